@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rota: distributed locks for C. This header is the reference of librota. */
+#ifndef ROTA_H
+#define ROTA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Rules that hold for every call below
+ *
+ * - Returns are 0 or a negative ROTA_* error; outputs are untouched on error.
+ * - Strings and structs passed in are copied before the call returns.
+ * - Free functions accept NULL.
+ * - A client may be used by any number of threads at once.
+ * - Callbacks run exactly once per cause, never from inside the call that
+ *   started the work: on the client's keeper thread, or inside rota_process()
+ *   for a client opened with ROTA_NO_KEEPER. Inside a callback, calls that wait
+ *   return ROTA_INVALID; the _async ones and those marked "no I/O" are fine.
+ * - After fork() the child's handles are dead: every call says ROTA_FORKED and
+ *   puts nothing on any wire. The parent is not disturbed.
+ * - Structs grow at their end. Their size travels with each call: through the
+ *   inline functions here, or by hand through the _sized symbols.
+ */
+
+/* ---- Errors ------------------------------------------------------------- */
+
+#define ROTA_ERRORS(X)                                                         \
+    X(INVALID, -1, "invalid argument")                                         \
+    X(NOMEM, -2, "out of memory")                                              \
+    X(BUSY, -3, "held by somebody else")                                       \
+    X(TIMEOUT, -4, "not granted in time")                                      \
+    X(LOST, -5, "the hold is not ours any more")                               \
+    X(UNREACHABLE, -6, "the engine cannot be reached")                         \
+    X(UNKNOWN, -7, "the outcome could not be confirmed")                       \
+    X(PROTOCOL, -8, "the engine answered something unexpected")                \
+    X(AUTH, -9, "the engine refused the credentials or the rights")            \
+    X(UNSUPPORTED, -10, "this engine or dialect cannot do that")               \
+    X(CANCELED, -11, "canceled")                                               \
+    X(DEADLOCK, -12, "waiting would never end: a cycle of waiters")            \
+    X(UNSAFE, -13, "the engine cannot promise what strict mode asks for")      \
+    X(CLOSED, -14, "the client is closing")                                    \
+    X(FORKED, -15, "this handle belongs to the parent process")                \
+    X(INTERNAL, -16, "internal error")
+
+enum rota_error {
+#define ROTA_ERROR_ENUM(name, value, text) ROTA_##name = value,
+    ROTA_ERRORS(ROTA_ERROR_ENUM)
+#undef ROTA_ERROR_ENUM
+};
+
+struct rota;      /* a client: one engine, one session */
+struct rota_lock; /* a hold */
+
+/* A fixed sentence for ERR; "success" for 0, "unknown error" for others. */
+const char *rota_strerror(int err);
+
+/* What the last failing call of the calling thread on R had to say: one line
+ * with what is wrong and what to do, never with a secret in it. With R NULL:
+ * that of the last rota_open of this thread. Valid until the thread's next
+ * failing call; "" if there was none. */
+const char *rota_errmsg(const struct rota *r);
+
+const char *rota_version(void);
+
+/* ---- Clients ------------------------------------------------------------ */
+
+#define ROTA_STRICT 0x1u    /* refuse engines that can break I1 or I2 in a crash */
+#define ROTA_NO_KEEPER 0x2u /* no thread of ours: drive the client by rota_process */
+#define ROTA_NEVER UINT32_MAX
+
+#define ROTA_LOG_ERROR 1
+#define ROTA_LOG_WARN 2
+#define ROTA_LOG_INFO 3
+#define ROTA_LOG_TRACE 4 /* every transition; on with ROTA_TRACE=1 in the environment */
+
+/* One finished line without a newline. May run on any thread; must not call
+ * back into the client. */
+typedef void rota_log_fn(void *arg, int level, const char *line);
+
+struct rota_options {       /* zero means the default for each field */
+    const char *label;      /* who we are for others; default host/pid/program */
+    uint32_t ttl_ms;        /* 10000; 1 s to 1 h; the engine may round it */
+    uint32_t call_ms;       /* 5000: the most that open, release, close, inspect may take */
+    uint32_t pass_limit;    /* 16: how often a tenure is passed on locally ... */
+    uint32_t pass_ms;       /* 10: ... and for how long, once another process waits;
+                               ROTA_NEVER in either: strict order between processes */
+    uint32_t flags;         /* ROTA_STRICT, ROTA_NO_KEEPER */
+    uint32_t reserved;      /* 0 */
+    rota_log_fn *log;
+    void *log_arg;
+};
+
+/* Opens a client on the engine that URL names: "file:", "file:/some/folder",
+ * "mem:name", or a name from ~/.config/rota/config. An empty or NULL URL is
+ * $ROTA_URL, else the embedded engine in its default folder. OPTS may be NULL.
+ * Takes at most call_ms. Give *OUT back with rota_close. */
+int rota_open_sized(struct rota **out, const char *url, const struct rota_options *opts, size_t size);
+static inline int rota_open(struct rota **out, const char *url, const struct rota_options *opts)
+{
+    return rota_open_sized(out, url, opts, sizeof(struct rota_options));
+}
+
+/* Ends the session: what it holds is given back, waiting calls in other threads
+ * return ROTA_CLOSED, pending callbacks run first. Locks that were not released
+ * are gone, and their handles with them. Takes at most call_ms. Not from inside
+ * a callback. */
+void rota_close(struct rota *r);
+
+/* What this engine, dialect and topology can do. No I/O. */
+#define ROTA_CAP_FENCE 0x1u    /* exclusive grants carry a fence */
+#define ROTA_CAP_ORDER 0x2u    /* granted in order of arrival */
+#define ROTA_CAP_SHARED 0x4u
+#define ROTA_CAP_PERMITS 0x8u
+#define ROTA_CAP_WANTED 0x10u  /* holders are told that somebody waits: linger_ms works */
+#define ROTA_CAP_DURABLE 0x20u /* once, latch, at_least_ms */
+#define ROTA_CAP_TTL 0x40u     /* sessions end by a time to live; without: with the process */
+#define ROTA_CAP_SHARED_HOSTS 0x80u /* programs on other machines take part */
+#define ROTA_CAP_STRICT 0x100u /* ROTA_STRICT would open */
+uint32_t rota_caps(const struct rota *r);
+
+/* The time to live the engine really gave; 0: sessions live as long as their
+ * process. No I/O. */
+uint32_t rota_ttl_ms(const struct rota *r);
+
+/* Makes all waiting calls of R return ROTA_CANCELED, now. Async-signal-safe. */
+void rota_interrupt(struct rota *r);
+
+/* ---- Locks -------------------------------------------------------------- */
+
+enum rota_mode { ROTA_EXCLUSIVE = 0, ROTA_SHARED = 1, ROTA_PERMITS = 2 };
+
+#define ROTA_TRY 0x1u    /* do not wait: ROTA_BUSY */
+#define ROTA_DETECT 0x2u /* look for deadlocks while waiting: ROTA_DEADLOCK. A cycle is found
+                            when all its waiters ask with it; exactly one is refused. */
+#define ROTA_OWNER_NONE UINT64_MAX /* nobody re-enters this hold */
+
+/* The hold is not ours any more, or will not be in a moment; REASON is
+ * ROTA_LOST (session or ticket gone, broken by somebody), ROTA_TIMEOUT (its
+ * hold_ms is over). LOCK still has to be released. */
+typedef void rota_lost_fn(struct rota_lock *lock, int reason, void *arg);
+
+struct rota_ask {           /* all zero: exclusive, no limit, kept alive until released */
+    uint32_t mode;          /* enum rota_mode */
+    uint32_t take, of;      /* ROTA_PERMITS: take k of n */
+    uint32_t flags;         /* ROTA_TRY, ROTA_DETECT */
+    uint64_t limit_ms;      /* 0: no limit to the waiting */
+    uint64_t hold_ms;       /* 0: kept alive; else the hold ends by itself, at the latest with
+                               the session */
+    uint64_t at_least_ms;   /* the name stays taken at least so long, also after release */
+    uint64_t linger_ms;     /* keep the tenure this long after release unless another wants it */
+    uint64_t owner;         /* who re-enters: 0 = the calling thread (sync) or nobody (async);
+                               own values 1 to 2^62; ROTA_OWNER_NONE */
+    rota_lost_fn *on_lost;
+    void *arg;
+};
+
+/* Waits until NAME is ours. ASK may be NULL. A name is 1 to 255 bytes of UTF-8
+ * without control characters. Give *OUT back with rota_release.
+ * BUSY, TIMEOUT, CANCELED, DEADLOCK: nothing is held and nothing stays behind.
+ * LOST: our session ended while we waited; the place in line is gone, ask again. */
+int rota_acquire_sized(struct rota *r, const char *name, const struct rota_ask *ask, size_t size,
+                       struct rota_lock **out);
+static inline int rota_acquire(struct rota *r, const char *name, const struct rota_ask *ask,
+                               struct rota_lock **out)
+{
+    return rota_acquire_sized(r, name, ask, sizeof(struct rota_ask), out);
+}
+
+/* All of NAMES[0..N) or none, without deadlock between callers of this function.
+ * 1 to 128 different names; exclusive or shared. OUT[i] belongs to NAMES[i]. */
+int rota_acquire_all_sized(struct rota *r, const char *const *names, size_t n,
+                           const struct rota_ask *ask, size_t size, struct rota_lock **out);
+static inline int rota_acquire_all(struct rota *r, const char *const *names, size_t n,
+                                   const struct rota_ask *ask, struct rota_lock **out)
+{
+    return rota_acquire_all_sized(r, names, n, ask, sizeof(struct rota_ask), out);
+}
+
+/* Gives LOCK back, from any thread; always consumes the handle, as fclose does.
+ * 0: gone. LOST: it was not ours any more. UNKNOWN: not confirmed within
+ * call_ms; it ends with the ttl at the latest. NULL: 0. */
+int rota_release(struct rota_lock *lock);
+
+/* The fence of an exclusive hold: larger than that of every earlier exclusive
+ * hold of this name; the same for re-entries. For shared and permits a name for
+ * the log. 0: this dialect has none. No I/O. */
+uint64_t rota_fence(const struct rota_lock *lock);
+
+/* How long the hold is certainly ours still; <= 0 once it may be lost; INT64_MAX
+ * when only our own end can end it. Conservative, no I/O. */
+int64_t rota_remaining_ms(const struct rota_lock *lock);
+
+/* Asks the engine now: 0 it is ours, LOST, UNREACHABLE or UNKNOWN. */
+int rota_check(struct rota_lock *lock);
+
+/* Exclusive becomes shared without letting go; others that share may come in. */
+int rota_downgrade(struct rota_lock *lock);
+
+const char *rota_name(const struct rota_lock *lock); /* valid as long as the lock */
+
+/* For the resource that a lock protects: accepts LOCK if its fence is at least
+ * *HIGHEST and then raises *HIGHEST to it, else LOST. INVALID for shared holds and
+ * permits, whose numbers do not fence; UNSUPPORTED without fences. No I/O. */
+int rota_guard(const struct rota_lock *lock, uint64_t *highest);
+
+/* ---- Asynchronous twins ------------------------------------------------- */
+
+typedef void rota_grant_fn(void *arg, int err, struct rota_lock *lock); /* lock NULL unless err 0 */
+typedef void rota_done_fn(void *arg, int err);
+
+/* As rota_acquire, told by FN. If the return is not 0, FN is not called. *ID (may
+ * be NULL) names the ask for rota_cancel. */
+int rota_acquire_async_sized(struct rota *r, const char *name, const struct rota_ask *ask,
+                             size_t size, rota_grant_fn *fn, void *arg, uint64_t *id);
+static inline int rota_acquire_async(struct rota *r, const char *name, const struct rota_ask *ask,
+                                     rota_grant_fn *fn, void *arg, uint64_t *id)
+{
+    return rota_acquire_async_sized(r, name, ask, sizeof(struct rota_ask), fn, arg, id);
+}
+
+/* Ends a pending ask: its callback gets ROTA_CANCELED, or the grant if that was
+ * first. INVALID: there is no such ask any more. */
+int rota_cancel(struct rota *r, uint64_t id);
+
+/* As their twins. FN may be NULL for release. The handle is consumed at once by
+ * release; by the others it is only lent until FN runs. */
+int rota_release_async(struct rota_lock *lock, rota_done_fn *fn, void *arg);
+int rota_check_async(struct rota_lock *lock, rota_done_fn *fn, void *arg);
+
+/* For programs with a loop of their own: wait until rota_fd is readable or
+ * rota_timeout_ms (-1: no limit) is over, then call rota_process, which never
+ * blocks and runs callbacks. Only needed with ROTA_NO_KEEPER. */
+int rota_fd(const struct rota *r);
+int rota_timeout_ms(struct rota *r);
+int rota_process(struct rota *r);
+
+/* ---- Elections ---------------------------------------------------------- */
+
+/* Who is at the front of a line. FENCE 0: nobody. Fences never go back. */
+struct rota_front {
+    uint64_t fence;
+    const char *value; /* what the leader proclaimed; "" if nothing */
+    const char *label;
+};
+typedef void rota_front_fn(void *arg, const struct rota_front *front);
+
+/* As rota_acquire, with a VALUE of at most 1023 bytes for observers: the hold is
+ * the leadership. */
+int rota_elect_sized(struct rota *r, const char *name, const char *value,
+                     const struct rota_ask *ask, size_t size, struct rota_lock **out);
+static inline int rota_elect(struct rota *r, const char *name, const char *value,
+                             const struct rota_ask *ask, struct rota_lock **out)
+{
+    return rota_elect_sized(r, name, value, ask, sizeof(struct rota_ask), out);
+}
+int rota_proclaim(struct rota_lock *lock, const char *value); /* changes the value */
+
+/* FN is told the present front of NAME and then every last state after a change;
+ * states in between may be left out. Until rota_unobserve(*ID) returned. */
+int rota_observe(struct rota *r, const char *name, rota_front_fn *fn, void *arg, uint64_t *id);
+int rota_unobserve(struct rota *r, uint64_t id);
+
+/* ---- Once, latches, barriers -------------------------------------------- */
+
+/* 0 for exactly one caller per KEY, BUSY for all others, for FOR_MS (0: for ever),
+ * whatever happens to the winner. *FENCE (may be NULL) lets the winner undo its
+ * claim by rota_break, e.g. after a failure. */
+int rota_once(struct rota *r, const char *key, uint64_t for_ms, uint64_t *fence);
+
+/* A latch of OF counts opens when it was counted down OF times and stays open
+ * until reset. PARTY (may be NULL) counts once, however often it is sent. */
+int rota_latch_down(struct rota *r, const char *name, uint32_t of, const char *party);
+int rota_latch_wait(struct rota *r, const char *name, uint32_t of, uint64_t limit_ms);
+int rota_latch_reset(struct rota *r, const char *name);
+
+/* Returns when OF parties stand at the barrier; they all go together, and the
+ * next OF make the next round. */
+int rota_barrier(struct rota *r, const char *name, uint32_t of, uint64_t limit_ms);
+
+/* ---- Looking at lines --------------------------------------------------- */
+
+#define ROTA_PLACE_GRANTED 0x1u /* holds */
+#define ROTA_PLACE_DURABLE 0x2u /* needs no living session */
+#define ROTA_PLACE_MINE 0x4u    /* of this client */
+#define ROTA_PLACE_DETECT 0x8u  /* asks with ROTA_DETECT */
+
+struct rota_place {        /* one ticket */
+    uint64_t number;       /* its fence, once granted exclusively */
+    uint64_t session;      /* who, as a number; 0 for durable ones */
+    uint64_t owner;        /* thread or owner value in that process; 0: nobody */
+    int64_t since_ms;      /* how long it has held, or waited, by the engine's clock */
+    int64_t left_ms;       /* how long its session still lives if it is not heard of; -1: no limit */
+    uint32_t mode;         /* enum rota_mode, 3 latch, 4 barrier */
+    uint32_t take, of;
+    uint32_t flags;        /* ROTA_PLACE_* */
+    const char *label;
+    const char *value;
+};
+
+struct rota_line {
+    const char *name;
+    size_t count;                    /* tickets in the line, the front first ... */
+    size_t granted;                  /* ... so many of them hold */
+    const struct rota_place *places; /* NULL from rota_list */
+};
+
+/* One line with its tickets; a line nobody stands in has count 0. */
+int rota_inspect(struct rota *r, const char *name, struct rota_line **out);
+void rota_line_free(struct rota_line *line);
+
+/* All lines whose name begins with PREFIX ("" or NULL: all), by name. */
+int rota_list(struct rota *r, const char *prefix, struct rota_line **out, size_t *count);
+void rota_list_free(struct rota_line *lines, size_t count);
+
+/* Takes the ticket with this FENCE out of its line, whoever holds it: the holder
+ * is told that it lost. LOST: no such ticket (any more). */
+int rota_break(struct rota *r, const char *name, uint64_t fence);
+
+/* A verdict per promise of this engine, as the doctor prints it. */
+struct rota_verdict {
+    const char *promise, *verdict /* "kept", "limited", "broken" */, *setting, *remedy;
+};
+typedef void rota_verdict_fn(void *arg, const struct rota_verdict *verdict);
+int rota_doctor(struct rota *r, rota_verdict_fn *fn, void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one door to the heap. */
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct rt_allocator libc_allocator = {
+    .calloc = calloc,
+    .realloc = realloc,
+    .free = free,
+};
+
+static const struct rt_allocator *allocator = &libc_allocator;
+
+void rt_alloc_set(const struct rt_allocator *a)
+{
+    allocator = a != NULL ? a : &libc_allocator;
+}
+
+void *rt_alloc(size_t size)
+{
+    return allocator->calloc(1, size);
+}
+
+void *rt_realloc(void *p, size_t size)
+{
+    return allocator->realloc(p, size);
+}
+
+char *rt_strdup(const char *s)
+{
+    size_t size = strlen(s) + 1;
+    char *copy = allocator->calloc(1, size);
+    if (copy != NULL)
+        memcpy(copy, s, size);
+    return copy;
+}
+
+void rt_free(void *p)
+{
+    allocator->free(p);
+}

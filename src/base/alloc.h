@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one door to the heap, replaceable so that tests can make it fail and count. */
+#ifndef RT_ALLOC_H
+#define RT_ALLOC_H
+
+#include <stddef.h>
+
+struct rt_allocator {
+    void *(*calloc)(size_t n, size_t size);
+    void *(*realloc)(void *p, size_t size);
+    void (*free)(void *p);
+};
+
+/* Tests only, before anything was allocated; NULL: back to libc. */
+void rt_alloc_set(const struct rt_allocator *a);
+
+void *rt_alloc(size_t size); /* zeroed; NULL if there is none */
+void *rt_realloc(void *p, size_t size);
+char *rt_strdup(const char *s);
+void rt_free(void *p);
+
+#endif

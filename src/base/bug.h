@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Planted bugs: proof that the tests can find what they look for.
+ *
+ * Only a build with -Dplanted=true has them, and only one at a time, chosen by
+ * ROTA_BUG=n. Every `make test` runs each and demands that it is found. */
+#ifndef RT_BUG_H
+#define RT_BUG_H
+
+enum rt_bug {
+    RT_BUG_NONE = 0,
+    RT_BUG_RELEASE_WITHOUT_FENCE = 1,
+    RT_BUG_DEADLINE_FROM_REPLY = 2,
+    RT_BUG_RENEWAL_AFTER_RELEASE = 3,
+    RT_BUG_NO_RECHECK_AFTER_WAIT = 4,
+    RT_BUG_PASS_ON_AFTER_HOLD_MS = 5,
+    RT_BUG_LOST_WAKE_UP = 6,
+    RT_BUG_ORDER_BROKEN = 7,
+    RT_BUG_DOUBLE_CALLBACK = 8,
+};
+
+#ifdef ROTA_PLANTED
+extern int rt_bug; /* set once, before anything runs, from $ROTA_BUG */
+#define RT_BUG(n) (rt_bug == (n))
+#else
+#define RT_BUG(n) 0
+#endif
+
+#endif

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contract between Rota and an engine: where lines are kept.
+ *
+ * An engine is a const struct rt_engine; a connection is a struct that begins
+ * with a struct rt_conn. Whoever uses it hands it tagged operations and is told
+ * of their end and of events through struct rt_up. engine/mem is the reference:
+ * where this text leaves a doubt, it decides.
+ *
+ * Rules for all engines
+ *
+ * - One thread at a time: the caller serialises open, submit, cancel, close and
+ *   the loop's callbacks. No call blocks on the network or on another client;
+ *   work that cannot be done at once is gone on with from the loop.
+ * - An op is lent at submit and given back by rt_up.done, exactly once, possibly
+ *   before submit returns. Its strings stay valid until then.
+ * - done and event may be called from inside submit, cancel and loop callbacks,
+ *   never from open or close. They never call back into the engine: what follows
+ *   from them is submitted later. So an engine need not be re-entrant.
+ * - Ops of one connection take effect in the order of submission.
+ * - Errors are of two kinds. Definite: the op had no effect. ROTA_UNKNOWN: the
+ *   request may or may not have taken effect, now or later; every op below says
+ *   how to ask again. An engine never turns a lost reply into any other error.
+ * - An op not begun when its `deadline` passes ends with ROTA_UNREACHABLE
+ *   (definite); one under way then ends with ROTA_UNKNOWN.
+ * - conn->errmsg says in one line why an op failed; it is read inside done.
+ */
+#ifndef RT_ENGINE_H
+#define RT_ENGINE_H
+
+#include <rota.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rt_loop;
+struct rt_url;
+struct rt_op;
+struct rt_event;
+struct rt_engine;
+
+/* ---- The user's side ---------------------------------------------------- */
+
+struct rt_up {
+    void (*done)(struct rt_up *up, struct rt_op *op);
+    void (*event)(struct rt_up *up, const struct rt_event *event);
+    void (*log)(struct rt_up *up, int level, const char *line); /* may be NULL */
+};
+
+struct rt_conn {
+    const struct rt_engine *engine;
+    struct rt_up *up;
+    struct rt_loop *loop;  /* clock, timers, descriptors */
+    const char *label;     /* who we are for others; outlives the connection */
+    uint32_t ttl_ms;       /* asked for; the engine stores what it really gives */
+    uint32_t call_ms;
+    char errmsg[256];
+};
+
+/* ---- Tickets ------------------------------------------------------------ */
+
+/* Modes on the engine: those of enum rota_mode and two that are counted. */
+enum rt_mode {
+    RT_EXCLUSIVE = ROTA_EXCLUSIVE, /* takes the whole capacity */
+    RT_SHARED = ROTA_SHARED,       /* 1 of infinity */
+    RT_PERMITS = ROTA_PERMITS,     /* take of of */
+    RT_COUNT = 3,                  /* latch: granted at once, only counted */
+    RT_GATHER = 4,                 /* barrier: `of` waiting tickets are granted together */
+};
+
+#define RT_JOIN_TRY 0x1u     /* granted at once, or ROTA_BUSY and nothing left behind */
+#define RT_JOIN_DURABLE 0x2u /* `session` is a durable session's id: no heartbeat keeps it */
+#define RT_JOIN_ARM 0x4u     /* send WANTED (see RT_CHANGE_ARM) */
+#define RT_JOIN_DETECT 0x8u  /* shown by INSPECT as ROTA_PLACE_DETECT */
+
+/* A place in a line: asked for by JOIN, answered in the same struct.
+ *
+ * The line's kind is taken from the tickets in it: lock (exclusive and shared mix),
+ * permits of n, latch of n, barrier of n; a join of another kind or another n is
+ * ROTA_INVALID and errmsg names both. `nonce` (not 0) makes the join idempotent:
+ * with a ticket of the same (name, session, nonce) in the line, that ticket is
+ * answered as it stands now and nothing is added. Numbers grow strictly per line
+ * in the order of the line; the number of an exclusive ticket is its fence. A ticket is
+ * granted when rt_grant (core/grant.h) says so, and stays granted until it ends.
+ * A ticket with at_least_ms that ends earlier than so long after its grant, by
+ * whatever end but BREAK, keeps the line taken until then, as a durable ticket. */
+struct rt_join {
+    const char *name;     /* as spelled on the engine */
+    uint64_t session;     /* from BEAT; with RT_JOIN_DURABLE any value of the caller's */
+    uint64_t nonce;
+    uint64_t owner;       /* for others to see */
+    const char *value;    /* for observers; NULL: none */
+    int64_t at_least_ms;  /* 0: none */
+    int64_t until_ms;     /* durable: ends so long after the join, by server time; 0: never */
+    uint32_t mode, take, of;
+    uint32_t flags;
+    /* answered, when the op ends with 0 */
+    uint64_t number;
+    bool granted;
+    bool wanted; /* granted, and somebody waits behind it; only with RT_JOIN_ARM */
+};
+
+/* ---- Operations --------------------------------------------------------- */
+
+enum rt_op_kind {
+    /* Opens a leased session (`open`), or renews the one named. ttl_ms answered: what the
+     * engine really gave, 0 for sessions that live as long as their process. `allowance_ms`:
+     * what to subtract beside the usual drift. An opened session replaces any earlier one
+     * of the connection. `tickets` are all tickets that session holds or waits with, for
+     * engines that must renew each. ROTA_LOST: the session is gone. Asked again: harmless
+     * (an `open` whose reply was lost leaves a session that dies by its ttl). */
+    RT_OP_BEAT,
+    /* One ticket. ROTA_LOST: the session is gone; ROTA_BUSY: with RT_JOIN_TRY. Asked again:
+     * the same nonce finds the ticket. */
+    RT_OP_JOIN,
+    /* All of joins[0..n) in one step, or, with RT_JOIN_TRY in the first, all granted at once or
+     * none. Sets that overlap stand in the same order in all their lines. Asked again: as JOIN. */
+    RT_OP_JOIN_ALL,
+    /* Changes or verifies a ticket of ours: see RT_CHANGE_*. ROTA_LOST: (session, number) is
+     * not in the line or not granted. `wanted` answered. Asked again: harmless. */
+    RT_OP_CHANGE,
+    /* Takes our ticket out of the line and grants the next. Named by (session, number), or
+     * where number is 0 by (session, nonce). ROTA_LOST: no such ticket. Asked again after a lost
+     * reply, ROTA_LOST says only that it is gone now. */
+    RT_OP_LEAVE,
+    /* Tells of the line's front and count, now in the answer and by CHANGED from then on, until
+     * the op `observe.stop` names the same cookie. Asked again: harmless. */
+    RT_OP_OBSERVE,
+    RT_OP_INSPECT, /* calls each() for every ticket of the line, or with name NULL of `session` */
+    RT_OP_LIST,    /* calls each() for every line whose name begins with prefix, by name */
+    /* Takes the ticket `number` out of its line, whosever it is; its session gets TICKET_LOST.
+     * number 0: all durable tickets of that mode (RT_COUNT: resets a latch). ROTA_LOST: none
+     * there. Asked again: as LEAVE. */
+    RT_OP_BREAK,
+    RT_OP_CHECK, /* calls each() for every verdict of the doctor */
+};
+
+#define RT_CHANGE_DOWNGRADE 0x1u /* exclusive becomes shared; grants whom that lets in */
+#define RT_CHANGE_VALUE 0x2u     /* the value for observers */
+#define RT_CHANGE_ARM 0x4u       /* from now on WANTED when somebody waits behind it */
+
+struct rt_op {
+    enum rt_op_kind kind;
+    int err;              /* answered */
+    int64_t deadline;     /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    void *user;           /* the submitter's; engines leave it alone */
+    struct rt_op *next;   /* the engine's while it has the op, else the submitter's */
+    union {
+        struct {
+            bool open;
+            uint64_t session; /* to renew; answered by open */
+            const uint64_t *tickets;
+            size_t ticket_count;
+            uint32_t ttl_ms, allowance_ms; /* answered */
+        } beat;
+        struct {
+            struct rt_join *joins;
+            size_t n; /* RT_OP_JOIN: 1 */
+        } join;
+        struct {
+            const char *name;
+            uint64_t session, number;
+            uint32_t what;
+            const char *value;
+            bool wanted; /* answered */
+        } change;
+        struct {
+            const char *name;
+            uint64_t session, number, nonce;
+            bool again; /* an earlier try may have taken effect */
+        } leave;
+        struct {
+            const char *name;
+            void *cookie; /* names the observation in CHANGED */
+            bool stop;
+        } observe;
+        struct {
+            const char *name;
+            uint64_t session;
+            void (*each)(void *arg, const char *name, const struct rota_place *place);
+            void *arg;
+        } inspect;
+        struct {
+            const char *prefix;
+            void (*each)(void *arg, const char *name, size_t count, size_t granted);
+            void *arg;
+        } list;
+        struct {
+            const char *name;
+            uint64_t number;
+            uint32_t mode;
+        } brk;
+        struct {
+            rota_verdict_fn *each;
+            void *arg;
+        } check;
+    };
+};
+
+/* ---- Events ------------------------------------------------------------- */
+
+enum rt_event_kind {
+    RT_GRANTED,      /* a waiting ticket of ours is granted now; may come twice */
+    RT_WANTED,       /* somebody waits behind our granted, armed ticket; may come twice */
+    RT_CHANGED,      /* an observed line: its last state, states between may be left out */
+    RT_TICKET_LOST,  /* a ticket of ours is gone, not by our LEAVE */
+    RT_SESSION_LOST, /* the session is gone, and all its tickets */
+    RT_LINK,         /* the connection came (up) or went; for the log and the metrics */
+};
+
+struct rt_event {
+    enum rt_event_kind kind;
+    bool up;           /* LINK */
+    uint64_t session;  /* GRANTED, WANTED, TICKET_LOST, SESSION_LOST */
+    uint64_t number;   /* GRANTED, WANTED, TICKET_LOST: numbers are unique within a session
+                          together with the name */
+    const char *name;  /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
+    void *cookie;      /* CHANGED */
+    struct rota_front front; /* CHANGED */
+    size_t count;            /* CHANGED: tickets in the line */
+};
+
+/* ---- Engines ------------------------------------------------------------ */
+
+struct rt_engine {
+    const char *const *schemes; /* NULL-terminated, as in the URL */
+    const char *const *params;  /* NULL-terminated: URL parameters beyond the common ones */
+    size_t conn_size;           /* whole struct, which begins with struct rt_conn */
+    int layout_major, layout_minor;
+
+    /* Prepares the connection; CONN is zeroed but for the fields of struct rt_conn. Does not wait
+     * for the network: what needs it is done from the loop before the first op. Checks the
+     * URL, and what can be checked at once (a folder, a layout's version). On failure nothing
+     * stays, and errmsg says why. */
+    int (*open)(struct rt_conn *conn, const struct rt_url *url);
+
+    /* Gives everything back without waiting; ops and observations still lent are dropped without
+     * done. The session is left to die by itself unless it has no tickets. */
+    void (*close)(struct rt_conn *conn);
+
+    /* Begins OP; never fails: errors come by done. */
+    void (*submit)(struct rt_conn *conn, struct rt_op *op);
+
+    /* Asks for OP's early end: done comes soon, with ROTA_CANCELED if it had no effect yet. */
+    void (*cancel)(struct rt_conn *conn, struct rt_op *op);
+
+    /* ROTA_CAP_*, as known now. */
+    uint32_t (*caps)(const struct rt_conn *conn);
+
+    /* In a forked child: closes what the child must not keep open (session files). Async-signal-safe.
+     * May be NULL. */
+    void (*forked)(struct rt_conn *conn);
+};
+
+/* The engine for a URL's scheme, or NULL. engine/table.c has the list. */
+const struct rt_engine *rt_engine_find(const char *scheme);
+
+static inline void rt_conn_done(struct rt_conn *conn, struct rt_op *op, int err)
+{
+    op->err = err;
+    conn->up->done(conn->up, op);
+}
+
+static inline void rt_conn_event(struct rt_conn *conn, const struct rt_event *event)
+{
+    conn->up->event(conn->up, event);
+}
+
+#endif

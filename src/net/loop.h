@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop: a clock, timers by CLOCK_BOOTTIME, and descriptors to watch, over libuv.
+ *
+ * Serialised by its user, as engines are. Nothing here raises, catches or masks
+ * a signal. A virtual loop has no descriptors and a clock that its user moves. */
+#ifndef RT_LOOP_H
+#define RT_LOOP_H
+
+#include "core/timers.h"
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct rt_watch;
+/* READABLE, WRITABLE: what the descriptor is ready for; errors and hang-ups count as both. */
+typedef void rt_watch_fn(struct rt_watch *w, bool readable, bool writable);
+
+struct rt_watch { /* embedded in its user's struct; zeroed before the first use */
+    uv_poll_t poll;
+    rt_watch_fn *fn;
+    void (*closed)(struct rt_watch *w);
+    void *user;
+    bool open;
+};
+
+struct rt_loop {
+    uv_loop_t uv;
+    uv_poll_t timer_poll;
+    uv_poll_t wake_poll;
+    int timer_fd; /* CLOCK_BOOTTIME: fires at the next timer */
+    int wake_fd;
+    int64_t armed_at; /* what timer_fd is set to */
+    int64_t now;      /* read once per turn */
+    bool virtual_time;
+    bool dirty; /* libuv has watch changes that epoll has not seen: run a turn before polling */
+    struct rt_timers timers;
+};
+
+int rt_loop_init(struct rt_loop *loop);          /* 0 or ROTA_NOMEM, ROTA_INTERNAL */
+void rt_loop_init_virtual(struct rt_loop *loop); /* now is 0; move it by rt_loop_advance */
+void rt_loop_fini(struct rt_loop *loop);         /* all watches closed before */
+
+/* The clock as of this turn; rt_loop_tick reads it anew. */
+static inline int64_t rt_loop_now(const struct rt_loop *loop)
+{
+    return loop->now;
+}
+int64_t rt_loop_tick(struct rt_loop *loop);
+
+/* Reserves places for N more timers that may run at once; gives N back. */
+int rt_loop_reserve(struct rt_loop *loop, uint32_t n);
+void rt_loop_unreserve(struct rt_loop *loop, uint32_t n);
+
+/* Watches FD (nonblocking, the caller's) for reading, writing; both false: pauses. */
+int rt_watch_start(struct rt_loop *loop, struct rt_watch *w, int fd, rt_watch_fn *fn);
+void rt_watch_want(struct rt_watch *w, bool readable, bool writable);
+/* Ends the watch at once; CLOSED (may be NULL) runs from a later turn, when the memory
+ * may be given back. The descriptor may be closed as soon as this returns. */
+void rt_watch_stop(struct rt_watch *w, void (*closed)(struct rt_watch *w));
+
+/* One turn without blocking: ready descriptors, then timers that are due. Timers that are not
+ * RT_TIMER_CALL go to other(arg, timer, now). */
+void rt_loop_turn(struct rt_loop *loop, void (*other)(void *arg, struct rt_timer *t, int64_t now),
+                  void *arg);
+
+/* Sets the virtual clock (never back). */
+void rt_loop_advance(struct rt_loop *loop, int64_t now);
+
+/* Makes timer_fd follow the timers: call before polling if timers may have changed. */
+void rt_loop_arm(struct rt_loop *loop);
+
+/* From any thread or signal handler: the descriptor becomes readable. */
+void rt_loop_wake(struct rt_loop *loop);
+
+/* What to poll for reading while nobody turns the loop. */
+int rt_loop_fd(const struct rt_loop *loop);
+
+#endif
