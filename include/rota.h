@@ -28,22 +28,22 @@ extern "C" {
 
 /* ---- Errors ------------------------------------------------------------- */
 
-#define ROTA_ERRORS(X)                                                         \
-    X(INVALID, -1, "invalid argument")                                         \
-    X(NOMEM, -2, "out of memory")                                              \
-    X(BUSY, -3, "held by somebody else")                                       \
-    X(TIMEOUT, -4, "not granted in time")                                      \
-    X(LOST, -5, "the hold is not ours any more")                               \
-    X(UNREACHABLE, -6, "the engine cannot be reached")                         \
-    X(UNKNOWN, -7, "the outcome could not be confirmed")                       \
-    X(PROTOCOL, -8, "the engine answered something unexpected")                \
-    X(AUTH, -9, "the engine refused the credentials or the rights")            \
-    X(UNSUPPORTED, -10, "this engine or dialect cannot do that")               \
-    X(CANCELED, -11, "canceled")                                               \
-    X(DEADLOCK, -12, "waiting would never end: a cycle of waiters")            \
-    X(UNSAFE, -13, "the engine cannot promise what strict mode asks for")      \
-    X(CLOSED, -14, "the client is closing")                                    \
-    X(FORKED, -15, "this handle belongs to the parent process")                \
+#define ROTA_ERRORS(X)                                                    \
+    X(INVALID, -1, "invalid argument")                                    \
+    X(NOMEM, -2, "out of memory")                                         \
+    X(BUSY, -3, "held by somebody else")                                  \
+    X(TIMEOUT, -4, "not granted in time")                                 \
+    X(LOST, -5, "the hold is not ours any more")                          \
+    X(UNREACHABLE, -6, "the engine cannot be reached")                    \
+    X(UNKNOWN, -7, "the outcome could not be confirmed")                  \
+    X(PROTOCOL, -8, "the engine answered something unexpected")           \
+    X(AUTH, -9, "the engine refused the credentials or the rights")       \
+    X(UNSUPPORTED, -10, "this engine or dialect cannot do that")          \
+    X(CANCELED, -11, "canceled")                                          \
+    X(DEADLOCK, -12, "waiting would never end: a cycle of waiters")       \
+    X(UNSAFE, -13, "the engine cannot promise what strict mode asks for") \
+    X(CLOSED, -14, "the client is closing")                               \
+    X(FORKED, -15, "this handle belongs to the parent process")           \
     X(INTERNAL, -16, "internal error")
 
 enum rota_error {
@@ -81,15 +81,15 @@ const char *rota_version(void);
  * back into the client. */
 typedef void rota_log_fn(void *arg, int level, const char *line);
 
-struct rota_options {       /* zero means the default for each field */
-    const char *label;      /* who we are for others; default host/pid/program */
-    uint32_t ttl_ms;        /* 10000; 1 s to 1 h; the engine may round it */
-    uint32_t call_ms;       /* 5000: the most that open, release, close, inspect may take */
-    uint32_t pass_limit;    /* 16: how often a tenure is passed on locally ... */
-    uint32_t pass_ms;       /* 10: ... and for how long, once another process waits;
+struct rota_options {    /* zero means the default for each field */
+    const char *label;   /* who we are for others; default host/pid/program */
+    uint32_t ttl_ms;     /* 10000; 1 s to 1 h; the engine may round it */
+    uint32_t call_ms;    /* 5000: the most that open, release, close, inspect may take */
+    uint32_t pass_limit; /* 16: how often a tenure is passed on locally ... */
+    uint32_t pass_ms;    /* 10: ... and for how long, once another process waits;
                                ROTA_NEVER in either: strict order between processes */
-    uint32_t flags;         /* ROTA_STRICT, ROTA_NO_KEEPER */
-    uint32_t reserved;      /* 0 */
+    uint32_t flags;      /* ROTA_STRICT, ROTA_NO_KEEPER */
+    uint32_t reserved;   /* 0 */
     rota_log_fn *log;
     void *log_arg;
 };
@@ -98,7 +98,8 @@ struct rota_options {       /* zero means the default for each field */
  * "mem:name", or a name from ~/.config/rota/config. An empty or NULL URL is
  * $ROTA_URL, else the embedded engine in its default folder. OPTS may be NULL.
  * Takes at most call_ms. Give *OUT back with rota_close. */
-int rota_open_sized(struct rota **out, const char *url, const struct rota_options *opts, size_t size);
+int rota_open_sized(struct rota **out, const char *url, const struct rota_options *opts,
+                    size_t size);
 static inline int rota_open(struct rota **out, const char *url, const struct rota_options *opts)
 {
     return rota_open_sized(out, url, opts, sizeof(struct rota_options));
@@ -111,15 +112,15 @@ static inline int rota_open(struct rota **out, const char *url, const struct rot
 void rota_close(struct rota *r);
 
 /* What this engine, dialect and topology can do. No I/O. */
-#define ROTA_CAP_FENCE 0x1u    /* exclusive grants carry a fence */
-#define ROTA_CAP_ORDER 0x2u    /* granted in order of arrival */
+#define ROTA_CAP_FENCE 0x1u /* exclusive grants carry a fence */
+#define ROTA_CAP_ORDER 0x2u /* granted in order of arrival */
 #define ROTA_CAP_SHARED 0x4u
 #define ROTA_CAP_PERMITS 0x8u
-#define ROTA_CAP_WANTED 0x10u  /* holders are told that somebody waits: linger_ms works */
-#define ROTA_CAP_DURABLE 0x20u /* once, latch, at_least_ms */
-#define ROTA_CAP_TTL 0x40u     /* sessions end by a time to live; without: with the process */
+#define ROTA_CAP_WANTED 0x10u       /* holders are told that somebody waits: linger_ms works */
+#define ROTA_CAP_DURABLE 0x20u      /* once, latch, at_least_ms */
+#define ROTA_CAP_TTL 0x40u          /* sessions end by a time to live; without: with the process */
 #define ROTA_CAP_SHARED_HOSTS 0x80u /* programs on other machines take part */
-#define ROTA_CAP_STRICT 0x100u /* ROTA_STRICT would open */
+#define ROTA_CAP_STRICT 0x100u      /* ROTA_STRICT would open */
 uint32_t rota_caps(const struct rota *r);
 
 /* The time to live the engine really gave; 0: sessions live as long as their
@@ -133,9 +134,10 @@ void rota_interrupt(struct rota *r);
 
 enum rota_mode { ROTA_EXCLUSIVE = 0, ROTA_SHARED = 1, ROTA_PERMITS = 2 };
 
-#define ROTA_TRY 0x1u    /* do not wait: ROTA_BUSY */
-#define ROTA_DETECT 0x2u /* look for deadlocks while waiting: ROTA_DEADLOCK. A cycle is found
-                            when all its waiters ask with it; exactly one is refused. */
+#define ROTA_TRY 0x1u /* do not wait: ROTA_BUSY */
+/* Look for deadlocks while waiting: ROTA_DEADLOCK. A cycle is found when all its waiters ask
+ * with it; exactly one is refused. */
+#define ROTA_DETECT 0x2u
 #define ROTA_OWNER_NONE UINT64_MAX /* nobody re-enters this hold */
 
 /* The hold is not ours any more, or will not be in a moment; REASON is
@@ -143,16 +145,16 @@ enum rota_mode { ROTA_EXCLUSIVE = 0, ROTA_SHARED = 1, ROTA_PERMITS = 2 };
  * hold_ms is over). LOCK still has to be released. */
 typedef void rota_lost_fn(struct rota_lock *lock, int reason, void *arg);
 
-struct rota_ask {           /* all zero: exclusive, no limit, kept alive until released */
-    uint32_t mode;          /* enum rota_mode */
-    uint32_t take, of;      /* ROTA_PERMITS: take k of n */
-    uint32_t flags;         /* ROTA_TRY, ROTA_DETECT */
-    uint64_t limit_ms;      /* 0: no limit to the waiting */
-    uint64_t hold_ms;       /* 0: kept alive; else the hold ends by itself, at the latest with
+struct rota_ask {         /* all zero: exclusive, no limit, kept alive until released */
+    uint32_t mode;        /* enum rota_mode */
+    uint32_t take, of;    /* ROTA_PERMITS: take k of n */
+    uint32_t flags;       /* ROTA_TRY, ROTA_DETECT */
+    uint64_t limit_ms;    /* 0: no limit to the waiting */
+    uint64_t hold_ms;     /* 0: kept alive; else the hold ends by itself, at the latest with
                                the session */
-    uint64_t at_least_ms;   /* the name stays taken at least so long, also after release */
-    uint64_t linger_ms;     /* keep the tenure this long after release unless another wants it */
-    uint64_t owner;         /* who re-enters: 0 = the calling thread (sync) or nobody (async);
+    uint64_t at_least_ms; /* the name stays taken at least so long, also after release */
+    uint64_t linger_ms;   /* keep the tenure this long after release unless another wants it */
+    uint64_t owner;       /* who re-enters: 0 = the calling thread (sync) or nobody (async);
                                own values 1 to 2^62; ROTA_OWNER_NONE */
     rota_lost_fn *on_lost;
     void *arg;
@@ -288,15 +290,15 @@ int rota_barrier(struct rota *r, const char *name, uint32_t of, uint64_t limit_m
 #define ROTA_PLACE_MINE 0x4u    /* of this client */
 #define ROTA_PLACE_DETECT 0x8u  /* asks with ROTA_DETECT */
 
-struct rota_place {        /* one ticket */
-    uint64_t number;       /* its fence, once granted exclusively */
-    uint64_t session;      /* who, as a number; 0 for durable ones */
-    uint64_t owner;        /* thread or owner value in that process; 0: nobody */
-    int64_t since_ms;      /* how long it has held, or waited, by the engine's clock */
-    int64_t left_ms;       /* how long its session still lives if it is not heard of; -1: no limit */
-    uint32_t mode;         /* enum rota_mode, 3 latch, 4 barrier */
+struct rota_place {   /* one ticket */
+    uint64_t number;  /* its fence, once granted exclusively */
+    uint64_t session; /* who, as a number; 0 for durable ones */
+    uint64_t owner;   /* thread or owner value in that process; 0: nobody */
+    int64_t since_ms; /* how long it has held, or waited, by the engine's clock */
+    int64_t left_ms;  /* how long its session still lives if it is not heard of; -1: no limit */
+    uint32_t mode;    /* enum rota_mode, 3 latch, 4 barrier */
     uint32_t take, of;
-    uint32_t flags;        /* ROTA_PLACE_* */
+    uint32_t flags; /* ROTA_PLACE_* */
     const char *label;
     const char *value;
 };

@@ -32,7 +32,7 @@ struct rt_timers {
 /* Starting and stopping never allocate: each timer that may run needs a place, which
  * whoever allocates (client/, tests) makes room for and counts in `reserved`. */
 void rt_timers_start(struct rt_timers *ts, struct rt_timer *t, int64_t at); /* or moves it */
-void rt_timers_stop(struct rt_timers *ts, struct rt_timer *t);              /* also if not running */
+void rt_timers_stop(struct rt_timers *ts, struct rt_timer *t); /* also if not running */
 
 /* When the next is due; RT_NEVER if none runs. */
 int64_t rt_timers_next(const struct rt_timers *ts);

@@ -48,9 +48,9 @@ struct rt_up {
 struct rt_conn {
     const struct rt_engine *engine;
     struct rt_up *up;
-    struct rt_loop *loop;  /* clock, timers, descriptors */
-    const char *label;     /* who we are for others; outlives the connection */
-    uint32_t ttl_ms;       /* asked for; the engine stores what it really gives */
+    struct rt_loop *loop; /* clock, timers, descriptors */
+    const char *label;    /* who we are for others; outlives the connection */
+    uint32_t ttl_ms;      /* asked for; the engine stores what it really gives */
     uint32_t call_ms;
     char errmsg[256];
 };
@@ -83,13 +83,13 @@ enum rt_mode {
  * A ticket with at_least_ms that ends earlier than so long after its grant, by
  * whatever end but BREAK, keeps the line taken until then, as a durable ticket. */
 struct rt_join {
-    const char *name;     /* as spelled on the engine */
-    uint64_t session;     /* from BEAT; with RT_JOIN_DURABLE any value of the caller's */
+    const char *name; /* as spelled on the engine */
+    uint64_t session; /* from BEAT; with RT_JOIN_DURABLE any value of the caller's */
     uint64_t nonce;
-    uint64_t owner;       /* for others to see */
-    const char *value;    /* for observers; NULL: none */
-    int64_t at_least_ms;  /* 0: none */
-    int64_t until_ms;     /* durable: ends so long after the join, by server time; 0: never */
+    uint64_t owner;      /* for others to see */
+    const char *value;   /* for observers; NULL: none */
+    int64_t at_least_ms; /* 0: none */
+    int64_t until_ms;    /* durable: ends so long after the join, by server time; 0: never */
     uint32_t mode, take, of;
     uint32_t flags;
     /* answered, when the op ends with 0 */
@@ -139,10 +139,10 @@ enum rt_op_kind {
 
 struct rt_op {
     enum rt_op_kind kind;
-    int err;              /* answered */
-    int64_t deadline;     /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
-    void *user;           /* the submitter's; engines leave it alone */
-    struct rt_op *next;   /* the engine's while it has the op, else the submitter's */
+    int err;            /* answered */
+    int64_t deadline;   /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    void *user;         /* the submitter's; engines leave it alone */
+    struct rt_op *next; /* the engine's while it has the op, else the submitter's */
     union {
         struct {
             bool open;
@@ -208,12 +208,12 @@ enum rt_event_kind {
 
 struct rt_event {
     enum rt_event_kind kind;
-    bool up;           /* LINK */
-    uint64_t session;  /* GRANTED, WANTED, TICKET_LOST, SESSION_LOST */
-    uint64_t number;   /* GRANTED, WANTED, TICKET_LOST: numbers are unique within a session
+    bool up;                 /* LINK */
+    uint64_t session;        /* GRANTED, WANTED, TICKET_LOST, SESSION_LOST */
+    uint64_t number;         /* GRANTED, WANTED, TICKET_LOST: numbers are unique within a session
                           together with the name */
-    const char *name;  /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
-    void *cookie;      /* CHANGED */
+    const char *name;        /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
+    void *cookie;            /* CHANGED */
     struct rota_front front; /* CHANGED */
     size_t count;            /* CHANGED: tickets in the line */
 };

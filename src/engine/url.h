@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_URL_HOSTS_MAX 16  /* more than any sane cluster */
+#define RT_URL_HOSTS_MAX 16 /* more than any sane cluster */
 #define RT_URL_PARAMS_MAX 32
-#define RT_URL_MAX 4096      /* bytes of the whole */
+#define RT_URL_MAX 4096 /* bytes of the whole */
 
 struct rt_url_host {
     const char *host; /* without the brackets of an IPv6 address */

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages of the sets named: build, test. Silent and quick when all are there.
+set -eu
+
+build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libsqlite3-dev libjansson-dev"
+test="libcmocka-dev clang-format clang-tidy binutils strace"
+
+wanted=
+for set in "$@"; do
+    case $set in
+    build) wanted="$wanted $build" ;;
+    test) wanted="$wanted $test" ;;
+    *) echo "need.sh: no such set: $set" >&2; exit 64 ;;
+    esac
+done
+
+if ! command -v dpkg-query >/dev/null; then
+    echo "need.sh: not a Debian system; these packages are taken for granted:$wanted" >&2
+    exit 0
+fi
+
+missing=
+for package in $wanted; do
+    case $(dpkg-query -W -f='${Status}' "$package" 2>/dev/null) in
+    "install ok installed") ;;
+    *) missing="$missing $package" ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+root=
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "need.sh: as root, please: apt-get install$missing" >&2
+        exit 69
+    fi
+    root=sudo
+fi
+
+apt_install()
+{
+    # shellcheck disable=SC2086 # a list of words
+    $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing
+}
+
+echo "installing:$missing"
+# The lists of a fresh machine are empty or old: fetch them only if it does not go without.
+apt_install >/dev/null 2>&1 || { $root apt-get update -q && apt_install; }
