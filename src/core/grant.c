@@ -2,8 +2,6 @@
 /* The grant rule: `ahead + mine <= capacity`, from the front of the line. */
 #include "core/grant.h"
 
-#include "engine/engine.h"
-
 #include <assert.h>
 
 /* The capacity of a lock: more shared tickets than a line can have. */

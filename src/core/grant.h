@@ -3,8 +3,18 @@
 #ifndef RT_GRANT_H
 #define RT_GRANT_H
 
+#include <rota.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Modes on the engine: those of enum rota_mode and two that are counted. */
+enum rt_mode {
+    RT_EXCLUSIVE = ROTA_EXCLUSIVE, /* takes the whole capacity */
+    RT_SHARED = ROTA_SHARED,       /* 1 of infinity */
+    RT_PERMITS = ROTA_PERMITS,     /* take of of */
+    RT_COUNT = 3,                  /* latch: granted at once, only counted */
+    RT_GATHER = 4,                 /* barrier: `of` waiting tickets are granted together */
+};
 
 /* Walks a line from its front. Locks and permits: a ticket is granted when what is ahead of
  * it leaves room, `ahead + mine <= capacity`; the first that does not fit ends the walk (a small

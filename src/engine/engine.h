@@ -27,6 +27,8 @@
 #ifndef RT_ENGINE_H
 #define RT_ENGINE_H
 
+#include "core/grant.h" /* enum rt_mode, the rule of who holds */
+
 #include <rota.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,15 +58,6 @@ struct rt_conn {
 };
 
 /* ---- Tickets ------------------------------------------------------------ */
-
-/* Modes on the engine: those of enum rota_mode and two that are counted. */
-enum rt_mode {
-    RT_EXCLUSIVE = ROTA_EXCLUSIVE, /* takes the whole capacity */
-    RT_SHARED = ROTA_SHARED,       /* 1 of infinity */
-    RT_PERMITS = ROTA_PERMITS,     /* take of of */
-    RT_COUNT = 3,                  /* latch: granted at once, only counted */
-    RT_GATHER = 4,                 /* barrier: `of` waiting tickets are granted together */
-};
 
 #define RT_JOIN_TRY 0x1u     /* granted at once, or ROTA_BUSY and nothing left behind */
 #define RT_JOIN_DURABLE 0x2u /* `session` is a durable session's id: no heartbeat keeps it */
@@ -198,7 +191,8 @@ struct rt_op {
 /* ---- Events ------------------------------------------------------------- */
 
 enum rt_event_kind {
-    RT_GRANTED,      /* a waiting ticket of ours is granted now; may come twice */
+    RT_GRANTED,      /* a waiting ticket of ours is granted now; may come twice, but never
+                        before the answer to its JOIN */
     RT_WANTED,       /* somebody waits behind our granted, armed ticket; may come twice */
     RT_CHANGED,      /* an observed line: its last state, states between may be left out */
     RT_TICKET_LOST,  /* a ticket of ours is gone, not by our LEAVE */
