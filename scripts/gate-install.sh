@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs into a temporary folder; compiles the README's C example against that and runs it.
+#
+#   scripts/gate-install.sh BUILD-FOLDER
+set -eu
+cd "$(dirname "$0")/.."
+
+room=$(mktemp -d)
+trap 'rm -rf "$room"' EXIT
+DESTDIR=$room meson install -C "$1" --no-rebuild --quiet >"$room/log" 2>&1 ||
+    { cat "$room/log"; exit 1; }
+
+pc=$(find "$room" -name rota.pc)
+[ -n "$pc" ] || { echo "no rota.pc installed"; exit 1; }
+prefix=$room$(sed -n 's/^prefix=//p' "$pc")
+PKG_CONFIG_PATH=$(dirname "$pc")
+export PKG_CONFIG_PATH
+libraries=$(dirname "$PKG_CONFIG_PATH")
+find_rota() { pkg-config --define-variable=prefix="$prefix" "$@" rota; }
+
+[ "$(find_rota --modversion)" = "$("$prefix/bin/rota" --version | awk '{print $NF}')" ] ||
+    { echo "rota --version and rota.pc differ"; exit 1; }
+
+awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' README.md >"$room/example.c"
+[ -s "$room/example.c" ] || { echo "no C example in README.md"; exit 1; }
+
+export HOME="$room" XDG_RUNTIME_DIR="$room" ROTA_URL="file:$room/rota"
+# shellcheck disable=SC2046 # lists of words
+gcc -Wall -Wextra -Werror "$room/example.c" $(find_rota --cflags --libs) -o "$room/shared"
+LD_LIBRARY_PATH=$libraries "$room/shared" >/dev/null
+# The same against the archive, with all it needs named by pkg-config.
+# shellcheck disable=SC2046
+gcc "$room/example.c" $(find_rota --cflags) "$libraries/librota.a" \
+    $(find_rota --static --libs | sed 's/-lrota//') -o "$room/static"
+"$room/static" >/dev/null
