@@ -68,7 +68,7 @@ build() # FOLDER OPTIONS...: quiet unless it fails
     mkdir -p "$folder"
     {
         { [ -f "$folder/build.ninja" ] || meson setup "$folder" "$@"; } && ninja -C "$folder"
-    } >"$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; return 1; }
+    } >"$folder/build.log" 2>&1 || { tail -n 40 "$folder/build.log"; return 1; }
 }
 
 gates()
