@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The desk: one client's whole state, its session, lines and tickets. Requests and answers in,
+ * things to do and news out. Pure: no clock, no I/O, no allocation, no threads; the simulator
+ * runs hundreds of desks over a made-up network, the client runs one over a real one.
+ *
+ * Its user
+ *   - calls one of the functions below with the present time,
+ *   - then takes everything out of rt_desk_todo (requests to send), rt_desk_news (whom to
+ *     tell), rt_desk_dead (tickets to free) and rt_desk_idle (lines to free, if still idle),
+ *   - and keeps desk->timers: when one is due it goes to rt_desk_timer.
+ */
+#ifndef RT_DESK_H
+#define RT_DESK_H
+
+#include "core/line.h"
+#include "core/session.h"
+
+struct rt_desk {
+    struct rt_session session;
+    struct rt_timers *timers;
+    struct rt_timer beat_timer;  /* RT_TIMER_DESK: next BEAT, or the session's end */
+    struct rt_timer retry_timer; /* RT_TIMER_DESK: send again what came to nothing */
+    struct rt_ticket *tickets;   /* all that are not idle */
+    struct rt_ticket *outbox, *outbox_tail;
+    struct rt_ticket *unsent, *unsent_tail; /* JOINs that wait for a session */
+    struct rt_ticket *retry, *dead;
+    struct rt_set *sets;
+    struct rt_ask *news, *news_tail;
+    struct rt_line *idle;
+    uint64_t last_nonce;
+    int64_t call;        /* ns: how long a release is tried before it is UNKNOWN */
+    int64_t pass;        /* ns: how long a tenure is passed on after WANTED */
+    uint32_t pass_limit;
+    int64_t retry_pause; /* ns; grows with each failure in a row */
+    bool strict_order;   /* every ask is solo */
+    bool beat_due, open_due;
+    bool closing;
+};
+
+struct rt_desk_options {
+    uint32_t pass_limit, pass_ms; /* ROTA_NEVER in either: strict order between processes */
+    uint32_t call_ms;
+    uint64_t nonce; /* where nonces begin: random, so that two lives of a client differ */
+};
+
+/* Needs two places in TIMERS for its own timers, one per rt_terms, one per line that may linger. */
+void rt_desk_init(struct rt_desk *desk, struct rt_timers *timers, const struct rt_desk_options *o);
+
+/* ---- Asks ---- */
+
+/* Whether ASK (mode, flags, terms set) needs a ticket of its own in ask->ticket. */
+bool rt_desk_solo(const struct rt_desk *desk, const struct rt_ask *ask);
+
+/* A new ask; its answer comes as news, possibly at once. The caller filled in line, mode, flags, owner,
+ * terms, ticket (solo, by rt_ticket_init), for RT_SHARED line->s. Everything stays the caller's, and
+ * stays in place until the ask is DONE and its news was taken. */
+void rt_desk_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+
+/* Several asks as one: all of asks[0..n) are solo and have terms->set. The answer comes as the news
+ * of asks[0]; on failure all are DONE. */
+struct rt_set {
+    struct rt_set *next, *prev; /* the desk's sets that wait */
+    struct rt_ask **asks;
+    size_t n;
+    size_t pending;   /* not granted yet */
+    uint64_t *nonces; /* room for n: which join of JOIN_ALL is whose */
+    bool want_join;   /* JOIN_ALL has to be sent */
+    bool in_flight;
+    bool doomed;      /* given up while in flight */
+    int16_t err;
+};
+void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now);
+
+/* Gives a hold back; RT_NEWS_RELEASED follows, possibly at once. ASK is HELD or LOST. */
+void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+
+/* Ends a QUEUED ask with ERR; false if it is not queued any more. For a set: any member. */
+bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now);
+
+/* The holder's ask became shared on the engine. */
+void rt_desk_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+
+/* Until when ASK's hold is certainly ours; 0 once lost; RT_NEVER. */
+int64_t rt_desk_until(const struct rt_desk *desk, const struct rt_ask *ask);
+
+/* Fails what waits with ROTA_CLOSED, gives back what is held or lingers (holders get no news); no
+ * ask is taken from now on. */
+void rt_desk_close(struct rt_desk *desk, int64_t now);
+bool rt_desk_quiet(const struct rt_desk *desk); /* no ticket left: the engine may be closed */
+
+/* ---- What to do ---- */
+
+enum rt_todo_kind { RT_TODO_BEAT, RT_TODO_JOIN, RT_TODO_JOIN_ALL, RT_TODO_LEAVE, RT_TODO_ARM };
+
+struct rt_todo {
+    enum rt_todo_kind kind;
+    struct rt_ticket *ticket; /* JOIN, LEAVE, ARM: pinned (ops counted up) until answered */
+    struct rt_set *set;       /* JOIN_ALL: pinned until answered */
+    uint64_t id;              /* JOIN, LEAVE, ARM: ticket->id as sent; give it back with the answer */
+    uint64_t session;         /* the session to act in */
+    bool open;                /* BEAT: open one */
+    bool again;               /* JOIN, LEAVE */
+};
+
+/* The next thing to send, in order; false: nothing. */
+bool rt_desk_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now);
+
+struct rt_ask *rt_desk_news(struct rt_desk *desk);    /* and clears its link, not its news bits */
+struct rt_ticket *rt_desk_dead(struct rt_desk *desk); /* a solo ticket that may be freed */
+struct rt_line *rt_desk_idle(struct rt_desk *desk);   /* a line that was idle: check, then free */
+
+/* ---- Answers and events ---- */
+
+void rt_desk_beaten(struct rt_desk *desk, int err, uint64_t session, uint32_t ttl_ms,
+                    uint32_t allowance_ms, int64_t now);
+struct rt_joined {
+    uint64_t number;
+    bool granted, wanted;
+};
+void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err,
+                    const struct rt_joined *j, int64_t now);
+/* J[i] answers the i-th pending member, in the order of rt_set_member. */
+void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
+                        const struct rt_joined *j, int64_t now);
+void rt_desk_left(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err, int64_t now);
+void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err, bool wanted,
+                   int64_t now);
+
+/* For events: the ticket is found by rt_line_ticket; events about unknown ones are dropped. */
+void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_desk_ticket_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now);
+
+/* A timer of kind RT_TIMER_ASK, RT_TIMER_LINE or RT_TIMER_DESK is due. */
+void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now);
+
+/* ---- For core/ only ---- */
+
+void rt_desk_tell(struct rt_desk *desk, struct rt_ask *ask, unsigned news);
+void rt_desk_post(struct rt_desk *desk, struct rt_ticket *t); /* its want has to be sent */
+void rt_desk_join(struct rt_desk *desk, struct rt_ticket *t, bool try, bool arm, int64_t now);
+void rt_desk_leave(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_desk_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t); /* after it became idle */
+void rt_desk_line_settle(struct rt_desk *desk, struct rt_line *line);
+uint64_t rt_desk_nonce(struct rt_desk *desk);
+void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local line: who inside this process holds a name, and which tickets stand for them.
+ *
+ * Plain asks share two tickets per name, one exclusive (x) and one shared (s); others
+ * ("solo": permits, at_least_ms, elections, sets, ROTA_DETECT, barriers, and everything when the
+ * client is to keep strict order between processes) have one of their own.
+ *
+ *  - x stands for all local waiters that queued since it was taken; when it is granted the
+ *    queue is served from its front: one writer, or all readers before the next writer.
+ *  - s stands for the readers at the front of the queue; a reader joins it while it is
+ *    held only if nobody is known to wait behind it.
+ *  - A tenure of x is passed on only by an explicit release (DESIGN 6), freely while nobody
+ *    waits elsewhere, after WANTED at most pass_limit times and for pass_ms.
+ *  - linger: a released x with an empty queue is kept until WANTED or the time is over.
+ */
+#ifndef RT_LINE_H
+#define RT_LINE_H
+
+#include "core/ticket.h"
+#include "core/timers.h"
+
+#include <stddef.h>
+
+struct rt_desk;
+struct rt_set;
+
+enum rt_ask_state {
+    RT_ASK_NEW,
+    RT_ASK_QUEUED,    /* waits */
+    RT_ASK_HELD,
+    RT_ASK_LOST,      /* was held; its owner still has to release it */
+    RT_ASK_RELEASING, /* waits for the answer to LEAVE */
+    RT_ASK_DONE,      /* answered with an error, or released: its owner's to free */
+};
+
+/* rt_ask.news: what its owner has to be told, each once (I9) */
+#define RT_NEWS_ANSWERED 0x1u /* the ask: err 0 it holds, else DONE */
+#define RT_NEWS_LOST 0x2u     /* the hold, `lost` says why */
+#define RT_NEWS_RELEASED 0x4u /* the release: err; DONE */
+
+/* rt_ask.flags */
+#define RT_ASK_TRY 0x1u
+#define RT_ASK_DETECT 0x2u
+
+/* What an ask may want beyond the plain: kept apart so that a plain hold is small. */
+struct rt_terms {
+    struct rt_timer timer; /* RT_TIMER_ASK: waiting: limit; holding: hold_ms */
+    struct rt_ask *ask;
+    int64_t limit_at;      /* RT_NEVER: none */
+    int64_t hold;          /* ns; 0: none */
+    int64_t linger;        /* ns; 0: none */
+    int64_t at_least_ms;
+    const char *value;     /* for elections; its owner keeps it until answered */
+    struct rt_set *set;
+};
+
+struct rt_ask {
+    struct rt_ask *next, *prev; /* in its line's queue, solos or holders */
+    struct rt_ask *news_next;
+    struct rt_line *line;
+    struct rt_ticket *ticket; /* solo: its own, from the start; else while it holds */
+    struct rt_terms *terms;   /* NULL: plain */
+    uint64_t owner;           /* who re-enters; 0: nobody */
+    uint64_t fence;           /* once granted */
+    int16_t err;              /* of RT_NEWS_ANSWERED, RT_NEWS_RELEASED */
+    int16_t lost;             /* of RT_NEWS_LOST */
+    uint8_t mode;             /* enum rt_mode */
+    uint8_t state;            /* enum rt_ask_state */
+    uint8_t flags;
+    uint8_t news;
+};
+
+struct rt_line {
+    struct rt_line *hash_next; /* its keeper's: the table of names */
+    struct rt_ask *queue, *queue_tail;
+    struct rt_ask *solos;      /* waiting with tickets of their own */
+    struct rt_ask *holders;    /* also lost and releasing ones */
+    struct rt_ticket x;
+    struct rt_ticket *s;       /* NULL until a reader came */
+    int64_t wanted_at;
+    struct rt_timer timer;     /* RT_TIMER_LINE: the end of lingering */
+    uint32_t hash;
+    uint16_t passes;           /* since WANTED */
+    uint8_t lingering;
+    uint8_t idle_listed;
+    struct rt_line *idle_next;
+    char name[];               /* as spelled on the engine */
+};
+
+void rt_line_init(struct rt_line *line);
+
+/* Nobody asks, holds, waits or is under way: it may be freed. */
+bool rt_line_idle(const struct rt_line *line);
+
+/* The ticket with this number, or NULL. */
+struct rt_ticket *rt_line_ticket(struct rt_line *line, uint64_t number);
+
+/* --- For desk.c; all but the lists of section one follow from them. --- */
+
+void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+void rt_line_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now);
+void rt_line_hold_over(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now);
+
+void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now);   /* t is HELD now */
+void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now); /* JOIN */
+void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now);
+void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The session: when to beat, until when its holds are certainly ours (I3). */
+#include "core/session.h"
+
+#include "base/bug.h"
+
+#include <assert.h>
+
+/* Three beats per ttl, so that one may be lost and another late; after a failure sooner. */
+#define BEATS_PER_TTL 3
+#define RETRIES_PER_TTL 12
+
+/* Holders are told this part of the ttl before the deadline: while they run, they learn of the
+ * loss before somebody else can be granted (DESIGN 1.2). */
+#define TELL_PART 20
+
+void rt_session_init(struct rt_session *s)
+{
+    *s = (struct rt_session){.state = RT_SESSION_NONE};
+    rt_session_end(s);
+}
+
+bool rt_session_want(struct rt_session *s, int64_t now)
+{
+    if (s->state != RT_SESSION_NONE || s->in_flight)
+        return false;
+    s->state = RT_SESSION_OPENING;
+    s->in_flight = true;
+    s->sent_at = now;
+    return true;
+}
+
+bool rt_session_beat(struct rt_session *s, int64_t now)
+{
+    if (s->state != RT_SESSION_ALIVE || s->in_flight || now < s->beat_at)
+        return false;
+    s->in_flight = true;
+    s->sent_at = now;
+    return true;
+}
+
+bool rt_session_answered(struct rt_session *s, uint64_t id, uint32_t ttl_ms, uint32_t allowance_ms,
+                         int64_t now)
+{
+    assert(s->in_flight && s->state != RT_SESSION_NONE);
+    bool opened = s->state == RT_SESSION_OPENING;
+    if (opened)
+        s->id = id;
+    s->in_flight = false;
+    s->state = RT_SESSION_ALIVE;
+    s->ttl = ttl_ms * RT_MS;
+    if (ttl_ms == 0) {
+        s->deadline = s->usable_until = s->beat_at = RT_NEVER;
+        return opened;
+    }
+    /* Counted from before the request left: the engine cannot have started later (I3). */
+    int64_t from = RT_BUG(RT_BUG_DEADLINE_FROM_REPLY) ? now : s->sent_at;
+    int64_t drift = s->ttl / 100 + 2 * RT_MS;
+    s->deadline = from + s->ttl - drift - allowance_ms * RT_MS;
+    s->usable_until = s->deadline - s->ttl / TELL_PART;
+    s->beat_at = s->sent_at + s->ttl / BEATS_PER_TTL;
+    return opened;
+}
+
+void rt_session_failed(struct rt_session *s, int64_t now)
+{
+    assert(s->in_flight);
+    s->in_flight = false;
+    if (s->state == RT_SESSION_OPENING)
+        rt_session_end(s);
+    else
+        s->beat_at = now + s->ttl / RETRIES_PER_TTL;
+}
+
+void rt_session_end(struct rt_session *s)
+{
+    s->state = RT_SESSION_NONE;
+    s->id = 0;
+    s->deadline = s->usable_until = 0;
+    s->beat_at = RT_NEVER;
+}
+
+bool rt_session_alive(const struct rt_session *s, int64_t now)
+{
+    return s->state == RT_SESSION_ALIVE && now < s->usable_until;
+}
+
+int64_t rt_session_next(const struct rt_session *s)
+{
+    if (s->state != RT_SESSION_ALIVE)
+        return RT_NEVER;
+    if (s->in_flight || s->usable_until < s->beat_at)
+        return s->usable_until;
+    return s->beat_at;
+}
