@@ -20,7 +20,6 @@ all: build/build.ninja
 need-build:
 	@scripts/need.sh build
 
-# The packages are looked after only where a build folder has to be made.
 build/build.ninja: | need-build
 	meson setup build --prefix=$(PREFIX) -Dtests=disabled $(MESON_FLAGS)
 

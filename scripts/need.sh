@@ -20,12 +20,12 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
+# shellcheck disable=SC2086 # a list of words
+installed=$(dpkg-query -W -f='${Package} ${Status}\n' $wanted 2>/dev/null |
+    sed -n 's/ install ok installed$//p') || true
 missing=
 for package in $wanted; do
-    case $(dpkg-query -W -f='${Status}' "$package" 2>/dev/null) in
-    "install ok installed") ;;
-    *) missing="$missing $package" ;;
-    esac
+    printf '%s\n' "$installed" | grep -qxF "$package" || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 
