@@ -17,6 +17,7 @@ trap 'rm -f "$defined"' EXIT
 {
     # shellcheck disable=SC2086 # lists of words
     nm --defined-only --format=just-symbols $objects
+    # shellcheck disable=SC2086
     printf '%s\n' $allowed
 } | sed 's/:$//' | sort -u >"$defined"
 
