@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the engine the user chose, and turning errors into exit codes. */
+#include "cli/connect.h"
+
+#include "cli/out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *rt_connect_url(const struct rt_cli *cli)
+{
+    if (cli->on != NULL)
+        return cli->on;
+    const char *url = getenv("ROTA_URL");
+    return url != NULL && url[0] != '\0' ? url : NULL;
+}
+
+int rt_connect_check(const char *url)
+{
+    /* It would lock nobody out: a lock that excludes nobody is worse than an error. */
+    if (url != NULL && strncmp(url, "mem:", 4) == 0) {
+        rt_out_error("mem: lives inside one process, so commands cannot share its locks; "
+                     "use file:");
+        return RT_EXIT_USAGE;
+    }
+    return RT_EXIT_OK;
+}
+
+int rt_connect_exit(int err)
+{
+    switch (err) {
+    case 0:
+        return RT_EXIT_OK;
+    case ROTA_INVALID:
+    case ROTA_UNSUPPORTED:
+        return RT_EXIT_USAGE;
+    case ROTA_BUSY:
+    case ROTA_TIMEOUT:
+    case ROTA_DEADLOCK:
+        return RT_EXIT_BUSY;
+    case ROTA_LOST:
+        return RT_EXIT_LOST;
+    case ROTA_UNREACHABLE:
+    case ROTA_UNKNOWN:
+    case ROTA_PROTOCOL:
+    case ROTA_AUTH:
+    case ROTA_UNSAFE:
+        return RT_EXIT_UNREACHABLE;
+    default:
+        return RT_EXIT_INTERNAL;
+    }
+}
+
+int rt_connect_report(const struct rota *r, int err, const char *prefix)
+{
+    const char *message = rota_errmsg(r);
+
+    if (message == NULL || message[0] == '\0')
+        message = rota_strerror(err);
+    rt_out_error("%s%s", prefix, message);
+    return rt_connect_exit(err);
+}
+
+int rt_connect_open(struct rota **out, const struct rt_cli *cli, const struct rota_options *opts)
+{
+    const char *url = rt_connect_url(cli);
+    int code = rt_connect_check(url);
+
+    if (code != RT_EXIT_OK)
+        return code;
+    int err = rota_open(out, url, opts);
+    if (err != 0)
+        return rt_connect_report(NULL, err, "");
+    return RT_EXIT_OK;
+}
+
+void rt_connect_redact(const char *url, char *out, size_t size)
+{
+    const char *start = strstr(url, "://");
+    const char *host = start == NULL ? NULL : start + 3;
+    const char *at = host == NULL ? NULL : memchr(host, '@', strcspn(host, "/?"));
+    const char *colon = at == NULL ? NULL : memchr(host, ':', (size_t)(at - host));
+
+    if (colon == NULL)
+        snprintf(out, size, "%s", url);
+    else
+        snprintf(out, size, "%.*s:***%s", (int)(colon - url), url, at);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The help texts, each a screen at most, and rota help. */
+#include "cli/cli.h"
+#include "cli/out.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char help_head[] = "Usage: rota [--on URL|NAME] COMMAND ...\n"
+                                "Locks for the shell: between processes, and between machines.\n"
+                                "\n"
+                                "Commands:\n";
+
+static const char help_tail[] =
+    "\n"
+    "Options:\n"
+    "  --on URL|NAME  the engine that keeps the locks: a URL such as file:/some/folder,\n"
+    "                 or a name from ~/.config/rota/config. Without it: $ROTA_URL, else\n"
+    "                 the embedded engine, for this user on this machine (no server).\n"
+    "  -h, --help     this text; 'rota COMMAND --help' for a command\n"
+    "  -V, --version\n"
+    "\n"
+    "Exit: 64 wrong usage, 69 engine not reachable, 75 not granted in time, 76 lost.\n"
+    "\n"
+    "  rota run nightly -- ./job.sh    run job.sh, one at a time\n";
+
+const char rt_help_run[] =
+    "Usage: rota run [OPTION]... NAME [--] COMMAND [ARG]...\n"
+    "Waits for the lock NAME, runs COMMAND while holding it, and gives it back.\n"
+    "\n"
+    "  -n, --nonblock       do not wait: exit 75 if somebody else holds it\n"
+    "  -w, --wait SECONDS   wait that long at most, then exit 75; 0.5, 30, 5m, 1h\n"
+    "  -E CODE              exit with CODE instead of 75 (--conflict-exit-code)\n"
+    "  -x, --exclusive      one holder (default)\n"
+    "  -s, --shared         share it with others that ask with -s\n"
+    "      --take K --of N  take K of N permits: at most N in use at once\n"
+    "      --ttl TIME       how long the lock outlives a lost machine: 1s to 1h (10s)\n"
+    "      --at-least TIME  the name stays taken at least so long, also if COMMAND ends\n"
+    "\n"
+    "COMMAND gets stdin, a process group of its own, and in its environment ROTA_NAME\n"
+    "and ROTA_FENCE: a number that only grows, for the resource to refuse a late writer.\n"
+    "If the lock is lost while it runs, COMMAND gets SIGTERM, then SIGKILL.\n"
+    "\n"
+    "Exit: that of COMMAND, 128+n if signal n ended it; 75 (or -E) not granted in time;\n"
+    "76 lost while it ran; 69 engine not reachable; 64 wrong usage; 126 COMMAND cannot\n"
+    "be run, 127 not found; 130 interrupted while waiting.\n"
+    "\n"
+    "  rota run nightly -- ./job.sh           one at a time, in order of arrival\n"
+    "  rota run -n backup -- rsync -a /a /b   skip it if it runs already\n"
+    "  rota run --take 1 --of 3 gpu -- train  at most three at once\n";
+
+const char rt_help_demo[] =
+    "Usage: rota demo [--buyers N] [--stock S] [--json]\n"
+    "A flash sale: N processes sell a stock of S, kept in a file, all at once. First\n"
+    "without a lock: it oversells. Then with one: it sells exactly S.\n"
+    "\n"
+    "      --buyers N  processes, 2 to 64 (8)\n"
+    "      --stock S   items, 1 to 10000 (100)\n"
+    "      --json      one JSON object instead of the table\n"
+    "  -h, --help\n"
+    "\n"
+    "Runs on the engine of --on or $ROTA_URL, else on an embedded one in a temporary\n"
+    "folder. Everything is removed afterwards.\n"
+    "\n"
+    "Exit: 0 if the sale with the lock was exact, else 1.\n";
+
+const char rt_help_help[] = "Usage: rota help [COMMAND]\n"
+                            "Shows help for COMMAND, or the list of commands.\n";
+
+int rt_help_show(const struct rt_command *command)
+{
+    if (command != NULL) {
+        fputs(command->help, stdout);
+        return rt_out_flush();
+    }
+    fputs(help_head, stdout);
+    for (const struct rt_command *c = rt_commands; c->name != NULL; c++)
+        printf("  %-6s  %s\n", c->name, c->summary);
+    fputs(help_tail, stdout);
+    return rt_out_flush();
+}
+
+int rt_help_main(const struct rt_cli *cli, int argc, char **argv)
+{
+    (void)cli;
+    if (argc > 2)
+        return rt_out_usage(NULL, "help takes one command");
+    if (argc < 2)
+        return rt_help_show(NULL);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return rt_help_show(rt_command_find("help"));
+    const struct rt_command *command = rt_command_find(argv[1]);
+    if (command == NULL)
+        return rt_out_usage(NULL, "unknown command '%s'", argv[1]);
+    return rt_help_show(command);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command rota: global options, and the table of subcommands. */
+#include "cli/cli.h"
+
+#include "cli/options.h"
+#include "cli/out.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct rt_command rt_commands[] = {
+    {"run", "run a command while holding a lock", rt_help_run, rt_run_main},
+    {"demo", "see a sale oversell without a lock, and not with one", rt_help_demo, rt_demo_main},
+    {"help", "show help for a command", rt_help_help, rt_help_main},
+    {NULL, NULL, NULL, NULL},
+};
+
+const struct rt_command *rt_command_find(const char *name)
+{
+    for (const struct rt_command *c = rt_commands; c->name != NULL; c++) {
+        if (strcmp(c->name, name) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+static int show_version(void)
+{
+    printf("rota %s\n", rota_version());
+    return rt_out_flush();
+}
+
+static int dispatch(const struct rt_cli *cli, int argc, char **argv)
+{
+    if (argc == 0)
+        return rt_out_usage(NULL, "no command given");
+    const struct rt_command *command = rt_command_find(argv[0]);
+    if (command == NULL)
+        return rt_out_usage(NULL, "unknown command '%s'", argv[0]);
+    return command->main(cli, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"on", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    struct rt_cli cli = {NULL};
+    int c;
+
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
+        switch (c) {
+        case 'o':
+            if (optarg[0] == '\0')
+                return rt_out_usage(NULL, "--on needs a URL or a name");
+            cli.on = optarg;
+            break;
+        case 'h':
+            return rt_help_show(NULL);
+        case 'V':
+            return show_version();
+        default:
+            return rt_options_complain(NULL, argv, c);
+        }
+    }
+    return dispatch(&cli, argc - optind, argv + optind);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading option values, and complaining about options in one way. */
+#ifndef RT_OPTIONS_H
+#define RT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* "30", "0.5" (seconds), "500ms", "30s", "5m", "24h", up to a year; rounded up to whole
+ * milliseconds, so that what is not 0 stays so. False if TEXT is none of these. */
+bool rt_options_duration_ms(const char *text, uint64_t *ms);
+
+/* A whole number from MIN to MAX, in decimal digits only. */
+bool rt_options_number(const char *text, uint64_t min, uint64_t max, uint64_t *number);
+
+/* For what getopt_long answered with ':' or '?': C. Returns RT_EXIT_USAGE. */
+int rt_options_complain(const char *command, char **argv, int c);
+
+#endif
