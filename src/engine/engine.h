@@ -99,7 +99,10 @@ enum rt_op_kind {
      * what to subtract beside the usual drift. An opened session replaces any earlier one
      * of the connection. `tickets` are all tickets that session holds or waits with, for
      * engines that must renew each. ROTA_LOST: the session is gone. Asked again: harmless
-     * (an `open` whose reply was lost leaves a session that dies by its ttl). */
+     * (an `open` whose reply was lost leaves a session that dies by its ttl). A BEAT catches up
+     * on lost pushes: after it GRANTED, WANTED and CHANGED are sent again where they still hold
+     * and the client has not spoken of them since (by CHANGE), and TICKET_LOST for every one of
+     * `tickets` that is gone. */
     RT_OP_BEAT,
     /* One ticket. ROTA_LOST: the session is gone; ROTA_BUSY: with RT_JOIN_TRY. Asked again:
      * the same nonce finds the ticket. */

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reference engine: a connection to a world, how it does ops and hears of others.
+ *
+ *   submit --> [world mutex: sweep, do the op, leave events in inboxes] --> done, own events
+ *   another's submit --> rings our bell (an eventfd of our loop) --> own events
+ *   timer at the next end of anything, while we wait or observe --> sweep --> own events
+ *
+ * Events go up without the mutex, one by one, so a callback may take its time. */
+#include "engine/mem/mem.h"
+
+#include "base/alloc.h"
+#include "engine/mem/world.h"
+#include "engine/url.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TTL_DEFAULT_MS 10000
+
+struct rt_mem_bell { /* outlives its connection until the loop lets go of the watch */
+    struct rt_watch watch;
+    int fd;
+};
+
+static struct rt_mem_conn *mem(struct rt_conn *conn)
+{
+    assert(conn->engine == &rt_engine_mem);
+    return (struct rt_mem_conn *)(void *)conn;
+}
+
+void rt_mem_ring(struct rt_mem_conn *mc)
+{
+    if (mc->rung)
+        return;
+    mc->rung = true;
+    if (mc->bell != NULL && mc->world->actor != mc) {
+        uint64_t one = 1;
+        ssize_t n = write(mc->bell->fd, &one, sizeof(one));
+        (void)n; /* EAGAIN: it rings already */
+    }
+}
+
+/* ---- Observations ------------------------------------------------------- */
+
+struct rt_mem_watch *rt_mem_watch_new(struct rt_mem_conn *mc, const char *name, void *cookie)
+{
+    struct rt_mem_watch *watch = rt_alloc(sizeof(*watch));
+    if (watch == NULL)
+        return NULL;
+    watch->line = rt_mem_line_get(mc->world, name);
+    if (watch->line == NULL) {
+        rt_free(watch);
+        return NULL;
+    }
+    watch->line->pins++;
+    watch->conn = mc;
+    watch->cookie = cookie;
+    watch->next = mc->world->watches;
+    mc->world->watches = watch;
+    mc->interest++;
+    return watch;
+}
+
+void rt_mem_watch_free(struct rt_mem_world *world, struct rt_mem_watch *watch)
+{
+    struct rt_mem_watch **at = &world->watches;
+    while (*at != watch)
+        at = &(*at)->next;
+    *at = watch->next;
+    watch->conn->interest--;
+    watch->line->pins--;
+    rt_mem_line_tidy(world, watch->line);
+    rt_free(watch);
+}
+
+static void watch_event(struct rt_mem_watch *w, struct rt_event *event)
+{
+    *event = (struct rt_event){
+        .kind = RT_CHANGED, .name = w->line->name, .cookie = w->cookie, .count = w->line->count};
+    w->value[0] = w->label[0] = '\0';
+    const struct rt_mem_ticket *front = rt_mem_line_front(w->line);
+    if (front != NULL && front->flags & RT_MEM_GRANTED) {
+        event->front.fence = front->number;
+        snprintf(w->value, sizeof(w->value), "%s", rt_mem_ticket_value(front));
+        snprintf(w->label, sizeof(w->label), "%s", rt_mem_ticket_label(front));
+    }
+    event->front.value = w->value;
+    event->front.label = w->label;
+}
+
+/* ---- Inboxes ------------------------------------------------------------ */
+
+static void ticket_event(struct rt_mem_ticket *t, struct rt_event *event)
+{
+    struct rt_mem_session *s = t->session;
+    *event = (struct rt_event){.session = s->id, .number = t->number, .name = t->line->name};
+    if (t->pending & RT_MEM_TELL_LOST) {
+        event->kind = RT_TICKET_LOST;
+        t->pending = 0;
+    } else if (t->pending & RT_MEM_TELL_GRANTED) {
+        event->kind = RT_GRANTED;
+        t->pending &= (uint8_t)~RT_MEM_TELL_GRANTED;
+    } else {
+        event->kind = RT_WANTED;
+        t->pending = 0;
+    }
+    if (t->pending == 0) {
+        rt_mem_link_out(&t->link);
+        rt_mem_link_before(event->kind == RT_TICKET_LOST ? &s->lost : &s->calm, &t->link);
+    }
+}
+
+/* The next thing to tell, and the line that its name belongs to (pinned), if any. */
+static bool next_event(struct rt_mem_conn *mc, struct rt_event *event, struct rt_mem_line **line)
+{
+    *line = NULL;
+    for (struct rt_mem_session **at = &mc->sessions, *s; (s = *at) != NULL; at = &s->next) {
+        while (s->inbox.next != &s->inbox) {
+            struct rt_mem_ticket *t = rt_mem_ticket_of(s->inbox.next);
+            if (t->pending == 0) { /* answered meanwhile */
+                rt_mem_link_out(&t->link);
+                rt_mem_link_before(&s->calm, &t->link);
+                continue;
+            }
+            *line = t->line;
+            ticket_event(t, event);
+            return true;
+        }
+        if (s->over) {
+            *event = (struct rt_event){.kind = RT_SESSION_LOST, .session = s->id};
+            *at = s->next;
+            rt_free(s);
+            return true;
+        }
+    }
+    for (struct rt_mem_watch *w = mc->world->watches; w != NULL; w = w->next) {
+        if (w->conn == mc && w->dirty) {
+            w->dirty = false;
+            *line = w->line;
+            watch_event(w, event);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The timer: a dead holder delays us by no more than its ttl (I6). */
+static void rearm(struct rt_mem_conn *mc, int64_t at)
+{
+    if (at != RT_NEVER)
+        rt_timers_start(&mc->conn.loop->timers, &mc->timer.timer, at);
+    else
+        rt_timers_stop(&mc->conn.loop->timers, &mc->timer.timer);
+}
+
+static bool deliver(struct rt_mem_conn *mc)
+{
+    struct rt_mem_world *world = mc->world;
+    struct rt_event event;
+    struct rt_mem_line *line;
+    bool any = false;
+    pthread_mutex_lock(&world->mutex);
+    while (next_event(mc, &event, &line)) {
+        any = true;
+        if (line != NULL)
+            line->pins++;
+        pthread_mutex_unlock(&world->mutex);
+        rt_conn_event(&mc->conn, &event);
+        pthread_mutex_lock(&world->mutex);
+        if (line != NULL) {
+            line->pins--;
+            rt_mem_line_tidy(world, line);
+        }
+    }
+    mc->rung = false;
+    int64_t at = mc->interest > 0 ? rt_mem_next_end(world) : RT_NEVER;
+    pthread_mutex_unlock(&world->mutex);
+    rearm(mc, at);
+    return any;
+}
+
+bool rt_mem_pending(const struct rt_conn *conn)
+{
+    assert(conn->engine == &rt_engine_mem);
+    const struct rt_mem_conn *mc = (const struct rt_mem_conn *)(const void *)conn;
+    pthread_mutex_lock(&mc->world->mutex);
+    bool rung = mc->rung;
+    pthread_mutex_unlock(&mc->world->mutex);
+    return rung;
+}
+
+bool rt_mem_deliver(struct rt_conn *conn)
+{
+    return deliver(mem(conn));
+}
+
+/* Locks the world for this client's work, at the present time, without what is over. */
+static void world_enter(struct rt_mem_conn *mc)
+{
+    struct rt_loop *loop = mc->conn.loop;
+    int64_t now = loop->virtual_time ? rt_loop_now(loop) : rt_loop_tick(loop);
+    pthread_mutex_lock(&mc->world->mutex);
+    mc->world->actor = mc;
+    if (now > mc->world->now)
+        mc->world->now = now;
+    rt_mem_sweep(mc->world);
+}
+
+static void world_leave(struct rt_mem_conn *mc)
+{
+    mc->world->actor = NULL;
+    pthread_mutex_unlock(&mc->world->mutex);
+}
+
+static void on_timer(struct rt_timer_call *call, int64_t now)
+{
+    (void)now;
+    struct rt_mem_conn *mc = (struct rt_mem_conn *)(void *)((char *)call -
+                                                            offsetof(struct rt_mem_conn, timer));
+    world_enter(mc);
+    world_leave(mc);
+    deliver(mc);
+}
+
+/* ---- The engine --------------------------------------------------------- */
+
+static void bell_answer(struct rt_watch *w, bool readable, bool writable)
+{
+    (void)readable;
+    (void)writable;
+    struct rt_mem_conn *mc = w->user;
+    uint64_t count;
+    ssize_t n = read(mc->bell->fd, &count, sizeof(count));
+    (void)n; /* EAGAIN: nothing rang, looking is harmless */
+    deliver(mc);
+}
+
+static void bell_closed(struct rt_watch *w)
+{
+    rt_free((struct rt_mem_bell *)(void *)w); /* its first member */
+}
+
+static int bell_open(struct rt_mem_conn *mc)
+{
+    struct rt_mem_bell *bell = rt_alloc(sizeof(*bell));
+    if (bell == NULL)
+        return ROTA_NOMEM;
+    int rv = ROTA_INTERNAL;
+    bell->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bell->fd < 0)
+        goto free_bell;
+    bell->watch.user = mc;
+    rv = rt_watch_start(mc->conn.loop, &bell->watch, bell->fd, bell_answer);
+    if (rv != 0)
+        goto close_fd;
+    rt_watch_want(&bell->watch, true, false);
+    mc->bell = bell;
+    return 0;
+
+close_fd:
+    close(bell->fd);
+free_bell:
+    rt_free(bell);
+    return rv;
+}
+
+static int mem_open(struct rt_conn *conn, const struct rt_url *url)
+{
+    struct rt_mem_conn *mc = mem(conn);
+    const char *name = url != NULL && url->path != NULL ? url->path : "";
+    if (url != NULL && url->host_count > 0) {
+        snprintf(conn->errmsg, sizeof(conn->errmsg), "mem: has no hosts: write mem:NAME");
+        return ROTA_INVALID;
+    }
+    if (conn->ttl_ms == 0)
+        conn->ttl_ms = TTL_DEFAULT_MS;
+    mc->timer.timer.kind = RT_TIMER_CALL;
+    mc->timer.fire = on_timer;
+    int rv = rt_loop_reserve(conn->loop, 1);
+    if (rv != 0)
+        goto fail;
+    rv = ROTA_NOMEM;
+    mc->world = rt_mem_world_get(name, conn->loop->virtual_time);
+    if (mc->world == NULL)
+        goto unreserve;
+    rv = conn->loop->virtual_time ? 0 : bell_open(mc);
+    if (rv != 0)
+        goto put_world;
+    return 0;
+
+put_world:
+    rt_mem_world_put(mc->world);
+unreserve:
+    rt_loop_unreserve(conn->loop, 1);
+fail:
+    snprintf(conn->errmsg, sizeof(conn->errmsg), "mem:%s: %s", name,
+             rv == ROTA_NOMEM ? "out of memory" : "no eventfd to be had");
+    return rv;
+}
+
+static void mem_close(struct rt_conn *conn)
+{
+    struct rt_mem_conn *mc = mem(conn);
+    struct rt_mem_world *world = mc->world;
+    world_enter(mc);
+    struct rt_mem_watch *w = world->watches;
+    while (w != NULL) {
+        struct rt_mem_watch *next = w->next;
+        if (w->conn == mc)
+            rt_mem_watch_free(world, w);
+        w = next;
+    }
+    while (mc->sessions != NULL) {
+        struct rt_mem_session *s = mc->sessions;
+        mc->sessions = s->next;
+        rt_mem_session_detach(world, s);
+    }
+    world_leave(mc);
+    rt_timers_stop(&conn->loop->timers, &mc->timer.timer);
+    rt_loop_unreserve(conn->loop, 1);
+    if (mc->bell != NULL) {
+        rt_watch_stop(&mc->bell->watch, bell_closed);
+        close(mc->bell->fd);
+    }
+    rt_mem_world_put(world);
+}
+
+static void mem_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_mem_conn *mc = mem(conn);
+    int err = ROTA_UNREACHABLE;
+    world_enter(mc);
+    if (op->deadline > mc->world->now)
+        err = rt_mem_do(mc, op);
+    else
+        snprintf(conn->errmsg, sizeof(conn->errmsg), "the deadline had passed before the start");
+    bool look = mc->rung || mc->interest > 0 || mc->timer.timer.slot != 0;
+    world_leave(mc);
+    rt_conn_done(conn, op, err);
+    if (look)
+        deliver(mc);
+}
+
+/* Every op ends inside submit: there is nothing to cancel. */
+static void mem_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    (void)conn;
+    (void)op;
+}
+
+static uint32_t mem_caps(const struct rt_conn *conn)
+{
+    (void)conn;
+    return ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
+           ROTA_CAP_DURABLE | ROTA_CAP_TTL;
+}
+
+static const char *const schemes[] = {"mem", NULL};
+static const char *const params[] = {NULL};
+
+const struct rt_engine rt_engine_mem = {
+    .schemes = schemes,
+    .params = params,
+    .conn_size = sizeof(struct rt_mem_conn),
+    .layout_major = 1,
+    .layout_minor = 0,
+    .open = mem_open,
+    .close = mem_close,
+    .submit = mem_submit,
+    .cancel = mem_cancel,
+    .caps = mem_caps,
+};

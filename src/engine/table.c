@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engines of this build, by URL scheme. */
+#include "engine/engine.h"
+#include "engine/mem/mem.h"
+
+#include <string.h>
+
+#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
+extern const struct rt_engine rt_engine_file;
+#endif
+
+static const struct rt_engine *const engines[] = {
+#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
+    &rt_engine_file,
+#endif
+    &rt_engine_mem,
+};
+
+const struct rt_engine *rt_engine_find(const char *scheme)
+{
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+        for (const char *const *s = engines[i]->schemes; *s != NULL; s++)
+            if (strcmp(*s, scheme) == 0)
+                return engines[i];
+    return NULL;
+}

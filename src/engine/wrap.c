@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wrappers: what all of them share. */
+#include "engine/wrap.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+int rt_wrap_put(struct rt_conn **conn, const struct rt_engine *engine)
+{
+    assert(engine->conn_size >= sizeof(struct rt_wrap));
+    struct rt_wrap *wrap = rt_alloc(engine->conn_size);
+    if (wrap == NULL)
+        return ROTA_NOMEM;
+    wrap->conn = **conn;
+    wrap->conn.engine = engine;
+    wrap->inner = *conn;
+    wrap->inner->up = &wrap->up;
+    *conn = &wrap->conn;
+    return 0;
+}
+
+void rt_wrap_close_inner(struct rt_wrap *wrap)
+{
+    wrap->inner->engine->close(wrap->inner);
+    rt_free(wrap->inner);
+    wrap->inner = NULL;
+}
+
+void rt_wrap_follow(struct rt_wrap *wrap)
+{
+    memcpy(wrap->conn.errmsg, wrap->inner->errmsg, sizeof(wrap->conn.errmsg));
+    wrap->conn.ttl_ms = wrap->inner->ttl_ms;
+}
