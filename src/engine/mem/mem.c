@@ -200,8 +200,7 @@ bool rt_mem_deliver(struct rt_conn *conn)
 /* Locks the world for this client's work, at the present time, without what is over. */
 static void world_enter(struct rt_mem_conn *mc)
 {
-    struct rt_loop *loop = mc->conn.loop;
-    int64_t now = loop->virtual_time ? rt_loop_now(loop) : rt_loop_tick(loop);
+    int64_t now = rt_loop_tick(mc->conn.loop);
     pthread_mutex_lock(&mc->world->mutex);
     mc->world->actor = mc;
     if (now > mc->world->now)

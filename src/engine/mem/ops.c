@@ -318,7 +318,7 @@ static int do_break(struct rt_mem_conn *mc, struct rt_op *op)
         t = find_number(line, op->brk.number);
         if (t != NULL) {
             found = true;
-            rt_mem_ticket_break(mc->world, t);
+            rt_mem_ticket_break(t);
         }
     } else if (line != NULL) {
         while ((t = find_durable(line, op->brk.mode)) != NULL) {

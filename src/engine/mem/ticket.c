@@ -208,7 +208,7 @@ void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t)
     ring_first_waiting(t->line);
 }
 
-void rt_mem_ticket_break(struct rt_mem_world *world, struct rt_mem_ticket *t)
+void rt_mem_ticket_break(struct rt_mem_ticket *t)
 {
     if (t->session == NULL || t->session->conn == NULL) {
         rt_mem_ticket_drop(t);

@@ -211,7 +211,7 @@ void rt_mem_ticket_drop(struct rt_mem_ticket *t);
 /* Its end but for BREAK: drops it, or keeps the line taken for at_least_ms. */
 void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t);
 /* BREAK: its session is told. */
-void rt_mem_ticket_break(struct rt_mem_world *world, struct rt_mem_ticket *t);
+void rt_mem_ticket_break(struct rt_mem_ticket *t);
 /* Frees a lost ticket. */
 void rt_mem_ticket_forget(struct rt_mem_world *world, struct rt_mem_ticket *t);
 
