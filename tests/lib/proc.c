@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Children, signals, shared words, temporary folders. */
+#include "proc.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void die(const char *what)
+{
+    fprintf(stderr, "proc: %s: %s\n", what, strerror(errno));
+    abort();
+}
+
+/* ---- Folders and time --------------------------------------------------- */
+
+static char tmpdir[PATH_MAX];
+static pid_t tmpdir_owner;
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void tmpdir_remove(void)
+{
+    if (getpid() == tmpdir_owner)
+        nftw(tmpdir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+const char *rt_tmpdir(void)
+{
+    const char *base = getenv("TMPDIR");
+
+    if (tmpdir[0] != '\0')
+        return tmpdir;
+    snprintf(tmpdir, sizeof(tmpdir), "%s/rota-test-XXXXXX",
+             base != NULL && base[0] != '\0' ? base : "/tmp");
+    if (mkdtemp(tmpdir) == NULL)
+        die(tmpdir);
+    tmpdir_owner = getpid();
+    atexit(tmpdir_remove);
+    return tmpdir;
+}
+
+static const char *volatile watchdog_message;
+
+/* Children die with us (PR_SET_PDEATHSIG), so that a hang leaves nothing running. */
+static void watchdog_bark(int sig)
+{
+    const char *message = watchdog_message;
+    ssize_t ignored;
+
+    (void)sig;
+    ignored = write(STDERR_FILENO, "watchdog: ", 10);
+    ignored = write(STDERR_FILENO, message, strlen(message));
+    ignored = write(STDERR_FILENO, "\n", 1);
+    (void)ignored;
+    _exit(124);
+}
+
+void rt_watchdog(unsigned seconds, const char *message)
+{
+    struct sigaction sa = {.sa_handler = watchdog_bark};
+
+    watchdog_message = message;
+    if (sigaction(SIGALRM, &sa, NULL) != 0)
+        die("sigaction");
+    alarm(seconds);
+}
+
+/* ---- Children ----------------------------------------------------------- */
+
+pid_t rt_proc_start(rt_proc_fn *fn, int index, void *arg)
+{
+    pid_t parent = getpid();
+    pid_t pid;
+    int code;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0)
+        die("fork");
+    if (pid > 0)
+        return pid;
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(126);
+    code = fn(index, arg);
+    fflush(NULL);
+    _exit(code);
+}
+
+static int status_code(int status)
+{
+    return WIFSIGNALED(status) ? RT_PROC_SIGNALED + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int rt_proc_wait(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0) {
+        if (errno != EINTR)
+            die("waitpid");
+    }
+    return status_code(status);
+}
+
+size_t rt_proc_run_all(size_t n, rt_proc_fn *fn, void *arg)
+{
+    pid_t *pids = calloc(n, sizeof(*pids));
+    size_t failed = 0;
+
+    if (pids == NULL)
+        die("calloc");
+    for (size_t i = 0; i < n; i++)
+        pids[i] = rt_proc_start(fn, (int)i, arg);
+    for (size_t i = 0; i < n; i++) {
+        int code = rt_proc_wait(pids[i]);
+
+        if (code != 0)
+            fprintf(stderr, "child %zu of %zu ended with %d\n", i, n, code);
+        failed += code != 0;
+    }
+    free(pids);
+    return failed;
+}
+
+void rt_proc_kill(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    rt_proc_wait(pid);
+}
+
+void rt_proc_stop(pid_t pid)
+{
+    int status;
+
+    if (kill(pid, SIGSTOP) != 0)
+        die("SIGSTOP");
+    while (waitpid(pid, &status, WUNTRACED) < 0) {
+        if (errno != EINTR)
+            die("waitpid");
+    }
+    if (!WIFSTOPPED(status)) {
+        fprintf(stderr, "proc: child %d ended with %d instead of stopping\n", (int)pid,
+                status_code(status));
+        abort();
+    }
+}
+
+void rt_proc_cont(pid_t pid)
+{
+    if (kill(pid, SIGCONT) != 0)
+        die("SIGCONT");
+}
+
+/* ---- A fork server ------------------------------------------------------ */
+
+struct rt_forkserver {
+    pid_t pid;
+    int to, from; /* pipes: requests down, answers up */
+};
+
+struct request {
+    int spawn; /* 1: spawn `number`, 0: wait for pid `number` */
+    int number;
+};
+
+static void read_all(int fd, void *buf, size_t size)
+{
+    ssize_t n;
+
+    do
+        n = read(fd, buf, size);
+    while (n < 0 && errno == EINTR);
+    if (n == 0)
+        _exit(0); /* only the server sees this: its test is gone, and its children go with it */
+    if (n != (ssize_t)size) /* whole requests are smaller than PIPE_BUF */
+        die("fork server");
+}
+
+static int serve(int in, int out, rt_proc_fn *fn, void *arg)
+{
+    struct request req;
+    int answer;
+
+    for (;;) {
+        read_all(in, &req, sizeof(req));
+        if (req.spawn)
+            answer = (int)rt_proc_start(fn, req.number, arg);
+        else
+            answer = rt_proc_wait((pid_t)req.number);
+        if (write(out, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
+            return 1;
+    }
+}
+
+struct rt_forkserver *rt_forkserver_start(rt_proc_fn *fn, void *arg)
+{
+    struct rt_forkserver *fs = calloc(1, sizeof(*fs));
+    int down[2], up[2];
+
+    if (fs == NULL || pipe(down) != 0 || pipe(up) != 0)
+        die("fork server");
+    fflush(NULL);
+    fs->pid = fork();
+    if (fs->pid < 0)
+        die("fork");
+    if (fs->pid == 0) {
+        close(down[1]);
+        close(up[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(serve(down[0], up[1], fn, arg));
+    }
+    close(down[0]);
+    close(up[1]);
+    fs->to = down[1];
+    fs->from = up[0];
+    return fs;
+}
+
+static int forkserver_ask(struct rt_forkserver *fs, int spawn, int number)
+{
+    struct request req = {.spawn = spawn, .number = number};
+    int answer = -1;
+
+    if (write(fs->to, &req, sizeof(req)) != (ssize_t)sizeof(req))
+        die("fork server");
+    read_all(fs->from, &answer, sizeof(answer));
+    return answer;
+}
+
+pid_t rt_forkserver_spawn(struct rt_forkserver *fs, int index)
+{
+    return (pid_t)forkserver_ask(fs, 1, index);
+}
+
+int rt_forkserver_wait(struct rt_forkserver *fs, pid_t pid)
+{
+    return forkserver_ask(fs, 0, (int)pid);
+}
+
+void rt_forkserver_stop(struct rt_forkserver *fs)
+{
+    if (fs == NULL)
+        return;
+    close(fs->to);
+    close(fs->from);
+    rt_proc_wait(fs->pid);
+    free(fs);
+}
+
+/* ---- Shared memory ------------------------------------------------------ */
+
+void *rt_shared_new(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        die("mmap");
+    return p;
+}
+
+void rt_shared_free(void *p, size_t size)
+{
+    if (p != NULL)
+        munmap(p, size);
+}
+
+void rt_shared_wait(uint32_t *word, uint32_t value)
+{
+    for (;;) {
+        uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+
+        if (seen >= value)
+            return;
+        syscall(SYS_futex, word, FUTEX_WAIT, seen, NULL, NULL, 0);
+    }
+}
+
+uint32_t rt_shared_add(uint32_t *word, uint32_t n)
+{
+    uint32_t now = __atomic_add_fetch(word, n, __ATOMIC_ACQ_REL);
+
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    return now;
+}
+
+struct rt_barrier *rt_barrier_new(uint32_t parties)
+{
+    struct rt_barrier *b = rt_shared_new(sizeof(*b));
+
+    b->parties = parties;
+    return b;
+}
+
+void rt_barrier_free(struct rt_barrier *b)
+{
+    rt_shared_free(b, sizeof(*b));
+}
+
+void rt_barrier_wait(struct rt_barrier *b)
+{
+    rt_shared_add(&b->arrived, 1);
+    rt_shared_wait(&b->arrived, b->parties);
+}
