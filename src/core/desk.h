@@ -22,8 +22,9 @@ struct rt_desk {
     struct rt_timer retry_timer; /* RT_TIMER_DESK: send again what came to nothing */
     struct rt_ticket *tickets;   /* all that are not idle */
     struct rt_ticket *outbox, *outbox_tail;
-    struct rt_ticket *unsent, *unsent_tail; /* JOINs that wait for a session */
-    struct rt_ticket *retry, *dead;
+    struct rt_ticket *unsent; /* JOINs that wait for a session; newest first */
+    struct rt_ticket *retry;  /* requests that came to nothing */
+    struct rt_ticket *dead;
     struct rt_set *sets;
     struct rt_ask *news, *news_tail;
     struct rt_line *idle;
@@ -56,18 +57,20 @@ bool rt_desk_solo(const struct rt_desk *desk, const struct rt_ask *ask);
  * stays in place until the ask is DONE and its news was taken. */
 void rt_desk_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 
-/* Several asks as one: all of asks[0..n) are solo and have terms->set. The answer comes as the news
- * of asks[0]; on failure all are DONE. */
+/* Several asks as one: all of asks[0..n) are solo, exclusive or shared, and have terms->set. The
+ * answer comes as the news of asks[0] alone; on failure all are DONE. Everything, SET included,
+ * stays in place until then. */
 struct rt_set {
     struct rt_set *next, *prev; /* the desk's sets that wait */
     struct rt_ask **asks;
     size_t n;
-    size_t pending;   /* not granted yet */
-    uint64_t *nonces; /* room for n: which join of JOIN_ALL is whose */
-    bool want_join;   /* JOIN_ALL has to be sent */
-    bool in_flight;
-    bool doomed;      /* given up while in flight */
-    int16_t err;
+    size_t pending;  /* members not granted yet */
+    bool listed;
+    bool try;
+    bool want_join;  /* JOIN_ALL has to be sent, for the members that are QUEUED */
+    bool in_flight;  /* it was */
+    bool again;      /* and came to nothing: send it again after a pause */
+    int16_t err;     /* given up while in flight: tell when the answer is there */
 };
 void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now);
 
@@ -83,9 +86,11 @@ void rt_desk_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 /* Until when ASK's hold is certainly ours; 0 once lost; RT_NEVER. */
 int64_t rt_desk_until(const struct rt_desk *desk, const struct rt_ask *ask);
 
-/* Fails what waits with ROTA_CLOSED, gives back what is held or lingers (holders get no news); no
- * ask is taken from now on. */
-void rt_desk_close(struct rt_desk *desk, int64_t now);
+/* No ask is taken from now on (ROTA_CLOSED). The caller then closes each of its lines, which fails
+ * what waits there with ROTA_CLOSED and gives back what is held or lingers: holders become DONE
+ * without news. */
+void rt_desk_close(struct rt_desk *desk);
+void rt_desk_close_line(struct rt_desk *desk, struct rt_line *line, int64_t now);
 bool rt_desk_quiet(const struct rt_desk *desk); /* no ticket left: the engine may be closed */
 
 /* ---- What to do ---- */
@@ -119,7 +124,7 @@ struct rt_joined {
 };
 void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err,
                     const struct rt_joined *j, int64_t now);
-/* J[i] answers the i-th pending member, in the order of rt_set_member. */
+/* J[i] answers the i-th member that is QUEUED, in the order of set->asks. */
 void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
                         const struct rt_joined *j, int64_t now);
 void rt_desk_left(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err, int64_t now);
@@ -137,6 +142,7 @@ void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now);
 
 /* ---- For core/ only ---- */
 
+void rt_desk_bind(struct rt_ask *ask);
 void rt_desk_tell(struct rt_desk *desk, struct rt_ask *ask, unsigned news);
 void rt_desk_post(struct rt_desk *desk, struct rt_ticket *t); /* its want has to be sent */
 void rt_desk_join(struct rt_desk *desk, struct rt_ticket *t, bool try, bool arm, int64_t now);
@@ -145,7 +151,10 @@ void rt_desk_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t); /* after it became idle */
 void rt_desk_line_settle(struct rt_desk *desk, struct rt_line *line);
 uint64_t rt_desk_nonce(struct rt_desk *desk);
+bool rt_desk_look(struct rt_desk *desk, int64_t now); /* whether the session is alive; ends it if not */
 void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now);
+void rt_set_retry(struct rt_desk *desk);
+struct rt_set *rt_set_todo(struct rt_desk *desk);
 
 #endif

@@ -77,7 +77,10 @@ struct rt_line {
     struct rt_ask *holders;    /* also lost and releasing ones */
     struct rt_ticket x;
     struct rt_ticket *s;       /* NULL until a reader came */
-    int64_t wanted_at;
+    union {
+        int64_t wanted_at;    /* while somebody waits elsewhere */
+        int64_t linger_until; /* while it lingers: then nobody does */
+    };
     struct rt_timer timer;     /* RT_TIMER_LINE: the end of lingering */
     uint32_t hash;
     uint16_t passes;           /* since WANTED */
@@ -95,18 +98,29 @@ bool rt_line_idle(const struct rt_line *line);
 /* The ticket with this number, or NULL. */
 struct rt_ticket *rt_line_ticket(struct rt_line *line, uint64_t number);
 
-/* --- For desk.c; all but the lists of section one follow from them. --- */
+/* ---- For core/ only: what desk.c and set.c let happen to a line ---- */
 
 void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_line_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now);
 void rt_line_hold_over(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now);
+void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now);
 
-void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now);   /* t is HELD now */
+void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now); /* t is HELD now */
 void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now); /* JOIN */
 void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now);
-void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t); /* the LEAVE takes too long */
+
+/* The ticket is gone, alone or with the whole session: then nobody on the line goes on waiting. */
+void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64_t now);
+
+bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now);
+void rt_line_fail(struct rt_desk *desk, struct rt_ask *ask, int err);
+void rt_line_wait_solo(struct rt_desk *desk, struct rt_ask *ask);
+void rt_line_drop(struct rt_ask *ask); /* out of its line's lists */
 
 #endif

@@ -50,7 +50,7 @@ void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int
     if (arm)
         set(t, RT_TICKET_ARMED);
     t->id = nonce;
-    t->want = RT_WANT_JOIN;
+    t->want = rt_ticket_has(t, RT_TICKET_SET) ? 0u : RT_WANT_JOIN;
 }
 
 void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now)
@@ -107,11 +107,15 @@ void rt_ticket_give_up(struct rt_ticket *t, int64_t now)
         set(t, RT_TICKET_DOOMED);
 }
 
-void rt_ticket_again(struct rt_ticket *t)
+void rt_ticket_again(struct rt_ticket *t, bool unknown)
 {
     assert(t->state == RT_TICKET_JOINING || t->state == RT_TICKET_LEAVING);
-    set(t, RT_TICKET_AGAIN);
-    t->want |= t->state == RT_TICKET_JOINING ? RT_WANT_JOIN : RT_WANT_LEAVE;
+    if (unknown)
+        set(t, RT_TICKET_AGAIN);
+    if (t->state == RT_TICKET_LEAVING)
+        t->want |= RT_WANT_LEAVE;
+    else if (!rt_ticket_has(t, RT_TICKET_SET))
+        t->want |= RT_WANT_JOIN;
 }
 
 bool rt_ticket_is(const struct rt_ticket *t, enum rt_ticket_state state, uint64_t id)

@@ -47,7 +47,7 @@ enum rt_ticket_state {
 
 struct rt_ticket {
     struct rt_ticket *next, *prev; /* the desk's tickets that are not idle */
-    struct rt_ticket *out_next;    /* the desk's outbox */
+    struct rt_ticket *out_next;    /* the desk's outbox, unsent or retry list */
     struct rt_line *line;
     uint64_t id;    /* nonce until the JOIN is answered, then the number (exclusive: the fence) */
     int64_t since;  /* when the present state began */
@@ -58,7 +58,7 @@ struct rt_ticket {
     uint8_t state;  /* enum rt_ticket_state */
     uint8_t want;
     uint8_t flags;
-    uint8_t queued; /* in the outbox */
+    uint8_t listed; /* in one of the desk's lists, through out_next */
 };
 
 void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, uint32_t take,
@@ -75,8 +75,8 @@ void rt_ticket_idle(struct rt_ticket *t, int64_t now);
 /* Gives up a ticket nobody waits with any more: at once, or when its JOIN is answered. */
 void rt_ticket_give_up(struct rt_ticket *t, int64_t now);
 
-/* The request has to be sent again. */
-void rt_ticket_again(struct rt_ticket *t);
+/* The JOIN or LEAVE has to be sent again; UNKNOWN: the first may have taken effect. */
+void rt_ticket_again(struct rt_ticket *t, bool unknown);
 
 /* Whether an answer or event about (ID) in STATE is about the ticket as it is now. */
 bool rt_ticket_is(const struct rt_ticket *t, enum rt_ticket_state state, uint64_t id);

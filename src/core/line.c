@@ -1,0 +1,647 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local line: who inside this process holds a name, and which tickets stand for them. */
+#include "core/line.h"
+
+#include "base/bug.h"
+#include "core/desk.h"
+#include "core/grant.h"
+
+#include <assert.h>
+#include <rota.h>
+
+void rt_line_init(struct rt_line *line)
+{
+    rt_ticket_init(&line->x, line, RT_EXCLUSIVE, 0, 0, 0);
+    line->timer.kind = RT_TIMER_LINE;
+}
+
+static bool ticket_idle(const struct rt_ticket *t)
+{
+    return t->state == RT_TICKET_IDLE && t->ops == 0 && !t->listed;
+}
+
+bool rt_line_idle(const struct rt_line *line)
+{
+    return line->queue == NULL && line->solos == NULL && line->holders == NULL &&
+           ticket_idle(&line->x) && (line->s == NULL || ticket_idle(line->s));
+}
+
+/* ---- Lists -------------------------------------------------------------- */
+
+static void push(struct rt_ask **list, struct rt_ask *ask)
+{
+    ask->prev = NULL;
+    ask->next = *list;
+    if (ask->next != NULL)
+        ask->next->prev = ask;
+    *list = ask;
+}
+
+static void enqueue(struct rt_line *line, struct rt_ask *ask)
+{
+    ask->next = NULL;
+    ask->prev = line->queue_tail;
+    if (ask->prev != NULL)
+        ask->prev->next = ask;
+    else
+        line->queue = ask;
+    line->queue_tail = ask;
+}
+
+void rt_line_drop(struct rt_ask *ask)
+{
+    struct rt_line *line = ask->line;
+    if (line->queue_tail == ask)
+        line->queue_tail = ask->prev;
+    if (ask->prev != NULL)
+        ask->prev->next = ask->next;
+    else if (line->queue == ask)
+        line->queue = ask->next;
+    else if (line->solos == ask)
+        line->solos = ask->next;
+    else if (line->holders == ask)
+        line->holders = ask->next;
+    if (ask->next != NULL)
+        ask->next->prev = ask->prev;
+    ask->next = ask->prev = NULL;
+}
+
+static struct rt_ask *solo_of(struct rt_line *line, const struct rt_ticket *t)
+{
+    struct rt_ask *ask = line->solos;
+    while (ask != NULL && ask->ticket != t)
+        ask = ask->next;
+    return ask;
+}
+
+struct rt_ticket *rt_line_ticket(struct rt_line *line, uint64_t number)
+{
+    if (line->x.id == number && rt_ticket_has(&line->x, RT_TICKET_NUMBERED))
+        return &line->x;
+    struct rt_ticket *s = line->s;
+    if (s != NULL && s->id == number && rt_ticket_has(s, RT_TICKET_NUMBERED))
+        return s;
+    struct rt_ask *const lists[] = {line->solos, line->holders};
+    for (size_t i = 0; i < 2; i++)
+        for (struct rt_ask *ask = lists[i]; ask != NULL; ask = ask->next) {
+            struct rt_ticket *t = ask->ticket;
+            if (t != NULL && t->id == number && rt_ticket_has(t, RT_TICKET_NUMBERED))
+                return t;
+        }
+    return NULL;
+}
+
+/* ---- An ask's ends ------------------------------------------------------ */
+
+static void stop_timer(struct rt_desk *desk, struct rt_ask *ask)
+{
+    if (ask->terms != NULL)
+        rt_timers_stop(desk->timers, &ask->terms->timer);
+}
+
+static void start_limit(struct rt_desk *desk, struct rt_ask *ask)
+{
+    struct rt_terms *terms = ask->terms;
+    if (terms != NULL && terms->limit_at != RT_NEVER)
+        rt_timers_start(desk->timers, &terms->timer, terms->limit_at);
+}
+
+void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now)
+{
+    assert(t->state == RT_TICKET_HELD);
+    if (ask->state == RT_ASK_QUEUED)
+        rt_line_drop(ask);
+    stop_timer(desk, ask);
+    ask->ticket = t;
+    ask->fence = t->id;
+    ask->err = 0;
+    ask->state = RT_ASK_HELD;
+    t->holds++;
+    assert(t->holds != 0);
+    push(&ask->line->holders, ask);
+    if (ask->terms != NULL && ask->terms->hold > 0)
+        rt_timers_start(desk->timers, &ask->terms->timer, now + ask->terms->hold);
+    if (ask->terms == NULL || ask->terms->set == NULL)
+        rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
+}
+
+void rt_line_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
+{
+    assert(ask->state == RT_ASK_NEW || ask->state == RT_ASK_QUEUED);
+    if (ask->state == RT_ASK_QUEUED)
+        rt_line_drop(ask);
+    stop_timer(desk, ask);
+    struct rt_ticket *own = ask->state == RT_ASK_NEW ? ask->ticket : NULL;
+    ask->ticket = NULL;
+    ask->err = (int16_t)err;
+    ask->state = RT_ASK_DONE;
+    if (ask->terms == NULL || ask->terms->set == NULL)
+        rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
+    if (own != NULL)
+        rt_desk_settle(desk, own); /* never used: free it */
+    rt_desk_line_settle(desk, ask->line);
+}
+
+static void released(struct rt_desk *desk, struct rt_ask *ask, int err)
+{
+    ask->ticket = NULL;
+    ask->err = (int16_t)err;
+    ask->state = RT_ASK_DONE;
+    bool told_nothing = (ask->news & RT_NEWS_LOST) != 0;
+    if (told_nothing) /* whoever lets go needs no message that it is gone */
+        ask->news = (uint8_t)(ask->news & ~RT_NEWS_LOST);
+    if (told_nothing && ask->news == 0)
+        ask->news = RT_NEWS_RELEASED; /* still in the list of news */
+    else
+        rt_desk_tell(desk, ask, RT_NEWS_RELEASED);
+    rt_desk_line_settle(desk, ask->line);
+}
+
+/* Takes a hold away without its owner asking: REASON goes to on_lost. */
+static void take_away(struct rt_desk *desk, struct rt_ask *ask, int reason)
+{
+    assert(ask->state == RT_ASK_HELD);
+    stop_timer(desk, ask);
+    ask->ticket->holds--;
+    ask->ticket = NULL;
+    ask->lost = (int16_t)reason;
+    ask->state = RT_ASK_LOST;
+    rt_desk_tell(desk, ask, RT_NEWS_LOST);
+}
+
+/* ---- Tickets for the queue ---------------------------------------------- */
+
+static bool coming(const struct rt_ticket *t)
+{
+    return t != NULL && (t->state == RT_TICKET_JOINING || t->state == RT_TICKET_WAITING);
+}
+
+static bool queue_has_writer(const struct rt_line *line)
+{
+    for (const struct rt_ask *ask = line->queue; ask != NULL; ask = ask->next)
+        if (ask->mode == RT_EXCLUSIVE)
+            return true;
+    return false;
+}
+
+static bool queue_all_try(const struct rt_line *line)
+{
+    for (const struct rt_ask *ask = line->queue; ask != NULL; ask = ask->next)
+        if ((ask->flags & RT_ASK_TRY) == 0)
+            return false;
+    return true;
+}
+
+static bool wants_linger(const struct rt_ask *ask)
+{
+    return ask->terms != NULL && ask->terms->linger > 0;
+}
+
+/* WANTED costs nothing with the JOIN, and a flight of its own later. */
+static bool queue_wants_arm(const struct rt_line *line)
+{
+    return line->queue->next != NULL || wants_linger(line->queue);
+}
+
+static void arm(struct rt_desk *desk, struct rt_ticket *t)
+{
+    if (t->state != RT_TICKET_HELD || rt_ticket_has(t, RT_TICKET_ARMED))
+        return;
+    rt_ticket_arm(t);
+    rt_desk_post(desk, t);
+}
+
+/* Makes T stand for the queue: joins, or takes back that it was given up. */
+static void cover(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t, int64_t now)
+{
+    if (t->state == RT_TICKET_IDLE)
+        rt_desk_join(desk, t, queue_all_try(line), queue_wants_arm(line), now);
+    else if (t->state == RT_TICKET_JOINING)
+        t->flags &= (uint8_t)~RT_TICKET_DOOMED;
+}
+
+/* Sees to it that tickets stand for everybody in the queue. */
+static void arrange(struct rt_desk *desk, struct rt_line *line, int64_t now)
+{
+    if (line->queue == NULL)
+        return;
+    struct rt_ticket *x = &line->x;
+    if (x->state == RT_TICKET_HELD) {
+        arm(desk, x); /* passing on is limited by who waits elsewhere: find out */
+        return;
+    }
+    if (x->state == RT_TICKET_LEAVING)
+        return; /* its end brings us back here */
+    if (line->queue->mode == RT_SHARED && !coming(x))
+        cover(desk, line, line->s, now);
+    if (queue_has_writer(line) || coming(x))
+        cover(desk, line, x, now);
+}
+
+/* Gives up tickets that stand for nobody, after somebody left the queue. */
+static void drop_unneeded(struct rt_desk *desk, struct rt_line *line, int64_t now)
+{
+    bool readers_first = line->queue != NULL && line->queue->mode == RT_SHARED;
+    bool s_covers = coming(line->s) && readers_first;
+    if (coming(line->s) && !readers_first)
+        rt_desk_give_up(desk, line->s, now);
+    bool x_needed = queue_has_writer(line) || (line->queue != NULL && !s_covers);
+    if (coming(&line->x) && !x_needed)
+        rt_desk_give_up(desk, &line->x, now);
+}
+
+/* The tenure of T begins, or goes on, for the front of the queue. */
+static void serve(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t, int64_t now)
+{
+    assert(line->queue != NULL);
+    if (line->queue->mode == RT_EXCLUSIVE) {
+        assert(t == &line->x && t->mode == RT_EXCLUSIVE);
+        rt_line_grant(desk, line->queue, t, now);
+    } else {
+        while (line->queue != NULL && line->queue->mode == RT_SHARED)
+            rt_line_grant(desk, line->queue, t, now);
+    }
+    if (t == &line->x && line->queue != NULL)
+        arm(desk, t);
+}
+
+/* ---- Asking ------------------------------------------------------------- */
+
+bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    if (ask->owner == 0 || (ask->mode != RT_EXCLUSIVE && ask->mode != RT_SHARED))
+        return false;
+    struct rt_ask *held = NULL;
+    for (struct rt_ask *h = ask->line->holders; h != NULL; h = h->next)
+        if (h->state == RT_ASK_HELD && h->owner == ask->owner &&
+            (held == NULL || h->mode == RT_EXCLUSIVE))
+            held = h;
+    if (held == NULL || held->ticket->mode > RT_SHARED)
+        return false;
+    struct rt_ticket *own = ask->ticket;
+    if (ask->mode == RT_EXCLUSIVE && held->mode != RT_EXCLUSIVE) {
+        rt_line_fail(desk, ask, ROTA_INVALID); /* an upgrade: two of them would wait for ever */
+        return true;
+    }
+    rt_line_grant(desk, ask, held->ticket, now);
+    if (own != NULL)
+        rt_desk_settle(desk, own); /* not needed */
+    return true;
+}
+
+static bool only_readers(const struct rt_line *line, const struct rt_ticket *t)
+{
+    for (const struct rt_ask *h = line->holders; h != NULL; h = h->next)
+        if (h->state == RT_ASK_HELD && h->ticket == t && h->mode == RT_EXCLUSIVE)
+            return false;
+    return true;
+}
+
+/* Joins a tenure that is there already: a lingering one, or readers among themselves. */
+static bool join_tenure(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    struct rt_line *line = ask->line;
+    struct rt_ticket *x = &line->x;
+    if (line->queue != NULL)
+        return false;
+    if (line->lingering) {
+        assert(x->state == RT_TICKET_HELD && x->holds == 0);
+        line->lingering = 0; /* its timer stays: re-locking must not cost a heap move each time */
+        rt_line_grant(desk, ask, x, now);
+        return true;
+    }
+    if (ask->mode != RT_SHARED)
+        return false;
+    struct rt_ticket *t = x->state == RT_TICKET_HELD ? x : line->s;
+    if (t->state != RT_TICKET_HELD || t->holds == 0 || rt_ticket_has(t, RT_TICKET_WANTED))
+        return false;
+    if (!only_readers(line, t))
+        return false;
+    rt_line_grant(desk, ask, t, now);
+    arm(desk, t); /* readers must not keep a writer elsewhere out for ever */
+    return true;
+}
+
+static void end_linger(struct rt_desk *desk, struct rt_line *line, int64_t now)
+{
+    if (!line->lingering)
+        return;
+    line->lingering = 0;
+    rt_desk_leave(desk, &line->x, now);
+}
+
+static bool busy_here(const struct rt_line *line)
+{
+    const struct rt_ticket *s = line->s;
+    return coming(&line->x) || line->x.state == RT_TICKET_HELD || coming(s) ||
+           (s != NULL && s->state == RT_TICKET_HELD);
+}
+
+void rt_line_wait_solo(struct rt_desk *desk, struct rt_ask *ask)
+{
+    ask->state = RT_ASK_QUEUED;
+    push(&ask->line->solos, ask);
+    start_limit(desk, ask);
+}
+
+void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    struct rt_line *line = ask->line;
+    bool try = (ask->flags & RT_ASK_TRY) != 0;
+    if (rt_line_reenter(desk, ask, now))
+        return;
+    if (ask->ticket != NULL) {
+        rt_line_wait_solo(desk, ask);
+        /* Our own lingering tenure would be told WANTED; save the engine the trouble. */
+        end_linger(desk, line, now);
+        rt_desk_join(desk, ask->ticket, try, wants_linger(ask), now);
+        return;
+    }
+    if (join_tenure(desk, ask, now))
+        return;
+    if (try && (line->queue != NULL || busy_here(line))) {
+        rt_line_fail(desk, ask, ROTA_BUSY);
+        return;
+    }
+    ask->state = RT_ASK_QUEUED;
+    enqueue(line, ask);
+    start_limit(desk, ask);
+    arrange(desk, line, now);
+}
+
+void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now)
+{
+    struct rt_line *line = ask->line;
+    struct rt_ticket *own = ask->ticket;
+    rt_line_fail(desk, ask, err);
+    if (own != NULL)
+        rt_desk_give_up(desk, own, now);
+    else
+        drop_unneeded(desk, line, now);
+    rt_desk_line_settle(desk, line);
+}
+
+/* ---- Letting go --------------------------------------------------------- */
+
+static bool may_pass(const struct rt_desk *desk, const struct rt_line *line, int64_t now)
+{
+    const struct rt_ticket *x = &line->x;
+    if (x->mode != RT_EXCLUSIVE && line->queue->mode == RT_EXCLUSIVE)
+        return false;
+    if (!rt_ticket_has(x, RT_TICKET_WANTED))
+        return true;
+    return line->passes < desk->pass_limit && now < line->wanted_at + desk->pass;
+}
+
+static void leave_for(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now)
+{
+    ask->state = RT_ASK_RELEASING;
+    ask->ticket = t;
+    push(&ask->line->holders, ask);
+    rt_desk_leave(desk, t, now);
+}
+
+static void linger(struct rt_desk *desk, struct rt_line *line, int64_t until)
+{
+    line->lingering = 1;
+    line->linger_until = until;
+    arm(desk, &line->x);
+    /* Lazily: a timer that runs already is only moved when it fires too early. */
+    if (line->timer.slot == 0 || line->timer.at > until)
+        rt_timers_start(desk->timers, &line->timer, until);
+}
+
+static void release_x(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    struct rt_line *line = ask->line;
+    struct rt_ticket *x = &line->x;
+    bool wanted = rt_ticket_has(x, RT_TICKET_WANTED);
+    if (line->queue != NULL && may_pass(desk, line, now)) {
+        if (wanted)
+            line->passes++;
+        serve(desk, line, x, now);
+        released(desk, ask, 0);
+    } else if (line->queue == NULL && !wanted && wants_linger(ask) && x->mode == RT_EXCLUSIVE &&
+               !desk->closing) {
+        linger(desk, line, now + ask->terms->linger);
+        released(desk, ask, 0);
+    } else {
+        leave_for(desk, ask, x, now);
+    }
+}
+
+void rt_line_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    rt_line_drop(ask);
+    if (ask->state == RT_ASK_LOST) {
+        released(desk, ask, ROTA_LOST);
+        return;
+    }
+    struct rt_ticket *t = ask->ticket;
+    stop_timer(desk, ask);
+    t->holds--;
+    if (t->holds > 0)
+        released(desk, ask, 0);
+    else if (t == &ask->line->x)
+        release_x(desk, ask, now);
+    else
+        leave_for(desk, ask, t, now);
+}
+
+/* Ended by hold_ms: the ticket goes back, and whoever is next here takes a new one (DESIGN 6). */
+void rt_line_hold_over(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    struct rt_ticket *t = ask->ticket;
+    struct rt_line *line = ask->line;
+    take_away(desk, ask, ROTA_TIMEOUT);
+    if (t->holds > 0)
+        return;
+    if (RT_BUG(RT_BUG_PASS_ON_AFTER_HOLD_MS) && t == &line->x && line->queue != NULL)
+        serve(desk, line, t, now);
+    else
+        rt_desk_leave(desk, t, now);
+}
+
+void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now)
+{
+    if (line->lingering && now < line->linger_until)
+        rt_timers_start(desk->timers, &line->timer, line->linger_until);
+    else
+        end_linger(desk, line, now);
+}
+
+void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    struct rt_line *line = ask->line;
+    struct rt_ticket *t = ask->ticket;
+    t->mode = RT_SHARED;
+    for (struct rt_ask *h = line->holders; h != NULL; h = h->next)
+        if (h->state == RT_ASK_HELD && h->ticket == t)
+            h->mode = RT_SHARED;
+    if (t != &line->x || rt_ticket_has(t, RT_TICKET_WANTED))
+        return;
+    while (line->queue != NULL && line->queue->mode == RT_SHARED)
+        rt_line_grant(desk, line->queue, t, now);
+}
+
+/* ---- What the engine says ----------------------------------------------- */
+
+void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    struct rt_line *line = t->line;
+    if (rt_ticket_has(t, RT_TICKET_SOLO)) {
+        struct rt_ask *ask = solo_of(line, t);
+        assert(ask != NULL);
+        if (ask->terms != NULL && ask->terms->set != NULL)
+            rt_set_held(desk, ask, now);
+        else
+            rt_line_grant(desk, ask, t, now);
+        return;
+    }
+    if (t == &line->x)
+        line->passes = 0;
+    bool served = line->queue != NULL && (t == &line->x || line->queue->mode == RT_SHARED);
+    if (served)
+        serve(desk, line, t, now);
+    else
+        rt_desk_leave(desk, t, now); /* who asked has gone */
+}
+
+void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    struct rt_line *line = t->line;
+    if (rt_ticket_has(t, RT_TICKET_WANTED))
+        return;
+    t->flags |= RT_TICKET_WANTED;
+    if (t != &line->x)
+        return;
+    line->wanted_at = now;
+    line->passes = 0;
+    end_linger(desk, line, now);
+}
+
+/* Fails those T stood for; with BUSY only those that would not wait. */
+static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
+{
+    struct rt_line *line = t->line;
+    struct rt_ask *ask = line->queue, *next;
+    for (; ask != NULL; ask = next) {
+        next = ask->next;
+        if (t != &line->x && ask->mode != RT_SHARED)
+            break;
+        if (err != ROTA_BUSY || (ask->flags & RT_ASK_TRY) != 0)
+            rt_line_fail(desk, ask, err);
+    }
+}
+
+static void fail_waiters(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
+{
+    if (!rt_ticket_has(t, RT_TICKET_SOLO)) {
+        fail_queue(desk, t, err);
+        return;
+    }
+    struct rt_ask *ask = solo_of(t->line, t);
+    if (ask == NULL)
+        return;
+    if (ask->terms != NULL && ask->terms->set != NULL)
+        rt_set_fail(desk, ask->terms->set, err, now);
+    else
+        rt_line_fail(desk, ask, err);
+}
+
+static void make_idle(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    struct rt_line *line = t->line;
+    if (t->state != RT_TICKET_IDLE)
+        rt_ticket_idle(t, now);
+    if (t == &line->x) {
+        t->mode = RT_EXCLUSIVE; /* it may have been downgraded */
+        rt_timers_stop(desk->timers, &line->timer);
+    }
+    rt_desk_settle(desk, t);
+}
+
+void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
+{
+    struct rt_line *line = t->line;
+    if (t->state == RT_TICKET_JOINING)
+        rt_ticket_idle(t, now);
+    fail_waiters(desk, t, err, now);
+    if (t->state == RT_TICKET_IDLE)
+        make_idle(desk, t, now);
+    arrange(desk, line, now);
+}
+
+static struct rt_ask *releasing(const struct rt_ticket *t)
+{
+    struct rt_ask *ask = t->line->holders;
+    while (ask != NULL && (ask->state != RT_ASK_RELEASING || ask->ticket != t))
+        ask = ask->next;
+    return ask;
+}
+
+static void finish_release(struct rt_desk *desk, struct rt_ticket *t, int err)
+{
+    struct rt_ask *ask = releasing(t);
+    if (ask == NULL)
+        return;
+    rt_line_drop(ask);
+    released(desk, ask, err);
+}
+
+void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
+{
+    struct rt_line *line = t->line;
+    finish_release(desk, t, err);
+    make_idle(desk, t, now);
+    arrange(desk, line, now);
+}
+
+void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t)
+{
+    finish_release(desk, t, ROTA_UNKNOWN);
+}
+
+void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64_t now)
+{
+    struct rt_line *line = t->line;
+    bool waiting = coming(t);
+    for (struct rt_ask *h = line->holders; h != NULL; h = h->next)
+        if (h->state == RT_ASK_HELD && h->ticket == t)
+            take_away(desk, h, ROTA_LOST);
+    finish_release(desk, t, ROTA_UNKNOWN);
+    if (t == &line->x)
+        line->lingering = 0;
+    assert(t->holds == 0);
+    rt_ticket_idle(t, now);
+    if (rt_ticket_has(t, RT_TICKET_SOLO) || waiting)
+        fail_waiters(desk, t, ROTA_LOST, now);
+    if (session)
+        while (line->queue != NULL)
+            rt_line_fail(desk, line->queue, ROTA_LOST);
+    make_idle(desk, t, now);
+    arrange(desk, line, now);
+}
+
+void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)
+{
+    while (line->queue != NULL)
+        rt_line_cancel(desk, line->queue, ROTA_CLOSED, now);
+    while (line->solos != NULL)
+        (void)rt_desk_cancel(desk, line->solos, ROTA_CLOSED, now);
+    struct rt_ask *h = line->holders, *next;
+    for (; h != NULL; h = next) {
+        next = h->next;
+        if (h->state == RT_ASK_RELEASING)
+            continue;
+        rt_line_drop(h);
+        stop_timer(desk, h);
+        struct rt_ticket *t = h->ticket;
+        h->ticket = NULL;
+        h->state = RT_ASK_DONE;
+        if (t != NULL && --t->holds == 0)
+            rt_desk_leave(desk, t, now);
+    }
+    end_linger(desk, line, now);
+    rt_desk_line_settle(desk, line);
+}

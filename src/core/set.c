@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several asks as one: all of them are granted, or none stays behind. */
+#include "core/desk.h"
+
+#include <assert.h>
+#include <rota.h>
+
+static void link_set(struct rt_desk *desk, struct rt_set *set)
+{
+    set->listed = true;
+    set->prev = NULL;
+    set->next = desk->sets;
+    if (set->next != NULL)
+        set->next->prev = set;
+    desk->sets = set;
+}
+
+static void unlink_set(struct rt_desk *desk, struct rt_set *set)
+{
+    if (!set->listed)
+        return;
+    set->listed = false;
+    if (set->prev != NULL)
+        set->prev->next = set->next;
+    else
+        desk->sets = set->next;
+    if (set->next != NULL)
+        set->next->prev = set->prev;
+}
+
+static void answer(struct rt_desk *desk, struct rt_set *set, int err)
+{
+    unlink_set(desk, set);
+    for (size_t i = 0; i < set->n; i++)
+        set->asks[i]->terms->set = NULL; /* from here on each is a hold like any other */
+    set->asks[0]->err = (int16_t)err;
+    rt_desk_tell(desk, set->asks[0], RT_NEWS_ANSWERED);
+}
+
+/* Gives a member up, whatever it has reached. */
+static void abandon(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now)
+{
+    struct rt_ticket *t = ask->ticket;
+    if (ask->state == RT_ASK_HELD) { /* by re-entry */
+        rt_line_drop(ask);
+        t->holds--;
+        ask->ticket = NULL;
+        ask->state = RT_ASK_DONE;
+        assert(t->holds > 0);
+    } else if (ask->state != RT_ASK_DONE) {
+        rt_line_fail(desk, ask, err);
+        /* Of a JOIN_ALL that was refused, or never sent, nothing is in any line. */
+        if (t->state == RT_TICKET_JOINING && !rt_ticket_has(t, RT_TICKET_AGAIN))
+            rt_ticket_idle(t, now);
+        if (t->state == RT_TICKET_JOINING)
+            rt_desk_leave(desk, t, now);
+        else if (t->state != RT_TICKET_IDLE)
+            rt_desk_give_up(desk, t, now);
+        rt_desk_settle(desk, t);
+    }
+}
+
+void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now)
+{
+    if (set->err == 0)
+        set->err = (int16_t)err;
+    if (set->in_flight)
+        return; /* the answer is near, and says what has to be taken back */
+    for (size_t i = 0; i < set->n; i++)
+        abandon(desk, set->asks[i], err, now);
+    answer(desk, set, set->err);
+}
+
+static void complete(struct rt_desk *desk, struct rt_set *set, int64_t now)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        struct rt_ask *ask = set->asks[i];
+        if (ask->state == RT_ASK_QUEUED)
+            rt_line_grant(desk, ask, ask->ticket, now);
+    }
+    answer(desk, set, 0);
+}
+
+void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now)
+{
+    assert(set->n > 0 && !set->in_flight && set->err == 0);
+    (void)rt_desk_look(desk, now);
+    set->pending = 0;
+    for (size_t i = 0; i < set->n; i++) {
+        struct rt_ask *ask = set->asks[i];
+        assert(ask->terms->set == set && ask->ticket != NULL);
+        rt_desk_bind(ask);
+        if (desk->closing)
+            set->err = ROTA_CLOSED;
+        if (set->err == 0 && rt_line_reenter(desk, ask, now)) {
+            if (ask->state == RT_ASK_DONE)
+                set->err = ask->err;
+            continue;
+        }
+        rt_line_wait_solo(desk, ask);
+        ask->ticket->flags |= RT_TICKET_SET; /* JOIN_ALL carries its JOIN */
+        rt_desk_join(desk, ask->ticket, set->try, false, now);
+        set->pending++;
+    }
+    link_set(desk, set);
+    if (set->err != 0)
+        rt_set_fail(desk, set, set->err, now);
+    else if (set->pending == 0)
+        complete(desk, set, now);
+    else
+        set->want_join = true;
+}
+
+struct rt_set *rt_set_todo(struct rt_desk *desk)
+{
+    struct rt_set *set = desk->sets;
+    while (set != NULL && !set->want_join)
+        set = set->next;
+    return set;
+}
+
+void rt_set_retry(struct rt_desk *desk)
+{
+    for (struct rt_set *set = desk->sets; set != NULL; set = set->next)
+        if (set->again) {
+            set->again = false;
+            set->want_join = true;
+        }
+}
+
+/* One member's ticket is in its line now. */
+static void member_joined(struct rt_ask *ask, const struct rt_joined *j, int64_t now)
+{
+    struct rt_ticket *t = ask->ticket;
+    if (t->state != RT_TICKET_JOINING)
+        return; /* the session was lost meanwhile */
+    rt_ticket_numbered(t, j->number, now);
+    if (j->granted) {
+        rt_ticket_held(t, now);
+        ask->terms->set->pending--;
+    }
+}
+
+void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
+                        const struct rt_joined *j, int64_t now)
+{
+    assert(set->in_flight);
+    bool alive = rt_desk_look(desk, now); /* while in flight, a loss is only noted */
+    set->in_flight = false;
+    size_t k = 0;
+    for (size_t i = 0; i < set->n; i++) {
+        struct rt_ask *ask = set->asks[i];
+        if (ask->state != RT_ASK_QUEUED)
+            continue;
+        ask->ticket->ops--;
+        if (err == 0)
+            member_joined(ask, &j[k++], now);
+        else if (err == ROTA_UNKNOWN && ask->ticket->state == RT_TICKET_JOINING)
+            rt_ticket_again(ask->ticket, true);
+    }
+    if (err == ROTA_UNKNOWN && set->err == 0 && alive) {
+        set->again = true;
+        rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
+    } else if (err != 0 || set->err != 0 || !alive) {
+        rt_set_fail(desk, set, err != 0 ? err : ROTA_LOST, now);
+    } else if (set->pending == 0) {
+        complete(desk, set, now);
+    }
+}
+
+void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    struct rt_set *set = ask->terms->set;
+    assert(set->pending > 0);
+    if (--set->pending == 0)
+        complete(desk, set, now);
+}
