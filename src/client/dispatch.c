@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between a desk and an engine: todo becomes operations, answers and events go to the desk. */
+#include "client/dispatch.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Idle requests kept for the next ones; more are given back. */
+#define SPARE_MOST 64
+
+/* A renewal that was not answered in a third of the ttl is sent anew rather than waited for. */
+#define BEAT_PARTS 3
+
+#define DESK_TIMERS 2
+
+static struct rt_dispatch *dispatch_of(struct rt_up *up)
+{
+    return (struct rt_dispatch *)(void *)((char *)up - offsetof(struct rt_dispatch, up));
+}
+
+/* ---- From the engine ---------------------------------------------------- */
+
+static void up_done(struct rt_up *up, struct rt_op *op)
+{
+    struct rt_dispatch *d = dispatch_of(up);
+    struct rt_request *rq = (struct rt_request *)(void *)op;
+
+    if (rq->prev != NULL)
+        rq->prev->next = rq->next;
+    else
+        d->flying = rq->next;
+    if (rq->next != NULL)
+        rq->next->prev = rq->prev;
+    if (op->err != 0) {
+        d->err = op->err;
+        memcpy(d->errmsg, d->conn->errmsg, sizeof(d->errmsg));
+        d->errmsg[sizeof(d->errmsg) - 1] = '\0';
+    }
+    rq->done(d, rq);
+}
+
+static void up_event(struct rt_up *up, const struct rt_event *event)
+{
+    struct rt_dispatch *d = dispatch_of(up);
+    struct rt_desk *desk = &d->desk;
+    int64_t now = rt_loop_now(d->loop);
+
+    if (event->kind == RT_SESSION_LOST) {
+        rt_desk_session_lost(desk, event->session, now);
+        return;
+    }
+    if (event->kind == RT_CHANGED || event->kind == RT_LINK) {
+        if (d->hooks->event != NULL)
+            d->hooks->event(d, event);
+        return;
+    }
+    if (event->session != desk->session.id)
+        return; /* of an earlier session: what it had is lost already */
+    struct rt_line *line = rt_names_find(&d->names, event->name);
+    struct rt_ticket *t = line != NULL ? rt_line_ticket(line, event->number) : NULL;
+    if (t == NULL)
+        return;
+    if (event->kind == RT_GRANTED)
+        rt_desk_granted(desk, t, now);
+    else if (event->kind == RT_WANTED)
+        rt_desk_wanted(desk, t, now);
+    else if (event->kind == RT_TICKET_LOST)
+        rt_desk_ticket_lost(desk, t, now);
+}
+
+static void up_log(struct rt_up *up, int level, const char *line)
+{
+    struct rt_dispatch *d = dispatch_of(up);
+
+    if (d->hooks->log != NULL)
+        d->hooks->log(d, level, line);
+}
+
+/* ---- Requests ----------------------------------------------------------- */
+
+static struct rt_request *take_request(struct rt_dispatch *d)
+{
+    struct rt_request *rq = d->spare;
+
+    if (rq == NULL)
+        return rt_alloc(sizeof(*rq));
+    d->spare = rq->next;
+    d->spare_count--;
+    return rq;
+}
+
+static void give_request(struct rt_dispatch *d, struct rt_request *rq)
+{
+    if (rq != &d->first && d->spare_count >= SPARE_MOST) {
+        rt_free(rq);
+        return;
+    }
+    rq->next = d->spare;
+    d->spare = rq;
+    d->spare_count++;
+}
+
+void rt_dispatch_send(struct rt_dispatch *d, struct rt_request *rq)
+{
+    rq->op.err = 0;
+    rq->op.next = NULL;
+    rq->prev = NULL;
+    rq->next = d->flying;
+    if (rq->next != NULL)
+        rq->next->prev = rq;
+    d->flying = rq;
+    d->conn->engine->submit(d->conn, &rq->op);
+}
+
+static void beat_done(struct rt_dispatch *d, struct rt_request *rq)
+{
+    struct rt_op *op = &rq->op;
+
+    rt_desk_beaten(&d->desk, op->err, op->beat.session, op->beat.ttl_ms, op->beat.allowance_ms,
+                   rt_loop_now(d->loop));
+    give_request(d, rq);
+}
+
+static void join_done(struct rt_dispatch *d, struct rt_request *rq)
+{
+    struct rt_joined joined = {rq->join.number, rq->join.granted, rq->join.wanted};
+
+    rt_desk_joined(&d->desk, rq->ticket, rq->id, rq->op.err, &joined, rt_loop_now(d->loop));
+    give_request(d, rq);
+}
+
+static void join_all_done(struct rt_dispatch *d, struct rt_request *rq)
+{
+    struct rt_batch *batch = rq->batch;
+
+    for (size_t i = 0; i < rq->op.join.n; i++) {
+        const struct rt_join *j = &batch->joins[i];
+        batch->answers[i] = (struct rt_joined){j->number, j->granted, j->wanted};
+    }
+    rt_desk_joined_all(&d->desk, &batch->set, rq->op.err, batch->answers, rt_loop_now(d->loop));
+    give_request(d, rq);
+}
+
+static void leave_done(struct rt_dispatch *d, struct rt_request *rq)
+{
+    rt_desk_left(&d->desk, rq->ticket, rq->id, rq->op.err, rt_loop_now(d->loop));
+    give_request(d, rq);
+}
+
+static void arm_done(struct rt_dispatch *d, struct rt_request *rq)
+{
+    rt_desk_armed(&d->desk, rq->ticket, rq->id, rq->op.err, rq->op.change.wanted,
+                  rt_loop_now(d->loop));
+    give_request(d, rq);
+}
+
+/* ---- From the desk ------------------------------------------------------ */
+
+/* All numbered tickets, for engines that must renew each. */
+static int gather_tickets(struct rt_dispatch *d, size_t *count)
+{
+    size_t n = 0;
+
+    for (const struct rt_ticket *t = d->desk.tickets; t != NULL; t = t->next)
+        n++;
+    if (n > d->tickets_room) {
+        size_t room = n + n / 2;
+        uint64_t *tickets = rt_realloc(d->tickets, room * sizeof(*tickets));
+        if (tickets == NULL)
+            return ROTA_NOMEM;
+        d->tickets = tickets;
+        d->tickets_room = room;
+    }
+    *count = 0;
+    for (const struct rt_ticket *t = d->desk.tickets; t != NULL; t = t->next)
+        if (rt_ticket_has(t, RT_TICKET_NUMBERED))
+            d->tickets[(*count)++] = t->id;
+    return 0;
+}
+
+static void send_beat(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
+{
+    struct rt_op *op = &rq->op;
+    int64_t now = rt_loop_now(d->loop);
+    int64_t patience = d->conn->call_ms * RT_MS;
+
+    op->kind = RT_OP_BEAT;
+    op->beat.open = todo->open;
+    op->beat.session = todo->session;
+    rq->done = beat_done;
+    if (!todo->open) {
+        if (d->desk.session.ttl / BEAT_PARTS < patience)
+            patience = d->desk.session.ttl / BEAT_PARTS;
+        if (gather_tickets(d, &op->beat.ticket_count) != 0) {
+            give_request(d, rq);
+            rt_desk_beaten(&d->desk, ROTA_NOMEM, 0, 0, 0, now); /* and soon again */
+            return;
+        }
+        op->beat.tickets = d->tickets;
+    }
+    op->deadline = now + patience;
+    rt_dispatch_send(d, rq);
+}
+
+static void fill_join(struct rt_join *join, const struct rt_ticket *t, uint64_t session)
+{
+    *join = (struct rt_join){
+        .name = t->line->name,
+        .session = session,
+        .nonce = t->id,
+        .mode = t->mode,
+        .take = t->take,
+        .of = t->of,
+        .flags = (rt_ticket_has(t, RT_TICKET_TRY) ? RT_JOIN_TRY : 0) |
+                 (rt_ticket_has(t, RT_TICKET_ARMED) ? RT_JOIN_ARM : 0),
+    };
+    if (!rt_ticket_has(t, RT_TICKET_SOLO)) {
+        if (t->line->queue != NULL)
+            join->owner = t->line->queue->owner;
+        return;
+    }
+    const struct rt_solo *solo = (const struct rt_solo *)t;
+    join->owner = solo->owner;
+    join->at_least_ms = solo->at_least_ms;
+    join->flags |= solo->join_flags;
+    join->value = solo->has_value ? solo->value : NULL;
+}
+
+static void send_join(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
+{
+    rq->op.kind = RT_OP_JOIN;
+    rq->op.join.joins = &rq->join;
+    rq->op.join.n = 1;
+    fill_join(&rq->join, todo->ticket, todo->session);
+    rq->done = join_done;
+    rt_dispatch_send(d, rq);
+}
+
+static void send_join_all(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
+{
+    struct rt_batch *batch = (struct rt_batch *)(void *)todo->set;
+    size_t n = 0;
+
+    for (size_t i = 0; i < batch->set.n; i++)
+        if (batch->set.asks[i]->state == RT_ASK_QUEUED)
+            fill_join(&batch->joins[n++], batch->set.asks[i]->ticket, todo->session);
+    rq->batch = batch;
+    rq->op.kind = RT_OP_JOIN_ALL;
+    rq->op.join.joins = batch->joins;
+    rq->op.join.n = n;
+    rq->done = join_all_done;
+    rt_dispatch_send(d, rq);
+}
+
+static void send_leave(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
+{
+    struct rt_op *op = &rq->op;
+    bool numbered = rt_ticket_has(todo->ticket, RT_TICKET_NUMBERED);
+
+    op->kind = RT_OP_LEAVE;
+    op->leave.name = todo->ticket->line->name;
+    op->leave.session = todo->session;
+    op->leave.number = numbered ? todo->id : 0;
+    op->leave.nonce = numbered ? 0 : todo->id;
+    op->leave.again = todo->again;
+    rq->done = leave_done;
+    rt_dispatch_send(d, rq);
+}
+
+static void send_arm(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
+{
+    struct rt_op *op = &rq->op;
+
+    op->kind = RT_OP_CHANGE;
+    op->change.name = todo->ticket->line->name;
+    op->change.session = todo->session;
+    op->change.number = todo->id;
+    op->change.what = RT_CHANGE_ARM;
+    rq->done = arm_done;
+    rt_dispatch_send(d, rq);
+}
+
+static void send_todo(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
+{
+    memset(&rq->op, 0, sizeof(rq->op));
+    rq->op.deadline = rt_loop_now(d->loop) + d->conn->call_ms * RT_MS;
+    rq->ticket = todo->ticket;
+    rq->id = todo->id;
+    switch (todo->kind) {
+    case RT_TODO_BEAT:
+        send_beat(d, rq, todo);
+        break;
+    case RT_TODO_JOIN:
+        send_join(d, rq, todo);
+        break;
+    case RT_TODO_JOIN_ALL:
+        send_join_all(d, rq, todo);
+        break;
+    case RT_TODO_LEAVE:
+        send_leave(d, rq, todo);
+        break;
+    case RT_TODO_ARM:
+        send_arm(d, rq, todo);
+        break;
+    }
+}
+
+/* Sends what the desk wants sent; what there is no request for waits until one comes back. */
+static void send_all(struct rt_dispatch *d)
+{
+    struct rt_todo todo;
+
+    for (;;) {
+        struct rt_request *rq = take_request(d);
+        if (rq == NULL)
+            return;
+        if (!rt_desk_todo(&d->desk, &todo, rt_loop_now(d->loop))) {
+            give_request(d, rq);
+            return;
+        }
+        send_todo(d, rq, &todo);
+    }
+}
+
+static void free_idle(struct rt_dispatch *d)
+{
+    struct rt_ticket *t;
+    struct rt_line *line;
+
+    while ((t = rt_desk_dead(&d->desk)) != NULL)
+        rt_free(t); /* the solo it is the beginning of */
+    while ((line = rt_desk_idle(&d->desk)) != NULL) {
+        if (!rt_line_idle(line))
+            continue;
+        rt_timers_stop(d->desk.timers, &line->timer);
+        if (d->hooks->forget != NULL)
+            d->hooks->forget(d, line);
+        rt_names_drop(&d->names, line);
+    }
+}
+
+static void tell_all(struct rt_dispatch *d)
+{
+    struct rt_ask *ask;
+
+    while ((ask = rt_desk_news(&d->desk)) != NULL) {
+        unsigned news = ask->news;
+        ask->news = 0;
+        d->hooks->news(d, ask, news);
+    }
+}
+
+void rt_dispatch_drain(struct rt_dispatch *d)
+{
+    send_all(d);
+    tell_all(d);
+    free_idle(d);
+}
+
+void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
+{
+    struct rt_dispatch *d = arg;
+
+    rt_desk_timer(&d->desk, t, now);
+}
+
+/* ---- Life --------------------------------------------------------------- */
+
+int rt_dispatch_init(struct rt_dispatch *d, struct rt_loop *loop, const struct rt_desk_options *o,
+                     const struct rt_dispatch_hooks *hooks)
+{
+    int rv = rt_loop_reserve(loop, DESK_TIMERS);
+
+    if (rv != 0)
+        return rv;
+    *d = (struct rt_dispatch){
+        .up = {.done = up_done, .event = up_event, .log = up_log},
+        .loop = loop,
+        .hooks = hooks,
+    };
+    rt_desk_init(&d->desk, &loop->timers, o);
+    rt_names_init(&d->names, o->nonce);
+    d->spare = &d->first;
+    d->spare_count = 1;
+    return 0;
+}
+
+void rt_dispatch_abort(struct rt_dispatch *d)
+{
+    while (d->flying != NULL) {
+        d->flying->op.err = ROTA_UNKNOWN;
+        up_done(&d->up, &d->flying->op);
+    }
+    tell_all(d);
+    free_idle(d);
+}
+
+void rt_dispatch_fini(struct rt_dispatch *d)
+{
+    struct rt_ticket *t = d->desk.tickets, *after;
+
+    for (; t != NULL; t = after) {
+        after = t->next;
+        if (rt_ticket_has(t, RT_TICKET_SOLO))
+            rt_free(t);
+    }
+    rt_timers_stop(d->desk.timers, &d->desk.beat_timer);
+    rt_timers_stop(d->desk.timers, &d->desk.retry_timer);
+    free_idle(d);
+    for (size_t i = 0; i < d->names.size; i++)
+        for (struct rt_line *line = d->names.buckets[i]; line != NULL; line = line->hash_next) {
+            rt_timers_stop(d->desk.timers, &line->timer);
+            if (d->hooks->forget != NULL)
+                d->hooks->forget(d, line);
+        }
+    rt_names_fini(&d->names);
+    while (d->spare != NULL) {
+        struct rt_request *rq = d->spare;
+        d->spare = rq->next;
+        if (rq != &d->first)
+            rt_free(rq);
+    }
+    rt_free(d->tickets);
+    rt_loop_unreserve(d->loop, DESK_TIMERS);
+}
+
+struct rt_solo *rt_dispatch_solo(struct rt_line *line, uint32_t mode, uint32_t take, uint32_t of,
+                                 const char *value)
+{
+    size_t size = value != NULL ? strlen(value) + 1 : 0;
+    struct rt_solo *solo = rt_alloc(sizeof(*solo) + size);
+
+    if (solo == NULL)
+        return NULL;
+    rt_ticket_init(&solo->ticket, line, mode, take, of, RT_TICKET_SOLO);
+    if (value != NULL) {
+        solo->has_value = true;
+        memcpy(solo->value, value, size);
+    }
+    return solo;
+}
+
+void rt_dispatch_close(struct rt_dispatch *d)
+{
+    int64_t now = rt_loop_now(d->loop);
+
+    rt_desk_close(&d->desk);
+    for (size_t i = 0; i < d->names.size; i++)
+        for (struct rt_line *line = d->names.buckets[i]; line != NULL; line = line->hash_next)
+            rt_desk_close_line(&d->desk, line, now);
+}
