@@ -120,13 +120,21 @@ static void forget_some(struct making *m)
     }
 }
 
+static uint64_t infos(const struct making *m)
+{
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < m->n; i++)
+        count += m->out[i].result == RT_INFO;
+    return count;
+}
+
 size_t rt_random_history(struct rt_random *rnd, enum rt_random_model model, struct rt_record *out,
                          size_t max)
 {
     struct making m = {.rnd = rnd, .out = out, .max = max, .model = model};
     int64_t at = 1, end;
     uint64_t fence = 0;
-    uint64_t owners = 10; /* a new one after info */
 
     m.spread = 1 + rt_random_below(rnd, 6);
     for (uint64_t client = 1; m.n < max && client < 6; client++) {
@@ -136,9 +144,7 @@ size_t rt_random_history(struct rt_random *rnd, enum rt_random_model model, stru
         if (model == RT_RANDOM_PASSING) {
             like.process = chance(&m, 85) ? 1 : 2;
             like.owner = 1 + rt_random_below(rnd, 2) + 2 * like.process;
-            if (m.n > 0 && out[m.n - 1].result == RT_INFO)
-                owners += 10;
-            like.owner += owners;
+            like.owner += 10 * infos(&m); /* a new one after info */
             like.client = like.owner;
         }
         choose_mode(&m, &like);
