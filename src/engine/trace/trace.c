@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define LINE_MAX 512 /* longer names are cut: the line is for people */
+#define TEXT_MAX 512 /* longer names are cut: the line is for people */
 
 struct trace_conn {
     struct rt_wrap wrap;
@@ -16,7 +16,7 @@ struct trace_conn {
 };
 
 struct text {
-    char line[LINE_MAX];
+    char line[TEXT_MAX];
     size_t length;
 };
 
