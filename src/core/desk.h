@@ -29,8 +29,8 @@ struct rt_desk {
     struct rt_ask *news, *news_tail;
     struct rt_line *idle;
     uint64_t last_nonce;
-    int64_t call;        /* ns: how long a release is tried before it is UNKNOWN */
-    int64_t pass;        /* ns: how long a tenure is passed on after WANTED */
+    int64_t call; /* ns: how long a release is tried before it is UNKNOWN */
+    int64_t pass; /* ns: how long a tenure is passed on after WANTED */
     uint32_t pass_limit;
     int64_t retry_pause; /* ns; grows with each failure in a row */
     bool strict_order;   /* every ask is solo */
@@ -64,13 +64,13 @@ struct rt_set {
     struct rt_set *next, *prev; /* the desk's sets that wait */
     struct rt_ask **asks;
     size_t n;
-    size_t pending;  /* members not granted yet */
+    size_t pending; /* members not granted yet */
     bool listed;
     bool try;
-    bool want_join;  /* JOIN_ALL has to be sent, for the members that are QUEUED */
-    bool in_flight;  /* it was */
-    bool again;      /* and came to nothing: send it again after a pause */
-    int16_t err;     /* given up while in flight: tell when the answer is there */
+    bool want_join; /* JOIN_ALL has to be sent, for the members that are QUEUED */
+    bool in_flight; /* it was */
+    bool again;     /* and came to nothing: send it again after a pause */
+    int16_t err;    /* given up while in flight: tell when the answer is there */
 };
 void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now);
 
@@ -101,10 +101,10 @@ struct rt_todo {
     enum rt_todo_kind kind;
     struct rt_ticket *ticket; /* JOIN, LEAVE, ARM: pinned (ops counted up) until answered */
     struct rt_set *set;       /* JOIN_ALL: pinned until answered */
-    uint64_t id;              /* JOIN, LEAVE, ARM: ticket->id as sent; give it back with the answer */
-    uint64_t session;         /* the session to act in */
-    bool open;                /* BEAT: open one */
-    bool again;               /* JOIN, LEAVE */
+    uint64_t id;      /* JOIN, LEAVE, ARM: ticket->id as sent; give it back with the answer */
+    uint64_t session; /* the session to act in */
+    bool open;        /* BEAT: open one */
+    bool again;       /* JOIN, LEAVE */
 };
 
 /* The next thing to send, in order; false: nothing. */
@@ -151,7 +151,8 @@ void rt_desk_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t); /* after it became idle */
 void rt_desk_line_settle(struct rt_desk *desk, struct rt_line *line);
 uint64_t rt_desk_nonce(struct rt_desk *desk);
-bool rt_desk_look(struct rt_desk *desk, int64_t now); /* whether the session is alive; ends it if not */
+bool rt_desk_look(struct rt_desk *desk,
+                  int64_t now); /* whether the session is alive; ends it if not */
 void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now);
 void rt_set_retry(struct rt_desk *desk);

@@ -26,7 +26,7 @@ struct rt_set;
 
 enum rt_ask_state {
     RT_ASK_NEW,
-    RT_ASK_QUEUED,    /* waits */
+    RT_ASK_QUEUED, /* waits */
     RT_ASK_HELD,
     RT_ASK_LOST,      /* was held; its owner still has to release it */
     RT_ASK_RELEASING, /* waits for the answer to LEAVE */
@@ -46,11 +46,11 @@ enum rt_ask_state {
 struct rt_terms {
     struct rt_timer timer; /* RT_TIMER_ASK: waiting: limit; holding: hold_ms */
     struct rt_ask *ask;
-    int64_t limit_at;      /* RT_NEVER: none */
-    int64_t hold;          /* ns; 0: none */
-    int64_t linger;        /* ns; 0: none */
+    int64_t limit_at; /* RT_NEVER: none */
+    int64_t hold;     /* ns; 0: none */
+    int64_t linger;   /* ns; 0: none */
     int64_t at_least_ms;
-    const char *value;     /* for elections; its owner keeps it until answered */
+    const char *value; /* for elections; its owner keeps it until answered */
     struct rt_set *set;
 };
 
@@ -73,21 +73,21 @@ struct rt_ask {
 struct rt_line {
     struct rt_line *hash_next; /* its keeper's: the table of names */
     struct rt_ask *queue, *queue_tail;
-    struct rt_ask *solos;      /* waiting with tickets of their own */
-    struct rt_ask *holders;    /* also lost and releasing ones */
+    struct rt_ask *solos;   /* waiting with tickets of their own */
+    struct rt_ask *holders; /* also lost and releasing ones */
     struct rt_ticket x;
-    struct rt_ticket *s;       /* NULL until a reader came */
+    struct rt_ticket *s; /* NULL until a reader came */
     union {
         int64_t wanted_at;    /* while somebody waits elsewhere */
         int64_t linger_until; /* while it lingers: then nobody does */
     };
-    struct rt_timer timer;     /* RT_TIMER_LINE: the end of lingering */
+    struct rt_timer timer; /* RT_TIMER_LINE: the end of lingering */
     uint32_t hash;
-    uint16_t passes;           /* since WANTED */
+    uint16_t passes; /* since WANTED */
     uint8_t lingering;
     uint8_t idle_listed;
     struct rt_line *idle_next;
-    char name[];               /* as spelled on the engine */
+    char name[]; /* as spelled on the engine */
 };
 
 void rt_line_init(struct rt_line *line);

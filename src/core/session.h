@@ -16,13 +16,13 @@ enum rt_session_state { RT_SESSION_NONE, RT_SESSION_OPENING, RT_SESSION_ALIVE };
 
 struct rt_session {
     enum rt_session_state state;
-    bool in_flight;    /* a BEAT is under way */
-    uint64_t id;       /* the engine's name for it */
-    int64_t ttl;       /* ns, as the engine really gave it; 0: as long as the process */
-    int64_t sent_at;   /* of the BEAT under way */
-    int64_t deadline;  /* I3; RT_NEVER without a ttl */
+    bool in_flight;       /* a BEAT is under way */
+    uint64_t id;          /* the engine's name for it */
+    int64_t ttl;          /* ns, as the engine really gave it; 0: as long as the process */
+    int64_t sent_at;      /* of the BEAT under way */
+    int64_t deadline;     /* I3; RT_NEVER without a ttl */
     int64_t usable_until; /* when holders are told: a little before the deadline */
-    int64_t beat_at;   /* when the next BEAT is due */
+    int64_t beat_at;      /* when the next BEAT is due */
 };
 
 void rt_session_init(struct rt_session *s);

@@ -50,7 +50,7 @@ void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int
     if (arm)
         set(t, RT_TICKET_ARMED);
     t->id = nonce;
-    t->want = rt_ticket_has(t, RT_TICKET_SET) ? 0u : RT_WANT_JOIN;
+    t->want = (uint8_t)(rt_ticket_has(t, RT_TICKET_SET) ? 0u : RT_WANT_JOIN);
 }
 
 void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now)

@@ -36,21 +36,21 @@ enum rt_ticket_state {
 #define RT_WANT_ARM 0x4u
 
 /* rt_ticket.flags */
-#define RT_TICKET_SOLO 0x1u     /* one hold's own ticket: never passed on */
-#define RT_TICKET_TRY 0x2u      /* its JOIN does not wait */
-#define RT_TICKET_DOOMED 0x4u   /* nobody wants it any more: leave as soon as the JOIN is answered */
-#define RT_TICKET_ARMED 0x8u    /* the engine tells us when somebody waits behind it */
-#define RT_TICKET_WANTED 0x10u  /* somebody does */
+#define RT_TICKET_SOLO 0x1u    /* one hold's own ticket: never passed on */
+#define RT_TICKET_TRY 0x2u     /* its JOIN does not wait */
+#define RT_TICKET_DOOMED 0x4u  /* nobody wants it any more: leave as soon as the JOIN is answered */
+#define RT_TICKET_ARMED 0x8u   /* the engine tells us when somebody waits behind it */
+#define RT_TICKET_WANTED 0x10u /* somebody does */
 #define RT_TICKET_NUMBERED 0x20u /* `id` is the number; before that the nonce of the JOIN */
-#define RT_TICKET_AGAIN 0x40u   /* an earlier request of this kind may have taken effect */
-#define RT_TICKET_SET 0x80u     /* joined by JOIN_ALL */
+#define RT_TICKET_AGAIN 0x40u    /* an earlier request of this kind may have taken effect */
+#define RT_TICKET_SET 0x80u      /* joined by JOIN_ALL */
 
 struct rt_ticket {
     struct rt_ticket *next, *prev; /* the desk's tickets that are not idle */
     struct rt_ticket *out_next;    /* the desk's outbox, unsent or retry list */
     struct rt_line *line;
-    uint64_t id;    /* nonce until the JOIN is answered, then the number (exclusive: the fence) */
-    int64_t since;  /* when the present state began */
+    uint64_t id;   /* nonce until the JOIN is answered, then the number (exclusive: the fence) */
+    int64_t since; /* when the present state began */
     uint32_t take, of;
     uint16_t holds; /* how many hold through it */
     uint8_t ops;    /* requests under way that point here: it must not be freed */
@@ -68,8 +68,8 @@ void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, ui
 void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int64_t now);
 void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now); /* now WAITING */
 void rt_ticket_held(struct rt_ticket *t, int64_t now);
-void rt_ticket_leave(struct rt_ticket *t, int64_t now);   /* from JOINING, WAITING or HELD */
-void rt_ticket_arm(struct rt_ticket *t);                  /* from HELD, once */
+void rt_ticket_leave(struct rt_ticket *t, int64_t now); /* from JOINING, WAITING or HELD */
+void rt_ticket_arm(struct rt_ticket *t);                /* from HELD, once */
 void rt_ticket_idle(struct rt_ticket *t, int64_t now);
 
 /* Gives up a ticket nobody waits with any more: at once, or when its JOIN is answered. */
