@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Appendix A of the design, both ways: what must be there is there, the rest is refused. */
+#include "suite.h"
+
+#include <string.h>
+
+#define ALL_CAPS 0x1ffu
+
+/* What an engine and dialect must do (has), and what depends on its settings (may). */
+static const struct row {
+    const char *scheme, *dialect; /* dialect NULL: the default one */
+    uint32_t has, may;
+} rows[] = {
+    {"file:", NULL,
+     ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
+         ROTA_CAP_DURABLE | ROTA_CAP_STRICT,
+     0},
+    /* The reference: everything but what needs a truth outside the process. */
+    {"mem:", NULL,
+     ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
+         ROTA_CAP_DURABLE | ROTA_CAP_TTL,
+     0},
+};
+
+static const struct row *row_find(void)
+{
+    const char *dialect = strstr(conf.url, "dialect=");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct row *row = &rows[i];
+        if (strncmp(conf.url, row->scheme, strlen(row->scheme)) != 0)
+            continue;
+        if (row->dialect == NULL
+                ? dialect == NULL
+                : dialect != NULL && strncmp(dialect + 8, row->dialect, strlen(row->dialect)) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+static void appendix_a(void)
+{
+    const struct row *row = row_find();
+    struct rota *a = conf_open();
+    if (row == NULL)
+        fail_msg("%s has no row in caps.c: add what appendix A says of it", conf.url);
+    uint32_t caps = rota_caps(a);
+    assert_int_equal(caps & ~ALL_CAPS, 0);
+    assert_int_equal(caps & row->has, row->has);
+    assert_int_equal(caps & ~(row->has | row->may), 0);
+    assert_int_equal((caps & ROTA_CAP_TTL) != 0, rota_ttl_ms(a) != 0);
+    for (uint32_t cap = 1; cap <= ROTA_CAP_STRICT; cap <<= 1) {
+        if ((caps & cap) == 0)
+            conf_assert_refused(cap);
+    }
+}
+
+static void strict_opens_or_is_refused(void)
+{
+    struct rota_options strict = {.flags = ROTA_STRICT};
+    if ((conf.caps & ROTA_CAP_STRICT) == 0) {
+        conf_assert_refused(ROTA_CAP_STRICT);
+        return;
+    }
+    struct rota *a = conf_open_with(&strict);
+    conf_give(conf_take(a, conf_name("x"), NULL));
+}
+
+static void ttl_is_what_was_asked_for(void)
+{
+    struct rota_options opts = {.ttl_ms = 20000};
+    struct rota *a = conf_open(), *b = conf_open_with(&opts);
+    assert_true(rota_ttl_ms(a) >= 1000 && rota_ttl_ms(a) <= 3600000);
+    assert_true(rota_ttl_ms(b) >= rota_ttl_ms(a)); /* rounded, perhaps */
+}
+
+struct verdicts {
+    unsigned count, odd;
+};
+
+static void on_verdict(void *arg, const struct rota_verdict *v)
+{
+    struct verdicts *verdicts = arg;
+    verdicts->count++;
+    if (v->promise == NULL || v->promise[0] == '\0' ||
+        (strcmp(v->verdict, "kept") != 0 && strcmp(v->verdict, "limited") != 0 &&
+         strcmp(v->verdict, "broken") != 0))
+        verdicts->odd++;
+    if (strcmp(v->verdict, "broken") == 0 && (v->remedy == NULL || v->remedy[0] == '\0'))
+        verdicts->odd++; /* must say what to do */
+}
+
+static void doctor_has_a_verdict(void)
+{
+    struct verdicts verdicts = {0};
+    assert_int_equal(rota_doctor(conf_open(), on_verdict, &verdicts), 0);
+    assert_true(verdicts.count > 0);
+    assert_int_equal(verdicts.odd, 0);
+}
+
+/* ---- What is refused ---------------------------------------------------- */
+
+static int ask_with(struct rota *r, const struct rota_ask *ask)
+{
+    return conf_try(r, conf_name("refused"), ask, NULL);
+}
+
+static void durable_refused(struct rota *r)
+{
+    const char *name = conf_name("refused");
+    assert_int_equal(ask_with(r, &(struct rota_ask){.at_least_ms = 1}), ROTA_UNSUPPORTED);
+    assert_int_equal(rota_once(r, name, 1, NULL), ROTA_UNSUPPORTED);
+    assert_int_equal(rota_latch_down(r, name, 1, NULL), ROTA_UNSUPPORTED);
+    assert_int_equal(rota_latch_wait(r, name, 1, 1), ROTA_UNSUPPORTED);
+    assert_int_equal(rota_latch_reset(r, name), ROTA_UNSUPPORTED);
+    assert_int_equal(rota_barrier(r, name, 1, 1), ROTA_UNSUPPORTED);
+}
+
+static void fence_refused(struct rota *r)
+{
+    uint64_t highest = 0;
+    struct rota_lock *lock = conf_take(r, conf_name("refused"), NULL);
+    assert_true(rota_fence(lock) == 0);
+    assert_int_equal(rota_guard(lock, &highest), ROTA_UNSUPPORTED);
+    conf_give(lock);
+}
+
+static void strict_refused(void)
+{
+    struct rota_options strict = {.flags = ROTA_STRICT};
+    struct rota *r = NULL;
+    assert_int_equal(rota_open(&r, conf.url, &strict), ROTA_UNSAFE);
+    assert_null(r);
+    assert_true(rota_errmsg(NULL)[0] != '\0');
+}
+
+void conf_assert_refused(uint32_t cap)
+{
+    struct rota *r = conf_open();
+    switch (cap) {
+    case ROTA_CAP_FENCE:
+        fence_refused(r);
+        break;
+    case ROTA_CAP_SHARED:
+        assert_int_equal(ask_with(r, &(struct rota_ask){.mode = ROTA_SHARED}), ROTA_UNSUPPORTED);
+        break;
+    case ROTA_CAP_PERMITS:
+        assert_int_equal(ask_with(r, &(struct rota_ask){.mode = ROTA_PERMITS, .take = 1, .of = 2}),
+                         ROTA_UNSUPPORTED);
+        break;
+    case ROTA_CAP_WANTED:
+        assert_int_equal(ask_with(r, &(struct rota_ask){.linger_ms = 1}), ROTA_UNSUPPORTED);
+        break;
+    case ROTA_CAP_DURABLE:
+        durable_refused(r);
+        break;
+    case ROTA_CAP_TTL:
+        assert_int_equal(rota_ttl_ms(r), 0);
+        break;
+    case ROTA_CAP_STRICT:
+        strict_refused();
+        break;
+    default:
+        break; /* order, other hosts: nothing that could be asked for */
+    }
+    assert_int_equal(conf_count_lines(r, conf.prefix), 0);
+}
+
+const struct conf_case conf_caps[] = {
+    CONF_CASE(appendix_a, 0, 0),
+    CONF_CASE(strict_opens_or_is_refused, 0, 0),
+    CONF_CASE(ttl_is_what_was_asked_for, ROTA_CAP_TTL, 0),
+    CONF_CASE(doctor_has_a_verdict, 0, 0),
+    CONF_END,
+};

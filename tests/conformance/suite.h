@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The conformance suite: what every engine must do, written against rota.h alone.
+ *
+ * A case is a function and what it needs. It runs on one engine URL; names come from
+ * conf_name, clients from conf_open, threads from conf_spawn, processes from conf_agent_new,
+ * and all of them are given back after the case, also after a failed one. When a case has
+ * ended, a fresh client must find no line with one of its names (I6).
+ *
+ * Nothing here sleeps to let something happen: cases wait for what they can see, in lines
+ * (conf_wait_line), flags (CONF_UNTIL) or replies, each with a limit that fails the case. */
+#ifndef CONF_SUITE_H
+#define CONF_SUITE_H
+
+#include <rota.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+
+#define CONF_PATIENCE_MS 15000 /* what a case waits for takes milliseconds; then it has failed */
+#define CONF_CLIENTS_MAX 64
+
+/* ---- Cases -------------------------------------------------------------- */
+
+#define CONF_PROCESSES 0x1u /* needs an engine whose truth is outside the process */
+#define CONF_ONLY_FILE 0x2u /* looks into the folder of a file: engine */
+
+struct conf_case {
+    const char *name;
+    void (*run)(void);
+    uint32_t needs; /* ROTA_CAP_*; without them the refusal is asserted instead */
+    uint32_t flags; /* CONF_* */
+};
+#define CONF_CASE(fn, caps, how) \
+    {                            \
+#fn, fn, caps, how       \
+    }
+#define CONF_END         \
+    {                    \
+        NULL, NULL, 0, 0 \
+    }
+
+/* One table per topic, in the file of that name, ended by CONF_END. */
+extern const struct conf_case conf_exclusion[], conf_waiting[], conf_racing[], conf_order[],
+    conf_reentry[], conf_modes[], conf_sets[], conf_deadlock[], conf_looking[], conf_death[],
+    conf_durable[], conf_timed[], conf_election[], conf_counting[], conf_names[], conf_fork[],
+    conf_leftover[], conf_async[], conf_input[], conf_caps[];
+
+/* The engine under test and the running case. */
+struct conf {
+    const char *url;
+    const char *folder;  /* of a file: engine, else NULL */
+    const char *scratch; /* a folder of ours for histories */
+    char prefix[128];    /* of all names of the case */
+    uint32_t caps;
+};
+extern struct conf conf;
+
+/* Whether the truth of the engine is outside the process. */
+bool conf_shared_truth(void);
+
+/* Asserts that what CAP stands for is refused. */
+void conf_assert_refused(uint32_t cap);
+
+/* cmocka's setup and teardown of each case. */
+int conf_case_begin(void **state);
+int conf_case_end(void **state);
+
+/* ---- Parts of a case ---------------------------------------------------- */
+
+void *conf_alloc(size_t size);           /* zeroed; freed after the case */
+const char *conf_name(const char *tail); /* a name of this case */
+int64_t conf_now_ms(void);
+void conf_pause(void); /* between two looks at a condition */
+
+#define CONF_UNTIL(condition)                                   \
+    do {                                                        \
+        int64_t conf_end_ = conf_now_ms() + CONF_PATIENCE_MS;   \
+        while (!(condition)) {                                  \
+            if (conf_now_ms() > conf_end_)                      \
+                fail_msg("waited in vain for: %s", #condition); \
+            conf_pause();                                       \
+        }                                                       \
+    } while (0)
+
+struct rota *conf_open(void);
+struct rota *conf_open_with(const struct rota_options *opts);
+void conf_close(struct rota *r);
+
+/* Waits until NAME has COUNT tickets, GRANTED of them holding. */
+void conf_wait_line(struct rota *r, const char *name, size_t count, size_t granted);
+void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted);
+size_t conf_count_lines(struct rota *r, const char *prefix);
+size_t conf_count_files(void); /* in conf.folder, at any depth */
+
+/* Asserting short forms. */
+struct rota_lock *conf_take(struct rota *r, const char *name, const struct rota_ask *ask);
+void conf_give(struct rota_lock *lock);
+int conf_try(struct rota *r, const char *name, const struct rota_ask *ask,
+             struct rota_lock **out); /* with ROTA_TRY; 0 leaves *OUT, NULL: released at once */
+void conf_break_all(struct rota *r, const char *name); /* takes every ticket out of the line */
+
+/* ---- Threads ------------------------------------------------------------ */
+
+struct conf_thread;
+struct conf_thread *conf_spawn(void *(*fn)(void *), void *arg);
+void conf_join(struct conf_thread *thread); /* fails the case if it does not end */
+
+/* A thread inside rota_acquire. */
+struct conf_task {
+    struct rota *r;
+    const char *name;
+    struct rota_ask ask;
+    struct conf_thread *thread;
+    struct rota_lock *lock;
+    uint64_t fence;
+    int rv;
+    atomic_bool done;
+};
+struct conf_task *conf_task_start(struct rota *r, const char *name, const struct rota_ask *ask);
+int conf_task_join(struct conf_task *task);               /* what rota_acquire returned */
+struct rota_lock *conf_task_lock(struct conf_task *task); /* joins; must have been granted */
+
+/* ---- Asynchronous asks -------------------------------------------------- */
+
+struct conf_wish {
+    atomic_int calls; /* of the callback */
+    atomic_int err;
+    atomic_bool inside; /* the callback ran inside the call that started it */
+    struct rota_lock *_Atomic lock;
+    atomic_uint_fast64_t order; /* 1 for the first callback of the case, and so on */
+    uint64_t id;
+};
+struct conf_wish *conf_wish_start(struct rota *r, const char *name, const struct rota_ask *ask);
+int conf_wish_wait(struct conf_wish *wish); /* the callback's err */
+
+/* ---- Processes ---------------------------------------------------------- */
+
+/* A process with one client that does as told, line by line: see agent.c. */
+struct conf_agent;
+struct conf_agent *conf_agent_new(void);
+pid_t conf_agent_pid(const struct conf_agent *agent);
+void conf_agent_send(struct conf_agent *agent, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+int conf_agent_reply(struct conf_agent *agent, uint64_t *number); /* rv; NUMBER may be NULL */
+int conf_agent_ask(struct conf_agent *agent, uint64_t *number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void conf_agent_end(struct conf_agent *agent);  /* in peace; its exit code must be 0 */
+void conf_agent_kill(struct conf_agent *agent); /* kill -9, and waits for its end */
+void conf_agents_end(void);                     /* after a case */
+int conf_agent_main(int argc, char **argv);     /* the other side */
+
+/* ---- Contention, recorded and checked ----------------------------------- */
+
+/* Begins a history and a guarded resource for the case; all that follows is recorded there. */
+void conf_history_begin(void);
+const char *conf_history_folder(void);
+int conf_history_attach(const char *folder); /* in an agent: goes on with that of the case */
+void conf_history_end(void);                 /* after a case */
+
+/* An actor that acquires, adds one to the resource (exclusive only) and releases. */
+struct conf_load {
+    struct rota *r;
+    const char *name;
+    struct rota_ask ask;
+    unsigned rounds;
+    int rv;          /* the first error */
+    uint64_t actor;  /* in the history; 0: takes one */
+    uint64_t owner;  /* in the history, who re-enters; 0: the actor */
+    uint64_t ticket; /* in the history: the place in line, 0: not known */
+    uint64_t fence;  /* of the present hold */
+};
+void *conf_load_run(void *load); /* all rounds */
+
+/* The steps of a round. */
+int conf_load_take(struct conf_load *load, struct rota_lock **out);
+int conf_loads_take_all(struct rota *r, struct conf_load *loads, size_t n, struct rota_lock **out);
+void conf_load_write(struct conf_load *load, const struct rota_lock *lock);
+int conf_load_give(struct conf_load *load, struct rota_lock *lock);
+
+/* The actor's ticket, seen in its line: taken between BEGAN and now. */
+void conf_load_queued(struct conf_load *load, int64_t began, uint64_t ticket);
+int64_t conf_history_now(void);
+
+/* Kills AGENT -9 and says so in the history. */
+void conf_history_kill(struct conf_agent *agent);
+
+/* The exact check of everything recorded, and that NAME was written WRITES times (0: any). */
+void conf_history_check(const char *name, uint64_t writes);
+
+#endif
