@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Benches: measured in rounds that alternate with what they are compared to, reported as ratios,
+ * because the machines are noisy. A goal that is missed is said, never hidden. */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rota.h>
+
+struct bench {
+    const char *folder; /* a temporary one; gone at the end */
+    double scale;       /* 1 usually; smaller: quick and rough */
+    bool json;
+};
+
+int64_t bench_ns(void); /* CLOCK_MONOTONIC */
+double bench_median(double *values, size_t n);
+double bench_quantile(double *values, size_t n, double q);
+
+/* One line of the report. GOAL 0: none; else VALUE must be at most (or, AT_LEAST, at least) GOAL. */
+void bench_say(const struct bench *b, const char *what, double value, const char *unit);
+void bench_goal(const struct bench *b, const char *what, double value, const char *unit,
+                bool at_least, double goal);
+int bench_missed(void);
+
+/* Opens a client on "file:FOLDER/NAME" or "mem:NAME"; ends the program if it cannot. */
+struct rota *bench_open(const struct bench *b, const char *scheme, const char *name,
+                        const struct rota_options *opts);
+void bench_must(int err, const struct rota *r, const char *what);
+
+void bench_pair(const struct bench *b);     /* pairs against SQLite and flock, fsyncs, keeper */
+void bench_threads(const struct bench *b);  /* 32 threads on one lock */
+void bench_takeover(const struct bench *b); /* a holder killed -9 */
+void bench_held(const struct bench *b);     /* 100,000 held locks */
+void bench_handover(const struct bench *b); /* between two processes */
+
+#endif
