@@ -64,7 +64,10 @@ static void leader_is_observed(void)
     struct rota_lock *leader = NULL;
     assert_int_equal(rota_elect(a, name, "host-a:80", NULL, &leader), 0);
     CONF_UNTIL(sees(o, rota_fence(leader), "host-a:80"));
-    assert_string_equal(o->label, "leader one");
+    pthread_mutex_lock(&o->mutex);
+    bool labelled_so = strcmp(o->label, "leader one") == 0;
+    pthread_mutex_unlock(&o->mutex);
+    assert_true(labelled_so);
     assert_int_equal(rota_proclaim(leader, "host-a:81"), 0);
     CONF_UNTIL(sees(o, rota_fence(leader), "host-a:81"));
     struct observer *late = observe(b, name);

@@ -4,11 +4,9 @@
 
 #include "lib/checker.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define RECORDS_MAX 20000 /* of one process in one case */
 #define SET_MAX 8         /* names of one recorded set */
@@ -45,11 +43,6 @@ const char *conf_history_folder(void)
     return run.folder;
 }
 
-int64_t conf_history_now(void)
-{
-    return rt_history_now();
-}
-
 void conf_history_end(void)
 {
     if (run.history != NULL)
@@ -62,117 +55,82 @@ void conf_history_end(void)
 
 /* ---- Recording ---------------------------------------------------------- */
 
-static enum rt_record_result result_of(int rv)
-{
-    return rv == 0 ? RT_OK : rv == ROTA_UNKNOWN ? RT_INFO : RT_FAIL;
-}
-
-static struct rt_record *begin(struct conf_load *load, enum rt_record_kind kind)
-{
-    if (load->actor == 0)
-        load->actor = rt_history_client(run.history);
-    struct rt_record what = {.client = load->actor,
-                             .lock = rt_history_name(load->name),
-                             .owner = load->owner != 0 ? load->owner : load->actor,
-                             .fence = load->fence,
-                             .ticket = load->ticket,
-                             .process = (uint32_t)getpid(),
-                             .take = load->ask.take,
-                             .of = load->ask.of,
-                             .mode = (uint8_t)load->ask.mode,
-                             .kind = (uint8_t)kind};
-    return rt_history_begin(run.history, &what);
-}
-
 /* An id is not used again after a call whose outcome is open. */
-static void end(struct conf_load *load, struct rt_record *record, int rv)
+static void actor_ready(struct conf_load *load)
 {
-    if (result_of(rv) == RT_INFO)
-        load->actor = 0;
-    else
-        rt_history_end(record, result_of(rv));
-}
-
-static int64_t deadline_of(const struct rota_lock *lock)
-{
-    int64_t now = rt_history_now(), left = rota_remaining_ms(lock);
-    return left == INT64_MAX ? 0 : now + left * 1000000;
-}
-
-static void taken(struct conf_load *load, struct rt_record *record, int rv,
-                  const struct rota_lock *lock)
-{
-    if (rv == 0) {
-        load->fence = record->fence = rota_fence(lock);
-        record->ticket = record->fence;
-        record->deadline = deadline_of(lock);
+    if (load->actor.client == 0) {
+        load->actor.history = run.history;
+        load->actor.rota = load->r;
+        load->actor.client = rt_history_client(run.history);
+        load->actor.owner = load->actor.client;
     }
-    end(load, record, rv);
 }
 
-int conf_load_take(struct conf_load *load, struct rota_lock **out)
+static int actor_after(struct conf_load *load, int rv)
 {
-    load->fence = 0;
-    struct rt_record *record = begin(load, RT_ACQUIRE);
-    int rv = rota_acquire(load->r, load->name, &load->ask, out);
-    taken(load, record, rv, *out);
+    if (rt_recorded_result(rv) == RT_INFO)
+        load->actor.client = 0;
     return rv;
 }
 
-int conf_loads_take_all(struct rota *r, struct conf_load *loads, size_t n, struct rota_lock **out)
+int conf_load_take(struct conf_load *load)
+{
+    actor_ready(load);
+    return actor_after(load,
+                       rt_recorded_acquire(&load->actor, load->name, &load->ask, &load->held));
+}
+
+int conf_loads_take_all(struct rota *r, struct conf_load *loads, size_t n)
 {
     const char *names[SET_MAX];
     struct rt_record *records[SET_MAX];
+    struct rota_lock *locks[SET_MAX] = {NULL};
     for (size_t i = 0; i < n; i++) {
-        loads[i].fence = 0;
+        loads[i].r = r;
+        actor_ready(&loads[i]);
         names[i] = loads[i].name;
-        records[i] = begin(&loads[i], RT_ACQUIRE);
+        records[i] = rt_recorded_begin(&loads[i].actor, names[i], NULL);
     }
-    int rv = rota_acquire_all(r, names, n, NULL, out);
-    for (size_t i = 0; i < n; i++)
-        taken(&loads[i], records[i], rv, out[i]);
+    int rv = rota_acquire_all(r, names, n, NULL, locks);
+    for (size_t i = 0; i < n; i++) {
+        rt_recorded_granted(records[i], rv, locks[i], &loads[i].held);
+        actor_after(&loads[i], rv);
+    }
     return rv;
 }
 
-void conf_load_write(struct conf_load *load, const struct rota_lock *lock)
+void conf_load_write(struct conf_load *load)
 {
-    struct rt_record *belief = begin(load, RT_BELIEF);
-    end(load, belief, rota_remaining_ms(lock) > 0 ? 0 : ROTA_LOST);
-    struct rt_record *record = begin(load, RT_WRITE);
-    uint64_t value = rt_resource_read(run.resource);
-    sched_yield(); /* the gap in which updates get lost without a lock */
-    bool accepted = rt_resource_write(run.resource, load->fence, load->actor, value + 1,
-                                      &record->resource_seq);
-    end(load, record, accepted ? 0 : ROTA_LOST);
+    rt_recorded_believe(&load->actor, &load->held);
+    rt_recorded_increment(&load->actor, &load->held, run.resource);
 }
 
-int conf_load_give(struct conf_load *load, struct rota_lock *lock)
+int conf_load_give(struct conf_load *load)
 {
-    struct rt_record *record = begin(load, RT_RELEASE);
-    int rv = rota_release(lock);
-    end(load, record, rv);
-    return rv;
+    return actor_after(load, rt_recorded_release(&load->actor, &load->held));
 }
 
-void conf_load_queued(struct conf_load *load, int64_t began, uint64_t ticket)
+void conf_history_queued(const char *name, int64_t began, uint64_t ticket)
 {
-    load->ticket = ticket;
-    struct rt_record *record = begin(load, RT_ENQUEUE);
+    struct rt_record what = {.client = rt_history_client(run.history),
+                             .lock = rt_history_name(name),
+                             .ticket = ticket,
+                             .kind = RT_ENQUEUE};
+    struct rt_record *record = rt_history_begin(run.history, &what);
     record->t_inv = began;
-    end(load, record, 0);
+    rt_history_end(record, RT_OK);
 }
 
 void *conf_load_run(void *arg)
 {
     struct conf_load *load = arg;
     for (unsigned i = 0; i < load->rounds && load->rv == 0; i++) {
-        struct rota_lock *lock = NULL;
-        load->rv = conf_load_take(load, &lock);
+        load->rv = conf_load_take(load);
         if (load->rv != 0)
             break;
         if (load->ask.mode == ROTA_EXCLUSIVE)
-            conf_load_write(load, lock);
-        load->rv = conf_load_give(load, lock);
+            conf_load_write(load);
+        load->rv = conf_load_give(load);
     }
     return NULL;
 }

@@ -178,6 +178,21 @@ static void longest_names(void)
     hold_all(names, 3);
 }
 
+static void never_granted(void *arg, int err, struct rota_lock *lock)
+{
+    (void)arg;
+    (void)err;
+    (void)lock;
+    abort();
+}
+
+static void never_front(void *arg, const struct rota_front *front)
+{
+    (void)arg;
+    (void)front;
+    abort();
+}
+
 static void assert_bad_name(struct rota *a, const char *name)
 {
     struct rota_lock *lock = NULL;
@@ -185,12 +200,11 @@ static void assert_bad_name(struct rota *a, const char *name)
     uint64_t id = 0;
     assert_int_equal(conf_try(a, name, NULL, NULL), ROTA_INVALID);
     assert_true(rota_errmsg(a)[0] != '\0');
-    assert_int_equal(rota_acquire_async(a, name, NULL, (rota_grant_fn *)abort, NULL, &id),
-                     ROTA_INVALID);
+    assert_int_equal(rota_acquire_async(a, name, NULL, never_granted, NULL, &id), ROTA_INVALID);
     assert_int_equal(rota_elect(a, name, "v", NULL, &lock), ROTA_INVALID);
     assert_int_equal(rota_inspect(a, name, &line), ROTA_INVALID);
     assert_int_equal(rota_break(a, name, 1), ROTA_INVALID);
-    assert_int_equal(rota_observe(a, name, (rota_front_fn *)abort, NULL, &id), ROTA_INVALID);
+    assert_int_equal(rota_observe(a, name, never_front, NULL, &id), ROTA_INVALID);
     if ((conf.caps & ROTA_CAP_DURABLE) != 0) {
         assert_int_equal(rota_once(a, name, 1, NULL), ROTA_INVALID);
         assert_int_equal(rota_latch_down(a, name, 1, NULL), ROTA_INVALID);

@@ -111,17 +111,15 @@ static void *setter_main(void *arg)
     struct conf_load loads[3] = {{.r = NULL}};
     for (int round = 0; round < ROUNDS && s->rv == 0; round++) {
         size_t picks[3];
-        const char *names[3];
-        struct rota_lock *locks[3] = {NULL};
         draw(&s->seed, picks);
         for (size_t i = 0; i < 3; i++)
-            loads[i].name = names[i] = s->names[picks[i]];
-        s->rv = conf_loads_take_all(s->r, loads, 3, locks);
+            loads[i].name = s->names[picks[i]];
+        s->rv = conf_loads_take_all(s->r, loads, 3);
         for (size_t i = 0; i < 3 && s->rv == 0; i++)
             s->crowded |= atomic_fetch_add(&s->inside[picks[i]], 1) != 0;
         for (size_t i = 0; i < 3 && s->rv == 0; i++) {
             atomic_fetch_sub(&s->inside[picks[i]], 1);
-            s->rv = conf_load_give(&loads[i], locks[i]);
+            s->rv = conf_load_give(&loads[i]);
         }
     }
     return NULL;

@@ -11,6 +11,8 @@
 #ifndef CONF_SUITE_H
 #define CONF_SUITE_H
 
+#include "lib/recorded.h"
+
 #include <rota.h>
 
 #include <pthread.h>
@@ -171,23 +173,20 @@ struct conf_load {
     const char *name;
     struct rota_ask ask;
     unsigned rounds;
-    int rv;          /* the first error */
-    uint64_t actor;  /* in the history; 0: takes one */
-    uint64_t owner;  /* in the history, who re-enters; 0: the actor */
-    uint64_t ticket; /* in the history: the place in line, 0: not known */
-    uint64_t fence;  /* of the present hold */
+    int rv; /* the first error */
+    struct rt_actor actor;
+    struct rt_held held;
 };
 void *conf_load_run(void *load); /* all rounds */
 
 /* The steps of a round. */
-int conf_load_take(struct conf_load *load, struct rota_lock **out);
-int conf_loads_take_all(struct rota *r, struct conf_load *loads, size_t n, struct rota_lock **out);
-void conf_load_write(struct conf_load *load, const struct rota_lock *lock);
-int conf_load_give(struct conf_load *load, struct rota_lock *lock);
+int conf_load_take(struct conf_load *load);
+int conf_loads_take_all(struct rota *r, struct conf_load *loads, size_t n); /* as one set */
+void conf_load_write(struct conf_load *load);
+int conf_load_give(struct conf_load *load);
 
-/* The actor's ticket, seen in its line: taken between BEGAN and now. */
-void conf_load_queued(struct conf_load *load, int64_t began, uint64_t ticket);
-int64_t conf_history_now(void);
+/* TICKET was taken in the line NAME between BEGAN and now. */
+void conf_history_queued(const char *name, int64_t began, uint64_t ticket);
 
 /* Kills AGENT -9 and says so in the history. */
 void conf_history_kill(struct conf_agent *agent);
