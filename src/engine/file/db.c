@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The database of the embedded engine: opening, statements, transactions, the counter.
+ *
+ * Nobody here opens or closes rota.db, rota.db-wal or rota.db-shm but SQLite: closing any
+ * descriptor of them would drop the POSIX locks of all connections of the process. */
+#include "engine/file/file.h"
+#include "engine/file/sql.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define APPLICATION_ID 0x526f7461 /* "Rota" */
+#define LAYOUT_STEP 1000          /* user_version = major * 1000 + minor */
+#define PAGE_SIZE "1024"          /* a pair writes 3 pages: small ones, measured 25 % faster */
+#define RESERVE 10000             /* one fsync per so many numbers */
+#define SPINS 30                  /* a transaction takes about so many yields */
+#define NAP_NS 50000
+#define NAPS_MAX 4 /* 200 us */
+
+int64_t rt_file_wall_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t rt_file_mono_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* ---- Errors -------------------------------------------------------------- */
+
+int rt_file_db_error(struct rt_file_conn *c, int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL: /* the WAL's header changed under us too often */
+        return RT_FILE_AGAIN;
+    case SQLITE_NOMEM:
+        return ROTA_NOMEM;
+    case SQLITE_FULL:
+        rt_file_say(c, "no space left for %s/rota.db: free some and try again", c->folder);
+        return ROTA_UNREACHABLE;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        rt_file_say(c, "%s/rota.db cannot be written: mend its rights or name another folder",
+                    c->folder);
+        return ROTA_AUTH;
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+        rt_file_say(c,
+                    "%s/rota.db is damaged or no database of Rota: move it away or name another "
+                    "folder; nothing was changed",
+                    c->folder);
+        return ROTA_PROTOCOL;
+    default:
+        rt_file_say(c, "%s/rota.db: %s", c->folder,
+                    c->db != NULL ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc));
+        return ROTA_UNREACHABLE;
+    }
+}
+
+/* Spins a little, then naps, until the limit: another's transaction takes some 10 us. */
+static int on_busy(void *arg, int count)
+{
+    struct rt_file_conn *c = arg;
+    int64_t now = rt_file_mono_ns();
+    if (count == 0)
+        c->busy_since = now;
+    if (now - c->busy_since >= c->busy_limit_ns)
+        return 0;
+    if (count < SPINS) {
+        (void)sched_yield();
+    } else {
+        long naps = 1 + (count - SPINS) % NAPS_MAX;
+        struct timespec nap = {.tv_nsec = NAP_NS * naps};
+        (void)nanosleep(&nap, NULL);
+    }
+    return 1;
+}
+
+/* /proc/locks: "12: POSIX  ADVISORY  WRITE 4711 fe:00:1234567 120 120". SQLite's WAL takes byte
+ * 120 of the shm file for writing (walformat.html, "WAL_WRITE_LOCK"). */
+pid_t rt_file_lock_owner(const struct rt_file_conn *c)
+{
+    struct stat st;
+    if (fstatat(c->dir, "rota.db-shm", &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return 0;
+    FILE *f = fopen("/proc/locks", "re");
+    if (f == NULL)
+        return 0;
+    char text[256];
+    pid_t owner = 0;
+    while (owner == 0 && fgets(text, sizeof(text), f) != NULL) {
+        int pid = 0;
+        unsigned long inode = 0, from = 0, to = 0;
+        if (strstr(text, "WRITE") == NULL ||
+            sscanf(text, "%*s POSIX %*s WRITE %d %*[^:]:%*[^:]:%lu %lu %lu", &pid, &inode, &from,
+                   &to) != 4)
+            continue;
+        if (inode == st.st_ino && from <= 120 && to >= 120)
+            owner = pid;
+    }
+    (void)fclose(f);
+    return owner;
+}
+
+void rt_file_say_busy(struct rt_file_conn *c)
+{
+    pid_t pid = rt_file_lock_owner(c);
+    if (pid > 0)
+        rt_file_say(c, "%s/rota.db is locked by process %d (stopped?): continue or end it",
+                    c->folder, (int)pid);
+    else
+        rt_file_say(c, "%s/rota.db stayed locked: see who uses it (fuser) and try again",
+                    c->folder);
+}
+
+/* ---- Statements ----------------------------------------------------------- */
+
+sqlite3_stmt *rt_file_stmt(struct rt_file_conn *c, enum rt_file_stmt which)
+{
+    sqlite3_stmt **s = &c->stmts[which];
+    if (*s != NULL)
+        return *s;
+    int rc = sqlite3_prepare_v3(c->db, statements[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL);
+    if (rc != SQLITE_OK)
+        (void)rt_file_db_error(c, rc);
+    return *s;
+}
+
+int rt_file_run(struct rt_file_conn *c, enum rt_file_stmt which, int count, const int64_t *args)
+{
+    sqlite3_stmt *s = rt_file_stmt(c, which);
+    if (s == NULL)
+        return rt_file_db_error(c, sqlite3_errcode(c->db));
+    for (int i = 0; i < count; i++)
+        (void)sqlite3_bind_int64(s, i + 1, args[i]);
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW)
+        rc = SQLITE_DONE;
+    int rv = rc == SQLITE_DONE ? 0 : rt_file_db_error(c, rc);
+    (void)sqlite3_reset(s);
+    return rv;
+}
+
+/* ---- Transactions ---------------------------------------------------------- */
+
+int rt_file_begin(struct rt_file_conn *c)
+{
+    int rv = rt_file_run(c, RT_FILE_BEGIN, 0, NULL);
+    c->in_tx = rv == 0;
+    return rv;
+}
+
+int rt_file_commit(struct rt_file_conn *c)
+{
+    int rv = rt_file_run(c, RT_FILE_COMMIT, 0, NULL);
+    if (rv == 0) {
+        c->in_tx = false;
+        return 0;
+    }
+    bool io = (sqlite3_errcode(c->db) & 0xff) == SQLITE_IOERR;
+    rt_file_rollback(c);
+    /* The commit's frame may have reached the file: a recovery would find it. */
+    return io ? ROTA_UNKNOWN : rv;
+}
+
+void rt_file_rollback(struct rt_file_conn *c)
+{
+    if (c->in_tx && sqlite3_get_autocommit(c->db) == 0)
+        (void)rt_file_run(c, RT_FILE_ROLLBACK, 0, NULL);
+    c->in_tx = false;
+    rt_file_rings_clear(&c->rings);
+    rt_file_wait_drop_born(c);
+}
+
+/* ---- The counter ----------------------------------------------------------- */
+
+static const char *fake_boot;
+
+void rt_file_fake_boot(const char *id)
+{
+    fake_boot = id;
+}
+
+static int boot_id(struct rt_file_conn *c, char *out, size_t size)
+{
+    if (fake_boot != NULL) {
+        (void)snprintf(out, size, "%s", fake_boot);
+        return 0;
+    }
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    if (n <= 0) {
+        rt_file_say(c, "cannot read the boot id: mount /proc");
+        return ROTA_UNREACHABLE;
+    }
+    out[n] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    return 0;
+}
+
+struct meta {
+    int64_t next, reserved, observers;
+    char boot[64];
+};
+
+static int meta_get(struct rt_file_conn *c, struct meta *m, bool boot)
+{
+    sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_META);
+    if (s == NULL)
+        return rt_file_db_error(c, sqlite3_errcode(c->db));
+    int rc = sqlite3_step(s);
+    int rv = 0;
+    if (rc == SQLITE_ROW) {
+        m->next = sqlite3_column_int64(s, 0);
+        m->reserved = sqlite3_column_int64(s, 1);
+        m->observers = sqlite3_column_int64(s, 2);
+        const unsigned char *text = boot ? sqlite3_column_text(s, 3) : NULL;
+        (void)snprintf(m->boot, sizeof(m->boot), "%s", text != NULL ? (const char *)text : "");
+    } else {
+        rv = rt_file_db_error(c, rc == SQLITE_DONE ? SQLITE_CORRUPT : rc);
+    }
+    (void)sqlite3_reset(s);
+    return rv;
+}
+
+int rt_file_number(struct rt_file_conn *c, uint64_t *number, bool *observed)
+{
+    struct meta m;
+    int rv = meta_get(c, &m, false);
+    if (rv != 0)
+        return rv;
+    if (m.next >= m.reserved) { /* I2: never use a number that a power loss could give again */
+        c->numbers_ok = false;
+        return RT_FILE_AGAIN;
+    }
+    *number = (uint64_t)m.next;
+    *observed = m.observers > 0;
+    return rt_file_run(c, RT_FILE_META_NEXT, 1, (int64_t[]){m.next + 1});
+}
+
+int rt_file_observed(struct rt_file_conn *c, bool *observed)
+{
+    struct meta m = {0};
+    int rv = meta_get(c, &m, false);
+    *observed = m.observers > 0;
+    return rv;
+}
+
+/* In a transaction that is on the disk before it returns. */
+static int reserve_in_tx(struct rt_file_conn *c, const char *boot)
+{
+    struct meta m;
+    int rv = rt_file_begin(c);
+    if (rv != 0)
+        return rv;
+    rv = meta_get(c, &m, true);
+    if (rv == 0 && strcmp(m.boot, boot) != 0) {
+        m.next = m.reserved; /* what was numbered since the last fsync may have been forgotten */
+        sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_META_BOOT);
+        if (s != NULL)
+            (void)sqlite3_bind_text(s, 1, boot, -1, SQLITE_TRANSIENT);
+        rv = s != NULL ? rt_file_run(c, RT_FILE_META_BOOT, 0, NULL)
+                       : rt_file_db_error(c, sqlite3_errcode(c->db));
+    }
+    if (rv == 0 && m.next >= m.reserved)
+        rv = rt_file_run(c, RT_FILE_META_RESERVED, 2, (int64_t[]){m.next, m.next + RESERVE});
+    if (rv == 0)
+        return rt_file_commit(c);
+    rt_file_rollback(c);
+    return rv;
+}
+
+int rt_file_reserve(struct rt_file_conn *c)
+{
+    char boot[64];
+    struct meta m;
+    int rv = boot_id(c, boot, sizeof(boot));
+    if (rv == 0)
+        rv = meta_get(c, &m, true);
+    if (rv != 0)
+        return rv;
+    if (strcmp(m.boot, boot) != 0 || m.next >= m.reserved) {
+        (void)sqlite3_exec(c->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL);
+        rv = reserve_in_tx(c, boot);
+        (void)sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
+    }
+    c->numbers_ok = rv == 0;
+    return rv;
+}
+
+/* ---- Opening ---------------------------------------------------------------- */
+
+static int pragma_int(struct rt_file_conn *c, const char *sql, int64_t *value)
+{
+    sqlite3_stmt *s = NULL;
+    int rc = sqlite3_prepare_v2(c->db, sql, -1, &s, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) {
+        *value = sqlite3_column_int64(s, 0);
+        rc = SQLITE_OK;
+    }
+    (void)sqlite3_finalize(s);
+    return rc == SQLITE_OK ? 0 : rt_file_db_error(c, rc);
+}
+
+static int exec(struct rt_file_conn *c, const char *sql)
+{
+    int rc = sqlite3_exec(c->db, sql, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : rt_file_db_error(c, rc);
+}
+
+static int check_layout(struct rt_file_conn *c, bool *fresh)
+{
+    int64_t id = 0, version = 0, tables = 0;
+    int rv = pragma_int(c, "PRAGMA application_id", &id);
+    if (rv == 0)
+        rv = pragma_int(c, "PRAGMA user_version", &version);
+    if (rv == 0)
+        rv = pragma_int(c, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (rv != 0)
+        return rv;
+    *fresh = id == 0 && version == 0 && tables == 0;
+    if (*fresh)
+        return 0;
+    if (id != APPLICATION_ID) {
+        rt_file_say(c,
+                    "%s/rota.db belongs to another program: name another folder; nothing was "
+                    "changed",
+                    c->folder);
+        return ROTA_PROTOCOL;
+    }
+    if (version / LAYOUT_STEP != RT_FILE_LAYOUT_MAJOR) {
+        rt_file_say(c,
+                    "%s/rota.db has layout %" PRId64 ", this program knows %d: use a program of "
+                    "that version, or another folder",
+                    c->folder, version / LAYOUT_STEP, RT_FILE_LAYOUT_MAJOR);
+        return ROTA_UNSUPPORTED;
+    }
+    return 0;
+}
+
+static int create(struct rt_file_conn *c)
+{
+    bool fresh = false;
+    char version[64];
+    (void)snprintf(version, sizeof(version), "PRAGMA application_id=%d;PRAGMA user_version=%d;",
+                   APPLICATION_ID, RT_FILE_LAYOUT_MAJOR * LAYOUT_STEP + RT_FILE_LAYOUT_MINOR);
+    int rv = exec(c, "PRAGMA page_size=" PAGE_SIZE ";PRAGMA journal_mode=WAL;");
+    if (rv == 0)
+        rv = exec(c, "BEGIN IMMEDIATE");
+    if (rv != 0)
+        return rv;
+    rv = check_layout(c, &fresh); /* another may have been first */
+    if (rv == 0 && fresh)
+        rv = exec(c, schema_sql);
+    if (rv == 0 && fresh)
+        rv = exec(c, version);
+    if (rv == 0)
+        rv = exec(c, "COMMIT");
+    if (rv != 0)
+        (void)sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    return rv;
+}
+
+static int settings(struct rt_file_conn *c)
+{
+    (void)sqlite3_extended_result_codes(c->db, 1);
+    (void)sqlite3_busy_handler(c->db, on_busy, c);
+    (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+    (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+    return exec(c, "PRAGMA cell_size_check=ON;PRAGMA synchronous=NORMAL;PRAGMA temp_store=MEMORY;");
+}
+
+/* The file is made without opening it (see the top), with the rights that WAL and shm inherit. */
+static int make_file(struct rt_file_conn *c)
+{
+    struct stat st;
+    if (mknodat(c->dir, "rota.db", S_IFREG | c->mode, 0) == 0) {
+        (void)fchmodat(c->dir, "rota.db", c->mode, 0);
+        return 0;
+    }
+    if (errno != EEXIST || fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        int err = errno;
+        rt_file_say(c, "cannot make %s/rota.db: %s; name a folder you may write", c->folder,
+                    strerror(err));
+        return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
+    }
+    bool shared = (c->mode & 0060) != 0;
+    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && !shared)) {
+        rt_file_say(c, "%s/rota.db is no plain file of yours: move it away or name another folder",
+                    c->folder);
+        return ROTA_AUTH;
+    }
+    return 0;
+}
+
+static int try_open(struct rt_file_conn *c, const char *path)
+{
+    bool fresh = false;
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+    int rc = sqlite3_open_v2(path, &c->db, flags, NULL);
+    int rv = rc == SQLITE_OK ? settings(c) : rt_file_db_error(c, rc);
+    if (rv == 0)
+        rv = check_layout(c, &fresh);
+    if (rv == 0)
+        rv = fresh ? create(c) : exec(c, "PRAGMA journal_mode=WAL");
+    if (rv != 0)
+        rt_file_db_close(c);
+    return rv;
+}
+
+int rt_file_db_open(struct rt_file_conn *c)
+{
+    char path[PATH_MAX + 16];
+    int rv = make_file(c);
+    if (rv != 0)
+        return rv;
+    (void)snprintf(path, sizeof(path), "%s/rota.db", c->folder);
+    /* Only making the database or mending it after a crash is not done at once by SQLite. */
+    int64_t limit = rt_file_mono_ns() + (int64_t)c->base.call_ms * RT_MS;
+    while ((rv = try_open(c, path)) == RT_FILE_AGAIN && rt_file_mono_ns() < limit) {
+        struct timespec nap = {.tv_nsec = RT_MS};
+        (void)nanosleep(&nap, NULL);
+    }
+    if (rv != RT_FILE_AGAIN)
+        return rv;
+    rt_file_say_busy(c);
+    return ROTA_UNREACHABLE;
+}
+
+void rt_file_db_close(struct rt_file_conn *c)
+{
+    for (size_t i = 0; i < RT_FILE_STMTS; i++) {
+        (void)sqlite3_finalize(c->stmts[i]);
+        c->stmts[i] = NULL;
+    }
+    (void)sqlite3_close(c->db);
+    c->db = NULL;
+}

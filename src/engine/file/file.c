@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The embedded engine: its table of functions, and ops that wait for the database. */
+#include "engine/file/file.h"
+
+#include "base/alloc.h"
+#include "engine/url.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMERS 5
+#define BUSY_FIRST_NS (50 * RT_MS) /* a call may wait so long for another's transaction */
+#define BUSY_LATER_NS (1 * RT_MS)  /* from the loop: others want their turn */
+#define RETRY_MS 10
+#define CALL_MS_DEFAULT 5000
+
+void rt_file_say(struct rt_file_conn *c, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(c->base.errmsg, sizeof(c->base.errmsg), format, args);
+    va_end(args);
+}
+
+void rt_file_log(struct rt_file_conn *c, int level, const char *format, ...)
+{
+    char line[256];
+    va_list args;
+    if (c->base.up == NULL || c->base.up->log == NULL)
+        return;
+    va_start(args, format);
+    (void)vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    c->base.up->log(c->base.up, level, line);
+}
+
+/* ---- Ops ------------------------------------------------------------------------ */
+
+static const char *lost_text(enum rt_op_kind kind)
+{
+    switch (kind) {
+    case RT_OP_BEAT:
+    case RT_OP_JOIN:
+    case RT_OP_JOIN_ALL:
+        return "the session has ended";
+    default:
+        return "the ticket is not in the line any more";
+    }
+}
+
+/* What errmsg says where nothing more exact was said. */
+static void explain(struct rt_file_conn *c, const struct rt_op *op, int rv)
+{
+    if (rv == 0 || c->base.errmsg[0] != '\0')
+        return;
+    rt_file_say(c, "%s",
+                rv == ROTA_LOST    ? lost_text(op->kind)
+                : rv == ROTA_BUSY  ? "held by somebody else"
+                : rv == ROTA_NOMEM ? "out of memory"
+                                   : "the operation is not valid");
+}
+
+/* Does OP; false: the database is taken. */
+static bool attempt(struct rt_file_conn *c, struct rt_op *op, int64_t busy_ns)
+{
+    c->busy_limit_ns = busy_ns;
+    c->base.errmsg[0] = '\0';
+    int rv = rt_file_op_run(c, op);
+    c->busy_limit_ns = BUSY_LATER_NS;
+    if (rv == RT_FILE_AGAIN) {
+        c->counted.again++;
+        return false;
+    }
+    explain(c, op, rv);
+    bool swept = c->session_gone;
+    bool opened = op->kind == RT_OP_BEAT && op->beat.open && rv == 0;
+    c->session_gone = false;
+    rt_file_rings_send(c);
+    rt_conn_done(&c->base, op, rv);
+    rt_file_wait_adopt(c); /* after done: its GRANTED must not come before its number */
+    if (swept)
+        rt_file_session_lost(c);
+    if (opened)
+        rt_file_sweep_some(c);
+    return true;
+}
+
+static void enqueue(struct rt_file_conn *c, struct rt_op *op)
+{
+    op->next = NULL;
+    *c->queue_tail = op;
+    c->queue_tail = &op->next;
+    if (c->retry.timer.slot == 0)
+        rt_timers_start(&c->base.loop->timers, &c->retry.timer,
+                        rt_loop_now(c->base.loop) + RETRY_MS * RT_MS);
+}
+
+static struct rt_op *dequeue(struct rt_file_conn *c, struct rt_op **at)
+{
+    struct rt_op *op = *at;
+    *at = op->next;
+    if (*at == NULL)
+        c->queue_tail = at;
+    op->next = NULL;
+    return op;
+}
+
+static void too_late(struct rt_file_conn *c, struct rt_op *op)
+{
+    rt_file_say_busy(c);
+    rt_conn_done(&c->base, op, ROTA_UNREACHABLE);
+}
+
+static void on_retry(struct rt_timer_call *t, int64_t now)
+{
+    struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, retry);
+    while (c->queue != NULL) {
+        struct rt_op *op = c->queue;
+        if (op->deadline > now) {
+            /* Out of the queue while it runs: done may lead to its reuse. */
+            struct rt_op *next = op->next;
+            if (!attempt(c, op, BUSY_LATER_NS))
+                break;
+            c->queue = next;
+            if (next == NULL)
+                c->queue_tail = &c->queue;
+            continue;
+        }
+        too_late(c, dequeue(c, &c->queue));
+    }
+    for (struct rt_op **at = &c->queue; *at != NULL;) {
+        if ((*at)->deadline <= now)
+            too_late(c, dequeue(c, at));
+        else
+            at = &(*at)->next;
+    }
+    if (c->queue != NULL)
+        rt_timers_start(&c->base.loop->timers, &t->timer, now + RETRY_MS * RT_MS);
+}
+
+static void file_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_file_conn *c = rt_file_conn(conn);
+    if (c->queue != NULL || !attempt(c, op, BUSY_FIRST_NS))
+        enqueue(c, op);
+}
+
+static void file_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_file_conn *c = rt_file_conn(conn);
+    for (struct rt_op **at = &c->queue; *at != NULL; at = &(*at)->next) {
+        if (*at != op)
+            continue;
+        (void)dequeue(c, at);
+        rt_conn_done(&c->base, op, ROTA_CANCELED);
+        return;
+    }
+}
+
+/* ---- Connections ----------------------------------------------------------------- */
+
+static int file_open(struct rt_conn *conn, const struct rt_url *url)
+{
+    struct rt_file_conn *c = rt_file_conn(conn);
+    c->dir = c->sdir = c->session_fd = c->send_fd = -1;
+    c->queue_tail = &c->queue;
+    c->retry.fire = on_retry;
+    c->late_timer.fire = rt_file_rings_late;
+    c->busy_limit_ns = BUSY_FIRST_NS;
+    if (c->base.call_ms == 0)
+        c->base.call_ms = CALL_MS_DEFAULT;
+    rt_file_wait_init(c);
+    if (url->host_count > 0) {
+        rt_file_say(c, "file: has no host: write file:/folder, or file:folder");
+        return ROTA_INVALID;
+    }
+    int rv = rt_loop_reserve(c->base.loop, TIMERS);
+    if (rv != 0)
+        return rv;
+    rv = rt_file_path_open(c, url->path, rt_url_param(url, "mode", NULL));
+    if (rv == 0)
+        rv = rt_file_db_open(c);
+    if (rv != 0) {
+        rt_file_path_close(c);
+        rt_loop_unreserve(c->base.loop, TIMERS);
+        return rv;
+    }
+    c->base.ttl_ms = 0;
+    return 0;
+}
+
+static void stop_timers(struct rt_file_conn *c)
+{
+    struct rt_timer_call *all[TIMERS] = {&c->retry, &c->poll, &c->look, &c->expire, &c->late_timer};
+    for (size_t i = 0; i < TIMERS; i++)
+        rt_timers_stop(&c->base.loop->timers, &all[i]->timer);
+    rt_loop_unreserve(c->base.loop, TIMERS);
+}
+
+static void file_close(struct rt_conn *conn)
+{
+    struct rt_file_conn *c = rt_file_conn(conn);
+    c->queue = NULL;
+    rt_file_wait_forget(c, 0);
+    rt_file_observe_close(c);
+    rt_file_session_end(c);
+    rt_file_log(c, ROTA_LOG_TRACE,
+                "file: rings sent %" PRIu64 ", late %" PRIu64 ", heard %" PRIu64 "; looks %" PRIu64
+                ", sweeps %" PRIu64 ", database taken %" PRIu64,
+                c->counted.rings, c->counted.rings_late, c->counted.rings_heard, c->counted.looks,
+                c->counted.sweeps, c->counted.again);
+    stop_timers(c);
+    rt_file_rings_free(&c->rings);
+    rt_file_rings_free(&c->late);
+    rt_free(c->buckets);
+    c->buckets = NULL;
+    if (c->send_fd >= 0)
+        (void)close(c->send_fd);
+    rt_file_db_close(c);
+    rt_file_path_close(c);
+}
+
+static uint32_t file_caps(const struct rt_conn *conn)
+{
+    (void)conn;
+    return ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
+           ROTA_CAP_DURABLE | ROTA_CAP_STRICT;
+}
+
+static void file_forked(struct rt_conn *conn)
+{
+    /* The lock belongs to the open file: a child that kept it would keep the session. */
+    struct rt_file_conn *c = rt_file_conn(conn);
+    if (c->session_fd >= 0)
+        (void)close(c->session_fd);
+}
+
+static const char *const schemes[] = {"file", NULL};
+static const char *const params[] = {"mode", NULL};
+
+const struct rt_engine rt_engine_file = {
+    .schemes = schemes,
+    .params = params,
+    .conn_size = sizeof(struct rt_file_conn),
+    .layout_major = RT_FILE_LAYOUT_MAJOR,
+    .layout_minor = RT_FILE_LAYOUT_MINOR,
+    .open = file_open,
+    .close = file_close,
+    .submit = file_submit,
+    .cancel = file_cancel,
+    .caps = file_caps,
+    .forked = file_forked,
+};

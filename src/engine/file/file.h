@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The embedded engine, inside: one SQLite database per folder, one locked file and one
+ * datagram socket per session.
+ *
+ * The database alone says who holds what. A session lives as long as the OFD lock on its
+ * file. A datagram ("ring") decides nothing: it makes its receiver look at the rows.
+ *
+ * Functions that return int answer 0, a ROTA_* error, or RT_FILE_AGAIN: somebody else has the
+ * database, nothing was done, try again from the loop. */
+#ifndef RT_FILE_H
+#define RT_FILE_H
+
+#include "engine/engine.h"
+#include "net/loop.h"
+
+#include <sqlite3.h>
+#include <sys/types.h>
+
+extern const struct rt_engine rt_engine_file;
+
+#define RT_FILE_AGAIN 1
+
+#define RT_FILE_LAYOUT_MAJOR 1
+#define RT_FILE_LAYOUT_MINOR 0
+#define RT_FILE_VALUE_MAX 1023 /* bytes: what rota.h allows */
+#define RT_FILE_NAME_MAX 1023  /* bytes: a public name of 255 with every byte escaped fits */
+
+#define RT_FILE_POLL_MS 50     /* a session that no pidfd can watch is probed so often */
+#define RT_FILE_LOOK_MS 1000   /* safety net: a granter may die between commit and ring */
+#define RT_FILE_SWEEP_STEP 256 /* tickets of a dead session taken out per transaction */
+
+/* Flags of a ticket's row. */
+#define RT_FILE_GRANTED 0x1u
+#define RT_FILE_DURABLE 0x2u
+#define RT_FILE_ARMED 0x4u
+#define RT_FILE_DETECT 0x8u
+
+struct rt_file_row { /* a ticket as it stands in the table */
+    uint64_t number, session, nonce, owner;
+    uint64_t bell; /* durable tickets: the session whose socket hears of them; 0: none */
+    int64_t since, until, at_least; /* ms of CLOCK_REALTIME, ms, 0: none; length in ms */
+    uint32_t flags, mode, take, of;
+};
+
+enum rt_file_stmt {
+    RT_FILE_BEGIN,
+    RT_FILE_COMMIT,
+    RT_FILE_ROLLBACK,
+    RT_FILE_META,
+    RT_FILE_META_NEXT,
+    RT_FILE_META_RESERVED,
+    RT_FILE_META_BOOT,
+    RT_FILE_META_OBSERVERS,
+    RT_FILE_SESSION_ADD,
+    RT_FILE_SESSION_GET,
+    RT_FILE_SESSION_DROP,
+    RT_FILE_SESSION_SOME,
+    RT_FILE_TICKET_ADD,
+    RT_FILE_TICKET_GET,
+    RT_FILE_TICKET_BY_NONCE,
+    RT_FILE_TICKET_SET,
+    RT_FILE_TICKET_KEEP,
+    RT_FILE_TICKET_VALUE,
+    RT_FILE_TICKET_DROP,
+    RT_FILE_LINE_LAST,
+    RT_FILE_LINE_WALK,
+    RT_FILE_LINE_WAITING,
+    RT_FILE_LINE_BEFORE,
+    RT_FILE_LINE_BEHIND,
+    RT_FILE_LINE_EXPIRED,
+    RT_FILE_LINE_UNTIL,
+    RT_FILE_LINE_DURABLE,
+    RT_FILE_LINE_FRONT,
+    RT_FILE_LINE_COUNT,
+    RT_FILE_LINE_SESSIONS,
+    RT_FILE_EXPIRED_SOME,
+    RT_FILE_SESSION_TICKETS,
+    RT_FILE_LINE_OF_SESSION,
+    RT_FILE_OBSERVER_ADD,
+    RT_FILE_OBSERVER_DROP,
+    RT_FILE_OBSERVER_DROP_SESSION,
+    RT_FILE_OBSERVER_LINE,
+    RT_FILE_INSPECT_LINE,
+    RT_FILE_INSPECT_SESSION,
+    RT_FILE_LIST,
+    RT_FILE_STMTS,
+};
+
+enum rt_file_ring_kind {
+    RT_FILE_RING_GRANTED = 1, /* your waiting ticket may be granted now */
+    RT_FILE_RING_WANTED,      /* somebody waits behind your armed ticket */
+    RT_FILE_RING_LOOK,        /* the ticket ahead of yours is another one now */
+    RT_FILE_RING_CHANGED,     /* a line you observe */
+    RT_FILE_RING_LOST,        /* your ticket was broken */
+};
+
+struct rt_file_ring {
+    uint64_t to, session, number; /* who hears it; whose ticket it is about */
+    uint32_t kind;
+    uint32_t name; /* where in the text */
+};
+
+/* Keys of tickets and rings of one transaction, and rings whose receiver was full. */
+struct rt_file_rings {
+    struct rt_file_ring *list;
+    size_t count, room;
+    char *text;
+    size_t text_size, text_room;
+};
+
+struct rt_file_conn;
+
+/* Another session that a ticket of ours waits for. */
+struct rt_file_peer {
+    struct rt_watch watch; /* of the pidfd; first, so that closed() finds the peer */
+    struct rt_file_conn *conn;
+    struct rt_file_peer *next;
+    uint64_t session;
+    uint32_t refs;
+    int pidfd;  /* -1: probed by the timer */
+    bool ended; /* the process; the session may live on in a child */
+};
+
+/* A waiting ticket of ours. */
+struct rt_file_wait {
+    struct rt_file_wait *next; /* in its bucket */
+    struct rt_file_peer *peer; /* whom it waits for, where that is another's session */
+    uint64_t number, session;
+    int64_t until_ms; /* the line may move by itself then; 0: no */
+    bool probe_line;  /* permits: first waiter, any holder's end may let it in */
+    bool first;       /* only granted tickets are ahead of it */
+    bool stale;       /* the database was taken when we wanted to look */
+    char name[];
+};
+
+struct rt_file_observation {
+    struct rt_file_observation *next;
+    void *cookie;
+    uint64_t fence, hash; /* of the state told last */
+    size_t count;
+    bool dirty, told;
+    char name[];
+};
+
+struct rt_file_bell { /* on the heap: libuv wants it until closed() */
+    struct rt_watch watch;
+    struct rt_file_conn *conn;
+    int fd;
+};
+
+struct rt_file_count { /* for the trace log */
+    uint64_t rings, rings_late, rings_heard, looks, sweeps, again;
+};
+
+struct rt_file_conn {
+    struct rt_conn base;
+    char *folder;  /* resolved */
+    mode_t mode;   /* of files; 0600 unless shared */
+    int dir, sdir; /* the folder and its s/ */
+    sqlite3 *db;
+    sqlite3_stmt *stmts[RT_FILE_STMTS];
+    bool in_tx;
+    bool numbers_ok;       /* there are reserved ones, of this boot */
+    int64_t busy_limit_ns; /* for the busy handler */
+    int64_t busy_since;
+
+    uint64_t session; /* 0: none */
+    int session_fd;
+    bool session_gone; /* seen in an op: told after its done */
+    struct rt_file_bell *bell;
+    int send_fd;
+
+    struct rt_op *queue, **queue_tail; /* ops that found the database taken */
+    struct rt_file_wait **buckets;
+    size_t bucket_count, wait_count;
+    struct rt_file_peer *peers;
+    uint64_t unfinished; /* a dead session whose sweep goes on from the timer; 0: none */
+    struct rt_file_observation *observations;
+    struct rt_file_rings rings; /* of the transaction under way, then to be sent */
+    struct rt_file_rings late;  /* the receiver was full: again soon */
+    uint32_t late_tries;
+    struct rt_file_wait *born; /* waits made in the transaction under way */
+
+    struct rt_timer_call retry, poll, look, expire, late_timer;
+    struct rt_file_count counted;
+};
+
+#define RT_FILE_CONTAINER(p, type, member) ((type *)(void *)((char *)(p)-offsetof(type, member)))
+
+static inline struct rt_file_conn *rt_file_conn(struct rt_conn *conn)
+{
+    return (struct rt_file_conn *)(void *)conn;
+}
+
+/* ---- path.c: the folder ------------------------------------------------- */
+
+/* Resolves, makes and checks the folder of URL; fills folder, mode, dir, sdir. */
+int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode);
+void rt_file_path_close(struct rt_file_conn *c);
+
+/* The name of a network or unknown shared file system, or NULL if FD is on a local one. */
+const char *rt_file_path_remote(int fd);
+
+/* ---- db.c: the database ------------------------------------------------- */
+
+int rt_file_db_open(struct rt_file_conn *c);
+void rt_file_db_close(struct rt_file_conn *c);
+
+/* The prepared statement, reset; NULL with errmsg set if it cannot be prepared. */
+sqlite3_stmt *rt_file_stmt(struct rt_file_conn *c, enum rt_file_stmt which);
+
+/* Steps a statement that answers nothing, with COUNT integers bound from ?1 on. */
+int rt_file_run(struct rt_file_conn *c, enum rt_file_stmt which, int count, const int64_t *args);
+
+/* Maps SQLite's code to ours and sets errmsg. */
+int rt_file_db_error(struct rt_file_conn *c, int rc);
+
+int rt_file_begin(struct rt_file_conn *c);     /* for writing */
+int rt_file_commit(struct rt_file_conn *c);    /* rolls back if it fails */
+void rt_file_rollback(struct rt_file_conn *c); /* also without a transaction; forgets rings, born */
+
+/* The next COUNT numbers of the counter that orders all lines; OBSERVERS: how many there
+ * are on any line. RT_FILE_AGAIN after new numbers were reserved: begin anew. */
+int rt_file_number(struct rt_file_conn *c, uint64_t *number, bool *observed);
+int rt_file_observed(struct rt_file_conn *c, bool *observed);
+
+/* Reserves numbers on the disk, if there are few left or the machine was started anew. */
+int rt_file_reserve(struct rt_file_conn *c);
+
+int64_t rt_file_wall_ms(void);
+int64_t rt_file_mono_ns(void);
+
+/* The pid that has the write lock of the database; 0: nobody or not to be seen. */
+pid_t rt_file_lock_owner(const struct rt_file_conn *c);
+void rt_file_say_busy(struct rt_file_conn *c); /* errmsg for a database that stays taken */
+
+/* Tests only: another boot id; NULL: the real one. */
+void rt_file_fake_boot(const char *id);
+
+/* ---- line.c: tickets, inside a transaction ------------------------------ */
+
+void rt_file_row_read(sqlite3_stmt *s, struct rt_file_row *row); /* columns of ROW_COLUMNS */
+/* One row of WHICH with ?1 = NAME and ?2.. = the integers; FOUND false: none. */
+int rt_file_row_get(struct rt_file_conn *c, enum rt_file_stmt which, const char *name, int count,
+                    const int64_t *args, struct rt_file_row *row, bool *found);
+int rt_file_line_run(struct rt_file_conn *c, enum rt_file_stmt which, const char *name, int count,
+                     const int64_t *args);
+int rt_file_line_int(struct rt_file_conn *c, enum rt_file_stmt which, const char *name,
+                     int64_t *value);
+int rt_file_line_set(struct rt_file_conn *c, const char *name, const struct rt_file_row *row);
+int rt_file_line_last(struct rt_file_conn *c, const char *name, struct rt_file_row *row,
+                      bool *found);
+int rt_file_line_want(struct rt_file_conn *c, const char *name); /* rings armed holders */
+/* A new ticket (join.c); answers in J. TRY_ONLY: ROTA_BUSY unless it is granted at once. */
+int rt_file_line_join(struct rt_file_conn *c, struct rt_join *j, bool try_only);
+/* Takes the ticket out, or keeps it for its at_least_ms unless BROKEN; grants the next. */
+int rt_file_line_remove(struct rt_file_conn *c, const char *name, const struct rt_file_row *row,
+                        bool broken);
+/* Grants whom there is room for; GONE (0: none) is the number of the ticket that left. */
+int rt_file_line_settle(struct rt_file_conn *c, const char *name, uint64_t gone);
+int rt_file_line_expire(struct rt_file_conn *c, const char *name, bool *some);
+int rt_file_line_changed(struct rt_file_conn *c, const char *name); /* rings observers */
+
+/* ---- ops.c: operations as transactions ---------------------------------- */
+
+int rt_file_op_run(struct rt_file_conn *c, struct rt_op *op);
+
+/* ---- session.c, wait.c: who lives, and who waits for whom ---------------- */
+
+int rt_file_session_open(struct rt_file_conn *c);
+int rt_file_session_check(struct rt_file_conn *c, bool *there);
+void rt_file_session_end(struct rt_file_conn *c); /* gives up our own, with its tickets */
+void rt_file_session_lost(struct rt_file_conn *c);
+bool rt_file_session_dead(const struct rt_file_conn *c, uint64_t session);
+void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session);
+/* A pidfd of the session's process if it can be seen and is the same still, else -1. */
+int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session);
+
+int rt_file_wait_new(struct rt_file_conn *c, const char *name, uint64_t session, uint64_t number);
+void rt_file_wait_adopt(struct rt_file_conn *c); /* after commit: those born wait now */
+void rt_file_wait_drop_born(struct rt_file_conn *c);
+struct rt_file_wait *rt_file_wait_find(struct rt_file_conn *c, uint64_t number);
+void rt_file_wait_end(struct rt_file_conn *c, uint64_t number);  /* if it is there */
+void rt_file_wait_look(struct rt_file_conn *c, uint64_t number); /* at its row; tells what is new */
+void rt_file_wait_peer_dead(struct rt_file_conn *c, uint64_t session);
+void rt_file_wait_poll_soon(struct rt_file_conn *c); /* in RT_FILE_POLL_MS at the latest */
+void rt_file_wait_look_soon(struct rt_file_conn *c);
+void rt_file_wait_remind(struct rt_file_conn *c);
+void rt_file_wait_forget(struct rt_file_conn *c, uint64_t session); /* 0: all; tells nobody */
+void rt_file_wait_init(struct rt_file_conn *c);
+
+/* ---- peer.c: other sessions, counted by the tickets that wait for them ---- */
+
+struct rt_file_peer *rt_file_peer_get(struct rt_file_conn *c,
+                                      uint64_t session);               /* NULL: no memory */
+void rt_file_peer_put(struct rt_file_conn *c, struct rt_file_peer *p); /* NULL is legal */
+void rt_file_peer_poll(struct rt_file_conn *c);
+
+/* ---- sweep.c ------------------------------------------------------------- */
+
+/* One bounded step: tickets of the dead SESSION out, those of line NAME (may be NULL) first; the
+ * row and the files last. MORE: not finished. */
+int rt_file_sweep_session(struct rt_file_conn *c, uint64_t session, const char *name, bool *more);
+/* Ends dead sessions that stand in line NAME; SWEPT: there was one. */
+int rt_file_sweep_line(struct rt_file_conn *c, const char *name, bool *swept);
+void rt_file_sweep_some(struct rt_file_conn *c); /* dead sessions, ended tickets, stray files */
+
+/* ---- bell.c -------------------------------------------------------------- */
+
+int rt_file_bell_open(struct rt_file_conn *c, uint64_t session);
+void rt_file_bell_close(struct rt_file_conn *c);
+int rt_file_ring_add(struct rt_file_conn *c, enum rt_file_ring_kind kind,
+                     const struct rt_file_row *row, const char *name);
+int rt_file_rings_add(struct rt_file_rings *rings, struct rt_file_ring ring, const char *name);
+void rt_file_rings_clear(struct rt_file_rings *rings);
+void rt_file_rings_free(struct rt_file_rings *rings);
+void rt_file_rings_send(struct rt_file_conn *c); /* after commit; own ones are heard at once */
+void rt_file_rings_late(struct rt_timer_call *t, int64_t now);
+
+/* ---- inspect.c, observe.c, doctor.c ---------------------------------------- */
+
+int rt_file_inspect(struct rt_file_conn *c, struct rt_op *op);
+int rt_file_list(struct rt_file_conn *c, struct rt_op *op);
+int rt_file_observe(struct rt_file_conn *c, struct rt_op *op);
+int rt_file_observe_again(struct rt_file_conn *c); /* in a transaction: under a new session */
+void rt_file_observe_dirty(struct rt_file_conn *c, const char *name);
+void rt_file_observe_tell(struct rt_file_conn *c, bool all); /* those dirty, or all that changed */
+void rt_file_observe_close(struct rt_file_conn *c);
+int rt_file_check(struct rt_file_conn *c, struct rt_op *op);
+
+void rt_file_say(struct rt_file_conn *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void rt_file_log(struct rt_file_conn *c, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations, each a transaction: BEAT, JOIN, CHANGE, LEAVE, BREAK. */
+#include "core/grant.h"
+#include "engine/file/file.h"
+
+#include <string.h>
+
+#define BREAK_MAX 4096 /* tickets a reset takes out: as many as a latch may have */
+
+static int end_tx(struct rt_file_conn *c, int rv)
+{
+    if (rv == 0)
+        return rt_file_commit(c);
+    rt_file_rollback(c);
+    return rv;
+}
+
+static int check_value(struct rt_file_conn *c, const char *value)
+{
+    if (value == NULL || strlen(value) <= RT_FILE_VALUE_MAX)
+        return 0;
+    rt_file_say(c, "a value has at most %d bytes", RT_FILE_VALUE_MAX);
+    return ROTA_INVALID;
+}
+
+static int check_name(struct rt_file_conn *c, const char *name)
+{
+    size_t size = name != NULL ? strlen(name) : 0;
+    if (size >= 1 && size <= RT_FILE_NAME_MAX)
+        return 0;
+    rt_file_say(c, "a name must have 1 to %d bytes", RT_FILE_NAME_MAX);
+    return ROTA_INVALID;
+}
+
+/* ---- BEAT ------------------------------------------------------------------- */
+
+static int op_beat(struct rt_file_conn *c, struct rt_op *op)
+{
+    op->beat.ttl_ms = 0;
+    op->beat.allowance_ms = 0;
+    if (op->beat.open) {
+        int rv = rt_file_session_open(c);
+        op->beat.session = rv == 0 ? c->session : op->beat.session;
+        return rv;
+    }
+    bool there = false;
+    if (c->session == 0 || op->beat.session != c->session)
+        return ROTA_LOST;
+    int rv = rt_file_session_check(c, &there);
+    if (rv == 0 && !there) {
+        rt_file_say(c, "the session was swept: was something in %s/s deleted?", c->folder);
+        return ROTA_LOST;
+    }
+    return rv;
+}
+
+/* ---- JOIN ------------------------------------------------------------------- */
+
+static int check_join(struct rt_file_conn *c, const struct rt_join *j)
+{
+    int rv = check_name(c, j->name);
+    if (rv == 0)
+        rv = check_value(c, j->value);
+    if (rv != 0)
+        return rv;
+    if (j->at_least_ms < 0 || j->until_ms < 0) {
+        rt_file_say(c, "a time cannot be negative");
+        return ROTA_INVALID;
+    }
+    if (!rt_grant_valid(j->mode, j->take, j->of) || j->nonce == 0) {
+        rt_file_say(c, "no such mode: %u, take %u of %u", j->mode, j->take, j->of);
+        return ROTA_INVALID;
+    }
+    if ((j->flags & RT_JOIN_DURABLE) == 0 && (j->session == 0 || j->session != c->session))
+        return ROTA_LOST;
+    return 0;
+}
+
+static int join_in_tx(struct rt_file_conn *c, struct rt_op *op, bool try_only)
+{
+    bool there = true;
+    for (size_t i = 0; i < op->join.n; i++) {
+        struct rt_join *j = &op->join.joins[i];
+        int rv = 0;
+        if ((j->flags & RT_JOIN_DURABLE) == 0)
+            rv = rt_file_session_check(c, &there);
+        if (rv == 0 && !there)
+            rv = ROTA_LOST;
+        if (rv == 0)
+            rv = rt_file_line_join(c, j, try_only);
+        if (rv != 0)
+            return rv;
+    }
+    return 0;
+}
+
+static int join_once(struct rt_file_conn *c, struct rt_op *op, bool try_only)
+{
+    int rv = c->numbers_ok ? 0 : rt_file_reserve(c);
+    if (rv == 0)
+        rv = rt_file_begin(c);
+    if (rv != 0)
+        return rv;
+    rv = end_tx(c, join_in_tx(c, op, try_only));
+    if (rv != RT_FILE_AGAIN || c->numbers_ok)
+        return rv;
+    rv = rt_file_reserve(c); /* the counter came to its end just now */
+    if (rv == 0)
+        rv = rt_file_begin(c);
+    return rv != 0 ? rv : end_tx(c, join_in_tx(c, op, try_only));
+}
+
+/* A dead holder makes nobody busy, a dead party completes no barrier. */
+static int sweep_lines(struct rt_file_conn *c, struct rt_op *op, bool *swept)
+{
+    int rv = 0;
+    *swept = false;
+    for (size_t i = 0; i < op->join.n && rv == 0; i++)
+        rv = rt_file_sweep_line(c, op->join.joins[i].name, swept);
+    return rv;
+}
+
+static int op_join(struct rt_file_conn *c, struct rt_op *op)
+{
+    bool try_only = false, swept = false;
+    for (size_t i = 0; i < op->join.n; i++) {
+        int rv = check_join(c, &op->join.joins[i]);
+        if (rv != 0)
+            return rv;
+    }
+    if (op->join.n > 0)
+        try_only = (op->join.joins[0].flags & RT_JOIN_TRY) != 0;
+    if (op->join.n == 1 && op->join.joins[0].mode == RT_GATHER) {
+        int rv = sweep_lines(c, op, &swept);
+        if (rv != 0)
+            return rv;
+    }
+    int rv = join_once(c, op, try_only);
+    if (rv != ROTA_BUSY)
+        return rv;
+    rv = sweep_lines(c, op, &swept);
+    return rv == 0 && swept ? join_once(c, op, try_only) : rv == 0 ? ROTA_BUSY : rv;
+}
+
+/* ---- CHANGE, LEAVE, BREAK ----------------------------------------------------- */
+
+static int get_ours(struct rt_file_conn *c, const char *name, uint64_t session, uint64_t number,
+                    struct rt_file_row *row)
+{
+    bool found = false;
+    int64_t arg = (int64_t)number;
+    int rv = rt_file_row_get(c, RT_FILE_TICKET_GET, name, 1, &arg, row, &found);
+    return rv != 0 ? rv : found && row->session == session ? 0 : ROTA_LOST;
+}
+
+static int set_value(struct rt_file_conn *c, const char *name, uint64_t number, const char *value)
+{
+    sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_TICKET_VALUE);
+    if (s == NULL)
+        return rt_file_db_error(c, sqlite3_errcode(c->db));
+    if (value != NULL)
+        (void)sqlite3_bind_text(s, 3, value, -1, SQLITE_STATIC);
+    int rv = rt_file_line_run(c, RT_FILE_TICKET_VALUE, name, 1, (int64_t[]){(int64_t)number});
+    (void)sqlite3_bind_null(s, 3);
+    return rv;
+}
+
+static int change_in_tx(struct rt_file_conn *c, struct rt_op *op, struct rt_file_row *row)
+{
+    const char *name = op->change.name;
+    bool observed = false;
+    int rv = 0;
+    if ((op->change.what & RT_CHANGE_VALUE) != 0)
+        rv = set_value(c, name, row->number, op->change.value);
+    if ((op->change.what & RT_CHANGE_ARM) != 0)
+        row->flags |= RT_FILE_ARMED;
+    if ((op->change.what & RT_CHANGE_DOWNGRADE) != 0)
+        row->mode = RT_SHARED;
+    if (rv == 0)
+        rv = rt_file_line_set(c, name, row);
+    if (rv == 0 && (op->change.what & RT_CHANGE_DOWNGRADE) != 0)
+        rv = rt_file_line_settle(c, name, 0);
+    if (rv == 0)
+        rv = rt_file_observed(c, &observed);
+    if (rv == 0 && observed)
+        rv = rt_file_line_changed(c, name);
+    return rv;
+}
+
+static int op_change(struct rt_file_conn *c, struct rt_op *op)
+{
+    struct rt_file_row row, last;
+    bool found = false, writes = op->change.what != 0;
+    int rv = check_name(c, op->change.name);
+    if (rv == 0 && (op->change.what & RT_CHANGE_VALUE) != 0)
+        rv = check_value(c, op->change.value);
+    if (rv == 0 && writes)
+        rv = rt_file_begin(c);
+    if (rv != 0)
+        return rv;
+    rv = get_ours(c, op->change.name, op->change.session, op->change.number, &row);
+    if (rv == 0 && (row.flags & RT_FILE_GRANTED) == 0)
+        rv = ROTA_LOST;
+    if (rv == 0 && (op->change.what & RT_CHANGE_DOWNGRADE) != 0 && row.mode > RT_SHARED) {
+        rt_file_say(c, "%.100s is not held exclusively: only that can be downgraded",
+                    op->change.name);
+        rv = ROTA_INVALID;
+    }
+    if (rv == 0 && writes)
+        rv = change_in_tx(c, op, &row);
+    if (rv == 0)
+        rv = rt_file_line_last(c, op->change.name, &last, &found);
+    op->change.wanted = rv == 0 && found && (row.flags & RT_FILE_ARMED) != 0 &&
+                        (last.flags & RT_FILE_GRANTED) == 0;
+    return writes ? end_tx(c, rv) : rv;
+}
+
+static int op_leave(struct rt_file_conn *c, struct rt_op *op)
+{
+    struct rt_file_row row = {0};
+    bool found = true;
+    int rv = check_name(c, op->leave.name);
+    if (rv == 0)
+        rv = rt_file_begin(c);
+    if (rv != 0)
+        return rv;
+    if (op->leave.number != 0)
+        rv = get_ours(c, op->leave.name, op->leave.session, op->leave.number, &row);
+    else
+        rv = rt_file_row_get(c, RT_FILE_TICKET_BY_NONCE, op->leave.name, 2,
+                             (int64_t[]){(int64_t)op->leave.nonce, (int64_t)op->leave.session},
+                             &row, &found);
+    if (rv == 0 && !found)
+        rv = ROTA_LOST;
+    if (rv == 0)
+        rv = rt_file_line_remove(c, op->leave.name, &row, false);
+    rv = end_tx(c, rv);
+    if (rv == 0)
+        rt_file_wait_end(c, row.number);
+    return rv;
+}
+
+static int break_in_tx(struct rt_file_conn *c, struct rt_op *op)
+{
+    struct rt_file_row row;
+    int64_t mode = op->brk.mode, number = (int64_t)op->brk.number;
+    bool found = false, some = false;
+    int limit = op->brk.number != 0 ? 1 : BREAK_MAX;
+    for (int i = 0; i < limit; i++) {
+        int rv = op->brk.number != 0 ? rt_file_row_get(c, RT_FILE_TICKET_GET, op->brk.name, 1,
+                                                       &number, &row, &found)
+                                     : rt_file_row_get(c, RT_FILE_LINE_DURABLE, op->brk.name, 1,
+                                                       &mode, &row, &found);
+        if (rv == 0 && found)
+            rv = rt_file_line_remove(c, op->brk.name, &row, true);
+        if (rv != 0)
+            return rv;
+        if (!found)
+            break;
+        some = true;
+    }
+    return some ? 0 : ROTA_LOST;
+}
+
+static int op_break(struct rt_file_conn *c, struct rt_op *op)
+{
+    int rv = check_name(c, op->brk.name);
+    if (rv == 0)
+        rv = rt_file_begin(c);
+    return rv != 0 ? rv : end_tx(c, break_in_tx(c, op));
+}
+
+int rt_file_op_run(struct rt_file_conn *c, struct rt_op *op)
+{
+    switch (op->kind) {
+    case RT_OP_BEAT:
+        return op_beat(c, op);
+    case RT_OP_JOIN:
+    case RT_OP_JOIN_ALL:
+        return op_join(c, op);
+    case RT_OP_CHANGE:
+        return op_change(c, op);
+    case RT_OP_LEAVE:
+        return op_leave(c, op);
+    case RT_OP_OBSERVE:
+        return rt_file_observe(c, op);
+    case RT_OP_INSPECT:
+        return rt_file_inspect(c, op);
+    case RT_OP_LIST:
+        return rt_file_list(c, op);
+    case RT_OP_BREAK:
+        return op_break(c, op);
+    case RT_OP_CHECK:
+        return rt_file_check(c, op);
+    }
+    return ROTA_INVALID;
+}

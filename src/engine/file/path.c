@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The folder of the embedded engine: found, made, and refused where it would not be safe. */
+#include "base/alloc.h"
+#include "engine/file/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define MODE_DEFAULT 0600
+#define MODE_ALLOWED 0660 /* what ?mode= may set; nothing for others: they could take locks away */
+
+static const struct {
+    uint32_t type; /* of struct statfs */
+    const char *name;
+} remote_types[] = {
+    {0x00006969, "NFS"},      {0x0000517b, "SMB"},    {0xff534d42, "CIFS"},
+    {0xfe534d42, "SMB2"},     {0x5346414f, "AFS"},    {0x6b414653, "AFS"},
+    {0x73757245, "Coda"},     {0x00c36400, "Ceph"},   {0x01021997, "9p"},
+    {0x65735546, "FUSE"},     {0x0bd00bd0, "Lustre"}, {0x47504653, "GPFS"},
+    {0x7461636f, "OCFS2"},    {0x01161970, "GFS2"},   {0x786f4256, "VirtualBox shared"},
+    {0x20030528, "OrangeFS"}, {0x0000564c, "NCP"},    {0x19830326, "BeeGFS"},
+};
+
+const char *rt_file_path_remote(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0)
+        return "unknown";
+    for (size_t i = 0; i < sizeof(remote_types) / sizeof(remote_types[0]); i++)
+        if ((uint32_t)fs.f_type == remote_types[i].type)
+            return remote_types[i].name;
+    return NULL;
+}
+
+static int parse_mode(struct rt_file_conn *c, const char *text)
+{
+    c->mode = MODE_DEFAULT;
+    if (text == NULL || *text == '\0')
+        return 0;
+    char *end = NULL;
+    unsigned long mode = strtoul(text, &end, 8);
+    if (*end != '\0' || (mode & ~(unsigned long)MODE_ALLOWED) != 0 || (mode & 0600) != 0600) {
+        rt_file_say(c, "mode=%s: use 0600, or 0660 to share the folder with its group", text);
+        return ROTA_INVALID;
+    }
+    c->mode = (mode_t)mode;
+    return 0;
+}
+
+/* The folder as the URL says it; "" is the user's own. */
+static int spell(struct rt_file_conn *c, const char *path, char *out, size_t size)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    int n;
+    if (*path != '\0')
+        n = snprintf(out, size, "%s", path);
+    else if (state != NULL && *state == '/')
+        n = snprintf(out, size, "%s/rota", state);
+    else if (home != NULL && *home == '/')
+        n = snprintf(out, size, "%s/.local/state/rota", home);
+    else {
+        rt_file_say(c, "no home folder: set HOME or XDG_STATE_HOME, or name one as file:/folder");
+        return ROTA_INVALID;
+    }
+    if (n < 0 || (size_t)n >= size) {
+        rt_file_say(c, "the folder's name is too long");
+        return ROTA_INVALID;
+    }
+    while (n > 1 && out[n - 1] == '/')
+        out[--n] = '\0';
+    return 0;
+}
+
+static mode_t folder_mode(const struct rt_file_conn *c)
+{
+    /* Setgid: what others of the group make in it belongs to the group. */
+    return (c->mode & 0060) != 0 ? 02770 : 0700;
+}
+
+/* Makes the default folder's parents too, as the XDG specification asks (0700). */
+static int make(struct rt_file_conn *c, char *path, bool parents)
+{
+    for (char *p = path + 1; parents && *p != '\0'; p++) {
+        if (*p != '/')
+            continue;
+        *p = '\0';
+        (void)mkdir(path, 0700); /* if it failed, the last one says why */
+        *p = '/';
+    }
+    if (mkdir(path, 0700) == 0) {
+        if (chmod(path, folder_mode(c)) == 0)
+            return 0;
+    } else if (errno == EEXIST) {
+        return 0;
+    }
+    int err = errno;
+    rt_file_say(c, "cannot make folder %s: %s; name a folder you may write, as file:/folder", path,
+                strerror(err));
+    return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
+}
+
+static int check_owner(struct rt_file_conn *c, int fd, const char *what)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0) {
+        rt_file_say(c, "cannot look at %s: %s", what, strerror(errno));
+        return ROTA_UNREACHABLE;
+    }
+    bool shared = (c->mode & 0060) != 0;
+    if (st.st_uid != geteuid() && !shared) {
+        rt_file_say(c,
+                    "%s belongs to user %u: use a folder of your own, or mode=0660 on both sides",
+                    what, (unsigned)st.st_uid);
+        return ROTA_AUTH;
+    }
+    if ((st.st_mode & S_IWOTH) != 0) {
+        rt_file_say(c, "%s can be written by everybody: chmod o-w it, or use another folder", what);
+        return ROTA_AUTH;
+    }
+    if (shared && st.st_uid != geteuid() && (st.st_mode & S_IWGRP) == 0) {
+        rt_file_say(c, "%s is not shared with its group: its owner may chmod 2770 it", what);
+        return ROTA_AUTH;
+    }
+    return 0;
+}
+
+static int open_folder(struct rt_file_conn *c, int at, const char *path, int *out)
+{
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        int err = errno;
+        if (err == ENOTDIR || err == ELOOP)
+            rt_file_say(c, "%s is not a folder, or a symbolic link: name the real folder", path);
+        else
+            rt_file_say(c, "cannot open folder %s: %s", path, strerror(err));
+        return err == EACCES || err == EPERM    ? ROTA_AUTH
+               : err == ENOTDIR || err == ELOOP ? ROTA_INVALID
+                                                : ROTA_UNREACHABLE;
+    }
+    *out = fd;
+    return 0;
+}
+
+static int open_sessions(struct rt_file_conn *c)
+{
+    if (faccessat(c->dir, ".", W_OK | X_OK, AT_EACCESS) != 0) {
+        int err = errno;
+        rt_file_say(c, "folder %s cannot be written: %s; name one you may write, as file:/folder",
+                    c->folder, strerror(err));
+        return ROTA_AUTH;
+    }
+    if (mkdirat(c->dir, "s", 0700) == 0)
+        (void)fchmodat(c->dir, "s", folder_mode(c), 0);
+    else if (errno != EEXIST) {
+        rt_file_say(c, "cannot make %s/s: %s", c->folder, strerror(errno));
+        return errno == EACCES || errno == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
+    }
+    int rv = open_folder(c, c->dir, "s", &c->sdir);
+    return rv != 0 ? rv : check_owner(c, c->sdir, "the folder s/ of sessions");
+}
+
+static int resolve(struct rt_file_conn *c, const char *path)
+{
+    char *real = realpath(path, NULL); /* libc's: given back below */
+    if (real == NULL) {
+        rt_file_say(c, "cannot resolve %s: %s", path, strerror(errno));
+        return errno == ENOMEM ? ROTA_NOMEM : ROTA_UNREACHABLE;
+    }
+    c->folder = rt_strdup(real);
+    free(real);
+    return c->folder != NULL ? 0 : ROTA_NOMEM;
+}
+
+int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode)
+{
+    char text[PATH_MAX];
+    int rv = parse_mode(c, mode);
+    if (rv == 0)
+        rv = spell(c, path, text, sizeof(text));
+    if (rv == 0)
+        rv = make(c, text, *path == '\0');
+    if (rv == 0)
+        rv = open_folder(c, AT_FDCWD, text, &c->dir);
+    if (rv == 0)
+        rv = check_owner(c, c->dir, text);
+    if (rv == 0)
+        rv = resolve(c, text);
+    if (rv == 0) {
+        const char *remote = rt_file_path_remote(c->dir);
+        if (remote != NULL) {
+            rt_file_say(c,
+                        "%s is on a %s file system, whose locks cannot be trusted: use a local one",
+                        text, remote);
+            rv = ROTA_UNSUPPORTED;
+        }
+    }
+    return rv != 0 ? rv : open_sessions(c);
+}
+
+void rt_file_path_close(struct rt_file_conn *c)
+{
+    if (c->sdir >= 0)
+        (void)close(c->sdir);
+    if (c->dir >= 0)
+        (void)close(c->dir);
+    rt_free(c->folder);
+    c->dir = c->sdir = -1;
+    c->folder = NULL;
+}

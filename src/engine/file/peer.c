@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Watching other sessions: by a pidfd where that can be had, else by probing now and then. */
+#include "base/alloc.h"
+#include "engine/file/file.h"
+
+#include <unistd.h>
+
+static void on_closed(struct rt_watch *w)
+{
+    rt_free(w); /* the peer's first member */
+}
+
+static void unwatch(struct rt_file_peer *p, void (*closed)(struct rt_watch *w))
+{
+    int fd = p->pidfd;
+    p->pidfd = -1;
+    rt_watch_stop(&p->watch, closed);
+    (void)close(fd);
+}
+
+/* The process has ended; its session may live on in a child that was given the descriptor. */
+static void on_exit_seen(struct rt_watch *w, bool readable, bool writable)
+{
+    struct rt_file_peer *p = (struct rt_file_peer *)(void *)w;
+    struct rt_file_conn *c = p->conn;
+    uint64_t session = p->session;
+    (void)readable;
+    (void)writable;
+    rt_watch_want(w, false, false);
+    p->ended = true;
+    rt_file_wait_poll_soon(c);
+    if (rt_file_session_dead(c, session))
+        rt_file_wait_peer_dead(c, session);
+}
+
+static void watch(struct rt_file_conn *c, struct rt_file_peer *p)
+{
+    p->pidfd = rt_file_session_pidfd(c, p->session);
+    if (p->pidfd >= 0 && rt_watch_start(c->base.loop, &p->watch, p->pidfd, on_exit_seen) != 0) {
+        (void)close(p->pidfd);
+        p->pidfd = -1;
+    }
+    if (p->pidfd >= 0)
+        rt_watch_want(&p->watch, true, false);
+    else
+        rt_file_wait_poll_soon(c);
+}
+
+struct rt_file_peer *rt_file_peer_get(struct rt_file_conn *c, uint64_t session)
+{
+    struct rt_file_peer *p = c->peers;
+    while (p != NULL && p->session != session)
+        p = p->next;
+    if (p == NULL) {
+        p = rt_alloc(sizeof(*p));
+        if (p == NULL)
+            return NULL;
+        p->conn = c;
+        p->session = session;
+        p->next = c->peers;
+        c->peers = p;
+        watch(c, p);
+    }
+    p->refs++;
+    return p;
+}
+
+void rt_file_peer_put(struct rt_file_conn *c, struct rt_file_peer *p)
+{
+    if (p == NULL || --p->refs > 0)
+        return;
+    struct rt_file_peer **at = &c->peers;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    if (p->pidfd >= 0)
+        unwatch(p, on_closed);
+    else
+        rt_free(p);
+}
+
+void rt_file_peer_poll(struct rt_file_conn *c)
+{
+    struct rt_file_peer *p = c->peers;
+    while (p != NULL) {
+        uint64_t session = p->session;
+        bool probed = p->pidfd < 0 || p->ended;
+        p = p->next;
+        if (!probed)
+            continue;
+        rt_file_wait_poll_soon(c);
+        if (!rt_file_session_dead(c, session))
+            continue;
+        rt_file_wait_peer_dead(c, session);
+        break; /* the list may have changed; the next round goes on */
+    }
+}
