@@ -104,7 +104,7 @@ tests() # FOLDER
     log=build-$1/meson-logs/testlog.json
     rm -f "$log"
     # shellcheck disable=SC2046
-    without_aslr meson test -C "build-$1" --no-rebuild --print-errorlogs --timeout-multiplier 4 \
+    without_aslr meson test -C "build-$1" --no-rebuild --print-errorlogs --timeout-multiplier 2 \
         $(suites_of "$1")
     status=$?
     if ! counts=$(scripts/tally.py "$log"); then

@@ -82,7 +82,7 @@ int conf_load_take(struct conf_load *load)
 
 int conf_loads_take_all(struct rota *r, struct conf_load *loads, size_t n)
 {
-    const char *names[SET_MAX];
+    const char *names[SET_MAX] = {NULL};
     struct rt_record *records[SET_MAX];
     struct rota_lock *locks[SET_MAX] = {NULL};
     for (size_t i = 0; i < n; i++) {

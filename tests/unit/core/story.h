@@ -18,7 +18,7 @@ struct story_ask {
     struct rt_ticket ticket;
 };
 
-struct story_line {
+__extension__ struct story_line { /* gcc: a flexible member in the middle */
     union { /* rt_line ends with its name */
         struct rt_line line;
         char room[sizeof(struct rt_line) + 8];
