@@ -19,7 +19,7 @@ struct story_ask {
 };
 
 __extension__ struct story_line { /* gcc: a flexible member in the middle */
-    union { /* rt_line ends with its name */
+    union {                       /* rt_line ends with its name */
         struct rt_line line;
         char room[sizeof(struct rt_line) + 8];
     };
