@@ -93,49 +93,30 @@ static void watch_event(struct rt_mem_watch *w, struct rt_event *event)
 
 /* ---- Inboxes ------------------------------------------------------------ */
 
-static void ticket_event(struct rt_mem_ticket *t, struct rt_event *event)
+/* What T, in an inbox, has to tell first; false if that was answered meanwhile. */
+static bool ticket_event(struct rt_mem_ticket *t, struct rt_event *event)
 {
-    struct rt_mem_session *s = t->session;
-    *event = (struct rt_event){.session = s->id, .number = t->number, .name = t->line->name};
-    if (t->pending & RT_MEM_TELL_LOST) {
-        event->kind = RT_TICKET_LOST;
-        t->pending = 0;
-    } else if (t->pending & RT_MEM_TELL_GRANTED) {
+    *event = (struct rt_event){
+        .session = rt_mem_ticket_session(t), .number = t->number, .name = t->line->name};
+    if (t->pending & RT_MEM_TELL_GRANTED && t->pending & RT_MEM_TELL_WANTED) {
         event->kind = RT_GRANTED;
-        t->pending &= (uint8_t)~RT_MEM_TELL_GRANTED;
-    } else {
+        t->pending = RT_MEM_TELL_WANTED; /* stays in the inbox */
+        return true;
+    }
+    bool any = t->pending != 0;
+    rt_mem_ticket_told(t);
+    if (t->pending & RT_MEM_TELL_LOST)
+        event->kind = RT_TICKET_LOST;
+    else if (t->pending & RT_MEM_TELL_GRANTED)
+        event->kind = RT_GRANTED;
+    else
         event->kind = RT_WANTED;
-        t->pending = 0;
-    }
-    if (t->pending == 0) {
-        rt_mem_link_out(&t->link);
-        rt_mem_link_before(event->kind == RT_TICKET_LOST ? &s->lost : &s->calm, &t->link);
-    }
+    t->pending = 0;
+    return any;
 }
 
-/* The next thing to tell, and the line that its name belongs to (pinned), if any. */
-static bool next_event(struct rt_mem_conn *mc, struct rt_event *event, struct rt_mem_line **line)
+static bool watches_event(struct rt_mem_conn *mc, struct rt_event *event, struct rt_mem_line **line)
 {
-    *line = NULL;
-    for (struct rt_mem_session **at = &mc->sessions, *s; (s = *at) != NULL; at = &s->next) {
-        while (s->inbox.next != &s->inbox) {
-            struct rt_mem_ticket *t = rt_mem_ticket_of(s->inbox.next);
-            if (t->pending == 0) { /* answered meanwhile */
-                rt_mem_link_out(&t->link);
-                rt_mem_link_before(&s->calm, &t->link);
-                continue;
-            }
-            *line = t->line;
-            ticket_event(t, event);
-            return true;
-        }
-        if (s->over) {
-            *event = (struct rt_event){.kind = RT_SESSION_LOST, .session = s->id};
-            *at = s->next;
-            rt_free(s);
-            return true;
-        }
-    }
     for (struct rt_mem_watch *w = mc->world->watches; w != NULL; w = w->next) {
         if (w->conn == mc && w->dirty) {
             w->dirty = false;
@@ -145,6 +126,34 @@ static bool next_event(struct rt_mem_conn *mc, struct rt_event *event, struct rt
         }
     }
     return false;
+}
+
+/* The next thing to tell, and the line that its name belongs to (pinned), if any. */
+static bool next_event(struct rt_mem_conn *mc, struct rt_event *event, struct rt_mem_line **line)
+{
+    *line = NULL;
+    for (struct rt_mem_session **at = &mc->sessions, *s; (s = *at) != NULL; at = &s->next) {
+        while (s->inbox.next != &s->inbox) {
+            struct rt_mem_ticket *t = rt_mem_ticket_of(s->inbox.next);
+            *line = t->line;
+            if (ticket_event(t, event))
+                return true;
+        }
+        if (s->over) {
+            *event = (struct rt_event){.kind = RT_SESSION_LOST, .session = s->id};
+            *at = s->next;
+            *line = NULL;
+            rt_free(s);
+            return true;
+        }
+    }
+    while (mc->durable_inbox.next != &mc->durable_inbox) {
+        struct rt_mem_ticket *t = rt_mem_durable_of(mc->durable_inbox.next);
+        *line = t->line;
+        if (ticket_event(t, event))
+            return true;
+    }
+    return watches_event(mc, event, line);
 }
 
 /* The timer: a dead holder delays us by no more than its ttl (I6). */
@@ -278,6 +287,8 @@ static int mem_open(struct rt_conn *conn, const struct rt_url *url)
         conn->ttl_ms = TTL_DEFAULT_MS;
     mc->timer.timer.kind = RT_TIMER_CALL;
     mc->timer.fire = on_timer;
+    rt_mem_ring_init(&mc->durables);
+    rt_mem_ring_init(&mc->durable_inbox);
     int rv = rt_loop_reserve(conn->loop, 1);
     if (rv != 0)
         goto fail;
@@ -317,6 +328,7 @@ static void mem_close(struct rt_conn *conn)
         mc->sessions = s->next;
         rt_mem_session_detach(world, s);
     }
+    rt_mem_durables_detach(mc);
     world_leave(mc);
     rt_timers_stop(&conn->loop->timers, &mc->timer.timer);
     rt_loop_unreserve(conn->loop, 1);

@@ -222,12 +222,9 @@ static int set_value(struct rt_mem_conn *mc, struct rt_mem_ticket *t, const char
     char *copy = value != NULL ? rt_strdup(value) : NULL;
     if (value != NULL && copy == NULL)
         return fail_nomem(mc);
-    if (t->extra == NULL) {
-        t->extra = rt_alloc(sizeof(*t->extra) + 1);
-        if (t->extra == NULL) {
-            rt_free(copy);
-            return fail_nomem(mc);
-        }
+    if (rt_mem_ticket_extend(mc, t) != 0) {
+        rt_free(copy);
+        return fail_nomem(mc);
     }
     rt_free(t->extra->value);
     t->extra->value = copy;
@@ -376,7 +373,7 @@ static void show(struct rt_mem_conn *mc, const struct rt_op *op, const struct rt
         place.flags |= ROTA_PLACE_GRANTED;
     if (s == NULL)
         place.flags |= ROTA_PLACE_DURABLE;
-    if (s != NULL && s->conn == mc)
+    if (rt_mem_ticket_conn(t) == mc)
         place.flags |= ROTA_PLACE_MINE;
     if (t->flags & RT_MEM_DETECT)
         place.flags |= ROTA_PLACE_DETECT;

@@ -62,6 +62,14 @@ static bool named(uint64_t number, const uint64_t *tickets, size_t count)
     return false;
 }
 
+static void announce_ticket(struct rt_mem_ticket *t)
+{
+    if (t->flags & RT_MEM_WAITED)
+        rt_mem_ticket_tell(t, RT_MEM_TELL_GRANTED);
+    if (t->flags & RT_MEM_TOLD && t->line->waiting > 0)
+        rt_mem_ticket_tell(t, RT_MEM_TELL_WANTED);
+}
+
 static void announce_lost(struct rt_mem_session *s, const uint64_t *tickets, size_t count)
 {
     struct rt_mem_world *world = s->conn->world;
@@ -83,11 +91,12 @@ void rt_mem_session_announce(struct rt_mem_session *s, const uint64_t *tickets, 
         return;
     for (struct rt_mem_link *l = s->calm.next, *next; l != &s->calm; l = next) {
         next = l->next;
-        struct rt_mem_ticket *t = rt_mem_ticket_of(l);
-        if (t->flags & RT_MEM_WAITED)
-            rt_mem_ticket_tell(t, RT_MEM_TELL_GRANTED);
-        if (t->flags & RT_MEM_TOLD && t->line->waiting > 0)
-            rt_mem_ticket_tell(t, RT_MEM_TELL_WANTED);
+        announce_ticket(rt_mem_ticket_of(l));
+    }
+    struct rt_mem_link *durables = &s->conn->durables;
+    for (struct rt_mem_link *l = durables->next, *next; l != durables; l = next) {
+        next = l->next;
+        announce_ticket(rt_mem_durable_of(l));
     }
     announce_lost(s, tickets, count);
     for (struct rt_mem_watch *w = s->conn->world->watches; w != NULL; w = w->next) {
@@ -174,13 +183,25 @@ void rt_mem_session_detach(struct rt_mem_world *world, struct rt_mem_session *s)
     forget_lost(world, s);
     while (s->inbox.next != &s->inbox) {
         struct rt_mem_ticket *t = rt_mem_ticket_of(s->inbox.next);
+        rt_mem_ticket_told(t);
         t->pending = 0;
-        rt_mem_link_out(&t->link);
-        rt_mem_link_before(&s->calm, &t->link);
     }
     s->conn = NULL;
     if (s->over || s->calm.next == &s->calm)
         rt_mem_session_free(world, s);
+}
+
+/* The same for durable tickets, which stay. */
+void rt_mem_durables_detach(struct rt_mem_conn *mc)
+{
+    while (mc->durable_inbox.next != &mc->durable_inbox)
+        rt_mem_ticket_told(rt_mem_durable_of(mc->durable_inbox.next));
+    while (mc->durables.next != &mc->durables) {
+        struct rt_mem_ticket *t = rt_mem_durable_of(mc->durables.next);
+        rt_mem_link_out(&t->extra->told);
+        t->extra->conn = NULL;
+        t->pending = 0;
+    }
 }
 
 /* With all its tickets, as if they had never been. */

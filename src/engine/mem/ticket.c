@@ -26,34 +26,66 @@ const char *rt_mem_ticket_value(const struct rt_mem_ticket *t)
     return t->extra != NULL && t->extra->value != NULL ? t->extra->value : "";
 }
 
+struct rt_mem_conn *rt_mem_ticket_conn(const struct rt_mem_ticket *t)
+{
+    return t->session != NULL ? t->session->conn : t->extra->conn;
+}
+
 /* A waiting ticket keeps its client's timer running, for I6. */
 static void count_interest(struct rt_mem_ticket *t, bool waits)
 {
-    struct rt_mem_conn *mc = t->session != NULL ? t->session->conn : NULL;
+    struct rt_mem_conn *mc = rt_mem_ticket_conn(t);
     if (mc != NULL)
         mc->interest += waits ? 1u : -1u;
 }
 
+static void ticket_free(struct rt_mem_ticket *t)
+{
+    rt_mem_link_out(&t->link);
+    if (t->extra != NULL) {
+        rt_mem_link_out(&t->extra->told);
+        rt_free(t->extra->value);
+    }
+    rt_free(t->extra);
+    rt_free(t);
+}
+
 /* ---- Coming ------------------------------------------------------------- */
 
-static struct rt_mem_extra *extra_new(struct rt_mem_conn *mc, const struct rt_join *join)
+int rt_mem_ticket_extend(struct rt_mem_conn *mc, struct rt_mem_ticket *t)
 {
+    if (t->extra != NULL)
+        return 0;
     const char *label = mc->conn.label != NULL ? mc->conn.label : "";
     size_t length = strnlen(label, RT_MEM_LABEL_MAX);
     struct rt_mem_extra *extra = rt_alloc(sizeof(*extra) + length + 1);
     if (extra == NULL)
-        return NULL;
+        return ROTA_NOMEM;
     memcpy(extra->label, label, length);
-    if (join->value != NULL && (extra->value = rt_strdup(join->value)) == NULL) {
-        rt_free(extra);
-        return NULL;
-    }
-    extra->at_least_ms = join->at_least_ms;
-    extra->durable_id = join->session;
+    rt_mem_ring_init(&extra->told);
     extra->until = RT_NEVER;
-    if (join->flags & RT_JOIN_DURABLE && join->until_ms > 0)
-        extra->until = mc->world->now + join->until_ms * RT_MS;
-    return extra;
+    extra->ticket = t;
+    t->extra = extra;
+    return 0;
+}
+
+static int extend_for(struct rt_mem_conn *mc, struct rt_mem_ticket *t, const struct rt_join *join)
+{
+    if (t->session != NULL && join->value == NULL && join->at_least_ms == 0)
+        return 0;
+    if (rt_mem_ticket_extend(mc, t) != 0)
+        return ROTA_NOMEM;
+    if (join->value != NULL && (t->extra->value = rt_strdup(join->value)) == NULL)
+        return ROTA_NOMEM;
+    t->extra->at_least_ms = join->at_least_ms;
+    if (t->session != NULL)
+        return 0;
+    t->extra->durable_id = join->session;
+    t->extra->conn = mc;
+    rt_mem_link_before(&mc->durables, &t->extra->told);
+    if (join->until_ms > 0)
+        t->extra->until = mc->world->now + join->until_ms * RT_MS;
+    return 0;
 }
 
 static void fading_put(struct rt_mem_world *world, struct rt_mem_ticket *t)
@@ -112,15 +144,13 @@ struct rt_mem_ticket *rt_mem_ticket_add(struct rt_mem_conn *mc, struct rt_mem_li
     struct rt_mem_ticket *t = rt_alloc(sizeof(*t));
     if (t == NULL)
         return NULL;
-    if (session == NULL || join->value != NULL || join->at_least_ms > 0) {
-        t->extra = extra_new(mc, join);
-        if (t->extra == NULL) {
-            rt_free(t);
-            return NULL;
-        }
+    rt_mem_ring_init(&t->link);
+    t->session = session;
+    if (extend_for(mc, t, join) != 0) {
+        ticket_free(t);
+        return NULL;
     }
     t->line = line;
-    t->session = session;
     t->number = ++world->number;
     t->nonce = join->nonce;
     t->owner = join->owner;
@@ -128,7 +158,6 @@ struct rt_mem_ticket *rt_mem_ticket_add(struct rt_mem_conn *mc, struct rt_mem_li
     t->take = join->take;
     t->mode = (uint8_t)join->mode;
     t->flags = flags_of(join->flags);
-    rt_mem_ring_init(&t->link);
     if (session != NULL)
         rt_mem_link_before(&session->calm, &t->link);
     else
@@ -160,15 +189,6 @@ static void line_unlink(struct rt_mem_line *line, struct rt_mem_ticket *t)
     }
 }
 
-static void ticket_free(struct rt_mem_ticket *t)
-{
-    rt_mem_link_out(&t->link);
-    if (t->extra != NULL)
-        rt_free(t->extra->value);
-    rt_free(t->extra);
-    rt_free(t);
-}
-
 void rt_mem_ticket_drop(struct rt_mem_ticket *t)
 {
     line_unlink(t->line, t);
@@ -181,8 +201,8 @@ static void ring_first_waiting(struct rt_mem_line *line)
     struct rt_mem_ticket *t = rt_mem_line_front(line);
     for (uint32_t left = line->count; left > 0; left--, t = t->next) {
         if (!(t->flags & RT_MEM_GRANTED)) {
-            if (t->session != NULL && t->session->conn != NULL)
-                rt_mem_ring(t->session->conn);
+            if (rt_mem_ticket_conn(t) != NULL)
+                rt_mem_ring(rt_mem_ticket_conn(t));
             return;
         }
     }
@@ -198,6 +218,8 @@ void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t)
         return;
     }
     rt_mem_link_out(&t->link);
+    rt_mem_link_out(&t->extra->told);
+    t->extra->conn = NULL;
     t->session = NULL;
     t->pending = 0;
     t->flags = RT_MEM_GRANTED;
@@ -232,13 +254,27 @@ void rt_mem_ticket_forget(struct rt_mem_world *world, struct rt_mem_ticket *t)
 
 void rt_mem_ticket_tell(struct rt_mem_ticket *t, uint8_t what)
 {
-    struct rt_mem_session *s = t->session;
-    if (s == NULL || s->conn == NULL)
+    struct rt_mem_conn *mc = rt_mem_ticket_conn(t);
+    if (mc == NULL)
         return;
+    struct rt_mem_link *link = t->session != NULL ? &t->link : &t->extra->told;
     t->pending |= what;
+    rt_mem_link_out(link);
+    rt_mem_link_before(t->session != NULL ? &t->session->inbox : &mc->durable_inbox, link);
+    rt_mem_ring(mc);
+}
+
+void rt_mem_ticket_told(struct rt_mem_ticket *t)
+{
+    struct rt_mem_session *s = t->session;
+    if (s == NULL) {
+        rt_mem_link_out(&t->extra->told);
+        rt_mem_link_before(&t->extra->conn->durables, &t->extra->told);
+        return;
+    }
+    bool lost = t->pending & RT_MEM_TELL_LOST;
     rt_mem_link_out(&t->link);
-    rt_mem_link_before(&s->inbox, &t->link);
-    rt_mem_ring(s->conn);
+    rt_mem_link_before(lost ? &s->lost : &s->calm, &t->link);
 }
 
 bool rt_mem_would_grant(const struct rt_mem_ticket *mine)

@@ -21,7 +21,7 @@
  * Granted tickets are always the front part of a line: rt_grant stops at the first that
  * waits. An event for another client is a bit in ticket->pending, and the ticket stands in
  * its session's inbox instead of among the calm: nothing is allocated to tell, so nothing
- * can fail to be told.
+ * can fail to be told. Durable tickets are told to the connection that joined them.
  *
  * A held lock costs 88 bytes of ticket, 33 of line, its name, and 4 to 8 of table. All is
  * guarded by the world's mutex; the functions below want it held unless they say otherwise. */
@@ -78,6 +78,9 @@ struct rt_mem_ticket {
 };
 
 struct rt_mem_extra { /* what few tickets have */
+    struct rt_mem_ticket *ticket;
+    struct rt_mem_conn *conn; /* durable: who joined, while it is open; else NULL */
+    struct rt_mem_link told;  /* conn's durables, or durable_inbox while pending */
     int64_t at_least_ms;
     int64_t until; /* durable: when it ends; RT_NEVER */
     uint64_t durable_id;
@@ -125,6 +128,7 @@ struct rt_mem_conn { /* one client */
     struct rt_conn conn;
     struct rt_mem_world *world;
     struct rt_mem_session *sessions;
+    struct rt_mem_link durables, durable_inbox;
     struct rt_timer_call timer; /* the next time at which somebody's end may concern us */
     struct rt_mem_bell *bell;   /* NULL on a virtual loop */
     uint32_t interest;          /* waiting tickets and observations: why the timer runs */
@@ -155,6 +159,13 @@ static inline void rt_mem_link_before(struct rt_mem_link *where, struct rt_mem_l
 static inline struct rt_mem_ticket *rt_mem_ticket_of(struct rt_mem_link *link)
 {
     return (struct rt_mem_ticket *)(void *)((char *)link - offsetof(struct rt_mem_ticket, link));
+}
+
+/* The same for links in a connection's durables. */
+static inline struct rt_mem_ticket *rt_mem_durable_of(struct rt_mem_link *link)
+{
+    char *extra = (char *)link - offsetof(struct rt_mem_extra, told);
+    return ((struct rt_mem_extra *)(void *)extra)->ticket;
 }
 
 static inline struct rt_mem_session *rt_mem_session_of(struct rt_mem_link *link)
@@ -192,6 +203,7 @@ struct rt_mem_session *rt_mem_session_open(struct rt_mem_conn *mc); /* NULL: no 
 void rt_mem_session_renew(struct rt_mem_world *world, struct rt_mem_session *s, uint32_t ttl_ms);
 struct rt_mem_session *rt_mem_session_find(struct rt_mem_conn *mc, uint64_t id);
 void rt_mem_session_announce(struct rt_mem_session *s, const uint64_t *tickets, size_t count);
+void rt_mem_durables_detach(struct rt_mem_conn *mc);
 void rt_mem_session_detach(struct rt_mem_world *world, struct rt_mem_session *s);
 void rt_mem_session_free(struct rt_mem_world *world, struct rt_mem_session *s);
 
@@ -201,6 +213,9 @@ void rt_mem_sweep(struct rt_mem_world *world);
 int64_t rt_mem_next_end(const struct rt_mem_world *world);
 
 /* ---- ticket.c: one line's tickets ---- */
+
+/* Gives T an extra if it has none: ROTA_NOMEM. */
+int rt_mem_ticket_extend(struct rt_mem_conn *mc, struct rt_mem_ticket *t);
 
 /* Puts a new ticket at the end of LINE, waiting and fresh. SESSION NULL: durable. NULL: no
  * memory, nothing changed. */
@@ -215,7 +230,9 @@ void rt_mem_ticket_break(struct rt_mem_ticket *t);
 /* Frees a lost ticket. */
 void rt_mem_ticket_forget(struct rt_mem_world *world, struct rt_mem_ticket *t);
 
-void rt_mem_ticket_tell(struct rt_mem_ticket *t, uint8_t what); /* RT_MEM_TELL_* */
+void rt_mem_ticket_tell(struct rt_mem_ticket *t, uint8_t what);        /* RT_MEM_TELL_* */
+void rt_mem_ticket_told(struct rt_mem_ticket *t);                      /* out of the inbox */
+struct rt_mem_conn *rt_mem_ticket_conn(const struct rt_mem_ticket *t); /* or NULL */
 uint64_t rt_mem_ticket_session(const struct rt_mem_ticket *t);
 const char *rt_mem_ticket_label(const struct rt_mem_ticket *t);
 const char *rt_mem_ticket_value(const struct rt_mem_ticket *t);

@@ -326,6 +326,29 @@ static void test_durable(void **state)
     assert_string_equal(strstr(player_told(&bob), "GRANTED"), "GRANTED once 3; ");
 }
 
+static void test_durable_waits(void **state)
+{
+    (void)state;
+    uint64_t a = join_as(&alice, "row", RT_EXCLUSIVE, 0);
+    struct rt_join join = {
+        .name = "row", .session = 4711, .flags = RT_JOIN_DURABLE | RT_JOIN_ARM, .until_ms = 60000};
+    assert_int_equal(player_join(&bob, &join), 0);
+    join_as(&carol, "row", RT_EXCLUSIVE, 0);
+    assert_int_equal(player_leave(&alice, "row", a), 0);
+    stage_settle(&stage);
+    assert_string_equal(player_told(&bob), "GRANTED row 2; WANTED row 2; ");
+    assert_int_equal(player_beat(&bob, NULL, 0), 0);
+    assert_string_equal(player_told(&bob), "GRANTED row 2; WANTED row 2; ");
+    player_close(&stage, &bob); /* the ticket stays */
+    assert_string_equal(player_show(&carol, "row"), "2X*bob 3X carol ");
+    struct rt_op op = {.kind = RT_OP_LEAVE,
+                       .leave = {.name = "row", .session = 4711, .number = join.number}};
+    player_submit(&alice, &op); /* whoever knows its id ends it */
+    assert_int_equal(op.err, 0);
+    stage_settle(&stage);
+    assert_string_equal(player_told(&carol), "GRANTED row 3; ");
+}
+
 static void test_latch(void **state)
 {
     (void)state;
@@ -641,6 +664,7 @@ int main(void)
         TEST(test_closed_session_expires),
         TEST(test_beat_catches_up),
         TEST(test_durable),
+        TEST(test_durable_waits),
         TEST(test_latch),
         TEST(test_at_least),
         TEST(test_at_least_broken),
