@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "engine/fault/fault.h"
 #include "engine/trace/trace.h"
+#include "heap.h"
 #include "player.h"
 
 #include <setjmp.h>
@@ -285,6 +286,105 @@ static void test_nobody_listens(void **state)
     assert_true(op.err == ROTA_UNKNOWN && places == 0);
 }
 
+static void see_line(void *arg, const char *name, size_t count, size_t granted)
+{
+    (void)name;
+    (void)count;
+    (void)granted;
+    ++*(int *)arg;
+}
+
+static void see_verdict(void *arg, const struct rota_verdict *verdict)
+{
+    (void)verdict;
+    ++*(int *)arg;
+}
+
+/* Every kind of op, through alice's network. Returns the first error. */
+static int every_kind(int *seen)
+{
+    struct rt_join join = {.name = "l", .session = alice.session, .nonce = 3, .value = "v"};
+    int rv = player_join(&alice, &join);
+    if (rv != 0)
+        return rv;
+    struct rt_op looks[] = {
+        {.kind = RT_OP_INSPECT, .inspect = {.name = "l", .each = ignore_place, .arg = seen}},
+        {.kind = RT_OP_LIST, .list = {.prefix = "l", .each = see_line, .arg = seen}},
+        {.kind = RT_OP_CHECK, .check = {.each = see_verdict, .arg = seen}},
+    };
+    for (int i = 0; i < 3; i++) {
+        player_submit(&alice, &looks[i]);
+        if (looks[i].err != 0)
+            return looks[i].err;
+    }
+    bool wanted;
+    rv = player_change(&alice, "l", join.number, RT_CHANGE_VALUE | RT_CHANGE_ARM, "w", &wanted);
+    if (rv == 0)
+        rv = player_beat(&alice, &join.number, 1);
+    if (rv == 0)
+        rv = player_observe(&alice, "l", &stage, false);
+    if (rv == 0)
+        rv = player_break(&alice, "l", join.number, 0);
+    if (rv == 0)
+        rv = player_observe(&alice, "l", &stage, true);
+    return rv;
+}
+
+static void test_every_kind_doubled(void **state)
+{
+    (void)state;
+    struct rt_fault_config config = {.rate = {[RT_FAULT_REQUEST_DOUBLED] = 1000}};
+    int seen = 0;
+    spoil(&config);
+    assert_int_equal(alice.conn->engine->caps(alice.conn), bob.conn->engine->caps(bob.conn));
+    assert_int_equal(every_kind(&seen), 0);
+    assert_int_equal(seen, 6); /* one ticket, one line, four verdicts: not twice */
+    assert_string_equal(player_show(&bob, "l"), "");
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    struct rt_fault_config config = {.rate = {[RT_FAULT_REQUEST_DOUBLED] = 500}};
+    int rv = ROTA_NOMEM, seen;
+    for (long n = 0; rv != 0; n++) {
+        assert_in_range(n, 0, 200);
+        heap_count();
+        setup(NULL);
+        heap_fail_at = n;
+        rv = rt_fault_wrap(&alice.conn, &config);
+        if (rv == 0)
+            rv = rt_trace_wrap(&alice.conn);
+        if (rv == 0)
+            rv = every_kind(&seen);
+        heap_fail_at = -1;
+        assert_true(rv == 0 || rv == ROTA_NOMEM);
+        teardown(NULL);
+        assert_int_equal(heap_blocks, 0);
+        heap_stop();
+    }
+}
+
+static void test_overtaking(void **state)
+{
+    (void)state;
+    struct rt_fault_script script = {RT_OP_JOIN, 1, RT_FAULT_REPLY_LATE, 300};
+    struct rt_fault_config config = {
+        .script = &script, .script_count = 1, .events_overtake = true, .event_late = 0};
+    struct rt_join first = {.name = "l"};
+    assert_int_equal(player_join(&bob, &first), 0);
+    spoil(&config);
+    struct rt_join join = {.name = "l", .session = alice.session, .nonce = 1};
+    struct rt_op op = {.kind = RT_OP_JOIN, .join = {.joins = &join, .n = 1}};
+    player_submit(&alice, &op);
+    assert_int_equal(player_leave(&bob, "l", first.number), 0);
+    stage_settle(&stage);
+    assert_int_equal(alice.ended, 1);
+    assert_string_equal(player_told(&alice), "GRANTED l 2; "); /* before the reply */
+    rt_fault_reset(network()); /* which is lost with the connection */
+    assert_true(alice.ended == 2 && op.err == ROTA_UNKNOWN);
+}
+
 /* ---- A stormy hour, the same every time --------------------------------- */
 
 #define OPS 60
@@ -363,6 +463,9 @@ int main(void)
         TEST(test_reset),
         TEST(test_nobody_listens),
         TEST(test_close_in_flight),
+        TEST(test_every_kind_doubled),
+        TEST(test_overtaking),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_determinism),
     };
     return cmocka_run_group_tests_name("fault", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reference engine, op by op, in virtual time. */
-#include "base/alloc.h"
+#include "heap.h"
 #include "player.h"
 
 #include <setjmp.h>
@@ -492,65 +492,19 @@ static void test_check_and_deadline(void **state)
 
 /* ---- Memory ------------------------------------------------------------- */
 
-static size_t live_bytes, live_blocks;
-static long fail_at = -1; /* allocations until one fails; -1: never */
-
-#define HEAD 16 /* where a block's size is kept */
-
-static void *counting_calloc(size_t n, size_t size)
-{
-    if (fail_at == 0)
-        return NULL;
-    if (fail_at > 0)
-        fail_at--;
-    char *block = calloc(1, n * size + HEAD);
-    assert_non_null(block);
-    *(size_t *)(void *)block = n * size;
-    live_bytes += n * size;
-    live_blocks++;
-    return block + HEAD;
-}
-
-static void counting_free(void *p)
-{
-    if (p == NULL)
-        return;
-    char *block = (char *)p - HEAD;
-    live_bytes -= *(size_t *)(void *)block;
-    live_blocks--;
-    free(block);
-}
-
-static void *counting_realloc(void *p, size_t size)
-{
-    void *block = counting_calloc(1, size);
-    if (block == NULL || p == NULL)
-        return block;
-    size_t old = *(size_t *)(void *)((char *)p - HEAD);
-    memcpy(block, p, old < size ? old : size);
-    counting_free(p);
-    return block;
-}
-
-static const struct rt_allocator counting = {
-    .calloc = counting_calloc,
-    .realloc = counting_realloc,
-    .free = counting_free,
-};
-
 static int setup_counting(void **state)
 {
-    rt_alloc_set(&counting);
+    heap_count();
     return setup(state);
 }
 
 static int teardown_counting(void **state)
 {
-    fail_at = -1;
+    heap_fail_at = -1;
     teardown(state);
-    rt_alloc_set(NULL);
-    assert_int_equal(live_blocks, 0);
-    assert_int_equal(live_bytes, 0);
+    heap_stop();
+    assert_int_equal(heap_blocks, 0);
+    assert_int_equal(heap_bytes, 0);
     return 0;
 }
 
@@ -558,19 +512,19 @@ static void test_budget(void **state)
 {
     (void)state;
     enum { LOCKS = 70000 }; /* just after the table has doubled: its worst */
-    size_t before = live_bytes;
+    size_t before = heap_bytes;
     char name[32];
     for (int i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof(name), "order:%06d", i);
         join_as(&alice, name, RT_EXCLUSIVE, 0);
     }
-    size_t each = (live_bytes - before) / LOCKS;
+    size_t each = (heap_bytes - before) / LOCKS;
     assert_in_range(each, 1, 150);
     for (uint64_t i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof(name), "order:%06d", (int)i);
         assert_int_equal(player_leave(&alice, name, i + 1), 0);
     }
-    assert_in_range(live_bytes - before, 0, 8 * LOCKS); /* only the table stays */
+    assert_in_range(heap_bytes - before, 0, 8 * LOCKS); /* only the table stays */
 }
 
 /* One round of every op that allocates. Returns the first error. */
@@ -606,9 +560,9 @@ static void test_no_memory(void **state)
     long n;
     for (n = 0; rv != 0; n++) {
         assert_in_range(n, 0, 100);
-        fail_at = n;
+        heap_fail_at = n;
         rv = every_op();
-        fail_at = -1;
+        heap_fail_at = -1;
         assert_true(rv == 0 || rv == ROTA_NOMEM);
         if (n < 6) /* the joins did not get through: nothing may be left of them */
             assert_string_equal(player_show(&alice, NULL), "");
@@ -629,18 +583,37 @@ static void test_no_memory(void **state)
 static void test_open_no_memory(void **state)
 {
     (void)state;
-    struct stage other;
-    struct player dave;
     int rv = ROTA_NOMEM;
+    heap_count();
     for (long n = 0; rv != 0; n++) {
         assert_in_range(n, 0, 10);
-        stage_init(&other);
-        fail_at = n;
-        rv = player_open(&other, &dave, "dave", 1000);
-        fail_at = -1;
+        stage_init(&stage);
+        heap_fail_at = n;
+        rv = player_open(&stage, &alice, "alice", 0);
+        heap_fail_at = -1;
         assert_true(rv == 0 || rv == ROTA_NOMEM);
-        stage_fini(&other);
+        stage_fini(&stage);
+        assert_int_equal(heap_blocks, 0);
     }
+    heap_stop();
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static char value[1025];
+    memset(value, 'v', sizeof(value) - 1);
+    struct rt_join join = {.name = "l", .value = value};
+    assert_int_equal(player_join(&alice, &join), ROTA_INVALID);
+    join = (struct rt_join){.name = "l", .at_least_ms = -1};
+    assert_int_equal(player_join(&alice, &join), ROTA_INVALID);
+    assert_string_equal(player_show(&alice, "l"), "");
+    join = (struct rt_join){.name = "l", .mode = RT_PERMITS, .take = 1, .of = 2};
+    assert_int_equal(player_join(&alice, &join), 0);
+    assert_int_equal(player_change(&alice, "l", join.number, RT_CHANGE_DOWNGRADE, NULL, NULL),
+                     ROTA_INVALID);
+    assert_int_equal(player_change(&alice, "l", join.number, RT_CHANGE_VALUE, value, NULL),
+                     ROTA_INVALID);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -672,9 +645,10 @@ int main(void)
         TEST(test_list),
         TEST(test_inspect),
         TEST(test_check_and_deadline),
+        TEST(test_refused),
         TEST_COUNTING(test_budget),
         TEST_COUNTING(test_no_memory),
-        TEST_COUNTING(test_open_no_memory),
+        cmocka_unit_test(test_open_no_memory),
     };
     return cmocka_run_group_tests_name("mem", tests, NULL, NULL);
 }
