@@ -6,11 +6,10 @@
 #include "cli/child.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/options.h"
 #include "cli/out.h"
+#include "cli/run_options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,18 +20,13 @@
 #include <unistd.h>
 
 #define NEVER INT64_MAX
-#define GRACE_MS \
-    2000               /* from SIGTERM to SIGKILL where no deadline is nearer: as long as a
-                          service has to notice, as short as a new holder can bear */
+/* From SIGTERM to SIGKILL where no deadline is nearer: as long as a service needs to notice, as
+ * short as a new holder can bear. */
+#define GRACE_MS 2000
 #define NOTICE_MS 1000 /* a wait that is longer is told on a terminal */
 
 struct run {
-    /* what was asked for */
-    const char *name;
-    char **command;
-    struct rota_ask ask;
-    struct rota_options options;
-    int busy_exit;
+    struct rt_run_asked asked;
 
     struct rota *client;
     struct rota_lock *lock;
@@ -59,162 +53,6 @@ static int64_t now_ms(void)
 
     clock_gettime(CLOCK_BOOTTIME, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* ---- Options ------------------------------------------------------------ */
-
-enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST };
-
-static int parse_number(const char *text, const char *option, uint64_t max, uint32_t *out)
-{
-    uint64_t number;
-
-    if (!rt_options_number(text, 1, max, &number))
-        return rt_out_usage("run", "%s '%s' is not a number from 1 to %" PRIu64, option, text, max);
-    *out = (uint32_t)number;
-    return RT_EXIT_OK;
-}
-
-static int parse_duration(const char *text, const char *option, uint64_t *ms)
-{
-    if (rt_options_duration_ms(text, ms))
-        return RT_EXIT_OK;
-    return rt_out_usage("run", "%s '%s' is not a time such as 0.5, 30s, 5m or 1h", option, text);
-}
-
-static int parse_ttl(struct run *run, const char *text)
-{
-    uint64_t ms;
-    int code = parse_duration(text, "--ttl", &ms);
-
-    if (code != RT_EXIT_OK)
-        return code;
-    if (ms < 1000 || ms > 3600 * 1000)
-        return rt_out_usage("run", "--ttl '%s' is not from 1s to 1h", text);
-    run->options.ttl_ms = (uint32_t)ms;
-    return RT_EXIT_OK;
-}
-
-static int parse_wait(struct run *run, const char *text)
-{
-    uint64_t ms;
-    int code = parse_duration(text, "-w", &ms);
-
-    if (code != RT_EXIT_OK)
-        return code;
-    run->ask.limit_ms = ms;
-    if (ms == 0) /* for the library no limit; for flock(1) no wait */
-        run->ask.flags |= ROTA_TRY;
-    return RT_EXIT_OK;
-}
-
-static int parse_busy_exit(struct run *run, const char *text)
-{
-    uint64_t code;
-
-    if (!rt_options_number(text, 0, 255, &code))
-        return rt_out_usage("run", "-E '%s' is not an exit code from 0 to 255", text);
-    run->busy_exit = (int)code;
-    return RT_EXIT_OK;
-}
-
-static int parse_option(struct run *run, int c, char **argv)
-{
-    switch (c) {
-    case 'n':
-        run->ask.flags |= ROTA_TRY;
-        return RT_EXIT_OK;
-    case 'w':
-        return parse_wait(run, optarg);
-    case 'E':
-        return parse_busy_exit(run, optarg);
-    case 's':
-        run->ask.mode = ROTA_SHARED;
-        return RT_EXIT_OK;
-    case 'x':
-        run->ask.mode = ROTA_EXCLUSIVE;
-        return RT_EXIT_OK;
-    case OPT_TAKE:
-        return parse_number(optarg, "--take", INT32_MAX, &run->ask.take);
-    case OPT_OF:
-        return parse_number(optarg, "--of", INT32_MAX, &run->ask.of);
-    case OPT_TTL:
-        return parse_ttl(run, optarg);
-    case OPT_AT_LEAST:
-        return parse_duration(optarg, "--at-least", &run->ask.at_least_ms);
-    default:
-        return rt_options_complain("run", argv, c);
-    }
-}
-
-static int parse_permits(struct run *run)
-{
-    struct rota_ask *ask = &run->ask;
-
-    if (ask->take == 0 && ask->of == 0)
-        return RT_EXIT_OK;
-    if (ask->take == 0 || ask->of == 0)
-        return rt_out_usage("run", "--take and --of go together: --take 1 --of 3");
-    if (ask->take > ask->of)
-        return rt_out_usage("run", "--take %" PRIu32 " is more than --of %" PRIu32, ask->take,
-                            ask->of);
-    if (ask->mode == ROTA_SHARED)
-        return rt_out_usage("run", "-s and --take exclude each other");
-    ask->mode = ROTA_PERMITS;
-    return RT_EXIT_OK;
-}
-
-static int parse_operands(struct run *run, int argc, char **argv)
-{
-    if (argc == 0)
-        return rt_out_usage("run", "the name of the lock is missing");
-    run->name = argv[0];
-    argc--, argv++;
-    if (argc > 0 && strcmp(argv[0], "--") == 0)
-        argc--, argv++;
-    else if (argc > 0 && argv[0][0] == '-')
-        return rt_out_usage("run", "option '%s' comes too late: options stand before the name",
-                            argv[0]);
-    if (argc == 0)
-        return rt_out_usage("run", "the command is missing: rota run %s -- COMMAND", run->name);
-    run->command = argv;
-    return RT_EXIT_OK;
-}
-
-/* RT_EXIT_OK: go on; *DONE: help was shown. */
-static int parse(struct run *run, int argc, char **argv, bool *done)
-{
-    static const struct option options[] = {
-        {"nonblock", no_argument, NULL, 'n'},
-        {"nb", no_argument, NULL, 'n'},
-        {"wait", required_argument, NULL, 'w'},
-        {"timeout", required_argument, NULL, 'w'},
-        {"conflict-exit-code", required_argument, NULL, 'E'},
-        {"shared", no_argument, NULL, 's'},
-        {"exclusive", no_argument, NULL, 'x'},
-        {"take", required_argument, NULL, OPT_TAKE},
-        {"of", required_argument, NULL, OPT_OF},
-        {"ttl", required_argument, NULL, OPT_TTL},
-        {"at-least", required_argument, NULL, OPT_AT_LEAST},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int c, code;
-
-    optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, "+:nw:E:sxh", options, NULL)) != -1) {
-        if (c == 'h') {
-            *done = true;
-            return rt_help_show(rt_command_find("run"));
-        }
-        code = parse_option(run, c, argv);
-        if (code != RT_EXIT_OK)
-            return code;
-    }
-    code = parse_permits(run);
-    if (code != RT_EXIT_OK)
-        return code;
-    return parse_operands(run, argc - optind, argv + optind);
 }
 
 /* ---- Signals and the loop ----------------------------------------------- */
@@ -334,13 +172,14 @@ static void tell_waiting(struct run *run)
 
     if (!isatty(STDERR_FILENO))
         return;
-    if (rota_inspect(run->client, run->name, &line) != 0) {
-        rt_out_error("waiting for '%s' ...", run->name);
+    if (rota_inspect(run->client, run->asked.name, &line) != 0) {
+        rt_out_error("waiting for '%s' ...", run->asked.name);
         return;
     }
     if (line->granted > 0)
-        rt_out_error("waiting for '%s', held by %s for %" PRId64 " s; %zu in line ...", run->name,
-                     line->places[0].label, line->places[0].since_ms / 1000, line->count);
+        rt_out_error("waiting for '%s', held by %s for %" PRId64 " s; %zu in line ...",
+                     run->asked.name, line->places[0].label, line->places[0].since_ms / 1000,
+                     line->count);
     rota_line_free(line);
 }
 
@@ -351,7 +190,8 @@ static int wait_once(struct run *run)
     bool canceled = false;
 
     run->answered = false;
-    int err = rota_acquire_async(run->client, run->name, &run->ask, on_answer, run, &id);
+    int err = rota_acquire_async(run->client, run->asked.name, &run->asked.ask, on_answer, run,
+                                 &id);
     if (err != 0)
         return err;
     while (!run->answered) {
@@ -373,7 +213,7 @@ static int wait_once(struct run *run)
 static int wait_granted(struct run *run)
 {
     int64_t begin = now_ms();
-    uint64_t limit_ms = run->ask.limit_ms;
+    uint64_t limit_ms = run->asked.ask.limit_ms;
 
     for (;;) {
         int err = wait_once(run);
@@ -384,7 +224,7 @@ static int wait_granted(struct run *run)
         if (limit_ms != 0 && waited >= limit_ms)
             return ROTA_TIMEOUT;
         if (limit_ms != 0)
-            run->ask.limit_ms = limit_ms - waited;
+            run->asked.ask.limit_ms = limit_ms - waited;
     }
 }
 
@@ -392,7 +232,7 @@ static int refuse(struct run *run, int err)
 {
     if (err != ROTA_BUSY && err != ROTA_TIMEOUT && err != ROTA_DEADLOCK)
         return rt_connect_report(run->client, err, "");
-    return run->busy_exit; /* silent, as flock(1): a script asks by the exit code */
+    return run->asked.busy_exit; /* silent, as flock(1): a script asks by the exit code */
 }
 
 /* ---- Running ------------------------------------------------------------ */
@@ -412,7 +252,7 @@ static int64_t guard(struct run *run)
         return run->deadline == NEVER ? NEVER : run->deadline - margin;
     if (!run->lost) {
         run->lost = true;
-        rt_out_error("the lock '%s' is lost: ending the command", run->name);
+        rt_out_error("the lock '%s' is lost: ending the command", run->asked.name);
         /* Taken away with time left (somebody broke it): a short while to clean up. */
         run->kill_at = run->deadline;
         if (gone && run->kill_at > now + GRACE_MS)
@@ -433,15 +273,15 @@ static int start_child(struct run *run)
     char fence[24];
 
     snprintf(fence, sizeof(fence), "%" PRIu64, rota_fence(run->lock));
-    if (setenv("ROTA_NAME", run->name, 1) != 0 || setenv("ROTA_FENCE", fence, 1) != 0) {
+    if (setenv("ROTA_NAME", run->asked.name, 1) != 0 || setenv("ROTA_FENCE", fence, 1) != 0) {
         rt_out_error("out of memory");
         return RT_EXIT_INTERNAL;
     }
     fflush(NULL);
-    int err = rt_child_start(&run->child, run->command, &run->inherited_mask);
+    int err = rt_child_start(&run->child, run->asked.command, &run->inherited_mask);
     if (err == 0)
         return RT_EXIT_OK;
-    rt_out_error("cannot run '%s': %s; check its spelling, PATH and mode", run->command[0],
+    rt_out_error("cannot run '%s': %s; check its spelling, PATH and mode", run->asked.command[0],
                  strerror(err));
     return err == ENOENT ? RT_EXIT_NOT_FOUND : RT_EXIT_CANNOT_RUN;
 }
@@ -471,7 +311,7 @@ static int hold(struct run *run)
         code = run_child(run);
     int err = rota_release(run->lock);
     if (err == ROTA_LOST && !run->lost && run->child.pid > 0) {
-        rt_out_error("the lock '%s' was lost while the command ran", run->name);
+        rt_out_error("the lock '%s' was lost while the command ran", run->asked.name);
         return RT_EXIT_LOST;
     }
     if (err != 0 && err != ROTA_LOST)
@@ -482,25 +322,24 @@ static int hold(struct run *run)
 int rt_run_main(const struct rt_cli *cli, int argc, char **argv)
 {
     struct run run = {
-        .busy_exit = RT_EXIT_BUSY,
+        .asked = {.busy_exit = RT_EXIT_BUSY, .options.flags = ROTA_NO_KEEPER},
         .signal_fd = -1,
         .deadline = NEVER,
         .child.tty = -1,
-        .options.flags = ROTA_NO_KEEPER,
     };
     bool done = false;
 
-    int code = parse(&run, argc, argv, &done);
+    int code = rt_run_options_parse(&run.asked, argc, argv, &done);
     if (code != RT_EXIT_OK || done)
         return code;
     /* Signals keep their default until here: a slow open can be ended by Ctrl-C. */
-    code = rt_connect_open(&run.client, cli, &run.options);
+    code = rt_connect_open(&run.client, cli, &run.asked.options);
     if (code != RT_EXIT_OK)
         return code;
     code = catch_signals(&run);
     if (code == RT_EXIT_OK) {
-        run.ask.on_lost = on_lost;
-        run.ask.arg = &run;
+        run.asked.ask.on_lost = on_lost;
+        run.asked.ask.arg = &run;
         run.notice_at = now_ms() + NOTICE_MS;
         int err = wait_granted(&run);
         if (err == 0)

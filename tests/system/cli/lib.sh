@@ -33,14 +33,14 @@ same() # WANTED GOT
 }
 
 # A holder that runs until it is let go. No sleeps: it writes into a fifo when it holds.
-hold() # OPTIONS... NAME: $holder is its pid
+hold() # OPTIONS... NAME: $holder is its pid; $rota is the caller's
 {
     rm -f up down
     mkfifo up down
-    # shellcheck disable=SC2016 # for the inner shell
-    "$rota" run "$@" -- sh -c 'echo "$ROTA_FENCE" >up; read -r _ <down' &
+    # shellcheck disable=SC2154
+    "$rota" run "$@" -- sh -c 'echo >up; read -r _ <down' &
     holder=$!
-    read -r fence <up
+    read -r _ <up
 }
 
 let_go()

@@ -227,7 +227,7 @@ test_rota_killed_ends_the_child()
 {
     mkfifo up alive
     # The child holds the fifo open for writing: its end is the end of the file.
-    "$rota" run a -- sh -c 'exec 3>alive; echo >up; exec sleep 1000' 3>&- &
+    "$rota" run a -- sh -c 'exec 3>alive; echo >up; exec sleep 1000' &
     local holder=$!
     exec 4<>alive 5<alive 4>&-
     read -r _ <up

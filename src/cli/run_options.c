@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of rota run, after the habits of flock(1). */
+#include "cli/run_options.h"
+
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/out.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST };
+
+static int parse_number(const char *text, const char *option, uint64_t max, uint32_t *out)
+{
+    uint64_t number;
+
+    if (!rt_options_number(text, 1, max, &number))
+        return rt_out_usage("run", "%s '%s' is not a number from 1 to %" PRIu64, option, text, max);
+    *out = (uint32_t)number;
+    return RT_EXIT_OK;
+}
+
+static int parse_duration(const char *text, const char *option, uint64_t *ms)
+{
+    if (rt_options_duration_ms(text, ms))
+        return RT_EXIT_OK;
+    return rt_out_usage("run", "%s '%s' is not a time such as 0.5, 30s, 5m or 1h", option, text);
+}
+
+static int parse_ttl(struct rt_run_asked *asked, const char *text)
+{
+    uint64_t ms;
+    int code = parse_duration(text, "--ttl", &ms);
+
+    if (code != RT_EXIT_OK)
+        return code;
+    if (ms < 1000 || ms > 3600 * 1000)
+        return rt_out_usage("run", "--ttl '%s' is not from 1s to 1h", text);
+    asked->options.ttl_ms = (uint32_t)ms;
+    return RT_EXIT_OK;
+}
+
+static int parse_wait(struct rt_run_asked *asked, const char *text)
+{
+    uint64_t ms;
+    int code = parse_duration(text, "-w", &ms);
+
+    if (code != RT_EXIT_OK)
+        return code;
+    asked->ask.limit_ms = ms;
+    if (ms == 0) /* for the library no limit; for flock(1) no wait */
+        asked->ask.flags |= ROTA_TRY;
+    return RT_EXIT_OK;
+}
+
+static int parse_busy_exit(struct rt_run_asked *asked, const char *text)
+{
+    uint64_t code;
+
+    if (!rt_options_number(text, 0, 255, &code))
+        return rt_out_usage("run", "-E '%s' is not an exit code from 0 to 255", text);
+    asked->busy_exit = (int)code;
+    return RT_EXIT_OK;
+}
+
+static int parse_option(struct rt_run_asked *asked, int c, char **argv)
+{
+    switch (c) {
+    case 'n':
+        asked->ask.flags |= ROTA_TRY;
+        return RT_EXIT_OK;
+    case 'w':
+        return parse_wait(asked, optarg);
+    case 'E':
+        return parse_busy_exit(asked, optarg);
+    case 's':
+        asked->ask.mode = ROTA_SHARED;
+        return RT_EXIT_OK;
+    case 'x':
+        asked->ask.mode = ROTA_EXCLUSIVE;
+        return RT_EXIT_OK;
+    case OPT_TAKE:
+        return parse_number(optarg, "--take", INT32_MAX, &asked->ask.take);
+    case OPT_OF:
+        return parse_number(optarg, "--of", INT32_MAX, &asked->ask.of);
+    case OPT_TTL:
+        return parse_ttl(asked, optarg);
+    case OPT_AT_LEAST:
+        return parse_duration(optarg, "--at-least", &asked->ask.at_least_ms);
+    default:
+        return rt_options_complain("run", argv, c);
+    }
+}
+
+static int parse_permits(struct rt_run_asked *asked)
+{
+    struct rota_ask *ask = &asked->ask;
+
+    if (ask->take == 0 && ask->of == 0)
+        return RT_EXIT_OK;
+    if (ask->take == 0 || ask->of == 0)
+        return rt_out_usage("run", "--take and --of go together: --take 1 --of 3");
+    if (ask->take > ask->of)
+        return rt_out_usage("run", "--take %" PRIu32 " is more than --of %" PRIu32, ask->take,
+                            ask->of);
+    if (ask->mode == ROTA_SHARED)
+        return rt_out_usage("run", "-s and --take exclude each other");
+    ask->mode = ROTA_PERMITS;
+    return RT_EXIT_OK;
+}
+
+static int parse_operands(struct rt_run_asked *asked, int argc, char **argv)
+{
+    if (argc == 0)
+        return rt_out_usage("run", "the name of the lock is missing");
+    asked->name = argv[0];
+    argc--, argv++;
+    if (argc > 0 && strcmp(argv[0], "--") == 0)
+        argc--, argv++;
+    else if (argc > 0 && argv[0][0] == '-')
+        return rt_out_usage("run", "option '%s' comes too late: options stand before the name",
+                            argv[0]);
+    if (argc == 0)
+        return rt_out_usage("run", "the command is missing: rota run %s -- COMMAND", asked->name);
+    asked->command = argv;
+    return RT_EXIT_OK;
+}
+
+int rt_run_options_parse(struct rt_run_asked *asked, int argc, char **argv, bool *done)
+{
+    static const struct option options[] = {
+        {"nonblock", no_argument, NULL, 'n'},
+        {"nb", no_argument, NULL, 'n'},
+        {"wait", required_argument, NULL, 'w'},
+        {"timeout", required_argument, NULL, 'w'},
+        {"conflict-exit-code", required_argument, NULL, 'E'},
+        {"shared", no_argument, NULL, 's'},
+        {"exclusive", no_argument, NULL, 'x'},
+        {"take", required_argument, NULL, OPT_TAKE},
+        {"of", required_argument, NULL, OPT_OF},
+        {"ttl", required_argument, NULL, OPT_TTL},
+        {"at-least", required_argument, NULL, OPT_AT_LEAST},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int c, code;
+
+    optind = 0; /* glibc: begin anew, with another argv */
+    while ((c = getopt_long(argc, argv, "+:nw:E:sxh", options, NULL)) != -1) {
+        if (c == 'h') {
+            *done = true;
+            return rt_help_show(rt_command_find("run"));
+        }
+        code = parse_option(asked, c, argv);
+        if (code != RT_EXIT_OK)
+            return code;
+    }
+    code = parse_permits(asked);
+    if (code != RT_EXIT_OK)
+        return code;
+    return parse_operands(asked, argc - optind, argv + optind);
+}
