@@ -389,7 +389,8 @@ static int settings(struct rt_file_conn *c)
     (void)sqlite3_busy_handler(c->db, on_busy, c);
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
-    return exec(c, "PRAGMA cell_size_check=ON;PRAGMA synchronous=NORMAL;PRAGMA temp_store=MEMORY;");
+    return exec(c, "PRAGMA cell_size_check=ON;PRAGMA synchronous=NORMAL;PRAGMA temp_store=MEMORY;"
+                   "PRAGMA cache_size=-16000;PRAGMA wal_autocheckpoint=4000;");
 }
 
 /* The file is made without opening it (see the top), with the rights that WAL and shm inherit. */

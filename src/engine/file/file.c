@@ -205,6 +205,7 @@ static void file_close(struct rt_conn *conn)
     struct rt_file_conn *c = rt_file_conn(conn);
     c->queue = NULL;
     rt_file_wait_forget(c, 0);
+    rt_file_peer_close(c);
     rt_file_observe_close(c);
     rt_file_session_end(c);
     rt_file_log(c, ROTA_LOG_TRACE,

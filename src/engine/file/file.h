@@ -126,6 +126,7 @@ struct rt_file_wait {
     struct rt_file_wait *next; /* in its bucket */
     struct rt_file_peer *peer; /* whom it waits for, where that is another's session */
     uint64_t number, session;
+    uint64_t ahead;   /* only before it is adopted: the session ahead, if that is all to watch */
     int64_t until_ms; /* the line may move by itself then; 0: no */
     bool probe_line;  /* permits: first waiter, any holder's end may let it in */
     bool first;       /* only granted tickets are ahead of it */
@@ -276,7 +277,9 @@ void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session);
 /* A pidfd of the session's process if it can be seen and is the same still, else -1. */
 int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session);
 
-int rt_file_wait_new(struct rt_file_conn *c, const char *name, uint64_t session, uint64_t number);
+/* A ticket that waits, behind AHEAD (NULL: look who it is). */
+int rt_file_wait_new(struct rt_file_conn *c, const struct rt_join *j, uint64_t number,
+                     const struct rt_file_row *ahead);
 void rt_file_wait_adopt(struct rt_file_conn *c); /* after commit: those born wait now */
 void rt_file_wait_drop_born(struct rt_file_conn *c);
 struct rt_file_wait *rt_file_wait_find(struct rt_file_conn *c, uint64_t number);
@@ -295,6 +298,7 @@ struct rt_file_peer *rt_file_peer_get(struct rt_file_conn *c,
                                       uint64_t session);               /* NULL: no memory */
 void rt_file_peer_put(struct rt_file_conn *c, struct rt_file_peer *p); /* NULL is legal */
 void rt_file_peer_poll(struct rt_file_conn *c);
+void rt_file_peer_close(struct rt_file_conn *c); /* nobody waits any more */
 
 /* ---- sweep.c ------------------------------------------------------------- */
 

@@ -115,7 +115,7 @@ static int answer(struct rt_file_conn *c, struct rt_join *j, const struct rt_fil
     j->wanted = j->granted && (j->flags & RT_JOIN_ARM) != 0 && waits(last);
     if (j->granted || rt_file_wait_find(c, row->number) != NULL)
         return 0;
-    return rt_file_wait_new(c, j->name, j->session, row->number);
+    return rt_file_wait_new(c, j, row->number, NULL);
 }
 
 static int join_new(struct rt_file_conn *c, struct rt_join *j, const struct rt_file_row *last,
@@ -141,7 +141,7 @@ static int join_new(struct rt_file_conn *c, struct rt_join *j, const struct rt_f
             return ROTA_BUSY;
     }
     if (rv == 0 && !granted)
-        rv = rt_file_wait_new(c, j->name, j->session, number);
+        rv = rt_file_wait_new(c, j, number, last);
     /* Later waiters need not say it again; a ticket armed later is told by the answer. */
     if (rv == 0 && !granted && last != NULL && !waits(last))
         rv = rt_file_line_want(c, j->name);

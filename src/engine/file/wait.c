@@ -58,17 +58,29 @@ struct rt_file_wait *rt_file_wait_find(struct rt_file_conn *c, uint64_t number)
     return w;
 }
 
-int rt_file_wait_new(struct rt_file_conn *c, const char *name, uint64_t session, uint64_t number)
+/* Whether AHEAD's session is all that has to be watched: it waits itself, or it alone excludes. */
+static bool is_plain(const struct rt_file_row *ahead)
 {
-    size_t size = strlen(name) + 1;
+    return ahead != NULL && (ahead->flags & RT_FILE_DURABLE) == 0 &&
+           ((ahead->flags & RT_FILE_GRANTED) == 0 || ahead->mode == RT_EXCLUSIVE);
+}
+
+int rt_file_wait_new(struct rt_file_conn *c, const struct rt_join *j, uint64_t number,
+                     const struct rt_file_row *ahead)
+{
+    size_t size = strlen(j->name) + 1;
     if (grow(c) != 0)
         return ROTA_NOMEM;
     struct rt_file_wait *w = rt_alloc(sizeof(*w) + size);
     if (w == NULL)
         return ROTA_NOMEM;
     w->number = number;
-    w->session = session;
-    memcpy(w->name, name, size);
+    w->session = j->session;
+    if (is_plain(ahead)) {
+        w->ahead = ahead->session;
+        w->first = (ahead->flags & RT_FILE_GRANTED) != 0;
+    }
+    memcpy(w->name, j->name, size);
     w->next = c->born;
     c->born = w;
     return 0;
@@ -297,6 +309,17 @@ void rt_file_wait_look(struct rt_file_conn *c, uint64_t number)
         later(c, w);
 }
 
+/* What the join itself saw is enough to go by: whatever changed since has rung. */
+static bool watch_plain(struct rt_file_conn *c, struct rt_file_wait *w)
+{
+    uint64_t session = w->ahead;
+    w->ahead = 0;
+    if (session == 0 || session == c->session)
+        return session != 0;
+    w->peer = rt_file_peer_get(c, session);
+    return w->peer != NULL && !rt_file_session_dead(c, session);
+}
+
 void rt_file_wait_adopt(struct rt_file_conn *c)
 {
     while (c->born != NULL) {
@@ -306,7 +329,8 @@ void rt_file_wait_adopt(struct rt_file_conn *c)
         *bucket(c, w->number) = w;
         c->wait_count++;
         rt_file_wait_look_soon(c);
-        rt_file_wait_look(c, w->number);
+        if (!watch_plain(c, w))
+            rt_file_wait_look(c, w->number);
     }
 }
 
