@@ -140,8 +140,11 @@ void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t)
     if (t->next != NULL || t->prev != NULL || desk->tickets == t)
         unlink_ticket(desk, t);
     struct rt_line *line = t->line;
-    if (rt_ticket_has(t, RT_TICKET_SOLO) && t->ops == 0 && !t->listed)
+    if (rt_ticket_has(t, RT_TICKET_SOLO) && t->ops == 0 && !t->listed) {
         push(&desk->dead, t);
+        assert(line->solo_tickets > 0);
+        line->solo_tickets--;
+    }
     rt_desk_line_settle(desk, line);
 }
 
@@ -312,6 +315,8 @@ bool rt_desk_solo(const struct rt_desk *desk, const struct rt_ask *ask)
 void rt_desk_bind(struct rt_ask *ask)
 {
     assert(ask->state == RT_ASK_NEW && ask->line != NULL);
+    if (ask->ticket != NULL) /* its LEAVE may go on after the ask is answered: the line stays */
+        ask->line->solo_tickets++;
     if (ask->terms == NULL)
         return;
     ask->terms->ask = ask;

@@ -23,7 +23,8 @@ static bool ticket_idle(const struct rt_ticket *t)
 bool rt_line_idle(const struct rt_line *line)
 {
     return line->queue == NULL && line->solos == NULL && line->holders == NULL &&
-           ticket_idle(&line->x) && (line->s == NULL || ticket_idle(line->s));
+           line->solo_tickets == 0 && ticket_idle(&line->x) &&
+           (line->s == NULL || ticket_idle(line->s));
 }
 
 /* ---- Lists -------------------------------------------------------------- */

@@ -86,6 +86,7 @@ struct rt_line {
     uint16_t passes; /* since WANTED */
     uint8_t lingering;
     uint8_t idle_listed;
+    uint32_t solo_tickets; /* that point here; they may outlive their asks */
     struct rt_line *idle_next;
     char name[]; /* as spelled on the engine */
 };
