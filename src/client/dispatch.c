@@ -313,7 +313,7 @@ static void send_all(struct rt_dispatch *d)
 {
     struct rt_todo todo;
 
-    for (;;) {
+    while (d->conn != NULL) { /* it is closed before the desk is */
         struct rt_request *rq = take_request(d);
         if (rq == NULL)
             return;
@@ -443,12 +443,29 @@ struct rt_solo *rt_dispatch_solo(struct rt_line *line, uint32_t mode, uint32_t t
     return solo;
 }
 
+static void close_line(struct rt_dispatch *d, struct rt_line *line, int64_t now)
+{
+    struct rt_ask *gone = NULL, *ask;
+
+    for (ask = line->holders; ask != NULL; ask = ask->next)
+        if (ask->state != RT_ASK_RELEASING) {
+            ask->news_next = gone;
+            gone = ask;
+        }
+    rt_desk_close_line(&d->desk, line, now);
+    while ((ask = gone) != NULL) {
+        gone = ask->news_next;
+        d->hooks->gone(d, ask);
+    }
+}
+
 void rt_dispatch_close(struct rt_dispatch *d)
 {
     int64_t now = rt_loop_now(d->loop);
 
+    rt_dispatch_drain(d);
     rt_desk_close(&d->desk);
     for (size_t i = 0; i < d->names.size; i++)
         for (struct rt_line *line = d->names.buckets[i]; line != NULL; line = line->hash_next)
-            rt_desk_close_line(&d->desk, line, now);
+            close_line(d, line, now);
 }

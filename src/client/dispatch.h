@@ -60,6 +60,8 @@ struct rt_dispatch_hooks {
     void (*log)(struct rt_dispatch *d, int level, const char *line);
     /* LINE is about to be freed; may be NULL. */
     void (*forget)(struct rt_dispatch *d, struct rt_line *line);
+    /* ASK held, or had lost, when the desk was closed: its owner's to free now. */
+    void (*gone)(struct rt_dispatch *d, struct rt_ask *ask);
 };
 
 struct rt_dispatch {

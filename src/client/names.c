@@ -49,7 +49,7 @@ static uint32_t hash_of(const struct rt_names *names, const char *text, size_t s
         size -= step;
     }
     h *= UINT64_C(0xd6e8feb86659fd93);
-    return (uint32_t)(h >> 32);
+    return (uint32_t)(h >> 32) & ~RT_NAMES_MARK;
 }
 
 static struct rt_line *find(const struct rt_names *names, const char *spelled, uint32_t hash)
@@ -57,7 +57,8 @@ static struct rt_line *find(const struct rt_names *names, const char *spelled, u
     if (names->size == 0)
         return NULL;
     struct rt_line *line = names->buckets[hash & (names->size - 1)];
-    while (line != NULL && (line->hash != hash || strcmp(line->name, spelled) != 0))
+    while (line != NULL &&
+           ((line->hash & ~RT_NAMES_MARK) != hash || strcmp(line->name, spelled) != 0))
         line = line->hash_next;
     return line;
 }

@@ -5,6 +5,9 @@
 
 #include "core/line.h"
 
+/* In line->hash: a bit for the table's user. */
+#define RT_NAMES_MARK 0x80000000u
+
 struct rt_names {
     struct rt_line **buckets; /* chains through line->hash_next */
     size_t size;              /* a power of two; 0 before the first line */

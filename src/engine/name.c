@@ -103,6 +103,26 @@ size_t rt_name_spell(const struct rt_spelling *sp, const char *name, char *out)
     return sp->prefix_size + spell(name, sp->raw, out + sp->prefix_size);
 }
 
+bool rt_name_escaped(const struct rt_spelling *sp, const char *spelled)
+{
+    return !sp->raw && strchr(spelled, '%') != NULL; /* '%' itself is always escaped */
+}
+
+const char *rt_name_spelled(const struct rt_spelling *sp, const char *name, char *out,
+                            const char **extra)
+{
+    size_t size = 0;
+
+    while (plain((unsigned char)name[size]))
+        size++;
+    bool as_it_is = sp->raw || name[size] == '\0';
+    *extra = as_it_is ? NULL : name;
+    if (as_it_is && sp->prefix_size == 0)
+        return name;
+    rt_name_spell(sp, name, out);
+    return out;
+}
+
 static int hex_digit(char c)
 {
     const char *at = c == '\0' ? NULL : strchr(HEX, c);

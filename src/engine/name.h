@@ -30,6 +30,12 @@ const char *rt_name_fault(const char *name);
  * spelled as the beginning of its spelling. */
 size_t rt_name_spell(const struct rt_spelling *sp, const char *name, char *out);
 
+/* As rt_name_spell, in OUT or NAME itself where nothing has to be changed. *EXTRA is NAME if
+ * rt_name_escaped will say that the spelling (behind the prefix) is not the name; else NULL. */
+const char *rt_name_spelled(const struct rt_spelling *sp, const char *name, char *out,
+                            const char **extra);
+bool rt_name_escaped(const struct rt_spelling *sp, const char *spelled);
+
 /* The name behind a spelling, in OUT (RT_NAME_ROOM bytes); false if SPELLED is none of this
  * client's: another prefix, or not an escape that rt_name_spell writes. */
 bool rt_name_read(const struct rt_spelling *sp, const char *spelled, char *out);

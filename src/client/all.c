@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several names as one ask. */
+#include "client/client.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_MOST 128
+
+/* Everything a set needs in one piece of memory. */
+struct group {
+    struct rt_batch batch;
+    size_t n, prepared;
+    struct rota_lock *locks[NAMES_MOST];
+    struct rt_ask *asks[NAMES_MOST];
+    struct rt_join joins[NAMES_MOST];
+    struct rt_joined answers[NAMES_MOST];
+};
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int check_names(struct rota *r, const char *const *names, size_t n)
+{
+    const char *sorted[NAMES_MOST];
+
+    if (names == NULL || n == 0 || n > NAMES_MOST)
+        return rt_fail(r, ROTA_INVALID, "1 to %d names can be locked at once", NAMES_MOST);
+    for (size_t i = 0; i < n; i++) {
+        int rv = rt_name_check(r, names[i]);
+        if (rv != 0)
+            return rv;
+        sorted[i] = names[i];
+    }
+    qsort(sorted, n, sizeof(sorted[0]), compare);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            return rt_fail(r, ROTA_INVALID, "the name '%.60s' is there twice: name each once",
+                           sorted[i]);
+    return 0;
+}
+
+static int prepare(struct rota *r, struct group *g, const char *const *names,
+                   const struct rt_wish *wish)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        int rv = rt_ask_prepare(r, names[i], wish, &g->locks[i]);
+        if (rv != 0)
+            return rv;
+        g->prepared++;
+        g->asks[i] = &g->locks[i]->ask;
+        g->asks[i]->terms->set = &g->batch.set;
+        g->asks[i]->ticket->flags |= RT_TICKET_SET;
+    }
+    g->batch.set.asks = g->asks;
+    g->batch.set.n = g->n;
+    g->batch.set.try = (wish->ask.flags & ROTA_TRY) != 0;
+    g->batch.joins = g->joins;
+    g->batch.answers = g->answers;
+    return 0;
+}
+
+static void cancel_set(struct rota *r, struct rt_waiter *w, int err)
+{
+    struct group *g = w->user;
+
+    for (size_t i = 0; i < g->n; i++)
+        if (rt_desk_cancel(&r->d.desk, g->asks[i], err, rt_loop_now(&r->loop)))
+            return;
+}
+
+static int ask_all(struct rota *r, struct group *g)
+{
+    struct rt_waiter w;
+
+    rt_wait_init(r, &w, g->asks[0], cancel_set);
+    w.keeps = true;
+    w.user = g;
+    g->locks[0]->waiter = &w;
+    rt_desk_ask_all(&r->d.desk, &g->batch.set, rt_loop_now(&r->loop));
+    rt_client_hold(r); /* we come back to R after the waiting */
+    rt_wait(r, &w);
+    rt_client_lock(r);
+    for (size_t i = 0; i < g->n; i++) {
+        if (w.err != 0)
+            rt_handle_free(r, g->locks[i]);
+        else
+            rt_more_trim(r, g->locks[i]);
+    }
+    uint64_t serial = r->serial;
+    rt_client_leave(r);
+    rt_client_drop(r);
+    return rt_fail_waiter(serial, w.err, w.errmsg);
+}
+
+static int acquire_all(struct rota *r, struct group *g, const char *const *names,
+                       const struct rt_wish *wish)
+{
+    int rv = rt_client_begin(r);
+
+    if (rv != 0)
+        return rv;
+    rv = prepare(r, g, names, wish);
+    if (rv == 0)
+        return ask_all(r, g);
+    for (size_t i = 0; i < g->prepared; i++)
+        rt_ask_discard(r, g->locks[i]);
+    rt_client_leave(r);
+    return rt_fail(r, rv, NULL);
+}
+
+int rota_acquire_all_sized(struct rota *r, const char *const *names, size_t n,
+                           const struct rota_ask *ask, size_t size, struct rota_lock **out)
+{
+    struct rt_wish wish;
+    int rv = rt_client_check(r, true);
+
+    if (rv == 0)
+        rv = check_names(r, names, n);
+    if (rv == 0)
+        rv = rt_wish_init(r, &wish, ask, size);
+    if (rv != 0)
+        return rv;
+    if (wish.mode == RT_PERMITS)
+        return rt_fail(r, ROTA_INVALID,
+                       "several names can be locked exclusively or shared, "
+                       "permits only one by one");
+    wish.in_set = true;
+    struct group *g = rt_alloc(sizeof(*g));
+    if (g == NULL)
+        return rt_fail(r, ROTA_NOMEM, NULL);
+    g->n = n;
+    rv = acquire_all(r, g, names, &wish);
+    if (rv == 0)
+        memcpy(out, g->locks, n * sizeof(struct rota_lock *));
+    rt_free(g);
+    return rv;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operations that a call waits for. */
+#include "client/client.h"
+
+#include <poll.h>
+#include <string.h>
+
+/* Between two tries; the engine's own deadline paces those that take longer. */
+#define RETRY_PAUSE_MS 20
+
+static void call_done(struct rt_dispatch *d, struct rt_request *rq)
+{
+    struct rt_call *call = (struct rt_call *)(void *)rq;
+
+    rt_wait_done(rt_client_of(d), &call->w, rq->op.err);
+}
+
+static void cancel_call(struct rota *r, struct rt_waiter *w, int err)
+{
+    struct rt_call *call = w->user;
+
+    call->ended = err;
+    r->d.conn->engine->cancel(r->d.conn, &call->rq.op);
+}
+
+void rt_call_init(struct rota *r, struct rt_call *call, enum rt_op_kind kind)
+{
+    memset(&call->rq, 0, sizeof(call->rq));
+    call->ended = 0;
+    call->restart = NULL;
+    call->rq.op.kind = kind;
+    call->rq.op.deadline = rt_loop_now(&r->loop) + r->call_ms * RT_MS;
+    call->rq.done = call_done;
+}
+
+static int run(struct rota *r, struct rt_call *call)
+{
+    if (call->restart != NULL)
+        call->restart(call);
+    rt_wait_init(r, &call->w, NULL, cancel_call);
+    call->w.user = call;
+    rt_dispatch_send(&r->d, &call->rq);
+    rt_wait(r, &call->w);
+    return call->ended != 0 && call->w.err != 0 ? call->ended : call->w.err;
+}
+
+int rt_call_run(struct rota *r, struct rt_call *call)
+{
+    uint64_t serial = r->serial;
+
+    return rt_fail_waiter(serial, run(r, call), call->w.errmsg);
+}
+
+int rt_call_insist(struct rota *r, struct rt_call *call)
+{
+    uint64_t serial = r->serial;
+    int64_t deadline = call->rq.op.deadline;
+    int err;
+
+    rt_client_hold(r);
+    for (;;) {
+        err = run(r, call);
+        if (err != ROTA_UNKNOWN && err != ROTA_UNREACHABLE)
+            break;
+        poll(NULL, 0, RETRY_PAUSE_MS);
+        rt_client_lock(r);
+        if (r->closing || rt_loop_now(&r->loop) >= deadline) {
+            rt_client_leave(r);
+            break;
+        }
+    }
+    rt_client_drop(r);
+    return rt_fail_waiter(serial, err, call->w.errmsg);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callbacks: queued under the mutex, run without it, each exactly once (I9). */
+#include "client/client.h"
+
+#include "base/bug.h"
+
+static _Thread_local const struct rota *inside;
+
+void rt_callback_queue(struct rota *r, struct rt_callback *cb)
+{
+    if (cb->queued)
+        return;
+    cb->queued = true;
+    cb->next = NULL;
+    if (r->callbacks == NULL)
+        r->callbacks = cb;
+    else
+        r->callbacks_tail->next = cb;
+    r->callbacks_tail = cb;
+    rt_keeper_want(r);
+}
+
+void rt_callback_drop(struct rota *r, struct rt_callback *cb)
+{
+    struct rt_callback *before = NULL, *at = r->callbacks;
+
+    if (!cb->queued)
+        return;
+    for (; at != cb; at = at->next)
+        before = at;
+    if (before != NULL)
+        before->next = cb->next;
+    else
+        r->callbacks = cb->next;
+    if (r->callbacks_tail == cb)
+        r->callbacks_tail = before;
+    cb->queued = false;
+}
+
+void rt_callback_run_all(struct rota *r)
+{
+    while (r->callbacks != NULL) {
+        struct rt_callback *cb = r->callbacks;
+        r->callbacks = cb->next;
+        cb->queued = false;
+        cb->run(r, cb);
+    }
+}
+
+bool rt_callback_inside(const struct rota *r)
+{
+    return inside == r;
+}
+
+const struct rota *rt_callback_begin(struct rota *r)
+{
+    const struct rota *before = inside;
+
+    inside = r;
+    r->keeper.busy = true;
+    rt_drive_pass(r); /* whoever waits turns the loop meanwhile */
+    rt_client_leave(r);
+    return before;
+}
+
+void rt_callback_end(struct rota *r, const struct rota *before)
+{
+    rt_client_lock(r);
+    r->keeper.busy = false;
+    inside = before;
+}
+
+/* ---- Of locks ----------------------------------------------------------- */
+
+static void tell_grant(struct rota *r, struct rt_more *more)
+{
+    struct rota_lock *lock = rt_lock_of(more->terms.ask);
+    int err = lock->ask.err;
+    rota_grant_fn *fn = more->on_grant;
+
+    if (err != 0)
+        more->doomed = true;
+    const struct rota *before = rt_callback_begin(r);
+    fn(more->arg, err, err == 0 ? lock : NULL);
+    if (RT_BUG(RT_BUG_DOUBLE_CALLBACK))
+        fn(more->arg, err, err == 0 ? lock : NULL);
+    rt_callback_end(r, before);
+}
+
+static void tell_lost(struct rota *r, struct rt_more *more)
+{
+    struct rota_lock *lock = rt_lock_of(more->terms.ask);
+    int reason = lock->ask.lost;
+
+    const struct rota *before = rt_callback_begin(r);
+    more->on_lost(lock, reason, more->lost_arg);
+    rt_callback_end(r, before);
+}
+
+static void tell_released(struct rota *r, struct rt_more *more)
+{
+    int err = more->terms.ask->err;
+
+    more->doomed = true;
+    const struct rota *before = rt_callback_begin(r);
+    more->on_released(more->arg, err);
+    rt_callback_end(r, before);
+}
+
+void rt_lock_callback(struct rota *r, struct rt_callback *cb)
+{
+    struct rt_more *more = (struct rt_more *)(void *)((char *)cb -
+                                                      offsetof(struct rt_more, callback));
+    struct rota_lock *lock = rt_lock_of(more->terms.ask);
+    uint8_t one = more->pending & (uint8_t)-more->pending; /* the lowest: they come in that order */
+
+    more->pending = (uint8_t)(more->pending & ~one);
+    more->running = true;
+    if (one == RT_PENDING_GRANT)
+        tell_grant(r, more);
+    else if (one == RT_PENDING_LOST)
+        tell_lost(r, more);
+    else if (one == RT_PENDING_RELEASED)
+        tell_released(r, more);
+    more->running = false;
+    if (more->doomed)
+        rt_handle_free(r, lock);
+    else if (more->pending != 0)
+        rt_callback_queue(r, cb);
+    else
+        rt_more_trim(r, lock);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes gathered while an engine tells. */
+#include "client/heap.h"
+
+#include "base/alloc.h"
+
+#include <string.h>
+
+size_t rt_heap_add(struct rt_heap *heap, const void *bytes, size_t size)
+{
+    if (heap->failed)
+        return 0;
+    if (heap->room - heap->used < size) {
+        size_t room = heap->room * 2 + size + 256;
+        char *grown = rt_realloc(heap->bytes, room);
+        if (grown == NULL) {
+            heap->failed = true;
+            return 0;
+        }
+        heap->bytes = grown;
+        heap->room = room;
+    }
+    size_t at = heap->used;
+    memcpy(heap->bytes + at, bytes, size);
+    heap->used += size;
+    return at;
+}
+
+size_t rt_heap_text(struct rt_heap *heap, const char *text)
+{
+    if (text == NULL)
+        text = "";
+    return rt_heap_add(heap, text, strlen(text) + 1);
+}
+
+void rt_heap_reset(struct rt_heap *heap)
+{
+    heap->used = 0;
+    heap->failed = false;
+}
+
+void rt_heap_free(struct rt_heap *heap)
+{
+    rt_free(heap->bytes);
+    *heap = (struct rt_heap){0};
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the desk has to say about a lock goes to whoever waits for it, or to a callback. */
+#include "client/client.h"
+
+void rt_more_trim(struct rota *r, struct rota_lock *lock)
+{
+    struct rt_more *more = rt_more_of(lock);
+
+    if (more == NULL || more->running || more->pending != 0 || lock->ask.state != RT_ASK_HELD)
+        return;
+    if (more->terms.hold != 0 || more->terms.linger != 0 || more->on_lost != NULL ||
+        more->on_released != NULL || more->terms.set != NULL)
+        return;
+    lock->ask.terms = NULL;
+    rt_more_free(r, more);
+}
+
+/* The one behind the new holder will be served next: it should be awake by then. */
+static void wake_next(struct rota *r, const struct rt_line *line)
+{
+    if (line->queue == NULL || line->x.state != RT_TICKET_HELD)
+        return;
+    struct rt_waiter *w = rt_lock_of(line->queue)->waiter;
+    if (w != NULL)
+        rt_wait_look(r, w, RT_WAIT_NEXT);
+}
+
+static void answered(struct rota *r, struct rota_lock *lock)
+{
+    struct rt_waiter *w = lock->waiter;
+    struct rt_more *more = rt_more_of(lock);
+    int err = lock->ask.err;
+
+    lock->waiter = NULL;
+    if (more != NULL) {
+        more->terms.value = NULL; /* the caller's, and only lent until now */
+        rt_hunter_free(r, more);
+    }
+    if (w == NULL) {
+        if (more->id != 0)
+            rt_ids_remove(&r->ids, more->id);
+        more->id = 0;
+        more->pending |= RT_PENDING_GRANT;
+        rt_callback_queue(r, &more->callback);
+        return;
+    }
+    struct rt_line *line = lock->ask.line;
+    if (err == 0)
+        rt_more_trim(r, lock);
+    else if (!w->keeps)
+        rt_handle_free(r, lock);
+    rt_wait_done(r, w, err);
+    if (err == 0)
+        wake_next(r, line);
+}
+
+static void lost(struct rota *r, struct rota_lock *lock)
+{
+    struct rt_more *more = rt_more_of(lock);
+
+    rt_log(r, ROTA_LOG_WARN, "lost: %s, fence %llu: %s", lock->ask.line->name,
+           (unsigned long long)lock->ask.fence,
+           lock->ask.lost == ROTA_TIMEOUT ? "its hold_ms is over"
+                                          : "the hold is not ours any more");
+    if (more == NULL || more->on_lost == NULL)
+        return;
+    more->pending |= RT_PENDING_LOST;
+    rt_callback_queue(r, &more->callback);
+}
+
+static void released(struct rota *r, struct rota_lock *lock)
+{
+    struct rt_waiter *w = lock->waiter;
+    struct rt_more *more = rt_more_of(lock);
+    int err = lock->ask.err;
+
+    if (w == NULL && more != NULL && more->on_released != NULL) {
+        more->pending |= RT_PENDING_RELEASED;
+        rt_callback_queue(r, &more->callback);
+        return;
+    }
+    lock->waiter = NULL;
+    rt_handle_free(r, lock);
+    if (w != NULL)
+        rt_wait_done(r, w, err);
+}
+
+static void on_news(struct rt_dispatch *d, struct rt_ask *ask, unsigned news)
+{
+    struct rota *r = rt_client_of(d);
+    struct rota_lock *lock = rt_lock_of(ask);
+
+    if ((news & RT_NEWS_ANSWERED) != 0)
+        answered(r, lock);
+    if ((news & RT_NEWS_LOST) != 0)
+        lost(r, lock);
+    if ((news & RT_NEWS_RELEASED) != 0)
+        released(r, lock);
+}
+
+static void on_event(struct rt_dispatch *d, const struct rt_event *event)
+{
+    struct rota *r = rt_client_of(d);
+
+    if (event->kind == RT_LINK)
+        rt_log(r, ROTA_LOG_INFO, event->up ? "connected to %s" : "the connection to %s is gone",
+               r->shown_url);
+    else
+        rt_observer_changed(r, event);
+}
+
+static void on_log(struct rt_dispatch *d, int level, const char *line)
+{
+    rt_log_line(rt_client_of(d), level, line);
+}
+
+static void on_forget(struct rt_dispatch *d, struct rt_line *line)
+{
+    if ((line->hash & RT_NAMES_MARK) != 0) /* its timer's place: acquire.c */
+        rt_loop_unreserve(d->loop, 1);
+}
+
+static void on_gone(struct rt_dispatch *d, struct rt_ask *ask)
+{
+    rt_handle_free(rt_client_of(d), rt_lock_of(ask));
+}
+
+const struct rt_dispatch_hooks rt_client_hooks = {
+    .news = on_news,
+    .event = on_event,
+    .log = on_log,
+    .forget = on_forget,
+    .gone = on_gone,
+};

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing clients. */
+#include "client/client.h"
+
+#include "base/alloc.h"
+#include "engine/trace/trace.h"
+#include "engine/url.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define DEFAULT_URL "file:"
+#define DEFAULT_TTL_MS 10000
+#define TTL_LEAST_MS 1000
+#define TTL_MOST_MS 3600000
+#define DEFAULT_CALL_MS 5000
+#define LABEL_MOST 127 /* bytes: it travels with every session */
+#define PASSWORD_MOST 1024
+#define CLOSING_TURNS 4 /* watches end in the turn after they were stopped */
+
+/* What rota_open collects before there is a client. */
+struct opening {
+    struct rota_options opts;
+    struct rt_url url;
+    const struct rt_engine *engine;
+    char password[PASSWORD_MOST];
+    uint32_t ttl_ms;
+    char errmsg[RT_ERRMSG_SIZE];
+};
+
+void rt_random(void *out, size_t size)
+{
+    char *at = out;
+
+    while (size > 0) {
+        ssize_t got = getrandom(at, size, 0);
+        if (got < 0 && errno != EINTR)
+            abort(); /* a kernel without randomness: nonces would meet */
+        if (got > 0) {
+            at += got;
+            size -= (size_t)got;
+        }
+    }
+}
+
+/* ---- What to open ------------------------------------------------------- */
+
+static int take_options(struct opening *o, const struct rota_options *opts, size_t size)
+{
+    if (opts == NULL)
+        return 0;
+    memcpy(&o->opts, opts, size < sizeof(o->opts) ? size : sizeof(o->opts));
+    for (size_t i = sizeof(o->opts); i < size; i++)
+        if (((const char *)opts)[i] != 0)
+            return rt_fail(NULL, ROTA_INVALID,
+                           "the options have fields this library does not "
+                           "know: it is older than the program");
+    if ((o->opts.flags & ~(ROTA_STRICT | ROTA_NO_KEEPER)) != 0 || o->opts.reserved != 0)
+        return rt_fail(NULL, ROTA_INVALID, "unknown flags %#x in the options", o->opts.flags);
+    if (o->opts.label != NULL && strlen(o->opts.label) > LABEL_MOST)
+        return rt_fail(NULL, ROTA_INVALID, "the label is longer than %d bytes: shorten it",
+                       LABEL_MOST);
+    return 0;
+}
+
+/* TEXT, $ROTA_URL, or the embedded engine; names are looked up. *OWN is to be freed. */
+static int resolve(struct opening *o, const char *text, char **own)
+{
+    *own = NULL;
+    if (text == NULL || text[0] == '\0')
+        text = getenv("ROTA_URL");
+    if (text == NULL || text[0] == '\0')
+        text = DEFAULT_URL;
+    if (strchr(text, ':') == NULL) {
+        int rv = rt_config_find(text, own, o->errmsg, sizeof(o->errmsg));
+        if (rv != 0)
+            return rv;
+        text = *own;
+    }
+    return rt_url_parse(&o->url, text, o->errmsg, sizeof(o->errmsg));
+}
+
+static int read_password(struct opening *o, const char *path)
+{
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL) {
+        snprintf(o->errmsg, sizeof(o->errmsg), "the password_file %.100s cannot be read: %s", path,
+                 strerror(errno));
+        return ROTA_INVALID;
+    }
+    bool got = fgets(o->password, sizeof(o->password), file) != NULL;
+    fclose(file);
+    o->password[strcspn(o->password, "\r\n")] = '\0';
+    if (got && o->password[0] != '\0')
+        return 0;
+    snprintf(o->errmsg, sizeof(o->errmsg),
+             "the password_file %.100s is empty: its first line is "
+             "the password",
+             path);
+    return ROTA_INVALID;
+}
+
+static int find_password(struct opening *o)
+{
+    const char *path = rt_url_param(&o->url, "password_file", NULL);
+    const char *env = getenv("ROTA_PASSWORD");
+
+    if (path != NULL)
+        return read_password(o, path);
+    if (o->url.password[0] == '\0' && env != NULL)
+        snprintf(o->password, sizeof(o->password), "%s", env);
+    return 0;
+}
+
+static int choose_engine(struct opening *o)
+{
+    const char *dialect = rt_url_param(&o->url, "dialect", NULL);
+
+    o->engine = rt_engine_find(o->url.scheme);
+    if (o->engine == NULL) {
+        snprintf(o->errmsg, sizeof(o->errmsg),
+                 "there is no engine '%.40s' in this build: use one "
+                 "of file:, mem:",
+                 o->url.scheme);
+        return ROTA_INVALID;
+    }
+    int rv = rt_url_check_params(&o->url, o->engine->params, o->errmsg, sizeof(o->errmsg));
+    if (rv == 0 && dialect != NULL && strcmp(dialect, "line") != 0) {
+        bool own = false; /* engines with several list the parameter as theirs */
+        for (const char *const *p = o->engine->params; *p != NULL; p++)
+            own = own || strcmp(*p, "dialect") == 0;
+        if (!own) {
+            snprintf(o->errmsg, sizeof(o->errmsg), "%s: has no dialect '%.40s', only 'line'",
+                     o->url.scheme, dialect);
+            rv = ROTA_INVALID;
+        }
+    }
+    return rv;
+}
+
+static int choose_ttl(struct opening *o)
+{
+    const char *text = rt_url_param(&o->url, "ttl", NULL);
+    uint64_t ms = o->opts.ttl_ms != 0 ? o->opts.ttl_ms : DEFAULT_TTL_MS;
+
+    if (text != NULL && rt_url_duration_ms(text, &ms) != 0)
+        ms = 0;
+    if (ms < TTL_LEAST_MS || ms > TTL_MOST_MS) {
+        snprintf(o->errmsg, sizeof(o->errmsg), "the ttl must be from 1s to 1h, like ttl=10s");
+        return ROTA_INVALID;
+    }
+    o->ttl_ms = (uint32_t)ms;
+    return 0;
+}
+
+static int choose(struct opening *o)
+{
+    int rv = choose_engine(o);
+
+    if (rv == 0)
+        rv = choose_ttl(o);
+    return rv == 0 ? find_password(o) : rv;
+}
+
+/* ---- The client --------------------------------------------------------- */
+
+static char *default_label(void)
+{
+    char host[64] = "localhost", label[LABEL_MOST + 1];
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(label, sizeof(label), "%s/%ld/%s", host, (long)getpid(),
+             program_invocation_short_name);
+    return rt_strdup(label);
+}
+
+static int spell(struct rota *r, struct opening *o)
+{
+    const char *names = rt_url_param(&o->url, "names", "");
+    bool raw = strcmp(names, "raw") == 0;
+
+    if (!raw && names[0] != '\0') {
+        snprintf(o->errmsg, sizeof(o->errmsg),
+                 "names=%.40s is unknown: leave it out, or say "
+                 "names=raw",
+                 names);
+        return ROTA_INVALID;
+    }
+    return rt_spelling_init(&r->spelling, rt_url_param(&o->url, "prefix", ""), raw, o->errmsg,
+                            sizeof(o->errmsg));
+}
+
+static int fill_client(struct rota *r, struct opening *o)
+{
+    static _Atomic uint64_t serials;
+
+    r->serial = atomic_fetch_add(&serials, 1) + 1;
+    r->flags = o->opts.flags;
+    r->call_ms = o->opts.call_ms != 0 ? o->opts.call_ms : DEFAULT_CALL_MS;
+    r->log = o->opts.log;
+    r->log_arg = o->opts.log_arg;
+    r->label = o->opts.label != NULL ? rt_strdup(o->opts.label) : default_label();
+    r->shown_url = rt_strdup(o->url.redacted);
+    if (r->label == NULL || r->shown_url == NULL)
+        return ROTA_NOMEM;
+    return spell(r, o);
+}
+
+/* For ROTA_NO_KEEPER: readable when the loop has something, or a callback waits. */
+static int make_outer(struct rota *r)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    r->outer_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (r->outer_fd < 0)
+        return ROTA_INTERNAL;
+    if (epoll_ctl(r->outer_fd, EPOLL_CTL_ADD, rt_loop_fd(&r->loop), &event) != 0 ||
+        epoll_ctl(r->outer_fd, EPOLL_CTL_ADD, r->keeper.kick_fd, &event) != 0)
+        return ROTA_INTERNAL;
+    return 0;
+}
+
+static int trace_if_wanted(struct rota *r, struct rt_conn **conn)
+{
+    const char *trace = getenv("ROTA_TRACE");
+
+    if (trace == NULL || strcmp(trace, "1") != 0)
+        return 0;
+    if (r->log == NULL)
+        r->log = rt_log_stderr;
+    return rt_trace_wrap(conn);
+}
+
+static int connect_engine(struct rota *r, struct opening *o)
+{
+    const char *in_url = o->url.password;
+    struct rt_conn *conn = rt_alloc(o->engine->conn_size);
+
+    if (conn == NULL)
+        return ROTA_NOMEM;
+    conn->engine = o->engine;
+    conn->up = &r->d.up;
+    conn->loop = &r->loop;
+    conn->label = r->label;
+    conn->ttl_ms = o->ttl_ms;
+    conn->call_ms = r->call_ms;
+    if (o->password[0] != '\0')
+        o->url.password = o->password;
+    int rv = o->engine->open(conn, &o->url);
+    o->url.password = in_url;
+    if (rv != 0) {
+        snprintf(o->errmsg, sizeof(o->errmsg), "%s", conn->errmsg);
+        rt_free(conn);
+        return rv;
+    }
+    rv = trace_if_wanted(r, &conn);
+    if (rv != 0) {
+        conn->engine->close(conn);
+        rt_free(conn);
+        return rv;
+    }
+    r->d.conn = conn;
+    return 0;
+}
+
+static void disconnect(struct rota *r)
+{
+    struct rt_conn *conn = r->d.conn;
+
+    r->d.conn = NULL;
+    if (conn == NULL)
+        return;
+    conn->engine->close(conn);
+    rt_free(conn);
+}
+
+static int check_strict(struct rota *r, struct opening *o)
+{
+    if ((r->flags & ROTA_STRICT) == 0 || (rota_caps(r) & ROTA_CAP_STRICT) != 0)
+        return 0;
+    snprintf(o->errmsg, sizeof(o->errmsg),
+             "%.120s can forget grants or fences in a crash: change "
+             "its settings, or open it without ROTA_STRICT",
+             r->shown_url);
+    return ROTA_UNSAFE;
+}
+
+/* A server is asked something, so that an address where nobody answers is told of here. */
+static int check_reach(struct rota *r)
+{
+    struct rt_call call;
+
+    if ((rota_caps(r) & ROTA_CAP_SHARED_HOSTS) == 0)
+        return 0;
+    rt_client_lock(r);
+    rt_call_init(r, &call, RT_OP_INSPECT);
+    call.rq.op.inspect.name = "rota";
+    call.rq.op.inspect.each = rt_inspect_nobody;
+    return rt_call_insist(r, &call);
+}
+
+static void finish(struct rota *r)
+{
+    for (int i = 0; i < CLOSING_TURNS; i++)
+        rt_loop_turn(&r->loop, rt_dispatch_timer, &r->d);
+    rt_observer_fini(r);
+    rt_dispatch_fini(&r->d);
+    rt_handle_fini(r);
+    if (r->outer_fd >= 0)
+        close(r->outer_fd);
+    close(r->keeper.kick_fd);
+    rt_loop_fini(&r->loop);
+    pthread_mutex_destroy(&r->mu);
+}
+
+static void free_client(struct rota *r)
+{
+    rt_free(r->label);
+    rt_free(r->shown_url);
+    rt_free(r);
+}
+
+static int start_loop(struct rota *r, const struct opening *o)
+{
+    struct rt_desk_options d = {
+        .pass_limit = o->opts.pass_limit, .pass_ms = o->opts.pass_ms, .call_ms = r->call_ms};
+
+    rt_random(&d.nonce, sizeof(d.nonce));
+    r->outer_fd = -1;
+    int rv = rt_loop_init(&r->loop);
+    if (rv != 0)
+        return rv;
+    rv = rt_dispatch_init(&r->d, &r->loop, &d, &rt_client_hooks);
+    if (rv != 0)
+        goto fini_loop;
+    rv = ROTA_INTERNAL;
+    r->keeper.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->keeper.kick_fd < 0)
+        goto fini_dispatch;
+    pthread_mutex_init(&r->mu, NULL);
+    return 0;
+
+fini_dispatch:
+    rt_dispatch_fini(&r->d);
+fini_loop:
+    rt_loop_fini(&r->loop);
+    return rv;
+}
+
+static int start(struct rota *r, struct opening *o)
+{
+    int rv = start_loop(r, o);
+
+    if (rv != 0)
+        return rv;
+    if ((r->flags & ROTA_NO_KEEPER) != 0)
+        rv = make_outer(r);
+    if (rv == 0)
+        rv = connect_engine(r, o);
+    if (rv != 0)
+        goto finish;
+    rt_fork_add(r);
+    rv = check_reach(r);
+    if (rv == 0)
+        rv = check_strict(r, o);
+    if (rv == 0 && (r->flags & ROTA_NO_KEEPER) == 0)
+        rv = rt_keeper_start(r);
+    if (rv == 0)
+        return 0;
+    rt_fork_remove(r);
+    disconnect(r);
+finish:
+    finish(r);
+    return rv;
+}
+
+int rota_open_sized(struct rota **out, const char *url, const struct rota_options *opts,
+                    size_t size)
+{
+    struct opening o = {0};
+    char *own = NULL;
+    struct rota *r = NULL;
+
+    if (out == NULL)
+        return rt_fail(NULL, ROTA_INVALID, "rota_open needs a place for the client");
+    int rv = take_options(&o, opts, size);
+    if (rv != 0)
+        return rv;
+    rv = resolve(&o, url, &own);
+    if (rv != 0)
+        goto failed;
+    rv = choose(&o);
+    if (rv != 0)
+        goto failed;
+    rv = ROTA_NOMEM;
+    r = rt_alloc(sizeof(*r));
+    if (r == NULL)
+        goto failed;
+    rv = fill_client(r, &o);
+    if (rv == 0)
+        rv = start(r, &o);
+    if (rv == 0)
+        *out = r;
+failed:
+    if (rv != 0) {
+        rt_fail_waiter(0, rv, o.errmsg);
+        if (r != NULL)
+            free_client(r);
+    }
+    rt_url_fini(&o.url);
+    rt_free(own);
+    explicit_bzero(o.password, sizeof(o.password));
+    return rv;
+}
+
+/* ---- Closing ------------------------------------------------------------ */
+
+struct closer {
+    struct rt_timer_call timer; /* first */
+    struct rt_waiter w;
+    struct rota *r;
+};
+
+static void closing_over(struct rt_timer_call *call, int64_t now)
+{
+    struct closer *c = (struct closer *)(void *)call;
+
+    (void)now;
+    rt_wait_done(c->r, &c->w, ROTA_TIMEOUT);
+}
+
+/* Waits until all tickets have left, for call_ms at most; enters with the mutex, returns without. */
+static void wait_quiet(struct rota *r)
+{
+    struct closer c = {.r = r, .timer = {.timer = {.kind = RT_TIMER_CALL}, .fire = closing_over}};
+
+    rt_wait_init(r, &c.w, NULL, NULL);
+    if (rt_loop_reserve(&r->loop, 1) != 0) {
+        rt_client_leave(r); /* no memory for patience */
+        return;
+    }
+    rt_timers_start(&r->loop.timers, &c.timer.timer, rt_loop_now(&r->loop) + r->call_ms * RT_MS);
+    r->closer = &c.w;
+    rt_wait(r, &c.w);
+    rt_client_lock(r);
+    r->closer = NULL;
+    rt_timers_stop(&r->loop.timers, &c.timer.timer);
+    rt_loop_unreserve(&r->loop, 1);
+    rt_client_unlock(r);
+}
+
+/* Whatever still waits is told; whoever waits for a release only knows that it was asked for. */
+static void dismiss(struct rota *r)
+{
+    while (r->waiters != NULL) {
+        struct rt_waiter *w = r->waiters;
+        if (w->ask != NULL)
+            rt_lock_of(w->ask)->waiter = NULL;
+        rt_wait_done(r, w, w->ask != NULL ? ROTA_UNKNOWN : ROTA_CLOSED);
+    }
+}
+
+static void wait_empty(struct rota *r)
+{
+    uint32_t inside = atomic_fetch_or(&r->inside, RT_INSIDE_CLOSING) | RT_INSIDE_CLOSING;
+
+    while (inside != RT_INSIDE_CLOSING) {
+        rt_futex_wait(&r->inside, inside, -1);
+        inside = atomic_load(&r->inside);
+    }
+}
+
+/* Callbacks that wait to be run get their turn before anything is taken away; with the mutex. */
+static void run_queued(struct rota *r)
+{
+    if ((r->flags & ROTA_NO_KEEPER) != 0) {
+        rt_callback_run_all(r);
+        return;
+    }
+    while (r->callbacks != NULL || r->keeper.busy) {
+        uint32_t flushed = atomic_load(&r->flushed);
+        rt_keeper_want(r);
+        rt_client_leave(r);
+        rt_futex_wait(&r->flushed, flushed, -1);
+        rt_client_lock(r);
+    }
+}
+
+static void run_pending(struct rota *r)
+{
+    if ((r->flags & ROTA_NO_KEEPER) != 0) {
+        rt_client_lock(r);
+        rt_callback_run_all(r);
+        rt_client_unlock(r);
+    } else {
+        rt_keeper_stop(r);
+    }
+}
+
+/* Handles whose release was never confirmed. */
+static void free_releasing(struct rota *r)
+{
+    for (size_t i = 0; i < r->d.names.size; i++)
+        for (struct rt_line *line = r->d.names.buckets[i]; line != NULL; line = line->hash_next)
+            while (line->holders != NULL) {
+                struct rt_ask *ask = line->holders;
+                line->holders = ask->next;
+                rt_handle_free(r, rt_lock_of(ask));
+            }
+}
+
+void rota_close(struct rota *r)
+{
+    if (r == NULL || rt_forked(r) || rt_callback_inside(r))
+        return; /* a child's copy stays as it is: to touch it could touch the parent's connection */
+    rt_fork_remove(r);
+    rt_client_lock(r);
+    r->closing = true;
+    run_queued(r);
+    rt_dispatch_close(&r->d);
+    for (struct rt_waiter *w = r->waiters; w != NULL; w = w->next)
+        rt_wait_look(r, w, RT_WAIT_LOOK);
+    wait_quiet(r);
+    rt_client_lock(r);
+    disconnect(r);
+    rt_dispatch_abort(&r->d);
+    dismiss(r);
+    rt_client_unlock(r);
+    run_pending(r);
+    wait_empty(r);
+    free_releasing(r);
+    finish(r);
+    free_client(r);
+}
+
+/* ---- Small questions ---------------------------------------------------- */
+
+int rt_client_check(const struct rota *r, bool waits)
+{
+    if (r == NULL)
+        return rt_fail(NULL, ROTA_INVALID, "there is no client");
+    if (rt_forked(r))
+        return rt_fail(r, ROTA_FORKED,
+                       "this client belongs to the parent process: open another "
+                       "one after fork()");
+    if (waits && rt_callback_inside(r))
+        return rt_fail(r, ROTA_INVALID,
+                       "a call that waits cannot be made inside a callback: use "
+                       "its _async twin");
+    return 0;
+}
+
+int rt_client_begin(struct rota *r)
+{
+    rt_client_lock(r);
+    if (!r->closing)
+        return 0;
+    uint64_t serial = r->serial;
+    rt_client_unlock(r);
+    return rt_fail_waiter(serial, ROTA_CLOSED, NULL);
+}
+
+uint32_t rota_caps(const struct rota *r)
+{
+    return r == NULL || rt_forked(r) || r->d.conn == NULL ? 0 : r->d.conn->engine->caps(r->d.conn);
+}
+
+uint32_t rota_ttl_ms(const struct rota *r)
+{
+    return r == NULL || rt_forked(r) || r->d.conn == NULL ? 0 : r->d.conn->ttl_ms;
+}
+
+void rota_interrupt(struct rota *r)
+{
+    if (r == NULL || rt_forked(r))
+        return;
+    atomic_fetch_add(&r->interrupts, 1);
+    rt_loop_wake(&r->loop);
+}

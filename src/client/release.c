@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A lock in the hand: letting go, and what can be asked about it. */
+#include "client/client.h"
+
+/* Whoever lets go needs no message any more that it is gone. */
+void rt_lock_hush(struct rota *r, struct rota_lock *lock)
+{
+    struct rt_more *more = rt_more_of(lock);
+
+    if (more == NULL)
+        return;
+    more->pending = (uint8_t)(more->pending & ~RT_PENDING_LOST);
+    if (more->pending == 0)
+        rt_callback_drop(r, &more->callback);
+}
+
+/* Lets the release go on without us. */
+static void cancel_release(struct rota *r, struct rt_waiter *w, int err)
+{
+    (void)err;
+    rt_lock_of(w->ask)->waiter = NULL;
+    rt_wait_done(r, w, ROTA_UNKNOWN);
+}
+
+int rota_release(struct rota_lock *lock)
+{
+    __attribute__((uninitialized)) struct rt_waiter w;
+
+    if (lock == NULL)
+        return 0;
+    struct rota *r = lock->client;
+    int rv = rt_client_check(r, true);
+    if (rv != 0)
+        return rv;
+    uint64_t serial = r->serial;
+    rt_client_lock(r);
+    rt_lock_hush(r, lock);
+    rt_wait_init(r, &w, &lock->ask, cancel_release);
+    lock->waiter = &w;
+    rt_desk_release(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
+    rt_wait(r, &w);
+    return w.err == 0 ? 0 : rt_fail_waiter(serial, w.err, w.errmsg);
+}
+
+uint64_t rota_fence(const struct rota_lock *lock)
+{
+    if (lock == NULL || (rota_caps(lock->client) & ROTA_CAP_FENCE) == 0)
+        return 0;
+    return lock->ask.fence;
+}
+
+const char *rota_name(const struct rota_lock *lock)
+{
+    if (lock == NULL)
+        return "";
+    const struct rota *r = lock->client;
+    const char *name = lock->ask.line->name + r->spelling.prefix_size;
+    return rt_name_escaped(&r->spelling, name) ? rt_names_extra(lock->ask.line) : name;
+}
+
+int64_t rota_remaining_ms(const struct rota_lock *lock)
+{
+    if (lock == NULL || rt_forked(lock->client))
+        return 0;
+    struct rota *r = lock->client;
+    rt_client_lock(r);
+    int64_t until = rt_desk_until(&r->d.desk, &lock->ask);
+    int64_t left = until - rt_loop_now(&r->loop);
+    rt_client_unlock(r);
+    if (until == RT_NEVER)
+        return INT64_MAX;
+    return left > 0 ? left / RT_MS : 0;
+}
+
+int rota_guard(const struct rota_lock *lock, uint64_t *highest)
+{
+    if (lock == NULL || highest == NULL)
+        return ROTA_INVALID;
+    const struct rota *r = lock->client;
+    if (lock->ask.mode != RT_EXCLUSIVE)
+        return rt_fail(r, ROTA_INVALID,
+                       "shared holds and permits hold at once: their numbers do not fence");
+    uint64_t fence = rota_fence(lock);
+    if (fence == 0)
+        return rt_fail(r, ROTA_UNSUPPORTED, "there are no fences on %s", r->shown_url);
+    if (fence < *highest)
+        return rt_fail(r, ROTA_LOST, "fence %llu is older than %llu, which the resource has seen",
+                       (unsigned long long)fence, (unsigned long long)*highest);
+    *highest = fence;
+    return 0;
+}
+
+/* ---- Asking and changing on the engine ---------------------------------- */
+
+void rt_lock_change_op(struct rota *r, const struct rota_lock *lock, struct rt_op *op,
+                       uint32_t what, const char *value)
+{
+    op->kind = RT_OP_CHANGE;
+    op->deadline = rt_loop_now(&r->loop) + r->call_ms * RT_MS;
+    op->change.name = lock->ask.line->name;
+    op->change.session = r->d.desk.session.id;
+    op->change.number = lock->ask.ticket->id;
+    op->change.what = what;
+    op->change.value = value;
+}
+
+int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number, const struct rt_op *op)
+{
+    struct rt_desk *desk = &r->d.desk;
+    struct rt_ask *ask = &lock->ask;
+    int64_t now = rt_loop_now(&r->loop);
+
+    if (ask->state != RT_ASK_HELD || ask->ticket->id != number)
+        return ROTA_LOST; /* meanwhile */
+    if (op->err == ROTA_LOST)
+        rt_desk_ticket_lost(desk, ask->ticket, now);
+    if (op->err != 0)
+        return op->err;
+    if (rt_desk_until(desk, ask) <= now)
+        return ROTA_LOST;
+    if ((op->change.what & RT_CHANGE_DOWNGRADE) != 0)
+        rt_desk_downgraded(desk, ask, now);
+    return 0;
+}
+
+struct change {
+    struct rt_call call; /* first */
+    struct rota_lock *lock;
+    uint64_t number;
+};
+
+static void changed(struct rt_dispatch *d, struct rt_request *rq)
+{
+    struct change *c = (struct change *)(void *)rq;
+    struct rota *r = rt_client_of(d);
+
+    rt_wait_done(r, &c->call.w, rt_lock_changed(r, c->lock, c->number, &rq->op));
+}
+
+static int change(struct rota_lock *lock, uint32_t what, const char *value)
+{
+    struct rota *r = lock->client;
+    struct change c = {.lock = lock};
+
+    int rv = rt_client_begin(r);
+    if (rv != 0)
+        return rv;
+    if (lock->ask.state != RT_ASK_HELD) {
+        rt_client_leave(r);
+        return rt_fail(r, ROTA_LOST, NULL);
+    }
+    rt_call_init(r, &c.call, RT_OP_CHANGE);
+    c.call.rq.done = changed;
+    rt_lock_change_op(r, lock, &c.call.rq.op, what, value);
+    c.number = c.call.rq.op.change.number;
+    return rt_call_insist(r, &c.call);
+}
+
+int rota_check(struct rota_lock *lock)
+{
+    int rv = rt_client_check(lock != NULL ? lock->client : NULL, true);
+
+    return rv != 0 ? rv : change(lock, 0, NULL);
+}
+
+int rota_downgrade(struct rota_lock *lock)
+{
+    int rv = rt_client_check(lock != NULL ? lock->client : NULL, true);
+
+    if (rv != 0)
+        return rv;
+    const struct rota *r = lock->client;
+    if (lock->ask.mode == RT_PERMITS)
+        return rt_fail(r, ROTA_INVALID, "only exclusive holds can be downgraded");
+    if ((rota_caps(r) & ROTA_CAP_SHARED) == 0)
+        return rt_fail(r, ROTA_UNSUPPORTED, "shared locks are not possible on %s", r->shown_url);
+    return change(lock, lock->ask.mode == RT_SHARED ? 0 : RT_CHANGE_DOWNGRADE, NULL);
+}
+
+int rota_proclaim(struct rota_lock *lock, const char *value)
+{
+    int rv = rt_client_check(lock != NULL ? lock->client : NULL, true);
+
+    if (rv == 0)
+        rv = rt_value_check(lock->client, value);
+    return rv != 0 ? rv : change(lock, RT_CHANGE_VALUE, value);
+}
