@@ -423,7 +423,11 @@ static int try_open(struct rt_file_conn *c, const char *path)
     int rc = sqlite3_open_v2(path, &c->db, flags, NULL);
     int rv = rc == SQLITE_OK ? settings(c) : rt_file_db_error(c, rc);
     if (rv == 0)
+        rv = exec(c, "BEGIN"); /* one snapshot: another may be making it just now */
+    if (rv == 0)
         rv = check_layout(c, &fresh);
+    if (rv == 0)
+        rv = exec(c, "COMMIT");
     if (rv == 0)
         rv = fresh ? create(c) : exec(c, "PRAGMA journal_mode=WAL");
     if (rv != 0)
