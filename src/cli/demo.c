@@ -178,7 +178,7 @@ static double rate(const struct rt_sale *sale)
 
 static void print_head(const struct demo *demo)
 {
-    printf("A flash sale: %" PRIu32 " items, %" PRIu32 " buyers at once, each a process.\n"
+    printf("A flash sale: a stock of %" PRIu32 ", %" PRIu32 " buyers at once, each a process.\n"
            "Each looks at the stock, thinks for %d ms, and writes back one less.\n\n"
            "%-24s %7s %9s %9s %9s %10s\n",
            demo->stock, demo->buyers, RT_SHOP_THINK_US / 1000, "", "sold", "too many", "time",
@@ -202,7 +202,7 @@ static void print_row(const struct rt_sale *sale)
 static void print_verdict(const struct rt_sale *bare, const struct rt_sale *locked)
 {
     if (oversold(bare) > 0)
-        printf("\nWithout a lock %" PRId64 " items were sold that did not exist.\n",
+        printf("\nWithout a lock %" PRId64 " too many were sold: items that did not exist.\n",
                oversold(bare));
     else
         printf("\nWithout a lock nothing went wrong: luck, this time.\n");

@@ -27,6 +27,7 @@
 
 struct run {
     struct rt_run_asked asked;
+    char label[128];
 
     struct rota *client;
     struct rota_lock *lock;
@@ -319,6 +320,18 @@ static int hold(struct run *run)
     return code;
 }
 
+/* Who holds it, for others: the command, not rota. */
+static void set_label(struct run *run)
+{
+    const char *slash = strrchr(run->asked.command[0], '/');
+    char host[64] = "localhost";
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(run->label, sizeof(run->label), "%s/%ld/%s", host, (long)getpid(),
+             slash != NULL ? slash + 1 : run->asked.command[0]);
+    run->asked.options.label = run->label;
+}
+
 int rt_run_main(const struct rt_cli *cli, int argc, char **argv)
 {
     struct run run = {
@@ -332,6 +345,7 @@ int rt_run_main(const struct rt_cli *cli, int argc, char **argv)
     int code = rt_run_options_parse(&run.asked, argc, argv, &done);
     if (code != RT_EXIT_OK || done)
         return code;
+    set_label(&run);
     /* Signals keep their default until here: a slow open can be ended by Ctrl-C. */
     code = rt_connect_open(&run.client, cli, &run.asked.options);
     if (code != RT_EXIT_OK)
