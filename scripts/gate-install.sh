@@ -33,6 +33,6 @@ LD_LIBRARY_PATH=$libraries "$room/shared" >/dev/null
 # the archives behind those as well.
 # shellcheck disable=SC2046
 gcc "$room/example.c" $(find_rota --cflags) "$libraries/librota.a" \
-    $(pkg-config --libs $(find_rota --print-requires-private | awk '{ print $1 }')) -pthread -lm \
+    $(pkg-config --libs $(find_rota --print-requires-private | awk '{ print $1 }')) -pthread \
     -o "$room/static"
 "$room/static" >/dev/null
