@@ -166,7 +166,8 @@ struct rota {
 
     _Atomic uint32_t interrupts; /* how often rota_interrupt was called */
     uint32_t interrupts_seen;
-    _Atomic uint32_t inside; /* waiting calls, and RT_INSIDE_CLOSING */
+    _Atomic uint32_t spin_ns; /* how long the next in a local line waits awake: wait.c */
+    _Atomic uint32_t inside;  /* waiting calls, and RT_INSIDE_CLOSING */
     bool closing;
 
     struct rt_waiter *waiters;

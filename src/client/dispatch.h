@@ -75,10 +75,13 @@ struct rt_dispatch {
     struct rt_request *spare; /* idle requests */
     size_t spare_count;
     struct rt_request *flying; /* under way, the users' too */
+    struct rt_stray *strays;   /* tickets nobody here knows: to be given back */
     uint64_t *tickets;         /* of the BEAT under way */
     size_t tickets_room;
-    int err;          /* of the last failed operation ... */
-    char errmsg[256]; /* ... and what the engine said */
+    uint64_t last_left; /* for the planted bug 3 ... */
+    uint32_t told;      /* ... and 8 */
+    int err;            /* of the last failed operation ... */
+    char errmsg[256];   /* ... and what the engine said */
 };
 
 /* Before the connection is opened, with conn->up = &d->up. Reserves its timers in LOOP.

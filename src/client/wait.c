@@ -15,9 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Waking a thread costs about 20 us: a hand-over within this time is cheaper awaited awake. */
-#define SPIN_NS 50000
-#define SPIN_STEPS 32 /* looks between two looks at the clock */
+/* Waking a thread costs about 20 us: a hand-over that comes sooner is cheaper awaited awake. How
+ * long it pays is learned: on a busy machine a spinning thread only keeps the holder from running. */
+#define SPIN_LEAST_NS 500
+#define SPIN_MOST_NS 50000
+#define SPIN_STEPS 8 /* looks between two looks at the clock */
 
 void rt_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 {
@@ -121,25 +123,33 @@ static int64_t clock_ns(void)
     return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
 }
 
-static void spin(struct rt_waiter *w)
+static void spin(struct rota *r, struct rt_waiter *w)
 {
-    int64_t end = clock_ns() + SPIN_NS;
+    uint32_t budget = atomic_load_explicit(&r->spin_ns, memory_order_relaxed);
+    int64_t end = clock_ns() + budget;
+    bool told = false;
 
     do {
-        for (int i = 0; i < SPIN_STEPS; i++) {
-            if (atomic_load_explicit(&w->word, memory_order_relaxed) != RT_WAIT_AWAKE)
-                return;
-            pause_cpu();
+        for (int i = 0; i < SPIN_STEPS && !told; i++) {
+            told = atomic_load_explicit(&w->word, memory_order_relaxed) != RT_WAIT_AWAKE;
+            if (!told)
+                pause_cpu();
         }
-    } while (clock_ns() < end);
+    } while (!told && clock_ns() < end);
+    budget = told ? budget * 2 : budget / 2;
+    if (budget < SPIN_LEAST_NS)
+        budget = SPIN_LEAST_NS;
+    if (budget > SPIN_MOST_NS)
+        budget = SPIN_MOST_NS;
+    atomic_store_explicit(&r->spin_ns, budget, memory_order_relaxed);
 }
 
 /* Sleeps until told something; returns whether it is decided. */
-static bool sleep_until_told(struct rt_waiter *w, bool next)
+static bool sleep_until_told(struct rota *r, struct rt_waiter *w, bool next)
 {
     for (;;) {
         if (next)
-            spin(w);
+            spin(r, w);
         uint32_t word = RT_WAIT_AWAKE;
         if (atomic_compare_exchange_strong(&w->word, &word, RT_WAIT_ASLEEP))
             word = RT_WAIT_ASLEEP;
@@ -224,7 +234,7 @@ void rt_wait(struct rota *r, struct rt_waiter *w)
         }
         bool next = is_next(w);
         rt_client_leave(r);
-        if (sleep_until_told(w, next))
+        if (sleep_until_told(r, w, next))
             break;
         rt_client_lock(r);
     }
