@@ -155,6 +155,8 @@ bool rt_desk_look(struct rt_desk *desk,
                   int64_t now); /* whether the session is alive; ends it if not */
 void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now);
+/* A member that holds by re-entry lost that, while the others still wait: so do not wait on. */
+void rt_set_member_lost(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_retry(struct rt_desk *desk);
 struct rt_set *rt_set_todo(struct rt_desk *desk);
 

@@ -107,6 +107,17 @@ static void start_limit(struct rt_desk *desk, struct rt_ask *ask)
         rt_timers_start(desk->timers, &terms->timer, terms->limit_at);
 }
 
+static bool in_set(const struct rt_ask *ask)
+{
+    return ask->terms != NULL && ask->terms->set != NULL;
+}
+
+void rt_line_start_hold(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    if (ask->terms != NULL && ask->terms->hold > 0)
+        rt_timers_start(desk->timers, &ask->terms->timer, now + ask->terms->hold);
+}
+
 void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now)
 {
     assert(t->state == RT_TICKET_HELD);
@@ -120,10 +131,10 @@ void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t
     t->holds++;
     assert(t->holds != 0);
     push(&ask->line->holders, ask);
-    if (ask->terms != NULL && ask->terms->hold > 0)
-        rt_timers_start(desk->timers, &ask->terms->timer, now + ask->terms->hold);
-    if (ask->terms == NULL || ask->terms->set == NULL)
-        rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
+    if (in_set(ask))
+        return; /* it is told, and its time begins, when all of the set are granted */
+    rt_line_start_hold(desk, ask, now);
+    rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
 }
 
 void rt_line_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
@@ -136,7 +147,7 @@ void rt_line_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
     ask->ticket = NULL;
     ask->err = (int16_t)err;
     ask->state = RT_ASK_DONE;
-    if (ask->terms == NULL || ask->terms->set == NULL)
+    if (!in_set(ask))
         rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
     if (own != NULL)
         rt_desk_settle(desk, own); /* never used: free it */
@@ -521,16 +532,17 @@ void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
     end_linger(desk, line, now);
 }
 
-/* Fails those T stood for; with BUSY only those that would not wait. */
+/* Fails those T stood for; with BUSY, or a try that stays open, only those that would not wait. */
 static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
 {
     struct rt_line *line = t->line;
     struct rt_ask *ask = line->queue, *next;
+    bool tries_only = err == ROTA_BUSY || err == ROTA_UNKNOWN;
     for (; ask != NULL; ask = next) {
         next = ask->next;
         if (t != &line->x && ask->mode != RT_SHARED)
             break;
-        if (err != ROTA_BUSY || (ask->flags & RT_ASK_TRY) != 0)
+        if (!tries_only || (ask->flags & RT_ASK_TRY) != 0)
             rt_line_fail(desk, ask, err);
     }
 }
@@ -607,9 +619,15 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
 {
     struct rt_line *line = t->line;
     bool waiting = coming(t);
-    for (struct rt_ask *h = line->holders; h != NULL; h = h->next)
-        if (h->state == RT_ASK_HELD && h->ticket == t)
+    for (struct rt_ask *h = line->holders, *next; h != NULL; h = next) {
+        next = h->next;
+        if (h->state != RT_ASK_HELD || h->ticket != t)
+            continue;
+        if (in_set(h))
+            rt_set_member_lost(desk, h, now);
+        else
             take_away(desk, h, ROTA_LOST);
+    }
     finish_release(desk, t, ROTA_UNKNOWN);
     if (t == &line->x)
         line->lingering = 0;
@@ -624,17 +642,36 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
     arrange(desk, line, now);
 }
 
-void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)
+/* A set that is under way is answered when its JOIN_ALL is, and not again. */
+static bool set_flies(const struct rt_ask *ask)
+{
+    return in_set(ask) && ask->terms->set->in_flight;
+}
+
+static void close_waiting(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
     while (line->queue != NULL)
         rt_line_cancel(desk, line->queue, ROTA_CLOSED, now);
-    while (line->solos != NULL)
-        (void)rt_desk_cancel(desk, line->solos, ROTA_CLOSED, now);
+    struct rt_ask *ask = line->solos;
+    while (ask != NULL) {
+        bool flies = set_flies(ask);
+        (void)rt_desk_cancel(desk, ask, ROTA_CLOSED, now);
+        ask = flies ? ask->next : line->solos; /* others of its set may have gone with it */
+    }
+}
+
+void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)
+{
+    close_waiting(desk, line, now);
     struct rt_ask *h = line->holders, *next;
     for (; h != NULL; h = next) {
         next = h->next;
         if (h->state == RT_ASK_RELEASING)
             continue;
+        if (in_set(h)) { /* by re-entry, and the set still waits */
+            rt_set_fail(desk, h->terms->set, ROTA_CLOSED, now);
+            continue;
+        }
         rt_line_drop(h);
         stop_timer(desk, h);
         struct rt_ticket *t = h->ticket;

@@ -120,6 +120,7 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
 
 bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now);
+void rt_line_start_hold(struct rt_desk *desk, struct rt_ask *ask, int64_t now); /* hold_ms */
 void rt_line_fail(struct rt_desk *desk, struct rt_ask *ask, int err);
 void rt_line_wait_solo(struct rt_desk *desk, struct rt_ask *ask);
 void rt_line_drop(struct rt_ask *ask); /* out of its line's lists */

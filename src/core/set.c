@@ -43,10 +43,10 @@ static void abandon(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
     struct rt_ticket *t = ask->ticket;
     if (ask->state == RT_ASK_HELD) { /* by re-entry */
         rt_line_drop(ask);
-        t->holds--;
         ask->ticket = NULL;
         ask->state = RT_ASK_DONE;
-        assert(t->holds > 0);
+        if (--t->holds == 0) /* whom it re-entered has let go meanwhile */
+            rt_desk_leave(desk, t, now);
     } else if (ask->state != RT_ASK_DONE) {
         rt_line_fail(desk, ask, err);
         /* Of a JOIN_ALL that was refused, or never sent, nothing is in any line. */
@@ -79,6 +79,8 @@ static void complete(struct rt_desk *desk, struct rt_set *set, int64_t now)
             rt_line_grant(desk, ask, ask->ticket, now);
     }
     answer(desk, set, 0);
+    for (size_t i = 0; i < set->n; i++)
+        rt_line_start_hold(desk, set->asks[i], now); /* also of those that re-entered before */
 }
 
 void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now)
@@ -166,6 +168,16 @@ void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
     } else if (set->pending == 0) {
         complete(desk, set, now);
     }
+}
+
+void rt_set_member_lost(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    assert(ask->state == RT_ASK_HELD);
+    rt_line_drop(ask);
+    ask->ticket->holds--;
+    ask->ticket = NULL;
+    ask->state = RT_ASK_DONE;
+    rt_set_fail(desk, ask->terms->set, ROTA_LOST, now);
 }
 
 void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
