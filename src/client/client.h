@@ -188,6 +188,7 @@ struct rota {
     uint32_t free_lock_count, free_more_count;
     struct rt_ids ids;
     struct rt_observer *observers;
+    struct rt_hunting *hunting; /* NULL until somebody asks with ROTA_DETECT */
 
     struct rota *next, *prev; /* all clients of the process: fork.c */
 };
@@ -310,8 +311,10 @@ void rt_inspect_nobody(void *arg, const char *name, const struct rota_place *pla
 
 void rt_observer_changed(struct rota *r, const struct rt_event *event);
 void rt_observer_fini(struct rota *r);
-int rt_hunter_new(struct rota *r, struct rt_more *more); /* ROTA_NOMEM */
-void rt_hunter_free(struct rota *r, struct rt_more *more);
+int rt_hunter_new(struct rota *r, struct rt_more *more);   /* ROTA_NOMEM */
+void rt_hunter_free(struct rota *r, struct rt_more *more); /* also if it has none */
+void rt_hunting_fini(struct rota *r);
+bool rt_hunt_go_on(struct rota *r); /* one step of the hunt; true: there is more to do now */
 
 /* ---- Errors and log: errors.c, log.c ------------------------------------ */
 

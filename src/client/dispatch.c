@@ -471,6 +471,7 @@ void rt_dispatch_abort(struct rt_dispatch *d)
         d->flying->op.err = ROTA_UNKNOWN;
         up_done(&d->up, &d->flying->op);
     }
+    rt_desk_end(&d->desk, rt_loop_now(d->loop));
     tell_all(d);
     free_idle(d);
 }
@@ -530,7 +531,7 @@ static void close_line(struct rt_dispatch *d, struct rt_line *line, int64_t now)
     struct rt_ask *gone = NULL, *ask;
 
     for (ask = line->holders; ask != NULL; ask = ask->next)
-        if (ask->state != RT_ASK_RELEASING) {
+        if (ask->state != RT_ASK_RELEASING && (ask->terms == NULL || ask->terms->set == NULL)) {
             ask->news_next = gone;
             gone = ask;
         }

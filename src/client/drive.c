@@ -76,6 +76,8 @@ static void notice_interrupt(struct rota *r)
 void rt_client_settle(struct rota *r)
 {
     rt_dispatch_drain(&r->d);
+    while (rt_hunt_go_on(r))
+        rt_dispatch_drain(&r->d);
     if (r->closer != NULL && rt_desk_quiet(&r->d.desk))
         rt_wait_done(r, r->closer, 0);
 }

@@ -311,6 +311,7 @@ static void finish(struct rota *r)
     for (int i = 0; i < CLOSING_TURNS; i++)
         rt_loop_turn(&r->loop, rt_dispatch_timer, &r->d);
     rt_observer_fini(r);
+    rt_hunting_fini(r);
     rt_dispatch_fini(&r->d);
     rt_handle_fini(r);
     if (r->outer_fd >= 0)
