@@ -71,6 +71,7 @@ int rt_resource_open(struct rt_resource **out, const char *path, size_t capacity
         goto free_resource;
     }
     rv = map_resource(res, fd);
+    flock(fd, LOCK_UN); /* closing is not enough: the mapping keeps the open file, and its lock */
     close(fd);
     if (rv != 0)
         goto free_resource;
