@@ -79,7 +79,7 @@ int rota_cancel(struct rota *r, uint64_t id)
 int rota_release_async(struct rota_lock *lock, rota_done_fn *fn, void *arg)
 {
     if (lock == NULL)
-        return ROTA_INVALID;
+        return fn == NULL ? 0 : ROTA_INVALID; /* as rota_release; but nobody could call FN */
     struct rota *r = lock->client;
     int rv = rt_client_check(r, false);
     if (rv != 0)
