@@ -6,7 +6,7 @@
 # shellcheck disable=SC2317 # the cases are called by name
 set -u
 . "$(dirname "$0")/lib.sh"
-rota=$1 source=$2
+rota=$(realpath "$1") source=$(realpath "$2")
 shift 2
 
 field() # NAME FILE...: of rota demo --json, in order

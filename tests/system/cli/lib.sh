@@ -32,6 +32,13 @@ same() # WANTED GOT
     [ "$1" = "$2" ] || fail "'$2', not '$1'"
 }
 
+await() # FIFO: until somebody writes a line; whoever should may have died, hence the limit
+{
+    exec 6<>"$1"
+    read -r -t 30 _ <&6 || fail "nobody wrote to $1"
+    exec 6>&-
+}
+
 # A holder that runs until it is let go. No sleeps: it writes into a fifo when it holds.
 hold() # OPTIONS... NAME: $holder is its pid; $rota is the caller's
 {
@@ -40,7 +47,7 @@ hold() # OPTIONS... NAME: $holder is its pid; $rota is the caller's
     # shellcheck disable=SC2154
     "$rota" run "$@" -- sh -c 'echo >up; read -r _ <down' &
     holder=$!
-    read -r _ <up
+    await up
 }
 
 let_go()

@@ -7,7 +7,7 @@
 # shellcheck disable=SC2317 # the cases are called by name
 set -u
 . "$(dirname "$0")/lib.sh"
-rota=$1 foreign_db=$2 break_lock=$3
+rota=$(realpath "$1") foreign_db=$(realpath "$2") break_lock=$(realpath "$3")
 shift 3
 
 # ---- The child: what goes in, what comes out
@@ -94,7 +94,7 @@ test_signals_are_forwarded()
     mkfifo up
     for signal in TERM HUP USR1; do
         "$rota" run a -- sh -c "trap 'exit 7' $signal; sleep 100 & echo >up; wait" &
-        read -r _ <up
+        await up
         kill -$signal $!
         expect 7 wait $!
     done
@@ -149,11 +149,14 @@ test_waiter_gets_its_turn()
     [ -e ran ] || fail "it did not run"
 }
 
-await_waiting() # PID: until it watches for signals, which it does before it asks for the lock
+# Until PID watches for signals, which it does before it asks for the lock: by the mask's bit of
+# SIGUSR1, since bash itself blocks SIGINT and SIGTERM for a moment between fork and exec.
+await_waiting() # PID
 {
     local mask
-    until mask=$(sed -n 's/^SigBlk:\t//p' "/proc/$1/status") && ((0x${mask:-0} & 0x4000)); do
-        kill -0 "$1" 2>/dev/null || fail "it ended before it waited"
+    until mask=$(sed -n 's/^SigBlk:\t//p' "/proc/$1/status") && ((0x${mask:-0} & 0x200)); do
+        [ "$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status")" != Z ] ||
+            fail "it ended before it waited"
     done
 }
 
@@ -161,8 +164,8 @@ test_interrupt_while_waiting()
 {
     local waiter
     hold a
-    set -m # or a shell makes its background ignore SIGINT
-    "$rota" run a -- touch ran &
+    # A shell makes its background ignore SIGINT, and so may whoever runs the tests.
+    env --default-signal=INT "$rota" run a -- touch ran &
     waiter=$!
     await_waiting $waiter
     kill -INT $waiter
@@ -191,6 +194,21 @@ test_one_at_a_time()
         expect 0 wait "$worker"
     done
     same 30 "$(cat count)"
+}
+
+test_first_opens_at_once()
+{
+    local round starter starters
+    for round in 1 2 3 4 5; do
+        starters=()
+        for _ in 1 2 3 4 5 6 7 8; do
+            "$rota" --on "file:$PWD/new$round" run a true &
+            starters+=($!)
+        done
+        for starter in "${starters[@]}"; do
+            expect 0 wait "$starter"
+        done
+    done
 }
 
 # ---- Kinds of locks
@@ -230,7 +248,7 @@ test_rota_killed_ends_the_child()
     "$rota" run a -- sh -c 'exec 3>alive; echo >up; exec sleep 1000' &
     local holder=$!
     exec 4<>alive 5<alive 4>&-
-    read -r _ <up
+    await up
     kill -9 $holder
     wait $holder 2>/dev/null
     cat <&5
@@ -241,7 +259,7 @@ test_lost_while_it_runs()
 {
     mkfifo up
     "$rota" run a -- sh -c 'trap "touch told; exit 0" TERM; sleep 100 & echo >up; wait' 2>err &
-    read -r _ <up
+    await up
     expect 0 "$break_lock" a
     expect 76 wait $!
     [ -e told ] || fail "the child was not told"
@@ -252,7 +270,7 @@ test_lost_and_deaf()
 {
     mkfifo up
     "$rota" run a -- sh -c 'trap "" TERM; echo >up; while :; do sleep 100; done' 2>/dev/null &
-    read -r _ <up
+    await up
     expect 0 "$break_lock" a
     expect 76 wait $!
 }
@@ -271,10 +289,9 @@ test_foreground_on_a_terminal()
 test_ctrl_c_reaches_the_child()
 {
     mkfifo up keys
-    set -m # or a shell makes its background ignore SIGINT
-    script -qec "'$rota' run a -- sh -c 'echo >up; exec cat'" /dev/null <keys >out &
+    env --default-signal=INT script -qec "'$rota' run a -- sh -c 'echo >up; exec cat'" /dev/null <keys >out &
     exec 3>keys
-    read -r _ <up
+    await up
     printf '\003' >&3
     expect 130 wait $!
 }
