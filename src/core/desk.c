@@ -300,6 +300,18 @@ void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now)
         rt_line_lost(desk, desk->tickets, true, now);
 }
 
+void rt_desk_end(struct rt_desk *desk, int64_t now)
+{
+    struct rt_ticket **const lists[] = {&desk->outbox, &desk->retry}, *t;
+    rt_desk_session_lost(desk, desk->session.id, now);
+    session_refused(desk, ROTA_CLOSED, now);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        while ((t = pop(lists[i])) != NULL)
+            rt_desk_settle(desk, t);
+    rt_timers_stop(desk->timers, &desk->beat_timer);
+    rt_timers_stop(desk->timers, &desk->retry_timer);
+}
+
 /* ---- Asks --------------------------------------------------------------- */
 
 bool rt_desk_solo(const struct rt_desk *desk, const struct rt_ask *ask)
@@ -343,12 +355,13 @@ void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 
 bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now)
 {
+    if (ask->terms != NULL && ask->terms->set != NULL) { /* also by one that holds, by re-entry */
+        rt_set_fail(desk, ask->terms->set, err, now);
+        return true;
+    }
     if (ask->state != RT_ASK_QUEUED)
         return false;
-    if (ask->terms != NULL && ask->terms->set != NULL)
-        rt_set_fail(desk, ask->terms->set, err, now);
-    else
-        rt_line_cancel(desk, ask, err, now);
+    rt_line_cancel(desk, ask, err, now);
     return true;
 }
 

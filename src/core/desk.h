@@ -91,6 +91,9 @@ int64_t rt_desk_until(const struct rt_desk *desk, const struct rt_ask *ask);
  * without news. */
 void rt_desk_close(struct rt_desk *desk);
 void rt_desk_close_line(struct rt_desk *desk, struct rt_line *line, int64_t now);
+/* Nothing can be sent or answered any more: what was under way is over, with ROTA_UNKNOWN for
+ * releases, and its tickets are dead. */
+void rt_desk_end(struct rt_desk *desk, int64_t now);
 bool rt_desk_quiet(const struct rt_desk *desk); /* no ticket left: the engine may be closed */
 
 /* ---- What to do ---- */
