@@ -33,6 +33,11 @@ void rt_call_init(struct rota *r, struct rt_call *call, enum rt_op_kind kind)
     call->rq.done = call_done;
 }
 
+static bool changes(enum rt_op_kind kind)
+{
+    return kind == RT_OP_JOIN || kind == RT_OP_CHANGE || kind == RT_OP_LEAVE || kind == RT_OP_BREAK;
+}
+
 static int run(struct rota *r, struct rt_call *call)
 {
     if (call->restart != NULL)
@@ -41,7 +46,11 @@ static int run(struct rota *r, struct rt_call *call)
     call->w.user = call;
     rt_dispatch_send(&r->d, &call->rq);
     rt_wait(r, &call->w);
-    return call->ended != 0 && call->w.err != 0 ? call->ended : call->w.err;
+    int err = call->w.err;
+    if (call->ended == 0 || err == 0)
+        return err;
+    /* Given up by us: what changes something and may have happened stays open (I5). */
+    return err == ROTA_UNKNOWN && changes(call->rq.op.kind) ? err : call->ended;
 }
 
 int rt_call_run(struct rota *r, struct rt_call *call)
@@ -55,13 +64,15 @@ int rt_call_insist(struct rota *r, struct rt_call *call)
 {
     uint64_t serial = r->serial;
     int64_t deadline = call->rq.op.deadline;
+    bool unknown = false;
     int err;
 
     rt_client_hold(r);
     for (;;) {
         err = run(r, call);
-        if (err != ROTA_UNKNOWN && err != ROTA_UNREACHABLE)
+        if ((err != ROTA_UNKNOWN && err != ROTA_UNREACHABLE) || call->ended != 0)
             break;
+        unknown = unknown || err == ROTA_UNKNOWN;
         poll(NULL, 0, RETRY_PAUSE_MS);
         rt_client_lock(r);
         if (r->closing || rt_loop_now(&r->loop) >= deadline) {
@@ -70,5 +81,7 @@ int rt_call_insist(struct rota *r, struct rt_call *call)
         }
     }
     rt_client_drop(r);
+    if (err == ROTA_LOST && unknown && call->rq.op.kind == RT_OP_BREAK)
+        err = ROTA_UNKNOWN; /* it may have been our own first try that took the ticket out */
     return rt_fail_waiter(serial, err, call->w.errmsg);
 }

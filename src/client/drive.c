@@ -41,6 +41,7 @@ void rt_client_lock(struct rota *r)
 {
     pthread_mutex_lock(&r->mu);
     rt_loop_tick(&r->loop);
+    r->d.err = 0; /* what an engine said earlier is not about this */
 }
 
 void rt_client_unlock(struct rota *r)
