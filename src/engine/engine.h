@@ -101,8 +101,9 @@ enum rt_op_kind {
      * engines that must renew each. ROTA_LOST: the session is gone. Asked again: harmless
      * (an `open` whose reply was lost leaves a session that dies by its ttl). A BEAT catches up
      * on lost pushes: after it GRANTED, WANTED and CHANGED are sent again where they still hold
-     * and the client has not spoken of them since (by CHANGE), and TICKET_LOST for every one of
-     * `tickets` that is gone. */
+     * and the client has not spoken of them since (by CHANGE), TICKET_LOST for every one of
+     * `tickets` that is gone, and GRANTED for granted ones that are not among them: a JOIN may
+     * arrive after its client gave it up, and whoever does not know the ticket gives it back. */
     RT_OP_BEAT,
     /* One ticket. ROTA_LOST: the session is gone; ROTA_BUSY: with RT_JOIN_TRY. Asked again:
      * the same nonce finds the ticket. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FORGET_AFTER \
@@ -83,6 +84,55 @@ static void announce_lost(struct rt_mem_session *s, const uint64_t *tickets, siz
     }
 }
 
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static uint64_t count_tickets(const struct rt_mem_session *s)
+{
+    uint64_t n = 0;
+    for (const struct rt_mem_link *l = s->calm.next; l != &s->calm; l = l->next)
+        n++;
+    for (const struct rt_mem_link *l = s->inbox.next; l != &s->inbox; l = l->next)
+        n++;
+    return n;
+}
+
+static bool is_unnamed(const struct rt_mem_ticket *t, const uint64_t *sorted, size_t count)
+{
+    return t->flags & RT_MEM_GRANTED && !(t->pending & RT_MEM_TELL_LOST) &&
+           bsearch(&t->number, sorted, count, sizeof(*sorted), by_number) == NULL;
+}
+
+/* A granted ticket its client did not name may be one it knows nothing of: its JOIN arrived after
+ * the client had given up. It is told, so that it can be given back. Sorting is paid for only
+ * when there is such a one, or a JOIN under way. */
+static void announce_unnamed(struct rt_mem_session *s, const uint64_t *tickets, size_t count)
+{
+    if (count_tickets(s) <= count)
+        return;
+    uint64_t *sorted = rt_alloc((count + 1) * sizeof(*sorted));
+    if (sorted == NULL)
+        return; /* the next BEAT tries again */
+    if (count > 0)
+        memcpy(sorted, tickets, count * sizeof(*sorted));
+    qsort(sorted, count, sizeof(*sorted), by_number);
+    for (struct rt_mem_link *l = s->inbox.next; l != &s->inbox; l = l->next) {
+        struct rt_mem_ticket *t = rt_mem_ticket_of(l);
+        if (is_unnamed(t, sorted, count))
+            t->pending |= RT_MEM_TELL_GRANTED;
+    }
+    for (struct rt_mem_link *l = s->calm.next, *next; l != &s->calm; l = next) {
+        next = l->next;
+        struct rt_mem_ticket *t = rt_mem_ticket_of(l);
+        if (is_unnamed(t, sorted, count))
+            rt_mem_ticket_tell(t, RT_MEM_TELL_GRANTED);
+    }
+    rt_free(sorted);
+}
+
 /* A BEAT catches up on events that may have been lost on the way: whatever was told by an
  * event, and not spoken of by the client since, is told again. */
 void rt_mem_session_announce(struct rt_mem_session *s, const uint64_t *tickets, size_t count)
@@ -98,6 +148,7 @@ void rt_mem_session_announce(struct rt_mem_session *s, const uint64_t *tickets, 
         next = l->next;
         announce_ticket(rt_mem_durable_of(l));
     }
+    announce_unnamed(s, tickets, count);
     announce_lost(s, tickets, count);
     for (struct rt_mem_watch *w = s->conn->world->watches; w != NULL; w = w->next) {
         if (w->conn == s->conn) {
