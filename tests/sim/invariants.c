@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The invariants of DESIGN 2, as far as they can be seen from outside at one moment. */
+#include "sim/invariants.h"
+
+#include "engine/mem/world.h"
+
+#include <string.h>
+
+/* ---- What the engine says ----------------------------------------------- */
+
+static void check_weights(const struct sim *sim, const struct rt_mem_line *line)
+{
+    uint32_t granted = 0, taken = 0;
+    bool exclusive = false;
+    const struct rt_mem_ticket *t = rt_mem_line_front(line);
+    for (uint32_t left = line->count; left > 0; left--, t = t->next) {
+        if (!(t->flags & RT_MEM_GRANTED))
+            continue;
+        granted++;
+        taken += t->take;
+        exclusive = exclusive || t->mode == RT_EXCLUSIVE;
+    }
+    if ((exclusive && granted > 1) || taken > line->of)
+        sim_violated(sim, "I1", "the engine granted %u tickets of %s at once", granted, line->name);
+}
+
+/* No ticket waits behind one that was taken later. */
+static void check_order(const struct sim *sim, const struct rt_mem_line *line)
+{
+    uint64_t waiting = UINT64_MAX, granted = 0;
+    const struct rt_mem_ticket *t = rt_mem_line_front(line);
+    for (uint32_t left = line->count; left > 0; left--, t = t->next) {
+        if (!(t->flags & RT_MEM_GRANTED))
+            waiting = t->number < waiting ? t->number : waiting;
+        else if (t->number > granted)
+            granted = t->number;
+    }
+    if (waiting < granted)
+        sim_violated(sim, "I7", "%s was granted to %llu while %llu waits", line->name,
+                     (unsigned long long)granted, (unsigned long long)waiting);
+}
+
+void sim_check_line(struct sim *sim, struct sim_line *seen)
+{
+    const struct rt_mem_line *line = rt_mem_line_find(sim->world, seen->name);
+    if (line == NULL || line->count == 0)
+        return;
+    check_weights(sim, line);
+    check_order(sim, line);
+    const struct rt_mem_ticket *front = rt_mem_line_front(line);
+    if (front->mode != RT_EXCLUSIVE || !(front->flags & RT_MEM_GRANTED))
+        return;
+    if (front->number < seen->last_exclusive)
+        sim_violated(sim, "I2", "%s was granted with fence %llu after %llu", seen->name,
+                     (unsigned long long)front->number, (unsigned long long)seen->last_exclusive);
+    seen->last_exclusive = front->number;
+}
+
+struct rt_mem_ticket *sim_find_ticket(const struct sim *sim, const char *name, uint64_t number)
+{
+    struct rt_mem_line *line = rt_mem_line_find(sim->world, name);
+    struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
+    for (uint32_t left = line != NULL ? line->count : 0; left > 0; left--, t = t->next)
+        if (t->number == number)
+            return t;
+    return NULL;
+}
+
+static const struct rt_mem_session *find_session(const struct sim *sim, uint64_t id)
+{
+    struct rt_mem_link *head = &sim->world->sessions;
+    for (struct rt_mem_link *l = head->next; l != head; l = l->next)
+        if (rt_mem_session_of(l)->id == id)
+            return rt_mem_session_of(l);
+    return NULL;
+}
+
+/* ---- What clients believe ----------------------------------------------- */
+
+static bool believes(const struct sim *sim, const struct sim_job *job)
+{
+    const struct rt_desk *desk = &job->client->d.desk;
+    return job->state == SIM_HELD && rt_desk_until(desk, &job->ask) > sim->now &&
+           !sim_is_lost(sim, desk->session.id) && !sim_is_broken(sim, job->ask.fence);
+}
+
+static uint32_t mode_of(const struct sim_job *job)
+{
+    return job->downgrading ? RT_SHARED : job->ask.mode;
+}
+
+static void check_pair(const struct sim *sim, const struct sim_job *a, const struct sim_job *b)
+{
+    bool same_owner = a->client == b->client && a->ask.owner == b->ask.owner && a->ask.owner != 0;
+    if (a->name != b->name || same_owner || a->ask.mode == RT_PERMITS)
+        return;
+    if (mode_of(a) == RT_EXCLUSIVE || mode_of(b) == RT_EXCLUSIVE)
+        sim_violated(sim, "I1", "c%u (fence %llu) and c%u (fence %llu) both believe they hold %s",
+                     a->client->index, (unsigned long long)a->ask.fence, b->client->index,
+                     (unsigned long long)b->ask.fence, sim->lines[a->name].name);
+}
+
+/* Whoever believes to hold has a granted ticket of that kind. */
+static void check_truth(const struct sim *sim, const struct sim_job *job)
+{
+    const char *name = sim->lines[job->name].name;
+    const struct rt_mem_ticket *t = sim_find_ticket(sim, name, job->ask.fence);
+    bool held = t != NULL && t->flags & RT_MEM_GRANTED && t->session != NULL &&
+                t->session->id == job->client->d.desk.session.id;
+    if (!held)
+        sim_violated(sim, "I5", "c%u believes it holds %s by %llu, which the engine does not know",
+                     job->client->index, name, (unsigned long long)job->ask.fence);
+    if (mode_of(job) == RT_EXCLUSIVE && t->mode != RT_EXCLUSIVE)
+        sim_violated(sim, "I5", "c%u believes %s is its alone", job->client->index, name);
+}
+
+static void check_beliefs(const struct sim *sim)
+{
+    const struct sim_job *held[SIM_CLIENTS_MAX * SIM_JOBS_MAX];
+    uint32_t taken[SIM_NAMES_MAX] = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < sim->plan.clients; i++) {
+        const struct sim_client *c = &sim->clients[i];
+        for (const struct sim_job *job = c->open ? c->jobs : NULL; job != NULL; job = job->next)
+            if (believes(sim, job))
+                held[n++] = job;
+    }
+    for (size_t i = 0; i < n; i++) {
+        check_truth(sim, held[i]);
+        taken[held[i]->name] += held[i]->take;
+        for (size_t k = 0; k < i; k++)
+            check_pair(sim, held[i], held[k]);
+    }
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        if (taken[i] > sim->plan.of[i])
+            sim_violated(sim, "I1", "%u permits of %u are believed to be held of %s", taken[i],
+                         sim->plan.of[i], sim->lines[i].name);
+}
+
+/* I3: what we promise ends before what the engine promised. */
+static void check_deadline(const struct sim *sim, const struct sim_client *c)
+{
+    const struct rt_session *s = &c->d.desk.session;
+    if (s->state != RT_SESSION_ALIVE || s->usable_until <= sim->now || sim_is_lost(sim, s->id))
+        return;
+    const struct rt_mem_session *truth = find_session(sim, s->id);
+    if (truth == NULL || truth->expires < s->usable_until)
+        sim_violated(sim, "I3", "c%u: session %llu is said to live longer than it does", c->index,
+                     (unsigned long long)s->id);
+}
+
+static void note_wanted(const struct sim *sim, struct sim_client *c)
+{
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        const struct rt_line *line = rt_names_find(&c->d.names, sim->lines[i].name);
+        struct sim_tenure *t = &c->tenures[i];
+        if (line == NULL || !rt_ticket_has(&line->x, RT_TICKET_WANTED) || line->x.id == t->wanted)
+            continue;
+        t->wanted = line->x.id;
+        t->wanted_at = sim->now;
+        t->passes = 0;
+    }
+}
+
+void sim_check_step(struct sim *sim, struct sim_client *c)
+{
+    sim->steps++;
+    check_beliefs(sim);
+    for (uint32_t i = 0; i < sim->plan.clients; i++)
+        if (sim->clients[i].open)
+            check_deadline(sim, &sim->clients[i]);
+    if (c->open)
+        note_wanted(sim, c);
+}
+
+void sim_check_moment(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->plan.clients; i++) {
+        const struct sim_client *c = &sim->clients[i];
+        if (!sim_client_runs(c))
+            continue;
+        for (const struct sim_job *job = c->jobs; job != NULL; job = job->next)
+            if (job->state == SIM_HELD && rt_desk_until(&c->d.desk, &job->ask) <= sim->now)
+                sim_violated(sim, "I3", "c%u: job %u was not told that it lost %s", c->index,
+                             job->id, sim->lines[job->name].name);
+    }
+}
+
+/* ---- What threads are told ---------------------------------------------- */
+
+static bool is_reentry(const struct sim_job *job)
+{
+    if (job->set != NULL)
+        return true; /* a set has tickets of its own, but for what it re-entered when it was asked */
+    for (const struct sim_job *o = job->client->jobs; o != NULL; o = o->next)
+        if (o != job && o->name == job->name && o->ask.state == RT_ASK_HELD &&
+            o->ask.fence == job->ask.fence && o->ask.owner == job->ask.owner && o->ask.owner != 0)
+            return true;
+    return false;
+}
+
+/* I7: while somebody waits elsewhere a tenure is passed on so often and so long, not more. */
+static void check_pass(const struct sim_job *job)
+{
+    const struct sim *sim = job->client->sim;
+    const struct rt_desk *desk = &job->client->d.desk;
+    struct sim_tenure *t = &job->client->tenures[job->name];
+    bool first = t->fence != job->ask.fence, reader = job->ask.mode == RT_SHARED;
+    bool together = reader && t->passed_to_reader && t->passed_at == sim->now;
+    t->fence = job->ask.fence;
+    t->passed_to_reader = reader;
+    t->passed_at = sim->now;
+    if (job->ask.fence == t->retired)
+        sim_violated(sim, "I7", "c%u: fence %llu went on after hold_ms", job->client->index,
+                     (unsigned long long)job->ask.fence);
+    note_wanted(sim, job->client);
+    if (first || together || t->wanted != job->ask.fence || is_reentry(job))
+        return;
+    t->passes++;
+    if (t->passes > desk->pass_limit || sim->now > t->wanted_at + desk->pass)
+        sim_violated(sim, "I7", "c%u: %s passed on for the %uth time, %lld us after WANTED",
+                     job->client->index, sim->lines[job->name].name, t->passes,
+                     (long long)(sim->now - t->wanted_at) / 1000);
+}
+
+void sim_check_grant(struct sim_job *job)
+{
+    struct sim *sim = job->client->sim;
+    struct sim_line *line = &sim->lines[job->name];
+    const struct rt_desk *desk = &job->client->d.desk;
+    if (rt_desk_until(desk, &job->ask) <= sim->now)
+        sim_violated(sim, "I3", "c%u: a grant of %s is told when its time is over",
+                     job->client->index, line->name);
+    check_pass(job);
+    if (job->ask.mode != RT_EXCLUSIVE || sim_is_lost(sim, desk->session.id) ||
+        sim_is_broken(sim, job->ask.fence))
+        return;
+    if (job->ask.fence < line->highest_told)
+        sim_violated(sim, "I2", "c%u was told fence %llu of %s after %llu", job->client->index,
+                     (unsigned long long)job->ask.fence, line->name,
+                     (unsigned long long)line->highest_told);
+    line->highest_told = job->ask.fence;
+}
+
+void sim_check_released(struct sim_job *job, int err)
+{
+    struct sim_client *c = job->client;
+    const struct sim *sim = c->sim;
+    const char *name = sim->lines[job->name].name;
+    if (err != 0 && err != ROTA_LOST && err != ROTA_UNKNOWN)
+        sim_violated(sim, "I5", "c%u: a release told %s", c->index, rota_strerror(err));
+    if (err != 0)
+        return;
+    struct rt_line *line = rt_names_find(&c->d.names, name);
+    if (line != NULL && rt_line_ticket(line, job->ask.fence) != NULL)
+        return; /* passed on, lingering, or held by others */
+    const struct rt_mem_ticket *t = sim_find_ticket(sim, name, job->ask.fence);
+    if (t != NULL && t->session != NULL)
+        sim_violated(sim, "I5", "c%u: released, and %llu still stands in %s", c->index,
+                     (unsigned long long)job->ask.fence, name);
+    c->gone[c->gone_count++ % SIM_GONE_MAX] = job->ask.fence;
+}
+
+static bool is_gone(const struct sim_client *c, uint64_t number)
+{
+    for (uint32_t i = 0; i < SIM_GONE_MAX && i < c->gone_count; i++)
+        if (c->gone[i] == number)
+            return true;
+    return false;
+}
+
+void sim_check_sent(const struct sim_client *c, const struct rt_op *op)
+{
+    if (op->kind == RT_OP_CHANGE && is_gone(c, op->change.number))
+        sim_violated(c->sim, "I4", "c%u changes ticket %llu after its release", c->index,
+                     (unsigned long long)op->change.number);
+    for (size_t i = 0; op->kind == RT_OP_BEAT && i < op->beat.ticket_count; i++)
+        if (is_gone(c, op->beat.tickets[i]))
+            sim_violated(c->sim, "I4", "c%u renews ticket %llu after its release", c->index,
+                         (unsigned long long)op->beat.tickets[i]);
+}
+
+/* ---- The end ------------------------------------------------------------ */
+
+static bool is_known(const struct sim *sim, const struct rt_mem_ticket *ticket)
+{
+    for (uint32_t i = 0; i < sim->plan.clients; i++) {
+        const struct sim_client *c = &sim->clients[i];
+        if (!c->open || c->d.desk.session.id != ticket->session->id)
+            continue;
+        for (const struct rt_ticket *t = c->d.desk.tickets; t != NULL; t = t->next)
+            if (t->id == ticket->number && rt_ticket_has(t, RT_TICKET_NUMBERED))
+                return true;
+    }
+    return false;
+}
+
+void sim_check_settled(struct sim *sim)
+{
+    sim->world->now = sim->now; /* engines may sweep when they like; here it is asked for */
+    rt_mem_sweep(sim->world);
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        const struct rt_mem_line *line = rt_mem_line_find(sim->world, sim->lines[i].name);
+        const struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
+        for (uint32_t left = line != NULL ? line->count : 0; left > 0; left--, t = t->next)
+            if (t->session != NULL && !is_known(sim, t))
+                sim_violated(sim, "I6", "ticket %llu stands in %s and nobody knows it",
+                             (unsigned long long)t->number, line->name);
+    }
+}
+
+void sim_check_empty(struct sim *sim)
+{
+    const struct rt_mem_world *world = sim->world;
+    rt_mem_sweep(sim->world);
+    if (world->line_count > 0 || world->sessions.next != &world->sessions ||
+        world->fading.next != &world->fading)
+        sim_violated(sim, "I6", "%zu lines stay behind when all have gone", world->line_count);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The invariants of DESIGN 2, as far as they can be seen from outside at one moment. */
+#ifndef SIM_INVARIANTS_H
+#define SIM_INVARIANTS_H
+
+#include "sim/job.h"
+#include "sim/sim.h"
+
+/* What the engine says of one line (I1, I2, I7). */
+void sim_check_line(struct sim *sim, struct sim_line *line);
+
+/* After C did something: the engine's lines, all beliefs, deadlines (I1, I3, I5). */
+void sim_check_step(struct sim *sim, struct sim_client *c);
+
+/* At one moment all that run have run: holders were told in time (I3). */
+void sim_check_moment(const struct sim *sim);
+
+/* A thread was told: JOB holds (I2, I3, I7), or JOB was let go, with ERR (I5). */
+void sim_check_grant(struct sim_job *job);
+void sim_check_released(struct sim_job *job, int err);
+
+/* C sends this (I4). */
+void sim_check_sent(const struct sim_client *c, const struct rt_op *op);
+
+/* All asks are answered and a ttl has passed: the engine has nothing that nobody knows (I5, I6). */
+void sim_check_settled(struct sim *sim);
+/* Everybody has gone, and the time of all leases is over (I6). */
+void sim_check_empty(struct sim *sim);
+
+struct rt_mem_ticket *sim_find_ticket(const struct sim *sim, const char *name, uint64_t number);
+
+/* What everybody has, for a person. */
+void sim_dump(const struct sim *sim);
+
+#endif

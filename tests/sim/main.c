@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulator's command: runs schedules by seed; a failing one is run again with its trace.
+ *
+ *   sim [--from SEED] [--seeds N] [--corpus FILE]     the corpus first, then N seeds
+ *   sim --seed SEED [--trace]                         one, with all of its trace */
+#include "base/alloc.h"
+#include "sim/sim.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAIL 40
+
+static const char *program;
+static uint64_t seed; /* the one that runs */
+static bool tracing, tail;
+static char ring[TAIL][512];
+static size_t ring_count;
+static long live; /* allocations not given back */
+
+/* ---- How it ends -------------------------------------------------------- */
+
+void sim_out(const char *line)
+{
+    if (tail)
+        snprintf(ring[ring_count++ % TAIL], sizeof(ring[0]), "%s", line);
+    else
+        puts(line);
+}
+
+void sim_out_tail(void)
+{
+    for (size_t i = ring_count > TAIL ? ring_count - TAIL : 0; i < ring_count; i++)
+        puts(ring[i % TAIL]);
+    ring_count = 0;
+    tail = false;
+}
+
+/* A quiet run that failed is done again by a fresh program, which remembers the last lines. */
+static void run_again(void)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
+    const char *const argv[] = {program, "--seed", text, "--tail", NULL};
+    execv("/proc/self/exe", (char *const *)(const void *)argv);
+}
+
+_Noreturn void sim_end(const char *why)
+{
+    if (!tracing)
+        run_again();
+    sim_out_tail();
+    printf("\nseed %llu: %s\nagain: %s --seed %llu --trace\n", (unsigned long long)seed, why,
+           program, (unsigned long long)seed);
+    fflush(stdout);
+    _exit(1);
+}
+
+static void on_signal(int number)
+{
+    signal(number, SIG_DFL);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    sim_end(number == SIGABRT   ? "an assertion failed"
+            : number == SIGALRM ? "no end in sight"
+                                : "a bad memory access");
+}
+
+/* ---- Memory ------------------------------------------------------------- */
+
+static void *count_calloc(size_t n, size_t size)
+{
+    live++;
+    return calloc(n, size);
+}
+
+static void *count_realloc(void *p, size_t size)
+{
+    live += p == NULL;
+    return realloc(p, size);
+}
+
+static void count_free(void *p)
+{
+    live -= p != NULL;
+    free(p);
+}
+
+static const struct rt_allocator counting = {count_calloc, count_realloc, count_free};
+
+/* ---- Runs --------------------------------------------------------------- */
+
+static uint64_t run(uint64_t number)
+{
+    seed = number;
+    alarm(20); /* of real time: no schedule takes a second */
+    uint64_t steps = sim_run(number, tracing);
+    alarm(0);
+    if (live != 0)
+        sim_end("I6 is violated: memory is not given back");
+    return steps;
+}
+
+static uint64_t run_corpus(const char *path, uint64_t *steps)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
+    uint64_t count = 0;
+    if (file == NULL) {
+        fprintf(stderr, "sim: %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        char *end;
+        uint64_t number = strtoull(line, &end, 10);
+        if (end == line)
+            continue; /* a comment */
+        *steps += run(number);
+        count++;
+    }
+    fclose(file);
+    return count;
+}
+
+static double seconds(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void run_many(uint64_t from, uint64_t count, const char *corpus)
+{
+    double started = seconds();
+    uint64_t steps = 0, done = corpus != NULL ? run_corpus(corpus, &steps) : 0;
+    for (uint64_t i = 0; i < count; i++, done++)
+        steps += run(from + i);
+    double took = seconds() - started;
+    printf("%llu schedules, %llu steps, %.1f s, %.0f schedules/s: nothing is violated\n",
+           (unsigned long long)done, (unsigned long long)steps, took, (double)done / took);
+}
+
+static void usage(void)
+{
+    fprintf(stderr, "usage: %s [--from SEED] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+            program);
+    exit(64);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t from = 1, count = 1000, one = 0;
+    const char *corpus = NULL;
+    bool single = false;
+    program = argv[0];
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--tail") == 0) {
+            tracing = true;
+            tail = argv[i][3] == 'a';
+            continue;
+        }
+        if (value == NULL)
+            usage();
+        if (strcmp(argv[i], "--from") == 0)
+            from = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--seeds") == 0)
+            count = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--corpus") == 0)
+            corpus = value;
+        else if (strcmp(argv[i], "--seed") == 0)
+            one = strtoull(value, NULL, 10), single = true;
+        else
+            usage();
+        i++;
+    }
+    signal(SIGABRT, on_signal);
+    signal(SIGSEGV, on_signal);
+    signal(SIGALRM, on_signal);
+    rt_alloc_set(&counting);
+    if (single) {
+        uint64_t steps = run(one);
+        printf("seed %llu: %llu steps, nothing is violated\n", (unsigned long long)one,
+               (unsigned long long)steps);
+        return 0;
+    }
+    run_many(from, count, corpus);
+    return 0;
+}

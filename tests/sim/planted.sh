@@ -1,0 +1,30 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the simulator with each planted bug (src/base/bug.h) and demands that it is found; and with
+# none, that nothing is. Needs a build with -Dplanted=true.
+#
+#   planted.sh SIMULATOR
+set -u
+sim=$1
+passed=0
+failed=0
+
+case_is() # NAME STATUS WANTED OUTPUT
+{
+    if [ "$2" -eq "$3" ]; then
+        passed=$((passed + 1))
+        printf 'ok    %s: %s\n' "$1" "$(printf '%s\n' "$4" | grep -a -E '^seed|nothing is')"
+    else
+        failed=$((failed + 1))
+        printf 'FAIL  %s: ended with %d, not %d\n%s\n' "$1" "$2" "$3" "$4"
+    fi
+}
+
+for bug in 1 2 3 4 5 6 7 8; do
+    out=$(ROTA_BUG=$bug "$sim" --seeds 4000 2>&1)
+    case_is "bug $bug" $? 1 "$out"
+done
+out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)
+case_is "no bug" $? 0 "$out"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A simulated client: its opening, running, stopping, dying and going. */
+#include "sim/process.h"
+
+#include "base/alloc.h"
+#include "engine/mem/mem.h"
+#include "engine/url.h"
+#include "sim/invariants.h"
+#include "sim/job.h"
+#include "sim/sim.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Turns at one moment before we say that it will never end. */
+#define TURNS_MAX 1000
+
+static struct sim_client *client_of(struct rt_dispatch *d)
+{
+    return (struct sim_client *)(void *)d; /* its first member */
+}
+
+static void on_forget(struct rt_dispatch *d, struct rt_line *line)
+{
+    (void)line;
+    rt_loop_unreserve(&client_of(d)->loop, 1); /* its timer */
+}
+
+static const struct rt_dispatch_hooks hooks = {
+    .news = sim_job_news,
+    .forget = on_forget,
+    .gone = sim_job_gone,
+};
+
+/* mem, the tap at its door, the network, the tap at the client's door. */
+static void connect_client(struct sim_client *c)
+{
+    struct sim *sim = c->sim;
+    struct rt_conn *conn = rt_alloc(rt_engine_mem.conn_size);
+    struct rt_url url = {.path = "sim"};
+    assert(conn != NULL);
+    *conn = (struct rt_conn){
+        .engine = &rt_engine_mem,
+        .up = &c->d.up,
+        .loop = &c->loop,
+        .label = c->label,
+        .ttl_ms = sim->plan.ttl_ms,
+        .call_ms = sim->plan.call_ms,
+    };
+    int rv = rt_engine_mem.open(conn, &url);
+    assert(rv == 0);
+    c->mem = conn;
+    c->bottom = sim_tap_put(&conn, c, true);
+    struct rt_fault_config network = sim->plan.network;
+    network.seed = sim_next(&sim->random);
+    rv = rt_fault_wrap(&conn, &network);
+    assert(rv == 0);
+    (void)rv;
+    c->fault = conn;
+    if (sim->healing)
+        rt_fault_rates(conn, NULL);
+    c->top = sim_tap_put(&conn, c, false);
+    c->conn = conn;
+    c->d.conn = conn;
+}
+
+void sim_client_open(struct sim *sim, struct sim_client *c)
+{
+    uint32_t index = c->index, process = c->process;
+    struct rt_desk_options o = {
+        .pass_limit = sim->plan.pass_limit,
+        .pass_ms = sim->plan.pass_ms,
+        .call_ms = sim->plan.call_ms,
+        .nonce = sim_next(&sim->random),
+    };
+    memset(c, 0, sizeof(*c));
+    c->sim = sim;
+    c->index = index;
+    c->process = process;
+    snprintf(c->label, sizeof(c->label), "p%u/c%u", process, index);
+    rt_loop_init_virtual(&c->loop);
+    rt_loop_advance(&c->loop, sim->now);
+    int rv = rt_dispatch_init(&c->d, &c->loop, &o, &hooks);
+    assert(rv == 0);
+    (void)rv;
+    connect_client(c);
+    c->open = true;
+    SIM_TRACE(sim, c, "opens");
+}
+
+static void discard(struct sim_client *c)
+{
+    bool quiet = rt_desk_quiet(&c->d.desk);
+    c->d.conn = NULL;
+    c->conn->engine->close(c->conn);
+    rt_dispatch_abort(&c->d);
+    if (quiet && !c->dead && c->d.names.count > 0)
+        sim_violated(c->sim, "I6", "c%u was quiet and keeps %zu lines", c->index, c->d.names.count);
+    if (c->dead) /* its asks are in the lines, and its timers in the loop */
+        sim_job_free_all(c);
+    else if (c->jobs != NULL)
+        sim_violated(c->sim, "I9", "c%u was closed, and a thread never told", c->index);
+    rt_dispatch_fini(&c->d);
+    rt_free(c->conn);
+    rt_loop_fini(&c->loop);
+    c->open = false;
+    c->paused_until = c->cut_until = c->close_by = 0;
+}
+
+void sim_client_crash(struct sim_client *c)
+{
+    SIM_TRACE(c->sim, c, "crashes");
+    c->dead = true;
+    discard(c);
+}
+
+void sim_client_close(struct sim_client *c)
+{
+    SIM_TRACE(c->sim, c, "closes");
+    sim_client_wake(c);
+    c->close_by = c->sim->now + c->sim->plan.call_ms * RT_MS;
+    rt_dispatch_close(&c->d);
+    rt_dispatch_drain(&c->d);
+}
+
+void sim_client_finish(struct sim_client *c)
+{
+    SIM_TRACE(c->sim, c, "is closed, %s", rt_desk_quiet(&c->d.desk) ? "quiet" : "in a hurry");
+    discard(c);
+}
+
+bool sim_client_runs(const struct sim_client *c)
+{
+    return c->open && c->paused_until == 0;
+}
+
+int64_t sim_client_next(const struct sim_client *c)
+{
+    int64_t at = rt_timers_next(&c->loop.timers);
+    if (c->close_by != 0 && c->close_by < at)
+        at = c->close_by;
+    return at;
+}
+
+bool sim_client_due(const struct sim_client *c)
+{
+    return sim_client_next(c) <= c->sim->now || rt_mem_pending(c->mem) ||
+           (c->close_by != 0 && rt_desk_quiet(&c->d.desk));
+}
+
+void sim_client_wake(struct sim_client *c)
+{
+    rt_loop_advance(&c->loop, c->sim->now);
+}
+
+void sim_client_run(struct sim_client *c)
+{
+    unsigned turns = 0;
+    sim_client_wake(c);
+    while (rt_timers_next(&c->loop.timers) <= c->sim->now || rt_mem_pending(c->mem)) {
+        /* As on a real loop: who was away hears of others before it looks at its timers. */
+        if (rt_mem_pending(c->mem))
+            rt_mem_deliver(c->mem);
+        if (sim_chance(&c->sim->random, 200))
+            rt_dispatch_drain(&c->d);
+        rt_loop_turn(&c->loop, rt_dispatch_timer, &c->d);
+        rt_dispatch_drain(&c->d);
+        if (++turns > TURNS_MAX)
+            sim_violated(c->sim, "liveness", "c%u never comes to rest", c->index);
+    }
+    if (c->close_by != 0 && (c->close_by <= c->sim->now || rt_desk_quiet(&c->d.desk)))
+        sim_client_finish(c);
+}

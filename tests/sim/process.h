@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A simulated client: dispatcher, loop and connection, in a process that may stop, die or go. */
+#ifndef SIM_PROCESS_H
+#define SIM_PROCESS_H
+
+#include "client/dispatch.h"
+#include "sim/schedule.h"
+#include "sim/tap.h"
+
+struct sim;
+struct sim_job;
+
+#define SIM_GONE_MAX 64
+
+struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7) */
+    uint64_t fence;    /* last told to a holder */
+    uint64_t retired;  /* ended by hold_ms: must not be seen again */
+    uint64_t wanted;   /* the ticket somebody waits behind ... */
+    int64_t wanted_at; /* ... since */
+    int64_t passed_at;
+    uint32_t passes;
+    bool passed_to_reader;
+};
+
+struct sim_client {
+    struct rt_dispatch d;
+    struct rt_loop loop;
+    struct rt_conn *conn;  /* as the dispatcher sees it */
+    struct rt_conn *fault; /* the network in between */
+    struct rt_conn *mem;
+    struct sim_tap *top, *bottom;
+    struct sim *sim;
+    uint32_t index, process;
+    int64_t paused_until; /* 0: it runs */
+    int64_t cut_until;    /* 0: the network is whole */
+    int64_t close_by;     /* 0: it is not being closed */
+    bool open, dead;
+    struct sim_job *jobs;
+    uint32_t job_count;
+    struct sim_tenure tenures[SIM_NAMES_MAX];
+    uint64_t gone[SIM_GONE_MAX]; /* tickets whose release was told as done (I4) */
+    uint32_t gone_count;
+    char label[16];
+};
+
+void sim_client_open(struct sim *sim, struct sim_client *c);
+void sim_client_crash(struct sim_client *c);
+void sim_client_close(struct sim_client *c);  /* begins; sim_client_run goes on with it */
+void sim_client_finish(struct sim_client *c); /* ends it now, confirmed or not */
+
+bool sim_client_runs(const struct sim_client *c);
+int64_t sim_client_next(const struct sim_client *c); /* when it has to run; RT_NEVER */
+bool sim_client_due(const struct sim_client *c);
+
+/* Brings its clock to the present: before anything is asked of it. */
+void sim_client_wake(struct sim_client *c);
+/* Timers that are due, events that came, then everything that follows. */
+void sim_client_run(struct sim_client *c);
+
+#endif

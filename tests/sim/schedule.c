@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one seed decides: chance itself, and the plan of a schedule drawn from it. */
+#include "sim/schedule.h"
+
+#include "core/timers.h"
+
+#include <rota.h>
+#include <string.h>
+
+uint64_t sim_next(struct sim_random *r)
+{
+    uint64_t z = (r->state += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64 */
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint32_t sim_below(struct sim_random *r, uint32_t n)
+{
+    return (uint32_t)((sim_next(r) >> 32) * n >> 32);
+}
+
+bool sim_chance(struct sim_random *r, uint32_t per_mille)
+{
+    return sim_below(r, 1000) < per_mille;
+}
+
+int64_t sim_spread_ns(struct sim_random *r, uint32_t mean_us)
+{
+    return (int64_t)(sim_next(r) % (2 * (uint64_t)mean_us * 1000 + 1));
+}
+
+#define PICK(r, list) ((list)[sim_below((r), sizeof(list) / sizeof((list)[0]))])
+
+/* A rate that is zero half of the time. */
+static uint32_t rate(struct sim_random *r, uint32_t most)
+{
+    return sim_chance(r, 500) ? 0 : sim_below(r, most + 1);
+}
+
+static void draw_network(struct sim_plan *plan, struct sim_random *r)
+{
+    struct rt_fault_config *net = &plan->network;
+    static const uint16_t late[] = {0, 100, 500, 900};
+    memset(net, 0, sizeof(*net));
+    net->rate[RT_FAULT_REQUEST_LATE] = (uint16_t)(PICK(r, late) / 2);
+    net->rate[RT_FAULT_REPLY_LATE] = (uint16_t)(PICK(r, late) / 2);
+    net->event_late = PICK(r, late);
+    if (sim_chance(r, 500)) { /* else slow, but nothing is lost */
+        net->rate[RT_FAULT_REQUEST_LOST] = (uint16_t)rate(r, 40);
+        net->rate[RT_FAULT_REPLY_LOST] = (uint16_t)rate(r, 60);
+        net->rate[RT_FAULT_REQUEST_DOUBLED] = (uint16_t)rate(r, 50);
+        net->event_lost = (uint16_t)rate(r, 50);
+        net->event_doubled = (uint16_t)rate(r, 50);
+        plan->stray = rate(r, 100);
+    }
+    const uint32_t most[] = {1, 20, plan->ttl_ms / 4, 2 * plan->ttl_ms};
+    net->delay_min_ms = 0;
+    net->delay_max_ms = PICK(r, most);
+    net->events_overtake = sim_chance(r, 300);
+}
+
+static void draw_asks(struct sim_plan *plan, struct sim_random *r)
+{
+    plan->act[SIM_ACT_ASK] = 10;
+    plan->act[SIM_ACT_ASK_ALL] = rate(r, 4);
+    plan->act[SIM_ACT_RELEASE] = 4 + sim_below(r, 10);
+    plan->act[SIM_ACT_CANCEL] = rate(r, 4);
+    plan->act[SIM_ACT_DOWNGRADE] = rate(r, 4);
+    plan->shared = rate(r, 900);
+    plan->try = rate(r, 400);
+    plan->limit = rate(r, 500);
+    plan->hold = rate(r, 500);
+    plan->at_least = rate(r, 150);
+    plan->linger = rate(r, 800);
+    plan->owned = rate(r, 1000);
+    const uint32_t times[] = {2, 20, plan->ttl_ms / 3};
+    plan->time_ms = PICK(r, times);
+}
+
+static void draw_trouble(struct sim_plan *plan, struct sim_random *r)
+{
+    if (sim_chance(r, 300))
+        return;
+    const uint32_t every[] = {plan->ttl_ms / 10, plan->ttl_ms, plan->ttl_ms * 3};
+    plan->trouble_ms = PICK(r, every);
+    for (int i = 0; i < SIM_TROUBLE_KINDS; i++)
+        plan->trouble[i] = rate(r, 4);
+}
+
+void sim_plan_draw(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t ttls[] = {100, 500, 3000, 10000}, calls[] = {30, 500, 5000};
+    static const uint32_t limits[] = {1, 2, 5, 0, ROTA_NEVER}, passes[] = {1, 0, 200, 0};
+    static const uint32_t paces[] = {50, 1000, 20000, 200000};
+    memset(plan, 0, sizeof(*plan));
+    plan->processes = 2 + sim_below(r, SIM_PROCESSES_MAX - 1);
+    plan->clients = plan->processes + sim_below(r, SIM_CLIENTS_MAX - plan->processes + 1);
+    plan->names = 1 + sim_below(r, SIM_NAMES_MAX);
+    plan->owners = 1 + sim_below(r, 4);
+    plan->jobs = 1 + sim_below(r, SIM_JOBS_MAX);
+    for (uint32_t i = 0; i < plan->names; i++)
+        plan->of[i] = sim_chance(r, 150) ? 1 + sim_below(r, 4) : 0;
+    plan->ttl_ms = PICK(r, ttls);
+    plan->call_ms = PICK(r, calls);
+    plan->pass_limit = PICK(r, limits);
+    plan->pass_ms = PICK(r, passes);
+    plan->acts = 20 + sim_below(r, 120);
+    plan->pace_us = PICK(r, paces);
+    draw_asks(plan, r);
+    draw_network(plan, r);
+    draw_trouble(plan, r);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulator: processes with clients and threads over one world of the engine mem, in virtual
+ * time, through bad networks; everything is decided by one seed.
+ *
+ *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> fault -> [tap: what arrives] -> mem
+ *
+ * One run is a safety phase, full of trouble, then a liveness phase: all is healed, nobody asks any
+ * more, and whatever is open must be answered in bounded time; then everybody goes, and nothing may
+ * stay behind. After each step the invariants are looked at (invariants.h). */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "engine/mem/world.h"
+#include "sim/process.h"
+#include "sim/schedule.h"
+
+#define SIM_TAINTS_MAX 64
+
+struct sim_line { /* a name, as everybody saw it so far */
+    char name[16];
+    uint64_t last_exclusive; /* the engine's last exclusive grant */
+    uint64_t highest_told;   /* the highest fence anybody was told */
+};
+
+struct sim {
+    uint64_t seed;
+    struct sim_random random;
+    struct sim_plan plan;
+    int64_t now;
+    int64_t act_at, trouble_at;
+    bool healing; /* the liveness phase */
+    struct rt_mem_world *world;
+    struct sim_client clients[SIM_CLIENTS_MAX];
+    struct sim_line lines[SIM_NAMES_MAX];
+    /* What the engine was made to forget before its time: beliefs in it are not held against us. */
+    uint64_t lost_sessions[SIM_TAINTS_MAX], broken[SIM_TAINTS_MAX];
+    size_t lost_session_count, broken_count;
+    uint64_t steps;
+    uint32_t last_job;
+    bool tracing;
+};
+
+/* Runs one schedule; returns the number of steps. Does not return from a violation. */
+uint64_t sim_run(uint64_t seed, bool tracing);
+
+/* A line of the trace: who did what. */
+void sim_trace(const struct sim *sim, const struct sim_client *c, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+#define SIM_TRACE(sim, ...)              \
+    do {                                 \
+        if ((sim)->tracing)              \
+            sim_trace(sim, __VA_ARGS__); \
+    } while (0)
+
+/* An invariant does not hold: says so and how to see it again, and ends the program. */
+_Noreturn void sim_violated(const struct sim *sim, const char *invariant, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* main.c: where trace lines go, and how the program ends. */
+void sim_out(const char *line);
+void sim_out_tail(void); /* the last lines, if they were kept back; others follow at once */
+_Noreturn void sim_end(const char *why);
+
+bool sim_is_broken(const struct sim *sim, uint64_t number);
+bool sim_is_lost(const struct sim *sim, uint64_t session);
+void sim_taint(uint64_t *list, size_t *count, uint64_t what);
+
+#endif

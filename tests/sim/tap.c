@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taps: what a client sends and what reaches the engine, held against the truth. */
+#include "sim/tap.h"
+
+#include "base/alloc.h"
+#include "engine/fault/copy.h"
+#include "sim/invariants.h"
+#include "sim/sim.h"
+
+#include <assert.h>
+#include <string.h>
+
+struct sim_stray { /* a JOIN that went astray */
+    struct rt_timer_call timer;
+    struct sim_stray *next;
+    struct sim_tap *tap;
+    struct rt_op op;
+    void *block;
+};
+
+static struct sim_tap *tap_of(struct rt_conn *conn)
+{
+    return (struct sim_tap *)(void *)conn;
+}
+
+/* ---- What reaches the engine -------------------------------------------- */
+
+#define SEEN_MAX 128
+
+struct seen { /* a line's tickets before an op */
+    uint64_t number;
+    bool granted, rung;
+};
+
+static size_t look(const struct sim *sim, const char *name, struct seen *seen)
+{
+    struct rt_mem_line *line = rt_mem_line_find(sim->world, name);
+    size_t n = 0;
+    struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
+    for (uint32_t left = line != NULL ? line->count : 0; left > 0 && n < SEEN_MAX; left--) {
+        seen[n++] = (struct seen){t->number, t->flags & RT_MEM_GRANTED, t->pending != 0};
+        t = t->next;
+    }
+    return n;
+}
+
+/* I8: a release wakes the tickets it grants and at most one more. */
+static void check_woken(const struct sim *sim, const char *name, const struct seen *before,
+                        size_t n)
+{
+    struct seen after[SEEN_MAX];
+    size_t m = look(sim, name, after), woken = 0, granted = 0;
+    for (size_t i = 0, k = 0; i < m; i++) {
+        while (k < n && before[k].number != after[i].number)
+            k++; /* both in the order of the line; LEAVE only takes out */
+        if (k == n)
+            break;
+        woken += after[i].rung && !before[k].rung;
+        granted += after[i].granted && !before[k].granted;
+    }
+    if (woken > granted + 1)
+        sim_violated(sim, "I8", "a release of %s granted %zu and woke %zu", name, granted, woken);
+}
+
+static bool is_ours(const struct sim *sim, const struct rt_op *op)
+{
+    struct rt_mem_line *line = rt_mem_line_find(sim->world, op->leave.name);
+    struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
+    for (uint32_t left = line != NULL ? line->count : 0; left > 0; left--, t = t->next) {
+        bool same = op->leave.number != 0 ? t->number == op->leave.number
+                                          : t->nonce == op->leave.nonce;
+        if (same && t->session != NULL && t->session->id == op->leave.session)
+            return t->session->expires > sim->now;
+    }
+    return false;
+}
+
+static void submit_leave(struct sim_tap *tap, struct rt_op *op)
+{
+    const struct sim *sim = tap->client->sim;
+    struct seen before[SEEN_MAX];
+    char name[sizeof(sim->lines[0].name)];
+    size_t n = look(sim, op->leave.name, before);
+    bool ours = is_ours(sim, op);
+    memcpy(name, op->leave.name, strlen(op->leave.name) + 1);
+    tap->wrap.inner->engine->submit(tap->wrap.inner, op);
+    if (op->err == 0 && !ours)
+        sim_violated(sim, "I4", "c%u: a LEAVE of %s that was not ours succeeded",
+                     tap->client->index, name);
+    if (op->err == ROTA_LOST && ours)
+        sim_violated(sim, "I5", "c%u: a LEAVE of %s found nothing where something was",
+                     tap->client->index, name);
+    check_woken(sim, name, before, n);
+}
+
+static void check_lines(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        sim_check_line(sim, &sim->lines[i]);
+}
+
+static void stray_free(struct sim_stray *s)
+{
+    struct rt_loop *loop = s->tap->wrap.conn.loop;
+    rt_timers_stop(&loop->timers, &s->timer.timer);
+    rt_loop_unreserve(loop, 1);
+    rt_free(s->block);
+    rt_free(s);
+}
+
+static void stray_arrives(struct rt_timer_call *call, int64_t now)
+{
+    (void)now;
+    struct sim_stray *s = (struct sim_stray *)(void *)call; /* its first member */
+    struct sim_tap *tap = s->tap;
+    struct sim_stray **at = &tap->strays;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    SIM_TRACE(tap->client->sim, tap->client, "a JOIN of %s that went astray arrives",
+              s->op.join.joins[0].name);
+    tap->arriving = &s->op;
+    tap->wrap.inner->engine->submit(tap->wrap.inner, &s->op);
+    tap->arriving = NULL;
+    check_lines(tap->client->sim);
+    stray_free(s);
+}
+
+static bool go_astray(struct sim_tap *tap, const struct rt_op *op)
+{
+    struct sim *sim = tap->client->sim;
+    if (op->kind != RT_OP_JOIN && op->kind != RT_OP_JOIN_ALL)
+        return false;
+    if (sim->healing || !sim_chance(&sim->random, sim->plan.stray))
+        return false;
+    struct sim_stray *s = rt_alloc(sizeof(*s));
+    assert(s != NULL);
+    int rv = rt_fault_copy_op(&s->op, &s->block, op);
+    assert(rv == 0);
+    rv = rt_loop_reserve(tap->wrap.conn.loop, 1);
+    assert(rv == 0);
+    (void)rv;
+    s->op.deadline = INT64_MAX;
+    s->tap = tap;
+    s->timer.timer.kind = RT_TIMER_CALL;
+    s->timer.fire = stray_arrives;
+    s->next = tap->strays;
+    tap->strays = s;
+    rt_timers_start(&tap->wrap.conn.loop->timers, &s->timer.timer,
+                    sim->now + sim_spread_ns(&sim->random, sim->plan.ttl_ms * 1000));
+    return true;
+}
+
+static void bottom_submit(struct sim_tap *tap, struct rt_op *op)
+{
+    struct sim *sim = tap->client->sim;
+    if (go_astray(tap, op)) {
+        SIM_TRACE(sim, tap->client, "a JOIN of %s goes astray", op->join.joins[0].name);
+        rt_conn_done(&tap->wrap.conn, op, ROTA_UNKNOWN);
+        return;
+    }
+    if (op->kind == RT_OP_LEAVE)
+        submit_leave(tap, op);
+    else
+        tap->wrap.inner->engine->submit(tap->wrap.inner, op);
+    check_lines(sim);
+}
+
+/* ---- The engine --------------------------------------------------------- */
+
+static void trace_done(const struct sim_tap *tap, const struct rt_op *op)
+{
+    const struct sim *sim = tap->client->sim;
+    const char *err = op->err == 0 ? "" : rota_strerror(op->err);
+    switch (op->kind) {
+    case RT_OP_BEAT:
+        sim_trace(sim, tap->client, "  engine: BEAT%s session %llu %s",
+                  op->beat.open ? " open" : "", (unsigned long long)op->beat.session, err);
+        break;
+    case RT_OP_JOIN:
+    case RT_OP_JOIN_ALL:
+        for (size_t i = 0; i < op->join.n; i++)
+            sim_trace(sim, tap->client, "  engine: JOIN %s mode %u nonce %llx -> %llu%s %s",
+                      op->join.joins[i].name, op->join.joins[i].mode,
+                      (unsigned long long)op->join.joins[i].nonce & 0xffff,
+                      (unsigned long long)op->join.joins[i].number,
+                      op->join.joins[i].granted ? " granted" : "", err);
+        break;
+    case RT_OP_LEAVE:
+        sim_trace(sim, tap->client, "  engine: LEAVE %s number %llu nonce %llx %s", op->leave.name,
+                  (unsigned long long)op->leave.number,
+                  (unsigned long long)op->leave.nonce & 0xffff, err);
+        break;
+    case RT_OP_CHANGE:
+        sim_trace(sim, tap->client, "  engine: CHANGE %s number %llu what %u %s", op->change.name,
+                  (unsigned long long)op->change.number, op->change.what, err);
+        break;
+    default:
+        sim_trace(sim, tap->client, "  engine: op %d %s", (int)op->kind, err);
+    }
+}
+
+static void tap_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    struct sim_tap *tap = tap_of(conn);
+    if (tap->is_bottom) {
+        bottom_submit(tap, op);
+    } else {
+        sim_check_sent(tap->client, op);
+        tap->wrap.inner->engine->submit(tap->wrap.inner, op);
+    }
+}
+
+static void tap_done(struct rt_up *up, struct rt_op *op)
+{
+    struct sim_tap *tap = tap_of(&rt_wrap_of_up(up)->conn);
+    rt_wrap_follow(&tap->wrap);
+    if (tap->is_bottom && tap->client->sim->tracing)
+        trace_done(tap, op);
+    if (op != tap->arriving)
+        rt_conn_done(&tap->wrap.conn, op, op->err);
+}
+
+static void tap_event(struct rt_up *up, const struct rt_event *event)
+{
+    static const char *const kinds[] = {"GRANTED",     "WANTED",       "CHANGED",
+                                        "TICKET_LOST", "SESSION_LOST", "LINK"};
+    struct sim_tap *tap = tap_of(&rt_wrap_of_up(up)->conn);
+    if (!tap->is_bottom)
+        SIM_TRACE(tap->client->sim, tap->client, "  hears: %s %s %llu session %llu",
+                  kinds[event->kind], event->name != NULL ? event->name : "",
+                  (unsigned long long)event->number, (unsigned long long)event->session);
+    rt_conn_event(&tap->wrap.conn, event);
+}
+
+static void tap_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_conn *inner = tap_of(conn)->wrap.inner;
+    inner->engine->cancel(inner, op);
+}
+
+static void tap_close(struct rt_conn *conn)
+{
+    struct sim_tap *tap = tap_of(conn);
+    while (tap->strays != NULL) {
+        struct sim_stray *s = tap->strays;
+        tap->strays = s->next;
+        stray_free(s);
+    }
+    rt_wrap_close_inner(&tap->wrap);
+}
+
+static uint32_t tap_caps(const struct rt_conn *conn)
+{
+    const struct rt_conn *inner = ((const struct sim_tap *)(const void *)conn)->wrap.inner;
+    return inner->engine->caps(inner);
+}
+
+static const char *const none[] = {NULL};
+
+static const struct rt_engine tap_engine = {
+    .schemes = none,
+    .params = none,
+    .conn_size = sizeof(struct sim_tap),
+    .close = tap_close,
+    .submit = tap_submit,
+    .cancel = tap_cancel,
+    .caps = tap_caps,
+};
+
+struct sim_tap *sim_tap_put(struct rt_conn **conn, struct sim_client *client, bool is_bottom)
+{
+    int rv = rt_wrap_put(conn, &tap_engine);
+    assert(rv == 0);
+    (void)rv;
+    struct sim_tap *tap = tap_of(*conn);
+    tap->wrap.up = (struct rt_up){.done = tap_done, .event = tap_event};
+    tap->client = client;
+    tap->is_bottom = is_bottom;
+    return tap;
+}
