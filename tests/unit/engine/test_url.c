@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* URLs: what is taken apart, what is refused with words that help, and what is never shown. */
+#include "engine/url.h"
+
+#include <rota.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char message[256];
+
+static struct rt_url parse(const char *text)
+{
+    struct rt_url url;
+    message[0] = '\0';
+    int rv = rt_url_parse(&url, text, message, sizeof(message));
+    if (rv != 0)
+        fail_msg("%s: %s", text, message);
+    return url;
+}
+
+static void refuse(const char *text, const char *word)
+{
+    struct rt_url url;
+    message[0] = '\0';
+    assert_int_equal(rt_url_parse(&url, text, message, sizeof(message)), ROTA_INVALID);
+    if (strstr(message, word) == NULL)
+        fail_msg("%s: '%s' does not say '%s'", text, message, word);
+    assert_null(strchr(message, '\n'));
+    assert_null(url.text);
+    assert_null(url.redacted);
+}
+
+static void paths_without_a_host(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"file:", "file", ""},
+        {"file:/some/folder", "file", "/some/folder"},
+        {"file:///some/folder", "file", "/some/folder"},
+        {"file:relative", "file", "relative"},
+        {"mem:name", "mem", "name"},
+        {"redis+unix:/run/redis.sock", "redis+unix", "/run/redis.sock"},
+        {"file:/with%20space%2Fslash", "file", "/with space/slash"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rt_url url = parse(cases[i][0]);
+        assert_string_equal(url.scheme, cases[i][1]);
+        assert_string_equal(url.path, cases[i][2]);
+        assert_int_equal(url.host_count, 0);
+        assert_string_equal(url.user, "");
+        assert_string_equal(url.password, "");
+        rt_url_fini(&url);
+    }
+}
+
+static void hosts_ports_and_users(void **state)
+{
+    (void)state;
+    struct rt_url url = parse("etcd://me@one:2379,[::1]:2380,three/base/path?ttl=5s");
+    assert_string_equal(url.user, "me");
+    assert_int_equal(url.host_count, 3);
+    assert_string_equal(url.hosts[0].host, "one");
+    assert_int_equal(url.hosts[0].port, 2379);
+    assert_string_equal(url.hosts[1].host, "::1");
+    assert_int_equal(url.hosts[1].port, 2380);
+    assert_string_equal(url.hosts[2].host, "three");
+    assert_int_equal(url.hosts[2].port, 0);
+    assert_string_equal(url.path, "/base/path");
+    assert_string_equal(rt_url_param(&url, "ttl", ""), "5s");
+    assert_null(rt_url_param(&url, "prefix", NULL));
+    rt_url_fini(&url);
+
+    url = parse("redis://host");
+    assert_string_equal(url.hosts[0].host, "host");
+    assert_string_equal(url.path, "");
+    rt_url_fini(&url);
+}
+
+static void parameters_are_decoded(void **state)
+{
+    (void)state;
+    struct rt_url url = parse("file:?prefix=a%26b%3D&names=raw&ttl=");
+    assert_int_equal(url.param_count, 3);
+    assert_string_equal(rt_url_param(&url, "prefix", ""), "a&b=");
+    assert_string_equal(rt_url_param(&url, "ttl", "x"), "");
+    rt_url_fini(&url);
+}
+
+static void passwords_are_never_shown(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"redis://me:hunter2@host/0", "hunter2", "redis://me:***@host/0"},
+        {"redis://:hunter2@host", "hunter2", "redis://:***@host"},
+        {"redis://me:a%40hunter2@h1,h2", "a@hunter2", "redis://me:***@h1,h2"},
+        {"redis://me:x@host", "x", "redis://me:*@host"},
+        {"redis://me@host", "", "redis://me@host"},
+        {"redis://host:6379/", "", "redis://host:6379/"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rt_url url = parse(cases[i][0]);
+        assert_string_equal(url.password, cases[i][1]);
+        assert_string_equal(url.redacted, cases[i][2]);
+        rt_url_fini(&url);
+    }
+    struct rt_url url;
+    assert_int_not_equal(
+        rt_url_parse(&url, "redis://me:hunter2@host:99999", message, sizeof(message)), 0);
+    assert_null(strstr(message, "hunter2"));
+}
+
+static void mistakes_are_explained(void **state)
+{
+    (void)state;
+    refuse("", "engine");
+    refuse("nocolon", "colon");
+    refuse("Upper://x", "engine");
+    refuse(":x", "engine");
+    refuse("redis://host:0", "port");
+    refuse("redis://host:65536", "port");
+    refuse("redis://host:12x", "port");
+    refuse("redis://host:", "port");
+    refuse("redis://[::1", "]");
+    refuse("redis://[::1]x", "]");
+    refuse("redis://::1", "IPv6");
+    refuse("redis://a,,b", "empty host");
+    refuse("redis://me@", "empty host");
+    refuse("file:/x?novalue", "name=value");
+    refuse("file:/x?=v", "name=value");
+    refuse("file:/x?ttl=1&ttl=2", "twice");
+    refuse("file:/bad%escape", "escape");
+    refuse("file:/zero%00byte", "escape");
+    refuse("file:?a=%2", "escape");
+    refuse("redis://u%zz@h", "escape");
+
+    char text[RT_URL_MAX + 2] = "file:";
+    memset(text + 5, 'x', sizeof(text) - 6);
+    text[sizeof(text) - 1] = '\0';
+    refuse(text, "longer");
+
+    char many[512] = "x://h0";
+    for (int i = 1; i <= RT_URL_HOSTS_MAX; i++)
+        snprintf(many + strlen(many), sizeof(many) - strlen(many), ",h%d", i);
+    refuse(many, "hosts");
+}
+
+static void unknown_parameters_are_named(void **state)
+{
+    (void)state;
+    static const char *const own[] = {"sync", NULL};
+    struct rt_url url = parse("file:?ttl=1s&sync=full&tpyo=1");
+    assert_int_equal(rt_url_check_params(&url, own, message, sizeof(message)), ROTA_INVALID);
+    assert_non_null(strstr(message, "'tpyo'"));
+    assert_non_null(strstr(message, "sync"));
+    assert_non_null(strstr(message, "prefix"));
+    rt_url_fini(&url);
+
+    url = parse("file:?ttl=1s&sync=full&prefix=p&names=raw&dialect=line");
+    assert_int_equal(rt_url_check_params(&url, own, message, sizeof(message)), 0);
+    rt_url_fini(&url);
+}
+
+static void durations(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t ms;
+    } good[] = {{"500ms", 500},  {"30s", 30000}, {"5m", 300000},
+                {"1h", 3600000}, {"17", 17},     {"0", 0}};
+    static const char *const bad[] = {"",     "s",   "-1s", "1d",
+                                      "1.5s", " 1s", "1s ", "99999999999999999999s"};
+    uint64_t ms;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_int_equal(rt_url_duration_ms(good[i].text, &ms), 0);
+        assert_int_equal(ms, good[i].ms);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(rt_url_duration_ms(bad[i], &ms), ROTA_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_without_a_host),
+        cmocka_unit_test(hosts_ports_and_users),
+        cmocka_unit_test(parameters_are_decoded),
+        cmocka_unit_test(passwords_are_never_shown),
+        cmocka_unit_test(mistakes_are_explained),
+        cmocka_unit_test(unknown_parameters_are_named),
+        cmocka_unit_test(durations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
