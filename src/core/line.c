@@ -29,41 +29,42 @@ bool rt_line_idle(const struct rt_line *line)
 
 /* ---- Lists -------------------------------------------------------------- */
 
-static void push(struct rt_ask **list, struct rt_ask *ask)
+/* Each list's first has its last as prev, so that one pointer per list is enough. */
+
+static struct rt_ask **list_of(const struct rt_ask *ask)
 {
-    ask->prev = NULL;
-    ask->next = *list;
-    if (ask->next != NULL)
-        ask->next->prev = ask;
-    *list = ask;
+    struct rt_line *line = ask->line;
+    if (ask->state != RT_ASK_QUEUED)
+        return &line->holders;
+    return ask->ticket != NULL ? &line->solos : &line->queue;
 }
 
-static void enqueue(struct rt_line *line, struct rt_ask *ask)
+/* Into the list that fits its state, at the end. */
+static void append(struct rt_ask *ask)
 {
+    struct rt_ask **list = list_of(ask), *first = *list;
     ask->next = NULL;
-    ask->prev = line->queue_tail;
-    if (ask->prev != NULL)
-        ask->prev->next = ask;
-    else
-        line->queue = ask;
-    line->queue_tail = ask;
+    if (first == NULL) {
+        ask->prev = ask;
+        *list = ask;
+        return;
+    }
+    ask->prev = first->prev;
+    first->prev->next = ask;
+    first->prev = ask;
 }
 
 void rt_line_drop(struct rt_ask *ask)
 {
-    struct rt_line *line = ask->line;
-    if (line->queue_tail == ask)
-        line->queue_tail = ask->prev;
-    if (ask->prev != NULL)
+    struct rt_ask **list = list_of(ask);
+    if (*list == ask)
+        *list = ask->next;
+    else
         ask->prev->next = ask->next;
-    else if (line->queue == ask)
-        line->queue = ask->next;
-    else if (line->solos == ask)
-        line->solos = ask->next;
-    else if (line->holders == ask)
-        line->holders = ask->next;
     if (ask->next != NULL)
         ask->next->prev = ask->prev;
+    else if (*list != NULL)
+        (*list)->prev = ask->prev;
     ask->next = ask->prev = NULL;
 }
 
@@ -130,7 +131,7 @@ void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t
     ask->state = RT_ASK_HELD;
     t->holds++;
     assert(t->holds != 0);
-    push(&ask->line->holders, ask);
+    append(ask);
     if (in_set(ask))
         return; /* it is told, and its time begins, when all of the set are granted */
     rt_line_start_hold(desk, ask, now);
@@ -352,7 +353,7 @@ static bool busy_here(const struct rt_line *line)
 void rt_line_wait_solo(struct rt_desk *desk, struct rt_ask *ask)
 {
     ask->state = RT_ASK_QUEUED;
-    push(&ask->line->solos, ask);
+    append(ask);
     start_limit(desk, ask);
 }
 
@@ -376,7 +377,7 @@ void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
         return;
     }
     ask->state = RT_ASK_QUEUED;
-    enqueue(line, ask);
+    append(ask);
     start_limit(desk, ask);
     arrange(desk, line, now);
 }
@@ -409,7 +410,7 @@ static void leave_for(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket
 {
     ask->state = RT_ASK_RELEASING;
     ask->ticket = t;
-    push(&ask->line->holders, ask);
+    append(ask);
     rt_desk_leave(desk, t, now);
 }
 

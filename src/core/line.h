@@ -72,9 +72,9 @@ struct rt_ask {
 
 struct rt_line {
     struct rt_line *hash_next; /* its keeper's: the table of names */
-    struct rt_ask *queue, *queue_tail;
-    struct rt_ask *solos;   /* waiting with tickets of their own */
-    struct rt_ask *holders; /* also lost and releasing ones */
+    struct rt_ask *queue;      /* plain asks that wait */
+    struct rt_ask *solos;      /* waiting with tickets of their own */
+    struct rt_ask *holders;    /* also lost and releasing ones */
     struct rt_ticket x;
     struct rt_ticket *s; /* NULL until a reader came */
     union {
