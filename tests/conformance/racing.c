@@ -4,9 +4,18 @@
 
 #define RACES 200
 
+/* Not to let something happen, but to move the moment: too late for one round in two. */
+static void spin(int64_t delay_ns)
+{
+    int64_t end = rt_history_now() + delay_ns;
+    while (rt_history_now() < end)
+        ;
+}
+
 struct releaser {
     pthread_barrier_t start, end;
     struct rota_lock *lock; /* NULL ends it */
+    int64_t delay_ns;
     int rv;
 };
 
@@ -17,36 +26,37 @@ static void *releaser_main(void *arg)
         pthread_barrier_wait(&releaser->start);
         if (releaser->lock == NULL)
             return NULL;
+        spin(releaser->delay_ns);
         releaser->rv = rota_release(releaser->lock);
         pthread_barrier_wait(&releaser->end);
     }
 }
 
-/* Moves the moment over the length of a release: the races are spread, not timed. */
-static void spin(int turns)
-{
-    for (volatile int i = 0; i < turns; i++)
-        ;
-}
-
 struct racer {
     struct rota *a, *b;
     const char *name;
-    struct rota_lock *lock; /* of a */
     struct releaser *releaser;
+    int64_t delay_ns; /* of whoever goes second; below 0: of the other */
 };
 
-/* How the waiter gives up while the holder releases. True if it was granted all the same. */
-typedef bool race_fn(struct racer *racer, int round);
+static void aim(struct racer *racer, bool later)
+{
+    int64_t step = (racer->delay_ns < 0 ? -racer->delay_ns : racer->delay_ns) / 8 + 500;
+    racer->delay_ns += later ? step : -step;
+    racer->releaser->delay_ns = -racer->delay_ns; /* nothing, if below 0 */
+}
 
-static bool race_cancel(struct racer *racer, int round)
+/* How the waiter gives up while the holder releases. True if it was granted all the same. */
+typedef bool race_fn(struct racer *racer);
+
+static bool race_cancel(struct racer *racer)
 {
     struct rota_ask ask = {.owner = ROTA_OWNER_NONE};
     struct conf_wish *wish = conf_wish_start(racer->b, racer->name, &ask);
     if (racer->a != racer->b)
         conf_wait_line(racer->a, racer->name, 2, 1);
     pthread_barrier_wait(&racer->releaser->start);
-    spin(round % 50 * 400);
+    spin(racer->delay_ns);
     int rv = rota_cancel(racer->b, wish->id);
     assert_true(rv == 0 || rv == ROTA_INVALID);
     int err = conf_wish_wait(wish);
@@ -56,37 +66,39 @@ static bool race_cancel(struct racer *racer, int round)
     pthread_barrier_wait(&racer->releaser->end);
     if (err == 0)
         conf_give(atomic_load(&wish->lock));
+    aim(racer, err != 0);
     return err == 0;
 }
 
-static bool race_limit(struct racer *racer, int round)
+static bool race_limit(struct racer *racer)
 {
-    struct rota_ask ask = {.limit_ms = 1 + (uint64_t)(round % 3), .owner = ROTA_OWNER_NONE};
+    struct rota_ask ask = {.limit_ms = 1, .owner = ROTA_OWNER_NONE};
     struct conf_task *task = conf_task_start(racer->b, racer->name, &ask);
-    spin(round % 50 * 4000);
     pthread_barrier_wait(&racer->releaser->start);
     int err = conf_task_join(task);
     assert_true(err == 0 || err == ROTA_TIMEOUT);
     pthread_barrier_wait(&racer->releaser->end);
     if (err == 0)
         conf_give(task->lock);
+    aim(racer, err != 0); /* only the release can be moved */
     return err == 0;
 }
 
-static bool race_interrupt(struct racer *racer, int round)
+static bool race_interrupt(struct racer *racer)
 {
     struct rota_ask ask = {.owner = ROTA_OWNER_NONE};
     struct conf_task *task = conf_task_start(racer->b, racer->name, &ask);
     if (racer->a != racer->b)
         conf_wait_line(racer->a, racer->name, 2, 1);
     pthread_barrier_wait(&racer->releaser->start);
-    spin(round % 50 * 400);
+    spin(racer->delay_ns);
     rota_interrupt(racer->b);
     int err = conf_task_join(task);
     assert_true(err == 0 || err == ROTA_CANCELED);
     pthread_barrier_wait(&racer->releaser->end);
     if (err == 0)
         conf_give(task->lock);
+    aim(racer, err != 0);
     return err == 0;
 }
 
@@ -103,7 +115,7 @@ static void race(race_fn *fn, bool one_client, int rounds)
     int granted = 0;
     for (int i = 0; i < rounds; i++) {
         releaser->lock = conf_take(racer.a, racer.name, NULL);
-        granted += fn(&racer, i);
+        granted += fn(&racer);
         assert_int_equal(releaser->rv, 0);
         /* Whoever won, nothing is held and nobody waits: not leaked, not lost. */
         assert_int_equal(conf_try(third, racer.name, NULL, NULL), 0);
