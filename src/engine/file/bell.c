@@ -141,6 +141,7 @@ static void on_readable(struct rt_watch *w, bool readable, bool writable)
     struct datagram d;
     (void)readable;
     (void)writable;
+    rt_file_enter(c);
     for (int i = 0; i < HEAR_MAX && c->bell != NULL; i++) {
         ssize_t n = recv(c->bell->fd, &d, sizeof(d), MSG_DONTWAIT);
         if (n < 0)
@@ -151,6 +152,7 @@ static void on_readable(struct rt_watch *w, bool readable, bool writable)
         hear(c, &ring, d.name);
     }
     rt_file_observe_tell(c, false);
+    rt_file_exit(c);
 }
 
 /* ---- Ringing ---------------------------------------------------------------- */

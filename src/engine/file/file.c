@@ -117,6 +117,7 @@ static void too_late(struct rt_file_conn *c, struct rt_op *op)
 static void on_retry(struct rt_timer_call *t, int64_t now)
 {
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, retry);
+    rt_file_enter(c);
     while (c->queue != NULL) {
         struct rt_op *op = c->queue;
         if (op->deadline > now) {
@@ -139,13 +140,16 @@ static void on_retry(struct rt_timer_call *t, int64_t now)
     }
     if (c->queue != NULL)
         rt_timers_start(&c->base.loop->timers, &t->timer, now + RETRY_MS * RT_MS);
+    rt_file_exit(c);
 }
 
 static void file_submit(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_file_conn *c = rt_file_conn(conn);
+    rt_file_enter(c);
     if (c->queue != NULL || !attempt(c, op, BUSY_FIRST_NS))
         enqueue(c, op);
+    rt_file_exit(c);
 }
 
 static void file_cancel(struct rt_conn *conn, struct rt_op *op)
@@ -180,10 +184,15 @@ static int file_open(struct rt_conn *conn, const struct rt_url *url)
     int rv = rt_loop_reserve(c->base.loop, TIMERS);
     if (rv != 0)
         return rv;
+    rt_file_fork_clean();
+    rt_file_fork_add(c);
+    rt_file_enter(c);
     rv = rt_file_path_open(c, url->path, rt_url_param(url, "mode", NULL));
     if (rv == 0)
         rv = rt_file_db_open(c);
+    rt_file_exit(c);
     if (rv != 0) {
+        rt_file_fork_remove(c);
         rt_file_path_close(c);
         rt_loop_unreserve(c->base.loop, TIMERS);
         return rv;
@@ -203,6 +212,7 @@ static void stop_timers(struct rt_file_conn *c)
 static void file_close(struct rt_conn *conn)
 {
     struct rt_file_conn *c = rt_file_conn(conn);
+    rt_file_enter(c);
     c->queue = NULL;
     rt_file_wait_forget(c, 0);
     rt_file_peer_close(c);
@@ -221,6 +231,8 @@ static void file_close(struct rt_conn *conn)
     if (c->send_fd >= 0)
         (void)close(c->send_fd);
     rt_file_db_close(c);
+    rt_file_exit(c);
+    rt_file_fork_remove(c);
     rt_file_path_close(c);
 }
 

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "net/loop.h"
 
+#include <pthread.h>
 #include <sqlite3.h>
 #include <sys/types.h>
 
@@ -155,9 +156,11 @@ struct rt_file_count { /* for the trace log */
 
 struct rt_file_conn {
     struct rt_conn base;
-    char *folder;  /* resolved */
-    mode_t mode;   /* of files; 0600 unless shared */
-    int dir, sdir; /* the folder and its s/ */
+    struct rt_file_conn *list_next; /* of the process: fork.c */
+    pthread_mutex_t mutex;          /* held while at work, only to keep fork() away */
+    char *folder;                   /* resolved */
+    mode_t mode;                    /* of files; 0600 unless shared */
+    int dir, sdir;                  /* the folder and its s/ */
     sqlite3 *db;
     sqlite3_stmt *stmts[RT_FILE_STMTS];
     bool in_tx;
@@ -201,6 +204,15 @@ void rt_file_path_close(struct rt_file_conn *c);
 
 /* The name of a network or unknown shared file system, or NULL if FD is on a local one. */
 const char *rt_file_path_remote(int fd);
+
+/* ---- fork.c -------------------------------------------------------------- */
+
+void rt_file_fork_clean(void); /* before a database is opened */
+void rt_file_fork_add(struct rt_file_conn *c);
+void rt_file_fork_remove(struct rt_file_conn *c);
+/* Around all work that may come to SQLite: a fork waits for its end. */
+void rt_file_enter(struct rt_file_conn *c);
+void rt_file_exit(struct rt_file_conn *c);
 
 /* ---- db.c: the database ------------------------------------------------- */
 

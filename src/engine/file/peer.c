@@ -47,8 +47,10 @@ static void on_exit_seen(struct rt_watch *w, bool readable, bool writable)
         return;
     }
     rt_file_wait_poll_soon(c);
+    rt_file_enter(c);
     if (rt_file_session_dead(c, session))
         rt_file_wait_peer_dead(c, session);
+    rt_file_exit(c);
 }
 
 static void watch(struct rt_file_conn *c, struct rt_file_peer *p)

@@ -396,6 +396,7 @@ static void on_poll(struct rt_timer_call *t, int64_t now)
 {
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, poll);
     (void)now;
+    rt_file_enter(c);
     if (c->unfinished != 0) {
         uint64_t session = c->unfinished;
         bool more = false;
@@ -407,6 +408,7 @@ static void on_poll(struct rt_timer_call *t, int64_t now)
     rt_file_peer_poll(c);
     probe_lines(c);
     look_at(c, is_stale, 0);
+    rt_file_exit(c);
 }
 
 static void on_look(struct rt_timer_call *t, int64_t now)
@@ -414,6 +416,7 @@ static void on_look(struct rt_timer_call *t, int64_t now)
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, look);
     bool there = true;
     (void)now;
+    rt_file_enter(c);
     if (c->session != 0 && rt_file_session_check(c, &there) == 0 && !there)
         rt_file_session_lost(c);
     rt_file_wait_remind(c);
@@ -421,6 +424,7 @@ static void on_look(struct rt_timer_call *t, int64_t now)
     rt_file_observe_tell(c, true);
     if (c->wait_count > 0 || c->observations != NULL)
         rt_file_wait_look_soon(c);
+    rt_file_exit(c);
 }
 
 /* The ring that told a holder of us may have been lost with a full queue: say it again. */
@@ -438,6 +442,7 @@ static void on_expire(struct rt_timer_call *t, int64_t now)
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, expire);
     int64_t wall = rt_file_wall_ms();
     (void)now;
+    rt_file_enter(c);
     for (size_t i = 0; i < c->bucket_count; i++) {
         for (struct rt_file_wait *w = c->buckets[i]; w != NULL; w = w->next) {
             if (w->until_ms == 0)
@@ -456,6 +461,7 @@ static void on_expire(struct rt_timer_call *t, int64_t now)
             break;
         }
     }
+    rt_file_exit(c);
 }
 
 void rt_file_wait_init(struct rt_file_conn *c)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,6 +91,7 @@ static pid_t holder(const char *name, struct rt_join j)
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         struct user u;
         user_start(&u, url);
         byte = user_join(&u, name, &j) == 0 ? 'y' : 'n';
@@ -340,6 +342,51 @@ static void test_a_swept_session_is_told(void **state)
     user_close(&a);
 }
 
+/* SQLite's locks are the process's: a child that went on with what it inherited of them would have
+ * none, and the parent's close would take the WAL away under it. */
+static void test_a_child_may_open_its_own(void **state)
+{
+    (void)state;
+    struct user parent, third;
+    int go[2];
+    user_start(&parent, url);
+    assert_int_equal(pipe(go), 0);
+    struct rt_join held = {0};
+    int ready[2];
+    char byte = 0;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        struct user u;
+        user_start(&u, url);
+        byte = user_join(&u, "a", &held) == 0 ? 'y' : 'n';
+        (void)!write(ready[1], &byte, 1);
+        (void)!read(go[0], &byte, 1);
+        byte = user_leave(&u, "a", held.number) == 0 ? 'y' : 'n';
+        (void)!write(ready[1], &byte, 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    user_close(&parent);
+    user_start(&third, url);
+    struct rt_join t = {.flags = RT_JOIN_TRY}, j = {0};
+    assert_int_equal(user_join(&third, "a", &t), ROTA_BUSY);
+    assert_int_equal(user_join(&third, "a", &j), 0);
+    assert_int_equal(write(go[1], "g", 1), 1);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'y');
+    user_hear(&third, RT_GRANTED, j.number, 0);
+    end(pid);
+    user_close(&third);
+    for (int i = 0; i < 2; i++) {
+        close(go[i]);
+        close(ready[i]);
+    }
+}
+
 /* ---- Durable ------------------------------------------------------------------------ */
 
 static void test_durable_outlives_its_process_and_ends_by_time(void **state)
@@ -526,6 +573,7 @@ static void test_a_stopped_writer_is_named(void **state)
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         char path[128];
         sqlite3 *db;
         snprintf(path, sizeof(path), "%s/rota.db", folder);
@@ -697,6 +745,7 @@ int main(void)
         CASE(test_killed_permit_holder_lets_in),
         CASE(test_closing_with_tickets_frees_them),
         CASE(test_a_swept_session_is_told),
+        CASE(test_a_child_may_open_its_own),
         CASE(test_durable_outlives_its_process_and_ends_by_time),
         CASE(test_at_least_keeps_the_line),
         CASE(test_break_tells_the_holder),
