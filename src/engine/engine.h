@@ -109,7 +109,8 @@ enum rt_op_kind {
      * the same nonce finds the ticket. */
     RT_OP_JOIN,
     /* All of joins[0..n) in one step, or, with RT_JOIN_TRY in the first, all granted at once or
-     * none. Sets that overlap stand in the same order in all their lines. Asked again: as JOIN. */
+     * none. Sets that overlap stand in the same order in all their lines. Asked again: as JOIN;
+     * ROTA_LOST and no effect if of the earlier try some tickets are there and others have ended. */
     RT_OP_JOIN_ALL,
     /* Changes or verifies a ticket of ours: see RT_CHANGE_*. ROTA_LOST: (session, number) is
      * not in the line or not granted. `wanted` answered. Asked again: harmless. */

@@ -194,12 +194,29 @@ static void join_answer(struct rt_mem_conn *mc, struct rt_join *join)
     join->wanted = join->granted && t->flags & RT_MEM_ARMED && t->line->waiting > 0;
 }
 
+/* Whether all tickets of the op are there from an earlier try, or none. One that has ended since,
+ * put anew alone, would stand in another order than the rest (sets could wait for each other). */
+static int check_whole(struct rt_mem_conn *mc, const struct rt_op *op)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < op->join.n; i++) {
+        const struct rt_join *join = &op->join.joins[i];
+        found += find_nonce(rt_mem_line_find(mc->world, join->name), join->session, join->nonce) !=
+                 NULL;
+    }
+    if (found == 0 || found == op->join.n)
+        return 0;
+    return fail(mc, ROTA_LOST, "one ticket of the set has ended");
+}
+
 /* Three passes, so that all stand in their lines before anybody is granted, and none if
  * one cannot. */
 static int do_join(struct rt_mem_conn *mc, struct rt_op *op)
 {
     assert(op->join.n >= 1 && (op->kind == RT_OP_JOIN_ALL || op->join.n == 1));
-    int rv = 0;
+    int rv = op->join.n > 1 ? check_whole(mc, op) : 0;
+    if (rv != 0)
+        return rv;
     for (size_t i = 0; i < op->join.n && rv == 0; i++)
         rv = join_add(mc, &op->join.joins[i]);
     if (rv == 0 && op->join.joins[0].flags & RT_JOIN_TRY)
