@@ -164,7 +164,7 @@ static void note_wanted(const struct sim *sim, struct sim_client *c)
 
 void sim_check_step(struct sim *sim, struct sim_client *c)
 {
-    sim->steps++;
+    sim_counts.steps++;
     check_beliefs(sim);
     for (uint32_t i = 0; i < sim->plan.clients; i++)
         if (sim->clients[i].open)
@@ -173,16 +173,45 @@ void sim_check_step(struct sim *sim, struct sim_client *c)
         note_wanted(sim, c);
 }
 
+/* A release may take call_ms; beside that, a request may have waited to be sent again. */
+#define RELEASE_SLACK (1100 * RT_MS)
+
+static void check_told(const struct sim *sim, const struct sim_client *c, const struct sim_job *job)
+{
+    const char *name = sim->lines[job->name].name;
+    int64_t began = job->released_at > c->resumed_at ? job->released_at : c->resumed_at;
+    if (job->state == SIM_HELD && rt_desk_until(&c->d.desk, &job->ask) <= sim->now)
+        sim_violated(sim, "I3", "c%u: job %u was not told that it lost %s", c->index, job->id,
+                     name);
+    if (job->state == SIM_ASKED && job->set == NULL && job->terms.limit_at < sim->now)
+        sim_violated(sim, "liveness", "c%u: job %u waits for %s beyond its limit", c->index,
+                     job->id, name);
+    if (job->state == SIM_RELEASING &&
+        sim->now > began + 2 * sim->plan.call_ms * RT_MS + RELEASE_SLACK)
+        sim_violated(sim, "liveness", "c%u: job %u takes too long to release %s", c->index, job->id,
+                     name);
+}
+
+static void check_lingering(const struct sim *sim, const struct sim_client *c)
+{
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        const struct rt_line *line = rt_names_find(&c->d.names, sim->lines[i].name);
+        if (line == NULL || !line->lingering)
+            continue;
+        if (rt_ticket_has(&line->x, RT_TICKET_WANTED) || line->linger_until <= sim->now)
+            sim_violated(sim, "I7", "c%u lingers on %s and should not", c->index, line->name);
+    }
+}
+
 void sim_check_moment(const struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
         if (!sim_client_runs(c))
             continue;
+        check_lingering(sim, c);
         for (const struct sim_job *job = c->jobs; job != NULL; job = job->next)
-            if (job->state == SIM_HELD && rt_desk_until(&c->d.desk, &job->ask) <= sim->now)
-                sim_violated(sim, "I3", "c%u: job %u was not told that it lost %s", c->index,
-                             job->id, sim->lines[job->name].name);
+            check_told(sim, c, job);
     }
 }
 
@@ -214,13 +243,28 @@ static void check_pass(const struct sim_job *job)
         sim_violated(sim, "I7", "c%u: fence %llu went on after hold_ms", job->client->index,
                      (unsigned long long)job->ask.fence);
     note_wanted(sim, job->client);
+    sim_counts.reentered += is_reentry(job);
+    sim_counts.passed += !first && !together && !is_reentry(job);
     if (first || together || t->wanted != job->ask.fence || is_reentry(job))
         return;
+    if (t->wanted_at == sim->now)
+        return; /* the grant may have come before WANTED, both in one step */
     t->passes++;
     if (t->passes > desk->pass_limit || sim->now > t->wanted_at + desk->pass)
         sim_violated(sim, "I7", "c%u: %s passed on for the %uth time, %lld us after WANTED",
                      job->client->index, sim->lines[job->name].name, t->passes,
                      (long long)(sim->now - t->wanted_at) / 1000);
+}
+
+/* Plain asks of one client for one name are served in the order they were asked. */
+static void check_fifo(const struct sim_job *job)
+{
+    if (job->solo || is_reentry(job))
+        return;
+    for (const struct sim_job *o = job->client->jobs; o != NULL; o = o->next)
+        if (o->name == job->name && !o->solo && o->state == SIM_ASKED && o->id < job->id)
+            sim_violated(job->client->sim, "I7", "c%u: job %u was served before job %u",
+                         job->client->index, job->id, o->id);
 }
 
 void sim_check_grant(struct sim_job *job)
@@ -232,6 +276,7 @@ void sim_check_grant(struct sim_job *job)
         sim_violated(sim, "I3", "c%u: a grant of %s is told when its time is over",
                      job->client->index, line->name);
     check_pass(job);
+    check_fifo(job);
     if (job->ask.mode != RT_EXCLUSIVE || sim_is_lost(sim, desk->session.id) ||
         sim_is_broken(sim, job->ask.fence))
         return;

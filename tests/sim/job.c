@@ -124,6 +124,7 @@ static void give_ticket(struct sim_job *job)
         solo->owner = job->ask.owner;
         solo->at_least_ms = job->terms.at_least_ms;
         job->ask.ticket = &solo->ticket;
+        job->solo = true;
     } else if (job->ask.mode == RT_SHARED) {
         struct rt_ticket *s = rt_names_shared(job->ask.line);
         assert(s != NULL);
@@ -216,6 +217,7 @@ bool sim_job_release_any(struct sim_client *c)
     SIM_TRACE(c->sim, c, "job %u releases %s fence %llu", job->id, c->sim->lines[job->name].name,
               (unsigned long long)job->ask.fence);
     job->state = SIM_RELEASING;
+    job->released_at = c->sim->now;
     rt_desk_release(&c->d.desk, &job->ask, c->sim->now);
     return true;
 }
@@ -323,6 +325,7 @@ static void answered(struct sim_job *job, int err, bool lost)
             sim_violated(sim, "I5", "c%u: job %u was told it holds, and does not",
                          job->client->index, job->id);
         job->state = SIM_HELD;
+        sim_counts.granted++;
         SIM_TRACE(sim, job->client, "job %u holds %s fence %llu", job->id,
                   sim->lines[job->name].name, (unsigned long long)job->ask.fence);
         if (!lost)
@@ -331,6 +334,7 @@ static void answered(struct sim_job *job, int err, bool lost)
     }
     SIM_TRACE(sim, job->client, "job %u failed: %s", job->id, rota_strerror(err));
     check_error(job, err);
+    sim_counts.failed++;
     if (job->ask.state != RT_ASK_DONE)
         sim_violated(sim, "I5", "c%u: job %u failed and is in state %d", job->client->index,
                      job->id, job->ask.state);
@@ -363,6 +367,8 @@ static void lost(struct sim_job *job)
     if (job->state != SIM_HELD)
         sim_violated(sim, "I9", "c%u: job %u lost what it did not hold", c->index, job->id);
     job->state = SIM_LOST;
+    sim_counts.lost += job->ask.lost != ROTA_TIMEOUT;
+    sim_counts.timed_out += job->ask.lost == ROTA_TIMEOUT;
     if (job->ask.lost != ROTA_TIMEOUT)
         return;
     for (const struct sim_job *o = c->jobs; o != NULL; o = o->next)
@@ -380,6 +386,9 @@ static void released(struct sim_job *job)
     if (job->state != SIM_RELEASING)
         sim_violated(sim, "I9", "c%u: job %u was told of a release in state %d", job->client->index,
                      job->id, (int)job->state);
+    sim_counts.released += err == 0;
+    sim_counts.released_lost += err == ROTA_LOST;
+    sim_counts.released_unknown += err == ROTA_UNKNOWN;
     sim_check_released(job, err);
     job_free(job);
 }

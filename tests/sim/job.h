@@ -30,6 +30,8 @@ struct sim_job {
     uint32_t name;
     uint32_t take;
     enum sim_job_state state;
+    int64_t released_at;
+    bool solo;        /* has a ticket of its own */
     bool canceled;    /* by its thread */
     bool downgrading; /* may be shared on the engine by now */
     bool over;        /* to be freed when its downgrade comes back */

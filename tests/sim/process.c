@@ -111,6 +111,7 @@ static void discard(struct sim_client *c)
 void sim_client_crash(struct sim_client *c)
 {
     SIM_TRACE(c->sim, c, "crashes");
+    sim_counts.crashes++;
     c->dead = true;
     discard(c);
 }
@@ -118,6 +119,7 @@ void sim_client_crash(struct sim_client *c)
 void sim_client_close(struct sim_client *c)
 {
     SIM_TRACE(c->sim, c, "closes");
+    sim_counts.closes++;
     sim_client_wake(c);
     c->close_by = c->sim->now + c->sim->plan.call_ms * RT_MS;
     rt_dispatch_close(&c->d);

@@ -31,7 +31,8 @@ struct sim_client {
     struct sim_tap *top, *bottom;
     struct sim *sim;
     uint32_t index, process;
-    int64_t paused_until; /* 0: it runs */
+    int64_t paused_until; /* 0: it runs ... */
+    int64_t resumed_at;   /* ... since */
     int64_t cut_until;    /* 0: the network is whole */
     int64_t close_by;     /* 0: it is not being closed */
     bool open, dead;

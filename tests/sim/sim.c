@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct sim_counts sim_counts;
+
 #define RESTS_MAX 10000 /* runs of clients at one moment before we say that it never ends */
 
 /* ---- Words -------------------------------------------------------------- */
@@ -103,6 +105,7 @@ static void befall_process(struct sim *sim, uint32_t process, enum sim_trouble t
                 until = pause_end(sim, c);
             SIM_TRACE(sim, c, "pauses until %.6f", (double)until / 1e9);
             c->paused_until = until;
+            sim_counts.pauses++;
         }
     }
 }
@@ -219,25 +222,29 @@ static void act(struct sim *sim, struct sim_client *c)
     sim_check_step(sim, c);
 }
 
-/* In the liveness phase threads only let go of what they have. */
-static void let_go(struct sim *sim)
+/* In the liveness phase threads only let go of what they have; false: they have nothing. */
+static bool let_go(struct sim *sim)
 {
+    bool any = false;
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         struct sim_client *c = &sim->clients[i];
         if (!sim_client_runs(c))
             continue;
         sim_client_wake(c);
         if (sim_job_untie(c) || sim_job_release_any(c)) {
+            any = true;
             rt_dispatch_drain(&c->d);
             sim_check_step(sim, c);
         }
     }
+    return any;
 }
 
 static void mend(struct sim *sim, struct sim_client *c)
 {
     if (c->paused_until != 0 && c->paused_until <= sim->now) {
         c->paused_until = 0;
+        c->resumed_at = sim->now;
         SIM_TRACE(sim, c, "goes on");
         if (!sim->healing && sim_chance(&sim->random, 500))
             act(sim, c); /* before it looked at the clock or listened to anybody */
@@ -313,13 +320,16 @@ static bool advance(struct sim *sim, int64_t limit, bool acting)
         befall(sim);
         sim->trouble_at = sim->now + 1 + sim_spread_ns(&sim->random, sim->plan.trouble_ms * 1000);
     }
+    bool idle = false;
     if (acting && sim->act_at <= sim->now) {
         if (sim->healing)
-            let_go(sim);
+            idle = !let_go(sim);
         else
             act(sim, any_client(sim));
-        sim->act_at = sim->now + 1 + sim_spread_ns(&sim->random, sim->plan.pace_us);
+        sim->act_at = RT_NEVER;
     }
+    if (sim->act_at == RT_NEVER && !idle) /* else when something has happened */
+        sim->act_at = sim->now + 1 + sim_spread_ns(&sim->random, sim->plan.pace_us);
     come_to_rest(sim);
     return true;
 }
@@ -380,7 +390,7 @@ static void live(struct sim *sim)
         if (!advance(sim, bound, true))
             sim_violated(sim, "liveness", "stuck: a thread waits for ever");
     /* What was late, forgotten or lingers is over within so long; leases that nobody has too. */
-    int64_t settled = sim->now + (3 * plan->ttl_ms + 2 * plan->time_ms + plan->call_ms) * RT_MS;
+    int64_t settled = sim->now + (4 * plan->ttl_ms + 2 * plan->time_ms + plan->call_ms) * RT_MS;
     while (advance(sim, settled, false))
         continue;
     sim_check_settled(sim);
@@ -407,7 +417,7 @@ static void leave_all(struct sim *sim)
     rt_mem_world_put(sim->world);
 }
 
-uint64_t sim_run(uint64_t seed, bool tracing)
+void sim_run(uint64_t seed, bool tracing)
 {
     static struct sim sim;
     begin(&sim, seed, tracing);
@@ -418,5 +428,4 @@ uint64_t sim_run(uint64_t seed, bool tracing)
     }
     live(&sim);
     leave_all(&sim);
-    return sim.steps;
 }

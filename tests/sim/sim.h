@@ -22,6 +22,15 @@ struct sim_line { /* a name, as everybody saw it so far */
     uint64_t highest_told;   /* the highest fence anybody was told */
 };
 
+struct sim_counts { /* of all runs: what they were made of */
+    uint64_t steps;
+    uint64_t granted, passed, reentered, failed;
+    uint64_t lost, timed_out; /* holds, by the session or a break, and by hold_ms */
+    uint64_t released, released_lost, released_unknown;
+    uint64_t crashes, pauses, closes, strays;
+};
+extern struct sim_counts sim_counts;
+
 struct sim {
     uint64_t seed;
     struct sim_random random;
@@ -35,13 +44,12 @@ struct sim {
     /* What the engine was made to forget before its time: beliefs in it are not held against us. */
     uint64_t lost_sessions[SIM_TAINTS_MAX], broken[SIM_TAINTS_MAX];
     size_t lost_session_count, broken_count;
-    uint64_t steps;
     uint32_t last_job;
     bool tracing;
 };
 
-/* Runs one schedule; returns the number of steps. Does not return from a violation. */
-uint64_t sim_run(uint64_t seed, bool tracing);
+/* Runs one schedule. Does not return from a violation. */
+void sim_run(uint64_t seed, bool tracing);
 
 /* A line of the trace: who did what. */
 void sim_trace(const struct sim *sim, const struct sim_client *c, const char *format, ...)

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-struct sim_stray { /* a JOIN that went astray */
+struct sim_stray { /* a request that went astray */
     struct rt_timer_call timer;
     struct sim_stray *next;
     struct sim_tap *tap;
@@ -117,8 +117,8 @@ static void stray_arrives(struct rt_timer_call *call, int64_t now)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    SIM_TRACE(tap->client->sim, tap->client, "a JOIN of %s that went astray arrives",
-              s->op.join.joins[0].name);
+    SIM_TRACE(tap->client->sim, tap->client, "what went astray arrives");
+    sim_counts.strays++;
     tap->arriving = &s->op;
     tap->wrap.inner->engine->submit(tap->wrap.inner, &s->op);
     tap->arriving = NULL;
@@ -129,7 +129,7 @@ static void stray_arrives(struct rt_timer_call *call, int64_t now)
 static bool go_astray(struct sim_tap *tap, const struct rt_op *op)
 {
     struct sim *sim = tap->client->sim;
-    if (op->kind != RT_OP_JOIN && op->kind != RT_OP_JOIN_ALL)
+    if (op->kind > RT_OP_LEAVE || (op->kind == RT_OP_BEAT && op->beat.open))
         return false;
     if (sim->healing || !sim_chance(&sim->random, sim->plan.stray))
         return false;
@@ -155,7 +155,7 @@ static void bottom_submit(struct sim_tap *tap, struct rt_op *op)
 {
     struct sim *sim = tap->client->sim;
     if (go_astray(tap, op)) {
-        SIM_TRACE(sim, tap->client, "a JOIN of %s goes astray", op->join.joins[0].name);
+        SIM_TRACE(sim, tap->client, "a request, op %d, goes astray", (int)op->kind);
         rt_conn_done(&tap->wrap.conn, op, ROTA_UNKNOWN);
         return;
     }
