@@ -153,6 +153,10 @@ static int change(struct rota_lock *lock, uint32_t what, const char *value)
     c.call.rq.done = changed;
     rt_lock_change_op(r, lock, &c.call.rq.op, what, value);
     c.number = c.call.rq.op.change.number;
+    /* From the sending on it may be shared on the engine, also if we are never told: nobody here
+     * may be let in as the only one from now on (I1). */
+    if ((what & RT_CHANGE_DOWNGRADE) != 0)
+        rt_desk_downgraded(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
     return rt_call_insist(r, &c.call);
 }
 
@@ -174,7 +178,7 @@ int rota_downgrade(struct rota_lock *lock)
         return rt_fail(r, ROTA_INVALID, "only exclusive holds can be downgraded");
     if ((rota_caps(r) & ROTA_CAP_SHARED) == 0)
         return rt_fail(r, ROTA_UNSUPPORTED, "shared locks are not possible on %s", r->shown_url);
-    return change(lock, lock->ask.mode == RT_SHARED ? 0 : RT_CHANGE_DOWNGRADE, NULL);
+    return change(lock, RT_CHANGE_DOWNGRADE, NULL); /* also if it was tried before, and failed */
 }
 
 int rota_proclaim(struct rota_lock *lock, const char *value)

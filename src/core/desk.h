@@ -80,7 +80,8 @@ void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 /* Ends a QUEUED ask with ERR; false if it is not queued any more. For a set: any member. */
 bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now);
 
-/* The holder's ask became shared on the engine. */
+/* The holder's ask is shared from now on. Called before the engine is asked for that: from the
+ * sending on it may be so, whatever becomes of the answer. */
 void rt_desk_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 
 /* Until when ASK's hold is certainly ours; 0 once lost; RT_NEVER. */
