@@ -93,7 +93,9 @@ test_signals_are_forwarded()
     local signal
     mkfifo up
     for signal in TERM HUP USR1; do
-        "$rota" run a -- sh -c "trap 'exit 7' $signal; sleep 100 & echo >up; wait" &
+        # The sleeper may miss the signal between its fork and exec: then it must not keep our output.
+        "$rota" run a -- sh -c "sleep 100 >/dev/null 2>&1 & s=\$!
+            trap 'kill \$s 2>/dev/null; exit 7' $signal; echo >up; wait" &
         await up
         kill -$signal $!
         expect 7 wait $!
@@ -258,7 +260,8 @@ test_rota_killed_ends_the_child()
 test_lost_while_it_runs()
 {
     mkfifo up
-    "$rota" run a -- sh -c 'trap "touch told; exit 0" TERM; sleep 100 & echo >up; wait' 2>err &
+    "$rota" run a -- sh -c 'sleep 100 >/dev/null 2>&1 & s=$!
+        trap "touch told; kill $s 2>/dev/null; exit 0" TERM; echo >up; wait' 2>err &
     await up
     expect 0 "$break_lock" a
     expect 76 wait $!
@@ -269,7 +272,7 @@ test_lost_while_it_runs()
 test_lost_and_deaf()
 {
     mkfifo up
-    "$rota" run a -- sh -c 'trap "" TERM; echo >up; while :; do sleep 100; done' 2>/dev/null &
+    "$rota" run a -- sh -c 'trap "" TERM; echo >up; while :; do sleep 100; done' >/dev/null 2>&1 &
     await up
     expect 0 "$break_lock" a
     expect 76 wait $!
