@@ -28,8 +28,6 @@
 #define WORDS_MAX 16
 #define LOCKS_MAX 16 /* held by one agent at a time */
 
-extern char **environ;
-
 struct conf_agent {
     pid_t pid;
     int to, from;
@@ -102,9 +100,10 @@ int conf_agent_reply(struct conf_agent *agent, uint64_t *number)
             fail_msg("process %d %s", (int)agent->pid, ready == 1 ? "ended" : "does not answer");
     } while (line[n++] != '\n' && n < sizeof line - 1);
     line[n] = '\0';
-    int rv;
-    uint64_t got;
-    assert_int_equal(sscanf(line, "%d %" SCNu64, &rv, &got), 2);
+    char *rest = NULL, *after = NULL;
+    int rv = (int)strtol(line, &rest, 10);
+    uint64_t got = strtoull(rest, &after, 10);
+    assert_true(rest > line && after > rest && *after == '\n');
     if (number != NULL)
         *number = got;
     return rv;

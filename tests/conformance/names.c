@@ -80,7 +80,7 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Holds all NAMES (with the case's prefix, different from each other), and finds them in the list. */
+/* Holds all NAMES, each different and with the case's prefix, and finds them in the list. */
 static void hold_all(const char **names, size_t n)
 {
     struct rota *a = conf_open(), *b = conf_open();

@@ -177,7 +177,7 @@ struct conf_load {
     struct rt_actor actor;
     struct rt_held held;
 };
-void *conf_load_run(void *load); /* all rounds */
+void *conf_load_run(void *arg); /* all rounds of the load */
 
 /* The steps of a round. */
 int conf_load_take(struct conf_load *load);
