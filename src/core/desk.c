@@ -367,6 +367,7 @@ bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
 
 void rt_desk_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
+    (void)rt_desk_look(desk, now); /* readers that wait here are let in: only while it is ours */
     if (ask->state == RT_ASK_HELD)
         rt_line_downgraded(desk, ask, now);
 }
