@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORGET_AFTER \
-    2 /* BEATs: the first may have been composed before its client knew the ticket */
+/* A broken ticket is forgotten when so many ttls long no BEAT has named it: one or two may have
+ * been composed before its client knew it, and come late. */
+#define FORGET_TTLS 3
 
 struct rt_mem_session *rt_mem_session_open(struct rt_mem_conn *mc)
 {
@@ -77,10 +78,12 @@ static void announce_lost(struct rt_mem_session *s, const uint64_t *tickets, siz
     for (struct rt_mem_link *l = s->lost.next, *next; l != &s->lost; l = next) {
         next = l->next;
         struct rt_mem_ticket *t = rt_mem_ticket_of(l);
-        if (named(t->number, tickets, count))
+        if (named(t->number, tickets, count)) {
+            t->since = world->now;
             rt_mem_ticket_tell(t, RT_MEM_TELL_LOST);
-        else if (++t->missed >= FORGET_AFTER)
+        } else if (world->now - t->since > FORGET_TTLS * s->conn->conn.ttl_ms * RT_MS) {
             rt_mem_ticket_forget(world, t);
+        }
     }
 }
 

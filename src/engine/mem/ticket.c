@@ -239,6 +239,7 @@ void rt_mem_ticket_break(struct rt_mem_ticket *t)
     line_unlink(t->line, t);
     t->line->pins++;
     t->pending = 0;
+    t->since = t->session->conn->world->now;
     rt_mem_ticket_tell(t, RT_MEM_TELL_LOST);
 }
 

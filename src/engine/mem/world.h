@@ -68,13 +68,12 @@ struct rt_mem_ticket {
     struct rt_mem_session *session; /* NULL: durable */
     struct rt_mem_link link;        /* calm, inbox or lost; durable with an end: fading */
     uint64_t number, nonce, owner;
-    int64_t since; /* joined or, once granted, granted */
+    int64_t since; /* joined; once granted, granted; once lost, last named by a BEAT */
     struct rt_mem_extra *extra;
     uint32_t take;
     uint8_t mode;
     uint8_t flags;   /* RT_MEM_GRANTED.. */
     uint8_t pending; /* RT_MEM_TELL_* */
-    uint8_t missed;  /* lost: BEATs that did not name it any more */
 };
 
 struct rt_mem_extra { /* what few tickets have */
