@@ -267,9 +267,11 @@ static bool act_downgrade(struct sim_client *c)
     if (job == NULL)
         return false;
     SIM_TRACE(c->sim, c, "job %u downgrades %s", job->id, c->sim->lines[job->name].name);
-    job->downgrading = true;
     /* From the sending on it may be shared on the engine: from here on it counts as that. */
     rt_desk_downgraded(&c->d.desk, &job->ask, c->sim->now);
+    if (job->ask.state != RT_ASK_HELD)
+        return true; /* lost meanwhile */
+    job->downgrading = true;
     struct rt_op *op = &job->change.op;
     memset(op, 0, sizeof(*op));
     op->kind = RT_OP_CHANGE;
