@@ -16,6 +16,7 @@
 
 #define BUCKETS_FIRST 16
 #define LOOK_ROUNDS 32 /* dead tickets directly ahead that one look clears away */
+#define STALE_MS 10    /* the database was taken: again so soon, as ops are */
 #define BATCH 32       /* tickets of one bucket looked at per round of a timer */
 
 /* ---- The table ---------------------------------------------------------------- */
@@ -162,7 +163,7 @@ static void expire_soon(struct rt_file_conn *c, int64_t until_ms)
 static void later(struct rt_file_conn *c, struct rt_file_wait *w)
 {
     w->stale = true;
-    rt_file_wait_poll_soon(c);
+    start(c, &c->poll, rt_loop_now(c->base.loop) + STALE_MS * RT_MS);
 }
 
 static void tell(struct rt_file_conn *c, const struct rt_file_wait *w, enum rt_event_kind kind)
