@@ -2,6 +2,8 @@
 /* Asking for locks: what the caller says is checked, gets a handle, and goes to the desk. */
 #include "client/client.h"
 
+#include "base/alloc.h"
+
 #include <string.h>
 
 #define OWNER_MOST (UINT64_C(1) << 62)
@@ -194,8 +196,7 @@ void rt_ask_discard(struct rota *r, struct rota_lock *lock)
     if (more != NULL)
         rt_hunter_free(r, more);
     rt_handle_free(r, lock);
-    if (solo != NULL)
-        rt_desk_settle(&r->d.desk, solo);
+    rt_free(solo); /* the desk has never heard of it */
     rt_desk_line_settle(&r->d.desk, line);
 }
 

@@ -230,7 +230,6 @@ static void *keeper_main(void *arg)
     struct rt_keeper *k = &r->keeper;
     int64_t park = PARK_FIRST;
 
-    pthread_setname_np(pthread_self(), "rota-keeper");
     rt_client_lock(r);
     while (!k->stop) {
         if (r->callbacks != NULL) {
@@ -260,8 +259,10 @@ int rt_keeper_start(struct rota *r)
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's signals are not for our thread */
     int rv = pthread_create(&r->keeper.thread, NULL, keeper_main, r);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rv == 0)
+    if (rv == 0) {
+        pthread_setname_np(r->keeper.thread, "rota-keeper");
         return 0;
+    }
     r->keeper.state = RT_KEEPER_NONE;
     return rt_fail(NULL, ROTA_INTERNAL, "no thread could be started for the client: %s",
                    strerror(rv));
