@@ -170,7 +170,8 @@ struct rt_file_conn {
 
     uint64_t session; /* 0: none */
     int session_fd;
-    bool session_gone; /* seen in an op: told after its done */
+    bool session_gone;  /* seen in an op: told after its done */
+    bool session_spare; /* opened to observe: no BEAT has answered it yet */
     struct rt_file_bell *bell;
     int send_fd;
 

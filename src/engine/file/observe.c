@@ -101,12 +101,19 @@ int rt_file_observe_again(struct rt_file_conn *c)
     return rv;
 }
 
-/* Asks for rings, or no more; without a session there is nobody to ring: we look every second. */
+/* Asks for rings, or no more. They go to a session's socket: who only observes gets a session
+ * for it, which the next BEAT(open) takes over. */
 static int set_row(struct rt_file_conn *c, enum rt_file_stmt which, const char *name)
 {
-    if (c->session == 0)
+    int rv = 0;
+    if (c->session == 0 && which == RT_FILE_OBSERVER_ADD) {
+        rv = rt_file_session_open(c);
+        c->session_spare = rv == 0;
+    }
+    if (rv == 0 && c->session == 0)
         return 0;
-    int rv = rt_file_begin(c);
+    if (rv == 0)
+        rv = rt_file_begin(c);
     if (rv != 0)
         return rv;
     rv = rt_file_line_run(c, which, name, 1, (int64_t[]){(int64_t)c->session});

@@ -38,12 +38,17 @@ static int op_beat(struct rt_file_conn *c, struct rt_op *op)
 {
     op->beat.ttl_ms = 0;
     op->beat.allowance_ms = 0;
+    bool there = false;
     if (op->beat.open) {
-        int rv = rt_file_session_open(c);
-        op->beat.session = rv == 0 ? c->session : op->beat.session;
+        int rv = c->session_spare ? rt_file_session_check(c, &there) : 0;
+        if (rv == 0 && !there)
+            rv = rt_file_session_open(c);
+        if (rv == 0) {
+            c->session_spare = false;
+            op->beat.session = c->session;
+        }
         return rv;
     }
-    bool there = false;
     if (c->session == 0 || op->beat.session != c->session)
         return ROTA_LOST;
     int rv = rt_file_session_check(c, &there);
