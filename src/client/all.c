@@ -76,6 +76,7 @@ static void cancel_set(struct rota *r, struct rt_waiter *w, int err)
 static int ask_all(struct rota *r, struct group *g)
 {
     struct rt_waiter w;
+    bool unsafe = false;
 
     rt_wait_init(r, &w, g->asks[0], cancel_set);
     w.keeps = true;
@@ -85,16 +86,22 @@ static int ask_all(struct rota *r, struct group *g)
     rt_client_hold(r); /* we come back to R after the waiting */
     rt_wait(r, &w);
     rt_client_lock(r);
+    for (size_t i = 0; i < g->n && w.err == 0; i++)
+        if (g->asks[i]->mode == RT_EXCLUSIVE &&
+            rt_fence_went_back(r, g->asks[i]->line, g->asks[i]->fence))
+            unsafe = true;
     for (size_t i = 0; i < g->n; i++) {
         if (w.err != 0)
             rt_handle_free(r, g->locks[i]);
+        else if (unsafe)
+            rt_lock_let_go(r, g->locks[i]);
         else
             rt_more_trim(r, g->locks[i]);
     }
     uint64_t serial = r->serial;
     rt_client_leave(r);
     rt_client_drop(r);
-    return rt_fail_waiter(serial, w.err, w.errmsg);
+    return rt_fail_waiter(serial, unsafe ? ROTA_UNSAFE : w.err, w.errmsg);
 }
 
 static int acquire_all(struct rota *r, struct group *g, const char *const *names,

@@ -75,16 +75,18 @@ void rt_callback_end(struct rota *r, const struct rota *before)
 static void tell_grant(struct rota *r, struct rt_more *more)
 {
     struct rota_lock *lock = rt_lock_of(more->terms.ask);
-    int err = lock->ask.err;
+    int err = more->unsafe ? ROTA_UNSAFE : lock->ask.err;
     rota_grant_fn *fn = more->on_grant;
 
-    if (err != 0)
+    if (lock->ask.err != 0)
         more->doomed = true;
     const struct rota *before = rt_callback_begin(r);
     fn(more->arg, err, err == 0 ? lock : NULL);
     if (RT_BUG(RT_BUG_DOUBLE_CALLBACK))
         fn(more->arg, err, err == 0 ? lock : NULL);
     rt_callback_end(r, before);
+    if (more->unsafe)
+        rt_lock_let_go(r, lock);
 }
 
 static void tell_lost(struct rota *r, struct rt_more *more)

@@ -98,6 +98,7 @@ struct rt_more {
     uint8_t pending; /* RT_PENDING_*: callbacks to come */
     bool running;    /* a callback runs with this lock: not to be freed under it */
     bool doomed;     /* free it when the callback ends */
+    bool unsafe;     /* granted with a fence that went back: to be told so, and let go */
 };
 
 struct rota_lock {
@@ -151,6 +152,12 @@ struct rt_ids { /* numbers for what a user may name later: asks, observations */
 
 struct rt_observer;
 
+/* The largest fences seen, of the names used last; a name's place is given by its hash. */
+#define RT_FENCES 256
+struct rt_fence_seen {
+    uint64_t hash, fence;
+};
+
 struct rota {
     pthread_mutex_t mu; /* guards everything below but atomics and what never changes */
     struct rt_loop loop;
@@ -188,6 +195,7 @@ struct rota {
     uint32_t free_lock_count, free_more_count;
     struct rt_ids ids;
     struct rt_observer *observers;
+    struct rt_fence_seen fences[RT_FENCES];
     struct rt_hunting *hunting; /* NULL until somebody asks with ROTA_DETECT */
 
     struct rota *next, *prev; /* all clients of the process: fork.c */
@@ -215,6 +223,11 @@ void rt_client_leave(struct rota *r);  /* sends, tells, arms the timer; lets go;
 void rt_client_unlock(struct rota *r); /* only lets go and wakes */
 void rt_client_settle(struct rota *r); /* only sends and tells */
 void rt_client_turn(struct rota *r);   /* one turn of the loop and what follows from it */
+
+/* From the end of opening and closing: the engine, everything else, the struct itself. */
+void rt_client_disconnect(struct rota *r);
+void rt_client_fini(struct rota *r);
+void rt_client_free(struct rota *r);
 
 extern const struct rt_dispatch_hooks rt_client_hooks;
 
@@ -252,6 +265,10 @@ uint64_t rt_ids_add(struct rt_ids *ids, void *object);
 void *rt_ids_find(const struct rt_ids *ids, uint64_t id);
 void rt_ids_remove(struct rt_ids *ids, uint64_t id);
 
+/* Notes the fence of a grant; true: a larger one was seen before on this line, so the engine has
+ * forgotten something (DESIGN 2). */
+bool rt_fence_went_back(struct rota *r, const struct rt_line *line, uint64_t fence);
+
 /* ---- Asking: acquire.c -------------------------------------------------- */
 
 /* What is beyond struct rota_ask. */
@@ -272,6 +289,8 @@ void rt_lock_change_op(struct rota *r, const struct rota_lock *lock, struct rt_o
  * so that no call sees a hold that is known to be lost. Returns what the caller is told. */
 int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number,
                     const struct rt_op *op);
+/* Gives back a hold whose owner never got it; the news of it free the handle. */
+void rt_lock_let_go(struct rota *r, struct rota_lock *lock);
 void rt_lock_hush(struct rota *r, struct rota_lock *lock); /* drops a pending on_lost */
 int rt_wish_init(struct rota *r, struct rt_wish *wish, const struct rota_ask *ask, size_t size);
 

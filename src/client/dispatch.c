@@ -432,8 +432,11 @@ static void tell_all(struct rt_dispatch *d)
 
 void rt_dispatch_drain(struct rt_dispatch *d)
 {
-    send_all(d);
-    tell_all(d);
+    do {
+        d->again = false;
+        send_all(d);
+        tell_all(d);
+    } while (d->again);
     free_idle(d);
 }
 

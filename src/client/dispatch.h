@@ -80,6 +80,7 @@ struct rt_dispatch {
     size_t tickets_room;
     uint64_t last_left; /* for the planted bug 3 ... */
     uint32_t told;      /* ... and 8 */
+    bool again;         /* set by a hook that used the desk: drain once more */
     int err;            /* of the last failed operation ... */
     char errmsg[256];   /* ... and what the engine said */
 };

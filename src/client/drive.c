@@ -169,6 +169,8 @@ void rt_keeper_want(struct rota *r)
 
     if (k->state == RT_KEEPER_NONE || k->state == RT_KEEPER_POLLING) {
         r->wake_kick = true; /* without a keeper: rota_fd becomes readable */
+        if (k->state == RT_KEEPER_POLLING)
+            k->state = RT_KEEPER_RUNNING; /* it looks at everything before it polls again */
     } else if (k->state == RT_KEEPER_PARKED) {
         atomic_fetch_add(&k->word, 1);
         if (r->wake_count < RT_WAKES_MAX)

@@ -35,7 +35,7 @@ void rt_names_fini(struct rt_names *names)
 }
 
 /* Multiply and fold, eight bytes at a time: names are short and this runs on every call. */
-static uint32_t hash_of(const struct rt_names *names, const char *text, size_t size)
+static uint64_t hash_all(const struct rt_names *names, const char *text, size_t size)
 {
     uint64_t h = names->seed ^ size;
 
@@ -49,7 +49,17 @@ static uint32_t hash_of(const struct rt_names *names, const char *text, size_t s
         size -= step;
     }
     h *= UINT64_C(0xd6e8feb86659fd93);
-    return (uint32_t)(h >> 32) & ~RT_NAMES_MARK;
+    return h ^ h >> 32;
+}
+
+uint64_t rt_names_hash(const struct rt_names *names, const char *spelled)
+{
+    return hash_all(names, spelled, strlen(spelled));
+}
+
+static uint32_t hash_of(const struct rt_names *names, const char *text, size_t size)
+{
+    return (uint32_t)hash_all(names, text, size) & ~RT_NAMES_MARK;
 }
 
 static struct rt_line *find(const struct rt_names *names, const char *spelled, uint32_t hash)

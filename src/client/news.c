@@ -2,6 +2,17 @@
 /* What the desk has to say about a lock goes to whoever waits for it, or to a callback. */
 #include "client/client.h"
 
+#include <stdio.h>
+
+void rt_lock_let_go(struct rota *r, struct rota_lock *lock)
+{
+    if (lock->ask.state != RT_ASK_HELD && lock->ask.state != RT_ASK_LOST)
+        return; /* closed meanwhile */
+    rt_lock_hush(r, lock);
+    rt_desk_release(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
+    r->d.again = true;
+}
+
 void rt_more_trim(struct rota *r, struct rota_lock *lock)
 {
     struct rt_more *more = rt_more_of(lock);
@@ -25,6 +36,39 @@ static void wake_next(struct rota *r, const struct rt_line *line)
         rt_wait_look(r, w, RT_WAIT_NEXT);
 }
 
+bool rt_fence_went_back(struct rota *r, const struct rt_line *line, uint64_t fence)
+{
+    uint64_t hash = rt_names_hash(&r->d.names, line->name);
+    struct rt_fence_seen *seen = &r->fences[hash % RT_FENCES];
+
+    if (seen->hash == hash && fence < seen->fence)
+        return true;
+    *seen = (struct rt_fence_seen){hash, fence};
+    return false;
+}
+
+/* A grant that does not fence is none. Returns whether LOCK was one: it is on its way back then. */
+static bool refuse_unsafe(struct rota *r, struct rota_lock *lock, struct rt_waiter *w)
+{
+    const struct rt_ask *ask = &lock->ask;
+
+    if (ask->err != 0 || ask->mode != RT_EXCLUSIVE || !rt_fence_went_back(r, ask->line, ask->fence))
+        return false;
+    rt_log(r, ROTA_LOG_ERROR, "unsafe: the fence of %s went back to %llu", ask->line->name,
+           (unsigned long long)ask->fence);
+    if (w == NULL) { /* let go when its callback was told */
+        rt_more_of(lock)->unsafe = true;
+        return false;
+    }
+    r->d.err = ROTA_UNSAFE;
+    snprintf(r->d.errmsg, sizeof(r->d.errmsg),
+             "the fence went back to %llu: the engine has forgotten grants; do not trust it",
+             (unsigned long long)ask->fence);
+    rt_wait_done(r, w, ROTA_UNSAFE);
+    rt_lock_let_go(r, lock);
+    return true;
+}
+
 static void answered(struct rota *r, struct rota_lock *lock)
 {
     struct rt_waiter *w = lock->waiter;
@@ -36,6 +80,9 @@ static void answered(struct rota *r, struct rota_lock *lock)
         more->terms.value = NULL; /* the caller's, and only lent until now */
         rt_hunter_free(r, more);
     }
+    bool in_set = w != NULL && w->keeps;
+    if (!in_set && refuse_unsafe(r, lock, w))
+        return;
     if (w == NULL) {
         if (more->id != 0)
             rt_ids_remove(&r->ids, more->id);

@@ -186,9 +186,12 @@ static bool is_next(const struct rt_waiter *w)
 
 static bool ended_early(struct rota *r, struct rt_waiter *w)
 {
+    uint32_t epoch = atomic_load(&r->interrupts);
+    bool interrupted = w->epoch != epoch;
+
+    w->epoch = epoch; /* once told is enough, also for who cannot be ended */
     if (w->cancel == NULL)
         return false;
-    bool interrupted = w->epoch != atomic_load(&r->interrupts);
     bool closed = r->closing && w->ask == NULL; /* the desk answers asks itself */
     if (!interrupted && !closed)
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client where engines do not matter: opening, messages, the keeper, threads, memory. */
 #include "base/alloc.h"
+#include "client/client.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -527,6 +528,50 @@ static void a_crowd_in_strict_order(void **state)
     crowd_of_threads(ROTA_NEVER);
 }
 
+/* ---- Fences that go back --------------------------------------------------- */
+
+static _Atomic int unsafe_told;
+
+static void on_unsafe(void *arg, int err, struct rota_lock *lock)
+{
+    (void)arg;
+    assert_int_equal(err, ROTA_UNSAFE);
+    assert_null(lock);
+    atomic_fetch_add(&unsafe_told, 1);
+}
+
+/* As if the engine had forgotten: the client remembers a larger fence than it will ever get. */
+static void remember(struct rota *r, const char *name, uint64_t fence)
+{
+    pthread_mutex_lock(&r->mu);
+    uint64_t hash = rt_names_hash(&r->d.names, name);
+    r->fences[hash % RT_FENCES] = (struct rt_fence_seen){hash, fence};
+    pthread_mutex_unlock(&r->mu);
+}
+
+static void a_fence_that_goes_back_is_told(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:back", 0);
+    struct rota_lock *lock = NULL, *both[2] = {NULL, NULL};
+    const char *const names[] = {"y", "x"};
+    struct rota_ask shared = {.mode = ROTA_SHARED};
+    remember(r, "x", UINT64_MAX);
+    assert_int_equal(rota_acquire(r, "x", NULL, &lock), ROTA_UNSAFE);
+    assert_non_null(strstr(rota_errmsg(r), "went back"));
+    assert_null(lock);
+    assert_int_equal(rota_acquire_all(r, names, 2, NULL, both), ROTA_UNSAFE);
+    assert_null(both[0]);
+    assert_int_equal(rota_acquire_async(r, "x", NULL, on_unsafe, NULL, NULL), 0);
+    while (atomic_load(&unsafe_told) == 0)
+        usleep(500);
+    await_count(r, "x", 0); /* and nothing stays behind */
+    await_count(r, "y", 0);
+    assert_int_equal(rota_release(must_take(r, "x", &shared)), 0);
+    assert_int_equal(rota_release(must_take(r, "y", NULL)), 0);
+    rota_close(r);
+}
+
 /* ---- Memory -------------------------------------------------------------- */
 
 static _Atomic long allocations, bytes;
@@ -615,6 +660,7 @@ int main(void)
         cmocka_unit_test(closing_ends_all_kinds_of_waiting),
         cmocka_unit_test(a_crowd_passing_locks_on),
         cmocka_unit_test(a_crowd_in_strict_order),
+        cmocka_unit_test(a_fence_that_goes_back_is_told),
         cmocka_unit_test(a_held_lock_is_small),
         cmocka_unit_test(lingering_pairs_allocate_nothing),
     };

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small questions to a client. */
+#include "client/client.h"
+
+int rt_client_check(const struct rota *r, bool waits)
+{
+    if (r == NULL)
+        return rt_fail(NULL, ROTA_INVALID, "there is no client");
+    if (rt_forked(r))
+        return rt_fail(r, ROTA_FORKED,
+                       "this client belongs to the parent process: open another "
+                       "one after fork()");
+    if (waits && rt_callback_inside(r))
+        return rt_fail(r, ROTA_INVALID,
+                       "a call that waits cannot be made inside a callback: use "
+                       "its _async twin");
+    return 0;
+}
+
+int rt_client_begin(struct rota *r)
+{
+    rt_client_lock(r);
+    if (!r->closing)
+        return 0;
+    uint64_t serial = r->serial;
+    rt_client_unlock(r);
+    return rt_fail_waiter(serial, ROTA_CLOSED, NULL);
+}
+
+uint32_t rota_caps(const struct rota *r)
+{
+    return r == NULL || rt_forked(r) || r->d.conn == NULL ? 0 : r->d.conn->engine->caps(r->d.conn);
+}
+
+uint32_t rota_ttl_ms(const struct rota *r)
+{
+    return r == NULL || rt_forked(r) || r->d.conn == NULL ? 0 : r->d.conn->ttl_ms;
+}
+
+void rota_interrupt(struct rota *r)
+{
+    if (r == NULL || rt_forked(r))
+        return;
+    atomic_fetch_add(&r->interrupts, 1);
+    rt_loop_wake(&r->loop);
+}

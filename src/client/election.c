@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elections: locks whose front carries a value; observe.c has the other side. */
+#include "client/client.h"
+
+#include <string.h>
+
+#define VALUE_MOST 1023
+
+int rt_value_check(const struct rota *r, const char *value)
+{
+    if (value != NULL && strlen(value) <= VALUE_MOST)
+        return 0;
+    return rt_fail(r, ROTA_INVALID, "a value has at most %d bytes", VALUE_MOST);
+}
+
+int rota_elect_sized(struct rota *r, const char *name, const char *value,
+                     const struct rota_ask *ask, size_t size, struct rota_lock **out)
+{
+    struct rt_wish wish;
+    int rv = rt_client_check(r, true);
+
+    if (rv == 0)
+        rv = rt_name_check(r, name);
+    if (rv == 0)
+        rv = rt_value_check(r, value);
+    if (rv == 0)
+        rv = rt_wish_init(r, &wish, ask, size);
+    if (rv == 0 && wish.mode != RT_EXCLUSIVE)
+        rv = rt_fail(r, ROTA_INVALID, "a leadership is exclusive: leave the mode 0");
+    if (rv != 0)
+        return rv;
+    wish.value = value;
+    return rt_acquire(r, name, &wish, out);
+}
