@@ -7,7 +7,7 @@
 #include "sim/sim.h"
 
 /* What the engine says of one line (I1, I2, I7). */
-void sim_check_line(struct sim *sim, struct sim_line *line);
+void sim_check_line(struct sim *sim, struct sim_line *seen);
 
 /* After C did something: the engine's lines, all beliefs, deadlines (I1, I3, I5). */
 void sim_check_step(struct sim *sim, struct sim_client *c);

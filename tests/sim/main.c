@@ -100,7 +100,7 @@ static const struct rt_allocator counting = {count_calloc, count_realloc, count_
 static void run(uint64_t number)
 {
     seed = number;
-    alarm(60); /* of real time: none takes a second, unless the machine is busy */
+    alarm(20); /* of real time: none takes a second */
     sim_run(number, tracing);
     alarm(0);
     if (live != 0)
