@@ -307,7 +307,8 @@ static void check_error(const struct sim_job *job, int err)
 {
     const struct sim *sim = job->client->sim;
     bool try = job->ask.flags & RT_ASK_TRY || (job->set != NULL && job->set->batch.set.try);
-    bool ok = err == ROTA_LOST || err == ROTA_UNREACHABLE || err == ROTA_INVALID ||
+    bool ok = err == ROTA_LOST || (err == ROTA_NOMEM && sim->plan.starve > 0) ||
+              err == ROTA_UNREACHABLE || err == ROTA_INVALID ||
               (err == ROTA_CLOSED && job->client->close_by != 0) ||
               (err == ROTA_CANCELED && (job->canceled || job->set != NULL)) ||
               (err == ROTA_TIMEOUT && (job->terms.limit_at <= sim->now || job->set != NULL)) ||

@@ -75,14 +75,26 @@ static void on_signal(int number)
 
 /* ---- Memory ------------------------------------------------------------- */
 
+uint32_t sim_starving;
+struct sim_random sim_hunger;
+
+static bool starves(void)
+{
+    return sim_starving > 0 && sim_chance(&sim_hunger, sim_starving);
+}
+
 static void *count_calloc(size_t n, size_t size)
 {
+    if (starves())
+        return NULL;
     live++;
     return calloc(n, size);
 }
 
 static void *count_realloc(void *p, size_t size)
 {
+    if (starves())
+        return NULL;
     live += p == NULL;
     return realloc(p, size);
 }

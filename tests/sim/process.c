@@ -123,7 +123,7 @@ void sim_client_close(struct sim_client *c)
     sim_client_wake(c);
     c->close_by = c->sim->now + c->sim->plan.call_ms * RT_MS;
     rt_dispatch_close(&c->d);
-    rt_dispatch_drain(&c->d);
+    sim_client_drain(c);
 }
 
 void sim_client_finish(struct sim_client *c)
@@ -156,18 +156,32 @@ void sim_client_wake(struct sim_client *c)
     rt_loop_advance(&c->loop, c->sim->now);
 }
 
+static void starve(const struct sim_client *c, bool on)
+{
+    sim_starving = on && !c->sim->healing ? c->sim->plan.starve : 0;
+}
+
+void sim_client_drain(struct sim_client *c)
+{
+    starve(c, true);
+    rt_dispatch_drain(&c->d);
+    starve(c, false);
+}
+
 void sim_client_run(struct sim_client *c)
 {
     unsigned turns = 0;
     sim_client_wake(c);
     while (rt_timers_next(&c->loop.timers) <= c->sim->now || rt_mem_pending(c->mem)) {
         /* As on a real loop: who was away hears of others before it looks at its timers. */
+        starve(c, true);
         if (rt_mem_pending(c->mem))
             rt_mem_deliver(c->mem);
         if (sim_chance(&c->sim->random, 200))
             rt_dispatch_drain(&c->d);
         rt_loop_turn(&c->loop, rt_dispatch_timer, &c->d);
         rt_dispatch_drain(&c->d);
+        starve(c, false);
         if (++turns > TURNS_MAX)
             sim_violated(c->sim, "liveness", "c%u never comes to rest", c->index);
     }

@@ -55,6 +55,8 @@ bool sim_client_due(const struct sim_client *c);
 
 /* Brings its clock to the present: before anything is asked of it. */
 void sim_client_wake(struct sim_client *c);
+/* Sends, tells and frees; also with little memory. */
+void sim_client_drain(struct sim_client *c);
 /* Timers that are due, events that came, then everything that follows. */
 void sim_client_run(struct sim_client *c);
 

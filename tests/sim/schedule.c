@@ -110,4 +110,6 @@ void sim_plan_draw(struct sim_plan *plan, struct sim_random *r)
     draw_asks(plan, r);
     draw_network(plan, r);
     draw_trouble(plan, r);
+    struct sim_random aside = *r; /* so that seeds mean what they did before there was hunger */
+    plan->starve = sim_chance(&aside, 150) ? 1 + sim_below(&aside, 100) : 0;
 }

@@ -200,7 +200,7 @@ static void befall(struct sim *sim)
         rt_fault_reset(c->fault);
     else
         break_ticket(sim, c);
-    rt_dispatch_drain(&c->d);
+    sim_client_drain(c);
     sim_check_step(sim, c);
 }
 
@@ -218,7 +218,7 @@ static void act(struct sim *sim, struct sim_client *c)
     sim_client_wake(c);
     if (!sim_job_act(c, what))
         (void)sim_job_act(c, SIM_ACT_ASK);
-    rt_dispatch_drain(&c->d);
+    sim_client_drain(c);
     sim_check_step(sim, c);
 }
 
@@ -233,7 +233,7 @@ static bool let_go(struct sim *sim)
         sim_client_wake(c);
         if (sim_job_untie(c) || sim_job_release_any(c)) {
             any = true;
-            rt_dispatch_drain(&c->d);
+            sim_client_drain(c);
             sim_check_step(sim, c);
         }
     }
@@ -254,7 +254,7 @@ static void mend(struct sim *sim, struct sim_client *c)
         SIM_TRACE(sim, c, "is connected again");
         sim_client_wake(c);
         rt_fault_cut(c->fault, 0);
-        rt_dispatch_drain(&c->d);
+        sim_client_drain(c);
         sim_check_step(sim, c);
     }
 }
@@ -343,6 +343,7 @@ static void begin(struct sim *sim, uint64_t seed, bool tracing)
     sim->tracing = tracing;
     sim->random.state = seed * UINT64_C(0xd1342543de82ef95);
     sim_plan_draw(&sim->plan, &sim->random);
+    sim_hunger.state = seed;
     sim->now = RT_MS;
     sim->trouble_at = sim->plan.trouble_ms != 0 ? sim->plan.trouble_ms * RT_MS : RT_NEVER;
     sim->world = rt_mem_world_get("sim", true);

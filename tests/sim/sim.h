@@ -48,6 +48,10 @@ struct sim {
     bool tracing;
 };
 
+/* While it is not 0, so many per mille of the library's allocations fail. main.c does it. */
+extern uint32_t sim_starving;
+extern struct sim_random sim_hunger; /* which of them */
+
 /* Runs one schedule. Does not return from a violation. */
 void sim_run(uint64_t seed, bool tracing);
 

@@ -126,13 +126,11 @@ static void stray_arrives(struct rt_timer_call *call, int64_t now)
     stray_free(s);
 }
 
-static bool go_astray(struct sim_tap *tap, const struct rt_op *op)
+static void stray_add(struct sim_tap *tap, const struct rt_op *op)
 {
     struct sim *sim = tap->client->sim;
-    if (op->kind > RT_OP_LEAVE || (op->kind == RT_OP_BEAT && op->beat.open))
-        return false;
-    if (sim->healing || !sim_chance(&sim->random, sim->plan.stray))
-        return false;
+    uint32_t starving = sim_starving;
+    sim_starving = 0; /* what is ours does not fail */
     struct sim_stray *s = rt_alloc(sizeof(*s));
     assert(s != NULL);
     int rv = rt_fault_copy_op(&s->op, &s->block, op);
@@ -148,6 +146,17 @@ static bool go_astray(struct sim_tap *tap, const struct rt_op *op)
     tap->strays = s;
     rt_timers_start(&tap->wrap.conn.loop->timers, &s->timer.timer,
                     sim->now + sim_spread_ns(&sim->random, sim->plan.ttl_ms * 1000));
+    sim_starving = starving;
+}
+
+static bool go_astray(struct sim_tap *tap, const struct rt_op *op)
+{
+    struct sim *sim = tap->client->sim;
+    if (op->kind > RT_OP_LEAVE || (op->kind == RT_OP_BEAT && op->beat.open))
+        return false;
+    if (sim->healing || !sim_chance(&sim->random, sim->plan.stray))
+        return false;
+    stray_add(tap, op);
     return true;
 }
 
