@@ -389,6 +389,11 @@ static int settings(struct rt_file_conn *c)
     (void)sqlite3_busy_handler(c->db, on_busy, c);
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+    /* The WAL stays for the next: folding it back and beginning it anew would cost each command
+     * that is alone four fsyncs. Its size is bounded by wal_autocheckpoint. */
+    (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+    int persist = 1;
+    (void)sqlite3_file_control(c->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
     return exec(c, "PRAGMA cell_size_check=ON;PRAGMA synchronous=NORMAL;PRAGMA temp_store=MEMORY;"
                    "PRAGMA cache_size=-16000;PRAGMA wal_autocheckpoint=4000;");
 }
