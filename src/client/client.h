@@ -179,6 +179,7 @@ struct rota {
 
     struct rt_waiter *waiters;
     struct rt_waiter *driver;
+    bool driver_polls;        /* and sees nothing but the loop's descriptor */
     struct rt_waiter *closer; /* waits until all tickets have left */
     struct rt_keeper keeper;
     int outer_fd;             /* ROTA_NO_KEEPER: rota_fd; else -1 */

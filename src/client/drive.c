@@ -88,6 +88,9 @@ void rt_client_turn(struct rota *r)
     rt_loop_turn(&r->loop, rt_dispatch_timer, &r->d);
     rt_client_settle(r);
     notice_interrupt(r);
+    /* This turn may have swallowed the wake-up that was meant for the driver in its poll. */
+    if (r->driver_polls && atomic_load(&r->driver->word) != RT_WAIT_POLLING)
+        r->wake_loop = true;
 }
 
 void rt_client_leave(struct rota *r)
@@ -150,9 +153,11 @@ void rt_drive(struct rota *r, struct rt_waiter *w)
         uint32_t word = RT_WAIT_AWAKE;
         if (!atomic_compare_exchange_strong(&w->word, &word, RT_WAIT_POLLING))
             break;
+        r->driver_polls = true;
         rt_client_leave(r);
         poll(&pfd, 1, -1);
         rt_client_lock(r);
+        r->driver_polls = false;
         word = RT_WAIT_POLLING;
         atomic_compare_exchange_strong(&w->word, &word, RT_WAIT_AWAKE);
         rt_client_turn(r);

@@ -264,6 +264,8 @@ static void the_keeper_leaves_signals_alone(void **state)
     rota_close(none);
 }
 
+/* A long ttl wherever threads wait: no heartbeat comes to the aid of a wake-up that was lost. */
+
 /* ---- Waiting ------------------------------------------------------------- */
 
 struct waiting {
@@ -316,7 +318,8 @@ static void a_signal_ends_the_waiting(void **state)
     (void)state;
     static const uint32_t flags[] = {0, ROTA_NO_KEEPER};
     for (size_t i = 0; i < 2; i++) {
-        struct rota *holder = must_open("mem:signal", 0), *r = must_open("mem:signal", flags[i]);
+        struct rota *holder = must_open("mem:signal?ttl=1h", 0),
+                    *r = must_open("mem:signal?ttl=1h", flags[i]);
         struct rota_lock *held = must_take(holder, "x", NULL), *lock = NULL;
         struct sigaction action = {.sa_handler = on_alarm}, old;
         struct itimerval every = {{0, 5000}, {0, 5000}}, never = {{0, 0}, {0, 0}};
@@ -338,7 +341,8 @@ static void a_signal_ends_the_waiting(void **state)
 static void whoever_waits_goes_on_driving(void **state)
 {
     (void)state;
-    struct rota *holder = must_open("mem:drive", 0), *r = must_open("mem:drive", ROTA_NO_KEEPER);
+    struct rota *holder = must_open("mem:drive?ttl=1h", 0),
+                *r = must_open("mem:drive?ttl=1h", ROTA_NO_KEEPER);
     struct rota_lock *a = must_take(holder, "a", NULL), *b = must_take(holder, "b", NULL);
     struct waiting first = {.rv = 1}, second = {.rv = 1};
     start_waiting(&first, r, "a");
@@ -380,12 +384,12 @@ static void watch_trace(void *arg, int level, const char *line)
 static void close_with_waiters(uint32_t flags)
 {
     struct rota_options opts = {.flags = flags, .log = watch_trace};
-    struct rota *holder = must_open("mem:close", 0), *r;
+    struct rota *holder = must_open("mem:close?ttl=1h", 0), *r;
     struct waiting engine = {.rv = 1}, local = {.rv = 1}, latch = {.rv = 1, .name = "latch"};
     atomic_store(&observing, 0);
     atomic_store(&queueing, 0);
     setenv("ROTA_TRACE", "1", 1);
-    assert_int_equal(rota_open(&r, "mem:close", &opts), 0);
+    assert_int_equal(rota_open(&r, "mem:close?ttl=1h", &opts), 0);
     unsetenv("ROTA_TRACE");
     struct rota_lock *mine = must_take(r, "mine", NULL), *held = must_take(holder, "x", NULL);
     (void)mine; /* goes with its client */
@@ -501,7 +505,7 @@ static void crowd_of_threads(uint32_t pass_limit)
     struct crowd c = {0};
     pthread_t threads[THREADS];
     for (int i = 0; i < 2; i++)
-        assert_int_equal(rota_open(&c.clients[i], "mem:crowd", &opts), 0);
+        assert_int_equal(rota_open(&c.clients[i], "mem:crowd?ttl=1h", &opts), 0);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, crowd_member, &c), 0);
     for (int i = 0; i < THREADS; i++)
@@ -552,7 +556,7 @@ static void remember(struct rota *r, const char *name, uint64_t fence)
 static void a_fence_that_goes_back_is_told(void **state)
 {
     (void)state;
-    struct rota *r = must_open("mem:back", 0);
+    struct rota *r = must_open("mem:back?ttl=1h", 0);
     struct rota_lock *lock = NULL, *both[2] = {NULL, NULL};
     const char *const names[] = {"y", "x"};
     struct rota_ask shared = {.mode = ROTA_SHARED};
