@@ -8,9 +8,11 @@
 #include <rota.h>
 
 /* Pauses before something is sent again: short at first, since most failures are one broken
- * connection; not longer than a second, since a waiter may stand behind our dead ticket. */
+ * connection; then longer, up to a second, since a waiter may stand behind our dead ticket, or
+ * call_ms, since a release may have to wait for it, but not less than RETRY_LEAST. */
 #define RETRY_FIRST (20 * RT_MS)
 #define RETRY_MOST (1000 * RT_MS)
+#define RETRY_LEAST (250 * RT_MS)
 
 #define DEFAULT_PASS_LIMIT 16
 #define DEFAULT_PASS_MS 10
@@ -195,8 +197,11 @@ static void retry_now(struct rt_desk *desk)
     struct rt_ticket *list = desk->retry, *t;
     desk->retry = NULL;
     desk->retry_pause *= 2;
-    if (desk->retry_pause > RETRY_MOST)
-        desk->retry_pause = RETRY_MOST;
+    int64_t most = desk->call < RETRY_MOST ? desk->call : RETRY_MOST;
+    if (most < RETRY_LEAST)
+        most = RETRY_LEAST;
+    if (desk->retry_pause > most)
+        desk->retry_pause = most;
     while ((t = pop(&list)) != NULL) {
         rt_desk_post(desk, t);
         rt_desk_settle(desk, t); /* it may have become idle meanwhile */

@@ -162,7 +162,8 @@ void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
     }
     if (err == ROTA_UNKNOWN && set->err == 0 && alive) {
         set->again = true;
-        rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
+        if (desk->retry_timer.slot == 0) /* others wait for it: it must not be put off */
+            rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
     } else if (err != 0 || set->err != 0 || !alive) {
         rt_set_fail(desk, set, err != 0 ? err : ROTA_LOST, now);
     } else if (set->pending == 0) {
