@@ -195,19 +195,6 @@ void rt_mem_ticket_drop(struct rt_mem_ticket *t)
     ticket_free(t);
 }
 
-/* The first that waits was going by the end of a session; now it is another time. */
-static void ring_first_waiting(struct rt_mem_line *line)
-{
-    struct rt_mem_ticket *t = rt_mem_line_front(line);
-    for (uint32_t left = line->count; left > 0; left--, t = t->next) {
-        if (!(t->flags & RT_MEM_GRANTED)) {
-            if (rt_mem_ticket_conn(t) != NULL)
-                rt_mem_ring(rt_mem_ticket_conn(t));
-            return;
-        }
-    }
-}
-
 void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t)
 {
     int64_t until = 0;
@@ -227,7 +214,6 @@ void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t)
     t->extra->durable_id = 0;
     t->extra->until = until;
     fading_put(world, t);
-    ring_first_waiting(t->line);
 }
 
 void rt_mem_ticket_break(struct rt_mem_ticket *t)
@@ -346,12 +332,26 @@ static void tell_watches(struct rt_mem_world *world, const struct rt_mem_line *l
     }
 }
 
+/* The first that waits goes by the ends of sessions; behind a ticket that ends by itself its client
+ * has to look at the time anew, also when it has just become the first. */
+static void ring_first_waiting(struct rt_mem_line *line)
+{
+    bool fades = false;
+    struct rt_mem_ticket *t = rt_mem_line_front(line);
+    for (; t->flags & RT_MEM_GRANTED; t = t->next)
+        fades = fades || (t->session == NULL && t->extra->until != RT_NEVER);
+    if (fades && rt_mem_ticket_conn(t) != NULL)
+        rt_mem_ring(rt_mem_ticket_conn(t));
+}
+
 void rt_mem_settle(struct rt_mem_world *world, struct rt_mem_line *line)
 {
     if (line->waiting > 0)
         grant_waiting(world, line);
-    if (line->waiting > 0)
+    if (line->waiting > 0) {
         tell_wanted(line);
+        ring_first_waiting(line);
+    }
     tell_watches(world, line);
     rt_mem_line_tidy(world, line);
 }
