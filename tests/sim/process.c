@@ -16,6 +16,8 @@
 /* Turns at one moment before we say that it will never end. */
 #define TURNS_MAX 1000
 
+#define FOREVER_MS 1000000000 /* eleven days */
+
 static struct sim_client *client_of(struct rt_dispatch *d)
 {
     return (struct sim_client *)(void *)d; /* its first member */
@@ -45,7 +47,7 @@ static void connect_client(struct sim_client *c)
         .up = &c->d.up,
         .loop = &c->loop,
         .label = c->label,
-        .ttl_ms = sim->plan.ttl_ms,
+        .ttl_ms = sim->plan.forever ? FOREVER_MS : sim->plan.ttl_ms,
         .call_ms = sim->plan.call_ms,
     };
     int rv = rt_engine_mem.open(conn, &url);
@@ -89,11 +91,28 @@ void sim_client_open(struct sim *sim, struct sim_client *c)
     SIM_TRACE(sim, c, "opens");
 }
 
+/* Where sessions have no ttl, one ends with its client. */
+static void end_sessions(struct sim *sim)
+{
+    struct rt_mem_link *head = &sim->world->sessions, *l = head->next;
+    if (sim->now > sim->world->now)
+        sim->world->now = sim->now;
+    while (l != head) {
+        struct rt_mem_session *s = rt_mem_session_of(l);
+        l = l->next;
+        if (s->conn == NULL)
+            rt_mem_session_renew(sim->world, s, 0);
+    }
+    rt_mem_sweep(sim->world);
+}
+
 static void discard(struct sim_client *c)
 {
     bool quiet = rt_desk_quiet(&c->d.desk);
     c->d.conn = NULL;
     c->conn->engine->close(c->conn);
+    if (c->sim->plan.forever)
+        end_sessions(c->sim);
     rt_dispatch_abort(&c->d);
     if (quiet && !c->dead && c->d.names.count > 0)
         sim_violated(c->sim, "I6", "c%u was quiet and keeps %zu lines", c->index, c->d.names.count);

@@ -88,6 +88,18 @@ static void draw_trouble(struct sim_plan *plan, struct sim_random *r)
         plan->trouble[i] = rate(r, 4);
 }
 
+/* Without beats nothing catches up on what a network lost: it is only slow, as file: is. */
+static void draw_forever(struct sim_plan *plan)
+{
+    struct rt_fault_config *net = &plan->network;
+    plan->forever = true;
+    net->rate[RT_FAULT_REQUEST_LOST] = net->rate[RT_FAULT_REPLY_LOST] = 0;
+    net->event_lost = 0;
+    net->events_overtake = false;
+    plan->stray = 0;
+    plan->trouble[SIM_TROUBLE_RESET] = 0;
+}
+
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r)
 {
     static const uint32_t ttls[] = {100, 500, 3000, 10000}, calls[] = {30, 500, 5000};
@@ -112,4 +124,6 @@ void sim_plan_draw(struct sim_plan *plan, struct sim_random *r)
     draw_trouble(plan, r);
     struct sim_random aside = *r; /* so that seeds mean what they did before there was hunger */
     plan->starve = sim_chance(&aside, 150) ? 1 + sim_below(&aside, 100) : 0;
+    if (plan->starve == 0 && sim_chance(&aside, 200))
+        draw_forever(plan);
 }

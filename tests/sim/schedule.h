@@ -59,6 +59,7 @@ struct sim_plan {
     uint32_t shared, try, limit, hold, at_least, linger, owned; /* per mille of the asks */
     uint32_t time_ms; /* mean of limits, hold_ms and lingering */
     uint32_t stray;   /* per mille of the requests overtaken by what was sent after them */
+    bool forever;     /* sessions live as long as their clients, as on file: no beats, no ttl */
     uint32_t starve;  /* per mille of the allocations that fail */
     struct rt_fault_config network;
 };

@@ -85,7 +85,7 @@ static int64_t some_ttls(struct sim *sim)
 static int64_t pause_end(struct sim *sim, const struct sim_client *c)
 {
     const struct rt_session *s = &c->d.desk.session;
-    if (s->state != RT_SESSION_ALIVE || sim_chance(&sim->random, 500))
+    if (s->state != RT_SESSION_ALIVE || sim->plan.forever || sim_chance(&sim->random, 500))
         return some_ttls(sim);
     int64_t until = s->usable_until - RT_MS + sim_spread_ns(&sim->random, sim->plan.ttl_ms * 40);
     return until > sim->now ? until : sim->now + 1;

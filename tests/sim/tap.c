@@ -224,6 +224,8 @@ static void tap_done(struct rt_up *up, struct rt_op *op)
 {
     struct sim_tap *tap = tap_of(&rt_wrap_of_up(up)->conn);
     rt_wrap_follow(&tap->wrap);
+    if (tap->is_bottom && op->kind == RT_OP_BEAT && tap->client->sim->plan.forever)
+        op->beat.ttl_ms = 0;
     if (tap->is_bottom && tap->client->sim->tracing)
         trace_done(tap, op);
     if (op != tap->arriving)
