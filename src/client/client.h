@@ -53,6 +53,9 @@ void rt_wait(struct rota *r, struct rt_waiter *w);
 /* W is decided; the mutex is held. */
 void rt_wait_done(struct rota *r, struct rt_waiter *w, int err);
 
+/* Whether waiting awake can pay: there is more than one processor. */
+bool rt_wait_spins(void);
+
 /* Tells W to look again. */
 void rt_wait_look(struct rota *r, struct rt_waiter *w, enum rt_wait_word word);
 

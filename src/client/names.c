@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define FIRST_SIZE 16
+#define LOAD 2 /* lines per bucket before it grows: memory per held lock counts */
 
 void rt_names_init(struct rt_names *names, uint64_t seed)
 {
@@ -115,7 +116,7 @@ struct rt_line *rt_names_get(struct rt_names *names, const char *spelled, const 
 
     if (line != NULL)
         return line;
-    if (names->count >= names->size && !grow(names))
+    if (names->count >= LOAD * names->size && !grow(names))
         return NULL;
     size_t extra_size = extra != NULL ? strlen(extra) + 1 : 0;
     line = rt_alloc(offsetof(struct rt_line, name) + size + 1 + extra_size);

@@ -29,7 +29,7 @@ void rt_more_trim(struct rota *r, struct rota_lock *lock)
 /* The one behind the new holder will be served next: it should be awake by then. */
 static void wake_next(struct rota *r, const struct rt_line *line)
 {
-    if (line->queue == NULL || line->x.state != RT_TICKET_HELD)
+    if (line->queue == NULL || line->x.state != RT_TICKET_HELD || !rt_wait_spins())
         return;
     struct rt_waiter *w = rt_lock_of(line->queue)->waiter;
     if (w != NULL)

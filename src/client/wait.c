@@ -163,7 +163,7 @@ static bool sleep_until_told(struct rota *r, struct rt_waiter *w, bool next)
     }
 }
 
-static bool many_cpus(void)
+bool rt_wait_spins(void)
 {
     static _Atomic int cpus;
     int n = atomic_load_explicit(&cpus, memory_order_relaxed);
@@ -181,7 +181,7 @@ static bool is_next(const struct rt_waiter *w)
     const struct rt_ask *ask = w->ask;
 
     return ask != NULL && ask->state == RT_ASK_QUEUED && ask->line->queue == ask &&
-           ask->line->x.state == RT_TICKET_HELD && many_cpus();
+           ask->line->x.state == RT_TICKET_HELD && rt_wait_spins();
 }
 
 static bool ended_early(struct rota *r, struct rt_waiter *w)
