@@ -58,7 +58,8 @@ const struct rota *rt_callback_begin(struct rota *r)
 
     inside = r;
     r->keeper.busy = true;
-    rt_drive_pass(r); /* whoever waits turns the loop meanwhile */
+    rt_drive_pass(r);   /* whoever waits turns the loop meanwhile ... */
+    rt_deputy_watch(r); /* ... or, if it takes long, the deputy */
     rt_client_leave(r);
     return before;
 }

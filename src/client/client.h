@@ -140,6 +140,13 @@ struct rt_keeper {
     bool patient; /* parked without an end: whoever stops driving wakes it */
 };
 
+struct rt_deputy { /* see deputy.c */
+    pthread_t thread;
+    _Atomic uint32_t word; /* it sleeps on this */
+    uint64_t begun;        /* how many callbacks began */
+    bool started, sleeps, stop;
+};
+
 #define RT_WAKES_MAX 16 /* more are woken at once, under the mutex */
 
 struct rt_slot { /* of rt_ids */
@@ -185,6 +192,7 @@ struct rota {
     bool driver_polls;        /* and sees nothing but the loop's descriptor */
     struct rt_waiter *closer; /* waits until all tickets have left */
     struct rt_keeper keeper;
+    struct rt_deputy deputy;
     int outer_fd;             /* ROTA_NO_KEEPER: rota_fd; else -1 */
     _Atomic uint32_t flushed; /* changes when the keeper has run all callbacks, while closing */
     uint64_t drives;          /* how often a call began to drive */
@@ -243,6 +251,9 @@ void rt_keeper_stop(struct rota *r); /* joins it; without the mutex */
 void rt_keeper_want(struct rota *r);
 /* If nobody drives, whoever can is told to. The mutex is held. */
 void rt_drive_pass(struct rota *r);
+/* The keeper begins a callback; the mutex is held. */
+void rt_deputy_watch(struct rota *r);
+void rt_deputy_stop(struct rota *r); /* joins it; without the mutex */
 bool rt_may_drive(const struct rota *r, const struct rt_waiter *w);
 /* Drives until W is told something; enters and returns with the mutex. */
 void rt_drive(struct rota *r, struct rt_waiter *w);

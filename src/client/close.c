@@ -120,6 +120,7 @@ static void run_pending(struct rota *r)
         rt_client_unlock(r);
     } else {
         rt_keeper_stop(r);
+        rt_deputy_stop(r);
     }
 }
 

@@ -264,6 +264,40 @@ static void the_keeper_leaves_signals_alone(void **state)
     rota_close(none);
 }
 
+static _Atomic int in_callback, callback_may_end;
+
+static void on_slow(void *arg, int err, struct rota_lock *lock)
+{
+    (void)arg;
+    assert_int_equal(err, 0);
+    atomic_store(&in_callback, 1);
+    while (!atomic_load(&callback_may_end))
+        usleep(500);
+    rota_release_async(lock, NULL, NULL);
+}
+
+/* The session is renewed while a user's function keeps the keeper: what is left grows again. */
+static void a_slow_callback_does_not_stop_the_heart(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:slow?ttl=1s", 0);
+    struct rota_lock *lock = must_take(r, "x", NULL);
+    assert_int_equal(rota_acquire_async(r, "y", NULL, on_slow, NULL, NULL), 0);
+    while (!atomic_load(&in_callback))
+        usleep(500);
+    int renewals = 0;
+    for (int64_t last = rota_remaining_ms(lock); renewals < 4;) {
+        int64_t now = rota_remaining_ms(lock);
+        assert_true(now > 0);
+        renewals += now > last;
+        last = now;
+        usleep(500);
+    }
+    atomic_store(&callback_may_end, 1);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
 /* A long ttl wherever threads wait: no heartbeat comes to the aid of a wake-up that was lost. */
 
 /* ---- Waiting ------------------------------------------------------------- */
@@ -659,6 +693,7 @@ int main(void)
         cmocka_unit_test(every_step_can_be_traced),
         cmocka_unit_test(the_keeper_sleeps_through_synchronous_calls),
         cmocka_unit_test(the_keeper_leaves_signals_alone),
+        cmocka_unit_test(a_slow_callback_does_not_stop_the_heart),
         cmocka_unit_test(a_signal_ends_the_waiting),
         cmocka_unit_test(whoever_waits_goes_on_driving),
         cmocka_unit_test(closing_ends_all_kinds_of_waiting),
