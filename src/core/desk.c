@@ -355,6 +355,9 @@ void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     assert(ask->state == RT_ASK_HELD || ask->state == RT_ASK_LOST);
     (void)rt_desk_look(desk, now);
+    /* Who did not run learns it as the first thing, also if no timer had a chance yet. */
+    if (rt_line_is_over(ask, now))
+        rt_line_hold_over(desk, ask, now);
     rt_line_release(desk, ask, now);
 }
 

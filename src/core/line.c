@@ -280,13 +280,19 @@ static void serve(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *
 
 /* ---- Asking ------------------------------------------------------------- */
 
+bool rt_line_is_over(const struct rt_ask *ask, int64_t now)
+{
+    return ask->state == RT_ASK_HELD && ask->terms != NULL && ask->terms->hold > 0 &&
+           ask->terms->timer.at <= now;
+}
+
 bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     if (ask->owner == 0 || (ask->mode != RT_EXCLUSIVE && ask->mode != RT_SHARED))
         return false;
     struct rt_ask *held = NULL;
     for (struct rt_ask *h = ask->line->holders; h != NULL; h = h->next)
-        if (h->state == RT_ASK_HELD && h->owner == ask->owner &&
+        if (h->state == RT_ASK_HELD && h->owner == ask->owner && !rt_line_is_over(h, now) &&
             (held == NULL || h->mode == RT_EXCLUSIVE))
             held = h;
     if (held == NULL || held->ticket->mode > RT_SHARED)

@@ -118,6 +118,7 @@ void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t); /* the LEAV
 /* The ticket is gone, alone or with the whole session: then nobody on the line goes on waiting. */
 void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64_t now);
 
+bool rt_line_is_over(const struct rt_ask *ask, int64_t now); /* by hold_ms, timer or not */
 bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now);
 void rt_line_start_hold(struct rt_desk *desk, struct rt_ask *ask, int64_t now); /* hold_ms */

@@ -526,6 +526,24 @@ static void a_stopped_holder_learns_it_as_the_first_thing(void **state)
     story_end(s);
 }
 
+static void a_hold_that_is_over_is_over_before_its_timer_ran(void **state)
+{
+    (void)state;
+    begin(0);
+    ask(s, 'A', "L", .hold_ms = 30);
+    joined(s, 0, 7, true, false);
+    s->now = 40 * RT_MS; /* stopped: no timer ran */
+    ask(s, 'B', "L", .owner = 'A', .flags = RT_ASK_TRY);
+    let_go(s, 'A');
+    left(s, 0);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[    0] A holds L #7\n"
+              "[   40] B refused: BUSY\n"
+              "[   40] A released: LOST\n"
+              "[   40] > LEAVE L #7\n");
+    story_end(s);
+}
+
 static void a_broken_ticket_is_told_and_the_next_takes_a_new_one(void **state)
 {
     (void)state;
@@ -645,6 +663,7 @@ int main(void)
         cmocka_unit_test(a_holder_is_told_before_its_deadline),
         cmocka_unit_test(a_grant_that_comes_after_the_deadline_is_none),
         cmocka_unit_test(a_stopped_holder_learns_it_as_the_first_thing),
+        cmocka_unit_test(a_hold_that_is_over_is_over_before_its_timer_ran),
         cmocka_unit_test(a_broken_ticket_is_told_and_the_next_takes_a_new_one),
         cmocka_unit_test(all_of_a_set_or_none),
         cmocka_unit_test(a_downgraded_tenure_lets_readers_in),
