@@ -135,8 +135,8 @@ void rota_interrupt(struct rota *r);
 enum rota_mode { ROTA_EXCLUSIVE = 0, ROTA_SHARED = 1, ROTA_PERMITS = 2 };
 
 #define ROTA_TRY 0x1u /* do not wait: ROTA_BUSY */
-/* Look for deadlocks while waiting: ROTA_DEADLOCK. A cycle is found when all its waiters ask
- * with it; exactly one is refused. */
+/* Look for deadlocks while waiting: ROTA_DEADLOCK. A cycle is found when all its
+ * locks were asked for with it, those held too; exactly one is refused. */
 #define ROTA_DETECT 0x2u
 #define ROTA_OWNER_NONE UINT64_MAX /* nobody re-enters this hold */
 

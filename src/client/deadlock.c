@@ -146,29 +146,12 @@ static void begin(struct rota *r, struct rt_hunting *hg)
     }
 }
 
-/* The engine knows who took a ticket; a tenure that was passed on here since then is another's. */
-static bool holds_here(struct rota *r, const struct rt_hunting *hg)
-{
-    const struct rt_line *line = rt_names_find(&r->d.names, rt_hunt_closing(&hg->hunt));
-    uint64_t owner = hg->hunter->lock->ask.owner;
-
-    if (line == NULL)
-        return false;
-    for (const struct rt_ask *ask = line->holders; ask != NULL; ask = ask->next)
-        if (ask->state == RT_ASK_HELD && ask->owner == owner)
-            return true;
-    for (const struct rt_ask *ask = line->solos; ask != NULL; ask = ask->next)
-        if (ask->owner == owner)
-            return true;
-    return false;
-}
-
 static void end(struct rota *r, struct rt_hunting *hg)
 {
     struct rt_hunter *hunter = hg->hunter;
     struct rt_ask *ask = &hunter->lock->ask;
     int64_t now = rt_loop_now(&r->loop);
-    bool refuse = hg->hunt.verdict == RT_HUNT_VICTIM && holds_here(r, hg);
+    bool refuse = hg->hunt.verdict == RT_HUNT_VICTIM;
 
     hg->hunter = NULL;
     if (refuse && rt_desk_cancel(&r->d.desk, ask, ROTA_DEADLOCK, now))

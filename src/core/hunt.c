@@ -86,7 +86,9 @@ static void see(struct rt_hunt *h, const struct rota_place *place)
         h->self_of = place->of;
         return;
     }
-    if (h->seen_count == RT_HUNT_NODES)
+    /* A plain hold may have been passed on since it was joined: then its owner is another by now,
+     * and a cycle through it would be a guess. */
+    if ((place->flags & ROTA_PLACE_DETECT) == 0 || h->seen_count == RT_HUNT_NODES)
         return;
     h->seen[h->seen_count++] = (struct rt_hunt_seen){
         .number = place->number,
@@ -228,10 +230,4 @@ void rt_hunt_fail(struct rt_hunt *h)
     assert(h->node_count >= 1);
     h->verdict = RT_HUNT_NOTHING;
     h->step = RT_HUNT_OVER;
-}
-
-const char *rt_hunt_closing(const struct rt_hunt *h)
-{
-    assert(h->verdict != RT_HUNT_NOTHING);
-    return text_at(h, h->nodes[h->last].name);
 }

@@ -3,8 +3,8 @@
  *
  * Pure: it says which line or session to INSPECT next, is given the places, and ends with a
  * verdict. Who waits: a ticket that is not granted. For whom: the tickets ahead that exclude it,
- * and all ahead that wait themselves. An owner that holds one ticket and waits with another, by
- * ROTA_DETECT, links the two.
+ * and all ahead that wait themselves. An owner that holds one ticket and waits with another, both
+ * asked for with ROTA_DETECT, links the two.
  *
  * Each look at a line is of another moment, so a cycle may be put together from edges that never
  * were there at once. One counts only if a second round finds the very same tickets: between the
@@ -77,8 +77,5 @@ void rt_hunt_answered(struct rt_hunt *h);
 
 /* The question came to nothing: so does the hunt. */
 void rt_hunt_fail(struct rt_hunt *h);
-
-/* The line of the ticket of ours that closes the cycle; only with a verdict. */
-const char *rt_hunt_closing(const struct rt_hunt *h);
 
 #endif

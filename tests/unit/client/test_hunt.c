@@ -102,6 +102,15 @@ static void equal_numbers_are_told_apart_by_name(void **state)
     assert_int_equal(hunt("b", 3), RT_HUNT_VICTIM);
 }
 
+static void a_plain_hold_may_be_another_s_by_now(void **state)
+{
+    (void)state;
+    DRAW({"a", 1, 10, 7, RT_EXCLUSIVE, 0, 0, true, false}, WAITS("a", 4, 20, 8),
+         HOLDS("b", 2, 20, 8), WAITS("b", 3, 10, 7));
+    assert_int_equal(hunt("a", 4), RT_HUNT_NOTHING);
+    assert_int_equal(hunt("b", 3), RT_HUNT_NOTHING);
+}
+
 static void one_that_waits_for_itself(void **state)
 {
     (void)state;
@@ -289,6 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_that_wait_for_each_other),
         cmocka_unit_test(equal_numbers_are_told_apart_by_name),
+        cmocka_unit_test(a_plain_hold_may_be_another_s_by_now),
         cmocka_unit_test(one_that_waits_for_itself),
         cmocka_unit_test(threads_of_one_session),
         cmocka_unit_test(a_ring_of_forty),
