@@ -5,11 +5,13 @@
 #   make run        ... and the demo on the embedded engine
 #   make test       everything that must hold; ends with "N passed, N failed"
 #   make bench      the benches
-#   make install    PREFIX=/usr/local DESTDIR=
+#   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make format     lets clang-format rewrite the sources
 #   make clean
 
 PREFIX ?= /usr/local
+# Where pkg-config and the loader look, under /usr/local as under /usr; Meson's own guess is neither.
+LIBDIR ?= lib
 MESON_FLAGS ?=
 
 .PHONY: all run test bench install format clean need-build
@@ -21,7 +23,7 @@ need-build:
 	@scripts/need.sh build
 
 build/build.ninja: | need-build
-	meson setup build --prefix=$(PREFIX) -Dtests=disabled $(MESON_FLAGS)
+	meson setup build --prefix=$(PREFIX) --libdir=$(LIBDIR) -Dtests=disabled $(MESON_FLAGS)
 
 run: all
 	build/rota demo
@@ -34,7 +36,11 @@ bench: need-build
 	@scripts/bench.sh
 
 install: all
-	DESTDIR="$(DESTDIR)" meson install -C build --no-rebuild
+	@meson configure build --prefix=$(PREFIX) --libdir=$(LIBDIR)
+	@ninja -C build
+	DESTDIR="$(if $(DESTDIR),$(abspath $(DESTDIR)))" meson install -C build --no-rebuild
+	@# So that programs find it at once.
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 format:
 	@scripts/need.sh test

@@ -12,7 +12,9 @@ DESTDIR=$room meson install -C "$1" --no-rebuild --quiet >"$room/log" 2>&1 ||
     { cat "$room/log"; exit 1; }
 
 pc=$(find "$room" -name rota.pc)
-[ -n "$pc" ] || { echo "no rota.pc installed"; exit 1; }
+# Where pkg-config and the loader look without being told.
+[ "$pc" = "$room/usr/local/lib/pkgconfig/rota.pc" ] || { echo "rota.pc is not in its place: $pc"; exit 1; }
+[ -e "$room/usr/local/lib/librota.so.0" ] || { echo "librota.so.0 is not in its place"; exit 1; }
 prefix=$room$(sed -n 's/^prefix=//p' "$pc")
 PKG_CONFIG_PATH=$(dirname "$pc")
 export PKG_CONFIG_PATH
