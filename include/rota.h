@@ -127,6 +127,12 @@ uint32_t rota_caps(const struct rota *r);
  * process. No I/O. */
 uint32_t rota_ttl_ms(const struct rota *r);
 
+/* A descriptor (O_CLOEXEC, the caller's to close) that keeps R's session, once it has one: should
+ * this process end without rota_close, its holds last until every copy of the descriptor is
+ * closed. For a guardian that first ends what the holds protect. UNSUPPORTED where sessions end
+ * by a time to live; LOST: there is no session. */
+int rota_keep_fd(struct rota *r, int *fd);
+
 /* Makes all waiting calls of R return ROTA_CANCELED, now. Async-signal-safe. */
 void rota_interrupt(struct rota *r);
 

@@ -2,6 +2,8 @@
 /* Small questions to a client. */
 #include "client/client.h"
 
+#include <string.h>
+
 int rt_client_check(const struct rota *r, bool waits)
 {
     if (r == NULL)
@@ -35,6 +37,26 @@ uint32_t rota_caps(const struct rota *r)
 uint32_t rota_ttl_ms(const struct rota *r)
 {
     return r == NULL || rt_forked(r) || r->d.conn == NULL ? 0 : r->d.conn->ttl_ms;
+}
+
+int rota_keep_fd(struct rota *r, int *fd)
+{
+    int rv = rt_client_check(r, false);
+    if (rv == 0 && fd == NULL)
+        rv = rt_fail(r, ROTA_INVALID, "there is no place for the descriptor");
+    if (rv == 0)
+        rv = rt_client_begin(r);
+    if (rv != 0)
+        return rv;
+    struct rt_conn *conn = r->d.conn;
+    char text[sizeof(conn->errmsg)] = "sessions end by a time to live here, not with a process";
+    rv = ROTA_UNSUPPORTED;
+    if (conn->engine->keep != NULL) {
+        rv = conn->engine->keep(conn, fd);
+        memcpy(text, conn->errmsg, sizeof(text));
+    }
+    rt_client_leave(r);
+    return rv != 0 ? rt_fail(r, rv, "%s", text) : 0;
 }
 
 void rota_interrupt(struct rota *r)

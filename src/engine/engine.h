@@ -247,6 +247,10 @@ struct rt_engine {
     /* In a forked child: closes what the child must not keep open (session files). Async-signal-safe.
      * May be NULL. */
     void (*forked)(struct rt_conn *conn);
+
+    /* A descriptor that keeps the session as long as any copy of it is open: rota_keep_fd. ROTA_LOST:
+     * there is no session. May be NULL: sessions do not live by descriptors. */
+    int (*keep)(struct rt_conn *conn, int *fd);
 };
 
 /* The engine for a URL's scheme, or NULL. engine/table.c has the list. */

@@ -33,3 +33,22 @@ void rt_wrap_follow(struct rt_wrap *wrap)
     memcpy(wrap->conn.errmsg, wrap->inner->errmsg, sizeof(wrap->conn.errmsg));
     wrap->conn.ttl_ms = wrap->inner->ttl_ms;
 }
+
+uint32_t rt_wrap_caps(const struct rt_conn *conn)
+{
+    const struct rt_conn *inner = ((const struct rt_wrap *)(const void *)conn)->inner;
+    return inner->engine->caps(inner);
+}
+
+void rt_wrap_forked(struct rt_conn *conn)
+{
+    struct rt_conn *inner = ((struct rt_wrap *)(void *)conn)->inner;
+    if (inner->engine->forked != NULL)
+        inner->engine->forked(inner);
+}
+
+int rt_wrap_keep(struct rt_conn *conn, int *fd)
+{
+    struct rt_conn *inner = ((struct rt_wrap *)(void *)conn)->inner;
+    return inner->engine->keep != NULL ? inner->engine->keep(inner, fd) : ROTA_UNSUPPORTED;
+}

@@ -31,6 +31,11 @@ void rt_wrap_close_inner(struct rt_wrap *wrap);
 /* Takes over what an inner op's end may have changed: errmsg and ttl_ms. */
 void rt_wrap_follow(struct rt_wrap *wrap);
 
+/* What a wrapper hands through as it is. */
+uint32_t rt_wrap_caps(const struct rt_conn *conn);
+void rt_wrap_forked(struct rt_conn *conn);
+int rt_wrap_keep(struct rt_conn *conn, int *fd);
+
 static inline struct rt_wrap *rt_wrap_of_up(struct rt_up *up)
 {
     return (struct rt_wrap *)((char *)up - offsetof(struct rt_wrap, up));

@@ -486,19 +486,6 @@ static void fault_close(struct rt_conn *conn)
     rt_loop_unreserve(conn->loop, 1);
 }
 
-static uint32_t fault_caps(const struct rt_conn *conn)
-{
-    const struct rt_conn *inner = ((const struct rt_wrap *)(const void *)conn)->inner;
-    return inner->engine->caps(inner);
-}
-
-static void fault_forked(struct rt_conn *conn)
-{
-    struct rt_conn *inner = fault(conn)->wrap.inner;
-    if (inner->engine->forked != NULL)
-        inner->engine->forked(inner);
-}
-
 static const char *const none[] = {NULL};
 
 static const struct rt_engine fault_engine = {
@@ -509,8 +496,9 @@ static const struct rt_engine fault_engine = {
     .close = fault_close,
     .submit = fault_submit,
     .cancel = fault_cancel,
-    .caps = fault_caps,
-    .forked = fault_forked,
+    .caps = rt_wrap_caps,
+    .forked = rt_wrap_forked,
+    .keep = rt_wrap_keep,
 };
 
 int rt_fault_wrap(struct rt_conn **conn, const struct rt_fault_config *config)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/url.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -252,6 +253,23 @@ static void file_forked(struct rt_conn *conn)
 }
 
 static const char *const schemes[] = {"file", NULL};
+/* The OFD lock belongs to the open file: it lasts until the last copy is closed. */
+static int file_keep(struct rt_conn *conn, int *fd)
+{
+    struct rt_file_conn *c = rt_file_conn(conn);
+    if (c->session == 0) {
+        rt_file_say(c, "there is no session yet: it begins with the first lock");
+        return ROTA_LOST;
+    }
+    int copy = fcntl(c->session_fd, F_DUPFD_CLOEXEC, 3); /* not in the place of a standard stream */
+    if (copy < 0) {
+        rt_file_say(c, "too many open files: raise ulimit -n");
+        return ROTA_UNREACHABLE;
+    }
+    *fd = copy;
+    return 0;
+}
+
 static const char *const params[] = {"mode", NULL};
 
 const struct rt_engine rt_engine_file = {
@@ -266,4 +284,5 @@ const struct rt_engine rt_engine_file = {
     .cancel = file_cancel,
     .caps = file_caps,
     .forked = file_forked,
+    .keep = file_keep,
 };

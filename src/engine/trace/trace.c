@@ -292,19 +292,6 @@ static void trace_close(struct rt_conn *conn)
     rt_wrap_close_inner(&trace(conn)->wrap);
 }
 
-static uint32_t trace_caps(const struct rt_conn *conn)
-{
-    const struct rt_conn *inner = ((const struct rt_wrap *)(const void *)conn)->inner;
-    return inner->engine->caps(inner);
-}
-
-static void trace_forked(struct rt_conn *conn)
-{
-    struct rt_conn *inner = trace(conn)->wrap.inner;
-    if (inner->engine->forked != NULL)
-        inner->engine->forked(inner);
-}
-
 static const char *const none[] = {NULL};
 
 static const struct rt_engine trace_engine = {
@@ -315,8 +302,9 @@ static const struct rt_engine trace_engine = {
     .close = trace_close,
     .submit = trace_submit,
     .cancel = trace_cancel,
-    .caps = trace_caps,
-    .forked = trace_forked,
+    .caps = rt_wrap_caps,
+    .forked = rt_wrap_forked,
+    .keep = rt_wrap_keep,
 };
 
 int rt_trace_wrap(struct rt_conn **conn)
