@@ -65,6 +65,7 @@ static void a_guardian_keeps_the_session(void **state)
     const struct rota_ask try = {.flags = ROTA_TRY};
     (void)state;
     rt_watchdog(60, "guardian: hang");
+    (void)rt_tmpdir(); /* made here, so that all share it */
     assert_int_equal(pipe(ready), 0);
     assert_int_equal(pipe(go), 0);
     pid_t holder = rt_proc_start(hold_with_guardian, 0, NULL);

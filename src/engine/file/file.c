@@ -253,6 +253,7 @@ static void file_forked(struct rt_conn *conn)
 }
 
 static const char *const schemes[] = {"file", NULL};
+
 /* The OFD lock belongs to the open file: it lasts until the last copy is closed. */
 static int file_keep(struct rt_conn *conn, int *fd)
 {
