@@ -29,7 +29,7 @@ static int parse_duration(const char *text, const char *option, uint64_t *ms)
     return rt_out_usage("run", "%s '%s' is not a time such as 0.5, 30s, 5m or 1h", option, text);
 }
 
-static int parse_ttl(struct rt_run_asked *asked, const char *text)
+static int parse_ttl(struct rt_hold *hold, const char *text)
 {
     uint64_t ms;
     int code = parse_duration(text, "--ttl", &ms);
@@ -38,65 +38,65 @@ static int parse_ttl(struct rt_run_asked *asked, const char *text)
         return code;
     if (ms < 1000 || ms > 3600 * 1000)
         return rt_out_usage("run", "--ttl '%s' is not from 1s to 1h", text);
-    asked->options.ttl_ms = (uint32_t)ms;
+    hold->options.ttl_ms = (uint32_t)ms;
     return RT_EXIT_OK;
 }
 
-static int parse_wait(struct rt_run_asked *asked, const char *text)
+static int parse_wait(struct rt_hold *hold, const char *text)
 {
     uint64_t ms;
     int code = parse_duration(text, "-w", &ms);
 
     if (code != RT_EXIT_OK)
         return code;
-    asked->ask.limit_ms = ms;
+    hold->ask.limit_ms = ms;
     if (ms == 0) /* for the library no limit; for flock(1) no wait */
-        asked->ask.flags |= ROTA_TRY;
+        hold->ask.flags |= ROTA_TRY;
     return RT_EXIT_OK;
 }
 
-static int parse_busy_exit(struct rt_run_asked *asked, const char *text)
+static int parse_busy_exit(struct rt_hold *hold, const char *text)
 {
     uint64_t code;
 
     if (!rt_options_number(text, 0, 255, &code))
         return rt_out_usage("run", "-E '%s' is not an exit code from 0 to 255", text);
-    asked->busy_exit = (int)code;
+    hold->busy_exit = (int)code;
     return RT_EXIT_OK;
 }
 
-static int parse_option(struct rt_run_asked *asked, int c, char **argv)
+static int parse_option(struct rt_hold *hold, int c, char **argv)
 {
     switch (c) {
     case 'n':
-        asked->ask.flags |= ROTA_TRY;
+        hold->ask.flags |= ROTA_TRY;
         return RT_EXIT_OK;
     case 'w':
-        return parse_wait(asked, optarg);
+        return parse_wait(hold, optarg);
     case 'E':
-        return parse_busy_exit(asked, optarg);
+        return parse_busy_exit(hold, optarg);
     case 's':
-        asked->ask.mode = ROTA_SHARED;
+        hold->ask.mode = ROTA_SHARED;
         return RT_EXIT_OK;
     case 'x':
-        asked->ask.mode = ROTA_EXCLUSIVE;
+        hold->ask.mode = ROTA_EXCLUSIVE;
         return RT_EXIT_OK;
     case OPT_TAKE:
-        return parse_number(optarg, "--take", INT32_MAX, &asked->ask.take);
+        return parse_number(optarg, "--take", INT32_MAX, &hold->ask.take);
     case OPT_OF:
-        return parse_number(optarg, "--of", INT32_MAX, &asked->ask.of);
+        return parse_number(optarg, "--of", INT32_MAX, &hold->ask.of);
     case OPT_TTL:
-        return parse_ttl(asked, optarg);
+        return parse_ttl(hold, optarg);
     case OPT_AT_LEAST:
-        return parse_duration(optarg, "--at-least", &asked->ask.at_least_ms);
+        return parse_duration(optarg, "--at-least", &hold->ask.at_least_ms);
     default:
         return rt_options_complain("run", argv, c);
     }
 }
 
-static int parse_permits(struct rt_run_asked *asked)
+static int parse_permits(struct rt_hold *hold)
 {
-    struct rota_ask *ask = &asked->ask;
+    struct rota_ask *ask = &hold->ask;
 
     if (ask->take == 0 && ask->of == 0)
         return RT_EXIT_OK;
@@ -111,11 +111,11 @@ static int parse_permits(struct rt_run_asked *asked)
     return RT_EXIT_OK;
 }
 
-static int parse_operands(struct rt_run_asked *asked, int argc, char **argv)
+static int parse_operands(struct rt_hold *hold, int argc, char **argv)
 {
     if (argc == 0)
         return rt_out_usage("run", "the name of the lock is missing");
-    asked->name = argv[0];
+    hold->name = argv[0];
     argc--, argv++;
     if (argc > 0 && strcmp(argv[0], "--") == 0)
         argc--, argv++;
@@ -123,12 +123,12 @@ static int parse_operands(struct rt_run_asked *asked, int argc, char **argv)
         return rt_out_usage("run", "option '%s' comes too late: options stand before the name",
                             argv[0]);
     if (argc == 0)
-        return rt_out_usage("run", "the command is missing: rota run %s -- COMMAND", asked->name);
-    asked->command = argv;
+        return rt_out_usage("run", "the command is missing: rota run %s -- COMMAND", hold->name);
+    hold->command = argv;
     return RT_EXIT_OK;
 }
 
-int rt_run_options_parse(struct rt_run_asked *asked, int argc, char **argv, bool *done)
+int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done)
 {
     static const struct option options[] = {
         {"nonblock", no_argument, NULL, 'n'},
@@ -153,12 +153,12 @@ int rt_run_options_parse(struct rt_run_asked *asked, int argc, char **argv, bool
             *done = true;
             return rt_help_show(rt_command_find("run"));
         }
-        code = parse_option(asked, c, argv);
+        code = parse_option(hold, c, argv);
         if (code != RT_EXIT_OK)
             return code;
     }
-    code = parse_permits(asked);
+    code = parse_permits(hold);
     if (code != RT_EXIT_OK)
         return code;
-    return parse_operands(asked, argc - optind, argv + optind);
+    return parse_operands(hold, argc - optind, argv + optind);
 }

@@ -3,19 +3,10 @@
 #ifndef RT_RUN_OPTIONS_H
 #define RT_RUN_OPTIONS_H
 
-#include <rota.h>
-#include <stdbool.h>
+#include "cli/hold.h"
 
-struct rt_run_asked {
-    const char *name; /* of the lock */
-    char **command;
-    struct rota_ask ask;
-    struct rota_options options;
-    int busy_exit; /* the exit code when it is not granted in time */
-};
-
-/* Reads ARGV over the defaults in ASKED, which points into ARGV afterwards. Returns an exit
+/* Reads ARGV over the defaults in HOLD, which points into ARGV afterwards. Returns an exit
  * code: RT_EXIT_OK, or a message was printed. *DONE: help was shown, there is nothing to do. */
-int rt_run_options_parse(struct rt_run_asked *asked, int argc, char **argv, bool *done);
+int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done);
 
 #endif

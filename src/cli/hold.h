@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running a command while a hold lasts: what run, elect and once have in common. */
+#ifndef RT_HOLD_H
+#define RT_HOLD_H
+
+#include "cli/child.h"
+#include "cli/cli.h"
+
+#define RT_HOLD_NEVER INT64_MAX
+
+struct rt_hold {
+    /* what is wanted; the caller's */
+    const char *noun; /* for messages: "lock" */
+    const char *name;
+    const char *value; /* for observers, once it is held; NULL: none */
+    char **command;
+    struct rota_ask ask;
+    struct rota_options options;
+    int busy_exit; /* the exit code when it is not granted in time */
+
+    /* what is there */
+    struct rota *client;
+    struct rota_lock *lock; /* NULL: there is nothing to lose */
+    struct rt_child child;
+    char label[128];
+    int signal_fd;
+    sigset_t inherited_mask;
+    int64_t notice_at;
+
+    bool answered; /* the ask ended, with: */
+    int answer;
+    int interrupted; /* the signal that ended the waiting; 0: none */
+
+    bool told_lost;   /* by the library */
+    bool lost;        /* the child was told to end because of it */
+    int64_t deadline; /* of the hold, as last seen ahead */
+    int64_t kill_at;
+    bool ended; /* the child */
+};
+
+/* With nothing wanted yet and nothing there. */
+void rt_hold_init(struct rt_hold *hold);
+
+/* Opens the engine, in the name of the command, and begins to watch for signals: from here on
+ * they only count in the calls below. Returns an exit code: RT_EXIT_OK, or a message was
+ * printed. To be closed in either case. */
+int rt_hold_open(struct rt_hold *hold, const struct rt_cli *cli);
+void rt_hold_close(struct rt_hold *hold);
+
+/* Waits for the name, runs the command, gives the name back. Returns the exit code. */
+int rt_hold_run(struct rt_hold *hold);
+
+/* Runs the command to its end, or to the hold's, with ROTA_NAME and ROTA_FENCE = FENCE in its
+ * environment. Returns the exit code. */
+int rt_hold_command(struct rt_hold *hold, uint64_t fence);
+
+#endif
