@@ -6,6 +6,10 @@
 #   make test       everything that must hold; ends with "N passed, N failed"
 #   make bench      the benches
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
+#   make uninstall  what the last install put there
+#   make deb        Debian packages, in build-deb/
+#   make deb-check  ... installed by apt on a bare Debian, in a folder, and tried there
+#   make record     the picture in the README, anew
 #   make format     lets clang-format rewrite the sources
 #   make clean
 
@@ -14,7 +18,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 MESON_FLAGS ?=
 
-.PHONY: all run test bench install format clean need-build
+.PHONY: all run test bench install uninstall deb deb-check record format clean need-build
 
 all: build/build.ninja
 	@ninja -C build
@@ -42,9 +46,23 @@ install: all
 	@# So that programs find it at once.
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
+uninstall:
+	@ninja -C build uninstall
+
+deb:
+	@scripts/need.sh build deb
+	@scripts/deb.sh
+
+deb-check: all
+	@scripts/need.sh build deb deb-check
+	@scripts/deb-check.sh
+
+record: all
+	@scripts/record.sh build/rota docs/demo.svg
+
 format:
 	@scripts/need.sh test
 	@scripts/sources.sh | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-planted
+	rm -rf build build-asan build-tsan build-planted build-deb

@@ -14,7 +14,10 @@ DESTDIR=$room meson install -C "$1" --no-rebuild --quiet >"$room/log" 2>&1 ||
 pc=$(find "$room" -name rota.pc)
 # Where pkg-config and the loader look without being told.
 [ "$pc" = "$room/usr/local/lib/pkgconfig/rota.pc" ] || { echo "rota.pc is not in its place: $pc"; exit 1; }
-[ -e "$room/usr/local/lib/librota.so.0" ] || { echo "librota.so.0 is not in its place"; exit 1; }
+for file in lib/librota.so.1 share/man/man1/rota.1 share/man/man3/librota.3 share/man/man7/rota-url.7 \
+    share/bash-completion/completions/rota; do
+    [ -e "$room/usr/local/$file" ] || { echo "$file is not in its place"; exit 1; }
+done
 prefix=$room$(sed -n 's/^prefix=//p' "$pc")
 PKG_CONFIG_PATH=$(dirname "$pc")
 export PKG_CONFIG_PATH

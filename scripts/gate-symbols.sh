@@ -20,4 +20,4 @@ missing=$(printf '%s\n' "$declared" |
     grep -vxF -e "$inline" | grep -vxF -e "$types" | grep -vxF -e "$shown" || true)
 [ -z "$missing" ] || { printf 'declared in rota.h and not in librota.so:\n%s\n' "$missing"; exit 1; }
 
-readelf -d "$library" | grep -q 'SONAME.*\[librota\.so\.0\]' || { echo "wrong soname"; exit 1; }
+readelf -d "$library" | grep -q 'SONAME.*\[librota\.so\.1\]' || { echo "wrong soname"; exit 1; }

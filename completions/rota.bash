@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Bash completion for rota(1): commands, options, engines, and the names of locks. Commands and options are
+# read from rota's own --help, so that they cannot fall behind.
+
+# Sets opts (all options) and valued (those that take a value), each word between spaces. A line of the help
+# is "  -w, --wait SECONDS   what it does" or "  --take K --of N  what it does".
+_rota_options() # ROTA COMMAND
+{
+    local line word names
+    opts=" --help " valued=" "
+    while IFS= read -r line; do
+        [[ $line =~ ^\ +(-.*)$ ]] || continue
+        names=
+        for word in ${BASH_REMATCH[1]%%  *}; do
+            if [[ $word == -*, ]]; then
+                names+="${word%,} "
+            elif [[ $word == -* ]]; then
+                opts+="$names$word " names+="$word "
+            else
+                valued+=$names names=
+            fi
+        done
+    done < <("$@" --help 2>/dev/null </dev/null)
+}
+
+_rota_commands() # ROTA
+{
+    "$1" --help 2>/dev/null </dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\)  *.*/\1/p'
+}
+
+# One name a line, of the engine chosen on the command line. An engine that does not answer at once gets no say.
+_rota_names() # ROTA...
+{
+    timeout 1 "$@" ls --names 2>/dev/null </dev/null
+}
+
+_rota_engines()
+{
+    echo file:
+    sed -n 's/^[[:space:]]*\([^#=[:space:]][^=[:space:]]*\)[[:space:]]*=.*/\1/p' \
+        "${XDG_CONFIG_HOME:-$HOME/.config}/rota/config" 2>/dev/null
+}
+
+# Puts those candidates of stdin (one a line) into COMPREPLY that go on from $cur, quoted for the shell.
+_rota_reply()
+{
+    local word plain=${cur//\\/} cut=
+    # Readline counts what stands before a colon or an equals sign as a word of its own.
+    [[ $COMP_WORDBREAKS == *:* && $plain == *:* ]] && cut=${plain%"${plain##*:}"}
+    while IFS= read -r word; do
+        [[ $word == "$plain"* ]] || continue
+        printf -v word %q "${word#"$cut"}"
+        COMPREPLY+=("$word")
+    done
+}
+
+_rota()
+{
+    local cur prev i=1 name=0 command=
+    local -a words rota
+    local opts valued
+    COMPREPLY=()
+
+    # By white space: COMP_WORDS is cut at colons too, and names have them.
+    read -r -a words <<<"${COMP_LINE:0:COMP_POINT}"
+    [[ ${COMP_LINE:0:COMP_POINT} == *[[:space:]] ]] && words+=("")
+    cur=${words[-1]} prev=${words[-2]-}
+    local last=$((${#words[@]} - 1))
+    rota=("${words[0]/#\~/$HOME}")
+
+    # Options of rota itself, then the command.
+    while ((i < last)); do
+        case ${words[i]} in
+        --on) rota+=(--on "${words[i + 1]-}"); ((i += 2)) ;;
+        --on=*) rota+=("${words[i]}"); ((i += 1)) ;;
+        -*) ((i += 1)) ;;
+        *) command=${words[i]}; ((i += 1)); break ;;
+        esac
+    done
+    if [[ -z $command ]]; then
+        case $prev/$cur in
+        --on/*) _rota_reply < <(_rota_engines) ;;
+        */-*) _rota_reply <<<$'--on\n--help\n--version' ;;
+        *) _rota_reply < <(_rota_commands "${rota[0]}") ;;
+        esac
+        return 0
+    fi
+
+    _rota_options "${rota[0]}" "$command"
+    while ((i < last)); do
+        case ${words[i]} in
+        --) break ;;
+        --*=*) ((i += 1)) ;;
+        -*) [[ $valued == *" ${words[i]} "* ]] && ((i += 1)); ((i += 1)) ;;
+        *) name=1; ((i += 1)); break ;;
+        esac
+    done
+
+    if ((name)); then
+        case $command in
+        run | once | elect) ;;
+        *) [[ $cur == -* ]] && _rota_reply < <(tr ' ' '\n' <<<"$opts"); return 0 ;;
+        esac
+        # What follows the name is another command's business.
+        [[ ${words[i]-} == -- ]] && ((i < last)) && ((i += 1))
+        if [[ $cur == -* && ${words[last - 1]} != -- ]] && ((i == last)); then
+            COMPREPLY=(--)
+        elif declare -F _command_offset >/dev/null && [[ ${words[i - 1]} == -- ]]; then
+            for ((i = 1; i < COMP_CWORD; i++)); do
+                [[ ${COMP_WORDS[i]} == -- ]] && break
+            done
+            _command_offset $((i + 1))
+        elif ((i == last)); then
+            mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+        else
+            mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        fi
+        return 0
+    fi
+    if ((i > last)) || [[ $valued == *" $prev "* ]]; then
+        case $prev in
+        --on-lost) _rota_reply <<<$'term\nkill\nignore' ;;
+        --svg) compopt -o default 2>/dev/null ;;
+        esac
+        return 0
+    fi
+    case $command/$cur in
+    help/*) _rota_reply < <(_rota_commands "${rota[0]}") ;;
+    */-*) _rota_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
+    run/* | once/* | elect/* | show/* | why/* | watch/* | break/* | ls/*) _rota_reply < <(_rota_names "${rota[@]}") ;;
+    esac
+    return 0
+}
+
+complete -F _rota rota

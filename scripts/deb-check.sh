@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# make deb-check: installs the packages by apt on a bare Debian, in a folder, and uses them there.
+#
+#   MIRROR=URL SUITE=bookworm scripts/deb-check.sh      as root; the mirror is else the one apt uses here
+set -eu
+cd "$(dirname "$0")/.."
+[ "$(id -u)" = 0 ] || { echo "deb-check: as root, please: it makes a root folder"; exit 69; }
+suite=${SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
+# shellcheck disable=SC2016 # for apt to expand
+mirror=${MIRROR:-$(apt-get indextargets --format '$(SUITE) $(SITE)' | awk -v s="$suite" '$1 == s { print $2; exit }')}
+
+room=$(mktemp -d)
+cleanup()
+{
+    mountpoint -q "$room/root/proc" && umount "$room/root/proc"
+    rm -rf "$room"
+}
+trap cleanup EXIT
+
+scripts/deb.sh >/dev/null
+echo "a bare $suite in a folder ..."
+debootstrap --variant=minbase "$suite" "$room/root" "$mirror" >"$room/log" 2>&1 ||
+    { tail -n 20 "$room/log"; exit 1; }
+mkdir "$room/root/debs"
+cp build-deb/*.deb "$room/root/debs"
+rm -f "$room"/root/debs/*-dbgsym_*
+# The file engine speaks to its neighbours through /proc/self/fd.
+mount -t proc proc "$room/root/proc"
+# As this machine reaches the mirror.
+cp /etc/resolv.conf "$room/root/etc/" 2>/dev/null || true
+cp /etc/apt/apt.conf.d/*proxy* "$room/root/etc/apt/apt.conf.d/" 2>/dev/null || true
+
+gcc examples/first_lock.c -Iinclude build/librota.so -o "$room/root/debs/first"
+
+inside() { chroot "$room/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+    http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" "$@"; }
+inside sh -c 'apt-get update -q && DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends /debs/*.deb' >"$room/log" 2>&1 ||
+    { tail -n 40 "$room/log"; exit 1; }
+inside dpkg -l librota1 librota-dev rota | grep ^ii
+inside rota --version
+inside rota run first -- sh -c 'echo "$ROTA_NAME runs, fence $ROTA_FENCE"'
+inside /debs/first
+inside sh -c 'rota run first -- rota run -n first -- true; [ $? = 75 ]'
+inside dpkg --purge rota librota-dev librota1 >"$room/log" 2>&1 || { cat "$room/log"; exit 1; }
+left=$(find "$room/root/usr" "$room/root/etc" -name '*rota*')
+[ -z "$left" ] || { printf 'left after purge:\n%s\n' "$left"; exit 1; }
+echo "deb-check: installed, ran, purged"
