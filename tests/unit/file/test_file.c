@@ -1,116 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The embedded engine: lines, deaths, the counter across boots, and hostile folders. */
-#include "user.h"
+#include "place.h"
 
 #include "base/alloc.h"
 #include "engine/file/file.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
-
-static char folder[64], url[96];
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/rota-test-file-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    snprintf(url, sizeof(url), "file:%s", folder);
-    return 0;
-}
-
-static void empty(const char *path)
-{
-    DIR *d = opendir(path);
-    struct dirent *e;
-    if (d == NULL)
-        return;
-    while ((e = readdir(d)) != NULL) {
-        char name[512];
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        snprintf(name, sizeof(name), "%s/%s", path, e->d_name);
-        if (unlink(name) != 0) {
-            empty(name);
-            rmdir(name);
-        }
-    }
-    closedir(d);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    empty(folder);
-    rmdir(folder);
-    return 0;
-}
-
-static size_t count_sessions(void)
-{
-    char path[128];
-    size_t n = 0;
-    struct dirent *e;
-    snprintf(path, sizeof(path), "%s/s", folder);
-    DIR *d = opendir(path);
-    assert_non_null(d);
-    while ((e = readdir(d)) != NULL)
-        n += e->d_name[0] != '.';
-    closedir(d);
-    return n;
-}
-
-static void sql(const char *text)
-{
-    char path[128];
-    sqlite3 *db;
-    snprintf(path, sizeof(path), "%s/rota.db", folder);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-}
-
-/* A process that joins NAME, says so, and sleeps until it is killed. */
-static pid_t holder(const char *name, struct rt_join j)
-{
-    int ready[2];
-    char byte = 0;
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        struct user u;
-        user_start(&u, url);
-        byte = user_join(&u, name, &j) == 0 ? 'y' : 'n';
-        (void)!write(ready[1], &byte, 1);
-        for (;;)
-            user_turn(&u, 1000);
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    assert_int_equal(byte, 'y');
-    return pid;
-}
-
-static void end(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-}
 
 /* ---- Lines ------------------------------------------------------------------------ */
 
@@ -118,7 +21,7 @@ static void test_pair(void **state)
 {
     (void)state;
     struct user u;
-    user_start(&u, url);
+    user_start(&u, place_url);
     uint64_t last = 0;
     for (int i = 0; i < 10; i++) {
         struct rt_join j = {0};
@@ -130,7 +33,7 @@ static void test_pair(void **state)
         assert_int_equal(user_leave(&u, "a", j.number), ROTA_LOST);
     }
     user_close(&u);
-    assert_int_equal(count_sessions(), 0);
+    assert_int_equal(place_sessions(), 0);
 }
 
 static void test_handover_is_in_order_and_rings_once(void **state)
@@ -139,7 +42,7 @@ static void test_handover_is_in_order_and_rings_once(void **state)
     struct user u[3];
     struct rt_join j[3] = {{0}};
     for (int i = 0; i < 3; i++) {
-        user_start(&u[i], url);
+        user_start(&u[i], place_url);
         assert_int_equal(user_join(&u[i], "a", &j[i]), 0);
         assert_int_equal(j[i].granted, i == 0);
     }
@@ -153,7 +56,7 @@ static void test_handover_is_in_order_and_rings_once(void **state)
     user_hear(&u[2], RT_GRANTED, j[2].number, 0);
     for (int i = 0; i < 3; i++)
         user_close(&u[i]);
-    assert_int_equal(count_sessions(), 0);
+    assert_int_equal(place_sessions(), 0);
 }
 
 static void test_leaving_from_the_middle_rings_the_one_behind(void **state)
@@ -162,7 +65,7 @@ static void test_leaving_from_the_middle_rings_the_one_behind(void **state)
     struct user u[3];
     struct rt_join j[3] = {{0}};
     for (int i = 0; i < 3; i++) {
-        user_start(&u[i], url);
+        user_start(&u[i], place_url);
         assert_int_equal(user_join(&u[i], "a", &j[i]), 0);
     }
     struct rt_file_conn *behind = rt_file_conn(u[2].conn);
@@ -180,8 +83,8 @@ static void test_shared_and_downgrade(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, url);
-    user_start(&b, url);
+    user_start(&a, place_url);
+    user_start(&b, place_url);
     struct rt_join w = {.flags = RT_JOIN_ARM}, r = {.mode = RT_SHARED};
     assert_int_equal(user_join(&a, "a", &w), 0);
     assert_int_equal(user_join(&b, "a", &r), 0);
@@ -208,7 +111,7 @@ static void test_permits_and_barrier(void **state)
 {
     (void)state;
     struct user a;
-    user_start(&a, url);
+    user_start(&a, place_url);
     struct rt_join p[4];
     for (int i = 0; i < 4; i++) {
         p[i] = (struct rt_join){.mode = RT_PERMITS, .take = i == 3 ? 1 : 2, .of = 5};
@@ -233,7 +136,7 @@ static void test_nonce_makes_a_join_idempotent(void **state)
 {
     (void)state;
     struct user a;
-    user_start(&a, url);
+    user_start(&a, place_url);
     struct rt_join first = {.nonce = 777}, again = {.nonce = 777};
     assert_int_equal(user_join(&a, "a", &first), 0);
     assert_int_equal(user_join(&a, "a", &again), 0);
@@ -252,8 +155,8 @@ static void test_all_or_none(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, url);
-    user_start(&b, url);
+    user_start(&a, place_url);
+    user_start(&b, place_url);
     struct rt_join held = {0};
     assert_int_equal(user_join(&a, "y", &held), 0);
     struct rt_join set[2] = {{.name = "x", .session = b.session, .nonce = 1, .flags = RT_JOIN_TRY},
@@ -273,26 +176,26 @@ static void test_all_or_none(void **state)
 static void test_killed_holder_is_taken_over(void **state)
 {
     (void)state;
-    pid_t pid = holder("a", (struct rt_join){0});
+    pid_t pid = place_holder("a", (struct rt_join){0});
     struct user u;
     struct rt_join j = {0}, t = {.flags = RT_JOIN_TRY};
-    user_start(&u, url);
+    user_start(&u, place_url);
     assert_int_equal(user_join(&u, "a", &t), ROTA_BUSY);
     assert_int_equal(user_join(&u, "a", &j), 0);
     assert_false(j.granted);
-    end(pid);
+    place_end(pid);
     user_hear(&u, RT_GRANTED, j.number, 0);
-    assert_int_equal(count_sessions(), 2); /* our file and socket: the dead one's are gone */
+    assert_int_equal(place_sessions(), 2); /* our file and socket: the dead one's are gone */
     user_close(&u);
 }
 
 static void test_try_does_not_wait_for_the_dead(void **state)
 {
     (void)state;
-    end(holder("a", (struct rt_join){0}));
+    place_end(place_holder("a", (struct rt_join){0}));
     struct user u;
     struct rt_join t = {.flags = RT_JOIN_TRY};
-    user_start(&u, url);
+    user_start(&u, place_url);
     assert_int_equal(user_join(&u, "a", &t), 0);
     user_close(&u);
 }
@@ -300,16 +203,16 @@ static void test_try_does_not_wait_for_the_dead(void **state)
 static void test_killed_permit_holder_lets_in(void **state)
 {
     (void)state;
-    pid_t first = holder("p", (struct rt_join){.mode = RT_PERMITS, .take = 2, .of = 4});
-    pid_t second = holder("p", (struct rt_join){.mode = RT_PERMITS, .take = 2, .of = 4});
+    pid_t first = place_holder("p", (struct rt_join){.mode = RT_PERMITS, .take = 2, .of = 4});
+    pid_t second = place_holder("p", (struct rt_join){.mode = RT_PERMITS, .take = 2, .of = 4});
     struct user u;
     struct rt_join j = {.mode = RT_PERMITS, .take = 1, .of = 4};
-    user_start(&u, url);
+    user_start(&u, place_url);
     assert_int_equal(user_join(&u, "p", &j), 0);
     assert_false(j.granted);
-    end(first); /* not the one directly ahead */
+    place_end(first); /* not the one directly ahead */
     user_hear(&u, RT_GRANTED, j.number, 0);
-    end(second);
+    place_end(second);
     user_close(&u);
 }
 
@@ -317,8 +220,8 @@ static void test_closing_with_tickets_frees_them(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, url);
-    user_start(&b, url);
+    user_start(&a, place_url);
+    user_start(&b, place_url);
     struct rt_join x = {0}, y = {0};
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_join(&b, "a", &y), 0);
@@ -331,9 +234,9 @@ static void test_a_swept_session_is_told(void **state)
 {
     (void)state;
     struct user a;
-    user_start(&a, url);
+    user_start(&a, place_url);
     struct rt_join x = {0};
-    sql("DELETE FROM session");
+    place_sql("DELETE FROM session");
     assert_int_equal(user_join(&a, "a", &x), ROTA_LOST);
     user_hear(&a, RT_SESSION_LOST, 0, 0);
     struct rt_op op = {.kind = RT_OP_BEAT, .deadline = RT_NEVER};
@@ -349,7 +252,7 @@ static void test_a_child_may_open_its_own(void **state)
     (void)state;
     struct user parent, third;
     int go[2];
-    user_start(&parent, url);
+    user_start(&parent, place_url);
     assert_int_equal(pipe(go), 0);
     struct rt_join held = {0};
     int ready[2];
@@ -357,9 +260,9 @@ static void test_a_child_may_open_its_own(void **state)
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        place_child();
         struct user u;
-        user_start(&u, url);
+        user_start(&u, place_url);
         byte = user_join(&u, "a", &held) == 0 ? 'y' : 'n';
         (void)!write(ready[1], &byte, 1);
         (void)!read(go[0], &byte, 1);
@@ -371,7 +274,7 @@ static void test_a_child_may_open_its_own(void **state)
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
     user_close(&parent);
-    user_start(&third, url);
+    user_start(&third, place_url);
     struct rt_join t = {.flags = RT_JOIN_TRY}, j = {0};
     assert_int_equal(user_join(&third, "a", &t), ROTA_BUSY);
     assert_int_equal(user_join(&third, "a", &j), 0);
@@ -379,7 +282,7 @@ static void test_a_child_may_open_its_own(void **state)
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
     user_hear(&third, RT_GRANTED, j.number, 0);
-    end(pid);
+    place_end(pid);
     user_close(&third);
     for (int i = 0; i < 2; i++) {
         close(go[i]);
@@ -392,13 +295,13 @@ static void test_a_child_may_open_its_own(void **state)
 static void test_durable_outlives_its_process_and_ends_by_time(void **state)
 {
     (void)state;
-    pid_t pid = holder(
+    pid_t pid = place_holder(
         "d",
         (struct rt_join){.session = 42, .flags = RT_JOIN_DURABLE | RT_JOIN_TRY, .until_ms = 150});
-    end(pid);
+    place_end(pid);
     struct user u;
     struct rt_join t = {.flags = RT_JOIN_TRY}, j = {0};
-    user_start(&u, url);
+    user_start(&u, place_url);
     int rv = user_join(&u, "d", &t);
     assert_true(rv == ROTA_BUSY || rv == 0); /* a slow machine may be past the end */
     if (rv == ROTA_BUSY) {
@@ -413,8 +316,8 @@ static void test_at_least_keeps_the_line(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, url);
-    user_start(&b, url);
+    user_start(&a, place_url);
+    user_start(&b, place_url);
     struct rt_join x = {.at_least_ms = 60000}, t = {.flags = RT_JOIN_TRY}, y = {0};
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_leave(&a, "a", x.number), 0);
@@ -434,8 +337,8 @@ static void test_break_tells_the_holder(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, url);
-    user_start(&b, url);
+    user_start(&a, place_url);
+    user_start(&b, place_url);
     struct rt_join x = {0}, y = {0};
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_join(&b, "a", &y), 0);
@@ -457,8 +360,8 @@ static void test_observers_see_the_last_state(void **state)
     (void)state;
     struct user a, o;
     int cookie;
-    user_start(&a, url);
-    user_start(&o, url);
+    user_start(&a, place_url);
+    user_start(&o, place_url);
     struct rt_op op = {.kind = RT_OP_OBSERVE, .deadline = RT_NEVER};
     op.observe.name = "a";
     op.observe.cookie = &cookie;
@@ -508,8 +411,8 @@ static void test_inspect_and_list(void **state)
     (void)state;
     struct user a, b;
     struct seen seen = {0};
-    user_start(&a, url);
-    user_start(&b, url);
+    user_start(&a, place_url);
+    user_start(&b, place_url);
     struct rt_join x = {.owner = 5}, y = {.flags = RT_JOIN_DETECT}, z = {0};
     assert_int_equal(user_join(&a, "job:1", &x), 0);
     assert_int_equal(user_join(&b, "job:1", &y), 0);
@@ -538,7 +441,7 @@ static uint64_t number_once(void)
 {
     struct user u;
     struct rt_join j = {0};
-    user_start(&u, url);
+    user_start(&u, place_url);
     assert_int_equal(user_join(&u, "a", &j), 0);
     user_close(&u);
     return j.number;
@@ -550,12 +453,12 @@ static void test_a_new_boot_never_repeats_a_number(void **state)
     rt_file_fake_boot("first");
     uint64_t before = number_once();
     assert_int_equal(number_once(), before + 1);
-    sql("UPDATE meta SET next=1"); /* a power loss: the WAL's last part is gone */
+    place_sql("UPDATE meta SET next=1"); /* a power loss: the WAL's last part is gone */
     rt_file_fake_boot("second");
     uint64_t after = number_once();
     assert_true(after > before + 1);
     assert_int_equal(number_once(), after + 1);
-    sql("UPDATE meta SET next=reserved-1");
+    place_sql("UPDATE meta SET next=reserved-1");
     uint64_t end_of_range = number_once();
     assert_int_equal(number_once(), end_of_range + 1);
     rt_file_fake_boot(NULL);
@@ -569,14 +472,14 @@ static void test_a_stopped_writer_is_named(void **state)
     int ready[2];
     char byte = 0;
     struct user u;
-    user_start(&u, url);
+    user_start(&u, place_url);
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        place_child();
         char path[128];
         sqlite3 *db;
-        snprintf(path, sizeof(path), "%s/rota.db", folder);
+        snprintf(path, sizeof(path), "%s/rota.db", place_folder);
         sqlite3_open(path, &db);
         sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
         (void)!write(ready[1], "y", 1);
@@ -602,7 +505,7 @@ static void test_a_stopped_writer_is_named(void **state)
     rt_engine_file.submit(u.conn, &op);
     rt_engine_file.submit(u.conn, &leave);
     assert_int_equal(u.done, before);
-    end(pid);
+    place_end(pid);
     while (u.done < before + 2)
         user_turn(&u, 100);
     assert_int_equal(op.err, 0);
@@ -614,76 +517,57 @@ static void test_a_stopped_writer_is_named(void **state)
 
 /* ---- Hostile folders ------------------------------------------------------------------ */
 
-static void refused(const char *text, int err, const char *says)
-{
-    struct user u;
-    assert_int_equal(user_open(&u, text), err);
-    if (strstr(u.errmsg, says) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", u.errmsg, says);
-    assert_null(strchr(u.errmsg, '\n'));
-}
-
-static void write_file(const char *name, const char *text)
-{
-    char path[160];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
 static void test_hostile_folders(void **state)
 {
     (void)state;
     char text[256], path[160];
-    write_file("plain", "x");
-    snprintf(text, sizeof(text), "%s/plain", url);
-    refused(text, ROTA_INVALID, "is not a folder");
-    snprintf(text, sizeof(text), "%s/none/there", url);
-    refused(text, ROTA_UNREACHABLE, "cannot make folder");
-    snprintf(text, sizeof(text), "%s?mode=0666", url);
-    refused(text, ROTA_INVALID, "mode=0666");
-    snprintf(path, sizeof(path), "%s/link", folder);
+    place_write("plain", "x");
+    snprintf(text, sizeof(text), "%s/plain", place_url);
+    place_refused(text, ROTA_INVALID, "is not a folder");
+    snprintf(text, sizeof(text), "%s/none/there", place_url);
+    place_refused(text, ROTA_UNREACHABLE, "cannot make folder");
+    snprintf(text, sizeof(text), "%s?mode=0666", place_url);
+    place_refused(text, ROTA_INVALID, "mode=0666");
+    snprintf(path, sizeof(path), "%s/link", place_folder);
     assert_int_equal(symlink("/tmp", path), 0);
-    snprintf(text, sizeof(text), "%s/link", url);
-    refused(text, ROTA_INVALID, "symbolic link");
-    snprintf(path, sizeof(path), "%s/open", folder);
+    snprintf(text, sizeof(text), "%s/link", place_url);
+    place_refused(text, ROTA_INVALID, "symbolic link");
+    snprintf(path, sizeof(path), "%s/open", place_folder);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(chmod(path, 0777), 0);
-    snprintf(text, sizeof(text), "%s/open", url);
-    refused(text, ROTA_AUTH, "chmod o-w");
+    snprintf(text, sizeof(text), "%s/open", place_url);
+    place_refused(text, ROTA_AUTH, "chmod o-w");
 }
 
 static void test_foreign_databases(void **state)
 {
     (void)state;
-    write_file("rota.db", "This is no database, but it is longer than the header of one would be; "
-                          "so it must be left alone, byte for byte, whatever it is.");
-    refused(url, ROTA_PROTOCOL, "move it away or name another folder");
+    place_write("rota.db", "This is no database, but it is longer than the header of one would be; "
+                           "so it must be left alone, byte for byte, whatever it is.");
+    place_refused(place_url, ROTA_PROTOCOL, "move it away or name another folder");
     char path[128];
     struct stat st;
-    snprintf(path, sizeof(path), "%s/rota.db", folder);
+    snprintf(path, sizeof(path), "%s/rota.db", place_folder);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 127);
     assert_int_equal(unlink(path), 0);
-    sql("CREATE TABLE t(x)");
-    refused(url, ROTA_PROTOCOL, "another program");
+    place_sql("CREATE TABLE t(x)");
+    place_refused(place_url, ROTA_PROTOCOL, "another program");
     assert_int_equal(unlink(path), 0);
     struct user u;
-    user_start(&u, url);
+    user_start(&u, place_url);
     user_close(&u);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
-    sql("PRAGMA user_version=1007"); /* a newer minor is worked with */
-    user_start(&u, url);
+    place_sql("PRAGMA user_version=1007"); /* a newer minor is worked with */
+    user_start(&u, place_url);
     user_close(&u);
-    sql("PRAGMA user_version=2000");
-    refused(url, ROTA_UNSUPPORTED, "layout 2");
-    snprintf(path, sizeof(path), "%s/rota.db", folder);
+    place_sql("PRAGMA user_version=2000");
+    place_refused(place_url, ROTA_UNSUPPORTED, "layout 2");
+    snprintf(path, sizeof(path), "%s/rota.db", place_folder);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("/dev/null", path), 0);
-    refused(url, ROTA_AUTH, "no plain file");
+    place_refused(place_url, ROTA_AUTH, "no plain file");
 }
 
 /* ---- Memory ---------------------------------------------------------------------------- */
@@ -707,8 +591,8 @@ static void test_every_allocation_may_fail(void **state)
     static const struct rt_allocator failing = {failing_calloc, failing_realloc, free};
     struct user a, b;
     for (long n = 0; n < 12; n++) {
-        user_start(&a, url);
-        user_start(&b, url);
+        user_start(&a, place_url);
+        user_start(&b, place_url);
         struct rt_join x = {0}, y = {0};
         int rv;
         alloc_left = n;
@@ -727,8 +611,6 @@ static void test_every_allocation_may_fail(void **state)
         user_close(&b);
     }
 }
-
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

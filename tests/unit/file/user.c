@@ -61,7 +61,11 @@ int user_open(struct user *u, const char *text)
     int rv = rt_url_parse(&url, text, u->errmsg, sizeof(u->errmsg));
     if (rv != 0)
         return rv;
-    assert_int_equal(rt_loop_init(&u->loop), 0);
+    rv = rt_loop_init(&u->loop);
+    if (rv != 0) {
+        rt_url_fini(&url);
+        return rv;
+    }
     u->conn = rt_alloc(rt_engine_file.conn_size);
     assert_non_null(u->conn);
     u->conn->engine = &rt_engine_file;

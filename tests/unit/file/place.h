@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A folder for one case of a test, and other processes that use it. */
+#ifndef TEST_FILE_PLACE_H
+#define TEST_FILE_PLACE_H
+
+#include "user.h"
+
+#include <sys/types.h>
+
+extern char place_folder[64], place_url[96]; /* of the case that runs */
+
+int place_setup(void **state);
+int place_teardown(void **state);
+#define CASE(f) cmocka_unit_test_setup_teardown(f, place_setup, place_teardown)
+
+size_t place_sessions(void);      /* names in s/ */
+void place_sql(const char *text); /* by a connection of its own */
+void place_write(const char *name, const char *text);
+
+/* First thing in a forked child: it ends with its parent, and at its first failed check. */
+void place_child(void);
+/* A process that joins NAME, and sleeps until it is ended; SIGKILL. */
+pid_t place_holder(const char *name, struct rt_join j);
+void place_end(pid_t pid);
+
+/* Opening URL must fail with ERR, in one line that has SAYS in it. */
+void place_refused(const char *url, int err, const char *says);
+
+#endif
