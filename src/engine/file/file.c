@@ -109,6 +109,15 @@ static struct rt_op *dequeue(struct rt_file_conn *c, struct rt_op **at)
     return op;
 }
 
+/* First again: it found the database taken. */
+static void requeue(struct rt_file_conn *c, struct rt_op *op)
+{
+    op->next = c->queue;
+    if (c->queue == NULL)
+        c->queue_tail = &op->next;
+    c->queue = op;
+}
+
 static void too_late(struct rt_file_conn *c, struct rt_op *op)
 {
     rt_file_say_busy(c);
@@ -120,18 +129,14 @@ static void on_retry(struct rt_timer_call *t, int64_t now)
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, retry);
     rt_file_enter(c);
     while (c->queue != NULL) {
-        struct rt_op *op = c->queue;
-        if (op->deadline > now) {
-            /* Out of the queue while it runs: done may lead to its reuse. */
-            struct rt_op *next = op->next;
-            if (!attempt(c, op, BUSY_LATER_NS))
-                break;
-            c->queue = next;
-            if (next == NULL)
-                c->queue_tail = &c->queue;
-            continue;
+        /* Out of the queue while it runs: done may lead to its reuse. */
+        struct rt_op *op = dequeue(c, &c->queue);
+        if (op->deadline <= now) {
+            too_late(c, op);
+        } else if (!attempt(c, op, BUSY_LATER_NS)) {
+            requeue(c, op);
+            break;
         }
-        too_late(c, dequeue(c, &c->queue));
     }
     for (struct rt_op **at = &c->queue; *at != NULL;) {
         if ((*at)->deadline <= now)
