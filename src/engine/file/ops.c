@@ -81,22 +81,41 @@ static int check_join(struct rt_file_conn *c, const struct rt_join *j)
     return 0;
 }
 
+/* Whether all tickets of a set are there from an earlier try, or none. One that has ended since,
+ * put anew alone, would stand in another order than the rest: sets could wait for each other. */
+static int check_whole(struct rt_file_conn *c, const struct rt_op *op)
+{
+    struct rt_file_row row;
+    size_t there = 0;
+    for (size_t i = 0; i < op->join.n; i++) {
+        const struct rt_join *j = &op->join.joins[i];
+        bool found = false;
+        int rv = rt_file_row_get(c, RT_FILE_TICKET_BY_NONCE, j->name, 2,
+                                 (int64_t[]){(int64_t)j->nonce, (int64_t)j->session}, &row, &found);
+        if (rv != 0)
+            return rv;
+        there += found;
+    }
+    if (there == 0 || there == op->join.n)
+        return 0;
+    rt_file_say(c, "one ticket of the set has ended");
+    return ROTA_LOST;
+}
+
 static int join_in_tx(struct rt_file_conn *c, struct rt_op *op, bool try_only)
 {
     bool there = true;
-    for (size_t i = 0; i < op->join.n; i++) {
+    int rv = op->join.n > 1 ? check_whole(c, op) : 0;
+    for (size_t i = 0; i < op->join.n && rv == 0; i++) {
         struct rt_join *j = &op->join.joins[i];
-        int rv = 0;
         if ((j->flags & RT_JOIN_DURABLE) == 0)
             rv = rt_file_session_check(c, &there);
         if (rv == 0 && !there)
             rv = ROTA_LOST;
         if (rv == 0)
             rv = rt_file_line_join(c, j, try_only);
-        if (rv != 0)
-            return rv;
     }
-    return 0;
+    return rv;
 }
 
 static int join_once(struct rt_file_conn *c, struct rt_op *op, bool try_only)
