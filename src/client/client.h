@@ -189,6 +189,7 @@ struct rota {
 
     struct rt_waiter *waiters;
     struct rt_waiter *driver;
+    struct rt_waiter *heir;   /* told to drive on, and has not looked yet: drive.c */
     bool driver_polls;        /* and sees nothing but the loop's descriptor */
     struct rt_waiter *closer; /* waits until all tickets have left */
     struct rt_keeper keeper;
@@ -251,6 +252,8 @@ void rt_keeper_stop(struct rota *r); /* joins it; without the mutex */
 void rt_keeper_want(struct rota *r);
 /* If nobody drives, whoever can is told to. The mutex is held. */
 void rt_drive_pass(struct rota *r);
+/* W will not drive: if it was told to, somebody else is. The mutex is held. */
+void rt_drive_decline(struct rota *r, const struct rt_waiter *w);
 /* The keeper begins a callback; the mutex is held. */
 void rt_deputy_watch(struct rota *r);
 void rt_deputy_stop(struct rota *r); /* joins it; without the mutex */

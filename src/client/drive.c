@@ -7,7 +7,17 @@
  * While the keeper polls, others use the mutex freely: timers go through a descriptor of the loop,
  * and whoever changes a watch turns the loop once himself, so nobody has to wake it. A call that
  * drives kicks it once and never waits for it; then it looks again every few milliseconds and
- * takes over when nobody has driven meanwhile. */
+ * takes over when nobody has driven meanwhile.
+ *
+ * Whenever the mutex is free, at least one of these answers for the loop:
+ *   - the driver: it turns the loop until it is told something, then names an heir (rt_drive_pass);
+ *   - the heir, a waiter that was told LOOK: it drives when it has looked; decided before that, or
+ *     not allowed to any more, it names the next (rt_drive_decline) before it goes or sleeps;
+ *   - the keeper, polling, or running and about to look, or parked with an end. Parked without one
+ *     (patient) it answers for nothing: it was left a driver, and where no heir is to be found it is
+ *     woken;
+ *   - while the keeper is inside a user's function: the deputy;
+ *   - without a keeper and with nobody waiting: the program, by rota_process. */
 #include "client/client.h"
 
 #include <poll.h>
@@ -124,10 +134,11 @@ void rt_drive_pass(struct rota *r)
 {
     int looked = 0;
 
-    if (r->driver != NULL)
+    if (r->driver != NULL || r->heir != NULL)
         return;
     for (struct rt_waiter *w = r->waiters; w != NULL && looked < HEIRS_MOST; w = w->next, looked++)
         if (rt_may_drive(r, w)) {
+            r->heir = w;
             rt_wait_look(r, w, RT_WAIT_LOOK);
             return;
         }
@@ -135,11 +146,20 @@ void rt_drive_pass(struct rota *r)
         rt_keeper_want(r);
 }
 
+void rt_drive_decline(struct rota *r, const struct rt_waiter *w)
+{
+    if (r->heir != w)
+        return;
+    r->heir = NULL;
+    rt_drive_pass(r);
+}
+
 void rt_drive(struct rota *r, struct rt_waiter *w)
 {
     struct pollfd pfd = {.fd = rt_loop_fd(&r->loop), .events = POLLIN};
 
     r->driver = w;
+    r->heir = NULL;
     r->drives++;
     if (r->keeper.state == RT_KEEPER_POLLING) {
         r->keeper.state = RT_KEEPER_RUNNING; /* one kick is enough */

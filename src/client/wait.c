@@ -105,6 +105,7 @@ void rt_wait_done(struct rota *r, struct rt_waiter *w, int err)
         __builtin_memcpy(w->errmsg, r->d.errmsg, sizeof(w->errmsg));
     unlist(r, w);
     rouse(r, w, atomic_exchange(&w->word, RT_WAIT_DONE));
+    rt_drive_decline(r, w); /* it goes without looking at the loop */
 }
 
 static void pause_cpu(void)
@@ -235,6 +236,7 @@ void rt_wait(struct rota *r, struct rt_waiter *w)
             rt_drive(r, w);
             continue;
         }
+        rt_drive_decline(r, w);
         bool next = is_next(w);
         rt_client_leave(r);
         if (sleep_until_told(r, w, next))
