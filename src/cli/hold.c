@@ -261,8 +261,9 @@ static int start_child(struct rt_hold *hold, uint64_t fence)
     int err = rt_child_start(&hold->child, hold->command, &hold->inherited_mask);
     if (err == 0)
         return RT_EXIT_OK;
-    rt_out_error("cannot run '%s': %s; check its spelling, PATH and mode", hold->command[0],
-                 strerror(err));
+    const char *advice = err == ENOENT || err == EACCES ? "; check its spelling, PATH and mode"
+                                                        : "";
+    rt_out_error("cannot run '%s': %s%s", hold->command[0], strerror(err), advice);
     return err == ENOENT ? RT_EXIT_NOT_FOUND : RT_EXIT_CANNOT_RUN;
 }
 

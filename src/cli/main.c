@@ -5,9 +5,11 @@
 #include "cli/options.h"
 #include "cli/out.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct rt_command rt_commands[] = {
     {"run", "run a command while holding a lock", rt_help_run, rt_run_main},
@@ -41,6 +43,21 @@ static int dispatch(const struct rt_cli *cli, int argc, char **argv)
     return command->main(cli, argc, argv);
 }
 
+/* What we open must not land on a standard descriptor that was closed when we began: an error
+ * message would go there. They can be used the wrong way round only, and are closed again in
+ * COMMAND: all is as if they were closed. */
+static void occupy_standard(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null",
+                  (fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -52,6 +69,7 @@ int main(int argc, char **argv)
     struct rt_cli cli = {NULL};
     int c;
 
+    occupy_standard();
     opterr = 0;
     while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
         switch (c) {

@@ -3,9 +3,11 @@
 #include "net/loop.h"
 
 #include "base/alloc.h"
+#include "net/fd.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <rota.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -20,6 +22,10 @@
 
 /* uv_close ends in the next turn; more are never needed without a bug. */
 #define CLOSING_TURNS 8
+
+/* What uv_loop_init opens (epoll, an eventfd, two pipes), and two to spare: where it lacks some it
+ * does not always fail but may abort. */
+#define UV_FDS 8
 
 int64_t rt_loop_tick(struct rt_loop *loop)
 {
@@ -80,31 +86,72 @@ static int start_poll(struct rt_loop *loop, uv_poll_t *poll, int fd, uv_poll_cb 
     return rv;
 }
 
-int rt_loop_init(struct rt_loop *loop)
-{
-    int rv = ROTA_INTERNAL;
+/* ---- libuv's own descriptors --------------------------------------------- */
 
-    memset(loop, 0, sizeof(*loop));
-    loop->armed_at = RT_NEVER;
+/* libuv opens its pipe anew in every child of fork(), by a handler like these: the first is
+ * registered before it, the second after it, and handlers of the child run in that order. */
+static struct rt_fd_low child_low;
+
+static void before_uv_in_child(void)
+{
+    (void)rt_fd_keep(&child_low);
+}
+
+static void after_uv_in_child(void)
+{
+    rt_fd_leave(&child_low);
+}
+
+static void register_before(void)
+{
+    pthread_atfork(NULL, NULL, before_uv_in_child);
+}
+
+static void register_after(void)
+{
+    pthread_atfork(NULL, NULL, after_uv_in_child);
+}
+
+static int init_uv(struct rt_loop *loop)
+{
+    static pthread_once_t before = PTHREAD_ONCE_INIT, after = PTHREAD_ONCE_INIT;
+
+    int rv = rt_fd_room(UV_FDS);
+    if (rv != 0)
+        return rv;
+    pthread_once(&before, register_before);
+    int uv = uv_loop_init(&loop->uv);
+    if (uv != 0) {
+        errno = -uv;
+        return uv == UV_ENOMEM ? ROTA_NOMEM : ROTA_UNREACHABLE;
+    }
+    pthread_once(&after, register_after);
+    return 0;
+}
+
+/* ---- Life ---------------------------------------------------------------- */
+
+/* With descriptors 0 to 2 taken. */
+static int init_real(struct rt_loop *loop)
+{
+    int rv = ROTA_UNREACHABLE;
+
     loop->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     if (loop->timer_fd < 0)
         return rv;
     loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (loop->wake_fd < 0)
         goto close_timer_fd;
-    int uv = uv_loop_init(&loop->uv);
-    if (uv != 0) {
-        rv = uv == UV_ENOMEM ? ROTA_NOMEM : ROTA_INTERNAL;
+    rv = init_uv(loop);
+    if (rv != 0)
         goto close_wake_fd;
-    }
+    rv = ROTA_INTERNAL;
     if (start_poll(loop, &loop->timer_poll, loop->timer_fd, timer_ready) != 0)
         goto close_loop;
     if (start_poll(loop, &loop->wake_poll, loop->wake_fd, wake_ready) != 0) {
         uv_close((uv_handle_t *)&loop->timer_poll, NULL);
         goto close_loop;
     }
-    loop->dirty = true;
-    rt_loop_tick(loop);
     return 0;
 
 close_loop:
@@ -114,6 +161,24 @@ close_wake_fd:
 close_timer_fd:
     close(loop->timer_fd);
     return rv;
+}
+
+int rt_loop_init(struct rt_loop *loop)
+{
+    struct rt_fd_low low;
+
+    memset(loop, 0, sizeof(*loop));
+    loop->armed_at = RT_NEVER;
+    int rv = rt_fd_keep(&low);
+    if (rv != 0)
+        return rv;
+    rv = init_real(loop);
+    rt_fd_leave(&low);
+    if (rv != 0)
+        return rv;
+    loop->dirty = true;
+    rt_loop_tick(loop);
+    return 0;
 }
 
 void rt_loop_init_virtual(struct rt_loop *loop)

@@ -36,7 +36,9 @@ struct rt_loop {
     struct rt_timers timers;
 };
 
-int rt_loop_init(struct rt_loop *loop);          /* 0 or ROTA_NOMEM, ROTA_INTERNAL */
+/* 0, ROTA_NOMEM, ROTA_INTERNAL, or ROTA_UNREACHABLE with errno: no descriptors left. None of its
+ * own is 0 to 2, whatever the program has closed. */
+int rt_loop_init(struct rt_loop *loop);
 void rt_loop_init_virtual(struct rt_loop *loop); /* now is 0; move it by rt_loop_advance */
 void rt_loop_fini(struct rt_loop *loop);         /* all watches closed before */
 

@@ -2,6 +2,7 @@
 /* Rings: datagrams that make another session look at its rows. They decide nothing. */
 #include "base/alloc.h"
 #include "engine/file/file.h"
+#include "net/fd.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -175,7 +176,7 @@ static bool ring_out(struct rt_file_conn *c, const struct rt_file_ring *ring, co
     if (size > sizeof(d.name))
         return false;
     if (c->send_fd < 0)
-        c->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        c->send_fd = rt_fd_lift(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     memcpy(d.name, name, size);
     address(c, ring->to, &a);
     ssize_t n = sendto(c->send_fd, &d, DATAGRAM_HEAD + size, MSG_DONTWAIT | MSG_NOSIGNAL,
@@ -245,7 +246,7 @@ int rt_file_bell_open(struct rt_file_conn *c, uint64_t session)
     struct rt_file_bell *b = rt_alloc(sizeof(*b));
     if (b == NULL)
         return ROTA_NOMEM;
-    b->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    b->fd = rt_fd_lift(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (b->fd < 0) {
         rt_file_say(c, "cannot make a socket: %s", strerror(errno));
         goto no_socket;

@@ -2,6 +2,7 @@
 /* Sessions: a file with an OFD lock. The lock alone says who lives: the kernel drops it with
  * the last descriptor, whatever way the process ends. */
 #include "engine/file/file.h"
+#include "net/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +81,7 @@ int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session)
     (void)sqlite3_reset(s);
     if (pid <= 0 || start == 0 || pid == getpid())
         return -1;
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int fd = rt_fd_lift((int)syscall(SYS_pidfd_open, pid, 0));
     if (fd >= 0 && process_start(pid) != start) { /* another namespace's, or a later one's */
         (void)close(fd);
         return -1;
@@ -100,7 +101,9 @@ static int make_file(struct rt_file_conn *c, uint64_t *session)
             break;
         id = (id >> 1) | 1; /* SQLite's integers are signed; not 0 */
         file_name(name, id, "");
-        int fd = openat(c->sdir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, c->mode);
+        int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+        /* Not where the program's own dup2 would close it, and end the session, unnoticed. */
+        int fd = rt_fd_lift(openat(c->sdir, name, flags, c->mode));
         if (fd < 0 && errno == EEXIST)
             continue;
         if (fd < 0)

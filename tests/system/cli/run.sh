@@ -115,6 +115,36 @@ test_ignored_signals_stay_ignored()
     same "$before" "$after"
 }
 
+# ---- Descriptors
+
+test_closed_standard_descriptors()
+{
+    expect 3 "$rota" run a -- sh -c 'exit 3' <&- >&- 2>&-
+    expect 0 "$rota" run a -- sh -c '[ ! -e /proc/$$/fd/0 ] && [ -e /proc/$$/fd/2 ]' <&-
+    # What is said about it must not go into whatever was opened in its place.
+    expect 1 "$rota" --version >&- 2>err
+    grep -q "cannot write" err || fail "no word of it: $(cat err)"
+    refused 64 "'-q'" "$rota" run -q a true <&-
+}
+
+test_few_descriptors()
+{
+    local n code
+    expect 0 "$rota" run a true
+    # From as few as the loader needs to as many as are enough.
+    for n in 4 5 6 7 8 9 10 11 12 13 14 15 16 18 20 22 24 26 28; do
+        code=0
+        (ulimit -n $n && exec "$rota" run a -- true) 2>err || code=$?
+        case $code in
+        0) [ ! -s err ] || fail "$n: $(cat err)" ;;
+        69 | 70 | 126) [ "$(wc -l <err)" -eq 1 ] || fail "$n: not one line: $(cat err)" ;;
+        *) fail "exit $code with $n descriptors: $(cat err)" ;;
+        esac
+    done
+    same 0 $code
+    (ulimit -n 6 && refused 69 "ulimit -n" "$rota" run a true)
+}
+
 # ---- Waiting
 
 test_busy_without_waiting()

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop: timers, watches and wake-ups, as whoever polls its descriptor sees them. */
+#include "net/fd.h"
 #include "net/loop.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rota.h>
@@ -10,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -251,9 +255,115 @@ static void no_descriptors_in_virtual_time(void **state)
     rt_loop_fini(&loop);
 }
 
+/* ---- Descriptors: libuv aborts where it gets 0 to 2, or none ----------------- */
+
+/* In a process of its own, which libuv may take down; its exit code, or 128 + the signal. */
+static int apart(int (*fn)(int arg), int arg)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(fn(arg));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+static int forks(int generations)
+{
+    return generations == 0 ? 0 : apart(forks, generations - 1);
+}
+
+/* Bits of CLOSED: which of 0 to 2 the program has closed. */
+static int live_without(int closed)
+{
+    struct rt_loop loop;
+
+    for (int fd = 0; fd < 3; fd++)
+        if ((closed & 1 << fd) != 0)
+            close(fd);
+    int rv = rt_loop_init(&loop);
+    if (rv != 0)
+        return 1;
+    for (int fd = 0; fd < 3; fd++)
+        if (is_open(fd) != ((closed & 1 << fd) == 0))
+            return 2;
+    if (loop.timer_fd < 3 || loop.wake_fd < 3 || rt_loop_fd(&loop) < 3)
+        return 3;
+    if (forks(2) != 0) /* libuv opens anew in each child, and closes in the child's child */
+        return 4;
+    rt_loop_fini(&loop);
+    return 0;
+}
+
+static void standard_descriptors_stay_the_programs(void **state)
+{
+    (void)state;
+    for (int closed = 0; closed < 8; closed++)
+        assert_int_equal(apart(live_without, closed), 0);
+}
+
+/* With room for just so many descriptors. */
+static int live_with(int room)
+{
+    struct rlimit limit = {0};
+    struct rt_loop loop;
+    int next = dup(2);
+
+    close(next);
+    limit.rlim_cur = limit.rlim_max = (rlim_t)(next + room);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 1;
+    int rv = rt_loop_init(&loop);
+    if (rv == 0)
+        rt_loop_fini(&loop);
+    else if (rv != ROTA_UNREACHABLE)
+        return 2;
+    int after = dup(2); /* nothing stays open */
+    return after != (room > 0 ? next : -1) && rv != 0 ? 3 : rv == 0 ? 0 : 10;
+}
+
+static void too_few_descriptors_are_an_error(void **state)
+{
+    (void)state;
+    for (int room = 0; room < 8; room++)
+        assert_int_equal(apart(live_with, room), 10);
+    assert_int_equal(apart(live_with, 32), 0);
+}
+
+static void lifted_descriptors_are_above_two(void **state)
+{
+    (void)state;
+    int fd = rt_fd_lift(dup(2));
+    assert_true(fd > 2);
+    int saved = dup(0);
+    close(0);
+    int low = dup(2);
+    int high = rt_fd_lift(low);
+    bool gone = !is_open(0), cloexec = (fcntl(high, F_GETFD) & FD_CLOEXEC) != 0;
+    if (saved >= 0) {
+        dup2(saved, 0);
+        close(saved);
+    }
+    assert_int_equal(low, 0);
+    assert_true(high > 2 && gone && cloexec);
+    assert_int_equal(rt_fd_lift(-1), -1);
+    close(high);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        /* first: libuv makes its pipe with the first loop of a process */
+        cmocka_unit_test(standard_descriptors_stay_the_programs),
+        cmocka_unit_test(too_few_descriptors_are_an_error),
+        cmocka_unit_test(lifted_descriptors_are_above_two),
         cmocka_unit_test(virtual_timers_fire_in_order),
         cmocka_unit_test(a_timer_that_is_always_due_does_not_hold_a_turn),
         cmocka_unit_test(timers_make_the_descriptor_readable),
