@@ -70,6 +70,7 @@ const char *rota_version(void);
 
 #define ROTA_STRICT 0x1u    /* refuse engines that can break I1 or I2 in a crash */
 #define ROTA_NO_KEEPER 0x2u /* no thread of ours: drive the client by rota_process */
+#define ROTA_METRICS 0x4u   /* count and measure, for rota_metrics */
 #define ROTA_NEVER UINT32_MAX
 
 #define ROTA_LOG_ERROR 1
@@ -88,7 +89,7 @@ struct rota_options {    /* zero means the default for each field */
     uint32_t pass_limit; /* 16: how often a tenure is passed on locally ... */
     uint32_t pass_ms;    /* 10: ... and for how long, once another process waits;
                                ROTA_NEVER in either: strict order between processes */
-    uint32_t flags;      /* ROTA_STRICT, ROTA_NO_KEEPER */
+    uint32_t flags;      /* ROTA_STRICT, ROTA_NO_KEEPER, ROTA_METRICS */
     uint32_t reserved;   /* 0 */
     rota_log_fn *log;
     void *log_arg;
@@ -334,6 +335,28 @@ struct rota_verdict {
 };
 typedef void rota_verdict_fn(void *arg, const struct rota_verdict *verdict);
 int rota_doctor(struct rota *r, rota_verdict_fn *fn, void *arg);
+
+/* ---- Metrics ------------------------------------------------------------ */
+
+enum rota_metric_type { ROTA_COUNTER = 0, ROTA_GAUGE = 1, ROTA_HISTOGRAM = 2 };
+
+struct rota_metric {        /* as Prometheus has them; rota(1) metrics lists all */
+    const char *name;       /* rota_acquires_total, rota_wait_seconds, ... */
+    const char *help;       /* one sentence, nothing to escape in it */
+    const char *labels;     /* "", or ready to stand in braces: reason="busy" */
+    uint32_t type;          /* enum rota_metric_type */
+    uint32_t buckets;       /* histograms: how many bounds and counts */
+    double value;           /* histograms: the sum, in seconds */
+    uint64_t count;         /* histograms: of all values */
+    const double *bounds;   /* in seconds, rising; the last is infinity */
+    const uint64_t *counts; /* of the values up to that bound */
+};
+typedef void rota_metric_fn(void *arg, const struct rota_metric *metric);
+
+/* Tells FN of everything R has counted since it was opened, on the calling thread; those of one
+ * name one after the other. No I/O. UNSUPPORTED: opened without ROTA_METRICS, and then nothing is
+ * counted, no clock is read for it, and no lock takes more memory. */
+int rota_metrics(struct rota *r, rota_metric_fn *fn, void *arg);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #include "client/client.h"
 
 #include "base/alloc.h"
+#include "client/metrics.h"
 
 #include <string.h>
 
@@ -83,13 +84,13 @@ int rt_wish_init(struct rota *r, struct rt_wish *wish, const struct rota_ask *as
 
 /* ---- Handles ready for the desk ----------------------------------------- */
 
-static bool needs_more(const struct rt_wish *wish)
+static bool needs_more(const struct rota *r, const struct rt_wish *wish)
 {
     const struct rota_ask *ask = &wish->ask;
 
-    return wish->async || wish->in_set || wish->value != NULL || ask->limit_ms != 0 ||
-           ask->hold_ms != 0 || ask->linger_ms != 0 || ask->at_least_ms != 0 ||
-           ask->on_lost != NULL || (ask->flags & ROTA_DETECT) != 0;
+    return r->d.metrics != NULL || wish->async || wish->in_set || wish->value != NULL ||
+           ask->limit_ms != 0 || ask->hold_ms != 0 || ask->linger_ms != 0 ||
+           ask->at_least_ms != 0 || ask->on_lost != NULL || (ask->flags & ROTA_DETECT) != 0;
 }
 
 static int add_more(struct rota *r, struct rota_lock *lock, const struct rt_wish *wish)
@@ -141,7 +142,7 @@ static int fill(struct rota *r, struct rota_lock *lock, const struct rt_wish *wi
 {
     const struct rota_ask *ask = &wish->ask;
     struct rt_ask *a = &lock->ask;
-    int rv = needs_more(wish) ? add_more(r, lock, wish) : 0;
+    int rv = needs_more(r, wish) ? add_more(r, lock, wish) : 0;
 
     if (rv != 0)
         return rv;
@@ -207,6 +208,20 @@ static void cancel_ask(struct rota *r, struct rt_waiter *w, int err)
     (void)rt_desk_cancel(&r->d.desk, w->ask, err, rt_loop_now(&r->loop));
 }
 
+/* As rt_wait, which R may not survive: whoever notes something afterwards stays inside. */
+static void wait_counted(struct rota *r, struct rt_waiter *w)
+{
+    if (r->d.metrics == NULL) {
+        rt_wait(r, w);
+        return;
+    }
+    rt_client_hold(r);
+    rt_wait(r, w);
+    if (w->passed_at != 0)
+        rt_metrics_handed(r, w->passed_at);
+    rt_client_drop(r);
+}
+
 int rt_acquire(struct rota *r, const char *name, const struct rt_wish *wish, struct rota_lock **out)
 {
     UNINITIALIZED struct rt_waiter w;
@@ -223,8 +238,8 @@ int rt_acquire(struct rota *r, const char *name, const struct rt_wish *wish, str
     }
     rt_wait_init(r, &w, &lock->ask, cancel_ask);
     lock->waiter = &w;
-    rt_desk_ask(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
-    rt_wait(r, &w);
+    rt_metrics_ask(r, lock);
+    wait_counted(r, &w);
     if (w.err != 0)
         return rt_fail_waiter(serial, w.err, w.errmsg);
     *out = lock;

@@ -3,6 +3,7 @@
 #include "client/client.h"
 
 #include "base/alloc.h"
+#include "client/metrics.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,8 @@ static int ask_all(struct rota *r, struct group *g)
     w.keeps = true;
     w.user = g;
     g->locks[0]->waiter = &w;
+    for (size_t i = 0; i < g->n; i++)
+        rt_metrics_asked(r, g->locks[i]);
     rt_desk_ask_all(&r->d.desk, &g->batch.set, rt_loop_now(&r->loop));
     rt_client_hold(r); /* we come back to R after the waiting */
     rt_wait(r, &w);
@@ -91,6 +94,7 @@ static int ask_all(struct rota *r, struct group *g)
             rt_fence_went_back(r, g->asks[i]->line, g->asks[i]->fence))
             unsafe = true;
     for (size_t i = 0; i < g->n; i++) {
+        rt_metrics_answered(r, g->locks[i], unsafe ? ROTA_UNSAFE : w.err);
         if (w.err != 0)
             rt_handle_free(r, g->locks[i]);
         else if (unsafe)

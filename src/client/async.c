@@ -3,6 +3,7 @@
 #include "client/client.h"
 
 #include "base/alloc.h"
+#include "client/metrics.h"
 
 #include <unistd.h>
 
@@ -36,7 +37,7 @@ static int begin_async(struct rota *r, const char *name, const struct rt_wish *w
     more->arg = arg;
     if (id != NULL)
         *id = more->id;
-    rt_desk_ask(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
+    rt_metrics_ask(r, lock);
 leave:
     leave_to_keeper(r);
     return rv == 0 ? 0 : rt_fail(r, rv, NULL);
@@ -95,7 +96,7 @@ int rota_release_async(struct rota_lock *lock, rota_done_fn *fn, void *arg)
         more->on_released = fn;
         more->arg = arg;
     }
-    rt_desk_release(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
+    rt_metrics_release(r, lock);
     leave_to_keeper(r);
     return rv == 0 ? 0 : rt_fail(r, rv, NULL);
 }

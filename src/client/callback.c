@@ -3,6 +3,7 @@
 #include "client/client.h"
 
 #include "base/bug.h"
+#include "client/metrics.h"
 
 static _Thread_local const struct rota *inside;
 
@@ -81,6 +82,8 @@ static void tell_grant(struct rota *r, struct rt_more *more)
 
     if (lock->ask.err != 0)
         more->doomed = true;
+    if (more->passed_at != 0)
+        rt_metrics_handed(r, more->passed_at);
     const struct rota *before = rt_callback_begin(r);
     fn(more->arg, err, err == 0 ? lock : NULL);
     if (RT_BUG(RT_BUG_DOUBLE_CALLBACK))

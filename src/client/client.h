@@ -36,7 +36,8 @@ struct rt_waiter {         /* on the stack of the waiting call */
     struct rt_ask *ask; /* what it waits for; NULL: an operation */
     /* Ends the waiting early with ERR: done follows, now or soon. NULL: cannot be ended, or was. */
     void (*cancel)(struct rota *r, struct rt_waiter *w, int err);
-    void *user; /* for cancel */
+    void *user;        /* for cancel */
+    int64_t passed_at; /* metrics: when the hold it waited for was passed on to it; 0: it was not */
     int err;
     bool listed;
     bool keeps;                  /* the handle of a refused ask stays, for whoever waits to free */
@@ -98,9 +99,11 @@ struct rt_more {
     void *arg;   /* of on_grant, then of on_released */
     uint64_t id; /* for rota_cancel; 0: none */
     struct rt_hunter *hunter;
-    uint8_t pending; /* RT_PENDING_*: callbacks to come */
+    int64_t asked_at, granted_at, passed_at; /* for metrics.c; 0: not noted */
+    uint8_t pending;                         /* RT_PENDING_*: callbacks to come */
     bool running;    /* a callback runs with this lock: not to be freed under it */
     bool doomed;     /* free it when the callback ends */
+    bool loss_noted; /* for metrics.c */
     bool unsafe;     /* granted with a fence that went back: to be told so, and let go */
 };
 

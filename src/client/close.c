@@ -3,6 +3,7 @@
 #include "client/client.h"
 
 #include "base/alloc.h"
+#include "client/metrics.h"
 
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ void rt_client_fini(struct rota *r)
 
 void rt_client_free(struct rota *r)
 {
+    rt_metrics_free(r->d.metrics);
     rt_free(r->label);
     rt_free(r->shown_url);
     rt_free(r);

@@ -35,6 +35,8 @@ static void up_done(struct rt_up *up, struct rt_op *op)
         d->flying = rq->next;
     if (rq->next != NULL)
         rq->next->prev = rq->prev;
+    if (d->metrics != NULL)
+        rt_metrics_op_done(d, rq);
     if (op->err != 0 && d->conn != NULL) {
         d->err = op->err;
         memcpy(d->errmsg, d->conn->errmsg, sizeof(d->errmsg));
@@ -179,6 +181,8 @@ void rt_dispatch_send(struct rt_dispatch *d, struct rt_request *rq)
     if (rq->next != NULL)
         rq->next->prev = rq;
     d->flying = rq;
+    if (d->metrics != NULL)
+        rt_metrics_op_sent(d, rq);
     d->conn->engine->submit(d->conn, &rq->op);
 }
 

@@ -18,6 +18,7 @@
 #include "net/loop.h"
 
 struct rt_dispatch;
+struct rt_metrics;
 struct rt_request;
 
 typedef void rt_request_fn(struct rt_dispatch *d, struct rt_request *rq);
@@ -31,6 +32,7 @@ struct rt_request {
     struct rt_ticket *ticket;       /* the dispatcher's own, from here on */
     struct rt_batch *batch;
     uint64_t id;
+    int64_t sent_at; /* for the metrics */
     struct rt_join join;
 };
 
@@ -71,8 +73,9 @@ struct rt_dispatch {
     struct rt_conn *conn;
     struct rt_loop *loop;
     const struct rt_dispatch_hooks *hooks;
-    struct rt_request first;  /* the one that is always there: a LEAVE never lacks memory */
-    struct rt_request *spare; /* idle requests */
+    struct rt_metrics *metrics; /* NULL: nobody counts */
+    struct rt_request first;    /* the one that is always there: a LEAVE never lacks memory */
+    struct rt_request *spare;   /* idle requests */
     size_t spare_count;
     struct rt_request *flying; /* under way, the users' too */
     struct rt_stray *strays;   /* tickets nobody here knows: to be given back */
@@ -107,6 +110,10 @@ void rt_dispatch_send(struct rt_dispatch *d, struct rt_request *rq);
 
 /* For rt_loop_turn: a timer of the desk. ARG is the dispatcher. */
 void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now);
+
+/* metrics.c: RQ goes to the engine, and is answered; only with metrics. */
+void rt_metrics_op_sent(struct rt_dispatch *d, struct rt_request *rq);
+void rt_metrics_op_done(struct rt_dispatch *d, const struct rt_request *rq);
 
 /* Begins to close the desk and all lines: drain until rt_desk_quiet. */
 void rt_dispatch_close(struct rt_dispatch *d);

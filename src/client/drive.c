@@ -19,6 +19,7 @@
  *   - while the keeper is inside a user's function: the deputy;
  *   - without a keeper and with nobody waiting: the program, by rota_process. */
 #include "client/client.h"
+#include "client/metrics.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -62,6 +63,7 @@ void rt_client_unlock(struct rota *r)
     for (uint32_t i = 0; i < count; i++)
         wakes[i] = r->wakes[i];
     r->wake_count = 0;
+    rt_metrics_woke(r, count + r->wake_loop + r->wake_kick);
     /* Descriptors before: afterwards they may be closed, and others opened in their place. */
     if (r->wake_loop)
         rt_loop_wake(&r->loop);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the desk has to say about a lock goes to whoever waits for it, or to a callback. */
 #include "client/client.h"
+#include "client/metrics.h"
 
 #include <stdio.h>
 
@@ -19,8 +20,8 @@ void rt_more_trim(struct rota *r, struct rota_lock *lock)
 
     if (more == NULL || more->running || more->pending != 0 || lock->ask.state != RT_ASK_HELD)
         return;
-    if (more->terms.hold != 0 || more->terms.linger != 0 || more->on_lost != NULL ||
-        more->on_released != NULL || more->terms.set != NULL)
+    if (r->d.metrics != NULL || more->terms.hold != 0 || more->terms.linger != 0 ||
+        more->on_lost != NULL || more->on_released != NULL || more->terms.set != NULL)
         return;
     lock->ask.terms = NULL;
     rt_more_free(r, more);
@@ -64,6 +65,7 @@ static bool refuse_unsafe(struct rota *r, struct rota_lock *lock, struct rt_wait
     snprintf(r->d.errmsg, sizeof(r->d.errmsg),
              "the fence went back to %llu: the engine has forgotten grants; do not trust it",
              (unsigned long long)ask->fence);
+    rt_metrics_answered(r, lock, ROTA_UNSAFE);
     rt_wait_done(r, w, ROTA_UNSAFE);
     rt_lock_let_go(r, lock);
     return true;
@@ -83,6 +85,8 @@ static void answered(struct rota *r, struct rota_lock *lock)
     bool in_set = w != NULL && w->keeps;
     if (!in_set && refuse_unsafe(r, lock, w))
         return;
+    if (!in_set) /* its members are counted one by one: all.c */
+        rt_metrics_answered(r, lock, more != NULL && more->unsafe ? ROTA_UNSAFE : err);
     if (w == NULL) {
         if (more->id != 0)
             rt_ids_remove(&r->ids, more->id);
@@ -109,6 +113,7 @@ static void lost(struct rota *r, struct rota_lock *lock)
            (unsigned long long)lock->ask.fence,
            lock->ask.lost == ROTA_TIMEOUT ? "its hold_ms is over"
                                           : "the hold is not ours any more");
+    rt_metrics_lost(r, lock);
     if (more == NULL || more->on_lost == NULL)
         return;
     more->pending |= RT_PENDING_LOST;
@@ -121,6 +126,7 @@ static void released(struct rota *r, struct rota_lock *lock)
     struct rt_more *more = rt_more_of(lock);
     int err = lock->ask.err;
 
+    rt_metrics_released(r, lock);
     if (w == NULL && more != NULL && more->on_released != NULL) {
         more->pending |= RT_PENDING_RELEASED;
         rt_callback_queue(r, &more->callback);

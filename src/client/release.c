@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lock in the hand: letting go, and what can be asked about it. */
 #include "client/client.h"
+#include "client/metrics.h"
 
 /* Whoever lets go needs no message any more that it is gone. */
 void rt_lock_hush(struct rota *r, struct rota_lock *lock)
@@ -37,7 +38,7 @@ int rota_release(struct rota_lock *lock)
     rt_lock_hush(r, lock);
     rt_wait_init(r, &w, &lock->ask, cancel_release);
     lock->waiter = &w;
-    rt_desk_release(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
+    rt_metrics_release(r, lock);
     rt_wait(r, &w);
     return w.err == 0 ? 0 : rt_fail_waiter(serial, w.err, w.errmsg);
 }

@@ -9,6 +9,7 @@
  * Words are told under the mutex; only their owner moves them from AWAKE to ASLEEP or POLLING and
  * back, without it. */
 #include "client/client.h"
+#include "client/metrics.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -44,6 +45,7 @@ void rt_wait_init(struct rota *r, struct rt_waiter *w, struct rt_ask *ask,
     w->err = 0;
     w->listed = w->keeps = false;
     w->user = NULL;
+    w->passed_at = 0;
     w->errmsg[0] = '\0';
 }
 
@@ -78,8 +80,10 @@ static void rouse(struct rota *r, struct rt_waiter *w, uint32_t old)
         r->wake_loop = true;
     else if (old == RT_WAIT_ASLEEP && r->wake_count < RT_WAKES_MAX)
         r->wakes[r->wake_count++] = &w->word;
-    else if (old == RT_WAIT_ASLEEP)
+    else if (old == RT_WAIT_ASLEEP) {
         rt_futex_wake(&w->word);
+        rt_metrics_woke(r, 1);
+    }
 }
 
 void rt_wait_look(struct rota *r, struct rt_waiter *w, enum rt_wait_word word)
