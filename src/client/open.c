@@ -6,6 +6,7 @@
 #include "client/metrics.h"
 #include "engine/trace/trace.h"
 #include "engine/url.h"
+#include "net/fd.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -214,17 +215,28 @@ static int fill_client(struct rota *r, struct opening *o)
     return spell(r, o);
 }
 
+/* The kernel did not give us what errno says. */
+static int no_descriptor(struct opening *o)
+{
+    int err = errno;
+
+    if (err == EMFILE)
+        snprintf(o->errmsg, sizeof(o->errmsg), "too many open files: raise ulimit -n");
+    else
+        snprintf(o->errmsg, sizeof(o->errmsg), "no descriptor for the client: %s", strerror(err));
+    return ROTA_UNREACHABLE;
+}
+
 /* For ROTA_NO_KEEPER: readable when the loop has something, or a callback waits. */
-static int make_outer(struct rota *r)
+static int make_outer(struct rota *r, struct opening *o)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
     r->outer_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (r->outer_fd < 0)
-        return ROTA_INTERNAL;
-    if (epoll_ctl(r->outer_fd, EPOLL_CTL_ADD, rt_loop_fd(&r->loop), &event) != 0 ||
+    if (r->outer_fd < 0 ||
+        epoll_ctl(r->outer_fd, EPOLL_CTL_ADD, rt_loop_fd(&r->loop), &event) != 0 ||
         epoll_ctl(r->outer_fd, EPOLL_CTL_ADD, r->keeper.kick_fd, &event) != 0)
-        return ROTA_INTERNAL;
+        return no_descriptor(o);
     return 0;
 }
 
@@ -296,7 +308,7 @@ static int check_reach(struct rota *r)
     return rt_call_insist(r, &call);
 }
 
-static int start_loop(struct rota *r, const struct opening *o)
+static int start_loop(struct rota *r, struct opening *o)
 {
     struct rt_desk_options d = {
         .pass_limit = o->opts.pass_limit, .pass_ms = o->opts.pass_ms, .call_ms = r->call_ms};
@@ -305,14 +317,15 @@ static int start_loop(struct rota *r, const struct opening *o)
     r->outer_fd = -1;
     int rv = rt_loop_init(&r->loop);
     if (rv != 0)
-        return rv;
+        return rv == ROTA_UNREACHABLE ? no_descriptor(o) : rv;
     rv = rt_dispatch_init(&r->d, &r->loop, &d, &rt_client_hooks);
     if (rv != 0)
         goto fini_loop;
-    rv = ROTA_INTERNAL;
     r->keeper.kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (r->keeper.kick_fd < 0)
+    if (r->keeper.kick_fd < 0) {
+        rv = no_descriptor(o);
         goto fini_dispatch;
+    }
     pthread_mutex_init(&r->mu, NULL);
     return 0;
 
@@ -323,7 +336,8 @@ fini_loop:
     return rv;
 }
 
-static int start(struct rota *r, struct opening *o)
+/* With descriptors 0 to 2 taken, so that what is opened here does not land there. */
+static int start_above(struct rota *r, struct opening *o)
 {
     int rv = start_loop(r, o);
 
@@ -332,7 +346,7 @@ static int start(struct rota *r, struct opening *o)
     if ((r->flags & ROTA_METRICS) != 0 && (r->d.metrics = rt_metrics_new()) == NULL)
         rv = ROTA_NOMEM;
     if (rv == 0 && (r->flags & ROTA_NO_KEEPER) != 0)
-        rv = make_outer(r);
+        rv = make_outer(r, o);
     if (rv == 0)
         rv = connect_engine(r, o);
     if (rv != 0)
@@ -349,6 +363,17 @@ static int start(struct rota *r, struct opening *o)
     rt_client_disconnect(r);
 finish:
     rt_client_fini(r);
+    return rv;
+}
+
+static int start(struct rota *r, struct opening *o)
+{
+    struct rt_fd_low low;
+
+    if (rt_fd_keep(&low) != 0)
+        return no_descriptor(o);
+    int rv = start_above(r, o);
+    rt_fd_leave(&low);
     return rv;
 }
 
