@@ -27,6 +27,8 @@ void rt_desk_init(struct rt_desk *desk, struct rt_timers *timers, const struct r
     desk->last_nonce = o->nonce;
     desk->strict_order = o->pass_limit == ROTA_NEVER || o->pass_ms == ROTA_NEVER;
     desk->pass_limit = o->pass_limit != 0 ? o->pass_limit : DEFAULT_PASS_LIMIT;
+    if (desk->pass_limit > UINT16_MAX)
+        desk->pass_limit = UINT16_MAX; /* what a line counts to */
     desk->pass = (o->pass_ms != 0 ? o->pass_ms : DEFAULT_PASS_MS) * RT_MS;
     desk->call = (o->call_ms != 0 ? o->call_ms : DEFAULT_CALL_MS) * RT_MS;
     desk->retry_pause = RETRY_FIRST;
@@ -56,8 +58,8 @@ static void unlink_ticket(struct rt_desk *desk, struct rt_ticket *t)
 
 static void push(struct rt_ticket **list, struct rt_ticket *t)
 {
-    assert(!t->listed);
-    t->listed = 1;
+    assert(!rt_ticket_has(t, RT_TICKET_LISTED));
+    t->flags |= RT_TICKET_LISTED;
     t->out_next = *list;
     *list = t;
 }
@@ -68,16 +70,16 @@ static struct rt_ticket *pop(struct rt_ticket **list)
     if (t != NULL) {
         *list = t->out_next;
         t->out_next = NULL;
-        t->listed = 0;
+        t->flags &= (uint16_t)~RT_TICKET_LISTED;
     }
     return t;
 }
 
 void rt_desk_post(struct rt_desk *desk, struct rt_ticket *t)
 {
-    if (t->listed || t->want == 0)
+    if (rt_ticket_has(t, RT_TICKET_LISTED) || t->want == 0)
         return;
-    t->listed = 1;
+    t->flags |= RT_TICKET_LISTED;
     t->out_next = NULL;
     if (desk->outbox == NULL)
         desk->outbox = t;
@@ -142,7 +144,7 @@ void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t)
     if (t->next != NULL || t->prev != NULL || desk->tickets == t)
         unlink_ticket(desk, t);
     struct rt_line *line = t->line;
-    if (rt_ticket_has(t, RT_TICKET_SOLO) && t->ops == 0 && !t->listed) {
+    if (rt_ticket_has(t, RT_TICKET_SOLO) && t->ops == 0 && !rt_ticket_has(t, RT_TICKET_LISTED)) {
         push(&desk->dead, t);
         assert(line->solo_tickets > 0);
         line->solo_tickets--;
@@ -186,7 +188,7 @@ void rt_desk_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 
 static void send_later(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
-    if (!t->listed)
+    if (!rt_ticket_has(t, RT_TICKET_LISTED))
         push(&desk->retry, t);
     if (desk->retry_timer.slot == 0)
         rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
@@ -557,8 +559,9 @@ void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int e
     } else if (err != 0) {
         t->want |= RT_WANT_ARM;
         send_later(desk, t, now);
-    } else if (wanted) {
-        rt_line_wanted(desk, t, now);
+    } else {
+        t->flags &= (uint16_t)~RT_TICKET_ASKING;
+        rt_line_armed(desk, t, wanted, now);
     }
 }
 

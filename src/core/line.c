@@ -17,7 +17,7 @@ void rt_line_init(struct rt_line *line)
 
 static bool ticket_idle(const struct rt_ticket *t)
 {
-    return t->state == RT_TICKET_IDLE && t->ops == 0 && !t->listed;
+    return t->state == RT_TICKET_IDLE && t->ops == 0 && !rt_ticket_has(t, RT_TICKET_LISTED);
 }
 
 bool rt_line_idle(const struct rt_line *line)
@@ -129,8 +129,8 @@ void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t
     ask->fence = t->id;
     ask->err = 0;
     ask->state = RT_ASK_HELD;
+    assert(t->holds < RT_HOLDS_MOST);
     t->holds++;
-    assert(t->holds != 0);
     append(ask);
     if (in_set(ask))
         return; /* it is told, and its time begins, when all of the set are granted */
@@ -224,13 +224,37 @@ static void arm(struct rt_desk *desk, struct rt_ticket *t)
     rt_desk_post(desk, t);
 }
 
+/* Whether somebody still waits behind T: the answer comes to rt_line_armed. */
+static void ask_wanted(struct rt_desk *desk, struct rt_ticket *t)
+{
+    rt_ticket_arm(t);
+    rt_desk_post(desk, t);
+}
+
+static void serve_readers(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t,
+                          int64_t now)
+{
+    while (line->queue != NULL && line->queue->mode == RT_SHARED && t->holds < RT_HOLDS_MOST)
+        rt_line_grant(desk, line->queue, t, now);
+}
+
+/* Readers hold through T, and readers are next here: they join them unless somebody waits. */
+static void let_readers_in(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t,
+                           int64_t now)
+{
+    if (rt_ticket_has(t, RT_TICKET_WANTED))
+        ask_wanted(desk, t);
+    else
+        serve_readers(desk, line, t, now);
+}
+
 /* Makes T stand for the queue: joins, or takes back that it was given up. */
 static void cover(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t, int64_t now)
 {
     if (t->state == RT_TICKET_IDLE)
         rt_desk_join(desk, t, queue_all_try(line), queue_wants_arm(line), now);
     else if (t->state == RT_TICKET_JOINING)
-        t->flags &= (uint8_t)~RT_TICKET_DOOMED;
+        t->flags &= (uint16_t)~RT_TICKET_DOOMED;
 }
 
 /* Sees to it that tickets stand for everybody in the queue. */
@@ -251,16 +275,24 @@ static void arrange(struct rt_desk *desk, struct rt_line *line, int64_t now)
         cover(desk, line, x, now);
 }
 
-/* Gives up tickets that stand for nobody, after somebody left the queue. */
+static bool held(const struct rt_ticket *t)
+{
+    return t != NULL && t->state == RT_TICKET_HELD && t->holds > 0;
+}
+
+/* Gives up tickets that stand for nobody, after somebody left the queue. Readers behind a writer
+ * that has gone inherit its place, unless readers here hold already: then they may join those. */
 static void drop_unneeded(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
     bool readers_first = line->queue != NULL && line->queue->mode == RT_SHARED;
-    bool s_covers = coming(line->s) && readers_first;
+    bool s_covers = readers_first && (coming(line->s) || held(line->s));
     if (coming(line->s) && !readers_first)
         rt_desk_give_up(desk, line->s, now);
     bool x_needed = queue_has_writer(line) || (line->queue != NULL && !s_covers);
     if (coming(&line->x) && !x_needed)
         rt_desk_give_up(desk, &line->x, now);
+    if (readers_first && held(line->s) && !desk->closing)
+        let_readers_in(desk, line, line->s, now);
 }
 
 /* The tenure of T begins, or goes on, for the front of the queue. */
@@ -271,8 +303,7 @@ static void serve(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *
         assert(t == &line->x && t->mode == RT_EXCLUSIVE);
         rt_line_grant(desk, line->queue, t, now);
     } else {
-        while (line->queue != NULL && line->queue->mode == RT_SHARED)
-            rt_line_grant(desk, line->queue, t, now);
+        serve_readers(desk, line, t, now);
     }
     if (t == &line->x && line->queue != NULL)
         arm(desk, t);
@@ -290,19 +321,24 @@ bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     if (ask->owner == 0 || (ask->mode != RT_EXCLUSIVE && ask->mode != RT_SHARED))
         return false;
-    struct rt_ask *held = NULL;
+    struct rt_ask *by = NULL; /* the hold it goes on with */
     for (struct rt_ask *h = ask->line->holders; h != NULL; h = h->next)
         if (h->state == RT_ASK_HELD && h->owner == ask->owner && !rt_line_is_over(h, now) &&
-            (held == NULL || h->mode == RT_EXCLUSIVE))
-            held = h;
-    if (held == NULL || held->ticket->mode > RT_SHARED)
+            (by == NULL || h->mode == RT_EXCLUSIVE))
+            by = h;
+    if (by == NULL || by->ticket->mode > RT_SHARED)
         return false;
     struct rt_ticket *own = ask->ticket;
-    if (ask->mode == RT_EXCLUSIVE && held->mode != RT_EXCLUSIVE) {
-        rt_line_fail(desk, ask, ROTA_INVALID); /* an upgrade: two of them would wait for ever */
+    const struct rt_terms *terms = ask->terms;
+    /* An upgrade: two of them would wait for ever. A value or at_least_ms: those are the ticket's,
+     * which is there already. */
+    bool upgrade = ask->mode == RT_EXCLUSIVE && by->mode != RT_EXCLUSIVE;
+    bool more = terms != NULL && (terms->value != NULL || terms->at_least_ms > 0);
+    if (upgrade || more || by->ticket->holds == RT_HOLDS_MOST) {
+        rt_line_fail(desk, ask, ROTA_INVALID);
         return true;
     }
-    rt_line_grant(desk, ask, held->ticket, now);
+    rt_line_grant(desk, ask, by->ticket, now);
     if (own != NULL)
         rt_desk_settle(desk, own); /* not needed */
     return true;
@@ -314,6 +350,13 @@ static bool only_readers(const struct rt_line *line, const struct rt_ticket *t)
         if (h->state == RT_ASK_HELD && h->ticket == t && h->mode == RT_EXCLUSIVE)
             return false;
     return true;
+}
+
+/* What readers here hold through; NULL: none do. */
+static struct rt_ticket *readers_tenure(struct rt_line *line)
+{
+    struct rt_ticket *t = line->x.state == RT_TICKET_HELD ? &line->x : line->s;
+    return held(t) && only_readers(line, t) ? t : NULL;
 }
 
 /* Joins a tenure that is there already: a lingering one, or readers among themselves. */
@@ -331,17 +374,15 @@ static bool join_tenure(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     }
     if (ask->mode != RT_SHARED)
         return false;
-    struct rt_ticket *t = x->state == RT_TICKET_HELD ? x : line->s;
-    if (t->state != RT_TICKET_HELD || t->holds == 0 || rt_ticket_has(t, RT_TICKET_WANTED))
-        return false;
-    if (!only_readers(line, t))
+    struct rt_ticket *t = readers_tenure(line);
+    if (t == NULL || rt_ticket_has(t, RT_TICKET_WANTED) || t->holds == RT_HOLDS_MOST)
         return false;
     rt_line_grant(desk, ask, t, now);
     arm(desk, t); /* readers must not keep a writer elsewhere out for ever */
     return true;
 }
 
-static void end_linger(struct rt_desk *desk, struct rt_line *line, int64_t now)
+void rt_line_end_linger(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
     if (!line->lingering)
         return;
@@ -372,19 +413,25 @@ void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     if (ask->ticket != NULL) {
         rt_line_wait_solo(desk, ask);
         /* Our own lingering tenure would be told WANTED; save the engine the trouble. */
-        end_linger(desk, line, now);
+        rt_line_end_linger(desk, line, now);
         rt_desk_join(desk, ask->ticket, try, wants_linger(ask), now);
         return;
     }
     if (join_tenure(desk, ask, now))
         return;
-    if (try && (line->queue != NULL || busy_here(line))) {
+    /* If only WANTED keeps it from the readers' tenure, that may be over: ask, also for a try. */
+    struct rt_ticket *t = ask->mode == RT_SHARED && line->queue == NULL ? readers_tenure(line)
+                                                                        : NULL;
+    bool unsure = t != NULL && rt_ticket_has(t, RT_TICKET_WANTED);
+    if (try && !unsure && (line->queue != NULL || busy_here(line))) {
         rt_line_fail(desk, ask, ROTA_BUSY);
         return;
     }
     ask->state = RT_ASK_QUEUED;
     append(ask);
     start_limit(desk, ask);
+    if (unsure)
+        ask_wanted(desk, t);
     arrange(desk, line, now);
 }
 
@@ -486,7 +533,7 @@ void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now
     if (line->lingering && now < line->linger_until)
         rt_timers_start(desk->timers, &line->timer, line->linger_until);
     else
-        end_linger(desk, line, now);
+        rt_line_end_linger(desk, line, now);
 }
 
 void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
@@ -497,10 +544,8 @@ void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     for (struct rt_ask *h = line->holders; h != NULL; h = h->next)
         if (h->state == RT_ASK_HELD && h->ticket == t)
             h->mode = RT_SHARED;
-    if (t != &line->x || rt_ticket_has(t, RT_TICKET_WANTED))
-        return;
-    while (line->queue != NULL && line->queue->mode == RT_SHARED)
-        rt_line_grant(desk, line->queue, t, now);
+    if (t == &line->x && line->queue != NULL && line->queue->mode == RT_SHARED)
+        let_readers_in(desk, line, t, now); /* if who waits elsewhere is a reader too, it came in */
 }
 
 /* ---- What the engine says ----------------------------------------------- */
@@ -529,6 +574,8 @@ void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
     struct rt_line *line = t->line;
+    if (rt_ticket_has(t, RT_TICKET_ASKING))
+        t->flags |= RT_TICKET_TOLD;
     if (rt_ticket_has(t, RT_TICKET_WANTED))
         return;
     t->flags |= RT_TICKET_WANTED;
@@ -536,7 +583,27 @@ void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
         return;
     line->wanted_at = now;
     line->passes = 0;
-    end_linger(desk, line, now);
+    rt_line_end_linger(desk, line, now);
+}
+
+/* The answer to ARM. Readers that were kept out because somebody waits learn whether that is so. */
+void rt_line_armed(struct rt_desk *desk, struct rt_ticket *t, bool wanted, int64_t now)
+{
+    struct rt_line *line = t->line;
+    if (wanted || rt_ticket_has(t, RT_TICKET_TOLD)) { /* an event may overtake an older answer */
+        rt_line_wanted(desk, t, now);
+        for (struct rt_ask *ask = line->queue, *next; ask != NULL; ask = next) {
+            next = ask->next;
+            if (ask->mode != RT_SHARED || t->state != RT_TICKET_HELD)
+                break;
+            if ((ask->flags & RT_ASK_TRY) != 0)
+                rt_line_fail(desk, ask, ROTA_BUSY);
+        }
+        return;
+    }
+    t->flags &= (uint16_t)~RT_TICKET_WANTED;
+    if (readers_tenure(line) == t)
+        serve_readers(desk, line, t, now);
 }
 
 /* Fails those T stood for; with BUSY, or a try that stays open, only those that would not wait. */
@@ -687,6 +754,6 @@ void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)
         if (t != NULL && --t->holds == 0)
             rt_desk_leave(desk, t, now);
     }
-    end_linger(desk, line, now);
+    rt_line_end_linger(desk, line, now);
     rt_desk_line_settle(desk, line);
 }

@@ -8,7 +8,8 @@
  *  - x stands for all local waiters that queued since it was taken; when it is granted the
  *    queue is served from its front: one writer, or all readers before the next writer.
  *  - s stands for the readers at the front of the queue; a reader joins it while it is
- *    held only if nobody is known to wait behind it.
+ *    held only if nobody is known to wait behind it. Whether somebody still does is asked
+ *    again when a reader comes: who waited may have given up.
  *  - A tenure of x is passed on only by an explicit release (DESIGN 6), freely while nobody
  *    waits elsewhere, after WANTED at most pass_limit times and for pass_ms.
  *  - linger: a released x with an empty queue is kept until WANTED or the time is over.
@@ -111,6 +112,8 @@ void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now);
 
 void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now); /* t is HELD now */
 void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_line_armed(struct rt_desk *desk, struct rt_ticket *t, bool wanted, int64_t now);
+void rt_line_end_linger(struct rt_desk *desk, struct rt_line *line, int64_t now);
 void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now); /* JOIN */
 void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now);
 void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t); /* the LEAVE takes too long */

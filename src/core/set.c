@@ -94,6 +94,7 @@ void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now)
         rt_desk_bind(ask);
         if (desk->closing)
             set->err = ROTA_CLOSED;
+        rt_line_end_linger(desk, ask->line, now); /* our own tenure would stand in the way */
         if (set->err == 0 && rt_line_reenter(desk, ask, now)) {
             if (ask->state == RT_ASK_DONE)
                 set->err = ask->err;

@@ -6,6 +6,9 @@
 
 #define BIT(state) (1u << (state))
 
+/* What is of the struct, not of one life in a line. */
+#define LASTING (RT_TICKET_SOLO | RT_TICKET_SET | RT_TICKET_LISTED)
+
 /* From which states each state may be reached: the arrows of the diagram in ticket.h. */
 static const unsigned allowed_from[] = {
     [RT_TICKET_IDLE] = BIT(RT_TICKET_JOINING) | BIT(RT_TICKET_WAITING) | BIT(RT_TICKET_HELD) |
@@ -25,26 +28,26 @@ static void move(struct rt_ticket *t, enum rt_ticket_state to, int64_t now)
 
 static void set(struct rt_ticket *t, unsigned flag)
 {
-    t->flags = (uint8_t)(t->flags | flag);
+    t->flags = (uint16_t)(t->flags | flag);
 }
 
 static void clear(struct rt_ticket *t, unsigned flag)
 {
-    t->flags = (uint8_t)(t->flags & ~flag);
+    t->flags = (uint16_t)(t->flags & ~flag);
 }
 
 void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, uint32_t take,
                     uint32_t of, unsigned flags)
 {
     *t = (struct rt_ticket){
-        .line = line, .mode = (uint8_t)mode, .take = take, .of = of, .flags = (uint8_t)flags};
+        .line = line, .mode = (uint8_t)mode, .take = take, .of = of, .flags = (uint16_t)flags};
 }
 
 void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int64_t now)
 {
     assert(nonce != 0);
     move(t, RT_TICKET_JOINING, now);
-    t->flags &= RT_TICKET_SOLO | RT_TICKET_SET;
+    t->flags &= LASTING;
     if (try)
         set(t, RT_TICKET_TRY);
     if (arm)
@@ -83,8 +86,11 @@ void rt_ticket_leave(struct rt_ticket *t, int64_t now)
 
 void rt_ticket_arm(struct rt_ticket *t)
 {
-    assert(t->state == RT_TICKET_HELD && !rt_ticket_has(t, RT_TICKET_ARMED));
-    set(t, RT_TICKET_ARMED);
+    assert(t->state == RT_TICKET_HELD);
+    if (rt_ticket_has(t, RT_TICKET_ASKING))
+        return;
+    set(t, RT_TICKET_ARMED | RT_TICKET_ASKING);
+    clear(t, RT_TICKET_TOLD);
     t->want |= RT_WANT_ARM;
 }
 
@@ -93,7 +99,7 @@ void rt_ticket_idle(struct rt_ticket *t, int64_t now)
     assert(t->holds == 0);
     move(t, RT_TICKET_IDLE, now);
     t->want = 0;
-    t->flags &= RT_TICKET_SOLO | RT_TICKET_SET;
+    t->flags &= LASTING;
     t->id = 0;
 }
 

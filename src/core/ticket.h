@@ -44,6 +44,9 @@ enum rt_ticket_state {
 #define RT_TICKET_NUMBERED 0x20u /* `id` is the number; before that the nonce of the JOIN */
 #define RT_TICKET_AGAIN 0x40u    /* an earlier request of this kind may have taken effect */
 #define RT_TICKET_SET 0x80u      /* joined by JOIN_ALL */
+#define RT_TICKET_LISTED 0x100u  /* in one of the desk's lists, through out_next */
+#define RT_TICKET_ASKING 0x200u  /* an ARM is under way, or will be */
+#define RT_TICKET_TOLD 0x400u    /* WANTED came meanwhile: newer than the answer to come */
 
 struct rt_ticket {
     struct rt_ticket *next, *prev; /* the desk's tickets that are not idle */
@@ -52,14 +55,16 @@ struct rt_ticket {
     uint64_t id;   /* nonce until the JOIN is answered, then the number (exclusive: the fence) */
     int64_t since; /* when the present state began */
     uint32_t take, of;
-    uint16_t holds; /* how many hold through it */
+    uint16_t holds; /* how many hold through it: RT_HOLDS_MOST */
+    uint16_t flags; /* RT_TICKET_* */
     uint8_t ops;    /* requests under way that point here: it must not be freed */
     uint8_t mode;   /* enum rt_mode */
     uint8_t state;  /* enum rt_ticket_state */
-    uint8_t want;
-    uint8_t flags;
-    uint8_t listed; /* in one of the desk's lists, through out_next */
+    uint8_t want;   /* RT_WANT_* */
 };
+
+/* More local holds of one tenure than any program has threads; who comes then waits for its end. */
+#define RT_HOLDS_MOST UINT16_MAX
 
 void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, uint32_t take,
                     uint32_t of, unsigned flags);
@@ -69,7 +74,9 @@ void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int
 void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now); /* now WAITING */
 void rt_ticket_held(struct rt_ticket *t, int64_t now);
 void rt_ticket_leave(struct rt_ticket *t, int64_t now); /* from JOINING, WAITING or HELD */
-void rt_ticket_arm(struct rt_ticket *t);                /* from HELD, once */
+/* From HELD: asks to be told when somebody waits behind it, and whether somebody does now. Asked
+ * again it finds out whether that is still so. No second request while one is under way. */
+void rt_ticket_arm(struct rt_ticket *t);
 void rt_ticket_idle(struct rt_ticket *t, int64_t now);
 
 /* Gives up a ticket nobody waits with any more: at once, or when its JOIN is answered. */

@@ -27,7 +27,7 @@ static void dump_client(const struct sim *sim, const struct sim_client *c)
         sim_trace(sim, c,
                   "  ticket %s of %s id %llu mode %u flags %x want %x ops %u holds %u listed %u",
                   states[t->state], t->line->name, (unsigned long long)t->id, t->mode, t->flags,
-                  t->want, t->ops, t->holds, t->listed);
+                  t->want, t->ops, t->holds, rt_ticket_has(t, RT_TICKET_LISTED));
     for (const struct sim_job *job = c->jobs; job != NULL; job = job->next)
         sim_trace(sim, c, "  job %u %s %s owner %llu mode %u ask state %u fence %llu%s%s", job->id,
                   job_states[job->state], sim->lines[job->name].name,

@@ -154,7 +154,11 @@ static void note_wanted(const struct sim *sim, struct sim_client *c)
     for (uint32_t i = 0; i < sim->plan.names; i++) {
         const struct rt_line *line = rt_names_find(&c->d.names, sim->lines[i].name);
         struct sim_tenure *t = &c->tenures[i];
-        if (line == NULL || !rt_ticket_has(&line->x, RT_TICKET_WANTED) || line->x.id == t->wanted)
+        bool is_wanted = line != NULL && rt_ticket_has(&line->x, RT_TICKET_WANTED);
+        /* The engine was asked again, and nobody waited any more. */
+        if (!is_wanted && line != NULL && line->x.id == t->wanted)
+            t->wanted = 0;
+        if (!is_wanted || line->x.id == t->wanted)
             continue;
         t->wanted = line->x.id;
         t->wanted_at = sim->now;

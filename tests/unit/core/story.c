@@ -302,6 +302,7 @@ void until(struct story *s, int64_t ms)
         drain(s);
     }
     s->now = end;
+    drain(s);
 }
 
 void story_expect(struct story *s, const char *text, const char *file, int line)

@@ -255,12 +255,14 @@ static void readers_share_one_ticket(void **state)
               "[    0] > ARM L #7\n");
     wanted(s, "L", 7); /* a writer elsewhere: no more readers under this ticket */
     ask(s, 'D', "L", .mode = RT_SHARED);
+    armed(s, 0, true);
     let_go(s, 'A');
     let_go(s, 'B');
     let_go(s, 'C');
     left(s, 0);
     joined(s, 0, 9, false, false);
-    expect(s, "[    0] A released: ok\n"
+    expect(s, "[    0] > ARM L #7\n"
+              "[    0] A released: ok\n"
               "[    0] B released: ok\n"
               "[    0] > LEAVE L #7\n"
               "[    0] C released: ok\n"
@@ -618,6 +620,131 @@ static void a_downgraded_tenure_lets_readers_in(void **state)
     story_end(s);
 }
 
+static void a_writer_that_gave_up_keeps_no_reader_out(void **state)
+{
+    (void)state;
+    begin(0);
+    ask(s, 'A', "L", .mode = RT_SHARED);
+    joined(s, 0, 7, true, false);
+    ask(s, 'B', "L", .limit_ms = 10);
+    joined(s, 0, 8, false, false);
+    ask(s, 'C', "L", .mode = RT_SHARED);
+    until(s, 10);
+    left(s, 0);
+    expect(s, "[    0] > JOIN L shared\n"
+              "[    0] A holds L #7\n"
+              "[    0] > JOIN L exclusive\n"
+              "[   10] B refused: TIMEOUT\n"
+              "[   10] C holds L #7\n"
+              "[   10] > LEAVE L #8\n");
+    let_go(s, 'A');
+    let_go(s, 'C');
+    left(s, 0);
+    story_end(s);
+}
+
+/* A and B share ticket 7, and a writer elsewhere was told of. */
+static void begin_wanted(void)
+{
+    begin(0);
+    ask(s, 'A', "L", .mode = RT_SHARED);
+    joined(s, 0, 7, true, false);
+    ask(s, 'B', "L", .mode = RT_SHARED);
+    armed(s, 0, false);
+    wanted(s, "L", 7);
+    expect(s, "[    0] > JOIN L shared\n"
+              "[    0] A holds L #7\n"
+              "[    0] B holds L #7\n"
+              "[    0] > ARM L #7\n");
+}
+
+static void whether_a_writer_still_waits_is_asked_for_the_next_reader(void **state)
+{
+    (void)state;
+    begin_wanted();
+    ask(s, 'C', "L", .mode = RT_SHARED);
+    ask(s, 'D', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY); /* somebody waits before it */
+    armed(s, 0, false);                                       /* it has gone */
+    expect(s, "[    0] > ARM L #7\n"
+              "[    0] D refused: BUSY\n"
+              "[    0] C holds L #7\n");
+    for (char who = 'A'; who <= 'C'; who++)
+        let_go(s, who);
+    left(s, 0);
+    story_end(s);
+}
+
+static void a_try_of_a_reader_asks_too(void **state)
+{
+    (void)state;
+    begin_wanted();
+    ask(s, 'C', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY);
+    armed(s, 0, true); /* it waits still */
+    ask(s, 'D', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY);
+    armed(s, 0, false);
+    expect(s, "[    0] > ARM L #7\n"
+              "[    0] C refused: BUSY\n"
+              "[    0] > ARM L #7\n"
+              "[    0] D holds L #7\n");
+    let_go(s, 'A');
+    let_go(s, 'B');
+    let_go(s, 'D');
+    left(s, 0);
+    story_end(s);
+}
+
+static void a_downgrade_lets_local_readers_in_when_nobody_waits_any_more(void **state)
+{
+    (void)state;
+    begin_held(0);
+    ask(s, 'B', "L", .mode = RT_SHARED);
+    armed(s, 0, true); /* a reader elsewhere */
+    rt_desk_downgraded(&s->desk, &s->asks[0].ask, s->now);
+    until(s, 1);
+    armed(s, 0, false); /* which came in by the downgrade */
+    expect(s, "[    0] > ARM L #7\n"
+              "[    1] > ARM L #7\n"
+              "[    1] B holds L #7\n");
+    let_go(s, 'A');
+    let_go(s, 'B');
+    left(s, 0);
+    story_end(s);
+}
+
+static void what_belongs_to_the_ticket_cannot_be_asked_for_by_re_entry(void **state)
+{
+    (void)state;
+    begin_held(0);
+    ask(s, 'B', "L", .owner = 'A', .at_least_ms = 100);
+    expect(s, "[    0] B refused: INVALID\n");
+    let_go(s, 'A');
+    left(s, 0);
+    story_end(s);
+}
+
+static void a_set_does_not_wait_for_our_own_lingering(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    begin(0);
+    ask(s, 'A', "L", .linger_ms = 1000);
+    joined(s, 0, 7, true, false);
+    let_go(s, 'A');
+    ask_all(s, "BC", names, true);
+    expect(s, "[    0] > JOIN L exclusive arm\n"
+              "[    0] A holds L #7\n"
+              "[    0] A released: ok\n"
+              "[    0] > LEAVE L #7\n"
+              "[    0] > JOIN_ALL 2\n");
+    left(s, 0);
+    joined_all(s, 0, 8, 3);
+    let_go(s, 'B');
+    let_go(s, 'C');
+    left(s, 0);
+    left(s, 0);
+    story_end(s);
+}
+
 static void closing_fails_who_waits_and_gives_back_what_is_held(void **state)
 {
     (void)state;
@@ -667,6 +794,12 @@ int main(void)
         cmocka_unit_test(a_broken_ticket_is_told_and_the_next_takes_a_new_one),
         cmocka_unit_test(all_of_a_set_or_none),
         cmocka_unit_test(a_downgraded_tenure_lets_readers_in),
+        cmocka_unit_test(a_writer_that_gave_up_keeps_no_reader_out),
+        cmocka_unit_test(whether_a_writer_still_waits_is_asked_for_the_next_reader),
+        cmocka_unit_test(a_try_of_a_reader_asks_too),
+        cmocka_unit_test(a_downgrade_lets_local_readers_in_when_nobody_waits_any_more),
+        cmocka_unit_test(what_belongs_to_the_ticket_cannot_be_asked_for_by_re_entry),
+        cmocka_unit_test(a_set_does_not_wait_for_our_own_lingering),
         cmocka_unit_test(closing_fails_who_waits_and_gives_back_what_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
