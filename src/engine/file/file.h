@@ -73,7 +73,7 @@ enum rt_file_stmt {
     RT_FILE_LINE_DURABLE,
     RT_FILE_LINE_FRONT,
     RT_FILE_LINE_COUNT,
-    RT_FILE_LINE_SESSIONS,
+    RT_FILE_LINE_PAGE,
     RT_FILE_EXPIRED_SOME,
     RT_FILE_SESSION_TICKETS,
     RT_FILE_LINE_OF_SESSION,
@@ -122,6 +122,15 @@ struct rt_file_peer {
     bool ended; /* the process; the session may live on in a child */
 };
 
+/* How far the sessions of a line were probed. */
+struct rt_file_cursor {
+    uint64_t from;  /* the number of the last ticket; 0: begin anew */
+    uint64_t alive; /* the session probed last: neighbours are often of one */
+    bool all;       /* also those behind one that lives and excludes them */
+    bool swept;     /* there was a dead one */
+    bool ended;     /* the line was gone through */
+};
+
 /* A waiting ticket of ours. */
 struct rt_file_wait {
     struct rt_file_wait *next; /* in its bucket */
@@ -129,6 +138,7 @@ struct rt_file_wait {
     uint64_t number, session;
     uint64_t ahead;   /* only before it is adopted: the session ahead, if that is all to watch */
     int64_t until_ms; /* the line may move by itself then; 0: no */
+    uint64_t probed;  /* so far in this round of probe_line */
     bool probe_line;  /* permits: first waiter, any holder's end may let it in */
     bool first;       /* only granted tickets are ahead of it */
     bool stale;       /* the database was taken when we wanted to look */
@@ -179,6 +189,7 @@ struct rt_file_conn {
     struct rt_file_wait **buckets;
     size_t bucket_count, wait_count;
     struct rt_file_peer *peers;
+    uint64_t try_from;   /* where a try that found more tickets than it may probe goes on */
     uint64_t unfinished; /* a dead session whose sweep goes on from the timer; 0: none */
     struct rt_file_observation *observations;
     struct rt_file_rings rings; /* of the transaction under way, then to be sent */
@@ -318,8 +329,9 @@ void rt_file_peer_close(struct rt_file_conn *c); /* nobody waits any more */
 /* One bounded step: tickets of the dead SESSION out, those of line NAME (may be NULL) first; the
  * row and the files last. MORE: not finished. */
 int rt_file_sweep_session(struct rt_file_conn *c, uint64_t session, const char *name, bool *more);
-/* Ends dead sessions that stand in line NAME; SWEPT: there was one. */
-int rt_file_sweep_line(struct rt_file_conn *c, const char *name, bool *swept);
+/* Ends dead sessions of the next PAGES of 64 tickets of line NAME, from AT on. */
+int rt_file_sweep_line(struct rt_file_conn *c, const char *name, int pages,
+                       struct rt_file_cursor *at);
 void rt_file_sweep_some(struct rt_file_conn *c); /* dead sessions, ended tickets, stray files */
 
 /* ---- bell.c -------------------------------------------------------------- */

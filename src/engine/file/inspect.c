@@ -3,6 +3,7 @@
 #include "engine/file/file.h"
 
 #define ROW_COLUMNS 12
+#define LINE_PAGES 64 /* 4096 tickets probed before a line is shown */
 
 static void show(struct rt_file_conn *c, const struct rt_op *op, sqlite3_stmt *s, int64_t now)
 {
@@ -37,10 +38,10 @@ static void show(struct rt_file_conn *c, const struct rt_op *op, sqlite3_stmt *s
 
 int rt_file_inspect(struct rt_file_conn *c, struct rt_op *op)
 {
-    bool swept = false;
+    struct rt_file_cursor at = {.all = true};
     const char *name = op->inspect.name;
     if (name != NULL) /* a dead holder is no holder; if it cannot be swept now, it is shown */
-        (void)rt_file_sweep_line(c, name, &swept);
+        (void)rt_file_sweep_line(c, name, LINE_PAGES, &at);
     sqlite3_stmt *s = rt_file_stmt(c,
                                    name != NULL ? RT_FILE_INSPECT_LINE : RT_FILE_INSPECT_SESSION);
     if (s == NULL)

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#define SWEEP_PAGES 64 /* 4096 tickets probed at most, 3 us each, before a try says busy */
 #define BREAK_MAX 4096 /* tickets a reset takes out: as many as a latch may have */
 
 static int end_tx(struct rt_file_conn *c, int rv)
@@ -139,14 +140,31 @@ static int sweep_lines(struct rt_file_conn *c, struct rt_op *op, bool *swept)
 {
     int rv = 0;
     *swept = false;
-    for (size_t i = 0; i < op->join.n && rv == 0; i++)
-        rv = rt_file_sweep_line(c, op->join.joins[i].name, swept);
+    for (size_t i = 0; i < op->join.n && rv == 0; i++) {
+        struct rt_file_cursor at = {.from = c->try_from};
+        rv = rt_file_sweep_line(c, op->join.joins[i].name, SWEEP_PAGES, &at);
+        if (rv == 0 && c->try_from != 0 && at.ended) { /* it began in the middle */
+            *swept = *swept || at.swept;
+            rv = rt_file_sweep_line(c, op->join.joins[i].name, SWEEP_PAGES, &at);
+        }
+        c->try_from = at.from;
+        *swept = *swept || at.swept;
+    }
+    return rv;
+}
+
+/* Whether J could be the last that a barrier waits for. */
+static int completes(struct rt_file_conn *c, const struct rt_join *j, bool *last)
+{
+    int64_t count = 0;
+    int rv = rt_file_line_int(c, RT_FILE_LINE_COUNT, j->name, &count);
+    *last = count + 1 >= (int64_t)j->of;
     return rv;
 }
 
 static int op_join(struct rt_file_conn *c, struct rt_op *op)
 {
-    bool try_only = false, swept = false;
+    bool try_only = false, swept = false, last = false;
     for (size_t i = 0; i < op->join.n; i++) {
         int rv = check_join(c, &op->join.joins[i]);
         if (rv != 0)
@@ -155,7 +173,9 @@ static int op_join(struct rt_file_conn *c, struct rt_op *op)
     if (op->join.n > 0)
         try_only = (op->join.joins[0].flags & RT_JOIN_TRY) != 0;
     if (op->join.n == 1 && op->join.joins[0].mode == RT_GATHER) {
-        int rv = sweep_lines(c, op, &swept);
+        int rv = completes(c, &op->join.joins[0], &last);
+        if (rv == 0 && last)
+            rv = sweep_lines(c, op, &swept);
         if (rv != 0)
             return rv;
     }

@@ -67,8 +67,8 @@ static const char *const statements[RT_FILE_STMTS] = {
         " LEFT JOIN session ON session.id=ticket.session"
         " WHERE line=?1 ORDER BY number LIMIT 1",
     [RT_FILE_LINE_COUNT] = "SELECT count(*) FROM ticket WHERE line=?1",
-    [RT_FILE_LINE_SESSIONS] =
-        "SELECT DISTINCT session FROM ticket WHERE line=?1 AND flags&2=0 LIMIT ?2",
+    [RT_FILE_LINE_PAGE] = "SELECT number,session,flags,mode FROM ticket WHERE line=?1 AND number>?2"
+                          " ORDER BY number LIMIT ?3",
     [RT_FILE_EXPIRED_SOME] =
         "SELECT line,number FROM ticket WHERE until BETWEEN 1 AND ?1 ORDER BY until LIMIT ?2",
     [RT_FILE_SESSION_TICKETS] =

@@ -14,7 +14,7 @@
 #define SOME_SESSIONS 16 /* probed when a client opens: 3 us each */
 #define SOME_FILES 256   /* names read from s/ then */
 #define SOME_ENDED 64    /* tickets whose time is over, taken out then */
-#define LINE_SESSIONS 64 /* probed in one line */
+#define LINE_PAGE 64     /* tickets of one line read at a time, and probed */
 
 /* ---- A session ------------------------------------------------------------------ */
 
@@ -125,24 +125,78 @@ static int ids(struct rt_file_conn *c, sqlite3_stmt *s, uint64_t *out, size_t ro
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : rt_file_db_error(c, rc);
 }
 
-int rt_file_sweep_line(struct rt_file_conn *c, const char *name, bool *swept)
+struct probe { /* a ticket whose session is asked for */
+    uint64_t number, session;
+    uint32_t flags, mode;
+};
+
+/* Tickets of the line behind FROM, in its order: by the key, so a page costs no more than it has. */
+static int page(struct rt_file_conn *c, const char *name, uint64_t from, struct probe *out,
+                size_t *count)
 {
-    uint64_t sessions[LINE_SESSIONS];
-    size_t count = 0;
-    sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_LINE_SESSIONS);
+    sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_LINE_PAGE);
+    int rc = SQLITE_DONE;
     if (s == NULL)
         return rt_file_db_error(c, sqlite3_errcode(c->db));
     (void)sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
-    (void)sqlite3_bind_int64(s, 2, LINE_SESSIONS);
-    int rv = ids(c, s, sessions, LINE_SESSIONS, &count);
-    for (size_t i = 0; i < count && rv == 0; i++) {
-        bool more = false;
-        if (sessions[i] == c->session || !rt_file_session_dead(c, sessions[i]))
-            continue;
-        rv = rt_file_sweep_session(c, sessions[i], name, &more);
-        *swept = *swept || rv == 0;
+    (void)sqlite3_bind_int64(s, 2, (int64_t)from);
+    (void)sqlite3_bind_int64(s, 3, LINE_PAGE);
+    for (*count = 0; *count < LINE_PAGE && (rc = sqlite3_step(s)) == SQLITE_ROW; (*count)++)
+        out[*count] = (struct probe){.number = (uint64_t)sqlite3_column_int64(s, 0),
+                                     .session = (uint64_t)sqlite3_column_int64(s, 1),
+                                     .flags = (uint32_t)sqlite3_column_int64(s, 2),
+                                     .mode = (uint32_t)sqlite3_column_int64(s, 3)};
+    (void)sqlite3_reset(s);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : rt_file_db_error(c, rc);
+}
+
+/* Whether one that lives excludes all others, so that no death behind it lets anybody in. */
+static bool excludes(const struct probe *p)
+{
+    return (p->flags & RT_FILE_GRANTED) != 0 && p->mode == RT_EXCLUSIVE;
+}
+
+static int probe_page(struct rt_file_conn *c, const char *name, const struct probe *list,
+                      size_t count, struct rt_file_cursor *at)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct probe *p = &list[i];
+        bool own = (p->flags & RT_FILE_DURABLE) != 0 || p->session == c->session;
+        if (!own && p->session != at->alive && rt_file_session_dead(c, p->session)) {
+            bool more = false;
+            int rv = rt_file_sweep_session(c, p->session, name, &more);
+            if (rv != 0)
+                return rv;
+            at->swept = true;
+        } else if (!at->all && excludes(p)) {
+            at->ended = true;
+            return 0;
+        } else if (!own) {
+            at->alive = p->session;
+        }
+        at->from = p->number;
     }
-    return rv;
+    at->ended = count < LINE_PAGE;
+    return 0;
+}
+
+int rt_file_sweep_line(struct rt_file_conn *c, const char *name, int pages,
+                       struct rt_file_cursor *at)
+{
+    struct probe list[LINE_PAGE];
+    at->swept = at->ended = false;
+    at->alive = 0;
+    for (int i = 0; i < pages && !at->ended; i++) {
+        size_t count = 0;
+        int rv = page(c, name, at->from, list, &count);
+        if (rv == 0)
+            rv = probe_page(c, name, list, count, at);
+        if (rv != 0)
+            return rv;
+    }
+    if (at->ended)
+        at->from = 0;
+    return 0;
 }
 
 /* ---- Anything -------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #define BUCKETS_FIRST 16
 #define LOOK_ROUNDS 32 /* dead tickets directly ahead that one look clears away */
 #define STALE_MS 10    /* the database was taken: again so soon, as ops are */
+#define PROBE_PAGES 4  /* 256 tickets of a line, 3 us each, every RT_FILE_POLL_MS */
 #define BATCH 32       /* tickets of one bucket looked at per round of a timer */
 
 /* ---- The table ---------------------------------------------------------------- */
@@ -376,18 +377,28 @@ void rt_file_wait_peer_dead(struct rt_file_conn *c, uint64_t session)
     look_at(c, is_behind, session);
 }
 
+/* One step for the first waiter of a line of permits. Returns whether something was swept. */
+static bool probe_line(struct rt_file_conn *c, struct rt_file_wait *w)
+{
+    struct rt_file_cursor at = {.from = w->probed};
+    uint64_t number = w->number;
+    char name[RT_FILE_NAME_MAX + 1];
+    (void)strcpy(name, w->name);
+    (void)rt_file_sweep_line(c, name, PROBE_PAGES, &at);
+    w = rt_file_wait_find(c, number); /* it may be granted and forgotten by now */
+    if (w != NULL)
+        w->probed = at.from;
+    return at.swept;
+}
+
 static void probe_lines(struct rt_file_conn *c)
 {
     for (size_t i = 0; i < c->bucket_count; i++) {
         for (struct rt_file_wait *w = c->buckets[i]; w != NULL; w = w->next) {
-            bool swept = false;
             if (!w->probe_line)
                 continue;
             rt_file_wait_poll_soon(c);
-            char name[RT_FILE_NAME_MAX + 1];
-            (void)strcpy(name, w->name);
-            (void)rt_file_sweep_line(c, name, &swept);
-            if (swept)
+            if (probe_line(c, w))
                 break; /* the chain may have changed; the next round goes on */
         }
     }

@@ -296,7 +296,7 @@ static void test_an_op_that_is_done_is_not_in_the_queue(void **state)
     user_close(&u);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_a_death_behind_a_crowd_lets_the_waiter_in),
@@ -310,5 +310,6 @@ int main(void)
         CASE(test_a_set_asked_again_in_part_is_lost),
         CASE(test_an_op_that_is_done_is_not_in_the_queue),
     };
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,7 +215,7 @@ static void test_too_many_open_files(void **state)
         assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
         if (opened)
             user_close(&u);
-        if (rv == 0 || rv == ROTA_INTERNAL) /* the loop's own: not the engine's to say */
+        if (rv == 0 || u.errmsg[0] == '\0') /* the loop's: not the engine's to say */
             continue;
         failed++;
         assert_int_equal(rv, ROTA_UNREACHABLE);
@@ -252,7 +252,7 @@ static void test_a_full_disk_is_named(void **state)
     user_close(&u);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_lone_commands_neither_sync_nor_let_the_wal_grow),
@@ -265,5 +265,6 @@ int main(void)
         CASE(test_too_many_open_files),
         CASE(test_a_full_disk_is_named),
     };
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
