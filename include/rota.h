@@ -160,7 +160,8 @@ struct rota_ask {         /* all zero: exclusive, no limit, kept alive until rel
     uint64_t hold_ms;     /* 0: kept alive; else the hold ends by itself, at the latest with
                                the session */
     uint64_t at_least_ms; /* the name stays taken at least so long, also after release */
-    uint64_t linger_ms;   /* keep the tenure this long after release unless another wants it */
+    uint64_t linger_ms;   /* keep the tenure this long after release unless another waits for it
+                             (ROTA_TRY does not wait) */
     uint64_t owner;       /* who re-enters: 0 = the calling thread (sync) or nobody (async);
                                own values 1 to 2^62; ROTA_OWNER_NONE */
     rota_lost_fn *on_lost;
@@ -206,7 +207,8 @@ int64_t rota_remaining_ms(const struct rota_lock *lock);
 /* Asks the engine now: 0 it is ours, LOST, UNREACHABLE or UNKNOWN. */
 int rota_check(struct rota_lock *lock);
 
-/* Exclusive becomes shared without letting go; others that share may come in. */
+/* Exclusive becomes shared without letting go; others that share may come in. A shared hold
+ * stays as it is. INVALID while its owner has other exclusive holds of the name. */
 int rota_downgrade(struct rota_lock *lock);
 
 const char *rota_name(const struct rota_lock *lock); /* valid as long as the lock */

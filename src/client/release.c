@@ -150,6 +150,17 @@ static int change(struct rota_lock *lock, uint32_t what, const char *value)
         rt_client_leave(r);
         return rt_fail(r, ROTA_LOST, NULL);
     }
+    const struct rt_ask *ask = &lock->ask;
+    if ((what & RT_CHANGE_DOWNGRADE) != 0) {
+        bool shares = ask->mode == RT_SHARED && ask->ticket->mode == RT_EXCLUSIVE; /* by re-entry */
+        bool sole = rt_line_sole_writer(ask);
+        if (shares || !sole) {
+            rt_client_leave(r);
+            return shares ? 0 : rt_fail(r, ROTA_INVALID,
+                                        "other exclusive holds of this owner are still there: "
+                                        "release those first");
+        }
+    }
     rt_call_init(r, &c.call, RT_OP_CHANGE);
     c.call.rq.done = changed;
     rt_lock_change_op(r, lock, &c.call.rq.op, what, value);

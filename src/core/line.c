@@ -536,6 +536,15 @@ void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now
         rt_line_end_linger(desk, line, now);
 }
 
+bool rt_line_sole_writer(const struct rt_ask *ask)
+{
+    for (const struct rt_ask *h = ask->line->holders; h != NULL; h = h->next)
+        if (h != ask && h->state == RT_ASK_HELD && h->ticket == ask->ticket &&
+            h->mode == RT_EXCLUSIVE)
+            return false;
+    return true;
+}
+
 void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_line *line = ask->line;

@@ -121,6 +121,8 @@ void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t); /* the LEAV
 /* The ticket is gone, alone or with the whole session: then nobody on the line goes on waiting. */
 void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64_t now);
 
+/* Whether nobody else, by re-entry, holds ASK's ticket exclusively. */
+bool rt_line_sole_writer(const struct rt_ask *ask);
 bool rt_line_is_over(const struct rt_ask *ask, int64_t now); /* by hold_ms, timer or not */
 bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now);

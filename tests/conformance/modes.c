@@ -246,6 +246,24 @@ static void kinds_do_not_mix_with_counts(void)
 
 /* ---- Downgrading -------------------------------------------------------- */
 
+/* A hold by re-entry does not share what its owner believes to have alone. */
+static void downgrade_of_an_inner_hold(void)
+{
+    struct rota *r = conf_open();
+    const char *name = conf_name("x");
+    const struct rota_ask owner = {.owner = 7}, reader = {.owner = 7, .mode = ROTA_SHARED};
+    struct rota_lock *outer = conf_take(r, name, &owner), *inner = conf_take(r, name, &owner);
+    struct rota_lock *look = conf_take(r, name, &reader);
+    uint64_t highest = 0;
+    assert_int_equal(rota_downgrade(look), 0); /* it is shared already */
+    assert_int_equal(rota_downgrade(inner), ROTA_INVALID);
+    assert_int_equal(rota_guard(outer, &highest), 0);
+    conf_give(inner);
+    assert_int_equal(rota_downgrade(outer), 0);
+    conf_give(look);
+    conf_give(outer);
+}
+
 static void downgrade_lets_readers_in(void)
 {
     struct rota *a = conf_open(), *b = conf_open(), *c = conf_open();
@@ -293,6 +311,7 @@ const struct conf_case conf_modes[] = {
     CONF_CASE(permits_contend, ROTA_CAP_PERMITS, 0),
     CONF_CASE(kinds_do_not_mix, ROTA_CAP_PERMITS | ROTA_CAP_SHARED, 0),
     CONF_CASE(kinds_do_not_mix_with_counts, ROTA_CAP_DURABLE, 0),
+    CONF_CASE(downgrade_of_an_inner_hold, ROTA_CAP_SHARED, 0),
     CONF_CASE(downgrade_lets_readers_in, ROTA_CAP_SHARED, 0),
     CONF_CASE(downgrade_lets_local_readers_in, ROTA_CAP_SHARED, 0),
     CONF_END,
