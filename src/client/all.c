@@ -74,38 +74,50 @@ static void cancel_set(struct rota *r, struct rt_waiter *w, int err)
             return;
 }
 
-static int ask_all(struct rota *r, struct group *g)
+static bool fences_went_back(struct rota *r, const struct group *g)
 {
-    struct rt_waiter w;
     bool unsafe = false;
 
-    rt_wait_init(r, &w, g->asks[0], cancel_set);
-    w.keeps = true;
-    w.user = g;
-    g->locks[0]->waiter = &w;
     for (size_t i = 0; i < g->n; i++)
-        rt_metrics_asked(r, g->locks[i]);
-    rt_desk_ask_all(&r->d.desk, &g->batch.set, rt_loop_now(&r->loop));
-    rt_client_hold(r); /* we come back to R after the waiting */
-    rt_wait(r, &w);
-    rt_client_lock(r);
-    for (size_t i = 0; i < g->n && w.err == 0; i++)
-        if (g->asks[i]->mode == RT_EXCLUSIVE &&
-            rt_fence_went_back(r, g->asks[i]->line, g->asks[i]->fence))
+        if (g->asks[i]->mode == RT_EXCLUSIVE && rt_lock_unsafe(r, g->locks[i]))
             unsafe = true;
+    return unsafe;
+}
+
+/* The set's one answer, in the step that decides it: before its caller is awake others may hold the
+ * names again, and rota_close may have taken the handles away. */
+void rt_set_answered(struct rota *r, struct rt_waiter *w, int err)
+{
+    struct group *g = w->user;
+    bool unsafe = err == 0 && fences_went_back(r, g);
+
     for (size_t i = 0; i < g->n; i++) {
-        rt_metrics_answered(r, g->locks[i], unsafe ? ROTA_UNSAFE : w.err);
-        if (w.err != 0)
+        rt_metrics_answered(r, g->locks[i], unsafe ? ROTA_UNSAFE : err);
+        rt_hunter_free(r, rt_more_of(g->locks[i]));
+        if (err != 0)
             rt_handle_free(r, g->locks[i]);
         else if (unsafe)
             rt_lock_let_go(r, g->locks[i]);
         else
             rt_more_trim(r, g->locks[i]);
     }
+    rt_wait_done(r, w, unsafe ? ROTA_UNSAFE : err);
+}
+
+static int ask_all(struct rota *r, struct group *g)
+{
+    struct rt_waiter w;
     uint64_t serial = r->serial;
-    rt_client_leave(r);
-    rt_client_drop(r);
-    return rt_fail_waiter(serial, unsafe ? ROTA_UNSAFE : w.err, w.errmsg);
+
+    rt_wait_init(r, &w, g->asks[0], cancel_set);
+    w.set = true;
+    w.user = g;
+    g->locks[0]->waiter = &w;
+    for (size_t i = 0; i < g->n; i++)
+        rt_metrics_asked(r, g->locks[i]);
+    rt_desk_ask_all(&r->d.desk, &g->batch.set, rt_loop_now(&r->loop));
+    rt_wait(r, &w);
+    return rt_fail_waiter(serial, w.err, w.errmsg);
 }
 
 static int acquire_all(struct rota *r, struct group *g, const char *const *names,

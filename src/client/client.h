@@ -40,7 +40,7 @@ struct rt_waiter {         /* on the stack of the waiting call */
     int64_t passed_at; /* metrics: when the hold it waited for was passed on to it; 0: it was not */
     int err;
     bool listed;
-    bool keeps;                  /* the handle of a refused ask stays, for whoever waits to free */
+    bool set;                    /* for several asks: rt_set_answered */
     char errmsg[RT_ERRMSG_SIZE]; /* "" unless the engine had something to say */
 };
 
@@ -287,8 +287,10 @@ void *rt_ids_find(const struct rt_ids *ids, uint64_t id);
 void rt_ids_remove(struct rt_ids *ids, uint64_t id);
 
 /* Notes the fence of a grant; true: a larger one was seen before on this line, so the engine has
- * forgotten something (DESIGN 2). */
-bool rt_fence_went_back(struct rota *r, const struct rt_line *line, uint64_t fence);
+ * forgotten something (DESIGN 2), which is logged and said to whoever is told ROTA_UNSAFE next. */
+bool rt_lock_unsafe(struct rota *r, const struct rota_lock *lock);
+/* News of a set: W waits for it, asked by all.c. */
+void rt_set_answered(struct rota *r, struct rt_waiter *w, int err);
 
 /* ---- Asking: acquire.c -------------------------------------------------- */
 

@@ -37,34 +37,41 @@ static void wake_next(struct rota *r, const struct rt_line *line)
         rt_wait_look(r, w, RT_WAIT_NEXT);
 }
 
-bool rt_fence_went_back(struct rota *r, const struct rt_line *line, uint64_t fence)
+static bool fence_went_back(struct rota *r, const struct rt_ask *ask)
 {
-    uint64_t hash = rt_names_hash(&r->d.names, line->name);
+    uint64_t hash = rt_names_hash(&r->d.names, ask->line->name);
     struct rt_fence_seen *seen = &r->fences[hash % RT_FENCES];
 
-    if (seen->hash == hash && fence < seen->fence)
+    if (seen->hash == hash && ask->fence < seen->fence)
         return true;
-    *seen = (struct rt_fence_seen){hash, fence};
+    *seen = (struct rt_fence_seen){hash, ask->fence};
     return false;
+}
+
+bool rt_lock_unsafe(struct rota *r, const struct rota_lock *lock)
+{
+    const struct rt_ask *ask = &lock->ask;
+
+    if (!fence_went_back(r, ask))
+        return false;
+    rt_log(r, ROTA_LOG_ERROR, "unsafe: the fence of %s went back to %llu", ask->line->name,
+           (unsigned long long)ask->fence);
+    r->d.err = ROTA_UNSAFE;
+    snprintf(r->d.errmsg, sizeof(r->d.errmsg),
+             "the fence went back to %llu: the engine has forgotten grants; do not trust it",
+             (unsigned long long)ask->fence);
+    return true;
 }
 
 /* A grant that does not fence is none. Returns whether LOCK was one: it is on its way back then. */
 static bool refuse_unsafe(struct rota *r, struct rota_lock *lock, struct rt_waiter *w)
 {
-    const struct rt_ask *ask = &lock->ask;
-
-    if (ask->err != 0 || ask->mode != RT_EXCLUSIVE || !rt_fence_went_back(r, ask->line, ask->fence))
+    if (lock->ask.err != 0 || lock->ask.mode != RT_EXCLUSIVE || !rt_lock_unsafe(r, lock))
         return false;
-    rt_log(r, ROTA_LOG_ERROR, "unsafe: the fence of %s went back to %llu", ask->line->name,
-           (unsigned long long)ask->fence);
     if (w == NULL) { /* let go when its callback was told */
         rt_more_of(lock)->unsafe = true;
         return false;
     }
-    r->d.err = ROTA_UNSAFE;
-    snprintf(r->d.errmsg, sizeof(r->d.errmsg),
-             "the fence went back to %llu: the engine has forgotten grants; do not trust it",
-             (unsigned long long)ask->fence);
     rt_metrics_answered(r, lock, ROTA_UNSAFE);
     rt_wait_done(r, w, ROTA_UNSAFE);
     rt_lock_let_go(r, lock);
@@ -78,15 +85,17 @@ static void answered(struct rota *r, struct rota_lock *lock)
     int err = lock->ask.err;
 
     lock->waiter = NULL;
+    if (w != NULL && w->set) {
+        rt_set_answered(r, w, err);
+        return;
+    }
     if (more != NULL) {
         more->terms.value = NULL; /* the caller's, and only lent until now */
         rt_hunter_free(r, more);
     }
-    bool in_set = w != NULL && w->keeps;
-    if (!in_set && refuse_unsafe(r, lock, w))
+    if (refuse_unsafe(r, lock, w))
         return;
-    if (!in_set) /* its members are counted one by one: all.c */
-        rt_metrics_answered(r, lock, more != NULL && more->unsafe ? ROTA_UNSAFE : err);
+    rt_metrics_answered(r, lock, more != NULL && more->unsafe ? ROTA_UNSAFE : err);
     if (w == NULL) {
         if (more->id != 0)
             rt_ids_remove(&r->ids, more->id);
@@ -98,7 +107,7 @@ static void answered(struct rota *r, struct rota_lock *lock)
     struct rt_line *line = lock->ask.line;
     if (err == 0)
         rt_more_trim(r, lock);
-    else if (!w->keeps)
+    else
         rt_handle_free(r, lock);
     rt_wait_done(r, w, err);
     if (err == 0)

@@ -43,7 +43,7 @@ void rt_wait_init(struct rota *r, struct rt_waiter *w, struct rt_ask *ask,
     w->ask = ask;
     w->cancel = cancel;
     w->err = 0;
-    w->listed = w->keeps = false;
+    w->listed = w->set = false;
     w->user = NULL;
     w->passed_at = 0;
     w->errmsg[0] = '\0';

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What several threads do to one client at once: handles, callbacks and memory outlive whom they
+ * must. Most of this shows itself under a sanitizer only. */
+#include "client/client.h"
+
+#include <pthread.h>
+#include <rota.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct rota *must_open(const char *url, uint32_t flags)
+{
+    struct rota_options opts = {.flags = flags};
+    struct rota *r;
+    if (rota_open(&r, url, &opts) != 0)
+        fail_msg("%s: %s", url, rota_errmsg(NULL));
+    return r;
+}
+
+/* ---- Sets ---------------------------------------------------------------- */
+
+static uint32_t timers_of(struct rota *r)
+{
+    rt_client_lock(r);
+    uint32_t count = r->loop.timers.reserved;
+    rt_client_unlock(r);
+    return count;
+}
+
+static void a_set_that_was_answered_hunts_no_more(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b", "c"};
+    struct rota_ask ask = {.flags = ROTA_DETECT};
+    struct rota *r = must_open("mem:sets", 0);
+    struct rota_lock *locks[3];
+
+    uint32_t before = timers_of(r);
+    assert_int_equal(rota_acquire_all(r, names, 3, &ask, locks), 0);
+    assert_int_equal(timers_of(r), before);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rota_release(locks[i]), 0);
+    ask.flags = ROTA_DETECT | ROTA_TRY;
+    struct rota *other = must_open("mem:sets", 0);
+    struct rota_lock *held;
+    assert_int_equal(rota_acquire(other, "b", NULL, &held), 0);
+    assert_int_equal(rota_acquire_all(r, names, 3, &ask, locks), ROTA_BUSY);
+    assert_int_equal(timers_of(r), before);
+    rota_close(other);
+    rota_close(r);
+}
+
+struct taker {
+    struct rota *r;
+    unsigned rounds;
+};
+
+static void *take_sets(void *arg)
+{
+    static const char *const names[] = {"a", "b"};
+    struct rota_ask ask = {.hold_ms = 1};
+    struct taker *t = arg;
+    struct rota_lock *locks[2];
+
+    for (unsigned i = 0; i < t->rounds; i++) {
+        int rv = rota_acquire_all(t->r, names, 2, &ask, locks);
+        if (rv != 0) {
+            fprintf(stderr, "%s\n", rota_errmsg(t->r));
+            return t;
+        }
+        rota_release(locks[0]); /* 0, or LOST */
+        rota_release(locks[1]);
+    }
+    return NULL;
+}
+
+/* The holder of a set may wake long after its hold_ms ended and others held the names. */
+static void the_fences_of_a_set_are_compared_when_it_is_granted(void **state)
+{
+    (void)state;
+    struct taker taker = {.r = must_open("mem:fences", 0), .rounds = 1500};
+    pthread_t threads[16];
+    void *failed;
+
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, take_sets, &taker), 0);
+    for (int i = 0; i < 16; i++) {
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    rota_close(taker.r);
+}
+
+static void a_set_whose_fence_went_back_says_so(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b"};
+    struct rota *r = must_open("mem:back", 0);
+    struct rota_lock *lock, *locks[2];
+
+    assert_int_equal(rota_acquire(r, "b", NULL, &lock), 0);
+    rt_client_lock(r); /* as if a larger one had been seen */
+    uint64_t hash = rt_names_hash(&r->d.names, lock->ask.line->name);
+    r->fences[hash % RT_FENCES].fence += 1000;
+    rt_client_unlock(r);
+    assert_int_equal(rota_release(lock), 0);
+    assert_int_equal(rota_acquire_all(r, names, 2, NULL, locks), ROTA_UNSAFE);
+    assert_non_null(strstr(rota_errmsg(r), "fence went back"));
+    struct rota *other = must_open("mem:back", 0); /* nothing stays behind */
+    struct rota_ask soon = {.limit_ms = 5000};
+    assert_int_equal(rota_acquire_all(other, names, 2, &soon, locks), 0);
+    rota_close(other);
+    rota_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_set_that_was_answered_hunts_no_more),
+        cmocka_unit_test(the_fences_of_a_set_are_compared_when_it_is_granted),
+        cmocka_unit_test(a_set_whose_fence_went_back_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
