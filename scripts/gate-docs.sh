@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Fails unless the documents are well formed and say what the program says: man pages, README in both languages.
+#
+#   scripts/gate-docs.sh BUILD-FOLDER
+set -u
+cd "$(dirname "$0")/.." || exit 1
+rota=$1/rota
+bad=0
+complain() { echo "$*"; bad=1; }
+
+differ() # WHAT HERE THERE: lists of words, one a line, that must be the same
+{
+    local only
+    only=$(comm -3 <(sort -u <<<"$2") <(sort -u <<<"$3"))
+    [ -z "$only" ] || complain "$1:"$'\n'"$only"
+}
+
+# ---- Form. Which pages this machine has installed is none of their business.
+lint=$(mandoc -T lint -W style docs/man/*.[137] 2>/dev/null | grep -v 'referenced manual not found')
+[ -z "$lint" ] || complain "$lint"
+
+# ---- rota(1) has the commands, and for each the long options, that the program shows.
+commands=$("$rota" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\)  *.*/\1/p')
+[ -n "$commands" ] || complain "no list of commands in rota --help"
+differ "commands in rota --help only, or (indented) in rota.1 only" "$commands" \
+    "$(sed -n 's/^\.Ss rota \([a-z-]*\).*/\1/p' docs/man/rota.1)"
+section() # COMMAND: its part of rota.1
+{
+    awk -v title=".Ss rota $1" '/^\.S[hs] /{ on = $0 == title } on' docs/man/rota.1
+}
+for command in $commands; do
+    shown=$("$rota" "$command" --help | grep -oE '(^|[ ,(])--[a-z][a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u)
+    written=$(section "$command" | grep -oE 'Fl -[a-z][a-z-]+' | sed 's/^Fl /-/' | sort -u)
+    for option in $shown; do
+        [ "$option" = --help ] || grep -qxF -e "$option" <<<"$written" ||
+            complain "rota.1: 'rota $command' has $option, its section has not"
+    done
+    for option in $written; do
+        grep -qxF -e "$option" <<<"$shown" || complain "rota.1: 'rota $command' has no $option"
+    done
+done
+
+# ---- Exit codes: those of the source are in the page.
+for code in $(sed -n '/^enum rt_exit/,/^}/s/.*= \([0-9]*\),.*/\1/p' src/cli/cli.h); do
+    grep -qE "^\.It (Li )?$code\b" docs/man/rota.1 || complain "rota.1 does not explain exit code $code"
+done
+
+# ---- librota(3) names every function and every error of rota.h.
+for name in $(gcc -E -P -Iinclude include/rota.h | grep -oE '\brota_[a-z_]+\(' | tr -d '(' | sort -u); do
+    grep -qE "\b$name\b" docs/man/librota.3 || complain "librota.3 does not name $name"
+done
+for name in $(sed -n 's/^ *X(\([A-Z]*\), -.*/ROTA_\1/p' include/rota.h); do
+    grep -q "^\.It Dv $name$" docs/man/librota.3 || complain "librota.3 has no error $name"
+done
+
+# ---- The README in Chinese is the same README: the same code, links to files, headings in number, tables in rows.
+blocks() { awk '/^```/ { on = !on; print; next } on' "$1"; }
+diff <(blocks README.md) <(blocks README.zh.md) || complain "the code in README.md and README.zh.md differs"
+for pattern in '^#+ ' '^\|'; do
+    [ "$(grep -cE "$pattern" README.md)" = "$(grep -cE "$pattern" README.zh.md)" ] ||
+        complain "README.md and README.zh.md differ in number of lines like '$pattern'"
+done
+links() { grep -oE '\]\([^)]*\)' "$1" | sed 's/README\.zh\.md/README.md/' | sort -u; }
+differ "links in README.md only, or (indented) in README.zh.md only" "$(links README.md)" "$(links README.zh.md)"
+
+# ---- What the documents point at is there.
+for file in README.md README.zh.md SECURITY.md CONTRIBUTING.md docs/*.md docs/*/*.md; do
+    for link in $(grep -oE '\]\([^)#]+' "$file" | cut -c3- | grep -v '^[a-z]*:'); do
+        [ -e "$(dirname "$file")/$link" ] || complain "$file: there is no $link"
+    done
+done
+exit "$bad"
