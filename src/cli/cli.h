@@ -13,6 +13,7 @@ enum rt_exit {
     RT_EXIT_USAGE = 64,
     RT_EXIT_UNREACHABLE = 69,
     RT_EXIT_INTERNAL = 70,
+    RT_EXIT_IOERR = 74, /* a file could not be written */
     RT_EXIT_BUSY = 75, /* not granted in time */
     RT_EXIT_LOST = 76, /* lost while the command ran */
     RT_EXIT_CANNOT_RUN = 126,
@@ -38,13 +39,31 @@ extern const struct rt_command rt_commands[]; /* ends with a NULL name */
 const struct rt_command *rt_command_find(const char *name);
 
 rt_command_fn rt_run_main;
+rt_command_fn rt_once_main;
+rt_command_fn rt_elect_main;
+rt_command_fn rt_ls_main;
+rt_command_fn rt_show_main;
+rt_command_fn rt_why_main;
+rt_command_fn rt_watch_main;
+rt_command_fn rt_break_main;
+rt_command_fn rt_doctor_main;
+rt_command_fn rt_metrics_main;
 rt_command_fn rt_demo_main;
 rt_command_fn rt_help_main;
 
 /* Prints the help of the whole command, or of the subcommand COMMAND, on stdout. */
-int rt_help_show(const struct rt_command *command);
+int rt_help_print(const struct rt_command *command);
 
 extern const char rt_help_run[];
+extern const char rt_help_once[];
+extern const char rt_help_elect[];
+extern const char rt_help_ls[];
+extern const char rt_help_show[];
+extern const char rt_help_why[];
+extern const char rt_help_watch[];
+extern const char rt_help_break[];
+extern const char rt_help_doctor[];
+extern const char rt_help_metrics[];
 extern const char rt_help_demo[];
 extern const char rt_help_help[];
 

@@ -56,7 +56,7 @@ static int parse_option(struct demo *demo, int c, char **argv)
         return RT_EXIT_OK;
     case 'h':
         demo->shown = true;
-        return rt_help_show(rt_command_find("demo"));
+        return rt_help_print(rt_command_find("demo"));
     default:
         return rt_options_complain("demo", argv, c);
     }

@@ -8,20 +8,15 @@
 
 static const char help_head[] = "Usage: rota [--on URL|NAME] COMMAND ...\n"
                                 "Locks for the shell: between processes, and between machines.\n"
-                                "\n"
-                                "Commands:\n";
+                                "\n";
 
 static const char help_tail[] =
     "\n"
-    "Options:\n"
-    "  --on URL|NAME  the engine that keeps the locks: a URL such as file:/some/folder,\n"
-    "                 or a name from ~/.config/rota/config. Without it: $ROTA_URL, else\n"
-    "                 the embedded engine, for this user on this machine (no server).\n"
-    "  -h, --help     this text; 'rota COMMAND --help' for a command\n"
-    "  -V, --version\n"
+    "  --on URL|NAME  where the locks are: file:/some/folder, or a name from ~/.config/rota/\n"
+    "                 config. Else $ROTA_URL, else a folder of this user (no server)\n"
+    "  -h, --help     this text; 'rota COMMAND --help' for a command; -V, --version\n"
     "\n"
     "Exit: 64 wrong usage, 69 engine not reachable, 75 not granted in time, 76 lost.\n"
-    "\n"
     "  rota run nightly -- ./job.sh    run job.sh, one at a time\n";
 
 const char rt_help_run[] =
@@ -67,7 +62,7 @@ const char rt_help_demo[] =
 const char rt_help_help[] = "Usage: rota help [COMMAND]\n"
                             "Shows help for COMMAND, or the list of commands.\n";
 
-int rt_help_show(const struct rt_command *command)
+int rt_help_print(const struct rt_command *command)
 {
     if (command != NULL) {
         fputs(command->help, stdout);
@@ -86,11 +81,11 @@ int rt_help_main(const struct rt_cli *cli, int argc, char **argv)
     if (argc > 2)
         return rt_out_usage(NULL, "help takes one command");
     if (argc < 2)
-        return rt_help_show(NULL);
+        return rt_help_print(NULL);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return rt_help_show(rt_command_find("help"));
+        return rt_help_print(rt_command_find("help"));
     const struct rt_command *command = rt_command_find(argv[1]);
     if (command == NULL)
         return rt_out_usage(NULL, "unknown command '%s'", argv[1]);
-    return rt_help_show(command);
+    return rt_help_print(command);
 }

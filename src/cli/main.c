@@ -13,6 +13,15 @@
 
 const struct rt_command rt_commands[] = {
     {"run", "run a command while holding a lock", rt_help_run, rt_run_main},
+    {"once", "run a command once per key, whoever comes", rt_help_once, rt_once_main},
+    {"elect", "run a command as the leader", rt_help_elect, rt_elect_main},
+    {"ls", "list the locks in use", rt_help_ls, rt_ls_main},
+    {"show", "show the line of a lock", rt_help_show, rt_show_main},
+    {"why", "say who holds a lock, who waits, and why", rt_help_why, rt_why_main},
+    {"watch", "print each change of a lock", rt_help_watch, rt_watch_main},
+    {"break", "take a lock away, by its fence", rt_help_break, rt_break_main},
+    {"doctor", "check what the engine promises", rt_help_doctor, rt_doctor_main},
+    {"metrics", "print metrics of an engine, for Prometheus", rt_help_metrics, rt_metrics_main},
     {"demo", "see a sale oversell without a lock, and not with one", rt_help_demo, rt_demo_main},
     {"help", "show help for a command", rt_help_help, rt_help_main},
     {NULL, NULL, NULL, NULL},
@@ -79,7 +88,7 @@ int main(int argc, char **argv)
             cli.on = optarg;
             break;
         case 'h':
-            return rt_help_show(NULL);
+            return rt_help_print(NULL);
         case 'V':
             return show_version();
         default:

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,60 @@ bool rt_out_colored(FILE *stream)
     if (term == NULL || strcmp(term, "dumb") == 0)
         return false;
     return isatty(fileno(stream)) == 1;
+}
+
+const char *rt_out_color(FILE *stream, enum rt_out_color color)
+{
+    static const char *const codes[] = {"\033[0m", "\033[1m", "\033[31m", "\033[32m", "\033[33m"};
+
+    return rt_out_colored(stream) ? codes[color] : "";
+}
+
+const char *rt_out_clean(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+
+    for (const char *p = text; *p != '\0' && used + 1 < size; p++) {
+        unsigned char c = (unsigned char)*p;
+        bool high = c == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0;
+        out[used++] = c < 0x20 || c == 0x7f || high ? '?' : *p;
+        p += high;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+size_t rt_out_width(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text != '\0'; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80; /* not the rest of a character */
+    return width;
+}
+
+void rt_out_padded(const char *text, size_t width)
+{
+    size_t used = rt_out_width(text);
+
+    printf("%s%*s", text, used < width ? (int)(width - used) : 0, "");
+}
+
+const char *rt_out_time(int64_t ms, char *out, size_t size)
+{
+    int64_t s = ms / 1000;
+
+    if (ms < 1000)
+        snprintf(out, size, "%" PRId64 " ms", ms);
+    else if (s < 60)
+        snprintf(out, size, "%" PRId64 " s", s);
+    else if (s < 3600)
+        snprintf(out, size, "%" PRId64 " min %" PRId64 " s", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(out, size, "%" PRId64 " h %" PRId64 " min", s / 3600, s / 60 % 60);
+    else
+        snprintf(out, size, "%" PRId64 " d %" PRId64 " h", s / 86400, s / 3600 % 24);
+    return out;
 }
 
 int rt_out_flush(void)

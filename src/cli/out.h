@@ -4,6 +4,7 @@
 #define RT_OUT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* "rota: ..." and a newline on stderr. Control characters, which may come from names or
@@ -17,6 +18,21 @@ int rt_out_usage(const char *command, const char *format, ...)
 
 /* Whether STREAM is a terminal that may be coloured: NO_COLOR and TERM=dumb say no. */
 bool rt_out_colored(FILE *stream);
+
+/* Colours, or "" where STREAM may not be coloured: RT_OUT_GREEN text RT_OUT_PLAIN. */
+enum rt_out_color { RT_OUT_PLAIN, RT_OUT_BOLD, RT_OUT_RED, RT_OUT_GREEN, RT_OUT_YELLOW };
+const char *rt_out_color(FILE *stream, enum rt_out_color color);
+
+/* TEXT with '?' for its control characters (names, labels and values are others' words, and
+ * a terminal obeys them), cut to SIZE bytes. Returns OUT. */
+const char *rt_out_clean(const char *text, char *out, size_t size);
+
+/* How many columns TEXT is wide, one per character; and TEXT on stdout with blanks up to WIDTH. */
+size_t rt_out_width(const char *text);
+void rt_out_padded(const char *text, size_t width);
+
+/* "850 ms", "12 s", "3 min 12 s", "2 h 5 min", "3 d 4 h". Returns OUT. */
+const char *rt_out_time(int64_t ms, char *out, size_t size);
 
 /* Flushes stdout. RT_EXIT_OK, or RT_EXIT_FAILED and a message: a full disk is no success. */
 int rt_out_flush(void);

@@ -151,7 +151,7 @@ int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done
     while ((c = getopt_long(argc, argv, "+:nw:E:sxh", options, NULL)) != -1) {
         if (c == 'h') {
             *done = true;
-            return rt_help_show(rt_command_find("run"));
+            return rt_help_print(rt_command_find("run"));
         }
         code = parse_option(hold, c, argv);
         if (code != RT_EXIT_OK)

@@ -55,7 +55,7 @@ test_full_output_is_no_success()
 test_help_fits_a_screen()
 {
     local command
-    for command in "" run demo help; do
+    for command in "" run once elect ls show why watch break doctor demo help; do
         # shellcheck disable=SC2086 # none or one word
         expect 0 "$rota" $command --help >out
         [ "$(wc -l <out)" -le 24 ] || fail "help of '$command': $(wc -l <out) lines"

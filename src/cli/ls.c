@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rota ls: the lines of an engine, one per row. */
+#include "cli/cli.h"
+#include "cli/connect.h"
+#include "cli/json.h"
+#include "cli/look.h"
+#include "cli/out.h"
+#include "cli/ticket.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct list {
+    struct rota_line **lines; /* inspected, [count]; those that ended meanwhile are left out */
+    size_t count;
+};
+
+static void free_list(struct list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        rota_line_free(list->lines[i]);
+    free(list->lines);
+}
+
+/* 0 or a library error. */
+static int inspect_all(struct rota *r, const struct rota_line *found, size_t count,
+                       struct list *list)
+{
+    list->lines = calloc(count + 1, sizeof(struct rota_line *));
+    if (list->lines == NULL)
+        return ROTA_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        struct rota_line *line;
+        int err = rota_inspect(r, found[i].name, &line);
+        if (err != 0)
+            return err;
+        if (line->count > 0)
+            list->lines[list->count++] = line;
+        else
+            rota_line_free(line);
+    }
+    return 0;
+}
+
+static int read_list(struct rota *r, const char *prefix, struct list *list)
+{
+    struct rota_line *found;
+    size_t count;
+
+    int err = rota_list(r, prefix, &found, &count);
+    if (err != 0)
+        return err;
+    err = inspect_all(r, found, count, list);
+    rota_list_free(found, count);
+    return err;
+}
+
+static json_t *line_json(const struct rota_line *line)
+{
+    const struct rota_place *front = line->granted > 0 ? &line->places[0] : NULL;
+
+    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "name", rt_json_text(line->name), "holders",
+                     (json_int_t)line->granted, "waiters",
+                     (json_int_t)(line->count - line->granted), "holder",
+                     front != NULL ? rt_json_text(front->label) : json_null(), "fence",
+                     front != NULL ? rt_json_id(front->number) : json_null(), "since_ms",
+                     front != NULL ? json_integer(front->since_ms) : json_null());
+}
+
+static int print_json(const struct list *list)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < list->count; i++) {
+        if (json_array_append_new(rows, line_json(list->lines[i])) != 0) {
+            json_decref(rows);
+            rows = NULL;
+        }
+    }
+    return rt_json_print(json_pack("{s:o}", "lines", rows), false);
+}
+
+static size_t widest_name(const struct list *list)
+{
+    size_t widest = sizeof("NAME") - 1;
+
+    for (size_t i = 0; i < list->count; i++) {
+        size_t width = rt_out_width(list->lines[i]->name);
+        widest = width > widest ? width : widest;
+    }
+    return widest;
+}
+
+static void print_text(const struct list *list)
+{
+    size_t width = widest_name(list) + 2;
+    char age[32], label[RT_TICKET_TEXT];
+
+    if (list->count == 0)
+        return;
+    printf("%s", rt_out_color(stdout, RT_OUT_BOLD));
+    rt_out_padded("NAME", width);
+    printf("HOLDERS  WAITERS  AGE           HOLDER%s\n", rt_out_color(stdout, RT_OUT_PLAIN));
+    for (size_t i = 0; i < list->count; i++) {
+        const struct rota_line *line = list->lines[i];
+        const struct rota_place *front = &line->places[0];
+        rt_out_padded(line->name, width);
+        printf("%-7zu  %-7zu  ", line->granted, line->count - line->granted);
+        rt_out_padded(rt_out_time(front->since_ms, age, sizeof(age)), 14);
+        printf("%s\n", line->granted > 0 ? rt_out_clean(front->label, label, sizeof(label)) : "-");
+    }
+}
+
+int rt_ls_main(const struct rt_cli *cli, int argc, char **argv)
+{
+    struct rt_look look = {.command = "ls", .operand = RT_LOOK_MAY_NAME};
+    struct list list = {NULL, 0};
+    struct rota *r;
+
+    int code = rt_look_parse(&look, argc, argv);
+    if (code != RT_EXIT_OK || look.done)
+        return code;
+    code = rt_connect_open(&r, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
+    if (code != RT_EXIT_OK)
+        return code;
+    int err = read_list(r, look.name, &list);
+    if (err != 0)
+        code = rt_connect_report(r, err, "");
+    else if (look.json)
+        code = print_json(&list);
+    else
+        print_text(&list);
+    if (err == 0 && list.count == 0 && !look.json && isatty(STDOUT_FILENO))
+        rt_out_error("nobody holds or waits for anything%s", look.name != NULL ? " there" : "");
+    free_list(&list);
+    rota_close(r);
+    int flushed = rt_out_flush();
+    return code != RT_EXIT_OK ? code : flushed;
+}
