@@ -211,6 +211,15 @@ void rt_metrics_op_done(struct rt_dispatch *d, const struct rt_request *rq)
         bump(op->err == 0 ? &m->beats_answered : &m->beats_failed);
 }
 
+static uint64_t hist_count(struct rt_hist *hist)
+{
+    uint64_t count = 0;
+
+    for (int i = 0; i < RT_HIST_BUCKETS; i++)
+        count += get(&hist->buckets[i]);
+    return count;
+}
+
 /* ---- Telling ------------------------------------------------------------ */
 
 struct teller {
@@ -293,18 +302,27 @@ static uint64_t refused(struct rt_metrics *m)
     return sum;
 }
 
-static void tell_asks(const struct teller *t, struct rt_metrics *m)
+/* What is so now: asks less answers, grants less ends. All four change under the mutex only. */
+static void read_now(struct rota *r, uint64_t *waiting, uint64_t *holding)
 {
-    uint64_t ended = 0, acquires = get(&m->acquires), answered = acquires + refused(m);
-    uint64_t asks = get(&m->asks); /* after those that it exceeds: they only grow */
+    struct rt_metrics *m = r->d.metrics;
 
-    for (int i = 0; i < RT_HIST_BUCKETS; i++)
-        ended += get(&m->hold.buckets[i]);
-    tell(t, ROTA_GAUGE, "rota_waiting", "", "Asks that wait now.", asks - answered);
-    tell(t, ROTA_GAUGE, "rota_holding", "", "Holds now, re-entries among them.",
-         acquires > ended ? acquires - ended : 0);
+    pthread_mutex_lock(&r->mu);
+    *waiting = get(&m->asks) - get(&m->acquires) - refused(m);
+    *holding = get(&m->acquires) - hist_count(&m->hold);
+    pthread_mutex_unlock(&r->mu);
+}
+
+static void tell_asks(const struct teller *t, struct rota *r)
+{
+    struct rt_metrics *m = r->d.metrics;
+    uint64_t waiting, holding;
+
+    read_now(r, &waiting, &holding);
+    tell(t, ROTA_GAUGE, "rota_waiting", "", "Asks that wait now.", waiting);
+    tell(t, ROTA_GAUGE, "rota_holding", "", "Holds now, re-entries among them.", holding);
     tell(t, ROTA_COUNTER, "rota_acquires_total", "", "Locks granted to this client's callers.",
-         acquires);
+         get(&m->acquires));
     tell_refusals(t, m);
     tell(t, ROTA_COUNTER, "rota_reentries_total", "", "Acquires by an owner that held it already.",
          get(&m->reentries));
@@ -351,11 +369,13 @@ static void tell_ops(const struct teller *t, struct rt_metrics *m)
     };
 
     for (int i = 0; i < OPS; i++)
-        tell(t, ROTA_COUNTER, "rota_op_errors_total", labels[i],
-             "Operations of the engine that failed.", get(&m->op_errors[i]));
+        if (hist_count(&m->ops[i]) != 0) /* those that were ever used */
+            tell(t, ROTA_COUNTER, "rota_op_errors_total", labels[i],
+                 "Operations of the engine that failed.", get(&m->op_errors[i]));
     for (int i = 0; i < OPS; i++)
-        tell_hist(t, "rota_op_seconds", labels[i],
-                  "Operations of the engine, from the sending to the answer.", &m->ops[i]);
+        if (hist_count(&m->ops[i]) != 0)
+            tell_hist(t, "rota_op_seconds", labels[i],
+                      "Operations of the engine, from the sending to the answer.", &m->ops[i]);
 }
 
 int rota_metrics(struct rota *r, rota_metric_fn *fn, void *arg)
@@ -371,7 +391,7 @@ int rota_metrics(struct rota *r, rota_metric_fn *fn, void *arg)
     if (m == NULL)
         return rt_fail(r, ROTA_UNSUPPORTED,
                        "this client counts nothing: open it with ROTA_METRICS");
-    tell_asks(&t, m);
+    tell_asks(&t, r);
     tell_ends(&t, m);
     tell_beats(&t, m);
     tell_hist(&t, "rota_wait_seconds", "", "From asking to the grant.", &m->wait);

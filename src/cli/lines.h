@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All lines of an engine with their tickets. */
+#ifndef RT_LINES_H
+#define RT_LINES_H
+
+#include <rota.h>
+
+struct rt_lines {
+    struct rota_line **lines; /* [count], by name; nobody stands in none of them */
+    size_t count;
+};
+
+/* Those whose name begins with PREFIX (NULL: all), one after the other: the whole is no moment's
+ * picture. Those that ended meanwhile are left out. 0 or a library error; free it either way. */
+int rt_lines_read(struct rt_lines *lines, struct rota *r, const char *prefix);
+void rt_lines_free(struct rt_lines *lines);
+
+#endif
