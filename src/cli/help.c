@@ -31,6 +31,7 @@ const char rt_help_run[] =
     "      --take K --of N  take K of N permits: at most N in use at once\n"
     "      --ttl TIME       how long the lock outlives a lost machine: 1s to 1h (10s)\n"
     "      --at-least TIME  the name stays taken at least so long, also if COMMAND ends\n"
+    "      --metrics FILE   write wait, hold, heartbeats, losses there, for Prometheus\n"
     "\n"
     "COMMAND gets stdin, a process group of its own, and in its environment ROTA_NAME\n"
     "and ROTA_FENCE: a number that only grows, for the resource to refuse a late writer.\n"

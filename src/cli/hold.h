@@ -16,7 +16,8 @@ struct rt_hold {
     char **command;
     struct rota_ask ask;
     struct rota_options options;
-    int busy_exit; /* the exit code when it is not granted in time */
+    int busy_exit;       /* the exit code when it is not granted in time */
+    const char *metrics; /* where to write what the client counted, at the end; NULL: nowhere */
 
     /* what is there */
     struct rota *client;

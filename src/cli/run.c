@@ -2,6 +2,7 @@
 /* rota run: waits for a lock, runs a command while holding it, gives it back. */
 #include "cli/cli.h"
 #include "cli/hold.h"
+#include "cli/prometheus.h"
 #include "cli/run_options.h"
 
 int rt_run_main(const struct rt_cli *cli, int argc, char **argv)
@@ -16,6 +17,10 @@ int rt_run_main(const struct rt_cli *cli, int argc, char **argv)
     code = rt_hold_open(&hold, cli);
     if (code == RT_EXIT_OK)
         code = rt_hold_run(&hold);
+    if (hold.metrics != NULL && hold.client != NULL) {
+        int saved = rt_prometheus_save(hold.client, hold.metrics);
+        code = code == RT_EXIT_OK ? saved : code; /* what COMMAND says comes first */
+    }
     rt_hold_close(&hold);
     return code;
 }

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST };
+enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST, OPT_METRICS };
 
 static int parse_number(const char *text, const char *option, uint64_t max, uint32_t *out)
 {
@@ -87,6 +87,10 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
         return parse_number(optarg, "--of", INT32_MAX, &hold->ask.of);
     case OPT_TTL:
         return parse_ttl(hold, optarg);
+    case OPT_METRICS:
+        hold->metrics = optarg;
+        hold->options.flags |= ROTA_METRICS;
+        return RT_EXIT_OK;
     case OPT_AT_LEAST:
         return parse_duration(optarg, "--at-least", &hold->ask.at_least_ms);
     default:
@@ -142,6 +146,7 @@ int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done
         {"of", required_argument, NULL, OPT_OF},
         {"ttl", required_argument, NULL, OPT_TTL},
         {"at-least", required_argument, NULL, OPT_AT_LEAST},
+        {"metrics", required_argument, NULL, OPT_METRICS},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
