@@ -26,13 +26,14 @@ _rota_options() # ROTA COMMAND
 
 _rota_commands() # ROTA
 {
-    "$1" --help 2>/dev/null </dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\)  *.*/\1/p'
+    "$1" --help 2>/dev/null </dev/null | sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z].*/\1/p'
 }
 
 # One name a line, of the engine chosen on the command line. An engine that does not answer at once gets no say.
 _rota_names() # ROTA...
 {
-    timeout 1 "$@" ls --names 2>/dev/null </dev/null
+    # A name with a quote or a backslash in it is left to the user.
+    timeout 1 "$@" ls --json 2>/dev/null </dev/null | sed -n 's/^ *"name": "\([^"\\]*\)",*$/\1/p'
 }
 
 _rota_engines()

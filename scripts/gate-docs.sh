@@ -21,7 +21,7 @@ lint=$(mandoc -T lint -W style docs/man/*.[137] 2>/dev/null | grep -v 'reference
 [ -z "$lint" ] || complain "$lint"
 
 # ---- rota(1) has the commands, and for each the long options, that the program shows.
-commands=$("$rota" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z-]*\)  *.*/\1/p')
+commands=$("$rota" --help | sed -n 's/^  \([a-z][a-z-]*\)  \+[a-z].*/\1/p')
 [ -n "$commands" ] || complain "no list of commands in rota --help"
 differ "commands in rota --help only, or (indented) in rota.1 only" "$commands" \
     "$(sed -n 's/^\.Ss rota \([a-z-]*\).*/\1/p' docs/man/rota.1)"
@@ -30,9 +30,10 @@ section() # COMMAND: its part of rota.1
     awk -v title=".Ss rota $1" '/^\.S[hs] /{ on = $0 == title } on' docs/man/rota.1
 }
 for command in $commands; do
-    shown=$("$rota" "$command" --help | grep -oE '(^|[ ,(])--[a-z][a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u)
+    shown=$("$rota" "$command" --help | grep -oE '(^|[][ ,(])--[a-z][a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u)
+    listed=$("$rota" "$command" --help | grep -E '^ +-' | sed 's/\([^ ]\)   *[^ -].*/\1/' | grep -oE -- '--[a-z-]+')
     written=$(section "$command" | grep -oE 'Fl -[a-z][a-z-]+' | sed 's/^Fl /-/' | sort -u)
-    for option in $shown; do
+    for option in $listed; do
         [ "$option" = --help ] || grep -qxF -e "$option" <<<"$written" ||
             complain "rota.1: 'rota $command' has $option, its section has not"
     done
