@@ -108,6 +108,8 @@ static void hear_lost(struct rt_file_conn *c, const struct rt_file_ring *ring, c
     }
     if (rt_file_row_get(c, RT_FILE_TICKET_GET, name, 1, &number, &row, &found) != 0 || found)
         return;
+    if (ring->session == c->session)
+        rt_file_wait_held(c, -1);
     rt_conn_event(&c->base, &(struct rt_event){.kind = RT_TICKET_LOST,
                                                .session = ring->session,
                                                .number = ring->number,

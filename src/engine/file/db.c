@@ -421,6 +421,28 @@ static int make_file(struct rt_file_conn *c)
     return 0;
 }
 
+static int note_file(struct rt_file_conn *c)
+{
+    struct stat st;
+    if (fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        rt_file_say(c, "%s/rota.db was deleted just now: try again", c->folder);
+        return ROTA_UNREACHABLE;
+    }
+    c->db_dev = st.st_dev;
+    c->db_ino = st.st_ino;
+    return 0;
+}
+
+bool rt_file_db_linked(const struct rt_file_conn *c)
+{
+    char path[PATH_MAX + 16];
+    struct stat st;
+    (void)snprintf(path, sizeof(path), "%s/rota.db", c->folder);
+    if (lstat(path, &st) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return st.st_dev == c->db_dev && st.st_ino == c->db_ino;
+}
+
 static int try_open(struct rt_file_conn *c, const char *path)
 {
     bool fresh = false;
@@ -444,6 +466,8 @@ int rt_file_db_open(struct rt_file_conn *c)
 {
     char path[PATH_MAX + 16];
     int rv = make_file(c);
+    if (rv == 0)
+        rv = note_file(c);
     if (rv != 0)
         return rv;
     (void)snprintf(path, sizeof(path), "%s/rota.db", c->folder);

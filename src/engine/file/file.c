@@ -207,6 +207,38 @@ static int file_open(struct rt_conn *conn, const struct rt_url *url)
     return 0;
 }
 
+int rt_file_reopen(struct rt_file_conn *c)
+{
+    struct rt_file_conn old = *c;
+    char mode[16] = "";
+    if (c->mode_asked != 0)
+        (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)c->mode_asked);
+    rt_file_log(c, ROTA_LOG_WARN, "file: %s/rota.db was deleted or replaced: opened anew",
+                c->folder);
+    c->folder = NULL;
+    c->dir = c->sdir = -1;
+    c->db = NULL;
+    c->numbers_ok = false;
+    memset(c->stmts, 0, sizeof(c->stmts));
+    int rv = rt_file_path_open(c, old.folder, mode);
+    if (rv == 0)
+        rv = rt_file_db_open(c);
+    if (rv == 0) {
+        rt_file_db_close(&old);
+        rt_file_path_close(&old);
+        return 0;
+    }
+    rt_file_path_close(c);
+    c->folder = old.folder;
+    c->dir = old.dir;
+    c->sdir = old.sdir;
+    c->db = old.db;
+    c->db_dev = old.db_dev;
+    c->db_ino = old.db_ino;
+    memcpy(c->stmts, old.stmts, sizeof(c->stmts));
+    return rv;
+}
+
 static void stop_timers(struct rt_file_conn *c)
 {
     struct rt_timer_call *all[TIMERS] = {&c->retry, &c->poll, &c->look, &c->expire, &c->late_timer};

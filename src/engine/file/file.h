@@ -170,7 +170,10 @@ struct rt_file_conn {
     pthread_mutex_t mutex;          /* held while at work, only to keep fork() away */
     char *folder;                   /* resolved */
     mode_t mode;                    /* of files; 0600 unless shared */
+    mode_t mode_asked;              /* 0: none */
     int dir, sdir;                  /* the folder and its s/ */
+    dev_t db_dev;
+    ino_t db_ino;
     sqlite3 *db;
     sqlite3_stmt *stmts[RT_FILE_STMTS];
     bool in_tx;
@@ -180,6 +183,7 @@ struct rt_file_conn {
 
     uint64_t session; /* 0: none */
     int session_fd;
+    size_t held;        /* granted tickets of the session, about: whether to look at it */
     bool session_gone;  /* seen in an op: told after its done */
     bool session_spare; /* opened to observe: no BEAT has answered it yet */
     struct rt_file_bell *bell;
@@ -230,6 +234,11 @@ void rt_file_exit(struct rt_file_conn *c);
 
 int rt_file_db_open(struct rt_file_conn *c);
 void rt_file_db_close(struct rt_file_conn *c);
+/* Whether rota.db of the folder is the one that is open. */
+bool rt_file_db_linked(const struct rt_file_conn *c);
+/* Another database took the place of ours, or will: goes on with that one (file.c). If it
+ * fails, all stays as it was. */
+int rt_file_reopen(struct rt_file_conn *c);
 
 /* The prepared statement, reset; NULL with errmsg set if it cannot be prepared. */
 sqlite3_stmt *rt_file_stmt(struct rt_file_conn *c, enum rt_file_stmt which);
@@ -296,7 +305,9 @@ int rt_file_session_open(struct rt_file_conn *c);
 int rt_file_session_check(struct rt_file_conn *c, bool *there);
 void rt_file_session_end(struct rt_file_conn *c); /* gives up our own, with its tickets */
 void rt_file_session_lost(struct rt_file_conn *c);
-bool rt_file_session_dead(const struct rt_file_conn *c, uint64_t session);
+bool rt_file_session_dead(struct rt_file_conn *c, uint64_t session);
+/* Whether others see our session's file and our database still. */
+bool rt_file_session_linked(const struct rt_file_conn *c);
 void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session);
 /* A pidfd of the session's process if it can be seen and is the same still, else -1. */
 int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session);
@@ -312,6 +323,7 @@ void rt_file_wait_look(struct rt_file_conn *c, uint64_t number); /* at its row; 
 void rt_file_wait_peer_dead(struct rt_file_conn *c, uint64_t session);
 void rt_file_wait_poll_soon(struct rt_file_conn *c); /* in RT_FILE_POLL_MS at the latest */
 void rt_file_wait_look_soon(struct rt_file_conn *c);
+void rt_file_wait_held(struct rt_file_conn *c, int more); /* tickets of our session: 1 or -1 */
 void rt_file_wait_remind(struct rt_file_conn *c);
 void rt_file_wait_forget(struct rt_file_conn *c, uint64_t session); /* 0: all; tells nobody */
 void rt_file_wait_init(struct rt_file_conn *c);

@@ -127,12 +127,17 @@ static int join_once(struct rt_file_conn *c, struct rt_op *op, bool try_only)
     if (rv != 0)
         return rv;
     rv = end_tx(c, join_in_tx(c, op, try_only));
-    if (rv != RT_FILE_AGAIN || c->numbers_ok)
-        return rv;
-    rv = rt_file_reserve(c); /* the counter came to its end just now */
-    if (rv == 0)
-        rv = rt_file_begin(c);
-    return rv != 0 ? rv : end_tx(c, join_in_tx(c, op, try_only));
+    if (rv == RT_FILE_AGAIN && !c->numbers_ok) { /* the counter came to its end just now */
+        rv = rt_file_reserve(c);
+        if (rv == 0)
+            rv = rt_file_begin(c);
+        if (rv == 0)
+            rv = end_tx(c, join_in_tx(c, op, try_only));
+    }
+    for (size_t i = 0; rv == 0 && i < op->join.n; i++)
+        if (op->join.joins[i].granted && op->join.joins[i].session == c->session)
+            rt_file_wait_held(c, 1);
+    return rv;
 }
 
 /* A dead holder makes nobody busy, a dead party completes no barrier. */
@@ -281,6 +286,8 @@ static int op_leave(struct rt_file_conn *c, struct rt_op *op)
     rv = end_tx(c, rv);
     if (rv == 0)
         rt_file_wait_end(c, row.number);
+    if (rv == 0 && row.session == c->session && (row.flags & RT_FILE_GRANTED) != 0)
+        rt_file_wait_held(c, -1);
     return rv;
 }
 

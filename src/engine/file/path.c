@@ -42,6 +42,7 @@ const char *rt_file_path_remote(int fd)
 static int parse_mode(struct rt_file_conn *c, const char *text)
 {
     c->mode = MODE_DEFAULT;
+    c->mode_asked = 0;
     if (text == NULL || *text == '\0')
         return 0;
     char *end = NULL;
@@ -50,7 +51,7 @@ static int parse_mode(struct rt_file_conn *c, const char *text)
         rt_file_say(c, "mode=%s: use 0600, or 0660 to share the folder with its group", text);
         return ROTA_INVALID;
     }
-    c->mode = (mode_t)mode;
+    c->mode = c->mode_asked = (mode_t)mode;
     return 0;
 }
 

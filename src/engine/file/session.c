@@ -24,37 +24,93 @@ static void file_name(char *out, uint64_t session, const char *suffix)
     (void)snprintf(out, FILE_NAME_SIZE, "%016" PRIx64 "%s", session, suffix);
 }
 
-/* When the process PID began, in ticks since boot; 0 if it cannot be seen. Field 22 of
- * /proc/PID/stat, counted from behind the command's last parenthesis. */
-static int64_t process_start(pid_t pid)
+struct process {
+    int64_t start; /* in ticks since boot; 0: not seen */
+    bool gone;     /* there is none, or what is left waits for its parent */
+};
+
+static const char *skip(const char *p, int fields)
+{
+    for (int i = 0; p != NULL && i < fields; i++)
+        p = strchr(p + 1, ' ');
+    return p;
+}
+
+/* Of /proc/PID/stat, counted from behind the command's last parenthesis: field 3 is the state, 20
+ * the number of threads (the first may have ended before the others), 22 the start. */
+static struct process process_see(pid_t pid)
 {
     char path[48], text[1024];
     (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    (void)close(fd);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    int err = errno;
+    if (fd >= 0)
+        (void)close(fd);
     if (n <= 0)
-        return 0;
+        return (struct process){.gone = n < 0 && (err == ENOENT || err == ESRCH)};
     text[n] = '\0';
-    char *p = strrchr(text, ')');
-    for (int field = 2; p != NULL && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    return p != NULL ? (int64_t)strtoll(p + 1, NULL, 10) : 0;
+    const char *state = skip(strrchr(text, ')'), 1), *threads = skip(state, 17);
+    const char *start = skip(threads, 2);
+    if (start == NULL)
+        return (struct process){0};
+    bool zombie = state[1] == 'Z' || state[1] == 'X';
+    return (struct process){.start = (int64_t)strtoll(start + 1, NULL, 10),
+                            .gone = zombie && strtol(threads + 1, NULL, 10) <= 1};
 }
 
-bool rt_file_session_dead(const struct rt_file_conn *c, uint64_t session)
+static int64_t process_start(pid_t pid)
+{
+    return process_see(pid).start;
+}
+
+enum lock { LOCK_FREE, LOCK_HELD, LOCK_NO_FILE };
+
+static enum lock file_lock(const struct rt_file_conn *c, uint64_t session)
 {
     char name[FILE_NAME_SIZE];
     file_name(name, session, "");
     int fd = openat(c->sdir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return errno == ENOENT; /* locked before its row was made, unlinked after its end */
+        return errno == ENOENT ? LOCK_NO_FILE : LOCK_HELD; /* if in doubt it lives */
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    bool dead = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+    bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     (void)close(fd);
-    return dead;
+    return is_free ? LOCK_FREE : LOCK_HELD;
+}
+
+/* Who opened SESSION; false: there is no such row, or it cannot be read now. */
+static bool get_process(struct rt_file_conn *c, uint64_t session, pid_t *pid, int64_t *start)
+{
+    sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_SESSION_GET);
+    if (s == NULL)
+        return false;
+    (void)sqlite3_bind_int64(s, 1, (int64_t)session);
+    bool found = sqlite3_step(s) == SQLITE_ROW;
+    if (found) {
+        *pid = (pid_t)sqlite3_column_int64(s, 0);
+        *start = sqlite3_column_int64(s, 1);
+    }
+    (void)sqlite3_reset(s);
+    return found;
+}
+
+/* The file is there as long as the row: somebody deleted it. While the process lives, it holds what
+ * it holds (I1); it learns of it within a second and gives up by itself. */
+static bool lives_without_file(struct rt_file_conn *c, uint64_t session)
+{
+    pid_t pid = 0;
+    int64_t start = 0;
+    if (!get_process(c, session, &pid, &start) || pid <= 0)
+        return false;
+    struct process now = process_see(pid);
+    return !now.gone && (now.start == 0 || now.start == start);
+}
+
+bool rt_file_session_dead(struct rt_file_conn *c, uint64_t session)
+{
+    enum lock lock = file_lock(c, session);
+    return lock == LOCK_FREE || (lock == LOCK_NO_FILE && !lives_without_file(c, session));
 }
 
 void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session)
@@ -68,18 +124,9 @@ void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session)
 
 int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session)
 {
-    sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_SESSION_GET);
     pid_t pid = 0;
     int64_t start = 0;
-    if (s == NULL)
-        return -1;
-    (void)sqlite3_bind_int64(s, 1, (int64_t)session);
-    if (sqlite3_step(s) == SQLITE_ROW) {
-        pid = (pid_t)sqlite3_column_int64(s, 0);
-        start = sqlite3_column_int64(s, 1);
-    }
-    (void)sqlite3_reset(s);
-    if (pid <= 0 || start == 0 || pid == getpid())
+    if (!get_process(c, session, &pid, &start) || pid <= 0 || start == 0 || pid == getpid())
         return -1;
     int fd = rt_fd_lift((int)syscall(SYS_pidfd_open, pid, 0));
     if (fd >= 0 && process_start(pid) != start) { /* another namespace's, or a later one's */
@@ -154,12 +201,15 @@ int rt_file_session_open(struct rt_file_conn *c)
 {
     uint64_t session = 0;
     rt_file_session_end(c);
-    int rv = make_file(c, &session);
+    int rv = rt_file_db_linked(c) ? 0 : rt_file_reopen(c);
+    if (rv == 0)
+        rv = make_file(c, &session);
     if (rv != 0)
         return rv;
     rv = rt_file_bell_open(c, session); /* before the row: nobody rings in vain */
     if (rv == 0)
         rv = add_row(c, session);
+    c->held = 0;
     if (rv == 0)
         return 0;
     rt_file_bell_close(c);
@@ -182,33 +232,52 @@ int rt_file_session_check(struct rt_file_conn *c, bool *there)
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : rt_file_db_error(c, rc);
 }
 
-void rt_file_session_lost(struct rt_file_conn *c)
+bool rt_file_session_linked(const struct rt_file_conn *c)
+{
+    struct stat st;
+    return (fstat(c->session_fd, &st) != 0 || st.st_nlink > 0) && rt_file_db_linked(c);
+}
+
+/* Without its file; the row and its tickets stay. */
+static uint64_t forget(struct rt_file_conn *c)
 {
     uint64_t session = c->session;
-    if (session == 0)
-        return;
     rt_file_wait_forget(c, session);
     rt_file_bell_close(c);
-    rt_file_session_unlink(c, session);
     (void)close(c->session_fd);
     c->session_fd = -1;
     c->session = 0;
+    c->held = 0;
+    return session;
+}
+
+void rt_file_session_lost(struct rt_file_conn *c)
+{
+    if (c->session == 0)
+        return;
+    uint64_t session = forget(c);
+    /* First it is told, then others are let in: from the loop, where no line is being looked at. */
     rt_conn_event(&c->base, &(struct rt_event){.kind = RT_SESSION_LOST, .session = session});
+    c->unfinished = session;
+    rt_file_wait_poll_soon(c);
+}
+
+static void sweep_own(struct rt_file_conn *c, uint64_t session)
+{
+    bool more = true;
+    for (int i = 0; more && i < END_STEPS; i++)
+        if (rt_file_sweep_session(c, session, NULL, &more) != 0)
+            break;
 }
 
 void rt_file_session_end(struct rt_file_conn *c)
 {
-    uint64_t session = c->session;
-    if (session == 0)
+    if (c->unfinished != 0) /* perhaps our own, lost just now: nobody else would dare */
+        sweep_own(c, c->unfinished);
+    c->unfinished = 0;
+    if (c->session == 0)
         return;
-    rt_file_wait_forget(c, session);
-    rt_file_bell_close(c);
-    (void)close(c->session_fd);
-    c->session_fd = -1;
-    c->session = 0;
-    /* A child that was given the descriptor keeps the session. */
-    bool more = rt_file_session_dead(c, session);
-    for (int i = 0; more && i < END_STEPS; i++)
-        if (rt_file_sweep_session(c, session, NULL, &more) != 0)
-            break;
+    uint64_t session = forget(c);
+    if (file_lock(c, session) != LOCK_HELD) /* by a child that was given the descriptor */
+        sweep_own(c, session);
 }

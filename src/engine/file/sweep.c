@@ -73,9 +73,6 @@ static int drop_session(struct rt_file_conn *c, uint64_t session)
         rv = rt_file_run(c, RT_FILE_OBSERVER_DROP_SESSION, 1, &id);
     if (rv == 0 && observed)
         rv = rt_file_run(c, RT_FILE_META_OBSERVERS, 0, NULL);
-    /* The files first: a row without a file is dead too, a file without a row is a stray. */
-    if (rv == 0)
-        rt_file_session_unlink(c, session);
     return rv != 0 ? rv : rt_file_run(c, RT_FILE_SESSION_DROP, 1, &id);
 }
 
@@ -106,6 +103,8 @@ int rt_file_sweep_session(struct rt_file_conn *c, uint64_t session, const char *
     if (rv == 0) {
         *more = !last;
         c->counted.sweeps++;
+        if (last) /* now: a row without a file would live as long as its process */
+            rt_file_session_unlink(c, session);
         rt_file_rings_send(c);
     }
 free_keys:

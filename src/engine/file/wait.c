@@ -153,6 +153,16 @@ void rt_file_wait_look_soon(struct rt_file_conn *c)
     start(c, &c->look, rt_loop_now(c->base.loop) + RT_FILE_LOOK_MS * RT_MS);
 }
 
+void rt_file_wait_held(struct rt_file_conn *c, int more)
+{
+    if (more > 0) {
+        c->held++;
+        rt_file_wait_look_soon(c); /* nothing, where it runs already: once a second, not per pair */
+    } else if (c->held > 0) {
+        c->held--;
+    }
+}
+
 static void expire_soon(struct rt_file_conn *c, int64_t until_ms)
 {
     int64_t left = until_ms - rt_file_wall_ms();
@@ -179,6 +189,8 @@ static void on_granted(struct rt_file_conn *c, struct rt_file_wait *w, uint32_t 
     struct rt_file_row last;
     bool found = false;
     tell(c, w, RT_GRANTED);
+    if (w->session == c->session)
+        rt_file_wait_held(c, 1);
     if ((flags & RT_FILE_ARMED) != 0 && rt_file_line_last(c, w->name, &last, &found) == 0 &&
         found && (last.flags & RT_FILE_GRANTED) == 0)
         tell(c, w, RT_WANTED);
@@ -429,12 +441,13 @@ static void on_look(struct rt_timer_call *t, int64_t now)
     bool there = true;
     (void)now;
     rt_file_enter(c);
-    if (c->session != 0 && rt_file_session_check(c, &there) == 0 && !there)
+    if (c->session != 0 &&
+        (!rt_file_session_linked(c) || (rt_file_session_check(c, &there) == 0 && !there)))
         rt_file_session_lost(c);
     rt_file_wait_remind(c);
     look_at(c, is_any, 0);
     rt_file_observe_tell(c, true);
-    if (c->wait_count > 0 || c->observations != NULL)
+    if (c->wait_count > 0 || c->observations != NULL || c->held > 0)
         rt_file_wait_look_soon(c);
     rt_file_exit(c);
 }
