@@ -206,6 +206,7 @@ struct rota {
     bool wake_loop, wake_kick;
 
     struct rt_callback *callbacks, *callbacks_tail;
+    struct rota_lock *gone; /* held when rota_close took them: calls under way may still look */
     struct rota_lock *free_locks;
     struct rt_more *free_more;
     uint32_t free_lock_count, free_more_count;

@@ -126,9 +126,14 @@ static void run_pending(struct rota *r)
     }
 }
 
-/* Handles whose release was never confirmed. */
-static void free_releasing(struct rota *r)
+/* Handles that were held to the end, or whose release was never confirmed. */
+static void free_handles(struct rota *r)
 {
+    while (r->gone != NULL) {
+        struct rota_lock *lock = r->gone;
+        r->gone = rt_lock_of_next(lock);
+        rt_handle_free(r, lock);
+    }
     for (size_t i = 0; i < r->d.names.size; i++)
         for (struct rt_line *line = r->d.names.buckets[i]; line != NULL; line = line->hash_next)
             while (line->holders != NULL) {
@@ -161,7 +166,7 @@ void rota_close(struct rota *r)
     rt_client_unlock(r);
     run_pending(r);
     wait_empty(r);
-    free_releasing(r);
+    free_handles(r);
     rt_client_fini(r);
     rt_client_free(r);
 }

@@ -182,9 +182,19 @@ static void on_forget(struct rt_dispatch *d, struct rt_line *line)
         rt_loop_unreserve(d->loop, 1);
 }
 
+/* A check may be under way in another thread, and its answer comes back to the handle. */
 static void on_gone(struct rt_dispatch *d, struct rt_ask *ask)
 {
-    rt_handle_free(rt_client_of(d), rt_lock_of(ask));
+    struct rota *r = rt_client_of(d);
+    struct rota_lock *lock = rt_lock_of(ask);
+    struct rt_more *more = rt_more_of(lock);
+
+    if (more != NULL) {
+        rt_timers_stop(&r->loop.timers, &more->terms.timer);
+        rt_callback_drop(r, &more->callback);
+    }
+    ask->next = r->gone != NULL ? &r->gone->ask : NULL;
+    r->gone = lock;
 }
 
 const struct rt_dispatch_hooks rt_client_hooks = {

@@ -111,8 +111,8 @@ int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number, con
     struct rt_ask *ask = &lock->ask;
     int64_t now = rt_loop_now(&r->loop);
 
-    if (ask->state != RT_ASK_HELD || ask->ticket->id != number)
-        return ROTA_LOST; /* meanwhile */
+    if (ask->state != RT_ASK_HELD || ask->ticket->id != number) /* meanwhile */
+        return r->closing && ask->state == RT_ASK_DONE ? ROTA_CLOSED : ROTA_LOST;
     if (op->err == ROTA_LOST)
         rt_desk_ticket_lost(desk, ask->ticket, now);
     if (op->err != 0)
@@ -156,9 +156,10 @@ static int change(struct rota_lock *lock, uint32_t what, const char *value)
         bool sole = rt_line_sole_writer(ask);
         if (shares || !sole) {
             rt_client_leave(r);
-            return shares ? 0 : rt_fail(r, ROTA_INVALID,
-                                        "other exclusive holds of this owner are still there: "
-                                        "release those first");
+            return shares ? 0
+                          : rt_fail(r, ROTA_INVALID,
+                                    "other exclusive holds of this owner are still there: "
+                                    "release those first");
         }
     }
     rt_call_init(r, &c.call, RT_OP_CHANGE);

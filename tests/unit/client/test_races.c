@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What several threads do to one client at once: handles, callbacks and memory outlive whom they
  * must. Most of this shows itself under a sanitizer only. */
+#include "base/alloc.h"
 #include "client/client.h"
 
 #include <pthread.h>
@@ -122,12 +123,103 @@ static void a_set_whose_fence_went_back_says_so(void **state)
     rota_close(r);
 }
 
+/* ---- Closing --------------------------------------------------------------- */
+
+/* An engine before another one, which never answers a CHANGE. */
+struct stuck {
+    struct rt_conn conn; /* first */
+    struct rt_conn *inner;
+};
+
+static struct rt_conn *inner_of(const struct rt_conn *conn)
+{
+    return ((const struct stuck *)(const void *)conn)->inner;
+}
+
+static void stuck_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    if (op->kind != RT_OP_CHANGE)
+        inner_of(conn)->engine->submit(inner_of(conn), op);
+}
+
+static void stuck_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    if (op->kind != RT_OP_CHANGE)
+        inner_of(conn)->engine->cancel(inner_of(conn), op);
+}
+
+static void stuck_close(struct rt_conn *conn)
+{
+    inner_of(conn)->engine->close(inner_of(conn));
+    rt_free(inner_of(conn));
+}
+
+static uint32_t stuck_caps(const struct rt_conn *conn)
+{
+    return inner_of(conn)->engine->caps(inner_of(conn));
+}
+
+static const struct rt_engine stuck_engine = {
+    .submit = stuck_submit, .cancel = stuck_cancel, .close = stuck_close, .caps = stuck_caps};
+
+static void make_stuck(struct rota *r)
+{
+    struct stuck *stuck = rt_alloc(sizeof(*stuck));
+
+    assert_non_null(stuck);
+    rt_client_lock(r);
+    stuck->conn = *r->d.conn;
+    stuck->conn.engine = &stuck_engine;
+    stuck->inner = r->d.conn;
+    r->d.conn = &stuck->conn;
+    rt_client_unlock(r);
+}
+
+static void *check_lock(void *arg)
+{
+    return (void *)(intptr_t)rota_check(arg);
+}
+
+static void note_err(void *arg, int err)
+{
+    *(int *)arg = err;
+}
+
+#define MANY 600 /* more than are kept for the next call: the rest is really freed */
+
+static void closing_under_a_check(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:closing", 0);
+    struct rota_lock *locks[MANY];
+    char name[16];
+    int told = 0;
+    void *err;
+    pthread_t thread;
+
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        assert_int_equal(rota_acquire(r, name, NULL, &locks[i]), 0);
+    }
+    make_stuck(r);
+    for (int i = 0; i < MANY; i++) /* whichever is freed last */
+        assert_int_equal(rota_check_async(locks[i], note_err, &told), 0);
+    assert_int_equal(pthread_create(&thread, NULL, check_lock, locks[0]), 0);
+    while (atomic_load(&r->inside) == 0)
+        usleep(50);
+    rota_close(r);
+    pthread_join(thread, &err);
+    assert_int_equal((intptr_t)err, ROTA_CLOSED);
+    assert_int_equal(told, ROTA_CLOSED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_that_was_answered_hunts_no_more),
         cmocka_unit_test(the_fences_of_a_set_are_compared_when_it_is_granted),
         cmocka_unit_test(a_set_whose_fence_went_back_says_so),
+        cmocka_unit_test(closing_under_a_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
