@@ -22,6 +22,8 @@
 #define LAYOUT_STEP 1000          /* user_version = major * 1000 + minor */
 #define PAGE_SIZE "1024"          /* a pair writes 3 pages: small ones, measured 25 % faster */
 #define RESERVE 10000             /* one fsync per so many numbers */
+#define WAL_FULL 4000             /* frames: folded back at the next commit; 4 MiB */
+#define WAL_LONG 200              /* frames: folded back at close; a lone open reads them all */
 #define SPINS 30                  /* a transaction takes about so many yields */
 #define NAP_NS 50000
 #define NAPS_MAX 4 /* 200 us */
@@ -190,6 +192,44 @@ void rt_file_rollback(struct rt_file_conn *c)
     rt_file_wait_drop_born(c);
 }
 
+/* ---- The WAL ------------------------------------------------------------------ */
+
+/* As far as no reader is in the way; what is left, the next one folds back. */
+static void fold_back(struct rt_file_conn *c)
+{
+    (void)sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
+/* After each commit: what wal_autocheckpoint does (it is such a hook), and counts. */
+static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
+{
+    struct rt_file_conn *c = arg;
+    (void)name;
+    c->wal_frames = frames;
+    if (frames >= WAL_FULL)
+        (void)sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return SQLITE_OK;
+}
+
+/* At close: who opens the folder alone reads the whole WAL, and takes none of it for folded back.
+ * So it begins anew, if nobody is at work, and never stays empty (see wal_is_lost). */
+static void begin_anew(struct rt_file_conn *c)
+{
+    c->busy_limit_ns = 0;
+    int rc = sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    if (rc == SQLITE_OK)
+        (void)sqlite3_exec(c->db, "UPDATE meta SET next=min(next+1,reserved)", NULL, NULL, NULL);
+}
+
+/* The WAL stays when programs end: if it is not there, commits were lost with it. Or
+ * another is just making it: both go on as after a power loss. */
+static bool wal_is_lost(const struct rt_file_conn *c)
+{
+    struct stat st;
+    return fstatat(c->dir, "rota.db-wal", &st, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT
+                                                                         : st.st_size == 0;
+}
+
 /* ---- The counter ----------------------------------------------------------- */
 
 static const char *fake_boot;
@@ -223,6 +263,17 @@ struct meta {
     char boot[64];
 };
 
+static int check_counter(struct rt_file_conn *c, const struct meta *m)
+{
+    if (m->next >= 1 && m->next <= m->reserved && m->reserved <= INT64_MAX - 2 * RESERVE)
+        return 0;
+    rt_file_say(c,
+                "%s/rota.db is damaged: its counter is %" PRId64 " of %" PRId64
+                "; move it away or name another folder",
+                c->folder, m->next, m->reserved);
+    return ROTA_PROTOCOL;
+}
+
 static int meta_get(struct rt_file_conn *c, struct meta *m, bool boot)
 {
     sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_META);
@@ -236,6 +287,7 @@ static int meta_get(struct rt_file_conn *c, struct meta *m, bool boot)
         m->observers = sqlite3_column_int64(s, 2);
         const unsigned char *text = boot ? sqlite3_column_text(s, 3) : NULL;
         (void)snprintf(m->boot, sizeof(m->boot), "%s", text != NULL ? (const char *)text : "");
+        rv = check_counter(c, m);
     } else {
         rv = rt_file_db_error(c, rc == SQLITE_DONE ? SQLITE_CORRUPT : rc);
     }
@@ -274,7 +326,7 @@ static int reserve_in_tx(struct rt_file_conn *c, const char *boot)
     if (rv != 0)
         return rv;
     rv = meta_get(c, &m, true);
-    if (rv == 0 && strcmp(m.boot, boot) != 0) {
+    if (rv == 0 && (strcmp(m.boot, boot) != 0 || c->wal_lost)) {
         m.next = m.reserved; /* what was numbered since the last fsync may have been forgotten */
         sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_META_BOOT);
         if (s != NULL)
@@ -299,11 +351,14 @@ int rt_file_reserve(struct rt_file_conn *c)
         rv = meta_get(c, &m, true);
     if (rv != 0)
         return rv;
-    if (strcmp(m.boot, boot) != 0 || m.next >= m.reserved) {
+    if (strcmp(m.boot, boot) != 0 || m.next >= m.reserved || c->wal_lost) {
         (void)sqlite3_exec(c->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL);
         rv = reserve_in_tx(c, boot);
         (void)sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);
+        if (rv == 0)
+            fold_back(c); /* into the main file: the WAL may be deleted by who tidies up */
     }
+    c->wal_lost = c->wal_lost && rv != 0;
     c->numbers_ok = rv == 0;
     return rv;
 }
@@ -380,6 +435,8 @@ static int create(struct rt_file_conn *c)
         rv = exec(c, "COMMIT");
     if (rv != 0)
         (void)sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
+    else
+        fold_back(c);
     return rv;
 }
 
@@ -390,12 +447,13 @@ static int settings(struct rt_file_conn *c)
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
     /* The WAL stays for the next: folding it back and beginning it anew would cost each command
-     * that is alone four fsyncs. Its size is bounded by wal_autocheckpoint. */
+     * that is alone four fsyncs. Only when it has become long, the one that closes does. */
     (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+    (void)sqlite3_wal_hook(c->db, on_wal, c);
     int persist = 1;
     (void)sqlite3_file_control(c->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
     return exec(c, "PRAGMA cell_size_check=ON;PRAGMA synchronous=NORMAL;PRAGMA temp_store=MEMORY;"
-                   "PRAGMA cache_size=-16000;PRAGMA wal_autocheckpoint=4000;");
+                   "PRAGMA cache_size=-16000;");
 }
 
 /* The file is made without opening it (see the top), with the rights that WAL and shm inherit. */
@@ -445,7 +503,7 @@ bool rt_file_db_linked(const struct rt_file_conn *c)
 
 static int try_open(struct rt_file_conn *c, const char *path)
 {
-    bool fresh = false;
+    bool fresh = false, lost = wal_is_lost(c); /* before SQLite makes one */
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
     int rc = sqlite3_open_v2(path, &c->db, flags, NULL);
     int rv = rc == SQLITE_OK ? settings(c) : rt_file_db_error(c, rc);
@@ -457,6 +515,10 @@ static int try_open(struct rt_file_conn *c, const char *path)
         rv = exec(c, "COMMIT");
     if (rv == 0)
         rv = fresh ? create(c) : exec(c, "PRAGMA journal_mode=WAL");
+    if (rv == 0 && lost && !fresh) { /* before anybody takes numbers that were given already */
+        c->wal_lost = true;
+        rv = rt_file_reserve(c);
+    }
     if (rv != 0)
         rt_file_db_close(c);
     return rv;
@@ -489,6 +551,9 @@ void rt_file_db_close(struct rt_file_conn *c)
         (void)sqlite3_finalize(c->stmts[i]);
         c->stmts[i] = NULL;
     }
+    if (c->wal_frames > WAL_LONG)
+        begin_anew(c);
+    c->wal_frames = 0;
     (void)sqlite3_close(c->db);
     c->db = NULL;
 }

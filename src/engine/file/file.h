@@ -177,6 +177,8 @@ struct rt_file_conn {
     sqlite3 *db;
     sqlite3_stmt *stmts[RT_FILE_STMTS];
     bool in_tx;
+    int wal_frames;        /* after our last commit */
+    bool wal_lost;         /* it was not there when we opened */
     bool numbers_ok;       /* there are reserved ones, of this boot */
     int64_t busy_limit_ns; /* for the busy handler */
     int64_t busy_since;

@@ -83,6 +83,7 @@ void rt_file_fork_clean(void)
         inherited = c->list_next;
         /* No checkpoint: the child has no say in the parent's files. */
         (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+        c->wal_frames = 0;
         rt_file_db_close(c);
     }
     (void)pthread_mutex_unlock(&list_mutex);
