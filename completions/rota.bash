@@ -29,11 +29,11 @@ _rota_commands() # ROTA
     "$1" --help 2>/dev/null </dev/null | sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z].*/\1/p'
 }
 
-# One name a line, of the engine chosen on the command line. An engine that does not answer at once gets no say.
+# One name a line, of the engine chosen on the command line. An engine that does not answer within a second gets no say.
 _rota_names() # ROTA...
 {
     # A name with a quote or a backslash in it is left to the user.
-    timeout 1 "$@" ls --json 2>/dev/null </dev/null | sed -n 's/^ *"name": "\([^"\\]*\)",*$/\1/p'
+    timeout "${_rota_limit:-1}" "$@" ls --json 2>/dev/null </dev/null | sed -n 's/^ *"name": "\([^"\\]*\)",*$/\1/p'
 }
 
 _rota_engines()

@@ -53,24 +53,23 @@ def runs(line, style):
         match = re.fullmatch(r"\x1b\[([0-9;]*)m", part)
         if match:
             style = restyle(style, [int(n or 0) for n in match[1].split(";")])
-        elif part:
-            if part.strip() or style[3]:
-                pieces.append((column, part, style))
-            column += cells(part)
+        # Words, each at its own column: not every reader of SVGs keeps several spaces, or knows our font.
+        for word in re.findall(r"\S+(?: \S+)*|\s+", "" if match else part):
+            if word.strip() or style[3]:
+                pieces.append((column, word, style))
+            column += cells(word)
     return pieces, style
 
 
 def draw_run(column, text, style):
     ink, bold, dim, back = style
-    left = column + len(text) - len(text.lstrip()) if not back else column
-    text = text.strip() if not back else text
     width = cells(text) * CELL
     box = ""
     if back:
         box = f'<rect x="{column * CELL:.1f}" y="-13" width="{width:.1f}" height="{LINE}" fill="{ink}"/>'
         ink = PAPER
-    marks = (' font-weight="bold"' if bold else "") + (' opacity=".6"' if dim else "")
-    return (f'{box}<text x="{left * CELL:.1f}" textLength="{width:.1f}" fill="{ink}"{marks}>'
+    marks = (' class="b"' if bold else "") + (' opacity=".6"' if dim else "")
+    return (f'{box}<text x="{column * CELL:.1f}" textLength="{width:.1f}" fill="{ink}"{marks}>'
             f"{html.escape(text, quote=False)}</text>")
 
 
@@ -83,10 +82,9 @@ class Drawing:
         return self.lines.setdefault(body, f"l{len(self.lines)}")
 
     def pane(self, path, top):
-        """The <use> elements of one pane whose first line stands at TOP, and how many lines it has."""
+        """The <use> elements of one pane whose first line stands at TOP."""
         out, style = [], (INK, False, False, False)
-        lines = path.read_text().rstrip("\n").split("\n") if path.stat().st_size else [""]
-        for row, line in enumerate(path.read_text().split("\n")[:-1] or lines):
+        for row, line in enumerate(path.read_text().splitlines()):
             pieces, style = runs(line, style)
             if pieces:
                 out.append(f'<use href="#{self.line(pieces)}" y="{top + row * LINE}"/>')
@@ -131,6 +129,7 @@ def main():
           f'height="{height + BAR + 2 * PAD:.0f}" viewBox="0 0 {width + 2 * PAD:.0f} {height + BAR + 2 * PAD:.0f}">')
     print("<title>A recorded run of rota</title>")
     print("<style>text{white-space:pre;font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
+          ".b{font-weight:bold}"
           f".strip{{transform:translateY({last}px);animation:play {total:.2f}s step-end infinite}}"
           "@media(prefers-reduced-motion:reduce){.strip{animation:none}}"
           f"@keyframes play{{{''.join(steps)}100%{{transform:translateY({last}px)}}}}</style>")
