@@ -152,7 +152,11 @@ static long search_line(struct search *s, const char *name, struct rt_cycle_step
     for (size_t i = 0; i < s->count && found == 0; i++) {
         if (strcmp(s->tickets[i].name, name) != 0)
             continue;
-        size_t from = is_granted(s, i) ? s->nodes[i].first_wait : i;
+        if (!is_granted(s, i)) {
+            found = search_from(s, i, steps, behind);
+            continue;
+        }
+        size_t from = s->nodes[i].first_wait;
         for (; from != NONE && found == 0; from = s->nodes[from].next_wait)
             found = search_from(s, from, steps, behind);
     }

@@ -123,7 +123,7 @@ static void print_cycle(const struct rt_crowd *crowd)
             hold = behind;
     }
     if (hold != NULL)
-        printf("To end it, end one of them, or: rota break %s --fence %" PRIu64 "\n", hold->name,
+        printf("To end it, end one of them, or: rota break '%s' --fence %" PRIu64 "\n", hold->name,
                hold->place->number);
 }
 
