@@ -5,29 +5,22 @@
 #include "cli/options.h"
 #include "cli/out.h"
 #include "cli/sale.h"
+#include "cli/scratch.h"
 #include "cli/shop.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#define URL_MAX 4096 /* as much as the library takes */
 
 struct demo {
     uint32_t buyers, stock;
     bool json;
-    bool shown;            /* help was asked for */
-    char folder[PATH_MAX]; /* temporary */
-    char path[PATH_MAX];   /* the stock's file in it */
-    char url[URL_MAX];     /* where the locks are */
-    char engine[URL_MAX];  /* the same, to be printed */
+    bool shown; /* help was asked for */
+    struct rt_scratch scratch;
+    char path[PATH_MAX]; /* the stock's file in it */
     char name[64];
 };
 
@@ -84,79 +77,18 @@ static int parse(struct demo *demo, int argc, char **argv)
     return RT_EXIT_OK;
 }
 
-/* ---- The temporary folder ----------------------------------------------- */
+/* ---- Where it is held --------------------------------------------------- */
 
-/* "file:" and PATH, its unusual bytes as %XX. False: too long. */
-static bool format_url(char *url, size_t size, const char *path)
+static int choose_place(struct demo *demo, const struct rt_cli *cli)
 {
-    size_t n = (size_t)snprintf(url, size, "file:");
+    int code = rt_scratch_make(&demo->scratch, "demo");
 
-    for (const char *p = path; *p != '\0'; p++) {
-        bool plain = strchr("?#%", *p) == NULL && (unsigned char)*p > ' ';
-        if (n + 4 > size)
-            return false;
-        n += (size_t)snprintf(url + n, size - n, plain ? "%c" : "%%%02X", (unsigned char)*p);
-    }
-    return true;
-}
-
-static int make_folder(struct demo *demo)
-{
-    const char *tmp = getenv("TMPDIR");
-
-    if (tmp == NULL || tmp[0] != '/')
-        tmp = "/tmp";
-    int n = snprintf(demo->folder, sizeof(demo->folder), "%s/rota-demo.XXXXXX", tmp);
-    if (n >= (int)sizeof(demo->folder) - 16) {
-        rt_out_error("TMPDIR is too long");
-        return RT_EXIT_USAGE;
-    }
-    if (mkdtemp(demo->folder) == NULL) {
-        rt_out_error("cannot make a folder in %s: %s; set TMPDIR to another place", tmp,
-                     strerror(errno));
-        demo->folder[0] = '\0';
-        return RT_EXIT_UNREACHABLE;
-    }
-    snprintf(demo->path, sizeof(demo->path), "%.*s/stock", (int)sizeof(demo->path) - 16,
-             demo->folder);
-    return RT_EXIT_OK;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static void remove_folder(const struct demo *demo)
-{
-    if (demo->folder[0] != '\0')
-        nftw(demo->folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Where the locks are: as chosen, else embedded, in the temporary folder. */
-static int choose_engine(struct demo *demo, const struct rt_cli *cli)
-{
-    const char *url = rt_connect_url(cli);
-    char locks[PATH_MAX + 8];
-    bool fits;
-
-    int code = rt_connect_check(url);
     if (code != RT_EXIT_OK)
         return code;
+    snprintf(demo->path, sizeof(demo->path), "%.*s/stock", (int)sizeof(demo->path) - 16,
+             demo->scratch.folder);
     snprintf(demo->name, sizeof(demo->name), "rota-demo-%ld", (long)getpid());
-    if (url != NULL) {
-        fits = (size_t)snprintf(demo->url, sizeof(demo->url), "%s", url) < sizeof(demo->url);
-        rt_connect_redact(url, demo->engine, sizeof(demo->engine));
-    } else {
-        snprintf(locks, sizeof(locks), "%s/locks", demo->folder);
-        fits = format_url(demo->url, sizeof(demo->url), locks);
-        snprintf(demo->engine, sizeof(demo->engine), "file:");
-    }
-    if (fits)
-        return RT_EXIT_OK;
-    rt_out_error("the engine's URL is too long: %d bytes at most", URL_MAX - 1);
-    return RT_EXIT_USAGE;
+    return rt_scratch_engine(&demo->scratch, cli);
 }
 
 /* ---- What it prints ----------------------------------------------------- */
@@ -226,7 +158,7 @@ static json_t *sale_json(const struct rt_sale *sale)
 static int print_json(const struct demo *demo, const struct rt_sale *bare,
                       const struct rt_sale *locked)
 {
-    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o}", "engine", demo->engine, "buyers",
+    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o}", "engine", demo->scratch.shown, "buyers",
                             (json_int_t)demo->buyers, "stock", (json_int_t)demo->stock,
                             "without_lock", sale_json(bare), "with_lock", sale_json(locked));
 
@@ -247,9 +179,9 @@ static int hold_sales(const struct demo *demo)
     char title[64];
     struct rt_sale bare = {.path = demo->path, .title = "without a lock"};
     struct rt_sale locked = {
-        .path = demo->path, .url = demo->url, .name = demo->name, .title = title};
+        .path = demo->path, .url = demo->scratch.url, .name = demo->name, .title = title};
 
-    snprintf(title, sizeof(title), "with %.50s", demo->engine);
+    snprintf(title, sizeof(title), "with %.50s", demo->scratch.shown);
     bare.buyers = locked.buyers = demo->buyers;
     bare.stock = locked.stock = demo->stock;
     if (!demo->json)
@@ -281,11 +213,9 @@ int rt_demo_main(const struct rt_cli *cli, int argc, char **argv)
     if (code != RT_EXIT_OK || demo.shown)
         return code;
     rt_sale_catch_signals();
-    code = make_folder(&demo);
-    if (code == RT_EXIT_OK)
-        code = choose_engine(&demo, cli);
+    code = choose_place(&demo, cli);
     if (code == RT_EXIT_OK)
         code = hold_sales(&demo);
-    remove_folder(&demo);
+    rt_scratch_remove(&demo.scratch);
     return code;
 }
