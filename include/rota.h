@@ -191,7 +191,8 @@ static inline int rota_acquire_all(struct rota *r, const char *const *names, siz
 }
 
 /* Gives LOCK back, from any thread; always consumes the handle, as fclose does.
- * 0: gone. LOST: it was not ours any more. UNKNOWN: not confirmed within
+ * A callback of LOCK that runs in another thread is over before it returns;
+ * inside a callback it does not wait, as rota_release_async. 0: gone. LOST: it was not ours any more. UNKNOWN: not confirmed within
  * call_ms; it ends with the ttl at the latest. NULL: 0. */
 int rota_release(struct rota_lock *lock);
 

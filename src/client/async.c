@@ -96,7 +96,7 @@ int rota_release_async(struct rota_lock *lock, rota_done_fn *fn, void *arg)
         more->on_released = fn;
         more->arg = arg;
     }
-    rt_metrics_release(r, lock);
+    rt_lock_release(r, lock);
     leave_to_keeper(r);
     return rv == 0 ? 0 : rt_fail(r, rv, NULL);
 }

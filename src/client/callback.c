@@ -113,6 +113,20 @@ static void tell_released(struct rota *r, struct rt_more *more)
     rt_callback_end(r, before);
 }
 
+/* Somebody released LOCK while its callback ran. */
+static void release_now(struct rota *r, struct rota_lock *lock)
+{
+    rt_more_of(lock)->releases = false;
+    rt_lock_hush(r, lock);
+    if (lock->ask.state == RT_ASK_HELD || lock->ask.state == RT_ASK_LOST) {
+        rt_metrics_release(r, lock);
+    } else { /* rota_close was first */
+        lock->ask.err = ROTA_CLOSED;
+        rt_lock_released(r, lock);
+    }
+    rt_client_settle(r);
+}
+
 void rt_lock_callback(struct rota *r, struct rt_callback *cb)
 {
     struct rt_more *more = (struct rt_more *)(void *)((char *)cb -
@@ -129,7 +143,9 @@ void rt_lock_callback(struct rota *r, struct rt_callback *cb)
     else if (one == RT_PENDING_RELEASED)
         tell_released(r, more);
     more->running = false;
-    if (more->doomed)
+    if (more->releases)
+        release_now(r, lock);
+    else if (more->doomed)
         rt_handle_free(r, lock);
     else if (more->pending != 0)
         rt_callback_queue(r, cb);

@@ -103,6 +103,7 @@ struct rt_more {
     uint8_t pending;                         /* RT_PENDING_*: callbacks to come */
     bool running;    /* a callback runs with this lock: not to be freed under it */
     bool doomed;     /* free it when the callback ends */
+    bool releases;   /* let go of it when the callback ends: another thread released it meanwhile */
     bool loss_noted; /* for metrics.c */
     bool unsafe;     /* granted with a fence that went back: to be told so, and let go */
 };
@@ -313,9 +314,12 @@ void rt_lock_change_op(struct rota *r, const struct rota_lock *lock, struct rt_o
  * so that no call sees a hold that is known to be lost. Returns what the caller is told. */
 int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number,
                     const struct rt_op *op);
+/* Begins to give LOCK back, or leaves that to the end of a callback that has it in another thread. */
+void rt_lock_release(struct rota *r, struct rota_lock *lock);
 /* Gives back a hold whose owner never got it; the news of it free the handle. */
 void rt_lock_let_go(struct rota *r, struct rota_lock *lock);
-void rt_lock_hush(struct rota *r, struct rota_lock *lock); /* drops a pending on_lost */
+void rt_lock_released(struct rota *r, struct rota_lock *lock); /* it is over, err says how */
+void rt_lock_hush(struct rota *r, struct rota_lock *lock);     /* drops a pending on_lost */
 int rt_wish_init(struct rota *r, struct rt_wish *wish, const struct rota_ask *ask, size_t size);
 
 /* Makes a handle with everything it needs, ready for the desk; the mutex is held. */

@@ -129,7 +129,7 @@ static void lost(struct rota *r, struct rota_lock *lock)
     rt_callback_queue(r, &more->callback);
 }
 
-static void released(struct rota *r, struct rota_lock *lock)
+void rt_lock_released(struct rota *r, struct rota_lock *lock)
 {
     struct rt_waiter *w = lock->waiter;
     struct rt_more *more = rt_more_of(lock);
@@ -157,7 +157,7 @@ static void on_news(struct rt_dispatch *d, struct rt_ask *ask, unsigned news)
     if ((news & RT_NEWS_LOST) != 0)
         lost(r, lock);
     if ((news & RT_NEWS_RELEASED) != 0)
-        released(r, lock);
+        rt_lock_released(r, lock);
 }
 
 static void on_event(struct rt_dispatch *d, const struct rt_event *event)
@@ -193,6 +193,8 @@ static void on_gone(struct rt_dispatch *d, struct rt_ask *ask)
         rt_timers_stop(&r->loop.timers, &more->terms.timer);
         rt_callback_drop(r, &more->callback);
     }
+    if (more != NULL && more->releases)
+        return; /* freed when that is over */
     ask->next = r->gone != NULL ? &r->gone->ask : NULL;
     r->gone = lock;
 }

@@ -15,6 +15,16 @@ void rt_lock_hush(struct rota *r, struct rota_lock *lock)
         rt_callback_drop(r, &more->callback);
 }
 
+void rt_lock_release(struct rota *r, struct rota_lock *lock)
+{
+    struct rt_more *more = rt_more_of(lock);
+
+    if (more != NULL && more->running && !rt_callback_inside(r))
+        more->releases = true; /* its name and all else stay until the function is through */
+    else
+        rt_metrics_release(r, lock);
+}
+
 /* Lets the release go on without us. */
 static void cancel_release(struct rota *r, struct rt_waiter *w, int err)
 {
@@ -30,6 +40,8 @@ int rota_release(struct rota_lock *lock)
     if (lock == NULL)
         return 0;
     struct rota *r = lock->client;
+    if (rt_callback_inside(r))
+        return rota_release_async(lock, NULL, NULL);
     int rv = rt_client_check(r, true);
     if (rv != 0)
         return rv;
@@ -38,7 +50,7 @@ int rota_release(struct rota_lock *lock)
     rt_lock_hush(r, lock);
     rt_wait_init(r, &w, &lock->ask, cancel_release);
     lock->waiter = &w;
-    rt_metrics_release(r, lock);
+    rt_lock_release(r, lock);
     rt_wait(r, &w);
     return w.err == 0 ? 0 : rt_fail_waiter(serial, w.err, w.errmsg);
 }

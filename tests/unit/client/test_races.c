@@ -213,6 +213,135 @@ static void closing_under_a_check(void **state)
     assert_int_equal(told, ROTA_CLOSED);
 }
 
+/* ---- Releasing ------------------------------------------------------------- */
+
+struct loss {
+    struct rota *r;
+    struct rota_lock *lock;
+    _Atomic int begun, released, over;
+    char name[8]; /* as the function saw it at its end */
+    int err;      /* of a release inside the function */
+};
+
+static bool somebody_waits(struct rota *r)
+{
+    rt_client_lock(r);
+    bool waits = r->waiters != NULL;
+    rt_client_unlock(r);
+    return waits;
+}
+
+/* Goes on until the other thread is inside its release, or through. */
+static void slow_loss(struct rota_lock *lock, int reason, void *arg)
+{
+    struct loss *loss = arg;
+
+    (void)reason;
+    atomic_store(&loss->begun, 1);
+    while (atomic_load(&loss->released) == 0 && !somebody_waits(loss->r))
+        usleep(50);
+    snprintf(loss->name, sizeof(loss->name), "%s", rota_name(lock));
+    atomic_store(&loss->over, 1);
+}
+
+static void note_release(void *arg, int err)
+{
+    struct loss *loss = arg;
+
+    loss->err = err;
+    atomic_store(&loss->released, 1);
+}
+
+static void lose(struct loss *loss, rota_lost_fn *fn)
+{
+    struct rota_ask ask = {.hold_ms = 1, .on_lost = fn, .arg = loss};
+    struct rota_lock *lock;
+
+    assert_int_equal(rota_acquire(loss->r, "lost", &ask, &lock), 0);
+    loss->lock = lock;
+    while (atomic_load(&loss->begun) == 0)
+        usleep(50);
+}
+
+static void a_release_waits_for_the_callback_of_its_lock(void **state)
+{
+    (void)state;
+    struct loss loss = {.r = must_open("mem:losing", 0)};
+
+    lose(&loss, slow_loss);
+    assert_int_equal(rota_release(loss.lock), ROTA_LOST);
+    assert_int_equal(atomic_load(&loss.over), 1);
+    atomic_store(&loss.released, 1);
+    assert_string_equal(loss.name, "lost");
+    rota_close(loss.r);
+}
+
+static void short_loss(struct rota_lock *lock, int reason, void *arg)
+{
+    struct loss *loss = arg;
+
+    (void)reason;
+    atomic_store(&loss->begun, 1);
+    for (int i = 0; i < 20; i++) {
+        usleep(50);
+        snprintf(loss->name, sizeof(loss->name), "%s", rota_name(lock));
+    }
+    atomic_store(&loss->over, atomic_load(&loss->released) == 0);
+}
+
+static void a_release_that_does_not_wait_is_done_after_the_callback(void **state)
+{
+    (void)state;
+    struct loss loss = {.r = must_open("mem:losing", 0)};
+
+    lose(&loss, short_loss);
+    assert_int_equal(rota_release_async(loss.lock, note_release, &loss), 0);
+    while (atomic_load(&loss.released) == 0)
+        usleep(50);
+    assert_int_equal(atomic_load(&loss.over), 1);
+    assert_int_equal(loss.err, ROTA_LOST);
+    assert_string_equal(loss.name, "lost");
+    rota_close(loss.r);
+}
+
+static void release_inside(struct rota_lock *lock, int reason, void *arg)
+{
+    struct loss *loss = arg;
+
+    (void)reason;
+    loss->err = rota_release(lock);
+    atomic_store(&loss->begun, 1);
+}
+
+static void grant_inside(void *arg, int err, struct rota_lock *lock)
+{
+    struct loss *loss = arg;
+
+    loss->err = err != 0 ? err : rota_release(lock);
+    atomic_store(&loss->begun, 1);
+}
+
+static void a_release_inside_a_callback_consumes_the_handle(void **state)
+{
+    (void)state;
+    struct loss loss = {.r = must_open("mem:losing", 0)};
+    struct rota *other = must_open("mem:losing", 0);
+    struct rota_ask soon = {.limit_ms = 5000};
+    struct rota_lock *lock;
+
+    lose(&loss, release_inside);
+    assert_int_equal(loss.err, 0);
+    atomic_store(&loss.begun, 0);
+    assert_int_equal(rota_acquire_async(loss.r, "granted", NULL, grant_inside, &loss, NULL), 0);
+    while (atomic_load(&loss.begun) == 0)
+        usleep(50);
+    assert_int_equal(loss.err, 0);
+    assert_int_equal(rota_acquire(other, "granted", &soon, &lock), 0);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(other);
+    rota_close(loss.r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +349,9 @@ int main(void)
         cmocka_unit_test(the_fences_of_a_set_are_compared_when_it_is_granted),
         cmocka_unit_test(a_set_whose_fence_went_back_says_so),
         cmocka_unit_test(closing_under_a_check),
+        cmocka_unit_test(a_release_waits_for_the_callback_of_its_lock),
+        cmocka_unit_test(a_release_that_does_not_wait_is_done_after_the_callback),
+        cmocka_unit_test(a_release_inside_a_callback_consumes_the_handle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
