@@ -169,6 +169,7 @@ struct rt_file_conn {
     struct rt_file_conn *list_next; /* of the process: fork.c */
     pthread_mutex_t mutex;          /* held while at work, only to keep fork() away */
     char *folder;                   /* resolved */
+    char shown[104];                /* its end, for messages */
     mode_t mode;                    /* of files; 0600 unless shared */
     mode_t mode_asked;              /* 0: none */
     int dir, sdir;                  /* the folder and its s/ */
@@ -281,8 +282,8 @@ int rt_file_row_get(struct rt_file_conn *c, enum rt_file_stmt which, const char 
                     const int64_t *args, struct rt_file_row *row, bool *found);
 int rt_file_line_run(struct rt_file_conn *c, enum rt_file_stmt which, const char *name, int count,
                      const int64_t *args);
-int rt_file_line_int(struct rt_file_conn *c, enum rt_file_stmt which, const char *name,
-                     int64_t *value);
+int rt_file_line_int(struct rt_file_conn *c, enum rt_file_stmt which, const char *name, int count,
+                     const int64_t *args, int64_t *value);
 int rt_file_line_set(struct rt_file_conn *c, const char *name, const struct rt_file_row *row);
 int rt_file_line_last(struct rt_file_conn *c, const char *name, struct rt_file_row *row,
                       bool *found);
@@ -371,6 +372,8 @@ void rt_file_observe_tell(struct rt_file_conn *c, bool all); /* those dirty, or 
 void rt_file_observe_close(struct rt_file_conn *c);
 int rt_file_check(struct rt_file_conn *c, struct rt_op *op);
 
+/* Whether ERR is a lack of descriptors, and errmsg says so now: ROTA_UNREACHABLE. */
+bool rt_file_say_files(struct rt_file_conn *c, int err);
 void rt_file_say(struct rt_file_conn *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void rt_file_log(struct rt_file_conn *c, int level, const char *format, ...)

@@ -67,10 +67,10 @@ int rt_file_line_run(struct rt_file_conn *c, enum rt_file_stmt which, const char
     return rv;
 }
 
-int rt_file_line_int(struct rt_file_conn *c, enum rt_file_stmt which, const char *name,
-                     int64_t *value)
+int rt_file_line_int(struct rt_file_conn *c, enum rt_file_stmt which, const char *name, int count,
+                     const int64_t *args, int64_t *value)
 {
-    sqlite3_stmt *s = bound(c, which, name, 0, NULL);
+    sqlite3_stmt *s = bound(c, which, name, count, args);
     if (s == NULL)
         return rt_file_db_error(c, sqlite3_errcode(c->db));
     int rc = sqlite3_step(s);
@@ -218,7 +218,7 @@ int rt_file_line_settle(struct rt_file_conn *c, const char *name, uint64_t gone)
     if (rv != 0 || !found || (last.flags & RT_FILE_GRANTED) != 0)
         return rv; /* nobody waits: the plain pair ends here */
     if (last.mode == RT_GATHER)
-        rv = rt_file_line_int(c, RT_FILE_LINE_WAITING, name, &waiting);
+        rv = rt_file_line_int(c, RT_FILE_LINE_WAITING, name, 0, NULL, &waiting);
     w.at = 0;
     w.count = 0;
     w.ended = w.waiting = false;
@@ -241,12 +241,13 @@ int rt_file_line_remove(struct rt_file_conn *c, const char *name, const struct r
 {
     bool observed = false;
     int64_t number = (int64_t)row->number;
-    int64_t until = row->since + row->at_least;
+    int64_t now = rt_file_wall_ms();
+    int64_t since = row->since < now ? row->since : now; /* later: the clock was set back */
+    int64_t until = row->at_least < INT64_MAX - since ? since + row->at_least : INT64_MAX;
     int rv;
-    if (!broken && (row->flags & RT_FILE_GRANTED) != 0 && row->at_least > 0 &&
-        until > rt_file_wall_ms()) {
-        rv = rt_file_line_run(c, RT_FILE_TICKET_KEEP, name, 3,
-                              (int64_t[]){number, RT_FILE_GRANTED | RT_FILE_DURABLE, until});
+    if (!broken && (row->flags & RT_FILE_GRANTED) != 0 && row->at_least > 0 && until > now) {
+        rv = rt_file_line_run(c, RT_FILE_TICKET_KEEP, name, 4,
+                              (int64_t[]){number, RT_FILE_GRANTED | RT_FILE_DURABLE, since, until});
     } else {
         rv = rt_file_line_run(c, RT_FILE_TICKET_DROP, name, 1, &number);
     }
@@ -259,6 +260,15 @@ int rt_file_line_remove(struct rt_file_conn *c, const char *name, const struct r
     return rv == 0 && observed ? rt_file_line_changed(c, name) : rv;
 }
 
+/* Its stamps are of before the clock was set back: it lasts its whole length from now, not that
+ * plus what the clock lost. */
+static int begin_now(struct rt_file_conn *c, const char *name, struct rt_file_row *row, int64_t now)
+{
+    row->until -= row->since - now;
+    row->since = now;
+    return rt_file_line_set(c, name, row);
+}
+
 int rt_file_line_expire(struct rt_file_conn *c, const char *name, bool *some)
 {
     struct rt_file_row row;
@@ -268,8 +278,12 @@ int rt_file_line_expire(struct rt_file_conn *c, const char *name, bool *some)
         int rv = rt_file_row_get(c, RT_FILE_LINE_EXPIRED, name, 1, &now, &row, &found);
         if (rv != 0 || !found)
             return rv;
-        row.at_least = 0;
-        rv = rt_file_line_remove(c, name, &row, false);
+        if (row.since > now) {
+            rv = begin_now(c, name, &row, now);
+        } else {
+            row.at_least = 0;
+            rv = rt_file_line_remove(c, name, &row, false);
+        }
         if (rv != 0)
             return rv;
         *some = true;

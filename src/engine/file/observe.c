@@ -47,7 +47,7 @@ static int read_state(struct rt_file_conn *c, const char *name, struct state *st
     (void)sqlite3_reset(s);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
         return rt_file_db_error(c, rc);
-    int rv = rt_file_line_int(c, RT_FILE_LINE_COUNT, name, &count);
+    int rv = rt_file_line_int(c, RT_FILE_LINE_COUNT, name, 0, NULL, &count);
     st->count = (size_t)count;
     st->hash = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), st->value), st->label);
     return rv;

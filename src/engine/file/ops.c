@@ -54,7 +54,7 @@ static int op_beat(struct rt_file_conn *c, struct rt_op *op)
         return ROTA_LOST;
     int rv = rt_file_session_check(c, &there);
     if (rv == 0 && !there) {
-        rt_file_say(c, "the session was swept: was something in %s/s deleted?", c->folder);
+        rt_file_say(c, "the session was swept: was something in %s/s deleted?", c->shown);
         return ROTA_LOST;
     }
     return rv;
@@ -162,7 +162,7 @@ static int sweep_lines(struct rt_file_conn *c, struct rt_op *op, bool *swept)
 static int completes(struct rt_file_conn *c, const struct rt_join *j, bool *last)
 {
     int64_t count = 0;
-    int rv = rt_file_line_int(c, RT_FILE_LINE_COUNT, j->name, &count);
+    int rv = rt_file_line_int(c, RT_FILE_LINE_COUNT, j->name, 0, NULL, &count);
     *last = count + 1 >= (int64_t)j->of;
     return rv;
 }

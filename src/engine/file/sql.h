@@ -45,7 +45,7 @@ static const char *const statements[RT_FILE_STMTS] = {
                                 " FROM ticket WHERE line=?1 AND nonce=?2 AND session=?3",
     [RT_FILE_TICKET_SET] = "UPDATE ticket SET flags=?3,session=?4,nonce=?5,since=?6,until=?7,"
                            "mode=?8 WHERE line=?1 AND number=?2",
-    [RT_FILE_TICKET_KEEP] = "UPDATE ticket SET flags=?3,session=0,nonce=0,bell=0,until=?4,"
+    [RT_FILE_TICKET_KEEP] = "UPDATE ticket SET flags=?3,session=0,nonce=0,bell=0,since=?4,until=?5,"
                             "label=(SELECT label FROM session WHERE id=ticket.session)"
                             " WHERE line=?1 AND number=?2",
     [RT_FILE_TICKET_VALUE] = "UPDATE ticket SET value=?3 WHERE line=?1 AND number=?2",
@@ -58,8 +58,10 @@ static const char *const statements[RT_FILE_STMTS] = {
     [RT_FILE_LINE_BEHIND] = "SELECT " ROW
                             " FROM ticket WHERE line=?1 AND number>?2 ORDER BY number LIMIT 1",
     [RT_FILE_LINE_EXPIRED] = "SELECT " ROW
-                             " FROM ticket WHERE line=?1 AND until BETWEEN 1 AND ?2 LIMIT 1",
-    [RT_FILE_LINE_UNTIL] = "SELECT min(until) FROM ticket WHERE line=?1 AND until>0",
+                             " FROM ticket WHERE line=?1 AND until>0 AND (until<=?2 OR since>?2)"
+                             " LIMIT 1",
+    [RT_FILE_LINE_UNTIL] =
+        "SELECT min(iif(since>?2, 1, until)) FROM ticket WHERE line=?1 AND until>0",
     [RT_FILE_LINE_DURABLE] = "SELECT " ROW
                              " FROM ticket WHERE line=?1 AND mode=?2 AND flags&2 LIMIT 1",
     [RT_FILE_LINE_FRONT] =

@@ -262,7 +262,9 @@ static bool watch_ahead(struct rt_file_conn *c, struct rt_file_wait *w, uint32_t
     }
     if (w->first) {
         w->probe_line = mode == RT_PERMITS;
-        if (rt_file_line_int(c, RT_FILE_LINE_UNTIL, w->name, &w->until_ms) == 0 && w->until_ms != 0)
+        int64_t now = rt_file_wall_ms();
+        if (rt_file_line_int(c, RT_FILE_LINE_UNTIL, w->name, 1, &now, &w->until_ms) == 0 &&
+            w->until_ms != 0)
             expire_soon(c, w->until_ms);
         if (w->probe_line)
             rt_file_wait_poll_soon(c);

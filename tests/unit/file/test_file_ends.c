@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #define CROWD 65 /* sessions older than the one that dies: one more than are probed in a step */
-#define HOUR_MS 3600000
 
 /* ---- Crowds ------------------------------------------------------------------------ */
 
@@ -206,6 +205,23 @@ static void test_a_clock_set_back_keeps_lengths(void **state)
     user_close(&b);
 }
 
+static void test_a_clock_set_back_ends_nothing_early(void **state)
+{
+    (void)state;
+    struct user a;
+    struct rt_join x = {.at_least_ms = 60000};
+    user_start(&a, place_url);
+    assert_int_equal(user_join(&a, "a", &x), 0);
+    place_sql(SET_BACK);
+    assert_int_equal(user_leave(&a, "a", x.number), 0);
+    for (int i = 0; i < 3; i++) {
+        struct rt_join t = {.flags = RT_JOIN_TRY};
+        assert_int_equal(user_join(&a, "a", &t), ROTA_BUSY);
+        place_sql(SET_BACK);
+    }
+    user_close(&a);
+}
+
 static void test_a_clock_set_back_while_one_waits(void **state)
 {
     (void)state;
@@ -307,6 +323,7 @@ int main(int argc, char **argv)
         CASE(test_a_deleted_database_is_told),
         CASE(test_a_replaced_folder_is_told),
         CASE(test_a_clock_set_back_keeps_lengths),
+        CASE(test_a_clock_set_back_ends_nothing_early),
         CASE(test_a_clock_set_back_while_one_waits),
         CASE(test_a_set_asked_again_in_part_is_lost),
         CASE(test_an_op_that_is_done_is_not_in_the_queue),
