@@ -250,12 +250,13 @@ int rt_file_bell_open(struct rt_file_conn *c, uint64_t session)
         return ROTA_NOMEM;
     b->fd = rt_fd_lift(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (b->fd < 0) {
-        rt_file_say(c, "cannot make a socket: %s", strerror(errno));
+        if (!rt_file_say_files(c, errno))
+            rt_file_say(c, "cannot make a socket: %s", strerror(errno));
         goto no_socket;
     }
     address(c, session, &a);
     if (bind(b->fd, (struct sockaddr *)&a, sizeof(a)) != 0) {
-        rt_file_say(c, "cannot bind a socket in %s/s: %s (is /proc mounted?)", c->folder,
+        rt_file_say(c, "cannot bind a socket in %s/s: %s (is /proc mounted?)", c->shown,
                     strerror(errno));
         goto no_bind;
     }

@@ -44,6 +44,23 @@ int64_t rt_file_mono_ns(void)
 
 /* ---- Errors -------------------------------------------------------------- */
 
+static int io_error(struct rt_file_conn *c, int rc)
+{
+    int err = c->db != NULL ? sqlite3_system_errno(c->db) : 0;
+    if (err == 0 && errno == EMFILE) /* SQLite keeps it for some calls only */
+        err = errno;
+    if (rt_file_say_files(c, err))
+        return ROTA_UNREACHABLE;
+    if ((rc & 0xff) == SQLITE_IOERR)
+        rt_file_say(c, "%s/rota.db: %s: disk full? free some space; else look at the system's log",
+                    c->shown, sqlite3_errstr(rc));
+    else
+        rt_file_say(c,
+                    "%s/rota.db cannot be opened%s%s: look at its rights, or name another folder",
+                    c->shown, err != 0 ? ": " : "", err != 0 ? strerror(err) : "");
+    return ROTA_UNREACHABLE;
+}
+
 int rt_file_db_error(struct rt_file_conn *c, int rc)
 {
     switch (rc & 0xff) {
@@ -54,23 +71,26 @@ int rt_file_db_error(struct rt_file_conn *c, int rc)
     case SQLITE_NOMEM:
         return ROTA_NOMEM;
     case SQLITE_FULL:
-        rt_file_say(c, "no space left for %s/rota.db: free some and try again", c->folder);
+        rt_file_say(c, "no space left for %s/rota.db: free some and try again", c->shown);
         return ROTA_UNREACHABLE;
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
         rt_file_say(c, "%s/rota.db cannot be written: mend its rights or name another folder",
-                    c->folder);
+                    c->shown);
         return ROTA_AUTH;
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
         rt_file_say(c,
                     "%s/rota.db is damaged or no database of Rota: move it away or name another "
                     "folder; nothing was changed",
-                    c->folder);
+                    c->shown);
         return ROTA_PROTOCOL;
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+        return io_error(c, rc);
     default:
-        rt_file_say(c, "%s/rota.db: %s", c->folder,
+        rt_file_say(c, "%s/rota.db: %s", c->shown,
                     c->db != NULL ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc));
         return ROTA_UNREACHABLE;
     }
@@ -127,10 +147,9 @@ void rt_file_say_busy(struct rt_file_conn *c)
     pid_t pid = rt_file_lock_owner(c);
     if (pid > 0)
         rt_file_say(c, "%s/rota.db is locked by process %d (stopped?): continue or end it",
-                    c->folder, (int)pid);
+                    c->shown, (int)pid);
     else
-        rt_file_say(c, "%s/rota.db stayed locked: see who uses it (fuser) and try again",
-                    c->folder);
+        rt_file_say(c, "%s/rota.db stayed locked: see who uses it (fuser) and try again", c->shown);
 }
 
 /* ---- Statements ----------------------------------------------------------- */
@@ -250,7 +269,8 @@ static int boot_id(struct rt_file_conn *c, char *out, size_t size)
     if (fd >= 0)
         (void)close(fd);
     if (n <= 0) {
-        rt_file_say(c, "cannot read the boot id: mount /proc");
+        if (!rt_file_say_files(c, errno))
+            rt_file_say(c, "cannot read the boot id: mount /proc");
         return ROTA_UNREACHABLE;
     }
     out[n] = '\0';
@@ -270,7 +290,7 @@ static int check_counter(struct rt_file_conn *c, const struct meta *m)
     rt_file_say(c,
                 "%s/rota.db is damaged: its counter is %" PRId64 " of %" PRId64
                 "; move it away or name another folder",
-                c->folder, m->next, m->reserved);
+                c->shown, m->next, m->reserved);
     return ROTA_PROTOCOL;
 }
 
@@ -402,14 +422,14 @@ static int check_layout(struct rt_file_conn *c, bool *fresh)
         rt_file_say(c,
                     "%s/rota.db belongs to another program: name another folder; nothing was "
                     "changed",
-                    c->folder);
+                    c->shown);
         return ROTA_PROTOCOL;
     }
     if (version / LAYOUT_STEP != RT_FILE_LAYOUT_MAJOR) {
         rt_file_say(c,
                     "%s/rota.db has layout %" PRId64 ", this program knows %d: use a program of "
                     "that version, or another folder",
-                    c->folder, version / LAYOUT_STEP, RT_FILE_LAYOUT_MAJOR);
+                    c->shown, version / LAYOUT_STEP, RT_FILE_LAYOUT_MAJOR);
         return ROTA_UNSUPPORTED;
     }
     return 0;
@@ -466,14 +486,14 @@ static int make_file(struct rt_file_conn *c)
     }
     if (errno != EEXIST || fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0) {
         int err = errno;
-        rt_file_say(c, "cannot make %s/rota.db: %s; name a folder you may write", c->folder,
+        rt_file_say(c, "cannot make %s/rota.db: %s; name a folder you may write", c->shown,
                     strerror(err));
         return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
     }
     bool shared = (c->mode & 0060) != 0;
     if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && !shared)) {
         rt_file_say(c, "%s/rota.db is no plain file of yours: move it away or name another folder",
-                    c->folder);
+                    c->shown);
         return ROTA_AUTH;
     }
     return 0;
@@ -483,7 +503,7 @@ static int note_file(struct rt_file_conn *c)
 {
     struct stat st;
     if (fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        rt_file_say(c, "%s/rota.db was deleted just now: try again", c->folder);
+        rt_file_say(c, "%s/rota.db was deleted just now: try again", c->shown);
         return ROTA_UNREACHABLE;
     }
     c->db_dev = st.st_dev;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/url.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -24,6 +25,14 @@ void rt_file_say(struct rt_file_conn *c, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(c->base.errmsg, sizeof(c->base.errmsg), format, args);
     va_end(args);
+}
+
+bool rt_file_say_files(struct rt_file_conn *c, int err)
+{
+    if (err != EMFILE && err != ENFILE)
+        return false;
+    rt_file_say(c, "too many open files: raise ulimit -n");
+    return true;
 }
 
 void rt_file_log(struct rt_file_conn *c, int level, const char *format, ...)
@@ -214,7 +223,7 @@ int rt_file_reopen(struct rt_file_conn *c)
     if (c->mode_asked != 0)
         (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)c->mode_asked);
     rt_file_log(c, ROTA_LOG_WARN, "file: %s/rota.db was deleted or replaced: opened anew",
-                c->folder);
+                c->shown);
     c->folder = NULL;
     c->dir = c->sdir = -1;
     c->db = NULL;

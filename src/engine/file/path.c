@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define MODE_DEFAULT 0600
-#define MODE_ALLOWED 0660 /* what ?mode= may set; nothing for others: they could take locks away */
+#define MODE_SHARED 0660 /* nothing for others: they could take locks away */
 
 static const struct {
     uint32_t type; /* of struct statfs */
@@ -47,12 +47,33 @@ static int parse_mode(struct rt_file_conn *c, const char *text)
         return 0;
     char *end = NULL;
     unsigned long mode = strtoul(text, &end, 8);
-    if (*end != '\0' || (mode & ~(unsigned long)MODE_ALLOWED) != 0 || (mode & 0600) != 0600) {
+    if (*end != '\0' || (mode != MODE_DEFAULT && mode != MODE_SHARED)) {
         rt_file_say(c, "mode=%s: use 0600, or 0660 to share the folder with its group", text);
         return ROTA_INVALID;
     }
     c->mode = c->mode_asked = (mode_t)mode;
     return 0;
+}
+
+/* The end of a long path: a message is one line of 255 bytes, and must come to its reason. */
+static void show(struct rt_file_conn *c, const char *path)
+{
+    size_t size = strlen(path), room = sizeof(c->shown) - 1;
+    if (size <= room)
+        (void)snprintf(c->shown, sizeof(c->shown), "%s", path);
+    else
+        (void)snprintf(c->shown, sizeof(c->shown), "...%s", path + size - room + 3);
+}
+
+static int check_length(struct rt_file_conn *c, size_t size)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    int most = vfs != NULL ? vfs->mxPathname - (int)sizeof("/rota.db-journal") : 0;
+    if (most <= 0 || size <= (size_t)most)
+        return 0;
+    rt_file_say(c, "the path of folder %s has %zu bytes, %d may be: name a shorter one", c->shown,
+                size, most);
+    return ROTA_INVALID;
 }
 
 /* The folder as the URL says it; "" is the user's own. */
@@ -77,6 +98,7 @@ static int spell(struct rt_file_conn *c, const char *path, char *out, size_t siz
     }
     while (n > 1 && out[n - 1] == '/')
         out[--n] = '\0';
+    show(c, out);
     return 0;
 }
 
@@ -103,9 +125,30 @@ static int make(struct rt_file_conn *c, char *path, bool parents)
         return 0;
     }
     int err = errno;
-    rt_file_say(c, "cannot make folder %s: %s; name a folder you may write, as file:/folder", path,
-                strerror(err));
+    rt_file_say(c, "cannot make folder %s: %s; %s", c->shown, strerror(err),
+                err == ENOENT ? "make its parent first"
+                              : "name a folder you may write, as file:/folder");
     return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
+}
+
+/* How a database that is there is shared, counts: files that others cannot open would keep a dead
+ * holder's lock. Without `mode=` that is only taken from one's own folder. */
+static int adopt_mode(struct rt_file_conn *c)
+{
+    struct stat dir, db;
+    if (fstat(c->dir, &dir) != 0 || fstatat(c->dir, "rota.db", &db, AT_SYMLINK_NOFOLLOW) != 0)
+        return 0;
+    mode_t mode = (db.st_mode & 0060) == 0060 ? 0660 : 0600;
+    if (c->mode_asked == 0) {
+        c->mode = dir.st_uid == geteuid() ? mode : MODE_DEFAULT;
+        return 0;
+    }
+    if (c->mode_asked == mode)
+        return 0;
+    rt_file_say(c,
+                "%s/rota.db has mode %04o, not %04o: leave mode= out, or chmod all in the folder",
+                c->shown, (unsigned)mode, (unsigned)c->mode_asked);
+    return ROTA_INVALID;
 }
 
 static int check_owner(struct rt_file_conn *c, int fd, const char *what)
@@ -133,15 +176,15 @@ static int check_owner(struct rt_file_conn *c, int fd, const char *what)
     return 0;
 }
 
-static int open_folder(struct rt_file_conn *c, int at, const char *path, int *out)
+static int open_folder(struct rt_file_conn *c, int at, const char *path, const char *what, int *out)
 {
     int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         int err = errno;
         if (err == ENOTDIR || err == ELOOP)
-            rt_file_say(c, "%s is not a folder, or a symbolic link: name the real folder", path);
-        else
-            rt_file_say(c, "cannot open folder %s: %s", path, strerror(err));
+            rt_file_say(c, "%s is not a folder, or a symbolic link: name the real folder", what);
+        else if (!rt_file_say_files(c, err))
+            rt_file_say(c, "cannot open folder %s: %s", what, strerror(err));
         return err == EACCES || err == EPERM    ? ROTA_AUTH
                : err == ENOTDIR || err == ELOOP ? ROTA_INVALID
                                                 : ROTA_UNREACHABLE;
@@ -155,16 +198,16 @@ static int open_sessions(struct rt_file_conn *c)
     if (faccessat(c->dir, ".", W_OK | X_OK, AT_EACCESS) != 0) {
         int err = errno;
         rt_file_say(c, "folder %s cannot be written: %s; name one you may write, as file:/folder",
-                    c->folder, strerror(err));
+                    c->shown, strerror(err));
         return ROTA_AUTH;
     }
     if (mkdirat(c->dir, "s", 0700) == 0)
         (void)fchmodat(c->dir, "s", folder_mode(c), 0);
     else if (errno != EEXIST) {
-        rt_file_say(c, "cannot make %s/s: %s", c->folder, strerror(errno));
+        rt_file_say(c, "cannot make %s/s: %s", c->shown, strerror(errno));
         return errno == EACCES || errno == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
     }
-    int rv = open_folder(c, c->dir, "s", &c->sdir);
+    int rv = open_folder(c, c->dir, "s", "s/ of the folder", &c->sdir);
     return rv != 0 ? rv : check_owner(c, c->sdir, "the folder s/ of sessions");
 }
 
@@ -172,12 +215,14 @@ static int resolve(struct rt_file_conn *c, const char *path)
 {
     char *real = realpath(path, NULL); /* libc's: given back below */
     if (real == NULL) {
-        rt_file_say(c, "cannot resolve %s: %s", path, strerror(errno));
+        rt_file_say(c, "cannot resolve %s: %s", c->shown, strerror(errno));
         return errno == ENOMEM ? ROTA_NOMEM : ROTA_UNREACHABLE;
     }
-    c->folder = rt_strdup(real);
+    show(c, real);
+    int rv = check_length(c, strlen(real));
+    c->folder = rv == 0 ? rt_strdup(real) : NULL;
     free(real);
-    return c->folder != NULL ? 0 : ROTA_NOMEM;
+    return rv == 0 && c->folder == NULL ? ROTA_NOMEM : rv;
 }
 
 int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode)
@@ -189,9 +234,11 @@ int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode
     if (rv == 0)
         rv = make(c, text, *path == '\0');
     if (rv == 0)
-        rv = open_folder(c, AT_FDCWD, text, &c->dir);
+        rv = open_folder(c, AT_FDCWD, text, c->shown, &c->dir);
     if (rv == 0)
-        rv = check_owner(c, c->dir, text);
+        rv = adopt_mode(c);
+    if (rv == 0)
+        rv = check_owner(c, c->dir, c->shown);
     if (rv == 0)
         rv = resolve(c, text);
     if (rv == 0) {
@@ -199,7 +246,7 @@ int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode
         if (remote != NULL) {
             rt_file_say(c,
                         "%s is on a %s file system, whose locks cannot be trusted: use a local one",
-                        text, remote);
+                        c->shown, remote);
             rv = ROTA_UNSUPPORTED;
         }
     }

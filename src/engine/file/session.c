@@ -166,8 +166,10 @@ static int make_file(struct rt_file_conn *c, uint64_t *session)
         }
         (void)close(fd);
     }
-    rt_file_say(c, "cannot make a session in %s/s: %s", c->folder, strerror(errno));
-    return errno == EACCES || errno == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
+    int err = errno;
+    if (!rt_file_say_files(c, err))
+        rt_file_say(c, "cannot make a session in %s/s: %s", c->shown, strerror(err));
+    return err == EACCES || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
 }
 
 static int add_row(struct rt_file_conn *c, uint64_t session)
