@@ -33,7 +33,7 @@ run: all
 	build/rota demo
 
 test:
-	@scripts/need.sh build test
+	@scripts/need.sh build test deb
 	@scripts/test.sh
 
 bench: need-build
@@ -53,7 +53,7 @@ deb:
 	@scripts/need.sh build deb
 	@scripts/deb.sh
 
-deb-check: all
+deb-check:
 	@scripts/need.sh build deb deb-check
 	@scripts/deb-check.sh
 

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 [ "$(id -u)" = 0 ] || { echo "deb-check: as root, please: it makes a root folder"; exit 69; }
 suite=${SUITE:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 # shellcheck disable=SC2016 # for apt to expand
-mirror=${MIRROR:-$(apt-get indextargets --format '$(SUITE) $(SITE)' | awk -v s="$suite" '$1 == s { print $2; exit }')}
+mirror=${MIRROR:-$(apt-get indextargets --format '$(CODENAME) $(SITE)' | awk -v s="$suite" '$1 == s { print $2; exit }')}
 
 room=$(mktemp -d)
 cleanup()
@@ -31,7 +31,11 @@ mount -t proc proc "$room/root/proc"
 cp /etc/resolv.conf "$room/root/etc/" 2>/dev/null || true
 cp /etc/apt/apt.conf.d/*proxy* "$room/root/etc/apt/apt.conf.d/" 2>/dev/null || true
 
-gcc examples/first_lock.c -Iinclude build/librota.so -o "$room/root/debs/first"
+# A program that was linked on another machine, to the library of the package.
+for package in librota1 librota-dev; do
+    dpkg -x build-deb/"$package"_*.deb "$room/linked"
+done
+gcc examples/first_lock.c -I"$room/linked/usr/include" "$room"/linked/usr/lib/*/librota.so -o "$room/root/debs/first"
 
 inside() { chroot "$room/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
     http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" "$@"; }

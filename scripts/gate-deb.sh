@@ -25,14 +25,14 @@ has() # PACKAGE PATH...
     local package=$1 path
     shift
     for path in "$@"; do
-        [ -e "$room/$package/$path" ] || fail "$package has no $path"
+        [ -e "$room/$package/$path" ] || [ -L "$room/$package/$path" ] || fail "$package has no $path"
     done
 }
 has librota1 "usr/lib/$triplet/librota.so.1" usr/share/doc/librota1/copyright
 has librota-dev usr/include/rota.h "usr/lib/$triplet/librota.a" "usr/lib/$triplet/librota.so" \
     "usr/lib/$triplet/pkgconfig/rota.pc" usr/share/man/man3/librota.3.gz
 has rota usr/bin/rota usr/share/man/man1/rota.1.gz usr/share/man/man7/rota-url.7.gz \
-    usr/share/bash-completion/completions/rota usr/share/doc/rota/README.md*
+    usr/share/bash-completion/completions/rota usr/share/doc/rota/README.md
 
 needs() # PACKAGE WORD: among its Depends
 {

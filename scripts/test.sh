@@ -81,6 +81,8 @@ gates()
     gate "nm -D shows only rota_*" scripts/gate-symbols.sh build
     gate "hardening" scripts/gate-hardening.sh build
     gate "install, pkg-config, the README's example" scripts/gate-install.sh build
+    gate "documents say what the program says" scripts/gate-docs.sh build
+    gate "Debian packages" scripts/gate-deb.sh
 }
 
 # Where the kernel's address randomisation is wider than gcc 12's TSan can bear, it must be off.
