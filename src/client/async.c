@@ -202,8 +202,10 @@ int rota_process(struct rota *r)
     uint64_t count;
     ssize_t got = read(r->keeper.kick_fd, &count, sizeof(count));
     (void)got;
+    rt_client_hold(r); /* rota_close waits until we are out */
     rt_client_turn(r);
     rt_callback_run_all(r);
     rt_client_leave(r);
+    rt_client_drop(r);
     return 0;
 }

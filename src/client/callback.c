@@ -40,12 +40,19 @@ void rt_callback_drop(struct rota *r, struct rt_callback *cb)
 
 void rt_callback_run_all(struct rota *r)
 {
+    if (r->telling)
+        return; /* another thread, in rota_process, runs these too */
+    r->telling = true;
     while (r->callbacks != NULL) {
         struct rt_callback *cb = r->callbacks;
         r->callbacks = cb->next;
         cb->queued = false;
         cb->run(r, cb);
     }
+    r->telling = false;
+    atomic_fetch_add(&r->flushed, 1);
+    if (r->closing)
+        rt_futex_wake(&r->flushed);
 }
 
 bool rt_callback_inside(const struct rota *r)

@@ -73,7 +73,7 @@ struct rt_callback {
 void rt_callback_queue(struct rota *r, struct rt_callback *cb);
 void rt_callback_drop(struct rota *r,
                       struct rt_callback *cb); /* out of the queue, if it is in it */
-/* Runs those queued now, and those they queue. The mutex is held. */
+/* Runs those queued now, and those they queue, unless another thread does. The mutex is held. */
 void rt_callback_run_all(struct rota *r);
 /* Around a user's function: lets go of the mutex, and takes it again. */
 const struct rota *rt_callback_begin(struct rota *r);
@@ -199,7 +199,7 @@ struct rota {
     struct rt_keeper keeper;
     struct rt_deputy deputy;
     int outer_fd;             /* ROTA_NO_KEEPER: rota_fd; else -1 */
-    _Atomic uint32_t flushed; /* changes when the keeper has run all callbacks, while closing */
+    _Atomic uint32_t flushed; /* changes when all callbacks were run; woken on while closing */
     uint64_t drives;          /* how often a call began to drive */
 
     _Atomic uint32_t *wakes[RT_WAKES_MAX]; /* to be woken when the mutex is free */
@@ -207,6 +207,7 @@ struct rota {
     bool wake_loop, wake_kick;
 
     struct rt_callback *callbacks, *callbacks_tail;
+    bool telling;           /* a thread runs them: one at a time */
     struct rota_lock *gone; /* held when rota_close took them: calls under way may still look */
     struct rota_lock *free_locks;
     struct rt_more *free_more;

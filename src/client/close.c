@@ -101,11 +101,11 @@ static void wait_empty(struct rota *r)
 /* Callbacks that wait to be run get their turn before anything is taken away; with the mutex. */
 static void run_queued(struct rota *r)
 {
-    if ((r->flags & ROTA_NO_KEEPER) != 0) {
-        rt_callback_run_all(r);
-        return;
-    }
-    while (r->callbacks != NULL || r->keeper.busy) {
+    while (r->callbacks != NULL || r->telling) {
+        if ((r->flags & ROTA_NO_KEEPER) != 0 && !r->telling) {
+            rt_callback_run_all(r);
+            continue;
+        }
         uint32_t flushed = atomic_load(&r->flushed);
         rt_keeper_want(r);
         rt_client_leave(r);

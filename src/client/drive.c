@@ -263,9 +263,6 @@ static void *keeper_main(void *arg)
     while (!k->stop) {
         if (r->callbacks != NULL) {
             rt_callback_run_all(r);
-            atomic_fetch_add(&r->flushed, 1);
-            if (r->closing)
-                rt_futex_wake(&r->flushed);
         } else if (r->driver != NULL || r->drives != k->drives_seen) {
             keeper_park(r, &park);
         } else {

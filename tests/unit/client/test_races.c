@@ -342,6 +342,80 @@ static void a_release_inside_a_callback_consumes_the_handle(void **state)
     rota_close(loss.r);
 }
 
+/* ---- rota_process ------------------------------------------------------------ */
+
+struct processing {
+    struct rota *r;
+    _Atomic int begun, running, both, over;
+};
+
+static void slow_grant(void *arg, int err, struct rota_lock *lock)
+{
+    struct processing *p = arg;
+
+    (void)err;
+    if (atomic_fetch_add(&p->running, 1) != 0)
+        atomic_store(&p->both, 1);
+    atomic_fetch_add(&p->begun, 1);
+    (void)rota_release_async(lock, NULL, NULL);
+    usleep(3000); /* time for the other thread to come along */
+    atomic_fetch_add(&p->over, 1);
+    atomic_fetch_sub(&p->running, 1);
+}
+
+static void *process(void *arg)
+{
+    struct processing *p = arg;
+    int rv;
+
+    do {
+        rv = rota_process(p->r);
+        usleep(50);
+    } while (rv == 0 && atomic_load(&p->over) < 8);
+    return NULL;
+}
+
+static void two_threads_process(void **state)
+{
+    (void)state;
+    struct processing p = {.r = must_open("mem:process", ROTA_NO_KEEPER)};
+    pthread_t threads[2];
+
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(rota_acquire_async(p.r, "a", NULL, slow_grant, &p, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, process, &p), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    rota_close(p.r);
+    assert_int_equal(atomic_load(&p.over), 8);
+    assert_int_equal(atomic_load(&p.both), 0);
+}
+
+static void *process_once(void *arg)
+{
+    struct processing *p = arg;
+
+    while (atomic_load(&p->begun) == 0)
+        (void)rota_process(p->r);
+    return NULL;
+}
+
+static void closing_waits_for_who_processes(void **state)
+{
+    (void)state;
+    struct processing p = {.r = must_open("mem:process", ROTA_NO_KEEPER)};
+    pthread_t thread;
+
+    assert_int_equal(rota_acquire_async(p.r, "a", NULL, slow_grant, &p, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, process_once, &p), 0);
+    while (atomic_load(&p.begun) == 0)
+        usleep(50);
+    rota_close(p.r);
+    assert_int_equal(atomic_load(&p.over), 1);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_release_waits_for_the_callback_of_its_lock),
         cmocka_unit_test(a_release_that_does_not_wait_is_done_after_the_callback),
         cmocka_unit_test(a_release_inside_a_callback_consumes_the_handle),
+        cmocka_unit_test(two_threads_process),
+        cmocka_unit_test(closing_waits_for_who_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
