@@ -1,0 +1,535 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests of the commands that look at locks, and of once and elect.
+#
+#   commands.sh ROTA TAKE_LOCKS [CASE]...
+# shellcheck disable=SC2016 # single quotes: for the inner shell
+# shellcheck disable=SC2317 # the cases are called by name
+set -u
+. "$(dirname "$0")/lib.sh"
+rota=$(realpath "$1") take_locks=$(realpath "$2")
+shift 2
+
+# The JSON on stdin, seen through a Python expression over it, D. Meson needs Python: it is there.
+json() # EXPRESSION
+{
+    python3 -c 'import json, sys
+d = json.load(sys.stdin)
+value = eval(sys.argv[1])
+print(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else value)' "$1"
+}
+
+has() # PATTERN FILE
+{
+    grep -Eq -- "$1" "$2" || fail "no '$1' in: $(cat "$2")"
+}
+
+fence_of() # NAME: of its first ticket
+{
+    "$rota" show --json "$1" | json 'd["tickets"][0]["fence"]'
+}
+
+# Looks until so many wait. Not timed: only the end of the test's time would end it.
+await_waiters() # NAME COUNT
+{
+    until [ "$("$rota" show --json "$1" | json 'd["waiters"]')" = "$2" ]; do :; done
+}
+
+ticket_keys="place state fence mode take of label host process program session thread owner \
+since_ms left_ms durable detect value"
+
+# ---- ls
+
+test_ls_of_nothing_is_empty()
+{
+    same "" "$("$rota" ls)"
+    same "" "$("$rota" ls a)"
+    same 0 "$("$rota" ls --json | json 'len(d["lines"])')"
+}
+
+test_ls()
+{
+    hold a/1
+    "$rota" run a/1 -- true &
+    local waiter=$!
+    expect 0 "$rota" once 'b ü' -- true
+    await_waiters a/1 1
+    "$rota" ls >out
+    same 3 "$(wc -l <out)"
+    has '^NAME +HOLDERS +WAITERS +AGE +HOLDER$' out
+    has "^a/1 +1 +1 +[0-9]+ m?s +.+/$holder/sh\$" out
+    has '^b ü +1 +0 +[0-9]+ m?s +.+/[0-9]+/true$' out
+    same 1 "$("$rota" ls b | grep -c '^b ü')"
+    same 0 "$("$rota" ls a/11 | wc -l)"
+    "$rota" ls --json >out
+    same "a/1 b ü" "$(json '[x["name"] for x in d["lines"]]' <out)"
+    same "name holders waiters holder fence since_ms" "$(json 'list(d["lines"][0])' <out)"
+    same "1 1 str int" "$(json '(lambda x: [x["holders"], x["waiters"],
+        type(x["fence"]).__name__, type(x["since_ms"]).__name__])(d["lines"][0])' <out)"
+    let_go
+    expect 0 wait $waiter
+}
+
+# ---- show
+
+test_show()
+{
+    same "" "$("$rota" show a)"
+    same 0 "$("$rota" show --json a | json 'len(d["tickets"])')"
+    hold --take 2 --of 3 a
+    "$rota" run --take 3 --of 3 a -- true &
+    local waiter=$!
+    await_waiters a 1
+    "$rota" show a >out
+    has "^PLACE +STATE +FENCE +MODE +SINCE +LEFT +THREAD +LABEL" out
+    has "^1 +holds +[0-9]+ +2 of 3 +[0-9]+ m?s +- +- +.+/$holder/sh\$" out
+    has "^2 +waits +[0-9]+ +3 of 3 +[0-9]+ m?s +- +- +.+/$waiter/true\$" out
+    "$rota" show a --json >out
+    same "name holders waiters tickets" "$(json 'list(d)' <out)"
+    same "$ticket_keys" "$(json 'list(d["tickets"][0])' <out)"
+    same "1 holds permits 2 3 $holder sh None False" "$(json '[d["tickets"][0][k] for k in
+        ("place", "state", "mode", "take", "of", "process", "program", "left_ms", "durable")]' <out)"
+    same "2 waits permits 3" "$(json '[d["tickets"][1][k] for k in
+        ("place", "state", "mode", "take")]' <out)"
+    let_go
+    expect 0 wait $waiter
+}
+
+test_show_names_the_thread()
+{
+    mkfifo up down
+    "$take_locks" a <down >up &
+    local taker=$!
+    exec 3>down
+    await up
+    "$rota" show a >out
+    has "^1 +holds .* thread [0-9]+ +.+/$taker/" out
+    same True "$("$rota" show a --json | json 'd["tickets"][0]["thread"] is not None')"
+    exec 3>&-
+    expect 0 wait $taker
+}
+
+# A label and a value are others' words: a terminal must not obey them.
+test_show_is_harmless()
+{
+    mkfifo up down
+    "$rota" elect --value $'\033[31mred\xff' a -- sh -c 'echo >up; read -r _ <down' &
+    await up
+    "$rota" show a >out
+    ! grep -q $'\033' out || fail "an escape"
+    same True "$("$rota" show a --json | json '"\ufffd" in d["tickets"][0]["value"]')"
+    echo >down
+    expect 0 wait $!
+}
+
+# ---- why
+
+test_why()
+{
+    same "'a' is free" "$("$rota" why a)"
+    same "free None" "$("$rota" why --json a | json '[d["state"], d["cycle"]]')"
+    hold a
+    "$rota" run a -- true &
+    local waiter=$!
+    await_waiters a 1
+    "$rota" why a >out
+    has "^'a' is held by .+/$holder/sh \(process $holder on .+\)\$" out
+    has "^    for [0-9]+ m?s, exclusive, fence $(fence_of a)\$" out
+    has '^    it ends when the holder gives it back, or with its process$' out
+    has '^1 in line:$' out
+    has "^  1\\. .+/$waiter/true \(process $waiter on .+\), for [0-9]+ m?s, exclusive\$" out
+    ! grep -qi cycle out || fail "a cycle: $(cat out)"
+    "$rota" why a --json >out
+    same "name state holders waiters cycle" "$(json 'list(d)' <out)"
+    same "held $holder $waiter None" "$(json '[d["state"], d["holders"][0]["process"],
+        d["waiters"][0]["process"], d["cycle"]]' <out)"
+    same "$ticket_keys" "$(json 'list(d["waiters"][0])' <out)"
+    let_go
+    expect 0 wait $waiter
+}
+
+test_why_of_what_lasts()
+{
+    expect 0 "$rota" once a --for 24h -- true
+    "$rota" why a | grep -q 'durable: it ends in 23 h 59 min' || fail "$("$rota" why a)"
+    expect 0 "$rota" once b -- true
+    "$rota" why b | grep -q "durable: it stays until 'rota break'" || fail "$("$rota" why b)"
+}
+
+test_why_prints_a_cycle()
+{
+    local pair name takers=()
+    mkfifo up go
+    exec 3<>go 4<>up
+    for pair in ab bc ca; do
+        "$take_locks" ${pair:0:1} ${pair:1:1} <go >up 3>&- 4>&- &
+        takers+=($!)
+    done
+    for name in a b c; do
+        read -r -t 30 _ <&4 || fail "somebody did not get its first"
+    done
+    exec 3>&- # all have their first: now they ask for the second
+    for name in a b c; do
+        await_waiters $name 1
+    done
+    "$rota" why b >out
+    has '^A cycle: they wait for each other' out
+    has "^  .+/${takers[0]}/.+ thread 1\) holds 'a' \(fence [0-9]+\) and waits for 'b'\$" out
+    has "^  .+/${takers[1]}/.+ holds 'b' .+ waits for 'c'\$" out
+    has "^  .+/${takers[2]}/.+ holds 'c' .+ waits for 'a'\$" out
+    has "^To end it, .* rota break '.' --fence [0-9]+\$" out
+    "$rota" why --json a >out
+    same "certain steps" "$(json 'list(d["cycle"])' <out)"
+    same "label holds fence waits_for" "$(json 'list(d["cycle"]["steps"][0])' <out)"
+    same "ab bc ca" "$(json 'sorted(x["holds"] + x["waits_for"] for x in d["cycle"]["steps"])' <out)"
+    # As it says: one break ends it, for all three.
+    "$rota" why b | sed -n 's/^To end it, .*: rota/"$rota"/p' >advice
+    expect 0 . ./advice >out
+    for name in "${takers[@]}"; do
+        expect 0 wait "$name"
+    done
+}
+
+# ---- watch
+
+test_watch_once()
+{
+    same "free, 0 waiting" "$("$rota" watch -1 a)"
+    hold a
+    "$rota" watch -1 a >out
+    has "^fence $(fence_of a)  .+/$holder/sh  0 waiting\$" out
+    "$rota" watch -1 --json a >out
+    same "name state fence label value waiters" "$(json 'list(d)' <out)"
+    same "a held $(fence_of a) 0" "$(json '[d[k] for k in ("name", "state", "fence", "waiters")]' <out)"
+    let_go
+}
+
+test_watch_changes()
+{
+    local line first second
+    mkfifo rows
+    "$rota" watch --json a >rows &
+    local watcher=$!
+    exec 5<rows
+    read -r -t 30 line <&5
+    same "free None" "$(json '[d["state"], d["fence"]]' <<<"$line")"
+    hold a
+    until first=$(json 'd["fence"]' <<<"$line") && [ "$first" != None ]; do
+        read -r -t 30 line <&5 || fail "no row for the hold"
+    done
+    let_go
+    until [ "$(json 'd["state"]' <<<"$line")" = free ]; do
+        read -r -t 30 line <&5 || fail "no row for the end"
+    done
+    hold a
+    until second=$(json 'd["fence"]' <<<"$line") && [ "$second" != None ]; do
+        read -r -t 30 line <&5 || fail "no row for the second hold"
+    done
+    [ "$second" -gt "$first" ] || fail "fence $second after $first"
+    let_go
+    until [ "$(json 'd["state"]' <<<"$line")" = free ]; do
+        read -r -t 30 line <&5 || fail "no row for the last state"
+    done
+    kill -TERM $watcher
+    expect 143 wait $watcher
+}
+
+test_watch_says_what_the_leader_says()
+{
+    mkfifo up down
+    "$rota" elect --value 'here I am' a -- sh -c 'echo >up; read -r _ <down' &
+    await up
+    "$rota" watch -1 a >out
+    has "  here I am  0 waiting\$" out
+    same "here I am" "$("$rota" watch -1 a --json | json 'd["value"]')"
+    echo >down
+    expect 0 wait $!
+}
+
+# Nothing changes, and yet it must notice that nobody reads.
+test_watch_ends_with_its_reader()
+{
+    mkfifo rows
+    "$rota" watch a >rows 2>err &
+    local watcher=$!
+    exec 5<rows
+    read -r -t 30 _ <&5 || fail "no row"
+    exec 5<&-
+    expect 0 wait $watcher
+    [ ! -s err ] || fail "$(cat err)"
+}
+
+# ---- break
+
+test_break()
+{
+    mkfifo up
+    "$rota" run a -- sh -c 'echo >up; exec sleep 1000' 2>err &
+    local holder=$!
+    await up
+    local fence
+    fence=$(fence_of a)
+    refused 64 'rota show a' "$rota" break a
+    refused 75 'not there \(any more\)' "$rota" break a --fence $((fence + 1000))
+    refused 75 'not there' "$rota" break b --fence "$fence"
+    expect 0 "$rota" break a --fence "$fence" >out
+    same 1 "$(wc -l <out)"
+    expect 76 wait $holder
+    refused 75 'not there' "$rota" break a --fence "$fence"
+}
+
+test_break_json()
+{
+    expect 0 "$rota" once a -- true
+    local fence
+    fence=$(fence_of a)
+    same "a $fence True" "$("$rota" break --json --fence "$fence" a |
+        json '[d["name"], d["fence"], d["broken"]]')"
+    same "'a' is free" "$("$rota" why a)"
+}
+
+# ---- doctor
+
+test_doctor()
+{
+    expect 0 "$rota" doctor >out
+    has '^kept +one holder at a time' out
+    has '^limited +durable tickets' out
+    has '^ +remedy: ' out
+    expect 0 "$rota" doctor --json >out
+    same "engine broken verdicts" "$(json 'list(d)' <out)"
+    same "file:$PWD/rota 0" "$(json '[d["engine"], d["broken"]]' <out)"
+    same "promise verdict setting remedy" "$(json 'list(d["verdicts"][0])' <out)"
+    same True "$(json 'all(v["verdict"] in ("kept", "limited") for v in d["verdicts"])' <out)"
+}
+
+# ---- once
+
+test_once()
+{
+    same "first" "$("$rota" once a -- echo first)"
+    same "" "$("$rota" once a -- echo second 2>&1)"
+    expect 0 "$rota" once a -- touch ran
+    expect 9 "$rota" once -E 9 a touch ran
+    expect 9 "$rota" once a -E 9 --for 1h -- touch ran
+    [ ! -e ran ] || fail "it ran again"
+    same "b x" "$("$rota" once b -- sh -c 'echo $ROTA_NAME $0' x)"
+    same "$("$rota" once c -- sh -c 'echo $ROTA_FENCE')" "$(fence_of c)"
+}
+
+test_once_among_many()
+{
+    local round worker workers
+    for round in 1 2; do
+        workers=()
+        for _ in 1 2 3 4 5 6 7 8; do
+            "$rota" once "job$round" -- sh -c "echo ran >>'ran$round'" &
+            workers+=($!)
+        done
+        for worker in "${workers[@]}"; do
+            expect 0 wait "$worker"
+        done
+        same ran "$(cat "ran$round")"
+    done
+}
+
+test_once_may_be_retried_if_it_failed()
+{
+    expect 3 "$rota" once a -- sh -c 'exit 3'
+    expect 143 "$rota" once a -- sh -c 'kill $$'
+    refused 127 no-such-command "$rota" once a -- no-such-command
+    expect 4 "$rota" once --keep-failed a -- sh -c 'exit 4'
+    expect 0 "$rota" once a -- touch ran
+    [ ! -e ran ] || fail "--keep-failed did not keep"
+}
+
+test_once_is_forwarded_signals()
+{
+    mkfifo up
+    "$rota" once a -- sh -c 'sleep 100 >/dev/null 2>&1 & s=$!
+        trap "kill $s 2>/dev/null; exit 7" TERM; echo >up; wait' &
+    await up
+    kill -TERM $!
+    expect 7 wait $!
+    same "'a' is free" "$("$rota" why a)"
+}
+
+# Nobody knows how far it came: it is not run a second time by itself.
+test_once_stays_if_rota_is_killed()
+{
+    mkfifo up alive
+    "$rota" once a -- sh -c 'exec 3>alive; echo >up; exec sleep 1000' &
+    local winner=$!
+    exec 4<>alive 5<alive 4>&-
+    await up
+    kill -9 $winner
+    wait $winner 2>/dev/null
+    cat <&5
+    expect 0 "$rota" once a -- touch ran
+    [ ! -e ran ] || fail "it ran"
+    expect 0 "$rota" break a --fence "$(fence_of a)" >out
+    expect 0 "$rota" once a -- touch ran
+    [ -e ran ] || fail "it did not run"
+}
+
+test_once_has_an_end()
+{
+    expect 0 "$rota" once --for 1ms a -- true
+    until [ -e ran ]; do
+        expect 0 "$rota" once --for 1ms a -- touch ran
+    done
+}
+
+test_once_does_not_take_a_lock_for_done()
+{
+    hold a
+    refused 75 "in use as a lock" "$rota" once a -- touch ran
+    [ ! -e ran ] || fail "it ran"
+    let_go
+}
+
+# ---- elect
+
+test_elect()
+{
+    same "e" "$("$rota" elect e -- sh -c 'echo $ROTA_NAME')"
+    expect 5 "$rota" elect e --value x -- sh -c 'exit 5'
+    refused 127 no-such-command "$rota" elect e -- no-such-command
+    same "one two" "$(printf 'one two' | "$rota" elect e cat)"
+    same "'e' is free" "$("$rota" why e)"
+}
+
+test_elect_tells_who_leads()
+{
+    mkfifo up down
+    "$rota" elect e -- sh -c 'echo >up; read -r _ <down' &
+    local leader=$!
+    await up
+    "$rota" watch -1 e --json >out
+    same True "$(json 'd["value"] == d["label"]' <out)"
+    json 'd["value"]' <out >value
+    has "/$leader/sh\$" value
+    echo >down
+    expect 0 wait $leader
+}
+
+test_elect_next_takes_over()
+{
+    local first second
+    mkfifo up down
+    "$rota" elect e -- sh -c 'echo $ROTA_FENCE >up; exec sleep 1000' &
+    local leader=$!
+    exec 6<>up
+    read -r -t 30 first <&6 || fail "nobody leads"
+    "$rota" elect e -- sh -c 'echo $ROTA_FENCE >up; read -r _ <down' &
+    local next=$!
+    await_waiters e 1
+    kill -9 $leader
+    wait $leader 2>/dev/null
+    read -r -t 30 second <&6 || fail "nobody took over"
+    [ "$second" -gt "$first" ] || fail "fence $second after $first"
+    same "$second" "$("$rota" watch -1 e --json | json 'd["fence"]')"
+    echo >down
+    expect 0 wait $next
+}
+
+test_elect_broken_while_it_leads()
+{
+    mkfifo up
+    "$rota" elect e -- sh -c 'sleep 100 >/dev/null 2>&1 & s=$!
+        trap "touch told; kill $s 2>/dev/null; exit 0" TERM; echo >up; wait' 2>err &
+    local leader=$!
+    await up
+    expect 0 "$rota" break e --fence "$(fence_of e)" >out
+    expect 76 wait $leader
+    [ -e told ] || fail "the command was not told"
+    same 1 "$(wc -l <err)"
+    has "leadership 'e'" err
+}
+
+# ---- Bad input: one line that says what to do, for each command
+
+test_usage()
+{
+    local command long
+    long=$(printf 'x%.0s' {1..256})
+    for command in ls show why watch break doctor once elect; do
+        refused 64 "'--nope'.*rota $command --help" "$rota" $command --nope
+        refused 64 "'-q'" "$rota" $command -q
+    done
+    for command in ls "show a" "why a" "watch a" "break a --fence 1" doctor "once a true" "elect a true"; do
+        # shellcheck disable=SC2086 # a command with its operands
+        refused 64 gopher "$rota" --on gopher://x $command
+        # shellcheck disable=SC2086
+        refused 64 "one process" "$rota" --on mem:x $command
+    done
+    for command in show why watch break; do
+        refused 64 "name of the lock is missing" "$rota" $command
+        refused 64 "'b' is too much" "$rota" $command a b
+    done
+    refused 64 "'b' is too much" "$rota" ls a b
+    refused 64 "'a' is too much" "$rota" doctor a
+    refused 64 "key is missing" "$rota" once
+    refused 64 "command is missing" "$rota" once a
+    refused 64 "command is missing" "$rota" once a --for 1h --
+    refused 64 "name of the election is missing" "$rota" elect
+    refused 64 "command is missing" "$rota" elect a --
+    refused 64 "'-1' is not known" "$rota" show -1 a
+    refused 64 "'--fence' is not known" "$rota" show a --fence 1
+    refused 64 "--fence 'x'" "$rota" break a --fence x
+    refused 64 "--fence '0'" "$rota" break a --fence 0
+    refused 64 "'--fence' needs a value" "$rota" break a --fence
+    refused 64 "--for 'soon'" "$rota" once a --for soon -- true
+    refused 64 "--for '0'" "$rota" once a --for 0 -- true
+    refused 64 "-E '300'" "$rota" once a -E 300 -- true
+    refused 64 "1s to 1h" "$rota" elect --ttl 2h a -- true
+    refused 64 "1023 bytes" "$rota" elect --value "$long$long$long$long" a -- true
+    [ ! -e rota ] || fail "usage errors touched the engine"
+    for command in show why watch "break --fence 1"; do
+        # shellcheck disable=SC2086 # a command with its option
+        refused 64 255 "$rota" $command "$long"
+    done
+    refused 64 255 "$rota" ls "$long"
+    refused 64 255 "$rota" once "$long" -- touch ran
+    refused 64 255 "$rota" elect "$long" -- touch ran
+    [ ! -e ran ] || fail "it ran"
+}
+
+test_unreachable()
+{
+    local command
+    touch plain
+    for command in ls "show a" "why a" "watch a" "break a --fence 1" doctor "once a true" "elect a true"; do
+        # shellcheck disable=SC2086 # a command with its operands
+        refused 69 plain "$rota" --on "file:$PWD/plain/rota" $command
+    done
+}
+
+test_output_that_cannot_be_written()
+{
+    local command
+    expect 0 "$rota" once a -- true
+    for command in ls "show a" "why a" "watch -1 a" doctor "ls --json" "watch --json a" "ls --help"; do
+        # shellcheck disable=SC2086 # a command with its operands
+        "$rota" $command >&- 2>err
+        same "1 1" "$? $(wc -l <err)"
+        # shellcheck disable=SC2086
+        "$rota" $command >/dev/full 2>err
+        same "1 1" "$? $(wc -l <err)"
+    done
+}
+
+# A terminal gets colours; NO_COLOR and a pipe do not.
+test_colour_on_terminals_only()
+{
+    expect 0 "$rota" once a -- true
+    TERM=xterm script -qec "'$rota' show a" /dev/null </dev/null >out
+    grep -q $'\033\[' out || fail "no colour on a terminal"
+    TERM=xterm NO_COLOR=1 script -qec "'$rota' show a" /dev/null </dev/null >out
+    ! grep -q $'\033\[' out || fail "colour in spite of NO_COLOR"
+    ! "$rota" show a | grep -q $'\033' || fail "colour where no terminal is"
+    script -qec "'$rota' ls nothing" /dev/null </dev/null >out
+    has "nobody holds" out
+}
+
+run_cases "$@"
