@@ -377,8 +377,11 @@ void rt_log_stderr(void *arg, int level, const char *line);
 
 /* ---- fork.c, config.c --------------------------------------------------- */
 
-void rt_fork_add(struct rota *r); /* to the clients that a fork concerns */
+/* To the clients that a fork concerns: before they have a connection, and until they have none. */
+void rt_fork_add(struct rota *r);
 void rt_fork_remove(struct rota *r);
+void rt_fork_hold(void); /* whoever forks waits ... */
+void rt_fork_go_on(void);
 uint32_t rt_fork_generation(void);
 bool rt_forked(const struct rota *r);
 

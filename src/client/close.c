@@ -9,14 +9,16 @@
 
 #define CLOSING_TURNS 4 /* watches end in the turn after they were stopped */
 
+/* Nobody forks meanwhile: a child's copy of what the engine is about to close could keep the
+ * session alive. */
 void rt_client_disconnect(struct rota *r)
 {
+    rt_fork_hold();
     struct rt_conn *conn = r->d.conn;
-
     r->d.conn = NULL;
-    if (conn == NULL)
-        return;
-    conn->engine->close(conn);
+    if (conn != NULL)
+        conn->engine->close(conn);
+    rt_fork_go_on();
     rt_free(conn);
 }
 
@@ -151,7 +153,6 @@ void rota_close(struct rota *r)
         rt_log(r, ROTA_LOG_ERROR, "rota_close was called inside a callback: ignored");
         return;
     }
-    rt_fork_remove(r);
     rt_client_lock(r);
     r->closing = true;
     run_queued(r);
@@ -161,6 +162,7 @@ void rota_close(struct rota *r)
     wait_quiet(r);
     rt_client_lock(r);
     rt_client_disconnect(r);
+    rt_fork_remove(r);
     rt_dispatch_abort(&r->d);
     dismiss(r);
     rt_client_unlock(r);

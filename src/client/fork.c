@@ -19,12 +19,12 @@ bool rt_forked(const struct rota *r)
     return r->fork_generation != rt_fork_generation();
 }
 
-static void before(void)
+void rt_fork_hold(void)
 {
     pthread_mutex_lock(&clients_mu);
 }
 
-static void in_parent(void)
+void rt_fork_go_on(void)
 {
     pthread_mutex_unlock(&clients_mu);
 }
@@ -42,7 +42,7 @@ static void in_child(void)
 
 static void install(void)
 {
-    pthread_atfork(before, in_parent, in_child);
+    pthread_atfork(rt_fork_hold, rt_fork_go_on, in_child);
 }
 
 void rt_fork_add(struct rota *r)

@@ -343,25 +343,23 @@ static int start_above(struct rota *r, struct opening *o)
 
     if (rv != 0)
         return rv;
+    rt_fork_add(r);
     if ((r->flags & ROTA_METRICS) != 0 && (r->d.metrics = rt_metrics_new()) == NULL)
         rv = ROTA_NOMEM;
     if (rv == 0 && (r->flags & ROTA_NO_KEEPER) != 0)
         rv = make_outer(r, o);
     if (rv == 0)
         rv = connect_engine(r, o);
-    if (rv != 0)
-        goto finish;
-    rt_fork_add(r);
-    rv = check_reach(r);
+    if (rv == 0)
+        rv = check_reach(r);
     if (rv == 0)
         rv = check_strict(r, o);
     if (rv == 0 && (r->flags & ROTA_NO_KEEPER) == 0)
         rv = rt_keeper_start(r);
     if (rv == 0)
         return 0;
-    rt_fork_remove(r);
     rt_client_disconnect(r);
-finish:
+    rt_fork_remove(r);
     rt_client_fini(r);
     return rv;
 }

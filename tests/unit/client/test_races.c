@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -159,8 +160,21 @@ static uint32_t stuck_caps(const struct rt_conn *conn)
     return inner_of(conn)->engine->caps(inner_of(conn));
 }
 
+static int forgotten; /* in a child: how often it was told to forget the connection */
+
+static void stuck_forked(struct rt_conn *conn)
+{
+    (void)conn;
+    forgotten++;
+}
+
 static const struct rt_engine stuck_engine = {
-    .submit = stuck_submit, .cancel = stuck_cancel, .close = stuck_close, .caps = stuck_caps};
+    .submit = stuck_submit,
+    .cancel = stuck_cancel,
+    .close = stuck_close,
+    .caps = stuck_caps,
+    .forked = stuck_forked,
+};
 
 static void make_stuck(struct rota *r)
 {
@@ -211,6 +225,44 @@ static void closing_under_a_check(void **state)
     pthread_join(thread, &err);
     assert_int_equal((intptr_t)err, ROTA_CLOSED);
     assert_int_equal(told, ROTA_CLOSED);
+}
+
+static _Atomic int fork_status = -1;
+
+static bool is_closing(struct rota *r)
+{
+    rt_client_lock(r);
+    bool closing = r->closing;
+    rt_client_unlock(r);
+    return closing;
+}
+
+static void fork_while_closing(void *arg, int err, struct rota_lock *lock)
+{
+    struct rota *r = arg;
+    int status;
+
+    (void)err, (void)lock;
+    while (!is_closing(r))
+        usleep(50);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(forgotten);
+    if (waitpid(pid, &status, 0) == pid)
+        atomic_store(&fork_status, status);
+}
+
+static void a_child_of_who_closes_keeps_no_session(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:forking", 0);
+
+    make_stuck(r);
+    assert_int_equal(rota_acquire_async(r, "a", NULL, fork_while_closing, r, NULL), 0);
+    rota_close(r);
+    int status = atomic_load(&fork_status);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
 }
 
 /* ---- Releasing ------------------------------------------------------------- */
@@ -423,6 +475,7 @@ int main(void)
         cmocka_unit_test(the_fences_of_a_set_are_compared_when_it_is_granted),
         cmocka_unit_test(a_set_whose_fence_went_back_says_so),
         cmocka_unit_test(closing_under_a_check),
+        cmocka_unit_test(a_child_of_who_closes_keeps_no_session),
         cmocka_unit_test(a_release_waits_for_the_callback_of_its_lock),
         cmocka_unit_test(a_release_that_does_not_wait_is_done_after_the_callback),
         cmocka_unit_test(a_release_inside_a_callback_consumes_the_handle),
