@@ -48,6 +48,6 @@ inside rota run first -- sh -c 'echo "$ROTA_NAME runs, fence $ROTA_FENCE"'
 inside /debs/first
 inside sh -c 'rota run first -- rota run -n first -- true; [ $? = 75 ]'
 inside dpkg --purge rota librota-dev librota1 >"$room/log" 2>&1 || { cat "$room/log"; exit 1; }
-left=$(find "$room/root/usr" "$room/root/etc" -name '*rota*')
+left=$(find "$room/root/usr" "$room/root/etc" -name 'rota*' -o -name 'librota*')
 [ -z "$left" ] || { printf 'left after purge:\n%s\n' "$left"; exit 1; }
 echo "deb-check: installed, ran, purged"

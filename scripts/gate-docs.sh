@@ -47,6 +47,15 @@ for code in $(sed -n '/^enum rt_exit/,/^}/s/.*= \([0-9]*\),.*/\1/p' src/cli/cli.
     grep -qE "^\.It (Li )?$code\b" docs/man/rota.1 || complain "rota.1 does not explain exit code $code"
 done
 
+# ---- Every metric is explained. (The command says its own on the embedded engine, in a folder of its own.)
+room=$(mktemp -d)
+trap 'rm -rf "$room"' EXIT
+metrics=$("$rota" --on "file:$room/rota" run m -- "$rota" --on "file:$room/rota" metrics --lines |
+    sed -n 's/^# TYPE \([a-z_]*\) .*/\1/p')
+[ -n "$metrics" ] || complain "rota metrics shows nothing"
+differ "metrics of rota metrics --lines only, or (indented) in rota.1 only" "$metrics" \
+    "$(sed -n '/^\.Sh METRICS/,/^\.Sh ENV/p' docs/man/rota.1 | grep -oE '^\.It .*' | grep -oE 'rota_[a-z_]+')"
+
 # ---- librota(3) names every function and every error of rota.h.
 for name in $(gcc -E -P -Iinclude include/rota.h | grep -oE '\brota_[a-z_]+\(' | tr -d '(' | sort -u); do
     grep -qE "\b$name\b" docs/man/librota.3 || complain "librota.3 does not name $name"
