@@ -48,6 +48,7 @@ rt_command_fn rt_watch_main;
 rt_command_fn rt_break_main;
 rt_command_fn rt_doctor_main;
 rt_command_fn rt_metrics_main;
+rt_command_fn rt_bench_main;
 rt_command_fn rt_demo_main;
 rt_command_fn rt_help_main;
 
@@ -64,6 +65,7 @@ extern const char rt_help_watch[];
 extern const char rt_help_break[];
 extern const char rt_help_doctor[];
 extern const char rt_help_metrics[];
+extern const char rt_help_bench[];
 extern const char rt_help_demo[];
 extern const char rt_help_help[];
 

@@ -82,3 +82,16 @@ int rt_save_end(struct rt_save *save)
         unlink(save->beside);
     return complain(save, error);
 }
+
+int rt_save_check(const char *path)
+{
+    struct rt_save save;
+    int code = rt_save_begin(&save, path);
+
+    if (code != RT_EXIT_OK)
+        return code;
+    fclose(save.file);
+    if (save.beside[0] != '\0')
+        unlink(save.beside);
+    return RT_EXIT_OK;
+}

@@ -22,4 +22,7 @@ int rt_save_begin(struct rt_save *save, const char *path);
  * was printed, nothing is left behind, and what was at PATH before still is. */
 int rt_save_end(struct rt_save *save);
 
+/* Whether PATH can be written, as far as that shows without doing it: exit codes as above. */
+int rt_save_check(const char *path);
+
 #endif
