@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,76 +16,99 @@ static bool owns_terminal(int tty)
     return tty >= 0 && tcgetpgrp(tty) == getpgrp();
 }
 
-/* In the child. Only async-signal-safe calls: the library's state is the parent's. */
-static void exec_child(const struct rt_child *child, pid_t parent, char **argv,
-                       const sigset_t *mask, int report)
+/* ---- The start ---------------------------------------------------------- */
+
+static ssize_t read_whole(int fd, void *out, size_t size)
 {
+    ssize_t n;
+
+    do
+        n = read(fd, out, size);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* In the child. Only async-signal-safe calls: the library's state is the parent's. */
+static _Noreturn void exec_child(const struct rt_child *child, int talk, char **argv,
+                                 const sigset_t *mask, int death_signal)
+{
+    char byte;
+
     setpgid(0, 0);
     if (child->foreground)
         tcsetpgrp(child->tty, getpid());
-    /* With rota killed the lock is free at once, so the command must not go on. */
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    /* The second line, should the guardian be killed together with rota. */
+    prctl(PR_SET_PDEATHSIG, death_signal);
+    close(child->talk); /* or its end would never be seen */
+    if (read_whole(talk, &byte, 1) != 1)
         _exit(RT_EXIT_LOST);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(argv[0], argv);
 
     int err = errno;
-    ssize_t written = write(report, &err, sizeof(err));
-    (void)written;
+    send(talk, &err, sizeof(err), MSG_NOSIGNAL);
     _exit(RT_EXIT_NOT_FOUND);
 }
 
-/* 0 when exec closed the pipe, else the errno that came through it. */
-static int read_report(int fd)
+int rt_child_fork(struct rt_child *child, char **argv, const sigset_t *mask, int death_signal)
 {
-    int err = 0;
-    ssize_t n;
+    int talk[2];
 
-    do
-        n = read(fd, &err, sizeof(err));
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof(err) ? err : 0;
-}
-
-int rt_child_start(struct rt_child *child, char **argv, const sigset_t *mask)
-{
-    pid_t parent = getpid();
-    int report[2];
-
-    if (pipe2(report, O_CLOEXEC) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk) != 0)
         return errno;
+    child->talk = talk[0];
     child->tty = open("/dev/tty", O_RDWR | O_CLOEXEC);
-    child->foreground = owns_terminal(child->tty) && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    child->whole = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    child->foreground = child->whole && owns_terminal(child->tty);
     child->pid = fork();
     if (child->pid == 0)
-        exec_child(child, parent, argv, mask, report[1]);
+        exec_child(child, talk[1], argv, mask, death_signal);
 
     int err = child->pid < 0 ? errno : 0;
-    close(report[1]);
+    close(talk[1]);
     if (err == 0) {
         setpgid(child->pid, child->pid); /* also here: whoever is first, before any signal */
-        err = read_report(report[0]);
-        if (err != 0)
-            waitpid(child->pid, NULL, 0);
-    }
-    close(report[0]);
-    if (err != 0) {
-        rt_child_finish(child);
+    } else {
         child->pid = 0;
+        rt_child_drop(child);
     }
     return err;
 }
 
+void rt_child_drop(struct rt_child *child)
+{
+    close(child->talk);
+    rt_child_finish(child);
+    child->pid = 0;
+}
+
+int rt_child_go(struct rt_child *child)
+{
+    int err = 0;
+
+    send(child->talk, "g", 1, MSG_NOSIGNAL);
+    /* The end of the file: exec closed it, or it was killed before; else the errno of exec. */
+    if (read_whole(child->talk, &err, sizeof(err)) == (ssize_t)sizeof(err))
+        rt_child_drop(child);
+    else
+        close(child->talk);
+    return err;
+}
+
+/* ---- While it runs ------------------------------------------------------ */
+
 enum rt_child_state rt_child_look(struct rt_child *child)
 {
-    int status;
-    pid_t pid = waitpid(child->pid, &status, WNOHANG | WUNTRACED);
+    siginfo_t info = {0};
+    int flags = WSTOPPED | WEXITED | WNOHANG;
 
-    if (pid != child->pid)
+    if (waitid(P_PID, (id_t)child->pid, &info, flags | WNOWAIT) != 0 || info.si_pid == 0)
         return RT_CHILD_RUNNING;
-    child->status = status;
-    return WIFSTOPPED(status) ? RT_CHILD_STOPPED : RT_CHILD_ENDED;
+    if (info.si_code != CLD_STOPPED)
+        return RT_CHILD_ENDED;
+    waitid(P_PID, (id_t)child->pid, &info, WSTOPPED | WNOHANG);
+    child->stop = info.si_status;
+    return RT_CHILD_STOPPED;
 }
 
 void rt_child_signal(const struct rt_child *child, int signo)
@@ -105,24 +129,46 @@ void rt_child_stop(pid_t pid)
     sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
-bool rt_child_suspend(struct rt_child *child)
+static bool is_continued(void)
 {
-    int signo = WSTOPSIG(child->status);
+    sigset_t pending;
 
-    if (child->tty < 0)
-        return false;
-    if ((signo == SIGTTIN || signo == SIGTTOU) && owns_terminal(child->tty))
-        return true; /* it only wanted the terminal, which is ours to give */
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGCONT) == 1;
+}
+
+static bool wants_terminal(const struct rt_child *child)
+{
+    return child->stop == SIGTTIN || child->stop == SIGTTOU;
+}
+
+void rt_child_reclaim(struct rt_child *child)
+{
     if (child->foreground)
         tcsetpgrp(child->tty, getpgrp());
     child->foreground = false;
+}
+
+void rt_child_suspend(struct rt_child *child)
+{
+    if (wants_terminal(child) && owns_terminal(child->tty)) {
+        rt_child_resume(child); /* it is ours to give */
+        return;
+    }
+    /* Stopped by somebody's kill -STOP: that shall stay between them, unless the shell waits. */
+    if (child->tty < 0 || (child->stop == SIGSTOP && !child->foreground))
+        return;
+    rt_child_reclaim(child);
     rt_child_stop(0);
-    return true;
+    /* Our group is an orphan, and nobody will ever say fg: end it, as the kernel ends those. */
+    if (wants_terminal(child) && !is_continued()) {
+        rt_child_signal(child, SIGHUP);
+        rt_child_signal(child, SIGCONT);
+    }
 }
 
 void rt_child_resume(struct rt_child *child)
 {
-    if (owns_terminal(child->tty)) {
+    if ((child->whole || wants_terminal(child)) && owns_terminal(child->tty)) {
         tcsetpgrp(child->tty, child->pid);
         child->foreground = true;
     }
@@ -131,13 +177,16 @@ void rt_child_resume(struct rt_child *child)
 
 int rt_child_finish(struct rt_child *child)
 {
+    int status = 0;
+
+    while (child->pid > 0 && waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+        ;
     if (child->tty >= 0) {
-        if (child->foreground)
-            tcsetpgrp(child->tty, getpgrp());
+        rt_child_reclaim(child);
         close(child->tty);
         child->tty = -1;
     }
-    if (WIFSIGNALED(child->status))
-        return RT_EXIT_SIGNAL + WTERMSIG(child->status);
-    return WEXITSTATUS(child->status);
+    if (WIFSIGNALED(status))
+        return RT_EXIT_SIGNAL + WTERMSIG(status);
+    return WEXITSTATUS(status);
 }

@@ -12,25 +12,37 @@ enum rt_child_state { RT_CHILD_RUNNING, RT_CHILD_STOPPED, RT_CHILD_ENDED };
 struct rt_child {
     pid_t pid;       /* also its process group; 0: not started */
     int tty;         /* the controlling terminal; -1: none */
+    bool whole;      /* stdin and stdout are a terminal: no part of a pipeline */
     bool foreground; /* its group was given the terminal */
-    int status;      /* of waitpid, once it ended */
+    int stop;        /* the signal that stopped it last */
+    int talk;        /* until it runs: lets it go, and tells why it could not */
 };
 
-/* Runs ARGV in a process group of its own, with the signal mask MASK and the environment
- * of now. The group gets the terminal if we are in its foreground and both stdin and
+/* Makes a process that will run ARGV in a process group of its own, with the signal mask MASK and
+ * the environment of now, and gets DEATH_SIGNAL (0: none) when we die. It waits for rt_child_go and
+ * ends if we do before. The group gets the terminal if we are in its foreground and both stdin and
  * stdout are it: with one end of a pipeline there, the others need the terminal too.
- * SIGTTOU must be blocked. Returns 0, or the errno of what failed; then nothing runs. */
-int rt_child_start(struct rt_child *child, char **argv, const sigset_t *mask);
+ * SIGTTOU must be blocked. Returns 0, or the errno of what failed; then there is no process. */
+int rt_child_fork(struct rt_child *child, char **argv, const sigset_t *mask, int death_signal);
 
-/* Sees what became of the child; does not wait. */
+/* Lets it run. Returns 0, or the errno of what failed; then it ended, as after rt_child_drop. */
+int rt_child_go(struct rt_child *child);
+
+/* Ends a process that was not let go. */
+void rt_child_drop(struct rt_child *child);
+
+/* Sees what became of the child; does not wait. One that ended stays unreaped until
+ * rt_child_finish, so that its number, which is the group's, is not another's. */
 enum rt_child_state rt_child_look(struct rt_child *child);
 
 /* Sends SIGNO to the whole group. */
 void rt_child_signal(const struct rt_child *child, int signo);
 
-/* For a child that stopped: on a terminal stops us and our group too, as Ctrl-Z would have,
- * and returns true once we are continued; without one leaves it stopped: false. */
-bool rt_child_suspend(struct rt_child *child);
+/* For a child that stopped: on a terminal stops us and our group too, as Ctrl-Z would have, so
+ * that the shell sees the job stop; returns when we are continued, with SIGCONT pending, which must
+ * be blocked. Where we have no shell leaves the child stopped, or ends it if it waits for a
+ * terminal that it will never get. */
+void rt_child_suspend(struct rt_child *child);
 
 /* Stops PID (as in kill: 0 is our group) the way Ctrl-Z does, us included; returns once we
  * are continued. SIGTSTP must be blocked and of default action. */
@@ -39,7 +51,10 @@ void rt_child_stop(pid_t pid);
 /* Lets a stopped child go on, with the terminal if it is ours. */
 void rt_child_resume(struct rt_child *child);
 
-/* Gives the terminal back to us; returns the exit code for the ended child. */
+/* Takes the terminal back from it. */
+void rt_child_reclaim(struct rt_child *child);
+
+/* Reaps the ended child and gives the terminal back to us; returns the exit code. */
 int rt_child_finish(struct rt_child *child);
 
 #endif

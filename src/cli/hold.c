@@ -18,10 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* From SIGTERM to SIGKILL where no deadline is nearer: as long as a service needs to notice, as
- * short as a new holder can bear. */
-#define GRACE_MS 2000
-#define NOTICE_MS 1000 /* a wait that is longer is told on a terminal */
+#define GUARDIANS_MAX 8 /* how many to start for one command, should they be killed */
+#define NOTICE_MS 1000  /* a wait that is longer is told on a terminal */
 
 /* As the library counts: deadlines go on while the machine sleeps. */
 static int64_t now_ms(void)
@@ -39,7 +37,8 @@ static int64_t remaining_ms(const struct rt_hold *hold)
 
 /* ---- Signals and the loop ----------------------------------------------- */
 
-static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
+static const int caught[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
+                             SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
 /* A signal that was ignored when we began stays so, for us and for the child: nohup. */
 static bool is_ignored(int signo)
@@ -72,20 +71,46 @@ static int catch_signals(struct rt_hold *hold)
 
 static void on_child(struct rt_hold *hold)
 {
-    switch (rt_child_look(&hold->child)) {
-    case RT_CHILD_RUNNING:
-        break;
-    case RT_CHILD_ENDED:
+    enum rt_child_state state = rt_child_look(&hold->child);
+
+    if (state == RT_CHILD_ENDED)
         hold->ended = true;
-        break;
-    case RT_CHILD_STOPPED:
-        if (hold->lost || !rt_child_suspend(&hold->child))
-            break;
-        /* We may have slept past the deadline: look before the child runs again. */
-        rota_process(hold->client);
-        if (!hold->told_lost && remaining_ms(hold) > 0)
-            rt_child_resume(&hold->child);
-        break;
+    if (state != RT_CHILD_STOPPED || hold->lost)
+        return;
+    if (rota_ttl_ms(hold->client) == 0) {
+        rt_child_suspend(&hold->child);
+    } else if (hold->child.foreground) {
+        /* Stopped ourselves, we would not renew the session. */
+        rt_child_reclaim(&hold->child);
+        rt_out_error("the command is stopped, the %s '%s' stays held; to go on: kill -CONT %ld",
+                     hold->noun, hold->name, (long)getpid());
+    }
+}
+
+/* SIGCONT: we may have slept past the deadline, so look before the child runs again. */
+static void on_continued(struct rt_hold *hold)
+{
+    rota_process(hold->client);
+    if (!hold->told_lost && remaining_ms(hold) > 0)
+        rt_child_resume(&hold->child);
+}
+
+static void on_signal(struct rt_hold *hold, int signo)
+{
+    bool running = hold->child.pid > 0 && !hold->ended;
+
+    if (signo == SIGCHLD) {
+        if (running)
+            on_child(hold);
+    } else if (signo == SIGCONT) {
+        if (running)
+            on_continued(hold);
+    } else if (hold->child.pid > 0) {
+        rt_child_signal(&hold->child, signo);
+    } else if (signo == SIGTSTP) {
+        rt_child_stop(getpid());
+    } else if (signo != SIGWINCH) {
+        hold->interrupted = signo;
     }
 }
 
@@ -93,19 +118,8 @@ static void on_signals(struct rt_hold *hold)
 {
     struct signalfd_siginfo info;
 
-    while (read(hold->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        int signo = (int)info.ssi_signo;
-        if (signo == SIGCHLD) {
-            if (hold->child.pid > 0 && !hold->ended)
-                on_child(hold);
-        } else if (hold->child.pid > 0) {
-            rt_child_signal(&hold->child, signo);
-        } else if (signo == SIGTSTP) {
-            rt_child_stop(getpid());
-        } else {
-            hold->interrupted = signo;
-        }
-    }
+    while (read(hold->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        on_signal(hold, (int)info.ssi_signo);
 }
 
 /* One turn: waits for the client, a signal, or UNTIL. */
@@ -217,6 +231,26 @@ static int refuse(struct rt_hold *hold, int err)
 
 /* ---- Running ------------------------------------------------------------ */
 
+/* Ends the child because the hold is in danger or, GONE, over: by SIGTERM if there is time. */
+static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
+{
+    const char *what = hold->on_lost == RT_ON_LOST_IGNORE ? "the command goes on"
+                                                          : "ending the command";
+
+    hold->lost = true;
+    rt_out_error("the %s '%s' is lost: %s", hold->noun, hold->name, what);
+    /* Taken away with time left (somebody broke it): a short while to clean up. */
+    hold->kill_at = hold->deadline;
+    if (gone && hold->kill_at > now + RT_GRACE_MS)
+        hold->kill_at = now + RT_GRACE_MS;
+    if (hold->on_lost == RT_ON_LOST_KILL)
+        hold->kill_at = now;
+    if (hold->on_lost == RT_ON_LOST_TERM && hold->kill_at > now) {
+        rt_child_signal(&hold->child, SIGTERM);
+        rt_child_signal(&hold->child, SIGCONT); /* a stopped one must hear it too */
+    }
+}
+
 /* Ends the child in time when the hold is in danger or gone: SIGTERM a quarter of the ttl
  * before the deadline, SIGKILL at the deadline. Returns when to look again. */
 static int64_t guard(struct rt_hold *hold)
@@ -230,22 +264,63 @@ static int64_t guard(struct rt_hold *hold)
     bool gone = hold->told_lost || remaining <= 0;
     if (!gone && !hold->lost && remaining > margin)
         return hold->deadline == RT_HOLD_NEVER ? RT_HOLD_NEVER : hold->deadline - margin;
-    if (!hold->lost) {
-        hold->lost = true;
-        rt_out_error("the %s '%s' is lost: ending the command", hold->noun, hold->name);
-        /* Taken away with time left (somebody broke it): a short while to clean up. */
-        hold->kill_at = hold->deadline;
-        if (gone && hold->kill_at > now + GRACE_MS)
-            hold->kill_at = now + GRACE_MS;
-        if (hold->kill_at > now) {
-            rt_child_signal(&hold->child, SIGTERM);
-            rt_child_signal(&hold->child, SIGCONT); /* a stopped one must hear it too */
-        }
-    }
+    if (!hold->lost)
+        begin_end(hold, now, gone);
+    if (hold->on_lost == RT_ON_LOST_IGNORE)
+        return RT_HOLD_NEVER;
     if (now < hold->kill_at)
         return hold->kill_at;
     rt_child_signal(&hold->child, SIGKILL);
     return RT_HOLD_NEVER;
+}
+
+/* Sees to it that there is a guardian, and that it knows the deadline. */
+static int keep_guardian(struct rt_hold *hold)
+{
+    int keep_fd = -1;
+
+    if (rt_guardian_look(&hold->guardian)) {
+        /* The same deadline comes out a millisecond earlier or later with each look. */
+        if (llabs(hold->deadline - hold->told_deadline) < 100)
+            return 0;
+    } else if (hold->guardians++ < GUARDIANS_MAX) {
+        if (hold->lock != NULL)
+            rota_keep_fd(hold->client, &keep_fd); /* where it cannot, there is a deadline */
+        int err = rt_guardian_start(&hold->guardian, keep_fd, hold->on_lost);
+        if (keep_fd >= 0)
+            close(keep_fd);
+        if (err != 0)
+            return err;
+    }
+    if (hold->child.pid > 0)
+        rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline);
+    hold->told_deadline = hold->deadline;
+    return 0;
+}
+
+/* The guardian, the waiting child, the guardian told, the child let go: see guardian.h. */
+static int launch(struct rt_hold *hold)
+{
+    static const int death_signals[] = {
+        [RT_ON_LOST_TERM] = SIGTERM, [RT_ON_LOST_KILL] = SIGKILL, [RT_ON_LOST_IGNORE] = 0};
+    int err = keep_guardian(hold);
+
+    if (err != 0)
+        return err;
+    err = rt_child_fork(&hold->child, hold->command, &hold->inherited_mask,
+                        death_signals[hold->on_lost]);
+    if (err == 0) {
+        rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline);
+        /* We may have slept past the deadline since the grant. */
+        hold->lost = remaining_ms(hold) <= 0;
+        if (!hold->lost)
+            err = rt_child_go(&hold->child);
+        else
+            rt_child_drop(&hold->child);
+    }
+    if (hold->child.pid == 0)
+        rt_guardian_dismiss(&hold->guardian);
+    return err;
 }
 
 static int start_child(struct rt_hold *hold, uint64_t fence)
@@ -258,13 +333,26 @@ static int start_child(struct rt_hold *hold, uint64_t fence)
         return RT_EXIT_INTERNAL;
     }
     fflush(NULL);
-    int err = rt_child_start(&hold->child, hold->command, &hold->inherited_mask);
+    int err = launch(hold);
+    if (hold->lost) {
+        rt_out_error("the %s '%s' was lost before the command ran", hold->noun, hold->name);
+        return RT_EXIT_LOST;
+    }
     if (err == 0)
         return RT_EXIT_OK;
     const char *advice = err == ENOENT || err == EACCES ? "; check its spelling, PATH and mode"
                                                         : "";
     rt_out_error("cannot run '%s': %s%s", hold->command[0], strerror(err), advice);
     return err == ENOENT ? RT_EXIT_NOT_FOUND : RT_EXIT_CANNOT_RUN;
+}
+
+/* The leader ended. Of a lost hold nothing may stay; else what the command left behind is its. */
+static int end_child(struct rt_hold *hold)
+{
+    if (hold->lost && hold->on_lost != RT_ON_LOST_IGNORE)
+        rt_child_signal(&hold->child, SIGKILL);
+    rt_guardian_dismiss(&hold->guardian);
+    return rt_child_finish(&hold->child);
 }
 
 int rt_hold_command(struct rt_hold *hold, uint64_t fence)
@@ -275,9 +363,10 @@ int rt_hold_command(struct rt_hold *hold, uint64_t fence)
         return code;
     while (!hold->ended) {
         int64_t until = guard(hold);
+        keep_guardian(hold);
         turn(hold, until);
     }
-    code = rt_child_finish(&hold->child);
+    code = end_child(hold);
     return hold->lost ? RT_EXIT_LOST : code;
 }
 
@@ -321,6 +410,7 @@ void rt_hold_close(struct rt_hold *hold)
     if (hold->signal_fd >= 0)
         close(hold->signal_fd);
     rota_close(hold->client);
+    rt_guardian_reap(&hold->guardian); /* last: it ends while we do all that */
 }
 
 /* Tells observers, then runs the command. */

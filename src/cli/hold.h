@@ -5,6 +5,7 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/guardian.h"
 
 #define RT_HOLD_NEVER INT64_MAX
 
@@ -16,7 +17,8 @@ struct rt_hold {
     char **command;
     struct rota_ask ask;
     struct rota_options options;
-    int busy_exit;       /* the exit code when it is not granted in time */
+    int busy_exit; /* the exit code when it is not granted in time */
+    enum rt_on_lost on_lost;
     const char *metrics; /* where to write what the client counted, at the end; NULL: nowhere */
 
     /* what is there */
@@ -37,6 +39,10 @@ struct rt_hold {
     int64_t deadline; /* of the hold, as last seen ahead */
     int64_t kill_at;
     bool ended; /* the child */
+
+    struct rt_guardian guardian;
+    int guardians; /* how many were started */
+    int64_t told_deadline;
 };
 
 /* With nothing wanted yet and nothing there. */

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST, OPT_METRICS };
+enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST, OPT_ON_LOST, OPT_METRICS };
 
 static int parse_number(const char *text, const char *option, uint64_t max, uint32_t *out)
 {
@@ -65,6 +65,20 @@ static int parse_busy_exit(struct rt_hold *hold, const char *text)
     return RT_EXIT_OK;
 }
 
+static int parse_on_lost(struct rt_hold *hold, const char *text)
+{
+    static const char *const words[] = {
+        [RT_ON_LOST_TERM] = "term", [RT_ON_LOST_KILL] = "kill", [RT_ON_LOST_IGNORE] = "ignore"};
+
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            hold->on_lost = (enum rt_on_lost)i;
+            return RT_EXIT_OK;
+        }
+    }
+    return rt_out_usage("run", "--on-lost '%s' is not term, kill or ignore", text);
+}
+
 static int parse_option(struct rt_hold *hold, int c, char **argv)
 {
     switch (c) {
@@ -91,6 +105,8 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
         hold->metrics = optarg;
         hold->options.flags |= ROTA_METRICS;
         return RT_EXIT_OK;
+    case OPT_ON_LOST:
+        return parse_on_lost(hold, optarg);
     case OPT_AT_LEAST:
         return parse_duration(optarg, "--at-least", &hold->ask.at_least_ms);
     default:
@@ -146,6 +162,7 @@ int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done
         {"of", required_argument, NULL, OPT_OF},
         {"ttl", required_argument, NULL, OPT_TTL},
         {"at-least", required_argument, NULL, OPT_AT_LEAST},
+        {"on-lost", required_argument, NULL, OPT_ON_LOST},
         {"metrics", required_argument, NULL, OPT_METRICS},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
