@@ -12,8 +12,8 @@ static const char help_head[] = "Usage: rota [--on URL|NAME] COMMAND ...\n"
 
 static const char help_tail[] =
     "\n"
-    "  --on URL|NAME  where the locks are: file:/some/folder, or a name from ~/.config/rota/\n"
-    "                 config. Else $ROTA_URL, else a folder of this user (no server)\n"
+    "  --on URL|NAME  the engine: file:/some/folder, or a name from ~/.config/rota/config.\n"
+    "                 Without it $ROTA_URL, else a folder of this user (no server)\n"
     "  -h, --help     this text; 'rota COMMAND --help' for a command; -V, --version\n"
     "\n"
     "Exit: 64 wrong usage, 69 engine not reachable, 75 not granted in time, 76 lost.\n"
@@ -71,7 +71,7 @@ int rt_help_print(const struct rt_command *command)
     }
     fputs(help_head, stdout);
     for (const struct rt_command *c = rt_commands; c->name != NULL; c++)
-        printf("  %-6s  %s\n", c->name, c->summary);
+        printf("  %-7s  %s\n", c->name, c->summary);
     fputs(help_tail, stdout);
     return rt_out_flush();
 }
