@@ -24,9 +24,10 @@ _rota_options() # ROTA COMMAND
     done < <("$@" --help 2>/dev/null </dev/null)
 }
 
-_rota_commands() # ROTA
+# The words that a help lists with two spaces on each side: commands, or what a command can do.
+_rota_words() # ROTA [COMMAND]
 {
-    "$1" --help 2>/dev/null </dev/null | sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z].*/\1/p'
+    "$@" --help 2>/dev/null </dev/null | sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z].*/\1/p'
 }
 
 # One name a line, of the engine chosen on the command line. An engine that does not answer within a second gets no say.
@@ -83,7 +84,7 @@ _rota()
         case $prev/$cur in
         --on/*) _rota_reply < <(_rota_engines) ;;
         */-*) _rota_reply <<<$'--on\n--help\n--version' ;;
-        *) _rota_reply < <(_rota_commands "${rota[0]}") ;;
+        *) _rota_reply < <(_rota_words "${rota[0]}") ;;
         esac
         return 0
     fi
@@ -101,6 +102,7 @@ _rota()
     if ((name)); then
         case $command in
         run | once | elect) ;;
+        bench) [[ $cur == -* ]] || _rota_reply < <(_rota_words "${rota[0]}" bench) ;;&
         *) [[ $cur == -* ]] && _rota_reply < <(tr ' ' '\n' <<<"$opts"); return 0 ;;
         esac
         # What follows the name is another command's business.
@@ -122,12 +124,13 @@ _rota()
     if ((i > last)) || [[ $valued == *" $prev "* ]]; then
         case $prev in
         --on-lost) _rota_reply <<<$'term\nkill\nignore' ;;
-        --svg) compopt -o default 2>/dev/null ;;
+        --svg | --metrics) compopt -o default 2>/dev/null ;;
         esac
         return 0
     fi
     case $command/$cur in
-    help/*) _rota_reply < <(_rota_commands "${rota[0]}") ;;
+    bench/[^-]* | bench/) _rota_reply < <(_rota_words "${rota[0]}" bench) ;;
+    help/*) _rota_reply < <(_rota_words "${rota[0]}") ;;
     */-*) _rota_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
     run/* | once/* | elect/* | show/* | why/* | watch/* | break/* | ls/*) _rota_reply < <(_rota_names "${rota[@]}") ;;
     esac

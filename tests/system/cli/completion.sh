@@ -57,6 +57,13 @@ test_options()
     [[ " $(offers "rota run -")" == *" --wait "* ]] || fail "$(offers "rota run -")"
 }
 
+test_what_to_measure()
+{
+    same "pair " "$(offers "rota bench pa")"
+    same "takeover " "$(offers "rota bench --quick pair ta")"
+    same "--quick " "$(offers "rota bench pair --q")"
+}
+
 test_names_of_locks()
 {
     hold "app:nightly"
