@@ -86,6 +86,10 @@ int rota_release_async(struct rota_lock *lock, rota_done_fn *fn, void *arg)
     if (rv != 0)
         return rv;
     rt_client_lock(r);
+    if (lock->ask.state == RT_ASK_DONE) { /* rota_close was first: a callback of its last ones */
+        rt_client_leave(r);
+        return rt_fail(r, ROTA_CLOSED, NULL);
+    }
     rt_lock_hush(r, lock);
     struct rt_more *more = rt_more_of(lock);
     if (fn != NULL && more == NULL)

@@ -47,6 +47,10 @@ int rota_release(struct rota_lock *lock)
         return rv;
     uint64_t serial = r->serial;
     rt_client_lock(r);
+    if (lock->ask.state == RT_ASK_DONE) { /* rota_close was first, and waits for us */
+        rt_client_leave(r);
+        return rt_fail_waiter(serial, ROTA_CLOSED, NULL);
+    }
     rt_lock_hush(r, lock);
     rt_wait_init(r, &w, &lock->ask, cancel_release);
     lock->waiter = &w;

@@ -163,7 +163,8 @@ struct rt_op {
         struct {
             const char *name;
             uint64_t session, number, nonce;
-            bool again; /* an earlier try may have taken effect */
+            bool again;   /* an earlier try may have taken effect */
+            bool granted; /* answered: it held; for who waited, and gave up a moment too late */
         } leave;
         struct {
             const char *name;

@@ -283,6 +283,7 @@ static int op_leave(struct rt_file_conn *c, struct rt_op *op)
         rv = ROTA_LOST;
     if (rv == 0)
         rv = rt_file_line_remove(c, op->leave.name, &row, false);
+    op->leave.granted = (row.flags & RT_FILE_GRANTED) != 0;
     rv = end_tx(c, rv);
     if (rv == 0)
         rt_file_wait_end(c, row.number);

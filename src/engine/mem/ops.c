@@ -307,6 +307,7 @@ static int do_leave(struct rt_mem_conn *mc, struct rt_op *op)
         forget_broken(mc, op);
         return fail_ticket(mc, op->leave.name);
     }
+    op->leave.granted = t->flags & RT_MEM_GRANTED;
     rt_mem_ticket_end(mc->world, t);
     rt_mem_settle(mc->world, line);
     return 0;

@@ -394,6 +394,51 @@ static void a_release_inside_a_callback_consumes_the_handle(void **state)
     rota_close(loss.r);
 }
 
+/* ---- Barriers ---------------------------------------------------------------- */
+
+struct party {
+    struct rota *r;
+    pthread_barrier_t *start;
+    useconds_t late;
+};
+
+static void *meet(void *arg)
+{
+    struct party *p = arg;
+
+    pthread_barrier_wait(p->start);
+    usleep(p->late);
+    return (void *)(intptr_t)rota_barrier(p->r, "meet", 2, 2);
+}
+
+/* The second comes at about the moment when the first gives up. */
+static void nobody_passes_a_barrier_alone(void **state)
+{
+    (void)state;
+    struct party parties[2];
+    pthread_barrier_t start;
+    unsigned seed = 1;
+
+    pthread_barrier_init(&start, NULL, 2);
+    for (int i = 0; i < 2; i++)
+        parties[i] = (struct party){.r = must_open("mem:barrier", 0), .start = &start};
+    for (int k = 0; k < 300; k++) {
+        pthread_t threads[2];
+        void *errs[2];
+        parties[1].late = 1500 + (useconds_t)rand_r(&seed) % 1000;
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, meet, &parties[i]), 0);
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], &errs[i]);
+        assert_int_equal((intptr_t)errs[0], (intptr_t)errs[1]);
+        if (errs[0] != NULL)
+            assert_int_equal((intptr_t)errs[0], ROTA_TIMEOUT);
+    }
+    rota_close(parties[0].r);
+    rota_close(parties[1].r);
+    pthread_barrier_destroy(&start);
+}
+
 /* ---- rota_process ------------------------------------------------------------ */
 
 struct processing {
@@ -479,6 +524,7 @@ int main(void)
         cmocka_unit_test(a_release_waits_for_the_callback_of_its_lock),
         cmocka_unit_test(a_release_that_does_not_wait_is_done_after_the_callback),
         cmocka_unit_test(a_release_inside_a_callback_consumes_the_handle),
+        cmocka_unit_test(nobody_passes_a_barrier_alone),
         cmocka_unit_test(two_threads_process),
         cmocka_unit_test(closing_waits_for_who_processes),
     };
