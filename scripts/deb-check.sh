@@ -44,6 +44,7 @@ inside sh -c 'apt-get update -q && DEBIAN_FRONTEND=noninteractive \
     { tail -n 40 "$room/log"; exit 1; }
 inside dpkg -l librota1 librota-dev rota | grep ^ii
 inside rota --version
+# shellcheck disable=SC2016 # for the inner shell
 inside rota run first -- sh -c 'echo "$ROTA_NAME runs, fence $ROTA_FENCE"'
 inside /debs/first
 inside sh -c 'rota run first -- rota run -n first -- true; [ $? = 75 ]'

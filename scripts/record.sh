@@ -24,6 +24,7 @@ bind 'set enable-bracketed-paste off'
 RC
 # Before the shells start: a change of size would make them draw their line anew, in the middle of it.
 echo 'set -g status off' >"$room/conf"
+# shellcheck disable=SC2016 # for that shell
 printf '#!/bin/sh\necho "backing up, fence $ROTA_FENCE"\nread -r _ </dev/tty\n' >"$room/bin/backup.sh"
 chmod +x "$room/bin/backup.sh"
 
