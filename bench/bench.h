@@ -8,17 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <rota.h>
+#include "cli/bench/measure.h"
 
 struct bench {
     const char *folder; /* a temporary one; gone at the end */
     double scale;       /* 1 usually; smaller: quick and rough */
     bool json;
 };
-
-int64_t bench_ns(void); /* CLOCK_MONOTONIC */
-double bench_median(double *values, size_t n);
-double bench_quantile(double *values, size_t n, double q);
 
 /* One line of the report. GOAL 0: none; else VALUE must be at most (or, AT_LEAST, at least) GOAL. */
 void bench_say(const struct bench *b, const char *what, double value, const char *unit);
@@ -27,9 +23,13 @@ void bench_goal(const struct bench *b, const char *what, double value, const cha
 int bench_missed(void);
 
 /* Opens a client on "file:FOLDER/NAME" or "mem:NAME"; ends the program if it cannot. */
+#define BENCH_URL 4200
+/* The same for what rota bench measures too; URL is where its URL is kept. */
+struct rt_bench bench_place(const struct bench *b, const char *scheme, const char *name, char *url);
+/* Ends the program unless CODE, of one of those, is 0: it has said why. */
+void bench_done(int code);
 struct rota *bench_open(const struct bench *b, const char *scheme, const char *name,
                         const struct rota_options *opts);
-void bench_must(int err, const struct rota *r, const char *what);
 
 void bench_pair(const struct bench *b);     /* pairs against SQLite and flock, fsyncs, keeper */
 void bench_threads(const struct bench *b);  /* 32 threads on one lock */

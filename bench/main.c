@@ -2,13 +2,11 @@
 /* rota-bench: the figures behind the promises, on this machine. */
 #include "bench.h"
 
-#include <dirent.h>
-#include <limits.h>
+#include "cli/scratch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 static int missed;
 
@@ -23,31 +21,6 @@ static const struct {
     {"takeover", bench_takeover, "after the holder was killed"},
     {"held", bench_held, "100,000 held locks: memory and speed"},
 };
-
-int64_t bench_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double bench_quantile(double *values, size_t n, double q)
-{
-    qsort(values, n, sizeof *values, by_value);
-    size_t i = (size_t)(q * (double)n);
-    return values[i < n ? i : n - 1];
-}
-
-double bench_median(double *values, size_t n)
-{
-    return bench_quantile(values, n, 0.5);
-}
 
 void bench_say(const struct bench *b, const char *what, double value, const char *unit)
 {
@@ -78,43 +51,29 @@ int bench_missed(void)
     return missed;
 }
 
-void bench_must(int err, const struct rota *r, const char *what)
+void bench_done(int code)
 {
-    if (err == 0)
-        return;
-    fprintf(stderr, "rota-bench: %s: %s (%s)\n", what, rota_errmsg(r), rota_strerror(err));
-    exit(1);
+    if (code != 0)
+        exit(1);
+}
+
+struct rt_bench bench_place(const struct bench *b, const char *scheme, const char *name, char *url)
+{
+    if (strcmp(scheme, "file") == 0)
+        snprintf(url, BENCH_URL, "file:%s/%s", b->folder, name);
+    else
+        snprintf(url, BENCH_URL, "%s:%s", scheme, name);
+    return (struct rt_bench){.url = url, .prefix = ""};
 }
 
 struct rota *bench_open(const struct bench *b, const char *scheme, const char *name,
                         const struct rota_options *opts)
 {
-    char url[PATH_MAX];
-    if (strcmp(scheme, "file") == 0)
-        snprintf(url, sizeof url, "file:%s/%s", b->folder, name);
-    else
-        snprintf(url, sizeof url, "%s:%s", scheme, name);
+    char url[BENCH_URL];
+    struct rt_bench place = bench_place(b, scheme, name, url);
     struct rota *r = NULL;
-    bench_must(rota_open(&r, url, opts), NULL, url);
+    bench_done(rt_bench_open(&place, &r, opts));
     return r;
-}
-
-static void remove_folder(const char *path)
-{
-    DIR *dir = opendir(path);
-    if (dir == NULL) {
-        unlink(path);
-        return;
-    }
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        char child[PATH_MAX];
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-            continue;
-        snprintf(child, sizeof child, "%s/%s", path, e->d_name);
-        remove_folder(child);
-    }
-    closedir(dir);
-    rmdir(path);
 }
 
 static int usage(FILE *out)
@@ -138,9 +97,8 @@ static bool wanted(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const char *tmp = getenv("TMPDIR");
-    char folder[PATH_MAX];
-    struct bench b = {.folder = folder, .scale = 1};
+    static struct rt_scratch scratch; /* static: it is large */
+    struct bench b = {.folder = scratch.folder, .scale = 1};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             b.json = true;
@@ -151,11 +109,9 @@ int main(int argc, char **argv)
         else if (argv[i][0] == '-')
             return usage(stderr);
     }
-    snprintf(folder, sizeof folder, "%s/rota-bench-XXXXXX", tmp != NULL ? tmp : "/tmp");
-    if (mkdtemp(folder) == NULL) {
-        perror(folder);
-        return 69;
-    }
+    int code = rt_scratch_make(&scratch, "bench");
+    if (code != 0)
+        return code;
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++) {
         if (!wanted(benches[i].name, argc, argv))
             continue;
@@ -163,7 +119,7 @@ int main(int argc, char **argv)
             printf("%s: %s\n", benches[i].name, benches[i].what);
         benches[i].run(&b);
     }
-    remove_folder(folder);
+    rt_scratch_remove(&scratch);
     if (missed > 0 && !b.json)
         printf("%d goal%s missed\n", missed, missed == 1 ? "" : "s");
     return missed > 0 ? 1 : 0;

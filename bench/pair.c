@@ -68,19 +68,11 @@ static void bare_close(struct bare *bare)
 
 /* ---- Ours --------------------------------------------------------------- */
 
-static void pair(struct rota *r, const char *name, const struct rota_ask *ask)
-{
-    struct rota_lock *lock = NULL;
-    bench_must(rota_acquire(r, name, ask, &lock), r, "acquire");
-    bench_must(rota_release(lock), r, "release");
-}
-
 static double pairs_us(struct rota *r, const struct rota_ask *ask, int n)
 {
-    int64_t from = bench_ns();
-    for (int i = 0; i < n; i++)
-        pair(r, "name", ask);
-    return (double)(bench_ns() - from) / n / 1000;
+    double us = 0;
+    bench_done(rt_bench_pairs(r, "name", ask, n, &us));
+    return us;
 }
 
 static void against_sqlite(const struct bench *b, struct rota *r)
@@ -90,17 +82,17 @@ static void against_sqlite(const struct bench *b, struct rota *r)
     int n = (int)(2000 * b->scale) + 1;
     bare_open(&bare, b);
     for (int i = 0; i < ROUNDS; i++) {
-        int64_t from = bench_ns();
+        int64_t from = rt_bench_ns();
         for (int k = 0; k < n; k++)
             bare_pair(&bare);
-        theirs[i] = (double)(bench_ns() - from) / n / 1000;
+        theirs[i] = (double)(rt_bench_ns() - from) / n / 1000;
         ours[i] = pairs_us(r, NULL, n);
         ratio[i] = ours[i] / theirs[i];
     }
     bare_close(&bare);
-    bench_say(b, "bare SQLite insert + delete pair", bench_median(theirs, ROUNDS), "us");
-    bench_say(b, "file: pair", bench_median(ours, ROUNDS), "us");
-    bench_goal(b, "file: pair / bare SQLite pair", bench_median(ratio, ROUNDS), "x", false, 2.5);
+    bench_say(b, "bare SQLite insert + delete pair", rt_bench_median(theirs, ROUNDS), "us");
+    bench_say(b, "file: pair", rt_bench_median(ours, ROUNDS), "us");
+    bench_goal(b, "file: pair / bare SQLite pair", rt_bench_median(ratio, ROUNDS), "x", false, 2.5);
 }
 
 static void against_flock(const struct bench *b, struct rota *r)
@@ -112,20 +104,20 @@ static void against_flock(const struct bench *b, struct rota *r)
     snprintf(path, sizeof path, "%s/flock", b->folder);
     int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     for (int i = 0; i < ROUNDS; i++) {
-        int64_t from = bench_ns();
+        int64_t from = rt_bench_ns();
         for (int k = 0; k < n; k++) {
             flock(fd, LOCK_EX);
             flock(fd, LOCK_UN);
         }
-        theirs[i] = (double)(bench_ns() - from) / n / 1000;
+        theirs[i] = (double)(rt_bench_ns() - from) / n / 1000;
         ours[i] = pairs_us(r, &ask, n);
         ratio[i] = ours[i] / theirs[i];
     }
     close(fd);
-    bench_say(b, "bare flock pair", bench_median(theirs, ROUNDS), "us");
-    bench_say(b, "file: pair with linger_ms", bench_median(ours, ROUNDS), "us");
-    bench_goal(b, "file: pair with linger_ms / flock pair", bench_median(ratio, ROUNDS), "x", false,
-               1);
+    bench_say(b, "bare flock pair", rt_bench_median(theirs, ROUNDS), "us");
+    bench_say(b, "file: pair with linger_ms", rt_bench_median(ours, ROUNDS), "us");
+    bench_goal(b, "file: pair with linger_ms / flock pair", rt_bench_median(ratio, ROUNDS), "x",
+               false, 1);
 }
 
 /* ---- The keeper --------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -62,50 +61,25 @@ static void fifo_unlock(struct fifo *f)
 
 /* ---- The same work under each ------------------------------------------- */
 
-struct crowd {
-    struct rota *r; /* NULL: the fifo */
-    struct fifo fifo;
-    atomic_bool stop;
-    pthread_barrier_t start;
-    long counter; /* under the lock */
-};
-
-static void *one_thread(void *arg)
+static int fifo_turn(void *arg)
 {
-    struct crowd *c = arg;
-    pthread_barrier_wait(&c->start);
-    while (!atomic_load_explicit(&c->stop, memory_order_relaxed)) {
-        struct rota_lock *lock = NULL;
-        if (c->r != NULL)
-            bench_must(rota_acquire(c->r, "one", NULL, &lock), c->r, "acquire");
-        else
-            fifo_lock(&c->fifo);
-        c->counter++;
-        if (c->r != NULL)
-            bench_must(rota_release(lock), c->r, "release");
-        else
-            fifo_unlock(&c->fifo);
-    }
-    return NULL;
+    static long counter; /* under the lock */
+    fifo_lock(arg);
+    counter++;
+    fifo_unlock(arg);
+    return 0;
 }
 
+/* R NULL: the fifo. */
 static double rate(struct rota *r, double seconds)
 {
-    struct crowd c = {.r = r, .fifo = {.mu = PTHREAD_MUTEX_INITIALIZER}};
-    pthread_t threads[THREADS];
-    pthread_barrier_init(&c.start, NULL, THREADS + 1);
-    for (int i = 0; i < THREADS; i++)
-        if (pthread_create(&threads[i], NULL, one_thread, &c) != 0)
-            abort();
-    pthread_barrier_wait(&c.start);
-    int64_t from = bench_ns();
-    usleep((useconds_t)(seconds * 1e6)); /* the length of the measurement */
-    atomic_store(&c.stop, true);
-    double took = (double)(bench_ns() - from) / 1e9;
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    pthread_barrier_destroy(&c.start);
-    return (double)c.counter / took;
+    struct fifo fifo = {.mu = PTHREAD_MUTEX_INITIALIZER};
+    double per_second = 0;
+    if (r != NULL)
+        bench_done(rt_bench_threads(r, "one", THREADS, seconds, &per_second));
+    else
+        bench_done(rt_bench_crowd(THREADS, seconds, fifo_turn, &fifo, &per_second));
+    return per_second;
 }
 
 void bench_threads(const struct bench *b)
@@ -123,10 +97,10 @@ void bench_threads(const struct bench *b)
     }
     rota_close(strict);
     rota_close(passing);
-    bench_say(b, "32 threads, hand-written first come first served", bench_median(fifo, ROUNDS),
+    bench_say(b, "32 threads, hand-written first come first served", rt_bench_median(fifo, ROUNDS),
               "/s");
-    bench_say(b, "32 threads, file: without passing on", bench_median(without, ROUNDS), "/s");
-    bench_say(b, "32 threads, file: passing on", bench_median(with, ROUNDS), "/s");
-    bench_goal(b, "passing on / without", bench_median(gain, ROUNDS), "x", true, 3);
-    bench_goal(b, "passing on / hand-written", bench_median(part, ROUNDS), "x", true, 0.5);
+    bench_say(b, "32 threads, file: without passing on", rt_bench_median(without, ROUNDS), "/s");
+    bench_say(b, "32 threads, file: passing on", rt_bench_median(with, ROUNDS), "/s");
+    bench_goal(b, "passing on / without", rt_bench_median(gain, ROUNDS), "x", true, 3);
+    bench_goal(b, "passing on / hand-written", rt_bench_median(part, ROUNDS), "x", true, 0.5);
 }

@@ -6,8 +6,8 @@
 
 #define WIDTH 760
 #define MARGIN 20
-#define LABELS 250 /* the bars begin here */
-#define BARS 380   /* so long is the longest */
+#define LABELS 290 /* the bars begin here */
+#define BARS 350   /* so long is the longest */
 #define ROW 24
 #define TITLE 34
 #define CURVE 130
