@@ -79,20 +79,20 @@ static enum lock file_lock(const struct rt_file_conn *c, uint64_t session)
     return is_free ? LOCK_FREE : LOCK_HELD;
 }
 
-/* Who opened SESSION; false: there is no such row, or it cannot be read now. */
-static bool get_process(struct rt_file_conn *c, uint64_t session, pid_t *pid, int64_t *start)
+/* Who opened SESSION: SQLITE_ROW, SQLITE_DONE if there is no such row, or another code. */
+static int get_process(struct rt_file_conn *c, uint64_t session, pid_t *pid, int64_t *start)
 {
     sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_SESSION_GET);
     if (s == NULL)
-        return false;
+        return SQLITE_NOMEM;
     (void)sqlite3_bind_int64(s, 1, (int64_t)session);
-    bool found = sqlite3_step(s) == SQLITE_ROW;
-    if (found) {
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) {
         *pid = (pid_t)sqlite3_column_int64(s, 0);
         *start = sqlite3_column_int64(s, 1);
     }
     (void)sqlite3_reset(s);
-    return found;
+    return rc;
 }
 
 /* The file is there as long as the row: somebody deleted it. While the process lives, it holds what
@@ -101,8 +101,9 @@ static bool lives_without_file(struct rt_file_conn *c, uint64_t session)
 {
     pid_t pid = 0;
     int64_t start = 0;
-    if (!get_process(c, session, &pid, &start) || pid <= 0)
-        return false;
+    int rc = get_process(c, session, &pid, &start);
+    if (rc != SQLITE_ROW || pid <= 0)
+        return rc != SQLITE_ROW && rc != SQLITE_DONE; /* if in doubt it lives */
     struct process now = process_see(pid);
     return !now.gone && (now.start == 0 || now.start == start);
 }
@@ -126,7 +127,8 @@ int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session)
 {
     pid_t pid = 0;
     int64_t start = 0;
-    if (!get_process(c, session, &pid, &start) || pid <= 0 || start == 0 || pid == getpid())
+    if (get_process(c, session, &pid, &start) != SQLITE_ROW || pid <= 0 || start == 0 ||
+        pid == getpid())
         return -1;
     int fd = rt_fd_lift((int)syscall(SYS_pidfd_open, pid, 0));
     if (fd >= 0 && process_start(pid) != start) { /* another namespace's, or a later one's */
