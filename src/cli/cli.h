@@ -14,8 +14,8 @@ enum rt_exit {
     RT_EXIT_UNREACHABLE = 69,
     RT_EXIT_INTERNAL = 70,
     RT_EXIT_IOERR = 74, /* a file could not be written */
-    RT_EXIT_BUSY = 75, /* not granted in time */
-    RT_EXIT_LOST = 76, /* lost while the command ran */
+    RT_EXIT_BUSY = 75,  /* not granted in time */
+    RT_EXIT_LOST = 76,  /* lost while the command ran */
     RT_EXIT_CANNOT_RUN = 126,
     RT_EXIT_NOT_FOUND = 127,
     RT_EXIT_SIGNAL = 128, /* + n: ended by signal n */
