@@ -27,7 +27,7 @@ static int begin_async(struct rota *r, const char *name, const struct rt_wish *w
     if (rv != 0)
         goto leave;
     struct rt_more *more = rt_more_of(lock);
-    more->id = rt_ids_add(&r->ids, lock);
+    more->id = rt_ids_add(&r->ids, RT_ID_ASK, lock);
     if (more->id == 0) {
         rt_ask_discard(r, lock);
         rv = ROTA_NOMEM;
@@ -70,7 +70,7 @@ int rota_cancel(struct rota *r, uint64_t id)
     rv = rt_client_begin(r);
     if (rv != 0)
         return rv;
-    struct rota_lock *lock = rt_ids_find(&r->ids, id);
+    struct rota_lock *lock = rt_ids_find(&r->ids, RT_ID_ASK, id);
     if (lock != NULL)
         (void)rt_desk_cancel(&r->d.desk, &lock->ask, ROTA_CANCELED, rt_loop_now(&r->loop));
     leave_to_keeper(r);

@@ -153,8 +153,11 @@ struct rt_deputy { /* see deputy.c */
 
 #define RT_WAKES_MAX 16 /* more are woken at once, under the mutex */
 
+enum rt_id_kind { RT_ID_ASK, RT_ID_OBSERVER };
+
 struct rt_slot { /* of rt_ids */
     void *object;
+    enum rt_id_kind kind;
     uint32_t generation;
     uint32_t next_free;
 };
@@ -285,8 +288,8 @@ static inline struct rota_lock *rt_lock_of_next(const struct rota_lock *lock)
 }
 
 /* 0: out of memory. */
-uint64_t rt_ids_add(struct rt_ids *ids, void *object);
-void *rt_ids_find(const struct rt_ids *ids, uint64_t id);
+uint64_t rt_ids_add(struct rt_ids *ids, enum rt_id_kind kind, void *object);
+void *rt_ids_find(const struct rt_ids *ids, enum rt_id_kind kind, uint64_t id); /* NULL: none */
 void rt_ids_remove(struct rt_ids *ids, uint64_t id);
 
 /* Notes the fence of a grant; true: a larger one was seen before on this line, so the engine has

@@ -109,7 +109,7 @@ static uint64_t id_of(const struct rt_ids *ids, uint32_t index)
     return (uint64_t)ids->slots[index].generation << 32 | (index + 1);
 }
 
-uint64_t rt_ids_add(struct rt_ids *ids, void *object)
+uint64_t rt_ids_add(struct rt_ids *ids, enum rt_id_kind kind, void *object)
 {
     if (ids->free == 0) {
         uint32_t size = ids->size * 2 + 16;
@@ -125,6 +125,7 @@ uint64_t rt_ids_add(struct rt_ids *ids, void *object)
     uint32_t index = ids->free - 1;
     ids->free = ids->slots[index].next_free;
     ids->slots[index].object = object;
+    ids->slots[index].kind = kind;
     return id_of(ids, index);
 }
 
@@ -137,11 +138,11 @@ static struct rt_slot *slot_of(const struct rt_ids *ids, uint64_t id)
     return &ids->slots[place - 1];
 }
 
-void *rt_ids_find(const struct rt_ids *ids, uint64_t id)
+void *rt_ids_find(const struct rt_ids *ids, enum rt_id_kind kind, uint64_t id)
 {
     const struct rt_slot *slot = slot_of(ids, id);
 
-    return slot != NULL ? slot->object : NULL;
+    return slot != NULL && slot->kind == kind ? slot->object : NULL;
 }
 
 void rt_ids_remove(struct rt_ids *ids, uint64_t id)

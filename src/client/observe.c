@@ -170,7 +170,7 @@ int rota_observe(struct rota *r, const char *name, rota_front_fn *fn, void *arg,
     if (rv != 0)
         return rv;
     struct rt_observer *o = new_observer(r, name);
-    uint64_t new_id = o != NULL ? rt_ids_add(&r->ids, o) : 0;
+    uint64_t new_id = o != NULL ? rt_ids_add(&r->ids, RT_ID_OBSERVER, o) : 0;
     if (new_id == 0) {
         rt_free(o);
         rt_client_leave(r);
@@ -207,9 +207,7 @@ int rota_unobserve(struct rota *r, uint64_t id)
         rv = rt_client_begin(r);
     if (rv != 0)
         return rv;
-    struct rt_observer *o = r->observers; /* a number may also be an ask's */
-    while (o != NULL && (o->id != id || o->fn == NULL))
-        o = o->next;
+    struct rt_observer *o = rt_ids_find(&r->ids, RT_ID_OBSERVER, id);
     if (o == NULL || o->stopped) {
         rt_client_unlock(r);
         return rt_fail(r, ROTA_INVALID, "there is no such observation any more");
