@@ -222,7 +222,7 @@ int rota_guard(const struct rota_lock *lock, uint64_t *highest);
 /* ---- Asynchronous twins ------------------------------------------------- */
 
 typedef void rota_grant_fn(void *arg, int err, struct rota_lock *lock); /* lock NULL unless err 0 */
-typedef void rota_done_fn(void *arg, int err);
+typedef void rota_done_fn(void *arg, int err); /* in both: if err, rota_errmsg says more */
 
 /* As rota_acquire, told by FN. If the return is not 0, FN is not called. *ID (may
  * be NULL) names the ask for rota_cancel. */

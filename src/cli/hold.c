@@ -226,6 +226,8 @@ static int refuse(struct rt_hold *hold, int err)
 {
     if (err != ROTA_BUSY && err != ROTA_TIMEOUT && err != ROTA_DEADLOCK)
         return rt_connect_report(hold->client, err, "");
+    if (hold->trouble[0] != '\0') /* it was not only somebody else's turn */
+        rt_out_error("%s", hold->trouble);
     return hold->busy_exit; /* silent, as flock(1): a script asks by the exit code */
 }
 
@@ -396,8 +398,22 @@ static void set_label(struct rt_hold *hold)
     hold->options.label = hold->label;
 }
 
+static void on_log(void *arg, int level, const char *line)
+{
+    struct rt_hold *hold = arg;
+
+    if (level <= ROTA_LOG_WARN)
+        snprintf(hold->trouble, sizeof(hold->trouble), "%s", line);
+}
+
 int rt_hold_open(struct rt_hold *hold, const struct rt_cli *cli)
 {
+    const char *trace = getenv("ROTA_TRACE");
+
+    if (trace == NULL || strcmp(trace, "1") != 0) { /* else the library prints it all */
+        hold->options.log = on_log;
+        hold->options.log_arg = hold;
+    }
     set_label(hold);
     /* Signals keep their default until here: a slow open can be ended by Ctrl-C. */
     int code = rt_connect_open(&hold->client, cli, &hold->options);

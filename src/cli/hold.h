@@ -29,6 +29,7 @@ struct rt_hold {
     int signal_fd;
     sigset_t inherited_mask;
     int64_t notice_at;
+    char trouble[256]; /* what the engine had to say meanwhile; "": nothing */
 
     bool answered; /* the ask ended, with: */
     int answer;

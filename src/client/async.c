@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "client/metrics.h"
 
+#include <string.h>
 #include <unistd.h>
 
 /* Something was begun that nobody waits for: whoever turns the loop has to be there. */
@@ -115,6 +116,7 @@ struct checking {
     void *arg;
     uint64_t number;
     int err;
+    char errmsg[RT_ERRMSG_SIZE];
 };
 
 static void tell_checked(struct rota *r, struct rt_callback *cb)
@@ -122,6 +124,7 @@ static void tell_checked(struct rota *r, struct rt_callback *cb)
     struct checking *c = (struct checking *)(void *)((char *)cb -
                                                      offsetof(struct checking, callback));
 
+    rt_fail_waiter(r->serial, c->err, c->errmsg);
     const struct rota *before = rt_callback_begin(r);
     c->fn(c->arg, c->err);
     rt_callback_end(r, before);
@@ -133,6 +136,8 @@ static void checked(struct rt_dispatch *d, struct rt_request *rq)
     struct checking *c = (struct checking *)(void *)rq;
 
     c->err = rt_lock_changed(rt_client_of(d), c->lock, c->number, &rq->op);
+    if (c->err != 0 && c->err == d->err)
+        memcpy(c->errmsg, d->errmsg, sizeof(c->errmsg));
     rt_callback_queue(rt_client_of(d), &c->callback);
 }
 

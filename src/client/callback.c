@@ -91,6 +91,7 @@ static void tell_grant(struct rota *r, struct rt_more *more)
         more->doomed = true;
     if (more->passed_at != 0)
         rt_metrics_handed(r, more->passed_at);
+    rt_fail_waiter(r->serial, err, more->errmsg);
     const struct rota *before = rt_callback_begin(r);
     fn(more->arg, err, err == 0 ? lock : NULL);
     if (RT_BUG(RT_BUG_DOUBLE_CALLBACK))
@@ -115,6 +116,7 @@ static void tell_released(struct rota *r, struct rt_more *more)
     int err = more->terms.ask->err;
 
     more->doomed = true;
+    rt_fail_waiter(r->serial, err, more->errmsg);
     const struct rota *before = rt_callback_begin(r);
     more->on_released(more->arg, err);
     rt_callback_end(r, before);

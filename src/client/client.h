@@ -99,6 +99,7 @@ struct rt_more {
     void *arg;   /* of on_grant, then of on_released */
     uint64_t id; /* for rota_cancel; 0: none */
     struct rt_hunter *hunter;
+    char *errmsg; /* what the engine said about a failure; NULL: nothing, or no memory for it */
     int64_t asked_at, granted_at, passed_at; /* for metrics.c; 0: not noted */
     uint8_t pending;                         /* RT_PENDING_*: callbacks to come */
     bool running;    /* a callback runs with this lock: not to be freed under it */
@@ -280,6 +281,8 @@ struct rt_more *rt_more_new(struct rota *r, struct rota_lock *lock); /* reserves
 void rt_more_free(struct rota *r, struct rt_more *more);
 void rt_more_trim(struct rota *r, struct rota_lock *lock); /* frees it if it serves no more */
 void rt_handle_fini(struct rota *r);
+/* Keeps what the engine said about ERR until its callback is told; rt_more_free frees it. */
+void rt_more_explain(struct rota *r, struct rt_more *more, int err);
 void rt_lock_callback(struct rota *r, struct rt_callback *cb);
 
 static inline struct rota_lock *rt_lock_of_next(const struct rota_lock *lock)
@@ -373,6 +376,8 @@ bool rt_hunt_go_on(struct rota *r); /* one step of the hunt; true: there is more
 int rt_fail(const struct rota *r, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int rt_fail_waiter(uint64_t serial, int err, const char *text);
+/* What the engine said, since the mutex was taken, about what is told as ERR; NULL: nothing. */
+const char *rt_engine_said(const struct rota *r, int err);
 void rt_log(struct rota *r, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void rt_log_line(struct rota *r, int level, const char *line);

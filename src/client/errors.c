@@ -69,6 +69,15 @@ int rt_fail_waiter(uint64_t serial, int err, const char *text)
     return err;
 }
 
+const char *rt_engine_said(const struct rota *r, int err)
+{
+    int said = r->d.err;
+
+    if (said == ROTA_UNREACHABLE && err == ROTA_UNKNOWN)
+        said = err; /* a release that was tried in vain is told so */
+    return err != 0 && said == err ? r->d.errmsg : NULL;
+}
+
 int rt_fail(const struct rota *r, int err, const char *format, ...)
 {
     va_list args;

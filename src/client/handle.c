@@ -71,6 +71,14 @@ struct rt_more *rt_more_new(struct rota *r, struct rota_lock *lock)
     return more;
 }
 
+void rt_more_explain(struct rota *r, struct rt_more *more, int err)
+{
+    const char *said = rt_engine_said(r, err);
+
+    rt_free(more->errmsg);
+    more->errmsg = said != NULL ? rt_strdup(said) : NULL;
+}
+
 void rt_more_free(struct rota *r, struct rt_more *more)
 {
     rt_timers_stop(&r->loop.timers, &more->terms.timer);
@@ -78,6 +86,7 @@ void rt_more_free(struct rota *r, struct rt_more *more)
     rt_callback_drop(r, &more->callback);
     if (more->id != 0)
         rt_ids_remove(&r->ids, more->id);
+    rt_free(more->errmsg);
     if (r->free_more_count >= SPARE_MORE) {
         rt_free(more);
         return;

@@ -100,6 +100,7 @@ static void answered(struct rota *r, struct rota_lock *lock)
         if (more->id != 0)
             rt_ids_remove(&r->ids, more->id);
         more->id = 0;
+        rt_more_explain(r, more, more->unsafe ? ROTA_UNSAFE : err);
         more->pending |= RT_PENDING_GRANT;
         rt_callback_queue(r, &more->callback);
         return;
@@ -137,6 +138,7 @@ void rt_lock_released(struct rota *r, struct rota_lock *lock)
 
     rt_metrics_released(r, lock);
     if (w == NULL && more != NULL && more->on_released != NULL) {
+        rt_more_explain(r, more, err);
         more->pending |= RT_PENDING_RELEASED;
         rt_callback_queue(r, &more->callback);
         return;

@@ -105,8 +105,9 @@ void rt_wait_look(struct rota *r, struct rt_waiter *w, enum rt_wait_word word)
 void rt_wait_done(struct rota *r, struct rt_waiter *w, int err)
 {
     w->err = err;
-    if (err != 0 && r->d.err == err)
-        __builtin_memcpy(w->errmsg, r->d.errmsg, sizeof(w->errmsg));
+    const char *said = err != 0 ? rt_engine_said(r, err) : NULL;
+    if (said != NULL)
+        __builtin_memcpy(w->errmsg, said, sizeof(w->errmsg));
     unlist(r, w);
     rouse(r, w, atomic_exchange(&w->word, RT_WAIT_DONE));
     rt_drive_decline(r, w); /* it goes without looking at the loop */

@@ -17,6 +17,7 @@
 #define BUSY_FIRST_NS (50 * RT_MS) /* a call may wait so long for another's transaction */
 #define BUSY_LATER_NS (1 * RT_MS)  /* from the loop: others want their turn */
 #define RETRY_MS 10
+#define STUCK_MS 300 /* a crowd needs less: from here on it is worth a line in the log */
 #define CALL_MS_DEFAULT 5000
 
 void rt_file_say(struct rt_file_conn *c, const char *format, ...)
@@ -133,6 +134,18 @@ static void too_late(struct rt_file_conn *c, struct rt_op *op)
     rt_conn_done(&c->base, op, ROTA_UNREACHABLE);
 }
 
+/* Ops still wait: whoever gives up before their deadline should know why. */
+static void tell_stuck(struct rt_file_conn *c, int64_t now)
+{
+    if (c->stuck_since == 0)
+        c->stuck_since = now;
+    if (c->stuck_told || now - c->stuck_since < STUCK_MS * RT_MS)
+        return;
+    c->stuck_told = true;
+    rt_file_say_busy(c);
+    rt_file_log(c, ROTA_LOG_WARN, "%s", c->base.errmsg);
+}
+
 static void on_retry(struct rt_timer_call *t, int64_t now)
 {
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, retry);
@@ -144,7 +157,11 @@ static void on_retry(struct rt_timer_call *t, int64_t now)
             too_late(c, op);
         } else if (!attempt(c, op, BUSY_LATER_NS)) {
             requeue(c, op);
+            tell_stuck(c, now);
             break;
+        } else {
+            c->stuck_since = 0;
+            c->stuck_told = false;
         }
     }
     for (struct rt_op **at = &c->queue; *at != NULL;) {

@@ -193,6 +193,8 @@ struct rt_file_conn {
     int send_fd;
 
     struct rt_op *queue, **queue_tail; /* ops that found the database taken */
+    int64_t stuck_since;               /* it has been so since; 0: it is not */
+    bool stuck_told;
     struct rt_file_wait **buckets;
     size_t bucket_count, wait_count;
     struct rt_file_peer *peers;

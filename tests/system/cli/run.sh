@@ -329,6 +329,30 @@ test_ctrl_c_reaches_the_child()
     expect 130 wait $!
 }
 
+# ---- A database that somebody else has
+
+# Takes the database in the middle of a transaction, as a program does that was stopped there.
+seize() # $seizer is its pid
+{
+    expect 0 "$rota" run a true
+    mkfifo seized free
+    "$foreign_db" "$(find_db)" seize <free >seized &
+    seizer=$!
+    exec 8>free
+    await seized
+}
+
+test_stuck_database_is_told()
+{
+    seize
+    refused 75 "process $seizer " "$rota" run -w 1 a touch ran
+    refused 69 "process $seizer " "$rota" run -n a touch ran
+    [ ! -e ran ] || fail "it ran"
+    exec 8>&-
+    expect 0 wait $seizer
+    expect 0 "$rota" run -n a true
+}
+
 # ---- Bad input: one line that says what to do, and nothing lost
 
 test_usage()

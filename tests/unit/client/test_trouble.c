@@ -2,8 +2,10 @@
 /* The client on file: in bad surroundings: closed standard descriptors, a database that is stuck. */
 #include <fcntl.h>
 #include <ftw.h>
+#include <poll.h>
 #include <rota.h>
 #include <setjmp.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,10 +92,105 @@ static void without_standard_descriptors(void **state)
     }
 }
 
+/* ---- A database that somebody else has ----------------------------------- */
+
+/* What a program that stopped in the middle of a transaction does to the others. */
+static sqlite3 *take_database(void)
+{
+    char path[64];
+    sqlite3 *db = NULL;
+
+    snprintf(path, sizeof(path), "%s/rota.db", folder);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+static struct rota *must_open(uint32_t flags, uint32_t call_ms)
+{
+    struct rota_options opts = {.flags = flags, .call_ms = call_ms};
+    struct rota *r;
+    int rv = rota_open(&r, url, &opts);
+    if (rv != 0)
+        fail_msg("%s: %s", url, rota_errmsg(NULL));
+    return r;
+}
+
+struct told {
+    struct rota *r;
+    int err;
+    bool done;
+    char text[256];
+};
+
+static void on_done(void *arg, int err)
+{
+    struct told *t = arg;
+    t->done = true;
+    t->err = err;
+    snprintf(t->text, sizeof(t->text), "%s", rota_errmsg(t->r));
+}
+
+static void on_grant(void *arg, int err, struct rota_lock *lock)
+{
+    assert_true((err == 0) == (lock != NULL));
+    on_done(arg, err);
+}
+
+static void await_told(struct told *t)
+{
+    while (!t->done) {
+        struct pollfd pfd = {.fd = rota_fd(t->r), .events = POLLIN};
+        poll(&pfd, 1, rota_timeout_ms(t->r));
+        assert_int_equal(rota_process(t->r), 0);
+    }
+}
+
+static void assert_told(struct told *t, int err)
+{
+    char pid[32];
+
+    await_told(t);
+    snprintf(pid, sizeof(pid), "process %d", (int)getpid());
+    if (t->err != err || strstr(t->text, pid) == NULL)
+        fail_msg("%s: '%s' does not say '%s'", rota_strerror(t->err), t->text, pid);
+    t->done = false;
+}
+
+static void callbacks_have_the_engines_message(void **state)
+{
+    (void)state;
+    struct rota *r = must_open(ROTA_NO_KEEPER, 100), *holder = must_open(ROTA_NO_KEEPER, 100);
+    struct told t = {.r = r}, h = {.r = holder};
+    struct rota_lock *lock, *other;
+    assert_int_equal(rota_acquire(holder, "a", NULL, &lock), 0);
+    assert_int_equal(rota_acquire(holder, "b", NULL, &other), 0);
+    sqlite3 *db = take_database();
+
+    assert_int_equal(rota_acquire_async(r, "c", NULL, on_grant, &t, NULL), 0);
+    assert_told(&t, ROTA_UNREACHABLE);
+    assert_string_equal(rota_errmsg(r), t.text); /* and stays until the next failure */
+
+    assert_int_equal(rota_check_async(lock, on_done, &h), 0);
+    await_told(&h);
+    assert_int_equal(h.err, 0); /* reading needs nobody's leave */
+
+    h.done = false;
+    assert_int_equal(rota_release_async(lock, on_done, &h), 0);
+    assert_told(&h, ROTA_UNKNOWN);
+    assert_int_equal(rota_release(other), ROTA_UNKNOWN);
+    assert_non_null(strstr(rota_errmsg(holder), "process"));
+    sqlite3_close(db);
+    rota_close(holder);
+    rota_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_standard_descriptors, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(callbacks_have_the_engines_message, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
