@@ -54,6 +54,31 @@ static struct rt_observer *find_observer(struct rota *r, const struct rt_event *
     return o;
 }
 
+/* A line that is no latch, or one of another count, never opens as this one would. */
+static const char *kind_fault(const struct rt_observer *o, const struct rt_event *event)
+{
+    if (event->count == 0)
+        return NULL;
+    if (event->mode != RT_COUNT)
+        return "this name is no latch: others hold it or wait for it";
+    return event->of != o->until_count ? "this is a latch of another count" : NULL;
+}
+
+static void counted(struct rota *r, struct rt_observer *o, const struct rt_event *event)
+{
+    struct rt_waiter *w = o->waiter;
+    const char *fault = kind_fault(o, event);
+
+    if (w == NULL || (fault == NULL && event->count < o->until_count))
+        return;
+    o->waiter = NULL;
+    if (fault != NULL) {
+        r->d.err = ROTA_INVALID;
+        snprintf(r->d.errmsg, sizeof(r->d.errmsg), "%s", fault);
+    }
+    rt_wait_done(r, w, fault != NULL ? ROTA_INVALID : 0);
+}
+
 void rt_observer_changed(struct rota *r, const struct rt_event *event)
 {
     struct rt_observer *o = find_observer(r, event);
@@ -61,11 +86,7 @@ void rt_observer_changed(struct rota *r, const struct rt_event *event)
     if (o == NULL || o->stopped)
         return;
     if (o->fn == NULL) {
-        if (o->waiter != NULL && event->count >= o->until_count) {
-            struct rt_waiter *w = o->waiter;
-            o->waiter = NULL;
-            rt_wait_done(r, w, 0);
-        }
+        counted(r, o, event);
         return;
     }
     if (event->front.fence != 0 && event->front.fence < o->highest)

@@ -215,7 +215,8 @@ struct rt_event {
     const char *name;        /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
     void *cookie;            /* CHANGED */
     struct rota_front front; /* CHANGED */
-    size_t count;            /* CHANGED: tickets in the line */
+    size_t count;            /* CHANGED: tickets in the line ... */
+    uint32_t mode, of;       /* ... and the kind of the first, if there is one */
 };
 
 /* ---- Engines ------------------------------------------------------------ */

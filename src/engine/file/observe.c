@@ -11,6 +11,7 @@ struct state {
     struct rota_front front;
     size_t count;
     uint64_t hash;
+    uint32_t mode, of;
     char value[STATE_TEXT], label[STATE_TEXT];
 };
 
@@ -37,8 +38,13 @@ static int read_state(struct rt_file_conn *c, const char *name, struct state *st
         return rt_file_db_error(c, sqlite3_errcode(c->db));
     st->front = (struct rota_front){.value = st->value, .label = st->label};
     st->value[0] = st->label[0] = '\0';
+    st->mode = st->of = 0;
     (void)sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
     int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) {
+        st->mode = (uint32_t)sqlite3_column_int64(s, 4);
+        st->of = (uint32_t)sqlite3_column_int64(s, 5);
+    }
     if (rc == SQLITE_ROW && (sqlite3_column_int64(s, 1) & RT_FILE_GRANTED) != 0) {
         st->front.fence = (uint64_t)sqlite3_column_int64(s, 0);
         copy_text(st->value, sqlite3_column_text(s, 2));
@@ -73,7 +79,9 @@ static void tell_one(struct rt_file_conn *c, struct rt_file_observation *o)
                                                .name = o->name,
                                                .cookie = o->cookie,
                                                .front = st.front,
-                                               .count = st.count});
+                                               .count = st.count,
+                                               .mode = st.mode,
+                                               .of = st.of});
 }
 
 void rt_file_observe_dirty(struct rt_file_conn *c, const char *name)

@@ -82,6 +82,10 @@ static void watch_event(struct rt_mem_watch *w, struct rt_event *event)
         .kind = RT_CHANGED, .name = w->line->name, .cookie = w->cookie, .count = w->line->count};
     w->value[0] = w->label[0] = '\0';
     const struct rt_mem_ticket *front = rt_mem_line_front(w->line);
+    if (front != NULL) {
+        event->mode = front->mode;
+        event->of = w->line->of;
+    }
     if (front != NULL && front->flags & RT_MEM_GRANTED) {
         event->front.fence = front->number;
         snprintf(w->value, sizeof(w->value), "%s", rt_mem_ticket_value(front));

@@ -83,7 +83,7 @@ static int extend_for(struct rt_mem_conn *mc, struct rt_mem_ticket *t, const str
     t->extra->durable_id = join->session;
     t->extra->conn = mc;
     rt_mem_link_before(&mc->durables, &t->extra->told);
-    if (join->until_ms > 0)
+    if (join->until_ms > 0 && join->until_ms < (RT_NEVER - mc->world->now) / RT_MS)
         t->extra->until = mc->world->now + join->until_ms * RT_MS;
     return 0;
 }

@@ -95,10 +95,61 @@ static void numbers_name_one_kind(void **state)
     rota_close(other);
 }
 
+/* ---- Latches ----------------------------------------------------------------- */
+
+static void only_its_own_latch_opens(const char *url)
+{
+    struct rota *r = must_open(url);
+    struct rota_lock *lock = must_take(r, "lock", NULL);
+
+    refused(r, rota_latch_wait(r, "lock", 1, 5000), ROTA_INVALID, "no latch");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rota_latch_down(r, "latch", 5, NULL), 0);
+    refused(r, rota_latch_wait(r, "latch", 3, 5000), ROTA_INVALID, "another count");
+    assert_int_equal(rota_latch_wait(r, "latch", 5, 1), ROTA_TIMEOUT);
+    assert_int_equal(rota_latch_down(r, "latch", 5, NULL), 0);
+    assert_int_equal(rota_latch_down(r, "latch", 5, NULL), 0);
+    assert_int_equal(rota_latch_wait(r, "latch", 5, 5000), 0);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
+static void a_latch_is_told_from_other_lines(void **state)
+{
+    (void)state;
+    only_its_own_latch_opens("mem:latches");
+    only_its_own_latch_opens(file_url);
+}
+
+/* ---- Long times -------------------------------------------------------------- */
+
+static void once_for_a_very_long_time(const char *url)
+{
+    static const uint64_t long_ms[] = {INT64_MAX / RT_MS, INT64_MAX / RT_MS - 1};
+    struct rota *r = must_open(url);
+
+    for (size_t i = 0; i < 2; i++) {
+        char key[8];
+        snprintf(key, sizeof(key), "k%zu", i);
+        assert_int_equal(rota_once(r, key, long_ms[i], NULL), 0);
+        assert_int_equal(rota_once(r, key, long_ms[i], NULL), ROTA_BUSY);
+    }
+    rota_close(r);
+}
+
+static void long_times_do_not_wrap(void **state)
+{
+    (void)state;
+    once_for_a_very_long_time("mem:long");
+    once_for_a_very_long_time(file_url);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_name_one_kind),
+        cmocka_unit_test(a_latch_is_told_from_other_lines),
+        cmocka_unit_test(long_times_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
