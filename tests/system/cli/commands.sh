@@ -246,6 +246,34 @@ test_watch_says_what_the_leader_says()
     expect 0 wait $!
 }
 
+# Four that lead in turn, twenty times; states may be left out, but not the last one.
+test_watch_never_goes_back()
+{
+    local line worker workers=()
+    mkfifo rows
+    "$rota" watch --json a >rows &
+    local watcher=$!
+    exec 5<rows
+    read -r -t 30 _ <&5 || fail "no row"
+    for _ in 1 2 3 4; do
+        (for _ in 1 2 3 4 5; do "$rota" elect a -- true || exit 1; done) &
+        workers+=($!)
+    done
+    for worker in "${workers[@]}"; do
+        expect 0 wait "$worker"
+    done
+    hold a
+    until grep -q "\"fence\":\"$(fence_of a)\"" seen 2>/dev/null; do
+        read -r -t 30 line <&5 || fail "the last leader was not seen"
+        echo "$line" >>seen
+    done
+    kill $watcher
+    wait $watcher
+    sed -n 's/.*"fence":"\([0-9]*\)".*/\1/p' seen >fences
+    sort -n -c fences || fail "fences went back: $(tr '\n' ' ' <fences)"
+    let_go
+}
+
 # Nothing changes, and yet it must notice that nobody reads.
 test_watch_ends_with_its_reader()
 {
