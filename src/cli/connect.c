@@ -16,15 +16,11 @@ const char *rt_connect_url(const struct rt_cli *cli)
     return url != NULL && url[0] != '\0' ? url : NULL;
 }
 
-int rt_connect_check(const char *url)
+/* A lock that excludes nobody is worse than an error. An engine that neither other machines share
+ * nor the kernel watches over (a ttl) is inside this process, whatever name led to it. */
+static bool is_shared(const struct rota *r)
 {
-    /* It would lock nobody out: a lock that excludes nobody is worse than an error. */
-    if (url != NULL && strncmp(url, "mem:", 4) == 0) {
-        rt_out_error("mem: lives inside one process, so commands cannot share its locks; "
-                     "use file:");
-        return RT_EXIT_USAGE;
-    }
-    return RT_EXIT_OK;
+    return (rota_caps(r) & (ROTA_CAP_SHARED_HOSTS | ROTA_CAP_TTL)) != ROTA_CAP_TTL;
 }
 
 int rt_connect_exit(int err)
@@ -64,14 +60,18 @@ int rt_connect_report(const struct rota *r, int err, const char *prefix)
 
 int rt_connect_open(struct rota **out, const struct rt_cli *cli, const struct rota_options *opts)
 {
-    const char *url = rt_connect_url(cli);
-    int code = rt_connect_check(url);
+    struct rota *r;
+    int err = rota_open(&r, rt_connect_url(cli), opts);
 
-    if (code != RT_EXIT_OK)
-        return code;
-    int err = rota_open(out, url, opts);
     if (err != 0)
         return rt_connect_report(NULL, err, "");
+    if (!is_shared(r)) {
+        rota_close(r);
+        rt_out_error("mem: lives inside one process, so commands cannot share its locks; "
+                     "use file:");
+        return RT_EXIT_USAGE;
+    }
+    *out = r;
     return RT_EXIT_OK;
 }
 

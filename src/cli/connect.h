@@ -7,12 +7,9 @@
 
 #include <stddef.h>
 
-/* Opens the engine of --on, $ROTA_URL, or the embedded one. RT_EXIT_OK, or a message was
- * printed and the exit code is returned. */
+/* Opens the engine of --on, $ROTA_URL, or the embedded one, if processes can share it. RT_EXIT_OK,
+ * or a message was printed and the exit code is returned. */
 int rt_connect_open(struct rota **out, const struct rt_cli *cli, const struct rota_options *opts);
-
-/* RT_EXIT_OK if processes can share what URL (may be NULL) names; else says why not. */
-int rt_connect_check(const char *url);
 
 /* What --on or $ROTA_URL names; NULL: neither. */
 const char *rt_connect_url(const struct rt_cli *cli);

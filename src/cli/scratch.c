@@ -64,10 +64,12 @@ int rt_scratch_engine(struct rt_scratch *scratch, const struct rt_cli *cli)
     char locks[PATH_MAX + 8];
     bool fits;
 
-    int code = rt_connect_check(url);
-    if (code != RT_EXIT_OK)
-        return code;
     if (url != NULL) {
+        struct rota *r; /* to see whether processes can share it, before there are any */
+        int code = rt_connect_open(&r, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
+        if (code != RT_EXIT_OK)
+            return code;
+        rota_close(r);
         fits = strlen(url) < sizeof(scratch->url);
         snprintf(scratch->url, sizeof(scratch->url), "%s", url);
         rt_connect_redact(url, scratch->shown, sizeof(scratch->shown));

@@ -398,6 +398,13 @@ test_urls()
     refused 64 colour "$rota" --on "file:$PWD/rota?colour=red" run a touch ran
     refused 64 . "$rota" --on no-such-engine run a touch ran
     refused 64 "one process" "$rota" --on mem:x run a touch ran
+    mkdir -p .config/rota
+    printf 'local = mem:x\nfolder = file:%s/named\n' "$PWD" >.config/rota/config
+    refused 64 "one process" "$rota" --on local run a touch ran
+    refused 64 "one process" "$rota" --on local demo
+    ROTA_URL=local refused 64 "one process" "$rota" run a touch ran
+    expect 0 "$rota" --on folder run a true
+    [ -d named ] || fail "the name was not looked up"
     ROTA_URL=gopher://x refused 64 gopher "$rota" run a touch ran
     [ ! -e ran ] || fail "it ran"
 }
