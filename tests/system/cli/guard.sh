@@ -1,0 +1,207 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests of what ends the command of rota run: the guardian, a loss, a stop.
+#
+#   guard.sh ROTA BREAK_LOCK KILL_STORM [CASE]...
+# shellcheck disable=SC2016 # single quotes: for the inner shell
+# shellcheck disable=SC2317 # the cases are called by name
+set -u
+. "$(dirname "$0")/lib.sh"
+rota=$(realpath "$1") break_lock=$(realpath "$2") kill_storm=$(realpath "$3")
+shift 3
+
+# COMMAND... under rota run a; it writes into up when it runs. $holder is rota's pid; every process of
+# the command has the fifo alive open, so that its end is theirs.
+begin() # OPTIONS... -- COMMAND...
+{
+    rm -f up down alive
+    mkfifo up down alive
+    local options=()
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    exec 4<>alive 5<alive
+    "$rota" run "${options[@]}" a -- "${@:2}" 3>alive 4>&- 5<&- 2>err &
+    holder=$!
+    exec 4>&-
+    await up
+}
+
+await_gone() # until no process of the command is left
+{
+    timeout 30 cat <&5 || fail "the command did not end"
+    exec 5<&-
+}
+
+guardian_of() # PID: until it has one
+{
+    local found
+    until found=$(pgrep -P "$1" -x rota-guardian); do
+        kill -0 "$1" || fail "rota ended"
+    done
+    echo "$found"
+}
+
+await_state() # PID PATTERN: until its state is that
+{
+    local state
+    until state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") && [[ $state =~ $2 ]]; do
+        [ -n "$state" ] || fail "$1 ended"
+    done
+}
+
+killed() # PID: -9
+{
+    kill -9 "$1"
+    wait "$1" 2>/dev/null
+    [ $? -eq 137 ] || fail "rota was not killed"
+}
+
+# ---- rota killed
+
+test_200_kills_never_two_at_once()
+{
+    "$kill_storm" "$rota" 200 "$RANDOM" || fail "see above"
+    expect 0 "$rota" run -w 30 storm true
+}
+
+test_kills_where_nobody_reaps()
+{
+    "$kill_storm" "$rota" 12 "$RANDOM" lazy || fail "see above"
+}
+
+test_killed_before_all_of_the_group()
+{
+    begin -- sh -c 'trap "touch told; exit" TERM; sleep 1000 & echo >up; wait'
+    killed $holder
+    await_gone
+    [ -e told ] || fail "the command was not told by SIGTERM"
+    expect 0 "$rota" run -w 30 a true
+}
+
+test_the_session_lasts_until_the_group_has_gone()
+{
+    begin --on-lost ignore -- sh -c 'echo >up; read -r _ <down; touch done'
+    killed $holder
+    expect 75 "$rota" run -n a true
+    [ ! -e done ] || fail "it was ended"
+    echo >down
+    await_gone
+    [ -e done ] || fail "it was killed"
+    expect 0 "$rota" run -w 30 a true
+}
+
+test_a_killed_guardian_is_replaced()
+{
+    local first
+    begin -- sh -c 'echo >up; exec sleep 1000'
+    first=$(guardian_of $holder)
+    kill -9 "$first"
+    until [ "$(guardian_of $holder)" != "$first" ]; do :; done
+    # Whether it knows the group already cannot be seen; the second line is there as well.
+    killed $holder
+    await_gone
+    expect 0 "$rota" run -w 30 a true
+}
+
+test_guardian_and_rota_killed_together()
+{
+    begin -- sh -c 'echo >up; exec sleep 1000'
+    kill -9 "$(guardian_of $holder)" $holder
+    await_gone
+    expect 0 "$rota" run -w 30 a true
+}
+
+test_guardian_has_nothing_open()
+{
+    local guardian
+    begin -- sh -c 'echo >up; read -r _ <down'
+    guardian=$(guardian_of $holder)
+    await_state "$guardian" S
+    same 2 "$(find "/proc/$guardian/fd" -mindepth 1 | wc -l)"
+    same / "$(readlink "/proc/$guardian/cwd")"
+    # Neither the terminal's signals nor a service manager's end it before its time.
+    kill -TERM "$guardian"
+    kill -HUP "$guardian"
+    echo >down
+    expect 0 wait $holder
+    kill -0 "$guardian" 2>/dev/null && fail "it was left behind"
+    return 0
+}
+
+# ---- What the command leaves behind is its own, as long as nothing was lost
+
+test_members_that_stay()
+{
+    local member
+    member=$("$rota" run a -- sh -c 'sleep 1000 >/dev/null 2>&1 & echo $!')
+    kill -0 "$member" || fail "it was ended"
+    expect 0 "$rota" run -n a true
+    kill -9 "$member"
+}
+
+# ---- Losses
+
+test_lost_takes_all_of_the_group()
+{
+    begin -- sh -c '(trap "" TERM; while :; do sleep 1000; done) &
+        trap "touch told; exit 0" TERM; echo >up; wait'
+    expect 0 "$break_lock" a
+    expect 76 wait $holder
+    await_gone
+    [ -e told ] || fail "it was not told"
+    same 1 "$(wc -l <err)"
+}
+
+test_lost_and_killed()
+{
+    begin --on-lost kill -- sh -c 'trap "touch told; exit 0" TERM; sleep 1000 & echo >up; wait'
+    expect 0 "$break_lock" a
+    expect 76 wait $holder
+    await_gone
+    [ ! -e told ] || fail "it was told first"
+}
+
+test_lost_and_ignored()
+{
+    begin --on-lost ignore -- sh -c 'trap "touch told" TERM; echo >up; read -r _ <down; touch done'
+    expect 0 "$break_lock" a
+    until [ -s err ]; do kill -0 $holder || fail "it ended"; done
+    echo >down
+    expect 76 wait $holder
+    [ -e done ] && [ ! -e told ] || fail "it was ended"
+    same 1 "$(wc -l <err)"
+    refused 64 "term, kill or ignore" "$rota" run --on-lost cry a true
+}
+
+# ---- Stops without a terminal, and pipes that close
+
+test_stop_and_go_without_a_terminal()
+{
+    local child
+    mkfifo up down
+    setsid "$rota" run a -- sh -c 'echo $$ >up; read -r _ <down' &
+    local holder=$!
+    read -r child <up
+    kill -TSTP $holder
+    await_state "$child" T
+    kill -CONT $holder
+    await_state "$child" '[SR]'
+    # Stopped by somebody else, rota goes on.
+    kill -STOP "$child"
+    await_state "$child" T
+    await_state "$holder" '[SR]'
+    kill -CONT "$child"
+    echo >down
+    expect 0 wait $holder
+}
+
+test_reader_that_has_gone()
+{
+    same "y 141" "$({ "$rota" run a -- yes 2>err; echo $? >code; } | head -n 1) $(cat code)"
+    [ ! -s err ] || fail "it said: $(cat err)"
+    expect 0 "$rota" run -n a true
+}
+
+run_cases "$@"
