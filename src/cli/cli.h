@@ -49,6 +49,7 @@ rt_command_fn rt_break_main;
 rt_command_fn rt_doctor_main;
 rt_command_fn rt_metrics_main;
 rt_command_fn rt_bench_main;
+rt_command_fn rt_top_main;
 rt_command_fn rt_demo_main;
 rt_command_fn rt_help_main;
 
@@ -66,6 +67,7 @@ extern const char rt_help_break[];
 extern const char rt_help_doctor[];
 extern const char rt_help_metrics[];
 extern const char rt_help_bench[];
+extern const char rt_help_top[];
 extern const char rt_help_demo[];
 extern const char rt_help_help[];
 

@@ -21,6 +21,7 @@ const struct rt_command rt_commands[] = {
     {"watch", "print each change of a lock", rt_help_watch, rt_watch_main},
     {"break", "take a lock away, by its fence", rt_help_break, rt_break_main},
     {"doctor", "check what the engine promises", rt_help_doctor, rt_doctor_main},
+    {"top", "watch the locks in use, live", rt_help_top, rt_top_main},
     {"bench", "measure an engine", rt_help_bench, rt_bench_main},
     {"metrics", "print metrics of an engine, for Prometheus", rt_help_metrics, rt_metrics_main},
     {"demo", "see a sale oversell without a lock, and not with one", rt_help_demo, rt_demo_main},
