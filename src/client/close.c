@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define CLOSING_TURNS 4 /* watches end in the turn after they were stopped */
+#define COURTESY_MS 300 /* a busy database needs a few; more would be noticed by whoever waits */
 
 /* Nobody forks meanwhile: a child's copy of what the engine is about to close could keep the
  * session alive. */
@@ -59,6 +60,17 @@ static void closing_over(struct rt_timer_call *call, int64_t now)
     rt_wait_done(c->r, &c->w, ROTA_TIMEOUT);
 }
 
+/* Without a ttl the session ends with its connection, and all its tickets with it: to take them out
+ * before is only a courtesy to whoever is next, who would have to find out. */
+static int64_t patience(const struct rota *r)
+{
+    uint32_t ms = r->call_ms;
+
+    if ((rota_caps(r) & ROTA_CAP_TTL) == 0 && ms > COURTESY_MS)
+        ms = COURTESY_MS;
+    return ms * RT_MS;
+}
+
 /* Waits until all tickets have left, for call_ms at most; enters with the mutex, returns without. */
 static void wait_quiet(struct rota *r)
 {
@@ -69,7 +81,7 @@ static void wait_quiet(struct rota *r)
         rt_client_leave(r); /* no memory for patience */
         return;
     }
-    rt_timers_start(&r->loop.timers, &c.timer.timer, rt_loop_now(&r->loop) + r->call_ms * RT_MS);
+    rt_timers_start(&r->loop.timers, &c.timer.timer, rt_loop_now(&r->loop) + patience(r));
     r->closer = &c.w;
     rt_wait(r, &c.w);
     rt_client_lock(r);

@@ -185,10 +185,44 @@ static void callbacks_have_the_engines_message(void **state)
     rota_close(r);
 }
 
+/* The session ends with its connection, so nobody has to wait until its tickets are taken out;
+ * a minute of call_ms stands for "for ever". */
+static void closing_does_not_wait_for_a_stuck_database(void **state)
+{
+    (void)state;
+    struct rota *holder = must_open(ROTA_NO_KEEPER, 60000), *waiter = must_open(0, 60000);
+    struct rota_ask try = {.flags = ROTA_TRY};
+    struct told t = {.r = waiter};
+    struct rota_lock *lock;
+    assert_int_equal(rota_acquire(holder, "a", NULL, &lock), 0);
+    assert_int_equal(rota_acquire(waiter, "b", NULL, &lock), 0); /* has a session */
+    assert_int_equal(rota_acquire_async(waiter, "a", NULL, on_grant, &t, NULL), 0);
+    sqlite3 *db = take_database();
+    alarm(20);
+    rota_close(waiter);
+    assert_int_equal(t.err, ROTA_CLOSED);
+    rota_close(holder);
+    alarm(0);
+    sqlite3_close(db);
+
+    struct rota *next = must_open(ROTA_NO_KEEPER, 0);
+    struct rota_line *line;
+    assert_int_equal(rota_acquire(next, "a", &try, &lock), 0);
+    assert_int_equal(rota_release(lock), 0);
+    assert_int_equal(rota_acquire(next, "b", &try, &lock), 0);
+    assert_int_equal(rota_release(lock), 0);
+    assert_int_equal(rota_inspect(next, "a", &line), 0);
+    assert_int_equal(line->count, 0);
+    rota_line_free(line);
+    rota_close(next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_standard_descriptors, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(closing_does_not_wait_for_a_stuck_database, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(callbacks_have_the_engines_message, make_folder,
                                         remove_folder),
     };
