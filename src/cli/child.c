@@ -16,6 +16,13 @@ static bool owns_terminal(int tty)
     return tty >= 0 && tcgetpgrp(tty) == getpgrp();
 }
 
+static void (*file_size_action)(int) = SIG_DFL;
+
+void rt_child_ignore_file_size(void)
+{
+    file_size_action = signal(SIGXFSZ, SIG_IGN);
+}
+
 /* ---- The start ---------------------------------------------------------- */
 
 static ssize_t read_whole(int fd, void *out, size_t size)
@@ -42,6 +49,7 @@ static _Noreturn void exec_child(const struct rt_child *child, int talk, char **
     close(child->talk); /* or its end would never be seen */
     if (read_whole(talk, &byte, 1) != 1)
         _exit(RT_EXIT_LOST);
+    signal(SIGXFSZ, file_size_action);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execvp(argv[0], argv);
 

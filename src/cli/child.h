@@ -18,6 +18,9 @@ struct rt_child {
     int talk;        /* until it runs: lets it go, and tells why it could not */
 };
 
+/* From here on writing past ulimit -f is an error, not our end; the child gets SIGXFSZ as it was. */
+void rt_child_ignore_file_size(void);
+
 /* Makes a process that will run ARGV in a process group of its own, with the signal mask MASK and
  * the environment of now, and gets DEATH_SIGNAL (0: none) when we die. It waits for rt_child_go and
  * ends if we do before. The group gets the terminal if we are in its foreground and both stdin and

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command rota: global options, and the table of subcommands. */
+#include "cli/child.h"
 #include "cli/cli.h"
 
 #include "cli/options.h"
@@ -81,6 +82,7 @@ int main(int argc, char **argv)
     int c;
 
     occupy_standard();
+    rt_child_ignore_file_size();
     opterr = 0;
     while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
         switch (c) {

@@ -142,7 +142,17 @@ test_few_descriptors()
         esac
     done
     same 0 $code
-    (ulimit -n 6 && refused 69 "ulimit -n" "$rota" run a true)
+    (ulimit -n 6 && refused 69 "ulimit -n" "$rota" run a true) || exit 1
+}
+
+test_limited_file_size()
+{
+    # Writing past the limit is an error of the engine, not the end of rota ...
+    (ulimit -f 8 && refused 69 . "$rota" run a touch ran) || exit 1
+    [ ! -e ran ] || fail "it ran"
+    # ... but the command is ended by it, as it would be without rota.
+    expect 0 "$rota" run a true
+    expect 153 "$rota" run a -- sh -c 'ulimit -f 1; head -c 10000 /dev/zero >big' 2>/dev/null
 }
 
 # ---- Waiting
