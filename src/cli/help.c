@@ -20,28 +20,27 @@ static const char help_tail[] =
     "  rota run nightly -- ./job.sh    run job.sh, one at a time\n";
 
 const char rt_help_run[] =
-    "Usage: rota run [OPTION]... NAME [--] COMMAND [ARG]...\n"
+    "Usage: rota run [OPTION]... NAME [--] COMMAND [ARG]...   or: NAME -c 'SHELL COMMAND'\n"
     "Waits for the lock NAME, runs COMMAND while holding it, and gives it back.\n"
     "\n"
     "  -n, --nonblock       do not wait: exit 75 if somebody else holds it\n"
     "  -w, --wait SECONDS   wait that long at most, then exit 75; 0.5, 30, 5m, 1h\n"
     "  -E CODE              exit with CODE instead of 75 (--conflict-exit-code)\n"
-    "  -x, --exclusive      one holder (default)\n"
-    "  -s, --shared         share it with others that ask with -s\n"
+    "  -s, --shared         share it with others that ask with -s (-x, -e: do not)\n"
     "      --take K --of N  take K of N permits: at most N in use at once\n"
     "      --ttl TIME       how long the lock outlives a lost machine: 1s to 1h (10s)\n"
     "      --at-least TIME  the name stays taken at least so long, also if COMMAND ends\n"
+    "      --on-lost HOW    term: SIGTERM, then SIGKILL (default); kill: at once; ignore\n"
     "      --metrics FILE   write wait, hold, heartbeats, losses there, for Prometheus\n"
+    "      --verbose        say how long it took, or who holds it\n"
     "\n"
     "COMMAND gets stdin, a process group of its own, and in its environment ROTA_NAME\n"
-    "and ROTA_FENCE: a number that only grows, for the resource to refuse a late writer.\n"
-    "If the lock is lost while it runs, COMMAND gets SIGTERM, then SIGKILL.\n"
+    "and ROTA_FENCE, a number that only grows. If rota is killed, COMMAND is ended.\n"
     "\n"
     "Exit: that of COMMAND, 128+n if signal n ended it; 75 (or -E) not granted in time;\n"
     "76 lost while it ran; 69 engine not reachable; 64 wrong usage; 126 COMMAND cannot\n"
     "be run, 127 not found; 130 interrupted while waiting.\n"
     "\n"
-    "  rota run nightly -- ./job.sh           one at a time, in order of arrival\n"
     "  rota run -n backup -- rsync -a /a /b   skip it if it runs already\n"
     "  rota run --take 1 --of 3 gpu -- train  at most three at once\n";
 

@@ -161,20 +161,20 @@ static void on_answer(void *arg, int err, struct rota_lock *lock)
     hold->lock = lock;
 }
 
-/* Who holds it, for somebody at a terminal who wonders why nothing happens. */
-static void tell_waiting(struct rt_hold *hold)
+/* Who holds it, for somebody who wonders why nothing happens: WHAT, "waiting for". */
+static void tell_holder(struct rt_hold *hold, const char *what)
 {
     struct rota_line *line;
 
-    if (!isatty(STDERR_FILENO))
-        return;
     if (rota_inspect(hold->client, hold->name, &line) != 0) {
-        rt_out_error("waiting for '%s' ...", hold->name);
+        rt_out_error("%s '%s'", what, hold->name);
         return;
     }
     if (line->granted > 0)
-        rt_out_error("waiting for '%s', held by %s for %" PRId64 " s; %zu in line ...", hold->name,
+        rt_out_error("%s '%s', held by %s for %" PRId64 " s; %zu in line", what, hold->name,
                      line->places[0].label, line->places[0].since_ms / 1000, line->count);
+    else
+        rt_out_error("%s '%s'", what, hold->name);
     rota_line_free(line);
 }
 
@@ -196,7 +196,8 @@ static int wait_once(struct rt_hold *hold)
         turn(hold, hold->notice_at);
         if (!hold->answered && now_ms() >= hold->notice_at) {
             hold->notice_at = RT_HOLD_NEVER;
-            tell_waiting(hold);
+            if (hold->verbose || isatty(STDERR_FILENO))
+                tell_holder(hold, "waiting for");
         }
     }
     return hold->answer;
@@ -228,6 +229,8 @@ static int refuse(struct rt_hold *hold, int err)
         return rt_connect_report(hold->client, err, "");
     if (hold->trouble[0] != '\0') /* it was not only somebody else's turn */
         rt_out_error("%s", hold->trouble);
+    else if (hold->verbose)
+        tell_holder(hold, "not granted:");
     return hold->busy_exit; /* silent, as flock(1): a script asks by the exit code */
 }
 
@@ -463,8 +466,12 @@ int rt_hold_run(struct rt_hold *hold)
 {
     hold->ask.on_lost = on_lost;
     hold->ask.arg = hold;
-    hold->notice_at = now_ms() + NOTICE_MS;
+    int64_t begin = now_ms();
+    hold->notice_at = begin + NOTICE_MS;
     int err = wait_granted(hold);
+    if (err == 0 && hold->verbose)
+        rt_out_error("'%s' was granted after %.3f s", hold->name,
+                     (double)(now_ms() - begin) / 1000);
     if (err == 0)
         return use(hold);
     if (hold->interrupted != 0)

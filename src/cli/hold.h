@@ -15,10 +15,12 @@ struct rt_hold {
     const char *name;
     const char *value; /* for observers, once it is held; NULL: none */
     char **command;
+    char *shell[4]; /* room for a command by the shell */
     struct rota_ask ask;
     struct rota_options options;
     int busy_exit; /* the exit code when it is not granted in time */
     enum rt_on_lost on_lost;
+    bool verbose;        /* tell how long it took, or who holds it */
     const char *metrics; /* where to write what the client counted, at the end; NULL: nowhere */
 
     /* what is there */

@@ -8,9 +8,10 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST, OPT_ON_LOST, OPT_METRICS };
+enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST, OPT_ON_LOST, OPT_METRICS, OPT_VERBOSE };
 
 static int parse_number(const char *text, const char *option, uint64_t max, uint32_t *out)
 {
@@ -92,8 +93,18 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
     case 's':
         hold->ask.mode = ROTA_SHARED;
         return RT_EXIT_OK;
+    case 'e':
     case 'x':
         hold->ask.mode = ROTA_EXCLUSIVE;
+        return RT_EXIT_OK;
+    case 'o': /* the command never has a descriptor of ours */
+        return RT_EXIT_OK;
+    case 'F':
+        return rt_out_usage("run", "-F cannot be: rota stays to keep the lock; leave it out");
+    case 'u':
+        return rt_out_usage("run", "-u cannot be: the lock ends with the command");
+    case OPT_VERBOSE:
+        hold->verbose = true;
         return RT_EXIT_OK;
     case OPT_TAKE:
         return parse_number(optarg, "--take", INT32_MAX, &hold->ask.take);
@@ -131,12 +142,33 @@ static int parse_permits(struct rt_hold *hold)
     return RT_EXIT_OK;
 }
 
+static bool is_shell_option(const char *word)
+{
+    return strcmp(word, "-c") == 0 || strcmp(word, "--command") == 0;
+}
+
+/* NAME -c WORDS: the shell's command, as flock(1) has it. */
+static int parse_shell(struct rt_hold *hold, int argc, char **argv)
+{
+    if (argc != 2)
+        return rt_out_usage("run", "-c takes one word: rota run %s -c 'a && b'", hold->name);
+    static char bourne[] = "/bin/sh", option[] = "-c";
+    char *shell = getenv("SHELL");
+    hold->shell[0] = shell != NULL && shell[0] != '\0' ? shell : bourne;
+    hold->shell[1] = option;
+    hold->shell[2] = argv[1];
+    hold->command = hold->shell;
+    return RT_EXIT_OK;
+}
+
 static int parse_operands(struct rt_hold *hold, int argc, char **argv)
 {
     if (argc == 0)
         return rt_out_usage("run", "the name of the lock is missing");
     hold->name = argv[0];
     argc--, argv++;
+    if (argc > 0 && is_shell_option(argv[0]))
+        return parse_shell(hold, argc, argv);
     if (argc > 0 && strcmp(argv[0], "--") == 0)
         argc--, argv++;
     else if (argc > 0 && argv[0][0] == '-')
@@ -158,6 +190,10 @@ int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done
         {"conflict-exit-code", required_argument, NULL, 'E'},
         {"shared", no_argument, NULL, 's'},
         {"exclusive", no_argument, NULL, 'x'},
+        {"close", no_argument, NULL, 'o'},
+        {"no-fork", no_argument, NULL, 'F'},
+        {"unlock", no_argument, NULL, 'u'},
+        {"verbose", no_argument, NULL, OPT_VERBOSE},
         {"take", required_argument, NULL, OPT_TAKE},
         {"of", required_argument, NULL, OPT_OF},
         {"ttl", required_argument, NULL, OPT_TTL},
@@ -170,7 +206,7 @@ int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done
     int c, code;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, "+:nw:E:sxh", options, NULL)) != -1) {
+    while ((c = getopt_long(argc, argv, "+:nw:E:sxeoFuh", options, NULL)) != -1) {
         if (c == 'h') {
             *done = true;
             return rt_help_print(rt_command_find("run"));
