@@ -42,6 +42,12 @@ for command in $commands; do
     done
 done
 
+# ---- Every --json has its shape on the page.
+for command in $commands; do
+    ! "$rota" "$command" --help | grep -q -- '^ *--json' || grep -q "^## rota $command\b" docs/json.md ||
+        complain "docs/json.md does not have 'rota $command'"
+done
+
 # ---- Exit codes: those of the source are in the page.
 for code in $(sed -n '/^enum rt_exit/,/^}/s/.*= \([0-9]*\),.*/\1/p' src/cli/cli.h); do
     grep -qE "^\.It (Li )?$code\b" docs/man/rota.1 || complain "rota.1 does not explain exit code $code"
