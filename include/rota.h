@@ -109,7 +109,7 @@ static inline int rota_open(struct rota **out, const char *url, const struct rot
 /* Ends the session: what it holds is given back, waiting calls in other threads
  * return ROTA_CLOSED, pending callbacks run first. Locks that were not released
  * are gone, and their handles with them. Takes at most call_ms. Not from inside
- * a callback. */
+ * a callback. No call may begin in another thread once this one has. */
 void rota_close(struct rota *r);
 
 /* What this engine, dialect and topology can do. No I/O. */
@@ -191,9 +191,10 @@ static inline int rota_acquire_all(struct rota *r, const char *const *names, siz
 }
 
 /* Gives LOCK back, from any thread; always consumes the handle, as fclose does.
- * A callback of LOCK that runs in another thread is over before it returns;
- * inside a callback it does not wait, as rota_release_async. 0: gone. LOST: it was not ours any more. UNKNOWN: not confirmed within
- * call_ms; it ends with the ttl at the latest. NULL: 0. */
+ * A callback of LOCK that runs in another thread is over before it returns; inside
+ * a callback it does not wait, as rota_release_async. 0: gone. LOST: it was not ours
+ * any more. UNKNOWN: not confirmed within call_ms; it ends with the ttl at the
+ * latest. NULL: 0. */
 int rota_release(struct rota_lock *lock);
 
 /* The fence of an exclusive hold: larger than that of every earlier exclusive
@@ -269,7 +270,8 @@ static inline int rota_elect(struct rota *r, const char *name, const char *value
 {
     return rota_elect_sized(r, name, value, ask, sizeof(struct rota_ask), out);
 }
-int rota_proclaim(struct rota_lock *lock, const char *value); /* changes the value */
+/* Changes the value of what rota_elect took; other holds have none: INVALID. */
+int rota_proclaim(struct rota_lock *lock, const char *value);
 
 /* FN is told the present front of NAME and then every last state after a change;
  * states in between may be left out. Until rota_unobserve(*ID) returned. */

@@ -91,6 +91,8 @@ void rt_set_answered(struct rota *r, struct rt_waiter *w, int err)
     struct group *g = w->user;
     bool unsafe = err == 0 && fences_went_back(r, g);
 
+    for (size_t i = 0; i < g->n && err != 0; i++)
+        rt_lock_explain(r, g->locks[i]);
     for (size_t i = 0; i < g->n; i++) {
         rt_metrics_answered(r, g->locks[i], unsafe ? ROTA_UNSAFE : err);
         rt_hunter_free(r, rt_more_of(g->locks[i]));
@@ -142,6 +144,8 @@ int rota_acquire_all_sized(struct rota *r, const char *const *names, size_t n,
     struct rt_wish wish;
     int rv = rt_client_check(r, true);
 
+    if (rv == 0 && out == NULL)
+        rv = rt_fail(r, ROTA_INVALID, "there is no place for the locks");
     if (rv == 0)
         rv = check_names(r, names, n);
     if (rv == 0)

@@ -75,13 +75,18 @@ int rt_call_insist(struct rota *r, struct rt_call *call)
         unknown = unknown || err == ROTA_UNKNOWN;
         poll(NULL, 0, RETRY_PAUSE_MS);
         rt_client_lock(r);
-        if (r->closing || rt_loop_now(&r->loop) >= deadline) {
+        bool interrupted = atomic_load(&r->interrupts) != call->w.epoch; /* in the pause */
+        if (interrupted || r->closing || rt_loop_now(&r->loop) >= deadline) {
             rt_client_leave(r);
+            if (interrupted && !(unknown && changes(call->rq.op.kind)))
+                err = ROTA_CANCELED;
             break;
         }
     }
     rt_client_drop(r);
     if (err == ROTA_LOST && unknown && call->rq.op.kind == RT_OP_BREAK)
         err = ROTA_UNKNOWN; /* it may have been our own first try that took the ticket out */
-    return rt_fail_waiter(serial, err, call->w.errmsg);
+    if (err == ROTA_UNREACHABLE && unknown && changes(call->rq.op.kind))
+        err = ROTA_UNKNOWN; /* what the last try says is no answer to the first */
+    return rt_fail_waiter(serial, err, err == ROTA_CANCELED ? NULL : call->w.errmsg);
 }

@@ -31,12 +31,18 @@ int rt_client_begin(struct rota *r)
 
 uint32_t rota_caps(const struct rota *r)
 {
-    return r == NULL || rt_forked(r) || r->d.conn == NULL ? 0 : r->d.conn->engine->caps(r->d.conn);
+    if (r == NULL || rt_forked(r))
+        return 0;
+    const struct rt_conn *conn = r->d.conn; /* once: rota_close takes it away */
+    return conn != NULL ? conn->engine->caps(conn) : 0;
 }
 
 uint32_t rota_ttl_ms(const struct rota *r)
 {
-    return r == NULL || rt_forked(r) || r->d.conn == NULL ? 0 : r->d.conn->ttl_ms;
+    if (r == NULL || rt_forked(r))
+        return 0;
+    const struct rt_conn *conn = r->d.conn;
+    return conn != NULL ? conn->ttl_ms : 0;
 }
 
 int rota_keep_fd(struct rota *r, int *fd)

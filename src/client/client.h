@@ -298,6 +298,8 @@ void rt_ids_remove(struct rt_ids *ids, uint64_t id);
 /* Notes the fence of a grant; true: a larger one was seen before on this line, so the engine has
  * forgotten something (DESIGN 2), which is logged and said to whoever is told ROTA_UNSAFE next. */
 bool rt_lock_unsafe(struct rota *r, const struct rota_lock *lock);
+/* Says why LOCK was refused, if only the desk knows, to whoever is told next. */
+void rt_lock_explain(struct rota *r, const struct rota_lock *lock);
 /* News of a set: W waits for it, asked by all.c. */
 void rt_set_answered(struct rota *r, struct rt_waiter *w, int err);
 

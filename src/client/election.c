@@ -19,6 +19,8 @@ int rota_elect_sized(struct rota *r, const char *name, const char *value,
     struct rt_wish wish;
     int rv = rt_client_check(r, true);
 
+    if (rv == 0 && out == NULL)
+        rv = rt_fail(r, ROTA_INVALID, "there is no place for the lock");
     if (rv == 0)
         rv = rt_name_check(r, name);
     if (rv == 0)

@@ -115,6 +115,8 @@ int rota_inspect(struct rota *r, const char *name, struct rota_line **out)
     struct look look;
     int rv = rt_name_check(r, name);
 
+    if (rv == 0 && out == NULL)
+        rv = rt_fail(r, ROTA_INVALID, "there is no place for the line");
     if (rv == 0)
         rv = look_begin(r, &look, RT_OP_INSPECT);
     if (rv != 0)
@@ -191,6 +193,8 @@ int rota_list(struct rota *r, const char *prefix, struct rota_line **out, size_t
     char spelled[RT_NAME_ROOM];
     struct look look;
 
+    if (out == NULL || count == NULL)
+        return rt_fail(r, ROTA_INVALID, "there is no place for the lines or their count");
     if (prefix == NULL)
         prefix = "";
     if (strlen(prefix) > RT_NAME_MAX)

@@ -78,6 +78,34 @@ static bool refuse_unsafe(struct rota *r, struct rota_lock *lock, struct rt_wait
     return true;
 }
 
+/* Why the desk refused ASK, which re-enters a hold: it has no words for that itself. */
+static const char *reentry_fault(const struct rt_ask *ask)
+{
+    const struct rt_terms *terms = ask->terms;
+    const struct rt_ask *h = ask->line->holders;
+
+    while (h != NULL && h->owner != ask->owner)
+        h = h->next;
+    if (h == NULL || ask->owner == 0)
+        return NULL;
+    if (terms != NULL && (terms->value != NULL || terms->at_least_ms > 0))
+        return "this name is held already: a value or at_least_ms belongs to the first hold of it";
+    if (ask->mode == RT_EXCLUSIVE && h->mode == RT_SHARED)
+        return "an upgrade from shared to exclusive is not possible: release first";
+    return "this name was re-entered too often";
+}
+
+void rt_lock_explain(struct rota *r, const struct rota_lock *lock)
+{
+    if (lock->ask.err != ROTA_INVALID || r->d.err == ROTA_INVALID)
+        return; /* the engine said why */
+    const char *fault = reentry_fault(&lock->ask);
+    if (fault == NULL)
+        return;
+    r->d.err = ROTA_INVALID;
+    snprintf(r->d.errmsg, sizeof(r->d.errmsg), "%s", fault);
+}
+
 static void answered(struct rota *r, struct rota_lock *lock)
 {
     struct rt_waiter *w = lock->waiter;
@@ -89,6 +117,7 @@ static void answered(struct rota *r, struct rota_lock *lock)
         rt_set_answered(r, w, err);
         return;
     }
+    rt_lock_explain(r, lock);
     if (more != NULL) {
         more->terms.value = NULL; /* the caller's, and only lent until now */
         rt_hunter_free(r, more);

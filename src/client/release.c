@@ -93,8 +93,14 @@ int rota_guard(const struct rota_lock *lock, uint64_t *highest)
 {
     if (lock == NULL || highest == NULL)
         return ROTA_INVALID;
-    const struct rota *r = lock->client;
-    if (lock->ask.mode != RT_EXCLUSIVE)
+    struct rota *r = lock->client;
+    int rv = rt_client_check(r, false);
+    if (rv != 0)
+        return rv;
+    rt_client_lock(r);
+    uint32_t mode = lock->ask.mode; /* changed by rota_downgrade */
+    rt_client_unlock(r);
+    if (mode != RT_EXCLUSIVE)
         return rt_fail(r, ROTA_INVALID,
                        "shared holds and permits hold at once: their numbers do not fence");
     uint64_t fence = rota_fence(lock);
@@ -154,6 +160,28 @@ static void changed(struct rt_dispatch *d, struct rt_request *rq)
     rt_wait_done(r, &c->call.w, rt_lock_changed(r, c->lock, c->number, &rq->op));
 }
 
+/* Its tenure is another hold's, which stays what it is. */
+static bool is_shared_by_reentry(const struct rt_ask *ask, uint32_t what)
+{
+    return (what & RT_CHANGE_DOWNGRADE) != 0 && ask->mode == RT_SHARED &&
+           ask->ticket->mode == RT_EXCLUSIVE;
+}
+
+/* Why ASK, which is HELD, cannot be changed so. */
+static const char *change_fault(const struct rt_ask *ask, uint32_t what)
+{
+    /* A plain tenure is passed on, and would show the value of who held it before. */
+    if ((what & RT_CHANGE_VALUE) != 0 && !rt_ticket_has(ask->ticket, RT_TICKET_SOLO))
+        return "only what rota_elect took has a value";
+    if ((what & RT_CHANGE_DOWNGRADE) == 0)
+        return NULL;
+    if (ask->mode == RT_PERMITS)
+        return "only exclusive holds can be downgraded";
+    if (!is_shared_by_reentry(ask, what) && !rt_line_sole_writer(ask))
+        return "other exclusive holds of this owner are still there: release those first";
+    return NULL;
+}
+
 static int change(struct rota_lock *lock, uint32_t what, const char *value)
 {
     struct rota *r = lock->client;
@@ -166,17 +194,10 @@ static int change(struct rota_lock *lock, uint32_t what, const char *value)
         rt_client_leave(r);
         return rt_fail(r, ROTA_LOST, NULL);
     }
-    const struct rt_ask *ask = &lock->ask;
-    if ((what & RT_CHANGE_DOWNGRADE) != 0) {
-        bool shares = ask->mode == RT_SHARED && ask->ticket->mode == RT_EXCLUSIVE; /* by re-entry */
-        bool sole = rt_line_sole_writer(ask);
-        if (shares || !sole) {
-            rt_client_leave(r);
-            return shares ? 0
-                          : rt_fail(r, ROTA_INVALID,
-                                    "other exclusive holds of this owner are still there: "
-                                    "release those first");
-        }
+    const char *fault = change_fault(&lock->ask, what);
+    if (fault != NULL || is_shared_by_reentry(&lock->ask, what)) {
+        rt_client_leave(r);
+        return fault != NULL ? rt_fail(r, ROTA_INVALID, "%s", fault) : 0;
     }
     rt_call_init(r, &c.call, RT_OP_CHANGE);
     c.call.rq.done = changed;
@@ -203,8 +224,6 @@ int rota_downgrade(struct rota_lock *lock)
     if (rv != 0)
         return rv;
     const struct rota *r = lock->client;
-    if (lock->ask.mode == RT_PERMITS)
-        return rt_fail(r, ROTA_INVALID, "only exclusive holds can be downgraded");
     if ((rota_caps(r) & ROTA_CAP_SHARED) == 0)
         return rt_fail(r, ROTA_UNSUPPORTED, "shared locks are not possible on %s", r->shown_url);
     return change(lock, RT_CHANGE_DOWNGRADE, NULL); /* also if it was tried before, and failed */

@@ -167,6 +167,17 @@ static int completes(struct rt_file_conn *c, const struct rt_join *j, bool *last
     return rv;
 }
 
+static void say_holder(struct rt_file_conn *c, const char *name)
+{
+    sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_LINE_FRONT);
+    if (s == NULL)
+        return;
+    (void)sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
+    if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 3) != NULL)
+        rt_file_say(c, "%.100s is held by %.100s", name, (const char *)sqlite3_column_text(s, 3));
+    (void)sqlite3_reset(s);
+}
+
 static int op_join(struct rt_file_conn *c, struct rt_op *op)
 {
     bool try_only = false, swept = false, last = false;
@@ -188,7 +199,11 @@ static int op_join(struct rt_file_conn *c, struct rt_op *op)
     if (rv != ROTA_BUSY)
         return rv;
     rv = sweep_lines(c, op, &swept);
-    return rv == 0 && swept ? join_once(c, op, try_only) : rv == 0 ? ROTA_BUSY : rv;
+    if (rv == 0)
+        rv = swept ? join_once(c, op, try_only) : ROTA_BUSY;
+    if (rv == ROTA_BUSY && op->join.n == 1)
+        say_holder(c, op->join.joins[0].name);
+    return rv;
 }
 
 /* ---- CHANGE, LEAVE, BREAK ----------------------------------------------------- */

@@ -144,12 +144,97 @@ static void long_times_do_not_wrap(void **state)
     once_for_a_very_long_time(file_url);
 }
 
+/* ---- Refusals that say why --------------------------------------------------- */
+
+static void places_for_what_is_answered(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b"};
+    struct rota *r = must_open("mem:places");
+    size_t count;
+
+    refused(r, rota_acquire(r, "a", NULL, NULL), ROTA_INVALID, "no place");
+    refused(r, rota_acquire_all(r, names, 2, NULL, NULL), ROTA_INVALID, "no place");
+    refused(r, rota_elect(r, "a", "me", NULL, NULL), ROTA_INVALID, "no place");
+    refused(r, rota_inspect(r, "a", NULL), ROTA_INVALID, "no place");
+    refused(r, rota_list(r, "", NULL, &count), ROTA_INVALID, "no place");
+    rota_close(r);
+}
+
+static void a_re_entry_that_cannot_be_says_why(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"b", "a"};
+    struct rota *r = must_open("mem:upgrade");
+    struct rota_ask share = {.mode = ROTA_SHARED}, least = {.at_least_ms = 10};
+    struct rota_lock *lock = must_take(r, "a", &share), *none, *both[2];
+
+    refused(r, rota_acquire(r, "a", NULL, &none), ROTA_INVALID, "upgrade");
+    refused(r, rota_acquire_all(r, names, 2, NULL, both), ROTA_INVALID, "upgrade");
+    refused(r, rota_acquire(r, "a", &least, &none), ROTA_INVALID, "at_least_ms");
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
+static void busy_names_the_holder(void **state)
+{
+    (void)state;
+    struct rota_options opts = {.label = "somebody"};
+    struct rota_ask try = {.flags = ROTA_TRY};
+    struct rota *r = must_open(file_url), *holder;
+    struct rota_lock *lock, *none;
+
+    assert_int_equal(rota_open(&holder, file_url, &opts), 0);
+    lock = must_take(holder, "a", NULL);
+    refused(r, rota_acquire(r, "a", &try, &none), ROTA_BUSY, "somebody");
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(holder);
+    rota_close(r);
+}
+
+static void a_child_does_not_guard(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:child");
+    struct rota_lock *lock = must_take(r, "a", NULL);
+    uint64_t highest = 0;
+    int status;
+
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(rota_guard(lock, &highest) == ROTA_FORKED && highest == 0 ? 0 : 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(rota_guard(lock, &highest), 0);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
+static void only_leaders_proclaim(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:proclaim");
+    struct rota_lock *lock = must_take(r, "a", NULL), *leader;
+
+    refused(r, rota_proclaim(lock, "me"), ROTA_INVALID, "rota_elect");
+    assert_int_equal(rota_elect(r, "b", "me", NULL, &leader), 0);
+    assert_int_equal(rota_proclaim(leader, "still me"), 0);
+    assert_int_equal(rota_release(leader), 0);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_name_one_kind),
         cmocka_unit_test(a_latch_is_told_from_other_lines),
         cmocka_unit_test(long_times_do_not_wrap),
+        cmocka_unit_test(places_for_what_is_answered),
+        cmocka_unit_test(a_re_entry_that_cannot_be_says_why),
+        cmocka_unit_test(busy_names_the_holder),
+        cmocka_unit_test(a_child_does_not_guard),
+        cmocka_unit_test(only_leaders_proclaim),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

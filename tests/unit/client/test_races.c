@@ -126,7 +126,7 @@ static void a_set_whose_fence_went_back_says_so(void **state)
 
 /* ---- Closing --------------------------------------------------------------- */
 
-/* An engine before another one, which never answers a CHANGE. */
+/* An engine before another one: never answers a CHANGE, and cannot INSPECT. */
 struct stuck {
     struct rt_conn conn; /* first */
     struct rt_conn *inner;
@@ -137,9 +137,14 @@ static struct rt_conn *inner_of(const struct rt_conn *conn)
     return ((const struct stuck *)(const void *)conn)->inner;
 }
 
+static _Atomic int tries; /* of an INSPECT, which is refused for now */
+
 static void stuck_submit(struct rt_conn *conn, struct rt_op *op)
 {
-    if (op->kind != RT_OP_CHANGE)
+    if (op->kind == RT_OP_INSPECT) {
+        atomic_fetch_add(&tries, 1);
+        rt_conn_done(conn, op, ROTA_UNREACHABLE);
+    } else if (op->kind != RT_OP_CHANGE)
         inner_of(conn)->engine->submit(inner_of(conn), op);
 }
 
@@ -439,6 +444,34 @@ static void nobody_passes_a_barrier_alone(void **state)
     pthread_barrier_destroy(&start);
 }
 
+/* ---- Interrupts -------------------------------------------------------------- */
+
+static void *inspect(void *arg)
+{
+    struct rota_line *line;
+
+    return (void *)(intptr_t)rota_inspect(arg, "a", &line);
+}
+
+static void an_interrupt_between_two_tries_is_heard(void **state)
+{
+    (void)state;
+    struct rota_options opts = {.call_ms = 60000};
+    struct rota *r;
+    pthread_t thread;
+    void *err;
+
+    assert_int_equal(rota_open(&r, "mem:trying", &opts), 0);
+    make_stuck(r);
+    assert_int_equal(pthread_create(&thread, NULL, inspect, r), 0);
+    while (atomic_load(&tries) < 2)
+        usleep(50);
+    rota_interrupt(r);
+    pthread_join(thread, &err);
+    assert_int_equal((intptr_t)err, ROTA_CANCELED);
+    rota_close(r);
+}
+
 /* ---- rota_process ------------------------------------------------------------ */
 
 struct processing {
@@ -525,6 +558,7 @@ int main(void)
         cmocka_unit_test(a_release_that_does_not_wait_is_done_after_the_callback),
         cmocka_unit_test(a_release_inside_a_callback_consumes_the_handle),
         cmocka_unit_test(nobody_passes_a_barrier_alone),
+        cmocka_unit_test(an_interrupt_between_two_tries_is_heard),
         cmocka_unit_test(two_threads_process),
         cmocka_unit_test(closing_waits_for_who_processes),
     };
