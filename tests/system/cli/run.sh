@@ -94,7 +94,8 @@ test_signals_are_forwarded()
     mkfifo up
     for signal in TERM HUP USR1; do
         # The sleeper may miss the signal between its fork and exec: then it must not keep our output.
-        "$rota" run a -- sh -c "sleep 100 >/dev/null 2>&1 & s=\$!
+        # Whoever runs the tests may ignore SIGHUP (nohup, CI): then rota does, and no shell can trap it.
+        env --default-signal=$signal "$rota" run a -- sh -c "sleep 100 >/dev/null 2>&1 & s=\$!
             trap 'kill \$s 2>/dev/null; exit 7' $signal; echo >up; wait" &
         await up
         kill -$signal $!
