@@ -10,15 +10,18 @@
 #define CLOSING_TURNS 4 /* watches end in the turn after they were stopped */
 #define COURTESY_MS 300 /* a busy database needs a few; more would be noticed by whoever waits */
 
-/* Nobody forks meanwhile: a child's copy of what the engine is about to close could keep the
- * session alive. */
+/* Children of a fork meanwhile are still told to forget the connection, until it has nothing open:
+ * else they could keep the session alive. Not under the lock that forks wait for: engines have
+ * their own. */
 void rt_client_disconnect(struct rota *r)
 {
-    rt_fork_hold();
     struct rt_conn *conn = r->d.conn;
+
+    if (conn == NULL)
+        return;
+    conn->engine->close(conn);
+    rt_fork_hold();
     r->d.conn = NULL;
-    if (conn != NULL)
-        conn->engine->close(conn);
     rt_fork_go_on();
     rt_free(conn);
 }

@@ -247,7 +247,7 @@ struct rt_engine {
     uint32_t (*caps)(const struct rt_conn *conn);
 
     /* In a forked child: closes what the child must not keep open (session files). Async-signal-safe.
-     * May be NULL. */
+     * Also after a close whose memory is still there. May be NULL. */
     void (*forked)(struct rt_conn *conn);
 
     /* A descriptor that keeps the session as long as any copy of it is open: rota_keep_fd. ROTA_LOST:

@@ -23,9 +23,10 @@ int rt_wrap_put(struct rt_conn **conn, const struct rt_engine *engine)
 
 void rt_wrap_close_inner(struct rt_wrap *wrap)
 {
-    wrap->inner->engine->close(wrap->inner);
-    rt_free(wrap->inner);
-    wrap->inner = NULL;
+    struct rt_conn *inner = wrap->inner;
+    inner->engine->close(inner);
+    wrap->inner = NULL; /* first: another thread may fork */
+    rt_free(inner);
 }
 
 void rt_wrap_follow(struct rt_wrap *wrap)
@@ -43,7 +44,7 @@ uint32_t rt_wrap_caps(const struct rt_conn *conn)
 void rt_wrap_forked(struct rt_conn *conn)
 {
     struct rt_conn *inner = ((struct rt_wrap *)(void *)conn)->inner;
-    if (inner->engine->forked != NULL)
+    if (inner != NULL && inner->engine->forked != NULL)
         inner->engine->forked(inner);
 }
 
