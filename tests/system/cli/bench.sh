@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# rota bench: what it prints, in which shape; not how fast anything is.
+set -u
+rota=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/lib.sh"
+
+test_all_are_measured_and_nothing_stays()
+{
+    unset ROTA_URL
+    mkdir tmp
+    TMPDIR=$PWD/tmp expect 0 "$rota" bench --quick >out 2>err
+    [ ! -s err ] || fail "progress without a terminal: $(cat err)"
+    local word
+    for word in pair threads handover takeover waiters held; do
+        grep -qx "$word" out || fail "no $word in: $(cat out)"
+    done
+    grep -Eq '^  our memory for each +[0-9]+ bytes$' out || fail "no memory: $(cat out)"
+    same "" "$(ls tmp)"
+}
+
+test_json_has_the_shape_of_the_page()
+{
+    expect 0 "$rota" bench --quick --json pair held >out
+    python3 - <<'PY' || fail "$(cat out)"
+import json
+all = json.load(open("out"))
+assert list(all) == ["engine", "quick", "figures"], list(all)
+assert all["quick"] is True and all["engine"].startswith("file:")
+assert {f["bench"] for f in all["figures"]} == {"pair", "held"}
+for f in all["figures"]:
+    assert list(f) == ["bench", "what", "value", "unit", "better", "at"], f
+    assert f["value"] > 0 and f["better"] in ("less", "more"), f
+    assert (f["at"] is None) == (not f["what"].endswith("held already")), f
+PY
+    expect 0 "$rota" ls >left # on the engine that was named
+    same "" "$(cat left)"
+}
+
+test_svg_is_drawn()
+{
+    expect 0 "$rota" bench --quick --svg 'a & b.svg' pair held >out
+    python3 - <<'PY' || fail "$(cat 'a & b.svg')"
+import xml.etree.ElementTree as tree
+root = tree.parse("a & b.svg").getroot()
+ns = "{http://www.w3.org/2000/svg}"
+words = " ".join(t.text for t in root.iter(ns + "text"))
+assert "lock and unlock" in words and "pair" in words and "90" in words, words
+assert len(list(root.iter(ns + "rect"))) == 1 + 3 and len(list(root.iter(ns + "polyline"))) == 1
+PY
+}
+
+test_svg_on_a_full_disk()
+{
+    # Before the measuring where it shows by then, after it where it does not.
+    expect 74 "$rota" bench --quick --svg /dev/full pair >out 2>err
+    grep -q "cannot write '/dev/full': No space left on device" err || fail "$(cat err)"
+    same 1 "$(wc -l <err)"
+    refused 74 "cannot write '/proc/none/a.svg'" "$rota" bench --quick --svg /proc/none/a.svg pair
+}
+
+test_wrong_usage()
+{
+    refused 64 "no bench 'pears'" "$rota" bench pears
+    refused 64 "'--svg' needs a value" "$rota" bench --svg
+    refused 64 "mem:" "$rota" --on mem:x bench
+    expect 0 "$rota" bench --help >out
+    [ "$(wc -l <out)" -le 28 ] || fail "the help does not fit a screen"
+}
+
+test_interrupted_it_cleans_up()
+{
+    unset ROTA_URL
+    mkdir tmp
+    TMPDIR=$PWD/tmp "$rota" bench handover held >out 2>err &
+    local bench=$!
+    until [ -n "$(ls tmp)" ]; do :; done
+    kill -INT "$bench"
+    expect 130 wait "$bench"
+    same "" "$(ls tmp)"
+}
+
+run_cases "${@:2}"
