@@ -3,57 +3,12 @@
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/json.h"
+#include "cli/lines.h"
 #include "cli/look.h"
 #include "cli/out.h"
 #include "cli/ticket.h"
 
-#include <stdlib.h>
 #include <unistd.h>
-
-struct list {
-    struct rota_line **lines; /* inspected, [count]; those that ended meanwhile are left out */
-    size_t count;
-};
-
-static void free_list(struct list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        rota_line_free(list->lines[i]);
-    free(list->lines);
-}
-
-/* 0 or a library error. */
-static int inspect_all(struct rota *r, const struct rota_line *found, size_t count,
-                       struct list *list)
-{
-    list->lines = calloc(count + 1, sizeof(struct rota_line *));
-    if (list->lines == NULL)
-        return ROTA_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        struct rota_line *line;
-        int err = rota_inspect(r, found[i].name, &line);
-        if (err != 0)
-            return err;
-        if (line->count > 0)
-            list->lines[list->count++] = line;
-        else
-            rota_line_free(line);
-    }
-    return 0;
-}
-
-static int read_list(struct rota *r, const char *prefix, struct list *list)
-{
-    struct rota_line *found;
-    size_t count;
-
-    int err = rota_list(r, prefix, &found, &count);
-    if (err != 0)
-        return err;
-    err = inspect_all(r, found, count, list);
-    rota_list_free(found, count);
-    return err;
-}
 
 static json_t *line_json(const struct rota_line *line)
 {
@@ -67,7 +22,7 @@ static json_t *line_json(const struct rota_line *line)
                      front != NULL ? json_integer(front->since_ms) : json_null());
 }
 
-static int print_json(const struct list *list)
+static int print_json(const struct rt_lines *list)
 {
     json_t *rows = json_array();
 
@@ -80,7 +35,7 @@ static int print_json(const struct list *list)
     return rt_json_print(json_pack("{s:o}", "lines", rows), false);
 }
 
-static size_t widest_name(const struct list *list)
+static size_t widest_name(const struct rt_lines *list)
 {
     size_t widest = sizeof("NAME") - 1;
 
@@ -91,7 +46,7 @@ static size_t widest_name(const struct list *list)
     return widest;
 }
 
-static void print_text(const struct list *list)
+static void print_text(const struct rt_lines *list)
 {
     size_t width = widest_name(list) + 2;
     char age[32], label[RT_TICKET_TEXT];
@@ -114,7 +69,7 @@ static void print_text(const struct list *list)
 int rt_ls_main(const struct rt_cli *cli, int argc, char **argv)
 {
     struct rt_look look = {.command = "ls", .operand = RT_LOOK_MAY_NAME};
-    struct list list = {NULL, 0};
+    struct rt_lines list;
     struct rota *r;
 
     int code = rt_look_parse(&look, argc, argv);
@@ -123,7 +78,7 @@ int rt_ls_main(const struct rt_cli *cli, int argc, char **argv)
     code = rt_connect_open(&r, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
     if (code != RT_EXIT_OK)
         return code;
-    int err = read_list(r, look.name, &list);
+    int err = rt_lines_read(&list, r, look.name);
     if (err != 0)
         code = rt_connect_report(r, err, "");
     else if (look.json)
@@ -132,7 +87,7 @@ int rt_ls_main(const struct rt_cli *cli, int argc, char **argv)
         print_text(&list);
     if (err == 0 && list.count == 0 && !look.json && isatty(STDOUT_FILENO))
         rt_out_error("nobody holds or waits for anything%s", look.name != NULL ? " there" : "");
-    free_list(&list);
+    rt_lines_free(&list);
     rota_close(r);
     int flushed = rt_out_flush();
     return code != RT_EXIT_OK ? code : flushed;
