@@ -18,11 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GUARDIANS_MAX 8 /* how many to start for one command, should they be killed */
-#define NOTICE_MS 1000  /* a wait that is longer is told on a terminal */
+#define NOTICE_MS 1000 /* a wait that is longer is told on a terminal */
 
-/* As the library counts: deadlines go on while the machine sleeps. */
-static int64_t now_ms(void)
+int64_t rt_hold_now_ms(void)
 {
     struct timespec t;
 
@@ -30,7 +28,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static int64_t remaining_ms(const struct rt_hold *hold)
+int64_t rt_hold_remaining_ms(const struct rt_hold *hold)
 {
     return hold->lock != NULL ? rota_remaining_ms(hold->lock) : RT_HOLD_NEVER;
 }
@@ -61,6 +59,7 @@ static int catch_signals(struct rt_hold *hold)
     }
     blocked = caught_set;
     sigaddset(&blocked, SIGTTOU); /* so that tcsetpgrp works from the background */
+    sigaddset(&blocked, SIGPIPE); /* nobody reads what we say: no reason to end */
     sigprocmask(SIG_BLOCK, &blocked, &hold->inherited_mask);
     hold->signal_fd = signalfd(-1, &caught_set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (hold->signal_fd >= 0)
@@ -91,7 +90,7 @@ static void on_child(struct rt_hold *hold)
 static void on_continued(struct rt_hold *hold)
 {
     rota_process(hold->client);
-    if (!hold->told_lost && remaining_ms(hold) > 0)
+    if (!hold->told_lost && rt_hold_remaining_ms(hold) > 0)
         rt_child_resume(&hold->child);
 }
 
@@ -122,8 +121,7 @@ static void on_signals(struct rt_hold *hold)
         on_signal(hold, (int)info.ssi_signo);
 }
 
-/* One turn: waits for the client, a signal, or UNTIL. */
-static void turn(struct rt_hold *hold, int64_t until)
+void rt_hold_turn(struct rt_hold *hold, int64_t until)
 {
     struct pollfd fds[2] = {
         {.fd = rota_fd(hold->client), .events = POLLIN},
@@ -132,7 +130,7 @@ static void turn(struct rt_hold *hold, int64_t until)
     int timeout = rota_timeout_ms(hold->client);
 
     if (until != RT_HOLD_NEVER) {
-        int64_t left = until - now_ms();
+        int64_t left = until - rt_hold_now_ms();
         left = left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : left;
         if (timeout < 0 || left < timeout)
             timeout = (int)left;
@@ -185,7 +183,10 @@ static int wait_once(struct rt_hold *hold)
     bool canceled = false;
 
     hold->answered = false;
-    int err = rota_acquire_async(hold->client, hold->name, &hold->ask, on_answer, hold, &id);
+    int err = hold->value != NULL
+                  ? rota_elect_async(hold->client, hold->name, hold->value, &hold->ask, on_answer,
+                                     hold, &id)
+                  : rota_acquire_async(hold->client, hold->name, &hold->ask, on_answer, hold, &id);
     if (err != 0)
         return err;
     while (!hold->answered) {
@@ -193,8 +194,8 @@ static int wait_once(struct rt_hold *hold)
             canceled = true;
             rota_cancel(hold->client, id);
         }
-        turn(hold, hold->notice_at);
-        if (!hold->answered && now_ms() >= hold->notice_at) {
+        rt_hold_turn(hold, hold->notice_at);
+        if (!hold->answered && rt_hold_now_ms() >= hold->notice_at) {
             hold->notice_at = RT_HOLD_NEVER;
             if (hold->verbose || isatty(STDERR_FILENO))
                 tell_holder(hold, "waiting for");
@@ -207,7 +208,7 @@ static int wait_once(struct rt_hold *hold)
  * the place in line, not the wish. */
 static int wait_granted(struct rt_hold *hold)
 {
-    int64_t begin = now_ms();
+    int64_t begin = rt_hold_now_ms();
     uint64_t limit_ms = hold->ask.limit_ms;
 
     for (;;) {
@@ -215,7 +216,7 @@ static int wait_granted(struct rt_hold *hold)
         if (err != ROTA_LOST || hold->interrupted != 0)
             return err;
         hold->told_lost = false;
-        uint64_t waited = (uint64_t)(now_ms() - begin);
+        uint64_t waited = (uint64_t)(rt_hold_now_ms() - begin);
         if (limit_ms != 0 && waited >= limit_ms)
             return ROTA_TIMEOUT;
         if (limit_ms != 0)
@@ -232,147 +233,6 @@ static int refuse(struct rt_hold *hold, int err)
     else if (hold->verbose)
         tell_holder(hold, "not granted:");
     return hold->busy_exit; /* silent, as flock(1): a script asks by the exit code */
-}
-
-/* ---- Running ------------------------------------------------------------ */
-
-/* Ends the child because the hold is in danger or, GONE, over: by SIGTERM if there is time. */
-static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
-{
-    const char *what = hold->on_lost == RT_ON_LOST_IGNORE ? "the command goes on"
-                                                          : "ending the command";
-
-    hold->lost = true;
-    rt_out_error("the %s '%s' is lost: %s", hold->noun, hold->name, what);
-    /* Taken away with time left (somebody broke it): a short while to clean up. */
-    hold->kill_at = hold->deadline;
-    if (gone && hold->kill_at > now + RT_GRACE_MS)
-        hold->kill_at = now + RT_GRACE_MS;
-    if (hold->on_lost == RT_ON_LOST_KILL)
-        hold->kill_at = now;
-    if (hold->on_lost == RT_ON_LOST_TERM && hold->kill_at > now) {
-        rt_child_signal(&hold->child, SIGTERM);
-        rt_child_signal(&hold->child, SIGCONT); /* a stopped one must hear it too */
-    }
-}
-
-/* Ends the child in time when the hold is in danger or gone: SIGTERM a quarter of the ttl
- * before the deadline, SIGKILL at the deadline. Returns when to look again. */
-static int64_t guard(struct rt_hold *hold)
-{
-    int64_t now = now_ms();
-    int64_t remaining = remaining_ms(hold);
-    int64_t margin = rota_ttl_ms(hold->client) / 4;
-
-    if (remaining > 0)
-        hold->deadline = remaining == INT64_MAX ? RT_HOLD_NEVER : now + remaining;
-    bool gone = hold->told_lost || remaining <= 0;
-    if (!gone && !hold->lost && remaining > margin)
-        return hold->deadline == RT_HOLD_NEVER ? RT_HOLD_NEVER : hold->deadline - margin;
-    if (!hold->lost)
-        begin_end(hold, now, gone);
-    if (hold->on_lost == RT_ON_LOST_IGNORE)
-        return RT_HOLD_NEVER;
-    if (now < hold->kill_at)
-        return hold->kill_at;
-    rt_child_signal(&hold->child, SIGKILL);
-    return RT_HOLD_NEVER;
-}
-
-/* Sees to it that there is a guardian, and that it knows the deadline. */
-static int keep_guardian(struct rt_hold *hold)
-{
-    int keep_fd = -1;
-
-    if (rt_guardian_look(&hold->guardian)) {
-        /* The same deadline comes out a millisecond earlier or later with each look. */
-        if (llabs(hold->deadline - hold->told_deadline) < 100)
-            return 0;
-    } else if (hold->guardians++ < GUARDIANS_MAX) {
-        if (hold->lock != NULL)
-            rota_keep_fd(hold->client, &keep_fd); /* where it cannot, there is a deadline */
-        int err = rt_guardian_start(&hold->guardian, keep_fd, hold->on_lost);
-        if (keep_fd >= 0)
-            close(keep_fd);
-        if (err != 0)
-            return err;
-    }
-    if (hold->child.pid > 0)
-        rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline);
-    hold->told_deadline = hold->deadline;
-    return 0;
-}
-
-/* The guardian, the waiting child, the guardian told, the child let go: see guardian.h. */
-static int launch(struct rt_hold *hold)
-{
-    static const int death_signals[] = {
-        [RT_ON_LOST_TERM] = SIGTERM, [RT_ON_LOST_KILL] = SIGKILL, [RT_ON_LOST_IGNORE] = 0};
-    int err = keep_guardian(hold);
-
-    if (err != 0)
-        return err;
-    err = rt_child_fork(&hold->child, hold->command, &hold->inherited_mask,
-                        death_signals[hold->on_lost]);
-    if (err == 0) {
-        rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline);
-        /* We may have slept past the deadline since the grant. */
-        hold->lost = remaining_ms(hold) <= 0;
-        if (!hold->lost)
-            err = rt_child_go(&hold->child);
-        else
-            rt_child_drop(&hold->child);
-    }
-    if (hold->child.pid == 0)
-        rt_guardian_dismiss(&hold->guardian);
-    return err;
-}
-
-static int start_child(struct rt_hold *hold, uint64_t fence)
-{
-    char text[24];
-
-    snprintf(text, sizeof(text), "%" PRIu64, fence);
-    if (setenv("ROTA_NAME", hold->name, 1) != 0 || setenv("ROTA_FENCE", text, 1) != 0) {
-        rt_out_error("out of memory");
-        return RT_EXIT_INTERNAL;
-    }
-    fflush(NULL);
-    int err = launch(hold);
-    if (hold->lost) {
-        rt_out_error("the %s '%s' was lost before the command ran", hold->noun, hold->name);
-        return RT_EXIT_LOST;
-    }
-    if (err == 0)
-        return RT_EXIT_OK;
-    const char *advice = err == ENOENT || err == EACCES ? "; check its spelling, PATH and mode"
-                                                        : "";
-    rt_out_error("cannot run '%s': %s%s", hold->command[0], strerror(err), advice);
-    return err == ENOENT ? RT_EXIT_NOT_FOUND : RT_EXIT_CANNOT_RUN;
-}
-
-/* The leader ended. Of a lost hold nothing may stay; else what the command left behind is its. */
-static int end_child(struct rt_hold *hold)
-{
-    if (hold->lost && hold->on_lost != RT_ON_LOST_IGNORE)
-        rt_child_signal(&hold->child, SIGKILL);
-    rt_guardian_dismiss(&hold->guardian);
-    return rt_child_finish(&hold->child);
-}
-
-int rt_hold_command(struct rt_hold *hold, uint64_t fence)
-{
-    int code = start_child(hold, fence);
-
-    if (code != RT_EXIT_OK)
-        return code;
-    while (!hold->ended) {
-        int64_t until = guard(hold);
-        keep_guardian(hold);
-        turn(hold, until);
-    }
-    code = end_child(hold);
-    return hold->lost ? RT_EXIT_LOST : code;
 }
 
 /* ---- From the beginning to the end -------------------------------------- */
@@ -432,16 +292,6 @@ void rt_hold_close(struct rt_hold *hold)
     rt_guardian_reap(&hold->guardian); /* last: it ends while we do all that */
 }
 
-/* Tells observers, then runs the command. */
-static int lead(struct rt_hold *hold)
-{
-    int err = hold->value != NULL ? rota_proclaim(hold->lock, hold->value) : 0;
-
-    if (err != 0)
-        return rt_connect_report(hold->client, err, "");
-    return rt_hold_command(hold, rota_fence(hold->lock));
-}
-
 /* With the name held: runs the command and gives the name back. */
 static int use(struct rt_hold *hold)
 {
@@ -450,7 +300,7 @@ static int use(struct rt_hold *hold)
     if (hold->interrupted != 0) /* the grant was a moment faster than the signal */
         code = RT_EXIT_SIGNAL + hold->interrupted;
     else
-        code = lead(hold);
+        code = rt_hold_command(hold, rota_fence(hold->lock));
     int err = rota_release(hold->lock);
     hold->lock = NULL;
     if (err == ROTA_LOST && !hold->lost && hold->child.pid > 0) {
@@ -466,12 +316,12 @@ int rt_hold_run(struct rt_hold *hold)
 {
     hold->ask.on_lost = on_lost;
     hold->ask.arg = hold;
-    int64_t begin = now_ms();
+    int64_t begin = rt_hold_now_ms();
     hold->notice_at = begin + NOTICE_MS;
     int err = wait_granted(hold);
     if (err == 0 && hold->verbose)
         rt_out_error("'%s' was granted after %.3f s", hold->name,
-                     (double)(now_ms() - begin) / 1000);
+                     (double)(rt_hold_now_ms() - begin) / 1000);
     if (err == 0)
         return use(hold);
     if (hold->interrupted != 0)

@@ -13,7 +13,7 @@ struct rt_hold {
     /* what is wanted; the caller's */
     const char *noun; /* for messages: "lock" */
     const char *name;
-    const char *value; /* for observers, once it is held; NULL: none */
+    const char *value; /* for observers of an election; NULL: a plain lock */
     char **command;
     char *shell[4]; /* room for a command by the shell */
     struct rota_ask ask;
@@ -63,5 +63,11 @@ int rt_hold_run(struct rt_hold *hold);
 /* Runs the command to its end, or to the hold's, with ROTA_NAME and ROTA_FENCE = FENCE in its
  * environment. Returns the exit code. */
 int rt_hold_command(struct rt_hold *hold, uint64_t fence);
+
+/* Between the parts of a hold: the time as the library counts it, which goes on while the machine
+ * sleeps; how long the hold lasts still; one turn: waits for the client, a signal, or UNTIL. */
+int64_t rt_hold_now_ms(void);
+int64_t rt_hold_remaining_ms(const struct rt_hold *hold);
+void rt_hold_turn(struct rt_hold *hold, int64_t until);
 
 #endif

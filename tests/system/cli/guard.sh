@@ -175,6 +175,19 @@ test_lost_and_ignored()
     refused 64 "term, kill or ignore" "$rota" run --on-lost cry a true
 }
 
+test_lost_with_nobody_to_tell()
+{
+    mkfifo up complaints
+    exec 7<>complaints
+    "$rota" run a -- sh -c 'trap "touch told; exit 0" TERM; sleep 1000 >/dev/null & echo >up; wait' \
+        2>complaints 7>&- &
+    await up
+    exec 7>&- # what rota says now goes to nobody
+    expect 0 "$break_lock" a
+    expect 76 wait $!
+    [ -e told ] || fail "it was not told"
+}
+
 # ---- Stops without a terminal, and pipes that close
 
 test_stop_and_go_without_a_terminal()
