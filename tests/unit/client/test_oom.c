@@ -65,10 +65,13 @@ static int ok(int rv)
     return rv;
 }
 
+static uint32_t more_flags;
+
 static struct rota *open_client(void)
 {
     /* No keeper: the allocations come in the same order in every run. */
-    struct rota_options opts = {.flags = ROTA_NO_KEEPER, .call_ms = 20, .label = "oom"};
+    struct rota_options opts = {
+        .flags = ROTA_NO_KEEPER | more_flags, .call_ms = 20, .label = "oom"};
     struct rota *r = NULL;
     if (ok(rota_open(&r, url, &opts)) != 0)
         assert_null(r);
@@ -354,6 +357,15 @@ static void memory_runs_out_on_mem(void **state)
     every_scene();
 }
 
+static void memory_runs_out_while_counting(void **state)
+{
+    (void)state;
+    url = "mem:oom-metrics";
+    more_flags = ROTA_METRICS; /* every lock has memory of its own for its times */
+    every_scene();
+    more_flags = 0;
+}
+
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
     (void)st;
@@ -377,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_runs_out_on_mem),
+        cmocka_unit_test(memory_runs_out_while_counting),
 #if ROTA_ENGINE_FILE
         cmocka_unit_test(memory_runs_out_on_file),
 #endif
