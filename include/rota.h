@@ -270,6 +270,15 @@ static inline int rota_elect(struct rota *r, const char *name, const char *value
 {
     return rota_elect_sized(r, name, value, ask, sizeof(struct rota_ask), out);
 }
+int rota_elect_async_sized(struct rota *r, const char *name, const char *value,
+                           const struct rota_ask *ask, size_t size, rota_grant_fn *fn, void *arg,
+                           uint64_t *id);
+static inline int rota_elect_async(struct rota *r, const char *name, const char *value,
+                                   const struct rota_ask *ask, rota_grant_fn *fn, void *arg,
+                                   uint64_t *id)
+{
+    return rota_elect_async_sized(r, name, value, ask, sizeof(struct rota_ask), fn, arg, id);
+}
 /* Changes the value of what rota_elect took; other holds have none: INVALID. */
 int rota_proclaim(struct rota_lock *lock, const char *value);
 

@@ -30,7 +30,6 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
         if (strlen(optarg) > VALUE_MOST)
             return rt_out_usage("elect", "--value is longer than %d bytes", VALUE_MOST);
         hold->value = optarg;
-        hold->options.pass_limit = ROTA_NEVER; /* only a tenure of our own has a value */
         return RT_EXIT_OK;
     case OPT_TTL:
         return parse_ttl(hold, optarg);

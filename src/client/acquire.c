@@ -130,6 +130,8 @@ static int add_solo(struct rota_lock *lock, const struct rt_wish *wish)
 
     if (solo == NULL)
         return ROTA_NOMEM;
+    if (wish->value != NULL)
+        lock->ask.terms->value = solo->value; /* the caller's is only lent during the call */
     solo->owner = lock->ask.owner;
     solo->at_least_ms = ns_of(ask->at_least_ms) / RT_MS;
     if ((ask->flags & ROTA_DETECT) != 0)

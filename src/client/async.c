@@ -62,6 +62,23 @@ int rota_acquire_async_sized(struct rota *r, const char *name, const struct rota
     return begin_async(r, name, &wish, fn, arg, id);
 }
 
+int rota_elect_async_sized(struct rota *r, const char *name, const char *value,
+                           const struct rota_ask *ask, size_t size, rota_grant_fn *fn, void *arg,
+                           uint64_t *id)
+{
+    struct rt_wish wish;
+    int rv = rt_client_check(r, false);
+
+    if (rv == 0 && fn == NULL)
+        rv = rt_fail(r, ROTA_INVALID, "rota_elect_async needs a function to call");
+    if (rv == 0)
+        rv = rt_elect_wish(r, &wish, name, value, ask, size);
+    if (rv != 0)
+        return rv;
+    wish.async = true;
+    return begin_async(r, name, &wish, fn, arg, id);
+}
+
 int rota_cancel(struct rota *r, uint64_t id)
 {
     int rv = rt_client_check(r, false);

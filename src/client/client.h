@@ -329,6 +329,8 @@ void rt_lock_release(struct rota *r, struct rota_lock *lock);
 void rt_lock_let_go(struct rota *r, struct rota_lock *lock);
 void rt_lock_released(struct rota *r, struct rota_lock *lock); /* it is over, err says how */
 void rt_lock_hush(struct rota *r, struct rota_lock *lock);     /* drops a pending on_lost */
+int rt_elect_wish(struct rota *r, struct rt_wish *wish, const char *name, const char *value,
+                  const struct rota_ask *ask, size_t size);
 int rt_wish_init(struct rota *r, struct rt_wish *wish, const struct rota_ask *ask, size_t size);
 
 /* Makes a handle with everything it needs, ready for the desk; the mutex is held. */

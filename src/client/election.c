@@ -13,6 +13,22 @@ int rt_value_check(const struct rota *r, const char *value)
     return rt_fail(r, ROTA_INVALID, "a value has at most %d bytes", VALUE_MOST);
 }
 
+int rt_elect_wish(struct rota *r, struct rt_wish *wish, const char *name, const char *value,
+                  const struct rota_ask *ask, size_t size)
+{
+    int rv = rt_name_check(r, name);
+
+    if (rv == 0)
+        rv = rt_value_check(r, value);
+    if (rv == 0)
+        rv = rt_wish_init(r, wish, ask, size);
+    if (rv == 0 && wish->mode != RT_EXCLUSIVE)
+        rv = rt_fail(r, ROTA_INVALID, "a leadership is exclusive: leave the mode 0");
+    if (rv == 0)
+        wish->value = value;
+    return rv;
+}
+
 int rota_elect_sized(struct rota *r, const char *name, const char *value,
                      const struct rota_ask *ask, size_t size, struct rota_lock **out)
 {
@@ -22,15 +38,6 @@ int rota_elect_sized(struct rota *r, const char *name, const char *value,
     if (rv == 0 && out == NULL)
         rv = rt_fail(r, ROTA_INVALID, "there is no place for the lock");
     if (rv == 0)
-        rv = rt_name_check(r, name);
-    if (rv == 0)
-        rv = rt_value_check(r, value);
-    if (rv == 0)
-        rv = rt_wish_init(r, &wish, ask, size);
-    if (rv == 0 && wish.mode != RT_EXCLUSIVE)
-        rv = rt_fail(r, ROTA_INVALID, "a leadership is exclusive: leave the mode 0");
-    if (rv != 0)
-        return rv;
-    wish.value = value;
-    return rt_acquire(r, name, &wish, out);
+        rv = rt_elect_wish(r, &wish, name, value, ask, size);
+    return rv != 0 ? rv : rt_acquire(r, name, &wish, out);
 }

@@ -119,7 +119,7 @@ static void answered(struct rota *r, struct rota_lock *lock)
     }
     rt_lock_explain(r, lock);
     if (more != NULL) {
-        more->terms.value = NULL; /* the caller's, and only lent until now */
+        more->terms.value = NULL; /* the ticket's copy: it may go before the hold does */
         rt_hunter_free(r, more);
     }
     if (refuse_unsafe(r, lock, w))
