@@ -35,10 +35,13 @@ static int64_t now_ms(void)
 
 /* ---- The group ---------------------------------------------------------- */
 
-/* Reads state, group and number of threads of the process PID. */
-static bool read_stat(const char *pid, char *state, int *group, long *threads)
+enum { STAT_STATE, STAT_GROUP = 2, STAT_THREADS = 17, STAT_FIELDS }; /* after the name: proc(5) */
+
+/* Whether the process PID is of GROUP; *DEAD: only a zombie is left of it. */
+static bool read_stat(const char *pid, pid_t group, bool *dead)
 {
-    char path[64], text[512];
+    char path[64], text[512], *field[STAT_FIELDS], *save;
+    int count = 0;
 
     snprintf(path, sizeof(path), "/proc/%.20s/stat", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -46,14 +49,19 @@ static bool read_stat(const char *pid, char *state, int *group, long *threads)
         return false;
     ssize_t n = read(fd, text, sizeof(text) - 1);
     close(fd);
-    if (n <= 0)
+    text[n > 0 ? n : 0] = '\0';
+    char *rest = strrchr(text, ')'); /* the program's name may contain anything */
+    if (rest == NULL)
         return false;
-    text[n] = '\0';
-    const char *rest = strrchr(text, ')'); /* the program's name may contain anything */
-    return rest != NULL && sscanf(rest,
-                                  ") %c %*d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                                  "%*d %ld",
-                                  state, group, threads) == 3;
+    for (char *at = strtok_r(rest + 1, " ", &save); at != NULL && count < STAT_FIELDS;
+         at = strtok_r(NULL, " ", &save))
+        field[count++] = at;
+    if (count < STAT_FIELDS || strtol(field[STAT_GROUP], NULL, 10) != group)
+        return false;
+    /* A first thread that ended looks like a zombie while others run. */
+    *dead = (*field[STAT_STATE] == 'Z' || *field[STAT_STATE] == 'X') &&
+            strtol(field[STAT_THREADS], NULL, 10) <= 1;
+    return true;
 }
 
 /* Whether all that is left of GROUP are zombies. Where nobody reaps orphans (a container whose
@@ -67,16 +75,11 @@ static bool is_dead(pid_t group)
     if (proc == NULL)
         return false;
     while (!alive && (entry = readdir(proc)) != NULL) {
-        char state;
-        int its;
-        long threads;
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-            !read_stat(entry->d_name, &state, &its, &threads) || its != group)
-            continue;
-        /* A first thread that ended looks like a zombie while others run. */
-        bool dead = (state == 'Z' || state == 'X') && threads <= 1;
-        zombie |= dead;
-        alive |= !dead;
+        bool dead, digit = entry->d_name[0] >= '1' && entry->d_name[0] <= '9';
+        if (digit && read_stat(entry->d_name, group, &dead)) {
+            zombie |= dead;
+            alive |= !dead;
+        }
     }
     closedir(proc);
     return zombie && !alive;

@@ -82,13 +82,13 @@ test_killed_before_all_of_the_group()
 
 test_the_session_lasts_until_the_group_has_gone()
 {
-    begin --on-lost ignore -- sh -c 'echo >up; read -r _ <down; touch done'
+    begin --on-lost ignore -- sh -c 'echo >up; read -r _ <down; touch finished'
     killed $holder
     expect 75 "$rota" run -n a true
-    [ ! -e done ] || fail "it was ended"
+    [ ! -e finished ] || fail "it was ended"
     echo >down
     await_gone
-    [ -e done ] || fail "it was killed"
+    [ -e finished ] || fail "it was killed"
     expect 0 "$rota" run -w 30 a true
 }
 
@@ -111,6 +111,23 @@ test_guardian_and_rota_killed_together()
     kill -9 "$(guardian_of $holder)" $holder
     await_gone
     expect 0 "$rota" run -w 30 a true
+}
+
+test_commands_of_once_and_elect()
+{
+    mkfifo up alive
+    exec 4<>alive 5<alive
+    "$rota" once k -- sh -c 'echo >up; exec sleep 1000' 3>alive 4>&- 5<&- &
+    local once=$!
+    await up
+    "$rota" elect e -- sh -c 'echo >up; exec sleep 1000' 3>alive 4>&- 5<&- &
+    exec 4>&-
+    await up
+    killed $once
+    killed $!
+    await_gone
+    expect 0 "$rota" run -w 30 e true
+    expect 3 "$rota" once -E 3 k true # nobody knows how far it came
 }
 
 test_guardian_has_nothing_open()
@@ -165,12 +182,13 @@ test_lost_and_killed()
 
 test_lost_and_ignored()
 {
-    begin --on-lost ignore -- sh -c 'trap "touch told" TERM; echo >up; read -r _ <down; touch done'
+    begin --on-lost ignore -- sh -c 'trap "touch told" TERM; echo >up; read -r _ <down; touch finished'
     expect 0 "$break_lock" a
     until [ -s err ]; do kill -0 $holder || fail "it ended"; done
     echo >down
     expect 76 wait $holder
-    [ -e done ] && [ ! -e told ] || fail "it was ended"
+    [ -e finished ] || fail "it was killed"
+    [ ! -e told ] || fail "it was told"
     same 1 "$(wc -l <err)"
     refused 64 "term, kill or ignore" "$rota" run --on-lost cry a true
 }

@@ -8,6 +8,7 @@
 set -u
 . "$(dirname "$0")/lib.sh"
 rota=$(realpath "$1") break_lock=$(realpath "$2") pty=$(realpath "$3")
+export rota break_lock pty
 shift 3
 
 # Plays the script on stdin in an interactive shell that does not echo what is typed, tells of its
@@ -19,8 +20,7 @@ play()
         cat
         printf '%s\n' "send exit 0\\r" "end"
     } >script
-    rota=$rota pty=$pty break_lock=$break_lock HISTFILE='' \
-        expect 0 env --default-signal "$pty" bash --norc --noprofile --noediting -i <script
+    HISTFILE='' expect 0 env --default-signal "$pty" bash --norc --noprofile --noediting -i <script
 }
 
 test_ctrl_c_reaches_the_command_once()
