@@ -54,7 +54,7 @@ int rt_bench_rivals(const struct rt_bench *b, int n, double *per_second);
  * TTL_MS for both; 0: the default. */
 int rt_bench_takeover(const struct rt_bench *b, uint32_t ttl_ms, size_t n, double *ms);
 
-/* N processes wait in line for one holder; *MS: from its release until the last was served. */
+/* N processes wait in line for one holder; *MS: from its release to the grant to the last. */
 int rt_bench_waiters(const struct rt_bench *b, int n, double *ms);
 
 /* N held locks in one client, taken in BINS parts; US[i]: an acquire of part i, on average;

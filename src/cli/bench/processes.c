@@ -274,8 +274,7 @@ static int take_once(const struct rt_bench *b, uint32_t ttl_ms, const char *word
         return code;
     int err = rota_acquire(r, name, NULL, &lock);
     if (err == 0) {
-        if (board != NULL)
-            board->granted_at = rt_bench_ns();
+        board->granted_at = rt_bench_ns(); /* under the lock: the last one stays */
         err = rota_release(lock);
     }
     code = err != 0 ? rt_connect_report(r, err, "") : RT_EXIT_OK;
@@ -333,12 +332,13 @@ int rt_bench_takeover(const struct rt_bench *b, uint32_t ttl_ms, size_t n, doubl
 /* ---- Waiters ------------------------------------------------------------ */
 
 /* Starts N waiters; *STARTED of them are there in any case. */
-static int start_waiters(const struct rt_bench *b, pid_t *pids, int n, int *started)
+static int start_waiters(const struct rt_bench *b, struct board *board, pid_t *pids, int n,
+                         int *started)
 {
     for (*started = 0; *started < n; ++*started) {
         pid_t pid = start_child();
         if (pid == 0)
-            _exit(take_once(b, 0, "waiters", NULL));
+            _exit(take_once(b, 0, "waiters", board));
         if (pid < 0)
             return RT_EXIT_INTERNAL;
         pids[*started] = pid;
@@ -348,12 +348,12 @@ static int start_waiters(const struct rt_bench *b, pid_t *pids, int n, int *star
 
 /* R holds LOCK: lets a line of waiters form behind it, and lets go. */
 static int serve_waiters(const struct rt_bench *b, struct rota *r, struct rota_lock *lock, int n,
-                         double *ms)
+                         struct board *board, double *ms)
 {
     pid_t pids[WAITERS_MOST];
     int started;
 
-    int code = start_waiters(b, pids, n, &started);
+    int code = start_waiters(b, board, pids, n, &started);
     for (int i = 1; i <= 10 && code == RT_EXIT_OK; i++) {
         code = await_line(r, rota_name(lock), (size_t)(n * i / 10) + 1);
         rt_bench_progress(b, i / 11.0);
@@ -368,7 +368,7 @@ static int serve_waiters(const struct rt_bench *b, struct rota *r, struct rota_l
         int theirs = join_child(pids[i]);
         code = code == RT_EXIT_OK ? theirs : code;
     }
-    *ms = (double)(rt_bench_ns() - from) / 1e6;
+    *ms = (double)(board->granted_at - from) / 1e6;
     return code;
 }
 
@@ -381,11 +381,15 @@ int rt_bench_waiters(const struct rt_bench *b, int n, double *ms)
     if (n > WAITERS_MOST)
         n = WAITERS_MOST;
     name_of(b, "waiters", name);
+    struct board *board = share(sizeof(*board));
+    if (board == NULL)
+        return RT_EXIT_INTERNAL;
     int code = rt_bench_open(b, &r, NULL);
-    if (code != RT_EXIT_OK)
-        return code;
-    int err = rota_acquire(r, name, NULL, &lock);
-    code = err != 0 ? rt_connect_report(r, err, "") : serve_waiters(b, r, lock, n, ms);
-    rota_close(r);
+    if (code == RT_EXIT_OK) {
+        int err = rota_acquire(r, name, NULL, &lock);
+        code = err != 0 ? rt_connect_report(r, err, "") : serve_waiters(b, r, lock, n, board, ms);
+        rota_close(r);
+    }
+    munmap(board, sizeof(*board));
     return code;
 }
