@@ -2,6 +2,7 @@
 /* Who turns the loop: whoever stops leaves it to somebody, whatever becomes of the heir. */
 #include "client/client.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <rota.h>
 #include <setjmp.h>
@@ -206,13 +207,36 @@ static void *mix(void *arg)
     return NULL;
 }
 
+struct processor {
+    struct rota *r;
+    _Atomic int stop;
+};
+
+/* The program's own loop. */
+static void *process(void *arg)
+{
+    struct processor *p = arg;
+
+    while (atomic_load(&p->stop) == 0) {
+        struct pollfd pfd = {.fd = rota_fd(p->r), .events = POLLIN};
+        int ms = rota_timeout_ms(p->r);
+        poll(&pfd, 1, ms < 0 || ms > 5 ? 5 : ms);
+        rota_process(p->r);
+    }
+    return NULL;
+}
+
 static void mix_all(uint32_t flags)
 {
     struct rota *r[2] = {must_open("mem:mixed", flags), must_open("mem:mixed", 0)};
+    struct processor processor = {.r = r[0]};
     struct mixer mixers[8];
-    pthread_t threads[8];
+    pthread_t threads[8], processing;
     void *failed;
 
+    /* Without a keeper what nobody waits for needs the program: releases, the end of lingering. */
+    if (flags == ROTA_NO_KEEPER)
+        assert_int_equal(pthread_create(&processing, NULL, process, &processor), 0);
     for (unsigned i = 0; i < 8; i++) {
         mixers[i] = (struct mixer){.r = r[i % 4 == 3], .seed = i + 1, .rounds = 400};
         assert_int_equal(pthread_create(&threads[i], NULL, mix, &mixers[i]), 0);
@@ -221,6 +245,9 @@ static void mix_all(uint32_t flags)
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
+    atomic_store(&processor.stop, 1);
+    if (flags == ROTA_NO_KEEPER)
+        pthread_join(processing, NULL);
     rota_close(r[0]);
     rota_close(r[1]);
 }
