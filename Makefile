@@ -37,6 +37,7 @@ test:
 	@scripts/test.sh
 
 bench: need-build
+	@scripts/need.sh bench
 	@scripts/bench.sh
 
 install: all

@@ -34,6 +34,7 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
 void bench_pair(const struct bench *b);     /* pairs against SQLite and flock, fsyncs, keeper */
 void bench_threads(const struct bench *b);  /* 32 threads on one lock */
 void bench_takeover(const struct bench *b); /* a holder killed -9 */
+void bench_deadlock(const struct bench *b); /* a ring of three processes */
 void bench_held(const struct bench *b);     /* 100,000 held locks */
 void bench_handover(const struct bench *b); /* between two processes */
 

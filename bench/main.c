@@ -19,6 +19,7 @@ static const struct {
     {"threads", bench_threads, "32 threads on one lock: passing on, against a hand-written mutex"},
     {"handover", bench_handover, "from one process to another"},
     {"takeover", bench_takeover, "after the holder was killed"},
+    {"deadlock", bench_deadlock, "three processes that wait for each other"},
     {"held", bench_held, "100,000 held locks: memory and speed"},
 };
 

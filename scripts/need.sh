@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages of the sets named: build, test, deb, deb-check. Silent and quick when all are there.
+# Installs the Debian packages of the sets named: build, test, bench, deb, deb-check. Silent and quick when all are there.
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libsqlite3-dev libjansson-dev"
 test="libcmocka-dev clang-format clang-tidy binutils strace mandoc bash"
+bench="hyperfine util-linux"
 deb="debhelper dpkg-dev"
 deb_check="debootstrap"
 
@@ -13,6 +14,7 @@ for set in "$@"; do
     case $set in
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
+    bench) wanted="$wanted $bench" ;;
     deb) wanted="$wanted $deb" ;;
     deb-check) wanted="$wanted $deb_check" ;;
     *) echo "need.sh: no such set: $set" >&2; exit 64 ;;
