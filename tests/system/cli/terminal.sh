@@ -185,12 +185,14 @@ expect free
 END
 }
 
+# Until the command has gone, which the lock says, it may read what is typed.
 test_killed_in_the_foreground()
 {
     play <<'END'
 send $rota run a -- sh -c 'echo $PPID >pid; echo up; exec cat'\r
 expect up
 run read -r pid <pid && kill -9 $pid
+run $rota run -w 30 a true
 expect ready:
 send $rota run -w 30 a stty size\r
 expect 24 80
