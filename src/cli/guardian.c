@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define DESCRIPTORS_MAX 65535
 #define PAUSE_MIN_MS 1
 #define PAUSE_MAX_MS 100
 #define PAUSE_SCAN_MS 16 /* from here on it is worth a look into /proc */
@@ -120,6 +121,17 @@ static void end_group(pid_t group, int64_t deadline_ms, enum rt_on_lost on_lost)
 
 /* ---- In the guardian ---------------------------------------------------- */
 
+/* Closes LOW to HIGH. Old kernels, and sandboxes that know only those, have no close_range. */
+static void close_span(unsigned low, unsigned high)
+{
+    if (close_range(low, high, 0) == 0)
+        return;
+    if (high > DESCRIPTORS_MAX)
+        high = DESCRIPTORS_MAX;
+    for (unsigned fd = low; fd <= high; fd++)
+        close((int)fd);
+}
+
 /* Closes all but A and B; either may be -1. */
 static void close_others(int a, int b)
 {
@@ -128,10 +140,10 @@ static void close_others(int a, int b)
     if (a < 0 || b < 0)
         low = high = (unsigned)(a < 0 ? b : a);
     if (low > 0)
-        close_range(0, low - 1, 0);
+        close_span(0, low - 1);
     if (high > low + 1)
-        close_range(low + 1, high - 1, 0);
-    close_range(high + 1, ~0u, 0);
+        close_span(low + 1, high - 1);
+    close_span(high + 1, ~0u);
 }
 
 static _Noreturn void stand_guard(int life, int keep_fd, enum rt_on_lost on_lost)
