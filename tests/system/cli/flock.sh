@@ -259,7 +259,10 @@ test_background_processes()
 test_process_group()
 {
     unlike $'same\nexit 0' $'own\nexit 0' \
-        '$L a sh -c "[ \$(ps -o pgid= -p \$\$) = \$(ps -o pgid= -p \$PPID) ] && echo same || echo own"'
+        'cat >group <<END
+[ \$(cut -d" " -f5 /proc/\$\$/stat) = \$(cut -d" " -f5 /proc/\$PPID/stat) ] && echo same || echo own
+END
+        $L a sh ./group'
 }
 
 test_sigterm()

@@ -36,11 +36,12 @@ await_gone() # until no process of the command is left
 
 guardian_of() # PID: until it has one
 {
-    local found
-    until found=$(pgrep -P "$1" -x rota-guardian); do
-        kill -0 "$1" || fail "rota ended"
+    local child
+    while kill -0 "$1" || fail "rota ended"; do
+        for child in $(cat "/proc/$1/task/$1/children"); do
+            [ "$(cat "/proc/$child/comm" 2>/dev/null)" = rota-guardian ] && echo "$child" && return
+        done
     done
-    echo "$found"
 }
 
 await_state() # PID PATTERN: until its state is that
