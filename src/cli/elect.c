@@ -88,7 +88,6 @@ int rt_elect_main(const struct rt_cli *cli, int argc, char **argv)
 
     rt_hold_init(&hold);
     hold.noun = "leadership";
-    hold.options.pass_limit = ROTA_NEVER; /* only a tenure of our own has a value */
     int code = parse(&hold, argc, argv, &done);
     if (code != RT_EXIT_OK || done)
         return code;

@@ -325,3 +325,25 @@ void story_end(struct story *s)
     for (uint32_t i = 0; i < s->timers.count; i++)
         assert_int_equal(s->heap[i]->kind, RT_TIMER_DESK);
 }
+
+/* ---- Beginnings --------------------------------------------------------- */
+
+void story_open(struct story *s, uint32_t ttl_ms)
+{
+    story_begin(s, 2, 10);
+    ask(s, 'Z', "open", .flags = RT_ASK_TRY);
+    beat(s, 0, 1, ttl_ms);
+    joined(s, ROTA_BUSY, 0, false, false);
+    expect(s, "[    0] > BEAT open\n"
+              "[    0] > JOIN open exclusive try\n"
+              "[    0] Z refused: BUSY\n");
+}
+
+void story_held(struct story *s, uint32_t ttl_ms)
+{
+    story_open(s, ttl_ms);
+    ask(s, 'A', "L", 0);
+    joined(s, 0, 7, true, false);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[    0] A holds L #7\n");
+}

@@ -77,6 +77,11 @@ void until(struct story *s, int64_t ms);
 void story_expect(struct story *s, const char *text, const char *file, int line);
 #define expect(s, text) story_expect(s, text, __FILE__, __LINE__)
 
+/* Beginnings: a client whose session is open, on an engine without (TTL_MS 0) or with a time to
+ * live; and one where A holds L with ticket 7. */
+void story_open(struct story *s, uint32_t ttl_ms);
+void story_held(struct story *s, uint32_t ttl_ms);
+
 /* Nothing is left: no ticket, no line, no timer, no request. */
 void story_end(struct story *s);
 

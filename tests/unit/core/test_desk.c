@@ -14,32 +14,10 @@
 static struct story story;
 static struct story *const s = &story;
 
-/* A client whose session is open, on an engine without (TTL_MS 0) or with a time to live. */
-static void begin(uint32_t ttl_ms)
-{
-    story_begin(s, 2, 10);
-    ask(s, 'Z', "open", .flags = RT_ASK_TRY);
-    beat(s, 0, 1, ttl_ms);
-    joined(s, ROTA_BUSY, 0, false, false);
-    expect(s, "[    0] > BEAT open\n"
-              "[    0] > JOIN open exclusive try\n"
-              "[    0] Z refused: BUSY\n");
-}
-
-/* A holds L with ticket 7. */
-static void begin_held(uint32_t ttl_ms)
-{
-    begin(ttl_ms);
-    ask(s, 'A', "L", 0);
-    joined(s, 0, 7, true, false);
-    expect(s, "[    0] > JOIN L exclusive\n"
-              "[    0] A holds L #7\n");
-}
-
 static void one_flight_to_acquire_one_to_release(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     let_go(s, 'A');
     left(s, 0);
     expect(s, "[    0] > LEAVE L #7\n"
@@ -50,7 +28,7 @@ static void one_flight_to_acquire_one_to_release(void **state)
 static void re_entry_keeps_the_fence_and_costs_nothing(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     ask(s, 'B', "L", .owner = 'A');
     ask(s, 'C', "L", .owner = 'A', .mode = RT_SHARED);
     let_go(s, 'A');
@@ -66,25 +44,10 @@ static void re_entry_keeps_the_fence_and_costs_nothing(void **state)
     story_end(s);
 }
 
-static void an_upgrade_is_refused(void **state)
-{
-    (void)state;
-    begin(0);
-    ask(s, 'A', "L", .mode = RT_SHARED);
-    joined(s, 0, 7, true, false);
-    ask(s, 'B', "L", .owner = 'A');
-    expect(s, "[    0] > JOIN L shared\n"
-              "[    0] A holds L #7\n"
-              "[    0] B refused: INVALID\n");
-    let_go(s, 'A');
-    left(s, 0);
-    story_end(s);
-}
-
 static void a_try_among_threads_needs_no_flight(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     ask(s, 'B', "L", .flags = RT_ASK_TRY);
     expect(s, "[    0] B refused: BUSY\n");
     let_go(s, 'A');
@@ -103,7 +66,7 @@ static void a_try_among_threads_needs_no_flight(void **state)
 static void a_tenure_is_passed_on_without_the_engine(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     ask(s, 'B', "L", 0);
     ask(s, 'C', "L", 0);
     armed(s, 0, false);
@@ -124,7 +87,7 @@ static void a_tenure_is_passed_on_without_the_engine(void **state)
 static void passing_on_is_counted_once_somebody_waits_elsewhere(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     for (char who = 'B'; who <= 'E'; who++)
         ask(s, who, "L", 0);
     armed(s, 0, true); /* the answer says: somebody waits */
@@ -156,7 +119,7 @@ static void passing_on_is_counted_once_somebody_waits_elsewhere(void **state)
 static void passing_on_ends_pass_ms_after_wanted(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     ask(s, 'B', "L", 0);
     armed(s, 0, false);
     until(s, 50);
@@ -203,7 +166,7 @@ static void strict_order_takes_a_ticket_for_each_ask(void **state)
 static void a_lingering_tenure_is_taken_again_without_the_engine(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", .linger_ms = 100);
     joined(s, 0, 7, true, false);
     let_go(s, 'A');
@@ -225,7 +188,7 @@ static void a_lingering_tenure_is_taken_again_without_the_engine(void **state)
 static void wanted_ends_lingering_at_once(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", .linger_ms = 100);
     joined(s, 0, 7, true, false);
     let_go(s, 'A');
@@ -239,92 +202,10 @@ static void wanted_ends_lingering_at_once(void **state)
     story_end(s);
 }
 
-static void readers_share_one_ticket(void **state)
-{
-    (void)state;
-    begin(0);
-    ask(s, 'A', "L", .mode = RT_SHARED);
-    ask(s, 'B', "L", .mode = RT_SHARED);
-    joined(s, 0, 7, true, false);
-    ask(s, 'C', "L", .mode = RT_SHARED);
-    armed(s, 0, false);
-    expect(s, "[    0] > JOIN L shared\n"
-              "[    0] A holds L #7\n"
-              "[    0] B holds L #7\n"
-              "[    0] C holds L #7\n"
-              "[    0] > ARM L #7\n");
-    wanted(s, "L", 7); /* a writer elsewhere: no more readers under this ticket */
-    ask(s, 'D', "L", .mode = RT_SHARED);
-    armed(s, 0, true);
-    let_go(s, 'A');
-    let_go(s, 'B');
-    let_go(s, 'C');
-    left(s, 0);
-    joined(s, 0, 9, false, false);
-    expect(s, "[    0] > ARM L #7\n"
-              "[    0] A released: ok\n"
-              "[    0] B released: ok\n"
-              "[    0] > LEAVE L #7\n"
-              "[    0] C released: ok\n"
-              "[    0] > JOIN L shared\n");
-    granted(s, "L", 9);
-    let_go(s, 'D');
-    left(s, 0);
-    story_end(s);
-}
-
-static void readers_share_an_exclusive_tenure(void **state)
-{
-    (void)state;
-    begin_held(0);
-    ask(s, 'B', "L", .mode = RT_SHARED);
-    ask(s, 'C', "L", .mode = RT_SHARED);
-    ask(s, 'D', "L", 0);
-    armed(s, 0, false);
-    let_go(s, 'A');
-    expect(s, "[    0] > ARM L #7\n"
-              "[    0] B holds L #7\n"
-              "[    0] C holds L #7\n"
-              "[    0] A released: ok\n");
-    let_go(s, 'B');
-    let_go(s, 'C');
-    let_go(s, 'D');
-    left(s, 0);
-    expect(s, "[    0] B released: ok\n"
-              "[    0] D holds L #7\n"
-              "[    0] C released: ok\n"
-              "[    0] > LEAVE L #7\n"
-              "[    0] D released: ok\n");
-    story_end(s);
-}
-
-static void a_local_writer_waits_behind_its_own_readers(void **state)
-{
-    (void)state;
-    begin(0);
-    ask(s, 'A', "L", .mode = RT_SHARED);
-    joined(s, 0, 7, true, false);
-    ask(s, 'B', "L", 0);
-    joined(s, 0, 8, false, false);
-    let_go(s, 'A');
-    left(s, 0);
-    granted(s, "L", 8);
-    granted(s, "L", 8); /* doubled */
-    expect(s, "[    0] > JOIN L shared\n"
-              "[    0] A holds L #7\n"
-              "[    0] > JOIN L exclusive\n"
-              "[    0] > LEAVE L #7\n"
-              "[    0] A released: ok\n"
-              "[    0] B holds L #8\n");
-    let_go(s, 'B');
-    left(s, 0);
-    story_end(s);
-}
-
 static void hold_ms_gives_the_ticket_back_and_the_next_takes_a_new_one(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", .hold_ms = 30);
     joined(s, 0, 7, true, false);
     ask(s, 'B', "L", 0);
@@ -350,7 +231,7 @@ static void hold_ms_gives_the_ticket_back_and_the_next_takes_a_new_one(void **st
 static void who_gives_up_while_joining_leaves_nothing(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", .limit_ms = 20);
     until(s, 20);
     expect(s, "[    0] > JOIN L exclusive\n"
@@ -364,7 +245,7 @@ static void who_gives_up_while_joining_leaves_nothing(void **state)
 static void a_given_up_join_serves_who_comes_next(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", 0);
     cancel(s, 'A', ROTA_CANCELED);
     ask(s, 'B', "L", 0);
@@ -377,27 +258,10 @@ static void a_given_up_join_serves_who_comes_next(void **state)
     story_end(s);
 }
 
-static void readers_keep_the_place_of_a_writer_that_gave_up(void **state)
-{
-    (void)state;
-    begin(0);
-    ask(s, 'A', "L", 0);
-    ask(s, 'B', "L", .mode = RT_SHARED);
-    joined(s, 0, 7, false, false);
-    cancel(s, 'A', ROTA_CANCELED);
-    granted(s, "L", 7);
-    expect(s, "[    0] > JOIN L exclusive\n"
-              "[    0] A refused: CANCELED\n"
-              "[    0] B holds L #7\n");
-    let_go(s, 'B');
-    left(s, 0);
-    story_end(s);
-}
-
 static void a_lost_reply_to_join_is_asked_again(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", 0);
     joined(s, ROTA_UNKNOWN, 0, false, false);
     until(s, 20);
@@ -413,7 +277,7 @@ static void a_lost_reply_to_join_is_asked_again(void **state)
 static void a_lost_reply_of_a_join_given_up_is_taken_back_by_nonce(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", .limit_ms = 10);
     until(s, 10);
     joined(s, ROTA_UNKNOWN, 0, false, false);
@@ -428,7 +292,7 @@ static void a_lost_reply_of_a_join_given_up_is_taken_back_by_nonce(void **state)
 static void a_lost_reply_to_leave_is_never_taken_for_success(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     let_go(s, 'A');
     left(s, ROTA_UNKNOWN);
     until(s, 20);
@@ -442,7 +306,7 @@ static void a_lost_reply_to_leave_is_never_taken_for_success(void **state)
 static void a_release_that_stays_open_is_unknown_and_goes_on(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     let_go(s, 'A');
     until(s, 5000);
     left(s, ROTA_UNKNOWN);
@@ -457,7 +321,7 @@ static void a_release_that_stays_open_is_unknown_and_goes_on(void **state)
 static void heartbeats_keep_the_deadline_ahead(void **state)
 {
     (void)state;
-    begin_held(3000);
+    story_held(s, 3000);
     /* 3000 - (30 + 2) from before the BEAT was sent; told 3000/20 earlier. */
     assert_int_equal(s->desk.session.deadline, 2968 * RT_MS);
     assert_int_equal(rt_desk_until(&s->desk, &s->asks[0].ask), 2818 * RT_MS);
@@ -478,7 +342,7 @@ static void heartbeats_keep_the_deadline_ahead(void **state)
 static void a_holder_is_told_before_its_deadline(void **state)
 {
     (void)state;
-    begin_held(3000);
+    story_held(s, 3000);
     ask(s, 'B', "L", 0);
     armed(s, 0, false);
     expect(s, "[    0] > ARM L #7\n");
@@ -507,7 +371,7 @@ static void a_holder_is_told_before_its_deadline(void **state)
 static void a_grant_that_comes_after_the_deadline_is_none(void **state)
 {
     (void)state;
-    begin(3000);
+    story_open(s, 3000);
     ask(s, 'A', "L", 0);
     joined(s, 0, 7, false, false);
     s->now = 4000 * RT_MS; /* stopped: no timer ran */
@@ -520,7 +384,7 @@ static void a_grant_that_comes_after_the_deadline_is_none(void **state)
 static void a_stopped_holder_learns_it_as_the_first_thing(void **state)
 {
     (void)state;
-    begin_held(3000);
+    story_held(s, 3000);
     s->now = 4000 * RT_MS;
     assert_true(rt_desk_until(&s->desk, &s->asks[0].ask) < s->now);
     let_go(s, 'A');
@@ -531,7 +395,7 @@ static void a_stopped_holder_learns_it_as_the_first_thing(void **state)
 static void a_hold_that_is_over_is_over_before_its_timer_ran(void **state)
 {
     (void)state;
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", .hold_ms = 30);
     joined(s, 0, 7, true, false);
     s->now = 40 * RT_MS; /* stopped: no timer ran */
@@ -549,7 +413,7 @@ static void a_hold_that_is_over_is_over_before_its_timer_ran(void **state)
 static void a_broken_ticket_is_told_and_the_next_takes_a_new_one(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     ask(s, 'B', "L", 0);
     armed(s, 0, false);
     ticket_lost(s, "L", 7);
@@ -569,7 +433,7 @@ static void all_of_a_set_or_none(void **state)
 {
     (void)state;
     static const char *const names[] = {"L", "M"};
-    begin(0);
+    story_open(s, 0);
     ask_all(s, "AB", names, false);
     joined_all(s, 0, 7, 1);
     expect(s, "[    0] > JOIN_ALL 2\n");
@@ -596,125 +460,10 @@ static void all_of_a_set_or_none(void **state)
     story_end(s);
 }
 
-static void a_downgraded_tenure_lets_readers_in(void **state)
-{
-    (void)state;
-    begin_held(0);
-    ask(s, 'B', "L", .mode = RT_SHARED);
-    ask(s, 'C', "L", 0);
-    armed(s, 0, false);
-    rt_desk_downgraded(&s->desk, &s->asks[0].ask, s->now);
-    let_go(s, 'A');
-    let_go(s, 'B'); /* what became shared cannot be passed on to a writer */
-    left(s, 0);
-    joined(s, 0, 9, true, false);
-    expect(s, "[    0] > ARM L #7\n"
-              "[    0] B holds L #7\n"
-              "[    0] A released: ok\n"
-              "[    0] > LEAVE L #7\n"
-              "[    0] B released: ok\n"
-              "[    0] > JOIN L exclusive\n"
-              "[    0] C holds L #9\n");
-    let_go(s, 'C');
-    left(s, 0);
-    story_end(s);
-}
-
-static void a_writer_that_gave_up_keeps_no_reader_out(void **state)
-{
-    (void)state;
-    begin(0);
-    ask(s, 'A', "L", .mode = RT_SHARED);
-    joined(s, 0, 7, true, false);
-    ask(s, 'B', "L", .limit_ms = 10);
-    joined(s, 0, 8, false, false);
-    ask(s, 'C', "L", .mode = RT_SHARED);
-    until(s, 10);
-    left(s, 0);
-    expect(s, "[    0] > JOIN L shared\n"
-              "[    0] A holds L #7\n"
-              "[    0] > JOIN L exclusive\n"
-              "[   10] B refused: TIMEOUT\n"
-              "[   10] C holds L #7\n"
-              "[   10] > LEAVE L #8\n");
-    let_go(s, 'A');
-    let_go(s, 'C');
-    left(s, 0);
-    story_end(s);
-}
-
-/* A and B share ticket 7, and a writer elsewhere was told of. */
-static void begin_wanted(void)
-{
-    begin(0);
-    ask(s, 'A', "L", .mode = RT_SHARED);
-    joined(s, 0, 7, true, false);
-    ask(s, 'B', "L", .mode = RT_SHARED);
-    armed(s, 0, false);
-    wanted(s, "L", 7);
-    expect(s, "[    0] > JOIN L shared\n"
-              "[    0] A holds L #7\n"
-              "[    0] B holds L #7\n"
-              "[    0] > ARM L #7\n");
-}
-
-static void whether_a_writer_still_waits_is_asked_for_the_next_reader(void **state)
-{
-    (void)state;
-    begin_wanted();
-    ask(s, 'C', "L", .mode = RT_SHARED);
-    ask(s, 'D', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY); /* somebody waits before it */
-    armed(s, 0, false);                                       /* it has gone */
-    expect(s, "[    0] > ARM L #7\n"
-              "[    0] D refused: BUSY\n"
-              "[    0] C holds L #7\n");
-    for (char who = 'A'; who <= 'C'; who++)
-        let_go(s, who);
-    left(s, 0);
-    story_end(s);
-}
-
-static void a_try_of_a_reader_asks_too(void **state)
-{
-    (void)state;
-    begin_wanted();
-    ask(s, 'C', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY);
-    armed(s, 0, true); /* it waits still */
-    ask(s, 'D', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY);
-    armed(s, 0, false);
-    expect(s, "[    0] > ARM L #7\n"
-              "[    0] C refused: BUSY\n"
-              "[    0] > ARM L #7\n"
-              "[    0] D holds L #7\n");
-    let_go(s, 'A');
-    let_go(s, 'B');
-    let_go(s, 'D');
-    left(s, 0);
-    story_end(s);
-}
-
-static void a_downgrade_lets_local_readers_in_when_nobody_waits_any_more(void **state)
-{
-    (void)state;
-    begin_held(0);
-    ask(s, 'B', "L", .mode = RT_SHARED);
-    armed(s, 0, true); /* a reader elsewhere */
-    rt_desk_downgraded(&s->desk, &s->asks[0].ask, s->now);
-    until(s, 1);
-    armed(s, 0, false); /* which came in by the downgrade */
-    expect(s, "[    0] > ARM L #7\n"
-              "[    1] > ARM L #7\n"
-              "[    1] B holds L #7\n");
-    let_go(s, 'A');
-    let_go(s, 'B');
-    left(s, 0);
-    story_end(s);
-}
-
 static void what_belongs_to_the_ticket_cannot_be_asked_for_by_re_entry(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     ask(s, 'B', "L", .owner = 'A', .at_least_ms = 100);
     expect(s, "[    0] B refused: INVALID\n");
     let_go(s, 'A');
@@ -726,7 +475,7 @@ static void a_set_does_not_wait_for_our_own_lingering(void **state)
 {
     (void)state;
     static const char *const names[] = {"L", "M"};
-    begin(0);
+    story_open(s, 0);
     ask(s, 'A', "L", .linger_ms = 1000);
     joined(s, 0, 7, true, false);
     let_go(s, 'A');
@@ -748,7 +497,7 @@ static void a_set_does_not_wait_for_our_own_lingering(void **state)
 static void closing_fails_who_waits_and_gives_back_what_is_held(void **state)
 {
     (void)state;
-    begin_held(0);
+    story_held(s, 0);
     ask(s, 'B', "L", 0);
     armed(s, 0, false);
     rt_desk_close(&s->desk);
@@ -767,7 +516,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_flight_to_acquire_one_to_release),
         cmocka_unit_test(re_entry_keeps_the_fence_and_costs_nothing),
-        cmocka_unit_test(an_upgrade_is_refused),
         cmocka_unit_test(a_try_among_threads_needs_no_flight),
         cmocka_unit_test(a_tenure_is_passed_on_without_the_engine),
         cmocka_unit_test(passing_on_is_counted_once_somebody_waits_elsewhere),
@@ -775,13 +523,9 @@ int main(void)
         cmocka_unit_test(strict_order_takes_a_ticket_for_each_ask),
         cmocka_unit_test(a_lingering_tenure_is_taken_again_without_the_engine),
         cmocka_unit_test(wanted_ends_lingering_at_once),
-        cmocka_unit_test(readers_share_one_ticket),
-        cmocka_unit_test(readers_share_an_exclusive_tenure),
-        cmocka_unit_test(a_local_writer_waits_behind_its_own_readers),
         cmocka_unit_test(hold_ms_gives_the_ticket_back_and_the_next_takes_a_new_one),
         cmocka_unit_test(who_gives_up_while_joining_leaves_nothing),
         cmocka_unit_test(a_given_up_join_serves_who_comes_next),
-        cmocka_unit_test(readers_keep_the_place_of_a_writer_that_gave_up),
         cmocka_unit_test(a_lost_reply_to_join_is_asked_again),
         cmocka_unit_test(a_lost_reply_of_a_join_given_up_is_taken_back_by_nonce),
         cmocka_unit_test(a_lost_reply_to_leave_is_never_taken_for_success),
@@ -793,11 +537,6 @@ int main(void)
         cmocka_unit_test(a_hold_that_is_over_is_over_before_its_timer_ran),
         cmocka_unit_test(a_broken_ticket_is_told_and_the_next_takes_a_new_one),
         cmocka_unit_test(all_of_a_set_or_none),
-        cmocka_unit_test(a_downgraded_tenure_lets_readers_in),
-        cmocka_unit_test(a_writer_that_gave_up_keeps_no_reader_out),
-        cmocka_unit_test(whether_a_writer_still_waits_is_asked_for_the_next_reader),
-        cmocka_unit_test(a_try_of_a_reader_asks_too),
-        cmocka_unit_test(a_downgrade_lets_local_readers_in_when_nobody_waits_any_more),
         cmocka_unit_test(what_belongs_to_the_ticket_cannot_be_asked_for_by_re_entry),
         cmocka_unit_test(a_set_does_not_wait_for_our_own_lingering),
         cmocka_unit_test(closing_fails_who_waits_and_gives_back_what_is_held),
