@@ -348,7 +348,7 @@ void rt_desk_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     assert(rt_desk_solo(desk, ask) == (ask->ticket != NULL));
     (void)rt_desk_look(desk, now);
     if (desk->closing)
-        rt_line_fail(desk, ask, ROTA_CLOSED);
+        rt_ask_fail(desk, ask, ROTA_CLOSED);
     else
         rt_line_ask(desk, ask, now);
 }
@@ -358,7 +358,7 @@ void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     assert(ask->state == RT_ASK_HELD || ask->state == RT_ASK_LOST);
     (void)rt_desk_look(desk, now);
     /* Who did not run learns it as the first thing, also if no timer had a chance yet. */
-    if (rt_line_is_over(ask, now))
+    if (rt_ask_is_over(ask, now))
         rt_line_hold_over(desk, ask, now);
     rt_line_release(desk, ask, now);
 }

@@ -27,47 +27,6 @@ bool rt_line_idle(const struct rt_line *line)
            (line->s == NULL || ticket_idle(line->s));
 }
 
-/* ---- Lists -------------------------------------------------------------- */
-
-/* Each list's first has its last as prev, so that one pointer per list is enough. */
-
-static struct rt_ask **list_of(const struct rt_ask *ask)
-{
-    struct rt_line *line = ask->line;
-    if (ask->state != RT_ASK_QUEUED)
-        return &line->holders;
-    return ask->ticket != NULL ? &line->solos : &line->queue;
-}
-
-/* Into the list that fits its state, at the end. */
-static void append(struct rt_ask *ask)
-{
-    struct rt_ask **list = list_of(ask), *first = *list;
-    ask->next = NULL;
-    if (first == NULL) {
-        ask->prev = ask;
-        *list = ask;
-        return;
-    }
-    ask->prev = first->prev;
-    first->prev->next = ask;
-    first->prev = ask;
-}
-
-void rt_line_drop(struct rt_ask *ask)
-{
-    struct rt_ask **list = list_of(ask);
-    if (*list == ask)
-        *list = ask->next;
-    else
-        ask->prev->next = ask->next;
-    if (ask->next != NULL)
-        ask->next->prev = ask->prev;
-    else if (*list != NULL)
-        (*list)->prev = ask->prev;
-    ask->next = ask->prev = NULL;
-}
-
 static struct rt_ask *solo_of(struct rt_line *line, const struct rt_ticket *t)
 {
     struct rt_ask *ask = line->solos;
@@ -91,95 +50,6 @@ struct rt_ticket *rt_line_ticket(struct rt_line *line, uint64_t number)
                 return t;
         }
     return NULL;
-}
-
-/* ---- An ask's ends ------------------------------------------------------ */
-
-static void stop_timer(struct rt_desk *desk, struct rt_ask *ask)
-{
-    if (ask->terms != NULL)
-        rt_timers_stop(desk->timers, &ask->terms->timer);
-}
-
-static void start_limit(struct rt_desk *desk, struct rt_ask *ask)
-{
-    struct rt_terms *terms = ask->terms;
-    if (terms != NULL && terms->limit_at != RT_NEVER)
-        rt_timers_start(desk->timers, &terms->timer, terms->limit_at);
-}
-
-static bool in_set(const struct rt_ask *ask)
-{
-    return ask->terms != NULL && ask->terms->set != NULL;
-}
-
-void rt_line_start_hold(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
-{
-    if (ask->terms != NULL && ask->terms->hold > 0)
-        rt_timers_start(desk->timers, &ask->terms->timer, now + ask->terms->hold);
-}
-
-void rt_line_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now)
-{
-    assert(t->state == RT_TICKET_HELD);
-    if (ask->state == RT_ASK_QUEUED)
-        rt_line_drop(ask);
-    stop_timer(desk, ask);
-    ask->ticket = t;
-    ask->fence = t->id;
-    ask->err = 0;
-    ask->state = RT_ASK_HELD;
-    assert(t->holds < RT_HOLDS_MOST);
-    t->holds++;
-    append(ask);
-    if (in_set(ask))
-        return; /* it is told, and its time begins, when all of the set are granted */
-    rt_line_start_hold(desk, ask, now);
-    rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
-}
-
-void rt_line_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
-{
-    assert(ask->state == RT_ASK_NEW || ask->state == RT_ASK_QUEUED);
-    if (ask->state == RT_ASK_QUEUED)
-        rt_line_drop(ask);
-    stop_timer(desk, ask);
-    struct rt_ticket *own = ask->state == RT_ASK_NEW ? ask->ticket : NULL;
-    ask->ticket = NULL;
-    ask->err = (int16_t)err;
-    ask->state = RT_ASK_DONE;
-    if (!in_set(ask))
-        rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
-    if (own != NULL)
-        rt_desk_settle(desk, own); /* never used: free it */
-    rt_desk_line_settle(desk, ask->line);
-}
-
-static void released(struct rt_desk *desk, struct rt_ask *ask, int err)
-{
-    ask->ticket = NULL;
-    ask->err = (int16_t)err;
-    ask->state = RT_ASK_DONE;
-    bool told_nothing = (ask->news & RT_NEWS_LOST) != 0;
-    if (told_nothing) /* whoever lets go needs no message that it is gone */
-        ask->news = (uint8_t)(ask->news & ~RT_NEWS_LOST);
-    if (told_nothing && ask->news == 0)
-        ask->news = RT_NEWS_RELEASED; /* still in the list of news */
-    else
-        rt_desk_tell(desk, ask, RT_NEWS_RELEASED);
-    rt_desk_line_settle(desk, ask->line);
-}
-
-/* Takes a hold away without its owner asking: REASON goes to on_lost. */
-static void take_away(struct rt_desk *desk, struct rt_ask *ask, int reason)
-{
-    assert(ask->state == RT_ASK_HELD);
-    stop_timer(desk, ask);
-    ask->ticket->holds--;
-    ask->ticket = NULL;
-    ask->lost = (int16_t)reason;
-    ask->state = RT_ASK_LOST;
-    rt_desk_tell(desk, ask, RT_NEWS_LOST);
 }
 
 /* ---- Tickets for the queue ---------------------------------------------- */
@@ -235,7 +105,7 @@ static void serve_readers(struct rt_desk *desk, struct rt_line *line, struct rt_
                           int64_t now)
 {
     while (line->queue != NULL && line->queue->mode == RT_SHARED && t->holds < RT_HOLDS_MOST)
-        rt_line_grant(desk, line->queue, t, now);
+        rt_ask_grant(desk, line->queue, t, now);
 }
 
 /* Readers hold through T, and readers are next here: they join them unless somebody waits. */
@@ -301,7 +171,7 @@ static void serve(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *
     assert(line->queue != NULL);
     if (line->queue->mode == RT_EXCLUSIVE) {
         assert(t == &line->x && t->mode == RT_EXCLUSIVE);
-        rt_line_grant(desk, line->queue, t, now);
+        rt_ask_grant(desk, line->queue, t, now);
     } else {
         serve_readers(desk, line, t, now);
     }
@@ -311,19 +181,13 @@ static void serve(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *
 
 /* ---- Asking ------------------------------------------------------------- */
 
-bool rt_line_is_over(const struct rt_ask *ask, int64_t now)
-{
-    return ask->state == RT_ASK_HELD && ask->terms != NULL && ask->terms->hold > 0 &&
-           ask->terms->timer.at <= now;
-}
-
 bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     if (ask->owner == 0 || (ask->mode != RT_EXCLUSIVE && ask->mode != RT_SHARED))
         return false;
     struct rt_ask *by = NULL; /* the hold it goes on with */
     for (struct rt_ask *h = ask->line->holders; h != NULL; h = h->next)
-        if (h->state == RT_ASK_HELD && h->owner == ask->owner && !rt_line_is_over(h, now) &&
+        if (h->state == RT_ASK_HELD && h->owner == ask->owner && !rt_ask_is_over(h, now) &&
             (by == NULL || h->mode == RT_EXCLUSIVE))
             by = h;
     if (by == NULL || by->ticket->mode > RT_SHARED)
@@ -335,10 +199,10 @@ bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     bool upgrade = ask->mode == RT_EXCLUSIVE && by->mode != RT_EXCLUSIVE;
     bool more = terms != NULL && (terms->value != NULL || terms->at_least_ms > 0);
     if (upgrade || more || by->ticket->holds == RT_HOLDS_MOST) {
-        rt_line_fail(desk, ask, ROTA_INVALID);
+        rt_ask_fail(desk, ask, ROTA_INVALID);
         return true;
     }
-    rt_line_grant(desk, ask, by->ticket, now);
+    rt_ask_grant(desk, ask, by->ticket, now);
     if (own != NULL)
         rt_desk_settle(desk, own); /* not needed */
     return true;
@@ -369,7 +233,7 @@ static bool join_tenure(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     if (line->lingering) {
         assert(x->state == RT_TICKET_HELD && x->holds == 0);
         line->lingering = 0; /* its timer stays: re-locking must not cost a heap move each time */
-        rt_line_grant(desk, ask, x, now);
+        rt_ask_grant(desk, ask, x, now);
         return true;
     }
     if (ask->mode != RT_SHARED)
@@ -377,7 +241,7 @@ static bool join_tenure(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     struct rt_ticket *t = readers_tenure(line);
     if (t == NULL || rt_ticket_has(t, RT_TICKET_WANTED) || t->holds == RT_HOLDS_MOST)
         return false;
-    rt_line_grant(desk, ask, t, now);
+    rt_ask_grant(desk, ask, t, now);
     arm(desk, t); /* readers must not keep a writer elsewhere out for ever */
     return true;
 }
@@ -400,8 +264,8 @@ static bool busy_here(const struct rt_line *line)
 void rt_line_wait_solo(struct rt_desk *desk, struct rt_ask *ask)
 {
     ask->state = RT_ASK_QUEUED;
-    append(ask);
-    start_limit(desk, ask);
+    rt_ask_append(ask);
+    rt_ask_start_limit(desk, ask);
 }
 
 void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
@@ -424,12 +288,12 @@ void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
                                                                         : NULL;
     bool unsure = t != NULL && rt_ticket_has(t, RT_TICKET_WANTED);
     if (try && !unsure && (line->queue != NULL || busy_here(line))) {
-        rt_line_fail(desk, ask, ROTA_BUSY);
+        rt_ask_fail(desk, ask, ROTA_BUSY);
         return;
     }
     ask->state = RT_ASK_QUEUED;
-    append(ask);
-    start_limit(desk, ask);
+    rt_ask_append(ask);
+    rt_ask_start_limit(desk, ask);
     if (unsure)
         ask_wanted(desk, t);
     arrange(desk, line, now);
@@ -439,7 +303,7 @@ void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
 {
     struct rt_line *line = ask->line;
     struct rt_ticket *own = ask->ticket;
-    rt_line_fail(desk, ask, err);
+    rt_ask_fail(desk, ask, err);
     if (own != NULL)
         rt_desk_give_up(desk, own, now);
     else
@@ -463,7 +327,7 @@ static void leave_for(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket
 {
     ask->state = RT_ASK_RELEASING;
     ask->ticket = t;
-    append(ask);
+    rt_ask_append(ask);
     rt_desk_leave(desk, t, now);
 }
 
@@ -486,11 +350,11 @@ static void release_x(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
         if (wanted)
             line->passes++;
         serve(desk, line, x, now);
-        released(desk, ask, 0);
+        rt_ask_released(desk, ask, 0);
     } else if (line->queue == NULL && !wanted && wants_linger(ask) && x->mode == RT_EXCLUSIVE &&
                !desk->closing) {
         linger(desk, line, now + ask->terms->linger);
-        released(desk, ask, 0);
+        rt_ask_released(desk, ask, 0);
     } else {
         leave_for(desk, ask, x, now);
     }
@@ -498,16 +362,16 @@ static void release_x(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 
 void rt_line_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
-    rt_line_drop(ask);
+    rt_ask_drop(ask);
     if (ask->state == RT_ASK_LOST) {
-        released(desk, ask, ROTA_LOST);
+        rt_ask_released(desk, ask, ROTA_LOST);
         return;
     }
     struct rt_ticket *t = ask->ticket;
-    stop_timer(desk, ask);
+    rt_ask_stop_timer(desk, ask);
     t->holds--;
     if (t->holds > 0)
-        released(desk, ask, 0);
+        rt_ask_released(desk, ask, 0);
     else if (t == &ask->line->x)
         release_x(desk, ask, now);
     else
@@ -519,7 +383,7 @@ void rt_line_hold_over(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_ticket *t = ask->ticket;
     struct rt_line *line = ask->line;
-    take_away(desk, ask, ROTA_TIMEOUT);
+    rt_ask_take_away(desk, ask, ROTA_TIMEOUT);
     if (t->holds > 0)
         return;
     if (RT_BUG(RT_BUG_PASS_ON_AFTER_HOLD_MS) && t == &line->x && line->queue != NULL)
@@ -568,7 +432,7 @@ void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
         if (ask->terms != NULL && ask->terms->set != NULL)
             rt_set_held(desk, ask, now);
         else
-            rt_line_grant(desk, ask, t, now);
+            rt_ask_grant(desk, ask, t, now);
         return;
     }
     if (t == &line->x)
@@ -606,7 +470,7 @@ void rt_line_armed(struct rt_desk *desk, struct rt_ticket *t, bool wanted, int64
             if (ask->mode != RT_SHARED || t->state != RT_TICKET_HELD)
                 break;
             if ((ask->flags & RT_ASK_TRY) != 0)
-                rt_line_fail(desk, ask, ROTA_BUSY);
+                rt_ask_fail(desk, ask, ROTA_BUSY);
         }
         return;
     }
@@ -626,7 +490,7 @@ static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
         if (t != &line->x && ask->mode != RT_SHARED)
             break;
         if (!tries_only || (ask->flags & RT_ASK_TRY) != 0)
-            rt_line_fail(desk, ask, err);
+            rt_ask_fail(desk, ask, err);
     }
 }
 
@@ -642,7 +506,7 @@ static void fail_waiters(struct rt_desk *desk, struct rt_ticket *t, int err, int
     if (ask->terms != NULL && ask->terms->set != NULL)
         rt_set_fail(desk, ask->terms->set, err, now);
     else
-        rt_line_fail(desk, ask, err);
+        rt_ask_fail(desk, ask, err);
 }
 
 static void make_idle(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
@@ -681,8 +545,8 @@ static void finish_release(struct rt_desk *desk, struct rt_ticket *t, int err)
     struct rt_ask *ask = releasing(t);
     if (ask == NULL)
         return;
-    rt_line_drop(ask);
-    released(desk, ask, err);
+    rt_ask_drop(ask);
+    rt_ask_released(desk, ask, err);
 }
 
 void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
@@ -706,10 +570,10 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
         next = h->next;
         if (h->state != RT_ASK_HELD || h->ticket != t)
             continue;
-        if (in_set(h))
+        if (rt_ask_in_set(h))
             rt_set_member_lost(desk, h, now);
         else
-            take_away(desk, h, ROTA_LOST);
+            rt_ask_take_away(desk, h, ROTA_LOST);
     }
     finish_release(desk, t, ROTA_UNKNOWN);
     if (t == &line->x)
@@ -720,7 +584,7 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
         fail_waiters(desk, t, ROTA_LOST, now);
     if (session)
         while (line->queue != NULL)
-            rt_line_fail(desk, line->queue, ROTA_LOST);
+            rt_ask_fail(desk, line->queue, ROTA_LOST);
     make_idle(desk, t, now);
     arrange(desk, line, now);
 }
@@ -728,7 +592,7 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
 /* A set that is under way is answered when its JOIN_ALL is, and not again. */
 static bool set_flies(const struct rt_ask *ask)
 {
-    return in_set(ask) && ask->terms->set->in_flight;
+    return rt_ask_in_set(ask) && ask->terms->set->in_flight;
 }
 
 static void close_waiting(struct rt_desk *desk, struct rt_line *line, int64_t now)
@@ -751,12 +615,12 @@ void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)
         next = h->next;
         if (h->state == RT_ASK_RELEASING)
             continue;
-        if (in_set(h)) { /* by re-entry, and the set still waits */
+        if (rt_ask_in_set(h)) { /* by re-entry, and the set still waits */
             rt_set_fail(desk, h->terms->set, ROTA_CLOSED, now);
             continue;
         }
-        rt_line_drop(h);
-        stop_timer(desk, h);
+        rt_ask_drop(h);
+        rt_ask_stop_timer(desk, h);
         struct rt_ticket *t = h->ticket;
         h->ticket = NULL;
         h->state = RT_ASK_DONE;

@@ -42,13 +42,13 @@ static void abandon(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
 {
     struct rt_ticket *t = ask->ticket;
     if (ask->state == RT_ASK_HELD) { /* by re-entry */
-        rt_line_drop(ask);
+        rt_ask_drop(ask);
         ask->ticket = NULL;
         ask->state = RT_ASK_DONE;
         if (--t->holds == 0) /* whom it re-entered has let go meanwhile */
             rt_desk_leave(desk, t, now);
     } else if (ask->state != RT_ASK_DONE) {
-        rt_line_fail(desk, ask, err);
+        rt_ask_fail(desk, ask, err);
         /* Of a JOIN_ALL that was refused, or never sent, nothing is in any line. */
         if (t->state == RT_TICKET_JOINING && !rt_ticket_has(t, RT_TICKET_AGAIN))
             rt_ticket_idle(t, now);
@@ -76,11 +76,11 @@ static void complete(struct rt_desk *desk, struct rt_set *set, int64_t now)
     for (size_t i = 0; i < set->n; i++) {
         struct rt_ask *ask = set->asks[i];
         if (ask->state == RT_ASK_QUEUED)
-            rt_line_grant(desk, ask, ask->ticket, now);
+            rt_ask_grant(desk, ask, ask->ticket, now);
     }
     answer(desk, set, 0);
     for (size_t i = 0; i < set->n; i++)
-        rt_line_start_hold(desk, set->asks[i], now); /* also of those that re-entered before */
+        rt_ask_start_hold(desk, set->asks[i], now); /* also of those that re-entered before */
 }
 
 void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now)
@@ -175,7 +175,7 @@ void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
 void rt_set_member_lost(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     assert(ask->state == RT_ASK_HELD);
-    rt_line_drop(ask);
+    rt_ask_drop(ask);
     ask->ticket->holds--;
     ask->ticket = NULL;
     ask->state = RT_ASK_DONE;

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One ask of a caller: where it stands, and what it is told. */
+#include "core/ask.h"
+
+#include "core/desk.h"
+
+#include <assert.h>
+
+/* ---- Lists -------------------------------------------------------------- */
+
+/* Each list's first has its last as prev, so that one pointer per list is enough. */
+
+static struct rt_ask **list_of(const struct rt_ask *ask)
+{
+    struct rt_line *line = ask->line;
+    if (ask->state != RT_ASK_QUEUED)
+        return &line->holders;
+    return ask->ticket != NULL ? &line->solos : &line->queue;
+}
+
+void rt_ask_append(struct rt_ask *ask)
+{
+    struct rt_ask **list = list_of(ask), *first = *list;
+    ask->next = NULL;
+    if (first == NULL) {
+        ask->prev = ask;
+        *list = ask;
+        return;
+    }
+    ask->prev = first->prev;
+    first->prev->next = ask;
+    first->prev = ask;
+}
+
+void rt_ask_drop(struct rt_ask *ask)
+{
+    struct rt_ask **list = list_of(ask);
+    if (*list == ask)
+        *list = ask->next;
+    else
+        ask->prev->next = ask->next;
+    if (ask->next != NULL)
+        ask->next->prev = ask->prev;
+    else if (*list != NULL)
+        (*list)->prev = ask->prev;
+    ask->next = ask->prev = NULL;
+}
+
+/* ---- Times and ends ----------------------------------------------------- */
+
+void rt_ask_stop_timer(struct rt_desk *desk, struct rt_ask *ask)
+{
+    if (ask->terms != NULL)
+        rt_timers_stop(desk->timers, &ask->terms->timer);
+}
+
+void rt_ask_start_limit(struct rt_desk *desk, struct rt_ask *ask)
+{
+    struct rt_terms *terms = ask->terms;
+    if (terms != NULL && terms->limit_at != RT_NEVER)
+        rt_timers_start(desk->timers, &terms->timer, terms->limit_at);
+}
+
+void rt_ask_start_hold(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    if (ask->terms != NULL && ask->terms->hold > 0)
+        rt_timers_start(desk->timers, &ask->terms->timer, now + ask->terms->hold);
+}
+
+void rt_ask_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now)
+{
+    assert(t->state == RT_TICKET_HELD);
+    if (ask->state == RT_ASK_QUEUED)
+        rt_ask_drop(ask);
+    rt_ask_stop_timer(desk, ask);
+    ask->ticket = t;
+    ask->fence = t->id;
+    ask->err = 0;
+    ask->state = RT_ASK_HELD;
+    assert(t->holds < RT_HOLDS_MOST);
+    t->holds++;
+    rt_ask_append(ask);
+    if (rt_ask_in_set(ask))
+        return; /* it is told, and its time begins, when all of the set are granted */
+    rt_ask_start_hold(desk, ask, now);
+    rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
+}
+
+void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
+{
+    assert(ask->state == RT_ASK_NEW || ask->state == RT_ASK_QUEUED);
+    if (ask->state == RT_ASK_QUEUED)
+        rt_ask_drop(ask);
+    rt_ask_stop_timer(desk, ask);
+    struct rt_ticket *own = ask->state == RT_ASK_NEW ? ask->ticket : NULL;
+    ask->ticket = NULL;
+    ask->err = (int16_t)err;
+    ask->state = RT_ASK_DONE;
+    if (!rt_ask_in_set(ask))
+        rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
+    if (own != NULL)
+        rt_desk_settle(desk, own); /* never used: free it */
+    rt_desk_line_settle(desk, ask->line);
+}
+
+void rt_ask_released(struct rt_desk *desk, struct rt_ask *ask, int err)
+{
+    ask->ticket = NULL;
+    ask->err = (int16_t)err;
+    ask->state = RT_ASK_DONE;
+    bool told_nothing = (ask->news & RT_NEWS_LOST) != 0;
+    if (told_nothing) /* whoever lets go needs no message that it is gone */
+        ask->news = (uint8_t)(ask->news & ~RT_NEWS_LOST);
+    if (told_nothing && ask->news == 0)
+        ask->news = RT_NEWS_RELEASED; /* still in the list of news */
+    else
+        rt_desk_tell(desk, ask, RT_NEWS_RELEASED);
+    rt_desk_line_settle(desk, ask->line);
+}
+
+void rt_ask_take_away(struct rt_desk *desk, struct rt_ask *ask, int reason)
+{
+    assert(ask->state == RT_ASK_HELD);
+    rt_ask_stop_timer(desk, ask);
+    ask->ticket->holds--;
+    ask->ticket = NULL;
+    ask->lost = (int16_t)reason;
+    ask->state = RT_ASK_LOST;
+    rt_desk_tell(desk, ask, RT_NEWS_LOST);
+}
+
+bool rt_ask_is_over(const struct rt_ask *ask, int64_t now)
+{
+    return ask->state == RT_ASK_HELD && ask->terms != NULL && ask->terms->hold > 0 &&
+           ask->terms->timer.at <= now;
+}
