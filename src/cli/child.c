@@ -194,7 +194,6 @@ int rt_child_finish(struct rt_child *child)
         close(child->tty);
         child->tty = -1;
     }
-    if (WIFSIGNALED(status))
-        return RT_EXIT_SIGNAL + WTERMSIG(status);
-    return WEXITSTATUS(status);
+    child->died_of = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return child->died_of != 0 ? RT_EXIT_SIGNAL + child->died_of : WEXITSTATUS(status);
 }

@@ -15,6 +15,7 @@ struct rt_child {
     bool whole;      /* stdin and stdout are a terminal: no part of a pipeline */
     bool foreground; /* its group was given the terminal */
     int stop;        /* the signal that stopped it last */
+    int died_of;     /* the signal that ended it; 0: none */
     int talk;        /* until it runs: lets it go, and tells why it could not */
 };
 

@@ -284,12 +284,30 @@ int rt_hold_open(struct rt_hold *hold, const struct rt_cli *cli)
     return code == RT_EXIT_OK ? catch_signals(hold) : code;
 }
 
+/* A shell ends its loop on Ctrl-C only if it sees that we died of it, too: exit code 130 alone is
+ * what a program says that has dealt with it. */
+static void die_of_interrupt(void)
+{
+    sigset_t set;
+
+    fflush(NULL);
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT); /* blocked until here */
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 void rt_hold_close(struct rt_hold *hold)
 {
+    int signo = hold->child.pid > 0 ? hold->child.died_of : hold->interrupted;
+
     if (hold->signal_fd >= 0)
         close(hold->signal_fd);
     rota_close(hold->client);
     rt_guardian_reap(&hold->guardian); /* last: it ends while we do all that */
+    if (signo == SIGINT && !hold->lost)
+        die_of_interrupt();
 }
 
 /* With the name held: runs the command and gives the name back. */

@@ -66,6 +66,19 @@ expect code=0
 END
 }
 
+# As with any program: a shell ends its loop when what it ran died of Ctrl-C.
+test_ctrl_c_ends_a_loop()
+{
+    play <<'END'
+send for i in 1 2 3; do $rota run a -- sh -c 'echo turn; exec sleep 600'; done\r
+expect turn
+send \003
+expect ready:
+send echo code=$? turns=$i\r
+expect code=130 turns=1
+END
+}
+
 test_ctrl_c_while_waiting()
 {
     hold a
@@ -246,8 +259,8 @@ END
 test_orphan_that_reads()
 {
     play <<'END'
-send sh -c '$rota run a -- cat </dev/tty & exit 0'\r
-expect ready:
+send sh -c '$rota run a -- sh -c "echo u""p; exec cat" </dev/tty & exit 0'\r
+expect up
 send $rota run -w 30 a echo free\r
 expect free
 END
