@@ -19,10 +19,7 @@ static void format_line(char *line, const char *format, va_list args)
 static void format_line(char *line, const char *format, va_list args)
 {
     vsnprintf(line, LINE_MAX_BYTES, format, args);
-    for (char *p = line; *p != '\0'; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
-    }
+    rt_out_clean(line, line, LINE_MAX_BYTES);
 }
 
 void rt_out_error(const char *format, ...)
@@ -70,26 +67,125 @@ const char *rt_out_color(FILE *stream, enum rt_out_color color)
     return rt_out_colored(stream) ? codes[color] : "";
 }
 
+/* ---- Others' words ------------------------------------------------------ */
+
+struct range {
+    uint32_t first, last;
+};
+
+/* The character at TEXT into *CODE. Returns its bytes; 0 where there is no well-formed UTF-8. */
+static size_t decode(const char *text, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* shorter forms are others' */
+    const unsigned char *p = (const unsigned char *)text;
+    size_t bytes = p[0] < 0x80 ? 1 : p[0] < 0xc0 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+    if (bytes == 0 || p[0] >= 0xf8)
+        return 0;
+    *code = bytes == 1 ? p[0] : p[0] & (0x7fu >> bytes);
+    for (size_t i = 1; i < bytes; i++) { /* the final NUL ends it too */
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        *code = *code << 6 | (p[i] & 0x3f);
+    }
+    if (*code < least[bytes] || *code > 0x10ffff || (*code >= 0xd800 && *code <= 0xdfff))
+        return 0;
+    return bytes;
+}
+
+static bool within(uint32_t code, const struct range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return true;
+    }
+    return false;
+}
+
+/* Characters that command a terminal, or turn the text after them around. */
+static bool commands(uint32_t code)
+{
+    static const struct range ranges[] = {
+        {0, 0x1f},
+        {0x7f, 0x9f},
+        {0x202a, 0x202e},
+        {0x2066, 0x2069},
+    };
+
+    return within(code, ranges, sizeof(ranges) / sizeof(ranges[0]));
+}
+
 const char *rt_out_clean(const char *text, char *out, size_t size)
 {
     size_t used = 0;
+    uint32_t code;
 
-    for (const char *p = text; *p != '\0' && used + 1 < size; p++) {
-        unsigned char c = (unsigned char)*p;
-        bool high = c == 0xc2 && (unsigned char)p[1] >= 0x80 && (unsigned char)p[1] < 0xa0;
-        out[used++] = c < 0x20 || c == 0x7f || high ? '?' : *p;
-        p += high;
+    while (*text != '\0') {
+        size_t bytes = decode(text, &code);
+        bool good = bytes > 0 && !commands(code);
+        size_t room = good ? bytes : 1;
+        if (used + room >= size)
+            break;
+        if (good)
+            memmove(out + used, text, bytes);
+        else
+            out[used] = '?';
+        used += room;
+        text += bytes > 0 ? bytes : 1;
     }
     out[used] = '\0';
     return out;
 }
 
+static size_t columns_of(uint32_t code)
+{
+    static const struct range none[] = {
+        {0x300, 0x36f},   /* combining marks */
+        {0x200b, 0x200f}, /* joiners and marks of direction */
+        {0xfe00, 0xfe0f}, /* variation selectors */
+    };
+    static const struct range two[] = {
+        {0x1100, 0x115f},   /* Hangul, the first letters of syllables */
+        {0x2e80, 0x303e},   /* radicals, CJK punctuation */
+        {0x3041, 0x4dbf},   /* kana, letters and signs, ideographs */
+        {0x4e00, 0xa4cf},   /* ideographs, Yi */
+        {0xa960, 0xa97f},   /* Hangul, more first letters */
+        {0xac00, 0xd7a3},   /* Hangul syllables */
+        {0xf900, 0xfaff},   /* compatibility ideographs */
+        {0xfe30, 0xfe6f},   /* vertical and small forms */
+        {0xff00, 0xff60},   /* fullwidth forms */
+        {0xffe0, 0xffe6},   /* fullwidth signs */
+        {0x1f300, 0x1faff}, /* emoji */
+        {0x20000, 0x3fffd}, /* ideographs */
+    };
+
+    if (within(code, none, sizeof(none) / sizeof(none[0])))
+        return 0;
+    return within(code, two, sizeof(two) / sizeof(two[0])) ? 2 : 1;
+}
+
+size_t rt_out_fit(const char *text, size_t columns, size_t *used)
+{
+    const char *p = text;
+    uint32_t code;
+
+    *used = 0;
+    while (*p != '\0') {
+        size_t bytes = decode(p, &code);
+        size_t width = bytes > 0 ? columns_of(code) : 1;
+        if (width > columns - *used)
+            break;
+        *used += width;
+        p += bytes > 0 ? bytes : 1;
+    }
+    return (size_t)(p - text);
+}
+
 size_t rt_out_width(const char *text)
 {
-    size_t width = 0;
+    size_t width;
 
-    for (; *text != '\0'; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80; /* not the rest of a character */
+    rt_out_fit(text, SIZE_MAX, &width);
     return width;
 }
 
