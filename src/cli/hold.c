@@ -168,9 +168,12 @@ static void tell_holder(struct rt_hold *hold, const char *what)
         rt_out_error("%s '%s'", what, hold->name);
         return;
     }
+    size_t waiting = line->count - line->granted;
+    if (!hold->answered && waiting > 0)
+        waiting--; /* that is us */
     if (line->granted > 0)
-        rt_out_error("%s '%s', held by %s for %" PRId64 " s; %zu in line", what, hold->name,
-                     line->places[0].label, line->places[0].since_ms / 1000, line->count);
+        rt_out_error("%s '%s', held by %s for %" PRId64 " s; others waiting: %zu", what, hold->name,
+                     line->places[0].label, line->places[0].since_ms / 1000, waiting);
     else
         rt_out_error("%s '%s'", what, hold->name);
     rota_line_free(line);

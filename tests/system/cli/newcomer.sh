@@ -140,7 +140,7 @@ test_2_a_busy_lock_and_why()
     same 2 "$(screen_of two | grep -c .)"
     type_in two 'rota run -n --verbose backup -- true'
     sees two "a busy lock, with --verbose" \
-        "^rota: not granted: 'backup', held by .*/sh for [0-9]+ s; 1 in line$" '^3:75 ready>$'
+        "^rota: not granted: 'backup', held by .*/sh for [0-9]+ s; others waiting: 0$" '^3:75 ready>$'
     follow two 'rota why backup'
     sees two "why" "^'backup' is held by .*/sh \(process [0-9]+ on " 'exclusive, fence [0-9]+$' '^4:0 ready>$'
     press one C-c
@@ -154,7 +154,7 @@ test_3_ctrl_c_while_it_waits()
     open_terminal
     hold_backup "$long_job"
     follow two 'rota run NAME -- CMD' NAME backup CMD 'echo must not run'
-    sees two "it waits, and says for whom" "^rota: waiting for 'backup', held by .*/sh for [0-9]+ s; 2 in line$"
+    sees two "it waits, and says for whom" "^rota: waiting for 'backup', held by .*/sh for [0-9]+ s; others waiting: 0$"
     press two C-c
     sees two "Ctrl-C ends the wait" '\^C' '^(\^C)?2:130 ready>$'
     ! screen_of two | grep -q '^must not run' || fail "the command ran"
