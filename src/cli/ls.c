@@ -38,9 +38,10 @@ static int print_json(const struct rt_lines *list)
 static size_t widest_name(const struct rt_lines *list)
 {
     size_t widest = sizeof("NAME") - 1;
+    char text[RT_TICKET_TEXT];
 
     for (size_t i = 0; i < list->count; i++) {
-        size_t width = rt_out_width(list->lines[i]->name);
+        size_t width = rt_out_width(rt_out_clean(list->lines[i]->name, text, sizeof(text)));
         widest = width > widest ? width : widest;
     }
     return widest;
@@ -49,7 +50,7 @@ static size_t widest_name(const struct rt_lines *list)
 static void print_text(const struct rt_lines *list)
 {
     size_t width = widest_name(list) + 2;
-    char age[32], label[RT_TICKET_TEXT];
+    char age[32], text[RT_TICKET_TEXT];
 
     if (list->count == 0)
         return;
@@ -59,10 +60,10 @@ static void print_text(const struct rt_lines *list)
     for (size_t i = 0; i < list->count; i++) {
         const struct rota_line *line = list->lines[i];
         const struct rota_place *front = &line->places[0];
-        rt_out_padded(line->name, width);
+        rt_out_padded(rt_out_clean(line->name, text, sizeof(text)), width);
         printf("%-7zu  %-7zu  ", line->granted, line->count - line->granted);
         rt_out_padded(rt_out_time(front->since_ms, age, sizeof(age)), 14);
-        printf("%s\n", line->granted > 0 ? rt_out_clean(front->label, label, sizeof(label)) : "-");
+        printf("%s\n", line->granted > 0 ? rt_out_clean(front->label, text, sizeof(text)) : "-");
     }
 }
 

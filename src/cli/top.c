@@ -123,15 +123,14 @@ static void look(struct top *top)
 
 /* ---- Rows of text ------------------------------------------------------- */
 
-/* The first WIDTH characters of TEXT, and blanks where it has less. */
+/* As much of TEXT as fits into WIDTH columns, and blanks where it has less. */
 static void put_cell(FILE *out, const char *text, size_t width)
 {
-    for (; *text != '\0' && width > 0; width--) {
-        fputc(*text++, out);
-        while (((unsigned char)*text & 0xc0) == 0x80)
-            fputc(*text++, out);
-    }
-    fprintf(out, "%*s", (int)width, "");
+    size_t used;
+    size_t bytes = rt_out_fit(text, width, &used);
+
+    fwrite(text, 1, bytes, out);
+    fprintf(out, "%*s", (int)(width - used), "");
 }
 
 static const char *time_text(int64_t ms, char *out, size_t size)
@@ -181,13 +180,14 @@ static int print_once(struct top *top)
 /* A line of the screen, as much of TEXT as fits into it, with ATTRIBUTE. */
 static void put_line(FILE *out, const char *text, int columns, const char *attribute)
 {
+    size_t used;
+    size_t bytes = rt_out_fit(text, (size_t)columns, &used);
+
     fputs(attribute, out);
-    for (int i = 0; *text != '\0' && i < columns; i++) {
-        fputc(*text++, out);
-        while (((unsigned char)*text & 0xc0) == 0x80)
-            fputc(*text++, out);
-    }
-    fputs("\033[m\033[K", out);
+    fwrite(text, 1, bytes, out);
+    fputs("\033[m", out);
+    if (used < (size_t)columns) /* behind a full line it would erase the last character */
+        fputs("\033[K", out);
 }
 
 static void put_state(const struct top *top, FILE *out, int columns)
@@ -238,7 +238,17 @@ static void put_rows(const struct top *top, FILE *out, struct rt_term_size size)
     }
 }
 
-/* The whole screen in one write, so that it does not flicker. False: nobody sees it any more. */
+/* Erases what an earlier look left below. */
+static void put_end(const struct top *top, FILE *out, struct rt_term_size size)
+{
+    size_t lines = size.rows > 2 ? 3 + top->lines.count : 1;
+
+    if (lines < (size_t)size.rows)
+        fputs("\r\n\033[J", out);
+}
+
+/* The whole screen in one write, so that it does not flicker. False: nobody sees it any more.
+ * No line wraps meanwhile: a terminal may think a character wider than we do. */
 static bool draw(const struct top *top)
 {
     struct rt_term_size size = rt_term_size();
@@ -248,14 +258,15 @@ static bool draw(const struct top *top)
 
     if (out == NULL)
         return false;
-    fputs("\033[H", out);
+    fputs("\033[?7l\033[H", out);
     put_state(top, out, size.columns);
     if (size.rows > 2) {
         fputs("\r\n\033[K\r\n", out);
         put_line(out, head, size.columns, "\033[7m");
     }
     put_rows(top, out, size);
-    fputs("\033[J", out);
+    put_end(top, out, size);
+    fputs("\033[?7h", out);
     bool done = fclose(out) == 0 && rt_term_write(text, length);
     free(text);
     return done;

@@ -114,6 +114,30 @@ END
     let_go
 }
 
+test_wide_characters_take_two_columns()
+{
+    local escape=$'\033'
+    hold 备份备份备份备份备份备份
+    expect 0 "$rota" top -1 >out
+    grep -Eq '^(备份){6} {4} +1 +0 ' out || fail "$(cat out)"
+    expect 0 "$rota" ls >out
+    same "备份备份备份备份备份备份  1        0" "$(sed -n 2p out | grep -o '^备.*  1  *0')"
+    same 26 "$(head -1 out | sed 's/HOLDERS.*//' | tr -d '\n' | wc -c)"
+    "$pty" sh -c "$cat_script" <<END || fail "see above"
+expect WAITED
+size 6 9
+expect ${escape}[?7l
+expect 备份备份${escape}[m${escape}[K
+expect ${escape}[?7h
+send q
+expect code=0
+expect done
+end
+END
+    same_terminal
+    let_go
+}
+
 test_wrong_usage()
 {
     refused 64 "-d 'soon'" "$rota" top -d soon
