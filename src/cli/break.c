@@ -32,14 +32,32 @@ static int report(const struct rota *r, const struct rt_look *look, int err)
     return RT_EXIT_BUSY;
 }
 
-static int print(const struct rt_look *look, uint64_t fence)
+/* A claim of rota once, say: no session has it, so nobody hears that it went. */
+static bool is_durable(struct rota *r, const struct rt_look *look, uint64_t fence)
 {
+    struct rota_line *line;
+    bool durable = false;
+
+    if (rota_inspect(r, look->name, &line) != 0)
+        return false; /* the break will say why */
+    for (size_t i = 0; i < line->count && !durable; i++)
+        durable = line->places[i].number == fence &&
+                  (line->places[i].flags & ROTA_PLACE_DURABLE) != 0;
+    rota_line_free(line);
+    return durable;
+}
+
+static int print(const struct rt_look *look, uint64_t fence, bool durable)
+{
+    const char *then = durable
+                           ? "the key is free now; a command that still runs for it is not ended"
+                           : "whoever had it is told";
+
     if (look->json)
         return rt_json_print(json_pack("{s:o, s:o, s:b}", "name", rt_json_text(look->name), "fence",
                                        rt_json_id(fence), "broken", 1),
                              false);
-    printf("'%s': the ticket with fence %" PRIu64 " was taken out; whoever had it is told\n",
-           look->name, fence);
+    printf("'%s': the ticket with fence %" PRIu64 " was taken out; %s\n", look->name, fence, then);
     return RT_EXIT_OK;
 }
 
@@ -56,8 +74,9 @@ int rt_break_main(const struct rt_cli *cli, int argc, char **argv)
     code = rt_connect_open(&r, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
     if (code != RT_EXIT_OK)
         return code;
+    bool durable = is_durable(r, &look, fence);
     int err = rota_break(r, look.name, fence);
-    code = err != 0 ? report(r, &look, err) : print(&look, fence);
+    code = err != 0 ? report(r, &look, err) : print(&look, fence, durable);
     rota_close(r);
     int flushed = rt_out_flush();
     return code != RT_EXIT_OK ? code : flushed;
