@@ -22,6 +22,9 @@ static int parse_for(struct once *once, const char *text)
 {
     if (rt_options_duration_ms(text, &once->for_ms) && once->for_ms > 0)
         return RT_EXIT_OK;
+    if (rt_options_too_long(text))
+        return rt_out_usage("once", "--for '%s' is too long: 366d at most; for ever without it",
+                            text);
     return rt_out_usage("once", "--for '%s' is not a time such as 30s, 5m, 24h or 7d", text);
 }
 

@@ -18,28 +18,39 @@ static const struct unit {
     {"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}, {"d", 86400 * 1000},
 };
 
-bool rt_options_duration_ms(const char *text, uint64_t *ms)
+/* TEXT in milliseconds, however many; negative if it is no time. */
+static double read_duration(const char *text)
 {
     size_t digits = strspn(text, "0123456789.");
     char *end;
 
     if (digits == 0) /* strtod would take signs, spaces, "inf" and "nan" */
-        return false;
+        return -1;
     double value = strtod(text, &end);
     if (end != text + digits)
-        return false;
+        return -1;
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(end, units[i].name) != 0)
-            continue;
-        value *= units[i].ms;
-        if (value > DURATION_MAX_MS)
-            return false;
-        *ms = (uint64_t)value;
-        if ((double)*ms < value)
-            ++*ms;
-        return true;
+        if (strcmp(end, units[i].name) == 0)
+            return value * units[i].ms;
     }
-    return false;
+    return -1;
+}
+
+bool rt_options_duration_ms(const char *text, uint64_t *ms)
+{
+    double value = read_duration(text);
+
+    if (value < 0 || value > DURATION_MAX_MS)
+        return false;
+    *ms = (uint64_t)value;
+    if ((double)*ms < value)
+        ++*ms;
+    return true;
+}
+
+bool rt_options_too_long(const char *text)
+{
+    return read_duration(text) > DURATION_MAX_MS;
 }
 
 bool rt_options_number(const char *text, uint64_t min, uint64_t max, uint64_t *number)

@@ -10,6 +10,9 @@
  * milliseconds, so that what is not 0 stays so. False if TEXT is none of these. */
 bool rt_options_duration_ms(const char *text, uint64_t *ms);
 
+/* TEXT, which rt_options_duration_ms refused, is a time, but longer than that year: 366d. */
+bool rt_options_too_long(const char *text);
+
 /* A whole number from MIN to MAX, in decimal digits only. */
 bool rt_options_number(const char *text, uint64_t min, uint64_t max, uint64_t *number);
 

@@ -27,18 +27,21 @@ static int parse_duration(const char *text, const char *option, uint64_t *ms)
 {
     if (rt_options_duration_ms(text, ms))
         return RT_EXIT_OK;
+    if (rt_options_too_long(text))
+        return rt_out_usage("run", "%s '%s' is too long: 366d at most", option, text);
     return rt_out_usage("run", "%s '%s' is not a time such as 0.5, 30s, 5m or 1h", option, text);
 }
 
 static int parse_ttl(struct rt_hold *hold, const char *text)
 {
-    uint64_t ms;
-    int code = parse_duration(text, "--ttl", &ms);
+    uint64_t ms = UINT64_MAX;
+    int code = rt_options_too_long(text) ? RT_EXIT_OK : parse_duration(text, "--ttl", &ms);
 
     if (code != RT_EXIT_OK)
         return code;
     if (ms < 1000 || ms > 3600 * 1000)
-        return rt_out_usage("run", "--ttl '%s' is not from 1s to 1h", text);
+        return rt_out_usage("run", "--ttl '%s' is too %s: 1s to 1h", text,
+                            ms < 1000 ? "short" : "long");
     hold->options.ttl_ms = (uint32_t)ms;
     return RT_EXIT_OK;
 }

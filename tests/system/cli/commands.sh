@@ -302,8 +302,25 @@ test_break()
     refused 75 'not there' "$rota" break b --fence "$fence"
     expect 0 "$rota" break a --fence "$fence" >out
     same 1 "$(wc -l <out)"
+    has 'whoever had it is told$' out
     expect 76 wait $holder
     refused 75 'not there' "$rota" break a --fence "$fence"
+}
+
+test_break_of_a_claim()
+{
+    mkfifo up down
+    "$rota" once a -- sh -c 'echo >up; read -r _ <down; touch finished' &
+    local winner=$!
+    await up
+    expect 0 "$rota" break a --fence "$(fence_of a)" >out
+    same 1 "$(wc -l <out)"
+    has 'the key is free now; a command that still runs for it is not ended$' out
+    expect 0 "$rota" once a -- touch again
+    [ -e again ] || fail "the key was not free"
+    echo >down
+    expect 0 wait $winner
+    [ -e finished ] || fail "it was ended"
 }
 
 test_break_json()
@@ -509,6 +526,10 @@ test_usage()
     refused 64 "'--fence' needs a value" "$rota" break a --fence
     refused 64 "--for 'soon'" "$rota" once a --for soon -- true
     refused 64 "--for '0'" "$rota" once a --for 0 -- true
+    refused 64 "--for '1000000d' is too long: 366d at most" "$rota" once a --for 1000000d -- true
+    refused 64 "-w '367d' is too long: 366d at most" "$rota" run -w 367d a true
+    refused 64 "--ttl '999d' is too long: 1s to 1h" "$rota" run --ttl 999d a true
+    refused 64 "--ttl '1ms' is too short: 1s to 1h" "$rota" run --ttl 1ms a true
     refused 64 "-E '300'" "$rota" once a -E 300 -- true
     refused 64 "1s to 1h" "$rota" elect --ttl 2h a -- true
     refused 64 "1023 bytes" "$rota" elect --value "$long$long$long$long" a -- true

@@ -32,6 +32,9 @@ static void durations(void **state)
     ms = 42;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_false(rt_options_duration_ms(bad[i], &ms));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(rt_options_too_long(bad[i]), strcmp(bad[i], "367d") == 0);
+    assert_false(rt_options_too_long("366d"));
     assert_int_equal(ms, 42);
 }
 
