@@ -13,10 +13,10 @@ _rota_options() # ROTA COMMAND
         [[ $line =~ ^\ +(-.*)$ ]] || continue
         names=
         for word in ${BASH_REMATCH[1]%%  *}; do
-            if [[ $word == -*, ]]; then
-                names+="${word%,} "
-            elif [[ $word == -* ]]; then
-                opts+="$names$word " names+="$word "
+            if [[ $word == -* ]]; then
+                word=${word%,}
+                names+="$word "
+                [[ $opts == *" $word "* ]] || opts+="$word "
             else
                 valued+=$names names=
             fi
@@ -27,7 +27,7 @@ _rota_options() # ROTA COMMAND
 # The words that a help lists with two spaces on each side: commands, or what a command can do.
 _rota_words() # ROTA [COMMAND]
 {
-    "$@" --help 2>/dev/null </dev/null | sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z].*/\1/p'
+    "$@" --help 2>/dev/null </dev/null | sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z0-9].*/\1/p'
 }
 
 # One name a line, of the engine chosen on the command line. An engine that does not answer within a second gets no say.

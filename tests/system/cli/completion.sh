@@ -54,12 +54,14 @@ test_options()
     same "--take " "$(offers "rota run --ta")"
     same "--fence " "$(offers "rota break --fe")"
     same "--json " "$(offers "rota ls --j")"
+    same "--help --json -h " "$(LC_ALL=C offers "rota why -")" # each once
     [[ " $(offers "rota run -")" == *" --wait "* ]] || fail "$(offers "rota run -")"
 }
 
 test_what_to_measure()
 {
     same "pair " "$(offers "rota bench pa")"
+    same "handover held pair takeover threads waiters " "$(offers "rota bench ")"
     same "takeover " "$(offers "rota bench --quick pair ta")"
     same "--quick " "$(offers "rota bench pair --q")"
 }
