@@ -55,6 +55,16 @@ static int64_t guard(struct rt_hold *hold)
     return RT_HOLD_NEVER;
 }
 
+/* Somebody ends them as fast as we start them. Said once. */
+static void warn_unguarded(struct rt_hold *hold)
+{
+    if (hold->guardians == GUARDIANS_MAX)
+        rt_out_error("%d guardians were started, none is left, no other follows: if rota is killed "
+                     "too, the command may go on without the %s '%s'",
+                     GUARDIANS_MAX, hold->noun, hold->name);
+    hold->guardians = GUARDIANS_MAX + 1;
+}
+
 /* Sees to it that there is a guardian, and that it knows the deadline. */
 static int keep_guardian(struct rt_hold *hold)
 {
@@ -64,7 +74,11 @@ static int keep_guardian(struct rt_hold *hold)
         /* The same deadline comes out a millisecond earlier or later with each look. */
         if (llabs(hold->deadline - hold->told_deadline) < 100)
             return 0;
-    } else if (hold->guardians++ < GUARDIANS_MAX) {
+    } else if (hold->guardians >= GUARDIANS_MAX) {
+        warn_unguarded(hold);
+        return 0;
+    } else {
+        hold->guardians++;
         int err = hold->lock != NULL ? rota_keep_fd(hold->client, &keep_fd) : 0;
         if (err == ROTA_LOST)
             hold->told_lost = true;

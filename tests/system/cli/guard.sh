@@ -106,6 +106,24 @@ test_a_killed_guardian_is_replaced()
     expect 0 "$rota" run -w 30 a true
 }
 
+test_the_last_guardian_is_killed()
+{
+    local i guardian last=
+    begin -- sh -c 'echo >up; read -r _ <down'
+    for i in 1 2 3 4 5 6 7 8; do
+        until guardian=$(guardian_of $holder) && [ "$guardian" != "$last" ]; do :; done
+        [ ! -s err ] || fail "said before number $i: $(cat err)"
+        kill -9 "$guardian"
+        last=$guardian
+    done
+    until [ -s err ]; do kill -0 $holder || fail "rota ended"; done
+    kill -CHLD $holder # another look: it is said once
+    echo >down
+    expect 0 wait $holder
+    same 1 "$(wc -l <err)"
+    grep -q "8 guardians were started, none is left.* the lock 'a'" err || fail "$(cat err)"
+}
+
 test_guardian_and_rota_killed_together()
 {
     begin -- sh -c 'echo >up; exec sleep 1000'
