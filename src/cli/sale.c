@@ -56,6 +56,7 @@ void rt_sale_catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* writing fails then, and what was made is removed */
 }
 
 static double now_seconds(void)

@@ -255,6 +255,8 @@ static int parse(struct bench *b, int argc, char **argv)
         else
             return rt_options_complain("bench", argv, c);
     }
+    if (b->svg != NULL && b->svg[0] == '\0')
+        return rt_out_usage("bench", "--svg needs the name of a file");
     for (int i = optind; i < argc && code == RT_EXIT_OK; i++)
         code = choose(b, argv[i]);
     if (b->chosen == 0)

@@ -64,6 +64,8 @@ void rt_bench_catch_signals(void)
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* writing fails then, and that is an end like any other */
 }
 
 bool rt_bench_stopped(void)

@@ -23,7 +23,8 @@ double rt_bench_quantile(double *values, size_t n, double q); /* sorts them */
 double rt_bench_median(double *values, size_t n);
 void rt_bench_progress(const struct rt_bench *b, double part);
 
-/* From now on SIGINT and SIGTERM end the measuring early, so that what it made is removed. */
+/* From now on SIGINT, SIGTERM and SIGHUP end the measuring early, so that what it made is removed;
+ * a reader of our output that goes away is an error of writing. */
 void rt_bench_catch_signals(void);
 bool rt_bench_stopped(void);
 int rt_bench_stop_code(void); /* RT_EXIT_SIGNAL + the signal */

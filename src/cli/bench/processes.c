@@ -40,6 +40,7 @@ static pid_t start_child(void)
         return pid;
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(RT_EXIT_INTERNAL);

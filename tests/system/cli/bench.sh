@@ -64,6 +64,7 @@ test_wrong_usage()
 {
     refused 64 "no bench 'pears'" "$rota" bench pears
     refused 64 "'--svg' needs a value" "$rota" bench --svg
+    refused 64 "--svg needs the name of a file" "$rota" bench --svg '' pair
     refused 64 "mem:" "$rota" --on mem:x bench
     expect 0 "$rota" bench --help >out
     [ "$(wc -l <out)" -le 28 ] || fail "the help does not fit a screen"
@@ -73,11 +74,32 @@ test_interrupted_it_cleans_up()
 {
     unset ROTA_URL
     mkdir tmp
-    TMPDIR=$PWD/tmp "$rota" bench handover held >out 2>err &
+    local bench signal
+    for signal in INT HUP TERM; do
+        TMPDIR=$PWD/tmp "$rota" bench handover held >out 2>err &
+        bench=$!
+        until [ -n "$(ls tmp)" ]; do :; done
+        kill -"$signal" "$bench"
+        expect $((128 + $(kill -l "$signal"))) wait "$bench"
+        same "" "$(ls tmp)"
+    done
+}
+
+test_its_reader_goes_and_it_cleans_up()
+{
+    unset ROTA_URL
+    mkdir tmp
+    TMPDIR=$PWD/tmp "$rota" bench --quick pair 2>err | head -1 >out
+    same pair "$(cat out)"
+    same "" "$(ls tmp)"
+    # Gone before the first line.
+    mkfifo to
+    TMPDIR=$PWD/tmp "$rota" bench --quick pair >to 2>err &
     local bench=$!
-    until [ -n "$(ls tmp)" ]; do :; done
-    kill -INT "$bench"
-    expect 130 wait "$bench"
+    exec 7<to
+    exec 7<&-
+    expect 1 wait "$bench"
+    grep -q 'cannot write the output: Broken pipe' err || fail "$(cat err)"
     same "" "$(ls tmp)"
 }
 

@@ -46,6 +46,14 @@ test_demo_fails_where_the_engine_fails()
     same 1 "$(wc -l <err)"
 }
 
+test_demo_cleans_up_when_its_reader_goes()
+{
+    unset ROTA_URL
+    mkdir tmp
+    TMPDIR=$PWD/tmp "$rota" demo --buyers 2 --stock 20 2>err | head -1 >out
+    same "" "$(ls tmp)"
+}
+
 test_full_output_is_no_success()
 {
     expect 1 "$rota" --help >/dev/full 2>err
