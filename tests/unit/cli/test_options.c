@@ -10,6 +10,8 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
+#include <string.h>
+
 static void durations(void **state)
 {
     static const struct {
