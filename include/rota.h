@@ -197,8 +197,9 @@ static inline int rota_acquire_all(struct rota *r, const char *const *names, siz
  * latest. NULL: 0. */
 int rota_release(struct rota_lock *lock);
 
-/* The fence of an exclusive hold: larger than that of every earlier exclusive
- * hold of this name; the same for re-entries. For shared and permits a name for
+/* The fence of an exclusive hold: larger than that of every earlier tenure of this
+ * name; the same for re-entries, and while threads of one client pass the tenure on
+ * or take it again as it lingers. For shared and permits a name for
  * the log. 0: this dialect has none. No I/O. */
 uint64_t rota_fence(const struct rota_lock *lock);
 

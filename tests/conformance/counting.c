@@ -96,6 +96,44 @@ static void latch_of_processes(void)
     conf_agent_end(agents[1]);
 }
 
+#define WAITS 3000
+
+struct latch_looker {
+    struct rota *r;
+    const char *name;
+    int wrong; /* what was neither open nor a time out */
+};
+
+static void *latch_looker_main(void *arg)
+{
+    struct latch_looker *looker = arg;
+    for (int i = 0; i < WAITS && looker->wrong == 0; i++) {
+        int rv = rota_latch_wait(looker->r, looker->name, 2, 1);
+        looker->wrong = rv == ROTA_TIMEOUT ? 0 : rv;
+    }
+    return NULL;
+}
+
+/* A latch that is counted, opened and reset all the time is a latch at every look. */
+static void latch_that_comes_and_goes(void)
+{
+    struct rota *a = conf_open();
+    struct latch_looker *looker = conf_alloc(sizeof *looker);
+    *looker = (struct latch_looker){.r = conf_open(), .name = conf_name("latch")};
+    struct conf_thread *thread = conf_spawn(latch_looker_main, looker);
+    for (int i = 0; i < 300; i++) {
+        assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
+        assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
+        assert_int_equal(rota_latch_reset(a, looker->name), 0);
+    }
+    /* Open for good, so that the rest of the looks are quick. */
+    assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
+    assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
+    conf_join(thread);
+    assert_int_equal(looker->wrong, 0);
+    assert_int_equal(rota_latch_reset(a, looker->name), 0);
+}
+
 /* ---- Barriers ----------------------------------------------------------- */
 
 #define PARTIES 4
@@ -174,6 +212,50 @@ static void barrier_of_processes(void)
     conf_agent_end(agents[1]);
 }
 
+struct late_party {
+    struct rota *r;
+    const char *name;
+    atomic_bool *go;
+    int rv;
+};
+
+static void *late_main(void *arg)
+{
+    struct late_party *party = arg;
+    while (!atomic_load(party->go))
+        ;
+    party->rv = rota_barrier(party->r, party->name, 3, 40);
+    return NULL;
+}
+
+/* One that was killed makes no third, however closely two others come together. */
+static void barrier_with_a_dead_party(void)
+{
+    struct rota *clients[] = {conf_open(), conf_open()};
+    for (int round = 0; round < 12; round++) {
+        struct late_party *parties = conf_alloc(2 * sizeof *parties);
+        atomic_bool *go = conf_alloc(sizeof *go);
+        struct conf_thread *threads[2];
+        const char *name = conf_name("barrier");
+        struct conf_agent *dead = conf_agent_new();
+        conf_agent_send(dead, "barrier %s 3 0", name);
+        conf_wait_line(clients[0], name, 1, 0);
+        conf_agent_kill(dead);
+        for (size_t i = 0; i < 2; i++) {
+            parties[i] = (struct late_party){.r = clients[i], .name = name, .go = go};
+            threads[i] = conf_spawn(late_main, &parties[i]);
+        }
+        atomic_store(go, true);
+        for (size_t i = 0; i < 2; i++) {
+            conf_join(threads[i]);
+            /* With a time to live it may count until that is over. */
+            if ((conf.caps & ROTA_CAP_TTL) == 0)
+                assert_int_equal(parties[i].rv, ROTA_TIMEOUT);
+        }
+        conf_wait_line(clients[0], name, 0, 0);
+    }
+}
+
 const struct conf_case conf_counting[] = {
     CONF_CASE(latch_opens_at_its_count, ROTA_CAP_DURABLE, 0),
     CONF_CASE(latch_counts_a_party_once, ROTA_CAP_DURABLE, 0),
@@ -183,5 +265,7 @@ const struct conf_case conf_counting[] = {
     CONF_CASE(barrier_in_rounds, ROTA_CAP_DURABLE, 0),
     CONF_CASE(barrier_without_all, ROTA_CAP_DURABLE, 0),
     CONF_CASE(barrier_of_processes, ROTA_CAP_DURABLE, CONF_PROCESSES),
+    CONF_CASE(barrier_with_a_dead_party, ROTA_CAP_DURABLE, CONF_PROCESSES),
+    CONF_CASE(latch_that_comes_and_goes, ROTA_CAP_DURABLE, 0),
     CONF_END,
 };

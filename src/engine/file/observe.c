@@ -33,17 +33,18 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 static int read_state(struct rt_file_conn *c, const char *name, struct state *st)
 {
     sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_LINE_FRONT);
-    int64_t count = 0;
     if (s == NULL)
         return rt_file_db_error(c, sqlite3_errcode(c->db));
     st->front = (struct rota_front){.value = st->value, .label = st->label};
     st->value[0] = st->label[0] = '\0';
     st->mode = st->of = 0;
+    st->count = 0;
     (void)sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
     int rc = sqlite3_step(s);
     if (rc == SQLITE_ROW) {
         st->mode = (uint32_t)sqlite3_column_int64(s, 4);
         st->of = (uint32_t)sqlite3_column_int64(s, 5);
+        st->count = (size_t)sqlite3_column_int64(s, 6); /* of the same moment */
     }
     if (rc == SQLITE_ROW && (sqlite3_column_int64(s, 1) & RT_FILE_GRANTED) != 0) {
         st->front.fence = (uint64_t)sqlite3_column_int64(s, 0);
@@ -53,10 +54,8 @@ static int read_state(struct rt_file_conn *c, const char *name, struct state *st
     (void)sqlite3_reset(s);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
         return rt_file_db_error(c, rc);
-    int rv = rt_file_line_int(c, RT_FILE_LINE_COUNT, name, 0, NULL, &count);
-    st->count = (size_t)count;
     st->hash = hash_text(hash_text(UINT64_C(0xcbf29ce484222325), st->value), st->label);
-    return rv;
+    return 0;
 }
 
 static void tell_one(struct rt_file_conn *c, struct rt_file_observation *o)

@@ -119,20 +119,31 @@ static int join_in_tx(struct rt_file_conn *c, struct rt_op *op, bool try_only)
     return rv;
 }
 
-static int join_once(struct rt_file_conn *c, struct rt_op *op, bool try_only)
+#define UNSURE 2 /* beside 0, errors and RT_FILE_AGAIN: dead parties must be swept first */
+
+/* A barrier is not opened before it was looked whether those that stand at it live: a count read
+ * outside the transaction would not see two that come at once. */
+static int sure(const struct rt_op *op, bool swept, int rv)
+{
+    bool opens = op->join.n == 1 && op->join.joins[0].mode == RT_GATHER &&
+                 op->join.joins[0].granted;
+    return rv == 0 && opens && !swept ? UNSURE : rv;
+}
+
+static int join_once(struct rt_file_conn *c, struct rt_op *op, bool try_only, bool swept)
 {
     int rv = c->numbers_ok ? 0 : rt_file_reserve(c);
     if (rv == 0)
         rv = rt_file_begin(c);
     if (rv != 0)
         return rv;
-    rv = end_tx(c, join_in_tx(c, op, try_only));
+    rv = end_tx(c, sure(op, swept, join_in_tx(c, op, try_only)));
     if (rv == RT_FILE_AGAIN && !c->numbers_ok) { /* the counter came to its end just now */
         rv = rt_file_reserve(c);
         if (rv == 0)
             rv = rt_file_begin(c);
         if (rv == 0)
-            rv = end_tx(c, join_in_tx(c, op, try_only));
+            rv = end_tx(c, sure(op, swept, join_in_tx(c, op, try_only)));
     }
     for (size_t i = 0; rv == 0 && i < op->join.n; i++)
         if (op->join.joins[i].granted && op->join.joins[i].session == c->session)
@@ -158,15 +169,6 @@ static int sweep_lines(struct rt_file_conn *c, struct rt_op *op, bool *swept)
     return rv;
 }
 
-/* Whether J could be the last that a barrier waits for. */
-static int completes(struct rt_file_conn *c, const struct rt_join *j, bool *last)
-{
-    int64_t count = 0;
-    int rv = rt_file_line_int(c, RT_FILE_LINE_COUNT, j->name, 0, NULL, &count);
-    *last = count + 1 >= (int64_t)j->of;
-    return rv;
-}
-
 static void say_holder(struct rt_file_conn *c, const char *name)
 {
     sqlite3_stmt *s = rt_file_stmt(c, RT_FILE_LINE_FRONT);
@@ -180,7 +182,7 @@ static void say_holder(struct rt_file_conn *c, const char *name)
 
 static int op_join(struct rt_file_conn *c, struct rt_op *op)
 {
-    bool try_only = false, swept = false, last = false;
+    bool try_only = false, swept = false;
     for (size_t i = 0; i < op->join.n; i++) {
         int rv = check_join(c, &op->join.joins[i]);
         if (rv != 0)
@@ -188,19 +190,13 @@ static int op_join(struct rt_file_conn *c, struct rt_op *op)
     }
     if (op->join.n > 0)
         try_only = (op->join.joins[0].flags & RT_JOIN_TRY) != 0;
-    if (op->join.n == 1 && op->join.joins[0].mode == RT_GATHER) {
-        int rv = completes(c, &op->join.joins[0], &last);
-        if (rv == 0 && last)
-            rv = sweep_lines(c, op, &swept);
-        if (rv != 0)
-            return rv;
-    }
-    int rv = join_once(c, op, try_only);
-    if (rv != ROTA_BUSY)
+    int rv = join_once(c, op, try_only, false);
+    if (rv != ROTA_BUSY && rv != UNSURE)
         return rv;
+    bool again = rv == UNSURE;
     rv = sweep_lines(c, op, &swept);
     if (rv == 0)
-        rv = swept ? join_once(c, op, try_only) : ROTA_BUSY;
+        rv = swept || again ? join_once(c, op, try_only, true) : ROTA_BUSY;
     if (rv == ROTA_BUSY && op->join.n == 1)
         say_holder(c, op->join.joins[0].name);
     return rv;

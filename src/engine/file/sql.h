@@ -65,10 +65,10 @@ static const char *const statements[RT_FILE_STMTS] = {
     [RT_FILE_LINE_DURABLE] = "SELECT " ROW
                              " FROM ticket WHERE line=?1 AND mode=?2 AND flags&2 LIMIT 1",
     [RT_FILE_LINE_FRONT] =
-        "SELECT number,flags,value,coalesce(ticket.label,session.label,''),mode,of FROM ticket"
+        "SELECT number,flags,value,coalesce(ticket.label,session.label,''),mode,of,"
+        "(SELECT count(*) FROM ticket WHERE line=?1) FROM ticket"
         " LEFT JOIN session ON session.id=ticket.session"
         " WHERE line=?1 ORDER BY number LIMIT 1",
-    [RT_FILE_LINE_COUNT] = "SELECT count(*) FROM ticket WHERE line=?1",
     [RT_FILE_LINE_PAGE] = "SELECT number,session,flags,mode FROM ticket WHERE line=?1 AND number>?2"
                           " ORDER BY number LIMIT ?3",
     [RT_FILE_EXPIRED_SOME] =
