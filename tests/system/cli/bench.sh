@@ -78,7 +78,7 @@ test_interrupted_it_cleans_up()
     for signal in INT HUP TERM; do
         TMPDIR=$PWD/tmp "$rota" bench handover held >out 2>err &
         bench=$!
-        until [ -n "$(ls tmp)" ]; do :; done
+        until [ -n "$(ls tmp)" ]; do kill -0 "$bench" || fail "it ended: $(cat err)"; done
         kill -"$signal" "$bench"
         expect $((128 + $(kill -l "$signal"))) wait "$bench"
         same "" "$(ls tmp)"
