@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "$*"; exit 1; }
 
-scripts/deb.sh >/dev/null || exit 1
+out=$(scripts/deb.sh) || fail "$out"
 version=$(dpkg-parsechangelog -l debian/changelog -S Version)
 arch=$(dpkg --print-architecture)
 triplet=$(dpkg-architecture -q DEB_HOST_MULTIARCH)

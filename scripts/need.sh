@@ -6,7 +6,7 @@ set -eu
 build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libsqlite3-dev libjansson-dev"
 test="libcmocka-dev clang-format clang-tidy binutils strace mandoc bash tmux"
 bench="hyperfine util-linux"
-deb="debhelper dpkg-dev"
+deb="debhelper build-essential dpkg-dev"
 deb_check="debootstrap"
 
 wanted=
