@@ -12,8 +12,8 @@ const char rt_help_once[] =
     "  -E CODE            exit with CODE instead of 0 if it was done before\n"
     "  -h, --help\n"
     "\n"
-    "If COMMAND fails (exit code not 0) KEY is free again, so that somebody may retry.\n"
-    "If rota itself is killed (-9), or its machine dies, KEY stays taken: nobody knows\n"
+    "If COMMAND fails (exit code not 0) KEY is free again, so that one may retry.\n"
+    "If rota is killed (-9), or the machine dies, KEY stays taken: nobody knows\n"
     "how far COMMAND came. 'rota show KEY' and 'rota break KEY --fence N' free it.\n"
     "Keys and locks share one set of names. COMMAND gets ROTA_NAME and ROTA_FENCE.\n"
     "\n"
@@ -27,22 +27,22 @@ const char rt_help_elect[] =
     "Usage: rota elect [OPTION]... NAME [OPTION]... [--] COMMAND [ARG]...\n"
     "Waits until it is the leader of NAME, runs COMMAND as the leader, and resigns.\n"
     "\n"
-    "      --value TEXT  what observers are told, such as an address, up to 1023 bytes;\n"
+    "      --value TEXT  what observers are told, as an address, up to 1023 bytes;\n"
     "                    without it host/process/command\n"
-    "      --ttl TIME    how long the leadership outlives a lost machine: 1s to 1h (10s)\n"
+    "      --ttl TIME    how long it outlives a lost machine: 1s to 1h (10s)\n"
     "  -h, --help\n"
     "\n"
-    "COMMAND gets ROTA_NAME and ROTA_FENCE, a number that grows with each leader. If the\n"
-    "leadership is lost, COMMAND gets SIGTERM, then SIGKILL. 'rota watch NAME' observes.\n"
+    "COMMAND gets ROTA_NAME and ROTA_FENCE, which grows with each leader. If the\n"
+    "leadership is lost, it gets SIGTERM, then SIGKILL. 'rota watch NAME' observes.\n"
     "\n"
-    "Exit: that of COMMAND, 128+n if signal n ended it; 76 lost while it ran; 69 engine\n"
+    "Exit: that of COMMAND, 128+n if signal n ended it; 76 lost meanwhile; 69 engine\n"
     "not reachable; 64 wrong usage; 126, 127 COMMAND cannot run; 130 interrupted.\n"
     "\n"
     "  rota elect --value 10.0.0.7:80 web -- ./serve\n";
 
 const char rt_help_ls[] =
     "Usage: rota ls [--json] [PREFIX]\n"
-    "Lists the locks that are held or waited for, those whose name begins with PREFIX:\n"
+    "Lists the locks that are held or waited for, whose name begins with PREFIX:\n"
     "how many hold and wait, how long the first has held, and who it is.\n"
     "\n"
     "      --json  one JSON object; docs/json.md has its shape\n"
@@ -68,20 +68,20 @@ const char rt_help_show[] =
 
 const char rt_help_why[] =
     "Usage: rota why [--json] NAME\n"
-    "Says in words who holds NAME and since when, what ends it, who waits in which place,\n"
+    "Says who holds NAME and since when, what ends it, who waits in which place,\n"
     "and whether they wait for each other in a circle (a deadlock).\n"
     "\n"
     "      --json  one JSON object; docs/json.md has its shape\n"
     "  -h, --help\n"
     "\n"
-    "A circle is seen where one thread or owner of a client holds and waits; not through\n"
+    "A circle is seen where one thread or owner holds and waits; not through\n"
     "commands that call each other, such as 'rota run a -- rota run b ...'.\n"
     "\n"
     "Exit: 0, free or held; 69 engine not reachable; 64 wrong usage.\n";
 
 const char rt_help_watch[] =
     "Usage: rota watch [-1] [--json] NAME\n"
-    "Prints who is at the front of NAME, and again whenever that changes: fence, label,\n"
+    "Prints who is at the front of NAME, and again when that changes: fence, label,\n"
     "value, how many wait. Fences never go back; states in between may be left out.\n"
     "\n"
     "  -1          print the present state and end\n"
@@ -93,18 +93,18 @@ const char rt_help_watch[] =
 
 const char rt_help_break[] =
     "Usage: rota break [--json] NAME --fence N\n"
-    "Takes the ticket with the fence N out of the line for NAME, whoever has it: a holder\n"
-    "is told that it lost, and 'rota run' then ends its command. Never anybody else: if\n"
+    "Takes the ticket with fence N out of the line for NAME, whoever has it: a holder\n"
+    "is told that it lost, and 'rota run' ends its command. Never anybody else: if\n"
     "that ticket went meanwhile, nothing happens.\n"
     "\n"
     "      --fence N  as 'rota show NAME' shows it\n"
     "      --json     one JSON object; docs/json.md has its shape\n"
     "  -h, --help\n"
     "\n"
-    "A holder that is not asked, or that hangs, may go on for a moment: only a resource\n"
+    "A holder that does not look, or hangs, may go on for a moment: only a resource\n"
     "that checks fences keeps it out.\n"
     "\n"
-    "Exit: 0 it was taken out; 75 it is not there (any more); 69 engine not reachable;\n"
+    "Exit: 0 it was taken out; 75 it is not there (any more); 69 engine unreachable;\n"
     "64 wrong usage.\n";
 
 const char rt_help_doctor[] =

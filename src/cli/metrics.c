@@ -14,11 +14,11 @@
 
 const char rt_help_metrics[] =
     "Usage: rota metrics [--lines]\n"
-    "Prints metrics in Prometheus' text format: what stands in the lines of the engine\n"
+    "Prints metrics in Prometheus' text format: what stands in the engine's lines\n"
     "now, and what this one look at them cost.\n"
     "\n"
-    "      --lines  also for each line by itself: rota_line_...{line=\"NAME\"}. Each name\n"
-    "               becomes series of its own, so not where names are made up as you go\n"
+    "      --lines  also for each line: rota_line_...{line=\"NAME\"}. Each name\n"
+    "               becomes series of its own: not where names are made up as you go\n"
     "  -h, --help\n"
     "\n"
     "  rota_up                           1: the engine answered\n"
@@ -29,7 +29,7 @@ const char rt_help_metrics[] =
     "  rota_op_seconds{op} ...           of this process: see rota(1)\n"
     "\n"
     "Programs tell of their own waits, holds, hand-overs, heartbeats and losses by\n"
-    "rota_metrics() in C; 'rota run --metrics FILE' writes them when the command ends.\n"
+    "rota_metrics() in C; 'rota run --metrics FILE' writes them at the command's end.\n"
     "\n"
     "  rota metrics >/var/lib/node_exporter/rota.prom.new &&\n"
     "      mv /var/lib/node_exporter/rota.prom.new /var/lib/node_exporter/rota.prom\n";

@@ -22,7 +22,7 @@ const char rt_help_bench[] =
     "Measures an engine from this machine: all of WHAT, or what is named.\n"
     "\n"
     "  pair      lock and unlock with nobody else there, plain and with linger_ms\n"
-    "  threads   32 threads on one lock, with passing it on inside the process, without\n"
+    "  threads   32 threads on one lock, with passing on inside the process, without\n"
     "  handover  from the release by one process to the grant to another\n"
     "  takeover  from the kill -9 of a holder to the grant of the one who waits\n"
     "  waiters   100 processes in line: until all were served\n"

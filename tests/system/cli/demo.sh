@@ -63,11 +63,11 @@ test_full_output_is_no_success()
 test_help_fits_a_screen()
 {
     local command
-    for command in "" run once elect ls show why watch break doctor demo help; do
+    for command in "" run once elect ls show why watch break doctor bench top metrics demo help; do
         # shellcheck disable=SC2086 # none or one word
         expect 0 "$rota" $command --help >out
         [ "$(wc -l <out)" -le 24 ] || fail "help of '$command': $(wc -l <out) lines"
-        ! grep -E '.{86,}' out || fail "help of '$command' is too wide"
+        ! grep -E '.{81,}' out || fail "help of '$command' is too wide"
     done
     same "$("$rota" run --help)" "$("$rota" help run)"
     "$rota" --version | grep -Eq '^rota [0-9]+\.[0-9]+\.[0-9]+' || fail "--version"
