@@ -140,6 +140,17 @@ static void up_event(struct rt_up *up, const struct rt_event *event)
         rt_desk_ticket_lost(desk, t, now);
 }
 
+static void up_held(struct rt_up *up,
+                    void (*each)(void *arg, const char *name, uint64_t number, bool granted),
+                    void *arg)
+{
+    const struct rt_dispatch *d = dispatch_of(up);
+
+    for (const struct rt_ticket *t = d->desk.tickets; t != NULL; t = t->next)
+        if (rt_ticket_has(t, RT_TICKET_NUMBERED))
+            each(arg, t->line->name, t->id, t->state == RT_TICKET_HELD);
+}
+
 static void up_log(struct rt_up *up, int level, const char *line)
 {
     struct rt_dispatch *d = dispatch_of(up);
@@ -461,7 +472,7 @@ int rt_dispatch_init(struct rt_dispatch *d, struct rt_loop *loop, const struct r
     if (rv != 0)
         return rv;
     *d = (struct rt_dispatch){
-        .up = {.done = up_done, .event = up_event, .log = up_log},
+        .up = {.done = up_done, .event = up_event, .log = up_log, .held = up_held},
         .loop = loop,
         .hooks = hooks,
     };

@@ -287,10 +287,13 @@ static int check_strict(struct rota *r, struct opening *o)
 {
     if ((r->flags & ROTA_STRICT) == 0 || (rota_caps(r) & ROTA_CAP_STRICT) != 0)
         return 0;
-    snprintf(o->errmsg, sizeof(o->errmsg),
-             "%.120s can forget grants or fences in a crash: change "
-             "its settings, or open it without ROTA_STRICT",
-             r->shown_url);
+    if (r->d.conn->unsafe[0] != '\0')
+        snprintf(o->errmsg, sizeof(o->errmsg), "strict: %s", r->d.conn->unsafe);
+    else
+        snprintf(o->errmsg, sizeof(o->errmsg),
+                 "%.120s can forget grants or fences in a crash: change "
+                 "its settings, or open it without ROTA_STRICT",
+                 r->shown_url);
     return ROTA_UNSAFE;
 }
 

@@ -45,6 +45,12 @@ struct rt_up {
     void (*done)(struct rt_up *up, struct rt_op *op);
     void (*event)(struct rt_up *up, const struct rt_event *event);
     void (*log)(struct rt_up *up, int level, const char *line); /* may be NULL */
+    /* Calls each() for every ticket of the present session whose JOIN was answered and whose end
+     * was not: what the user believes at this moment. For engines that compare it with what the
+     * server knows, after lost pushes or a fail-over. EACH must not call up. May be NULL. */
+    void (*held)(struct rt_up *up,
+                 void (*each)(void *arg, const char *name, uint64_t number, bool granted),
+                 void *arg);
 };
 
 struct rt_conn {
@@ -55,6 +61,7 @@ struct rt_conn {
     uint32_t ttl_ms;      /* asked for; the engine stores what it really gives */
     uint32_t call_ms;
     char errmsg[256];
+    char unsafe[160]; /* without ROTA_CAP_STRICT: why, and what to change; "": by nature */
 };
 
 /* ---- Tickets ------------------------------------------------------------ */

@@ -32,7 +32,17 @@ void rt_wrap_close_inner(struct rt_wrap *wrap)
 void rt_wrap_follow(struct rt_wrap *wrap)
 {
     memcpy(wrap->conn.errmsg, wrap->inner->errmsg, sizeof(wrap->conn.errmsg));
+    memcpy(wrap->conn.unsafe, wrap->inner->unsafe, sizeof(wrap->conn.unsafe));
     wrap->conn.ttl_ms = wrap->inner->ttl_ms;
+}
+
+void rt_wrap_held(struct rt_up *up,
+                  void (*each)(void *arg, const char *name, uint64_t number, bool granted),
+                  void *arg)
+{
+    struct rt_up *outer = rt_wrap_of_up(up)->conn.up;
+    if (outer->held != NULL)
+        outer->held(outer, each, arg);
 }
 
 uint32_t rt_wrap_caps(const struct rt_conn *conn)

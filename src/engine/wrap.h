@@ -28,13 +28,16 @@ int rt_wrap_put(struct rt_conn **conn, const struct rt_engine *engine);
 /* Closes and frees the inner connection. */
 void rt_wrap_close_inner(struct rt_wrap *wrap);
 
-/* Takes over what an inner op's end may have changed: errmsg and ttl_ms. */
+/* Takes over what an inner op's end may have changed: errmsg, unsafe and ttl_ms. */
 void rt_wrap_follow(struct rt_wrap *wrap);
 
 /* What a wrapper hands through as it is. */
 uint32_t rt_wrap_caps(const struct rt_conn *conn);
 void rt_wrap_forked(struct rt_conn *conn);
 int rt_wrap_keep(struct rt_conn *conn, int *fd);
+void rt_wrap_held(struct rt_up *up,
+                  void (*each)(void *arg, const char *name, uint64_t number, bool granted),
+                  void *arg);
 
 static inline struct rt_wrap *rt_wrap_of_up(struct rt_up *up)
 {

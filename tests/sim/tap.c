@@ -285,7 +285,7 @@ struct sim_tap *sim_tap_put(struct rt_conn **conn, struct sim_client *client, bo
     assert(rv == 0);
     (void)rv;
     struct sim_tap *tap = tap_of(*conn);
-    tap->wrap.up = (struct rt_up){.done = tap_done, .event = tap_event};
+    tap->wrap.up = (struct rt_up){.done = tap_done, .event = tap_event, .held = rt_wrap_held};
     tap->client = client;
     tap->is_bottom = is_bottom;
     return tap;

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Redis engine, dialect `line`: how a connection is built of rooms, nodes, links and requests.
+ *
+ *   op ──▶ request(s) ──▶ room ──▶ node ──▶ work link ══ EVALSHA ══▶ server
+ *   op ◀── answer ◀──────────────────────── work link ◀═ tagged reply ═╡
+ *   event ◀── push ◀─────────────────────── push link ◀═ PUBLISH ══════╯
+ *
+ * docs/engines/redis.md has the layout on the server; lua/ has the scripts, each one step there.
+ *
+ * What if a reply is lost, late or doubled: every request carries a tag that its reply begins with.
+ * A reply in another place than its request's cuts the link, and what was in flight ends with
+ * ROTA_UNKNOWN; every script may be asked again (joins by nonce, leaves by number). A push that is
+ * lost leaves a gap in its session's count of pushes, which the next push or the next beat shows;
+ * then the room is asked what it knows (`held`).
+ *
+ * A link:
+ *
+ *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING (AUTH, SELECT, INFO, meta, held) ──▶ READY
+ *    ▲                    │ refused          │ refused for good: `fatal`                 │
+ *    └──── back-off ◀─────┴──────────────────┴──── cut, garbage, silence ◀───────────────┘ */
+#ifndef RT_REDIS_H
+#define RT_REDIS_H
+
+#include "engine/engine.h"
+#include "engine/redis/script.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+#include <hiredis/hiredis.h>
+#include <stddef.h>
+
+#define RT_REDIS_ROOMS_CLUSTER 256
+#define RT_REDIS_ARGS_MAX 64 /* arguments of one script beside its sets' tickets */
+#define RT_REDIS_SID_SIZE 17 /* 16 hex digits: 12 of the connection, 4 of the session */
+#define RT_REDIS_SWEEP 64    /* tickets swept at most by one beat */
+
+struct rt_redis_conn;
+struct rt_redis_node;
+struct rt_redis_request;
+
+/* What came of a request: ERR 0 and the array that follows {tag, status} being STATUS and
+ * REPLY->element[2..]; or ERR (definite, or ROTA_UNKNOWN) with conn->errmsg set and REPLY NULL. REPLY is
+ * freed by the caller. Called exactly once, never from inside rt_redis_send. */
+typedef void rt_redis_answer_fn(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
+                                int status, const redisReply *reply);
+
+/* ---- Requests (link.c) ------------------------------------------------------------------ */
+
+/* One script call on its way. Made by rt_redis_request_new, filled, sent; freed after `answer`. */
+struct rt_redis_request {
+    struct rt_redis_request *next; /* queue of the conn or FIFO of a link */
+    rt_redis_answer_fn *answer;
+    struct rt_op *op; /* for the owner; NULL: nobody waits any more */
+    void *owner;      /* a struct of the answerer: a beat, a set, an observation */
+    int64_t deadline;
+    uint64_t tag; /* given when it is sent */
+    enum rt_redis_script script;
+    uint32_t room;
+    uint32_t extra; /* the answerer's */
+    bool sent;      /* bytes may have left: from now on only ROTA_UNKNOWN */
+    bool eval;      /* with the whole text: the server did not know its hash */
+    bool asking;    /* cluster: ASKING goes before it */
+    size_t argc, room_args;
+    size_t *lengths; /* of args; all in one block behind the struct */
+    char **args;     /* ARGV from [2] on: the tag is put before by the link */
+    char text[];     /* what args point into */
+};
+
+/* A request for SCRIPT in ROOM with copies of the ARGC arguments; NULL: no memory. */
+struct rt_redis_request *rt_redis_request_new(enum rt_redis_script script, uint32_t room,
+                                              size_t argc, const char *const *args,
+                                              const size_t *lengths);
+
+/* Queues RQ for the node that has its room; it leaves as soon as the link is ready, in order per room. */
+void rt_redis_send(struct rt_redis_conn *c, struct rt_redis_request *rq);
+
+/* Ends RQ's part of an op early: not yet sent: answered with ERR at once (from the loop); sent: its
+ * owner hears ROTA_UNKNOWN, and the reply is swallowed when it comes. */
+void rt_redis_request_abandon(struct rt_redis_conn *c, struct rt_redis_request *rq, int err);
+
+/* ---- Links and nodes (link.c, greet.c, push.c, node.c, sentinel.c, cluster.c) ------------ */
+
+enum rt_redis_link_state { RT_REDIS_DOWN, RT_REDIS_DIALING, RT_REDIS_GREETING, RT_REDIS_READY };
+
+enum rt_redis_link_kind { RT_REDIS_WORK, RT_REDIS_PUSH, RT_REDIS_WAIT, RT_REDIS_SENTINEL };
+
+struct rt_redis_link {
+    struct rt_stream stream; /* first */
+    struct rt_redis_conn *conn;
+    struct rt_redis_node *node;
+    redisReader *reader;
+    struct rt_redis_request *head, **tail; /* sent, unanswered */
+    int64_t owes_since;                    /* the oldest of them was sent */
+    uint64_t next_tag;
+    uint32_t greeting; /* how many replies of the greeting are to come */
+    enum rt_redis_link_kind kind;
+    enum rt_redis_link_state state;
+    /* The rest is the link's author's. */
+    struct rt_timer_call timer; /* back-off, and whom it owes a reply for too long */
+    uint32_t back_off_ms;
+    bool closing;
+};
+
+/* What INFO and CONFIG said about a server. */
+struct rt_redis_facts {
+    char version[32], run_id[48], policy[32], appendfsync[16];
+    int major, minor;
+    uint64_t maxmemory;
+    uint32_t replicas; /* connected */
+    bool master, cluster, aof, config_refused, known;
+};
+
+struct rt_redis_node {
+    struct rt_redis_node *next;
+    char host[256];
+    uint16_t port;
+    struct rt_redis_link work, push, wait;
+    struct rt_redis_facts facts;
+};
+
+/* ---- Rooms ------------------------------------------------------------------------------ */
+
+struct rt_redis_room {
+    struct rt_redis_node *node; /* NULL: not known now */
+    uint64_t pushes;            /* v as we know it */
+    int64_t ends_at;            /* CLOCK_BOOTTIME of the next end of anything; RT_NEVER */
+    uint32_t waiting;           /* tickets of ours that wait here, as far as we know */
+    uint32_t joining;           /* JOINs in flight: pushes are kept until they are answered */
+    bool stands;                /* our session is in this room: beat it */
+    bool subscribed;            /* ROOM:p:CID is confirmed on the push link */
+    bool stale;                 /* pushes may have been lost: ask `held` */
+};
+
+/* ---- The connection (redis.c) ------------------------------------------------------------ */
+
+struct rt_redis_conn {
+    struct rt_conn base; /* first */
+    /* From the URL. */
+    char *user, *password, *sentinel, *unix_path;
+    struct rt_tls *tls;
+    struct {
+        char *host;
+        uint16_t port;
+    } * seeds;
+    size_t seed_count;
+    uint32_t db, replicas;
+    bool secure;
+    /* Topology. */
+    struct rt_redis_node *nodes; /* single and Sentinel: one */
+    struct rt_redis_room *rooms; /* room_count; NULL until a greeting has told the topology */
+    uint32_t room_count;
+    int fatal; /* why no link can be had, for good; errmsg in fatal_text */
+    char fatal_text[256];
+    char last_trouble[256]; /* the last reason why no link is ready, for ROTA_UNREACHABLE */
+    /* Requests that wait for a link, in order. */
+    struct rt_redis_request *queue, **queue_tail;
+    /* Session. */
+    char cid[13], sid[RT_REDIS_SID_SIZE]; /* sid "" : none */
+    uint64_t session;                     /* the same as a number; 0: none */
+    uint16_t session_count;
+    struct rt_timer_call deadline_timer, ends_timer, look_timer;
+    struct rt_redis_observation *observations;
+    struct rt_redis_kept_push *kept_pushes;
+};
+
+/* Up-calls from the links, done by the ops side. */
+
+/* A link to NODE is ready again (GREETING done): the rooms there are stale, observations too. */
+void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node);
+/* A push link's message on CHANNEL; RT_REDIS_SUBSCRIBED with MESSAGE NULL when a channel was confirmed. */
+void rt_redis_pushed(struct rt_redis_conn *c, struct rt_redis_node *node, const char *channel,
+                     const char *message, size_t size);
+
+/* Subscribes CHANNEL of ROOM on the push link of its node, now and after every reconnection, until
+ * it is given up. Channels are remembered by the push link's side (push.c). */
+int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *channel);
+void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *channel);
+
+/* ?replicas=n: calls FN when N replicas have all that the server did until now (0), or cannot be had
+ * until DEADLINE (ROTA_UNREACHABLE). (wait.c) */
+void rt_redis_when_replicated(struct rt_redis_conn *c, uint32_t room, int64_t deadline,
+                              void (*fn)(struct rt_redis_conn *c, void *arg, int err), void *arg);
+
+/* Which room a spelled name is in, and how the room is spelled ("rota:{N}" or "rota:{N}@D"). */
+uint32_t rt_redis_room_of(const struct rt_redis_conn *c, const char *name);
+void rt_redis_room_key(const struct rt_redis_conn *c, uint32_t room, char *out, size_t size);
+
+/* The whole engine's errors: sets errmsg. */
+__attribute__((format(printf, 3, 4))) int rt_redis_fail(struct rt_redis_conn *c, int err,
+                                                        const char *format, ...);
+
+/* ---- Ops (ops.c, beat.c, set.c, observe.c, inspect.c, doctor.c) -------------------------- */
+
+void rt_redis_submit(struct rt_conn *conn, struct rt_op *op);
+void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op);
+int rt_redis_check(struct rt_redis_conn *c, struct rt_op *op);
+
+#endif
