@@ -107,10 +107,12 @@ void rt_client_turn(struct rota *r)
 
 void rt_client_leave(struct rota *r)
 {
-    rt_client_settle(r);
-    if (r->loop.dirty)
-        rt_client_turn(r); /* somebody may be polling with the old watches */
-    rt_loop_arm(&r->loop);
+    do {
+        rt_client_settle(r);
+        if (r->loop.dirty)
+            rt_client_turn(r); /* somebody may be polling with the old watches */
+        rt_loop_arm(&r->loop); /* sends; what a socket does not take at once makes it dirty */
+    } while (r->loop.dirty);
     rt_client_unlock(r);
 }
 

@@ -198,6 +198,9 @@ void rt_loop_fini(struct rt_loop *loop)
         close(loop->timer_fd);
         close(loop->wake_fd);
     }
+    assert(loop->deferred == NULL);
+    rt_free(loop->scratch);
+    loop->scratch = NULL;
     rt_free(loop->timers.heap);
     loop->timers = (struct rt_timers){0};
 }
@@ -311,8 +314,42 @@ void rt_loop_advance(struct rt_loop *loop, int64_t now)
     loop->now = now;
 }
 
+void rt_loop_defer(struct rt_loop *loop, struct rt_defer *d)
+{
+    if (d->waits)
+        return;
+    d->waits = true;
+    d->next = loop->deferred;
+    loop->deferred = d;
+}
+
+void rt_loop_undefer(struct rt_loop *loop, struct rt_defer *d)
+{
+    if (!d->waits)
+        return;
+    d->waits = false;
+    struct rt_defer **at = &loop->deferred;
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+}
+
+int rt_loop_scratch(struct rt_loop *loop)
+{
+    if (loop->scratch == NULL)
+        loop->scratch = rt_alloc((size_t)2 * RT_SCRATCH);
+    return loop->scratch != NULL ? 0 : ROTA_NOMEM;
+}
+
 void rt_loop_arm(struct rt_loop *loop)
 {
+    while (loop->deferred != NULL) {
+        struct rt_defer *d = loop->deferred;
+        loop->deferred = d->next;
+        d->waits = false;
+        d->run(d);
+    }
+
     int64_t next = rt_timers_next(&loop->timers);
 
     /* Armed too early costs one turn that finds nothing; set anew for every change would cost

@@ -23,6 +23,17 @@ struct rt_watch { /* embedded in its user's struct; zeroed before the first use 
     bool open;
 };
 
+/* Work put off until whoever turned the loop is about to poll or go: many calls, one system call. */
+struct rt_defer { /* embedded in its user's struct; zeroed before the first use */
+    struct rt_defer *next;
+    void (*run)(struct rt_defer *d);
+    bool waits;
+};
+
+#define RT_SCRATCH (64 * 1024) /* bytes of each half of the scratch */
+
+struct rt_dialer; /* net/stream.h */
+
 struct rt_loop {
     uv_loop_t uv;
     uv_poll_t timer_poll;
@@ -34,6 +45,9 @@ struct rt_loop {
     bool virtual_time;
     bool dirty; /* libuv has watch changes that epoll has not seen: run a turn before polling */
     struct rt_timers timers;
+    struct rt_defer *deferred;
+    char *scratch;            /* two halves, for who reads; NULL until rt_loop_scratch */
+    struct rt_dialer *dialer; /* not NULL: streams go to it and not to the network */
 };
 
 /* 0, ROTA_NOMEM, ROTA_INTERNAL, or ROTA_UNREACHABLE with errno: no descriptors left. None of its
@@ -68,8 +82,18 @@ void rt_loop_turn(struct rt_loop *loop, void (*other)(void *arg, struct rt_timer
 /* Sets the virtual clock (never back). */
 void rt_loop_advance(struct rt_loop *loop, int64_t now);
 
-/* Makes timer_fd follow the timers: call before polling if timers may have changed. */
+/* Runs what was deferred, then makes timer_fd follow the timers: call before polling, before the
+ * loop is left to others, and in virtual time before the clock is moved. It may make the loop
+ * dirty; no user's callback runs from it. */
 void rt_loop_arm(struct rt_loop *loop);
+
+/* D runs once, in the next rt_loop_arm; a second call before that changes nothing. It must not
+ * tell users anything: what it finds is told from a turn, by a timer that is due. */
+void rt_loop_defer(struct rt_loop *loop, struct rt_defer *d);
+void rt_loop_undefer(struct rt_loop *loop, struct rt_defer *d); /* also if it does not wait */
+
+/* Makes the two halves: 0 or ROTA_NOMEM. What is in them lasts until the next watch is served. */
+int rt_loop_scratch(struct rt_loop *loop);
 
 /* From any thread or signal handler: the descriptor becomes readable. */
 void rt_loop_wake(struct rt_loop *loop);
