@@ -52,6 +52,8 @@ struct rt_redis_request {
     rt_redis_answer_fn *answer;
     struct rt_op *op; /* for the owner; NULL: nobody waits any more */
     void *owner;      /* a struct of the answerer: a beat, a set, an observation */
+    struct rt_redis_request *peer_next, *peer_prev; /* the answerer's: JOINs that are unanswered */
+    uint64_t seq;                                   /* ... numbered in the order they were sent */
     int64_t deadline;
     uint64_t tag; /* given when it is sent */
     enum rt_redis_script script;
@@ -131,6 +133,17 @@ struct rt_redis_room {
     bool stale;                 /* pushes may have been lost: ask `held` */
 };
 
+/* What the ops side keeps of a connection (ops.h says more). */
+struct rt_redis_side {
+    struct rt_op *early, **early_tail;           /* submitted before the rooms were known */
+    struct rt_redis_request *joins, *joins_last; /* JOINs sent and unanswered, oldest first */
+    struct rt_redis_push *kept, **kept_tail;     /* pushes that wait for the answer to a JOIN */
+    struct rt_redis_work *works;                 /* ops of several requests */
+    struct rt_redis_watch *watches;              /* observed lines */
+    struct rt_timer_call early_timer, ends_timer, look_timer;
+    uint64_t join_seq;
+};
+
 /* ---- The connection (redis.c) ------------------------------------------------------------ */
 
 struct rt_redis_conn {
@@ -158,12 +171,24 @@ struct rt_redis_conn {
     char cid[13], sid[RT_REDIS_SID_SIZE]; /* sid "" : none */
     uint64_t session;                     /* the same as a number; 0: none */
     uint16_t session_count;
-    struct rt_timer_call deadline_timer, ends_timer, look_timer;
-    struct rt_redis_observation *observations;
-    struct rt_redis_kept_push *kept_pushes;
+    struct rt_timer_call deadline_timer;
+    struct rt_redis_side side;
 };
 
-/* Up-calls from the links, done by the ops side. */
+/* Up-calls from the links, done by the ops side. None of them before rt_redis_side_open and none
+ * after rt_redis_side_close. */
+
+/* From open, when all else is made (c->loop may be used; reserves its timers): 0 or ROTA_NOMEM. */
+int rt_redis_side_open(struct rt_redis_conn *c);
+/* From close, first of all, while links still send: says `end` where that is due, forgets ops and
+ * observations. Requests that come to their end after it are freed by the links, unanswered. */
+void rt_redis_side_close(struct rt_redis_conn *c);
+/* Why no link can be had was found to be for good (c->fatal): ops that wait for the rooms end. */
+void rt_redis_failed(struct rt_redis_conn *c);
+
+/* Down: ops wait until c->rooms is known, though no request is queued: dial now if nothing is
+ * under way. After c->fatal too: it may have been mended since; rt_redis_failed again if not. */
+void rt_redis_want_link(struct rt_redis_conn *c);
 
 /* A link to NODE is ready again (GREETING done): the rooms there are stale, observations too. */
 void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node);
