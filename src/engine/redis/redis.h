@@ -39,12 +39,15 @@ struct rt_redis_node;
 struct rt_redis_request;
 
 /* What came of a request: ERR 0 and the array that follows {tag, status} being STATUS and
- * REPLY->element[2..]; or ERR (definite, or ROTA_UNKNOWN) with conn->errmsg set and REPLY NULL. REPLY is
- * freed by the caller. Called exactly once, never from inside rt_redis_send. */
+ * REPLY->element[2..]; or ERR (definite, or ROTA_UNKNOWN) with conn->errmsg set and REPLY NULL. Every
+ * element of REPLY is an integer or a string (with a 0 behind it); it is the link's, as RQ is, and
+ * both are gone when the answerer returns. Called exactly once, never from inside rt_redis_send or
+ * rt_redis_request_abandon. At close all that is unanswered is answered with ROTA_CLOSED: then what
+ * the owner has allocated is freed, and nothing is told or sent (c->closing). */
 typedef void rt_redis_answer_fn(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
                                 int status, const redisReply *reply);
 
-/* ---- Requests (link.c) ------------------------------------------------------------------ */
+/* ---- Requests (request.c, link.c) ------------------------------------------------------------------ */
 
 /* One script call on its way. Made by rt_redis_request_new, filled, sent; freed after `answer`. */
 struct rt_redis_request {
@@ -54,18 +57,24 @@ struct rt_redis_request {
     void *owner;      /* a struct of the answerer: a beat, a set, an observation */
     struct rt_redis_request *peer_next, *peer_prev; /* the answerer's: JOINs that are unanswered */
     uint64_t seq;                                   /* ... numbered in the order they were sent */
-    int64_t deadline;
-    uint64_t tag; /* given when it is sent */
+    int64_t deadline;                               /* 0: call_ms from rt_redis_send */
+    uint64_t tag;                                   /* given when it is sent */
     enum rt_redis_script script;
     uint32_t room;
     uint32_t extra; /* the answerer's */
     bool sent;      /* bytes may have left: from now on only ROTA_UNKNOWN */
     bool eval;      /* with the whole text: the server did not know its hash */
     bool asking;    /* cluster: ASKING goes before it */
-    size_t argc, room_args;
+    uint8_t what;   /* the link's: enum rt_redis_what */
+    bool answered;  /* the owner has heard; it stays only to swallow its reply */
+    int err;        /* given up: with this, from the next turn */
+    uint64_t order; /* of rt_redis_send: what is sent again keeps its place */
+    int64_t sent_at;
+    char *error; /* an error reply that is not yet believed */
+    size_t argc;
     size_t *lengths; /* of args; all in one block behind the struct */
-    char **args;     /* ARGV from [2] on: the tag is put before by the link */
-    char text[];     /* what args point into */
+    const char *
+        *args; /* ARGV from [2] on, each with a 0 behind it: the tag is put before by the link */
 };
 
 /* A request for SCRIPT in ROOM with copies of the ARGC arguments; NULL: no memory. */
@@ -76,8 +85,8 @@ struct rt_redis_request *rt_redis_request_new(enum rt_redis_script script, uint3
 /* Queues RQ for the node that has its room; it leaves as soon as the link is ready, in order per room. */
 void rt_redis_send(struct rt_redis_conn *c, struct rt_redis_request *rq);
 
-/* Ends RQ's part of an op early: not yet sent: answered with ERR at once (from the loop); sent: its
- * owner hears ROTA_UNKNOWN, and the reply is swallowed when it comes. */
+/* Ends RQ's part of an op early, from the next turn: not yet sent: answered with ERR; sent: its owner
+ * hears ROTA_UNKNOWN, and the reply is swallowed when it comes. Not from inside `answer` of RQ. */
 void rt_redis_request_abandon(struct rt_redis_conn *c, struct rt_redis_request *rq, int err);
 
 /* ---- Links and nodes (link.c, greet.c, push.c, node.c, sentinel.c, cluster.c) ------------ */
@@ -92,15 +101,20 @@ struct rt_redis_link {
     struct rt_redis_node *node;
     redisReader *reader;
     struct rt_redis_request *head, **tail; /* sent, unanswered */
-    int64_t owes_since;                    /* the oldest of them was sent */
-    uint64_t next_tag;
-    uint32_t greeting; /* how many replies of the greeting are to come */
+    struct rt_redis_request *next;         /* of them the first that has no reply yet */
     enum rt_redis_link_kind kind;
     enum rt_redis_link_state state;
     /* The rest is the link's author's. */
-    struct rt_timer_call timer; /* back-off, and whom it owes a reply for too long */
+    struct rt_timer_call timer;   /* back-off, and whom it owes a reply for too long */
+    struct rt_redis_arena *arena; /* of the reply that is being read */
+    struct rt_redis_greeting *greeting;
     uint32_t back_off_ms;
-    bool closing;
+    uint32_t owed;      /* PUSH: confirmations to come */
+    int64_t owed_since; /* PUSH: of the oldest of them, or of the last that came */
+    int64_t dial_at;    /* back-off: not before */
+    bool closing;       /* the stream, or for good */
+    bool sick;          /* READY, but refuses work for now: drained, then opened anew */
+    bool loading;       /* the scripts are being loaded */
 };
 
 /* What INFO and CONFIG said about a server. */
@@ -118,6 +132,8 @@ struct rt_redis_node {
     uint16_t port;
     struct rt_redis_link work, push, wait;
     struct rt_redis_facts facts;
+    uint32_t streams; /* not yet closed: its memory lasts until they are */
+    bool gone;        /* not in conn->nodes any more */
 };
 
 /* ---- Rooms ------------------------------------------------------------------------------ */
@@ -167,6 +183,12 @@ struct rt_redis_conn {
     char last_trouble[256]; /* the last reason why no link is ready, for ROTA_UNREACHABLE */
     /* Requests that wait for a link, in order. */
     struct rt_redis_request *queue, **queue_tail;
+    struct rt_op *early, **early_tail; /* ops that wait until `rooms` is known (redis.c) */
+    uint64_t next_tag, next_order;
+    struct rt_redis_channels *channels; /* push.c */
+    char *out;                          /* where commands are put together */
+    size_t out_room;
+    bool closing;
     /* Session. */
     char cid[13], sid[RT_REDIS_SID_SIZE]; /* sid "" : none */
     uint64_t session;                     /* the same as a number; 0: none */
@@ -190,9 +212,10 @@ void rt_redis_failed(struct rt_redis_conn *c);
  * under way. After c->fatal too: it may have been mended since; rt_redis_failed again if not. */
 void rt_redis_want_link(struct rt_redis_conn *c);
 
-/* A link to NODE is ready again (GREETING done): the rooms there are stale, observations too. */
+/* A work link to NODE is ready again (GREETING done): the rooms there are stale, observations too. What
+ * is sent from here goes before what waits in the queue. */
 void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node);
-/* A push link's message on CHANNEL; RT_REDIS_SUBSCRIBED with MESSAGE NULL when a channel was confirmed. */
+/* A push link's message on CHANNEL; MESSAGE NULL: the (re)subscription of CHANNEL was confirmed. */
 void rt_redis_pushed(struct rt_redis_conn *c, struct rt_redis_node *node, const char *channel,
                      const char *message, size_t size);
 
@@ -216,6 +239,14 @@ __attribute__((format(printf, 3, 4))) int rt_redis_fail(struct rt_redis_conn *c,
 
 /* ---- Ops (ops.c, beat.c, set.c, observe.c, inspect.c, doctor.c) -------------------------- */
 
+/* First and last of a connection. Open sets the fire functions of ends_timer and look_timer (their
+ * places are reserved and they are stopped by redis.c). Close sends `end` if there is a session
+ * without tickets (redis.c flushes it, and then answers all requests with ROTA_CLOSED). */
+int rt_redis_ops_open(struct rt_redis_conn *c);
+void rt_redis_ops_close(struct rt_redis_conn *c); /* before the requests are answered */
+void rt_redis_ops_free(struct rt_redis_conn *c);  /* after */
+
+/* Only when c->rooms is known: ops that come before that wait in redis.c, with their deadlines. */
 void rt_redis_submit(struct rt_conn *conn, struct rt_op *op);
 void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op);
 int rt_redis_check(struct rt_redis_conn *c, struct rt_op *op);
