@@ -41,6 +41,7 @@ needs() # PACKAGE WORD: among its Depends
 }
 needs librota1 libsqlite3-0
 needs librota1 libuv1
+needs librota1 libssl3
 needs librota-dev "librota1 (= $version)"
 needs rota libjansson4
 

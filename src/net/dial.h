@@ -25,9 +25,9 @@ struct rt_dial {
     int64_t until; /* all of it */
     uint32_t connect_ms;
     uint16_t port;
-    const char *host;        /* NULL: a unix socket */
-    const char *server_name; /* what a certificate must be for */
-    const char *peer;        /* for messages: host:port or the path */
+    const char *host;  /* NULL: a unix socket */
+    char *server_name; /* what a certificate must be for */
+    const char *peer;  /* for messages: host:port or the path */
     char text[];
 };
 
