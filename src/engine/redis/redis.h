@@ -42,12 +42,11 @@ struct rt_redis_request;
  * REPLY->element[2..]; or ERR (definite, or ROTA_UNKNOWN) with conn->errmsg set and REPLY NULL. Every
  * element of REPLY is an integer or a string (with a 0 behind it); it is the link's, as RQ is, and
  * both are gone when the answerer returns. Called exactly once, never from inside rt_redis_send or
- * rt_redis_request_abandon. At close all that is unanswered is answered with ROTA_CLOSED: then what
- * the owner has allocated is freed, and nothing is told or sent (c->closing). */
+ * rt_redis_request_abandon, and never after rt_redis_side_close. */
 typedef void rt_redis_answer_fn(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
                                 int status, const redisReply *reply);
 
-/* ---- Requests (request.c, link.c) ------------------------------------------------------------------ */
+/* ---- Requests (request.c, link.c) -------------------------------------------------------- */
 
 /* One script call on its way. Made by rt_redis_request_new, filled, sent; freed after `answer`. */
 struct rt_redis_request {
@@ -72,9 +71,8 @@ struct rt_redis_request {
     int64_t sent_at;
     char *error; /* an error reply that is not yet believed */
     size_t argc;
-    size_t *lengths; /* of args; all in one block behind the struct */
-    const char *
-        *args; /* ARGV from [2] on, each with a 0 behind it: the tag is put before by the link */
+    size_t *lengths;   /* of args; all in one block behind the struct */
+    const char **args; /* ARGV from [2] on, each with a 0 behind it; the link puts the tag before */
 };
 
 /* A request for SCRIPT in ROOM with copies of the ARGC arguments; NULL: no memory. */
@@ -183,7 +181,6 @@ struct rt_redis_conn {
     char last_trouble[256]; /* the last reason why no link is ready, for ROTA_UNREACHABLE */
     /* Requests that wait for a link, in order. */
     struct rt_redis_request *queue, **queue_tail;
-    struct rt_op *early, **early_tail; /* ops that wait until `rooms` is known (redis.c) */
     uint64_t next_tag, next_order;
     struct rt_redis_channels *channels; /* push.c */
     char *out;                          /* where commands are put together */
@@ -239,14 +236,6 @@ __attribute__((format(printf, 3, 4))) int rt_redis_fail(struct rt_redis_conn *c,
 
 /* ---- Ops (ops.c, beat.c, set.c, observe.c, inspect.c, doctor.c) -------------------------- */
 
-/* First and last of a connection. Open sets the fire functions of ends_timer and look_timer (their
- * places are reserved and they are stopped by redis.c). Close sends `end` if there is a session
- * without tickets (redis.c flushes it, and then answers all requests with ROTA_CLOSED). */
-int rt_redis_ops_open(struct rt_redis_conn *c);
-void rt_redis_ops_close(struct rt_redis_conn *c); /* before the requests are answered */
-void rt_redis_ops_free(struct rt_redis_conn *c);  /* after */
-
-/* Only when c->rooms is known: ops that come before that wait in redis.c, with their deadlines. */
 void rt_redis_submit(struct rt_conn *conn, struct rt_op *op);
 void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op);
 int rt_redis_check(struct rt_redis_conn *c, struct rt_op *op);
