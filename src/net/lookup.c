@@ -20,7 +20,8 @@ struct rt_lookup {
     struct rt_watch watch; /* of done_fd; first */
     atomic_int users;      /* the thread, and the loop until the watch is closed */
     int done_fd;
-    struct rt_dial *dial; /* the loop's; NULL: dropped */
+    pthread_t thread;
+    struct rt_dial *dial; /* the loop's */
     rt_lookup_fn *done;
     struct rt_address addresses[RT_DIAL_ADDRESSES];
     uint32_t count;
@@ -81,26 +82,21 @@ static void looked_up(struct rt_watch *w, bool readable, bool writable)
     rt_lookup_fn *done = l->done;
     memcpy(d->addresses, l->addresses, sizeof(d->addresses));
     d->count = l->count;
-    rt_lookup_drop(d);
+    d->lookup = NULL;
+    pthread_join(l->thread, NULL); /* its last step was to tell us */
+    rt_watch_stop(&l->watch, watch_closed);
     done(d, gai == 0 && d->count == 0 ? EAI_NONAME : gai, errnum);
 }
 
 static int start_thread(struct rt_lookup *l)
 {
     sigset_t all, old;
-    pthread_attr_t attr;
-    pthread_t thread;
 
-    int rv = pthread_attr_init(&attr);
-    if (rv != 0)
-        return rv;
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     atomic_fetch_add(&l->users, 1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's signals are not for our thread */
-    rv = pthread_create(&thread, &attr, lookup_main, l);
+    int rv = pthread_create(&l->thread, NULL, lookup_main, l);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
     if (rv != 0)
         atomic_fetch_sub(&l->users, 1);
     return rv;
@@ -148,6 +144,6 @@ void rt_lookup_drop(struct rt_dial *d)
     if (l == NULL)
         return;
     d->lookup = NULL;
-    l->dial = NULL;
+    pthread_detach(l->thread); /* the look-up may take long, and nobody waits for it any more */
     rt_watch_stop(&l->watch, watch_closed);
 }
