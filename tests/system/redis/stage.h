@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stage of the fault programme: contenders on a few locks, faults between, and the verdict.
+ *
+ *   stage_new ── stage_start ──▶ faults, stage_mark, stage_kill, ... ──▶ stage_finish
+ *
+ * Contenders are processes with one client and some threads each; every call they make is in
+ * the history. Make the stage before the first thread of the test (a proxy has one): it forks. */
+#ifndef RT_STAGE_H
+#define RT_STAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STAGE_PROCESSES_MAX 32
+#define STAGE_THREADS_MAX 8
+#define STAGE_LOCKS_MAX 4
+#define STAGE_URL_MAX 512
+
+/* What contenders do beside taking a lock, writing under it and giving it back. */
+#define STAGE_SHARED 0x1u  /* some share */
+#define STAGE_TRY 0x2u     /* some do not wait */
+#define STAGE_GIVE_UP 0x4u /* some wait for a moment only */
+#define STAGE_PERMITS 0x8u /* one more lock, of which 2 in 3 may hold */
+#define STAGE_SPICE 0x10u  /* some ask with rota_check, look at lines, take all at once */
+/* What the engine cannot promise there. */
+#define STAGE_LOSSY 0x20u /* it may forget what it said: two may hold, fences still grow */
+#define STAGE_STOPS 0x40u /* processes are stopped: between look and write too */
+
+struct stage_plan {
+    const char *title;
+    uint32_t processes, threads, locks;
+    uint32_t flags;
+    uint32_t ttl_ms, call_ms;        /* 0: 1000, 2000 */
+    uint32_t long_permille, long_ms; /* so many of the holds last up to so long */
+    uint32_t pause_us;               /* between two turns of a thread, at most */
+};
+
+struct stage;
+
+struct stage *stage_new(const struct stage_plan *plan);
+void stage_free(struct stage *st);
+
+/* How many rounds for each one of the plan: 1 in make test, $ROTA_TORTURE in make torture. */
+uint32_t stage_factor(void);
+/* Of this run: $ROTA_SEED, or taken from the clock; printed once. */
+uint64_t stage_seed(void);
+uint32_t stage_below(struct stage *st, uint32_t n); /* 0 to n - 1, from the seed */
+
+void stage_url(struct stage *st, const char *url);                      /* for all */
+void stage_url_of(struct stage *st, uint32_t process, const char *url); /* for one */
+
+/* Starts all, and waits until each thread has had a turn. */
+void stage_start(struct stage *st);
+
+/* A fault happens now: how long it takes until somebody is granted something is in the report. */
+void stage_mark(struct stage *st);
+void stage_pause(struct stage *st, uint32_t ms); /* lets them contend so long */
+uint64_t stage_turns(const struct stage *st);    /* of all threads, until now */
+
+void stage_kill(struct stage *st, uint32_t process); /* kill -9 */
+void stage_spawn(struct stage *st, uint32_t process);
+void stage_stop(struct stage *st, uint32_t process); /* SIGSTOP, and it stands still */
+void stage_cont(struct stage *st, uint32_t process);
+bool stage_holds(const struct stage *st, uint32_t process); /* some thread of it, just now */
+
+/* From FROM to TO (rt_history_now) the engine forgot everything: a hold from before cannot be
+ * given back with success after it. */
+void stage_forgot(struct stage *st, int64_t from, int64_t to);
+
+/* Says how many of the engine's keys nobody should need any more, and names them in TEXT. */
+typedef size_t stage_left_fn(void *arg, char *text, size_t size);
+
+/* The faults are over: everybody gets a turn, all leave, nothing is left behind, and the history
+ * contradicts nothing. Prints the report; returns the findings. */
+size_t stage_finish(struct stage *st, stage_left_fn *left, void *arg);
+
+#endif
