@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the Lua scripts of the Redis engine into a C table of texts and their SHA1.
+
+lua2c.py OUT.c TABLE CLOCK FOLDER NAME...: "--@include part" in a script stands for
+FOLDER/part/part.lua (each once), comments and indentation go, and each script is there as it is
+and with SPUBLISH for clusters. CLOCK is the part that tells the time: now, or now_test."""
+import hashlib
+import os
+import re
+import sys
+
+INCLUDE = re.compile(r"^--@include (\w+)$")
+
+
+def text_of(path, folder, clock, seen):
+    lines = []
+    with open(path, encoding="ascii") as source:
+        for line in source:
+            line = line.strip()
+            part = INCLUDE.match(line)
+            if part:
+                name = clock if part[1] == "now" else part[1]
+                if name in seen:
+                    sys.exit(f"{path}: {name} is included twice")
+                seen.add(name)
+                lines += text_of(os.path.join(folder, "part", name + ".lua"), folder, clock, seen)
+                continue
+            line = re.sub(r"\s+--[^']*$", "", line)
+            if line and not line.startswith("--"):
+                lines.append(line)
+    return lines
+
+
+def c_string(lines):
+    quoted = [line.replace("\\", "\\\\").replace('"', '\\"') for line in lines]
+    return "\n".join(f'        "{line}\\n"' for line in quoted)
+
+
+def entry(name, lines):
+    text = "".join(line + "\n" for line in lines)
+    sha1 = hashlib.sha1(text.encode("ascii")).hexdigest()
+    return f'    {{"{name}",\n{c_string(lines)},\n        {len(text)}, "{sha1}"}},\n'
+
+
+def main():
+    out, table, clock, folder, *names = sys.argv[1:]
+    rows = []
+    for name in names:
+        lines = text_of(os.path.join(folder, name + ".lua"), folder, clock, set())
+        sharded = [line.replace("call('PUBLISH'", "call('SPUBLISH'") for line in lines]
+        rows.append("    {\n" + entry(name, lines) + entry(name, sharded) + "    },\n")
+    with open(out, "w", encoding="ascii") as target:
+        target.write("/* Made by scripts/lua2c.py. */\n#include \"engine/redis/script.h\"\n\n")
+        target.write('#pragma GCC diagnostic ignored "-Woverlength-strings"\n\n')
+        target.write(f"const struct rt_redis_text {table}[RT_REDIS_SCRIPTS][2] = {{\n")
+        target.write("".join(rows) + "};\n")
+
+
+main()

@@ -1,0 +1,28 @@
+-- What a session has in the room, page by page; a ticket that is not in its line any more is forgotten.
+--@include head
+--@include now
+local s = room .. ':s:' .. arg[2]
+local old = call('HMGET', s, 'x', 'v')
+if not old[1] or tonumber(old[1]) <= now then return {tag, 1} end
+local page = call('HSCAN', s, arg[3], 'COUNT', 100)
+local reply, list = {tag, 0, tonumber(old[2] or 0), page[1]}, page[2]
+for i = 1, #list, 2 do
+    local name, number = string.match(list[i], '^%S+ (.+)$'), list[i + 1]
+    if name then
+        local w, n = room .. ':w:' .. name, #reply
+        local member = call('ZRANGEBYSCORE', room .. ':g:' .. name, number, number)[1]
+        local state
+        if member then
+            local armed = string.find(string.match(member, '^%S+ %S+ %d %d+ %d+ (%S+)') or '', 'a')
+            state = armed and call('ZCARD', w) > 0 and 2 or 1
+        elseif call('ZCOUNT', w, number, number) > 0 then
+            state = 0
+        end
+        if state then
+            reply[n + 1], reply[n + 2], reply[n + 3] = tonumber(number), name, state
+        else
+            call('HDEL', s, list[i])
+        end
+    end
+end
+return reply

@@ -1,0 +1,160 @@
+-- Puts one ticket, or a set of them, into lines of the room: all or none.
+--@include head
+--@include now
+local how, sid, name, field = arg[2], arg[3], arg[6], arg[7]
+local s = room .. ':s:' .. sid
+local old = call('HMGET', s, 'x', field)
+local alive = old[1] and tonumber(old[1]) > now
+-- The plain ask: one ticket without extras, in an empty line that nobody observes.
+if alive and not old[2] and #arg == 14 and (how == '-' or how == 't') and arg[9] ~= '4' and
+   arg[12] == '0' and arg[14] == '' then
+    local g = room .. ':g:' .. name
+    local scores = call('ZMSCORE', room, '\1', '\2', name)
+    if not scores[3] and not scores[2] and call('ZCARD', g) == 0 then
+        local number = (scores[1] or 0) + 1
+        if number < now then number = now end
+        call('ZADD', g, number, arg[8])
+        call('HSET', s, field, number)
+        call('ZADD', room, number, '\1', number, name)
+        return {tag, 0, now, 0, number, 1}
+    end
+end
+--@include ticket
+--@include soonest
+local durable = find(how, 'D', 1, true)
+if not durable and not alive and (old[1] or not find(how, 'c', 1, true)) then return {tag, 1} end
+
+-- A ticket of an earlier try: its number and its state, or nil. One that is in no line is forgotten.
+local function earlier(name, field)
+    local number = call('HGET', s, field)
+    if not number then return end
+    local g, w = room .. ':g:' .. name, room .. ':w:' .. name
+    local member = call('ZRANGEBYSCORE', g, number, number)[1]
+    if member then
+        local _, _, _, _, _, flags = match(member, MEMBER)
+        return number, find(flags or '', 'a', 1, true) and call('ZCARD', w) > 0 and 2 or 1
+    end
+    if call('ZCOUNT', w, number, number) > 0 then
+        return number, call('ZRANGE', w, 0, 0, 'WITHSCORES')[2] == number and 4 or 0
+    end
+    call('HDEL', s, field)
+end
+
+-- Nothing is left of what ended: the ticket of a set that did is not put anew alone.
+local asked, found, waits, reply, seen = (#arg - 5) / 9, 0, false, {tag, 0, now, 0}, {}
+for i = 1, asked do
+    name = arg[9 * i - 3]
+    if seen[name] then return {tag, 6} end
+    seen[name] = true
+    local number, state = earlier(name, arg[9 * i - 2])
+    if number then
+        found = found + 1
+        reply[2 * i + 3], reply[2 * i + 4] = tonumber(number), state
+        waits = waits or state == 0 or state == 4
+    end
+end
+if found > 0 and found < asked then return {tag, 4} end
+if found == asked then
+    if waits then reply[4] = soonest(sid) end
+    return reply
+end
+--@include watched
+--@include tell
+--@include settle
+
+-- Whether the ticket would be granted at once; nil: the line is of another kind, which follows.
+local function would(name, mode, take, of)
+    local g, w = room .. ':g:' .. name, room .. ':w:' .. name
+    local waiting = call('ZCARD', w)
+    local front = call('ZRANGE', g, 0, 0)[1] or waiting > 0 and call('ZRANGE', w, 0, 0)[1]
+    if front then
+        local its, its_of = match(front, '^%S+ %S+ (%d) %d+ (%d+)')
+        if its ~= mode and (not its or its > '1' or mode > '1') or its == mode and its_of ~= of then
+            return nil, tonumber(its or 0), tonumber(its_of or 0)
+        end
+    end
+    if mode == '4' then return waiting + 1 >= tonumber(of) end
+    return waiting == 0 and fits(g, mode, take, of)
+end
+
+-- Before somebody has to wait, or is refused, the dead go.
+local soon
+local function place(name, mode, take, of)
+    local fit, its, its_of = would(name, mode, take, of)
+    if fit and mode ~= '4' then return fit end
+    soon = soon or soonest(sid)
+    if purge(name, soon ~= 0 and soon <= now and 100 or 8, mode == '4') or
+       call('ZCARD', room .. ':g:' .. name) == 0 then
+        settle(name)
+        tell_observers(name)
+        return would(name, mode, take, of)
+    end
+    return fit, its, its_of
+end
+
+local fit, busy = {}
+for i = 1, asked do
+    local at = 9 * i - 3
+    local its, its_of
+    fit[i], its, its_of = place(arg[at], arg[at + 3], arg[at + 4], arg[at + 5])
+    if its then return {tag, 3, its, its_of, i - 1} end
+    if not fit[i] then busy = busy or i end
+end
+if busy and find(how, 't', 1, true) then
+    name = arg[9 * busy - 3]
+    local front = call('ZRANGE', room .. ':g:' .. name, 0, 0, 'WITHSCORES')
+    if not front[1] then front = call('ZRANGE', room .. ':w:' .. name, 0, 0, 'WITHSCORES') end
+    local its, _, _, _, _, flags = match(front[1] or '', MEMBER)
+    return {tag, 2, its and label_of(name, front[2], its, flags) or '', busy - 1}
+end
+
+if not durable and not alive then
+    call('HSET', s, 'x', now + arg[4] * 1000, 'v', 0, 'l', arg[5])
+    call('ZADD', index_e, now + arg[4] * 1000, sid)
+end
+
+-- Armed holders hear that somebody waits.
+local function tell_wanted(name)
+    local list = call('ZRANGE', room .. ':g:' .. name, 0, -1, 'WITHSCORES')
+    for i = 1, #list, 2 do
+        local its, _, _, _, _, flags, _, _, chan = match(list[i], MEMBER)
+        if its and find(flags, 'a', 1, true) and not over(name, list[i + 1], its, flags) then
+            push('W', name, list[i + 1], its, flags, chan)
+        end
+    end
+end
+
+local function extras(name, text, least_ms, until_ms, value)
+    local key = room .. ':x:' .. name
+    if durable or least_ms ~= '0' then call('HSET', key, text .. 'l', arg[5]) end
+    if least_ms ~= '0' then call('HSET', key, text .. 'a', least_ms) end
+    if value ~= '' then call('HSET', key, text .. 'v', value) end
+    if durable and until_ms ~= '0' and tonumber(until_ms) < FAR_MS then
+        call('ZADD', index_e, now + until_ms * 1000, text .. ' ' .. name)
+    end
+end
+
+local number = tonumber(call('ZSCORE', room, '\1') or 0)
+for i = 1, asked do
+    local at = 9 * i - 3
+    number = number + 1
+    if number < now then number = now end
+    name = arg[at]
+    local g, w, text, state = room .. ':g:' .. name, room .. ':w:' .. name, format('%.0f', number), 1
+    local gathers = arg[at + 3] == '4'
+    local first = call('ZCARD', w) == 0
+    local granted = fit[i] and not gathers
+    call('ZADD', granted and g or w, number, arg[at + 2])
+    call('HSET', s, arg[at + 1], number)
+    call('ZADD', room, number, '\1', number, name)
+    extras(name, text, arg[at + 6], arg[at + 7], arg[at + 8])
+    if not granted and not (fit[i] and settle(name, text)) then
+        state = first and 4 or 0
+        waits = true
+        if first then tell_wanted(name) end
+    end
+    reply[2 * i + 3], reply[2 * i + 4] = number, state
+    tell_observers(name)
+end
+if waits then reply[4] = soonest(sid) end
+return reply

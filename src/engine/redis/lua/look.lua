@@ -1,0 +1,16 @@
+-- The state of a line, for observers, who from then on are told of changes.
+--@include head
+--@include now
+--@include watched
+--@include ticket
+--@include tell
+--@include settle
+--@include soonest
+local name, till = arg[2], now + arg[3] * 1000
+if purge(name, 1000, true) then
+    settle(name)
+    tell_observers(name)
+end
+if till > now and till > watched then call('ZADD', room, till, '\2') end
+local count, mode, of, fence, label, value = state(name)
+return {tag, 0, now, soonest(''), count, tonumber(mode), tonumber(of), tonumber(fence), label, value}

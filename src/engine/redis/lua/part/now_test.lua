@@ -1,0 +1,1 @@
+local now = tonumber(call('GET', KEYS[1] .. ':clock'))

@@ -1,0 +1,115 @@
+-- The line after a change: who is granted now, who is told, and whether anything is left.
+
+-- Whether MODE, TAKE, OF fits behind those in g, as core/grant.c says; nobody waits before it.
+local function fits(g, mode, take, of)
+    if mode == '3' then return true end
+    if mode == '2' then
+        local sum = tonumber(take)
+        for _, m in ipairs(call('ZRANGE', g, 0, -1)) do
+            sum = sum + (match(m, '^%S+ %S+ %d (%d+)') or 0)
+        end
+        return sum <= tonumber(of)
+    end
+    local first = call('ZRANGE', g, 0, 0)[1]
+    return not first or mode == '1' and match(first, '^%S+ %S+ (%d)') ~= '0'
+end
+
+-- Moves a waiting ticket to the granted; in g before it leaves w, so that no end of the script
+-- can lose it.
+local function grant(g, w, number, member, chan)
+    local at = format('%.0f', now)
+    local granted = chan == '' and sub(member, 1, -2) .. at or
+                    sub(member, 1, -3 - #chan) .. at .. ' ' .. chan
+    call('ZADD', g, number, granted)
+    call('ZREM', w, member)
+end
+
+-- Grants the first `of` of a barrier together, once so many live ones wait.
+local function gather(name, g, w, told)
+    local list, live = call('ZRANGE', w, 0, -1, 'WITHSCORES'), {}
+    local need
+    for i = 1, #list, 2 do
+        local sid, _, _, _, of, flags, _, _, chan = match(list[i], MEMBER)
+        if not sid or over(name, list[i + 1], sid, flags) then
+            drop(w, name, list[i + 1], list[i])
+        else
+            need = tonumber(of)
+            live[#live + 1] = {list[i + 1], sid, flags, chan, list[i]}
+        end
+    end
+    if not need or #live < need then return end
+    for i = 1, need do
+        local t = live[i]
+        grant(g, w, t[1], t[5], t[4])
+        told[#told + 1] = t
+    end
+end
+
+-- Grants from the front of w while it fits. FRESH: the number of a ticket that its own answer tells.
+-- Answers whether that was granted.
+local function settle(name, fresh)
+    local g, w = room .. ':g:' .. name, room .. ':w:' .. name
+    local told, mine = {}, false
+    local first = call('ZRANGE', w, 0, 0, 'WITHSCORES')
+    while first[1] do
+        local member, number = first[1], first[2]
+        local sid, _, mode, take, of, flags, _, _, chan = match(member, MEMBER)
+        if mode == '4' then
+            gather(name, g, w, told)
+            break
+        elseif sid and not fits(g, mode, take, of) then
+            break
+        elseif not sid or over(name, number, sid, flags) then
+            drop(w, name, number, member)
+        else
+            grant(g, w, number, member, chan)
+            told[#told + 1] = {number, sid, flags, chan}
+        end
+        first = call('ZRANGE', w, 0, 0, 'WITHSCORES')
+    end
+    local waiting
+    for _, t in ipairs(told) do
+        local kind = 'G'
+        if find(t[3], 'a', 1, true) then
+            waiting = waiting or call('ZCARD', w)
+            if waiting > 0 then kind = 'H' end
+        end
+        if t[1] == fresh then mine = true else push(kind, name, t[1], t[2], t[3], t[4]) end
+    end
+    if #told == 0 and call('ZCARD', g) == 0 and call('ZCARD', w) == 0 then
+        call('ZREM', room, name)
+        call('DEL', room .. ':x:' .. name)
+    end
+    return mine
+end
+
+-- Ends those of the line who are over: of the granted LIMIT at most, of the waiting the first
+-- ones, with DEEP also those behind a live one. Answers whether there were any.
+local function purge(name, limit, deep)
+    local g, w = room .. ':g:' .. name, room .. ':w:' .. name
+    local found = false
+    local list = call('ZRANGE', g, 0, limit - 1, 'WITHSCORES')
+    for i = 1, #list, 2 do
+        local sid, _, _, _, _, flags = match(list[i], MEMBER)
+        if not sid or over(name, list[i + 1], sid, flags) then
+            finish(name, list[i + 1], list[i])
+            found = true
+        end
+    end
+    list = call('ZRANGE', w, 0, deep and limit - 1 or 0, 'WITHSCORES')
+    local i = 1
+    while list[i] do
+        local sid, _, _, _, _, flags = match(list[i], MEMBER)
+        if not sid or over(name, list[i + 1], sid, flags) then
+            drop(w, name, list[i + 1], list[i])
+            found = true
+        elseif not deep then
+            break
+        end
+        i = i + 2
+        if not deep then
+            list, i = call('ZRANGE', w, 0, 0, 'WITHSCORES'), 1
+        end
+    end
+    return found
+end

@@ -1,0 +1,1 @@
+local watched = tonumber(call('ZSCORE', room, '\2') or 0)
