@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies as they go over the wire (RESP2). */
+#include "sim/redis/reply.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void rs_buffer_add(struct rs_buffer *b, const void *bytes, size_t n)
+{
+    if (b->n + n > b->room) {
+        b->room = 2 * (b->n + n) + 256;
+        b->at = realloc(b->at, b->room);
+        assert(b->at != NULL);
+    }
+    memcpy(b->at + b->n, bytes, n);
+    b->n += n;
+}
+
+void rs_buffer_free(struct rs_buffer *b)
+{
+    free(b->at);
+    *b = (struct rs_buffer){0};
+}
+
+static void add_line(struct rs_buffer *b, char kind, const char *text)
+{
+    rs_buffer_add(b, &kind, 1);
+    rs_buffer_add(b, text, strcspn(text, "\r\n"));
+    rs_buffer_add(b, "\r\n", 2);
+}
+
+void rs_reply_status(struct rs_buffer *b, const char *text)
+{
+    add_line(b, '+', text);
+}
+
+void rs_reply_error(struct rs_buffer *b, const char *text)
+{
+    add_line(b, '-', text);
+}
+
+void rs_reply_integer(struct rs_buffer *b, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "%lld", (long long)value);
+    add_line(b, ':', text);
+}
+
+void rs_reply_bulk(struct rs_buffer *b, struct rs_text text)
+{
+    char size[32];
+    snprintf(size, sizeof(size), "%zu", text.n);
+    add_line(b, '$', size);
+    rs_buffer_add(b, text.at, text.n);
+    rs_buffer_add(b, "\r\n", 2);
+}
+
+void rs_reply_string(struct rs_buffer *b, const char *text)
+{
+    rs_reply_bulk(b, (struct rs_text){text, strlen(text)});
+}
+
+void rs_reply_double(struct rs_buffer *b, double value)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "%.17g", value);
+    rs_reply_string(b, text);
+}
+
+void rs_reply_null(struct rs_buffer *b)
+{
+    rs_buffer_add(b, "$-1\r\n", 5);
+}
+
+void rs_reply_array(struct rs_buffer *b, size_t count)
+{
+    char size[32];
+    snprintf(size, sizeof(size), "%zu", count);
+    add_line(b, '*', size);
+}
