@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a command on a Redis of its own: with-redis TOPOLOGY [--proxy delays] -- COMMAND ... @URL@ ... */
+#include "proc.h"
+#include "redis_server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define USAGE                                                                                     \
+    "usage: with-redis one|always|everysec|unix|tls|sentinel|cluster [--proxy delays[=MAX_US]]\n" \
+    "                  [--seed N] [--rules ACL] -- COMMAND...   (@URL@ is replaced)\n"
+
+#define DELAY_MAX_US 2000
+
+static struct {
+    const char *topology;
+    const char *rules;
+    uint32_t delay_us; /* 0: no proxy */
+    uint64_t seed;
+    char **command;
+} args;
+
+static struct {
+    struct rt_redis node;
+    struct rt_proxy *proxy;
+    struct rt_redis_sentinels *sentinels;
+    struct rt_redis_cluster *cluster;
+    char *url;
+} running;
+
+/* ---- Topologies --------------------------------------------------------- */
+
+static void start_proxy(const char *listen, const char *host)
+{
+    struct rt_proxy_options opts = {.listen = listen,
+                                    .host = host,
+                                    .port = running.node.server.port,
+                                    .framing = running.node.tls ? NULL : &rt_proxy_resp,
+                                    .seed = args.seed};
+
+    running.proxy = rt_proxy_start(&opts);
+    rt_proxy_chaos(running.proxy, args.delay_us);
+}
+
+static void start_one(void)
+{
+    struct rt_redis_options opts = {0};
+
+    if (strcmp(args.topology, "always") == 0)
+        opts.keep = RT_REDIS_ALWAYS;
+    if (strcmp(args.topology, "everysec") == 0)
+        opts.keep = RT_REDIS_EVERYSEC;
+    if (strcmp(args.topology, "tls") == 0) {
+        opts.tls = true;
+        opts.user = "rota";
+        opts.user_password = "of-the-limited-user";
+        opts.user_rules = args.rules;
+    }
+    rt_redis_start(&running.node, &opts);
+    if (args.delay_us > 0)
+        start_proxy(NULL, NULL);
+    running.url = rt_redis_url(&running.node, running.proxy ? rt_proxy_port(running.proxy) : 0);
+}
+
+static void start_unix(void)
+{
+    char path[sizeof(running.node.socket) + 8];
+
+    rt_redis_start(&running.node, NULL);
+    snprintf(path, sizeof(path), "%s.p", running.node.socket);
+    if (args.delay_us > 0)
+        start_proxy(path, running.node.socket);
+    running.url = rt_redis_unix_url(&running.node, running.proxy != NULL ? path : NULL);
+}
+
+static void start_sentinels(void)
+{
+    running.sentinels = rt_redis_sentinels_new(NULL, args.delay_us > 0, args.seed);
+    for (int i = 0; i < 3 && args.delay_us > 0; i++)
+        rt_proxy_chaos(running.sentinels->proxy[i], args.delay_us);
+    running.url = rt_redis_sentinels_url(running.sentinels);
+}
+
+static void start_cluster(void)
+{
+    running.cluster = rt_redis_cluster_new(NULL, args.delay_us > 0, args.seed);
+    for (int i = 0; i < 6 && args.delay_us > 0; i++)
+        rt_proxy_chaos(running.cluster->proxy[i], args.delay_us);
+    running.url = rt_redis_cluster_url(running.cluster);
+}
+
+static bool start(void)
+{
+    if (strcmp(args.topology, "unix") == 0)
+        start_unix();
+    else if (strcmp(args.topology, "sentinel") == 0)
+        start_sentinels();
+    else if (strcmp(args.topology, "cluster") == 0)
+        start_cluster();
+    else if (strcmp(args.topology, "one") == 0 || strcmp(args.topology, "always") == 0 ||
+             strcmp(args.topology, "everysec") == 0 || strcmp(args.topology, "tls") == 0)
+        start_one();
+    return running.url != NULL;
+}
+
+static void stop(void)
+{
+    rt_proxy_stop(running.proxy);
+    rt_redis_sentinels_free(running.sentinels);
+    rt_redis_cluster_free(running.cluster);
+    rt_redis_fini(&running.node);
+    free(running.url);
+}
+
+/* ---- The command -------------------------------------------------------- */
+
+static volatile sig_atomic_t child;
+
+/* Asked to end: the command ends, and we behind it, in order. */
+static void pass_on(int sig)
+{
+    if (child > 0)
+        kill((pid_t)child, sig);
+    else
+        _exit(128 + sig);
+}
+
+static char *with_url(const char *arg)
+{
+    const char *at = strstr(arg, "@URL@");
+    char *out = NULL;
+
+    if (at == NULL)
+        return strdup(arg);
+    if (asprintf(&out, "%.*s%s%s", (int)(at - arg), arg, running.url, at + 5) < 0)
+        return NULL;
+    return out;
+}
+
+static int run(void)
+{
+    pid_t parent = getpid(), pid;
+    int code;
+
+    for (char **arg = args.command; *arg != NULL; arg++)
+        *arg = with_url(*arg); /* ours until the end */
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
+            execvp(args.command[0], args.command);
+        fprintf(stderr, "with-redis: %s: %s\n", args.command[0], strerror(errno));
+        _exit(127);
+    }
+    if (pid < 0)
+        return 71;
+    child = pid;
+    code = rt_proc_wait(pid);
+    for (char **arg = args.command; *arg != NULL; arg++)
+        free(*arg);
+    return code >= RT_PROC_SIGNALED ? 128 + code - RT_PROC_SIGNALED : code;
+}
+
+static bool parse(int argc, char **argv)
+{
+    int i = 2;
+
+    if (argc < 2)
+        return false;
+    args.topology = argv[1];
+    for (; i + 1 < argc && strcmp(argv[i], "--") != 0; i += 2) {
+        if (strcmp(argv[i], "--proxy") == 0 && strncmp(argv[i + 1], "delays", 6) == 0)
+            args.delay_us = argv[i + 1][6] == '=' ? (uint32_t)strtoul(argv[i + 1] + 7, NULL, 10)
+                                                  : DELAY_MAX_US;
+        else if (strcmp(argv[i], "--seed") == 0)
+            args.seed = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--rules") == 0)
+            args.rules = argv[i + 1];
+        else
+            return false;
+    }
+    args.command = argv + i + 1;
+    return i + 1 < argc && strcmp(argv[i], "--") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction sa = {.sa_handler = pass_on};
+    int code = 64;
+
+    if (!parse(argc, argv)) {
+        fputs(USAGE, stderr);
+        return 64;
+    }
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGHUP, &sa, NULL);
+    if (start())
+        code = run();
+    else
+        fputs(USAGE, stderr);
+    stop();
+    return code;
+}
