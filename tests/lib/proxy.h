@@ -99,7 +99,8 @@ struct rt_fault {
     uint32_t delay_us;
 };
 
-/* Returns the fault's number, for the calls below. */
+/* Returns the fault's number, for the calls below. Every fault counts every match; a message that
+ * several want is the oldest one's. */
 uint32_t rt_proxy_fault(struct rt_proxy *p, const struct rt_fault *fault);
 uint64_t rt_proxy_fault_hits(struct rt_proxy *p, uint32_t number);
 void rt_proxy_fault_release(struct rt_proxy *p, uint32_t number); /* what it delays */

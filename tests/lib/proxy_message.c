@@ -61,23 +61,22 @@ static bool fault_matches(struct rt_fault_state *f, enum rt_fault_on on, const c
     if (!f->active || f->fault.on != on || (f->match != NULL && strstr(words, f->match) == NULL))
         return false;
     f->seen++;
-    if (f->seen < nth || f->seen - nth >= times)
-        return false;
-    f->hits++;
-    return true;
+    return f->seen >= nth && f->seen - nth < times;
 }
 
-/* The fault that has the message, by number; 0: none. */
+/* The fault that has the message, by number; 0: none. The oldest of several, but all count it. */
 static uint32_t find_fault(struct rt_proxy *p, enum rt_fault_on on, const char *words)
 {
     uint32_t found = 0;
 
     for (uint32_t i = 0; i < p->fault_count; i++) {
         struct rt_fault_state *f = &p->faults[i];
+        bool look = f->fault.what == RT_FAULT_LOOK;
 
-        if (found != 0 && f->fault.what != RT_FAULT_LOOK)
-            continue; /* one at a time: the others keep their turn */
-        if (fault_matches(f, on, words) && f->fault.what != RT_FAULT_LOOK)
+        if (!fault_matches(f, on, words) || (found != 0 && !look))
+            continue;
+        f->hits++;
+        if (!look)
             found = i + 1;
     }
     return found;
