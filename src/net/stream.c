@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: connecting, one send per turn, reading, deadlines, and the end.
+/* Streams: how they are opened, live by their deadlines, and end.
  *
  * Everything that tells the user something runs from the watch or from the timer, so from a turn.
  * The timer is lazy: it is moved forward only, and looks at the deadline when it fires. */
@@ -10,26 +10,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <netdb.h>
 #include <rota.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-/* Reads in a row of a socket that has failed: more is told in the next turn. */
-#define DRAIN_MOST 16
-
-static void try_next(struct rt_stream *s, int errnum);
-static void watch_ready(struct rt_watch *w, bool readable, bool writable);
-
-static struct rt_stream *of_watch(struct rt_watch *w)
-{
-    return (struct rt_stream *)((char *)w - offsetof(struct rt_stream, watch));
-}
-
-static void alarm_at(struct rt_stream *s, int64_t at)
+void rt_stream_alarm(struct rt_stream *s, int64_t at)
 {
     if (s->timer.timer.slot == 0 || s->timer.timer.at > at)
         rt_timers_start(&s->loop->timers, &s->timer.timer, at);
@@ -47,7 +34,7 @@ void rt_stream_fail(struct rt_stream *s, int err, const char *why, ...)
     va_start(args, why);
     vsnprintf(s->why, sizeof(s->why), why, args);
     va_end(args);
-    alarm_at(s, rt_loop_now(s->loop));
+    rt_stream_alarm(s, rt_loop_now(s->loop));
 }
 
 static void finish_close(struct rt_stream *s)
@@ -65,16 +52,16 @@ static void finish_close(struct rt_stream *s)
 
 static void watch_gone(struct rt_watch *w)
 {
-    struct rt_stream *s = of_watch(w);
+    struct rt_stream *s = rt_stream_of(w);
 
     s->watch_closing = false;
     if (s->state == RT_STREAM_CLOSING)
         finish_close(s);
     else if (s->state == RT_STREAM_CONNECTING)
-        try_next(s, 0);
+        rt_connect_next(s, 0);
 }
 
-static void drop_socket(struct rt_stream *s)
+void rt_stream_drop_socket(struct rt_stream *s)
 {
     int fd = s->fd;
 
@@ -93,7 +80,7 @@ static void let_go(struct rt_stream *s)
     rt_loop_undefer(s->loop, &s->flush);
     rt_timers_stop(&s->loop->timers, &s->timer.timer);
     s->deadline = RT_NEVER;
-    drop_socket(s);
+    rt_stream_drop_socket(s);
     rt_lookup_drop(s->dial);
     rt_tls_end(s->tls);
     s->tls = NULL;
@@ -105,7 +92,7 @@ static void let_go(struct rt_stream *s)
     }
 }
 
-static void go_down(struct rt_stream *s)
+void rt_stream_go_down(struct rt_stream *s)
 {
     assert(s->err != 0);
     let_go(s);
@@ -124,7 +111,7 @@ void rt_stream_close(struct rt_stream *s, void (*closed)(struct rt_stream *s))
     s->state = RT_STREAM_CLOSING;
     s->closed = closed;
     if (!s->watch_closing)
-        alarm_at(s, rt_loop_now(s->loop));
+        rt_stream_alarm(s, rt_loop_now(s->loop));
 }
 
 void rt_stream_forked(struct rt_stream *s)
@@ -137,7 +124,7 @@ void rt_stream_forked(struct rt_stream *s)
     close(fd);
 }
 
-/* ---- Up and running --------------------------------------------------------- */
+/* ---- What the user is told --------------------------------------------------- */
 
 void rt_stream_go_up(struct rt_stream *s)
 {
@@ -156,254 +143,6 @@ void rt_stream_deliver(struct rt_stream *s, const char *bytes, size_t n)
         s->user->data(s, bytes, n);
 }
 
-static void want_write(struct rt_stream *s, bool wants)
-{
-    if (s->wants_write == wants)
-        return;
-    s->wants_write = wants;
-    rt_watch_want(&s->watch, true, wants);
-}
-
-static void send_some(struct rt_stream *s)
-{
-    struct rt_bytes *b = s->tls != NULL ? &s->out : &s->plain;
-    size_t waiting = rt_bytes_waiting(b);
-    ssize_t sent = 0;
-
-    if (waiting > 0) {
-        do
-            sent = send(s->fd, b->at + b->begin, waiting, MSG_NOSIGNAL | MSG_DONTWAIT);
-        while (sent < 0 && errno == EINTR);
-    }
-    if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-        rt_stream_fail(s, ROTA_UNREACHABLE, "the connection to %s broke: %s", s->dial->peer,
-                       strerror(errno));
-        return;
-    }
-    if (sent > 0)
-        rt_bytes_sent(b, (size_t)sent);
-    want_write(s, rt_bytes_waiting(b) > 0);
-}
-
-/* Before the loop polls: no word to the user from here. */
-static void flush(struct rt_defer *d)
-{
-    struct rt_stream *s = (struct rt_stream *)((char *)d - offsetof(struct rt_stream, flush));
-
-    if (!rt_stream_lives(s))
-        return;
-    size_t waiting = rt_bytes_waiting(&s->plain);
-    if (s->played) {
-        if (waiting > 0)
-            s->loop->dialer->write(s->loop->dialer, s, s->plain.at + s->plain.begin, waiting);
-        rt_bytes_sent(&s->plain, waiting);
-        return;
-    }
-    if (s->tls != NULL && s->state == RT_STREAM_UP && waiting > 0)
-        rt_tls_encrypt(s);
-    if (s->err == 0 && !s->wants_write)
-        send_some(s);
-}
-
-int rt_stream_write(struct rt_stream *s, const void *bytes, size_t n)
-{
-    if (s->err != 0 || s->state == RT_STREAM_IDLE || s->state >= RT_STREAM_DOWN)
-        return ROTA_UNREACHABLE;
-    if (n == 0)
-        return 0;
-    if (rt_bytes_waiting(&s->plain) + rt_bytes_waiting(&s->out) + n > RT_STREAM_UNSENT_MAX) {
-        rt_stream_fail(s, ROTA_UNREACHABLE, "%s does not read what it is sent: %u MiB wait",
-                       s->dial->peer, RT_STREAM_UNSENT_MAX >> 20);
-        return ROTA_UNREACHABLE;
-    }
-    int rv = rt_bytes_add(&s->plain, bytes, n);
-    if (rv == 0 && s->state == RT_STREAM_UP)
-        rt_loop_defer(s->loop, &s->flush);
-    return rv;
-}
-
-void rt_stream_expect(struct rt_stream *s, uint32_t ms)
-{
-    if (s->state != RT_STREAM_UP || s->err != 0)
-        return;
-    s->deadline = ms == 0 ? RT_NEVER : rt_loop_now(s->loop) + ms * RT_MS;
-    s->expected_ms = ms;
-    if (ms != 0)
-        alarm_at(s, s->deadline);
-}
-
-/* One recv; whether there may be more. */
-static bool read_some(struct rt_stream *s)
-{
-    char *scratch = s->loop->scratch;
-    ssize_t got;
-
-    do
-        got = recv(s->fd, scratch, RT_SCRATCH, MSG_DONTWAIT);
-    while (got < 0 && errno == EINTR);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return false;
-    if (got > 0) {
-        if (s->tls != NULL)
-            rt_tls_feed(s, scratch, (size_t)got);
-        else
-            rt_stream_deliver(s, scratch, (size_t)got);
-        return true;
-    }
-    if (got < 0)
-        rt_stream_fail(s, ROTA_UNREACHABLE, "the connection to %s broke: %s", s->dial->peer,
-                       strerror(errno));
-    else
-        rt_stream_fail(s, ROTA_UNREACHABLE, "%s closed the connection%s", s->dial->peer,
-                       s->state == RT_STREAM_GREETING ? rt_tls_cut(s) : "");
-    return false;
-}
-
-static bool has_socket(const struct rt_stream *s)
-{
-    return s->fd >= 0 && (s->state == RT_STREAM_UP || s->state == RT_STREAM_GREETING);
-}
-
-/* What came before the end is worth hearing, also when sending has failed already. */
-static void drain(struct rt_stream *s)
-{
-    for (int i = 0; i < DRAIN_MOST && has_socket(s) && read_some(s); i++)
-        ;
-}
-
-/* Tells the end if there is one. */
-static void tell(struct rt_stream *s)
-{
-    if (s->err == 0 || s->state >= RT_STREAM_DOWN)
-        return;
-    drain(s);
-    if (s->state < RT_STREAM_DOWN)
-        go_down(s);
-}
-
-static void ready(struct rt_stream *s, bool readable, bool writable)
-{
-    if (!writable) { /* the usual */
-        if (readable)
-            (void)read_some(s);
-        tell(s);
-        return;
-    }
-    drain(s); /* there is room, or it has failed, and then libuv has stopped the watch */
-    if (rt_stream_lives(s)) {
-        s->wants_write = false;
-        rt_watch_want(&s->watch, true, false);
-        send_some(s);
-    }
-    tell(s);
-}
-
-/* ---- Connecting ------------------------------------------------------------- */
-
-static void connected(struct rt_stream *s)
-{
-    rt_watch_want(&s->watch, true, false);
-    s->deadline = s->dial->until;
-    if (s->dial->tls == NULL) {
-        rt_stream_go_up(s);
-        return;
-    }
-    s->state = RT_STREAM_GREETING;
-    alarm_at(s, s->deadline);
-    rt_tls_greet(s);
-    rt_loop_defer(s->loop, &s->flush);
-    tell(s);
-}
-
-static void watch_ready(struct rt_watch *w, bool readable, bool writable)
-{
-    struct rt_stream *s = of_watch(w);
-
-    if (s->state != RT_STREAM_CONNECTING) {
-        ready(s, readable, writable);
-        return;
-    }
-    int err = rt_dial_outcome(s->fd);
-    if (err == 0)
-        connected(s);
-    else {
-        s->errnum = err;
-        drop_socket(s); /* the next when the watch is free again */
-    }
-}
-
-static bool watch_socket(struct rt_stream *s, int fd)
-{
-    s->fd = fd;
-    if (rt_watch_start(s->loop, &s->watch, fd, watch_ready) == 0) {
-        rt_watch_want(&s->watch, false, true);
-        return true;
-    }
-    s->fd = -1;
-    close(fd);
-    return false;
-}
-
-/* ERRNUM: why the last one failed; 0: S knows. */
-static void try_next(struct rt_stream *s, int errnum)
-{
-    struct rt_dial *d = s->dial;
-    int64_t left = d->until - rt_loop_now(s->loop);
-
-    if (errnum != 0)
-        s->errnum = errnum;
-    s->state = RT_STREAM_CONNECTING;
-    while (d->next < d->count && left > 0) {
-        int fd = rt_dial_socket(d);
-        if (fd >= 0 && watch_socket(s, fd)) {
-            s->deadline = rt_loop_now(s->loop) + left / (d->count - d->next + 1);
-            alarm_at(s, s->deadline);
-            return;
-        }
-        s->errnum = fd >= 0 ? ENOMEM : errno;
-    }
-    if (s->errnum == ETIMEDOUT || s->errnum == 0)
-        rt_stream_fail(s, ROTA_UNREACHABLE, "%s did not answer within %u ms", d->peer,
-                       d->connect_ms);
-    else
-        rt_stream_fail(s, ROTA_UNREACHABLE, "cannot connect to %s: %s", d->peer,
-                       strerror(s->errnum));
-    go_down(s);
-}
-
-static void looked_up(struct rt_dial *d, int gai, int errnum)
-{
-    struct rt_stream *s = d->stream;
-
-    if (gai == 0) {
-        try_next(s, 0);
-        return;
-    }
-    const char *what = gai == EAI_SYSTEM ? strerror(errnum) : gai_strerror(gai);
-    rt_stream_fail(s, gai == EAI_MEMORY ? ROTA_NOMEM : ROTA_UNREACHABLE,
-                   "the name %s cannot be looked up: %s", d->host, what);
-    go_down(s);
-}
-
-static void start(struct rt_stream *s)
-{
-    struct rt_dial *d = s->dial;
-
-    alarm_at(s, s->deadline);
-    if (d->count > 0) {
-        try_next(s, 0);
-        return;
-    }
-    s->state = RT_STREAM_RESOLVING;
-    int rv = rt_lookup_start(d, s->loop, looked_up);
-    if (rv == 0)
-        return;
-    rt_stream_fail(s, rv == ROTA_NOMEM ? rv : ROTA_UNREACHABLE,
-                   "the name %s cannot be looked up: %s", d->host,
-                   rv == ROTA_NOMEM ? "out of memory" : strerror(errno));
-    go_down(s);
-}
-
 /* ---- Deadlines -------------------------------------------------------------- */
 
 static void late(struct rt_stream *s, int64_t now)
@@ -413,8 +152,8 @@ static void late(struct rt_stream *s, int64_t now)
     if (s->state == RT_STREAM_CONNECTING && s->watch.open && now < d->until) {
         s->errnum = ETIMEDOUT;
         s->deadline = d->until;
-        alarm_at(s, s->deadline);
-        drop_socket(s);
+        rt_stream_alarm(s, s->deadline);
+        rt_stream_drop_socket(s);
         return;
     }
     const char *what = s->state == RT_STREAM_RESOLVING ? "was not found"
@@ -423,7 +162,7 @@ static void late(struct rt_stream *s, int64_t now)
                            : "did not answer";
     rt_stream_fail(s, ROTA_UNREACHABLE, "%s %s within %u ms", d->peer, what,
                    s->state == RT_STREAM_UP ? s->expected_ms : d->connect_ms);
-    go_down(s);
+    rt_stream_go_down(s);
 }
 
 static void fire(struct rt_timer_call *call, int64_t now)
@@ -433,13 +172,13 @@ static void fire(struct rt_timer_call *call, int64_t now)
     if (s->state == RT_STREAM_CLOSING)
         finish_close(s);
     else if (s->err != 0)
-        tell(s);
+        rt_stream_tell(s);
     else if (s->state == RT_STREAM_STARTING)
-        start(s);
+        rt_connect_start(s);
     else if (s->deadline <= now)
         late(s, now);
     else if (s->deadline != RT_NEVER)
-        alarm_at(s, s->deadline);
+        rt_stream_alarm(s, s->deadline);
 }
 
 /* ---- Opening ---------------------------------------------------------------- */
@@ -450,14 +189,14 @@ static int begin(struct rt_stream *s, const struct rt_stream_target *t)
 
     if (dialer == NULL) {
         s->state = RT_STREAM_STARTING;
-        alarm_at(s, rt_loop_now(s->loop));
+        rt_stream_alarm(s, rt_loop_now(s->loop));
         return s->loop->virtual_time ? ROTA_INVALID : rt_loop_scratch(s->loop);
     }
     s->state = RT_STREAM_CONNECTING;
     s->played = true;
     int rv = dialer->open(dialer, s, t);
     if (rv == 0)
-        alarm_at(s, s->deadline);
+        rt_stream_alarm(s, s->deadline);
     return rv;
 }
 
@@ -473,7 +212,7 @@ int rt_stream_open(struct rt_stream *s, struct rt_loop *loop, const struct rt_st
     s->user = user;
     s->fd = -1;
     s->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = fire};
-    s->flush.run = flush;
+    s->flush.run = rt_stream_flush;
     int rv = rt_dial_new(&s->dial, t);
     if (rv != 0)
         return rv;
@@ -515,5 +254,5 @@ void rt_stream_feed_down(struct rt_stream *s, int err, const char *why)
     assert(s->played);
     s->played = false;
     rt_stream_fail(s, err, "%s", why);
-    go_down(s);
+    rt_stream_go_down(s);
 }

@@ -17,7 +17,21 @@ static inline size_t rt_bytes_waiting(const struct rt_bytes *b)
 /* Notes why S ends, unless it is known; told from a turn. WHY is one line. */
 __attribute__((format(printf, 3, 4))) void rt_stream_fail(struct rt_stream *s, int err,
                                                           const char *why, ...);
-/* Only from a turn. */
+/* The timer fires at AT, or before. */
+void rt_stream_alarm(struct rt_stream *s, int64_t at);
+void rt_stream_drop_socket(struct rt_stream *s);
+void rt_stream_flush(struct rt_defer *d); /* before the loop polls: no word to the user from here */
+static inline struct rt_stream *rt_stream_of(struct rt_watch *w)
+{
+    return (struct rt_stream *)((char *)w - offsetof(struct rt_stream, watch));
+}
+
+/* Looks the name up if it must, then tries the addresses. Only from a turn, as all below. */
+void rt_connect_start(struct rt_stream *s);
+void rt_connect_next(struct rt_stream *s, int errnum); /* why the last one failed; 0: S knows */
+void rt_stream_ready(struct rt_stream *s, bool readable, bool writable);
+void rt_stream_tell(struct rt_stream *s); /* the end, if there is one */
+void rt_stream_go_down(struct rt_stream *s);
 void rt_stream_go_up(struct rt_stream *s);
 void rt_stream_deliver(struct rt_stream *s, const char *bytes, size_t n);
 static inline bool rt_stream_lives(const struct rt_stream *s)
