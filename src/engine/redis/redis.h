@@ -63,12 +63,13 @@ struct rt_redis_request {
     uint32_t extra; /* the answerer's */
     bool sent;      /* bytes may have left: from now on only ROTA_UNKNOWN */
     bool eval;      /* with the whole text: the server did not know its hash */
-    bool asking;    /* cluster: ASKING goes before it */
+    bool asking;    /* cluster: ASKING goes before it, to `asked` */
     uint8_t what;   /* the link's: enum rt_redis_what */
     bool answered;  /* the owner has heard; it stays only to swallow its reply */
     int err;        /* given up: with this, from the next turn */
     uint64_t order; /* of rt_redis_send: what is sent again keeps its place */
     int64_t sent_at;
+    struct rt_redis_node *asked;
     char *error; /* an error reply that is not yet believed */
     size_t argc;
     size_t *lengths;   /* of args; all in one block behind the struct */
@@ -111,6 +112,7 @@ struct rt_redis_link {
     int64_t owed_since; /* PUSH: of the oldest of them, or of the last that came */
     int64_t dial_at;    /* back-off: not before */
     bool closing;       /* the stream, or for good */
+    bool wanted;        /* to be dialed again when it is down */
     bool sick;          /* READY, but refuses work for now: drained, then opened anew */
     bool loading;       /* the scripts are being loaded */
 };
@@ -126,11 +128,13 @@ struct rt_redis_facts {
 
 struct rt_redis_node {
     struct rt_redis_node *next;
-    char host[256];
+    char host[256]; /* "": not known yet */
+    char at[272];   /* "host:port", or the socket's path, for messages */
     uint16_t port;
     struct rt_redis_link work, push, wait;
     struct rt_redis_facts facts;
-    uint32_t streams; /* not yet closed: its memory lasts until they are */
+    struct rt_loop *loop; /* once it is gone */
+    uint32_t streams;     /* not yet closed: its memory lasts until they are */
     bool gone;        /* not in conn->nodes any more */
 };
 
@@ -144,7 +148,12 @@ struct rt_redis_room {
     uint32_t joining;           /* JOINs in flight: pushes are kept until they are answered */
     bool stands;                /* our session is in this room: beat it */
     bool subscribed;            /* ROOM:p:CID is confirmed on the push link */
-    bool stale;                 /* pushes may have been lost: ask `held` */
+    bool stale;                 /* pushes may have been lost: ask `held` when it matters */
+    /* The ops side's. */
+    uint32_t durable_waits; /* durable tickets we joined with that may wait */
+    bool listens;           /* ROOM:p:CID was subscribed to */
+    bool asking, ask_again; /* `held` is under way, and once more after it */
+    bool sweeping;
 };
 
 /* What the ops side keeps of a connection (ops.h says more). */
@@ -156,6 +165,7 @@ struct rt_redis_side {
     struct rt_redis_watch *watches;              /* observed lines */
     struct rt_timer_call early_timer, ends_timer, look_timer;
     uint64_t join_seq;
+    uint64_t seed; /* of the jitter */
 };
 
 /* ---- The connection (redis.c) ------------------------------------------------------------ */
@@ -180,11 +190,13 @@ struct rt_redis_conn {
     char fatal_text[256];
     char last_trouble[256]; /* the last reason why no link is ready, for ROTA_UNREACHABLE */
     /* Requests that wait for a link, in order. */
-    struct rt_redis_request *queue, **queue_tail;
+    struct rt_redis_request *queue, *queue_last;
     uint64_t next_tag, next_order;
+    uint64_t jitter;
     struct rt_redis_channels *channels; /* push.c */
     char *out;                          /* where commands are put together */
-    size_t out_room;
+    size_t out_size, out_room;
+    uint32_t seed_at; /* which seed is tried, and how many were since one was good */
     bool closing;
     /* Session. */
     char cid[13], sid[RT_REDIS_SID_SIZE]; /* sid "" : none */
