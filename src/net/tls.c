@@ -31,12 +31,24 @@ static int check_readable(const char *param, const char *path, char *errmsg, siz
     return ROTA_INVALID;
 }
 
-/* OpenSSL's last words; no memory is told apart. */
+struct rt_tls_errors rt_tls_errors(void)
+{
+    struct rt_tls_errors errors = {0};
+    unsigned long err;
+
+    while ((err = ERR_get_error()) != 0) {
+        if (errors.first == 0)
+            errors.first = err;
+        errors.last = err;
+        errors.nomem = errors.nomem || ERR_GET_REASON(err) == ERR_R_MALLOC_FAILURE;
+    }
+    return errors;
+}
+
+/* Want of memory is told apart from what is wrong otherwise. */
 static int refuse(const char *param, const char *path, const char *what, char *errmsg, size_t size)
 {
-    unsigned long err = ERR_peek_last_error();
-
-    if (ERR_GET_REASON(err) == ERR_R_MALLOC_FAILURE) {
+    if (rt_tls_errors().nomem) {
         snprintf(errmsg, size, "out of memory");
         return ROTA_NOMEM;
     }

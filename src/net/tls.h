@@ -14,4 +14,12 @@ struct rt_tls {
 
 BIO_METHOD *rt_tls_bio_method(void); /* NULL: no memory */
 
+/* Empties this thread's queue of OpenSSL's errors: the first (the cause) and the last of them, and
+ * whether any of them is for want of memory. */
+struct rt_tls_errors {
+    unsigned long first, last; /* 0: none */
+    bool nomem;
+};
+struct rt_tls_errors rt_tls_errors(void);
+
 #endif

@@ -136,13 +136,13 @@ static bool is_not_tls(int reason)
 static void fail(struct rt_stream *s)
 {
     const char *peer = s->dial->peer;
-    unsigned long err = ERR_peek_error();
-    int reason = ERR_GET_REASON(err);
+    struct rt_tls_errors errors = rt_tls_errors();
+    int reason = ERR_GET_REASON(errors.first);
     int alert = reason >= SSL_AD_REASON_OFFSET ? reason - SSL_AD_REASON_OFFSET : -1;
     long verdict = SSL_get_verify_result(s->tls->ssl);
-    const char *words = ERR_reason_error_string(err);
+    const char *words = ERR_reason_error_string(errors.first);
 
-    if (s->tls->nomem || reason == ERR_R_MALLOC_FAILURE)
+    if (s->tls->nomem || errors.nomem)
         rt_stream_fail(s, ROTA_NOMEM, "out of memory for TLS with %s", peer);
     else if (verdict != X509_V_OK)
         fail_verify(s, verdict);
@@ -159,7 +159,6 @@ static void fail(struct rt_stream *s)
     else
         rt_stream_fail(s, ROTA_PROTOCOL, "TLS with %s failed: %s", peer,
                        words != NULL ? words : "no reason was given");
-    ERR_clear_error();
 }
 
 const char *rt_tls_cut(const struct rt_stream *s)
