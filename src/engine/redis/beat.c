@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The session: opened, renewed in every room it stands in, and forgotten.
+ *
+ * What if the reply is lost: an `open` leaves a session that dies by its ttl, and the next try
+ * takes another id; a `beat` has renewed or not, and the next one tells. */
+#include "engine/redis/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_TRIES 3
+#define ANCHOR \
+    0u /* the room where a session is opened; in others it comes to be by its first JOIN */
+
+struct beat {
+    struct rt_redis_work work; /* first */
+    uint64_t session;
+    bool lost;
+    uint32_t tries;
+    char sid[RT_REDIS_SID_SIZE];
+};
+
+int rt_redis_listen(struct rt_redis_conn *c, uint32_t room)
+{
+    char key[64], channel[96];
+    if (c->rooms[room].listens)
+        return 0;
+    rt_redis_room_key(c, room, key, sizeof(key));
+    (void)snprintf(channel, sizeof(channel), "%s:p:%s", key, c->cid);
+    int rv = rt_redis_subscribe(c, room, channel);
+    c->rooms[room].listens = rv == 0;
+    return rv;
+}
+
+/* ---- Ends ------------------------------------------------------------------------------- */
+
+static void ignore(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                   const redisReply *reply)
+{
+    (void)c;
+    (void)rq;
+    (void)err;
+    (void)status;
+    (void)reply;
+}
+
+static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 1, 0);
+    rt_redis_arg(&a, sid);
+    (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, ignore);
+}
+
+static void leave_room(struct rt_redis_room *room)
+{
+    room->stands = room->stale = false;
+    room->pushes = 0;
+    room->waiting = 0;
+    room->ends_at = RT_NEVER;
+}
+
+static void forget_session(struct rt_redis_conn *c)
+{
+    for (uint32_t i = 0; i < c->room_count; i++)
+        leave_room(&c->rooms[i]);
+    c->session = 0;
+    c->sid[0] = '\0';
+}
+
+void rt_redis_session_lost(struct rt_redis_conn *c, uint64_t session)
+{
+    if (session == 0 || session != c->session)
+        return;
+    forget_session(c);
+    struct rt_event event = {.kind = RT_SESSION_LOST, .session = session};
+    rt_conn_event(&c->base, &event);
+}
+
+/* ---- Opening ---------------------------------------------------------------------------- */
+
+static void open_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply);
+
+static int send_open(struct rt_redis_conn *c, struct beat *b)
+{
+    struct rt_redis_args a;
+    if (++c->session_count == 0)
+        c->session_count = 1; /* not 0: the id of a session is never 0 */
+    (void)snprintf(b->sid, sizeof(b->sid), "%s%04x", c->cid, (unsigned)c->session_count);
+    b->session = strtoull(b->sid, NULL, 16);
+    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_arg(&a, b->sid);
+    rt_redis_arg_number(&a, c->base.ttl_ms);
+    rt_redis_arg_text(&a, "%.*s", RT_REDIS_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_OPEN, ANCHOR,
+                                               b->work.op->deadline, open_answered);
+    if (rq == NULL)
+        return ROTA_NOMEM;
+    rq->owner = b;
+    b->work.pending++;
+    return 0;
+}
+
+static void take_over(struct rt_redis_conn *c, const struct beat *b)
+{
+    for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
+        if (c->rooms[i].stands)
+            say_end(c, i, c->sid); /* with tickets it stays, and dies by its ttl */
+    forget_session(c);
+    memcpy(c->sid, b->sid, sizeof(c->sid));
+    c->session = b->session;
+    c->rooms[ANCHOR].stands = true;
+}
+
+static void open_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct beat *b = rq->owner;
+    struct rt_op *op = b->work.op;
+    b->work.pending--;
+    if (op == NULL) {
+        rt_redis_work_settle(c, &b->work);
+        return;
+    }
+    if (err == 0 && status == RT_REDIS_TAKEN && ++b->tries < OPEN_TRIES && send_open(c, b) == 0)
+        return;
+    if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+        err = status == RT_REDIS_TAKEN
+                  ? rt_redis_fail(c, ROTA_INTERNAL, "the server knows our session ids already")
+                  : rt_redis_odd(c, rq);
+    if (err == 0) {
+        take_over(c, b);
+        op->beat.session = b->session;
+        op->beat.ttl_ms = c->base.ttl_ms;
+        op->beat.allowance_ms = 0;
+    }
+    rt_redis_work_note(c, &b->work, err);
+    rt_redis_work_done(c, &b->work);
+    rt_redis_work_settle(c, &b->work);
+}
+
+static int begin_open(struct rt_redis_conn *c, struct beat *b)
+{
+    if (rt_redis_listen(c, ANCHOR) != 0)
+        return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+    return send_open(c, b);
+}
+
+/* ---- Renewing --------------------------------------------------------------------------- */
+
+/* Compares what the server counted with what is known here: replies come in order, so at this
+ * moment both speak of the same tickets. */
+static void compare(struct rt_redis_conn *c, uint32_t at, const redisReply *reply)
+{
+    struct rt_redis_room *room = &c->rooms[at];
+    size_t count = 0, waiting = 0, there = (size_t)rt_redis_int(reply, 2);
+    uint64_t pushes = (uint64_t)rt_redis_int(reply, 1);
+    bool known = rt_redis_count_held(c, at, &count, &waiting);
+    if (pushes != room->pushes || (known && there != count)) {
+        rt_redis_ask_held(c, at);
+        return;
+    }
+    room->stale = false;
+    if (at != ANCHOR && there == 0 && room->joining == 0) {
+        say_end(c, at, c->sid); /* the next JOIN there makes it anew */
+        leave_room(room);
+    }
+}
+
+static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct beat *b = rq->owner;
+    uint32_t room = rq->room;
+    b->work.pending--;
+    if (err == 0 && status == RT_REDIS_LOST)
+        err = rt_redis_fail(c, ROTA_LOST, "session %s has ended on the server", b->sid);
+    else if (err == 0 && (status != RT_REDIS_OK || rt_redis_count(reply) != 5 ||
+                          !rt_redis_shaped(reply, 0, "i")))
+        err = rt_redis_odd(c, rq);
+    b->lost = b->lost || err == ROTA_LOST;
+    rt_redis_work_note(c, &b->work, err);
+    if (b->work.pending == 0) {
+        if (b->lost && b->session == c->session)
+            forget_session(c);
+        rt_redis_work_done(c, &b->work);
+    }
+    if (err == 0 && b->session == c->session) {
+        bool more = rt_redis_int(reply, 4) != 0;
+        rt_redis_note_ends(c, room, rt_redis_int(reply, 0), rt_redis_int(reply, 3));
+        compare(c, room, reply);
+        if (more)
+            rt_redis_sweep(c, room);
+    }
+    rt_redis_work_settle(c, &b->work);
+}
+
+static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_arg(&a, b->sid);
+    rt_redis_arg_number(&a, c->base.ttl_ms);
+    rt_redis_arg_number(&a, RT_REDIS_SWEEP);
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_BEAT, room,
+                                               b->work.op->deadline, beat_answered);
+    if (rq == NULL)
+        return ROTA_NOMEM;
+    rq->owner = b;
+    b->work.pending++;
+    return 0;
+}
+
+static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
+{
+    struct rt_op *op = b->work.op;
+    int rv = 0;
+    b->session = c->session;
+    memcpy(b->sid, c->sid, sizeof(b->sid));
+    op->beat.ttl_ms = c->base.ttl_ms;
+    op->beat.allowance_ms = 0;
+    for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
+        if (c->rooms[i].stands)
+            rv = send_beat(c, b, i);
+    return rv;
+}
+
+void rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op)
+{
+    if (!op->beat.open && (op->beat.session == 0 || op->beat.session != c->session)) {
+        rt_conn_done(&c->base, op,
+                     rt_redis_fail(c, ROTA_LOST, "session %llu has ended",
+                                   (unsigned long long)op->beat.session));
+        return;
+    }
+    struct beat *b = rt_redis_work_new(c, sizeof(*b), op);
+    if (b == NULL) {
+        rt_conn_done(&c->base, op, ROTA_NOMEM);
+        return;
+    }
+    int rv = op->beat.open ? begin_open(c, b) : begin_renewal(c, b);
+    rt_redis_work_note(c, &b->work, rv);
+    if (b->work.pending == 0) {
+        rt_redis_work_done(c, &b->work);
+        rt_redis_work_settle(c, &b->work);
+    }
+}

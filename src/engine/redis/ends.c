@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ends by time: who waits in a room looks again when the next of its sessions or tickets is over.
+ *
+ * `waiting` of a room is only a hint that it may matter: when the time has come, the user is asked
+ * what really waits, so it cannot drift. */
+#include "engine/redis/ops.h"
+
+#define US 1000               /* ns */
+#define JITTER_PARTS 200      /* of the ttl: many that wait do not all look in one moment */
+#define RETRY_PARTS 10        /* of the ttl: after a sweep that failed */
+#define SWEEP_LINE_BUDGET 256 /* tickets ended by one look */
+
+static int64_t jitter(struct rt_redis_conn *c)
+{
+    uint64_t x = c->side.seed != 0 ? c->side.seed : (uint64_t)(uintptr_t)c | 1;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    c->side.seed = x;
+    uint64_t most = c->base.ttl_ms * (uint64_t)RT_MS / JITTER_PARTS + 1;
+    return (int64_t)(x % most);
+}
+
+static void follow_ends(struct rt_redis_conn *c)
+{
+    struct rt_timer *timer = &c->side.ends_timer.timer;
+    int64_t at = RT_NEVER;
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (c->rooms[i].waiting > 0 && c->rooms[i].ends_at < at)
+            at = c->rooms[i].ends_at;
+    if (at == RT_NEVER)
+        rt_timers_stop(&c->base.loop->timers, timer);
+    else if (timer->slot == 0 || timer->at != at)
+        rt_timers_start(&c->base.loop->timers, timer, at);
+}
+
+void rt_redis_note_ends(struct rt_redis_conn *c, uint32_t room, int64_t now, int64_t soonest)
+{
+    int64_t left = soonest > now ? soonest - now : 0;
+    c->rooms[room].ends_at = soonest == 0 ? RT_NEVER
+                                          : rt_loop_now(c->base.loop) + left * US + jitter(c);
+    if (c->rooms[room].waiting > 0)
+        follow_ends(c);
+}
+
+void rt_redis_note_waits(struct rt_redis_conn *c, uint32_t room)
+{
+    c->rooms[room].waiting++;
+    follow_ends(c);
+}
+
+static void sweep_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
+                           int status, const redisReply *reply)
+{
+    struct rt_redis_room *room = &c->rooms[rq->room];
+    room->sweeping = false;
+    if (err != 0 || status != RT_REDIS_OK || rt_redis_count(reply) != 3) {
+        room->ends_at = rt_loop_now(c->base.loop) + c->base.ttl_ms * RT_MS / RETRY_PARTS;
+        follow_ends(c);
+        return;
+    }
+    rt_redis_note_ends(c, rq->room, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
+    if (rt_redis_int(reply, 2) != 0)
+        rt_redis_sweep(c, rq->room);
+}
+
+void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room)
+{
+    struct rt_redis_args a;
+    if (c->rooms[room].sweeping)
+        return;
+    c->rooms[room].ends_at = RT_NEVER;
+    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_arg_number(&a, SWEEP_LINE_BUDGET);
+    rt_redis_arg(&a, c->sid);
+    rt_redis_arg(&a, "");
+    if (rt_redis_ask(c, &a, RT_REDIS_SCRIPT_SWEEP, room, 0, sweep_answered) != NULL)
+        c->rooms[room].sweeping = true;
+    else /* no memory: soon again */
+        c->rooms[room].ends_at = rt_loop_now(c->base.loop) + c->base.ttl_ms * RT_MS / RETRY_PARTS;
+}
+
+static void count_waiting(void *arg, const char *name, uint64_t number, bool granted)
+{
+    struct rt_redis_conn *c = arg;
+    (void)number;
+    if (!granted)
+        c->rooms[rt_redis_room_of(c, name)].waiting++;
+}
+
+void rt_redis_ends_fire(struct rt_timer_call *call, int64_t now)
+{
+    char *side = (char *)call - offsetof(struct rt_redis_side, ends_timer);
+    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
+                                                                               side));
+    struct rt_up *up = c->base.up;
+    if (up->held != NULL) {
+        for (uint32_t i = 0; i < c->room_count; i++)
+            c->rooms[i].waiting = c->rooms[i].durable_waits;
+        up->held(up, count_waiting, c);
+    }
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (c->rooms[i].waiting > 0 && c->rooms[i].ends_at <= now)
+            rt_redis_sweep(c, i);
+    follow_ends(c);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* After lost pushes, or on a new server: a room is asked what it knows of our tickets, and the user
+ * is told where that is not what it believes.
+ *
+ *   the room says     the user believes      told
+ *   granted           waits, or nothing      GRANTED (who does not know the ticket gives it back)
+ *   wanted            holds                  WANTED
+ *   nothing           waits or holds         TICKET_LOST
+ *
+ * A long answer comes in pages, between which tickets come and go: lost is only what was believed
+ * in when the first page came, and still is when the last has come. */
+#include "engine/redis/ops.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A ticket as the room, or the user, knows it. */
+struct known {
+    uint64_t number; /* unique in its room */
+    int state;       /* 0 waits, 1 granted, 2 granted and wanted */
+    char *name;      /* to be freed */
+};
+
+struct list {
+    struct known *at;
+    size_t count, room;
+    bool failed; /* no memory */
+};
+
+struct asking {
+    struct rt_redis_work work; /* first; no op */
+    uint64_t session;
+    uint32_t room;
+    bool begun; /* the first page has come */
+    struct list there;
+    struct list believed; /* when the first page came */
+};
+
+/* ---- Lists ------------------------------------------------------------------------------ */
+
+static void add(struct list *l, uint64_t number, const char *name, int state)
+{
+    if (l->count == l->room) {
+        size_t room = l->room != 0 ? 2 * l->room : 8;
+        struct known *at = rt_realloc(l->at, room * sizeof(*at));
+        if (at == NULL) {
+            l->failed = true;
+            return;
+        }
+        l->at = at;
+        l->room = room;
+    }
+    char *copy = rt_strdup(name);
+    if (copy == NULL)
+        l->failed = true;
+    else
+        l->at[l->count++] = (struct known){number, state, copy};
+}
+
+static void empty(struct list *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        rt_free(l->at[i].name);
+    rt_free(l->at);
+    *l = (struct list){0};
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct known *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static void sort(struct list *l)
+{
+    if (l->count > 1)
+        qsort(l->at, l->count, sizeof(*l->at), by_number);
+}
+
+static const struct known *find(const struct list *l, uint64_t number)
+{
+    struct known key = {.number = number};
+    return l->count > 0 ? bsearch(&key, l->at, l->count, sizeof(key), by_number) : NULL;
+}
+
+/* ---- What the user believes ------------------------------------------------------------- */
+
+struct belief {
+    struct rt_redis_conn *c;
+    uint32_t room;
+    struct list *list; /* or NULL: only counted */
+    size_t count, waiting;
+};
+
+static void believe(void *arg, const char *name, uint64_t number, bool granted)
+{
+    struct belief *b = arg;
+    if (rt_redis_room_of(b->c, name) != b->room)
+        return;
+    b->count++;
+    b->waiting += !granted;
+    if (b->list != NULL)
+        add(b->list, number, name, granted);
+}
+
+static bool ask_user(struct belief *b)
+{
+    struct rt_up *up = b->c->base.up;
+    if (up->held != NULL)
+        up->held(up, believe, b);
+    return up->held != NULL;
+}
+
+bool rt_redis_count_held(struct rt_redis_conn *c, uint32_t room, size_t *count, size_t *waiting)
+{
+    struct belief b = {.c = c, .room = room};
+    bool known = ask_user(&b);
+    *count = b.count;
+    *waiting = b.waiting;
+    return known;
+}
+
+/* ---- Telling ---------------------------------------------------------------------------- */
+
+static void tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                 const struct known *k)
+{
+    struct rt_event event = {
+        .kind = kind, .session = session, .number = k->number, .name = k->name};
+    rt_conn_event(&c->base, &event);
+}
+
+static void tell_all(struct rt_redis_conn *c, const struct asking *h, const struct list *now)
+{
+    for (size_t i = 0; i < h->there.count; i++) {
+        const struct known *k = &h->there.at[i], *believed = find(now, k->number);
+        if (k->state >= 1 && (believed == NULL || believed->state == 0))
+            tell(c, RT_GRANTED, h->session, k);
+        if (k->state == 2)
+            tell(c, RT_WANTED, h->session, k);
+    }
+    for (size_t i = 0; i < now->count; i++) {
+        const struct known *k = &now->at[i];
+        if (find(&h->there, k->number) == NULL && find(&h->believed, k->number) != NULL)
+            tell(c, RT_TICKET_LOST, h->session, k);
+    }
+}
+
+/* ---- Asking ----------------------------------------------------------------------------- */
+
+static void held_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply);
+
+static void free_asking(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    struct asking *h = (struct asking *)(void *)w;
+    (void)c;
+    empty(&h->there);
+    empty(&h->believed);
+}
+
+static bool send_page(struct rt_redis_conn *c, struct asking *h, const char *cursor)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 2, 0);
+    rt_redis_arg_sid(&a, h->session, false);
+    rt_redis_arg(&a, cursor);
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_HELD, h->room, 0,
+                                               held_answered);
+    if (rq == NULL)
+        return false;
+    rq->owner = h;
+    h->work.pending++;
+    return true;
+}
+
+/* It failed: asked again by the next beat, whose numbers still do not fit, or the next link. */
+static void give_up(struct rt_redis_conn *c, struct asking *h)
+{
+    c->rooms[h->room].asking = false;
+    c->rooms[h->room].stale = true;
+    rt_redis_work_settle(c, &h->work);
+}
+
+static void finish(struct rt_redis_conn *c, struct asking *h)
+{
+    struct rt_redis_room *room = &c->rooms[h->room];
+    struct list now = {0};
+    struct belief b = {.c = c, .room = h->room, .list = &now};
+    (void)ask_user(&b);
+    sort(&now);
+    sort(&h->there);
+    bool failed = now.failed || h->there.failed || h->believed.failed;
+    if (!failed)
+        tell_all(c, h, &now);
+    empty(&now);
+    if (failed) {
+        give_up(c, h);
+        return;
+    }
+    bool again = room->ask_again;
+    room->asking = room->ask_again = false;
+    room->stale = false;
+    if (again)
+        rt_redis_ask_held(c, h->room);
+    rt_redis_work_settle(c, &h->work);
+}
+
+static void note_page(struct rt_redis_conn *c, struct asking *h, const redisReply *reply)
+{
+    uint64_t pushes = (uint64_t)rt_redis_int(reply, 0);
+    if (!h->begun) {
+        struct belief b = {.c = c, .room = h->room, .list = &h->believed};
+        (void)ask_user(&b);
+        sort(&h->believed);
+        h->begun = true;
+        /* Later pages may know of later pushes, but not the tickets of the earlier pages. If a push
+         * has come that this page does not know, the next one shows a gap: asked once in vain. */
+        c->rooms[h->room].pushes = pushes;
+    }
+    for (size_t i = 2; i + 2 < rt_redis_count(reply); i += 3)
+        add(&h->there, (uint64_t)rt_redis_int(reply, i), rt_redis_str(reply, i + 1),
+            (int)rt_redis_int(reply, i + 2));
+}
+
+static void held_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct asking *h = rq->owner;
+    h->work.pending--;
+    if (h->session != c->session) { /* another session has begun: its rooms are not these */
+        c->rooms[h->room].asking = false;
+        rt_redis_work_settle(c, &h->work);
+        return;
+    }
+    if (err == 0 && status == RT_REDIS_LOST) {
+        c->rooms[h->room].asking = false;
+        rt_redis_session_lost(c, h->session);
+        rt_redis_work_settle(c, &h->work);
+        return;
+    }
+    if (err != 0 || status != RT_REDIS_OK || rt_redis_count(reply) < 2 ||
+        !rt_redis_shaped(reply, 2, "isi")) {
+        give_up(c, h);
+        return;
+    }
+    note_page(c, h, reply);
+    const char *cursor = rt_redis_str(reply, 1);
+    if (strcmp(cursor, "0") == 0)
+        finish(c, h);
+    else if (!send_page(c, h, cursor))
+        give_up(c, h);
+}
+
+void rt_redis_ask_held(struct rt_redis_conn *c, uint32_t room)
+{
+    struct rt_redis_room *r = &c->rooms[room];
+    r->stale = true;
+    if (c->session == 0 || !r->stands)
+        return;
+    if (r->asking) {
+        r->ask_again = true;
+        return;
+    }
+    struct asking *h = rt_redis_work_new(c, sizeof(*h), NULL);
+    if (h == NULL)
+        return; /* it stays stale, and the next beat sees that */
+    h->work.free = free_asking;
+    h->session = c->session;
+    h->room = room;
+    r->asking = true;
+    r->ask_again = false;
+    if (!send_page(c, h, "0"))
+        give_up(c, h);
+}

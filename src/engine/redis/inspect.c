@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Looking at lines: INSPECT of a line or of a session, and LIST, collected, then told in one go. */
+#include "engine/redis/ops.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACE_FIELDS 7
+#define LIST_FIELDS 3
+#define LIST_SWEEPS 64 /* rounds of sweeping before a room is listed as it is */
+#define LIST_BUDGET 256
+
+/* ---- INSPECT ---------------------------------------------------------------------------- */
+
+struct place {
+    struct rota_place place;
+    char *name; /* and behind it label and value: one block */
+};
+
+struct inspection {
+    struct rt_redis_work work; /* first */
+    struct place *places;
+    size_t count, room;
+};
+
+static void free_inspection(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    struct inspection *in = (struct inspection *)(void *)w;
+    (void)c;
+    for (size_t i = 0; i < in->count; i++)
+        rt_free(in->places[i].name);
+    rt_free(in->places);
+}
+
+/* "SID NONCE MODE TAKE OF FLAGS OWNER GRANTED [CHAN]" */
+static bool read_member(const struct rt_redis_conn *c, const char *text, int64_t now,
+                        struct rota_place *p)
+{
+    char sid[24], flags[8], chan[16] = "";
+    unsigned long long nonce, owner, granted;
+    unsigned mode, take, of;
+    int n = sscanf(text, "%23s %llu %u %u %u %7s %llu %llu %15s", sid, &nonce, &mode, &take, &of,
+                   flags, &owner, &granted, chan);
+    if (n < 8)
+        return false;
+    bool durable = strchr(flags, 'D') != NULL || sid[0] == '-';
+    p->session = durable ? 0 : strtoull(sid, NULL, 16);
+    p->owner = owner;
+    p->mode = mode;
+    p->take = take;
+    p->of = of;
+    if (durable)
+        p->flags |= ROTA_PLACE_DURABLE;
+    if (strchr(flags, 'd') != NULL)
+        p->flags |= ROTA_PLACE_DETECT;
+    if (strncmp(durable ? chan : sid, c->cid, strlen(c->cid)) == 0)
+        p->flags |= ROTA_PLACE_MINE;
+    /* Numbers are taken from the clock, and only run ahead of it when it was set back. */
+    int64_t since = (int64_t)(granted != 0 ? granted : p->number);
+    p->since_ms = now > since ? (now - since) / 1000 : 0;
+    return true;
+}
+
+static bool keep_texts(struct place *p, const char *name, const char *label, const char *value)
+{
+    size_t a = strlen(name) + 1, b = strlen(label) + 1, v = strlen(value) + 1;
+    p->name = rt_alloc(a + b + v);
+    if (p->name == NULL)
+        return false;
+    memcpy(p->name, name, a);
+    memcpy(p->name + a, label, b);
+    memcpy(p->name + a + b, value, v);
+    p->place.label = p->name + a;
+    p->place.value = p->name + a + b;
+    return true;
+}
+
+static int collect_place(struct rt_redis_conn *c, struct inspection *in, const redisReply *reply,
+                         size_t at, int64_t now)
+{
+    if (in->count == in->room) {
+        size_t room = in->room != 0 ? 2 * in->room : 8;
+        struct place *places = rt_realloc(in->places, room * sizeof(*places));
+        if (places == NULL)
+            return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        in->places = places;
+        in->room = room;
+    }
+    struct place *p = &in->places[in->count];
+    int64_t end = rt_redis_int(reply, at + 3);
+    *p = (struct place){.place = {.number = (uint64_t)rt_redis_int(reply, at + 1)}};
+    p->place.left_ms = end == 0 ? -1 : end > now ? (end - now) / 1000 : 0;
+    if (rt_redis_int(reply, at + 6) != 0)
+        p->place.flags |= ROTA_PLACE_GRANTED;
+    if (!read_member(c, rt_redis_str(reply, at + 2), now, &p->place))
+        return rt_redis_fail(c, ROTA_PROTOCOL, "a ticket of %.100s cannot be read",
+                             rt_redis_str(reply, at));
+    if (!keep_texts(p, rt_redis_str(reply, at), rt_redis_str(reply, at + 4),
+                    rt_redis_str(reply, at + 5)))
+        return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+    in->count++;
+    return 0;
+}
+
+static void inspect_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
+                             int status, const redisReply *reply)
+{
+    struct inspection *in = rq->owner;
+    struct rt_op *op = in->work.op;
+    in->work.pending--;
+    if (err == 0 && status != RT_REDIS_LOST && /* a session without a place: no tickets */
+        (status != RT_REDIS_OK || rt_redis_count(reply) < 1 ||
+         !rt_redis_shaped(reply, 1, "sisissi")))
+        err = rt_redis_odd(c, rq);
+    for (size_t i = 1; err == 0 && status == RT_REDIS_OK && op != NULL && i < rt_redis_count(reply);
+         i += PLACE_FIELDS)
+        err = collect_place(c, in, reply, i, rt_redis_int(reply, 0));
+    rt_redis_work_note(c, &in->work, err);
+    if (in->work.pending == 0 && op != NULL) {
+        for (size_t i = 0; in->work.err == 0 && i < in->count; i++)
+            op->inspect.each(op->inspect.arg, in->places[i].name, &in->places[i].place);
+        rt_redis_work_done(c, &in->work);
+    }
+    rt_redis_work_settle(c, &in->work);
+}
+
+static int send_inspect(struct rt_redis_conn *c, struct inspection *in, uint32_t room)
+{
+    const struct rt_op *op = in->work.op;
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 1, 0);
+    if (op->inspect.name != NULL)
+        rt_redis_arg(&a, op->inspect.name);
+    else
+        rt_redis_arg_sid(&a, op->inspect.session, false);
+    struct rt_redis_request *rq = rt_redis_ask(
+        c, &a, op->inspect.name != NULL ? RT_REDIS_SCRIPT_INSPECT : RT_REDIS_SCRIPT_INSPECT_SESSION,
+        room, op->deadline, inspect_answered);
+    if (rq == NULL)
+        return ROTA_NOMEM;
+    rq->owner = in;
+    in->work.pending++;
+    return 0;
+}
+
+/* Begins W's requests, of which the first RV failed; ends it at once if none is under way. */
+static void begun(struct rt_redis_conn *c, struct rt_redis_work *w, int rv)
+{
+    rt_redis_work_note(c, w, rv);
+    if (w->pending > 0)
+        return;
+    rt_redis_work_done(c, w);
+    rt_redis_work_settle(c, w);
+}
+
+void rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op)
+{
+    struct inspection *in = rt_redis_work_new(c, sizeof(*in), op);
+    if (in == NULL) {
+        rt_conn_done(&c->base, op, ROTA_NOMEM);
+        return;
+    }
+    in->work.free = free_inspection;
+    int rv = 0;
+    if (op->inspect.name != NULL)
+        rv = send_inspect(c, in, rt_redis_room_of(c, op->inspect.name));
+    else
+        for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
+            rv = send_inspect(c, in, i);
+    begun(c, &in->work, rv);
+}
+
+/* ---- LIST ------------------------------------------------------------------------------- */
+
+struct entry {
+    char *name;
+    size_t count, granted;
+};
+
+struct listing {
+    struct rt_redis_work work; /* first */
+    int64_t deadline;
+    struct entry *entries;
+    size_t count, room;
+};
+
+static void free_listing(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    struct listing *l = (struct listing *)(void *)w;
+    (void)c;
+    for (size_t i = 0; i < l->count; i++)
+        rt_free(l->entries[i].name);
+    rt_free(l->entries);
+}
+
+static int collect_line(struct rt_redis_conn *c, struct listing *l, const char *name,
+                        size_t granted, size_t waiting)
+{
+    const char *prefix = l->work.op->list.prefix != NULL ? l->work.op->list.prefix : "";
+    if (granted + waiting == 0 || strncmp(name, prefix, strlen(prefix)) != 0)
+        return 0;
+    if (l->count == l->room) {
+        size_t room = l->room != 0 ? 2 * l->room : 16;
+        struct entry *entries = rt_realloc(l->entries, room * sizeof(*entries));
+        if (entries == NULL)
+            return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        l->entries = entries;
+        l->room = room;
+    }
+    char *copy = rt_strdup(name);
+    if (copy == NULL)
+        return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+    l->entries[l->count++] = (struct entry){copy, granted + waiting, granted};
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+static void tell_list(struct listing *l)
+{
+    const struct rt_op *op = l->work.op;
+    if (l->count > 1)
+        qsort(l->entries, l->count, sizeof(*l->entries), by_name);
+    for (size_t i = 0; i < l->count; i++) { /* a scan may tell of a line twice */
+        const struct entry *e = &l->entries[i];
+        if (i == 0 || strcmp(e->name, l->entries[i - 1].name) != 0)
+            op->list.each(op->list.arg, e->name, e->count, e->granted);
+    }
+}
+
+static void list_over(struct rt_redis_conn *c, struct listing *l, int err)
+{
+    rt_redis_work_note(c, &l->work, err);
+    if (l->work.pending == 0 && l->work.op != NULL) {
+        if (l->work.err == 0)
+            tell_list(l);
+        rt_redis_work_done(c, &l->work);
+    }
+    rt_redis_work_settle(c, &l->work);
+}
+
+static void list_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply);
+
+static int send_list(struct rt_redis_conn *c, struct listing *l, uint32_t room, const char *cursor)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 1, 0);
+    rt_redis_arg(&a, cursor);
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LIST, room, l->deadline,
+                                               list_answered);
+    if (rq == NULL)
+        return ROTA_NOMEM;
+    rq->owner = l;
+    l->work.pending++;
+    return 0;
+}
+
+static void list_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct listing *l = rq->owner;
+    l->work.pending--;
+    if (err == 0 &&
+        (status != RT_REDIS_OK || rt_redis_count(reply) < 1 || !rt_redis_shaped(reply, 1, "sii")))
+        err = rt_redis_odd(c, rq);
+    if (l->work.op == NULL || err != 0) {
+        list_over(c, l, err);
+        return;
+    }
+    for (size_t i = 1; err == 0 && i < rt_redis_count(reply); i += LIST_FIELDS)
+        err = collect_line(c, l, rt_redis_str(reply, i), (size_t)rt_redis_int(reply, i + 1),
+                           (size_t)rt_redis_int(reply, i + 2));
+    const char *cursor = rt_redis_str(reply, 0);
+    if (err == 0 && strcmp(cursor, "0") != 0)
+        err = send_list(c, l, rq->room, cursor);
+    list_over(c, l, err);
+}
+
+/* A dead holder is no holder: what is over by time is swept first. */
+static void list_swept(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                       const redisReply *reply);
+
+static int send_sweep(struct rt_redis_conn *c, struct listing *l, uint32_t room, uint32_t rounds)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_arg_number(&a, LIST_BUDGET);
+    rt_redis_arg(&a, "");
+    rt_redis_arg(&a, "");
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_SWEEP, room, l->deadline,
+                                               list_swept);
+    if (rq == NULL)
+        return ROTA_NOMEM;
+    rq->owner = l;
+    rq->extra = rounds;
+    l->work.pending++;
+    return 0;
+}
+
+static void list_swept(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                       const redisReply *reply)
+{
+    struct listing *l = rq->owner;
+    l->work.pending--;
+    if (err == 0 && (status != RT_REDIS_OK || rt_redis_count(reply) != 3))
+        err = rt_redis_odd(c, rq);
+    if (err == 0 && l->work.op != NULL) {
+        bool more = rt_redis_int(reply, 2) != 0 && rq->extra < LIST_SWEEPS;
+        err = more ? send_sweep(c, l, rq->room, rq->extra + 1) : send_list(c, l, rq->room, "0");
+    }
+    list_over(c, l, err);
+}
+
+void rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op)
+{
+    struct listing *l = rt_redis_work_new(c, sizeof(*l), op);
+    if (l == NULL) {
+        rt_conn_done(&c->base, op, ROTA_NOMEM);
+        return;
+    }
+    l->work.free = free_listing;
+    l->deadline = op->deadline;
+    int rv = 0;
+    for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
+        rv = send_sweep(c, l, i, 1);
+    begun(c, &l->work, rv);
+}

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops that are one request, JOIN, LEAVE, CHANGE and BREAK; ops before the rooms are known; ends. */
+#include "engine/redis/ops.h"
+
+#include "base/alloc.h"
+#include "core/grant.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SIDE_TIMERS 3
+#define MEMBER_TEXT 192 /* bytes of a ticket's arguments that are written, without its name */
+
+/* ---- Errors in words -------------------------------------------------------------------- */
+
+static int fail_ticket(struct rt_redis_conn *c, const char *name)
+{
+    return rt_redis_fail(c, ROTA_LOST, "the ticket is not in the line of %.120s any more", name);
+}
+
+static int check_value(struct rt_redis_conn *c, const char *name, const char *value)
+{
+    if (value == NULL || strlen(value) <= RT_REDIS_VALUE_MAX)
+        return 0;
+    return rt_redis_fail(c, ROTA_INVALID, "%.120s: a value has at most %d bytes", name,
+                         RT_REDIS_VALUE_MAX);
+}
+
+static void kind_text(char *text, size_t size, int64_t mode, int64_t of)
+{
+    static const char *const kinds[] = {"a lock", "a lock", "permits", "a latch", "a barrier"};
+    if (mode < 0 || mode > RT_GATHER)
+        snprintf(text, size, "of an unknown kind");
+    else if (mode <= RT_SHARED)
+        snprintf(text, size, "%s", kinds[mode]);
+    else
+        snprintf(text, size, "%s of %lld", kinds[mode], (long long)of);
+}
+
+static int fail_kind(struct rt_redis_conn *c, const struct rt_join *join, int64_t mode, int64_t of)
+{
+    char is[48], asked[48];
+    kind_text(is, sizeof(is), mode, of);
+    kind_text(asked, sizeof(asked), join->mode, join->of);
+    return rt_redis_fail(c, ROTA_INVALID, "%.120s is %s now, not %s: use another name", join->name,
+                         is, asked);
+}
+
+/* ---- JOIN ------------------------------------------------------------------------------- */
+
+int rt_redis_check_join(struct rt_redis_conn *c, const struct rt_join *join)
+{
+    if (join->name == NULL || join->name[0] == '\0')
+        return rt_redis_fail(c, ROTA_INVALID, "a line needs a name");
+    if (join->nonce == 0)
+        return rt_redis_fail(c, ROTA_INVALID, "a join of %.120s without a nonce", join->name);
+    if (!rt_grant_valid(join->mode, join->take, join->of))
+        return rt_redis_fail(c, ROTA_INVALID, "%.120s: mode %u cannot take %u of %u", join->name,
+                             join->mode, join->take, join->of);
+    int rv = check_value(c, join->name, join->value);
+    if (rv != 0)
+        return rv;
+    if (join->at_least_ms < 0 || join->until_ms < 0)
+        return rt_redis_fail(c, ROTA_INVALID, "%.120s: a time cannot be negative", join->name);
+    if (!(join->flags & RT_JOIN_DURABLE) && (c->session == 0 || join->session != c->session))
+        return rt_redis_fail(c, ROTA_LOST, "session %llu has ended",
+                             (unsigned long long)join->session);
+    return 0;
+}
+
+static void put_member(struct rt_redis_args *a, const struct rt_redis_conn *c,
+                       const struct rt_join *j)
+{
+    bool durable = j->flags & RT_JOIN_DURABLE, value = j->value != NULL && j->value[0] != '\0';
+    char flags[6], sid[24];
+    size_t n = 0;
+    if (j->flags & RT_JOIN_ARM)
+        flags[n++] = 'a';
+    if (j->flags & RT_JOIN_DETECT)
+        flags[n++] = 'd';
+    if (durable)
+        flags[n++] = 'D';
+    if (durable || value || j->at_least_ms > 0)
+        flags[n++] = 'x';
+    if (n == 0)
+        flags[n++] = '-';
+    flags[n] = '\0';
+    (void)snprintf(sid, sizeof(sid), durable ? "d%llu" : "%016llx", (unsigned long long)j->session);
+    rt_redis_arg_text(a, "%s %llu %u %u %u %s %llu 0%s%s", sid, (unsigned long long)j->nonce,
+                      j->mode, j->take, j->of, flags, (unsigned long long)j->owner,
+                      durable ? " " : "", durable ? c->cid : "");
+}
+
+static void put_ticket(struct rt_redis_args *a, const struct rt_redis_conn *c,
+                       const struct rt_join *j)
+{
+    rt_redis_arg(a, j->name);
+    rt_redis_arg_text(a, "%llu %s", (unsigned long long)j->nonce, j->name);
+    put_member(a, c, j);
+    rt_redis_arg_number(a, j->mode);
+    rt_redis_arg_number(a, j->take);
+    rt_redis_arg_number(a, j->of);
+    rt_redis_arg_number(a, (uint64_t)j->at_least_ms);
+    rt_redis_arg_number(a, (uint64_t)j->until_ms);
+    rt_redis_arg(a, j->value != NULL ? j->value : "");
+}
+
+static void put_flags(struct rt_redis_args *a, const struct rt_redis_conn *c, uint32_t room,
+                      const struct rt_join *first)
+{
+    char flags[4];
+    size_t n = 0;
+    if (first->flags & RT_JOIN_TRY)
+        flags[n++] = 't';
+    if (first->flags & RT_JOIN_DURABLE)
+        flags[n++] = 'D';
+    else if (!c->rooms[room].stands)
+        flags[n++] =
+            'c'; /* never where we may hold something: a session that died must stay dead */
+    if (n == 0)
+        flags[n++] = '-';
+    flags[n] = '\0';
+    rt_redis_arg_text(a, "%s", flags);
+}
+
+static void put_label(struct rt_redis_args *a, const struct rt_redis_conn *c)
+{
+    rt_redis_arg_text(a, "%.*s", RT_REDIS_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
+}
+
+static void join_begun(struct rt_redis_conn *c, struct rt_redis_request *rq)
+{
+    rq->seq = ++c->side.join_seq;
+    rq->peer_prev = c->side.joins_last;
+    rq->peer_next = NULL;
+    if (rq->peer_prev != NULL)
+        rq->peer_prev->peer_next = rq;
+    else
+        c->side.joins = rq;
+    c->side.joins_last = rq;
+    c->rooms[rq->room].joining++;
+}
+
+struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t room,
+                                            struct rt_join **joins, size_t n, int64_t deadline,
+                                            rt_redis_answer_fn *answer)
+{
+    struct rt_redis_args a;
+    size_t text = RT_REDIS_LABEL_MAX + 64;
+    for (size_t i = 0; i < n; i++)
+        text += strlen(joins[i]->name) + MEMBER_TEXT;
+    if (rt_redis_listen(c, room) != 0 ||
+        rt_redis_args_open(&a, RT_REDIS_JOIN_AHEAD + RT_REDIS_JOIN_EACH * n, text) != 0) {
+        (void)rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        return NULL;
+    }
+    put_flags(&a, c, room, joins[0]);
+    rt_redis_arg_sid(&a, joins[0]->session, joins[0]->flags & RT_JOIN_DURABLE);
+    rt_redis_arg_number(&a, c->base.ttl_ms);
+    put_label(&a, c);
+    for (size_t i = 0; i < n; i++)
+        put_ticket(&a, c, joins[i]);
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_JOIN, room, deadline, answer);
+    if (rq != NULL)
+        join_begun(c, rq);
+    return rq;
+}
+
+void rt_redis_join_over(struct rt_redis_conn *c, struct rt_redis_request *rq)
+{
+    if (rq->peer_prev != NULL)
+        rq->peer_prev->peer_next = rq->peer_next;
+    else
+        c->side.joins = rq->peer_next;
+    if (rq->peer_next != NULL)
+        rq->peer_next->peer_prev = rq->peer_prev;
+    else
+        c->side.joins_last = rq->peer_prev;
+    assert(c->rooms[rq->room].joining > 0);
+    c->rooms[rq->room].joining--;
+    rt_redis_tell_kept(c);
+}
+
+static int join_refused(struct rt_redis_conn *c, int status, const redisReply *reply,
+                        struct rt_join **joins, size_t n)
+{
+    size_t at = (size_t)rt_redis_int(reply, status == RT_REDIS_BUSY ? 1 : 2);
+    const struct rt_join *join = joins[at < n ? at : 0];
+    switch (status) {
+    case RT_REDIS_LOST:
+        return rt_redis_fail(c, ROTA_LOST, "session %llu has ended",
+                             (unsigned long long)join->session);
+    case RT_REDIS_BUSY:
+        return rt_redis_fail(c, ROTA_BUSY, "%.100s is held by %.100s", join->name,
+                             rt_redis_str(reply, 0));
+    case RT_REDIS_KIND:
+        return fail_kind(c, join, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
+    case RT_REDIS_PARTIAL:
+        return rt_redis_fail(c, ROTA_LOST, "one ticket of the set has ended");
+    case RT_REDIS_TWICE:
+        return rt_redis_fail(c, ROTA_INVALID, "a set names one line twice");
+    default:
+        return rt_redis_fail(c, ROTA_PROTOCOL, "a join was answered with status %d", status);
+    }
+}
+
+int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                       const redisReply *reply, struct rt_join **joins, size_t n)
+{
+    struct rt_redis_room *room = &c->rooms[rq->room];
+    if (err != 0)
+        return err;
+    if (status != RT_REDIS_OK)
+        return join_refused(c, status, reply, joins, n);
+    if (rt_redis_count(reply) != 2 + 2 * n || !rt_redis_shaped(reply, 0, "ii"))
+        return rt_redis_odd(c, rq);
+    bool durable = joins[0]->flags & RT_JOIN_DURABLE;
+    if (!durable && joins[0]->session == c->session)
+        room->stands = true;
+    bool waits = false;
+    for (size_t i = 0; i < n; i++) {
+        int64_t state = rt_redis_int(reply, 3 + 2 * i) & 3;
+        joins[i]->number = (uint64_t)rt_redis_int(reply, 2 + 2 * i);
+        joins[i]->granted = state != 0;
+        joins[i]->wanted = state == 2;
+        waits = waits || state == 0;
+    }
+    if (waits) {
+        rt_redis_note_ends(c, rq->room, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
+        rt_redis_note_waits(c, rq->room);
+        room->durable_waits += durable;
+    }
+    return 0;
+}
+
+static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct rt_op *op = rq->op;
+    struct rt_join *join = op->join.joins;
+    uint64_t session = join->session;
+    bool durable = join->flags & RT_JOIN_DURABLE;
+    err = rt_redis_read_join(c, rq, err, status, reply, &join, 1);
+    bool waits = err == 0 && !join->granted;
+    rt_conn_done(&c->base, op, err);
+    if (err == ROTA_LOST && !durable)
+        rt_redis_session_lost(c, session);
+    rt_redis_join_over(c, rq);
+    if (waits && c->rooms[rq->room].stale)
+        rt_redis_ask_held(c, rq->room);
+}
+
+static void begin_join(struct rt_redis_conn *c, struct rt_op *op)
+{
+    struct rt_join *join = op->join.joins;
+    int rv = rt_redis_check_join(c, join);
+    if (rv != 0) {
+        rt_conn_done(&c->base, op, rv);
+        return;
+    }
+    uint32_t room = rt_redis_room_of(c, join->name);
+    struct rt_redis_request *rq = rt_redis_send_join(c, room, &join, 1, op->deadline,
+                                                     join_answered);
+    if (rq == NULL)
+        rt_conn_done(&c->base, op, ROTA_NOMEM);
+    else
+        rq->op = op;
+}
+
+/* ---- LEAVE, CHANGE, BREAK --------------------------------------------------------------- */
+
+static int check_name(struct rt_redis_conn *c, const char *name)
+{
+    return name != NULL && name[0] != '\0' ? 0
+                                           : rt_redis_fail(c, ROTA_INVALID, "a line needs a name");
+}
+
+/* Sends what A has as the one request of OP. */
+static void ask_one(struct rt_redis_conn *c, struct rt_redis_args *a, enum rt_redis_script script,
+                    const char *name, struct rt_op *op, rt_redis_answer_fn *answer)
+{
+    struct rt_redis_request *rq = rt_redis_ask(c, a, script, rt_redis_room_of(c, name),
+                                               op->deadline, answer);
+    if (rq == NULL)
+        rt_conn_done(&c->base, op, ROTA_NOMEM);
+    else
+        rq->op = op;
+}
+
+static void leave_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
+                           int status, const redisReply *reply)
+{
+    struct rt_op *op = rq->op;
+    if (err == 0 && status == RT_REDIS_LOST)
+        err = fail_ticket(c, op->leave.name);
+    else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+        err = rt_redis_odd(c, rq);
+    if (err == 0)
+        op->leave.granted = rt_redis_int(reply, 0) != 0;
+    rt_conn_done(&c->base, op, err);
+}
+
+/* A durable session is named by any number, and so is a leased one: the server knows which. A leased
+ * one of ours has our connection's digits; no other is left by us but by number. */
+static bool is_leased(const struct rt_redis_conn *c, uint64_t session)
+{
+    char sid[RT_REDIS_SID_SIZE];
+    (void)snprintf(sid, sizeof(sid), "%016llx", (unsigned long long)session);
+    return strncmp(sid, c->cid, strlen(c->cid)) == 0;
+}
+
+static void begin_leave(struct rt_redis_conn *c, struct rt_op *op)
+{
+    struct rt_redis_args a;
+    int rv = check_name(c, op->leave.name);
+    if (rv != 0) {
+        rt_conn_done(&c->base, op, rv);
+        return;
+    }
+    (void)rt_redis_args_open(&a, 4, 0);
+    rt_redis_arg(&a, op->leave.name);
+    rt_redis_arg_sid(&a, op->leave.session, !is_leased(c, op->leave.session));
+    rt_redis_arg_number(&a, op->leave.number);
+    rt_redis_arg_number(&a, op->leave.nonce);
+    ask_one(c, &a, RT_REDIS_SCRIPT_LEAVE, op->leave.name, op, leave_answered);
+}
+
+static void change_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
+                            int status, const redisReply *reply)
+{
+    struct rt_op *op = rq->op;
+    if (err == 0 && status == RT_REDIS_LOST)
+        err = fail_ticket(c, op->change.name);
+    else if (err == 0 && status == RT_REDIS_KIND)
+        err = rt_redis_fail(c, ROTA_INVALID, "%.120s: only a lock can be downgraded",
+                            op->change.name);
+    else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+        err = rt_redis_odd(c, rq);
+    if (err == 0)
+        op->change.wanted = rt_redis_int(reply, 0) != 0;
+    rt_conn_done(&c->base, op, err);
+}
+
+static void begin_change(struct rt_redis_conn *c, struct rt_op *op)
+{
+    struct rt_redis_args a;
+    char what[4];
+    size_t n = 0;
+    int rv = check_name(c, op->change.name);
+    if (rv == 0 && op->change.what & RT_CHANGE_VALUE)
+        rv = check_value(c, op->change.name, op->change.value);
+    if (rv != 0) {
+        rt_conn_done(&c->base, op, rv);
+        return;
+    }
+    if (op->change.what & RT_CHANGE_DOWNGRADE)
+        what[n++] = 'D';
+    if (op->change.what & RT_CHANGE_VALUE)
+        what[n++] = 'V';
+    if (op->change.what & RT_CHANGE_ARM)
+        what[n++] = 'A';
+    if (n == 0)
+        what[n++] = '-';
+    what[n] = '\0';
+    (void)rt_redis_args_open(&a, 5, 0);
+    rt_redis_arg(&a, op->change.name);
+    rt_redis_arg_sid(&a, op->change.session, !is_leased(c, op->change.session));
+    rt_redis_arg_number(&a, op->change.number);
+    rt_redis_arg(&a, what);
+    rt_redis_arg(&a, op->change.value != NULL ? op->change.value : "");
+    ask_one(c, &a, RT_REDIS_SCRIPT_CHANGE, op->change.name, op, change_answered);
+}
+
+static void break_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
+                           int status, const redisReply *reply)
+{
+    struct rt_op *op = rq->op;
+    if (err == 0 && status == RT_REDIS_LOST)
+        err = rt_redis_fail(c, ROTA_LOST, "no such ticket in the line of %.120s", op->brk.name);
+    else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+        err = rt_redis_odd(c, rq);
+    rt_conn_done(&c->base, op, err);
+}
+
+static void begin_break(struct rt_redis_conn *c, struct rt_op *op)
+{
+    struct rt_redis_args a;
+    int rv = check_name(c, op->brk.name);
+    if (rv != 0) {
+        rt_conn_done(&c->base, op, rv);
+        return;
+    }
+    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_arg(&a, op->brk.name);
+    rt_redis_arg_number(&a, op->brk.number);
+    rt_redis_arg_number(&a, op->brk.mode);
+    ask_one(c, &a, RT_REDIS_SCRIPT_BREAK, op->brk.name, op, break_answered);
+}
+
+/* ---- Submitting ------------------------------------------------------------------------- */
+
+void rt_redis_begin(struct rt_redis_conn *c, struct rt_op *op)
+{
+    static void (*const table[])(struct rt_redis_conn *, struct rt_op *) = {
+        [RT_OP_BEAT] = rt_redis_begin_beat,
+        [RT_OP_JOIN] = begin_join,
+        [RT_OP_JOIN_ALL] = rt_redis_begin_set,
+        [RT_OP_CHANGE] = begin_change,
+        [RT_OP_LEAVE] = begin_leave,
+        [RT_OP_OBSERVE] = rt_redis_begin_observe,
+        [RT_OP_INSPECT] = rt_redis_begin_inspect,
+        [RT_OP_LIST] = rt_redis_begin_list,
+        [RT_OP_BREAK] = begin_break,
+        [RT_OP_CHECK] = rt_redis_begin_check,
+    };
+    assert((unsigned)op->kind < sizeof(table) / sizeof(table[0]));
+    table[op->kind](c, op);
+}
+
+static void follow_early(struct rt_redis_conn *c)
+{
+    int64_t at = RT_NEVER;
+    for (const struct rt_op *op = c->side.early; op != NULL; op = op->next)
+        if (op->deadline < at)
+            at = op->deadline;
+    if (at == RT_NEVER)
+        rt_timers_stop(&c->base.loop->timers, &c->side.early_timer.timer);
+    else
+        rt_timers_start(&c->base.loop->timers, &c->side.early_timer.timer, at);
+}
+
+static struct rt_op *take_early(struct rt_redis_conn *c, struct rt_op **at)
+{
+    struct rt_op *op = *at;
+    *at = op->next;
+    if (c->side.early_tail == &op->next)
+        c->side.early_tail = at;
+    op->next = NULL;
+    return op;
+}
+
+static void early_fire(struct rt_timer_call *call, int64_t now)
+{
+    char *side = (char *)call - offsetof(struct rt_redis_side, early_timer);
+    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
+                                                                               side));
+    for (struct rt_op **at = &c->side.early; *at != NULL;) {
+        if ((*at)->deadline > now) {
+            at = &(*at)->next;
+            continue;
+        }
+        struct rt_op *op = take_early(c, at);
+        (void)rt_redis_fail(c, ROTA_UNREACHABLE, "%.200s",
+                            c->last_trouble[0] != '\0' ? c->last_trouble
+                                                       : "the server has not answered yet");
+        rt_conn_done(&c->base, op, ROTA_UNREACHABLE);
+    }
+    follow_early(c);
+}
+
+void rt_redis_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_redis_conn *c = rt_redis_of(conn);
+    if (c->rooms != NULL && c->side.early == NULL) {
+        rt_redis_begin(c, op);
+        return;
+    }
+    op->next = NULL;
+    *c->side.early_tail = op;
+    c->side.early_tail = &op->next;
+    follow_early(c);
+    rt_redis_want_link(c);
+}
+
+void rt_redis_failed(struct rt_redis_conn *c)
+{
+    while (c->side.early != NULL) {
+        struct rt_op *op = take_early(c, &c->side.early);
+        (void)rt_redis_fail(c, c->fatal, "%s", c->fatal_text);
+        rt_conn_done(&c->base, op, c->fatal);
+    }
+    follow_early(c);
+}
+
+void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node)
+{
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (c->rooms[i].node == node && c->rooms[i].stands)
+            rt_redis_ask_held(c, i);
+    rt_redis_look_again(c, node);
+    while (c->rooms != NULL && c->side.early != NULL)
+        rt_redis_begin(c, take_early(c, &c->side.early));
+    follow_early(c);
+}
+
+/* ---- Cancelling ------------------------------------------------------------------------- */
+
+static struct rt_redis_request *find_request(struct rt_redis_request *list, const struct rt_op *op)
+{
+    for (; list != NULL; list = list->next)
+        if (list->op == op && !list->answered)
+            return list;
+    return NULL;
+}
+
+void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_redis_conn *c = rt_redis_of(conn);
+    for (struct rt_op **at = &c->side.early; *at != NULL; at = &(*at)->next)
+        if (*at == op) {
+            (void)take_early(c, at);
+            follow_early(c);
+            rt_conn_done(conn, op, rt_redis_fail(c, ROTA_CANCELED, "canceled"));
+            return;
+        }
+    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next)
+        if (w->op == op) {
+            bool set = op->kind == RT_OP_JOIN_ALL;
+            rt_redis_work_note(c, w,
+                               rt_redis_fail(c, set ? ROTA_UNKNOWN : ROTA_CANCELED, "canceled"));
+            rt_redis_work_done(c, w);
+            return;
+        }
+    struct rt_redis_request *rq = find_request(c->queue, op);
+    for (struct rt_redis_node *node = c->nodes; rq == NULL && node != NULL; node = node->next)
+        rq = find_request(node->work.head, op);
+    if (rq != NULL)
+        rt_redis_request_abandon(c, rq, ROTA_CANCELED);
+}
+
+/* ---- Works ------------------------------------------------------------------------------ */
+
+void *rt_redis_work_new(struct rt_redis_conn *c, size_t size, struct rt_op *op)
+{
+    struct rt_redis_work *w = rt_alloc(size);
+    if (w == NULL) {
+        (void)rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        return NULL;
+    }
+    w->op = op;
+    w->next = c->side.works;
+    w->link = &c->side.works;
+    if (w->next != NULL)
+        w->next->link = &w->next;
+    c->side.works = w;
+    return w;
+}
+
+static int gravity(int err)
+{
+    return err == 0 ? 0 : err == ROTA_LOST ? 3 : err == ROTA_UNKNOWN ? 2 : 1;
+}
+
+void rt_redis_work_note(struct rt_redis_conn *c, struct rt_redis_work *w, int err)
+{
+    if (gravity(err) <= gravity(w->err))
+        return;
+    w->err = err;
+    memcpy(w->errmsg, c->base.errmsg, sizeof(w->errmsg));
+}
+
+void rt_redis_work_done(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    struct rt_op *op = w->op;
+    if (op == NULL)
+        return;
+    w->op = NULL;
+    if (w->err != 0)
+        memcpy(c->base.errmsg, w->errmsg, sizeof(w->errmsg));
+    rt_conn_done(&c->base, op, w->err);
+}
+
+static void work_free(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    *w->link = w->next;
+    if (w->next != NULL)
+        w->next->link = w->link;
+    if (w->free != NULL)
+        w->free(c, w);
+    rt_free(w);
+}
+
+void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    if (w->pending == 0 && w->op == NULL)
+        work_free(c, w);
+}
+
+/* ---- Life ------------------------------------------------------------------------------- */
+
+int rt_redis_side_open(struct rt_redis_conn *c)
+{
+    struct rt_redis_side *s = &c->side;
+    s->early_tail = &s->early;
+    s->kept_tail = &s->kept;
+    s->early_timer.fire = early_fire;
+    s->ends_timer.fire = rt_redis_ends_fire;
+    s->look_timer.fire = rt_redis_look_fire;
+    return rt_loop_reserve(c->base.loop, SIDE_TIMERS);
+}
+
+static void say_end(struct rt_redis_conn *c, uint32_t room)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 1, 0);
+    rt_redis_arg(&a, c->sid);
+    (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
+}
+
+void rt_redis_side_close(struct rt_redis_conn *c)
+{
+    struct rt_timers *timers = &c->base.loop->timers;
+    for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
+        if (c->rooms[i].stands)
+            say_end(c, i);
+    c->session = 0;
+    while (c->side.works != NULL)
+        work_free(c, c->side.works);
+    rt_redis_drop_kept(c);
+    rt_redis_drop_watches(c);
+    c->side.early = NULL;
+    c->side.early_tail = &c->side.early;
+    rt_timers_stop(timers, &c->side.early_timer.timer);
+    rt_timers_stop(timers, &c->side.ends_timer.timer);
+    rt_timers_stop(timers, &c->side.look_timer.timer);
+    rt_loop_unreserve(c->base.loop, SIDE_TIMERS);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ops side of the Redis engine: what its files share.
+ *
+ *   ops.c      an op that is one request: JOIN, LEAVE, CHANGE, BREAK; early ops; cancel
+ *   set.c      JOIN_ALL, in one room by one script, over rooms one after the other
+ *   beat.c     the session: BEAT, its end
+ *   held.c     a room is asked what it knows of our tickets, after lost pushes
+ *   told.c     pushes, in order and never before the answer to their JOIN
+ *   ends.c     when something of a room ends by time and we wait there: sweep
+ *   observe.c  OBSERVE        inspect.c  INSPECT, LIST        doctor.c  CHECK */
+#ifndef RT_REDIS_OPS_H
+#define RT_REDIS_OPS_H
+
+#include "engine/redis/redis.h"
+
+#define RT_REDIS_VALUE_MAX 1023 /* bytes: what rota.h allows */
+#define RT_REDIS_LABEL_MAX 255  /* longer labels are cut: they are for people */
+
+/* Where tickets stand among the arguments of JOIN: so many before them, so many each. */
+#define RT_REDIS_JOIN_AHEAD 4
+#define RT_REDIS_JOIN_EACH 9
+
+/* ---- Arguments (args.c) ----------------------------------------------------------------- */
+
+#define RT_REDIS_ARGS_OWN 16
+#define RT_REDIS_TEXT_OWN 768
+
+/* Arguments of a script while they are put together: most fit on the stack. */
+struct rt_redis_args {
+    const char **at;
+    size_t *lengths;
+    char *text; /* what is written here rather than pointed to */
+    size_t count, used, room, text_room;
+    void *heap;
+    const char *own_at[RT_REDIS_ARGS_OWN];
+    size_t own_lengths[RT_REDIS_ARGS_OWN];
+    char own_text[RT_REDIS_TEXT_OWN];
+};
+
+/* Makes room for COUNT arguments and TEXT bytes of written ones: 0 or ROTA_NOMEM. */
+int rt_redis_args_open(struct rt_redis_args *a, size_t count, size_t text);
+void rt_redis_args_close(struct rt_redis_args *a);
+void rt_redis_arg(struct rt_redis_args *a, const char *text); /* points to it */
+void rt_redis_arg_number(struct rt_redis_args *a, uint64_t number);
+void rt_redis_arg_sid(struct rt_redis_args *a, uint64_t session, bool durable);
+__attribute__((format(printf, 2, 3))) void rt_redis_arg_text(struct rt_redis_args *a,
+                                                             const char *format, ...);
+
+/* Makes and sends the request, and closes A. NULL: no memory, A is closed. The caller may still
+ * fill in what is its own (op, owner, seq, extra). */
+struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_redis_args *a,
+                                      enum rt_redis_script script, uint32_t room, int64_t deadline,
+                                      rt_redis_answer_fn *answer);
+
+/* ---- Replies ---------------------------------------------------------------------------- */
+
+/* The I-th element behind tag and status; 0 or "" if it is not there or of the other type, which
+ * only a server that is none of ours would send: what is needed is checked by rt_redis_shaped. */
+int64_t rt_redis_int(const redisReply *reply, size_t i);
+const char *rt_redis_str(const redisReply *reply, size_t i);
+size_t rt_redis_count(const redisReply *reply); /* elements behind tag and status */
+
+/* Whether the elements from AT on are as SHAPE says, 'i' for integers and 's' for strings, the
+ * shape repeated to the end. */
+bool rt_redis_shaped(const redisReply *reply, size_t at, const char *shape);
+
+/* "That is no answer of ours": whatever was asked may have been done. */
+int rt_redis_odd(struct rt_redis_conn *c, struct rt_redis_request *rq);
+
+/* ---- Ops of several requests ------------------------------------------------------------- */
+
+/* Lives while requests of it are under way; `op` NULL: it has ended, and they are left to end. */
+struct rt_redis_work {
+    struct rt_redis_work *next, **link; /* side.works */
+    struct rt_op *op;
+    void (*free)(struct rt_redis_conn *c,
+                 struct rt_redis_work *w); /* what the owner keeps; or NULL */
+    uint32_t pending;                      /* requests that will be answered */
+    int err;                               /* of the first that failed, or the gravest */
+    char errmsg[256];
+};
+
+/* A new work of SIZE bytes, which begin with a struct rt_redis_work; NULL: no memory. */
+void *rt_redis_work_new(struct rt_redis_conn *c, size_t size, struct rt_op *op);
+/* Notes ERR (0: nothing) with the present errmsg; LOST is graver than UNKNOWN, that than the rest. */
+void rt_redis_work_note(struct rt_redis_conn *c, struct rt_redis_work *w, int err);
+/* Ends the op with the noted error. */
+void rt_redis_work_done(struct rt_redis_conn *c, struct rt_redis_work *w);
+/* Frees it if nothing is pending and its op has ended. */
+void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w);
+
+/* ---- Files to each other ---------------------------------------------------------------- */
+
+void rt_redis_begin(struct rt_redis_conn *c, struct rt_op *op); /* ops.c: the rooms are known */
+void rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_observe(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op);
+
+/* ops.c: whether JOIN may be sent, without asking the server: 0, ROTA_INVALID, ROTA_LOST. */
+int rt_redis_check_join(struct rt_redis_conn *c, const struct rt_join *join);
+/* Sends the N joins of one room as one JOIN. It stands among side.joins until rt_redis_join_over. */
+struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t room,
+                                            struct rt_join **joins, size_t n, int64_t deadline,
+                                            rt_redis_answer_fn *answer);
+/* Reads the answer into JOINS; returns the op's error. */
+int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                       const redisReply *reply, struct rt_join **joins, size_t n);
+/* After the op was told of it: pushes that waited for this JOIN go up. */
+void rt_redis_join_over(struct rt_redis_conn *c, struct rt_redis_request *rq);
+
+/* beat.c: our session is gone on the server: forgotten here, and told. */
+void rt_redis_session_lost(struct rt_redis_conn *c, uint64_t session);
+/* Our pushes of ROOM are subscribed to, from the first use on. */
+int rt_redis_listen(struct rt_redis_conn *c, uint32_t room);
+
+/* held.c: asks ROOM now (or again, if it is being asked). */
+void rt_redis_ask_held(struct rt_redis_conn *c, uint32_t room);
+/* How many tickets of ROOM the user believes in, and how many of those wait; false: it cannot say. */
+bool rt_redis_count_held(struct rt_redis_conn *c, uint32_t room, size_t *count, size_t *waiting);
+
+/* told.c: pushes that wait for no JOIN any more are told. */
+void rt_redis_tell_kept(struct rt_redis_conn *c);
+void rt_redis_drop_kept(struct rt_redis_conn *c);
+
+/* ends.c: the server's clock says NOW, and SOONEST (0: never) is when the next of ROOM ends. */
+void rt_redis_note_ends(struct rt_redis_conn *c, uint32_t room, int64_t now, int64_t soonest);
+void rt_redis_note_waits(struct rt_redis_conn *c, uint32_t room);
+void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room);
+void rt_redis_ends_fire(struct rt_timer_call *call, int64_t now);
+
+/* observe.c */
+void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
+                       const char *message, size_t size);
+void rt_redis_look_again(struct rt_redis_conn *c, const struct rt_redis_node *node);
+void rt_redis_look_fire(struct rt_timer_call *call, int64_t now);
+void rt_redis_drop_watches(struct rt_redis_conn *c);
+
+static inline struct rt_redis_conn *rt_redis_of(struct rt_conn *conn)
+{
+    return (struct rt_redis_conn *)(void *)conn;
+}
+
+#endif
