@@ -8,10 +8,16 @@
 #if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
 extern const struct rt_engine rt_engine_file;
 #endif
+#if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
+extern const struct rt_engine rt_engine_redis;
+#endif
 
 static const struct rt_engine *const engines[] = {
 #if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
     &rt_engine_file,
+#endif
+#if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
+    &rt_engine_redis,
 #endif
     &rt_engine_mem,
 };

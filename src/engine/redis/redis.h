@@ -111,7 +111,8 @@ struct rt_redis_link {
     uint32_t owed;      /* PUSH: confirmations to come */
     int64_t owed_since; /* PUSH: of the oldest of them, or of the last that came */
     int64_t dial_at;    /* back-off: not before */
-    bool closing;       /* the stream, or for good */
+    bool heard;         /* PUSH: something, since it was last looked at */
+    bool closing;       /* the stream has not ended yet */
     bool wanted;        /* to be dialed again when it is down */
     bool sick;          /* READY, but refuses work for now: drained, then opened anew */
     bool loading;       /* the scripts are being loaded */
@@ -135,7 +136,7 @@ struct rt_redis_node {
     struct rt_redis_facts facts;
     struct rt_loop *loop; /* once it is gone */
     uint32_t streams;     /* not yet closed: its memory lasts until they are */
-    bool gone;        /* not in conn->nodes any more */
+    bool gone;            /* not in conn->nodes any more */
 };
 
 /* ---- Rooms ------------------------------------------------------------------------------ */
@@ -232,6 +233,9 @@ void rt_redis_pushed(struct rt_redis_conn *c, struct rt_redis_node *node, const 
  * it is given up. Channels are remembered by the push link's side (push.c). */
 int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *channel);
 void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *channel);
+
+/* Pushes of ROOM went missing (a beat's v did not fit): is its push link still alive? Cheap. */
+void rt_redis_push_check(struct rt_redis_conn *c, uint32_t room);
 
 /* ?replicas=n: calls FN when N replicas have all that the server did until now (0), or cannot be had
  * until DEADLINE (ROTA_UNREACHABLE). (wait.c) */

@@ -1,0 +1,625 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links: one connection to a server each; requests in their order, and replies in their place.
+ *
+ * RESP has no request ids. A script's reply begins with its request's tag; a reply that is not in its
+ * place cuts the link. An error has no tag: it is believed when the next tagged reply is in its
+ * place, and where nothing follows it, an ECHO is sent to be that. */
+#include "engine/redis/link.h"
+
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BACK_OFF_FIRST_MS 10
+#define BACK_OFF_LAST_MS 500
+#define PATIENCE_LEAST_MS 200
+#define CONNECT_MOST_MS 3000
+#define ERROR_KEPT 400 /* bytes of an error reply */
+
+static void on_closed(struct rt_stream *s);
+
+static struct rt_redis_link *of_stream(struct rt_stream *s)
+{
+    return (struct rt_redis_link *)(void *)s;
+}
+
+const char *rt_redis_at(const struct rt_redis_link *l)
+{
+    return l->node->at;
+}
+
+void rt_redis_log(struct rt_redis_conn *c, int level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    if (c->base.up == NULL || c->base.up->log == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    c->base.up->log(c->base.up, level, line);
+}
+
+int64_t rt_redis_patience(const struct rt_redis_conn *c)
+{
+    uint32_t ms = c->base.ttl_ms / 4;
+    if (ms == 0 || ms > c->base.call_ms)
+        ms = c->base.call_ms;
+    return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
+}
+
+bool rt_redis_link_usable(const struct rt_redis_link *l)
+{
+    return l->state == RT_REDIS_READY && !l->sick;
+}
+
+/* ---- The FIFO --------------------------------------------------------------------------------- */
+
+static void append(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    rq->next = NULL;
+    rq->sent = true;
+    rq->sent_at = rt_loop_now(l->conn->base.loop);
+    *l->tail = rq;
+    l->tail = &rq->next;
+    if (l->next == NULL)
+        l->next = rq;
+    if (l->timer.timer.slot == 0) /* lazily: it looks whom is owed when it fires */
+        rt_timers_start(&l->conn->base.loop->timers, &l->timer.timer,
+                        rq->sent_at + rt_redis_patience(l->conn));
+}
+
+static struct rt_redis_request *pop(struct rt_redis_link *l)
+{
+    struct rt_redis_request *rq = l->head;
+    l->head = rq->next;
+    if (l->head == NULL)
+        l->tail = &l->head;
+    rq->next = NULL;
+    return rq;
+}
+
+/* What c->out has leaves with the next flush. */
+static int write_out(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    int rv = rt_stream_write(&l->stream, c->out, c->out_size);
+    c->out_size = 0;
+    return rv;
+}
+
+int rt_redis_link_put(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    int rv = rq != NULL ? write_out(l) : ROTA_NOMEM;
+    l->conn->out_size = 0;
+    if (rv == 0)
+        append(l, rq);
+    else if (rq != NULL)
+        rt_redis_request_free(rq);
+    return rv;
+}
+
+int rt_redis_link_echo(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    struct rt_redis_request *rq = rt_redis_request_bare(RT_REDIS_ECHO, 0);
+    if (rq == NULL)
+        return ROTA_NOMEM;
+    rq->tag = ++c->next_tag;
+    if (!rt_redis_command(c, 2) || !rt_redis_word(c, "ECHO", 4) || !rt_redis_number(c, rq->tag)) {
+        c->out_size = 0;
+        rt_redis_request_free(rq);
+        return ROTA_NOMEM;
+    }
+    return rt_redis_link_put(l, rq);
+}
+
+/* ---- Script calls -------------------------------------------------------------------------------- */
+
+static bool format_call(struct rt_redis_conn *c, const struct rt_redis_request *rq)
+{
+    const struct rt_redis_text *t = rt_redis_script_text(rq->script, c->room_count > 1);
+    char key[64];
+    if (rq->what == RT_REDIS_META)
+        snprintf(key, sizeof(key), "rota:{0}:meta");
+    else
+        rt_redis_room_key(c, rq->room, key, sizeof(key));
+    bool good = rt_redis_command(c, 5 + rq->argc) &&
+                rt_redis_word(c, rq->eval ? "EVAL" : "EVALSHA", rq->eval ? 4 : 7) &&
+                rt_redis_word(c, rq->eval ? t->text : t->sha1, rq->eval ? t->length : 40) &&
+                rt_redis_word(c, "1", 1) && rt_redis_word(c, key, strlen(key)) &&
+                rt_redis_number(c, rq->tag);
+    for (size_t i = 0; good && i < rq->argc; i++)
+        good = rt_redis_word(c, rq->args[i], rq->lengths[i]);
+    return good;
+}
+
+static bool ask_first(struct rt_redis_link *l)
+{
+    static const char *const words[] = {"ASKING"};
+    return rt_redis_words(l->conn, words, 1) &&
+           rt_redis_link_put(l, rt_redis_request_bare(RT_REDIS_ASIDE, 0)) == 0;
+}
+
+/* 0 or why not; RQ is the caller's then. */
+static int send_call(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    struct rt_redis_conn *c = l->conn;
+    int rv = ROTA_NOMEM;
+    c->out_size = 0;
+    if (rq->asking && !ask_first(l))
+        return ROTA_UNREACHABLE;
+    rq->tag = ++c->next_tag;
+    if (format_call(c, rq))
+        rv = write_out(l);
+    c->out_size = 0;
+    if (rv == 0)
+        append(l, rq);
+    return rv;
+}
+
+bool rt_redis_link_send(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    int rv = send_call(l, rq);
+    if (rv == ROTA_NOMEM)
+        rq->err = rv; /* told from the next turn */
+    return rv == 0;
+}
+
+/* The server has forgotten its scripts: it gets them all, beside the one that was asked for. */
+static void load_scripts(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    bool good = true;
+    if (l->loading)
+        return;
+    l->loading = true;
+    for (int i = 0; good && i < RT_REDIS_SCRIPTS; i++) {
+        const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)i,
+                                                             c->room_count > 1);
+        good = rt_redis_command(c, 3) && rt_redis_word(c, "SCRIPT", 6) &&
+               rt_redis_word(c, "LOAD", 4) && rt_redis_word(c, t->text, t->length);
+        struct rt_redis_request *rq = good ? rt_redis_request_bare(RT_REDIS_ASIDE,
+                                                                   i + 1 == RT_REDIS_SCRIPTS)
+                                           : NULL;
+        good = rt_redis_link_put(l, rq) == 0;
+    }
+    if (!good)
+        l->loading = false;
+}
+
+/* ---- Believed replies -------------------------------------------------------------------------------- */
+
+static void again(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    struct rt_redis_conn *c = l->conn;
+    rt_free(rq->error);
+    rq->error = NULL;
+    rq->sent = false; /* an error that is believed: it had no effect */
+    if (!rt_redis_link_usable(l) || !rt_redis_link_send(l, rq))
+        rt_redis_enqueue(c, rq);
+}
+
+static void fell_sick(struct rt_redis_link *l, const char *error)
+{
+    struct rt_redis_conn *c = l->conn;
+    if (!l->sick)
+        (void)rt_redis_explain(l, error, c->last_trouble, sizeof(c->last_trouble));
+    l->sick = true;
+}
+
+static void call_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    struct rt_redis_conn *c = l->conn;
+    enum rt_redis_class class = rt_redis_classify(rq->error);
+    if (rq->answered) { /* nobody waits for it: must not be done any more */
+        rt_redis_request_free(rq);
+    } else if (class == RT_REDIS_NOSCRIPT && !rq->eval) {
+        rq->eval = true;
+        again(l, rq);
+        load_scripts(l);
+    } else if (class == RT_REDIS_MOVED || class == RT_REDIS_ASK) {
+        rt_redis_cluster_moved(l, rq, class == RT_REDIS_ASK);
+        rt_free(rq->error);
+        rq->error = NULL;
+        rq->sent = false;
+        rt_redis_resend(c, rq);
+    } else if (class == RT_REDIS_SICK) {
+        fell_sick(l, rq->error);
+        again(l, rq);
+    } else {
+        int err = rt_redis_explain(l, rq->error, c->base.errmsg, sizeof(c->base.errmsg));
+        rt_redis_answer(c, rq, err, 0, NULL);
+        rt_redis_request_free(rq);
+    }
+}
+
+static void meta_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    if (rt_redis_classify(rq->error) == RT_REDIS_NOSCRIPT && !rq->eval) {
+        rt_free(rq->error);
+        rq->error = NULL;
+        rq->eval = true;
+        if (send_call(l, rq) == 0)
+            load_scripts(l);
+        else
+            rt_redis_request_free(rq);
+        return;
+    }
+    char *error = rq->error;
+    rq->error = NULL;
+    rt_redis_request_free(rq);
+    rt_redis_greet_meta(l, NULL, error);
+    rt_free(error);
+}
+
+static void settle(struct rt_redis_link *l, struct rt_redis_request *rq, const redisReply *reply)
+{
+    if (rq->error != NULL && rq->what == RT_REDIS_CALL) {
+        call_failed(l, rq);
+        return;
+    }
+    if (rq->error != NULL && rq->what == RT_REDIS_META) {
+        meta_failed(l, rq);
+        return;
+    }
+    uint8_t what = rq->what;
+    if (what == RT_REDIS_CALL)
+        rt_redis_answer(l->conn, rq, 0, (int)reply->element[1]->integer, reply);
+    else if (what == RT_REDIS_ASIDE && rq->extra != 0)
+        l->loading = false;
+    rt_redis_request_free(rq);
+    if (what == RT_REDIS_META)
+        rt_redis_greet_meta(l, reply, NULL);
+    else if (what == RT_REDIS_ECHO && l->state == RT_REDIS_GREETING)
+        rt_redis_greet_confirmed(l);
+}
+
+/* UPTO's reply was in its place, so all before it were. */
+static void confirm(struct rt_redis_link *l, struct rt_redis_request *upto, const redisReply *reply)
+{
+    struct rt_redis_request *rq;
+    l->next = upto->next;
+    do {
+        rq = pop(l);
+        settle(l, rq, rq == upto ? reply : NULL);
+    } while (rq != upto && l->state != RT_REDIS_DOWN);
+}
+
+/* ---- Replies as they come -------------------------------------------------------------------------------- */
+
+static bool is_tag(const redisReply *r, uint64_t tag)
+{
+    uint64_t value = 0;
+    if (r == NULL || r->type != REDIS_REPLY_STRING || r->len == 0 || r->len > 20)
+        return false;
+    for (size_t i = 0; i < r->len; i++) {
+        if (r->str[i] < '0' || r->str[i] > '9')
+            return false;
+        value = value * 10 + (uint64_t)(r->str[i] - '0');
+    }
+    return value == tag;
+}
+
+static bool is_ours(const redisReply *r, uint64_t tag)
+{
+    if (r->type != REDIS_REPLY_ARRAY || r->elements < 2 || !is_tag(r->element[0], tag) ||
+        r->element[1]->type != REDIS_REPLY_INTEGER)
+        return false;
+    for (size_t i = 2; i < r->elements; i++)
+        if (r->element[i]->type != REDIS_REPLY_INTEGER && r->element[i]->type != REDIS_REPLY_STRING)
+            return false;
+    return true;
+}
+
+static bool take_error(struct rt_redis_link *l, struct rt_redis_request *rq,
+                       const redisReply *reply)
+{
+    if (rq->what == RT_REDIS_ECHO) {
+        /* Servers that refuse everything for now refuse this too. */
+        if (l->state == RT_REDIS_GREETING || rt_redis_classify(reply->str) != RT_REDIS_SICK)
+            return false;
+        confirm(l, rq, reply);
+        return true;
+    }
+    l->next = rq->next;
+    if (rq->what == RT_REDIS_ASIDE)
+        return true;
+    if (rq->what == RT_REDIS_GREET)
+        return rt_redis_greet_reply(l, rq->extra, reply);
+    size_t size = reply->len < ERROR_KEPT ? reply->len : ERROR_KEPT;
+    rq->error = rt_alloc(size + 1);
+    if (rq->error == NULL)
+        return false;
+    memcpy(rq->error, reply->str, size);
+    return l->next != NULL || rt_redis_link_echo(l) == 0;
+}
+
+/* False: this cannot be the answer to what was asked. */
+static bool take_reply(struct rt_redis_link *l, const redisReply *reply)
+{
+    struct rt_redis_request *rq = l->next;
+    if (rq == NULL)
+        return false;
+    if (reply->type == REDIS_REPLY_ERROR)
+        return take_error(l, rq, reply);
+    switch (rq->what) {
+    case RT_REDIS_GREET:
+        l->next = rq->next;
+        return rt_redis_greet_reply(l, rq->extra, reply);
+    case RT_REDIS_ASIDE:
+        l->next = rq->next;
+        return reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
+    case RT_REDIS_ECHO:
+        if (!is_tag(reply, rq->tag))
+            return false;
+        break;
+    default:
+        if (!is_ours(reply, rq->tag))
+            return false;
+    }
+    confirm(l, rq, reply);
+    return true;
+}
+
+static bool dispatch(struct rt_redis_link *l, const redisReply *reply)
+{
+    if (l->kind == RT_REDIS_PUSH)
+        return rt_redis_push_reply(l, reply);
+    return take_reply(l, reply);
+}
+
+static void not_understood(struct rt_redis_link *l, const char *why)
+{
+    if (l->conn->rooms == NULL && l->state == RT_REDIS_GREETING && l->kind == RT_REDIS_WORK)
+        rt_redis_fatal(l, ROTA_PROTOCOL, "%s: %s: is that a Redis server?", rt_redis_at(l), why);
+    else
+        rt_redis_link_cut(l, "redis %s: %s", rt_redis_at(l), why);
+}
+
+static void on_data(struct rt_stream *s, const char *bytes, size_t n)
+{
+    struct rt_redis_link *l = of_stream(s);
+    redisReply *reply;
+    char why[64];
+    if (redisReaderFeed(l->reader, bytes, n) != REDIS_OK) {
+        rt_redis_link_cut(l, "out of memory");
+        return;
+    }
+    while (l->state != RT_REDIS_DOWN) {
+        if (!rt_redis_reader_next(l, &reply, why, sizeof(why))) {
+            not_understood(l, why);
+            return;
+        }
+        if (reply == NULL)
+            break;
+        if (!dispatch(l, reply) && l->state != RT_REDIS_DOWN) {
+            not_understood(l, "it answered something else than it was asked");
+            return;
+        }
+    }
+    if (l->state != RT_REDIS_DOWN && l->sick && l->next == NULL) {
+        char trouble[sizeof(l->conn->last_trouble)];
+        memcpy(trouble, l->conn->last_trouble, sizeof(trouble));
+        rt_redis_link_cut(l, "%s", trouble);
+    }
+}
+
+/* ---- Up and down ---------------------------------------------------------------------------------------- */
+
+static void on_up(struct rt_stream *s)
+{
+    struct rt_redis_link *l = of_stream(s);
+    if (rt_redis_reader_open(l) != 0) {
+        rt_redis_link_cut(l, "out of memory");
+        return;
+    }
+    l->state = RT_REDIS_GREETING;
+    if (l->kind == RT_REDIS_PUSH)
+        rt_redis_push_up(l);
+    else
+        rt_redis_greet_begin(l);
+}
+
+static void back_off(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    uint32_t ms = l->back_off_ms == 0 ? BACK_OFF_FIRST_MS : l->back_off_ms * 2;
+    l->back_off_ms = ms > BACK_OFF_LAST_MS ? BACK_OFF_LAST_MS : ms;
+    c->jitter = c->jitter * 6364136223846793005u + 1442695040888963407u;
+    int64_t whole = l->back_off_ms * RT_MS; /* the half to the whole of it */
+    int64_t part = (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
+    l->dial_at = rt_loop_now(c->base.loop) + whole / 2 + part;
+}
+
+static void tell_link(struct rt_redis_link *l, bool up)
+{
+    if (l->kind == RT_REDIS_WORK)
+        rt_conn_event(&l->conn->base, &(struct rt_event){.kind = RT_LINK, .up = up});
+}
+
+static void drop_flying(struct rt_redis_link *l, const char *why)
+{
+    struct rt_redis_conn *c = l->conn;
+    struct rt_redis_request *all = l->head;
+    l->head = l->next = NULL;
+    l->tail = &l->head;
+    while (all != NULL) {
+        struct rt_redis_request *rq = all;
+        all = rq->next;
+        (void)rt_redis_fail(c, ROTA_UNKNOWN, "no answer came: %s", why);
+        rt_redis_answer(c, rq, ROTA_UNKNOWN, 0, NULL);
+        rt_redis_request_free(rq);
+    }
+}
+
+/* The connection's end, whatever comes after it. */
+static void let_go(struct rt_redis_link *l, const char *why)
+{
+    struct rt_redis_conn *c = l->conn;
+    bool was_ready = l->state == RT_REDIS_READY;
+    l->state = RT_REDIS_DOWN;
+    l->sick = l->loading = false;
+    rt_timers_stop(&c->base.loop->timers, &l->timer.timer);
+    if (l->stream.state != RT_STREAM_IDLE) {
+        rt_stream_close(&l->stream, on_closed);
+        l->closing = true;
+    }
+    rt_redis_reader_close(l);
+    rt_redis_greet_end(l);
+    if (c->closing) {
+        drop_flying(l, why);
+        return;
+    }
+    if (strcmp(why, c->last_trouble) != 0 || was_ready)
+        rt_redis_log(c, ROTA_LOG_WARN, "redis: %s to %s: %s",
+                     l->kind == RT_REDIS_PUSH ? "push link" : "link", rt_redis_at(l), why);
+    if (why != c->last_trouble)
+        snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
+    back_off(l);
+    if (was_ready)
+        tell_link(l, false);
+    drop_flying(l, why);
+}
+
+void rt_redis_link_cut(struct rt_redis_link *l, const char *format, ...)
+{
+    char why[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    let_go(l, why);
+    if (l->kind == RT_REDIS_PUSH)
+        rt_redis_push_lost(l);
+    else
+        rt_redis_node_lost(l);
+}
+
+void rt_redis_fatal(struct rt_redis_link *l, int err, const char *format, ...)
+{
+    struct rt_redis_conn *c = l->conn;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->fatal_text, sizeof(c->fatal_text), format, args);
+    va_end(args);
+    c->fatal = err;
+    l->wanted = false;
+    l->back_off_ms = BACK_OFF_LAST_MS;
+    let_go(l, c->fatal_text);
+    rt_redis_refuse(c, err, c->fatal_text);
+    rt_redis_failed(c);
+}
+
+static void on_down(struct rt_stream *s, int err, const char *why)
+{
+    struct rt_redis_link *l = of_stream(s);
+    if ((err == ROTA_AUTH || err == ROTA_PROTOCOL) && l->kind == RT_REDIS_WORK)
+        rt_redis_fatal(l, err, "%s", why);
+    else
+        rt_redis_link_cut(l, "%s", why);
+}
+
+/* ---- Dialing ---------------------------------------------------------------------------------------------- */
+
+static const struct rt_stream_user stream_user = {on_up, on_data, on_down};
+
+static uint32_t connect_ms(const struct rt_redis_conn *c)
+{
+    uint32_t ms = c->base.call_ms / 2;
+    ms = ms > CONNECT_MOST_MS ? CONNECT_MOST_MS : ms;
+    return ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms;
+}
+
+static void dial(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    struct rt_stream_target target = {.unix_path = c->unix_path,
+                                      .host = c->unix_path == NULL ? l->node->host : NULL,
+                                      .port = l->node->port,
+                                      .tls = c->tls};
+    if (l->kind == RT_REDIS_WORK)
+        c->fatal = 0;
+    int rv = rt_stream_open(&l->stream, c->base.loop, &target, &stream_user, connect_ms(c));
+    if (rv == 0) {
+        l->state = RT_REDIS_DIALING;
+        l->node->streams++;
+        return;
+    }
+    back_off(l);
+    rt_timers_start(&c->base.loop->timers, &l->timer.timer, l->dial_at);
+}
+
+void rt_redis_link_want(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    l->wanted = true;
+    if (l->state != RT_REDIS_DOWN || l->closing || c->closing || l->node->host[0] == '\0')
+        return;
+    if (l->dial_at <= rt_loop_now(c->base.loop))
+        dial(l);
+    else if (l->timer.timer.slot == 0)
+        rt_timers_start(&c->base.loop->timers, &l->timer.timer, l->dial_at);
+}
+
+static void on_closed(struct rt_stream *s)
+{
+    struct rt_redis_link *l = of_stream(s);
+    l->closing = false;
+    bool gone = l->node->gone;
+    rt_redis_node_freed_stream(l->node);
+    if (!gone && l->wanted)
+        rt_redis_link_want(l);
+}
+
+/* Lazy: fires at the time of what may long have been answered, and looks. */
+static void on_timer(struct rt_timer_call *call, int64_t now)
+{
+    struct rt_redis_link *l = (struct rt_redis_link *)((char *)call -
+                                                       offsetof(struct rt_redis_link, timer));
+    struct rt_redis_conn *c = l->conn;
+    if (l->state == RT_REDIS_DOWN) {
+        if (l->wanted)
+            rt_redis_link_want(l);
+        return;
+    }
+    if (l->kind == RT_REDIS_PUSH) {
+        rt_redis_push_tick(l, now);
+        return;
+    }
+    if (l->next == NULL)
+        return;
+    int64_t until = l->next->sent_at + rt_redis_patience(c);
+    if (until > now)
+        rt_timers_start(&c->base.loop->timers, &l->timer.timer, until);
+    else
+        rt_redis_link_cut(l, "redis %s did not answer within %lld ms", rt_redis_at(l),
+                          (long long)(rt_redis_patience(c) / RT_MS));
+}
+
+void rt_redis_link_ready(struct rt_redis_link *l)
+{
+    l->state = RT_REDIS_READY;
+    l->back_off_ms = 0;
+    rt_redis_log(l->conn, ROTA_LOG_INFO, "redis: linked to %s", rt_redis_at(l));
+    tell_link(l, true);
+}
+
+void rt_redis_link_init(struct rt_redis_link *l, struct rt_redis_conn *c,
+                        struct rt_redis_node *node, enum rt_redis_link_kind kind)
+{
+    l->conn = c;
+    l->node = node;
+    l->kind = kind;
+    l->tail = &l->head;
+    l->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = on_timer};
+}
+
+void rt_redis_link_close(struct rt_redis_link *l)
+{
+    l->wanted = false;
+    let_go(l, "closed");
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Push links: which channels we listen to, subscribed anew after every reconnection. */
+#include "engine/redis/link.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BUCKETS 256
+#define BATCH 64 /* channels of one SUBSCRIBE */
+
+struct channel {
+    struct channel *next;
+    const struct rt_redis_node *node; /* where it was asked for; NULL: nowhere yet */
+    uint32_t room;
+    char name[];
+};
+
+struct rt_redis_channels {
+    struct channel *buckets[BUCKETS];
+    size_t count;
+};
+
+int rt_redis_push_open(struct rt_redis_conn *c)
+{
+    c->channels = rt_alloc(sizeof(*c->channels));
+    return c->channels != NULL ? 0 : ROTA_NOMEM;
+}
+
+void rt_redis_push_close(struct rt_redis_conn *c)
+{
+    if (c->channels == NULL)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        while (c->channels->buckets[i] != NULL) {
+            struct channel *ch = c->channels->buckets[i];
+            c->channels->buckets[i] = ch->next;
+            rt_free(ch);
+        }
+    rt_free(c->channels);
+    c->channels = NULL;
+}
+
+static struct channel **find(const struct rt_redis_conn *c, const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (const char *at = name; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * 16777619u;
+    struct channel **at = &c->channels->buckets[hash % BUCKETS];
+    while (*at != NULL && strcmp((*at)->name, name) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static bool sharded(const struct rt_redis_conn *c)
+{
+    return c->room_count > 1;
+}
+
+bool rt_redis_push_wanted(const struct rt_redis_conn *c, const struct rt_redis_node *node)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (const struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next)
+            if (c->rooms[ch->room].node == node)
+                return true;
+    return false;
+}
+
+/* ---- Sending ------------------------------------------------------------------------------------- */
+
+static void owe(struct rt_redis_link *l, uint32_t more)
+{
+    struct rt_redis_conn *c = l->conn;
+    int64_t now = rt_loop_now(c->base.loop);
+    if (l->owed == 0)
+        l->owed_since = now;
+    l->owed += more;
+    int64_t at = now + rt_redis_patience(c);
+    if (l->timer.timer.slot == 0 || l->timer.timer.at > at)
+        rt_timers_start(&c->base.loop->timers, &l->timer.timer, at);
+}
+
+/* VERB with N channels; a stream that does not take it is about to end. */
+static void ask(struct rt_redis_link *l, const char *verb, struct channel *const *list, size_t n)
+{
+    struct rt_redis_conn *c = l->conn;
+    c->out_size = 0;
+    bool good = rt_redis_command(c, 1 + n) && rt_redis_word(c, verb, strlen(verb));
+    for (size_t i = 0; good && i < n; i++)
+        good = rt_redis_word(c, list[i]->name, strlen(list[i]->name));
+    if (good && rt_stream_write(&l->stream, c->out, c->out_size) == 0)
+        owe(l, (uint32_t)n);
+    else if (!good)
+        owe(l, 1); /* no memory: found missing by the timer, which cuts the link */
+    c->out_size = 0;
+}
+
+static void subscribe(struct rt_redis_link *l, struct channel *const *list, size_t n)
+{
+    /* In a cluster one SSUBSCRIBE may name channels of one slot only. */
+    size_t at_once = sharded(l->conn) ? 1 : n;
+    for (size_t i = 0; i < n; i += at_once)
+        ask(l, sharded(l->conn) ? "SSUBSCRIBE" : "SUBSCRIBE", list + i, at_once);
+}
+
+int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *name)
+{
+    struct channel **at = find(c, name);
+    if (*at != NULL)
+        return 0;
+    size_t size = strlen(name) + 1;
+    struct channel *ch = rt_alloc(sizeof(*ch) + size);
+    if (ch == NULL)
+        return ROTA_NOMEM;
+    memcpy(ch->name, name, size);
+    ch->room = room;
+    *at = ch;
+    c->channels->count++;
+    struct rt_redis_node *node = c->rooms[room].node;
+    if (node == NULL)
+        return 0;
+    if (node->push.state == RT_REDIS_READY) {
+        ch->node = node;
+        subscribe(&node->push, &ch, 1);
+    } else {
+        rt_redis_link_want(&node->push);
+    }
+    return 0;
+}
+
+void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *name)
+{
+    struct channel **at = find(c, name);
+    struct channel *ch = *at;
+    if (ch == NULL)
+        return;
+    struct rt_redis_node *node = c->rooms[room].node;
+    if (node != NULL && ch->node == node && node->push.state == RT_REDIS_READY)
+        ask(&node->push, sharded(c) ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", &ch, 1);
+    *at = ch->next;
+    c->channels->count--;
+    rt_free(ch);
+}
+
+void rt_redis_push_catch_up(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    struct channel *batch[BATCH];
+    size_t n = 0;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next) {
+            if (c->rooms[ch->room].node != l->node || ch->node == l->node)
+                continue;
+            ch->node = l->node;
+            batch[n++] = ch;
+            if (n == BATCH) {
+                subscribe(l, batch, n);
+                n = 0;
+            }
+        }
+    if (n > 0)
+        subscribe(l, batch, n);
+}
+
+/* No flight of its own for AUTH: if that is refused, so is the rest. */
+void rt_redis_push_up(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    const char *with_user[] = {"AUTH", c->user, c->password != NULL ? c->password : ""};
+    const char *without[] = {"AUTH", c->password};
+    bool good = true;
+    c->out_size = 0;
+    if (c->user != NULL)
+        good = rt_redis_words(c, with_user, 3);
+    else if (c->password != NULL)
+        good = rt_redis_words(c, without, 2);
+    l->owed = 0;
+    l->state = RT_REDIS_READY;
+    if (good && c->out_size > 0) {
+        good = rt_stream_write(&l->stream, c->out, c->out_size) != ROTA_NOMEM;
+        explicit_bzero(c->out, c->out_size);
+        owe(l, 1);
+    }
+    c->out_size = 0;
+    if (good)
+        rt_redis_push_catch_up(l);
+    else
+        rt_redis_link_cut(l, "out of memory");
+}
+
+/* ---- Hearing ---------------------------------------------------------------------------------------- */
+
+static void paid(struct rt_redis_link *l)
+{
+    if (l->owed > 0)
+        l->owed--;
+    l->owed_since = rt_loop_now(l->conn->base.loop);
+}
+
+static bool is_word(const redisReply *r, const char *word)
+{
+    return (r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_STATUS) &&
+           strcmp(r->str, word) == 0;
+}
+
+/* The server has ended a subscription that we did not give up: its slot has moved. */
+static void moved_away(struct rt_redis_link *l, const char *name)
+{
+    struct channel *ch = *find(l->conn, name);
+    if (ch == NULL || ch->node != l->node)
+        return;
+    ch->node = NULL;
+    rt_redis_cluster_refresh(l->conn);
+}
+
+static bool refused(struct rt_redis_link *l, const redisReply *reply)
+{
+    char text[256];
+    int err = rt_redis_explain(l, reply->str, text, sizeof(text));
+    if (err == ROTA_AUTH) /* the work link has told, or will never hear of it: rights on channels */
+        rt_redis_log(l->conn, ROTA_LOG_ERROR, "%s: grants come late without pushes", text);
+    enum rt_redis_class class = rt_redis_classify(reply->str);
+    l->back_off_ms = class == RT_REDIS_FINAL ? 250 : l->back_off_ms;
+    rt_redis_link_cut(l, "%s", text);
+    if (class == RT_REDIS_MOVED)
+        rt_redis_cluster_refresh(l->conn);
+    return true;
+}
+
+static bool confirmed(struct rt_redis_link *l, const redisReply *channel)
+{
+    if (channel->type != REDIS_REPLY_STRING)
+        return false;
+    paid(l);
+    l->back_off_ms = 0;
+    struct channel *ch = *find(l->conn, channel->str);
+    if (ch != NULL && ch->node == l->node)
+        rt_redis_pushed(l->conn, l->node, ch->name, NULL, 0);
+    return true;
+}
+
+bool rt_redis_push_reply(struct rt_redis_link *l, const redisReply *r)
+{
+    l->heard = true;
+    if (r->type == REDIS_REPLY_ERROR)
+        return refused(l, r);
+    if (r->type == REDIS_REPLY_STATUS) { /* of AUTH, or of PING without a subscription */
+        paid(l);
+        return true;
+    }
+    if (r->type != REDIS_REPLY_ARRAY || r->elements < 2)
+        return false;
+    const redisReply *kind = r->element[0], *channel = r->element[1];
+    if (is_word(kind, "pong")) {
+        paid(l);
+        return true;
+    }
+    if (r->elements != 3)
+        return false;
+    if (is_word(kind, "message") || is_word(kind, "smessage")) {
+        const redisReply *message = r->element[2];
+        if (channel->type != REDIS_REPLY_STRING || message->type != REDIS_REPLY_STRING)
+            return false;
+        rt_redis_pushed(l->conn, l->node, channel->str, message->str, message->len);
+        return true;
+    }
+    if (is_word(kind, "subscribe") || is_word(kind, "ssubscribe"))
+        return confirmed(l, channel);
+    if (!is_word(kind, "unsubscribe") && !is_word(kind, "sunsubscribe"))
+        return false;
+    if (channel->type == REDIS_REPLY_STRING && *find(l->conn, channel->str) != NULL)
+        moved_away(l, channel->str);
+    else
+        paid(l);
+    return true;
+}
+
+void rt_redis_push_lost(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    if (c->closing)
+        return;
+    l->owed = 0;
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next)
+            if (ch->node == l->node)
+                ch->node = NULL;
+    if (!l->node->gone && c->rooms != NULL && rt_redis_push_wanted(c, l->node))
+        rt_redis_link_want(l);
+}
+
+/* ---- Whether the other end is still there --------------------------------------------------------------- */
+
+/* Grants come over it: a half-open connection must not keep a waiter waiting for a beat. Without
+ * anybody who waits nothing is sent. */
+static bool matters(const struct rt_redis_link *l)
+{
+    const struct rt_redis_conn *c = l->conn;
+    if (c->side.watches != NULL)
+        return true;
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (c->rooms[i].node == l->node && c->rooms[i].waiting > 0)
+            return true;
+    return false;
+}
+
+void rt_redis_push_check(struct rt_redis_conn *c, uint32_t room)
+{
+    struct rt_redis_node *node = c->rooms[room].node;
+    if (node != NULL && node->push.state == RT_REDIS_READY && node->push.owed == 0) {
+        ask(&node->push, "PING", NULL, 0);
+        owe(&node->push, 1);
+    }
+}
+
+void rt_redis_push_tick(struct rt_redis_link *l, int64_t now)
+{
+    struct rt_redis_conn *c = l->conn;
+    int64_t period = c->base.ttl_ms * RT_MS / 3;
+    if (l->state != RT_REDIS_READY)
+        return;
+    if (l->owed > 0 && now - l->owed_since >= rt_redis_patience(c)) {
+        rt_redis_link_cut(l, "redis %s does not answer on the push link", rt_redis_at(l));
+        return;
+    }
+    if (l->owed == 0 && !l->heard && matters(l)) {
+        ask(l, "PING", NULL, 0);
+        owe(l, 1);
+    }
+    l->heard = false;
+    int64_t at = l->owed > 0 ? l->owed_since + rt_redis_patience(c) : now + period;
+    rt_timers_start(&c->base.loop->timers, &l->timer.timer, at);
+}

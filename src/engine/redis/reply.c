@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Replies: read by hiredis into an arena of bounded size; what their errors mean.
+ *
+ * hiredis 0.14 asks its functions for arrays of any length that a reply announces, and keeps
+ * feeding a buffer without a limit. Both are bounded here: what answers garbage costs at most
+ * RT_REDIS_ARENA_MAX and RT_REDIS_REPLY_MAX, and its connection. */
+#include "engine/redis/link.h"
+
+#include "base/alloc.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- The arena --------------------------------------------------------------------------------- */
+
+#define BLOCK (16u << 10)
+
+struct block {
+    struct block *next;
+    size_t used, size;
+    _Alignas(max_align_t) char bytes[];
+};
+
+struct rt_redis_arena {
+    struct block *blocks; /* the one in use first; the last one is kept */
+    size_t total;
+};
+
+static void *arena_get(struct rt_redis_arena *a, size_t size)
+{
+    struct block *b = a->blocks;
+    if (size > RT_REDIS_ARENA_MAX)
+        return NULL;
+    size = (size + 15) & ~(size_t)15;
+    if (b == NULL || b->size - b->used < size) {
+        size_t room = size > BLOCK ? size : BLOCK;
+        if (a->total + room > RT_REDIS_ARENA_MAX)
+            return NULL;
+        b = rt_alloc(sizeof(*b) + room);
+        if (b == NULL)
+            return NULL;
+        b->size = room;
+        b->next = a->blocks;
+        a->blocks = b;
+        a->total += room;
+    }
+    void *got = b->bytes + b->used;
+    b->used += size;
+    return got;
+}
+
+static void arena_reset(struct rt_redis_arena *a, bool keep)
+{
+    while (a->blocks != NULL && (!keep || a->blocks->next != NULL || a->blocks->size > BLOCK)) {
+        struct block *b = a->blocks;
+        a->blocks = b->next;
+        a->total -= b->size;
+        rt_free(b);
+    }
+    if (a->blocks != NULL)
+        a->blocks->used = 0;
+}
+
+/* ---- The functions of hiredis' reader ------------------------------------------------------------ */
+
+static redisReply *make(const redisReadTask *task, int type)
+{
+    redisReply *r = arena_get(task->privdata, sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    *r = (redisReply){.type = type};
+    if (task->parent != NULL) {
+        redisReply *parent = task->parent->obj;
+        parent->element[task->idx] = r;
+    }
+    return r;
+}
+
+static void *make_string(const redisReadTask *task, char *text, size_t size)
+{
+    char *copy = arena_get(task->privdata, size + 1);
+    redisReply *r = copy != NULL ? make(task, task->type) : NULL;
+    if (r == NULL)
+        return NULL;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    r->str = copy;
+    r->len = size;
+    return r;
+}
+
+static void *make_array(const redisReadTask *task, int elements)
+{
+    if (elements < 0 || elements > RT_REDIS_ARRAY_MAX)
+        return NULL;
+    size_t n = (size_t)elements;
+    redisReply **list = arena_get(task->privdata, n * sizeof(redisReply *));
+    redisReply *r = list != NULL ? make(task, REDIS_REPLY_ARRAY) : NULL;
+    if (r == NULL)
+        return NULL;
+    memset(list, 0, n * sizeof(redisReply *));
+    r->element = list;
+    r->elements = n;
+    return r;
+}
+
+static void *make_integer(const redisReadTask *task, long long value)
+{
+    redisReply *r = make(task, REDIS_REPLY_INTEGER);
+    if (r != NULL)
+        r->integer = value;
+    return r;
+}
+
+static void *make_nil(const redisReadTask *task)
+{
+    return make(task, REDIS_REPLY_NIL);
+}
+
+static void free_nothing(void *reply)
+{
+    (void)reply; /* the arena's */
+}
+
+static redisReplyObjectFunctions functions = {
+    make_string, make_array, make_integer, make_nil, free_nothing,
+};
+
+/* ---- Reading ---------------------------------------------------------------------------------------- */
+
+int rt_redis_reader_open(struct rt_redis_link *l)
+{
+    l->arena = rt_alloc(sizeof(*l->arena));
+    if (l->arena == NULL)
+        return ROTA_NOMEM;
+    l->reader = redisReaderCreateWithFunctions(&functions);
+    if (l->reader == NULL) {
+        rt_free(l->arena);
+        l->arena = NULL;
+        return ROTA_NOMEM;
+    }
+    l->reader->privdata = l->arena;
+    return 0;
+}
+
+void rt_redis_reader_close(struct rt_redis_link *l)
+{
+    if (l->reader == NULL)
+        return;
+    redisReaderFree(l->reader);
+    l->reader = NULL;
+    arena_reset(l->arena, false);
+    rt_free(l->arena);
+    l->arena = NULL;
+}
+
+/* What waits for its rest must be worth waiting for. */
+static bool may_go_on(const redisReader *r)
+{
+    size_t waits = r->len - r->pos;
+    if (waits > RT_REDIS_REPLY_MAX)
+        return false;
+    if (waits <= RT_REDIS_LINE_MAX)
+        return true;
+    return r->buf[r->pos] == '$' && memchr(r->buf + r->pos, '\n', 32) != NULL;
+}
+
+bool rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, char *out, size_t size)
+{
+    void *got = NULL;
+    if (l->reader->reply == NULL)
+        arena_reset(l->arena, true); /* no reply is half read */
+    if (redisReaderGetReply(l->reader, &got) != REDIS_OK) {
+        bool large = l->reader->err == REDIS_ERR_OOM;
+        snprintf(out, size, "%s", large ? "its answer is too large" : "its answer is not RESP");
+        return false;
+    }
+    *reply = got;
+    if (got == NULL && !may_go_on(l->reader)) {
+        snprintf(out, size, "its answer is too large");
+        return false;
+    }
+    return true;
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------------------- */
+
+struct meaning {
+    const char *code;
+    enum rt_redis_class class;
+    int err;
+    const char *text; /* behind "redis AT"; NULL: what the server said */
+};
+
+static const struct meaning meanings[] = {
+    {"NOSCRIPT", RT_REDIS_NOSCRIPT, ROTA_PROTOCOL, NULL},
+    {"MOVED", RT_REDIS_MOVED, ROTA_UNREACHABLE, "does not have that room any more"},
+    {"ASK", RT_REDIS_ASK, ROTA_UNREACHABLE, "is giving that room away"},
+    {"READONLY", RT_REDIS_SICK, ROTA_UNREACHABLE, "is a replica: it cannot be written to"},
+    {"LOADING", RT_REDIS_SICK, ROTA_UNREACHABLE, "is loading its data"},
+    {"MASTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, "is a replica that lost its primary"},
+    {"CLUSTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, "says that the cluster is down"},
+    {"TRYAGAIN", RT_REDIS_SICK, ROTA_UNREACHABLE, "is moving that room"},
+    {"BUSY", RT_REDIS_SICK, ROTA_UNREACHABLE, "is busy with somebody's script"},
+    {"NOREPLICAS", RT_REDIS_SICK, ROTA_UNREACHABLE,
+     "has fewer replicas than its min-replicas-to-write asks for"},
+    {"MISCONF", RT_REDIS_SICK, ROTA_UNREACHABLE,
+     "refuses writes because it cannot save: look into its log"},
+    {"OOM", RT_REDIS_FINAL, ROTA_NOMEM,
+     "is out of memory: raise its maxmemory, or make room on it"},
+    {"NOAUTH", RT_REDIS_FINAL, ROTA_AUTH,
+     "asks for a password: give it by ?password_file= or ROTA_PASSWORD"},
+    {"WRONGPASS", RT_REDIS_FINAL, ROTA_AUTH, "refused the user or the password"},
+    {"NOPERM", RT_REDIS_FINAL, ROTA_AUTH, NULL},
+    {"WRONGTYPE", RT_REDIS_FINAL, ROTA_PROTOCOL,
+     "has a key of another type where Rota keeps its own (rota:{...}): delete it, or use another "
+     "database"},
+};
+
+static bool begins(const char *error, const char *code)
+{
+    size_t size = strlen(code);
+    return strncmp(error, code, size) == 0 && (error[size] == ' ' || error[size] == '\0');
+}
+
+/* Before Redis 7 the error of a script stands behind "-ERR Error running script ...: ". */
+static const struct meaning *meaning_of(const char *error)
+{
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (begins(error, meanings[i].code))
+            return &meanings[i];
+    const char *inside = strstr(error, "@user_script");
+    if (inside == NULL || !begins(error, "ERR"))
+        return NULL;
+    for (const char *at = inside; at != NULL; at = strchr(at + 1, ' '))
+        for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+            if (begins(at + (*at == ' '), meanings[i].code) && meanings[i].class == RT_REDIS_FINAL)
+                return &meanings[i];
+    return NULL;
+}
+
+enum rt_redis_class rt_redis_classify(const char *error)
+{
+    const struct meaning *m = meaning_of(error);
+    return m != NULL ? m->class : RT_REDIS_FINAL;
+}
+
+void rt_redis_clean(const struct rt_redis_conn *c, const char *text, char *out, size_t size)
+{
+    size_t secret = c->password != NULL ? strlen(c->password) : 0;
+    size_t n = 0;
+    while (*text != '\0' && n + 4 < size) {
+        if (secret > 0 && strncmp(text, c->password, secret) == 0) {
+            memcpy(out + n, "***", 3);
+            n += 3;
+            text += secret;
+            continue;
+        }
+        unsigned char ch = (unsigned char)*text++;
+        out[n++] = isprint(ch) ? (char)ch : '?';
+    }
+    out[n] = '\0';
+}
+
+/* Scripts that lack a right: Redis names the command, in several ways. */
+static bool is_rights(const char *error)
+{
+    return strstr(error, "ACL failure in script") != NULL ||
+           strstr(error, "executing the script can't") != NULL;
+}
+
+int rt_redis_explain(const struct rt_redis_link *l, const char *error, char *out, size_t size)
+{
+    const struct meaning *m = meaning_of(error);
+    char said[160];
+
+    rt_redis_clean(l->conn, error, said, sizeof(said));
+    if ((m != NULL && strcmp(m->code, "NOPERM") == 0) || is_rights(error)) {
+        snprintf(out, size, "redis %s: the user lacks a right (rota doctor lists them): %s",
+                 rt_redis_at(l), said);
+        return ROTA_AUTH;
+    }
+    if (m != NULL && m->text != NULL)
+        snprintf(out, size, "redis %s %s", rt_redis_at(l), m->text);
+    else
+        snprintf(out, size, "redis %s answered: %s", rt_redis_at(l), said);
+    return m != NULL ? m->err : ROTA_PROTOCOL;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: made, put into RESP, kept until a link is ready, ended at their deadline. */
+#include "engine/redis/link.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OUT_FIRST 1024
+#define DIGITS 24
+
+/* ---- RESP ----------------------------------------------------------------------------------- */
+
+static bool room_for(struct rt_redis_conn *c, size_t more)
+{
+    size_t room = c->out_room != 0 ? c->out_room : OUT_FIRST;
+    if (c->out_size + more <= c->out_room)
+        return true;
+    while (room < c->out_size + more)
+        room *= 2;
+    char *out = rt_realloc(c->out, room);
+    if (out == NULL)
+        return false;
+    c->out = out;
+    c->out_room = room;
+    return true;
+}
+
+/* NUMBER in decimal; returns how many digits. */
+static size_t digits(char *out, uint64_t number)
+{
+    char reversed[DIGITS];
+    size_t n = 0;
+    do {
+        reversed[n++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    for (size_t i = 0; i < n; i++)
+        out[i] = reversed[n - 1 - i];
+    return n;
+}
+
+static char *header(char *at, char type, uint64_t number)
+{
+    *at++ = type;
+    at += digits(at, number);
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+bool rt_redis_command(struct rt_redis_conn *c, size_t words)
+{
+    if (!room_for(c, DIGITS + 3))
+        return false;
+    c->out_size = (size_t)(header(c->out + c->out_size, '*', words) - c->out);
+    return true;
+}
+
+bool rt_redis_word(struct rt_redis_conn *c, const char *word, size_t size)
+{
+    if (!room_for(c, DIGITS + 5 + size))
+        return false;
+    char *at = header(c->out + c->out_size, '$', size);
+    if (size > 0)
+        memcpy(at, word, size);
+    at += size;
+    *at++ = '\r';
+    *at++ = '\n';
+    c->out_size = (size_t)(at - c->out);
+    return true;
+}
+
+bool rt_redis_words(struct rt_redis_conn *c, const char *const *words, size_t n)
+{
+    bool good = rt_redis_command(c, n);
+    for (size_t i = 0; good && i < n; i++)
+        good = rt_redis_word(c, words[i], strlen(words[i]));
+    return good;
+}
+
+bool rt_redis_number(struct rt_redis_conn *c, uint64_t number)
+{
+    char text[DIGITS];
+    return rt_redis_word(c, text, digits(text, number));
+}
+
+/* ---- Making and freeing --------------------------------------------------------------------- */
+
+struct rt_redis_request *rt_redis_request_new(enum rt_redis_script script, uint32_t room,
+                                              size_t argc, const char *const *args,
+                                              const size_t *lengths)
+{
+    size_t size = sizeof(struct rt_redis_request) + argc * (sizeof(char *) + sizeof(size_t));
+    size_t text_at = size;
+    for (size_t i = 0; i < argc; i++)
+        size += lengths[i] + 1;
+
+    struct rt_redis_request *rq = rt_alloc(size);
+    if (rq == NULL)
+        return NULL;
+    rq->script = script;
+    rq->room = room;
+    rq->argc = argc;
+    rq->args = (const char **)(rq + 1);
+    rq->lengths = (size_t *)(rq->args + argc);
+    char *text = (char *)rq + text_at;
+    for (size_t i = 0; i < argc; i++) {
+        rq->args[i] = text;
+        rq->lengths[i] = lengths[i];
+        if (lengths[i] > 0)
+            memcpy(text, args[i], lengths[i]);
+        text += lengths[i] + 1; /* rt_alloc has put the 0 there */
+    }
+    return rq;
+}
+
+struct rt_redis_request *rt_redis_request_bare(uint8_t what, uint32_t extra)
+{
+    struct rt_redis_request *rq = rt_alloc(sizeof(*rq));
+    if (rq == NULL)
+        return NULL;
+    rq->what = what;
+    rq->extra = extra;
+    return rq;
+}
+
+void rt_redis_request_free(struct rt_redis_request *rq)
+{
+    rt_free(rq->error);
+    rt_free(rq);
+}
+
+void rt_redis_answer(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                     const redisReply *reply)
+{
+    if (rq->answered || rq->what != RT_REDIS_CALL || c->closing)
+        return;
+    rq->answered = true;
+    rq->answer(c, rq, err, status, reply);
+}
+
+/* ---- The queue -------------------------------------------------------------------------------- */
+
+static void deadline_at(struct rt_redis_conn *c, int64_t at)
+{
+    struct rt_timer *t = &c->deadline_timer.timer;
+    if (at != RT_NEVER && (t->slot == 0 || t->at > at))
+        rt_timers_start(&c->base.loop->timers, t, at);
+}
+
+void rt_redis_enqueue(struct rt_redis_conn *c, struct rt_redis_request *rq)
+{
+    struct rt_redis_request **at = &c->queue;
+    if (c->queue_last != NULL && c->queue_last->order < rq->order)
+        at = &c->queue_last->next; /* the usual */
+    while (*at != NULL && (*at)->order < rq->order)
+        at = &(*at)->next;
+    rq->next = *at;
+    *at = rq;
+    if (rq->next == NULL)
+        c->queue_last = rq;
+}
+
+static bool try_send(struct rt_redis_conn *c, struct rt_redis_request *rq)
+{
+    struct rt_redis_node *node = rq->asking ? rq->asked : c->rooms[rq->room].node;
+    if (rq->err != 0 || node == NULL || !rt_redis_link_usable(&node->work))
+        return false;
+    return rt_redis_link_send(&node->work, rq);
+}
+
+void rt_redis_resend(struct rt_redis_conn *c, struct rt_redis_request *rq)
+{
+    if (try_send(c, rq))
+        return;
+    rt_redis_enqueue(c, rq);
+    if (rq->err != 0)
+        deadline_at(c, rt_loop_now(c->base.loop));
+    rt_redis_want_room(c, rq->room);
+}
+
+void rt_redis_send(struct rt_redis_conn *c, struct rt_redis_request *rq)
+{
+    assert(c->rooms != NULL && rq->room < c->room_count);
+    rq->order = ++c->next_order;
+    if (rq->deadline == 0)
+        rq->deadline = rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS;
+    deadline_at(c, rq->deadline);
+    rt_redis_resend(c, rq);
+}
+
+void rt_redis_flush(struct rt_redis_conn *c)
+{
+    struct rt_redis_request *waiting = c->queue;
+    c->queue = c->queue_last = NULL;
+    while (waiting != NULL) {
+        struct rt_redis_request *rq = waiting;
+        waiting = rq->next;
+        rq->next = NULL;
+        if (!try_send(c, rq))
+            rt_redis_enqueue(c, rq);
+    }
+}
+
+void rt_redis_request_abandon(struct rt_redis_conn *c, struct rt_redis_request *rq, int err)
+{
+    if (rq->answered)
+        return;
+    rq->err = err;
+    deadline_at(c, rt_loop_now(c->base.loop));
+}
+
+/* ---- Deadlines ---------------------------------------------------------------------------------- */
+
+static bool is_over(const struct rt_redis_request *rq, int64_t now)
+{
+    return rq->err != 0 || rq->deadline <= now;
+}
+
+static void end_waiting(struct rt_redis_conn *c, struct rt_redis_request *rq, int64_t now)
+{
+    int err = rq->err;
+    (void)now;
+    if (err == 0) {
+        const char *why = c->last_trouble[0] != '\0' ? c->last_trouble : "no answer yet";
+        err = rt_redis_fail(c, ROTA_UNREACHABLE, "redis cannot be used now: %s", why);
+    } else if (err == ROTA_NOMEM) {
+        (void)rt_redis_fail(c, err, "out of memory");
+    } else {
+        (void)rt_redis_fail(c, err, "given up before it was sent");
+    }
+    rt_redis_answer(c, rq, err, 0, NULL);
+    rt_redis_request_free(rq);
+}
+
+/* Takes out of the queue what is over, or with ALL everything. */
+static struct rt_redis_request *take_waiting(struct rt_redis_conn *c, int64_t now, bool all)
+{
+    struct rt_redis_request *over = NULL, **tail = &over;
+    c->queue_last = NULL;
+    for (struct rt_redis_request **at = &c->queue; *at != NULL;) {
+        struct rt_redis_request *rq = *at;
+        if (all || is_over(rq, now)) {
+            *at = rq->next;
+            rq->next = NULL;
+            *tail = rq;
+            tail = &rq->next;
+        } else {
+            c->queue_last = rq;
+            at = &rq->next;
+        }
+    }
+    return over;
+}
+
+/* What is over of what was sent: its owner hears that nobody knows, its place stays. */
+static void end_flying(struct rt_redis_conn *c, struct rt_redis_link *l, int64_t now)
+{
+    for (struct rt_redis_request *rq = l->head; rq != NULL; rq = rq->next)
+        if (rq->what == RT_REDIS_CALL && !rq->answered && is_over(rq, now)) {
+            (void)rt_redis_fail(c, ROTA_UNKNOWN, "redis %s has not answered in time",
+                                rt_redis_at(l));
+            rt_redis_answer(c, rq, ROTA_UNKNOWN, 0, NULL);
+        }
+}
+
+static int64_t next_deadline(const struct rt_redis_conn *c)
+{
+    int64_t next = RT_NEVER;
+    for (const struct rt_redis_request *rq = c->queue; rq != NULL; rq = rq->next)
+        next = rq->deadline < next ? rq->deadline : next;
+    for (const struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
+        for (const struct rt_redis_request *rq = n->work.head; rq != NULL; rq = rq->next)
+            if (rq->what == RT_REDIS_CALL && !rq->answered && rq->deadline < next)
+                next = rq->deadline;
+    return next;
+}
+
+void rt_redis_deadline_fire(struct rt_timer_call *call, int64_t now)
+{
+    struct rt_redis_conn *c = (struct rt_redis_conn *)((char *)call - offsetof(struct rt_redis_conn,
+                                                                               deadline_timer));
+    struct rt_redis_request *over = take_waiting(c, now, false);
+    while (over != NULL) {
+        struct rt_redis_request *rq = over;
+        over = rq->next;
+        end_waiting(c, rq, now);
+    }
+    for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
+        end_flying(c, &n->work, now);
+    deadline_at(c, next_deadline(c));
+}
+
+void rt_redis_refuse(struct rt_redis_conn *c, int err, const char *text)
+{
+    struct rt_redis_request *all = take_waiting(c, 0, true);
+    while (all != NULL) {
+        struct rt_redis_request *rq = all;
+        all = rq->next;
+        (void)rt_redis_fail(c, err, "%s", text);
+        rt_redis_answer(c, rq, err, 0, NULL);
+        rt_redis_request_free(rq);
+    }
+}
