@@ -164,7 +164,7 @@ struct rt_redis_side {
     struct rt_redis_push *kept, **kept_tail;     /* pushes that wait for the answer to a JOIN */
     struct rt_redis_work *works;                 /* ops of several requests */
     struct rt_redis_watch *watches;              /* observed lines */
-    struct rt_timer_call early_timer, ends_timer, look_timer;
+    struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
     uint64_t seed; /* of the jitter */
 };
