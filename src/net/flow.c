@@ -138,17 +138,15 @@ void rt_stream_tell(struct rt_stream *s)
 
 void rt_stream_ready(struct rt_stream *s, bool readable, bool writable)
 {
-    if (!writable) { /* the usual */
-        if (readable)
-            (void)read_some(s);
-        rt_stream_tell(s);
-        return;
-    }
-    drain(s); /* there is room, or it has failed, and then libuv has stopped the watch */
+    if (s->watch.stopped)
+        drain(s); /* it has failed: what is there, and then why */
+    else if (readable)
+        (void)read_some(s);
     if (rt_stream_lives(s)) {
-        s->wants_write = false;
-        rt_watch_want(&s->watch, true, false);
-        send_some(s);
+        if (s->watch.stopped)
+            rt_watch_want(&s->watch, true, s->wants_write);
+        if (writable && s->wants_write)
+            send_some(s);
     }
     rt_stream_tell(s);
 }

@@ -234,6 +234,7 @@ static void watch_ready(uv_poll_t *poll, int status, int events)
 
     /* libuv stops a poll that failed; its user finds the error when it reads or writes. */
     bool failed = status < 0;
+    w->stopped = failed;
     w->fn(w, failed || (events & UV_READABLE) != 0, failed || (events & UV_WRITABLE) != 0);
 }
 
@@ -259,6 +260,7 @@ static struct rt_loop *loop_of(uv_loop_t *uv)
 void rt_watch_want(struct rt_watch *w, bool readable, bool writable)
 {
     assert(w->open);
+    w->stopped = false;
     loop_of(w->poll.loop)->dirty = true;
     if (readable || writable)
         uv_poll_start(&w->poll, (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0),

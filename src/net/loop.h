@@ -21,6 +21,7 @@ struct rt_watch { /* embedded in its user's struct; zeroed before the first use 
     void (*closed)(struct rt_watch *w);
     void *user;
     bool open;
+    bool stopped; /* the descriptor has failed, and libuv looks no more: want it anew to go on */
 };
 
 /* Work put off until whoever turned the loop is about to poll or go: many calls, one system call. */

@@ -121,6 +121,26 @@ static void unix_sockets(void **state)
     rmdir(folder);
 }
 
+static void the_other_protocol(void **state)
+{
+    (void)state;
+    struct sockaddr_in6 at = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    socklen_t size = sizeof(at);
+    int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (listener < 0 || bind(listener, (struct sockaddr *)&at, size) != 0)
+        skip(); /* a machine without IPv6 */
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    struct end e = {0};
+    peer_open(&e, "::1", ntohs(at.sin6_port));
+    peer_until(&e.ups, 1);
+    close(peer_accept(listener));
+    close(listener);
+    peer_until(&e.downs, 1);
+    assert_non_null(strstr(e.why, "[::1]:"));
+    peer_close(&e);
+}
+
 /* A queue that is full lets the next one hang: neither refused nor accepted. */
 static void nobody_takes_the_call(void **state)
 {
@@ -554,6 +574,7 @@ int main(void)
         TEST(words_both_ways),
         TEST(nobody_listens),
         TEST(unix_sockets),
+        TEST(the_other_protocol),
         TEST(nobody_takes_the_call),
         TEST(names_are_looked_up),
         TEST(names_that_do_not_exist),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a round trip costs, in system calls: one send, one poll, one look of epoll, one recv. */
+#include "certs.h"
 #include "peer.h"
 
-#include <errno.h>
-#include <poll.h>
+#include <openssl/ssl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -47,6 +48,40 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *to, struct itime
 }
 
 #define ROUNDS 100
+
+/* With TLS too: whatever OpenSSL writes leaves in one send. */
+static void one_send_and_one_recv_with_tls(void **state)
+{
+    (void)state;
+    struct certs certs;
+    struct rt_tls *tls = NULL;
+    struct end e = {0};
+    char errmsg[256];
+    uint16_t port;
+    certs_make(&certs);
+    struct certs_server how = {
+        .cert = certs.server, .key = certs.server_key, .version = TLS1_3_VERSION};
+    pid_t server = certs_serve(&how, &port);
+    assert_int_equal(rt_tls_new(&tls, certs.ca, NULL, NULL, errmsg, sizeof(errmsg)), 0);
+    struct rt_stream_target to = {.host = "127.0.0.1", .port = port, .tls = tls};
+    peer_open_to(&e, &to, PEER_PATIENCE_MS);
+    for (size_t i = 1; i <= ROUNDS; i++) {
+        rt_loop_tick(&peer_loop);
+        assert_int_equal(rt_stream_write(&e.s, "one ", 4), 0);
+        assert_int_equal(rt_stream_write(&e.s, "request", 7), 0);
+        rt_stream_expect(&e.s, PEER_PATIENCE_MS);
+        peer_until_got(&e, 11 * i);
+        if (i == 1) /* after the first the tickets have come too */
+            sends = recvs = controls = alarms = 0;
+    }
+    assert_int_equal(sends, ROUNDS - 1);
+    assert_int_equal(recvs, ROUNDS - 1);
+    assert_int_equal(controls + alarms, 0);
+    peer_close(&e);
+    rt_tls_free(tls);
+    assert_int_equal(waitpid(server, NULL, 0), server);
+    certs_remove(&certs);
+}
 
 static void one_send_and_one_recv(void **state)
 {
@@ -106,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(one_send_and_one_recv, peer_setup, peer_teardown),
+        cmocka_unit_test_setup_teardown(one_send_and_one_recv_with_tls, peer_setup, peer_teardown),
         cmocka_unit_test_setup_teardown(many_answers_in_one_recv, peer_setup, peer_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
