@@ -38,4 +38,10 @@ void bench_deadlock(const struct bench *b); /* a ring of three processes */
 void bench_held(const struct bench *b);     /* 100,000 held locks */
 void bench_handover(const struct bench *b); /* between two processes */
 
+/* On a redis-server of ours, the same for all three (redis.c). */
+void bench_redis_pair(const struct bench *b);
+void bench_redis_line(const struct bench *b);
+void bench_redis_hold(const struct bench *b);
+void bench_redis_stop(void); /* also if it was not started */
+
 #endif

@@ -21,6 +21,9 @@ static const struct {
     {"takeover", bench_takeover, "after the holder was killed"},
     {"deadlock", bench_deadlock, "three processes that wait for each other"},
     {"held", bench_held, "100,000 held locks: memory and speed"},
+    {"redis-pair", bench_redis_pair, "pairs on Redis: against bare hiredis with the same scripts"},
+    {"redis-line", bench_redis_line, "between processes on Redis: against BLPOP"},
+    {"redis-hold", bench_redis_hold, "linger, passing on, many held, takeover on Redis"},
 };
 
 void bench_say(const struct bench *b, const char *what, double value, const char *unit)
@@ -81,7 +84,7 @@ static int usage(FILE *out)
 {
     fprintf(out, "usage: rota-bench [--json] [--quick] [BENCH...]\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
-        fprintf(out, "  %-10s %s\n", benches[i].name, benches[i].what);
+        fprintf(out, "  %-11s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
 }
 
@@ -120,6 +123,7 @@ int main(int argc, char **argv)
             printf("%s: %s\n", benches[i].name, benches[i].what);
         benches[i].run(&b);
     }
+    bench_redis_stop();
     rt_scratch_remove(&scratch);
     if (missed > 0 && !b.json)
         printf("%d goal%s missed\n", missed, missed == 1 ? "" : "s");

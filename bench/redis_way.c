@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking turns on Redis: by Rota, by BLPOP, and as a herd that is woken by pub/sub. */
+#include "redis_way.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME "turn"
+
+struct party {
+    struct rota *r;
+    struct rota_lock *lock;
+    redisContext *c, *told; /* told: subscribed */
+    struct simple simple;
+    char token[32];
+};
+
+static struct party *new_party(void)
+{
+    struct party *me = calloc(1, sizeof(*me));
+    if (me == NULL)
+        bench_done(1);
+    return me;
+}
+
+static void part(struct party *me)
+{
+    if (me->c != NULL)
+        redisFree(me->c);
+    if (me->told != NULL)
+        redisFree(me->told);
+    rota_close(me->r);
+    free(me);
+}
+
+static void prepare(const struct redis *s)
+{
+    freeReplyObject(redis_do(s->control, "DEL token lock"));
+    freeReplyObject(redis_do(s->control, "RPUSH token t"));
+}
+
+static int number_of(redisReply *reply)
+{
+    int n = (int)reply->integer;
+    freeReplyObject(reply);
+    return n;
+}
+
+/* ---- Rota --------------------------------------------------------------- */
+
+static struct party *rota_join(const struct redis *s)
+{
+    const struct rota_options never = {.pass_limit = ROTA_NEVER};
+    const struct rt_bench place = {.url = s->url, .prefix = ""};
+    struct party *me = new_party();
+    bench_done(rt_bench_open(&place, &me->r, &never));
+    return me;
+}
+
+static void complain(const struct party *me, int err)
+{
+    fprintf(stderr, "rota-bench: %s: %s\n", rota_strerror(err), rota_errmsg(me->r));
+    _exit(1);
+}
+
+static void turn_acquire(struct party *me)
+{
+    int err = rota_acquire(me->r, NAME, NULL, &me->lock);
+    if (err != 0)
+        complain(me, err);
+}
+
+static void turn_release(struct party *me)
+{
+    int err = rota_release(me->lock);
+    if (err != 0)
+        complain(me, err);
+}
+
+static int rota_waiting(const struct redis *s, redisContext *watch)
+{
+    (void)s;
+    return number_of(redis_do(watch, "ZCARD rota:{0}:w:" NAME));
+}
+
+const struct way way_rota = {
+    "rota", prepare, rota_join, turn_acquire, turn_release, part, rota_waiting,
+};
+
+/* ---- BLPOP -------------------------------------------------------------- */
+
+static struct party *blpop_join(const struct redis *s)
+{
+    struct party *me = new_party();
+    me->c = redis_dial(s, false);
+    return me;
+}
+
+static void blpop_acquire(struct party *me)
+{
+    freeReplyObject(redis_do(me->c, "BLPOP token 0"));
+}
+
+static void blpop_release(struct party *me)
+{
+    freeReplyObject(redis_do(me->c, "RPUSH token t"));
+}
+
+static int blpop_waiting(const struct redis *s, redisContext *watch)
+{
+    struct redis by = *s;
+    by.control = watch;
+    return (int)redis_info(&by, "clients", "blocked_clients");
+}
+
+const struct way way_blpop = {
+    "blpop", prepare, blpop_join, blpop_acquire, blpop_release, part, blpop_waiting,
+};
+
+/* ---- The herd ----------------------------------------------------------- */
+
+static struct party *herd_join(const struct redis *s)
+{
+    struct party *me = new_party();
+    me->c = redis_dial(s, false);
+    me->told = redis_dial(s, false);
+    simple_open(&me->simple, me->c);
+    snprintf(me->token, sizeof me->token, "%ld", (long)getpid());
+    freeReplyObject(redis_do(me->told, "SUBSCRIBE freed"));
+    return me;
+}
+
+static void herd_acquire(struct party *me)
+{
+    void *message;
+    while (!simple_try(&me->simple, "lock", me->token)) {
+        message = NULL;
+        if (redisGetReply(me->told, &message) != REDIS_OK)
+            bench_done(1);
+        freeReplyObject(message);
+    }
+}
+
+static void herd_release(struct party *me)
+{
+    simple_leave(&me->simple, "lock", me->token);
+    freeReplyObject(redis_do(me->c, "PUBLISH freed x"));
+}
+
+/* Subscribed, and that is not quite waiting: the first try may be on its way. */
+static int herd_waiting(const struct redis *s, redisContext *watch)
+{
+    (void)s;
+    redisReply *reply = redis_do(watch, "PUBSUB NUMSUB freed");
+    int n = (int)reply->element[1]->integer - 1; /* the holder has subscribed too */
+    freeReplyObject(reply);
+    return n;
+}
+
+const struct way way_herd = {
+    "herd", prepare, herd_join, herd_acquire, herd_release, part, herd_waiting,
+};
