@@ -35,14 +35,16 @@ static void start_node(struct rt_redis_sentinels *s, int i, const struct rt_redi
         rt_redis_must(&s->node[i], "REPLICAOF 127.0.0.1 %d", (int)s->node[0].announce_port);
 }
 
-/* Sentinel's own periods are for networks of people: shortened by its command for tests. */
+/* Sentinel's own periods are for networks of people: shortened by its command for tests. Not too much:
+ * four publish periods are what the others give a promoted replica to be announced, before they
+ * make it a replica again. */
 static void hurry(struct rt_redis *sentinel)
 {
     static const char *const periods[][2] = {
-        {"info-period", "200"},
+        {"info-period", "100"},
         {"ping-period", "50"},
         {"ask-period", "50"},
-        {"publish-period", "100"},
+        {"publish-period", "500"},
         {"tilt-trigger", "60000"}, /* a busy test machine is no reason to sit back for 30 s */
         {"min-link-reconnect-period", "50"},
         {"election-timeout", "500"},
