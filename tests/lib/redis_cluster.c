@@ -144,7 +144,7 @@ void rt_redis_cluster_free(struct rt_redis_cluster *c)
 
 unsigned rt_redis_cluster_slot(struct rt_redis_cluster *c, const char *key)
 {
-    return (unsigned)rt_redis_number(&c->node[0], "CLUSTER KEYSLOT %s", key);
+    return (unsigned)rt_redis_integer(&c->node[0], "CLUSTER KEYSLOT %s", key);
 }
 
 /* One range of CLUSTER SLOTS: from, to, the primary as address, port, id. */

@@ -288,7 +288,7 @@ void rt_redis_must(struct rt_redis *node, const char *format, ...)
     freeReplyObject(r);
 }
 
-long long rt_redis_number(struct rt_redis *node, const char *format, ...)
+long long rt_redis_integer(struct rt_redis *node, const char *format, ...)
 {
     va_list ap;
     redisReply *r;

@@ -66,7 +66,7 @@ redisReply *rt_redis_do(struct rt_redis *node, const char *format, ...);
 /* The same for its effect: ends the test unless the reply is no error. */
 void rt_redis_must(struct rt_redis *node, const char *format, ...);
 /* The same, when an integer or a string of digits is the reply; else ends the test. */
-long long rt_redis_number(struct rt_redis *node, const char *format, ...);
+long long rt_redis_integer(struct rt_redis *node, const char *format, ...);
 /* A field of INFO ("used_cpu_user"); "" if there is none. In a static buffer. */
 const char *rt_redis_info(struct rt_redis *node, const char *section, const char *field);
 /* One command on a new TCP connection without password; as rt_redis_do. */

@@ -205,7 +205,7 @@ static void hold_keeps_and_release_lets_go(void **state)
     write_out(c, "SET k held");
     while (counts().requests < 1)
         sched_yield();
-    assert_int_equal(rt_redis_number(&redis, "EXISTS k"), 0);
+    assert_int_equal(rt_redis_integer(&redis, "EXISTS k"), 0);
     rt_proxy_release(proxy, RT_PROXY_UP);
     expect(c, "OK");
     rt_proxy_hold(proxy, RT_PROXY_DOWN);
@@ -231,7 +231,7 @@ static void loss_of_requests_reaches_nobody(void **state)
     while (counts().requests < 2)
         sched_yield();
     expect_silence(c);
-    assert_int_equal(rt_redis_number(&redis, "EXISTS k"), 0);
+    assert_int_equal(rt_redis_integer(&redis, "EXISTS k"), 0);
     rt_proxy_heal(proxy);
     expect_end(c, ECONNRESET);  /* a stream cannot have a gap */
     ask(quiet, "PONG", "PING"); /* has lost nothing */
@@ -249,7 +249,7 @@ static void loss_of_replies_happens_after_the_deed(void **state)
     while (counts().replies < 1)
         sched_yield();
     expect_silence(c);
-    assert_int_equal(rt_redis_number(&redis, "EXISTS k"), 1);
+    assert_int_equal(rt_redis_integer(&redis, "EXISTS k"), 1);
     assert_int_equal(counts().delivered[RT_PROXY_DOWN], 0);
     rt_proxy_heal(proxy);
     expect_end(c, ECONNRESET);

@@ -111,7 +111,7 @@ static void the_connection_ends_instead_of_a_reply(void **state)
     write_out(c, "INCR n");
     expect_end(c, ECONNRESET);
     redisFree(c);
-    assert_int_equal(rt_redis_number(&redis, "GET n"), 2);
+    assert_int_equal(rt_redis_integer(&redis, "GET n"), 2);
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -127,12 +127,12 @@ static void a_request_is_lost_delayed_or_done_twice(void **state)
     late = fault(RT_FAULT_REQUEST, RT_FAULT_DELAY, "SET b", 1);
     write_out(c, "SET a 1");
     ask(c, "PONG", "PING");
-    assert_int_equal(rt_redis_number(&redis, "EXISTS a"), 0);
+    assert_int_equal(rt_redis_integer(&redis, "EXISTS a"), 0);
     ask(c, NULL, "INCR n");
     ask(c, "2", "GET n"); /* and no reply too many */
     write_out(c, "SET b 1");
     assert_true(rt_proxy_await_hits(proxy, late, 1, SOON_MS));
-    assert_int_equal(rt_redis_number(&redis, "EXISTS b"), 0);
+    assert_int_equal(rt_redis_integer(&redis, "EXISTS b"), 0);
     rt_proxy_release(proxy, RT_PROXY_BOTH);
     expect(c, "OK");
     redisFree(c);
@@ -146,7 +146,7 @@ static void a_request_is_never_sent_when_its_connection_ends(void **state)
     fault(RT_FAULT_REQUEST, RT_FAULT_RESET, "SET", 1);
     write_out(c, "SET a 1");
     expect_end(c, ECONNRESET);
-    assert_int_equal(rt_redis_number(&redis, "EXISTS a"), 0);
+    assert_int_equal(rt_redis_integer(&redis, "EXISTS a"), 0);
     redisFree(c);
 }
 

@@ -46,8 +46,8 @@ static void a_killed_node_comes_back_with_what_it_kept(void **state)
     rt_redis_run(&forgets);
     rt_redis_run(&keeps);
     assert_int_equal(keeps.server.port, port);
-    assert_int_equal(rt_redis_number(&forgets, "EXISTS k"), 0);
-    assert_int_equal(rt_redis_number(&keeps, "EXISTS k"), 1);
+    assert_int_equal(rt_redis_integer(&forgets, "EXISTS k"), 0);
+    assert_int_equal(rt_redis_integer(&keeps, "EXISTS k"), 1);
     rt_redis_fini(&forgets);
     rt_redis_fini(&keeps);
 }
@@ -198,7 +198,7 @@ static void sentinels_agree_on_a_new_primary(void **state)
     second = rt_redis_sentinels_failover(s, SOON_MS);
     assert_true(second == 1 || second == 2);
     assert_int_equal(rt_redis_sentinels_settle(s, SOON_MS), second);
-    assert_int_equal(rt_redis_number(&s->node[second], "GET k"), 5);
+    assert_int_equal(rt_redis_integer(&s->node[second], "GET k"), 5);
     third = rt_redis_sentinels_kill_primary(s, SOON_MS);
     assert_true(third >= 0 && third != second);
     rt_redis_run(&s->node[second]);
@@ -224,12 +224,12 @@ static void a_slot_moves_with_its_keys(void **state)
     rt_redis_cluster_move(c, slot, to);
     assert_int_equal(rt_redis_cluster_owner(c, to, slot), to);
     assert_int_equal(rt_redis_cluster_owner(c, from, slot), to);
-    assert_int_equal(rt_redis_number(&c->node[to], "GET {room}249"), 249);
+    assert_int_equal(rt_redis_integer(&c->node[to], "GET {room}249"), 249);
     r = rt_redis_do(&c->node[from], "GET {room}1");
     assert_int_equal(strncmp(r->str, "MOVED ", 6), 0);
     freeReplyObject(r);
     assert_true(rt_redis_cluster_failover(c, to + 3, SOON_MS));
-    assert_int_equal(rt_redis_number(&c->node[to + 3], "GET {room}7"), 7);
+    assert_int_equal(rt_redis_integer(&c->node[to + 3], "GET {room}7"), 7);
     rt_redis_cluster_free(c);
 }
 
