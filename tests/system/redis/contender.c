@@ -247,6 +247,7 @@ static void turn(struct contender *c)
         return;
     }
     doing(c, STAGE_HOLDS);
+    count(&c->process->shared->granted);
     hold(c, &held, lock, &v);
     doing(c, STAGE_RELEASES);
     give_back(c, &held);
@@ -279,6 +280,40 @@ static void take_all(struct contender *c)
         give_back(c, &held[i]);
 }
 
+static void ignore_front(void *arg, const struct rota_front *front)
+{
+    (void)arg;
+    (void)front;
+}
+
+static int observe(struct contender *c, const char *name)
+{
+    uint64_t id;
+    int err = rota_observe(c->actor.rota, name, ignore_front, NULL, &id);
+
+    if (err == 0)
+        stage_sleep_us(1000 + rt_random_below(&c->random, 5000));
+    return err == 0 ? rota_unobserve(c->actor.rota, id) : err;
+}
+
+/* A client of its own for one turn: connections and sessions come and go. */
+static void visit(struct contender *c)
+{
+    const struct stage_plan *plan = c->plan;
+    struct rota_options opts = {.ttl_ms = plan->ttl_ms, .call_ms = plan->call_ms};
+    struct contender guest = *c;
+    int err = rota_open(&guest.actor.rota, c->process->shared->url[c->process->index], &opts);
+
+    if (err != 0) {
+        count(&c->process->shared->errors[-err]);
+        return;
+    }
+    guest.actor.client = guest.actor.owner = rt_history_client(c->actor.history);
+    turn(&guest);
+    rota_close(guest.actor.rota);
+    c->random = guest.random;
+}
+
 /* What the programme has to see besides: reads, sets. Their answers are judged by others. */
 static void spice(struct contender *c)
 {
@@ -288,9 +323,9 @@ static void spice(struct contender *c)
     int err = 0;
 
     doing(c, STAGE_SPICES);
-    switch (rt_random_below(&c->random, 3)) {
+    stage_lock_name(0, name, sizeof(name));
+    switch (rt_random_below(&c->random, 5)) {
     case 0:
-        stage_lock_name(0, name, sizeof(name));
         err = rota_inspect(c->actor.rota, name, &line);
         if (err == 0)
             rota_line_free(line);
@@ -300,12 +335,18 @@ static void spice(struct contender *c)
         if (err == 0)
             rota_list_free(line, lines);
         break;
+    case 2:
+        err = observe(c, name);
+        break;
+    case 3:
+        visit(c);
+        return;
     default:
         take_all(c);
         return;
     }
     if (err != 0 && err != ROTA_UNKNOWN)
-        note_error(c, "inspect", err);
+        note_error(c, "a look around", err);
 }
 
 static void *contend_thread(void *arg)

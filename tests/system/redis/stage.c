@@ -244,6 +244,18 @@ uint64_t stage_turns(const struct stage *st)
     return sum;
 }
 
+uint64_t stage_granted(const struct stage *st)
+{
+    return __atomic_load_n(&st->shared->granted, __ATOMIC_ACQUIRE);
+}
+
+uint64_t stage_lost(const struct stage *st)
+{
+    return __atomic_load_n(&st->shared->told_before, __ATOMIC_ACQUIRE) +
+           __atomic_load_n(&st->shared->told_after, __ATOMIC_ACQUIRE) +
+           __atomic_load_n(&st->shared->told_starved, __ATOMIC_ACQUIRE);
+}
+
 /* ---- The end ------------------------------------------------------------- */
 
 static const char *const doing_names[] = {"idle", "asks", "holds", "releases", "looks around"};

@@ -38,8 +38,9 @@ struct stage_shared {
     struct stage_thread threads[STAGE_PROCESSES_MAX][STAGE_THREADS_MAX];
     uint64_t errors[STAGE_ERRORS];
     uint64_t told_before, told_after, told_starved; /* losses, against the deadline of the hold */
-    uint64_t refused;                               /* writes, by the resource */
-    uint64_t odd; /* errors that no fault explains; the first one said */
+    uint64_t granted;
+    uint64_t refused; /* writes, by the resource */
+    uint64_t odd;     /* errors that no fault explains; the first one said */
     char odd_text[512];
 };
 

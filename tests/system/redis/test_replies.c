@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kind of request, once each: its reply lost, doubled, late; the request doubled, lost. */
+#include "engine/redis/script.h"
+#include "keys.h"
+#include "lib/history.h"
+#include "stage.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PROCESSES 8
+#define TTL_MS 1000
+#define PATIENCE_NS INT64_C(3000000000)  /* for a request that rarely comes; then another's turn */
+#define ALL_DONE_NS INT64_C(60000000000) /* per factor */
+
+/* ---- What is done to what ------------------------------------------------- */
+
+struct treatment {
+    const char *name;
+    enum rt_fault_on on;
+    enum rt_fault_do what;
+    uint32_t delay_us;
+};
+
+static const struct treatment treatments[] = {
+    {"reply dropped", RT_FAULT_REPLY, RT_FAULT_DROP, 0},
+    {"reply cut off", RT_FAULT_REPLY, RT_FAULT_RESET, 0},
+    {"reply doubled", RT_FAULT_REPLY, RT_FAULT_DOUBLE, 0},
+    {"reply late by more than the ttl", RT_FAULT_REPLY, RT_FAULT_DELAY, TTL_MS * 1300},
+    {"request doubled", RT_FAULT_REQUEST, RT_FAULT_DOUBLE, 0},
+    {"request dropped", RT_FAULT_REQUEST, RT_FAULT_DROP, 0},
+    {"request late by more than the ttl", RT_FAULT_REQUEST, RT_FAULT_DELAY, TTL_MS * 1300},
+};
+#define TREATMENTS (sizeof(treatments) / sizeof(treatments[0]))
+
+static const struct treatment push_treatments[] = {
+    {"push dropped", RT_FAULT_PUSH, RT_FAULT_DROP, 0},
+    {"push doubled", RT_FAULT_PUSH, RT_FAULT_DOUBLE, 0},
+    {"push late by more than the ttl", RT_FAULT_PUSH, RT_FAULT_DELAY, TTL_MS * 1300},
+};
+#define PUSH_TREATMENTS (sizeof(push_treatments) / sizeof(push_treatments[0]))
+
+/* Scripts that the contenders call; `break` and `inspect_session` are not among them. */
+static const enum rt_redis_script scripts[] = {
+    RT_REDIS_SCRIPT_JOIN,   RT_REDIS_SCRIPT_LEAVE, RT_REDIS_SCRIPT_BEAT, RT_REDIS_SCRIPT_OPEN,
+    RT_REDIS_SCRIPT_CHANGE, RT_REDIS_SCRIPT_HELD,  RT_REDIS_SCRIPT_LOOK, RT_REDIS_SCRIPT_INSPECT,
+    RT_REDIS_SCRIPT_LIST,   RT_REDIS_SCRIPT_END,   RT_REDIS_SCRIPT_META, RT_REDIS_SCRIPT_SWEEP,
+};
+#define SCRIPTS (sizeof(scripts) / sizeof(scripts[0]))
+static const char *const commands[] = {"INFO", "SUBSCRIBE"};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+#define JOBS ((SCRIPTS + COMMANDS) * TREATMENTS + PUSH_TREATMENTS)
+
+struct job {
+    const struct treatment *treatment;
+    const char *name, *match;
+    bool taken, done;
+};
+
+struct line { /* a proxy with its present fault */
+    struct rt_proxy *proxy;
+    struct job *job;
+    uint32_t fault;
+    int64_t since;
+};
+
+static size_t jobs_make(struct job *jobs)
+{
+    size_t n = 0;
+
+    for (size_t t = 0; t < TREATMENTS; t++) {
+        for (size_t s = 0; s < SCRIPTS; s++) {
+            const struct rt_redis_text *text = rt_redis_script_text(scripts[s], false);
+
+            jobs[n++] = (struct job){&treatments[t], text->name, text->sha1, false, false};
+        }
+        for (size_t s = 0; s < COMMANDS; s++)
+            jobs[n++] = (struct job){&treatments[t], commands[s], commands[s], false, false};
+    }
+    for (size_t t = 0; t < PUSH_TREATMENTS; t++)
+        jobs[n++] = (struct job){&push_treatments[t], "push", NULL, false, false};
+    return n;
+}
+
+/* ---- One after the other, on all lines at once ------------------------------ */
+
+static struct job *job_pick(struct stage *st, struct job *jobs)
+{
+    uint32_t from = stage_below(st, JOBS);
+
+    for (size_t i = 0; i < JOBS; i++) {
+        struct job *job = &jobs[(from + i) % JOBS];
+
+        if (!job->taken && !job->done)
+            return job;
+    }
+    return NULL;
+}
+
+static void line_begin(struct stage *st, struct line *line, struct job *jobs)
+{
+    struct job *job = job_pick(st, jobs);
+    struct rt_fault fault;
+
+    line->job = job;
+    if (job == NULL)
+        return;
+    job->taken = true;
+    fault = (struct rt_fault){.on = job->treatment->on,
+                              .what = job->treatment->what,
+                              .match = job->match,
+                              .nth = 1 + stage_below(st, 3),
+                              .delay_us = job->treatment->delay_us};
+    line->fault = rt_proxy_fault(line->proxy, &fault);
+    line->since = rt_history_now();
+}
+
+/* True: this line's job is over, one way or the other. */
+static bool line_look(struct stage *st, struct line *line)
+{
+    bool hit = rt_proxy_fault_hits(line->proxy, line->fault) > 0;
+
+    if (!hit && rt_history_now() - line->since < PATIENCE_NS)
+        return false;
+    if (hit)
+        stage_mark(st);
+    line->job->done = hit;
+    line->job->taken = false;
+    rt_proxy_fault_end(line->proxy, line->fault);
+    return true;
+}
+
+static size_t work_off(struct stage *st, struct line *lines, struct job *jobs, int64_t until)
+{
+    size_t left = 0;
+    bool more = true;
+
+    for (size_t i = 0; i < PROCESSES; i++)
+        line_begin(st, &lines[i], jobs);
+    while (more && rt_history_now() < until) {
+        more = false;
+        stage_pause(st, 2);
+        for (size_t i = 0; i < PROCESSES; i++) {
+            if (lines[i].job == NULL || line_look(st, &lines[i]))
+                line_begin(st, &lines[i], jobs);
+            more = more || lines[i].job != NULL;
+        }
+    }
+    for (size_t i = 0; i < JOBS; i++) {
+        if (!jobs[i].done)
+            print_message("not seen: %s of %s\n", jobs[i].treatment->name, jobs[i].name);
+        left += !jobs[i].done;
+    }
+    return left;
+}
+
+static void lines_open(struct stage *st, struct line *lines, struct rt_redis *node)
+{
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        struct rt_proxy_options opts = {
+            .framing = &rt_proxy_resp, .port = node->server.port, .seed = stage_seed() + i};
+        char *url;
+
+        lines[i].proxy = rt_proxy_start(&opts);
+        url = rt_redis_url(node, rt_proxy_port(lines[i].proxy));
+        stage_url_of(st, i, url);
+        free(url);
+    }
+}
+
+static void every_request_in_every_way(void **state)
+{
+    struct stage_plan plan = {.title = "replies lost, doubled, late",
+                              .processes = PROCESSES,
+                              .threads = 2,
+                              .locks = 2,
+                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
+                                       STAGE_SPICE,
+                              .ttl_ms = TTL_MS,
+                              .long_permille = 10,
+                              .long_ms = 1200,
+                              .pause_us = 1000};
+    struct stage *st = stage_new(&plan);
+    struct line lines[PROCESSES] = {{0}};
+    struct job jobs[JOBS];
+    struct rt_redis node;
+    struct redis_nodes nodes = {&node, 1};
+    size_t left = 0;
+
+    (void)state;
+    rt_redis_start(&node, NULL);
+    lines_open(st, lines, &node);
+    stage_start(st);
+    for (uint32_t i = 0; i < stage_factor() && left == 0; i++) {
+        assert_int_equal(jobs_make(jobs), JOBS);
+        left = work_off(st, lines, jobs, rt_history_now() + ALL_DONE_NS);
+    }
+    for (size_t i = 0; i < PROCESSES; i++)
+        rt_proxy_fault_end(lines[i].proxy, 0);
+    assert_int_equal(stage_finish(st, redis_keys_left, &nodes), 0);
+    assert_int_equal(left, 0);
+    stage_free(st);
+    for (size_t i = 0; i < PROCESSES; i++)
+        rt_proxy_stop(lines[i].proxy);
+    rt_redis_fini(&node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_request_in_every_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contenders killed at random under load; and that a release wakes nobody but whom it grants. */
+#include "keys.h"
+#include "stage.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define PROCESSES 8
+#define KILLS 25
+
+static void kill_9_at_random(void **state)
+{
+    struct stage_plan plan = {.title = "contenders killed",
+                              .processes = PROCESSES,
+                              .threads = 2,
+                              .locks = 3,
+                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
+                                       STAGE_SPICE,
+                              .long_permille = 20,
+                              .long_ms = 200,
+                              .pause_us = 300};
+    struct stage *st = stage_new(&plan);
+    struct rt_redis node;
+    struct redis_nodes nodes = {&node, 1};
+    char *url;
+
+    (void)state;
+    rt_redis_start(&node, NULL);
+    url = rt_redis_url(&node, 0);
+    stage_url(st, url);
+    stage_start(st);
+    for (uint32_t i = 0; i < KILLS * stage_factor(); i++) {
+        uint32_t victim = stage_below(st, PROCESSES);
+
+        stage_mark(st);
+        stage_kill(st, victim);
+        stage_spawn(st, victim);
+        stage_pause(st, stage_below(st, 200));
+    }
+    assert_int_equal(stage_finish(st, redis_keys_left, &nodes), 0);
+    stage_free(st);
+    rt_redis_fini(&node);
+    free(url);
+}
+
+static void a_release_wakes_only_whom_it_grants(void **state)
+{
+    struct stage_plan plan = {
+        .title = "no herd", .processes = 12, .threads = 1, .locks = 1, .ttl_ms = 10000};
+    struct stage *st = stage_new(&plan);
+    struct rt_proxy_options opts = {.framing = &rt_proxy_resp, .seed = stage_seed()};
+    struct rt_proxy_counts counts;
+    struct rt_proxy *proxy;
+    struct rt_redis node;
+    struct redis_nodes nodes = {&node, 1};
+    char *url;
+
+    (void)state;
+    rt_redis_start(&node, NULL);
+    opts.port = node.server.port;
+    proxy = rt_proxy_start(&opts);
+    url = rt_redis_url(&node, rt_proxy_port(proxy));
+    stage_url(st, url);
+    stage_start(st);
+    stage_pause(st, 1500 * stage_factor());
+    assert_int_equal(stage_finish(st, redis_keys_left, &nodes), 0);
+    rt_proxy_counts(proxy, &counts);
+    print_message("%llu grants, %llu pushes\n", (unsigned long long)stage_granted(st),
+                  (unsigned long long)counts.pushes);
+    assert_true(counts.pushes > 0);
+    assert_true(counts.pushes <= stage_granted(st));
+    stage_free(st);
+    rt_proxy_stop(proxy);
+    rt_redis_fini(&node);
+    free(url);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kill_9_at_random),
+        cmocka_unit_test(a_release_wakes_only_whom_it_grants),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
