@@ -63,7 +63,7 @@ void rt_redis_greet_begin(struct rt_redis_link *l)
     if (rv == 0)
         rv = put(l, RT_REDIS_GREET_CONFIG, config, 3);
     if (rv == 0)
-        rv = rt_redis_link_echo(l);
+        rv = rt_redis_link_echo(l, true);
     if (rv == ROTA_NOMEM)
         rt_redis_link_cut(l, "out of memory");
 }

@@ -102,10 +102,10 @@ int rt_redis_link_put(struct rt_redis_link *l, struct rt_redis_request *rq)
     return rv;
 }
 
-int rt_redis_link_echo(struct rt_redis_link *l)
+int rt_redis_link_echo(struct rt_redis_link *l, bool greeting)
 {
     struct rt_redis_conn *c = l->conn;
-    struct rt_redis_request *rq = rt_redis_request_bare(RT_REDIS_ECHO, 0);
+    struct rt_redis_request *rq = rt_redis_request_bare(RT_REDIS_ECHO, greeting);
     if (rq == NULL)
         return ROTA_NOMEM;
     rq->tag = ++c->next_tag;
@@ -267,14 +267,15 @@ static void settle(struct rt_redis_link *l, struct rt_redis_request *rq, const r
         return;
     }
     uint8_t what = rq->what;
+    bool marked = rq->extra != 0; /* the last of its kind */
     if (what == RT_REDIS_CALL)
         rt_redis_answer(l->conn, rq, 0, (int)reply->element[1]->integer, reply);
-    else if (what == RT_REDIS_ASIDE && rq->extra != 0)
+    else if (what == RT_REDIS_ASIDE && marked)
         l->loading = false;
     rt_redis_request_free(rq);
     if (what == RT_REDIS_META)
         rt_redis_greet_meta(l, reply, NULL);
-    else if (what == RT_REDIS_ECHO && l->state == RT_REDIS_GREETING)
+    else if (what == RT_REDIS_ECHO && marked)
         rt_redis_greet_confirmed(l);
 }
 
@@ -335,7 +336,7 @@ static bool take_error(struct rt_redis_link *l, struct rt_redis_request *rq,
     if (rq->error == NULL)
         return false;
     memcpy(rq->error, reply->str, size);
-    return l->next != NULL || rt_redis_link_echo(l) == 0;
+    return l->next != NULL || rt_redis_link_echo(l, false) == 0;
 }
 
 /* False: this cannot be the answer to what was asked. */

@@ -90,8 +90,8 @@ void rt_redis_link_close(struct rt_redis_link *l);
 int rt_redis_link_put(struct rt_redis_link *l, struct rt_redis_request *rq);
 /* Sends a script call; false: RQ waits in the queue. */
 bool rt_redis_link_send(struct rt_redis_link *l, struct rt_redis_request *rq);
-/* Sends an ECHO that confirms what was sent before it. */
-int rt_redis_link_echo(struct rt_redis_link *l);
+/* Sends an ECHO that confirms what was sent before it; GREETING: that ends the first flight. */
+int rt_redis_link_echo(struct rt_redis_link *l, bool greeting);
 /* Greeted: from now on requests go over it. */
 void rt_redis_link_ready(struct rt_redis_link *l);
 bool rt_redis_link_usable(const struct rt_redis_link *l);
