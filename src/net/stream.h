@@ -25,8 +25,8 @@
  * peer's certificate and name are always verified.
  *
  * CA: a file of certificates, or a folder as c_rehash makes it; CERT, KEY: files in PEM; NULL or ""
- * each: the system's CAs, no certificate, the key is in CERT. On failure (ROTA_INVALID, ROTA_NOMEM)
- * ERRMSG says in one line what is wrong. */
+ * each: the system's CAs, no certificate, the key is in CERT. On failure (ROTA_INVALID, ROTA_NOMEM,
+ * ROTA_UNSUPPORTED: OpenSSL is not installed) ERRMSG says in one line what is wrong. */
 struct rt_tls;
 int rt_tls_new(struct rt_tls **out, const char *ca, const char *cert, const char *key, char *errmsg,
                size_t size);

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <openssl/x509err.h>
 #include <rota.h>
 #include <stdio.h>
 #include <string.h>
@@ -138,8 +136,10 @@ static SSL_CTX *new_ctx(void)
 int rt_tls_new(struct rt_tls **out, const char *ca, const char *cert, const char *key, char *errmsg,
                size_t size)
 {
-    int rv = ROTA_NOMEM;
-
+    int rv = rt_openssl_load(errmsg, size);
+    if (rv != 0)
+        return rv;
+    rv = ROTA_NOMEM;
     ERR_clear_error();
     struct rt_tls *tls = rt_alloc(sizeof(*tls));
     if (tls == NULL)

@@ -3,9 +3,8 @@
 #ifndef RT_TLS_H
 #define RT_TLS_H
 
+#include "net/openssl.h"
 #include "net/stream.h"
-
-#include <openssl/ssl.h>
 
 struct rt_tls {
     SSL_CTX *ctx;

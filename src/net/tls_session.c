@@ -7,8 +7,6 @@
 #include "net/wire.h"
 
 #include <arpa/inet.h>
-#include <openssl/err.h>
-#include <openssl/x509v3.h>
 #include <rota.h>
 #include <string.h>
 
