@@ -12,7 +12,7 @@
 
 static int64_t jitter(struct rt_redis_conn *c)
 {
-    uint64_t x = c->side.seed != 0 ? c->side.seed : (uint64_t)(uintptr_t)c | 1;
+    uint64_t x = c->side.seed != 0 ? c->side.seed : c->next_tag | 1; /* that is random */
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
@@ -67,9 +67,9 @@ static void sweep_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
 void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room)
 {
     struct rt_redis_args a;
+    c->rooms[room].ends_at = RT_NEVER; /* the answer says when again, also that of one under way */
     if (c->rooms[room].sweeping)
         return;
-    c->rooms[room].ends_at = RT_NEVER;
     (void)rt_redis_args_open(&a, 3, 0);
     rt_redis_arg_number(&a, SWEEP_LINE_BUDGET);
     rt_redis_arg(&a, c->sid);
