@@ -171,6 +171,7 @@ static int draw_ids(struct rt_redis_conn *c)
     if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes) ||
         getrandom(&tag, sizeof(tag), 0) != sizeof(tag))
         return rt_redis_fail(c, ROTA_INTERNAL, "the system gave no random bytes");
+    bytes[0] &= 0x7f; /* a session id is below 2^63, and never begins like a durable one, with d */
     for (size_t i = 0; i < sizeof(bytes); i++)
         snprintf(c->cid + 2 * i, 3, "%02x", bytes[i]);
     c->next_tag = tag >> 16; /* where replies of another connection do not fit */
