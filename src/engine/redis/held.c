@@ -124,27 +124,19 @@ bool rt_redis_count_held(struct rt_redis_conn *c, uint32_t room, size_t *count, 
 
 /* ---- Telling ---------------------------------------------------------------------------- */
 
-static void tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
-                 const struct known *k)
-{
-    struct rt_event event = {
-        .kind = kind, .session = session, .number = k->number, .name = k->name};
-    rt_conn_event(&c->base, &event);
-}
-
 static void tell_all(struct rt_redis_conn *c, const struct asking *h, const struct list *now)
 {
     for (size_t i = 0; i < h->there.count; i++) {
         const struct known *k = &h->there.at[i], *believed = find(now, k->number);
         if (k->state >= 1 && (believed == NULL || believed->state == 0))
-            tell(c, RT_GRANTED, h->session, k);
+            rt_redis_tell(c, RT_GRANTED, h->session, k->number, k->name);
         if (k->state == 2)
-            tell(c, RT_WANTED, h->session, k);
+            rt_redis_tell(c, RT_WANTED, h->session, k->number, k->name);
     }
     for (size_t i = 0; i < now->count; i++) {
         const struct known *k = &now->at[i];
         if (find(&h->there, k->number) == NULL && find(&h->believed, k->number) != NULL)
-            tell(c, RT_TICKET_LOST, h->session, k);
+            rt_redis_tell(c, RT_TICKET_LOST, h->session, k->number, k->name);
     }
 }
 

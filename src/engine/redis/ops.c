@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SIDE_TIMERS 3
+#define SIDE_TIMERS 4
 #define MEMBER_TEXT 192 /* bytes of a ticket's arguments that are written, without its name */
 
 /* ---- Errors in words -------------------------------------------------------------------- */
@@ -520,6 +520,7 @@ void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
             rt_redis_work_note(c, w,
                                rt_redis_fail(c, set ? ROTA_UNKNOWN : ROTA_CANCELED, "canceled"));
             rt_redis_work_done(c, w);
+            rt_redis_work_settle(c, w);
             return;
         }
     struct rt_redis_request *rq = find_request(c->queue, op);
@@ -597,6 +598,7 @@ int rt_redis_side_open(struct rt_redis_conn *c)
     s->early_timer.fire = early_fire;
     s->ends_timer.fire = rt_redis_ends_fire;
     s->look_timer.fire = rt_redis_look_fire;
+    s->set_timer.fire = rt_redis_set_fire;
     return rt_loop_reserve(c->base.loop, SIDE_TIMERS);
 }
 
@@ -624,5 +626,6 @@ void rt_redis_side_close(struct rt_redis_conn *c)
     rt_timers_stop(timers, &c->side.early_timer.timer);
     rt_timers_stop(timers, &c->side.ends_timer.timer);
     rt_timers_stop(timers, &c->side.look_timer.timer);
+    rt_timers_stop(timers, &c->side.set_timer.timer);
     rt_loop_unreserve(c->base.loop, SIDE_TIMERS);
 }

@@ -131,6 +131,15 @@ void rt_redis_note_waits(struct rt_redis_conn *c, uint32_t room);
 void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room);
 void rt_redis_ends_fire(struct rt_timer_call *call, int64_t now);
 
+/* set.c: whether an event is for a set that is not answered yet; then it has it. */
+bool rt_redis_set_hears(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                        uint64_t number, const char *name);
+void rt_redis_set_fire(struct rt_timer_call *call, int64_t now);
+
+/* told.c: an event of a ticket, to the set it belongs to or to the user. */
+void rt_redis_tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                   uint64_t number, const char *name);
+
 /* observe.c */
 void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
                        const char *message, size_t size);

@@ -1,81 +1,265 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JOIN_ALL: the tickets of one room by one script; over several rooms (a cluster) room after room.
  *
- * Rooms are joined in ascending order, the next when all tickets of the one before are granted: so
- * sets that overlap cannot wait for each other. With RT_JOIN_TRY what was joined is left again as
- * soon as one room says no.
+ *   room 1: join ──▶ all granted ──▶ room 2: join ──▶ ... ──▶ last room: join ──▶ done
+ *             └─▶ some wait ── pushes ──▲
  *
- *   room 1: join ──▶ waits ── all granted ──▶ room 2: join ──▶ ... ──▶ all granted, or the last waits: done
- *
- * What if the reply is lost, or the deadline passes: ROTA_UNKNOWN, the chain stops, and is begun anew
- * by the same nonces; joins of rooms that were there already find their tickets. */
+ * Rooms are joined in ascending order, the next when all tickets of those before are granted: so
+ * sets that overlap cannot wait for each other. While it waits in a room that is not the last, the
+ * op has no answer: the pushes are for the set, and it is not let wait for long (the user cannot
+ * end it meanwhile): ROTA_UNKNOWN, and asked again by the same nonces it finds its tickets. What
+ * was joined is left again before a definite error is told. */
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define WAIT (250 * RT_MS) /* the longest in one room before the op is answered */
 
 struct set {
     struct rt_redis_work work; /* first */
     uint64_t session;
-    bool durable;
-    size_t n;
+    int64_t until; /* while it waits */
+    bool durable, waits, undoing;
+    size_t n, joined, now;   /* of joins: all; in rooms before; in the room it is at */
     struct rt_join *joins[]; /* by room, within a room as they came */
 };
+
+static void join_room(struct rt_redis_conn *c, struct set *set);
+
+static struct set *set_of(struct rt_redis_work *w)
+{
+    bool is = w->op != NULL && w->op->kind == RT_OP_JOIN_ALL;
+    return is ? (struct set *)(void *)w : NULL;
+}
+
+static void follow_sets(struct rt_redis_conn *c)
+{
+    int64_t at = RT_NEVER;
+    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next) {
+        const struct set *set = set_of(w);
+        if (set != NULL && set->waits && set->until < at)
+            at = set->until;
+    }
+    if (at == RT_NEVER)
+        rt_timers_stop(&c->base.loop->timers, &c->side.set_timer.timer);
+    else
+        rt_timers_start(&c->base.loop->timers, &c->side.set_timer.timer, at);
+}
+
+/* ---- Ends ------------------------------------------------------------------------------- */
+
+static void finish(struct rt_redis_conn *c, struct set *set)
+{
+    set->waits = false;
+    rt_redis_work_done(c, &set->work);
+    rt_redis_work_settle(c, &set->work);
+    follow_sets(c);
+}
+
+static void undo_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct set *set = rq->owner;
+    (void)status; /* LOST: it is gone, as is wanted */
+    (void)reply;
+    set->work.pending--;
+    if (err != 0) /* it may still stand there: the user has to ask again */
+        rt_redis_work_note(c, &set->work, rt_redis_fail(c, ROTA_UNKNOWN, "a set is left by half"));
+    if (set->work.pending == 0)
+        finish(c, set);
+}
+
+static bool undo_one(struct rt_redis_conn *c, struct set *set, const struct rt_join *join)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 4, 0);
+    rt_redis_arg(&a, join->name);
+    rt_redis_arg_sid(&a, set->session, set->durable);
+    rt_redis_arg_number(&a, join->number);
+    rt_redis_arg_number(&a, join->nonce);
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LEAVE,
+                                               rt_redis_room_of(c, join->name),
+                                               set->work.op->deadline, undo_answered);
+    if (rq == NULL)
+        return false;
+    rq->owner = set;
+    set->work.pending++;
+    return true;
+}
+
+/* Ends the set with ERR, for which errmsg is set; a definite one when nothing of it is left. */
+static void fail(struct rt_redis_conn *c, struct set *set, int err)
+{
+    set->waits = false;
+    rt_redis_work_note(c, &set->work, err);
+    size_t n = err == ROTA_UNKNOWN || set->undoing ? 0 : set->joined;
+    set->undoing = true;
+    for (size_t i = 0; i < n; i++)
+        if (!undo_one(c, set, set->joins[i]))
+            rt_redis_work_note(c, &set->work, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
+    if (set->work.pending == 0)
+        finish(c, set);
+    else
+        follow_sets(c);
+}
+
+void rt_redis_set_fire(struct rt_timer_call *call, int64_t now)
+{
+    char *side = (char *)call - offsetof(struct rt_redis_side, set_timer);
+    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
+                                                                               side));
+    for (struct rt_redis_work *w = c->side.works, *next; w != NULL; w = next) {
+        struct set *set = set_of(w);
+        next = w->next;
+        if (set != NULL && set->waits && set->until <= now)
+            fail(c, set, rt_redis_fail(c, ROTA_UNKNOWN, "a set waits in one room of the cluster"));
+    }
+    follow_sets(c);
+}
+
+/* ---- Joining ---------------------------------------------------------------------------- */
+
+static bool all_granted(const struct set *set)
+{
+    for (size_t i = set->joined; i < set->joined + set->now; i++)
+        if (!set->joins[i]->granted)
+            return false;
+    return true;
+}
+
+/* The room it is at has answered or pushed: the next one, or the end. */
+static void go_on(struct rt_redis_conn *c, struct set *set)
+{
+    bool last = set->joined + set->now == set->n;
+    if (!last && !all_granted(set)) {
+        int64_t until = rt_loop_now(c->base.loop) + WAIT;
+        if (!set->waits)
+            set->until = until < set->work.op->deadline ? until : set->work.op->deadline;
+        set->waits = true;
+        follow_sets(c);
+        return;
+    }
+    set->waits = false;
+    set->joined += set->now;
+    set->now = 0;
+    if (last)
+        finish(c, set);
+    else
+        join_room(c, set);
+}
 
 static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                          const redisReply *reply)
 {
     struct set *set = rq->owner;
+    uint64_t session = set->session;
+    bool lost = err == 0 && status == RT_REDIS_LOST && !set->durable;
+    uint32_t room = rq->room;
     set->work.pending--;
     if (set->work.op == NULL) { /* canceled */
-        rt_redis_join_over(c, rq);
         rt_redis_work_settle(c, &set->work);
+    } else {
+        err = rt_redis_read_join(c, rq, err, status, reply, set->joins + set->joined, set->now);
+        if (err != 0)
+            fail(c, set, err);
+        else
+            go_on(c, set);
+    }
+    if (lost)
+        rt_redis_session_lost(c, session);
+    rt_redis_join_over(c, rq);
+    if (err == 0 && c->rooms[room].stale)
+        rt_redis_ask_held(c, room);
+}
+
+static void join_room(struct rt_redis_conn *c, struct set *set)
+{
+    uint32_t room = rt_redis_room_of(c, set->joins[set->joined]->name);
+    size_t end = set->joined + 1;
+    while (end < set->n && rt_redis_room_of(c, set->joins[end]->name) == room)
+        end++;
+    set->now = end - set->joined;
+    struct rt_redis_request *rq = rt_redis_send_join(c, room, set->joins + set->joined, set->now,
+                                                     set->work.op->deadline, set_answered);
+    if (rq == NULL) {
+        fail(c, set, ROTA_NOMEM);
         return;
     }
-    err = rt_redis_read_join(c, rq, err, status, reply, set->joins, set->n);
-    bool waits = false;
-    for (size_t i = 0; err == 0 && i < set->n; i++)
-        waits = waits || !set->joins[i]->granted;
-    rt_redis_work_note(c, &set->work, err);
-    rt_redis_work_done(c, &set->work);
-    if (err == ROTA_LOST && !set->durable && status == RT_REDIS_LOST)
-        rt_redis_session_lost(c, set->session);
-    rt_redis_join_over(c, rq);
-    if (waits && c->rooms[rq->room].stale)
-        rt_redis_ask_held(c, rq->room);
-    rt_redis_work_settle(c, &set->work);
+    rq->owner = set;
+    set->work.pending++;
 }
+
+/* ---- Pushes ----------------------------------------------------------------------------- */
+
+static struct rt_join *find_join(struct set *set, uint64_t number, const char *name)
+{
+    for (size_t i = 0; i < set->joined + (set->waits ? set->now : 0); i++)
+        if (set->joins[i]->number == number && strcmp(set->joins[i]->name, name) == 0)
+            return set->joins[i];
+    return NULL;
+}
+
+static void set_told(struct rt_redis_conn *c, struct set *set, struct rt_join *join,
+                     enum rt_event_kind kind)
+{
+    if (kind == RT_TICKET_LOST) {
+        if (set->work.pending == 0)
+            fail(c, set, rt_redis_fail(c, ROTA_LOST, "one ticket of the set has ended"));
+        return; /* else its room will not find it, or the user hears by the next beat */
+    }
+    join->granted = true;
+    join->wanted = join->wanted || kind == RT_WANTED;
+    if (set->waits && all_granted(set))
+        go_on(c, set);
+}
+
+bool rt_redis_set_hears(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                        uint64_t number, const char *name)
+{
+    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next) {
+        struct set *set = set_of(w);
+        struct rt_join *join = NULL;
+        if (set != NULL && set->session == session && !set->undoing)
+            join = find_join(set, number, name);
+        if (join != NULL) {
+            set_told(c, set, join, kind);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- JOIN_ALL --------------------------------------------------------------------------- */
 
 static int check_set(struct rt_redis_conn *c, const struct rt_op *op)
 {
+    const struct rt_join *first = op->join.joins;
     for (size_t i = 0; i < op->join.n; i++) {
         const struct rt_join *join = &op->join.joins[i];
         int rv = rt_redis_check_join(c, join);
         if (rv != 0)
             return rv;
-        if (join->session != op->join.joins[0].session ||
-            (join->flags & RT_JOIN_DURABLE) != (op->join.joins[0].flags & RT_JOIN_DURABLE))
+        if (join->session != first->session ||
+            (join->flags & RT_JOIN_DURABLE) != (first->flags & RT_JOIN_DURABLE))
             return rt_redis_fail(c, ROTA_INVALID, "a set is of one session");
     }
     return 0;
 }
 
-static int send_set(struct rt_redis_conn *c, struct set *set, struct rt_op *op)
+/* By room, else as they came; few rooms, mostly one. */
+static void sort_joins(struct rt_redis_conn *c, struct set *set)
 {
-    uint32_t room = rt_redis_room_of(c, op->join.joins[0].name);
-    for (size_t i = 0; i < op->join.n; i++) {
-        set->joins[i] = &op->join.joins[i];
-        if (rt_redis_room_of(c, op->join.joins[i].name) != room)
-            return rt_redis_fail(c, ROTA_UNSUPPORTED, "sets over several rooms: not yet");
+    for (size_t i = 1; i < set->n; i++) {
+        struct rt_join *join = set->joins[i];
+        uint32_t room = rt_redis_room_of(c, join->name);
+        size_t at = i;
+        for (; at > 0 && rt_redis_room_of(c, set->joins[at - 1]->name) > room; at--)
+            set->joins[at] = set->joins[at - 1];
+        set->joins[at] = join;
     }
-    struct rt_redis_request *rq = rt_redis_send_join(c, room, set->joins, set->n, op->deadline,
-                                                     set_answered);
-    if (rq == NULL)
-        return ROTA_NOMEM;
-    rq->owner = set;
-    set->work.pending++;
-    return 0;
 }
 
 void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
@@ -94,10 +278,9 @@ void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
     set->n = op->join.n;
     set->session = op->join.joins[0].session;
     set->durable = op->join.joins[0].flags & RT_JOIN_DURABLE;
-    rv = send_set(c, set, op);
-    if (rv != 0) {
-        rt_redis_work_note(c, &set->work, rv);
-        rt_redis_work_done(c, &set->work);
-        rt_redis_work_settle(c, &set->work);
-    }
+    for (size_t i = 0; i < set->n; i++)
+        set->joins[i] = &op->join.joins[i];
+    if (c->room_count > 1)
+        sort_joins(c, set);
+    join_room(c, set);
 }

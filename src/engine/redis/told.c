@@ -21,22 +21,24 @@ struct rt_redis_push {
 
 /* ---- Telling ---------------------------------------------------------------------------- */
 
+void rt_redis_tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                   uint64_t number, const char *name)
+{
+    if (rt_redis_set_hears(c, kind, session, number, name))
+        return;
+    struct rt_event event = {.kind = kind, .session = session, .number = number, .name = name};
+    rt_conn_event(&c->base, &event);
+}
+
 static void tell(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t number,
                  const char *name)
 {
-    struct rt_event event = {.session = session, .number = number, .name = name};
-    if (kind == 'G' || kind == 'H') {
-        event.kind = RT_GRANTED;
-        rt_conn_event(&c->base, &event);
-    }
-    if (kind == 'H' || kind == 'W') {
-        event.kind = RT_WANTED;
-        rt_conn_event(&c->base, &event);
-    }
-    if (kind == 'L') {
-        event.kind = RT_TICKET_LOST;
-        rt_conn_event(&c->base, &event);
-    }
+    if (kind == 'G' || kind == 'H')
+        rt_redis_tell(c, RT_GRANTED, session, number, name);
+    if (kind == 'H' || kind == 'W')
+        rt_redis_tell(c, RT_WANTED, session, number, name);
+    if (kind == 'L')
+        rt_redis_tell(c, RT_TICKET_LOST, session, number, name);
 }
 
 /* ---- Keeping ---------------------------------------------------------------------------- */
