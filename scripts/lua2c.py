@@ -4,7 +4,7 @@
 
 lua2c.py OUT.c TABLE CLOCK FOLDER NAME...: "--@include part" in a script stands for
 FOLDER/part/part.lua (each once), comments and indentation go, and each script is there as it is
-and with SPUBLISH for clusters. CLOCK is the part that tells the time: now, or now_test."""
+and with SPUBLISH for clusters. CLOCK is the part that tells the time: clock, or clock_test."""
 import hashlib
 import os
 import re
@@ -20,7 +20,7 @@ def text_of(path, folder, clock, seen):
             line = line.strip()
             part = INCLUDE.match(line)
             if part:
-                name = clock if part[1] == "now" else part[1]
+                name = clock if part[1] == "clock" else part[1]
                 if name in seen:
                     sys.exit(f"{path}: {name} is included twice")
                 seen.add(name)

@@ -5,9 +5,11 @@
 --@include ticket
 --@include tell
 --@include settle
+--@include unfold
 local name, mine, number, what = arg[2], arg[3], arg[4], arg[5]
 local g, w = room .. ':g:' .. name, room .. ':w:' .. name
-local member = call('ZRANGEBYSCORE', g, number, number)[1]
+unfold(name)
+local member = call('HGET', g, number)
 local sid, nonce, mode, take, of, flags, owner, granted, chan = match(member or '', MEMBER)
 if sid ~= mine or over(name, number, sid, flags) then return {tag, 1} end
 local downgrade, value = find(what, 'D', 1, true), find(what, 'V', 1, true)
@@ -23,10 +25,7 @@ if find(what, 'A', 1, true) and not find(flags, 'a', 1, true) then flags = flags
 if downgrade then mode = '1' end
 local changed = sid .. ' ' .. nonce .. ' ' .. mode .. ' ' .. take .. ' ' .. of .. ' ' ..
                 flags .. ' ' .. owner .. ' ' .. granted .. (chan ~= '' and ' ' .. chan or '')
-if changed ~= member then
-    call('ZADD', g, number, changed)
-    call('ZREM', g, member)
-end
+if changed ~= member then call('HSET', g, number, changed) end
 if downgrade then settle(name) end
 if downgrade or value then tell_observers(name) end
 if not find(flags, 'a', 1, true) then return {tag, 0, 0} end

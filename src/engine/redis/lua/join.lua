@@ -1,35 +1,32 @@
 -- Puts one ticket, or a set of them, into lines of the room: all or none.
 --@include head
---@include now
+--@include clock
 local how, sid, name, field = arg[2], arg[3], arg[6], arg[7]
 local s = room .. ':s:' .. sid
-local old = call('HMGET', s, 'x', field)
-local alive = old[1] and tonumber(old[1]) > now
+local marks = call('HMGET', room, '\3' .. sid, name, '\1', '\2')
+local alive = marks[1] and marks[1] > moment
 -- The plain ask: one ticket without extras, in an empty line that nobody observes.
-if alive and not old[2] and #arg == 14 and (how == '-' or how == 't') and arg[9] ~= '4' and
-   arg[12] == '0' and arg[14] == '' then
-    local g = room .. ':g:' .. name
-    local scores = call('ZMSCORE', room, '\1', '\2', name)
-    if not scores[3] and not scores[2] and call('ZCARD', g) == 0 then
-        local number = (scores[1] or 0) + 1
-        if number < now then number = now end
-        call('ZADD', g, number, arg[8])
-        call('HSET', s, field, number)
-        call('ZADD', room, number, '\1', number, name)
-        return {tag, 0, now, 0, number, 1}
-    end
+if alive and not marks[2] and not marks[4] and #arg == 14 and (how == '-' or how == 't') and
+   arg[9] ~= '4' and arg[12] == '0' and arg[14] == '' then
+    local number = moment
+    if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
+    call('HSET', s, field, number)
+    call('HSET', room, '\1', number, name, number .. ' ' .. arg[8])
+    return {tag, 0, tonumber(moment), 0, tonumber(number), 1}
 end
+local now = tonumber(moment)
 --@include ticket
 --@include soonest
+--@include unfold
 local durable = find(how, 'D', 1, true)
-if not durable and not alive and (old[1] or not find(how, 'c', 1, true)) then return {tag, 1} end
+if not durable and not alive and (marks[1] or not find(how, 'c', 1, true)) then return {tag, 1} end
 
 -- A ticket of an earlier try: its number and its state, or nil. One that is in no line is forgotten.
 local function earlier(name, field)
     local number = call('HGET', s, field)
     if not number then return end
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
-    local member = call('ZRANGEBYSCORE', g, number, number)[1]
+    local member = call('HGET', g, number)
     if member then
         local _, _, _, _, _, flags = match(member, MEMBER)
         return number, find(flags or '', 'a', 1, true) and call('ZCARD', w) > 0 and 2 or 1
@@ -46,6 +43,7 @@ for i = 1, asked do
     name = arg[9 * i - 3]
     if seen[name] then return {tag, 6} end
     seen[name] = true
+    unfold(name)
     local number, state = earlier(name, arg[9 * i - 2])
     if number then
         found = found + 1
@@ -58,7 +56,7 @@ if found == asked then
     if waits then reply[4] = soonest(sid) end
     return reply
 end
---@include watched
+local watched = tonumber(marks[4] or 0)
 --@include tell
 --@include settle
 
@@ -66,7 +64,8 @@ end
 local function would(name, mode, take, of)
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
     local waiting = call('ZCARD', w)
-    local front = call('ZRANGE', g, 0, 0)[1] or waiting > 0 and call('ZRANGE', w, 0, 0)[1]
+    local front = call('HRANDFIELD', g, 1, 'WITHVALUES')[2] or
+                  waiting > 0 and call('ZRANGE', w, 0, 0)[1]
     if front then
         local its, its_of = match(front, '^%S+ %S+ (%d) %d+ (%d+)')
         if its ~= mode and (not its or its > '1' or mode > '1') or its == mode and its_of ~= of then
@@ -84,7 +83,7 @@ local function place(name, mode, take, of)
     if fit and mode ~= '4' then return fit end
     soon = soon or soonest(sid)
     if purge(name, soon ~= 0 and soon <= now and 100 or 8, mode == '4') or
-       call('ZCARD', room .. ':g:' .. name) == 0 then
+       call('HLEN', room .. ':g:' .. name) == 0 then
         settle(name)
         tell_observers(name)
         return would(name, mode, take, of)
@@ -102,24 +101,25 @@ for i = 1, asked do
 end
 if busy and find(how, 't', 1, true) then
     name = arg[9 * busy - 3]
-    local front = call('ZRANGE', room .. ':g:' .. name, 0, 0, 'WITHSCORES')
-    if not front[1] then front = call('ZRANGE', room .. ':w:' .. name, 0, 0, 'WITHSCORES') end
-    local its, _, _, _, _, flags = match(front[1] or '', MEMBER)
-    return {tag, 2, its and label_of(name, front[2], its, flags) or '', busy - 1}
+    local member, front = front_of(room .. ':g:' .. name, room .. ':w:' .. name)
+    local its, _, _, _, _, flags = match(member or '', MEMBER)
+    return {tag, 2, its and label_of(name, front, its, flags) or '', busy - 1}
 end
 
 if not durable and not alive then
-    call('HSET', s, 'x', now + arg[4] * 1000, 'v', 0, 'l', arg[5])
-    call('ZADD', index_e, now + arg[4] * 1000, sid)
+    local till = format('%.0f', now + arg[4] * 1000)
+    call('HSET', s, 'v', 0, 'l', arg[5])
+    call('HSET', room, '\3' .. sid, till)
+    call('ZADD', index_e, till, sid)
 end
 
 -- Armed holders hear that somebody waits.
 local function tell_wanted(name)
-    local list = call('ZRANGE', room .. ':g:' .. name, 0, -1, 'WITHSCORES')
+    local list = call('HGETALL', room .. ':g:' .. name)
     for i = 1, #list, 2 do
-        local its, _, _, _, _, flags, _, _, chan = match(list[i], MEMBER)
-        if its and find(flags, 'a', 1, true) and not over(name, list[i + 1], its, flags) then
-            push('W', name, list[i + 1], its, flags, chan)
+        local its, _, _, _, _, flags, _, _, chan = match(list[i + 1], MEMBER)
+        if its and find(flags, 'a', 1, true) and not over(name, list[i], its, flags) then
+            push('W', name, list[i], its, flags, chan)
         end
     end
 end
@@ -134,7 +134,7 @@ local function extras(name, text, least_ms, until_ms, value)
     end
 end
 
-local number = tonumber(call('ZSCORE', room, '\1') or 0)
+local number = tonumber(call('HGET', room, '\1') or 0)
 for i = 1, asked do
     local at = 9 * i - 3
     number = number + 1
@@ -144,9 +144,13 @@ for i = 1, asked do
     local gathers = arg[at + 3] == '4'
     local first = call('ZCARD', w) == 0
     local granted = fit[i] and not gathers
-    call('ZADD', granted and g or w, number, arg[at + 2])
-    call('HSET', s, arg[at + 1], number)
-    call('ZADD', room, number, '\1', number, name)
+    if granted then
+        call('HSET', g, text, arg[at + 2])
+    else
+        call('ZADD', w, text, arg[at + 2])
+    end
+    call('HSET', s, arg[at + 1], text)
+    call('HSET', room, '\1', text, name, '')
     extras(name, text, arg[at + 6], arg[at + 7], arg[at + 8])
     if not granted and not (fit[i] and settle(name, text)) then
         state = first and 4 or 0

@@ -5,12 +5,14 @@
 --@include ticket
 --@include tell
 --@include settle
+--@include unfold
 --@include soonest
 local name, till = arg[2], now + arg[3] * 1000
+unfold(name)
 if purge(name, 1000, true) then
     settle(name)
     tell_observers(name)
 end
-if till > now and till > watched then call('ZADD', room, till, '\2') end
+if till > now and till > watched then call('HSET', room, '\2', string.format('%.0f', till)) end
 local count, mode, of, fence, label, value = state(name)
 return {tag, 0, now, soonest(''), count, tonumber(mode), tonumber(of), tonumber(fence), label, value}

@@ -3,12 +3,13 @@
 --@include now
 local sid, ttl_ms, label = arg[2], arg[3], arg[4]
 local s = room .. ':s:' .. sid
-local old = call('HMGET', s, 'x', 'l')
-if old[1] then
-    if tonumber(old[1]) > now and old[2] == label then return {tag, 0, now} end
+local x = call('HGET', room, '\3' .. sid)
+if x or call('EXISTS', s) == 1 then
+    if x and tonumber(x) > now and call('HGET', s, 'l') == label then return {tag, 0, now} end
     return {tag, 5}
 end
-local till = now + ttl_ms * 1000
-call('HSET', s, 'x', till, 'v', 0, 'l', label)
+local till = string.format('%.0f', now + ttl_ms * 1000)
+call('HSET', s, 'v', 0, 'l', label)
+call('HSET', room, '\3' .. sid, till)
 call('ZADD', room .. ':e', till, sid)
 return {tag, 0, now}

@@ -2,6 +2,7 @@
 --@include head
 --@include now
 --@include watched
+--@include unfold
 --@include ticket
 --@include tell
 --@include settle
@@ -9,6 +10,7 @@
 --@include soonest
 local budget, sid, name = tonumber(arg[2]), arg[3], arg[4]
 if name ~= '' then
+    unfold(name)
     local found = purge(name, budget, true)
     settle(name)
     if found then tell_observers(name) end

@@ -1,2 +1,2 @@
-local clock = call('TIME')
-local now = clock[1] * 1000000 + clock[2]
+--@include clock
+local now = tonumber(moment)

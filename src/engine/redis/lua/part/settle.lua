@@ -5,13 +5,15 @@ local function fits(g, mode, take, of)
     if mode == '3' then return true end
     if mode == '2' then
         local sum = tonumber(take)
-        for _, m in ipairs(call('ZRANGE', g, 0, -1)) do
+        for _, m in ipairs(call('HVALS', g)) do
             sum = sum + (match(m, '^%S+ %S+ %d (%d+)') or 0)
         end
         return sum <= tonumber(of)
     end
-    local first = call('ZRANGE', g, 0, 0)[1]
-    return not first or mode == '1' and match(first, '^%S+ %S+ (%d)') ~= '0'
+    local holders = call('HLEN', g)
+    if holders == 0 then return true end
+    -- An exclusive one is alone.
+    return mode == '1' and (holders > 1 or match(call('HVALS', g)[1], '^%S+ %S+ (%d)') ~= '0')
 end
 
 -- Moves a waiting ticket to the granted; in g before it leaves w, so that no end of the script
@@ -20,7 +22,7 @@ local function grant(g, w, number, member, chan)
     local at = format('%.0f', now)
     local granted = chan == '' and sub(member, 1, -2) .. at or
                     sub(member, 1, -3 - #chan) .. at .. ' ' .. chan
-    call('ZADD', g, number, granted)
+    call('HSET', g, number, granted)
     call('ZREM', w, member)
 end
 
@@ -31,7 +33,7 @@ local function gather(name, g, w, told)
     for i = 1, #list, 2 do
         local sid, _, _, _, of, flags, _, _, chan = match(list[i], MEMBER)
         if not sid or over(name, list[i + 1], sid, flags) then
-            drop(w, name, list[i + 1], list[i])
+            drop(name, list[i + 1], list[i])
         else
             need = tonumber(of)
             live[#live + 1] = {list[i + 1], sid, flags, chan, list[i]}
@@ -60,7 +62,7 @@ local function settle(name, fresh)
         elseif sid and not fits(g, mode, take, of) then
             break
         elseif not sid or over(name, number, sid, flags) then
-            drop(w, name, number, member)
+            drop(name, number, member)
         else
             grant(g, w, number, member, chan)
             told[#told + 1] = {number, sid, flags, chan}
@@ -76,8 +78,8 @@ local function settle(name, fresh)
         end
         if t[1] == fresh then mine = true else push(kind, name, t[1], t[2], t[3], t[4]) end
     end
-    if #told == 0 and call('ZCARD', g) == 0 and call('ZCARD', w) == 0 then
-        call('ZREM', room, name)
+    if #told == 0 and call('HLEN', g) == 0 and call('ZCARD', w) == 0 then
+        call('HDEL', room, name)
         call('DEL', room .. ':x:' .. name)
     end
     return mine
@@ -88,11 +90,11 @@ end
 local function purge(name, limit, deep)
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
     local found = false
-    local list = call('ZRANGE', g, 0, limit - 1, 'WITHSCORES')
+    local list = call('HRANDFIELD', g, limit, 'WITHVALUES')
     for i = 1, #list, 2 do
-        local sid, _, _, _, _, flags = match(list[i], MEMBER)
-        if not sid or over(name, list[i + 1], sid, flags) then
-            finish(name, list[i + 1], list[i])
+        local sid, _, _, _, _, flags = match(list[i + 1], MEMBER)
+        if not sid or over(name, list[i], sid, flags) then
+            finish(name, list[i], list[i + 1])
             found = true
         end
     end
@@ -101,7 +103,7 @@ local function purge(name, limit, deep)
     while list[i] do
         local sid, _, _, _, _, flags = match(list[i], MEMBER)
         if not sid or over(name, list[i + 1], sid, flags) then
-            drop(w, name, list[i + 1], list[i])
+            drop(name, list[i + 1], list[i])
             found = true
         elseif not deep then
             break

@@ -6,7 +6,7 @@ local function show(reply, name, number, member, granted)
     if find(flags, 'D', 1, true) then
         till = call('ZSCORE', index_e, number .. ' ' .. name)
     else
-        till = call('HGET', room .. ':s:' .. sid, 'x')
+        till = call('HGET', room, '\3' .. sid)
     end
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3] = name, tonumber(number), member

@@ -3,38 +3,36 @@
 -- The ticket NUMBER of the line NAME ends, if it is there.
 local function end_ticket(name, number)
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
-    local member = call('ZRANGEBYSCORE', g, number, number)[1]
+    unfold(name)
+    local member = call('HGET', g, number)
     if member then
         finish(name, number, member)
     else
         member = call('ZRANGEBYSCORE', w, number, number)[1]
         if not member then return end
-        drop(w, name, number, member)
+        drop(name, number, member)
     end
     settle(name)
     tell_observers(name)
 end
 
--- So many tickets of a dead session at most. x = 0 first: a clock that goes back revives nobody.
+-- So many tickets of a dead session at most. Its end is 0 first: a clock that goes back revives nobody.
 local function end_session(sid, budget)
     local s = room .. ':s:' .. sid
-    if call('EXISTS', s) == 1 then
-        call('HSET', s, 'x', 0)
-        local list = call('HRANDFIELD', s, budget + 3, 'WITHVALUES')
-        for i = 1, #list, 2 do
-            local name = match(list[i], '^%S+ (.+)$')
-            if name then
-                budget = budget - 1
-                end_ticket(name, list[i + 1])
-                call('HDEL', s, list[i])
-            end
+    call('HSET', room, '\3' .. sid, 0)
+    local list = call('HRANDFIELD', s, budget + 2, 'WITHVALUES')
+    for i = 1, #list, 2 do
+        local name = match(list[i], '^%S+ (.+)$')
+        if name then
+            budget = budget - 1
+            end_ticket(name, list[i + 1])
+            call('HDEL', s, list[i])
         end
-        if budget > 0 then
-            call('DEL', s)
-            call('ZREM', index_e, sid)
-        end
-    else
+    end
+    if budget > 0 then -- the list was all it had
+        call('DEL', s)
         call('ZREM', index_e, sid)
+        call('HDEL', room, '\3' .. sid)
     end
     return budget - 1
 end

@@ -14,18 +14,19 @@ local function push(kind, name, number, sid, flags, chan)
 end
 
 --@include label
+--@include front
 -- count, mode, of, fence, label, value: the last four as text
 local function state(name)
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
-    local granted, waiting = call('ZCARD', g), call('ZCARD', w)
-    local front = call('ZRANGE', granted > 0 and g or w, 0, 0, 'WITHSCORES')
-    if not front[1] then return 0, '0', '0', '0', '', '' end
-    local sid, _, mode, _, of, flags = match(front[1], MEMBER)
+    local granted, waiting = call('HLEN', g), call('ZCARD', w)
+    local member, number = front_of(g, w)
+    if not member then return 0, '0', '0', '0', '', '' end
+    local sid, _, mode, _, of, flags = match(member, MEMBER)
     if not sid or granted == 0 then
         return granted + waiting, mode or '0', of or '0', '0', '', ''
     end
-    return granted + waiting, mode, of, front[2], label_of(name, front[2], sid, flags),
-           value_of(name, front[2], flags)
+    return granted + waiting, mode, of, number, label_of(name, number, sid, flags),
+           value_of(name, number, flags)
 end
 
 local function tell_observers(name)

@@ -1,1 +1,1 @@
-local watched = tonumber(call('ZSCORE', room, '\2') or 0)
+local watched = tonumber(call('HGET', room, '\2') or 0)

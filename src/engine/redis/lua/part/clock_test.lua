@@ -1,0 +1,1 @@
+local moment = call('GET', KEYS[1] .. ':clock')

@@ -1,1 +1,0 @@
-local now = tonumber(call('GET', KEYS[1] .. ':clock'))

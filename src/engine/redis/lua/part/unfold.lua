@@ -1,0 +1,9 @@
+-- A line of one plain ticket stands in the index itself, as "NUMBER MEMBER"; before anything else is
+-- done with it, the ticket goes where tickets are.
+local function unfold(name, folded)
+    folded = folded or call('HGET', room, name)
+    if not folded or folded == '' then return end
+    local number, member = string.match(folded, '^(%d+) (.+)$')
+    if number then call('HSET', room .. ':g:' .. name, number, member) end
+    call('HSET', room, name, '')
+end
