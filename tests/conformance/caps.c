@@ -6,11 +6,18 @@
 
 #define ALL_CAPS 0x1ffu
 
+#define REDIS_LINE                                                                            \
+    (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED | \
+     ROTA_CAP_DURABLE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
+
 /* What an engine and dialect must do (has), and what depends on its settings (may). */
 static const struct row {
     const char *scheme, *dialect; /* dialect NULL: the default one */
     uint32_t has, may;
 } rows[] = {
+    {"redis:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
+    {"rediss:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
+    {"redis+unix:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"file:", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
          ROTA_CAP_DURABLE | ROTA_CAP_STRICT,

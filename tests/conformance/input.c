@@ -110,7 +110,19 @@ static void bad_options(void)
     struct rota_options bad[] = {
         {.ttl_ms = 999}, {.ttl_ms = 3600001}, {.flags = 0x80000000u}, {.reserved = 1}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_not_opened(conf.url, &bad[i]);
+        if (bad[i].ttl_ms == 0 || strstr(conf.url, "ttl=") == NULL) /* the URL goes before */
+            assert_not_opened(conf.url, &bad[i]);
+}
+
+static void bad_ttl_in_the_url(void)
+{
+    static const char *const ttls[] = {"999ms", "3600001", "soon", ""};
+    char url[1024];
+    for (size_t i = 0; i < sizeof ttls / sizeof ttls[0]; i++) {
+        size_t plain = strcspn(conf.url, "?");
+        snprintf(url, sizeof url, "%.*s?ttl=%s", (int)plain, conf.url, ttls[i]);
+        assert_not_opened(url, NULL);
+    }
 }
 
 static void bad_arguments(void)
@@ -137,8 +149,13 @@ static void errors_have_sentences(void)
 }
 
 const struct conf_case conf_input[] = {
-    CONF_CASE(smaller_structs_work, 0, 0),  CONF_CASE(larger_structs_work, 0, 0),
-    CONF_CASE(errmsg_is_per_thread, 0, 0),  CONF_CASE(bad_urls, 0, 0),
-    CONF_CASE(bad_options, 0, 0),           CONF_CASE(bad_arguments, 0, 0),
-    CONF_CASE(errors_have_sentences, 0, 0), CONF_END,
+    CONF_CASE(smaller_structs_work, 0, 0),
+    CONF_CASE(larger_structs_work, 0, 0),
+    CONF_CASE(errmsg_is_per_thread, 0, 0),
+    CONF_CASE(bad_urls, 0, 0),
+    CONF_CASE(bad_options, 0, 0),
+    CONF_CASE(bad_ttl_in_the_url, 0, 0),
+    CONF_CASE(bad_arguments, 0, 0),
+    CONF_CASE(errors_have_sentences, 0, 0),
+    CONF_END,
 };
