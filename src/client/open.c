@@ -129,7 +129,7 @@ static int choose_engine(struct opening *o)
     if (o->engine == NULL) {
         snprintf(o->errmsg, sizeof(o->errmsg),
                  "there is no engine '%.40s' in this build: use one "
-                 "of file:, mem:",
+                 "of file:, mem:, redis:",
                  o->url.scheme);
         return ROTA_INVALID;
     }
