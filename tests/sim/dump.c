@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What everybody has, for a person. */
 #include "sim/invariants.h"
+#include "sim/redis/truth.h"
 #include "sim/sim.h"
+#include "sim/world.h"
 
-static void dump_line(const struct sim *sim, const struct rt_mem_line *line)
+static void dump_line(const struct sim *sim, const char *name)
 {
-    const struct rt_mem_ticket *t = rt_mem_line_front(line);
-    for (uint32_t left = line->count; left > 0; left--, t = t->next)
-        sim_trace(sim, NULL, "engine %s: %llu mode %u take %u%s session %llu", line->name,
-                  (unsigned long long)t->number, t->mode, t->take,
-                  t->flags & RT_MEM_GRANTED ? " granted" : "",
-                  (unsigned long long)rt_mem_ticket_session(t));
+    struct sim_place places[SIM_PLACES_MAX];
+    size_t n = sim_world_look(sim, name, places, SIM_PLACES_MAX);
+    for (size_t i = 0; i < n; i++)
+        sim_trace(sim, NULL, "engine %s: %llu mode %u take %u%s session %llx", name,
+                  (unsigned long long)places[i].number, places[i].mode, places[i].take,
+                  places[i].granted ? " granted" : "", (unsigned long long)places[i].session);
+}
+
+static void dump_key(const void *arg, const char *text)
+{
+    sim_trace(arg, NULL, "redis %s", text);
 }
 
 static void dump_client(const struct sim *sim, const struct sim_client *c)
@@ -39,11 +46,10 @@ static void dump_client(const struct sim *sim, const struct sim_client *c)
 void sim_dump(const struct sim *sim)
 {
     sim_trace(sim, NULL, "---- state");
-    for (uint32_t i = 0; i < sim->plan.names; i++) {
-        const struct rt_mem_line *line = rt_mem_line_find(sim->world, sim->lines[i].name);
-        if (line != NULL)
-            dump_line(sim, line);
-    }
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        dump_line(sim, sim->lines[i].name);
+    if (sim->redis != NULL)
+        sim_truth_dump(sim->redis, dump_key, sim);
     for (uint32_t i = 0; i < sim->plan.clients; i++)
         if (sim->clients[i].open)
             dump_client(sim, &sim->clients[i]);

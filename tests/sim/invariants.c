@@ -2,77 +2,61 @@
 /* The invariants of DESIGN 2, as far as they can be seen from outside at one moment. */
 #include "sim/invariants.h"
 
-#include "engine/mem/world.h"
+#include "sim/outage.h"
+#include "sim/world.h"
 
 #include <string.h>
 
 /* ---- What the engine says ----------------------------------------------- */
 
-static void check_weights(const struct sim *sim, const struct rt_mem_line *line)
+static void check_weights(const struct sim *sim, const char *name, const struct sim_place *places,
+                          size_t n)
 {
-    uint32_t granted = 0, taken = 0;
+    uint32_t granted = 0, taken = 0, of = 0;
     bool exclusive = false;
-    const struct rt_mem_ticket *t = rt_mem_line_front(line);
-    for (uint32_t left = line->count; left > 0; left--, t = t->next) {
-        if (!(t->flags & RT_MEM_GRANTED))
+    for (size_t i = 0; i < n; i++) {
+        if (!places[i].granted)
             continue;
         granted++;
-        taken += t->take;
-        exclusive = exclusive || t->mode == RT_EXCLUSIVE;
+        taken += places[i].mode == RT_PERMITS ? places[i].take : 0;
+        of = places[i].of;
+        exclusive = exclusive || places[i].mode == RT_EXCLUSIVE;
     }
-    if ((exclusive && granted > 1) || taken > line->of)
-        sim_violated(sim, "I1", "the engine granted %u tickets of %s at once", granted, line->name);
+    if ((exclusive && granted > 1) || taken > of)
+        sim_violated(sim, "I1", "the engine granted %u tickets of %s at once", granted, name);
 }
 
 /* No ticket waits behind one that was taken later. */
-static void check_order(const struct sim *sim, const struct rt_mem_line *line)
+static void check_order(const struct sim *sim, const char *name, const struct sim_place *places,
+                        size_t n)
 {
     uint64_t waiting = UINT64_MAX, granted = 0;
-    const struct rt_mem_ticket *t = rt_mem_line_front(line);
-    for (uint32_t left = line->count; left > 0; left--, t = t->next) {
-        if (!(t->flags & RT_MEM_GRANTED))
-            waiting = t->number < waiting ? t->number : waiting;
-        else if (t->number > granted)
-            granted = t->number;
+    for (size_t i = 0; i < n; i++) {
+        if (!places[i].granted)
+            waiting = places[i].number < waiting ? places[i].number : waiting;
+        else if (places[i].number > granted)
+            granted = places[i].number;
     }
     if (waiting < granted)
-        sim_violated(sim, "I7", "%s was granted to %llu while %llu waits", line->name,
+        sim_violated(sim, "I7", "%s was granted to %llu while %llu waits", name,
                      (unsigned long long)granted, (unsigned long long)waiting);
 }
 
 void sim_check_line(struct sim *sim, struct sim_line *seen)
 {
-    const struct rt_mem_line *line = rt_mem_line_find(sim->world, seen->name);
-    if (line == NULL || line->count == 0)
+    struct sim_place places[SIM_PLACES_MAX];
+    size_t n = sim_world_look(sim, seen->name, places, SIM_PLACES_MAX);
+    if (n == 0)
         return;
-    check_weights(sim, line);
-    check_order(sim, line);
-    const struct rt_mem_ticket *front = rt_mem_line_front(line);
-    if (front->mode != RT_EXCLUSIVE || !(front->flags & RT_MEM_GRANTED))
+    check_weights(sim, seen->name, places, n);
+    check_order(sim, seen->name, places, n);
+    const struct sim_place *front = &places[0];
+    if (front->mode != RT_EXCLUSIVE || !front->granted)
         return;
     if (front->number < seen->last_exclusive)
         sim_violated(sim, "I2", "%s was granted with fence %llu after %llu", seen->name,
                      (unsigned long long)front->number, (unsigned long long)seen->last_exclusive);
     seen->last_exclusive = front->number;
-}
-
-struct rt_mem_ticket *sim_find_ticket(const struct sim *sim, const char *name, uint64_t number)
-{
-    struct rt_mem_line *line = rt_mem_line_find(sim->world, name);
-    struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
-    for (uint32_t left = line != NULL ? line->count : 0; left > 0; left--, t = t->next)
-        if (t->number == number)
-            return t;
-    return NULL;
-}
-
-static const struct rt_mem_session *find_session(const struct sim *sim, uint64_t id)
-{
-    struct rt_mem_link *head = &sim->world->sessions;
-    for (struct rt_mem_link *l = head->next; l != head; l = l->next)
-        if (rt_mem_session_of(l)->id == id)
-            return rt_mem_session_of(l);
-    return NULL;
 }
 
 /* ---- What clients believe ----------------------------------------------- */
@@ -81,7 +65,8 @@ static bool believes(const struct sim *sim, const struct sim_job *job)
 {
     const struct rt_desk *desk = &job->client->d.desk;
     return job->state == SIM_HELD && rt_desk_until(desk, &job->ask) > sim->now &&
-           !sim_is_lost(sim, desk->session.id) && !sim_is_broken(sim, job->ask.fence);
+           !sim_is_excused(sim, job->client) && !sim_is_lost(sim, desk->session.id) &&
+           !sim_is_broken(sim, job->ask.fence);
 }
 
 static uint32_t mode_of(const struct sim_job *job)
@@ -104,13 +89,13 @@ static void check_pair(const struct sim *sim, const struct sim_job *a, const str
 static void check_truth(const struct sim *sim, const struct sim_job *job)
 {
     const char *name = sim->lines[job->name].name;
-    const struct rt_mem_ticket *t = sim_find_ticket(sim, name, job->ask.fence);
-    bool held = t != NULL && t->flags & RT_MEM_GRANTED && t->session != NULL &&
-                t->session->id == job->client->d.desk.session.id;
+    struct sim_place t;
+    bool held = sim_world_find(sim, name, job->ask.fence, &t) && t.granted && t.session != 0 &&
+                t.session == job->client->d.desk.session.id;
     if (!held)
         sim_violated(sim, "I5", "c%u believes it holds %s by %llu, which the engine does not know",
                      job->client->index, name, (unsigned long long)job->ask.fence);
-    if (mode_of(job) == RT_EXCLUSIVE && t->mode != RT_EXCLUSIVE)
+    if (mode_of(job) == RT_EXCLUSIVE && t.mode != RT_EXCLUSIVE)
         sim_violated(sim, "I5", "c%u believes %s is its alone", job->client->index, name);
 }
 
@@ -141,10 +126,11 @@ static void check_beliefs(const struct sim *sim)
 static void check_deadline(const struct sim *sim, const struct sim_client *c)
 {
     const struct rt_session *s = &c->d.desk.session;
-    if (s->state != RT_SESSION_ALIVE || s->usable_until <= sim->now || sim_is_lost(sim, s->id))
+    if (s->state != RT_SESSION_ALIVE || s->usable_until <= sim->now || sim_is_lost(sim, s->id) ||
+        sim_is_excused(sim, c))
         return;
-    const struct rt_mem_session *truth = find_session(sim, s->id);
-    if (truth == NULL || (truth->expires < s->usable_until && !sim->plan.forever))
+    int64_t ends;
+    if (!sim_world_session(sim, s->id, &ends) || (ends < s->usable_until && !sim->plan.forever))
         sim_violated(sim, "I3", "c%u: session %llu is said to live longer than it does", c->index,
                      (unsigned long long)s->id);
 }
@@ -283,7 +269,7 @@ void sim_check_grant(struct sim_job *job)
     check_pass(job);
     check_fifo(job);
     if (job->ask.mode != RT_EXCLUSIVE || sim_is_lost(sim, desk->session.id) ||
-        sim_is_broken(sim, job->ask.fence))
+        sim_is_excused(sim, job->client) || sim_is_broken(sim, job->ask.fence))
         return;
     if (job->ask.fence < line->highest_told)
         sim_violated(sim, "I2", "c%u was told fence %llu of %s after %llu", job->client->index,
@@ -304,8 +290,8 @@ void sim_check_released(struct sim_job *job, int err)
     struct rt_line *line = rt_names_find(&c->d.names, name);
     if (line != NULL && rt_line_ticket(line, job->ask.fence) != NULL)
         return; /* passed on, lingering, or held by others */
-    const struct rt_mem_ticket *t = sim_find_ticket(sim, name, job->ask.fence);
-    if (t != NULL && t->session != NULL)
+    struct sim_place t;
+    if (sim_world_find(sim, name, job->ask.fence, &t) && t.session != 0 && !sim_is_excused(sim, c))
         sim_violated(sim, "I5", "c%u: released, and %llu still stands in %s", c->index,
                      (unsigned long long)job->ask.fence, name);
     c->gone[c->gone_count++ % SIM_GONE_MAX] = job->ask.fence;
@@ -332,14 +318,14 @@ void sim_check_sent(const struct sim_client *c, const struct rt_op *op)
 
 /* ---- The end ------------------------------------------------------------ */
 
-static bool is_known(const struct sim *sim, const struct rt_mem_ticket *ticket)
+static bool is_known(const struct sim *sim, const struct sim_place *place)
 {
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
-        if (!c->open || c->d.desk.session.id != ticket->session->id)
+        if (!c->open || c->d.desk.session.id != place->session)
             continue;
         for (const struct rt_ticket *t = c->d.desk.tickets; t != NULL; t = t->next)
-            if (t->id == ticket->number && rt_ticket_has(t, RT_TICKET_NUMBERED))
+            if (t->id == place->number && rt_ticket_has(t, RT_TICKET_NUMBERED))
                 return true;
     }
     return false;
@@ -347,23 +333,21 @@ static bool is_known(const struct sim *sim, const struct rt_mem_ticket *ticket)
 
 void sim_check_settled(struct sim *sim)
 {
-    sim->world->now = sim->now; /* engines may sweep when they like; here it is asked for */
-    rt_mem_sweep(sim->world);
+    sim_world_sweep(sim);
     for (uint32_t i = 0; i < sim->plan.names; i++) {
-        const struct rt_mem_line *line = rt_mem_line_find(sim->world, sim->lines[i].name);
-        const struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
-        for (uint32_t left = line != NULL ? line->count : 0; left > 0; left--, t = t->next)
-            if (t->session != NULL && !is_known(sim, t))
+        struct sim_place places[SIM_PLACES_MAX];
+        const char *name = sim->lines[i].name;
+        size_t n = sim_world_look(sim, name, places, SIM_PLACES_MAX);
+        for (size_t k = 0; k < n; k++)
+            if (places[k].session != 0 && !is_known(sim, &places[k]))
                 sim_violated(sim, "I6", "ticket %llu stands in %s and nobody knows it",
-                             (unsigned long long)t->number, line->name);
+                             (unsigned long long)places[k].number, name);
     }
 }
 
 void sim_check_empty(struct sim *sim)
 {
-    const struct rt_mem_world *world = sim->world;
-    rt_mem_sweep(sim->world);
-    if (world->line_count > 0 || world->sessions.next != &world->sessions ||
-        world->fading.next != &world->fading)
-        sim_violated(sim, "I6", "%zu lines stay behind when all have gone", world->line_count);
+    size_t left = sim_world_left(sim);
+    if (left > 0)
+        sim_violated(sim, "I6", "%zu things stay behind when all have gone", left);
 }

@@ -27,8 +27,6 @@ void sim_check_settled(struct sim *sim);
 /* Everybody has gone, and the time of all leases is over (I6). */
 void sim_check_empty(struct sim *sim);
 
-struct rt_mem_ticket *sim_find_ticket(const struct sim *sim, const char *name, uint64_t number);
-
 /* What everybody has, for a person. */
 void sim_dump(const struct sim *sim);
 

@@ -307,7 +307,11 @@ static void check_error(const struct sim_job *job, int err)
 {
     const struct sim *sim = job->client->sim;
     bool try = job->ask.flags & RT_ASK_TRY || (job->set != NULL && job->set->batch.set.try);
-    bool ok = err == ROTA_LOST || (err == ROTA_NOMEM && sim->plan.starve > 0) ||
+    bool starved = sim->plan.starve > 0 || sim->plan.outage[SIM_OUTAGE_REFUSES] > 0;
+    const struct sim_wire *w = &sim->plan.wire;
+    bool garbled = w->request_lost + w->request_doubled + w->reply_lost + w->reply_doubled > 0;
+    bool ok = err == ROTA_LOST || (err == ROTA_NOMEM && starved) ||
+              (err == ROTA_PROTOCOL && garbled) || /* in the first greeting: no Redis, it seems */
               err == ROTA_UNREACHABLE || err == ROTA_INVALID ||
               (err == ROTA_CLOSED && job->client->close_by != 0) ||
               (err == ROTA_CANCELED && (job->canceled || job->set != NULL)) ||

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator's command: runs schedules by seed; a failing one is run again with its trace.
  *
- *   sim [--from SEED] [--seeds N] [--corpus FILE]     the corpus first, then N seeds
- *   sim --seed SEED [--trace]                         one, with all of its trace */
+ *   sim [--redis] [--from SEED] [--seeds N] [--corpus FILE]     the corpus first, then N seeds
+ *   sim [--redis] --seed SEED [--trace]                         one, with all of its trace
+ *
+ * --redis: over the engine redis and a model of its server, not over mem. */
 #include "base/alloc.h"
 #include "sim/sim.h"
 
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,7 +21,7 @@
 
 static const char *program;
 static uint64_t seed; /* the one that runs */
-static bool tracing, tail;
+static bool tracing, tail, redis;
 static char ring[TAIL][512];
 static size_t ring_count;
 static long live; /* allocations not given back */
@@ -46,7 +49,7 @@ static void run_again(void)
 {
     char text[32];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
-    const char *const argv[] = {program, "--seed", text, "--tail", NULL};
+    const char *const argv[] = {program, "--seed", text, "--tail", redis ? "--redis" : NULL, NULL};
     execv("/proc/self/exe", (char *const *)(const void *)argv);
 }
 
@@ -55,8 +58,8 @@ _Noreturn void sim_end(const char *why)
     if (!tracing)
         run_again();
     sim_out_tail();
-    printf("\nseed %llu: %s\nagain: %s --seed %llu --trace\n", (unsigned long long)seed, why,
-           program, (unsigned long long)seed);
+    printf("\nseed %llu: %s\nagain: %s%s --seed %llu --trace\n", (unsigned long long)seed, why,
+           program, redis ? " --redis" : "", (unsigned long long)seed);
     fflush(stdout);
     _exit(1);
 }
@@ -77,6 +80,7 @@ static void on_signal(int number)
 
 uint32_t sim_starving;
 struct sim_random sim_hunger;
+static struct sim_random sim_dice; /* for getrandom */
 
 static bool starves(void)
 {
@@ -107,13 +111,25 @@ static void count_free(void *p)
 
 static const struct rt_allocator counting = {count_calloc, count_realloc, count_free};
 
+/* ---- Chance ------------------------------------------------------------- */
+
+/* Before libc's: what the library takes for random comes from the seed. */
+ssize_t getrandom(void *buffer, size_t n, unsigned flags)
+{
+    (void)flags;
+    for (size_t i = 0; i < n; i++)
+        ((unsigned char *)buffer)[i] = (unsigned char)sim_next(&sim_dice);
+    return (ssize_t)n;
+}
+
 /* ---- Runs --------------------------------------------------------------- */
 
 static void run(uint64_t number)
 {
     seed = number;
+    sim_dice.state = ~number;
     alarm(20); /* of real time: none takes a second */
-    sim_run(number, tracing);
+    sim_run(number, redis, tracing);
     alarm(0);
     if (live != 0)
         sim_end("I6 is violated: memory is not given back");
@@ -167,6 +183,9 @@ static void print_counts(void)
         {"pauses", n->pauses},
         {"closes", n->closes},
         {"came astray", n->strays},
+        {"scripts on Redis", n->scripts},
+        {"times it lost data", n->losses},
+        {"times its clock jumped", n->jumps},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         printf("  %-24s %10llu\n", rows[i].what, (unsigned long long)rows[i].count);
@@ -187,8 +206,10 @@ static void run_many(uint64_t from, uint64_t count, const char *corpus)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: %s [--from SEED] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
-            program);
+    fprintf(
+        stderr,
+        "usage: %s [--redis] [--from SEED] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        program);
     exit(64);
 }
 
@@ -203,6 +224,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--tail") == 0) {
             tracing = true;
             tail = argv[i][3] == 'a';
+            continue;
+        }
+        if (strcmp(argv[i], "--redis") == 0) {
+            redis = true;
             continue;
         }
         if (value == NULL)
@@ -227,8 +252,10 @@ int main(int argc, char **argv)
         run(one);
         printf("seed %llu: %llu steps, nothing is violated\n", (unsigned long long)one,
                (unsigned long long)sim_counts.steps);
+        rs_script_forget_all();
         return 0;
     }
     run_many(from, count, corpus);
+    rs_script_forget_all();
     return 0;
 }

@@ -67,6 +67,55 @@ static void connect_client(struct sim_client *c)
     c->d.conn = conn;
 }
 
+/* The engine redis, whose network is the model's; the tap at the client's door. */
+static void connect_redis(struct sim_client *c)
+{
+    struct sim *sim = c->sim;
+    const struct rt_engine *engine = rt_engine_find("redis");
+    char why[256];
+    struct rt_url url;
+    assert(engine != NULL);
+    struct rt_conn *conn = rt_alloc(engine->conn_size);
+    assert(conn != NULL);
+    *conn = (struct rt_conn){
+        .engine = engine,
+        .up = &c->d.up,
+        .loop = &c->loop,
+        .label = c->label,
+        .ttl_ms = sim->plan.ttl_ms,
+        .call_ms = sim->plan.call_ms,
+    };
+    rs_port_open(&c->port, sim->redis);
+    c->loop.dialer = &c->port.dialer;
+    int rv = rt_url_parse(&url, "redis://127.0.0.1:6379/", why, sizeof(why));
+    assert(rv == 0);
+    rv = engine->open(conn, &url);
+    assert(rv == 0);
+    (void)rv;
+    rt_url_fini(&url);
+    c->top = sim_tap_put(&conn, c, false);
+    c->conn = conn;
+    c->d.conn = conn;
+}
+
+void sim_client_cut(struct sim_client *c, uint32_t ways)
+{
+    if (c->fault != NULL) {
+        rt_fault_cut(c->fault, ways);
+        return;
+    }
+    c->port.cut_up = (ways & RT_FAULT_UP) != 0;
+    c->port.cut_down = (ways & RT_FAULT_DOWN) != 0;
+}
+
+void sim_client_reset(struct sim_client *c)
+{
+    if (c->fault != NULL)
+        rt_fault_reset(c->fault);
+    else
+        rs_port_reset(&c->port);
+}
+
 void sim_client_open(struct sim *sim, struct sim_client *c)
 {
     uint32_t index = c->index, process = c->process;
@@ -86,7 +135,10 @@ void sim_client_open(struct sim *sim, struct sim_client *c)
     int rv = rt_dispatch_init(&c->d, &c->loop, &o, &hooks);
     assert(rv == 0);
     (void)rv;
-    connect_client(c);
+    if (sim->redis != NULL)
+        connect_redis(c);
+    else
+        connect_client(c);
     c->open = true;
     SIM_TRACE(sim, c, "opens");
 }
@@ -106,10 +158,25 @@ static void end_sessions(struct sim *sim)
     rt_mem_sweep(sim->world);
 }
 
+static void ignore(void *arg, struct rt_timer *t, int64_t now)
+{
+    (void)arg, (void)t, (void)now;
+}
+
+/* Streams are closed from a later turn. */
+static void close_port(struct sim_client *c)
+{
+    rt_loop_arm(&c->loop);
+    while (rt_timers_next(&c->loop.timers) <= c->sim->now)
+        rt_loop_turn(&c->loop, ignore, NULL);
+    rs_port_close(&c->port);
+}
+
 static void discard(struct sim_client *c)
 {
     bool quiet = rt_desk_quiet(&c->d.desk);
     c->d.conn = NULL;
+    c->port.mute = c->dead; /* the dead say no farewell */
     c->conn->engine->close(c->conn);
     if (c->sim->plan.forever)
         end_sessions(c->sim);
@@ -121,6 +188,8 @@ static void discard(struct sim_client *c)
     else if (c->jobs != NULL)
         sim_violated(c->sim, "I9", "c%u was closed, and a thread never told", c->index);
     rt_dispatch_fini(&c->d);
+    if (c->sim->redis != NULL)
+        close_port(c);
     rt_free(c->conn);
     rt_loop_fini(&c->loop);
     c->open = false;
@@ -159,14 +228,22 @@ bool sim_client_runs(const struct sim_client *c)
 int64_t sim_client_next(const struct sim_client *c)
 {
     int64_t at = rt_timers_next(&c->loop.timers);
+    int64_t coming = c->sim->redis != NULL ? rs_port_next(&c->port) : RT_NEVER;
+    if (coming < at)
+        at = coming;
     if (c->close_by != 0 && c->close_by < at)
         at = c->close_by;
     return at;
 }
 
+static bool hears(const struct sim_client *c)
+{
+    return c->mem != NULL ? rt_mem_pending(c->mem) : rs_port_due(&c->port);
+}
+
 bool sim_client_due(const struct sim_client *c)
 {
-    return sim_client_next(c) <= c->sim->now || rt_mem_pending(c->mem) ||
+    return sim_client_next(c) <= c->sim->now || hears(c) ||
            (c->close_by != 0 && rt_desk_quiet(&c->d.desk));
 }
 
@@ -184,6 +261,7 @@ void sim_client_drain(struct sim_client *c)
 {
     starve(c, true);
     rt_dispatch_drain(&c->d);
+    rt_loop_arm(&c->loop); /* sends */
     starve(c, false);
 }
 
@@ -191,15 +269,18 @@ void sim_client_run(struct sim_client *c)
 {
     unsigned turns = 0;
     sim_client_wake(c);
-    while (rt_timers_next(&c->loop.timers) <= c->sim->now || rt_mem_pending(c->mem)) {
+    while (rt_timers_next(&c->loop.timers) <= c->sim->now || hears(c)) {
         /* As on a real loop: who was away hears of others before it looks at its timers. */
         starve(c, true);
-        if (rt_mem_pending(c->mem))
+        if (c->mem == NULL)
+            rs_port_deliver(&c->port);
+        else if (rt_mem_pending(c->mem))
             rt_mem_deliver(c->mem);
         if (sim_chance(&c->sim->random, 200))
             rt_dispatch_drain(&c->d);
         rt_loop_turn(&c->loop, rt_dispatch_timer, &c->d);
         rt_dispatch_drain(&c->d);
+        rt_loop_arm(&c->loop);
         starve(c, false);
         if (++turns > TURNS_MAX)
             sim_violated(c->sim, "liveness", "c%u never comes to rest", c->index);

@@ -4,6 +4,7 @@
 #define SIM_PROCESS_H
 
 #include "client/dispatch.h"
+#include "sim/redis/server.h"
 #include "sim/schedule.h"
 #include "sim/tap.h"
 
@@ -28,13 +29,15 @@ struct sim_client {
     struct rt_conn *conn;  /* as the dispatcher sees it */
     struct rt_conn *fault; /* the network in between */
     struct rt_conn *mem;
+    struct rs_port port; /* over Redis instead of fault and mem */
     struct sim_tap *top, *bottom;
     struct sim *sim;
     uint32_t index, process;
-    int64_t paused_until; /* 0: it runs ... */
-    int64_t resumed_at;   /* ... since */
-    int64_t cut_until;    /* 0: the network is whole */
-    int64_t close_by;     /* 0: it is not being closed */
+    int64_t paused_until;  /* 0: it runs ... */
+    int64_t resumed_at;    /* ... since */
+    int64_t cut_until;     /* 0: the network is whole */
+    int64_t close_by;      /* 0: it is not being closed */
+    int64_t excused_until; /* outage.h */
     bool open, dead;
     struct sim_job *jobs;
     uint32_t job_count;
@@ -48,6 +51,10 @@ void sim_client_open(struct sim *sim, struct sim_client *c);
 void sim_client_crash(struct sim_client *c);
 void sim_client_close(struct sim_client *c);  /* begins; sim_client_run goes on with it */
 void sim_client_finish(struct sim_client *c); /* ends it now, confirmed or not */
+
+/* The network: RT_FAULT_UP, RT_FAULT_DOWN, 0 heals; and a reset of all its connections. */
+void sim_client_cut(struct sim_client *c, uint32_t ways);
+void sim_client_reset(struct sim_client *c);
 
 bool sim_client_runs(const struct sim_client *c);
 int64_t sim_client_next(const struct sim_client *c); /* when it has to run; RT_NEVER */

@@ -127,3 +127,43 @@ void sim_plan_draw(struct sim_plan *plan, struct sim_random *r)
     if (plan->starve == 0 && sim_chance(&aside, 200))
         draw_forever(plan);
 }
+
+/* ---- Redis -------------------------------------------------------------- */
+
+static void draw_wire(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t late[] = {0, 50, 300, 900};
+    const uint32_t most[] = {200, 5000, plan->ttl_ms * 100, plan->ttl_ms * 1000};
+    struct sim_wire *w = &plan->wire;
+    memset(w, 0, sizeof(*w));
+    w->late = PICK(r, late);
+    w->late_us = PICK(r, most);
+    if (sim_chance(r, 500))
+        return; /* slow, but nothing is lost */
+    w->request_lost = rate(r, 20);
+    w->request_doubled = rate(r, 20);
+    w->reply_lost = rate(r, 20);
+    w->reply_doubled = rate(r, 20);
+    w->push_lost = rate(r, 100);
+    w->push_doubled = rate(r, 100);
+    w->reset = rate(r, 20);
+}
+
+void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
+{
+    const uint32_t every[] = {plan->ttl_ms / 4, plan->ttl_ms * 2, plan->ttl_ms * 8};
+    plan->forever = false;
+    plan->starve = 0;
+    plan->trouble[SIM_TROUBLE_KILL_SESSION] = 0; /* outages do that */
+    draw_wire(plan, r);
+    plan->clock_ppm = sim_chance(r, 500) ? 0 : (int32_t)sim_below(r, 12001) - 6000;
+    if (sim_chance(r, 300))
+        return;
+    plan->outage_ms = PICK(r, every);
+    for (int i = 0; i < SIM_OUTAGE_KINDS; i++)
+        plan->outage[i] = rate(r, 4);
+    if (sim_chance(r, 500)) { /* nothing is lost: all must hold */
+        plan->outage[SIM_OUTAGE_EMPTY] = plan->outage[SIM_OUTAGE_BEHIND] = 0;
+        plan->outage[SIM_OUTAGE_FORWARD] = 0;
+    }
+}

@@ -46,6 +46,26 @@ enum sim_trouble { /* what befalls processes */
                    SIM_TROUBLE_KINDS,
 };
 
+enum sim_outage_kind { /* what befalls a Redis server */
+                       SIM_OUTAGE_RESTART,
+                       SIM_OUTAGE_EMPTY,  /* ... that has lost all */
+                       SIM_OUTAGE_BEHIND, /* ... or what came after some moment, as a replica */
+                       SIM_OUTAGE_FORWARD,
+                       SIM_OUTAGE_BACK,
+                       SIM_OUTAGE_SCRIPTS,
+                       SIM_OUTAGE_LISTENERS,
+                       SIM_OUTAGE_REFUSES,
+                       SIM_OUTAGE_KINDS,
+};
+
+struct sim_wire {     /* all zero: a perfect network to Redis */
+    uint32_t late;    /* per mille of what is sent ... */
+    uint32_t late_us; /* ... so long on its way, in the mean */
+    uint32_t request_lost, request_doubled, reply_lost, reply_doubled; /* per mille */
+    uint32_t push_lost, push_doubled;
+    uint32_t reset; /* per mille of the requests: the connection breaks */
+};
+
 struct sim_plan {
     uint32_t processes, clients; /* clients are dealt out to the processes in turn */
     uint32_t names, owners, jobs;
@@ -62,8 +82,13 @@ struct sim_plan {
     bool forever;     /* sessions live as long as their clients, as on file: no beats, no ttl */
     uint32_t starve;  /* per mille of the allocations that fail */
     struct rt_fault_config network;
+    /* Of worlds of Redis. */
+    struct sim_wire wire;
+    uint32_t outage[SIM_OUTAGE_KINDS], outage_ms; /* as trouble */
+    int32_t clock_ppm;
 };
 
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);
+void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r); /* after that */
 
 #endif

@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "sim/invariants.h"
 #include "sim/job.h"
+#include "sim/outage.h"
+#include "sim/world.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -115,7 +117,7 @@ static void cut(struct sim *sim, struct sim_client *c)
     uint32_t ways = 1 + sim_below(&sim->random, 3);
     SIM_TRACE(sim, c, "is cut, ways %u", ways);
     c->cut_until = some_ttls(sim);
-    rt_fault_cut(c->fault, ways);
+    sim_client_cut(c, ways);
 }
 
 static void kill_session(struct sim *sim)
@@ -144,25 +146,24 @@ static void break_done(struct rt_dispatch *d, struct rt_request *rq)
 static void break_ticket(struct sim *sim, struct sim_client *c)
 {
     const char *name = sim->lines[sim_below(&sim->random, sim->plan.names)].name;
-    struct rt_mem_line *line = rt_mem_line_find(sim->world, name);
-    if (line == NULL || line->count == 0 || sim->broken_count == SIM_TAINTS_MAX)
+    struct sim_place places[SIM_PLACES_MAX];
+    size_t n = sim_world_look(sim, name, places, SIM_PLACES_MAX);
+    if (n == 0 || sim->broken_count == SIM_TAINTS_MAX)
         return;
-    struct rt_mem_ticket *t = rt_mem_line_front(line);
-    for (uint32_t left = sim_below(&sim->random, line->count); left > 0; left--)
-        t = t->next;
-    sim_taint(sim->broken, &sim->broken_count, t->number);
-    SIM_TRACE(sim, c, "breaks ticket %llu of %s", (unsigned long long)t->number, name);
+    uint64_t number = places[sim_below(&sim->random, (uint32_t)n)].number;
+    sim_taint(sim->broken, &sim->broken_count, number);
+    SIM_TRACE(sim, c, "breaks ticket %llu of %s", (unsigned long long)number, name);
     struct rt_request *rq = rt_alloc(sizeof(*rq));
     assert(rq != NULL);
     rq->op.kind = RT_OP_BREAK;
     rq->op.deadline = sim->now + sim->plan.call_ms * RT_MS;
     rq->op.brk.name = name;
-    rq->op.brk.number = t->number;
+    rq->op.brk.number = number;
     rq->done = break_done;
     rt_dispatch_send(&c->d, rq);
 }
 
-static uint32_t pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t n)
+uint32_t sim_pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t n)
 {
     uint32_t sum = 0, i = 0;
     for (uint32_t k = 0; k < n; k++)
@@ -177,7 +178,7 @@ static uint32_t pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t
 
 static void befall(struct sim *sim)
 {
-    uint32_t trouble = pick_weighted(sim, sim->plan.trouble, SIM_TROUBLE_KINDS);
+    uint32_t trouble = sim_pick_weighted(sim, sim->plan.trouble, SIM_TROUBLE_KINDS);
     struct sim_client *c = any_client(sim);
     if (trouble == SIM_TROUBLE_KINDS)
         return;
@@ -197,7 +198,7 @@ static void befall(struct sim *sim)
     else if (trouble == SIM_TROUBLE_CUT)
         cut(sim, c);
     else if (trouble == SIM_TROUBLE_RESET)
-        rt_fault_reset(c->fault);
+        sim_client_reset(c);
     else
         break_ticket(sim, c);
     sim_client_drain(c);
@@ -214,7 +215,7 @@ static void act(struct sim *sim, struct sim_client *c)
     }
     if (c->paused_until != 0)
         return;
-    enum sim_act what = (enum sim_act)pick_weighted(sim, sim->plan.act, SIM_ACT_KINDS);
+    enum sim_act what = (enum sim_act)sim_pick_weighted(sim, sim->plan.act, SIM_ACT_KINDS);
     sim_client_wake(c);
     if (!sim_job_act(c, what))
         (void)sim_job_act(c, SIM_ACT_ASK);
@@ -253,7 +254,7 @@ static void mend(struct sim *sim, struct sim_client *c)
         c->cut_until = 0;
         SIM_TRACE(sim, c, "is connected again");
         sim_client_wake(c);
-        rt_fault_cut(c->fault, 0);
+        sim_client_cut(c, 0);
         sim_client_drain(c);
         sim_check_step(sim, c);
     }
@@ -288,8 +289,14 @@ static int64_t next_moment(const struct sim *sim, bool acting)
     int64_t at = RT_NEVER;
     if (acting)
         sooner(&at, sim->act_at);
-    if (!sim->healing)
+    if (!sim->healing) {
         sooner(&at, sim->trouble_at);
+        sooner(&at, sim->outage_at);
+    }
+    if (sim->promote_at != 0)
+        sooner(&at, sim->promote_at);
+    if (sim->redis != NULL)
+        sooner(&at, rs_server_next(sim->redis));
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
         if (c->paused_until != 0) {
@@ -305,6 +312,16 @@ static int64_t next_moment(const struct sim *sim, bool acting)
     return at > sim->now ? at : sim->now;
 }
 
+static void serve(struct sim *sim)
+{
+    rs_server_run(sim->redis, sim->now);
+    sim_outage_go_on(sim);
+    if (!sim->healing && sim->outage_at <= sim->now) {
+        sim_outage(sim);
+        sim->outage_at = sim->now + 1 + sim_spread_ns(&sim->random, sim->plan.outage_ms * 1000);
+    }
+}
+
 /* Goes on to the next moment at which something happens; false: it is after LIMIT. */
 static bool advance(struct sim *sim, int64_t limit, bool acting)
 {
@@ -314,6 +331,8 @@ static bool advance(struct sim *sim, int64_t limit, bool acting)
         return false;
     }
     sim->now = at;
+    if (sim->redis != NULL)
+        serve(sim);
     for (uint32_t i = 0; i < sim->plan.clients; i++)
         mend(sim, &sim->clients[i]);
     if (!sim->healing && sim->trouble_at <= sim->now) {
@@ -336,7 +355,21 @@ static bool advance(struct sim *sim, int64_t limit, bool acting)
 
 /* ---- Phases ------------------------------------------------------------- */
 
-static void begin(struct sim *sim, uint64_t seed, bool tracing)
+static void begin_redis(struct sim *sim)
+{
+    static struct rs_server redis;
+    struct sim_random aside = sim->random;
+    sim_plan_draw_redis(&sim->plan, &aside);
+    rs_server_open(&redis, sim_next(&aside), sim->plan.clock_ppm);
+    redis.faults = sim->plan.wire;
+    rs_server_run(&redis, sim->now);
+    sim->redis = &redis;
+    sim_wire_watch(sim);
+    if (sim->plan.outage_ms != 0)
+        sim->outage_at = sim->plan.outage_ms * RT_MS;
+}
+
+static void begin(struct sim *sim, uint64_t seed, bool redis, bool tracing)
 {
     memset(sim, 0, sizeof(*sim));
     sim->seed = seed;
@@ -346,8 +379,10 @@ static void begin(struct sim *sim, uint64_t seed, bool tracing)
     sim_hunger.state = seed;
     sim->now = RT_MS;
     sim->trouble_at = sim->plan.trouble_ms != 0 ? sim->plan.trouble_ms * RT_MS : RT_NEVER;
-    sim->world = rt_mem_world_get("sim", true);
-    assert(sim->world != NULL);
+    sim->outage_at = RT_NEVER;
+    if (redis)
+        begin_redis(sim);
+    sim_world_open(sim);
     for (uint32_t i = 0; i < sim->plan.names; i++)
         snprintf(sim->lines[i].name, sizeof(sim->lines[i].name), "n%u", i);
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
@@ -361,11 +396,14 @@ static void heal(struct sim *sim)
 {
     SIM_TRACE(sim, NULL, "---- all is healed");
     sim->healing = true;
+    if (sim->redis != NULL)
+        sim_outage_heal(sim);
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         struct sim_client *c = &sim->clients[i];
         if (!c->open)
             continue;
-        rt_fault_rates(c->fault, NULL);
+        if (c->fault != NULL)
+            rt_fault_rates(c->fault, NULL);
         if (c->paused_until != 0)
             c->paused_until = sim->now;
         if (c->cut_until != 0)
@@ -386,12 +424,13 @@ static void live(struct sim *sim)
     const struct sim_plan *plan = &sim->plan;
     heal(sim);
     int64_t bound = sim->now + (20 * (plan->ttl_ms + plan->call_ms) + 100 * plan->time_ms) * RT_MS +
-                    60 * 1000 * RT_MS;
+                    (60 * 1000 + sim->back_ms) * RT_MS;
     while (jobs_left(sim))
         if (!advance(sim, bound, true))
             sim_violated(sim, "liveness", "stuck: a thread waits for ever");
     /* What was late, forgotten or lingers is over within so long; leases that nobody has too. */
     int64_t settled = sim->now + (4 * plan->ttl_ms + 2 * plan->time_ms + plan->call_ms) * RT_MS;
+    settled += sim->back_ms * RT_MS;
     while (advance(sim, settled, false))
         continue;
     sim_check_settled(sim);
@@ -413,15 +452,18 @@ static void leave_all(struct sim *sim)
     while (jobs_left(sim))
         (void)advance(sim, RT_NEVER, false);
     int64_t longest = sim->plan.ttl_ms + 2 * sim->plan.time_ms + 3;
-    sim->world->now = sim->now + longest * RT_MS;
+    if (sim->redis != NULL) /* what they sent before they went */
+        while (rs_server_next(sim->redis) != RT_NEVER)
+            (void)advance(sim, RT_NEVER, false);
+    sim_world_expire(sim, longest);
     sim_check_empty(sim);
-    rt_mem_world_put(sim->world);
+    sim_world_close(sim);
 }
 
-void sim_run(uint64_t seed, bool tracing)
+void sim_run(uint64_t seed, bool redis, bool tracing)
 {
     static struct sim sim;
-    begin(&sim, seed, tracing);
+    begin(&sim, seed, redis, tracing);
     for (uint32_t i = 0; i < sim.plan.acts;) {
         int64_t before = sim.act_at;
         (void)advance(&sim, RT_NEVER, true);

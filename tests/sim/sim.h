@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator: processes with clients and threads over one world of the engine mem, in virtual
- * time, through bad networks; everything is decided by one seed.
+/* The simulator: processes with clients and threads over one world of the engine mem, or over the
+ * engine redis and a model Redis, in virtual time, through bad networks; everything is decided by
+ * one seed.
  *
  *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> fault -> [tap: what arrives] -> mem
+ *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis -> model -> [wire]
  *
  * One run is a safety phase, full of trouble, then a liveness phase: all is healed, nobody asks any
  * more, and whatever is open must be answered in bounded time; then everybody goes, and nothing may
@@ -12,6 +14,7 @@
 
 #include "engine/mem/world.h"
 #include "sim/process.h"
+#include "sim/redis/server.h"
 #include "sim/schedule.h"
 
 #define SIM_TAINTS_MAX 64
@@ -28,6 +31,7 @@ struct sim_counts { /* of all runs: what they were made of */
     uint64_t lost, timed_out; /* holds, by the session or a break, and by hold_ms */
     uint64_t released, released_lost, released_unknown;
     uint64_t crashes, pauses, closes, strays;
+    uint64_t scripts, losses, jumps; /* Redis: run, restarts that lost data, of the clock */
 };
 extern struct sim_counts sim_counts;
 
@@ -37,8 +41,12 @@ struct sim {
     struct sim_plan plan;
     int64_t now;
     int64_t act_at, trouble_at;
-    bool healing; /* the liveness phase */
-    struct rt_mem_world *world;
+    bool healing;               /* the liveness phase */
+    struct rt_mem_world *world; /* one of these two */
+    struct rs_server *redis;
+    int64_t outage_at, promote_at; /* promote_at 0: no replica is behind */
+    uint64_t highest_number;       /* of the stores that were lost */
+    uint32_t back_ms;              /* so far the clock of Redis went back in all */
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_line lines[SIM_NAMES_MAX];
     /* What the engine was made to forget before its time: beliefs in it are not held against us. */
@@ -53,7 +61,10 @@ extern uint32_t sim_starving;
 extern struct sim_random sim_hunger; /* which of them */
 
 /* Runs one schedule. Does not return from a violation. */
-void sim_run(uint64_t seed, bool tracing);
+void sim_run(uint64_t seed, bool redis, bool tracing);
+
+/* By weight one of N; N if there is none. */
+uint32_t sim_pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t n);
 
 /* A line of the trace: who did what. */
 void sim_trace(const struct sim *sim, const struct sim_client *c, const char *format, ...)

@@ -6,6 +6,7 @@
 #include "engine/fault/copy.h"
 #include "sim/invariants.h"
 #include "sim/sim.h"
+#include "sim/world.h"
 
 #include <assert.h>
 #include <string.h>
@@ -25,31 +26,12 @@ static struct sim_tap *tap_of(struct rt_conn *conn)
 
 /* ---- What reaches the engine -------------------------------------------- */
 
-#define SEEN_MAX 128
-
-struct seen { /* a line's tickets before an op */
-    uint64_t number;
-    bool granted, rung;
-};
-
-static size_t look(const struct sim *sim, const char *name, struct seen *seen)
-{
-    struct rt_mem_line *line = rt_mem_line_find(sim->world, name);
-    size_t n = 0;
-    struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
-    for (uint32_t left = line != NULL ? line->count : 0; left > 0 && n < SEEN_MAX; left--) {
-        seen[n++] = (struct seen){t->number, t->flags & RT_MEM_GRANTED, t->pending != 0};
-        t = t->next;
-    }
-    return n;
-}
-
 /* I8: a release wakes the tickets it grants and at most one more. */
-static void check_woken(const struct sim *sim, const char *name, const struct seen *before,
+static void check_woken(const struct sim *sim, const char *name, const struct sim_place *before,
                         size_t n)
 {
-    struct seen after[SEEN_MAX];
-    size_t m = look(sim, name, after), woken = 0, granted = 0;
+    struct sim_place after[SIM_PLACES_MAX];
+    size_t m = sim_world_look(sim, name, after, SIM_PLACES_MAX), woken = 0, granted = 0;
     for (size_t i = 0, k = 0; i < m; i++) {
         while (k < n && before[k].number != after[i].number)
             k++; /* both in the order of the line; LEAVE only takes out */
@@ -62,15 +44,15 @@ static void check_woken(const struct sim *sim, const char *name, const struct se
         sim_violated(sim, "I8", "a release of %s granted %zu and woke %zu", name, granted, woken);
 }
 
-static bool is_ours(const struct sim *sim, const struct rt_op *op)
+static bool is_ours(const struct sim *sim, const struct rt_op *op, const struct sim_place *places,
+                    size_t n)
 {
-    struct rt_mem_line *line = rt_mem_line_find(sim->world, op->leave.name);
-    struct rt_mem_ticket *t = line != NULL ? rt_mem_line_front(line) : NULL;
-    for (uint32_t left = line != NULL ? line->count : 0; left > 0; left--, t = t->next) {
-        bool same = op->leave.number != 0 ? t->number == op->leave.number
-                                          : t->nonce == op->leave.nonce;
-        if (same && t->session != NULL && t->session->id == op->leave.session)
-            return t->session->expires > sim->now;
+    int64_t ends;
+    for (size_t i = 0; i < n; i++) {
+        bool same = op->leave.number != 0 ? places[i].number == op->leave.number
+                                          : places[i].nonce == op->leave.nonce;
+        if (same && places[i].session != 0 && places[i].session == op->leave.session)
+            return sim_world_session(sim, op->leave.session, &ends) && ends > sim->now;
     }
     return false;
 }
@@ -78,10 +60,10 @@ static bool is_ours(const struct sim *sim, const struct rt_op *op)
 static void submit_leave(struct sim_tap *tap, struct rt_op *op)
 {
     const struct sim *sim = tap->client->sim;
-    struct seen before[SEEN_MAX];
+    struct sim_place before[SIM_PLACES_MAX];
     char name[sizeof(sim->lines[0].name)];
-    size_t n = look(sim, op->leave.name, before);
-    bool ours = is_ours(sim, op);
+    size_t n = sim_world_look(sim, op->leave.name, before, SIM_PLACES_MAX);
+    bool ours = is_ours(sim, op, before, n);
     memcpy(name, op->leave.name, strlen(op->leave.name) + 1);
     tap->wrap.inner->engine->submit(tap->wrap.inner, op);
     if (op->err == 0 && !ours)
@@ -226,7 +208,7 @@ static void tap_done(struct rt_up *up, struct rt_op *op)
     rt_wrap_follow(&tap->wrap);
     if (tap->is_bottom && op->kind == RT_OP_BEAT && tap->client->sim->plan.forever)
         op->beat.ttl_ms = 0;
-    if (tap->is_bottom && tap->client->sim->tracing)
+    if ((tap->is_bottom || tap->client->bottom == NULL) && tap->client->sim->tracing)
         trace_done(tap, op);
     if (op != tap->arriving)
         rt_conn_done(&tap->wrap.conn, op, op->err);

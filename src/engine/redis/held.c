@@ -6,9 +6,10 @@
  *   granted           waits, or nothing      GRANTED (who does not know the ticket gives it back)
  *   wanted            holds                  WANTED
  *   nothing           waits or holds         TICKET_LOST
+ *   waits             holds                  TICKET_LOST (the server is one that knows less)
  *
- * A long answer comes in pages, between which tickets come and go: lost is only what was believed
- * in when the first page came, and still is when the last has come. */
+ * While the room is asked tickets come and go, and pushes overtake the answer: lost is only what was
+ * believed in when it was asked, and still is when the last page has come. */
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
@@ -35,7 +36,7 @@ struct asking {
     uint32_t room;
     bool begun; /* the first page has come */
     struct list there;
-    struct list believed; /* when the first page came */
+    struct list believed; /* when it was asked */
 };
 
 /* ---- Lists ------------------------------------------------------------------------------ */
@@ -134,8 +135,11 @@ static void tell_all(struct rt_redis_conn *c, const struct asking *h, const stru
             rt_redis_tell(c, RT_WANTED, h->session, k->number, k->name);
     }
     for (size_t i = 0; i < now->count; i++) {
-        const struct known *k = &now->at[i];
-        if (find(&h->there, k->number) == NULL && find(&h->believed, k->number) != NULL)
+        const struct known *k = &now->at[i], *there = find(&h->there, k->number);
+        const struct known *believed = find(&h->believed, k->number);
+        if (believed == NULL)
+            continue;
+        if (there == NULL || (there->state == 0 && k->state == 1 && believed->state == 1))
             rt_redis_tell(c, RT_TICKET_LOST, h->session, k->number, k->name);
     }
 }
@@ -204,9 +208,6 @@ static void note_page(struct rt_redis_conn *c, struct asking *h, const redisRepl
 {
     uint64_t pushes = (uint64_t)rt_redis_int(reply, 0);
     if (!h->begun) {
-        struct belief b = {.c = c, .room = h->room, .list = &h->believed};
-        (void)ask_user(&b);
-        sort(&h->believed);
         h->begun = true;
         /* Later pages may know of later pushes, but not the tickets of the earlier pages. If a push
          * has come that this page does not know, the next one shows a gap: asked once in vain. */
@@ -262,6 +263,9 @@ void rt_redis_ask_held(struct rt_redis_conn *c, uint32_t room)
     h->work.free = free_asking;
     h->session = c->session;
     h->room = room;
+    struct belief b = {.c = c, .room = room, .list = &h->believed};
+    (void)ask_user(&b);
+    sort(&h->believed);
     r->asking = true;
     r->ask_again = false;
     if (!send_page(c, h, "0"))

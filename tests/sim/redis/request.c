@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request of a connection to a model Redis: what concerns connections, then the machine. */
+#include "sim/redis/server.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Listening ---------------------------------------------------------- */
+
+static void confirm(struct rs_buffer *reply, const char *word, struct rs_text channel, size_t count)
+{
+    rs_reply_array(reply, 3);
+    rs_reply_string(reply, word);
+    rs_reply_bulk(reply, channel);
+    rs_reply_integer(reply, (int64_t)count);
+}
+
+static struct rs_text *find_channel(struct rs_conn *c, struct rs_text channel)
+{
+    for (size_t i = 0; i < c->channel_count; i++)
+        if (rs_text_equals(c->channels[i], channel))
+            return &c->channels[i];
+    return NULL;
+}
+
+static void subscribe(struct rs_conn *c, struct rs_text channel)
+{
+    if (find_channel(c, channel) != NULL)
+        return;
+    assert(c->channel_count < RS_CHANNELS_MAX);
+    char *copy = malloc(channel.n + 1);
+    assert(copy != NULL);
+    memcpy(copy, channel.at, channel.n);
+    c->channels[c->channel_count++] = (struct rs_text){copy, channel.n};
+}
+
+static void unsubscribe(struct rs_conn *c, struct rs_text channel)
+{
+    struct rs_text *at = find_channel(c, channel);
+    if (at == NULL)
+        return;
+    free((void *)(size_t)at->at);
+    *at = c->channels[--c->channel_count];
+}
+
+static bool do_listening(struct rs_conn *c, size_t argc, const struct rs_text *argv,
+                         struct rs_buffer *reply)
+{
+    bool on = rs_word_is(argv[0], "SUBSCRIBE"), off = rs_word_is(argv[0], "UNSUBSCRIBE");
+    for (size_t i = 1; (on || off) && i < argc; i++) {
+        if (on)
+            subscribe(c, argv[i]);
+        else
+            unsubscribe(c, argv[i]);
+        confirm(reply, on ? "subscribe" : "unsubscribe", argv[i], c->channel_count);
+    }
+    return on || off;
+}
+
+static void push(struct rs_conn *c, struct rs_text channel, struct rs_text message)
+{
+    struct rs_server *s = c->server;
+    struct rs_buffer bytes = {0};
+    rs_reply_array(&bytes, 3);
+    rs_reply_string(&bytes, "message");
+    rs_reply_bulk(&bytes, channel);
+    rs_reply_bulk(&bytes, message);
+    if (!sim_chance(&s->random, s->faults.push_lost))
+        rs_conn_send(c, bytes.at, bytes.n);
+    if (sim_chance(&s->random, s->faults.push_doubled))
+        rs_conn_send(c, bytes.at, bytes.n);
+    rs_buffer_free(&bytes);
+}
+
+int64_t rs_publish(struct rs_machine *m, struct rs_text channel, struct rs_text message)
+{
+    struct rs_server *s = (struct rs_server *)(void *)m; /* its first member */
+    int64_t heard = 0;
+    s->pushed += memmem(channel.at, channel.n, ":p:", 3) != NULL;
+    for (struct rs_conn *c = s->conns; c != NULL; c = c->next)
+        if (c->served && find_channel(c, channel) != NULL) {
+            push(c, channel, message);
+            heard++;
+        }
+    return heard;
+}
+
+/* ---- What a server says of itself --------------------------------------- */
+
+static void reply_info(const struct rs_server *s, struct rs_buffer *reply)
+{
+    char text[1024];
+    snprintf(text, sizeof(text),
+             "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%040u\r\n"
+             "# Persistence\r\nloading:%d\r\naof_enabled:1\r\n"
+             "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
+             "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
+             "# Cluster\r\ncluster_enabled:0\r\n",
+             s->runs, s->busy_until > s->now && strncmp(s->refusal, "LOADING", 7) == 0);
+    rs_reply_string(reply, text);
+}
+
+static void reply_config(size_t argc, const struct rs_text *argv, struct rs_buffer *reply)
+{
+    bool known = argc == 3 && rs_word_is(argv[1], "GET") && rs_word_is(argv[2], "appendfsync");
+    rs_reply_array(reply, known ? 2 : 0);
+    if (known) {
+        rs_reply_string(reply, "appendfsync");
+        rs_reply_string(reply, "always");
+    }
+}
+
+static void reply_pong(const struct rs_conn *c, struct rs_buffer *reply)
+{
+    if (c->channel_count == 0) {
+        rs_reply_status(reply, "PONG");
+        return;
+    }
+    rs_reply_array(reply, 2);
+    rs_reply_string(reply, "pong");
+    rs_reply_string(reply, "");
+}
+
+static bool do_connection(struct rs_conn *c, size_t argc, const struct rs_text *argv,
+                          struct rs_buffer *reply)
+{
+    if (rs_word_is(argv[0], "PING"))
+        reply_pong(c, reply);
+    else if (rs_word_is(argv[0], "ECHO") && argc == 2)
+        rs_reply_bulk(reply, argv[1]);
+    else if (rs_word_is(argv[0], "INFO"))
+        reply_info(c->server, reply);
+    else if (rs_word_is(argv[0], "CONFIG"))
+        reply_config(argc, argv, reply);
+    else if (rs_word_is(argv[0], "SELECT") || rs_word_is(argv[0], "CLIENT"))
+        rs_reply_status(reply, "OK");
+    else
+        return false;
+    return true;
+}
+
+/* ---- Requests ----------------------------------------------------------- */
+
+static bool is_script(struct rs_text word)
+{
+    return rs_word_is(word, "EVAL") || rs_word_is(word, "EVALSHA");
+}
+
+static void execute(struct rs_conn *c, size_t argc, const struct rs_text *argv,
+                    struct rs_buffer *reply)
+{
+    struct rs_server *s = c->server;
+    if (do_listening(c, argc, argv, reply) || do_connection(c, argc, argv, reply))
+        return;
+    if (is_script(argv[0]) && s->busy_until > s->now) {
+        rs_reply_error(reply, s->refusal);
+        return;
+    }
+    if (s->before != NULL)
+        s->before(s, argc, argv);
+    s->pushed = 0;
+    if (!rs_machine_run(&s->machine, argc, argv, reply))
+        rs_reply_error(reply, "ERR unknown command");
+    if (s->after != NULL)
+        s->after(s, argc, argv, reply);
+}
+
+static void serve_once(struct rs_conn *c, size_t argc, const struct rs_text *argv)
+{
+    struct rs_server *s = c->server;
+    struct rs_buffer reply = {0};
+    execute(c, argc, argv, &reply);
+    if (!sim_chance(&s->random, s->faults.reply_lost))
+        rs_conn_send(c, reply.at, reply.n);
+    if (sim_chance(&s->random, s->faults.reply_doubled))
+        rs_conn_send(c, reply.at, reply.n);
+    rs_buffer_free(&reply);
+}
+
+void rs_serve(struct rs_conn *c, size_t argc, const struct rs_text *argv)
+{
+    struct rs_server *s = c->server;
+    if (sim_chance(&s->random, s->faults.reset)) {
+        if (sim_chance(&s->random, 500))
+            serve_once(c, argc, argv);
+        rs_conn_break(c);
+        return;
+    }
+    if (sim_chance(&s->random, s->faults.request_lost))
+        return;
+    serve_once(c, argc, argv);
+    if (sim_chance(&s->random, s->faults.request_doubled))
+        serve_once(c, argc, argv);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What stands in the store of a model Redis: sessions and lines. */
+#include "sim/redis/truth.h"
+
+#include "engine/redis/script.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM "rota:{0}"
+#define SWEEPS_MAX 1000
+
+static const struct rs_key *find(const struct rs_server *s, const char *kind, const char *name)
+{
+    char key[320];
+    int n = snprintf(key, sizeof(key), ROOM "%s%s", kind, name);
+    return rs_store_find(&s->machine.store, (struct rs_text){key, (size_t)n});
+}
+
+/* ---- Lines -------------------------------------------------------------- */
+
+static struct sim_place read_member(uint64_t number, struct rs_text member, bool granted)
+{
+    struct sim_place p = {.number = number, .granted = granted};
+    char sid[32] = "", text[512];
+    snprintf(text, sizeof(text), "%.*s", (int)member.n, member.at);
+    int got = sscanf(text, "%31s %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu32, sid, &p.nonce,
+                     &p.mode, &p.take, &p.of);
+    assert(got == 5);
+    (void)got;
+    p.session = sid[0] == '-' ? 0 : strtoull(sid, NULL, 16);
+    return p;
+}
+
+static const struct rs_entry *mark(const struct rs_server *s, const char *prefix, const char *name)
+{
+    char field[300];
+    int n = snprintf(field, sizeof(field), "%s%s", prefix, name);
+    const struct rs_key *room = find(s, "", "");
+    return room != NULL ? rs_key_find(room, (struct rs_text){field, (size_t)n}) : NULL;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct sim_place *p = a, *o = b;
+    return (p->number > o->number) - (p->number < o->number);
+}
+
+/* A line of one plain ticket is folded into the room: "NUMBER MEMBER". */
+size_t sim_truth_look(const struct rs_server *s, const char *name, struct sim_place *out,
+                      size_t most)
+{
+    size_t n = 0;
+    const struct rs_entry *folded = mark(s, "", name);
+    const struct rs_key *g = find(s, ":g:", name), *w = find(s, ":w:", name);
+    if (folded != NULL && folded->value.n > 0) {
+        char *member;
+        uint64_t number = strtoull(folded->value.at, &member, 10);
+        size_t digits = (size_t)(member - folded->value.at) + 1;
+        out[n++] = read_member(number, (struct rs_text){member + 1, folded->value.n - digits},
+                               true);
+    }
+    for (size_t i = 0; g != NULL && i < g->count && n < most; i++)
+        out[n++] = read_member(strtoull(g->entries[i].name.at, NULL, 10), g->entries[i].value,
+                               true);
+    qsort(out, n, sizeof(*out), by_number);
+    for (size_t i = 0; w != NULL && i < w->count && n < most; i++)
+        out[n++] = read_member((uint64_t)w->entries[i].score, w->entries[i].name, false);
+    return n;
+}
+
+bool sim_truth_session(const struct rs_server *s, uint64_t session, int64_t *ends)
+{
+    char sid[32];
+    snprintf(sid, sizeof(sid), "%016" PRIx64, session);
+    const struct rs_entry *x = mark(s, "\3", sid);
+    if (x == NULL)
+        return false;
+    *ends = rs_server_when(s, strtoll(x->value.at, NULL, 10));
+    return true;
+}
+
+uint64_t sim_truth_counter(const struct rs_server *s)
+{
+    const struct rs_entry *e = mark(s, "\1", "");
+    return e != NULL ? strtoull(e->value.at, NULL, 10) : 0;
+}
+
+/* ---- The end ------------------------------------------------------------ */
+
+void sim_truth_sweep(struct rs_server *s)
+{
+    const struct rt_redis_text *script = rt_redis_script_text(RT_REDIS_SCRIPT_SWEEP, false);
+    struct rs_text argv[] = {RS_TEXT("EVAL"), {script->text, script->length},
+                             RS_TEXT("1"),    RS_TEXT(ROOM),
+                             RS_TEXT("7"),    RS_TEXT("100"),
+                             RS_TEXT(""),     RS_TEXT("")};
+    bool more = true;
+    s->machine.full = false;
+    for (int i = 0; more; i++) {
+        struct rs_buffer reply = {0};
+        assert(i < SWEEPS_MAX);
+        bool known = rs_machine_run(&s->machine, sizeof(argv) / sizeof(argv[0]), argv, &reply);
+        assert(known && reply.at[0] == '*');
+        (void)known;
+        more = reply.at[reply.n - 3] == '1'; /* ":1\r\n", the last element */
+        rs_buffer_free(&reply);
+    }
+}
+
+static size_t left_of(const struct rs_key *key)
+{
+    if (rs_text_equals(key->name, RS_TEXT(ROOM ":meta")))
+        return 0;
+    size_t n = 0;
+    bool index = rs_text_equals(key->name, RS_TEXT(ROOM));
+    for (size_t i = 0; i < key->count; i++) {
+        struct rs_text name = key->entries[i].name;
+        if (index && name.n == 1 && (name.at[0] == '\1' || name.at[0] == '\2'))
+            continue;
+        n++;
+    }
+    return n;
+}
+
+size_t sim_truth_left(const struct rs_server *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->machine.store.count; i++)
+        n += left_of(&s->machine.store.keys[i]);
+    return n;
+}
+
+void sim_truth_dump(const struct rs_server *s, void (*line)(const void *arg, const char *text),
+                    const void *arg)
+{
+    char text[480];
+    snprintf(text, sizeof(text), "clock %" PRId64, rs_server_clock(s));
+    line(arg, text);
+    for (size_t i = 0; i < s->machine.store.count; i++) {
+        const struct rs_key *key = &s->machine.store.keys[i];
+        for (size_t k = 0; k < key->count; k++) {
+            const struct rs_entry *e = &key->entries[k];
+            snprintf(text, sizeof(text), "%.*s: '%.*s' %.*s %.0f", (int)key->name.n, key->name.at,
+                     (int)e->name.n, e->name.at, (int)e->value.n, e->value.at, e->score);
+            line(arg, text);
+        }
+    }
+}

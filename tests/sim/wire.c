@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What reaches a model Redis, and what it does to the lines, held against the invariants. */
+#include "engine/redis/script.h"
+#include "sim/invariants.h"
+#include "sim/outage.h"
+#include "sim/redis/server.h"
+#include "sim/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGS 5 /* where ARGV[2] is: EVALSHA, hash, "1", room, tag come before */
+
+static struct sim_place before[SIM_NAMES_MAX][SIM_PLACES_MAX];
+static size_t before_count[SIM_NAMES_MAX];
+static bool ours; /* of a LEAVE: the ticket stands there, and is the session's */
+
+static const struct rt_redis_text *script_of(const struct rs_text *argv)
+{
+    bool by_text = rs_word_is(argv[0], "EVAL");
+    if (!by_text && !rs_word_is(argv[0], "EVALSHA"))
+        return NULL;
+    for (int i = 0; i < RT_REDIS_SCRIPTS; i++) {
+        const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)i, false);
+        struct rs_text text = {t->text, t->length}, sha = {t->sha1, strlen(t->sha1)};
+        if (rs_text_equals(argv[1], by_text ? text : sha))
+            return t;
+    }
+    return NULL;
+}
+
+static bool is_leave(const struct rt_redis_text *script, size_t argc)
+{
+    return script == rt_redis_script_text(RT_REDIS_SCRIPT_LEAVE, false) && argc == ARGS + 4;
+}
+
+static int line_of(const struct sim *sim, struct rs_text name)
+{
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        if (rs_text_equals(name, (struct rs_text){sim->lines[i].name, strlen(sim->lines[i].name)}))
+            return (int)i;
+    return -1;
+}
+
+static bool is_ours(int line, const struct rs_text *args)
+{
+    uint64_t session = strtoull(args[1].at, NULL, 16), number = strtoull(args[2].at, NULL, 10);
+    uint64_t nonce = strtoull(args[3].at, NULL, 10);
+    for (size_t i = 0; i < before_count[line]; i++) {
+        const struct sim_place *p = &before[line][i];
+        if (p->session == session && (number != 0 ? p->number == number : p->nonce == nonce))
+            return true;
+    }
+    return false;
+}
+
+static void on_before(struct rs_server *s, size_t argc, const struct rs_text *argv)
+{
+    const struct sim *sim = s->user;
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        before_count[i] = sim_world_look(sim, sim->lines[i].name, before[i], SIM_PLACES_MAX);
+    int line = is_leave(script_of(argv), argc) ? line_of(sim, argv[ARGS]) : -1;
+    ours = line >= 0 && is_ours(line, argv + ARGS);
+}
+
+/* I8: a release wakes the tickets it grants and at most one more. */
+static void check_woken(const struct sim *sim, int line, uint32_t pushed)
+{
+    struct sim_place after[SIM_PLACES_MAX];
+    const char *name = sim->lines[line].name;
+    size_t n = sim_world_look(sim, name, after, SIM_PLACES_MAX);
+    uint32_t granted = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < before_count[line]; k++)
+            granted += after[i].granted && before[line][k].number == after[i].number &&
+                       !before[line][k].granted;
+    if (pushed > granted + 1)
+        sim_violated(sim, "I8", "a release of %s granted %u and woke %u", name, granted, pushed);
+}
+
+/* The second element of the reply; -1: it is an error. */
+static int status_of(const struct rs_buffer *reply)
+{
+    if (reply->at[0] != '*')
+        return -1;
+    const char *at = memchr(reply->at, '$', reply->n); /* the tag */
+    return at != NULL ? atoi(strchr(strchr(at, '\n') + 1, '\n') + 2) : -1;
+}
+
+static void check_leave(const struct sim *sim, const struct rs_server *s,
+                        const struct rs_text *args, int status)
+{
+    int line = line_of(sim, args[0]);
+    if (line < 0)
+        return;
+    if (status == RT_REDIS_OK && !ours)
+        sim_violated(sim, "I4", "a LEAVE of %s that was nobody's succeeded", sim->lines[line].name);
+    if (status == RT_REDIS_LOST && ours)
+        sim_violated(sim, "I5", "a LEAVE of %s found nothing where something was",
+                     sim->lines[line].name);
+    check_woken(sim, line, s->pushed);
+}
+
+static void trace(const struct sim *sim, const struct rt_redis_text *script, size_t argc,
+                  const struct rs_text *argv, const struct rs_buffer *reply)
+{
+    char text[400], answer[160];
+    size_t n = 0;
+    text[0] = '\0';
+    for (size_t i = ARGS; i < argc && n < sizeof(text) - 1; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, " %.*s", (int)argv[i].n, argv[i].at);
+    size_t m = reply->n < sizeof(answer) ? reply->n : sizeof(answer) - 1;
+    for (size_t i = 0; i < m; i++)
+        answer[i] = reply->at[i] < ' ' ? ' ' : reply->at[i];
+    answer[m] = '\0';
+    sim_trace(sim, NULL, "  redis: %s%s -> %s", script->name, text, answer);
+}
+
+static void on_after(struct rs_server *s, size_t argc, const struct rs_text *argv,
+                     const struct rs_buffer *reply)
+{
+    struct sim *sim = s->user;
+    const struct rt_redis_text *script = script_of(argv);
+    if (script == NULL)
+        return;
+    sim_counts.scripts++;
+    if (sim->tracing)
+        trace(sim, script, argc, argv, reply);
+    if (is_leave(script, argc))
+        check_leave(sim, s, argv + ARGS, status_of(reply));
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        sim_check_line(sim, &sim->lines[i]);
+}
+
+void sim_wire_watch(struct sim *sim)
+{
+    sim->redis->before = on_before;
+    sim->redis->after = on_after;
+    sim->redis->user = sim;
+}
