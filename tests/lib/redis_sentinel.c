@@ -36,18 +36,19 @@ static void start_node(struct rt_redis_sentinels *s, int i, const struct rt_redi
 }
 
 /* Sentinel's own periods are for networks of people: shortened by its command for tests. Not too much:
- * four publish periods are what the others give a promoted replica to be announced, before they
- * make it a replica again. */
+ * a replica is promoted only if its INFO is younger than five ping periods, and INFO is asked for
+ * once a second while the primary is down; and four publish periods are what the others give
+ * a promoted replica to be announced, before they make it a replica again. */
 static void hurry(struct rt_redis *sentinel)
 {
     static const char *const periods[][2] = {
         {"info-period", "100"},
-        {"ping-period", "50"},
+        {"ping-period", "300"},
         {"ask-period", "50"},
         {"publish-period", "500"},
         {"tilt-trigger", "60000"}, /* a busy test machine is no reason to sit back for 30 s */
         {"min-link-reconnect-period", "50"},
-        {"election-timeout", "500"},
+        {"election-timeout", "1000"},
     };
 
     for (size_t i = 0; i < sizeof(periods) / sizeof(periods[0]); i++)
@@ -62,7 +63,7 @@ static void start_sentinel(struct rt_redis_sentinels *s, int i)
     int len = snprintf(extra, sizeof(extra),
                        "sentinel monitor %s 127.0.0.1 %u 2\n"
                        "sentinel down-after-milliseconds %s 500\n"
-                       "sentinel failover-timeout %s 2000\n"
+                       "sentinel failover-timeout %s 1500\n"
                        "sentinel parallel-syncs %s 2\n",
                        RT_SENTINEL_NAME, (unsigned)s->node[0].announce_port, RT_SENTINEL_NAME,
                        RT_SENTINEL_NAME, RT_SENTINEL_NAME);
