@@ -3,6 +3,7 @@
 #include "proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -214,7 +215,8 @@ struct rt_forkserver *rt_forkserver_start(rt_proc_fn *fn, void *arg)
     struct rt_forkserver *fs = calloc(1, sizeof(*fs));
     int down[2], up[2];
 
-    if (fs == NULL || pipe(down) != 0 || pipe(up) != 0)
+    /* A server that the test starts later must not keep them open: their end is the end of this one. */
+    if (fs == NULL || pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0)
         die("fork server");
     fflush(NULL);
     fs->pid = fork();
