@@ -37,7 +37,7 @@ struct contender {
 struct vigil {
     struct process *process;
     int64_t deadline;
-    uint32_t told;
+    bool leaving; /* it is being given back: too late to be told anything */
 };
 
 static void count(uint64_t *counter)
@@ -114,13 +114,14 @@ static void on_lost(struct rota_lock *lock, int reason, void *arg)
     int64_t left = rota_remaining_ms(lock);
 
     (void)reason;
+    if (__atomic_load_n(&v->leaving, __ATOMIC_ACQUIRE))
+        return;
     if (left > 0 || now <= __atomic_load_n(&v->deadline, __ATOMIC_ACQUIRE))
         count(&sh->told_before);
     else if (starved(v->process, now))
         count(&sh->told_starved);
     else
         count(&sh->told_after);
-    __atomic_store_n(&v->told, 1, __ATOMIC_RELEASE);
 }
 
 /* ---- Holding ------------------------------------------------------------- */
@@ -250,6 +251,7 @@ static void turn(struct contender *c)
     count(&c->process->shared->granted);
     hold(c, &held, lock, &v);
     doing(c, STAGE_RELEASES);
+    __atomic_store_n(&v.leaving, true, __ATOMIC_RELEASE);
     give_back(c, &held);
 }
 
