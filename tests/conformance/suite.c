@@ -139,6 +139,14 @@ void conf_assert_line(struct rota *r, const char *name, size_t count, size_t gra
                  granted);
 }
 
+void conf_left_line(struct rota *r, const char *name, size_t count, size_t granted)
+{
+    if ((conf.caps & ROTA_CAP_SHARED_HOSTS) != 0)
+        conf_wait_line(r, name, count, granted);
+    else
+        conf_assert_line(r, name, count, granted);
+}
+
 size_t conf_count_lines(struct rota *r, const char *prefix)
 {
     struct rota_line *lines = NULL;

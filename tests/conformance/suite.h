@@ -99,6 +99,9 @@ void conf_close(struct rota *r);
 /* Waits until NAME has COUNT tickets, GRANTED of them holding. */
 void conf_wait_line(struct rota *r, const char *name, size_t count, size_t granted);
 void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted);
+/* The same after another client gave up waiting: that call does not wait for a server to have heard
+ * of it, so there it may take a moment until the line is as it must be. */
+void conf_left_line(struct rota *r, const char *name, size_t count, size_t granted);
 size_t conf_count_lines(struct rota *r, const char *prefix);
 size_t conf_count_files(void); /* in conf.folder, at any depth */
 
