@@ -173,7 +173,8 @@ static bool is_subscription(const char *words)
     return false;
 }
 
-static void tell_request(struct resp_state *st, const char *data, struct rt_proxy_message *msg)
+static void tell_request(struct resp_state *st, const char *data, size_t len,
+                         struct rt_proxy_message *msg)
 {
     long long n = 1;
 
@@ -181,7 +182,7 @@ static void tell_request(struct resp_state *st, const char *data, struct rt_prox
     msg->confirmations = 0;
     if (!is_subscription(msg->words))
         return;
-    (void)line_number(data, strchr(data, '\r'), &n); /* was scanned: is there */
+    (void)line_number(data, memchr(data, '\r', len), &n); /* was scanned: is there */
     /* "Unsubscribe from all" has as many as there were: one counts, more pass for pushes. */
     msg->confirmations = n > 2 ? (uint32_t)n - 1 : 1;
     st->subscribed = true;
@@ -214,7 +215,7 @@ static ptrdiff_t resp_next(void *state, enum rt_proxy_dir dir, const char *data,
         return size;
     take_words(data, (size_t)size, msg->words);
     if (dir == RT_PROXY_UP)
-        tell_request(st, data, msg);
+        tell_request(st, data, (size_t)size, msg);
     else
         tell_answer(st, data, msg);
     return size;
