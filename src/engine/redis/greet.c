@@ -18,7 +18,10 @@
 
 struct rt_redis_greeting {
     struct rt_redis_facts facts;
+    struct rt_redis_map *map; /* of a cluster */
     bool loading, sentinel;
+    bool judged;  /* the first flight was good */
+    bool refresh; /* of a link that is ready: only the map is asked for */
     char errors[RT_REDIS_GREETS][ERROR_KEPT];
 };
 
@@ -56,6 +59,11 @@ void rt_redis_greet_begin(struct rt_redis_link *l)
     snprintf(db, sizeof(db), "%u", l->conn->db);
     l->greeting = rt_alloc(sizeof(*l->greeting));
     int rv = l->greeting == NULL ? ROTA_NOMEM : rt_redis_greet_auth(l);
+    if (rv == 0 && l->kind == RT_REDIS_WAIT) {
+        if (rt_redis_link_echo(l, true) == ROTA_NOMEM)
+            rt_redis_link_cut(l, "out of memory");
+        return;
+    }
     if (rv == 0 && l->conn->db != 0)
         rv = put(l, RT_REDIS_GREET_SELECT, select, 2);
     if (rv == 0)
@@ -70,8 +78,30 @@ void rt_redis_greet_begin(struct rt_redis_link *l)
 
 void rt_redis_greet_end(struct rt_redis_link *l)
 {
+    if (l->greeting == NULL)
+        return;
+    if (l->greeting->refresh)
+        l->conn->refreshing = false;
+    rt_redis_map_free(l->greeting->map);
     rt_free(l->greeting);
     l->greeting = NULL;
+}
+
+static int ask_slots(struct rt_redis_link *l)
+{
+    static const char *const slots[] = {"CLUSTER", "SLOTS"};
+    int rv = put(l, RT_REDIS_GREET_SLOTS, slots, 2);
+    return rv == 0 ? rt_redis_link_echo(l, true) : rv;
+}
+
+void rt_redis_greet_refresh(struct rt_redis_link *l)
+{
+    l->greeting = rt_alloc(sizeof(*l->greeting));
+    if (l->greeting == NULL)
+        return;
+    l->greeting->refresh = l->conn->refreshing = true;
+    if (ask_slots(l) != 0)
+        rt_redis_greet_end(l);
 }
 
 /* ---- Looking at replies ---------------------------------------------------------------------------- */
@@ -147,6 +177,8 @@ bool rt_redis_greet_reply(struct rt_redis_link *l, uint32_t which, const redisRe
         return take_info(l, reply);
     case RT_REDIS_GREET_CONFIG:
         return take_config(l, reply);
+    case RT_REDIS_GREET_SLOTS:
+        return rt_redis_map_read(l, reply, &l->greeting->map);
     default:
         return reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, "OK") == 0;
     }
@@ -184,7 +216,7 @@ static bool check_error(struct rt_redis_link *l, const char *error)
     if (error[0] == '\0')
         return true;
     int err = rt_redis_explain(l, error, text, sizeof(text));
-    if (rt_redis_classify(error) == RT_REDIS_SICK)
+    if (rt_redis_classify(error) != RT_REDIS_FINAL)
         rt_redis_link_cut(l, "%s", text);
     else
         rt_redis_fatal(l, err, "%s", text);
@@ -229,7 +261,7 @@ static bool check_role(struct rt_redis_link *l)
                        rt_redis_at(l));
     else if (g->loading)
         rt_redis_link_cut(l, "redis %s is loading its data", rt_redis_at(l));
-    else if (!g->facts.master && !g->facts.cluster)
+    else if (!g->facts.master && !g->facts.cluster) /* of a cluster it still has the map */
         rt_redis_link_cut(l, "redis %s is a replica: it cannot be written to", rt_redis_at(l));
     else
         return true;
@@ -258,20 +290,60 @@ static void greeted(struct rt_redis_link *l)
     rt_redis_node_ready(l);
 }
 
+/* The first flight: who it is. */
+static void judge(struct rt_redis_link *l)
+{
+    struct rt_redis_greeting *g = l->greeting;
+    if (!check_auth(l, g->errors[RT_REDIS_GREET_AUTH]))
+        return;
+    if (l->kind == RT_REDIS_WAIT) {
+        rt_redis_greet_end(l);
+        rt_redis_wait_ready(l);
+        return;
+    }
+    if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_version(l, &g->facts) ||
+        !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) || !check_role(l))
+        return;
+    g->facts.config_refused = g->errors[RT_REDIS_GREET_CONFIG][0] != '\0';
+    l->node->facts = g->facts;
+    g->judged = true;
+    if (!g->facts.cluster)
+        rt_redis_greet_confirmed(l);
+    else if (ask_slots(l) == ROTA_NOMEM)
+        rt_redis_link_cut(l, "out of memory");
+}
+
+/* A map that came over a link at work. */
+static void refreshed(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    struct rt_redis_map *map = l->greeting->map;
+    l->greeting->map = NULL;
+    rt_redis_greet_end(l);
+    if (map == NULL)
+        return;
+    if (!rt_redis_map_apply(l, map))
+        rt_redis_log(c, ROTA_LOG_ERROR, "redis: out of memory");
+    rt_redis_map_free(map);
+    rt_redis_flush(c);
+}
+
 void rt_redis_greet_confirmed(struct rt_redis_link *l)
 {
     struct rt_redis_greeting *g = l->greeting;
     if (g == NULL)
         return;
-    if (!check_auth(l, g->errors[RT_REDIS_GREET_AUTH]) ||
-        !check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_version(l, &g->facts) ||
-        !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) || !check_role(l))
+    if (g->refresh) {
+        refreshed(l);
         return;
-    g->facts.config_refused = g->errors[RT_REDIS_GREET_CONFIG][0] != '\0';
-    l->node->facts = g->facts;
-    if (!rt_redis_topology(l))
+    }
+    if (!g->judged) {
+        judge(l);
         return;
-    if (rt_redis_room_here(l->conn, 0, l->node))
+    }
+    if (!check_error(l, g->errors[RT_REDIS_GREET_SLOTS]) || !rt_redis_topology(l, g->map))
+        return;
+    if (l->conn->rooms[0].node == l->node)
         send_meta(l);
     else
         greeted(l);

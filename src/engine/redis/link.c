@@ -19,6 +19,8 @@
 #define CONNECT_MOST_MS 3000
 #define ERROR_KEPT 400 /* bytes of an error reply */
 
+static const char *const kinds[] = {"link", "push link", "link for WAIT", "sentinel"};
+
 static void on_closed(struct rt_stream *s);
 
 static struct rt_redis_link *of_stream(struct rt_stream *s)
@@ -53,7 +55,7 @@ int64_t rt_redis_patience(const struct rt_redis_conn *c)
 
 bool rt_redis_link_usable(const struct rt_redis_link *l)
 {
-    return l->state == RT_REDIS_READY && !l->sick;
+    return l->state == RT_REDIS_READY && !l->sick && l->conn->checked;
 }
 
 /* ---- The FIFO --------------------------------------------------------------------------------- */
@@ -72,7 +74,7 @@ static void append(struct rt_redis_link *l, struct rt_redis_request *rq)
                         rq->sent_at + rt_redis_patience(l->conn));
 }
 
-static struct rt_redis_request *pop(struct rt_redis_link *l)
+struct rt_redis_request *rt_redis_link_pop(struct rt_redis_link *l)
 {
     struct rt_redis_request *rq = l->head;
     l->head = rq->next;
@@ -221,7 +223,7 @@ static void call_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
         rq->eval = true;
         again(l, rq);
         load_scripts(l);
-    } else if (class == RT_REDIS_MOVED || class == RT_REDIS_ASK) {
+    } else if ((class == RT_REDIS_MOVED || class == RT_REDIS_ASK) && c->room_count > 1) {
         rt_redis_cluster_moved(l, rq, class == RT_REDIS_ASK);
         rt_free(rq->error);
         rq->error = NULL;
@@ -277,6 +279,8 @@ static void settle(struct rt_redis_link *l, struct rt_redis_request *rq, const r
         rt_redis_greet_meta(l, reply, NULL);
     else if (what == RT_REDIS_ECHO && marked)
         rt_redis_greet_confirmed(l);
+    else if (what == RT_REDIS_REPLICAS)
+        rt_redis_wait_reply(l, reply->integer);
 }
 
 /* UPTO's reply was in its place, so all before it were. */
@@ -284,8 +288,9 @@ static void confirm(struct rt_redis_link *l, struct rt_redis_request *upto, cons
 {
     struct rt_redis_request *rq;
     l->next = upto->next;
+    l->unsure = false;
     do {
-        rq = pop(l);
+        rq = rt_redis_link_pop(l);
         settle(l, rq, rq == upto ? reply : NULL);
     } while (rq != upto && l->state != RT_REDIS_DOWN);
 }
@@ -336,7 +341,8 @@ static bool take_error(struct rt_redis_link *l, struct rt_redis_request *rq,
     if (rq->error == NULL)
         return false;
     memcpy(rq->error, reply->str, size);
-    return l->next != NULL || rt_redis_link_echo(l, false) == 0;
+    l->unsure = true;
+    return true;
 }
 
 /* False: this cannot be the answer to what was asked. */
@@ -358,6 +364,10 @@ static bool take_reply(struct rt_redis_link *l, const redisReply *reply)
         if (!is_tag(reply, rq->tag))
             return false;
         break;
+    case RT_REDIS_REPLICAS:
+        if (reply->type != REDIS_REPLY_INTEGER)
+            return false;
+        break;
     default:
         if (!is_ours(reply, rq->tag))
             return false;
@@ -370,6 +380,8 @@ static bool dispatch(struct rt_redis_link *l, const redisReply *reply)
 {
     if (l->kind == RT_REDIS_PUSH)
         return rt_redis_push_reply(l, reply);
+    if (l->kind == RT_REDIS_SENTINEL)
+        return rt_redis_sentinel_reply(l, reply);
     return take_reply(l, reply);
 }
 
@@ -402,7 +414,12 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
             return;
         }
     }
-    if (l->state != RT_REDIS_DOWN && l->sick && l->next == NULL) {
+    if (l->state == RT_REDIS_DOWN || l->next != NULL)
+        return;
+    if (l->unsure) { /* and nothing follows that could make it sure */
+        if (rt_redis_link_echo(l, false) == ROTA_NOMEM)
+            rt_redis_link_cut(l, "out of memory");
+    } else if (l->sick) {
         char trouble[sizeof(l->conn->last_trouble)];
         memcpy(trouble, l->conn->last_trouble, sizeof(trouble));
         rt_redis_link_cut(l, "%s", trouble);
@@ -421,6 +438,8 @@ static void on_up(struct rt_stream *s)
     l->state = RT_REDIS_GREETING;
     if (l->kind == RT_REDIS_PUSH)
         rt_redis_push_up(l);
+    else if (l->kind == RT_REDIS_SENTINEL)
+        rt_redis_sentinel_up(l);
     else
         rt_redis_greet_begin(l);
 }
@@ -462,8 +481,12 @@ static void let_go(struct rt_redis_link *l, const char *why)
 {
     struct rt_redis_conn *c = l->conn;
     bool was_ready = l->state == RT_REDIS_READY;
+    if (l->state == RT_REDIS_DOWN) {
+        rt_timers_stop(&c->base.loop->timers, &l->timer.timer);
+        return;
+    }
     l->state = RT_REDIS_DOWN;
-    l->sick = l->loading = false;
+    l->sick = l->loading = l->unsure = false;
     rt_timers_stop(&c->base.loop->timers, &l->timer.timer);
     if (l->stream.state != RT_STREAM_IDLE) {
         rt_stream_close(&l->stream, on_closed);
@@ -476,8 +499,7 @@ static void let_go(struct rt_redis_link *l, const char *why)
         return;
     }
     if (strcmp(why, c->last_trouble) != 0 || was_ready)
-        rt_redis_log(c, ROTA_LOG_WARN, "redis: %s to %s: %s",
-                     l->kind == RT_REDIS_PUSH ? "push link" : "link", rt_redis_at(l), why);
+        rt_redis_log(c, ROTA_LOG_WARN, "redis: %s to %s: %s", kinds[l->kind], rt_redis_at(l), why);
     if (why != c->last_trouble)
         snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
     back_off(l);
@@ -496,6 +518,10 @@ void rt_redis_link_cut(struct rt_redis_link *l, const char *format, ...)
     let_go(l, why);
     if (l->kind == RT_REDIS_PUSH)
         rt_redis_push_lost(l);
+    else if (l->kind == RT_REDIS_WAIT)
+        rt_redis_wait_lost(l);
+    else if (l->kind == RT_REDIS_SENTINEL)
+        rt_redis_sentinel_lost(l);
     else
         rt_redis_node_lost(l);
 }
@@ -558,8 +584,12 @@ void rt_redis_link_want(struct rt_redis_link *l)
 {
     struct rt_redis_conn *c = l->conn;
     l->wanted = true;
-    if (l->state != RT_REDIS_DOWN || l->closing || c->closing || l->node->host[0] == '\0')
+    if (l->state != RT_REDIS_DOWN || l->closing || c->closing)
         return;
+    if (l->node->host[0] == '\0') { /* Sentinel: to be asked where it is */
+        rt_redis_sentinel_ask(c, 0);
+        return;
+    }
     if (l->dial_at <= rt_loop_now(c->base.loop))
         dial(l);
     else if (l->timer.timer.slot == 0)
@@ -582,6 +612,8 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     struct rt_redis_link *l = (struct rt_redis_link *)((char *)call -
                                                        offsetof(struct rt_redis_link, timer));
     struct rt_redis_conn *c = l->conn;
+    if (l->kind == RT_REDIS_WAIT)
+        rt_redis_wait_tick(l, now);
     if (l->state == RT_REDIS_DOWN) {
         if (l->wanted)
             rt_redis_link_want(l);
@@ -605,7 +637,7 @@ void rt_redis_link_ready(struct rt_redis_link *l)
 {
     l->state = RT_REDIS_READY;
     l->back_off_ms = 0;
-    rt_redis_log(l->conn, ROTA_LOG_INFO, "redis: linked to %s", rt_redis_at(l));
+    rt_redis_log(l->conn, ROTA_LOG_INFO, "redis: %s to %s is up", kinds[l->kind], rt_redis_at(l));
     tell_link(l, true);
 }
 
@@ -622,5 +654,7 @@ void rt_redis_link_init(struct rt_redis_link *l, struct rt_redis_conn *c,
 void rt_redis_link_close(struct rt_redis_link *l)
 {
     l->wanted = false;
-    let_go(l, "closed");
+    let_go(l, "not needed any more");
+    if (l->kind == RT_REDIS_WAIT)
+        rt_redis_wait_lost(l);
 }

@@ -13,11 +13,12 @@
 
 /* What stands in a link's FIFO. */
 enum rt_redis_what {
-    RT_REDIS_CALL,  /* a script of the ops side: its reply begins with its tag */
-    RT_REDIS_META,  /* a script of the greeting: tagged too */
-    RT_REDIS_ECHO,  /* its reply is its tag: confirms that all before it were in their place */
-    RT_REDIS_GREET, /* a command of the greeting; `extra`: enum rt_redis_greet */
-    RT_REDIS_ASIDE, /* whose reply nobody needs: SCRIPT LOAD, ASKING */
+    RT_REDIS_CALL,     /* a script of the ops side: its reply begins with its tag */
+    RT_REDIS_META,     /* a script of the greeting: tagged too */
+    RT_REDIS_ECHO,     /* its reply is its tag: confirms that all before it were in their place */
+    RT_REDIS_GREET,    /* a command of the greeting; `extra`: enum rt_redis_greet */
+    RT_REDIS_ASIDE,    /* whose reply nobody needs: SCRIPT LOAD, ASKING, PING */
+    RT_REDIS_REPLICAS, /* WAIT: how many have it */
 };
 
 /* A command is put together in c->out: begin with the number of its words, add each. False: no
@@ -90,6 +91,8 @@ void rt_redis_link_close(struct rt_redis_link *l);
 int rt_redis_link_put(struct rt_redis_link *l, struct rt_redis_request *rq);
 /* Sends a script call; false: RQ waits in the queue. */
 bool rt_redis_link_send(struct rt_redis_link *l, struct rt_redis_request *rq);
+/* The head of the FIFO. */
+struct rt_redis_request *rt_redis_link_pop(struct rt_redis_link *l);
 /* Sends an ECHO that confirms what was sent before it; GREETING: that ends the first flight. */
 int rt_redis_link_echo(struct rt_redis_link *l, bool greeting);
 /* Greeted: from now on requests go over it. */
@@ -110,6 +113,7 @@ enum rt_redis_greet {
     RT_REDIS_GREET_INFO,
     RT_REDIS_GREET_CONFIG,
     RT_REDIS_GREET_SLOTS,
+    RT_REDIS_GREET_SENTINEL,
     RT_REDIS_GREETS,
 };
 
@@ -120,6 +124,8 @@ void rt_redis_greet_confirmed(struct rt_redis_link *l);
 /* The reply to META, or (REPLY NULL) the error that it got. */
 void rt_redis_greet_meta(struct rt_redis_link *l, const redisReply *reply, const char *error);
 void rt_redis_greet_end(struct rt_redis_link *l); /* forgets a greeting under way */
+/* Asks for the cluster's map again, over a link that is ready. */
+void rt_redis_greet_refresh(struct rt_redis_link *l);
 /* Appends AUTH to what L is sent, if there is a user or a password. */
 int rt_redis_greet_auth(struct rt_redis_link *l);
 
@@ -127,12 +133,16 @@ int rt_redis_greet_auth(struct rt_redis_link *l);
 __attribute__((format(printf, 3, 4))) void rt_redis_fatal(struct rt_redis_link *l, int err,
                                                           const char *format, ...);
 
+struct rt_redis_map; /* cluster.c */
+
 /* ---- Nodes (node.c) --------------------------------------------------------------------------- */
 
 struct rt_redis_node *rt_redis_node_new(struct rt_redis_conn *c, const char *host, uint16_t port);
 /* Before it is dialed again: it is somewhere else now. */
 void rt_redis_node_move(const struct rt_redis_conn *c, struct rt_redis_node *node, const char *host,
                         uint16_t port);
+/* Cuts its links: it is about to be somewhere else. */
+void rt_redis_node_leave(struct rt_redis_node *node, const char *why);
 /* Out of the list, links closed; requests in flight end with ROTA_UNKNOWN unless the conn is closing. */
 void rt_redis_node_drop(struct rt_redis_conn *c, struct rt_redis_node *node);
 void rt_redis_node_freed_stream(struct rt_redis_node *node); /* the last frees a gone node */
@@ -140,20 +150,42 @@ void rt_redis_node_freed_stream(struct rt_redis_node *node); /* the last frees a
 void rt_redis_want_room(struct rt_redis_conn *c, uint32_t room);
 /* Where to look after a work link was lost: the next seed, or the sentinels. */
 void rt_redis_node_lost(struct rt_redis_link *l);
-/* The greeting has told what the server is; 0, or a fatal error was told and L is cut. */
-bool rt_redis_topology(struct rt_redis_link *l);
+/* The greeting has told what the server is, and of a cluster its MAP. False: told, and L is cut. */
+bool rt_redis_topology(struct rt_redis_link *l, const struct rt_redis_map *map);
 
-bool rt_redis_room_here(const struct rt_redis_conn *c, uint32_t room,
-                        const struct rt_redis_node *node);
 /* The greeting is over: whoever waited is served. */
 void rt_redis_node_ready(struct rt_redis_link *l);
 /* Finds whether strict can be promised, with what is known of the nodes. (redis.c) */
 void rt_redis_judge(struct rt_redis_conn *c);
+/* ---- Cluster (cluster.c) -------------------------------------------------------------------------- */
+
+/* CLUSTER SLOTS as a map in *OUT, whose former content is freed. False: it is none. */
+bool rt_redis_map_read(struct rt_redis_link *l, const redisReply *reply, struct rt_redis_map **out);
+void rt_redis_map_free(struct rt_redis_map *map);
+/* Rooms go to their nodes; nodes without any are dropped, but not that of L. False: no memory. */
+bool rt_redis_map_apply(struct rt_redis_link *l, const struct rt_redis_map *map);
+void rt_redis_cluster_lost(struct rt_redis_link *l);
 /* RQ got MOVED or ASK from L: takes over where its room is. (cluster.c) */
 void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq, bool ask);
 
 /* The map may have changed: asks for it soon. */
 void rt_redis_cluster_refresh(struct rt_redis_conn *c);
+
+/* ---- Sentinel (sentinel.c) -------------------------------------------------------------------- */
+
+int rt_redis_sentinel_open(struct rt_redis_conn *c);
+/* Asks where the primary is, at the earliest at NOT_BEFORE. */
+void rt_redis_sentinel_ask(struct rt_redis_conn *c, int64_t not_before);
+void rt_redis_sentinel_up(struct rt_redis_link *l);
+bool rt_redis_sentinel_reply(struct rt_redis_link *l, const redisReply *reply);
+void rt_redis_sentinel_lost(struct rt_redis_link *l);
+
+/* ---- Replicas (wait.c) -------------------------------------------------------------------------- */
+
+void rt_redis_wait_ready(struct rt_redis_link *l);
+void rt_redis_wait_reply(struct rt_redis_link *l, long long replicas);
+void rt_redis_wait_lost(struct rt_redis_link *l);
+void rt_redis_wait_tick(struct rt_redis_link *l, int64_t now);
 
 /* ---- Pushes (push.c) --------------------------------------------------------------------------- */
 

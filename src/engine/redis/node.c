@@ -57,9 +57,15 @@ void rt_redis_node_freed_stream(struct rt_redis_node *n)
 void rt_redis_node_drop(struct rt_redis_conn *c, struct rt_redis_node *n)
 {
     struct rt_redis_node **at = &c->nodes;
-    while (*at != n)
+    while (*at != NULL && *at != n)
         at = &(*at)->next;
-    *at = n->next;
+    if (*at == n)
+        *at = n->next;
+    for (struct rt_redis_request *rq = c->queue; rq != NULL; rq = rq->next)
+        if (rq->asked == n) {
+            rq->asked = NULL;
+            rq->asking = false;
+        }
     for (uint32_t i = 0; c->rooms != NULL && i < c->room_count; i++)
         if (c->rooms[i].node == n)
             c->rooms[i].node = NULL;
@@ -73,17 +79,42 @@ void rt_redis_node_drop(struct rt_redis_conn *c, struct rt_redis_node *n)
     free_if_last(n, n->loop);
 }
 
+void rt_redis_node_leave(struct rt_redis_node *n, const char *why)
+{
+    struct rt_redis_link *all[LINKS] = {&n->push, &n->wait, &n->work};
+    for (int i = 0; i < LINKS; i++)
+        if (all[i]->state != RT_REDIS_DOWN) {
+            n->leaving = true;
+            rt_redis_link_cut(all[i], "redis %s: %s", n->at, why);
+            n->leaving = false;
+        }
+}
+
+static void next_seed(struct rt_redis_conn *c, struct rt_redis_node *n)
+{
+    c->seed_at = (c->seed_at + 1) % (uint32_t)c->seed_count;
+    rt_redis_node_leave(n, "the next host is tried");
+    rt_redis_node_move(c, n, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
+}
+
 void rt_redis_node_lost(struct rt_redis_link *l)
 {
     struct rt_redis_conn *c = l->conn;
-    if (c->closing || l->node->gone)
+    struct rt_redis_node *n = l->node;
+    if (c->closing || n->gone || n->leaving)
         return;
-    if (c->seed_count > 1 && !l->node->facts.cluster) {
-        c->seed_at = (c->seed_at + 1) % (uint32_t)c->seed_count;
-        rt_redis_node_move(c, l->node, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
-        if (l->node->push.state != RT_REDIS_DOWN)
-            rt_redis_link_cut(&l->node->push, "it follows the link for work");
+    if (n->wait.state != RT_REDIS_DOWN) /* what it would confirm may be gone */
+        rt_redis_link_cut(&n->wait, "it follows the link for work");
+    if (c->sentinel != NULL) {
+        rt_redis_sentinel_ask(c, l->dial_at);
+        return;
     }
+    if (c->room_count > 1) {
+        rt_redis_cluster_lost(l);
+        return;
+    }
+    if (c->seed_count > 1)
+        next_seed(c, n);
     rt_redis_link_want(l);
 }
 
@@ -98,54 +129,63 @@ void rt_redis_want_room(struct rt_redis_conn *c, uint32_t room)
 
 void rt_redis_want_link(struct rt_redis_conn *c)
 {
-    if (c->nodes != NULL)
-        rt_redis_link_want(&c->nodes->work);
+    rt_redis_want_room(c, 0);
 }
 
-bool rt_redis_room_here(const struct rt_redis_conn *c, uint32_t room, const struct rt_redis_node *n)
+static bool make_room(struct rt_redis_conn *c, struct rt_redis_node *n)
 {
-    return c->rooms[room].node == n;
-}
-
-bool rt_redis_topology(struct rt_redis_link *l)
-{
-    struct rt_redis_conn *c = l->conn;
-    if (l->node->facts.cluster) {
-        rt_redis_fatal(l, ROTA_UNSUPPORTED, "redis %s is a cluster: not yet", rt_redis_at(l));
-        return false;
-    }
     if (c->rooms != NULL)
         return true;
-    c->rooms = rt_alloc(sizeof(*c->rooms));
-    if (c->rooms == NULL) {
-        rt_redis_link_cut(l, "out of memory");
+    struct rt_redis_room *room = rt_alloc(sizeof(*room));
+    if (room == NULL)
         return false;
-    }
+    room->node = n;
+    room->ends_at = RT_NEVER;
     c->room_count = 1;
-    c->rooms[0].node = l->node;
-    c->rooms[0].ends_at = RT_NEVER;
+    c->rooms = room;
     return true;
+}
+
+bool rt_redis_topology(struct rt_redis_link *l, const struct rt_redis_map *map)
+{
+    struct rt_redis_conn *c = l->conn;
+    bool cluster = l->node->facts.cluster;
+    if (c->rooms != NULL && cluster != (c->room_count > 1))
+        rt_redis_fatal(l, ROTA_UNSUPPORTED, "redis %s %s now: open the client anew", rt_redis_at(l),
+                       cluster ? "is a cluster" : "is no cluster any more");
+    else if (cluster && c->sentinel != NULL)
+        rt_redis_fatal(l, ROTA_INVALID, "redis %s is a cluster: leave ?sentinel= out",
+                       rt_redis_at(l));
+    else if (cluster ? !rt_redis_map_apply(l, map) : !make_room(c, l->node))
+        rt_redis_link_cut(l, "out of memory");
+    else
+        return true;
+    return false;
+}
+
+static void serve(struct rt_redis_conn *c, struct rt_redis_node *n)
+{
+    rt_redis_linked(c, n);
+    rt_redis_flush(c);
+    if (rt_redis_push_wanted(c, n))
+        rt_redis_link_want(&n->push);
+    if (c->replicas > 0)
+        rt_redis_link_want(&n->wait);
 }
 
 void rt_redis_node_ready(struct rt_redis_link *l)
 {
     struct rt_redis_conn *c = l->conn;
+    bool first = !c->checked && c->rooms[0].node == l->node;
+    c->checked = c->checked || first;
     rt_redis_judge(c);
     rt_redis_link_ready(l);
-    rt_redis_linked(c, l->node);
-    rt_redis_flush(c);
-    if (rt_redis_push_wanted(c, l->node))
-        rt_redis_link_want(&l->node->push);
-}
-
-void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq, bool ask)
-{
-    (void)l;
-    (void)rq;
-    (void)ask;
-}
-
-void rt_redis_cluster_refresh(struct rt_redis_conn *c)
-{
-    (void)c;
+    if (!c->checked) { /* the layout's mark is in room 0 */
+        rt_redis_want_room(c, 0);
+        return;
+    }
+    serve(c, l->node);
+    for (struct rt_redis_node *n = c->nodes; first && n != NULL; n = n->next)
+        if (n != l->node && rt_redis_link_usable(&n->work))
+            serve(c, n);
 }

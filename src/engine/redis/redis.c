@@ -181,10 +181,26 @@ static int draw_ids(struct rt_redis_conn *c)
 
 static int make_nodes(struct rt_redis_conn *c)
 {
-    const char *host = c->unix_path != NULL ? c->unix_path : c->seeds[0].host;
-    struct rt_redis_node *n = rt_redis_node_new(c, c->sentinel != NULL ? "" : host,
-                                                c->unix_path != NULL ? 0 : c->seeds[0].port);
-    return n != NULL ? 0 : ROTA_NOMEM;
+    struct rt_redis_node *n;
+    if (c->unix_path != NULL)
+        n = rt_redis_node_new(c, c->unix_path, 0);
+    else if (c->sentinel != NULL)
+        n = rt_redis_node_new(c, "", 0);
+    else
+        n = rt_redis_node_new(c, c->seeds[0].host, c->seeds[0].port);
+    if (n == NULL)
+        return ROTA_NOMEM;
+    return c->sentinel != NULL ? rt_redis_sentinel_open(c) : 0;
+}
+
+static void drop_nodes(struct rt_redis_conn *c)
+{
+    c->closing = true;
+    while (c->nodes != NULL)
+        rt_redis_node_drop(c, c->nodes);
+    if (c->watcher != NULL)
+        rt_redis_node_drop(c, c->watcher);
+    c->watcher = NULL;
 }
 
 static int redis_open(struct rt_conn *conn, const struct rt_url *url)
@@ -206,19 +222,13 @@ static int redis_open(struct rt_conn *conn, const struct rt_url *url)
     if (rv != 0)
         goto free_conn;
     rv = make_nodes(c);
-    if (rv != 0)
-        goto unreserve;
-    rv = rt_redis_side_open(c);
-    if (rv != 0)
-        goto drop_nodes;
-    rt_redis_want_link(c);
-    return 0;
-
-drop_nodes:
-    c->closing = true;
-    while (c->nodes != NULL)
-        rt_redis_node_drop(c, c->nodes);
-unreserve:
+    if (rv == 0)
+        rv = rt_redis_side_open(c);
+    if (rv == 0) {
+        rt_redis_want_link(c);
+        return 0;
+    }
+    drop_nodes(c);
     rt_loop_unreserve(conn->loop, 1);
 free_conn:
     free_all(c);
@@ -246,8 +256,7 @@ static void redis_close(struct rt_conn *conn)
     for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
         flush_now(&n->work);
     rt_redis_refuse(c, ROTA_CLOSED, "the client is closing");
-    while (c->nodes != NULL)
-        rt_redis_node_drop(c, c->nodes);
+    drop_nodes(c);
     rt_timers_stop(&conn->loop->timers, &c->deadline_timer.timer);
     rt_loop_unreserve(conn->loop, 1);
     free_all(c);
@@ -262,6 +271,8 @@ static void redis_forked(struct rt_conn *conn)
         rt_stream_forked(&n->push.stream);
         rt_stream_forked(&n->wait.stream);
     }
+    if (c->watcher != NULL)
+        rt_stream_forked(&c->watcher->work.stream);
 }
 
 /* ---- What it can promise ------------------------------------------------------------------------------------ */

@@ -108,14 +108,17 @@ struct rt_redis_link {
     struct rt_redis_arena *arena; /* of the reply that is being read */
     struct rt_redis_greeting *greeting;
     uint32_t back_off_ms;
-    uint32_t owed;      /* PUSH: confirmations to come */
-    int64_t owed_since; /* PUSH: of the oldest of them, or of the last that came */
-    int64_t dial_at;    /* back-off: not before */
-    bool heard;         /* PUSH: something, since it was last looked at */
-    bool closing;       /* the stream has not ended yet */
-    bool wanted;        /* to be dialed again when it is down */
-    bool sick;          /* READY, but refuses work for now: drained, then opened anew */
-    bool loading;       /* the scripts are being loaded */
+    uint32_t owed;             /* PUSH: confirmations to come */
+    int64_t owed_since;        /* PUSH: of the oldest of them, or of the last that came */
+    int64_t dial_at;           /* back-off: not before */
+    bool heard;                /* PUSH: something, since it was last looked at */
+    bool closing;              /* the stream has not ended yet */
+    bool wanted;               /* to be dialed again when it is down */
+    bool sick;                 /* READY, but refuses work for now: drained, then opened anew */
+    bool unsure;               /* an error came that is not yet believed */
+    bool loading;              /* the scripts are being loaded */
+    bool ask_auth, asked_auth; /* SENTINEL: it wants a password */
+    struct rt_redis_waiter *waiters; /* WAIT */
 };
 
 /* What INFO and CONFIG said about a server. */
@@ -137,6 +140,8 @@ struct rt_redis_node {
     struct rt_loop *loop; /* once it is gone */
     uint32_t streams;     /* not yet closed: its memory lasts until they are */
     bool gone;            /* not in conn->nodes any more */
+    bool gained;          /* rooms that another had: to be told */
+    bool leaving;         /* its links are cut to be dialed somewhere else */
 };
 
 /* ---- Rooms ------------------------------------------------------------------------------ */
@@ -184,8 +189,12 @@ struct rt_redis_conn {
     uint32_t db, replicas;
     bool secure;
     /* Topology. */
-    struct rt_redis_node *nodes; /* single and Sentinel: one */
-    struct rt_redis_room *rooms; /* room_count; NULL until a greeting has told the topology */
+    struct rt_redis_node *nodes;   /* single and Sentinel: one */
+    struct rt_redis_node *watcher; /* Sentinel: the one that is asked; not in nodes */
+    uint32_t sentinels_without;    /* how many in a row did not know the primary's name */
+    bool checked;                  /* the layout's mark was seen, and is ours */
+    bool refreshing;               /* the cluster's map is being asked for */
+    struct rt_redis_room *rooms;   /* room_count; NULL until a greeting has told the topology */
     uint32_t room_count;
     int fatal; /* why no link can be had, for good; errmsg in fatal_text */
     char fatal_text[256];

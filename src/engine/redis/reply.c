@@ -230,6 +230,8 @@ static const struct meaning *meaning_of(const char *error)
     for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
         if (begins(error, meanings[i].code))
             return &meanings[i];
+    if (strstr(error, "a non local key") != NULL) /* a room that is being moved, key by key */
+        return meaning_of("TRYAGAIN");
     const char *inside = strstr(error, "@user_script");
     if (inside == NULL || !begins(error, "ERR"))
         return NULL;

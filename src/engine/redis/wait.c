@@ -1,11 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ?replicas=n: a grant is reported when so many replicas have it. */
+/* ?replicas=n: a grant is reported when so many replicas have it.
+ *
+ * WAIT blocks its connection, so it has one of its own. It waits for what the server had written
+ * when that connection's last command ran: a PING before it makes that everything until now. One WAIT
+ * is under way at a time and serves all who asked before it was sent. */
 #include "engine/redis/link.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EARLY (2 * RT_MS) /* what the server's clock may end a WAIT before ours */
+
+struct rt_redis_waiter {
+    struct rt_redis_waiter *next;
+    void (*fn)(struct rt_redis_conn *c, void *arg, int err);
+    void *arg;
+    int64_t deadline;
+    bool sent;
+};
+
+/* Tells all, or only those whose WAIT was answered and (ERR) whose time is over by NOW. */
+static void end_some(struct rt_redis_link *l, bool all, int64_t now, int err)
+{
+    struct rt_redis_conn *c = l->conn;
+    struct rt_redis_waiter *over = NULL, **tail = &over;
+    for (struct rt_redis_waiter **at = &l->waiters; *at != NULL;) {
+        struct rt_redis_waiter *w = *at;
+        if (!all && (!w->sent || (err != 0 && w->deadline > now))) {
+            w->sent = false;
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        w->next = NULL;
+        *tail = w;
+        tail = &w->next;
+    }
+    while (over != NULL) {
+        struct rt_redis_waiter *w = over;
+        over = w->next;
+        if (err != 0)
+            (void)rt_redis_fail(c, err, "redis %s has fewer than %u replicas that keep up",
+                                rt_redis_at(l), c->replicas);
+        if (!c->closing)
+            w->fn(c, w->arg, err);
+        rt_free(w);
+    }
+}
+
+/* Sends PING and WAIT for all who wait, unless one is under way. */
+static void ask(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    static const char *const ping[] = {"PING"};
+    int64_t now = rt_loop_now(c->base.loop), until = RT_NEVER;
+    if (l->state != RT_REDIS_READY || l->next != NULL || l->waiters == NULL)
+        return;
+    for (struct rt_redis_waiter *w = l->waiters; w != NULL; w = w->next) {
+        w->sent = true;
+        until = w->deadline < until ? w->deadline : until;
+    }
+    int64_t ms = (until - now) / RT_MS;
+    ms = ms < 1 ? 1 : ms > INT32_MAX ? INT32_MAX : ms;
+    char number[16], limit[16];
+    const char *wait[] = {"WAIT", number, limit};
+    snprintf(number, sizeof(number), "%u", c->replicas);
+    snprintf(limit, sizeof(limit), "%d", (int)ms);
+    int rv = ROTA_NOMEM;
+    if (rt_redis_words(c, ping, 1))
+        rv = rt_redis_link_put(l, rt_redis_request_bare(RT_REDIS_ASIDE, 0));
+    struct rt_redis_request *rq = NULL;
+    if (rv == 0 && rt_redis_words(c, wait, 3))
+        rq = rt_redis_request_bare(RT_REDIS_REPLICAS, 0);
+    if (rv == 0)
+        rv = rt_redis_link_put(l, rq);
+    if (rv == 0)
+        rq->sent_at += ms * RT_MS; /* it is owed from then on */
+    c->out_size = 0;
+}
+
+void rt_redis_wait_ready(struct rt_redis_link *l)
+{
+    rt_redis_link_ready(l);
+    ask(l);
+}
+
+void rt_redis_wait_reply(struct rt_redis_link *l, long long replicas)
+{
+    int64_t now = rt_loop_now(l->conn->base.loop) + EARLY;
+    if (replicas >= l->conn->replicas)
+        end_some(l, false, now, 0);
+    else
+        end_some(l, false, now, ROTA_UNREACHABLE);
+    ask(l);
+}
+
+/* What the server had may be gone with the connection: nobody is told yes over the next one. */
+void rt_redis_wait_lost(struct rt_redis_link *l)
+{
+    end_some(l, true, 0, ROTA_UNREACHABLE);
+    if (!l->conn->closing && !l->node->gone)
+        rt_redis_link_want(l);
+}
+
+void rt_redis_wait_tick(struct rt_redis_link *l, int64_t now)
+{
+    int64_t next = RT_NEVER;
+    for (const struct rt_redis_waiter *w = l->waiters; w != NULL; w = w->next)
+        next = w->deadline < next ? w->deadline : next;
+    if (next <= now && l->state != RT_REDIS_READY)
+        end_some(l, true, 0, ROTA_UNREACHABLE);
+    else if (next != RT_NEVER && l->state != RT_REDIS_READY)
+        rt_timers_start(&l->conn->base.loop->timers, &l->timer.timer, next);
+}
 
 void rt_redis_when_replicated(struct rt_redis_conn *c, uint32_t room, int64_t deadline,
                               void (*fn)(struct rt_redis_conn *c, void *arg, int err), void *arg)
 {
-    (void)room;
-    (void)deadline;
-    fn(c, arg, ROTA_UNSUPPORTED);
+    struct rt_redis_node *node = c->rooms[room].node;
+    struct rt_redis_waiter *w = rt_alloc(sizeof(*w));
+    if (node == NULL || w == NULL) {
+        rt_free(w);
+        fn(c, arg,
+           rt_redis_fail(c, node == NULL ? ROTA_UNREACHABLE : ROTA_NOMEM,
+                         node == NULL ? "the room has moved" : "out of memory"));
+        return;
+    }
+    *w = (struct rt_redis_waiter){.fn = fn, .arg = arg, .deadline = deadline};
+    struct rt_redis_waiter **tail = &node->wait.waiters;
+    while (*tail != NULL)
+        tail = &(*tail)->next;
+    *tail = w;
+    rt_redis_link_want(&node->wait);
+    if (node->wait.state == RT_REDIS_READY)
+        ask(&node->wait);
+    else
+        rt_redis_wait_tick(&node->wait, rt_loop_now(c->base.loop));
 }

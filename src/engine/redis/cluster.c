@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cluster: which node has which room, learnt from CLUSTER SLOTS and from MOVED and ASK. */
+#include "engine/redis/link.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS 16384
+#define NOBODY UINT16_MAX
+#define OWNERS_MAX 1024
+
+struct owner {
+    char host[256];
+    uint16_t port;
+};
+
+struct rt_redis_map {
+    struct owner *owners;
+    uint16_t count;
+    uint16_t of[RT_REDIS_ROOMS_CLUSTER]; /* room -> owner */
+};
+
+/* CRC16, XMODEM, of what stands in the braces: the room's number. */
+static uint32_t slot_of(uint32_t room)
+{
+    char text[16];
+    uint32_t crc = 0;
+    int n = snprintf(text, sizeof(text), "%u", room);
+    for (int i = 0; i < n; i++) {
+        crc ^= (uint32_t)(unsigned char)text[i] << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000u) != 0 ? (crc << 1 ^ 0x1021u) : crc << 1;
+        crc &= 0xffffu;
+    }
+    return crc % SLOTS;
+}
+
+/* ---- The map ---------------------------------------------------------------------------------- */
+
+void rt_redis_map_free(struct rt_redis_map *map)
+{
+    if (map != NULL)
+        rt_free(map->owners);
+    rt_free(map);
+}
+
+static uint16_t owner_of(struct rt_redis_map *map, const char *host, uint16_t port)
+{
+    for (uint16_t i = 0; i < map->count; i++)
+        if (map->owners[i].port == port && strcmp(map->owners[i].host, host) == 0)
+            return i;
+    struct owner *more = NULL;
+    if (map->count < OWNERS_MAX)
+        more = rt_realloc(map->owners, (size_t)(map->count + 1) * sizeof(*more));
+    if (more == NULL)
+        return NOBODY;
+    map->owners = more;
+    snprintf(more[map->count].host, sizeof(more[map->count].host), "%s", host);
+    more[map->count].port = port;
+    return map->count++;
+}
+
+/* {first, last, {host, port, ...}, replicas ...}; a host that is not told is the one we asked. */
+static bool take_range(struct rt_redis_map *map, const redisReply *r, const char *same_host)
+{
+    if (r->type != REDIS_REPLY_ARRAY || r->elements < 3 ||
+        r->element[0]->type != REDIS_REPLY_INTEGER || r->element[1]->type != REDIS_REPLY_INTEGER)
+        return false;
+    const redisReply *node = r->element[2];
+    if (node->type != REDIS_REPLY_ARRAY || node->elements < 2 ||
+        node->element[1]->type != REDIS_REPLY_INTEGER || node->element[1]->integer <= 0 ||
+        node->element[1]->integer > UINT16_MAX)
+        return false;
+    const char *host = node->element[0]->type == REDIS_REPLY_STRING ? node->element[0]->str : "";
+    if (host[0] == '\0' || strcmp(host, "?") == 0)
+        host = same_host;
+    uint16_t owner = owner_of(map, host, (uint16_t)node->element[1]->integer);
+    for (uint32_t room = 0; room < RT_REDIS_ROOMS_CLUSTER; room++)
+        if (slot_of(room) >= r->element[0]->integer && slot_of(room) <= r->element[1]->integer)
+            map->of[room] = owner;
+    return true;
+}
+
+bool rt_redis_map_read(struct rt_redis_link *l, const redisReply *reply, struct rt_redis_map **out)
+{
+    if (reply->type != REDIS_REPLY_ARRAY)
+        return false;
+    struct rt_redis_map *map = rt_alloc(sizeof(*map));
+    if (map == NULL)
+        return false;
+    for (uint32_t room = 0; room < RT_REDIS_ROOMS_CLUSTER; room++)
+        map->of[room] = NOBODY;
+    for (size_t i = 0; i < reply->elements; i++)
+        if (!take_range(map, reply->element[i], l->node->host)) {
+            rt_redis_map_free(map);
+            return false;
+        }
+    rt_redis_map_free(*out);
+    *out = map;
+    return true;
+}
+
+static struct rt_redis_node *node_at(struct rt_redis_conn *c, const char *host, uint16_t port)
+{
+    for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
+        if (n->port == port && strcmp(n->host, host) == 0)
+            return n;
+    return rt_redis_node_new(c, host, port);
+}
+
+static bool make_rooms(struct rt_redis_conn *c)
+{
+    if (c->rooms != NULL)
+        return true;
+    struct rt_redis_room *rooms = rt_alloc(RT_REDIS_ROOMS_CLUSTER * sizeof(*rooms));
+    if (rooms == NULL)
+        return false;
+    for (uint32_t i = 0; i < RT_REDIS_ROOMS_CLUSTER; i++)
+        rooms[i].ends_at = RT_NEVER;
+    c->room_count = RT_REDIS_ROOMS_CLUSTER;
+    c->rooms = rooms;
+    return true;
+}
+
+static bool is_needed(const struct rt_redis_conn *c, const struct rt_redis_node *n)
+{
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (c->rooms[i].node == n)
+            return true;
+    for (const struct rt_redis_request *rq = c->queue; rq != NULL; rq = rq->next)
+        if (rq->asked == n)
+            return true;
+    return n->work.head != NULL && n->work.state == RT_REDIS_READY;
+}
+
+/* Those that rooms have come to hear of it, so that their rooms are asked what they know. */
+static void moved_in(struct rt_redis_conn *c, struct rt_redis_node *n)
+{
+    n->gained = false;
+    if (n->push.state == RT_REDIS_READY)
+        rt_redis_push_catch_up(&n->push);
+    else if (rt_redis_push_wanted(c, n))
+        rt_redis_link_want(&n->push);
+    if (rt_redis_link_usable(&n->work))
+        rt_redis_linked(c, n);
+}
+
+static void follow(struct rt_redis_conn *c, struct rt_redis_node *keep)
+{
+    for (struct rt_redis_node *n = c->nodes, *next; n != NULL; n = next) {
+        next = n->next;
+        if (n->gained)
+            moved_in(c, n);
+        else if (n != keep && !is_needed(c, n))
+            rt_redis_node_drop(c, n);
+    }
+}
+
+bool rt_redis_map_apply(struct rt_redis_link *l, const struct rt_redis_map *map)
+{
+    struct rt_redis_conn *c = l->conn;
+    if (!make_rooms(c))
+        return false;
+    for (uint32_t i = 0; i < RT_REDIS_ROOMS_CLUSTER; i++) {
+        const struct owner *o = map->of[i] != NOBODY ? &map->owners[map->of[i]] : NULL;
+        struct rt_redis_node *n = o != NULL ? node_at(c, o->host, o->port) : NULL;
+        if (n == NULL || n == c->rooms[i].node)
+            continue; /* nobody: who had it may still be the one */
+        c->rooms[i].node = n;
+        n->gained = true;
+    }
+    l->node->gained = l->node->gained && l->state == RT_REDIS_READY; /* else told when it is */
+    follow(c, l->node);
+    return true;
+}
+
+/* ---- While it changes ------------------------------------------------------------------------------ */
+
+void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq, bool ask)
+{
+    struct rt_redis_conn *c = l->conn;
+    char host[256];
+    const char *at = strchr(rq->error, ' ');
+    at = at != NULL ? strchr(at + 1, ' ') : NULL;
+    const char *colon = at != NULL ? strrchr(at, ':') : NULL;
+    rq->asking = false;
+    rq->asked = NULL;
+    if (colon == NULL || (size_t)(colon - at) > sizeof(host))
+        return;
+    snprintf(host, sizeof(host), "%.*s", (int)(colon - at - 1), at + 1);
+    unsigned long port = strtoul(colon + 1, NULL, 10);
+    if (port == 0 || port > UINT16_MAX)
+        return;
+    struct rt_redis_node *n = node_at(c, host[0] != '\0' ? host : l->node->host, (uint16_t)port);
+    if (n == NULL)
+        return;
+    if (ask) {
+        rq->asking = true;
+        rq->asked = n;
+        rt_redis_link_want(&n->work);
+        return;
+    }
+    if (c->rooms[rq->room].node != n) {
+        rt_redis_log(c, ROTA_LOG_INFO, "redis: room %u has moved from %s to %s", rq->room,
+                     rt_redis_at(l), n->at);
+        c->rooms[rq->room].node = n;
+        moved_in(c, n);
+    }
+    rt_redis_cluster_refresh(c);
+}
+
+void rt_redis_cluster_refresh(struct rt_redis_conn *c)
+{
+    if (c->room_count <= 1 || c->refreshing || c->closing)
+        return;
+    for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
+        if (rt_redis_link_usable(&n->work) && n->work.greeting == NULL) {
+            rt_redis_greet_refresh(&n->work);
+            return;
+        }
+}
+
+/* None of the nodes we know may be there any more: those of the URL are tried as well. */
+static void try_seed(struct rt_redis_conn *c)
+{
+    c->seed_at = (c->seed_at + 1) % (uint32_t)c->seed_count;
+    struct rt_redis_node *n = node_at(c, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
+    if (n != NULL)
+        rt_redis_link_want(&n->work);
+}
+
+void rt_redis_cluster_lost(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    bool ready = false;
+    for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
+        ready = ready || n->work.state == RT_REDIS_READY;
+    if (ready)
+        rt_redis_cluster_refresh(c);
+    else if (c->seed_count > 0)
+        try_seed(c);
+    if (is_needed(c, l->node) || !ready)
+        rt_redis_link_want(l);
+    else
+        rt_redis_node_drop(c, l->node);
+}
