@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the conformance suite on one engine: conformance URL [WORD]
+/* Runs the conformance suite on one engine: conformance [--ttl=TTL] URL [WORD]
  *
  * "@TMP@" in the URL stands for a new folder that is removed at the end. With WORD, only cases
- * with that word in their name. The program is its own helper process, too: see agent.c. */
+ * with that word in their name. --ttl puts ttl=TTL into the URL, where it has none: most of the time
+ * of a run on a server is waiting for the ends of sessions. The program is its own helper process, too: see agent.c. */
 #include "suite.h"
 
 #include <ftw.h>
@@ -62,8 +63,16 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return remove(path);
 }
 
+static void put_ttl(const char *ttl)
+{
+    size_t length = strlen(url);
+    if (ttl != NULL && strstr(url, "ttl=") == NULL)
+        snprintf(url + length, sizeof url - length, "%cttl=%s",
+                 strchr(url, '?') != NULL ? '&' : '?', ttl);
+}
+
 /* Fills conf from TEXT, and makes the folders. */
-static int prepare(const char *text)
+static int prepare(const char *text, const char *ttl)
 {
     const char *mark = strstr(text, "@TMP@"), *base = getenv("TMPDIR");
     snprintf(scratch, sizeof scratch, "%s/rota-conf.XXXXXX", base != NULL ? base : "/tmp");
@@ -74,6 +83,7 @@ static int prepare(const char *text)
         snprintf(url, sizeof url, "%.*s%s%s", (int)(mark - text), text, folder, mark + 5);
     else
         snprintf(url, sizeof url, "%s", text);
+    put_ttl(ttl);
     conf.url = url;
     conf.scratch = scratch;
     conf.folder = mark != NULL ? folder : NULL;
@@ -113,13 +123,19 @@ int main(int argc, char **argv)
     static struct CMUnitTest tests[CASES_MAX];
     if (argc > 1 && strcmp(argv[1], "--agent") == 0)
         return conf_agent_main(argc, argv);
+    const char *ttl = NULL;
+    if (argc > 1 && strncmp(argv[1], "--ttl=", 6) == 0) {
+        ttl = argv[1] + 6;
+        argv++;
+        argc--;
+    }
     if (argc < 2) {
-        fprintf(stderr, "usage: conformance URL [WORD]\n");
+        fprintf(stderr, "usage: conformance [--ttl=TTL] URL [WORD]\n");
         return 64;
     }
     signal(SIGALRM, on_alarm);
     int failed = 1;
-    if (prepare(argv[1]) == 0) {
+    if (prepare(argv[1], ttl) == 0) {
         size_t n = collect(tests, argc > 2 ? argv[2] : NULL);
         failed = _cmocka_run_group_tests(argv[1], tests, n, NULL, NULL);
     }
