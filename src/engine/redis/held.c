@@ -13,6 +13,7 @@
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,8 @@ static void tell_all(struct rt_redis_conn *c, const struct asking *h, const stru
         const struct known *believed = find(&h->believed, k->number);
         if (believed == NULL)
             continue;
-        if (there == NULL || (there->state == 0 && k->state == 1 && believed->state == 1))
+        if (there == NULL || (!RT_BUG(RT_BUG_STALE_SERVER_BELIEVED) && there->state == 0 &&
+                              k->state == 1 && believed->state == 1))
             rt_redis_tell(c, RT_TICKET_LOST, h->session, k->number, k->name);
     }
 }

@@ -7,6 +7,7 @@
 #include "engine/redis/link.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -307,7 +308,7 @@ static bool is_tag(const redisReply *r, uint64_t tag)
             return false;
         value = value * 10 + (uint64_t)(r->str[i] - '0');
     }
-    return value == tag;
+    return value == tag || RT_BUG(RT_BUG_TAG_NOT_CHECKED);
 }
 
 static bool is_ours(const redisReply *r, uint64_t tag)

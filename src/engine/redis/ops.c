@@ -3,6 +3,7 @@
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "core/grant.h"
 
 #include <assert.h>
@@ -486,7 +487,8 @@ void rt_redis_failed(struct rt_redis_conn *c)
 void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node)
 {
     for (uint32_t i = 0; i < c->room_count; i++)
-        if (c->rooms[i].node == node && c->rooms[i].stands)
+        if (c->rooms[i].node == node && c->rooms[i].stands &&
+            !RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT))
             rt_redis_ask_held(c, i);
     rt_redis_look_again(c, node);
     while (c->rooms != NULL && c->side.early != NULL)

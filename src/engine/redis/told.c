@@ -7,6 +7,7 @@
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,7 @@ static bool note_count(struct rt_redis_conn *c, uint32_t at, uint64_t count)
     struct rt_redis_room *room = &c->rooms[at];
     if (count <= room->pushes)
         return false; /* told, or in an answer of `held` since */
-    bool gap = count != room->pushes + 1;
+    bool gap = count != room->pushes + 1 && !RT_BUG(RT_BUG_PUSH_GAP_IGNORED);
     room->pushes = count;
     if (gap)
         rt_redis_ask_held(c, at);
@@ -136,7 +137,7 @@ static void ticket_push(struct rt_redis_conn *c, uint32_t room, const char *text
     else if (session != c->session || !note_count(c, room, count))
         return;
     if ((c->side.kept != NULL || is_joining(c, name)) && c->side.joins != NULL &&
-        keep(c, session, kind, number, name))
+        !RT_BUG(RT_BUG_PUSH_BEFORE_ITS_ANSWER) && keep(c, session, kind, number, name))
         return;
     tell(c, session, kind, number, name);
 }
