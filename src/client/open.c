@@ -298,7 +298,7 @@ static int check_strict(struct rota *r, struct opening *o)
 }
 
 /* A server is asked something, so that an address where nobody answers is told of here. */
-static int check_reach(struct rota *r)
+static int check_reach(struct rota *r, struct opening *o)
 {
     struct rt_call call;
 
@@ -308,7 +308,11 @@ static int check_reach(struct rota *r)
     rt_call_init(r, &call, RT_OP_INSPECT);
     call.rq.op.inspect.name = "rota";
     call.rq.op.inspect.each = rt_inspect_nobody;
-    return rt_call_insist(r, &call);
+    int rv = rt_call_insist(r, &call);
+    if (rv != 0)
+        snprintf(o->errmsg, sizeof(o->errmsg), "%s",
+                 rota_errmsg(r)); /* R goes, what it said stays */
+    return rv;
 }
 
 static int start_loop(struct rota *r, struct opening *o)
@@ -354,7 +358,7 @@ static int start_above(struct rota *r, struct opening *o)
     if (rv == 0)
         rv = connect_engine(r, o);
     if (rv == 0)
-        rv = check_reach(r);
+        rv = check_reach(r, o);
     if (rv == 0)
         rv = check_strict(r, o);
     if (rv == 0 && (r->flags & ROTA_NO_KEEPER) == 0)
