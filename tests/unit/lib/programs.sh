@@ -42,6 +42,7 @@ rm "$TMPDIR/usage"
 cat >"$TMPDIR/body" <<'END'
 set -eu
 port=${1#redis://127.0.0.1:}
+: >"$TMPDIR/out"
 mkfifo "$TMPDIR/in"
 "$2" --seed 1 "${port%/}" <"$TMPDIR/in" >"$TMPDIR/out" &
 exec 3>"$TMPDIR/in"

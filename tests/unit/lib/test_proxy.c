@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t now_us(void)
 {
@@ -332,6 +333,37 @@ static void a_shut_door_refuses_and_opens_again(void **state)
     redisFree(before);
 }
 
+static int sleep_on(int index, void *arg)
+{
+    (void)index;
+    (void)arg;
+    pause(); /* until it is killed */
+    return 0;
+}
+
+/* Tests fork; what a child has copies of must end all the same. */
+static void a_forked_child_keeps_nothing_open(void **state)
+{
+    redisContext *a = connect_through(), *b = connect_through(), *c;
+    pid_t child;
+
+    (void)state;
+    ask(a, "PONG", "PING");
+    ask(b, "PONG", "PING");
+    child = rt_proc_start(sleep_on, 0, NULL);
+    rt_proxy_door(proxy, RT_PROXY_REFUSE);
+    c = redisConnect("127.0.0.1", rt_proxy_port(proxy));
+    assert_string_equal(c->errstr, "Connection refused");
+    redisFree(c);
+    rt_proxy_end(proxy, RT_PROXY_CUT, 1);
+    expect_end(a, 0);
+    rt_proxy_end(proxy, RT_PROXY_RESET, 2);
+    expect_end(b, ECONNRESET);
+    rt_proc_kill(child);
+    redisFree(a);
+    redisFree(b);
+}
+
 static void a_mute_door_accepts_and_never_answers(void **state)
 {
     redisContext *c;
@@ -392,6 +424,7 @@ int main(void)
         CASE(an_end_after_n_bytes_lets_n_pass),
         CASE(an_end_of_the_server_is_passed_on),
         CASE(a_shut_door_refuses_and_opens_again),
+        CASE(a_forked_child_keeps_nothing_open),
         CASE(a_mute_door_accepts_and_never_answers),
         CASE(paths_and_raw_bytes_work_too),
     };
