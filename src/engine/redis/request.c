@@ -192,7 +192,7 @@ void rt_redis_send(struct rt_redis_conn *c, struct rt_redis_request *rq)
     rt_redis_resend(c, rq);
 }
 
-void rt_redis_flush(struct rt_redis_conn *c)
+static void flush_some(struct rt_redis_conn *c, bool held_only)
 {
     struct rt_redis_request *waiting = c->queue;
     c->queue = c->queue_last = NULL;
@@ -200,9 +200,18 @@ void rt_redis_flush(struct rt_redis_conn *c)
         struct rt_redis_request *rq = waiting;
         waiting = rq->next;
         rq->next = NULL;
-        if (!try_send(c, rq))
+        bool turn = !held_only || rq->script == RT_REDIS_SCRIPT_HELD;
+        if (!turn || !try_send(c, rq))
             rt_redis_enqueue(c, rq);
     }
+}
+
+/* What the server knows of our tickets first: a beat's success must not be told before what it has
+ * lost. */
+void rt_redis_flush(struct rt_redis_conn *c)
+{
+    flush_some(c, true);
+    flush_some(c, false);
 }
 
 void rt_redis_request_abandon(struct rt_redis_conn *c, struct rt_redis_request *rq, int err)
