@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The greeting: what a server may say to it, and what the user is told; URLs; no secret anywhere. */
+#include "played.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SECRET "correct-horse-battery"
+
+static struct played p;
+
+static void assert_no_secret(void)
+{
+    assert_null(strstr(p.log, SECRET));
+    assert_null(strstr(p.op_errmsg, SECRET));
+    for (int i = 0; i < p.asked_count; i++)
+        assert_null(strstr(p.asked[i].errmsg, SECRET));
+}
+
+static void begin(const char *url)
+{
+    played_open(&p, url, SECRET, 0);
+    played_submit(&p);
+    played_turn(&p);
+    played_accept(&p, 0);
+}
+
+/* ---- Refusals ------------------------------------------------------------------------------------- */
+
+#define GOOD                                                                                      \
+    "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\nmaxmemory_policy:noeviction" \
+    "\r\n"
+
+struct refusal {
+    const char *url;
+    const char *auth, *select, *info; /* NULL: good */
+    int err;
+    const char *says;
+};
+
+static const struct refusal refusals[] = {
+    {"redis://h", "-WRONGPASS invalid username-password pair or user is disabled.\r\n", NULL, NULL,
+     ROTA_AUTH, "refused the password of the user default"},
+    {"redis://bob@h", "-WRONGPASS invalid username-password pair or user is disabled.\r\n", NULL,
+     NULL, ROTA_AUTH, "refused the password of the user bob"},
+    {"redis://h",
+     "-ERR AUTH <password> called without any password configured for the default user. Are you "
+     "sure your configuration is correct?\r\n",
+     NULL, NULL, ROTA_AUTH, "has no password set"},
+    {"redis://h", "-ERR unknown command 'AUTH', with args beginning with: '" SECRET "'\r\n", NULL,
+     NULL, ROTA_AUTH, "is that a Redis server?"},
+    {"redis://bob@h", "-ERR wrong number of arguments for 'auth' command\r\n", NULL, NULL,
+     ROTA_UNSUPPORTED, "knows no users"},
+    {"redis://h/99", NULL, "-ERR DB index is out of range\r\n", NULL, ROTA_INVALID,
+     "has no database 99"},
+    {"redis://h/3", NULL, "-ERR SELECT is not allowed in cluster mode\r\n", NULL, ROTA_INVALID,
+     "only database 0"},
+    {"redis://h/3", NULL, "-NOPERM this user has no permissions to run the 'select' command\r\n",
+     NULL, ROTA_AUTH, "'select'"},
+    {"redis://h", NULL, NULL, "-NOPERM User x has no permissions to run the 'info' command\r\n",
+     ROTA_AUTH, "'info'"},
+    {"redis://h", NULL, NULL, "-NOAUTH Authentication required.\r\n", ROTA_AUTH,
+     "asks for a password"},
+    {"redis://h", NULL, NULL, "-ERR nothing " SECRET " here\r\n", ROTA_PROTOCOL, "nothing ***"},
+    {"redis://h", NULL, NULL, "redis_version:5.0.7\r\nredis_mode:standalone\r\nrole:master\r\n",
+     ROTA_UNSUPPORTED, "version 5.0.7: Rota needs 6.2"},
+    {"redis://h", NULL, NULL, "redis_version:6.2.1\r\nredis_mode:cluster\r\nrole:master\r\n",
+     ROTA_UNSUPPORTED, "with cluster mode: Rota needs 7.0"},
+    {"redis://h", NULL, NULL, "nothing:1\r\n", ROTA_PROTOCOL, "does not say which Redis it is"},
+    {"redis://h", NULL, NULL, "redis_version:7.0.15\r\nredis_mode:sentinel\r\n", ROTA_INVALID,
+     "?sentinel=NAME"},
+};
+
+/* INFO's own text becomes a reply; anything else is one already. */
+static void say(const char *text)
+{
+    char reply[512];
+    if (text[0] == '-' || text[0] == '+') {
+        played_say(&p, 0, text);
+        return;
+    }
+    snprintf(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(text), text);
+    played_say(&p, 0, reply);
+}
+
+static void play(const struct refusal *r)
+{
+    const char *command;
+    while ((command = played_next(&p, 0))[0] != '\0' && p.streams[0].stream != NULL) {
+        if (strncmp(command, "AUTH", 4) == 0) {
+            assert_non_null(strstr(command, SECRET));
+            say(r->auth != NULL ? r->auth : "+OK\r\n");
+        } else if (strncmp(command, "SELECT", 6) == 0) {
+            say(r->select != NULL ? r->select : "+OK\r\n");
+        } else if (strcmp(command, "INFO") == 0) {
+            say(r->info != NULL ? r->info : GOOD);
+        } else if (strncmp(command, "CONFIG", 6) == 0) {
+            say("-NOPERM no\r\n");
+        } else {
+            assert_true(strncmp(command, "ECHO ", 5) == 0);
+            assert_int_equal(p.op_done, 0); /* nothing is believed before it */
+            say(command + 5);
+        }
+    }
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        begin(refusals[i].url);
+        play(&refusals[i]);
+        if (p.op_done != 1 || p.op.err != refusals[i].err ||
+            strstr(p.op_errmsg, refusals[i].says) == NULL)
+            fail_msg("refusal %zu: done %d, err %d, \"%s\"", i, p.op_done, p.op.err, p.op_errmsg);
+        assert_non_null(strstr(p.op_errmsg, "h:6379"));
+        assert_no_secret();
+        assert_null(p.streams[0].stream);
+        played_pass(&p, 10000);
+        assert_int_equal(p.opened, 1); /* nobody waits: not tried again */
+        played_submit(&p);
+        played_pass(&p, 1);
+        assert_int_equal(p.opened, 2); /* but when somebody does: it may have been mended */
+        played_close(&p);
+    }
+}
+
+static void test_garbage(void **state)
+{
+    static const char *const garbage[] = {
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "SSH-2.0-OpenSSH_9.2\r\n",
+        "\r\n",
+        "*-7\r\n",
+        "$-9\r\n",
+        "*1000000000\r\n", /* hiredis would ask for 8 GB */
+        "*2147483647\r\n",
+        "*9999999999999999999\r\n",
+        "$9223372036854775807\r\nx\r\n",
+        ":99999999999999999999999\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++) {
+        begin("redis://h");
+        played_say(&p, 0, garbage[i]);
+        if (p.op_done == 0) /* a long string may still come: it never does */
+            played_pass(&p, 6000);
+        assert_int_equal(p.op_done, 1);
+        assert_true(p.op.err == ROTA_PROTOCOL || p.op.err == ROTA_UNREACHABLE);
+        assert_true(p.op_errmsg[0] != '\0');
+        played_close(&p);
+    }
+}
+
+static void test_endless_answers(void **state)
+{
+    static char chunk[60000];
+    static const char *const starts[] = {"$16000000000\r\n", "+", "-", ":", "*", "$"};
+    (void)state;
+    for (size_t k = 0; k < sizeof(starts) / sizeof(starts[0]); k++) {
+        begin("redis://h");
+        memset(chunk, '1', sizeof(chunk));
+        played_say(&p, 0, starts[k]);
+        size_t sent = 0;
+        while (p.streams[0].stream != NULL) {
+            played_say_bytes(&p, 0, chunk, sizeof(chunk));
+            sent += sizeof(chunk);
+            assert_true(sent < 20u << 20);
+        }
+        assert_true(k == 0 || sent < 200000);
+        assert_int_equal(p.op_done, 1);
+        assert_int_equal(p.op.err, ROTA_PROTOCOL);
+        played_close(&p);
+    }
+}
+
+static void test_silent_server(void **state)
+{
+    (void)state;
+    begin("redis://h");
+    played_pass(&p, 6000);
+    assert_int_equal(p.op_done, 1);
+    assert_int_equal(p.op.err, ROTA_UNREACHABLE);
+    assert_non_null(strstr(p.op_errmsg, "did not answer within 2500 ms"));
+    assert_no_secret();
+    played_close(&p);
+}
+
+static void test_never_connected(void **state)
+{
+    (void)state;
+    played_open(&p, "redis://h", NULL, 0);
+    played_submit(&p);
+    played_pass(&p, 6000);
+    assert_int_equal(p.op_done, 1);
+    assert_int_equal(p.op.err, ROTA_UNREACHABLE);
+    played_close(&p);
+}
+
+static void test_trouble_that_passes(void **state)
+{
+    (void)state;
+    begin("redis://h");
+    played_greet_first(&p, 0, "loading:1\r\n");
+    assert_null(p.streams[0].stream);
+    assert_int_equal(p.op_done, 0);
+    assert_non_null(strstr(p.log, "is loading its data"));
+    played_pass(&p, 20);
+    played_accept(&p, 1);
+    played_greet(&p, 1);
+    assert_non_null(strstr(played_next(&p, 1), " n")); /* the op went on */
+    played_close(&p);
+}
+
+/* ---- The layout's mark ------------------------------------------------------------------------------- */
+
+static void answer_meta(const char *layout, const char *rooms)
+{
+    char text[256];
+    played_greet_first(&p, 0, "");
+    unsigned long long tag = played_tag(played_next(&p, 0));
+    snprintf(text, sizeof(text), "*4\r\n$%d\r\n%llu\r\n:0\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
+             snprintf(NULL, 0, "%llu", tag), tag, strlen(layout), layout, strlen(rooms), rooms);
+    played_say(&p, 0, text);
+}
+
+static void test_layouts(void **state)
+{
+    static const struct {
+        const char *layout, *rooms;
+        int err;
+        const char *says;
+    } all[] = {
+        {"2.0", "1", ROTA_UNSUPPORTED, "Rota's layout 2.0"},
+        {"1.0", "256", ROTA_UNSUPPORTED, "laid out for 256 rooms"},
+        {"", "", ROTA_UNSUPPORTED, "Rota's layout"},
+        {"1.7", "1", 0, NULL}, /* a newer minor is worked with */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        begin("redis://h");
+        answer_meta(all[i].layout, all[i].rooms);
+        assert_int_equal(p.op_done, all[i].err != 0);
+        if (all[i].err != 0) {
+            assert_int_equal(p.op.err, all[i].err);
+            assert_non_null(strstr(p.op_errmsg, all[i].says));
+        }
+        played_close(&p);
+    }
+}
+
+/* ---- Strict ------------------------------------------------------------------------------------------- */
+
+static uint32_t caps_with(const char *more)
+{
+    char text[256];
+    played_open(&p, "redis://h", NULL, 0);
+    assert_int_equal(p.conn->base.engine->caps(&p.conn->base) & ROTA_CAP_STRICT, 0);
+    played_turn(&p);
+    played_accept(&p, 0);
+    played_greet_first(&p, 0, more);
+    unsigned long long tag = played_tag(played_next(&p, 0));
+    snprintf(text, sizeof(text), "*4\r\n$%d\r\n%llu\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n",
+             snprintf(NULL, 0, "%llu", tag), tag);
+    played_say(&p, 0, text);
+    return p.conn->base.engine->caps(&p.conn->base);
+}
+
+static void test_strict(void **state)
+{
+    (void)state;
+    assert_true((caps_with("") & ROTA_CAP_STRICT) != 0);
+    assert_string_equal(p.conn->base.unsafe, "");
+    played_close(&p);
+    assert_int_equal(caps_with("connected_slaves:1\r\n") & ROTA_CAP_STRICT, 0);
+    assert_non_null(strstr(p.conn->base.unsafe, "replicas"));
+    played_close(&p);
+}
+
+/* ---- URLs ----------------------------------------------------------------------------------------------- */
+
+static void test_urls(void **state)
+{
+    static const struct {
+        const char *url;
+        const char *says; /* NULL: good */
+    } all[] = {
+        {"redis://h", NULL},
+        {"redis://h:7000,i:7001/2", NULL},
+        {"redis://h?db=3", NULL},
+        {"redis+unix:/tmp/x.sock?db=3", NULL},
+        {"redis://h?sentinel=m&replicas=2", NULL},
+        {"redis:", "names no host"},
+        {"redis:///1", "names no host"},
+        {"redis://h/x", "number"},
+        {"redis://h/-1", "number"},
+        {"redis://h/1?db=2", "twice"},
+        {"redis://h?replicas=many", "number"},
+        {"redis+unix:", "redis+unix:/path"},
+        {"redis+unix://h/x", "redis+unix:/path"},
+        {"redis+unix:/x?sentinel=m", "needs hosts"},
+        {"redis://h?ca=/x", "rediss://"},
+        {"rediss://h?ca=/nowhere/at/all", "/nowhere/at/all"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        played_open(&p, all[i].url, SECRET, all[i].says != NULL ? ROTA_INVALID : 0);
+        if (all[i].says == NULL) {
+            played_close(&p);
+            continue;
+        }
+        if (strstr(p.log, all[i].says) == NULL)
+            fail_msg("%s: %s", all[i].url, p.log);
+        assert_no_secret();
+    }
+}
+
+static void test_password_is_wiped(void **state)
+{
+    (void)state;
+    begin("redis://h");
+    char *kept = p.conn->password;
+    assert_string_equal(kept, SECRET);
+    /* What was put together for AUTH is not left in the buffer either. */
+    for (size_t i = 0; i + strlen(SECRET) <= p.conn->out_room; i++)
+        assert_true(memcmp(p.conn->out + i, SECRET, strlen(SECRET)) != 0);
+    played_close(&p);
+}
+
+/* ---- Where ------------------------------------------------------------------------------------------------ */
+
+static void test_next_host(void **state)
+{
+    (void)state;
+    played_open(&p, "redis://h:1,i:2", NULL, 0);
+    played_turn(&p);
+    assert_int_equal(p.streams[0].port, 1);
+    played_accept(&p, 0);
+    const char *info = "redis_version:7.0.15\r\nredis_mode:standalone\r\nrole:slave\r\n";
+    const struct refusal replica = {.info = info};
+    const char *command;
+    while ((command = played_next(&p, 0))[0] != '\0' && p.streams[0].stream != NULL)
+        say(strcmp(command, "INFO") == 0        ? replica.info
+            : strncmp(command, "ECHO ", 5) == 0 ? command + 5
+                                                : "-ERR no\r\n");
+    played_pass(&p, 20);
+    assert_int_equal(p.opened, 2);
+    assert_int_equal(p.streams[1].port, 2);
+    played_accept(&p, 1);
+    played_greet(&p, 1);
+    played_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_endless_answers),
+        cmocka_unit_test(test_silent_server),
+        cmocka_unit_test(test_never_connected),
+        cmocka_unit_test(test_trouble_that_passes),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_urls),
+        cmocka_unit_test(test_password_is_wiped),
+        cmocka_unit_test(test_next_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
