@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *rt_connect_url(const struct rt_cli *cli)
 {
@@ -58,10 +59,43 @@ int rt_connect_report(const struct rota *r, int err, const char *prefix)
     return rt_connect_exit(err);
 }
 
+/* Opening may take seconds, trying again and again: on a terminal the reason is told at once. */
+static struct {
+    rota_log_fn *next; /* the caller's own; NULL: none */
+    void *next_arg;
+    bool quiet;
+} opening;
+
+static void on_log(void *arg, int level, const char *line)
+{
+    (void)arg;
+    if (!opening.quiet && level <= ROTA_LOG_WARN) {
+        opening.quiet = true;
+        rt_out_error("%s; trying again", line);
+    }
+    if (opening.next != NULL)
+        opening.next(opening.next_arg, level, line);
+}
+
+static int open_engine(struct rota **out, const char *url, const struct rota_options *opts)
+{
+    struct rota_options own = *opts;
+    const char *trace = getenv("ROTA_TRACE");
+
+    opening.next = opts->log;
+    opening.next_arg = opts->log_arg;
+    opening.quiet = isatty(STDERR_FILENO) != 1;
+    if (trace == NULL || strcmp(trace, "1") != 0) /* else the library prints it all */
+        own.log = on_log;
+    int err = rota_open(out, url, &own);
+    opening.quiet = true;
+    return err;
+}
+
 int rt_connect_open(struct rota **out, const struct rt_cli *cli, const struct rota_options *opts)
 {
     struct rota *r;
-    int err = rota_open(&r, rt_connect_url(cli), opts);
+    int err = open_engine(&r, rt_connect_url(cli), opts);
 
     if (err != 0)
         return rt_connect_report(NULL, err, "");

@@ -112,7 +112,7 @@ static void print_head(const struct demo *demo)
 {
     printf("A flash sale: a stock of %" PRIu32 ", %" PRIu32 " buyers at once, each a process.\n"
            "Each looks at the stock, thinks for %d ms, and writes back one less.\n\n"
-           "%-24s %7s %9s %9s %9s %10s\n",
+           "%-30s %7s %9s %9s %9s %10s\n",
            demo->stock, demo->buyers, RT_SHOP_THINK_US / 1000, "", "sold", "too many", "time",
            "rate", "per buyer");
     fflush(stdout);
@@ -125,7 +125,7 @@ static void print_row(const struct rt_sale *sale)
     char per_buyer[48];
 
     snprintf(per_buyer, sizeof(per_buyer), "%" PRIu64 "-%" PRIu64, sale->least, sale->most);
-    printf("%-24.24s %7" PRIu64 " %s%9" PRId64 "%s %7.2f s %7.0f/s %10s\n", sale->title, sale->sold,
+    printf("%-30.30s %7" PRIu64 " %s%9" PRId64 "%s %7.2f s %7.0f/s %10s\n", sale->title, sale->sold,
            colored ? color : "", oversold(sale), colored ? "\033[0m" : "", sale->seconds,
            rate(sale), per_buyer);
     fflush(stdout);

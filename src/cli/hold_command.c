@@ -19,7 +19,10 @@ static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
                                                           : "ending the command";
 
     hold->lost = true;
-    rt_out_error("the %s '%s' is lost: %s", hold->noun, hold->name, what);
+    if (!gone && hold->trouble[0] != '\0') /* why it was not renewed */
+        rt_out_error("the %s '%s' is lost (%s): %s", hold->noun, hold->name, hold->trouble, what);
+    else
+        rt_out_error("the %s '%s' is lost: %s", hold->noun, hold->name, what);
     /* Taken away with time left (somebody broke it): a short while to clean up. */
     hold->kill_at = hold->deadline;
     if (gone && hold->kill_at > now + RT_GRACE_MS)

@@ -68,7 +68,7 @@ int rt_json_print(json_t *all, bool line)
         rt_out_error("cannot write JSON: out of memory");
         return RT_EXIT_INTERNAL;
     }
-    json_dumpf(all, stdout, line ? JSON_COMPACT : JSON_INDENT(2));
+    json_dumpf(all, stdout, (line ? JSON_COMPACT : JSON_INDENT(2)) | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(all);
     return RT_EXIT_OK;

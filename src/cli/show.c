@@ -26,14 +26,25 @@ static int print_json(const struct rota_line *line)
                          false);
 }
 
-static void print_row(const struct rota_place *place, size_t index)
+/* Fences count from 1 on one engine and are microseconds on another. */
+static int fence_width(const struct rota_line *line)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < line->count; i++)
+        most = line->places[i].number > most ? line->places[i].number : most;
+    int digits = snprintf(NULL, 0, "%" PRIu64, most);
+    return digits > 8 ? digits : 8;
+}
+
+static void print_row(const struct rota_place *place, size_t index, int width)
 {
     bool granted = (place->flags & ROTA_PLACE_GRANTED) != 0;
     char text[RT_TICKET_TEXT];
 
-    printf("%-5zu  %s%s%s  %-8" PRIu64 "  ", index + 1,
+    printf("%-5zu  %s%s%s  %-*" PRIu64 "  ", index + 1,
            rt_out_color(stdout, granted ? RT_OUT_GREEN : RT_OUT_YELLOW),
-           granted ? "holds" : "waits", rt_out_color(stdout, RT_OUT_PLAIN), place->number);
+           granted ? "holds" : "waits", rt_out_color(stdout, RT_OUT_PLAIN), width, place->number);
     rt_out_padded(rt_ticket_mode(place, text, sizeof(text)), 11);
     rt_out_padded(rt_out_time(place->since_ms, text, sizeof(text)), 14);
     rt_out_padded(place->left_ms < 0 ? "-" : rt_out_time(place->left_ms, text, sizeof(text)), 14);
@@ -47,13 +58,15 @@ static void print_row(const struct rota_place *place, size_t index)
 
 static void print_text(const struct rota_line *line)
 {
+    int width = fence_width(line);
+
     if (line->count == 0)
         return;
-    printf("%sPLACE  STATE  FENCE     MODE       SINCE         LEFT          THREAD    LABEL  "
-           "VALUE%s\n",
-           rt_out_color(stdout, RT_OUT_BOLD), rt_out_color(stdout, RT_OUT_PLAIN));
+    printf(
+        "%sPLACE  STATE  %-*s  MODE       SINCE         LEFT          THREAD    LABEL  VALUE%s\n",
+        rt_out_color(stdout, RT_OUT_BOLD), width, "FENCE", rt_out_color(stdout, RT_OUT_PLAIN));
     for (size_t i = 0; i < line->count; i++)
-        print_row(&line->places[i], i);
+        print_row(&line->places[i], i, width);
 }
 
 int rt_show_main(const struct rt_cli *cli, int argc, char **argv)

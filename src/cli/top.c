@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rota top: lines, holders, waiters and rates, live on a terminal. */
+#include "cli/top.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
-#include "cli/lines.h"
 #include "cli/options.h"
 #include "cli/out.h"
-#include "cli/rates.h"
 #include "cli/term.h"
 
 #include <getopt.h>
@@ -21,11 +20,12 @@
 #define NAME_WIDTH 28
 
 const char rt_help_top[] =
-    "Usage: rota top [-1] [-d SECONDS]\n"
+    "Usage: rota top [-1] [-d SECONDS] [--json]\n"
     "Shows the lines of the engine, live: those with the most waiters first.\n"
     "\n"
     "  -d, --delay SECONDS  between two looks, 0.1 or more (1)\n"
     "  -1, --once           prints one look and ends; so it does without a terminal\n"
+    "      --json           one JSON object per line and look; docs/json.md has its shape\n"
     "  -h, --help\n"
     "\n"
     "  NAME       of the lock\n"
@@ -35,34 +35,13 @@ const char rt_help_top[] =
     "  WAITED     how long the oldest waiter has waited\n"
     "  HOLDER     who holds it: host/process/program, or its label\n"
     "\n"
-    "Keys: q ends it, the space bar looks at once. For programs: rota ls --json.\n";
-
-struct row {
-    const struct rota_line *line;
-    size_t holders, waiters;
-    double rate;          /* -1: not known */
-    int64_t held, waited; /* ms; -1: nobody does */
-};
-
-struct top {
-    struct rota *r;
-    char engine[512];
-    uint64_t delay_ms;
-    bool once, shown;
-    bool live;
-    struct rt_rates rates;
-    struct rt_lines lines;
-    struct row *rows; /* [lines.count] */
-    size_t holders, waiters;
-    double rate;
-    int err; /* of the last look */
-};
+    "Keys: q ends it, the space bar looks at once.\n";
 
 /* ---- Looking ------------------------------------------------------------ */
 
 static int by_weight(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct rt_top_row *x = a, *y = b;
 
     if (x->waiters != y->waiters)
         return x->waiters < y->waiters ? 1 : -1;
@@ -71,9 +50,9 @@ static int by_weight(const void *a, const void *b)
     return strcmp(x->line->name, y->line->name);
 }
 
-static void fill_row(struct top *top, struct row *row, const struct rota_line *line)
+static void fill_row(struct rt_top *top, struct rt_top_row *row, const struct rota_line *line)
 {
-    *row = (struct row){.line = line, .held = -1, .waited = -1};
+    *row = (struct rt_top_row){.line = line, .held = -1, .waited = -1};
     for (size_t i = 0; i < line->count; i++) {
         const struct rota_place *place = &line->places[i];
         if ((place->flags & ROTA_PLACE_GRANTED) != 0) {
@@ -93,7 +72,7 @@ static void fill_row(struct top *top, struct row *row, const struct rota_line *l
         top->rate += row->rate;
 }
 
-static void look(struct top *top)
+void rt_top_look(struct rt_top *top)
 {
     struct timespec now;
 
@@ -141,7 +120,7 @@ static const char *time_text(int64_t ms, char *out, size_t size)
     return out;
 }
 
-static void put_row(FILE *out, const struct row *row)
+static void put_row(FILE *out, const struct rt_top_row *row)
 {
     char text[ROW_ROOM];
 
@@ -162,9 +141,9 @@ static const char head[] = "NAME                          HOLD  WAIT GRANTS/S  H
 
 /* ---- One look ----------------------------------------------------------- */
 
-static int print_once(struct top *top)
+static int print_once(struct rt_top *top)
 {
-    look(top);
+    rt_top_look(top);
     if (top->err != 0)
         return rt_connect_report(top->r, top->err, "");
     printf("%s\n", head);
@@ -190,7 +169,7 @@ static void put_line(FILE *out, const char *text, int columns, const char *attri
         fputs("\033[K", out);
 }
 
-static void put_state(const struct top *top, FILE *out, int columns)
+static void put_state(const struct rt_top *top, FILE *out, int columns)
 {
     char text[ROW_ROOM], clock[16] = "";
     time_t now = time(NULL);
@@ -212,7 +191,7 @@ static void put_state(const struct top *top, FILE *out, int columns)
     put_line(out, text, columns, rt_out_color(stdout, RT_OUT_BOLD));
 }
 
-static void put_rows(const struct top *top, FILE *out, struct rt_term_size size)
+static void put_rows(const struct rt_top *top, FILE *out, struct rt_term_size size)
 {
     size_t room = size.rows > 3 ? (size_t)size.rows - 3 : 0; /* under state, blank, head */
     size_t shown = top->lines.count <= room ? top->lines.count : room > 0 ? room - 1 : 0;
@@ -239,7 +218,7 @@ static void put_rows(const struct top *top, FILE *out, struct rt_term_size size)
 }
 
 /* Erases what an earlier look left below. */
-static void put_end(const struct top *top, FILE *out, struct rt_term_size size)
+static void put_end(const struct rt_top *top, FILE *out, struct rt_term_size size)
 {
     size_t lines = size.rows > 2 ? 3 + top->lines.count : 1;
 
@@ -249,7 +228,7 @@ static void put_end(const struct top *top, FILE *out, struct rt_term_size size)
 
 /* The whole screen in one write, so that it does not flicker. False: nobody sees it any more.
  * No line wraps meanwhile: a terminal may think a character wider than we do. */
-static bool draw(const struct top *top)
+static bool draw(const struct rt_top *top)
 {
     struct rt_term_size size = rt_term_size();
     char *text = NULL;
@@ -272,7 +251,7 @@ static bool draw(const struct top *top)
     return done;
 }
 
-static int64_t now_ms(void)
+int64_t rt_top_now_ms(void)
 {
     struct timespec ts;
 
@@ -281,10 +260,10 @@ static int64_t now_ms(void)
 }
 
 /* Waits until a key, a signal or the time UNTIL; keeps the client going meanwhile. */
-static enum rt_term_event wait_until(struct top *top, int64_t until, int *key)
+static enum rt_term_event wait_until(struct rt_top *top, int64_t until, int *key)
 {
     for (;;) {
-        int64_t left = until - now_ms();
+        int64_t left = until - rt_top_now_ms();
         if (left <= 0)
             return RT_TERM_TIME;
         int own = rota_timeout_ms(top->r);
@@ -296,15 +275,15 @@ static enum rt_term_event wait_until(struct top *top, int64_t until, int *key)
     }
 }
 
-static int watch(struct top *top)
+static int watch(struct rt_top *top)
 {
     int64_t next = 0; /* when to look again */
     int key = 0;
 
     for (;;) {
-        int64_t now = now_ms();
+        int64_t now = rt_top_now_ms();
         if (now >= next) {
-            look(top);
+            rt_top_look(top);
             next = now + (int64_t)top->delay_ms;
         }
         if (!draw(top))
@@ -321,11 +300,14 @@ static int watch(struct top *top)
 
 /* ---- Asking for it ------------------------------------------------------ */
 
-static int parse(struct top *top, int argc, char **argv)
+enum { OPT_JSON = 256 };
+
+static int parse(struct rt_top *top, int argc, char **argv)
 {
     static const struct option options[] = {
         {"delay", required_argument, NULL, 'd'},
         {"once", no_argument, NULL, '1'},
+        {"json", no_argument, NULL, OPT_JSON},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -343,6 +325,9 @@ static int parse(struct top *top, int argc, char **argv)
         case '1':
             top->once = true;
             break;
+        case OPT_JSON:
+            top->json = true;
+            break;
         case 'h':
             top->shown = true;
             return rt_help_print(rt_command_find("top"));
@@ -357,7 +342,7 @@ static int parse(struct top *top, int argc, char **argv)
 
 int rt_top_main(const struct rt_cli *cli, int argc, char **argv)
 {
-    static struct top top = {.delay_ms = DELAY_MS};
+    static struct rt_top top = {.delay_ms = DELAY_MS};
     char shown[4200];
 
     int code = parse(&top, argc, argv);
@@ -369,11 +354,13 @@ int rt_top_main(const struct rt_cli *cli, int argc, char **argv)
     code = rt_connect_open(&top.r, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
     if (code != RT_EXIT_OK)
         return code;
-    if (top.once || isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
+    top.rates.r = top.r;
+    if (top.json) {
+        code = rt_top_json(&top);
+    } else if (top.once || isatty(STDIN_FILENO) != 1 || isatty(STDOUT_FILENO) != 1) {
         code = print_once(&top);
     } else {
         top.live = true;
-        top.rates.r = top.r;
         code = rt_term_open();
         if (code == RT_EXIT_OK)
             code = watch(&top);
