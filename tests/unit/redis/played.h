@@ -5,7 +5,7 @@
 
 #include "engine/redis/redis.h"
 
-#define PLAYED_STREAMS 64
+#define PLAYED_STREAMS 1024
 #define PLAYED_ASKED 80
 
 /* A connection as the server sees it. */
