@@ -102,6 +102,7 @@ struct rt_redis_request *rt_redis_request_new(enum rt_redis_script script, uint3
     if (rq == NULL)
         return NULL;
     rq->script = script;
+    rq->eval = script == RT_REDIS_SCRIPT_HELD; /* rare, and nothing that follows may overtake it */
     rq->room = room;
     rq->argc = argc;
     rq->args = (const char **)(rq + 1);
