@@ -11,10 +11,20 @@ bool sim_is_excused(const struct sim *sim, const struct sim_client *c)
     return c->excused_until > sim->now;
 }
 
-static void excuse_all(struct sim *sim)
+void sim_excuse_ends(struct sim_client *c)
 {
-    for (uint32_t i = 0; i < sim->plan.clients; i++)
-        sim->clients[i].excused_until = sim->now + sim->plan.ttl_ms * RT_MS;
+    if (c->excused_at != 0 && c->beat_at > c->excused_at)
+        c->excused_until = 0;
+}
+
+static void excuse_all(struct sim *sim, bool jumped)
+{
+    for (uint32_t i = 0; i < sim->plan.clients; i++) {
+        struct sim_client *c = &sim->clients[i];
+        bool more = jumped || (sim_is_excused(sim, c) && c->excused_at == 0);
+        c->excused_at = more ? 0 : sim->now;
+        c->excused_until = sim->now + sim->plan.ttl_ms * RT_MS;
+    }
 }
 
 /* Fences grow on after a loss, unless both the counter and the clock are behind what was numbered. */
@@ -31,7 +41,7 @@ static void look_at_fences(struct sim *sim)
 static void lose(struct sim *sim, enum rs_loss loss, int64_t until)
 {
     look_at_fences(sim);
-    excuse_all(sim);
+    excuse_all(sim, false);
     rs_server_restart(sim->redis, loss, until);
     sim_counts.losses++;
     for (uint32_t i = 0; i < sim->plan.names; i++)
@@ -49,7 +59,7 @@ static int64_t a_while(struct sim *sim)
 
 static int64_t down_time(struct sim *sim)
 {
-    return sim_chance(&sim->random, 300) ? sim->now : a_while(sim);
+    return sim_chance(&sim->random, 500) ? sim->now : a_while(sim);
 }
 
 static void refuse(struct sim *sim)
@@ -92,7 +102,7 @@ static void jump(struct sim *sim, bool back)
     if (back)
         sim->back_ms += (uint32_t)(by_us / 1000) + 1;
     else
-        excuse_all(sim);
+        excuse_all(sim, true);
 }
 
 void sim_outage(struct sim *sim)

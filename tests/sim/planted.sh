@@ -24,7 +24,13 @@ for bug in 1 2 3 4 5 6 7 8; do
     out=$(ROTA_BUG=$bug "$sim" --seeds 4000 2>&1)
     case_is "bug $bug" $? 1 "$out"
 done
+for bug in 2 9 10 11 12 13; do
+    out=$(ROTA_BUG=$bug "$sim" --redis --seeds 1500 2>&1)
+    case_is "bug $bug, Redis" $? 1 "$out"
+done
 out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)
 case_is "no bug" $? 0 "$out"
+out=$(ROTA_BUG=0 "$sim" --redis --seeds 100 2>&1)
+case_is "no bug, Redis" $? 0 "$out"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

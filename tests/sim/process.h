@@ -38,6 +38,8 @@ struct sim_client {
     int64_t cut_until;     /* 0: the network is whole */
     int64_t close_by;      /* 0: it is not being closed */
     int64_t excused_until; /* outage.h */
+    int64_t excused_at;    /* ... for lost data; 0: for more than that */
+    int64_t beat_at;       /* the last BEAT was sent */
     bool open, dead;
     struct sim_job *jobs;
     uint32_t job_count;

@@ -154,6 +154,8 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
     const uint32_t every[] = {plan->ttl_ms / 4, plan->ttl_ms * 2, plan->ttl_ms * 8};
     plan->forever = false;
     plan->starve = 0;
+    if (plan->pace_us > plan->ttl_ms * 200) /* else nothing but beats */
+        plan->pace_us = plan->ttl_ms * 200;
     plan->trouble[SIM_TROUBLE_KILL_SESSION] = 0; /* outages do that */
     draw_wire(plan, r);
     plan->clock_ppm = sim_chance(r, 500) ? 0 : (int32_t)sim_below(r, 12001) - 6000;
@@ -162,6 +164,12 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
     plan->outage_ms = PICK(r, every);
     for (int i = 0; i < SIM_OUTAGE_KINDS; i++)
         plan->outage[i] = rate(r, 4);
+    if (sim_chance(r, 200)) { /* fails over, and little else happens */
+        memset(plan->outage, 0, sizeof(plan->outage));
+        plan->outage[SIM_OUTAGE_BEHIND] = 1;
+        plan->outage_ms = plan->ttl_ms / 2;
+        return;
+    }
     if (sim_chance(r, 500)) { /* nothing is lost: all must hold */
         plan->outage[SIM_OUTAGE_EMPTY] = plan->outage[SIM_OUTAGE_BEHIND] = 0;
         plan->outage[SIM_OUTAGE_FORWARD] = 0;

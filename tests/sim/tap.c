@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/fault/copy.h"
 #include "sim/invariants.h"
+#include "sim/outage.h"
 #include "sim/sim.h"
 #include "sim/world.h"
 
@@ -198,6 +199,8 @@ static void tap_submit(struct rt_conn *conn, struct rt_op *op)
         bottom_submit(tap, op);
     } else {
         sim_check_sent(tap->client, op);
+        if (op->kind == RT_OP_BEAT)
+            tap->client->beat_at = tap->client->sim->now;
         tap->wrap.inner->engine->submit(tap->wrap.inner, op);
     }
 }
@@ -210,6 +213,8 @@ static void tap_done(struct rt_up *up, struct rt_op *op)
         op->beat.ttl_ms = 0;
     if ((tap->is_bottom || tap->client->bottom == NULL) && tap->client->sim->tracing)
         trace_done(tap, op);
+    if (!tap->is_bottom && op->kind == RT_OP_BEAT && op->err == 0)
+        sim_excuse_ends(tap->client);
     if (op != tap->arriving)
         rt_conn_done(&tap->wrap.conn, op, op->err);
 }

@@ -12,9 +12,10 @@
 
 #define ARGS 5 /* where ARGV[2] is: EVALSHA, hash, "1", room, tag come before */
 
-static struct sim_place before[SIM_NAMES_MAX][SIM_PLACES_MAX];
-static size_t before_count[SIM_NAMES_MAX];
-static bool ours; /* of a LEAVE: the ticket stands there, and is the session's */
+/* Of a LEAVE: its line before; whether the ticket stood there, and was the session's. */
+static struct sim_place before[SIM_PLACES_MAX];
+static size_t before_count;
+static bool ours;
 
 static const struct rt_redis_text *script_of(const struct rs_text *argv)
 {
@@ -43,12 +44,12 @@ static int line_of(const struct sim *sim, struct rs_text name)
     return -1;
 }
 
-static bool is_ours(int line, const struct rs_text *args)
+static bool is_ours(const struct rs_text *args)
 {
     uint64_t session = strtoull(args[1].at, NULL, 16), number = strtoull(args[2].at, NULL, 10);
     uint64_t nonce = strtoull(args[3].at, NULL, 10);
-    for (size_t i = 0; i < before_count[line]; i++) {
-        const struct sim_place *p = &before[line][i];
+    for (size_t i = 0; i < before_count; i++) {
+        const struct sim_place *p = &before[i];
         if (p->session == session && (number != 0 ? p->number == number : p->nonce == nonce))
             return true;
     }
@@ -58,10 +59,11 @@ static bool is_ours(int line, const struct rs_text *args)
 static void on_before(struct rs_server *s, size_t argc, const struct rs_text *argv)
 {
     const struct sim *sim = s->user;
-    for (uint32_t i = 0; i < sim->plan.names; i++)
-        before_count[i] = sim_world_look(sim, sim->lines[i].name, before[i], SIM_PLACES_MAX);
     int line = is_leave(script_of(argv), argc) ? line_of(sim, argv[ARGS]) : -1;
-    ours = line >= 0 && is_ours(line, argv + ARGS);
+    if (line < 0)
+        return;
+    before_count = sim_world_look(sim, sim->lines[line].name, before, SIM_PLACES_MAX);
+    ours = is_ours(argv + ARGS);
 }
 
 /* I8: a release wakes the tickets it grants and at most one more. */
@@ -72,9 +74,9 @@ static void check_woken(const struct sim *sim, int line, uint32_t pushed)
     size_t n = sim_world_look(sim, name, after, SIM_PLACES_MAX);
     uint32_t granted = 0;
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < before_count[line]; k++)
-            granted += after[i].granted && before[line][k].number == after[i].number &&
-                       !before[line][k].granted;
+        for (size_t k = 0; k < before_count; k++)
+            granted += after[i].granted && before[k].number == after[i].number &&
+                       !before[k].granted;
     if (pushed > granted + 1)
         sim_violated(sim, "I8", "a release of %s granted %u and woke %u", name, granted, pushed);
 }

@@ -208,7 +208,16 @@ bool rs_machine_run(struct rs_machine *m, size_t argc, const struct rs_text *arg
                     struct rs_buffer *reply)
 {
     m->wrote = false;
-    return rs_command_run(m, argc, argv, reply) || rs_script_run(m, argc, argv, reply);
+    bool known = rs_command_run(m, argc, argv, reply) || rs_script_run(m, argc, argv, reply);
+    if (m->wrote)
+        rs_machine_changed(m);
+    return known;
+}
+
+void rs_machine_changed(struct rs_machine *m)
+{
+    static uint64_t last;
+    m->version = ++last;
 }
 
 void rs_machine_clear(struct rs_machine *m)

@@ -21,12 +21,14 @@ struct rs_machine { /* all zero but the two functions: as new */
     /* Answers how many heard it. */
     int64_t (*publish)(struct rs_machine *m, struct rs_text channel, struct rs_text message);
     void *user;
-    uint64_t calls; /* of redis.call, by all scripts so far */
-    bool wrote;     /* the last command changed something or would have */
-    bool full;      /* maxmemory is reached: what writes is refused */
+    uint64_t calls;   /* of redis.call, by all scripts so far */
+    bool wrote;       /* the last command changed something or would have */
+    uint64_t version; /* of the store: another after every change, and on every machine */
+    bool full;        /* maxmemory is reached: what writes is refused */
 };
 
 void rs_machine_clear(struct rs_machine *m);
+void rs_machine_changed(struct rs_machine *m); /* the store, by others than commands */
 
 /* Runs one command; false: there is no such one here. */
 bool rs_machine_run(struct rs_machine *m, size_t argc, const struct rs_text *argv,

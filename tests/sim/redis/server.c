@@ -233,6 +233,7 @@ void rs_server_open(struct rs_server *s, uint64_t seed, int32_t clock_ppm)
     s->clock_us = CLOCK_BEGIN_US;
     s->clock_ppm = clock_ppm;
     s->runs = 1;
+    rs_machine_changed(&s->machine);
 }
 
 void rs_server_close(struct rs_server *s)
@@ -268,6 +269,7 @@ void rs_server_restart(struct rs_server *s, enum rs_loss loss, int64_t until)
         s->earlier = (struct rs_store){0};
     }
     s->has_earlier = false;
+    rs_machine_changed(&s->machine);
 }
 
 void rs_server_kill_listeners(struct rs_server *s)

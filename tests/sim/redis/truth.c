@@ -12,6 +12,7 @@
 
 #define ROOM "rota:{0}"
 #define SWEEPS_MAX 1000
+#define SESSIONS_MAX 1024
 
 static const struct rs_key *find(const struct rs_server *s, const char *kind, const char *name)
 {
@@ -50,8 +51,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* A line of one plain ticket is folded into the room: "NUMBER MEMBER". */
-size_t sim_truth_look(const struct rs_server *s, const char *name, struct sim_place *out,
-                      size_t most)
+static size_t read_line(const struct rs_server *s, const char *name, struct sim_place *out)
 {
     size_t n = 0;
     const struct rs_entry *folded = mark(s, "", name);
@@ -63,24 +63,83 @@ size_t sim_truth_look(const struct rs_server *s, const char *name, struct sim_pl
         out[n++] = read_member(number, (struct rs_text){member + 1, folded->value.n - digits},
                                true);
     }
-    for (size_t i = 0; g != NULL && i < g->count && n < most; i++)
+    for (size_t i = 0; g != NULL && i < g->count && n < SIM_PLACES_MAX; i++)
         out[n++] = read_member(strtoull(g->entries[i].name.at, NULL, 10), g->entries[i].value,
                                true);
     qsort(out, n, sizeof(*out), by_number);
-    for (size_t i = 0; w != NULL && i < w->count && n < most; i++)
+    for (size_t i = 0; w != NULL && i < w->count && n < SIM_PLACES_MAX; i++)
         out[n++] = read_member((uint64_t)w->entries[i].score, w->entries[i].name, false);
     return n;
 }
 
+/* ---- Remembered while nothing changes: everybody looks after every step ---- */
+
+static struct line {
+    uint64_t version;
+    char name[32];
+    struct sim_place places[SIM_PLACES_MAX];
+    size_t count;
+} lines[SIM_NAMES_MAX];
+
+static struct {
+    uint64_t version;
+    struct {
+        uint64_t id;
+        int64_t ends_us;
+    } at[SESSIONS_MAX];
+    size_t count;
+} sessions;
+
+static struct line *line_of(const char *name)
+{
+    size_t i = 0;
+    while (i < SIM_NAMES_MAX - 1 && lines[i].name[0] != '\0' && strcmp(lines[i].name, name) != 0)
+        i++;
+    if (strcmp(lines[i].name, name) != 0) {
+        snprintf(lines[i].name, sizeof(lines[i].name), "%s", name);
+        lines[i].version = 0;
+    }
+    return &lines[i];
+}
+
+size_t sim_truth_look(const struct rs_server *s, const char *name, struct sim_place *out,
+                      size_t most)
+{
+    struct line *line = line_of(name);
+    if (line->version != s->machine.version) {
+        line->version = s->machine.version;
+        line->count = read_line(s, name, line->places);
+    }
+    size_t n = line->count < most ? line->count : most;
+    memcpy(out, line->places, n * sizeof(*out));
+    return n;
+}
+
+static void read_sessions(const struct rs_server *s)
+{
+    const struct rs_key *room = find(s, "", "");
+    sessions.version = s->machine.version;
+    sessions.count = 0;
+    for (size_t i = 0; room != NULL && i < room->count; i++) {
+        const struct rs_entry *e = &room->entries[i];
+        if (e->name.n != 17 || e->name.at[0] != '\3')
+            continue;
+        assert(sessions.count < SESSIONS_MAX);
+        sessions.at[sessions.count].id = strtoull(e->name.at + 1, NULL, 16);
+        sessions.at[sessions.count++].ends_us = strtoll(e->value.at, NULL, 10);
+    }
+}
+
 bool sim_truth_session(const struct rs_server *s, uint64_t session, int64_t *ends)
 {
-    char sid[32];
-    snprintf(sid, sizeof(sid), "%016" PRIx64, session);
-    const struct rs_entry *x = mark(s, "\3", sid);
-    if (x == NULL)
-        return false;
-    *ends = rs_server_when(s, strtoll(x->value.at, NULL, 10));
-    return true;
+    if (sessions.version != s->machine.version)
+        read_sessions(s);
+    for (size_t i = 0; i < sessions.count; i++)
+        if (sessions.at[i].id == session) {
+            *ends = rs_server_when(s, sessions.at[i].ends_us);
+            return true;
+        }
+    return false;
 }
 
 uint64_t sim_truth_counter(const struct rs_server *s)
