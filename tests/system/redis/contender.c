@@ -120,8 +120,11 @@ static void on_lost(struct rota_lock *lock, int reason, void *arg)
         count(&sh->told_before);
     else if (starved(v->process, now))
         count(&sh->told_starved);
-    else
+    else {
         count(&sh->told_after);
+        fprintf(stderr, "  process %u: told %lld us after the deadline\n", v->process->index,
+                (long long)(now - v->deadline) / 1000);
+    }
 }
 
 /* ---- Holding ------------------------------------------------------------- */

@@ -15,10 +15,10 @@ static bool is_room(const char *key)
     return end[1] == '\0' || (end[1] == '@' && strchr(end, ':') == NULL);
 }
 
-/* Whether nothing stands in the room's index but the two members that no name can be. */
+/* Whether nothing stands in the room's index but the two marks that no name can be. */
 static bool is_empty_room(struct rt_redis *node, const char *key)
 {
-    redisReply *reply = rt_redis_do(node, "ZRANGE %s 0 -1", key);
+    redisReply *reply = rt_redis_do(node, "HKEYS %s", key);
     bool empty = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
 
     for (size_t i = 0; empty && i < reply->elements; i++) {

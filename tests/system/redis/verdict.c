@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define LIVE_NS INT64_C(20000000000) /* after all healed, an ask is answered within this */
-#define LEFT_ROUNDS 40               /* of a quarter ttl: dead sessions end, then are swept */
+#define LEFT_ROUNDS 10               /* of some heartbeats: dead sessions end, then are swept */
 
 struct verdict {
     struct rt_report report;
@@ -37,37 +37,23 @@ static void work_there(struct stage *st, struct rota *r)
     }
 }
 
-static size_t lines_left(struct rota *r)
+static size_t lines_left(struct rota *r, bool tell)
 {
     struct rota_line *lines = NULL;
     size_t n = 0;
 
     if (rota_list(r, "", &lines, &n) != 0)
         return 1;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && tell; i++)
         fprintf(stderr, "  left behind: line '%s' with %zu\n", lines[i].name, lines[i].count);
     rota_list_free(lines, n);
     return n;
 }
 
-static size_t keys_left(struct stage *st, stage_left_fn *left, void *arg)
+/* One client comes, works for as long as some heartbeats take, and goes. */
+static size_t look_for_left(struct stage *st, uint64_t stay_us, bool tell)
 {
-    char text[2048] = "";
-    size_t n = left(arg, text, sizeof(text));
-
-    for (int i = 0; i < LEFT_ROUNDS && n > 0; i++) {
-        stage_sleep_us(st->shared->plan.ttl_ms * UINT64_C(250));
-        n = left(arg, text, sizeof(text));
-    }
-    if (n > 0)
-        fprintf(stderr, "  left behind: %zu keys: %s\n", n, text);
-    return n;
-}
-
-static size_t judge_left(struct stage *st, stage_left_fn *left, void *arg)
-{
-    const struct stage_plan *plan = &st->shared->plan;
-    struct rota_options opts = {.ttl_ms = plan->ttl_ms, .call_ms = 5000};
+    struct rota_options opts = {.ttl_ms = st->shared->plan.ttl_ms, .call_ms = 5000};
     struct rota *r = NULL;
     int err = rota_open(&r, st->shared->url[0], &opts);
     size_t n;
@@ -76,14 +62,27 @@ static size_t judge_left(struct stage *st, stage_left_fn *left, void *arg)
         fprintf(stderr, "  cannot look: %s: %s\n", rota_strerror(err), rota_errmsg(NULL));
         return 1;
     }
-    /* As long as a session of somebody killed may live; its heartbeats sweep what ended. */
-    for (int i = 0; i < 9; i++) {
-        work_there(st, r);
-        stage_sleep_us(plan->ttl_ms * UINT64_C(250));
-    }
-    n = lines_left(r);
+    work_there(st, r);
+    stage_sleep_us(stay_us);
+    n = lines_left(r, tell);
     rota_close(r);
-    return n + (left != NULL ? keys_left(st, left, arg) : 0);
+    return n;
+}
+
+static size_t judge_left(struct stage *st, stage_left_fn *left, void *arg)
+{
+    uint64_t stay_us = st->shared->plan.ttl_ms * UINT64_C(400); /* at least one heartbeat */
+    char text[2048] = "";
+    size_t n = look_for_left(st, 0, false);
+
+    n += left != NULL ? left(arg, text, sizeof(text)) : 0;
+    for (int i = 0; i < LEFT_ROUNDS && n > 0; i++) {
+        n = look_for_left(st, stay_us, i == LEFT_ROUNDS - 1);
+        n += left != NULL ? left(arg, text, sizeof(text)) : 0;
+    }
+    if (text[0] != '\0' && n > 0)
+        fprintf(stderr, "  left behind:%s\n", text);
+    return n;
 }
 
 /* ---- What contradicts what ------------------------------------------------ */
