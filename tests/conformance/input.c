@@ -13,10 +13,12 @@ static void smaller_structs_work(void)
     struct rota_options opts = {.label = "small", .ttl_ms = 20000, .flags = 0xffffffffu};
     size_t size = offsetof(struct rota_options, flags);
     assert_int_equal(rota_open_sized(&a, conf.url, &opts, size), 0);
-    struct rota_ask ask = {.limit_ms = 1, .owner = ROTA_OWNER_NONE, .linger_ms = 600000};
+    struct rota_ask ask = {
+        .limit_ms = CONF_PATIENCE_MS, .owner = ROTA_OWNER_NONE, .linger_ms = 600000};
     struct rota_lock *lock = NULL, *out = NULL;
     size = offsetof(struct rota_ask, hold_ms);
     assert_int_equal(rota_acquire_sized(a, name, &ask, size, &lock), 0);
+    ask.limit_ms = 1;
     assert_int_equal(rota_acquire_sized(b, name, &ask, size, &out), ROTA_TIMEOUT);
     assert_int_equal(conf_try(a, name, NULL, NULL), 0); /* owner was beyond: this thread */
     conf_give(lock);
