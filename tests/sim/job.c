@@ -311,9 +311,10 @@ static void check_error(const struct sim_job *job, int err)
     const struct sim_wire *w = &sim->plan.wire;
     bool garbled = w->request_lost + w->request_doubled + w->reply_lost + w->reply_doubled > 0;
     bool ok = err == ROTA_LOST || (err == ROTA_NOMEM && starved) ||
-              (err == ROTA_PROTOCOL && garbled) || /* in the first greeting: no Redis, it seems */
-              err == ROTA_UNREACHABLE || err == ROTA_INVALID ||
-              (err == ROTA_CLOSED && job->client->close_by != 0) ||
+              (err == ROTA_PROTOCOL &&
+               (garbled || starved)) || /* in the first greeting: no Redis, it seems */
+              err == ROTA_UNREACHABLE ||
+              err == ROTA_INVALID || (err == ROTA_CLOSED && job->client->close_by != 0) ||
               (err == ROTA_CANCELED && (job->canceled || job->set != NULL)) ||
               (err == ROTA_TIMEOUT && (job->terms.limit_at <= sim->now || job->set != NULL)) ||
               ((err == ROTA_BUSY || err == ROTA_UNKNOWN) && try);

@@ -13,7 +13,7 @@ bool sim_is_excused(const struct sim *sim, const struct sim_client *c)
 
 void sim_excuse_ends(struct sim_client *c)
 {
-    if (c->excused_at != 0 && c->beat_at > c->excused_at)
+    if (c->excused_at != 0 && c->beat_at > c->excused_at && c->sim->plan.starve == 0)
         c->excused_until = 0;
 }
 

@@ -153,7 +153,6 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
 {
     const uint32_t every[] = {plan->ttl_ms / 4, plan->ttl_ms * 2, plan->ttl_ms * 8};
     plan->forever = false;
-    plan->starve = 0;
     if (plan->pace_us > plan->ttl_ms * 200) /* else nothing but beats */
         plan->pace_us = plan->ttl_ms * 200;
     plan->trouble[SIM_TROUBLE_KILL_SESSION] = 0; /* outages do that */

@@ -57,7 +57,7 @@ static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid)
 
 static void leave_room(struct rt_redis_room *room)
 {
-    room->stands = room->stale = false;
+    room->stands = room->stale = room->unheard = false;
     room->pushes = 0;
     room->waiting = 0;
     room->ends_at = RT_NEVER;
@@ -161,7 +161,7 @@ static void compare(struct rt_redis_conn *c, uint32_t at, const redisReply *repl
     uint64_t pushes = (uint64_t)rt_redis_int(reply, 1);
     bool known = rt_redis_count_held(c, at, &count, &waiting);
     bool gap = pushes != room->pushes && !RT_BUG(RT_BUG_PUSH_GAP_IGNORED);
-    if (gap || (known && there != count)) {
+    if (gap || room->unheard || (known && there != count)) {
         rt_redis_ask_held(c, at);
         return;
     }

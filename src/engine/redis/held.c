@@ -174,11 +174,11 @@ static bool send_page(struct rt_redis_conn *c, struct asking *h, const char *cur
     return true;
 }
 
-/* It failed: asked again by the next beat, whose numbers still do not fit, or the next link. */
+/* It failed: asked again by the next beat, or the next link. */
 static void give_up(struct rt_redis_conn *c, struct asking *h)
 {
     c->rooms[h->room].asking = false;
-    c->rooms[h->room].stale = true;
+    c->rooms[h->room].stale = c->rooms[h->room].unheard = true;
     rt_redis_work_settle(c, &h->work);
 }
 
@@ -260,8 +260,9 @@ void rt_redis_ask_held(struct rt_redis_conn *c, uint32_t room)
         return;
     }
     struct asking *h = rt_redis_work_new(c, sizeof(*h), NULL);
+    r->unheard = h == NULL;
     if (h == NULL)
-        return; /* it stays stale, and the next beat sees that */
+        return;
     h->work.free = free_asking;
     h->session = c->session;
     h->room = room;

@@ -155,6 +155,7 @@ struct rt_redis_room {
     bool stands;                /* our session is in this room: beat it */
     bool subscribed;            /* ROOM:p:CID is confirmed on the push link */
     bool stale;                 /* pushes may have been lost: ask `held` when it matters */
+    bool unheard;               /* it was asked, and the answer was lost: the next beat asks again */
     /* The ops side's. */
     uint32_t durable_waits; /* durable tickets we joined with that may wait */
     bool listens;           /* ROOM:p:CID was subscribed to */
