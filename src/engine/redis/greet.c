@@ -177,6 +177,8 @@ bool rt_redis_greet_reply(struct rt_redis_link *l, uint32_t which, const redisRe
         return take_info(l, reply);
     case RT_REDIS_GREET_CONFIG:
         return take_config(l, reply);
+    case RT_REDIS_GREET_PUBLISH:
+        return reply->type == REDIS_REPLY_INTEGER;
     case RT_REDIS_GREET_SLOTS:
         return rt_redis_map_read(l, reply, &l->greeting->map);
     default:
@@ -268,6 +270,18 @@ static bool check_role(struct rt_redis_link *l)
     return false;
 }
 
+/* Pushes are published by scripts and heard on another link: whether the user may is found here,
+ * and not when the first grant does not come. Nobody listens to this one. */
+static int try_publish(struct rt_redis_link *l)
+{
+    struct rt_redis_conn *c = l->conn;
+    char room[64], channel[96];
+    const char *words[] = {c->room_count > 1 ? "SPUBLISH" : "PUBLISH", channel, ""};
+    rt_redis_room_key(c, 0, room, sizeof(room));
+    snprintf(channel, sizeof(channel), "%s:p:", room);
+    return put(l, RT_REDIS_GREET_PUBLISH, words, 3);
+}
+
 static void send_meta(struct rt_redis_link *l)
 {
     char rooms[16];
@@ -275,8 +289,12 @@ static void send_meta(struct rt_redis_link *l)
     snprintf(rooms, sizeof(rooms), "%u", l->conn->room_count);
     size_t lengths[] = {strlen(LAYOUT), strlen(rooms)};
     struct rt_redis_request *rq = rt_redis_request_new(RT_REDIS_SCRIPT_META, 0, 2, args, lengths);
-    if (rq == NULL) {
-        rt_redis_link_cut(l, "out of memory");
+    int rv = rq != NULL ? try_publish(l) : ROTA_NOMEM;
+    if (rv != 0) {
+        if (rq != NULL)
+            rt_redis_request_free(rq);
+        if (rv == ROTA_NOMEM)
+            rt_redis_link_cut(l, "out of memory");
         return;
     }
     rq->what = RT_REDIS_META;
@@ -296,13 +314,16 @@ static void judge(struct rt_redis_link *l)
     struct rt_redis_greeting *g = l->greeting;
     if (!check_auth(l, g->errors[RT_REDIS_GREET_AUTH]))
         return;
+    if (l->kind == RT_REDIS_WAIT && !check_error(l, g->errors[RT_REDIS_GREET_ECHO]))
+        return;
     if (l->kind == RT_REDIS_WAIT) {
         rt_redis_greet_end(l);
         rt_redis_wait_ready(l);
         return;
     }
     if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_version(l, &g->facts) ||
-        !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) || !check_role(l))
+        !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) ||
+        !check_error(l, g->errors[RT_REDIS_GREET_ECHO]) || !check_role(l))
         return;
     g->facts.config_refused = g->errors[RT_REDIS_GREET_CONFIG][0] != '\0';
     l->node->facts = g->facts;
@@ -352,10 +373,8 @@ void rt_redis_greet_confirmed(struct rt_redis_link *l)
 void rt_redis_greet_meta(struct rt_redis_link *l, const redisReply *reply, const char *error)
 {
     struct rt_redis_conn *c = l->conn;
-    if (error != NULL) {
-        (void)check_error(l, error);
+    if (!check_error(l, error != NULL ? error : l->greeting->errors[RT_REDIS_GREET_PUBLISH]))
         return;
-    }
     if (reply->elements < 4 || reply->element[2]->type != REDIS_REPLY_STRING ||
         reply->element[3]->type != REDIS_REPLY_STRING) {
         rt_redis_fatal(l, ROTA_PROTOCOL, "redis %s: rota:{0}:meta is not as Rota writes it",

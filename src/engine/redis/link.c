@@ -272,7 +272,9 @@ static void settle(struct rt_redis_link *l, struct rt_redis_request *rq, const r
     uint8_t what = rq->what;
     bool marked = rq->extra != 0; /* the last of its kind */
     if (what == RT_REDIS_CALL)
-        rt_redis_answer(l->conn, rq, 0, (int)reply->element[1]->integer, reply);
+        rt_redis_answer(l->conn, rq, 0,
+                        reply->type == REDIS_REPLY_ARRAY ? (int)reply->element[1]->integer : 0,
+                        reply);
     else if (what == RT_REDIS_ASIDE && marked)
         l->loading = false;
     rt_redis_request_free(rq);
@@ -298,12 +300,13 @@ static void confirm(struct rt_redis_link *l, struct rt_redis_request *upto, cons
 
 /* ---- Replies as they come -------------------------------------------------------------------------------- */
 
-static bool is_tag(const redisReply *r, uint64_t tag)
+/* The first SIZE bytes of R, which may be NULL, are TAG. */
+static bool begins_with_tag(const redisReply *r, size_t size, uint64_t tag)
 {
     uint64_t value = 0;
-    if (r == NULL || r->type != REDIS_REPLY_STRING || r->len == 0 || r->len > 20)
+    if (r == NULL || r->type != REDIS_REPLY_STRING || size == 0 || size > 20)
         return false;
-    for (size_t i = 0; i < r->len; i++) {
+    for (size_t i = 0; i < size; i++) {
         if (r->str[i] < '0' || r->str[i] > '9')
             return false;
         value = value * 10 + (uint64_t)(r->str[i] - '0');
@@ -311,8 +314,17 @@ static bool is_tag(const redisReply *r, uint64_t tag)
     return value == tag || RT_BUG(RT_BUG_TAG_NOT_CHECKED);
 }
 
+static bool is_tag(const redisReply *r, uint64_t tag)
+{
+    return begins_with_tag(r, r != NULL ? r->len : 0, tag);
+}
+
+/* {tag, status, ...}; or, from a plain join or leave, "TAG NUMBER" or "TAG": a table costs the server
+ * as much as a call. */
 static bool is_ours(const redisReply *r, uint64_t tag)
 {
+    if (r->type == REDIS_REPLY_STRING)
+        return begins_with_tag(r, strcspn(r->str, " "), tag);
     if (r->type != REDIS_REPLY_ARRAY || r->elements < 2 || !is_tag(r->element[0], tag) ||
         r->element[1]->type != REDIS_REPLY_INTEGER)
         return false;
@@ -326,8 +338,10 @@ static bool take_error(struct rt_redis_link *l, struct rt_redis_request *rq,
                        const redisReply *reply)
 {
     if (rq->what == RT_REDIS_ECHO) {
-        /* Servers that refuse everything for now refuse this too. */
-        if (l->state == RT_REDIS_GREETING || rt_redis_classify(reply->str) != RT_REDIS_SICK)
+        /* Servers that refuse everything for now, or us altogether, refuse this too. */
+        if (l->state == RT_REDIS_GREETING && rq->extra != 0)
+            (void)rt_redis_greet_reply(l, RT_REDIS_GREET_ECHO, reply);
+        else if (rt_redis_classify(reply->str) != RT_REDIS_SICK)
             return false;
         confirm(l, rq, reply);
         return true;

@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- The arena --------------------------------------------------------------------------------- */
@@ -207,7 +208,7 @@ static const struct meaning meanings[] = {
      "has fewer replicas than its min-replicas-to-write asks for"},
     {"MISCONF", RT_REDIS_SICK, ROTA_UNREACHABLE,
      "refuses writes because it cannot save: look into its log"},
-    {"OOM", RT_REDIS_FINAL, ROTA_NOMEM,
+    {"OOM", RT_REDIS_FINAL, ROTA_UNREACHABLE,
      "is out of memory: raise its maxmemory, or make room on it"},
     {"NOAUTH", RT_REDIS_FINAL, ROTA_AUTH,
      "asks for a password: give it by ?password_file= or ROTA_PASSWORD"},
@@ -272,6 +273,41 @@ static bool is_rights(const char *error)
            strstr(error, "executing the script can't") != NULL;
 }
 
+/* Which command the script was about to do: the error has its hash and its line, and we its text. */
+static bool find_command(const char *error, char *out, size_t size)
+{
+    const char *line_at = strstr(error, "@user_script:");
+    long line = line_at != NULL ? strtol(line_at + strlen("@user_script:"), NULL, 10) : 0;
+    for (int i = 0; line > 0 && i < 2 * RT_REDIS_SCRIPTS; i++) {
+        const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)(i / 2), i % 2);
+        if (strstr(error, t->sha1) == NULL)
+            continue;
+        const char *at = t->text;
+        while (--line > 0 && (at = strchr(at, '\n')) != NULL)
+            at++;
+        const char *call = at != NULL ? strstr(at, ".call('") : NULL;
+        if (call == NULL || memchr(at, '\n', (size_t)(call - at)) != NULL)
+            return false;
+        snprintf(out, size, "%.*s", (int)strcspn(call + 7, "'"), call + 7);
+        return true;
+    }
+    return false;
+}
+
+/* NOPERM in its many forms. */
+static void explain_right(const struct rt_redis_link *l, const char *error, const char *said,
+                          char *out, size_t size)
+{
+    char command[32];
+    if (find_command(error, command, sizeof(command)))
+        snprintf(out, size,
+                 "redis %s: the user lacks the right to run '%s' (see the ACL line in "
+                 "docs/engines/redis.md)",
+                 rt_redis_at(l), command);
+    else
+        snprintf(out, size, "redis %s: the user lacks a right: %s", rt_redis_at(l), said);
+}
+
 int rt_redis_explain(const struct rt_redis_link *l, const char *error, char *out, size_t size)
 {
     const struct meaning *m = meaning_of(error);
@@ -279,8 +315,7 @@ int rt_redis_explain(const struct rt_redis_link *l, const char *error, char *out
 
     rt_redis_clean(l->conn, error, said, sizeof(said));
     if ((m != NULL && strcmp(m->code, "NOPERM") == 0) || is_rights(error)) {
-        snprintf(out, size, "redis %s: the user lacks a right (rota doctor lists them): %s",
-                 rt_redis_at(l), said);
+        explain_right(l, error, said, out, size);
         return ROTA_AUTH;
     }
     if (m != NULL && m->text != NULL)

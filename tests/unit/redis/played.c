@@ -264,12 +264,20 @@ void played_greet_first(struct played *p, size_t stream, const char *more)
     played_say(p, stream, text);
 }
 
+const char *played_meta(struct played *p, size_t stream)
+{
+    assert_true(strncmp(played_next(p, stream), "PUBLISH rota:{0}", 16) == 0);
+    played_say(p, stream, ":0\r\n");
+    const char *meta = played_next(p, stream);
+    assert_non_null(strstr(meta, "rota:{0}:meta"));
+    return meta;
+}
+
 void played_greet(struct played *p, size_t stream)
 {
     char text[256];
     played_greet_first(p, stream, "");
-    const char *meta = played_next(p, stream);
-    assert_non_null(strstr(meta, "rota:{0}:meta"));
+    const char *meta = played_meta(p, stream);
     char tag[24];
     snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(meta));
     snprintf(text, sizeof(text), "*4\r\n$%zu\r\n%s\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n", strlen(tag),

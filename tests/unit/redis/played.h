@@ -55,6 +55,8 @@ void played_end(struct played *p, size_t stream); /* the server closes it */
 void played_greet(struct played *p, size_t stream);
 /* Answers the first flight only, INFO with MORE behind a master's. Reads it to its ECHO. */
 void played_greet_first(struct played *p, size_t stream, const char *more);
+/* Reads the second flight: answers PUBLISH, gives the call of `meta`. */
+const char *played_meta(struct played *p, size_t stream);
 /* Sends a script call (BEAT with the argument WORD); which one. */
 int played_ask(struct played *p, const char *word, int64_t deadline_ms);
 /* Reads the next command, which must be a call with WORD; answers {tag, STATUS, WORD}. */

@@ -170,7 +170,7 @@ static void test_error_is_made_sure(void **state)
     played_say(&p, 0, "-OOM command not allowed\r\n");
     assert_int_equal(p.asked[0].answers, 0);
     answer_echo(0);
-    assert_answer(0, ROTA_NOMEM, 1);
+    assert_answer(0, ROTA_UNREACHABLE, 1);
     assert_non_null(strstr(p.asked[0].errmsg, "maxmemory"));
 }
 

@@ -66,6 +66,8 @@ static const struct refusal refusals[] = {
      ROTA_AUTH, "'info'"},
     {"redis://h", NULL, NULL, "-NOAUTH Authentication required.\r\n", ROTA_AUTH,
      "asks for a password"},
+    {"redis://h", "-WRONGPASS no\r\n", NULL, "-NOAUTH Authentication required.\r\n", ROTA_AUTH,
+     "refused the password"}, /* and the ECHO gets NOAUTH too, see play() */
     {"redis://h", NULL, NULL, "-ERR nothing " SECRET " here\r\n", ROTA_PROTOCOL, "nothing ***"},
     {"redis://h", NULL, NULL, "redis_version:5.0.7\r\nredis_mode:standalone\r\nrole:master\r\n",
      ROTA_UNSUPPORTED, "version 5.0.7: Rota needs 6.2"},
@@ -104,7 +106,8 @@ static void play(const struct refusal *r)
         } else {
             assert_true(strncmp(command, "ECHO ", 5) == 0);
             assert_int_equal(p.op_done, 0); /* nothing is believed before it */
-            say(command + 5);
+            bool out = r->info != NULL && strncmp(r->info, "-NOAUTH", 7) == 0;
+            say(out ? r->info : command + 5);
         }
     }
 }
@@ -224,7 +227,7 @@ static void answer_meta(const char *layout, const char *rooms)
 {
     char text[256];
     played_greet_first(&p, 0, "");
-    unsigned long long tag = played_tag(played_next(&p, 0));
+    unsigned long long tag = played_tag(played_meta(&p, 0));
     snprintf(text, sizeof(text), "*4\r\n$%d\r\n%llu\r\n:0\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
              snprintf(NULL, 0, "%llu", tag), tag, strlen(layout), layout, strlen(rooms), rooms);
     played_say(&p, 0, text);
@@ -265,11 +268,57 @@ static uint32_t caps_with(const char *more)
     played_turn(&p);
     played_accept(&p, 0);
     played_greet_first(&p, 0, more);
-    unsigned long long tag = played_tag(played_next(&p, 0));
+    unsigned long long tag = played_tag(played_meta(&p, 0));
     snprintf(text, sizeof(text), "*4\r\n$%d\r\n%llu\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n",
              snprintf(NULL, 0, "%llu", tag), tag);
     played_say(&p, 0, text);
     return p.conn->base.engine->caps(&p.conn->base);
+}
+
+static void test_no_right_to_publish(void **state)
+{
+    (void)state;
+    begin("redis://h");
+    played_greet_first(&p, 0, "");
+    assert_true(strncmp(played_next(&p, 0), "PUBLISH rota:{0}:p:", 19) == 0);
+    played_say(&p, 0, "-NOPERM this user has no permissions to access one of the channels\r\n");
+    assert_int_equal(p.op_done, 0);
+    unsigned long long tag = played_tag(played_next(&p, 0));
+    char text[128];
+    snprintf(text, sizeof(text), "*4\r\n$%d\r\n%llu\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n",
+             snprintf(NULL, 0, "%llu", tag), tag);
+    played_say(&p, 0, text);
+    assert_int_equal(p.op_done, 1);
+    assert_int_equal(p.op.err, ROTA_AUTH);
+    assert_non_null(strstr(p.op_errmsg, "channels"));
+    played_close(&p);
+}
+
+static void test_right_of_a_script_is_named(void **state)
+{
+    char text[256];
+    (void)state;
+    begin("redis://h");
+    played_greet_first(&p, 0, "");
+    (void)played_meta(&p, 0);
+    const struct rt_redis_text *meta = rt_redis_script_text(RT_REDIS_SCRIPT_META, false);
+    const char *call = strstr(meta->text, ".call('HSETNX'");
+    assert_non_null(call);
+    int line = 1;
+    for (const char *at = meta->text; at < call; at++)
+        line += *at == '\n';
+    snprintf(text, sizeof(text),
+             "-ERR The user executing the script can't run this command or subcommand script: %s, "
+             "on @user_script:%d.\r\n",
+             meta->sha1, line);
+    played_say(&p, 0, text);
+    unsigned long long tag = played_tag(played_next(&p, 0));
+    snprintf(text, sizeof(text), "$%d\r\n%llu\r\n", snprintf(NULL, 0, "%llu", tag), tag);
+    played_say(&p, 0, text);
+    assert_int_equal(p.op_done, 1);
+    assert_int_equal(p.op.err, ROTA_AUTH);
+    assert_non_null(strstr(p.op_errmsg, "'HSETNX'"));
+    played_close(&p);
 }
 
 static void test_strict(void **state)
@@ -367,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_never_connected),
         cmocka_unit_test(test_trouble_that_passes),
         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_no_right_to_publish),
+        cmocka_unit_test(test_right_of_a_script_is_named),
         cmocka_unit_test(test_strict),
         cmocka_unit_test(test_urls),
         cmocka_unit_test(test_password_is_wiped),
