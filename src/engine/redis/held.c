@@ -165,7 +165,8 @@ static bool send_page(struct rt_redis_conn *c, struct asking *h, const char *cur
     (void)rt_redis_args_open(&a, 2, 0);
     rt_redis_arg_sid(&a, h->session, false);
     rt_redis_arg(&a, cursor);
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_HELD, h->room, 0,
+    /* Nobody waits for it, and its answer is worth hearing as long as the link lives. */
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_HELD, h->room, RT_NEVER,
                                                held_answered);
     if (rq == NULL)
         return false;
