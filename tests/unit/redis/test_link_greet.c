@@ -302,7 +302,7 @@ static void test_right_of_a_script_is_named(void **state)
     played_greet_first(&p, 0, "");
     (void)played_meta(&p, 0);
     const struct rt_redis_text *meta = rt_redis_script_text(RT_REDIS_SCRIPT_META, false);
-    const char *call = strstr(meta->text, ".call('HSETNX'");
+    const char *call = strstr(meta->text, "call('HSETNX'");
     assert_non_null(call);
     int line = 1;
     for (const char *at = meta->text; at < call; at++)

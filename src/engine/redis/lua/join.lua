@@ -1,40 +1,55 @@
 -- Puts one ticket, or a set of them, into lines of the room: all or none.
 --@include head
 --@include clock
-local how, sid, name, field = arg[2], arg[3], arg[6], arg[7]
+local short = #arg == 6
+local how, sid, name = arg[2], arg[3], short and arg[4] or arg[6]
 local s = room .. ':s:' .. sid
 local marks = call('HMGET', room, '\3' .. sid, name, '\1', '\2')
 local alive = marks[1] and marks[1] > moment
 -- The plain ask: one ticket without extras, in an empty line that nobody observes.
-if alive and not marks[2] and not marks[4] and #arg == 14 and (how == '-' or how == 't') and
-   arg[9] ~= '4' and arg[12] == '0' and arg[14] == '' then
+if alive and not marks[2] and not marks[4] and (short or #arg == 14 and
+   (how == '-' or how == 't') and arg[9] ~= '4' and arg[12] == '0' and arg[14] == '') then
     local number = moment
     if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
-    call('HSET', s, field, number)
-    call('HSET', room, '\1', number, name, number .. ' ' .. arg[8])
+    call('HSET', s, short and arg[5] or arg[7], number)
+    call('HSET', room, '\1', number, name, number .. ' ' .. (short and arg[6] or arg[8]))
+    if short then return tag .. ' ' .. number end
     return {tag, 0, tonumber(moment), 0, tonumber(number), 1}
+end
+if short then
+    local mode, take, of = string.match(arg[6], '^%S+ %S+ (%d) (%d+) (%d+)')
+    arg = {tag, how, sid, '0', '', name, arg[5], arg[6], mode, take, of, '0', '0', ''}
 end
 local now = tonumber(moment)
 --@include ticket
 --@include soonest
 --@include unfold
+local watched = tonumber(marks[4] or 0)
+--@include tell
+--@include settle
 local durable = find(how, 'D', 1, true)
 if not durable and not alive and (marks[1] or not find(how, 'c', 1, true)) then return {tag, 1} end
 
--- A ticket of an earlier try: its number and its state, or nil. One that is in no line is forgotten.
+-- A ticket of an earlier try: its number and its state, or nil. One that is over ends, one that is in
+-- no line is forgotten.
 local function earlier(name, field)
     local number = call('HGET', s, field)
     if not number then return end
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
-    local member = call('HGET', g, number)
-    if member then
-        local _, _, _, _, _, flags = match(member, MEMBER)
-        return number, find(flags or '', 'a', 1, true) and call('ZCARD', w) > 0 and 2 or 1
-    end
-    if call('ZCOUNT', w, number, number) > 0 then
+    local granted = call('HGET', g, number)
+    local member = granted or call('ZRANGEBYSCORE', w, number, number)[1]
+    local its, _, _, _, _, flags = match(member or '', MEMBER)
+    if not its then
+        call('HDEL', s, field)
+    elseif over(name, number, its, flags) then
+        if granted then finish(name, number, member) else drop(name, number, member) end
+        settle(name)
+        tell_observers(name)
+    elseif granted then
+        return number, find(flags, 'a', 1, true) and call('ZCARD', w) > 0 and 2 or 1
+    else
         return number, call('ZRANGE', w, 0, 0, 'WITHSCORES')[2] == number and 4 or 0
     end
-    call('HDEL', s, field)
 end
 
 -- Nothing is left of what ended: the ticket of a set that did is not put anew alone.
@@ -56,9 +71,6 @@ if found == asked then
     if waits then reply[4] = soonest(sid) end
     return reply
 end
-local watched = tonumber(marks[4] or 0)
---@include tell
---@include settle
 
 -- Whether the ticket would be granted at once; nil: the line is of another kind, which follows.
 local function would(name, mode, take, of)

@@ -12,8 +12,8 @@ local budget, sid, name = tonumber(arg[2]), arg[3], arg[4]
 if name ~= '' then
     unfold(name)
     local found = purge(name, budget, true)
-    settle(name)
-    if found then tell_observers(name) end
+    local _, changed = settle(name)
+    if found or changed then tell_observers(name) end
 end
 sweep(budget)
 local soon = soonest(sid)

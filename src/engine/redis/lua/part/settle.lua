@@ -29,40 +29,43 @@ end
 -- Grants the first `of` of a barrier together, once so many live ones wait.
 local function gather(name, g, w, told)
     local list, live = call('ZRANGE', w, 0, -1, 'WITHSCORES'), {}
-    local need
+    local need, dropped
     for i = 1, #list, 2 do
         local sid, _, _, _, of, flags, _, _, chan = match(list[i], MEMBER)
         if not sid or over(name, list[i + 1], sid, flags) then
             drop(name, list[i + 1], list[i])
+            dropped = true
         else
             need = tonumber(of)
             live[#live + 1] = {list[i + 1], sid, flags, chan, list[i]}
         end
     end
-    if not need or #live < need then return end
+    if not need or #live < need then return dropped end
     for i = 1, need do
         local t = live[i]
         grant(g, w, t[1], t[5], t[4])
         told[#told + 1] = t
     end
+    return dropped
 end
 
 -- Grants from the front of w while it fits. FRESH: the number of a ticket that its own answer tells.
--- Answers whether that was granted.
+-- Answers whether that was granted, and whether anything is other than before.
 local function settle(name, fresh)
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
-    local told, mine = {}, false
+    local told, mine, dropped = {}, false, false
     local first = call('ZRANGE', w, 0, 0, 'WITHSCORES')
     while first[1] do
         local member, number = first[1], first[2]
         local sid, _, mode, take, of, flags, _, _, chan = match(member, MEMBER)
         if mode == '4' then
-            gather(name, g, w, told)
-            break
-        elseif sid and not fits(g, mode, take, of) then
+            dropped = gather(name, g, w, told)
             break
         elseif not sid or over(name, number, sid, flags) then
             drop(name, number, member)
+            dropped = true
+        elseif not fits(g, mode, take, of) then
+            break
         else
             grant(g, w, number, member, chan)
             told[#told + 1] = {number, sid, flags, chan}
@@ -82,7 +85,7 @@ local function settle(name, fresh)
         call('HDEL', room, name)
         call('DEL', room .. ':x:' .. name)
     end
-    return mine
+    return mine, dropped or #told > 0
 end
 
 -- Ends those of the line who are over: of the granted LIMIT at most, of the waiting the first
