@@ -285,10 +285,10 @@ static bool find_command(const char *error, char *out, size_t size)
         const char *at = t->text;
         while (--line > 0 && (at = strchr(at, '\n')) != NULL)
             at++;
-        const char *call = at != NULL ? strstr(at, ".call('") : NULL;
+        const char *call = at != NULL ? strstr(at, "call('") : NULL;
         if (call == NULL || memchr(at, '\n', (size_t)(call - at)) != NULL)
             return false;
-        snprintf(out, size, "%.*s", (int)strcspn(call + 7, "'"), call + 7);
+        snprintf(out, size, "%.*s", (int)strcspn(call + 6, "'"), call + 6);
         return true;
     }
     return false;
