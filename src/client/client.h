@@ -80,6 +80,8 @@ const struct rota *rt_callback_begin(struct rota *r);
 void rt_callback_end(struct rota *r, const struct rota *before);
 /* Whether the calling thread is inside a callback of R. */
 bool rt_callback_inside(const struct rota *r);
+/* Inside a quick one: what R sends waits for the end of the row, see callback.c. The mutex is held. */
+bool rt_callback_sends_later(struct rota *r);
 
 /* ---- Locks -------------------------------------------------------------- */
 
@@ -152,6 +154,12 @@ struct rt_deputy { /* see deputy.c */
     bool started, sleeps, stop;
 };
 
+struct rt_quick { /* see callback.c */
+    int64_t began_at;
+    uint32_t row;    /* how many in a row were quick */
+    uint32_t unsent; /* how often sending was put off */
+};
+
 #define RT_WAKES_MAX 16 /* more are woken at once, under the mutex */
 
 enum rt_id_kind { RT_ID_ASK, RT_ID_OBSERVER };
@@ -202,6 +210,7 @@ struct rota {
     struct rt_waiter *closer; /* waits until all tickets have left */
     struct rt_keeper keeper;
     struct rt_deputy deputy;
+    struct rt_quick quick;
     int outer_fd;             /* ROTA_NO_KEEPER: rota_fd; else -1 */
     _Atomic uint32_t flushed; /* changes when all callbacks were run; woken on while closing */
     uint64_t drives;          /* how often a call began to drive */

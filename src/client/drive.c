@@ -111,7 +111,10 @@ void rt_client_leave(struct rota *r)
         rt_client_settle(r);
         if (r->loop.dirty)
             rt_client_turn(r); /* somebody may be polling with the old watches */
-        rt_loop_arm(&r->loop); /* sends; what a socket does not take at once makes it dirty */
+        if (rt_callback_sends_later(r))
+            rt_loop_arm_timer(&r->loop);
+        else
+            rt_loop_arm(&r->loop); /* sends; what a socket does not take at once makes it dirty */
     } while (r->loop.dirty);
     rt_client_unlock(r);
 }

@@ -351,7 +351,11 @@ void rt_loop_arm(struct rt_loop *loop)
         d->waits = false;
         d->run(d);
     }
+    rt_loop_arm_timer(loop);
+}
 
+void rt_loop_arm_timer(struct rt_loop *loop)
+{
     int64_t next = rt_timers_next(&loop->timers);
 
     /* Armed too early costs one turn that finds nothing; set anew for every change would cost

@@ -87,6 +87,8 @@ void rt_loop_advance(struct rt_loop *loop, int64_t now);
  * loop is left to others, and in virtual time before the clock is moved. It may make the loop
  * dirty; no user's callback runs from it. */
 void rt_loop_arm(struct rt_loop *loop);
+/* Only the second half: for who is certain to call rt_loop_arm very soon. */
+void rt_loop_arm_timer(struct rt_loop *loop);
 
 /* D runs once, in the next rt_loop_arm; a second call before that changes nothing. It must not
  * tell users anything: what it finds is told from a turn, by a timer that is due. */
