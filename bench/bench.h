@@ -38,10 +38,17 @@ void bench_deadlock(const struct bench *b); /* a ring of three processes */
 void bench_held(const struct bench *b);     /* 100,000 held locks */
 void bench_handover(const struct bench *b); /* between two processes */
 
-/* On a redis-server of ours, the same for all three (redis.c). */
+/* On a redis-server of ours, the same for all of them (redis.c). */
 void bench_redis_pair(const struct bench *b);
-void bench_redis_line(const struct bench *b);
-void bench_redis_hold(const struct bench *b);
+void bench_redis_flight(const struct bench *b);
+void bench_redis_cost(const struct bench *b);
+void bench_redis_fsync(const struct bench *b);
+void bench_redis_handover(const struct bench *b);
+void bench_redis_waiters(const struct bench *b);
+void bench_redis_linger(const struct bench *b);
+void bench_redis_threads(const struct bench *b);
+void bench_redis_held(const struct bench *b);
+void bench_redis_takeover(const struct bench *b);
 void bench_redis_stop(void); /* also if it was not started */
 
 #endif

@@ -21,9 +21,19 @@ static const struct {
     {"takeover", bench_takeover, "after the holder was killed"},
     {"deadlock", bench_deadlock, "three processes that wait for each other"},
     {"held", bench_held, "100,000 held locks: memory and speed"},
-    {"redis-pair", bench_redis_pair, "pairs on Redis: against bare hiredis with the same scripts"},
-    {"redis-line", bench_redis_line, "between processes on Redis: against BLPOP"},
-    {"redis-hold", bench_redis_hold, "linger, passing on, many held, takeover on Redis"},
+    {"redis-pair", bench_redis_pair,
+     "pairs on Redis, TCP and unix socket: against bare hiredis, same scripts"},
+    {"redis-flight", bench_redis_flight,
+     "64 asks in flight on Redis: against bare hiredis, same scripts"},
+    {"redis-cost", bench_redis_cost, "what a pair costs the server: against SET NX PX"},
+    {"redis-fsync", bench_redis_fsync, "pairs with appendfsync always"},
+    {"redis-handover", bench_redis_handover, "from one process to another on Redis: against BLPOP"},
+    {"redis-waiters", bench_redis_waiters,
+     "100 processes in line on Redis: against BLPOP and a herd"},
+    {"redis-linger", bench_redis_linger, "one thread that locks again and again on Redis"},
+    {"redis-threads", bench_redis_threads, "32 threads on one lock on Redis: passing on"},
+    {"redis-held", bench_redis_held, "10,000 held locks on Redis: heartbeats and memory"},
+    {"redis-takeover", bench_redis_takeover, "on Redis, after the holder was killed"},
 };
 
 void bench_say(const struct bench *b, const char *what, double value, const char *unit)
@@ -84,7 +94,7 @@ static int usage(FILE *out)
 {
     fprintf(out, "usage: rota-bench [--json] [--quick] [BENCH...]\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
-        fprintf(out, "  %-11s %s\n", benches[i].name, benches[i].what);
+        fprintf(out, "  %-14s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
 }
 

@@ -20,17 +20,18 @@ void bench_redis_stop(void)
     started = false;
 }
 
-void bench_redis_pair(const struct bench *b)
-{
-    redis_bench_pairs(b, the_server(b));
-}
-
-void bench_redis_line(const struct bench *b)
-{
-    redis_bench_lines(b, the_server(b));
-}
-
-void bench_redis_hold(const struct bench *b)
-{
-    redis_bench_holds(b, the_server(b));
-}
+#define BENCH(name, run)                           \
+    void bench_redis_##name(const struct bench *b) \
+    {                                              \
+        run(b, the_server(b));                     \
+    }
+BENCH(pair, redis_bench_pairs)
+BENCH(flight, redis_bench_flight)
+BENCH(cost, redis_bench_cost)
+BENCH(fsync, redis_bench_fsync)
+BENCH(handover, redis_bench_handover)
+BENCH(waiters, redis_bench_waiters)
+BENCH(linger, redis_bench_linger)
+BENCH(threads, redis_bench_threads)
+BENCH(held, redis_bench_held)
+BENCH(takeover, redis_bench_takeover)

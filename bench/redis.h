@@ -70,7 +70,14 @@ void simple_leave(struct simple *simple, const char *name, const char *token);
 /* ---- The benches -------------------------------------------------------- */
 
 void redis_bench_pairs(const struct bench *b, const struct redis *s); /* redis_pair.c */
-void redis_bench_lines(const struct bench *b, const struct redis *s); /* redis_line.c */
-void redis_bench_holds(const struct bench *b, const struct redis *s); /* redis_hold.c */
+void redis_bench_flight(const struct bench *b, const struct redis *s);
+void redis_bench_cost(const struct bench *b, const struct redis *s);
+void redis_bench_fsync(const struct bench *b, const struct redis *s);
+void redis_bench_handover(const struct bench *b, const struct redis *s); /* redis_line.c */
+void redis_bench_waiters(const struct bench *b, const struct redis *s);
+void redis_bench_linger(const struct bench *b, const struct redis *s); /* redis_hold.c */
+void redis_bench_threads(const struct bench *b, const struct redis *s);
+void redis_bench_held(const struct bench *b, const struct redis *s);
+void redis_bench_takeover(const struct bench *b, const struct redis *s);
 
 #endif

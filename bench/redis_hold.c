@@ -22,7 +22,7 @@ static struct rota *open_on(const struct redis *s, const struct rota_options *op
 
 /* ---- Taken again and again ---------------------------------------------- */
 
-static void bench_linger(const struct bench *b, const struct redis *s)
+void redis_bench_linger(const struct bench *b, const struct redis *s)
 {
     const struct rota_options opts = {.ttl_ms = 1000}; /* so that there are heartbeats to be seen */
     const struct rota_ask ask = {.linger_ms = 60000};
@@ -47,7 +47,7 @@ static void bench_linger(const struct bench *b, const struct redis *s)
 
 /* ---- Passed on ---------------------------------------------------------- */
 
-static void bench_passing(const struct bench *b, const struct redis *s)
+void redis_bench_threads(const struct bench *b, const struct redis *s)
 {
     const struct rota_options never = {.pass_limit = ROTA_NEVER};
     struct rota *passing = open_on(s, NULL), *strict = open_on(s, &never);
@@ -91,7 +91,7 @@ static void watch_beats(const struct bench *b, const struct redis *s, int held)
     bench_goal(b, what, beats / 2, "/s", false, 5);
 }
 
-static void bench_many(const struct bench *b, const struct redis *s)
+static void many(const struct bench *b, const struct redis *s)
 {
     const struct rota_options opts = {.ttl_ms = 1000};
     static struct rota_lock *locks[HELD];
@@ -115,7 +115,7 @@ static void bench_many(const struct bench *b, const struct redis *s)
     rota_close(r);
 }
 
-static void bench_our_memory(const struct bench *b, const struct redis *s)
+static void our_memory(const struct bench *b, const struct redis *s)
 {
     const struct rt_bench place = {.url = s->url, .prefix = ""};
     enum { BINS = 10 };
@@ -126,7 +126,13 @@ static void bench_our_memory(const struct bench *b, const struct redis *s)
                rt_bench_median(us + BINS - 3, 3) / rt_bench_median(us, 3), "x", false, 1.5);
 }
 
-static void bench_killed(const struct bench *b, const struct redis *s)
+void redis_bench_held(const struct bench *b, const struct redis *s)
+{
+    many(b, s);
+    our_memory(b, s);
+}
+
+void redis_bench_takeover(const struct bench *b, const struct redis *s)
 {
     const struct rt_bench place = {.url = s->url, .prefix = ""};
     enum { MOST = 5 };
@@ -136,13 +142,4 @@ static void bench_killed(const struct bench *b, const struct redis *s)
     bench_say(b, "redis: takeover after kill -9, ttl 1 s, median", rt_bench_median(ms, n), "ms");
     bench_say(b, "redis: takeover after kill -9, ttl 1 s, worst", rt_bench_quantile(ms, n, 1),
               "ms");
-}
-
-void redis_bench_holds(const struct bench *b, const struct redis *s)
-{
-    bench_linger(b, s);
-    bench_passing(b, s);
-    bench_many(b, s);
-    bench_our_memory(b, s);
-    bench_killed(b, s);
 }

@@ -105,8 +105,9 @@ static double hand_over(const struct way *way, const struct redis *s, struct boa
     return rt_bench_median(board->us, n);
 }
 
-static void bench_hand_over(const struct bench *b, const struct redis *s, struct board *board)
+void redis_bench_handover(const struct bench *b, const struct redis *s)
 {
+    struct board *board = share();
     double ours[HANDOVER_ROUNDS], theirs[HANDOVER_ROUNDS], ratio[HANDOVER_ROUNDS];
     size_t n = (size_t)(400 * b->scale) | 1;
     for (int i = 0; i < HANDOVER_ROUNDS; i++) {
@@ -114,6 +115,7 @@ static void bench_hand_over(const struct bench *b, const struct redis *s, struct
         ours[i] = hand_over(&way_rota, s, board, n);
         ratio[i] = ours[i] / theirs[i];
     }
+    munmap(board, sizeof(*board));
     bench_say(b, "redis: bare BLPOP hand-over, median", rt_bench_median(theirs, HANDOVER_ROUNDS),
               "us");
     bench_say(b, "redis: release here to grant there, median",
@@ -171,8 +173,9 @@ static double serve(const struct way *way, const struct redis *s, struct board *
     return (double)(atomic_load(&board->granted_at) - from) / 1e6;
 }
 
-static void bench_waiters(const struct bench *b, const struct redis *s, struct board *board)
+void redis_bench_waiters(const struct bench *b, const struct redis *s)
 {
+    struct board *board = share();
     double ours[WAITERS_ROUNDS], theirs[WAITERS_ROUNDS], herd[WAITERS_ROUNDS];
     double ratio[WAITERS_ROUNDS], worse[WAITERS_ROUNDS];
     int rounds = b->scale < 1 ? 1 : WAITERS_ROUNDS;
@@ -183,18 +186,11 @@ static void bench_waiters(const struct bench *b, const struct redis *s, struct b
         ratio[i] = ours[i] / theirs[i];
         worse[i] = herd[i] / theirs[i];
     }
+    munmap(board, sizeof(*board));
     size_t n = (size_t)rounds;
     bench_say(b, "redis: 100 processes in line, BLPOP", rt_bench_median(theirs, n), "ms");
     bench_say(b, "redis: 100 processes in line, all served", rt_bench_median(ours, n), "ms");
     bench_say(b, "redis: 100 processes in a pub/sub herd / BLPOP", rt_bench_median(worse, n), "x");
     bench_goal(b, "redis: 100 processes in line / BLPOP", rt_bench_median(ratio, n), "x", false,
                1.5);
-}
-
-void redis_bench_lines(const struct bench *b, const struct redis *s)
-{
-    struct board *board = share();
-    bench_hand_over(b, s, board);
-    bench_waiters(b, s, board);
-    munmap(board, sizeof(*board));
 }

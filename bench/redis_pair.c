@@ -3,6 +3,7 @@
  * and what they cost the server, against the lock that everybody writes by hand. */
 #include "redis.h"
 
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static struct beside alternate(const struct redis *s, bool by_unix, int rounds, 
                            rt_bench_median(ratio, count)};
 }
 
-static void bench_pairs(const struct bench *b, const struct redis *s)
+void redis_bench_pairs(const struct bench *b, const struct redis *s)
 {
     struct beside tcp = alternate(s, false, ROUNDS, (int)(400 * b->scale) + 1);
     bench_say(b, "redis: bare hiredis pair, the same scripts", tcp.theirs, "us");
@@ -66,7 +67,7 @@ static void bench_pairs(const struct bench *b, const struct redis *s)
     bench_say(b, "redis+unix: pair / bare hiredis pair", local.ratio, "x");
 }
 
-static void bench_fsync(const struct bench *b, const struct redis *s)
+void redis_bench_fsync(const struct bench *b, const struct redis *s)
 {
     freeReplyObject(redis_do(s->control, "CONFIG SET appendfsync always"));
     freeReplyObject(redis_do(s->control, "CONFIG SET appendonly yes"));
@@ -113,6 +114,7 @@ struct flight {
     struct rota *r;
     _Atomic int begun, over;
     int pairs;
+    sem_t landed;
     struct seat {
         struct flight *flight;
         char name[16];
@@ -128,7 +130,8 @@ static void flown(void *arg, int err)
     bench_done(err);
     if (atomic_fetch_add(&f->begun, 1) < f->pairs)
         ask(seat);
-    atomic_fetch_add(&f->over, 1);
+    if (atomic_fetch_add(&f->over, 1) + 1 == f->pairs)
+        sem_post(&f->landed);
 }
 
 static void granted(void *arg, int err, struct rota_lock *lock)
@@ -148,6 +151,7 @@ static double rota_flight(struct rota *r, int pairs)
     static struct flight f;
     f.r = r;
     f.pairs = pairs;
+    sem_init(&f.landed, 0, 0);
     atomic_store(&f.over, 0);
     atomic_store(&f.begun, FLIGHT);
     int64_t from = rt_bench_ns();
@@ -156,12 +160,12 @@ static double rota_flight(struct rota *r, int pairs)
         snprintf(f.seats[i].name, sizeof f.seats[i].name, "n%d", i);
         ask(&f.seats[i]);
     }
-    while (atomic_load(&f.over) < pairs)
-        usleep(200);
+    while (sem_wait(&f.landed) != 0)
+        ;
     return pairs / ((double)(rt_bench_ns() - from) / 1e9);
 }
 
-static void bench_flight(const struct bench *b, const struct redis *s)
+void redis_bench_flight(const struct bench *b, const struct redis *s)
 {
     const struct rt_bench place = {.url = s->url, .prefix = ""};
     double ours[FLIGHT_ROUNDS], theirs[FLIGHT_ROUNDS], ratio[FLIGHT_ROUNDS];
@@ -220,7 +224,7 @@ static struct cost rota_cost(const struct redis *s, struct rota *r, int n)
     return (struct cost){redis_usec(s, "evalsha") / n, (after - before) / n};
 }
 
-static void bench_cost(const struct bench *b, const struct redis *s)
+void redis_bench_cost(const struct bench *b, const struct redis *s)
 {
     enum { TIMES = 7 };
     const struct rt_bench place = {.url = s->url, .prefix = ""};
@@ -246,12 +250,4 @@ static void bench_cost(const struct bench *b, const struct redis *s)
                false, 4);
     bench_say(b, "redis: the same of all that the server's process did",
               rt_bench_median(whole, TIMES), "x");
-}
-
-void redis_bench_pairs(const struct bench *b, const struct redis *s)
-{
-    bench_pairs(b, s);
-    bench_flight(b, s);
-    bench_cost(b, s);
-    bench_fsync(b, s);
 }
