@@ -13,6 +13,7 @@
  * and what should have been told in that time was late for the same reason. */
 #define STARVED_NS INT64_C(15000000)
 #define PULSE_US 5000
+#define TELL_PART 20 /* as in core/session.c */
 
 struct process {
     struct stage_shared *shared;
@@ -36,8 +37,8 @@ struct contender {
 /* What a hold knows of its own end; written by its thread and read by the callback. */
 struct vigil {
     struct process *process;
-    int64_t deadline;
-    bool leaving; /* it is being given back: too late to be told anything */
+    int64_t until; /* rota_remaining_ms counts to there: TELL_PART of the ttl before the deadline */
+    bool leaving;  /* it is being given back: too late to be told anything */
 };
 
 static void count(uint64_t *counter)
@@ -112,18 +113,20 @@ static void on_lost(struct rota_lock *lock, int reason, void *arg)
     struct stage_shared *sh = v->process->shared;
     int64_t now = rt_history_now();
     int64_t left = rota_remaining_ms(lock);
+    int64_t deadline = __atomic_load_n(&v->until, __ATOMIC_ACQUIRE) +
+                       sh->plan.ttl_ms * INT64_C(1000000) / TELL_PART;
 
     (void)reason;
     if (__atomic_load_n(&v->leaving, __ATOMIC_ACQUIRE))
         return;
-    if (left > 0 || now <= __atomic_load_n(&v->deadline, __ATOMIC_ACQUIRE))
+    if (left > 0 || now <= deadline)
         count(&sh->told_before);
     else if (starved(v->process, now))
         count(&sh->told_starved);
     else {
         count(&sh->told_after);
         fprintf(stderr, "  process %u: told %lld us after the deadline\n", v->process->index,
-                (long long)(now - v->deadline) / 1000);
+                (long long)(now - deadline) / 1000);
     }
 }
 
@@ -143,7 +146,7 @@ static bool look(struct contender *c, const struct rt_held *held, struct vigil *
     record->deadline = left > INT64_MAX / 4000000 ? 0 : now + left * 1000000;
     rt_history_end(record, left > 0 ? RT_OK : RT_FAIL);
     if (left > 0)
-        __atomic_store_n(&v->deadline, record->deadline == 0 ? INT64_MAX : record->deadline,
+        __atomic_store_n(&v->until, record->deadline == 0 ? INT64_MAX / 2 : record->deadline,
                          __ATOMIC_RELEASE);
     return left > 0;
 }
@@ -310,7 +313,9 @@ static void visit(struct contender *c)
     int err = rota_open(&guest.actor.rota, c->process->shared->url[c->process->index], &opts);
 
     if (err != 0) {
-        count(&c->process->shared->errors[-err]);
+        guest.actor.rota = NULL;
+        /* Before the first tagged reply a doubled one looks as if that were no Redis: definite. */
+        note_error(&guest, "rota_open", err == ROTA_PROTOCOL ? ROTA_UNREACHABLE : err);
         return;
     }
     guest.actor.client = guest.actor.owner = rt_history_client(c->actor.history);
@@ -360,7 +365,7 @@ static void *contend_thread(void *arg)
     struct stage_shared *sh = c->process->shared;
 
     while (running(c->process)) {
-        if ((c->plan->flags & STAGE_SPICE) != 0 && chance(c, 20))
+        if ((c->plan->flags & STAGE_SPICE) != 0 && chance(c, c->plan->spice_permille))
             spice(c);
         else
             turn(c);
@@ -380,7 +385,7 @@ static int process_open(struct process *p)
     const struct stage_shared *sh = p->shared;
     struct rota_options opts = {.ttl_ms = sh->plan.ttl_ms, .call_ms = sh->plan.call_ms};
     char path[PATH_MAX];
-    int err;
+    int err = ROTA_UNREACHABLE;
 
     if (rt_history_open(&p->history, sh->folder, STAGE_RECORDS) != 0)
         return 1;
@@ -390,11 +395,8 @@ static int process_open(struct process *p)
             return 1;
     }
     /* Started in the middle of a fault it may have to try for a while. */
-    for (int tries = 0; tries < 20; tries++) {
+    for (int tries = 0; tries < 20 && err != 0; tries++)
         err = rota_open(&p->rota, sh->url[p->index], &opts);
-        if (err != ROTA_UNREACHABLE && err != ROTA_UNKNOWN)
-            break;
-    }
     if (err != 0)
         fprintf(stderr, "contender: %s: %s\n", rota_strerror(err), rota_errmsg(NULL));
     return err == 0 ? 0 : 1;

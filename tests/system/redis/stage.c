@@ -94,6 +94,8 @@ struct stage *stage_new(const struct stage_plan *plan)
         st->shared->plan.ttl_ms = DEFAULT_TTL_MS;
     if (plan->call_ms == 0)
         st->shared->plan.call_ms = DEFAULT_CALL_MS;
+    if (plan->spice_permille == 0)
+        st->shared->plan.spice_permille = 20;
     st->shared->seed = stage_seed();
     st->random.state = st->shared->seed;
     folder_make(st->shared);

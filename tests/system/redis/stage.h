@@ -34,6 +34,7 @@ struct stage_plan {
     uint32_t ttl_ms, call_ms;        /* 0: 1000, 2000 */
     uint32_t long_permille, long_ms; /* so many of the holds last up to so long */
     uint32_t pause_us;               /* between two turns of a thread, at most */
+    uint32_t spice_permille;         /* STAGE_SPICE: of the turns; 0: 20 */
 };
 
 struct stage;

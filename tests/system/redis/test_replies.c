@@ -13,8 +13,9 @@
 
 #include <cmocka.h>
 
-#define PROCESSES 8
+#define PROCESSES 8 /* with a proxy each; and one more that is killed now and then */
 #define TTL_MS 1000
+#define UNREST_NS INT64_C(300000000)
 #define PATIENCE_NS INT64_C(3000000000)  /* for a request that rarely comes; then another's turn */
 #define ALL_DONE_NS INT64_C(60000000000) /* per factor */
 
@@ -78,7 +79,10 @@ static size_t jobs_make(struct job *jobs)
         for (size_t s = 0; s < SCRIPTS; s++) {
             const struct rt_redis_text *text = rt_redis_script_text(scripts[s], false);
 
-            jobs[n++] = (struct job){&treatments[t], text->name, text->sha1, false, false};
+            /* The first request of a connection brings its text: nobody knows yet what the server has. */
+            jobs[n++] = (struct job){&treatments[t], text->name,
+                                     scripts[s] == RT_REDIS_SCRIPT_HELD ? "EVAL local" : text->sha1,
+                                     false, false};
         }
         for (size_t s = 0; s < COMMANDS; s++)
             jobs[n++] = (struct job){&treatments[t], commands[s], commands[s], false, false};
@@ -115,7 +119,7 @@ static void line_begin(struct stage *st, struct line *line, struct job *jobs)
     fault = (struct rt_fault){.on = job->treatment->on,
                               .what = job->treatment->what,
                               .match = job->match,
-                              .nth = 1 + stage_below(st, 3),
+                              .nth = 1 + stage_below(st, 2),
                               .delay_us = job->treatment->delay_us};
     line->fault = rt_proxy_fault(line->proxy, &fault);
     line->since = rt_history_now();
@@ -136,8 +140,21 @@ static bool line_look(struct stage *st, struct line *line)
     return true;
 }
 
-static size_t work_off(struct stage *st, struct line *lines, struct job *jobs, int64_t until)
+/* So that the rare requests come: who has lost pushes asks what is held, who waits for a dead one sweeps. */
+static void stir(struct stage *st, struct rt_redis *node, int64_t *stirred_at)
 {
+    if (rt_history_now() - *stirred_at < UNREST_NS)
+        return;
+    *stirred_at = rt_history_now();
+    freeReplyObject(rt_redis_do(node, "CLIENT KILL TYPE pubsub"));
+    stage_kill(st, PROCESSES);
+    stage_spawn(st, PROCESSES);
+}
+
+static size_t work_off(struct stage *st, struct rt_redis *node, struct line *lines,
+                       struct job *jobs, int64_t until)
+{
+    int64_t stirred_at = 0;
     size_t left = 0;
     bool more = true;
 
@@ -146,6 +163,7 @@ static size_t work_off(struct stage *st, struct line *lines, struct job *jobs, i
     while (more && rt_history_now() < until) {
         more = false;
         stage_pause(st, 2);
+        stir(st, node, &stirred_at);
         for (size_t i = 0; i < PROCESSES; i++) {
             if (lines[i].job == NULL || line_look(st, &lines[i]))
                 line_begin(st, &lines[i], jobs);
@@ -162,6 +180,10 @@ static size_t work_off(struct stage *st, struct line *lines, struct job *jobs, i
 
 static void lines_open(struct stage *st, struct line *lines, struct rt_redis *node)
 {
+    char *direct = rt_redis_url(node, 0);
+
+    stage_url(st, direct);
+    free(direct);
     for (uint32_t i = 0; i < PROCESSES; i++) {
         struct rt_proxy_options opts = {
             .framing = &rt_proxy_resp, .port = node->server.port, .seed = stage_seed() + i};
@@ -177,15 +199,16 @@ static void lines_open(struct stage *st, struct line *lines, struct rt_redis *no
 static void every_request_in_every_way(void **state)
 {
     struct stage_plan plan = {.title = "replies lost, doubled, late",
-                              .processes = PROCESSES,
+                              .processes = PROCESSES + 1,
                               .threads = 2,
-                              .locks = 2,
+                              .locks = 4,
                               .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
                                        STAGE_SPICE,
                               .ttl_ms = TTL_MS,
                               .long_permille = 10,
                               .long_ms = 1200,
-                              .pause_us = 1000};
+                              .pause_us = 1000,
+                              .spice_permille = 300};
     struct stage *st = stage_new(&plan);
     struct line lines[PROCESSES] = {{0}};
     struct job jobs[JOBS];
@@ -199,7 +222,7 @@ static void every_request_in_every_way(void **state)
     stage_start(st);
     for (uint32_t i = 0; i < stage_factor() && left == 0; i++) {
         assert_int_equal(jobs_make(jobs), JOBS);
-        left = work_off(st, lines, jobs, rt_history_now() + ALL_DONE_NS);
+        left = work_off(st, &node, lines, jobs, rt_history_now() + ALL_DONE_NS);
     }
     for (size_t i = 0; i < PROCESSES; i++)
         rt_proxy_fault_end(lines[i].proxy, 0);
