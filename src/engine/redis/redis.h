@@ -155,7 +155,7 @@ struct rt_redis_room {
     bool stands;                /* our session is in this room: beat it */
     bool subscribed;            /* ROOM:p:CID is confirmed on the push link */
     bool stale;                 /* pushes may have been lost: ask `held` when it matters */
-    bool unheard;               /* it was asked, and the answer was lost: the next beat asks again */
+    bool unheard; /* it was asked, and the answer was lost: the next beat asks again */
     /* The ops side's. */
     uint32_t durable_waits; /* durable tickets we joined with that may wait */
     bool listens;           /* ROOM:p:CID was subscribed to */
@@ -260,10 +260,9 @@ void rt_redis_room_key(const struct rt_redis_conn *c, uint32_t room, char *out, 
 __attribute__((format(printf, 3, 4))) int rt_redis_fail(struct rt_redis_conn *c, int err,
                                                         const char *format, ...);
 
-/* ---- Ops (ops.c, beat.c, set.c, observe.c, inspect.c, doctor.c) -------------------------- */
+/* ---- Ops (side.c; ops.h) ------------------------------------------------------------------ */
 
 void rt_redis_submit(struct rt_conn *conn, struct rt_op *op);
 void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op);
-int rt_redis_check(struct rt_redis_conn *c, struct rt_op *op);
 
 #endif
