@@ -1,20 +1,363 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doctor: which promises hold on this server as it is set, and what to change. */
+/* The doctor: which promises hold on these servers as they are set, and what to change.
+ *
+ * What servers say of themselves is known from the greeting. Rights are found by doing: a ticket is
+ * put, changed, looked at and taken out again in a line that no name can be; the clock by asking. */
 #include "engine/redis/ops.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-static void say(struct rt_op *op, const char *promise, const char *verdict, const char *setting,
+#define SCRATCH "\3doctor" /* a name has no control characters */
+#define SCRATCH_MS 10000   /* it ends by itself, too */
+#define CLOCK_OFF_US 1000000
+#define TURNS 200 /* looks at the server while the push connection comes up */
+
+enum step { STEP_JOIN, STEP_CHANGE, STEP_LEAVE, STEP_LIST, STEP_CLOCK, STEP_PUSH, STEPS };
+
+struct check {
+    struct rt_redis_work work; /* first */
+    enum step step;
+    uint32_t room, turns;
+    uint64_t session, number;
+    int64_t asked_us,
+        off_us;        /* our clock when the last was sent; the server's is ahead by so much */
+    uint64_t apart_us; /* of servers from each other, at most */
+    bool refused;
+    char refusal[256];
+};
+
+static void say(struct check *k, const char *promise, const char *verdict, const char *setting,
                 const char *remedy)
 {
+    struct rt_op *op = k->work.op;
     struct rota_verdict v = {promise, verdict, setting, remedy};
     op->check.each(op->check.arg, &v);
 }
 
+/* ---- What servers say ------------------------------------------------------------------- */
+
+static bool evicts(const struct rt_redis_facts *f)
+{
+    return strncmp(f->policy, "allkeys-", 8) == 0;
+}
+
+static const struct rt_redis_facts *facts_of(const struct rt_redis_conn *c)
+{
+    const struct rt_redis_node *first = NULL;
+    for (const struct rt_redis_node *node = c->nodes; node != NULL; node = node->next)
+        if (node->facts.known && (first == NULL || evicts(&node->facts) || !node->facts.aof))
+            first = node; /* the worst of them */
+    return first != NULL ? &first->facts : NULL;
+}
+
+static bool has_replicas(const struct rt_redis_conn *c, const struct rt_redis_facts *f)
+{
+    return f->replicas > 0 || f->cluster || c->sentinel != NULL;
+}
+
+/* What a crash of the server forgets; NULL: nothing. */
+static const char *forgets(const struct rt_redis_facts *f)
+{
+    if (!f->aof)
+        return "appendonly no: a crash of the server forgets what it did since the last snapshot";
+    if (f->config_refused || f->appendfsync[0] == '\0')
+        return "appendfsync is not known: CONFIG GET is refused to this user";
+    if (strcmp(f->appendfsync, "always") != 0)
+        return "appendfsync is not always: a crash of the server forgets its last second";
+    return NULL;
+}
+
+static const char *keep_remedy(const struct rt_redis_facts *f)
+{
+    if (!f->aof)
+        return "set appendonly yes and appendfsync always, or guard the resource by the fence";
+    if (f->config_refused)
+        return "grant +config|get, or guard the resource by the fence";
+    return "set appendfsync always, or guard the resource by the fence";
+}
+
+static void check_holders(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
+{
+    char text[200];
+    const char *promise = "one holder at a time (I1)";
+    if (evicts(f) && f->maxmemory > 0) {
+        (void)snprintf(text, sizeof(text), "maxmemory-policy %s: a held lock may be thrown away",
+                       f->policy);
+        say(k, promise, "broken", text, "set maxmemory-policy noeviction");
+    } else if (has_replicas(c, f)) {
+        (void)snprintf(
+            text, sizeof(text),
+            "replicas follow asynchronously: one that is promoted may lack the last grants"
+            "%s",
+            c->replicas > 0 ? "; replicas= makes it rarer" : "");
+        say(k, promise, "limited", text,
+            c->replicas > 0 ? "guard the resource by the fence"
+                            : "guard the resource by the fence; replicas=1 makes it rarer");
+    } else if (forgets(f) != NULL) {
+        say(k, promise, "limited", forgets(f), keep_remedy(f));
+    } else {
+        say(k, promise, "kept", "one server, appendfsync always", "");
+    }
+}
+
+static void check_data(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
+{
+    bool sure = forgets(f) == NULL && !has_replicas(c, f) && !evicts(f);
+    say(k, "fences only grow (I2)", sure ? "kept" : "limited",
+        sure ? "the counter is on the disk"
+             : "after lost writes as far as the servers' clocks did not go back",
+        sure ? "" : "keep the clocks slewed, not stepped");
+    say(k, "order of arrival (I7)", "kept", "one script at a time numbers all tickets", "");
+    if (evicts(f))
+        say(k, "durable tickets", f->maxmemory > 0 ? "broken" : "limited", f->policy,
+            "set maxmemory-policy noeviction");
+    else if (forgets(f) != NULL)
+        say(k, "durable tickets", "limited", forgets(f), keep_remedy(f));
+    else
+        say(k, "durable tickets", sure ? "kept" : "limited",
+            sure ? "appendfsync always" : "a promoted replica may lack the last ones",
+            sure ? "" : "replicas=1 makes it rarer");
+}
+
+static void check_memory(struct check *k, const struct rt_redis_facts *f)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text), "%s, maxmemory %llu", f->policy,
+                   (unsigned long long)f->maxmemory);
+    if (evicts(f))
+        say(k, "eviction", f->maxmemory > 0 ? "broken" : "limited", text,
+            "set maxmemory-policy noeviction: our keys have no ttl");
+    else
+        say(k, "eviction", "kept", text, "");
+}
+
+static void check_server(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
+{
+    char text[200];
+    size_t nodes = 0;
+    for (const struct rt_redis_node *node = c->nodes; node != NULL; node = node->next)
+        nodes++;
+    if (f->cluster)
+        (void)snprintf(text, sizeof(text), "Redis %s, cluster of %zu primaries, %u rooms",
+                       f->version, nodes, c->room_count);
+    else
+        (void)snprintf(text, sizeof(text), "Redis %s, %s%s, %u replicas", f->version,
+                       f->master ? "primary" : "replica",
+                       c->sentinel != NULL ? " told by Sentinel" : "", f->replicas);
+    say(k, "server", f->cluster || f->master ? "kept" : "broken", text,
+        f->cluster || f->master ? "" : "name the primary, or its sentinels");
+    if (!f->cluster && c->replicas > f->replicas) {
+        (void)snprintf(text, sizeof(text), "replicas=%u, but %u are connected", c->replicas,
+                       f->replicas);
+        say(k, "replicas", "broken", text, "start them, or ask for fewer: nothing is granted");
+    }
+}
+
+/* ---- What was found by asking ----------------------------------------------------------- */
+
+static void check_clock(struct check *k)
+{
+    char text[128];
+    uint64_t off = (uint64_t)(k->off_us < 0 ? -k->off_us : k->off_us);
+    bool apart = k->apart_us > CLOCK_OFF_US;
+    if (apart)
+        (void)snprintf(text, sizeof(text), "servers are %.1f s apart from each other",
+                       (double)k->apart_us / 1e6);
+    else
+        (void)snprintf(text, sizeof(text), "the server's is %.3f s %s ours", (double)off / 1e6,
+                       k->off_us < 0 ? "behind" : "ahead of");
+    say(k, "clock", apart || off > CLOCK_OFF_US ? "limited" : "kept", text,
+        apart || off > CLOCK_OFF_US
+            ? "run NTP on the servers, slewing: fences after a crash follow their clocks"
+            : "");
+}
+
+static void check_rights(struct rt_redis_conn *c, struct check *k)
+{
+    if (k->refused)
+        say(k, "rights", "broken", k->refusal, "grant what docs/engines/redis.md lists");
+    else
+        say(k, "rights", "kept", c->user != NULL ? c->user : "the default user", "");
+    bool heard = c->rooms[k->room].subscribed;
+    say(k, "pushes", heard ? "kept" : "broken",
+        heard ? "subscribed" : "the channel of this client could not be subscribed to",
+        heard ? "" : "grant +subscribe +ssubscribe and &rota:*; who waits learns it only by beats");
+    say(k, "scripts", "kept", "by their hash, sent anew when the server forgot them", "");
+}
+
+static void report(struct rt_redis_conn *c, struct check *k)
+{
+    const struct rt_redis_facts *f = facts_of(c);
+    if (k->work.op == NULL)
+        return;
+    if (f != NULL && k->work.err == 0) {
+        check_holders(c, k, f);
+        check_data(c, k, f);
+        check_memory(k, f);
+        check_server(c, k, f);
+        check_clock(k);
+        check_rights(c, k);
+    } else if (k->work.err == 0) {
+        rt_redis_work_note(c, &k->work,
+                           rt_redis_fail(c, ROTA_UNREACHABLE, "no server has told of itself yet"));
+    }
+    rt_redis_work_done(c, &k->work);
+}
+
+/* ---- Asking ----------------------------------------------------------------------------- */
+
+static int64_t wall_us(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void step_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply);
+
+static void put_join(struct rt_redis_args *a, const struct rt_redis_conn *c, const struct check *k)
+{
+    rt_redis_arg(a, "tD");
+    rt_redis_arg_sid(a, k->session, true);
+    rt_redis_arg_number(a, c->base.ttl_ms);
+    rt_redis_arg(a, "rota doctor");
+    rt_redis_arg(a, SCRATCH);
+    rt_redis_arg(a, "1 " SCRATCH);
+    rt_redis_arg_text(a, "d%llu 1 %u 1 0 Dx 0 0 %s", (unsigned long long)k->session, RT_SHARED,
+                      c->cid);
+    rt_redis_arg_number(a, RT_SHARED);
+    rt_redis_arg_number(a, 1);
+    rt_redis_arg_number(a, 0);
+    rt_redis_arg_number(a, 0);
+    rt_redis_arg_number(a, SCRATCH_MS);
+    rt_redis_arg(a, "tried");
+}
+
+static enum rt_redis_script put_step(struct rt_redis_args *a, const struct rt_redis_conn *c,
+                                     const struct check *k)
+{
+    if (k->step == STEP_JOIN) {
+        put_join(a, c, k);
+        return RT_REDIS_SCRIPT_JOIN;
+    }
+    if (k->step == STEP_LIST) {
+        rt_redis_arg(a, "0");
+        return RT_REDIS_SCRIPT_LIST;
+    }
+    rt_redis_arg(a, SCRATCH);
+    if (k->step == STEP_CLOCK || k->step == STEP_PUSH)
+        return RT_REDIS_SCRIPT_INSPECT;
+    rt_redis_arg_sid(a, k->session, true);
+    rt_redis_arg_number(a, k->number);
+    rt_redis_arg(a, k->step == STEP_CHANGE ? "V" : "1"); /* LEAVE: the nonce */
+    if (k->step == STEP_CHANGE)
+        rt_redis_arg(a, "changed");
+    return k->step == STEP_CHANGE ? RT_REDIS_SCRIPT_CHANGE : RT_REDIS_SCRIPT_LEAVE;
+}
+
+static void send_step(struct rt_redis_conn *c, struct check *k)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, RT_REDIS_ARGS_OWN, 0);
+    enum rt_redis_script script = put_step(&a, c, k);
+    k->asked_us = wall_us();
+    struct rt_redis_request *rq = rt_redis_ask(c, &a, script, k->room, k->work.op->deadline,
+                                               step_answered);
+    if (rq == NULL) {
+        rt_redis_work_note(c, &k->work, ROTA_NOMEM);
+        report(c, k);
+        rt_redis_work_settle(c, &k->work);
+        return;
+    }
+    rq->owner = k;
+    k->work.pending++;
+}
+
+/* A server's clock against ours, as of the middle of the flight; the greatest difference counts. */
+static void note_clock(struct check *k, const redisReply *reply)
+{
+    int64_t off = rt_redis_int(reply, 0) - (k->asked_us + wall_us()) / 2;
+    if (k->turns > 1) { /* not the first server */
+        uint64_t apart = (uint64_t)(off > k->off_us ? off - k->off_us : k->off_us - off);
+        k->apart_us = apart > k->apart_us ? apart : k->apart_us;
+    } else {
+        k->off_us = off;
+    }
+}
+
+/* The first room of the next node; false: that was the last. */
+static bool next_node(const struct rt_redis_conn *c, struct check *k)
+{
+    for (uint32_t room = k->room + 1; room < c->room_count; room++) {
+        bool seen = c->rooms[room].node == NULL;
+        for (uint32_t i = 0; i < room && !seen; i++)
+            seen = c->rooms[i].node == c->rooms[room].node;
+        if (!seen) {
+            k->room = room;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What comes after the step that was answered; false: nothing. */
+static bool advance(const struct rt_redis_conn *c, struct check *k)
+{
+    if (k->step == STEP_CLOCK && next_node(c, k))
+        return true;
+    if (k->step == STEP_PUSH)
+        return !c->rooms[k->room].subscribed && ++k->turns < TURNS;
+    if (k->step == STEP_CLOCK) {
+        k->turns = 0;
+        k->room = 0;
+    }
+    k->step++;
+    return k->step != STEP_PUSH || !c->rooms[k->room].subscribed;
+}
+
+static void step_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct check *k = rq->owner;
+    k->work.pending--;
+    if (err == ROTA_AUTH && !k->refused) { /* a right is missing: that is a finding */
+        k->refused = true;
+        (void)snprintf(k->refusal, sizeof(k->refusal), "%s", c->base.errmsg);
+    } else if (err != 0 && err != ROTA_AUTH) {
+        rt_redis_work_note(c, &k->work, err);
+    }
+    if (err == 0 && status == RT_REDIS_OK && k->step == STEP_JOIN)
+        k->number = (uint64_t)rt_redis_int(reply, 2);
+    if (err == 0 && k->step == STEP_CLOCK) {
+        k->turns++;
+        note_clock(k, reply);
+    }
+    if (k->work.op != NULL && k->work.err == 0 && advance(c, k)) {
+        send_step(c, k);
+        return;
+    }
+    report(c, k);
+    rt_redis_work_settle(c, &k->work);
+}
+
 void rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op)
 {
-    say(op, "one holder at a time (I1)", "kept", "one script at a time", "");
-    rt_conn_done(&c->base, op, 0);
+    struct check *k = rt_redis_work_new(c, sizeof(*k), op);
+    if (k == NULL || rt_redis_listen(c, 0) != 0) {
+        rt_conn_done(&c->base, op, ROTA_NOMEM);
+        if (k != NULL) {
+            k->work.op = NULL;
+            rt_redis_work_settle(c, &k->work);
+        }
+        return;
+    }
+    /* A durable session of its own, so that two doctors do not meet. */
+    k->session = ++c->side.join_seq;
+    for (size_t i = 0; i < 12; i++)
+        k->session = k->session * 31 + (unsigned char)c->cid[i];
+    k->session >>= 2;
+    send_step(c, k);
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ops that are one request, JOIN, LEAVE, CHANGE and BREAK; ops before the rooms are known; ends. */
+/* Ops that are one request: JOIN, LEAVE, CHANGE and BREAK. */
 #include "engine/redis/ops.h"
 
-#include "base/alloc.h"
-#include "base/bug.h"
 #include "core/grant.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define SIDE_TIMERS 4
 #define MEMBER_TEXT 192 /* bytes of a ticket's arguments that are written, without its name */
 
 /* ---- Errors in words -------------------------------------------------------------------- */
@@ -93,12 +91,25 @@ static void put_member(struct rt_redis_args *a, const struct rt_redis_conn *c,
                       durable ? " " : "", durable ? c->cid : "");
 }
 
-static void put_ticket(struct rt_redis_args *a, const struct rt_redis_conn *c,
-                       const struct rt_join *j)
+static void put_names(struct rt_redis_args *a, const struct rt_redis_conn *c,
+                      const struct rt_join *j)
 {
     rt_redis_arg(a, j->name);
     rt_redis_arg_text(a, "%llu %s", (unsigned long long)j->nonce, j->name);
     put_member(a, c, j);
+}
+
+/* One without extras, of a session that stands in its room: all is in flags, sid and member. */
+static bool is_short(const struct rt_redis_conn *c, uint32_t room, const struct rt_join *j)
+{
+    return !(j->flags & RT_JOIN_DURABLE) && c->rooms[room].stands && j->mode != RT_GATHER &&
+           j->at_least_ms == 0 && j->until_ms == 0 && (j->value == NULL || j->value[0] == '\0');
+}
+
+static void put_ticket(struct rt_redis_args *a, const struct rt_redis_conn *c,
+                       const struct rt_join *j)
+{
+    put_names(a, c, j);
     rt_redis_arg_number(a, j->mode);
     rt_redis_arg_number(a, j->take);
     rt_redis_arg_number(a, j->of);
@@ -158,10 +169,14 @@ struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t ro
     }
     put_flags(&a, c, room, joins[0]);
     rt_redis_arg_sid(&a, joins[0]->session, joins[0]->flags & RT_JOIN_DURABLE);
-    rt_redis_arg_number(&a, c->base.ttl_ms);
-    put_label(&a, c);
-    for (size_t i = 0; i < n; i++)
-        put_ticket(&a, c, joins[i]);
+    if (n == 1 && is_short(c, room, joins[0])) {
+        put_names(&a, c, joins[0]);
+    } else {
+        rt_redis_arg_number(&a, c->base.ttl_ms);
+        put_label(&a, c);
+        for (size_t i = 0; i < n; i++)
+            put_ticket(&a, c, joins[i]);
+    }
     struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_JOIN, room, deadline, answer);
     if (rq != NULL)
         join_begun(c, rq);
@@ -206,12 +221,27 @@ static int join_refused(struct rt_redis_conn *c, int status, const redisReply *r
     }
 }
 
+/* "TAG NUMBER": granted at once, and nobody else is there. */
+static int read_short(struct rt_redis_conn *c, struct rt_redis_request *rq, const redisReply *reply,
+                      struct rt_join *join)
+{
+    const char *number = strchr(reply->str, ' ');
+    if (number == NULL)
+        return rt_redis_odd(c, rq);
+    join->number = strtoull(number + 1, NULL, 10);
+    join->granted = true;
+    join->wanted = false;
+    return join->number != 0 ? 0 : rt_redis_odd(c, rq);
+}
+
 int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                        const redisReply *reply, struct rt_join **joins, size_t n)
 {
     struct rt_redis_room *room = &c->rooms[rq->room];
     if (err != 0)
         return err;
+    if (reply->type == REDIS_REPLY_STRING && rq->argc == RT_REDIS_JOIN_SHORT)
+        return read_short(c, rq, reply, joins[0]);
     if (status != RT_REDIS_OK)
         return join_refused(c, status, reply, joins, n);
     if (rt_redis_count(reply) != 2 + 2 * n || !rt_redis_shaped(reply, 0, "ii"))
@@ -244,7 +274,10 @@ static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     bool durable = join->flags & RT_JOIN_DURABLE;
     err = rt_redis_read_join(c, rq, err, status, reply, &join, 1);
     bool waits = err == 0 && !join->granted;
-    rt_conn_done(&c->base, op, err);
+    if (err == 0 && join->granted && c->replicas > 0)
+        rt_redis_done_replicated(c, op);
+    else
+        rt_conn_done(&c->base, op, err);
     if (err == ROTA_LOST && !durable)
         rt_redis_session_lost(c, session);
     rt_redis_join_over(c, rq);
@@ -252,7 +285,7 @@ static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         rt_redis_ask_held(c, rq->room);
 }
 
-static void begin_join(struct rt_redis_conn *c, struct rt_op *op)
+void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_join *join = op->join.joins;
     int rv = rt_redis_check_join(c, join);
@@ -295,10 +328,11 @@ static void leave_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
     struct rt_op *op = rq->op;
     if (err == 0 && status == RT_REDIS_LOST)
         err = fail_ticket(c, op->leave.name);
-    else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+    else if (err == 0 && reply->type != REDIS_REPLY_STRING &&
+             (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
         err = rt_redis_odd(c, rq);
-    if (err == 0)
-        op->leave.granted = rt_redis_int(reply, 0) != 0;
+    if (err == 0) /* the tag alone: it was */
+        op->leave.granted = reply->type == REDIS_REPLY_STRING || rt_redis_int(reply, 0) != 0;
     rt_conn_done(&c->base, op, err);
 }
 
@@ -311,7 +345,7 @@ static bool is_leased(const struct rt_redis_conn *c, uint64_t session)
     return strncmp(sid, c->cid, strlen(c->cid)) == 0;
 }
 
-static void begin_leave(struct rt_redis_conn *c, struct rt_op *op)
+void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
     int rv = check_name(c, op->leave.name);
@@ -323,7 +357,8 @@ static void begin_leave(struct rt_redis_conn *c, struct rt_op *op)
     rt_redis_arg(&a, op->leave.name);
     rt_redis_arg_sid(&a, op->leave.session, !is_leased(c, op->leave.session));
     rt_redis_arg_number(&a, op->leave.number);
-    rt_redis_arg_number(&a, op->leave.nonce);
+    if (op->leave.number == 0)
+        rt_redis_arg_number(&a, op->leave.nonce);
     ask_one(c, &a, RT_REDIS_SCRIPT_LEAVE, op->leave.name, op, leave_answered);
 }
 
@@ -343,7 +378,7 @@ static void change_answered(struct rt_redis_conn *c, struct rt_redis_request *rq
     rt_conn_done(&c->base, op, err);
 }
 
-static void begin_change(struct rt_redis_conn *c, struct rt_op *op)
+void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
     char what[4];
@@ -384,7 +419,7 @@ static void break_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
     rt_conn_done(&c->base, op, err);
 }
 
-static void begin_break(struct rt_redis_conn *c, struct rt_op *op)
+void rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
     int rv = check_name(c, op->brk.name);
@@ -397,237 +432,4 @@ static void begin_break(struct rt_redis_conn *c, struct rt_op *op)
     rt_redis_arg_number(&a, op->brk.number);
     rt_redis_arg_number(&a, op->brk.mode);
     ask_one(c, &a, RT_REDIS_SCRIPT_BREAK, op->brk.name, op, break_answered);
-}
-
-/* ---- Submitting ------------------------------------------------------------------------- */
-
-void rt_redis_begin(struct rt_redis_conn *c, struct rt_op *op)
-{
-    static void (*const table[])(struct rt_redis_conn *, struct rt_op *) = {
-        [RT_OP_BEAT] = rt_redis_begin_beat,
-        [RT_OP_JOIN] = begin_join,
-        [RT_OP_JOIN_ALL] = rt_redis_begin_set,
-        [RT_OP_CHANGE] = begin_change,
-        [RT_OP_LEAVE] = begin_leave,
-        [RT_OP_OBSERVE] = rt_redis_begin_observe,
-        [RT_OP_INSPECT] = rt_redis_begin_inspect,
-        [RT_OP_LIST] = rt_redis_begin_list,
-        [RT_OP_BREAK] = begin_break,
-        [RT_OP_CHECK] = rt_redis_begin_check,
-    };
-    assert((unsigned)op->kind < sizeof(table) / sizeof(table[0]));
-    table[op->kind](c, op);
-}
-
-static void follow_early(struct rt_redis_conn *c)
-{
-    int64_t at = RT_NEVER;
-    for (const struct rt_op *op = c->side.early; op != NULL; op = op->next)
-        if (op->deadline < at)
-            at = op->deadline;
-    if (at == RT_NEVER)
-        rt_timers_stop(&c->base.loop->timers, &c->side.early_timer.timer);
-    else
-        rt_timers_start(&c->base.loop->timers, &c->side.early_timer.timer, at);
-}
-
-static struct rt_op *take_early(struct rt_redis_conn *c, struct rt_op **at)
-{
-    struct rt_op *op = *at;
-    *at = op->next;
-    if (c->side.early_tail == &op->next)
-        c->side.early_tail = at;
-    op->next = NULL;
-    return op;
-}
-
-static void early_fire(struct rt_timer_call *call, int64_t now)
-{
-    char *side = (char *)call - offsetof(struct rt_redis_side, early_timer);
-    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
-                                                                               side));
-    for (struct rt_op **at = &c->side.early; *at != NULL;) {
-        if ((*at)->deadline > now) {
-            at = &(*at)->next;
-            continue;
-        }
-        struct rt_op *op = take_early(c, at);
-        (void)rt_redis_fail(c, ROTA_UNREACHABLE, "%.200s",
-                            c->last_trouble[0] != '\0' ? c->last_trouble
-                                                       : "the server has not answered yet");
-        rt_conn_done(&c->base, op, ROTA_UNREACHABLE);
-    }
-    follow_early(c);
-}
-
-void rt_redis_submit(struct rt_conn *conn, struct rt_op *op)
-{
-    struct rt_redis_conn *c = rt_redis_of(conn);
-    if (c->rooms != NULL && c->side.early == NULL) {
-        rt_redis_begin(c, op);
-        return;
-    }
-    op->next = NULL;
-    *c->side.early_tail = op;
-    c->side.early_tail = &op->next;
-    follow_early(c);
-    rt_redis_want_link(c);
-}
-
-void rt_redis_failed(struct rt_redis_conn *c)
-{
-    while (c->side.early != NULL) {
-        struct rt_op *op = take_early(c, &c->side.early);
-        (void)rt_redis_fail(c, c->fatal, "%s", c->fatal_text);
-        rt_conn_done(&c->base, op, c->fatal);
-    }
-    follow_early(c);
-}
-
-void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node)
-{
-    for (uint32_t i = 0; i < c->room_count; i++)
-        if (c->rooms[i].node == node && c->rooms[i].stands &&
-            !RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT))
-            rt_redis_ask_held(c, i);
-    rt_redis_look_again(c, node);
-    while (c->rooms != NULL && c->side.early != NULL)
-        rt_redis_begin(c, take_early(c, &c->side.early));
-    follow_early(c);
-}
-
-/* ---- Cancelling ------------------------------------------------------------------------- */
-
-static struct rt_redis_request *find_request(struct rt_redis_request *list, const struct rt_op *op)
-{
-    for (; list != NULL; list = list->next)
-        if (list->op == op && !list->answered)
-            return list;
-    return NULL;
-}
-
-void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
-{
-    struct rt_redis_conn *c = rt_redis_of(conn);
-    for (struct rt_op **at = &c->side.early; *at != NULL; at = &(*at)->next)
-        if (*at == op) {
-            (void)take_early(c, at);
-            follow_early(c);
-            rt_conn_done(conn, op, rt_redis_fail(c, ROTA_CANCELED, "canceled"));
-            return;
-        }
-    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next)
-        if (w->op == op) {
-            bool set = op->kind == RT_OP_JOIN_ALL;
-            rt_redis_work_note(c, w,
-                               rt_redis_fail(c, set ? ROTA_UNKNOWN : ROTA_CANCELED, "canceled"));
-            rt_redis_work_done(c, w);
-            rt_redis_work_settle(c, w);
-            return;
-        }
-    struct rt_redis_request *rq = find_request(c->queue, op);
-    for (struct rt_redis_node *node = c->nodes; rq == NULL && node != NULL; node = node->next)
-        rq = find_request(node->work.head, op);
-    if (rq != NULL)
-        rt_redis_request_abandon(c, rq, ROTA_CANCELED);
-}
-
-/* ---- Works ------------------------------------------------------------------------------ */
-
-void *rt_redis_work_new(struct rt_redis_conn *c, size_t size, struct rt_op *op)
-{
-    struct rt_redis_work *w = rt_alloc(size);
-    if (w == NULL) {
-        (void)rt_redis_fail(c, ROTA_NOMEM, "out of memory");
-        return NULL;
-    }
-    w->op = op;
-    w->next = c->side.works;
-    w->link = &c->side.works;
-    if (w->next != NULL)
-        w->next->link = &w->next;
-    c->side.works = w;
-    return w;
-}
-
-static int gravity(int err)
-{
-    return err == 0 ? 0 : err == ROTA_LOST ? 3 : err == ROTA_UNKNOWN ? 2 : 1;
-}
-
-void rt_redis_work_note(struct rt_redis_conn *c, struct rt_redis_work *w, int err)
-{
-    if (gravity(err) <= gravity(w->err))
-        return;
-    w->err = err;
-    memcpy(w->errmsg, c->base.errmsg, sizeof(w->errmsg));
-}
-
-void rt_redis_work_done(struct rt_redis_conn *c, struct rt_redis_work *w)
-{
-    struct rt_op *op = w->op;
-    if (op == NULL)
-        return;
-    w->op = NULL;
-    if (w->err != 0)
-        memcpy(c->base.errmsg, w->errmsg, sizeof(w->errmsg));
-    rt_conn_done(&c->base, op, w->err);
-}
-
-static void work_free(struct rt_redis_conn *c, struct rt_redis_work *w)
-{
-    *w->link = w->next;
-    if (w->next != NULL)
-        w->next->link = w->link;
-    if (w->free != NULL)
-        w->free(c, w);
-    rt_free(w);
-}
-
-void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w)
-{
-    if (w->pending == 0 && w->op == NULL)
-        work_free(c, w);
-}
-
-/* ---- Life ------------------------------------------------------------------------------- */
-
-int rt_redis_side_open(struct rt_redis_conn *c)
-{
-    struct rt_redis_side *s = &c->side;
-    s->early_tail = &s->early;
-    s->kept_tail = &s->kept;
-    s->early_timer.fire = early_fire;
-    s->ends_timer.fire = rt_redis_ends_fire;
-    s->look_timer.fire = rt_redis_look_fire;
-    s->set_timer.fire = rt_redis_set_fire;
-    return rt_loop_reserve(c->base.loop, SIDE_TIMERS);
-}
-
-static void say_end(struct rt_redis_conn *c, uint32_t room)
-{
-    struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 1, 0);
-    rt_redis_arg(&a, c->sid);
-    (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
-}
-
-void rt_redis_side_close(struct rt_redis_conn *c)
-{
-    struct rt_timers *timers = &c->base.loop->timers;
-    for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
-        if (c->rooms[i].stands)
-            say_end(c, i);
-    c->session = 0;
-    while (c->side.works != NULL)
-        work_free(c, c->side.works);
-    rt_redis_drop_kept(c);
-    rt_redis_drop_watches(c);
-    c->side.early = NULL;
-    c->side.early_tail = &c->side.early;
-    rt_timers_stop(timers, &c->side.early_timer.timer);
-    rt_timers_stop(timers, &c->side.ends_timer.timer);
-    rt_timers_stop(timers, &c->side.look_timer.timer);
-    rt_timers_stop(timers, &c->side.set_timer.timer);
-    rt_loop_unreserve(c->base.loop, SIDE_TIMERS);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ops side of the Redis engine: what its files share.
  *
- *   ops.c      an op that is one request: JOIN, LEAVE, CHANGE, BREAK; early ops; cancel
+ *   side.c     submit and cancel, ops before the rooms are known, works, the beginning and the end
+ *   ops.c      an op that is one request: JOIN, LEAVE, CHANGE, BREAK
  *   set.c      JOIN_ALL, in one room by one script, over rooms one after the other
  *   beat.c     the session: BEAT, its end
  *   held.c     a room is asked what it knows of our tickets, after lost pushes
  *   told.c     pushes, in order and never before the answer to their JOIN
+ *   replicate.c  ?replicas=n: grants wait for the replicas
  *   ends.c     when something of a room ends by time and we wait there: sweep
  *   observe.c  OBSERVE        inspect.c  INSPECT, LIST        doctor.c  CHECK */
 #ifndef RT_REDIS_OPS_H
@@ -19,6 +21,7 @@
 /* Where tickets stand among the arguments of JOIN: so many before them, so many each. */
 #define RT_REDIS_JOIN_AHEAD 4
 #define RT_REDIS_JOIN_EACH 9
+#define RT_REDIS_JOIN_SHORT 5 /* of a plain ticket: flags, sid, name, field, member */
 
 /* ---- Arguments (args.c) ----------------------------------------------------------------- */
 
@@ -69,6 +72,8 @@ int rt_redis_odd(struct rt_redis_conn *c, struct rt_redis_request *rq);
 
 /* ---- Ops of several requests ------------------------------------------------------------- */
 
+enum rt_redis_work_kind { RT_REDIS_WORK_ANY, RT_REDIS_WORK_SET, RT_REDIS_WORK_GRANT };
+
 /* Lives while requests of it are under way; `op` NULL: it has ended, and they are left to end. */
 struct rt_redis_work {
     struct rt_redis_work *next, **link; /* side.works */
@@ -76,6 +81,7 @@ struct rt_redis_work {
     void (*free)(struct rt_redis_conn *c,
                  struct rt_redis_work *w); /* what the owner keeps; or NULL */
     uint32_t pending;                      /* requests that will be answered */
+    enum rt_redis_work_kind kind;          /* for those who look for theirs */
     int err;                               /* of the first that failed, or the gravest */
     char errmsg[256];
 };
@@ -91,7 +97,11 @@ void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w);
 
 /* ---- Files to each other ---------------------------------------------------------------- */
 
-void rt_redis_begin(struct rt_redis_conn *c, struct rt_op *op); /* ops.c: the rooms are known */
+/* Each begins an op of its kind; the rooms are known. */
+void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op);
+void rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op);
 void rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op);
 void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op);
 void rt_redis_begin_observe(struct rt_redis_conn *c, struct rt_op *op);
@@ -136,9 +146,18 @@ bool rt_redis_set_hears(struct rt_redis_conn *c, enum rt_event_kind kind, uint64
                         uint64_t number, const char *name);
 void rt_redis_set_fire(struct rt_timer_call *call, int64_t now);
 
-/* told.c: an event of a ticket, to the set it belongs to or to the user. */
+/* told.c: an event of a ticket, to the set it belongs to or to the user; a grant when the replicas
+ * have it, or now. */
 void rt_redis_tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
                    uint64_t number, const char *name);
+void rt_redis_tell_now(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                       uint64_t number, const char *name);
+
+/* replicate.c: ends a JOIN of one granted ticket when the replicas have it. */
+void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op);
+/* Whether the event is told later, or with one that is told later. */
+bool rt_redis_tell_replicated(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                              uint64_t number, const char *name);
 
 /* observe.c */
 void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,

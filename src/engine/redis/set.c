@@ -31,7 +31,7 @@ static void join_room(struct rt_redis_conn *c, struct set *set);
 
 static struct set *set_of(struct rt_redis_work *w)
 {
-    bool is = w->op != NULL && w->op->kind == RT_OP_JOIN_ALL;
+    bool is = w->kind == RT_REDIS_WORK_SET && w->op != NULL;
     return is ? (struct set *)(void *)w : NULL;
 }
 
@@ -151,6 +151,25 @@ static void go_on(struct rt_redis_conn *c, struct set *set)
         join_room(c, set);
 }
 
+static void set_replicated(struct rt_redis_conn *c, void *arg, int err)
+{
+    struct set *set = arg;
+    set->work.pending--;
+    if (set->work.op == NULL)
+        rt_redis_work_settle(c, &set->work);
+    else if (err != 0) /* they stand in their lines, whatever the replicas have */
+        fail(c, set, ROTA_UNKNOWN);
+    else
+        go_on(c, set);
+}
+
+/* ?replicas=n: what was granted in the room counts when the replicas have it. */
+static void replicate(struct rt_redis_conn *c, struct set *set, uint32_t room)
+{
+    set->work.pending++;
+    rt_redis_when_replicated(c, room, set->work.op->deadline, set_replicated, set);
+}
+
 static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                          const redisReply *reply)
 {
@@ -165,8 +184,10 @@ static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, i
         err = rt_redis_read_join(c, rq, err, status, reply, set->joins + set->joined, set->now);
         if (err != 0)
             fail(c, set, err);
-        else
+        else if (c->replicas == 0)
             go_on(c, set);
+        else
+            replicate(c, set, room);
     }
     if (lost)
         rt_redis_session_lost(c, session);
@@ -275,6 +296,7 @@ void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
         rt_conn_done(&c->base, op, ROTA_NOMEM);
         return;
     }
+    set->work.kind = RT_REDIS_WORK_SET;
     set->n = op->join.n;
     set->session = op->join.joins[0].session;
     set->durable = op->join.joins[0].flags & RT_JOIN_DURABLE;

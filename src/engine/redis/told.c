@@ -25,6 +25,13 @@ struct rt_redis_push {
 void rt_redis_tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
                    uint64_t number, const char *name)
 {
+    if (c->replicas == 0 || !rt_redis_tell_replicated(c, kind, session, number, name))
+        rt_redis_tell_now(c, kind, session, number, name);
+}
+
+void rt_redis_tell_now(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
+                       uint64_t number, const char *name)
+{
     if (rt_redis_set_hears(c, kind, session, number, name))
         return;
     struct rt_event event = {.kind = kind, .session = session, .number = number, .name = name};
@@ -47,10 +54,12 @@ static void tell(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t 
 /* Whether the answer to a JOIN of the line NAME may still be on its way. */
 static bool is_joining(const struct rt_redis_conn *c, const char *name)
 {
-    for (const struct rt_redis_request *rq = c->side.joins; rq != NULL; rq = rq->peer_next)
-        for (size_t i = RT_REDIS_JOIN_AHEAD; i < rq->argc; i += RT_REDIS_JOIN_EACH)
+    for (const struct rt_redis_request *rq = c->side.joins; rq != NULL; rq = rq->peer_next) {
+        size_t i = rq->argc == RT_REDIS_JOIN_SHORT ? 2 : RT_REDIS_JOIN_AHEAD;
+        for (; i < rq->argc; i += RT_REDIS_JOIN_EACH)
             if (strcmp(rq->args[i], name) == 0)
                 return true;
+    }
     return false;
 }
 

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ops side as a whole: ops come in, also before the rooms are known; works; beginning and end. */
+#include "engine/redis/ops.h"
+
+#include "base/alloc.h"
+#include "base/bug.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define SIDE_TIMERS 4
+
+/* ---- Submitting ------------------------------------------------------------------------- */
+
+static void begin(struct rt_redis_conn *c, struct rt_op *op)
+{
+    static void (*const table[])(struct rt_redis_conn *, struct rt_op *) = {
+        [RT_OP_BEAT] = rt_redis_begin_beat,       [RT_OP_JOIN] = rt_redis_begin_join,
+        [RT_OP_JOIN_ALL] = rt_redis_begin_set,    [RT_OP_CHANGE] = rt_redis_begin_change,
+        [RT_OP_LEAVE] = rt_redis_begin_leave,     [RT_OP_OBSERVE] = rt_redis_begin_observe,
+        [RT_OP_INSPECT] = rt_redis_begin_inspect, [RT_OP_LIST] = rt_redis_begin_list,
+        [RT_OP_BREAK] = rt_redis_begin_break,     [RT_OP_CHECK] = rt_redis_begin_check,
+    };
+    assert((unsigned)op->kind < sizeof(table) / sizeof(table[0]));
+    table[op->kind](c, op);
+}
+
+static void follow_early(struct rt_redis_conn *c)
+{
+    int64_t at = RT_NEVER;
+    for (const struct rt_op *op = c->side.early; op != NULL; op = op->next)
+        if (op->deadline < at)
+            at = op->deadline;
+    if (at == RT_NEVER)
+        rt_timers_stop(&c->base.loop->timers, &c->side.early_timer.timer);
+    else
+        rt_timers_start(&c->base.loop->timers, &c->side.early_timer.timer, at);
+}
+
+static struct rt_op *take_early(struct rt_redis_conn *c, struct rt_op **at)
+{
+    struct rt_op *op = *at;
+    *at = op->next;
+    if (c->side.early_tail == &op->next)
+        c->side.early_tail = at;
+    op->next = NULL;
+    return op;
+}
+
+static void early_fire(struct rt_timer_call *call, int64_t now)
+{
+    char *side = (char *)call - offsetof(struct rt_redis_side, early_timer);
+    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
+                                                                               side));
+    for (struct rt_op **at = &c->side.early; *at != NULL;) {
+        if ((*at)->deadline > now) {
+            at = &(*at)->next;
+            continue;
+        }
+        struct rt_op *op = take_early(c, at);
+        (void)rt_redis_fail(c, ROTA_UNREACHABLE, "%.200s",
+                            c->last_trouble[0] != '\0' ? c->last_trouble
+                                                       : "the server has not answered yet");
+        rt_conn_done(&c->base, op, ROTA_UNREACHABLE);
+    }
+    follow_early(c);
+}
+
+void rt_redis_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_redis_conn *c = rt_redis_of(conn);
+    if (c->rooms != NULL && c->side.early == NULL) {
+        begin(c, op);
+        return;
+    }
+    op->next = NULL;
+    *c->side.early_tail = op;
+    c->side.early_tail = &op->next;
+    follow_early(c);
+    rt_redis_want_link(c);
+}
+
+void rt_redis_failed(struct rt_redis_conn *c)
+{
+    while (c->side.early != NULL) {
+        struct rt_op *op = take_early(c, &c->side.early);
+        (void)rt_redis_fail(c, c->fatal, "%s", c->fatal_text);
+        rt_conn_done(&c->base, op, c->fatal);
+    }
+    follow_early(c);
+}
+
+void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node)
+{
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (c->rooms[i].node == node && c->rooms[i].stands &&
+            !RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT))
+            rt_redis_ask_held(c, i);
+    rt_redis_look_again(c, node);
+    while (c->rooms != NULL && c->side.early != NULL)
+        begin(c, take_early(c, &c->side.early));
+    follow_early(c);
+}
+
+/* ---- Cancelling ------------------------------------------------------------------------- */
+
+static struct rt_redis_request *find_request(struct rt_redis_request *list, const struct rt_op *op)
+{
+    for (; list != NULL; list = list->next)
+        if (list->op == op && !list->answered)
+            return list;
+    return NULL;
+}
+
+void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_redis_conn *c = rt_redis_of(conn);
+    for (struct rt_op **at = &c->side.early; *at != NULL; at = &(*at)->next)
+        if (*at == op) {
+            (void)take_early(c, at);
+            follow_early(c);
+            rt_conn_done(conn, op, rt_redis_fail(c, ROTA_CANCELED, "canceled"));
+            return;
+        }
+    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next)
+        if (w->op == op) {
+            bool changes = op->kind == RT_OP_JOIN || op->kind == RT_OP_JOIN_ALL ||
+                           op->kind == RT_OP_BEAT;
+            rt_redis_work_note(
+                c, w, rt_redis_fail(c, changes ? ROTA_UNKNOWN : ROTA_CANCELED, "canceled"));
+            rt_redis_work_done(c, w);
+            rt_redis_work_settle(c, w);
+            return;
+        }
+    struct rt_redis_request *rq = find_request(c->queue, op);
+    for (struct rt_redis_node *node = c->nodes; rq == NULL && node != NULL; node = node->next)
+        rq = find_request(node->work.head, op);
+    if (rq != NULL)
+        rt_redis_request_abandon(c, rq, ROTA_CANCELED);
+}
+
+/* ---- Works ------------------------------------------------------------------------------ */
+
+void *rt_redis_work_new(struct rt_redis_conn *c, size_t size, struct rt_op *op)
+{
+    struct rt_redis_work *w = rt_alloc(size);
+    if (w == NULL) {
+        (void)rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        return NULL;
+    }
+    w->op = op;
+    w->next = c->side.works;
+    w->link = &c->side.works;
+    if (w->next != NULL)
+        w->next->link = &w->next;
+    c->side.works = w;
+    return w;
+}
+
+static int gravity(int err)
+{
+    return err == 0 ? 0 : err == ROTA_LOST ? 3 : err == ROTA_UNKNOWN ? 2 : 1;
+}
+
+void rt_redis_work_note(struct rt_redis_conn *c, struct rt_redis_work *w, int err)
+{
+    if (gravity(err) <= gravity(w->err))
+        return;
+    w->err = err;
+    memcpy(w->errmsg, c->base.errmsg, sizeof(w->errmsg));
+}
+
+void rt_redis_work_done(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    struct rt_op *op = w->op;
+    if (op == NULL)
+        return;
+    w->op = NULL;
+    if (w->err != 0)
+        memcpy(c->base.errmsg, w->errmsg, sizeof(w->errmsg));
+    rt_conn_done(&c->base, op, w->err);
+}
+
+static void work_free(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    *w->link = w->next;
+    if (w->next != NULL)
+        w->next->link = w->link;
+    if (w->free != NULL)
+        w->free(c, w);
+    rt_free(w);
+}
+
+void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w)
+{
+    if (w->pending == 0 && w->op == NULL)
+        work_free(c, w);
+}
+
+/* ---- Life ------------------------------------------------------------------------------- */
+
+int rt_redis_side_open(struct rt_redis_conn *c)
+{
+    struct rt_redis_side *s = &c->side;
+    s->early_tail = &s->early;
+    s->kept_tail = &s->kept;
+    s->early_timer.fire = early_fire;
+    s->ends_timer.fire = rt_redis_ends_fire;
+    s->look_timer.fire = rt_redis_look_fire;
+    s->set_timer.fire = rt_redis_set_fire;
+    return rt_loop_reserve(c->base.loop, SIDE_TIMERS);
+}
+
+static void say_end(struct rt_redis_conn *c, uint32_t room)
+{
+    struct rt_redis_args a;
+    (void)rt_redis_args_open(&a, 1, 0);
+    rt_redis_arg(&a, c->sid);
+    (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
+}
+
+void rt_redis_side_close(struct rt_redis_conn *c)
+{
+    struct rt_timers *timers = &c->base.loop->timers;
+    for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
+        if (c->rooms[i].stands)
+            say_end(c, i);
+    c->session = 0;
+    while (c->side.works != NULL)
+        work_free(c, c->side.works);
+    rt_redis_drop_kept(c);
+    rt_redis_drop_watches(c);
+    c->side.early = NULL;
+    c->side.early_tail = &c->side.early;
+    rt_timers_stop(timers, &c->side.early_timer.timer);
+    rt_timers_stop(timers, &c->side.ends_timer.timer);
+    rt_timers_stop(timers, &c->side.look_timer.timer);
+    rt_timers_stop(timers, &c->side.set_timer.timer);
+    rt_loop_unreserve(c->base.loop, SIDE_TIMERS);
+}
