@@ -122,14 +122,21 @@ int rt_redis_link_echo(struct rt_redis_link *l, bool greeting)
 
 /* ---- Script calls -------------------------------------------------------------------------------- */
 
+/* Written once for all calls in the same room: that is most of them. */
+static const char *key_of(struct rt_redis_conn *c, uint32_t room)
+{
+    if (c->key[0] == '\0' || c->key_room != room)
+        rt_redis_room_key(c, room, c->key, sizeof(c->key));
+    c->key_room = room;
+    return c->key;
+}
+
 static bool format_call(struct rt_redis_conn *c, const struct rt_redis_request *rq)
 {
     const struct rt_redis_text *t = rt_redis_script_text(rq->script, c->room_count > 1);
-    char key[64];
-    if (rq->what == RT_REDIS_META)
-        snprintf(key, sizeof(key), "rota:{0}:meta");
-    else
-        rt_redis_room_key(c, rq->room, key, sizeof(key));
+    const char *key = "rota:{0}:meta";
+    if (rq->what != RT_REDIS_META)
+        key = key_of(c, rq->room);
     bool good = rt_redis_command(c, 5 + rq->argc) &&
                 rt_redis_word(c, rq->eval ? "EVAL" : "EVALSHA", rq->eval ? 4 : 7) &&
                 rt_redis_word(c, rq->eval ? t->text : t->sha1, rq->eval ? t->length : 40) &&

@@ -204,6 +204,8 @@ struct rt_redis_conn {
     struct rt_redis_request *queue, *queue_last;
     uint64_t next_tag, next_order;
     uint64_t jitter;
+    char key[40]; /* of key_room; "" : of none */
+    uint32_t key_room;
     struct rt_redis_channels *channels; /* push.c */
     char *out;                          /* where commands are put together */
     size_t out_size, out_room;
