@@ -9,8 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#define SCRATCH "\3doctor" /* a name has no control characters */
-#define SCRATCH_MS 10000   /* it ends by itself, too */
+#define SCRATCH \
+    "\x7f"      \
+    "doctor"             /* no name has a control character, and no mark of ours this one */
+#define SCRATCH_MS 10000 /* it ends by itself, too */
 #define CLOCK_OFF_US 1000000
 #define TURNS 200 /* looks at the server while the push connection comes up */
 

@@ -158,10 +158,13 @@ static void subscribed(struct rt_redis_conn *c, uint32_t at)
     struct rt_redis_room *room = &c->rooms[at];
     size_t count = 0, waiting = 0;
     room->subscribed = true;
-    if (!room->stands)
+    if (!room->stands && room->joining == 0)
         return;
+    bool known = rt_redis_count_held(c, at, &count, &waiting);
+    if (known && count == 0 && room->joining == 0)
+        return;         /* there was nothing to push */
     room->stale = true; /* a JOIN that is under way asks, if it is told to wait */
-    if (!rt_redis_count_held(c, at, &count, &waiting) || waiting > 0)
+    if (!known || waiting > 0)
         rt_redis_ask_held(c, at);
 }
 
