@@ -1,0 +1,755 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops against a server that the test plays: answers and pushes in every order, lost, late and twice. */
+#include "played.h"
+
+#include "engine/redis/script.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define URL "redis://redis.example"
+#define WORK 0 /* streams: the first that is dialed, and the one for pushes */
+#define PUSH 1
+#define MOST 32
+
+extern const struct rt_engine rt_engine_redis;
+
+static struct played p;
+
+/* What the user was told, in order: ops by what their `user` says, events by their kind. */
+static struct {
+    char text[MOST][96];
+    size_t count, read;
+    /* What it believes: rt_up.held. */
+    struct {
+        const char *name;
+        uint64_t number;
+        bool granted;
+    } held[MOST];
+    size_t held_count;
+} user;
+
+/* ---- The user --------------------------------------------------------------------------- */
+
+static void told(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void told(const char *format, ...)
+{
+    va_list args;
+    assert_true(user.count < MOST);
+    va_start(args, format);
+    vsnprintf(user.text[user.count++], sizeof(user.text[0]), format, args);
+    va_end(args);
+}
+
+static const char *err_name(int err)
+{
+#define ROTA_NAME(name, number, text) [-(number)] = #name,
+    static const char *const names[] = {[0] = "ok", ROTA_ERRORS(ROTA_NAME)};
+    return names[-err];
+}
+
+static void on_done(struct rt_up *up, struct rt_op *op)
+{
+    (void)up;
+    told("%s %s", (const char *)op->user, err_name(op->err));
+}
+
+static void on_event(struct rt_up *up, const struct rt_event *e)
+{
+    (void)up;
+    if (e->kind == RT_GRANTED)
+        told("granted %s %llu", e->name, (unsigned long long)e->number);
+    else if (e->kind == RT_WANTED)
+        told("wanted %s %llu", e->name, (unsigned long long)e->number);
+    else if (e->kind == RT_TICKET_LOST)
+        told("lost %s %llu", e->name, (unsigned long long)e->number);
+    else if (e->kind == RT_SESSION_LOST)
+        told("session lost");
+    else if (e->kind == RT_CHANGED)
+        told("changed %s %zu %llu %s", e->name, e->count, (unsigned long long)e->front.fence,
+             e->front.value);
+}
+
+static void on_held(struct rt_up *up,
+                    void (*each)(void *arg, const char *name, uint64_t number, bool granted),
+                    void *arg)
+{
+    (void)up;
+    for (size_t i = 0; i < user.held_count; i++)
+        each(arg, user.held[i].name, user.held[i].number, user.held[i].granted);
+}
+
+static void believe(const char *name, uint64_t number, bool granted)
+{
+    assert_true(user.held_count < MOST);
+    user.held[user.held_count].name = name;
+    user.held[user.held_count].number = number;
+    user.held[user.held_count++].granted = granted;
+}
+
+/* The next thing that was told must be TEXT; "" nothing. */
+static void expect_told(const char *text)
+{
+    const char *next = user.read < user.count ? user.text[user.read] : "";
+    assert_string_equal(next, text);
+    user.read += next[0] != '\0';
+}
+
+/* ---- The server ------------------------------------------------------------------------- */
+
+/* Whether COMMAND calls SCRIPT, by its hash or with its text. */
+static bool calls(const char *command, enum rt_redis_script script)
+{
+    const struct rt_redis_text *text = rt_redis_script_text(script, false);
+    if (strncmp(command, "EVALSHA ", 8) == 0)
+        return strncmp(command + 8, text->sha1, 40) == 0;
+    return strncmp(command, "EVAL ", 5) == 0 && strncmp(command + 5, text->text, text->length) == 0;
+}
+
+/* The next command must be a call of SCRIPT: its tag; the arguments behind it in *ARGS. */
+static uint64_t expect_call(enum rt_redis_script script, const char **args)
+{
+    const char *command = played_next(&p, WORK);
+    if (!calls(command, script))
+        fail_msg("%s was expected, not: %.120s", rt_redis_script_text(script, false)->name,
+                 command);
+    uint64_t tag = played_tag(command);
+    const char *at = strstr(command, " 1 rota:{0} ");
+    assert_non_null(at);
+    at = strchr(at + strlen(" 1 rota:{0} "), ' ');
+    if (args != NULL)
+        *args = at != NULL ? at + 1 : "";
+    return tag;
+}
+
+static void expect_no_call(void)
+{
+    assert_string_equal(played_next(&p, WORK), "");
+}
+
+/* Answers {TAG, STATUS, ...}: what follows in words, "i5" an integer, "sabc" a string. */
+static void answer(uint64_t tag, int status, const char *words)
+{
+    char text[1024], copy[512], *save = NULL;
+    size_t n = 2, used = 0;
+    snprintf(copy, sizeof(copy), "%s", words);
+    for (const char *w = words; *w != '\0'; w++)
+        n += *w != ' ' && (w == words || w[-1] == ' ');
+    char number[24];
+    int digits = snprintf(number, sizeof(number), "%llu", (unsigned long long)tag);
+    used += (size_t)snprintf(text, sizeof(text), "*%zu\r\n$%d\r\n%s\r\n:%d\r\n", n, digits, number,
+                             status);
+    for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
+        if (w[0] == 'i')
+            used += (size_t)snprintf(text + used, sizeof(text) - used, ":%s\r\n", w + 1);
+        else
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "$%zu\r\n%s\r\n",
+                                     strlen(w + 1), w + 1);
+    }
+    played_say(&p, WORK, text);
+}
+
+static void push_text(const char *channel, const char *text)
+{
+    char message[512];
+    snprintf(message, sizeof(message), "*3\r\n$7\r\nmessage\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
+             strlen(channel), channel, strlen(text), text);
+    played_say(&p, PUSH, message);
+}
+
+static void push(uint64_t count, const char *what)
+{
+    char channel[64], text[128];
+    snprintf(channel, sizeof(channel), "rota:{0}:p:%s", p.conn->cid);
+    snprintf(text, sizeof(text), "%s %llu %s", p.conn->sid, (unsigned long long)count, what);
+    push_text(channel, text);
+}
+
+static void confirm(const char *channel)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(channel),
+             channel);
+    played_say(&p, PUSH, text);
+}
+
+/* The push connection comes to be and our own channel is confirmed. */
+static void subscribe(void)
+{
+    char channel[64];
+    snprintf(channel, sizeof(channel), "rota:{0}:p:%s", p.conn->cid);
+    assert_true(p.opened > PUSH);
+    played_accept(&p, PUSH);
+    while (strncmp(played_next(&p, PUSH), "SUBSCRIBE", 9) != 0)
+        ;
+    confirm(channel);
+    assert_true(p.conn->rooms[0].subscribed);
+}
+
+/* ---- Ops -------------------------------------------------------------------------------- */
+
+static char beat_name[] = "beat", join_name[] = "join", leave_name[] = "leave", other_name[] = "op";
+
+static struct rt_op *submit(struct rt_op *op)
+{
+    if (op->deadline == 0)
+        op->deadline = rt_loop_now(&p.loop) + 5000 * RT_MS;
+    rt_engine_redis.submit(&p.conn->base, op);
+    played_turn(&p);
+    return op;
+}
+
+static struct rt_op *beat(struct rt_op *op, bool open)
+{
+    *op = (struct rt_op){.kind = RT_OP_BEAT, .user = beat_name};
+    op->beat.open = open;
+    op->beat.session = p.conn->session;
+    return submit(op);
+}
+
+static void open_session(void)
+{
+    struct rt_op op;
+    beat(&op, true);
+    answer(expect_call(RT_REDIS_SCRIPT_OPEN, NULL), 0, "i1000000000");
+    expect_told("beat ok");
+    assert_true(op.beat.session != 0 && op.beat.session <= INT64_MAX);
+    assert_int_equal(op.beat.ttl_ms, 10000);
+}
+
+struct joining {
+    struct rt_op op;
+    struct rt_join join;
+};
+
+static void join(struct joining *j, const char *name, uint64_t nonce)
+{
+    *j = (struct joining){.op = {.kind = RT_OP_JOIN, .user = join_name}};
+    j->join = (struct rt_join){.name = name, .session = p.conn->session, .nonce = nonce};
+    j->op.join.joins = &j->join;
+    j->op.join.n = 1;
+    submit(&j->op);
+}
+
+static void leave(struct rt_op *op, const char *name, uint64_t number)
+{
+    *op = (struct rt_op){.kind = RT_OP_LEAVE, .user = leave_name};
+    op->leave.name = name;
+    op->leave.session = p.conn->session;
+    op->leave.number = number;
+    submit(op);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&user, 0, sizeof(user));
+    played_open(&p, URL, NULL, 0);
+    p.up.done = on_done;
+    p.up.held = on_held;
+    played_turn(&p);
+    played_accept(&p, WORK);
+    played_greet(&p, WORK);
+    p.up.event = on_event;
+    return 0;
+}
+
+static int setup_session(void **state)
+{
+    (void)setup(state);
+    open_session();
+    subscribe();
+    expect_no_call();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    expect_told("");
+    played_close(&p);
+    return 0;
+}
+
+/* ---- Sessions --------------------------------------------------------------------------- */
+
+static void test_beat_in_one_request(void **state)
+{
+    struct rt_op op;
+    const char *args;
+    (void)state;
+    beat(&op, false);
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_BEAT, &args);
+    assert_non_null(strstr(args, p.conn->sid));
+    answer(tag, 0, "i1000000000 i0 i0 i0 i0");
+    expect_told("beat ok");
+    assert_int_equal(op.beat.ttl_ms, 10000);
+    expect_no_call(); /* nothing to catch up on */
+}
+
+static void test_beat_of_another_session(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_BEAT, .user = beat_name};
+    (void)state;
+    submit(&op); /* session 0 */
+    expect_told("beat LOST");
+    op.beat.session = p.conn->session + 1;
+    submit(&op);
+    expect_told("beat LOST");
+    expect_no_call();
+}
+
+static void test_beat_says_lost(void **state)
+{
+    struct rt_op op;
+    struct joining j;
+    (void)state;
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 1, "");
+    expect_told("beat LOST");
+    assert_int_equal(p.conn->session, 0);
+    join(&j, "a", 1);
+    expect_told("join LOST");
+    expect_no_call();
+}
+
+/* The answer that comes after the deadline renews nothing here: the user has gone on. */
+static void test_beat_after_its_deadline(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_BEAT, .user = beat_name};
+    (void)state;
+    op.beat.session = p.conn->session;
+    op.deadline = rt_loop_now(&p.loop) + 100 * RT_MS;
+    submit(&op);
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_BEAT, NULL);
+    played_pass(&p, 150);
+    expect_told("beat UNKNOWN");
+    answer(tag, 1, ""); /* whatever it says */
+    expect_told("");
+    assert_true(p.conn->session != 0);
+}
+
+static void test_second_session(void **state)
+{
+    struct rt_op op;
+    char first[RT_REDIS_SID_SIZE];
+    const char *args;
+    (void)state;
+    memcpy(first, p.conn->sid, sizeof(first));
+    uint64_t session = p.conn->session;
+    beat(&op, true);
+    answer(expect_call(RT_REDIS_SCRIPT_OPEN, NULL), 0, "i1000000000");
+    expect_told("beat ok");
+    assert_true(op.beat.session != session);
+    (void)expect_call(RT_REDIS_SCRIPT_END, &args); /* the old one, if it has no tickets */
+    assert_string_equal(args, first);
+}
+
+static void test_id_is_taken(void **state)
+{
+    struct rt_op op;
+    const char *args;
+    char first[64];
+    (void)state;
+    beat(&op, true);
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_OPEN, &args);
+    snprintf(first, sizeof(first), "%.16s", args);
+    answer(tag, 5, "");
+    tag = expect_call(RT_REDIS_SCRIPT_OPEN, &args);
+    assert_true(strncmp(first, args, 12) == 0 && strncmp(first, args, 16) != 0);
+    answer(tag, 0, "i1000000000");
+    expect_told("beat ok");
+}
+
+/* ---- JOIN and its pushes ---------------------------------------------------------------- */
+
+static void test_join_waits_then_granted(void **state)
+{
+    struct joining j;
+    (void)state;
+    join(&j, "a", 7);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 0, "i1000000000 i0 i11 i4");
+    expect_told("join ok");
+    assert_false(j.join.granted);
+    assert_int_equal(j.join.number, 11);
+    push(1, "G 11 a");
+    expect_told("granted a 11");
+    push(1, "G 11 a"); /* doubled on the way */
+    expect_told("");
+}
+
+static void test_push_overtakes_its_answer(void **state)
+{
+    struct joining j;
+    (void)state;
+    join(&j, "a", 7);
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    push(1, "G 11 a");
+    push(2, "L 11 a");
+    expect_told("");
+    answer(tag, 0, "i1000000000 i0 i11 i0");
+    expect_told("join ok");
+    expect_told("granted a 11");
+    expect_told("lost a 11");
+}
+
+/* JOINs that were sent after the push came do not keep it: it would wait for ever under load. */
+static void test_push_waits_only_for_earlier_joins(void **state)
+{
+    struct joining a, b;
+    (void)state;
+    join(&a, "a", 7);
+    uint64_t first = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    push(1, "G 5 a");
+    join(&b, "a", 8);
+    uint64_t second = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    expect_told("");
+    answer(first, 0, "i1000000000 i0 i11 i0");
+    expect_told("join ok");
+    expect_told("granted a 5");
+    answer(second, 0, "i1000000000 i0 i12 i0");
+    expect_told("join ok");
+}
+
+static void test_push_of_another_line_is_not_kept(void **state)
+{
+    struct joining a;
+    (void)state;
+    join(&a, "a", 7);
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    push(1, "W 5 b");
+    expect_told("wanted b 5");
+    answer(tag, 0, "i1000000000 i0 i11 i1");
+    expect_told("join ok");
+}
+
+static void test_push_of_another_session(void **state)
+{
+    char channel[64], text[64];
+    (void)state;
+    snprintf(channel, sizeof(channel), "rota:{0}:p:%s", p.conn->cid);
+    snprintf(text, sizeof(text), "%s%04x 1 G 11 a", p.conn->cid, 0xffffu);
+    push_text(channel, text);
+    push_text(channel, "no push at all");
+    push_text("rota:{0}:p:", "x");
+    push_text("rota:{1}:p:0", "x");
+    expect_told("");
+}
+
+/* LOST from JOIN for our own session: the op's error, and all else of the session is gone too. */
+static void test_join_finds_the_session_dead(void **state)
+{
+    struct joining j;
+    (void)state;
+    join(&j, "a", 7);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 1, "");
+    expect_told("join LOST");
+    expect_told("session lost");
+}
+
+static void test_refusals(void **state)
+{
+    struct joining j;
+    (void)state;
+    join(&j, "a", 7);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 2, "sme i0");
+    expect_told("join BUSY");
+    assert_string_equal(p.conn->base.errmsg, "a is held by me");
+    join(&j, "a", 8);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 3, "i2 i5 i0");
+    expect_told("join INVALID");
+    assert_string_equal(p.conn->base.errmsg, "a is permits of 5 now, not a lock: use another name");
+}
+
+/* Whatever was done there: a reply that makes no sense says nothing (I5). */
+static void test_odd_answers(void **state)
+{
+    static const char *const odd[] = {"", "i1", "sx i0 i11 i1", "i1 i0 i11", "i1 i0 i11 i1 i12 i1"};
+    struct joining j;
+    struct rt_op op;
+    (void)state;
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        join(&j, "a", i + 1);
+        answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 0, odd[i]);
+        expect_told("join UNKNOWN");
+    }
+    leave(&op, "a", 11);
+    answer(expect_call(RT_REDIS_SCRIPT_LEAVE, NULL), 0, "sx");
+    expect_told("leave UNKNOWN");
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1 i2");
+    expect_told("beat UNKNOWN");
+}
+
+/* ---- What was lost ---------------------------------------------------------------------- */
+
+static void test_push_gap(void **state)
+{
+    (void)state;
+    believe("a", 11, false);
+    believe("b", 12, true);
+    believe("c", 13, true);
+    push(3, "W 12 b"); /* 1 and 2 never came */
+    expect_told("wanted b 12");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i3 s0 i11 sa i1 i12 sb i2");
+    expect_told("granted a 11");
+    expect_told("wanted b 12");
+    expect_told("lost c 13");
+    push(4, "G 14 d");
+    expect_told("granted d 14");
+    expect_no_call();
+}
+
+static void test_beat_knows_of_more_pushes(void **state)
+{
+    struct rt_op op;
+    (void)state;
+    believe("a", 11, false);
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i1 i1 i0 i0");
+    expect_told("beat ok");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i1 s0 i11 sa i1");
+    expect_told("granted a 11");
+    push(1, "G 11 a"); /* it was only late */
+    expect_told("");
+}
+
+/* A ticket whose JOIN was given up: whoever does not know it gives it back. */
+static void test_ghost(void **state)
+{
+    struct rt_op op;
+    (void)state;
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i1 i0 i0");
+    expect_told("beat ok");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i1");
+    expect_told("granted a 11");
+}
+
+static void test_held_says_session_lost(void **state)
+{
+    (void)state;
+    believe("a", 11, true);
+    push(2, "W 11 a");
+    expect_told("wanted a 11");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 1, "");
+    expect_told("session lost");
+}
+
+/* A ticket that was joined between two pages is in neither, and not lost. */
+static void test_pages(void **state)
+{
+    struct joining j;
+    const char *args;
+    (void)state;
+    believe("a", 11, true);
+    believe("b", 12, true);
+    push(2, "W 11 a");
+    expect_told("wanted a 11");
+    join(&j, "c", 9);
+    uint64_t page = expect_call(RT_REDIS_SCRIPT_HELD, NULL);
+    uint64_t joined = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    answer(page, 0, "i2 s17 i11 sa i1");
+    answer(joined, 0, "i1000000000 i0 i13 i1");
+    expect_told("join ok");
+    believe("c", 13, true);
+    page = expect_call(RT_REDIS_SCRIPT_HELD, &args);
+    assert_non_null(strstr(args, " 17"));
+    answer(page, 0, "i2 s0");
+    expect_told("lost b 12");
+}
+
+/* A confirmed subscription: what was pushed before it is lost. Only who waits must know at once. */
+static void test_subscribed_late(void **state)
+{
+    struct joining j;
+    (void)state;
+    open_session();
+    join(&j, "a", 7);
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    subscribe();
+    expect_no_call();
+    answer(tag, 0, "i1000000000 i0 i11 i0");
+    expect_told("join ok");
+    believe("a", 11, false);
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i1 s0 i11 sa i1");
+    expect_told("granted a 11");
+}
+
+/* ---- Links ------------------------------------------------------------------------------ */
+
+static void test_asks_after_reconnection(void **state)
+{
+    struct joining j;
+    (void)state;
+    believe("a", 11, true);
+    played_end(&p, WORK);
+    join(&j, "b", 8); /* while no link is there */
+    size_t next = p.opened;
+    while (p.opened == next)
+        played_pass(&p, 5);
+    played_accept(&p, next);
+    played_greet_first(&p, next, "");
+    const char *meta = played_meta(&p, next);
+    char tag[24], text[256];
+    snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(meta));
+    snprintf(text, sizeof(text), "*4\r\n$%zu\r\n%s\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n", strlen(tag),
+             tag);
+    played_say(&p, next, text);
+    const char *held = played_next(&p, next);
+    assert_true(calls(held, RT_REDIS_SCRIPT_HELD));
+    const char *joined = played_next(&p, next);
+    assert_true(calls(joined, RT_REDIS_SCRIPT_JOIN));
+    expect_told("");
+}
+
+static void test_ops_without_a_link(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_LEAVE, .user = leave_name};
+    (void)state;
+    played_end(&p, WORK);
+    op.leave.name = "a";
+    op.leave.number = 1;
+    op.deadline = rt_loop_now(&p.loop) + 50 * RT_MS;
+    submit(&op);
+    p.refuse = ROTA_UNREACHABLE;
+    played_pass(&p, 60);
+    expect_told("leave UNREACHABLE");
+    p.refuse = 0;
+}
+
+static void test_cancel(void **state)
+{
+    struct joining j;
+    struct rt_op op;
+    (void)state;
+    join(&j, "a", 7);
+    (void)expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    rt_engine_redis.cancel(&p.conn->base, &j.op);
+    played_turn(&p);
+    expect_told("join UNKNOWN"); /* it is on its way */
+    played_end(&p, WORK);
+    leave(&op, "a", 11);
+    rt_engine_redis.cancel(&p.conn->base, &op);
+    played_turn(&p);
+    expect_told("leave CANCELED"); /* it never left */
+}
+
+/* Ops under way are dropped without a word; nothing is leaked (the sanitizer looks). */
+static void test_close_with_ops(void **state)
+{
+    static struct rt_op ops[6];
+    static struct joining j[2];
+    (void)state;
+    join(&j[0], "a", 7);
+    push(1, "G 11 a"); /* kept */
+    beat(&ops[0], false);
+    beat(&ops[1], true);
+    leave(&ops[2], "a", 3);
+    ops[3] = (struct rt_op){.kind = RT_OP_LIST, .user = other_name};
+    submit(&ops[3]);
+    ops[4] = (struct rt_op){.kind = RT_OP_OBSERVE, .user = other_name};
+    ops[4].observe.name = "o";
+    ops[4].observe.cookie = ops;
+    submit(&ops[4]);
+    ops[5] = (struct rt_op){.kind = RT_OP_CHECK, .user = other_name};
+    submit(&ops[5]);
+    push(9, "W 3 z"); /* a gap: `held` is under way */
+    expect_told("");
+}
+
+/* ---- Ends by time ----------------------------------------------------------------------- */
+
+static void test_who_waits_sweeps(void **state)
+{
+    struct joining j;
+    (void)state;
+    join(&j, "a", 7);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 0, "i1000000000 i1003000000 i11 i4");
+    expect_told("join ok");
+    believe("a", 11, false);
+    played_pass(&p, 2990);
+    expect_no_call();
+    played_pass(&p, 10 + 51); /* a jitter of a 200th */
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_SWEEP, NULL);
+    answer(tag, 0, "i1003000000 i1003000000 i1"); /* there is more: at once again */
+    tag = expect_call(RT_REDIS_SCRIPT_SWEEP, NULL);
+    answer(tag, 0, "i1003000000 i1004000000 i0");
+    expect_no_call();
+    user.held[0].granted = true; /* nobody waits any more: nothing is asked */
+    played_pass(&p, 3000);
+    expect_no_call();
+}
+
+/* ---- Observing -------------------------------------------------------------------------- */
+
+static void test_observe(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_OBSERVE, .user = other_name};
+    (void)state;
+    op.observe.name = "o";
+    op.observe.cookie = &op;
+    submit(&op);
+    answer(expect_call(RT_REDIS_SCRIPT_LOOK, NULL), 0, "i1000000000 i0 i1 i0 i0 i11 slabel sv1");
+    expect_told("op ok");
+    expect_told("changed o 1 11 v1");
+    while (strncmp(played_next(&p, PUSH), "SUBSCRIBE", 9) != 0)
+        ;
+    confirm("rota:{0}:o:o");
+    answer(expect_call(RT_REDIS_SCRIPT_LOOK, NULL), 0, "i1000000000 i0 i1 i0 i0 i11 slabel sv1");
+    expect_told(""); /* as before */
+    push_text("rota:{0}:o:o", "2 0 0 12 2 mev2");
+    expect_told("changed o 2 12 v2");
+    push_text("rota:{0}:o:o", "2 0 0 12 99 mev2"); /* no state */
+    push_text("rota:{0}:o:o", "rubbish");
+    expect_told("");
+    /* The push came near a look, and may be the older of the two: looked again. */
+    played_pass(&p, 100);
+    answer(expect_call(RT_REDIS_SCRIPT_LOOK, NULL), 0, "i1000000000 i0 i0 i0 i0 i0 s s");
+    expect_told("changed o 0 0 ");
+    op.observe.stop = true;
+    submit(&op);
+    expect_told("op ok");
+    push_text("rota:{0}:o:o", "1 0 0 13 0 ");
+    expect_told("");
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_session, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_beat_in_one_request),
+        TEST(test_beat_of_another_session),
+        TEST(test_beat_says_lost),
+        TEST(test_beat_after_its_deadline),
+        TEST(test_second_session),
+        TEST(test_id_is_taken),
+        TEST(test_join_waits_then_granted),
+        TEST(test_push_overtakes_its_answer),
+        TEST(test_push_waits_only_for_earlier_joins),
+        TEST(test_push_of_another_line_is_not_kept),
+        TEST(test_push_of_another_session),
+        TEST(test_join_finds_the_session_dead),
+        TEST(test_refusals),
+        TEST(test_odd_answers),
+        TEST(test_push_gap),
+        TEST(test_beat_knows_of_more_pushes),
+        TEST(test_ghost),
+        TEST(test_held_says_session_lost),
+        TEST(test_pages),
+        cmocka_unit_test_setup_teardown(test_subscribed_late, setup, teardown),
+        TEST(test_asks_after_reconnection),
+        TEST(test_ops_without_a_link),
+        TEST(test_cancel),
+        TEST(test_close_with_ops),
+        TEST(test_who_waits_sweeps),
+        TEST(test_observe),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
