@@ -5,6 +5,7 @@
 #   make run        ... and the demo on the embedded engine
 #   make test       everything that must hold; ends with "N passed, N failed"
 #   make bench      the benches
+#   make torture    the fault programme at length, with a report (about 20 minutes; FACTOR=n)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
 #   make deb        Debian packages, in build-deb/
@@ -18,7 +19,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 MESON_FLAGS ?=
 
-.PHONY: all run test bench install uninstall deb deb-check record format clean need-build
+.PHONY: all run test bench torture install uninstall deb deb-check record format clean need-build
 
 all: build/build.ninja
 	@ninja -C build
@@ -39,6 +40,10 @@ test:
 bench: need-build
 	@scripts/need.sh bench
 	@scripts/bench.sh
+
+torture:
+	@scripts/need.sh build test
+	@scripts/torture.sh $(FACTOR)
 
 install: all
 	@meson configure build --prefix=$(PREFIX) --libdir=$(LIBDIR)
@@ -66,4 +71,4 @@ format:
 	@scripts/sources.sh | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-planted build-deb
+	rm -rf build build-asan build-tsan build-planted build-torture build-deb

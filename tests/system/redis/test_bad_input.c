@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#define CALL_MS 700
+#define CALL_MS 400
 #define LATE_MS 20000 /* on any machine: call_ms and what a sanitizer and its load add */
 #define SECRET "hush-Wr0ng-7c1"
 #define RIGHT "r1ght-s3cret-9f"
@@ -217,7 +217,7 @@ static void a_full_server(void **state)
 /* Redis can be made to load slowly: so many microseconds for each key. */
 static void a_server_that_loads(void **state)
 {
-    struct rt_redis_options opts = {.extra = "key-load-delay 2000\n"
+    struct rt_redis_options opts = {.extra = "key-load-delay 1000\n"
                                              "loading-process-events-interval-bytes 1024\n"};
     struct rota_options patient = {.ttl_ms = 1000, .call_ms = 60000};
     struct rt_redis node;
@@ -226,7 +226,7 @@ static void a_server_that_loads(void **state)
 
     (void)state;
     rt_redis_start(&node, &opts);
-    rt_redis_must(&node, "EVAL %s 0", "for i = 1, 2000 do redis.call('SET', 'k' .. i, i) end");
+    rt_redis_must(&node, "EVAL %s 0", "for i = 1, 1500 do redis.call('SET', 'k' .. i, i) end");
     rt_redis_must(&node, "SAVE");
     url = rt_redis_url(&node, 0);
     rt_redis_kill(&node);

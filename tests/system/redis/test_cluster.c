@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rooms move between the nodes of a cluster, and its primaries change, under contenders. */
 #include "keys.h"
+#include "lib/history.h"
 #include "stage.h"
 
 #include <setjmp.h>
@@ -30,7 +31,7 @@ static void ring_open(struct ring *r, const char *title, uint32_t flags)
                               .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
                                        STAGE_SPICE | flags,
                               .call_ms = 5000,
-                              .long_permille = 30,
+                              .long_permille = 10,
                               .long_ms = 800,
                               .pause_us = 1000};
     char *url;
@@ -89,6 +90,61 @@ static void rooms_move(void **state)
     ring_close(&r);
 }
 
+/* ---- Primaries change -------------------------------------------------------- */
+
+static bool is_primary(struct ring *r, int node)
+{
+    return strcmp(rt_redis_info(&r->cluster->node[node], "replication", "role"), "master") == 0;
+}
+
+struct pair { /* a primary and its replica */
+    struct ring *ring;
+    int primary, replica;
+};
+
+/* Both have heard of the last change. */
+static bool is_pair(void *arg)
+{
+    struct pair *p = arg;
+
+    if (is_primary(p->ring, p->primary) && !is_primary(p->ring, p->replica))
+        return true;
+    if (!is_primary(p->ring, p->primary) && is_primary(p->ring, p->replica)) {
+        int old = p->primary;
+
+        p->primary = p->replica;
+        p->replica = old;
+        return true;
+    }
+    return false;
+}
+
+static bool took_over(void *arg)
+{
+    const struct pair *p = arg;
+
+    return is_primary(p->ring, p->replica);
+}
+
+/* Asked for, or after kill -9 of the primary. */
+static void change_primary(struct pair *p, bool killed)
+{
+    struct rt_redis_cluster *c = p->ring->cluster;
+    int64_t from = rt_history_now();
+
+    stage_mark(p->ring->st);
+    if (!killed) {
+        assert_true(rt_redis_cluster_failover(c, p->replica, LIMIT_MS));
+        return;
+    }
+    rt_redis_kill(&c->node[p->primary]);
+    assert_true(rt_await(took_over, p, LIMIT_MS));
+    print_message("its replica took over after %lld ms\n",
+                  (long long)(rt_history_now() - from) / 1000000);
+    rt_redis_run(&c->node[p->primary]);
+    assert_true(rt_redis_cluster_ok(c, LIMIT_MS));
+}
+
 static void primaries_change(void **state)
 {
     struct ring r;
@@ -96,13 +152,12 @@ static void primaries_change(void **state)
     (void)state;
     ring_open(&r, "cluster failovers", STAGE_LOSSY);
     for (uint32_t i = 0; i < FAILOVERS * stage_factor(); i++) {
-        int base = (int)stage_below(r.st, 3);
-        bool first = strcmp(rt_redis_info(&r.cluster->node[base], "replication", "role"),
-                            "master") == 0;
+        int node = (int)stage_below(r.st, 3);
+        struct pair p = {&r, node, node + 3};
 
         stage_pause(r.st, 300 + stage_below(r.st, 300));
-        stage_mark(r.st);
-        assert_true(rt_redis_cluster_failover(r.cluster, first ? base + 3 : base, LIMIT_MS));
+        assert_true(rt_await(is_pair, &p, LIMIT_MS));
+        change_primary(&p, i % 2 == 1);
     }
     stage_pause(r.st, 500);
     ring_close(&r);

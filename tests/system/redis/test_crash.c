@@ -19,7 +19,7 @@ static const struct stage_plan base = {.processes = 8,
                                        .locks = 2,
                                        .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP |
                                                 STAGE_PERMITS | STAGE_SPICE,
-                                       .long_permille = 30,
+                                       .long_permille = 10,
                                        .long_ms = 1500,
                                        .pause_us = 1000};
 

@@ -27,7 +27,7 @@ static struct stage_plan plan_of(const char *title)
                                         STAGE_SPICE | STAGE_LOSSY,
                                .ttl_ms = TTL_MS,
                                .call_ms = 5000,
-                               .long_permille = 30,
+                               .long_permille = 10,
                                .long_ms = 1500,
                                .pause_us = 1000};
 }

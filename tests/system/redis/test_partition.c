@@ -49,7 +49,7 @@ static void partition(const char *title, uint32_t least_ms, uint32_t most_ms)
                               .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
                                        STAGE_SPICE,
                               .ttl_ms = TTL_MS,
-                              .long_permille = 30,
+                              .long_permille = 10,
                               .long_ms = 800,
                               .pause_us = 1000};
     struct stage *st = stage_new(&plan);

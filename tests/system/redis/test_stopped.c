@@ -34,7 +34,7 @@ static void stopped_past_the_ttl(void **state)
                               .locks = 1,
                               .flags = STAGE_SHARED | STAGE_GIVE_UP | STAGE_STOPS | STAGE_SPICE,
                               .ttl_ms = TTL_MS,
-                              .long_permille = 300,
+                              .long_permille = 100,
                               .long_ms = 100};
     struct stage *st = stage_new(&plan);
     struct rt_redis node;
