@@ -227,7 +227,9 @@ void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
         if (w->over || w->room != room || strcmp(w->name, name) != 0)
             continue;
         if (!state) {
-            look(c, w); /* subscribed just now: what was told before was missed */
+            look(
+                c,
+                w); /* subscribed just now: what was pushed before was missed; or it makes no sense */
         } else if (w->told) {
             tell(c, w, &s);
             if ((w->rq != NULL || now - w->looked_at < NEAR) && now + RELOOK < w->look_at)
