@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Redis scripts against the reference engine: random steps, and what must be the same is. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+/* cmocka needs those before it */
+#include <cmocka.h>
 
 #include "engine/mem/mem.h"
 #include "twin.h"
