@@ -7,6 +7,7 @@ local x, v = call('HGET', room, '\3' .. sid), call('HGET', s, 'v')
 local alive = x and v and tonumber(x) > now
 if alive then
     local till = string.format('%.0f', now + ttl_ms * 1000)
+    call('ZREM', e, sid) -- needs no memory; once a script wrote, a full server lets it go on
     call('HSET', room, '\3' .. sid, till)
     call('ZADD', e, till, sid)
     local ends = call('ZRANGE', e, 0, 1, 'WITHSCORES')

@@ -22,10 +22,10 @@ if member and not watched then
     local kept, heir = string.match(first[1] or '', '^((%S+) %S+ 0 %d+ %d+ [-d] %d+ )0$')
     local x = heir and its == sid and call('HGET', room, '\3' .. heir)
     if x and x > moment then
+        call('HDEL', s, nonce .. ' ' .. name) -- first: a server without memory does not refuse it
         call('HSET', g, first[2], kept .. moment)
         call('ZREM', w, first[1])
         call('HDEL', g, number)
-        call('HDEL', s, nonce .. ' ' .. name)
         call('PUBLISH', room .. ':p:' .. string.sub(heir, 1, 12), heir .. ' ' ..
              call('HINCRBY', room .. ':s:' .. heir, 'v', 1) .. ' G ' .. first[2] .. ' ' .. name)
         return #arg == 4 and tag or {tag, 0, 1}

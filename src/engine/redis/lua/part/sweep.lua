@@ -19,6 +19,7 @@ end
 -- So many tickets of a dead session at most. Its end is 0 first: a clock that goes back revives nobody.
 local function end_session(sid, budget)
     local s = room .. ':s:' .. sid
+    call('HDEL', s, '') -- nothing; but once a script wrote, a full server lets it go on
     call('HSET', room, '\3' .. sid, 0)
     local list = call('HRANDFIELD', s, budget + 2, 'WITHVALUES')
     for i = 1, #list, 2 do
