@@ -33,7 +33,7 @@ static const struct rt_redis_text *script_of(const struct rs_text *argv)
 
 static bool is_leave(const struct rt_redis_text *script, size_t argc)
 {
-    return script == rt_redis_script_text(RT_REDIS_SCRIPT_LEAVE, false) && argc == ARGS + 4;
+    return script == rt_redis_script_text(RT_REDIS_SCRIPT_LEAVE, false) && argc >= ARGS + 3;
 }
 
 static int line_of(const struct sim *sim, struct rs_text name)
@@ -44,10 +44,10 @@ static int line_of(const struct sim *sim, struct rs_text name)
     return -1;
 }
 
-static bool is_ours(const struct rs_text *args)
+static bool is_ours(const struct rs_text *args, size_t n)
 {
     uint64_t session = strtoull(args[1].at, NULL, 16), number = strtoull(args[2].at, NULL, 10);
-    uint64_t nonce = strtoull(args[3].at, NULL, 10);
+    uint64_t nonce = n > 3 ? strtoull(args[3].at, NULL, 10) : 0;
     for (size_t i = 0; i < before_count; i++) {
         const struct sim_place *p = &before[i];
         if (p->session == session && (number != 0 ? p->number == number : p->nonce == nonce))
@@ -63,7 +63,7 @@ static void on_before(struct rs_server *s, size_t argc, const struct rs_text *ar
     if (line < 0)
         return;
     before_count = sim_world_look(sim, sim->lines[line].name, before, SIM_PLACES_MAX);
-    ours = is_ours(argv + ARGS);
+    ours = is_ours(argv + ARGS, argc - ARGS);
 }
 
 /* I8: a release wakes the tickets it grants and at most one more. */
@@ -81,9 +81,11 @@ static void check_woken(const struct sim *sim, int line, uint32_t pushed)
         sim_violated(sim, "I8", "a release of %s granted %u and woke %u", name, granted, pushed);
 }
 
-/* The second element of the reply; -1: it is an error. */
+/* The second element of the reply, a tag alone being success; -1: it is an error. */
 static int status_of(const struct rs_buffer *reply)
 {
+    if (reply->at[0] == '$')
+        return RT_REDIS_OK;
     if (reply->at[0] != '*')
         return -1;
     const char *at = memchr(reply->at, '$', reply->n); /* the tag */

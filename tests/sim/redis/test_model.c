@@ -156,8 +156,8 @@ static void test_conversions(void **state)
         "return pcall(redis.call, 'ZADD', KEYS[1], 1, 'x') and 1 or 0",
         "return {redis.call('HGET', KEYS[1], 'none') == false, redis.call('HGET', KEYS[1], 'a')}",
         "return redis.call('TYPE', KEYS[1]).ok",
-        "redis.call('ZADD', 'rota:{0}:z', 1700000000000003, 'm')"
-        " return redis.call('ZRANGE', 'rota:{0}:z', 0, -1, 'WITHSCORES')",
+        "return redis.call('ZADD', 'rota:{0}:z', 1700000000000003, 'm')",
+        "return redis.call('ZRANGE', 'rota:{0}:z', 0, -1, 'WITHSCORES')",
         "return string.format('%.0f', redis.call('ZSCORE', 'rota:{0}:z', 'm') + 1)",
         "return redis.sha1hex('')",
         "undeclared = 1",
