@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links: one connection to a server each; requests in their order, and replies in their place.
- *
- * RESP has no request ids. A script's reply begins with its request's tag; a reply that is not in its
- * place cuts the link. An error has no tag: it is believed when the next tagged reply is in its
- * place, and where nothing follows it, an ECHO is sent to be that. */
+/* Links: one connection to a server each; dialed, greeted, cut, dialed again. */
 #include "engine/redis/link.h"
 
 #include "base/alloc.h"
-#include "base/bug.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +13,6 @@
 #define BACK_OFF_LAST_MS 500
 #define PATIENCE_LEAST_MS 200
 #define CONNECT_MOST_MS 3000
-#define ERROR_KEPT 400 /* bytes of an error reply */
 
 static const char *const kinds[] = {"link", "push link", "link for WAIT", "sentinel"};
 
@@ -59,344 +53,7 @@ bool rt_redis_link_usable(const struct rt_redis_link *l)
     return l->state == RT_REDIS_READY && !l->sick && l->conn->checked;
 }
 
-/* ---- The FIFO --------------------------------------------------------------------------------- */
-
-static void append(struct rt_redis_link *l, struct rt_redis_request *rq)
-{
-    rq->next = NULL;
-    rq->sent = true;
-    rq->sent_at = rt_loop_now(l->conn->base.loop);
-    *l->tail = rq;
-    l->tail = &rq->next;
-    if (l->next == NULL)
-        l->next = rq;
-    if (l->timer.timer.slot == 0) /* lazily: it looks whom is owed when it fires */
-        rt_timers_start(&l->conn->base.loop->timers, &l->timer.timer,
-                        rq->sent_at + rt_redis_patience(l->conn));
-}
-
-struct rt_redis_request *rt_redis_link_pop(struct rt_redis_link *l)
-{
-    struct rt_redis_request *rq = l->head;
-    l->head = rq->next;
-    if (l->head == NULL)
-        l->tail = &l->head;
-    rq->next = NULL;
-    return rq;
-}
-
-/* What c->out has leaves with the next flush. */
-static int write_out(struct rt_redis_link *l)
-{
-    struct rt_redis_conn *c = l->conn;
-    int rv = rt_stream_write(&l->stream, c->out, c->out_size);
-    c->out_size = 0;
-    return rv;
-}
-
-int rt_redis_link_put(struct rt_redis_link *l, struct rt_redis_request *rq)
-{
-    int rv = rq != NULL ? write_out(l) : ROTA_NOMEM;
-    l->conn->out_size = 0;
-    if (rv == 0)
-        append(l, rq);
-    else if (rq != NULL)
-        rt_redis_request_free(rq);
-    return rv;
-}
-
-int rt_redis_link_echo(struct rt_redis_link *l, bool greeting)
-{
-    struct rt_redis_conn *c = l->conn;
-    struct rt_redis_request *rq = rt_redis_request_bare(RT_REDIS_ECHO, greeting);
-    if (rq == NULL)
-        return ROTA_NOMEM;
-    rq->tag = ++c->next_tag;
-    if (!rt_redis_command(c, 2) || !rt_redis_word(c, "ECHO", 4) || !rt_redis_number(c, rq->tag)) {
-        c->out_size = 0;
-        rt_redis_request_free(rq);
-        return ROTA_NOMEM;
-    }
-    return rt_redis_link_put(l, rq);
-}
-
-/* ---- Script calls -------------------------------------------------------------------------------- */
-
-/* Written once for all calls in the same room: that is most of them. */
-static const char *key_of(struct rt_redis_conn *c, uint32_t room)
-{
-    if (c->key[0] == '\0' || c->key_room != room)
-        rt_redis_room_key(c, room, c->key, sizeof(c->key));
-    c->key_room = room;
-    return c->key;
-}
-
-static bool format_call(struct rt_redis_conn *c, const struct rt_redis_request *rq)
-{
-    const struct rt_redis_text *t = rt_redis_script_text(rq->script, c->room_count > 1);
-    const char *key = "rota:{0}:meta";
-    if (rq->what != RT_REDIS_META)
-        key = key_of(c, rq->room);
-    bool good = rt_redis_command(c, 5 + rq->argc) &&
-                rt_redis_word(c, rq->eval ? "EVAL" : "EVALSHA", rq->eval ? 4 : 7) &&
-                rt_redis_word(c, rq->eval ? t->text : t->sha1, rq->eval ? t->length : 40) &&
-                rt_redis_word(c, "1", 1) && rt_redis_word(c, key, strlen(key)) &&
-                rt_redis_number(c, rq->tag);
-    for (size_t i = 0; good && i < rq->argc; i++)
-        good = rt_redis_word(c, rq->args[i], rq->lengths[i]);
-    return good;
-}
-
-static bool ask_first(struct rt_redis_link *l)
-{
-    static const char *const words[] = {"ASKING"};
-    return rt_redis_words(l->conn, words, 1) &&
-           rt_redis_link_put(l, rt_redis_request_bare(RT_REDIS_ASIDE, 0)) == 0;
-}
-
-/* 0 or why not; RQ is the caller's then. */
-static int send_call(struct rt_redis_link *l, struct rt_redis_request *rq)
-{
-    struct rt_redis_conn *c = l->conn;
-    int rv = ROTA_NOMEM;
-    c->out_size = 0;
-    if (rq->asking && !ask_first(l))
-        return ROTA_UNREACHABLE;
-    rq->tag = ++c->next_tag;
-    if (format_call(c, rq))
-        rv = write_out(l);
-    c->out_size = 0;
-    if (rv == 0)
-        append(l, rq);
-    return rv;
-}
-
-bool rt_redis_link_send(struct rt_redis_link *l, struct rt_redis_request *rq)
-{
-    int rv = send_call(l, rq);
-    if (rv == ROTA_NOMEM)
-        rq->err = rv; /* told from the next turn */
-    return rv == 0;
-}
-
-/* The server has forgotten its scripts: it gets them all, beside the one that was asked for. */
-static void load_scripts(struct rt_redis_link *l)
-{
-    struct rt_redis_conn *c = l->conn;
-    bool good = true;
-    if (l->loading)
-        return;
-    l->loading = true;
-    for (int i = 0; good && i < RT_REDIS_SCRIPTS; i++) {
-        const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)i,
-                                                             c->room_count > 1);
-        good = rt_redis_command(c, 3) && rt_redis_word(c, "SCRIPT", 6) &&
-               rt_redis_word(c, "LOAD", 4) && rt_redis_word(c, t->text, t->length);
-        struct rt_redis_request *rq = good ? rt_redis_request_bare(RT_REDIS_ASIDE,
-                                                                   i + 1 == RT_REDIS_SCRIPTS)
-                                           : NULL;
-        good = rt_redis_link_put(l, rq) == 0;
-    }
-    if (!good)
-        l->loading = false;
-}
-
-/* ---- Believed replies -------------------------------------------------------------------------------- */
-
-static void again(struct rt_redis_link *l, struct rt_redis_request *rq)
-{
-    struct rt_redis_conn *c = l->conn;
-    rt_free(rq->error);
-    rq->error = NULL;
-    rq->sent = false; /* an error that is believed: it had no effect */
-    if (!rt_redis_link_usable(l) || !rt_redis_link_send(l, rq))
-        rt_redis_enqueue(c, rq);
-}
-
-static void fell_sick(struct rt_redis_link *l, const char *error)
-{
-    struct rt_redis_conn *c = l->conn;
-    if (!l->sick)
-        (void)rt_redis_explain(l, error, c->last_trouble, sizeof(c->last_trouble));
-    l->sick = true;
-}
-
-static void call_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
-{
-    struct rt_redis_conn *c = l->conn;
-    enum rt_redis_class class = rt_redis_classify(rq->error);
-    if (rq->answered) { /* nobody waits for it: must not be done any more */
-        rt_redis_request_free(rq);
-    } else if (class == RT_REDIS_NOSCRIPT && !rq->eval) {
-        rq->eval = true;
-        again(l, rq);
-        load_scripts(l);
-    } else if ((class == RT_REDIS_MOVED || class == RT_REDIS_ASK) && c->room_count > 1) {
-        rt_redis_cluster_moved(l, rq, class == RT_REDIS_ASK);
-        rt_free(rq->error);
-        rq->error = NULL;
-        rq->sent = false;
-        rt_redis_resend(c, rq);
-    } else if (class == RT_REDIS_SICK) {
-        fell_sick(l, rq->error);
-        again(l, rq);
-    } else {
-        int err = rt_redis_explain(l, rq->error, c->base.errmsg, sizeof(c->base.errmsg));
-        rt_redis_answer(c, rq, err, 0, NULL);
-        rt_redis_request_free(rq);
-    }
-}
-
-static void meta_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
-{
-    if (rt_redis_classify(rq->error) == RT_REDIS_NOSCRIPT && !rq->eval) {
-        rt_free(rq->error);
-        rq->error = NULL;
-        rq->eval = true;
-        if (send_call(l, rq) == 0)
-            load_scripts(l);
-        else
-            rt_redis_request_free(rq);
-        return;
-    }
-    char *error = rq->error;
-    rq->error = NULL;
-    rt_redis_request_free(rq);
-    rt_redis_greet_meta(l, NULL, error);
-    rt_free(error);
-}
-
-static void settle(struct rt_redis_link *l, struct rt_redis_request *rq, const redisReply *reply)
-{
-    if (rq->error != NULL && rq->what == RT_REDIS_CALL) {
-        call_failed(l, rq);
-        return;
-    }
-    if (rq->error != NULL && rq->what == RT_REDIS_META) {
-        meta_failed(l, rq);
-        return;
-    }
-    uint8_t what = rq->what;
-    bool marked = rq->extra != 0; /* the last of its kind */
-    if (what == RT_REDIS_CALL)
-        rt_redis_answer(l->conn, rq, 0,
-                        reply->type == REDIS_REPLY_ARRAY ? (int)reply->element[1]->integer : 0,
-                        reply);
-    else if (what == RT_REDIS_ASIDE && marked)
-        l->loading = false;
-    rt_redis_request_free(rq);
-    if (what == RT_REDIS_META)
-        rt_redis_greet_meta(l, reply, NULL);
-    else if (what == RT_REDIS_ECHO && marked)
-        rt_redis_greet_confirmed(l);
-    else if (what == RT_REDIS_REPLICAS)
-        rt_redis_wait_reply(l, reply->integer);
-}
-
-/* UPTO's reply was in its place, so all before it were. */
-static void confirm(struct rt_redis_link *l, struct rt_redis_request *upto, const redisReply *reply)
-{
-    struct rt_redis_request *rq;
-    l->next = upto->next;
-    l->unsure = false;
-    do {
-        rq = rt_redis_link_pop(l);
-        settle(l, rq, rq == upto ? reply : NULL);
-    } while (rq != upto && l->state != RT_REDIS_DOWN);
-}
-
-/* ---- Replies as they come -------------------------------------------------------------------------------- */
-
-/* The first SIZE bytes of R, which may be NULL, are TAG. */
-static bool begins_with_tag(const redisReply *r, size_t size, uint64_t tag)
-{
-    uint64_t value = 0;
-    if (r == NULL || r->type != REDIS_REPLY_STRING || size == 0 || size > 20)
-        return false;
-    for (size_t i = 0; i < size; i++) {
-        if (r->str[i] < '0' || r->str[i] > '9')
-            return false;
-        value = value * 10 + (uint64_t)(r->str[i] - '0');
-    }
-    return value == tag || RT_BUG(RT_BUG_TAG_NOT_CHECKED);
-}
-
-static bool is_tag(const redisReply *r, uint64_t tag)
-{
-    return begins_with_tag(r, r != NULL ? r->len : 0, tag);
-}
-
-/* {tag, status, ...}; or, from a plain join or leave, "TAG NUMBER" or "TAG": a table costs the server
- * as much as a call. */
-static bool is_ours(const redisReply *r, uint64_t tag)
-{
-    if (r->type == REDIS_REPLY_STRING)
-        return begins_with_tag(r, strcspn(r->str, " "), tag);
-    if (r->type != REDIS_REPLY_ARRAY || r->elements < 2 || !is_tag(r->element[0], tag) ||
-        r->element[1]->type != REDIS_REPLY_INTEGER)
-        return false;
-    for (size_t i = 2; i < r->elements; i++)
-        if (r->element[i]->type != REDIS_REPLY_INTEGER && r->element[i]->type != REDIS_REPLY_STRING)
-            return false;
-    return true;
-}
-
-static bool take_error(struct rt_redis_link *l, struct rt_redis_request *rq,
-                       const redisReply *reply)
-{
-    if (rq->what == RT_REDIS_ECHO) {
-        /* Servers that refuse everything for now, or us altogether, refuse this too. */
-        if (l->state == RT_REDIS_GREETING && rq->extra != 0)
-            (void)rt_redis_greet_reply(l, RT_REDIS_GREET_ECHO, reply);
-        else if (rt_redis_classify(reply->str) != RT_REDIS_SICK)
-            return false;
-        confirm(l, rq, reply);
-        return true;
-    }
-    l->next = rq->next;
-    if (rq->what == RT_REDIS_ASIDE)
-        return true;
-    if (rq->what == RT_REDIS_GREET)
-        return rt_redis_greet_reply(l, rq->extra, reply);
-    size_t size = reply->len < ERROR_KEPT ? reply->len : ERROR_KEPT;
-    rq->error = rt_alloc(size + 1);
-    if (rq->error == NULL)
-        return false;
-    memcpy(rq->error, reply->str, size);
-    l->unsure = true;
-    return true;
-}
-
-/* False: this cannot be the answer to what was asked. */
-static bool take_reply(struct rt_redis_link *l, const redisReply *reply)
-{
-    struct rt_redis_request *rq = l->next;
-    if (rq == NULL)
-        return false;
-    if (reply->type == REDIS_REPLY_ERROR)
-        return take_error(l, rq, reply);
-    switch (rq->what) {
-    case RT_REDIS_GREET:
-        l->next = rq->next;
-        return rt_redis_greet_reply(l, rq->extra, reply);
-    case RT_REDIS_ASIDE:
-        l->next = rq->next;
-        return reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
-    case RT_REDIS_ECHO:
-        if (!is_tag(reply, rq->tag))
-            return false;
-        break;
-    case RT_REDIS_REPLICAS:
-        if (reply->type != REDIS_REPLY_INTEGER)
-            return false;
-        break;
-    default:
-        if (!is_ours(reply, rq->tag))
-            return false;
-    }
-    confirm(l, rq, reply);
-    return true;
-}
+/* ---- Hearing ------------------------------------------------------------------------------------- */
 
 static bool dispatch(struct rt_redis_link *l, const redisReply *reply)
 {
@@ -404,7 +61,7 @@ static bool dispatch(struct rt_redis_link *l, const redisReply *reply)
         return rt_redis_push_reply(l, reply);
     if (l->kind == RT_REDIS_SENTINEL)
         return rt_redis_sentinel_reply(l, reply);
-    return take_reply(l, reply);
+    return rt_redis_link_reply(l, reply);
 }
 
 static void not_understood(struct rt_redis_link *l, const char *why)
@@ -498,6 +155,19 @@ static void drop_flying(struct rt_redis_link *l, const char *why)
     }
 }
 
+/* Told once, not each time that dialing fails in the same way. A sentinel that was left is no
+ * trouble: the next is asked. */
+static void note_trouble(struct rt_redis_link *l, const char *why, bool was_ready)
+{
+    struct rt_redis_conn *c = l->conn;
+    bool sentinel = l->kind == RT_REDIS_SENTINEL;
+    if (strcmp(why, c->last_trouble) != 0 || was_ready)
+        rt_redis_log(c, sentinel && was_ready ? ROTA_LOG_TRACE : ROTA_LOG_WARN,
+                     "redis: %s to %s: %s", kinds[l->kind], rt_redis_at(l), why);
+    if (why != c->last_trouble && !(sentinel && was_ready))
+        snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
+}
+
 /* The connection's end, whatever comes after it. */
 static void let_go(struct rt_redis_link *l, const char *why)
 {
@@ -520,10 +190,7 @@ static void let_go(struct rt_redis_link *l, const char *why)
         drop_flying(l, why);
         return;
     }
-    if (strcmp(why, c->last_trouble) != 0 || was_ready)
-        rt_redis_log(c, ROTA_LOG_WARN, "redis: %s to %s: %s", kinds[l->kind], rt_redis_at(l), why);
-    if (why != c->last_trouble)
-        snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
+    note_trouble(l, why, was_ready);
     back_off(l);
     if (was_ready)
         tell_link(l, false);
@@ -659,7 +326,8 @@ void rt_redis_link_ready(struct rt_redis_link *l)
 {
     l->state = RT_REDIS_READY;
     l->back_off_ms = 0;
-    rt_redis_log(l->conn, ROTA_LOG_INFO, "redis: %s to %s is up", kinds[l->kind], rt_redis_at(l));
+    rt_redis_log(l->conn, l->kind == RT_REDIS_SENTINEL ? ROTA_LOG_TRACE : ROTA_LOG_INFO,
+                 "redis: %s to %s is up", kinds[l->kind], rt_redis_at(l));
     tell_link(l, true);
 }
 

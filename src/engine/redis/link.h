@@ -75,6 +75,19 @@ int rt_redis_explain(const struct rt_redis_link *l, const char *error, char *out
 /* TEXT for a line: printable, and without our password. */
 void rt_redis_clean(const struct rt_redis_conn *c, const char *text, char *out, size_t size);
 
+/* ---- What is on its way (fifo.c) ------------------------------------------------------------------ */
+
+/* Sends what c->out has as RQ, which is freed if that cannot be. */
+int rt_redis_link_put(struct rt_redis_link *l, struct rt_redis_request *rq);
+/* Sends a script call; false: RQ waits in the queue. */
+bool rt_redis_link_send(struct rt_redis_link *l, struct rt_redis_request *rq);
+/* The head of the FIFO. */
+struct rt_redis_request *rt_redis_link_pop(struct rt_redis_link *l);
+/* Sends an ECHO that confirms what was sent before it; GREETING: that ends the first flight. */
+int rt_redis_link_echo(struct rt_redis_link *l, bool greeting);
+/* A reply has come. False: it cannot be the answer to what was asked. */
+bool rt_redis_link_reply(struct rt_redis_link *l, const redisReply *reply);
+
 /* ---- Links (link.c) ------------------------------------------------------------------------ */
 
 void rt_redis_link_init(struct rt_redis_link *l, struct rt_redis_conn *c,
@@ -87,14 +100,6 @@ __attribute__((format(printf, 2, 3))) void rt_redis_link_cut(struct rt_redis_lin
                                                              const char *why, ...);
 /* For good, without a word; l->node is freed when its last stream is closed. */
 void rt_redis_link_close(struct rt_redis_link *l);
-/* Sends what c->out has as RQ, which is freed if that cannot be. */
-int rt_redis_link_put(struct rt_redis_link *l, struct rt_redis_request *rq);
-/* Sends a script call; false: RQ waits in the queue. */
-bool rt_redis_link_send(struct rt_redis_link *l, struct rt_redis_request *rq);
-/* The head of the FIFO. */
-struct rt_redis_request *rt_redis_link_pop(struct rt_redis_link *l);
-/* Sends an ECHO that confirms what was sent before it; GREETING: that ends the first flight. */
-int rt_redis_link_echo(struct rt_redis_link *l, bool greeting);
 /* Greeted: from now on requests go over it. */
 void rt_redis_link_ready(struct rt_redis_link *l);
 bool rt_redis_link_usable(const struct rt_redis_link *l);

@@ -288,7 +288,7 @@ static const char *danger(const struct rt_redis_conn *c)
     if (f->replicas > 0)
         return "the server has replicas, and one that is promoted may lack the last grants: use a "
                "server without";
-    if (strcmp(f->policy, "noeviction") != 0 && f->maxmemory > 0)
+    if (strcmp(f->policy, "noeviction") != 0)
         return "the server may evict locks when memory is short: set maxmemory-policy noeviction";
     if (!f->aof)
         return "appendonly is no: a crash forgets what was not saved; set appendonly yes and "
