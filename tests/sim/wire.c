@@ -106,6 +106,20 @@ static void check_leave(const struct sim *sim, const struct rs_server *s,
     check_woken(sim, line, s->pushed);
 }
 
+/* Whoever holds goes on, and gives back, also on a server without memory. */
+static void check_full(const struct sim *sim, const struct rt_redis_text *script,
+                       const struct rs_buffer *reply)
+{
+    static const enum rt_redis_script lasting[] = {RT_REDIS_SCRIPT_BEAT, RT_REDIS_SCRIPT_LEAVE,
+                                                   RT_REDIS_SCRIPT_SWEEP, RT_REDIS_SCRIPT_HELD,
+                                                   RT_REDIS_SCRIPT_END};
+    if (reply->n < 4 || memcmp(reply->at, "-OOM", 4) != 0)
+        return;
+    for (size_t i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++)
+        if (script == rt_redis_script_text(lasting[i], false))
+            sim_violated(sim, "I6", "a server without memory refused %s", script->name);
+}
+
 static void trace(const struct sim *sim, const struct rt_redis_text *script, size_t argc,
                   const struct rs_text *argv, const struct rs_buffer *reply)
 {
@@ -131,6 +145,7 @@ static void on_after(struct rs_server *s, size_t argc, const struct rs_text *arg
     sim_counts.scripts++;
     if (sim->tracing)
         trace(sim, script, argc, argv, reply);
+    check_full(sim, script, reply);
     if (is_leave(script, argc))
         check_leave(sim, s, argv + ARGS, status_of(reply));
     for (uint32_t i = 0; i < sim->plan.names; i++)
