@@ -156,6 +156,14 @@ int rs_pair_check(size_t argc, const struct rs_text *argv)
     return status;
 }
 
+void rs_pair_full(bool full)
+{
+    struct rs_text size = full ? RS_TEXT("100kb") : RS_TEXT("0");
+    freeReplyObject(ask_real(
+        4, (struct rs_text[]){RS_TEXT("CONFIG"), RS_TEXT("SET"), RS_TEXT("maxmemory"), size}));
+    model.full = full;
+}
+
 /* ---- Stores ------------------------------------------------------------- */
 
 static struct rs_text text_of(const redisReply *r)

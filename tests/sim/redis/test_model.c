@@ -198,12 +198,32 @@ static void test_cache(void **state)
     rs_pair_check(4, by_hash);
 }
 
+static void test_full(void **state)
+{
+    (void)state;
+    rs_pair_begin(7);
+    check_script("return redis.call('HSET', KEYS[1], 'a', 1)");
+    rs_pair_full(true);
+    check_script("return redis.call('HSET', KEYS[1], 'a', 2)");
+    check_script("return redis.call('ZADD', 'rota:{0}:z', 2, 'm')");
+    check_script("redis.call('HGET', KEYS[1], 'a') return redis.call('HSET', KEYS[1], 'a', 3)");
+    check_script("redis.call('PUBLISH', 'c', 'm') return redis.call('HSET', KEYS[1], 'a', 4)");
+    /* Once it wrote it goes on, even if that changed nothing. */
+    check_script("redis.call('HDEL', KEYS[1], 'none') return redis.call('HSET', KEYS[1], 'a', 5)");
+    check_script(
+        "redis.call('ZREM', 'rota:{0}:z', 'x') return redis.call('HINCRBY', KEYS[1], 'a', 1)");
+    check_script("return redis.call('HDEL', KEYS[1], 'a')");
+    rs_pair_full(false);
+    rs_pair_check_stores();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_conversions),
         cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_full),
     };
     return cmocka_run_group_tests(tests, rs_pair_start, rs_pair_stop);
 }
