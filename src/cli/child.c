@@ -174,8 +174,42 @@ void rt_child_suspend(struct rt_child *child)
     }
 }
 
+/* Nobody could bring our group to the foreground: whoever started us has gone. */
+static bool is_orphan(void)
+{
+    pid_t parent = getppid();
+
+    return parent <= 1 || getsid(parent) != getsid(0);
+}
+
+bool rt_child_stay(struct rt_child *child)
+{
+    if (wants_terminal(child) && owns_terminal(child->tty)) {
+        rt_child_resume(child);
+        return false;
+    }
+    if (wants_terminal(child) && is_orphan()) {
+        rt_child_signal(child, SIGHUP);
+        rt_child_signal(child, SIGCONT);
+        return false;
+    }
+    child->stays = wants_terminal(child) || child->foreground;
+    rt_child_reclaim(child);
+    return child->stays;
+}
+
+bool rt_child_waits(struct rt_child *child)
+{
+    if (!child->stays || !wants_terminal(child))
+        return false;
+    if (owns_terminal(child->tty))
+        rt_child_resume(child);
+    return child->stays;
+}
+
 void rt_child_resume(struct rt_child *child)
 {
+    child->stays = false;
     if ((child->whole || wants_terminal(child)) && owns_terminal(child->tty)) {
         tcsetpgrp(child->tty, child->pid);
         child->foreground = true;

@@ -15,6 +15,7 @@ struct rt_child {
     bool whole;      /* stdin and stdout are a terminal: no part of a pipeline */
     bool foreground; /* its group was given the terminal */
     int stop;        /* the signal that stopped it last */
+    bool stays;      /* stopped, and we go on: see rt_child_stay */
     int died_of;     /* the signal that ended it; 0: none */
     int talk;        /* until it runs: lets it go, and tells why it could not */
 };
@@ -47,6 +48,15 @@ void rt_child_signal(const struct rt_child *child, int signo);
  * be blocked. Where we have no shell leaves the child stopped, or ends it if it waits for a
  * terminal that it will never get. */
 void rt_child_suspend(struct rt_child *child);
+
+/* For a child that stopped while we must not: gives it the terminal if that is what it wants and ours to
+ * give, ends it if nobody could ever give it, else takes the terminal back. Returns whether somebody
+ * sits there who should be told that it is stopped. */
+bool rt_child_stay(struct rt_child *child);
+
+/* Whether it waits for the terminal after rt_child_stay: shells do not tell us when we are brought to
+ * the foreground, so look now and then; it goes on as soon as the terminal is ours to give. */
+bool rt_child_waits(struct rt_child *child);
 
 /* Stops PID (as in kill: 0 is our group) the way Ctrl-Z does, us included; returns once we
  * are continued. SIGTSTP must be blocked and of default action. */

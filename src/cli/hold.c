@@ -68,6 +68,18 @@ static int catch_signals(struct rt_hold *hold)
     return RT_EXIT_INTERNAL;
 }
 
+/* It is our doing that no prompt comes: so how to go on. */
+static void tell_stopped(struct rt_hold *hold)
+{
+    if (rt_child_waits(&hold->child))
+        rt_out_error("the command waits for the terminal, the %s '%s' stays held; to go on: fg",
+                     hold->noun, hold->name);
+    else if (hold->child.stays)
+        rt_out_error("the command is stopped, the %s '%s' stays held; Ctrl-C ends it, to go on: "
+                     "kill -CONT %ld",
+                     hold->noun, hold->name, (long)getpid());
+}
+
 static void on_child(struct rt_hold *hold)
 {
     enum rt_child_state state = rt_child_look(&hold->child);
@@ -76,14 +88,10 @@ static void on_child(struct rt_hold *hold)
         hold->ended = true;
     if (state != RT_CHILD_STOPPED || hold->lost)
         return;
-    if (rota_ttl_ms(hold->client) == 0) {
+    if (rota_ttl_ms(hold->client) == 0)
         rt_child_suspend(&hold->child);
-    } else if (hold->child.foreground) {
-        /* Stopped ourselves, we would not renew the session. */
-        rt_child_reclaim(&hold->child);
-        rt_out_error("the command is stopped, the %s '%s' stays held; to go on: kill -CONT %ld",
-                     hold->noun, hold->name, (long)getpid());
-    }
+    else if (rt_child_stay(&hold->child)) /* stopped ourselves, we would not renew the session */
+        tell_stopped(hold);
 }
 
 /* SIGCONT: we may have slept past the deadline, so look before the child runs again. */
@@ -106,6 +114,8 @@ static void on_signal(struct rt_hold *hold, int signo)
             on_continued(hold);
     } else if (hold->child.pid > 0) {
         rt_child_signal(&hold->child, signo);
+        if (hold->child.stays && signo != SIGTSTP && signo != SIGWINCH)
+            rt_child_signal(&hold->child, SIGCONT); /* a stopped one must hear it too */
     } else if (signo == SIGTSTP) {
         rt_child_stop(getpid());
     } else if (signo != SIGWINCH) {

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TERMINAL_MS \
+    200 /* between two looks whose the terminal is, while the command waits for it */
 #define GUARDIANS_MAX 8 /* how many to start for one command, should they be killed */
 
 /* Ends the child because the hold is in danger or, GONE, over: by SIGTERM if there is time. */
@@ -164,8 +166,9 @@ int rt_hold_command(struct rt_hold *hold, uint64_t fence)
         return code;
     while (!hold->ended) {
         int64_t until = guard(hold);
+        int64_t look = rt_child_waits(&hold->child) ? rt_hold_now_ms() + TERMINAL_MS : until;
         keep_guardian(hold);
-        rt_hold_turn(hold, until);
+        rt_hold_turn(hold, look < until ? look : until);
     }
     code = end_child(hold);
     return hold->lost ? RT_EXIT_LOST : code;
