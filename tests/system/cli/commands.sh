@@ -35,6 +35,12 @@ await_waiters() # NAME COUNT
     until [ "$("$rota" show "$1" | grep -c '^[0-9]* *waits ')" = "$2" ]; do :; done
 }
 
+# How a hold ends whose holder is not heard of, where sessions live as long as their process, and elsewhere.
+left=- ends='it ends when the holder gives it back, or with its process'
+if [ -n "${ROTA_TEST_URL-}" ]; then
+    left='[0-9]+ m?s' ends='if nothing more is heard of the holder, it ends in [0-9]+ m?s'
+fi
+
 ticket_keys="place state fence mode take of label host process program session thread owner \
 since_ms left_ms durable detect value"
 
@@ -82,8 +88,8 @@ test_show()
     await_waiters a 1
     "$rota" show a >out
     has "^PLACE +STATE +FENCE +MODE +SINCE +LEFT +THREAD +LABEL" out
-    has "^1 +holds +[0-9]+ +2 of 3 +[0-9]+ m?s +- +- +.+/$holder/sh\$" out
-    has "^2 +waits +[0-9]+ +3 of 3 +[0-9]+ m?s +- +- +.+/$waiter/true\$" out
+    has "^1 +holds +[0-9]+ +2 of 3 +[0-9]+ m?s +$left +- +.+/$holder/sh\$" out
+    has "^2 +waits +[0-9]+ +3 of 3 +[0-9]+ m?s +$left +- +.+/$waiter/true\$" out
     "$rota" show a --json >out
     same "name holders waiters tickets" "$(json 'list(d)' <out)"
     same "$ticket_keys" "$(json 'list(d["tickets"][0])' <out)"
@@ -135,7 +141,7 @@ test_why()
     "$rota" why a >out
     has "^'a' is held by .+/$holder/sh \(process $holder on .+\)\$" out
     has "^    for [0-9]+ m?s, exclusive, fence $(fence_of a)\$" out
-    has '^    it ends when the holder gives it back, or with its process$' out
+    has "^    $ends\$" out
     has '^1 in line:$' out
     has "^  1\\. .+/$waiter/true \(process $waiter on .+\), for [0-9]+ m?s, exclusive\$" out
     ! grep -qi cycle out || fail "a cycle: $(cat out)"

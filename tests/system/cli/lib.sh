@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # The runner for tests of the command: every function test_* of the caller is a case, run in a
-# subshell, in an empty folder, on an embedded engine of its own. Counts as cmocka does.
+# subshell, in an empty folder, on an embedded engine of its own, or on that of $ROTA_TEST_URL (without
+# parameters) under a prefix of its own. Counts as cmocka does.
 
 fail() # MESSAGE...
 {
@@ -64,7 +65,8 @@ run_case() # NAME
         cd "$room" || exit 1
         # A case that failed leaves its holders behind: theirs die with them.
         trap 'jobs -p | xargs -r kill -9 2>/dev/null' EXIT
-        export HOME=$room ROTA_URL="file:$room/rota"
+        export HOME=$room ROTA_URL="${ROTA_TEST_URL:+$ROTA_TEST_URL?ttl=3s&prefix=$1.$$:}"
+        [ -n "$ROTA_URL" ] || ROTA_URL="file:$room/rota"
         unset XDG_STATE_HOME XDG_CONFIG_HOME XDG_RUNTIME_DIR
         "$1"
     )
