@@ -125,7 +125,7 @@ static bool make_rooms(struct rt_redis_conn *c)
     return true;
 }
 
-static bool is_needed(const struct rt_redis_conn *c, const struct rt_redis_node *n)
+bool rt_redis_node_needed(const struct rt_redis_conn *c, const struct rt_redis_node *n)
 {
     for (uint32_t i = 0; i < c->room_count; i++)
         if (c->rooms[i].node == n)
@@ -154,7 +154,7 @@ static void follow(struct rt_redis_conn *c, struct rt_redis_node *keep)
         next = n->next;
         if (n->gained)
             moved_in(c, n);
-        else if (n != keep && !is_needed(c, n))
+        else if (n != keep && !rt_redis_node_needed(c, n))
             rt_redis_node_drop(c, n);
     }
 }
@@ -242,7 +242,7 @@ void rt_redis_cluster_lost(struct rt_redis_link *l)
         rt_redis_cluster_refresh(c);
     else if (c->seed_count > 0)
         try_seed(c);
-    if (is_needed(c, l->node) || !ready)
+    if (rt_redis_node_needed(c, l->node) || !ready)
         rt_redis_link_want(l);
     else
         rt_redis_node_drop(c, l->node);

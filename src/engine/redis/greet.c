@@ -347,6 +347,8 @@ static void refreshed(struct rt_redis_link *l)
         rt_redis_log(c, ROTA_LOG_ERROR, "redis: out of memory");
     rt_redis_map_free(map);
     rt_redis_flush(c);
+    if (!rt_redis_node_needed(c, l->node))
+        rt_redis_node_drop(c, l->node);
 }
 
 void rt_redis_greet_confirmed(struct rt_redis_link *l)
@@ -364,10 +366,15 @@ void rt_redis_greet_confirmed(struct rt_redis_link *l)
     }
     if (!check_error(l, g->errors[RT_REDIS_GREET_SLOTS]) || !rt_redis_topology(l, g->map))
         return;
-    if (l->conn->rooms[0].node == l->node)
+    struct rt_redis_conn *c = l->conn;
+    if (c->rooms[0].node == l->node) {
         send_meta(l);
-    else
+    } else if (c->rooms[0].node == NULL || rt_redis_node_needed(c, l->node)) {
         greeted(l);
+    } else { /* a replica: it had the map, and that is all we want of it */
+        rt_redis_want_room(c, 0);
+        rt_redis_node_drop(c, l->node);
+    }
 }
 
 void rt_redis_greet_meta(struct rt_redis_link *l, const redisReply *reply, const char *error)

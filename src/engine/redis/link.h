@@ -172,6 +172,8 @@ void rt_redis_map_free(struct rt_redis_map *map);
 /* Rooms go to their nodes; nodes without any are dropped, but not that of L. False: no memory. */
 bool rt_redis_map_apply(struct rt_redis_link *l, const struct rt_redis_map *map);
 void rt_redis_cluster_lost(struct rt_redis_link *l);
+/* Whether NODE has a room, or requests of ours. */
+bool rt_redis_node_needed(const struct rt_redis_conn *c, const struct rt_redis_node *node);
 /* RQ got MOVED or ASK from L: takes over where its room is. (cluster.c) */
 void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq, bool ask);
 

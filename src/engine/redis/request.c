@@ -202,8 +202,10 @@ static void flush_some(struct rt_redis_conn *c, bool held_only)
         waiting = rq->next;
         rq->next = NULL;
         bool turn = !held_only || rq->script == RT_REDIS_SCRIPT_HELD;
-        if (!turn || !try_send(c, rq))
-            rt_redis_enqueue(c, rq);
+        if (turn && try_send(c, rq))
+            continue;
+        rt_redis_enqueue(c, rq);
+        rt_redis_want_room(c, rq->room);
     }
 }
 

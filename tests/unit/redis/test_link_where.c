@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where links lead: sentinels that are asked and heard, rooms of a cluster that move, pushes that
+ * follow, replicas that are waited for. */
+#include "played.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct played p;
+
+static void say(size_t stream, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    played_say(&p, stream, text);
+}
+
+static void say_tag(size_t stream, const char *command)
+{
+    unsigned long long tag = played_tag(command);
+    say(stream, "$%d\r\n%llu\r\n", snprintf(NULL, 0, "%llu", tag), tag);
+}
+
+static void assert_begins(const char *text, const char *with)
+{
+    if (strncmp(text, with, strlen(with)) != 0)
+        fail_msg("\"%s\" does not begin with \"%s\"", text, with);
+}
+
+/* The stream that leads to PORT and is open, the latest. */
+static size_t to_port(uint16_t port)
+{
+    for (size_t i = p.opened; i-- > 0;)
+        if (p.streams[i].stream != NULL && p.streams[i].port == port)
+            return i;
+    fail_msg("nothing leads to port %u", port);
+    return 0;
+}
+
+static int open_to(uint16_t port)
+{
+    int n = 0;
+    for (size_t i = 0; i < p.opened; i++)
+        n += p.streams[i].stream != NULL && p.streams[i].port == port;
+    return n;
+}
+
+/* ---- Sentinel ------------------------------------------------------------------------------------ */
+
+static size_t sentinel_says(uint16_t sentinel, uint16_t primary)
+{
+    size_t s = to_port(sentinel);
+    played_accept(&p, s);
+    assert_string_equal(played_next(&p, s), "SENTINEL get-master-addr-by-name m");
+    assert_string_equal(played_next(&p, s), "SUBSCRIBE +switch-master");
+    if (primary == 0)
+        say(s, "*-1\r\n");
+    else
+        say(s,
+            "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n%u\r\n*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master"
+            "\r\n:1\r\n",
+            primary);
+    return s;
+}
+
+static void open_sentinel(void)
+{
+    played_open(&p, "redis://a:1001,b:1002?sentinel=m", "secret", 0);
+    played_turn(&p);
+}
+
+static void test_primary_is_found(void **state)
+{
+    (void)state;
+    open_sentinel();
+    assert_int_equal(p.opened, 1);
+    sentinel_says(1001, 7001);
+    size_t s = to_port(7001);
+    played_accept(&p, s);
+    played_greet(&p, s);
+    (void)played_ask(&p, "a", 1000);
+    played_answer(&p, s, "a", 0);
+    assert_int_equal(p.asked[0].err, 0);
+    assert_int_equal(p.conn->base.engine->caps(&p.conn->base) & ROTA_CAP_STRICT, 0);
+    played_close(&p);
+}
+
+static void test_primary_switches(void **state)
+{
+    (void)state;
+    open_sentinel();
+    size_t sentinel = sentinel_says(1001, 7001);
+    size_t s = to_port(7001);
+    played_accept(&p, s);
+    played_greet(&p, s);
+    (void)played_ask(&p, "a", 4000);
+    say(sentinel, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$40\r\n"
+                  "other 127.0.0.1 7001 127.0.0.1 7003 aaaa\r\n"); /* of another primary */
+    assert_int_equal(p.asked[0].answers, 0);
+    say(sentinel, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$31\r\n"
+                  "m 127.0.0.1 7001 127.0.0.1 7002\r\n");
+    assert_int_equal(p.asked[0].err, ROTA_UNKNOWN); /* it was on its way to the old one */
+    played_pass(&p, 20);
+    assert_int_equal(open_to(7001), 0);
+    s = to_port(7002);
+    played_accept(&p, s);
+    played_greet(&p, s);
+    played_close(&p);
+}
+
+static void test_primary_is_lost(void **state)
+{
+    (void)state;
+    open_sentinel();
+    sentinel_says(1001, 7001);
+    played_accept(&p, to_port(7001));
+    played_greet(&p, to_port(7001));
+    played_end(&p, to_port(7001));
+    played_pass(&p, 30);
+    sentinel_says(1002, 7002); /* the next is asked */
+    played_pass(&p, 30);
+    played_accept(&p, to_port(7002));
+    played_greet(&p, to_port(7002));
+    played_close(&p);
+}
+
+static void test_replica_is_not_taken(void **state)
+{
+    (void)state;
+    open_sentinel();
+    sentinel_says(1001, 7001);
+    size_t s = to_port(7001);
+    played_accept(&p, s);
+    played_greet_first(&p, s, "role:slave\r\n"); /* the first one counts: role:master */
+    played_end(&p, s);
+    played_pass(&p, 30);
+    sentinel_says(1002, 7002);
+    played_close(&p);
+}
+
+static void test_nobody_knows_the_name(void **state)
+{
+    (void)state;
+    open_sentinel();
+    played_submit(&p);
+    sentinel_says(1001, 0);
+    assert_int_equal(p.op_done, 0);
+    played_pass(&p, 30);
+    sentinel_says(1002, 0);
+    assert_int_equal(p.op_done, 1);
+    assert_int_equal(p.op.err, ROTA_INVALID);
+    assert_non_null(strstr(p.op_errmsg, "no sentinel knows a primary named m"));
+    played_close(&p);
+}
+
+static void test_sentinel_asks_for_a_password(void **state)
+{
+    (void)state;
+    open_sentinel();
+    size_t s = to_port(1001);
+    played_accept(&p, s);
+    say(s, "-NOAUTH Authentication required.\r\n");
+    played_pass(&p, 30);
+    s = to_port(1002);
+    played_accept(&p, s);
+    assert_string_equal(played_next(&p, s), "AUTH secret");
+    say(s, "+OK\r\n*2\r\n$9\r\n127.0.0.1\r\n$4\r\n7001\r\n");
+    assert_int_equal(open_to(7001), 1);
+    assert_null(strstr(p.log, "secret"));
+    played_close(&p);
+}
+
+/* ---- Cluster ------------------------------------------------------------------------------------- */
+
+#define SPLIT \
+    8192 /* slots below are the first node's: rooms 0 (13907) and 1 (9842) are the second's */
+
+static void say_slots(size_t s, uint16_t low, uint16_t high)
+{
+    say(s,
+        "*2\r\n*3\r\n:0\r\n:%d\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n"
+        "*3\r\n:%d\r\n:16383\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n",
+        SPLIT - 1, low, SPLIT, high);
+}
+
+static void greet_cluster(size_t s, uint16_t low, uint16_t high)
+{
+    const char *command;
+    const char *info = "redis_version:7.0.15\r\nredis_mode:cluster\r\nrole:master\r\n";
+    while (strncmp(command = played_next(&p, s), "ECHO ", 5) != 0)
+        if (strcmp(command, "INFO") == 0)
+            say(s, "$%zu\r\n%s\r\n", strlen(info), info);
+        else
+            say(s, "-ERR no\r\n");
+    say_tag(s, command);
+    assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
+    say_slots(s, low, high);
+    say_tag(s, played_next(&p, s));
+}
+
+static void answer_meta(size_t s)
+{
+    assert_begins(played_next(&p, s), "SPUBLISH rota:{0}:p:");
+    say(s, ":0\r\n");
+    unsigned long long tag = played_tag(played_next(&p, s));
+    say(s, "*4\r\n$%d\r\n%llu\r\n:0\r\n$3\r\n1.0\r\n$3\r\n256\r\n", snprintf(NULL, 0, "%llu", tag),
+        tag);
+}
+
+/* A cluster of two, both linked: the first of room 2 and 6, the second of 0 and 1. */
+static void open_cluster(size_t *low, size_t *high)
+{
+    played_open(&p, "redis://h:7001", NULL, 0);
+    played_turn(&p);
+    *low = to_port(7001);
+    played_accept(&p, *low);
+    greet_cluster(*low, 7001, 7002);
+    assert_int_equal(p.conn->room_count, 256);
+    *high = to_port(7002); /* room 0 is there: the layout's mark */
+    played_accept(&p, *high);
+    greet_cluster(*high, 7001, 7002);
+    assert_false(p.conn->checked);
+    answer_meta(*high);
+    assert_true(p.conn->checked);
+}
+
+/* As Redis computes it: CLUSTER KEYSLOT "{0}" is 13907, of "{2}" 5649. */
+static void test_rooms_are_found(void **state)
+{
+    size_t low, high;
+    (void)state;
+    open_cluster(&low, &high);
+    assert_int_equal(p.conn->rooms[0].node->port, 7002);
+    assert_int_equal(p.conn->rooms[1].node->port, 7002);
+    assert_int_equal(p.conn->rooms[2].node->port, 7001);
+    assert_int_equal(p.conn->rooms[100].node->port, 7001); /* 339 */
+    (void)played_ask(&p, "a", 1000);
+    played_answer(&p, high, "a", 0);
+    assert_int_equal(p.asked[0].err, 0);
+    played_close(&p);
+}
+
+static void refuse_next(size_t s, const char *error)
+{
+    assert_begins(played_next(&p, s), "EVALSHA");
+    say(s, "-%s\r\n", error);
+    say_tag(s, played_next(&p, s));
+}
+
+static void test_room_has_moved(void **state)
+{
+    size_t low, high;
+    (void)state;
+    open_cluster(&low, &high);
+    (void)played_ask(&p, "a", 1000);
+    refuse_next(high, "MOVED 13907 h:7001");
+    assert_int_equal(p.conn->rooms[0].node->port, 7001);
+    assert_int_equal(p.conn->rooms[1].node->port, 7002);
+    played_answer(&p, low, "a", 0); /* sent on at once */
+    assert_int_equal(p.asked[0].err, 0);
+    /* The whole map is asked for, of whichever. */
+    size_t s = p.streams[low].size > 0 ? low : high;
+    assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
+    say_slots(s, 7001, 7001);
+    say_tag(s, played_next(&p, s));
+    assert_int_equal(p.conn->rooms[1].node->port, 7001);
+    played_turn(&p);
+    assert_int_equal(open_to(7002), 0); /* has no room any more */
+    played_close(&p);
+}
+
+static void test_room_is_being_moved(void **state)
+{
+    size_t low, high;
+    (void)state;
+    open_cluster(&low, &high);
+    (void)played_ask(&p, "a", 1000);
+    refuse_next(high, "ASK 13907 h:7001");
+    assert_string_equal(played_next(&p, low), "ASKING");
+    say(low, "+OK\r\n");
+    played_answer(&p, low, "a", 0);
+    assert_int_equal(p.asked[0].err, 0);
+    assert_int_equal(p.conn->rooms[0].node->port, 7002); /* still */
+    (void)played_ask(&p, "b", 1000);
+    played_answer(&p, high, "b", 0);
+    played_close(&p);
+}
+
+static void test_pushes_follow_the_room(void **state)
+{
+    size_t low, high;
+    (void)state;
+    open_cluster(&low, &high);
+    assert_int_equal(rt_redis_subscribe(p.conn, 0, "rota:{0}:p:test"), 0);
+    played_turn(&p);
+    size_t push = to_port(7002);
+    assert_true(push != high);
+    played_accept(&p, push);
+    assert_string_equal(played_next(&p, push), "SSUBSCRIBE rota:{0}:p:test");
+    say(push, "*3\r\n$10\r\nssubscribe\r\n$15\r\nrota:{0}:p:test\r\n:1\r\n");
+    /* The slot goes away: Redis ends the subscription. */
+    say(push, "*3\r\n$12\r\nsunsubscribe\r\n$15\r\nrota:{0}:p:test\r\n:0\r\n");
+    size_t s = p.streams[low].size > 0 ? low : high;
+    assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
+    say_slots(s, 7001, 7001);
+    say_tag(s, played_next(&p, s));
+    played_turn(&p);
+    size_t follows = to_port(7001);
+    assert_true(follows != low);
+    played_accept(&p, follows);
+    assert_string_equal(played_next(&p, follows), "SSUBSCRIBE rota:{0}:p:test");
+    played_close(&p);
+}
+
+static void test_node_is_lost(void **state)
+{
+    size_t low, high;
+    (void)state;
+    open_cluster(&low, &high);
+    played_end(&p, high);
+    (void)played_ask(&p, "a", 4000);
+    assert_string_equal(played_next(&p, low), "CLUSTER SLOTS"); /* who has it now? */
+    say_slots(low, 7001, 7003);                                 /* its replica was promoted */
+    say_tag(low, played_next(&p, low));
+    played_turn(&p);
+    size_t s = to_port(7003);
+    played_accept(&p, s);
+    greet_cluster(s, 7001, 7003);
+    answer_meta(s);
+    played_answer(&p, s, "a", 0);
+    assert_int_equal(p.asked[0].err, 0);
+    played_close(&p);
+}
+
+/* ---- Pushes -------------------------------------------------------------------------------------------- */
+
+static size_t open_single(const char *url)
+{
+    played_open(&p, url, NULL, 0);
+    played_turn(&p);
+    played_accept(&p, 0);
+    played_greet(&p, 0);
+    return 0;
+}
+
+static void test_push_link_is_kept(void **state)
+{
+    (void)state;
+    open_single("redis://h");
+    assert_int_equal(p.opened, 1); /* not before somebody listens */
+    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    played_turn(&p);
+    assert_int_equal(p.opened, 2);
+    played_accept(&p, 1);
+    assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
+    say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
+    assert_int_equal(rt_redis_subscribe(p.conn, 0, "two"), 0);
+    played_turn(&p);
+    assert_string_equal(played_next(&p, 1), "SUBSCRIBE two");
+    say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\ntwo\r\n:2\r\n");
+    rt_redis_unsubscribe(p.conn, 0, "one");
+    played_turn(&p);
+    assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one");
+    say(1, "*3\r\n$11\r\nunsubscribe\r\n$3\r\none\r\n:1\r\n");
+    played_pass(&p, 60000);
+    assert_string_equal(played_next(&p, 1), ""); /* nobody waits: no word */
+    played_end(&p, 1);
+    played_pass(&p, 30);
+    played_accept(&p, 2);
+    assert_string_equal(played_next(&p, 2), "SUBSCRIBE two");
+    assert_int_equal(p.downs, 0); /* work goes on */
+    played_close(&p);
+}
+
+static void test_push_link_that_hangs(void **state)
+{
+    (void)state;
+    open_single("redis://h");
+    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    played_turn(&p);
+    played_accept(&p, 1);
+    played_pass(&p, 2600); /* never confirmed */
+    assert_null(p.streams[1].stream);
+    played_pass(&p, 30);
+    played_accept(&p, 2);
+    (void)played_next(&p, 2);
+    say(2, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
+    p.conn->rooms[0].waiting = 1; /* from here on a grant may come over it */
+    played_pass(&p, 10000);
+    assert_string_equal(played_next(&p, 2), "PING");
+    assert_null(p.streams[2].stream); /* not answered */
+    p.conn->rooms[0].waiting = 0;
+    played_close(&p);
+}
+
+/* ---- Replicas ----------------------------------------------------------------------------------------- */
+
+static int told, told_err;
+
+static void on_replicated(struct rt_redis_conn *c, void *arg, int err)
+{
+    (void)c;
+    (void)arg;
+    told++;
+    told_err = err;
+}
+
+static void wait_until(int64_t ms)
+{
+    told = 0;
+    rt_redis_when_replicated(p.conn, 0, rt_loop_now(&p.loop) + ms * RT_MS, on_replicated, NULL);
+    played_turn(&p);
+}
+
+static void test_replicas(void **state)
+{
+    (void)state;
+    open_single("redis://h?replicas=2");
+    assert_int_equal(p.opened, 2);
+    played_accept(&p, 1);
+    say_tag(1, played_next(&p, 1));
+    wait_until(1000);
+    assert_string_equal(played_next(&p, 1), "PING");
+    assert_string_equal(played_next(&p, 1), "WAIT 2 1000");
+    say(1, "+PONG\r\n");
+    assert_int_equal(told, 0);
+    say(1, ":2\r\n");
+    assert_int_equal(told, 1);
+    assert_int_equal(told_err, 0);
+    wait_until(1000);
+    (void)played_next(&p, 1);
+    (void)played_next(&p, 1);
+    say(1, "+PONG\r\n");
+    played_pass(&p, 1000);
+    say(1, ":1\r\n");
+    assert_int_equal(told, 1);
+    assert_int_equal(told_err, ROTA_UNREACHABLE);
+    wait_until(1000);
+    played_end(&p, 0); /* the server may have forgotten what it had */
+    assert_int_equal(told, 1);
+    assert_int_equal(told_err, ROTA_UNREACHABLE);
+    played_close(&p);
+}
+
+static void test_replicas_asked_together(void **state)
+{
+    (void)state;
+    open_single("redis://h?replicas=1");
+    played_accept(&p, 1);
+    say_tag(1, played_next(&p, 1));
+    wait_until(1000);
+    (void)played_next(&p, 1);
+    (void)played_next(&p, 1);
+    rt_redis_when_replicated(p.conn, 0, rt_loop_now(&p.loop) + 500 * RT_MS, on_replicated, NULL);
+    rt_redis_when_replicated(p.conn, 0, rt_loop_now(&p.loop) + 900 * RT_MS, on_replicated, NULL);
+    played_turn(&p);
+    assert_string_equal(played_next(&p, 1), ""); /* theirs came after the WAIT under way */
+    say(1, "+PONG\r\n:1\r\n");
+    assert_int_equal(told, 1);
+    assert_string_equal(played_next(&p, 1), "PING");
+    assert_string_equal(played_next(&p, 1), "WAIT 1 500");
+    say(1, "+PONG\r\n:1\r\n");
+    assert_int_equal(told, 3);
+    played_close(&p);
+}
+
+static void test_replicas_without_a_link(void **state)
+{
+    (void)state;
+    open_single("redis://h?replicas=1");
+    wait_until(300);
+    played_pass(&p, 400);
+    assert_int_equal(told, 1);
+    assert_int_equal(told_err, ROTA_UNREACHABLE);
+    played_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_primary_is_found),
+        cmocka_unit_test(test_primary_switches),
+        cmocka_unit_test(test_primary_is_lost),
+        cmocka_unit_test(test_replica_is_not_taken),
+        cmocka_unit_test(test_nobody_knows_the_name),
+        cmocka_unit_test(test_sentinel_asks_for_a_password),
+        cmocka_unit_test(test_rooms_are_found),
+        cmocka_unit_test(test_room_has_moved),
+        cmocka_unit_test(test_room_is_being_moved),
+        cmocka_unit_test(test_pushes_follow_the_room),
+        cmocka_unit_test(test_node_is_lost),
+        cmocka_unit_test(test_push_link_is_kept),
+        cmocka_unit_test(test_push_link_that_hangs),
+        cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_replicas_asked_together),
+        cmocka_unit_test(test_replicas_without_a_link),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
