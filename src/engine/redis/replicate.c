@@ -71,7 +71,7 @@ static void push_replicated(struct rt_redis_conn *c, void *arg, int err)
         rt_redis_tell_now(c, RT_GRANTED, g->session, g->number, g->name);
         catch_up(c, g);
     } else {
-        c->rooms[g->room].stale = true;
+        c->rooms[g->room].stale = c->rooms[g->room].unheard = true;
     }
     rt_redis_work_settle(c, &g->work);
 }
@@ -100,7 +100,7 @@ bool rt_redis_tell_replicated(struct rt_redis_conn *c, enum rt_event_kind kind, 
         return false;
     g = grant_new(c, NULL, name);
     if (g == NULL) {
-        c->rooms[rt_redis_room_of(c, name)].stale = true;
+        c->rooms[rt_redis_room_of(c, name)].unheard = true;
         return true;
     }
     g->work.kind = RT_REDIS_WORK_GRANT;
