@@ -39,9 +39,10 @@ local function finish(name, number, member)
         local least = call('HGET', room .. ':x:' .. name, number .. 'a')
         local till = least and (granted == '0' and number or granted) + math.min(least, FAR_MS) * 1000
         if till and till > now then
+            -- First what needs no memory: once a script wrote, a full server lets it go on.
+            call('HDEL', room .. ':s:' .. sid, nonce .. ' ' .. name)
             call('HSET', room .. ':g:' .. name, number, '- ' .. number .. ' ' .. mode .. ' ' ..
                  take .. ' ' .. of .. ' Dx 0 ' .. granted)
-            call('HDEL', room .. ':s:' .. sid, nonce .. ' ' .. name)
             call('ZADD', index_e, till, number .. ' ' .. name)
             return
         end
