@@ -157,9 +157,11 @@ struct rt_redis_room {
     bool stale;                 /* pushes may have been lost: ask `held` when it matters */
     bool unheard; /* it was asked, and the answer was lost: the next beat asks again */
     /* The ops side's. */
-    uint32_t durable_waits; /* durable tickets we joined with that may wait */
-    bool listens;           /* ROOM:p:CID was subscribed to */
-    bool asking, ask_again; /* `held` is under way, and once more after it */
+    uint32_t durable_waits;      /* durable tickets we joined with that may wait */
+    uint32_t watched;            /* lines that are observed */
+    uint32_t held, held_waiting; /* tickets the user believes in, as of side.counted_at */
+    bool listens;                /* ROOM:p:CID was subscribed to */
+    bool asking, ask_again;      /* `held` is under way, and once more after it */
     bool sweeping;
 };
 
@@ -172,7 +174,8 @@ struct rt_redis_side {
     struct rt_redis_watch *watches;              /* observed lines */
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
-    uint64_t seed; /* of the jitter */
+    uint64_t seed;      /* of the jitter */
+    int64_t counted_at; /* the turn in which the user's tickets were counted; -1: not now */
 };
 
 /* ---- The connection (redis.c) ------------------------------------------------------------ */
