@@ -18,9 +18,9 @@ enum rt_redis_keep { RT_REDIS_FORGETS, RT_REDIS_ALWAYS, RT_REDIS_EVERYSEC }; /* 
 
 /* What Rota needs, in the words of ACL SETUSER; docs/engines/redis.md says the same. */
 #define RT_REDIS_RULES                                                                         \
-    "~rota:* &rota:* +auth +ping +echo +select +hello +info +role +time +wait +eval +evalsha " \
-    "+script|load +config|get +cluster|slots +@hash +@sortedset +del +exists +type +publish "  \
-    "+spublish +subscribe +unsubscribe +ssubscribe +sunsubscribe"
+    "~rota:* &rota:* -@all +ping +echo +select +info +time +wait +eval +evalsha +script|load " \
+    "+config|get +cluster|slots +asking +@hash +@sortedset +del +exists +publish +spublish "   \
+    "+subscribe +unsubscribe +ssubscribe +sunsubscribe"
 
 struct rt_redis_options { /* all zero: keeps nothing, no password */
     enum rt_redis_keep keep;

@@ -97,7 +97,7 @@ void rt_redis_link_want(struct rt_redis_link *l);
 /* Ends the connection: what is in flight ends with ROTA_UNKNOWN, and it is dialed again. From the
  * loop only. */
 __attribute__((format(printf, 2, 3))) void rt_redis_link_cut(struct rt_redis_link *l,
-                                                             const char *why, ...);
+                                                             const char *format, ...);
 /* For good, without a word; l->node is freed when its last stream is closed. */
 void rt_redis_link_close(struct rt_redis_link *l);
 /* Greeted: from now on requests go over it. */

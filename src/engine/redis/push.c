@@ -104,16 +104,16 @@ static void subscribe(struct rt_redis_link *l, struct channel *const *list, size
         ask(l, sharded(l->conn) ? "SSUBSCRIBE" : "SUBSCRIBE", list + i, at_once);
 }
 
-int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *name)
+int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *channel)
 {
-    struct channel **at = find(c, name);
+    struct channel **at = find(c, channel);
     if (*at != NULL)
         return 0;
-    size_t size = strlen(name) + 1;
+    size_t size = strlen(channel) + 1;
     struct channel *ch = rt_alloc(sizeof(*ch) + size);
     if (ch == NULL)
         return ROTA_NOMEM;
-    memcpy(ch->name, name, size);
+    memcpy(ch->name, channel, size);
     ch->room = room;
     *at = ch;
     c->channels->count++;
@@ -129,9 +129,9 @@ int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *name)
     return 0;
 }
 
-void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *name)
+void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *channel)
 {
-    struct channel **at = find(c, name);
+    struct channel **at = find(c, channel);
     struct channel *ch = *at;
     if (ch == NULL)
         return;

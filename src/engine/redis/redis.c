@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/un.h>
 
 #define PORT 6379
 #define SENTINEL_PORT 26379
@@ -110,6 +111,9 @@ static int take_place(struct rt_redis_conn *c, const struct rt_url *url)
     if (!local && url->host_count == 0)
         return rt_redis_fail(c, ROTA_INVALID, "%s: names no host: write %s://host", url->scheme,
                              url->scheme);
+    if (local && strlen(url->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return rt_redis_fail(c, ROTA_INVALID, "the path of the socket is longer than %zu bytes",
+                             sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
     if (local)
         c->unix_path = copy_unless_empty(url->path, &good);
     c->sentinel = copy_unless_empty(rt_url_param(url, "sentinel", NULL), &good);

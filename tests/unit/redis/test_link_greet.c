@@ -354,6 +354,9 @@ static void test_urls(void **state)
         {"redis+unix:", "redis+unix:/path"},
         {"redis+unix://h/x", "redis+unix:/path"},
         {"redis+unix:/x?sentinel=m", "needs hosts"},
+        {"redis+unix:/a234567890123456789012345678901234567890123456789012345678901234567890123456"
+         "7890123456789012345678901234567890",
+         "longer than 107 bytes"},
         {"redis://h?ca=/x", "rediss://"},
         {"rediss://h?ca=/nowhere/at/all", "/nowhere/at/all"},
     };
