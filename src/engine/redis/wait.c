@@ -79,6 +79,8 @@ static void ask(struct rt_redis_link *l)
     if (rv == 0)
         rq->sent_at += ms * RT_MS; /* it is owed from then on */
     c->out_size = 0;
+    if (rv == ROTA_NOMEM) /* else nobody would ever be told */
+        rt_redis_link_cut(l, "out of memory");
 }
 
 void rt_redis_wait_ready(struct rt_redis_link *l)
