@@ -25,7 +25,8 @@ struct rt_redis_push {
 void rt_redis_tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
                    uint64_t number, const char *name)
 {
-    if (c->replicas == 0 || !rt_redis_tell_replicated(c, kind, session, number, name))
+    if (c->replicas == 0 || RT_BUG(RT_BUG_REPLICAS_NOT_WAITED_FOR) ||
+        !rt_redis_tell_replicated(c, kind, session, number, name))
         rt_redis_tell_now(c, kind, session, number, name);
 }
 
@@ -36,6 +37,7 @@ void rt_redis_tell_now(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_
         return;
     struct rt_event event = {.kind = kind, .session = session, .number = number, .name = name};
     rt_conn_event(&c->base, &event);
+    c->side.counted_at = -1;
 }
 
 static void tell(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t number,
