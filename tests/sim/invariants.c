@@ -61,7 +61,7 @@ void sim_check_line(struct sim *sim, struct sim_line *seen)
 
 /* ---- What clients believe ----------------------------------------------- */
 
-static bool believes(const struct sim *sim, const struct sim_job *job)
+bool sim_believes(const struct sim *sim, const struct sim_job *job)
 {
     const struct rt_desk *desk = &job->client->d.desk;
     return job->state == SIM_HELD && rt_desk_until(desk, &job->ask) > sim->now &&
@@ -107,7 +107,7 @@ static void check_beliefs(const struct sim *sim)
     for (size_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
         for (const struct sim_job *job = c->open ? c->jobs : NULL; job != NULL; job = job->next)
-            if (believes(sim, job))
+            if (sim_believes(sim, job))
                 held[n++] = job;
     }
     for (size_t i = 0; i < n; i++) {

@@ -6,6 +6,9 @@
 #include "sim/job.h"
 #include "sim/sim.h"
 
+/* JOB was told that it holds, and nothing excuses it if that is not so. */
+bool sim_believes(const struct sim *sim, const struct sim_job *job);
+
 /* What the engine says of one line (I1, I2, I7). */
 void sim_check_line(struct sim *sim, struct sim_line *seen);
 

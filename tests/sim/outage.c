@@ -2,7 +2,9 @@
 /* What befalls a model Redis, and what clients are excused for by it. */
 #include "sim/outage.h"
 
+#include "sim/invariants.h"
 #include "sim/redis/truth.h"
+#include "sim/world.h"
 
 /* ---- Excuses ------------------------------------------------------------ */
 
@@ -38,11 +40,32 @@ static void look_at_fences(struct sim *sim)
             sim->lines[i].highest_told = 0;
 }
 
+/* With ?replicas=1: whatever anybody was told to hold is on the replica. */
+static void check_replica(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->plan.clients; i++) {
+        const struct sim_client *c = &sim->clients[i];
+        for (const struct sim_job *job = c->open ? c->jobs : NULL; job != NULL; job = job->next) {
+            struct sim_place place;
+            const char *name = sim->lines[job->name].name;
+            if (!sim_believes(sim, job))
+                continue;
+            if (!sim_world_find(sim, name, job->ask.fence, &place) || !place.granted)
+                sim_violated(sim, "replicas",
+                             "c%u was told it holds %s by %llu before the replica knew", c->index,
+                             name, (unsigned long long)job->ask.fence);
+        }
+    }
+}
+
 static void lose(struct sim *sim, enum rs_loss loss, int64_t until)
 {
     look_at_fences(sim);
-    excuse_all(sim, false);
     rs_server_restart(sim->redis, loss, until);
+    sim->promote_at = 0; /* the replica begins anew */
+    if (sim->plan.replicated && loss == RS_LOSES_LAST)
+        check_replica(sim);
+    excuse_all(sim, false);
     sim_counts.losses++;
     for (uint32_t i = 0; i < sim->plan.names; i++)
         sim->lines[i].last_exclusive = 0; /* an old holder stands there again until it is told */
@@ -157,6 +180,7 @@ void sim_outage_heal(struct sim *sim)
     s->faults = (struct sim_wire){0};
     s->machine.full = false;
     s->down_until = s->busy_until = 0;
+    s->has_earlier = false;
     sim->promote_at = 0;
     sim->outage_at = RT_NEVER;
 }

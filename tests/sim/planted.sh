@@ -24,7 +24,7 @@ for bug in 1 2 3 4 5 6 7 8; do
     out=$(ROTA_BUG=$bug "$sim" --seeds 4000 2>&1)
     case_is "bug $bug" $? 1 "$out"
 done
-for bug in 2 9 10 11 12 13; do
+for bug in 2 9 10 11 12 13 14; do
     out=$(ROTA_BUG=$bug "$sim" --redis --seeds 1500 2>&1)
     case_is "bug $bug, Redis" $? 1 "$out"
 done

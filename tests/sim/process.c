@@ -87,7 +87,9 @@ static void connect_redis(struct sim_client *c)
     };
     rs_port_open(&c->port, sim->redis);
     c->loop.dialer = &c->port.dialer;
-    int rv = rt_url_parse(&url, "redis://127.0.0.1:6379/", why, sizeof(why));
+    const char *text = sim->plan.replicated ? "redis://127.0.0.1:6379/?replicas=1"
+                                            : "redis://127.0.0.1:6379/";
+    int rv = rt_url_parse(&url, text, why, sizeof(why));
     assert(rv == 0);
     rv = engine->open(conn, &url);
     assert(rv == 0);

@@ -157,6 +157,7 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
         plan->pace_us = plan->ttl_ms * 200;
     plan->trouble[SIM_TROUBLE_KILL_SESSION] = 0; /* outages do that */
     draw_wire(plan, r);
+    plan->replicated = sim_chance(r, 250);
     plan->clock_ppm = sim_chance(r, 500) ? 0 : (int32_t)sim_below(r, 12001) - 6000;
     if (sim_chance(r, 300))
         return;

@@ -86,6 +86,7 @@ struct sim_plan {
     struct sim_wire wire;
     uint32_t outage[SIM_OUTAGE_KINDS], outage_ms; /* as trouble */
     int32_t clock_ppm;
+    bool replicated; /* ?replicas=1: a grant is told when the replica has it */
 };
 
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);

@@ -123,6 +123,15 @@ static void reply_pong(const struct rs_conn *c, struct rs_buffer *reply)
     rs_reply_string(reply, "");
 }
 
+/* There is one replica, which has all or what was kept at some moment. */
+static void reply_wait(struct rs_conn *c, const struct rs_text *argv, struct rs_buffer *reply)
+{
+    bool behind = c->server->has_earlier;
+    if (behind || strtol(argv[1].at, NULL, 10) > 1)
+        rs_conn_hold(c, strtoll(argv[2].at, NULL, 10) * 1000000);
+    rs_reply_integer(reply, !behind);
+}
+
 static bool do_connection(struct rs_conn *c, size_t argc, const struct rs_text *argv,
                           struct rs_buffer *reply)
 {
@@ -132,6 +141,8 @@ static bool do_connection(struct rs_conn *c, size_t argc, const struct rs_text *
         rs_reply_bulk(reply, argv[1]);
     else if (rs_word_is(argv[0], "INFO"))
         reply_info(c->server, reply);
+    else if (rs_word_is(argv[0], "WAIT") && argc == 3)
+        reply_wait(c, argv, reply);
     else if (rs_word_is(argv[0], "CONFIG"))
         reply_config(argc, argv, reply);
     else if (rs_word_is(argv[0], "SELECT") || rs_word_is(argv[0], "CLIENT"))

@@ -115,6 +115,12 @@ void rs_conn_send(struct rs_conn *c, const char *bytes, size_t n)
         way_add(c->server, &c->down, DATA, bytes, n);
 }
 
+void rs_conn_hold(struct rs_conn *c, int64_t ns)
+{
+    if (c->down.last_at < c->server->now + ns)
+        c->down.last_at = c->server->now + ns;
+}
+
 void rs_conn_break(struct rs_conn *c)
 {
     if (c->served)

@@ -50,7 +50,8 @@ void rs_server_jump(struct rs_server *s, int64_t by_us);
 /* When, in virtual time, its clock will show AT_US. */
 int64_t rs_server_when(const struct rs_server *s, int64_t at_us);
 
-/* Keeps a copy: what a replica or the disk will have when the server is lost. */
+/* Keeps a copy: what a replica or the disk will have when the server is lost. From then on WAIT waits
+ * in vain. */
 void rs_server_keep(struct rs_server *s);
 
 enum rs_loss { RS_KEEPS_ALL, RS_LOSES_LAST /* goes back to the copy */, RS_LOSES_ALL };
@@ -111,6 +112,7 @@ struct rs_conn {
 void rs_serve(struct rs_conn *c, size_t argc, const struct rs_text *argv);
 int64_t rs_publish(struct rs_machine *m, struct rs_text channel, struct rs_text message);
 void rs_conn_send(struct rs_conn *c, const char *bytes, size_t n);
-void rs_conn_break(struct rs_conn *c); /* from the server's side */
+void rs_conn_hold(struct rs_conn *c, int64_t ns); /* what follows is sent so much later */
+void rs_conn_break(struct rs_conn *c);            /* from the server's side */
 
 #endif
