@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends by time: who waits in a room looks again when the next of its sessions or tickets is over.
+/* Ends by time: who waits in a room, or observes a line of it, looks again when the next of its
+ * sessions or tickets is over.
  *
  * `waiting` of a room is only a hint that it may matter: when the time has come, the user is asked
  * what really waits, so it cannot drift. */
@@ -21,12 +22,18 @@ static int64_t jitter(struct rt_redis_conn *c)
     return (int64_t)(x % most);
 }
 
+/* Whether it matters to us when something of the room ends. */
+static bool matters(const struct rt_redis_room *room)
+{
+    return room->waiting > 0 || room->watched > 0;
+}
+
 static void follow_ends(struct rt_redis_conn *c)
 {
     struct rt_timer *timer = &c->side.ends_timer.timer;
     int64_t at = RT_NEVER;
     for (uint32_t i = 0; i < c->room_count; i++)
-        if (c->rooms[i].waiting > 0 && c->rooms[i].ends_at < at)
+        if (matters(&c->rooms[i]) && c->rooms[i].ends_at < at)
             at = c->rooms[i].ends_at;
     if (at == RT_NEVER)
         rt_timers_stop(&c->base.loop->timers, timer);
@@ -39,7 +46,7 @@ void rt_redis_note_ends(struct rt_redis_conn *c, uint32_t room, int64_t now, int
     int64_t left = soonest > now ? soonest - now : 0;
     c->rooms[room].ends_at = soonest == 0 ? RT_NEVER
                                           : rt_loop_now(c->base.loop) + left * US + jitter(c);
-    if (c->rooms[room].waiting > 0)
+    if (matters(&c->rooms[room]))
         follow_ends(c);
 }
 
@@ -100,7 +107,7 @@ void rt_redis_ends_fire(struct rt_timer_call *call, int64_t now)
         up->held(up, count_waiting, c);
     }
     for (uint32_t i = 0; i < c->room_count; i++)
-        if (c->rooms[i].waiting > 0 && c->rooms[i].ends_at <= now)
+        if (matters(&c->rooms[i]) && c->rooms[i].ends_at <= now)
             rt_redis_sweep(c, i);
     follow_ends(c);
 }

@@ -92,8 +92,7 @@ static const struct known *find(const struct list *l, uint64_t number)
 struct belief {
     struct rt_redis_conn *c;
     uint32_t room;
-    struct list *list; /* or NULL: only counted */
-    size_t count, waiting;
+    struct list *list;
 };
 
 static void believe(void *arg, const char *name, uint64_t number, bool granted)
@@ -101,27 +100,38 @@ static void believe(void *arg, const char *name, uint64_t number, bool granted)
     struct belief *b = arg;
     if (rt_redis_room_of(b->c, name) != b->room)
         return;
-    b->count++;
-    b->waiting += !granted;
-    if (b->list != NULL)
-        add(b->list, number, name, granted);
+    add(b->list, number, name, granted);
 }
 
-static bool ask_user(struct belief *b)
+static void ask_user(struct belief *b)
 {
     struct rt_up *up = b->c->base.up;
     if (up->held != NULL)
         up->held(up, believe, b);
-    return up->held != NULL;
 }
 
+static void count_one(void *arg, const char *name, uint64_t number, bool granted)
+{
+    struct rt_redis_conn *c = arg;
+    struct rt_redis_room *room = &c->rooms[rt_redis_room_of(c, name)];
+    (void)number;
+    room->held++;
+    room->held_waiting += !granted;
+}
+
+/* All rooms in one go: the beats of a cluster's rooms are answered one after the other. */
 bool rt_redis_count_held(struct rt_redis_conn *c, uint32_t room, size_t *count, size_t *waiting)
 {
-    struct belief b = {.c = c, .room = room};
-    bool known = ask_user(&b);
-    *count = b.count;
-    *waiting = b.waiting;
-    return known;
+    struct rt_up *up = c->base.up;
+    if (up->held != NULL && c->side.counted_at != rt_loop_now(c->base.loop)) {
+        for (uint32_t i = 0; i < c->room_count; i++)
+            c->rooms[i].held = c->rooms[i].held_waiting = 0;
+        up->held(up, count_one, c);
+        c->side.counted_at = rt_loop_now(c->base.loop);
+    }
+    *count = c->rooms[room].held;
+    *waiting = c->rooms[room].held_waiting;
+    return up->held != NULL;
 }
 
 /* ---- Telling ---------------------------------------------------------------------------- */
@@ -188,7 +198,7 @@ static void finish(struct rt_redis_conn *c, struct asking *h)
     struct rt_redis_room *room = &c->rooms[h->room];
     struct list now = {0};
     struct belief b = {.c = c, .room = h->room, .list = &now};
-    (void)ask_user(&b);
+    ask_user(&b);
     sort(&now);
     sort(&h->there);
     bool failed = now.failed || h->there.failed || h->believed.failed;
@@ -268,7 +278,7 @@ void rt_redis_ask_held(struct rt_redis_conn *c, uint32_t room)
     h->session = c->session;
     h->room = room;
     struct belief b = {.c = c, .room = room, .list = &h->believed};
-    (void)ask_user(&b);
+    ask_user(&b);
     sort(&h->believed);
     r->asking = true;
     r->ask_again = false;

@@ -102,6 +102,7 @@ static void end(struct rt_redis_conn *c, struct rt_redis_watch *w)
 {
     char key[64], *channel;
     w->over = true;
+    c->rooms[w->room].watched--;
     rt_redis_room_key(c, w->room, key, sizeof(key));
     size_t size = strlen(key) + strlen(w->name) + 4;
     if (!is_observed(c, w->name) && (channel = rt_alloc(size)) != NULL) {
@@ -278,6 +279,7 @@ static struct rt_redis_watch *start(struct rt_redis_conn *c, const char *name, v
     memcpy(w->name, name, size);
     w->cookie = cookie;
     w->room = room;
+    c->rooms[room].watched++;
     w->next = c->side.watches;
     c->side.watches = w;
     return w;

@@ -178,8 +178,10 @@ struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t ro
             put_ticket(&a, c, joins[i]);
     }
     struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_JOIN, room, deadline, answer);
-    if (rq != NULL)
-        join_begun(c, rq);
+    if (rq == NULL)
+        return NULL;
+    rq->extra = !c->rooms[room].stands && !(joins[0]->flags & RT_JOIN_DURABLE);
+    join_begun(c, rq);
     return rq;
 }
 
@@ -195,6 +197,7 @@ void rt_redis_join_over(struct rt_redis_conn *c, struct rt_redis_request *rq)
         c->side.joins_last = rq->peer_prev;
     assert(c->rooms[rq->room].joining > 0);
     c->rooms[rq->room].joining--;
+    c->side.counted_at = -1;
     rt_redis_tell_kept(c);
 }
 
@@ -242,6 +245,11 @@ int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int
         return err;
     if (reply->type == REDIS_REPLY_STRING && rq->argc == RT_REDIS_JOIN_SHORT)
         return read_short(c, rq, reply, joins[0]);
+    if (status == RT_REDIS_LOST && rq->extra != 0) {
+        /* An earlier try made the session there, and it died unheard of: nothing of ours was. */
+        rt_redis_sweep(c, rq->room);
+        return rt_redis_fail(c, ROTA_UNKNOWN, "what an earlier try left in the room is over");
+    }
     if (status != RT_REDIS_OK)
         return join_refused(c, status, reply, joins, n);
     if (rt_redis_count(reply) != 2 + 2 * n || !rt_redis_shaped(reply, 0, "ii"))
@@ -333,6 +341,7 @@ static void leave_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
         err = rt_redis_odd(c, rq);
     if (err == 0) /* the tag alone: it was */
         op->leave.granted = reply->type == REDIS_REPLY_STRING || rt_redis_int(reply, 0) != 0;
+    c->side.counted_at = -1;
     rt_conn_done(&c->base, op, err);
 }
 

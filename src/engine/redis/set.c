@@ -175,7 +175,7 @@ static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, i
 {
     struct set *set = rq->owner;
     uint64_t session = set->session;
-    bool lost = err == 0 && status == RT_REDIS_LOST && !set->durable;
+    bool lost = err == 0 && status == RT_REDIS_LOST && !set->durable && rq->extra == 0;
     uint32_t room = rq->room;
     set->work.pending--;
     if (set->work.op == NULL) { /* canceled */

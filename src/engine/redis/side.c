@@ -202,6 +202,7 @@ void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w)
 int rt_redis_side_open(struct rt_redis_conn *c)
 {
     struct rt_redis_side *s = &c->side;
+    s->counted_at = -1;
     s->early_tail = &s->early;
     s->kept_tail = &s->kept;
     s->early_timer.fire = early_fire;
