@@ -310,13 +310,16 @@ static const char *danger(const struct rt_redis_conn *c)
 void rt_redis_judge(struct rt_redis_conn *c)
 {
     snprintf(c->base.unsafe, sizeof(c->base.unsafe), "%s", danger(c));
+    atomic_store_explicit(&c->strict, c->base.unsafe[0] == '\0', memory_order_relaxed);
 }
 
 static uint32_t redis_caps(const struct rt_conn *conn)
 {
     uint32_t caps = ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS |
                     ROTA_CAP_WANTED | ROTA_CAP_DURABLE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS;
-    return conn->unsafe[0] == '\0' ? caps | ROTA_CAP_STRICT : caps;
+    const struct rt_redis_conn *c = (const struct rt_redis_conn *)(const void *)conn;
+    bool strict = atomic_load_explicit(&c->strict, memory_order_relaxed);
+    return strict ? caps | ROTA_CAP_STRICT : caps;
 }
 
 static const char *const schemes[] = {"redis", "rediss", "redis+unix", NULL};

@@ -27,6 +27,7 @@
 #include "net/stream.h"
 
 #include <hiredis/hiredis.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #define RT_REDIS_ROOMS_CLUSTER 256
@@ -214,6 +215,7 @@ struct rt_redis_conn {
     size_t out_size, out_room;
     uint32_t seed_at; /* which seed is tried, and how many were since one was good */
     bool closing;
+    atomic_bool strict; /* base.unsafe is "": caps are read by any thread */
     /* Session. */
     char cid[13], sid[RT_REDIS_SID_SIZE]; /* sid "" : none */
     uint64_t session;                     /* the same as a number; 0: none */
