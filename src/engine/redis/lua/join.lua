@@ -1,20 +1,24 @@
 -- Puts one ticket, or a set of them, into lines of the room: all or none.
 --@include head
 --@include clock
-local short = #arg == 6
-local how, sid, name = arg[2], arg[3], short and arg[4] or arg[6]
-local s = room .. ':s:' .. sid
+local how, sid, short = arg[2], arg[3], #arg == 6
+local s, name = room .. ':s:' .. sid, short and arg[4] or arg[6]
 local marks = call('HMGET', room, '\3' .. sid, name, '\1', '\2')
 local alive = marks[1] and marks[1] > moment
 -- The plain ask: one ticket without extras, in an empty line that nobody observes.
-if alive and not marks[2] and not marks[4] and (short or #arg == 14 and
-   (how == '-' or how == 't') and arg[9] ~= '4' and arg[12] == '0' and arg[14] == '') then
+if alive and not marks[2] and not marks[4] then
     local number = moment
     if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
-    call('HSET', s, short and arg[5] or arg[7], number)
-    call('HSET', room, '\1', number, name, number .. ' ' .. (short and arg[6] or arg[8]))
-    if short then return tag .. ' ' .. number end
-    return {tag, 0, tonumber(moment), 0, tonumber(number), 1}
+    if short then
+        call('HSET', s, arg[5], number)
+        call('HSET', room, '\1', number, name, number .. ' ' .. arg[6])
+        return tag .. ' ' .. number
+    elseif #arg == 14 and (how == '-' or how == 't') and arg[9] ~= '4' and arg[12] == '0' and
+           arg[14] == '' then
+        call('HSET', s, arg[7], number)
+        call('HSET', room, '\1', number, name, number .. ' ' .. arg[8])
+        return {tag, 0, tonumber(moment), 0, tonumber(number), 1}
+    end
 end
 if short then
     local mode, take, of = string.match(arg[6], '^%S+ %S+ (%d) (%d+) (%d+)')
@@ -47,6 +51,10 @@ local function earlier(name, field)
         tell_observers(name)
     elseif granted then
         return number, find(flags, 'a', 1, true) and call('ZCARD', w) > 0 and 2 or 1
+    elseif purge(name, 8, false) then
+        settle(name)
+        tell_observers(name)
+        return earlier(name, field)
     else
         return number, call('ZRANGE', w, 0, 0, 'WITHSCORES')[2] == number and 4 or 0
     end
