@@ -20,6 +20,7 @@ struct owner {
 struct rt_redis_map {
     struct owner *owners;
     uint16_t count;
+    bool starved;                        /* there was no memory for all of it */
     uint16_t of[RT_REDIS_ROOMS_CLUSTER]; /* room -> owner */
 };
 
@@ -55,6 +56,7 @@ static uint16_t owner_of(struct rt_redis_map *map, const char *host, uint16_t po
     struct owner *more = NULL;
     if (map->count < OWNERS_MAX)
         more = rt_realloc(map->owners, (size_t)(map->count + 1) * sizeof(*more));
+    map->starved = map->starved || more == NULL;
     if (more == NULL)
         return NOBODY;
     map->owners = more;
@@ -90,7 +92,7 @@ bool rt_redis_map_read(struct rt_redis_link *l, const redisReply *reply, struct 
         return false;
     struct rt_redis_map *map = rt_alloc(sizeof(*map));
     if (map == NULL)
-        return false;
+        return true; /* found missing when it is to be applied */
     for (uint32_t room = 0; room < RT_REDIS_ROOMS_CLUSTER; room++)
         map->of[room] = NOBODY;
     for (size_t i = 0; i < reply->elements; i++)
@@ -162,7 +164,7 @@ static void follow(struct rt_redis_conn *c, struct rt_redis_node *keep)
 bool rt_redis_map_apply(struct rt_redis_link *l, const struct rt_redis_map *map)
 {
     struct rt_redis_conn *c = l->conn;
-    if (!make_rooms(c))
+    if (map == NULL || map->starved || !make_rooms(c))
         return false;
     for (uint32_t i = 0; i < RT_REDIS_ROOMS_CLUSTER; i++) {
         const struct owner *o = map->of[i] != NOBODY ? &map->owners[map->of[i]] : NULL;

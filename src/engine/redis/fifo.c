@@ -207,10 +207,13 @@ static void meta_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
         rt_free(rq->error);
         rq->error = NULL;
         rq->eval = true;
-        if (send_call(l, rq) == 0)
+        int rv = send_call(l, rq);
+        if (rv == 0)
             load_scripts(l);
         else
             rt_redis_request_free(rq);
+        if (rv == ROTA_NOMEM)
+            rt_redis_link_cut(l, "out of memory");
         return;
     }
     char *error = rq->error;
@@ -314,8 +317,10 @@ static bool take_error(struct rt_redis_link *l, struct rt_redis_request *rq,
         return rt_redis_greet_reply(l, rq->extra, reply);
     size_t size = reply->len < ERROR_KEPT ? reply->len : ERROR_KEPT;
     rq->error = rt_alloc(size + 1);
-    if (rq->error == NULL)
-        return false;
+    if (rq->error == NULL) {
+        rt_redis_link_cut(l, "out of memory");
+        return true;
+    }
     memcpy(rq->error, reply->str, size);
     l->unsure = true;
     return true;

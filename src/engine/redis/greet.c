@@ -298,8 +298,12 @@ static void send_meta(struct rt_redis_link *l)
         return;
     }
     rq->what = RT_REDIS_META;
-    if (!rt_redis_link_send(l, rq))
-        rt_redis_request_free(rq); /* the stream is about to end */
+    if (rt_redis_link_send(l, rq))
+        return;
+    rv = rq->err;
+    rt_redis_request_free(rq);
+    if (rv == ROTA_NOMEM) /* else the stream is about to end */
+        rt_redis_link_cut(l, "out of memory");
 }
 
 static void greeted(struct rt_redis_link *l)

@@ -76,16 +76,19 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
 {
     struct rt_redis_link *l = of_stream(s);
     redisReply *reply;
-    char why[64];
+    const char *why;
     if (redisReaderFeed(l->reader, bytes, n) != REDIS_OK) {
         rt_redis_link_cut(l, "out of memory");
         return;
     }
     while (l->state != RT_REDIS_DOWN) {
-        if (!rt_redis_reader_next(l, &reply, why, sizeof(why))) {
+        int rv = rt_redis_reader_next(l, &reply, &why);
+        if (rv == ROTA_NOMEM)
+            rt_redis_link_cut(l, "out of memory");
+        else if (rv != 0)
             not_understood(l, why);
+        if (rv != 0)
             return;
-        }
         if (reply == NULL)
             break;
         if (!dispatch(l, reply) && l->state != RT_REDIS_DOWN) {

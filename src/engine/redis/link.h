@@ -55,9 +55,9 @@ void rt_redis_answer(struct rt_redis_conn *c, struct rt_redis_request *rq, int e
 /* A reader whose replies live in an arena, until the next reply is read. */
 int rt_redis_reader_open(struct rt_redis_link *l);
 void rt_redis_reader_close(struct rt_redis_link *l);
-/* The next whole reply of what was fed, or NULL: there is none. False: not RESP, or too large; why in
- * OUT. */
-bool rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, char *out, size_t size);
+/* The next whole reply of what was fed, or NULL: there is none. ROTA_PROTOCOL: it is not RESP, or too
+ * large, as *WHY says; ROTA_NOMEM. */
+int rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, const char **why);
 
 /* What an error reply means for the request. */
 enum rt_redis_class {
@@ -166,7 +166,7 @@ void rt_redis_node_ready(struct rt_redis_link *l);
 void rt_redis_judge(struct rt_redis_conn *c);
 /* ---- Cluster (cluster.c) -------------------------------------------------------------------------- */
 
-/* CLUSTER SLOTS as a map in *OUT, whose former content is freed. False: it is none. */
+/* CLUSTER SLOTS as a map in *OUT, whose former content is freed; NULL: no memory. False: it is none. */
 bool rt_redis_map_read(struct rt_redis_link *l, const redisReply *reply, struct rt_redis_map **out);
 void rt_redis_map_free(struct rt_redis_map *map);
 /* Rooms go to their nodes; nodes without any are dropped, but not that of L. False: no memory. */

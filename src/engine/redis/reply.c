@@ -26,6 +26,7 @@ struct block {
 struct rt_redis_arena {
     struct block *blocks; /* the one in use first; the last one is kept */
     size_t total;
+    bool starved; /* there was no memory, not too much to read */
 };
 
 static void *arena_get(struct rt_redis_arena *a, size_t size)
@@ -39,6 +40,7 @@ static void *arena_get(struct rt_redis_arena *a, size_t size)
         if (a->total + room > RT_REDIS_ARENA_MAX)
             return NULL;
         b = rt_alloc(sizeof(*b) + room);
+        a->starved = b == NULL;
         if (b == NULL)
             return NULL;
         b->size = room;
@@ -167,22 +169,19 @@ static bool may_go_on(const redisReader *r)
     return r->buf[r->pos] == '$' && memchr(r->buf + r->pos, '\n', 32) != NULL;
 }
 
-bool rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, char *out, size_t size)
+int rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, const char **why)
 {
     void *got = NULL;
     if (l->reader->reply == NULL)
         arena_reset(l->arena, true); /* no reply is half read */
     if (redisReaderGetReply(l->reader, &got) != REDIS_OK) {
         bool large = l->reader->err == REDIS_ERR_OOM;
-        snprintf(out, size, "%s", large ? "its answer is too large" : "its answer is not RESP");
-        return false;
+        *why = large ? "its answer is too large" : "its answer is not RESP";
+        return l->arena->starved ? ROTA_NOMEM : ROTA_PROTOCOL;
     }
     *reply = got;
-    if (got == NULL && !may_go_on(l->reader)) {
-        snprintf(out, size, "its answer is too large");
-        return false;
-    }
-    return true;
+    *why = "its answer is too large";
+    return got == NULL && !may_go_on(l->reader) ? ROTA_PROTOCOL : 0;
 }
 
 /* ---- Errors ---------------------------------------------------------------------------------------------- */

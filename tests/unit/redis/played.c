@@ -100,18 +100,13 @@ void played_submit(struct played *p)
 
 /* ---- Life --------------------------------------------------------------------------------------------- */
 
-void played_open(struct played *p, const char *text, const char *password, int expect)
+static int open_url(struct played *p, const struct rt_url *url)
 {
-    struct rt_url url;
-    char errmsg[256];
     memset(p, 0, sizeof(*p));
     p->dialer = (struct rt_dialer){on_open, on_write, on_close};
     rt_loop_init_virtual(&p->loop);
     p->loop.dialer = &p->dialer;
     p->up = (struct rt_up){.done = up_done, .event = up_event, .log = up_log};
-    assert_int_equal(rt_url_parse(&url, text, errmsg, sizeof(errmsg)), 0);
-    if (password != NULL)
-        url.password = password;
     p->conn = calloc(1, sizeof(*p->conn));
     assert_non_null(p->conn);
     p->conn->base = (struct rt_conn){.engine = &rt_engine_redis,
@@ -120,10 +115,7 @@ void played_open(struct played *p, const char *text, const char *password, int e
                                      .label = "played",
                                      .ttl_ms = 10000,
                                      .call_ms = 5000};
-    int rv = rt_engine_redis.open(&p->conn->base, &url);
-    url.password = "";
-    rt_url_fini(&url);
-    assert_int_equal(rv, expect);
+    int rv = rt_engine_redis.open(&p->conn->base, url);
     if (rv != 0) {
         snprintf(p->log, sizeof(p->log), "%s", p->conn->base.errmsg);
         free(p->conn);
@@ -131,6 +123,27 @@ void played_open(struct played *p, const char *text, const char *password, int e
         played_turn(p);
         rt_loop_fini(&p->loop);
     }
+    return rv;
+}
+
+void played_open(struct played *p, const char *text, const char *password, int expect)
+{
+    struct rt_url url;
+    char errmsg[256];
+    assert_int_equal(rt_url_parse(&url, text, errmsg, sizeof(errmsg)), 0);
+    if (password != NULL)
+        url.password = password;
+    int rv = open_url(p, &url);
+    url.password = "";
+    rt_url_fini(&url);
+    assert_int_equal(rv, expect);
+}
+
+bool played_try(struct played *p, const struct rt_url *url)
+{
+    int rv = open_url(p, url);
+    assert_true(rv == 0 || rv == ROTA_NOMEM);
+    return rv == 0;
 }
 
 void played_close(struct played *p)

@@ -42,6 +42,9 @@ struct played {
 
 /* Opens URL; fails the test unless that gives EXPECT. */
 void played_open(struct played *p, const char *url, const char *password, int expect);
+/* The same, where open may fail; false: it did, with ROTA_NOMEM. */
+struct rt_url;
+bool played_try(struct played *p, const struct rt_url *url);
 void played_close(struct played *p);
 void played_turn(struct played *p);                  /* what was written is sent, timers due run */
 void played_pass(struct played *p, int64_t ms);      /* time goes by, timer by timer */

@@ -6,6 +6,7 @@
 #include "played.h"
 
 #include "base/alloc.h"
+#include "engine/url.h"
 
 #include <malloc.h>
 #include <setjmp.h>
@@ -207,9 +208,105 @@ static void test_rounds(void **state)
     assert_true(mallinfo2().uordblks <= before.uordblks + (1u << 20));
 }
 
+/* ---- Want of memory ------------------------------------------------------------------------------------ */
+
+static int left; /* allocations until one fails; < 0: none does */
+static bool for_good;
+
+static bool fails(void)
+{
+    if (left < 0)
+        return false;
+    if (left > 0)
+        left--;
+    bool now = left == 0;
+    if (now && !for_good)
+        left = -1;
+    return now;
+}
+
+static void *scarce_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : calloc(n, size);
+}
+
+static void *scarce_realloc(void *at, size_t size)
+{
+    return fails() ? NULL : realloc(at, size);
+}
+
+/* A good server for STEPS steps. */
+static void serve(int steps)
+{
+    static char out[65536];
+    const char *command;
+    for (int step = 0; step < steps; step++) {
+        for (size_t s = 0; s < p.opened; s++) {
+            struct rt_stream *stream = p.streams[s].stream;
+            size_t n = 0;
+            if (stream != NULL && stream->state == RT_STREAM_CONNECTING)
+                played_accept(&p, s);
+            while (p.streams[s].stream != NULL && (command = played_next(&p, s))[0] != '\0')
+                n = put_good(out, sizeof(out), n, command);
+            if (n > 0 && p.streams[s].stream != NULL)
+                played_say_bytes(&p, s, out, n);
+        }
+        played_pass(&p, 30);
+    }
+}
+
+/* Whatever the allocation, it fails once or from then on; afterwards all is well again. */
+static bool survives(int nth)
+{
+    struct rt_url url;
+    char errmsg[256];
+    static const char *const urls[] = {"redis://h", "redis://h,i?sentinel=m&replicas=1",
+                                       "redis://h:6379"};
+    kind = nth % 3;
+    for_good = nth % 2 != 0;
+    assert_int_equal(rt_url_parse(&url, urls[kind], errmsg, sizeof(errmsg)), 0);
+    left = nth / 3 + 1;
+    bool opened = played_try(&p, &url);
+    if (opened) {
+        serve(6);
+        if (p.conn->rooms != NULL) {
+            (void)rt_redis_subscribe(p.conn, 0, "rota:{0}:p:0");
+            serve(3);
+        }
+        bool hit = left <= 0;
+        left = -1;
+        serve(60);
+        assert_non_null(p.conn->rooms);
+        (void)played_ask(&p, "x", 3000);
+        serve(10);
+        assert_int_equal(p.asked[0].err, 0);
+        played_close(&p);
+        rt_url_fini(&url);
+        return hit;
+    }
+    left = -1;
+    rt_url_fini(&url);
+    return true;
+}
+
+static void test_want_of_memory(void **state)
+{
+    const struct rt_allocator scarce = {scarce_calloc, scarce_realloc, free};
+    int nth = 0, calm = 0;
+    (void)state;
+    left = -1;
+    rt_alloc_set(&scarce);
+    while (calm < 12) /* until the number is beyond all that is allocated */
+        calm = survives(nth++) ? 0 : calm + 1;
+    rt_alloc_set(NULL);
+    print_message("%d allocations failed\n", nth / 3);
+    assert_true(nth > 60);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds),
+                                       cmocka_unit_test(test_want_of_memory)};
     if (argc > 1)
         rounds = atoi(argv[1]);
     if (argc > 2)
