@@ -40,6 +40,12 @@ static void look_at_fences(struct sim *sim)
             sim->lines[i].highest_told = 0;
 }
 
+bool sim_fences_grow(const struct sim *sim)
+{
+    return sim->redis == NULL || sim_truth_counter(sim->redis) >= sim->highest_number ||
+           (uint64_t)rs_server_clock(sim->redis) > sim->highest_number;
+}
+
 /* With ?replicas=1: whatever anybody was told to hold is on the replica. */
 static void check_replica(const struct sim *sim)
 {

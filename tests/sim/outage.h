@@ -16,6 +16,8 @@ void sim_outage_heal(struct sim *sim);
 /* The server lost data or its clock jumped: what C believes is not held against it until its
  * sessions of before must be over (a deadline is at most a ttl after the last answered beat was sent). */
 bool sim_is_excused(const struct sim *sim, const struct sim_client *c);
+/* No loss can make the next fence smaller than one that was given before. */
+bool sim_fences_grow(const struct sim *sim);
 /* The engine told C that its last BEAT was done: whoever speaks to the server again must have been told
  * what that has lost. */
 void sim_excuse_ends(struct sim_client *c);
