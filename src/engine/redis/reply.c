@@ -166,7 +166,8 @@ static bool may_go_on(const redisReader *r)
         return false;
     if (waits <= RT_REDIS_LINE_MAX)
         return true;
-    return r->buf[r->pos] == '$' && memchr(r->buf + r->pos, '\n', 32) != NULL;
+    return r->ridx >= 0 && r->rstack[r->ridx].type == REDIS_REPLY_STRING &&
+           memchr(r->buf + r->pos, '\n', 32) != NULL; /* a string that has said how long it is */
 }
 
 int rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, const char **why)

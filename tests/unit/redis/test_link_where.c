@@ -180,15 +180,17 @@ static void test_sentinel_asks_for_a_password(void **state)
 
 /* ---- Cluster ------------------------------------------------------------------------------------- */
 
-#define SPLIT \
-    8192 /* slots below are the first node's: rooms 0 (13907) and 1 (9842) are the second's */
+/* Slots below are the first node's: rooms 0 (13907) and 1 (9842) are the second's. */
+#define SPLIT 8192
+
+static int split = SPLIT;
 
 static void say_slots(size_t s, uint16_t low, uint16_t high)
 {
     say(s,
         "*2\r\n*3\r\n:0\r\n:%d\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n"
         "*3\r\n:%d\r\n:16383\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n",
-        SPLIT - 1, low, SPLIT, high);
+        split - 1, low, split, high);
 }
 
 static void greet_cluster(size_t s, uint16_t low, uint16_t high)
@@ -246,6 +248,21 @@ static void test_rooms_are_found(void **state)
     played_answer(&p, high, "a", 0);
     assert_int_equal(p.asked[0].err, 0);
     played_close(&p);
+}
+
+/* "{0}" exactly: the slot before and the slot behind are not it. */
+static void test_slots_are_redis_own(void **state)
+{
+    (void)state;
+    for (split = 13907; split <= 13908; split++) {
+        played_open(&p, "redis://h:7001", NULL, 0);
+        played_turn(&p);
+        played_accept(&p, 0);
+        greet_cluster(0, 7001, 7002);
+        assert_int_equal(p.conn->rooms[0].node->port, split == 13907 ? 7002 : 7001);
+        played_close(&p);
+    }
+    split = SPLIT;
 }
 
 static void refuse_next(size_t s, const char *error)
@@ -494,6 +511,7 @@ int main(void)
         cmocka_unit_test(test_nobody_knows_the_name),
         cmocka_unit_test(test_sentinel_asks_for_a_password),
         cmocka_unit_test(test_rooms_are_found),
+        cmocka_unit_test(test_slots_are_redis_own),
         cmocka_unit_test(test_room_has_moved),
         cmocka_unit_test(test_room_is_being_moved),
         cmocka_unit_test(test_pushes_follow_the_room),
