@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guardian: ends the command when rota itself is killed. */
+/* The guardian: ends the command when rota itself is killed, or stands still past the deadline. */
 #include "cli/guardian.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,9 +25,16 @@
 #define PAUSE_MAX_MS 100
 #define PAUSE_SCAN_MS 16 /* from here on it is worth a look into /proc */
 
-struct word { /* what goes through the socket, one by one */
-    int64_t group;
-    int64_t deadline_ms;
+struct rt_guardian_note { /* shared; rota writes it */
+    _Atomic int64_t deadline_ms;
+    _Atomic int64_t end_at_ms; /* when the guardian acts by itself */
+};
+
+struct guard { /* in the guardian */
+    int life, timer;
+    pid_t group; /* 0: not told yet */
+    enum rt_on_lost on_lost;
+    const struct rt_guardian_note *note;
 };
 
 static int64_t now_ms(void)
@@ -146,64 +157,111 @@ static void close_others(int a, int b)
     close_span(high + 1, ~0u);
 }
 
-static _Noreturn void stand_guard(int life, int keep_fd, enum rt_on_lost on_lost)
+/* When to act although rota has not ended. */
+static int64_t end_at(const struct guard *g)
 {
-    struct word word, last = {0};
-    sigset_t all;
+    return g->group > 0 && g->on_lost != RT_ON_LOST_IGNORE ? atomic_load(&g->note->end_at_ms)
+                                                           : INT64_MAX;
+}
+
+/* By CLOCK_BOOTTIME, so that it is over at once when a sleeping machine wakes up. */
+static void set_timer(struct guard *g)
+{
+    int64_t at = end_at(g);
+    struct itimerspec when = {0};
+
+    if (at == INT64_MAX)
+        return;
+    if (g->timer < 0)
+        g->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    when.it_value.tv_sec = (time_t)(at / 1000);
+    when.it_value.tv_nsec = (long)(at % 1000) * 1000000 + 1; /* 0 would switch it off */
+    (void)timerfd_settime(g->timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* Until rota has ended, or stands still. */
+static void stand_guard(struct guard *g)
+{
     ssize_t n;
+
+    while (now_ms() < end_at(g)) {
+        set_timer(g);
+        struct pollfd fds[] = {{.fd = g->life, .events = POLLIN},
+                               {.fd = g->timer, .events = POLLIN}};
+        if (poll(fds, 2, -1) < 0 || fds[0].revents == 0)
+            continue;
+        n = recv(g->life, &g->group, sizeof(g->group), 0);
+        if (n != (ssize_t)sizeof(g->group) && (n >= 0 || errno != EINTR))
+            return;
+    }
+}
+
+static _Noreturn void live(struct guard *g, int keep_fd)
+{
+    sigset_t all;
 
     /* Nothing but SIGKILL and rota's end may end it, least of all the terminal's signals. */
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setsid();
     prctl(PR_SET_NAME, "rota-guardian");
-    close_others(life, keep_fd); /* a pipe we kept open would never end for its reader */
+    close_others(g->life, keep_fd); /* a pipe we kept open would never end for its reader */
     if (chdir("/") != 0)
         _exit(1);
-    while ((n = recv(life, &word, sizeof(word), 0)) == (ssize_t)sizeof(word) ||
-           (n < 0 && errno == EINTR)) {
-        if (n > 0)
-            last = word;
-    }
-    if (last.group > 0)
-        end_group((pid_t)last.group, last.deadline_ms, on_lost);
+    stand_guard(g);
+    if (g->group > 0)
+        end_group(g->group, atomic_load(&g->note->deadline_ms), g->on_lost);
     _exit(0);
 }
 
 /* ---- In rota ------------------------------------------------------------ */
 
-int rt_guardian_start(struct rt_guardian *guardian, int keep_fd, enum rt_on_lost on_lost)
-{
-    int life[2];
-
-    /* A socket, not a pipe: writing to a guardian that was killed must not raise SIGPIPE. */
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, life) != 0)
-        return errno;
-    pid_t pid = fork();
-    if (pid == 0)
-        stand_guard(life[0], keep_fd, on_lost);
-    int err = pid < 0 ? errno : 0;
-    close(life[0]);
-    if (err == 0)
-        *guardian = (struct rt_guardian){.pid = pid, .life = life[1]};
-    else
-        close(life[1]);
-    return err;
-}
-
-void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms)
-{
-    struct word word = {.group = group, .deadline_ms = deadline_ms};
-
-    /* Never waits for one that was stopped: what it missed is a later deadline. */
-    if (guardian->pid > 0)
-        send(guardian->life, &word, sizeof(word), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 static void forget(struct rt_guardian *guardian)
 {
     close(guardian->life);
+    munmap(guardian->note, sizeof(*guardian->note));
+    guardian->note = NULL;
     guardian->pid = 0;
+}
+
+int rt_guardian_start(struct rt_guardian *guardian, int keep_fd, enum rt_on_lost on_lost)
+{
+    int life[2];
+    struct rt_guardian_note *note = mmap(NULL, sizeof(*note), PROT_READ | PROT_WRITE,
+                                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (note == MAP_FAILED)
+        return errno;
+    atomic_init(&note->deadline_ms, INT64_MAX);
+    atomic_init(&note->end_at_ms, INT64_MAX);
+    /* A socket, not a pipe: writing to a guardian that was killed must not raise SIGPIPE. */
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, life) != 0) {
+        int err = errno;
+        munmap(note, sizeof(*note));
+        return err;
+    }
+    pid_t pid = fork();
+    if (pid == 0)
+        live(&(struct guard){.life = life[0], .timer = -1, .on_lost = on_lost, .note = note},
+             keep_fd);
+    int err = pid < 0 ? errno : 0;
+    close(life[0]);
+    *guardian = (struct rt_guardian){.pid = pid, .life = life[1], .note = note};
+    if (err != 0)
+        forget(guardian);
+    return err;
+}
+
+void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms,
+                      int64_t margin_ms)
+{
+    if (guardian->pid <= 0)
+        return;
+    atomic_store(&guardian->note->deadline_ms, deadline_ms);
+    atomic_store(&guardian->note->end_at_ms,
+                 deadline_ms == INT64_MAX ? INT64_MAX : deadline_ms - margin_ms);
+    /* Never waits for one that was stopped: it is the same group each time. */
+    send(guardian->life, &group, sizeof(group), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 bool rt_guardian_look(struct rt_guardian *guardian)

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guardian: a process beside rota that ends the command when rota itself is killed.
+/* The guardian: a process beside rota that ends the command when rota itself is killed, or stands still.
  *
  * It has two descriptors: one that keeps the session, where sessions live by descriptors, and one
  * end of a socket whose other end only rota has. When that closes rota has ended: then the guardian
  * ends the command's group, waits until it has gone, and only then ends itself, which frees the
  * lock. So at no moment another holder runs beside the command.
+ *
+ * A hold with a deadline is over when that passes, whatever rota does meanwhile: stopped, it cannot
+ * end the command. So the guardian looks at the deadline too, in memory that both share: a word too
+ * few or too late must not end a command whose lock was renewed.
  *
  * The order of a start: the guardian; the command's process, which waits; the guardian is told
  * its group; the process runs the command. Killed before the last step, the command never ran. */
@@ -29,6 +33,7 @@ enum rt_on_lost {
 struct rt_guardian {
     pid_t pid; /* 0: there is none */
     int life;  /* rota's end of the socket */
+    struct rt_guardian_note *note;
 };
 
 /* Starts a guardian that keeps a copy of KEEP_FD (-1: none). To be called without threads.
@@ -36,8 +41,10 @@ struct rt_guardian {
 int rt_guardian_start(struct rt_guardian *guardian, int keep_fd, enum rt_on_lost on_lost);
 
 /* Tells it which process GROUP it guards, and until when (CLOCK_BOOTTIME, ms; INT64_MAX: no end)
- * the hold lasts at least. From here on the group ends with us. */
-void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms);
+ * the hold lasts at least. From here on the group ends with us; and if we have not done so ourselves
+ * MARGIN_MS before that time, also without. */
+void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms,
+                      int64_t margin_ms);
 
 /* Whether the guardian is there still; if not, it is forgotten. */
 bool rt_guardian_look(struct rt_guardian *guardian);

@@ -70,6 +70,13 @@ static void warn_unguarded(struct rt_hold *hold)
     hold->guardians = GUARDIANS_MAX + 1;
 }
 
+/* The guardian comes after us, should we be stopped: half the time that we would have left. */
+static void tell_guardian(const struct rt_hold *hold)
+{
+    rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline,
+                     rota_ttl_ms(hold->client) / 8);
+}
+
 /* Sees to it that there is a guardian, and that it knows the deadline. */
 static int keep_guardian(struct rt_hold *hold)
 {
@@ -96,7 +103,7 @@ static int keep_guardian(struct rt_hold *hold)
             return err;
     }
     if (hold->child.pid > 0)
-        rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline);
+        tell_guardian(hold);
     hold->told_deadline = hold->deadline;
     return 0;
 }
@@ -113,7 +120,7 @@ static int launch(struct rt_hold *hold)
     err = rt_child_fork(&hold->child, hold->command, &hold->inherited_mask,
                         death_signals[hold->on_lost]);
     if (err == 0) {
-        rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline);
+        tell_guardian(hold);
         /* We may have slept past the deadline since the grant. */
         hold->lost = hold->told_lost || rt_hold_remaining_ms(hold) <= 0;
         if (!hold->lost)

@@ -111,6 +111,12 @@ void rt_child_signal(const struct rt_child *child, int signo)
         play.kill_at = play.now;
 }
 
+bool rt_child_waits(struct rt_child *child)
+{
+    (void)child;
+    return false;
+}
+
 int rt_child_finish(struct rt_child *child)
 {
     (void)child;
@@ -126,8 +132,10 @@ int rt_guardian_start(struct rt_guardian *guardian, int keep_fd, enum rt_on_lost
     return 0;
 }
 
-void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms)
+void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms,
+                      int64_t margin_ms)
 {
+    assert_in_range(margin_ms, 0, TTL_MS / 4 - 1); /* rota itself is first */
     play.guarded = guardian->pid == 8 && group == 7;
     play.guardian_deadline = deadline_ms;
 }
