@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Redis engine below the client, on a real server: what the conformance suite cannot bring about. */
+#include "lib/redis_server.h"
+#include "person.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TTL_MS 10000
+#define SHORT_MS 1000
+#define LONG_MS 600000
+
+static struct rt_redis server;
+static char *url;
+
+static int setup(void **state)
+{
+    (void)state;
+    rt_redis_start(&server, NULL);
+    url = rt_redis_url(&server, 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(url);
+    rt_redis_fini(&server);
+    return 0;
+}
+
+/* ---- Pushes lost and sessions gone ------------------------------------------------------ */
+
+/* The grant is pushed while nobody listens; the new subscription finds it. */
+static void test_push_connection_is_killed(void **state)
+{
+    struct person a, b;
+    struct rt_join first = {0}, second = {0};
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    person_open(&b, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &first), 0);
+    assert_true(first.granted);
+    assert_int_equal(person_join(&b, "x", &second), 0);
+    assert_false(second.granted);
+    while (!b.conn->rooms[0].subscribed)
+        person_turn(&b, 100);
+    rt_redis_must(&server, "CLIENT KILL TYPE pubsub");
+    assert_int_equal(person_leave(&a, "x", first.number), 0);
+    (void)person_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(person_leave(&b, "x", second.number), 0);
+    assert_int_equal(person_lines(&a, ""), 0);
+    person_close(&a);
+    person_close(&b);
+}
+
+static void test_server_forgets_all(void **state)
+{
+    struct person a;
+    struct rt_join join = {0};
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &join), 0);
+    rt_redis_must(&server, "FLUSHALL");
+    rt_redis_must(&server, "SCRIPT FLUSH");
+    assert_int_equal(person_beat(&a), ROTA_LOST);
+    struct rt_op op = {.kind = RT_OP_BEAT};
+    op.beat.open = true;
+    assert_int_equal(person_do(&a, &op), 0);
+    assert_true(op.beat.session != a.session);
+    a.session = op.beat.session;
+    a.held_count = 0;
+    struct rt_join again = {0};
+    assert_int_equal(person_join(&a, "x", &again), 0);
+    assert_true(again.granted && again.number > join.number);
+    assert_int_equal(person_leave(&a, "x", again.number), 0);
+    person_close(&a);
+}
+
+/* A ticket that its user does not know of is told as granted, to be given back. */
+static void test_ghost_is_told(void **state)
+{
+    struct person a;
+    struct rt_join join = {0};
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &join), 0);
+    a.held_count = 0; /* as if its answer had never come */
+    assert_int_equal(person_beat(&a), 0);
+    (void)person_hear(&a, RT_GRANTED, join.number, 0);
+    assert_int_equal(person_leave(&a, "x", join.number), 0);
+    person_close(&a);
+}
+
+/* A ticket that the server has forgotten while the session lives. */
+static void test_forgotten_ticket_is_told(void **state)
+{
+    struct person a;
+    struct rt_join x = {0}, y = {0};
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &x), 0);
+    assert_int_equal(person_join(&a, "y", &y), 0);
+    a.held_count = 1; /* and one that was broken while pushes were lost: */
+    struct rt_op op = {.kind = RT_OP_BREAK};
+    op.brk.name = "y";
+    op.brk.number = y.number;
+    assert_int_equal(person_do(&a, &op), 0);
+    rt_redis_must(&server, "CLIENT KILL TYPE pubsub");
+    a.held_count = 2;
+    assert_int_equal(person_beat(&a), 0);
+    (void)person_hear(&a, RT_TICKET_LOST, y.number, 0);
+    assert_int_equal(person_leave(&a, "x", x.number), 0);
+    person_close(&a);
+}
+
+static void test_durable_waits(void **state)
+{
+    struct person a, b;
+    struct rt_join first = {0}, second = {.session = 4711, .flags = RT_JOIN_DURABLE};
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    person_open(&b, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &first), 0);
+    assert_int_equal(person_join(&b, "x", &second), 0);
+    assert_false(second.granted);
+    while (!b.conn->rooms[0].subscribed)
+        person_turn(&b, 100);
+    assert_int_equal(person_leave(&a, "x", first.number), 0);
+    size_t i = person_hear(&b, RT_GRANTED, second.number, 0);
+    assert_true(b.told[i].session == 4711);
+    b.session = 4711;
+    assert_int_equal(person_leave(&b, "x", second.number), 0);
+    person_close(&a);
+    person_close(&b);
+}
+
+/* Nobody waits in the line and nobody else works there: who observes it sees the end. */
+static void test_observer_sees_an_end_by_time(void **state)
+{
+    struct person a, b;
+    struct rt_join join = {.value = "leader"};
+    (void)state;
+    person_open(&a, url, LONG_MS); /* looks by itself only every third of it */
+    person_open(&b, url, SHORT_MS);
+    assert_int_equal(person_join(&b, "x", &join), 0);
+    struct rt_op op = {.kind = RT_OP_OBSERVE};
+    op.observe.name = "x";
+    op.observe.cookie = &op;
+    assert_int_equal(person_do(&a, &op), 0);
+    size_t i = person_hear(&a, RT_CHANGED, 0, 0);
+    assert_int_equal(a.told[i].count, 1);
+    assert_string_equal(a.told[i].value, "leader");
+    i = person_hear(&a, RT_CHANGED, 0, i + 1); /* b beats no more */
+    assert_int_equal(a.told[i].count, 0);
+    person_close(&a);
+    person_close(&b);
+}
+
+/* ---- Replicas --------------------------------------------------------------------------- */
+
+static void test_no_replica_to_have(void **state)
+{
+    struct person a;
+    struct rt_join join = {.nonce = 99};
+    char text[512];
+    (void)state;
+    snprintf(text, sizeof(text), "%s%creplicas=1", url, strchr(url, '?') != NULL ? '&' : '?');
+    person_open(&a, text, TTL_MS);
+    join.name = "x";
+    join.session = a.session;
+    struct rt_op op = {.kind = RT_OP_JOIN, .deadline = rt_loop_tick(&a.loop) + 300 * RT_MS};
+    op.join.joins = &join;
+    op.join.n = 1;
+    assert_int_equal(person_do(&a, &op), ROTA_UNKNOWN); /* it may stand there: and does */
+    assert_int_equal(person_lines(&a, "x"), 1);
+    op = (struct rt_op){.kind = RT_OP_LEAVE};
+    op.leave.name = "x";
+    op.leave.session = a.session;
+    op.leave.nonce = 99;
+    assert_int_equal(person_do(&a, &op), 0);
+    assert_true(op.leave.granted);
+    person_close(&a);
+}
+
+/* ---- The doctor ------------------------------------------------------------------------- */
+
+struct findings {
+    char text[32][2][64];
+    size_t count;
+};
+
+static void on_verdict(void *arg, const struct rota_verdict *v)
+{
+    struct findings *f = arg;
+    assert_true(f->count < 32);
+    snprintf(f->text[f->count][0], 64, "%s", v->promise);
+    snprintf(f->text[f->count++][1], 64, "%s", v->verdict);
+    if (strcmp(v->verdict, "kept") != 0)
+        assert_true(v->setting[0] != '\0' && v->remedy[0] != '\0');
+}
+
+static const char *verdict_of(const struct findings *f, const char *promise)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strncmp(f->text[i][0], promise, strlen(promise)) == 0)
+            return f->text[i][1];
+    return "";
+}
+
+static void examine(const char *where, struct findings *f)
+{
+    struct person a;
+    struct rt_op op = {.kind = RT_OP_CHECK};
+    person_open(&a, where, TTL_MS);
+    op.check.each = on_verdict;
+    op.check.arg = f;
+    f->count = 0;
+    assert_int_equal(person_do(&a, &op), 0);
+    assert_int_equal(person_lines(&a, ""), 0); /* its own line is gone */
+    person_close(&a);
+}
+
+static void test_doctor(void **state)
+{
+    struct findings f;
+    (void)state;
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "limited"); /* nothing is kept on a disk */
+    assert_string_equal(verdict_of(&f, "order"), "kept");
+    assert_string_equal(verdict_of(&f, "rights"), "kept");
+    assert_string_equal(verdict_of(&f, "pushes"), "kept");
+    assert_string_equal(verdict_of(&f, "clock"), "kept");
+    rt_redis_must(&server, "CONFIG SET appendonly yes");
+    rt_redis_must(&server, "CONFIG SET appendfsync always");
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "kept");
+    assert_string_equal(verdict_of(&f, "fences"), "kept");
+    assert_string_equal(verdict_of(&f, "durable"), "kept");
+    rt_redis_must(&server, "CONFIG SET appendfsync everysec");
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "limited");
+    rt_redis_must(&server, "CONFIG SET maxmemory 100mb");
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "broken");
+    assert_string_equal(verdict_of(&f, "eviction"), "broken");
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "eviction"), "kept");
+    rt_redis_must(&server, "CONFIG SET maxmemory 0");
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
+    rt_redis_must(&server, "CONFIG SET appendonly no");
+}
+
+/* ---- A cluster -------------------------------------------------------------------------- */
+
+static struct rt_redis_cluster *cluster;
+
+static int setup_cluster(void **state)
+{
+    (void)state;
+    cluster = rt_redis_cluster_new(NULL, false, 1);
+    url = rt_redis_cluster_url(cluster);
+    return 0;
+}
+
+static int teardown_cluster(void **state)
+{
+    (void)state;
+    free(url);
+    rt_redis_cluster_free(cluster);
+    return 0;
+}
+
+/* Two names in rooms LOW < HIGH. */
+static void two_rooms(struct person *u, char low[16], char high[16])
+{
+    for (unsigned i = 0;; i++) {
+        snprintf(low, 16, "a%u", i);
+        snprintf(high, 16, "b%u", i);
+        if (rt_redis_room_of(u->conn, low) < rt_redis_room_of(u->conn, high))
+            return;
+    }
+}
+
+static int join_all(struct person *u, const char *const names[2], uint64_t nonce, uint32_t flags,
+                    struct rt_join joins[2])
+{
+    struct rt_op op = {.kind = RT_OP_JOIN_ALL};
+    for (size_t i = 0; i < 2; i++)
+        joins[i] = (struct rt_join){
+            .name = names[i], .session = u->session, .nonce = nonce + i, .flags = flags};
+    op.join.joins = joins;
+    op.join.n = 2;
+    return person_do(u, &op);
+}
+
+static void test_set_over_rooms(void **state)
+{
+    struct person a, b;
+    char low[16], high[16];
+    struct rt_join first = {0}, joins[2];
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    person_open(&b, url, TTL_MS);
+    two_rooms(&a, low, high);
+    const char *const names[2] = {high, low}; /* in the other order than their rooms */
+    assert_int_equal(person_join(&a, low, &first), 0);
+    assert_int_equal(join_all(&b, names, 100, RT_JOIN_TRY, joins), ROTA_BUSY);
+    assert_int_equal(person_lines(&a, high), 0);
+    /* It waits in the lower room, so that nothing is joined in the higher, and says so in time. */
+    assert_int_equal(join_all(&b, names, 200, 0, joins), ROTA_UNKNOWN);
+    assert_int_equal(person_lines(&a, high), 0);
+    assert_int_equal(person_leave(&a, low, first.number), 0);
+    assert_int_equal(join_all(&b, names, 200, 0, joins), 0); /* the same nonces */
+    assert_true(joins[0].granted && joins[1].granted);
+    assert_int_equal(person_leave(&b, high, joins[0].number), 0);
+    assert_int_equal(person_leave(&b, low, joins[1].number), 0);
+    /* The other way round: what was joined in the lower room is left again. */
+    assert_int_equal(person_join(&a, high, &(struct rt_join){.nonce = 300}), 0);
+    assert_int_equal(join_all(&b, names, 400, RT_JOIN_TRY, joins), ROTA_BUSY);
+    assert_int_equal(person_lines(&a, low), 0);
+    person_close(&a);
+    person_close(&b);
+}
+
+static void test_set_goes_on_when_granted(void **state)
+{
+    struct person a, b;
+    char low[16], high[16];
+    struct rt_join first = {0}, joins[2];
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    person_open(&b, url, TTL_MS);
+    two_rooms(&a, low, high);
+    const char *const names[2] = {low, high};
+    assert_int_equal(person_join(&a, low, &first), 0);
+    /* a leaves from within b's waiting: by a deferred turn of its loop. */
+    struct rt_op leave = {.kind = RT_OP_LEAVE, .deadline = INT64_MAX},
+                 op = {.kind = RT_OP_JOIN_ALL};
+    leave.leave.name = low;
+    leave.leave.session = a.session;
+    leave.leave.number = first.number;
+    for (size_t i = 0; i < 2; i++)
+        joins[i] = (struct rt_join){.name = names[i], .session = b.session, .nonce = 500 + i};
+    op.join.joins = joins;
+    op.join.n = 2;
+    op.deadline = rt_loop_tick(&b.loop) + 5000 * RT_MS;
+    int done = b.done;
+    b.conn->base.engine->submit(&b.conn->base, &op);
+    while (!b.conn->rooms[rt_redis_room_of(b.conn, low)].stands && b.done == done)
+        person_turn(&b, 10);
+    a.conn->base.engine->submit(&a.conn->base, &leave);
+    while (b.done == done) {
+        person_turn(&a, 1);
+        person_turn(&b, 1);
+    }
+    /* In time by the push; under load the set may have been asked to come again. */
+    assert_true(op.err == 0 || op.err == ROTA_UNKNOWN);
+    if (op.err == 0)
+        assert_true(joins[0].granted && joins[1].granted);
+    person_close(&a);
+    person_close(&b);
+}
+
+static void test_session_dead_in_one_room(void **state)
+{
+    struct person a;
+    char low[16], high[16], key[64];
+    struct rt_join x = {0}, y = {0};
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    two_rooms(&a, low, high);
+    assert_int_equal(person_join(&a, low, &x), 0);
+    assert_int_equal(person_join(&a, high, &y), 0);
+    assert_int_equal(person_beat(&a), 0);
+    rt_redis_room_key(a.conn, rt_redis_room_of(a.conn, high), key, sizeof(key));
+    int owner = rt_redis_cluster_owner(cluster, 0, rt_redis_cluster_slot(cluster, key));
+    rt_redis_must(&cluster->node[owner], "DEL %s %s:e %s:s:%s", key, key, key, a.conn->sid);
+    assert_int_equal(person_beat(&a), ROTA_LOST);
+    assert_int_equal(a.conn->session, 0);
+    person_close(&a);
+}
+
+/* A room without tickets is not beaten any more, and used again it is as new. */
+static void test_room_is_left_and_used_again(void **state)
+{
+    struct person a;
+    char low[16], high[16];
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    two_rooms(&a, low, high);
+    uint32_t room = rt_redis_room_of(a.conn, high);
+    for (int i = 0; i < 3; i++) {
+        struct rt_join join = {0};
+        assert_int_equal(person_join(&a, high, &join), 0);
+        assert_true(join.granted && a.conn->rooms[room].stands);
+        assert_int_equal(person_beat(&a), 0);
+        assert_true(a.conn->rooms[room].stands);
+        assert_int_equal(person_leave(&a, high, join.number), 0);
+        assert_int_equal(person_beat(&a), 0);
+        assert_false(a.conn->rooms[room].stands);
+    }
+    person_close(&a);
+}
+
+static void test_replicas_of_a_cluster(void **state)
+{
+    struct person a, b;
+    struct rt_join first = {0}, second = {0};
+    char text[512];
+    (void)state;
+    snprintf(text, sizeof(text), "%s%creplicas=1", url, strchr(url, '?') != NULL ? '&' : '?');
+    person_open(&a, text, TTL_MS);
+    person_open(&b, text, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &first), 0);
+    assert_true(first.granted);
+    assert_int_equal(person_join(&b, "x", &second), 0);
+    assert_false(second.granted);
+    assert_int_equal(person_leave(&a, "x", first.number), 0);
+    (void)person_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(person_leave(&b, "x", second.number), 0);
+    person_close(&a);
+    person_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest one[] = {
+        cmocka_unit_test(test_push_connection_is_killed),
+        cmocka_unit_test(test_server_forgets_all),
+        cmocka_unit_test(test_ghost_is_told),
+        cmocka_unit_test(test_forgotten_ticket_is_told),
+        cmocka_unit_test(test_durable_waits),
+        cmocka_unit_test(test_observer_sees_an_end_by_time),
+        cmocka_unit_test(test_no_replica_to_have),
+        cmocka_unit_test(test_doctor),
+    };
+    const struct CMUnitTest many[] = {
+        cmocka_unit_test(test_set_over_rooms),
+        cmocka_unit_test(test_set_goes_on_when_granted),
+        cmocka_unit_test(test_session_dead_in_one_room),
+        cmocka_unit_test(test_room_is_left_and_used_again),
+        cmocka_unit_test(test_replicas_of_a_cluster),
+    };
+    int failed = cmocka_run_group_tests(one, setup, teardown);
+    return failed + cmocka_run_group_tests(many, setup_cluster, teardown_cluster);
+}
