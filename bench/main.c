@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int missed;
+static struct rt_scratch scratch; /* static: it is large */
+static pid_t measurer;
 
 static const struct {
     const char *name;
@@ -109,9 +112,17 @@ static bool wanted(const char *name, int argc, char **argv)
     return !any;
 }
 
+/* Also when a bench gave up; not in the children that some of them have. */
+static void clear_up(void)
+{
+    if (getpid() != measurer)
+        return;
+    bench_redis_stop();
+    rt_scratch_remove(&scratch);
+}
+
 int main(int argc, char **argv)
 {
-    static struct rt_scratch scratch; /* static: it is large */
     struct bench b = {.folder = scratch.folder, .scale = 1};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
@@ -126,6 +137,8 @@ int main(int argc, char **argv)
     int code = rt_scratch_make(&scratch, "bench");
     if (code != 0)
         return code;
+    measurer = getpid();
+    atexit(clear_up);
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++) {
         if (!wanted(benches[i].name, argc, argv))
             continue;
@@ -133,8 +146,6 @@ int main(int argc, char **argv)
             printf("%s: %s\n", benches[i].name, benches[i].what);
         benches[i].run(&b);
     }
-    bench_redis_stop();
-    rt_scratch_remove(&scratch);
     if (missed > 0 && !b.json)
         printf("%d goal%s missed\n", missed, missed == 1 ? "" : "s");
     return missed > 0 ? 1 : 0;
