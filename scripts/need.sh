@@ -3,9 +3,9 @@
 # Installs the Debian packages of the sets named: build, test, bench, deb, deb-check. Silent and quick when all are there.
 set -eu
 
-build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libsqlite3-dev libjansson-dev"
-test="libcmocka-dev clang-format clang-tidy binutils strace mandoc bash tmux openssl redis-server liblua5.1-0-dev"
-bench="hyperfine util-linux redis-server"
+build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler libsqlite3-dev libjansson-dev"
+test="libcmocka-dev clang-format clang-tidy binutils strace mandoc bash tmux openssl redis-server liblua5.1-0-dev etcd-server etcd-client"
+bench="hyperfine util-linux redis-server etcd-server etcd-client"
 deb="debhelper build-essential dpkg-dev"
 deb_check="debootstrap"
 
