@@ -113,7 +113,7 @@ static void end_group(pid_t group, int64_t deadline_ms, enum rt_on_lost on_lost)
 
     if (deadline_ms < kill_at)
         kill_at = deadline_ms;
-    if (on_lost == RT_ON_LOST_TERM) {
+    if (on_lost == RT_ON_LOST_TERM && kill_at > now_ms()) {
         kill(-group, SIGTERM);
         kill(-group, SIGCONT); /* a stopped one must hear it too */
     }

@@ -338,7 +338,7 @@ static int use(struct rt_hold *hold)
         rt_out_error("the %s '%s' was lost while the command ran", hold->noun, hold->name);
         return RT_EXIT_LOST;
     }
-    if (err != 0 && err != ROTA_LOST)
+    if (err != 0 && err != ROTA_LOST && !hold->lost)
         rt_connect_report(hold->client, err, "it was not given back: ");
     return code;
 }

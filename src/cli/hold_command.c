@@ -14,6 +14,14 @@
     200 /* between two looks whose the terminal is, while the command waits for it */
 #define GUARDIANS_MAX 8 /* how many to start for one command, should they be killed */
 
+/* The guardian comes after us, should we be stopped: half the time that we would have left; and when
+ * we have told the command to end, at the deadline only, so that it is told once. */
+static void tell_guardian(const struct rt_hold *hold)
+{
+    rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline,
+                     hold->lost ? 0 : rota_ttl_ms(hold->client) / 8);
+}
+
 /* Ends the child because the hold is in danger or, GONE, over: by SIGTERM if there is time. */
 static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
 {
@@ -34,6 +42,7 @@ static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
     if (hold->on_lost == RT_ON_LOST_TERM && hold->kill_at > now) {
         rt_child_signal(&hold->child, SIGTERM);
         rt_child_signal(&hold->child, SIGCONT); /* a stopped one must hear it too */
+        tell_guardian(hold);
     }
 }
 
@@ -68,13 +77,6 @@ static void warn_unguarded(struct rt_hold *hold)
                      "too, the command may go on without the %s '%s'",
                      GUARDIANS_MAX, hold->noun, hold->name);
     hold->guardians = GUARDIANS_MAX + 1;
-}
-
-/* The guardian comes after us, should we be stopped: half the time that we would have left. */
-static void tell_guardian(const struct rt_hold *hold)
-{
-    rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline,
-                     rota_ttl_ms(hold->client) / 8);
 }
 
 /* Sees to it that there is a guardian, and that it knows the deadline. */
@@ -178,5 +180,9 @@ int rt_hold_command(struct rt_hold *hold, uint64_t fence)
         rt_hold_turn(hold, look < until ? look : until);
     }
     code = end_child(hold);
+    if (!hold->lost && (hold->told_lost || rt_hold_remaining_ms(hold) <= 0)) {
+        hold->lost = true; /* we were stopped, and the guardian was first */
+        rt_out_error("the %s '%s' was lost while the command ran", hold->noun, hold->name);
+    }
     return hold->lost ? RT_EXIT_LOST : code;
 }

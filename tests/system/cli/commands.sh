@@ -10,31 +10,6 @@ set -u
 rota=$(realpath "$1") take_locks=$(realpath "$2")
 shift 2
 
-# The JSON on stdin, seen through a Python expression over it, D. Meson needs Python: it is there.
-json() # EXPRESSION
-{
-    python3 -c 'import json, sys
-d = json.load(sys.stdin)
-value = eval(sys.argv[1])
-print(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else value)' "$1"
-}
-
-has() # PATTERN FILE
-{
-    grep -Eq -- "$1" "$2" || fail "no '$1' in: $(cat "$2")"
-}
-
-fence_of() # NAME: of its first ticket
-{
-    "$rota" show --json "$1" | json 'd["tickets"][0]["fence"]'
-}
-
-# Looks until so many wait. Not timed: only the end of the test's time would end it.
-await_waiters() # NAME COUNT
-{
-    until [ "$("$rota" show "$1" | grep -c '^[0-9]* *waits ')" = "$2" ]; do :; done
-}
-
 # How a hold ends whose holder is not heard of, where sessions live as long as their process, and elsewhere.
 left=- ends='it ends when the holder gives it back, or with its process'
 if [ -n "${ROTA_TEST_URL-}" ]; then
@@ -93,8 +68,9 @@ test_show()
     "$rota" show a --json >out
     same "name holders waiters tickets" "$(json 'list(d)' <out)"
     same "$ticket_keys" "$(json 'list(d["tickets"][0])' <out)"
-    same "1 holds permits 2 3 $holder sh None False" "$(json '[d["tickets"][0][k] for k in
-        ("place", "state", "mode", "take", "of", "process", "program", "left_ms", "durable")]' <out)"
+    same "1 holds permits 2 3 $holder sh False" "$(json '[d["tickets"][0][k] for k in
+        ("place", "state", "mode", "take", "of", "process", "program", "durable")]' <out)"
+    same "$([ "$left" = - ] && echo NoneType || echo int)" "$(json 'type(d["tickets"][0]["left_ms"]).__name__' <out)"
     same "2 waits permits 3" "$(json '[d["tickets"][1][k] for k in
         ("place", "state", "mode", "take")]' <out)"
     let_go
@@ -344,12 +320,11 @@ test_break_json()
 test_doctor()
 {
     expect 0 "$rota" doctor >out
-    has '^kept +one holder at a time' out
-    has '^limited +durable tickets' out
+    has '^(kept|limited) +one holder at a time' out
     has '^ +remedy: ' out
     expect 0 "$rota" doctor --json >out
     same "engine broken verdicts" "$(json 'list(d)' <out)"
-    same "file:$PWD/rota 0" "$(json '[d["engine"], d["broken"]]' <out)"
+    same "$ROTA_URL 0" "$(json '[d["engine"], d["broken"]]' <out)"
     same "promise verdict setting remedy" "$(json 'list(d["verdicts"][0])' <out)"
     same True "$(json 'all(v["verdict"] in ("kept", "limited") for v in d["verdicts"])' <out)"
 }

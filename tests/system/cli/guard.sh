@@ -10,55 +10,6 @@ set -u
 rota=$(realpath "$1") break_lock=$(realpath "$2") kill_storm=$(realpath "$3")
 shift 3
 
-# COMMAND... under rota run a; it writes into up when it runs. $holder is rota's pid; every process of
-# the command has the fifo alive open, so that its end is theirs.
-begin() # OPTIONS... -- COMMAND...
-{
-    rm -f up down alive
-    mkfifo up down alive
-    local options=()
-    while [ "$1" != -- ]; do
-        options+=("$1")
-        shift
-    done
-    exec 4<>alive 5<alive
-    "$rota" run "${options[@]}" a -- "${@:2}" 3>alive 4>&- 5<&- 2>err &
-    holder=$!
-    exec 4>&-
-    await up
-}
-
-await_gone() # until no process of the command is left
-{
-    timeout 30 cat <&5 || fail "the command did not end"
-    exec 5<&-
-}
-
-guardian_of() # PID: until it has one
-{
-    local child
-    while kill -0 "$1" || fail "rota ended"; do
-        for child in $(cat "/proc/$1/task/$1/children"); do
-            [ "$(cat "/proc/$child/comm" 2>/dev/null)" = rota-guardian ] && echo "$child" && return
-        done
-    done
-}
-
-await_state() # PID PATTERN: until its state is that
-{
-    local state
-    until state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") && [[ $state =~ $2 ]]; do
-        [ -n "$state" ] || fail "$1 ended"
-    done
-}
-
-killed() # PID: -9
-{
-    kill -9 "$1"
-    wait "$1" 2>/dev/null
-    [ $? -eq 137 ] || fail "rota was not killed"
-}
-
 # ---- rota killed
 
 test_200_kills_never_two_at_once()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # rota, break_lock and pty are the caller's
 # The runner for tests of the command: every function test_* of the caller is a case, run in a
 # subshell, in an empty folder, on an embedded engine of its own, or on that of $ROTA_TEST_URL (without
 # parameters) under a prefix of its own. Counts as cmocka does.
@@ -22,7 +23,9 @@ refused() # CODE PATTERN COMMAND...: that exit code, nothing on stdout, one line
 {
     local wanted=$1 pattern=$2
     shift 2
-    expect "$wanted" "$@" >refused.out 2>refused.err
+    local code=0
+    "$@" >refused.out 2>refused.err || code=$?
+    [ "$code" -eq "$wanted" ] || fail "exit $code, not $wanted: $*: $(cat refused.err)"
     [ ! -s refused.out ] || fail "printed on stdout: $*"
     [ "$(wc -l <refused.err)" -eq 1 ] || fail "not one line: $(cat refused.err)"
     grep -Eq -- "$pattern" refused.err || fail "no '$pattern' in: $(cat refused.err)"
@@ -45,7 +48,6 @@ hold() # OPTIONS... NAME: $holder is its pid; $rota is the caller's
 {
     rm -f up down
     mkfifo up down
-    # shellcheck disable=SC2154
     "$rota" run "$@" -- sh -c 'echo >up; read -r _ <down' &
     holder=$!
     await up
@@ -56,6 +58,100 @@ let_go()
     echo >down
     expect 0 wait "$holder"
 }
+
+# ---- What is printed
+
+# The JSON on stdin, seen through a Python expression over it, D. Meson needs Python: it is there.
+json() # EXPRESSION
+{
+    python3 -c 'import json, sys
+d = json.load(sys.stdin)
+value = eval(sys.argv[1])
+print(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else value)' "$1"
+}
+
+has() # PATTERN FILE
+{
+    grep -Eq -- "$1" "$2" || fail "no '$1' in: $(cat "$2")"
+}
+
+fence_of() # NAME: of its first ticket
+{
+    "$rota" show --json "$1" | json 'd["tickets"][0]["fence"]'
+}
+
+# Looks until so many wait. Not timed: only the end of the test's time would end it.
+await_waiters() # NAME COUNT
+{
+    until [ "$("$rota" show "$1" | grep -c '^[0-9]* *waits ')" = "$2" ]; do :; done
+}
+
+# ---- A command under rota run, and its end
+
+# COMMAND... under rota run a; it writes into up when it runs. $holder is rota's pid; every process of
+# the command has the fifo alive open, so that its end is theirs.
+begin() # OPTIONS... -- COMMAND...
+{
+    rm -f up down alive
+    mkfifo up down alive
+    local options=()
+    while [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    exec 4<>alive 5<alive
+    "$rota" run "${options[@]}" a -- "${@:2}" 3>alive 4>&- 5<&- 2>err &
+    holder=$!
+    exec 4>&-
+    await up
+}
+
+await_gone() # until no process of the command is left
+{
+    timeout 30 cat <&5 || fail "the command did not end"
+    exec 5<&-
+}
+
+guardian_of() # PID: until it has one
+{
+    local child
+    while kill -0 "$1" || fail "rota ended"; do
+        for child in $(cat "/proc/$1/task/$1/children"); do
+            [ "$(cat "/proc/$child/comm" 2>/dev/null)" = rota-guardian ] && echo "$child" && return
+        done
+    done
+}
+
+await_state() # PID PATTERN: until its state is that
+{
+    local state
+    until state=$(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") && [[ $state =~ $2 ]]; do
+        [ -n "$state" ] || fail "$1 ended"
+    done
+}
+
+killed() # PID: -9
+{
+    kill -9 "$1"
+    wait "$1" 2>/dev/null
+    [ $? -eq 137 ] || fail "rota was not killed"
+}
+
+# ---- A terminal
+
+# Plays the script on stdin in an interactive shell that does not echo what is typed, tells of its
+# jobs at once, and prompts with "ready:". $rota, $break_lock and $pty are in its environment.
+play()
+{
+    {
+        printf '%s\n' "send stty -echo; set -b; PS1='rea''dy:'\\r" "expect ready:"
+        cat
+        printf '%s\n' "send exit 0\\r" "end"
+    } >script
+    HISTFILE='' expect 0 env --default-signal "$pty" bash --norc --noprofile --noediting -i <script
+}
+
+# ---- The runner
 
 run_case() # NAME
 {

@@ -11,18 +11,6 @@ rota=$(realpath "$1") break_lock=$(realpath "$2") pty=$(realpath "$3")
 export rota break_lock pty
 shift 3
 
-# Plays the script on stdin in an interactive shell that does not echo what is typed, tells of its
-# jobs at once, and prompts with "ready:". $rota, $break_lock and $pty are in its environment.
-play()
-{
-    {
-        printf '%s\n' "send stty -echo; set -b; PS1='rea''dy:'\\r" "expect ready:"
-        cat
-        printf '%s\n' "send exit 0\\r" "end"
-    } >script
-    HISTFILE='' expect 0 env --default-signal "$pty" bash --norc --noprofile --noediting -i <script
-}
-
 test_ctrl_c_reaches_the_command_once()
 {
     play <<'END'

@@ -138,6 +138,27 @@ END
     let_go
 }
 
+test_json()
+{
+    local row
+    expect 0 "$rota" top -1 --json >out
+    same "engine error holders waiters grants_per_second lines" "$(json 'list(d)' <out)"
+    hold nightly
+    mkfifo rows
+    "$rota" top -d 0.2 --json >rows &
+    local top=$!
+    exec 5<rows
+    for row in first second; do
+        read -r -t 30 row <&5 || fail "no row"
+    done
+    same "1 0 nightly 1" "$(json '[d["holders"], d["waiters"], d["lines"][0]["name"], d["lines"][0]["holders"]]' <<<"$row")"
+    same "float" "$(json 'type(d["grants_per_second"]).__name__' <<<"$row")" # of the second look on
+    same "name holders waiters grants_per_second held_ms waited_ms holder" "$(json 'list(d["lines"][0])' <<<"$row")"
+    exec 5<&- # nobody reads it any more
+    expect 0 wait $top
+    let_go
+}
+
 test_wrong_usage()
 {
     refused 64 "-d 'soon'" "$rota" top -d soon
