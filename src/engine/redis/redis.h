@@ -119,6 +119,7 @@ struct rt_redis_link {
     bool unsure;               /* an error came that is not yet believed */
     bool loading;              /* the scripts are being loaded */
     bool ask_auth, asked_auth; /* SENTINEL: it wants a password */
+    bool scarce;               /* WAIT: too few replicas keep up, and that was said */
     struct rt_redis_waiter *waiters; /* WAIT */
 };
 

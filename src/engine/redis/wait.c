@@ -92,10 +92,13 @@ void rt_redis_wait_ready(struct rt_redis_link *l)
 void rt_redis_wait_reply(struct rt_redis_link *l, long long replicas)
 {
     int64_t now = rt_loop_now(l->conn->base.loop) + EARLY;
-    if (replicas >= l->conn->replicas)
-        end_some(l, false, now, 0);
-    else
-        end_some(l, false, now, ROTA_UNREACHABLE);
+    bool enough = replicas >= l->conn->replicas;
+    if (!enough && !l->scarce)
+        rt_redis_log(l->conn, ROTA_LOG_WARN,
+                     "redis: only %lld replicas of %s keep up, and grants wait for %u (?replicas=)",
+                     replicas, rt_redis_at(l), l->conn->replicas);
+    l->scarce = !enough;
+    end_some(l, false, now, enough ? 0 : ROTA_UNREACHABLE);
     ask(l);
 }
 

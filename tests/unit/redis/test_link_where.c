@@ -461,6 +461,7 @@ static void test_replicas(void **state)
     say(1, ":1\r\n");
     assert_int_equal(told, 1);
     assert_int_equal(told_err, ROTA_UNREACHABLE);
+    assert_non_null(strstr(p.log, "only 1 replicas of h:6379 keep up"));
     wait_until(1000);
     played_end(&p, 0); /* the server may have forgotten what it had */
     assert_int_equal(told, 1);
