@@ -513,7 +513,8 @@ int rt_fault_wrap(struct rt_conn **conn, const struct rt_fault_config *config)
         return rv;
     }
     struct fault_conn *fc = fault(*conn);
-    fc->wrap.up = (struct rt_up){.done = done, .event = event_up, .log = log_up, .held = rt_wrap_held};
+    fc->wrap.up = (struct rt_up){
+        .done = done, .event = event_up, .log = log_up, .held = rt_wrap_held};
     fc->config = *config;
     fc->random = config->seed;
     fc->timer.timer.kind = RT_TIMER_CALL;

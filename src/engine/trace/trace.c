@@ -313,7 +313,8 @@ int rt_trace_wrap(struct rt_conn **conn)
     if (rv != 0)
         return rv;
     struct trace_conn *tc = trace(*conn);
-    tc->wrap.up = (struct rt_up){.done = done, .event = event_up, .log = log_up, .held = rt_wrap_held};
+    tc->wrap.up = (struct rt_up){
+        .done = done, .event = event_up, .log = log_up, .held = rt_wrap_held};
     tc->began = rt_loop_now((*conn)->loop);
     return 0;
 }
