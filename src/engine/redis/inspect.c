@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,30 +34,47 @@ static void free_inspection(struct rt_redis_conn *c, struct rt_redis_work *w)
     rt_free(in->places);
 }
 
-/* "SID NONCE MODE TAKE OF FLAGS OWNER GRANTED [CHAN]" */
+enum { SID, NONCE, MODE, TAKE, OF, FLAGS, OWNER, GRANTED, CHAN, WORDS };
+
+/* "SID NONCE MODE TAKE OF FLAGS OWNER GRANTED [CHAN]": each word's beginning; how many there are. */
+static size_t split_member(const char *text, const char *words[WORDS])
+{
+    size_t n = 0;
+    while (n < WORDS && *text != '\0') {
+        words[n++] = text;
+        text += strcspn(text, " ");
+        text += strspn(text, " ");
+    }
+    return n;
+}
+
+static bool has_flag(const char *flags, char flag)
+{
+    return memchr(flags, flag, strcspn(flags, " ")) != NULL;
+}
+
 static bool read_member(const struct rt_redis_conn *c, const char *text, int64_t now,
                         struct rota_place *p)
 {
-    char sid[24], flags[8], chan[16] = "";
-    unsigned long long nonce, owner, granted;
-    unsigned mode, take, of;
-    int n = sscanf(text, "%23s %llu %u %u %u %7s %llu %llu %15s", sid, &nonce, &mode, &take, &of,
-                   flags, &owner, &granted, chan);
-    if (n < 8)
+    const char *words[WORDS];
+    size_t n = split_member(text, words);
+    if (n < CHAN)
         return false;
-    bool durable = strchr(flags, 'D') != NULL || sid[0] == '-';
-    p->session = durable ? 0 : strtoull(sid, NULL, 16);
-    p->owner = owner;
-    p->mode = mode;
-    p->take = take;
-    p->of = of;
+    bool durable = has_flag(words[FLAGS], 'D') || words[SID][0] == '-';
+    const char *whose = !durable ? words[SID] : n > CHAN ? words[CHAN] : "";
+    p->session = durable ? 0 : strtoull(words[SID], NULL, 16);
+    p->owner = strtoull(words[OWNER], NULL, 10);
+    p->mode = (uint32_t)strtoul(words[MODE], NULL, 10);
+    p->take = (uint32_t)strtoul(words[TAKE], NULL, 10);
+    p->of = (uint32_t)strtoul(words[OF], NULL, 10);
     if (durable)
         p->flags |= ROTA_PLACE_DURABLE;
-    if (strchr(flags, 'd') != NULL)
+    if (has_flag(words[FLAGS], 'd'))
         p->flags |= ROTA_PLACE_DETECT;
-    if (strncmp(durable ? chan : sid, c->cid, strlen(c->cid)) == 0)
+    if (strncmp(whose, c->cid, strlen(c->cid)) == 0)
         p->flags |= ROTA_PLACE_MINE;
     /* Numbers are taken from the clock, and only run ahead of it when it was set back. */
+    uint64_t granted = strtoull(words[GRANTED], NULL, 10);
     int64_t since = (int64_t)(granted != 0 ? granted : p->number);
     p->since_ms = now > since ? (now - since) / 1000 : 0;
     return true;
