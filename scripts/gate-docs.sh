@@ -80,6 +80,18 @@ done
 links() { grep -oE '\]\([^)]*\)' "$1" | sed 's/README\.zh\.md/README.md/' | sort -u; }
 differ "links in README.md only, or (indented) in README.zh.md only" "$(links README.md)" "$(links README.zh.md)"
 
+# ---- The ACL line of Redis' page is the one that the tests run with, and allows what the scripts call.
+rights() { grep -oE '[+][a-z]+([|][a-z]+)?'; }
+acl=$(grep '^ACL SETUSER' docs/engines/redis.md | rights)
+differ "rights in docs/engines/redis.md only, or (indented) in tests/lib/redis_server.h only" "$acl" \
+    "$(sed -n '/^#define RT_REDIS_RULES/,/[^\\]$/p' tests/lib/redis_server.h | rights)"
+called=$(find src/engine/redis/lua -name '*.lua' ! -name '*_test.lua' -exec grep -hoE "call\('[A-Z]+'" {} + |
+    sed "s/.*'\(.*\)'/+\L\1/" | sort -u)
+[ -n "$called" ] || complain "no calls in the scripts of Redis"
+for command in $called; do
+    grep -qxF -e "$command" <<<"$acl" || complain "docs/engines/redis.md: the ACL line lacks $command, which the scripts call"
+done
+
 # ---- What the documents point at is there.
 for file in README.md README.zh.md SECURITY.md CONTRIBUTING.md docs/*.md docs/*/*.md; do
     for link in $(grep -oE '\]\([^)#]+' "$file" | cut -c3- | grep -v '^[a-z]*:'); do

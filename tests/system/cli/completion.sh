@@ -106,7 +106,7 @@ test_engines()
     mkdir -p .config/rota
     printf '# mine\nprod = file:/p\n  spare=file:/s\n' >.config/rota/config
     unset XDG_CONFIG_HOME
-    same "file: prod spare " "$(HOME=$PWD offers "rota --on ")"
+    same "file: prod redis+unix: redis:// rediss:// spare " "$(HOME=$PWD offers "rota --on ")"
     same "prod " "$(HOME=$PWD offers "rota --on p")"
 }
 
