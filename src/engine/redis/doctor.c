@@ -109,7 +109,8 @@ static void check_data(struct rt_redis_conn *c, struct check *k, const struct rt
     bool sure = forgets(f) == NULL && !has_replicas(c, f) && !evicts(f);
     say(k, "fences only grow (I2)", sure ? "kept" : "limited",
         sure ? "the counter is on the disk"
-             : "after lost writes as far as the servers' clocks did not go back",
+             : "a counter that was lost goes on from the server's clock: larger, unless that "
+               "went back",
         sure ? "" : "keep the clocks slewed, not stepped");
     say(k, "order of arrival (I7)", "kept", "one script at a time numbers all tickets", "");
     if (evicts(f))
@@ -178,10 +179,13 @@ static void check_clock(struct check *k)
 
 static void check_rights(struct rt_redis_conn *c, struct check *k)
 {
+    char user[100];
+    (void)snprintf(user, sizeof(user), "the user %.60s may do all that is needed",
+                   c->user != NULL ? c->user : "default");
     if (k->refused)
         say(k, "rights", "broken", k->refusal, "grant what docs/engines/redis.md lists");
     else
-        say(k, "rights", "kept", c->user != NULL ? c->user : "the default user", "");
+        say(k, "rights", "kept", user, "");
     bool heard = c->rooms[k->room].subscribed;
     say(k, "pushes", heard ? "kept" : "broken",
         heard ? "subscribed" : "the channel of this client could not be subscribed to",
