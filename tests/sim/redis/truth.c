@@ -50,7 +50,8 @@ static int by_number(const void *a, const void *b)
     return (p->number > o->number) - (p->number < o->number);
 }
 
-/* A line of one plain ticket is folded into the room: "NUMBER MEMBER". */
+/* A line that one plain ticket holds is folded into the room: "NUMBER MEMBER", a star before it while
+ * others wait. */
 static size_t read_line(const struct rs_server *s, const char *name, struct sim_place *out)
 {
     size_t n = 0;
@@ -58,7 +59,8 @@ static size_t read_line(const struct rs_server *s, const char *name, struct sim_
     const struct rs_key *g = find(s, ":g:", name), *w = find(s, ":w:", name);
     if (folded != NULL && folded->value.n > 0) {
         char *member;
-        uint64_t number = strtoull(folded->value.at, &member, 10);
+        size_t star = folded->value.at[0] == '*';
+        uint64_t number = strtoull(folded->value.at + star, &member, 10);
         size_t digits = (size_t)(member - folded->value.at) + 1;
         out[n++] = read_member(number, (struct rs_text){member + 1, folded->value.n - digits},
                                true);

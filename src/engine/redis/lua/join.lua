@@ -20,6 +20,32 @@ if alive and not marks[2] and not marks[4] then
         return {tag, 0, tonumber(moment), 0, tonumber(number), 1}
     end
 end
+-- One exclusive ask more behind a plain ticket that lives: it is busy, or we wait.
+local mine = short and arg[6] or #arg == 14 and arg[12] == '0' and arg[14] == '' and arg[8]
+if alive and mine and not marks[4] and (how == '-' or how == 't') then
+    local star, its, who, flags = string.match(marks[2] or '', '^(%*?)(%d+) (%S+) %S+ [01] 0 0 (%S+)')
+    local lives = its and string.find(mine, '^%S+ %S+ 0 ') and call('HGET', room, '\3' .. who)
+    local field = short and arg[5] or arg[7]
+    if lives and lives > moment and call('HEXISTS', s, field) == 0 then
+        if how == 't' then return {tag, 2, call('HGET', room .. ':s:' .. who, 'l') or '', 0} end
+        local number = moment
+        if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
+        call('HSET', s, field, number)
+        call('ZADD', room .. ':w:' .. name, number, mine)
+        if star == '' then
+            call('HSET', room, '\1', number, name, '*' .. marks[2])
+            if string.find(flags, 'a', 1, true) then
+                call('PUBLISH', room .. ':p:' .. string.sub(who, 1, 12), who .. ' ' ..
+                     call('HINCRBY', room .. ':s:' .. who, 'v', 1) .. ' W ' .. its .. ' ' .. name)
+            end
+        else
+            call('HSET', room, '\1', number)
+        end
+        local ends = call('ZRANGE', room .. ':e', 0, 1, 'WITHSCORES')
+        return {tag, 0, tonumber(moment), tonumber(ends[ends[1] == sid and 4 or 2] or 0),
+                tonumber(number), star == '' and 4 or 0}
+    end
+end
 if short then
     local mode, take, of = string.match(arg[6], '^%S+ %S+ (%d) (%d+) (%d+)')
     arg = {tag, how, sid, '0', '', name, arg[5], arg[6], mode, take, of, '0', '0', ''}

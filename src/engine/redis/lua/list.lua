@@ -5,8 +5,9 @@ local reply, list = {tag, 0, page[1]}, page[2]
 for i = 1, #list, 2 do
     local name, granted, waiting, n = list[i], 1, 0, #reply
     if string.byte(name) > 3 then -- our own marks are below
-        if list[i + 1] == '' then
-            granted = call('HLEN', room .. ':g:' .. name)
+        local folded = list[i + 1]
+        if folded == '' then granted = call('HLEN', room .. ':g:' .. name) end
+        if folded == '' or string.byte(folded) == 42 then -- a star: others wait
             waiting = call('ZCARD', room .. ':w:' .. name)
         end
         if granted + waiting > 0 then

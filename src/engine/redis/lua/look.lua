@@ -13,6 +13,9 @@ if purge(name, 1000, true) then
     settle(name)
     tell_observers(name)
 end
-if till > now and till > watched then call('HSET', room, '\2', string.format('%.0f', till)) end
+if till > now and till > watched then -- and who sweeps takes the mark away when it is over
+    call('HSET', room, '\2', string.format('%.0f', till))
+    call('ZADD', index_e, till, '\2')
+end
 local count, mode, of, fence, label, value = state(name)
 return {tag, 0, now, soonest(''), count, tonumber(mode), tonumber(of), tonumber(fence), label, value}

@@ -43,7 +43,11 @@ local function sweep(budget)
         local first = call('ZRANGEBYSCORE', index_e, '-inf', now, 'LIMIT', 0, 1)[1]
         if not first then return end
         local number, name = match(first, '^(%S+) (.+)$')
-        if number then
+        if first == '\2' then
+            call('ZREM', index_e, first)
+            call('HDEL', room, first)
+            budget = budget - 1
+        elseif number then
             call('ZREM', index_e, first)
             end_ticket(name, number)
             budget = budget - 1
