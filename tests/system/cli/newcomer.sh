@@ -4,6 +4,8 @@
 #
 #   newcomer.sh ROTA SOURCE [CASE]...
 #
+# With $ROTA_TEST_URL it all happens on that server, and test_7 too.
+#
 # Each screen is printed under a heading, so that it is in the log of the tests, and must show what is asked of it.
 # shellcheck disable=SC2016 # single quotes: as the README has it
 # shellcheck disable=SC2317 # the cases are called by name
@@ -210,6 +212,30 @@ test_6_top()
     sees two "after q, all is as it was" '^here before$' 'ready> rota top$' '^3:0 ready>$'
     ! screen_of two | grep -q '^NAME' || fail "top left something on the screen"
     same 0/1 "$(t display-message -p -t s:two '#{alternate_on}/#{cursor_flag}')"
+    press one C-c
+    sees one "" '\^C' '^(\^C)?2:130 ready>$'
+}
+
+# Two shells on a server, found by a URL and by a name of one's own.
+test_7_between_machines()
+{
+    [ -n "${ROTA_TEST_URL-}" ] || return 0
+    unset ROTA_URL
+    printf '#!/bin/sh\necho it runs; exec sleep 600\n' >job.sh
+    chmod +x job.sh
+    open_terminal
+    follow one 'rota --on redis://localhost run nightly -- ./job.sh' redis://localhost "$ROTA_TEST_URL"
+    sees one "a lock on a server" '^it runs$'
+    follow two 'mkdir -p ~/.config/rota'
+    sees two "" '^2:0 ready>$'
+    type_in two "echo 'prod = $ROTA_TEST_URL' >>~/.config/rota/config"
+    sees two "" '^3:0 ready>$'
+    follow two 'rota --on prod ls'
+    sees two "seen from another machine, by a name" '^nightly +1 +0 .*/job.sh$' '^4:0 ready>$'
+    type_in two 'rota --on prod run -n --verbose nightly -- true'
+    sees two "busy" "^rota: not granted: 'nightly', held by .*/job.sh for" '^5:75 ready>$'
+    follow two 'rota --on redis://localhost doctor' redis://localhost prod
+    sees two "the doctor" '^(kept|limited) +one holder at a time' '^6:0 ready>$'
     press one C-c
     sees one "" '\^C' '^(\^C)?2:130 ready>$'
 }
