@@ -8,6 +8,7 @@
 # What the commands print on any engine is in commands.sh, which runs on Redis too.
 # shellcheck disable=SC2016 # single quotes: for the inner shell
 # shellcheck disable=SC2317 # the cases are called by name
+# shellcheck disable=SC2154 # holder: of lib.sh
 set -u
 . "$(dirname "$0")/lib.sh"
 rota=$(realpath "$1") break_lock=$(realpath "$2") pty=$(realpath "$3") faultproxy=$(realpath "$4")

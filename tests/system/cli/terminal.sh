@@ -5,6 +5,7 @@
 #   terminal.sh ROTA BREAK_LOCK PTY [CASE]...
 # shellcheck disable=SC2016 # single quotes: for the inner shell
 # shellcheck disable=SC2317 # the cases are called by name
+# shellcheck disable=SC2154 # holder: of lib.sh
 set -u
 . "$(dirname "$0")/lib.sh"
 rota=$(realpath "$1") break_lock=$(realpath "$2") pty=$(realpath "$3")
