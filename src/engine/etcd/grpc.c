@@ -178,7 +178,8 @@ void rt_grpc_refuse(struct rt_grpc_call *c, uint32_t status, const char *why, ..
     vsnprintf(c->text, sizeof(c->text), why, args);
     va_end(args);
     c->status = status;
-    c->err = ROTA_PROTOCOL;
+    if (c->err == 0)
+        c->err = ROTA_PROTOCOL;
     rt_h2_reset(c->g, c->stream_id, NGHTTP2_CANCEL);
     rt_grpc_finish(c, NGHTTP2_CANCEL);
 }

@@ -76,7 +76,8 @@ struct rt_grpc_end {
     const uint8_t *bytes;
     size_t n;                       /* the answer of a unary call that went well */
     uint32_t status;                /* enum rt_grpc_status */
-    struct rt_etcd_verdict verdict; /* fate: never MAYBE for what was not sent */
+    struct rt_etcd_verdict verdict; /* fate: never MAYBE for what was not sent; says nothing of
+                                     * messages that a stream has answered */
 };
 
 /* Bytes and texts are valid until it returns. */

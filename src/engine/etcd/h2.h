@@ -77,7 +77,7 @@ void rt_h2_reset(struct rt_grpc *g, int32_t stream_id, uint32_t error_code);
 void rt_grpc_begin_waiting(struct rt_grpc *g); /* as many as the server allows */
 /* Tells the end, unless it was told: by the trailers, else by ERROR_CODE of HTTP/2. */
 void rt_grpc_finish(struct rt_grpc_call *c, uint32_t error_code);
-/* Ended by us, because of what came. */
+/* Ended by us, because of what came: C->err says why, 0 for ROTA_PROTOCOL. */
 __attribute__((format(printf, 3, 4))) void rt_grpc_refuse(struct rt_grpc_call *c, uint32_t status,
                                                           const char *why, ...);
 void rt_grpc_gone(struct rt_grpc_call *c); /* its stream is closed: the memory is used again */

@@ -55,6 +55,7 @@ static bool keep(struct rt_grpc_call *c, const uint8_t *bytes, size_t n)
         return false;
     }
     if (rt_grpc_buffer_add(&c->in, bytes, n) != 0) {
+        c->err = ROTA_NOMEM;
         rt_grpc_refuse(c, RT_GRPC_RESOURCE_EXHAUSTED, "out of memory");
         return false;
     }

@@ -121,6 +121,30 @@ static void large_both_ways(void **state)
     free(large);
 }
 
+/* What is kept for an answer is given back, however it came. */
+static void large_one_after_the_other(void **state)
+{
+    (void)state;
+    size_t n = RT_GRPC_MESSAGE_MAX - 7;
+    char *large = calloc(1, n);
+    p.chunk = 10000;
+    assert_int_equal(told_stream(&t, p.g, "w", 1), 0);
+    peer_exchange(&p);
+    for (size_t i = 1; i <= 6; i++) {
+        peer_answer(&p, 0, large, n, NULL, NULL);
+        peer_exchange(&p);
+        assert_int_equal(t.messages, i);
+        assert_int_equal(told_unary(&u, p.g, "q", 1), 0);
+        peer_exchange(&p);
+        peer_answer(&p, i, large, n, "0", NULL);
+        peer_exchange(&p);
+        assert_int_equal(u.status, RT_GRPC_OK);
+        assert_int_equal(u.last.size, n);
+        told_clear(&u);
+    }
+    free(large);
+}
+
 static void many_at_once(void **state)
 {
     (void)state;
@@ -301,8 +325,10 @@ static void asks_again(struct told *it)
 {
     it->on_end = NULL;
     it->ends = 0;
+    size_t written = p.wire.size;
     assert_int_equal(told_unary(it, p.g, "again", 5), 0);
     rt_grpc_cancel(u.call);
+    assert_int_equal(p.wire.size, written); /* nghttp2 must not be asked from inside it */
 }
 
 static void calls_inside_callbacks(void **state)
@@ -585,6 +611,104 @@ static void memory_fails(void **state)
     assert_true(n > 20);
 }
 
+/* A message is sent as a whole or not at all. */
+static void memory_fails_for_one_message(void **state)
+{
+    (void)state;
+    static struct peer q;
+    char large[3000] = "";
+    q = (struct peer){0};
+    heap_count();
+    peer_open(&q);
+    assert_int_equal(told_stream(&t, q.g, "w", 1), 0);
+    q.mute = true;
+    while (rt_grpc_send(t.call, large, sizeof(large)) == 0 && q.to_server < 65000)
+        ; /* the window is full now, and more has to wait */
+    heap_fail_at = 0;
+    int failed = 0, sent = 0;
+    for (int i = 0; i < 3000 && failed < 5; i++) {
+        if (rt_grpc_send(t.call, large, 1 + (size_t)(i % 7)) == 0)
+            sent++;
+        else
+            failed++;
+    }
+    assert_int_equal(failed, 5);
+    heap_fail_at = -1;
+    assert_int_equal(rt_grpc_send(t.call, "last", 4), 0);
+    q.mute = false;
+    peer_exchange(&q);
+    struct peer_bytes *body = &q.streams[0].body;
+    size_t at = 0, last = 0;
+    while (at < body->size) { /* all prefixes are in their places */
+        assert_true(body->size - at >= 5);
+        last = (size_t)body->at[at + 3] << 8 | body->at[at + 4];
+        at += 5 + last;
+    }
+    assert_int_equal(at, body->size);
+    assert_int_equal(last, 4);
+    assert_memory_equal(body->at + at - 4, "last", 4);
+    peer_close(&q);
+    assert_int_equal(heap_blocks, 0);
+    heap_stop();
+}
+
+static void memory_fails_for_one_answer(void **state)
+{
+    (void)state;
+    static struct peer q;
+    struct peer_bytes out = {0};
+    q = (struct peer){0};
+    heap_count();
+    peer_open(&q);
+    assert_int_equal(told_unary(&t, q.g, "q", 1), 0);
+    assert_int_equal(told_unary(&u, q.g, "q", 1), 0);
+    peer_exchange(&q);
+    peer_answer(&q, 0, "a", 1, NULL, NULL);
+    peer_exchange(&q);
+    peer_answer(&q, 1, "a", 1, NULL, NULL);
+    (void)peer_server_says(&q, &out);
+    peer_feed(&q, out.at, 9 + out.at[2]); /* the headers have their memory */
+    heap_fail_at = 0;
+    size_t head = 9 + (size_t)out.at[2];
+    peer_feed(&q, out.at + head, out.size - head);
+    assert_int_equal(u.ends, 1);
+    assert_int_equal(u.verdict.err, ROTA_NOMEM);
+    assert_int_equal(u.verdict.fate, RT_GRPC_MAYBE);
+    assert_int_equal(t.ends, 0);
+    heap_fail_at = -1;
+    peer_close(&q);
+    assert_int_equal(heap_blocks, 0);
+    heap_stop();
+    free(out.at);
+}
+
+/* Many calls at once do not leave their memory behind. */
+static void few_are_kept(void **state)
+{
+    (void)state;
+    static struct peer q;
+    static struct told many[PEER_STREAMS];
+    q = (struct peer){0};
+    heap_count();
+    peer_open(&q);
+    peer_exchange(&q);
+    for (size_t i = 0; i < PEER_STREAMS; i++)
+        assert_int_equal(told_unary(&many[i], q.g, "q", 1), 0);
+    peer_exchange(&q);
+    size_t before = heap_blocks;
+    for (size_t i = 0; i < PEER_STREAMS; i++)
+        peer_answer(&q, i, "a", 1, "0", NULL);
+    peer_exchange(&q);
+    for (size_t i = 0; i < PEER_STREAMS; i++) {
+        assert_int_equal(many[i].ends, 1);
+        told_clear(&many[i]);
+    }
+    assert_true(heap_blocks < before / 2);
+    assert_true(heap_bytes < 100000);
+    peer_close(&q);
+    heap_stop();
+}
+
 /* What a call costs once the connection is warm, and that nothing grows. */
 static void nothing_grows(void **state)
 {
@@ -627,6 +751,7 @@ int main(void)
         CASE(empty_messages),
         CASE(one_byte_at_a_time),
         CASE(large_both_ways),
+        CASE(large_one_after_the_other),
         CASE(many_at_once),
         CASE(statuses),
         CASE(bodies_that_do_not_count),
@@ -645,6 +770,9 @@ int main(void)
         CASE(pings),
         CASE(tokens_too_long),
         cmocka_unit_test(memory_fails),
+        CASE(memory_fails_for_one_message),
+        CASE(memory_fails_for_one_answer),
+        cmocka_unit_test(few_are_kept),
         CASE(nothing_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

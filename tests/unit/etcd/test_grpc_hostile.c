@@ -136,6 +136,14 @@ static void only_tls(void **state)
     assert_string_equal(rt_grpc_why(p.g), "it speaks TLS only");
 }
 
+static void four_bytes_are_enough(void **state)
+{
+    (void)state;
+    b.size = 0;
+    peer_add(&b, "\0\0\x08\x06", 4);
+    ends_with(ROTA_PROTOCOL);
+}
+
 static void garbage(void **state)
 {
     (void)state;
@@ -191,6 +199,35 @@ static void wrong_frames(void **state)
         teardown(NULL);
         setup(NULL);
     }
+}
+
+/* Before our SETTINGS are acknowledged, which the server can put off for ever: each is refused. */
+static void pushes(void **state)
+{
+    (void)state;
+    say();
+    for (uint32_t id = 2; id < 20000; id += 2) {
+        const uint8_t promise[] = {0, 0,  (uint8_t)(id >> 8), (uint8_t)id, 0x82, 0x84, 0x86, 0x41,
+                                   1, 'x'};
+        raw_frame(&b, NGHTTP2_PUSH_PROMISE, NGHTTP2_FLAG_END_HEADERS, 1, promise, sizeof(promise));
+        if (id > 2)
+            continue;
+        peer_feed(&p, b.at, b.size);
+        assert_int_equal(p.err, 0);
+        assert_int_equal(p.wire.size, 13);
+        assert_int_equal(p.wire.at[3], NGHTTP2_RST_STREAM);
+        b.size = p.wire.size = 0;
+    }
+    p.chunk = 4096;
+    say();
+    assert_int_equal(p.err, 0);
+    assert_true(most < ENOUGH);
+    headers(0);
+    raw_frame(&b, NGHTTP2_DATA, 0, 1, "\0\0\0\0\1x", 6);
+    trailers("0");
+    say();
+    assert_int_equal(t.status, RT_GRPC_OK);
+    assert_int_equal(t.ends, 1);
 }
 
 static void headers_that_are_wrong(void **state)
@@ -273,6 +310,26 @@ static void answers_cut_short(void **state)
     headers(0);
     raw_frame(&b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "\0\0\0\0\4word", 9);
     call_ends_with(RT_GRPC_INTERNAL, "it ended without a status");
+}
+
+/* A page is not taken for messages. */
+static void pages(void **state)
+{
+    (void)state;
+    static const char *const statuses[] = {"404", "200"};
+    for (size_t i = 0; i < 2; i++) {
+        struct peer_bytes h = {0};
+        raw_header(&h, ":status", statuses[i]);
+        raw_header(&h, "content-type", "text/html");
+        raw_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, h.at, h.size);
+        raw_frame(&b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "<html>no</html>", 15);
+        say();
+        assert_int_equal(t.ends, 1);
+        assert_string_equal(t.text, i == 0 ? "HTTP status 404" : "it does not speak gRPC");
+        free(h.at);
+        teardown(NULL);
+        setup(NULL);
+    }
 }
 
 /* A good conversation that breaks off anywhere: the call ends once, well or not. */
@@ -457,8 +514,10 @@ int main(void)
         CASE(other_protocols),
         CASE(not_settings_first),
         CASE(only_tls),
+        CASE(four_bytes_are_enough),
         CASE(garbage),
         CASE(wrong_frames),
+        CASE(pushes),
         CASE(headers_that_are_wrong),
         CASE(data_before_headers),
         CASE(another_frame_within_headers),
@@ -467,6 +526,7 @@ int main(void)
         CASE(compressed),
         CASE(answered_twice),
         CASE(answers_cut_short),
+        CASE(pages),
         CASE(breaks_off_anywhere),
         CASE(pings_at_once),
         CASE(settings_at_once),
