@@ -91,7 +91,7 @@ struct rt_grpc_ask {
     rt_grpc_end_fn *end;
     void *arg;
     uint32_t
-        timeout_ms; /* for the server, which may stop its work then; 0: none. Ours is the caller's */
+        timeout_ms;  /* told to the server, which may stop then; 0: none. Ours is the caller's */
     bool has_leader; /* etcd: fail at once, also later on, if the server has no leader */
 };
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -330,6 +331,14 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static double cpu_seconds(void)
+{
+    struct rusage r;
+    getrusage(RUSAGE_SELF, &r);
+    return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+           (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
+}
+
 static void begin_pair_half(struct answer *a);
 
 static void half_ended(struct answer *a)
@@ -395,14 +404,20 @@ static void measure(int flying, double limit)
         live_turn();
     long before = ended;
     uint64_t allocations = live_allocations, sent = l.sent, received = l.received;
-    for (start = at = seconds(); at - start < limit; at = seconds())
+    double cpu = cpu_seconds();
+    start = at = seconds();
+    while (at - start < limit) {
         live_turn();
+        at = seconds();
+    }
+    cpu = cpu_seconds() - cpu;
     double calls = (double)(ended - before);
-    printf("%2d in flight: %.0f calls/s (%.0f pairs/s, %.0f us a pair); a call: %.2f allocations, "
-           "%.0f bytes out, %.0f in\n",
-           flying, calls / (at - start), calls / 2 / (at - start),
-           (at - start) * 2e6 * flying / calls, (double)(live_allocations - allocations) / calls,
-           (double)(l.sent - sent) / calls, (double)(l.received - received) / calls);
+    printf(
+        "%2d in flight: %.0f calls/s (%.0f pairs/s, %.0f us a pair); a call: %.1f us of our CPU, "
+        "%.2f allocations, %.0f bytes out, %.0f in\n",
+        flying, calls / (at - start), calls / 2 / (at - start), (at - start) * 2e6 * flying / calls,
+        cpu * 1e6 / calls, (double)(live_allocations - allocations) / calls,
+        (double)(l.sent - sent) / calls, (double)(l.received - received) / calls);
     stopping = true;
     while (ended < begun)
         live_turn();
