@@ -25,7 +25,7 @@ const char rt_help_top[] =
     "\n"
     "  -d, --delay SECONDS  between two looks, 0.1 or more (1)\n"
     "  -1, --once           prints one look and ends; so it does without a terminal\n"
-    "      --json           one JSON object per line and look; docs/json.md has its shape\n"
+    "      --json           one JSON object per look, a line each: see docs/json.md\n"
     "  -h, --help\n"
     "\n"
     "  NAME       of the lock\n"
