@@ -38,7 +38,7 @@ struct contender {
 struct vigil {
     struct process *process;
     int64_t until; /* rota_remaining_ms counts to there: TELL_PART of the ttl before the deadline */
-    bool leaving;  /* it is being given back: too late to be told anything */
+    bool blind;    /* given back or checked just now: nobody looks how far `until` has moved */
 };
 
 static void count(uint64_t *counter)
@@ -117,7 +117,7 @@ static void on_lost(struct rota_lock *lock, int reason, void *arg)
                        sh->plan.ttl_ms * INT64_C(1000000) / TELL_PART;
 
     (void)reason;
-    if (__atomic_load_n(&v->leaving, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&v->blind, __ATOMIC_ACQUIRE))
         return;
     if (left > 0 || now <= deadline)
         count(&sh->told_before);
@@ -158,7 +158,7 @@ static void write_once(struct contender *c, const struct rt_held *held, uint32_t
         count(&c->process->shared->refused);
 }
 
-static void check(struct contender *c, const struct rt_held *held)
+static void check(struct contender *c, const struct rt_held *held, struct vigil *v)
 {
     struct rt_record what = held->like;
     struct rt_record *record;
@@ -167,6 +167,7 @@ static void check(struct contender *c, const struct rt_held *held)
 
     what.kind = (c->plan->flags & STAGE_LOSSY) != 0 ? RT_BELIEF : RT_RENEW;
     record = rt_history_begin(c->actor.history, &what);
+    __atomic_store_n(&v->blind, true, __ATOMIC_RELEASE);
     err = rota_check(held->lock);
     now = rt_history_now();
     if (err == 0)
@@ -185,13 +186,14 @@ static void hold(struct contender *c, const struct rt_held *held, uint32_t lock,
         until += (int64_t)rt_random_below(&c->random, c->plan->long_ms + 1) * 1000000;
     for (;;) {
         ours = look(c, held, v);
+        __atomic_store_n(&v->blind, false, __ATOMIC_RELEASE);
         if (!ours)
             break;
         write_once(c, held, lock);
         if (rt_history_now() >= until || !running(c->process))
             break;
-        if ((c->plan->flags & STAGE_SPICE) != 0 && chance(c, 20))
-            check(c, held);
+        if ((c->plan->flags & STAGE_SPICE) != 0 && chance(c, 2))
+            check(c, held, v);
         stage_sleep_us(LOOK_EVERY_US);
     }
     /* What only the fence can stop: somebody who writes although he was told. */
@@ -257,7 +259,7 @@ static void turn(struct contender *c)
     count(&c->process->shared->granted);
     hold(c, &held, lock, &v);
     doing(c, STAGE_RELEASES);
-    __atomic_store_n(&v.leaving, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&v.blind, true, __ATOMIC_RELEASE);
     give_back(c, &held);
 }
 

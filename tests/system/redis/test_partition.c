@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Half of the contenders are cut off for less and for more than the ttl, in each direction. */
+#include "engine/redis/script.h"
 #include "keys.h"
 #include "stage.h"
 
+#include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,9 +26,15 @@ static const struct partition partitions[] = {
 };
 #define PARTITIONS (sizeof(partitions) / sizeof(partitions[0]))
 
+#define SLOW_US \
+    150000 /* so long replies take before some partitions: not long enough to be given up */
+
 static void part_for(struct stage *st, struct rt_proxy *proxy, const struct partition *p,
                      uint32_t ms)
 {
+    /* The deadline counts from before the heartbeat was sent, however late its answer. */
+    rt_proxy_delay(proxy, RT_PROXY_DOWN, stage_below(st, 4) * SLOW_US / 3, 0);
+    stage_pause(st, 400);
     stage_mark(st);
     if (p->lose)
         rt_proxy_lose(proxy, p->dir);
@@ -37,6 +45,7 @@ static void part_for(struct stage *st, struct rt_proxy *proxy, const struct part
         rt_proxy_heal(proxy);
     else
         rt_proxy_release(proxy, p->dir);
+    rt_proxy_delay(proxy, RT_PROXY_DOWN, 0, 0);
     stage_pause(st, 100 + stage_below(st, 200));
 }
 
@@ -45,12 +54,12 @@ static void partition(const char *title, uint32_t least_ms, uint32_t most_ms)
     struct stage_plan plan = {.title = title,
                               .processes = PROCESSES,
                               .threads = 1,
-                              .locks = 2,
+                              .locks = 4,
                               .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
                                        STAGE_SPICE,
                               .ttl_ms = TTL_MS,
-                              .long_permille = 10,
-                              .long_ms = 800,
+                              .long_permille = 150,
+                              .long_ms = 2 * TTL_MS,
                               .pause_us = 1000};
     struct stage *st = stage_new(&plan);
     struct rt_proxy_options opts = {.framing = &rt_proxy_resp, .seed = stage_seed()};
@@ -91,9 +100,67 @@ static void longer_than_the_ttl(void **state)
     partition("partition longer than the ttl", TTL_MS * 11 / 10, TTL_MS * 14 / 10);
 }
 
+/* ---- Step by step -------------------------------------------------------------- */
+
+#define LONG_TTL_MS 2000
+#define LATE_US 400000 /* the answers to heartbeats: a link that owes one for ttl/4 is given up */
+
+static void note_told(struct rota_lock *lock, int reason, void *arg)
+{
+    (void)lock;
+    (void)reason;
+    __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
+}
+
+/* However late heartbeats are answered: who is cut off learns of his loss before another is granted. */
+static void told_before_anybody_else_is_granted(void **state)
+{
+    const char *beat = rt_redis_script_text(RT_REDIS_SCRIPT_BEAT, false)->sha1;
+    struct rt_fault look = {
+        .on = RT_FAULT_REPLY, .what = RT_FAULT_LOOK, .match = beat, .times = RT_FAULT_ALWAYS};
+    struct rota_options options = {.ttl_ms = LONG_TTL_MS};
+    struct rt_proxy_options opts = {.framing = &rt_proxy_resp};
+    struct rota *holder = NULL, *next = NULL;
+    struct rota_lock *held = NULL, *lock = NULL;
+    int told = 0;
+    struct rota_ask ask = {.on_lost = note_told, .arg = &told};
+    struct rt_proxy *proxy;
+    struct rt_redis node;
+    char *direct, *proxied;
+    uint32_t beats;
+
+    (void)state;
+    rt_redis_start(&node, NULL);
+    opts.port = node.server.port;
+    proxy = rt_proxy_start(&opts);
+    direct = rt_redis_url(&node, 0);
+    proxied = rt_redis_url(&node, rt_proxy_port(proxy));
+    assert_int_equal(rota_open(&holder, proxied, &options), 0);
+    assert_int_equal(rota_open(&next, direct, &options), 0);
+    assert_int_equal(rota_acquire(holder, "prize", &ask, &held), 0);
+    rt_proxy_delay(proxy, RT_PROXY_DOWN, LATE_US, 0);
+    beats = rt_proxy_fault(proxy, &look);
+    assert_true(rt_proxy_await_hits(proxy, beats, 2, 20000)); /* the first was answered, late */
+    rt_proxy_lose(proxy, RT_PROXY_UP);
+    assert_true(rota_remaining_ms(held) > 0);
+    assert_int_equal(rota_acquire(next, "prize", NULL, &lock), 0);
+    assert_true(__atomic_load_n(&told, __ATOMIC_ACQUIRE) != 0);
+    assert_true(rota_remaining_ms(held) <= 0);
+    assert_int_equal(rota_release(lock), 0);
+    rt_proxy_heal(proxy);
+    assert_int_not_equal(rota_release(held), 0);
+    rota_close(holder);
+    rota_close(next);
+    rt_proxy_stop(proxy);
+    rt_redis_fini(&node);
+    free(direct);
+    free(proxied);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(told_before_anybody_else_is_granted),
         cmocka_unit_test(shorter_than_the_ttl),
         cmocka_unit_test(longer_than_the_ttl),
     };
