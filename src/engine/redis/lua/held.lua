@@ -4,15 +4,14 @@
 local s = room .. ':s:' .. arg[2]
 local x, v = call('HGET', room, '\3' .. arg[2]), call('HGET', s, 'v')
 if not x or not v or tonumber(x) <= now then return {tag, 1} end
---@include unfold
 local page = call('HSCAN', s, arg[3], 'COUNT', 100)
 local reply, list = {tag, 0, tonumber(v), page[1]}, page[2]
 for i = 1, #list, 2 do
     local name, number = string.match(list[i], '^%S+ (.+)$'), list[i + 1]
     if name then
-        unfold(name)
         local w, n = room .. ':w:' .. name, #reply
-        local member = call('HGET', room .. ':g:' .. name, number)
+        local its, folded = string.match(call('HGET', room, name) or '', '^%*?(%d+) (.+)$')
+        local member = its == number and folded or call('HGET', room .. ':g:' .. name, number)
         local state
         if member then
             local armed = string.find(string.match(member, '^%S+ %S+ %d %d+ %d+ (%S+)') or '', 'a')

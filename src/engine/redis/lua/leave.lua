@@ -14,9 +14,9 @@ if star == '' then
 end
 local g, w = room .. ':g:' .. name, room .. ':w:' .. name
 --@include clock
-local watched = call('HGET', room, '\2')
+local watch = call('HGET', room, '\2')
 -- From one plain ticket to the next, an exclusive one: what a hand-over waits for is kept short.
-if ours and not watched then
+if ours and not watch then
     local first = call('ZRANGE', w, 0, 1, 'WITHSCORES')
     local kept, heir, flags = string.match(first[1] or '', '^((%S+) %S+ 0 0 0 ([-ad]+) %d+ )0$')
     local lives = heir and call('HGET', room, '\3' .. heir)
@@ -39,7 +39,7 @@ end
 local member = call('HGET', g, number)
 if member and string.match(member, '^%S+') ~= sid then return {tag, 1} end
 local now = tonumber(moment)
-watched = tonumber(watched or 0)
+local watched = tonumber(watch or 0)
 --@include ticket
 --@include tell
 --@include settle
@@ -55,4 +55,12 @@ else
 end
 settle(name)
 tell_observers(name)
+-- What was unfolded for somebody's look folds again with one plain holder, for the hand-overs to come.
+if not watch and call('HLEN', g) == 1 then
+    local left = call('HGETALL', g)
+    if string.find(left[2], '^%x+ %d+ [01] 0 0 [-ad]+ %d+ %d+$') then
+        call('DEL', g)
+        call('HSET', room, name, (call('ZCARD', w) > 0 and '*' or '') .. left[1] .. ' ' .. left[2])
+    end
+end
 return {tag, 0, member and 1 or 0}
