@@ -164,9 +164,10 @@ static void note_trouble(struct rt_redis_link *l, const char *why, bool was_read
 {
     struct rt_redis_conn *c = l->conn;
     bool sentinel = l->kind == RT_REDIS_SENTINEL;
+    bool named = strstr(why, rt_redis_at(l)) != NULL; /* whom it is about stands there once */
     if (strcmp(why, c->last_trouble) != 0 || was_ready)
-        rt_redis_log(c, sentinel && was_ready ? ROTA_LOG_TRACE : ROTA_LOG_WARN,
-                     "redis: %s to %s: %s", kinds[l->kind], rt_redis_at(l), why);
+        rt_redis_log(c, sentinel && was_ready ? ROTA_LOG_TRACE : ROTA_LOG_WARN, "redis: %s%s%s: %s",
+                     kinds[l->kind], named ? "" : " to ", named ? "" : rt_redis_at(l), why);
     if (why != c->last_trouble && !(sentinel && was_ready))
         snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
 }
