@@ -205,10 +205,79 @@ static void the_resource_refuses_the_old_holder(void **state)
     rt_redis_fini(&replica);
 }
 
+struct grant {
+    struct rota_lock *lock;
+};
+
+static void note_grant(void *arg, int err, struct rota_lock *lock)
+{
+    struct grant *g = arg;
+
+    assert_int_equal(err, 0);
+    __atomic_store_n(&g->lock, lock, __ATOMIC_RELEASE);
+}
+
+static bool is_granted(void *arg)
+{
+    struct grant *g = arg;
+
+    return __atomic_load_n(&g->lock, __ATOMIC_ACQUIRE) != NULL;
+}
+
+static bool has_two(void *arg)
+{
+    struct rota_line *line = NULL;
+    bool two;
+
+    assert_int_equal(rota_inspect(arg, "prize", &line), 0);
+    two = line->count == 2;
+    rota_line_free(line);
+    return two;
+}
+
+static bool sees_somebody_wait(void *arg)
+{
+    return rt_redis_integer(arg, "EXISTS rota:{0}:w:prize") == 1;
+}
+
+/* When the replica last heard, the later holder was still waiting: that is not a hold. */
+static void a_server_that_still_sees_us_wait(void **state)
+{
+    struct holder first = {0}, second = {0};
+    struct grant grant = {0};
+    int told = 0;
+    struct rota_ask ask = {.on_lost = note_told, .arg = &told};
+    struct rt_redis primary, replica;
+
+    (void)state;
+    rt_redis_start(&primary, NULL);
+    rt_redis_start(&replica, NULL);
+    follow(&replica, &primary);
+    holder_open(&first, &primary);
+    holder_open(&second, &primary);
+    assert_int_equal(rota_acquire(first.rota, "prize", NULL, &first.lock), 0);
+    assert_int_equal(rota_acquire_async(second.rota, "prize", &ask, note_grant, &grant, NULL), 0);
+    assert_true(rt_await(has_two, first.rota, LIMIT_MS));
+    assert_true(rt_await(sees_somebody_wait, &replica, LIMIT_MS));
+    rt_redis_must(&replica, "REPLICAOF NO ONE");
+    assert_int_equal(rota_release(first.lock), 0);
+    assert_true(rt_await(is_granted, &grant, LIMIT_MS));
+    rt_proxy_target(second.proxy, NULL, replica.server.port);
+    rt_proxy_end(second.proxy, RT_PROXY_RESET, 0);
+    assert_true(rt_await(is_told, &told, LIMIT_MS));
+    assert_true(rota_remaining_ms(grant.lock) <= 0);
+    assert_int_not_equal(rota_release(grant.lock), 0);
+    holder_close(&first);
+    holder_close(&second);
+    rt_redis_fini(&primary);
+    rt_redis_fini(&replica);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_resource_refuses_the_old_holder),
+        cmocka_unit_test(a_server_that_still_sees_us_wait),
         cmocka_unit_test(a_stale_replica_is_promoted),
         cmocka_unit_test(sentinel_fails_over),
     };

@@ -3,8 +3,10 @@
 #include "engine/redis/script.h"
 #include "keys.h"
 #include "lib/history.h"
+#include "lib/proc.h"
 #include "stage.h"
 
+#include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -242,9 +244,125 @@ static void every_request_in_every_way(void **state)
     rt_redis_fini(&node);
 }
 
+/* ---- Step by step ----------------------------------------------------------------- */
+
+struct two { /* clients with a proxy each */
+    struct rt_redis node;
+    struct rt_proxy *proxy[2];
+    struct rota *rota[2];
+};
+
+static void two_open(struct two *t)
+{
+    struct rota_options options = {.ttl_ms = TTL_MS};
+
+    rt_redis_start(&t->node, NULL);
+    for (int i = 0; i < 2; i++) {
+        struct rt_proxy_options opts = {.framing = &rt_proxy_resp, .port = t->node.server.port};
+        struct rota_lock *lock = NULL;
+        char *url;
+
+        t->proxy[i] = rt_proxy_start(&opts);
+        url = rt_redis_url(&t->node, rt_proxy_port(t->proxy[i]));
+        assert_int_equal(rota_open(&t->rota[i], url, &options), 0);
+        assert_int_equal(rota_acquire(t->rota[i], "first", NULL, &lock), 0);
+        assert_int_equal(rota_release(lock), 0);
+        free(url);
+    }
+}
+
+static void two_close(struct two *t)
+{
+    for (int i = 0; i < 2; i++) {
+        rota_close(t->rota[i]);
+        rt_proxy_stop(t->proxy[i]);
+    }
+    rt_redis_fini(&t->node);
+}
+
+static void note_grant(void *arg, int err, struct rota_lock *lock)
+{
+    assert_int_equal(err, 0);
+    __atomic_store_n((struct rota_lock **)arg, lock, __ATOMIC_RELEASE);
+}
+
+static bool is_granted(void *arg)
+{
+    return __atomic_load_n((struct rota_lock **)arg, __ATOMIC_ACQUIRE) != NULL;
+}
+
+/* What comes a second time is not taken for the answer to the request behind it. */
+static void a_doubled_reply_answers_nothing_else(void **state)
+{
+    const char *join = rt_redis_script_text(RT_REDIS_SCRIPT_JOIN, false)->sha1;
+    struct rt_fault twice = {.on = RT_FAULT_REPLY, .what = RT_FAULT_DOUBLE, .match = join};
+    struct two t;
+
+    (void)state;
+    rt_watchdog(60, "a doubled reply");
+    two_open(&t);
+    for (int i = 0; i < 5; i++) {
+        struct rota_lock *a = NULL, *b = NULL;
+
+        rt_proxy_hold(t.proxy[0], RT_PROXY_UP); /* so that both are under way at once */
+        rt_proxy_fault(t.proxy[0], &twice);
+        assert_int_equal(rota_acquire_async(t.rota[0], "a", NULL, note_grant, &a, NULL), 0);
+        assert_int_equal(rota_acquire_async(t.rota[0], "b", NULL, note_grant, &b, NULL), 0);
+        rt_proxy_release(t.proxy[0], RT_PROXY_UP);
+        assert_true(rt_await(is_granted, &a, 20000));
+        assert_true(rt_await(is_granted, &b, 20000));
+        assert_true(rota_fence(b) != rota_fence(a));
+        assert_int_equal(rota_check(a), 0);
+        assert_int_equal(rota_check(b), 0);
+        assert_int_equal(rota_release(a), 0);
+        assert_int_equal(rota_release(b), 0);
+    }
+    two_close(&t);
+}
+
+static bool stand_in_line(void *arg)
+{
+    struct two *t = arg;
+    struct rota_line *line = NULL;
+    bool two;
+
+    assert_int_equal(rota_inspect(t->rota[0], "prize", &line), 0);
+    two = line->count == 2;
+    rota_line_free(line);
+    return two;
+}
+
+/* Nothing follows the push that is lost, so no gap shows: the heartbeat does. */
+static void a_lost_push_is_made_up_for(void **state)
+{
+    struct rt_fault lost = {.on = RT_FAULT_PUSH, .what = RT_FAULT_DROP};
+    struct rota_lock *held = NULL, *granted;
+    struct two t;
+    uint32_t fault;
+
+    (void)state;
+    rt_watchdog(60, "a lost push");
+    two_open(&t);
+    for (int i = 0; i < 3; i++) {
+        granted = NULL;
+        assert_int_equal(rota_acquire(t.rota[0], "prize", NULL, &held), 0);
+        assert_int_equal(rota_acquire_async(t.rota[1], "prize", NULL, note_grant, &granted, NULL),
+                         0);
+        assert_true(rt_await(stand_in_line, &t, 20000));
+        fault = rt_proxy_fault(t.proxy[1], &lost);
+        assert_int_equal(rota_release(held), 0);
+        assert_true(rt_proxy_await_hits(t.proxy[1], fault, 1, 20000));
+        assert_true(rt_await(is_granted, &granted, 20000));
+        assert_int_equal(rota_release(granted), 0);
+    }
+    two_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_doubled_reply_answers_nothing_else),
+        cmocka_unit_test(a_lost_push_is_made_up_for),
         cmocka_unit_test(every_request_in_every_way),
     };
 
