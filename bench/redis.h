@@ -51,6 +51,9 @@ void bare_open(struct bare *bare, redisContext *c);
 void bare_append_join(struct bare *bare, const char *name);
 /* Reads the answer of a join (its number) and of a leave. */
 uint64_t bare_joined(struct bare *bare);
+/* To be told of grants on TOLD; reads the answer of a join, and waits for its grant. */
+void bare_listen(const struct bare *bare, redisContext *told);
+uint64_t bare_wait(struct bare *bare, redisContext *told);
 void bare_append_leave(struct bare *bare, const char *name, uint64_t number);
 void bare_left(struct bare *bare);
 void bare_pair(struct bare *bare, const char *name);

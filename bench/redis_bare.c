@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROOM "rota:{0}"
 #define ARGS_MOST 24
@@ -52,7 +53,7 @@ void bare_open(struct bare *bare, redisContext *c)
 {
     static unsigned count;
     *bare = (struct bare){.c = c, .nonce = UINT64_C(0x123456789abc0000)};
-    snprintf(bare->sid, sizeof bare->sid, "badc0ffee%07x", ++count);
+    snprintf(bare->sid, sizeof bare->sid, "bad%09x%04x", (unsigned)getpid(), ++count & 0xffff);
     load(bare, RT_REDIS_SCRIPT_OPEN);
     load(bare, RT_REDIS_SCRIPT_JOIN);
     load(bare, RT_REDIS_SCRIPT_LEAVE);
@@ -76,6 +77,26 @@ uint64_t bare_joined(struct bare *bare)
     uint64_t value = number != NULL ? strtoull(number, NULL, 10) : 0;
     bench_done(value == 0);
     freeReplyObject(reply);
+    return value;
+}
+
+void bare_listen(const struct bare *bare, redisContext *told)
+{
+    freeReplyObject(redis_do(told, "SUBSCRIBE " ROOM ":p:%b", bare->sid, (size_t)12));
+}
+
+uint64_t bare_wait(struct bare *bare, redisContext *told)
+{
+    redisReply *reply = answer(bare);
+    bool granted = reply->type == REDIS_REPLY_STRING;
+    uint64_t value = granted ? strtoull(strchr(reply->str, ' '), NULL, 10)
+                             : (uint64_t)reply->element[4]->integer;
+    freeReplyObject(reply);
+    if (!granted) { /* the one push that it can be */
+        void *message = NULL;
+        bench_done(redisGetReply(told, &message) != REDIS_OK);
+        freeReplyObject(message);
+    }
     return value;
 }
 

@@ -109,15 +109,19 @@ void redis_bench_handover(const struct bench *b, const struct redis *s)
 {
     struct board *board = share();
     double ours[HANDOVER_ROUNDS], theirs[HANDOVER_ROUNDS], ratio[HANDOVER_ROUNDS];
+    double bare[HANDOVER_ROUNDS];
     size_t n = (size_t)(400 * b->scale) | 1;
     for (int i = 0; i < HANDOVER_ROUNDS; i++) {
         theirs[i] = hand_over(&way_blpop, s, board, n);
         ours[i] = hand_over(&way_rota, s, board, n);
+        bare[i] = hand_over(&way_bare, s, board, n);
         ratio[i] = ours[i] / theirs[i];
     }
     munmap(board, sizeof(*board));
     bench_say(b, "redis: bare BLPOP hand-over, median", rt_bench_median(theirs, HANDOVER_ROUNDS),
               "us");
+    bench_say(b, "redis: the same scripts by bare hiredis, median",
+              rt_bench_median(bare, HANDOVER_ROUNDS), "us");
     bench_say(b, "redis: release here to grant there, median",
               rt_bench_median(ours, HANDOVER_ROUNDS), "us");
     bench_goal(b, "redis: hand-over / bare BLPOP hand-over",

@@ -14,6 +14,8 @@ struct party {
     struct rota_lock *lock;
     redisContext *c, *told; /* told: subscribed */
     struct simple simple;
+    struct bare bare;
+    uint64_t number;
     char token[32];
 };
 
@@ -87,6 +89,34 @@ static int rota_waiting(const struct redis *s, redisContext *watch)
 
 const struct way way_rota = {
     "rota", prepare, rota_join, turn_acquire, turn_release, part, rota_waiting,
+};
+
+/* ---- Rota's scripts by hand ---------------------------------------------- */
+
+static struct party *bare_party(const struct redis *s)
+{
+    struct party *me = new_party();
+    me->c = redis_dial(s, false);
+    me->told = redis_dial(s, false);
+    bare_open(&me->bare, me->c);
+    bare_listen(&me->bare, me->told);
+    return me;
+}
+
+static void bare_acquire(struct party *me)
+{
+    bare_append_join(&me->bare, NAME);
+    me->number = bare_wait(&me->bare, me->told);
+}
+
+static void bare_release(struct party *me)
+{
+    bare_append_leave(&me->bare, NAME, me->number);
+    bare_left(&me->bare);
+}
+
+const struct way way_bare = {
+    "bare", prepare, bare_party, bare_acquire, bare_release, part, rota_waiting,
 };
 
 /* ---- BLPOP -------------------------------------------------------------- */
