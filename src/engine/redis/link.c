@@ -269,7 +269,7 @@ static void dial(struct rt_redis_link *l)
         l->node->streams++;
         return;
     }
-    snprintf(c->last_trouble, sizeof(c->last_trouble), "redis %s cannot be dialed: %s",
+    snprintf(c->last_trouble, sizeof(c->last_trouble), "redis %.180s cannot be dialed: %s",
              rt_redis_at(l), rota_strerror(rv));
     back_off(l);
     rt_timers_start(&c->base.loop->timers, &l->timer.timer, l->dial_at);
