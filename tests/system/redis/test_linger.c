@@ -205,7 +205,7 @@ static void overtaken_by_the_pass_limit_at_most(void **state)
     pid_t other;
 
     (void)state;
-    rt_watchdog(300, "overtaking");
+    rt_watchdog(120, "overtaking");
     c->other_rounds = stage_factor() > 1 ? 10000 : 1000;
     c->step = rt_shared_new(sizeof(uint32_t));
     rt_redis_start(&node, NULL);
