@@ -17,11 +17,11 @@
 enum rt_redis_keep { RT_REDIS_FORGETS, RT_REDIS_ALWAYS, RT_REDIS_EVERYSEC }; /* appendfsync */
 
 /* What Rota needs, in the words of ACL SETUSER; docs/engines/redis.md says the same. */
-#define RT_REDIS_RULES                                                                           \
-    "~rota:* &rota:* -@all +ping +echo +select +info +time +wait +eval +evalsha +script|load "   \
-    "+config|get +del +exists +hdel +hexists +hget +hgetall +hincrby +hkeys +hlen +hmget "       \
-    "+hrandfield +hscan +hset +hsetnx +hvals +zadd +zcard +zcount +zrange +zrangebyscore +zrem " \
-    "+zscore +publish +subscribe +unsubscribe +cluster|slots +asking +spublish +ssubscribe "     \
+#define RT_REDIS_RULES                                                                                    \
+    "~rota:* &rota:* -@all +ping +echo +select +info +time +wait +eval +evalsha +script|load "            \
+    "+config|get +del +exists +hdel +hexists +hget +hgetall +hincrby +hkeys +hlen +hmget "                \
+    "+hrandfield +hscan +hset +hsetnx +hvals +zadd +zcard +zcount +zpopmin +zrange +zrangebyscore +zrem " \
+    "+zscore +publish +subscribe +unsubscribe +cluster|slots +asking +spublish +ssubscribe "              \
     "+sunsubscribe"
 
 struct rt_redis_options { /* all zero: keeps nothing, no password */

@@ -39,6 +39,7 @@ static const char *const shapes[] = {
     "ZADD k GT sf*",
     "ZADD k LT CH sf*",
     "ZREM k f*",
+    "ZPOPMIN k",
     "ZCARD k",
     "ZSCORE k f",
     "ZMSCORE k f*",

@@ -290,9 +290,25 @@ static void do_zremrangebyrank(struct rs_call *c)
     remove_range(c, false);
 }
 
+static void do_zpopmin(struct rs_call *c)
+{
+    struct rs_key *key;
+    struct range r = {.with_scores = true, .limit = -1, .end = 1};
+    if (!rs_call_key(c, RS_ZSET, &key))
+        return;
+    if (key == NULL || key->count == 0)
+        r.end = 0;
+    reply_range(c, key, &r);
+    if (r.end == 0)
+        return;
+    rs_key_remove(key, &key->entries[0]);
+    rs_store_trim(&c->m->store, key);
+}
+
 const struct rs_command rs_zset_commands[] = {
     {"ZADD", do_zadd, 4, 0, true, true},
     {"ZREM", do_zrem, 3, 0, true, false},
+    {"ZPOPMIN", do_zpopmin, 2, 2, true, false},
     {"ZCARD", do_zcard, 2, 2, false, false},
     {"ZSCORE", do_zscore, 3, 3, false, false},
     {"ZMSCORE", do_zmscore, 3, 0, false, false},

@@ -34,16 +34,17 @@ if alive and mine and not marks[4] and (how == '-' or how == 't') then
         call('ZADD', room .. ':w:' .. name, number, mine)
         if star == '' then
             call('HSET', room, '\1', number, name, '*' .. marks[2])
-            if string.find(flags, 'a', 1, true) then
-                call('PUBLISH', room .. ':p:' .. string.sub(who, 1, 12), who .. ' ' ..
-                     call('HINCRBY', room .. ':s:' .. who, 'v', 1) .. ' W ' .. its .. ' ' .. name)
-            end
         else
             call('HSET', room, '\1', number)
         end
+        local first = star == '' or call('ZCARD', room .. ':w:' .. name) == 1
+        if first and string.find(flags, 'a', 1, true) then
+            call('PUBLISH', room .. ':p:' .. string.sub(who, 1, 12), who .. ' ' ..
+                 call('HINCRBY', room .. ':s:' .. who, 'v', 1) .. ' W ' .. its .. ' ' .. name)
+        end
         local ends = call('ZRANGE', room .. ':e', 0, 1, 'WITHSCORES')
         return {tag, 0, tonumber(moment), tonumber(ends[ends[1] == sid and 4 or 2] or 0),
-                tonumber(number), star == '' and 4 or 0}
+                tonumber(number), first and 4 or 0}
     end
 end
 if short then

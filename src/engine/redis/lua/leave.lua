@@ -2,9 +2,11 @@
 --@include head
 local name, sid, number = arg[2], arg[3], arg[4]
 local s = room .. ':s:' .. sid
-local folded = call('HGET', room, name) or ''
+local marks = call('HMGET', room, name, '\2')
+local folded, watch = marks[1] or '', marks[2]
 local star, its, who, nonce = string.match(folded, '^(%*?)(%d+) (%S+) (%S+)')
 local ours = who == sid and (its == number or number == '0' and nonce == arg[5])
+local g, w = room .. ':g:' .. name, room .. ':w:' .. name
 -- A plain ticket, alone: nobody waits. Nor does anybody observe, whose look would have unfolded it.
 if star == '' then
     if not ours then return {tag, 1} end
@@ -12,23 +14,26 @@ if star == '' then
     call('HDEL', s, nonce .. ' ' .. name)
     return #arg == 4 and tag or {tag, 0, 1}
 end
-local g, w = room .. ':g:' .. name, room .. ':w:' .. name
 --@include clock
-local watch = call('HGET', room, '\2')
 -- From one plain ticket to the next, an exclusive one: what a hand-over waits for is kept short.
-if ours and not watch then
-    local first = call('ZRANGE', w, 0, 1, 'WITHSCORES')
-    local kept, heir, flags = string.match(first[1] or '', '^((%S+) %S+ 0 0 0 ([-ad]+) %d+ )0$')
+local first = ours and not watch and call('ZPOPMIN', w)
+if first and first[1] then
+    local kept, heir, flags = string.match(first[1], '^((%S+) %S+ 0 0 0 ([-ad]+) %d+ )0$')
     local lives = heir and call('HGET', room, '\3' .. heir)
     if lives and lives > moment then
-        local kind = first[3] and string.find(flags, 'a', 1, true) and ' H ' or ' G '
-        call('HDEL', s, nonce .. ' ' .. name) -- first: a server without memory does not refuse it
-        call('HSET', room, name, (first[3] and '*' or '') .. first[2] .. ' ' .. kept .. moment)
-        call('ZREM', w, first[1])
+        local kind = ' G '
+        if string.find(flags, 'a', 1, true) and call('ZCARD', w) > 0 then kind = ' H ' end
+        call('HDEL', s, nonce .. ' ' .. name)
+        call('HSET', room, name, '*' .. first[2] .. ' ' .. kept .. moment) -- others may wait
         call('PUBLISH', room .. ':p:' .. string.sub(heir, 1, 12), heir .. ' ' ..
              call('HINCRBY', room .. ':s:' .. heir, 'v', 1) .. kind .. first[2] .. ' ' .. name)
         return #arg == 4 and tag or {tag, 0, 1}
     end
+    call('ZADD', w, first[2], first[1])
+elseif first then -- nobody waits any more
+    call('HDEL', room, name)
+    call('HDEL', s, nonce .. ' ' .. name)
+    return #arg == 4 and tag or {tag, 0, 1}
 end
 --@include unfold
 unfold(name, folded)

@@ -1,5 +1,5 @@
 -- A line that one plain ticket holds stands in the index itself, as "NUMBER MEMBER", and as "*NUMBER
--- MEMBER" while others wait; before anything else is done with it, the ticket goes where tickets are.
+-- MEMBER" when others may wait; before anything else is done with it, the ticket goes where tickets are.
 local function unfold(name, folded)
     folded = folded or call('HGET', room, name)
     if not folded or folded == '' then return end
