@@ -57,7 +57,7 @@ int user_open(struct user *u, const char *text)
 {
     struct rt_url url;
     memset(u, 0, sizeof(*u));
-    u->up = (struct rt_up){on_done, on_event, on_log};
+    u->up = (struct rt_up){.done = on_done, .event = on_event, .log = on_log};
     int rv = rt_url_parse(&url, text, u->errmsg, sizeof(u->errmsg));
     if (rv != 0)
         return rv;
