@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The etcd engine: the seam between its connection (conn.c, auth.c, ask.c, watch.c, lease.c, etcd.c)
+ * and its ops (side.c and what belongs to it).
+ *
+ *   op ──▶ ask(s) ──▶ queue ──▶ a unary call ════════▶ one of the endpoints
+ *   op ◀── answer ◀──────────── its end ◀═════════════╡
+ *   event ◀── events ◀───────── the Watch stream ◀════╡   all on one HTTP/2 connection
+ *   beat ──▶ keep ────────────▶ the LeaseKeepAlive stream
+ *
+ * The connection:
+ *
+ *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING (Authenticate, Status) ──▶ READY ──▶ (sick: drained)
+ *    ▲                    │ refused          │ no leader, no answer             │          │
+ *    └─── next endpoint ◀─┴──────────────────┴──── cut, garbage, silence ◀──────┴──────────┘
+ *
+ * Everything here is serialised as engines are. No answer, up-call or callback comes from inside a
+ * function of this header: all come from a turn of the loop. In them, every function here is legal.
+ *
+ * etcd serves the calls of a connection side by side: two asks in flight at once may take effect in
+ * either order. Who needs an order waits for the first answer. */
+#ifndef RT_ETCD_H
+#define RT_ETCD_H
+
+#include "engine/engine.h"
+#include "engine/etcd/proto.h"
+#include "engine/etcd/status.h"
+#include "net/loop.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rt_etcd_conn;
+struct rt_etcd_side; /* the ops' own, made by rt_etcd_side_open */
+
+/* ---- Asks: unary calls (ask.c) --------------------------------------------------------------- */
+
+enum rt_etcd_call {                       /* message sent, message answered */
+                    RT_ETCD_RANGE,        /* RtEtcd__RangeRequest, RtEtcd__RangeResponse */
+                    RT_ETCD_TXN,          /* TxnRequest, TxnResponse */
+                    RT_ETCD_PUT,          /* PutRequest, PutResponse */
+                    RT_ETCD_DELETE,       /* DeleteRangeRequest, DeleteRangeResponse */
+                    RT_ETCD_LEASE_GRANT,  /* LeaseGrantRequest, LeaseGrantResponse */
+                    RT_ETCD_LEASE_REVOKE, /* LeaseRevokeRequest, LeaseRevokeResponse */
+                    RT_ETCD_LEASE_LEFT,   /* LeaseTimeToLiveRequest, LeaseTimeToLiveResponse */
+                    RT_ETCD_STATUS,  /* StatusRequest, StatusResponse: of the server we are on */
+                    RT_ETCD_MEMBERS, /* MemberListRequest, MemberListResponse */
+                    RT_ETCD_AUTHENTICATE, /* the connection's own */
+                    RT_ETCD_CALLS
+};
+
+/* What came of an ask: ERR 0 and REPLY, an RtEtcd__...Response that lives until this returns; or
+ * REPLY NULL, conn->errmsg set, a->reason what etcd said, and ERR is
+ *   ROTA_UNKNOWN      it may have been done, or may be yet (never for `reads`)
+ *   ROTA_UNREACHABLE  it was not done by its deadline: no server, no leader, no space, too busy
+ *   ROTA_CANCELED     by rt_etcd_ask_abandon, and it was never sent
+ *   ROTA_LOST         with RT_ETCD_NO_LEASE: the lease is gone
+ *   ROTA_AUTH, ROTA_INVALID, ROTA_UNSUPPORTED, ROTA_PROTOCOL, ROTA_NOMEM  refused: not done
+ * Exactly once, from a turn, never after rt_etcd_side_close. The ask is freed when it returns. */
+struct rt_etcd_ask;
+typedef void rt_etcd_answer_fn(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
+                               const void *reply);
+
+struct rt_etcd_ask { /* made by rt_etcd_ask_new, filled, sent; freed after `answer` */
+    struct rt_etcd_ask *next, *prev; /* the connection's; the owner's before it is sent */
+    rt_etcd_answer_fn *answer;       /* NULL: nobody waits for it */
+    /* The owner's: set before it is sent, and left alone. */
+    struct rt_op *op;
+    void *owner;
+    uint64_t extra;
+    /* Set before it is sent. */
+    int64_t deadline; /* RT_NEVER and 0: call_ms from then */
+    bool reads;       /* has no effect: sent again as often as need be, never ROTA_UNKNOWN */
+    bool again; /* a write that may be done twice without harm (the same end): sent again after a
+                       * lost reply; ROTA_UNKNOWN only at its deadline */
+    /* Answered. */
+    uint8_t reason; /* enum rt_etcd_reason */
+    bool was_again; /* it was sent more than once: an earlier try may have taken effect */
+    /* The rest is the connection's. */
+    bool maybe;        /* bytes may have left, and no answer said that nothing was done */
+    bool flying;       /* `call` is under way */
+    bool ended;        /* to be answered with `err` from the next turn */
+    uint8_t call_kind; /* enum rt_etcd_call */
+    int err;
+    uint32_t pauses;       /* in a row: the back-off */
+    uint32_t token_serial; /* that it was sent with */
+    int64_t not_before;    /* while it waits */
+    int64_t sent_at;
+    struct rt_etcd_conn *conn;
+    struct rt_grpc_call *call;
+    char *why; /* of the last refusal that was not believed */
+    size_t room, size;
+    uint8_t *bytes; /* packed, behind the struct */
+};
+
+/* An ask with MESSAGE (the address of an initialised RtEtcd__...Request of the right kind) packed into
+ * it: MESSAGE may go. NULL: no memory. `reads` is set for what only reads. */
+struct rt_etcd_ask *rt_etcd_ask_new(struct rt_etcd_conn *c, enum rt_etcd_call call,
+                                    const void *message, rt_etcd_answer_fn *answer);
+
+/* Sends it now, or as soon as a connection is ready; dials if nothing is under way. */
+void rt_etcd_ask_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a);
+
+/* new, owner's fields, send: for most. 0, or ROTA_NOMEM with errmsg and no answer will come. */
+int rt_etcd_ask(struct rt_etcd_conn *c, enum rt_etcd_call call, const void *message,
+                int64_t deadline, rt_etcd_answer_fn *answer, struct rt_op *op, void *owner);
+
+/* Ends it early, from the next turn: ERR if it was never sent (or surely not done, or reads), else
+ * ROTA_UNKNOWN. Not from inside its own answer, nor after it. */
+void rt_etcd_ask_abandon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err);
+
+/* The unanswered ask of OP (the first, if there are several), or NULL: for cancel. */
+struct rt_etcd_ask *rt_etcd_ask_of(struct rt_etcd_conn *c, const struct rt_op *op);
+
+/* ---- Watches (watch.c) ----------------------------------------------------------------------- */
+
+struct rt_etcd_watch;
+struct rt_etcd_watch_user {
+    /* From REVISION + 1 on, events are told. Again after each `lost` with 0: whoever waits looks once
+     * more now, for what happened in between is not told. */
+    void (*created)(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t revision);
+    /* N > 0 of them, in order of revision; all of a revision, but one change to a very large number
+     * of keys may come in several portions. They live until this returns. */
+    void (*events)(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t revision,
+                   RtEtcd__Event *const *events, size_t n);
+    /* ERR 0: nothing is told until `created` comes again, which needs nobody's help (a connection
+     * lost, a compaction). Else W is over as if by rt_etcd_unwatch: ROTA_AUTH (no right to read
+     * this range), with errmsg. May be NULL; so may the others. */
+    void (*lost)(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int err);
+};
+
+#define RT_ETCD_WATCH_NO_PUT 0x1u
+#define RT_ETCD_WATCH_NO_DELETE 0x2u
+
+struct rt_etcd_watch { /* embedded in its owner's struct; zeroed before the first use */
+    const struct rt_etcd_watch_user *user; /* NULL: not in use */
+    void *owner;                           /* the owner's */
+    /* The rest is the connection's. */
+    struct rt_etcd_watch *next, *prev; /* all of them */
+    struct rt_etcd_watch *hash_next;
+    int64_t id;   /* on this stream; 0: not asked for */
+    bool created; /* and told */
+    bool refused; /* once, with a token that may have been old */
+    uint32_t flags;
+    size_t key_size, end_size;
+    uint8_t *key; /* end behind it */
+};
+
+/* Watches KEY (END_SIZE 0), or KEY to END, from now on, also over reconnections, until unwatched. 0,
+ * or ROTA_NOMEM with errmsg and nothing begun. Key and end are copied. All share one stream. */
+int rt_etcd_watch(struct rt_etcd_conn *c, struct rt_etcd_watch *w, const void *key, size_t key_size,
+                  const void *end, size_t end_size, uint32_t flags,
+                  const struct rt_etcd_watch_user *user);
+
+/* Nothing more is told of W, whose memory may go. Also if it is not in use. */
+void rt_etcd_unwatch(struct rt_etcd_conn *c, struct rt_etcd_watch *w);
+
+/* ---- Leases (lease.c): granted, revoked and looked at by asks, kept alive on one stream --------- */
+
+struct rt_etcd_keep;
+/* ERR 0: alive, and for TTL_S from when the server read it; ROTA_LOST: there is no such lease (any
+ * more); ROTA_UNREACHABLE: no answer by the deadline. Exactly once, unless unkept before. K may be used
+ * anew from inside. SENT_AT: the loop's time when the request that was answered was written: what
+ * the lease's end counts from. */
+typedef void rt_etcd_kept_fn(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_t ttl_s,
+                             int64_t sent_at);
+
+struct rt_etcd_keep {      /* embedded in its owner's struct; zeroed before the first use */
+    rt_etcd_kept_fn *kept; /* NULL: not in use */
+    void *owner;           /* the owner's */
+    /* The rest is the connection's. */
+    struct rt_etcd_keep *next, *prev;
+    int64_t lease, deadline, sent_at;
+    bool sent; /* on this stream */
+};
+
+/* Keeps LEASE alive once: one message, sent again on a new stream or connection until DEADLINE (RT_NEVER
+ * and 0: call_ms from now). K must not be in use. Never fails: errors come by KEPT. */
+void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease, int64_t deadline,
+                  rt_etcd_kept_fn *kept);
+void rt_etcd_unkeep(struct rt_etcd_conn *c, struct rt_etcd_keep *k); /* also if not in use */
+
+/* ---- The connection (conn.c, auth.c, etcd.c) ---------------------------------------------------- */
+
+struct rt_etcd_facts {         /* what Status said at the last greeting */
+    char version[32], at[280]; /* "3.4.23"; "host:port" */
+    char alarms[160];          /* as etcd words them: "" is none */
+    int major, minor, patch;
+    uint64_t leader, member, cluster, term; /* ids */
+    int64_t db_size, revision;
+    bool known, learner, auth; /* auth: the server took our password */
+};
+
+/* struct rt_etcd_conn begins with struct rt_conn; link.h has all of it. */
+const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);
+struct rt_etcd_side **rt_etcd_side(struct rt_etcd_conn *c); /* NULL until side_open sets it */
+struct rt_conn *rt_etcd_base(struct rt_etcd_conn *c);
+bool rt_etcd_ready(const struct rt_etcd_conn *c);  /* asks leave at once */
+bool rt_etcd_secure(const struct rt_etcd_conn *c); /* etcds:// */
+/* The endpoints of the URL: how many, and the Nth as "host:port". */
+size_t rt_etcd_end_count(const struct rt_etcd_conn *c);
+const char *rt_etcd_end_at(const struct rt_etcd_conn *c, size_t n);
+/* Counts the connections that became ready: who remembers it knows whether it is still the same. */
+uint64_t rt_etcd_link_serial(const struct rt_etcd_conn *c);
+
+/* Sets errmsg and returns ERR. */
+__attribute__((format(printf, 3, 4))) int rt_etcd_fail(struct rt_etcd_conn *c, int err,
+                                                       const char *format, ...);
+__attribute__((format(printf, 3, 4))) void rt_etcd_log(struct rt_etcd_conn *c, int level,
+                                                       const char *format, ...);
+
+/* ---- Done by the ops side ------------------------------------------------------------------------ */
+
+/* From open, when all else is made; sets *rt_etcd_side(c), reserves its timers. 0 or ROTA_NOMEM. */
+int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url);
+/* From close, first of all, while the connection may still send: asks of its own that nobody waits
+ * for (`answer` NULL: a revoke) leave at once if the connection is ready. Frees *rt_etcd_side(c).
+ * Watches and keeps need not be given back. No up-call, answer or callback comes after it. */
+void rt_etcd_side_close(struct rt_etcd_conn *c);
+
+/* A connection is ready, for the first time or again (rt_etcd_link_serial), and c's facts are new; what
+ * is asked from here goes before what waits. Watches are created again after it, by themselves. */
+void rt_etcd_linked(struct rt_etcd_conn *c);
+/* No connection can be had, for good (a wrong password, a wrong certificate): all asks that waited
+ * have been answered with ERR and WHY. It is tried again when something is asked. */
+void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why);
+
+/* The engine's functions (engine.h). */
+void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op);
+void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op);
+
+#endif
