@@ -176,7 +176,9 @@ struct rt_redis_side {
     struct rt_redis_watch *watches;              /* observed lines */
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
-    uint64_t seed;      /* of the jitter */
+    uint32_t
+        handed;    /* grants that came by push and were not left since: more may wait behind them */
+    uint64_t seed; /* of the jitter */
     int64_t counted_at; /* the turn in which the user's tickets were counted; -1: not now */
 };
 

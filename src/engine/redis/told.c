@@ -43,8 +43,10 @@ void rt_redis_tell_now(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_
 static void tell(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t number,
                  const char *name)
 {
-    if (kind == 'G' || kind == 'H')
+    if (kind == 'G' || kind == 'H') {
+        c->side.handed++;
         rt_redis_tell(c, RT_GRANTED, session, number, name);
+    }
     if (kind == 'H' || kind == 'W')
         rt_redis_tell(c, RT_WANTED, session, number, name);
     if (kind == 'L')
