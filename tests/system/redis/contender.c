@@ -192,7 +192,7 @@ static void hold(struct contender *c, const struct rt_held *held, uint32_t lock,
         write_once(c, held, lock);
         if (rt_history_now() >= until || !running(c->process))
             break;
-        if ((c->plan->flags & STAGE_SPICE) != 0 && chance(c, 2))
+        if ((c->plan->flags & STAGE_SPICE) != 0 && chance(c, c->plan->spice_permille / 10))
             check(c, held, v);
         stage_sleep_us(LOOK_EVERY_US);
     }
