@@ -285,7 +285,7 @@ struct shown {
     uint64_t fence; /* of the first, if it is granted */
     size_t count;
     uint32_t mode, of;
-    char label[16], value[64];
+    char label[24], value[64];
 };
 
 static bool near(int64_t a, int64_t b)

@@ -33,7 +33,7 @@ struct twin_actor {
     struct rt_conn *conn;
     uint64_t session;  /* in mem; 0: none */
     uint64_t sessions; /* opened so far */
-    char label[16], cid[13], sid[17];
+    char label[24], cid[13], sid[17];
     long long pushes; /* v of the last one to this session */
 };
 
