@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cluster: which node has which room, learnt from CLUSTER SLOTS and from MOVED and ASK. */
+/* Cluster: which node has which room, learnt from CLUSTER SLOTS and from MOVED. */
 #include "engine/redis/link.h"
 
 #include "base/alloc.h"
@@ -132,9 +132,6 @@ bool rt_redis_node_needed(const struct rt_redis_conn *c, const struct rt_redis_n
     for (uint32_t i = 0; i < c->room_count; i++)
         if (c->rooms[i].node == n)
             return true;
-    for (const struct rt_redis_request *rq = c->queue; rq != NULL; rq = rq->next)
-        if (rq->asked == n)
-            return true;
     return n->work.head != NULL && n->work.state == RT_REDIS_READY;
 }
 
@@ -181,15 +178,13 @@ bool rt_redis_map_apply(struct rt_redis_link *l, const struct rt_redis_map *map)
 
 /* ---- While it changes ------------------------------------------------------------------------------ */
 
-void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq, bool ask)
+void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq)
 {
     struct rt_redis_conn *c = l->conn;
     char host[256];
     const char *at = strchr(rq->error, ' ');
     at = at != NULL ? strchr(at + 1, ' ') : NULL;
     const char *colon = at != NULL ? strrchr(at, ':') : NULL;
-    rq->asking = false;
-    rq->asked = NULL;
     if (colon == NULL || (size_t)(colon - at) > sizeof(host))
         return;
     snprintf(host, sizeof(host), "%.*s", (int)(colon - at - 1), at + 1);
@@ -199,12 +194,6 @@ void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq
     struct rt_redis_node *n = node_at(c, host[0] != '\0' ? host : l->node->host, (uint16_t)port);
     if (n == NULL)
         return;
-    if (ask) {
-        rq->asking = true;
-        rq->asked = n;
-        rt_redis_link_want(&n->work);
-        return;
-    }
     if (c->rooms[rq->room].node != n) {
         rt_redis_log(c, ROTA_LOG_INFO, "redis: room %u has moved from %s to %s", rq->room,
                      rt_redis_at(l), n->at);

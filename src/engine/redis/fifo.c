@@ -101,13 +101,6 @@ static bool format_call(struct rt_redis_conn *c, const struct rt_redis_request *
     return good;
 }
 
-static bool ask_first(struct rt_redis_link *l)
-{
-    static const char *const words[] = {"ASKING"};
-    return rt_redis_words(l->conn, words, 1) &&
-           rt_redis_link_put(l, rt_redis_request_bare(RT_REDIS_ASIDE, 0)) == 0;
-}
-
 /* Redis 7 writes to its clients in the reverse order of their first output of a round. With a PONG of
  * ours there before the script speaks to the next in line, that one is woken before we are: on a
  * busy machine that is half of a hand-over. Where the order is another one it costs a few bytes. */
@@ -122,8 +115,6 @@ static bool speak_last(struct rt_redis_link *l)
 static bool send_ahead(struct rt_redis_link *l, const struct rt_redis_request *rq)
 {
     struct rt_redis_conn *c = l->conn;
-    if (rq->asking)
-        return ask_first(l);
     if (rq->script != RT_REDIS_SCRIPT_LEAVE || c->side.handed == 0)
         return true;
     c->side.handed--;
@@ -207,8 +198,8 @@ static void call_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
         rq->eval = true;
         again(l, rq);
         load_scripts(l);
-    } else if ((class == RT_REDIS_MOVED || class == RT_REDIS_ASK) && c->room_count > 1) {
-        rt_redis_cluster_moved(l, rq, class == RT_REDIS_ASK);
+    } else if (class == RT_REDIS_MOVED && c->room_count > 1) {
+        rt_redis_cluster_moved(l, rq);
         rt_free(rq->error);
         rq->error = NULL;
         rq->sent = false;

@@ -65,7 +65,6 @@ enum rt_redis_class {
     RT_REDIS_SICK,     /* no effect, this server will not do it now */
     RT_REDIS_NOSCRIPT, /* no effect: with the whole text */
     RT_REDIS_MOVED,
-    RT_REDIS_ASK,
 };
 enum rt_redis_class rt_redis_classify(const char *error);
 
@@ -175,7 +174,7 @@ void rt_redis_cluster_lost(struct rt_redis_link *l);
 /* Whether NODE has a room, or requests of ours. */
 bool rt_redis_node_needed(const struct rt_redis_conn *c, const struct rt_redis_node *node);
 /* RQ got MOVED or ASK from L: takes over where its room is. (cluster.c) */
-void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq, bool ask);
+void rt_redis_cluster_moved(struct rt_redis_link *l, struct rt_redis_request *rq);
 
 /* The map may have changed: asks for it soon. */
 void rt_redis_cluster_refresh(struct rt_redis_conn *c);

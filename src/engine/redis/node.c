@@ -61,11 +61,6 @@ void rt_redis_node_drop(struct rt_redis_conn *c, struct rt_redis_node *n)
         at = &(*at)->next;
     if (*at == n)
         *at = n->next;
-    for (struct rt_redis_request *rq = c->queue; rq != NULL; rq = rq->next)
-        if (rq->asked == n) {
-            rq->asked = NULL;
-            rq->asking = false;
-        }
     for (uint32_t i = 0; c->rooms != NULL && i < c->room_count; i++)
         if (c->rooms[i].node == n)
             c->rooms[i].node = NULL;

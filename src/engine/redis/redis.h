@@ -64,13 +64,11 @@ struct rt_redis_request {
     uint32_t extra; /* the answerer's */
     bool sent;      /* bytes may have left: from now on only ROTA_UNKNOWN */
     bool eval;      /* with the whole text: the server did not know its hash */
-    bool asking;    /* cluster: ASKING goes before it, to `asked` */
     uint8_t what;   /* the link's: enum rt_redis_what */
     bool answered;  /* the owner has heard; it stays only to swallow its reply */
     int err;        /* given up: with this, from the next turn */
     uint64_t order; /* of rt_redis_send: what is sent again keeps its place */
     int64_t sent_at;
-    struct rt_redis_node *asked;
     char *error; /* an error reply that is not yet believed */
     size_t argc;
     size_t *lengths;   /* of args; all in one block behind the struct */

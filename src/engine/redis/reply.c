@@ -197,7 +197,8 @@ struct meaning {
 static const struct meaning meanings[] = {
     {"NOSCRIPT", RT_REDIS_NOSCRIPT, ROTA_PROTOCOL, NULL},
     {"MOVED", RT_REDIS_MOVED, ROTA_UNREACHABLE, "does not have that room any more"},
-    {"ASK", RT_REDIS_ASK, ROTA_UNREACHABLE, "is giving that room away"},
+    /* Not followed: where the keys of a room have not all come yet, lines look empty. */
+    {"ASK", RT_REDIS_SICK, ROTA_UNREACHABLE, "is giving that room away"},
     {"READONLY", RT_REDIS_SICK, ROTA_UNREACHABLE, "is a replica: it cannot be written to"},
     {"LOADING", RT_REDIS_SICK, ROTA_UNREACHABLE, "is loading its data"},
     {"MASTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, "is a replica that lost its primary"},

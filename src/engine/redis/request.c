@@ -167,7 +167,7 @@ void rt_redis_enqueue(struct rt_redis_conn *c, struct rt_redis_request *rq)
 
 static bool try_send(struct rt_redis_conn *c, struct rt_redis_request *rq)
 {
-    struct rt_redis_node *node = rq->asking ? rq->asked : c->rooms[rq->room].node;
+    struct rt_redis_node *node = c->rooms[rq->room].node;
     if (rq->err != 0 || node == NULL || !rt_redis_link_usable(&node->work))
         return false;
     return rt_redis_link_send(&node->work, rq);

@@ -186,7 +186,7 @@ static void a_replica(void **state)
 /* A hold from before is given back also when the server takes nothing more. */
 static void a_full_server(void **state)
 {
-    struct rota_options opts = {.ttl_ms = 10000, .call_ms = CALL_MS};
+    struct rota_options opts = {.ttl_ms = 10000};
     struct rt_redis node;
     struct rota_lock *lock = NULL, *more = NULL;
     struct rota *r = NULL;
