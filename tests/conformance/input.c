@@ -22,8 +22,7 @@ static void smaller_structs_work(void)
     assert_int_equal(rota_acquire_sized(b, name, &ask, size, &out), ROTA_TIMEOUT);
     assert_int_equal(conf_try(a, name, NULL, NULL), 0); /* owner was beyond: this thread */
     conf_give(lock);
-    conf_left_line(b, name, 0,
-                   0); /* as was linger_ms; what b gave up may still be on its way out */
+    conf_left_line(b, name, 0, 0); /* as was linger_ms */
     size = offsetof(struct rota_ask, take);
     ask.mode = ROTA_SHARED;
     if ((conf.caps & ROTA_CAP_SHARED) != 0) {
