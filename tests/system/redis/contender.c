@@ -9,6 +9,8 @@
 #include <time.h>
 
 #define LOOK_EVERY_US 2000
+#define TOLD_WITHIN_US \
+    5000 /* who sees himself that it is over leaves the callback so long to say it */
 /* A thread of this process that slept 5 ms came back so much later: the machine kept it from running,
  * and what should have been told in that time was late for the same reason. */
 #define STARVED_NS INT64_C(15000000)
@@ -180,6 +182,7 @@ static void check(struct contender *c, const struct rt_held *held, struct vigil 
 static void hold(struct contender *c, const struct rt_held *held, uint32_t lock, struct vigil *v)
 {
     int64_t until = rt_history_now();
+    bool checks = (c->plan->flags & STAGE_SPICE) != 0 && chance(c, c->plan->spice_permille);
     bool ours;
 
     if (chance(c, c->plan->long_permille))
@@ -190,12 +193,15 @@ static void hold(struct contender *c, const struct rt_held *held, uint32_t lock,
         if (!ours)
             break;
         write_once(c, held, lock);
+        if (checks)
+            check(c, held, v);
+        checks = false; /* it may wait long, and nobody looks meanwhile */
         if (rt_history_now() >= until || !running(c->process))
             break;
-        if ((c->plan->flags & STAGE_SPICE) != 0 && chance(c, c->plan->spice_permille / 10))
-            check(c, held, v);
         stage_sleep_us(LOOK_EVERY_US);
     }
+    if (!ours)
+        stage_sleep_us(TOLD_WITHIN_US);
     /* What only the fence can stop: somebody who writes although he was told. */
     if (!ours && (c->plan->flags & (STAGE_LOSSY | STAGE_STOPS)) != 0)
         write_once(c, held, lock);
