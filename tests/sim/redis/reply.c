@@ -9,13 +9,14 @@
 
 void rs_buffer_add(struct rs_buffer *b, const void *bytes, size_t n)
 {
-    if (b->n + n > b->room) {
+    if (b->n + n >= b->room) {
         b->room = 2 * (b->n + n) + 256;
         b->at = realloc(b->at, b->room);
         assert(b->at != NULL);
     }
     memcpy(b->at + b->n, bytes, n);
     b->n += n;
+    b->at[b->n] = '\0'; /* numbers are read as text */
 }
 
 void rs_buffer_free(struct rs_buffer *b)
