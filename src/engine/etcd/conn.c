@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connection: which endpoint, dialed, watched for silence, cut, and the next one. */
+#include "engine/etcd/link.h"
+
+#include "base/alloc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BACK_OFF_FIRST_MS 10
+#define BACK_OFF_LAST_MS 500
+#define PATIENCE_LEAST_MS 200
+#define STUCK_LEAST_MS 1000 /* an election takes about that, and what was proposed before is lost */
+#define CONNECT_MOST_MS 3000
+#define PING_EVERY_MS 5000 /* etcd cuts who does it more often */
+#define STEADY_MS 5000     /* a connection that lasted so long was a good one */
+
+void rt_etcd_log(struct rt_etcd_conn *c, int level, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    if (c->base.up == NULL || c->base.up->log == NULL)
+        return;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    c->base.up->log(c->base.up, level, line);
+}
+
+const char *rt_etcd_at(const struct rt_etcd_conn *c)
+{
+    return c->ends[c->end_now].at;
+}
+
+int64_t rt_etcd_patience(const struct rt_etcd_conn *c)
+{
+    uint32_t ms = c->base.ttl_ms / 4;
+    if (ms == 0 || ms > c->base.call_ms)
+        ms = c->base.call_ms;
+    return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
+}
+
+bool rt_etcd_usable(const struct rt_etcd_conn *c)
+{
+    return c->state == RT_ETCD_READY && !c->link->sick && !c->link->broken;
+}
+
+/* ---- What the codec writes -------------------------------------------------------------------- */
+
+static int codec_writes(void *arg, const void *bytes, size_t n)
+{
+    struct rt_etcd_link *l = arg;
+    return rt_stream_write(&l->stream, bytes, n);
+}
+
+static void codec_leaves(void *arg)
+{
+    struct rt_etcd_link *l = arg;
+    char why[256];
+    if (l->conn == NULL)
+        return;
+    l->leaving = true;
+    snprintf(why, sizeof(why), "%.200s goes away", rt_etcd_at(l->conn));
+    rt_etcd_sicken(l->conn, why);
+}
+
+static const struct rt_grpc_user codec_user = {codec_writes, codec_leaves};
+
+void rt_etcd_wrote(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_link *l = c->link;
+    if (l == NULL || l->grpc == NULL)
+        return;
+    if (rt_grpc_err(l->grpc) != 0 && !l->broken) {
+        l->broken = true;
+        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, rt_loop_now(c->base.loop));
+    } else if (c->link_timer.timer.slot == 0) {
+        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer,
+                        rt_loop_now(c->base.loop) + rt_etcd_patience(c) / 2);
+    }
+}
+
+void rt_etcd_progress(struct rt_etcd_conn *c)
+{
+    c->failures = 0;
+    c->back_off_ms = 0;
+    if (c->link != NULL)
+        c->link->progress_at = rt_loop_now(c->base.loop);
+}
+
+int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *message)
+{
+    uint8_t small[512];
+    size_t n = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = n <= sizeof(small) ? small : rt_alloc(n);
+    if (bytes == NULL)
+        return ROTA_NOMEM;
+    (void)protobuf_c_message_pack(message, bytes);
+    int rv = rt_grpc_send(call, bytes, n);
+    if (bytes != small)
+        rt_free(bytes);
+    rt_etcd_wrote(c);
+    return rv;
+}
+
+int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_message_fn *on_message,
+                        rt_grpc_end_fn *on_end, struct rt_grpc_call **out)
+{
+    struct rt_grpc_ask ask = {.path = path,
+                              .token = c->token,
+                              .message = on_message,
+                              .end = on_end,
+                              .arg = c->link,
+                              .has_leader = true};
+    int rv = rt_grpc_call(c->link->grpc, &ask, NULL, 0, out);
+    rt_etcd_wrote(c);
+    return rv;
+}
+
+/* ---- The end of a connection -------------------------------------------------------------------- */
+
+static void on_closed(struct rt_stream *s)
+{
+    rt_free(s); /* the link begins with it */
+}
+
+static void next_end(struct rt_etcd_conn *c, bool planned)
+{
+    int64_t now = rt_loop_now(c->base.loop);
+    c->end_now = (c->end_now + 1) % c->end_count;
+    c->dial_at = now;
+    c->failures++;
+    if (planned || c->failures % c->end_count != 0)
+        return; /* the others may be well */
+    uint32_t ms = c->back_off_ms == 0 ? BACK_OFF_FIRST_MS : c->back_off_ms * 2;
+    c->back_off_ms = ms > BACK_OFF_LAST_MS ? BACK_OFF_LAST_MS : ms;
+    c->jitter = c->jitter * 6364136223846793005u + 1442695040888963407u;
+    int64_t whole = c->back_off_ms * RT_MS; /* the half to the whole of it */
+    c->dial_at = now + whole / 2 + (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
+}
+
+/* Told once, not each time that dialing fails in the same way. */
+static void note_trouble(struct rt_etcd_conn *c, const char *why, bool was_ready)
+{
+    if (why == c->trouble)
+        return;
+    if (was_ready || strcmp(why, c->trouble) != 0)
+        rt_etcd_log(c, ROTA_LOG_WARN, "etcd: %s", why);
+    snprintf(c->trouble, sizeof(c->trouble), "%s", why);
+}
+
+/* Only the connection itself; true: it was ready. */
+static bool drop_link(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_link *l = c->link;
+    bool was_ready = c->state == RT_ETCD_READY;
+    c->state = RT_ETCD_DOWN;
+    c->link = NULL;
+    rt_timers_stop(&c->base.loop->timers, &c->link_timer.timer);
+    if (l == NULL)
+        return was_ready;
+    if (was_ready && rt_loop_now(c->base.loop) - l->ready_at > STEADY_MS * RT_MS)
+        c->failures = c->back_off_ms = 0;
+    l->conn = NULL;
+    rt_grpc_close(l->grpc);
+    l->grpc = NULL;
+    rt_stream_close(&l->stream, on_closed);
+    return was_ready;
+}
+
+static void let_go(struct rt_etcd_conn *c, const char *why)
+{
+    char text[sizeof(c->trouble)];
+    bool planned = c->link != NULL && c->link->leaving;
+    bool known = c->link != NULL && c->link->sick; /* said when it was found out */
+    snprintf(text, sizeof(text), "%s", why);
+    bool was_ready = drop_link(c);
+    note_trouble(c, text, was_ready && !known);
+    next_end(c, planned);
+    rt_etcd_auth_lost(c);
+    if (was_ready)
+        rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = false});
+    rt_etcd_asks_lost(c, text);
+    rt_etcd_lease_lost(c);
+    rt_etcd_watch_lost(c);
+}
+
+void rt_etcd_cut(struct rt_etcd_conn *c, const char *why)
+{
+    let_go(c, why);
+    rt_etcd_want(c);
+}
+
+void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why)
+{
+    char text[sizeof(c->trouble)];
+    snprintf(text, sizeof(text), "%s", why);
+    let_go(c, text);
+    c->refusals = 0;
+    c->back_off_ms = BACK_OFF_LAST_MS;
+    c->dial_at = rt_loop_now(c->base.loop) + BACK_OFF_LAST_MS * RT_MS;
+    rt_etcd_refuse(c, err, text);
+    rt_etcd_lease_refuse(c, text);
+    rt_etcd_failed(c, err, text);
+}
+
+void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why)
+{
+    struct rt_etcd_link *l = c->link;
+    int64_t now = rt_loop_now(c->base.loop);
+    if (l == NULL || l->sick)
+        return;
+    l->sick = true;
+    l->drain_until = now + rt_etcd_patience(c);
+    note_trouble(c, why, false);
+    /* From a turn of its own: who found out may be in the midst of something. */
+    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, now);
+}
+
+/* What is no etcd, or not the one that its certificate should be of: for good if all are so. */
+static void refused(struct rt_etcd_conn *c, int err, const char *why)
+{
+    if (++c->refusals >= c->end_count)
+        rt_etcd_fatal(c, err, why);
+    else
+        rt_etcd_cut(c, why);
+}
+
+/* ---- Hearing ---------------------------------------------------------------------------------------- */
+
+static struct rt_etcd_link *of_stream(struct rt_stream *s)
+{
+    return (struct rt_etcd_link *)(void *)s;
+}
+
+static void codec_failed(struct rt_etcd_conn *c, int err)
+{
+    char why[sizeof(c->trouble)];
+    snprintf(why, sizeof(why), "%.140s: %.100s", rt_etcd_at(c), rt_grpc_why(c->link->grpc));
+    if (err == ROTA_PROTOCOL && c->state == RT_ETCD_GREETING)
+        refused(c, err, why);
+    else
+        rt_etcd_cut(c, why);
+}
+
+static bool drained(const struct rt_etcd_conn *c)
+{
+    return c->link->sick && c->flying.next == &c->flying;
+}
+
+static void on_data(struct rt_stream *s, const char *bytes, size_t n)
+{
+    struct rt_etcd_link *l = of_stream(s);
+    l->heard_at = rt_loop_now(l->conn->base.loop);
+    l->pinged = false;
+    int rv = rt_grpc_feed(l->grpc, bytes, n);
+    struct rt_etcd_conn *c = l->conn; /* NULL: it was cut from inside */
+    if (rv == ROTA_CLOSED || c == NULL)
+        return;
+    if (rv != 0)
+        codec_failed(c, rv);
+    else if (drained(c))
+        rt_etcd_cut(c, c->trouble);
+}
+
+static void on_down(struct rt_stream *s, int err, const char *why)
+{
+    struct rt_etcd_link *l = of_stream(s);
+    struct rt_etcd_conn *c = l->conn;
+    if (c->state != RT_ETCD_READY && (err == ROTA_AUTH || err == ROTA_PROTOCOL))
+        refused(c, err, why);
+    else
+        rt_etcd_cut(c, why);
+}
+
+/* ---- Up --------------------------------------------------------------------------------------------- */
+
+static uint32_t connect_ms(const struct rt_etcd_conn *c)
+{
+    uint32_t ms = c->base.call_ms / 2;
+    if (c->end_count > 1)
+        ms = ms * 2 / (uint32_t)(c->end_count + 1);
+    ms = ms > CONNECT_MOST_MS ? CONNECT_MOST_MS : ms;
+    return ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms;
+}
+
+static void on_up(struct rt_stream *s)
+{
+    struct rt_etcd_link *l = of_stream(s);
+    struct rt_etcd_conn *c = l->conn;
+    int64_t now = rt_loop_now(c->base.loop);
+    if (rt_grpc_open(&l->grpc, rt_etcd_at(c), c->secure, &codec_user, l) != 0) {
+        rt_etcd_cut(c, "out of memory");
+        return;
+    }
+    c->state = RT_ETCD_GREETING;
+    l->heard_at = l->progress_at = now;
+    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, now + connect_ms(c) * RT_MS);
+    rt_etcd_greet(c);
+}
+
+void rt_etcd_greeted(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_link *l = c->link;
+    c->state = RT_ETCD_READY;
+    c->refusals = 0;
+    c->serial++;
+    l->ready_at = l->progress_at = rt_loop_now(c->base.loop);
+    rt_timers_stop(&c->base.loop->timers, &c->link_timer.timer);
+    rt_etcd_log(c, ROTA_LOG_INFO, "etcd: connected to %s (etcd %s)", rt_etcd_at(c),
+                c->facts.known ? c->facts.version : "of an unknown version");
+    rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = true});
+    rt_etcd_linked(c);
+    if (!rt_etcd_usable(c))
+        return;
+    rt_etcd_lease_linked(c);
+    rt_etcd_watch_linked(c);
+    rt_etcd_flush(c);
+}
+
+static const struct rt_stream_user stream_user = {on_up, on_data, on_down};
+
+static void dial(struct rt_etcd_conn *c)
+{
+    const struct rt_etcd_end *end = &c->ends[c->end_now];
+    struct rt_stream_target target = {
+        .host = end->host, .port = end->port, .tls = c->tls, .alpn = "h2"};
+    struct rt_etcd_link *l = rt_alloc(sizeof(*l));
+    int rv = ROTA_NOMEM;
+    if (l != NULL) {
+        l->conn = c;
+        rv = rt_stream_open(&l->stream, c->base.loop, &target, &stream_user, connect_ms(c));
+    }
+    if (rv == 0) {
+        c->link = l;
+        c->state = RT_ETCD_DIALING;
+        return;
+    }
+    rt_free(l);
+    snprintf(c->trouble, sizeof(c->trouble), "%.180s cannot be dialed: %s", end->at,
+             rota_strerror(rv));
+    next_end(c, false);
+    if (c->dial_at == rt_loop_now(c->base.loop))
+        c->dial_at += BACK_OFF_FIRST_MS * RT_MS;
+    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->dial_at);
+}
+
+void rt_etcd_want(struct rt_etcd_conn *c)
+{
+    if (c->state != RT_ETCD_DOWN || c->closing || c->link_timer.timer.slot != 0)
+        return;
+    if (c->dial_at <= rt_loop_now(c->base.loop))
+        dial(c);
+    else
+        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->dial_at);
+}
+
+/* ---- Silence ------------------------------------------------------------------------------------------ */
+
+static int64_t owed_since(const struct rt_etcd_conn *c)
+{
+    int64_t kept = rt_etcd_lease_owed(c);
+    if (c->flying.next == &c->flying)
+        return kept;
+    return c->flying.next->sent_at < kept ? c->flying.next->sent_at : kept;
+}
+
+static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)
+{
+    struct rt_etcd_link *l = c->link;
+    if (l->pinged || (l->pinged_at != 0 && now - l->pinged_at < PING_EVERY_MS * RT_MS))
+        return;
+    l->pinged = true;
+    l->pinged_at = now;
+    rt_grpc_ping(l->grpc);
+    rt_stream_expect(&l->stream, (uint32_t)(within / RT_MS) + 1);
+}
+
+/* Lazy: fires at the time of what may long have been answered, and looks. */
+static void look_for_silence(struct rt_etcd_conn *c, int64_t now)
+{
+    struct rt_etcd_link *l = c->link;
+    int64_t patience = rt_etcd_patience(c), half = patience / 2, owed = owed_since(c);
+    int64_t stuck = patience < STUCK_LEAST_MS * RT_MS ? STUCK_LEAST_MS * RT_MS : patience;
+    char why[sizeof(c->trouble)];
+    if (owed == RT_NEVER)
+        return;
+    int64_t since = owed > l->progress_at ? owed : l->progress_at;
+    if (now - since >= stuck) {
+        snprintf(why, sizeof(why), "%.180s did not answer within %lld ms", rt_etcd_at(c),
+                 (long long)((now - since) / RT_MS));
+        rt_etcd_cut(c, why);
+        return;
+    }
+    if (now - rt_etcd_lease_owed(c) >= patience)
+        rt_etcd_lease_reopen(c);
+    int64_t quiet = l->heard_at > owed ? l->heard_at : owed;
+    if (now - quiet >= half)
+        ping(c, now, half);
+    int64_t next = now - owed >= half ? now + half / 2 : owed + half;
+    if (since + stuck < next)
+        next = since + stuck;
+    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, next);
+    rt_etcd_wrote(c);
+}
+
+static void link_fire(struct rt_timer_call *call, int64_t now)
+{
+    struct rt_etcd_conn *c =
+        (struct rt_etcd_conn *)(void *)((char *)call - offsetof(struct rt_etcd_conn, link_timer));
+    char why[sizeof(c->trouble)];
+    if (c->state == RT_ETCD_DOWN) {
+        rt_etcd_want(c);
+    } else if (c->link->broken) {
+        codec_failed(c, rt_grpc_err(c->link->grpc));
+    } else if (c->link->sick && (drained(c) || now >= c->link->drain_until)) {
+        rt_etcd_cut(c, c->trouble);
+    } else if (c->link->sick) {
+        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->link->drain_until);
+    } else if (c->state == RT_ETCD_READY) {
+        look_for_silence(c, now);
+    } else {
+        snprintf(why, sizeof(why), "%.180s is connected, but does not answer", rt_etcd_at(c));
+        rt_etcd_cut(c, why);
+    }
+}
+
+/* ---- Life --------------------------------------------------------------------------------------------- */
+
+void rt_etcd_link_init(struct rt_etcd_conn *c)
+{
+    c->link_timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = link_fire};
+}
+
+void rt_etcd_link_close(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_link *l = c->link;
+    struct rt_defer *d = l != NULL ? &l->stream.flush : NULL;
+    if (c->state == RT_ETCD_READY && d->waits) { /* leaves now: there may be no other turn */
+        rt_loop_undefer(c->base.loop, d);
+        d->run(d);
+    }
+    (void)drop_link(c);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keep-alives: one stream for all leases, opened again when it ends or stands still. */
+#include "engine/etcd/link.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+static void on_message(void *arg, const uint8_t *bytes, size_t n);
+static void on_stream_end(void *arg, const struct rt_grpc_end *end);
+
+/* ---- Sending -------------------------------------------------------------------------------------- */
+
+static bool stream_open(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_link *l = c->link;
+    if (l->lease_call != NULL)
+        return true;
+    int rv = rt_etcd_stream_open(c, "/etcdserverpb.Lease/LeaseKeepAlive", on_message, on_stream_end,
+                                 &l->lease_call);
+    if (rv != 0)
+        rt_etcd_sicken(c, "the stream of keep-alives could not be opened");
+    return rv == 0;
+}
+
+static void say(struct rt_etcd_conn *c, struct rt_etcd_keep *k)
+{
+    RtEtcd__LeaseKeepAliveRequest rq = RT_ETCD__LEASE_KEEP_ALIVE_REQUEST__INIT;
+    if (k->sent || !rt_etcd_usable(c) || c->authenticating || !stream_open(c))
+        return;
+    rq.id = k->lease;
+    k->sent_at = rt_loop_now(c->base.loop);
+    if (rt_etcd_say(c, c->link->lease_call, &rq) == 0)
+        k->sent = true;
+    else
+        rt_etcd_sicken(c, "the server does not read keep-alives");
+}
+
+void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease, int64_t deadline,
+                  rt_etcd_kept_fn *kept)
+{
+    assert(k->kept == NULL && kept != NULL);
+    if (deadline == 0 || deadline == RT_NEVER)
+        deadline = rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS;
+    k->kept = kept;
+    k->lease = lease;
+    k->deadline = deadline;
+    k->sent = false;
+    RT_ETCD_LIST_ADD(&c->keeps, k);
+    say(c, k);
+    rt_etcd_timer_by(c, deadline);
+    rt_etcd_want(c);
+}
+
+void rt_etcd_unkeep(struct rt_etcd_conn *c, struct rt_etcd_keep *k)
+{
+    (void)c;
+    if (k->kept == NULL)
+        return;
+    RT_ETCD_LIST_REMOVE(k);
+    k->kept = NULL;
+}
+
+void rt_etcd_lease_linked(struct rt_etcd_conn *c)
+{
+    for (struct rt_etcd_keep *k = c->keeps.next; k != &c->keeps; k = k->next)
+        say(c, k);
+}
+
+/* ---- Hearing -------------------------------------------------------------------------------------- */
+
+static void tell(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_t ttl_s)
+{
+    rt_etcd_kept_fn *kept = k->kept;
+    RT_ETCD_LIST_REMOVE(k);
+    k->kept = NULL;
+    kept(c, k, err, ttl_s, k->sent_at);
+}
+
+static void on_message(void *arg, const uint8_t *bytes, size_t n)
+{
+    struct rt_etcd_link *l = arg;
+    struct rt_etcd_conn *c = l->conn;
+    RtEtcd__LeaseKeepAliveResponse *r;
+    rt_etcd_arena_reset(&c->arena);
+    if (rt_etcd_unpack(&c->arena, &rt_etcd__lease_keep_alive_response__descriptor, bytes, n, &r) !=
+        0) {
+        rt_etcd_cut(c, "the answer to a keep-alive came as garbage");
+        return;
+    }
+    rt_etcd_progress(c);
+    for (struct rt_etcd_keep *k = c->keeps.next; k != &c->keeps; k = k->next)
+        if (k->sent && k->lease == r->id) {
+            int err = r->ttl > 0 ? 0 : rt_etcd_fail(c, ROTA_LOST, "the lease has ended");
+            tell(c, k, err, r->ttl);
+            return;
+        }
+}
+
+static void on_stream_end(void *arg, const struct rt_grpc_end *end)
+{
+    struct rt_etcd_link *l = arg;
+    struct rt_etcd_conn *c = l->conn;
+    char why[sizeof(c->trouble)];
+    l->lease_call = NULL;
+    rt_etcd_lease_lost(c);
+    if (end->verdict.reason == RT_ETCD_NO_TOKEN && rt_etcd_reauthenticate(c, c->token_serial))
+        return; /* sent again with the new one */
+    snprintf(why, sizeof(why), "%.100s: no more keep-alives: %.120s", rt_etcd_at(c),
+             end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status));
+    rt_etcd_sicken(c, why);
+}
+
+/* ---- Trouble ---------------------------------------------------------------------------------------- */
+
+void rt_etcd_lease_lost(struct rt_etcd_conn *c)
+{
+    for (struct rt_etcd_keep *k = c->keeps.next; k != &c->keeps; k = k->next)
+        k->sent = false;
+}
+
+void rt_etcd_lease_reopen(struct rt_etcd_conn *c)
+{
+    if (c->link == NULL || c->link->lease_call == NULL)
+        return;
+    rt_grpc_cancel(c->link->lease_call);
+    c->link->lease_call = NULL;
+    rt_etcd_lease_lost(c);
+    rt_etcd_lease_linked(c);
+}
+
+int64_t rt_etcd_lease_owed(const struct rt_etcd_conn *c)
+{
+    int64_t owed = RT_NEVER;
+    for (const struct rt_etcd_keep *k = c->keeps.next; k != &c->keeps; k = k->next)
+        if (k->sent && k->sent_at < owed)
+            owed = k->sent_at;
+    return owed;
+}
+
+/* With NOW RT_NEVER all, else those whose time is over. */
+static void end_some(struct rt_etcd_conn *c, int64_t now, const char *why)
+{
+    struct rt_etcd_keep all;
+    RT_ETCD_LIST_MOVE(&all, &c->keeps);
+    while (all.next != &all) {
+        struct rt_etcd_keep *k = all.next;
+        RT_ETCD_LIST_REMOVE(k);
+        RT_ETCD_LIST_ADD(&c->keeps, k);
+        if (k->deadline > now)
+            continue;
+        (void)rt_etcd_fail(c, ROTA_UNREACHABLE, "the lease could not be kept: %.200s", why);
+        tell(c, k, ROTA_UNREACHABLE, 0);
+    }
+}
+
+int64_t rt_etcd_lease_tick(struct rt_etcd_conn *c, int64_t now)
+{
+    int64_t next = RT_NEVER;
+    end_some(c, now, c->trouble[0] != '\0' ? c->trouble : "no answer came");
+    for (const struct rt_etcd_keep *k = c->keeps.next; k != &c->keeps; k = k->next)
+        next = k->deadline < next ? k->deadline : next;
+    return next;
+}
+
+void rt_etcd_lease_refuse(struct rt_etcd_conn *c, const char *why)
+{
+    end_some(c, RT_NEVER, why);
+}

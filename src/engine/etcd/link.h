@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the etcd engine's connection: what conn.c, auth.c, ask.c, watch.c, lease.c and etcd.c share. */
+#ifndef RT_ETCD_LINK_H
+#define RT_ETCD_LINK_H
+
+#include "engine/etcd/etcd.h"
+#include "engine/etcd/grpc.h"
+#include "net/stream.h"
+
+enum rt_etcd_state { RT_ETCD_DOWN, RT_ETCD_DIALING, RT_ETCD_GREETING, RT_ETCD_READY };
+
+struct rt_etcd_end { /* an endpoint */
+    char *host;
+    uint16_t port;
+    char at[280]; /* "host:port" */
+};
+
+/* One connection to one endpoint, from its dialing to its end; its memory lasts until the stream has
+ * closed, which may be later than the conn. */
+struct rt_etcd_link {
+    struct rt_stream stream; /* first */
+    struct rt_etcd_conn *conn;
+    struct rt_grpc *grpc; /* NULL until it is up */
+    struct rt_grpc_call *status_call, *auth_call;
+    struct rt_grpc_call *watch_call, *lease_call; /* the two streams; NULL: not open */
+    uint32_t watch_token;                         /* the serial of its token */
+    int64_t heard_at, pinged_at, progress_at, ready_at, drain_until;
+    bool pinged;  /* since it was heard */
+    bool sick;    /* no new asks; cut when the last was answered, or at drain_until */
+    bool leaving; /* it says so: nothing is wrong */
+    bool broken;  /* the codec cannot go on: to be cut from a turn */
+};
+
+struct rt_etcd_conn {
+    struct rt_conn base; /* first */
+    struct rt_etcd_side *side;
+    /* From the URL. */
+    char *user, *password;
+    struct rt_tls *tls;
+    struct rt_etcd_end *ends;
+    size_t end_count, end_now;
+    bool secure;
+    /* The connection. */
+    uint32_t state;                  /* enum rt_etcd_state */
+    struct rt_etcd_link *link;       /* NULL: DOWN */
+    struct rt_timer_call link_timer; /* to dial, the end of a greeting, silence */
+    uint32_t failures;               /* in a row, since something was answered */
+    uint32_t refusals;               /* of them certificates, and peers that are no etcd */
+    uint32_t back_off_ms;
+    int64_t dial_at;
+    uint64_t jitter, serial;
+    char trouble[256]; /* the last reason why something did not go well */
+    bool closing;
+    struct rt_etcd_facts facts;
+    /* Who we are. */
+    char *token; /* NULL: none */
+    size_t token_size;
+    uint32_t token_serial;
+    bool authenticating; /* asks wait for it */
+    bool auth_off;       /* the server has no users */
+    /* Asks. */
+    struct rt_etcd_ask waiting, flying; /* heads of rings; flying in the order they were sent */
+    struct rt_etcd_ask *spare;
+    uint32_t spares;
+    struct rt_timer_call timer; /* deadlines and pauses, lazy: one for all */
+    struct rt_etcd_arena arena; /* of the message that is being told */
+    /* Watches. */
+    struct rt_etcd_watch watches; /* the head of a ring */
+    struct rt_etcd_watch **buckets;
+    size_t bucket_count, watch_count;
+    int64_t last_watch_id;
+    /* Keeps. */
+    struct rt_etcd_keep keeps; /* the head of a ring */
+};
+
+#define RT_ETCD_LIST_INIT(head) ((head)->next = (head)->prev = (head))
+#define RT_ETCD_LIST_REMOVE(x) ((x)->prev->next = (x)->next, (x)->next->prev = (x)->prev)
+#define RT_ETCD_LIST_ADD(head, x) /* at its end */ \
+    ((x)->prev = (head)->prev, (x)->next = (head), (head)->prev->next = (x), (head)->prev = (x))
+#define RT_ETCD_LIST_MOVE(to, from) /* all; TO has nothing */                                    \
+    ((from)->next == (from)                                                                      \
+         ? (void)RT_ETCD_LIST_INIT(to)                                                           \
+         : (void)((to)->next = (from)->next, (to)->prev = (from)->prev, (to)->next->prev = (to), \
+                  (to)->prev->next = (to), RT_ETCD_LIST_INIT(from)))
+
+static inline struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn)
+{
+    return (struct rt_etcd_conn *)(void *)conn;
+}
+
+/* ---- conn.c ------------------------------------------------------------------------------------- */
+
+void rt_etcd_link_init(struct rt_etcd_conn *c);
+/* Dials unless something is under way, not before the back-off is over. */
+void rt_etcd_want(struct rt_etcd_conn *c);
+/* Ends the connection at once: asks in flight end or wait again, watches are lost. From a turn only. */
+void rt_etcd_cut(struct rt_etcd_conn *c, const char *why);
+/* For good: all that waits is refused. From a turn only. */
+void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why);
+/* Nothing new goes to this endpoint: another is tried as soon as what is under way has ended. */
+void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why);
+/* To be called after anything that has written: what the codec could not do is acted on from a turn. */
+void rt_etcd_wrote(struct rt_etcd_conn *c);
+/* Something was answered: it works. */
+void rt_etcd_progress(struct rt_etcd_conn *c);
+void rt_etcd_link_close(struct rt_etcd_conn *c);
+int64_t rt_etcd_patience(const struct rt_etcd_conn *c); /* ns */
+const char *rt_etcd_at(const struct rt_etcd_conn *c);   /* the endpoint in use */
+bool rt_etcd_usable(const struct rt_etcd_conn *c);
+/* One message on a stream: as rt_grpc_send. */
+int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *message);
+/* Opens a stream; the callbacks' argument is the link. As rt_grpc_call. */
+int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_message_fn *on_message,
+                        rt_grpc_end_fn *on_end, struct rt_grpc_call **out);
+
+/* ---- auth.c --------------------------------------------------------------------------------------- */
+
+void rt_etcd_greet(struct rt_etcd_conn *c);
+/* A token with SERIAL was refused: asks wait until there is another. False: we have no user. */
+bool rt_etcd_reauthenticate(struct rt_etcd_conn *c, uint32_t serial);
+void rt_etcd_auth_lost(struct rt_etcd_conn *c); /* with the connection */
+void rt_etcd_wipe(char *secret, size_t size);   /* and frees; NULL too */
+/* From auth.c to conn.c: the greeting is over. */
+void rt_etcd_greeted(struct rt_etcd_conn *c);
+
+/* ---- ask.c ---------------------------------------------------------------------------------------- */
+
+void rt_etcd_ask_init(struct rt_etcd_conn *c);
+void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* all go without a word */
+void rt_etcd_flush(struct rt_etcd_conn *c);    /* what waits and may go */
+/* The connection is gone: what was in flight waits again or ends. */
+void rt_etcd_asks_lost(struct rt_etcd_conn *c, const char *why);
+void rt_etcd_refuse(struct rt_etcd_conn *c, int err, const char *why); /* all that waits */
+/* The timer fires no later than AT. */
+void rt_etcd_timer_by(struct rt_etcd_conn *c, int64_t at);
+
+/* ---- watch.c, lease.c ------------------------------------------------------------------------------- */
+
+void rt_etcd_watch_init(struct rt_etcd_conn *c);
+void rt_etcd_watch_fini(struct rt_etcd_conn *c);
+void rt_etcd_watch_linked(struct rt_etcd_conn *c); /* creates them (again) */
+void rt_etcd_watch_lost(struct rt_etcd_conn *c);   /* with the connection or its stream */
+
+void rt_etcd_lease_linked(struct rt_etcd_conn *c);
+void rt_etcd_lease_lost(struct rt_etcd_conn *c);
+void rt_etcd_lease_refuse(struct rt_etcd_conn *c, const char *why);
+/* Ends those that are over; when the next is. */
+int64_t rt_etcd_lease_tick(struct rt_etcd_conn *c, int64_t now);
+/* When the oldest that was sent and not answered was; RT_NEVER. */
+int64_t rt_etcd_lease_owed(const struct rt_etcd_conn *c);
+void rt_etcd_lease_reopen(struct rt_etcd_conn *c); /* the stream stands still: another */
+
+#endif
