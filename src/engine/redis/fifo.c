@@ -236,6 +236,18 @@ static void meta_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
     rt_free(error);
 }
 
+static void wait_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
+{
+    char why[256];
+    int err = rt_redis_explain(l, rq->error, why, sizeof(why));
+    bool sick = rt_redis_classify(rq->error) != RT_REDIS_FINAL;
+    rt_redis_request_free(rq);
+    if (sick)
+        rt_redis_link_cut(l, "%s", why);
+    else
+        rt_redis_wait_refused(l, err, why);
+}
+
 static void settle(struct rt_redis_link *l, struct rt_redis_request *rq, const redisReply *reply)
 {
     if (rq->error != NULL && rq->what == RT_REDIS_CALL) {
@@ -244,6 +256,10 @@ static void settle(struct rt_redis_link *l, struct rt_redis_request *rq, const r
     }
     if (rq->error != NULL && rq->what == RT_REDIS_META) {
         meta_failed(l, rq);
+        return;
+    }
+    if (rq->error != NULL && rq->what == RT_REDIS_REPLICAS) {
+        wait_failed(l, rq);
         return;
     }
     uint8_t what = rq->what;

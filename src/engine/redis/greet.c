@@ -54,6 +54,8 @@ void rt_redis_greet_begin(struct rt_redis_link *l)
 {
     static const char *const info[] = {"INFO"};
     static const char *const config[] = {"CONFIG", "GET", "appendfsync"};
+    static const char *const wait[] = {"WAIT", "0",
+                                       "0"}; /* whether the user may: at once, not late */
     char db[16];
     const char *select[] = {"SELECT", db};
     snprintf(db, sizeof(db), "%u", l->conn->db);
@@ -70,6 +72,8 @@ void rt_redis_greet_begin(struct rt_redis_link *l)
         rv = put(l, RT_REDIS_GREET_INFO, info, 1);
     if (rv == 0)
         rv = put(l, RT_REDIS_GREET_CONFIG, config, 3);
+    if (rv == 0 && l->conn->replicas > 0)
+        rv = put(l, RT_REDIS_GREET_WAIT, wait, 3);
     if (rv == 0)
         rv = rt_redis_link_echo(l, true);
     if (rv == ROTA_NOMEM)
@@ -178,6 +182,7 @@ bool rt_redis_greet_reply(struct rt_redis_link *l, uint32_t which, const redisRe
     case RT_REDIS_GREET_CONFIG:
         return take_config(l, reply);
     case RT_REDIS_GREET_PUBLISH:
+    case RT_REDIS_GREET_WAIT:
         return reply->type == REDIS_REPLY_INTEGER;
     case RT_REDIS_GREET_SLOTS:
         return rt_redis_map_read(l, reply, &l->greeting->map);
@@ -327,7 +332,8 @@ static void judge(struct rt_redis_link *l)
     }
     if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_version(l, &g->facts) ||
         !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) ||
-        !check_error(l, g->errors[RT_REDIS_GREET_ECHO]) || !check_role(l))
+        !check_error(l, g->errors[RT_REDIS_GREET_ECHO]) || !check_role(l) ||
+        (g->facts.master && !check_error(l, g->errors[RT_REDIS_GREET_WAIT])))
         return;
     g->facts.config_refused = g->errors[RT_REDIS_GREET_CONFIG][0] != '\0';
     l->node->facts = g->facts;

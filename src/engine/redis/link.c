@@ -222,13 +222,20 @@ void rt_redis_link_cut(struct rt_redis_link *l, const char *format, ...)
 void rt_redis_fatal(struct rt_redis_link *l, int err, const char *format, ...)
 {
     struct rt_redis_conn *c = l->conn;
+    char text[sizeof(c->fatal_text)];
     va_list args;
     va_start(args, format);
-    vsnprintf(c->fatal_text, sizeof(c->fatal_text), format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    c->fatal = err;
     l->wanted = false;
     l->back_off_ms = BACK_OFF_LAST_MS;
+    if (l->kind == RT_REDIS_WAIT) { /* the others may still be good */
+        let_go(l, text);
+        rt_redis_wait_refused(l, err, text);
+        return;
+    }
+    memcpy(c->fatal_text, text, sizeof(text));
+    c->fatal = err;
     let_go(l, c->fatal_text);
     rt_redis_refuse(c, err, c->fatal_text);
     rt_redis_failed(c);

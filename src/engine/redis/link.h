@@ -119,6 +119,7 @@ enum rt_redis_greet {
     RT_REDIS_GREET_SLOTS,
     RT_REDIS_GREET_SENTINEL,
     RT_REDIS_GREET_PUBLISH,
+    RT_REDIS_GREET_WAIT,
     RT_REDIS_GREET_ECHO,
     RT_REDIS_GREETS,
 };
@@ -135,7 +136,8 @@ void rt_redis_greet_refresh(struct rt_redis_link *l);
 /* Appends AUTH to what L is sent, if there is a user or a password. */
 int rt_redis_greet_auth(struct rt_redis_link *l);
 
-/* No link can be had, for a reason that trying again will not mend: whoever waits is told. Cuts L. */
+/* No link can be had, for a reason that trying again will not mend: whoever waits is told; of a link
+ * for WAIT, whoever waits for replicas. Cuts L. */
 __attribute__((format(printf, 3, 4))) void rt_redis_fatal(struct rt_redis_link *l, int err,
                                                           const char *format, ...);
 
@@ -192,6 +194,8 @@ void rt_redis_sentinel_lost(struct rt_redis_link *l);
 
 void rt_redis_wait_ready(struct rt_redis_link *l);
 void rt_redis_wait_reply(struct rt_redis_link *l, long long replicas);
+/* The server will not do it: whoever waits is told ERR, which is for good, and WHY. */
+void rt_redis_wait_refused(struct rt_redis_link *l, int err, const char *why);
 void rt_redis_wait_lost(struct rt_redis_link *l);
 void rt_redis_wait_tick(struct rt_redis_link *l, int64_t now);
 

@@ -256,7 +256,8 @@ void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *ch
 void rt_redis_push_check(struct rt_redis_conn *c, uint32_t room);
 
 /* ?replicas=n: calls FN when N replicas have all that the server did until now (0), or cannot be had
- * until DEADLINE (ROTA_UNREACHABLE). (wait.c) */
+ * until DEADLINE (ROTA_UNREACHABLE), or will not be asked for (ROTA_AUTH and other definite errors), or
+ * when that was not to be learned (ROTA_UNKNOWN). errmsg says why. (wait.c) */
 void rt_redis_when_replicated(struct rt_redis_conn *c, uint32_t room, int64_t deadline,
                               void (*fn)(struct rt_redis_conn *c, void *arg, int err), void *arg);
 

@@ -21,8 +21,9 @@ struct rt_redis_waiter {
     bool sent;
 };
 
-/* Tells all, or only those whose WAIT was answered and (ERR) whose time is over by NOW. */
-static void end_some(struct rt_redis_link *l, bool all, int64_t now, int err)
+/* Tells all, or only those whose WAIT was answered and (ERR) whose time is over by NOW. WHY: of ERR, or
+ * NULL: there are too few replicas. */
+static void end_some(struct rt_redis_link *l, bool all, int64_t now, int err, const char *why)
 {
     struct rt_redis_conn *c = l->conn;
     struct rt_redis_waiter *over = NULL, **tail = &over;
@@ -41,7 +42,9 @@ static void end_some(struct rt_redis_link *l, bool all, int64_t now, int err)
     while (over != NULL) {
         struct rt_redis_waiter *w = over;
         over = w->next;
-        if (err != 0)
+        if (err != 0 && why != NULL)
+            (void)rt_redis_fail(c, err, "%s", why);
+        else if (err != 0)
             (void)rt_redis_fail(c, err, "redis %s has fewer than %u replicas that keep up",
                                 rt_redis_at(l), c->replicas);
         if (!c->closing)
@@ -98,14 +101,22 @@ void rt_redis_wait_reply(struct rt_redis_link *l, long long replicas)
                      "redis: only %lld replicas of %s keep up, and grants wait for %u (?replicas=)",
                      replicas, rt_redis_at(l), l->conn->replicas);
     l->scarce = !enough;
-    end_some(l, false, now, enough ? 0 : ROTA_UNREACHABLE);
+    end_some(l, false, now, enough ? 0 : ROTA_UNREACHABLE, NULL);
     ask(l);
+}
+
+void rt_redis_wait_refused(struct rt_redis_link *l, int err, const char *why)
+{
+    rt_redis_log(l->conn, ROTA_LOG_ERROR, "redis: WAIT was refused: %s", why);
+    end_some(l, true, 0, err, why);
 }
 
 /* What the server had may be gone with the connection: nobody is told yes over the next one. */
 void rt_redis_wait_lost(struct rt_redis_link *l)
 {
-    end_some(l, true, 0, ROTA_UNREACHABLE);
+    char why[sizeof(l->conn->last_trouble)];
+    memcpy(why, l->conn->last_trouble, sizeof(why));
+    end_some(l, true, 0, ROTA_UNKNOWN, why);
     if (!l->conn->closing && !l->node->gone)
         rt_redis_link_want(l);
 }
@@ -116,8 +127,9 @@ void rt_redis_wait_tick(struct rt_redis_link *l, int64_t now)
     for (const struct rt_redis_waiter *w = l->waiters; w != NULL; w = w->next)
         next = w->deadline < next ? w->deadline : next;
     if (next <= now && l->state != RT_REDIS_READY)
-        end_some(l, true, 0, ROTA_UNREACHABLE);
-    else if (next != RT_NEVER && l->state != RT_REDIS_READY)
+        end_some(l, true, 0, ROTA_UNREACHABLE, NULL);
+    else if (next != RT_NEVER && l->state != RT_REDIS_READY &&
+             (l->timer.timer.slot == 0 || l->timer.timer.at > next)) /* it may be to dial */
         rt_timers_start(&l->conn->base.loop->timers, &l->timer.timer, next);
 }
 

@@ -267,6 +267,8 @@ void played_greet_first(struct played *p, size_t stream, const char *more)
             played_say(p, stream, text);
         } else if (strncmp(command, "CONFIG", 6) == 0) {
             played_say(p, stream, "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n");
+        } else if (strncmp(command, "WAIT", 4) == 0) {
+            played_say(p, stream, ":0\r\n");
         } else {
             played_say(p, stream, "+OK\r\n");
         }

@@ -99,7 +99,7 @@ static size_t put_good(char *out, size_t room, size_t at, const char *command)
         return put(out, room, at, "*2\r\n$1\r\n%c\r\n$4\r\n6379\r\n", "hij"[roll(3)]);
     if (strncmp(command, "CONFIG", 6) == 0)
         return put(out, room, at, "*2\r\n$1\r\na\r\n$1\r\nb\r\n");
-    if (strstr(command, "PUBLISH") != NULL)
+    if (strstr(command, "PUBLISH") != NULL || strncmp(command, "WAIT", 4) == 0)
         return put(out, room, at, ":0\r\n");
     if (strncmp(command, "SUBSCRIBE", 9) == 0)
         return put(out, room, at, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n",

@@ -443,11 +443,12 @@ static void test_push_link_that_hangs(void **state)
 /* ---- Replicas ----------------------------------------------------------------------------------------- */
 
 static int told, told_err;
+static char told_why[256];
 
 static void on_replicated(struct rt_redis_conn *c, void *arg, int err)
 {
-    (void)c;
     (void)arg;
+    snprintf(told_why, sizeof(told_why), "%s", c->base.errmsg);
     told++;
     told_err = err;
 }
@@ -486,7 +487,70 @@ static void test_replicas(void **state)
     wait_until(1000);
     played_end(&p, 0); /* the server may have forgotten what it had */
     assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_UNREACHABLE);
+    assert_int_equal(told_err, ROTA_UNKNOWN);
+    played_close(&p);
+}
+
+/* The server's words for whoever waits, and the next one may ask again. */
+static void test_replicas_refused(void **state)
+{
+    (void)state;
+    open_single("redis://h?replicas=1");
+    played_accept(&p, 1);
+    say_tag(1, played_next(&p, 1));
+    for (int i = 0; i < 2; i++) {
+        wait_until(1000);
+        assert_string_equal(played_next(&p, 1), "PING");
+        assert_string_equal(played_next(&p, 1), "WAIT 1 1000");
+        say(1, i == 0
+                   ? "+PONG\r\n-NOPERM this user has no permissions to run the 'wait' command\r\n"
+                   : "+PONG\r\n-ERR WAIT cannot be used with replica instances\r\n");
+        assert_int_equal(told, 0);
+        say_tag(1, played_next(&p, 1)); /* made sure */
+        assert_int_equal(told, 1);
+        assert_int_equal(told_err, i == 0 ? ROTA_AUTH : ROTA_PROTOCOL);
+        assert_non_null(strstr(told_why, i == 0 ? "'wait'" : "replica instances"));
+        assert_string_equal(played_next(&p, 1), "");
+    }
+    played_close(&p);
+}
+
+/* Without the right that is known before anybody holds anything. */
+static void test_replicas_not_allowed(void **state)
+{
+    (void)state;
+    played_open(&p, "redis://h?replicas=1", NULL, 0);
+    played_submit(&p);
+    played_accept(&p, 0);
+    const char *command;
+    while (strncmp(command = played_next(&p, 0), "ECHO", 4) != 0)
+        if (strcmp(command, "INFO") == 0)
+            say(0, "$58\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\n\r\n");
+        else if (strcmp(command, "WAIT 0 0") == 0)
+            say(0, "-NOPERM this user has no permissions to run the 'wait' command\r\n");
+        else
+            say(0, "*0\r\n");
+    say_tag(0, command);
+    played_turn(&p);
+    assert_int_equal(p.op_done, 1);
+    assert_int_equal(p.op.err, ROTA_AUTH);
+    assert_non_null(strstr(p.op_errmsg, "'wait'"));
+    played_close(&p);
+}
+
+/* A password that only this link is refused: nobody waits for ever. */
+static void test_replicas_behind_a_closed_door(void **state)
+{
+    (void)state;
+    open_single("redis://h?replicas=1");
+    wait_until(1000);
+    played_accept(&p, 1);
+    const char *echo = played_next(&p, 1);
+    assert_true(strncmp(echo, "ECHO", 4) == 0);
+    say(1, "-NOAUTH Authentication required.\r\n");
+    assert_int_equal(told, 1);
+    assert_int_equal(told_err, ROTA_AUTH);
+    assert_int_equal(p.conn->fatal, 0);
     played_close(&p);
 }
 
@@ -541,6 +605,9 @@ int main(void)
         cmocka_unit_test(test_push_link_is_kept),
         cmocka_unit_test(test_push_link_that_hangs),
         cmocka_unit_test(test_replicas),
+        cmocka_unit_test(test_replicas_refused),
+        cmocka_unit_test(test_replicas_not_allowed),
+        cmocka_unit_test(test_replicas_behind_a_closed_door),
         cmocka_unit_test(test_replicas_asked_together),
         cmocka_unit_test(test_replicas_without_a_link),
     };
