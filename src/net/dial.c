@@ -64,6 +64,7 @@ static int fill(struct rt_dial *d, const struct rt_stream_target *t)
     char *text = d->text;
 
     d->tls = t->tls;
+    d->alpn = t->alpn;
     d->port = t->port;
     if (t->unix_path != NULL) {
         d->peer = put(&text, t->unix_path);

@@ -37,6 +37,7 @@
     X(SSL_get_verify_result)                  \
     X(SSL_new)                                \
     X(SSL_read_ex)                            \
+    X(SSL_set_alpn_protos)                    \
     X(SSL_set_bio)                            \
     X(SSL_set_connect_state)                  \
     X(SSL_write_ex)                           \
@@ -98,6 +99,7 @@ int rt_openssl_load(char *errmsg, size_t size);
 #define SSL_get_verify_result rt_openssl.SSL_get_verify_result_
 #define SSL_new rt_openssl.SSL_new_
 #define SSL_read_ex rt_openssl.SSL_read_ex_
+#define SSL_set_alpn_protos rt_openssl.SSL_set_alpn_protos_
 #define SSL_set_bio rt_openssl.SSL_set_bio_
 #define SSL_set_connect_state rt_openssl.SSL_set_connect_state_
 #define SSL_write_ex rt_openssl.SSL_write_ex_

@@ -39,6 +39,7 @@ struct rt_stream_target {    /* strings are copied */
     const char *host;        /* a name, or a numeric address without brackets */
     struct rt_tls *tls;      /* NULL: plain */
     const char *server_name; /* what the certificate must be for; NULL: host */
+    const char *alpn; /* "h2": the protocol asked for in TLS; NULL: none. Static, not copied */
     uint16_t port;
 };
 

@@ -235,11 +235,25 @@ static void shake_hands(struct rt_stream *s)
         rt_stream_go_up(s);
 }
 
+/* Go's servers speak HTTP/2 over TLS only to those who ask for it so. */
+static bool set_alpn(SSL *ssl, const char *name)
+{
+    unsigned char list[256];
+    size_t n = name != NULL ? strlen(name) : 0;
+    if (n == 0)
+        return true;
+    if (n > 255)
+        return false;
+    list[0] = (unsigned char)n;
+    memcpy(list + 1, name, n);
+    return SSL_set_alpn_protos(ssl, list, (unsigned)n + 1) == 0; /* this one says 0 for good */
+}
+
 void rt_tls_greet(struct rt_stream *s)
 {
     ERR_clear_error();
     s->tls = new_session(s);
-    if (s->tls == NULL)
+    if (s->tls == NULL || !set_alpn(s->tls->ssl, s->dial->alpn))
         rt_stream_fail(s, ROTA_NOMEM, "out of memory for TLS with %s", s->dial->peer);
     else if (!set_name(s->tls->ssl, s->dial->server_name))
         rt_stream_fail(s, ROTA_AUTH, "no certificate can be for the name %s", s->dial->server_name);

@@ -134,6 +134,28 @@ static void echo(SSL *ssl, const struct certs_server *how)
     }
 }
 
+static int choose(SSL *ssl, const unsigned char **out, unsigned char *size,
+                  const unsigned char *offered, unsigned offered_size, void *arg)
+{
+    const char *name = arg;
+    (void)ssl;
+    for (unsigned i = 0; i < offered_size; i += 1u + offered[i])
+        if (offered[i] == strlen(name) && memcmp(offered + i + 1, name, offered[i]) == 0) {
+            *out = offered + i + 1;
+            *size = offered[i];
+            return SSL_TLSEXT_ERR_OK;
+        }
+    return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static bool as_agreed(const SSL *ssl, const struct certs_server *how)
+{
+    const unsigned char *name;
+    unsigned size;
+    SSL_get0_alpn_selected(ssl, &name, &size);
+    return how->alpn == NULL || size == strlen(how->alpn);
+}
+
 static int serve(int listener, const struct certs_server *how)
 {
     signal(SIGPIPE, SIG_IGN); /* of the server */
@@ -147,12 +169,14 @@ static int serve(int listener, const struct certs_server *how)
         SSL_CTX_load_verify_file(ctx, how->client_ca);
         SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     }
+    if (how->alpn != NULL)
+        SSL_CTX_set_alpn_select_cb(ctx, choose, (void *)(uintptr_t)how->alpn);
     int fd = accept(listener, NULL, NULL);
     SSL *ssl = SSL_new(ctx);
     if (fd < 0 || ssl == NULL)
         return 2;
     SSL_set_fd(ssl, fd);
-    if (SSL_accept(ssl) == 1)
+    if (SSL_accept(ssl) == 1 && as_agreed(ssl, how))
         echo(ssl, how);
     return 0;
 }

@@ -26,6 +26,7 @@ struct certs_server {
     const char *cert, *key;
     const char *client_ca; /* not NULL: clients must show a certificate */
     int version;           /* TLS1_2_VERSION, TLS1_3_VERSION */
+    const char *alpn;      /* not NULL: serves only those who ask for this protocol */
     bool new_keys;         /* asks for new keys with each echo (TLS 1.3) */
 };
 /* Echoes to one client, until it goes; the process to wait for. */

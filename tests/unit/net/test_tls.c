@@ -24,6 +24,7 @@ static struct certs certs;
 struct party {
     const char *ca, *cert, *key; /* ours */
     const char *name;            /* what the certificate must be for */
+    const char *alpn;            /* the protocol we ask for */
     struct certs_server server;
 };
 
@@ -50,7 +51,7 @@ static void begin(struct talk *t, const struct party *p)
     assert_int_equal(rt_tls_new(&t->tls, p->ca, p->cert, p->key, errmsg, sizeof(errmsg)), 0);
     t->server = certs_serve(&p->server, &port);
     struct rt_stream_target to = {
-        .host = "127.0.0.1", .port = port, .tls = t->tls, .server_name = p->name};
+        .host = "127.0.0.1", .port = port, .tls = t->tls, .server_name = p->name, .alpn = p->alpn};
     peer_open_to(&t->e, &to, PEER_PATIENCE_MS);
 }
 
@@ -173,6 +174,22 @@ static void certificates_of_ours(void **state)
     assert_int_equal(t.e.err, ROTA_AUTH);
     assert_non_null(strstr(t.e.why, "does not accept our certificate"));
     finish(&t);
+}
+
+static void protocols_are_agreed_on(void **state)
+{
+    (void)state;
+    struct party p = usual();
+    for (int i = 0; i < 2; i++) {
+        p.server.version = i == 0 ? TLS1_2_VERSION : TLS1_3_VERSION;
+        p.server.alpn = "h2";
+        p.alpn = "h2";
+        good(&p);
+        p.server.alpn = NULL; /* it does not care */
+        good(&p);
+        p.server.alpn = "h3";
+        bad(&p, ROTA_PROTOCOL, "protocol");
+    }
 }
 
 static void new_keys_on_the_way(void **state)
@@ -380,6 +397,7 @@ int main(void)
         TEST(old_certificates_are_refused),
         TEST(old_versions_are_refused),
         TEST(certificates_of_ours),
+        TEST(protocols_are_agreed_on),
         TEST(new_keys_on_the_way),
         TEST(large_transfers),
         TEST(peers_that_speak_no_tls),
