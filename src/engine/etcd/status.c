@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define PREFIX "etcdserver: "
+#define TOO_LARGE "grpc: received message larger than max" /* said by gRPC itself, before etcd */
 
 struct code {
     const char *name;
@@ -70,6 +71,9 @@ struct rt_etcd_verdict rt_etcd_judge(uint32_t status, const char *message)
     const char *said = message + sizeof(PREFIX) - 1;
     if (status >= RT_GRPC_STATUSES)
         status = RT_GRPC_UNKNOWN;
+    if (status == RT_GRPC_RESOURCE_EXHAUSTED &&
+        strncmp(message, TOO_LARGE, sizeof(TOO_LARGE) - 1) == 0)
+        return codes[RT_GRPC_INVALID_ARGUMENT].verdict;
     if (status == RT_GRPC_OK || strncmp(message, PREFIX, sizeof(PREFIX) - 1) != 0)
         return codes[status].verdict;
     for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
