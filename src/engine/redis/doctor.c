@@ -45,13 +45,42 @@ static bool evicts(const struct rt_redis_facts *f)
     return strncmp(f->policy, "allkeys-", 8) == 0;
 }
 
-static const struct rt_redis_facts *facts_of(const struct rt_redis_conn *c)
+/* How much a crash forgets, for comparing. */
+static int how_sure(const struct rt_redis_facts *f)
 {
-    const struct rt_redis_node *first = NULL;
-    for (const struct rt_redis_node *node = c->nodes; node != NULL; node = node->next)
-        if (node->facts.known && (first == NULL || evicts(&node->facts) || !node->facts.aof))
-            first = node; /* the worst of them */
-    return first != NULL ? &first->facts : NULL;
+    if (!f->aof)
+        return 0;
+    if (f->config_refused || f->appendfsync[0] == '\0')
+        return 1;
+    if (strcmp(f->appendfsync, "no") == 0)
+        return 2;
+    return strcmp(f->appendfsync, "always") != 0 ? 3 : strcmp(f->rewrite, "no") != 0 ? 4 : 5;
+}
+
+/* Of all servers the worst setting of each kind, as if one had them all; false: none is known. */
+static bool facts_of(const struct rt_redis_conn *c, struct rt_redis_facts *f)
+{
+    f->known = false;
+    for (const struct rt_redis_node *node = c->nodes; node != NULL; node = node->next) {
+        const struct rt_redis_facts *g = &node->facts;
+        if (!g->known)
+            continue;
+        if (!f->known) {
+            *f = *g;
+            continue;
+        }
+        if (evicts(g) && (!evicts(f) || g->maxmemory > 0)) {
+            memcpy(f->policy, g->policy, sizeof(f->policy));
+            f->maxmemory = g->maxmemory;
+        }
+        if (how_sure(g) < how_sure(f)) {
+            f->aof = g->aof;
+            f->config_refused = g->config_refused;
+            memcpy(f->appendfsync, g->appendfsync, sizeof(f->appendfsync));
+            memcpy(f->rewrite, g->rewrite, sizeof(f->rewrite));
+        }
+    }
+    return f->known;
 }
 
 static bool has_replicas(const struct rt_redis_conn *c, const struct rt_redis_facts *f)
@@ -66,8 +95,14 @@ static const char *forgets(const struct rt_redis_facts *f)
         return "appendonly no: a crash of the server forgets what it did since the last snapshot";
     if (f->config_refused || f->appendfsync[0] == '\0')
         return "appendfsync is not known: CONFIG GET is refused to this user";
+    if (strcmp(f->appendfsync, "no") == 0)
+        return "appendfsync no: a crash of its machine forgets what the kernel had not written "
+               "yet, often 30 s";
     if (strcmp(f->appendfsync, "always") != 0)
-        return "appendfsync is not always: a crash of the server forgets its last second";
+        return "appendfsync is not always: a crash of its machine forgets the last second";
+    if (strcmp(f->rewrite, "no") != 0)
+        return "no-appendfsync-on-rewrite yes: a crash while the server saves forgets what it did "
+               "meanwhile";
     return NULL;
 }
 
@@ -77,6 +112,8 @@ static const char *keep_remedy(const struct rt_redis_facts *f)
         return "set appendonly yes and appendfsync always, or guard the resource by the fence";
     if (f->config_refused)
         return "grant +config|get, or guard the resource by the fence";
+    if (strcmp(f->appendfsync, "always") == 0)
+        return "set no-appendfsync-on-rewrite no, or guard the resource by the fence";
     return "set appendfsync always, or guard the resource by the fence";
 }
 
@@ -195,14 +232,14 @@ static void check_rights(struct rt_redis_conn *c, struct check *k)
 
 static void report(struct rt_redis_conn *c, struct check *k)
 {
-    const struct rt_redis_facts *f = facts_of(c);
+    struct rt_redis_facts f;
     if (k->work.op == NULL)
         return;
-    if (f != NULL && k->work.err == 0) {
-        check_holders(c, k, f);
-        check_data(c, k, f);
-        check_memory(k, f);
-        check_server(c, k, f);
+    if (facts_of(c, &f) && k->work.err == 0) {
+        check_holders(c, k, &f);
+        check_data(c, k, &f);
+        check_memory(k, &f);
+        check_server(c, k, &f);
         check_clock(k);
         check_rights(c, k);
     } else if (k->work.err == 0) {

@@ -53,7 +53,8 @@ int rt_redis_greet_auth(struct rt_redis_link *l)
 void rt_redis_greet_begin(struct rt_redis_link *l)
 {
     static const char *const info[] = {"INFO"};
-    static const char *const config[] = {"CONFIG", "GET", "appendfsync"};
+    /* Two settings; before Redis 7 only a pattern names several. */
+    static const char *const config[] = {"CONFIG", "GET", "*appendfsync*"};
     static const char *const wait[] = {"WAIT", "0",
                                        "0"}; /* whether the user may: at once, not late */
     char db[16];
@@ -163,8 +164,15 @@ static bool take_config(struct rt_redis_link *l, const redisReply *reply)
     struct rt_redis_facts *f = &l->greeting->facts;
     if (reply->type != REDIS_REPLY_ARRAY)
         return false;
-    if (reply->elements == 2 && reply->element[1]->type == REDIS_REPLY_STRING)
-        snprintf(f->appendfsync, sizeof(f->appendfsync), "%s", reply->element[1]->str);
+    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+        const redisReply *key = reply->element[i], *value = reply->element[i + 1];
+        if (key->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING)
+            return false;
+        if (strcmp(key->str, "appendfsync") == 0)
+            snprintf(f->appendfsync, sizeof(f->appendfsync), "%s", value->str);
+        else if (strcmp(key->str, "no-appendfsync-on-rewrite") == 0)
+            snprintf(f->rewrite, sizeof(f->rewrite), "%s", value->str);
+    }
     return true;
 }
 

@@ -285,13 +285,16 @@ static void redis_forked(struct rt_conn *conn)
 static const char *danger(const struct rt_redis_conn *c)
 {
     const struct rt_redis_facts *f = c->nodes != NULL ? &c->nodes->facts : NULL;
+    if (c->rooms != NULL && (c->sentinel != NULL || c->room_count > 1))
+        return "a replica that is promoted may lack the last grants: use a single server";
     if (c->rooms == NULL || f == NULL || !f->known)
         return "the server has not been reached yet";
-    if (c->sentinel != NULL || f->cluster)
-        return "a replica that is promoted may lack the last grants: use a single server";
     if (f->replicas > 0)
         return "the server has replicas, and one that is promoted may lack the last grants: use a "
                "server without";
+    if (strncmp(f->policy, "volatile-", 9) == 0)
+        return "maxmemory-policy is volatile: it spares locks, which have no ttl, but strict takes "
+               "no other than noeviction: set maxmemory-policy noeviction";
     if (strcmp(f->policy, "noeviction") != 0)
         return "the server may evict locks when memory is short: set maxmemory-policy noeviction";
     if (!f->aof)
@@ -299,6 +302,9 @@ static const char *danger(const struct rt_redis_conn *c)
                "appendfsync always";
     if (f->config_refused || f->appendfsync[0] == '\0')
         return "the user may not ask for appendfsync: allow it +config|get";
+    if (strcmp(f->rewrite, "no") != 0)
+        return "no-appendfsync-on-rewrite is yes: a crash while the server saves may forget the "
+               "last writes; set no-appendfsync-on-rewrite no";
     if (strcmp(f->appendfsync, "no") == 0)
         return "appendfsync is no: a crash may forget the last writes; set appendfsync always";
     if (strcmp(f->appendfsync, "always") != 0)

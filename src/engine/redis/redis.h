@@ -124,6 +124,7 @@ struct rt_redis_link {
 /* What INFO and CONFIG said about a server. */
 struct rt_redis_facts {
     char version[32], run_id[48], policy[32], appendfsync[16];
+    char rewrite[8]; /* no-appendfsync-on-rewrite; "" : not known, as appendfsync */
     int major, minor;
     uint64_t maxmemory;
     uint32_t replicas; /* connected */

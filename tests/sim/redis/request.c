@@ -104,9 +104,11 @@ static void reply_info(const struct rs_server *s, struct rs_buffer *reply)
 
 static void reply_config(size_t argc, const struct rs_text *argv, struct rs_buffer *reply)
 {
-    bool known = argc == 3 && rs_word_is(argv[1], "GET") && rs_word_is(argv[2], "appendfsync");
-    rs_reply_array(reply, known ? 2 : 0);
+    bool known = argc == 3 && rs_word_is(argv[1], "GET") && rs_word_is(argv[2], "*appendfsync*");
+    rs_reply_array(reply, known ? 4 : 0);
     if (known) {
+        rs_reply_string(reply, "no-appendfsync-on-rewrite");
+        rs_reply_string(reply, "no");
         rs_reply_string(reply, "appendfsync");
         rs_reply_string(reply, "always");
     }

@@ -266,7 +266,9 @@ void played_greet_first(struct played *p, size_t stream, const char *more)
             snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(info), info);
             played_say(p, stream, text);
         } else if (strncmp(command, "CONFIG", 6) == 0) {
-            played_say(p, stream, "*2\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n");
+            played_say(p, stream,
+                       "*4\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n"
+                       "$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n");
         } else if (strncmp(command, "WAIT", 4) == 0) {
             played_say(p, stream, ":0\r\n");
         } else {

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the Redis engine says of a real server as it is set: the doctor, and why strict is refused. */
+#include "lib/redis_server.h"
+#include "person.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TTL_MS 10000
+
+static struct rt_redis server;
+static char *url;
+
+static int setup(void **state)
+{
+    (void)state;
+    rt_redis_start(&server, NULL);
+    url = rt_redis_url(&server, 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    free(url);
+    rt_redis_fini(&server);
+    return 0;
+}
+
+/* ---- The doctor ------------------------------------------------------------------------- */
+
+struct findings {
+    char text[32][2][64];
+    char setting[32][256];
+    size_t count;
+};
+
+static void on_verdict(void *arg, const struct rota_verdict *v)
+{
+    struct findings *f = arg;
+    assert_true(f->count < 32);
+    snprintf(f->text[f->count][0], 64, "%s", v->promise);
+    snprintf(f->setting[f->count], 256, "%s", v->setting);
+    snprintf(f->text[f->count++][1], 64, "%s", v->verdict);
+    if (strcmp(v->verdict, "kept") != 0)
+        assert_true(v->setting[0] != '\0' && v->remedy[0] != '\0');
+}
+
+static const char *verdict_of(const struct findings *f, const char *promise)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strncmp(f->text[i][0], promise, strlen(promise)) == 0)
+            return f->text[i][1];
+    return "";
+}
+
+static const char *setting_of(const struct findings *f, const char *promise)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (strncmp(f->text[i][0], promise, strlen(promise)) == 0)
+            return f->setting[i];
+    return "";
+}
+
+static void examine(const char *where, struct findings *f)
+{
+    struct person a;
+    struct rt_op op = {.kind = RT_OP_CHECK};
+    person_open(&a, where, TTL_MS);
+    op.check.each = on_verdict;
+    op.check.arg = f;
+    f->count = 0;
+    assert_int_equal(person_do(&a, &op), 0);
+    assert_int_equal(person_lines(&a, ""), 0); /* its own line is gone */
+    person_close(&a);
+}
+
+static void test_doctor(void **state)
+{
+    struct findings f;
+    (void)state;
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "limited"); /* nothing is kept on a disk */
+    assert_string_equal(verdict_of(&f, "order"), "kept");
+    assert_string_equal(verdict_of(&f, "rights"), "kept");
+    assert_string_equal(verdict_of(&f, "pushes"), "kept");
+    assert_string_equal(verdict_of(&f, "clock"), "kept");
+    rt_redis_must(&server, "CONFIG SET appendonly yes");
+    rt_redis_must(&server, "CONFIG SET appendfsync always");
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "kept");
+    assert_string_equal(verdict_of(&f, "fences"), "kept");
+    assert_string_equal(verdict_of(&f, "durable"), "kept");
+    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite yes");
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "limited");
+    assert_string_equal(verdict_of(&f, "fences"), "limited");
+    assert_string_equal(verdict_of(&f, "durable"), "limited");
+    assert_non_null(strstr(setting_of(&f, "one holder"), "no-appendfsync-on-rewrite"));
+    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite no");
+    rt_redis_must(&server, "CONFIG SET appendfsync no");
+    examine(url, &f);
+    assert_non_null(strstr(setting_of(&f, "one holder"), "30 s"));
+    rt_redis_must(&server, "CONFIG SET appendfsync everysec");
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "limited");
+    assert_non_null(strstr(setting_of(&f, "one holder"), "last second"));
+    rt_redis_must(&server, "CONFIG SET maxmemory 100mb");
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "one holder"), "broken");
+    assert_string_equal(verdict_of(&f, "eviction"), "broken");
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "eviction"), "kept");
+    rt_redis_must(&server, "CONFIG SET maxmemory 0");
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
+    rt_redis_must(&server, "CONFIG SET appendonly no");
+}
+
+/* Why strict is refused, now; "": it is not. */
+static const char *danger(void)
+{
+    static char text[256];
+    struct person a;
+    person_open(&a, url, TTL_MS);
+    (void)person_lines(&a, "");
+    snprintf(text, sizeof(text), "%s", a.conn->base.unsafe);
+    person_close(&a);
+    return text;
+}
+
+static void test_strict(void **state)
+{
+    (void)state;
+    rt_redis_must(&server, "CONFIG SET appendonly yes");
+    rt_redis_must(&server, "CONFIG SET appendfsync always");
+    assert_string_equal(danger(), "");
+    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite yes");
+    assert_non_null(strstr(danger(), "set no-appendfsync-on-rewrite no"));
+    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite no");
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-lru");
+    assert_null(strstr(danger(), "evict locks")); /* they have no ttl */
+    assert_non_null(strstr(danger(), "set maxmemory-policy noeviction"));
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+    assert_non_null(strstr(danger(), "evict locks"));
+    rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
+    rt_redis_must(&server, "CONFIG SET appendonly no");
+}
+
+/* ---- A cluster -------------------------------------------------------------------------- */
+
+static struct rt_redis_cluster *cluster;
+
+static int setup_cluster(void **state)
+{
+    (void)state;
+    cluster = rt_redis_cluster_new(NULL, false, 1);
+    url = rt_redis_cluster_url(cluster);
+    return 0;
+}
+
+static int teardown_cluster(void **state)
+{
+    (void)state;
+    free(url);
+    rt_redis_cluster_free(cluster);
+    return 0;
+}
+
+static void ignore(void *arg, const char *name, const struct rota_place *place)
+{
+    (void)arg;
+    (void)name;
+    (void)place;
+}
+
+static void test_strict_of_a_cluster(void **state)
+{
+    struct person a;
+    struct rt_op op = {.kind = RT_OP_INSPECT};
+    op.inspect.name = "rota";
+    op.inspect.each = ignore;
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    assert_int_equal(person_do(&a, &op), 0); /* as rota_open does: one node is known then */
+    assert_non_null(strstr(a.conn->base.unsafe, "promoted"));
+    person_close(&a);
+}
+
+/* The worst of all, whichever was greeted first. */
+static void test_doctor_of_a_cluster(void **state)
+{
+    struct findings f;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 100mb");
+        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy allkeys-lru");
+        examine(url, &f);
+        assert_string_equal(verdict_of(&f, "one holder"), "broken");
+        assert_string_equal(verdict_of(&f, "eviction"), "broken");
+        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy noeviction");
+        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 0");
+    }
+    examine(url, &f);
+    assert_string_equal(verdict_of(&f, "eviction"), "kept");
+}
+
+int main(void)
+{
+    const struct CMUnitTest one[] = {
+        cmocka_unit_test(test_doctor),
+        cmocka_unit_test(test_strict),
+    };
+    const struct CMUnitTest many[] = {
+        cmocka_unit_test(test_strict_of_a_cluster),
+        cmocka_unit_test(test_doctor_of_a_cluster),
+    };
+    int failed = cmocka_run_group_tests(one, setup, teardown);
+    return failed + cmocka_run_group_tests(many, setup_cluster, teardown_cluster);
+}
