@@ -360,4 +360,6 @@ void rt_redis_link_close(struct rt_redis_link *l)
     let_go(l, "not needed any more");
     if (l->kind == RT_REDIS_WAIT)
         rt_redis_wait_lost(l);
+    else if (l->kind == RT_REDIS_PUSH)
+        rt_redis_push_lost(l); /* its node may be gone, and another one at the same address */
 }

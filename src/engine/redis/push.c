@@ -13,7 +13,10 @@
 struct channel {
     struct channel *next;
     const struct rt_redis_node *node; /* where it was asked for; NULL: nowhere yet */
+    const struct rt_redis_node *left; /* where it was given up ... */
+    uint32_t leaving;                 /* ... so often, and that is not confirmed yet */
     uint32_t room;
+    bool over; /* nobody wants it; it stands here to know the confirmations as our own */
     char name[];
 };
 
@@ -62,9 +65,17 @@ bool rt_redis_push_wanted(const struct rt_redis_conn *c, const struct rt_redis_n
 {
     for (size_t i = 0; i < BUCKETS; i++)
         for (const struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next)
-            if (c->rooms[ch->room].node == node)
+            if (!ch->over && c->rooms[ch->room].node == node)
                 return true;
     return false;
+}
+
+static void forget(struct rt_redis_conn *c, struct channel **at)
+{
+    struct channel *ch = *at;
+    *at = ch->next;
+    c->channels->count--;
+    rt_free(ch);
 }
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
@@ -104,19 +115,31 @@ static void subscribe(struct rt_redis_link *l, struct channel *const *list, size
         ask(l, sharded(l->conn) ? "SSUBSCRIBE" : "SUBSCRIBE", list + i, at_once);
 }
 
-int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *channel)
+/* CHANNEL, which is wanted from now on; NULL: no memory. */
+static struct channel *add(struct rt_redis_conn *c, uint32_t room, const char *channel)
 {
     struct channel **at = find(c, channel);
-    if (*at != NULL)
-        return 0;
     size_t size = strlen(channel) + 1;
-    struct channel *ch = rt_alloc(sizeof(*ch) + size);
+    if (*at == NULL) {
+        *at = rt_alloc(sizeof(**at) + size);
+        if (*at == NULL)
+            return NULL;
+        memcpy((*at)->name, channel, size);
+        c->channels->count++;
+    }
+    (*at)->room = room;
+    (*at)->over = false;
+    return *at;
+}
+
+int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *channel)
+{
+    struct channel *ch = *find(c, channel);
+    if (ch != NULL && !ch->over)
+        return 0;
+    ch = add(c, room, channel);
     if (ch == NULL)
         return ROTA_NOMEM;
-    memcpy(ch->name, channel, size);
-    ch->room = room;
-    *at = ch;
-    c->channels->count++;
     struct rt_redis_node *node = c->rooms[room].node;
     if (node == NULL)
         return 0;
@@ -133,14 +156,18 @@ void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *ch
 {
     struct channel **at = find(c, channel);
     struct channel *ch = *at;
-    if (ch == NULL)
+    if (ch == NULL || ch->over)
         return;
     struct rt_redis_node *node = c->rooms[room].node;
-    if (node != NULL && ch->node == node && node->push.state == RT_REDIS_READY)
+    if (node != NULL && ch->node == node && node->push.state == RT_REDIS_READY) {
         ask(&node->push, sharded(c) ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", &ch, 1);
-    *at = ch->next;
-    c->channels->count--;
-    rt_free(ch);
+        ch->leaving = ch->left == node ? ch->leaving + 1 : 1;
+        ch->left = node;
+    }
+    ch->node = NULL;
+    ch->over = true;
+    if (ch->leaving == 0)
+        forget(c, at);
 }
 
 void rt_redis_push_catch_up(struct rt_redis_link *l)
@@ -150,7 +177,7 @@ void rt_redis_push_catch_up(struct rt_redis_link *l)
     size_t n = 0;
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next) {
-            if (c->rooms[ch->room].node != l->node || ch->node == l->node)
+            if (ch->over || c->rooms[ch->room].node != l->node || ch->node == l->node)
                 continue;
             ch->node = l->node;
             batch[n++] = ch;
@@ -204,14 +231,21 @@ static bool is_word(const redisReply *r, const char *word)
            strcmp(r->str, word) == 0;
 }
 
-/* The server has ended a subscription that we did not give up: its slot has moved. */
-static void moved_away(struct rt_redis_link *l, const char *name)
+/* A subscription has ended: by our wish, or, where we did not give it up, because its slot has moved. */
+static void unsubscribed(struct rt_redis_link *l, const redisReply *channel)
 {
-    struct channel *ch = *find(l->conn, name);
-    if (ch == NULL || ch->node != l->node)
-        return;
-    ch->node = NULL;
-    rt_redis_cluster_refresh(l->conn);
+    struct channel **at = channel->type == REDIS_REPLY_STRING ? find(l->conn, channel->str) : NULL;
+    struct channel *ch = at != NULL ? *at : NULL;
+    if (ch != NULL && ch->leaving > 0 && ch->left == l->node) {
+        paid(l);
+        if (--ch->leaving == 0 && ch->over)
+            forget(l->conn, at);
+    } else if (ch != NULL && ch->node == l->node) {
+        ch->node = NULL;
+        rt_redis_cluster_refresh(l->conn);
+    } else {
+        paid(l);
+    }
 }
 
 static bool refused(struct rt_redis_link *l, const redisReply *reply)
@@ -235,7 +269,8 @@ static bool confirmed(struct rt_redis_link *l, const redisReply *channel)
     paid(l);
     l->back_off_ms = 0;
     struct channel *ch = *find(l->conn, channel->str);
-    if (ch != NULL && ch->node == l->node)
+    bool again = ch != NULL && ch->leaving > 0 && ch->left == l->node; /* a later one counts */
+    if (ch != NULL && ch->node == l->node && !again)
         rt_redis_pushed(l->conn, l->node, ch->name, NULL, 0);
     return true;
 }
@@ -269,10 +304,7 @@ bool rt_redis_push_reply(struct rt_redis_link *l, const redisReply *r)
         return confirmed(l, channel);
     if (!is_word(kind, "unsubscribe") && !is_word(kind, "sunsubscribe"))
         return false;
-    if (channel->type == REDIS_REPLY_STRING && *find(l->conn, channel->str) != NULL)
-        moved_away(l, channel->str);
-    else
-        paid(l);
+    unsubscribed(l, channel);
     return true;
 }
 
@@ -283,10 +315,19 @@ void rt_redis_push_lost(struct rt_redis_link *l)
         return;
     l->owed = 0;
     for (size_t i = 0; i < BUCKETS; i++)
-        for (struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next)
+        for (struct channel **at = &c->channels->buckets[i]; *at != NULL;) {
+            struct channel *ch = *at;
             if (ch->node == l->node)
                 ch->node = NULL;
-    if (!l->node->gone && c->rooms != NULL && rt_redis_push_wanted(c, l->node))
+            if (ch->left == l->node)
+                ch->leaving = 0;
+            if (ch->over && ch->leaving == 0)
+                forget(c, at);
+            else
+                at = &ch->next;
+        }
+    l->wanted = !l->node->gone && c->rooms != NULL && rt_redis_push_wanted(c, l->node);
+    if (l->wanted)
         rt_redis_link_want(l);
 }
 

@@ -419,6 +419,40 @@ static void test_push_link_is_kept(void **state)
     played_close(&p);
 }
 
+/* Given up and wanted again at once: the confirmations are our own, nothing has moved. */
+static void test_channel_is_wanted_again(void **state)
+{
+    (void)state;
+    open_single("redis://h");
+    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    played_turn(&p);
+    played_accept(&p, 1);
+    assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
+    for (int i = 0; i < 3; i++) {
+        rt_redis_unsubscribe(p.conn, 0, "one");
+        assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    }
+    played_turn(&p);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one");
+        assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
+    }
+    say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
+    for (int i = 0; i < 3; i++) {
+        say(1, "*3\r\n$11\r\nunsubscribe\r\n$3\r\none\r\n:0\r\n");
+        say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
+    }
+    played_pass(&p, 5000);
+    assert_non_null(p.streams[1].stream); /* it owes nothing */
+    rt_redis_unsubscribe(p.conn, 0, "one");
+    played_turn(&p);
+    assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one"); /* it knows what it has */
+    played_end(&p, 1);                                          /* and that goes with the link */
+    played_pass(&p, 5000);
+    assert_int_equal(p.opened, 2);
+    played_close(&p);
+}
+
 static void test_push_link_that_hangs(void **state)
 {
     (void)state;
@@ -603,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_pushes_follow_the_room),
         cmocka_unit_test(test_node_is_lost),
         cmocka_unit_test(test_push_link_is_kept),
+        cmocka_unit_test(test_channel_is_wanted_again),
         cmocka_unit_test(test_push_link_that_hangs),
         cmocka_unit_test(test_replicas),
         cmocka_unit_test(test_replicas_refused),
