@@ -16,7 +16,16 @@
 #define CLOCK_OFF_US 1000000
 #define TURNS 200 /* looks at the server while the push connection comes up */
 
-enum step { STEP_JOIN, STEP_CHANGE, STEP_LEAVE, STEP_LIST, STEP_CLOCK, STEP_PUSH, STEPS };
+enum step {
+    STEP_JOIN,
+    STEP_CHANGE,
+    STEP_LEAVE,
+    STEP_LIST,
+    STEP_RIGHTS,
+    STEP_CLOCK,
+    STEP_PUSH,
+    STEPS
+};
 
 struct check {
     struct rt_redis_work work; /* first */
@@ -26,7 +35,7 @@ struct check {
     int64_t asked_us,
         off_us;        /* our clock when the last was sent; the server's is ahead by so much */
     uint64_t apart_us; /* of servers from each other, at most */
-    bool refused;
+    bool refused, full;
     char refusal[256];
 };
 
@@ -171,6 +180,9 @@ static void check_memory(struct check *k, const struct rt_redis_facts *f)
             "set maxmemory-policy noeviction: our keys have no ttl");
     else
         say(k, "eviction", "kept", text, "");
+    if (k->full)
+        say(k, "memory", "broken", "it is used up: no new ask is granted, those that hold go on",
+            "raise maxmemory, or make room");
 }
 
 static void check_server(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
@@ -290,6 +302,8 @@ static enum rt_redis_script put_step(struct rt_redis_args *a, const struct rt_re
         rt_redis_arg(a, "0");
         return RT_REDIS_SCRIPT_LIST;
     }
+    if (k->step == STEP_RIGHTS)
+        return RT_REDIS_SCRIPT_RIGHTS;
     rt_redis_arg(a, SCRATCH);
     if (k->step == STEP_CLOCK || k->step == STEP_PUSH)
         return RT_REDIS_SCRIPT_INSPECT;
@@ -307,8 +321,8 @@ static void send_step(struct rt_redis_conn *c, struct check *k)
     (void)rt_redis_args_open(&a, RT_REDIS_ARGS_OWN, 0);
     enum rt_redis_script script = put_step(&a, c, k);
     k->asked_us = wall_us();
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, script, k->room, k->work.op->deadline,
-                                               step_answered);
+    struct rt_redis_request *rq = rt_redis_request_new(script, k->room, a.count, a.at, a.lengths);
+    rt_redis_args_close(&a);
     if (rq == NULL) {
         rt_redis_work_note(c, &k->work, ROTA_NOMEM);
         report(c, k);
@@ -316,7 +330,11 @@ static void send_step(struct rt_redis_conn *c, struct check *k)
         return;
     }
     rq->owner = k;
+    rq->answer = step_answered;
+    rq->deadline = k->work.op->deadline;
+    rq->eval = k->step == STEP_RIGHTS; /* may it? All others go by their hash */
     k->work.pending++;
+    rt_redis_send(c, rq);
 }
 
 /* A server's clock against ours, as of the middle of the flight; the greatest difference counts. */
@@ -361,16 +379,28 @@ static bool advance(const struct rt_redis_conn *c, struct check *k)
     return k->step != STEP_PUSH || !c->rooms[k->room].subscribed;
 }
 
+/* A right that is missing, and memory that is used up, are findings: the doctor goes on. */
+static bool note_finding(struct rt_redis_conn *c, struct check *k, int err)
+{
+    if (err == ROTA_AUTH && !k->refused) {
+        k->refused = true;
+        (void)snprintf(k->refusal, sizeof(k->refusal), "%s", c->base.errmsg);
+    }
+    bool full = err == ROTA_UNREACHABLE && strstr(c->base.errmsg, "raise its maxmemory") != NULL;
+    k->full = k->full || full;
+    return err == ROTA_AUTH || full;
+}
+
 static void step_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                           const redisReply *reply)
 {
     struct check *k = rq->owner;
     k->work.pending--;
-    if (err == ROTA_AUTH && !k->refused) { /* a right is missing: that is a finding */
-        k->refused = true;
-        (void)snprintf(k->refusal, sizeof(k->refusal), "%s", c->base.errmsg);
-    } else if (err != 0 && err != ROTA_AUTH) {
+    if (!note_finding(c, k, err) && err != 0)
         rt_redis_work_note(c, &k->work, err);
+    if (err == 0 && k->step == STEP_RIGHTS && rt_redis_str(reply, 0)[0] != '\0' && !k->refused) {
+        k->refused = true;
+        (void)snprintf(k->refusal, sizeof(k->refusal), "the user lacks%s", rt_redis_str(reply, 0));
     }
     if (err == 0 && status == RT_REDIS_OK && k->step == STEP_JOIN)
         k->number = (uint64_t)rt_redis_int(reply, 2);

@@ -306,7 +306,9 @@ static void explain_right(const struct rt_redis_link *l, const char *error, cons
                  "docs/engines/redis.md)",
                  rt_redis_at(l), command);
     else
-        snprintf(out, size, "redis %s: the user lacks a right: %s", rt_redis_at(l), said);
+        snprintf(out, size,
+                 "redis %s: the user lacks a right: %s (see the ACL line in docs/engines/redis.md)",
+                 rt_redis_at(l), said);
 }
 
 int rt_redis_explain(const struct rt_redis_link *l, const char *error, char *out, size_t size)

@@ -23,6 +23,7 @@ enum rt_redis_script {
     RT_REDIS_SCRIPT_LIST,
     RT_REDIS_SCRIPT_END,
     RT_REDIS_SCRIPT_META,
+    RT_REDIS_SCRIPT_RIGHTS,
     RT_REDIS_SCRIPTS, /* how many */
 };
 

@@ -67,11 +67,13 @@ static const char *setting_of(const struct findings *f, const char *promise)
     return "";
 }
 
-static void examine(const char *where, struct findings *f)
+static void examine(const char *where, struct findings *f, const char *maxmemory)
 {
     struct person a;
     struct rt_op op = {.kind = RT_OP_CHECK};
     person_open(&a, where, TTL_MS);
+    if (maxmemory != NULL) /* from here on: a session was made */
+        rt_redis_must(&server, "CONFIG SET maxmemory %s", maxmemory);
     op.check.each = on_verdict;
     op.check.arg = f;
     f->count = 0;
@@ -84,7 +86,7 @@ static void test_doctor(void **state)
 {
     struct findings f;
     (void)state;
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_string_equal(verdict_of(&f, "one holder"), "limited"); /* nothing is kept on a disk */
     assert_string_equal(verdict_of(&f, "order"), "kept");
     assert_string_equal(verdict_of(&f, "rights"), "kept");
@@ -92,31 +94,31 @@ static void test_doctor(void **state)
     assert_string_equal(verdict_of(&f, "clock"), "kept");
     rt_redis_must(&server, "CONFIG SET appendonly yes");
     rt_redis_must(&server, "CONFIG SET appendfsync always");
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_string_equal(verdict_of(&f, "one holder"), "kept");
     assert_string_equal(verdict_of(&f, "fences"), "kept");
     assert_string_equal(verdict_of(&f, "durable"), "kept");
     rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite yes");
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_string_equal(verdict_of(&f, "one holder"), "limited");
     assert_string_equal(verdict_of(&f, "fences"), "limited");
     assert_string_equal(verdict_of(&f, "durable"), "limited");
     assert_non_null(strstr(setting_of(&f, "one holder"), "no-appendfsync-on-rewrite"));
     rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite no");
     rt_redis_must(&server, "CONFIG SET appendfsync no");
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_non_null(strstr(setting_of(&f, "one holder"), "30 s"));
     rt_redis_must(&server, "CONFIG SET appendfsync everysec");
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_string_equal(verdict_of(&f, "one holder"), "limited");
     assert_non_null(strstr(setting_of(&f, "one holder"), "last second"));
     rt_redis_must(&server, "CONFIG SET maxmemory 100mb");
     rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_string_equal(verdict_of(&f, "one holder"), "broken");
     assert_string_equal(verdict_of(&f, "eviction"), "broken");
     rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_string_equal(verdict_of(&f, "eviction"), "kept");
     rt_redis_must(&server, "CONFIG SET maxmemory 0");
     rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
@@ -151,6 +153,37 @@ static void test_strict(void **state)
     assert_non_null(strstr(danger(), "evict locks"));
     rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
     rt_redis_must(&server, "CONFIG SET appendonly no");
+}
+
+/* Every right of the page's line, taken away alone, is missed by the doctor or when it is opened. */
+static void test_doctor_misses_rights(void **state)
+{
+    static const char *const inside[] = {"ping", "eval", "hincrby", "zpopmin", "hrandfield", "del"};
+    struct findings f;
+    char own[128];
+    (void)state;
+    snprintf(own, sizeof(own), "redis://ada:x@127.0.0.1:%u", server.server.port);
+    for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+        rt_redis_must(&server, "ACL SETUSER ada on >x ~rota:* &rota:* +@all -%s", inside[i]);
+        examine(own, &f, NULL);
+        if (strcmp(verdict_of(&f, "rights"), "broken") != 0 ||
+            strcasestr(setting_of(&f, "rights"), inside[i]) == NULL)
+            fail_msg("-%s: %s %s", inside[i], verdict_of(&f, "rights"), setting_of(&f, "rights"));
+        rt_redis_must(&server, "ACL DELUSER ada");
+    }
+}
+
+static void test_doctor_of_a_full_server(void **state)
+{
+    struct findings f;
+    (void)state;
+    examine(url, &f, "1");
+    assert_string_equal(verdict_of(&f, "memory"), "broken");
+    assert_string_equal(verdict_of(&f, "rights"), "kept");
+    assert_string_equal(verdict_of(&f, "clock"), "kept");
+    rt_redis_must(&server, "CONFIG SET maxmemory 0");
+    examine(url, &f, NULL);
+    assert_string_equal(verdict_of(&f, "memory"), "");
 }
 
 /* ---- A cluster -------------------------------------------------------------------------- */
@@ -201,13 +234,13 @@ static void test_doctor_of_a_cluster(void **state)
     for (int i = 0; i < 3; i++) {
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 100mb");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy allkeys-lru");
-        examine(url, &f);
+        examine(url, &f, NULL);
         assert_string_equal(verdict_of(&f, "one holder"), "broken");
         assert_string_equal(verdict_of(&f, "eviction"), "broken");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy noeviction");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 0");
     }
-    examine(url, &f);
+    examine(url, &f, NULL);
     assert_string_equal(verdict_of(&f, "eviction"), "kept");
 }
 
@@ -216,6 +249,8 @@ int main(void)
     const struct CMUnitTest one[] = {
         cmocka_unit_test(test_doctor),
         cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_doctor_misses_rights),
+        cmocka_unit_test(test_doctor_of_a_full_server),
     };
     const struct CMUnitTest many[] = {
         cmocka_unit_test(test_strict_of_a_cluster),
