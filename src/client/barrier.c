@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "client/metrics.h"
 
+#include <stdio.h>
+
 #define LIMIT_MOST_MS (INT64_MAX / RT_MS / 4)
 
 struct gathering {
@@ -16,8 +18,9 @@ struct gathering {
     struct rota *r;
     struct rt_waiter *w; /* its ask is there until it is done */
     bool in_flight;
-    bool abandoned; /* its call is over: freed by the answer */
-    bool passed;    /* the round was complete when we left */
+    bool abandoned;          /* its call is over: freed by the answer */
+    bool passed;             /* the round was complete when we left */
+    char name[RT_NAME_ROOM]; /* as spelled: the LEAVE may outlive the line */
 };
 
 static void give_up(struct gathering *g, int err)
@@ -60,13 +63,12 @@ static void limit_over(struct rt_timer_call *call, int64_t now)
         give_up(g, ROTA_TIMEOUT);
         return;
     }
+    snprintf(g->name, sizeof(g->name), "%s", ask->line->name);
     g->rq.done = left;
     g->rq.op = (struct rt_op){
         .kind = RT_OP_LEAVE,
         .deadline = now + r->call_ms * RT_MS,
-        .leave = {.name = ask->line->name,
-                  .session = r->d.desk.session.id,
-                  .number = ask->ticket->id},
+        .leave = {.name = g->name, .session = r->d.desk.session.id, .number = ask->ticket->id},
     };
     g->in_flight = true;
     rt_dispatch_send(&r->d, &g->rq);
