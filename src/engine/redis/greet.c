@@ -207,7 +207,13 @@ static bool check_auth(struct rt_redis_link *l, const char *error)
     const char *who = l->conn->user != NULL ? l->conn->user : "default";
     if (error[0] == '\0')
         return true;
-    if (strncmp(error, "WRONGPASS", 9) == 0)
+    if (strncmp(error, "WRONGPASS", 9) == 0 && l->conn->password == NULL)
+        rt_redis_fatal(
+            l, ROTA_AUTH,
+            "redis %s asks for the password of the user %.60s, and none was given: put it "
+            "in ROTA_PASSWORD or ?password_file=",
+            rt_redis_at(l), who);
+    else if (strncmp(error, "WRONGPASS", 9) == 0)
         rt_redis_fatal(l, ROTA_AUTH, "redis %s refused the password of the user %.60s",
                        rt_redis_at(l), who);
     else if (strstr(error, "without any password configured") != NULL ||
@@ -267,14 +273,21 @@ static bool check_version(struct rt_redis_link *l, const struct rt_redis_facts *
     return false;
 }
 
+/* Before all else: it knows neither SELECT nor ECHO. */
+static bool check_kind(struct rt_redis_link *l)
+{
+    if (!l->greeting->sentinel)
+        return true;
+    rt_redis_fatal(l, ROTA_INVALID,
+                   "redis %s is a Sentinel: say ?sentinel=NAME with the name of its primary",
+                   rt_redis_at(l));
+    return false;
+}
+
 static bool check_role(struct rt_redis_link *l)
 {
     struct rt_redis_greeting *g = l->greeting;
-    if (g->sentinel)
-        rt_redis_fatal(l, ROTA_INVALID,
-                       "redis %s is a Sentinel: say ?sentinel=NAME with the name of its primary",
-                       rt_redis_at(l));
-    else if (g->loading)
+    if (g->loading)
         rt_redis_link_cut(l, "redis %s is loading its data", rt_redis_at(l));
     else if (!g->facts.master && !g->facts.cluster) /* of a cluster it still has the map */
         rt_redis_link_cut(l, "redis %s is a replica: it cannot be written to", rt_redis_at(l));
@@ -338,8 +351,8 @@ static void judge(struct rt_redis_link *l)
         rt_redis_wait_ready(l);
         return;
     }
-    if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_version(l, &g->facts) ||
-        !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) ||
+    if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_kind(l) ||
+        !check_version(l, &g->facts) || !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) ||
         !check_error(l, g->errors[RT_REDIS_GREET_ECHO]) || !check_role(l) ||
         (g->facts.master && !check_error(l, g->errors[RT_REDIS_GREET_WAIT])))
         return;

@@ -72,11 +72,22 @@ static void not_understood(struct rt_redis_link *l, const char *why)
         rt_redis_link_cut(l, "redis %s: %s", rt_redis_at(l), why);
 }
 
+/* Nothing was heard since we greeted it without TLS: it may speak nothing else. */
+static bool may_be_tls(const struct rt_redis_link *l)
+{
+    return !l->conn->secure && l->conn->unix_path == NULL && l->kind == RT_REDIS_WORK &&
+           l->state == RT_REDIS_GREETING && l->head != NULL && l->next == l->head;
+}
+
 static void on_data(struct rt_stream *s, const char *bytes, size_t n)
 {
     struct rt_redis_link *l = of_stream(s);
     redisReply *reply;
     const char *why;
+    if (n >= 2 && bytes[0] == 0x15 && bytes[1] == 3 && may_be_tls(l)) { /* an alert */
+        rt_redis_fatal(l, ROTA_PROTOCOL, "%s speaks TLS: write rediss://", rt_redis_at(l));
+        return;
+    }
     if (redisReaderFeed(l->reader, bytes, n) != REDIS_OK) {
         rt_redis_link_cut(l, "out of memory");
         return;
@@ -247,7 +258,8 @@ static void on_down(struct rt_stream *s, int err, const char *why)
     if ((err == ROTA_AUTH || err == ROTA_PROTOCOL) && l->kind == RT_REDIS_WORK)
         rt_redis_fatal(l, err, "%s", why);
     else
-        rt_redis_link_cut(l, "%s", why);
+        rt_redis_link_cut(l, "%s%s", why,
+                          may_be_tls(l) ? ": if it speaks TLS, write rediss://" : "");
 }
 
 /* ---- Dialing ---------------------------------------------------------------------------------------------- */

@@ -126,10 +126,25 @@ static int take_place(struct rt_redis_conn *c, const struct rt_url *url)
     return take_seeds(c, url);
 }
 
+/* Given, but with nothing: a variable that was not set where the URL was put together. */
+static int check_empty(struct rt_redis_conn *c, const struct rt_url *url)
+{
+    static const char *const names[] = {"sentinel", "ca", "cert", "key"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = rt_url_param(url, names[i], NULL);
+        if (value != NULL && value[0] == '\0')
+            return rt_redis_fail(c, ROTA_INVALID, "?%s= is empty: give it a value, or leave it out",
+                                 names[i]);
+    }
+    return 0;
+}
+
 static int take_url(struct rt_redis_conn *c, const struct rt_url *url)
 {
     const char *replicas = rt_url_param(url, "replicas", "0");
-    int rv = take_place(c, url);
+    int rv = check_empty(c, url);
+    if (rv == 0)
+        rv = take_place(c, url);
     if (rv == 0)
         rv = take_db(c, url);
     if (rv == 0)

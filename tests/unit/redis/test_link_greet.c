@@ -63,7 +63,7 @@ static const struct refusal refusals[] = {
     {"redis://h/3", NULL, "-NOPERM this user has no permissions to run the 'select' command\r\n",
      NULL, ROTA_AUTH, "'select'"},
     {"redis://h", NULL, NULL, "-NOPERM User x has no permissions to run the 'info' command\r\n",
-     ROTA_AUTH, "'info'"},
+     ROTA_AUTH, "the 'info' command (see the ACL line"},
     {"redis://h", NULL, NULL, "-NOAUTH Authentication required.\r\n", ROTA_AUTH,
      "asks for a password"},
     {"redis://h", "-WRONGPASS no\r\n", NULL, "-NOAUTH Authentication required.\r\n", ROTA_AUTH,
@@ -131,6 +131,62 @@ static void test_refusals(void **state)
         assert_int_equal(p.opened, 2); /* but when somebody does: it may have been mended */
         played_close(&p);
     }
+}
+
+/* A sentinel refuses SELECT and ECHO, too: what it is comes first. */
+static void test_sentinel_unawares(void **state)
+{
+    const char *command;
+    (void)state;
+    begin("redis://h/3");
+    while ((command = played_next(&p, 0))[0] != '\0' && p.streams[0].stream != NULL)
+        say(strcmp(command, "INFO") == 0 ? "redis_version:7.0.15\r\nredis_mode:sentinel\r\n"
+                                         : "-ERR unknown command\r\n");
+    assert_int_equal(p.op.err, ROTA_INVALID);
+    assert_non_null(strstr(p.op_errmsg, "is a Sentinel: say ?sentinel=NAME"));
+    played_close(&p);
+}
+
+static void test_user_without_password(void **state)
+{
+    (void)state;
+    played_open(&p, "redis://bob@h", NULL, 0);
+    played_submit(&p);
+    played_turn(&p);
+    played_accept(&p, 0);
+    const char *command;
+    while ((command = played_next(&p, 0))[0] != '\0' && p.streams[0].stream != NULL)
+        say(strncmp(command, "AUTH", 4) == 0   ? "-WRONGPASS no\r\n"
+            : strncmp(command, "ECHO", 4) == 0 ? command + 5
+                                               : "-NOAUTH Authentication required.\r\n");
+    assert_int_equal(p.op.err, ROTA_AUTH);
+    assert_non_null(strstr(p.op_errmsg, "none was given"));
+    assert_non_null(strstr(p.op_errmsg, "ROTA_PASSWORD"));
+    played_close(&p);
+}
+
+/* What a TLS port does with our greeting: an alert, or just an end. */
+static void test_tls_unawares(void **state)
+{
+    static const char alert[] = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x46};
+    (void)state;
+    begin("redis://h");
+    played_say_bytes(&p, 0, alert, sizeof(alert));
+    assert_int_equal(p.op.err, ROTA_PROTOCOL);
+    assert_non_null(strstr(p.op_errmsg, "rediss://"));
+    played_close(&p);
+    begin("redis://h");
+    played_end(&p, 0);
+    assert_int_equal(p.op_done, 0); /* a server that goes down does that as well */
+    played_pass(&p, 6000);
+    assert_int_equal(p.op.err, ROTA_UNREACHABLE);
+    assert_non_null(strstr(p.log, "rediss://"));
+    played_close(&p);
+    begin("redis://h"); /* one that has spoken is no TLS port */
+    played_say(&p, 0, "+OK\r\n");
+    played_end(&p, 0);
+    assert_null(strstr(p.log, "rediss://"));
+    played_close(&p);
 }
 
 static void test_garbage(void **state)
@@ -360,6 +416,10 @@ static void test_urls(void **state)
         {"redis+unix:/a234567890123456789012345678901234567890123456789012345678901234567890123456"
          "7890123456789012345678901234567890",
          "longer than 107 bytes"},
+        {"redis://h?sentinel=", "?sentinel= is empty"},
+        {"rediss://h?ca=", "?ca= is empty"},
+        {"rediss://h?cert=&key=x", "?cert= is empty"},
+        {"rediss://h?cert=x&key=", "?key= is empty"},
         {"redis://h?ca=/x", "rediss://"},
         {"rediss://h?ca=/nowhere/at/all", "/nowhere/at/all"},
     };
@@ -416,6 +476,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_sentinel_unawares),
+        cmocka_unit_test(test_user_without_password),
+        cmocka_unit_test(test_tls_unawares),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_endless_answers),
         cmocka_unit_test(test_silent_server),
