@@ -273,7 +273,7 @@ static bool check_version(struct rt_redis_link *l, const struct rt_redis_facts *
     return false;
 }
 
-/* Before all else: it knows neither SELECT nor ECHO. */
+/* Before all else: it knows neither SELECT nor ECHO, and may have another password. */
 static bool check_kind(struct rt_redis_link *l)
 {
     if (!l->greeting->sentinel)
@@ -342,7 +342,7 @@ static void greeted(struct rt_redis_link *l)
 static void judge(struct rt_redis_link *l)
 {
     struct rt_redis_greeting *g = l->greeting;
-    if (!check_auth(l, g->errors[RT_REDIS_GREET_AUTH]))
+    if (!check_kind(l) || !check_auth(l, g->errors[RT_REDIS_GREET_AUTH]))
         return;
     if (l->kind == RT_REDIS_WAIT && !check_error(l, g->errors[RT_REDIS_GREET_ECHO]))
         return;
@@ -351,8 +351,8 @@ static void judge(struct rt_redis_link *l)
         rt_redis_wait_ready(l);
         return;
     }
-    if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_kind(l) ||
-        !check_version(l, &g->facts) || !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) ||
+    if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_version(l, &g->facts) ||
+        !check_select(l, g->errors[RT_REDIS_GREET_SELECT]) ||
         !check_error(l, g->errors[RT_REDIS_GREET_ECHO]) || !check_role(l) ||
         (g->facts.master && !check_error(l, g->errors[RT_REDIS_GREET_WAIT])))
         return;
