@@ -162,6 +162,41 @@ static void test_observer_sees_an_end_by_time(void **state)
     person_close(&b);
 }
 
+/* ---- Keys of another type --------------------------------------------------------------- */
+
+/* One clear error, and nothing that stays for ever. */
+static void test_other_type_leaves_nothing(void **state)
+{
+    struct person a, b;
+    struct rt_join first = {0}, second = {0}, third = {.value = "v"};
+    (void)state;
+    rt_redis_must(&server, "FLUSHALL");
+    person_open(&a, url, TTL_MS);
+    person_open(&b, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &first), 0);
+    long long keys = rt_redis_integer(&server, "DBSIZE");
+    long long fields = rt_redis_integer(&server, "HLEN rota:{0}");
+    rt_redis_must(&server, "RENAME rota:{0}:e kept");
+    rt_redis_must(&server, "SET rota:{0}:e x");
+    struct rt_op op = {.kind = RT_OP_BEAT};
+    op.beat.open = true;
+    assert_int_equal(person_do(&b, &op), ROTA_PROTOCOL);
+    assert_non_null(strstr(b.errmsg, "another type"));
+    assert_int_equal(rt_redis_integer(&server, "DBSIZE"), keys + 1);
+    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}"), fields);
+    rt_redis_must(&server, "RENAME kept rota:{0}:e");
+    rt_redis_must(&server, "SET rota:{0}:w:x x");
+    assert_int_equal(person_join(&b, "x", &second), ROTA_PROTOCOL);
+    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", b.conn->sid), 2);
+    rt_redis_must(&server, "SET rota:{0}:x:y x");
+    assert_int_equal(person_join(&b, "y", &third), ROTA_PROTOCOL);
+    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", b.conn->sid), 2);
+    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}"), fields);
+    person_close(&a);
+    person_close(&b);
+    rt_redis_must(&server, "FLUSHALL");
+}
+
 /* ---- Replicas --------------------------------------------------------------------------- */
 
 static void test_no_replica_to_have(void **state)
@@ -441,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_forgotten_ticket_is_told),
         cmocka_unit_test(test_durable_waits),
         cmocka_unit_test(test_observer_sees_an_end_by_time),
+        cmocka_unit_test(test_other_type_leaves_nothing),
         cmocka_unit_test(test_no_replica_to_have),
         cmocka_unit_test(test_doctor),
     };

@@ -30,8 +30,8 @@ if alive and mine and not marks[4] and (how == '-' or how == 't') then
         if how == 't' then return {tag, 2, call('HGET', room .. ':s:' .. who, 'l') or '', 0} end
         local number = moment
         if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
-        call('HSET', s, field, number)
         call('ZADD', room .. ':w:' .. name, number, mine)
+        call('HSET', s, field, number)
         if star == '' then
             call('HSET', room, '\1', number, name, '*' .. marks[2])
         else
@@ -145,6 +145,11 @@ for i = 1, asked do
     fit[i], its, its_of = place(arg[at], arg[at + 3], arg[at + 4], arg[at + 5])
     if its then return {tag, 3, its, its_of, i - 1} end
     if not fit[i] then busy = busy or i end
+    -- What is written further down is looked at before: if it is of another type, nothing is left behind.
+    if durable or arg[at + 6] ~= '0' or arg[at + 8] ~= '' then
+        call('HLEN', room .. ':x:' .. arg[at])
+        call('ZCARD', index_e)
+    end
 end
 if busy and find(how, 't', 1, true) then
     name = arg[9 * busy - 3]
@@ -155,9 +160,9 @@ end
 
 if not durable and not alive then
     local till = format('%.0f', now + arg[4] * 1000)
+    call('ZADD', index_e, till, sid)
     call('HSET', s, 'v', 0, 'l', arg[5])
     call('HSET', room, '\3' .. sid, till)
-    call('ZADD', index_e, till, sid)
 end
 
 -- Armed holders hear that somebody waits.

@@ -9,7 +9,7 @@ if x or call('EXISTS', s) == 1 then
     return {tag, 5}
 end
 local till = string.format('%.0f', now + ttl_ms * 1000)
+call('ZADD', room .. ':e', till, sid) -- first what may be of another type; and what is in it is swept
 call('HSET', s, 'v', 0, 'l', label)
 call('HSET', room, '\3' .. sid, till)
-call('ZADD', room .. ':e', till, sid)
 return {tag, 0, now}
