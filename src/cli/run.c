@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rota run: waits for a lock, runs a command while holding it, gives it back. */
 #include "cli/cli.h"
+#include "cli/connect.h"
 #include "cli/hold.h"
 #include "cli/prometheus.h"
 #include "cli/run_options.h"
@@ -14,6 +15,7 @@ int rt_run_main(const struct rt_cli *cli, int argc, char **argv)
     int code = rt_run_options_parse(&hold, argc, argv, &done);
     if (code != RT_EXIT_OK || done)
         return code;
+    hold.options.call_ms = rt_run_options_call_ms(&hold.ask, rt_connect_url(cli));
     code = rt_hold_open(&hold, cli);
     if (code == RT_EXIT_OK)
         code = rt_hold_run(&hold);

@@ -11,6 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CALL_LEAST_MS \
+    1000 /* a name to look up, a packet lost, TLS: not waiting is no reason to fail */
+#define CALL_MOST_MS 5000 /* what it is by itself */
+
 enum { OPT_TAKE = 256, OPT_OF, OPT_TTL, OPT_AT_LEAST, OPT_ON_LOST, OPT_METRICS, OPT_VERBOSE };
 
 static int parse_number(const char *text, const char *option, uint64_t max, uint32_t *out)
@@ -181,6 +185,17 @@ static int parse_operands(struct rt_hold *hold, int argc, char **argv)
         return rt_out_usage("run", "the command is missing: rota run %s -- COMMAND", hold->name);
     hold->command = argv;
     return RT_EXIT_OK;
+}
+
+uint32_t rt_run_options_call_ms(const struct rota_ask *ask, const char *url)
+{
+    bool here = url == NULL || strncmp(url, "file:", 5) == 0;
+    bool bound = ask->limit_ms != 0 || (ask->flags & ROTA_TRY) != 0;
+    uint64_t ms = (ask->flags & ROTA_TRY) != 0 ? 0 : ask->limit_ms;
+
+    if (here || !bound || ms >= CALL_MOST_MS)
+        return 0;
+    return ms < CALL_LEAST_MS ? CALL_LEAST_MS : (uint32_t)ms;
 }
 
 int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done)
