@@ -7,12 +7,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -358,6 +360,33 @@ long rt_etcds_leases(struct rt_etcds *e)
     while ((at = strchr(at, '\n')) != NULL && *++at != '\0')
         n++; /* "found N leases", then each */
     return n;
+}
+
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in in = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&in, sizeof(in)) != 0)
+        die("connect");
+    return fd;
+}
+
+double rt_etcds_metric(struct rt_etcds *e, size_t i, const char *name)
+{
+    enum { SIZE = 1 << 20 };
+    char *all = malloc(SIZE), line[128];
+    int fd = connect_to(e->node[i].server.port);
+    assert(!e->tls && all != NULL);
+    if (dprintf(fd, "GET /metrics HTTP/1.0\r\n\r\n") < 0)
+        die("metrics");
+    read_all(fd, all, SIZE);
+    close(fd);
+    snprintf(line, sizeof(line), "\n%s ", name);
+    const char *at = strstr(all, line);
+    double value = at != NULL ? strtod(at + strlen(line), NULL) : -1;
+    free(all);
+    return value;
 }
 
 char *rt_etcds_url(const struct rt_etcds *e, const uint16_t *ports)

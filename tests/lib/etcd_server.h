@@ -58,6 +58,10 @@ void rt_etcds_compact(struct rt_etcds *e);
 long rt_etcds_keys(struct rt_etcds *e, const char *prefix);
 long rt_etcds_leases(struct rt_etcds *e);
 
+/* What node I counts under NAME in its metrics, -1 if nothing; not with tls. */
+double rt_etcds_metric(struct rt_etcds *e, size_t i, const char *name);
+#define RT_ETCDS_WATCHERS "etcd_debugging_mvcc_watcher_total"
+
 /* What Rota opens: etcd://127.0.0.1:port,127.0.0.1:port,... or etcds://localhost:port,...?ca=... with
  * user, password_file and prefix if there are users. PORTS: others than the nodes' own (proxies); NULL:
  * their own. The caller's to free. */

@@ -11,10 +11,8 @@
 #define BACK_OFF_FIRST_MS 10
 #define BACK_OFF_LAST_MS 500
 #define PATIENCE_LEAST_MS 200
-#define STUCK_LEAST_MS 1000 /* an election takes about that, and what was proposed before is lost */
 #define CONNECT_MOST_MS 3000
-#define PING_EVERY_MS 5000 /* etcd cuts who does it more often */
-#define STEADY_MS 5000     /* a connection that lasted so long was a good one */
+#define STEADY_MS 5000 /* a connection that lasted so long was a good one */
 
 void rt_etcd_log(struct rt_etcd_conn *c, int level, const char *format, ...)
 {
@@ -31,14 +29,6 @@ void rt_etcd_log(struct rt_etcd_conn *c, int level, const char *format, ...)
 const char *rt_etcd_at(const struct rt_etcd_conn *c)
 {
     return c->ends[c->end_now].at;
-}
-
-int64_t rt_etcd_patience(const struct rt_etcd_conn *c)
-{
-    uint32_t ms = c->base.ttl_ms / 4;
-    if (ms == 0 || ms > c->base.call_ms)
-        ms = c->base.call_ms;
-    return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
 }
 
 bool rt_etcd_usable(const struct rt_etcd_conn *c)
@@ -67,57 +57,6 @@ static void codec_leaves(void *arg)
 
 static const struct rt_grpc_user codec_user = {codec_writes, codec_leaves};
 
-void rt_etcd_wrote(struct rt_etcd_conn *c)
-{
-    struct rt_etcd_link *l = c->link;
-    if (l == NULL || l->grpc == NULL)
-        return;
-    if (rt_grpc_err(l->grpc) != 0 && !l->broken) {
-        l->broken = true;
-        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, rt_loop_now(c->base.loop));
-    } else if (c->link_timer.timer.slot == 0) {
-        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer,
-                        rt_loop_now(c->base.loop) + rt_etcd_patience(c) / 2);
-    }
-}
-
-void rt_etcd_progress(struct rt_etcd_conn *c)
-{
-    c->failures = 0;
-    c->back_off_ms = 0;
-    if (c->link != NULL)
-        c->link->progress_at = rt_loop_now(c->base.loop);
-}
-
-int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *message)
-{
-    uint8_t small[512];
-    size_t n = protobuf_c_message_get_packed_size(message);
-    uint8_t *bytes = n <= sizeof(small) ? small : rt_alloc(n);
-    if (bytes == NULL)
-        return ROTA_NOMEM;
-    (void)protobuf_c_message_pack(message, bytes);
-    int rv = rt_grpc_send(call, bytes, n);
-    if (bytes != small)
-        rt_free(bytes);
-    rt_etcd_wrote(c);
-    return rv;
-}
-
-int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_message_fn *on_message,
-                        rt_grpc_end_fn *on_end, struct rt_grpc_call **out)
-{
-    struct rt_grpc_ask ask = {.path = path,
-                              .token = c->token,
-                              .message = on_message,
-                              .end = on_end,
-                              .arg = c->link,
-                              .has_leader = true};
-    int rv = rt_grpc_call(c->link->grpc, &ask, NULL, 0, out);
-    rt_etcd_wrote(c);
-    return rv;
-}
-
 /* ---- The end of a connection -------------------------------------------------------------------- */
 
 static void on_closed(struct rt_stream *s)
@@ -140,14 +79,17 @@ static void next_end(struct rt_etcd_conn *c, bool planned)
     c->dial_at = now + whole / 2 + (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
 }
 
-/* Told once, not each time that dialing fails in the same way. */
-static void note_trouble(struct rt_etcd_conn *c, const char *why, bool was_ready)
+/* Told once per endpoint, not each time that it fails in the same way. What a server said is the better
+ * reason: that others cannot be dialed replaces it only when none can. */
+static void note_trouble(struct rt_etcd_conn *c, const char *why, bool dialed)
 {
-    if (why == c->trouble)
-        return;
-    if (was_ready || strcmp(why, c->trouble) != 0)
+    char *said = c->ends[c->end_now].said;
+    if (strcmp(why, said) != 0)
         rt_etcd_log(c, ROTA_LOG_WARN, "etcd: %s", why);
-    snprintf(c->trouble, sizeof(c->trouble), "%s", why);
+    snprintf(said, sizeof(c->ends->said), "%s", why);
+    c->unheard = dialed ? 0 : c->unheard + 1;
+    if (dialed || c->unheard >= c->end_count || c->trouble[0] == '\0')
+        snprintf(c->trouble, sizeof(c->trouble), "%s", why);
 }
 
 /* Only the connection itself; true: it was ready. */
@@ -173,10 +115,10 @@ static void let_go(struct rt_etcd_conn *c, const char *why)
 {
     char text[sizeof(c->trouble)];
     bool planned = c->link != NULL && c->link->leaving;
-    bool known = c->link != NULL && c->link->sick; /* said when it was found out */
+    bool dialed = c->state != RT_ETCD_DIALING;
     snprintf(text, sizeof(text), "%s", why);
     bool was_ready = drop_link(c);
-    note_trouble(c, text, was_ready && !known);
+    note_trouble(c, text, dialed);
     next_end(c, planned);
     rt_etcd_auth_lost(c);
     if (was_ready)
@@ -213,7 +155,7 @@ void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why)
         return;
     l->sick = true;
     l->drain_until = now + rt_etcd_patience(c);
-    note_trouble(c, why, false);
+    note_trouble(c, why, true);
     /* From a turn of its own: who found out may be in the midst of something. */
     rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, now);
 }
@@ -305,6 +247,7 @@ void rt_etcd_greeted(struct rt_etcd_conn *c)
     struct rt_etcd_link *l = c->link;
     c->state = RT_ETCD_READY;
     c->refusals = 0;
+    c->ends[c->end_now].said[0] = '\0';
     c->serial++;
     l->ready_at = l->progress_at = rt_loop_now(c->base.loop);
     rt_timers_stop(&c->base.loop->timers, &c->link_timer.timer);
@@ -356,54 +299,7 @@ void rt_etcd_want(struct rt_etcd_conn *c)
         rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->dial_at);
 }
 
-/* ---- Silence ------------------------------------------------------------------------------------------ */
-
-static int64_t owed_since(const struct rt_etcd_conn *c)
-{
-    int64_t kept = rt_etcd_lease_owed(c);
-    if (c->flying.next == &c->flying)
-        return kept;
-    return c->flying.next->sent_at < kept ? c->flying.next->sent_at : kept;
-}
-
-static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)
-{
-    struct rt_etcd_link *l = c->link;
-    if (l->pinged || (l->pinged_at != 0 && now - l->pinged_at < PING_EVERY_MS * RT_MS))
-        return;
-    l->pinged = true;
-    l->pinged_at = now;
-    rt_grpc_ping(l->grpc);
-    rt_stream_expect(&l->stream, (uint32_t)(within / RT_MS) + 1);
-}
-
-/* Lazy: fires at the time of what may long have been answered, and looks. */
-static void look_for_silence(struct rt_etcd_conn *c, int64_t now)
-{
-    struct rt_etcd_link *l = c->link;
-    int64_t patience = rt_etcd_patience(c), half = patience / 2, owed = owed_since(c);
-    int64_t stuck = patience < STUCK_LEAST_MS * RT_MS ? STUCK_LEAST_MS * RT_MS : patience;
-    char why[sizeof(c->trouble)];
-    if (owed == RT_NEVER)
-        return;
-    int64_t since = owed > l->progress_at ? owed : l->progress_at;
-    if (now - since >= stuck) {
-        snprintf(why, sizeof(why), "%.180s did not answer within %lld ms", rt_etcd_at(c),
-                 (long long)((now - since) / RT_MS));
-        rt_etcd_cut(c, why);
-        return;
-    }
-    if (now - rt_etcd_lease_owed(c) >= patience)
-        rt_etcd_lease_reopen(c);
-    int64_t quiet = l->heard_at > owed ? l->heard_at : owed;
-    if (now - quiet >= half)
-        ping(c, now, half);
-    int64_t next = now - owed >= half ? now + half / 2 : owed + half;
-    if (since + stuck < next)
-        next = since + stuck;
-    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, next);
-    rt_etcd_wrote(c);
-}
+/* ---- Life --------------------------------------------------------------------------------------------- */
 
 static void link_fire(struct rt_timer_call *call, int64_t now)
 {
@@ -419,14 +315,12 @@ static void link_fire(struct rt_timer_call *call, int64_t now)
     } else if (c->link->sick) {
         rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->link->drain_until);
     } else if (c->state == RT_ETCD_READY) {
-        look_for_silence(c, now);
+        rt_etcd_look_for_silence(c, now);
     } else {
         snprintf(why, sizeof(why), "%.180s is connected, but does not answer", rt_etcd_at(c));
         rt_etcd_cut(c, why);
     }
 }
-
-/* ---- Life --------------------------------------------------------------------------------------------- */
 
 void rt_etcd_link_init(struct rt_etcd_conn *c)
 {

@@ -12,7 +12,8 @@ enum rt_etcd_state { RT_ETCD_DOWN, RT_ETCD_DIALING, RT_ETCD_GREETING, RT_ETCD_RE
 struct rt_etcd_end { /* an endpoint */
     char *host;
     uint16_t port;
-    char at[280]; /* "host:port" */
+    char at[280];   /* "host:port" */
+    char said[256]; /* the last trouble with it that was logged; "" since it was ready */
 };
 
 /* One connection to one endpoint, from its dialing to its end; its memory lasts until the stream has
@@ -49,7 +50,8 @@ struct rt_etcd_conn {
     uint32_t back_off_ms;
     int64_t dial_at;
     uint64_t jitter, serial;
-    char trouble[256]; /* the last reason why something did not go well */
+    char trouble[256]; /* the last reason why something did not go well ... */
+    uint32_t unheard;  /* ... and how many endpoints could not even be dialed since */
     bool closing;
     struct rt_etcd_facts facts;
     /* Who we are. */
@@ -99,19 +101,24 @@ void rt_etcd_cut(struct rt_etcd_conn *c, const char *why);
 void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why);
 /* Nothing new goes to this endpoint: another is tried as soon as what is under way has ended. */
 void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why);
+void rt_etcd_link_close(struct rt_etcd_conn *c);
+const char *rt_etcd_at(const struct rt_etcd_conn *c); /* the endpoint in use */
+bool rt_etcd_usable(const struct rt_etcd_conn *c);
+
+/* ---- say.c ---------------------------------------------------------------------------------------- */
+
 /* To be called after anything that has written: what the codec could not do is acted on from a turn. */
 void rt_etcd_wrote(struct rt_etcd_conn *c);
 /* Something was answered: it works. */
 void rt_etcd_progress(struct rt_etcd_conn *c);
-void rt_etcd_link_close(struct rt_etcd_conn *c);
-int64_t rt_etcd_patience(const struct rt_etcd_conn *c); /* ns */
-const char *rt_etcd_at(const struct rt_etcd_conn *c);   /* the endpoint in use */
-bool rt_etcd_usable(const struct rt_etcd_conn *c);
 /* One message on a stream: as rt_grpc_send. */
 int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *message);
 /* Opens a stream; the callbacks' argument is the link. As rt_grpc_call. */
 int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_message_fn *on_message,
                         rt_grpc_end_fn *on_end, struct rt_grpc_call **out);
+int64_t rt_etcd_patience(const struct rt_etcd_conn *c); /* ns */
+/* Pings who owes an answer for long, cuts who owes it for too long, and looks again later. */
+void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now);
 
 /* ---- auth.c --------------------------------------------------------------------------------------- */
 

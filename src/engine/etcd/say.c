@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Saying something to the server, and what its silence after that means. */
+#include "engine/etcd/link.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+
+#define PATIENCE_LEAST_MS 200
+#define STUCK_LEAST_MS 1000 /* an election takes about that, and what was proposed before is lost */
+#define PING_EVERY_MS 5000  /* etcd cuts who does it more often */
+
+int64_t rt_etcd_patience(const struct rt_etcd_conn *c)
+{
+    uint32_t ms = c->base.ttl_ms / 4;
+    if (ms == 0 || ms > c->base.call_ms)
+        ms = c->base.call_ms;
+    return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
+}
+
+/* ---- Saying ------------------------------------------------------------------------------------------- */
+
+void rt_etcd_wrote(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_link *l = c->link;
+    if (l == NULL || l->grpc == NULL)
+        return;
+    if (rt_grpc_err(l->grpc) != 0 && !l->broken) {
+        l->broken = true;
+        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, rt_loop_now(c->base.loop));
+    } else if (c->link_timer.timer.slot == 0) {
+        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer,
+                        rt_loop_now(c->base.loop) + rt_etcd_patience(c) / 2);
+    }
+}
+
+void rt_etcd_progress(struct rt_etcd_conn *c)
+{
+    c->failures = 0;
+    c->back_off_ms = 0;
+    if (c->link != NULL)
+        c->link->progress_at = rt_loop_now(c->base.loop);
+}
+
+int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *message)
+{
+    uint8_t small[512];
+    size_t n = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = n <= sizeof(small) ? small : rt_alloc(n);
+    if (bytes == NULL)
+        return ROTA_NOMEM;
+    (void)protobuf_c_message_pack(message, bytes);
+    int rv = rt_grpc_send(call, bytes, n);
+    if (bytes != small)
+        rt_free(bytes);
+    rt_etcd_wrote(c);
+    return rv;
+}
+
+int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_message_fn *on_message,
+                        rt_grpc_end_fn *on_end, struct rt_grpc_call **out)
+{
+    struct rt_grpc_ask ask = {.path = path,
+                              .token = c->token,
+                              .message = on_message,
+                              .end = on_end,
+                              .arg = c->link,
+                              .has_leader = true};
+    int rv = rt_grpc_call(c->link->grpc, &ask, NULL, 0, out);
+    rt_etcd_wrote(c);
+    return rv;
+}
+
+/* ---- Silence ------------------------------------------------------------------------------------------ */
+
+static int64_t owed_since(const struct rt_etcd_conn *c)
+{
+    int64_t kept = rt_etcd_lease_owed(c);
+    if (c->flying.next == &c->flying)
+        return kept;
+    return c->flying.next->sent_at < kept ? c->flying.next->sent_at : kept;
+}
+
+static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)
+{
+    struct rt_etcd_link *l = c->link;
+    if (l->pinged || (l->pinged_at != 0 && now - l->pinged_at < PING_EVERY_MS * RT_MS))
+        return;
+    l->pinged = true;
+    l->pinged_at = now;
+    rt_grpc_ping(l->grpc);
+    rt_stream_expect(&l->stream, (uint32_t)(within / RT_MS) + 1);
+}
+
+/* Lazy: fires at the time of what may long have been answered, and looks. */
+void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
+{
+    struct rt_etcd_link *l = c->link;
+    int64_t patience = rt_etcd_patience(c), half = patience / 2, owed = owed_since(c);
+    int64_t stuck = patience < STUCK_LEAST_MS * RT_MS ? STUCK_LEAST_MS * RT_MS : patience;
+    char why[sizeof(c->trouble)];
+    if (owed == RT_NEVER)
+        return;
+    int64_t since = owed > l->progress_at ? owed : l->progress_at;
+    if (now - since >= stuck) {
+        snprintf(why, sizeof(why), "%.180s did not answer within %lld ms", rt_etcd_at(c),
+                 (long long)((now - since) / RT_MS));
+        rt_etcd_cut(c, why);
+        return;
+    }
+    if (now - rt_etcd_lease_owed(c) >= patience)
+        rt_etcd_lease_reopen(c);
+    int64_t quiet = l->heard_at > owed ? l->heard_at : owed;
+    if (now - quiet >= half)
+        ping(c, now, half);
+    int64_t next = now - owed >= half ? now + half / 2 : owed + half;
+    if (since + stuck < next)
+        next = since + stuck;
+    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, next);
+    rt_etcd_wrote(c);
+}
