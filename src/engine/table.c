@@ -11,6 +11,9 @@ extern const struct rt_engine rt_engine_file;
 #if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
 extern const struct rt_engine rt_engine_redis;
 #endif
+#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+extern const struct rt_engine rt_engine_etcd;
+#endif
 
 static const struct rt_engine *const engines[] = {
 #if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
@@ -18,6 +21,9 @@ static const struct rt_engine *const engines[] = {
 #endif
 #if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
     &rt_engine_redis,
+#endif
+#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+    &rt_engine_etcd,
 #endif
     &rt_engine_mem,
 };

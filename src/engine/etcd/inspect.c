@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* INSPECT of a line or of a session: collected, completed by what the leases say, told in one go. */
+#include "engine/etcd/ops.h"
+
+#include "base/alloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LEASES_MAX 128 /* asked about; of more in one line the rest is not known */
+#define LINES_EACH 32  /* per transaction, of a session */
+
+struct shown {
+    struct rota_place place;
+    int64_t lease;
+    bool plain;
+    char *name; /* and behind it label and value: one block */
+};
+
+struct lease {
+    int64_t id, left_ms;
+    char label[RT_ETCD_LABEL_MAX + 1];
+};
+
+struct inspection {
+    struct rt_etcd_work work; /* first */
+    struct shown *shown;
+    size_t count, room;
+    struct lease *leases;
+    size_t lease_count;
+};
+
+size_t rt_etcd_inspect_size(const struct rt_op *op)
+{
+    (void)op;
+    return sizeof(struct inspection);
+}
+
+static void free_inspection(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    struct inspection *in = (struct inspection *)(void *)w;
+    (void)c;
+    for (size_t i = 0; i < in->count; i++)
+        rt_free(in->shown[i].name);
+    rt_free(in->shown);
+    rt_free(in->leases);
+}
+
+/* ---- Telling ---------------------------------------------------------------------------------- */
+
+static const struct lease *lease_of(const struct inspection *in, int64_t id)
+{
+    for (size_t i = 0; i < in->lease_count; i++)
+        if (in->leases[i].id == id)
+            return &in->leases[i];
+    return NULL;
+}
+
+static void tell(struct rt_etcd_conn *c, struct inspection *in)
+{
+    const struct rt_op *op = in->work.op;
+    for (size_t i = 0; in->work.err == 0 && i < in->count; i++) {
+        struct shown *s = &in->shown[i];
+        const struct lease *lease = lease_of(in, s->lease);
+        char label[32];
+        if (lease != NULL)
+            s->place.left_ms = lease->left_ms;
+        if (s->plain && lease != NULL && lease->label[0] != '\0') {
+            s->place.label = lease->label;
+        } else if (s->plain) {
+            (void)snprintf(label, sizeof(label), "lease %llx", (unsigned long long)s->lease);
+            s->place.label = label;
+        }
+        op->inspect.each(op->inspect.arg, s->name, &s->place);
+    }
+    rt_etcd_work_finish(c, &in->work);
+}
+
+/* ---- What the leases say ------------------------------------------------------------------------ */
+
+static void one_over(struct rt_etcd_conn *c, struct inspection *in)
+{
+    if (--in->work.pending == 0)
+        tell(c, in);
+}
+
+static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct inspection *in = a->owner;
+    const RtEtcd__LeaseTimeToLiveResponse *got = reply;
+    if (err == 0 && got->ttl > 0)
+        in->leases[a->extra].left_ms = got->ttl * 1000;
+    one_over(c, in); /* without it: it is about to end, or not to be known to us */
+}
+
+static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct inspection *in = a->owner;
+    const RtEtcd__RangeResponse *got = reply;
+    if (err == 0 && got->n_kvs > 0) {
+        struct lease *lease = &in->leases[a->extra];
+        size_t n = got->kvs[0]->value.len;
+        n = n < sizeof(lease->label) ? n : sizeof(lease->label) - 1;
+        if (n > 0)
+            memcpy(lease->label, got->kvs[0]->value.data, n);
+    }
+    one_over(c, in);
+}
+
+static void ask_for(struct rt_etcd_conn *c, struct inspection *in, size_t i, enum rt_etcd_call call,
+                    const void *message, rt_etcd_answer_fn *answer)
+{
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, call, message, answer);
+    if (a == NULL)
+        return;
+    a->op = in->work.op;
+    a->owner = in;
+    a->extra = i;
+    a->deadline = in->work.op->deadline;
+    in->work.pending++;
+    rt_etcd_ask_send(c, a);
+}
+
+static void add_lease(struct inspection *in, const struct shown *s, bool *plain)
+{
+    if (s->lease == 0 || in->lease_count == LEASES_MAX || lease_of(in, s->lease) != NULL)
+        return;
+    plain[in->lease_count] = s->plain;
+    in->leases[in->lease_count++] = (struct lease){.id = s->lease};
+}
+
+static void complete(struct rt_etcd_conn *c, struct inspection *in)
+{
+    bool plain[LEASES_MAX];
+    in->leases = rt_alloc(LEASES_MAX * sizeof(*in->leases));
+    for (size_t i = 0; in->leases != NULL && i < in->count; i++)
+        add_lease(in, &in->shown[i], plain);
+    in->work.pending++; /* the last is not over before all are begun */
+    for (size_t i = 0; i < in->lease_count; i++) {
+        RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+        RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
+        char key[RT_ETCD_KEY_MAX];
+        left.id = in->leases[i].id;
+        ask_for(c, in, i, RT_ETCD_LEASE_LEFT, &left, left_seen);
+        if (!plain[i])
+            continue;
+        range.key.len = rt_etcd_session_key(c, (uint64_t)left.id, key);
+        range.key.data = (uint8_t *)key;
+        ask_for(c, in, i, RT_ETCD_RANGE, &range, label_seen);
+    }
+    one_over(c, in);
+}
+
+/* ---- Collecting ------------------------------------------------------------------------------------ */
+
+static bool keep_texts(struct shown *s, const struct rt_etcd_place *p, size_t name_size)
+{
+    size_t label = p->card.label_size, value = p->card.value_size;
+    s->name = rt_alloc(name_size + label + value + 3);
+    if (s->name == NULL)
+        return false;
+    char *at = s->name;
+    memcpy(at, p->kv->key.data, name_size);
+    at += name_size + 1;
+    s->place.label = at;
+    if (label > 0)
+        memcpy(at, p->card.label, label);
+    at += label + 1;
+    s->place.value = at;
+    if (value > 0)
+        memcpy(at, p->card.value, value);
+    return true;
+}
+
+static void fill(struct rt_etcd_conn *c, struct shown *s, const struct rt_etcd_place *p)
+{
+    bool left = p->card.flags & RT_ETCD_CARD_LEFT, durable = p->id.durable || left;
+    uint64_t session = p->id.session != 0 ? p->id.session : (uint64_t)p->kv->lease;
+    int64_t now = rt_etcd_wall_ms();
+    s->lease = p->kv->lease;
+    s->plain = p->card.plain;
+    s->place = (struct rota_place){.number = p->number,
+                                   .session = durable ? 0 : session,
+                                   .owner = left ? 0 : p->card.owner,
+                                   .left_ms = p->kv->lease != 0 ? 0 : -1,
+                                   .mode = p->card.mode,
+                                   .take = p->card.take,
+                                   .of = p->card.of};
+    if (p->card.since_ms > 0 && now > p->card.since_ms)
+        s->place.since_ms = now - p->card.since_ms;
+    if (p->granted)
+        s->place.flags |= ROTA_PLACE_GRANTED;
+    if (durable)
+        s->place.flags |= ROTA_PLACE_DURABLE;
+    if (!left && rt_etcd_ticket_of_key(c, p->kv->key.data, p->kv->key.len) != NULL)
+        s->place.flags |= ROTA_PLACE_MINE;
+    if (p->card.flags & RT_ETCD_CARD_DETECT)
+        s->place.flags |= ROTA_PLACE_DETECT;
+}
+
+static int collect(struct rt_etcd_conn *c, struct inspection *in, const struct rt_etcd_place *p)
+{
+    size_t name_size = 0;
+    struct rt_etcd_id id;
+    if (in->count == in->room) {
+        size_t room = in->room > 0 ? 2 * in->room : 8;
+        struct shown *shown = rt_realloc(in->shown, room * sizeof(*shown));
+        if (shown == NULL)
+            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        in->shown = shown;
+        in->room = room;
+    }
+    struct shown *s = &in->shown[in->count];
+    memset(s, 0, sizeof(*s));
+    (void)rt_etcd_key_read(p->kv->key.data, p->kv->key.len, &name_size, &id);
+    fill(c, s, p);
+    if (in->work.op->inspect.name != NULL)
+        name_size = strlen(in->work.op->inspect.name); /* foreign keys may be deeper */
+    if (name_size > p->kv->key.len || !keep_texts(s, p, name_size))
+        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    in->count++;
+    return 0;
+}
+
+static int collect_line(struct rt_etcd_conn *c, struct inspection *in,
+                        const RtEtcd__RangeResponse *all)
+{
+    const struct rt_op *op = in->work.op;
+    struct rt_etcd_line *line = &rt_etcd_s(c)->line;
+    if (all == NULL)
+        return rt_etcd_odd(c);
+    int rv = rt_etcd_line_read(line, all->kvs, all->n_kvs);
+    if (rv != 0)
+        return rt_etcd_fail(c, rv, "out of memory");
+    for (size_t i = 0; rv == 0 && i < line->count; i++) {
+        const struct rt_etcd_place *p = &line->places[i];
+        bool wanted = op->inspect.name != NULL ||
+                      (p->id.session == op->inspect.session && !p->id.durable &&
+                       !(p->card.flags & RT_ETCD_CARD_LEFT));
+        if (wanted)
+            rv = collect(c, in, p);
+    }
+    return rv;
+}
+
+static void lines_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct inspection *in = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    in->work.pending--;
+    for (size_t i = 0; err == 0 && i < got->n_responses; i++)
+        err = collect_line(c, in, rt_etcd_got(got, i));
+    rt_etcd_work_note(c, &in->work, err);
+    if (in->work.pending > 0)
+        return;
+    if (in->work.err != 0)
+        rt_etcd_work_finish(c, &in->work);
+    else
+        complete(c, in);
+}
+
+/* ---- Of a session: its lease knows its keys ------------------------------------------------------------ */
+
+static int by_bytes(const void *a, const void *b)
+{
+    const ProtobufCBinaryData *x = a, *y = b;
+    size_t n = x->len < y->len ? x->len : y->len;
+    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
+    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+/* The name of the line KEY is in, unless it is that of the key before. */
+static bool next_name(const ProtobufCBinaryData *keys, size_t i, char name[RT_NAME_ROOM])
+{
+    size_t size, before;
+    struct rt_etcd_id id;
+    if (!rt_etcd_key_read(keys[i].data, keys[i].len, &size, &id) || !id.ours ||
+        size >= RT_NAME_ROOM)
+        return false;
+    if (i > 0 && rt_etcd_key_read(keys[i - 1].data, keys[i - 1].len, &before, &id) && id.ours &&
+        before == size && memcmp(keys[i].data, keys[i - 1].data, size) == 0)
+        return false;
+    memcpy(name, keys[i].data, size);
+    name[size] = '\0';
+    return true;
+}
+
+static int ask_lines(struct rt_etcd_conn *c, struct inspection *in, const ProtobufCBinaryData *keys,
+                     size_t n)
+{
+    struct rt_etcd_txn t;
+    size_t lines = 0;
+    int rv = 0;
+    for (size_t i = 0; rv == 0 && i < n; i++) {
+        char name[RT_NAME_ROOM];
+        if (!next_name(keys, i, name))
+            continue;
+        if (lines == 0)
+            rt_etcd_txn_open(c, &t, 0, LINES_EACH, 0);
+        (void)rt_etcd_get_line(&t, RT_ETCD_THEN, name);
+        if (++lines < LINES_EACH)
+            continue;
+        rv = rt_etcd_work_txn(c, &in->work, &t, true, lines_seen);
+        lines = 0;
+    }
+    if (rv == 0 && lines > 0)
+        rv = rt_etcd_work_txn(c, &in->work, &t, true, lines_seen);
+    return rv;
+}
+
+static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct inspection *in = a->owner;
+    const RtEtcd__LeaseTimeToLiveResponse *got = reply;
+    in->work.pending--;
+    if (err != 0 && a->reason == RT_ETCD_NO_LEASE) { /* no session: no tickets */
+        rt_etcd_work_end(c, &in->work, 0);
+        return;
+    }
+    if (err == 0 && got->n_keys > 0) {
+        qsort(got->keys, got->n_keys, sizeof(*got->keys), by_bytes);
+        err = ask_lines(c, in, got->keys, got->n_keys);
+    }
+    rt_etcd_work_note(c, &in->work, err);
+    if (in->work.pending == 0)
+        rt_etcd_work_finish(c, &in->work);
+}
+
+void rt_etcd_begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    const struct rt_op *op = w->op;
+    int rv;
+    w->free = free_inspection;
+    if (op->inspect.name == NULL) {
+        RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+        left.id = (int64_t)op->inspect.session;
+        left.keys = true;
+        rv = rt_etcd_work_ask(c, w, RT_ETCD_LEASE_LEFT, &left, keys_seen);
+    } else {
+        struct rt_etcd_txn t;
+        rt_etcd_txn_open(c, &t, 0, 1, 0);
+        (void)rt_etcd_get_line(&t, RT_ETCD_THEN, op->inspect.name);
+        rv = rt_etcd_work_txn(c, w, &t, true, lines_seen);
+    }
+    if (rv != 0)
+        rt_etcd_work_end(c, w, rv);
+}

@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JOIN and JOIN_ALL: tickets put by one transaction, all with one revision, and looked at by the same.
+ *
+ *   [leases of their own] ──▶ put ──▶ all stand ──▶ [at_least: secured] ──▶ done, those not granted wait
+ *                              │ ▲        └── of another kind: taken back
+ *                              ▼ │
+ *                     the line is not as guarded: look, decide (BUSY, INVALID), guard anew
+ *
+ * A leased ticket is put whatever the line is, and taken back if it does not fit: one flight for what is
+ * nearly always so. A try, and a durable ticket, which nobody would take out if we died, are put only
+ * if the line is still as it was when it was decided on.
+ * What if the reply is lost: the key has the nonce; asked again it is found there. */
+#include "engine/etcd/ops.h"
+
+#include "base/alloc.h"
+#include "core/grant.h"
+
+#include <assert.h>
+
+#define TRIES 200       /* of a guarded put, while others come and go */
+#define FULL_LOOK_MAX 1 /* joins whose whole line is read with the put */
+#define FRONTS_MAX (RT_ETCD_OPS_MAX / 2)
+
+enum guard { GUARD_NONE, GUARD_EMPTY, GUARD_FRONT, GUARD_OLDER };
+
+struct one {
+    struct rt_join *join;
+    struct rt_etcd_ticket *ticket; /* not in the table until the end */
+    enum guard guard;
+    int64_t lease;        /* of its own; 0: none */
+    uint64_t number;      /* 0: not there */
+    bool granted, looked; /* looked: `granted` is certain, and `aim` is what to watch if not */
+    struct rt_etcd_aim aim;
+    bool wanted;
+    /* GUARD_FRONT */
+    uint64_t front;
+    size_t front_size;
+    char *front_key;
+};
+
+struct joining {
+    struct rt_etcd_work work; /* first */
+    size_t n, secured;
+    uint32_t tries;
+    int64_t revision; /* GUARD_OLDER: the line as of then */
+    bool durable, attempt;
+    struct one ones[];
+};
+
+static struct joining *joining_of(struct rt_etcd_work *w)
+{
+    return (struct joining *)(void *)w;
+}
+
+size_t rt_etcd_join_size(const struct rt_op *op)
+{
+    return sizeof(struct joining) + op->join.n * sizeof(struct one);
+}
+
+static void free_joining(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    struct joining *j = joining_of(w);
+    for (size_t i = 0; i < j->n; i++) {
+        if (j->ones[i].ticket != NULL)
+            rt_etcd_least_end(c, j->ones[i].ticket);
+        rt_free(j->ones[i].ticket);
+        rt_free(j->ones[i].front_key);
+    }
+}
+
+static bool looks_fully(const struct joining *j)
+{
+    return j->n <= FULL_LOOK_MAX;
+}
+
+static bool sees_fronts(const struct joining *j)
+{
+    return j->n <= FRONTS_MAX;
+}
+
+/* Whether only the front and the one ahead decide. */
+static bool is_simple(const struct one *one)
+{
+    return one->join->mode == RT_EXCLUSIVE;
+}
+
+/* ---- Checks ----------------------------------------------------------------------------------- */
+
+static int check_one(struct rt_etcd_conn *c, const struct rt_join *join)
+{
+    int rv = rt_etcd_check_name(c, join->name);
+    if (rv != 0)
+        return rv;
+    if (join->nonce == 0)
+        return rt_etcd_fail(c, ROTA_INVALID, "a join of %.120s without a nonce", join->name);
+    if (!rt_grant_valid(join->mode, join->take, join->of))
+        return rt_etcd_fail(c, ROTA_INVALID, "%.120s: mode %u cannot take %u of %u", join->name,
+                            join->mode, join->take, join->of);
+    if (join->at_least_ms < 0 || join->until_ms < 0)
+        return rt_etcd_fail(c, ROTA_INVALID, "%.120s: a time cannot be negative", join->name);
+    if (!(join->flags & RT_JOIN_DURABLE) &&
+        (join->session == 0 || join->session != rt_etcd_s(c)->session.id))
+        return rt_etcd_fail(c, ROTA_LOST, "session %llx has ended",
+                            (unsigned long long)join->session);
+    return rt_etcd_check_value(c, join->name, join->value);
+}
+
+static int check_all(struct rt_etcd_conn *c, const struct rt_etcd_work *w)
+{
+    const struct rt_op *op = w->op;
+    const struct rt_join *first = op->join.joins;
+    for (size_t i = 0; i < op->join.n; i++) {
+        const struct rt_join *join = &op->join.joins[i];
+        int rv = check_one(c, join);
+        if (rv != 0)
+            return rv;
+        if (join->session != first->session ||
+            (join->flags & RT_JOIN_DURABLE) != (first->flags & RT_JOIN_DURABLE))
+            return rt_etcd_fail(c, ROTA_INVALID, "a set is of one session");
+    }
+    if (op->join.n > RT_ETCD_OPS_MAX)
+        return rt_etcd_fail(c, ROTA_INVALID, "a set has at most %d names", RT_ETCD_OPS_MAX);
+    if (w->stands != op->join.n)
+        return rt_etcd_fail(c, ROTA_INVALID, "a set names one line twice");
+    return 0;
+}
+
+/* Whether a ticket of one's kind may stand behind FRONT. */
+static int check_kind(struct rt_etcd_conn *c, const struct rt_join *join,
+                      const struct rt_etcd_card *front)
+{
+    if (front->newer)
+        return rt_etcd_fail(c, ROTA_UNSUPPORTED, "%.120s has tickets of a later layout: upgrade",
+                            join->name);
+    if (rt_grant_same_kind(front->mode, front->of, join->mode, join->of))
+        return 0;
+    char is[48], asked[48];
+    rt_etcd_kind_text(is, sizeof(is), front->mode, front->of);
+    rt_etcd_kind_text(asked, sizeof(asked), join->mode, join->of);
+    return rt_etcd_fail(c, ROTA_INVALID, "%.120s is %s now, not %s: use another name", join->name,
+                        is, asked);
+}
+
+static int fail_busy(struct rt_etcd_conn *c, const struct rt_join *join,
+                     const RtEtcd__KeyValue *front)
+{
+    struct rt_etcd_card card;
+    if (front == NULL)
+        return rt_etcd_fail(c, ROTA_BUSY, "%.120s is held", join->name);
+    rt_etcd_card_read(&card, front->value.data, front->value.len);
+    if (card.label_size == 0)
+        return rt_etcd_fail(c, ROTA_BUSY, "%.100s is held by lease %llx", join->name,
+                            (unsigned long long)front->lease);
+    return rt_etcd_fail(c, ROTA_BUSY, "%.100s is held by %.*s", join->name, (int)card.label_size,
+                        (const char *)card.label);
+}
+
+/* ---- Sending ------------------------------------------------------------------------------------- */
+
+static size_t write_card(struct rt_etcd_conn *c, const struct one *one, char *out)
+{
+    const struct rt_join *join = one->join;
+    struct rt_etcd_card card = {.mode = join->mode,
+                                .take = join->take,
+                                .of = join->of,
+                                .owner = join->owner,
+                                .since_ms = rt_etcd_wall_ms(),
+                                .plain = one->ticket->plain};
+    if (join->flags & RT_JOIN_DETECT)
+        card.flags |= RT_ETCD_CARD_DETECT;
+    if (join->value != NULL) {
+        card.value = (const uint8_t *)join->value;
+        card.value_size = strlen(join->value);
+    }
+    rt_etcd_label(c, &card);
+    return rt_etcd_card_write(&card, out);
+}
+
+static void add_put(struct rt_etcd_conn *c, struct rt_etcd_txn *t, const struct one *one)
+{
+    char card[RT_ETCD_CARD_MAX];
+    size_t size = write_card(c, one, card);
+    RtEtcd__PutRequest *put = rt_etcd_put(t, RT_ETCD_THEN, one->ticket->key, one->ticket->key_size);
+    rt_etcd_put_value(t, put, card, size);
+    if (one->lease != 0)
+        put->lease = one->lease;
+    else if (!one->ticket->durable)
+        put->lease = (int64_t)one->join->session;
+}
+
+/* What is to be seen of the line, in either branch: its front, or all of it. */
+static void add_looks(struct rt_etcd_txn *t, enum rt_etcd_branch b, const struct joining *j,
+                      const struct one *one)
+{
+    RtEtcd__RangeRequest *range;
+    if (!sees_fronts(j))
+        return;
+    range = rt_etcd_get_line(t, b, one->join->name);
+    if (is_simple(one) || one->join->mode == RT_COUNT || (!looks_fully(j) && !j->attempt))
+        range->limit = 1;
+    if (!is_simple(one) || !looks_fully(j))
+        return;
+    range = rt_etcd_get_line(t, b, one->join->name); /* I and the one ahead */
+    range->order = RT_ETCD__ORDER__ORDER_DESCEND;
+    range->limit = 2;
+    range->keys_only = true;
+}
+
+static size_t looks_of(const struct joining *j, const struct one *one)
+{
+    if (!sees_fronts(j))
+        return 0;
+    return is_simple(one) && looks_fully(j) ? 2 : 1;
+}
+
+static void add_guard(struct rt_etcd_txn *t, const struct joining *j, const struct one *one)
+{
+    bool roomy = sees_fronts(j); /* two conditions each */
+    const char *key = one->ticket->key;
+    if (one->guard == GUARD_EMPTY) {
+        rt_etcd_if_line_empty(t, one->join->name);
+        return;
+    }
+    if (one->guard == GUARD_OLDER && roomy)
+        rt_etcd_if_line_older(t, one->join->name, j->revision);
+    else if (one->guard == GUARD_FRONT && roomy)
+        rt_etcd_if_created(t, one->front_key, one->front_size, one->front);
+    rt_etcd_if_absent(t, key, one->ticket->key_size);
+}
+
+static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply);
+
+static int send_put(struct rt_etcd_conn *c, struct joining *j)
+{
+    struct rt_etcd_txn t;
+    rt_etcd_txn_open(c, &t, 2 * j->n, 3 * j->n, 3 * j->n);
+    for (size_t i = 0; i < j->n; i++)
+        add_guard(&t, j, &j->ones[i]);
+    for (size_t i = 0; i < j->n; i++) {
+        add_put(c, &t, &j->ones[i]);
+        (void)rt_etcd_get(&t, RT_ETCD_ELSE, j->ones[i].ticket->key, j->ones[i].ticket->key_size);
+    }
+    for (size_t i = 0; i < j->n; i++) {
+        add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
+        add_looks(&t, RT_ETCD_ELSE, j, &j->ones[i]);
+    }
+    return rt_etcd_work_txn(c, &j->work, &t, true, put_answered);
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------------ */
+
+static void revoke_leases(struct rt_etcd_conn *c, struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        if (j->ones[i].lease != 0)
+            rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)j->ones[i].lease);
+        j->ones[i].lease = 0;
+    }
+}
+
+/* ERR, for which errmsg is set. Nothing of it stands in a line, or that is not known. */
+static void fail(struct rt_etcd_conn *c, struct joining *j, int err)
+{
+    if (j->work.effect && err != ROTA_LOST)
+        err = ROTA_UNKNOWN;
+    if (err != ROTA_UNKNOWN)
+        revoke_leases(c, j); /* else they may have tickets; what has none ends by itself */
+    bool lost = err == ROTA_LOST && !j->durable;
+    uint64_t session = j->work.op->join.joins[0].session;
+    rt_etcd_work_end(c, &j->work, err);
+    if (lost && rt_etcd_s(c)->session.id == session)
+        rt_etcd_verify(c);
+}
+
+static void undo_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct joining *j = a->owner;
+    (void)reply;
+    j->work.pending--;
+    if (err != 0)
+        rt_etcd_work_note(c, &j->work,
+                          rt_etcd_fail(c, ROTA_UNKNOWN,
+                                       "a ticket of another kind is "
+                                       "still to be taken back"));
+    else
+        revoke_leases(c, j);
+    rt_etcd_work_finish(c, &j->work);
+}
+
+/* All go again: ERR, which is noted, when they have. */
+static void undo(struct rt_etcd_conn *c, struct joining *j, int err)
+{
+    struct rt_etcd_txn t;
+    rt_etcd_work_note(c, &j->work, err);
+    rt_etcd_txn_open(c, &t, 0, j->n, 0);
+    for (size_t i = 0; i < j->n; i++)
+        rt_etcd_delete(&t, RT_ETCD_THEN, j->ones[i].ticket->key, j->ones[i].ticket->key_size);
+    if (rt_etcd_work_txn(c, &j->work, &t, true, undo_answered) != 0) {
+        rt_etcd_work_note(c, &j->work, rt_etcd_fail(c, ROTA_UNKNOWN, "out of memory"));
+        rt_etcd_work_finish(c, &j->work);
+    }
+}
+
+/* They stand: the tickets are ours from now on, then the op ends, then those not granted wait. The aims
+ * point into the reply. */
+static void finish(struct rt_etcd_conn *c, struct joining *j)
+{
+    struct rt_etcd_ticket *own[1], **tickets = own;
+    struct rt_etcd_aim aim = {.kind = RT_ETCD_AIM_NONE};
+    size_t n = j->n;
+    bool looked = n == 1 && j->ones[0].looked;
+    if (n > 1)
+        tickets = rt_alloc(n * sizeof(struct rt_etcd_ticket *));
+    if (looked)
+        aim = j->ones[0].aim;
+    for (size_t i = 0; i < n; i++) {
+        struct one *one = &j->ones[i];
+        struct rt_etcd_ticket *t = one->ticket;
+        struct rt_etcd_ticket *old = rt_etcd_ticket_of_key(c, t->key, t->key_size);
+        if (old != NULL)
+            rt_etcd_ticket_drop(c, old); /* of an earlier try */
+        t->number = one->number;
+        t->granted = one->granted;
+        if (one->lease != 0)
+            t->lease = one->lease;
+        t->wanted = one->wanted;
+        one->ticket = NULL;
+        rt_etcd_ticket_add(c, t);
+        if (tickets != NULL)
+            tickets[i] = t;
+        one->join->number = one->number;
+        one->join->granted = one->granted;
+        one->join->wanted = one->granted && one->wanted && t->armed;
+    }
+    rt_etcd_work_end(c, &j->work, 0);
+    for (size_t i = 0; tickets != NULL && i < n; i++) { /* without memory: with the next BEAT */
+        if (!tickets[i]->granted)
+            rt_etcd_wait_begin(c, tickets[i], looked ? &aim : NULL);
+        else if (tickets[i]->armed && !tickets[i]->wanted)
+            rt_etcd_arm(c, tickets[i]);
+    }
+    if (tickets != own)
+        rt_free(tickets);
+}
+
+static bool needs_least(const struct one *one)
+{
+    return one->granted && one->join->at_least_ms > 0 && !one->ticket->durable;
+}
+
+static void secured(struct rt_etcd_conn *c, void *arg, int err)
+{
+    struct joining *j = arg;
+    j->work.pending--;
+    rt_etcd_work_note(c, &j->work, err != 0 ? ROTA_UNKNOWN : 0);
+    if (j->work.pending > 0)
+        return;
+    if (j->work.err != 0)
+        rt_etcd_work_finish(c, &j->work);
+    else
+        finish(c, j);
+}
+
+/* at_least_ms: what is granted is put on leases of their own before anybody hears of it. */
+static void settle(struct rt_etcd_conn *c, struct joining *j)
+{
+    bool any = false;
+    for (size_t i = 0; i < j->n; i++)
+        any = any || needs_least(&j->ones[i]);
+    if (!any) {
+        finish(c, j);
+        return;
+    }
+    j->work.effect = true;
+    j->work.pending++; /* none of them is the last before all are begun */
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        one->looked = false; /* the reply will be gone */
+        if (!needs_least(one))
+            continue;
+        one->ticket->number = one->number;
+        j->work.pending++;
+        rt_etcd_least_take(c, one->ticket, j->work.op, secured, j);
+    }
+    secured(c, j, 0);
+}
+
+/* ---- Reading ---------------------------------------------------------------------------------------- */
+
+/* All of the line is known. */
+static int read_full(struct rt_etcd_conn *c, struct one *one, const RtEtcd__RangeResponse *all)
+{
+    struct rt_etcd_line *line = &rt_etcd_s(c)->line;
+    if (rt_etcd_line_read(line, all->kvs, all->n_kvs) != 0)
+        return rt_etcd_fail(c, ROTA_UNKNOWN, "out of memory");
+    const struct rt_etcd_place *place = rt_etcd_line_find(line, one->number);
+    if (place == NULL)
+        return rt_etcd_odd(c);
+    one->granted = place->granted;
+    one->wanted = line->waiting > 0;
+    one->aim = rt_etcd_line_aim(line, place);
+    one->looked = true;
+    return 0;
+}
+
+/* The front, and the last two. */
+static int read_simple(struct one *one, const RtEtcd__RangeResponse *last)
+{
+    const RtEtcd__KeyValue *ahead = NULL;
+    uint64_t newest = last->n_kvs > 0 ? (uint64_t)last->kvs[0]->create_revision : 0;
+    one->wanted = newest > one->number;
+    one->looked = one->granted;
+    if (one->granted || newest != one->number || last->n_kvs < 2)
+        return 0;
+    ahead = last->kvs[1];
+    one->aim = (struct rt_etcd_aim){RT_ETCD_AIM_KEY, ahead, false};
+    one->looked = true;
+    return 0;
+}
+
+/* How ONE stands, its number known, by the looks from AT on. */
+static int read_stand(struct rt_etcd_conn *c, const struct joining *j, struct one *one,
+                      const RtEtcd__TxnResponse *reply, size_t at)
+{
+    one->granted = one->join->mode == RT_COUNT;
+    one->looked = one->wanted = false;
+    if (!sees_fronts(j))
+        return 0;
+    const RtEtcd__RangeResponse *seen = rt_etcd_got(reply, at);
+    if (seen == NULL || seen->n_kvs == 0)
+        return rt_etcd_odd(c);
+    const RtEtcd__KeyValue *front = seen->kvs[0];
+    if ((uint64_t)front->create_revision != one->number) {
+        struct rt_etcd_card card;
+        rt_etcd_card_read(&card, front->value.data, front->value.len);
+        int rv = check_kind(c, one->join, &card);
+        if (rv != 0)
+            return rv;
+    } else if (one->join->mode != RT_GATHER) {
+        one->granted = true;
+    }
+    if (is_simple(one) && looks_fully(j)) {
+        const RtEtcd__RangeResponse *last = rt_etcd_got(reply, at + 1);
+        return last != NULL ? read_simple(one, last) : rt_etcd_odd(c);
+    }
+    if (!is_simple(one) && looks_fully(j) && one->join->mode != RT_COUNT)
+        return read_full(c, one, seen);
+    return 0;
+}
+
+/* All stand in their lines, just put or found. */
+static void all_stand(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply)
+{
+    size_t at = j->n;
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        int rv = read_stand(c, j, one, reply, at);
+        at += looks_of(j, one);
+        if (rv == ROTA_UNKNOWN) {
+            fail(c, j, rv);
+            return;
+        }
+        if (rv != 0) {
+            undo(c, j, rv);
+            return;
+        }
+        if (j->attempt && reply->succeeded)
+            one->granted = one->join->mode != RT_GATHER; /* as was guarded */
+    }
+    settle(c, j);
+}
+
+/* Whether there is room for one more behind those there are. */
+static bool has_room(const struct rt_etcd_line *line, const struct rt_join *join)
+{
+    struct rt_grant g;
+    rt_grant_init(&g, 0);
+    if (line->waiting > 0 && join->mode != RT_COUNT)
+        return false;
+    for (size_t i = 0; i < line->count; i++) {
+        const struct rt_etcd_card *card = &line->places[i].card;
+        if (card->mode != RT_GATHER)
+            (void)rt_grant_next(&g, card->mode, card->take, card->of, false);
+    }
+    return join->mode != RT_GATHER &&
+           rt_grant_next(&g, join->mode, join->take, join->of, false) == RT_GRANT_HOLDS;
+}
+
+/* The line was not as guarded: what now? */
+static int decide_one(struct rt_etcd_conn *c, struct joining *j, struct one *one,
+                      const RtEtcd__RangeResponse *seen)
+{
+    struct rt_etcd_line *line = &rt_etcd_s(c)->line;
+    if (seen == NULL) { /* a very large set: not looked at */
+        one->guard = GUARD_NONE;
+        return j->attempt ? fail_busy(c, one->join, NULL) : 0;
+    }
+    one->guard = GUARD_EMPTY;
+    if (seen->n_kvs == 0)
+        return 0;
+    const RtEtcd__KeyValue *front = seen->kvs[0];
+    struct rt_etcd_card card;
+    rt_etcd_card_read(&card, front->value.data, front->value.len);
+    int rv = check_kind(c, one->join, &card);
+    if (rv != 0)
+        return rv;
+    if (j->attempt && is_simple(one))
+        return fail_busy(c, one->join, front);
+    if (j->attempt) {
+        if (rt_etcd_line_read(line, seen->kvs, seen->n_kvs) != 0)
+            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        one->guard = GUARD_OLDER;
+        return has_room(line, one->join) ? 0 : fail_busy(c, one->join, front);
+    }
+    rt_free(one->front_key);
+    one->front_key = rt_alloc(front->key.len + 1);
+    if (one->front_key == NULL)
+        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    one->guard = GUARD_FRONT;
+    one->front = (uint64_t)front->create_revision;
+    one->front_size = front->key.len;
+    memcpy(one->front_key, front->key.data, front->key.len);
+    return 0;
+}
+
+static int decide(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply)
+{
+    size_t at = j->n;
+    if (++j->tries > TRIES)
+        return rt_etcd_fail(c, ROTA_UNREACHABLE, "%.120s changes all the time",
+                            j->ones[0].join->name);
+    j->revision = rt_etcd_revision(reply->header);
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        const RtEtcd__RangeResponse *seen = sees_fronts(j) ? rt_etcd_got(reply, at) : NULL;
+        int rv = decide_one(c, j, one, seen);
+        if (rv != 0)
+            return rv;
+        at += looks_of(j, one);
+    }
+    return send_put(c, j);
+}
+
+/* How many of an earlier try are there; their numbers. */
+static size_t find_all(struct joining *j, const RtEtcd__TxnResponse *reply)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        const RtEtcd__RangeResponse *got = rt_etcd_got(reply, i);
+        bool there = got != NULL && got->n_kvs > 0;
+        j->ones[i].number = there ? (uint64_t)got->kvs[0]->create_revision : 0;
+        found += there;
+    }
+    return found;
+}
+
+static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct joining *j = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    j->work.pending--;
+    if (err != 0) {
+        fail(c, j, err);
+        return;
+    }
+    size_t found = 0;
+    if (got->succeeded) {
+        int64_t revision = rt_etcd_revision(got->header);
+        for (size_t i = 0; i < j->n; i++)
+            j->ones[i].number = (uint64_t)revision;
+        found = revision > 0 ? j->n : 0;
+        if (found == 0) {
+            fail(c, j, rt_etcd_odd(c));
+            return;
+        }
+    } else {
+        found = find_all(j, got);
+    }
+    if (found == j->n) {
+        all_stand(c, j, got);
+    } else if (found > 0) {
+        fail(c, j, rt_etcd_fail(c, ROTA_LOST, "one ticket of the set has ended"));
+    } else {
+        int rv = decide(c, j, got);
+        if (rv != 0)
+            fail(c, j, rv);
+    }
+}
+
+/* ---- Beginning ---------------------------------------------------------------------------------------- */
+
+static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
+                           const void *reply)
+{
+    struct joining *j = a->owner;
+    const RtEtcd__LeaseGrantResponse *got = reply;
+    j->work.pending--;
+    if (err == 0)
+        j->ones[a->extra].lease = got->id;
+    rt_etcd_work_note(c, &j->work, err == ROTA_UNKNOWN ? ROTA_UNREACHABLE : err);
+    if (j->work.pending > 0)
+        return;
+    if (j->work.err == 0)
+        rt_etcd_work_note(c, &j->work, send_put(c, j));
+    if (j->work.pending > 0)
+        return;
+    revoke_leases(c, j); /* nothing was put */
+    rt_etcd_work_finish(c, &j->work);
+}
+
+static int ask_lease(struct rt_etcd_conn *c, struct joining *j, size_t i)
+{
+    RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
+    grant.ttl = rt_etcd_seconds(j->ones[i].join->until_ms);
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_LEASE_GRANT, &grant, lease_answered);
+    if (a == NULL)
+        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    a->op = j->work.op;
+    a->owner = j;
+    a->extra = i;
+    a->deadline = j->work.op->deadline;
+    j->work.pending++;
+    rt_etcd_ask_send(c, a);
+    return 0;
+}
+
+static int prepare(struct rt_etcd_conn *c, struct joining *j)
+{
+    const struct rt_op *op = j->work.op;
+    j->durable = op->join.joins[0].flags & RT_JOIN_DURABLE;
+    j->attempt = op->join.joins[0].flags & RT_JOIN_TRY;
+    for (size_t i = 0; i < op->join.n; i++) {
+        struct one *one = &j->ones[i];
+        struct rt_join *join = &op->join.joins[i];
+        one->join = join;
+        one->guard = j->attempt || j->durable ? GUARD_EMPTY : GUARD_NONE;
+        one->ticket = rt_etcd_ticket_new(join);
+        j->n = i + 1;
+        if (one->ticket == NULL)
+            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        one->ticket->plain = join->value != NULL && join->mode == RT_EXCLUSIVE && !j->durable &&
+                             !(join->flags & RT_JOIN_DETECT) && join->at_least_ms == 0 &&
+                             rt_etcd_plain_fits(join->value);
+    }
+    return 0;
+}
+
+void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    struct joining *j = joining_of(w);
+    w->free = free_joining;
+    int rv = check_all(c, w);
+    if (rv == 0)
+        rv = prepare(c, j);
+    for (size_t i = 0; rv == 0 && i < j->n; i++)
+        if (j->durable && j->ones[i].join->until_ms > 0)
+            rv = ask_lease(c, j, i);
+    if (rv == 0 && w->pending == 0)
+        rv = send_put(c, j);
+    rt_etcd_work_note(c, w, rv);
+    if (w->pending == 0)
+        rt_etcd_work_finish(c, w);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layout in etcd: keys of tickets, and what their values say.
+ *
+ *   NAME/LEASE-NONCE        a ticket; it goes with the lease, its session (hexadecimal, not padded)
+ *   NAME/dSESSION-NONCE     a durable one: no lease, or one of its own that ends it
+ *   NAME/LEASE              one of Go's concurrency.Mutex and Election, etcdctl lock, the lock service
+ *   +rota/LEASE             a session; its value is the label. No spelled name has a '+'
+ *
+ * A value is "rota1 MODE TAKE OF FLAGS OWNER BOUND SINCE SIZE LABEL VALUE"; SIZE is that of the label.
+ * Any other value is an exclusive ticket's whose value it is: a foreign one, or a leader of ours, which
+ * foreign observers understand so. */
+#ifndef RT_ETCD_KEY_H
+#define RT_ETCD_KEY_H
+
+#include "engine/name.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RT_ETCD_ID_MAX 40 /* "dSESSION-NONCE" */
+#define RT_ETCD_KEY_MAX (RT_NAME_ROOM + RT_ETCD_ID_MAX)
+#define RT_ETCD_SESSIONS "+rota/"
+#define RT_ETCD_LABEL_MAX 255  /* longer labels are cut: they are for people */
+#define RT_ETCD_VALUE_MAX 1023 /* bytes: what rota.h allows */
+#define RT_ETCD_CARD_MAX (192 + RT_ETCD_LABEL_MAX + RT_ETCD_VALUE_MAX)
+
+struct rt_etcd_id { /* what the last part of a key says */
+    uint64_t session, nonce;
+    bool durable;
+    bool ours; /* else foreign: `session` is its lease if it looks like one, or 0 */
+};
+
+/* Each writes into OUT (RT_ETCD_KEY_MAX bytes) and returns the size; 0: NAME is too long. */
+size_t rt_etcd_key(char *out, const char *name, uint64_t session, bool durable, uint64_t nonce);
+size_t rt_etcd_line_begin(char *out, const char *name);
+size_t rt_etcd_line_end(char *out, const char *name); /* the first key behind the line */
+
+/* Takes a key of a line apart; *NAME_SIZE: bytes of the line's name. False: it is none (no '/'). */
+bool rt_etcd_key_read(const uint8_t *key, size_t n, size_t *name_size, struct rt_etcd_id *id);
+
+#define RT_ETCD_CARD_DETECT 0x1u /* ROTA_PLACE_DETECT */
+#define RT_ETCD_CARD_LEFT \
+    0x2u /* its owner has left; it keeps the line taken until its lease ends */
+
+struct rt_etcd_card { /* a value, taken apart */
+    uint32_t mode, take, of, flags;
+    uint64_t owner;
+    uint64_t bound;   /* RT_GATHER: all tickets up to this number are granted; 0: not yet */
+    int64_t since_ms; /* when it was taken, by its client's wall clock: for people only */
+    const uint8_t *label, *value;
+    size_t label_size, value_size;
+    bool plain; /* no words of ours: all of it is the value */
+    bool newer; /* of a later layout: nothing else is known of it */
+};
+
+/* Never fails: what is not ours, or cannot be read, is plain. Points into BYTES. */
+void rt_etcd_card_read(struct rt_etcd_card *card, const uint8_t *bytes, size_t n);
+
+/* Into OUT (RT_ETCD_CARD_MAX bytes): the size. A plain card's is its value. */
+size_t rt_etcd_card_write(const struct rt_etcd_card *card, char *out);
+
+/* Whether VALUE alone may stand for a ticket: nobody would read it as something else. */
+bool rt_etcd_plain_fits(const char *value);
+
+#endif

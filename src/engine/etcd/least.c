@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* at_least_ms: a ticket that keeps the line taken for a while, whatever becomes of its holder.
+ *
+ *   granted ──▶ a lease of its own ──▶ the key on it ──▶ told ──▶ time over: back on the session's lease
+ *                                                         └──▶ left: marked; time over: lease revoked
+ *
+ * The lease is not kept alive: if we die, it ends the ticket soon after its time. It is a bit longer than
+ * that, so that the key can be moved while it lives. */
+#include "engine/etcd/ops.h"
+
+#include "base/alloc.h"
+
+#define MARGIN_MS 3000 /* of the lease over the time: to move the key, also over a fail-over */
+#define AGAIN (200 * RT_MS)
+
+struct rt_etcd_least {
+    struct rt_etcd_least *next;
+    struct rt_etcd_ticket *ticket; /* NULL: left, or ended */
+    int64_t until, lease;
+    bool busy, over;
+    /* while it is secured */
+    rt_etcd_secured_fn *fn;
+    void *arg;
+    struct rt_op *op;
+};
+
+static void follow(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    struct rt_timers *timers = &rt_etcd_base(c)->loop->timers;
+    int64_t at = RT_NEVER;
+    for (const struct rt_etcd_least *l = s->leasts; l != NULL; l = l->next)
+        if (!l->busy && l->until < at)
+            at = l->until;
+    if (at == RT_NEVER)
+        rt_timers_stop(timers, &s->least_timer.timer);
+    else
+        rt_timers_start(timers, &s->least_timer.timer, at);
+}
+
+static void drop(struct rt_etcd_conn *c, struct rt_etcd_least *least)
+{
+    struct rt_etcd_least **at = &rt_etcd_s(c)->leasts;
+    while (*at != least)
+        at = &(*at)->next;
+    *at = least->next;
+    if (least->ticket != NULL)
+        least->ticket->least = NULL;
+    rt_free(least);
+    follow(c);
+}
+
+/* ---- Securing --------------------------------------------------------------------------------- */
+
+static void tell(struct rt_etcd_conn *c, struct rt_etcd_least *least, int err)
+{
+    rt_etcd_secured_fn *fn = least->fn;
+    void *arg = least->arg;
+    least->fn = NULL;
+    if (err != 0 || least->ticket == NULL) {
+        if (least->lease != 0)
+            rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
+        drop(c, least);
+    } else {
+        least->busy = false;
+        least->ticket->lease = least->lease;
+        follow(c);
+    }
+    fn(c, arg, err);
+}
+
+static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_least *least = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    if (err == 0 && !got->succeeded)
+        err = rt_etcd_fail(c, ROTA_LOST, "the ticket is gone");
+    tell(c, least, err);
+}
+
+static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
+                           const void *reply)
+{
+    struct rt_etcd_least *least = a->owner;
+    const RtEtcd__LeaseGrantResponse *got = reply;
+    const struct rt_etcd_ticket *t = least->ticket;
+    struct rt_etcd_txn txn;
+    if (err == 0)
+        least->lease = got->id;
+    if (err == 0 && t == NULL)
+        err = rt_etcd_fail(c, ROTA_CANCELED, "canceled");
+    if (err == 0) {
+        rt_etcd_txn_open(c, &txn, 1, 1, 0);
+        rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
+        RtEtcd__PutRequest *put = rt_etcd_put(&txn, RT_ETCD_THEN, t->key, t->key_size);
+        put->ignore_value = true;
+        put->lease = least->lease;
+        err = rt_etcd_txn_send(c, &txn, least->op != NULL ? least->op->deadline : 0, true,
+                               put_answered, least->op, least);
+    }
+    if (err != 0)
+        tell(c, least, err);
+}
+
+void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct rt_op *op,
+                        rt_etcd_secured_fn *fn, void *arg)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
+    struct rt_etcd_least *least = t->least == NULL ? rt_alloc(sizeof(*least)) : NULL;
+    if (least == NULL) {
+        fn(c, arg, rt_etcd_fail(c, ROTA_NOMEM, "out of memory"));
+        return;
+    }
+    int64_t now = rt_loop_now(rt_etcd_base(c)->loop);
+    int64_t most = (RT_NEVER - now) / RT_MS - 2 * MARGIN_MS;
+    int64_t ms = t->at_least_ms < most ? t->at_least_ms : most;
+    *least = (struct rt_etcd_least){.next = s->leasts,
+                                    .ticket = t,
+                                    .until = now + ms * RT_MS,
+                                    .busy = true,
+                                    .fn = fn,
+                                    .arg = arg,
+                                    .op = op};
+    s->leasts = least;
+    t->least = least;
+    grant.ttl = rt_etcd_seconds(ms + MARGIN_MS);
+    if (rt_etcd_ask(c, RT_ETCD_LEASE_GRANT, &grant, op != NULL ? op->deadline : 0, lease_answered,
+                    op, least) != 0)
+        tell(c, least, ROTA_NOMEM);
+}
+
+/* ---- The time is over --------------------------------------------------------------------------- */
+
+static void moved(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_least *least = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    struct rt_etcd_ticket *t = least->ticket;
+    least->busy = false;
+    if (t == NULL) { /* left meanwhile: the key went or goes with its lease */
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
+        drop(c, least);
+    } else if (err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN || err == ROTA_NOMEM) {
+        least->until = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
+        follow(c);
+    } else if (err != 0 || !got->succeeded) {
+        drop(c, least);
+        rt_etcd_ticket_lost(c, t);
+    } else {
+        t->lease = 0;
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
+        drop(c, least);
+    }
+}
+
+static void move(struct rt_etcd_conn *c, struct rt_etcd_least *least)
+{
+    const struct rt_etcd_ticket *t = least->ticket;
+    struct rt_etcd_txn txn;
+    rt_etcd_txn_open(c, &txn, 1, 1, 0);
+    rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
+    RtEtcd__PutRequest *put = rt_etcd_put(&txn, RT_ETCD_THEN, t->key, t->key_size);
+    put->ignore_value = true;
+    put->lease = (int64_t)t->session;
+    least->busy = true;
+    if (rt_etcd_txn_send(c, &txn, 0, true, moved, NULL, least) != 0) {
+        least->busy = false;
+        least->until = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
+    }
+}
+
+void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now)
+{
+    char *at = (char *)call - offsetof(struct rt_etcd_side, least_timer);
+    struct rt_etcd_side *s = (struct rt_etcd_side *)(void *)at;
+    for (struct rt_etcd_least *l = s->leasts, *next; l != NULL; l = next) {
+        next = l->next;
+        if (l->busy || l->until > now)
+            continue;
+        if (l->ticket != NULL && !l->ticket->durable) {
+            move(s->c, l);
+        } else { /* left: the line is free from now on */
+            rt_etcd_chore(s->c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->lease);
+            drop(s->c, l);
+        }
+    }
+    follow(s->c);
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------------ */
+
+bool rt_etcd_least_holds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t)
+{
+    return t->least != NULL && t->granted && rt_loop_now(rt_etcd_base(c)->loop) < t->least->until;
+}
+
+void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    if (t->least != NULL)
+        t->least->ticket = NULL;
+    t->least = NULL;
+    follow(c);
+}
+
+void rt_etcd_least_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    struct rt_etcd_least *least = t->least;
+    if (least == NULL)
+        return;
+    t->least = NULL;
+    least->ticket = NULL;
+    if (least->busy)
+        return; /* its answer finds nobody */
+    if (!rt_etcd_s(c)->closing)
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
+    drop(c, least);
+}
+
+void rt_etcd_leasts_close(struct rt_etcd_side *s)
+{
+    while (s->leasts != NULL) {
+        struct rt_etcd_least *least = s->leasts;
+        s->leasts = least->next;
+        rt_free(least);
+    }
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LEAVE: a ticket of ours is taken out, if it is that very one (create_revision).
+ *
+ * Most are in our table: one flight. Others (a durable one of another process, one whose JOIN was never
+ * answered) are looked for first, or named by both keys their nonce may have.
+ * What if the reply is lost: sent again it finds nothing, and says that it does not know. */
+#include "engine/etcd/ops.h"
+
+#include "core/grant.h"
+
+struct leaving {
+    struct rt_etcd_work work; /* first */
+    uint64_t number;
+    int64_t lease; /* of its own, to be revoked */
+    bool granted, look, marked;
+    size_t size;
+    char key[RT_ETCD_KEY_MAX];
+};
+
+size_t rt_etcd_leave_size(const struct rt_op *op)
+{
+    (void)op;
+    return sizeof(struct leaving);
+}
+
+static struct rt_etcd_ticket *ticket_of(struct rt_etcd_conn *c, const struct rt_op *op)
+{
+    return rt_etcd_ticket_find(c, op->leave.name, op->leave.session, op->leave.number,
+                               op->leave.nonce);
+}
+
+/* It is out of the line. */
+static void gone(struct rt_etcd_conn *c, struct leaving *l)
+{
+    struct rt_op *op = l->work.op;
+    struct rt_etcd_ticket *t = ticket_of(c, op);
+    op->leave.granted = l->granted;
+    if (t != NULL && l->marked)
+        rt_etcd_least_left(c, t);
+    if (t != NULL)
+        rt_etcd_ticket_drop(c, t);
+    if (l->lease != 0)
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->lease);
+    rt_etcd_work_end(c, &l->work, 0);
+}
+
+static void missing(struct rt_etcd_conn *c, struct leaving *l, bool was_again)
+{
+    struct rt_op *op = l->work.op;
+    struct rt_etcd_ticket *t = ticket_of(c, op);
+    if (t != NULL)
+        rt_etcd_ticket_drop(c, t);
+    int rv = rt_etcd_fail_ticket(c, op->leave.name);
+    if (was_again) /* perhaps by the first of our tries */
+        rv = rt_etcd_fail(c, ROTA_UNKNOWN, "%.120s: left, or gone before", op->leave.name);
+    rt_etcd_work_end(c, &l->work, rv);
+}
+
+/* Whether it held, by the line as it was before. */
+static int read_granted(struct rt_etcd_conn *c, struct leaving *l, const RtEtcd__RangeResponse *all)
+{
+    struct rt_etcd_line *line = &rt_etcd_s(c)->line;
+    if (all == NULL)
+        return rt_etcd_odd(c);
+    if (rt_etcd_line_read(line, all->kvs, all->n_kvs) != 0)
+        return rt_etcd_fail(c, ROTA_UNKNOWN, "out of memory");
+    const struct rt_etcd_place *place = rt_etcd_line_find(line, l->number);
+    l->granted = place != NULL && place->granted;
+    return 0;
+}
+
+static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct leaving *l = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    l->work.pending--;
+    if (err == 0 && !got->succeeded) {
+        missing(c, l, a->was_again);
+        return;
+    }
+    if (err == 0 && l->look)
+        err = read_granted(c, l, rt_etcd_got(got, 0));
+    if (err != 0)
+        rt_etcd_work_end(c, &l->work, err);
+    else
+        gone(c, l);
+}
+
+/* It stays as nobody's until its lease ends. */
+static void add_mark(struct rt_etcd_conn *c, struct rt_etcd_txn *txn,
+                     const struct rt_etcd_ticket *t)
+{
+    char text[RT_ETCD_CARD_MAX];
+    struct rt_etcd_card card = {.mode = t->mode,
+                                .take = t->take,
+                                .of = t->of,
+                                .flags = RT_ETCD_CARD_LEFT,
+                                .since_ms = rt_etcd_wall_ms()};
+    rt_etcd_label(c, &card);
+    size_t size = rt_etcd_card_write(&card, text);
+    RtEtcd__PutRequest *put = rt_etcd_put(txn, RT_ETCD_THEN, t->key, t->key_size);
+    rt_etcd_put_value(txn, put, text, size);
+    put->ignore_lease = true;
+}
+
+/* KEY and number are known. */
+static int send_leave(struct rt_etcd_conn *c, struct leaving *l, const struct rt_etcd_ticket *t)
+{
+    struct rt_etcd_txn txn;
+    rt_etcd_txn_open(c, &txn, 1, 2, 0);
+    rt_etcd_if_created(&txn, l->key, l->size, l->number);
+    if (l->look)
+        (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, l->work.op->leave.name);
+    if (l->marked)
+        add_mark(c, &txn, t);
+    else
+        rt_etcd_delete(&txn, RT_ETCD_THEN, l->key, l->size);
+    return rt_etcd_work_txn(c, &l->work, &txn, true, left);
+}
+
+static int leave_known(struct rt_etcd_conn *c, struct leaving *l, const struct rt_etcd_ticket *t)
+{
+    l->number = t->number;
+    l->granted = t->granted;
+    l->look = !t->granted;
+    l->marked = rt_etcd_least_holds(c, t);
+    l->lease = l->marked || t->least != NULL ? 0 : t->lease;
+    l->size = t->key_size;
+    memcpy(l->key, t->key, t->key_size);
+    return send_leave(c, l, t);
+}
+
+/* ---- Not in our table --------------------------------------------------------------------------- */
+
+static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct leaving *l = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    const RtEtcd__RangeResponse *all = err == 0 ? rt_etcd_got(got, 0) : NULL;
+    const struct rt_op *op = l->work.op;
+    struct rt_etcd_id id = {0};
+    size_t name_size;
+    l->work.pending--;
+    if (err == 0 && all == NULL)
+        err = rt_etcd_odd(c);
+    if (err != 0) {
+        rt_etcd_work_end(c, &l->work, err);
+        return;
+    }
+    const RtEtcd__KeyValue *kv = all->n_kvs > 0 ? all->kvs[0] : NULL;
+    if (kv == NULL || !rt_etcd_key_read(kv->key.data, kv->key.len, &name_size, &id) || !id.ours ||
+        id.session != op->leave.session || kv->key.len >= sizeof(l->key)) {
+        missing(c, l, false);
+        return;
+    }
+    l->size = kv->key.len;
+    memcpy(l->key, kv->key.data, kv->key.len);
+    if (kv->lease != 0 && (id.durable || (uint64_t)kv->lease != id.session))
+        l->lease = kv->lease;
+    err = send_leave(c, l, NULL);
+    if (err != 0)
+        rt_etcd_work_end(c, &l->work, err);
+}
+
+static int find_number(struct rt_etcd_conn *c, struct leaving *l)
+{
+    const struct rt_op *op = l->work.op;
+    struct rt_etcd_txn txn;
+    l->look = true;
+    l->number = op->leave.number;
+    rt_etcd_txn_open(c, &txn, 0, 1, 0);
+    RtEtcd__RangeRequest *range = rt_etcd_get_line(&txn, RT_ETCD_THEN, op->leave.name);
+    range->min_create_revision = range->max_create_revision = (int64_t)op->leave.number;
+    range->keys_only = true;
+    return rt_etcd_work_txn(c, &l->work, &txn, true, found);
+}
+
+/* By nonce: whichever of the two keys it has. */
+static void left_by_nonce(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct leaving *l = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    const RtEtcd__KeyValue *kv = NULL;
+    l->work.pending--;
+    for (size_t i = 1; err == 0 && i <= 2; i++) {
+        const RtEtcd__RangeResponse *one = rt_etcd_got(got, i);
+        if (one != NULL && one->n_kvs > 0)
+            kv = one->kvs[0];
+    }
+    if (err == 0 && kv == NULL) {
+        missing(c, l, a->was_again);
+        return;
+    }
+    if (err == 0) {
+        l->number = (uint64_t)kv->create_revision;
+        if (kv->lease != 0 && (uint64_t)kv->lease != l->work.op->leave.session)
+            l->lease = kv->lease;
+        err = read_granted(c, l, rt_etcd_got(got, 0));
+    }
+    if (err != 0)
+        rt_etcd_work_end(c, &l->work, err);
+    else
+        gone(c, l);
+}
+
+static int leave_nonce(struct rt_etcd_conn *c, struct leaving *l)
+{
+    const struct rt_op *op = l->work.op;
+    char key[2][RT_ETCD_KEY_MAX];
+    size_t size[2];
+    struct rt_etcd_txn txn;
+    rt_etcd_txn_open(c, &txn, 0, 5, 0);
+    (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, op->leave.name);
+    for (size_t i = 0; i < 2; i++) {
+        size[i] = rt_etcd_key(key[i], op->leave.name, op->leave.session, i == 1, op->leave.nonce);
+        (void)rt_etcd_get(&txn, RT_ETCD_THEN, key[i], size[i]);
+    }
+    for (size_t i = 0; i < 2; i++)
+        rt_etcd_delete(&txn, RT_ETCD_THEN, key[i], size[i]);
+    return rt_etcd_work_txn(c, &l->work, &txn, true, left_by_nonce);
+}
+
+void rt_etcd_begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    struct leaving *l = (struct leaving *)(void *)w;
+    const struct rt_op *op = w->op;
+    int rv = rt_etcd_check_name(c, op->leave.name);
+    const struct rt_etcd_ticket *t = rv == 0 ? ticket_of(c, op) : NULL;
+    if (rv == 0 && t != NULL)
+        rv = leave_known(c, l, t);
+    else if (rv == 0 && op->leave.number != 0)
+        rv = find_number(c, l);
+    else if (rv == 0)
+        rv = leave_nonce(c, l);
+    if (rv != 0)
+        rt_etcd_work_end(c, w, rv);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ops side of the etcd engine: what its files share.
+ *
+ *   side.c     submit, cancel; works; one op at a time per name; the beginning and the end
+ *   txn.c      transactions put together        table.c    tickets of ours that etcd knows
+ *   join.c     JOIN and JOIN_ALL                leave.c    LEAVE, CHANGE    break.c   BREAK
+ *   wait.c     waiting and armed tickets: watch the key that matters, look when it may be my turn
+ *   least.c    at_least_ms: a lease of its own keeps the line taken
+ *   session.c  BEAT, the session's key, its end  verify.c  what etcd knows of our tickets
+ *   observe.c  OBSERVE    inspect.c  INSPECT     list.c    LIST             doctor.c  CHECK */
+#ifndef RT_ETCD_OPS_H
+#define RT_ETCD_OPS_H
+
+#include "engine/etcd/etcd.h"
+#include "engine/etcd/key.h"
+#include "engine/etcd/line.h"
+
+#include <string.h>
+
+#define RT_ETCD_OPS_MAX 128 /* of one transaction: etcd's --max-txn-ops unless told */
+
+/* ---- Transactions (txn.c) ---------------------------------------------------------------------- */
+
+enum rt_etcd_branch { RT_ETCD_THEN, RT_ETCD_ELSE };
+
+struct rt_etcd_txn { /* what it holds is of the side's arena until it is sent */
+    struct rt_etcd_side *s;
+    RtEtcd__TxnRequest message;
+    size_t compares, branches[2]; /* room for */
+    bool failed;                  /* no memory; then what is filled further is one of these */
+    RtEtcd__RangeRequest no_range;
+    RtEtcd__PutRequest no_put;
+};
+
+/* Only one is put together at a time: from open to send nothing else is sent. */
+void rt_etcd_txn_open(struct rt_etcd_conn *c, struct rt_etcd_txn *t, size_t compares, size_t thens,
+                      size_t elses);
+
+/* Conditions. A line's are of all its tickets, and hold if it is empty. */
+void rt_etcd_if_absent(struct rt_etcd_txn *t, const char *key, size_t size);
+void rt_etcd_if_present(struct rt_etcd_txn *t, const char *key, size_t size);
+void rt_etcd_if_created(struct rt_etcd_txn *t, const void *key, size_t size, uint64_t number);
+void rt_etcd_if_changed_at(struct rt_etcd_txn *t, const void *key, size_t size, int64_t revision);
+void rt_etcd_if_line_empty(struct rt_etcd_txn *t, const char *name);
+void rt_etcd_if_line_older(struct rt_etcd_txn *t, const char *name, int64_t revision);
+
+/* Steps. The messages are to be filled further; never NULL. */
+RtEtcd__RangeRequest *rt_etcd_get(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key,
+                                  size_t size);
+RtEtcd__RangeRequest *rt_etcd_get_line(struct rt_etcd_txn *t, enum rt_etcd_branch b,
+                                       const char *name); /* from its front on */
+RtEtcd__RangeRequest *rt_etcd_get_ahead(struct rt_etcd_txn *t, enum rt_etcd_branch b,
+                                        const char *name, uint64_t number); /* the last ahead */
+RtEtcd__RangeRequest *rt_etcd_get_behind(struct rt_etcd_txn *t, enum rt_etcd_branch b,
+                                         const char *name, uint64_t number); /* the first behind */
+RtEtcd__PutRequest *rt_etcd_put(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key,
+                                size_t size);
+void rt_etcd_put_value(struct rt_etcd_txn *t, RtEtcd__PutRequest *put, const void *value, size_t n);
+void rt_etcd_delete(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key, size_t size);
+
+/* AGAIN: as in struct rt_etcd_ask. 0, or ROTA_NOMEM with errmsg: no answer will come. */
+int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, int64_t deadline, bool again,
+                     rt_etcd_answer_fn *answer, struct rt_op *op, void *owner);
+
+/* The Ith answer of a transaction; NULL: there is none such, which no etcd would send. */
+const RtEtcd__RangeResponse *rt_etcd_got(const RtEtcd__TxnResponse *reply, size_t i);
+int64_t rt_etcd_revision(const RtEtcd__Header *header); /* 0: none */
+/* "That is no answer to it": what was asked may have been done. */
+int rt_etcd_odd(struct rt_etcd_conn *c);
+
+/* ---- Tickets (table.c) --------------------------------------------------------------------------- */
+
+struct rt_etcd_wait;
+struct rt_etcd_least;
+
+struct rt_etcd_ticket { /* in the table from the answer to its JOIN to its end */
+    struct rt_etcd_ticket *hash_next, *next, **link;
+    uint64_t session, nonce, number, serial;
+    int64_t lease; /* of its own: it ends by itself; 0: the session's, or none */
+    int64_t at_least_ms;
+    struct rt_etcd_wait *wait;   /* while it waits, or is armed and not wanted */
+    struct rt_etcd_least *least; /* while at_least is not over */
+    uint32_t mode, take, of;
+    uint16_t name_size, key_size;
+    bool durable, granted;
+    bool told;   /* granted by an event, and the client has not spoken of it since */
+    bool armed;  /* WANTED is to be told ... */
+    bool wanted; /* ... and was */
+    bool plain;  /* its value is a leader's alone */
+    char key[];
+};
+
+int rt_etcd_table_open(struct rt_etcd_side *s); /* 0 or ROTA_NOMEM */
+/* NULL: no memory. Not in the table yet. */
+struct rt_etcd_ticket *rt_etcd_ticket_new(const struct rt_join *join);
+void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *name,
+                                           uint64_t session, uint64_t number, uint64_t nonce);
+struct rt_etcd_ticket *rt_etcd_ticket_of_key(struct rt_etcd_conn *c, const void *key, size_t size);
+void rt_etcd_ticket_name(const struct rt_etcd_ticket *t, char out[RT_NAME_ROOM]);
+void rt_etcd_tell(struct rt_etcd_conn *c, enum rt_event_kind kind, const struct rt_etcd_ticket *t);
+/* It is gone, not by our LEAVE: dropped, and told. */
+void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+
+/* ---- Works: ops under way (side.c) ---------------------------------------------------------------- */
+
+struct rt_etcd_stand { /* of a work behind the others of one of its names */
+    struct rt_etcd_stand *next;
+    struct rt_etcd_work *work;
+    const char *name; /* the op's */
+    uint32_t bucket;
+};
+
+struct rt_etcd_work { /* freed when its op has ended and nothing is pending */
+    struct rt_etcd_work *next, **link;
+    struct rt_op *op;
+    void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+    void (*cancel)(struct rt_etcd_conn *c, struct rt_etcd_work *w); /* NULL: its ask is abandoned */
+    void (*free)(struct rt_etcd_conn *c,
+                 struct rt_etcd_work *w); /* what the owner keeps, or NULL */
+    uint32_t pending;                     /* asks that will be answered */
+    bool effect; /* something was done: no definite error any more, but UNKNOWN */
+    int err;
+    char errmsg[256];
+    size_t stands, ahead; /* names; for so many of them others are before it */
+    bool begun;
+    struct rt_etcd_work *ready; /* next of those to begin */
+    struct rt_etcd_stand *stand;
+};
+
+/* SIZE bytes that begin with a work, for OP with its names. NULL: no memory, and OP has ended. */
+void *rt_etcd_work_new(struct rt_etcd_conn *c, size_t size, struct rt_op *op);
+/* Begins it now, or when the ops before it on its names have ended. */
+void rt_etcd_work_start(struct rt_etcd_conn *c, struct rt_etcd_work *w,
+                        void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w));
+/* Ends the op; ERR is for errmsg as it is now. W may be gone then. */
+void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err);
+/* Notes an error (0: none) with errmsg; the gravest stays. */
+void rt_etcd_work_note(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err);
+void rt_etcd_work_finish(struct rt_etcd_conn *c, struct rt_etcd_work *w); /* with what was noted */
+/* Sends T for W and counts it. 0, or it could not be. */
+int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_txn *t,
+                     bool again, rt_etcd_answer_fn *answer);
+int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_etcd_work *w, enum rt_etcd_call call,
+                     const void *message, rt_etcd_answer_fn *answer);
+
+/* ---- The side --------------------------------------------------------------------------------------- */
+
+struct rt_etcd_view; /* observe.c */
+struct rt_etcd_chore;
+
+struct rt_etcd_session {
+    uint64_t id; /* its lease; 0: none */
+    struct rt_etcd_watch watch;
+    uint64_t looked; /* the session whose keys are being asked for */
+    uint32_t looks;  /* 1: they are */
+    bool look_again;
+};
+
+#define RT_ETCD_LANES 256
+
+struct rt_etcd_side {
+    struct rt_etcd_conn *c;
+    struct rt_etcd_arena arena;
+    struct rt_etcd_line line; /* while an answer is looked at */
+    struct rt_etcd_work *works;
+    struct rt_etcd_work *ready, **ready_tail; /* to be begun, from where works end */
+    bool starting;
+    struct rt_etcd_stand *lanes[RT_ETCD_LANES]; /* by hash of the name, in order */
+    struct rt_etcd_ticket **table, *tickets;
+    size_t table_size, ticket_count;
+    uint64_t serial;
+    struct rt_etcd_wait *waits;
+    struct rt_etcd_least *leasts;
+    struct rt_etcd_chore *chores;
+    struct rt_timer_call least_timer;
+    struct rt_etcd_view *views;
+    struct rt_etcd_session session;
+    bool closing;
+    size_t sessions_size; /* of the prefix of session keys */
+    char sessions[RT_NAME_ROOM + sizeof(RT_ETCD_SESSIONS)];
+};
+
+static inline struct rt_etcd_side *rt_etcd_s(struct rt_etcd_conn *c)
+{
+    return *rt_etcd_side(c);
+}
+
+static inline struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn)
+{
+    return (struct rt_etcd_conn *)(void *)conn;
+}
+
+/* ---- Files to each other ----------------------------------------------------------------------------- */
+
+void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_join_size(const struct rt_op *op); /* of its work */
+void rt_etcd_begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_leave_size(const struct rt_op *op);
+void rt_etcd_begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_change_size(const struct rt_op *op);
+void rt_etcd_begin_break(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_break_size(const struct rt_op *op);
+void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_beat_size(const struct rt_op *op);
+void rt_etcd_begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_inspect_size(const struct rt_op *op);
+void rt_etcd_begin_list(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_list_size(const struct rt_op *op);
+void rt_etcd_begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_check_size(const struct rt_op *op);
+void rt_etcd_begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+size_t rt_etcd_observe_size(const struct rt_op *op);
+
+/* wait.c. T waits (AIM: what to watch, or NULL: it finds out), or holds and is armed. */
+void rt_etcd_wait_begin(struct rt_etcd_conn *c, struct rt_etcd_ticket *t,
+                        const struct rt_etcd_aim *aim);
+void rt_etcd_arm(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+void rt_etcd_wait_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* also if there is none */
+/* All that a BEAT catches up on. */
+void rt_etcd_wait_catch_up(struct rt_etcd_conn *c);
+/* A look at one ticket of ours: lost if it is not there. */
+void rt_etcd_wait_verify(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+void rt_etcd_wait_close(struct rt_etcd_side *s);
+
+/* A delete or a touch that nobody waits for, sent until etcd has answered. */
+enum rt_etcd_chore_kind { RT_ETCD_TOUCH, RT_ETCD_REVOKE };
+void rt_etcd_chore(struct rt_etcd_conn *c, enum rt_etcd_chore_kind kind, const void *key,
+                   size_t size, uint64_t number);
+void rt_etcd_chores_close(struct rt_etcd_side *s);
+
+/* least.c. T is granted: puts it on a lease of its own, then FN, with an error if that failed. */
+typedef void rt_etcd_secured_fn(struct rt_etcd_conn *c, void *arg, int err);
+void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct rt_op *op,
+                        rt_etcd_secured_fn *fn, void *arg);
+/* Whether the time of T is not over; then its LEAVE leaves the key. */
+bool rt_etcd_least_holds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t);
+void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* the key is marked */
+void rt_etcd_least_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* the ticket has ended */
+void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now);
+void rt_etcd_leasts_close(struct rt_etcd_side *s);
+
+/* session.c, verify.c */
+void rt_etcd_session_lost(struct rt_etcd_conn *c, uint64_t id);
+void rt_etcd_verify(struct rt_etcd_conn *c); /* asks what etcd knows of our tickets */
+size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD_KEY_MAX]);
+
+/* observe.c */
+void rt_etcd_views_look(struct rt_etcd_conn *c);
+void rt_etcd_views_close(struct rt_etcd_side *s);
+
+/* side.c: whether a JOIN of this ticket is under way. */
+bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce);
+void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card); /* ours, into CARD */
+int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name);
+int rt_etcd_check_value(struct rt_etcd_conn *c, const char *name, const char *value);
+int rt_etcd_fail_ticket(struct rt_etcd_conn *c, const char *name);
+int64_t rt_etcd_wall_ms(void);
+/* Seconds for a lease of so many milliseconds, at least 1. */
+int64_t rt_etcd_seconds(int64_t ms);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The session: a lease, and a key on it whose end is the session's end.
+ *
+ *   open:  LeaseGrant ──▶ put +rota/LEASE ──▶ watch it
+ *   renew: one keep-alive; ttl 0: gone
+ *
+ * The key tells at once what a keep-alive tells late or wrongly (etcd before 3.4.38 and 3.5.23 keeps leases
+ * alive that were revoked): deleted: the session is gone; changed: a ticket of it was broken.
+ * What if the reply is lost: an `open` leaves a lease that ends by its ttl. */
+#include "engine/etcd/ops.h"
+
+#include <stdio.h>
+
+struct beat {
+    struct rt_etcd_work work; /* first */
+    struct rt_etcd_keep keep;
+    uint64_t session;
+    int64_t ttl_s;
+};
+
+size_t rt_etcd_beat_size(const struct rt_op *op)
+{
+    (void)op;
+    return sizeof(struct beat);
+}
+
+size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD_KEY_MAX])
+{
+    const struct rt_etcd_side *s = rt_etcd_s(c);
+    int n = snprintf(out, RT_ETCD_KEY_MAX, "%.*s%llx", (int)s->sessions_size, s->sessions,
+                     (unsigned long long)id);
+    return n > 0 && n < (int)RT_ETCD_KEY_MAX ? (size_t)n : 0;
+}
+
+/* ---- Its end ------------------------------------------------------------------------------------ */
+
+static void forget(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    uint64_t id = s->session.id;
+    rt_etcd_unwatch(c, &s->session.watch);
+    s->session.id = 0;
+    for (struct rt_etcd_ticket *t = s->tickets, *next; t != NULL; t = next) {
+        next = t->next;
+        if (!t->durable && t->session == id) {
+            if (t->granted && t->least != NULL)
+                rt_etcd_least_left(c, t); /* it keeps the line until its time */
+            rt_etcd_ticket_drop(c, t);
+        }
+    }
+}
+
+void rt_etcd_session_lost(struct rt_etcd_conn *c, uint64_t id)
+{
+    if (id == 0 || id != rt_etcd_s(c)->session.id)
+        return;
+    forget(c);
+    struct rt_event event = {.kind = RT_SESSION_LOST, .session = id};
+    rt_conn_event(rt_etcd_base(c), &event);
+}
+
+/* ---- Its key -------------------------------------------------------------------------------------- */
+
+static void on_created(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t revision)
+{
+    (void)w;
+    (void)revision;
+    rt_etcd_verify(c);
+}
+
+static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t revision,
+                      RtEtcd__Event *const *events, size_t n)
+{
+    (void)w;
+    (void)revision;
+    for (size_t i = 0; i < n; i++)
+        if (events[i]->type == RT_ETCD__EVENT__TYPE__DELETE) {
+            rt_etcd_session_lost(c, rt_etcd_s(c)->session.id);
+            return;
+        }
+    rt_etcd_verify(c);
+}
+
+static const struct rt_etcd_watch_user session_user = {on_created, on_events, NULL};
+
+/* ---- Opening ---------------------------------------------------------------------------------------- */
+
+static void end(struct rt_etcd_conn *c, struct beat *b, int err)
+{
+    if (err != 0 && b->session != 0 && b->work.op->beat.open)
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, b->session);
+    rt_etcd_work_end(c, &b->work, err);
+}
+
+static int take_over(struct rt_etcd_conn *c, const struct beat *b)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    char key[RT_ETCD_KEY_MAX];
+    size_t size = rt_etcd_session_key(c, b->session, key);
+    forget(c); /* an earlier one is left to die */
+    int rv = rt_etcd_watch(c, &s->session.watch, key, size, NULL, 0, 0, &session_user);
+    if (rv == 0)
+        s->session.id = b->session;
+    return rv;
+}
+
+static void key_put(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct beat *b = a->owner;
+    struct rt_op *op = b->work.op;
+    (void)reply;
+    b->work.pending--;
+    if (err == 0)
+        err = take_over(c, b);
+    if (err == 0) {
+        op->beat.session = b->session;
+        op->beat.ttl_ms = (uint32_t)(b->ttl_s * 1000);
+        op->beat.allowance_ms = 0;
+        rt_etcd_base(c)->ttl_ms = op->beat.ttl_ms;
+    }
+    end(c, b, err);
+}
+
+static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct beat *b = a->owner;
+    const RtEtcd__LeaseGrantResponse *got = reply;
+    RtEtcd__PutRequest put = RT_ETCD__PUT_REQUEST__INIT;
+    struct rt_etcd_card label = {0};
+    char key[RT_ETCD_KEY_MAX];
+    b->work.pending--;
+    if (err == 0 && (got->id <= 0 || got->ttl <= 0 || got->ttl > UINT32_MAX / 1000))
+        err = rt_etcd_odd(c);
+    if (err == 0) {
+        b->session = (uint64_t)got->id;
+        b->ttl_s = got->ttl;
+        put.key.len = rt_etcd_session_key(c, b->session, key);
+        put.key.data = (uint8_t *)key;
+        rt_etcd_label(c, &label);
+        put.value.len = label.label_size;
+        char text[RT_ETCD_LABEL_MAX + 1];
+        memcpy(text, label.label, label.label_size);
+        put.value.data = (uint8_t *)text;
+        put.lease = got->id;
+        struct rt_etcd_ask *ask = rt_etcd_ask_new(c, RT_ETCD_PUT, &put, key_put);
+        if (ask != NULL) {
+            ask->again = true;
+            ask->op = b->work.op;
+            ask->owner = b;
+            ask->deadline = b->work.op->deadline;
+            b->work.pending++;
+            rt_etcd_ask_send(c, ask);
+            return;
+        }
+        err = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    }
+    end(c, b, err);
+}
+
+static int begin_open(struct rt_etcd_conn *c, struct beat *b)
+{
+    RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
+    grant.ttl = rt_etcd_seconds(rt_etcd_base(c)->ttl_ms);
+    return rt_etcd_work_ask(c, &b->work, RT_ETCD_LEASE_GRANT, &grant, lease_granted);
+}
+
+/* ---- Renewing ------------------------------------------------------------------------------------------ */
+
+struct held { /* tickets the user believes in and etcd does not have */
+    struct rt_etcd_conn *c;
+    size_t n;
+    struct {
+        uint64_t number;
+        char name[RT_NAME_ROOM];
+    } lost[8]; /* the rest with the next BEAT */
+};
+
+static void each_held(void *arg, const char *name, uint64_t number, bool granted)
+{
+    struct held *held = arg;
+    struct rt_etcd_side *s = rt_etcd_s(held->c);
+    (void)granted;
+    if (held->n == sizeof(held->lost) / sizeof(held->lost[0]) ||
+        rt_etcd_ticket_find(held->c, name, s->session.id, number, 0) != NULL ||
+        strlen(name) >= RT_NAME_ROOM)
+        return;
+    held->lost[held->n].number = number;
+    memcpy(held->lost[held->n++].name, name, strlen(name) + 1);
+}
+
+/* A loss that was told and not heard is told again. */
+static void tell_losses(struct rt_etcd_conn *c)
+{
+    struct rt_up *up = rt_etcd_base(c)->up;
+    struct held held;
+    held.c = c;
+    held.n = 0;
+    if (up->held == NULL)
+        return;
+    up->held(up, each_held, &held);
+    for (size_t i = 0; i < held.n; i++) {
+        struct rt_event event = {.kind = RT_TICKET_LOST,
+                                 .session = rt_etcd_s(c)->session.id,
+                                 .number = held.lost[i].number,
+                                 .name = held.lost[i].name};
+        rt_conn_event(rt_etcd_base(c), &event);
+    }
+}
+
+static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_t ttl_s,
+                 int64_t sent_at)
+{
+    struct beat *b = k->owner;
+    struct rt_op *op = b->work.op;
+    uint64_t session = b->session;
+    size_t tickets = op->beat.ticket_count;
+    (void)sent_at; /* not before the op was begun: the user counts from before that */
+    if (err == 0) {
+        op->beat.ttl_ms = (uint32_t)(ttl_s < UINT32_MAX / 1000 ? ttl_s * 1000 : UINT32_MAX);
+        op->beat.allowance_ms = 0;
+    } else if (err == ROTA_LOST) {
+        (void)rt_etcd_fail(c, err, "session %llx has ended on the server",
+                           (unsigned long long)session);
+    }
+    bool ours = session == rt_etcd_s(c)->session.id;
+    if (err == ROTA_LOST && ours)
+        forget(c);
+    rt_etcd_work_end(c, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
+    if (err != 0 || !ours)
+        return;
+    tell_losses(c);
+    rt_etcd_wait_catch_up(c);
+    rt_etcd_views_look(c);
+    if (tickets > 0)
+        rt_etcd_verify(c);
+}
+
+static void cancel_renewal(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    struct beat *b = (struct beat *)(void *)w;
+    if (w->op->beat.open) {
+        struct rt_etcd_ask *a = rt_etcd_ask_of(c, w->op);
+        if (a != NULL)
+            rt_etcd_ask_abandon(c, a, ROTA_CANCELED);
+        return;
+    }
+    rt_etcd_unkeep(c, &b->keep);
+    rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_UNKNOWN, "canceled"));
+}
+
+static void free_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    rt_etcd_unkeep(c, &((struct beat *)(void *)w)->keep);
+}
+
+void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    struct beat *b = (struct beat *)(void *)w;
+    struct rt_op *op = w->op;
+    int rv = 0;
+    w->cancel = cancel_renewal;
+    w->free = free_beat;
+    if (op->beat.open) {
+        rv = begin_open(c, b);
+    } else if (op->beat.session == 0 || op->beat.session != rt_etcd_s(c)->session.id) {
+        rv = rt_etcd_fail(c, ROTA_LOST, "session %llx has ended",
+                          (unsigned long long)op->beat.session);
+    } else {
+        b->session = op->beat.session;
+        b->keep.owner = b;
+        rt_etcd_keep(c, &b->keep, (int64_t)b->session, op->deadline, kept);
+    }
+    if (rv != 0)
+        rt_etcd_work_end(c, w, rv);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ops side as a whole: ops come in, those of one name one after the other; beginning and end. */
+#include "engine/etcd/ops.h"
+
+#include "base/alloc.h"
+#include "engine/url.h"
+
+#include <assert.h>
+#include <time.h>
+
+#define SIDE_TIMERS 1
+
+/* ---- Small things ----------------------------------------------------------------------------- */
+
+int64_t rt_etcd_wall_ms(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t rt_etcd_seconds(int64_t ms)
+{
+    int64_t s = ms / 1000 + (ms % 1000 != 0);
+    return s > 0 ? s : 1;
+}
+
+void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card)
+{
+    const char *label = rt_etcd_base(c)->label;
+    if (label == NULL)
+        label = "";
+    card->label = (const uint8_t *)label;
+    card->label_size = strnlen(label, RT_ETCD_LABEL_MAX);
+}
+
+int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name)
+{
+    if (name == NULL || name[0] == '\0')
+        return rt_etcd_fail(c, ROTA_INVALID, "a line needs a name");
+    if (strlen(name) >= RT_NAME_ROOM)
+        return rt_etcd_fail(c, ROTA_INVALID, "a name is too long");
+    return 0;
+}
+
+int rt_etcd_check_value(struct rt_etcd_conn *c, const char *name, const char *value)
+{
+    if (value == NULL || strlen(value) <= RT_ETCD_VALUE_MAX)
+        return 0;
+    return rt_etcd_fail(c, ROTA_INVALID, "%.120s: a value has at most %d bytes", name,
+                        RT_ETCD_VALUE_MAX);
+}
+
+int rt_etcd_fail_ticket(struct rt_etcd_conn *c, const char *name)
+{
+    return rt_etcd_fail(c, ROTA_LOST, "the ticket is not in the line of %.120s any more", name);
+}
+
+/* ---- One after the other ------------------------------------------------------------------------ */
+
+/* etcd serves the calls of a connection side by side, and ops of a name take effect in their order: so
+ * each waits for those before it. */
+
+static uint32_t bucket_of(const char *name)
+{
+    uint32_t h = 2166136261u;
+    for (; *name != '\0'; name++)
+        h = (h ^ (uint8_t)*name) * 16777619u;
+    return (h ^ h >> 16) % RT_ETCD_LANES;
+}
+
+static const char *name_of(const struct rt_op *op, size_t i)
+{
+    switch (op->kind) {
+    case RT_OP_JOIN:
+    case RT_OP_JOIN_ALL:
+        return op->join.joins[i].name;
+    case RT_OP_CHANGE:
+        return op->change.name;
+    case RT_OP_LEAVE:
+        return op->leave.name;
+    case RT_OP_BREAK:
+        return op->brk.name;
+    case RT_OP_INSPECT:
+        return op->inspect.name;
+    default:
+        return NULL;
+    }
+}
+
+static size_t names_of(const struct rt_op *op)
+{
+    if (op->kind == RT_OP_JOIN || op->kind == RT_OP_JOIN_ALL)
+        return op->join.n;
+    return name_of(op, 0) != NULL ? 1 : 0;
+}
+
+static void stand_behind(struct rt_etcd_side *s, struct rt_etcd_work *w, const char *name)
+{
+    struct rt_etcd_stand *stand = &w->stand[w->stands];
+    *stand = (struct rt_etcd_stand){.work = w, .name = name, .bucket = bucket_of(name)};
+    bool ahead = false;
+    struct rt_etcd_stand **at = &s->lanes[stand->bucket];
+    for (; *at != NULL; at = &(*at)->next) {
+        if (strcmp((*at)->name, name) != 0)
+            continue;
+        if ((*at)->work == w)
+            return; /* a set that names it twice: it will be told */
+        ahead = true;
+    }
+    *at = stand;
+    w->stands++;
+    w->ahead += ahead;
+}
+
+static void stand_out(struct rt_etcd_side *s, struct rt_etcd_stand *stand)
+{
+    bool first = true;
+    struct rt_etcd_stand **at = &s->lanes[stand->bucket];
+    for (; *at != stand; at = &(*at)->next)
+        first = first && strcmp((*at)->name, stand->name) != 0;
+    *at = stand->next;
+    for (struct rt_etcd_stand *next = stand->next; first && next != NULL; next = next->next) {
+        if (strcmp(next->name, stand->name) != 0)
+            continue;
+        if (--next->work->ahead == 0) {
+            next->work->ready = NULL;
+            *s->ready_tail = next->work;
+            s->ready_tail = &next->work->ready;
+        }
+        return;
+    }
+}
+
+/* ---- Works -------------------------------------------------------------------------------------- */
+
+static void begin_now(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    w->begun = true;
+    if (rt_loop_now(rt_etcd_base(c)->loop) >= w->op->deadline)
+        rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_UNREACHABLE, "etcd: no answer in time"));
+    else
+        w->begin(c, w);
+}
+
+static void begin_ready(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    if (s->starting)
+        return;
+    s->starting = true;
+    while (s->ready != NULL) {
+        struct rt_etcd_work *w = s->ready;
+        s->ready = w->ready;
+        if (s->ready == NULL)
+            s->ready_tail = &s->ready;
+        begin_now(c, w);
+    }
+    s->starting = false;
+}
+
+void *rt_etcd_work_new(struct rt_etcd_conn *c, size_t size, struct rt_op *op)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    size_t names = names_of(op), at = (size + 15) & ~(size_t)15;
+    char *p = rt_alloc(at + names * sizeof(struct rt_etcd_stand));
+    if (p == NULL) {
+        rt_conn_done(rt_etcd_base(c), op, rt_etcd_fail(c, ROTA_NOMEM, "out of memory"));
+        return NULL;
+    }
+    struct rt_etcd_work *w = (void *)p;
+    w->op = op;
+    w->stand = (void *)(p + at);
+    w->next = s->works;
+    w->link = &s->works;
+    if (w->next != NULL)
+        w->next->link = &w->next;
+    s->works = w;
+    for (size_t i = 0; i < names; i++) {
+        const char *name = name_of(op, i);
+        if (name != NULL)
+            stand_behind(s, w, name);
+    }
+    return w;
+}
+
+void rt_etcd_work_start(struct rt_etcd_conn *c, struct rt_etcd_work *w,
+                        void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w))
+{
+    w->begin = begin;
+    if (w->ahead == 0)
+        begin_now(c, w);
+}
+
+static void work_free(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    if (w->free != NULL)
+        w->free(c, w);
+    *w->link = w->next;
+    if (w->next != NULL)
+        w->next->link = w->link;
+    rt_free(w);
+}
+
+void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err)
+{
+    struct rt_op *op = w->op;
+    assert(w->pending == 0);
+    for (size_t i = 0; i < w->stands; i++)
+        stand_out(rt_etcd_s(c), &w->stand[i]);
+    work_free(c, w);
+    rt_conn_done(rt_etcd_base(c), op, err);
+    begin_ready(c);
+}
+
+void rt_etcd_work_note(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err)
+{
+    if (err == 0 || w->err == ROTA_UNKNOWN || (w->err != 0 && err != ROTA_UNKNOWN))
+        return;
+    w->err = err;
+    memcpy(w->errmsg, rt_etcd_base(c)->errmsg, sizeof(w->errmsg));
+}
+
+void rt_etcd_work_finish(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    if (w->err != 0)
+        memcpy(rt_etcd_base(c)->errmsg, w->errmsg, sizeof(w->errmsg));
+    rt_etcd_work_end(c, w, w->err);
+}
+
+int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_txn *t,
+                     bool again, rt_etcd_answer_fn *answer)
+{
+    int rv = rt_etcd_txn_send(c, t, w->op->deadline, again, answer, w->op, w);
+    w->pending += rv == 0;
+    return rv;
+}
+
+int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_etcd_work *w, enum rt_etcd_call call,
+                     const void *message, rt_etcd_answer_fn *answer)
+{
+    int rv = rt_etcd_ask(c, call, message, w->op->deadline, answer, w->op, w);
+    w->pending += rv == 0;
+    return rv;
+}
+
+bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce)
+{
+    for (const struct rt_etcd_work *w = rt_etcd_s(c)->works; w != NULL; w = w->next) {
+        const struct rt_op *op = w->op;
+        if (op->kind != RT_OP_JOIN && op->kind != RT_OP_JOIN_ALL)
+            continue;
+        for (size_t i = 0; i < op->join.n; i++)
+            if (op->join.joins[i].nonce == nonce && op->join.joins[i].name != NULL &&
+                strcmp(op->join.joins[i].name, name) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* ---- Submitting and cancelling ------------------------------------------------------------------- */
+
+void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    static const struct {
+        size_t (*size)(const struct rt_op *op);
+        void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+    } table[] = {
+        [RT_OP_BEAT] = {rt_etcd_beat_size, rt_etcd_begin_beat},
+        [RT_OP_JOIN] = {rt_etcd_join_size, rt_etcd_begin_join},
+        [RT_OP_JOIN_ALL] = {rt_etcd_join_size, rt_etcd_begin_join},
+        [RT_OP_CHANGE] = {rt_etcd_change_size, rt_etcd_begin_change},
+        [RT_OP_LEAVE] = {rt_etcd_leave_size, rt_etcd_begin_leave},
+        [RT_OP_OBSERVE] = {rt_etcd_observe_size, rt_etcd_begin_observe},
+        [RT_OP_INSPECT] = {rt_etcd_inspect_size, rt_etcd_begin_inspect},
+        [RT_OP_LIST] = {rt_etcd_list_size, rt_etcd_begin_list},
+        [RT_OP_BREAK] = {rt_etcd_break_size, rt_etcd_begin_break},
+        [RT_OP_CHECK] = {rt_etcd_check_size, rt_etcd_begin_check},
+    };
+    struct rt_etcd_conn *c = rt_etcd_of(conn);
+    assert((unsigned)op->kind < sizeof(table) / sizeof(table[0]));
+    struct rt_etcd_work *w = rt_etcd_work_new(c, table[op->kind].size(op), op);
+    if (w != NULL)
+        rt_etcd_work_start(c, w, table[op->kind].begin);
+}
+
+void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    struct rt_etcd_conn *c = rt_etcd_of(conn);
+    struct rt_etcd_work *w = rt_etcd_s(c)->works;
+    while (w != NULL && w->op != op)
+        w = w->next;
+    if (w == NULL)
+        return;
+    if (!w->begun && w->ahead > 0) {
+        rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
+    } else if (w->cancel != NULL) {
+        w->cancel(c, w);
+    } else {
+        struct rt_etcd_ask *a = rt_etcd_ask_of(c, op);
+        if (a != NULL)
+            rt_etcd_ask_abandon(c, a, ROTA_CANCELED);
+    }
+}
+
+/* ---- Beginning and end ---------------------------------------------------------------------------- */
+
+static int name_sessions(struct rt_etcd_conn *c, const struct rt_url *url)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    struct rt_spelling *sp = rt_alloc(sizeof(*sp));
+    struct rt_conn *base = rt_etcd_base(c);
+    if (sp == NULL)
+        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    bool raw = strcmp(rt_url_param(url, "names", ""), "raw") == 0;
+    int rv = rt_spelling_init(sp, rt_url_param(url, "prefix", ""), raw, base->errmsg,
+                              sizeof(base->errmsg));
+    if (rv == 0) {
+        memcpy(s->sessions, sp->prefix, sp->prefix_size);
+        memcpy(s->sessions + sp->prefix_size, RT_ETCD_SESSIONS, sizeof(RT_ETCD_SESSIONS));
+        s->sessions_size = sp->prefix_size + sizeof(RT_ETCD_SESSIONS) - 1;
+    }
+    rt_free(sp);
+    return rv;
+}
+
+int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
+{
+    struct rt_etcd_side *s = rt_alloc(sizeof(*s));
+    if (s == NULL)
+        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    *rt_etcd_side(c) = s;
+    s->c = c;
+    s->ready_tail = &s->ready;
+    s->least_timer.timer.kind = RT_TIMER_CALL;
+    s->least_timer.fire = rt_etcd_least_fire;
+    rt_etcd_arena_init(&s->arena);
+    int rv = name_sessions(c, url);
+    if (rv == 0 && rt_etcd_table_open(s) != 0)
+        rv = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    if (rv == 0 && rt_loop_reserve(rt_etcd_base(c)->loop, SIDE_TIMERS) != 0)
+        rv = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    if (rv != 0) {
+        rt_free(s->table);
+        rt_free(s);
+        *rt_etcd_side(c) = NULL;
+    }
+    return rv;
+}
+
+/* Without tickets the session ends at once; with some it is left to die. */
+static void say_end(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    RtEtcd__LeaseRevokeRequest revoke = RT_ETCD__LEASE_REVOKE_REQUEST__INIT;
+    for (const struct rt_etcd_ticket *t = s->tickets; t != NULL; t = t->next)
+        if (!t->durable && t->session == s->session.id && t->lease == 0)
+            return;
+    revoke.id = (int64_t)s->session.id;
+    if (s->session.id != 0)
+        (void)rt_etcd_ask(c, RT_ETCD_LEASE_REVOKE, &revoke, 0, NULL, NULL, NULL);
+}
+
+void rt_etcd_side_close(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    struct rt_loop *loop = rt_etcd_base(c)->loop;
+    if (s == NULL)
+        return;
+    say_end(c);
+    s->closing = true;
+    while (s->works != NULL)
+        work_free(c, s->works);
+    while (s->tickets != NULL) {
+        struct rt_etcd_ticket *t = s->tickets;
+        s->tickets = t->next;
+        rt_free(t);
+    }
+    rt_free(s->table);
+    rt_etcd_wait_close(s);
+    rt_etcd_leasts_close(s);
+    rt_etcd_chores_close(s);
+    rt_etcd_views_close(s);
+    rt_etcd_line_fini(&s->line);
+    rt_etcd_arena_fini(&s->arena);
+    rt_timers_stop(&loop->timers, &s->least_timer.timer);
+    rt_loop_unreserve(loop, SIDE_TIMERS);
+    rt_free(s);
+    *rt_etcd_side(c) = NULL;
+}
+
+void rt_etcd_linked(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    if (s != NULL && s->session.id != 0)
+        rt_etcd_verify(c);
+}
+
+void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why)
+{
+    (void)c; /* all that waited has been answered */
+    (void)err;
+    (void)why;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tickets of ours that etcd knows, by name: found by number or by nonce. */
+#include "engine/etcd/ops.h"
+
+#include "base/alloc.h"
+
+#define TABLE_FIRST 64
+
+static uint32_t hash(const void *bytes, size_t n)
+{
+    const uint8_t *p = bytes;
+    uint32_t h = 2166136261u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ p[i]) * 16777619u;
+    return h ^ h >> 15;
+}
+
+struct rt_etcd_ticket *rt_etcd_ticket_new(const struct rt_join *join)
+{
+    char key[RT_ETCD_KEY_MAX];
+    bool durable = join->flags & RT_JOIN_DURABLE;
+    size_t size = rt_etcd_key(key, join->name, join->session, durable, join->nonce);
+    struct rt_etcd_ticket *t = size > 0 ? rt_alloc(sizeof(*t) + size + 1) : NULL;
+    if (t == NULL)
+        return NULL;
+    memcpy(t->key, key, size);
+    t->key_size = (uint16_t)size;
+    t->name_size = (uint16_t)strlen(join->name);
+    t->session = join->session;
+    t->nonce = join->nonce;
+    t->at_least_ms = join->at_least_ms;
+    t->mode = join->mode;
+    t->take = join->take;
+    t->of = join->of;
+    t->durable = durable;
+    t->armed = join->flags & RT_JOIN_ARM;
+    return t;
+}
+
+static struct rt_etcd_ticket **bucket(struct rt_etcd_side *s, const void *name, size_t size)
+{
+    return &s->table[hash(name, size) & (s->table_size - 1)];
+}
+
+/* Without memory it stays as it is, and is slower. */
+static void grow(struct rt_etcd_side *s)
+{
+    size_t size = s->table_size > 0 ? 2 * s->table_size : TABLE_FIRST;
+    struct rt_etcd_ticket **table = rt_alloc(size * sizeof(struct rt_etcd_ticket *));
+    if (table == NULL)
+        return;
+    rt_free(s->table);
+    s->table = table;
+    s->table_size = size;
+    for (struct rt_etcd_ticket *t = s->tickets; t != NULL; t = t->next) {
+        struct rt_etcd_ticket **at = bucket(s, t->key, t->name_size);
+        t->hash_next = *at;
+        *at = t;
+    }
+}
+
+int rt_etcd_table_open(struct rt_etcd_side *s)
+{
+    grow(s);
+    return s->table != NULL ? 0 : ROTA_NOMEM;
+}
+
+void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    if (s->ticket_count >= s->table_size)
+        grow(s);
+    struct rt_etcd_ticket **at = bucket(s, t->key, t->name_size);
+    t->hash_next = *at;
+    *at = t;
+    t->serial = ++s->serial;
+    t->next = s->tickets;
+    t->link = &s->tickets;
+    if (t->next != NULL)
+        t->next->link = &t->next;
+    s->tickets = t;
+    s->ticket_count++;
+}
+
+void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    rt_etcd_wait_end(c, t);
+    rt_etcd_least_end(c, t);
+    struct rt_etcd_ticket **at = bucket(s, t->key, t->name_size);
+    while (*at != t)
+        at = &(*at)->hash_next;
+    *at = t->hash_next;
+    *t->link = t->next;
+    if (t->next != NULL)
+        t->next->link = t->link;
+    s->ticket_count--;
+    rt_free(t);
+}
+
+struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *name,
+                                           uint64_t session, uint64_t number, uint64_t nonce)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    size_t size = strlen(name);
+    struct rt_etcd_ticket *t = *bucket(s, name, size);
+    for (; t != NULL; t = t->hash_next)
+        if (t->session == session && (number != 0 ? t->number == number : t->nonce == nonce) &&
+            t->name_size == size && memcmp(t->key, name, size) == 0)
+            return t;
+    return NULL;
+}
+
+struct rt_etcd_ticket *rt_etcd_ticket_of_key(struct rt_etcd_conn *c, const void *key, size_t size)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    size_t name_size;
+    struct rt_etcd_id id;
+    if (!rt_etcd_key_read(key, size, &name_size, &id))
+        return NULL;
+    struct rt_etcd_ticket *t = *bucket(s, key, name_size);
+    while (t != NULL && (t->key_size != size || memcmp(t->key, key, size) != 0))
+        t = t->hash_next;
+    return t;
+}
+
+void rt_etcd_ticket_name(const struct rt_etcd_ticket *t, char out[RT_NAME_ROOM])
+{
+    memcpy(out, t->key, t->name_size);
+    out[t->name_size] = '\0';
+}
+
+void rt_etcd_tell(struct rt_etcd_conn *c, enum rt_event_kind kind, const struct rt_etcd_ticket *t)
+{
+    char name[RT_NAME_ROOM];
+    rt_etcd_ticket_name(t, name);
+    struct rt_event event = {
+        .kind = kind, .session = t->session, .number = t->number, .name = name};
+    rt_conn_event(rt_etcd_base(c), &event);
+}
+
+void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    rt_etcd_tell(c, RT_TICKET_LOST, t);
+    rt_etcd_ticket_drop(c, t);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What etcd knows of our session and its tickets, compared with what we believe.
+ *
+ * LeaseTimeToLive names all keys of the lease at once, but answers from the leader's memory, which may be
+ * behind or ahead: what is missing there is looked for by a transaction before it is called lost, and what
+ * we do not know is adopted: it waits, and when it holds the user is told and gives it back. */
+#include "engine/etcd/ops.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+#define ADOPT_MAX 16 /* strays per look: the next one finds the others */
+
+struct verifying {
+    uint64_t session, serial;
+};
+
+/* ---- The session ------------------------------------------------------------------------------ */
+
+static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    const RtEtcd__RangeResponse *got = reply;
+    if (err == 0 && got->n_kvs == 0)
+        rt_etcd_session_lost(c, a->extra);
+}
+
+static void look_for_session(struct rt_etcd_conn *c, uint64_t id)
+{
+    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
+    char key[RT_ETCD_KEY_MAX];
+    range.key.len = rt_etcd_session_key(c, id, key);
+    range.key.data = (uint8_t *)key;
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, key_seen);
+    if (a == NULL)
+        return;
+    a->extra = id;
+    rt_etcd_ask_send(c, a);
+}
+
+/* ---- Strays ------------------------------------------------------------------------------------- */
+
+static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    const RtEtcd__RangeResponse *got = reply;
+    struct rt_etcd_id id;
+    size_t name_size;
+    char name[RT_NAME_ROOM];
+    if (err != 0 || got->n_kvs == 0 || a->extra != rt_etcd_s(c)->session.id)
+        return;
+    const RtEtcd__KeyValue *kv = got->kvs[0];
+    if (!rt_etcd_key_read(kv->key.data, kv->key.len, &name_size, &id) || !id.ours || id.durable ||
+        id.session != a->extra || name_size >= sizeof(name))
+        return;
+    memcpy(name, kv->key.data, name_size);
+    name[name_size] = '\0';
+    if (rt_etcd_ticket_of_key(c, kv->key.data, kv->key.len) != NULL ||
+        rt_etcd_joining(c, name, id.nonce))
+        return;
+    struct rt_etcd_card card;
+    rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+    struct rt_join join = {.name = name,
+                           .session = id.session,
+                           .nonce = id.nonce,
+                           .mode = card.mode,
+                           .take = card.take,
+                           .of = card.of};
+    struct rt_etcd_ticket *t = rt_etcd_ticket_new(&join);
+    if (t == NULL)
+        return;
+    t->number = (uint64_t)kv->create_revision;
+    rt_etcd_ticket_add(c, t);
+    rt_etcd_wait_begin(c, t, NULL);
+}
+
+static void look_for_stray(struct rt_etcd_conn *c, uint64_t session, const ProtobufCBinaryData *key)
+{
+    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
+    range.key = *key;
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, stray_seen);
+    if (a == NULL)
+        return;
+    a->extra = session;
+    rt_etcd_ask_send(c, a);
+}
+
+static bool is_stray(struct rt_etcd_conn *c, const ProtobufCBinaryData *key)
+{
+    const struct rt_etcd_side *s = rt_etcd_s(c);
+    struct rt_etcd_id id;
+    size_t name_size;
+    char name[RT_NAME_ROOM];
+    if (key->len >= s->sessions_size && memcmp(key->data, s->sessions, s->sessions_size) == 0)
+        return false;
+    if (!rt_etcd_key_read(key->data, key->len, &name_size, &id) || !id.ours ||
+        name_size >= sizeof(name))
+        return false;
+    memcpy(name, key->data, name_size);
+    name[name_size] = '\0';
+    return rt_etcd_ticket_of_key(c, key->data, key->len) == NULL &&
+           !rt_etcd_joining(c, name, id.nonce);
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------------ */
+
+static int by_bytes(const void *a, const void *b)
+{
+    const ProtobufCBinaryData *x = a, *y = b;
+    size_t n = x->len < y->len ? x->len : y->len;
+    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
+    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static bool is_among(const ProtobufCBinaryData *keys, size_t n, const struct rt_etcd_ticket *t)
+{
+    ProtobufCBinaryData key = {t->key_size, NULL};
+    memcpy(&key.data, &(const char *){t->key}, sizeof(key.data));
+    return n > 0 && bsearch(&key, keys, n, sizeof(*keys), by_bytes) != NULL;
+}
+
+static void compare(struct rt_etcd_conn *c, const struct verifying *v,
+                    const RtEtcd__LeaseTimeToLiveResponse *got)
+{
+    size_t strays = 0;
+    if (got->n_keys > 1)
+        qsort(got->keys, got->n_keys, sizeof(*got->keys), by_bytes);
+    for (struct rt_etcd_ticket *t = rt_etcd_s(c)->tickets, *next; t != NULL; t = next) {
+        next = t->next;
+        if (t->durable || t->session != v->session || t->serial > v->serial)
+            continue;
+        if (t->lease != 0 || !is_among(got->keys, got->n_keys, t))
+            rt_etcd_wait_verify(c, t);
+    }
+    for (size_t i = 0; i < got->n_keys && strays < ADOPT_MAX; i++)
+        if (is_stray(c, &got->keys[i])) {
+            look_for_stray(c, v->session, &got->keys[i]);
+            strays++;
+        }
+}
+
+static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_session *session = &rt_etcd_s(c)->session;
+    const RtEtcd__LeaseTimeToLiveResponse *got = reply;
+    struct verifying v = {session->looked, a->extra};
+    session->looks--;
+    if (session->id != 0 && session->id == v.session) {
+        if ((err == 0 && got->ttl <= 0) || a->reason == RT_ETCD_NO_LEASE)
+            look_for_session(c, v.session);
+        else if (err == 0)
+            compare(c, &v, got);
+    }
+    if (session->look_again && session->id != 0)
+        rt_etcd_verify(c);
+}
+
+void rt_etcd_verify(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+    if (s->session.looks > 0) {
+        s->session.look_again = true;
+        return;
+    }
+    s->session.look_again = false;
+    left.id = (int64_t)s->session.id;
+    left.keys = true;
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_LEASE_LEFT, &left, left_seen);
+    if (a == NULL)
+        return; /* the next BEAT tries again */
+    a->extra = s->serial;
+    s->session.looked = s->session.id;
+    s->session.looks++;
+    rt_etcd_ask_send(c, a);
+}

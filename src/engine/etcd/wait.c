@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting tickets, and held ones that are to hear who wants them.
+ *
+ *   watch what matters ── created ──▶ look ──▶ my turn: told ──▶ [armed: watch the line]
+ *          ▲                 event ──▶  │ └──▶ my ticket is gone: told
+ *          └──── something else now ◀───┘
+ *
+ * Watches begin now: etcd serves those that begin in the past by a loop that runs ten times a second. What
+ * happened before `created` the look finds. A look is one transaction that compares the create_revision of
+ * my ticket: without it there is no grant. */
+#include "engine/etcd/ops.h"
+
+#include "base/alloc.h"
+#include "core/grant.h"
+
+enum purpose { TO_HOLD, TO_HEAR_OF_OTHERS, TO_KNOW };
+
+struct rt_etcd_wait {
+    struct rt_etcd_wait *next, **link;
+    struct rt_etcd_ticket *ticket; /* NULL: it has ended, and a look is under way */
+    struct rt_etcd_watch watch;
+    enum purpose purpose;
+    bool looking, again; /* a look is under way; one more is needed */
+    bool stale;          /* something went wrong: the next BEAT looks */
+    bool securing;
+};
+
+static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w);
+
+static void wait_free(struct rt_etcd_wait *w)
+{
+    *w->link = w->next;
+    if (w->next != NULL)
+        w->next->link = w->link;
+    rt_free(w);
+}
+
+static struct rt_etcd_wait *wait_new(struct rt_etcd_conn *c, struct rt_etcd_ticket *t,
+                                     enum purpose purpose)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    struct rt_etcd_wait *w = rt_alloc(sizeof(*w));
+    if (w == NULL)
+        return NULL; /* the next BEAT tries again */
+    w->ticket = t;
+    w->purpose = purpose;
+    w->watch.owner = w;
+    w->next = s->waits;
+    w->link = &s->waits;
+    if (w->next != NULL)
+        w->next->link = &w->next;
+    s->waits = w;
+    t->wait = w;
+    return w;
+}
+
+static void let_go(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
+{
+    if (w->ticket != NULL)
+        w->ticket->wait = NULL;
+    w->ticket = NULL;
+    rt_etcd_unwatch(c, &w->watch);
+    if (!w->looking && !w->securing)
+        wait_free(w);
+}
+
+void rt_etcd_wait_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    if (t->wait != NULL)
+        let_go(c, t->wait);
+}
+
+void rt_etcd_wait_close(struct rt_etcd_side *s)
+{
+    while (s->waits != NULL)
+        wait_free(s->waits);
+}
+
+/* ---- Watching --------------------------------------------------------------------------------- */
+
+static void on_created(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int64_t revision)
+{
+    (void)revision;
+    look(c, watch->owner);
+}
+
+/* Somebody came behind a ticket that excludes all: no need to look. */
+static bool is_behind(const struct rt_etcd_ticket *t, RtEtcd__Event *const *events, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (events[i]->kv != NULL && (uint64_t)events[i]->kv->create_revision > t->number)
+            return true;
+    return false;
+}
+
+static void tell_wanted(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    t->wanted = true;
+    rt_etcd_wait_end(c, t);
+    rt_etcd_tell(c, RT_WANTED, t);
+}
+
+static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int64_t revision,
+                      RtEtcd__Event *const *events, size_t n)
+{
+    struct rt_etcd_wait *w = watch->owner;
+    (void)revision;
+    if (w->purpose == TO_HEAR_OF_OTHERS && w->ticket->mode == RT_EXCLUSIVE) {
+        if (is_behind(w->ticket, events, n))
+            tell_wanted(c, w->ticket);
+        return; /* a change of our own */
+    }
+    look(c, w);
+}
+
+static void on_lost(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int err)
+{
+    struct rt_etcd_wait *w = watch->owner;
+    (void)c;
+    w->stale = w->stale || err != 0;
+}
+
+static const struct rt_etcd_watch_user watch_user = {on_created, on_events, on_lost};
+
+/* Watches KEY to END, unless it does already. */
+static void watch_range(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const void *key,
+                        size_t key_size, const void *end, size_t end_size, uint32_t flags)
+{
+    struct rt_etcd_watch *watch = &w->watch;
+    if (watch->user != NULL && watch->flags == flags && watch->key_size == key_size &&
+        watch->end_size == end_size && memcmp(watch->key, key, key_size) == 0)
+        return;
+    rt_etcd_unwatch(c, watch);
+    watch->owner = w;
+    if (rt_etcd_watch(c, watch, key, key_size, end, end_size, flags, &watch_user) != 0)
+        w->stale = true;
+}
+
+static void watch_line(struct rt_etcd_conn *c, struct rt_etcd_wait *w, uint32_t flags)
+{
+    char name[RT_NAME_ROOM], begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
+    rt_etcd_ticket_name(w->ticket, name);
+    size_t begin_size = rt_etcd_line_begin(begin, name), end_size = rt_etcd_line_end(end, name);
+    watch_range(c, w, begin, begin_size, end, end_size, flags);
+}
+
+/* ---- A barrier is full ---------------------------------------------------------------------------- */
+
+static void opened(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_wait *w = a->owner;
+    (void)reply; /* whoever opened it: the look tells */
+    w->looking = false;
+    if (w->ticket == NULL) {
+        wait_free(w);
+        return;
+    }
+    w->stale = err != 0;
+    look(c, w);
+}
+
+static void add_mark(struct rt_etcd_txn *t, const struct rt_etcd_place *p, uint64_t bound)
+{
+    char text[RT_ETCD_CARD_MAX];
+    struct rt_etcd_card card = p->card;
+    card.bound = bound;
+    size_t size = rt_etcd_card_write(&card, text);
+    rt_etcd_if_changed_at(t, p->kv->key.data, p->kv->key.len, p->kv->mod_revision);
+    RtEtcd__PutRequest *put = rt_etcd_put(t, RT_ETCD_THEN, p->kv->key.data, p->kv->key.len);
+    rt_etcd_put_value(t, put, text, size);
+    put->ignore_lease = true;
+}
+
+/* Marks all who go through, in one step if etcd allows: the mark of one stands for all up to its bound, but
+ * is gone when that one is. More than that are marked step by step, by looking again. */
+static void open_barrier(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
+                         const struct rt_etcd_line *line)
+{
+    struct rt_etcd_txn t;
+    size_t marks = 0;
+    rt_etcd_txn_open(c, &t, RT_ETCD_OPS_MAX, RT_ETCD_OPS_MAX, 0);
+    for (size_t i = line->count; i-- > 0 && marks < RT_ETCD_OPS_MAX;) {
+        const struct rt_etcd_place *p = &line->places[i];
+        if (p->card.mode != RT_GATHER || p->granted || p->number > line->opens)
+            continue;
+        add_mark(&t, p, line->opens);
+        marks++;
+    }
+    w->looking = rt_etcd_txn_send(c, &t, 0, true, opened, NULL, w) == 0;
+    w->stale = w->stale || !w->looking;
+}
+
+/* ---- Looking ------------------------------------------------------------------------------------------ */
+
+static void tell_granted(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, bool others, bool touch)
+{
+    rt_etcd_wait_end(c, t);
+    t->granted = t->told = true;
+    if (touch) /* who waits behind watches my key, and may hold now too */
+        rt_etcd_chore(c, RT_ETCD_TOUCH, t->key, t->key_size, t->number);
+    rt_etcd_tell(c, RT_GRANTED, t);
+    if (t->armed && others)
+        tell_wanted(c, t);
+    else if (t->armed)
+        rt_etcd_arm(c, t);
+}
+
+static void secured(struct rt_etcd_conn *c, void *arg, int err)
+{
+    struct rt_etcd_wait *w = arg;
+    w->securing = false;
+    if (w->ticket == NULL)
+        wait_free(w);
+    else if (err == 0)
+        tell_granted(c, w->ticket, false, false);
+    else
+        look(c, w);
+}
+
+static void my_turn(struct rt_etcd_conn *c, struct rt_etcd_wait *w, bool others, bool touch)
+{
+    struct rt_etcd_ticket *t = w->ticket;
+    if (t->at_least_ms > 0 && !t->durable && t->least == NULL) {
+        w->securing = true;
+        rt_etcd_least_take(c, t, NULL, secured, w);
+    } else if (!w->securing) {
+        tell_granted(c, t, others, touch);
+    }
+}
+
+/* The key ahead, if any, is what matters. */
+static void read_ahead(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
+                       const RtEtcd__TxnResponse *reply)
+{
+    const RtEtcd__RangeResponse *ahead = rt_etcd_got(reply, 0), *behind = rt_etcd_got(reply, 1);
+    if (ahead == NULL || behind == NULL)
+        w->stale = true;
+    else if (ahead->n_kvs == 0)
+        my_turn(c, w, behind->n_kvs > 0, false);
+    else
+        watch_range(c, w, ahead->kvs[0]->key.data, ahead->kvs[0]->key.len, NULL, 0,
+                    RT_ETCD_WATCH_NO_PUT);
+}
+
+static void aim_at(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const struct rt_etcd_aim *aim)
+{
+    uint32_t flags = aim->puts ? 0 : RT_ETCD_WATCH_NO_PUT;
+    if (aim->kind == RT_ETCD_AIM_KEY)
+        watch_range(c, w, aim->kv->key.data, aim->kv->key.len, NULL, 0, flags);
+    else
+        watch_line(c, w, flags);
+}
+
+static void read_line(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
+                      const RtEtcd__TxnResponse *reply)
+{
+    struct rt_etcd_line *line = &rt_etcd_s(c)->line;
+    const RtEtcd__RangeResponse *all = rt_etcd_got(reply, 0);
+    const struct rt_etcd_place *place = NULL;
+    if (all != NULL && rt_etcd_line_read(line, all->kvs, all->n_kvs) == 0)
+        place = rt_etcd_line_find(line, w->ticket->number);
+    if (place == NULL) {
+        w->stale = true;
+        return;
+    }
+    if (place->granted) {
+        bool last = place == &line->places[line->count - 1];
+        my_turn(c, w, line->waiting > 0, !last && place->card.mode == RT_PERMITS);
+        return;
+    }
+    struct rt_etcd_aim aim = rt_etcd_line_aim(line, place);
+    aim_at(c, w, &aim);
+    if (aim.kind == RT_ETCD_AIM_OPEN)
+        open_barrier(c, w, line);
+}
+
+/* It holds, and the question is who waits behind it. */
+static void read_behind(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
+                        const RtEtcd__TxnResponse *reply)
+{
+    struct rt_etcd_line *line = &rt_etcd_s(c)->line;
+    const RtEtcd__RangeResponse *seen = rt_etcd_got(reply, 0);
+    bool others = false;
+    if (seen == NULL) {
+        w->stale = true;
+        return;
+    }
+    if (w->ticket->mode == RT_EXCLUSIVE)
+        others = seen->n_kvs > 0;
+    else if (rt_etcd_line_read(line, seen->kvs, seen->n_kvs) == 0)
+        others = line->waiting > 0;
+    if (others)
+        tell_wanted(c, w->ticket);
+}
+
+/* Whether W may be gone is for who called it to know: `looking` is not set any more. */
+static void read_look(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
+                      const RtEtcd__TxnResponse *reply)
+{
+    bool again = w->again;
+    w->again = false;
+    if (!reply->succeeded) {
+        rt_etcd_ticket_lost(c, w->ticket);
+        return;
+    }
+    if (again) { /* something happened since: this is old */
+        look(c, w);
+        return;
+    }
+    if (w->purpose == TO_KNOW)
+        let_go(c, w);
+    else if (w->purpose == TO_HEAR_OF_OTHERS)
+        read_behind(c, w, reply);
+    else if (w->ticket->mode == RT_EXCLUSIVE)
+        read_ahead(c, w, reply);
+    else
+        read_line(c, w, reply);
+}
+
+static void look_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_wait *w = a->owner;
+    w->looking = false;
+    if (w->ticket == NULL) {
+        if (!w->securing)
+            wait_free(w);
+        return;
+    }
+    w->stale = false;
+    if (err == 0) {
+        read_look(c, w, reply);
+        return;
+    }
+    w->stale = true;
+    if (err == ROTA_UNREACHABLE && w->watch.created)
+        look(c, w); /* its time was call_ms: this is no haste */
+}
+
+static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
+{
+    struct rt_etcd_ticket *t = w->ticket;
+    char name[RT_NAME_ROOM];
+    struct rt_etcd_txn txn;
+    if (w->looking || w->securing) {
+        w->again = true;
+        return;
+    }
+    rt_etcd_ticket_name(t, name);
+    rt_etcd_txn_open(c, &txn, 1, 2, 0);
+    rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
+    if (w->purpose == TO_HOLD && t->mode == RT_EXCLUSIVE)
+        (void)rt_etcd_get_ahead(&txn, RT_ETCD_THEN, name, t->number);
+    if (w->purpose != TO_KNOW && t->mode == RT_EXCLUSIVE)
+        (void)rt_etcd_get_behind(&txn, RT_ETCD_THEN, name, t->number);
+    else if (w->purpose != TO_KNOW)
+        (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, name);
+    w->again = false;
+    w->looking = rt_etcd_txn_send(c, &txn, 0, true, look_answered, NULL, w) == 0;
+    w->stale = w->stale || !w->looking;
+}
+
+/* ---- For the others --------------------------------------------------------------------------------------- */
+
+void rt_etcd_wait_begin(struct rt_etcd_conn *c, struct rt_etcd_ticket *t,
+                        const struct rt_etcd_aim *aim)
+{
+    struct rt_etcd_wait *w = wait_new(c, t, TO_HOLD);
+    if (w == NULL)
+        return;
+    if (aim != NULL && aim->kind != RT_ETCD_AIM_NONE)
+        aim_at(c, w, aim);
+    else
+        look(c, w);
+}
+
+void rt_etcd_arm(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    struct rt_etcd_wait *w = t->wait;
+    if (w != NULL && w->purpose == TO_HEAR_OF_OTHERS)
+        return;
+    rt_etcd_wait_end(c, t);
+    w = wait_new(c, t, TO_HEAR_OF_OTHERS);
+    if (w != NULL)
+        watch_line(c, w, RT_ETCD_WATCH_NO_DELETE);
+}
+
+void rt_etcd_wait_verify(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    struct rt_etcd_wait *w = t->wait != NULL ? t->wait : wait_new(c, t, TO_KNOW);
+    if (w != NULL)
+        look(c, w);
+}
+
+void rt_etcd_wait_catch_up(struct rt_etcd_conn *c)
+{
+    for (struct rt_etcd_ticket *t = rt_etcd_s(c)->tickets, *next; t != NULL; t = next) {
+        next = t->next;
+        struct rt_etcd_wait *w = t->wait;
+        if (t->granted && t->told)
+            rt_etcd_tell(c, RT_GRANTED, t);
+        if (!t->granted && w == NULL)
+            rt_etcd_wait_begin(c, t, NULL);
+        else if (t->granted && t->armed && w == NULL) { /* told already, or without memory */
+            t->wanted = false;
+            rt_etcd_arm(c, t);
+        } else if (w != NULL && w->stale)
+            look(c, w);
+    }
+}
