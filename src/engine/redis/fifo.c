@@ -188,6 +188,15 @@ static void fell_sick(struct rt_redis_link *l, const char *error)
     l->sick = true;
 }
 
+/* Asking again finds out what JOIN, LEAVE, CHANGE and BREAK did; of the others nothing is left that
+ * does not end by itself. */
+static bool may_have_done(const struct rt_redis_request *rq)
+{
+    bool matters = rq->script == RT_REDIS_SCRIPT_JOIN || rq->script == RT_REDIS_SCRIPT_LEAVE ||
+                   rq->script == RT_REDIS_SCRIPT_CHANGE || rq->script == RT_REDIS_SCRIPT_BREAK;
+    return matters && rt_redis_half_done(rq->error);
+}
+
 static void call_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
 {
     struct rt_redis_conn *c = l->conn;
@@ -209,6 +218,10 @@ static void call_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
         again(l, rq);
     } else {
         int err = rt_redis_explain(l, rq->error, c->base.errmsg, sizeof(c->base.errmsg));
+        if (may_have_done(rq)) {
+            rq->refusal = err;
+            err = ROTA_UNKNOWN;
+        }
         rt_redis_answer(c, rq, err, 0, NULL);
         rt_redis_request_free(rq);
     }

@@ -61,7 +61,7 @@ int rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, const char
 
 /* What an error reply means for the request. */
 enum rt_redis_class {
-    RT_REDIS_FINAL,    /* no effect, and asked again no better */
+    RT_REDIS_FINAL,    /* no effect (but see rt_redis_half_done), and asked again no better */
     RT_REDIS_SICK,     /* no effect, this server will not do it now */
     RT_REDIS_NOSCRIPT, /* no effect: with the whole text */
     RT_REDIS_MOVED,
@@ -70,6 +70,9 @@ enum rt_redis_class rt_redis_classify(const char *error);
 
 /* The ROTA_* of a FINAL error, with one line in OUT about it that names the server. */
 int rt_redis_explain(const struct rt_redis_link *l, const char *error, char *out, size_t size);
+
+/* Whether the script that ended with ERROR may have written before. */
+bool rt_redis_half_done(const char *error);
 
 /* TEXT for a line: printable, and without our password. */
 void rt_redis_clean(const struct rt_redis_conn *c, const char *text, char *out, size_t size);

@@ -284,6 +284,8 @@ static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     bool waits = err == 0 && !join->granted;
     if (err == 0 && join->granted && c->replicas > 0)
         rt_redis_done_replicated(c, op);
+    else if (err == ROTA_UNKNOWN && rq->refusal != 0)
+        rt_redis_take_back(c, op, 0, rq->refusal);
     else
         rt_conn_done(&c->base, op, err);
     if (err == ROTA_LOST && !durable)

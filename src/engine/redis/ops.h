@@ -8,6 +8,7 @@
  *   held.c     a room is asked what it knows of our tickets, after lost pushes
  *   told.c     pushes, in order and never before the answer to their JOIN
  *   replicate.c  ?replicas=n: grants wait for the replicas
+ *   undo.c     a JOIN that failed after it took effect is taken back
  *   ends.c     when something of a room ends by time and we wait there: sweep
  *   observe.c  OBSERVE        inspect.c  INSPECT, LIST        doctor.c  CHECK */
 #ifndef RT_REDIS_OPS_H
@@ -158,6 +159,15 @@ void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op);
 /* Whether the event is told later, or with one that is told later. */
 bool rt_redis_tell_replicated(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
                               uint64_t number, const char *name);
+
+/* undo.c: takes the ticket of OP, a JOIN, out of its line (by NUMBER, or if that is 0 by its nonce),
+ * then ends OP with ERR, whose errmsg is set; ROTA_UNKNOWN if that was not to be had. */
+void rt_redis_take_back(struct rt_redis_conn *c, struct rt_op *op, uint64_t number, int err);
+/* The request for that, and what to note of its answer: 0 or ROTA_UNKNOWN. */
+struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct rt_join *join,
+                                           uint64_t number, int64_t deadline,
+                                           rt_redis_answer_fn *answer);
+int rt_redis_undone(struct rt_redis_conn *c, int err, int status);
 
 /* observe.c */
 void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,

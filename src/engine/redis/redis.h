@@ -67,6 +67,7 @@ struct rt_redis_request {
     uint8_t what;   /* the link's: enum rt_redis_what */
     bool answered;  /* the owner has heard; it stays only to swallow its reply */
     int err;        /* given up: with this, from the next turn */
+    int refusal;    /* with ROTA_UNKNOWN: a script failed in its middle, and would again; or 0 */
     uint64_t order; /* of rt_redis_send: what is sent again keeps its place */
     int64_t sent_at;
     char *error; /* an error reply that is not yet believed */

@@ -274,8 +274,8 @@ static bool is_rights(const char *error)
            strstr(error, "executing the script can't") != NULL;
 }
 
-/* Which command the script was about to do: the error has its hash and its line, and we its text. */
-static bool find_command(const char *error, char *out, size_t size)
+/* Where in its text the script failed: the error has its hash and its line. NULL: it does not say. */
+static const char *find_line(const char *error, const char **text)
 {
     const char *line_at = strstr(error, "@user_script:");
     long line = line_at != NULL ? strtol(line_at + strlen("@user_script:"), NULL, 10) : 0;
@@ -283,16 +283,53 @@ static bool find_command(const char *error, char *out, size_t size)
         const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)(i / 2), i % 2);
         if (strstr(error, t->sha1) == NULL)
             continue;
-        const char *at = t->text;
+        const char *at = *text = t->text;
         while (--line > 0 && (at = strchr(at, '\n')) != NULL)
             at++;
-        const char *call = at != NULL ? strstr(at, "call('") : NULL;
-        if (call == NULL || memchr(at, '\n', (size_t)(call - at)) != NULL)
-            return false;
-        snprintf(out, size, "%.*s", (int)strcspn(call + 6, "'"), call + 6);
-        return true;
+        return at;
     }
+    return NULL;
+}
+
+/* Which command the script was about to do. */
+static bool find_command(const char *error, char *out, size_t size)
+{
+    const char *text, *at = find_line(error, &text);
+    const char *call = at != NULL ? strstr(at, "call('") : NULL;
+    if (call == NULL || memchr(at, '\n', (size_t)(call - at)) != NULL)
+        return false;
+    snprintf(out, size, "%.*s", (int)strcspn(call + 6, "'"), call + 6);
+    return true;
+}
+
+static bool only_reads(const char *command)
+{
+    static const char *const reads[] = {"TIME",   "EXISTS", "HGET",         "HMGET",   "HGETALL",
+                                        "HKEYS",  "HVALS",  "HLEN",         "HEXISTS", "ZCARD",
+                                        "ZSCORE", "ZRANGE", "ZRANGEBYSCORE"};
+    size_t length = strcspn(command, "'");
+    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
+        if (strlen(reads[i]) == length && strncmp(command, reads[i], length) == 0)
+            return true;
     return false;
+}
+
+/* Without an earlier call that writes, and without a function, which may run later than it stands
+ * there, nothing was done before the line that failed. */
+bool rt_redis_half_done(const char *error)
+{
+    const struct meaning *m = meaning_of(error);
+    bool inside = strstr(error, "@user_script") != NULL || strstr(error, " script: ") != NULL;
+    if (!inside || (m != NULL && strcmp(m->code, "OOM") == 0)) /* raised by the first write only */
+        return false;
+    const char *text, *at = find_line(error, &text);
+    const char *function = at != NULL ? strstr(text, "function") : NULL;
+    if (at == NULL || (function != NULL && function < at))
+        return true;
+    const char *call = strstr(text, "call('");
+    while (call != NULL && call < at && only_reads(call + 6))
+        call = strstr(call + 6, "call('");
+    return call != NULL && call < at;
 }
 
 /* NOPERM in its many forms. */

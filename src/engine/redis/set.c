@@ -63,26 +63,17 @@ static void undo_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
                           const redisReply *reply)
 {
     struct set *set = rq->owner;
-    (void)status; /* LOST: it is gone, as is wanted */
     (void)reply;
     set->work.pending--;
-    if (err != 0) /* it may still stand there: the user has to ask again */
-        rt_redis_work_note(c, &set->work, rt_redis_fail(c, ROTA_UNKNOWN, "a set is left by half"));
+    rt_redis_work_note(c, &set->work, rt_redis_undone(c, err, status));
     if (set->work.pending == 0)
         finish(c, set);
 }
 
 static bool undo_one(struct rt_redis_conn *c, struct set *set, const struct rt_join *join)
 {
-    struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 4, 0);
-    rt_redis_arg(&a, join->name);
-    rt_redis_arg_sid(&a, set->session, set->durable);
-    rt_redis_arg_number(&a, join->number);
-    rt_redis_arg_number(&a, join->nonce);
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LEAVE,
-                                               rt_redis_room_of(c, join->name),
-                                               set->work.op->deadline, undo_answered);
+    struct rt_redis_request *rq = rt_redis_ask_undo(c, join, join->number, set->work.op->deadline,
+                                                    undo_answered);
     if (rq == NULL)
         return false;
     rq->owner = set;
@@ -170,6 +161,16 @@ static void replicate(struct rt_redis_conn *c, struct set *set, uint32_t room)
     rt_redis_when_replicated(c, room, set->work.op->deadline, set_replicated, set);
 }
 
+/* The room it is at refused it half-way: what may be there is left by its nonces, with the rest. */
+static int refused(struct set *set, int err)
+{
+    for (size_t i = set->joined; i < set->joined + set->now; i++)
+        set->joins[i]->number = 0;
+    set->joined += set->now;
+    set->now = 0;
+    return err;
+}
+
 static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                          const redisReply *reply)
 {
@@ -182,6 +183,8 @@ static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, i
         rt_redis_work_settle(c, &set->work);
     } else {
         err = rt_redis_read_join(c, rq, err, status, reply, set->joins + set->joined, set->now);
+        if (err == ROTA_UNKNOWN && rq->refusal != 0)
+            err = refused(set, rq->refusal);
         if (err != 0)
             fail(c, set, err);
         else if (c->replicas == 0)

@@ -197,6 +197,38 @@ static void test_other_type_leaves_nothing(void **state)
     rt_redis_must(&server, "FLUSHALL");
 }
 
+/* The right to publish goes while they stand there. */
+static void test_right_is_lost_half_way(void **state)
+{
+    struct person a, b, d;
+    struct rt_join first = {.flags = RT_JOIN_ARM}, second = {0}, third = {0};
+    (void)state;
+    person_open(&a, url, TTL_MS);
+    person_open(&b, url, TTL_MS);
+    person_open(&d, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &first), 0);
+    rt_redis_must(&server, "ACL SETUSER default -publish");
+    assert_int_equal(person_join(&b, "x", &second), ROTA_AUTH); /* taken back, with these words: */
+    assert_non_null(strstr(b.errmsg, "'PUBLISH'"));
+    assert_int_equal(rt_redis_integer(&server, "ZCARD rota:{0}:w:x"), 0);
+    rt_redis_must(&server, "ACL SETUSER default +publish");
+    second = (struct rt_join){0};
+    assert_int_equal(person_join(&b, "x", &second), 0);
+    rt_redis_must(&server, "ACL SETUSER default -publish");
+    assert_int_equal(person_leave(&a, "x", first.number), ROTA_UNKNOWN);
+    assert_int_equal(person_leave(&a, "x", first.number), ROTA_LOST); /* it was left */
+    rt_redis_must(&server, "ACL SETUSER default +publish");
+    assert_int_equal(person_beat(&b), 0);
+    (void)person_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(person_leave(&b, "x", second.number), 0);
+    assert_int_equal(person_join(&d, "x", &third), 0);
+    assert_true(third.granted);
+    person_close(&a);
+    person_close(&b);
+    person_close(&d);
+    rt_redis_must(&server, "FLUSHALL");
+}
+
 /* ---- Replicas --------------------------------------------------------------------------- */
 
 static void test_no_replica_to_have(void **state)
@@ -477,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_durable_waits),
         cmocka_unit_test(test_observer_sees_an_end_by_time),
         cmocka_unit_test(test_other_type_leaves_nothing),
+        cmocka_unit_test(test_right_is_lost_half_way),
         cmocka_unit_test(test_no_replica_to_have),
         cmocka_unit_test(test_doctor),
     };

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking back: a JOIN that took effect, or may have, and is to be told as failed.
+ *
+ * A definite error says that nothing was left behind. So the ticket leaves its line before the error is
+ * told; when that cannot be made sure of, the error is ROTA_UNKNOWN and the user asks again. */
+#include "engine/redis/ops.h"
+
+struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct rt_join *join,
+                                           uint64_t number, int64_t deadline,
+                                           rt_redis_answer_fn *answer)
+{
+    struct rt_redis_args a;
+    enum rt_redis_script script = RT_REDIS_SCRIPT_LEAVE;
+    (void)rt_redis_args_open(&a, 4, 0);
+    rt_redis_arg(&a, join->name);
+    if (number != 0 && join->at_least_ms > 0) { /* a LEAVE would keep the line taken */
+        script = RT_REDIS_SCRIPT_BREAK;
+        rt_redis_arg_number(&a, number);
+        rt_redis_arg_number(&a, join->mode);
+    } else {
+        rt_redis_arg_sid(&a, join->session, join->flags & RT_JOIN_DURABLE);
+        rt_redis_arg_number(&a, number);
+        rt_redis_arg_number(&a, join->nonce);
+    }
+    return rt_redis_ask(c, &a, script, rt_redis_room_of(c, join->name), deadline, answer);
+}
+
+int rt_redis_undone(struct rt_redis_conn *c, int err, int status)
+{
+    if (err != 0)
+        return ROTA_UNKNOWN; /* it may still stand there; errmsg says why */
+    if (status != RT_REDIS_OK && status != RT_REDIS_LOST)
+        return rt_redis_fail(c, ROTA_UNKNOWN, "a ticket that failed was not taken back");
+    return 0;
+}
+
+static void undo_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct rt_redis_work *w = rq->owner;
+    (void)reply;
+    w->pending--;
+    c->side.counted_at = -1;
+    rt_redis_work_note(c, w, rt_redis_undone(c, err, status));
+    rt_redis_work_done(c, w);
+    rt_redis_work_settle(c, w);
+}
+
+void rt_redis_take_back(struct rt_redis_conn *c, struct rt_op *op, uint64_t number, int err)
+{
+    struct rt_redis_work *w = rt_redis_work_new(c, sizeof(*w), op);
+    if (w == NULL) {
+        rt_conn_done(&c->base, op, ROTA_UNKNOWN);
+        return;
+    }
+    rt_redis_work_note(c, w, err);
+    struct rt_redis_request *rq = rt_redis_ask_undo(c, op->join.joins, number, op->deadline,
+                                                    undo_answered);
+    if (rq != NULL) {
+        rq->owner = w;
+        w->pending++;
+        return;
+    }
+    rt_redis_work_note(c, w, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
+    rt_redis_work_done(c, w);
+    rt_redis_work_settle(c, w);
+}

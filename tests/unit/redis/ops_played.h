@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For tests of ops: a played server that has a user, and what that one was told. */
+#ifndef OPS_PLAYED_H
+#define OPS_PLAYED_H
+
+#include "played.h"
+
+#include "engine/redis/script.h"
+
+#define WORK 0 /* streams: the first that is dialed, and the one for pushes */
+#define PUSH 1
+#define MOST 32
+
+extern const struct rt_engine rt_engine_redis;
+extern struct played p;
+
+/* What the user was told, in order: ops by what their `user` says, events by their kind. */
+struct ops_user {
+    char text[MOST][96];
+    size_t count, read;
+    /* What it believes: rt_up.held. */
+    struct {
+        const char *name;
+        uint64_t number;
+        bool granted;
+    } held[MOST];
+    size_t held_count;
+};
+extern struct ops_user user;
+extern char beat_name[], join_name[], leave_name[], other_name[];
+
+void believe(const char *name, uint64_t number, bool granted);
+/* The next thing that was told must be TEXT; "" nothing. */
+void expect_told(const char *text);
+
+/* Whether COMMAND calls SCRIPT, by its hash or with its text. */
+bool calls(const char *command, enum rt_redis_script script);
+/* The next command must be a call of SCRIPT: its tag; the arguments behind it in *ARGS. */
+uint64_t expect_call(enum rt_redis_script script, const char **args);
+void expect_no_call(void);
+/* Answers {TAG, STATUS, ...}: what follows in words, "i5" an integer, "sabc" a string. */
+void answer(uint64_t tag, int status, const char *words);
+void push_text(const char *channel, const char *text);
+void push(uint64_t count, const char *what);
+void confirm(const char *channel);
+/* The push connection comes to be and our own channel is confirmed. */
+void subscribe(void);
+
+struct joining {
+    struct rt_op op;
+    struct rt_join join;
+};
+
+struct rt_op *submit(struct rt_op *op);
+struct rt_op *beat(struct rt_op *op, bool open);
+void open_session(void);
+void join(struct joining *j, const char *name, uint64_t nonce);
+void leave(struct rt_op *op, const char *name, uint64_t number);
+
+int setup(void **state);
+int setup_session(void **state);
+int teardown(void **state);
+
+#endif
