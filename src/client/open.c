@@ -301,12 +301,14 @@ static int check_strict(struct rota *r, struct opening *o)
 static int check_reach(struct rota *r, struct opening *o)
 {
     struct rt_call call;
+    char name[RT_NAME_ROOM]; /* under the prefix: a user may be limited to it */
 
     if ((rota_caps(r) & ROTA_CAP_SHARED_HOSTS) == 0)
         return 0;
+    (void)rt_name_spell(&r->spelling, "rota", name);
     rt_client_lock(r);
     rt_call_init(r, &call, RT_OP_INSPECT);
-    call.rq.op.inspect.name = "rota";
+    call.rq.op.inspect.name = name;
     call.rq.op.inspect.each = rt_inspect_nobody;
     int rv = rt_call_insist(r, &call);
     if (rv != 0)
