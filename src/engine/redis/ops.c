@@ -299,6 +299,8 @@ void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_join *join = op->join.joins;
     int rv = rt_redis_check_join(c, join);
+    if (rv == 0)
+        rv = rt_redis_check_replicas(c, op);
     if (rv != 0) {
         rt_conn_done(&c->base, op, rv);
         return;

@@ -156,6 +156,10 @@ void rt_redis_tell_now(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_
 
 /* replicate.c: ends a JOIN of one granted ticket when the replicas have it. */
 void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op);
+/* Whether there is time for OP, a JOIN or JOIN_ALL, to wait for them: 0 or ROTA_UNREACHABLE. */
+int rt_redis_check_replicas(struct rt_redis_conn *c, const struct rt_op *op);
+/* Until when they are waited for by an op with DEADLINE. */
+int64_t rt_redis_replicas_until(const struct rt_redis_conn *c, int64_t deadline);
 /* Whether the event is told later, or with one that is told later. */
 bool rt_redis_tell_replicated(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
                               uint64_t number, const char *name);

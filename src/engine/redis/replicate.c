@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ?replicas=n: a grant goes up only when so many replicas have it, by answer and by push alike.
  *
- * An answer that waits in vain becomes ROTA_UNKNOWN: the ticket is there, and asked again the JOIN
- * finds it. A push that waits in vain makes its room stale, and the next beat asks there. What was
+ * An answer that waits in vain: the ticket is taken back, so that the error is definite and nobody
+ * stands before a holder who never heard of it; where the link for WAIT broke it is ROTA_UNKNOWN, and
+ * asked again the JOIN finds its ticket. A push that waits in vain makes its room stale, and the next beat asks there. What was
  * pushed to the ticket meanwhile came before the user knew it to be granted: the room is asked. */
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
 
 #include <string.h>
+
+#define LEAST (100 * RT_MS) /* of an op's time, to have a grant confirmed or taken back */
 
 struct grant {
     struct rt_redis_work work; /* first; `op` of an answer */
@@ -40,15 +43,42 @@ static void catch_up(struct rt_redis_conn *c, const struct grant *g)
 
 /* ---- Answers ---------------------------------------------------------------------------- */
 
+/* A part of the time is for taking it back. */
+int64_t rt_redis_replicas_until(const struct rt_redis_conn *c, int64_t deadline)
+{
+    int64_t now = rt_loop_now(c->base.loop), most = now + c->base.call_ms * RT_MS;
+    if (deadline > most)
+        deadline = most;
+    return deadline > now ? deadline - (deadline - now) / 4 : now;
+}
+
+/* Who has hardly any time left would be told ROTA_UNKNOWN, and the ticket might stay. */
+int rt_redis_check_replicas(struct rt_redis_conn *c, const struct rt_op *op)
+{
+    const struct rt_redis_node *node = c->rooms[rt_redis_room_of(c, op->join.joins[0].name)].node;
+    if (c->replicas == 0 || op->deadline - rt_loop_now(c->base.loop) >= LEAST)
+        return 0;
+    if (node != NULL && node->wait.scarce)
+        return rt_redis_fail(c, ROTA_UNREACHABLE,
+                             "redis %s has fewer than %u replicas that keep up", node->at,
+                             c->replicas);
+    return rt_redis_fail(c, ROTA_UNREACHABLE, "no time is left to hear of %u replicas",
+                         c->replicas);
+}
+
 static void answer_replicated(struct rt_redis_conn *c, void *arg, int err)
 {
     struct grant *g = arg;
+    struct rt_op *op = g->work.op;
     g->work.pending--;
-    if (err != 0)
-        err = ROTA_UNKNOWN; /* it stands in its line, whatever the replicas have */
-    rt_redis_work_note(c, &g->work, err);
-    rt_redis_work_done(c, &g->work);
-    catch_up(c, g);
+    if (op != NULL && err != 0 && err != ROTA_UNKNOWN) {
+        g->work.op = NULL;
+        rt_redis_take_back(c, op, op->join.joins[0].number, err);
+    } else {
+        rt_redis_work_note(c, &g->work, err);
+        rt_redis_work_done(c, &g->work);
+        catch_up(c, g);
+    }
     rt_redis_work_settle(c, &g->work);
 }
 
@@ -58,7 +88,8 @@ void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op)
     if (g == NULL)
         rt_conn_done(&c->base, op, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
     else
-        rt_redis_when_replicated(c, g->room, op->deadline, answer_replicated, g);
+        rt_redis_when_replicated(c, g->room, rt_redis_replicas_until(c, op->deadline),
+                                 answer_replicated, g);
 }
 
 /* ---- Pushes ----------------------------------------------------------------------------- */

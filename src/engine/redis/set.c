@@ -142,12 +142,30 @@ static void go_on(struct rt_redis_conn *c, struct set *set)
         join_room(c, set);
 }
 
+/* As fail, with a definite error, where the room it is at has its tickets too. */
+static void fail_here(struct rt_redis_conn *c, struct set *set, int err)
+{
+    set->joined += set->now;
+    set->now = 0;
+    fail(c, set, err);
+}
+
+/* The room it is at refused it half-way: what may be there is left by its nonces, with the rest. */
+static void refused(struct rt_redis_conn *c, struct set *set, int err)
+{
+    for (size_t i = set->joined; i < set->joined + set->now; i++)
+        set->joins[i]->number = 0;
+    fail_here(c, set, err);
+}
+
 static void set_replicated(struct rt_redis_conn *c, void *arg, int err)
 {
     struct set *set = arg;
     set->work.pending--;
     if (set->work.op == NULL)
         rt_redis_work_settle(c, &set->work);
+    else if (err != 0 && err != ROTA_UNKNOWN)
+        fail_here(c, set, err);
     else if (err != 0) /* they stand in their lines, whatever the replicas have */
         fail(c, set, ROTA_UNKNOWN);
     else
@@ -158,17 +176,8 @@ static void set_replicated(struct rt_redis_conn *c, void *arg, int err)
 static void replicate(struct rt_redis_conn *c, struct set *set, uint32_t room)
 {
     set->work.pending++;
-    rt_redis_when_replicated(c, room, set->work.op->deadline, set_replicated, set);
-}
-
-/* The room it is at refused it half-way: what may be there is left by its nonces, with the rest. */
-static int refused(struct set *set, int err)
-{
-    for (size_t i = set->joined; i < set->joined + set->now; i++)
-        set->joins[i]->number = 0;
-    set->joined += set->now;
-    set->now = 0;
-    return err;
+    rt_redis_when_replicated(c, room, rt_redis_replicas_until(c, set->work.op->deadline),
+                             set_replicated, set);
 }
 
 static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
@@ -184,8 +193,8 @@ static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, i
     } else {
         err = rt_redis_read_join(c, rq, err, status, reply, set->joins + set->joined, set->now);
         if (err == ROTA_UNKNOWN && rq->refusal != 0)
-            err = refused(set, rq->refusal);
-        if (err != 0)
+            refused(c, set, rq->refusal);
+        else if (err != 0)
             fail(c, set, err);
         else if (c->replicas == 0)
             go_on(c, set);
@@ -289,6 +298,8 @@ static void sort_joins(struct rt_redis_conn *c, struct set *set)
 void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
 {
     int rv = check_set(c, op);
+    if (rv == 0)
+        rv = rt_redis_check_replicas(c, op);
     if (rv != 0) {
         rt_conn_done(&c->base, op, rv);
         return;

@@ -5,6 +5,8 @@
  * told; when that cannot be made sure of, the error is ROTA_UNKNOWN and the user asks again. */
 #include "engine/redis/ops.h"
 
+#define GRACE (200 * RT_MS) /* what taking back has at least, also beyond the op's deadline */
+
 struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct rt_join *join,
                                            uint64_t number, int64_t deadline,
                                            rt_redis_answer_fn *answer)
@@ -22,6 +24,8 @@ struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct
         rt_redis_arg_number(&a, number);
         rt_redis_arg_number(&a, join->nonce);
     }
+    int64_t least = rt_loop_now(c->base.loop) + GRACE;
+    deadline = deadline > least ? deadline : least;
     return rt_redis_ask(c, &a, script, rt_redis_room_of(c, join->name), deadline, answer);
 }
 

@@ -231,27 +231,34 @@ static void test_right_is_lost_half_way(void **state)
 
 /* ---- Replicas --------------------------------------------------------------------------- */
 
+/* The error is definite: nothing of it stays, whatever the ticket is. */
 static void test_no_replica_to_have(void **state)
 {
     struct person a;
-    struct rt_join join = {.nonce = 99};
+    struct rt_join joins[] = {
+        {.nonce = 97, .name = "x"},
+        {.nonce = 98, .name = "x", .at_least_ms = LONG_MS, .flags = RT_JOIN_TRY},
+        {.nonce = 99, .name = "x", .session = 5, .flags = RT_JOIN_TRY | RT_JOIN_DURABLE},
+    };
+    struct rt_join set[] = {{.nonce = 1, .name = "x"}, {.nonce = 2, .name = "y"}};
     char text[512];
     (void)state;
     snprintf(text, sizeof(text), "%s%creplicas=1", url, strchr(url, '?') != NULL ? '&' : '?');
     person_open(&a, text, TTL_MS);
-    join.name = "x";
-    join.session = a.session;
-    struct rt_op op = {.kind = RT_OP_JOIN, .deadline = rt_loop_tick(&a.loop) + 300 * RT_MS};
-    op.join.joins = &join;
-    op.join.n = 1;
-    assert_int_equal(person_do(&a, &op), ROTA_UNKNOWN); /* it may stand there: and does */
-    assert_int_equal(person_lines(&a, "x"), 1);
-    op = (struct rt_op){.kind = RT_OP_LEAVE};
-    op.leave.name = "x";
-    op.leave.session = a.session;
-    op.leave.nonce = 99;
-    assert_int_equal(person_do(&a, &op), 0);
-    assert_true(op.leave.granted);
+    for (size_t i = 0; i < 4; i++) {
+        struct rt_op op = {.kind = i < 3 ? RT_OP_JOIN : RT_OP_JOIN_ALL};
+        op.deadline = rt_loop_tick(&a.loop) + 1000 * RT_MS;
+        op.join.joins = i < 3 ? &joins[i] : set;
+        op.join.n = i < 3 ? 1 : 2;
+        for (size_t k = 0; k < op.join.n && i != 2; k++)
+            op.join.joins[k].session = a.session;
+        assert_int_equal(person_do(&a, &op), ROTA_UNREACHABLE);
+        assert_non_null(strstr(a.errmsg, "fewer than 1 replicas"));
+        assert_int_equal(person_lines(&a, ""), 0);
+        op.deadline = rt_loop_tick(&a.loop) + 50 * RT_MS; /* too late to find out */
+        assert_int_equal(person_do(&a, &op), ROTA_UNREACHABLE);
+        assert_non_null(strstr(a.errmsg, "fewer than 1 replicas"));
+    }
     person_close(&a);
 }
 
