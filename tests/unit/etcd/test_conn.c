@@ -269,6 +269,29 @@ static void leases_are_kept(void **state)
     ask_end(&b, &put);
 }
 
+/* The stream stands still: what is on it goes to another one, and is answered once. */
+static void a_stream_of_keep_alives_is_replaced(void **state)
+{
+    struct asked lease;
+    static struct kept k, next;
+    (void)state;
+    ask_grant(&b, &lease, 30);
+    ask_end(&b, &lease);
+    rt_server_stop(&etcds.node[0].server);
+    keep(&b, &k, lease.lease, 0);
+    rt_loop_arm(&bare_loop); /* sent */
+    struct rt_grpc_call *old = b.conn->link->lease_call;
+    rt_etcd_lease_reopen(b.conn);
+    assert_true(b.conn->link->lease_call != old);
+    rt_server_cont(&etcds.node[0].server);
+    bare_until(&k.answers, 1);
+    assert_int_equal(k.err, 0);
+    keep(&b, &next, lease.lease, 0);
+    bare_until(&next.answers, 1);
+    assert_int_equal(k.answers, 1);
+    assert_int_equal(b.linked, 1);
+}
+
 /* ---- Trouble -------------------------------------------------------------------------------------------- */
 
 /* Stopped, so that all is in flight for certain; then killed: writes are unknown, reads are not. */
@@ -523,6 +546,7 @@ int main(int argc, char **argv)
         TEST(watches_tell),
         TEST(a_thousand_watches),
         TEST(leases_are_kept),
+        TEST(a_stream_of_keep_alives_is_replaced),
         TEST(a_server_that_dies_and_comes_back),
         TEST(a_server_that_is_silent),
         TEST(compaction_does_not_end_a_watch),

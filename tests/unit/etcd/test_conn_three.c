@@ -23,7 +23,7 @@ static int setup(void **state)
         return -1;
     for (size_t i = 0; i < etcds.n; i++)
         rt_etcds_run(&etcds, i);
-    assert_int_equal(bare_open(&b, url, NULL, 0, 4000), 0);
+    assert_int_equal(bare_open(&b, url, NULL, 2000, 4000), 0);
     must_put(&b, "here", "x");
     return 0;
 }
@@ -135,34 +135,48 @@ static void the_leader_stands_still(void **state)
     rt_server_cont(&etcds.node[leader].server);
 }
 
-static void a_majority_is_missing(void **state)
+static void refused_for_want_of_a_leader(void)
 {
-    static struct watched w;
-    struct asked write, read;
-    size_t was = here();
-    (void)state;
-    watch(&b, &w, "majority", "");
-    bare_until(&w.created, 1);
-    for (size_t i = 0; i < etcds.n; i++)
-        if (i != was)
-            rt_server_kill(&etcds.node[i].server);
-    ask_put(&b, &write, "majority", "x", 0);
-    patient_read(&read);
-    ask_end(&b, &write);
-    assert_true(write.err == ROTA_UNKNOWN || write.err == ROTA_UNREACHABLE);
-    bare_until(&w.lost, 1); /* it says so, and does not just stay quiet */
-    do {                    /* as long as it has not noticed, it takes them */
+    struct asked write;
+    do { /* as long as it has not noticed, it takes them */
         ask_put(&b, &write, "majority", "x", 0);
         ask_end(&b, &write);
     } while (write.err == ROTA_UNKNOWN);
     assert_int_equal(write.err, ROTA_UNREACHABLE);
     assert_non_null(strstr(write.why, "no leader")); /* and not who else is not there */
+}
+
+static void a_majority_is_missing(void **state)
+{
+    static struct watched w;
+    static struct bare idle;
+    struct asked read, other;
+    size_t was = here();
+    (void)state;
+    assert_int_equal(bare_open(&idle, url, NULL, 0, 4000), 0);
+    must_put(&idle, "idle", "x");
+    watch(&b, &w, "majority", "");
+    bare_until(&w.created, 1);
+    for (size_t i = 0; i < etcds.n; i++)
+        if (i != was)
+            rt_server_kill(&etcds.node[i].server);
+    bare_until(&w.lost, 1);               /* it says so, without being asked */
+    ask_range(&idle, &other, "idle", ""); /* on a connection that does not know yet */
+    other.ask->deadline = rt_loop_now(&bare_loop) + PATIENT;
+    patient_read(&read);
+    refused_for_want_of_a_leader();
+    int linked = b.linked;
+    refused_for_want_of_a_leader();
+    assert_int_equal(b.linked, linked); /* who has no leader is left at the greeting */
     for (size_t i = 0; i < etcds.n; i++)
         if (i != was)
             rt_server_start(&etcds.node[i].server);
     ask_end(&b, &read);
     assert_int_equal(read.err, 0);
+    ask_end(&idle, &other);
+    assert_int_equal(other.err, 0);
     bare_until(&w.created, w.lost + 1);
+    bare_close(&idle);
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
