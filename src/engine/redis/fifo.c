@@ -213,13 +213,13 @@ static void call_failed(struct rt_redis_link *l, struct rt_redis_request *rq)
         rq->error = NULL;
         rq->sent = false;
         rt_redis_resend(c, rq);
-    } else if (class == RT_REDIS_SICK) {
+    } else if (class == RT_REDIS_SICK && !may_have_done(rq)) {
         fell_sick(l, rq->error);
         again(l, rq);
     } else {
         int err = rt_redis_explain(l, rq->error, c->base.errmsg, sizeof(c->base.errmsg));
         if (may_have_done(rq)) {
-            rq->refusal = err;
+            rq->refusal = class == RT_REDIS_FINAL ? err : 0;
             err = ROTA_UNKNOWN;
         }
         rt_redis_answer(c, rq, err, 0, NULL);
@@ -373,8 +373,8 @@ bool rt_redis_link_reply(struct rt_redis_link *l, const redisReply *reply)
     struct rt_redis_request *rq = l->next;
     if (rq == NULL)
         return false;
-    if (reply->type == REDIS_REPLY_ERROR)
-        return take_error(l, rq, reply);
+    if (reply->type == REDIS_REPLY_ERROR) /* one without a word is no answer of Redis */
+        return reply->len > 0 && take_error(l, rq, reply);
     switch (rq->what) {
     case RT_REDIS_GREET:
         l->next = rq->next;

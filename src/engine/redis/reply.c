@@ -191,31 +191,32 @@ struct meaning {
     const char *code;
     enum rt_redis_class class;
     int err;
+    bool early;       /* of a script: raised by its first write, or before */
     const char *text; /* behind "redis AT"; NULL: what the server said */
 };
 
 static const struct meaning meanings[] = {
-    {"NOSCRIPT", RT_REDIS_NOSCRIPT, ROTA_PROTOCOL, NULL},
-    {"MOVED", RT_REDIS_MOVED, ROTA_UNREACHABLE, "does not have that room any more"},
+    {"NOSCRIPT", RT_REDIS_NOSCRIPT, ROTA_PROTOCOL, false, NULL},
+    {"MOVED", RT_REDIS_MOVED, ROTA_UNREACHABLE, false, "does not have that room any more"},
     /* Not followed: where the keys of a room have not all come yet, lines look empty. */
-    {"ASK", RT_REDIS_SICK, ROTA_UNREACHABLE, "is giving that room away"},
-    {"READONLY", RT_REDIS_SICK, ROTA_UNREACHABLE, "is a replica: it cannot be written to"},
-    {"LOADING", RT_REDIS_SICK, ROTA_UNREACHABLE, "is loading its data"},
-    {"MASTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, "is a replica that lost its primary"},
-    {"CLUSTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, "says that the cluster is down"},
-    {"TRYAGAIN", RT_REDIS_SICK, ROTA_UNREACHABLE, "is moving that room"},
-    {"BUSY", RT_REDIS_SICK, ROTA_UNREACHABLE, "is busy with somebody's script"},
-    {"NOREPLICAS", RT_REDIS_SICK, ROTA_UNREACHABLE,
+    {"ASK", RT_REDIS_SICK, ROTA_UNREACHABLE, false, "is giving that room away"},
+    {"READONLY", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is a replica: it cannot be written to"},
+    {"LOADING", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is loading its data"},
+    {"MASTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is a replica that lost its primary"},
+    {"CLUSTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "says that the cluster is down"},
+    {"TRYAGAIN", RT_REDIS_SICK, ROTA_UNREACHABLE, false, "is moving that room"},
+    {"BUSY", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is busy with somebody's script"},
+    {"NOREPLICAS", RT_REDIS_SICK, ROTA_UNREACHABLE, true,
      "has fewer replicas than its min-replicas-to-write asks for"},
-    {"MISCONF", RT_REDIS_SICK, ROTA_UNREACHABLE,
+    {"MISCONF", RT_REDIS_SICK, ROTA_UNREACHABLE, true,
      "refuses writes because it cannot save: look into its log"},
-    {"OOM", RT_REDIS_FINAL, ROTA_UNREACHABLE,
+    {"OOM", RT_REDIS_FINAL, ROTA_UNREACHABLE, true,
      "is out of memory: raise its maxmemory, or make room on it"},
-    {"NOAUTH", RT_REDIS_FINAL, ROTA_AUTH,
+    {"NOAUTH", RT_REDIS_FINAL, ROTA_AUTH, true,
      "asks for a password: give it by ?password_file= or ROTA_PASSWORD"},
-    {"WRONGPASS", RT_REDIS_FINAL, ROTA_AUTH, "refused the user or the password"},
-    {"NOPERM", RT_REDIS_FINAL, ROTA_AUTH, NULL},
-    {"WRONGTYPE", RT_REDIS_FINAL, ROTA_PROTOCOL,
+    {"WRONGPASS", RT_REDIS_FINAL, ROTA_AUTH, false, "refused the user or the password"},
+    {"NOPERM", RT_REDIS_FINAL, ROTA_AUTH, false, NULL},
+    {"WRONGTYPE", RT_REDIS_FINAL, ROTA_PROTOCOL, false,
      "has a key of another type where Rota keeps its own (rota:{...}): delete it, or use another "
      "database"},
 };
@@ -320,7 +321,7 @@ bool rt_redis_half_done(const char *error)
 {
     const struct meaning *m = meaning_of(error);
     bool inside = strstr(error, "@user_script") != NULL || strstr(error, " script: ") != NULL;
-    if (!inside || (m != NULL && strcmp(m->code, "OOM") == 0)) /* raised by the first write only */
+    if (!inside || (m != NULL && m->early))
         return false;
     const char *text, *at = find_line(error, &text);
     const char *function = at != NULL ? strstr(text, "function") : NULL;

@@ -53,6 +53,25 @@ static void test_leave_fails_half_way(void **state)
     expect_told("leave UNREACHABLE"); /* Redis says that before the first write */
 }
 
+/* Half of a room was moved under a script's feet. */
+static void test_leave_meets_a_key_that_moved(void **state)
+{
+    struct rt_op op;
+    (void)state;
+    leave(&op, "a", 5);
+    (void)expect_call(RT_REDIS_SCRIPT_LEAVE, NULL);
+    fail_at(RT_REDIS_SCRIPT_LEAVE,
+            "ERR Script attempted to access a non local key in a cluster node", "call('PUBLISH'");
+    expect_told("leave UNKNOWN");
+    leave(&op, "a", 5);
+    (void)expect_call(RT_REDIS_SCRIPT_LEAVE, NULL);
+    fail_at(RT_REDIS_SCRIPT_LEAVE,
+            "ERR Script attempted to access a non local key in a cluster node", "call('HMGET'");
+    expect_told(""); /* asked again when the room is whole */
+    played_pass(&p, 6000);
+    expect_told("leave UNREACHABLE");
+}
+
 /* A definite error says that nothing is left: it is taken back before. */
 static void test_join_fails_half_way(void **state)
 {
@@ -110,6 +129,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_session, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_leave_fails_half_way),
+        TEST(test_leave_meets_a_key_that_moved),
         TEST(test_join_fails_half_way),
         TEST(test_set_fails_half_way),
     };

@@ -54,6 +54,9 @@ else
     local waiting = call('ZRANGEBYSCORE', w, number, number)[1]
     if not waiting or match(waiting, '^%S+') ~= sid then
         if arg[4] == '0' then call('HDEL', s, arg[5] .. ' ' .. name) end
+        local _, changed
+        if call('HLEN', g) == 0 then _, changed = settle(name) end -- a try may have ended in its middle
+        if changed then tell_observers(name) end
         return {tag, 1}
     end
     drop(name, number, waiting)
