@@ -103,6 +103,7 @@ struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_redis_a
 /* ---- Replies ---------------------------------------------------------------------------- */
 
 #define AHEAD 2 /* tag and status */
+#define INT_MOST (INT64_C(1) << 53)
 
 size_t rt_redis_count(const redisReply *reply)
 {
@@ -113,7 +114,11 @@ int64_t rt_redis_int(const redisReply *reply, size_t i)
 {
     if (i >= rt_redis_count(reply) || reply->element[AHEAD + i]->type != REDIS_REPLY_INTEGER)
         return 0;
-    return reply->element[AHEAD + i]->integer;
+    /* No script of ours says more; who does may not make our sums overflow. */
+    int64_t value = reply->element[AHEAD + i]->integer;
+    if (value > INT_MOST || value < -INT_MOST)
+        return value > 0 ? INT_MOST : -INT_MOST;
+    return value;
 }
 
 const char *rt_redis_str(const redisReply *reply, size_t i)

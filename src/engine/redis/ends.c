@@ -6,7 +6,8 @@
  * what really waits, so it cannot drift. */
 #include "engine/redis/ops.h"
 
-#define US 1000               /* ns */
+#define US 1000                                /* ns */
+#define FAR_US (INT64_C(3155760000) * 1000000) /* a hundred years */
 #define JITTER_PARTS 200      /* of the ttl: many that wait do not all look in one moment */
 #define RETRY_PARTS 10        /* of the ttl: after a sweep that failed */
 #define SWEEP_LINE_BUDGET 256 /* tickets ended by one look */
@@ -43,6 +44,8 @@ static void follow_ends(struct rt_redis_conn *c)
 
 void rt_redis_note_ends(struct rt_redis_conn *c, uint32_t room, int64_t now, int64_t soonest)
 {
+    if (soonest > now + FAR_US)
+        soonest = 0; /* not in anybody's lifetime, or no time at all */
     int64_t left = soonest > now ? soonest - now : 0;
     c->rooms[room].ends_at = soonest == 0 ? RT_NEVER
                                           : rt_loop_now(c->base.loop) + left * US + jitter(c);

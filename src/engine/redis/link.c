@@ -183,8 +183,8 @@ static void note_trouble(struct rt_redis_link *l, const char *why, bool was_read
         snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
 }
 
-/* The connection's end, whatever comes after it. */
-static void let_go(struct rt_redis_link *l, const char *why)
+/* The connection's end, whatever comes after it. RETIRED: by us, which is no trouble to tell of. */
+static void let_go(struct rt_redis_link *l, const char *why, bool retired)
 {
     struct rt_redis_conn *c = l->conn;
     bool was_ready = l->state == RT_REDIS_READY;
@@ -205,7 +205,8 @@ static void let_go(struct rt_redis_link *l, const char *why)
         drop_flying(l, why);
         return;
     }
-    note_trouble(l, why, was_ready);
+    if (!retired)
+        note_trouble(l, why, was_ready);
     back_off(l);
     if (was_ready)
         tell_link(l, false);
@@ -219,7 +220,7 @@ void rt_redis_link_cut(struct rt_redis_link *l, const char *format, ...)
     va_start(args, format);
     vsnprintf(why, sizeof(why), format, args);
     va_end(args);
-    let_go(l, why);
+    let_go(l, why, false);
     if (l->kind == RT_REDIS_PUSH)
         rt_redis_push_lost(l);
     else if (l->kind == RT_REDIS_WAIT)
@@ -241,13 +242,13 @@ void rt_redis_fatal(struct rt_redis_link *l, int err, const char *format, ...)
     l->wanted = false;
     l->back_off_ms = BACK_OFF_LAST_MS;
     if (l->kind == RT_REDIS_WAIT) { /* the others may still be good */
-        let_go(l, text);
+        let_go(l, text, false);
         rt_redis_wait_refused(l, err, text);
         return;
     }
     memcpy(c->fatal_text, text, sizeof(text));
     c->fatal = err;
-    let_go(l, c->fatal_text);
+    let_go(l, c->fatal_text, false);
     rt_redis_refuse(c, err, c->fatal_text);
     rt_redis_failed(c);
 }
@@ -369,7 +370,7 @@ void rt_redis_link_init(struct rt_redis_link *l, struct rt_redis_conn *c,
 void rt_redis_link_close(struct rt_redis_link *l)
 {
     l->wanted = false;
-    let_go(l, "not needed any more");
+    let_go(l, "not needed any more", true);
     if (l->kind == RT_REDIS_WAIT)
         rt_redis_wait_lost(l);
     else if (l->kind == RT_REDIS_PUSH)

@@ -58,7 +58,9 @@ local now = tonumber(moment)
 local watched = tonumber(marks[4] or 0)
 --@include tell
 --@include settle
+--@include sweep
 local durable = find(how, 'D', 1, true)
+if durable then sweep(4) end -- else marks that end by themselves would pile up where nobody beats
 if not durable and not alive and (marks[1] or not find(how, 'c', 1, true)) then return {tag, 1} end
 
 -- A ticket of an earlier try: its number and its state, or nil. One that is over ends, one that is in

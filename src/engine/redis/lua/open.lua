@@ -12,4 +12,13 @@ local till = string.format('%.0f', now + ttl_ms * 1000)
 call('ZADD', room .. ':e', till, sid) -- first what may be of another type; and what is in it is swept
 call('HSET', s, 'v', 0, 'l', label)
 call('HSET', room, '\3' .. sid, till)
+-- Who lives shorter than a heartbeat tidies up too.
+if not call('ZRANGEBYSCORE', room .. ':e', '-inf', now, 'LIMIT', 0, 1)[1] then return {tag, 0, now} end
+--@include watched
+--@include ticket
+--@include tell
+--@include settle
+--@include unfold
+--@include sweep
+sweep(16)
 return {tag, 0, now}
