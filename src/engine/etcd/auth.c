@@ -154,6 +154,16 @@ static void copy(char *out, size_t room, ProtobufCBinaryData from)
     rt_grpc_text(out, room, from.data, from.len);
 }
 
+static void read_version(struct rt_etcd_facts *f)
+{
+    int *parts[] = {&f->major, &f->minor, &f->patch};
+    char *at = f->version;
+    for (size_t i = 0; i < 3 && *at >= '0' && *at <= '9'; i++) {
+        *parts[i] = (int)strtol(at, &at, 10);
+        at += *at == '.';
+    }
+}
+
 static void take_facts(struct rt_etcd_conn *c, const RtEtcd__StatusResponse *r)
 {
     struct rt_etcd_facts *f = &c->facts;
@@ -162,7 +172,7 @@ static void take_facts(struct rt_etcd_conn *c, const RtEtcd__StatusResponse *r)
     *f = (struct rt_etcd_facts){.known = true, .auth = auth};
     copy(f->version, sizeof(f->version), r->version);
     snprintf(f->at, sizeof(f->at), "%s", rt_etcd_at(c));
-    (void)sscanf(f->version, "%d.%d.%d", &f->major, &f->minor, &f->patch);
+    read_version(f);
     f->leader = r->leader;
     f->term = r->raft_term;
     f->db_size = r->db_size;

@@ -175,6 +175,7 @@ static void a_majority_is_missing(void **state)
     assert_int_equal(read.err, 0);
     ask_end(&idle, &other);
     assert_int_equal(other.err, 0);
+    assert_true(idle.down_events > 0); /* it went to look elsewhere */
     bare_until(&w.created, w.lost + 1);
     bare_close(&idle);
 }
