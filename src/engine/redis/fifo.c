@@ -373,8 +373,8 @@ bool rt_redis_link_reply(struct rt_redis_link *l, const redisReply *reply)
     struct rt_redis_request *rq = l->next;
     if (rq == NULL)
         return false;
-    if (reply->type == REDIS_REPLY_ERROR) /* one without a word is no answer of Redis */
-        return reply->len > 0 && take_error(l, rq, reply);
+    if (reply->type == REDIS_REPLY_ERROR)
+        return take_error(l, rq, reply);
     switch (rq->what) {
     case RT_REDIS_GREET:
         l->next = rq->next;

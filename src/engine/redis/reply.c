@@ -82,11 +82,14 @@ static redisReply *make(const redisReadTask *task, int type)
 
 static void *make_string(const redisReadTask *task, char *text, size_t size)
 {
+    static const char wordless[] = "ERR an error without words"; /* no error is "" */
+    bool odd = task->type == REDIS_REPLY_ERROR && (size == 0 || text[0] == '\0');
+    size = odd ? sizeof(wordless) - 1 : size;
     char *copy = arena_get(task->privdata, size + 1);
     redisReply *r = copy != NULL ? make(task, task->type) : NULL;
     if (r == NULL)
         return NULL;
-    memcpy(copy, text, size);
+    memcpy(copy, odd ? wordless : text, size);
     copy[size] = '\0';
     r->str = copy;
     r->len = size;

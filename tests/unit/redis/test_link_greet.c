@@ -472,6 +472,37 @@ static void test_next_host(void **state)
     played_close(&p);
 }
 
+/* "-\r\n" is an error, as is one that begins with a zero. */
+static void test_errors_without_words(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        played_open(&p, "redis://h", NULL, 0);
+        played_submit(&p);
+        played_accept(&p, 0);
+        if (i < 2) {
+            played_greet_first(&p, 0, "");
+            (void)played_meta(&p, 0);
+            if (i == 0)
+                played_say(&p, 0, "-\r\n");
+            else
+                played_say_bytes(&p, 0, "-\0\r\n", 4);
+            char tag[64], echo[64];
+            snprintf(tag, sizeof(tag), "%s", played_next(&p, 0) + 5);
+            snprintf(echo, sizeof(echo), "$%zu\r\n%s\r\n", strlen(tag), tag);
+            played_say(&p, 0, echo);
+        } else {
+            assert_string_equal(played_next(&p, 0), "INFO");
+            played_say(&p, 0, "-\r\n*0\r\n-\r\n");
+        }
+        played_turn(&p);
+        assert_int_equal(p.op_done, 1);
+        assert_int_equal(p.op.err, ROTA_PROTOCOL);
+        assert_non_null(strstr(p.op_errmsg, "without words"));
+        played_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -491,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_urls),
         cmocka_unit_test(test_password_is_wiped),
         cmocka_unit_test(test_next_host),
+        cmocka_unit_test(test_errors_without_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
