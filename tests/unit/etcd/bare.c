@@ -17,7 +17,7 @@
 #define PATIENCE_MS 30000
 
 struct rt_loop bare_loop;
-uint64_t bare_allocations;
+uint64_t bare_allocations, bare_fail_at;
 static bool inside; /* a function of etcd.h: nothing may be told */
 
 /* ---- Instead of the ops ----------------------------------------------------------------------------- */
@@ -89,14 +89,12 @@ static void on_log(struct rt_up *up, int level, const char *line)
 
 static void *counting_calloc(size_t n, size_t size)
 {
-    bare_allocations++;
-    return calloc(n, size);
+    return ++bare_allocations == bare_fail_at ? NULL : calloc(n, size);
 }
 
 static void *counting_realloc(void *p, size_t size)
 {
-    bare_allocations++;
-    return realloc(p, size);
+    return ++bare_allocations == bare_fail_at ? NULL : realloc(p, size);
 }
 
 int bare_setup(void **state)
@@ -307,6 +305,19 @@ void ask_revoke(struct bare *b, struct asked *a, int64_t lease)
     ask(b, a, RT_ETCD_LEASE_REVOKE, &rq);
 }
 
+bool try_put(struct bare *b, struct asked *a, const char *key)
+{
+    RtEtcd__PutRequest rq = RT_ETCD__PUT_REQUEST__INIT;
+    memset(a, 0, sizeof(*a));
+    rq.key = text(key);
+    a->ask = rt_etcd_ask_new(b->conn, RT_ETCD_PUT, &rq, on_answer);
+    if (a->ask == NULL)
+        return false;
+    a->ask->owner = a;
+    rt_etcd_ask_send(b->conn, a->ask);
+    return true;
+}
+
 void ask_end(struct bare *b, struct asked *a)
 {
     (void)b;
@@ -353,9 +364,18 @@ static void on_lost(struct rt_etcd_conn *c, struct rt_etcd_watch *rw, int err)
     w->err = err;
 }
 
+static const struct rt_etcd_watch_user user = {on_created, on_events, on_lost};
+
+bool try_watch(struct bare *b, struct watched *w, const char *key)
+{
+    memset(w, 0, sizeof(*w));
+    int rv = rt_etcd_watch(b->conn, &w->w, key, strlen(key), "", 0, 0, &user);
+    assert_true(rv == 0 || rv == ROTA_NOMEM);
+    return rv == 0;
+}
+
 void watch(struct bare *b, struct watched *w, const char *key, const char *end)
 {
-    static const struct rt_etcd_watch_user user = {on_created, on_events, on_lost};
     memset(w, 0, sizeof(*w));
     inside = true;
     assert_int_equal(rt_etcd_watch(b->conn, &w->w, key, strlen(key), end, strlen(end), 0, &user),

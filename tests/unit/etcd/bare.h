@@ -22,6 +22,7 @@ struct bare {
 
 extern struct rt_loop bare_loop;
 extern uint64_t bare_allocations;
+extern uint64_t bare_fail_at; /* this allocation fails, once; 0: none */
 
 int bare_setup(void **state);    /* of a test: makes the loop */
 int bare_teardown(void **state); /* ends it */
@@ -53,7 +54,8 @@ void ask_range(struct bare *b, struct asked *a, const char *key, const char *end
 void ask_create(struct bare *b, struct asked *a, const char *key); /* a transaction: if absent */
 void ask_grant(struct bare *b, struct asked *a, int64_t ttl);
 void ask_revoke(struct bare *b, struct asked *a, int64_t lease);
-void ask_end(struct bare *b, struct asked *a); /* waits for it */
+bool try_put(struct bare *b, struct asked *a, const char *key); /* false: no memory */
+void ask_end(struct bare *b, struct asked *a);                  /* waits for it */
 /* Puts, and waits until it is 0. */
 void must_put(struct bare *b, const char *key, const char *value);
 
@@ -67,6 +69,7 @@ struct watched {
 };
 
 void watch(struct bare *b, struct watched *w, const char *key, const char *end);
+bool try_watch(struct bare *b, struct watched *w, const char *key); /* false: no memory */
 
 struct kept {
     struct rt_etcd_keep k; /* first */

@@ -465,6 +465,42 @@ static void urls_that_cannot_work(void **state)
     }
 }
 
+/* The FAIL_ATth allocation fails; false: there are not so many. Whatever happens, all is answered. */
+static bool life_with_little_memory(uint64_t fail_at)
+{
+    static struct bare poor;
+    static struct watched w;
+    static struct kept k;
+    struct asked a;
+    bare_allocations = 0;
+    bare_fail_at = fail_at;
+    if (bare_open(&poor, url, NULL, 0, 0) == 0) {
+        if (try_put(&poor, &a, "poor")) {
+            ask_end(&poor, &a);
+            assert_true(a.err == 0 || a.err == ROTA_NOMEM || a.err == ROTA_UNKNOWN);
+        }
+        bool watches = try_watch(&poor, &w, "poor");
+        keep(&poor, &k, 4711, 0);
+        bare_until(&k.answers, 1);
+        assert_int_equal(k.err, ROTA_LOST);
+        if (watches)
+            bare_until(&w.created, 1);
+        bare_close(&poor);
+    }
+    bool reached = bare_allocations >= fail_at;
+    bare_fail_at = 0;
+    return reached;
+}
+
+static void memory_runs_out(void **state)
+{
+    uint64_t n = 4; /* the URL's are the test's own */
+    (void)state;
+    while (life_with_little_memory(n))
+        n++;
+    assert_true(n > 20);
+}
+
 static void closed_with_work_under_way(void **state)
 {
     struct bare shut;
@@ -555,6 +591,7 @@ int main(int argc, char **argv)
         TEST(what_is_no_etcd),
         TEST(urls_that_cannot_work),
         TEST(closed_with_work_under_way),
+        TEST(memory_runs_out),
     };
     int rv;
     if (argc > 3) {
