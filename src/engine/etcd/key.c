@@ -210,5 +210,9 @@ size_t rt_etcd_card_write(const struct rt_etcd_card *card, char *out)
 
 bool rt_etcd_plain_fits(const char *value)
 {
-    return strncmp(value, magic, FAMILY_SIZE) != 0;
+    if (strncmp(value, magic, FAMILY_SIZE) != 0)
+        return true;
+    /* Only a number and a space make it a card: a host may well be called rota2-example. */
+    size_t digits = strspn(value + FAMILY_SIZE, "0123456789");
+    return digits == 0 || value[FAMILY_SIZE + digits] != ' ';
 }

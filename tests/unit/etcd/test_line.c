@@ -188,6 +188,9 @@ static void test_a_later_layout_is_known_for_one(void **state)
     assert_true(!card.plain && card.flags == RT_ETCD_CARD_DETECT && card.value_size == 1);
     assert_false(rt_etcd_plain_fits("rota1 0"));
     assert_true(rt_etcd_plain_fits("") && rt_etcd_plain_fits("ro"));
+    assert_false(rt_etcd_plain_fits("rota12 0"));
+    assert_true(rt_etcd_plain_fits("rota") && rt_etcd_plain_fits("rota: 1"));
+    assert_true(rt_etcd_plain_fits("rota1") && rt_etcd_plain_fits("rota2-host 1"));
 }
 
 /* Any bytes are read without a step beside them, and written they are read the same. */
