@@ -346,7 +346,8 @@ void rt_etcds_compact(struct rt_etcds *e)
 
 long rt_etcds_keys(struct rt_etcds *e, const char *prefix)
 {
-    const char *const get[] = {"get", "--prefix", "--count-only", "--write-out=json", prefix, NULL};
+    const char *const get[] = {"get",  "--prefix", "--keys-only", "--limit=1", "--write-out=json",
+                               prefix, NULL};
     return counted(e, "count", get);
 }
 
