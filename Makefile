@@ -6,6 +6,7 @@
 #   make test       everything that must hold; ends with "N passed, N failed"
 #   make bench      the benches
 #   make torture    the fault programme at length, with a report (about 20 minutes; FACTOR=n)
+#   make interop    other clients of etcd contend with Rota (about 10 minutes; QUICK=1: one; needs Go)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
 #   make deb        Debian packages, in build-deb/
@@ -19,7 +20,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 MESON_FLAGS ?=
 
-.PHONY: all run test bench torture install uninstall deb deb-check record format clean need-build
+.PHONY: all run test bench torture interop install uninstall deb deb-check record format clean need-build
 
 all: build/build.ninja
 	@ninja -C build
@@ -44,6 +45,10 @@ bench: need-build
 torture:
 	@scripts/need.sh build test
 	@scripts/torture.sh $(FACTOR)
+
+interop:
+	@scripts/need.sh build test interop
+	@scripts/interop.sh $(if $(QUICK),--quick)
 
 install: all
 	@meson configure build --prefix=$(PREFIX) --libdir=$(LIBDIR)
@@ -71,4 +76,4 @@ format:
 	@scripts/sources.sh | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-planted build-torture build-deb
+	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb

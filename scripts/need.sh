@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages of the sets named: build, test, bench, deb, deb-check. Silent and quick when all are there.
+# Installs the Debian packages of the sets named: build, test, bench, interop, deb, deb-check. Silent and quick when all are there.
 set -eu
 
 build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler libsqlite3-dev libjansson-dev"
 test="libcmocka-dev clang-format clang-tidy binutils strace mandoc bash tmux openssl redis-server liblua5.1-0-dev etcd-server etcd-client"
 bench="hyperfine util-linux redis-server etcd-server etcd-client"
+interop="etcd-server etcd-client python3"
 deb="debhelper build-essential dpkg-dev"
 deb_check="debootstrap"
 
@@ -15,6 +16,7 @@ for set in "$@"; do
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
     bench) wanted="$wanted $bench" ;;
+    interop) wanted="$wanted $interop" ;;
     deb) wanted="$wanted $deb" ;;
     deb-check) wanted="$wanted $deb_check" ;;
     *) echo "need.sh: no such set: $set" >&2; exit 64 ;;

@@ -61,7 +61,7 @@ class Run:
         self.failures = []
 
     def spawn(self, *argv):
-        return subprocess.Popen(argv, process_group=0, stdin=subprocess.DEVNULL)
+        return subprocess.Popen(argv, start_new_session=True, stdin=subprocess.DEVNULL)
 
     def go(self, kind):
         return self.spawn(self.args.go_side, kind, self.endpoint, self.name, self.folder, str(self.other_think))

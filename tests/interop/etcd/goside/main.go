@@ -2,8 +2,8 @@
 
 // Command go-side is etcd's own client library in contention with Rota.
 //
-//	go-side mutex|election|service|observe|watch ENDPOINT NAME FOLDER THINK_US
-//	go-side held ENDPOINT FOLDER      what `etcdctl lock` runs: inside the lock
+//	go-side mutex|election|service|observe|watch ENDPOINTS NAME FOLDER THINK_US
+//	go-side held ENDPOINTS FOLDER      what `etcdctl lock` runs: inside the lock
 package main
 
 import (
@@ -163,9 +163,9 @@ func (s *side) watch() {
 func main() {
 	must(unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
 	if len(os.Args) < 4 {
-		must(errors.New("usage: go-side KIND ENDPOINT NAME FOLDER THINK_US"))
+		must(errors.New("usage: go-side KIND ENDPOINTS NAME FOLDER THINK_US"))
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{os.Args[2]}, DialTimeout: 5 * time.Second})
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(os.Args[2], ","), DialTimeout: 5 * time.Second})
 	must(err)
 	if os.Args[1] == "held" {
 		s := &side{guard: openGuard(os.Args[3]), client: client}
