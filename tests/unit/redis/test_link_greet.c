@@ -487,7 +487,7 @@ static void test_errors_without_words(void **state)
                 played_say(&p, 0, "-\r\n");
             else
                 played_say_bytes(&p, 0, "-\0\r\n", 4);
-            char tag[64], echo[64];
+            char tag[24], echo[64];
             snprintf(tag, sizeof(tag), "%s", played_next(&p, 0) + 5);
             snprintf(echo, sizeof(echo), "$%zu\r\n%s\r\n", strlen(tag), tag);
             played_say(&p, 0, echo);
