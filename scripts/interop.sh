@@ -43,6 +43,9 @@ go mod download 2>../../../../build-interop/go.log ||
 go build -buildvcs=false -o "$out" . || exit 1
 cd ../../../.. || exit 1
 
+python3 -B tests/interop/etcd/check_test.py >build-interop/check.log 2>&1 ||
+    { cat build-interop/check.log; echo "the checker is not to be trusted"; exit 1; }
+
 passed=0
 failed=0
 for pair in ${pairs:-mutex election service etcdctl}; do

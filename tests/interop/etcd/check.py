@@ -7,6 +7,7 @@ and was not granted was killed or lost its session. Elections: both observers sa
 values these had proclaimed, and never went back.
 """
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Grant:
 @dataclass
 class Log:
     grants: list = field(default_factory=list)
-    kills: dict = field(default_factory=dict)  # group: (side, begin, end)
+    kills: list = field(default_factory=list)  # (side, group, begin, end)
     seen: dict = field(default_factory=lambda: {"go": [], "rota": []})
     came: dict = field(default_factory=dict)  # revision: key
     went: int = 0
@@ -40,8 +41,8 @@ class Verdict:
 
 def load(path):
     log, holding = Log(), {}
-    for line in open(path, encoding="utf-8"):
-        kind, *w = line.rstrip("\n").split(" ")
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        kind, *w = line.split(" ")
         if kind == "E":
             grant = Grant(w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4]), w[5] if len(w) > 5 else "")
             log.grants.append(grant)
@@ -49,7 +50,7 @@ def load(path):
         elif kind == "L":
             holding[int(w[1]), int(w[2])].leave = int(w[3])
         elif kind == "X":
-            log.kills[int(w[1])] = (w[0], int(w[2]), int(w[3]))
+            log.kills.append((w[0], int(w[1]), int(w[2]), int(w[3])))
         elif kind == "O":
             log.seen[w[0]].append((int(w[1]), w[2] if len(w) > 2 else ""))
         elif kind == "P":
@@ -57,21 +58,25 @@ def load(path):
         elif kind == "D":
             log.went += 1
         elif kind in "VMS":
-            {"V": log.met, "M": log.missed, "S": log.ended}[kind].append(line.strip())
+            {"V": log.met, "M": log.missed, "S": log.ended}[kind].append(line)
     log.grants.sort(key=lambda g: g.enter)
     return log
+
+
+def died(log, grant):
+    """When its holder was dead; None: it was not killed. Numbers of groups come again: the first kill after it counts."""
+    return min((end for _, group, _, end in log.kills if group == grant.group and end > grant.enter), default=None)
 
 
 def check_one_holder(log, fail):
     for line in log.met:
         fail(f"two were inside: {line}")
-    for a, b in zip(log.grants, log.grants[1:]):
-        over = a.leave
+    for a, b in zip(log.grants, log.grants[1:] + [None]):
+        over = a.leave if a.leave is not None else died(log, a)
         if over is None:
-            if a.group not in log.kills:
-                fail(f"{a} never left, and was not killed")
-                continue
-            over = log.kills[a.group][2]
+            fail(f"{a} never left, and was not killed")
+        if over is None or b is None:
+            continue
         if b.enter < over:
             fail(f"overlap of {(over - b.enter) / 1e6:.3f} ms: {a} and {b}")
         if b.count != a.count + 1 and not (a.leave is None and b.count == a.count):
@@ -129,7 +134,7 @@ def check(path, args):
     for side in by:
         if by[side] < 0.2 * n:
             fail(f"only {by[side]} of {n} grants to {side}")
-    killed = {side: sum(k[0] == side for k in log.kills.values()) for side in by}
+    killed = {side: sum(k[0] == side for k in log.kills) for side in by}
     inside = {side: sum(g.leave is None and g.side == side for g in log.grants) for side in by}
     if n < args.grants or sum(killed.values()) < args.kills:
         fail("fewer grants or kills than asked for")
