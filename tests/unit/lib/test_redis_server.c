@@ -3,6 +3,7 @@
 #include "lib/proc.h"
 #include "lib/redis_server.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -187,6 +188,20 @@ static void certificates_are_good_and_bad_as_named(void **state)
 
 /* ---- Sentinel ----------------------------------------------------------- */
 
+/* Replication does not wait: until NODE has k, a promotion may forget it. */
+static void await_k(struct rt_redis *node)
+{
+    for (int ms = 0; ms < SOON_MS; ms++) {
+        redisReply *r = rt_redis_do(node, "GET k");
+        bool there = r != NULL && r->type == REDIS_REPLY_STRING;
+        freeReplyObject(r);
+        if (there)
+            return;
+        poll(NULL, 0, 1);
+    }
+    fail_msg("k is not replicated");
+}
+
 static void sentinels_agree_on_a_new_primary(void **state)
 {
     struct rt_redis_sentinels *s = rt_redis_sentinels_new(NULL, true, 1);
@@ -195,6 +210,8 @@ static void sentinels_agree_on_a_new_primary(void **state)
 
     (void)state;
     rt_redis_must(&s->node[0], "SET k 5");
+    await_k(&s->node[1]);
+    await_k(&s->node[2]);
     second = rt_redis_sentinels_failover(s, SOON_MS);
     assert_true(second == 1 || second == 2);
     assert_int_equal(rt_redis_sentinels_settle(s, SOON_MS), second);
