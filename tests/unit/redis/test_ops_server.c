@@ -162,6 +162,74 @@ static void test_observer_sees_an_end_by_time(void **state)
     person_close(&b);
 }
 
+/* ---- Marks that end by themselves ------------------------------------------------------- */
+
+#define MARKS 24
+#define MARK_MS 500
+#define OPEN_SWEEPS 16
+#define JOIN_SWEEPS 4
+
+/* What is over on the server and not yet ended. */
+static long long due(void)
+{
+    return rt_redis_integer(&server, "EVAL %s 0",
+                            "local t = redis.call('TIME')"
+                            "return redis.call('ZCOUNT', 'rota:{0}:e', '-inf',"
+                            "                  string.format('%d%06d', t[1], t[2]))");
+}
+
+static bool all_due(void *arg)
+{
+    return due() == rt_redis_integer(&server, "ZCARD rota:{0}:e") - *(long long *)arg;
+}
+
+static void mark(struct person *u, const char *name, int64_t until_ms)
+{
+    static uint64_t session = 5000;
+    struct rt_join join = {
+        .session = session++, .until_ms = until_ms, .flags = RT_JOIN_DURABLE | RT_JOIN_TRY};
+    assert_int_equal(person_join(u, name, &join), 0);
+    assert_true(join.granted);
+}
+
+static long long less(long long n, long long by)
+{
+    return n > by ? n - by : 0;
+}
+
+/* Nobody lives as long as a heartbeat: who comes for a moment ends some of them, so many at most. */
+static void test_marks_are_swept_by_who_comes(void **state)
+{
+    struct person a, b, d;
+    char name[16];
+    long long sessions = 1, left;
+    (void)state;
+    rt_redis_must(&server, "FLUSHALL");
+    person_open(&a, url, LONG_MS);
+    for (int i = 0; i < MARKS; i++) {
+        snprintf(name, sizeof(name), "mark%d", i);
+        mark(&a, name, MARK_MS);
+    }
+    assert_true(rt_await(all_due, &sessions, PERSON_LIMIT_MS));
+    left = due(); /* all, unless the machine was so slow that a join ended some already */
+    assert_true(left > 0 && left <= MARKS);
+    person_open(&b, url, LONG_MS);
+    left = less(left, OPEN_SWEEPS);
+    assert_int_equal(due(), left);
+    mark(&b, "lasting", LONG_MS);
+    left = less(left, JOIN_SWEEPS);
+    assert_int_equal(due(), left);
+    person_open(&d, url, LONG_MS);
+    assert_int_equal(due(), less(left, OPEN_SWEEPS));
+    assert_int_equal(
+        rt_redis_integer(&server, "EVAL %s 0", "return #redis.call('KEYS', 'rota:*:mark*')"), 0);
+    assert_int_equal(person_lines(&d, ""), 1); /* the lasting one */
+    person_close(&a);
+    person_close(&b);
+    person_close(&d);
+    rt_redis_must(&server, "FLUSHALL");
+}
+
 /* ---- Keys of another type --------------------------------------------------------------- */
 
 /* One clear error, and nothing that stays for ever. */
@@ -515,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_forgotten_ticket_is_told),
         cmocka_unit_test(test_durable_waits),
         cmocka_unit_test(test_observer_sees_an_end_by_time),
+        cmocka_unit_test(test_marks_are_swept_by_who_comes),
         cmocka_unit_test(test_other_type_leaves_nothing),
         cmocka_unit_test(test_right_is_lost_half_way),
         cmocka_unit_test(test_no_replica_to_have),
