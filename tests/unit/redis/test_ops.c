@@ -458,6 +458,38 @@ static void test_observe(void **state)
     expect_told("");
 }
 
+/* Integers that no Redis says: sums with them overflow nothing (the sanitizer looks), and what is to
+ * end in such a time is not looked at before. */
+static void test_integers_beyond_all(void **state)
+{
+    static const char *const times[] = {
+        "i-9223372036854775808 i9223372036854775807", "i0 i9223372036854775807",
+        "i0 i9007199254740991",
+        "i9223372036854775807 i-9223372036854775808", /* over long ago: the last, it is looked at */
+    };
+    struct joining j;
+    char words[128];
+    struct rt_op op;
+    (void)state;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        join(&j, "a", 7 + i);
+        snprintf(words, sizeof(words), "%s i%zu i4", times[i], 11 + i);
+        answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 0, words);
+        expect_told("join ok");
+        believe("a", 11 + i, false);
+        played_pass(&p, 60);
+        if (i < 3)
+            expect_no_call();
+    }
+    answer(expect_call(RT_REDIS_SCRIPT_SWEEP, NULL), 0,
+           "i-9223372036854775808 i9223372036854775807 i0");
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0,
+           "i-9223372036854775808 i0 i4 i9223372036854775807 i0");
+    expect_told("beat ok");
+    expect_no_call();
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_session, teardown)
@@ -488,6 +520,7 @@ int main(void)
         TEST(test_close_with_ops),
         TEST(test_who_waits_sweeps),
         TEST(test_observe),
+        TEST(test_integers_beyond_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
