@@ -378,6 +378,27 @@ static void test_node_is_lost(void **state)
     played_close(&p);
 }
 
+/* What went wrong is told to who waits in vain, and not that we closed another link ourselves. */
+static void test_node_is_not_needed(void **state)
+{
+    size_t low, high;
+    (void)state;
+    open_cluster(&low, &high);
+    played_end(&p, low); /* the trouble; the room asked for below is not there */
+    assert_string_equal(played_next(&p, high), "CLUSTER SLOTS");
+    say_slots(high, 7003, 7003);
+    say_tag(high, played_next(&p, high));
+    played_turn(&p);
+    assert_int_equal(open_to(7002), 0); /* has no room any more */
+    (void)played_ask(&p, "a", 300);
+    played_pass(&p, 400);
+    assert_int_equal(open_to(7003), 1); /* which never answers */
+    assert_int_equal(p.asked[0].err, ROTA_UNREACHABLE);
+    assert_non_null(strstr(p.asked[0].errmsg, "the server closed the connection"));
+    assert_null(strstr(p.log, "not needed"));
+    played_close(&p);
+}
+
 /* ---- Pushes -------------------------------------------------------------------------------------------- */
 
 static size_t open_single(const char *url)
@@ -636,6 +657,7 @@ int main(void)
         cmocka_unit_test(test_room_is_being_moved),
         cmocka_unit_test(test_pushes_follow_the_room),
         cmocka_unit_test(test_node_is_lost),
+        cmocka_unit_test(test_node_is_not_needed),
         cmocka_unit_test(test_push_link_is_kept),
         cmocka_unit_test(test_channel_is_wanted_again),
         cmocka_unit_test(test_push_link_that_hangs),
