@@ -110,15 +110,17 @@ static void answer_done(struct rt_etcd_conn *c, struct rt_etcd_ask *a,
     answer(c, a, a->reads ? rv : ROTA_UNKNOWN, NULL); /* done it is, but what? */
 }
 
+/* Waits again; what can go at once goes from the next turn of the timer. */
 static void again(struct rt_etcd_conn *c, struct rt_etcd_ask *a, bool pause)
 {
     int64_t ms = PAUSE_FIRST_MS << (a->pauses < 5 ? a->pauses : 5);
     RT_ETCD_LIST_ADD(&c->waiting, a);
     a->was_again = a->was_again || a->maybe;
-    if (!pause)
-        return;
-    a->pauses++;
-    a->not_before = rt_loop_now(c->base.loop) + (ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * RT_MS;
+    a->not_before = rt_loop_now(c->base.loop);
+    if (pause) {
+        a->pauses++;
+        a->not_before += (ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * RT_MS;
+    }
     rt_etcd_timer_by(c, a->not_before);
 }
 

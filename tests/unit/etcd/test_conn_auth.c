@@ -136,6 +136,23 @@ static void tokens_are_asked_for_anew(void **state)
     bare_close(&b);
 }
 
+/* Refused for an old token when there is a new one already: sent again at once, not at the next timer. */
+static void a_token_that_was_replaced_meanwhile(void **state)
+{
+    struct bare b;
+    struct asked a;
+    (void)state;
+    assert_int_equal(bare_open(&b, url, etcds.password, 120000, 0), 0);
+    must_put(&b, RT_ETCDS_PREFIX "m", "1");
+    b.conn->token[0] ^= 1;
+    ask_put(&b, &a, RT_ETCDS_PREFIX "m", "2", 0);
+    b.conn->token[0] ^= 1;
+    b.conn->token_serial++;
+    ask_end(&b, &a);
+    assert_string_equal(a.why, "");
+    bare_close(&b);
+}
+
 /* ---- Certificates ----------------------------------------------------------------------------------- */
 
 static void refused_with(const char *query, int err, const char *why)
@@ -209,6 +226,7 @@ int main(void)
         TEST(a_wrong_password),
         TEST(no_user_at_all),
         TEST(tokens_are_asked_for_anew),
+        TEST(a_token_that_was_replaced_meanwhile),
         TEST(certificates_that_do_not_fit),
         TEST(an_expired_certificate),
         TEST(plain_words_to_a_server_with_tls),
