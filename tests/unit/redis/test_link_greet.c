@@ -503,6 +503,57 @@ static void test_errors_without_words(void **state)
     }
 }
 
+/* An error without a word where the greeting asks with WORD; the rest is good. */
+static void say_nothing_to(const char *word)
+{
+    char text[64];
+    const char *command;
+    while (p.streams[0].stream != NULL && (command = played_next(&p, 0))[0] != '\0') {
+        unsigned long long tag = strncmp(command, "EVAL", 4) == 0 ? played_tag(command) : 0;
+        snprintf(text, sizeof(text), "*4\r\n$%d\r\n%llu\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n",
+                 snprintf(NULL, 0, "%llu", tag), tag);
+        if (strncmp(command, word, strlen(word)) == 0)
+            played_say(&p, 0, "-\r\n");
+        else if (tag != 0)
+            played_say(&p, 0, text);
+        else if (strncmp(command, "PUBLISH", 7) == 0)
+            played_say(&p, 0, ":0\r\n");
+        else if (strncmp(command, "CONFIG", 6) == 0)
+            played_say(&p, 0, "*0\r\n");
+        else
+            say(strcmp(command, "INFO") == 0        ? GOOD
+                : strncmp(command, "ECHO ", 5) == 0 ? command + 5
+                                                    : "+OK\r\n");
+    }
+}
+
+/* Wherever the greeting is answered so: the reason is told, and nothing goes on as if it were good. */
+static void test_errors_without_words_anywhere(void **state)
+{
+    static const struct {
+        const char *word;
+        int err;
+        const char *says;
+    } all[] = {
+        {"AUTH", ROTA_AUTH, "refused AUTH"},
+        {"SELECT", ROTA_INVALID, "has no database 3"},
+        {"INFO", ROTA_PROTOCOL, "without words"},
+        {"ECHO", ROTA_PROTOCOL, "without words"},
+        {"PUBLISH", ROTA_PROTOCOL, "without words"},
+        {"EVAL", ROTA_PROTOCOL, "without words"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        begin("redis://h/3");
+        say_nothing_to(all[i].word);
+        assert_null(p.streams[0].stream);
+        if (p.op_done != 1 || p.op.err != all[i].err || strstr(p.op_errmsg, all[i].says) == NULL)
+            fail_msg("%s: done %d, err %d, \"%s\"", all[i].word, p.op_done, p.op.err, p.op_errmsg);
+        assert_no_secret();
+        played_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_password_is_wiped),
         cmocka_unit_test(test_next_host),
         cmocka_unit_test(test_errors_without_words),
+        cmocka_unit_test(test_errors_without_words_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
