@@ -214,8 +214,8 @@ __attribute__((format(printf, 3, 4))) void rt_etcd_log(struct rt_etcd_conn *c, i
 int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url);
 /* From close, first of all, while the connection may still send: asks of its own that nobody waits
  * for (`answer` NULL: a revoke) leave at once if the connection is ready. Frees *rt_etcd_side(c).
- * Watches and keeps were given back before it
- * (rt_etcd_unwatch and _unkeep do nothing then): until close their memory must be there. No up-call, answer or callback comes after it. */
+ * Watches and keeps were given back just before it (rt_etcd_unwatch and _unkeep do nothing then), so
+ * their memory must be there until it. No up-call, answer or callback comes after it. */
 void rt_etcd_side_close(struct rt_etcd_conn *c);
 
 /* A connection is ready, for the first time or again (rt_etcd_link_serial), and c's facts are new; what
