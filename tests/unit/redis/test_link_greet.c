@@ -535,12 +535,9 @@ static void test_errors_without_words_anywhere(void **state)
         int err;
         const char *says;
     } all[] = {
-        {"AUTH", ROTA_AUTH, "refused AUTH"},
-        {"SELECT", ROTA_INVALID, "has no database 3"},
-        {"INFO", ROTA_PROTOCOL, "without words"},
-        {"ECHO", ROTA_PROTOCOL, "without words"},
-        {"PUBLISH", ROTA_PROTOCOL, "without words"},
-        {"EVAL", ROTA_PROTOCOL, "without words"},
+        {"AUTH", ROTA_AUTH, "refused AUTH"},         {"SELECT", ROTA_INVALID, "has no database 3"},
+        {"INFO", ROTA_PROTOCOL, "without words"},    {"ECHO", ROTA_PROTOCOL, "without words"},
+        {"PUBLISH", ROTA_PROTOCOL, "without words"}, {"EVAL", ROTA_PROTOCOL, "without words"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
