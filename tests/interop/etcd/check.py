@@ -136,6 +136,8 @@ def check(path, args):
             fail(f"only {by[side]} of {n} grants to {side}")
     killed = {side: sum(k[0] == side for k in log.kills) for side in by}
     inside = {side: sum(g.leave is None and g.side == side for g in log.grants) for side in by}
+    if min(inside.values()) < args.kills // 10:
+        fail(f"too few were killed inside: {inside}")
     if n < args.grants or sum(killed.values()) < args.kills:
         fail("fewer grants or kills than asked for")
     verdict.words = (f"{n} grants (rota {by['rota']}, {args.pair} {by['go']}), killed rota {killed['rota']} "

@@ -119,7 +119,7 @@ class Run:
         of_side = [i for i, (s, _) in enumerate(self.workers) if s == side]
         if random.random() < 0.5:
             return random.choice(of_side)
-        end = time.monotonic() + 2
+        end = time.monotonic() + 6  # longer than the line stands still for the lease of one killed before
         while time.monotonic() < end:
             owner = self.page.get(OWNER)
             for i in of_side:
