@@ -173,7 +173,7 @@ static void page_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
 static size_t end_of(const char *prefix, char *out)
 {
     size_t n = strlen(prefix);
-    memcpy(out, prefix, n);
+    memcpy(out, prefix, n + 1);
     while (n > 0 && (unsigned char)out[n - 1] == 0xff)
         n--;
     if (n > 0)
@@ -188,7 +188,7 @@ static int send_page(struct rt_etcd_conn *c, struct listing *l)
     RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
     char begin[RT_NAME_ROOM + 1] = "", end[RT_NAME_ROOM + 1] = "";
     size_t size = strlen(prefix), end_size = end_of(prefix, end);
-    memcpy(begin, prefix, size);
+    memcpy(begin, prefix, size + 1);
     range.key.data = (uint8_t *)(l->last_size > 0 ? l->last : begin);
     range.key.len = l->last_size > 0 ? l->last_size : size > 0 ? size : 1;
     range.range_end.data = (uint8_t *)end;

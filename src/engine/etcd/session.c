@@ -16,6 +16,7 @@ struct beat {
     struct rt_etcd_keep keep;
     uint64_t session;
     int64_t ttl_s;
+    bool keeping; /* a keep-alive is under way */
 };
 
 size_t rt_etcd_beat_size(const struct rt_op *op)
@@ -207,26 +208,12 @@ static void tell_losses(struct rt_etcd_conn *c)
     }
 }
 
-static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_t ttl_s,
-                 int64_t sent_at)
+static void renewed(struct rt_etcd_conn *c, struct beat *b)
 {
-    struct beat *b = k->owner;
-    struct rt_op *op = b->work.op;
     uint64_t session = b->session;
-    size_t tickets = op->beat.ticket_count;
-    (void)sent_at; /* not before the op was begun: the user counts from before that */
-    if (err == 0) {
-        op->beat.ttl_ms = (uint32_t)(ttl_s < UINT32_MAX / 1000 ? ttl_s * 1000 : UINT32_MAX);
-        op->beat.allowance_ms = 0;
-    } else if (err == ROTA_LOST) {
-        (void)rt_etcd_fail(c, err, "session %llx has ended on the server",
-                           (unsigned long long)session);
-    }
-    bool ours = session == rt_etcd_s(c)->session.id;
-    if (err == ROTA_LOST && ours)
-        forget(c);
-    rt_etcd_work_end(c, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
-    if (err != 0 || !ours)
+    size_t tickets = b->work.op->beat.ticket_count;
+    rt_etcd_work_end(c, &b->work, 0);
+    if (session != rt_etcd_s(c)->session.id)
         return;
     tell_losses(c);
     rt_etcd_wait_catch_up(c);
@@ -235,10 +222,57 @@ static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_
         rt_etcd_verify(c);
 }
 
+static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct beat *b = a->owner;
+    const RtEtcd__RangeResponse *got = reply;
+    b->work.pending--;
+    if (err == 0 && got->n_kvs == 0) {
+        err = rt_etcd_fail(c, ROTA_LOST, "session %llx has ended on the server",
+                           (unsigned long long)b->session);
+        if (b->session == rt_etcd_s(c)->session.id)
+            forget(c);
+    } else {
+        err = rt_etcd_fail(c, ROTA_UNKNOWN, "session %llx was not renewed",
+                           (unsigned long long)b->session);
+    }
+    rt_etcd_work_end(c, &b->work, err);
+}
+
+/* A leader that has just become one may not know all leases yet: the session's key decides. */
+static void look_for_key(struct rt_etcd_conn *c, struct beat *b)
+{
+    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
+    char key[RT_ETCD_KEY_MAX];
+    range.key.len = rt_etcd_session_key(c, b->session, key);
+    range.key.data = (uint8_t *)key;
+    range.keys_only = true;
+    if (rt_etcd_work_ask(c, &b->work, RT_ETCD_RANGE, &range, key_seen) != 0)
+        rt_etcd_work_end(c, &b->work, ROTA_UNKNOWN);
+}
+
+static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_t ttl_s,
+                 int64_t sent_at)
+{
+    struct beat *b = k->owner;
+    struct rt_op *op = b->work.op;
+    (void)sent_at; /* not before the op was begun: the user counts from before that */
+    b->keeping = false;
+    if (err == 0) {
+        op->beat.ttl_ms = (uint32_t)(ttl_s < UINT32_MAX / 1000 ? ttl_s * 1000 : UINT32_MAX);
+        op->beat.allowance_ms = 0;
+        renewed(c, b);
+    } else if (err == ROTA_LOST) {
+        look_for_key(c, b);
+    } else {
+        rt_etcd_work_end(c, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
+    }
+}
+
 static void cancel_renewal(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct beat *b = (struct beat *)(void *)w;
-    if (w->op->beat.open) {
+    if (!b->keeping) {
         struct rt_etcd_ask *a = rt_etcd_ask_of(c, w->op);
         if (a != NULL)
             rt_etcd_ask_abandon(c, a, ROTA_CANCELED);
@@ -268,6 +302,7 @@ void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     } else {
         b->session = op->beat.session;
         b->keep.owner = b;
+        b->keeping = true;
         rt_etcd_keep(c, &b->keep, (int64_t)b->session, op->deadline, kept);
     }
     if (rv != 0)
