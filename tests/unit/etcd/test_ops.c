@@ -202,8 +202,7 @@ static void test_a_key_made_again_is_not_ours(void **state)
     key_of("again", 0, key, sizeof(key), lease);
     rt_etcds_must(&etcds, "del", key);
     rt_etcds_must(&etcds, "put", key, "somebody");
-    assert_int_equal(rota_check(lock), ROTA_LOST);
-    assert_int_equal(rota_release(lock), ROTA_LOST);
+    assert_int_equal(rota_release(lock), ROTA_LOST); /* nobody has told it before */
     const char *const get[] = {"get", "--print-value-only", key, NULL};
     assert_int_equal(rt_etcds_ctl(&etcds, -1, text, sizeof(text), get), 0);
     assert_int_equal(strncmp(text, "somebody", 8), 0);
