@@ -92,6 +92,7 @@ static void leadership_goes_on(void)
     struct rota_ask soon = {.limit_ms = 20};
     assert_int_equal(rota_elect(a, name, "first", NULL, &first), 0);
     assert_int_equal(rota_elect(b, name, "second", &soon, &second), ROTA_TIMEOUT);
+    conf_left_line(b, name, 1, 1);
     assert_int_equal(rota_inspect(b, name, &line), 0);
     assert_int_equal(line->count, 1);
     assert_string_equal(line->places[0].value, "first");
