@@ -127,10 +127,10 @@ static int choose_engine(struct opening *o)
 
     o->engine = rt_engine_find(o->url.scheme);
     if (o->engine == NULL) {
+        char known[128];
+        rt_engine_list(known, sizeof(known));
         snprintf(o->errmsg, sizeof(o->errmsg),
-                 "there is no engine '%.40s' in this build: use one "
-                 "of file:, mem:, redis:",
-                 o->url.scheme);
+                 "there is no engine '%.40s' in this build: use one of %s", o->url.scheme, known);
         return ROTA_INVALID;
     }
     int rv = rt_url_check_params(&o->url, o->engine->params, o->errmsg, sizeof(o->errmsg));

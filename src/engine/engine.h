@@ -264,6 +264,8 @@ struct rt_engine {
 
 /* The engine for a URL's scheme, or NULL. engine/table.c has the list. */
 const struct rt_engine *rt_engine_find(const char *scheme);
+/* All schemes of this build, for a message: "file:, mem:". */
+void rt_engine_list(char *text, size_t size);
 
 static inline void rt_conn_done(struct rt_conn *conn, struct rt_op *op, int err)
 {

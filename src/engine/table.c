@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "engine/mem/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
@@ -35,4 +36,13 @@ const struct rt_engine *rt_engine_find(const char *scheme)
             if (strcmp(*s, scheme) == 0)
                 return engines[i];
     return NULL;
+}
+
+void rt_engine_list(char *text, size_t size)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]) && at < size; i++)
+        for (const char *const *s = engines[i]->schemes; *s != NULL && at < size; s++)
+            at += (size_t)snprintf(text + at, size - at, "%s%s:", at > 0 ? ", " : "", *s);
 }
