@@ -105,7 +105,7 @@ static void the_keeper_sleeps_on(void **state)
     long n = keeper_switches(&threads) - before;
     rota_close(r);
     print_message("%ld context switches of the keeper in %d pairs\n", n, PAIRS);
-    assert_true(n < PAIRS / 100);
+    assert_true(n < PAIRS / 10);
 }
 
 int main(void)
