@@ -10,7 +10,7 @@
     (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED | \
      ROTA_CAP_DURABLE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
-#define ETCD_LINE (REDIS_LINE | ROTA_CAP_STRICT) /* a majority keeps it */
+#define ETCD_LINE REDIS_LINE /* strict: versions without the bugs of leases */
 
 /* What an engine and dialect must do (has), and what depends on its settings (may). */
 static const struct row {
@@ -20,8 +20,8 @@ static const struct row {
     {"redis:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"rediss:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"redis+unix:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
-    {"etcd:", NULL, ETCD_LINE, 0},
-    {"etcds:", NULL, ETCD_LINE, 0},
+    {"etcd:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
+    {"etcds:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
     {"file:", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
          ROTA_CAP_DURABLE | ROTA_CAP_STRICT,

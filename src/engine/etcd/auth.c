@@ -164,6 +164,39 @@ static void read_version(struct rt_etcd_facts *f)
     }
 }
 
+static bool is_before(const struct rt_etcd_facts *f, int minor, int patch)
+{
+    return f->major < 3 ||
+           (f->major == 3 && (f->minor < minor || (f->minor == minor && f->patch < patch)));
+}
+
+const char *rt_etcd_lease_bugs(const struct rt_etcd_facts *f)
+{
+    if (is_before(f, 4, 31) || (f->minor == 5 && is_before(f, 5, 13)))
+        return "a leader that was paused may revoke living leases (15247), and a keep-alive of a "
+               "revoked lease may succeed (20813)";
+    if (is_before(f, 4, 38) || (f->minor == 5 && is_before(f, 5, 23)))
+        return "a keep-alive of a revoked lease may succeed (20813): the session's key tells";
+    return "";
+}
+
+/* What is acknowledged is on the disks of a majority; but a lease that ends early lets two hold. */
+static void judge_strict(struct rt_etcd_conn *c)
+{
+    const struct rt_etcd_facts *f = &c->facts;
+    bool strict = f->known && rt_etcd_lease_bugs(f)[0] == '\0';
+    c->base.unsafe[0] = '\0';
+    if (!f->known)
+        snprintf(c->base.unsafe, sizeof(c->base.unsafe),
+                 "the version of etcd may not be asked by this user, and some end leases early");
+    else if (!strict)
+        snprintf(c->base.unsafe, sizeof(c->base.unsafe),
+                 "etcd %.30s has known bugs of leases (rota doctor names them): upgrade to 3.5.23, "
+                 "3.6 or later",
+                 f->version);
+    atomic_store_explicit(&c->strict, strict, memory_order_relaxed);
+}
+
 static void take_facts(struct rt_etcd_conn *c, const RtEtcd__StatusResponse *r)
 {
     struct rt_etcd_facts *f = &c->facts;
@@ -212,6 +245,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
         rt_etcd_unpack(&c->arena, &rt_etcd__status_response__descriptor, end->bytes, end->n, &r) ==
             0) {
         take_facts(c, r);
+        judge_strict(c);
         judge_server(c);
     } else if (end->status == RT_GRPC_UNIMPLEMENTED) {
         char why[sizeof(c->trouble)];
@@ -221,6 +255,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     } else if (end->verdict.err == ROTA_AUTH) {
         c->facts = (struct rt_etcd_facts){.auth = c->facts.auth}; /* not for us to know */
         snprintf(c->facts.at, sizeof(c->facts.at), "%s", rt_etcd_at(c));
+        judge_strict(c);
     } else {
         give_up(c, "its state is not to be had", end);
     }

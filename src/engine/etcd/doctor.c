@@ -33,27 +33,10 @@ static void say(const struct check *k, const char *promise, const char *verdict,
 
 /* ---- Verdicts --------------------------------------------------------------------------------- */
 
-static bool is_before(const struct rt_etcd_facts *f, int minor, int patch)
-{
-    return f->major < 3 ||
-           (f->major == 3 && (f->minor < minor || (f->minor == minor && f->patch < patch)));
-}
-
-/* Known bugs of leases; "" if it has none. */
-static const char *lease_bugs(const struct rt_etcd_facts *f)
-{
-    if (is_before(f, 4, 31) || (f->minor == 5 && is_before(f, 5, 13)))
-        return "a leader that was paused may revoke living leases (15247), and a keep-alive of a "
-               "revoked lease may succeed (20813)";
-    if (is_before(f, 4, 38) || (f->minor == 5 && is_before(f, 5, 23)))
-        return "a keep-alive of a revoked lease may succeed (20813): the session's key tells";
-    return "";
-}
-
 static void check_version(const struct check *k, const struct rt_etcd_facts *f)
 {
     char text[256];
-    const char *bugs = lease_bugs(f);
+    const char *bugs = rt_etcd_lease_bugs(f);
     if (!f->known) {
         say(k, "version", "limited", "not known", "");
         return;

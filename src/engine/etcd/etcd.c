@@ -201,9 +201,11 @@ static void etcd_forked(struct rt_conn *conn)
 
 static uint32_t etcd_caps(const struct rt_conn *conn)
 {
-    (void)conn; /* whatever is acknowledged is on the disks of a majority */
-    return ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
-           ROTA_CAP_DURABLE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS | ROTA_CAP_STRICT;
+    const struct rt_etcd_conn *c = (const struct rt_etcd_conn *)(const void *)conn;
+    const uint32_t caps = ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS |
+                          ROTA_CAP_WANTED | ROTA_CAP_DURABLE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS;
+    bool strict = atomic_load_explicit(&c->strict, memory_order_relaxed);
+    return strict ? caps | ROTA_CAP_STRICT : caps;
 }
 
 static const char *const schemes[] = {"etcd", "etcds", NULL};

@@ -190,6 +190,9 @@ struct rt_etcd_facts {         /* what Status said at the last greeting */
     bool known, learner, auth; /* auth: the server took our password */
 };
 
+/* Known bugs of leases in that version, for people; "" if it has none. */
+const char *rt_etcd_lease_bugs(const struct rt_etcd_facts *f);
+
 /* struct rt_etcd_conn begins with struct rt_conn; link.h has all of it. */
 const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);
 struct rt_etcd_side **rt_etcd_side(struct rt_etcd_conn *c); /* NULL until side_open sets it */

@@ -7,6 +7,8 @@
 #include "engine/etcd/grpc.h"
 #include "net/stream.h"
 
+#include <stdatomic.h>
+
 enum rt_etcd_state { RT_ETCD_DOWN, RT_ETCD_DIALING, RT_ETCD_GREETING, RT_ETCD_READY };
 
 struct rt_etcd_end { /* an endpoint */
@@ -41,6 +43,7 @@ struct rt_etcd_conn {
     struct rt_etcd_end *ends;
     size_t end_count, end_now;
     bool secure;
+    atomic_bool strict; /* base.unsafe is "": caps are read by any thread */
     /* The connection. */
     uint32_t state;                  /* enum rt_etcd_state */
     struct rt_etcd_link *link;       /* NULL: DOWN */

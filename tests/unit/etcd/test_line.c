@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout in etcd without etcd: keys and values, who of a line holds, and that watching what a waiting
  * ticket is told to watch misses nothing that grants it. */
+#include "engine/etcd/etcd.h"
 #include "engine/etcd/line.h"
 
 #include "../mem/heap.h"
@@ -471,6 +472,26 @@ static void test_no_memory(void **state)
     heap_stop();
 }
 
+/* ---- Versions ------------------------------------------------------------------------------ */
+
+static void test_versions_with_bugs_of_leases(void **state)
+{
+    (void)state;
+    static const struct {
+        int major, minor, patch;
+        bool bugs;
+    } known[] = {
+        {3, 3, 27, true}, {3, 4, 23, true},  {3, 4, 30, true}, {3, 4, 31, true},
+        {3, 4, 37, true}, {3, 4, 38, false}, {3, 5, 0, true},  {3, 5, 12, true},
+        {3, 5, 22, true}, {3, 5, 23, false}, {3, 6, 0, false}, {4, 0, 0, false},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct rt_etcd_facts f = {
+            .major = known[i].major, .minor = known[i].minor, .patch = known[i].patch};
+        assert_int_equal(rt_etcd_lease_bugs(&f)[0] != '\0', known[i].bugs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_order_is_that_of_creation),
         cmocka_unit_test(test_nothing_that_grants_is_missed),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_versions_with_bugs_of_leases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

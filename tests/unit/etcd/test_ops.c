@@ -384,6 +384,23 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Strict goes by the version: caps say whether it opens, and where not, the reason names it. */
+static void test_strict_goes_by_the_version(void **state)
+{
+    (void)state;
+    struct rota *r = client(2000), *strict = NULL;
+    bool sure = (rota_caps(r) & ROTA_CAP_STRICT) != 0;
+    struct rota_options opts = {.flags = ROTA_STRICT};
+    int rv = rota_open(&strict, url, &opts);
+    assert_int_equal(rv, sure ? 0 : ROTA_UNSAFE);
+    if (!sure)
+        assert_non_null(strstr(rota_errmsg(NULL), "bugs of leases"));
+    if (getenv("ROTA_TEST_ETCD") == NULL) /* Debian's 3.4.23 has them */
+        assert_false(sure);
+    rota_close(strict);
+    rota_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_foreign_tickets_are_exclusive),
         cmocka_unit_test(test_values_of_leaders),
         cmocka_unit_test(test_a_later_layout_is_refused),
+        cmocka_unit_test(test_strict_goes_by_the_version),
         cmocka_unit_test(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
