@@ -233,7 +233,8 @@ static void *late_main(void *arg)
 static void barrier_with_a_dead_party(void)
 {
     struct rota *clients[] = {conf_open(), conf_open()};
-    int rounds = (conf.caps & ROTA_CAP_TTL) == 0 ? 12 : 2; /* each takes a ttl */
+    int rounds = (conf.caps & ROTA_CAP_SHARED_HOSTS) == 0 ? 12
+                                                          : 2; /* on a server each takes a ttl */
     for (int round = 0; round < rounds; round++) {
         struct late_party *parties = conf_alloc(2 * sizeof *parties);
         atomic_bool *go = conf_alloc(sizeof *go);

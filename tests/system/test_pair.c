@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define PAIRS 10000
+#define ROUNDS 5
 
 static atomic_int syncs;
 
@@ -99,13 +100,19 @@ static void the_keeper_sleeps_on(void **state)
     struct rota *r = open_one();
     pairs(r, 100);
     int threads;
-    long before = keeper_switches(&threads);
-    assert_int_equal(threads, 1); /* there is a keeper to look at */
-    pairs(r, PAIRS);
-    long n = keeper_switches(&threads) - before;
+    long least = LONG_MAX;
+    /* It looks every few milliseconds, so a busy machine, which makes a round long, makes them more:
+     * the quietest of some rounds counts. */
+    for (int round = 0; round < ROUNDS && least >= PAIRS / 100; round++) {
+        long before = keeper_switches(&threads);
+        assert_int_equal(threads, 1); /* there is a keeper to look at */
+        pairs(r, PAIRS);
+        long n = keeper_switches(&threads) - before;
+        print_message("%ld context switches of the keeper in %d pairs\n", n, PAIRS);
+        least = n < least ? n : least;
+    }
     rota_close(r);
-    print_message("%ld context switches of the keeper in %d pairs\n", n, PAIRS);
-    assert_true(n < PAIRS / 10);
+    assert_true(least < PAIRS / 100);
 }
 
 int main(void)
