@@ -58,7 +58,7 @@ static void async_refusals(void)
     struct rota_lock *lock = conf_take(a, name, NULL);
     assert_int_equal(conf_wish_wait(conf_wish_start(b, name, &try)), ROTA_BUSY);
     assert_int_equal(conf_wish_wait(conf_wish_start(b, name, &soon)), ROTA_TIMEOUT);
-    conf_assert_line(b, name, 1, 1);
+    conf_left_line(b, name, 1, 1);
     assert_int_equal(rota_break(b, name, rota_fence(lock)), 0);
     assert_int_equal(rota_check_async(lock, on_done, &done[0]), 0);
     assert_int_equal(done_wait(&done[0]), ROTA_LOST);

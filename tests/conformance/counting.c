@@ -188,7 +188,7 @@ static void barrier_without_all(void)
     conf_left_line(b, name, 0, 0);
     assert_int_equal(rota_barrier(b, name, 2, 30), ROTA_TIMEOUT);
     conf_left_line(a, name, 0, 0);
-    assert_int_equal(rota_barrier(a, name, 1, 30), 0);
+    assert_int_equal(rota_barrier(a, name, 1, CONF_PATIENCE_MS), 0);
     conf_wait_line(a, name, 0, 0);
 }
 

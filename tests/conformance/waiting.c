@@ -50,7 +50,7 @@ static void limit_ends_the_waiting(void)
     assert_int_equal(rota_acquire(b, name, &ask, &out), ROTA_TIMEOUT);
     assert_null(out);
     assert_true(conf_now_ms() - begin >= 49); /* never before its time */
-    conf_assert_line(b, name, 1, 1);
+    conf_left_line(b, name, 1, 1);
     /* The same between threads of one client, where the line is a local one. */
     ask.owner = ROTA_OWNER_NONE;
     assert_int_equal(rota_acquire(a, name, &ask, &out), ROTA_TIMEOUT);
