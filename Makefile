@@ -4,7 +4,7 @@
 #   make            the library and the command, in build/
 #   make run        ... and the demo on the embedded engine
 #   make test       everything that must hold; ends with "N passed, N failed"
-#   make bench      the benches
+#   make bench      the benches (BENCH=etcd: only those)
 #   make torture    the fault programme at length, with a report (about 20 minutes; FACTOR=n)
 #   make interop    other clients of etcd contend with Rota (about 10 minutes; QUICK=1: one; needs Go)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
@@ -40,7 +40,7 @@ test:
 
 bench: need-build
 	@scripts/need.sh bench
-	@scripts/bench.sh
+	@scripts/bench.sh $(BENCH)
 
 torture:
 	@scripts/need.sh build test

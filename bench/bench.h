@@ -31,6 +31,12 @@ void bench_done(int code);
 struct rota *bench_open(const struct bench *b, const char *scheme, const char *name,
                         const struct rota_options *opts);
 
+/* Pairs per second of R with so many asks in flight on as many names (flight.c). */
+#define BENCH_FLIGHT 64
+double bench_flight(struct rota *r, int pairs);
+
+double bench_cpu_us(void); /* of this process, so far */
+
 void bench_pair(const struct bench *b);     /* pairs against SQLite and flock, fsyncs, keeper */
 void bench_threads(const struct bench *b);  /* 32 threads on one lock */
 void bench_takeover(const struct bench *b); /* a holder killed -9 */
@@ -50,5 +56,16 @@ void bench_redis_threads(const struct bench *b);
 void bench_redis_held(const struct bench *b);
 void bench_redis_takeover(const struct bench *b);
 void bench_redis_stop(void); /* also if it was not started */
+
+/* On an etcd of ours, against Go's clients where there is Go (etcd.c). */
+void bench_etcd_pair(const struct bench *b);
+void bench_etcd_flight(const struct bench *b);
+void bench_etcd_mutex(const struct bench *b);
+void bench_etcd_handover(const struct bench *b);
+void bench_etcd_threads(const struct bench *b);
+void bench_etcd_waiters(const struct bench *b);
+void bench_etcd_held(const struct bench *b);
+void bench_etcd_takeover(const struct bench *b);
+void bench_etcd_stop(void); /* also if it was not started */
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int missed;
@@ -37,6 +38,14 @@ static const struct {
     {"redis-threads", bench_redis_threads, "32 threads on one lock on Redis: passing on"},
     {"redis-held", bench_redis_held, "10,000 held locks on Redis: heartbeats and memory"},
     {"redis-takeover", bench_redis_takeover, "on Redis, after the holder was killed"},
+    {"etcd-pair", bench_etcd_pair, "pairs on etcd: against Go's bare Txn and delete"},
+    {"etcd-flight", bench_etcd_flight, "64 asks in flight on etcd: against Go's, bare"},
+    {"etcd-mutex", bench_etcd_mutex, "distinct locks on etcd, 1 and 32: against Go's Mutex"},
+    {"etcd-handover", bench_etcd_handover, "from one process to another on etcd: against Go's"},
+    {"etcd-threads", bench_etcd_threads, "32 threads on one lock on etcd: against Go's"},
+    {"etcd-waiters", bench_etcd_waiters, "100 processes in line on etcd: against Go's"},
+    {"etcd-held", bench_etcd_held, "1 and 10,000 held locks on etcd: heartbeats and memory"},
+    {"etcd-takeover", bench_etcd_takeover, "on etcd, after the holder was killed"},
 };
 
 void bench_say(const struct bench *b, const char *what, double value, const char *unit)
@@ -93,9 +102,18 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
     return r;
 }
 
+double bench_cpu_us(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
 static int usage(FILE *out)
 {
-    fprintf(out, "usage: rota-bench [--json] [--quick] [BENCH...]\n\n");
+    fprintf(out, "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
+                 "BENCH may be the first word of several: redis, etcd.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         fprintf(out, "  %-14s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
@@ -106,7 +124,8 @@ static bool wanted(const char *name, int argc, char **argv)
     bool any = false;
     for (int i = 1; i < argc; i++) {
         any |= argv[i][0] != '-';
-        if (strcmp(argv[i], name) == 0)
+        size_t n = strlen(argv[i]);
+        if (strncmp(argv[i], name, n) == 0 && (name[n] == '\0' || name[n] == '-'))
             return true;
     }
     return !any;
@@ -118,6 +137,7 @@ static void clear_up(void)
     if (getpid() != measurer)
         return;
     bench_redis_stop();
+    bench_etcd_stop();
     rt_scratch_remove(&scratch);
 }
 

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define HELD 10000
@@ -67,22 +66,14 @@ void redis_bench_threads(const struct bench *b, const struct redis *s)
 
 /* ---- Held --------------------------------------------------------------- */
 
-static double own_cpu_us(void)
-{
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
-           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
 /* What a heartbeat costs the server, and a second of holding costs us. */
 static void watch_beats(const struct bench *b, const struct redis *s, int held)
 {
     char what[80];
     redis_forget(s);
-    double before = own_cpu_us();
+    double before = bench_cpu_us();
     usleep(2000000);
-    double ours = (own_cpu_us() - before) / 2, beats = redis_calls(s, "evalsha");
+    double ours = (bench_cpu_us() - before) / 2, beats = redis_calls(s, "evalsha");
     snprintf(what, sizeof what, "redis: server's time for a heartbeat, %d held", held);
     bench_say(b, what, redis_usec(s, "evalsha") / (beats > 0 ? beats : 1), "us");
     snprintf(what, sizeof what, "redis: our CPU in a second of that, ttl 1 s, %d held", held);

@@ -3,15 +3,13 @@
  * and what they cost the server, against the lock that everybody writes by hand. */
 #include "redis.h"
 
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define ROUNDS 21
 #define PAIRS_MOST 1000
-#define FLIGHT 64
+#define FLIGHT BENCH_FLIGHT
 #define FLIGHT_ROUNDS 9
 #define NAME "pair"
 
@@ -110,61 +108,6 @@ static double bare_flight(struct bare *bare, int pairs)
     return pairs / ((double)(rt_bench_ns() - from) / 1e9);
 }
 
-struct flight {
-    struct rota *r;
-    _Atomic int begun, over;
-    int pairs;
-    sem_t landed;
-    struct seat {
-        struct flight *flight;
-        char name[16];
-    } seats[FLIGHT];
-};
-
-static void ask(struct seat *seat);
-
-static void flown(void *arg, int err)
-{
-    struct seat *seat = arg;
-    struct flight *f = seat->flight;
-    bench_done(err);
-    if (atomic_fetch_add(&f->begun, 1) < f->pairs)
-        ask(seat);
-    if (atomic_fetch_add(&f->over, 1) + 1 == f->pairs)
-        sem_post(&f->landed);
-}
-
-static void granted(void *arg, int err, struct rota_lock *lock)
-{
-    bench_done(err);
-    bench_done(rota_release_async(lock, flown, arg));
-}
-
-static void ask(struct seat *seat)
-{
-    bench_done(rota_acquire_async(seat->flight->r, seat->name, NULL, granted, seat, NULL));
-}
-
-/* The same by Rota, told on its keeper's thread. */
-static double rota_flight(struct rota *r, int pairs)
-{
-    static struct flight f;
-    f.r = r;
-    f.pairs = pairs;
-    sem_init(&f.landed, 0, 0);
-    atomic_store(&f.over, 0);
-    atomic_store(&f.begun, FLIGHT);
-    int64_t from = rt_bench_ns();
-    for (int i = 0; i < FLIGHT; i++) {
-        f.seats[i].flight = &f;
-        snprintf(f.seats[i].name, sizeof f.seats[i].name, "n%d", i);
-        ask(&f.seats[i]);
-    }
-    while (sem_wait(&f.landed) != 0)
-        ;
-    return pairs / ((double)(rt_bench_ns() - from) / 1e9);
-}
-
 void redis_bench_flight(const struct bench *b, const struct redis *s)
 {
     const struct rt_bench place = {.url = s->url, .prefix = ""};
@@ -174,10 +117,10 @@ void redis_bench_flight(const struct bench *b, const struct redis *s)
     struct rota *r = NULL;
     bench_done(rt_bench_open(&place, &r, NULL));
     bare_open(&bare, redis_dial(s, false));
-    rota_flight(r, FLIGHT);
+    bench_flight(r, FLIGHT);
     for (int i = 0; i < FLIGHT_ROUNDS; i++) {
         theirs[i] = bare_flight(&bare, n);
-        ours[i] = rota_flight(r, n);
+        ours[i] = bench_flight(r, n);
         ratio[i] = ours[i] / theirs[i];
     }
     bare_close(&bare);

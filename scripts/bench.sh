@@ -1,13 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds the benches into build/ and runs them one after the other, their reports on the terminal.
+#
+#   scripts/bench.sh [--quick] [BENCH...]     as rota-bench: without words, all of them
 set -eu
 cd "$(dirname "$0")/.."
 make -s build/build.ninja
 meson configure build -Dbench=true
 ninja -C build
 code=0
-meson test -C build --benchmark --no-rebuild --verbose --num-processes 1 "$@" || code=$?
+meson test -C build --benchmark --no-rebuild --verbose --num-processes 1 --test-args="$*" || code=$?
+[ $# -eq 0 ] || exit $code
 
 # What a command costs at the start, in one run beside flock(1).
 room=$(mktemp -d)

@@ -377,17 +377,23 @@ double rt_etcds_metric(struct rt_etcds *e, size_t i, const char *name)
 {
     enum { SIZE = 1 << 20 };
     char *all = malloc(SIZE), line[128];
+    double sum = -1;
     int fd = connect_to(e->node[i].server.port);
     assert(!e->tls && all != NULL);
     if (dprintf(fd, "GET /metrics HTTP/1.0\r\n\r\n") < 0)
         die("metrics");
     read_all(fd, all, SIZE);
     close(fd);
-    snprintf(line, sizeof(line), "\n%s ", name);
-    const char *at = strstr(all, line);
-    double value = at != NULL ? strtod(at + strlen(line), NULL) : -1;
+    snprintf(line, sizeof(line), "\n%s", name);
+    for (const char *at = all; (at = strstr(at, line)) != NULL;) {
+        at += strlen(line);
+        if (*at == '{')
+            at = strchr(at, '}') + 1;
+        if (*at == ' ')
+            sum = (sum < 0 ? 0 : sum) + strtod(at, NULL);
+    }
     free(all);
-    return value;
+    return sum;
 }
 
 char *rt_etcds_url(const struct rt_etcds *e, const uint16_t *ports)

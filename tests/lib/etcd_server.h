@@ -58,7 +58,7 @@ void rt_etcds_compact(struct rt_etcds *e);
 long rt_etcds_keys(struct rt_etcds *e, const char *prefix);
 long rt_etcds_leases(struct rt_etcds *e);
 
-/* What node I counts under NAME in its metrics, -1 if nothing; not with tls. */
+/* What node I counts under NAME in its metrics, whatever the labels, -1 if nothing; not with tls. */
 double rt_etcds_metric(struct rt_etcds *e, size_t i, const char *name);
 #define RT_ETCDS_WATCHERS "etcd_debugging_mvcc_watcher_total"
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The benches on etcd: a node of their own, and what Go's clients do on it. */
+#ifndef BENCH_ETCD_H
+#define BENCH_ETCD_H
+
+#include "bench.h"
+#include "lib/etcd_server.h"
+
+#include <stdio.h>
+
+/* ---- Go's side: bench/peers/etcd/main.go (etcd_peer.c) ------------------- */
+
+struct peer { /* all zero: there is none */
+    pid_t pid;
+    FILE *to, *from;
+};
+
+/* The program that ninja has put beside us; false: it is not there, or ends at once. It ends with us. */
+bool peer_start(struct peer *p, const char *endpoint);
+void peer_stop(struct peer *p); /* a zeroed struct is legal */
+/* One command of main.go. */
+__attribute__((format(printf, 2, 3))) void peer_tell(struct peer *p, const char *format, ...);
+/* Its N numbers; ends the program if they do not come. */
+void peer_hear(struct peer *p, double *numbers, size_t n);
+/* Both, for one number. */
+__attribute__((format(printf, 2, 3))) double peer_ask(struct peer *p, const char *format, ...);
+
+/* ---- The node, and rounds that alternate (etcd.c) ------------------------- */
+
+struct etcd {
+    struct rt_etcds node;
+    struct peer go[2]; /* pid 0: there is no Go */
+    const char *url;
+};
+
+struct rota *etcd_open(const struct etcd *e, const struct rota_options *opts);
+/* Messages that the node has had from all its clients, so far. */
+double etcd_messages(struct etcd *e);
+
+#define BESIDE_MOST 32
+
+struct beside {
+    double ours[BESIDE_MOST], theirs[BESIDE_MOST], ratio[BESIDE_MOST];
+    size_t n;
+};
+
+struct beside_text {
+    const char *ours, *theirs, *ratio, *unit;
+    double goal; /* of the ratio, ours / theirs; 0: none */
+    bool at_least;
+};
+
+/* THEIRS 0: there is nobody to compare with. */
+void beside_add(struct beside *s, double ours, double theirs);
+void beside_say(const struct bench *b, struct beside *s, const struct beside_text *text);
+
+/* What went over our connections to the node, so far; those of Go by its command `wire`. */
+struct wire {
+    double sent, received, segments_out, segments_in;
+};
+struct wire wire_ours(const struct etcd *e);
+struct wire wire_theirs(struct peer *p);
+
+/* ---- The benches ----------------------------------------------------------- */
+
+void etcd_bench_pair(const struct bench *b, struct etcd *e); /* etcd_pair.c */
+void etcd_bench_flight(const struct bench *b, struct etcd *e);
+void etcd_bench_mutex(const struct bench *b, struct etcd *e);
+void etcd_bench_handover(const struct bench *b, struct etcd *e); /* etcd_line.c */
+void etcd_bench_threads(const struct bench *b, struct etcd *e);
+void etcd_bench_waiters(const struct bench *b, struct etcd *e);
+void etcd_bench_held(const struct bench *b, struct etcd *e); /* etcd_hold.c */
+void etcd_bench_takeover(const struct bench *b, struct etcd *e);
+
+#endif
