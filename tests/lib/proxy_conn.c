@@ -92,6 +92,8 @@ void rt_conn_free(struct rt_conn *c)
 {
     assert(c->dead);
     rt_conn_forget_unanswered(c);
+    if (c->proxy->framing->fini != NULL)
+        c->proxy->framing->fini(c->framing);
     free(c->pipe[0].part);
     free(c->pipe[1].part);
     free(c->framing);

@@ -3,6 +3,7 @@
 #ifndef RT_PROXY_FRAMING_H
 #define RT_PROXY_FRAMING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,12 +11,13 @@
 enum rt_proxy_dir { RT_PROXY_UP, RT_PROXY_DOWN, RT_PROXY_BOTH };
 
 enum rt_message_kind {
-    RT_MESSAGE_BYTES,
+    RT_MESSAGE_BYTES, /* of the protocol itself: passes, no fault sees it */
     RT_MESSAGE_REQUEST,
     RT_MESSAGE_REPLY,
     RT_MESSAGE_PUSH,
     RT_MESSAGE_CONFIRM, /* from framings only: a part of the reply if the oldest unanswered request
                            awaits confirmations, else a push */
+    RT_MESSAGE_NOTHING, /* from framings only: nothing to send on for what was taken */
 };
 
 #define RT_WORDS_MAX 256
@@ -25,8 +27,18 @@ struct rt_proxy_message {
     uint32_t
         confirmations; /* of a request: answered by so many CONFIRMs, or by one REPLY (an error);
                                0: by one REPLY */
+    /* Replies answer the oldest unanswered request of the same channel; 0: there is but one. The
+     * lower half is the stream's. */
+    uint64_t channel;
+    bool ends;  /* no more answers will come on this stream */
+    bool alone; /* a request on a stream of its own: doubled as `twin` says */
+    bool more;  /* `next` has another message, to be asked for before anything else */
+    /* What is to be sent on instead of what was taken, until the next call; NULL: as it is. */
+    const char *bytes;
+    size_t size;
     /* What it says in short, for matching and tracing. RESP: the first words, by single blanks,
-     * each cut at 64 bytes, what cannot be printed as dots: "EVALSHA <sha> 1 key op", "+OK". */
+     * each cut at 64 bytes, what cannot be printed as dots: "EVALSHA <sha> 1 key op", "+OK".
+     * HTTP/2: see rt_proxy_h2. */
     char words[RT_WORDS_MAX];
 };
 
@@ -35,13 +47,41 @@ struct rt_proxy_framing {
     size_t state_size; /* of what it keeps per connection, zeroed at its begin */
     /* Looks for the end of the first message in DATA, which begins where the last one ended and
      * only grows between calls. Returns its length and fills MSG; 0: not complete; -1: this is
-     * not the protocol (the rest of the direction then passes as bytes). Replies come in the order of
-     * the requests. */
+     * not the protocol (the rest of the direction then passes as bytes). With MSG->more the last
+     * time it takes nothing: DATA may be empty, and what it returns does not count. */
     ptrdiff_t (*next)(void *state, enum rt_proxy_dir dir, const char *data, size_t len,
                       struct rt_proxy_message *msg);
+    void (*fini)(void *state); /* frees what hangs from it; NULL: nothing does */
+    /* The three below may be NULL. Each returns how many bytes are in *OUT, until the next call. */
+    /* DATA as it was sent on did not reach the other side: what the sender is told instead. */
+    size_t (*dropped)(void *state, enum rt_proxy_dir dir, const char *data, size_t len,
+                      const char **out);
+    /* DATA, a reply or a push, as it is when it comes twice. NULL: one behind the other. */
+    size_t (*twice)(void *state, const char *data, size_t len, const char **out);
+    /* DATA, a request that is alone and was answered, once more, in a channel of its own. */
+    size_t (*twin)(void *state, const char *data, size_t len, const char **out, uint64_t *channel);
 };
 
 extern const struct rt_proxy_framing rt_proxy_raw;  /* every chunk a message of bytes */
 extern const struct rt_proxy_framing rt_proxy_resp; /* Redis, RESP2 (and the pushes of RESP3) */
+
+/* etcd: gRPC over HTTP/2 without TLS, for programs that are linked with nghttp2 (testetcd). A call is
+ * one request and one reply, from its HEADERS to its END_STREAM, put together again from frames that
+ * came between others'. On the two streams that last (Watch, LeaseKeepAlive) each message is a request or
+ * a reply, events of a watch are pushes, and the HEADERS of the stream are bytes; so are SETTINGS,
+ * PING and the like, and RST_STREAM of the client. Words, where BEGIN is of the message, what cannot
+ * be printed as dots:
+ *   request  "/etcdserverpb.KV/Txn put,range #7 BEGIN"  (of a Txn: what it does when its condition holds)
+ *            "/etcdserverpb.Watch/Watch create #3 BEGIN", "... cancel ...", "... progress ..."
+ *   reply    "/etcdserverpb.KV/Txn status 0 #7 BEGIN", "... reset #7", "/etcdserverpb.Watch/Watch created #3 "
+ *   push     "/etcdserverpb.Watch/Watch events #3 BEGIN"
+ * Blocks of headers are sent on without HPACK's table, so any of them can be missing; windows are given
+ * back for what was dropped; the numbers of streams are the proxy's own on the server's side.
+ *   RT_FAULT_DOUBLE of a request: when it has been answered it is sent once more on a stream of its own,
+ *     that answer is swallowed: what a retry on the way does. On a stream that lasts: twice in a row.
+ *   RT_FAULT_DOUBLE of a reply: its message twice, in one answer (illegal, unless the stream lasts).
+ *   RT_FAULT_DROP of a reply: the call has no end. Messages beyond 32 KiB (up) and 512 KiB (down) are
+ *     cut into parts so that windows do not fill, and faults have the last. */
+extern const struct rt_proxy_framing rt_proxy_h2;
 
 #endif

@@ -22,7 +22,10 @@ struct rt_unanswered { /* a request that the server has not answered yet, the ol
     struct rt_unanswered *next;
     uint32_t confirmations; /* still to come; 0: an ordinary reply */
     uint32_t fault;         /* for its reply; 0: none */
+    uint64_t channel;       /* see struct rt_proxy_message */
     bool swallow;           /* the client does not know of it */
+    char *twin;             /* to be sent once more when it is answered; NULL: not */
+    size_t twin_size;
 };
 
 struct rt_conn;
@@ -35,6 +38,7 @@ struct rt_pipe { /* one direction of a connection */
     int64_t last_due_ns;
     char *part; /* of a message that is not complete */
     size_t part_len, part_cap;
+    bool more;           /* the framing has another message without new bytes */
     bool bytes_only;     /* this direction is not the framing's protocol */
     bool silent;         /* by RT_FAULT_SILENCE */
     bool eof, eof_reset; /* its source has ended, by RST */

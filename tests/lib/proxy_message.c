@@ -97,7 +97,29 @@ struct message { /* on its way through one pipe */
     uint32_t fault;
     uint32_t answers;
     bool swallow;
+    bool alone;
 };
+
+static struct rt_pipe *opposite(const struct rt_pipe *pipe)
+{
+    return &pipe->conn->pipe[pipe->dir == RT_PROXY_UP ? RT_PROXY_DOWN : RT_PROXY_UP];
+}
+
+/* Its sender gets what it would have got for it from below its protocol. */
+static void tell_dropped(const struct message *m)
+{
+    struct rt_conn *c = m->pipe->conn;
+    struct rt_pipe *back = opposite(m->pipe);
+    const char *out = NULL;
+    size_t n = 0;
+
+    if (c->mute || m->pipe->silent || c->proxy->lose[m->pipe->dir] || m->pipe->bytes_only)
+        return; /* nothing gets through, or it is not this protocol */
+    if (c->proxy->framing->dropped != NULL)
+        n = c->proxy->framing->dropped(c->framing, m->pipe->dir, m->data, m->len, &out);
+    if (n > 0 && !back->silent && !c->proxy->lose[back->dir])
+        push_segment(back, out, n, m->now_ns, 0, 0);
+}
 
 /* Sends it on as its fault wants. */
 static void send_on(const struct message *m)
@@ -108,6 +130,8 @@ static void send_on(const struct message *m)
     uint32_t delay_us = m->fault == 0 ? 0 : c->proxy->faults[m->fault - 1].fault.delay_us;
     int64_t due_ns = m->due_ns;
     uint32_t held_by = 0;
+    const char *data = m->data;
+    size_t len = m->len;
 
     if (fate == RT_FAULT_CUT || fate == RT_FAULT_RESET) {
         rt_conn_end(c, fate == RT_FAULT_CUT ? RT_PROXY_CUT : RT_PROXY_RESET);
@@ -117,15 +141,18 @@ static void send_on(const struct message *m)
         pipe->silent = true;
     if (m->swallow || pipe->silent || fate == RT_FAULT_DROP || c->mute) {
         c->outstanding -= m->answers;
+        tell_dropped(m);
         return;
     }
     if (fate == RT_FAULT_DELAY) {
         due_ns = m->now_ns + (int64_t)delay_us * 1000;
         held_by = delay_us == 0 ? m->fault : 0;
     }
-    push_segment(pipe, m->data, m->len, due_ns, held_by, m->answers);
-    if (fate == RT_FAULT_DOUBLE)
-        push_segment(pipe, m->data, m->len, due_ns, 0, 0);
+    if (fate == RT_FAULT_DOUBLE && pipe->dir == RT_PROXY_DOWN && c->proxy->framing->twice != NULL)
+        len = c->proxy->framing->twice(c->framing, m->data, m->len, &data);
+    push_segment(pipe, data, len, due_ns, held_by, m->answers);
+    if (fate == RT_FAULT_DOUBLE && data == m->data && !m->alone)
+        push_segment(pipe, data, len, due_ns, 0, 0);
 }
 
 static void tell(const struct message *m, enum rt_message_kind kind, uint64_t number,
@@ -147,33 +174,89 @@ static void tell(const struct message *m, enum rt_message_kind kind, uint64_t nu
         p->trace(p->trace_arg, &event);
 }
 
-static void add_unanswered(struct rt_conn *c, uint32_t confirmations, uint32_t fault, bool swallow)
+static struct rt_unanswered *add_unanswered(struct rt_conn *c, const struct rt_proxy_message *msg,
+                                            uint32_t fault, bool swallow)
 {
     struct rt_unanswered *u = calloc(1, sizeof(*u));
 
     if (u == NULL)
         rt_proxy_die("calloc");
-    u->confirmations = confirmations;
+    u->confirmations = msg->confirmations;
+    u->channel = msg->channel;
     u->fault = fault;
     u->swallow = swallow;
     *c->newest = u;
     c->newest = &u->next;
+    return u;
 }
 
-static void drop_oldest(struct rt_conn *c)
+/* The oldest of the channel, by what points to it; to NULL: none. */
+static struct rt_unanswered **oldest_of(struct rt_conn *c, uint64_t channel)
 {
-    struct rt_unanswered *u = c->oldest;
+    struct rt_unanswered **at = &c->oldest;
 
-    c->oldest = u->next;
-    if (c->oldest == NULL)
-        c->newest = &c->oldest;
+    while (*at != NULL && (*at)->channel != channel)
+        at = &(*at)->next;
+    return at;
+}
+
+static void drop_unanswered(struct rt_conn *c, struct rt_unanswered **at)
+{
+    struct rt_unanswered *u = *at;
+
+    *at = u->next;
+    if (u->next == NULL)
+        c->newest = at;
+    free(u->twin);
     free(u);
 }
 
 void rt_conn_forget_unanswered(struct rt_conn *c)
 {
     while (c->oldest != NULL)
-        drop_oldest(c);
+        drop_unanswered(c, &c->oldest);
+}
+
+/* Answers will not come on any channel of this stream: nobody waits for them. */
+static void forget_stream(struct rt_conn *c, uint64_t channel)
+{
+    struct rt_unanswered **at = &c->oldest;
+
+    while (*at != NULL) {
+        if ((uint32_t)(*at)->channel != (uint32_t)channel) {
+            at = &(*at)->next;
+            continue;
+        }
+        c->outstanding -= !(*at)->swallow;
+        drop_unanswered(c, at);
+    }
+}
+
+/* The request that M has answered goes up once more, and the client does not hear of it. */
+static void send_twin(const struct message *m, const struct rt_unanswered *u)
+{
+    struct rt_conn *c = m->pipe->conn;
+    struct rt_proxy_message again = {.kind = RT_MESSAGE_REQUEST};
+    const char *out = NULL;
+    size_t n = c->proxy->framing->twin(c->framing, u->twin, u->twin_size, &out, &again.channel);
+
+    push_segment(opposite(m->pipe), out, n, m->now_ns, 0, 0);
+    add_unanswered(c, &again, 0, true);
+}
+
+static void double_request(struct message *m, const struct rt_proxy_message *msg,
+                           struct rt_unanswered *u)
+{
+    if (!msg->alone) {
+        add_unanswered(m->pipe->conn, msg, 0, true);
+        return;
+    }
+    m->alone = true;
+    u->twin = malloc(m->len);
+    if (u->twin == NULL)
+        rt_proxy_die("malloc");
+    memcpy(u->twin, m->data, m->len);
+    u->twin_size = m->len;
 }
 
 static void on_request(struct message *m, const struct rt_proxy_message *msg)
@@ -198,18 +281,19 @@ static void on_request(struct message *m, const struct rt_proxy_message *msg)
     } else if (fate == RT_FAULT_DROP || fate == RT_FAULT_SILENCE || m->pipe->silent) {
         m->answers = 1; /* the server will not answer it: do not wait for that */
     } else {
-        add_unanswered(c, msg->confirmations, for_reply, false);
+        struct rt_unanswered *u = add_unanswered(c, msg, for_reply, false);
+
         if (fate == RT_FAULT_DOUBLE)
-            add_unanswered(c, msg->confirmations, 0, true);
+            double_request(m, msg, u);
     }
     send_on(m);
 }
 
-/* A reply, or a part of one, to the oldest unanswered request, if there is one. */
+/* A reply, or a part of one, to the oldest unanswered request of its channel, if there is one. */
 static void on_reply(struct message *m, const struct rt_proxy_message *msg)
 {
     struct rt_conn *c = m->pipe->conn;
-    struct rt_unanswered *u = c->oldest;
+    struct rt_unanswered **at = oldest_of(c, msg->channel), *u = *at;
     bool last = u != NULL && (msg->kind == RT_MESSAGE_REPLY || --u->confirmations == 0);
     uint64_t number = c->proxy->counts[c->number].replies + 1;
 
@@ -218,8 +302,10 @@ static void on_reply(struct message *m, const struct rt_proxy_message *msg)
         m->swallow = m->swallow || u->swallow;
         m->answers = last && !u->swallow;
     }
+    if (last && u->twin != NULL)
+        send_twin(m, u);
     if (last)
-        drop_oldest(c);
+        drop_unanswered(c, oldest_of(c, msg->channel));
     if (last || u == NULL) {
         c->proxy->counts[0].replies++;
         c->proxy->counts[c->number].replies++;
@@ -251,9 +337,11 @@ static void on_message(struct message *m, const struct rt_proxy_message *msg)
     } else if (msg->kind == RT_MESSAGE_PUSH || msg->kind == RT_MESSAGE_CONFIRM) {
         on_push(m, msg);
     } else {
-        tell(m, RT_MESSAGE_BYTES, c->proxy->counts[c->number].chunks[m->pipe->dir], "");
+        tell(m, RT_MESSAGE_BYTES, c->proxy->counts[c->number].chunks[m->pipe->dir], msg->words);
         send_on(m);
     }
+    if (msg->ends && !c->dead)
+        forget_stream(c, msg->channel);
 }
 
 /* ---- Bytes -------------------------------------------------------------- */
@@ -279,7 +367,7 @@ void rt_pipe_take(struct rt_pipe *pipe, const char *data, size_t len, int64_t no
 
     assert(len > 0);
     add_part(pipe, data, len);
-    while (at < pipe->part_len && !c->dead) {
+    while ((at < pipe->part_len || pipe->more) && !c->dead) {
         struct rt_proxy_message msg = {.kind = RT_MESSAGE_BYTES};
         const struct rt_proxy_framing *f = pipe->bytes_only ? &rt_proxy_raw : p->framing;
         struct message m = {.pipe = pipe,
@@ -289,15 +377,18 @@ void rt_pipe_take(struct rt_pipe *pipe, const char *data, size_t len, int64_t no
                             .swallow = p->lose[pipe->dir]};
         ptrdiff_t n = f->next(c->framing, pipe->dir, m.data, pipe->part_len - at, &msg);
 
-        if (n == 0)
+        if (n == 0 && !pipe->more)
             break;
         if (n < 0) {
             pipe->bytes_only = true;
             continue;
         }
-        m.len = (size_t)n;
-        on_message(&m, &msg);
-        at += m.len;
+        at += pipe->more ? 0 : (size_t)n;
+        pipe->more = msg.more;
+        m.data = msg.bytes != NULL ? msg.bytes : m.data;
+        m.len = msg.bytes != NULL ? msg.size : (size_t)n;
+        if (msg.kind != RT_MESSAGE_NOTHING)
+            on_message(&m, &msg);
     }
     pipe->part_len -= at;
     memmove(pipe->part, pipe->part + at, pipe->part_len);

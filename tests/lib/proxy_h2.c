@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fault proxy's framing for gRPC over HTTP/2: frames put together to calls and messages.
+ *
+ * Frames of a call are collected until its END_STREAM and sent on together; on a stream that lasts,
+ * whole messages are. So whatever a fault does to one of them, the rest stays legal. */
+#include "proxy_etcd.h"
+#include "proxy_int.h"
+
+#include <nghttp2/nghttp2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEAD 9   /* of a frame */
+#define PREFIX 5 /* of a message of gRPC */
+#define FRAME_MAX 16384
+#define TABLE_MAX (1u << 20) /* of HPACK: whatever the two have agreed on */
+
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+static const size_t part_max[2] = {32u << 10, 512u << 10}; /* half of the windows there are */
+
+struct buffer {
+    char *at;
+    size_t size, room;
+};
+
+struct stream {
+    struct stream *next;
+    uint32_t id[2]; /* on the client's side [UP], on the server's; 0: it does not know of it */
+    bool lasts;
+    bool dropped; /* the server does not know of it */
+    bool reset;   /* by the client: what still comes passes */
+    char path[64], status[16];
+    struct buffer in[2]; /* frames of the call; or messages of a stream that lasts */
+    size_t skip[2];      /* of a large message: what passes unseen */
+};
+
+struct h2 {
+    nghttp2_hd_inflater *inflater[2];
+    struct stream *streams;
+    struct stream *more[2]; /* has another message */
+    uint32_t last_id;       /* on the server's side */
+    bool begun;
+    struct buffer block, out[2], made;
+};
+
+struct frame {
+    uint8_t type, flags;
+    uint32_t id;
+    const char *data; /* with its head */
+    size_t size;      /* of what is behind the head */
+    size_t whole;     /* with its CONTINUATIONs */
+};
+
+/* ---- Bytes -------------------------------------------------------------- */
+
+static void add(struct buffer *b, const void *bytes, size_t n)
+{
+    if (b->size + n > b->room) {
+        b->room = (b->size + n) * 2;
+        b->at = realloc(b->at, b->room);
+        if (b->at == NULL)
+            rt_proxy_die("realloc");
+    }
+    if (n > 0)
+        memcpy(b->at + b->size, bytes, n);
+    b->size += n;
+}
+
+static void remove_first(struct buffer *b, size_t n)
+{
+    b->size -= n;
+    memmove(b->at, b->at + n, b->size);
+}
+
+static void swap(struct buffer *a, struct buffer *b)
+{
+    struct buffer old = *a;
+
+    *a = *b;
+    *b = old;
+    b->size = 0;
+}
+
+static uint32_t get32(const char *at)
+{
+    const uint8_t *u = (const uint8_t *)at;
+
+    return (uint32_t)u[0] << 24 | (uint32_t)u[1] << 16 | (uint32_t)u[2] << 8 | u[3];
+}
+
+static void put32(char *at, uint32_t n)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (char)(n >> (24 - 8 * i));
+}
+
+static void add_frame(struct buffer *b, uint8_t type, uint8_t flags, uint32_t id, const void *bytes,
+                      size_t n)
+{
+    char head[HEAD];
+
+    put32(head, (uint32_t)n << 8);
+    head[3] = (char)type;
+    head[4] = (char)flags;
+    put32(head + 5, id);
+    add(b, head, sizeof(head));
+    add(b, bytes, n);
+}
+
+static bool frame_at(struct frame *f, const char *data, size_t len)
+{
+    if (len < HEAD)
+        return false;
+    *f = (struct frame){.data = data};
+    f->size = get32(data) >> 8;
+    f->type = (uint8_t)data[3];
+    f->flags = (uint8_t)data[4];
+    f->id = get32(data + 5) & 0x7fffffff;
+    f->whole = HEAD + f->size;
+    return f->whole <= len;
+}
+
+/* ---- Streams ------------------------------------------------------------ */
+
+static struct stream *find(struct h2 *h, enum rt_proxy_dir side, uint32_t id)
+{
+    struct stream *s = h->streams;
+
+    while (s != NULL && s->id[side] != id)
+        s = s->next;
+    return s;
+}
+
+static struct stream *new_stream(struct h2 *h, uint32_t client)
+{
+    struct stream *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        rt_proxy_die("calloc");
+    s->id[RT_PROXY_UP] = client;
+    s->next = h->streams;
+    h->streams = s;
+    return s;
+}
+
+static void free_stream(struct h2 *h, struct stream *s)
+{
+    struct stream **at = &h->streams;
+
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    free(s->in[0].at);
+    free(s->in[1].at);
+    free(s);
+}
+
+/* BYTES are the first frames of S that go up: it gets its number, which must be larger than those of all
+ * before it. Else nothing. */
+static void number(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, struct buffer *bytes)
+{
+    struct frame f;
+
+    if (dir == RT_PROXY_DOWN || s->id[RT_PROXY_DOWN] != 0)
+        return;
+    h->last_id += h->last_id == 0 ? 1 : 2;
+    s->id[RT_PROXY_DOWN] = h->last_id;
+    for (size_t at = 0; at < bytes->size && frame_at(&f, bytes->at + at, bytes->size - at);
+         at += f.whole)
+        put32(bytes->at + at + 5, h->last_id);
+}
+
+/* What goes up has the server's number, what goes down the client's. */
+static uint32_t id_for(const struct stream *s, enum rt_proxy_dir dir)
+{
+    return s->id[dir == RT_PROXY_UP ? RT_PROXY_DOWN : RT_PROXY_UP];
+}
+
+/* ---- Headers ------------------------------------------------------------ */
+
+static void add_text(struct buffer *b, const uint8_t *text, size_t n)
+{
+    uint8_t len[8] = {n < 127 ? (uint8_t)n : 127};
+    size_t used = 1;
+
+    if (n >= 127) {
+        size_t rest = n - 127;
+
+        for (; rest >= 128; rest >>= 7)
+            len[used++] = (uint8_t)(rest | 0x80);
+        len[used++] = (uint8_t)rest;
+    }
+    add(b, len, used);
+    add(b, text, n);
+}
+
+static void on_header(struct h2 *h, struct stream *s, const nghttp2_nv *nv)
+{
+    char *keep = nv->namelen == 5 && memcmp(nv->name, ":path", 5) == 0           ? s->path
+                 : nv->namelen == 11 && memcmp(nv->name, "grpc-status", 11) == 0 ? s->status
+                                                                                 : NULL;
+
+    add(&h->block, "", 1); /* literally, and not into the table */
+    add_text(&h->block, nv->name, nv->namelen);
+    add_text(&h->block, nv->value, nv->valuelen);
+    if (keep != NULL)
+        snprintf(keep, keep == s->path ? sizeof(s->path) : sizeof(s->status), "%.*s",
+                 (int)nv->valuelen, (const char *)nv->value);
+}
+
+/* One frame's part of a block. */
+static bool inflate(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, const uint8_t *in,
+                    size_t len, bool final)
+{
+    int flags = 0;
+
+    if (h->inflater[dir] == NULL &&
+        (nghttp2_hd_inflate_new(&h->inflater[dir]) != 0 ||
+         nghttp2_hd_inflate_change_table_size(h->inflater[dir], TABLE_MAX) != 0))
+        rt_proxy_die("nghttp2");
+    for (;;) {
+        nghttp2_nv nv;
+        ssize_t n = nghttp2_hd_inflate_hd2(h->inflater[dir], &nv, &flags, in, len, final);
+
+        if (n < 0)
+            return false;
+        in += n;
+        len -= (size_t)n;
+        if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0)
+            on_header(h, s, &nv);
+        if ((flags & NGHTTP2_HD_INFLATE_FINAL) != 0)
+            return nghttp2_hd_inflate_end_headers(h->inflater[dir]) == 0;
+        if ((flags & NGHTTP2_HD_INFLATE_EMIT) == 0 && len == 0)
+            return !final;
+    }
+}
+
+/* The same headers as one frame that needs no table, into h->made. */
+static bool rewrite_headers(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
+                            const struct frame *first)
+{
+    struct frame f;
+
+    h->block.size = 0;
+    for (size_t at = 0; at < first->whole; at += HEAD + f.size) {
+        const uint8_t *in;
+        size_t pad = 0, skip = 0;
+
+        if (!frame_at(&f, first->data + at, first->whole - at))
+            return false;
+        in = (const uint8_t *)f.data + HEAD;
+        if (f.type == NGHTTP2_HEADERS && (f.flags & NGHTTP2_FLAG_PADDED) != 0 && f.size > 0) {
+            pad = in[0];
+            skip = 1;
+        }
+        if (f.type == NGHTTP2_HEADERS && (f.flags & NGHTTP2_FLAG_PRIORITY) != 0)
+            skip += 5;
+        if (skip + pad > f.size ||
+            !inflate(h, s, dir, in + skip, f.size - skip - pad, at + HEAD + f.size == first->whole))
+            return false;
+    }
+    h->made.size = 0;
+    add_frame(&h->made, NGHTTP2_HEADERS,
+              NGHTTP2_FLAG_END_HEADERS | (first->flags & NGHTTP2_FLAG_END_STREAM), id_for(s, dir),
+              h->block.at, h->block.size);
+    return h->block.size <= FRAME_MAX;
+}
+
+/* ---- What it says ------------------------------------------------------- */
+
+static void say(const struct stream *s, const char *what, const char *text, size_t n,
+                struct rt_proxy_message *msg)
+{
+    size_t len = (size_t)snprintf(msg->words, sizeof(msg->words), "%s %s%s#%u ", s->path, what,
+                                  what[0] != '\0' ? " " : "", s->id[RT_PROXY_DOWN]);
+
+    for (size_t i = 0; i < n && len + 1 < sizeof(msg->words); i++)
+        msg->words[len++] = text[i] > ' ' && text[i] <= '~' ? text[i] : '.';
+    msg->words[len] = '\0';
+}
+
+/* S sends OUT on as a message of this kind. */
+static void tell(const struct buffer *out, const struct stream *s, enum rt_message_kind kind,
+                 struct rt_proxy_message *msg)
+{
+    msg->kind = kind;
+    msg->channel = s->id[RT_PROXY_DOWN];
+    msg->bytes = out->at;
+    msg->size = out->size;
+}
+
+/* All frames of a call that have been collected. */
+static void tell_call(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
+                      struct rt_proxy_message *msg)
+{
+    struct buffer *out = &h->out[dir];
+    struct rt_etcd_gist gist = {0};
+    const char *text = "";
+    size_t n = 0;
+    struct frame f;
+
+    swap(out, &s->in[dir]);
+    number(h, s, dir, out);
+    for (size_t at = 0; at < out->size && frame_at(&f, out->at + at, out->size - at);
+         at += f.whole) {
+        if (f.type == NGHTTP2_DATA && f.size > PREFIX && n == 0) {
+            text = f.data + HEAD + PREFIX;
+            n = f.size - PREFIX;
+        }
+    }
+    if (dir == RT_PROXY_UP)
+        rt_etcd_gist(s->path, dir, (const uint8_t *)text, n, &gist);
+    else if (s->status[0] != '\0')
+        snprintf(gist.what, sizeof(gist.what), "status %s", s->status);
+    else
+        snprintf(gist.what, sizeof(gist.what), "reset");
+    tell(out, s, dir == RT_PROXY_UP ? RT_MESSAGE_REQUEST : RT_MESSAGE_REPLY, msg);
+    msg->alone = dir == RT_PROXY_UP;
+    say(s, gist.what, text, n, msg);
+}
+
+static void tell_bytes(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
+                       struct rt_proxy_message *msg)
+{
+    swap(&h->out[dir], &h->made);
+    if (s->id[RT_PROXY_UP] != 0)
+        number(h, s, dir, &h->out[dir]);
+    tell(&h->out[dir], s, RT_MESSAGE_BYTES, msg);
+}
+
+/* ---- Streams that last -------------------------------------------------- */
+
+static size_t message_size(const struct buffer *b)
+{
+    return b->size < PREFIX ? SIZE_MAX : PREFIX + (size_t)get32(b->at + 1);
+}
+
+/* The next whole message of S, or a part of a large one, or nothing. */
+static void tell_message(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
+                         struct rt_proxy_message *msg)
+{
+    struct buffer *in = &s->in[dir], *out = &h->out[dir];
+    size_t size = s->skip[dir] > 0 ? s->skip[dir] : message_size(in);
+    size_t n = size < in->size ? size : in->size;
+    struct rt_etcd_gist gist = {.kind = RT_MESSAGE_BYTES};
+
+    h->more[dir] = NULL;
+    if (n == 0 || (s->skip[dir] == 0 && n < size && n <= part_max[dir])) {
+        msg->kind = RT_MESSAGE_NOTHING;
+        return;
+    }
+    if (s->skip[dir] == 0) {
+        rt_etcd_gist(s->path, dir, (const uint8_t *)in->at + PREFIX, n - PREFIX, &gist);
+        say(s, gist.what, in->at + PREFIX, n - PREFIX, msg);
+    }
+    out->size = 0;
+    for (size_t at = 0; at < n; at += FRAME_MAX)
+        add_frame(out, NGHTTP2_DATA, 0, id_for(s, dir), in->at + at,
+                  n - at < FRAME_MAX ? n - at : FRAME_MAX);
+    tell(out, s, gist.kind, msg);
+    msg->channel |= (uint64_t)gist.sort << 32;
+    s->skip[dir] = size - n;
+    remove_first(in, n);
+    msg->more = in->size > 0;
+    h->more[dir] = msg->more ? s : NULL;
+}
+
+/* ---- Frames ------------------------------------------------------------- */
+
+/* A frame of a call, which waits for the others. */
+static void collect(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, bool end,
+                    struct rt_proxy_message *msg)
+{
+    struct buffer *in = &s->in[dir];
+
+    if (s->reset) {
+        tell_bytes(h, s, dir, msg);
+    } else {
+        add(in, h->made.at, h->made.size);
+        msg->kind = RT_MESSAGE_NOTHING;
+        if (end) {
+            tell_call(h, s, dir, msg);
+        } else if (in->size > part_max[dir]) {
+            swap(&h->out[dir], in);
+            number(h, s, dir, &h->out[dir]);
+            tell(&h->out[dir], s, RT_MESSAGE_BYTES, msg);
+        }
+    }
+    if (end && dir == RT_PROXY_DOWN)
+        free_stream(h, s);
+}
+
+static bool on_headers(struct h2 *h, enum rt_proxy_dir dir, const struct frame *f,
+                       struct rt_proxy_message *msg)
+{
+    struct stream *s = find(h, dir, f->id);
+    bool end = (f->flags & NGHTTP2_FLAG_END_STREAM) != 0;
+
+    if (s == NULL && dir == RT_PROXY_UP)
+        s = new_stream(h, f->id);
+    if (s == NULL || !rewrite_headers(h, s, dir, f))
+        return false;
+    s->lasts = rt_etcd_lasts(s->path);
+    if (!s->lasts) {
+        collect(h, s, dir, end, msg);
+        return true;
+    }
+    tell_bytes(h, s, dir, msg);
+    say(s, "headers", "", 0, msg);
+    msg->ends = end && dir == RT_PROXY_DOWN;
+    if (msg->ends)
+        free_stream(h, s);
+    return true;
+}
+
+static void on_data(struct h2 *h, enum rt_proxy_dir dir, struct stream *s, const struct frame *f,
+                    struct rt_proxy_message *msg)
+{
+    bool end = (f->flags & NGHTTP2_FLAG_END_STREAM) != 0;
+
+    h->made.size = 0;
+    if (!s->lasts || end) {
+        add_frame(&h->made, f->type, f->flags, id_for(s, dir), f->data + HEAD, f->size);
+        if (s->lasts) /* nobody does that in the middle of something */
+            tell_bytes(h, s, dir, msg);
+        else
+            collect(h, s, dir, end, msg);
+        return;
+    }
+    add(&s->in[dir], f->data + HEAD, f->size);
+    tell_message(h, s, dir, msg);
+}
+
+static void on_reset(struct h2 *h, enum rt_proxy_dir dir, struct stream *s,
+                     struct rt_proxy_message *msg)
+{
+    if (dir == RT_PROXY_DOWN && !s->lasts) {
+        s->status[0] = '\0';
+        collect(h, s, dir, true, msg);
+        return;
+    }
+    tell_bytes(h, s, dir, msg);
+    say(s, "reset", "", 0, msg);
+    msg->ends = true;
+    s->reset = true;
+    if (dir == RT_PROXY_DOWN)
+        free_stream(h, s);
+}
+
+/* Of the server: the last stream that it has seen. */
+static void rename_last(struct h2 *h, char *at)
+{
+    uint32_t last = get32(at) & 0x7fffffff, best = 0;
+
+    if (last > h->last_id)
+        return;
+    for (const struct stream *s = h->streams; s != NULL; s = s->next) {
+        if (s->id[RT_PROXY_DOWN] <= last && s->id[RT_PROXY_UP] > best)
+            best = s->id[RT_PROXY_UP];
+    }
+    put32(at, best);
+}
+
+/* Frames that are no part of a message: they pass, by the other side's numbers. */
+static void on_other(struct h2 *h, enum rt_proxy_dir dir, const struct frame *f,
+                     struct rt_proxy_message *msg)
+{
+    struct stream none = {0}, *s = f->id != 0 ? find(h, dir, f->id) : &none;
+
+    msg->kind = RT_MESSAGE_NOTHING;
+    if (s == NULL || (s != &none && (s->dropped || id_for(s, dir) == 0)))
+        return; /* of a stream that is over, or that the other side does not know */
+    h->made.size = 0;
+    add_frame(&h->made, f->type, f->flags, id_for(s, dir), f->data + HEAD, f->size);
+    if (f->type == NGHTTP2_GOAWAY && dir == RT_PROXY_DOWN && f->size >= 4)
+        rename_last(h, h->made.at + HEAD);
+    if (f->type == NGHTTP2_RST_STREAM && s != &none)
+        on_reset(h, dir, s, msg);
+    else
+        tell_bytes(h, s, dir, msg);
+}
+
+/* The whole block of a HEADERS frame; false: more is to come. */
+static bool take_continuations(struct frame *f, size_t len)
+{
+    struct frame last = *f;
+
+    while ((last.flags & NGHTTP2_FLAG_END_HEADERS) == 0) {
+        if (!frame_at(&last, f->data + f->whole, len - f->whole))
+            return false;
+        f->whole += last.whole;
+    }
+    return true;
+}
+
+static ptrdiff_t h2_next(void *state, enum rt_proxy_dir dir, const char *data, size_t len,
+                         struct rt_proxy_message *msg)
+{
+    struct h2 *h = state;
+    struct stream *s;
+    struct frame f;
+
+    if (h->more[dir] != NULL) {
+        tell_message(h, h->more[dir], dir, msg);
+        return 1;
+    }
+    if (dir == RT_PROXY_UP && !h->begun) {
+        size_t n = sizeof(preface) - 1;
+
+        h->begun = len >= n;
+        if (memcmp(data, preface, len < n ? len : n) != 0)
+            return -1;
+        return h->begun ? (ptrdiff_t)n : 0;
+    }
+    if (!frame_at(&f, data, len))
+        return len >= HEAD && f.size > TABLE_MAX ? -1 : 0;
+    if (f.type == NGHTTP2_HEADERS) {
+        if (!take_continuations(&f, len))
+            return 0;
+        return on_headers(h, dir, &f, msg) ? (ptrdiff_t)f.whole : -1;
+    }
+    s = f.type == NGHTTP2_DATA ? find(h, dir, f.id) : NULL;
+    if (s != NULL)
+        on_data(h, dir, s, &f, msg);
+    else
+        on_other(h, dir, &f, msg);
+    return (ptrdiff_t)f.whole;
+}
+
+/* ---- Faults ------------------------------------------------------------- */
+
+/* The sender's windows open again by what its peer will never have read. */
+static size_t h2_dropped(void *state, enum rt_proxy_dir dir, const char *data, size_t len,
+                         const char **out)
+{
+    enum rt_proxy_dir side = dir == RT_PROXY_UP ? RT_PROXY_DOWN : RT_PROXY_UP;
+    struct h2 *h = state;
+    struct stream *s = NULL;
+    uint32_t lost = 0;
+    char size[4];
+    struct frame f;
+
+    for (size_t at = 0; at < len && frame_at(&f, data + at, len - at); at += f.whole) {
+        s = f.id != 0 ? find(h, side, f.id) : NULL;
+        lost += f.type == NGHTTP2_DATA ? (uint32_t)f.size : 0;
+        if (s != NULL && dir == RT_PROXY_UP && f.type == NGHTTP2_HEADERS)
+            s->dropped = true;
+    }
+    put32(size, lost);
+    h->made.size = 0;
+    if (lost > 0)
+        add_frame(&h->made, NGHTTP2_WINDOW_UPDATE, 0, 0, size, sizeof(size));
+    if (lost > 0 && s != NULL && s->lasts)
+        add_frame(&h->made, NGHTTP2_WINDOW_UPDATE, 0, s->id[dir], size, sizeof(size));
+    *out = h->made.at;
+    return h->made.size;
+}
+
+static size_t h2_twice(void *state, const char *data, size_t len, const char **out)
+{
+    struct h2 *h = state;
+    struct frame f;
+
+    h->made.size = 0;
+    for (size_t at = 0; at < len && frame_at(&f, data + at, len - at); at += f.whole) {
+        add(&h->made, f.data, f.whole);
+        if (f.type == NGHTTP2_DATA && (f.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+            add(&h->made, f.data, f.whole);
+    }
+    *out = h->made.at;
+    return h->made.size;
+}
+
+static size_t h2_twin(void *state, const char *data, size_t len, const char **out,
+                      uint64_t *channel)
+{
+    struct h2 *h = state;
+    struct stream *s = new_stream(h, 0);
+
+    h->made.size = 0;
+    add(&h->made, data, len);
+    number(h, s, RT_PROXY_UP, &h->made);
+    *channel = s->id[RT_PROXY_DOWN];
+    *out = h->made.at;
+    return h->made.size;
+}
+
+static void h2_fini(void *state)
+{
+    struct h2 *h = state;
+
+    while (h->streams != NULL)
+        free_stream(h, h->streams);
+    for (int i = 0; i < 2; i++) {
+        if (h->inflater[i] != NULL)
+            nghttp2_hd_inflate_del(h->inflater[i]);
+        free(h->out[i].at);
+    }
+    free(h->block.at);
+    free(h->made.at);
+}
+
+const struct rt_proxy_framing rt_proxy_h2 = {.name = "h2",
+                                             .state_size = sizeof(struct h2),
+                                             .next = h2_next,
+                                             .fini = h2_fini,
+                                             .dropped = h2_dropped,
+                                             .twice = h2_twice,
+                                             .twin = h2_twin};
