@@ -303,7 +303,9 @@ int rota_latch_wait(struct rota *r, const char *name, uint32_t of, uint64_t limi
 int rota_latch_reset(struct rota *r, const char *name);
 
 /* Returns when OF parties stand at the barrier; they all go together, and the
- * next OF make the next round. */
+ * next OF make the next round. Who gets TIMEOUT was not counted: that is asked
+ * of the engine, so it may come a flight (at most call_ms) after the limit;
+ * UNKNOWN, if there was no answer. */
 int rota_barrier(struct rota *r, const char *name, uint32_t of, uint64_t limit_ms);
 
 /* ---- Looking at lines --------------------------------------------------- */

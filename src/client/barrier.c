@@ -2,7 +2,8 @@
 /* Barriers: asks that are granted together.
  *
  * At the limit the engine decides whether the round was complete: our LEAVE is answered with what
- * the ticket was. Else one could give up whom the others have counted, and gone. */
+ * the ticket was. Else one could give up whom the others have counted, and gone. For the same reason a JOIN
+ * that is under way then is waited for: it counts until it has been taken back. */
 #include "client/client.h"
 
 #include "base/alloc.h"
@@ -11,12 +12,15 @@
 #include <stdio.h>
 
 #define LIMIT_MOST_MS (INT64_MAX / RT_MS / 4)
+#define LOOK_EVERY (2 * RT_MS) /* for the answer to the JOIN, after the limit */
 
 struct gathering {
     struct rt_request rq; /* first: the LEAVE at the limit */
     struct rt_timer_call timer;
     struct rota *r;
     struct rt_waiter *w; /* its ask is there until it is done */
+    int64_t
+        unsure_until; /* after the limit: when a JOIN without an answer is given up; 0: before */
     bool in_flight;
     bool abandoned;          /* its call is over: freed by the answer */
     bool passed;             /* the round was complete when we left */
@@ -48,6 +52,24 @@ static void left(struct rt_dispatch *d, struct rt_request *rq)
         give_up(g, err == ROTA_LOST ? err : ROTA_UNKNOWN);
 }
 
+/* Whether the engine may have the ticket, and has not said so. */
+static bool is_unanswered(const struct rt_ticket *t)
+{
+    bool unsent = (t->want & RT_WANT_JOIN) != 0 && !rt_ticket_has(t, RT_TICKET_AGAIN);
+    return t->state == RT_TICKET_JOINING && !unsent;
+}
+
+/* There is no event for "it waits now"; a flight is short, and this is rare. */
+static void look_again(struct gathering *g, int64_t now)
+{
+    if (g->unsure_until == 0)
+        g->unsure_until = now + g->r->call_ms * RT_MS;
+    if (now < g->unsure_until)
+        rt_timers_start(&g->r->loop.timers, &g->timer.timer, now + LOOK_EVERY);
+    else
+        give_up(g, ROTA_UNKNOWN);
+}
+
 static void limit_over(struct rt_timer_call *call, int64_t now)
 {
     struct gathering *g = (struct gathering *)(void *)((char *)call -
@@ -59,6 +81,10 @@ static void limit_over(struct rt_timer_call *call, int64_t now)
     const struct rt_ask *ask = g->w->ask;
     if (ask->state != RT_ASK_QUEUED)
         return; /* decided, and told in a moment */
+    if (is_unanswered(ask->ticket)) {
+        look_again(g, now);
+        return;
+    }
     if (ask->ticket->state != RT_TICKET_WAITING) {
         give_up(g, ROTA_TIMEOUT);
         return;

@@ -44,6 +44,15 @@ static void gone(struct rt_etcd_conn *c, struct leaving *l)
     rt_etcd_work_end(c, &l->work, 0);
 }
 
+/* As far as we know it is where it was. */
+static void stays(struct rt_etcd_conn *c, struct leaving *l, int err)
+{
+    struct rt_etcd_ticket *t = ticket_of(c, l->work.op);
+    if (t != NULL)
+        t->leaving = false;
+    rt_etcd_work_end(c, &l->work, err);
+}
+
 static void missing(struct rt_etcd_conn *c, struct leaving *l, bool was_again)
 {
     struct rt_op *op = l->work.op;
@@ -81,7 +90,7 @@ static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const v
     if (err == 0 && l->look)
         err = read_granted(c, l, rt_etcd_got(got, 0));
     if (err != 0)
-        rt_etcd_work_end(c, &l->work, err);
+        stays(c, l, err);
     else
         gone(c, l);
 }
@@ -118,8 +127,9 @@ static int send_leave(struct rt_etcd_conn *c, struct leaving *l, const struct rt
     return rt_etcd_work_txn(c, &l->work, &txn, true, left);
 }
 
-static int leave_known(struct rt_etcd_conn *c, struct leaving *l, const struct rt_etcd_ticket *t)
+static int leave_known(struct rt_etcd_conn *c, struct leaving *l, struct rt_etcd_ticket *t)
 {
+    t->leaving = true;
     l->number = t->number;
     l->granted = t->granted;
     l->look = !t->granted;
@@ -225,7 +235,7 @@ void rt_etcd_begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     struct leaving *l = (struct leaving *)(void *)w;
     const struct rt_op *op = w->op;
     int rv = rt_etcd_check_name(c, op->leave.name);
-    const struct rt_etcd_ticket *t = rv == 0 ? ticket_of(c, op) : NULL;
+    struct rt_etcd_ticket *t = rv == 0 ? ticket_of(c, op) : NULL;
     if (rv == 0 && t != NULL)
         rv = leave_known(c, l, t);
     else if (rv == 0 && op->leave.number != 0)
@@ -233,5 +243,5 @@ void rt_etcd_begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     else if (rv == 0)
         rv = leave_nonce(c, l);
     if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+        stays(c, l, rv);
 }

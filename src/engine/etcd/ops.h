@@ -83,6 +83,7 @@ struct rt_etcd_ticket { /* in the table from the answer to its JOIN to its end *
     uint32_t mode, take, of;
     uint16_t name_size, key_size;
     bool durable, granted;
+    bool leaving; /* its LEAVE is under way, and will say what became of it */
     bool told;   /* granted by an event, and the client has not spoken of it since */
     bool armed;  /* WANTED is to be told ... */
     bool wanted; /* ... and was */
@@ -100,7 +101,7 @@ struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *n
 struct rt_etcd_ticket *rt_etcd_ticket_of_key(struct rt_etcd_conn *c, const void *key, size_t size);
 void rt_etcd_ticket_name(const struct rt_etcd_ticket *t, char out[RT_NAME_ROOM]);
 void rt_etcd_tell(struct rt_etcd_conn *c, enum rt_event_kind kind, const struct rt_etcd_ticket *t);
-/* It is gone, not by our LEAVE: dropped, and told. */
+/* It is gone. Not by our LEAVE: dropped, and told. */
 void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 
 /* ---- Works: ops under way (side.c) ---------------------------------------------------------------- */

@@ -141,6 +141,10 @@ void rt_etcd_tell(struct rt_etcd_conn *c, enum rt_event_kind kind, const struct 
 
 void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
 {
+    if (t->leaving) { /* most likely by that; a look that passed it says nothing new */
+        rt_etcd_wait_end(c, t);
+        return;
+    }
     rt_etcd_tell(c, RT_TICKET_LOST, t);
     rt_etcd_ticket_drop(c, t);
 }
