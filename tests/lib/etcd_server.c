@@ -41,14 +41,30 @@ static void endpoints_of(const struct rt_etcds *e, int i, char *out, size_t size
 
 struct ctl {
     const char *argv[CTL_ARGS_MAX];
-    char endpoints[512], ca[320], cert[320], key[320], user[64];
+    char endpoints[512], ca[320], cert[320], key[320], user[80];
     size_t argc;
+    char **env; /* ours first: the first of a name counts */
 };
 
 static void ctl_add(struct ctl *ctl, const char *arg)
 {
     assert(ctl->argc + 1 < CTL_ARGS_MAX);
     ctl->argv[ctl->argc++] = arg;
+}
+
+static void ctl_env(struct ctl *ctl)
+{
+    static char api[] = "ETCDCTL_API=3";
+    size_t n = 0, used = 0;
+    while (environ[n] != NULL)
+        n++;
+    ctl->env = calloc(n + 3, sizeof(*ctl->env));
+    if (ctl->env == NULL)
+        die("calloc");
+    ctl->env[used++] = api;
+    if (ctl->user[0] != '\0')
+        ctl->env[used++] = ctl->user;
+    memcpy(ctl->env + used, environ, n * sizeof(*environ));
 }
 
 static void ctl_fill(struct ctl *ctl, const struct rt_etcds *e, int i, const char *const *args)
@@ -67,25 +83,24 @@ static void ctl_fill(struct ctl *ctl, const struct rt_etcds *e, int i, const cha
         ctl_add(ctl, ctl->key);
     }
     if (e->root_password[0] != '\0')
-        snprintf(ctl->user, sizeof(ctl->user), "root:%s", e->root_password);
+        snprintf(ctl->user, sizeof(ctl->user), "ETCDCTL_USER=root:%s", e->root_password);
     for (; *args != NULL; args++)
         ctl_add(ctl, *args);
+    ctl_env(ctl);
 }
 
-/* Run in a child: the password goes by the environment, other users' by the input. */
+/* Run in a child, where only what is safe in signal handlers is allowed (the test may have threads): the
+ * password goes by the environment, other users' by the input. */
 __attribute__((noreturn)) static void become_ctl(struct ctl *ctl, int in, int out, pid_t parent)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     char *const *argv;
     memcpy(&argv, &(const char *const *){ctl->argv}, sizeof(argv));
-    setenv("ETCDCTL_API", "3", 1);
-    if (ctl->user[0] != '\0')
-        setenv("ETCDCTL_USER", ctl->user, 1);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
         dup2(in >= 0 ? in : null, STDIN_FILENO) >= 0 &&
         dup2(out >= 0 ? out : null, STDOUT_FILENO) >= 0 &&
         (getenv("ROTA_TEST_ETCDCTL") != NULL || dup2(null, STDERR_FILENO) >= 0))
-        execvp(argv[0], argv);
+        execvpe(argv[0], argv, ctl->env);
     _exit(127);
 }
 
@@ -116,6 +131,7 @@ static int ctl_run(struct rt_etcds *e, int i, const char *input, char *out, size
         become_ctl(&ctl, in[0], from[1], parent);
     if (pid < 0)
         die("fork");
+    free(ctl.env);
     close(in[0]);
     close(from[1]);
     if (input != NULL && write(in[1], input, strlen(input)) != (ssize_t)strlen(input))
@@ -264,7 +280,8 @@ void rt_etcds_start(struct rt_etcds *e, size_t n, const struct rt_etcds_options 
     e->tls_clients = opts->tls_clients;
     e->user = opts->user;
     for (size_t i = 0; i < n; i++) {
-        rt_server_init(&e->node[i].server, "etcd", program != NULL ? program : "etcd");
+        rt_server_init_in(&e->node[i].server, rt_memdir(), "etcd",
+                          program != NULL ? program : "etcd");
         e->node[i].peer_port = rt_port_reserve(&e->node[i].peer_anchor);
     }
     if (e->tls)
@@ -301,7 +318,7 @@ static unsigned long long number(const char *json, const char *name)
 
 struct leads {
     struct rt_etcds *e;
-    int leader;
+    int but, leader;
 };
 
 static bool find_leader(void *arg)
@@ -310,7 +327,7 @@ static bool find_leader(void *arg)
     struct leads *l = arg;
     char out[4096];
     for (size_t i = 0; i < l->e->n; i++) {
-        if (l->e->node[i].server.pid == 0 ||
+        if (l->e->node[i].server.pid == 0 || (int)i == l->but ||
             rt_etcds_ctl(l->e, (int)i, out, sizeof(out), status) != 0)
             continue;
         unsigned long long leader = number(out, "leader");
@@ -322,10 +339,15 @@ static bool find_leader(void *arg)
     return false;
 }
 
+int rt_etcds_leader_but(struct rt_etcds *e, int but, unsigned limit_ms)
+{
+    struct leads l = {e, but, -1};
+    return rt_await(find_leader, &l, limit_ms) ? l.leader : -1;
+}
+
 int rt_etcds_leader(struct rt_etcds *e, unsigned limit_ms)
 {
-    struct leads l = {e, -1};
-    return rt_await(find_leader, &l, limit_ms) ? l.leader : -1;
+    return rt_etcds_leader_but(e, -1, limit_ms);
 }
 
 static long counted(struct rt_etcds *e, const char *name, const char *const *args)

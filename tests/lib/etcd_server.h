@@ -52,6 +52,8 @@ void rt_etcds_must_do(struct rt_etcds *e, const char *const *args);
 /* Which node leads, said by it itself; -1: none within LIMIT_MS. Nodes that do not run are not asked; do
  * not ask while one is stopped. */
 int rt_etcds_leader(struct rt_etcds *e, unsigned limit_ms);
+/* The same without asking node BUT: it is stopped. */
+int rt_etcds_leader_but(struct rt_etcds *e, int but, unsigned limit_ms);
 /* Throws away all history up to now. */
 void rt_etcds_compact(struct rt_etcds *e);
 /* How many keys begin with PREFIX, how many leases there are. */

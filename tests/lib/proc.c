@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,7 +26,9 @@ static void die(const char *what)
 
 /* ---- Folders and time --------------------------------------------------- */
 
-static char tmpdir[PATH_MAX];
+#define MEMORY_PLENTY (UINT64_C(3) << 30) /* an etcd takes 128 MB at once; tests run side by side */
+
+static char tmpdir[PATH_MAX], memdir[PATH_MAX];
 static pid_t tmpdir_owner;
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -38,8 +41,18 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 static void tmpdir_remove(void)
 {
-    if (getpid() == tmpdir_owner)
-        nftw(tmpdir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (getpid() != tmpdir_owner)
+        return;
+    nftw(tmpdir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (memdir[0] != '\0')
+        nftw(memdir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void make_dir(char *out, size_t size, const char *base)
+{
+    snprintf(out, size, "%s/rota-test-XXXXXX", base);
+    if (mkdtemp(out) == NULL)
+        die(out);
 }
 
 const char *rt_tmpdir(void)
@@ -48,13 +61,25 @@ const char *rt_tmpdir(void)
 
     if (tmpdir[0] != '\0')
         return tmpdir;
-    snprintf(tmpdir, sizeof(tmpdir), "%s/rota-test-XXXXXX",
-             base != NULL && base[0] != '\0' ? base : "/tmp");
-    if (mkdtemp(tmpdir) == NULL)
-        die(tmpdir);
+    make_dir(tmpdir, sizeof(tmpdir), base != NULL && base[0] != '\0' ? base : "/tmp");
     tmpdir_owner = getpid();
     atexit(tmpdir_remove);
     return tmpdir;
+}
+
+const char *rt_memdir(void)
+{
+    const char *base = getenv("TMPDIR");
+    struct statvfs fs;
+
+    (void)rt_tmpdir(); /* they go together */
+    if (memdir[0] != '\0')
+        return memdir;
+    if ((base != NULL && base[0] != '\0') || statvfs("/dev/shm", &fs) != 0 ||
+        access("/dev/shm", W_OK) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize < MEMORY_PLENTY)
+        return tmpdir;
+    make_dir(memdir, sizeof(memdir), "/dev/shm");
+    return memdir;
 }
 
 static const char *volatile watchdog_message;

@@ -14,6 +14,10 @@
  * this process exits, also by a failed test. The string is static. */
 const char *rt_tmpdir(void);
 
+/* As rt_tmpdir, but in memory where there is plenty of it and $TMPDIR does not say otherwise: for servers
+ * that wait for the disk with every step, in tests that kill processes and not the machine. */
+const char *rt_memdir(void);
+
 /* Ends the process, its children started here, and with them the test, with MESSAGE, unless called again within
  * SECONDS; 0 disarms. So a hang is a failure that says where. Uses SIGALRM. */
 void rt_watchdog(unsigned seconds, const char *message);

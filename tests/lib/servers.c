@@ -85,19 +85,23 @@ static void remember(struct rt_server *s)
     servers = s;
 }
 
-void rt_server_init(struct rt_server *s, const char *name, const char *program)
+void rt_server_init_in(struct rt_server *s, const char *base, const char *name, const char *program)
 {
     static unsigned count;
 
     memset(s, 0, sizeof(*s));
     remember(s);
     snprintf(s->name, sizeof(s->name), "%s", name);
-    if (snprintf(s->dir, sizeof(s->dir), "%s/%s-%u", rt_tmpdir(), name, ++count) >=
-            (int)sizeof(s->dir) ||
+    if (snprintf(s->dir, sizeof(s->dir), "%s/%s-%u", base, name, ++count) >= (int)sizeof(s->dir) ||
         mkdir(s->dir, 0700) != 0)
         die(s->dir);
     s->port = rt_port_reserve(&s->anchor);
     rt_server_arg(s, "%s", program);
+}
+
+void rt_server_init(struct rt_server *s, const char *name, const char *program)
+{
+    rt_server_init_in(s, rt_tmpdir(), name, program);
 }
 
 void rt_server_arg(struct rt_server *s, const char *format, ...)

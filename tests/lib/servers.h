@@ -20,7 +20,7 @@ uint16_t rt_port_reserve(int *anchor);
 
 struct rt_server {
     char name[32];
-    char dir[256]; /* its folder, under rt_tmpdir(); its log is dir/log */
+    char dir[256]; /* its folder; its log is dir/log */
     char *argv[RT_SERVER_ARGS_MAX + 1];
     size_t argc;
     uint16_t port;
@@ -31,6 +31,9 @@ struct rt_server {
 
 /* Makes the folder and reserves the port; starts nothing. PROGRAM is looked for in the path. */
 void rt_server_init(struct rt_server *s, const char *name, const char *program);
+/* The same with its folder under BASE: rt_tmpdir() or rt_memdir(). */
+void rt_server_init_in(struct rt_server *s, const char *base, const char *name,
+                       const char *program);
 /* One argument, formatted; legal while it does not run. */
 void rt_server_arg(struct rt_server *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -56,10 +56,11 @@ void stage_start(struct stage *st);
 
 /* A fault happens now: how long it takes until somebody is granted something is in the report. */
 void stage_mark(struct stage *st);
-void stage_pause(struct stage *st, uint32_t ms); /* lets them contend so long */
-uint64_t stage_turns(const struct stage *st);    /* of all threads, until now */
-uint64_t stage_granted(const struct stage *st);  /* holds, until now */
-uint64_t stage_lost(const struct stage *st);     /* told to holders, until now */
+void stage_pause(struct stage *st, uint32_t ms);        /* lets them contend so long */
+uint64_t stage_turns(const struct stage *st);           /* of all threads, until now */
+uint64_t stage_granted(const struct stage *st);         /* holds, until now */
+uint64_t stage_lost(const struct stage *st);            /* told to holders, until now */
+uint64_t stage_errors(const struct stage *st, int err); /* calls that ended so, until now */
 
 void stage_kill(struct stage *st, uint32_t process); /* kill -9 */
 void stage_spawn(struct stage *st, uint32_t process);

@@ -258,6 +258,11 @@ uint64_t stage_lost(const struct stage *st)
            __atomic_load_n(&st->shared->told_starved, __ATOMIC_ACQUIRE);
 }
 
+uint64_t stage_errors(const struct stage *st, int err)
+{
+    return __atomic_load_n(&st->shared->errors[-err], __ATOMIC_ACQUIRE);
+}
+
 /* ---- The end ------------------------------------------------------------- */
 
 static const char *const doing_names[] = {"idle", "asks", "holds", "releases", "looks around"};

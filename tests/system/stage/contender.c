@@ -322,7 +322,8 @@ static void visit(struct contender *c)
 
     if (err != 0) {
         guest.actor.rota = NULL;
-        /* Before the first tagged reply a doubled one looks as if that were no Redis: definite. */
+        /* Before an engine is sure who answers, what is doubled or late may look as if that were another
+         * kind of server: definite. */
         note_error(&guest, "rota_open", err == ROTA_PROTOCOL ? ROTA_UNREACHABLE : err);
         return;
     }

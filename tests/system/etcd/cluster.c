@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the three etcd, finds their leader, counts what is left in them. */
+#include "cluster.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define STRING_OF(x) #x
+#define STRING(x) STRING_OF(x)
+#define LEFT_EVERY_US 100000
+#define LEFT_ROUNDS 150 /* 15 s: longer than any ttl here, which a new leader begins anew */
+
+void cluster_start(struct cluster *c)
+{
+    struct rt_etcds_options opts = {
+        .extra = {"--heartbeat-interval=50", "--election-timeout=" STRING(CLUSTER_ELECTION_MS)}};
+
+    rt_etcds_start(&c->etcds, CLUSTER_NODES, &opts);
+    c->url = rt_etcds_url(&c->etcds, NULL);
+}
+
+void cluster_fini(struct cluster *c)
+{
+    free(c->url);
+    rt_etcds_fini(&c->etcds);
+}
+
+size_t cluster_leader(struct cluster *c, int but)
+{
+    int leader = rt_etcds_leader_but(&c->etcds, but, CLUSTER_LIMIT_MS);
+
+    assert_true(leader >= 0);
+    return (size_t)leader;
+}
+
+bool cluster_revokes_early(struct cluster *c)
+{
+    static const char *const status[] = {"endpoint", "status", "-w", "json", NULL};
+    int major = 0, minor = 0, patch = 0;
+    char out[4096] = "";
+    const char *at;
+
+    assert_int_equal(rt_etcds_ctl(&c->etcds, 0, out, sizeof(out), status), 0);
+    at = strstr(out, "\"version\":\"");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + 11, "%d.%d.%d", &major, &minor, &patch), 3);
+    return major < 3 ||
+           (major == 3 && (minor < 4 || (minor == 4 && patch < 31) || (minor == 5 && patch < 13)));
+}
+
+/* ---- What is left ----------------------------------------------------------------- */
+
+static size_t count_all(struct cluster *c, char *text, size_t size)
+{
+    long keys = rt_etcds_keys(&c->etcds, "");
+    long leases = rt_etcds_leases(&c->etcds);
+    double watchers = 0;
+
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        watchers += rt_etcds_metric(&c->etcds, i, RT_ETCDS_WATCHERS);
+    snprintf(text, size, " %ld keys, %ld leases, %.0f watchers", keys, leases, watchers);
+    return (size_t)keys + (size_t)leases + (size_t)watchers;
+}
+
+static void tell_keys(struct cluster *c)
+{
+    static const char *const get[] = {"get", "--prefix", "", NULL};
+    char out[4096] = "";
+
+    if (rt_etcds_ctl(&c->etcds, -1, out, sizeof(out), get) == 0)
+        fprintf(stderr, "  keys left behind:\n%s\n", out);
+}
+
+size_t cluster_left(void *cluster, char *text, size_t size)
+{
+    struct cluster *c = cluster;
+    size_t left = count_all(c, text, size);
+
+    for (int i = 0; i < LEFT_ROUNDS && left > 0; i++) {
+        struct timespec pause = {.tv_nsec = LEFT_EVERY_US * 1000L};
+
+        nanosleep(&pause, NULL);
+        left = count_all(c, text, size);
+    }
+    if (left > 0)
+        tell_keys(c);
+    return left;
+}
