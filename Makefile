@@ -6,7 +6,7 @@
 #   make test       everything that must hold; ends with "N passed, N failed"
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    the fault programme at length, with a report (about 20 minutes; FACTOR=n)
-#   make interop    other clients of etcd contend with Rota (about 10 minutes; QUICK=1: one; needs Go)
+#   make interop    other clients of etcd contend with Rota, and a current etcd (about 15 minutes; QUICK=1: one; needs Go)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
 #   make deb        Debian packages, in build-deb/

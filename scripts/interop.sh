@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make interop: Go's Mutex, Election, etcd's lock service and etcdctl lock contend with Rota on one name, some are killed.
+# make interop: Go's Mutex, Election, etcd's lock service and etcdctl lock contend with Rota on one name, some are killed;
+# and the whole conformance suite on a current etcd.
 #
-#   scripts/interop.sh [--quick] [one|three] [PAIR...]
+#   scripts/interop.sh [--quick] [one|three] [PART...]     parts: mutex election service etcdctl current
 #
-# 5000 grants and 50 kills per pair; quick: 300 and 4. Ends with 77 if there is no Go: nothing was shown then.
+# 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the etcd that is installed, or
+# on $ROTA_TEST_ETCD. Ends with 77 if there is no Go: nothing was shown then.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
@@ -13,49 +15,114 @@ export LC_ALL=C.UTF-8
 grants=5000
 kills=50
 topology=one
-pairs=
+all="mutex election service etcdctl current"
+parts=
 for arg in "$@"; do
     case $arg in
-    --quick) grants=300 kills=4 ;;
+    --quick) grants=300 kills=4 all="mutex election service etcdctl" ;;
     one | three) topology=$arg ;;
-    mutex | election | service | etcdctl) pairs="$pairs $arg" ;;
+    mutex | election | service | etcdctl | current) parts="$parts $arg" ;;
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
+parts=${parts:-$all}
 
 skip()
 {
     echo "interop: SKIPPED, nothing was tested: $1" >&2
     exit 77
 }
-command -v go >/dev/null || skip "there is no Go (1.23 or later) here"
+command -v go >/dev/null || skip "there is no Go here"
 
-mkdir -p build-interop
+out=$PWD/build-interop
+mkdir -p "$out"
 {
-    { [ -f build-interop/build.ninja ] || meson setup build-interop -Dtests=enabled; } &&
-        ninja -C build-interop tests/interop/etcd/rota-side tests/lib/with-etcd
-} >build-interop/build.log 2>&1 || { tail -n 40 build-interop/build.log; exit 1; }
-# Modules come from where Go's settings say.
-out=$PWD/build-interop/go-side
-cd tests/interop/etcd/goside || exit 1
-go mod download 2>../../../../build-interop/go.log ||
-    { cat ../../../../build-interop/go.log; skip "Go's modules cannot be had"; }
-go build -buildvcs=false -o "$out" . || exit 1
-cd ../../../.. || exit 1
+    { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
+        ninja -C "$out" rota tests/interop/etcd/rota-side tests/lib/with-etcd tests/conformance/conformance
+} >"$out/build.log" 2>&1 || { tail -n 40 "$out/build.log"; exit 1; }
 
-python3 -B tests/interop/etcd/check_test.py >build-interop/check.log 2>&1 ||
-    { cat build-interop/check.log; echo "the checker is not to be trusted"; exit 1; }
+build_pairs()
+{
+    # Modules come from where Go's settings say.
+    cd tests/interop/etcd/goside || exit 1
+    go mod download 2>"$out/go.log" || { cat "$out/go.log"; skip "Go's modules cannot be had"; }
+    go build -buildvcs=false -o "$out/go-side" . || exit 1
+    cd ../../../.. || exit 1
+    python3 -B tests/interop/etcd/check_test.py >"$out/check.log" 2>&1 ||
+        { cat "$out/check.log"; echo "the checker is not to be trusted"; exit 1; }
+}
+
+build_current()
+{
+    echo "building a current etcd: the first time it takes a while"
+    scripts/etcd-current.sh "$out/etcd-current" >"$out/etcd-current.log" 2>&1
+    code=$?
+    [ $code -eq 0 ] || cat "$out/etcd-current.log"
+    [ $code -ne 77 ] || skip "a current etcd cannot be built"
+    [ $code -eq 0 ] || exit 1
+    "$out/etcd-current" --version | head -n 1
+}
+
+pair() # NAME
+{
+    "$out/tests/lib/with-etcd" "$topology" -- python3 -B tests/interop/etcd/contend.py "$1" \
+        --url @URL@ --rota-side "$out/tests/interop/etcd/rota-side" --go-side "$out/go-side" \
+        --grants "$grants" --kills "$kills"
+}
+
+on_current() # TOPOLOGY COMMAND...
+{
+    on=$1
+    shift
+    "$out/tests/lib/with-etcd" "$on" --etcd "$out/etcd-current" -- "$@"
+}
+
+conforms() # TOPOLOGY [--strict]
+{
+    log=$out/conformance-$(echo "$*" | tr -d ' ').log
+    if on_current "$1" "$out/tests/conformance/conformance" --ttl=1s ${2:+"$2"} @URL@ >"$log" 2>&1; then
+        printf 'conformance %s: %s\n' "$*" "$(grep '^\[  PASSED  \]' "$log")"
+    else
+        grep -v '^\[\( RUN      \|       OK \)\]' "$log"
+        return 1
+    fi
+}
+
+# Nothing is broken there, and the version has no known bugs.
+doctor() # TOPOLOGY
+{
+    on_current "$1" "$out/rota" --on @URL@ doctor >"$out/doctor.log" &&
+        grep -q '^kept *version' "$out/doctor.log" && grep '^kept *version' "$out/doctor.log" && return
+    cat "$out/doctor.log"
+    return 1
+}
 
 passed=0
 failed=0
-for pair in ${pairs:-mutex election service etcdctl}; do
-    if build-interop/tests/lib/with-etcd "$topology" -- python3 -B tests/interop/etcd/contend.py "$pair" \
-        --url @URL@ --rota-side build-interop/tests/interop/etcd/rota-side --go-side build-interop/go-side \
-        --grants "$grants" --kills "$kills"; then
+try()
+{
+    if "$@"; then
         passed=$((passed + 1))
     else
+        echo "FAILED: $*"
         failed=$((failed + 1))
     fi
+}
+
+# All is built before anything runs: who skips has shown nothing.
+[ "$parts" = " current" ] || build_pairs
+case $parts in *current*) build_current ;; esac
+for part in $parts; do
+    if [ "$part" != current ]; then
+        try pair "$part"
+        continue
+    fi
+    for how in one three tls tls-three; do
+        try doctor "$how"
+    done
+    try conforms one --strict
+    try conforms three
+    try conforms tls
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

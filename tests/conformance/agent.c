@@ -47,7 +47,8 @@ struct conf_agent *conf_agent_new(void)
     assert_int_equal(pipe2(from, O_CLOEXEC), 0);
     char program[] = "/proc/self/exe", role[] = "--agent", url[LINE_SIZE];
     snprintf(url, sizeof url, "%s", conf.url);
-    char *argv[] = {program, role, url, NULL};
+    char strict[] = "--strict";
+    char *argv[] = {program, role, url, (conf.flags & ROTA_STRICT) != 0 ? strict : NULL, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
@@ -315,6 +316,8 @@ int conf_agent_main(int argc, char **argv)
     struct rota_options opts = {.ttl_ms = 1000};
     if (argc < 3)
         return 64;
+    if (argc > 3)
+        opts.flags = ROTA_STRICT;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int rv = rota_open(&a.r, argv[2], &opts);
     if (rv != 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the conformance suite on one engine: conformance [--ttl=TTL] URL [WORD]
+/* Runs the conformance suite on one engine: conformance [--ttl=TTL] [--strict] URL [WORD]
  *
  * "@TMP@" in the URL stands for a new folder that is removed at the end. With WORD, only cases
  * with that word in their name. --ttl puts ttl=TTL into the URL, where it has none: most of the time
- * of a run on a server is waiting for the ends of sessions. The program is its own helper process, too: see agent.c. */
+ * of a run on a server is waiting for the ends of sessions. --strict opens all with ROTA_STRICT. The
+ * program is its own helper process, too: see agent.c. */
 #include "suite.h"
 
 #include <ftw.h>
@@ -87,8 +88,9 @@ static int prepare(const char *text, const char *ttl)
     conf.url = url;
     conf.scratch = scratch;
     conf.folder = mark != NULL ? folder : NULL;
+    struct rota_options opts = {.flags = conf.flags};
     struct rota *r = NULL;
-    int rv = rota_open(&r, url, NULL);
+    int rv = rota_open(&r, url, &opts);
     if (rv != 0) {
         fprintf(stderr, "conformance: %s: %s\n", rota_strerror(rv), rota_errmsg(NULL));
         return -1;
@@ -129,8 +131,13 @@ int main(int argc, char **argv)
         argv++;
         argc--;
     }
+    if (argc > 1 && strcmp(argv[1], "--strict") == 0) {
+        conf.flags = ROTA_STRICT;
+        argv++;
+        argc--;
+    }
     if (argc < 2) {
-        fprintf(stderr, "usage: conformance [--ttl=TTL] URL [WORD]\n");
+        fprintf(stderr, "usage: conformance [--ttl=TTL] [--strict] URL [WORD]\n");
         return 64;
     }
     signal(SIGALRM, on_alarm);

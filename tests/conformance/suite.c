@@ -79,8 +79,10 @@ bool conf_shared_truth(void)
 
 struct rota *conf_open_with(const struct rota_options *opts)
 {
+    struct rota_options own = opts != NULL ? *opts : (struct rota_options){0};
     struct rota *r = NULL;
-    int rv = rota_open(&r, conf.url, opts);
+    own.flags |= conf.flags;
+    int rv = rota_open(&r, conf.url, &own);
     if (rv != 0)
         fail_msg("rota_open(%s): %s: %s", conf.url, rota_strerror(rv), rota_errmsg(NULL));
     assert_true(parts.client_count < CONF_CLIENTS_MAX);

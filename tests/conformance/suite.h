@@ -62,6 +62,7 @@ struct conf {
     const char *scratch; /* a folder of ours for histories */
     char prefix[128];    /* of all names of the case */
     uint32_t caps;
+    uint32_t flags; /* of every client: 0 or ROTA_STRICT */
 };
 extern struct conf conf;
 

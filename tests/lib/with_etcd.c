@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command on an etcd of its own: with-etcd one|three|tls [--etcd PROGRAM] -- COMMAND ... @URL@ ... */
+/* Runs a command on an etcd of its own: with-etcd one|three|user|tls [--etcd PROGRAM] -- COMMAND ... @URL@ ... */
 #include "etcd_server.h"
 #include "proc.h"
 
@@ -11,26 +11,37 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define USAGE                                                                           \
-    "usage: with-etcd one|three|tls|tls-three [--etcd PROGRAM] -- COMMAND...   (@URL@ " \
+#define USAGE                                                                                \
+    "usage: with-etcd one|three|user|tls|tls-three [--etcd PROGRAM] -- COMMAND...   (@URL@ " \
     "is replaced)\n"
 
 static struct rt_etcds etcds;
 static char *url;
 static volatile sig_atomic_t child;
 
-/* With "tls": certificates on both sides, and a user who may only touch names with a prefix. */
+/* With "user": one who may only touch names with a prefix; with "tls" certificates on both sides, too. */
 static bool start(const char *topology)
 {
+    static const struct {
+        const char *name;
+        size_t nodes;
+        bool tls, user;
+    } known[] = {{"one", 1, false, false},
+                 {"three", 3, false, false},
+                 {"user", 1, false, true},
+                 {"tls", 1, true, true},
+                 {"tls-three", 3, true, true}};
     struct rt_etcds_options opts = {0};
-    bool three = strstr(topology, "three") != NULL;
-    opts.tls = opts.tls_clients = opts.user = strncmp(topology, "tls", 3) == 0;
-    if (strcmp(topology, "one") != 0 && strcmp(topology, "three") != 0 &&
-        strcmp(topology, "tls") != 0 && strcmp(topology, "tls-three") != 0)
-        return false;
-    rt_etcds_start(&etcds, three ? 3 : 1, &opts);
-    url = rt_etcds_url(&etcds, NULL);
-    return true;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(topology, known[i].name) != 0)
+            continue;
+        opts.tls = opts.tls_clients = known[i].tls;
+        opts.user = known[i].user;
+        rt_etcds_start(&etcds, known[i].nodes, &opts);
+        url = rt_etcds_url(&etcds, NULL);
+        return true;
+    }
+    return false;
 }
 
 static void pass_on(int sig)
