@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is asked wrongly is refused, with a line that says so. */
 #include "client/client.h"
+#include "lib/proc.h"
 
-#include <ftw.h>
 #include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,28 +17,13 @@
 
 #include <cmocka.h>
 
-static char folder[32], file_url[48];
+static char file_url[4200];
 
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/rota-misuse-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    snprintf(file_url, sizeof(file_url), "file:%s", folder);
+    snprintf(file_url, sizeof(file_url), "file:%s", rt_tmpdir());
     return 0;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static struct rota *must_open(const char *url)
@@ -236,5 +221,5 @@ int main(void)
         cmocka_unit_test(a_child_does_not_guard),
         cmocka_unit_test(only_leaders_proclaim),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

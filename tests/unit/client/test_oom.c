@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory runs out: every allocation of ours fails once, alone and with all that follow, in every
  * public call. Nothing crashes, leaks, or stays locked. */
-#include "base/alloc.h"
 
-#include <ftw.h>
+#include "lib/proc.h"
+#include "unit/scarce.h"
+
 #include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,41 +17,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-/* ---- An allocator that runs out ------------------------------------------ */
-
-static long asked, fail_at, live; /* fail_at 0: never */
-static bool fail_after;           /* and all that follow */
-
-static bool runs_out(void)
-{
-    long n = ++asked;
-    return fail_at != 0 && (fail_after ? n >= fail_at : n == fail_at);
-}
-
-static void *oom_calloc(size_t n, size_t size)
-{
-    void *p = runs_out() ? NULL : calloc(n, size);
-    live += p != NULL;
-    return p;
-}
-
-static void *oom_realloc(void *old, size_t size)
-{
-    if (runs_out())
-        return NULL;
-    void *p = realloc(old, size);
-    live += p != NULL && old == NULL;
-    return p;
-}
-
-static void oom_free(void *p)
-{
-    live -= p != NULL;
-    free(p);
-}
-
-static const struct rt_allocator allocator = {oom_calloc, oom_realloc, oom_free};
 
 /* ---- What is tried ------------------------------------------------------- */
 
@@ -183,7 +149,7 @@ static void once(struct rota *r)
 {
     uint64_t fence = 0;
     if (ok(rota_once(r, names[0], 0, &fence)) == 0) {
-        fail_at = 0; /* undone with memory: what stays is for ever */
+        scarce.fail_at = 0; /* undone with memory: what stays is for ever */
         assert_int_equal(rota_break(r, names[0], fence), 0);
     }
 }
@@ -192,7 +158,7 @@ static void counting(struct rota *r)
 {
     if (ok(rota_latch_down(r, names[0], 1, "me")) == 0)
         ok(rota_latch_wait(r, names[0], 1, 1000));
-    fail_at = 0;
+    scarce.fail_at = 0;
     ok(rota_latch_reset(r, names[0]));
 }
 
@@ -310,19 +276,19 @@ static long play(size_t scene, long at, bool after, struct rota *witness)
     run++;
     for (int i = 0; i < 4; i++)
         snprintf(names[i], sizeof(names[i]), "%c%d", 'a' + i, run);
-    long before = live;
-    asked = 0;
-    fail_at = at;
-    fail_after = after;
+    long before = scarce.live;
+    scarce.asked = 0;
+    scarce.fail_at = at;
+    scarce.after = after;
     struct rota *r = open_client();
     if (r != NULL)
         scenes[scene].run(r);
     rota_close(r);
-    long count = asked;
-    fail_at = 0;
-    if (live != before)
+    long count = scarce.asked;
+    scarce.fail_at = 0;
+    if (scarce.live != before)
         fail_msg("%s, allocation %ld %s: %ld left", scenes[scene].name, at, after ? "on" : "alone",
-                 live - before);
+                 scarce.live - before);
     assert_free(witness);
     return count;
 }
@@ -331,7 +297,7 @@ static void every_scene(void)
 {
     struct rota_options opts = {.flags = ROTA_NO_KEEPER};
     struct rota *witness;
-    rt_alloc_set(&allocator);
+    scarce_begin();
     assert_int_equal(rota_open(&witness, url, &opts), 0);
     for (size_t scene = 0; scene < sizeof(scenes) / sizeof(scenes[0]); scene++) {
         struct rota_lock *lock; /* the witness's own memory is there before anything is counted */
@@ -346,8 +312,8 @@ static void every_scene(void)
         }
     }
     rota_close(witness);
-    assert_int_equal(live, 0);
-    rt_alloc_set(NULL);
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
 }
 
 static void memory_runs_out_on_mem(void **state)
@@ -366,23 +332,13 @@ static void memory_runs_out_while_counting(void **state)
     more_flags = 0;
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
 static void memory_runs_out_on_file(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/rota-oom-XXXXXX", text[64];
-    assert_non_null(mkdtemp(folder));
-    snprintf(text, sizeof(text), "file:%s", folder);
+    char text[4200];
+    snprintf(text, sizeof(text), "file:%s", rt_tmpdir());
     url = text;
     every_scene();
-    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 int main(void)

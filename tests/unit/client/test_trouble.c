@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client on file: in bad surroundings: closed standard descriptors, a database that is stuck. */
+#include "lib/proc.h"
+
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <rota.h>
 #include <setjmp.h>
@@ -19,28 +20,15 @@
 
 #include <cmocka.h>
 
-static char folder[32], url[48];
+static char folder[4150], url[4200];
 
 static int make_folder(void **state)
 {
     (void)state;
-    strcpy(folder, "/tmp/rota-trouble-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
+    static int count;
+    snprintf(folder, sizeof(folder), "%s/%d", rt_tmpdir(), ++count);
     snprintf(url, sizeof(url), "file:%s", folder);
     return 0;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    return remove(path);
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    return nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- Descriptors --------------------------------------------------------- */
@@ -97,7 +85,7 @@ static void without_standard_descriptors(void **state)
 /* What a program that stopped in the middle of a transaction does to the others. */
 static sqlite3 *take_database(void)
 {
-    char path[64];
+    char path[4200];
     sqlite3 *db = NULL;
 
     snprintf(path, sizeof(path), "%s/rota.db", folder);
@@ -220,11 +208,9 @@ static void closing_does_not_wait_for_a_stuck_database(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(without_standard_descriptors, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(closing_does_not_wait_for_a_stuck_database, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(callbacks_have_the_engines_message, make_folder,
-                                        remove_folder),
+        cmocka_unit_test_setup(without_standard_descriptors, make_folder),
+        cmocka_unit_test_setup(closing_does_not_wait_for_a_stuck_database, make_folder),
+        cmocka_unit_test_setup(callbacks_have_the_engines_message, make_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams on real sockets: connecting, failing to, transfers, and every way to end. */
-#include "base/alloc.h"
 #include "net/dial.h"
 #include "peer.h"
+#include "unit/scarce.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -494,30 +494,6 @@ static void children_let_go_quietly(void **state)
 
 /* ---- Memory runs out ------------------------------------------------------------- */
 
-static long asked, fail_at, live;
-
-static void *oom_calloc(size_t n, size_t size)
-{
-    void *p = ++asked == fail_at ? NULL : calloc(n, size);
-    live += p != NULL;
-    return p;
-}
-
-static void *oom_realloc(void *old, size_t size)
-{
-    if (++asked == fail_at)
-        return NULL;
-    void *p = realloc(old, size);
-    live += p != NULL && old == NULL;
-    return p;
-}
-
-static void oom_free(void *p)
-{
-    live -= p != NULL;
-    free(p);
-}
-
 /* As much of a life as memory allows; whether it was whole. */
 static bool life(const char *host)
 {
@@ -551,20 +527,19 @@ static bool life(const char *host)
 static void memory_runs_out(void **state)
 {
     (void)state;
-    static const struct rt_allocator allocator = {oom_calloc, oom_realloc, oom_free};
     static const char *const hosts[] = {"127.0.0.1", "localhost"};
-    rt_alloc_set(&allocator);
+    scarce_begin();
     for (size_t i = 0; i < 2; i++) {
         bool whole = false;
-        for (fail_at = 1; !whole; fail_at++) {
-            asked = live = 0;
+        for (scarce.fail_at = 1; !whole; scarce.fail_at++) {
+            scarce.asked = scarce.live = 0;
             whole = life(hosts[i]);
-            assert_int_equal(live, 0);
-            assert_true(fail_at < 20);
+            assert_int_equal(scarce.live, 0);
+            assert_true(scarce.fail_at < 20);
         }
-        assert_true(fail_at > 4); /* the dial, the timers, the scratch, the bytes */
+        assert_true(scarce.fail_at > 4); /* the dial, the timers, the scratch, the bytes */
     }
-    rt_alloc_set(NULL);
+    scarce_end();
 }
 
 int main(void)

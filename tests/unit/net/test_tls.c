@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS: whom we trust, whom we do not and what we say then, against a server in another process. */
-#include "base/alloc.h"
 #include "certs.h"
 #include "peer.h"
+#include "unit/scarce.h"
 
 #include <openssl/ssl.h>
 #include <rota.h>
@@ -299,30 +299,6 @@ static void settings_that_cannot_work(void **state)
 
 /* ---- Memory runs out --------------------------------------------------------------- */
 
-static long asked, fail_at, live;
-
-static void *oom_calloc(size_t n, size_t size)
-{
-    void *p = ++asked == fail_at ? NULL : calloc(n, size);
-    live += p != NULL;
-    return p;
-}
-
-static void *oom_realloc(void *old, size_t size)
-{
-    if (++asked == fail_at)
-        return NULL;
-    void *p = realloc(old, size);
-    live += p != NULL && old == NULL;
-    return p;
-}
-
-static void oom_free(void *p)
-{
-    live -= p != NULL;
-    free(p);
-}
-
 static bool life(void)
 {
     struct party p = usual();
@@ -360,17 +336,16 @@ static bool life(void)
 static void memory_runs_out(void **state)
 {
     (void)state;
-    static const struct rt_allocator allocator = {oom_calloc, oom_realloc, oom_free};
     bool whole = false;
-    rt_alloc_set(&allocator);
-    for (fail_at = 1; !whole; fail_at++) {
-        asked = live = 0;
+    scarce_begin();
+    for (scarce.fail_at = 1; !whole; scarce.fail_at++) {
+        scarce.asked = scarce.live = 0;
         whole = life();
-        assert_int_equal(live, 0);
-        assert_true(fail_at < 20);
+        assert_int_equal(scarce.live, 0);
+        assert_true(scarce.fail_at < 20);
     }
-    assert_true(fail_at > 6);
-    rt_alloc_set(NULL);
+    assert_true(scarce.fail_at > 6);
+    scarce_end();
 }
 
 static int make(void **state)
