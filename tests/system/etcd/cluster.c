@@ -16,37 +16,74 @@
 #define LEFT_EVERY_US 100000
 #define LEFT_ROUNDS 150 /* 15 s: longer than any ttl here, which a new leader begins anew */
 
-void cluster_start(struct cluster *c)
+struct cluster cluster;
+
+static void cluster_start(void)
 {
     struct rt_etcds_options opts = {
         .extra = {"--heartbeat-interval=50", "--election-timeout=" STRING(CLUSTER_ELECTION_MS)}};
 
-    rt_etcds_start(&c->etcds, CLUSTER_NODES, &opts);
-    c->url = rt_etcds_url(&c->etcds, NULL);
+    rt_etcds_start(&cluster.etcds, CLUSTER_NODES, &opts);
+    cluster.url = rt_etcds_url(&cluster.etcds, NULL);
 }
 
-void cluster_fini(struct cluster *c)
+static void cluster_fini(void)
 {
-    free(c->url);
-    rt_etcds_fini(&c->etcds);
+    free(cluster.url);
+    rt_etcds_fini(&cluster.etcds);
 }
 
-size_t cluster_leader(struct cluster *c, int but)
+int cluster_setup(void **state)
 {
-    int leader = rt_etcds_leader_but(&c->etcds, but, CLUSTER_LIMIT_MS);
+    (void)state;
+    cluster_start();
+    return 0;
+}
+
+int cluster_teardown(void **state)
+{
+    (void)state;
+    cluster_fini();
+    return 0;
+}
+
+void cluster_way(struct cluster_way *way, uint64_t seed)
+{
+    uint16_t ports[CLUSTER_NODES];
+
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        struct rt_proxy_options opts = {
+            .framing = &rt_proxy_h2, .port = cluster.etcds.node[i].server.port, .seed = seed + i};
+
+        way->proxy[i] = rt_proxy_start(&opts);
+        ports[i] = rt_proxy_port(way->proxy[i]);
+    }
+    way->url = rt_etcds_url(&cluster.etcds, ports);
+}
+
+void cluster_way_fini(struct cluster_way *way)
+{
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        rt_proxy_stop(way->proxy[i]);
+    free(way->url);
+}
+
+size_t cluster_leader(int but)
+{
+    int leader = rt_etcds_leader_but(&cluster.etcds, but, CLUSTER_LIMIT_MS);
 
     assert_true(leader >= 0);
     return (size_t)leader;
 }
 
-bool cluster_revokes_early(struct cluster *c)
+bool cluster_revokes_early(void)
 {
     static const char *const status[] = {"endpoint", "status", "-w", "json", NULL};
     int major = 0, minor = 0, patch = 0;
     char out[4096] = "";
     const char *at;
 
-    assert_int_equal(rt_etcds_ctl(&c->etcds, 0, out, sizeof(out), status), 0);
+    assert_int_equal(rt_etcds_ctl(&cluster.etcds, 0, out, sizeof(out), status), 0);
     at = strstr(out, "\"version\":\"");
     assert_non_null(at);
     assert_int_equal(sscanf(at + 11, "%d.%d.%d", &major, &minor, &patch), 3);
@@ -56,39 +93,39 @@ bool cluster_revokes_early(struct cluster *c)
 
 /* ---- What is left ----------------------------------------------------------------- */
 
-static size_t count_all(struct cluster *c, char *text, size_t size)
+static size_t count_all(char *text, size_t size)
 {
-    long keys = rt_etcds_keys(&c->etcds, "");
-    long leases = rt_etcds_leases(&c->etcds);
+    long keys = rt_etcds_keys(&cluster.etcds, "");
+    long leases = rt_etcds_leases(&cluster.etcds);
     double watchers = 0;
 
     for (size_t i = 0; i < CLUSTER_NODES; i++)
-        watchers += rt_etcds_metric(&c->etcds, i, RT_ETCDS_WATCHERS);
+        watchers += rt_etcds_metric(&cluster.etcds, i, RT_ETCDS_WATCHERS);
     snprintf(text, size, " %ld keys, %ld leases, %.0f watchers", keys, leases, watchers);
     return (size_t)keys + (size_t)leases + (size_t)watchers;
 }
 
-static void tell_keys(struct cluster *c)
+static void tell_keys(void)
 {
     static const char *const get[] = {"get", "--prefix", "", NULL};
     char out[4096] = "";
 
-    if (rt_etcds_ctl(&c->etcds, -1, out, sizeof(out), get) == 0)
+    if (rt_etcds_ctl(&cluster.etcds, -1, out, sizeof(out), get) == 0)
         fprintf(stderr, "  keys left behind:\n%s\n", out);
 }
 
-size_t cluster_left(void *cluster, char *text, size_t size)
+size_t cluster_left(void *unused, char *text, size_t size)
 {
-    struct cluster *c = cluster;
-    size_t left = count_all(c, text, size);
+    size_t left = count_all(text, size);
 
+    (void)unused;
     for (int i = 0; i < LEFT_ROUNDS && left > 0; i++) {
         struct timespec pause = {.tv_nsec = LEFT_EVERY_US * 1000L};
 
         nanosleep(&pause, NULL);
-        left = count_all(c, text, size);
+        left = count_all(text, size);
     }
     if (left > 0)
-        tell_keys(c);
+        tell_keys();
     return left;
 }

@@ -4,6 +4,7 @@
 #define RT_CLUSTER_H
 
 #include "lib/etcd_server.h"
+#include "lib/proxy.h"
 #include "stage.h"
 
 #define CLUSTER_NODES 3
@@ -15,17 +16,27 @@ struct cluster {
     char *url;
 };
 
-void cluster_start(struct cluster *c);
-void cluster_fini(struct cluster *c);
+/* The one of this test program, for all its cases: cmocka's setup and teardown of the group. */
+extern struct cluster cluster;
+int cluster_setup(void **state);
+int cluster_teardown(void **state);
+
+/* A way to the cluster with a proxy before each member. After all stages were made: proxies have threads. */
+struct cluster_way {
+    struct rt_proxy *proxy[CLUSTER_NODES];
+    char *url;
+};
+void cluster_way(struct cluster_way *way, uint64_t seed);
+void cluster_way_fini(struct cluster_way *way);
 
 /* Ends the test unless there is one; BUT is not asked, as it is stopped (-1: all are asked). */
-size_t cluster_leader(struct cluster *c, int but);
+size_t cluster_leader(int but);
 
 /* Whether its version may revoke living leases when a leader comes back that was paused for longer than
  * their ttl (etcd #15247, before 3.4.31 and 3.5.13). */
-bool cluster_revokes_early(struct cluster *c);
+bool cluster_revokes_early(void);
 
-/* A stage_left_fn over struct cluster: keys, leases and watchers, once their time is over. */
-size_t cluster_left(void *cluster, char *text, size_t size);
+/* A stage_left_fn: keys, leases and watchers, once their time is over. */
+size_t cluster_left(void *unused, char *text, size_t size);
 
 #endif

@@ -16,8 +16,6 @@
 #define ABSENCES 2
 #define TTL_MS 10000
 
-static struct cluster cluster;
-
 static struct stage_plan plan_of(const char *title)
 {
     return (struct stage_plan){.title = title,
@@ -33,7 +31,7 @@ static struct stage_plan plan_of(const char *title)
                                .pause_us = 5000};
 }
 
-static struct stage *stage_begin(const struct stage_plan *plan)
+static struct stage *begin(const struct stage_plan *plan)
 {
     struct stage *st = stage_new(plan);
 
@@ -45,7 +43,7 @@ static struct stage *stage_begin(const struct stage_plan *plan)
 /* All that was held is held still, who waited waits still. */
 static void nobody_lost_anything(struct stage *st)
 {
-    size_t found = stage_finish(st, cluster_left, &cluster);
+    size_t found = stage_finish(st, cluster_left, NULL);
 
     assert_int_equal(stage_lost(st), 0);
     assert_int_equal(stage_errors(st, ROTA_LOST), 0);
@@ -56,11 +54,11 @@ static void nobody_lost_anything(struct stage *st)
 static void leaders_are_killed(void **state)
 {
     struct stage_plan plan = plan_of("leader killed");
-    struct stage *st = stage_begin(&plan);
+    struct stage *st = begin(&plan);
 
     (void)state;
     for (uint32_t i = 0; i < KILLS * stage_factor(); i++) {
-        size_t leader = cluster_leader(&cluster, -1);
+        size_t leader = cluster_leader(-1);
 
         stage_pause(st, stage_below(st, 300));
         stage_mark(st);
@@ -74,15 +72,15 @@ static void leaders_are_killed(void **state)
 static void leaders_are_paused(void **state)
 {
     struct stage_plan plan = plan_of("leader paused");
-    struct stage *st = stage_begin(&plan);
+    struct stage *st = begin(&plan);
 
     (void)state;
     for (uint32_t i = 0; i < PAUSES * stage_factor(); i++) {
-        size_t leader = cluster_leader(&cluster, -1);
+        size_t leader = cluster_leader(-1);
 
         stage_mark(st);
         rt_server_stop(&cluster.etcds.node[leader].server);
-        (void)cluster_leader(&cluster, (int)leader);
+        (void)cluster_leader((int)leader);
         stage_pause(st, stage_below(st, CLUSTER_ELECTION_MS));
         rt_server_cont(&cluster.etcds.node[leader].server);
         rt_etcds_run(&cluster.etcds, leader);
@@ -94,11 +92,11 @@ static void leaders_are_paused(void **state)
 static void followers_are_down(void **state)
 {
     struct stage_plan plan = plan_of("follower down");
-    struct stage *st = stage_begin(&plan);
+    struct stage *st = begin(&plan);
 
     (void)state;
     for (uint32_t i = 0; i < ABSENCES * stage_factor(); i++) {
-        size_t leader = cluster_leader(&cluster, -1);
+        size_t leader = cluster_leader(-1);
         size_t down = (leader + 1 + stage_below(st, CLUSTER_NODES - 1)) % CLUSTER_NODES;
         struct rt_server *server = &cluster.etcds.node[down].server;
 
@@ -115,20 +113,6 @@ static void followers_are_down(void **state)
     nobody_lost_anything(st);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    cluster_start(&cluster);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    cluster_fini(&cluster);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -138,5 +122,5 @@ int main(void)
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */
-    return cmocka_run_group_tests(tests, start, end);
+    return cmocka_run_group_tests(tests, cluster_setup, cluster_teardown);
 }

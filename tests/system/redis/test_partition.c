@@ -2,7 +2,7 @@
 /* Half of the contenders are cut off for less and for more than the ttl, in each direction. */
 #include "engine/redis/script.h"
 #include "keys.h"
-#include "stage.h"
+#include "scenes.h"
 
 #include <pthread.h>
 #include <rota.h>
@@ -16,52 +16,10 @@
 #define TTL_MS 1000
 #define PROCESSES 6
 
-struct partition {
-    enum rt_proxy_dir dir;
-    bool lose; /* what was sent in it is gone; else it arrives late */
-};
+/* So long replies take before some partitions: not long enough to be given up. */
+#define SLOW_US 150000
 
-static const struct partition partitions[] = {
-    {RT_PROXY_UP, false}, {RT_PROXY_DOWN, false}, {RT_PROXY_BOTH, false},
-    {RT_PROXY_UP, true},  {RT_PROXY_DOWN, true},  {RT_PROXY_BOTH, true},
-};
-#define PARTITIONS (sizeof(partitions) / sizeof(partitions[0]))
-
-#define SLOW_US \
-    150000 /* so long replies take before some partitions: not long enough to be given up */
-
-static void part_for(struct stage *st, struct rt_proxy *proxy, const struct partition *p,
-                     uint32_t ms)
-{
-    /* The deadline counts from before the heartbeat was sent, however late its answer. */
-    rt_proxy_delay(proxy, RT_PROXY_DOWN, stage_below(st, 4) * SLOW_US / 3, 0);
-    stage_pause(st, 400);
-    stage_mark(st);
-    if (p->lose)
-        rt_proxy_lose(proxy, p->dir);
-    else
-        rt_proxy_hold(proxy, p->dir);
-    stage_pause(st, ms);
-    if (p->lose)
-        rt_proxy_heal(proxy);
-    else
-        rt_proxy_release(proxy, p->dir);
-    rt_proxy_delay(proxy, RT_PROXY_DOWN, 0, 0);
-    stage_pause(st, 100 + stage_below(st, 200));
-}
-
-/* In make test half of the partitions, from FROM on; in make torture all, often. */
-static void part_all(struct stage *st, struct rt_proxy *proxy, size_t from, uint32_t least_ms,
-                     uint32_t most_ms)
-{
-    size_t rounds = stage_factor() > 1 ? PARTITIONS * stage_factor() : PARTITIONS / 2;
-
-    for (size_t i = 0; i < rounds; i++)
-        part_for(st, proxy, &partitions[(from + i) % PARTITIONS],
-                 least_ms + stage_below(st, most_ms - least_ms));
-}
-
-static void partition(const char *title, size_t from, uint32_t least_ms, uint32_t most_ms)
+static void partition(const char *title, uint32_t from, uint32_t least_ms, uint32_t most_ms)
 {
     struct stage_plan plan = {.title = title,
                               .processes = PROCESSES,
@@ -75,6 +33,7 @@ static void partition(const char *title, size_t from, uint32_t least_ms, uint32_
                               .pause_us = 1000};
     struct stage *st = stage_new(&plan);
     struct rt_proxy_options opts = {.framing = &rt_proxy_resp, .seed = stage_seed()};
+    struct scene_cut cut;
     struct rt_proxy *proxy;
     struct rt_redis node;
     struct redis_nodes nodes = {&node, 1};
@@ -89,7 +48,8 @@ static void partition(const char *title, size_t from, uint32_t least_ms, uint32_
     for (uint32_t i = PROCESSES / 2; i < PROCESSES; i++)
         stage_url_of(st, i, proxied);
     stage_start(st);
-    part_all(st, proxy, from, least_ms, most_ms);
+    cut = (struct scene_cut){&proxy, 1, least_ms, most_ms, SLOW_US};
+    scene_cut_rounds(st, &cut, from);
     assert_int_equal(stage_finish(st, redis_keys_left, &nodes), 0);
     stage_free(st);
     rt_proxy_stop(proxy);
@@ -107,7 +67,7 @@ static void shorter_than_the_ttl(void **state)
 static void longer_than_the_ttl(void **state)
 {
     (void)state;
-    partition("partition longer than the ttl", PARTITIONS / 2, TTL_MS * 11 / 10, TTL_MS * 14 / 10);
+    partition("partition longer than the ttl", SCENE_CUTS / 2, TTL_MS * 11 / 10, TTL_MS * 14 / 10);
 }
 
 /* ---- Step by step -------------------------------------------------------------- */
@@ -115,52 +75,26 @@ static void longer_than_the_ttl(void **state)
 #define LONG_TTL_MS 2000
 #define LATE_US 400000 /* the answers to heartbeats: a link that owes one for ttl/4 is given up */
 
-static void note_told(struct rota_lock *lock, int reason, void *arg)
-{
-    (void)lock;
-    (void)reason;
-    __atomic_store_n((int *)arg, 1, __ATOMIC_RELEASE);
-}
-
 /* However late heartbeats are answered: who is cut off learns of his loss before another is granted. */
 static void told_before_anybody_else_is_granted(void **state)
 {
-    const char *beat = rt_redis_script_text(RT_REDIS_SCRIPT_BEAT, false)->sha1;
-    struct rt_fault look = {
-        .on = RT_FAULT_REPLY, .what = RT_FAULT_LOOK, .match = beat, .times = RT_FAULT_ALWAYS};
-    struct rota_options options = {.ttl_ms = LONG_TTL_MS};
     struct rt_proxy_options opts = {.framing = &rt_proxy_resp};
-    struct rota *holder = NULL, *next = NULL;
-    struct rota_lock *held = NULL, *lock = NULL;
-    int told = 0;
-    struct rota_ask ask = {.on_lost = note_told, .arg = &told};
+    struct scene_told told = {.beat = rt_redis_script_text(RT_REDIS_SCRIPT_BEAT, false)->sha1,
+                              .n = 1,
+                              .ttl_ms = LONG_TTL_MS,
+                              .late_us = LATE_US};
     struct rt_proxy *proxy;
     struct rt_redis node;
     char *direct, *proxied;
-    uint32_t beats;
 
     (void)state;
     rt_redis_start(&node, NULL);
     opts.port = node.server.port;
     proxy = rt_proxy_start(&opts);
-    direct = rt_redis_url(&node, 0);
-    proxied = rt_redis_url(&node, rt_proxy_port(proxy));
-    assert_int_equal(rota_open(&holder, proxied, &options), 0);
-    assert_int_equal(rota_open(&next, direct, &options), 0);
-    assert_int_equal(rota_acquire(holder, "prize", &ask, &held), 0);
-    rt_proxy_delay(proxy, RT_PROXY_DOWN, LATE_US, 0);
-    beats = rt_proxy_fault(proxy, &look);
-    assert_true(rt_proxy_await_hits(proxy, beats, 2, 20000)); /* the first was answered, late */
-    rt_proxy_lose(proxy, RT_PROXY_UP);
-    assert_true(rota_remaining_ms(held) > 0);
-    assert_int_equal(rota_acquire(next, "prize", NULL, &lock), 0);
-    assert_true(__atomic_load_n(&told, __ATOMIC_ACQUIRE) != 0);
-    assert_true(rota_remaining_ms(held) <= 0);
-    assert_int_equal(rota_release(lock), 0);
-    rt_proxy_heal(proxy);
-    assert_int_not_equal(rota_release(held), 0);
-    rota_close(holder);
-    rota_close(next);
+    told.proxies = &proxy;
+    told.direct = direct = rt_redis_url(&node, 0);
+    told.proxied = proxied = rt_redis_url(&node, rt_proxy_port(proxy));
+    scene_told_before(&told);
     rt_proxy_stop(proxy);
     rt_redis_fini(&node);
     free(direct);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contenders killed at random under load; and that a release wakes nobody but whom it grants. */
 #include "keys.h"
-#include "stage.h"
+#include "scenes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,14 +34,7 @@ static void kill_9_at_random(void **state)
     url = rt_redis_url(&node, 0);
     stage_url(st, url);
     stage_start(st);
-    for (uint32_t i = 0; i < KILLS * stage_factor(); i++) {
-        uint32_t victim = stage_below(st, PROCESSES);
-
-        stage_mark(st);
-        stage_kill(st, victim);
-        stage_spawn(st, victim);
-        stage_pause(st, 100 + stage_below(st, 400));
-    }
+    scene_kill(st, KILLS * stage_factor());
     assert_int_equal(stage_finish(st, redis_keys_left, &nodes), 0);
     stage_free(st);
     rt_redis_fini(&node);

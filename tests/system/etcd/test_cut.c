@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Half of the contenders are cut off from the member they are on, and from all, for less and for more than
+ * the ttl, in each direction: who reaches any member in time loses nothing. */
+#include "cluster.h"
+#include "scenes.h"
+
+#include <rota.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define PROCESSES 6
+#define TTL_MS 1000
+#define LONG_TTL_MS 5000 /* so long that nobody loses anything on a slow machine either */
+#define SLOW_US 150000   /* not long enough to be given up */
+#define LATE_US 400000   /* the answers to heartbeats: a link that owes one for ttl/4 is given up */
+
+struct cut {
+    struct stage *st;
+    struct cluster_way way;
+};
+
+static void cut_begin(struct cut *c, const char *title, uint32_t ttl_ms)
+{
+    struct stage_plan plan = {.title = title,
+                              .processes = PROCESSES,
+                              .threads = 1,
+                              .locks = 4,
+                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
+                                       STAGE_SPICE,
+                              .ttl_ms = ttl_ms,
+                              .call_ms = 5000,
+                              .long_permille = 60,
+                              .long_ms = TTL_MS * 3 / 2,
+                              .pause_us = 5000};
+
+    c->st = stage_new(&plan);
+    cluster_way(&c->way, stage_seed());
+    stage_url(c->st, cluster.url);
+    for (uint32_t i = PROCESSES / 2; i < PROCESSES; i++)
+        stage_url_of(c->st, i, c->way.url);
+    stage_start(c->st);
+}
+
+static void cut_end(struct cut *c, bool may_lose)
+{
+    size_t found = stage_finish(c->st, cluster_left, NULL);
+
+    assert_true(may_lose || stage_lost(c->st) == 0);
+    assert_true(may_lose || stage_errors(c->st, ROTA_LOST) == 0);
+    assert_int_equal(found, 0);
+    stage_free(c->st);
+    cluster_way_fini(&c->way);
+}
+
+/* The one that most are on. */
+static struct rt_proxy *const *busiest(const struct cluster_way *way)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < CLUSTER_NODES; i++)
+        if (rt_proxy_open_connections(way->proxy[i]) > rt_proxy_open_connections(way->proxy[best]))
+            best = i;
+    return &way->proxy[best];
+}
+
+/* There are two more members, and time enough to find one. */
+static void from_one_member_for_longer_than_the_ttl(void **state)
+{
+    struct scene_cut how = {.n = 1, .least_ms = LONG_TTL_MS, .most_ms = LONG_TTL_MS * 12 / 10};
+    uint32_t rounds = stage_factor() > 1 ? SCENE_CUTS * stage_factor() / 2 : 1, kind;
+    struct cut c;
+
+    (void)state;
+    cut_begin(&c, "cut from one member", LONG_TTL_MS);
+    kind = stage_below(c.st, SCENE_CUTS);
+    for (uint32_t i = 0; i < rounds; i++) {
+        how.proxies = busiest(&c.way);
+        scene_cut(c.st, &how, (kind + i) % SCENE_CUTS);
+    }
+    cut_end(&c, false);
+}
+
+static void from_all_for_less_than_the_ttl(void **state)
+{
+    struct scene_cut how = {
+        .n = CLUSTER_NODES, .least_ms = 200, .most_ms = LONG_TTL_MS / 4, .slow_us = SLOW_US};
+    struct cut c;
+
+    (void)state;
+    cut_begin(&c, "cut for less than the ttl", LONG_TTL_MS);
+    how.proxies = c.way.proxy;
+    scene_cut_rounds(c.st, &how, 0);
+    cut_end(&c, false);
+}
+
+static void from_all_for_longer_than_the_ttl(void **state)
+{
+    struct scene_cut how = {.n = CLUSTER_NODES,
+                            .least_ms = TTL_MS * 11 / 10,
+                            .most_ms = TTL_MS * 14 / 10,
+                            .slow_us = SLOW_US};
+    struct cut c;
+
+    (void)state;
+    cut_begin(&c, "cut for longer than the ttl", TTL_MS);
+    how.proxies = c.way.proxy;
+    scene_cut_rounds(c.st, &how, SCENE_CUTS / 2);
+    cut_end(&c, true);
+}
+
+/* However late heartbeats are answered: who is cut off learns of his loss before another is granted. */
+static void told_before_anybody_else_is_granted(void **state)
+{
+    struct scene_told told = {
+        .beat = "LeaseKeepAlive", .n = CLUSTER_NODES, .ttl_ms = 2 * TTL_MS, .late_us = LATE_US};
+    struct cluster_way way;
+
+    (void)state;
+    cluster_way(&way, 1);
+    told.proxies = way.proxy;
+    told.direct = cluster.url;
+    told.proxied = way.url;
+    scene_told_before(&told);
+    cluster_way_fini(&way);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(told_before_anybody_else_is_granted),
+        cmocka_unit_test(from_one_member_for_longer_than_the_ttl),
+        cmocka_unit_test(from_all_for_less_than_the_ttl),
+        cmocka_unit_test(from_all_for_longer_than_the_ttl),
+    };
+
+    cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */
+    return cmocka_run_group_tests(tests, cluster_setup, cluster_teardown);
+}
