@@ -117,7 +117,7 @@ for part in $parts; do
         try pair "$part"
         continue
     fi
-    for how in one three tls tls-three; do
+    for how in one three user tls tls-three; do
         try doctor "$how"
     done
     try conforms one --strict

@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 void rt_etcd_wipe(char *secret, size_t size)
@@ -24,11 +23,20 @@ static void drop_token(struct rt_etcd_conn *c)
     c->token_size = 0;
 }
 
+static void ask_status(struct rt_etcd_conn *c);
+
 static void maybe_greeted(struct rt_etcd_conn *c)
 {
     struct rt_etcd_link *l = c->link;
-    if (c->state == RT_ETCD_GREETING && l->status_call == NULL && l->auth_call == NULL && !l->sick)
+    if (c->state != RT_ETCD_GREETING || l->status_call != NULL || l->auth_call != NULL || l->sick)
+        return;
+    if (!l->status_refused) {
         rt_etcd_greeted(c);
+        return;
+    }
+    l->status_refused = false;
+    ask_status(c);
+    rt_etcd_wrote(c);
 }
 
 /* WHAT did not go well: this endpoint is left. */
@@ -149,37 +157,6 @@ void rt_etcd_auth_lost(struct rt_etcd_conn *c)
 
 /* ---- Status ------------------------------------------------------------------------------------- */
 
-static void copy(char *out, size_t room, ProtobufCBinaryData from)
-{
-    rt_grpc_text(out, room, from.data, from.len);
-}
-
-static void read_version(struct rt_etcd_facts *f)
-{
-    int *parts[] = {&f->major, &f->minor, &f->patch};
-    char *at = f->version;
-    for (size_t i = 0; i < 3 && *at >= '0' && *at <= '9'; i++) {
-        *parts[i] = (int)strtol(at, &at, 10);
-        at += *at == '.';
-    }
-}
-
-static bool is_before(const struct rt_etcd_facts *f, int minor, int patch)
-{
-    return f->major < 3 ||
-           (f->major == 3 && (f->minor < minor || (f->minor == minor && f->patch < patch)));
-}
-
-const char *rt_etcd_lease_bugs(const struct rt_etcd_facts *f)
-{
-    if (is_before(f, 4, 31) || (f->minor == 5 && is_before(f, 5, 13)))
-        return "a leader that was paused may revoke living leases (15247), and a keep-alive of a "
-               "revoked lease may succeed (20813)";
-    if (is_before(f, 4, 38) || (f->minor == 5 && is_before(f, 5, 23)))
-        return "a keep-alive of a revoked lease may succeed (20813): the session's key tells";
-    return "";
-}
-
 /* What is acknowledged is on the disks of a majority; but a lease that ends early lets two hold. */
 static void judge_strict(struct rt_etcd_conn *c)
 {
@@ -190,37 +167,11 @@ static void judge_strict(struct rt_etcd_conn *c)
         snprintf(c->base.unsafe, sizeof(c->base.unsafe),
                  "the version of etcd may not be asked by this user, and some end leases early");
     else if (!strict)
-        snprintf(c->base.unsafe, sizeof(c->base.unsafe),
-                 "etcd %.30s has known bugs of leases (rota doctor names them): upgrade to 3.5.23, "
-                 "3.6 or later",
-                 f->version);
+        snprintf(
+            c->base.unsafe, sizeof(c->base.unsafe),
+            "etcd %.30s has known bugs of leases (rota doctor names them): upgrade to " RT_ETCD_UPGRADE,
+            f->version);
     atomic_store_explicit(&c->strict, strict, memory_order_relaxed);
-}
-
-static void take_facts(struct rt_etcd_conn *c, const RtEtcd__StatusResponse *r)
-{
-    struct rt_etcd_facts *f = &c->facts;
-    bool auth = f->auth;
-    size_t used = 0;
-    *f = (struct rt_etcd_facts){.known = true, .auth = auth};
-    copy(f->version, sizeof(f->version), r->version);
-    snprintf(f->at, sizeof(f->at), "%s", rt_etcd_at(c));
-    read_version(f);
-    f->leader = r->leader;
-    f->term = r->raft_term;
-    f->db_size = r->db_size;
-    f->learner = r->is_learner;
-    if (r->header != NULL) {
-        f->member = r->header->member_id;
-        f->cluster = r->header->cluster_id;
-        f->revision = r->header->revision;
-    }
-    for (size_t i = 0; i < r->n_errors && used + 3 < sizeof(f->alarms); i++) {
-        used += (size_t)snprintf(f->alarms + used, sizeof(f->alarms) - used, "%s",
-                                 i > 0 ? "; " : "");
-        copy(f->alarms + used, sizeof(f->alarms) - used, r->errors[i]);
-        used += strlen(f->alarms + used);
-    }
 }
 
 static void judge_server(struct rt_etcd_conn *c)
@@ -244,7 +195,9 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     if (end->status == RT_GRPC_OK &&
         rt_etcd_unpack(&c->arena, &rt_etcd__status_response__descriptor, end->bytes, end->n, &r) ==
             0) {
-        take_facts(c, r);
+        bool auth = c->facts.auth;
+        rt_etcd_facts_read(&c->facts, r, rt_etcd_at(c));
+        c->facts.auth = auth;
         judge_strict(c);
         judge_server(c);
     } else if (end->status == RT_GRPC_UNIMPLEMENTED) {
@@ -252,6 +205,10 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
         snprintf(why, sizeof(why), "%.180s speaks gRPC, but is no etcd", rt_etcd_at(c));
         rt_etcd_fatal(c, ROTA_PROTOCOL, why);
         return;
+    } else if (end->verdict.reason == RT_ETCD_NO_TOKEN && c->user != NULL && !l->status_again) {
+        l->status_refused = l->status_again = true; /* late 3.5 and 3.6 want a user here, too */
+        if (l->auth_call == NULL && l->status_token == c->token_serial)
+            authenticate(c); /* it had an old token */
     } else if (end->verdict.err == ROTA_AUTH) {
         c->facts = (struct rt_etcd_facts){.auth = c->facts.auth}; /* not for us to know */
         snprintf(c->facts.at, sizeof(c->facts.at), "%s", rt_etcd_at(c));
@@ -262,16 +219,21 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     maybe_greeted(c);
 }
 
+static void ask_status(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_link *l = c->link;
+    struct rt_grpc_ask ask = {
+        .path = "/etcdserverpb.Maintenance/Status", .token = c->token, .end = on_status, .arg = l};
+    l->status_token = c->token_serial;
+    if (rt_grpc_call(l->grpc, &ask, "", 0, &l->status_call) != 0)
+        rt_etcd_sicken(c, "the greeting could not be sent");
+}
+
 void rt_etcd_greet(struct rt_etcd_conn *c)
 {
-    struct rt_grpc_ask ask = {.path = "/etcdserverpb.Maintenance/Status",
-                              .token = c->token,
-                              .end = on_status,
-                              .arg = c->link};
     c->auth_off = false;
-    if (rt_grpc_call(c->link->grpc, &ask, "", 0, &c->link->status_call) != 0)
-        rt_etcd_sicken(c, "the greeting could not be sent");
-    else if (c->user != NULL && c->token == NULL)
+    ask_status(c);
+    if (!c->link->sick && c->user != NULL && c->token == NULL)
         authenticate(c);
     rt_etcd_wrote(c);
 }

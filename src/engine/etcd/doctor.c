@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor: which promises hold on these servers, and what to change.
  *
- * Facts are from the greeting; rights and the smallest ttl are found by doing: a lease is taken, a key that no
- * line has is put on it and read, and both go again. */
+ *   members ──▶ every endpoint's Status ──▶ a lease ──▶ a key on it, read ──▶ verdicts
+ *
+ * Rights and the smallest ttl are found by doing: a lease is taken, a key that no line has is put on it and
+ * read, and both go again. Not where there is no space: that would be refused until the time is over. */
 #include "engine/etcd/ops.h"
 
 #include <stdio.h>
 
-#define MEMBERS_MAX 16
+#define FULL_PERCENT 80
 
 struct check {
     struct rt_etcd_work work; /* first */
+    struct rt_etcd_probe *probe;
     int64_t lease, least_s;
     size_t members, learners;
-    bool refused, no_members;
-    char refusal[200];
+    size_t ends, answer;        /* endpoints, and those of them that do */
+    const char *silent;         /* why one of the others does not; NULL */
+    struct rt_etcd_facts worst; /* of those that told: the version with the gravest bugs ... */
+    char versions[80];          /* ... and all there are */
+    int64_t db_size, db_quota;  /* of the fullest */
+    bool mixed, split;          /* several versions; several clusters */
+    bool refused, no_members, full;
+    char alarms[160], refusal[200];
 };
 
 size_t rt_etcd_check_size(const struct rt_op *op)
@@ -31,127 +40,231 @@ static void say(const struct check *k, const char *promise, const char *verdict,
     op->check.each(op->check.arg, &v);
 }
 
+/* ---- Facts ------------------------------------------------------------------------------------ */
+
+static int gravity(const struct rt_etcd_facts *f)
+{
+    return (rt_etcd_lease_bugs(f)[0] != '\0') * 2 + (rt_etcd_rights_bugs(f)[0] != '\0');
+}
+
+static void take_version(struct check *k, const struct rt_etcd_facts *f)
+{
+    size_t used = strlen(k->versions);
+    if (!k->worst.known || gravity(f) > gravity(&k->worst))
+        k->worst = *f;
+    if (strstr(k->versions, f->version) != NULL)
+        return;
+    k->mixed = used > 0;
+    (void)snprintf(k->versions + used, sizeof(k->versions) - used, "%s%s", used > 0 ? ", " : "",
+                   f->version);
+}
+
+static void take_facts(struct check *k, const struct rt_etcd_facts *f)
+{
+    k->split = k->split || (k->worst.known && f->cluster != k->worst.cluster);
+    take_version(k, f);
+    if (k->alarms[0] == '\0')
+        memcpy(k->alarms, f->alarms, sizeof(k->alarms));
+    if (f->db_size > k->db_size) {
+        k->db_size = f->db_size;
+        k->db_quota = f->db_quota;
+    }
+}
+
+/* Of who is asked now; if nobody told, of the greeting. */
+static void take_all(struct rt_etcd_conn *c, struct check *k)
+{
+    k->ends = rt_etcd_end_count(c);
+    for (size_t i = 0; i < k->ends; i++) {
+        const struct rt_etcd_probed *found = rt_etcd_probed(k->probe, i);
+        k->answer += found->answers;
+        if (found->facts.known)
+            take_facts(k, &found->facts);
+        if (!found->answers)
+            k->silent = found->why;
+    }
+    if (!k->worst.known && rt_etcd_facts(c)->known)
+        take_facts(k, rt_etcd_facts(c));
+    k->worst.auth = rt_etcd_facts(c)->auth;
+    k->full = strstr(k->alarms, "NOSPACE") != NULL;
+}
+
 /* ---- Verdicts --------------------------------------------------------------------------------- */
 
-static void check_version(const struct check *k, const struct rt_etcd_facts *f)
+static void check_holders(const struct check *k)
 {
-    char text[256];
-    const char *bugs = rt_etcd_lease_bugs(f);
-    if (!f->known) {
-        say(k, "version", "limited", "not known", "");
-        return;
-    }
-    (void)snprintf(text, sizeof(text), "etcd %s%s%s", f->version, bugs[0] != '\0' ? ": " : "",
-                   bugs);
-    say(k, "version", bugs[0] != '\0' ? "limited" : "kept", text,
-        bugs[0] != '\0' ? "upgrade to 3.5.23, 3.6 or later; holders are told either way" : "");
+    const char *promise = "one holder at a time (I1)";
+    char text[128];
+    if (k->split)
+        say(k, promise, "broken", "the endpoints are not of one cluster",
+            "name the members of one cluster in the URL");
+    else if (strstr(k->alarms, "CORRUPT") != NULL)
+        say(k, promise, "broken", k->alarms, "replace the members whose data differ");
+    else if (!k->worst.known)
+        say(k, promise, "limited", "the version is not known, and some end leases early",
+            "let this user ask for the status, or guard the resource by the fence");
+    else if (rt_etcd_lease_bugs(&k->worst)[0] != '\0') {
+        (void)snprintf(text, sizeof(text), "etcd %s has known bugs of leases: see version",
+                       k->worst.version);
+        say(k, promise, "limited", text,
+            "upgrade to " RT_ETCD_UPGRADE ", or guard the resource by the fence");
+    } else
+        say(k, promise, "kept", "a majority has every grant on its disks", "");
 }
 
-static void check_quorum(const struct check *k, const struct rt_etcd_facts *f)
+static void check_version(const struct check *k)
 {
-    char text[200];
-    if (k->no_members) {
-        say(k, "outages survived", "limited", "the members may not be listed by this user", "");
+    const char *bugs = rt_etcd_lease_bugs(&k->worst);
+    char text[320];
+    if (!k->worst.known) {
+        say(k, "version", "limited", "it may not be asked for by this user",
+            "let this user ask for the status");
         return;
     }
+    (void)snprintf(text, sizeof(text), "etcd %s%s%s%s", k->versions, bugs[0] != '\0' ? ": " : "",
+                   bugs, k->mixed ? "; members differ" : "");
+    say(k, "version", bugs[0] != '\0' || k->mixed ? "limited" : "kept", text,
+        bugs[0] != '\0' ? "upgrade to " RT_ETCD_UPGRADE "; holders are told either way"
+        : k->mixed      ? "bring all members to one version"
+                        : "");
+}
+
+static void check_members(const struct check *k)
+{
+    const char *promise = "outages survived";
     size_t voters = k->members - k->learners;
-    (void)snprintf(text, sizeof(text), "%zu of %zu members vote; %zu may fail%s", voters,
-                   k->members, voters > 0 ? (voters - 1) / 2 : 0,
-                   f->known && f->leader == 0 ? "; there is no leader now" : "");
-    if (f->known && f->leader == 0)
-        say(k, "outages survived", "broken", text, "bring back a majority of the members");
-    else if (voters < 3)
-        say(k, "outages survived", "limited", text, "run three or five members");
+    char text[400];
+    if (k->no_members)
+        (void)snprintf(text, sizeof(text),
+                       "the members may not be listed by this user; %zu of %zu "
+                       "endpoints answer%s%s",
+                       k->answer, k->ends, k->silent != NULL ? ": " : "",
+                       k->silent != NULL ? k->silent : "");
     else
-        say(k, "outages survived", "kept", text, "");
+        (void)snprintf(text, sizeof(text),
+                       "%zu of %zu members vote; %zu may fail; %zu of %zu endpoints answer%s%s",
+                       voters, k->members, voters > 0 ? (voters - 1) / 2 : 0, k->answer, k->ends,
+                       k->silent != NULL ? ": " : "", k->silent != NULL ? k->silent : "");
+    if (k->answer < k->ends)
+        say(k, promise, "limited", text, "bring back who does not answer");
+    else if (k->no_members)
+        say(k, promise, "limited", text, "let this user list the members");
+    else if (voters < 3)
+        say(k, promise, "limited", text, "run three or five members");
+    else if (k->ends < voters)
+        say(k, promise, "limited", text, "name all members in the URL");
+    else
+        say(k, promise, "kept", text, "");
 }
 
-static void check_safety(struct rt_etcd_conn *c, const struct check *k,
-                         const struct rt_etcd_facts *f)
+static void check_space(const struct check *k)
 {
-    char text[200];
-    say(k, "one holder at a time (I1)", "kept", "a majority has every grant on its disks", "");
+    const char *remedy = "compact, defragment, disarm the alarm, or raise --quota-backend-bytes";
+    char text[160];
+    if (k->alarms[0] != '\0') {
+        say(k, "space", k->full ? "broken" : "limited", k->alarms,
+            k->full ? remedy : "see etcdctl alarm list");
+        return;
+    }
+    if (k->db_quota <= 0)
+        (void)snprintf(text, sizeof(text), "no alarm; the database has %lld kB",
+                       (long long)k->db_size / 1000);
+    else
+        (void)snprintf(text, sizeof(text), "no alarm; the database has %lld of %lld MB",
+                       (long long)k->db_size / 1000000, (long long)k->db_quota / 1000000);
+    bool tight = k->db_quota > 0 && k->db_size > k->db_quota / 100 * FULL_PERCENT;
+    say(k, "space", tight ? "limited" : "kept", text, tight ? remedy : "");
+}
+
+static void check_users(const struct check *k, bool secure)
+{
+    const char *bugs = rt_etcd_rights_bugs(&k->worst);
+    char text[256];
+    say(k, "privacy", secure ? "kept" : "limited",
+        secure ? "TLS" : "no TLS: keys, labels and tokens pass in the clear",
+        secure ? "" : "use etcds://");
+    if (!k->worst.auth) {
+        say(k, "users", "limited",
+            secure ? "no user: who has a certificate that it takes may take, break and revoke"
+                   : "no user: anybody who reaches it may take, break and revoke",
+            "turn on auth, with a user limited to ?prefix=");
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "etcd %s: %s", k->worst.version, bugs);
+    if (k->worst.known && bugs[0] != '\0')
+        say(k, "users", "limited", text, "upgrade to " RT_ETCD_UPGRADE);
+    else
+        say(k, "users", "kept", "the server knows us by a user", "");
+}
+
+static void check_rights(const struct check *k)
+{
+    if (k->refused)
+        say(k, "rights", "broken", k->refusal, "grant the user readwrite on the prefix");
+    else if (k->full)
+        say(k, "rights", "limited", "not tried: there is no space", "make space first");
+    else
+        say(k, "rights", "kept", "leases, reading and writing under the prefix", "");
+}
+
+static void conclude(struct rt_etcd_conn *c, struct check *k)
+{
+    char text[160];
+    check_holders(k);
     say(k, "fences only grow (I2)", "kept", "the create_revision of the ticket's key", "");
     say(k, "order of arrival (I7)", "kept", "by create_revision", "");
     say(k, "durable tickets", "kept", "keys without a lease", "");
-    if (f->alarms[0] != '\0')
-        say(k, "space", "broken", f->alarms,
-            "compact, defragment, disarm the alarm, or raise --quota-backend-bytes");
-    else
-        say(k, "space", "kept", "no alarm", "");
+    say(k, "clocks", "kept", "not compared: the leader alone counts how long a lease lives", "");
     if (k->least_s > 0) {
         (void)snprintf(text, sizeof(text), "a lease lives %lld s at least; ours %u s",
                        (long long)k->least_s, rt_etcd_base(c)->ttl_ms / 1000);
         say(k, "takeover", "kept", text, "");
     }
-    say(k, "privacy", rt_etcd_secure(c) ? "kept" : "limited",
-        rt_etcd_secure(c) ? "TLS" : "no TLS: keys, labels and tokens pass in the clear",
-        rt_etcd_secure(c) ? "" : "use etcds://");
-    say(k, "users", f->auth ? "kept" : "limited",
-        f->auth ? "the server knows us by a user" : "anybody who reaches it may take and break",
-        f->auth ? "" : "turn on auth, with a user limited to ?prefix=");
-}
-
-static void conclude(struct rt_etcd_conn *c, struct check *k)
-{
-    const struct rt_etcd_facts *f = rt_etcd_facts(c);
-    check_safety(c, k, f);
-    check_version(k, f);
-    check_quorum(k, f);
-    say(k, "rights", k->refused ? "broken" : "kept",
-        k->refused ? k->refusal : "leases, reading and writing under the prefix",
-        k->refused ? "grant the user readwrite on the prefix" : "");
+    check_space(k);
+    check_users(k, rt_etcd_secure(c));
+    check_version(k);
+    check_members(k);
+    check_rights(k);
     rt_etcd_work_end(c, &k->work, 0);
 }
 
 /* ---- Steps -------------------------------------------------------------------------------------- */
 
-static bool is_over(struct rt_etcd_conn *c, struct check *k, int err)
+static void give_back(struct rt_etcd_conn *c, struct check *k)
+{
+    if (k->lease != 0)
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)k->lease);
+    k->lease = 0;
+}
+
+/* What came of a trial: whether there is nothing more to try. */
+static bool tried(struct rt_etcd_conn *c, struct check *k, const struct rt_etcd_ask *a, int err)
 {
     k->work.pending--;
     if (err == 0)
         return false;
+    give_back(c, k);
     if (err == ROTA_AUTH) {
         k->refused = true;
         (void)snprintf(k->refusal, sizeof(k->refusal), "%.190s", rt_etcd_base(c)->errmsg);
-        return false;
-    }
-    if (k->lease != 0)
-        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)k->lease);
-    rt_etcd_work_end(c, &k->work, err);
-    return true;
-}
-
-static void members_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
-{
-    struct check *k = a->owner;
-    const RtEtcd__MemberListResponse *got = reply;
-    k->work.pending--;
-    k->no_members = err != 0;
-    for (size_t i = 0; err == 0 && i < got->n_members; i++) {
-        k->members++;
-        k->learners += got->members[i]->is_learner != 0;
+    } else if (a->reason == RT_ETCD_NO_SPACE) {
+        k->full = true;
+    } else {
+        rt_etcd_work_end(c, &k->work, err);
+        return true;
     }
     conclude(c, k);
-}
-
-static void ask_members(struct rt_etcd_conn *c, struct check *k)
-{
-    RtEtcd__MemberListRequest members = RT_ETCD__MEMBER_LIST_REQUEST__INIT;
-    if (k->lease != 0)
-        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)k->lease);
-    k->lease = 0;
-    int rv = rt_etcd_work_ask(c, &k->work, RT_ETCD_MEMBERS, &members, members_seen);
-    if (rv != 0)
-        rt_etcd_work_end(c, &k->work, rv);
+    return true;
 }
 
 static void key_put(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct check *k = a->owner;
     (void)reply;
-    if (!is_over(c, k, err))
-        ask_members(c, k);
+    if (tried(c, k, a, err))
+        return;
+    give_back(c, k);
+    conclude(c, k);
 }
 
 static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -160,12 +273,8 @@ static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
     const RtEtcd__LeaseGrantResponse *got = reply;
     struct rt_etcd_txn t;
     char key[RT_ETCD_KEY_MAX];
-    if (is_over(c, k, err))
+    if (tried(c, k, a, err))
         return;
-    if (err != 0) {
-        ask_members(c, k);
-        return;
-    }
     k->lease = got->id;
     k->least_s = got->ttl;
     size_t size = rt_etcd_session_key(c, (uint64_t)got->id, key);
@@ -177,11 +286,61 @@ static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         rt_etcd_work_end(c, &k->work, rv);
 }
 
+static void probed(struct rt_etcd_conn *c, void *arg)
+{
+    struct check *k = arg;
+    RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
+    take_all(c, k);
+    if (k->full) {
+        conclude(c, k);
+        return;
+    }
+    grant.ttl = 1;
+    int rv = rt_etcd_work_ask(c, &k->work, RT_ETCD_LEASE_GRANT, &grant, lease_granted);
+    if (rv != 0)
+        rt_etcd_work_end(c, &k->work, rv);
+}
+
+static void members_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct check *k = a->owner;
+    const RtEtcd__MemberListResponse *got = reply;
+    k->work.pending--;
+    k->no_members = err == ROTA_AUTH;
+    if (err != 0 && !k->no_members) {
+        rt_etcd_work_end(c, &k->work, err);
+        return;
+    }
+    for (size_t i = 0; err == 0 && i < got->n_members; i++) {
+        k->members++;
+        k->learners += got->members[i]->is_learner != 0;
+    }
+    k->probe = rt_etcd_probe_new(c, rt_etcd_base(c)->call_ms / 2, probed, k);
+    if (k->probe == NULL)
+        rt_etcd_work_end(c, &k->work, rt_etcd_fail(c, ROTA_NOMEM, "out of memory"));
+}
+
+static void check_cancel(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    struct rt_etcd_ask *a = rt_etcd_ask_of(c, w->op);
+    if (a != NULL)
+        rt_etcd_ask_abandon(c, a, ROTA_CANCELED);
+    else
+        rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
+}
+
+static void check_free(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    (void)c;
+    rt_etcd_probe_free(((struct check *)(void *)w)->probe);
+}
+
 void rt_etcd_begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
-    RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
-    grant.ttl = 1;
-    int rv = rt_etcd_work_ask(c, w, RT_ETCD_LEASE_GRANT, &grant, lease_granted);
+    RtEtcd__MemberListRequest members = RT_ETCD__MEMBER_LIST_REQUEST__INIT;
+    w->cancel = check_cancel;
+    w->free = check_free;
+    int rv = rt_etcd_work_ask(c, w, RT_ETCD_MEMBERS, &members, members_seen);
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);
 }

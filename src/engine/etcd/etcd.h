@@ -186,12 +186,30 @@ struct rt_etcd_facts {         /* what Status said at the last greeting */
     char alarms[160];          /* as etcd words them: "" is none */
     int major, minor, patch;
     uint64_t leader, member, cluster, term; /* ids */
-    int64_t db_size, revision;
-    bool known, learner, auth; /* auth: the server took our password */
+    int64_t db_size, db_quota, revision;    /* quota 0: not told (before 3.6) */
+    bool known, learner, auth;              /* auth: the server took our password */
 };
 
+/* facts.c. What it says, except `auth`; AT: who. */
+void rt_etcd_facts_read(struct rt_etcd_facts *f, const RtEtcd__StatusResponse *r, const char *at);
 /* Known bugs of leases in that version, for people; "" if it has none. */
 const char *rt_etcd_lease_bugs(const struct rt_etcd_facts *f);
+/* Known holes in the rights of users, the same. */
+const char *rt_etcd_rights_bugs(const struct rt_etcd_facts *f);
+#define RT_ETCD_UPGRADE "3.5.33, 3.6.14, 3.7.1 or later" /* have none of both */
+
+/* probe.c. How each endpoint is, asked by a connection of its own beside ours. */
+struct rt_etcd_probe;
+struct rt_etcd_probed {
+    struct rt_etcd_facts facts; /* known: it told */
+    bool answers;               /* else WHY says why not */
+    char why[200];
+};
+/* Asks all; DONE comes from a turn when each has answered or failed, within MS. NULL: no memory. */
+struct rt_etcd_probe *rt_etcd_probe_new(struct rt_etcd_conn *c, uint32_t ms,
+                                        void (*done)(struct rt_etcd_conn *c, void *arg), void *arg);
+const struct rt_etcd_probed *rt_etcd_probed(const struct rt_etcd_probe *p, size_t end);
+void rt_etcd_probe_free(struct rt_etcd_probe *p); /* at any time: nothing is told then. NULL too */
 
 /* struct rt_etcd_conn begins with struct rt_conn; link.h has all of it. */
 const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);

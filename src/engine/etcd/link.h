@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the etcd engine's connection: what conn.c, auth.c, ask.c, watch.c, lease.c and etcd.c share. */
+/* Inside the etcd engine's connection: what conn.c, auth.c, ask.c, watch.c, lease.c, probe.c and etcd.c share. */
 #ifndef RT_ETCD_LINK_H
 #define RT_ETCD_LINK_H
 
@@ -26,7 +26,9 @@ struct rt_etcd_link {
     struct rt_grpc *grpc; /* NULL until it is up */
     struct rt_grpc_call *status_call, *auth_call;
     struct rt_grpc_call *watch_call, *lease_call; /* the two streams; NULL: not open */
-    uint32_t watch_token;                         /* the serial of its token */
+    uint32_t watch_token, status_token;           /* the serials of their tokens */
+    bool status_refused;                          /* for want of a token: to be asked again ... */
+    bool status_again;                            /* ... and was, once */
     int64_t heard_at, pinged_at, progress_at, ready_at, drain_until;
     bool pinged;  /* since it was heard */
     bool sick;    /* no new asks; cut when the last was answered, or at drain_until */

@@ -4,7 +4,7 @@
  *   open:  LeaseGrant ──▶ put +rota/LEASE ──▶ watch it
  *   renew: one keep-alive; ttl 0: gone
  *
- * The key tells at once what a keep-alive tells late or wrongly (etcd before 3.4.38 and 3.5.23 keeps leases
+ * The key tells at once what a keep-alive tells late or wrongly (etcd before 3.4.38, 3.5.23, 3.6.5 keeps leases
  * alive that were revoked): deleted: the session is gone; changed: a ticket of it was broken.
  * What if the reply is lost: an `open` leaves a lease that ends by its ttl. */
 #include "engine/etcd/ops.h"

@@ -483,7 +483,8 @@ static void test_versions_with_bugs_of_leases(void **state)
     } known[] = {
         {3, 3, 27, true}, {3, 4, 23, true},  {3, 4, 30, true}, {3, 4, 31, true},
         {3, 4, 37, true}, {3, 4, 38, false}, {3, 5, 0, true},  {3, 5, 12, true},
-        {3, 5, 22, true}, {3, 5, 23, false}, {3, 6, 0, false}, {4, 0, 0, false},
+        {3, 5, 22, true}, {3, 5, 23, false}, {3, 6, 0, true},  {3, 6, 4, true},
+        {3, 6, 5, false}, {3, 7, 0, false},  {3, 8, 0, false}, {4, 0, 0, false},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct rt_etcd_facts f = {

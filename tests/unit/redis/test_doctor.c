@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the Redis engine says of a real server as it is set: the doctor, and why strict is refused. */
+#include "lib/findings.h"
 #include "lib/redis_server.h"
 #include "person.h"
 
@@ -34,47 +35,14 @@ static int teardown(void **state)
 
 /* ---- The doctor ------------------------------------------------------------------------- */
 
-struct findings {
-    char text[32][2][64];
-    char setting[32][256];
-    size_t count;
-};
-
-static void on_verdict(void *arg, const struct rota_verdict *v)
-{
-    struct findings *f = arg;
-    assert_true(f->count < 32);
-    snprintf(f->text[f->count][0], 64, "%s", v->promise);
-    snprintf(f->setting[f->count], 256, "%s", v->setting);
-    snprintf(f->text[f->count++][1], 64, "%s", v->verdict);
-    if (strcmp(v->verdict, "kept") != 0)
-        assert_true(v->setting[0] != '\0' && v->remedy[0] != '\0');
-}
-
-static const char *verdict_of(const struct findings *f, const char *promise)
-{
-    for (size_t i = 0; i < f->count; i++)
-        if (strncmp(f->text[i][0], promise, strlen(promise)) == 0)
-            return f->text[i][1];
-    return "";
-}
-
-static const char *setting_of(const struct findings *f, const char *promise)
-{
-    for (size_t i = 0; i < f->count; i++)
-        if (strncmp(f->text[i][0], promise, strlen(promise)) == 0)
-            return f->setting[i];
-    return "";
-}
-
-static void examine(const char *where, struct findings *f, const char *maxmemory)
+static void examine(const char *where, struct rt_findings *f, const char *maxmemory)
 {
     struct person a;
     struct rt_op op = {.kind = RT_OP_CHECK};
     person_open(&a, where, TTL_MS);
     if (maxmemory != NULL) /* from here on: a session was made */
         rt_redis_must(&server, "CONFIG SET maxmemory %s", maxmemory);
-    op.check.each = on_verdict;
+    op.check.each = rt_findings_take;
     op.check.arg = f;
     f->count = 0;
     assert_int_equal(person_do(&a, &op), 0);
@@ -84,42 +52,43 @@ static void examine(const char *where, struct findings *f, const char *maxmemory
 
 static void test_doctor(void **state)
 {
-    struct findings f;
+    struct rt_findings f;
     (void)state;
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "one holder"), "limited"); /* nothing is kept on a disk */
-    assert_string_equal(verdict_of(&f, "order"), "kept");
-    assert_string_equal(verdict_of(&f, "rights"), "kept");
-    assert_string_equal(verdict_of(&f, "pushes"), "kept");
-    assert_string_equal(verdict_of(&f, "clock"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "one holder"),
+                        "limited"); /* nothing is kept on a disk */
+    assert_string_equal(rt_findings_verdict(&f, "order"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "rights"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "pushes"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "clock"), "kept");
     rt_redis_must(&server, "CONFIG SET appendonly yes");
     rt_redis_must(&server, "CONFIG SET appendfsync always");
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "one holder"), "kept");
-    assert_string_equal(verdict_of(&f, "fences"), "kept");
-    assert_string_equal(verdict_of(&f, "durable"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "fences"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "durable"), "kept");
     rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite yes");
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "one holder"), "limited");
-    assert_string_equal(verdict_of(&f, "fences"), "limited");
-    assert_string_equal(verdict_of(&f, "durable"), "limited");
-    assert_non_null(strstr(setting_of(&f, "one holder"), "no-appendfsync-on-rewrite"));
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
+    assert_string_equal(rt_findings_verdict(&f, "fences"), "limited");
+    assert_string_equal(rt_findings_verdict(&f, "durable"), "limited");
+    assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "no-appendfsync-on-rewrite"));
     rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite no");
     rt_redis_must(&server, "CONFIG SET appendfsync no");
     examine(url, &f, NULL);
-    assert_non_null(strstr(setting_of(&f, "one holder"), "30 s"));
+    assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "30 s"));
     rt_redis_must(&server, "CONFIG SET appendfsync everysec");
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "one holder"), "limited");
-    assert_non_null(strstr(setting_of(&f, "one holder"), "last second"));
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
+    assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "last second"));
     rt_redis_must(&server, "CONFIG SET maxmemory 100mb");
     rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "one holder"), "broken");
-    assert_string_equal(verdict_of(&f, "eviction"), "broken");
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "broken");
+    assert_string_equal(rt_findings_verdict(&f, "eviction"), "broken");
     rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "eviction"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "eviction"), "kept");
     rt_redis_must(&server, "CONFIG SET maxmemory 0");
     rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
     rt_redis_must(&server, "CONFIG SET appendonly no");
@@ -159,31 +128,32 @@ static void test_strict(void **state)
 static void test_doctor_misses_rights(void **state)
 {
     static const char *const inside[] = {"ping", "eval", "hincrby", "zpopmin", "hrandfield", "del"};
-    struct findings f;
+    struct rt_findings f;
     char own[128];
     (void)state;
     snprintf(own, sizeof(own), "redis://ada:x@127.0.0.1:%u", server.server.port);
     for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
         rt_redis_must(&server, "ACL SETUSER ada on >x ~rota:* &rota:* +@all -%s", inside[i]);
         examine(own, &f, NULL);
-        if (strcmp(verdict_of(&f, "rights"), "broken") != 0 ||
-            strcasestr(setting_of(&f, "rights"), inside[i]) == NULL)
-            fail_msg("-%s: %s %s", inside[i], verdict_of(&f, "rights"), setting_of(&f, "rights"));
+        if (strcmp(rt_findings_verdict(&f, "rights"), "broken") != 0 ||
+            strcasestr(rt_findings_setting(&f, "rights"), inside[i]) == NULL)
+            fail_msg("-%s: %s %s", inside[i], rt_findings_verdict(&f, "rights"),
+                     rt_findings_setting(&f, "rights"));
         rt_redis_must(&server, "ACL DELUSER ada");
     }
 }
 
 static void test_doctor_of_a_full_server(void **state)
 {
-    struct findings f;
+    struct rt_findings f;
     (void)state;
     examine(url, &f, "1");
-    assert_string_equal(verdict_of(&f, "memory"), "broken");
-    assert_string_equal(verdict_of(&f, "rights"), "kept");
-    assert_string_equal(verdict_of(&f, "clock"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "memory"), "broken");
+    assert_string_equal(rt_findings_verdict(&f, "rights"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "clock"), "kept");
     rt_redis_must(&server, "CONFIG SET maxmemory 0");
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "memory"), "");
+    assert_string_equal(rt_findings_verdict(&f, "memory"), "");
 }
 
 /* ---- A cluster -------------------------------------------------------------------------- */
@@ -229,19 +199,19 @@ static void test_strict_of_a_cluster(void **state)
 /* The worst of all, whichever was greeted first. */
 static void test_doctor_of_a_cluster(void **state)
 {
-    struct findings f;
+    struct rt_findings f;
     (void)state;
     for (int i = 0; i < 3; i++) {
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 100mb");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy allkeys-lru");
         examine(url, &f, NULL);
-        assert_string_equal(verdict_of(&f, "one holder"), "broken");
-        assert_string_equal(verdict_of(&f, "eviction"), "broken");
+        assert_string_equal(rt_findings_verdict(&f, "one holder"), "broken");
+        assert_string_equal(rt_findings_verdict(&f, "eviction"), "broken");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy noeviction");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 0");
     }
     examine(url, &f, NULL);
-    assert_string_equal(verdict_of(&f, "eviction"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "eviction"), "kept");
 }
 
 int main(void)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A town of etcd servers played by the test in virtual time, and the engine on them: what each says of itself is
+ * set, what locks need is not played. */
+#ifndef ETCD_TOWN_H
+#define ETCD_TOWN_H
+
+#include "engine/etcd/link.h"
+#include "peer.h"
+
+#define TOWN_SERVERS 3
+#define TOWN_WIRES 16
+
+struct town_server {
+    const char *version, *alarm;
+    uint64_t cluster;
+    int64_t db_size, db_quota;
+    bool down, mute;     /* refuses connections; says nothing */
+    bool wants_token;    /* for Status, too */
+    const char *refuses; /* the path that this user may not call; NULL */
+    const char *why;     /* ... "PERMISSION_DENIED" or what etcd says */
+};
+
+struct town_wire {            /* a connection */
+    struct rt_stream *stream; /* NULL: closed */
+    struct peer peer;
+    size_t answered, server;
+    bool up;
+};
+
+struct town {
+    struct rt_dialer dialer; /* first */
+    struct rt_loop loop;
+    struct rt_up up;
+    struct rt_etcd_conn *conn;
+    struct town_server servers[TOWN_SERVERS];
+    size_t members;
+    struct town_wire wires[TOWN_WIRES];
+    size_t wire_count;
+    int authenticated; /* passwords looked at */
+    char token[32];    /* the only one that is good */
+    struct rt_op *op;  /* NULL: it has ended */
+    int err;
+    char why[256];
+};
+
+/* MEMBERS servers of 3.6.16 without users. */
+void town_init(struct town *t, size_t members);
+void town_open(struct town *t, const char *url); /* hosts a, b, c */
+void town_close(struct town *t);
+void town_until_ready(struct town *t);
+void town_cut(struct town *t); /* all connections */
+/* Submits OP and waits for its end: its error. */
+int town_do(struct town *t, struct rt_op *op);
+void town_step(
+    struct town *t); /* bytes to and fro, a turn, and time goes on if nothing else does */
+
+#endif
