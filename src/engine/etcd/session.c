@@ -2,7 +2,7 @@
 /* The session: a lease, and a key on it whose end is the session's end.
  *
  *   open:  LeaseGrant ──▶ put +rota/LEASE ──▶ watch it
- *   renew: one keep-alive; ttl 0: gone
+ *   renew: one keep-alive; ttl 0: gone; beside it, who has tickets looks at the keys of the lease
  *
  * The key tells at once what a keep-alive tells late or wrongly (etcd before 3.4.38, 3.5.23, 3.6.5 keeps leases
  * alive that were revoked): deleted: the session is gone; changed: a ticket of it was broken.
@@ -211,15 +211,12 @@ static void tell_losses(struct rt_etcd_conn *c)
 static void renewed(struct rt_etcd_conn *c, struct beat *b)
 {
     uint64_t session = b->session;
-    size_t tickets = b->work.op->beat.ticket_count;
     rt_etcd_work_end(c, &b->work, 0);
     if (session != rt_etcd_s(c)->session.id)
         return;
     tell_losses(c);
     rt_etcd_wait_catch_up(c);
     rt_etcd_views_look(c);
-    if (tickets > 0)
-        rt_etcd_verify(c);
 }
 
 static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -304,6 +301,8 @@ void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         b->keep.owner = b;
         b->keeping = true;
         rt_etcd_keep(c, &b->keep, (int64_t)b->session, op->deadline, kept);
+        if (op->beat.ticket_count > 0)
+            rt_etcd_verify(c); /* in the same flight: it sees all that happened before this beat */
     }
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);

@@ -100,6 +100,12 @@ static void tell_wanted(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     rt_etcd_tell(c, RT_WANTED, t);
 }
 
+/* The one key that is watched is gone; if it ever comes again, it comes behind. */
+static bool is_over(const struct rt_etcd_watch *watch, RtEtcd__Event *const *events, size_t n)
+{
+    return watch->end_size == 0 && events[n - 1]->type == RT_ETCD__EVENT__TYPE__DELETE;
+}
+
 static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int64_t revision,
                       RtEtcd__Event *const *events, size_t n)
 {
@@ -110,6 +116,8 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *watch, int64
             tell_wanted(c, w->ticket);
         return; /* a change of our own */
     }
+    if (is_over(watch, events, n))
+        rt_etcd_unwatch(c, watch); /* now: it travels with the look */
     look(c, w);
 }
 
@@ -332,7 +340,7 @@ static void look_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         return;
     }
     w->stale = true;
-    if (err == ROTA_UNREACHABLE && w->watch.created)
+    if (err == ROTA_UNREACHABLE && (w->watch.created || w->watch.user == NULL))
         look(c, w); /* its time was call_ms: this is no haste */
 }
 
