@@ -38,7 +38,8 @@ out=$PWD/build-interop
 mkdir -p "$out"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
-        ninja -C "$out" rota tests/interop/etcd/rota-side tests/lib/with-etcd tests/conformance/conformance
+        ninja -C "$out" rota tests/interop/etcd/rota-side tests/lib/with-etcd tests/conformance/conformance \
+            tests/system/cli/take_locks
 } >"$out/build.log" 2>&1 || { tail -n 40 "$out/build.log"; exit 1; }
 
 build_pairs()
@@ -97,6 +98,17 @@ doctor() # TOPOLOGY
     return 1
 }
 
+commands()
+{
+    on_current one tests/system/cli/etcd.sh "$out/rota" @URL@ >"$out/commands.log" 2>&1 &&
+        on_current user tests/system/cli/etcd.sh "$out/rota" @URL@ >>"$out/commands.log" 2>&1 &&
+        on_current one env ROTA_TEST_URL=@URL@ tests/system/cli/commands.sh "$out/rota" \
+            "$out/tests/system/cli/take_locks" >>"$out/commands.log" 2>&1 &&
+        echo "commands: $(grep -c '^\[       OK \]' "$out/commands.log") cases" && return
+    cat "$out/commands.log"
+    return 1
+}
+
 passed=0
 failed=0
 try()
@@ -120,6 +132,7 @@ for part in $parts; do
     for how in one three user tls tls-three; do
         try doctor "$how"
     done
+    try commands
     try conforms one --strict
     try conforms three
     try conforms tls

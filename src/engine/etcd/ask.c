@@ -126,10 +126,13 @@ static void again(struct rt_etcd_conn *c, struct rt_etcd_ask *a, bool pause)
 
 static void refuse_one(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const char *said)
 {
-    bool hint = a->reason == RT_ETCD_NO_TOKEN && c->user == NULL;
+    const char *hint = "";
+    if (a->reason == RT_ETCD_NO_TOKEN && c->user == NULL)
+        hint = ": it wants a user";
+    else if (a->reason == RT_ETCD_RIGHTS)
+        hint = ": the user needs readwrite on what begins with ?prefix=";
     int rv = a->maybe && !a->reads ? ROTA_UNKNOWN : err; /* an earlier try may be done yet */
-    (void)rt_etcd_fail(c, rv, "%.100s: %.120s%s", rt_etcd_at(c), said,
-                       hint ? ": it wants a user" : "");
+    (void)rt_etcd_fail(c, rv, "%.100s: %.120s%s", rt_etcd_at(c), said, hint);
     answer(c, a, rv, NULL);
 }
 

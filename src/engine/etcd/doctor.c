@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor: which promises hold on these servers, and what to change.
  *
- *   members ──▶ every endpoint's Status ──▶ a lease ──▶ a key on it, read ──▶ verdicts
+ *   members ──▶ every endpoint's Status ──▶ a lease ──▶ a key on it, read ──▶ revoked ──▶ verdicts
  *
  * Rights and the smallest ttl are found by doing: a lease is taken, a key that no line has is put on it and
  * read, and both go again. Not where there is no space: that would be refused until the time is over. */
@@ -257,14 +257,29 @@ static bool tried(struct rt_etcd_conn *c, struct check *k, const struct rt_etcd_
     return true;
 }
 
-static void key_put(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+static void revoked(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct check *k = a->owner;
     (void)reply;
-    if (tried(c, k, a, err))
-        return;
+    k->work.pending--;
+    if (err == 0)
+        k->lease = 0;
     give_back(c, k);
     conclude(c, k);
+}
+
+/* Waited for: nothing shall be left when the verdicts are there. */
+static void key_put(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct check *k = a->owner;
+    RtEtcd__LeaseRevokeRequest revoke = RT_ETCD__LEASE_REVOKE_REQUEST__INIT;
+    (void)reply;
+    if (tried(c, k, a, err))
+        return;
+    revoke.id = k->lease;
+    int rv = rt_etcd_work_ask(c, &k->work, RT_ETCD_LEASE_REVOKE, &revoke, revoked);
+    if (rv != 0)
+        rt_etcd_work_end(c, &k->work, rv);
 }
 
 static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)

@@ -4,8 +4,8 @@
  *   open:  LeaseGrant ──▶ put +rota/LEASE ──▶ watch it
  *   renew: one keep-alive; ttl 0: gone; beside it, who has tickets looks at the keys of the lease
  *
- * The key tells at once what a keep-alive tells late or wrongly (etcd before 3.4.38, 3.5.23, 3.6.5 keeps leases
- * alive that were revoked): deleted: the session is gone; changed: a ticket of it was broken.
+ * The key tells at once what a keep-alive tells late or wrongly (etcd before 3.4.38, 3.5.23, 3.6.5
+ * keeps leases alive that were revoked): deleted: the session is gone; changed: a ticket of it was broken.
  * What if the reply is lost: an `open` leaves a lease that ends by its ttl. */
 #include "engine/etcd/ops.h"
 

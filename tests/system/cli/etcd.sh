@@ -1,0 +1,249 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The command on etcd, as somebody uses it who has one: beside etcdctl lock, with holders that die and leases that
+# are revoked, and what it says when something is wrong.
+#
+#   with-etcd one|user -- etcd.sh ROTA @URL@ [CASE]...
+#
+# With a user in the URL the cases user_*, else test_*. What the commands print on any engine is in commands.sh.
+# shellcheck disable=SC2016 # single quotes: for the inner shell
+# shellcheck disable=SC2317 # the cases are called by name
+# shellcheck disable=SC2154 # holder: of lib.sh
+set -u
+. "$(dirname "$0")/lib.sh"
+rota=$(realpath "$1")
+given=$2
+shift 2
+unset ROTA_PASSWORD
+kind="test"
+[[ $given != *@* ]] || kind=user
+ROTA_TEST_URL=${given%%\?*} ROTA_TEST_URL=${ROTA_TEST_URL%/}
+port=${ROTA_TEST_URL##*:}
+export rota ROTA_TEST_URL ETCDCTL_API=3
+
+ctl()
+{
+    etcdctl --endpoints="127.0.0.1:$port" --command-timeout=15s "$@"
+}
+
+spelled() # NAME: as it stands in etcd
+{
+    echo "${ROTA_URL##*prefix=}$1"
+}
+
+# ---- Locks
+
+test_run_try_shared()
+{
+    hold a
+    expect 75 "$rota" run -n a touch ran
+    expect 75 "$rota" run -w 0.1 a touch ran
+    expect 75 "$rota" run -n -s a touch ran
+    expect 9 "$rota" run -n -E 9 a touch ran
+    let_go
+    hold -s a
+    expect 0 "$rota" run -n -s a touch shared
+    expect 75 "$rota" run -n a touch ran
+    let_go
+    hold --take 2 --of 3 p
+    expect 0 "$rota" run -n --take 1 --of 3 p touch permit
+    expect 75 "$rota" run -n --take 2 --of 3 p touch ran
+    let_go
+    [ -e shared ] || fail "two do not share"
+    [ -e permit ] || fail "1 of 3 was not free"
+    [ ! -e ran ] || fail "two hold"
+    expect 3 "$rota" run a -- sh -c 'exit 3'
+}
+
+test_fences_grow_over_names_and_processes()
+{
+    local last=0 name
+    for name in a b a; do
+        "$rota" run "$name" -- sh -c 'echo $ROTA_FENCE' >fence
+        [ "$(cat fence)" -gt "$last" ] || fail "$(cat fence) after $last"
+        last=$(cat fence)
+    done
+    "$rota" run a -- sh -c 'sleep 0; echo $ROTA_FENCE' >fence & # its fence is etcd's create_revision
+    wait $!
+    [ "$(cat fence)" -gt "$last" ] || fail "$(cat fence) after $last"
+}
+
+test_elect_once_watch()
+{
+    mkfifo up down
+    "$rota" elect --value 'here I am' e -- sh -c 'echo >up; read -r _ <down' &
+    local leader=$!
+    await up
+    same "here I am" "$("$rota" watch -1 e --json | json 'd["value"]')"
+    ctl get --prefix "$(spelled e)/" --print-value-only >value # as Go's Election would read it
+    has '^here I am$' value
+    echo >down
+    expect 0 wait $leader
+    expect 0 "$rota" once o -- touch ran
+    expect 0 "$rota" once o -- touch again
+    [ -e ran ] && [ ! -e again ] || fail "$(ls)"
+}
+
+test_ls_show_top_break()
+{
+    begin -- sh -c 'echo >up; exec sleep 1000'
+    "$rota" run a true &
+    local waiter=$!
+    await_waiters a 1
+    "$rota" ls >out
+    has '^a +1 +1 ' out
+    same "1 1" "$("$rota" top -1 --json | json '[d["lines"][0]["holders"], d["lines"][0]["waiters"]]')"
+    same "$(ctl get --prefix "$(spelled a)/" -w json | json 'min(k["create_revision"] for k in d["kvs"])')" "$(fence_of a)"
+    expect 0 "$rota" break a --fence "$(fence_of a)" >out
+    expect 76 wait "$holder"
+    await_gone
+    has "^rota: the lock 'a' is lost" err
+    expect 0 wait $waiter
+    "$rota" run gone true
+    same "" "$("$rota" ls | grep gone)"
+}
+
+# ---- Holders that end otherwise
+
+test_killed_holder()
+{
+    begin -- sh -c 'echo $ROTA_FENCE >first; echo >up; exec sleep 1000'
+    killed "$holder"
+    expect 0 "$rota" run -w 30 a -- sh -c 'echo $ROTA_FENCE >fence'
+    await_gone
+    [ "$(cat fence)" -gt "$(cat first)" ] || fail "fence $(cat fence) after $(cat first)"
+}
+
+test_lease_revoked_by_hand()
+{
+    local lease
+    begin -- sh -c 'echo >up; exec sleep 1000'
+    lease=$(ctl get --prefix "$(spelled a)/" --keys-only | sed -n 's|.*/\([0-9a-f]*\)-.*|\1|p')
+    ctl lease revoke "$lease" >answer
+    expect 76 wait "$holder"
+    await_gone
+    has "^rota: the lock 'a' is lost" err
+    expect 0 "$rota" run -n a true
+}
+
+# ---- Beside etcdctl
+
+test_etcdctl_waits_for_rota()
+{
+    hold a
+    ctl lock "$(spelled a)" touch granted &
+    local other=$!
+    await_waiters a 1
+    [ ! -e granted ] || fail "both hold"
+    let_go
+    expect 0 wait $other
+    [ -e granted ] || fail "not granted"
+}
+
+test_rota_waits_for_etcdctl()
+{
+    mkfifo up down
+    ctl lock "$(spelled a)" -- sh -c 'echo >up; read -r _ <down' &
+    local other=$!
+    await up
+    expect 75 "$rota" run -n a true
+    "$rota" show a >out
+    has '^1 +holds ' out
+    "$rota" run a -- touch granted &
+    local waiter=$!
+    await_waiters a 1
+    [ ! -e granted ] || fail "both hold"
+    echo >down
+    expect 0 wait $waiter
+    [ -e granted ] || fail "not granted"
+    wait $other
+}
+
+# ---- Errors: one line, the reason in it
+
+# Tried until the time is over: side by side.
+test_nobody_is_there()
+{
+    local asked=() pid
+    beside() # CASE CODE PATTERN COMMAND...
+    {
+        (mkdir "$1" && cd "$1" && refused "${@:2}") &
+        asked+=($!)
+    }
+    unset ROTA_URL
+    beside 1 69 'cannot connect to 127.0.0.1:1: Connection refused' "$rota" --on etcd://127.0.0.1:1 ls
+    beside 2 69 'cannot connect to 127.0.0.1:1' "$rota" --on etcd://127.0.0.1:1,127.0.0.1:1 run a true
+    beside 3 69 'no.such.host.invalid' "$rota" --on etcd://no.such.host.invalid ls
+    beside 4 69 "127.0.0.1:$port" "$rota" --on "etcds://127.0.0.1:$port" ls # it speaks no TLS
+    for pid in "${asked[@]}"; do
+        expect 0 wait "$pid"
+    done
+}
+
+test_wrong_urls()
+{
+    unset ROTA_URL
+    refused 64 'has no path' "$rota" --on "$ROTA_TEST_URL/x" ls
+    refused 64 "no parameter 'tls'" "$rota" --on "$ROTA_TEST_URL?tls=1" ls
+    refused 64 'are for etcds://' "$rota" --on "$ROTA_TEST_URL?ca=x" ls
+    refused 64 'cannot be read' "$rota" --on "etcds://127.0.0.1:$port?ca=/nonexistent" ls
+    refused 64 'without a password' "$rota" --on "etcd://ada@127.0.0.1:$port" ls
+}
+
+test_doctor()
+{
+    expect 0 "$rota" doctor >out
+    has '^(kept|limited) +one holder at a time' out
+    has '^limited +users +no user: anybody who reaches it may take, break and revoke$' out
+    has '^limited +outages survived +1 of 1 members vote' out
+    same "0 0" "$("$rota" doctor --json | json '[d["broken"], len([v for v in d["verdicts"] if v["verdict"] != "kept" and not v["remedy"]])]')"
+    same "" "$(ctl get --prefix "${ROTA_URL##*prefix=}" --keys-only)" # nothing is left of it
+}
+
+# ---- With users
+
+# All that may show a secret goes to the file shown.
+user_password_is_secret()
+{
+    local url secret
+    url="${given%%\?*}?prefix=rota-"
+    secret=$(sed 's/^[^?]*//; s/.*password_file=\([^&]*\).*/\1/' <<<"$given")
+    secret=$(cat "$secret")
+    [ ${#secret} -ge 8 ] || fail "no password in $given"
+    unset ROTA_URL
+    ROTA_PASSWORD=$secret expect 0 "$rota" --on "$url" run a -- sh -c 'tr "\0" " " </proc/$PPID/cmdline; ps -ef' >shown
+    ROTA_TRACE=1 ROTA_PASSWORD=$secret expect 0 "$rota" --on "$url" run a true >>shown 2>&1
+    ROTA_TRACE=1 expect 0 "$rota" --on "$given" ls >>shown 2>&1
+    mkdir -p .config/rota
+    echo "prod = ${url/rota@/rota:$secret@}" >.config/rota/config
+    ROTA_TRACE=1 expect 0 "$rota" --on prod run a true >>shown 2>&1
+    "$rota" --on prod doctor --json >>shown
+    "$rota" --on prod top --json -1 >>shown
+    [ "$(wc -l <shown)" -gt 5 ] || fail "nothing was shown"
+    ! grep -qF "$secret" shown || fail "the password shows"
+}
+
+user_wrong_password()
+{
+    local url="${given%%\?*}?prefix=rota-"
+    unset ROTA_URL
+    refused 64 'without a password' "$rota" --on "$url" ls
+    ROTA_PASSWORD=wrong-7 refused 69 "refuses the user 'rota' or the password" "$rota" --on "$url" ls
+    ! grep -q wrong-7 refused.err || fail "$(cat refused.err)"
+    ROTA_PASSWORD=wrong-7 refused 69 "refuses the user 'ada' or the password" "$rota" --on "${url/rota@/ada@}" run a true
+    refused 69 'wants a user' "$rota" --on "${url/rota@/}" ls
+}
+
+user_rights_end_with_the_prefix()
+{
+    local other=${given/prefix=rota-/prefix=other-}
+    unset ROTA_URL
+    expect 0 "$rota" --on "$given" run a true
+    refused 69 'permission denied: the user needs readwrite' "$rota" --on "$other" run a true
+    expect 0 "$rota" --on "$given" doctor >out
+    has '^kept +rights' out
+    ! grep -q 'no user' out || fail "$(cat out)"
+}
+
+# shellcheck disable=SC2046 # names
+run_cases "${@:-$(declare -F | sed -n "s/^declare -f \(${kind}_.*\)/\1/p")}"
