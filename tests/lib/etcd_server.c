@@ -361,8 +361,12 @@ static long counted(struct rt_etcds *e, const char *name, const char *const *arg
 void rt_etcds_compact(struct rt_etcds *e)
 {
     static const char *const get[] = {"get", "x", "-w", "json", NULL};
+    long now = counted(e, "revision", get);
     char revision[32];
-    snprintf(revision, sizeof(revision), "%ld", counted(e, "revision", get));
+    if (now == e->compacted)
+        return; /* it would be an error */
+    e->compacted = now;
+    snprintf(revision, sizeof(revision), "%ld", now);
     DO(e, NULL, "compact", revision, "--physical");
 }
 

@@ -30,6 +30,7 @@ struct rt_etcds {
     size_t n;
     struct rt_certs certs; /* with tls */
     bool tls, tls_clients, user;
+    long compacted;          /* up to this revision */
     char password[40];       /* of "rota" */
     char password_file[300]; /* holds it, for ?password_file= */
     char root_password[40];

@@ -84,10 +84,10 @@ struct rt_etcd_ticket { /* in the table from the answer to its JOIN to its end *
     uint16_t name_size, key_size;
     bool durable, granted;
     bool leaving; /* its LEAVE is under way, and will say what became of it */
-    bool told;   /* granted by an event, and the client has not spoken of it since */
-    bool armed;  /* WANTED is to be told ... */
-    bool wanted; /* ... and was */
-    bool plain;  /* its value is a leader's alone */
+    bool told;    /* granted by an event, and the client has not spoken of it since */
+    bool armed;   /* WANTED is to be told ... */
+    bool wanted;  /* ... and was */
+    bool plain;   /* its value is a leader's alone */
     char key[];
 };
 

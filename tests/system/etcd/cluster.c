@@ -76,21 +76,6 @@ size_t cluster_leader(int but)
     return (size_t)leader;
 }
 
-bool cluster_revokes_early(void)
-{
-    static const char *const status[] = {"endpoint", "status", "-w", "json", NULL};
-    int major = 0, minor = 0, patch = 0;
-    char out[4096] = "";
-    const char *at;
-
-    assert_int_equal(rt_etcds_ctl(&cluster.etcds, 0, out, sizeof(out), status), 0);
-    at = strstr(out, "\"version\":\"");
-    assert_non_null(at);
-    assert_int_equal(sscanf(at + 11, "%d.%d.%d", &major, &minor, &patch), 3);
-    return major < 3 ||
-           (major == 3 && (minor < 4 || (minor == 4 && patch < 31) || (minor == 5 && patch < 13)));
-}
-
 /* ---- What is left ----------------------------------------------------------------- */
 
 static size_t count_all(char *text, size_t size)

@@ -32,10 +32,6 @@ void cluster_way_fini(struct cluster_way *way);
 /* Ends the test unless there is one; BUT is not asked, as it is stopped (-1: all are asked). */
 size_t cluster_leader(int but);
 
-/* Whether its version may revoke living leases when a leader comes back that was paused for longer than
- * their ttl (etcd #15247, before 3.4.31 and 3.5.13). */
-bool cluster_revokes_early(void);
-
 /* A stage_left_fn: keys, leases and watchers, once their time is over. */
 size_t cluster_left(void *unused, char *text, size_t size);
 
