@@ -86,12 +86,18 @@ static void notice_interrupt(struct rota *r)
         rt_wait_look(r, w, RT_WAIT_LOOK);
 }
 
+static bool parts(struct rota *r)
+{
+    struct rt_conn *conn = r->d.conn;
+    return conn != NULL && conn->engine->parting != NULL && conn->engine->parting(conn);
+}
+
 void rt_client_settle(struct rota *r)
 {
     rt_dispatch_drain(&r->d);
     while (rt_hunt_go_on(r))
         rt_dispatch_drain(&r->d);
-    if (r->closer != NULL && rt_desk_quiet(&r->d.desk))
+    if (r->closer != NULL && rt_desk_quiet(&r->d.desk) && !parts(r))
         rt_wait_done(r, r->closer, 0);
 }
 

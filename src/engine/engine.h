@@ -240,6 +240,11 @@ struct rt_engine {
      * stays, and errmsg says why. */
     int (*open)(struct rt_conn *conn, const struct rt_url *url);
 
+    /* The client wants to close and has no ticket left: the first call begins to end the session, where
+     * that takes an answer; true: it has not come yet. Called after every turn until it says false, or
+     * the client's patience ends. May be NULL. */
+    bool (*parting)(struct rt_conn *conn);
+
     /* Gives everything back without waiting; ops and observations still lent are dropped without
      * done. The session is left to die by itself unless it has no tickets. */
     void (*close)(struct rt_conn *conn);

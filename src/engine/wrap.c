@@ -58,6 +58,12 @@ void rt_wrap_forked(struct rt_conn *conn)
         inner->engine->forked(inner);
 }
 
+bool rt_wrap_parting(struct rt_conn *conn)
+{
+    struct rt_conn *inner = ((struct rt_wrap *)(void *)conn)->inner;
+    return inner->engine->parting != NULL && inner->engine->parting(inner);
+}
+
 int rt_wrap_keep(struct rt_conn *conn, int *fd)
 {
     struct rt_conn *inner = ((struct rt_wrap *)(void *)conn)->inner;

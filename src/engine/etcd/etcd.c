@@ -218,6 +218,7 @@ const struct rt_engine rt_engine_etcd = {
     .layout_major = 1,
     .layout_minor = 0,
     .open = etcd_open,
+    .parting = rt_etcd_parting,
     .close = etcd_close,
     .submit = rt_etcd_submit,
     .cancel = rt_etcd_cancel,

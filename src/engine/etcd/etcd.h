@@ -249,5 +249,6 @@ void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why);
 /* The engine's functions (engine.h). */
 void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op);
 void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op);
+bool rt_etcd_parting(struct rt_conn *conn);
 
 #endif

@@ -6,6 +6,8 @@
  *                              ▼ │
  *                     the line is not as guarded: look, decide (BUSY, INVALID), guard anew
  *
+ * Sets of more than FRONTS_MAX names look by a transaction of its own, after the put.
+ *
  * A leased ticket is put whatever the line is, and taken back if it does not fit: one flight for what is
  * nearly always so. A try, and a durable ticket, which nobody would take out if we died, are put only
  * if the line is still as it was when it was decided on.
@@ -44,6 +46,7 @@ struct joining {
     uint32_t tries;
     int64_t revision; /* GUARD_OLDER: the line as of then */
     bool durable, attempt;
+    bool put; /* the last try put them all; else they were found, or not */
     struct one ones[];
 };
 
@@ -73,6 +76,7 @@ static bool looks_fully(const struct joining *j)
     return j->n <= FULL_LOOK_MAX;
 }
 
+/* Whether there is room for looks beside the puts, and for two conditions each. */
 static bool sees_fronts(const struct joining *j)
 {
     return j->n <= FRONTS_MAX;
@@ -192,10 +196,7 @@ static void add_put(struct rt_etcd_conn *c, struct rt_etcd_txn *t, const struct 
 static void add_looks(struct rt_etcd_txn *t, enum rt_etcd_branch b, const struct joining *j,
                       const struct one *one)
 {
-    RtEtcd__RangeRequest *range;
-    if (!sees_fronts(j))
-        return;
-    range = rt_etcd_get_line(t, b, one->join->name);
+    RtEtcd__RangeRequest *range = rt_etcd_get_line(t, b, one->join->name);
     if (is_simple(one) || one->join->mode == RT_COUNT || (!looks_fully(j) && !j->attempt))
         range->limit = 1;
     if (!is_simple(one) || !looks_fully(j))
@@ -208,24 +209,22 @@ static void add_looks(struct rt_etcd_txn *t, enum rt_etcd_branch b, const struct
 
 static size_t looks_of(const struct joining *j, const struct one *one)
 {
-    if (!sees_fronts(j))
-        return 0;
     return is_simple(one) && looks_fully(j) ? 2 : 1;
 }
 
 static void add_guard(struct rt_etcd_txn *t, const struct joining *j, const struct one *one)
 {
-    bool roomy = sees_fronts(j); /* two conditions each */
     const char *key = one->ticket->key;
     if (one->guard == GUARD_EMPTY) {
         rt_etcd_if_line_empty(t, one->join->name);
         return;
     }
-    if (one->guard == GUARD_OLDER && roomy)
+    if (one->guard == GUARD_OLDER)
         rt_etcd_if_line_older(t, one->join->name, j->revision);
-    else if (one->guard == GUARD_FRONT && roomy)
+    else if (one->guard == GUARD_FRONT)
         rt_etcd_if_created(t, one->front_key, one->front_size, one->front);
-    rt_etcd_if_absent(t, key, one->ticket->key_size);
+    if (one->guard != GUARD_OLDER || sees_fronts(j)) /* it was absent then, and nobody came since */
+        rt_etcd_if_absent(t, key, one->ticket->key_size);
 }
 
 static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply);
@@ -240,11 +239,23 @@ static int send_put(struct rt_etcd_conn *c, struct joining *j)
         add_put(c, &t, &j->ones[i]);
         (void)rt_etcd_get(&t, RT_ETCD_ELSE, j->ones[i].ticket->key, j->ones[i].ticket->key_size);
     }
-    for (size_t i = 0; i < j->n; i++) {
+    for (size_t i = 0; sees_fronts(j) && i < j->n; i++) {
         add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
         add_looks(&t, RT_ETCD_ELSE, j, &j->ones[i]);
     }
     return rt_etcd_work_txn(c, &j->work, &t, true, put_answered);
+}
+
+static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
+                           const void *reply);
+
+static int send_looks(struct rt_etcd_conn *c, struct joining *j)
+{
+    struct rt_etcd_txn t;
+    rt_etcd_txn_open(c, &t, 0, j->n, 0);
+    for (size_t i = 0; i < j->n; i++)
+        add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
+    return rt_etcd_work_txn(c, &j->work, &t, true, looks_answered);
 }
 
 /* ---- Ends ------------------------------------------------------------------------------------------ */
@@ -424,9 +435,9 @@ static int read_stand(struct rt_etcd_conn *c, const struct joining *j, struct on
 {
     one->granted = one->join->mode == RT_COUNT;
     one->looked = one->wanted = false;
-    if (!sees_fronts(j))
-        return 0;
     const RtEtcd__RangeResponse *seen = rt_etcd_got(reply, at);
+    if (seen != NULL && seen->n_kvs == 0 && !sees_fronts(j))
+        return 0; /* gone since: whoever waits finds out */
     if (seen == NULL || seen->n_kvs == 0)
         return rt_etcd_odd(c);
     const RtEtcd__KeyValue *front = seen->kvs[0];
@@ -448,10 +459,10 @@ static int read_stand(struct rt_etcd_conn *c, const struct joining *j, struct on
     return 0;
 }
 
-/* All stand in their lines, just put or found. */
-static void all_stand(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply)
+/* All stand in their lines, just put or found; the looks are from AT on. */
+static void all_stand(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply,
+                      size_t at)
 {
-    size_t at = j->n;
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
         int rv = read_stand(c, j, one, reply, at);
@@ -464,7 +475,7 @@ static void all_stand(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__T
             undo(c, j, rv);
             return;
         }
-        if (j->attempt && reply->succeeded)
+        if (j->attempt && j->put)
             one->granted = one->join->mode != RT_GATHER; /* as was guarded */
     }
     settle(c, j);
@@ -491,10 +502,8 @@ static int decide_one(struct rt_etcd_conn *c, struct joining *j, struct one *one
                       const RtEtcd__RangeResponse *seen)
 {
     struct rt_etcd_line *line = &rt_etcd_s(c)->line;
-    if (seen == NULL) { /* a very large set: not looked at */
-        one->guard = GUARD_NONE;
-        return j->attempt ? fail_busy(c, one->join, NULL) : 0;
-    }
+    if (seen == NULL)
+        return rt_etcd_odd(c);
     one->guard = GUARD_EMPTY;
     if (seen->n_kvs == 0)
         return 0;
@@ -512,6 +521,10 @@ static int decide_one(struct rt_etcd_conn *c, struct joining *j, struct one *one
         one->guard = GUARD_OLDER;
         return has_room(line, one->join) ? 0 : fail_busy(c, one->join, front);
     }
+    if (!sees_fronts(j)) {
+        one->guard = GUARD_OLDER;
+        return 0;
+    }
     rt_free(one->front_key);
     one->front_key = rt_alloc(front->key.len + 1);
     if (one->front_key == NULL)
@@ -523,17 +536,16 @@ static int decide_one(struct rt_etcd_conn *c, struct joining *j, struct one *one
     return 0;
 }
 
-static int decide(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply)
+static int decide(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply,
+                  size_t at)
 {
-    size_t at = j->n;
     if (++j->tries > TRIES)
         return rt_etcd_fail(c, ROTA_UNREACHABLE, "%.120s changes all the time",
                             j->ones[0].join->name);
     j->revision = rt_etcd_revision(reply->header);
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
-        const RtEtcd__RangeResponse *seen = sees_fronts(j) ? rt_etcd_got(reply, at) : NULL;
-        int rv = decide_one(c, j, one, seen);
+        int rv = decide_one(c, j, one, rt_etcd_got(reply, at));
         if (rv != 0)
             return rv;
         at += looks_of(j, one);
@@ -554,6 +566,31 @@ static size_t find_all(struct joining *j, const RtEtcd__TxnResponse *reply)
     return found;
 }
 
+/* The looks of REPLY, from AT on, say how those FOUND stand, or what to do. */
+static void judge(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnResponse *reply,
+                  size_t at, size_t found)
+{
+    if (found == j->n) {
+        all_stand(c, j, reply, at);
+        return;
+    }
+    int rv = decide(c, j, reply, at);
+    if (rv != 0)
+        fail(c, j, rv);
+}
+
+static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
+                           const void *reply)
+{
+    struct joining *j = a->owner;
+    size_t found = j->ones[0].number != 0 ? j->n : 0;
+    j->work.pending--;
+    if (err == 0)
+        judge(c, j, reply, 0, found);
+    else
+        fail(c, j, found > 0 ? ROTA_UNKNOWN : err);
+}
+
 static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct joining *j = a->owner;
@@ -564,6 +601,7 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
         return;
     }
     size_t found = 0;
+    j->put = got->succeeded;
     if (got->succeeded) {
         int64_t revision = rt_etcd_revision(got->header);
         for (size_t i = 0; i < j->n; i++)
@@ -576,14 +614,14 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
     } else {
         found = find_all(j, got);
     }
-    if (found == j->n) {
-        all_stand(c, j, got);
-    } else if (found > 0) {
+    if (found > 0 && found < j->n) {
         fail(c, j, rt_etcd_fail(c, ROTA_LOST, "one ticket of the set has ended"));
+    } else if (sees_fronts(j)) {
+        judge(c, j, got, j->n, found);
     } else {
-        int rv = decide(c, j, got);
-        if (rv != 0)
-            fail(c, j, rv);
+        err = send_looks(c, j);
+        if (err != 0)
+            fail(c, j, found > 0 ? ROTA_UNKNOWN : err);
     }
 }
 

@@ -244,6 +244,7 @@ void rt_etcd_leasts_close(struct rt_etcd_side *s);
 
 /* session.c, verify.c */
 void rt_etcd_session_lost(struct rt_etcd_conn *c, uint64_t id);
+void rt_etcd_session_end(struct rt_etcd_conn *c); /* ours is over, unless tickets stand on it */
 void rt_etcd_verify(struct rt_etcd_conn *c); /* asks what etcd knows of our tickets */
 size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD_KEY_MAX]);
 

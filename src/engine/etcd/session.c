@@ -60,6 +60,19 @@ void rt_etcd_session_lost(struct rt_etcd_conn *c, uint64_t id)
     rt_conn_event(rt_etcd_base(c), &event);
 }
 
+void rt_etcd_session_end(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    uint64_t id = s->session.id;
+    for (const struct rt_etcd_ticket *t = s->tickets; t != NULL; t = t->next)
+        if (!t->durable && t->session == id && t->lease == 0)
+            return; /* it is left to die */
+    if (id == 0)
+        return;
+    forget(c);
+    rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, id);
+}
+
 /* ---- Its key -------------------------------------------------------------------------------------- */
 
 static void on_created(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t revision)

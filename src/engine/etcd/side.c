@@ -348,17 +348,23 @@ int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
     return rv;
 }
 
-/* Without tickets the session ends at once; with some it is left to die. */
-static void say_end(struct rt_etcd_conn *c)
+static bool is_opening(const struct rt_etcd_side *s)
 {
-    struct rt_etcd_side *s = rt_etcd_s(c);
-    RtEtcd__LeaseRevokeRequest revoke = RT_ETCD__LEASE_REVOKE_REQUEST__INIT;
-    for (const struct rt_etcd_ticket *t = s->tickets; t != NULL; t = t->next)
-        if (!t->durable && t->session == s->session.id && t->lease == 0)
-            return;
-    revoke.id = (int64_t)s->session.id;
-    if (s->session.id != 0)
-        (void)rt_etcd_ask(c, RT_ETCD_LEASE_REVOKE, &revoke, 0, NULL, NULL, NULL);
+    for (const struct rt_etcd_work *w = s->works; w != NULL; w = w->next)
+        if (w->op->kind == RT_OP_BEAT && w->op->beat.open)
+            return true;
+    return false;
+}
+
+/* etcd drops what it has not begun when the connection goes: so the end is waited for, as is whatever
+ * else must be done. Not without a connection: then the ttl ends it. */
+bool rt_etcd_parting(struct rt_conn *conn)
+{
+    struct rt_etcd_conn *c = rt_etcd_of(conn);
+    if (!rt_etcd_ready(c))
+        return false;
+    rt_etcd_session_end(c);
+    return rt_etcd_s(c)->chores != NULL || is_opening(rt_etcd_s(c));
 }
 
 void rt_etcd_side_close(struct rt_etcd_conn *c)
@@ -367,7 +373,7 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
     struct rt_loop *loop = rt_etcd_base(c)->loop;
     if (s == NULL)
         return;
-    say_end(c);
+    rt_etcd_session_end(c); /* if nobody has waited for it */
     s->closing = true;
     while (s->works != NULL)
         work_free(c, s->works);

@@ -499,6 +499,7 @@ static const struct rt_engine fault_engine = {
     .caps = rt_wrap_caps,
     .forked = rt_wrap_forked,
     .keep = rt_wrap_keep,
+    .parting = rt_wrap_parting,
 };
 
 int rt_fault_wrap(struct rt_conn **conn, const struct rt_fault_config *config)

@@ -305,6 +305,7 @@ static const struct rt_engine trace_engine = {
     .caps = rt_wrap_caps,
     .forked = rt_wrap_forked,
     .keep = rt_wrap_keep,
+    .parting = rt_wrap_parting,
 };
 
 int rt_trace_wrap(struct rt_conn **conn)

@@ -142,7 +142,10 @@ static void r9_takeover_after_elections(void **state)
     struct player_wish wish;
     int64_t last = 0;
     (void)state;
-    char *all = rt_etcds_url(&etcds, NULL);
+    uint16_t ports[NODES]; /* the leader's first: who waits is there */
+    for (size_t i = 0, first = leader(); i < NODES; i++)
+        ports[i] = etcds.node[(first + i) % NODES].server.port;
+    char *all = rt_etcds_url(&etcds, ports);
     pid_t child = rt_proc_start(hold, 0, NULL); /* before any thread */
     struct rota *b = player(all, LONG_MS, PLAYERS_PATIENCE_MS);
     rt_shared_wait(holds, 1);
