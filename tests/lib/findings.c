@@ -41,3 +41,9 @@ const char *rt_findings_setting(const struct rt_findings *f, const char *promise
     size_t i = find(f, promise);
     return i < f->count ? f->at[i].setting : "";
 }
+
+const char *rt_findings_remedy(const struct rt_findings *f, const char *promise)
+{
+    size_t i = find(f, promise);
+    return i < f->count ? f->at[i].remedy : "";
+}

@@ -21,5 +21,6 @@ void rt_findings_take(void *arg, const struct rota_verdict *v);
 /* By how the promise begins; "" if there is none. */
 const char *rt_findings_verdict(const struct rt_findings *f, const char *promise);
 const char *rt_findings_setting(const struct rt_findings *f, const char *promise);
+const char *rt_findings_remedy(const struct rt_findings *f, const char *promise);
 
 #endif

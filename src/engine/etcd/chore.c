@@ -35,8 +35,12 @@ static int send_chore(struct rt_etcd_conn *c, struct rt_etcd_chore *chore)
     }
     rt_etcd_txn_open(c, &t, 1, 1, 0);
     rt_etcd_if_created(&t, chore->key, chore->size, chore->number);
-    RtEtcd__PutRequest *put = rt_etcd_put(&t, RT_ETCD_THEN, chore->key, chore->size);
-    put->ignore_value = put->ignore_lease = true;
+    if (chore->kind == RT_ETCD_SWEEP) {
+        rt_etcd_delete(&t, RT_ETCD_THEN, chore->key, chore->size);
+    } else {
+        RtEtcd__PutRequest *put = rt_etcd_put(&t, RT_ETCD_THEN, chore->key, chore->size);
+        put->ignore_value = put->ignore_lease = true;
+    }
     return rt_etcd_txn_send(c, &t, 0, true, answered, NULL, chore);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor: which promises hold on these servers, and what to change.
  *
- *   members ──▶ every endpoint's Status ──▶ a lease ──▶ a key on it, read ──▶ revoked ──▶ verdicts
+ *   members ──▶ every endpoint's Status ──▶ a lease ──▶ a key on it, read ──▶ revoked ──▶ leftovers ──▶ verdicts
  *
  * Rights and the smallest ttl are found by doing: a lease is taken, a key that no line has is put on it and
  * read, and both go again. Not where there is no space: that would be refused until the time is over. */
@@ -24,6 +24,7 @@ struct check {
     bool mixed, split;          /* several versions; several clusters */
     bool refused, no_members, full;
     char alarms[160], refusal[200];
+    struct rt_etcd_leftovers left;
 };
 
 size_t rt_etcd_check_size(const struct rt_op *op)
@@ -207,6 +208,27 @@ static void check_rights(const struct check *k)
         say(k, "rights", "kept", "leases, reading and writing under the prefix", "");
 }
 
+static void check_leftovers(const struct check *k)
+{
+    const struct rt_etcd_leftovers *left = &k->left;
+    char text[400], remedy[RT_NAME_ROOM + 80];
+    if (!left->known)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "%zu sessions, %zu of them over and still there; %zu tickets that "
+                   "nothing ends%s",
+                   left->sessions, left->dead_sessions, left->endless,
+                   left->more ? "; there are more keys than were looked at" : "");
+    remedy[0] = '\0';
+    if (left->endless > 0)
+        (void)snprintf(remedy, sizeof(remedy), "rota break %s --fence %llu", left->name,
+                       (unsigned long long)left->number);
+    else if (left->dead_sessions > 0)
+        (void)snprintf(remedy, sizeof(remedy), "etcdctl lease revoke %llx",
+                       (unsigned long long)left->dead_session);
+    say(k, "nothing stays (I6)", remedy[0] != '\0' ? "limited" : "kept", text, remedy);
+}
+
 static void conclude(struct rt_etcd_conn *c, struct check *k)
 {
     char text[160];
@@ -225,7 +247,13 @@ static void conclude(struct rt_etcd_conn *c, struct check *k)
     check_version(k);
     check_members(k);
     check_rights(k);
+    check_leftovers(k);
     rt_etcd_work_end(c, &k->work, 0);
+}
+
+static void looked(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+{
+    conclude(c, (struct check *)(void *)w);
 }
 
 /* ---- Steps -------------------------------------------------------------------------------------- */
@@ -265,7 +293,8 @@ static void revoked(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, cons
     if (err == 0)
         k->lease = 0;
     give_back(c, k);
-    conclude(c, k);
+    if (rt_etcd_leftovers(c, &k->work, &k->left, looked) != 0)
+        conclude(c, k);
 }
 
 /* Waited for: nothing shall be left when the verdicts are there. */

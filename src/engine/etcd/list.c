@@ -169,8 +169,7 @@ static void page_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     rt_etcd_work_end(c, &l->work, err);
 }
 
-/* The first key behind all that begin with PREFIX; 0: there is none. */
-static size_t end_of(const char *prefix, char *out)
+size_t rt_etcd_prefix_end(const char *prefix, char *out)
 {
     size_t n = strlen(prefix);
     memcpy(out, prefix, n + 1);
@@ -187,7 +186,7 @@ static int send_page(struct rt_etcd_conn *c, struct listing *l)
     const char *prefix = op->list.prefix != NULL ? op->list.prefix : "";
     RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
     char begin[RT_NAME_ROOM + 1] = "", end[RT_NAME_ROOM + 1] = "";
-    size_t size = strlen(prefix), end_size = end_of(prefix, end);
+    size_t size = strlen(prefix), end_size = rt_etcd_prefix_end(prefix, end);
     memcpy(begin, prefix, size + 1);
     range.key.data = (uint8_t *)(l->last_size > 0 ? l->last : begin);
     range.key.len = l->last_size > 0 ? l->last_size : size > 0 ? size : 1;

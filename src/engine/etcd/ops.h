@@ -7,7 +7,8 @@
  *   wait.c     waiting and armed tickets: watch the key that matters, look when it may be my turn
  *   least.c    at_least_ms: a lease of its own keeps the line taken
  *   session.c  BEAT, the session's key, its end  verify.c  what etcd knows of our tickets
- *   observe.c  OBSERVE    inspect.c  INSPECT     list.c    LIST             doctor.c  CHECK */
+ *   observe.c  OBSERVE    inspect.c  INSPECT     list.c    LIST             doctor.c  CHECK
+ *   leftovers.c  what should have ended and has not */
 #ifndef RT_ETCD_OPS_H
 #define RT_ETCD_OPS_H
 
@@ -148,7 +149,28 @@ int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_etcd_work *w, enum rt_etc
 
 /* ---- The side --------------------------------------------------------------------------------------- */
 
-struct rt_etcd_view; /* observe.c */
+struct
+    rt_etcd_view; /* list.c: the first key behind all that begin with PREFIX, into OUT (as large); 0: there is none. */
+size_t rt_etcd_prefix_end(const char *prefix, char *out);
+
+/* leftovers.c */
+struct rt_etcd_leftovers {
+    bool known, more; /* known: they could be looked for; more: and there are more keys */
+    size_t sessions, dead_sessions, endless;
+    uint64_t dead_session;   /* the first whose lease is over: its id */
+    uint64_t number;         /* of the first ticket without a lease ... */
+    char name[RT_NAME_ROOM]; /* ... and its line, as spelled behind the prefix */
+    /* the rest is its own */
+    struct rt_etcd_work *work;
+    void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+};
+/* Looks for them on behalf of W, in whose memory OUT is; then FN. 0, or ROTA_NOMEM and nothing comes. */
+int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out,
+                      void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w));
+/* A ticket of ours that no lease will end: nobody can have it. */
+bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv);
+
+/* observe.c */
 struct rt_etcd_chore;
 
 struct rt_etcd_session {
@@ -225,8 +247,9 @@ void rt_etcd_wait_catch_up(struct rt_etcd_conn *c);
 void rt_etcd_wait_verify(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_wait_close(struct rt_etcd_side *s);
 
-/* A delete or a touch that nobody waits for, sent until etcd has answered. */
-enum rt_etcd_chore_kind { RT_ETCD_TOUCH, RT_ETCD_REVOKE };
+/* What nobody waits for, sent until etcd has answered: a ticket NUMBER is touched, or taken out (SWEEP); the
+ * lease NUMBER is revoked. */
+enum rt_etcd_chore_kind { RT_ETCD_TOUCH, RT_ETCD_SWEEP, RT_ETCD_REVOKE };
 void rt_etcd_chore(struct rt_etcd_conn *c, enum rt_etcd_chore_kind kind, const void *key,
                    size_t size, uint64_t number);
 void rt_etcd_chores_close(struct rt_etcd_side *s);
@@ -245,7 +268,7 @@ void rt_etcd_leasts_close(struct rt_etcd_side *s);
 /* session.c, verify.c */
 void rt_etcd_session_lost(struct rt_etcd_conn *c, uint64_t id);
 void rt_etcd_session_end(struct rt_etcd_conn *c); /* ours is over, unless tickets stand on it */
-void rt_etcd_verify(struct rt_etcd_conn *c); /* asks what etcd knows of our tickets */
+void rt_etcd_verify(struct rt_etcd_conn *c);      /* asks what etcd knows of our tickets */
 size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD_KEY_MAX]);
 
 /* observe.c */

@@ -144,6 +144,15 @@ static void watch_range(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const vo
         w->stale = true;
 }
 
+/* What stands ahead; nobody would ever take it out if it is a ticket without a lease. */
+static void watch_key(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const RtEtcd__KeyValue *kv,
+                      uint32_t flags)
+{
+    watch_range(c, w, kv->key.data, kv->key.len, NULL, 0, flags);
+    if (rt_etcd_is_endless(kv))
+        rt_etcd_chore(c, RT_ETCD_SWEEP, kv->key.data, kv->key.len, (uint64_t)kv->create_revision);
+}
+
 static void watch_line(struct rt_etcd_conn *c, struct rt_etcd_wait *w, uint32_t flags)
 {
     char name[RT_NAME_ROOM], begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
@@ -246,15 +255,14 @@ static void read_ahead(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
     else if (ahead->n_kvs == 0)
         my_turn(c, w, behind->n_kvs > 0, false);
     else
-        watch_range(c, w, ahead->kvs[0]->key.data, ahead->kvs[0]->key.len, NULL, 0,
-                    RT_ETCD_WATCH_NO_PUT);
+        watch_key(c, w, ahead->kvs[0], RT_ETCD_WATCH_NO_PUT);
 }
 
 static void aim_at(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const struct rt_etcd_aim *aim)
 {
     uint32_t flags = aim->puts ? 0 : RT_ETCD_WATCH_NO_PUT;
     if (aim->kind == RT_ETCD_AIM_KEY)
-        watch_range(c, w, aim->kv->key.data, aim->kv->key.len, NULL, 0, flags);
+        watch_key(c, w, aim->kv, flags);
     else
         watch_line(c, w, flags);
 }

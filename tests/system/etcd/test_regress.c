@@ -2,6 +2,7 @@
 /* Bugs that bit users of other clients of etcd, played again with ours on one node: each test is named by
  * its number in the list of regressions (R1 ...), and names the issue of etcd it comes from. */
 #include "lib/etcd_server.h"
+#include "lib/findings.h"
 #include "lib/players.h"
 #include "lib/proxy.h"
 
@@ -334,6 +335,69 @@ static void r7_middle_of_readers_and_writers_revoked(void **state)
         rota_close(row.client[i]);
 }
 
+/* ---- R8: etcd #14019, #10686, and tickets that lost their lease -------------------------------------------- */
+
+static struct rt_findings findings;
+
+static const char *leftovers(struct rota *r)
+{
+    findings.count = 0;
+    if (rota_doctor(r, rt_findings_take, &findings) != 0)
+        fail_msg("%s", rota_errmsg(r));
+    return rt_findings_verdict(&findings, "nothing stays");
+}
+
+/* What a mirror of the database has, or a bug of the server leaves: a ticket whose lease is not there. */
+static void put_endless(const char *name)
+{
+    char key[80];
+    snprintf(key, sizeof(key), "%s/1234abcd-77", name);
+    rt_etcds_must(&etcds, "put", key, "");
+}
+
+/* The doctor counts it and says how it goes. */
+static void r8_a_ticket_that_nothing_ends_is_found(void **state)
+{
+    struct rota *a = player(url, LONG_MS, PLAYERS_PATIENCE_MS);
+    struct rota_line *line = NULL;
+    struct rota_ask try = {.flags = ROTA_TRY};
+    struct rota_lock *lock = NULL;
+    char remedy[128];
+    (void)state;
+    assert_string_equal(leftovers(a), "kept");
+    put_endless("r8");
+    assert_int_equal(rota_acquire(a, "r8", &try, &lock), ROTA_BUSY);
+    assert_string_equal(leftovers(a), "limited");
+    assert_non_null(strstr(rt_findings_setting(&findings, "nothing stays"), "1 tickets that"));
+    assert_int_equal(rota_inspect(a, "r8", &line), 0);
+    assert_true(line->count == 1 && line->places[0].left_ms == -1);
+    snprintf(remedy, sizeof(remedy), "rota break r8 --fence %llu",
+             (unsigned long long)line->places[0].number);
+    assert_string_equal(rt_findings_remedy(&findings, "nothing stays"), remedy);
+    assert_int_equal(rota_break(a, "r8", line->places[0].number), 0);
+    rota_line_free(line);
+    assert_string_equal(leftovers(a), "kept");
+    assert_int_equal(rota_acquire(a, "r8", &try, &lock), 0);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(a);
+}
+
+/* Who waits behind it takes it out: nobody can hold it. */
+static void r8_a_ticket_that_nothing_ends_is_swept(void **state)
+{
+    struct rota *a = player(url, LONG_MS, 0);
+    static const enum rota_mode modes[] = {ROTA_EXCLUSIVE, ROTA_SHARED};
+    struct player_wish wish;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        put_endless("r8-swept");
+        player_wish(a, "r8-swept", modes[i], &wish);
+        assert_int_equal(rota_release(player_wished(&wish, 0)), 0);
+        assert_int_equal(keys_of("r8-swept"), 0);
+    }
+    rota_close(a);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -362,6 +426,8 @@ int main(void)
         cmocka_unit_test(r5_compaction_while_waiting),
         cmocka_unit_test(r6_waiter_whose_session_died),
         cmocka_unit_test(r7_middle_of_readers_and_writers_revoked),
+        cmocka_unit_test(r8_a_ticket_that_nothing_ends_is_found),
+        cmocka_unit_test(r8_a_ticket_that_nothing_ends_is_swept),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What should have ended and has not: sessions whose lease is over (etcd #14019, #10686: its end was lost), and
+ * tickets that no lease will ever end (copied by make-mirror, detached by a bug).
+ *
+ *   the keys under our prefix ──▶ how long each lease that has a session still lives ──▶ told
+ *
+ * The doctor counts them. A ticket of ours without a lease is also taken out by who waits behind it. */
+#include "engine/etcd/ops.h"
+
+#define OVERDUE_S (-2) /* a lease that is just over is revoked within half a second; -1: unknown */
+#define KEYS_MAX 1000  /* looked at; the first by name, and sessions come before names */
+
+bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv)
+{
+    struct rt_etcd_id id;
+    size_t size;
+    return kv->lease == 0 && rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id) && id.ours &&
+           !id.durable;
+}
+
+static void over(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out)
+{
+    if (--w->pending == 0)
+        out->fn(c, w);
+}
+
+static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_leftovers *out = a->owner;
+    const RtEtcd__LeaseTimeToLiveResponse *got = reply;
+    if (err == 0 && got->ttl <= OVERDUE_S && out->dead_sessions++ == 0)
+        out->dead_session = a->extra;
+    over(c, out->work, out);
+}
+
+static void ask_lease(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out, int64_t lease)
+{
+    RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+    left.id = lease;
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_LEASE_LEFT, &left, left_seen);
+    if (a == NULL)
+        return; /* one that is not counted */
+    a->op = out->work->op;
+    a->owner = out;
+    a->extra = (uint64_t)lease;
+    a->deadline = out->work->op->deadline;
+    out->work->pending++;
+    rt_etcd_ask_send(c, a);
+}
+
+static void take_key(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out,
+                     const RtEtcd__KeyValue *kv)
+{
+    const struct rt_etcd_side *s = rt_etcd_s(c);
+    struct rt_etcd_id id;
+    size_t size, prefix = s->sessions_size - strlen(RT_ETCD_SESSIONS);
+    if (kv->key.len > s->sessions_size &&
+        memcmp(kv->key.data, s->sessions, s->sessions_size) == 0) {
+        out->sessions++;
+        if (kv->lease != 0)
+            ask_lease(c, out, kv->lease);
+    } else if (rt_etcd_is_endless(kv) && out->endless++ == 0) {
+        (void)rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id);
+        out->number = (uint64_t)kv->create_revision;
+        size = size >= prefix && size - prefix < sizeof(out->name) ? size - prefix : 0;
+        memcpy(out->name, kv->key.data + prefix, size);
+        out->name[size] = '\0';
+    }
+}
+
+static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_leftovers *out = a->owner;
+    const RtEtcd__RangeResponse *got = reply;
+    out->known = err == 0; /* pending: until all are begun */
+    for (size_t i = 0; err == 0 && i < got->n_kvs; i++)
+        take_key(c, out, got->kvs[i]);
+    out->more = err == 0 && got->more;
+    over(c, out->work, out);
+}
+
+int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out,
+                      void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w))
+{
+    const struct rt_etcd_side *s = rt_etcd_s(c);
+    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
+    char begin[sizeof(s->sessions)] = "", end[sizeof(s->sessions)] = "";
+    size_t size = s->sessions_size - strlen(RT_ETCD_SESSIONS), end_size = 1; /* of ?prefix= */
+    *out = (struct rt_etcd_leftovers){.work = w, .fn = fn};
+    memcpy(begin, s->sessions, size);
+    if (size > 0)
+        end_size = rt_etcd_prefix_end(begin, end);
+    range.key.data = (uint8_t *)begin;
+    range.key.len = size > 0 ? size : 1;
+    range.range_end.data = (uint8_t *)end;
+    range.range_end.len = end_size > 0 ? end_size : 1; /* "\0": to the end of all */
+    range.limit = KEYS_MAX;
+    range.keys_only = true;
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, keys_seen);
+    if (a == NULL)
+        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    a->op = w->op;
+    a->owner = out;
+    a->deadline = w->op->deadline;
+    w->pending++;
+    rt_etcd_ask_send(c, a);
+    return 0;
+}
