@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154 # rota, break_lock and pty are the caller's
 # The runner for tests of the command: every function test_* of the caller is a case, run in a
 # subshell, in an empty folder, on an embedded engine of its own, or on that of $ROTA_TEST_URL (without
-# parameters) under a prefix of its own. Counts as cmocka does.
+# parameters) under a prefix of its own, with a ttl of $ROTA_TEST_TTL (3s). Counts as cmocka does.
 
 fail() # MESSAGE...
 {
@@ -161,7 +161,7 @@ run_case() # NAME
         cd "$room" || exit 1
         # A case that failed leaves its holders behind: theirs die with them.
         trap 'jobs -p | xargs -r kill -9 2>/dev/null' EXIT
-        export HOME=$room ROTA_URL="${ROTA_TEST_URL:+$ROTA_TEST_URL?ttl=3s&prefix=$1.$$:}"
+        export HOME=$room ROTA_URL="${ROTA_TEST_URL:+$ROTA_TEST_URL?ttl=${ROTA_TEST_TTL:-3s}&prefix=$1.$$:}"
         [ -n "$ROTA_URL" ] || ROTA_URL="file:$room/rota"
         unset XDG_STATE_HOME XDG_CONFIG_HOME XDG_RUNTIME_DIR
         "$1"

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the doctor says of servers of every kind, played: versions, members, users, space; and how they are greeted. */
 #include "lib/findings.h"
+
 #include "town.h"
+#include "unit/scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -232,6 +234,32 @@ static void given_up(void **state)
         }
 }
 
+/* Each allocation of a visit fails once: it ends, and nothing is left of it. */
+static void no_memory(void **state)
+{
+    bool failed = true;
+    (void)state;
+    for (long n = 1; failed; n++) {
+        struct rt_op op = {.kind = RT_OP_CHECK};
+        op.check.each = rt_findings_take;
+        op.check.arg = &f;
+        f.count = 0;
+        town_init(&t, 3);
+        scarce_begin();
+        town_open(&t, WITH_USER);
+        town_until_ready(&t);
+        scarce.asked = 0;
+        scarce.fail_at = n;
+        int err = town_do(&t, &op);
+        failed = scarce.asked >= n;
+        scarce.fail_at = 0;
+        assert_true(err == 0 || (failed && f.count == 0));
+        town_close(&t);
+        assert_int_equal(scarce.live, 0);
+        scarce_end();
+    }
+}
+
 /* ---- The greeting --------------------------------------------------------------------------------- */
 
 /* Late versions tell their state only to users: it is asked for once more with the token. */
@@ -285,6 +313,7 @@ int main(void)
         cmocka_unit_test(alarms),
         cmocka_unit_test(rights),
         cmocka_unit_test(given_up),
+        cmocka_unit_test(no_memory),
         cmocka_unit_test(status_for_users_only),
         cmocka_unit_test(status_for_others_only),
     };
