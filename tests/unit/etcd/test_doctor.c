@@ -52,6 +52,7 @@ static void all_is_well(void **state)
     expect("takeover", "kept", "2 s at least; ours 10 s");
     expect("clocks", "kept", "");
     expect("rights", "kept", "");
+    expect("nothing stays", "kept", "0 sessions");
     expect("users", "limited", "anybody");
     expect("privacy", "limited", "no TLS");
 }

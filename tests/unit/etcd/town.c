@@ -133,6 +133,7 @@ static void serve_call(struct town *t, struct town_wire *w, size_t i)
     RtEtcd__LeaseGrantResponse lease = RT_ETCD__LEASE_GRANT_RESPONSE__INIT;
     RtEtcd__TxnResponse txn = RT_ETCD__TXN_RESPONSE__INIT;
     RtEtcd__LeaseRevokeResponse revoked = RT_ETCD__LEASE_REVOKE_RESPONSE__INIT;
+    RtEtcd__RangeResponse empty = RT_ETCD__RANGE_RESPONSE__INIT;
     lease.id = 7;
     lease.ttl = 2;
     txn.succeeded = true;
@@ -150,6 +151,8 @@ static void serve_call(struct town *t, struct town_wire *w, size_t i)
         answer(w, i, &txn);
     else if (strcmp(path, "/etcdserverpb.Lease/LeaseRevoke") == 0)
         answer(w, i, &revoked);
+    else if (strcmp(path, "/etcdserverpb.KV/Range") == 0)
+        answer(w, i, &empty);
     else
         fail_msg("nobody plays %s", path);
 }
