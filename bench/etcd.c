@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct etcd etcd;
 static bool started;
@@ -50,6 +51,22 @@ struct rota *etcd_open(const struct etcd *e, const struct rota_options *opts)
 double etcd_messages(struct etcd *e)
 {
     return rt_etcds_metric(&e->node, 0, "grpc_server_msg_received_total");
+}
+
+double etcd_cpu_us(const struct etcd *e)
+{
+    char path[64], line[1024] = "";
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)e->node.node[0].server.pid);
+    FILE *f = fopen(path, "re");
+    const char *at = f != NULL ? fgets(line, sizeof line, f) : NULL;
+    if (f != NULL)
+        fclose(f);
+    at = at != NULL ? strrchr(at, ')') : NULL; /* behind its name */
+    if (at == NULL ||
+        sscanf(at, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &system) != 2)
+        return 0;
+    return (double)(user + system) * 1e6 / (double)sysconf(_SC_CLK_TCK);
 }
 
 /* ---- Rounds ---------------------------------------------------------------- */

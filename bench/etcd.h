@@ -37,6 +37,8 @@ struct rota *etcd_open(const struct etcd *e, const struct rota_options *opts);
 /* Messages that the node has had from all its clients, so far. */
 double etcd_messages(struct etcd *e);
 
+double etcd_cpu_us(const struct etcd *e); /* of the node, so far */
+
 #define BESIDE_MOST 32
 
 struct beside {
