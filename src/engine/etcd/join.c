@@ -11,7 +11,8 @@
  * A leased ticket is put whatever the line is, and taken back if it does not fit: one flight for what is
  * nearly always so. A try, and a durable ticket, which nobody would take out if we died, are put only
  * if the line is still as it was when it was decided on.
- * What if the reply is lost: the key has the nonce; asked again it is found there. */
+ * What if the reply is lost: the key or its value has the nonce; asked again it is found there. A spot where
+ * something else of ours stands (a JOIN that came late) is left alone: another is taken. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -169,6 +170,7 @@ static size_t write_card(struct rt_etcd_conn *c, const struct one *one, char *ou
                                 .of = join->of,
                                 .owner = join->owner,
                                 .since_ms = rt_etcd_wall_ms(),
+                                .nonce = join->nonce,
                                 .plain = one->ticket->plain};
     if (join->flags & RT_JOIN_DETECT)
         card.flags |= RT_ETCD_CARD_DETECT;
@@ -286,30 +288,35 @@ static void fail(struct rt_etcd_conn *c, struct joining *j, int err)
 static void undo_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct joining *j = a->owner;
-    (void)reply;
+    (void)reply; /* gone it is, by this or before */
     j->work.pending--;
     if (err != 0)
         rt_etcd_work_note(c, &j->work,
                           rt_etcd_fail(c, ROTA_UNKNOWN,
                                        "a ticket of another kind is "
                                        "still to be taken back"));
-    else
+    if (j->work.pending > 0)
+        return;
+    if (j->work.err != ROTA_UNKNOWN)
         revoke_leases(c, j);
     rt_etcd_work_finish(c, &j->work);
 }
 
-/* All go again: ERR, which is noted, when they have. */
+/* All go again: ERR, which is noted, when they have. One by one: each only if it is that very ticket. */
 static void undo(struct rt_etcd_conn *c, struct joining *j, int err)
 {
-    struct rt_etcd_txn t;
     rt_etcd_work_note(c, &j->work, err);
-    rt_etcd_txn_open(c, &t, 0, j->n, 0);
-    for (size_t i = 0; i < j->n; i++)
-        rt_etcd_delete(&t, RT_ETCD_THEN, j->ones[i].ticket->key, j->ones[i].ticket->key_size);
-    if (rt_etcd_work_txn(c, &j->work, &t, true, undo_answered) != 0) {
-        rt_etcd_work_note(c, &j->work, rt_etcd_fail(c, ROTA_UNKNOWN, "out of memory"));
-        rt_etcd_work_finish(c, &j->work);
+    for (size_t i = 0; i < j->n; i++) {
+        const struct rt_etcd_ticket *ticket = j->ones[i].ticket;
+        struct rt_etcd_txn t;
+        rt_etcd_txn_open(c, &t, 1, 1, 0);
+        rt_etcd_if_created(&t, ticket->key, ticket->key_size, j->ones[i].number);
+        rt_etcd_delete(&t, RT_ETCD_THEN, ticket->key, ticket->key_size);
+        if (rt_etcd_work_txn(c, &j->work, &t, true, undo_answered) != 0)
+            rt_etcd_work_note(c, &j->work, rt_etcd_fail(c, ROTA_UNKNOWN, "out of memory"));
     }
+    if (j->work.pending == 0)
+        rt_etcd_work_finish(c, &j->work);
 }
 
 /* They stand: the tickets are ours from now on, then the op ends, then those not granted wait. The aims
@@ -553,15 +560,28 @@ static int decide(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnRe
     return send_put(c, j);
 }
 
-/* How many of an earlier try are there; their numbers. */
-static size_t find_all(struct joining *j, const RtEtcd__TxnResponse *reply)
+static bool is_of(const struct one *one, const RtEtcd__KeyValue *kv)
+{
+    struct rt_etcd_card card;
+    struct rt_etcd_id id = {0};
+    size_t name_size;
+    (void)rt_etcd_key_read(kv->key.data, kv->key.len, &name_size, &id);
+    rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+    return id.spot == 0 || card.nonce == one->join->nonce;
+}
+
+/* How many of an earlier try are there; their numbers. *TAKEN: where another ticket stands. */
+static size_t find_all(struct joining *j, const RtEtcd__TxnResponse *reply, size_t *taken)
 {
     size_t found = 0;
     for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
         const RtEtcd__RangeResponse *got = rt_etcd_got(reply, i);
-        bool there = got != NULL && got->n_kvs > 0;
-        j->ones[i].number = there ? (uint64_t)got->kvs[0]->create_revision : 0;
-        found += there;
+        const RtEtcd__KeyValue *kv = got != NULL && got->n_kvs > 0 ? got->kvs[0] : NULL;
+        bool ours = kv != NULL && is_of(one, kv);
+        one->number = ours ? (uint64_t)kv->create_revision : 0;
+        found += ours;
+        *taken += kv != NULL && !ours;
     }
     return found;
 }
@@ -591,6 +611,19 @@ static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
         fail(c, j, found > 0 ? ROTA_UNKNOWN : err);
 }
 
+static int make_tickets(struct rt_etcd_conn *c, struct joining *j);
+
+/* Elsewhere, then: none of them was put. */
+static int put_elsewhere(struct rt_etcd_conn *c, struct joining *j)
+{
+    if (++j->tries > TRIES)
+        return rt_etcd_fail(c, ROTA_UNREACHABLE, "%.120s: all spots are taken",
+                            j->ones[0].join->name);
+    rt_etcd_s(c)->spots_taken += RT_ETCD_SPOTS;
+    int rv = make_tickets(c, j);
+    return rv != 0 ? rv : send_put(c, j);
+}
+
 static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct joining *j = a->owner;
@@ -600,7 +633,7 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
         fail(c, j, err);
         return;
     }
-    size_t found = 0;
+    size_t found = 0, taken = 0;
     j->put = got->succeeded;
     if (got->succeeded) {
         int64_t revision = rt_etcd_revision(got->header);
@@ -612,10 +645,14 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
             return;
         }
     } else {
-        found = find_all(j, got);
+        found = find_all(j, got, &taken);
     }
     if (found > 0 && found < j->n) {
         fail(c, j, rt_etcd_fail(c, ROTA_LOST, "one ticket of the set has ended"));
+    } else if (taken > 0) {
+        err = put_elsewhere(c, j);
+        if (err != 0)
+            fail(c, j, err);
     } else if (sees_fronts(j)) {
         judge(c, j, got, j->n, found);
     } else {
@@ -662,25 +699,35 @@ static int ask_lease(struct rt_etcd_conn *c, struct joining *j, size_t i)
     return 0;
 }
 
+static int make_tickets(struct rt_etcd_conn *c, struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        const struct rt_join *join = one->join;
+        bool plain = join->value != NULL && join->mode == RT_EXCLUSIVE && !j->durable &&
+                     !(join->flags & RT_JOIN_DETECT) && join->at_least_ms == 0 &&
+                     rt_etcd_plain_fits(join->value);
+        rt_free(one->ticket);
+        one->ticket = rt_etcd_ticket_new(c, join, plain || join->at_least_ms > 0);
+        if (one->ticket == NULL)
+            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        one->ticket->plain = plain;
+    }
+    return 0;
+}
+
 static int prepare(struct rt_etcd_conn *c, struct joining *j)
 {
     const struct rt_op *op = j->work.op;
     j->durable = op->join.joins[0].flags & RT_JOIN_DURABLE;
     j->attempt = op->join.joins[0].flags & RT_JOIN_TRY;
-    for (size_t i = 0; i < op->join.n; i++) {
+    j->n = op->join.n;
+    for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
-        struct rt_join *join = &op->join.joins[i];
-        one->join = join;
+        one->join = &op->join.joins[i];
         one->guard = j->attempt || j->durable ? GUARD_EMPTY : GUARD_NONE;
-        one->ticket = rt_etcd_ticket_new(join);
-        j->n = i + 1;
-        if (one->ticket == NULL)
-            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-        one->ticket->plain = join->value != NULL && join->mode == RT_EXCLUSIVE && !j->durable &&
-                             !(join->flags & RT_JOIN_DETECT) && join->at_least_ms == 0 &&
-                             rt_etcd_plain_fits(join->value);
     }
-    return 0;
+    return make_tickets(c, j);
 }
 
 void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)

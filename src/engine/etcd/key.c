@@ -24,6 +24,12 @@ size_t rt_etcd_key(char *out, const char *name, uint64_t session, bool durable, 
                             (unsigned long long)session, (unsigned long long)nonce));
 }
 
+size_t rt_etcd_key_spot(char *out, const char *name, uint64_t session, uint64_t spot)
+{
+    return printed(snprintf(out, RT_ETCD_KEY_MAX, "%s/%llx-s%llx", name,
+                            (unsigned long long)session, (unsigned long long)spot));
+}
+
 size_t rt_etcd_line_begin(char *out, const char *name)
 {
     return printed(snprintf(out, RT_ETCD_KEY_MAX, "%s/", name));
@@ -72,7 +78,12 @@ static void read_id(const uint8_t *at, const uint8_t *end, struct rt_etcd_id *id
         *id = got; /* foreign: a lease alone */
         return;
     }
-    if (*at++ != '-' || !read_hex(&at, end, &got.nonce) || at != end || got.nonce == 0)
+    if (*at++ != '-')
+        return;
+    bool spot = at < end && *at == 's' && !got.durable;
+    at += spot;
+    if (!read_hex(&at, end, spot ? &got.spot : &got.nonce) || at != end ||
+        (got.nonce == 0 && got.spot == 0))
         return;
     got.ours = true;
     *id = got;
@@ -148,7 +159,9 @@ static bool read_words(struct rt_etcd_card *card, struct text *t)
     card->flags = take_flags(t);
     card->owner = take_number(t);
     card->bound = take_number(t);
-    uint64_t since = take_number(t), size = take_number(t);
+    uint64_t since = take_number(t);
+    card->nonce = take_number(t);
+    uint64_t size = take_number(t);
     if (t->bad || since > INT64_MAX || size >= (size_t)(t->end - t->at) || t->at[size] != ' ' ||
         !rt_grant_valid(card->mode, card->take, card->of))
         return false;
@@ -198,11 +211,12 @@ size_t rt_etcd_card_write(const struct rt_etcd_card *card, char *out)
     if (card->plain)
         return add(out, 0, card->value, card->value_size, RT_ETCD_VALUE_MAX);
     size_t label = card->label_size < RT_ETCD_LABEL_MAX ? card->label_size : RT_ETCD_LABEL_MAX;
-    int n = snprintf(out, RT_ETCD_CARD_MAX, "%s%u %u %u %s%s%s %llu %llu %lld %zu ", magic,
+    int n = snprintf(out, RT_ETCD_CARD_MAX, "%s%u %u %u %s%s%s %llu %llu %lld %llu %zu ", magic,
                      card->mode, card->take, card->of, card->flags == 0 ? "-" : "",
                      card->flags & RT_ETCD_CARD_DETECT ? "d" : "",
                      card->flags & RT_ETCD_CARD_LEFT ? "l" : "", (unsigned long long)card->owner,
-                     (unsigned long long)card->bound, (long long)card->since_ms, label);
+                     (unsigned long long)card->bound, (long long)card->since_ms,
+                     (unsigned long long)card->nonce, label);
     size_t at = add(out, (size_t)n, card->label, card->label_size, RT_ETCD_LABEL_MAX);
     out[at++] = ' ';
     return add(out, at, card->value, card->value_size, RT_ETCD_VALUE_MAX);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layout in etcd: keys of tickets, and what their values say.
  *
- *   NAME/LEASE-NONCE        a ticket; it goes with the lease, its session (hexadecimal, not padded)
+ *   NAME/LEASE-sSPOT        a ticket; it goes with the lease, its session (hexadecimal, not padded)
+ *   NAME/LEASE-NONCE        one whose key nobody may have after it: at_least, a leader's, the ninth in a line
  *   NAME/dSESSION-NONCE     a durable one: no lease, or one of its own that ends it
  *   NAME/LEASE              one of Go's concurrency.Mutex and Election, etcdctl lock, the lock service
  *   +rota/LEASE             a session; its value is the label. No spelled name has a '+'
  *
- * A value is "rota1 MODE TAKE OF FLAGS OWNER BOUND SINCE SIZE LABEL VALUE"; SIZE is that of the label.
+ * Spots are small numbers that a client uses again and again: to look at a line etcd walks over all keys that
+ * were ever there, until somebody compacts its history. The NONCE in the value tells the tickets apart.
+ *
+ * A value is "rota1 MODE TAKE OF FLAGS OWNER BOUND SINCE NONCE SIZE LABEL VALUE"; SIZE is that of the label.
  * Any other value is an exclusive ticket's whose value it is: a foreign one, or a leader of ours, which
  * foreign observers understand so. */
 #ifndef RT_ETCD_KEY_H
@@ -26,13 +30,15 @@
 #define RT_ETCD_CARD_MAX (192 + RT_ETCD_LABEL_MAX + RT_ETCD_VALUE_MAX)
 
 struct rt_etcd_id { /* what the last part of a key says */
-    uint64_t session, nonce;
+    uint64_t session;
+    uint64_t nonce, spot; /* one of them is not 0 */
     bool durable;
     bool ours; /* else foreign: `session` is its lease if it looks like one, or 0 */
 };
 
 /* Each writes into OUT (RT_ETCD_KEY_MAX bytes) and returns the size; 0: NAME is too long. */
 size_t rt_etcd_key(char *out, const char *name, uint64_t session, bool durable, uint64_t nonce);
+size_t rt_etcd_key_spot(char *out, const char *name, uint64_t session, uint64_t spot);
 size_t rt_etcd_line_begin(char *out, const char *name);
 size_t rt_etcd_line_end(char *out, const char *name); /* the first key behind the line */
 
@@ -48,6 +54,7 @@ struct rt_etcd_card { /* a value, taken apart */
     uint64_t owner;
     uint64_t bound;   /* RT_GATHER: all tickets up to this number are granted; 0: not yet */
     int64_t since_ms; /* when it was taken, by its client's wall clock: for people only */
+    uint64_t nonce;   /* of its JOIN */
     const uint8_t *label, *value;
     size_t label_size, value_size;
     bool plain; /* no words of ours: all of it is the value */

@@ -2,7 +2,7 @@
 /* LEAVE: a ticket of ours is taken out, if it is that very one (create_revision).
  *
  * Most are in our table: one flight. Others (a durable one of another process, one whose JOIN was never
- * answered) are looked for first, or named by both keys their nonce may have.
+ * answered) are looked for first, or named by both keys their nonce may have, and then looked for.
  * What if the reply is lost: sent again it finds nothing, and says that it does not know. */
 #include "engine/etcd/ops.h"
 
@@ -104,7 +104,8 @@ static void add_mark(struct rt_etcd_conn *c, struct rt_etcd_txn *txn,
                                 .take = t->take,
                                 .of = t->of,
                                 .flags = RT_ETCD_CARD_LEFT,
-                                .since_ms = rt_etcd_wall_ms()};
+                                .since_ms = rt_etcd_wall_ms(),
+                                .nonce = t->nonce};
     rt_etcd_label(c, &card);
     size_t size = rt_etcd_card_write(&card, text);
     RtEtcd__PutRequest *put = rt_etcd_put(txn, RT_ETCD_THEN, t->key, t->key_size);
@@ -185,7 +186,25 @@ static int find_number(struct rt_etcd_conn *c, struct leaving *l)
     return rt_etcd_work_txn(c, &l->work, &txn, true, found);
 }
 
-/* By nonce: whichever of the two keys it has. */
+/* That of the nonce among those at spots; NULL: none. */
+static const RtEtcd__KeyValue *find_at_spot(const struct rt_op *op,
+                                            const RtEtcd__RangeResponse *all)
+{
+    for (size_t i = 0; all != NULL && i < all->n_kvs; i++) {
+        const RtEtcd__KeyValue *kv = all->kvs[i];
+        struct rt_etcd_card card;
+        struct rt_etcd_id id;
+        size_t name_size;
+        rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+        if (rt_etcd_key_read(kv->key.data, kv->key.len, &name_size, &id) && id.spot != 0 &&
+            id.session == op->leave.session && card.nonce == op->leave.nonce &&
+            kv->key.len < RT_ETCD_KEY_MAX)
+            return kv;
+    }
+    return NULL;
+}
+
+/* By nonce: whichever of the two keys it had, or at a spot, where it still is. */
 static void left_by_nonce(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct leaving *l = a->owner;
@@ -197,11 +216,22 @@ static void left_by_nonce(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         if (one != NULL && one->n_kvs > 0)
             kv = one->kvs[0];
     }
-    if (err == 0 && kv == NULL) {
+    const RtEtcd__KeyValue *at_spot = NULL;
+    if (err == 0 && kv == NULL)
+        at_spot = find_at_spot(l->work.op, rt_etcd_got(got, 0));
+    if (err == 0 && kv == NULL && at_spot == NULL) {
         missing(c, l, a->was_again);
         return;
     }
-    if (err == 0) {
+    if (at_spot != NULL) {
+        l->number = (uint64_t)at_spot->create_revision;
+        l->look = true;
+        l->size = at_spot->key.len;
+        memcpy(l->key, at_spot->key.data, at_spot->key.len);
+        err = send_leave(c, l, NULL);
+        if (err == 0)
+            return;
+    } else if (err == 0) {
         l->number = (uint64_t)kv->create_revision;
         if (kv->lease != 0 && (uint64_t)kv->lease != l->work.op->leave.session)
             l->lease = kv->lease;

@@ -93,8 +93,11 @@ struct rt_etcd_ticket { /* in the table from the answer to its JOIN to its end *
 };
 
 int rt_etcd_table_open(struct rt_etcd_side *s); /* 0 or ROTA_NOMEM */
-/* NULL: no memory. Not in the table yet. */
-struct rt_etcd_ticket *rt_etcd_ticket_new(const struct rt_join *join);
+/* NULL: no memory. Not in the table yet. ONCE: its key will never be that of another. */
+struct rt_etcd_ticket *rt_etcd_ticket_new(struct rt_etcd_conn *c, const struct rt_join *join,
+                                          bool once);
+struct rt_etcd_ticket *rt_etcd_ticket_with_key(const struct rt_join *join, const void *key,
+                                               size_t size);
 void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *name,
@@ -182,6 +185,7 @@ struct rt_etcd_session {
 };
 
 #define RT_ETCD_LANES 256
+#define RT_ETCD_SPOTS 8 /* of a line, for tickets of ours */
 
 struct rt_etcd_side {
     struct rt_etcd_conn *c;
@@ -194,6 +198,7 @@ struct rt_etcd_side {
     struct rt_etcd_ticket **table, *tickets;
     size_t table_size, ticket_count;
     uint64_t serial;
+    uint64_t spots_taken; /* up to here something else was found at some */
     struct rt_etcd_wait *waits;
     struct rt_etcd_least *leasts;
     struct rt_etcd_chore *chores;
@@ -275,7 +280,7 @@ size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD
 void rt_etcd_views_look(struct rt_etcd_conn *c);
 void rt_etcd_views_close(struct rt_etcd_side *s);
 
-/* side.c: whether a JOIN of this ticket is under way. */
+/* side.c: whether a JOIN of this ticket (NONCE 0: of any in that line) is under way. */
 bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce);
 void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card); /* ours, into CARD */
 int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name);

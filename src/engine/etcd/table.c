@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets of ours that etcd knows, by name: found by number or by nonce. */
+/* Tickets of ours that etcd knows, by name: found by number or by nonce; and which keys they have. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -15,12 +15,36 @@ static uint32_t hash(const void *bytes, size_t n)
     return h ^ h >> 15;
 }
 
-struct rt_etcd_ticket *rt_etcd_ticket_new(const struct rt_join *join)
+/* That of the same JOIN, or the first spot where none of ours stands, or one that is never used again. */
+static size_t choose_key(struct rt_etcd_conn *c, const struct rt_join *join, bool once, char *key)
+{
+    const struct rt_etcd_ticket *same = rt_etcd_ticket_find(c, join->name, join->session, 0,
+                                                            join->nonce);
+    if (same != NULL) {
+        memcpy(key, same->key, same->key_size);
+        return same->key_size;
+    }
+    for (uint64_t i = 1; !once && i <= RT_ETCD_SPOTS; i++) {
+        size_t size = rt_etcd_key_spot(key, join->name, join->session,
+                                       rt_etcd_s(c)->spots_taken + i);
+        if (size == 0 || rt_etcd_ticket_of_key(c, key, size) == NULL)
+            return size;
+    }
+    return rt_etcd_key(key, join->name, join->session, join->flags & RT_JOIN_DURABLE, join->nonce);
+}
+
+struct rt_etcd_ticket *rt_etcd_ticket_new(struct rt_etcd_conn *c, const struct rt_join *join,
+                                          bool once)
 {
     char key[RT_ETCD_KEY_MAX];
-    bool durable = join->flags & RT_JOIN_DURABLE;
-    size_t size = rt_etcd_key(key, join->name, join->session, durable, join->nonce);
-    struct rt_etcd_ticket *t = size > 0 ? rt_alloc(sizeof(*t) + size + 1) : NULL;
+    size_t size = choose_key(c, join, once || join->flags & RT_JOIN_DURABLE, key);
+    return size > 0 ? rt_etcd_ticket_with_key(join, key, size) : NULL;
+}
+
+struct rt_etcd_ticket *rt_etcd_ticket_with_key(const struct rt_join *join, const void *key,
+                                               size_t size)
+{
+    struct rt_etcd_ticket *t = rt_alloc(sizeof(*t) + size + 1);
     if (t == NULL)
         return NULL;
     memcpy(t->key, key, size);
@@ -32,7 +56,7 @@ struct rt_etcd_ticket *rt_etcd_ticket_new(const struct rt_join *join)
     t->mode = join->mode;
     t->take = join->take;
     t->of = join->of;
-    t->durable = durable;
+    t->durable = join->flags & RT_JOIN_DURABLE;
     t->armed = join->flags & RT_JOIN_ARM;
     return t;
 }

@@ -61,11 +61,11 @@ static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     rt_etcd_card_read(&card, kv->value.data, kv->value.len);
     struct rt_join join = {.name = name,
                            .session = id.session,
-                           .nonce = id.nonce,
+                           .nonce = id.spot != 0 ? card.nonce : id.nonce,
                            .mode = card.mode,
                            .take = card.take,
                            .of = card.of};
-    struct rt_etcd_ticket *t = rt_etcd_ticket_new(&join);
+    struct rt_etcd_ticket *t = rt_etcd_ticket_with_key(&join, kv->key.data, kv->key.len);
     if (t == NULL)
         return;
     t->number = (uint64_t)kv->create_revision;

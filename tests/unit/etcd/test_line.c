@@ -32,6 +32,12 @@ static void test_keys_are_read_as_written(void **state)
     assert_true(rt_etcd_key_read((uint8_t *)key, n, &name_size, &id));
     assert_true(id.ours && !id.durable && id.session == 0x7293a1ddfccc9f05 && id.nonce == 0xab);
     assert_int_equal(name_size, 6);
+    n = rt_etcd_key_spot(key, "orders", 0x7293a1ddfccc9f05, 0x1c);
+    assert_int_equal(n, strlen("orders/7293a1ddfccc9f05-s1c"));
+    assert_memory_equal(key, "orders/7293a1ddfccc9f05-s1c", n);
+    assert_true(rt_etcd_key_read((uint8_t *)key, n, &name_size, &id));
+    assert_true(id.ours && !id.durable && id.session == 0x7293a1ddfccc9f05);
+    assert_true(id.spot == 0x1c && id.nonce == 0);
     n = rt_etcd_key(key, "a/b", UINT64_MAX, true, UINT64_MAX);
     assert_true(rt_etcd_key_read((uint8_t *)key, n, &name_size, &id));
     assert_true(id.ours && id.durable && id.session == UINT64_MAX && id.nonce == UINT64_MAX);
@@ -68,6 +74,11 @@ static void test_foreign_keys(void **state)
         {"job/d-2", true, false, 0},                 /* of nobody */
         {"job/-2", true, false, 0},
         {"job/1-", true, false, 0},
+        {"job/1-s2", true, true, 1},
+        {"job/1-s", true, false, 0},
+        {"job/1-s0", true, false, 0},
+        {"job/1-s02", true, false, 0},
+        {"job/d1-s2", true, false, 0}, /* durable ones have no spots */
         {"job/dd-2", true, true, 0xd},
     };
     (void)state;
@@ -105,18 +116,20 @@ static void test_values_are_read_as_written(void **state)
                                      .flags = RT_ETCD_CARD_DETECT,
                                      .owner = UINT64_MAX,
                                      .since_ms = 1700000000000,
+                                     .nonce = 5,
                                      .label = (const uint8_t *)"who it is",
                                      .label_size = 9,
                                      .value = (const uint8_t *)"any thing",
                                      .value_size = 9};
     (void)state;
     size_t n = rt_etcd_card_write(&card, text);
-    const char *want = "rota1 2 2 7 d 18446744073709551615 0 1700000000000 9 who it is any thing";
+    const char *want = "rota1 2 2 7 d 18446744073709551615 0 1700000000000 5 9 who it is any thing";
     assert_int_equal(n, strlen(want));
     assert_memory_equal(text, want, n);
     rt_etcd_card_read(&got, (uint8_t *)text, n);
     assert_true(!got.plain && got.mode == RT_PERMITS && got.take == 2 && got.of == 7);
     assert_true(got.flags == RT_ETCD_CARD_DETECT && got.owner == UINT64_MAX);
+    assert_true(got.since_ms == 1700000000000 && got.nonce == 5);
     assert_int_equal(got.label_size, 9);
     assert_memory_equal(got.label, "who it is", 9);
     assert_int_equal(got.value_size, 9);
@@ -133,6 +146,7 @@ static void test_the_largest_value_fits(void **state)
                                      .owner = UINT64_MAX,
                                      .bound = UINT64_MAX,
                                      .since_ms = INT64_MAX,
+                                     .nonce = UINT64_MAX,
                                      .label = label,
                                      .label_size = sizeof(label),
                                      .value = value,
@@ -156,17 +170,18 @@ static void test_foreign_values(void **state)
         "leader-1",
         "rota1",
         "rota1 ",
-        "rota1 0 0 0 - 0 0 0 0",                      /* the space behind the label is missing */
-        "rota1 0 0 0 - 0 0 0 5 abc d",                /* the label is shorter than it says */
-        "rota1 9 0 0 - 0 0 0 0  ",                    /* no such mode */
-        "rota1 2 0 3 - 0 0 0 0  ",                    /* takes none of three */
-        "rota1 2 4 3 - 0 0 0 0  ",                    /* four of three */
-        "rota1 -1 0 0 - 0 0 0 0  ",                   /* a sign */
-        "rota1 0 0 0 - 18446744073709551616 0 0 0  ", /* too large */
-        "rota1 4294967296 0 0 - 0 0 0 0  ",           /* would be 0 */
-        "rota1 0 0 0 - 0 0 9999999999999999999 0  ",
-        "rota1 0 0 0 - 0 0 0 18446744073709551615  ",
-        "rota10 0 0 0 - 0 0 0 0  ",
+        "rota1 0 0 0 - 0 0 0 1 0",                      /* the space behind the label is missing */
+        "rota1 0 0 0 - 0 0 0 1 5 abc d",                /* the label is shorter than it says */
+        "rota1 9 0 0 - 0 0 0 1 0  ",                    /* no such mode */
+        "rota1 2 0 3 - 0 0 0 1 0  ",                    /* takes none of three */
+        "rota1 2 4 3 - 0 0 0 1 0  ",                    /* four of three */
+        "rota1 -1 0 0 - 0 0 0 1 0  ",                   /* a sign */
+        "rota1 0 0 0 - 18446744073709551616 0 0 1 0  ", /* too large */
+        "rota1 4294967296 0 0 - 0 0 0 1 0  ",           /* would be 0 */
+        "rota1 0 0 0 - 0 0 9999999999999999999 1 0  ",
+        "rota1 0 0 0 - 0 0 0 18446744073709551616 0  ",
+        "rota1 0 0 0 - 0 0 0 1 18446744073709551615  ",
+        "rota10 0 0 0 - 0 0 0 1 0  ",
     };
     (void)state;
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -184,8 +199,8 @@ static void test_a_later_layout_is_known_for_one(void **state)
     (void)state;
     rt_etcd_card_read(&card, (const uint8_t *)"rota2 x y", 9);
     assert_true(card.newer && card.plain && card.mode == RT_EXCLUSIVE);
-    rt_etcd_card_read(&card, (const uint8_t *)"rota1 0 0 0 dz 0 0 0 0  v",
-                      25); /* a later minor's flag */
+    rt_etcd_card_read(&card, (const uint8_t *)"rota1 0 0 0 dz 0 0 0 0 0  v",
+                      27); /* a later minor's flag */
     assert_true(!card.plain && card.flags == RT_ETCD_CARD_DETECT && card.value_size == 1);
     assert_false(rt_etcd_plain_fits("rota1 0"));
     assert_true(rt_etcd_plain_fits("") && rt_etcd_plain_fits("ro"));
@@ -198,7 +213,7 @@ static void test_a_later_layout_is_known_for_one(void **state)
 static void test_random_values_and_keys(void **state)
 {
     struct rt_random r = {11};
-    static const char base[] = "rota1 2 1 3 d 77 0 1700000000000 3 abc value";
+    static const char base[] = "rota1 2 1 3 d 77 0 1700000000000 9 3 abc value";
     (void)state;
     for (int round = 0; round < 200000; round++) {
         uint8_t bytes[64];

@@ -39,6 +39,45 @@ static void key_of(const char *name, size_t i, char *key, size_t room, char *lea
     snprintf(lease, 32, "%.*s", (int)strcspn(id, "-"), id);
 }
 
+/* ---- Keys ------------------------------------------------------------------------------------ */
+
+/* etcd walks over all keys that were ever in a line: a client that takes its lock again has the same one. */
+static void test_keys_are_used_again(void **state)
+{
+    struct rota *a = player(url, LONG_MS, 0);
+    char first[128], key[128], lease[32];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct rota_lock *lock = player_take(a, "used", NULL);
+        key_of("used", 0, i == 0 ? first : key, sizeof(key), lease);
+        assert_int_equal(rota_release(lock), 0);
+    }
+    assert_string_equal(key, first);
+    rota_close(a);
+}
+
+/* A key of ours that is there and that we know nothing of (a JOIN that came late): its place in the line is
+ * not taken for ours. */
+static void test_a_key_that_is_there_already(void **state)
+{
+    struct rota *a = player(url, LONG_MS, 0);
+    struct player_wish wish;
+    char late[128], key[128], lease[32];
+    (void)state;
+    struct rota_lock *lock = player_take(a, "late", NULL);
+    key_of("late", 0, late, sizeof(late), lease);
+    assert_int_equal(rota_release(lock), 0);
+    rt_etcds_must(&etcds, "put", late, "rota1 0 0 0 - 0 0 0 77 0  ");
+    player_wish(a, "late", ROTA_EXCLUSIVE, &wish);
+    player_counts(a, "late", 2);
+    assert_int_equal(atomic_load(&wish.calls), 0);
+    key_of("late", 1, key, sizeof(key), lease);
+    assert_string_not_equal(key, late);
+    rt_etcds_must(&etcds, "del", late);
+    assert_int_equal(rota_release(player_wished(&wish, 0)), 0);
+    rota_close(a);
+}
+
 /* ---- Outages ----------------------------------------------------------------------------------- */
 
 /* The server dies and comes back within the ttl: holds stay, who waits is granted when it is time. */
@@ -344,6 +383,8 @@ static void test_strict_goes_by_the_version(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_are_used_again),
+        cmocka_unit_test(test_a_key_that_is_there_already),
         cmocka_unit_test(test_a_server_that_comes_back),
         cmocka_unit_test(test_what_happened_before_the_watch),
         cmocka_unit_test(test_kinds_in_large_sets),
