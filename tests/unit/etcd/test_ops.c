@@ -60,14 +60,15 @@ static void test_keys_are_used_again(void **state)
  * not taken for ours. */
 static void test_a_key_that_is_there_already(void **state)
 {
-    struct rota *a = player(url, LONG_MS, 0);
+    struct rota *a = player(url, 10 * LONG_MS, 0);
     struct player_wish wish;
-    char late[128], key[128], lease[32];
+    char late[128], key[128], lease[32], option[48];
     (void)state;
     struct rota_lock *lock = player_take(a, "late", NULL);
     key_of("late", 0, late, sizeof(late), lease);
     assert_int_equal(rota_release(lock), 0);
-    rt_etcds_must(&etcds, "put", late, "rota1 0 0 0 - 0 0 0 77 0  ");
+    snprintf(option, sizeof(option), "--lease=%s", lease);
+    rt_etcds_must(&etcds, "put", option, late, "rota1 0 0 0 - 0 0 0 77 0  ");
     player_wish(a, "late", ROTA_EXCLUSIVE, &wish);
     player_counts(a, "late", 2);
     assert_int_equal(atomic_load(&wish.calls), 0);
