@@ -92,12 +92,24 @@ static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)
     rt_stream_expect(&l->stream, (uint32_t)(within / RT_MS) + 1);
 }
 
+/* How long a server that lives may owe an answer. Where nobody else is to be asked (any more), a cut only makes
+ * it begin anew, and leaves open what came of a release. */
+static int64_t stuck_after(const struct rt_etcd_conn *c)
+{
+    int64_t stuck = rt_etcd_patience(c);
+    if (stuck < STUCK_LEAST_MS * RT_MS)
+        stuck = STUCK_LEAST_MS * RT_MS;
+    if ((c->end_count == 1 || c->failures >= c->end_count) && stuck < c->base.call_ms * RT_MS / 2)
+        stuck = c->base.call_ms * RT_MS / 2;
+    return stuck;
+}
+
 /* Lazy: fires at the time of what may long have been answered, and looks. */
 void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
 {
     struct rt_etcd_link *l = c->link;
     int64_t patience = rt_etcd_patience(c), half = patience / 2, owed = owed_since(c);
-    int64_t stuck = patience < STUCK_LEAST_MS * RT_MS ? STUCK_LEAST_MS * RT_MS : patience;
+    int64_t stuck = stuck_after(c);
     char why[sizeof(c->trouble)];
     if (owed == RT_NEVER)
         return;

@@ -302,6 +302,41 @@ static void status_for_others_only(void **state)
     town_close(&t);
 }
 
+/* ---- A slow server ---------------------------------------------------------------------------------- */
+
+static void ignore(void *arg, const char *name, size_t count, size_t granted)
+{
+    (void)arg;
+    (void)name;
+    (void)count;
+    (void)granted;
+}
+
+/* With so many servers that need 1.5 s. */
+static size_t connections_of(const char *url, size_t slow)
+{
+    struct rt_op op = {.kind = RT_OP_LIST, .list = {.prefix = "", .each = ignore}};
+    town_init(&t, 3);
+    t.ttl_ms = 2000;
+    for (size_t i = 0; i < slow; i++)
+        t.servers[i].slow_ms = 1500;
+    town_open(&t, url);
+    if (town_do(&t, &op) != 0)
+        fail_msg("%s", t.why);
+    size_t count = t.wire_count;
+    town_close(&t);
+    return count;
+}
+
+/* Another member may be quicker. Where none is, it is waited for. */
+static void slow_and_alive(void **state)
+{
+    (void)state;
+    assert_int_equal(connections_of("etcd://a,b", 1), 2);
+    assert_int_equal(connections_of("etcd://a", 1), 1);
+    assert_int_equal(connections_of("etcd://a,b,c", 3), 4); /* once around */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +352,7 @@ int main(void)
         cmocka_unit_test(no_memory),
         cmocka_unit_test(status_for_users_only),
         cmocka_unit_test(status_for_others_only),
+        cmocka_unit_test(slow_and_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

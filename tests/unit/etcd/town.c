@@ -157,6 +157,18 @@ static void serve_call(struct town *t, struct town_wire *w, size_t i)
         fail_msg("nobody plays %s", path);
 }
 
+/* Whether the answer to call I must wait. */
+static bool is_slow(struct town *t, struct town_wire *w, size_t i)
+{
+    const struct town_server *s = &t->servers[w->server];
+    int64_t now = rt_loop_now(&t->loop);
+    if (s->slow_ms == 0 || strcmp(w->peer.streams[i].path, "/etcdserverpb.KV/Range") != 0)
+        return false;
+    if (w->asked_at == 0)
+        w->asked_at = now;
+    return now - w->asked_at < s->slow_ms * RT_MS;
+}
+
 /* ---- Steps ----------------------------------------------------------------------------------------- */
 
 static bool serve(struct town *t, struct town_wire *w)
@@ -176,7 +188,9 @@ static bool serve(struct town *t, struct town_wire *w)
     }
     if (w->peer.wire.size > 0)
         peer_server_reads(&w->peer);
-    for (; w->answered < w->peer.count && w->peer.streams[w->answered].ended; w->answered++)
+    for (; w->answered < w->peer.count && w->peer.streams[w->answered].ended &&
+           !is_slow(t, w, w->answered);
+         w->answered++)
         serve_call(t, w, w->answered);
     bool busy = peer_server_says(&w->peer, &said) > 0;
     if (busy)
@@ -227,6 +241,7 @@ void town_init(struct town *t, size_t members)
     memset(t, 0, sizeof(*t));
     t->dialer = (struct rt_dialer){on_open, on_write, on_close};
     t->members = members;
+    t->ttl_ms = 10000;
     for (size_t i = 0; i < TOWN_SERVERS; i++)
         t->servers[i] = (struct town_server){
             .version = "3.6.16", .cluster = 5, .db_size = 20480, .db_quota = 2147483648};
@@ -245,7 +260,7 @@ void town_open(struct town *t, const char *url)
                                               .up = &t->up,
                                               .loop = &t->loop,
                                               .label = "town",
-                                              .ttl_ms = 10000,
+                                              .ttl_ms = t->ttl_ms,
                                               .call_ms = 5000};
     assert_int_equal(rt_url_parse(&u, url, errmsg, sizeof(errmsg)), 0);
     assert_int_equal(rt_engine_etcd.open(rt_etcd_base(t->conn), &u), 0);

@@ -16,14 +16,16 @@ struct town_server {
     int64_t db_size, db_quota;
     bool down, mute;     /* refuses connections; says nothing */
     bool wants_token;    /* for Status, too */
+    int64_t slow_ms;     /* to answer KV/Range */
     const char *refuses; /* the path that this user may not call; NULL */
-    const char *why;     /* ... "PERMISSION_DENIED" or what etcd says */
+    const char *why;     /* ... and what it is told; NULL: permission denied */
 };
 
 struct town_wire {            /* a connection */
     struct rt_stream *stream; /* NULL: closed */
     struct peer peer;
     size_t answered, server;
+    int64_t asked_at; /* what is answered slowly; 0: nothing */
     bool up;
 };
 
@@ -34,6 +36,7 @@ struct town {
     struct rt_etcd_conn *conn;
     struct town_server servers[TOWN_SERVERS];
     size_t members;
+    uint32_t ttl_ms;
     struct town_wire wires[TOWN_WIRES];
     size_t wire_count;
     int authenticated; /* passwords looked at */
