@@ -67,6 +67,12 @@ void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op)
     fail();
 }
 
+bool rt_etcd_parting(struct rt_conn *conn)
+{
+    (void)conn;
+    return false;
+}
+
 static void on_event(struct rt_up *up, const struct rt_event *e)
 {
     struct bare *b = (struct bare *)(void *)up;
