@@ -124,15 +124,34 @@ static void again(struct rt_etcd_conn *c, struct rt_etcd_ask *a, bool pause)
     rt_etcd_timer_by(c, a->not_before);
 }
 
-static void refuse_one(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const char *said)
+/* What its user can do about it, where etcd does not say. */
+static void explain(const struct rt_etcd_conn *c, enum rt_etcd_reason reason, const char *said,
+                    char *out, size_t room)
 {
-    const char *hint = "";
-    if (a->reason == RT_ETCD_NO_TOKEN && c->user == NULL)
-        hint = ": it wants a user";
-    else if (a->reason == RT_ETCD_RIGHTS)
-        hint = ": the user needs readwrite on what begins with ?prefix=";
+    const char *at = rt_etcd_at(c);
+    if (reason == RT_ETCD_NO_TOKEN && c->user == NULL)
+        snprintf(out, room,
+                 "%.100s wants a user: write %s://USER@HOST, and give the password by "
+                 "$ROTA_PASSWORD or ?password_file=",
+                 at, c->secure ? "etcds" : "etcd");
+    else if (reason == RT_ETCD_RIGHTS && c->user != NULL)
+        snprintf(out, room,
+                 "%.80s: permission denied: the user '%.60s' needs readwrite on what begins with "
+                 "?prefix=",
+                 at, c->user);
+    else if (reason == RT_ETCD_NO_SPACE)
+        snprintf(out, room,
+                 "%.100s: its database is out of space: compact and defragment it, then etcdctl "
+                 "alarm disarm",
+                 at);
+    else
+        snprintf(out, room, "%.100s: %.140s", at, said);
+}
+
+static void refuse_one(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const char *why)
+{
     int rv = a->maybe && !a->reads ? ROTA_UNKNOWN : err; /* an earlier try may be done yet */
-    (void)rt_etcd_fail(c, rv, "%.100s: %.120s%s", rt_etcd_at(c), said, hint);
+    (void)rt_etcd_fail(c, rv, "%s", why);
     answer(c, a, rv, NULL);
 }
 
@@ -142,7 +161,7 @@ static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt
     struct rt_etcd_verdict v = end->verdict;
     const char *said = end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status);
     char why[sizeof(c->trouble)];
-    snprintf(why, sizeof(why), "%.100s: %.140s", rt_etcd_at(c), said);
+    explain(c, v.reason, said, why, sizeof(why));
     a->reason = v.reason;
     a->maybe = a->maybe || v.fate == RT_GRPC_MAYBE;
     if (v.elsewhere)
@@ -158,11 +177,11 @@ static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt
     } else if (v.fate == RT_GRPC_NOT_DONE && v.elsewhere) {
         again(c, a, false);
     } else if (v.fate == RT_GRPC_NOT_DONE) {
-        refuse_one(c, a, v.err, said);
+        refuse_one(c, a, v.err, why);
     } else if (v.elsewhere && (a->reads || a->again)) {
         again(c, a, false);
     } else {
-        refuse_one(c, a, v.err, said);
+        refuse_one(c, a, v.err, why);
     }
 }
 

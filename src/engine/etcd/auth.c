@@ -43,8 +43,10 @@ static void maybe_greeted(struct rt_etcd_conn *c)
 static void give_up(struct rt_etcd_conn *c, const char *what, const struct rt_grpc_end *end)
 {
     char why[sizeof(c->trouble)];
-    snprintf(why, sizeof(why), "%.120s: %s: %.100s", rt_etcd_at(c), what,
-             end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status));
+    const char *said = end->message[0] != '\0'     ? end->message
+                       : end->status == RT_GRPC_OK ? "its answer cannot be understood"
+                                                   : rt_grpc_status_name(end->status);
+    snprintf(why, sizeof(why), "%.120s: %s: %.100s", rt_etcd_at(c), what, said);
     rt_etcd_sicken(c, why);
 }
 
@@ -100,8 +102,10 @@ static void on_authenticated(void *arg, const struct rt_grpc_end *end)
                     rt_etcd_at(c));
         go_on(c);
     } else if (end->verdict.reason == RT_ETCD_PASSWORD || end->status == RT_GRPC_INVALID_ARGUMENT) {
-        snprintf(why, sizeof(why), "%.120s refuses the user '%.60s' or the password", rt_etcd_at(c),
-                 c->user);
+        snprintf(why, sizeof(why),
+                 "%.100s refuses the user '%.60s' or the password ($ROTA_PASSWORD, "
+                 "?password_file=)",
+                 rt_etcd_at(c), c->user);
         drop_token(c);
         rt_etcd_fatal(c, ROTA_AUTH, why);
     } else {
@@ -202,7 +206,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
         judge_server(c);
     } else if (end->status == RT_GRPC_UNIMPLEMENTED) {
         char why[sizeof(c->trouble)];
-        snprintf(why, sizeof(why), "%.180s speaks gRPC, but is no etcd", rt_etcd_at(c));
+        snprintf(why, sizeof(why), "%.180s speaks HTTP/2, but is no etcd", rt_etcd_at(c));
         rt_etcd_fatal(c, ROTA_PROTOCOL, why);
         return;
     } else if (end->verdict.reason == RT_ETCD_NO_TOKEN && c->user != NULL && !l->status_again) {
@@ -214,7 +218,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
         snprintf(c->facts.at, sizeof(c->facts.at), "%s", rt_etcd_at(c));
         judge_strict(c);
     } else {
-        give_up(c, "its state is not to be had", end);
+        give_up(c, "asked for its status", end);
     }
     maybe_greeted(c);
 }

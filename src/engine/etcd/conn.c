@@ -178,9 +178,13 @@ static struct rt_etcd_link *of_stream(struct rt_stream *s)
 
 static void codec_failed(struct rt_etcd_conn *c, int err)
 {
+    const char *said = rt_grpc_why(c->link->grpc);
+    bool odd = err == ROTA_PROTOCOL && c->state == RT_ETCD_GREETING;
+    bool hint = odd && strstr(said, "etcds://") == NULL; /* else it says what to do */
     char why[sizeof(c->trouble)];
-    snprintf(why, sizeof(why), "%.140s: %.100s", rt_etcd_at(c), rt_grpc_why(c->link->grpc));
-    if (err == ROTA_PROTOCOL && c->state == RT_ETCD_GREETING)
+    snprintf(why, sizeof(why), "%.120s: %.100s%s", rt_etcd_at(c), said,
+             hint ? ": is that an etcd?" : "");
+    if (odd)
         refused(c, err, why);
     else
         rt_etcd_cut(c, why);
@@ -195,6 +199,7 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
 {
     struct rt_etcd_link *l = of_stream(s);
     l->heard_at = rt_loop_now(l->conn->base.loop);
+    l->heard = true;
     l->pinged = false;
     int rv = rt_grpc_feed(l->grpc, bytes, n);
     struct rt_etcd_conn *c = l->conn; /* NULL: it was cut from inside */
@@ -210,10 +215,13 @@ static void on_down(struct rt_stream *s, int err, const char *why)
 {
     struct rt_etcd_link *l = of_stream(s);
     struct rt_etcd_conn *c = l->conn;
+    bool hint = c->state == RT_ETCD_GREETING && !c->secure && !l->heard; /* etcd does just that */
+    char text[sizeof(c->trouble)];
+    snprintf(text, sizeof(text), "%.200s%s", why, hint ? ": if it speaks TLS, write etcds://" : "");
     if (c->state != RT_ETCD_READY && (err == ROTA_AUTH || err == ROTA_PROTOCOL))
-        refused(c, err, why);
+        refused(c, err, text);
     else
-        rt_etcd_cut(c, why);
+        rt_etcd_cut(c, text);
 }
 
 /* ---- Up --------------------------------------------------------------------------------------------- */

@@ -249,7 +249,7 @@ static bool begins_well(struct rt_grpc *g, const uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n && g->first < 4; i++, g->first++) {
         if (g->first == 0 && bytes[i] == 0x15) /* an alert */
-            rt_h2_fail(g, ROTA_PROTOCOL, "it speaks TLS only");
+            rt_h2_fail(g, ROTA_PROTOCOL, "it speaks TLS: write etcds://");
         else if ((g->first == 0 && bytes[i] != 0) ||
                  (g->first == 3 && bytes[i] != NGHTTP2_SETTINGS))
             rt_h2_fail(g, ROTA_PROTOCOL, "it does not speak HTTP/2");

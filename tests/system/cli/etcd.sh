@@ -242,7 +242,7 @@ user_rights_end_with_the_prefix()
     local other=${given/prefix=rota-/prefix=other-}
     unset ROTA_URL
     expect 0 "$rota" --on "$given" run a true
-    refused 69 'permission denied: the user needs readwrite' "$rota" --on "$other" run a true
+    refused 69 "permission denied: the user 'rota' needs readwrite" "$rota" --on "$other" run a true
     expect 0 "$rota" --on "$given" doctor >out
     has '^kept +rights' out
     ! grep -q 'no user' out || fail "$(cat out)"

@@ -3,7 +3,8 @@
 #include "keys.h"
 #include "lib/history.h"
 #include "lib/proc.h"
-#include "rogue.h"
+#include "lib/refusal.h"
+#include "lib/rogue.h"
 
 #include <rota.h>
 #include <setjmp.h>
@@ -23,59 +24,22 @@
 
 /* ---- Asking, and what is said ------------------------------------------------ */
 
-struct outcome {
-    int err;
-    int64_t ms;
-    char text[512];
-};
-
-static void seen(struct outcome *o, int err, const char *text, int64_t since)
+static struct refusal try_url(const char *url)
 {
-    o->err = err;
-    o->ms = (rt_history_now() - since) / 1000000;
-    snprintf(o->text, sizeof(o->text), "%s", text);
+    return refusal_of(url, CALL_MS);
 }
 
-/* Opens a client, and takes and gives back a lock: the first error of it, or 0. */
-static struct outcome try_url(const char *url)
+static void assert_says(const struct refusal *o, int err, const char *word)
 {
-    struct rota_options opts = {.ttl_ms = 1000, .call_ms = CALL_MS};
-    struct rota_ask ask = {.limit_ms = CALL_MS};
-    struct rota_lock *lock = NULL;
-    struct outcome o = {0};
-    struct rota *r = NULL;
-    int64_t since = rt_history_now();
-    int err = rota_open(&r, url, &opts);
+    static const char *const secrets[] = {SECRET, RIGHT, NULL};
 
-    if (err != 0) {
-        seen(&o, err, rota_errmsg(NULL), since);
-        return o;
-    }
-    err = rota_acquire(r, "some lock", &ask, &lock);
-    if (err == 0)
-        err = rota_release(lock);
-    seen(&o, err, err != 0 ? rota_errmsg(r) : "", since);
-    rota_close(r);
-    return o;
-}
-
-/* One line that a person understands: it names WORD, and no secret. */
-static void assert_says(const struct outcome *o, int err, const char *word)
-{
-    print_message("%s: %s (%lld ms)\n", rota_strerror(o->err), o->text, (long long)o->ms);
-    assert_int_equal(o->err, err);
-    assert_true(o->text[0] != '\0');
-    assert_null(strchr(o->text, '\n'));
-    assert_null(strstr(o->text, SECRET));
-    assert_null(strstr(o->text, RIGHT));
-    if (word != NULL)
-        assert_non_null(strcasestr(o->text, word));
+    refusal_assert(o, err, word, secrets);
     assert_true(o->ms < LATE_MS);
 }
 
 static void assert_url(const char *url, int err, const char *word)
 {
-    struct outcome o = try_url(url);
+    struct refusal o = try_url(url);
 
     assert_says(&o, err, word);
 }
@@ -137,7 +101,7 @@ static void missing_rights(void **state)
         struct rt_redis_options opts = {
             .user = "limited", .user_password = RIGHT, .user_rules = rules[i]};
         struct rt_redis node;
-        struct outcome o;
+        struct refusal o;
         char *url;
 
         rt_redis_start(&node, &opts);
@@ -190,7 +154,7 @@ static void a_full_server(void **state)
     struct rt_redis node;
     struct rota_lock *lock = NULL, *more = NULL;
     struct rota *r = NULL;
-    struct outcome o;
+    struct refusal o;
     int64_t since;
     int err;
     char *url;
@@ -203,7 +167,7 @@ static void a_full_server(void **state)
     rt_redis_must(&node, "CONFIG SET maxmemory 1");
     since = rt_history_now();
     err = rota_acquire(r, "another", NULL, &more);
-    seen(&o, err, rota_errmsg(r), since);
+    refusal_note(&o, err, rota_errmsg(r), since);
     assert_says(&o, ROTA_UNREACHABLE, "maxmemory");
     assert_int_equal(rota_release(lock), 0);
     rt_redis_must(&node, "CONFIG SET maxmemory 0");
@@ -319,7 +283,7 @@ static void tls_to_a_plain_server(void **state)
 {
     struct rt_redis node;
     char url[600];
-    struct outcome o;
+    struct refusal o;
 
     (void)state;
     rt_redis_start(&node, NULL);
@@ -335,30 +299,34 @@ static void tls_to_a_plain_server(void **state)
 
 static void servers_that_are_none(void **state)
 {
-    static const struct {
-        enum rogue_way way;
-        const char *text;
-    } rogues[] = {
-        {ROGUE_MUTE, NULL},
-        {ROGUE_CLOSES, NULL},
-        {ROGUE_NOISE, NULL},
-        {ROGUE_ECHOES, NULL},
-        {ROGUE_ENDLESS, NULL},
-        {ROGUE_SAYS, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"},
-        {ROGUE_SAYS, "+OK\r\n"},
-        {ROGUE_SAYS, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n"},
-        {ROGUE_SAYS, "*1000000000\r\n"},
-        {ROGUE_SAYS, "*-1\r\n$-1\r\n"},
-        {ROGUE_SAYS, "*2\r\n$1\r\n1\r\n:0\r\n"},
-        {ROGUE_SAYS, "-ERR unknown command\r\n"},
-        {ROGUE_SAYS, "$0\r\n\r\n"},
+#define SAYS(text) .way = ROGUE_SAYS, .first = text, .first_size = sizeof(text) - 1
+    static const char xs[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    static const struct rogue_options rogues[] = {
+        {.way = ROGUE_MUTE},
+        {.way = ROGUE_CLOSES},
+        {.way = ROGUE_NOISE, .seed = 3},
+        {.way = ROGUE_ECHOES},
+        {.way = ROGUE_FLOODS,
+         .first = "$500000000\r\n",
+         .first_size = 12,
+         .then = xs,
+         .then_size = sizeof(xs) - 1},
+        {SAYS("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")},
+        {SAYS("+OK\r\n")},
+        {SAYS("+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n")},
+        {SAYS("*1000000000\r\n")},
+        {SAYS("*-1\r\n$-1\r\n")},
+        {SAYS("*2\r\n$1\r\n1\r\n:0\r\n")},
+        {SAYS("-ERR unknown command\r\n")},
+        {SAYS("$0\r\n\r\n")},
     };
+#undef SAYS
 
     (void)state;
     for (size_t i = 0; i < sizeof(rogues) / sizeof(rogues[0]); i++) {
-        struct rogue *rogue = rogue_start(rogues[i].way, rogues[i].text, i + 1);
+        struct rogue *rogue = rogue_start(&rogues[i]);
         char url[600];
-        struct outcome o;
+        struct refusal o;
 
         url_of(url, sizeof(url), rogue_port(rogue), "");
         setenv("ROTA_PASSWORD", SECRET, 1);

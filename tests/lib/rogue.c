@@ -2,9 +2,10 @@
 /* A server that is none: one thread, one poll over all its connections. */
 #include "rogue.h"
 
-#include "lib/random.h"
+#include "random.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,12 +18,17 @@
 
 #define CONNECTIONS_MAX 64
 
+struct talk { /* of one connection */
+    bool begun;
+    size_t sent; /* of what floods, this time */
+};
+
 struct rogue {
     pthread_t thread;
-    enum rogue_way way;
-    const char *text;
+    struct rogue_options opts;
     struct rt_random random;
     struct pollfd fds[2 + CONNECTIONS_MAX]; /* the end, the listener, connections */
+    struct talk talks[2 + CONNECTIONS_MAX];
     nfds_t count;
     int stop[2];
     uint16_t port;
@@ -36,34 +42,58 @@ static void must(bool ok, const char *what)
     abort();
 }
 
-static void say(struct rogue *r, int fd, const char *got, size_t len)
+static void say(int fd, const void *bytes, size_t n)
 {
-    char noise[256];
-    ssize_t ignored = 0;
+    if (n > 0)
+        (void)send(fd, bytes, n, MSG_NOSIGNAL);
+}
 
-    switch (r->way) {
+/* As much as there is room for; a frame is not broken off. */
+static void flood(const struct rogue *r, struct pollfd *at, struct talk *talk)
+{
+    const char *bytes = r->opts.then;
+    ssize_t n = send(at->fd, bytes + talk->sent, r->opts.then_size - talk->sent,
+                     MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (n > 0)
+        talk->sent = (talk->sent + (size_t)n) % r->opts.then_size;
+}
+
+/* False: it is to be closed. */
+static bool answer(struct rogue *r, nfds_t i, const char *got, size_t len)
+{
+    const struct rogue_options *o = &r->opts;
+    bool first = !r->talks[i].begun || o->way == ROGUE_SAYS;
+    int fd = r->fds[i].fd;
+    char noise[256];
+
+    r->talks[i].begun = true;
+    switch (o->way) {
     case ROGUE_SAYS:
-        ignored = send(fd, r->text, strlen(r->text), MSG_NOSIGNAL);
+    case ROGUE_TALKS:
+        say(fd, first ? o->first : o->then, first ? o->first_size : o->then_size);
         break;
+    case ROGUE_FLOODS:
+        if (first)
+            say(fd, o->first, o->first_size);
+        r->fds[i].events = POLLIN | POLLOUT;
+        break;
+    case ROGUE_HANGS_UP:
+        say(fd, o->first, o->first_size);
+        return false;
     case ROGUE_ECHOES:
-        ignored = send(fd, got, len, MSG_NOSIGNAL);
+        say(fd, got, len);
         break;
     case ROGUE_NOISE:
-        for (size_t i = 0; i < sizeof(noise); i++)
-            noise[i] = (char)rt_random_below(&r->random, 256);
-        ignored = send(fd, noise, sizeof(noise), MSG_NOSIGNAL);
-        break;
-    case ROGUE_ENDLESS:
-        memset(noise, 'x', sizeof(noise));
-        memcpy(noise, "$500000000\r\n", 12);
-        for (int i = 0; i < 64 && ignored >= 0; i++)
-            ignored = send(fd, noise, sizeof(noise), MSG_NOSIGNAL | MSG_DONTWAIT);
+        for (size_t k = 0; k < sizeof(noise); k++)
+            noise[k] = (char)rt_random_below(&r->random, 256);
+        say(fd, noise, sizeof(noise));
         break;
     case ROGUE_CLOSES:
     case ROGUE_MUTE:
         break;
     }
-    (void)ignored;
+    return true;
 }
 
 static void take(struct rogue *r)
@@ -72,10 +102,12 @@ static void take(struct rogue *r)
 
     if (fd < 0)
         return;
-    if (r->way == ROGUE_CLOSES || r->count == 2 + CONNECTIONS_MAX)
+    if (r->opts.way == ROGUE_CLOSES || r->count == 2 + CONNECTIONS_MAX) {
         close(fd);
-    else
-        r->fds[r->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+        return;
+    }
+    r->talks[r->count] = (struct talk){0};
+    r->fds[r->count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
 static void hear(struct rogue *r, nfds_t i)
@@ -83,12 +115,13 @@ static void hear(struct rogue *r, nfds_t i)
     char got[4096];
     ssize_t n = recv(r->fds[i].fd, got, sizeof(got), MSG_DONTWAIT);
 
-    if (n > 0) {
-        say(r, r->fds[i].fd, got, (size_t)n);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    }
+    if (n > 0 && answer(r, i, got, (size_t)n))
+        return;
     close(r->fds[i].fd);
     r->fds[i] = r->fds[--r->count];
+    r->talks[i] = r->talks[r->count];
 }
 
 static void *serve(void *arg)
@@ -100,7 +133,9 @@ static void *serve(void *arg)
         if (r->fds[0].revents != 0)
             return NULL;
         for (nfds_t i = r->count; i-- > 2;) {
-            if (r->fds[i].revents != 0)
+            if ((r->fds[i].revents & POLLOUT) != 0)
+                flood(r, &r->fds[i], &r->talks[i]);
+            if ((r->fds[i].revents & ~POLLOUT) != 0)
                 hear(r, i);
         }
         if (r->fds[1].revents != 0)
@@ -108,7 +143,7 @@ static void *serve(void *arg)
     }
 }
 
-struct rogue *rogue_start(enum rogue_way way, const char *text, uint64_t seed)
+struct rogue *rogue_start(const struct rogue_options *opts)
 {
     struct rogue *r = calloc(1, sizeof(*r));
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -118,9 +153,8 @@ struct rogue *rogue_start(enum rogue_way way, const char *text, uint64_t seed)
     must(r != NULL && fd >= 0 && pipe2(r->stop, O_CLOEXEC) == 0, "rogue");
     must(bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 64) == 0, "listen");
     must(getsockname(fd, (struct sockaddr *)&at, &len) == 0, "getsockname");
-    r->way = way;
-    r->text = text;
-    r->random.state = seed;
+    r->opts = *opts;
+    r->random.state = opts->seed;
     r->port = ntohs(at.sin_port);
     r->fds[0] = (struct pollfd){.fd = r->stop[0], .events = POLLIN};
     r->fds[1] = (struct pollfd){.fd = fd, .events = POLLIN};
