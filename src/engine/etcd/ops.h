@@ -200,6 +200,7 @@ struct rt_etcd_side {
     uint64_t serial;
     uint64_t spots_taken; /* up to here something else was found at some */
     struct rt_etcd_wait *waits;
+    uint64_t looks; /* of theirs, until now */
     struct rt_etcd_least *leasts;
     struct rt_etcd_chore *chores;
     struct rt_timer_call least_timer;

@@ -145,7 +145,8 @@ static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     struct verifying v = {session->looked, a->extra};
     session->looks--;
     if (session->id != 0 && session->id == v.session) {
-        if ((err == 0 && got->ttl <= 0) || a->reason == RT_ETCD_NO_LEASE)
+        /* 0: less than a second is left, and of the shortest lease never more. */
+        if ((err == 0 && got->ttl < 0) || a->reason == RT_ETCD_NO_LEASE)
             look_for_session(c, v.session);
         else if (err == 0)
             compare(c, &v, got);

@@ -23,6 +23,7 @@ struct rt_etcd_wait {
     bool looking, again; /* a look is under way; one more is needed */
     bool stale;          /* something went wrong: the next BEAT looks */
     bool securing;
+    uint64_t looked; /* when, as a count of looks */
 };
 
 static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w);
@@ -371,6 +372,7 @@ static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
     else if (w->purpose != TO_KNOW)
         (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, name);
     w->again = false;
+    w->looked = ++rt_etcd_s(c)->looks;
     w->looking = rt_etcd_txn_send(c, &txn, 0, true, look_answered, NULL, w) == 0;
     w->stale = w->stale || !w->looking;
 }
@@ -407,8 +409,22 @@ void rt_etcd_wait_verify(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
         look(c, w);
 }
 
+/* An event that etcd owes and never sends (its bugs of watches: #17529, #18089), or that was lost on the
+ * way, would be waited for without end. So with each BEAT one of those that wait looks for itself. */
+static void look_by_turns(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_wait *oldest = NULL;
+    for (struct rt_etcd_wait *w = rt_etcd_s(c)->waits; w != NULL; w = w->next)
+        if (w->ticket != NULL && !w->looking && !w->securing &&
+            (oldest == NULL || w->looked < oldest->looked))
+            oldest = w;
+    if (oldest != NULL)
+        look(c, oldest);
+}
+
 void rt_etcd_wait_catch_up(struct rt_etcd_conn *c)
 {
+    look_by_turns(c);
     for (struct rt_etcd_ticket *t = rt_etcd_s(c)->tickets, *next; t != NULL; t = next) {
         next = t->next;
         struct rt_etcd_wait *w = t->wait;

@@ -16,6 +16,7 @@
 #define COMPACTIONS 10
 #define TTL_MS 5000 /* nothing ends by itself */
 #define SHORT_TTL_MS 2000
+#define LEAST_TTL_MS 1000
 
 static void revoke(const char *lease)
 {
@@ -79,6 +80,23 @@ static void a_waiters_lease_is_revoked(void **state)
     assert_int_equal(rota_release(held), 0);
     rota_close(a);
     rota_close(b);
+}
+
+/* Found by the heartbeat's look at the keys of the lease; with the shortest lease that there is, too, of which
+ * etcd says that 0 seconds are left. */
+static void a_holders_key_is_deleted(void **state)
+{
+    struct rota *a = player(cluster.url, LEAST_TTL_MS, 0);
+    struct player_lost lost = {0};
+    struct rota_lock *held = player_take(a, "deleted", &lost);
+
+    (void)state;
+    assert_int_equal(rota_ttl_ms(a), LEAST_TTL_MS);
+    rt_etcds_must(&cluster.etcds, "del", "--prefix", "deleted/");
+    UNTIL(atomic_load(&lost.calls) == 1);
+    assert_int_equal(atomic_load(&lost.reason), ROTA_LOST);
+    assert_int_equal(rota_release(held), ROTA_LOST);
+    rota_close(a);
 }
 
 /* ---- Under contenders ---------------------------------------------------------------- */
@@ -170,10 +188,9 @@ static void history_is_compacted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leases_are_revoked),
-        cmocka_unit_test(history_is_compacted),
-        cmocka_unit_test(a_holders_lease_is_revoked),
-        cmocka_unit_test(a_waiters_lease_is_revoked),
+        cmocka_unit_test(leases_are_revoked),         cmocka_unit_test(history_is_compacted),
+        cmocka_unit_test(a_holders_lease_is_revoked), cmocka_unit_test(a_waiters_lease_is_revoked),
+        cmocka_unit_test(a_holders_key_is_deleted),
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */

@@ -2,9 +2,8 @@
 /* Every kind of request, once each: its reply lost, doubled, late; the request doubled, lost. */
 #include "engine/redis/script.h"
 #include "keys.h"
-#include "lib/history.h"
 #include "lib/proc.h"
-#include "stage.h"
+#include "treat.h"
 
 #include <rota.h>
 #include <setjmp.h>
@@ -17,37 +16,6 @@
 
 #define PROCESSES 8 /* with a proxy each; and one more that is killed now and then */
 #define TTL_MS 1000
-#define UNREST_NS INT64_C(700000000)
-#define PATIENCE_NS INT64_C(3000000000)  /* for a request that rarely comes; then another's turn */
-#define ALL_DONE_NS INT64_C(60000000000) /* per factor */
-
-/* ---- What is done to what ------------------------------------------------- */
-
-struct treatment {
-    const char *name;
-    enum rt_fault_on on;
-    enum rt_fault_do what;
-    uint32_t delay_us;
-};
-
-static const struct treatment treatments[] = {
-    {"reply dropped", RT_FAULT_REPLY, RT_FAULT_DROP, 0},
-    {"reply doubled", RT_FAULT_REPLY, RT_FAULT_DOUBLE, 0},
-    {"reply late by more than the ttl", RT_FAULT_REPLY, RT_FAULT_DELAY, TTL_MS * 1300},
-    {"reply cut off", RT_FAULT_REPLY, RT_FAULT_RESET, 0},
-    {"request doubled", RT_FAULT_REQUEST, RT_FAULT_DOUBLE, 0},
-    {"request dropped", RT_FAULT_REQUEST, RT_FAULT_DROP, 0},
-    {"request late by more than the ttl", RT_FAULT_REQUEST, RT_FAULT_DELAY, TTL_MS * 1300},
-};
-#define TREATMENTS (sizeof(treatments) / sizeof(treatments[0]))
-#define TREATMENTS_QUICK 3 /* in make test; the others in make torture */
-
-static const struct treatment push_treatments[] = {
-    {"push dropped", RT_FAULT_PUSH, RT_FAULT_DROP, 0},
-    {"push doubled", RT_FAULT_PUSH, RT_FAULT_DOUBLE, 0},
-    {"push late by more than the ttl", RT_FAULT_PUSH, RT_FAULT_DELAY, TTL_MS * 1300},
-};
-#define PUSH_TREATMENTS (sizeof(push_treatments) / sizeof(push_treatments[0]))
 
 /* Scripts that the contenders call; `break` and `inspect_session` are not among them. */
 static const enum rt_redis_script scripts[] = {
@@ -59,136 +27,35 @@ static const enum rt_redis_script scripts[] = {
 static const char *const commands[] = {"INFO", "SUBSCRIBE"};
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-#define JOBS_MAX ((SCRIPTS + COMMANDS) * TREATMENTS + PUSH_TREATMENTS)
+#define KINDS (SCRIPTS + COMMANDS + 1)
 
-struct job {
-    const struct treatment *treatment;
-    const char *name, *match;
-    bool taken, done;
-};
-
-struct line { /* a proxy with its present fault */
-    struct rt_proxy *proxy;
-    struct job *job;
-    uint32_t fault;
-    int64_t since;
-};
-
-static size_t jobs_make(struct job *jobs)
+static void kinds_make(struct treat_kind *kinds)
 {
-    size_t kinds = stage_factor() > 1 ? TREATMENTS : TREATMENTS_QUICK, n = 0;
+    size_t n = 0;
 
-    for (size_t t = 0; t < kinds; t++) {
-        for (size_t s = 0; s < SCRIPTS; s++) {
-            const struct rt_redis_text *text = rt_redis_script_text(scripts[s], false);
+    for (size_t s = 0; s < SCRIPTS; s++) {
+        const struct rt_redis_text *text = rt_redis_script_text(scripts[s], false);
 
-            /* `held` always brings its text. */
-            jobs[n++] = (struct job){&treatments[t], text->name,
-                                     scripts[s] == RT_REDIS_SCRIPT_HELD ? "EVAL local" : text->sha1,
-                                     false, false};
-        }
-        for (size_t s = 0; s < COMMANDS; s++)
-            jobs[n++] = (struct job){&treatments[t], commands[s], commands[s], false, false};
+        /* `held` always brings its text. */
+        kinds[n++] = (struct treat_kind){
+            text->name, scripts[s] == RT_REDIS_SCRIPT_HELD ? "EVAL local" : text->sha1, false};
     }
-    for (size_t t = 0; t < PUSH_TREATMENTS; t++)
-        jobs[n++] = (struct job){&push_treatments[t], "push", NULL, false, false};
-    return n;
-}
-
-/* ---- One after the other, on all lines at once ------------------------------ */
-
-struct plan {
-    struct job jobs[JOBS_MAX];
-    size_t count;
-};
-
-static struct job *job_pick(struct stage *st, struct plan *plan)
-{
-    uint32_t from = stage_below(st, (uint32_t)plan->count);
-
-    for (size_t i = 0; i < plan->count; i++) {
-        struct job *job = &plan->jobs[(from + i) % plan->count];
-
-        if (!job->taken && !job->done)
-            return job;
-    }
-    return NULL;
-}
-
-static void line_begin(struct stage *st, struct line *line, struct plan *plan)
-{
-    struct job *job = job_pick(st, plan);
-    struct rt_fault fault;
-
-    line->job = job;
-    if (job == NULL)
-        return;
-    job->taken = true;
-    fault = (struct rt_fault){.on = job->treatment->on,
-                              .what = job->treatment->what,
-                              .match = job->match,
-                              .nth = 1 + stage_below(st, 2),
-                              .delay_us = job->treatment->delay_us};
-    line->fault = rt_proxy_fault(line->proxy, &fault);
-    line->since = rt_history_now();
-}
-
-/* True: this line's job is over, one way or the other. */
-static bool line_look(struct stage *st, struct line *line)
-{
-    bool hit = rt_proxy_fault_hits(line->proxy, line->fault) > 0;
-
-    if (!hit && rt_history_now() - line->since < PATIENCE_NS)
-        return false;
-    if (hit)
-        stage_mark(st);
-    line->job->done = hit;
-    line->job->taken = false;
-    rt_proxy_fault_end(line->proxy, line->fault);
-    return true;
+    for (size_t s = 0; s < COMMANDS; s++)
+        kinds[n++] = (struct treat_kind){commands[s], commands[s], false};
+    kinds[n] = (struct treat_kind){"push", NULL, true};
 }
 
 /* So that the rare requests come: who has lost pushes asks what is held, who waits for a dead one sweeps. */
-static void stir(struct stage *st, struct rt_redis *node, int64_t *stirred_at)
+static void stir(struct stage *st, void *arg)
 {
-    if (rt_history_now() - *stirred_at < UNREST_NS)
-        return;
-    *stirred_at = rt_history_now();
+    struct rt_redis *node = arg;
+
     freeReplyObject(rt_redis_do(node, "CLIENT KILL TYPE pubsub"));
     stage_kill(st, PROCESSES);
     stage_spawn(st, PROCESSES);
 }
 
-static size_t work_off(struct stage *st, struct rt_redis *node, struct line *lines,
-                       struct plan *plan, int64_t until)
-{
-    int64_t stirred_at = 0;
-    size_t left = 0;
-    bool more = true;
-
-    for (size_t i = 0; i < PROCESSES; i++)
-        line_begin(st, &lines[i], plan);
-    while (more && rt_history_now() < until) {
-        more = false;
-        stage_pause(st, 2);
-        stir(st, node, &stirred_at);
-        for (size_t i = 0; i < PROCESSES; i++) {
-            if (lines[i].job == NULL || line_look(st, &lines[i]))
-                line_begin(st, &lines[i], plan);
-            more = more || lines[i].job != NULL;
-        }
-    }
-    for (size_t i = 0; i < plan->count; i++) {
-        const struct job *job = &plan->jobs[i];
-
-        if (!job->done)
-            print_message("not seen: %s of %s\n", job->treatment->name, job->name);
-        left += !job->done;
-    }
-    return left;
-}
-
-static void lines_open(struct stage *st, struct line *lines, struct rt_redis *node)
+static void proxies_open(struct stage *st, struct rt_proxy **proxies, struct rt_redis *node)
 {
     char *direct = rt_redis_url(node, 0);
 
@@ -199,8 +66,8 @@ static void lines_open(struct stage *st, struct line *lines, struct rt_redis *no
             .framing = &rt_proxy_resp, .port = node->server.port, .seed = stage_seed() + i};
         char *url;
 
-        lines[i].proxy = rt_proxy_start(&opts);
-        url = rt_redis_url(node, rt_proxy_port(lines[i].proxy));
+        proxies[i] = rt_proxy_start(&opts);
+        url = rt_redis_url(node, rt_proxy_port(proxies[i]));
         stage_url_of(st, i, url);
         free(url);
     }
@@ -220,27 +87,33 @@ static void every_request_in_every_way(void **state)
                               .pause_us = 1000,
                               .spice_permille = 300};
     struct stage *st = stage_new(&plan);
-    struct line lines[PROCESSES] = {{0}};
-    struct plan todo;
+    struct treat_kind kinds[KINDS];
+    struct rt_proxy *proxies[PROCESSES];
+    struct treat_line lines[PROCESSES];
     struct rt_redis node;
     struct redis_nodes nodes = {&node, 1};
-    size_t left = 0;
+    struct treat_plan treat = {.kinds = kinds,
+                               .kind_count = KINDS,
+                               .lines = lines,
+                               .line_count = PROCESSES,
+                               .late_ms = TTL_MS * 13 / 10,
+                               .stir = stir,
+                               .arg = &node};
+    size_t left;
 
     (void)state;
+    kinds_make(kinds);
     rt_redis_start(&node, NULL);
-    lines_open(st, lines, &node);
-    stage_start(st);
-    for (uint32_t i = 0; i < stage_factor() && left == 0; i++) {
-        todo.count = jobs_make(todo.jobs);
-        left = work_off(st, &node, lines, &todo, rt_history_now() + ALL_DONE_NS);
-    }
+    proxies_open(st, proxies, &node);
     for (size_t i = 0; i < PROCESSES; i++)
-        rt_proxy_fault_end(lines[i].proxy, 0);
+        lines[i] = (struct treat_line){&proxies[i], 1};
+    stage_start(st);
+    left = treat_all(st, &treat);
     assert_int_equal(stage_finish(st, redis_keys_left, &nodes), 0);
     assert_int_equal(left, 0);
     stage_free(st);
     for (size_t i = 0; i < PROCESSES; i++)
-        rt_proxy_stop(lines[i].proxy);
+        rt_proxy_stop(proxies[i]);
     rt_redis_fini(&node);
 }
 

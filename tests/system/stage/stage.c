@@ -3,6 +3,7 @@
 #include "stage_int.h"
 
 #include <errno.h>
+#include <rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #define DEFAULT_TTL_MS 1000
 #define DEFAULT_CALL_MS 2000
+#define TOLD_PLACES 4  /* of each line, when somebody is stuck */
 #define STUCK_MS 30000 /* who has had no turn for so long after all healed is stuck */
 
 static void die(const char *what)
@@ -295,6 +297,34 @@ static size_t all_go_on(struct stage *st)
     return stuck;
 }
 
+/* Who stands in their way. */
+static void tell_lines(struct stage *st)
+{
+    struct rota_options opts = {.ttl_ms = st->shared->plan.ttl_ms};
+    struct rota *r = NULL;
+    char name[32];
+
+    if (rota_open(&r, st->shared->url[0], &opts) != 0)
+        return;
+    for (uint32_t i = 0; i < st->shared->plan.locks; i++) {
+        struct rota_line *line = NULL;
+
+        stage_lock_name(i, name, sizeof(name));
+        if (rota_inspect(r, name, &line) != 0)
+            continue;
+        for (size_t k = 0; k < line->count && k < TOLD_PLACES; k++) {
+            const struct rota_place *p = &line->places[k];
+
+            fprintf(stderr,
+                    "  %s: %llu of session %llu, %s, mode %u, flags %u, %lld ms, left %lld\n", name,
+                    (unsigned long long)p->number, (unsigned long long)p->session, p->label,
+                    p->mode, p->flags, (long long)p->since_ms, (long long)p->left_ms);
+        }
+        rota_line_free(line);
+    }
+    rota_close(r);
+}
+
 static size_t all_leave(struct stage *st)
 {
     size_t failed = 0;
@@ -321,6 +351,8 @@ size_t stage_finish(struct stage *st, stage_left_fn *left, void *arg)
     rt_watchdog(120, st->shared->plan.title);
     st->healed_at = rt_history_now();
     found = all_go_on(st);
+    if (found > 0)
+        tell_lines(st);
     found += all_leave(st);
     found += stage_judge(st, left, arg);
     rt_watchdog(0, "");

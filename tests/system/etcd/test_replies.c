@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kind of request to etcd, once each: its reply lost, doubled, late; the request doubled, lost. */
+#include "cluster.h"
+#include "lib/players.h"
+#include "treat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define PROCESSES 5 /* with a way to the cluster each; and one more that is killed now and then */
+#define TTL_MS 1000
+
+static const struct treat_kind kinds[] = {
+    {"acquire", "KV/Txn put,range,range #", false},
+    {"try, share", "KV/Txn put,range #", false},
+    {"acquire all", "KV/Txn put,put", false},
+    {"release", "KV/Txn delete", false},
+    {"look, check", "KV/Txn range", false},
+    {"inspect, list", "KV/Range", false},
+    {"session's key", "KV/Put", false},
+    {"lease granted", "Lease/LeaseGrant", false},
+    {"lease revoked", "Lease/LeaseRevoke", false},
+    {"keep-alive", "Lease/LeaseKeepAlive", false},
+    {"keys of the lease", "Lease/LeaseTimeToLive", false},
+    {"watch created", "Watch/Watch create", false},
+    {"watch canceled", "Watch/Watch cancel", false},
+    {"greeting", "Maintenance/Status", false},
+    {"events", "Watch/Watch events", true},
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+/* So that the rare requests come: who waits for a dead one is told by an event; others come anew. */
+static void stir(struct stage *st, void *arg)
+{
+    (void)arg;
+    stage_kill(st, PROCESSES);
+    stage_spawn(st, PROCESSES);
+}
+
+static void every_request_in_every_way(void **state)
+{
+    struct stage_plan plan = {.title = "replies lost, doubled, late",
+                              .processes = PROCESSES + 1,
+                              .threads = 2,
+                              .locks = 4,
+                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
+                                       STAGE_SPICE,
+                              .ttl_ms = TTL_MS,
+                              .long_permille = 10,
+                              .long_ms = 1200,
+                              .pause_us = 3000,
+                              .spice_permille = 300};
+    struct stage *st = stage_new(&plan);
+    struct cluster_way ways[PROCESSES];
+    struct treat_line lines[PROCESSES];
+    struct treat_plan treat = {.kinds = kinds,
+                               .kind_count = KINDS,
+                               .lines = lines,
+                               .line_count = PROCESSES,
+                               .late_ms = TTL_MS * 13 / 10,
+                               .stir = stir};
+    size_t left;
+
+    (void)state;
+    stage_url(st, cluster.url);
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        cluster_way(&ways[i], stage_seed() + 10 * i);
+        stage_url_of(st, i, ways[i].url);
+        lines[i] = (struct treat_line){ways[i].proxy, CLUSTER_NODES};
+    }
+    stage_start(st);
+    left = treat_all(st, &treat);
+    assert_int_equal(stage_finish(st, cluster_left, NULL), 0);
+    assert_int_equal(left, 0);
+    stage_free(st);
+    for (size_t i = 0; i < PROCESSES; i++)
+        cluster_way_fini(&ways[i]);
+}
+
+static uint64_t hits(struct cluster_way *way, const uint32_t *faults)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        n += rt_proxy_fault_hits(way->proxy[i], faults[i]);
+    return n;
+}
+
+/* Nothing follows the event that is lost, so nothing shows it but the heartbeat's look. */
+static void a_lost_event_is_made_up_for(void **state)
+{
+    struct rt_fault lose = {
+        .on = RT_FAULT_PUSH, .what = RT_FAULT_DROP, .match = "Watch/Watch events"};
+    struct rota *a = player(cluster.url, TTL_MS, 0), *b;
+    struct cluster_way way;
+    struct player_wish wish;
+    uint32_t faults[CLUSTER_NODES];
+
+    (void)state;
+    cluster_way(&way, 1);
+    b = player(way.url, TTL_MS, 0);
+    for (int i = 0; i < 3; i++) {
+        struct rota_lock *held = player_take(a, "prize", NULL);
+
+        player_wish(b, "prize", ROTA_EXCLUSIVE, &wish);
+        player_counts(a, "prize", 2);
+        for (size_t k = 0; k < CLUSTER_NODES; k++)
+            faults[k] = rt_proxy_fault(way.proxy[k], &lose);
+        assert_int_equal(rota_release(held), 0);
+        UNTIL(hits(&way, faults) > 0);
+        for (size_t k = 0; k < CLUSTER_NODES; k++)
+            rt_proxy_fault_end(way.proxy[k], faults[k]);
+        assert_int_equal(rota_release(player_wished(&wish, 0)), 0);
+    }
+    rota_close(a);
+    rota_close(b);
+    cluster_way_fini(&way);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lost_event_is_made_up_for),
+        cmocka_unit_test(every_request_in_every_way),
+    };
+
+    cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */
+    return cmocka_run_group_tests(tests, cluster_setup, cluster_teardown);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kind of request, once each: its reply lost, doubled, late; in make torture also cut off, and the
+ * request itself doubled, lost, late. */
+#ifndef RT_TREAT_H
+#define RT_TREAT_H
+
+#include "lib/proxy.h"
+#include "stage.h"
+
+struct treat_kind {
+    const char *name;
+    const char *match; /* a part of its words; NULL: all */
+    bool push;         /* it is one */
+};
+
+struct
+    treat_line { /* the proxies that a contender is behind: what happens happens on any of them */
+    struct rt_proxy *const *proxies;
+    size_t n;
+};
+
+#define TREAT_PROXIES_MAX 4 /* of a line */
+
+struct treat_plan {
+    const struct treat_kind *kinds;
+    size_t kind_count;
+    const struct treat_line *lines;
+    size_t line_count;
+    uint32_t late_ms; /* more than the ttl */
+    /* Called now and then, so that rare requests come. */
+    void (*stir)(struct stage *st, void *arg);
+    void *arg;
+};
+
+/* So often as stage_factor() says, until all has happened or time is over; returns how many did not happen, and
+ * names them. No fault is left in the proxies. */
+size_t treat_all(struct stage *st, const struct treat_plan *plan);
+
+#endif
