@@ -8,6 +8,7 @@ struct breaking {
     struct rt_etcd_work work; /* first */
     int64_t lease;            /* of the ticket's own: revoked too */
     bool any, tells;          /* some went already; the session is told in the same step */
+    bool was_again;           /* an earlier try may have done it */
     size_t size;
     char key[RT_ETCD_KEY_MAX];
 };
@@ -39,6 +40,7 @@ static void broken(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const
     struct breaking *b = a->owner;
     const RtEtcd__TxnResponse *got = reply;
     b->work.pending--;
+    b->was_again = b->was_again || a->was_again;
     if (err == 0 && !got->succeeded && b->tells) {
         err = send_one(c, b, 0); /* its session has no key */
         if (err != 0)
@@ -46,7 +48,7 @@ static void broken(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const
         return;
     }
     if (err == 0 && !got->succeeded)
-        err = a->was_again ? rt_etcd_fail(c, ROTA_UNKNOWN, "broken, or gone before")
+        err = b->was_again ? rt_etcd_fail(c, ROTA_UNKNOWN, "broken, or gone before")
                            : none_there(c, b);
     if (err == 0 && b->lease != 0)
         rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)b->lease);

@@ -16,7 +16,9 @@
 struct rt_etcd_least {
     struct rt_etcd_least *next;
     struct rt_etcd_ticket *ticket; /* NULL: left, or ended */
-    int64_t until, lease;
+    int64_t until;  /* the time that was promised: from then on a LEAVE takes it out */
+    int64_t act_at; /* when to move or revoke: then, and later again */
+    int64_t lease;
     bool busy, over;
     /* while it is secured */
     rt_etcd_secured_fn *fn;
@@ -30,8 +32,8 @@ static void follow(struct rt_etcd_conn *c)
     struct rt_timers *timers = &rt_etcd_base(c)->loop->timers;
     int64_t at = RT_NEVER;
     for (const struct rt_etcd_least *l = s->leasts; l != NULL; l = l->next)
-        if (!l->busy && l->until < at)
-            at = l->until;
+        if (!l->busy && l->act_at < at)
+            at = l->act_at;
     if (at == RT_NEVER)
         rt_timers_stop(timers, &s->least_timer.timer);
     else
@@ -118,6 +120,7 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
     *least = (struct rt_etcd_least){.next = s->leasts,
                                     .ticket = t,
                                     .until = now + ms * RT_MS,
+                                    .act_at = now + ms * RT_MS,
                                     .busy = true,
                                     .fn = fn,
                                     .arg = arg,
@@ -142,7 +145,7 @@ static void moved(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
         rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
         drop(c, least);
     } else if (err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN || err == ROTA_NOMEM) {
-        least->until = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
+        least->act_at = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
         follow(c);
     } else if (err != 0 || !got->succeeded) {
         drop(c, least);
@@ -166,7 +169,7 @@ static void move(struct rt_etcd_conn *c, struct rt_etcd_least *least)
     least->busy = true;
     if (rt_etcd_txn_send(c, &txn, 0, true, moved, NULL, least) != 0) {
         least->busy = false;
-        least->until = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
+        least->act_at = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
     }
 }
 
@@ -176,9 +179,12 @@ void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now)
     struct rt_etcd_side *s = (struct rt_etcd_side *)(void *)at;
     for (struct rt_etcd_least *l = s->leasts, *next; l != NULL; l = next) {
         next = l->next;
-        if (l->busy || l->until > now)
+        if (l->busy || l->act_at > now)
             continue;
-        if (l->ticket != NULL && !l->ticket->durable) {
+        if (l->ticket != NULL && l->ticket->leaving) {
+            l->act_at = now +
+                        AGAIN; /* it may be marked just now: then it must stay on this lease */
+        } else if (l->ticket != NULL && !l->ticket->durable) {
             move(s->c, l);
         } else { /* left: the line is free from now on */
             rt_etcd_chore(s->c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->lease);

@@ -15,7 +15,7 @@
 
 #define LIMIT_MS 20000
 
-extern const struct rt_engine rt_engine_file;
+#define CLOSING_TURNS 4 /* watches end in the turn after they were stopped */
 
 static void on_done(struct rt_up *up, struct rt_op *op)
 {
@@ -66,17 +66,21 @@ int user_open(struct user *u, const char *text)
         rt_url_fini(&url);
         return rv;
     }
-    u->conn = rt_alloc(rt_engine_file.conn_size);
-    assert_non_null(u->conn);
-    u->conn->engine = &rt_engine_file;
-    u->conn->up = &u->up;
-    u->conn->loop = &u->loop;
-    u->conn->label = "test/label";
-    u->conn->call_ms = 2000;
-    rv = rt_engine_file.open(u->conn, &url);
+    const struct rt_engine *engine = rt_engine_find(url.scheme);
+    assert_non_null(engine);
+    u->conn = rt_alloc(engine->conn_size);
+    rv = ROTA_NOMEM;
+    if (u->conn != NULL) {
+        u->conn->engine = engine;
+        u->conn->up = &u->up;
+        u->conn->loop = &u->loop;
+        u->conn->label = "test/label";
+        u->conn->call_ms = 2000;
+        rv = engine->open(u->conn, &url);
+        snprintf(u->errmsg, sizeof(u->errmsg), "%s", u->conn->errmsg);
+    }
     rt_url_fini(&url);
     if (rv != 0) {
-        snprintf(u->errmsg, sizeof(u->errmsg), "%s", u->conn->errmsg);
         rt_free(u->conn);
         u->conn = NULL;
         rt_loop_fini(&u->loop);
@@ -86,8 +90,12 @@ int user_open(struct user *u, const char *text)
 
 void user_close(struct user *u)
 {
-    rt_engine_file.close(u->conn);
+    u->conn->engine->close(u->conn);
     rt_free(u->conn);
+    for (int i = 0; i < CLOSING_TURNS; i++) {
+        rt_loop_arm(&u->loop);
+        rt_loop_turn(&u->loop, no_other, NULL);
+    }
     rt_loop_fini(&u->loop);
 }
 
@@ -98,7 +106,6 @@ void user_start(struct user *u, const char *url)
     op.beat.open = true;
     assert_int_equal(user_do(u, &op), 0);
     u->session = op.beat.session;
-    assert_int_equal(op.beat.ttl_ms, 0);
 }
 
 void user_turn(struct user *u, int limit_ms)
@@ -116,7 +123,7 @@ int user_do(struct user *u, struct rt_op *op)
 {
     int before = u->done;
     rt_loop_tick(&u->loop);
-    rt_engine_file.submit(u->conn, op);
+    u->conn->engine->submit(u->conn, op);
     int64_t limit = rt_loop_tick(&u->loop) + LIMIT_MS * RT_MS;
     while (u->done == before && rt_loop_tick(&u->loop) < limit)
         user_turn(u, 100);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A user of an engine for tests: one connection, its loop, and what it was told. */
-#ifndef TEST_FILE_USER_H
-#define TEST_FILE_USER_H
+#ifndef TEST_USER_H
+#define TEST_USER_H
 
 #include "engine/engine.h"
 #include "net/loop.h"

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's ops on a real etcd with too little memory: every allocation fails once. Each op is answered,
+ * nothing leaks, and when there is memory again nothing has stayed behind and whose turn it is holds. */
+#include "lib/etcd_server.h"
+#include "unit/scarce.h"
+#include "unit/user.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OP_MS 10000
+#define NONCES_MAX 4
+
+static struct rt_etcds etcds;
+static char *url;
+static struct user poor, other; /* the heap runs out for the first, who has one session for all */
+static uint64_t nonce = 1000;
+
+/* ---- Parts ------------------------------------------------------------------------------------ */
+
+static struct rt_op op_of(enum rt_op_kind kind, const struct user *u)
+{
+    return (struct rt_op){.kind = kind, .deadline = rt_loop_now(&u->loop) + OP_MS * RT_MS};
+}
+
+/* What an op may say. UNKNOWN: it was sent, and its answer could not be read. */
+static int ok(int rv)
+{
+    if (rv != 0 && rv != ROTA_NOMEM && rv != ROTA_UNKNOWN && rv != ROTA_UNREACHABLE)
+        fail_msg("said %s: %s", rota_strerror(rv), poor.errmsg);
+    return rv;
+}
+
+static struct rt_join ask(const char *name, uint32_t mode)
+{
+    struct rt_join join = {.name = name, .nonce = nonce++, .mode = mode, .value = NULL};
+    if (mode == RT_PERMITS) {
+        join.take = 1;
+        join.of = 2;
+    }
+    return join;
+}
+
+static int join_all(struct user *u, struct rt_join *joins, size_t n)
+{
+    rt_loop_tick(&u->loop);
+    struct rt_op op = op_of(n > 1 ? RT_OP_JOIN_ALL : RT_OP_JOIN, u);
+    for (size_t i = 0; i < n; i++)
+        if (!(joins[i].flags & RT_JOIN_DURABLE))
+            joins[i].session = u->session;
+    op.join.joins = joins;
+    op.join.n = n;
+    return user_do(u, &op);
+}
+
+static int leave(struct user *u, const struct rt_join *join)
+{
+    rt_loop_tick(&u->loop);
+    struct rt_op op = op_of(RT_OP_LEAVE, u);
+    op.leave.name = join->name;
+    op.leave.session = join->session;
+    op.leave.nonce = join->nonce;
+    return user_do(u, &op);
+}
+
+static size_t places;
+
+static void count_place(void *arg, const char *name, const struct rota_place *place)
+{
+    (void)arg;
+    (void)name;
+    (void)place;
+    places++;
+}
+
+static int inspect(struct user *u, const char *name)
+{
+    rt_loop_tick(&u->loop);
+    struct rt_op op = op_of(RT_OP_INSPECT, u);
+    op.inspect.name = name;
+    op.inspect.each = count_place;
+    places = 0;
+    return user_do(u, &op);
+}
+
+static int beat(struct user *u)
+{
+    rt_loop_tick(&u->loop);
+    struct rt_op op = op_of(RT_OP_BEAT, u);
+    op.beat.session = u->session;
+    return user_do(u, &op);
+}
+
+/* With memory again it goes, whatever was said: and the line is empty. */
+static void clear(const struct rt_join *join)
+{
+    scarce.fail_at = 0;
+    int rv = leave(&poor, join);
+    assert_true(rv == 0 || rv == ROTA_LOST || rv == ROTA_UNKNOWN);
+    do
+        assert_int_equal(inspect(&poor, join->name), 0);
+    while (places > 0);
+}
+
+/* ---- Scenes -------------------------------------------------------------------------------------- */
+
+static void coming_and_going(struct rt_join join)
+{
+    if (ok(join_all(&poor, &join, 1)) == 0)
+        assert_true(join.granted);
+    int rv = leave(&poor, &join);
+    assert_true(rv == ROTA_LOST || ok(rv) == rv);
+    clear(&join);
+}
+
+static void exclusive(void)
+{
+    coming_and_going(ask("oom", RT_EXCLUSIVE));
+}
+
+static void shared(void)
+{
+    coming_and_going(ask("oom", RT_SHARED));
+}
+
+static void permits(void)
+{
+    coming_and_going(ask("oom", RT_PERMITS));
+}
+
+static void durable(void)
+{
+    struct rt_join join = ask("oom", RT_EXCLUSIVE);
+    join.flags = RT_JOIN_DURABLE | RT_JOIN_TRY;
+    join.session = 4711;
+    join.until_ms = 2000;
+    coming_and_going(join);
+}
+
+static void at_least(void)
+{
+    struct rt_join join = ask("oom", RT_EXCLUSIVE);
+    join.at_least_ms = 1;
+    coming_and_going(join);
+}
+
+static void all_at_once(void)
+{
+    struct rt_join joins[NONCES_MAX];
+    char names[NONCES_MAX][16];
+    for (size_t i = 0; i < NONCES_MAX; i++) {
+        snprintf(names[i], sizeof(names[i]), "oom-%zu", i);
+        joins[i] = ask(names[i], RT_EXCLUSIVE);
+    }
+    (void)ok(join_all(&poor, joins, NONCES_MAX));
+    for (size_t i = 0; i < NONCES_MAX; i++)
+        clear(&joins[i]);
+}
+
+static void busy(void)
+{
+    struct rt_join first = ask("oom", RT_EXCLUSIVE), second = ask("oom", RT_SHARED);
+    second.flags = RT_JOIN_TRY;
+    long fail_at = scarce.fail_at;
+    scarce.fail_at = 0;
+    assert_int_equal(join_all(&other, &first, 1), 0);
+    scarce.fail_at = scarce.asked + fail_at;
+    int rv = join_all(&poor, &second, 1);
+    assert_true(rv == ROTA_BUSY || ok(rv) != 0);
+    scarce.fail_at = 0;
+    assert_int_equal(leave(&other, &first), 0);
+    clear(&second);
+}
+
+/* Who is told nothing for want of memory is told by the next BEAT. */
+static void waiting(uint32_t mode)
+{
+    struct rt_join first = ask("oom", RT_EXCLUSIVE), second = ask("oom", mode);
+    long fail_at = scarce.fail_at;
+    scarce.fail_at = 0;
+    assert_int_equal(join_all(&other, &first, 1), 0);
+    second.flags = RT_JOIN_ARM;
+    scarce.asked = 0;
+    scarce.fail_at = fail_at;
+    poor.told_count = 0;
+    int rv = ok(join_all(&poor, &second, 1));
+    long asked = scarce.asked;
+    scarce.fail_at = fail_at > asked ? fail_at : 0;
+    if (rv == 0) {
+        scarce.fail_at = 0;
+        assert_int_equal(leave(&other, &first), 0);
+        scarce.asked = asked;
+        scarce.fail_at = fail_at;
+        for (int i = 0; i < 20 && poor.told_count == 0 && scarce.asked < fail_at; i++)
+            user_turn(&poor, 10);
+        scarce.fail_at = 0;
+        asked = scarce.asked;
+        while (poor.told_count == 0 || poor.told[poor.told_count - 1].kind != RT_GRANTED) {
+            assert_int_equal(beat(&poor), 0);
+            user_turn(&poor, 5);
+        }
+        assert_true(poor.told[poor.told_count - 1].number == second.number);
+    } else {
+        scarce.fail_at = 0;
+        assert_int_equal(leave(&other, &first), 0);
+    }
+    clear(&second);
+    scarce.asked = asked;
+}
+
+static void waiting_alone(void)
+{
+    waiting(RT_EXCLUSIVE);
+}
+
+static void waiting_shared(void)
+{
+    waiting(RT_SHARED);
+}
+
+static void changing(void)
+{
+    struct rt_join join = ask("oom", RT_EXCLUSIVE);
+    if (ok(join_all(&poor, &join, 1)) == 0)
+        for (uint32_t what = RT_CHANGE_DOWNGRADE; what <= RT_CHANGE_ARM; what <<= 1) {
+            struct rt_op op = op_of(RT_OP_CHANGE, &poor);
+            op.change.name = "oom";
+            op.change.session = poor.session;
+            op.change.number = join.number;
+            op.change.what = what;
+            op.change.value = "value";
+            (void)ok(user_do(&poor, &op));
+        }
+    clear(&join);
+}
+
+static void observing(void)
+{
+    struct rt_op op = op_of(RT_OP_OBSERVE, &poor);
+    op.observe.name = "oom";
+    op.observe.cookie = &op;
+    (void)ok(user_do(&poor, &op));
+    op.observe.stop = true;
+    (void)ok(user_do(&poor, &op));
+}
+
+static void count_line(void *arg, const char *name, size_t count, size_t granted)
+{
+    (void)arg;
+    (void)name;
+    (void)count;
+    (void)granted;
+}
+
+static void looking(void)
+{
+    struct rt_op op = op_of(RT_OP_LIST, &poor);
+    op.list.prefix = "oom";
+    op.list.each = count_line;
+    (void)ok(user_do(&poor, &op));
+    (void)ok(inspect(&poor, "oom"));
+    (void)ok(inspect(&poor, NULL));
+}
+
+static void breaking(void)
+{
+    struct rt_join join = ask("oom", RT_EXCLUSIVE);
+    long fail_at = scarce.fail_at;
+    scarce.fail_at = 0;
+    assert_int_equal(join_all(&other, &join, 1), 0);
+    scarce.asked = 0;
+    scarce.fail_at = fail_at;
+    struct rt_op op = op_of(RT_OP_BREAK, &poor);
+    op.brk.name = "oom";
+    op.brk.number = join.number;
+    (void)ok(user_do(&poor, &op));
+    scarce.fail_at = 0;
+    long asked = scarce.asked;
+    int rv = leave(&other, &join);
+    assert_true(rv == 0 || rv == ROTA_LOST);
+    clear(&join);
+    scarce.asked = asked;
+}
+
+static void beating(void)
+{
+    (void)ok(beat(&poor));
+}
+
+/* A session is opened and given back; what was begun and failed is given back too. */
+static void opening(void)
+{
+    struct user u;
+    long fail_at = scarce.fail_at;
+    scarce.fail_at = 0;
+    assert_int_equal(user_open(&u, url), 0);
+    assert_int_equal(inspect(&u, "oom"), 0); /* connected: that is tried in test_conn */
+    u.conn->ttl_ms = 2000;                   /* where the connection goes too, it is left to that */
+    scarce.asked = 0;
+    scarce.fail_at = fail_at;
+    struct rt_op op = op_of(RT_OP_BEAT, &u);
+    op.beat.open = true;
+    (void)ok(user_do(&u, &op));
+    scarce.fail_at = 0;
+    long asked = scarce.asked;
+    while (u.conn->engine->parting(u.conn))
+        user_turn(&u, 100);
+    user_close(&u);
+    scarce.asked = asked;
+}
+
+/* ---- Each allocation fails once -------------------------------------------------------------------- */
+
+static void each(void (*scene)(void), const char *what)
+{
+    long n = 0;
+    scene(); /* once with enough: what is kept for the next time is there */
+    do {
+        scarce.asked = 0;
+        scarce.fail_at = ++n;
+        poor.told_count = other.told_count = 0;
+        scene();
+        scarce.fail_at = 0;
+        long asked = scarce.asked;
+        assert_int_equal(beat(&poor), 0);
+        assert_int_equal(beat(&other), 0);
+        scarce.asked = asked;
+    } while (scarce.asked >= n && n < 2000);
+    print_message("%s: %ld allocations\n", what, n - 1);
+}
+
+#define SCENE(name)                    \
+    static void test_##name(void **st) \
+    {                                  \
+        (void)st;                      \
+        each(name, #name);             \
+    }
+SCENE(exclusive)
+SCENE(shared)
+SCENE(permits)
+SCENE(durable)
+SCENE(at_least)
+SCENE(all_at_once)
+SCENE(busy)
+SCENE(waiting_alone)
+SCENE(waiting_shared)
+SCENE(changing)
+SCENE(observing)
+SCENE(looking)
+SCENE(breaking)
+SCENE(beating)
+SCENE(opening)
+
+static bool is_empty(void *unused)
+{
+    (void)unused;
+    return rt_etcds_keys(&etcds, "") == 0 && rt_etcds_leases(&etcds) == 0;
+}
+
+/* After all of them: as if they had never been. */
+static void test_nothing_is_left(void **state)
+{
+    (void)state;
+    struct user *const users[] = {&poor, &other};
+    for (size_t i = 0; i < 2; i++) {
+        while (users[i]->conn->engine->parting(users[i]->conn))
+            user_turn(users[i], 100);
+        user_close(users[i]);
+    }
+    assert_int_equal(scarce.live, 0);
+    assert_int_equal(rt_etcds_keys(&etcds, "oom"), 0);
+    assert_true(rt_await(is_empty, NULL, 15000));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    rt_etcds_start(&etcds, 1, NULL);
+    url = rt_etcds_url(&etcds, NULL);
+    scarce_begin();
+    user_start(&poor, url);
+    user_start(&other, url);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    scarce_end();
+    free(url);
+    rt_etcds_fini(&etcds);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exclusive),      cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_permits),        cmocka_unit_test(test_durable),
+        cmocka_unit_test(test_at_least),       cmocka_unit_test(test_all_at_once),
+        cmocka_unit_test(test_busy),           cmocka_unit_test(test_waiting_alone),
+        cmocka_unit_test(test_waiting_shared), cmocka_unit_test(test_changing),
+        cmocka_unit_test(test_observing),      cmocka_unit_test(test_looking),
+        cmocka_unit_test(test_breaking),       cmocka_unit_test(test_beating),
+        cmocka_unit_test(test_opening),        cmocka_unit_test(test_nothing_is_left),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
