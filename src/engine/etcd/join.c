@@ -12,7 +12,7 @@
  * nearly always so. A try, and a durable ticket, which nobody would take out if we died, are put only
  * if the line is still as it was when it was decided on.
  * What if the reply is lost: the key or its value has the nonce; asked again it is found there. A spot where
- * something else of ours stands (a JOIN that came late) is left alone: another is taken. */
+ * something else of ours stands (a JOIN that came late) is left alone: the ticket gets a key of its own. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
@@ -611,16 +611,13 @@ static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
         fail(c, j, found > 0 ? ROTA_UNKNOWN : err);
 }
 
-static int make_tickets(struct rt_etcd_conn *c, struct joining *j);
+static int make_tickets(struct rt_etcd_conn *c, struct joining *j, bool once);
 
-/* Elsewhere, then: none of them was put. */
+/* Under keys of their own, then: none of them was put. The spots stay as they are, so that a JOIN that is
+ * asked again finds itself where it was. */
 static int put_elsewhere(struct rt_etcd_conn *c, struct joining *j)
 {
-    if (++j->tries > TRIES)
-        return rt_etcd_fail(c, ROTA_UNREACHABLE, "%.120s: all spots are taken",
-                            j->ones[0].join->name);
-    rt_etcd_s(c)->spots_taken += RT_ETCD_SPOTS;
-    int rv = make_tickets(c, j);
+    int rv = make_tickets(c, j, true);
     return rv != 0 ? rv : send_put(c, j);
 }
 
@@ -699,7 +696,8 @@ static int ask_lease(struct rt_etcd_conn *c, struct joining *j, size_t i)
     return 0;
 }
 
-static int make_tickets(struct rt_etcd_conn *c, struct joining *j)
+/* ONCE: with keys that are never those of others. */
+static int make_tickets(struct rt_etcd_conn *c, struct joining *j, bool once)
 {
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
@@ -708,7 +706,7 @@ static int make_tickets(struct rt_etcd_conn *c, struct joining *j)
                      !(join->flags & RT_JOIN_DETECT) && join->at_least_ms == 0 &&
                      rt_etcd_plain_fits(join->value);
         rt_free(one->ticket);
-        one->ticket = rt_etcd_ticket_new(c, join, plain || join->at_least_ms > 0);
+        one->ticket = rt_etcd_ticket_new(c, join, once || plain || join->at_least_ms > 0);
         if (one->ticket == NULL)
             return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
         one->ticket->plain = plain;
@@ -727,7 +725,7 @@ static int prepare(struct rt_etcd_conn *c, struct joining *j)
         one->join = &op->join.joins[i];
         one->guard = j->attempt || j->durable ? GUARD_EMPTY : GUARD_NONE;
     }
-    return make_tickets(c, j);
+    return make_tickets(c, j, false);
 }
 
 void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)

@@ -198,7 +198,6 @@ struct rt_etcd_side {
     struct rt_etcd_ticket **table, *tickets;
     size_t table_size, ticket_count;
     uint64_t serial;
-    uint64_t spots_taken; /* up to here something else was found at some */
     struct rt_etcd_wait *waits;
     uint64_t looks; /* of theirs, until now */
     struct rt_etcd_least *leasts;

@@ -25,8 +25,7 @@ static size_t choose_key(struct rt_etcd_conn *c, const struct rt_join *join, boo
         return same->key_size;
     }
     for (uint64_t i = 1; !once && i <= RT_ETCD_SPOTS; i++) {
-        size_t size = rt_etcd_key_spot(key, join->name, join->session,
-                                       rt_etcd_s(c)->spots_taken + i);
+        size_t size = rt_etcd_key_spot(key, join->name, join->session, i);
         if (size == 0 || rt_etcd_ticket_of_key(c, key, size) == NULL)
             return size;
     }
