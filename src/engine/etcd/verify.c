@@ -126,8 +126,8 @@ static void compare(struct rt_etcd_conn *c, const struct verifying *v,
         qsort(got->keys, got->n_keys, sizeof(*got->keys), by_bytes);
     for (struct rt_etcd_ticket *t = rt_etcd_s(c)->tickets, *next; t != NULL; t = next) {
         next = t->next;
-        if (t->durable || t->session != v->session || t->serial > v->serial)
-            continue;
+        if (t->durable || t->session != v->session || t->serial > v->serial || t->leaving)
+            continue; /* a key that we are deleting is missed by nobody */
         if (t->lease != 0 || !is_among(got->keys, got->n_keys, t))
             rt_etcd_wait_verify(c, t);
     }
