@@ -36,6 +36,15 @@ static struct sim_place read_member(uint64_t number, struct rs_text member, bool
     return p;
 }
 
+/* "TILL NUMBER MEMBER" from AT to END: a ticket that waits. */
+static struct sim_place read_beside(const char *at, const char *end)
+{
+    char *next;
+    (void)strtoull(at, &next, 10);
+    uint64_t number = strtoull(next, &next, 10);
+    return read_member(number, (struct rs_text){next + 1, (size_t)(end - next - 1)}, false);
+}
+
 static const struct rs_entry *mark(const struct rs_server *s, const char *prefix, const char *name)
 {
     char field[300];
@@ -51,24 +60,30 @@ static int by_number(const void *a, const void *b)
 }
 
 /* A line that one plain ticket holds is folded into the room: "NUMBER MEMBER", a star before it while
- * others wait. */
+ * others wait; or a plus, and on a second line "TILL NUMBER MEMBER" without its last 0, the one that
+ * waits. */
 static size_t read_line(const struct rs_server *s, const char *name, struct sim_place *out)
 {
     size_t n = 0;
+    char *beside = NULL;
     const struct rs_entry *folded = mark(s, "", name);
     const struct rs_key *g = find(s, ":g:", name), *w = find(s, ":w:", name);
     if (folded != NULL && folded->value.n > 0) {
         char *member;
-        size_t star = folded->value.at[0] == '*';
+        size_t star = folded->value.at[0] == '*' || folded->value.at[0] == '+';
         uint64_t number = strtoull(folded->value.at + star, &member, 10);
-        size_t digits = (size_t)(member - folded->value.at) + 1;
-        out[n++] = read_member(number, (struct rs_text){member + 1, folded->value.n - digits},
-                               true);
+        size_t digits = (size_t)(member - folded->value.at) + 1, size = folded->value.n;
+        beside = memchr(folded->value.at, '\n', size);
+        if (beside != NULL)
+            size = (size_t)(beside - folded->value.at);
+        out[n++] = read_member(number, (struct rs_text){member + 1, size - digits}, true);
     }
     for (size_t i = 0; g != NULL && i < g->count && n < SIM_PLACES_MAX; i++)
         out[n++] = read_member(strtoull(g->entries[i].name.at, NULL, 10), g->entries[i].value,
                                true);
     qsort(out, n, sizeof(*out), by_number);
+    if (beside != NULL)
+        out[n++] = read_beside(beside, folded->value.at + folded->value.n);
     for (size_t i = 0; w != NULL && i < w->count && n < SIM_PLACES_MAX; i++)
         out[n++] = read_member((uint64_t)w->entries[i].score, w->entries[i].name, false);
     return n;

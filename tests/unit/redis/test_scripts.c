@@ -111,6 +111,8 @@ struct kind {
 
 static struct kind random_kind(struct twin *t, int name)
 {
+    if (t->plain)
+        return (struct kind){RT_EXCLUSIVE, 0, 0};
     if (chance(t, 4))
         name = (int)below(t, TWIN_NAMES);
     switch (name) {
@@ -137,7 +139,7 @@ static struct twin_ticket *new_ticket(struct twin *t, int actor, int name, uint3
                                .session = t->actor[actor].session,
                                .nonce = 1000000 + t->tickets,
                                .owner = below(t, 3),
-                               .value = chance(t, 20) ? values[below(t, 3)] : NULL,
+                               .value = !t->plain && chance(t, 20) ? values[below(t, 3)] : NULL,
                                .mode = kind.mode,
                                .take = kind.take,
                                .of = kind.of,
@@ -148,7 +150,7 @@ static struct twin_ticket *new_ticket(struct twin *t, int actor, int name, uint3
         snprintf(k->sid, sizeof(k->sid), "d%" PRIu64, k->join.session);
         k->join.until_ms = chance(t, 60) ? 105 + below(t, 5) * 100 : 0;
     }
-    if (!t->lazy && chance(t, 15))
+    if (!t->lazy && !t->plain && chance(t, 15))
         k->join.at_least_ms = 205 + below(t, 10) * 100;
     if (chance(t, 30))
         k->join.flags |= RT_JOIN_ARM;
@@ -267,6 +269,11 @@ static void join(struct twin *t, struct twin_ticket *tickets, size_t n, bool ane
         }
     }
     freeReplyObject(r);
+}
+
+static void join_plain(struct twin *t, int actor)
+{
+    join(t, new_ticket(t, actor, (int)below(t, 2), chance(t, 20) ? RT_JOIN_TRY : 0), 1, true);
 }
 
 static void join_one(struct twin *t, int actor)
@@ -411,7 +418,9 @@ static void step(struct twin *t)
     int actor = (int)below(t, TWIN_ACTORS);
     struct twin_ticket *k = any_ticket(t);
     uint32_t dice = below(t, 100);
-    if (dice < 30)
+    if (t->plain && dice < 37)
+        join_plain(t, actor);
+    else if (dice < 30)
         join_one(t, actor);
     else if (dice < 37)
         join_set(t, actor);
@@ -432,11 +441,12 @@ static void step(struct twin *t)
     twin_compare(t, true);
 }
 
-static void play(uint64_t seed, bool lazy, bool watched)
+static void play(uint64_t seed, bool lazy, bool watched, bool plain)
 {
     struct twin *t = calloc(1, sizeof(*t));
     assert_non_null(t);
     twin_init(t, &node, seed, lazy, watched);
+    t->plain = plain;
     for (int i = 0; i < TWIN_ACTORS; i++)
         open_session(t, &t->actor[i]);
     for (t->step = 0; t->step < 400 && t->tickets < TWIN_TICKETS - 8; t->step++) {
@@ -469,7 +479,7 @@ static void test_same_as_mem(void **state)
     (void)state;
     for (unsigned i = 0; i < rounds(); i++) {
         print_message("seed %" PRIu64 "\n", first_seed() + i);
-        play(first_seed() + i, false, false);
+        play(first_seed() + i, false, false, false);
     }
 }
 
@@ -477,14 +487,21 @@ static void test_same_when_observed(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < rounds() / 2; i++)
-        play(first_seed() + 1000 + i, false, true);
+        play(first_seed() + 1000 + i, false, true, false);
 }
 
 static void test_same_when_swept_late(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < rounds() / 2; i++)
-        play(first_seed() + 2000 + i, true, false);
+        play(first_seed() + 2000 + i, true, false, i % 2 == 1);
+}
+
+static void test_same_when_folded(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < rounds(); i++)
+        play(first_seed() + 3000 + i, false, false, true);
 }
 
 static int start(void **state)
@@ -507,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_same_as_mem),
         cmocka_unit_test(test_same_when_observed),
         cmocka_unit_test(test_same_when_swept_late),
+        cmocka_unit_test(test_same_when_folded),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -386,7 +386,7 @@ void twin_compare(struct twin *t, bool told)
     t->told_count = t->pushed_count = 0;
     t->swept = false;
     /* Looking at a plain line unfolds it: not after every step. */
-    if (t->lazy || (!t->watched && rt_random_below(&t->random, 3) != 0))
+    if (t->lazy || (!t->watched && rt_random_below(&t->random, t->plain ? 20 : 3) != 0))
         return;
     for (int i = 0; i < TWIN_NAMES; i++)
         compare_line(t, i);

@@ -58,6 +58,7 @@ struct twin {
     bool late;  /* ... in this test: grants are later than those of mem */
     bool swept; /* since the last comparison */
     bool watched;
+    bool plain; /* only exclusive locks without extras, seldom looked at: they stay folded */
     char observed[TWIN_NAMES][1400]; /* the last state told on ROOM:o:NAME */
     uint64_t highest;                /* number so far */
     long long tag;

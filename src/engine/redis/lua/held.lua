@@ -10,13 +10,15 @@ for i = 1, #list, 2 do
     local name, number = string.match(list[i], '^%S+ (.+)$'), list[i + 1]
     if name then
         local w, n = room .. ':w:' .. name, #reply
-        local its, folded = string.match(call('HGET', room, name) or '', '^%*?(%d+) (.+)$')
-        local member = its == number and folded or call('HGET', room .. ':g:' .. name, number)
+        local folded = call('HGET', room, name) or ''
+        local its, holds = string.match(folded, '^[*+]?(%d+) (.+)$')
+        local next = string.match(folded, '\n%d+ (%d+)')
+        local member = its == number and holds or call('HGET', room .. ':g:' .. name, number)
         local state
         if member then
             local armed = string.find(string.match(member, '^%S+ %S+ %d %d+ %d+ (%S+)') or '', 'a')
-            state = armed and call('ZCARD', w) > 0 and 2 or 1
-        elseif call('ZCOUNT', w, number, number) > 0 then
+            state = armed and (next or call('ZCARD', w) > 0) and 2 or 1
+        elseif next == number or call('ZCOUNT', w, number, number) > 0 then
             state = 0
         end
         if state then

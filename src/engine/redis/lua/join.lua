@@ -23,21 +23,30 @@ end
 -- One exclusive ask more behind a plain ticket that lives: it is busy, or we wait.
 local mine = short and arg[6] or #arg == 14 and arg[12] == '0' and arg[14] == '' and arg[8]
 if alive and mine and not marks[4] and (how == '-' or how == 't') then
-    local star, its, who, flags = string.match(marks[2] or '', '^(%*?)(%d+) (%S+) %S+ [01] 0 0 (%S+)')
+    local star, its, who, flags = string.match(marks[2] or '', '^([*+]?)(%d+) (%S+) %S+ [01] 0 0 (%S+)')
     local lives = its and string.find(mine, '^%S+ %S+ 0 ') and call('HGET', room, '\3' .. who)
     local field = short and arg[5] or arg[7]
     if lives and lives > moment and call('HEXISTS', s, field) == 0 then
         if how == 't' then return {tag, 2, call('HGET', room .. ':s:' .. who, 'l') or '', 0} end
         local number = moment
         if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
-        call('ZADD', room .. ':w:' .. name, number, mine)
-        call('HSET', s, field, number)
-        if star == '' then
-            call('HSET', room, '\1', number, name, '*' .. marks[2])
+        local w, folded, till = room .. ':w:' .. name, marks[2], marks[1]
+        local first = star ~= '+' and call('ZCARD', w) == 0
+        local even = #its == 16 and #who == 16 and #till == 16 and #number == 16 and #sid == 16
+        local kept = first and even and string.match(mine, '^(%S+ %S+ 0 0 0 [-ad]+ %d+ )0$')
+        if star == '*' then folded = string.sub(folded, 2) end
+        if kept then -- the only one that waits stands beside who holds
+            folded = '+' .. folded .. '\n' .. till .. ' ' .. number .. ' ' .. kept
+        elseif star == '+' then
+            local holds, next, waits = string.match(folded, '^%+(.+)\n%d+ (%d+) (.+)$')
+            call('ZADD', w, next, waits .. '0', number, mine)
+            folded = '*' .. holds
         else
-            call('HSET', room, '\1', number)
+            call('ZADD', w, number, mine)
+            folded = '*' .. folded
         end
-        local first = star == '' or call('ZCARD', room .. ':w:' .. name) == 1
+        call('HSET', s, field, number)
+        call('HSET', room, '\1', number, name, folded)
         if first and string.find(flags, 'a', 1, true) then
             call('PUBLISH', room .. ':p:' .. string.sub(who, 1, 12), who .. ' ' ..
                  call('HINCRBY', room .. ':s:' .. who, 'v', 1) .. ' W ' .. its .. ' ' .. name)

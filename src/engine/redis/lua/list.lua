@@ -9,6 +9,8 @@ for i = 1, #list, 2 do
         if folded == '' then granted = call('HLEN', room .. ':g:' .. name) end
         if folded == '' or string.byte(folded) == 42 then -- a star: others wait
             waiting = call('ZCARD', room .. ':w:' .. name)
+        elseif string.byte(folded) == 43 then -- a plus: one waits
+            waiting = 1
         end
         if granted + waiting > 0 then
             reply[n + 1], reply[n + 2], reply[n + 3] = name, granted, waiting
