@@ -56,6 +56,9 @@ void bare_listen(const struct bare *bare, redisContext *told);
 uint64_t bare_wait(struct bare *bare, redisContext *told);
 void bare_append_leave(struct bare *bare, const char *name, uint64_t number);
 void bare_left(struct bare *bare);
+/* What the engine sends before a leave when others may wait, so that the next one is woken first. */
+void bare_append_ping(struct bare *bare);
+void bare_ponged(struct bare *bare);
 void bare_pair(struct bare *bare, const char *name);
 void bare_close(struct bare *bare);
 

@@ -107,6 +107,18 @@ void bare_append_leave(struct bare *bare, const char *name, uint64_t number)
     append(bare, RT_REDIS_SCRIPT_LEAVE, (const char *[]){name, bare->sid, text, NULL});
 }
 
+void bare_append_ping(struct bare *bare)
+{
+    redisAppendCommand(bare->c, "PING");
+}
+
+void bare_ponged(struct bare *bare)
+{
+    void *got = NULL;
+    redisGetReply(bare->c, &got);
+    freeReplyObject(redis_must(bare->c, got));
+}
+
 void bare_left(struct bare *bare)
 {
     freeReplyObject(answer(bare));

@@ -17,6 +17,7 @@ struct party {
     struct bare bare;
     uint64_t number;
     char token[32];
+    char join[48], leave[48]; /* hashes of scripts */
 };
 
 static struct party *new_party(void)
@@ -39,7 +40,7 @@ static void part(struct party *me)
 
 static void prepare(const struct redis *s)
 {
-    freeReplyObject(redis_do(s->control, "DEL token lock"));
+    freeReplyObject(redis_do(s->control, "DEL token lock line"));
     freeReplyObject(redis_do(s->control, "RPUSH token t"));
 }
 
@@ -84,7 +85,10 @@ static void turn_release(struct party *me)
 static int rota_waiting(const struct redis *s, redisContext *watch)
 {
     (void)s;
-    return number_of(redis_do(watch, "ZCARD rota:{0}:w:" NAME));
+    redisReply *line = redis_do(watch, "HGET rota:{0} " NAME);
+    bool one = line->type == REDIS_REPLY_STRING && line->str[0] == '+'; /* beside who holds */
+    freeReplyObject(line);
+    return one ? 1 : number_of(redis_do(watch, "ZCARD rota:{0}:w:" NAME));
 }
 
 const struct way way_rota = {
@@ -111,12 +115,74 @@ static void bare_acquire(struct party *me)
 
 static void bare_release(struct party *me)
 {
+    bare_append_ping(&me->bare);
     bare_append_leave(&me->bare, NAME, me->number);
+    bare_ponged(&me->bare);
     bare_left(&me->bare);
 }
 
 const struct way way_bare = {
     "bare", prepare, bare_party, bare_acquire, bare_release, part, rota_waiting,
+};
+
+/* ---- The least that a script can do --------------------------------------- */
+
+/* No number, no session, no end by time, nobody who left is forgotten: what is left of a hand-over by
+ * a script and a push if all that a lock promises is left out. */
+static const char least_join[] = "if redis.call('SETNX', KEYS[1], 1) == 1 then return 1 end "
+                                 "redis.call('RPUSH', KEYS[2], ARGV[1]) return 0";
+static const char least_leave[] = "local heir = redis.call('LPOP', KEYS[2]) "
+                                  "if heir then redis.call('PUBLISH', heir, 'yours') "
+                                  "else redis.call('DEL', KEYS[1]) end return 1";
+
+static void load(redisContext *c, const char *text, char hash[48])
+{
+    redisReply *reply = redis_do(c, "SCRIPT LOAD %s", text);
+    snprintf(hash, 48, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+static struct party *least_party(const struct redis *s)
+{
+    struct party *me = new_party();
+    me->c = redis_dial(s, false);
+    me->told = redis_dial(s, false);
+    load(me->c, least_join, me->join);
+    load(me->c, least_leave, me->leave);
+    snprintf(me->token, sizeof me->token, "least:%ld", (long)getpid());
+    freeReplyObject(redis_do(me->told, "SUBSCRIBE %s", me->token));
+    return me;
+}
+
+static void least_acquire(struct party *me)
+{
+    void *message = NULL;
+    if (number_of(redis_do(me->c, "EVALSHA %s 2 lock line %s", me->join, me->token)) == 1)
+        return;
+    bench_done(redisGetReply(me->told, &message) != REDIS_OK);
+    freeReplyObject(message);
+}
+
+/* With a PING before it, as Rota does, so that the next one is woken first. */
+static void least_release(struct party *me)
+{
+    redisAppendCommand(me->c, "PING");
+    redisAppendCommand(me->c, "EVALSHA %s 2 lock line", me->leave);
+    for (int i = 0; i < 2; i++) {
+        void *reply = NULL;
+        redisGetReply(me->c, &reply);
+        freeReplyObject(redis_must(me->c, reply));
+    }
+}
+
+static int least_waiting(const struct redis *s, redisContext *watch)
+{
+    (void)s;
+    return number_of(redis_do(watch, "LLEN line"));
+}
+
+const struct way way_least = {
+    "least", prepare, least_party, least_acquire, least_release, part, least_waiting,
 };
 
 /* ---- BLPOP -------------------------------------------------------------- */

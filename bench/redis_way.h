@@ -19,6 +19,7 @@ struct way {
 
 extern const struct way way_rota;
 extern const struct way way_bare;  /* Rota's scripts, without Rota */
+extern const struct way way_least; /* one script of two calls, without any promise: the floor */
 extern const struct way way_blpop; /* a token in a list: the fastest that Redis has */
 extern const struct way way_herd;  /* SET NX PX, and all try again when told of a release */
 
