@@ -5,7 +5,8 @@
 #   make run        ... and the demo on the embedded engine
 #   make test       everything that must hold; ends with "N passed, N failed"
 #   make bench      the benches (BENCH=etcd: only those)
-#   make torture    the fault programme at length, with a report (about 20 minutes; FACTOR=n)
+#   make torture    the fault programme at length, with a report (about 50 minutes; FACTOR=n,
+#                   SUITE=redis or SUITE=etcd: only that)
 #   make interop    other clients of etcd contend with Rota, and a current etcd (about 15 minutes; QUICK=1: one; needs Go)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
@@ -44,7 +45,7 @@ bench: need-build
 
 torture:
 	@scripts/need.sh build test
-	@scripts/torture.sh $(FACTOR)
+	@scripts/torture.sh $(or $(FACTOR),17) $(SUITE)
 
 interop:
 	@scripts/need.sh build test interop

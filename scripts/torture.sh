@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # make torture: the fault programme, many rounds of each, and one report of what was checked.
 #
-#   scripts/torture.sh [FACTOR]     17: among others 51 failovers by Sentinel
+#   scripts/torture.sh [FACTOR [SUITE]]     17: among others 51 failovers by Sentinel, 204 leaders of etcd killed
+#                                           SUITE: redis or etcd; else all
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
 export LC_ALL=C.UTF-8
 ROTA_TORTURE=${1:-17}
+suite=torture${2:+-$2}
 ROTA_REPORT=$PWD/build-torture/report.tsv
 export ROTA_TORTURE ROTA_REPORT
 
@@ -17,7 +19,7 @@ mkdir -p build-torture
 ninja -C build-torture >build-torture/build.log 2>&1 || { tail -n 40 build-torture/build.log; exit 1; }
 rm -f "$ROTA_REPORT"
 # One after the other: what is measured is not the load of the neighbour.
-meson test -C build-torture --no-rebuild --print-errorlogs --num-processes 1 --suite torture
+meson test -C build-torture --no-rebuild --print-errorlogs --num-processes 1 --suite "$suite"
 status=$?
 
 [ -f "$ROTA_REPORT" ] || { echo "no report"; exit 1; }

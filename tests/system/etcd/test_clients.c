@@ -16,7 +16,7 @@
 
 static void killed_at_random(void **state)
 {
-    struct stage_plan plan = {.title = "contenders killed",
+    struct stage_plan plan = {.title = "etcd: contenders killed",
                               .processes = 6,
                               .threads = 2,
                               .locks = 3,
@@ -38,7 +38,7 @@ static void killed_at_random(void **state)
 
 static void stopped_past_the_ttl(void **state)
 {
-    struct stage_plan plan = {.title = "SIGSTOP past the ttl",
+    struct stage_plan plan = {.title = "etcd: SIGSTOP past the ttl",
                               .processes = 5,
                               .threads = 1,
                               .locks = 1,

@@ -96,7 +96,7 @@ static void for_less_than_the_ttl_allows(void **state)
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "cut for less than the ttl allows", LONG_TTL_MS);
+    cut_begin(&c, "etcd: cut for less than the ttl allows", LONG_TTL_MS);
     cut_from_one(&c, 1);
     cut_from_all(&c);
     cut_end(&c, false);
@@ -107,8 +107,8 @@ static void from_one_member_for_longer_than_the_ttl(void **state)
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "cut from one member", LONG_TTL_MS);
-    cut_from_one(&c, SCENE_CUTS * stage_factor() / 2);
+    cut_begin(&c, "etcd: cut from one member", LONG_TTL_MS);
+    cut_from_one(&c, stage_factor()); /* they take long */
     cut_end(&c, false);
 }
 
@@ -117,7 +117,7 @@ static void from_all_for_less_than_the_ttl(void **state)
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "cut for less than the ttl", LONG_TTL_MS);
+    cut_begin(&c, "etcd: cut for less than the ttl", LONG_TTL_MS);
     cut_from_all(&c);
     cut_end(&c, false);
 }
@@ -131,7 +131,7 @@ static void from_all_for_longer_than_the_ttl(void **state)
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "cut for longer than the ttl", TTL_MS);
+    cut_begin(&c, "etcd: cut for longer than the ttl", TTL_MS);
     how.proxies = c.way.proxy;
     scene_cut_rounds(c.st, &how, SCENE_CUTS / 2);
     cut_end(&c, true);

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#define KILLS 5 /* x 40: the 200 of make torture SUITE=etcd FACTOR=40 */
+#define KILLS 5
+#define KILLS_TORTURE 12 /* x 17: the 200 of make torture */
 #define PAUSES 2
 #define ABSENCES 2
 #define TTL_MS 10000
@@ -108,7 +109,7 @@ static void down_followers(struct stage *st, uint32_t rounds)
 /* One after the other in one run: begin and end take longer than the faults. */
 static void members_fail(void **state)
 {
-    struct stage_plan plan = plan_of("leader killed, paused; a follower down");
+    struct stage_plan plan = plan_of("etcd: leader killed, paused; a follower down");
     struct stage *st = begin(&plan);
 
     (void)state;
@@ -120,17 +121,17 @@ static void members_fail(void **state)
 
 static void leaders_are_killed(void **state)
 {
-    struct stage_plan plan = plan_of("leader killed");
+    struct stage_plan plan = plan_of("etcd: leader killed");
     struct stage *st = begin(&plan);
 
     (void)state;
-    kill_leaders(st, KILLS * stage_factor());
+    kill_leaders(st, KILLS_TORTURE * stage_factor());
     nobody_lost_anything(st);
 }
 
 static void leaders_are_paused(void **state)
 {
-    struct stage_plan plan = plan_of("leader paused");
+    struct stage_plan plan = plan_of("etcd: leader paused");
     struct stage *st = begin(&plan);
 
     (void)state;
@@ -140,7 +141,7 @@ static void leaders_are_paused(void **state)
 
 static void followers_are_down(void **state)
 {
-    struct stage_plan plan = plan_of("follower down");
+    struct stage_plan plan = plan_of("etcd: follower down");
     struct stage *st = begin(&plan);
 
     (void)state;
@@ -154,7 +155,7 @@ static void followers_are_down(void **state)
  * is told, and the fence stops what it had under way. */
 static void leaders_are_paused_past_the_ttl(void **state)
 {
-    struct stage_plan plan = plan_of("leader paused past the ttl");
+    struct stage_plan plan = plan_of("etcd: leader paused past the ttl");
     struct stage *st;
 
     (void)state;

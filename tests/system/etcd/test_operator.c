@@ -136,7 +136,7 @@ static bool pick_lease(struct stage *st, char *out, size_t size)
  * a moment, which is what fences are for. */
 static void leases_are_revoked(void **state)
 {
-    struct stage_plan plan = plan_of("lease revoked by hand");
+    struct stage_plan plan = plan_of("etcd: lease revoked by hand");
     struct stage *st;
     char lease[32];
 
@@ -161,7 +161,7 @@ static void leases_are_revoked(void **state)
 /* Watches begin anew with each connection, behind what is forgotten. */
 static void history_is_compacted(void **state)
 {
-    struct stage_plan plan = plan_of("compaction while waiting");
+    struct stage_plan plan = plan_of("etcd: compaction while waiting");
     struct stage *st = stage_new(&plan);
     struct cluster_way way;
     size_t found;

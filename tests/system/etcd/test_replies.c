@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#define PROCESSES 5 /* with a way to the cluster each; and one more that is killed now and then */
+#define PROCESSES 6 /* with a way to the cluster each; and one more that is killed now and then */
 #define TTL_MS 1000
 
 static const struct treat_kind kinds[] = {
@@ -43,7 +43,7 @@ static void stir(struct stage *st, void *arg)
 
 static void every_request_in_every_way(void **state)
 {
-    struct stage_plan plan = {.title = "replies lost, doubled, late",
+    struct stage_plan plan = {.title = "etcd: replies lost, doubled, late",
                               .processes = PROCESSES + 1,
                               .threads = 2,
                               .locks = 4,
@@ -52,8 +52,8 @@ static void every_request_in_every_way(void **state)
                               .ttl_ms = TTL_MS,
                               .long_permille = 10,
                               .long_ms = 1200,
-                              .pause_us = 3000,
-                              .spice_permille = 300};
+                              .pause_us = 2000,
+                              .spice_permille = 400};
     struct stage *st = stage_new(&plan);
     struct cluster_way ways[PROCESSES];
     struct treat_line lines[PROCESSES];
@@ -62,6 +62,7 @@ static void every_request_in_every_way(void **state)
                                .lines = lines,
                                .line_count = PROCESSES,
                                .late_ms = TTL_MS * 13 / 10,
+                               .rounds = 1 + stage_factor() / 4,
                                .stir = stir};
     size_t left;
 

@@ -97,6 +97,7 @@ static void every_request_in_every_way(void **state)
                                .lines = lines,
                                .line_count = PROCESSES,
                                .late_ms = TTL_MS * 13 / 10,
+                               .rounds = stage_factor(),
                                .stir = stir,
                                .arg = &node};
     size_t left;

@@ -9,7 +9,7 @@
 
 #define UNREST_NS INT64_C(700000000)
 #define PATIENCE_NS INT64_C(3000000000)  /* for a request that rarely comes; then another's turn */
-#define ALL_DONE_NS INT64_C(60000000000) /* per factor */
+#define ALL_DONE_NS INT64_C(60000000000) /* per round */
 
 /* ---- What is done to what ------------------------------------------------- */
 
@@ -175,7 +175,7 @@ size_t treat_all(struct stage *st, const struct treat_plan *plan)
     w.lines = calloc(plan->line_count, sizeof(*w.lines));
     if (w.jobs == NULL || w.lines == NULL)
         abort();
-    for (uint32_t i = 0; i < stage_factor() && left == 0; i++) {
+    for (uint32_t i = 0; i < plan->rounds && left == 0; i++) {
         jobs_make(&w);
         left = work_off(&w);
     }

@@ -27,13 +27,14 @@ struct treat_plan {
     const struct treat_line *lines;
     size_t line_count;
     uint32_t late_ms; /* more than the ttl */
+    uint32_t rounds;
     /* Called now and then, so that rare requests come. */
     void (*stir)(struct stage *st, void *arg);
     void *arg;
 };
 
-/* So often as stage_factor() says, until all has happened or time is over; returns how many did not happen, and
- * names them. No fault is left in the proxies. */
+/* So many rounds, each until all has happened or time is over; returns how many did not happen,
+ * and names them. No fault is left in the proxies. */
 size_t treat_all(struct stage *st, const struct treat_plan *plan);
 
 #endif
