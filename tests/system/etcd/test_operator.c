@@ -17,6 +17,7 @@
 #define TTL_MS 5000 /* nothing ends by itself */
 #define SHORT_TTL_MS 2000
 #define LEAST_TTL_MS 1000
+#define LONG_TTL_MS 60000 /* its heartbeats come too late to help */
 
 static void revoke(const char *lease)
 {
@@ -38,7 +39,7 @@ static void revoke_number(uint64_t lease)
 /* Long before the deadline the holder is told, and only then may believe nothing any more. */
 static void a_holders_lease_is_revoked(void **state)
 {
-    struct rota *a = player(cluster.url, TTL_MS, 0), *b = player(cluster.url, TTL_MS, 0);
+    struct rota *a = player(cluster.url, LONG_TTL_MS, 0), *b = player(cluster.url, LONG_TTL_MS, 0);
     struct player_lost lost = {0};
     struct rota_lock *held = player_take(a, "revoked", &lost), *next;
     struct player_wish wish;
@@ -65,7 +66,7 @@ static void a_holders_lease_is_revoked(void **state)
 
 static void a_waiters_lease_is_revoked(void **state)
 {
-    struct rota *a = player(cluster.url, TTL_MS, 0), *b = player(cluster.url, TTL_MS, 0);
+    struct rota *a = player(cluster.url, LONG_TTL_MS, 0), *b = player(cluster.url, LONG_TTL_MS, 0);
     struct player_lost lost = {0};
     struct rota_lock *held = player_take(a, "awaited", &lost);
     struct player_wish wish;
