@@ -72,8 +72,9 @@ static void await_line(const struct way *way, const struct redis *s, redisContex
 
 /* ---- Hand-over ---------------------------------------------------------- */
 
-/* Until the other one waits, and everybody sleeps, the server too. Who comes back sooner (BLPOP has no
- * answer to wait for) would else be measured more often while all are awake. */
+/* Until the other one waits, and everybody sleeps, the server too. Without that, the share of turns that
+ * began while all were still awake was what it happened to be: 40 % with BLPOP, 43 % with Rota, 76 % with
+ * its scripts by bare hiredis. */
 static void await_asleep(const struct way *way, const struct redis *s, redisContext *watch)
 {
     await_line(way, s, watch, 1);
