@@ -166,7 +166,6 @@ void rt_etcd_begin_break(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         rt_etcd_txn_open(c, &t, 0, 1, 0);
         RtEtcd__RangeRequest *range = rt_etcd_get_line(&t, RT_ETCD_THEN, op->brk.name);
         range->min_create_revision = range->max_create_revision = (int64_t)op->brk.number;
-        range->keys_only = true;
         rv = rt_etcd_work_txn(c, w, &t, true, found);
     }
     if (rv != 0)

@@ -205,8 +205,7 @@ static void add_looks(struct rt_etcd_txn *t, enum rt_etcd_branch b, const struct
         return;
     range = rt_etcd_get_line(t, b, one->join->name); /* I and the one ahead */
     range->order = RT_ETCD__ORDER__ORDER_DESCEND;
-    range->limit = 2;
-    range->keys_only = true;
+    range->limit = 2; /* not keys_only: as rt_etcd_get_ahead */
 }
 
 static size_t looks_of(const struct joining *j, const struct one *one)

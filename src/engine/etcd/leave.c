@@ -182,7 +182,6 @@ static int find_number(struct rt_etcd_conn *c, struct leaving *l)
     rt_etcd_txn_open(c, &txn, 0, 1, 0);
     RtEtcd__RangeRequest *range = rt_etcd_get_line(&txn, RT_ETCD_THEN, op->leave.name);
     range->min_create_revision = range->max_create_revision = (int64_t)op->leave.number;
-    range->keys_only = true;
     return rt_etcd_work_txn(c, &l->work, &txn, true, found);
 }
 

@@ -95,7 +95,6 @@ int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_
     range.range_end.data = (uint8_t *)end;
     range.range_end.len = end_size > 0 ? end_size : 1; /* "\0": to the end of all */
     range.limit = KEYS_MAX;
-    range.keys_only = true;
     struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, keys_seen);
     if (a == NULL)
         return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");

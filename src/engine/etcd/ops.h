@@ -41,6 +41,7 @@ void rt_etcd_txn_open(struct rt_etcd_conn *c, struct rt_etcd_txn *t, size_t comp
 void rt_etcd_if_absent(struct rt_etcd_txn *t, const char *key, size_t size);
 void rt_etcd_if_present(struct rt_etcd_txn *t, const char *key, size_t size);
 void rt_etcd_if_created(struct rt_etcd_txn *t, const void *key, size_t size, uint64_t number);
+void rt_etcd_if_leaseless(struct rt_etcd_txn *t, const void *key, size_t size);
 void rt_etcd_if_changed_at(struct rt_etcd_txn *t, const void *key, size_t size, int64_t revision);
 void rt_etcd_if_line_empty(struct rt_etcd_txn *t, const char *name);
 void rt_etcd_if_line_older(struct rt_etcd_txn *t, const char *name, int64_t revision);

@@ -79,6 +79,14 @@ void rt_etcd_if_created(struct rt_etcd_txn *t, const void *key, size_t size, uin
     compare->create_revision = (int64_t)number;
 }
 
+void rt_etcd_if_leaseless(struct rt_etcd_txn *t, const void *key, size_t size)
+{
+    RtEtcd__Compare *compare = add_compare(t, key, size, RT_ETCD__COMPARE__TARGET__LEASE,
+                                           RT_ETCD__COMPARE__RESULT__EQUAL);
+    if (compare != NULL)
+        compare->with_case = RT_ETCD__COMPARE__WITH_LEASE;
+}
+
 void rt_etcd_if_changed_at(struct rt_etcd_txn *t, const void *key, size_t size, int64_t revision)
 {
     RtEtcd__Compare *compare = add_compare(t, key, size, RT_ETCD__COMPARE__TARGET__MOD,
@@ -168,8 +176,7 @@ RtEtcd__RangeRequest *rt_etcd_get_ahead(struct rt_etcd_txn *t, enum rt_etcd_bran
     RtEtcd__RangeRequest *range = rt_etcd_get_line(t, b, name);
     range->order = RT_ETCD__ORDER__ORDER_DESCEND;
     range->max_create_revision = (int64_t)number - 1;
-    range->limit = 1;
-    range->keys_only = true;
+    range->limit = 1; /* with its value: keys_only leaves out the lease, since 3.7 */
     return range;
 }
 
