@@ -2,6 +2,7 @@
 /* Starts the three etcd, finds their leader, counts what is left in them. */
 #include "cluster.h"
 
+#include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ static void tell_keys(void)
         fprintf(stderr, "  keys left behind:\n%s\n", out);
 }
 
-size_t cluster_left(void *unused, char *text, size_t size)
+static size_t all_left(void *unused, char *text, size_t size)
 {
     size_t left = count_all(text, size);
 
@@ -113,4 +114,16 @@ size_t cluster_left(void *unused, char *text, size_t size)
     if (left > 0)
         tell_keys();
     return left;
+}
+
+void cluster_finish(struct stage *st, bool may_lose)
+{
+    size_t found = stage_finish(st, all_left, NULL);
+
+    if (!may_lose) {
+        assert_int_equal(stage_lost(st), 0);
+        assert_int_equal(stage_errors(st, ROTA_LOST), 0);
+    }
+    assert_int_equal(found, 0);
+    stage_free(st);
 }

@@ -32,7 +32,8 @@ void cluster_way_fini(struct cluster_way *way);
 /* Ends the test unless there is one; BUT is not asked, as it is stopped (-1: all are asked). */
 size_t cluster_leader(int but);
 
-/* A stage_left_fn: keys, leases and watchers, once their time is over. */
-size_t cluster_left(void *unused, char *text, size_t size);
+/* Finishes and frees the stage: no findings, no key, no lease and no watcher left once their time is over,
+ * and, unless MAY_LOSE, all that was held is held still and who waited waits still. */
+void cluster_finish(struct stage *st, bool may_lose);
 
 #endif

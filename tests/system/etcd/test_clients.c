@@ -32,8 +32,7 @@ static void killed_at_random(void **state)
     stage_url(st, cluster.url);
     stage_start(st);
     scene_kill(st, KILLS * stage_factor());
-    assert_int_equal(stage_finish(st, cluster_left, NULL), 0);
-    stage_free(st);
+    cluster_finish(st, true);
 }
 
 static void stopped_past_the_ttl(void **state)
@@ -53,8 +52,7 @@ static void stopped_past_the_ttl(void **state)
     stage_url(st, cluster.url);
     stage_start(st);
     scene_stop(st, STOPS * stage_factor());
-    assert_int_equal(stage_finish(st, cluster_left, NULL), 0);
-    stage_free(st);
+    cluster_finish(st, true);
 }
 
 static void the_first_look_after_a_stop_says_it_is_over(void **state)

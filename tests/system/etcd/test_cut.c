@@ -4,7 +4,6 @@
 #include "cluster.h"
 #include "scenes.h"
 
-#include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -47,12 +46,7 @@ static void cut_begin(struct cut *c, const char *title, uint32_t ttl_ms)
 
 static void cut_end(struct cut *c, bool may_lose)
 {
-    size_t found = stage_finish(c->st, cluster_left, NULL);
-
-    assert_true(may_lose || stage_lost(c->st) == 0);
-    assert_true(may_lose || stage_errors(c->st, ROTA_LOST) == 0);
-    assert_int_equal(found, 0);
-    stage_free(c->st);
+    cluster_finish(c->st, may_lose);
     cluster_way_fini(&c->way);
 }
 

@@ -3,7 +3,6 @@
  * time of an election nobody loses anything. */
 #include "cluster.h"
 
-#include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,17 +39,6 @@ static struct stage *begin(const struct stage_plan *plan)
     stage_url(st, cluster.url);
     stage_start(st);
     return st;
-}
-
-/* All that was held is held still, who waited waits still. */
-static void nobody_lost_anything(struct stage *st)
-{
-    size_t found = stage_finish(st, cluster_left, NULL);
-
-    assert_int_equal(stage_lost(st), 0);
-    assert_int_equal(stage_errors(st, ROTA_LOST), 0);
-    assert_int_equal(found, 0);
-    stage_free(st);
 }
 
 static void kill_leaders(struct stage *st, uint32_t rounds)
@@ -116,7 +104,7 @@ static void members_fail(void **state)
     kill_leaders(st, KILLS);
     pause_leaders(st, PAUSES);
     down_followers(st, ABSENCES);
-    nobody_lost_anything(st);
+    cluster_finish(st, false);
 }
 
 static void leaders_are_killed(void **state)
@@ -126,7 +114,7 @@ static void leaders_are_killed(void **state)
 
     (void)state;
     kill_leaders(st, KILLS_TORTURE * stage_factor());
-    nobody_lost_anything(st);
+    cluster_finish(st, false);
 }
 
 static void leaders_are_paused(void **state)
@@ -136,7 +124,7 @@ static void leaders_are_paused(void **state)
 
     (void)state;
     pause_leaders(st, PAUSES * stage_factor());
-    nobody_lost_anything(st);
+    cluster_finish(st, false);
 }
 
 static void followers_are_down(void **state)
@@ -146,7 +134,7 @@ static void followers_are_down(void **state)
 
     (void)state;
     down_followers(st, ABSENCES * stage_factor());
-    nobody_lost_anything(st);
+    cluster_finish(st, false);
 }
 
 /* So long that the leases it knew of are over when it comes back. Another has led meanwhile and kept them
@@ -166,10 +154,7 @@ static void leaders_are_paused_past_the_ttl(void **state)
         pause_leader(st, SHORT_TTL_MS + 500);
         stage_pause(st, 500);
     }
-    assert_int_equal(stage_finish(st, cluster_left, NULL), 0);
-    print_message("%llu calls ended with ROTA_LOST\n",
-                  (unsigned long long)stage_errors(st, ROTA_LOST));
-    stage_free(st);
+    cluster_finish(st, true);
 }
 
 int main(void)

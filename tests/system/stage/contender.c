@@ -312,6 +312,20 @@ static int observe(struct contender *c, const char *name)
     return err == 0 ? rota_unobserve(c->actor.rota, id) : err;
 }
 
+/* Leads for a moment, on a line of its own. */
+static int lead(struct contender *c)
+{
+    struct rota_ask ask = {.owner = c->actor.owner, .flags = ROTA_TRY};
+    struct rota_lock *lock = NULL;
+    int err = rota_elect(c->actor.rota, "chair", "comes", &ask, &lock), freed;
+
+    if (err != 0)
+        return err;
+    err = rota_proclaim(lock, "leads");
+    freed = rota_release(lock);
+    return err != 0 ? err : freed;
+}
+
 /* A client of its own for one turn: connections and sessions come and go. */
 static void visit(struct contender *c)
 {
@@ -333,7 +347,7 @@ static void visit(struct contender *c)
     c->random = guest.random;
 }
 
-/* What the programme has to see besides: reads, sets. Their answers are judged by others. */
+/* What the programme has to see besides: reads, leaders, sets. Their answers are judged by others. */
 static void spice(struct contender *c)
 {
     struct rota_line *line = NULL;
@@ -343,7 +357,7 @@ static void spice(struct contender *c)
 
     doing(c, STAGE_SPICES);
     stage_lock_name(0, name, sizeof(name));
-    switch (rt_random_below(&c->random, 5)) {
+    switch (rt_random_below(&c->random, 6)) {
     case 0:
         err = rota_inspect(c->actor.rota, name, &line);
         if (err == 0)
@@ -358,6 +372,9 @@ static void spice(struct contender *c)
         err = observe(c, name);
         break;
     case 3:
+        err = lead(c);
+        break;
+    case 4:
         visit(c);
         return;
     default:
