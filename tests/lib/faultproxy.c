@@ -198,18 +198,9 @@ static bool counts(const struct line *l)
     return true;
 }
 
-static void show(void *arg, const struct rt_proxy_event *e)
-{
-    static const char *const kinds[] = {"bytes", "request", "reply", "push"};
-
-    (void)arg;
-    fprintf(stderr, "%llu %s %llu%s: %s\n", (unsigned long long)e->connection, kinds[e->kind],
-            (unsigned long long)e->number, e->fate == RT_FAULT_LOOK ? "" : " (fault)", e->words);
-}
-
 static bool trace(const struct line *l)
 {
-    rt_proxy_trace(proxy, strcmp(l->word[0], "trace") == 0 ? show : NULL, NULL);
+    rt_proxy_trace(proxy, strcmp(l->word[0], "trace") == 0 ? rt_proxy_show : NULL, NULL);
     return true;
 }
 

@@ -140,5 +140,6 @@ struct rt_proxy_event {
 /* Runs on the proxy's thread for every message, in the order they came; must not call the proxy. */
 typedef void rt_proxy_trace_fn(void *arg, const struct rt_proxy_event *event);
 void rt_proxy_trace(struct rt_proxy *p, rt_proxy_trace_fn *fn, void *arg); /* NULL: off */
+void rt_proxy_show(void *unused, const struct rt_proxy_event *event);      /* such: on stderr */
 
 #endif

@@ -5,6 +5,7 @@
 #include "proxy_int.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -252,4 +253,13 @@ void rt_proxy_trace(struct rt_proxy *p, rt_proxy_trace_fn *fn, void *arg)
     p->trace = fn;
     p->trace_arg = arg;
     unlock_and_wake(p);
+}
+
+void rt_proxy_show(void *arg, const struct rt_proxy_event *e)
+{
+    static const char *const kinds[] = {"bytes", "request", "reply", "push"};
+
+    (void)arg;
+    fprintf(stderr, "%llu %s %llu%s: %s\n", (unsigned long long)e->connection, kinds[e->kind],
+            (unsigned long long)e->number, e->fate == RT_FAULT_LOOK ? "" : " (fault)", e->words);
 }

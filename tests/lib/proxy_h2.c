@@ -4,25 +4,18 @@
  * Frames of a call are collected until its END_STREAM and sent on together; on a stream that lasts,
  * whole messages are. So whatever a fault does to one of them, the rest stays legal. */
 #include "proxy_etcd.h"
+#include "proxy_frames.h"
 #include "proxy_int.h"
 
-#include <nghttp2/nghttp2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD 9   /* of a frame */
-#define PREFIX 5 /* of a message of gRPC */
-#define FRAME_MAX 16384
-#define TABLE_MAX (1u << 20) /* of HPACK: whatever the two have agreed on */
+#define PREFIX 5                /* of a message of gRPC */
+#define FRAME_ABSURD (1u << 20) /* then it is something else */
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 static const size_t part_max[2] = {32u << 10, 512u << 10}; /* half of the windows there are */
-
-struct buffer {
-    char *at;
-    size_t size, room;
-};
 
 struct stream {
     struct stream *next;
@@ -31,95 +24,18 @@ struct stream {
     bool dropped; /* the server does not know of it */
     bool reset;   /* by the client: what still comes passes */
     char path[64], status[16];
-    struct buffer in[2]; /* frames of the call; or messages of a stream that lasts */
-    size_t skip[2];      /* of a large message: what passes unseen */
+    struct rt_bytes in[2]; /* frames of the call; or messages of a stream that lasts */
+    size_t skip[2];        /* of a large message: what passes unseen */
 };
 
 struct h2 {
-    nghttp2_hd_inflater *inflater[2];
+    struct rt_unpacker unpacker[2];
     struct stream *streams;
     struct stream *more[2]; /* has another message */
     uint32_t last_id;       /* on the server's side */
     bool begun;
-    struct buffer block, out[2], made;
+    struct rt_bytes out[2], made;
 };
-
-struct frame {
-    uint8_t type, flags;
-    uint32_t id;
-    const char *data; /* with its head */
-    size_t size;      /* of what is behind the head */
-    size_t whole;     /* with its CONTINUATIONs */
-};
-
-/* ---- Bytes -------------------------------------------------------------- */
-
-static void add(struct buffer *b, const void *bytes, size_t n)
-{
-    if (b->size + n > b->room) {
-        b->room = (b->size + n) * 2;
-        b->at = realloc(b->at, b->room);
-        if (b->at == NULL)
-            rt_proxy_die("realloc");
-    }
-    if (n > 0)
-        memcpy(b->at + b->size, bytes, n);
-    b->size += n;
-}
-
-static void remove_first(struct buffer *b, size_t n)
-{
-    b->size -= n;
-    memmove(b->at, b->at + n, b->size);
-}
-
-static void swap(struct buffer *a, struct buffer *b)
-{
-    struct buffer old = *a;
-
-    *a = *b;
-    *b = old;
-    b->size = 0;
-}
-
-static uint32_t get32(const char *at)
-{
-    const uint8_t *u = (const uint8_t *)at;
-
-    return (uint32_t)u[0] << 24 | (uint32_t)u[1] << 16 | (uint32_t)u[2] << 8 | u[3];
-}
-
-static void put32(char *at, uint32_t n)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (char)(n >> (24 - 8 * i));
-}
-
-static void add_frame(struct buffer *b, uint8_t type, uint8_t flags, uint32_t id, const void *bytes,
-                      size_t n)
-{
-    char head[HEAD];
-
-    put32(head, (uint32_t)n << 8);
-    head[3] = (char)type;
-    head[4] = (char)flags;
-    put32(head + 5, id);
-    add(b, head, sizeof(head));
-    add(b, bytes, n);
-}
-
-static bool frame_at(struct frame *f, const char *data, size_t len)
-{
-    if (len < HEAD)
-        return false;
-    *f = (struct frame){.data = data};
-    f->size = get32(data) >> 8;
-    f->type = (uint8_t)data[3];
-    f->flags = (uint8_t)data[4];
-    f->id = get32(data + 5) & 0x7fffffff;
-    f->whole = HEAD + f->size;
-    return f->whole <= len;
-}
 
 /* ---- Streams ------------------------------------------------------------ */
 
@@ -158,113 +74,23 @@ static void free_stream(struct h2 *h, struct stream *s)
 
 /* BYTES are the first frames of S that go up: it gets its number, which must be larger than those of all
  * before it. Else nothing. */
-static void number(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, struct buffer *bytes)
+static void number(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, struct rt_bytes *bytes)
 {
-    struct frame f;
+    struct rt_frame f;
 
     if (dir == RT_PROXY_DOWN || s->id[RT_PROXY_DOWN] != 0)
         return;
     h->last_id += h->last_id == 0 ? 1 : 2;
     s->id[RT_PROXY_DOWN] = h->last_id;
-    for (size_t at = 0; at < bytes->size && frame_at(&f, bytes->at + at, bytes->size - at);
+    for (size_t at = 0; at < bytes->size && rt_frame_at(&f, bytes->at + at, bytes->size - at);
          at += f.whole)
-        put32(bytes->at + at + 5, h->last_id);
+        rt_frame_put32(bytes->at + at + 5, h->last_id);
 }
 
 /* What goes up has the server's number, what goes down the client's. */
 static uint32_t id_for(const struct stream *s, enum rt_proxy_dir dir)
 {
     return s->id[dir == RT_PROXY_UP ? RT_PROXY_DOWN : RT_PROXY_UP];
-}
-
-/* ---- Headers ------------------------------------------------------------ */
-
-static void add_text(struct buffer *b, const uint8_t *text, size_t n)
-{
-    uint8_t len[8] = {n < 127 ? (uint8_t)n : 127};
-    size_t used = 1;
-
-    if (n >= 127) {
-        size_t rest = n - 127;
-
-        for (; rest >= 128; rest >>= 7)
-            len[used++] = (uint8_t)(rest | 0x80);
-        len[used++] = (uint8_t)rest;
-    }
-    add(b, len, used);
-    add(b, text, n);
-}
-
-static void on_header(struct h2 *h, struct stream *s, const nghttp2_nv *nv)
-{
-    char *keep = nv->namelen == 5 && memcmp(nv->name, ":path", 5) == 0           ? s->path
-                 : nv->namelen == 11 && memcmp(nv->name, "grpc-status", 11) == 0 ? s->status
-                                                                                 : NULL;
-
-    add(&h->block, "", 1); /* literally, and not into the table */
-    add_text(&h->block, nv->name, nv->namelen);
-    add_text(&h->block, nv->value, nv->valuelen);
-    if (keep != NULL)
-        snprintf(keep, keep == s->path ? sizeof(s->path) : sizeof(s->status), "%.*s",
-                 (int)nv->valuelen, (const char *)nv->value);
-}
-
-/* One frame's part of a block. */
-static bool inflate(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, const uint8_t *in,
-                    size_t len, bool final)
-{
-    int flags = 0;
-
-    if (h->inflater[dir] == NULL &&
-        (nghttp2_hd_inflate_new(&h->inflater[dir]) != 0 ||
-         nghttp2_hd_inflate_change_table_size(h->inflater[dir], TABLE_MAX) != 0))
-        rt_proxy_die("nghttp2");
-    for (;;) {
-        nghttp2_nv nv;
-        ssize_t n = nghttp2_hd_inflate_hd2(h->inflater[dir], &nv, &flags, in, len, final);
-
-        if (n < 0)
-            return false;
-        in += n;
-        len -= (size_t)n;
-        if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0)
-            on_header(h, s, &nv);
-        if ((flags & NGHTTP2_HD_INFLATE_FINAL) != 0)
-            return nghttp2_hd_inflate_end_headers(h->inflater[dir]) == 0;
-        if ((flags & NGHTTP2_HD_INFLATE_EMIT) == 0 && len == 0)
-            return !final;
-    }
-}
-
-/* The same headers as one frame that needs no table, into h->made. */
-static bool rewrite_headers(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
-                            const struct frame *first)
-{
-    struct frame f;
-
-    h->block.size = 0;
-    for (size_t at = 0; at < first->whole; at += HEAD + f.size) {
-        const uint8_t *in;
-        size_t pad = 0, skip = 0;
-
-        if (!frame_at(&f, first->data + at, first->whole - at))
-            return false;
-        in = (const uint8_t *)f.data + HEAD;
-        if (f.type == NGHTTP2_HEADERS && (f.flags & NGHTTP2_FLAG_PADDED) != 0 && f.size > 0) {
-            pad = in[0];
-            skip = 1;
-        }
-        if (f.type == NGHTTP2_HEADERS && (f.flags & NGHTTP2_FLAG_PRIORITY) != 0)
-            skip += 5;
-        if (skip + pad > f.size ||
-            !inflate(h, s, dir, in + skip, f.size - skip - pad, at + HEAD + f.size == first->whole))
-            return false;
-    }
-    h->made.size = 0;
-    add_frame(&h->made, NGHTTP2_HEADERS,
-              NGHTTP2_FLAG_END_HEADERS | (first->flags & NGHTTP2_FLAG_END_STREAM), id_for(s, dir),
-              h->block.at, h->block.size);
-    return h->block.size <= FRAME_MAX;
 }
 
 /* ---- What it says ------------------------------------------------------- */
@@ -281,7 +107,7 @@ static void say(const struct stream *s, const char *what, const char *text, size
 }
 
 /* S sends OUT on as a message of this kind. */
-static void tell(const struct buffer *out, const struct stream *s, enum rt_message_kind kind,
+static void tell(const struct rt_bytes *out, const struct stream *s, enum rt_message_kind kind,
                  struct rt_proxy_message *msg)
 {
     msg->kind = kind;
@@ -294,18 +120,18 @@ static void tell(const struct buffer *out, const struct stream *s, enum rt_messa
 static void tell_call(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
                       struct rt_proxy_message *msg)
 {
-    struct buffer *out = &h->out[dir];
+    struct rt_bytes *out = &h->out[dir];
     struct rt_etcd_gist gist = {0};
     const char *text = "";
     size_t n = 0;
-    struct frame f;
+    struct rt_frame f;
 
-    swap(out, &s->in[dir]);
+    rt_bytes_take(out, &s->in[dir]);
     number(h, s, dir, out);
-    for (size_t at = 0; at < out->size && frame_at(&f, out->at + at, out->size - at);
+    for (size_t at = 0; at < out->size && rt_frame_at(&f, out->at + at, out->size - at);
          at += f.whole) {
         if (f.type == NGHTTP2_DATA && f.size > PREFIX && n == 0) {
-            text = f.data + HEAD + PREFIX;
+            text = f.data + RT_FRAME_HEAD + PREFIX;
             n = f.size - PREFIX;
         }
     }
@@ -323,7 +149,7 @@ static void tell_call(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
 static void tell_bytes(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
                        struct rt_proxy_message *msg)
 {
-    swap(&h->out[dir], &h->made);
+    rt_bytes_take(&h->out[dir], &h->made);
     if (s->id[RT_PROXY_UP] != 0)
         number(h, s, dir, &h->out[dir]);
     tell(&h->out[dir], s, RT_MESSAGE_BYTES, msg);
@@ -331,16 +157,16 @@ static void tell_bytes(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
 
 /* ---- Streams that last -------------------------------------------------- */
 
-static size_t message_size(const struct buffer *b)
+static size_t message_size(const struct rt_bytes *b)
 {
-    return b->size < PREFIX ? SIZE_MAX : PREFIX + (size_t)get32(b->at + 1);
+    return b->size < PREFIX ? SIZE_MAX : PREFIX + (size_t)rt_frame_get32(b->at + 1);
 }
 
 /* The next whole message of S, or a part of a large one, or nothing. */
 static void tell_message(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
                          struct rt_proxy_message *msg)
 {
-    struct buffer *in = &s->in[dir], *out = &h->out[dir];
+    struct rt_bytes *in = &s->in[dir], *out = &h->out[dir];
     size_t size = s->skip[dir] > 0 ? s->skip[dir] : message_size(in);
     size_t n = size < in->size ? size : in->size;
     struct rt_etcd_gist gist = {.kind = RT_MESSAGE_BYTES};
@@ -355,13 +181,13 @@ static void tell_message(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
         say(s, gist.what, in->at + PREFIX, n - PREFIX, msg);
     }
     out->size = 0;
-    for (size_t at = 0; at < n; at += FRAME_MAX)
-        add_frame(out, NGHTTP2_DATA, 0, id_for(s, dir), in->at + at,
-                  n - at < FRAME_MAX ? n - at : FRAME_MAX);
+    for (size_t at = 0; at < n; at += RT_FRAME_MAX)
+        rt_frame_add(out, NGHTTP2_DATA, 0, id_for(s, dir), in->at + at,
+                     n - at < RT_FRAME_MAX ? n - at : RT_FRAME_MAX);
     tell(out, s, gist.kind, msg);
     msg->channel |= (uint64_t)gist.sort << 32;
     s->skip[dir] = size - n;
-    remove_first(in, n);
+    rt_bytes_remove(in, n);
     msg->more = in->size > 0;
     h->more[dir] = msg->more ? s : NULL;
 }
@@ -372,17 +198,17 @@ static void tell_message(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
 static void collect(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, bool end,
                     struct rt_proxy_message *msg)
 {
-    struct buffer *in = &s->in[dir];
+    struct rt_bytes *in = &s->in[dir];
 
     if (s->reset) {
         tell_bytes(h, s, dir, msg);
     } else {
-        add(in, h->made.at, h->made.size);
+        rt_bytes_add(in, h->made.at, h->made.size);
         msg->kind = RT_MESSAGE_NOTHING;
         if (end) {
             tell_call(h, s, dir, msg);
         } else if (in->size > part_max[dir]) {
-            swap(&h->out[dir], in);
+            rt_bytes_take(&h->out[dir], in);
             number(h, s, dir, &h->out[dir]);
             tell(&h->out[dir], s, RT_MESSAGE_BYTES, msg);
         }
@@ -391,7 +217,17 @@ static void collect(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, bool 
         free_stream(h, s);
 }
 
-static bool on_headers(struct h2 *h, enum rt_proxy_dir dir, const struct frame *f,
+static void note_header(void *arg, const char *name, const char *value, size_t size)
+{
+    struct stream *s = arg;
+
+    if (strcmp(name, ":path") == 0)
+        snprintf(s->path, sizeof(s->path), "%.*s", (int)size, value);
+    else if (strcmp(name, "grpc-status") == 0)
+        snprintf(s->status, sizeof(s->status), "%.*s", (int)size, value);
+}
+
+static bool on_headers(struct h2 *h, enum rt_proxy_dir dir, const struct rt_frame *f,
                        struct rt_proxy_message *msg)
 {
     struct stream *s = find(h, dir, f->id);
@@ -399,7 +235,9 @@ static bool on_headers(struct h2 *h, enum rt_proxy_dir dir, const struct frame *
 
     if (s == NULL && dir == RT_PROXY_UP)
         s = new_stream(h, f->id);
-    if (s == NULL || !rewrite_headers(h, s, dir, f))
+    h->made.size = 0;
+    if (s == NULL ||
+        !rt_unpack_headers(&h->unpacker[dir], f, id_for(s, dir), &h->made, note_header, s))
         return false;
     s->lasts = rt_etcd_lasts(s->path);
     if (!s->lasts) {
@@ -414,21 +252,21 @@ static bool on_headers(struct h2 *h, enum rt_proxy_dir dir, const struct frame *
     return true;
 }
 
-static void on_data(struct h2 *h, enum rt_proxy_dir dir, struct stream *s, const struct frame *f,
+static void on_data(struct h2 *h, enum rt_proxy_dir dir, struct stream *s, const struct rt_frame *f,
                     struct rt_proxy_message *msg)
 {
     bool end = (f->flags & NGHTTP2_FLAG_END_STREAM) != 0;
 
     h->made.size = 0;
     if (!s->lasts || end) {
-        add_frame(&h->made, f->type, f->flags, id_for(s, dir), f->data + HEAD, f->size);
+        rt_frame_add(&h->made, f->type, f->flags, id_for(s, dir), f->data + RT_FRAME_HEAD, f->size);
         if (s->lasts) /* nobody does that in the middle of something */
             tell_bytes(h, s, dir, msg);
         else
             collect(h, s, dir, end, msg);
         return;
     }
-    add(&s->in[dir], f->data + HEAD, f->size);
+    rt_bytes_add(&s->in[dir], f->data + RT_FRAME_HEAD, f->size);
     tell_message(h, s, dir, msg);
 }
 
@@ -451,7 +289,7 @@ static void on_reset(struct h2 *h, enum rt_proxy_dir dir, struct stream *s,
 /* Of the server: the last stream that it has seen. */
 static void rename_last(struct h2 *h, char *at)
 {
-    uint32_t last = get32(at) & 0x7fffffff, best = 0;
+    uint32_t last = rt_frame_get32(at) & 0x7fffffff, best = 0;
 
     if (last > h->last_id)
         return;
@@ -459,11 +297,11 @@ static void rename_last(struct h2 *h, char *at)
         if (s->id[RT_PROXY_DOWN] <= last && s->id[RT_PROXY_UP] > best)
             best = s->id[RT_PROXY_UP];
     }
-    put32(at, best);
+    rt_frame_put32(at, best);
 }
 
 /* Frames that are no part of a message: they pass, by the other side's numbers. */
-static void on_other(struct h2 *h, enum rt_proxy_dir dir, const struct frame *f,
+static void on_other(struct h2 *h, enum rt_proxy_dir dir, const struct rt_frame *f,
                      struct rt_proxy_message *msg)
 {
     struct stream none = {0}, *s = f->id != 0 ? find(h, dir, f->id) : &none;
@@ -472,26 +310,13 @@ static void on_other(struct h2 *h, enum rt_proxy_dir dir, const struct frame *f,
     if (s == NULL || (s != &none && (s->dropped || id_for(s, dir) == 0)))
         return; /* of a stream that is over, or that the other side does not know */
     h->made.size = 0;
-    add_frame(&h->made, f->type, f->flags, id_for(s, dir), f->data + HEAD, f->size);
+    rt_frame_add(&h->made, f->type, f->flags, id_for(s, dir), f->data + RT_FRAME_HEAD, f->size);
     if (f->type == NGHTTP2_GOAWAY && dir == RT_PROXY_DOWN && f->size >= 4)
-        rename_last(h, h->made.at + HEAD);
+        rename_last(h, h->made.at + RT_FRAME_HEAD);
     if (f->type == NGHTTP2_RST_STREAM && s != &none)
         on_reset(h, dir, s, msg);
     else
         tell_bytes(h, s, dir, msg);
-}
-
-/* The whole block of a HEADERS frame; false: more is to come. */
-static bool take_continuations(struct frame *f, size_t len)
-{
-    struct frame last = *f;
-
-    while ((last.flags & NGHTTP2_FLAG_END_HEADERS) == 0) {
-        if (!frame_at(&last, f->data + f->whole, len - f->whole))
-            return false;
-        f->whole += last.whole;
-    }
-    return true;
 }
 
 static ptrdiff_t h2_next(void *state, enum rt_proxy_dir dir, const char *data, size_t len,
@@ -499,7 +324,7 @@ static ptrdiff_t h2_next(void *state, enum rt_proxy_dir dir, const char *data, s
 {
     struct h2 *h = state;
     struct stream *s;
-    struct frame f;
+    struct rt_frame f;
 
     if (h->more[dir] != NULL) {
         tell_message(h, h->more[dir], dir, msg);
@@ -513,10 +338,10 @@ static ptrdiff_t h2_next(void *state, enum rt_proxy_dir dir, const char *data, s
             return -1;
         return h->begun ? (ptrdiff_t)n : 0;
     }
-    if (!frame_at(&f, data, len))
-        return len >= HEAD && f.size > TABLE_MAX ? -1 : 0;
+    if (!rt_frame_at(&f, data, len))
+        return len >= RT_FRAME_HEAD && f.size > FRAME_ABSURD ? -1 : 0;
     if (f.type == NGHTTP2_HEADERS) {
-        if (!take_continuations(&f, len))
+        if (!rt_frame_block(&f, len))
             return 0;
         return on_headers(h, dir, &f, msg) ? (ptrdiff_t)f.whole : -1;
     }
@@ -539,20 +364,20 @@ static size_t h2_dropped(void *state, enum rt_proxy_dir dir, const char *data, s
     struct stream *s = NULL;
     uint32_t lost = 0;
     char size[4];
-    struct frame f;
+    struct rt_frame f;
 
-    for (size_t at = 0; at < len && frame_at(&f, data + at, len - at); at += f.whole) {
+    for (size_t at = 0; at < len && rt_frame_at(&f, data + at, len - at); at += f.whole) {
         s = f.id != 0 ? find(h, side, f.id) : NULL;
         lost += f.type == NGHTTP2_DATA ? (uint32_t)f.size : 0;
         if (s != NULL && dir == RT_PROXY_UP && f.type == NGHTTP2_HEADERS)
             s->dropped = true;
     }
-    put32(size, lost);
+    rt_frame_put32(size, lost);
     h->made.size = 0;
     if (lost > 0)
-        add_frame(&h->made, NGHTTP2_WINDOW_UPDATE, 0, 0, size, sizeof(size));
+        rt_frame_add(&h->made, NGHTTP2_WINDOW_UPDATE, 0, 0, size, sizeof(size));
     if (lost > 0 && s != NULL && s->lasts)
-        add_frame(&h->made, NGHTTP2_WINDOW_UPDATE, 0, s->id[dir], size, sizeof(size));
+        rt_frame_add(&h->made, NGHTTP2_WINDOW_UPDATE, 0, s->id[dir], size, sizeof(size));
     *out = h->made.at;
     return h->made.size;
 }
@@ -560,13 +385,13 @@ static size_t h2_dropped(void *state, enum rt_proxy_dir dir, const char *data, s
 static size_t h2_twice(void *state, const char *data, size_t len, const char **out)
 {
     struct h2 *h = state;
-    struct frame f;
+    struct rt_frame f;
 
     h->made.size = 0;
-    for (size_t at = 0; at < len && frame_at(&f, data + at, len - at); at += f.whole) {
-        add(&h->made, f.data, f.whole);
+    for (size_t at = 0; at < len && rt_frame_at(&f, data + at, len - at); at += f.whole) {
+        rt_bytes_add(&h->made, f.data, f.whole);
         if (f.type == NGHTTP2_DATA && (f.flags & NGHTTP2_FLAG_END_STREAM) == 0)
-            add(&h->made, f.data, f.whole);
+            rt_bytes_add(&h->made, f.data, f.whole);
     }
     *out = h->made.at;
     return h->made.size;
@@ -579,7 +404,7 @@ static size_t h2_twin(void *state, const char *data, size_t len, const char **ou
     struct stream *s = new_stream(h, 0);
 
     h->made.size = 0;
-    add(&h->made, data, len);
+    rt_bytes_add(&h->made, data, len);
     number(h, s, RT_PROXY_UP, &h->made);
     *channel = s->id[RT_PROXY_DOWN];
     *out = h->made.at;
@@ -593,11 +418,9 @@ static void h2_fini(void *state)
     while (h->streams != NULL)
         free_stream(h, h->streams);
     for (int i = 0; i < 2; i++) {
-        if (h->inflater[i] != NULL)
-            nghttp2_hd_inflate_del(h->inflater[i]);
+        rt_unpacker_fini(&h->unpacker[i]);
         free(h->out[i].at);
     }
-    free(h->block.at);
     free(h->made.at);
 }
 

@@ -69,20 +69,13 @@ static void assert_cost(struct rt_proxy *p, struct rt_proxy_counts before, uint6
 
 /* ---- Clients ----------------------------------------------------------------- */
 
-static void print_event(void *arg, const struct rt_proxy_event *e)
-{
-    (void)arg;
-    fprintf(stderr, "%llu %s %d %zu %.150s\n", (unsigned long long)e->connection,
-            e->dir == RT_PROXY_UP ? "-->" : "<--", (int)e->kind, e->bytes, e->words);
-}
-
 static struct rt_proxy *proxy_to(const struct rt_etcds *etcd)
 {
     struct rt_proxy_options opts = {.framing = &rt_proxy_h2, .port = etcd->node[0].server.port};
     struct rt_proxy *proxy = rt_proxy_start(&opts);
 
     if (getenv("ROTA_PROXY_TRACE") != NULL)
-        rt_proxy_trace(proxy, print_event, NULL);
+        rt_proxy_trace(proxy, rt_proxy_show, NULL);
     return proxy;
 }
 

@@ -25,14 +25,6 @@ struct bench {
     struct rota *rota;
 };
 
-static void print_event(void *arg, const struct rt_proxy_event *e)
-{
-    (void)arg;
-    fprintf(stderr, "%llu %s %d %llu %zu %.150s\n", (unsigned long long)e->connection,
-            e->dir == RT_PROXY_UP ? "-->" : "<--", (int)e->kind, (unsigned long long)e->number,
-            e->bytes, e->words);
-}
-
 static int bench_open(void **state)
 {
     static struct bench b;
@@ -72,14 +64,14 @@ static int open_with(struct bench *b, uint32_t ttl_ms)
 
     b->proxy = rt_proxy_start(&opts);
     if (getenv("ROTA_PROXY_TRACE") != NULL)
-        rt_proxy_trace(b->proxy, print_event, NULL);
+        rt_proxy_trace(b->proxy, rt_proxy_show, NULL);
     url = rt_etcds_url(&b->etcd, (uint16_t[]){rt_proxy_port(b->proxy)});
     assert_int_equal(rota_open(&b->rota, url, &options), 0);
     rt_proxy_fault(b->proxy, &look);
     assert_int_equal(rota_acquire(b->rota, "first", NULL, &lock), 0);
-    assert_int_equal(rota_release(lock), 0);
     assert_true(rt_proxy_await_hits(b->proxy, 1, 1, SOON_MS));
     settle(b, 1);
+    assert_int_equal(rota_release(lock), 0);
     free(url);
     return 0;
 }
@@ -190,24 +182,48 @@ static void an_answer_that_comes_twice_is_none(void **state)
     assert_int_equal(counts_of(b).connections, 2);
 }
 
+struct waiter {
+    struct rota_lock *lock;
+    int done;
+};
+
+static void on_grant(void *arg, int err, struct rota_lock *lock)
+{
+    struct waiter *w = arg;
+
+    w->lock = lock;
+    __atomic_store_n(&w->done, err == 0 ? 1 : -1, __ATOMIC_RELEASE);
+}
+
+static bool is_done(void *arg)
+{
+    return __atomic_load_n(&((struct waiter *)arg)->done, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* What waits for it waits; all else on the connection goes on. Asked again on another it is answered. */
+static void lost(struct bench *b, enum rt_fault_on on)
+{
+    uint32_t f = fault(b, on, RT_FAULT_DROP, ACQUIRE);
+    struct waiter w = {0};
+
+    assert_int_equal(rota_acquire_async(b->rota, "lost", NULL, on_grant, &w, NULL), 0);
+    assert_true(rt_proxy_await_hits(b->proxy, f, 1, SOON_MS));
+    assert_same_connection(b);
+    assert_false(is_done(&w));
+    rt_proxy_end(b->proxy, RT_PROXY_CUT, 0);
+    assert_true(rt_await(is_done, &w, SOON_MS));
+    assert_int_equal(w.done, 1);
+    assert_int_equal(rota_release(w.lock), 0);
+}
+
 static void a_reply_is_lost(void **state)
 {
-    struct bench *b = *state;
-    uint32_t f = fault(b, RT_FAULT_REPLY, RT_FAULT_DROP, ACQUIRE);
-
-    pair(b);
-    assert_int_equal(rt_proxy_fault_hits(b->proxy, f), 1);
-    pair(b);
+    lost(*state, RT_FAULT_REPLY);
 }
 
 static void a_request_is_lost(void **state)
 {
-    struct bench *b = *state;
-    uint32_t f = fault(b, RT_FAULT_REQUEST, RT_FAULT_DROP, ACQUIRE);
-
-    pair(b);
-    assert_int_equal(rt_proxy_fault_hits(b->proxy, f), 1);
-    pair(b);
+    lost(*state, RT_FAULT_REQUEST);
 }
 
 static void a_reply_is_late(void **state)
@@ -253,8 +269,8 @@ int main(void)
         CASE(many_pieces_are_put_together_again),
         CASE(a_request_comes_twice_and_is_answered_once),
         CASE(an_answer_that_comes_twice_is_none),
-        QUICK(a_reply_is_lost),
-        QUICK(a_request_is_lost),
+        CASE(a_reply_is_lost),
+        CASE(a_request_is_lost),
         CASE(a_reply_is_late),
         CASE(the_connection_ends_instead_of_a_reply),
         QUICK(messages_of_a_stream_are_lost_and_doubled),

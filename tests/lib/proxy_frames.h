@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP/2's frames for the fault proxy: found, made, and freed of HPACK's table. */
+#ifndef RT_PROXY_FRAMES_H
+#define RT_PROXY_FRAMES_H
+
+#include <nghttp2/nghttp2.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RT_FRAME_HEAD 9
+#define RT_FRAME_MAX 16384
+
+struct rt_bytes {
+    char *at; /* free()d by its owner */
+    size_t size, room;
+};
+
+void rt_bytes_add(struct rt_bytes *b, const void *bytes, size_t n);
+void rt_bytes_remove(struct rt_bytes *b, size_t n); /* the first N */
+void rt_bytes_take(struct rt_bytes *to,
+                   struct rt_bytes *from); /* all; TO's memory is FROM's then */
+
+struct rt_frame {
+    uint8_t type, flags;
+    uint32_t id;
+    const char *data; /* with its head */
+    size_t size;      /* of what is behind the head */
+    size_t whole;     /* with its head, and with what rt_frame_block has added */
+};
+
+/* False: it is not whole, or (F->size is set) its head is not. */
+bool rt_frame_at(struct rt_frame *f, const char *data, size_t len);
+/* Of a HEADERS frame: adds its CONTINUATIONs to `whole`; false: more is to come. */
+bool rt_frame_block(struct rt_frame *f, size_t len);
+void rt_frame_add(struct rt_bytes *b, uint8_t type, uint8_t flags, uint32_t id, const void *bytes,
+                  size_t n);
+uint32_t rt_frame_get32(const char *at);
+void rt_frame_put32(char *at, uint32_t n);
+
+struct rt_unpacker { /* of one direction; zeroed at its begin */
+    nghttp2_hd_inflater *inflater;
+    struct rt_bytes block;
+};
+
+typedef void rt_header_fn(void *arg, const char *name, const char *value, size_t size);
+
+/* The headers of FIRST with its whole block as one frame for stream ID that needs no table, added to OUT;
+ * each is told. False: they are none. */
+bool rt_unpack_headers(struct rt_unpacker *u, const struct rt_frame *first, uint32_t id,
+                       struct rt_bytes *out, rt_header_fn *fn, void *arg);
+void rt_unpacker_fini(struct rt_unpacker *u);
+
+#endif
