@@ -51,6 +51,7 @@ static void kill_leaders(struct stage *st, uint32_t rounds)
         rt_server_kill(&cluster.etcds.node[leader].server);
         stage_pause(st, i % 2 == 0 ? 0 : stage_below(st, 2 * CLUSTER_ELECTION_MS));
         rt_etcds_run(&cluster.etcds, leader);
+        stage_await_grants(st);
     }
 }
 
@@ -71,7 +72,7 @@ static void pause_leaders(struct stage *st, uint32_t rounds)
 {
     for (uint32_t i = 0; i < rounds; i++) {
         pause_leader(st, stage_below(st, CLUSTER_ELECTION_MS));
-        stage_pause(st, 300);
+        stage_await_grants(st);
     }
 }
 
@@ -91,6 +92,7 @@ static void down_followers(struct stage *st, uint32_t rounds)
         if (i % 2 != 0)
             rt_server_cont(server);
         rt_etcds_run(&cluster.etcds, down);
+        stage_await_grants(st);
     }
 }
 

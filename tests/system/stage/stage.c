@@ -13,6 +13,7 @@
 
 #define DEFAULT_TTL_MS 1000
 #define DEFAULT_CALL_MS 2000
+#define SOME_GRANTS 3  /* one may have been on its way */
 #define TOLD_PLACES 4  /* of each line, when somebody is stuck */
 #define STUCK_MS 30000 /* who has had no turn for so long after all healed is stuck */
 
@@ -224,6 +225,14 @@ void stage_mark(struct stage *st)
 {
     if (st->mark_count < STAGE_MARKS_MAX)
         st->marks[st->mark_count++] = rt_history_now();
+    st->granted_at_mark = stage_granted(st);
+}
+
+void stage_await_grants(struct stage *st)
+{
+    rt_watchdog(120, st->shared->plan.title);
+    while (stage_granted(st) < st->granted_at_mark + SOME_GRANTS)
+        stage_sleep_us(2000);
 }
 
 void stage_pause(struct stage *st, uint32_t ms)

@@ -56,6 +56,7 @@ void stage_start(struct stage *st);
 
 /* A fault happens now: how long it takes until somebody is granted something is in the report. */
 void stage_mark(struct stage *st);
+void stage_await_grants(struct stage *st); /* some, since the last mark: they have got over it */
 void stage_pause(struct stage *st, uint32_t ms);        /* lets them contend so long */
 uint64_t stage_turns(const struct stage *st);           /* of all threads, until now */
 uint64_t stage_granted(const struct stage *st);         /* holds, until now */

@@ -58,6 +58,7 @@ struct stage {
     size_t end_count, end_cap;
     int64_t marks[STAGE_MARKS_MAX];
     size_t mark_count;
+    uint64_t granted_at_mark;
     struct stage_gap gaps[STAGE_GAPS_MAX];
     size_t gap_count;
     int64_t begun_at, healed_at;
