@@ -24,6 +24,12 @@ struct peer { /* a client behind a proxy of its own */
     struct rota *rota;
 };
 
+static bool is_quiet(void *arg, const struct rt_proxy_counts *counts)
+{
+    (void)arg;
+    return counts->replies >= counts->requests;
+}
+
 static void peer_open(struct peer *p, const struct rt_redis *node, uint32_t ttl_ms)
 {
     struct rt_proxy_options opts = {.framing = &rt_proxy_resp, .port = node->server.port};
@@ -37,6 +43,8 @@ static void peer_open(struct peer *p, const struct rt_redis *node, uint32_t ttl_
     /* The session is opened, the scripts are known. */
     assert_int_equal(rota_acquire(p->rota, "first", NULL, &lock), 0);
     assert_int_equal(rota_release(lock), 0);
+    /* What nobody waits for travels beside: no request counts as a flight until it is answered. */
+    assert_true(rt_proxy_await(p->proxy, is_quiet, NULL, LIMIT_MS));
     free(url);
 }
 
