@@ -41,3 +41,21 @@ void rt_free(void *p)
 {
     allocator->free(p);
 }
+
+void rt_free_wiped(void *p, size_t size)
+{
+    if (p != NULL)
+        explicit_bzero(p, size);
+    allocator->free(p);
+}
+
+void *rt_realloc_wiped(void *p, size_t old, size_t size)
+{
+    void *grown = allocator->calloc(1, size); /* realloc would leave what it moved */
+    if (grown == NULL)
+        return NULL;
+    if (p != NULL)
+        memcpy(grown, p, old < size ? old : size);
+    rt_free_wiped(p, old);
+    return grown;
+}

@@ -19,4 +19,9 @@ void *rt_realloc(void *p, size_t size);
 char *rt_strdup(const char *s);
 void rt_free(void *p);
 
+/* For what a secret (a password, a token) may have been in: wiped before it goes back to the heap. SIZE, OLD:
+ * how large it is. As free and realloc otherwise. */
+void rt_free_wiped(void *p, size_t size);
+void *rt_realloc_wiped(void *p, size_t old, size_t size);
+
 #endif

@@ -21,7 +21,7 @@ int rt_bytes_add(struct rt_bytes *b, const void *bytes, size_t n)
         size_t room = b->room * 2 > b->end + n ? b->room * 2 : b->end + n;
         if (room < ROOM_FIRST)
             room = ROOM_FIRST;
-        char *at = rt_realloc(b->at, room);
+        char *at = rt_realloc_wiped(b->at, b->room, room);
         if (at == NULL)
             return ROTA_NOMEM;
         b->at = at;
@@ -45,6 +45,6 @@ void rt_bytes_sent(struct rt_bytes *b, size_t n)
 
 void rt_bytes_free(struct rt_bytes *b)
 {
-    rt_free(b->at);
+    rt_free_wiped(b->at, b->room);
     *b = (struct rt_bytes){0};
 }

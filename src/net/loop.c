@@ -199,7 +199,7 @@ void rt_loop_fini(struct rt_loop *loop)
         close(loop->wake_fd);
     }
     assert(loop->deferred == NULL);
-    rt_free(loop->scratch);
+    rt_free_wiped(loop->scratch, (size_t)2 * RT_SCRATCH);
     loop->scratch = NULL;
     rt_free(loop->timers.heap);
     loop->timers = (struct rt_timers){0};

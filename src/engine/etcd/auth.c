@@ -9,16 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-void rt_etcd_wipe(char *secret, size_t size)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, size);
-    rt_free(secret);
-}
-
 static void drop_token(struct rt_etcd_conn *c)
 {
-    rt_etcd_wipe(c->token, c->token_size);
+    rt_free_wiped(c->token, c->token_size);
     c->token = NULL;
     c->token_size = 0;
 }

@@ -143,8 +143,8 @@ static void free_all(struct rt_etcd_conn *c)
         rt_free(c->ends[i].host);
     rt_free(c->ends);
     rt_free(c->user);
-    rt_etcd_wipe(c->password, c->password != NULL ? strlen(c->password) : 0);
-    rt_etcd_wipe(c->token, c->token_size);
+    rt_free_wiped(c->password, c->password != NULL ? strlen(c->password) : 0);
+    rt_free_wiped(c->token, c->token_size);
     c->ends = NULL;
     c->user = c->password = c->token = NULL;
     rt_tls_free(c->tls); /* streams that are closing have let go of it */

@@ -43,11 +43,17 @@ static struct rt_grpc_call *first(struct rt_grpc_link *head)
     return head->next != head ? (struct rt_grpc_call *)(void *)head->next : NULL;
 }
 
+static void free_token(struct rt_grpc_call *c)
+{
+    rt_free_wiped(c->token, c->token != NULL ? strlen(c->token) : 0);
+    c->token = NULL;
+}
+
 static void free_call(struct rt_grpc_call *c)
 {
     rt_grpc_buffer_clear(&c->in, false);
     rt_grpc_buffer_clear(&c->out, false);
-    rt_free(c->token);
+    free_token(c);
     rt_free(c);
 }
 
@@ -318,7 +324,7 @@ static int set_token(struct rt_grpc_call *c, const char *token)
     if (token == NULL || token[0] == '\0')
         return 0;
     if (c->token == NULL || strcmp(c->token, token) != 0) { /* mostly that of the call before */
-        rt_free(c->token);
+        free_token(c);
         c->token = rt_strdup(token);
     }
     c->ask.token = c->token;

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <rota.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,30 +42,50 @@ static void fail_by(struct rt_grpc *g, ssize_t error)
 
 /* ---- The heap ---------------------------------------------------------------------------------- */
 
+/* HPACK's table has copies of the headers, tokens too, and nghttp2 does not say how large what it frees is. */
+struct block {
+    size_t size;
+    _Alignas(max_align_t) unsigned char bytes[];
+};
+
+static struct block *block_of(void *p)
+{
+    return (struct block *)(void *)((unsigned char *)p - offsetof(struct block, bytes));
+}
+
 static void *h2_malloc(size_t size, void *arg)
 {
+    struct block *b = rt_alloc(sizeof(*b) + size);
     (void)arg;
-    return rt_alloc(size);
+    if (b == NULL)
+        return NULL;
+    b->size = size;
+    return b->bytes;
 }
 
 static void *h2_calloc(size_t n, size_t size, void *arg)
 {
-    (void)arg;
     assert(size == 0 || n <= SIZE_MAX / size);
-    return rt_alloc(n * size);
-}
-
-static void *h2_realloc(void *p, size_t size, void *arg)
-{
-    (void)arg;
-    return rt_realloc(p, size);
+    return h2_malloc(n * size, arg);
 }
 
 static void h2_free(void *p, void *arg)
 {
     (void)arg;
     if (p != NULL)
-        rt_free(p);
+        rt_free_wiped(block_of(p), sizeof(struct block) + block_of(p)->size);
+}
+
+static void *h2_realloc(void *p, size_t size, void *arg)
+{
+    if (p == NULL)
+        return h2_malloc(size, arg);
+    struct block *b = block_of(p);
+    b = rt_realloc_wiped(b, sizeof(*b) + b->size, sizeof(*b) + size);
+    if (b == NULL)
+        return NULL;
+    b->size = size;
+    return b->bytes;
 }
 
 /* ---- Out --------------------------------------------------------------------------------------- */

@@ -132,7 +132,6 @@ void rt_etcd_greet(struct rt_etcd_conn *c);
 /* A token with SERIAL was refused: asks wait until there is another. False: we have no user. */
 bool rt_etcd_reauthenticate(struct rt_etcd_conn *c, uint32_t serial);
 void rt_etcd_auth_lost(struct rt_etcd_conn *c); /* with the connection */
-void rt_etcd_wipe(char *secret, size_t size);   /* and frees; NULL too */
 /* From auth.c to conn.c: the greeting is over. */
 void rt_etcd_greeted(struct rt_etcd_conn *c);
 

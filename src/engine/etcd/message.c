@@ -23,7 +23,7 @@ int rt_grpc_buffer_add(struct rt_grpc_buffer *b, const void *bytes, size_t n)
         size_t room = b->room > 0 ? b->room * 2 : ROOM_FIRST;
         while (room < b->end + n)
             room *= 2;
-        uint8_t *at = rt_realloc(b->at, room);
+        uint8_t *at = rt_realloc_wiped(b->at, b->room, room);
         if (at == NULL)
             return ROTA_NOMEM;
         b->at = at;
@@ -40,7 +40,7 @@ void rt_grpc_buffer_clear(struct rt_grpc_buffer *b, bool keep)
     b->begin = b->end = 0;
     if (keep && b->room <= ROOM_KEPT)
         return;
-    rt_free(b->at);
+    rt_free_wiped(b->at, b->room);
     *b = (struct rt_grpc_buffer){0};
 }
 

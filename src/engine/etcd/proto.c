@@ -70,7 +70,7 @@ static void drop_blocks(struct rt_etcd_arena *a, bool keep)
         struct rt_etcd_block *b = a->blocks;
         a->blocks = b->next;
         a->total -= b->size;
-        rt_free(b);
+        rt_free_wiped(b, sizeof(*b) + b->size); /* an answer may be a token */
     }
 }
 
