@@ -84,7 +84,8 @@ enum rt_fault_do {
     RT_FAULT_SILENCE, /* that message and all behind it in its direction, for this connection */
     RT_FAULT_CUT,     /* the connection ends instead of it */
     RT_FAULT_RESET,
-    RT_FAULT_DOUBLE, /* twice; a doubled request is executed twice, its second reply swallowed */
+    RT_FAULT_DOUBLE, /* twice; a doubled request is executed twice, its second reply swallowed (what
+                      * that is over HTTP/2: see rt_proxy_h2) */
     RT_FAULT_DELAY,  /* by delay_us, or 0: until released; all behind it waits too */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lock calls cost on the wire of etcd, counted by the proxy: flights, notifications, heartbeats. */
 #include "lib/etcd_server.h"
+#include "lib/players.h"
 #include "lib/proxy.h"
 
 #include <rota.h>
@@ -155,32 +156,13 @@ static void a_failed_try_is_one_flight(void **state)
 
 /* ---- Waiting ----------------------------------------------------------------- */
 
-struct waiter {
-    struct rota_lock *lock;
-    int done;
-};
-
-static void on_grant(void *arg, int err, struct rota_lock *lock)
-{
-    struct waiter *w = arg;
-
-    w->lock = lock;
-    __atomic_store_n(&w->done, err == 0 ? 1 : -1, __ATOMIC_RELEASE);
-}
-
-static bool is_done(void *arg)
-{
-    return __atomic_load_n(&((struct waiter *)arg)->done, __ATOMIC_ACQUIRE) != 0;
-}
-
 /* Asks for what somebody else holds; returns when it stands in line, watches who is ahead, and has
  * looked once more: three flights. */
-static void stand_in_line(struct peer *q, struct waiter *waiter)
+static void stand_in_line(struct peer *q, struct player_wish *wish)
 {
     struct rt_proxy_counts before = count_of(q->proxy);
 
-    *waiter = (struct waiter){0};
-    assert_int_equal(rota_acquire_async(q->rota, "stock", NULL, on_grant, waiter, NULL), 0);
+    player_wish(q->rota, "stock", ROTA_EXCLUSIVE, wish);
     settle(q->proxy, before.replies + 3);
     assert_cost(q->proxy, before, 3, 3, 0);
 }
@@ -190,7 +172,7 @@ static void stand_in_line(struct peer *q, struct waiter *waiter)
 static void a_hand_over_is_one_notification_and_one_flight(void **state)
 {
     struct rt_proxy_counts before_p, before_q, before_r;
-    struct waiter second, third;
+    static struct player_wish second, third;
     struct rota_lock *lock = NULL;
     struct peer p, q, r;
 
@@ -205,15 +187,13 @@ static void a_hand_over_is_one_notification_and_one_flight(void **state)
         before_q = count_of(q.proxy);
         before_r = count_of(r.proxy);
         assert_int_equal(rota_release(lock), 0);
-        assert_true(rt_await(is_done, &second, LIMIT_MS));
-        assert_int_equal(second.done, 1);
+        lock = player_wished(&second, 0);
         settle(q.proxy, before_q.replies + 2);
         assert_cost(p.proxy, before_p, 1, 1, 0);
         assert_cost(q.proxy, before_q, 2, 1, 1);
         assert_cost(r.proxy, before_r, 0, 0, 0);
-        assert_int_equal(rota_release(second.lock), 0);
-        assert_true(rt_await(is_done, &third, LIMIT_MS));
-        assert_int_equal(rota_release(third.lock), 0);
+        assert_int_equal(rota_release(lock), 0);
+        assert_int_equal(rota_release(player_wished(&third, 0)), 0);
         settle(r.proxy, before_r.replies + 3);
     }
     peer_close(&p);
@@ -226,40 +206,31 @@ static void a_hand_over_is_one_notification_and_one_flight(void **state)
 #define CLIENTS 4
 #define ASKS 250 /* of each: every ask has a ticket of its own where nothing is passed on */
 
-static struct waiter waiters[CLIENTS * ASKS];
+static struct player_wish wishes[CLIENTS * ASKS];
 
 static void stand_in_long_line(struct rota *const *clients, struct rt_proxy *proxy)
 {
     struct rt_proxy_counts before = count_of(proxy);
 
-    memset(waiters, 0, sizeof(waiters));
     for (size_t i = 0; i < CLIENTS * ASKS; i++)
-        assert_int_equal(rota_acquire_async(clients[i % CLIENTS], "long line", NULL, on_grant,
-                                            &waiters[i], NULL),
-                         0);
+        player_wish(clients[i % CLIENTS], "long line", ROTA_EXCLUSIVE, &wishes[i]);
     settle(proxy, before.replies + 3 * CLIENTS * ASKS);
     assert_int_equal(count_of(proxy).requests - before.requests, 3 * CLIENTS * ASKS);
     assert_int_equal(count_of(proxy).pushes, before.pushes);
 }
 
 /* The one that holds now, and has not been released. */
-static struct waiter *holder(void)
+static struct player_wish *holder(void)
 {
-    struct waiter *found = NULL;
+    struct player_wish *found = NULL;
 
     for (size_t i = 0; i < CLIENTS * ASKS; i++) {
-        if (is_done(&waiters[i]) && waiters[i].lock != NULL) {
+        if (player_granted(&wishes[i]) && wishes[i].lock != NULL) {
             assert_null(found);
-            found = &waiters[i];
+            found = &wishes[i];
         }
     }
     return found;
-}
-
-static bool somebody_holds(void *unused)
-{
-    (void)unused;
-    return holder() != NULL;
 }
 
 /* A thousand tickets of four clients behind one. Each release is told to one of them, and whatever a
@@ -284,15 +255,11 @@ static void a_release_wakes_one_of_a_thousand(void **state)
     before = count_of(proxy);
     assert_int_equal(rota_release(lock), 0);
     for (uint64_t told = 1; told <= 5; told++) {
-        struct waiter *w;
-
-        assert_true(rt_await(somebody_holds, NULL, LIMIT_MS));
+        UNTIL(holder() != NULL);
         settle(proxy, before.replies + 3 * told - 1); /* all but the first release go by here */
         assert_int_equal(count_of(proxy).requests - before.requests, 3 * told - 1);
         assert_int_equal(count_of(proxy).pushes - before.pushes, told);
-        w = holder();
-        lock = w->lock;
-        w->lock = NULL;
+        lock = atomic_exchange(&holder()->lock, NULL);
         assert_int_equal(rota_release(lock), 0);
     }
     for (size_t i = 0; i < CLIENTS; i++)
@@ -305,18 +272,15 @@ static void a_release_wakes_one_of_a_thousand(void **state)
 
 static void hold_many(struct rota *r, size_t n)
 {
-    static struct waiter all[1000];
+    static struct player_wish all[1000];
     char name[64];
 
-    memset(all, 0, sizeof(all));
     for (size_t i = 0; i < n; i++) {
         snprintf(name, sizeof(name), "%zu of %zu", i, n);
-        assert_int_equal(rota_acquire_async(r, name, NULL, on_grant, &all[i], NULL), 0);
+        player_wish(r, name, ROTA_EXCLUSIVE, &all[i]);
     }
-    for (size_t i = 0; i < n; i++) {
-        assert_true(rt_await(is_done, &all[i], LIMIT_MS));
-        assert_int_equal(all[i].done, 1);
-    }
+    for (size_t i = 0; i < n; i++)
+        (void)player_wished(&all[i], 0);
 }
 
 struct beating {

@@ -2,6 +2,7 @@
 /* The fault proxy between Rota and a real etcd: it counts calls and messages, and faults on them leave
  * the rest of the connection whole. */
 #include "lib/etcd_server.h"
+#include "lib/players.h"
 #include "lib/proxy.h"
 
 #include <rota.h>
@@ -182,38 +183,18 @@ static void an_answer_that_comes_twice_is_none(void **state)
     assert_int_equal(counts_of(b).connections, 2);
 }
 
-struct waiter {
-    struct rota_lock *lock;
-    int done;
-};
-
-static void on_grant(void *arg, int err, struct rota_lock *lock)
-{
-    struct waiter *w = arg;
-
-    w->lock = lock;
-    __atomic_store_n(&w->done, err == 0 ? 1 : -1, __ATOMIC_RELEASE);
-}
-
-static bool is_done(void *arg)
-{
-    return __atomic_load_n(&((struct waiter *)arg)->done, __ATOMIC_ACQUIRE) != 0;
-}
-
 /* What waits for it waits; all else on the connection goes on. Asked again on another it is answered. */
 static void lost(struct bench *b, enum rt_fault_on on)
 {
     uint32_t f = fault(b, on, RT_FAULT_DROP, ACQUIRE);
-    struct waiter w = {0};
+    static struct player_wish wish;
 
-    assert_int_equal(rota_acquire_async(b->rota, "lost", NULL, on_grant, &w, NULL), 0);
+    player_wish(b->rota, "lost", ROTA_EXCLUSIVE, &wish);
     assert_true(rt_proxy_await_hits(b->proxy, f, 1, SOON_MS));
     assert_same_connection(b);
-    assert_false(is_done(&w));
+    assert_false(player_granted(&wish));
     rt_proxy_end(b->proxy, RT_PROXY_CUT, 0);
-    assert_true(rt_await(is_done, &w, SOON_MS));
-    assert_int_equal(w.done, 1);
-    assert_int_equal(rota_release(w.lock), 0);
+    assert_int_equal(rota_release(player_wished(&wish, 0)), 0);
 }
 
 static void a_reply_is_lost(void **state)
