@@ -11,7 +11,7 @@
 
 /* ---- Bytes -------------------------------------------------------------- */
 
-void rt_bytes_add(struct rt_bytes *b, const void *bytes, size_t n)
+void rt_buffer_add(struct rt_buffer *b, const void *bytes, size_t n)
 {
     if (b->size + n > b->room) {
         b->room = (b->size + n) * 2;
@@ -24,15 +24,15 @@ void rt_bytes_add(struct rt_bytes *b, const void *bytes, size_t n)
     b->size += n;
 }
 
-void rt_bytes_remove(struct rt_bytes *b, size_t n)
+void rt_buffer_remove(struct rt_buffer *b, size_t n)
 {
     b->size -= n;
     memmove(b->at, b->at + n, b->size);
 }
 
-void rt_bytes_take(struct rt_bytes *to, struct rt_bytes *from)
+void rt_buffer_take(struct rt_buffer *to, struct rt_buffer *from)
 {
-    struct rt_bytes old = *to;
+    struct rt_buffer old = *to;
 
     *to = *from;
     *from = old;
@@ -54,7 +54,7 @@ void rt_frame_put32(char *at, uint32_t n)
 
 /* ---- Frames ------------------------------------------------------------- */
 
-void rt_frame_add(struct rt_bytes *b, uint8_t type, uint8_t flags, uint32_t id, const void *bytes,
+void rt_frame_add(struct rt_buffer *b, uint8_t type, uint8_t flags, uint32_t id, const void *bytes,
                   size_t n)
 {
     char head[RT_FRAME_HEAD];
@@ -63,8 +63,8 @@ void rt_frame_add(struct rt_bytes *b, uint8_t type, uint8_t flags, uint32_t id, 
     head[3] = (char)type;
     head[4] = (char)flags;
     rt_frame_put32(head + 5, id);
-    rt_bytes_add(b, head, sizeof(head));
-    rt_bytes_add(b, bytes, n);
+    rt_buffer_add(b, head, sizeof(head));
+    rt_buffer_add(b, bytes, n);
 }
 
 bool rt_frame_at(struct rt_frame *f, const char *data, size_t len)
@@ -95,7 +95,7 @@ bool rt_frame_block(struct rt_frame *f, size_t len)
 /* ---- Headers ------------------------------------------------------------ */
 
 /* As HPACK has it: a length that begins with seven bits, the bytes as they are. */
-static void add_text(struct rt_bytes *b, const uint8_t *text, size_t n)
+static void add_text(struct rt_buffer *b, const uint8_t *text, size_t n)
 {
     uint8_t len[8] = {n < 127 ? (uint8_t)n : 127};
     size_t used = 1;
@@ -107,8 +107,8 @@ static void add_text(struct rt_bytes *b, const uint8_t *text, size_t n)
             len[used++] = (uint8_t)(rest | 0x80);
         len[used++] = (uint8_t)rest;
     }
-    rt_bytes_add(b, len, used);
-    rt_bytes_add(b, text, n);
+    rt_buffer_add(b, len, used);
+    rt_buffer_add(b, text, n);
 }
 
 struct told {
@@ -131,7 +131,7 @@ static bool inflate(struct rt_unpacker *u, const uint8_t *in, size_t len, bool f
         in += n;
         len -= (size_t)n;
         if ((flags & NGHTTP2_HD_INFLATE_EMIT) != 0) {
-            rt_bytes_add(&u->block, "", 1); /* literally, and not into the table */
+            rt_buffer_add(&u->block, "", 1); /* literally, and not into the table */
             add_text(&u->block, nv.name, nv.namelen);
             add_text(&u->block, nv.value, nv.valuelen);
             told->fn(told->arg, (const char *)nv.name, (const char *)nv.value, nv.valuelen);
@@ -160,7 +160,7 @@ static bool find_part(const struct rt_frame *f, size_t *skip, size_t *size)
 }
 
 bool rt_unpack_headers(struct rt_unpacker *u, const struct rt_frame *first, uint32_t id,
-                       struct rt_bytes *out, rt_header_fn *fn, void *arg)
+                       struct rt_buffer *out, rt_header_fn *fn, void *arg)
 {
     const struct told told = {fn, arg};
     struct rt_frame f;

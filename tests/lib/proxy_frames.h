@@ -11,15 +11,15 @@
 #define RT_FRAME_HEAD 9
 #define RT_FRAME_MAX 16384
 
-struct rt_bytes {
+struct rt_buffer {
     char *at; /* free()d by its owner */
     size_t size, room;
 };
 
-void rt_bytes_add(struct rt_bytes *b, const void *bytes, size_t n);
-void rt_bytes_remove(struct rt_bytes *b, size_t n); /* the first N */
-void rt_bytes_take(struct rt_bytes *to,
-                   struct rt_bytes *from); /* all; TO's memory is FROM's then */
+void rt_buffer_add(struct rt_buffer *b, const void *bytes, size_t n);
+void rt_buffer_remove(struct rt_buffer *b, size_t n); /* the first N */
+void rt_buffer_take(struct rt_buffer *to,
+                    struct rt_buffer *from); /* all; TO's memory is FROM's then */
 
 struct rt_frame {
     uint8_t type, flags;
@@ -33,14 +33,14 @@ struct rt_frame {
 bool rt_frame_at(struct rt_frame *f, const char *data, size_t len);
 /* Of a HEADERS frame: adds its CONTINUATIONs to `whole`; false: more is to come. */
 bool rt_frame_block(struct rt_frame *f, size_t len);
-void rt_frame_add(struct rt_bytes *b, uint8_t type, uint8_t flags, uint32_t id, const void *bytes,
+void rt_frame_add(struct rt_buffer *b, uint8_t type, uint8_t flags, uint32_t id, const void *bytes,
                   size_t n);
 uint32_t rt_frame_get32(const char *at);
 void rt_frame_put32(char *at, uint32_t n);
 
 struct rt_unpacker { /* of one direction; zeroed at its begin */
     nghttp2_hd_inflater *inflater;
-    struct rt_bytes block;
+    struct rt_buffer block;
 };
 
 typedef void rt_header_fn(void *arg, const char *name, const char *value, size_t size);
@@ -48,7 +48,7 @@ typedef void rt_header_fn(void *arg, const char *name, const char *value, size_t
 /* The headers of FIRST with its whole block as one frame for stream ID that needs no table, added to OUT;
  * each is told. False: they are none. */
 bool rt_unpack_headers(struct rt_unpacker *u, const struct rt_frame *first, uint32_t id,
-                       struct rt_bytes *out, rt_header_fn *fn, void *arg);
+                       struct rt_buffer *out, rt_header_fn *fn, void *arg);
 void rt_unpacker_fini(struct rt_unpacker *u);
 
 #endif

@@ -24,8 +24,8 @@ struct stream {
     bool dropped; /* the server does not know of it */
     bool reset;   /* by the client: what still comes passes */
     char path[64], status[16];
-    struct rt_bytes in[2]; /* frames of the call; or messages of a stream that lasts */
-    size_t skip[2];        /* of a large message: what passes unseen */
+    struct rt_buffer in[2]; /* frames of the call; or messages of a stream that lasts */
+    size_t skip[2];         /* of a large message: what passes unseen */
 };
 
 struct h2 {
@@ -34,7 +34,7 @@ struct h2 {
     struct stream *more[2]; /* has another message */
     uint32_t last_id;       /* on the server's side */
     bool begun;
-    struct rt_bytes out[2], made;
+    struct rt_buffer out[2], made;
 };
 
 /* ---- Streams ------------------------------------------------------------ */
@@ -74,7 +74,7 @@ static void free_stream(struct h2 *h, struct stream *s)
 
 /* BYTES are the first frames of S that go up: it gets its number, which must be larger than those of all
  * before it. Else nothing. */
-static void number(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, struct rt_bytes *bytes)
+static void number(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, struct rt_buffer *bytes)
 {
     struct rt_frame f;
 
@@ -107,7 +107,7 @@ static void say(const struct stream *s, const char *what, const char *text, size
 }
 
 /* S sends OUT on as a message of this kind. */
-static void tell(const struct rt_bytes *out, const struct stream *s, enum rt_message_kind kind,
+static void tell(const struct rt_buffer *out, const struct stream *s, enum rt_message_kind kind,
                  struct rt_proxy_message *msg)
 {
     msg->kind = kind;
@@ -120,13 +120,13 @@ static void tell(const struct rt_bytes *out, const struct stream *s, enum rt_mes
 static void tell_call(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
                       struct rt_proxy_message *msg)
 {
-    struct rt_bytes *out = &h->out[dir];
+    struct rt_buffer *out = &h->out[dir];
     struct rt_etcd_gist gist = {0};
     const char *text = "";
     size_t n = 0;
     struct rt_frame f;
 
-    rt_bytes_take(out, &s->in[dir]);
+    rt_buffer_take(out, &s->in[dir]);
     number(h, s, dir, out);
     for (size_t at = 0; at < out->size && rt_frame_at(&f, out->at + at, out->size - at);
          at += f.whole) {
@@ -149,7 +149,7 @@ static void tell_call(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
 static void tell_bytes(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
                        struct rt_proxy_message *msg)
 {
-    rt_bytes_take(&h->out[dir], &h->made);
+    rt_buffer_take(&h->out[dir], &h->made);
     if (s->id[RT_PROXY_UP] != 0)
         number(h, s, dir, &h->out[dir]);
     tell(&h->out[dir], s, RT_MESSAGE_BYTES, msg);
@@ -157,7 +157,7 @@ static void tell_bytes(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
 
 /* ---- Streams that last -------------------------------------------------- */
 
-static size_t message_size(const struct rt_bytes *b)
+static size_t message_size(const struct rt_buffer *b)
 {
     return b->size < PREFIX ? SIZE_MAX : PREFIX + (size_t)rt_frame_get32(b->at + 1);
 }
@@ -166,7 +166,7 @@ static size_t message_size(const struct rt_bytes *b)
 static void tell_message(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
                          struct rt_proxy_message *msg)
 {
-    struct rt_bytes *in = &s->in[dir], *out = &h->out[dir];
+    struct rt_buffer *in = &s->in[dir], *out = &h->out[dir];
     size_t size = s->skip[dir] > 0 ? s->skip[dir] : message_size(in);
     size_t n = size < in->size ? size : in->size;
     struct rt_etcd_gist gist = {.kind = RT_MESSAGE_BYTES};
@@ -187,7 +187,7 @@ static void tell_message(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
     tell(out, s, gist.kind, msg);
     msg->channel |= (uint64_t)gist.sort << 32;
     s->skip[dir] = size - n;
-    rt_bytes_remove(in, n);
+    rt_buffer_remove(in, n);
     msg->more = in->size > 0;
     h->more[dir] = msg->more ? s : NULL;
 }
@@ -198,17 +198,17 @@ static void tell_message(struct h2 *h, struct stream *s, enum rt_proxy_dir dir,
 static void collect(struct h2 *h, struct stream *s, enum rt_proxy_dir dir, bool end,
                     struct rt_proxy_message *msg)
 {
-    struct rt_bytes *in = &s->in[dir];
+    struct rt_buffer *in = &s->in[dir];
 
     if (s->reset) {
         tell_bytes(h, s, dir, msg);
     } else {
-        rt_bytes_add(in, h->made.at, h->made.size);
+        rt_buffer_add(in, h->made.at, h->made.size);
         msg->kind = RT_MESSAGE_NOTHING;
         if (end) {
             tell_call(h, s, dir, msg);
         } else if (in->size > part_max[dir]) {
-            rt_bytes_take(&h->out[dir], in);
+            rt_buffer_take(&h->out[dir], in);
             number(h, s, dir, &h->out[dir]);
             tell(&h->out[dir], s, RT_MESSAGE_BYTES, msg);
         }
@@ -266,7 +266,7 @@ static void on_data(struct h2 *h, enum rt_proxy_dir dir, struct stream *s, const
             collect(h, s, dir, end, msg);
         return;
     }
-    rt_bytes_add(&s->in[dir], f->data + RT_FRAME_HEAD, f->size);
+    rt_buffer_add(&s->in[dir], f->data + RT_FRAME_HEAD, f->size);
     tell_message(h, s, dir, msg);
 }
 
@@ -389,9 +389,9 @@ static size_t h2_twice(void *state, const char *data, size_t len, const char **o
 
     h->made.size = 0;
     for (size_t at = 0; at < len && rt_frame_at(&f, data + at, len - at); at += f.whole) {
-        rt_bytes_add(&h->made, f.data, f.whole);
+        rt_buffer_add(&h->made, f.data, f.whole);
         if (f.type == NGHTTP2_DATA && (f.flags & NGHTTP2_FLAG_END_STREAM) == 0)
-            rt_bytes_add(&h->made, f.data, f.whole);
+            rt_buffer_add(&h->made, f.data, f.whole);
     }
     *out = h->made.at;
     return h->made.size;
@@ -404,7 +404,7 @@ static size_t h2_twin(void *state, const char *data, size_t len, const char **ou
     struct stream *s = new_stream(h, 0);
 
     h->made.size = 0;
-    rt_bytes_add(&h->made, data, len);
+    rt_buffer_add(&h->made, data, len);
     number(h, s, RT_PROXY_UP, &h->made);
     *channel = s->id[RT_PROXY_DOWN];
     *out = h->made.at;
