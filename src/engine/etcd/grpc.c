@@ -299,6 +299,7 @@ void rt_grpc_begin_waiting(struct rt_grpc *g)
         }
         c->stream_id = id;
         g->on_wire++;
+        rt_h2_settle(g);
         list_remove(&c->link);
         list_add(&g->active, &c->link);
     }

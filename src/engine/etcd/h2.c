@@ -129,6 +129,38 @@ void rt_grpc_ping(struct rt_grpc *g)
     rt_h2_flush(g);
 }
 
+/* ---- Pings of the server ------------------------------------------------------------------------ */
+
+/* Go's gRPC sends this one after each request, to estimate bandwidth, and no other until it was answered: to
+ * answer at once would wake us twice for each call. So it is answered now and then, with a call of ours; all
+ * other pings at once. */
+static const uint8_t estimate[8] = {2, 4, 16, 16, 9, 14, 7, 7};
+#define CALLS_PER_ESTIMATE 64
+
+static int acknowledge(struct rt_grpc *g, const uint8_t *data)
+{
+    int rv = nghttp2_submit_ping(g->session, NGHTTP2_FLAG_ACK, data);
+    if (rv != 0)
+        fail_by(g, rv); /* a flood of them */
+    return rv == 0 ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int on_ping(struct rt_grpc *g, const nghttp2_ping *ping)
+{
+    if (ping->hd.flags & NGHTTP2_FLAG_ACK)
+        return 0;
+    if (g->owed > 0 || memcmp(ping->opaque_data, estimate, sizeof(estimate)) != 0)
+        return acknowledge(g, ping->opaque_data);
+    g->owed = CALLS_PER_ESTIMATE;
+    return 0;
+}
+
+void rt_h2_settle(struct rt_grpc *g)
+{
+    if (g->owed > 0 && --g->owed == 0)
+        (void)acknowledge(g, estimate);
+}
+
 /* Our own GOAWAY has been written: the server did something illegal. */
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
@@ -212,6 +244,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         break;
     case NGHTTP2_GOAWAY:
         on_goaway(g, &frame->goaway);
+        break;
+    case NGHTTP2_PING:
+        if (on_ping(g, &frame->ping) != 0)
+            return NGHTTP2_ERR_CALLBACK_FAILURE;
         break;
     case NGHTTP2_HEADERS:
     case NGHTTP2_DATA:
@@ -314,15 +350,22 @@ static int new_session(struct rt_grpc *g)
     static const nghttp2_mem mem = {NULL, h2_malloc, h2_free, h2_calloc, h2_realloc};
     nghttp2_mem heap = mem;
     nghttp2_session_callbacks *callbacks; /* these come from libc, and go back at once */
+    nghttp2_option *option;
     int rv = nghttp2_session_callbacks_new(&callbacks);
     if (rv != 0)
         return ROTA_NOMEM;
+    rv = nghttp2_option_new(&option);
+    if (rv != 0)
+        goto callbacks;
+    nghttp2_option_set_no_auto_ping_ack(option, 1);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
-    rv = nghttp2_session_client_new3(&g->session, callbacks, g, NULL, &heap);
+    rv = nghttp2_session_client_new3(&g->session, callbacks, g, option, &heap);
+    nghttp2_option_del(option);
+callbacks:
     nghttp2_session_callbacks_del(callbacks);
     return rv == 0 ? 0 : ROTA_NOMEM;
 }

@@ -55,7 +55,9 @@ struct rt_grpc {
     uint32_t depth;       /* inside feed or down */
     int err;
     uint8_t first; /* how many of its first bytes were looked at */
-    bool greeted;  /* its SETTINGS have come: it speaks HTTP/2 */
+    uint8_t
+        owed; /* so many calls more, and its estimate of bandwidth is answered; 0: it owes none */
+    bool greeted; /* its SETTINGS have come: it speaks HTTP/2 */
     bool leaving;
     bool closed;
     bool tls;
@@ -70,6 +72,7 @@ __attribute__((format(printf, 3, 4))) void rt_h2_fail(struct rt_grpc *g, int err
                                                       ...);
 /* Begins what may begin and writes all there is, unless a callback runs: then it is done after it. */
 void rt_h2_flush(struct rt_grpc *g);
+void rt_h2_settle(struct rt_grpc *g); /* a call was begun */
 void rt_h2_reset(struct rt_grpc *g, int32_t stream_id, uint32_t error_code);
 
 /* ---- grpc.c -------------------------------------------------------------------- */

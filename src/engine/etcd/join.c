@@ -228,6 +228,15 @@ static void add_guard(struct rt_etcd_txn *t, const struct joining *j, const stru
         rt_etcd_if_absent(t, key, one->ticket->key_size);
 }
 
+/* Else only those of an earlier try are in the way of a put, which is rare: then a look of its own follows. */
+static bool is_guarded(const struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++)
+        if (j->ones[i].guard != GUARD_NONE)
+            return true;
+    return false;
+}
+
 static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply);
 
 static int send_put(struct rt_etcd_conn *c, struct joining *j)
@@ -242,7 +251,8 @@ static int send_put(struct rt_etcd_conn *c, struct joining *j)
     }
     for (size_t i = 0; sees_fronts(j) && i < j->n; i++) {
         add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
-        add_looks(&t, RT_ETCD_ELSE, j, &j->ones[i]);
+        if (is_guarded(j))
+            add_looks(&t, RT_ETCD_ELSE, j, &j->ones[i]);
     }
     return rt_etcd_work_txn(c, &j->work, &t, true, put_answered);
 }
@@ -253,7 +263,7 @@ static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
 static int send_looks(struct rt_etcd_conn *c, struct joining *j)
 {
     struct rt_etcd_txn t;
-    rt_etcd_txn_open(c, &t, 0, j->n, 0);
+    rt_etcd_txn_open(c, &t, 0, 2 * j->n, 0);
     for (size_t i = 0; i < j->n; i++)
         add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
     return rt_etcd_work_txn(c, &j->work, &t, true, looks_answered);
@@ -649,7 +659,7 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
         err = put_elsewhere(c, j);
         if (err != 0)
             fail(c, j, err);
-    } else if (sees_fronts(j)) {
+    } else if (sees_fronts(j) && (got->succeeded || is_guarded(j))) {
         judge(c, j, got, j->n, found);
     } else {
         err = send_looks(c, j);

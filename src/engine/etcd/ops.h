@@ -180,6 +180,7 @@ struct rt_etcd_chore;
 struct rt_etcd_session {
     uint64_t id; /* its lease; 0: none */
     struct rt_etcd_watch watch;
+    size_t unseen;   /* tickets that heartbeats could have looked at since the last look */
     uint64_t looked; /* the session whose keys are being asked for */
     uint32_t looks;  /* 1: they are */
     bool look_again;
