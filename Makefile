@@ -7,7 +7,7 @@
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    the fault programme at length, with a report (about 50 minutes; FACTOR=n,
 #                   SUITE=redis or SUITE=etcd: only that)
-#   make interop    other clients of etcd contend with Rota, and a current etcd (about 15 minutes; QUICK=1: one; needs Go)
+#   make interop    other clients of etcd contend with Rota, and current etcds (about 20 minutes; QUICK=1: one; needs Go)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
 #   make deb        Debian packages, in build-deb/

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # make interop: Go's Mutex, Election, etcd's lock service and etcdctl lock contend with Rota on one name, some are killed;
-# and the whole conformance suite on a current etcd.
+# and the whole conformance suite on current versions of etcd.
 #
 #   scripts/interop.sh [--quick] [one|three] [PART...]     parts: mutex election service etcdctl current
 #
@@ -39,7 +39,7 @@ mkdir -p "$out"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
         ninja -C "$out" rota tests/interop/etcd/rota-side tests/lib/with-etcd tests/conformance/conformance \
-            tests/system/cli/take_locks
+            tests/system/cli/take_locks tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three
 } >"$out/build.log" 2>&1 || { tail -n 40 "$out/build.log"; exit 1; }
 
 build_pairs()
@@ -55,13 +55,15 @@ build_pairs()
 
 build_current()
 {
-    echo "building a current etcd: the first time it takes a while"
-    scripts/etcd-current.sh "$out/etcd-current" >"$out/etcd-current.log" 2>&1
-    code=$?
-    [ $code -eq 0 ] || cat "$out/etcd-current.log"
-    [ $code -ne 77 ] || skip "a current etcd cannot be built"
-    [ $code -eq 0 ] || exit 1
-    "$out/etcd-current" --version | head -n 1
+    echo "building current versions of etcd: the first time it takes a while"
+    for version in 3.6 3.7; do
+        scripts/etcd-current.sh "$out/etcd-$version" $version >"$out/etcd-current.log" 2>&1
+        code=$?
+        [ $code -eq 0 ] || cat "$out/etcd-current.log"
+        [ $code -ne 77 ] || skip "a current etcd cannot be built"
+        [ $code -eq 0 ] || exit 1
+        "$out/etcd-$version" --version | head -n 1
+    done
 }
 
 pair() # NAME
@@ -71,18 +73,18 @@ pair() # NAME
         --grants "$grants" --kills "$kills"
 }
 
-on_current() # TOPOLOGY COMMAND...
+on_current() # TOPOLOGY COMMAND...: on that of $version
 {
     on=$1
     shift
-    "$out/tests/lib/with-etcd" "$on" --etcd "$out/etcd-current" -- "$@"
+    "$out/tests/lib/with-etcd" "$on" --etcd "$out/etcd-$version" -- "$@"
 }
 
 conforms() # TOPOLOGY [--strict]
 {
-    log=$out/conformance-$(echo "$*" | tr -d ' ').log
+    log=$out/conformance-$version-$(echo "$*" | tr -d ' ').log
     if on_current "$1" "$out/tests/conformance/conformance" --ttl=1s ${2:+"$2"} @URL@ >"$log" 2>&1; then
-        printf 'conformance %s: %s\n' "$*" "$(grep '^\[  PASSED  \]' "$log")"
+        printf '%s conformance %s: %s\n' "$version" "$*" "$(grep '^\[  PASSED  \]' "$log")"
     else
         grep -v '^\[\( RUN      \|       OK \)\]' "$log"
         return 1
@@ -104,9 +106,19 @@ commands()
         on_current user tests/system/cli/etcd.sh "$out/rota" @URL@ >>"$out/commands.log" 2>&1 &&
         on_current one env ROTA_TEST_URL=@URL@ tests/system/cli/commands.sh "$out/rota" \
             "$out/tests/system/cli/take_locks" >>"$out/commands.log" 2>&1 &&
-        echo "commands: $(grep -c '^\[       OK \]' "$out/commands.log") cases" && return
+        echo "$version commands: $(grep -c '^\[       OK \]' "$out/commands.log") cases" && return
     cat "$out/commands.log"
     return 1
+}
+
+# Bugs of other clients, played again.
+regress()
+{
+    for how in regress regress_three; do
+        ROTA_TEST_ETCD=$out/etcd-$version "$out/tests/system/etcd/test_etcd_$how" >"$out/$how.log" 2>&1 ||
+            { cat "$out/$how.log"; return 1; }
+        printf '%s %s: %s\n' "$version" "$how" "$(grep '^\[  PASSED  \]' "$out/$how.log")"
+    done
 }
 
 passed=0
@@ -129,13 +141,17 @@ for part in $parts; do
         try pair "$part"
         continue
     fi
-    for how in one three user tls tls-three; do
-        try doctor "$how"
+    for version in 3.6 3.7; do
+        for on in one three user tls tls-three; do
+            try doctor "$on"
+        done
+        try commands
+        try regress
+        try conforms one --strict
+        try conforms tls
     done
-    try commands
-    try conforms one --strict
+    version=3.6
     try conforms three
-    try conforms tls
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
