@@ -7,6 +7,8 @@
  * The doctor counts them. A ticket of ours without a lease is also taken out by who waits behind it. */
 #include "engine/etcd/ops.h"
 
+#include <stdio.h>
+
 #define OVERDUE_S (-2) /* a lease that is just over is revoked within half a second; -1: unknown */
 #define KEYS_MAX 1000  /* looked at; the first by name, and sessions come before names */
 
@@ -87,7 +89,7 @@ int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_
     char begin[sizeof(s->sessions)] = "", end[sizeof(s->sessions)] = "";
     size_t size = s->sessions_size - strlen(RT_ETCD_SESSIONS), end_size = 1; /* of ?prefix= */
     *out = (struct rt_etcd_leftovers){.work = w, .fn = fn};
-    memcpy(begin, s->sessions, size);
+    (void)snprintf(begin, sizeof(begin), "%.*s", (int)size, s->sessions);
     if (size > 0)
         end_size = rt_etcd_prefix_end(begin, end);
     range.key.data = (uint8_t *)begin;
