@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What everybody has, for a person. */
 #include "sim/invariants.h"
-#include "sim/redis/truth.h"
 #include "sim/sim.h"
 #include "sim/world.h"
 
 static void dump_line(const struct sim *sim, const char *name)
 {
     struct sim_place places[SIM_PLACES_MAX];
-    size_t n = sim_world_look(sim, name, places, SIM_PLACES_MAX);
+    size_t n = sim->kind->look(sim, name, places, SIM_PLACES_MAX);
     for (size_t i = 0; i < n; i++)
         sim_trace(sim, NULL, "engine %s: %llu mode %u take %u%s session %llx", name,
                   (unsigned long long)places[i].number, places[i].mode, places[i].take,
                   places[i].granted ? " granted" : "", (unsigned long long)places[i].session);
-}
-
-static void dump_key(const void *arg, const char *text)
-{
-    sim_trace(arg, NULL, "redis %s", text);
 }
 
 static void dump_client(const struct sim *sim, const struct sim_client *c)
@@ -48,8 +42,8 @@ void sim_dump(const struct sim *sim)
     sim_trace(sim, NULL, "---- state");
     for (uint32_t i = 0; i < sim->plan.names; i++)
         dump_line(sim, sim->lines[i].name);
-    if (sim->redis != NULL)
-        sim_truth_dump(sim->redis, dump_key, sim);
+    if (sim->kind->dump != NULL)
+        sim->kind->dump(sim);
     for (uint32_t i = 0; i < sim->plan.clients; i++)
         if (sim->clients[i].open)
             dump_client(sim, &sim->clients[i]);

@@ -2,7 +2,7 @@
 /* The invariants of DESIGN 2, as far as they can be seen from outside at one moment. */
 #include "sim/invariants.h"
 
-#include "sim/outage.h"
+#include "sim/excuse.h"
 #include "sim/world.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static void check_order(const struct sim *sim, const char *name, const struct si
 void sim_check_line(struct sim *sim, struct sim_line *seen)
 {
     struct sim_place places[SIM_PLACES_MAX];
-    size_t n = sim_world_look(sim, seen->name, places, SIM_PLACES_MAX);
+    size_t n = sim->kind->look(sim, seen->name, places, SIM_PLACES_MAX);
     if (n == 0)
         return;
     check_weights(sim, seen->name, places, n);
@@ -130,7 +130,7 @@ static void check_deadline(const struct sim *sim, const struct sim_client *c)
         sim_is_excused(sim, c))
         return;
     int64_t ends;
-    if (!sim_world_session(sim, s->id, &ends) || (ends < s->usable_until && !sim->plan.forever))
+    if (!sim->kind->session(sim, s->id, &ends) || (ends < s->usable_until && !sim->plan.forever))
         sim_violated(sim, "I3", "c%u: session %llu is said to live longer than it does", c->index,
                      (unsigned long long)s->id);
 }
@@ -258,6 +258,11 @@ static void check_fifo(const struct sim_job *job)
                          job->client->index, job->id, o->id);
 }
 
+static bool fences_grow(const struct sim *sim)
+{
+    return sim->kind->fences_grow == NULL || sim->kind->fences_grow(sim);
+}
+
 void sim_check_grant(struct sim_job *job)
 {
     struct sim *sim = job->client->sim;
@@ -277,7 +282,7 @@ void sim_check_grant(struct sim_job *job)
                      (unsigned long long)job->ask.fence, line->name,
                      (unsigned long long)line->highest_told);
     /* Whoever was told something that is lost may have been at the resource: it counts there. */
-    if (job->ask.fence > line->highest_told && (!excused || sim_fences_grow(sim)))
+    if (job->ask.fence > line->highest_told && (!excused || fences_grow(sim)))
         line->highest_told = job->ask.fence;
 }
 
@@ -336,11 +341,11 @@ static bool is_known(const struct sim *sim, const struct sim_place *place)
 
 void sim_check_settled(struct sim *sim)
 {
-    sim_world_sweep(sim);
+    sim->kind->sweep(sim);
     for (uint32_t i = 0; i < sim->plan.names; i++) {
         struct sim_place places[SIM_PLACES_MAX];
         const char *name = sim->lines[i].name;
-        size_t n = sim_world_look(sim, name, places, SIM_PLACES_MAX);
+        size_t n = sim->kind->look(sim, name, places, SIM_PLACES_MAX);
         for (size_t k = 0; k < n; k++)
             if (places[k].session != 0 && !is_known(sim, &places[k]))
                 sim_violated(sim, "I6", "ticket %llu stands in %s and nobody knows it",
@@ -350,7 +355,7 @@ void sim_check_settled(struct sim *sim)
 
 void sim_check_empty(struct sim *sim)
 {
-    size_t left = sim_world_left(sim);
+    size_t left = sim->kind->left(sim);
     if (left > 0)
         sim_violated(sim, "I6", "%zu things stay behind when all have gone", left);
 }

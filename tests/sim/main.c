@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator's command: runs schedules by seed; a failing one is run again with its trace.
  *
- *   sim [--redis] [--from SEED] [--seeds N] [--corpus FILE]     the corpus first, then N seeds
- *   sim [--redis] --seed SEED [--trace]                         one, with all of its trace
+ *   sim [--redis | --etcd] [--from SEED] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
+ *   sim [--redis | --etcd] --seed SEED [--trace]                       one, with all of its trace
  *
- * --redis: over the engine redis and a model of its server, not over mem. */
+ * --redis, --etcd: over that engine and a model of its server, not over mem. */
 #include "base/alloc.h"
+#include "sim/redis/machine.h"
 #include "sim/sim.h"
+#include "sim/world.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +23,8 @@
 
 static const char *program;
 static uint64_t seed; /* the one that runs */
-static bool tracing, tail, redis;
+static bool tracing, tail;
+static const struct sim_kind *kind = &sim_mem;
 static char ring[TAIL][512];
 static size_t ring_count;
 static long live; /* allocations not given back */
@@ -47,9 +50,10 @@ void sim_out_tail(void)
 /* A quiet run that failed is done again by a fresh program, which remembers the last lines. */
 static void run_again(void)
 {
-    char text[32];
+    char text[32], flag[16];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
-    const char *const argv[] = {program, "--seed", text, "--tail", redis ? "--redis" : NULL, NULL};
+    snprintf(flag, sizeof(flag), "--%s", kind->name);
+    const char *const argv[] = {program, "--seed", text, "--tail", flag, NULL};
     execv("/proc/self/exe", (char *const *)(const void *)argv);
 }
 
@@ -58,8 +62,8 @@ _Noreturn void sim_end(const char *why)
     if (!tracing)
         run_again();
     sim_out_tail();
-    printf("\nseed %llu: %s\nagain: %s%s --seed %llu --trace\n", (unsigned long long)seed, why,
-           program, redis ? " --redis" : "", (unsigned long long)seed);
+    printf("\nseed %llu: %s\nagain: %s --%s --seed %llu --trace\n", (unsigned long long)seed, why,
+           program, kind->name, (unsigned long long)seed);
     fflush(stdout);
     _exit(1);
 }
@@ -129,7 +133,7 @@ static void run(uint64_t number)
     seed = number;
     sim_dice.state = ~number;
     alarm(20); /* of real time: none takes a second */
-    sim_run(number, redis, tracing);
+    sim_run(number, kind, tracing);
     alarm(0);
     if (live != 0)
         sim_end("I6 is violated: memory is not given back");
@@ -208,7 +212,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--redis] [--from SEED] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--redis | --etcd] [--from SEED] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }
@@ -226,8 +230,8 @@ int main(int argc, char **argv)
             tail = argv[i][3] == 'a';
             continue;
         }
-        if (strcmp(argv[i], "--redis") == 0) {
-            redis = true;
+        if (strncmp(argv[i], "--", 2) == 0 && sim_kind_find(argv[i] + 2) != NULL) {
+            kind = sim_kind_find(argv[i] + 2);
             continue;
         }
         if (value == NULL)

@@ -8,6 +8,7 @@
 #include "sim/invariants.h"
 #include "sim/job.h"
 #include "sim/sim.h"
+#include "sim/world.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -67,13 +68,15 @@ static void connect_client(struct sim_client *c)
     c->d.conn = conn;
 }
 
-/* The engine redis, whose network is the model's; the tap at the client's door. */
-static void connect_redis(struct sim_client *c)
+/* An engine whose network is the model's; the tap at the client's door. */
+static void connect_model(struct sim_client *c)
 {
     struct sim *sim = c->sim;
-    const struct rt_engine *engine = rt_engine_find("redis");
     char why[256];
     struct rt_url url;
+    int rv = rt_url_parse(&url, sim->kind->url(c), why, sizeof(why));
+    assert(rv == 0);
+    const struct rt_engine *engine = rt_engine_find(url.scheme);
     assert(engine != NULL);
     struct rt_conn *conn = rt_alloc(engine->conn_size);
     assert(conn != NULL);
@@ -85,12 +88,8 @@ static void connect_redis(struct sim_client *c)
         .ttl_ms = sim->plan.ttl_ms,
         .call_ms = sim->plan.call_ms,
     };
-    rs_port_open(&c->port, sim->redis);
+    sim_port_open(&c->port, sim->net);
     c->loop.dialer = &c->port.dialer;
-    const char *text = sim->plan.replicated ? "redis://127.0.0.1:6379/?replicas=1"
-                                            : "redis://127.0.0.1:6379/";
-    int rv = rt_url_parse(&url, text, why, sizeof(why));
-    assert(rv == 0);
     rv = engine->open(conn, &url);
     assert(rv == 0);
     (void)rv;
@@ -115,7 +114,7 @@ void sim_client_reset(struct sim_client *c)
     if (c->fault != NULL)
         rt_fault_reset(c->fault);
     else
-        rs_port_reset(&c->port);
+        sim_port_reset(&c->port);
 }
 
 void sim_client_open(struct sim *sim, struct sim_client *c)
@@ -137,8 +136,8 @@ void sim_client_open(struct sim *sim, struct sim_client *c)
     int rv = rt_dispatch_init(&c->d, &c->loop, &o, &hooks);
     assert(rv == 0);
     (void)rv;
-    if (sim->redis != NULL)
-        connect_redis(c);
+    if (sim->net != NULL)
+        connect_model(c);
     else
         connect_client(c);
     c->open = true;
@@ -171,7 +170,7 @@ static void close_port(struct sim_client *c)
     rt_loop_arm(&c->loop);
     while (rt_timers_next(&c->loop.timers) <= c->sim->now)
         rt_loop_turn(&c->loop, ignore, NULL);
-    rs_port_close(&c->port);
+    sim_port_close(&c->port);
 }
 
 static void discard(struct sim_client *c)
@@ -190,7 +189,7 @@ static void discard(struct sim_client *c)
     else if (c->jobs != NULL)
         sim_violated(c->sim, "I9", "c%u was closed, and a thread never told", c->index);
     rt_dispatch_fini(&c->d);
-    if (c->sim->redis != NULL)
+    if (c->sim->net != NULL)
         close_port(c);
     rt_free(c->conn);
     rt_loop_fini(&c->loop);
@@ -230,7 +229,7 @@ bool sim_client_runs(const struct sim_client *c)
 int64_t sim_client_next(const struct sim_client *c)
 {
     int64_t at = rt_timers_next(&c->loop.timers);
-    int64_t coming = c->sim->redis != NULL ? rs_port_next(&c->port) : RT_NEVER;
+    int64_t coming = c->sim->net != NULL ? sim_port_next(&c->port) : RT_NEVER;
     if (coming < at)
         at = coming;
     if (c->close_by != 0 && c->close_by < at)
@@ -240,7 +239,7 @@ int64_t sim_client_next(const struct sim_client *c)
 
 static bool hears(const struct sim_client *c)
 {
-    return c->mem != NULL ? rt_mem_pending(c->mem) : rs_port_due(&c->port);
+    return c->mem != NULL ? rt_mem_pending(c->mem) : sim_port_due(&c->port);
 }
 
 bool sim_client_due(const struct sim_client *c)
@@ -275,7 +274,7 @@ void sim_client_run(struct sim_client *c)
         /* As on a real loop: who was away hears of others before it looks at its timers. */
         starve(c, true);
         if (c->mem == NULL)
-            rs_port_deliver(&c->port);
+            sim_port_deliver(&c->port);
         else if (rt_mem_pending(c->mem))
             rt_mem_deliver(c->mem);
         if (sim_chance(&c->sim->random, 200))

@@ -4,7 +4,7 @@
 #define SIM_PROCESS_H
 
 #include "client/dispatch.h"
-#include "sim/redis/server.h"
+#include "sim/net.h"
 #include "sim/schedule.h"
 #include "sim/tap.h"
 
@@ -29,7 +29,7 @@ struct sim_client {
     struct rt_conn *conn;  /* as the dispatcher sees it */
     struct rt_conn *fault; /* the network in between */
     struct rt_conn *mem;
-    struct rs_port port; /* over Redis instead of fault and mem */
+    struct sim_port port; /* over a model instead of fault and mem */
     struct sim_tap *top, *bottom;
     struct sim *sim;
     uint32_t index, process;

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "sim/invariants.h"
 #include "sim/job.h"
-#include "sim/outage.h"
 #include "sim/world.h"
 
 #include <assert.h>
@@ -120,23 +119,6 @@ static void cut(struct sim *sim, struct sim_client *c)
     sim_client_cut(c, ways);
 }
 
-static void kill_session(struct sim *sim)
-{
-    struct rt_mem_world *world = sim->world;
-    struct rt_mem_link *head = &world->sessions, *l = head->next;
-    for (uint32_t left = sim_below(&sim->random, 8); left > 0 && l != head; left--)
-        l = l->next;
-    if (l == head || sim->lost_session_count == SIM_TAINTS_MAX)
-        return;
-    struct rt_mem_session *s = rt_mem_session_of(l);
-    SIM_TRACE(sim, NULL, "the engine forgets session %llu", (unsigned long long)s->id);
-    sim_taint(sim->lost_sessions, &sim->lost_session_count, s->id);
-    if (sim->now > world->now)
-        world->now = sim->now;
-    rt_mem_session_renew(world, s, 0);
-    rt_mem_sweep(world);
-}
-
 static void break_done(struct rt_dispatch *d, struct rt_request *rq)
 {
     (void)d;
@@ -147,7 +129,7 @@ static void break_ticket(struct sim *sim, struct sim_client *c)
 {
     const char *name = sim->lines[sim_below(&sim->random, sim->plan.names)].name;
     struct sim_place places[SIM_PLACES_MAX];
-    size_t n = sim_world_look(sim, name, places, SIM_PLACES_MAX);
+    size_t n = sim->kind->look(sim, name, places, SIM_PLACES_MAX);
     if (n == 0 || sim->broken_count == SIM_TAINTS_MAX)
         return;
     uint64_t number = places[sim_below(&sim->random, (uint32_t)n)].number;
@@ -183,7 +165,8 @@ static void befall(struct sim *sim)
     if (trouble == SIM_TROUBLE_KINDS)
         return;
     if (trouble == SIM_TROUBLE_KILL_SESSION) {
-        kill_session(sim);
+        if (sim->kind->kill_session != NULL)
+            sim->kind->kill_session(sim);
         return;
     }
     if (!sim_client_runs(c) || c->close_by != 0)
@@ -293,10 +276,8 @@ static int64_t next_moment(const struct sim *sim, bool acting)
         sooner(&at, sim->trouble_at);
         sooner(&at, sim->outage_at);
     }
-    if (sim->promote_at != 0)
-        sooner(&at, sim->promote_at);
-    if (sim->redis != NULL)
-        sooner(&at, rs_server_next(sim->redis));
+    if (sim->net != NULL)
+        sooner(&at, sim->kind->next(sim));
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
         if (c->paused_until != 0) {
@@ -314,10 +295,9 @@ static int64_t next_moment(const struct sim *sim, bool acting)
 
 static void serve(struct sim *sim)
 {
-    rs_server_run(sim->redis, sim->now);
-    sim_outage_go_on(sim);
+    sim->kind->run(sim);
     if (!sim->healing && sim->outage_at <= sim->now) {
-        sim_outage(sim);
+        sim->kind->outage(sim);
         sim->outage_at = sim->now + 1 + sim_spread_ns(&sim->random, sim->plan.outage_ms * 1000);
     }
 }
@@ -331,7 +311,7 @@ static bool advance(struct sim *sim, int64_t limit, bool acting)
         return false;
     }
     sim->now = at;
-    if (sim->redis != NULL)
+    if (sim->net != NULL)
         serve(sim);
     for (uint32_t i = 0; i < sim->plan.clients; i++)
         mend(sim, &sim->clients[i]);
@@ -355,21 +335,7 @@ static bool advance(struct sim *sim, int64_t limit, bool acting)
 
 /* ---- Phases ------------------------------------------------------------- */
 
-static void begin_redis(struct sim *sim)
-{
-    static struct rs_server redis;
-    struct sim_random aside = sim->random;
-    sim_plan_draw_redis(&sim->plan, &aside);
-    rs_server_open(&redis, sim_next(&aside), sim->plan.clock_ppm);
-    redis.faults = sim->plan.wire;
-    rs_server_run(&redis, sim->now);
-    sim->redis = &redis;
-    sim_wire_watch(sim);
-    if (sim->plan.outage_ms != 0)
-        sim->outage_at = sim->plan.outage_ms * RT_MS;
-}
-
-static void begin(struct sim *sim, uint64_t seed, bool redis, bool tracing)
+static void begin(struct sim *sim, uint64_t seed, const struct sim_kind *kind, bool tracing)
 {
     memset(sim, 0, sizeof(*sim));
     sim->seed = seed;
@@ -379,10 +345,9 @@ static void begin(struct sim *sim, uint64_t seed, bool redis, bool tracing)
     sim_hunger.state = seed;
     sim->now = RT_MS;
     sim->trouble_at = sim->plan.trouble_ms != 0 ? sim->plan.trouble_ms * RT_MS : RT_NEVER;
-    sim->outage_at = RT_NEVER;
-    if (redis)
-        begin_redis(sim);
-    sim_world_open(sim);
+    sim->kind = kind;
+    kind->open(sim);
+    sim->outage_at = sim->plan.outage_ms != 0 ? sim->plan.outage_ms * RT_MS : RT_NEVER;
     for (uint32_t i = 0; i < sim->plan.names; i++)
         snprintf(sim->lines[i].name, sizeof(sim->lines[i].name), "n%u", i);
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
@@ -396,8 +361,9 @@ static void heal(struct sim *sim)
 {
     SIM_TRACE(sim, NULL, "---- all is healed");
     sim->healing = true;
-    if (sim->redis != NULL)
-        sim_outage_heal(sim);
+    if (sim->net != NULL)
+        sim->kind->heal(sim);
+    sim->outage_at = RT_NEVER;
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         struct sim_client *c = &sim->clients[i];
         if (!c->open)
@@ -452,18 +418,18 @@ static void leave_all(struct sim *sim)
     while (jobs_left(sim))
         (void)advance(sim, RT_NEVER, false);
     int64_t longest = sim->plan.ttl_ms + 2 * sim->plan.time_ms + 3;
-    if (sim->redis != NULL) /* what they sent before they went */
-        while (rs_server_next(sim->redis) != RT_NEVER)
+    if (sim->net != NULL) /* what they sent before they went */
+        while (sim_net_next(sim->net) != RT_NEVER)
             (void)advance(sim, RT_NEVER, false);
-    sim_world_expire(sim, longest);
+    sim->kind->expire(sim, longest);
     sim_check_empty(sim);
-    sim_world_close(sim);
+    sim->kind->close(sim);
 }
 
-void sim_run(uint64_t seed, bool redis, bool tracing)
+void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing)
 {
     static struct sim sim;
-    begin(&sim, seed, redis, tracing);
+    begin(&sim, seed, kind, tracing);
     for (uint32_t i = 0; i < sim.plan.acts;) {
         int64_t before = sim.act_at;
         (void)advance(&sim, RT_NEVER, true);

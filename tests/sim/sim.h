@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator: processes with clients and threads over one world of the engine mem, or over the
- * engine redis and a model Redis, in virtual time, through bad networks; everything is decided by
- * one seed.
+ * engine redis or etcd and a model of its server, in virtual time, through bad networks; everything
+ * is decided by one seed.
  *
  *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> fault -> [tap: what arrives] -> mem
- *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis -> model -> [wire]
+ *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis, etcd -> net -> model
  *
  * One run is a safety phase, full of trouble, then a liveness phase: all is healed, nobody asks any
  * more, and whatever is open must be answered in bounded time; then everybody goes, and nothing may
@@ -14,8 +14,11 @@
 
 #include "engine/mem/world.h"
 #include "sim/process.h"
-#include "sim/redis/server.h"
 #include "sim/schedule.h"
+
+struct es_server;
+struct rs_server;
+struct sim_kind;
 
 #define SIM_TAINTS_MAX 64
 
@@ -42,8 +45,11 @@ struct sim {
     int64_t now;
     int64_t act_at, trouble_at;
     bool healing;               /* the liveness phase */
-    struct rt_mem_world *world; /* one of these two */
+    const struct sim_kind *kind;
+    struct rt_mem_world *world; /* one of these */
     struct rs_server *redis;
+    struct es_server *etcd;
+    struct sim_net *net;           /* of the model server; NULL: over mem */
     int64_t outage_at, promote_at; /* promote_at 0: no replica is behind */
     uint64_t highest_number;       /* of the stores that were lost */
     uint32_t back_ms;              /* so far the clock of Redis went back in all */
@@ -61,7 +67,7 @@ extern uint32_t sim_starving;
 extern struct sim_random sim_hunger; /* which of them */
 
 /* Runs one schedule. Does not return from a violation. */
-void sim_run(uint64_t seed, bool redis, bool tracing);
+void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing);
 
 /* By weight one of N; N if there is none. */
 uint32_t sim_pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t n);

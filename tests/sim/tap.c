@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "engine/fault/copy.h"
 #include "sim/invariants.h"
-#include "sim/outage.h"
+#include "sim/excuse.h"
 #include "sim/sim.h"
 #include "sim/world.h"
 
@@ -32,7 +32,7 @@ static void check_woken(const struct sim *sim, const char *name, const struct si
                         size_t n)
 {
     struct sim_place after[SIM_PLACES_MAX];
-    size_t m = sim_world_look(sim, name, after, SIM_PLACES_MAX), woken = 0, granted = 0;
+    size_t m = sim->kind->look(sim, name, after, SIM_PLACES_MAX), woken = 0, granted = 0;
     for (size_t i = 0, k = 0; i < m; i++) {
         while (k < n && before[k].number != after[i].number)
             k++; /* both in the order of the line; LEAVE only takes out */
@@ -53,7 +53,7 @@ static bool is_ours(const struct sim *sim, const struct rt_op *op, const struct 
         bool same = op->leave.number != 0 ? places[i].number == op->leave.number
                                           : places[i].nonce == op->leave.nonce;
         if (same && places[i].session != 0 && places[i].session == op->leave.session)
-            return sim_world_session(sim, op->leave.session, &ends) && ends > sim->now;
+            return sim->kind->session(sim, op->leave.session, &ends) && ends > sim->now;
     }
     return false;
 }
@@ -63,7 +63,7 @@ static void submit_leave(struct sim_tap *tap, struct rt_op *op)
     const struct sim *sim = tap->client->sim;
     struct sim_place before[SIM_PLACES_MAX];
     char name[sizeof(sim->lines[0].name)];
-    size_t n = sim_world_look(sim, op->leave.name, before, SIM_PLACES_MAX);
+    size_t n = sim->kind->look(sim, op->leave.name, before, SIM_PLACES_MAX);
     bool ours = is_ours(sim, op, before, n);
     memcpy(name, op->leave.name, strlen(op->leave.name) + 1);
     tap->wrap.inner->engine->submit(tap->wrap.inner, op);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The truth, as the engine mem has it; of a model Redis see redis/truth.c. */
+/* Kinds of worlds, and that of the engine mem. */
 #include "sim/world.h"
 
 #include "engine/mem/world.h"
-#include "sim/redis/truth.h"
 #include "sim/sim.h"
 
 #include <assert.h>
+#include <string.h>
 
 static size_t look_mem(const struct sim *sim, const char *name, struct sim_place *out, size_t most)
 {
@@ -29,24 +29,6 @@ static size_t look_mem(const struct sim *sim, const char *name, struct sim_place
     return n;
 }
 
-size_t sim_world_look(const struct sim *sim, const char *name, struct sim_place *out, size_t most)
-{
-    return sim->redis != NULL ? sim_truth_look(sim->redis, name, out, most)
-                              : look_mem(sim, name, out, most);
-}
-
-bool sim_world_find(const struct sim *sim, const char *name, uint64_t number, struct sim_place *out)
-{
-    struct sim_place places[SIM_PLACES_MAX];
-    size_t n = sim_world_look(sim, name, places, SIM_PLACES_MAX);
-    for (size_t i = 0; i < n; i++)
-        if (places[i].number == number) {
-            *out = places[i];
-            return true;
-        }
-    return false;
-}
-
 static bool session_mem(const struct sim *sim, uint64_t session, int64_t *ends)
 {
     struct rt_mem_link *head = &sim->world->sessions;
@@ -58,57 +40,94 @@ static bool session_mem(const struct sim *sim, uint64_t session, int64_t *ends)
     return false;
 }
 
-bool sim_world_session(const struct sim *sim, uint64_t session, int64_t *ends)
+static void open_mem(struct sim *sim)
 {
-    return sim->redis != NULL ? sim_truth_session(sim->redis, session, ends)
-                              : session_mem(sim, session, ends);
-}
-
-void sim_world_open(struct sim *sim)
-{
-    if (sim->redis != NULL)
-        return; /* main.c has it */
     sim->world = rt_mem_world_get("sim", true);
     assert(sim->world != NULL);
 }
 
-void sim_world_close(struct sim *sim)
+static void close_mem(struct sim *sim)
 {
-    if (sim->redis != NULL)
-        rs_server_close(sim->redis);
-    else
-        rt_mem_world_put(sim->world);
+    rt_mem_world_put(sim->world);
 }
 
-void sim_world_sweep(struct sim *sim)
+static void set_now(struct sim *sim)
 {
-    if (sim->redis != NULL) {
-        rs_server_run(sim->redis, sim->now);
-        sim_truth_sweep(sim->redis);
-        return;
-    }
     if (sim->now > sim->world->now)
         sim->world->now = sim->now;
+}
+
+static void sweep_mem(struct sim *sim)
+{
+    set_now(sim);
     rt_mem_sweep(sim->world);
 }
 
-void sim_world_expire(struct sim *sim, int64_t ms)
+static void expire_mem(struct sim *sim, int64_t ms)
 {
-    if (sim->redis != NULL) {
-        rs_server_run(sim->redis, sim->now);
-        rs_server_jump(sim->redis,
-                       sim->redis->clock_most - rs_server_clock(sim->redis) + ms * 1000 + 1000);
-        sim_truth_sweep(sim->redis);
-        return;
-    }
     sim->world->now = sim->now + ms * RT_MS;
     rt_mem_sweep(sim->world);
 }
 
-size_t sim_world_left(const struct sim *sim)
+static size_t left_mem(const struct sim *sim)
 {
     const struct rt_mem_world *w = sim->world;
-    if (sim->redis != NULL)
-        return sim_truth_left(sim->redis);
     return w->line_count + (w->sessions.next != &w->sessions) + (w->fading.next != &w->fading);
+}
+
+static void kill_session_mem(struct sim *sim)
+{
+    struct rt_mem_world *world = sim->world;
+    struct rt_mem_link *head = &world->sessions, *l = head->next;
+    for (uint32_t left = sim_below(&sim->random, 8); left > 0 && l != head; left--)
+        l = l->next;
+    if (l == head || sim->lost_session_count == SIM_TAINTS_MAX)
+        return;
+    struct rt_mem_session *s = rt_mem_session_of(l);
+    SIM_TRACE(sim, NULL, "the engine forgets session %llu", (unsigned long long)s->id);
+    sim_taint(sim->lost_sessions, &sim->lost_session_count, s->id);
+    set_now(sim);
+    rt_mem_session_renew(world, s, 0);
+    rt_mem_sweep(world);
+}
+
+const struct sim_kind sim_mem = {
+    .name = "mem",
+    .open = open_mem,
+    .close = close_mem,
+    .look = look_mem,
+    .session = session_mem,
+    .sweep = sweep_mem,
+    .expire = expire_mem,
+    .left = left_mem,
+    .kill_session = kill_session_mem,
+};
+
+/* ---- All kinds ---------------------------------------------------------- */
+
+const struct sim_kind *sim_kind_find(const char *name)
+{
+    static const struct sim_kind *const kinds[] = {
+        &sim_mem,
+        &sim_redis,
+#if 0
+        &sim_etcd,
+#endif
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i]->name, name) == 0)
+            return kinds[i];
+    return NULL;
+}
+
+bool sim_world_find(const struct sim *sim, const char *name, uint64_t number, struct sim_place *out)
+{
+    struct sim_place places[SIM_PLACES_MAX];
+    size_t n = sim->kind->look(sim, name, places, SIM_PLACES_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (places[i].number == number) {
+            *out = places[i];
+            return true;
+        }
+    return false;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The truth: what the engine has at this moment, read from behind its back. Two kinds of worlds:
- * the engine mem's own, and the store of a model Redis. */
+/* Kinds of worlds, and their truth: what the engine has at this moment, read from behind its back. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
@@ -9,6 +8,7 @@
 #include <stdint.h>
 
 struct sim;
+struct sim_client;
 
 #define SIM_PLACES_MAX 128
 
@@ -20,21 +20,43 @@ struct sim_place { /* a ticket, as it stands in its line */
     bool rung; /* something about it is on its way to its client; mem only */
 };
 
-void sim_world_open(struct sim *sim);
-void sim_world_close(struct sim *sim);
+struct sim_kind {
+    const char *name; /* --NAME chooses it */
+    /* Draws what the plan has for this kind alone, and makes the world. */
+    void (*open)(struct sim *sim);
+    void (*close)(struct sim *sim);
 
-/* The tickets of NAME, front first. */
-size_t sim_world_look(const struct sim *sim, const char *name, struct sim_place *out, size_t most);
+    /* The tickets of NAME, front first. */
+    size_t (*look)(const struct sim *sim, const char *name, struct sim_place *out, size_t most);
+    /* When SESSION ends if nobody renews it, in virtual time; false: it is not there. */
+    bool (*session)(const struct sim *sim, uint64_t session, int64_t *ends);
+    /* Engines may sweep when they like; here it is asked for. */
+    void (*sweep)(struct sim *sim);
+    /* Everything ends that ends within MS from now. */
+    void (*expire)(struct sim *sim, int64_t ms);
+    /* Lines, sessions and whatever else is there that an empty world does not have. */
+    size_t (*left)(const struct sim *sim);
+    void (*dump)(const struct sim *sim); /* for a person; may be NULL */
+    /* The engine forgets a session before its time. May be NULL. */
+    void (*kill_session)(struct sim *sim);
+
+    /* Of a model server behind sim->net; NULL for mem, which has none. */
+    const char *(*url)(const struct sim_client *c);
+    void (*run)(struct sim *sim);           /* what has arrived, or is due, by now */
+    int64_t (*next)(const struct sim *sim); /* when that will be */
+    void (*outage)(struct sim *sim);        /* draws one and lets it happen */
+    void (*heal)(struct sim *sim);          /* all is well from now on */
+    /* No loss can make the next fence smaller than one that was given before. May be NULL: so it is. */
+    bool (*fences_grow)(const struct sim *sim);
+};
+
+extern const struct sim_kind sim_mem, sim_redis;
+extern const struct sim_kind sim_etcd; /* where that engine was built */
+
+/* By its name, or NULL. */
+const struct sim_kind *sim_kind_find(const char *name);
+
 bool sim_world_find(const struct sim *sim, const char *name, uint64_t number,
                     struct sim_place *out);
-/* When SESSION ends if nobody renews it, in virtual time; false: it is not there. */
-bool sim_world_session(const struct sim *sim, uint64_t session, int64_t *ends);
-
-/* Engines may sweep when they like; here it is asked for. */
-void sim_world_sweep(struct sim *sim);
-/* Everything ends that ends within MS from now. */
-void sim_world_expire(struct sim *sim, int64_t ms);
-/* Lines, sessions and whatever else is there that an empty world does not have. */
-size_t sim_world_left(const struct sim *sim);
 
 #endif

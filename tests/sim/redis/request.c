@@ -67,10 +67,10 @@ static void push(struct rs_conn *c, struct rs_text channel, struct rs_text messa
     rs_reply_string(&bytes, "message");
     rs_reply_bulk(&bytes, channel);
     rs_reply_bulk(&bytes, message);
-    if (!sim_chance(&s->random, s->faults.push_lost))
-        rs_conn_send(c, bytes.at, bytes.n);
-    if (sim_chance(&s->random, s->faults.push_doubled))
-        rs_conn_send(c, bytes.at, bytes.n);
+    if (!sim_chance(&s->net.random, s->net.faults.push_lost))
+        sim_conn_send(&c->base, bytes.at, bytes.n);
+    if (sim_chance(&s->net.random, s->net.faults.push_doubled))
+        sim_conn_send(&c->base, bytes.at, bytes.n);
     rs_buffer_free(&bytes);
 }
 
@@ -79,9 +79,9 @@ int64_t rs_publish(struct rs_machine *m, struct rs_text channel, struct rs_text 
     struct rs_server *s = (struct rs_server *)(void *)m; /* its first member */
     int64_t heard = 0;
     s->pushed += memmem(channel.at, channel.n, ":p:", 3) != NULL;
-    for (struct rs_conn *c = s->conns; c != NULL; c = c->next)
-        if (c->served && find_channel(c, channel) != NULL) {
-            push(c, channel, message);
+    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+        if (c->served && find_channel(rs_conn_of(c), channel) != NULL) {
+            push(rs_conn_of(c), channel, message);
             heard++;
         }
     return heard;
@@ -98,7 +98,7 @@ static void reply_info(const struct rs_server *s, struct rs_buffer *reply)
              "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
              "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
              "# Cluster\r\ncluster_enabled:0\r\n",
-             s->runs, s->busy_until > s->now && strncmp(s->refusal, "LOADING", 7) == 0);
+             s->runs, s->busy_until > s->net.now && strncmp(s->refusal, "LOADING", 7) == 0);
     rs_reply_string(reply, text);
 }
 
@@ -130,7 +130,7 @@ static void reply_wait(struct rs_conn *c, const struct rs_text *argv, struct rs_
 {
     bool behind = c->server->has_earlier;
     if (behind || strtol(argv[1].at, NULL, 10) > 1)
-        rs_conn_hold(c, strtoll(argv[2].at, NULL, 10) * 1000000);
+        sim_conn_hold(&c->base, strtoll(argv[2].at, NULL, 10) * 1000000);
     rs_reply_integer(reply, !behind);
 }
 
@@ -167,7 +167,7 @@ static void execute(struct rs_conn *c, size_t argc, const struct rs_text *argv,
     struct rs_server *s = c->server;
     if (do_listening(c, argc, argv, reply) || do_connection(c, argc, argv, reply))
         return;
-    if (is_script(argv[0]) && s->busy_until > s->now) {
+    if (is_script(argv[0]) && s->busy_until > s->net.now) {
         rs_reply_error(reply, s->refusal);
         return;
     }
@@ -185,25 +185,25 @@ static void serve_once(struct rs_conn *c, size_t argc, const struct rs_text *arg
     struct rs_server *s = c->server;
     struct rs_buffer reply = {0};
     execute(c, argc, argv, &reply);
-    if (!sim_chance(&s->random, s->faults.reply_lost))
-        rs_conn_send(c, reply.at, reply.n);
-    if (sim_chance(&s->random, s->faults.reply_doubled))
-        rs_conn_send(c, reply.at, reply.n);
+    if (!sim_chance(&s->net.random, s->net.faults.reply_lost))
+        sim_conn_send(&c->base, reply.at, reply.n);
+    if (sim_chance(&s->net.random, s->net.faults.reply_doubled))
+        sim_conn_send(&c->base, reply.at, reply.n);
     rs_buffer_free(&reply);
 }
 
 void rs_serve(struct rs_conn *c, size_t argc, const struct rs_text *argv)
 {
     struct rs_server *s = c->server;
-    if (sim_chance(&s->random, s->faults.reset)) {
-        if (sim_chance(&s->random, 500))
+    if (sim_chance(&s->net.random, s->net.faults.reset)) {
+        if (sim_chance(&s->net.random, 500))
             serve_once(c, argc, argv);
-        rs_conn_break(c);
+        sim_conn_break(&c->base);
         return;
     }
-    if (sim_chance(&s->random, s->faults.request_lost))
+    if (sim_chance(&s->net.random, s->net.faults.request_lost))
         return;
     serve_once(c, argc, argv);
-    if (sim_chance(&s->random, s->faults.request_doubled))
+    if (sim_chance(&s->net.random, s->net.faults.request_doubled))
         serve_once(c, argc, argv);
 }

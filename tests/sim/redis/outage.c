@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What befalls a model Redis, and what clients are excused for by it. */
-#include "sim/outage.h"
-
+/* What befalls a model Redis: restarts that forget or do not, a stale replica promoted, a clock that
+ * jumps, scripts forgotten, listeners cut off, refusals. */
+#include "sim/excuse.h"
 #include "sim/invariants.h"
+#include "sim/redis/kind.h"
 #include "sim/redis/truth.h"
 #include "sim/world.h"
 
-/* ---- Excuses ------------------------------------------------------------ */
-
-bool sim_is_excused(const struct sim *sim, const struct sim_client *c)
-{
-    return c->excused_until > sim->now;
-}
-
-void sim_excuse_ends(struct sim_client *c)
-{
-    if (c->excused_at != 0 && c->beat_at > c->excused_at && c->sim->plan.starve == 0)
-        c->excused_until = 0;
-}
-
-static void excuse_all(struct sim *sim, bool jumped)
-{
-    for (uint32_t i = 0; i < sim->plan.clients; i++) {
-        struct sim_client *c = &sim->clients[i];
-        bool more = jumped || (sim_is_excused(sim, c) && c->excused_at == 0);
-        c->excused_at = more ? 0 : sim->now;
-        c->excused_until = sim->now + sim->plan.ttl_ms * RT_MS;
-    }
-}
+/* ---- Losses ------------------------------------------------------------- */
 
 /* Fences grow on after a loss, unless both the counter and the clock are behind what was numbered. */
 static void look_at_fences(struct sim *sim)
@@ -40,9 +20,9 @@ static void look_at_fences(struct sim *sim)
             sim->lines[i].highest_told = 0;
 }
 
-bool sim_fences_grow(const struct sim *sim)
+bool sim_redis_fences_grow(const struct sim *sim)
 {
-    return sim->redis == NULL || sim_truth_counter(sim->redis) >= sim->highest_number ||
+    return sim_truth_counter(sim->redis) >= sim->highest_number ||
            (uint64_t)rs_server_clock(sim->redis) > sim->highest_number;
 }
 
@@ -71,7 +51,7 @@ static void lose(struct sim *sim, enum rs_loss loss, int64_t until)
     sim->promote_at = 0; /* the replica begins anew */
     if (sim->plan.replicated && loss == RS_LOSES_LAST)
         check_replica(sim);
-    excuse_all(sim, false);
+    sim_excuse_all(sim, false);
     sim_counts.losses++;
     for (uint32_t i = 0; i < sim->plan.names; i++)
         sim->lines[i].last_exclusive = 0; /* an old holder stands there again until it is told */
@@ -131,10 +111,10 @@ static void jump(struct sim *sim, bool back)
     if (back)
         sim->back_ms += (uint32_t)(by_us / 1000) + 1;
     else
-        excuse_all(sim, true);
+        sim_excuse_all(sim, true);
 }
 
-void sim_outage(struct sim *sim)
+void sim_redis_outage(struct sim *sim)
 {
     struct rs_server *s = sim->redis;
     switch (sim_pick_weighted(sim, sim->plan.outage, SIM_OUTAGE_KINDS)) {
@@ -171,7 +151,7 @@ void sim_outage(struct sim *sim)
     }
 }
 
-void sim_outage_go_on(struct sim *sim)
+void sim_redis_go_on(struct sim *sim)
 {
     if (sim->promote_at == 0 || sim->promote_at > sim->now)
         return;
@@ -180,13 +160,12 @@ void sim_outage_go_on(struct sim *sim)
     lose(sim, RS_LOSES_LAST, down_time(sim));
 }
 
-void sim_outage_heal(struct sim *sim)
+void sim_redis_heal(struct sim *sim)
 {
     struct rs_server *s = sim->redis;
-    s->faults = (struct sim_wire){0};
+    s->net.faults = (struct sim_wire){0};
     s->machine.full = false;
-    s->down_until = s->busy_until = 0;
+    s->net.down_until = s->busy_until = 0;
     s->has_earlier = false;
     sim->promote_at = 0;
-    sim->outage_at = RT_NEVER;
 }

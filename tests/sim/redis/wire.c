@@ -2,7 +2,7 @@
 /* What reaches a model Redis, and what it does to the lines, held against the invariants. */
 #include "engine/redis/script.h"
 #include "sim/invariants.h"
-#include "sim/outage.h"
+#include "sim/redis/kind.h"
 #include "sim/redis/server.h"
 #include "sim/world.h"
 
@@ -62,7 +62,7 @@ static void on_before(struct rs_server *s, size_t argc, const struct rs_text *ar
     int line = is_leave(script_of(argv), argc) ? line_of(sim, argv[ARGS]) : -1;
     if (line < 0)
         return;
-    before_count = sim_world_look(sim, sim->lines[line].name, before, SIM_PLACES_MAX);
+    before_count = sim->kind->look(sim, sim->lines[line].name, before, SIM_PLACES_MAX);
     ours = is_ours(argv + ARGS, argc - ARGS);
 }
 
@@ -71,7 +71,7 @@ static void check_woken(const struct sim *sim, int line, uint32_t pushed)
 {
     struct sim_place after[SIM_PLACES_MAX];
     const char *name = sim->lines[line].name;
-    size_t n = sim_world_look(sim, name, after, SIM_PLACES_MAX);
+    size_t n = sim->kind->look(sim, name, after, SIM_PLACES_MAX);
     uint32_t granted = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < before_count; k++)
@@ -152,7 +152,7 @@ static void on_after(struct rs_server *s, size_t argc, const struct rs_text *arg
         sim_check_line(sim, &sim->lines[i]);
 }
 
-void sim_wire_watch(struct sim *sim)
+void sim_redis_watch(struct sim *sim)
 {
     sim->redis->before = on_before;
     sim->redis->after = on_after;

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worlds over the engine redis and a model Redis (server.h). */
+#include "sim/redis/kind.h"
+
+#include "sim/redis/truth.h"
+#include "sim/world.h"
+
+static void on_open(struct sim *sim)
+{
+    static struct rs_server redis;
+    struct sim_random aside = sim->random;
+    sim_plan_draw_redis(&sim->plan, &aside);
+    rs_server_open(&redis, sim_next(&aside), sim->plan.clock_ppm);
+    redis.net.faults = sim->plan.wire;
+    rs_server_run(&redis, sim->now);
+    sim->redis = &redis;
+    sim->net = &redis.net;
+    sim_redis_watch(sim);
+}
+
+static void on_close(struct sim *sim)
+{
+    rs_server_close(sim->redis);
+}
+
+static const char *url(const struct sim_client *c)
+{
+    return c->sim->plan.replicated ? "redis://127.0.0.1:6379/?replicas=1"
+                                   : "redis://127.0.0.1:6379/";
+}
+
+static size_t look(const struct sim *sim, const char *name, struct sim_place *out, size_t most)
+{
+    return sim_truth_look(sim->redis, name, out, most);
+}
+
+static bool session(const struct sim *sim, uint64_t id, int64_t *ends)
+{
+    return sim_truth_session(sim->redis, id, ends);
+}
+
+static void sweep(struct sim *sim)
+{
+    rs_server_run(sim->redis, sim->now);
+    sim_truth_sweep(sim->redis);
+}
+
+static void expire(struct sim *sim, int64_t ms)
+{
+    rs_server_run(sim->redis, sim->now);
+    rs_server_jump(sim->redis,
+                   sim->redis->clock_most - rs_server_clock(sim->redis) + ms * 1000 + 1000);
+    sim_truth_sweep(sim->redis);
+}
+
+static size_t left(const struct sim *sim)
+{
+    return sim_truth_left(sim->redis);
+}
+
+static void dump_key(const void *arg, const char *text)
+{
+    sim_trace(arg, NULL, "redis %s", text);
+}
+
+static void dump(const struct sim *sim)
+{
+    sim_truth_dump(sim->redis, dump_key, sim);
+}
+
+static void run(struct sim *sim)
+{
+    rs_server_run(sim->redis, sim->now);
+    sim_redis_go_on(sim);
+}
+
+static int64_t next(const struct sim *sim)
+{
+    int64_t at = sim_net_next(sim->net);
+    return sim->promote_at != 0 && sim->promote_at < at ? sim->promote_at : at;
+}
+
+const struct sim_kind sim_redis = {
+    .name = "redis",
+    .open = on_open,
+    .close = on_close,
+    .look = look,
+    .session = session,
+    .sweep = sweep,
+    .expire = expire,
+    .left = left,
+    .dump = dump,
+    .url = url,
+    .run = run,
+    .next = next,
+    .outage = sim_redis_outage,
+    .heal = sim_redis_heal,
+    .fences_grow = sim_redis_fences_grow,
+};
