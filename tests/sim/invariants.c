@@ -127,7 +127,7 @@ static void check_deadline(const struct sim *sim, const struct sim_client *c)
 {
     const struct rt_session *s = &c->d.desk.session;
     if (s->state != RT_SESSION_ALIVE || s->usable_until <= sim->now || sim_is_lost(sim, s->id) ||
-        sim_is_excused(sim, c))
+        sim_is_excused(sim, c) || c->parting)
         return;
     int64_t ends;
     if (!sim->kind->session(sim, s->id, &ends) || (ends < s->usable_until && !sim->plan.forever))
@@ -302,24 +302,31 @@ void sim_check_released(struct sim_job *job, int err)
     if (sim_world_find(sim, name, job->ask.fence, &t) && t.session != 0 && !sim_is_excused(sim, c))
         sim_violated(sim, "I5", "c%u: released, and %llu still stands in %s", c->index,
                      (unsigned long long)job->ask.fence, name);
-    c->gone[c->gone_count++ % SIM_GONE_MAX] = job->ask.fence;
+    c->gone[c->gone_count % SIM_GONE_MAX].number = job->ask.fence;
+    c->gone[c->gone_count++ % SIM_GONE_MAX].name = job->name;
 }
 
-static bool is_gone(const struct sim_client *c, uint64_t number)
+/* NAME NULL: not known, but another ticket of that number may be there. */
+static bool is_gone(const struct sim_client *c, const char *name, uint64_t number)
 {
-    for (uint32_t i = 0; i < SIM_GONE_MAX && i < c->gone_count; i++)
-        if (c->gone[i] == number)
+    for (uint32_t i = 0; i < SIM_GONE_MAX && i < c->gone_count; i++) {
+        const char *gone = c->sim->lines[c->gone[i].name].name;
+        bool other = name != NULL && strcmp(name, gone) != 0;
+        for (const struct rt_ticket *t = c->d.desk.tickets; name == NULL && t != NULL; t = t->next)
+            other = other || (t->id == number && strcmp(t->line->name, gone) != 0);
+        if (c->gone[i].number == number && !other)
             return true;
+    }
     return false;
 }
 
 void sim_check_sent(const struct sim_client *c, const struct rt_op *op)
 {
-    if (op->kind == RT_OP_CHANGE && is_gone(c, op->change.number))
+    if (op->kind == RT_OP_CHANGE && is_gone(c, op->change.name, op->change.number))
         sim_violated(c->sim, "I4", "c%u changes ticket %llu after its release", c->index,
                      (unsigned long long)op->change.number);
     for (size_t i = 0; op->kind == RT_OP_BEAT && i < op->beat.ticket_count; i++)
-        if (is_gone(c, op->beat.tickets[i]))
+        if (is_gone(c, NULL, op->beat.tickets[i]))
             sim_violated(c->sim, "I4", "c%u renews ticket %llu after its release", c->index,
                          (unsigned long long)op->beat.tickets[i]);
 }

@@ -245,7 +245,7 @@ static bool hears(const struct sim_client *c)
 bool sim_client_due(const struct sim_client *c)
 {
     return sim_client_next(c) <= c->sim->now || hears(c) ||
-           (c->close_by != 0 && rt_desk_quiet(&c->d.desk));
+           (c->close_by != 0 && !c->parting && rt_desk_quiet(&c->d.desk));
 }
 
 void sim_client_wake(struct sim_client *c)
@@ -286,6 +286,10 @@ void sim_client_run(struct sim_client *c)
         if (++turns > TURNS_MAX)
             sim_violated(c->sim, "liveness", "c%u never comes to rest", c->index);
     }
-    if (c->close_by != 0 && (c->close_by <= c->sim->now || rt_desk_quiet(&c->d.desk)))
+    if (c->close_by == 0)
+        return;
+    c->parting = rt_desk_quiet(&c->d.desk) && c->conn->engine->parting(c->conn);
+    rt_loop_arm(&c->loop);
+    if (c->close_by <= c->sim->now || (rt_desk_quiet(&c->d.desk) && !c->parting))
         sim_client_finish(c);
 }

@@ -41,10 +41,14 @@ struct sim_client {
     int64_t excused_at;    /* ... for lost data; 0: for more than that */
     int64_t beat_at;       /* the last BEAT was sent */
     bool open, dead;
+    bool parting; /* quiet, but its engine still has to end the session */
     struct sim_job *jobs;
     uint32_t job_count;
     struct sim_tenure tenures[SIM_NAMES_MAX];
-    uint64_t gone[SIM_GONE_MAX]; /* tickets whose release was told as done (I4) */
+    struct {
+        uint64_t number;
+        uint32_t name;    /* those of a set may share the number */
+    } gone[SIM_GONE_MAX]; /* tickets whose release was told as done (I4) */
     uint32_t gone_count;
     char label[16];
 };

@@ -175,3 +175,47 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
         plan->outage[SIM_OUTAGE_FORWARD] = 0;
     }
 }
+
+/* ---- etcd --------------------------------------------------------------- */
+
+static void draw_etcd_wire(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t rates[] = {0, 50, 300, 900};
+    const uint32_t most[] = {200, 5000, 100000, plan->ttl_ms * 500};
+    struct sim_wire *w = &plan->wire;
+    memset(w, 0, sizeof(*w));
+    w->late_us = PICK(r, most);
+    w->late = PICK(r, rates) / (w->late_us > 10000 ? 30 : 1); /* else nothing is ever granted */
+    w->slow_us = PICK(r, most);
+    w->slow = PICK(r, rates) / (w->slow_us > 10000 ? 10 : 1);
+    if (sim_chance(r, 500))
+        return; /* slow, but nothing is lost */
+    w->request_lost = rate(r, 20);
+    w->reply_lost = rate(r, 20);
+    w->reset = rate(r, 20);
+}
+
+void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t ttls[] = {2000, 3000, 10000}, times[] = {2, 20, 700};
+    static const uint32_t calls[] = {300, 1000, 5000};
+    plan->call_ms = PICK(r, calls);
+    plan->ttl_ms = PICK(r, ttls); /* whole seconds, and not less than etcd gives */
+    const uint32_t every[] = {plan->ttl_ms / 10, plan->ttl_ms, plan->ttl_ms * 3};
+    plan->forever = false;
+    plan->time_ms = PICK(r, times);
+    if (plan->pace_us > plan->ttl_ms * 50)
+        plan->pace_us = plan->ttl_ms * 50;
+    if (plan->trouble_ms != 0)
+        plan->trouble_ms = PICK(r, every);
+    draw_etcd_wire(plan, r);
+    plan->clock_ppm = sim_chance(r, 500) ? 0 : (int32_t)sim_below(r, 12001) - 6000;
+    plan->stale = rate(r, 1000);
+    plan->expiry_late_ms = rate(r, plan->ttl_ms);
+    plan->lies = sim_chance(r, 300);
+    if (sim_chance(r, 300))
+        return;
+    plan->outage_ms = PICK(r, every);
+    for (int i = 0; i < SIM_ETCD_OUTAGE_KINDS; i++)
+        plan->outage[i] = rate(r, 4);
+}

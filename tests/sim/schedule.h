@@ -58,12 +58,23 @@ enum sim_outage_kind { /* what befalls a Redis server */
                        SIM_OUTAGE_KINDS,
 };
 
-struct sim_wire {     /* all zero: a perfect network to Redis */
+enum sim_etcd_outage { /* what befalls an etcd cluster */
+                       SIM_ETCD_LEADER,
+                       SIM_ETCD_DOWN,   /* a member */
+                       SIM_ETCD_BEHIND, /* a member */
+                       SIM_ETCD_COMPACTS,
+                       SIM_ETCD_WATCHES, /* all streams end */
+                       SIM_ETCD_REFUSES,
+                       SIM_ETCD_OUTAGE_KINDS,
+};
+
+struct sim_wire {     /* all zero: a perfect network to Redis or etcd */
     uint32_t late;    /* per mille of what is sent ... */
     uint32_t late_us; /* ... so long on its way, in the mean */
     uint32_t request_lost, request_doubled, reply_lost, reply_doubled; /* per mille */
     uint32_t push_lost, push_doubled;
-    uint32_t reset; /* per mille of the requests: the connection breaks */
+    uint32_t reset;         /* per mille of the requests: the connection breaks */
+    uint32_t slow, slow_us; /* as late, of calls and notifications inside an etcd: they overtake */
 };
 
 struct sim_plan {
@@ -87,9 +98,14 @@ struct sim_plan {
     uint32_t outage[SIM_OUTAGE_KINDS], outage_ms; /* as trouble */
     int32_t clock_ppm;
     bool replicated; /* ?replicas=1: a grant is told when the replica has it */
+    /* Of worlds of etcd: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
+    uint32_t stale;          /* per mille of the reads of a member that is behind */
+    uint32_t expiry_late_ms; /* the end of a lease is noticed up to so much too late */
+    bool lies;               /* keep-alives of leases that were revoked are answered well */
 };
 
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r); /* after that */
+void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r);
 
 #endif

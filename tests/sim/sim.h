@@ -20,7 +20,7 @@ struct es_server;
 struct rs_server;
 struct sim_kind;
 
-#define SIM_TAINTS_MAX 64
+#define SIM_TAINTS_MAX 256
 
 struct sim_line { /* a name, as everybody saw it so far */
     char name[16];
@@ -44,7 +44,7 @@ struct sim {
     struct sim_plan plan;
     int64_t now;
     int64_t act_at, trouble_at;
-    bool healing;               /* the liveness phase */
+    bool healing; /* the liveness phase */
     const struct sim_kind *kind;
     struct rt_mem_world *world; /* one of these */
     struct rs_server *redis;

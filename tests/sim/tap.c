@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "engine/fault/copy.h"
-#include "sim/invariants.h"
 #include "sim/excuse.h"
+#include "sim/invariants.h"
 #include "sim/sim.h"
 #include "sim/world.h"
 
@@ -260,6 +260,7 @@ static const struct rt_engine tap_engine = {
     .schemes = none,
     .params = none,
     .conn_size = sizeof(struct sim_tap),
+    .parting = rt_wrap_parting,
     .close = tap_close,
     .submit = tap_submit,
     .cancel = tap_cancel,

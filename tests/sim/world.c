@@ -110,7 +110,7 @@ const struct sim_kind *sim_kind_find(const char *name)
     static const struct sim_kind *const kinds[] = {
         &sim_mem,
         &sim_redis,
-#if 0
+#if ROTA_ENGINE_ETCD
         &sim_etcd,
 #endif
     };

@@ -635,6 +635,8 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
     struct joining *j = a->owner;
     const RtEtcd__TxnResponse *got = reply;
     j->work.pending--;
+    if (a->was_again) /* what went astray may arrive after its LEAVE */
+        rt_etcd_s(c)->session.doubtful = true;
     if (err != 0) {
         fail(c, j, err);
         return;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keep-alives: one stream for all leases, opened again when it ends or stands still. */
+/* Keep-alives: one stream for all leases, opened again when it ends or stands still.
+ *
+ * An answer names its lease, not its request: one that was given up must not be taken for the answer to a
+ * later one, whose time would count from too late (I3). So after that the stream is another. */
 #include "engine/etcd/link.h"
 
 #include <assert.h>
@@ -45,17 +48,25 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
     k->lease = lease;
     k->deadline = deadline;
     k->sent = false;
+    if (c->link != NULL && c->link->lease_owes)
+        rt_etcd_lease_reopen(c);
     RT_ETCD_LIST_ADD(&c->keeps, k);
     say(c, k);
     rt_etcd_timer_by(c, deadline);
     rt_etcd_want(c);
 }
 
+static void give_up(struct rt_etcd_conn *c, const struct rt_etcd_keep *k)
+{
+    if (k->sent && c->link != NULL)
+        c->link->lease_owes = true;
+}
+
 void rt_etcd_unkeep(struct rt_etcd_conn *c, struct rt_etcd_keep *k)
 {
-    (void)c;
     if (k->kept == NULL)
         return;
+    give_up(c, k);
     RT_ETCD_LIST_REMOVE(k);
     k->kept = NULL;
 }
@@ -102,6 +113,7 @@ static void on_stream_end(void *arg, const struct rt_grpc_end *end)
     struct rt_etcd_conn *c = l->conn;
     char why[sizeof(c->trouble)];
     l->lease_call = NULL;
+    l->lease_owes = false;
     rt_etcd_lease_lost(c);
     if (end->verdict.reason == RT_ETCD_NO_TOKEN && rt_etcd_reauthenticate(c, c->token_serial))
         return; /* sent again with the new one */
@@ -124,6 +136,7 @@ void rt_etcd_lease_reopen(struct rt_etcd_conn *c)
         return;
     rt_grpc_cancel(c->link->lease_call);
     c->link->lease_call = NULL;
+    c->link->lease_owes = false;
     rt_etcd_lease_lost(c);
     rt_etcd_lease_linked(c);
 }
@@ -148,6 +161,7 @@ static void end_some(struct rt_etcd_conn *c, int64_t now, const char *why)
         RT_ETCD_LIST_ADD(&c->keeps, k);
         if (k->deadline > now)
             continue;
+        give_up(c, k);
         (void)rt_etcd_fail(c, ROTA_UNREACHABLE, "the lease could not be kept: %.200s", why);
         tell(c, k, ROTA_UNREACHABLE, 0);
     }

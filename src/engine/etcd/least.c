@@ -2,16 +2,19 @@
 /* at_least_ms: a ticket that keeps the line taken for a while, whatever becomes of its holder.
  *
  *   granted ──▶ a lease of its own ──▶ the key on it ──▶ told ──▶ time over: back on the session's lease
- *                                                         └──▶ left: marked; time over: lease revoked
+ *                                                         └──▶ left: marked, on a shorter one; time over: that is revoked
  *
- * The lease is not kept alive: if we die, it ends the ticket soon after its time. It is a bit longer than
- * that, so that the key can be moved while it lives. */
+ * The lease is not kept alive: if we die, it ends the ticket some time after its own. It is a ttl and a bit
+ * longer than that, so that no deadline that was promised until then is later than its end (I3), and so
+ * that the key can be moved while it lives. If that cannot be done the session is renewed for no longer
+ * than the lease lasts, and before that the ticket is called lost. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
 
 #define MARGIN_MS 3000 /* of the lease over the time: to move the key, also over a fail-over */
 #define AGAIN (200 * RT_MS)
+#define TRIES 4 /* to put a key that changes meanwhile: nobody changes it often */
 
 struct rt_etcd_least {
     struct rt_etcd_least *next;
@@ -19,21 +22,45 @@ struct rt_etcd_least {
     int64_t until;  /* the time that was promised: from then on a LEAVE takes it out */
     int64_t act_at; /* when to move or revoke: then, and later again */
     int64_t lease;
-    bool busy, over;
+    int64_t ends; /* the lease, counted as a session's */
+    bool busy;
+    bool refused; /* a LEAVE did not go well: it ends with its time all the same */
+    uint32_t tries;
     /* while it is secured */
     rt_etcd_secured_fn *fn;
     void *arg;
     struct rt_op *op;
 };
 
+/* Somebody was told that it holds, and has not let go of it. */
+static bool is_held(const struct rt_etcd_least *l)
+{
+    return l->ticket != NULL && l->fn == NULL && !l->ticket->leaving;
+}
+
+/* While a LEAVE is under way the key stays on its lease: what that marks goes with it. */
+static bool is_idle(const struct rt_etcd_least *l)
+{
+    return !l->busy && (l->ticket == NULL || !l->ticket->leaving);
+}
+
+/* While the lease still lasts for beats enough that the other holds do not go with it. */
+static int64_t give_up_at(struct rt_etcd_conn *c, const struct rt_etcd_least *l)
+{
+    return l->ends - rt_etcd_base(c)->ttl_ms / 2 * RT_MS;
+}
+
 static void follow(struct rt_etcd_conn *c)
 {
     struct rt_etcd_side *s = rt_etcd_s(c);
     struct rt_timers *timers = &rt_etcd_base(c)->loop->timers;
     int64_t at = RT_NEVER;
-    for (const struct rt_etcd_least *l = s->leasts; l != NULL; l = l->next)
-        if (!l->busy && l->act_at < at)
+    for (const struct rt_etcd_least *l = s->leasts; l != NULL; l = l->next) {
+        if (is_idle(l) && l->act_at < at)
             at = l->act_at;
+        if (is_held(l) && give_up_at(c, l) < at)
+            at = give_up_at(c, l);
+    }
     if (at == RT_NEVER)
         rt_timers_stop(timers, &s->least_timer.timer);
     else
@@ -59,6 +86,8 @@ static void tell(struct rt_etcd_conn *c, struct rt_etcd_least *least, int err)
     rt_etcd_secured_fn *fn = least->fn;
     void *arg = least->arg;
     least->fn = NULL;
+    if (err == 0 && give_up_at(c, least) <= rt_loop_now(rt_etcd_base(c)->loop))
+        err = rt_etcd_fail(c, ROTA_LOST, "the lease of at_least_ms was over too soon");
     if (err != 0 || least->ticket == NULL) {
         if (least->lease != 0)
             rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
@@ -71,13 +100,65 @@ static void tell(struct rt_etcd_conn *c, struct rt_etcd_least *least, int err)
     fn(c, arg, err);
 }
 
+static int send_read(struct rt_etcd_conn *c, struct rt_etcd_least *least);
+
+/* Not so: the key was changed since it was read, or is gone. */
 static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct rt_etcd_least *least = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    if (err == 0 && !got->succeeded)
-        err = rt_etcd_fail(c, ROTA_LOST, "the ticket is gone");
+    if (err == 0 && !got->succeeded && least->ticket != NULL && ++least->tries < TRIES) {
+        err = send_read(c, least);
+        if (err == 0)
+            return;
+    } else if (err == 0 && !got->succeeded) {
+        err = rt_etcd_fail(c, ROTA_LOST, "the ticket is gone, or changes all the time");
+    }
     tell(c, least, err);
+}
+
+static void read_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_least *least = a->owner;
+    const RtEtcd__TxnResponse *got = reply;
+    const struct rt_etcd_ticket *t = least->ticket;
+    struct rt_etcd_txn txn;
+    if (err == 0 && t == NULL)
+        err = rt_etcd_fail(c, ROTA_CANCELED, "canceled");
+    const RtEtcd__RangeResponse *key = err == 0 && got->succeeded ? rt_etcd_got(got, 0) : NULL;
+    if (err == 0 && (key == NULL || key->n_kvs == 0))
+        err = rt_etcd_fail(c, ROTA_LOST, "the ticket is gone");
+    if (err == 0) {
+        /* Compared with what was read, so that a copy that comes late, when the key is on the session's
+         * lease again, does not put it back on one that ends. */
+        rt_etcd_txn_open(c, &txn, 1, 1, 0);
+        rt_etcd_if_changed_at(&txn, t->key, t->key_size, key->kvs[0]->mod_revision);
+        RtEtcd__PutRequest *put = rt_etcd_put(&txn, RT_ETCD_THEN, t->key, t->key_size);
+        put->ignore_value = true;
+        put->lease = least->lease;
+        err = rt_etcd_txn_send(c, &txn, least->op != NULL ? least->op->deadline : 0, true,
+                               put_answered, least->op, least);
+    }
+    if (err != 0)
+        tell(c, least, err);
+}
+
+static int send_read(struct rt_etcd_conn *c, struct rt_etcd_least *least)
+{
+    const struct rt_etcd_ticket *t = least->ticket;
+    struct rt_etcd_txn txn;
+    rt_etcd_txn_open(c, &txn, 1, 1, 0);
+    rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
+    (void)rt_etcd_get(&txn, RT_ETCD_THEN, t->key, t->key_size);
+    return rt_etcd_txn_send(c, &txn, least->op != NULL ? least->op->deadline : 0, true,
+                            read_answered, least->op, least);
+}
+
+/* Of a lease of TTL_S: what may be relied on, as of a session (core/session). */
+static int64_t lasts(int64_t ttl_s)
+{
+    int64_t ms = ttl_s < RT_NEVER / RT_MS / 2000 ? ttl_s * 1000 : RT_NEVER / RT_MS / 2;
+    return (ms - ms / 100 - 2) * RT_MS;
 }
 
 static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
@@ -85,21 +166,14 @@ static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
 {
     struct rt_etcd_least *least = a->owner;
     const RtEtcd__LeaseGrantResponse *got = reply;
-    const struct rt_etcd_ticket *t = least->ticket;
-    struct rt_etcd_txn txn;
-    if (err == 0)
-        least->lease = got->id;
-    if (err == 0 && t == NULL)
-        err = rt_etcd_fail(c, ROTA_CANCELED, "canceled");
     if (err == 0) {
-        rt_etcd_txn_open(c, &txn, 1, 1, 0);
-        rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
-        RtEtcd__PutRequest *put = rt_etcd_put(&txn, RT_ETCD_THEN, t->key, t->key_size);
-        put->ignore_value = true;
-        put->lease = least->lease;
-        err = rt_etcd_txn_send(c, &txn, least->op != NULL ? least->op->deadline : 0, true,
-                               put_answered, least->op, least);
+        least->lease = got->id;
+        least->ends = a->sent_at + lasts(got->ttl);
     }
+    if (err == 0 && least->ticket == NULL)
+        err = rt_etcd_fail(c, ROTA_CANCELED, "canceled");
+    if (err == 0)
+        err = send_read(c, least);
     if (err != 0)
         tell(c, least, err);
 }
@@ -115,7 +189,7 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
         return;
     }
     int64_t now = rt_loop_now(rt_etcd_base(c)->loop);
-    int64_t most = (RT_NEVER - now) / RT_MS - 2 * MARGIN_MS;
+    int64_t most = (RT_NEVER - now) / RT_MS - 2 * MARGIN_MS - rt_etcd_base(c)->ttl_ms;
     int64_t ms = t->at_least_ms < most ? t->at_least_ms : most;
     *least = (struct rt_etcd_least){.next = s->leasts,
                                     .ticket = t,
@@ -127,7 +201,7 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
                                     .op = op};
     s->leasts = least;
     t->least = least;
-    grant.ttl = rt_etcd_seconds(ms + MARGIN_MS);
+    grant.ttl = rt_etcd_seconds(ms + rt_etcd_base(c)->ttl_ms + MARGIN_MS);
     if (rt_etcd_ask(c, RT_ETCD_LEASE_GRANT, &grant, op != NULL ? op->deadline : 0, lease_answered,
                     op, least) != 0)
         tell(c, least, ROTA_NOMEM);
@@ -179,12 +253,14 @@ void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now)
     struct rt_etcd_side *s = (struct rt_etcd_side *)(void *)at;
     for (struct rt_etcd_least *l = s->leasts, *next; l != NULL; l = next) {
         next = l->next;
-        if (l->busy || l->act_at > now)
+        if (is_held(l) && give_up_at(s->c, l) <= now) {
+            s->session.doubtful = true; /* it may have been moved, and we do not know */
+            rt_etcd_ticket_lost(s->c, l->ticket);
             continue;
-        if (l->ticket != NULL && l->ticket->leaving) {
-            l->act_at = now +
-                        AGAIN; /* it may be marked just now: then it must stay on this lease */
-        } else if (l->ticket != NULL && !l->ticket->durable) {
+        }
+        if (!is_idle(l) || l->act_at > now)
+            continue;
+        if (l->ticket != NULL && !l->ticket->durable && !l->refused) {
             move(s->c, l);
         } else { /* left: the line is free from now on */
             rt_etcd_chore(s->c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->lease);
@@ -196,16 +272,44 @@ void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now)
 
 /* ---- Ends ------------------------------------------------------------------------------------------ */
 
+uint32_t rt_etcd_least_clamp(struct rt_etcd_conn *c, uint32_t ttl_ms)
+{
+    int64_t now = rt_loop_now(rt_etcd_base(c)->loop), ms = ttl_ms;
+    for (const struct rt_etcd_least *l = rt_etcd_s(c)->leasts; l != NULL; l = l->next)
+        if (is_held(l) && (l->ends - now) / RT_MS < ms)
+            ms = (l->ends - now) / RT_MS;
+    return ms > 0 ? (uint32_t)ms : 1;
+}
+
 bool rt_etcd_least_holds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t)
 {
     return t->least != NULL && t->granted && rt_loop_now(rt_etcd_base(c)->loop) < t->least->until;
 }
 
-void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+void rt_etcd_least_refused(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
 {
     if (t->least != NULL)
-        t->least->ticket = NULL;
+        t->least->refused = true;
+    follow(c);
+}
+
+int64_t rt_etcd_least_seconds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t)
+{
+    int64_t left = t->least->until - rt_loop_now(rt_etcd_base(c)->loop);
+    return rt_etcd_seconds((left > 0 ? left / RT_MS : 0) + MARGIN_MS);
+}
+
+void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, int64_t lease)
+{
+    struct rt_etcd_least *least = t->least;
     t->least = NULL;
+    if (least != NULL) {
+        least->ticket = NULL;
+        if (lease != 0) {
+            rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
+            least->lease = lease;
+        }
+    }
     follow(c);
 }
 
@@ -221,6 +325,14 @@ void rt_etcd_least_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     if (!rt_etcd_s(c)->closing)
         rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
     drop(c, least);
+}
+
+bool rt_etcd_leasts_busy(const struct rt_etcd_side *s)
+{
+    for (const struct rt_etcd_least *l = s->leasts; l != NULL; l = l->next)
+        if (l->busy)
+            return true;
+    return false;
 }
 
 void rt_etcd_leasts_close(struct rt_etcd_side *s)

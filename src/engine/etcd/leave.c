@@ -11,7 +11,8 @@
 struct leaving {
     struct rt_etcd_work work; /* first */
     uint64_t number;
-    int64_t lease; /* of its own, to be revoked */
+    int64_t lease;       /* of its own, to be revoked */
+    int64_t short_lease; /* for what is marked: no longer than it must be; 0: it stays on its own */
     bool granted, look, marked;
     size_t size;
     char key[RT_ETCD_KEY_MAX];
@@ -36,7 +37,9 @@ static void gone(struct rt_etcd_conn *c, struct leaving *l)
     struct rt_etcd_ticket *t = ticket_of(c, op);
     op->leave.granted = l->granted;
     if (t != NULL && l->marked)
-        rt_etcd_least_left(c, t);
+        rt_etcd_least_left(c, t, l->short_lease);
+    else if (l->short_lease != 0) /* its time was over before */
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->short_lease);
     if (t != NULL)
         rt_etcd_ticket_drop(c, t);
     if (l->lease != 0)
@@ -48,8 +51,10 @@ static void gone(struct rt_etcd_conn *c, struct leaving *l)
 static void stays(struct rt_etcd_conn *c, struct leaving *l, int err)
 {
     struct rt_etcd_ticket *t = ticket_of(c, l->work.op);
-    if (t != NULL)
+    if (t != NULL) {
         t->leaving = false;
+        rt_etcd_least_refused(c, t);
+    }
     rt_etcd_work_end(c, &l->work, err);
 }
 
@@ -57,6 +62,9 @@ static void missing(struct rt_etcd_conn *c, struct leaving *l, bool was_again)
 {
     struct rt_op *op = l->work.op;
     struct rt_etcd_ticket *t = ticket_of(c, op);
+    rt_etcd_s(c)->session.doubtful = true; /* it may be on its way, or not seen by a stale look */
+    if (l->short_lease != 0)
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->short_lease);
     if (t != NULL)
         rt_etcd_ticket_drop(c, t);
     int rv = rt_etcd_fail_ticket(c, op->leave.name);
@@ -97,7 +105,7 @@ static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const v
 
 /* It stays as nobody's until its lease ends. */
 static void add_mark(struct rt_etcd_conn *c, struct rt_etcd_txn *txn,
-                     const struct rt_etcd_ticket *t)
+                     const struct rt_etcd_ticket *t, int64_t lease)
 {
     char text[RT_ETCD_CARD_MAX];
     struct rt_etcd_card card = {.mode = t->mode,
@@ -110,7 +118,8 @@ static void add_mark(struct rt_etcd_conn *c, struct rt_etcd_txn *txn,
     size_t size = rt_etcd_card_write(&card, text);
     RtEtcd__PutRequest *put = rt_etcd_put(txn, RT_ETCD_THEN, t->key, t->key_size);
     rt_etcd_put_value(txn, put, text, size);
-    put->ignore_lease = true;
+    put->lease = lease;
+    put->ignore_lease = lease == 0;
 }
 
 /* KEY and number are known. */
@@ -122,10 +131,39 @@ static int send_leave(struct rt_etcd_conn *c, struct leaving *l, const struct rt
     if (l->look)
         (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, l->work.op->leave.name);
     if (l->marked)
-        add_mark(c, &txn, t);
+        add_mark(c, &txn, t, l->short_lease);
     else
         rt_etcd_delete(&txn, RT_ETCD_THEN, l->key, l->size);
     return rt_etcd_work_txn(c, &l->work, &txn, true, left);
+}
+
+/* The lease of what is marked is there, or cannot be had: then the key stays on its own. */
+static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
+                           const void *reply)
+{
+    struct leaving *l = a->owner;
+    const RtEtcd__LeaseGrantResponse *got = reply;
+    struct rt_etcd_ticket *t = ticket_of(c, l->work.op);
+    l->work.pending--;
+    if (err == 0)
+        l->short_lease = got->id;
+    if (t == NULL) { /* lost meanwhile */
+        missing(c, l, false);
+        return;
+    }
+    l->marked = rt_etcd_least_holds(c, t);
+    err = send_leave(c, l, t);
+    if (err != 0)
+        stays(c, l, err);
+}
+
+/* Its own lease lasts a ttl longer than its time, for the deadline of who holds it; nobody does now. */
+static int ask_short_lease(struct rt_etcd_conn *c, struct leaving *l,
+                           const struct rt_etcd_ticket *t)
+{
+    RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
+    grant.ttl = rt_etcd_least_seconds(c, t);
+    return rt_etcd_work_ask(c, &l->work, RT_ETCD_LEASE_GRANT, &grant, lease_answered);
 }
 
 static int leave_known(struct rt_etcd_conn *c, struct leaving *l, struct rt_etcd_ticket *t)
@@ -138,7 +176,7 @@ static int leave_known(struct rt_etcd_conn *c, struct leaving *l, struct rt_etcd
     l->lease = l->marked || t->least != NULL ? 0 : t->lease;
     l->size = t->key_size;
     memcpy(l->key, t->key, t->key_size);
-    return send_leave(c, l, t);
+    return l->marked ? ask_short_lease(c, l, t) : send_leave(c, l, t);
 }
 
 /* ---- Not in our table --------------------------------------------------------------------------- */

@@ -30,11 +30,12 @@ struct rt_etcd_link {
     bool status_refused;                          /* for want of a token: to be asked again ... */
     bool status_again;                            /* ... and was, once */
     int64_t heard_at, pinged_at, progress_at, ready_at, drain_until;
-    bool heard;   /* it has said anything at all */
-    bool pinged;  /* since it was heard */
-    bool sick;    /* no new asks; cut when the last was answered, or at drain_until */
-    bool leaving; /* it says so: nothing is wrong */
-    bool broken;  /* the codec cannot go on: to be cut from a turn */
+    bool heard;      /* it has said anything at all */
+    bool pinged;     /* since it was heard */
+    bool sick;       /* no new asks; cut when the last was answered, or at drain_until */
+    bool leaving;    /* it says so: nothing is wrong */
+    bool broken;     /* the codec cannot go on: to be cut from a turn */
+    bool lease_owes; /* an answer may come to a keep-alive that was given up */
 };
 
 struct rt_etcd_conn {

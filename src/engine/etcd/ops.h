@@ -184,6 +184,7 @@ struct rt_etcd_session {
     uint64_t looked; /* the session whose keys are being asked for */
     uint32_t looks;  /* 1: they are */
     bool look_again;
+    bool doubtful; /* a ticket may stand, or come to stand, of which we were told nothing */
 };
 
 #define RT_ETCD_LANES 256
@@ -267,9 +268,17 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
                         rt_etcd_secured_fn *fn, void *arg);
 /* Whether the time of T is not over; then its LEAVE leaves the key. */
 bool rt_etcd_least_holds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t);
-void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* the key is marked */
+/* What may be promised of TTL_MS from now, for no hold lasts longer than the lease it is on. */
+uint32_t rt_etcd_least_clamp(struct rt_etcd_conn *c, uint32_t ttl_ms);
+/* A LEAVE has failed: it ends with its time all the same. */
+void rt_etcd_least_refused(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+/* The key is marked, and on LEASE now (0: still on its own): it ends with its time. */
+void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, int64_t lease);
+/* What a lease needs that lasts as long as its time, and a bit longer. */
+int64_t rt_etcd_least_seconds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t);
 void rt_etcd_least_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* the ticket has ended */
 void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now);
+bool rt_etcd_leasts_busy(const struct rt_etcd_side *s); /* an answer may leave one to be revoked */
 void rt_etcd_leasts_close(struct rt_etcd_side *s);
 
 /* session.c, verify.c */

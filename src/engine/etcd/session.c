@@ -49,7 +49,7 @@ static void forget(struct rt_etcd_conn *c)
         next = t->next;
         if (!t->durable && t->session == id) {
             if (t->granted && t->least != NULL)
-                rt_etcd_least_left(c, t); /* it keeps the line until its time */
+                rt_etcd_least_left(c, t, 0); /* it keeps the line until its time */
             rt_etcd_ticket_drop(c, t);
         }
     }
@@ -119,6 +119,7 @@ static int take_over(struct rt_etcd_conn *c, const struct beat *b)
     int rv = rt_etcd_watch(c, &s->session.watch, key, size, NULL, 0, 0, &session_user);
     if (rv == 0)
         s->session.id = b->session;
+    s->session.doubtful = false;
     return rv;
 }
 
@@ -274,6 +275,7 @@ static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_
     b->keeping = false;
     if (err == 0) {
         op->beat.ttl_ms = (uint32_t)(ttl_s < UINT32_MAX / 1000 ? ttl_s * 1000 : UINT32_MAX);
+        op->beat.ttl_ms = rt_etcd_least_clamp(c, op->beat.ttl_ms);
         op->beat.allowance_ms = 0;
         renewed(c, b);
     } else if (err == ROTA_LOST) {
@@ -305,7 +307,7 @@ static bool is_time_to_look(struct rt_etcd_conn *c, size_t tickets)
 {
     struct rt_etcd_session *s = &rt_etcd_s(c)->session;
     s->unseen += LOOKED_AT_PER_BEAT;
-    if (tickets == 0 || s->unseen < tickets)
+    if ((tickets == 0 && !s->doubtful) || s->unseen < tickets)
         return false;
     s->unseen = 0;
     return true;

@@ -206,6 +206,8 @@ void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err)
 {
     struct rt_op *op = w->op;
     assert(w->pending == 0);
+    if (err == ROTA_UNKNOWN && op->kind != RT_OP_BEAT)
+        rt_etcd_s(c)->session.doubtful = true;
     for (size_t i = 0; i < w->stands; i++)
         stand_out(rt_etcd_s(c), &w->stand[i]);
     work_free(c, w);
@@ -364,7 +366,8 @@ bool rt_etcd_parting(struct rt_conn *conn)
     if (!rt_etcd_ready(c))
         return false;
     rt_etcd_session_end(c);
-    return rt_etcd_s(c)->chores != NULL || is_opening(rt_etcd_s(c));
+    return rt_etcd_s(c)->chores != NULL || is_opening(rt_etcd_s(c)) ||
+           rt_etcd_leasts_busy(rt_etcd_s(c));
 }
 
 void rt_etcd_side_close(struct rt_etcd_conn *c)

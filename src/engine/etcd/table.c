@@ -168,6 +168,8 @@ void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
         rt_etcd_wait_end(c, t);
         return;
     }
+    /* Or a member that is behind has not seen it (#20418): then it is looked for with the next BEAT. */
+    rt_etcd_s(c)->session.doubtful = true;
     rt_etcd_tell(c, RT_TICKET_LOST, t);
     rt_etcd_ticket_drop(c, t);
 }

@@ -45,7 +45,8 @@ static void serve_data(struct rs_conn *c, const char *bytes, size_t n)
 {
     void *request;
     redisReaderFeed(c->reader, bytes, n);
-    while (c->base.served && redisReaderGetReply(c->reader, &request) == REDIS_OK && request != NULL) {
+    while (c->base.served && redisReaderGetReply(c->reader, &request) == REDIS_OK &&
+           request != NULL) {
         const redisReply *r = request;
         struct rs_text argv[1024];
         assert(r->type == REDIS_REPLY_ARRAY && r->elements > 0 && r->elements <= 1024);
@@ -100,7 +101,7 @@ void rs_server_open(struct rs_server *s, uint64_t seed, int32_t clock_ppm)
     sim_net_open(&s->net, &host, seed);
     s->machine.clock_us = machine_clock;
     s->machine.publish = rs_publish;
-    
+
     s->clock_us = CLOCK_BEGIN_US;
     s->clock_ppm = clock_ppm;
     s->runs = 1;

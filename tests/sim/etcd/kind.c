@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Worlds over the engine etcd and a model etcd (server.h): what befalls it, and what is looked at. */
+#include "sim/etcd/truth.h"
+#include "sim/invariants.h"
+#include "sim/sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EXTENDED_MS 1100 /* a new leader adds an election time-out to leases */
+#define LEAST_MS 5000    /* leases of at_least_ms: a margin of 3 s, and whole seconds */
+
+/* ---- What is looked at -------------------------------------------------- */
+
+static void trace_txn(const struct sim *sim, const char *what, const RtEtcd__TxnRequest *rq,
+                      const struct es_answer *a)
+{
+    char text[300] = "";
+    size_t n = 0;
+    const RtEtcd__TxnResponse *reply = a->reply;
+    bool done = reply != NULL && reply->succeeded;
+    for (size_t i = 0; i < rq->n_compare && n < sizeof(text) - 1; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, " if %.*s", (int)rq->compare[i]->key.len,
+                              (char *)rq->compare[i]->key.data);
+    for (size_t i = 0; i < rq->n_success && n < sizeof(text) - 1; i++) {
+        const RtEtcd__RequestOp *op = rq->success[i];
+        const ProtobufCBinaryData *key = &op->range->key; /* of all three the first field */
+        static const char *const words[] = {"", "get", "put", "delete"};
+        n += (size_t)snprintf(text + n, sizeof(text) - n, " %s %.*s", words[op->request_case],
+                              (int)key->len, (char *)key->data);
+    }
+    sim_trace(sim, NULL, "  etcd: %s%s -> %s, %lld %s",
+              strrchr(what, '/') ? strrchr(what, '/') : what, text, done ? "done" : "not so",
+              reply != NULL ? (long long)reply->header->revision : 0LL, a->text);
+}
+
+static void on_after(struct es_server *s, const char *what, const void *request,
+                     const struct es_answer *answer)
+{
+    struct sim *sim = s->user;
+    sim_counts.scripts++;
+    if (sim->tracing && answer == NULL)
+        sim_trace(sim, NULL, "  etcd: lease %llx has ended", *(const unsigned long long *)request);
+    else if (sim->tracing && strcmp(what, "/etcdserverpb.KV/Txn") == 0)
+        trace_txn(sim, what, request, answer);
+    else if (sim->tracing)
+        sim_trace(sim, NULL, "  etcd: %s %s", what, answer->text);
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        sim_check_line(sim, &sim->lines[i]);
+}
+
+/* ---- What befalls it ---------------------------------------------------- */
+
+static int64_t a_while(struct sim *sim, uint32_t ms)
+{
+    return sim->now + 1 + sim_spread_ns(&sim->random, ms * 500);
+}
+
+static void lose_leader(struct sim *sim)
+{
+    bool frozen = sim_chance(&sim->random, 700);
+    int64_t until = a_while(sim, 3000);
+    int64_t thaws = frozen
+                        ? a_while(sim, sim_chance(&sim->random, 500) ? 3000 : 2 * sim->plan.ttl_ms)
+                        : 0;
+    SIM_TRACE(sim, NULL, "etcd has no leader until %.6f; the last is %s until %.6f",
+              (double)until / 1e9, frozen ? "frozen" : "gone", (double)thaws / 1e9);
+    es_server_lose_leader(sim->etcd, until, thaws);
+    sim_counts.losses++;
+}
+
+static void lose_member(struct sim *sim, bool down)
+{
+    struct es_server *s = sim->etcd;
+    uint32_t member = sim_below(&sim->random, ES_MEMBERS);
+    int64_t until = a_while(sim, sim_chance(&sim->random, 500) ? 500 : sim->plan.ttl_ms);
+    for (uint32_t i = 0; down && i < ES_MEMBERS; i++)
+        if (s->members[i].down_until > sim->now)
+            return; /* the other two are a majority */
+    SIM_TRACE(sim, NULL, "member %u of etcd is %s until %.6f", member, down ? "down" : "behind",
+              (double)until / 1e9);
+    if (down)
+        es_server_take_down(s, member, until);
+    else
+        es_server_fall_behind(s, member, until);
+}
+
+static void refuse(struct sim *sim)
+{
+    struct es_server *s = sim->etcd;
+    if (sim_chance(&sim->random, 500)) {
+        s->store.full = !s->store.full;
+        SIM_TRACE(sim, NULL, "etcd has %s", s->store.full ? "no space" : "space again");
+        return;
+    }
+    s->busy_until = a_while(sim, sim->plan.ttl_ms / 2);
+    SIM_TRACE(sim, NULL, "etcd is too busy until %.6f", (double)s->busy_until / 1e9);
+}
+
+static void outage(struct sim *sim)
+{
+    switch (sim_pick_weighted(sim, sim->plan.outage, SIM_ETCD_OUTAGE_KINDS)) {
+    case SIM_ETCD_LEADER:
+        lose_leader(sim);
+        break;
+    case SIM_ETCD_DOWN:
+        lose_member(sim, true);
+        break;
+    case SIM_ETCD_BEHIND:
+        lose_member(sim, false);
+        break;
+    case SIM_ETCD_COMPACTS:
+        SIM_TRACE(sim, NULL, "etcd compacts");
+        es_server_compact(sim->etcd, sim_below(&sim->random, 1000));
+        break;
+    case SIM_ETCD_WATCHES:
+        SIM_TRACE(sim, NULL, "etcd ends all streams of watches");
+        es_server_end_watches(sim->etcd);
+        break;
+    case SIM_ETCD_REFUSES:
+        refuse(sim);
+        break;
+    default:
+        break;
+    }
+}
+
+/* By hand, or by a leader that was frozen and goes on (#15247). */
+static void kill_session(struct sim *sim)
+{
+    struct es_server *s = sim->etcd;
+    if (s->store.lease_count == 0 || sim->lost_session_count == SIM_TAINTS_MAX ||
+        sim->broken_count + s->store.count > SIM_TAINTS_MAX)
+        return;
+    int64_t id = s->store.leases[sim_below(&sim->random, (uint32_t)s->store.lease_count)].id;
+    SIM_TRACE(sim, NULL, "lease %llx is revoked", (unsigned long long)id);
+    sim_taint(sim->lost_sessions, &sim->lost_session_count, (uint64_t)id);
+    for (size_t i = 0; i < s->store.count; i++) /* at_least_ms: a lease of a ticket alone */
+        if (s->store.kvs[i]->lease == id)
+            sim_taint(sim->broken, &sim->broken_count, (uint64_t)s->store.kvs[i]->create);
+    es_server_revoke(s, id);
+}
+
+static void heal(struct sim *sim)
+{
+    es_server_heal(sim->etcd);
+}
+
+/* ---- The kind ----------------------------------------------------------- */
+
+static void on_open(struct sim *sim)
+{
+    static struct es_server etcd;
+    static uint64_t version; /* of no other world's */
+    struct sim_random aside = sim->random;
+    version += 1u << 20;
+    sim_plan_draw_etcd(&sim->plan, &aside);
+    es_server_open(&etcd, sim_next(&aside));
+    etcd.version = version;
+    etcd.net.faults = sim->plan.wire;
+    etcd.clock_ppm = sim->plan.clock_ppm;
+    etcd.stale = sim->plan.stale;
+    etcd.lies = sim->plan.lies;
+    etcd.expiry_late_ms = sim->plan.expiry_late_ms;
+    etcd.after = on_after;
+    etcd.user = sim;
+    es_server_run(&etcd, sim->now);
+    sim->etcd = &etcd;
+    sim->net = &etcd.net;
+}
+
+static void on_close(struct sim *sim)
+{
+    es_server_close(sim->etcd);
+}
+
+static const char *url(const struct sim_client *c)
+{
+    static const char *const urls[] = {
+        "etcd://10.0.0.1,10.0.0.2,10.0.0.3",
+        "etcd://10.0.0.2,10.0.0.3,10.0.0.1",
+        "etcd://10.0.0.3,10.0.0.1",
+    };
+    return urls[c->index % 3];
+}
+
+static size_t look(const struct sim *sim, const char *name, struct sim_place *out, size_t most)
+{
+    return es_truth_look(sim->etcd, name, out, most);
+}
+
+static bool session(const struct sim *sim, uint64_t id, int64_t *ends)
+{
+    return es_truth_session(sim->etcd, id, ends);
+}
+
+static void run(struct sim *sim)
+{
+    es_server_run(sim->etcd, sim->now);
+}
+
+static int64_t next(const struct sim *sim)
+{
+    return es_server_next(sim->etcd);
+}
+
+static void expire(struct sim *sim, int64_t ms)
+{
+    es_server_run(sim->etcd, sim->now);
+    es_truth_expire(sim->etcd, ms + EXTENDED_MS + LEAST_MS);
+}
+
+static size_t left(const struct sim *sim)
+{
+    return es_truth_left(sim->etcd);
+}
+
+static void dump(const struct sim *sim)
+{
+    const struct es_store *s = &sim->etcd->store;
+    sim_trace(sim, NULL, "etcd revision %lld compacted %lld", (long long)s->revision,
+              (long long)s->compacted);
+    for (size_t i = 0; i < s->lease_count; i++)
+        sim_trace(sim, NULL, "etcd lease %llx of %lld s ends %.6f, noticed %.6f",
+                  (unsigned long long)s->leases[i].id, (long long)s->leases[i].ttl_s,
+                  (double)s->leases[i].ends / 1e9, (double)s->leases[i].revoke_at / 1e9);
+    for (size_t i = 0; i < s->count; i++)
+        sim_trace(sim, NULL, "etcd key %.*s created %lld changed %lld lease %llx: %.*s",
+                  (int)s->kvs[i]->key.n, (const char *)s->kvs[i]->key.at,
+                  (long long)s->kvs[i]->create, (long long)s->kvs[i]->mod,
+                  (unsigned long long)s->kvs[i]->lease, (int)s->kvs[i]->value.n,
+                  (const char *)s->kvs[i]->value.at);
+}
+
+const struct sim_kind sim_etcd = {
+    .name = "etcd",
+    .open = on_open,
+    .close = on_close,
+    .look = look,
+    .session = session,
+    .sweep = run,
+    .expire = expire,
+    .left = left,
+    .dump = dump,
+    .kill_session = kill_session,
+    .url = url,
+    .run = run,
+    .next = next,
+    .outage = outage,
+    .heal = heal,
+};
