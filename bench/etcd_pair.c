@@ -100,22 +100,32 @@ void etcd_bench_flight(const struct bench *b, struct etcd *e)
                                               .theirs = "etcd: the server's CPU for one of Go's",
                                               .ratio = "etcd: the server's CPU, ours / Go's",
                                               .unit = "us"};
-    struct beside rounds = {.n = 0}, cost = {.n = 0}, served = {.n = 0};
+    static const struct beside_text sent = {.ours = "etcd: segments sent for one of ours",
+                                            .theirs = "etcd: segments sent for one of Go's",
+                                            .ratio = "etcd: segments sent, ours / Go's",
+                                            .unit = ""};
+    struct beside rounds = {.n = 0}, cost = {.n = 0}, served = {.n = 0}, segments = {.n = 0};
     struct rota *r = etcd_open(e, NULL);
     struct peer *go = &e->go[0];
     int n = (int)(5000 * b->scale) + BENCH_FLIGHT;
     bench_flight(r, BENCH_FLIGHT);
     for (int i = 0; i < FLIGHT_ROUNDS; i++) {
+        struct wire out = go->pid != 0 ? wire_theirs(go) : (struct wire){0};
         double from = etcd_cpu_us(e);
         double theirs = go->pid != 0 ? peer_ask(go, "flight %d %d", BENCH_FLIGHT, n) : 0;
         double between = etcd_cpu_us(e), cpu = bench_cpu_us();
+        double their_segments = go->pid != 0 ? wire_theirs(go).segments_out - out.segments_out : 0;
+        out = wire_ours(e);
         beside_add(&rounds, bench_flight(r, n), theirs);
+        beside_add(&segments, (wire_ours(e).segments_out - out.segments_out) / n,
+                   their_segments / n);
         beside_add(&cost, (bench_cpu_us() - cpu) / n, 0);
         beside_add(&served, (etcd_cpu_us(e) - between) / n, (between - from) / n);
     }
     rota_close(r);
     beside_say(b, &rounds, &text);
     beside_say(b, &served, &server);
+    beside_say(b, &segments, &sent);
     bench_say(b, "etcd: our CPU for one of them", rt_bench_median(cost.ours, cost.n), "us");
 }
 

@@ -452,7 +452,7 @@ static int read_stand(struct rt_etcd_conn *c, const struct joining *j, struct on
     one->granted = one->join->mode == RT_COUNT;
     one->looked = one->wanted = false;
     const RtEtcd__RangeResponse *seen = rt_etcd_got(reply, at);
-    if (seen != NULL && seen->n_kvs == 0 && !sees_fronts(j))
+    if (seen != NULL && seen->n_kvs == 0 && (!sees_fronts(j) || !j->put))
         return 0; /* gone since: whoever waits finds out */
     if (seen == NULL || seen->n_kvs == 0)
         return rt_etcd_odd(c);
