@@ -40,7 +40,7 @@ struct contender {
 struct vigil {
     struct process *process;
     int64_t until; /* rota_remaining_ms counts to there: TELL_PART of the ttl before the deadline */
-    bool blind;    /* given back or checked just now: nobody looks how far `until` has moved */
+    bool blind;    /* not looked at yet, checked or given back just now: nobody knows `until` */
 };
 
 static void count(uint64_t *counter)
@@ -189,7 +189,8 @@ static void hold(struct contender *c, const struct rt_held *held, uint32_t lock,
         until += (int64_t)rt_random_below(&c->random, c->plan->long_ms + 1) * 1000000;
     for (;;) {
         ours = look(c, held, v);
-        __atomic_store_n(&v->blind, false, __ATOMIC_RELEASE);
+        if (ours || v->until != 0) /* else it was lost before the first look */
+            __atomic_store_n(&v->blind, false, __ATOMIC_RELEASE);
         if (!ours)
             break;
         write_once(c, held, lock);
@@ -244,7 +245,7 @@ static void choose(struct contender *c, uint32_t *lock, struct rota_ask *ask)
 
 static void turn(struct contender *c)
 {
-    struct vigil v = {.process = c->process};
+    struct vigil v = {.process = c->process, .blind = true};
     struct rota_ask ask = {.owner = c->actor.owner, .on_lost = on_lost, .arg = &v};
     struct rt_held held;
     char name[32];
