@@ -194,12 +194,46 @@ static void check_lingering(const struct sim *sim, const struct sim_client *c)
     }
 }
 
-void sim_check_moment(const struct sim *sim)
+static int64_t turn_since(const struct sim_turn *turns, uint32_t n, const struct rt_ticket *t,
+                          int64_t now)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (turns[i].ticket == t && turns[i].number == t->id)
+            return turns[i].since;
+    return now;
+}
+
+/* I8: whose turn it is is woken, and not only by its next beat. Where the kind says how long that takes. */
+static void check_turns(const struct sim *sim, struct sim_client *c)
+{
+    struct sim_turn before[SIM_TURNS_MAX];
+    uint32_t n = c->turn_count;
+    memcpy(before, c->turns, sizeof(before));
+    int64_t most = sim->kind->wakes_within != NULL ? sim->kind->wakes_within(sim) : 0;
+    c->turn_count = 0;
+    for (const struct rt_ticket *t = most > 0 ? c->d.desk.tickets : NULL; t != NULL; t = t->next) {
+        struct sim_place place;
+        if (t->state != RT_TICKET_WAITING || !rt_ticket_has(t, RT_TICKET_NUMBERED) ||
+            c->turn_count == SIM_TURNS_MAX || !sim_world_find(sim, t->line->name, t->id, &place) ||
+            !place.granted)
+            continue;
+        int64_t since = turn_since(before, n, t, sim->now);
+        if (sim->now > since + most)
+            sim_violated(sim, "I8", "c%u was not told for %lld ms that it holds %s", c->index,
+                         (long long)((sim->now - since) / RT_MS), t->line->name);
+        c->turns[c->turn_count].ticket = t;
+        c->turns[c->turn_count].number = t->id;
+        c->turns[c->turn_count++].since = since;
+    }
+}
+
+void sim_check_moment(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
-        const struct sim_client *c = &sim->clients[i];
+        struct sim_client *c = &sim->clients[i];
         if (!sim_client_runs(c))
             continue;
+        check_turns(sim, c);
         check_lingering(sim, c);
         for (const struct sim_job *job = c->jobs; job != NULL; job = job->next)
             check_told(sim, c, job);
@@ -271,6 +305,10 @@ void sim_check_grant(struct sim_job *job)
     if (rt_desk_until(desk, &job->ask) <= sim->now)
         sim_violated(sim, "I3", "c%u: a grant of %s is told when its time is over",
                      job->client->index, line->name);
+    bool first = job->client->tenures[job->name].fence != job->ask.fence;
+    if (first && sim->kind->gone_long != NULL && sim->kind->gone_long(job->client, job->ask.fence))
+        sim_violated(sim, "I5", "c%u was told it holds %s by %llu, which was gone long before",
+                     job->client->index, line->name, (unsigned long long)job->ask.fence);
     check_pass(job);
     check_fifo(job);
     if (job->ask.mode != RT_EXCLUSIVE || sim_is_lost(sim, desk->session.id) ||
@@ -346,9 +384,22 @@ static bool is_known(const struct sim *sim, const struct sim_place *place)
     return false;
 }
 
+/* Whatever was said to its beats meanwhile (R3). */
+static void check_session(const struct sim *sim, const struct sim_client *c)
+{
+    const struct rt_session *s = &c->d.desk.session;
+    int64_t ends;
+    if (c->open && s->state == RT_SESSION_ALIVE && s->usable_until > sim->now &&
+        !sim->kind->session(sim, s->id, &ends))
+        sim_violated(sim, "I3", "c%u still believes in session %llu, which is gone", c->index,
+                     (unsigned long long)s->id);
+}
+
 void sim_check_settled(struct sim *sim)
 {
     sim->kind->sweep(sim);
+    for (uint32_t i = 0; i < sim->plan.clients; i++)
+        check_session(sim, &sim->clients[i]);
     for (uint32_t i = 0; i < sim->plan.names; i++) {
         struct sim_place places[SIM_PLACES_MAX];
         const char *name = sim->lines[i].name;

@@ -16,7 +16,7 @@ void sim_check_line(struct sim *sim, struct sim_line *seen);
 void sim_check_step(struct sim *sim, struct sim_client *c);
 
 /* At one moment all that run have run: holders were told in time (I3). */
-void sim_check_moment(const struct sim *sim);
+void sim_check_moment(struct sim *sim);
 
 /* A thread was told: JOB holds (I2, I3, I7), or JOB was let go, with ERR (I5). */
 void sim_check_grant(struct sim_job *job);

@@ -3,9 +3,10 @@
 # Runs the simulator with each planted bug (src/base/bug.h) and demands that it is found; and with
 # none, that nothing is. Needs a build with -Dplanted=true.
 #
-#   planted.sh SIMULATOR
+#   planted.sh SIMULATOR [etcd]      etcd: the simulator knows that engine
 set -u
 sim=$1
+etcd=${2-}
 passed=0
 failed=0
 
@@ -28,9 +29,17 @@ for bug in 2 9 10 11 12 13 14; do
     out=$(ROTA_BUG=$bug "$sim" --redis --seeds 1500 2>&1)
     case_is "bug $bug, Redis" $? 1 "$out"
 done
+[ -z "$etcd" ] || for bug in 2 15 16 17 18; do
+    out=$(ROTA_BUG=$bug "$sim" --etcd --from 1000 --seeds 3000 2>&1)
+    case_is "bug $bug, etcd" $? 1 "$out"
+done
 out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)
 case_is "no bug" $? 0 "$out"
 out=$(ROTA_BUG=0 "$sim" --redis --seeds 100 2>&1)
 case_is "no bug, Redis" $? 0 "$out"
+[ -z "$etcd" ] || {
+    out=$(ROTA_BUG=0 "$sim" --etcd --seeds 100 2>&1)
+    case_is "no bug, etcd" $? 0 "$out"
+}
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

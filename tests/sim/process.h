@@ -12,6 +12,7 @@ struct sim;
 struct sim_job;
 
 #define SIM_GONE_MAX 64
+#define SIM_TURNS_MAX 16
 
 struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7) */
     uint64_t fence;    /* last told to a holder */
@@ -21,6 +22,12 @@ struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7)
     int64_t passed_at;
     uint32_t passes;
     bool passed_to_reader;
+};
+
+struct sim_turn { /* a ticket that holds, of which its client was not told yet (I8) */
+    const struct rt_ticket *ticket;
+    uint64_t number;
+    int64_t since;
 };
 
 struct sim_client {
@@ -50,6 +57,8 @@ struct sim_client {
         uint32_t name;    /* those of a set may share the number */
     } gone[SIM_GONE_MAX]; /* tickets whose release was told as done (I4) */
     uint32_t gone_count;
+    struct sim_turn turns[SIM_TURNS_MAX];
+    uint32_t turn_count;
     char label[16];
 };
 

@@ -40,6 +40,12 @@ struct sim_kind {
     /* The engine forgets a session before its time. May be NULL. */
     void (*kill_session)(struct sim *sim);
 
+    /* Who holds is told within so long, ns; 0: in this world nothing can be said. May be NULL. */
+    int64_t (*wakes_within)(const struct sim *sim);
+    /* A grant of ticket NUMBER is told though that was taken out so long ago that whoever looked since must
+     * have seen it. May be NULL: never. */
+    bool (*gone_long)(const struct sim_client *c, uint64_t number);
+
     /* Of a model server behind sim->net; NULL for mem, which has none. */
     const char *(*url)(const struct sim_client *c);
     void (*run)(struct sim *sim);           /* what has arrived, or is due, by now */

@@ -5,6 +5,8 @@
  * later one, whose time would count from too late (I3). So after that the stream is another. */
 #include "engine/etcd/link.h"
 
+#include "base/bug.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -58,7 +60,7 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
 
 static void give_up(struct rt_etcd_conn *c, const struct rt_etcd_keep *k)
 {
-    if (k->sent && c->link != NULL)
+    if (k->sent && c->link != NULL && !RT_BUG(RT_BUG_OLD_KEEP_ALIVE_COUNTS))
         c->link->lease_owes = true;
 }
 

@@ -9,6 +9,8 @@
  * What if the reply is lost: an `open` leaves a lease that ends by its ttl. */
 #include "engine/etcd/ops.h"
 
+#include "base/bug.h"
+
 #include <stdio.h>
 
 /* The keys of a lease are named all at once: a client with more tickets than this looks at them more seldom, so
@@ -91,7 +93,7 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t r
 {
     (void)w;
     (void)revision;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && !RT_BUG(RT_BUG_KEEP_ALIVE_TRUSTED); i++)
         if (events[i]->type == RT_ETCD__EVENT__TYPE__DELETE) {
             rt_etcd_session_lost(c, rt_etcd_s(c)->session.id);
             return;

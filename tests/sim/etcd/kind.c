@@ -34,11 +34,68 @@ static void trace_txn(const struct sim *sim, const char *what, const RtEtcd__Txn
               reply != NULL ? (long long)reply->header->revision : 0LL, a->text);
 }
 
+/* ---- What was taken out, and when --------------------------------------- */
+
+#define GONE_MAX 512
+
+static struct {
+    int64_t seen; /* changes up to this revision were looked at */
+    size_t count;
+    struct {
+        int64_t create, at;
+    } ring[GONE_MAX];
+} gone;
+
+static void note_gone(const struct es_server *s)
+{
+    const struct es_store *store = &s->store;
+    size_t at = store->log_count;
+    while (at > 0 && store->log[at - 1].revision > gone.seen)
+        at--;
+    for (; at < store->log_count; at++)
+        if (store->log[at].after == NULL) {
+            gone.ring[gone.count % GONE_MAX].create = store->log[at].before->create;
+            gone.ring[gone.count++ % GONE_MAX].at = s->net.now;
+        }
+    gone.seen = store->revision;
+}
+
+/* What N steps to and fro take at most, where nothing stands still. */
+static int64_t steps_ns(const struct sim_wire *w, int64_t n)
+{
+    return 10 * RT_MS +
+           n * 1000 * ((int64_t)(w->late > 0 ? w->late_us : 0) + (w->slow > 0 ? w->slow_us : 0));
+}
+
+/* An event and a look; at_least_ms takes a lease and two transactions more; and what was under way. */
+static int64_t wakes_within(const struct sim *sim)
+{
+    const struct sim_plan *plan = &sim->plan;
+    const struct sim_wire *w = &plan->wire;
+    bool calm = plan->outage_ms == 0 && plan->trouble_ms == 0 && plan->starve == 0 &&
+                w->request_lost + w->reply_lost + w->reset == 0;
+    return calm ? steps_ns(w, 30) : 0;
+}
+
+/* Only where it is known how old an answer can be. */
+static bool gone_long(const struct sim_client *c, uint64_t number)
+{
+    const struct sim_plan *plan = &c->sim->plan;
+    int64_t slack = steps_ns(&plan->wire, 6);
+    if (plan->outage_ms != 0 || plan->trouble[SIM_TROUBLE_CUT] != 0)
+        return false;
+    for (size_t i = 0; i < gone.count && i < GONE_MAX; i++)
+        if (gone.ring[i].create == (int64_t)number)
+            return gone.ring[i].at + slack < c->sim->now && c->resumed_at <= gone.ring[i].at;
+    return false;
+}
+
 static void on_after(struct es_server *s, const char *what, const void *request,
                      const struct es_answer *answer)
 {
     struct sim *sim = s->user;
     sim_counts.scripts++;
+    note_gone(s);
     if (sim->tracing && answer == NULL)
         sim_trace(sim, NULL, "  etcd: lease %llx has ended", *(const unsigned long long *)request);
     else if (sim->tracing && strcmp(what, "/etcdserverpb.KV/Txn") == 0)
@@ -164,6 +221,8 @@ static void on_open(struct sim *sim)
     etcd.expiry_late_ms = sim->plan.expiry_late_ms;
     etcd.after = on_after;
     etcd.user = sim;
+    gone.seen = etcd.store.revision;
+    gone.count = 0;
     es_server_run(&etcd, sim->now);
     sim->etcd = &etcd;
     sim->net = &etcd.net;
@@ -243,6 +302,8 @@ const struct sim_kind sim_etcd = {
     .left = left,
     .dump = dump,
     .kill_session = kill_session,
+    .wakes_within = wakes_within,
+    .gone_long = gone_long,
     .url = url,
     .run = run,
     .next = next,
