@@ -79,6 +79,32 @@ static void test_a_key_that_is_there_already(void **state)
     rota_close(a);
 }
 
+/* Who gives up before its JOIN is answered takes its ticket back by its nonce, which only the value
+ * has: with this ttl no heartbeat finds it. */
+static void test_what_was_given_up_is_taken_back(void **state)
+{
+    struct rt_proxy_options opts = {.port = etcds.node[0].server.port, .framing = &rt_proxy_h2};
+    struct rt_fault late = {
+        .on = RT_FAULT_REPLY, .what = RT_FAULT_DELAY, .match = "Txn put", .delay_us = 3000000};
+    struct rt_proxy *proxy = rt_proxy_start(&opts);
+    struct rota_ask ask = {.limit_ms = 500, .owner = ROTA_OWNER_NONE};
+    struct rota_lock *lock = NULL;
+    char text[64];
+    (void)state;
+    snprintf(text, sizeof(text), "etcd://127.0.0.1:%u", (unsigned)rt_proxy_port(proxy));
+    struct rota *a = player(url, 10 * LONG_MS, 0), *b = player(text, 10 * LONG_MS, 1000);
+    assert_int_equal(rota_release(player_take(b, "other", NULL)), 0); /* it has a session */
+    struct rota_lock *held = player_take(a, "given up", NULL);
+    uint32_t fault = rt_proxy_fault(proxy, &late);
+    assert_int_not_equal(rota_acquire(b, "given up", &ask, &lock), 0);
+    assert_int_equal(rt_proxy_fault_hits(proxy, fault), 1);
+    player_counts(a, "given up", 1);
+    assert_int_equal(rota_release(held), 0);
+    rota_close(a);
+    rota_close(b);
+    rt_proxy_stop(proxy);
+}
+
 /* ---- Outages ----------------------------------------------------------------------------------- */
 
 /* The server dies and comes back within the ttl: holds stay, who waits is granted when it is time. */
@@ -386,6 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_are_used_again),
         cmocka_unit_test(test_a_key_that_is_there_already),
+        cmocka_unit_test(test_what_was_given_up_is_taken_back),
         cmocka_unit_test(test_a_server_that_comes_back),
         cmocka_unit_test(test_what_happened_before_the_watch),
         cmocka_unit_test(test_kinds_in_large_sets),
