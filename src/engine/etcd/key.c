@@ -20,7 +20,7 @@ static size_t printed(int n)
 
 size_t rt_etcd_key(char *out, const char *name, uint64_t session, bool durable, uint64_t nonce)
 {
-    return printed(snprintf(out, RT_ETCD_KEY_MAX, "%s/%s%llx-%llx", name, durable ? "d" : "",
+    return printed(snprintf(out, RT_ETCD_KEY_MAX, "%s/%s%llx-%llx", name, durable ? "p" : "",
                             (unsigned long long)session, (unsigned long long)nonce));
 }
 
@@ -68,7 +68,8 @@ static void read_id(const uint8_t *at, const uint8_t *end, struct rt_etcd_id *id
 {
     struct rt_etcd_id got = {0};
     *id = got;
-    if (at < end && *at == 'd' && memchr(at, '-', (size_t)(end - at)) != NULL) {
+    /* No digit of a lease: etcd's begin with d, too, where the id of a member does. */
+    if (at < end && *at == 'p' && memchr(at, '-', (size_t)(end - at)) != NULL) {
         got.durable = true;
         at++;
     }

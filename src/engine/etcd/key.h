@@ -3,7 +3,7 @@
  *
  *   NAME/LEASE-sSPOT        a ticket; it goes with the lease, its session (hexadecimal, not padded)
  *   NAME/LEASE-NONCE        one whose key nobody may have after it: at_least, a leader's, the ninth in a line
- *   NAME/dSESSION-NONCE     a durable one: no lease, or one of its own that ends it
+ *   NAME/pSESSION-NONCE     a durable one: no lease, or one of its own that ends it
  *   NAME/LEASE              one of Go's concurrency.Mutex and Election, etcdctl lock, the lock service
  *   +rota/LEASE             a session; its value is the label. No spelled name has a '+'
  *
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_ETCD_ID_MAX 40 /* "dSESSION-NONCE" */
+#define RT_ETCD_ID_MAX 40 /* "pSESSION-NONCE" */
 #define RT_ETCD_KEY_MAX (RT_NAME_ROOM + RT_ETCD_ID_MAX)
 #define RT_ETCD_SESSIONS "+rota/"
 #define RT_ETCD_LABEL_MAX 255  /* longer labels are cut: they are for people */

@@ -201,7 +201,8 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
                                     .op = op};
     s->leasts = least;
     t->least = least;
-    grant.ttl = rt_etcd_seconds(ms + rt_etcd_base(c)->ttl_ms + MARGIN_MS);
+    /* And what `lasts` takes off, or a hold of an hour would be over before its time. */
+    grant.ttl = rt_etcd_seconds(ms + ms / 64 + rt_etcd_base(c)->ttl_ms + MARGIN_MS);
     if (rt_etcd_ask(c, RT_ETCD_LEASE_GRANT, &grant, op != NULL ? op->deadline : 0, lease_answered,
                     op, least) != 0)
         tell(c, least, ROTA_NOMEM);

@@ -15,9 +15,11 @@
 bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv)
 {
     struct rt_etcd_id id;
+    struct rt_etcd_card card;
     size_t size;
+    rt_etcd_card_read(&card, kv->value.data, kv->value.len); /* else it is data */
     return kv->lease == 0 && rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id) && id.ours &&
-           !id.durable;
+           !id.durable && !card.plain;
 }
 
 static void over(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out)

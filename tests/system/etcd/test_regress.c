@@ -357,7 +357,7 @@ static void put_endless(const char *name)
 {
     char key[80];
     snprintf(key, sizeof(key), "%s/1234abcd-77", name);
-    rt_etcds_must(&etcds, "put", key, "");
+    rt_etcds_must(&etcds, "put", key, "rota1 0 0 0 - 0 0 0 119 0  ");
 }
 
 /* The doctor counts it and says how it goes. */
@@ -403,6 +403,20 @@ static void r8_a_ticket_that_nothing_ends_is_swept(void **state)
     rota_close(a);
 }
 
+/* Somebody's data below the name of a lock is in its way, but not ours to delete. */
+static void r8_data_of_others_is_left_alone(void **state)
+{
+    struct rota *a = player(url, LONG_MS, 0);
+    struct rota_ask soon = {.limit_ms = 300};
+    struct rota_lock *lock = NULL;
+    (void)state;
+    rt_etcds_must(&etcds, "put", "r8-data/2024-11", "figures");
+    assert_int_equal(rota_acquire(a, "r8-data", &soon, &lock), ROTA_TIMEOUT);
+    assert_int_equal(keys_of("r8-data"), 1);
+    rt_etcds_must(&etcds, "del", "r8-data/2024-11");
+    rota_close(a);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -433,6 +447,7 @@ int main(void)
         cmocka_unit_test(r7_middle_of_readers_and_writers_revoked),
         cmocka_unit_test(r8_a_ticket_that_nothing_ends_is_found),
         cmocka_unit_test(r8_a_ticket_that_nothing_ends_is_swept),
+        cmocka_unit_test(r8_data_of_others_is_left_alone),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

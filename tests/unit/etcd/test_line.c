@@ -70,16 +70,19 @@ static void test_foreign_keys(void **state)
         {"job/12345678901234567-2", true, false, 0}, /* too long */
         {"job/1-2-3", true, false, 0},               /* too much */
         {"job/d1", true, false, 0xd1},               /* a lease that begins with d */
-        {"job/d1-2", true, true, 1},                 /* durable */
-        {"job/d-2", true, false, 0},                 /* of nobody */
+        {"job/d1-2", true, true, 0xd1},              /* the same */
+        {"job/d1-s2", true, true, 0xd1},             /* the same */
+        {"job/p1-2", true, true, 1},                 /* durable */
+        {"job/p1", true, false, 0},
+        {"job/p-2", true, false, 0}, /* of nobody */
         {"job/-2", true, false, 0},
         {"job/1-", true, false, 0},
         {"job/1-s2", true, true, 1},
         {"job/1-s", true, false, 0},
         {"job/1-s0", true, false, 0},
         {"job/1-s02", true, false, 0},
-        {"job/d1-s2", true, false, 0}, /* durable ones have no spots */
-        {"job/dd-2", true, true, 0xd},
+        {"job/p1-s2", true, false, 0}, /* durable ones have no spots */
+        {"job/pd-2", true, true, 0xd},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
