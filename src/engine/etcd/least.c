@@ -222,7 +222,8 @@ static void moved(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
     } else if (err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN || err == ROTA_NOMEM) {
         least->act_at = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
         follow(c);
-    } else if (err != 0 || !got->succeeded) {
+    } else if (err != 0 || !got->succeeded) { /* also by our LEAVE, which passed it */
+        rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)least->lease);
         drop(c, least);
         rt_etcd_ticket_lost(c, t);
     } else {
