@@ -2,6 +2,7 @@
 /* Children, signals, shared words, temporary folders. */
 #include "proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -26,6 +27,7 @@ static void die(const char *what)
 
 /* ---- Folders and time --------------------------------------------------- */
 
+#define MEMORY "/dev/shm"
 #define MEMORY_PLENTY (UINT64_C(3) << 30) /* an etcd takes 128 MB at once; tests run side by side */
 
 static char tmpdir[PATH_MAX], memdir[PATH_MAX];
@@ -48,9 +50,9 @@ static void tmpdir_remove(void)
         nftw(memdir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void make_dir(char *out, size_t size, const char *base)
+static void make_dir(char *out, size_t size, const char *pattern)
 {
-    snprintf(out, size, "%s/rota-test-XXXXXX", base);
+    snprintf(out, size, "%s", pattern);
     if (mkdtemp(out) == NULL)
         die(out);
 }
@@ -58,27 +60,53 @@ static void make_dir(char *out, size_t size, const char *base)
 const char *rt_tmpdir(void)
 {
     const char *base = getenv("TMPDIR");
+    char pattern[PATH_MAX];
 
     if (tmpdir[0] != '\0')
         return tmpdir;
-    make_dir(tmpdir, sizeof(tmpdir), base != NULL && base[0] != '\0' ? base : "/tmp");
+    snprintf(pattern, sizeof(pattern), "%s/rota-test-XXXXXX",
+             base != NULL && base[0] != '\0' ? base : "/tmp");
+    make_dir(tmpdir, sizeof(tmpdir), pattern);
     tmpdir_owner = getpid();
     atexit(tmpdir_remove);
     return tmpdir;
+}
+
+/* What tests left in memory that could not clean up: a watchdog's, those killed by a time-out. */
+static void memdir_sweep(void)
+{
+    DIR *dir = opendir(MEMORY);
+    struct dirent *entry;
+    char path[PATH_MAX];
+    int pid;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (sscanf(entry->d_name, "rota-test-%d-", &pid) != 1 || pid <= 0 || kill(pid, 0) == 0 ||
+            errno != ESRCH)
+            continue;
+        snprintf(path, sizeof(path), MEMORY "/%s", entry->d_name);
+        nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    if (dir != NULL)
+        closedir(dir);
 }
 
 const char *rt_memdir(void)
 {
     const char *base = getenv("TMPDIR");
     struct statvfs fs;
+    char owned[64];
 
     (void)rt_tmpdir(); /* they go together */
     if (memdir[0] != '\0')
         return memdir;
-    if ((base != NULL && base[0] != '\0') || statvfs("/dev/shm", &fs) != 0 ||
-        access("/dev/shm", W_OK) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize < MEMORY_PLENTY)
+    if ((base != NULL && base[0] != '\0') || access(MEMORY, W_OK) != 0)
         return tmpdir;
-    make_dir(memdir, sizeof(memdir), "/dev/shm");
+    memdir_sweep();
+    if (statvfs(MEMORY, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize < MEMORY_PLENTY)
+        return tmpdir;
+    snprintf(owned, sizeof(owned), MEMORY "/rota-test-%d-XXXXXX", (int)getpid());
+    make_dir(memdir, sizeof(memdir), owned);
     return memdir;
 }
 
