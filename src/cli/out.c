@@ -200,7 +200,9 @@ const char *rt_out_time(int64_t ms, char *out, size_t size)
 {
     int64_t s = ms / 1000;
 
-    if (ms < 1000)
+    if (ms < 0)
+        snprintf(out, size, "-");
+    else if (ms < 1000)
         snprintf(out, size, "%" PRId64 " ms", ms);
     else if (s < 60)
         snprintf(out, size, "%" PRId64 " s", s);

@@ -108,7 +108,6 @@ void rt_rates_free(struct rt_rates *rates)
     while (rates->lines != NULL) {
         struct rt_rate *rate = rates->lines;
         rates->lines = rate->next;
-        rota_unobserve(rates->r, rate->id);
         free(rate);
     }
     rates->count = 0;

@@ -27,7 +27,7 @@ double rt_rates_look(struct rt_rates *rates, const struct rota_line *line);
  * per second of those that happened to be free. */
 double rt_rates_end(struct rt_rates *rates);
 
-/* While the client is open. */
+/* After the client was closed, which ends what it observed without asking the engine. */
 void rt_rates_free(struct rt_rates *rates);
 
 #endif

@@ -116,6 +116,11 @@ static void stop(void)
     enter();
 }
 
+int rt_term_signal_fd(void)
+{
+    return term.signal_fd;
+}
+
 static enum rt_term_event take_signal(int *key)
 {
     struct signalfd_siginfo info;

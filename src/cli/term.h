@@ -25,6 +25,9 @@ enum rt_term_event {
     RT_TERM_END,     /* a signal, *KEY its number, or nobody there any more (0) */
 };
 
+/* Readable when a signal is there for rt_term_wait. */
+int rt_term_signal_fd(void);
+
 /* Waits for TIMEOUT_MS at most, and for FD to become readable. */
 enum rt_term_event rt_term_wait(int timeout_ms, int fd, int *key);
 

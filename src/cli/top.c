@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rota top: lines, holders, waiters and rates, live on a terminal. */
 #include "cli/top.h"
+#include "cli/breakoff.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/options.h"
@@ -72,32 +73,43 @@ static void fill_row(struct rt_top *top, struct rt_top_row *row, const struct ro
         top->rate += row->rate;
 }
 
-void rt_top_look(struct rt_top *top)
+static void forget(struct rt_top *top)
 {
-    struct timespec now;
-
     free(top->rows);
     top->rows = NULL;
     rt_lines_free(&top->lines);
     top->holders = top->waiters = 0;
     top->rate = 0;
-    top->err = rt_lines_read(&top->lines, top->r, NULL);
+}
+
+bool rt_top_look(struct rt_top *top)
+{
+    struct rt_lines lines;
+    struct timespec now;
+
+    int err = rt_lines_read(&lines, top->r, NULL);
+    if (err != 0)
+        rt_lines_free(&lines);
+    if (err == ROTA_CANCELED)
+        return false;
+    forget(top);
+    top->lines = lines;
+    top->err = err;
     clock_gettime(CLOCK_MONOTONIC, &now);
     rt_rates_begin(&top->rates, now.tv_sec * INT64_C(1000000000) + now.tv_nsec);
-    if (top->err != 0) {
-        rt_lines_free(&top->lines);
-        return;
-    }
+    if (err != 0)
+        return true;
     top->rows = calloc(top->lines.count + 1, sizeof(*top->rows));
     if (top->rows == NULL) {
         rt_lines_free(&top->lines);
         top->err = ROTA_NOMEM;
-        return;
+        return true;
     }
     for (size_t i = 0; i < top->lines.count; i++)
         fill_row(top, &top->rows[i], top->lines.lines[i]);
     top->rate += rt_rates_end(&top->rates);
     qsort(top->rows, top->lines.count, sizeof(*top->rows), by_weight);
+    return true;
 }
 
 /* ---- Rows of text ------------------------------------------------------- */
@@ -112,14 +124,6 @@ static void put_cell(FILE *out, const char *text, size_t width)
     fprintf(out, "%*s", (int)(width - used), "");
 }
 
-static const char *time_text(int64_t ms, char *out, size_t size)
-{
-    if (ms >= 0)
-        return rt_out_time(ms, out, size);
-    snprintf(out, size, "-");
-    return out;
-}
-
 static void put_row(FILE *out, const struct rt_top_row *row)
 {
     char text[ROW_ROOM];
@@ -130,8 +134,8 @@ static void put_row(FILE *out, const struct rt_top_row *row)
         fprintf(out, "%8s  ", "-");
     else
         fprintf(out, "%8.1f  ", row->rate);
-    put_cell(out, time_text(row->held, text, sizeof(text)), 13);
-    put_cell(out, time_text(row->waited, text, sizeof(text)), 13);
+    put_cell(out, rt_out_time(row->held, text, sizeof(text)), 13);
+    put_cell(out, rt_out_time(row->waited, text, sizeof(text)), 13);
     if (row->holders > 0)
         fputs(rt_out_clean(row->line->places[0].label, text, sizeof(text)), out);
 }
@@ -259,20 +263,35 @@ int64_t rt_top_now_ms(void)
     return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
 }
 
-/* Waits until a key, a signal or the time UNTIL; keeps the client going meanwhile. */
+/* Waits until a key, a signal or the time UNTIL; keeps the client going meanwhile. What has come
+ * already is told also when the time is over. */
 static enum rt_term_event wait_until(struct rt_top *top, int64_t until, int *key)
 {
-    for (;;) {
-        int64_t left = until - rt_top_now_ms();
-        if (left <= 0)
-            return RT_TERM_TIME;
+    int64_t left;
+
+    do {
+        left = until - rt_top_now_ms();
+        if (left < 0)
+            left = 0;
         int own = rota_timeout_ms(top->r);
         int timeout = own >= 0 && own < left ? own : (int)left;
         enum rt_term_event event = rt_term_wait(timeout, rota_fd(top->r), key);
         if (event != RT_TERM_READY && event != RT_TERM_TIME)
             return event;
         (void)rota_process(top->r);
-    }
+    } while (left > 0);
+    return RT_TERM_TIME;
+}
+
+/* A look that takes long, as on an engine that does not answer, ends as soon as somebody types. */
+static bool look_or_break_off(struct rt_top *top)
+{
+    struct rt_breakoff breakoff;
+
+    rt_breakoff_begin(&breakoff, top->r, STDIN_FILENO, rt_term_signal_fd());
+    bool done = rt_top_look(top);
+    rt_breakoff_end(&breakoff);
+    return done;
 }
 
 static int watch(struct rt_top *top)
@@ -281,11 +300,8 @@ static int watch(struct rt_top *top)
     int key = 0;
 
     for (;;) {
-        int64_t now = rt_top_now_ms();
-        if (now >= next) {
-            rt_top_look(top);
-            next = now + (int64_t)top->delay_ms;
-        }
+        if (rt_top_now_ms() >= next && look_or_break_off(top))
+            next = rt_top_now_ms() + (int64_t)top->delay_ms;
         if (!draw(top))
             return RT_EXIT_FAILED;
         enum rt_term_event event = wait_until(top, next, &key);
@@ -366,9 +382,8 @@ int rt_top_main(const struct rt_cli *cli, int argc, char **argv)
             code = watch(&top);
         rt_term_close();
     }
-    free(top.rows);
-    rt_lines_free(&top.lines);
-    rt_rates_free(&top.rates);
+    forget(&top);
     rota_close(top.r);
+    rt_rates_free(&top.rates);
     return code;
 }

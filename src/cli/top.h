@@ -10,7 +10,7 @@ struct rt_top_row {
     const struct rota_line *line;
     size_t holders, waiters;
     double rate;          /* -1: not known */
-    int64_t held, waited; /* ms; -1: nobody does */
+    int64_t held, waited; /* ms; -1: nobody does, or not known */
 };
 
 struct rt_top {
@@ -28,8 +28,9 @@ struct rt_top {
     int err; /* of the last look */
 };
 
-/* Looks again: rows, sums, or err with the client's message. */
-void rt_top_look(struct rt_top *top);
+/* Looks again: rows, sums, or err with the client's message. False: rota_interrupt broke it off,
+ * all is as it was. */
+bool rt_top_look(struct rt_top *top);
 
 /* One JSON object per look on stdout, until a signal, or nobody reads it, or after one with
  * top->once. Returns the exit code. */

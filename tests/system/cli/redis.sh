@@ -65,6 +65,38 @@ test_stopped_server_ends_the_command_term_first()
     expect 0 "$rota" run -w 30 a true
 }
 
+# One look lasts longer than the delay between two: keys and signals count all the same.
+top_ends() # NUMBER KEY CODE: once let go by downNUMBER
+{
+    "$pty" sh -c 'trap : INT; "$rota" top -d 0.2; echo "code=$?"' <<END
+size 24 400
+expect NAME
+run echo >up$1; read -r _ <down$1
+expect did not answer
+send $2
+expect [?1049l
+expect code=$3
+end
+END
+}
+
+test_top_ends_though_nobody_answers()
+{
+    mkfifo up1 up2 down1 down2
+    top_ends 1 q 0 &
+    local keys=$!
+    top_ends 2 '\003' 130 &
+    local signals=$!
+    await up1
+    await up2
+    trap 'kill -CONT $server' EXIT
+    kill -STOP "$server"
+    echo >down1
+    echo >down2
+    expect 0 wait $keys
+    expect 0 wait $signals
+}
+
 # ---- The network
 
 lost_by() # DIRECTION: a partition, longer than the ttl
