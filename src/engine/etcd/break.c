@@ -78,6 +78,7 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
     const RtEtcd__TxnResponse *got = reply;
     const RtEtcd__RangeResponse *seen = err == 0 ? rt_etcd_got(got, 0) : NULL;
     struct rt_etcd_id id = {0};
+    struct rt_etcd_card card;
     size_t name_size;
     b->work.pending--;
     if (err == 0 && (seen == NULL || (seen->n_kvs > 0 && seen->kvs[0]->key.len >= sizeof(b->key))))
@@ -89,8 +90,10 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
         (void)rt_etcd_key_read(kv->key.data, kv->key.len, &name_size, &id);
         b->size = kv->key.len;
         memcpy(b->key, kv->key.data, kv->key.len);
-        if (id.ours && kv->lease != 0 && (id.durable || (uint64_t)kv->lease != id.session))
-            b->lease = kv->lease;
+        rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+        if (rt_etcd_is_ours(&id, &card) && kv->lease != 0 &&
+            (id.durable || (uint64_t)kv->lease != id.session))
+            b->lease = kv->lease; /* of others it may have more keys than this one */
         err = send_one(c, b, id.ours && !id.durable ? id.session : 0);
     }
     if (err != 0)
@@ -104,9 +107,9 @@ static int look_for_all(struct rt_etcd_conn *c, struct breaking *b);
 static void batch_gone(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct breaking *b = a->owner;
-    (void)reply;
+    const RtEtcd__TxnResponse *got = reply;
     b->work.pending--;
-    b->work.effect = b->work.effect || err == 0;
+    b->work.effect = b->work.effect || (err == 0 && got->succeeded); /* else one has changed */
     if (err == 0)
         err = look_for_all(c, b);
     if (err != 0)
@@ -126,12 +129,13 @@ static void all_found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     if (err == 0 && rt_etcd_line_read(line, all->kvs, all->n_kvs) != 0)
         err = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
     if (err == 0)
-        rt_etcd_txn_open(c, &t, 0, BATCH, 0);
+        rt_etcd_txn_open(c, &t, BATCH, BATCH, 0);
     for (size_t i = 0; err == 0 && i < line->count && n < BATCH; i++) {
         const struct rt_etcd_place *p = &line->places[i];
         bool durable = p->id.durable || p->card.flags & RT_ETCD_CARD_LEFT;
-        if (!durable || p->card.mode != b->work.op->brk.mode)
+        if (!durable || p->card.mode != b->work.op->brk.mode || !rt_etcd_is_ours(&p->id, &p->card))
             continue;
+        rt_etcd_if_changed_at(&t, p->kv->key.data, p->kv->key.len, p->kv->mod_revision);
         rt_etcd_delete(&t, RT_ETCD_THEN, p->kv->key.data, p->kv->key.len);
         n++;
     }

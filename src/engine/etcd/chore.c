@@ -34,11 +34,12 @@ static int send_chore(struct rt_etcd_conn *c, struct rt_etcd_chore *chore)
         return rt_etcd_ask(c, RT_ETCD_LEASE_REVOKE, &revoke, 0, answered, NULL, chore);
     }
     rt_etcd_txn_open(c, &t, 2, 1, 0);
-    rt_etcd_if_created(&t, chore->key, chore->size, chore->number);
     if (chore->kind == RT_ETCD_SWEEP) {
+        rt_etcd_if_changed_at(&t, chore->key, chore->size, (int64_t)chore->number);
         rt_etcd_if_leaseless(&t, chore->key, chore->size); /* whatever was read */
         rt_etcd_delete(&t, RT_ETCD_THEN, chore->key, chore->size);
     } else {
+        rt_etcd_if_created(&t, chore->key, chore->size, chore->number);
         RtEtcd__PutRequest *put = rt_etcd_put(&t, RT_ETCD_THEN, chore->key, chore->size);
         put->ignore_value = put->ignore_lease = true;
     }

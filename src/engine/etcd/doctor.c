@@ -211,13 +211,18 @@ static void check_rights(const struct check *k)
 static void check_leftovers(const struct check *k)
 {
     const struct rt_etcd_leftovers *left = &k->left;
-    char text[400], remedy[RT_NAME_ROOM + 80];
+    char text[400], bare[200] = "", remedy[RT_NAME_ROOM + 80];
     if (!left->known)
         return;
+    if (left->bare > 0)
+        (void)snprintf(bare, sizeof(bare),
+                       "; %zu keys without a lease that stand in a line as if they were tickets "
+                       "(%.80s)",
+                       left->bare, left->bare_key);
     (void)snprintf(text, sizeof(text),
                    "%zu sessions, %zu of them over and still there; %zu tickets that "
-                   "nothing ends%s",
-                   left->sessions, left->dead_sessions, left->endless,
+                   "nothing ends%s%s",
+                   left->sessions, left->dead_sessions, left->endless, bare,
                    left->more ? "; there are more keys than were looked at" : "");
     remedy[0] = '\0';
     if (left->endless > 0)
@@ -226,6 +231,9 @@ static void check_leftovers(const struct check *k)
     else if (left->dead_sessions > 0)
         (void)snprintf(remedy, sizeof(remedy), "etcdctl lease revoke %llx",
                        (unsigned long long)left->dead_session);
+    else if (left->bare > 0)
+        (void)snprintf(remedy, sizeof(remedy), "%s",
+                       "if they are data: names, or a ?prefix=, that no data begins with");
     say(k, "nothing stays (I6)", remedy[0] != '\0' ? "limited" : "kept", text, remedy);
 }
 

@@ -4,7 +4,8 @@
  *
  *   the keys under our prefix ──▶ how long each lease that has a session still lives ──▶ told
  *
- * The doctor counts them. A ticket of ours without a lease is also taken out by who waits behind it. */
+ * The doctor counts them. A ticket of ours without a lease is also taken out by who waits behind it; what only
+ * has the key of a ticket may be anybody's data, and nobody touches it. */
 #include "engine/etcd/ops.h"
 
 #include <stdio.h>
@@ -12,14 +13,32 @@
 #define OVERDUE_S (-2) /* a lease that is just over is revoked within half a second; -1: unknown */
 #define KEYS_MAX 1000  /* looked at; the first by name, and sessions come before names */
 
+bool rt_etcd_is_ours(const struct rt_etcd_id *id, const struct rt_etcd_card *card)
+{
+    return id->ours && !card->plain && card->nonce != 0 &&
+           (id->spot != 0 || id->nonce == card->nonce);
+}
+
 bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv)
 {
     struct rt_etcd_id id;
     struct rt_etcd_card card;
     size_t size;
-    rt_etcd_card_read(&card, kv->value.data, kv->value.len); /* else it is data */
-    return kv->lease == 0 && rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id) && id.ours &&
-           !id.durable && !card.plain;
+    if (kv->lease != 0 || !rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id) || id.durable)
+        return false;
+    rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+    return rt_etcd_is_ours(&id, &card);
+}
+
+/* Stands in a line for ever as if it were a ticket: one, or somebody's data. */
+static bool is_bare(const RtEtcd__KeyValue *kv)
+{
+    struct rt_etcd_id id;
+    struct rt_etcd_card card;
+    size_t size;
+    rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+    return kv->lease == 0 && rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id) && size > 0 &&
+           id.session != 0 && !rt_etcd_is_ours(&id, &card);
 }
 
 static void over(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out)
@@ -63,12 +82,17 @@ static void take_key(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out,
         out->sessions++;
         if (kv->lease != 0)
             ask_lease(c, out, kv->lease);
-    } else if (rt_etcd_is_endless(kv) && out->endless++ == 0) {
+    } else if (rt_etcd_is_endless(kv)) {
+        if (out->endless++ > 0)
+            return;
         (void)rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id);
         out->number = (uint64_t)kv->create_revision;
         size = size >= prefix && size - prefix < sizeof(out->name) ? size - prefix : 0;
         memcpy(out->name, kv->key.data + prefix, size);
         out->name[size] = '\0';
+    } else if (is_bare(kv) && out->bare++ == 0) {
+        (void)snprintf(out->bare_key, sizeof(out->bare_key), "%.*s", (int)kv->key.len,
+                       (const char *)kv->key.data);
     }
 }
 

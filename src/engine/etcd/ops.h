@@ -164,6 +164,8 @@ struct rt_etcd_leftovers {
     uint64_t dead_session;   /* the first whose lease is over: its id */
     uint64_t number;         /* of the first ticket without a lease ... */
     char name[RT_NAME_ROOM]; /* ... and its line, as spelled behind the prefix */
+    size_t bare;             /* others without a lease that stand where tickets do; the first */
+    char bare_key[RT_ETCD_KEY_MAX];
     /* the rest is its own */
     struct rt_etcd_work *work;
     void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
@@ -171,7 +173,10 @@ struct rt_etcd_leftovers {
 /* Looks for them on behalf of W, in whose memory OUT is; then FN. 0, or ROTA_NOMEM and nothing comes. */
 int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out,
                       void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w));
-/* A ticket of ours that no lease will end: nobody can have it. */
+/* A ticket of Rota for certain, by its key and its value: the key alone may be that of somebody's data, which is
+ * never deleted unless somebody names it. A leader's bare value is not certain. */
+bool rt_etcd_is_ours(const struct rt_etcd_id *id, const struct rt_etcd_card *card);
+/* Such a one that no lease will end: nobody can have it. KV with its value. */
 bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv);
 
 /* observe.c */
@@ -255,8 +260,8 @@ void rt_etcd_wait_catch_up(struct rt_etcd_conn *c);
 void rt_etcd_wait_verify(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_wait_close(struct rt_etcd_side *s);
 
-/* What nobody waits for, sent until etcd has answered: a ticket NUMBER is touched, or taken out (SWEEP); the
- * lease NUMBER is revoked. */
+/* What nobody waits for, sent until etcd has answered: a ticket NUMBER is touched; a ticket that has no lease and
+ * was last changed at NUMBER is taken out (SWEEP: as it was read, or not at all); the lease NUMBER is revoked. */
 enum rt_etcd_chore_kind { RT_ETCD_TOUCH, RT_ETCD_SWEEP, RT_ETCD_REVOKE };
 void rt_etcd_chore(struct rt_etcd_conn *c, enum rt_etcd_chore_kind kind, const void *key,
                    size_t size, uint64_t number);

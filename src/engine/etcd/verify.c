@@ -60,6 +60,8 @@ static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
         return;
     struct rt_etcd_card card;
     rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+    if (!rt_etcd_is_ours(&id, &card) && (id.spot != 0 || !card.plain || card.newer))
+        return; /* what we adopt is given back: a leader's bare value is ours, for only we know that key */
     struct rt_join join = {.name = name,
                            .session = id.session,
                            .nonce = id.spot != 0 ? card.nonce : id.nonce,

@@ -147,13 +147,13 @@ static void watch_range(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const vo
         w->stale = true;
 }
 
-/* What stands ahead; nobody would ever take it out if it is a ticket without a lease. */
+/* What stands ahead; nobody would ever take it out if it is a ticket of ours without a lease. */
 static void watch_key(struct rt_etcd_conn *c, struct rt_etcd_wait *w, const RtEtcd__KeyValue *kv,
                       uint32_t flags)
 {
     watch_range(c, w, kv->key.data, kv->key.len, NULL, 0, flags);
     if (rt_etcd_is_endless(kv))
-        rt_etcd_chore(c, RT_ETCD_SWEEP, kv->key.data, kv->key.len, (uint64_t)kv->create_revision);
+        rt_etcd_chore(c, RT_ETCD_SWEEP, kv->key.data, kv->key.len, (uint64_t)kv->mod_revision);
 }
 
 static void watch_line(struct rt_etcd_conn *c, struct rt_etcd_wait *w, uint32_t flags)

@@ -357,7 +357,7 @@ static void put_endless(const char *name)
 {
     char key[80];
     snprintf(key, sizeof(key), "%s/1234abcd-77", name);
-    rt_etcds_must(&etcds, "put", key, "rota1 0 0 0 - 0 0 0 119 0  ");
+    rt_etcds_must(&etcds, "put", key, "rota1 0 0 0 - 0 0 1700000000000 119 3 who ");
 }
 
 /* The doctor counts it and says how it goes. */
@@ -403,18 +403,54 @@ static void r8_a_ticket_that_nothing_ends_is_swept(void **state)
     rota_close(a);
 }
 
-/* Somebody's data below the name of a lock is in its way, but not ours to delete. */
-static void r8_data_of_others_is_left_alone(void **state)
+/* Data of somebody whose keys look like ours is not swept, not even offered for breaking: it is in the way. */
+static void r8_data_is_left_alone(void **state)
 {
+    static const struct {
+        const char *key, *value;
+    } data[] = {
+        {"r8-data/2026-11", "precious"},
+        {"r8-data/1a-s1", "precious"},
+        {"r8-data/1a-s1", ""},
+        {"r8-data/abc", "precious"},
+        {"r8-data/p1-2", "precious"},
+        {"r8-data/1a-s1", "rota1 it says"},
+        {"r8-data/1a-7", "rota1 0 0 0 - 0 0 0 8 0  "}, /* another ticket's */
+    };
     struct rota *a = player(url, LONG_MS, 0);
-    struct rota_ask soon = {.limit_ms = 300};
+    struct rota_ask brief = {.limit_ms = 300};
     struct rota_lock *lock = NULL;
     (void)state;
-    rt_etcds_must(&etcds, "put", "r8-data/2024-11", "figures");
-    assert_int_equal(rota_acquire(a, "r8-data", &soon, &lock), ROTA_TIMEOUT);
-    assert_int_equal(keys_of("r8-data"), 1);
-    rt_etcds_must(&etcds, "del", "r8-data/2024-11");
+    for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++) {
+        rt_etcds_must(&etcds, "put", data[i].key, data[i].value);
+        assert_int_equal(rota_acquire(a, "r8-data", &brief, &lock), ROTA_TIMEOUT);
+        assert_int_equal(rt_etcds_keys(&etcds, data[i].key), 1);
+        (void)leftovers(a);
+        assert_null(strstr(rt_findings_remedy(&findings, "nothing stays"), "break"));
+        rt_etcds_must(&etcds, "del", data[i].key);
+    }
     rota_close(a);
+}
+
+/* ... nor does breaking it, for which somebody named it, end a lease that has other data too. */
+static void r8_a_broken_key_takes_nothing_with_it(void **state)
+{
+    struct rota *a = player(url, LONG_MS, 0);
+    struct rota_line *line = NULL;
+    char said[128], option[40];
+    const char *const grant[] = {"lease", "grant", "600", NULL};
+    (void)state;
+    assert_int_equal(rt_etcds_ctl(&etcds, 0, said, sizeof(said), grant), 0);
+    assert_memory_equal(said, "lease ", 6);
+    snprintf(option, sizeof(option), "--lease=%.16s", said + 6);
+    rt_etcds_must(&etcds, "put", option, "r8-leased/1a-2b", "data");
+    rt_etcds_must(&etcds, "put", option, "r8-other/x", "precious");
+    assert_int_equal(rota_inspect(a, "r8-leased", &line), 0);
+    assert_int_equal(rota_break(a, "r8-leased", line->places[0].number), 0);
+    rota_line_free(line);
+    rota_close(a); /* what it would still do is done */
+    assert_int_equal(keys_of("r8-leased"), 0);
+    assert_int_equal(keys_of("r8-other"), 1);
 }
 
 static int setup(void **state)
@@ -447,7 +483,8 @@ int main(void)
         cmocka_unit_test(r7_middle_of_readers_and_writers_revoked),
         cmocka_unit_test(r8_a_ticket_that_nothing_ends_is_found),
         cmocka_unit_test(r8_a_ticket_that_nothing_ends_is_swept),
-        cmocka_unit_test(r8_data_of_others_is_left_alone),
+        cmocka_unit_test(r8_data_is_left_alone),
+        cmocka_unit_test(r8_a_broken_key_takes_nothing_with_it),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
