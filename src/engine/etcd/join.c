@@ -280,13 +280,29 @@ static void revoke_leases(struct rt_etcd_conn *c, struct joining *j)
     }
 }
 
+/* They may stand, or come to stand, where they were put. */
+static void doubt_all(struct rt_etcd_conn *c, struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        if (one->ticket == NULL || one->ticket->durable) /* those have keys by their nonce */
+            continue;
+        rt_etcd_least_end(c, one->ticket);
+        rt_etcd_doubts_end(rt_etcd_s(c), one->ticket->session, one->ticket->nonce);
+        rt_etcd_ticket_doubt(c, one->ticket);
+        one->ticket = NULL;
+    }
+}
+
 /* ERR, for which errmsg is set. Nothing of it stands in a line, or that is not known. */
 static void fail(struct rt_etcd_conn *c, struct joining *j, int err)
 {
     if (j->work.effect && err != ROTA_LOST)
         err = ROTA_UNKNOWN;
-    if (err != ROTA_UNKNOWN)
-        revoke_leases(c, j); /* else they may have tickets; what has none ends by itself */
+    if (err == ROTA_UNKNOWN)
+        doubt_all(c, j); /* leases, too: what has no ticket ends by itself */
+    else
+        revoke_leases(c, j);
     bool lost = err == ROTA_LOST && !j->durable;
     uint64_t session = j->work.op->join.joins[0].session;
     rt_etcd_work_end(c, &j->work, err);
@@ -352,6 +368,7 @@ static void finish(struct rt_etcd_conn *c, struct joining *j)
             t->lease = one->lease;
         t->wanted = one->wanted;
         one->ticket = NULL;
+        rt_etcd_doubts_end(rt_etcd_s(c), t->session, t->nonce);
         rt_etcd_ticket_add(c, t);
         if (tickets != NULL)
             tickets[i] = t;

@@ -44,6 +44,8 @@ static void gone(struct rt_etcd_conn *c, struct leaving *l)
         rt_etcd_ticket_drop(c, t);
     if (l->lease != 0)
         rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->lease);
+    if (op->leave.number == 0)
+        rt_etcd_doubts_end(rt_etcd_s(c), op->leave.session, op->leave.nonce);
     rt_etcd_work_end(c, &l->work, 0);
 }
 
@@ -67,6 +69,8 @@ static void missing(struct rt_etcd_conn *c, struct leaving *l, bool was_again)
         rt_etcd_chore(c, RT_ETCD_REVOKE, NULL, 0, (uint64_t)l->short_lease);
     if (t != NULL)
         rt_etcd_ticket_drop(c, t);
+    if (op->leave.number == 0)
+        rt_etcd_doubts_end(rt_etcd_s(c), op->leave.session, op->leave.nonce);
     int rv = rt_etcd_fail_ticket(c, op->leave.name);
     if (was_again) /* perhaps by the first of our tries */
         rv = rt_etcd_fail(c, ROTA_UNKNOWN, "%.120s: left, or gone before", op->leave.name);

@@ -101,6 +101,10 @@ struct rt_etcd_ticket *rt_etcd_ticket_with_key(const struct rt_join *join, const
                                                size_t size);
 void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+/* T's JOIN was not answered: its key is kept for it, to be asked for again or taken back. Takes T. */
+void rt_etcd_ticket_doubt(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
+/* The doubt about a JOIN is over; NONCE 0: about all of SESSION. */
+void rt_etcd_doubts_end(struct rt_etcd_side *s, uint64_t session, uint64_t nonce);
 struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *name,
                                            uint64_t session, uint64_t number, uint64_t nonce);
 struct rt_etcd_ticket *rt_etcd_ticket_of_key(struct rt_etcd_conn *c, const void *key, size_t size);
@@ -204,6 +208,7 @@ struct rt_etcd_side {
     bool starting;
     struct rt_etcd_stand *lanes[RT_ETCD_LANES]; /* by hash of the name, in order */
     struct rt_etcd_ticket **table, *tickets;
+    struct rt_etcd_ticket *doubts; /* through next */
     size_t table_size, ticket_count;
     uint64_t serial;
     struct rt_etcd_wait *waits;

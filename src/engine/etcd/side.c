@@ -380,6 +380,8 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
     s->closing = true;
     while (s->works != NULL)
         work_free(c, s->works);
+    while (s->doubts != NULL)
+        rt_etcd_doubts_end(s, s->doubts->session, s->doubts->nonce);
     while (s->tickets != NULL) {
         struct rt_etcd_ticket *t = s->tickets;
         s->tickets = t->next;

@@ -15,18 +15,61 @@ static uint32_t hash(const void *bytes, size_t n)
     return h ^ h >> 15;
 }
 
+/* ---- Tickets whose JOIN was not answered ---------------------------------------------------------- */
+
+void rt_etcd_ticket_doubt(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    t->next = s->doubts;
+    s->doubts = t;
+}
+
+void rt_etcd_doubts_end(struct rt_etcd_side *s, uint64_t session, uint64_t nonce)
+{
+    for (struct rt_etcd_ticket **link = &s->doubts, *t; (t = *link) != NULL;) {
+        if (t->session == session && (nonce == 0 || t->nonce == nonce)) {
+            *link = t->next;
+            rt_free(t);
+        } else {
+            link = &t->next;
+        }
+    }
+}
+
+static const struct rt_etcd_ticket *find_doubt(struct rt_etcd_conn *c, const struct rt_join *join)
+{
+    const struct rt_etcd_ticket *t = rt_etcd_s(c)->doubts;
+    while (t != NULL &&
+           (t->session != join->session || t->nonce != join->nonce ||
+            strlen(join->name) != t->name_size || memcmp(t->key, join->name, t->name_size) != 0))
+        t = t->next;
+    return t;
+}
+
+static bool is_free(struct rt_etcd_conn *c, const char *key, size_t size)
+{
+    const struct rt_etcd_ticket *t = rt_etcd_s(c)->doubts;
+    while (t != NULL && (t->key_size != size || memcmp(t->key, key, size) != 0))
+        t = t->next;
+    return t == NULL && rt_etcd_ticket_of_key(c, key, size) == NULL;
+}
+
+/* ---- New ones ----------------------------------------------------------------------------------------- */
+
 /* That of the same JOIN, or the first spot where none of ours stands, or one that is never used again. */
 static size_t choose_key(struct rt_etcd_conn *c, const struct rt_join *join, bool once, char *key)
 {
     const struct rt_etcd_ticket *same = rt_etcd_ticket_find(c, join->name, join->session, 0,
                                                             join->nonce);
+    if (same == NULL)
+        same = find_doubt(c, join); /* it may stand there */
     if (same != NULL) {
         memcpy(key, same->key, same->key_size);
         return same->key_size;
     }
     for (uint64_t i = 1; !once && i <= RT_ETCD_SPOTS; i++) {
         size_t size = rt_etcd_key_spot(key, join->name, join->session, i);
-        if (size == 0 || rt_etcd_ticket_of_key(c, key, size) == NULL)
+        if (size == 0 || is_free(c, key, size))
             return size;
     }
     return rt_etcd_key(key, join->name, join->session, join->flags & RT_JOIN_DURABLE, join->nonce);
