@@ -314,12 +314,14 @@ int rota_barrier(struct rota *r, const char *name, uint32_t of, uint64_t limit_m
 #define ROTA_PLACE_DURABLE 0x2u /* needs no living session */
 #define ROTA_PLACE_MINE 0x4u    /* of this client */
 #define ROTA_PLACE_DETECT 0x8u  /* asks with ROTA_DETECT */
+#define ROTA_PLACE_FOREIGN \
+    0x10u /* another program's, by its library: it may not notice that it was broken */
 
 struct rota_place {   /* one ticket */
     uint64_t number;  /* its fence, once granted exclusively */
     uint64_t session; /* who, as a number; 0 for durable ones */
     uint64_t owner;   /* thread or owner value in that process; 0: nobody */
-    int64_t since_ms; /* how long it has held, or waited, by the engine's clock */
+    int64_t since_ms; /* how long it has held, or waited, by the engine's clock; -1: not known */
     int64_t left_ms;  /* how long its session still lives if it is not heard of; -1: no limit */
     uint32_t mode;    /* enum rota_mode, 3 latch, 4 barrier */
     uint32_t take, of;

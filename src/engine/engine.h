@@ -129,8 +129,9 @@ enum rt_op_kind {
     /* Tells of the line's front and count, now in the answer and by CHANGED from then on, until
      * the op `observe.stop` names the same cookie. Asked again: harmless. */
     RT_OP_OBSERVE,
-    RT_OP_INSPECT, /* calls each() for every ticket of the line, or with name NULL of `session` */
-    RT_OP_LIST,    /* calls each() for every line whose name begins with prefix, by name */
+    /* Calls each() for every ticket of the line, or with name NULL of `session`. since_ms -1: not known. */
+    RT_OP_INSPECT,
+    RT_OP_LIST, /* calls each() for every line whose name begins with prefix, by name */
     /* Takes the ticket `number` out of its line, whosever it is; its session gets TICKET_LOST.
      * number 0: all durable tickets of that mode (RT_COUNT: resets a latch). ROTA_LOST: none
      * there. Asked again: as LEAVE. */

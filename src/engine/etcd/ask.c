@@ -125,8 +125,8 @@ static void again(struct rt_etcd_conn *c, struct rt_etcd_ask *a, bool pause)
 }
 
 /* What its user can do about it, where etcd does not say. */
-static void explain(const struct rt_etcd_conn *c, enum rt_etcd_reason reason, const char *said,
-                    char *out, size_t room)
+static void explain(struct rt_etcd_conn *c, enum rt_etcd_reason reason, const char *said, char *out,
+                    size_t room)
 {
     const char *at = rt_etcd_at(c);
     if (reason == RT_ETCD_NO_TOKEN && c->user == NULL)
@@ -134,11 +134,23 @@ static void explain(const struct rt_etcd_conn *c, enum rt_etcd_reason reason, co
                  "%.100s wants a user: write %s://USER@HOST, and give the password by "
                  "$ROTA_PASSWORD or ?password_file=",
                  at, c->secure ? "etcds" : "etcd");
-    else if (reason == RT_ETCD_RIGHTS && c->user != NULL)
+    else if (reason == RT_ETCD_RIGHTS && c->user != NULL && rt_etcd_prefix(c)[0] == '\0')
         snprintf(out, room,
-                 "%.80s: permission denied: the user '%.60s' needs readwrite on what begins with "
-                 "?prefix=",
+                 "%.80s: permission denied: the user '%.60s' needs readwrite on all keys; or name "
+                 "what its keys may begin with by ?prefix=",
                  at, c->user);
+    else if (reason == RT_ETCD_RIGHTS && c->user != NULL)
+        snprintf(
+            out, room,
+            "%.50s: permission denied: the user '%.30s' needs readwrite on the keys that begin "
+            "with '%.60s'",
+            at, c->user, rt_etcd_prefix(c));
+    else if (reason == RT_ETCD_TOO_LARGE)
+        snprintf(
+            out, room,
+            "%.60s: %.60s: there is much data below that name; use one, or a ?prefix=, that no "
+            "data begins with",
+            at, said);
     else if (reason == RT_ETCD_NO_SPACE)
         snprintf(out, room,
                  "%.100s: its database is out of space: compact and defragment it, then etcdctl "

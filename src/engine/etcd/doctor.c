@@ -383,8 +383,10 @@ static void check_cancel(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 
 static void check_free(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
+    struct check *k = (struct check *)(void *)w;
     (void)c;
-    rt_etcd_probe_free(((struct check *)(void *)w)->probe);
+    rt_etcd_probe_free(k->probe);
+    rt_etcd_leftovers_fini(&k->left);
 }
 
 void rt_etcd_begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w)

@@ -239,6 +239,9 @@ int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url);
  * their memory must be there until it. No up-call, answer or callback comes after it. */
 void rt_etcd_side_close(struct rt_etcd_conn *c);
 
+/* What all our keys begin with, as etcd has it: ?prefix= spelled. */
+const char *rt_etcd_prefix(struct rt_etcd_conn *c);
+
 /* A connection is ready, for the first time or again (rt_etcd_link_serial), and c's facts are new; what
  * is asked from here goes before what waits. Watches are created again after it, by themselves. */
 void rt_etcd_linked(struct rt_etcd_conn *c);

@@ -162,7 +162,8 @@ void rt_grpc_finish(struct rt_grpc_call *c, uint32_t error_code)
         return;
     c->told = true;
     if (c->err != 0) {
-        end.verdict = (struct rt_etcd_verdict){c->err, RT_GRPC_MAYBE, RT_ETCD_OTHER, true};
+        end.verdict = (struct rt_etcd_verdict){c->err, RT_GRPC_MAYBE, c->reason,
+                                               c->reason != RT_ETCD_TOO_LARGE};
     } else if (c->has_status) {
         end.verdict = rt_etcd_judge(c->status, c->text);
         if (c->status == RT_GRPC_OK)

@@ -31,6 +31,7 @@ struct rt_grpc_call {
     int http_status;     /* 0: not yet */
     uint32_t status;     /* of the trailers, or ours */
     int err;             /* not 0: ended by us, for this */
+    uint8_t reason;      /* enum rt_etcd_reason, with it */
     char timeout[12];    /* of the header */
     uint8_t prefix[RT_GRPC_PREFIX];
     uint8_t prefix_size;

@@ -13,7 +13,7 @@
 struct shown {
     struct rota_place place;
     int64_t lease;
-    bool plain;
+    bool plain, newer;
     char *name; /* and behind it label and value: one block */
 };
 
@@ -28,6 +28,7 @@ struct inspection {
     size_t count, room;
     struct lease *leases;
     size_t lease_count;
+    struct rt_etcd_gather keys; /* of a line with much data in it */
 };
 
 size_t rt_etcd_inspect_size(const struct rt_op *op)
@@ -44,6 +45,7 @@ static void free_inspection(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         rt_free(in->shown[i].name);
     rt_free(in->shown);
     rt_free(in->leases);
+    rt_etcd_gather_fini(&in->keys);
 }
 
 /* ---- Telling ---------------------------------------------------------------------------------- */
@@ -56,21 +58,30 @@ static const struct lease *lease_of(const struct inspection *in, int64_t id)
     return NULL;
 }
 
+const char *rt_etcd_bare_label(char out[RT_ETCD_BARE_LABEL], int64_t lease, bool newer)
+{
+    if (newer)
+        (void)snprintf(out, RT_ETCD_BARE_LABEL, "of a later layout: upgrade");
+    else if (lease == 0)
+        (void)snprintf(out, RT_ETCD_BARE_LABEL, "no lease");
+    else
+        (void)snprintf(out, RT_ETCD_BARE_LABEL, "lease %llx", (unsigned long long)lease);
+    return out;
+}
+
 static void tell(struct rt_etcd_conn *c, struct inspection *in)
 {
     const struct rt_op *op = in->work.op;
     for (size_t i = 0; in->work.err == 0 && i < in->count; i++) {
         struct shown *s = &in->shown[i];
         const struct lease *lease = lease_of(in, s->lease);
-        char label[32];
+        char label[RT_ETCD_BARE_LABEL];
         if (lease != NULL)
             s->place.left_ms = lease->left_ms;
-        if (s->plain && lease != NULL && lease->label[0] != '\0') {
+        if (s->plain && !s->newer && lease != NULL && lease->label[0] != '\0')
             s->place.label = lease->label;
-        } else if (s->plain) {
-            (void)snprintf(label, sizeof(label), "lease %llx", (unsigned long long)s->lease);
-            s->place.label = label;
-        }
+        else if (s->plain)
+            s->place.label = rt_etcd_bare_label(label, s->lease, s->newer);
         op->inspect.each(op->inspect.arg, s->name, &s->place);
     }
     rt_etcd_work_finish(c, &in->work);
@@ -155,7 +166,8 @@ static void complete(struct rt_etcd_conn *c, struct inspection *in)
 
 static bool keep_texts(struct shown *s, const struct rt_etcd_place *p, size_t name_size)
 {
-    size_t label = p->card.label_size, value = p->card.value_size;
+    size_t label = p->card.label_size, value = p->card.newer ? 0 : p->card.value_size;
+    value = value < RT_ETCD_VALUE_MAX ? value : RT_ETCD_VALUE_MAX;
     s->name = rt_alloc(name_size + label + value + 3);
     if (s->name == NULL)
         return false;
@@ -172,13 +184,23 @@ static bool keep_texts(struct shown *s, const struct rt_etcd_place *p, size_t na
     return true;
 }
 
+/* Not Rota's: a leader's bare value is at home where its session is. */
+static bool is_foreign(const struct rt_etcd_place *p)
+{
+    bool leader = p->id.ours && p->id.nonce != 0 && (uint64_t)p->kv->lease == p->id.session;
+    return p->card.plain && !p->card.newer && !leader;
+}
+
 static void fill(struct rt_etcd_conn *c, struct shown *s, const struct rt_etcd_place *p)
 {
-    bool left = p->card.flags & RT_ETCD_CARD_LEFT, durable = p->id.durable || left;
-    uint64_t session = p->id.session != 0 ? p->id.session : (uint64_t)p->kv->lease;
+    bool left = p->card.flags & RT_ETCD_CARD_LEFT;
+    bool durable = (p->id.durable && !is_foreign(p)) || left;
+    bool foreign = is_foreign(p);
+    uint64_t session = foreign ? (uint64_t)p->kv->lease : p->id.session;
     int64_t now = rt_etcd_wall_ms();
     s->lease = p->kv->lease;
     s->plain = p->card.plain;
+    s->newer = p->card.newer;
     s->place = (struct rota_place){.number = p->number,
                                    .session = durable ? 0 : session,
                                    .owner = left ? 0 : p->card.owner,
@@ -186,8 +208,12 @@ static void fill(struct rt_etcd_conn *c, struct shown *s, const struct rt_etcd_p
                                    .mode = p->card.mode,
                                    .take = p->card.take,
                                    .of = p->card.of};
-    if (p->card.since_ms > 0 && now > p->card.since_ms)
+    if (p->card.since_ms <= 0)
+        s->place.since_ms = -1;
+    else if (now > p->card.since_ms)
         s->place.since_ms = now - p->card.since_ms;
+    if (foreign)
+        s->place.flags |= ROTA_PLACE_FOREIGN;
     if (p->granted)
         s->place.flags |= ROTA_PLACE_GRANTED;
     if (durable)
@@ -222,14 +248,12 @@ static int collect(struct rt_etcd_conn *c, struct inspection *in, const struct r
     return 0;
 }
 
-static int collect_line(struct rt_etcd_conn *c, struct inspection *in,
-                        const RtEtcd__RangeResponse *all)
+static int collect_line(struct rt_etcd_conn *c, struct inspection *in, RtEtcd__KeyValue *const *kvs,
+                        size_t n)
 {
     const struct rt_op *op = in->work.op;
     struct rt_etcd_line *line = &rt_etcd_s(c)->line;
-    if (all == NULL)
-        return rt_etcd_odd(c);
-    int rv = rt_etcd_line_read(line, all->kvs, all->n_kvs);
+    int rv = rt_etcd_line_read(line, kvs, n);
     if (rv != 0)
         return rt_etcd_fail(c, rv, "out of memory");
     for (size_t i = 0; rv == 0 && i < line->count; i++) {
@@ -243,13 +267,8 @@ static int collect_line(struct rt_etcd_conn *c, struct inspection *in,
     return rv;
 }
 
-static void lines_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+static void collected(struct rt_etcd_conn *c, struct inspection *in, int err)
 {
-    struct inspection *in = a->owner;
-    const RtEtcd__TxnResponse *got = reply;
-    in->work.pending--;
-    for (size_t i = 0; err == 0 && i < got->n_responses; i++)
-        err = collect_line(c, in, rt_etcd_got(got, i));
     rt_etcd_work_note(c, &in->work, err);
     if (in->work.pending > 0)
         return;
@@ -257,6 +276,40 @@ static void lines_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
         rt_etcd_work_finish(c, &in->work);
     else
         complete(c, in);
+}
+
+static bool is_wanted(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv)
+{
+    (void)c;
+    (void)kv;
+    return true;
+}
+
+static void gathered(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err)
+{
+    struct inspection *in = (struct inspection *)(void *)g->work;
+    if (err == 0)
+        err = collect_line(c, in, g->kvs, g->count);
+    collected(c, in, err);
+}
+
+static void lines_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct inspection *in = a->owner;
+    const struct rt_op *op = in->work.op;
+    const RtEtcd__TxnResponse *got = reply;
+    in->work.pending--;
+    if (err != 0 && a->reason == RT_ETCD_TOO_LARGE && op->inspect.name != NULL) {
+        rt_etcd_gather_line(&in->keys, op->inspect.name);
+        err = rt_etcd_gather(c, &in->keys, &in->work, is_wanted, gathered);
+        if (err == 0)
+            return;
+    }
+    for (size_t i = 0; err == 0 && i < got->n_responses; i++) {
+        const RtEtcd__RangeResponse *all = rt_etcd_got(got, i);
+        err = all != NULL ? collect_line(c, in, all->kvs, all->n_kvs) : rt_etcd_odd(c);
+    }
+    collected(c, in, err);
 }
 
 /* ---- Of a session: its lease knows its keys ------------------------------------------------------------ */

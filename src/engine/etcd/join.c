@@ -153,6 +153,10 @@ static int fail_busy(struct rt_etcd_conn *c, const struct rt_join *join,
     if (front == NULL)
         return rt_etcd_fail(c, ROTA_BUSY, "%.120s is held", join->name);
     rt_etcd_card_read(&card, front->value.data, front->value.len);
+    if (card.label_size == 0 && front->lease == 0)
+        return rt_etcd_fail(c, ROTA_BUSY, "%.100s is held by a key without a lease: %.*s",
+                            join->name, front->key.len < 100 ? (int)front->key.len : 100,
+                            (const char *)front->key.data);
     if (card.label_size == 0)
         return rt_etcd_fail(c, ROTA_BUSY, "%.100s is held by lease %llx", join->name,
                             (unsigned long long)front->lease);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #define OVERDUE_S (-2) /* a lease that is just over is revoked within half a second; -1: unknown */
-#define KEYS_MAX 1000  /* looked at; the first by name, and sessions come before names */
 
 bool rt_etcd_is_ours(const struct rt_etcd_id *id, const struct rt_etcd_card *card)
 {
@@ -96,40 +95,39 @@ static void take_key(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out,
     }
 }
 
-static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+static bool is_candidate(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv)
 {
-    struct rt_etcd_leftovers *out = a->owner;
-    const RtEtcd__RangeResponse *got = reply;
-    out->known = err == 0; /* pending: until all are begun */
-    for (size_t i = 0; err == 0 && i < got->n_kvs; i++)
-        take_key(c, out, got->kvs[i]);
-    out->more = err == 0 && got->more;
-    over(c, out->work, out);
+    const struct rt_etcd_side *s = rt_etcd_s(c);
+    struct rt_etcd_id id;
+    size_t size;
+    return (kv->key.len > s->sessions_size &&
+            memcmp(kv->key.data, s->sessions, s->sessions_size) == 0) ||
+           (rt_etcd_key_read(kv->key.data, kv->key.len, &size, &id) && id.session != 0);
 }
 
+static void gathered(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err)
+{
+    struct rt_etcd_leftovers *out =
+        (struct rt_etcd_leftovers *)(void *)((char *)g - offsetof(struct rt_etcd_leftovers, keys));
+    struct rt_etcd_work *w = g->work;
+    out->known = err == 0;
+    w->pending++; /* until all are begun */
+    for (size_t i = 0; err == 0 && i < out->keys.count; i++)
+        take_key(c, out, out->keys.kvs[i]);
+    out->more = err == 0 && out->keys.more;
+    over(c, w, out);
+}
+
+void rt_etcd_leftovers_fini(struct rt_etcd_leftovers *out)
+{
+    rt_etcd_gather_fini(&out->keys);
+}
+
+/* A thousand keys are looked at, the first by name, and sessions come before names. */
 int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out,
                       void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w))
 {
-    const struct rt_etcd_side *s = rt_etcd_s(c);
-    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
-    char begin[sizeof(s->sessions)] = "", end[sizeof(s->sessions)] = "";
-    size_t size = s->sessions_size - strlen(RT_ETCD_SESSIONS), end_size = 1; /* of ?prefix= */
-    *out = (struct rt_etcd_leftovers){.work = w, .fn = fn};
-    (void)snprintf(begin, sizeof(begin), "%.*s", (int)size, s->sessions);
-    if (size > 0)
-        end_size = rt_etcd_prefix_end(begin, end);
-    range.key.data = (uint8_t *)begin;
-    range.key.len = size > 0 ? size : 1;
-    range.range_end.data = (uint8_t *)end;
-    range.range_end.len = end_size > 0 ? end_size : 1; /* "\0": to the end of all */
-    range.limit = KEYS_MAX;
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, keys_seen);
-    if (a == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-    a->op = w->op;
-    a->owner = out;
-    a->deadline = w->op->deadline;
-    w->pending++;
-    rt_etcd_ask_send(c, a);
-    return 0;
+    *out = (struct rt_etcd_leftovers){.work = w, .fn = fn, .keys = {.one_page = true}};
+    rt_etcd_gather_prefix(&out->keys, rt_etcd_prefix(c));
+    return rt_etcd_gather(c, &out->keys, w, is_candidate, gathered);
 }

@@ -70,9 +70,10 @@ static void begin_message(struct rt_grpc_call *c)
     size_t size = (size_t)p[1] << 24 | (size_t)p[2] << 16 | (size_t)p[3] << 8 | (size_t)p[4];
     if (p[0] != 0)
         rt_grpc_refuse(c, RT_GRPC_INTERNAL, "the answer is compressed, which was not asked for");
-    else if (size > RT_GRPC_MESSAGE_MAX)
+    else if (size > RT_GRPC_MESSAGE_MAX) {
+        c->reason = RT_ETCD_TOO_LARGE;
         rt_grpc_refuse(c, RT_GRPC_RESOURCE_EXHAUSTED, "an answer of %zu bytes is too large", size);
-    else if (c->answered)
+    } else if (c->answered)
         rt_grpc_refuse(c, RT_GRPC_INTERNAL, "several answers to one question");
     c->prefix_size = 0;
     c->in_message = true;

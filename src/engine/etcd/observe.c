@@ -94,6 +94,14 @@ static void tell(struct rt_etcd_conn *c, struct rt_etcd_view *v, int err)
         look(c, v);
 }
 
+static void label_bare(struct rt_etcd_view *v, int64_t lease, bool newer)
+{
+    char label[RT_ETCD_BARE_LABEL];
+    (void)rt_etcd_bare_label(label, lease, newer);
+    memcpy(v->label, label, sizeof(label));
+    v->lease = 0;
+}
+
 static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct rt_etcd_view *v = a->owner;
@@ -102,6 +110,8 @@ static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     if (err == 0 && got->n_kvs > 0) {
         copy_text(v->label, sizeof(v->label), got->kvs[0]->value.data, got->kvs[0]->value.len);
         v->lease = (int64_t)a->extra;
+    } else {
+        label_bare(v, (int64_t)a->extra, false);
     }
     tell(c, v, 0);
 }
@@ -134,6 +144,12 @@ static bool read_front(struct rt_etcd_conn *c, struct rt_etcd_view *v, const RtE
     v->of = card.of;
     v->granted = card.mode != RT_GATHER || card.bound != 0;
     copy_text(v->value, sizeof(v->value), card.value, card.value_size);
+    if (card.newer)
+        v->value[0] = '\0';
+    if (card.plain && (card.newer || kv->lease == 0)) {
+        label_bare(v, kv->lease, card.newer);
+        return false;
+    }
     if (card.plain)
         return ask_label(c, v, kv->lease);
     v->lease = 0;

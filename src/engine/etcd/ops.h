@@ -8,7 +8,7 @@
  *   least.c    at_least_ms: a lease of its own keeps the line taken
  *   session.c  BEAT, the session's key, its end  verify.c  what etcd knows of our tickets
  *   observe.c  OBSERVE    inspect.c  INSPECT     list.c    LIST             doctor.c  CHECK
- *   leftovers.c  what should have ended and has not */
+ *   gather.c   many keys, for those three         leftovers.c  what should have ended and has not */
 #ifndef RT_ETCD_OPS_H
 #define RT_ETCD_OPS_H
 
@@ -157,9 +157,35 @@ int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_etcd_work *w, enum rt_etc
 
 /* ---- The side --------------------------------------------------------------------------------------- */
 
-struct
-    rt_etcd_view; /* list.c: the first key behind all that begin with PREFIX, into OUT (as large); 0: there is none. */
-size_t rt_etcd_prefix_end(const char *prefix, char *out);
+struct rt_etcd_view;
+
+/* gather.c: many keys as of one revision, with the values of those that are wanted. */
+struct rt_etcd_gather {     /* in the memory of a work, zeroed */
+    RtEtcd__KeyValue **kvs; /* by key, until _fini; values are cut to RT_ETCD_CARD_MAX */
+    size_t count;
+    bool more;     /* and there are more */
+    bool one_page; /* set before: a thousand keys are enough */
+    /* the rest is its own */
+    struct rt_etcd_work *work;
+    bool (*wants)(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv);
+    void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err);
+    struct rt_etcd_arena arena;
+    size_t room, valued, each;
+    int64_t revision;
+    uint32_t tries;
+    size_t begin_size, end_size, last_size;
+    char begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
+    char last[RT_ETCD_KEY_MAX + 1]; /* the next page begins behind it */
+};
+/* Which keys: one of them first. PREFIX and NAME are as long as names at most. */
+void rt_etcd_gather_prefix(struct rt_etcd_gather *g, const char *prefix);
+void rt_etcd_gather_line(struct rt_etcd_gather *g, const char *name);
+/* Collects, on behalf of W, those that WANTS by their key alone (KV has no lease and no value); then FN, with
+ * errmsg if ERR. 0, or ROTA_NOMEM and nothing comes. */
+int rt_etcd_gather(struct rt_etcd_conn *c, struct rt_etcd_gather *g, struct rt_etcd_work *w,
+                   bool (*wants)(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv),
+                   void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err));
+void rt_etcd_gather_fini(struct rt_etcd_gather *g); /* a zeroed one is legal */
 
 /* leftovers.c */
 struct rt_etcd_leftovers {
@@ -173,15 +199,21 @@ struct rt_etcd_leftovers {
     /* the rest is its own */
     struct rt_etcd_work *work;
     void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+    struct rt_etcd_gather keys;
 };
 /* Looks for them on behalf of W, in whose memory OUT is; then FN. 0, or ROTA_NOMEM and nothing comes. */
 int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out,
                       void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w));
+void rt_etcd_leftovers_fini(struct rt_etcd_leftovers *out); /* a zeroed one is legal */
 /* A ticket of Rota for certain, by its key and its value: the key alone may be that of somebody's data, which is
  * never deleted unless somebody names it. A leader's bare value is not certain. */
 bool rt_etcd_is_ours(const struct rt_etcd_id *id, const struct rt_etcd_card *card);
 /* Such a one that no lease will end: nobody can have it. KV with its value. */
 bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv);
+
+/* inspect.c: what is said of a ticket whose value has no words of ours: "lease 7f", "no lease", "a later layout". */
+#define RT_ETCD_BARE_LABEL 48
+const char *rt_etcd_bare_label(char out[RT_ETCD_BARE_LABEL], int64_t lease, bool newer);
 
 /* observe.c */
 struct rt_etcd_chore;
@@ -219,6 +251,7 @@ struct rt_etcd_side {
     struct rt_etcd_view *views;
     struct rt_etcd_session session;
     bool closing;
+    char prefix[RT_NAME_ROOM];
     size_t sessions_size; /* of the prefix of session keys */
     char sessions[RT_NAME_ROOM + sizeof(RT_ETCD_SESSIONS)];
 };

@@ -34,12 +34,31 @@ void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card)
     card->label_size = strnlen(label, RT_ETCD_LABEL_MAX);
 }
 
+/* ?names=raw: a session would stand in its own line. */
+static bool is_of_sessions(const char *name)
+{
+    static const char own[] = RT_ETCD_SESSIONS;
+    size_t n = strlen(own) - 1;
+    const char *at = name;
+    while ((at = strchr(at, own[0])) != NULL && strncmp(at, own, n) != 0)
+        at++;
+    return at != NULL && (at[n] == '\0' || at[n] == '/');
+}
+
+const char *rt_etcd_prefix(struct rt_etcd_conn *c)
+{
+    return rt_etcd_s(c)->prefix;
+}
+
 int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name)
 {
     if (name == NULL || name[0] == '\0')
         return rt_etcd_fail(c, ROTA_INVALID, "a line needs a name");
     if (strlen(name) >= RT_NAME_ROOM)
         return rt_etcd_fail(c, ROTA_INVALID, "a name is too long");
+    if (is_of_sessions(name))
+        return rt_etcd_fail(c, ROTA_INVALID, "the name %.100s is that of the sessions on etcd",
+                            name);
     return 0;
 }
 
@@ -318,6 +337,7 @@ static int name_sessions(struct rt_etcd_conn *c, const struct rt_url *url)
     int rv = rt_spelling_init(sp, rt_url_param(url, "prefix", ""), raw, base->errmsg,
                               sizeof(base->errmsg));
     if (rv == 0) {
+        memcpy(s->prefix, sp->prefix, sp->prefix_size);
         memcpy(s->sessions, sp->prefix, sp->prefix_size);
         memcpy(s->sessions + sp->prefix_size, RT_ETCD_SESSIONS, sizeof(RT_ETCD_SESSIONS));
         s->sessions_size = sp->prefix_size + sizeof(RT_ETCD_SESSIONS) - 1;

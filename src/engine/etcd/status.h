@@ -46,6 +46,7 @@ enum rt_etcd_reason { /* what etcd means, where its users must know */
                       RT_ETCD_AUTH_OFF, /* nobody can authenticate there: go on without */
                       RT_ETCD_TOO_MANY, /* requests: later */
                       RT_ETCD_NO_SPACE,
+                      RT_ETCD_TOO_LARGE, /* the answer, for us: it is so everywhere; ask for less */
 };
 
 struct rt_etcd_verdict {

@@ -162,6 +162,44 @@ test_rota_waits_for_etcdctl()
     wait $other
 }
 
+# More than an answer may have, beside the locks and in the line of one; with 3.7, keys alone have no lease.
+test_among_data_of_others()
+{
+    local i base
+    base=$(spelled "")
+    head -c 900000 /dev/zero | tr '\0' x >big
+    for i in 1 2 3; do
+        ctl put "${base}data/$i" <big >out
+        ctl put "${base}orders/4711-$i" <big >out
+    done
+    hold a
+    "$rota" ls >out
+    has '^a +1 +0 ' out
+    has '^orders +1 +2 ' out
+    same "a data orders" "$("$rota" top -1 --json | json '" ".join(sorted(l["name"] for l in d["lines"]))')"
+    expect 0 "$rota" metrics >out
+    expect 0 "$rota" show orders >out
+    has '^3 +waits ' out
+    expect 0 "$rota" why orders >out
+    expect 0 "$rota" watch -1 orders >out
+    expect 75 "$rota" run -n orders true
+    expect 75 "$rota" run -w 0.5 orders true
+    "$rota" doctor >out
+    has 'nothing stays.* 6 keys without a lease' out
+    let_go
+    same 6 "$(ctl get --prefix "$base" --keys-only | grep -c /)"
+    ctl del --prefix "$base" >out
+}
+
+test_a_later_layout()
+{
+    ctl put "$(spelled a)/1a-s1" "rota2 something" >out
+    refused 64 "later layout: upgrade" "$rota" run a true
+    "$rota" show a >out
+    has 'later layout: upgrade' out
+    ctl del --prefix "$(spelled a)/" >out
+}
+
 # ---- Errors: one line, the reason in it
 
 # Tried until the time is over: side by side.
@@ -242,7 +280,7 @@ user_rights_end_with_the_prefix()
     local other=${given/prefix=rota-/prefix=other-}
     unset ROTA_URL
     expect 0 "$rota" --on "$given" run a true
-    refused 69 "permission denied: the user 'rota' needs readwrite" "$rota" --on "$other" run a true
+    refused 69 "permission denied: the user 'rota' needs readwrite on the keys that begin with 'other-'" "$rota" --on "$other" run a true
     expect 0 "$rota" --on "$given" doctor >out
     has '^kept +rights' out
     ! grep -q 'no user' out || fail "$(cat out)"

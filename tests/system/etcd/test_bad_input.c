@@ -76,9 +76,9 @@ static void users(void **state)
     assert_url(url, ROTA_AUTH, "password|'nobody'");
     snprintf(url, sizeof(url), "etcd://127.0.0.1:%u/?prefix=rota-", port);
     assert_url(url, ROTA_AUTH, "user|password");
-    snprintf(url, sizeof(url), "etcd://rota@127.0.0.1:%u/?password_file=%s&prefix=other-", port,
+    snprintf(url, sizeof(url), "etcd://rota@127.0.0.1:%u/?password_file=%s&prefix=app/", port,
              e.password_file);
-    assert_url(url, ROTA_AUTH, "readwrite|'rota'|?prefix=");
+    assert_url(url, ROTA_AUTH, "readwrite|'rota'|'app%2F'");
     snprintf(url, sizeof(url), "etcd://rota@127.0.0.1:%u/?password_file=%s", port, e.password_file);
     assert_url(url, ROTA_AUTH, "readwrite|'rota'|?prefix=");
     good = rt_etcds_url(&e, NULL);

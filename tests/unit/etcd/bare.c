@@ -40,6 +40,12 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
     (void)c;
 }
 
+const char *rt_etcd_prefix(struct rt_etcd_conn *c)
+{
+    (void)c;
+    return "";
+}
+
 void rt_etcd_linked(struct rt_etcd_conn *c)
 {
     of(c)->linked++;

@@ -306,12 +306,54 @@ static void test_foreign_tickets_are_exclusive(void **state)
     assert_int_equal(rota_inspect(a, "foreign", &line), 0);
     assert_true(line->count == 2 && line->granted == 1);
     assert_true(line->places[0].number == rota_fence(atomic_load(&wish.lock)));
-    assert_true(line->places[1].label[0] != '\0');
+    assert_memory_equal(line->places[1].label, "lease ", 6);
+    assert_true(line->places[1].since_ms == -1 && line->places[0].since_ms >= 0);
+    assert_int_equal(line->places[1].flags, ROTA_PLACE_FOREIGN);
+    assert_false(line->places[0].flags & ROTA_PLACE_FOREIGN);
     rota_line_free(line);
     assert_int_equal(rota_break(a, "foreign", rota_fence(atomic_load(&wish.lock)) + 1000),
                      ROTA_LOST);
     assert_int_equal(rota_release(atomic_load(&wish.lock)), 0);
     rt_etcds_must(&etcds, "del", second);
+    rota_close(a);
+}
+
+/* What nothing ends is seen everywhere, and is nobody's. */
+static void test_a_foreign_ticket_without_a_lease(void **state)
+{
+    struct rota *a = player(url, TTL_MS, 0);
+    struct rota_line *line = NULL;
+    size_t count = 0;
+    (void)state;
+    rt_etcds_must(&etcds, "put", "leaseless/abc", "hello");
+    assert_int_equal(rota_list(a, "leaseless", &line, &count), 0);
+    assert_true(count == 1 && line->count == 1 && line->granted == 1);
+    rota_list_free(line, count);
+    assert_int_equal(rota_inspect(a, "leaseless", &line), 0);
+    const struct rota_place *place = &line->places[0];
+    assert_true(place->session == 0 && place->left_ms == -1 && place->since_ms == -1);
+    assert_true(place->flags == (ROTA_PLACE_FOREIGN | ROTA_PLACE_GRANTED));
+    assert_string_equal(place->label, "no lease");
+    assert_string_equal(place->value, "hello");
+    rota_line_free(line);
+    rt_etcds_must(&etcds, "del", "leaseless/abc");
+    rota_close(a);
+}
+
+/* ?names=raw: nobody may stand in the line of the sessions. */
+static void test_the_name_of_the_sessions(void **state)
+{
+    char raw[256];
+    static const char *const names[] = {"+rota", "+rota/x", "a+rota"};
+    (void)state;
+    snprintf(raw, sizeof(raw), "%s?names=raw", url);
+    struct rota *a = player(raw, TTL_MS, 0);
+    struct rota_lock *lock = NULL;
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(rota_acquire(a, names[i], NULL, &lock), ROTA_INVALID);
+    assert_int_equal(rota_break(a, "+rota", 1), ROTA_INVALID);
+    assert_int_equal(rota_acquire(a, "+rotas", NULL, &lock), 0);
+    assert_int_equal(rota_release(lock), 0);
     rota_close(a);
 }
 
@@ -331,6 +373,7 @@ static void test_values_of_leaders(void **state)
     assert_int_equal(rota_inspect(a, "leader", &line), 0);
     assert_string_equal(line->places[0].value, "node 1");
     assert_string_equal(line->places[0].label, "test"); /* its session says it */
+    assert_false(line->places[0].flags & ROTA_PLACE_FOREIGN);
     rota_line_free(line);
     assert_int_equal(rota_release(lock), 0);
     put_foreign("leader", "go", key, sizeof(key));
@@ -455,6 +498,8 @@ int main(void)
         cmocka_unit_test(test_kinds_in_large_sets),
         cmocka_unit_test(test_readers_in_large_sets),
         cmocka_unit_test(test_foreign_tickets_are_exclusive),
+        cmocka_unit_test(test_a_foreign_ticket_without_a_lease),
+        cmocka_unit_test(test_the_name_of_the_sessions),
         cmocka_unit_test(test_values_of_leaders),
         cmocka_unit_test(test_a_later_layout_is_refused),
         cmocka_unit_test(test_strict_goes_by_the_version),
