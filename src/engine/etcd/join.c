@@ -198,23 +198,15 @@ static void add_put(struct rt_etcd_conn *c, struct rt_etcd_txn *t, const struct 
         put->lease = (int64_t)one->join->session;
 }
 
-/* What is to be seen of the line, in either branch: its front, or all of it. */
+/* What is to be seen of the line, in either branch: its front, with the one behind it, or all of it. */
 static void add_looks(struct rt_etcd_txn *t, enum rt_etcd_branch b, const struct joining *j,
                       const struct one *one)
 {
     RtEtcd__RangeRequest *range = rt_etcd_get_line(t, b, one->join->name);
-    if (is_simple(one) || one->join->mode == RT_COUNT || (!looks_fully(j) && !j->attempt))
+    if (is_simple(one) && looks_fully(j))
+        range->limit = 2;
+    else if (is_simple(one) || one->join->mode == RT_COUNT || (!looks_fully(j) && !j->attempt))
         range->limit = 1;
-    if (!is_simple(one) || !looks_fully(j))
-        return;
-    range = rt_etcd_get_line(t, b, one->join->name); /* I and the one ahead */
-    range->order = RT_ETCD__ORDER__ORDER_DESCEND;
-    range->limit = 2; /* not keys_only: as rt_etcd_get_ahead */
-}
-
-static size_t looks_of(const struct joining *j, const struct one *one)
-{
-    return is_simple(one) && looks_fully(j) ? 2 : 1;
 }
 
 static void add_guard(struct rt_etcd_txn *t, const struct joining *j, const struct one *one)
@@ -451,19 +443,16 @@ static int read_full(struct rt_etcd_conn *c, struct one *one, const RtEtcd__Rang
     return 0;
 }
 
-/* The front, and the last two. */
-static int read_simple(struct one *one, const RtEtcd__RangeResponse *last)
+/* The first two: who is neither of them finds the one ahead by a look of its own, while it waits. */
+static void read_simple(struct one *one, const RtEtcd__RangeResponse *first)
 {
-    const RtEtcd__KeyValue *ahead = NULL;
-    uint64_t newest = last->n_kvs > 0 ? (uint64_t)last->kvs[0]->create_revision : 0;
-    one->wanted = newest > one->number;
+    const RtEtcd__KeyValue *second = first->n_kvs > 1 ? first->kvs[1] : NULL;
+    one->wanted = one->granted && second != NULL;
     one->looked = one->granted;
-    if (one->granted || newest != one->number || last->n_kvs < 2)
-        return 0;
-    ahead = last->kvs[1];
-    one->aim = (struct rt_etcd_aim){RT_ETCD_AIM_KEY, ahead, false};
-    one->looked = true;
-    return 0;
+    if (!one->granted && second != NULL && (uint64_t)second->create_revision == one->number) {
+        one->aim = (struct rt_etcd_aim){RT_ETCD_AIM_KEY, first->kvs[0], false};
+        one->looked = true;
+    }
 }
 
 /* How ONE stands, its number known, by the looks from AT on. */
@@ -487,10 +476,8 @@ static int read_stand(struct rt_etcd_conn *c, const struct joining *j, struct on
     } else if (one->join->mode != RT_GATHER) {
         one->granted = true;
     }
-    if (is_simple(one) && looks_fully(j)) {
-        const RtEtcd__RangeResponse *last = rt_etcd_got(reply, at + 1);
-        return last != NULL ? read_simple(one, last) : rt_etcd_odd(c);
-    }
+    if (is_simple(one) && looks_fully(j))
+        read_simple(one, seen);
     if (!is_simple(one) && looks_fully(j) && one->join->mode != RT_COUNT)
         return read_full(c, one, seen);
     return 0;
@@ -503,7 +490,7 @@ static void all_stand(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__T
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
         int rv = read_stand(c, j, one, reply, at);
-        at += looks_of(j, one);
+        at++;
         if (rv == ROTA_UNKNOWN) {
             fail(c, j, rv);
             return;
@@ -585,7 +572,7 @@ static int decide(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__TxnRe
         int rv = decide_one(c, j, one, rt_etcd_got(reply, at));
         if (rv != 0)
             return rv;
-        at += looks_of(j, one);
+        at++;
     }
     return send_put(c, j);
 }
