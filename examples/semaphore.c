@@ -5,6 +5,7 @@
 #include <rota.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
 
 #define WORKERS 6
 #define AT_ONCE 2
@@ -19,6 +20,7 @@ static void work(void)
 
     while (now > seen && !atomic_compare_exchange_weak(&most, &seen, now))
         ;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     atomic_fetch_sub(&working, 1);
 }
 

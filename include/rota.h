@@ -170,6 +170,8 @@ struct rota_ask {         /* all zero: exclusive, no limit, kept alive until rel
 
 /* Waits until NAME is ours. ASK may be NULL. A name is 1 to 255 bytes of UTF-8
  * without control characters. Give *OUT back with rota_release.
+ * UNREACHABLE: also if the limit ends while the engine is away, or refuses, and has not let
+ * us into the line yet; errmsg says why.
  * BUSY, TIMEOUT, CANCELED, DEADLOCK: nothing is held and nothing stays behind, but on
  * a server the ticket's leaving may still be on its way (ended by the ttl at the latest).
  * LOST: our session ended while we waited; the place in line is gone, ask again. */

@@ -10,6 +10,10 @@ unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
 export LC_ALL=C.UTF-8
 ROTA_TORTURE=${1:-17}
 suite=torture${2:+-$2}
+case ${2:-} in
+'' | redis | etcd) ;;
+*) echo "torture.sh: SUITE is redis or etcd, not '$2'" >&2; exit 64 ;;
+esac
 ROTA_REPORT=$PWD/build-torture/report.tsv
 export ROTA_TORTURE ROTA_REPORT
 

@@ -32,27 +32,29 @@ static int report(const struct rota *r, const struct rt_look *look, int err)
     return RT_EXIT_BUSY;
 }
 
-/* A claim of rota once, say: no session has it, so nobody hears that it went. */
-static bool is_durable(struct rota *r, const struct rt_look *look, uint64_t fence)
+/* ROTA_PLACE_* of the ticket. */
+static uint32_t flags_of(struct rota *r, const struct rt_look *look, uint64_t fence)
 {
     struct rota_line *line;
-    bool durable = false;
+    uint32_t flags = 0;
 
     if (rota_inspect(r, look->name, &line) != 0)
-        return false; /* the break will say why */
-    for (size_t i = 0; i < line->count && !durable; i++)
-        durable = line->places[i].number == fence &&
-                  (line->places[i].flags & ROTA_PLACE_DURABLE) != 0;
+        return 0; /* the break will say why */
+    for (size_t i = 0; i < line->count; i++)
+        if (line->places[i].number == fence)
+            flags = line->places[i].flags;
     rota_line_free(line);
-    return durable;
+    return flags;
 }
 
-static int print(const struct rt_look *look, uint64_t fence, bool durable)
+static int print(const struct rt_look *look, uint64_t fence, uint32_t flags)
 {
-    const char *then = durable
-                           ? "the key is free now; a command that still runs for it is not ended"
-                           : "whoever had it is told";
+    const char *then = "whoever had it is told";
 
+    if ((flags & ROTA_PLACE_DURABLE) != 0) /* of rota once, say: no session has it */
+        then = "the key is free now; a command that still runs for it is not ended";
+    else if ((flags & ROTA_PLACE_FOREIGN) != 0)
+        then = "it was another program's, which may not notice and go on: end that too";
     if (look->json)
         return rt_json_print(json_pack("{s:o, s:o, s:b}", "name", rt_json_text(look->name), "fence",
                                        rt_json_id(fence), "broken", 1),
@@ -74,9 +76,9 @@ int rt_break_main(const struct rt_cli *cli, int argc, char **argv)
     code = rt_connect_open(&r, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
     if (code != RT_EXIT_OK)
         return code;
-    bool durable = is_durable(r, &look, fence);
+    uint32_t flags = flags_of(r, &look, fence);
     int err = rota_break(r, look.name, fence);
-    code = err != 0 ? report(r, &look, err) : print(&look, fence, durable);
+    code = err != 0 ? report(r, &look, err) : print(&look, fence, flags);
     rota_close(r);
     int flushed = rt_out_flush();
     return code != RT_EXIT_OK ? code : flushed;

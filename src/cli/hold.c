@@ -181,9 +181,12 @@ static void tell_holder(struct rt_hold *hold, const char *what)
     size_t waiting = line->count - line->granted;
     if (!hold->answered && waiting > 0)
         waiting--; /* that is us */
-    if (line->granted > 0)
+    if (line->granted > 0 && line->places[0].since_ms >= 0)
         rt_out_error("%s '%s', held by %s for %" PRId64 " s; others waiting: %zu", what, hold->name,
                      line->places[0].label, line->places[0].since_ms / 1000, waiting);
+    else if (line->granted > 0)
+        rt_out_error("%s '%s', held by %s; others waiting: %zu", what, hold->name,
+                     line->places[0].label, waiting);
     else
         rt_out_error("%s '%s'", what, hold->name);
     rota_line_free(line);
@@ -323,6 +326,20 @@ void rt_hold_close(struct rt_hold *hold)
         die_of_interrupt();
 }
 
+static void tell_not_given_back(const struct rt_hold *hold, int err)
+{
+    const char *why = rota_errmsg(hold->client);
+    uint32_t ttl_ms = rota_ttl_ms(hold->client);
+
+    if (why[0] == '\0')
+        why = rota_strerror(err);
+    if (ttl_ms == 0)
+        rt_out_error("the %s '%s' was not given back: %s", hold->noun, hold->name, why);
+    else
+        rt_out_error("the %s '%s' was not given back (%s): it is free after at most %.1f s",
+                     hold->noun, hold->name, why, ttl_ms / 1000.0);
+}
+
 /* With the name held: runs the command and gives the name back. */
 static int use(struct rt_hold *hold)
 {
@@ -339,7 +356,7 @@ static int use(struct rt_hold *hold)
         return RT_EXIT_LOST;
     }
     if (err != 0 && err != ROTA_LOST && !hold->lost)
-        rt_connect_report(hold->client, err, "it was not given back: ");
+        tell_not_given_back(hold, err);
     return code;
 }
 

@@ -62,6 +62,11 @@ json_t *rt_json_id(uint64_t number)
     return json_string(text);
 }
 
+json_t *rt_json_ms(int64_t ms)
+{
+    return ms >= 0 ? json_integer(ms) : json_null();
+}
+
 int rt_json_print(json_t *all, bool line)
 {
     if (all == NULL) {

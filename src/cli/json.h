@@ -13,6 +13,9 @@ json_t *rt_json_text(const char *text);
 /* A number of 64 bits as a string: readers that keep numbers as doubles would round it. */
 json_t *rt_json_id(uint64_t number);
 
+/* A time in ms; null if it is not known, or without end: negative. */
+json_t *rt_json_ms(int64_t ms);
+
 /* Prints ALL (consumed; NULL: out of memory) on stdout, on one line of its own if LINE. Returns
  * an exit code: RT_EXIT_OK, or a message was printed. The caller flushes. */
 int rt_json_print(json_t *all, bool line);

@@ -19,7 +19,7 @@ static json_t *line_json(const struct rota_line *line)
                      (json_int_t)(line->count - line->granted), "holder",
                      front != NULL ? rt_json_text(front->label) : json_null(), "fence",
                      front != NULL ? rt_json_id(front->number) : json_null(), "since_ms",
-                     front != NULL ? json_integer(front->since_ms) : json_null());
+                     rt_json_ms(front != NULL ? front->since_ms : -1));
 }
 
 static int print_json(const struct rt_lines *list)

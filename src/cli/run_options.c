@@ -120,6 +120,9 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
     case OPT_TTL:
         return parse_ttl(hold, optarg);
     case OPT_METRICS:
+        if (strcmp(optarg, "-") == 0)
+            return rt_out_usage("run", "--metrics wants a file: stdout is the command's (one "
+                                       "named - is ./-)");
         hold->metrics = optarg;
         hold->options.flags |= ROTA_METRICS;
         return RT_EXIT_OK;

@@ -8,7 +8,6 @@
 #include "cli/ticket.h"
 
 #include <inttypes.h>
-#include <unistd.h>
 
 static int print_json(const struct rota_line *line)
 {
@@ -47,7 +46,7 @@ static void print_row(const struct rota_place *place, size_t index, int width)
            granted ? "holds" : "waits", rt_out_color(stdout, RT_OUT_PLAIN), width, place->number);
     rt_out_padded(rt_ticket_mode(place, text, sizeof(text)), 11);
     rt_out_padded(rt_out_time(place->since_ms, text, sizeof(text)), 14);
-    rt_out_padded(place->left_ms < 0 ? "-" : rt_out_time(place->left_ms, text, sizeof(text)), 14);
+    rt_out_padded(rt_out_time(place->left_ms, text, sizeof(text)), 14);
     rt_ticket_owner(place, text, sizeof(text));
     rt_out_padded(text[0] != '\0' ? text : "-", 10);
     printf("%s", rt_out_clean(place->label, text, sizeof(text)));
@@ -88,7 +87,7 @@ int rt_show_main(const struct rt_cli *cli, int argc, char **argv)
         code = print_json(line);
     else
         print_text(line);
-    if (err == 0 && line->count == 0 && !look.json && isatty(STDOUT_FILENO))
+    if (err == 0 && line->count == 0 && !look.json)
         rt_out_error("nobody holds or waits for '%s'", look.name);
     rota_line_free(line);
     rota_close(r);

@@ -109,9 +109,8 @@ json_t *rt_ticket_json(const struct rota_place *place, size_t index)
                                   place->session != 0 ? rt_json_id(place->session) : json_null());
     failed |= json_object_set_new(ticket, "thread", owner_json(place, true));
     failed |= json_object_set_new(ticket, "owner", owner_json(place, false));
-    failed |= json_object_set_new(ticket, "since_ms", json_integer(place->since_ms));
-    failed |= json_object_set_new(ticket, "left_ms",
-                                  place->left_ms >= 0 ? json_integer(place->left_ms) : json_null());
+    failed |= json_object_set_new(ticket, "since_ms", rt_json_ms(place->since_ms));
+    failed |= json_object_set_new(ticket, "left_ms", rt_json_ms(place->left_ms));
     failed |= json_object_set_new(ticket, "durable",
                                   json_boolean((place->flags & ROTA_PLACE_DURABLE) != 0));
     failed |= json_object_set_new(ticket, "detect",

@@ -12,11 +12,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static json_t *ms_or_null(int64_t ms)
-{
-    return ms >= 0 ? json_integer(ms) : json_null();
-}
-
 static json_t *rate_or_null(double rate)
 {
     return rate >= 0 ? json_real(rate) : json_null();
@@ -28,8 +23,8 @@ static json_t *row_json(const struct rt_top_row *row)
 
     return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "name", rt_json_text(row->line->name),
                      "holders", (json_int_t)row->holders, "waiters", (json_int_t)row->waiters,
-                     "grants_per_second", rate_or_null(row->rate), "held_ms", ms_or_null(row->held),
-                     "waited_ms", ms_or_null(row->waited), "holder", holder);
+                     "grants_per_second", rate_or_null(row->rate), "held_ms", rt_json_ms(row->held),
+                     "waited_ms", rt_json_ms(row->waited), "holder", holder);
 }
 
 static json_t *look_json(const struct rt_top *top)

@@ -30,6 +30,7 @@ struct watch {
     int signal_fd;
     bool changed; /* the front, or somebody came or went */
     bool printed; /* anything yet */
+    bool away;    /* the engine is, and that was said */
     struct state now, last;
 };
 
@@ -41,6 +42,16 @@ static void on_front(void *arg, const struct rota_front *front)
     watch->now.fence = front->fence;
     snprintf(watch->now.label, sizeof(watch->now.label), "%s", front->label);
     snprintf(watch->now.value, sizeof(watch->now.value), "%s", front->value);
+}
+
+/* Nothing changes while the engine is away: said once, or it looks like a quiet line. */
+static void on_log(void *arg, int level, const char *line)
+{
+    struct watch *watch = arg;
+
+    if (level <= ROTA_LOG_WARN && !watch->away)
+        rt_out_error("%s; nothing is seen until that is over", line);
+    watch->away = level <= ROTA_LOG_WARN; /* what is told below that is that it is back */
 }
 
 static bool is_news(const struct watch *watch)
@@ -166,7 +177,8 @@ int rt_watch_main(const struct rt_cli *cli, int argc, char **argv)
     int code = rt_look_parse(&watch.look, argc, argv);
     if (code != RT_EXIT_OK || watch.look.done)
         return code;
-    code = rt_connect_open(&watch.client, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
+    const struct rota_options options = {.flags = ROTA_NO_KEEPER, .log = on_log, .log_arg = &watch};
+    code = rt_connect_open(&watch.client, cli, &options);
     if (code != RT_EXIT_OK)
         return code;
     code = catch_signals(&watch);

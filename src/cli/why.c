@@ -41,20 +41,32 @@ static void print_left(const struct rota_place *place)
         printf("    durable: it stays until 'rota break', whatever happens to its process\n");
     else if (durable)
         printf("    durable: it ends in %s, whatever happens to its process\n", left);
+    else if (place->left_ms < 0 && (place->flags & ROTA_PLACE_FOREIGN) != 0)
+        printf("    no lease ends it: it stays until its program takes it out, or 'rota break'\n");
     else if (place->left_ms < 0)
         printf("    it ends when the holder gives it back, or with its process\n");
     else
         printf("    if nothing more is heard of the holder, it ends in %s\n", left);
 }
 
+/* "for 3 s, ", or nothing where the engine does not know. */
+static const char *for_how_long(const struct rota_place *place, char *out, size_t size)
+{
+    char since[32];
+
+    out[0] = '\0';
+    if (place->since_ms >= 0)
+        snprintf(out, size, "for %s, ", rt_out_time(place->since_ms, since, sizeof(since)));
+    return out;
+}
+
 static void print_holder(const struct rota_line *line, const struct rota_place *place)
 {
-    char since[32], mode[48], value[RT_TICKET_TEXT];
+    char since[48], mode[48], value[RT_TICKET_TEXT];
 
     printf("'%s' is held by ", line->name);
     print_who(place);
-    printf("\n    for %s, %s, fence %" PRIu64 "\n",
-           rt_out_time(place->since_ms, since, sizeof(since)),
+    printf("\n    %s%s, fence %" PRIu64 "\n", for_how_long(place, since, sizeof(since)),
            rt_ticket_mode(place, mode, sizeof(mode)), place->number);
     if (place->value[0] != '\0')
         printf("    it says: %s\n", rt_out_clean(place->value, value, sizeof(value)));
@@ -63,11 +75,11 @@ static void print_holder(const struct rota_line *line, const struct rota_place *
 
 static void print_waiter(const struct rota_place *place, size_t number)
 {
-    char since[32], mode[48];
+    char since[48], mode[48];
 
     printf("  %zu. ", number);
     print_who(place);
-    printf(", for %s, %s\n", rt_out_time(place->since_ms, since, sizeof(since)),
+    printf(", %s%s\n", for_how_long(place, since, sizeof(since)),
            rt_ticket_mode(place, mode, sizeof(mode)));
 }
 

@@ -66,12 +66,21 @@ int rt_config_find(const char *name, char **out, char *errmsg, size_t size)
                  path, "'NAME = URL' there");
         return ROTA_INVALID;
     }
-    while (found == NULL && fgets(line, sizeof(line), file) != NULL)
+    unsigned number = 0;
+    while (found == NULL && fgets(line, sizeof(line), file) != NULL) {
+        number++;
         found = value_of(line, name);
+    }
     fclose(file);
     if (found == NULL) {
         snprintf(errmsg, size, "no engine is named '%.60s' in %.120s: add a line '%.20s = URL'",
                  name, path, name);
+        return ROTA_INVALID;
+    }
+    if (strchr(found, ':') == NULL) { /* names do not stand for names */
+        snprintf(errmsg, size,
+                 "%.120s:%u: '%.60s' is given no URL there: write it like %.20s = file:", path,
+                 number, name, name);
         return ROTA_INVALID;
     }
     *out = rt_strdup(found);

@@ -455,10 +455,26 @@ void rt_dispatch_drain(struct rt_dispatch *d)
     free_idle(d);
 }
 
+/* Before a limit ends: whether that is the engine's doing, and what it would say then. */
+static void note_trouble(struct rt_dispatch *d)
+{
+    const char *why = NULL;
+
+    if (d->conn != NULL && d->conn->engine->trouble != NULL)
+        why = d->conn->engine->trouble(d->conn);
+    d->desk.away = why != NULL;
+    if (why == NULL)
+        return;
+    d->err = ROTA_UNREACHABLE;
+    snprintf(d->errmsg, sizeof(d->errmsg), "not granted in time: %.220s", why);
+}
+
 void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
 {
     struct rt_dispatch *d = arg;
 
+    if (t->kind == RT_TIMER_ASK)
+        note_trouble(d);
     rt_desk_timer(&d->desk, t, now);
 }
 

@@ -73,7 +73,7 @@ const char *rt_engine_said(const struct rota *r, int err)
 {
     int said = r->d.err;
 
-    if (said == ROTA_UNREACHABLE && err == ROTA_UNKNOWN)
+    if ((said == ROTA_UNREACHABLE || said == ROTA_AUTH) && err == ROTA_UNKNOWN)
         said = err; /* a release that was tried in vain is told so */
     return err != 0 && said == err ? r->d.errmsg : NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The desk: one client's whole state; requests and answers in, things to do and news out. */
 #include "core/desk.h"
+#include "core/grant.h"
 
 #include "base/bug.h"
 
@@ -595,6 +596,16 @@ static void desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)
     }
 }
 
+/* Nobody else's turn is what it waited for, if it never came into the line. */
+static int limit_err(const struct rt_desk *desk, const struct rt_ask *ask)
+{
+    const struct rt_ticket *t = ask->ticket;
+
+    if (t == NULL)
+        t = ask->mode == RT_SHARED ? ask->line->s : &ask->line->x;
+    return desk->away && t->state == RT_TICKET_JOINING ? ROTA_UNREACHABLE : ROTA_TIMEOUT;
+}
+
 void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)
 {
     if (t->kind == RT_TIMER_DESK) {
@@ -608,6 +619,6 @@ void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)
         if (ask->state == RT_ASK_HELD)
             rt_line_hold_over(desk, ask, now);
         else
-            (void)rt_desk_cancel(desk, ask, ROTA_TIMEOUT, now);
+            (void)rt_desk_cancel(desk, ask, limit_err(desk, ask), now);
     }
 }

@@ -36,6 +36,7 @@ struct rt_desk {
     bool strict_order;   /* every ask is solo */
     bool beat_due, open_due;
     bool closing;
+    bool away; /* the user's: the engine is known to be away, or to refuse */
 };
 
 struct rt_desk_options {
@@ -141,6 +142,7 @@ void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_ticket_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now);
 
+/* A limit that ends before the engine has taken the ask is ROTA_UNREACHABLE while desk->away. */
 /* A timer of kind RT_TIMER_ASK, RT_TIMER_LINE or RT_TIMER_DESK is due. */
 void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now);
 

@@ -259,6 +259,10 @@ struct rt_engine {
     /* ROTA_CAP_*, as known now. */
     uint32_t (*caps)(const struct rt_conn *conn);
 
+    /* Why what was submitted is not done at this moment: there is no link, or the server refuses and is
+     * asked again. NULL: nothing is known to be wrong, it may be on its way. No I/O. May be NULL. */
+    const char *(*trouble)(const struct rt_conn *conn);
+
     /* In a forked child: closes what the child must not keep open (session files). Async-signal-safe.
      * Also after a close whose memory is still there. May be NULL. */
     void (*forked)(struct rt_conn *conn);

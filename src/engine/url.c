@@ -44,8 +44,8 @@ static int hex_value(char c)
     return -1;
 }
 
-/* Decodes %XX in place. False: a broken escape, or an end of string in disguise. */
-static bool decode(char *text)
+/* Decodes %XX in place. NULL, or what is wrong with it. */
+static const char *decode(char *text)
 {
     char *out = text;
 
@@ -56,13 +56,15 @@ static bool decode(char *text)
         }
         int high = hex_value(in[1]);
         int low = high < 0 ? -1 : hex_value(in[2]);
-        if (low < 0 || high * 16 + low == 0)
-            return false;
+        if (low < 0)
+            return "a broken % escape";
+        if (high * 16 + low == 0)
+            return "%00, which nothing in it may contain,";
         *out++ = (char)(high * 16 + low);
         in += 2;
     }
     *out = '\0';
-    return true;
+    return NULL;
 }
 
 /* Cuts TEXT at the first of MARKS: returns what comes after the mark, NULL if there is none. */
@@ -136,8 +138,11 @@ static int parse_user(struct parser *p, char *text)
 {
     char *password = cut(text, ":");
 
-    if (!decode(text) || (password != NULL && !decode(password)))
-        return fault(p, "the URL has a broken %% escape before the @: write %% itself as %%25");
+    const char *wrong = decode(text);
+    if (wrong == NULL && password != NULL)
+        wrong = decode(password);
+    if (wrong != NULL)
+        return fault(p, "the URL has %s before the @: write %% itself as %%25", wrong);
     p->url->user = text;
     if (password != NULL)
         p->url->password = password;
@@ -177,8 +182,11 @@ static int parse_param(struct parser *p, char *text)
                         "question mark");
     if (url->param_count == RT_URL_PARAMS_MAX)
         return fault(p, "the URL has more than %d parameters: leave some out", RT_URL_PARAMS_MAX);
-    if (!decode(text) || !decode(value))
-        return fault(p, "the URL has a broken %% escape in a parameter: write %% itself as %%25");
+    const char *wrong = decode(text);
+    if (wrong == NULL)
+        wrong = decode(value);
+    if (wrong != NULL)
+        return fault(p, "the URL has %s in a parameter: write %% itself as %%25", wrong);
     if (rt_url_param(url, text, NULL) != NULL)
         return fault(p, "the URL has the parameter %.40s twice: keep one", text);
     url->params[url->param_count++] = (struct rt_url_param){text, value};
@@ -216,8 +224,9 @@ static int parse_rest(struct parser *p)
         if (rv != 0)
             return rv;
     }
-    if (!decode(path))
-        return fault(p, "the URL has a broken %% escape in its path: write %% itself as %%25");
+    const char *wrong = decode(path);
+    if (wrong != NULL)
+        return fault(p, "the URL has %s in its path: write %% itself as %%25", wrong);
     url->path = path;
     return parse_params(p, params);
 }

@@ -64,6 +64,12 @@ bool rt_wrap_parting(struct rt_conn *conn)
     return inner->engine->parting != NULL && inner->engine->parting(inner);
 }
 
+const char *rt_wrap_trouble(const struct rt_conn *conn)
+{
+    const struct rt_conn *inner = ((const struct rt_wrap *)(const void *)conn)->inner;
+    return inner->engine->trouble != NULL ? inner->engine->trouble(inner) : NULL;
+}
+
 int rt_wrap_keep(struct rt_conn *conn, int *fd)
 {
     struct rt_conn *inner = ((struct rt_wrap *)(void *)conn)->inner;

@@ -36,6 +36,7 @@ uint32_t rt_wrap_caps(const struct rt_conn *conn);
 void rt_wrap_forked(struct rt_conn *conn);
 int rt_wrap_keep(struct rt_conn *conn, int *fd);
 bool rt_wrap_parting(struct rt_conn *conn);
+const char *rt_wrap_trouble(const struct rt_conn *conn);
 void rt_wrap_held(struct rt_up *up,
                   void (*each)(void *arg, const char *name, uint64_t number, bool granted),
                   void *arg);

@@ -96,7 +96,9 @@ static int load_key(SSL_CTX *ctx, const char *param, const char *path, char *err
                  reason == X509_R_KEY_TYPE_MISMATCH;
     const char *what = asked   ? "is protected by a passphrase: give one that is not"
                        : other ? "does not belong to the certificate of ?cert="
-                               : "has no private key in PEM form";
+                       : strcmp(param, "cert") == 0
+                           ? "has no private key in PEM form: add it there, or give ?key="
+                           : "has no private key in PEM form";
     return refuse(param, path, what, errmsg, size);
 }
 

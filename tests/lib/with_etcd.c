@@ -39,6 +39,11 @@ static bool start(const char *topology)
         opts.user = known[i].user;
         rt_etcds_start(&etcds, known[i].nodes, &opts);
         url = rt_etcds_url(&etcds, NULL);
+        if (etcds.root_password[0] != '\0') { /* for etcdctl */
+            char root[sizeof(etcds.root_password) + 8];
+            snprintf(root, sizeof(root), "root:%s", etcds.root_password);
+            setenv("ETCDCTL_USER", root, 1);
+        }
         return true;
     }
     return false;

@@ -261,6 +261,7 @@ static const struct rt_engine tap_engine = {
     .params = none,
     .conn_size = sizeof(struct sim_tap),
     .parting = rt_wrap_parting,
+    .trouble = rt_wrap_trouble,
     .close = tap_close,
     .submit = tap_submit,
     .cancel = tap_cancel,

@@ -380,6 +380,21 @@ static void fire(struct rt_timer_call *call, int64_t now)
     rt_etcd_wrote(c);
 }
 
+static bool any_refused(const struct rt_etcd_ask *head)
+{
+    const struct rt_etcd_ask *a = head->next;
+    while (a != head && a->pauses == 0)
+        a = a->next;
+    return a != head;
+}
+
+const char *rt_etcd_trouble(const struct rt_conn *conn)
+{
+    const struct rt_etcd_conn *c = (const struct rt_etcd_conn *)(const void *)conn;
+    bool now = c->state != RT_ETCD_READY || any_refused(&c->waiting) || any_refused(&c->flying);
+    return now && c->trouble[0] != '\0' ? c->trouble : NULL;
+}
+
 void rt_etcd_asks_lost(struct rt_etcd_conn *c, const char *why)
 {
     struct rt_etcd_ask all;

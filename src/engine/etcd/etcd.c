@@ -219,6 +219,7 @@ const struct rt_engine rt_engine_etcd = {
     .layout_minor = 0,
     .open = etcd_open,
     .parting = rt_etcd_parting,
+    .trouble = rt_etcd_trouble,
     .close = etcd_close,
     .submit = rt_etcd_submit,
     .cancel = rt_etcd_cancel,

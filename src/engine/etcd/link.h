@@ -143,6 +143,7 @@ void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* all go without a word */
 void rt_etcd_flush(struct rt_etcd_conn *c);    /* what waits and may go */
 /* The connection is gone: what was in flight waits again or ends. */
 void rt_etcd_asks_lost(struct rt_etcd_conn *c, const char *why);
+const char *rt_etcd_trouble(const struct rt_conn *conn); /* why asks wait; NULL: no reason */
 void rt_etcd_refuse(struct rt_etcd_conn *c, int err, const char *why); /* all that waits */
 /* The timer fires no later than AT. */
 void rt_etcd_timer_by(struct rt_etcd_conn *c, int64_t at);

@@ -500,6 +500,7 @@ static const struct rt_engine fault_engine = {
     .forked = rt_wrap_forked,
     .keep = rt_wrap_keep,
     .parting = rt_wrap_parting,
+    .trouble = rt_wrap_trouble,
 };
 
 int rt_fault_wrap(struct rt_conn **conn, const struct rt_fault_config *config)

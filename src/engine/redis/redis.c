@@ -358,4 +358,5 @@ const struct rt_engine rt_engine_redis = {
     .cancel = rt_redis_cancel,
     .caps = redis_caps,
     .forked = redis_forked,
+    .trouble = rt_redis_trouble,
 };

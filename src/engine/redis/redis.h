@@ -274,6 +274,7 @@ __attribute__((format(printf, 3, 4))) int rt_redis_fail(struct rt_redis_conn *c,
 /* ---- Ops (side.c; ops.h) ------------------------------------------------------------------ */
 
 void rt_redis_submit(struct rt_conn *conn, struct rt_op *op);
+const char *rt_redis_trouble(const struct rt_conn *conn); /* why something waits to be sent */
 void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op);
 
 #endif

@@ -66,6 +66,13 @@ static void early_fire(struct rt_timer_call *call, int64_t now)
     follow_early(c);
 }
 
+const char *rt_redis_trouble(const struct rt_conn *conn)
+{
+    const struct rt_redis_conn *c = (const struct rt_redis_conn *)(const void *)conn;
+    bool waits = c->queue != NULL || c->side.early != NULL;
+    return waits && c->last_trouble[0] != '\0' ? c->last_trouble : NULL;
+}
+
 void rt_redis_submit(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_redis_conn *c = rt_redis_of(conn);

@@ -306,6 +306,7 @@ static const struct rt_engine trace_engine = {
     .forked = rt_wrap_forked,
     .keep = rt_wrap_keep,
     .parting = rt_wrap_parting,
+    .trouble = rt_wrap_trouble,
 };
 
 int rt_trace_wrap(struct rt_conn **conn)

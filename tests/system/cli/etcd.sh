@@ -200,6 +200,26 @@ test_a_later_layout()
     ctl del --prefix "$(spelled a)/" >out
 }
 
+# What another program has: not known since when, and it is not told when it is broken.
+test_ticket_of_etcdctl()
+{
+    mkfifo up down
+    ctl lock "$(spelled a)" -- sh -c 'echo >up; read -r _ <down' &
+    local other=$!
+    await up
+    "$rota" show a >out
+    has '^1 +holds +[0-9]+ +exclusive +- +[0-9]' out
+    same "None" "$("$rota" show a --json | json 'd["tickets"][0]["since_ms"]')"
+    same "None" "$("$rota" ls --json | json 'd["lines"][0]["since_ms"]')"
+    same "None" "$("$rota" top -1 --json | json 'd["lines"][0]["held_ms"]')"
+    "$rota" why a >out
+    has '^    exclusive, fence' out
+    "$rota" break a --fence "$(fence_of a)" >out
+    has "another program's, which may not notice" out
+    echo >down
+    wait $other
+}
+
 # ---- Errors: one line, the reason in it
 
 # Tried until the time is over: side by side.
@@ -273,6 +293,30 @@ user_wrong_password()
     ! grep -q wrong-7 refused.err || fail "$(cat refused.err)"
     ROTA_PASSWORD=wrong-7 refused 69 "refuses the user 'ada' or the password" "$rota" --on "${url/rota@/ada@}" run a true
     refused 69 'wants a user' "$rota" --on "${url/rota@/}" ls
+}
+
+change_password() # WORD
+{
+    ctl user passwd rota --interactive=false <<<"$1" >answer || fail "$(cat answer)"
+}
+
+# What cannot be given back any more: why, and until when.
+user_password_changed_under_run()
+{
+    local secret
+    unset ROTA_URL
+    secret=$(cat "$(sed 's/.*password_file=\([^&]*\).*/\1/' <<<"$given")")
+    mkfifo up down
+    "$rota" --on "$given&ttl=15s" run a -- sh -c 'echo >up; read -r _ <down' 2>err &
+    local holder=$!
+    await up
+    change_password other-7
+    echo >down
+    expect 0 wait $holder
+    change_password "$secret"
+    same 1 "$(wc -l <err)"
+    has "^rota: the lock 'a' was not given back \\(.*\\): it is free after at most 15.0 s" err
+    ! grep -q 'could not be confirmed' err || fail "$(cat err)"
 }
 
 user_rights_end_with_the_prefix()

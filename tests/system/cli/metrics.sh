@@ -104,4 +104,10 @@ test_wrong_usage()
     same 1 "$(wc -l <err)"
 }
 
+test_run_wants_a_file()
+{
+    refused 64 '--metrics wants a file' "$rota" run --metrics - a true
+    [ ! -e - ] || fail "a file named -"
+}
+
 run_cases "${@:2}"

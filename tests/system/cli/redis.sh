@@ -97,6 +97,25 @@ test_top_ends_though_nobody_answers()
     expect 0 wait $signals
 }
 
+test_watch_tells_that_the_server_is_away()
+{
+    mkfifo rows
+    "$rota" watch a >rows 2>err &
+    local watch=$!
+    exec 5<rows
+    read -r -t 30 _ <&5 || fail "no row"
+    trap 'kill -CONT $server' EXIT
+    kill -STOP "$server"
+    until grep -q 'did not answer.*; nothing is seen until that is over' err; do kill -0 $watch || fail "it ended"; done
+    kill -CONT "$server"
+    hold a # seen, as before
+    read -r -t 30 row <&5 || fail "no row"
+    [[ $row == fence* ]] || fail "$row"
+    let_go
+    kill $watch
+    same 1 "$(wc -l <err)"
+}
+
 # ---- The network
 
 lost_by() # DIRECTION: a partition, longer than the ttl

@@ -202,6 +202,20 @@ static void fill(struct rt_etcds *e)
     assert_int_not_equal(err, 0);
 }
 
+/* A limit that is over before the patience of a call: it is not somebody else's turn. On a machine so busy that
+ * etcd did not even refuse yet, it is. */
+static void limit_tells_why(struct rota *r)
+{
+    const struct rota_ask ask = {.limit_ms = 1000};
+    struct rota_lock *lock = NULL;
+    int err = ROTA_TIMEOUT;
+
+    for (int i = 0; i < 15 && err == ROTA_TIMEOUT; i++)
+        err = rota_acquire(r, "asked now", &ask, &lock);
+    assert_int_equal(err, ROTA_UNREACHABLE);
+    assert_non_null(strstr(rota_errmsg(r), "out of space"));
+}
+
 /* A hold from before is given back also when the server takes nothing more. */
 static void a_full_database(void **state)
 {
@@ -221,6 +235,7 @@ static void a_full_database(void **state)
     fill(&e);
     refusal = refusal_of(url, SHORT_MS);
     refusal_assert(&refusal, ROTA_UNREACHABLE, "space|compact|disarm", secrets);
+    limit_tells_why(r);
     assert_int_equal(rota_release(lock), 0);
     rota_close(r);
     free(url);

@@ -112,7 +112,9 @@ static void engines_have_names(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof(path), "%s/rota/config", folder);
     FILE *file = fopen(path, "we");
-    fputs("# engines\n\n  test = mem:named?prefix=p:  \nbroken\nother=gopher://x\n", file);
+    fputs(
+        "# engines\n\n  test = mem:named?prefix=p:  \nbroken\nother=gopher://x\nempty =\nloop = loop\n",
+        file);
     fclose(file);
     setenv("XDG_CONFIG_HOME", folder, 1);
     struct rota *r = must_open("test", 0);
@@ -123,6 +125,8 @@ static void engines_have_names(void **state)
     assert_int_equal(rota_release(lock), 0);
     refuse("other", NULL, ROTA_INVALID, "gopher");
     refuse("third", NULL, ROTA_INVALID, "'third'");
+    refuse("empty", NULL, ROTA_INVALID, "/rota/config:6: 'empty' is given no URL");
+    refuse("loop", NULL, ROTA_INVALID, "/rota/config:7: 'loop' is given no URL");
     setenv("ROTA_URL", "test", 1);
     struct rota *third = must_open(NULL, 0);
     unsetenv("ROTA_URL");

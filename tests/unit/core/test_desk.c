@@ -242,6 +242,28 @@ static void who_gives_up_while_joining_leaves_nothing(void **state)
     story_end(s);
 }
 
+static void a_limit_tells_of_an_engine_that_is_away(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    s->desk.away = true;
+    ask(s, 'A', "L", .limit_ms = 20);
+    until(s, 20);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[   20] A refused: UNREACHABLE\n");
+    joined(s, 0, 7, false, false);
+    left(s, 0);
+    ask(s, 'B', "L", .limit_ms = 20);
+    joined(s, 0, 8, false, false); /* in line: somebody else's turn, whatever happens then */
+    until(s, 40);
+    left(s, 0);
+    expect(s, "[   20] > LEAVE L #7\n"
+              "[   20] > JOIN L exclusive\n"
+              "[   40] B refused: TIMEOUT\n"
+              "[   40] > LEAVE L #8\n");
+    story_end(s);
+}
+
 static void a_given_up_join_serves_who_comes_next(void **state)
 {
     (void)state;
@@ -525,6 +547,7 @@ int main(void)
         cmocka_unit_test(wanted_ends_lingering_at_once),
         cmocka_unit_test(hold_ms_gives_the_ticket_back_and_the_next_takes_a_new_one),
         cmocka_unit_test(who_gives_up_while_joining_leaves_nothing),
+        cmocka_unit_test(a_limit_tells_of_an_engine_that_is_away),
         cmocka_unit_test(a_given_up_join_serves_who_comes_next),
         cmocka_unit_test(a_lost_reply_to_join_is_asked_again),
         cmocka_unit_test(a_lost_reply_of_a_join_given_up_is_taken_back_by_nonce),

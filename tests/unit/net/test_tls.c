@@ -290,7 +290,7 @@ static void settings_that_cannot_work(void **state)
     refuse(NULL, certs.nothing, NULL, "no certificate in PEM form");
     refuse(NULL, certs.client, "/no/such/file", "?key=/no/such/file cannot be read");
     refuse(NULL, certs.client, certs.nothing, "no private key in PEM form");
-    refuse(NULL, certs.client, NULL, "no private key in PEM form");
+    refuse(NULL, certs.client, NULL, "no private key in PEM form: add it there, or give ?key=");
     refuse(NULL, certs.client, certs.server_key, "does not belong to the certificate");
     refuse(NULL, certs.client, certs.locked_key, "protected by a passphrase");
     refuse(NULL, NULL, certs.client_key, "?key= without ?cert=");
