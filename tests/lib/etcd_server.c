@@ -236,6 +236,8 @@ static void node_args(struct rt_etcds *e, size_t i, const struct rt_etcds_option
     rt_server_arg(s, "--initial-cluster-token=%u", (unsigned)e->node[0].peer_port);
     rt_server_arg(s, "--logger=zap");
     rt_server_arg(s, "--log-level=error");
+    rt_server_arg(
+        s, "--bcrypt-cost=4"); /* every client that opens pays for it: 10 is 70 ms and more */
     if (opts->tls)
         tls_args(e, s, opts);
     for (size_t k = 0; k < sizeof(opts->extra) / sizeof(opts->extra[0]); k++)
