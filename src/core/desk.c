@@ -603,7 +603,9 @@ static int limit_err(const struct rt_desk *desk, const struct rt_ask *ask)
 
     if (t == NULL)
         t = ask->mode == RT_SHARED ? ask->line->s : &ask->line->x;
-    return desk->away && t->state == RT_TICKET_JOINING ? ROTA_UNREACHABLE : ROTA_TIMEOUT;
+    if (desk->away && t != NULL && t->state == RT_TICKET_JOINING)
+        return ROTA_UNREACHABLE;
+    return ROTA_TIMEOUT;
 }
 
 void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)

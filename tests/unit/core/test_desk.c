@@ -264,6 +264,23 @@ static void a_limit_tells_of_an_engine_that_is_away(void **state)
     story_end(s);
 }
 
+/* It waits for its own client, which has no reader's ticket yet. */
+static void a_reader_behind_a_local_holder_is_only_late(void **state)
+{
+    (void)state;
+    story_held(s, 0);
+    s->desk.away = true;
+    ask(s, 'B', "L", .mode = RT_SHARED, .limit_ms = 20);
+    until(s, 20);
+    let_go(s, 'A');
+    left(s, 0);
+    expect(s, "[    0] > ARM L #7\n"
+              "[   20] B refused: TIMEOUT\n"
+              "[   20] > LEAVE L #7\n"
+              "[   20] A released: ok\n");
+    story_end(s);
+}
+
 static void a_given_up_join_serves_who_comes_next(void **state)
 {
     (void)state;
@@ -548,6 +565,7 @@ int main(void)
         cmocka_unit_test(hold_ms_gives_the_ticket_back_and_the_next_takes_a_new_one),
         cmocka_unit_test(who_gives_up_while_joining_leaves_nothing),
         cmocka_unit_test(a_limit_tells_of_an_engine_that_is_away),
+        cmocka_unit_test(a_reader_behind_a_local_holder_is_only_late),
         cmocka_unit_test(a_given_up_join_serves_who_comes_next),
         cmocka_unit_test(a_lost_reply_to_join_is_asked_again),
         cmocka_unit_test(a_lost_reply_of_a_join_given_up_is_taken_back_by_nonce),
