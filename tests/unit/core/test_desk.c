@@ -271,6 +271,7 @@ static void a_reader_behind_a_local_holder_is_only_late(void **state)
     story_held(s, 0);
     s->desk.away = true;
     ask(s, 'B', "L", .mode = RT_SHARED, .limit_ms = 20);
+    armed(s, 0, false);
     until(s, 20);
     let_go(s, 'A');
     left(s, 0);
