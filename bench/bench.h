@@ -33,7 +33,7 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
 
 /* Pairs per second of R with so many asks in flight on as many names (flight.c). */
 #define BENCH_FLIGHT 64
-double bench_flight(struct rota *r, int pairs);
+double bench_flight(struct rota *r, int at_once, int pairs);
 
 double bench_cpu_us(void); /* of this process, so far */
 

@@ -41,16 +41,16 @@ static void ask(struct seat *seat)
     bench_done(rota_acquire_async(seat->flight->r, seat->name, NULL, granted, seat, NULL));
 }
 
-double bench_flight(struct rota *r, int pairs)
+double bench_flight(struct rota *r, int at_once, int pairs)
 {
     static struct flight f;
     f.r = r;
     f.pairs = pairs;
     sem_init(&f.landed, 0, 0);
     atomic_store(&f.over, 0);
-    atomic_store(&f.begun, BENCH_FLIGHT);
+    atomic_store(&f.begun, at_once);
     int64_t from = rt_bench_ns();
-    for (int i = 0; i < BENCH_FLIGHT; i++) {
+    for (int i = 0; i < at_once; i++) {
         f.seats[i].flight = &f;
         snprintf(f.seats[i].name, sizeof f.seats[i].name, "n%d", i);
         ask(&f.seats[i]);

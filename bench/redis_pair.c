@@ -117,10 +117,10 @@ void redis_bench_flight(const struct bench *b, const struct redis *s)
     struct rota *r = NULL;
     bench_done(rt_bench_open(&place, &r, NULL));
     bare_open(&bare, redis_dial(s, false));
-    bench_flight(r, FLIGHT);
+    bench_flight(r, FLIGHT, FLIGHT);
     for (int i = 0; i < FLIGHT_ROUNDS; i++) {
         theirs[i] = bare_flight(&bare, n);
-        ours[i] = bench_flight(r, n);
+        ours[i] = bench_flight(r, FLIGHT, n);
         ratio[i] = ours[i] / theirs[i];
     }
     bare_close(&bare);
