@@ -16,8 +16,7 @@
 #define LONG_TTL_MS 3000 /* where nothing may be lost */
 
 static const struct treat_kind kinds[] = {
-    {"acquire", "KV/Txn put,range,range #", false},
-    {"try, share", "KV/Txn put,range #", false},
+    {"acquire, try, share", "KV/Txn put,range #", false},
     {"acquire all", "KV/Txn put,put", false},
     {"release", "KV/Txn delete", false},
     {"look", "KV/Txn range,range #", false},
