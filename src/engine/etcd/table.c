@@ -56,8 +56,8 @@ static bool is_free(struct rt_etcd_conn *c, const char *key, size_t size)
 
 /* ---- New ones ----------------------------------------------------------------------------------------- */
 
-/* That of the same JOIN, or the first spot where none of ours stands, or one that is never used again. */
-static size_t choose_key(struct rt_etcd_conn *c, const struct rt_join *join, bool once, char *key)
+/* That of the same JOIN, or the first spot where none of ours stands; 0: there is none. */
+static size_t choose_spot(struct rt_etcd_conn *c, const struct rt_join *join, char *key)
 {
     const struct rt_etcd_ticket *same = rt_etcd_ticket_find(c, join->name, join->session, 0,
                                                             join->nonce);
@@ -67,11 +67,21 @@ static size_t choose_key(struct rt_etcd_conn *c, const struct rt_join *join, boo
         memcpy(key, same->key, same->key_size);
         return same->key_size;
     }
-    for (uint64_t i = 1; !once && i <= RT_ETCD_SPOTS; i++) {
+    for (uint64_t i = 1; i <= RT_ETCD_SPOTS; i++) {
         size_t size = rt_etcd_key_spot(key, join->name, join->session, i);
         if (size == 0 || is_free(c, key, size))
             return size;
     }
+    return 0;
+}
+
+/* ONCE: that of its nonce, which is never used again; also if the same JOIN was put elsewhere before, where
+ * it may have found another. */
+static size_t choose_key(struct rt_etcd_conn *c, const struct rt_join *join, bool once, char *key)
+{
+    size_t size = once ? 0 : choose_spot(c, join, key);
+    if (size > 0)
+        return size;
     return rt_etcd_key(key, join->name, join->session, join->flags & RT_JOIN_DURABLE, join->nonce);
 }
 

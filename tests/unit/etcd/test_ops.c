@@ -79,6 +79,36 @@ static void test_a_key_that_is_there_already(void **state)
     rota_close(a);
 }
 
+/* The same while the answer that would have said so is lost: the JOIN is asked again, finds at its spot what is not
+ * its own, and goes elsewhere; it does not try that spot for ever (sim --etcd --seed 2003228). */
+static void test_a_key_taken_while_in_doubt(void **state)
+{
+    struct rt_proxy_options opts = {.port = etcds.node[0].server.port, .framing = &rt_proxy_h2};
+    struct rt_fault lost = {.on = RT_FAULT_REPLY, .what = RT_FAULT_DROP, .match = "Txn put"};
+    struct rt_proxy *proxy = rt_proxy_start(&opts);
+    struct player_wish wish;
+    char text[64], late[128], key[128], lease[32], option[48];
+    (void)state;
+    snprintf(text, sizeof(text), "etcd://127.0.0.1:%u", (unsigned)rt_proxy_port(proxy));
+    struct rota *a = player(url, 10 * LONG_MS, 0), *b = player(text, 10 * LONG_MS, 1000);
+    struct rota_lock *lock = player_take(b, "doubt", NULL);
+    key_of("doubt", 0, late, sizeof(late), lease);
+    assert_int_equal(rota_release(lock), 0);
+    snprintf(option, sizeof(option), "--lease=%s", lease);
+    rt_etcds_must(&etcds, "put", option, late, "rota1 0 0 0 - 0 0 0 77 0  ");
+    uint32_t fault = rt_proxy_fault(proxy, &lost);
+    player_wish(b, "doubt", ROTA_EXCLUSIVE, &wish);
+    assert_true(rt_proxy_await_hits(proxy, fault, 1, 15000));
+    player_counts(a, "doubt", 2);
+    key_of("doubt", 1, key, sizeof(key), lease);
+    assert_string_not_equal(key, late);
+    rt_etcds_must(&etcds, "del", late);
+    assert_int_equal(rota_release(player_wished(&wish, 0)), 0);
+    rota_close(a);
+    rota_close(b);
+    rt_proxy_stop(proxy);
+}
+
 /* Who gives up before its JOIN is answered takes its ticket back by its nonce, which only the value
  * has: with this ttl no heartbeat finds it. */
 static void test_what_was_given_up_is_taken_back(void **state)
@@ -491,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_are_used_again),
         cmocka_unit_test(test_a_key_that_is_there_already),
+        cmocka_unit_test(test_a_key_taken_while_in_doubt),
         cmocka_unit_test(test_what_was_given_up_is_taken_back),
         cmocka_unit_test(test_what_is_asked_again_stands_once),
         cmocka_unit_test(test_a_server_that_comes_back),
