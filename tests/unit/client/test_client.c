@@ -687,6 +687,25 @@ static void lingering_pairs_allocate_nothing(void **state)
     rt_alloc_set(NULL);
 }
 
+/* Between the moment at which a loss is told and the deadline, an answer of the engine proves nothing any more: the
+ * holder has been, or is being, told. */
+static void a_check_is_good_while_the_hold_is_usable(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:usable", ROTA_NO_KEEPER);
+    struct rota_lock *lock = must_take(r, "x", NULL);
+    struct rt_op op = {.kind = RT_OP_CHANGE};
+    uint64_t number = lock->ask.ticket->id;
+    int64_t now = r->loop.now, until = r->d.desk.session.usable_until;
+    r->loop.now = until - 1;
+    assert_int_equal(rt_lock_changed(r, lock, number, &op), 0);
+    r->loop.now = until;
+    assert_int_equal(rt_lock_changed(r, lock, number, &op), ROTA_LOST);
+    r->loop.now = now;
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -706,6 +725,7 @@ int main(void)
         cmocka_unit_test(a_fence_that_goes_back_is_told),
         cmocka_unit_test(a_held_lock_is_small),
         cmocka_unit_test(lingering_pairs_allocate_nothing),
+        cmocka_unit_test(a_check_is_good_while_the_hold_is_usable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,6 +225,33 @@ static void a_try_of_a_reader_asks_too(void **state)
     story_end(s);
 }
 
+/* The answer was on its way when a writer came to wait: the event is newer. A reader that went by the answer
+ * alone would come in before that writer, and one more after each such answer. */
+static void a_writer_that_came_while_it_was_asked_keeps_readers_out(void **state)
+{
+    (void)state;
+    begin_wanted();
+    ask(s, 'C', "L", .mode = RT_SHARED);
+    ask(s, 'D', "L", .mode = RT_SHARED);
+    wanted(s, "L", 7);
+    armed(s, 0, false);
+    expect(s, "[    0] > ARM L #7\n");
+    let_go(s, 'A');
+    let_go(s, 'B');
+    left(s, 0);
+    joined(s, 0, 9, true, false);
+    expect(s, "[    0] A released: ok\n"
+              "[    0] > LEAVE L #7\n"
+              "[    0] B released: ok\n"
+              "[    0] > JOIN L shared arm\n"
+              "[    0] C holds L #9\n"
+              "[    0] D holds L #9\n");
+    let_go(s, 'C');
+    let_go(s, 'D');
+    left(s, 0);
+    story_end(s);
+}
+
 static void a_downgrade_lets_local_readers_in_when_nobody_waits_any_more(void **state)
 {
     (void)state;
@@ -255,6 +282,7 @@ int main(void)
         cmocka_unit_test(a_writer_that_gave_up_keeps_no_reader_out),
         cmocka_unit_test(whether_a_writer_still_waits_is_asked_for_the_next_reader),
         cmocka_unit_test(a_try_of_a_reader_asks_too),
+        cmocka_unit_test(a_writer_that_came_while_it_was_asked_keeps_readers_out),
         cmocka_unit_test(a_downgrade_lets_local_readers_in_when_nobody_waits_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

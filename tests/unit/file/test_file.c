@@ -171,6 +171,33 @@ static void test_all_or_none(void **state)
     user_close(&b);
 }
 
+#define READERS 70 /* more than two chunks of what is granted at once */
+
+/* A writer goes, and all readers behind it hold: nobody would ring those that were left out. */
+static void test_all_that_fit_are_let_in(void **state)
+{
+    (void)state;
+    struct user a, b;
+    struct rt_join w = {0}, r[READERS], last = {0};
+    user_start(&a, place_url);
+    user_start(&b, place_url);
+    assert_int_equal(user_join(&a, "a", &w), 0);
+    for (int i = 0; i < READERS; i++) {
+        r[i] = (struct rt_join){.mode = RT_SHARED};
+        assert_int_equal(user_join(&b, "a", &r[i]), 0);
+        assert_false(r[i].granted);
+    }
+    assert_int_equal(user_join(&a, "a", &last), 0);
+    assert_int_equal(user_leave(&a, "a", w.number), 0);
+    for (int i = 0; i < READERS; i++)
+        user_hear(&b, RT_GRANTED, r[i].number, 0);
+    for (int i = 0; i < READERS; i++)
+        assert_int_equal(user_leave(&b, "a", r[i].number), 0);
+    user_hear(&a, RT_GRANTED, last.number, 0);
+    user_close(&a);
+    user_close(&b);
+}
+
 /* ---- Deaths ------------------------------------------------------------------------ */
 
 static void test_killed_holder_is_taken_over(void **state)
@@ -329,6 +356,25 @@ static void test_at_least_keeps_the_line(void **state)
     op.brk.number = x.number;
     assert_int_equal(user_do(&a, &op), 0);
     user_hear(&b, RT_GRANTED, y.number, 0);
+    user_close(&a);
+    user_close(&b);
+}
+
+/* It counts from the grant, not from the asking: who has waited for an hour keeps its minute all the same. */
+static void test_at_least_begins_with_the_grant(void **state)
+{
+    (void)state;
+    struct user a, b;
+    user_start(&a, place_url);
+    user_start(&b, place_url);
+    struct rt_join x = {0}, y = {.at_least_ms = 60000}, t = {.flags = RT_JOIN_TRY};
+    assert_int_equal(user_join(&a, "a", &x), 0);
+    assert_int_equal(user_join(&b, "a", &y), 0);
+    place_sql("UPDATE ticket SET since=since-3600000");
+    assert_int_equal(user_leave(&a, "a", x.number), 0);
+    user_hear(&b, RT_GRANTED, y.number, 0);
+    assert_int_equal(user_leave(&b, "a", y.number), 0);
+    assert_int_equal(user_join(&a, "a", &t), ROTA_BUSY);
     user_close(&a);
     user_close(&b);
 }
@@ -622,6 +668,7 @@ int main(void)
         CASE(test_permits_and_barrier),
         CASE(test_nonce_makes_a_join_idempotent),
         CASE(test_all_or_none),
+        CASE(test_all_that_fit_are_let_in),
         CASE(test_killed_holder_is_taken_over),
         CASE(test_try_does_not_wait_for_the_dead),
         CASE(test_killed_permit_holder_lets_in),
@@ -630,6 +677,7 @@ int main(void)
         CASE(test_a_child_may_open_its_own),
         CASE(test_durable_outlives_its_process_and_ends_by_time),
         CASE(test_at_least_keeps_the_line),
+        CASE(test_at_least_begins_with_the_grant),
         CASE(test_break_tells_the_holder),
         CASE(test_observers_see_the_last_state),
         CASE(test_inspect_and_list),

@@ -133,6 +133,47 @@ static void test_a_session_without_file_or_process_is_dead(void **state)
     user_close(&u);
 }
 
+/* Pids are used again: the process that has it now is not the one that held, and may live for years. */
+static void test_a_pid_used_again_is_another_process(void **state)
+{
+    (void)state;
+    pid_t pid = place_holder("a", (struct rt_join){0});
+    struct user u;
+    struct rt_join t = {.flags = RT_JOIN_TRY};
+    char command[128];
+    user_start(&u, place_url);
+    assert_int_equal(user_join(&u, "a", &t), ROTA_BUSY);
+    snprintf(command, sizeof(command), "cd %s/s && ls | grep -v %016" PRIx64 " | xargs rm",
+             place_folder, u.session);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(user_join(&u, "a", &t), ROTA_BUSY); /* its process lives */
+    place_sql("UPDATE session SET start=start-1");
+    assert_int_equal(user_join(&u, "a", &t), 0);
+    place_end(pid);
+    user_close(&u);
+}
+
+/* Nor is it watched in place of that one: its end would never come. */
+static void test_a_pid_used_again_is_not_watched(void **state)
+{
+    (void)state;
+    pid_t pid = place_holder("a", (struct rt_join){0});
+    struct user u, v;
+    struct rt_join j = {0}, k = {0};
+    user_start(&u, place_url);
+    assert_int_equal(user_join(&u, "a", &j), 0);
+    assert_true(rt_file_wait_find(rt_file_conn(u.conn), j.number)->peer->pidfd >= 0);
+    assert_int_equal(user_leave(&u, "a", j.number), 0);
+    place_sql("UPDATE session SET start=start-1");
+    user_start(&v, place_url);
+    assert_int_equal(user_join(&v, "a", &k), 0);
+    assert_int_equal(rt_file_wait_find(rt_file_conn(v.conn), k.number)->peer->pidfd, -1);
+    place_end(pid);
+    user_hear(&v, RT_GRANTED, k.number, 0);
+    user_close(&u);
+    user_close(&v);
+}
+
 /* After it was told, a client goes on in the folder that all others see. */
 static void goes_on_in_the_new_folder(struct user *a)
 {
@@ -320,6 +361,8 @@ int main(int argc, char **argv)
         CASE(test_a_death_behind_a_crowd_makes_nobody_busy),
         CASE(test_a_deleted_session_file_makes_no_second_holder),
         CASE(test_a_session_without_file_or_process_is_dead),
+        CASE(test_a_pid_used_again_is_another_process),
+        CASE(test_a_pid_used_again_is_not_watched),
         CASE(test_a_deleted_database_is_told),
         CASE(test_a_replaced_folder_is_told),
         CASE(test_a_clock_set_back_keeps_lengths),

@@ -504,6 +504,54 @@ static void test_same_when_folded(void **state)
         play(first_seed() + 3000 + i, false, false, true);
 }
 
+/* ---- By hand ------------------------------------------------------------ */
+
+static long long status_of(struct twin *t, enum rt_redis_script script, size_t n,
+                           const char *const *args)
+{
+    redisReply *r = twin_script(t, script, n, args);
+    long long status = r->element[1]->integer;
+    freeReplyObject(r);
+    return status;
+}
+
+static void clock_at(struct twin *t, int64_t ms)
+{
+    long long us = twin_now_us(t) + ms * 1000;
+    freeReplyObject(redisCommand(t->work, "SET %s:clock %lld", TWIN_ROOM, us));
+}
+
+/* A session that is being ended, step by step, stays ended when the server's clock is set back between two
+ * steps: revived, it would believe in a ticket that another has been given. */
+static void test_a_clock_set_back_revives_nobody(void **state)
+{
+    (void)state;
+    struct twin *t = calloc(1, sizeof(*t));
+    assert_non_null(t);
+    twin_init(t, &node, 1, false, false);
+    static const char *const sids[] = {"0000000000a00001", "0000000000a10001"};
+    for (int i = 0; i < 2; i++) {
+        const char *open[] = {sids[i], i == 0 ? "1000" : "600000", "label"};
+        assert_int_equal(status_of(t, RT_REDIS_SCRIPT_OPEN, 3, open), RT_REDIS_OK);
+        for (int k = 0; k < 3; k++) {
+            char name[8], field[16], member[64];
+            snprintf(name, sizeof(name), "n%d", k);
+            snprintf(field, sizeof(field), "%d n%d", k + 1, k);
+            snprintf(member, sizeof(member), "%s %d 0 0 0 - 0 0", sids[i], k + 1);
+            const char *join[] = {"-", sids[i], name, field, member};
+            assert_int_equal(status_of(t, RT_REDIS_SCRIPT_JOIN, 5, join), RT_REDIS_OK);
+        }
+    }
+    clock_at(t, 2000);
+    const char *one[] = {"1", "", ""};
+    assert_int_equal(status_of(t, RT_REDIS_SCRIPT_SWEEP, 3, one), RT_REDIS_OK);
+    clock_at(t, 0);
+    const char *beat[] = {sids[0], "1000", "0"};
+    assert_int_equal(status_of(t, RT_REDIS_SCRIPT_BEAT, 3, beat), RT_REDIS_LOST);
+    twin_fini(t);
+    free(t);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -525,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_same_when_observed),
         cmocka_unit_test(test_same_when_swept_late),
         cmocka_unit_test(test_same_when_folded),
+        cmocka_unit_test(test_a_clock_set_back_revives_nobody),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

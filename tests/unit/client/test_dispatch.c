@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between a desk and an engine, in virtual time: the engine is the test, which sees each op and answers it. */
+#include "client/dispatch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define OPS_MAX 16
+
+static struct rt_loop loop;
+static struct rt_dispatch dispatch;
+static struct rt_conn conn;
+static struct rt_op *ops[OPS_MAX]; /* submitted, not answered */
+static size_t op_count;
+
+static void submit(struct rt_conn *c, struct rt_op *op)
+{
+    assert_ptr_equal(c, &conn);
+    assert_true(op_count < OPS_MAX);
+    ops[op_count++] = op;
+}
+
+static const struct rt_engine engine = {.submit = submit};
+
+static void on_news(struct rt_dispatch *d, struct rt_ask *ask, unsigned news)
+{
+    (void)d;
+    (void)ask;
+    (void)news;
+}
+
+static const struct rt_dispatch_hooks hooks = {.news = on_news};
+
+/* The only op that is open: it must be of KIND. */
+static struct rt_op *the_op(enum rt_op_kind kind)
+{
+    rt_dispatch_drain(&dispatch);
+    assert_int_equal(op_count, 1);
+    assert_int_equal(ops[0]->kind, kind);
+    return ops[0];
+}
+
+static void answer(struct rt_op *op, int err)
+{
+    op_count = 0;
+    op->err = err;
+    dispatch.up.done(&dispatch.up, op);
+    rt_dispatch_drain(&dispatch);
+}
+
+static void advance_to(int64_t at)
+{
+    rt_loop_arm(&loop);
+    rt_loop_advance(&loop, at);
+    rt_loop_turn(&loop, rt_dispatch_timer, &dispatch);
+}
+
+/* A client whose first ask opened its session, with TTL_MS; the ask goes on as a JOIN. */
+static void begin(uint32_t call_ms, uint32_t ttl_ms, struct rt_ask *ask)
+{
+    struct rt_desk_options options = {
+        .pass_limit = 16, .pass_ms = 10, .call_ms = call_ms, .nonce = 1000};
+    rt_loop_init_virtual(&loop);
+    conn = (struct rt_conn){
+        .engine = &engine, .up = &dispatch.up, .loop = &loop, .call_ms = call_ms};
+    assert_int_equal(rt_dispatch_init(&dispatch, &loop, &options, &hooks), 0);
+    dispatch.conn = &conn;
+    op_count = 0;
+    ask->line = rt_names_get(&dispatch.names, "a", NULL);
+    assert_non_null(ask->line);
+    rt_desk_ask(&dispatch.desk, ask, rt_loop_now(&loop));
+    struct rt_op *op = the_op(RT_OP_BEAT);
+    assert_true(op->beat.open);
+    assert_true(op->deadline == call_ms * RT_MS);
+    op->beat.session = 5;
+    op->beat.ttl_ms = ttl_ms;
+    answer(op, 0);
+}
+
+static void end(void)
+{
+    op_count = 0;
+    dispatch.conn = NULL;
+    rt_dispatch_abort(&dispatch);
+    rt_dispatch_fini(&dispatch);
+    rt_loop_fini(&loop);
+}
+
+/* A renewal that is waited for longer than a third of the ttl is missed: with a patience of 20 s and a ttl of
+ * 9 s one reply that got lost would cost the session. */
+static void a_renewal_is_waited_for_a_third_of_the_ttl(void **state)
+{
+    static const struct {
+        uint32_t call_ms, ttl_ms, patience_ms;
+    } known[] = {{20000, 9000, 3000}, {1000, 9000, 1000}, {3001, 9000, 3000}, {2999, 9000, 2999}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        struct rt_ask ask = {.owner = 1};
+        begin(known[i].call_ms, known[i].ttl_ms, &ask);
+        struct rt_op *join = the_op(RT_OP_JOIN);
+        join->join.joins[0].number = 7;
+        join->join.joins[0].granted = true;
+        answer(join, 0);
+        advance_to(dispatch.desk.session.beat_at);
+        struct rt_op *beat = the_op(RT_OP_BEAT);
+        assert_false(beat->beat.open);
+        assert_int_equal(beat->beat.session, 5);
+        assert_int_equal(beat->beat.ticket_count, 1);
+        assert_int_equal(beat->beat.tickets[0], 7);
+        assert_int_equal(beat->deadline - rt_loop_now(&loop), known[i].patience_ms * RT_MS);
+        end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_renewal_is_waited_for_a_third_of_the_ttl),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
