@@ -215,6 +215,10 @@ void rt_etcd_probe_free(struct rt_etcd_probe *p); /* at any time: nothing is tol
 const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);
 struct rt_etcd_side **rt_etcd_side(struct rt_etcd_conn *c); /* NULL until side_open sets it */
 struct rt_conn *rt_etcd_base(struct rt_etcd_conn *c);
+static inline struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn)
+{
+    return (struct rt_etcd_conn *)(void *)conn;
+}
 bool rt_etcd_ready(const struct rt_etcd_conn *c);  /* asks leave at once */
 bool rt_etcd_secure(const struct rt_etcd_conn *c); /* etcds:// */
 /* The endpoints of the URL: how many, and the Nth as "host:port". */

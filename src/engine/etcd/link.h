@@ -92,11 +92,6 @@ struct rt_etcd_conn {
          : (void)((to)->next = (from)->next, (to)->prev = (from)->prev, (to)->next->prev = (to), \
                   (to)->prev->next = (to), RT_ETCD_LIST_INIT(from)))
 
-static inline struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn)
-{
-    return (struct rt_etcd_conn *)(void *)conn;
-}
-
 /* ---- conn.c ------------------------------------------------------------------------------------- */
 
 void rt_etcd_link_init(struct rt_etcd_conn *c);

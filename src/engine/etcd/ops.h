@@ -261,11 +261,6 @@ static inline struct rt_etcd_side *rt_etcd_s(struct rt_etcd_conn *c)
     return *rt_etcd_side(c);
 }
 
-static inline struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn)
-{
-    return (struct rt_etcd_conn *)(void *)conn;
-}
-
 /* ---- Files to each other ----------------------------------------------------------------------------- */
 
 void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w);

@@ -63,12 +63,35 @@ static ProtobufCBinaryData text(const char *s)
     return (ProtobufCBinaryData){strlen(s), (uint8_t *)(uintptr_t)s};
 }
 
-static void answer(struct town_wire *w, size_t i, const void *message)
+static void say(struct town_wire *w, size_t i, const void *message, const char *status)
 {
     uint8_t bytes[1024];
     assert_true(protobuf_c_message_get_packed_size(message) <= sizeof(bytes));
     size_t n = protobuf_c_message_pack(message, bytes);
-    peer_answer(&w->peer, i, bytes, n, "0", NULL);
+    peer_answer(&w->peer, i, bytes, n, status, NULL);
+}
+
+void town_answer(struct town_wire *w, size_t i, const void *message)
+{
+    say(w, i, message, "0");
+}
+
+void town_say(struct town_wire *w, size_t i, const void *message)
+{
+    say(w, i, message, NULL);
+}
+
+void *town_read(struct town_wire *w, size_t i, const ProtobufCMessageDescriptor *type)
+{
+    struct peer_bytes *body = &w->peer.streams[i].body;
+    if (body->size < 5)
+        return NULL;
+    size_t n = (size_t)body->at[3] << 8 | body->at[4];
+    assert_true(body->at[1] == 0 && body->at[2] == 0 && body->size >= 5 + n);
+    void *message = protobuf_c_message_unpack(type, NULL, n, body->at + 5);
+    assert_non_null(message);
+    peer_drop(body, 5 + n);
+    return message;
 }
 
 static void say_status(struct town_wire *w, size_t i, const struct town_server *s)
@@ -85,7 +108,7 @@ static void say_status(struct town_wire *w, size_t i, const struct town_server *
     r.db_size_quota = s->db_quota;
     r.errors = &alarm;
     r.n_errors = s->alarm != NULL;
-    answer(w, i, &r);
+    town_answer(w, i, &r);
 }
 
 static void say_members(struct town *t, struct town_wire *w, size_t i)
@@ -99,7 +122,7 @@ static void say_members(struct town *t, struct town_wire *w, size_t i)
     }
     r.members = list;
     r.n_members = t->members;
-    answer(w, i, &r);
+    town_answer(w, i, &r);
 }
 
 static void say_token(struct town *t, struct town_wire *w, size_t i)
@@ -107,7 +130,7 @@ static void say_token(struct town *t, struct town_wire *w, size_t i)
     RtEtcd__AuthenticateResponse r = RT_ETCD__AUTHENTICATE_RESPONSE__INIT;
     snprintf(t->token, sizeof(t->token), "token%d", ++t->authenticated);
     r.token = text(t->token);
-    answer(w, i, &r);
+    town_answer(w, i, &r);
 }
 
 /* Whether it is let in. */
@@ -139,22 +162,28 @@ static void serve_call(struct town *t, struct town_wire *w, size_t i)
     txn.succeeded = true;
     if (strcmp(path, "/etcdserverpb.Auth/Authenticate") == 0)
         say_token(t, w, i);
-    else if (!admits(t, w, i))
+    else if (!admits(t, w, i) || (t->play != NULL && t->play(t, w, i)))
         return;
     else if (strcmp(path, "/etcdserverpb.Maintenance/Status") == 0)
         say_status(w, i, &t->servers[w->server]);
     else if (strcmp(path, "/etcdserverpb.Cluster/MemberList") == 0)
         say_members(t, w, i);
     else if (strcmp(path, "/etcdserverpb.Lease/LeaseGrant") == 0)
-        answer(w, i, &lease);
+        town_answer(w, i, &lease);
     else if (strcmp(path, "/etcdserverpb.KV/Txn") == 0)
-        answer(w, i, &txn);
+        town_answer(w, i, &txn);
     else if (strcmp(path, "/etcdserverpb.Lease/LeaseRevoke") == 0)
-        answer(w, i, &revoked);
+        town_answer(w, i, &revoked);
     else if (strcmp(path, "/etcdserverpb.KV/Range") == 0)
-        answer(w, i, &empty);
+        town_answer(w, i, &empty);
     else
         fail_msg("nobody plays %s", path);
+}
+
+static bool is_stream(const struct peer_stream *st)
+{
+    return strcmp(st->path, "/etcdserverpb.Watch/Watch") == 0 ||
+           strcmp(st->path, "/etcdserverpb.Lease/LeaseKeepAlive") == 0;
 }
 
 /* Whether the answer to call I must wait. */
@@ -188,10 +217,15 @@ static bool serve(struct town *t, struct town_wire *w)
     }
     if (w->peer.wire.size > 0)
         peer_server_reads(&w->peer);
-    for (; w->answered < w->peer.count && w->peer.streams[w->answered].ended &&
-           !is_slow(t, w, w->answered);
-         w->answered++)
+    for (size_t i = 0; i < w->answered; i++)
+        if (is_stream(&w->peer.streams[i]) && w->peer.streams[i].body.size > 0)
+            serve_call(t, w, i);
+    for (; w->answered < w->peer.count && !is_slow(t, w, w->answered); w->answered++) {
+        const struct peer_stream *st = &w->peer.streams[w->answered];
+        if (!st->ended && !is_stream(st))
+            break;
         serve_call(t, w, w->answered);
+    }
     bool busy = peer_server_says(&w->peer, &said) > 0;
     if (busy)
         rt_stream_feed_data(w->stream, (const char *)said.at, said.size);
@@ -295,11 +329,16 @@ void town_cut(struct town *t)
     turn(t);
 }
 
-int town_do(struct town *t, struct rt_op *op)
+void town_submit(struct town *t, struct rt_op *op)
 {
     t->op = op;
     op->deadline = rt_loop_now(&t->loop) + 5000 * RT_MS;
     rt_engine_etcd.submit(rt_etcd_base(t->conn), op);
+}
+
+int town_do(struct town *t, struct rt_op *op)
+{
+    town_submit(t, op);
     for (int i = 0; i < STEPS_MAX && t->op != NULL; i++)
         town_step(t);
     assert_null(t->op);

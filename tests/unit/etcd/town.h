@@ -29,11 +29,16 @@ struct town_wire {            /* a connection */
     bool up;
 };
 
+struct town;
+/* Call I of W is the test's to answer, or not to: true. A stream is shown as often as it has bytes to read. */
+typedef bool town_play_fn(struct town *t, struct town_wire *w, size_t i);
+
 struct town {
     struct rt_dialer dialer; /* first */
     struct rt_loop loop;
     struct rt_up up;
     struct rt_etcd_conn *conn;
+    town_play_fn *play; /* asked first; NULL */
     struct town_server servers[TOWN_SERVERS];
     size_t members;
     uint32_t ttl_ms;
@@ -52,6 +57,13 @@ void town_open(struct town *t, const char *url); /* hosts a, b, c */
 void town_close(struct town *t);
 void town_until_ready(struct town *t);
 void town_cut(struct town *t); /* all connections */
+/* What PLAY says: the answer to a call, or one message on a stream. */
+void town_answer(struct town_wire *w, size_t i, const void *message);
+void town_say(struct town_wire *w, size_t i, const void *message);
+/* The next message that a stream was sent; NULL: none yet. To be freed by protobuf_c_message_free_unpacked. */
+void *town_read(struct town_wire *w, size_t i, const ProtobufCMessageDescriptor *type);
+void town_submit(struct town *t,
+                 struct rt_op *op); /* t->op is NULL once it has ended, with t->err */
 /* Submits OP and waits for its end: its error. */
 int town_do(struct town *t, struct rt_op *op);
 void town_step(
