@@ -62,18 +62,14 @@ void rt_redis_greet_begin(struct rt_redis_link *l)
     snprintf(db, sizeof(db), "%u", l->conn->db);
     l->greeting = rt_alloc(sizeof(*l->greeting));
     int rv = l->greeting == NULL ? ROTA_NOMEM : rt_redis_greet_auth(l);
-    if (rv == 0 && l->kind == RT_REDIS_WAIT) {
-        if (rt_redis_link_echo(l, true) == ROTA_NOMEM)
-            rt_redis_link_cut(l, "out of memory");
-        return;
-    }
-    if (rv == 0 && l->conn->db != 0)
+    bool work = l->kind == RT_REDIS_WORK; /* that for WAIT has to know only who it is */
+    if (rv == 0 && work && l->conn->db != 0)
         rv = put(l, RT_REDIS_GREET_SELECT, select, 2);
     if (rv == 0)
         rv = put(l, RT_REDIS_GREET_INFO, info, 1);
-    if (rv == 0)
+    if (rv == 0 && work)
         rv = put(l, RT_REDIS_GREET_CONFIG, config, 3);
-    if (rv == 0 && l->conn->replicas > 0)
+    if (rv == 0 && work && l->conn->replicas > 0)
         rv = put(l, RT_REDIS_GREET_WAIT, wait, 3);
     if (rv == 0)
         rv = rt_redis_link_echo(l, true);
@@ -338,17 +334,30 @@ static void greeted(struct rt_redis_link *l)
     rt_redis_node_ready(l);
 }
 
+/* The address may lead to another server by now, before the link for work has heard of it: that one has replicas
+ * of its own, and knows nothing of what was granted. */
+static void judge_wait(struct rt_redis_link *l)
+{
+    const struct rt_redis_greeting *g = l->greeting;
+    if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) ||
+        !check_error(l, g->errors[RT_REDIS_GREET_ECHO]))
+        return;
+    if (strcmp(g->facts.run_id, l->node->facts.run_id) != 0) {
+        rt_redis_link_cut(l, "redis %s is another server by now", rt_redis_at(l));
+        return;
+    }
+    rt_redis_greet_end(l);
+    rt_redis_wait_ready(l);
+}
+
 /* The first flight: who it is. */
 static void judge(struct rt_redis_link *l)
 {
     struct rt_redis_greeting *g = l->greeting;
     if (!check_kind(l) || !check_auth(l, g->errors[RT_REDIS_GREET_AUTH]))
         return;
-    if (l->kind == RT_REDIS_WAIT && !check_error(l, g->errors[RT_REDIS_GREET_ECHO]))
-        return;
     if (l->kind == RT_REDIS_WAIT) {
-        rt_redis_greet_end(l);
-        rt_redis_wait_ready(l);
+        judge_wait(l);
         return;
     }
     if (!check_error(l, g->errors[RT_REDIS_GREET_INFO]) || !check_version(l, &g->facts) ||

@@ -200,6 +200,9 @@ void rt_redis_wait_reply(struct rt_redis_link *l, long long replicas);
 /* The server will not do it: whoever waits is told ERR, which is for good, and WHY. */
 void rt_redis_wait_refused(struct rt_redis_link *l, int err, const char *why);
 void rt_redis_wait_lost(struct rt_redis_link *l);
+/* The link for work is lost, and what was granted over it may be, with its server: nobody who waits is told yes
+ * any more, over this connection or the next. */
+void rt_redis_wait_drop(struct rt_redis_link *l);
 void rt_redis_wait_tick(struct rt_redis_link *l, int64_t now);
 
 /* ---- Pushes (push.c) --------------------------------------------------------------------------- */

@@ -76,13 +76,13 @@ void rt_redis_node_drop(struct rt_redis_conn *c, struct rt_redis_node *n)
 
 void rt_redis_node_leave(struct rt_redis_node *n, const char *why)
 {
-    struct rt_redis_link *all[LINKS] = {&n->push, &n->wait, &n->work};
-    for (int i = 0; i < LINKS; i++)
-        if (all[i]->state != RT_REDIS_DOWN) {
-            n->leaving = true;
+    struct rt_redis_link *all[] = {&n->push, &n->work};
+    n->leaving = true;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i]->state != RT_REDIS_DOWN)
             rt_redis_link_cut(all[i], "redis %s: %s", n->at, why);
-            n->leaving = false;
-        }
+    rt_redis_wait_drop(&n->wait);
+    n->leaving = false;
 }
 
 static void next_seed(struct rt_redis_conn *c, struct rt_redis_node *n)
@@ -98,8 +98,7 @@ void rt_redis_node_lost(struct rt_redis_link *l)
     struct rt_redis_node *n = l->node;
     if (c->closing || n->gone || n->leaving)
         return;
-    if (n->wait.state != RT_REDIS_DOWN) /* what it would confirm may be gone */
-        rt_redis_link_cut(&n->wait, "it follows the link for work");
+    rt_redis_wait_drop(&n->wait);
     if (c->sentinel != NULL) {
         rt_redis_sentinel_ask(c, l->dial_at);
         return;

@@ -111,12 +111,25 @@ void rt_redis_wait_refused(struct rt_redis_link *l, int err, const char *why)
     end_some(l, true, 0, err, why);
 }
 
-/* What the server had may be gone with the connection: nobody is told yes over the next one. */
-void rt_redis_wait_lost(struct rt_redis_link *l)
+static void doubt_all(struct rt_redis_link *l)
 {
     char why[sizeof(l->conn->last_trouble)];
     memcpy(why, l->conn->last_trouble, sizeof(why));
     end_some(l, true, 0, ROTA_UNKNOWN, why);
+}
+
+void rt_redis_wait_drop(struct rt_redis_link *l)
+{
+    if (l->state != RT_REDIS_DOWN)
+        rt_redis_link_cut(l, "it follows the link for work");
+    else
+        doubt_all(l);
+}
+
+/* What the server had may be gone with the connection: nobody is told yes over the next one. */
+void rt_redis_wait_lost(struct rt_redis_link *l)
+{
+    doubt_all(l);
     if (!l->conn->closing && !l->node->gone)
         rt_redis_link_want(l);
 }
