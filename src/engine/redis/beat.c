@@ -57,7 +57,7 @@ static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid)
 
 static void leave_room(struct rt_redis_room *room)
 {
-    room->stands = room->stale = room->unheard = false;
+    room->stands = room->stale = room->unheard = room->unverified = false;
     room->pushes = 0;
     room->waiting = 0;
     room->ends_at = RT_NEVER;
@@ -185,6 +185,9 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         err = rt_redis_odd(c, rq);
     b->lost = b->lost || err == ROTA_LOST;
     rt_redis_work_note(c, &b->work, err);
+    if (err == 0 && c->rooms[room].unverified) /* what is lost is told before it is renewed */
+        rt_redis_work_note(
+            c, &b->work, rt_redis_fail(c, ROTA_UNKNOWN, "the server has not said yet what it has"));
     if (b->work.pending == 0) {
         if (b->lost && b->session == c->session)
             forget_session(c);

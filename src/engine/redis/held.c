@@ -211,7 +211,7 @@ static void finish(struct rt_redis_conn *c, struct asking *h)
     }
     bool again = room->ask_again;
     room->asking = room->ask_again = false;
-    room->stale = false;
+    room->stale = room->unverified = false;
     if (again)
         rt_redis_ask_held(c, h->room);
     rt_redis_work_settle(c, &h->work);
@@ -238,6 +238,8 @@ static void held_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     h->work.pending--;
     if (h->session != c->session) { /* another session has begun: its rooms are not these */
         c->rooms[h->room].asking = false;
+        if (c->rooms[h->room].ask_again)
+            rt_redis_ask_held(c, h->room);
         rt_redis_work_settle(c, &h->work);
         return;
     }

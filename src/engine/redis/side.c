@@ -101,8 +101,10 @@ void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node)
 {
     for (uint32_t i = 0; i < c->room_count; i++)
         if (c->rooms[i].node == node && c->rooms[i].stands &&
-            !RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT))
+            !RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT)) {
+            c->rooms[i].unverified = true;
             rt_redis_ask_held(c, i);
+        }
     rt_redis_look_again(c, node);
     while (c->rooms != NULL && c->side.early != NULL)
         begin(c, take_early(c, &c->side.early));

@@ -15,6 +15,7 @@
 extern const struct rt_engine rt_engine_redis;
 
 struct played p;
+size_t work_stream;
 
 struct ops_user user;
 
@@ -58,6 +59,8 @@ static void on_event(struct rt_up *up, const struct rt_event *e)
     else if (e->kind == RT_CHANGED)
         told("changed %s %zu %llu %s", e->name, e->count, (unsigned long long)e->front.fence,
              e->front.value);
+    else
+        p.ups += e->up;
 }
 
 static void on_held(struct rt_up *up,
@@ -229,6 +232,7 @@ int setup(void **state)
 {
     (void)state;
     memset(&user, 0, sizeof(user));
+    work_stream = 0;
     played_open(&p, URL, NULL, 0);
     p.up.done = on_done;
     p.up.held = on_held;

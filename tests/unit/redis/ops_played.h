@@ -7,12 +7,13 @@
 
 #include "engine/redis/script.h"
 
-#define WORK 0 /* streams: the first that is dialed, and the one for pushes */
+#define WORK work_stream /* streams: the first that is dialed, and the one for pushes */
 #define PUSH 1
 #define MOST 32
 
 extern const struct rt_engine rt_engine_redis;
 extern struct played p;
+extern size_t work_stream; /* 0, until a test has it dialed again */
 
 /* What the user was told, in order: ops by what their `user` says, events by their kind. */
 struct ops_user {

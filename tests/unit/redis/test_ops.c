@@ -317,6 +317,17 @@ static void test_subscribed_late(void **state)
 
 /* ---- Links ------------------------------------------------------------------------------ */
 
+/* A new work link, after the last was lost. */
+static void reconnect(void)
+{
+    size_t next = p.opened;
+    while (p.opened == next)
+        played_pass(&p, 5);
+    played_accept(&p, next);
+    played_greet(&p, next);
+    work_stream = next;
+}
+
 static void test_asks_after_reconnection(void **state)
 {
     struct joining j;
@@ -324,22 +335,56 @@ static void test_asks_after_reconnection(void **state)
     believe("a", 11, true);
     played_end(&p, WORK);
     join(&j, "b", 8); /* while no link is there */
-    size_t next = p.opened;
-    while (p.opened == next)
-        played_pass(&p, 5);
-    played_accept(&p, next);
-    played_greet_first(&p, next, "");
-    const char *meta = played_meta(&p, next);
-    char tag[24], text[256];
-    snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(meta));
-    snprintf(text, sizeof(text), "*4\r\n$%zu\r\n%s\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n", strlen(tag),
-             tag);
-    played_say(&p, next, text);
-    const char *held = played_next(&p, next);
-    assert_true(calls(held, RT_REDIS_SCRIPT_HELD));
-    const char *joined = played_next(&p, next);
-    assert_true(calls(joined, RT_REDIS_SCRIPT_JOIN));
+    reconnect();
+    (void)expect_call(RT_REDIS_SCRIPT_HELD, NULL);
+    (void)expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
     expect_told("");
+}
+
+/* It may be another server: no beat is told as good before all that it has lost is told. */
+static void test_no_beat_before_what_was_lost(void **state)
+{
+    struct rt_op op;
+    (void)state;
+    believe("a", 11, true);
+    believe("b", 12, true);
+    played_end(&p, WORK);
+    beat(&op, false);
+    reconnect();
+    uint64_t page = expect_call(RT_REDIS_SCRIPT_HELD, NULL);
+    uint64_t beaten = expect_call(RT_REDIS_SCRIPT_BEAT, NULL);
+    answer(page, 0, "i0 s17 i11 sa i1");
+    answer(beaten, 0, "i1000000000 i0 i2 i0 i0");
+    expect_told("beat UNKNOWN");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0");
+    expect_told("lost b 12");
+    user.held_count = 1;
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i1 i0 i0");
+    expect_told("beat ok");
+}
+
+/* Nor while what it answered could not be made use of, be it for want of memory: it is asked again (sim --redis
+ * --seed 1001311). */
+static void test_no_beat_while_nothing_is_learned(void **state)
+{
+    struct rt_op op;
+    (void)state;
+    believe("a", 11, true);
+    played_end(&p, WORK);
+    reconnect();
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0");
+    for (int i = 0; i < 2; i++) {
+        beat(&op, false);
+        answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i0 i0 i0");
+        expect_told("beat UNKNOWN");
+        answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, i == 0 ? "i0" : "i0 s0");
+        expect_told(i == 0 ? "" : "lost a 11");
+    }
+    user.held_count = 0;
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i0 i0 i0");
+    expect_told("beat ok");
 }
 
 static void test_ops_without_a_link(void **state)
@@ -515,6 +560,8 @@ int main(void)
         TEST(test_pages),
         cmocka_unit_test_setup_teardown(test_subscribed_late, setup, teardown),
         TEST(test_asks_after_reconnection),
+        TEST(test_no_beat_before_what_was_lost),
+        TEST(test_no_beat_while_nothing_is_learned),
         TEST(test_ops_without_a_link),
         TEST(test_cancel),
         TEST(test_close_with_ops),
