@@ -221,7 +221,7 @@ static void same_ticket(struct twin *t, struct twin_ticket *k, const struct rt_j
     long long state = e[1]->integer;
     if (anew) {
         assert_true(number > t->highest); /* one counter for all lines of a room */
-        assert_true((int64_t)number >= twin_now_us(t));
+        assert_true((int64_t)number >= twin_now_us(t) || number >= TWIN_ONLY_COUNTS);
         t->highest = number;
         k->number = number;
         k->join.number = mem->number;
@@ -441,11 +441,11 @@ static void step(struct twin *t)
     twin_compare(t, true);
 }
 
-static void play(uint64_t seed, bool lazy, bool watched, bool plain)
+static void play_in(int64_t epoch_us, uint64_t seed, bool lazy, bool watched, bool plain)
 {
     struct twin *t = calloc(1, sizeof(*t));
     assert_non_null(t);
-    twin_init(t, &node, seed, lazy, watched);
+    twin_init(t, &node, seed, lazy, watched, epoch_us);
     t->plain = plain;
     for (int i = 0; i < TWIN_ACTORS; i++)
         open_session(t, &t->actor[i]);
@@ -460,6 +460,11 @@ static void play(uint64_t seed, bool lazy, bool watched, bool plain)
     }
     twin_fini(t);
     free(t);
+}
+
+static void play(uint64_t seed, bool lazy, bool watched, bool plain)
+{
+    play_in(TWIN_EPOCH_US, seed, lazy, watched, plain);
 }
 
 static unsigned rounds(void)
@@ -504,6 +509,20 @@ static void test_same_when_folded(void **state)
         play(first_seed() + 3000 + i, false, false, true);
 }
 
+/* Clocks that are far off; most gain a digit, or reach 2^53 us, while it is played. */
+static void test_same_in_any_year(void **state)
+{
+    static const int64_t epochs[] = {0,
+                                     946684800000000,
+                                     1000000000000000 - 12000000,
+                                     9000000000000000 - 12000000,
+                                     9007199254740992 - 12000000,
+                                     10000000000000000 - 12000000};
+    (void)state;
+    for (unsigned i = 0; i < 2 * sizeof(epochs) / sizeof(epochs[0]); i++)
+        play_in(epochs[i / 2], first_seed() + 4000 + i, false, false, i % 2 == 1);
+}
+
 /* ---- By hand ------------------------------------------------------------ */
 
 static long long status_of(struct twin *t, enum rt_redis_script script, size_t n,
@@ -528,7 +547,7 @@ static void test_a_clock_set_back_revives_nobody(void **state)
     (void)state;
     struct twin *t = calloc(1, sizeof(*t));
     assert_non_null(t);
-    twin_init(t, &node, 1, false, false);
+    twin_init(t, &node, 1, false, false, TWIN_EPOCH_US);
     static const char *const sids[] = {"0000000000a00001", "0000000000a10001"};
     for (int i = 0; i < 2; i++) {
         const char *open[] = {sids[i], i == 0 ? "1000" : "600000", "label"};
@@ -574,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_same_when_swept_late),
         cmocka_unit_test(test_same_when_folded),
         cmocka_unit_test(test_a_clock_set_back_revives_nobody),
+        cmocka_unit_test(test_same_in_any_year),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

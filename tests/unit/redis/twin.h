@@ -47,6 +47,7 @@ struct twin_ticket {
 struct twin {
     struct rt_random random;
     struct rt_loop loop;
+    int64_t epoch_us; /* what the server's clock shows when the loop's shows 0 */
     struct rt_redis *node;
     redisContext *work, *push;
     struct twin_actor actor[TWIN_ACTORS];
@@ -66,7 +67,12 @@ struct twin {
     unsigned world;
 };
 
-void twin_init(struct twin *t, struct rt_redis *node, uint64_t seed, bool lazy, bool watched);
+#define TWIN_EPOCH_US INT64_C(1700000000000000)
+#define TWIN_ONLY_COUNTS \
+    UINT64_C(9000000000000000) /* numbers from here on, whatever the clock says */
+
+void twin_init(struct twin *t, struct rt_redis *node, uint64_t seed, bool lazy, bool watched,
+               int64_t epoch_us);
 /* Ends everything by time and BREAK; asserts that nothing is left but the counter. */
 void twin_fini(struct twin *t);
 

@@ -1,23 +1,24 @@
 -- Puts one ticket, or a set of them, into lines of the room: all or none.
 --@include head
---@include clock
+--@include now
 local how, sid, short = arg[2], arg[3], #arg == 6
 local s, name = room .. ':s:' .. sid, short and arg[4] or arg[6]
 local marks = call('HMGET', room, '\3' .. sid, name, '\1', '\2')
-local alive = marks[1] and marks[1] > moment
+local alive, last = marks[1] and marks[1] + 0 > now, marks[3]
+--@include number
 -- The plain ask: one ticket without extras, in an empty line that nobody observes.
 if alive and not marks[2] and not marks[4] then
-    local number = moment
-    if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
+    local member = short and arg[6] or arg[8]
+    if number ~= moment then member = string.sub(member, 1, -2) .. moment end -- else its number says when
     if short then
         call('HSET', s, arg[5], number)
-        call('HSET', room, '\1', number, name, number .. ' ' .. arg[6])
+        call('HSET', room, '\1', number, name, number .. ' ' .. member)
         return tag .. ' ' .. number
     elseif #arg == 14 and (how == '-' or how == 't') and arg[9] ~= '4' and arg[12] == '0' and
            arg[14] == '' then
         call('HSET', s, arg[7], number)
-        call('HSET', room, '\1', number, name, number .. ' ' .. arg[8])
-        return {tag, 0, tonumber(moment), 0, tonumber(number), 1}
+        call('HSET', room, '\1', number, name, number .. ' ' .. member)
+        return {tag, 0, now, 0, tonumber(number), 1}
     end
 end
 -- One exclusive ask more behind a plain ticket that lives: it is busy, or we wait.
@@ -26,10 +27,8 @@ if alive and mine and not marks[4] and (how == '-' or how == 't') then
     local star, its, who, flags = string.match(marks[2] or '', '^([*+]?)(%d+) (%S+) %S+ [01] 0 0 (%S+)')
     local lives = its and string.find(mine, '^%S+ %S+ 0 ') and call('HGET', room, '\3' .. who)
     local field = short and arg[5] or arg[7]
-    if lives and lives > moment and call('HEXISTS', s, field) == 0 then
+    if lives and lives + 0 > now and call('HEXISTS', s, field) == 0 then
         if how == 't' then return {tag, 2, call('HGET', room .. ':s:' .. who, 'l') or '', 0} end
-        local number = moment
-        if marks[3] and marks[3] >= number then number = string.format('%.0f', marks[3] + 1) end
         local w, folded, till = room .. ':w:' .. name, marks[2], marks[1]
         local first = star ~= '+' and call('ZCARD', w) == 0
         local even = #its == 16 and #who == 16 and #till == 16 and #number == 16 and #sid == 16
@@ -52,7 +51,7 @@ if alive and mine and not marks[4] and (how == '-' or how == 't') then
                  call('HINCRBY', room .. ':s:' .. who, 'v', 1) .. ' W ' .. its .. ' ' .. name)
         end
         local ends = call('ZRANGE', room .. ':e', 0, 1, 'WITHSCORES')
-        return {tag, 0, tonumber(moment), tonumber(ends[ends[1] == sid and 4 or 2] or 0),
+        return {tag, 0, now, tonumber(ends[ends[1] == sid and 4 or 2] or 0),
                 tonumber(number), first and 4 or 0}
     end
 end
@@ -60,7 +59,6 @@ if short then
     local mode, take, of = string.match(arg[6], '^%S+ %S+ (%d) (%d+) (%d+)')
     arg = {tag, how, sid, '0', '', name, arg[5], arg[6], mode, take, of, '0', '0', ''}
 end
-local now = tonumber(moment)
 --@include ticket
 --@include soonest
 --@include unfold
@@ -197,18 +195,15 @@ local function extras(name, text, least_ms, until_ms, value)
     end
 end
 
-local number = tonumber(call('HGET', room, '\1') or 0)
 for i = 1, asked do
     local at = 9 * i - 3
-    number = number + 1
-    if number < now then number = now end
     name = arg[at]
-    local g, w, text, state = room .. ':g:' .. name, room .. ':w:' .. name, format('%.0f', number), 1
+    local g, w, text, state = room .. ':g:' .. name, room .. ':w:' .. name, format('%.0f', number + i - 1), 1
     local gathers = arg[at + 3] == '4'
     local first = call('ZCARD', w) == 0
     local granted = fit[i] and not gathers
     if granted then
-        call('HSET', g, text, arg[at + 2])
+        call('HSET', g, text, text == moment and arg[at + 2] or stamp(arg[at + 2]))
     else
         call('ZADD', w, text, arg[at + 2])
     end
@@ -220,7 +215,7 @@ for i = 1, asked do
         waits = true
         if first then tell_wanted(name) end
     end
-    reply[2 * i + 3], reply[2 * i + 4] = number, state
+    reply[2 * i + 3], reply[2 * i + 4] = tonumber(text), state
     tell_observers(name)
 end
 if waits then reply[4] = soonest(sid) end

@@ -13,15 +13,15 @@ if star == '' then
     call('HDEL', s, nonce .. ' ' .. name)
     return #arg == 4 and tag or {tag, 0, 1}
 end
---@include clock
+--@include now
 -- From one plain ticket to the one that waits, which stands beside it: a hand-over waits for this, so it
 -- makes few calls and few strings. All is found by its place: see part/unfold.lua.
 local sub = string.sub
 local at = string.byte(folded) == 43 and not watch and string.find(folded, '\n', 36, true)
 if at and sub(folded, 1, 34) == '+' .. number .. ' ' .. sid then
     local lives, heir = sub(folded, at + 1, at + 16), sub(folded, at + 35, at + 50)
-    if lives <= moment then lives = call('HGET', room, '\3' .. heir) end -- it may have beaten since
-    if lives and lives > moment then
+    if lives + 0 <= now then lives = call('HGET', room, '\3' .. heir) end -- it may have beaten since
+    if lives and lives + 0 > now then
         call('HDEL', s, string.match(folded, '%S+', 36) .. ' ' .. name)
         call('HSET', room, name, sub(folded, at + 18) .. moment)
         call('PUBLISH', room .. ':p:' .. sub(heir, 1, 12), heir .. ' ' ..
@@ -36,7 +36,7 @@ local first = ours and not watch and call('ZPOPMIN', w)
 if first and first[1] then
     local kept, heir, flags = string.match(first[1], '^((%S+) %S+ 0 0 0 ([-ad]+) %d+ )0$')
     local lives = heir and call('HGET', room, '\3' .. heir)
-    if lives and lives > moment then
+    if lives and lives + 0 > now then
         local kind = ' G '
         if string.find(flags, 'a', 1, true) and call('ZCARD', w) > 0 then kind = ' H ' end
         call('HDEL', s, nonce .. ' ' .. name)
@@ -59,7 +59,6 @@ if number == '0' then
 end
 local member = call('HGET', g, number)
 if member and string.match(member, '^%S+') ~= sid then return {tag, 1} end
-local now = tonumber(moment)
 local watched = tonumber(watch or 0)
 --@include ticket
 --@include tell

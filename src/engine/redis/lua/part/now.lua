@@ -1,2 +1,2 @@
 --@include clock
-local now = tonumber(moment)
+local now = moment + 0

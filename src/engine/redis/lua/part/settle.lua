@@ -16,13 +16,17 @@ local function fits(g, mode, take, of)
     return mode == '1' and (holders > 1 or match(call('HVALS', g)[1], '^%S+ %S+ (%d)') ~= '0')
 end
 
+-- The member of a ticket that is granted now.
+local function stamp(member)
+    local chan = select(9, match(member, MEMBER))
+    if chan == '' then return sub(member, 1, -2) .. moment end
+    return sub(member, 1, -3 - #chan) .. moment .. ' ' .. chan
+end
+
 -- Moves a waiting ticket to the granted; in g before it leaves w, so that no end of the script
 -- can lose it.
-local function grant(g, w, number, member, chan)
-    local at = format('%.0f', now)
-    local granted = chan == '' and sub(member, 1, -2) .. at or
-                    sub(member, 1, -3 - #chan) .. at .. ' ' .. chan
-    call('HSET', g, number, granted)
+local function grant(g, w, number, member)
+    call('HSET', g, number, stamp(member))
     call('ZREM', w, member)
 end
 
@@ -43,7 +47,7 @@ local function gather(name, g, w, told)
     if not need or #live < need then return dropped end
     for i = 1, need do
         local t = live[i]
-        grant(g, w, t[1], t[5], t[4])
+        grant(g, w, t[1], t[5])
         told[#told + 1] = t
     end
     return dropped
@@ -67,7 +71,7 @@ local function settle(name, fresh)
         elseif not fits(g, mode, take, of) then
             break
         else
-            grant(g, w, number, member, chan)
+            grant(g, w, number, member)
             told[#told + 1] = {number, sid, flags, chan}
         end
         first = call('ZRANGE', w, 0, 0, 'WITHSCORES')
