@@ -122,17 +122,29 @@ static void check_beliefs(const struct sim *sim)
                          sim->plan.of[i], sim->lines[i].name);
 }
 
-/* I3: what we promise ends before what the engine promised. */
+/* I3: what we promise ends before what the engine promised, to the session and to every hold. */
+static void check_end(const struct sim *sim, const struct sim_client *c, const char *name)
+{
+    const struct rt_session *s = &c->d.desk.session;
+    int64_t ends = 0;
+    bool there = sim->kind->session(sim, s->id, name, &ends);
+    if (!there || (ends < s->usable_until && !sim->plan.forever))
+        sim_violated(
+            sim, "I3", "c%u: session %llu is said to live longer than it does%s%s, %lld us",
+            c->index, (unsigned long long)s->id, name != NULL ? " for " : "",
+            name != NULL ? name : "", there ? (long long)(s->usable_until - ends) / 1000 : -1);
+}
+
 static void check_deadline(const struct sim *sim, const struct sim_client *c)
 {
     const struct rt_session *s = &c->d.desk.session;
     if (s->state != RT_SESSION_ALIVE || s->usable_until <= sim->now || sim_is_lost(sim, s->id) ||
         sim_is_excused(sim, c) || c->parting)
         return;
-    int64_t ends;
-    if (!sim->kind->session(sim, s->id, &ends) || (ends < s->usable_until && !sim->plan.forever))
-        sim_violated(sim, "I3", "c%u: session %llu is said to live longer than it does", c->index,
-                     (unsigned long long)s->id);
+    check_end(sim, c, NULL);
+    for (const struct sim_job *job = c->jobs; job != NULL; job = job->next)
+        if (sim_believes(sim, job))
+            check_end(sim, c, sim->lines[job->name].name);
 }
 
 static void note_wanted(const struct sim *sim, struct sim_client *c)
@@ -390,7 +402,7 @@ static void check_session(const struct sim *sim, const struct sim_client *c)
     const struct rt_session *s = &c->d.desk.session;
     int64_t ends;
     if (c->open && s->state == RT_SESSION_ALIVE && s->usable_until > sim->now &&
-        !sim->kind->session(sim, s->id, &ends))
+        !sim->kind->session(sim, s->id, NULL, &ends))
         sim_violated(sim, "I3", "c%u still believes in session %llu, which is gone", c->index,
                      (unsigned long long)s->id);
 }

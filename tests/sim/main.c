@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator's command: runs schedules by seed; a failing one is run again with its trace.
  *
- *   sim [--redis | --etcd] [--from SEED] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
+ *   sim [--redis | --cluster | --etcd] [--from SEED] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
  *   sim [--redis | --etcd] --seed SEED [--trace]                       one, with all of its trace
  *
  * --redis, --etcd: over that engine and a model of its server, not over mem. */

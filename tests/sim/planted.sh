@@ -29,6 +29,8 @@ for bug in 2 9 10 11 12 13 14; do
     out=$(ROTA_BUG=$bug "$sim" --redis --seeds 1500 2>&1)
     case_is "bug $bug, Redis" $? 1 "$out"
 done
+out=$(ROTA_BUG=19 "$sim" --cluster --seeds 1500 2>&1)
+case_is "bug 19, a cluster" $? 1 "$out"
 [ -z "$etcd" ] || for bug in 2 15 16 17 18; do
     out=$(ROTA_BUG=$bug "$sim" --etcd --from 1000 --seeds 3000 2>&1)
     case_is "bug $bug, etcd" $? 1 "$out"
@@ -37,6 +39,8 @@ out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)
 case_is "no bug" $? 0 "$out"
 out=$(ROTA_BUG=0 "$sim" --redis --seeds 100 2>&1)
 case_is "no bug, Redis" $? 0 "$out"
+out=$(ROTA_BUG=0 "$sim" --cluster --seeds 100 2>&1)
+case_is "no bug, a cluster" $? 0 "$out"
 [ -z "$etcd" ] || {
     out=$(ROTA_BUG=0 "$sim" --etcd --seeds 100 2>&1)
     case_is "no bug, etcd" $? 0 "$out"

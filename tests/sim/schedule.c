@@ -176,6 +176,22 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r)
     }
 }
 
+/* Nothing is lost there: all must hold, whatever single nodes do. */
+void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r)
+{
+    const uint32_t every[] = {plan->ttl_ms / 4, plan->ttl_ms, plan->ttl_ms * 4};
+    memset(plan->outage, 0, sizeof(plan->outage));
+    plan->outage_ms = 0;
+    plan->replicated = false;
+    if (sim_chance(r, 150))
+        return;
+    plan->outage_ms = PICK(r, every);
+    for (int i = 0; i < SIM_CLUSTER_OUTAGE_KINDS; i++)
+        plan->outage[i] = rate(r, 4);
+    plan->outage[SIM_CLUSTER_MUTE] += 1;
+    plan->outage[SIM_CLUSTER_SLOW] += 1;
+}
+
 /* ---- etcd --------------------------------------------------------------- */
 
 static void draw_etcd_wire(struct sim_plan *plan, struct sim_random *r)

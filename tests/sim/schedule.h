@@ -58,6 +58,16 @@ enum sim_outage_kind { /* what befalls a Redis server */
                        SIM_OUTAGE_KINDS,
 };
 
+enum sim_cluster_outage {                   /* what befalls a Redis cluster */
+                          SIM_CLUSTER_MUTE, /* a node: what it says is swallowed */
+                          SIM_CLUSTER_SLOW, /* a node: what it says is late */
+                          SIM_CLUSTER_RESTART,
+                          SIM_CLUSTER_SCRIPTS,
+                          SIM_CLUSTER_LISTENERS,
+                          SIM_CLUSTER_REFUSES,
+                          SIM_CLUSTER_OUTAGE_KINDS,
+};
+
 enum sim_etcd_outage { /* what befalls an etcd cluster */
                        SIM_ETCD_LEADER,
                        SIM_ETCD_DOWN,   /* a member */
@@ -105,7 +115,8 @@ struct sim_plan {
 };
 
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);
-void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r); /* after that */
+void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r);   /* after that */
+void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r); /* after that, a cluster */
 void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r);
 
 #endif

@@ -53,7 +53,8 @@ static bool is_ours(const struct sim *sim, const struct rt_op *op, const struct 
         bool same = op->leave.number != 0 ? places[i].number == op->leave.number
                                           : places[i].nonce == op->leave.nonce;
         if (same && places[i].session != 0 && places[i].session == op->leave.session)
-            return sim->kind->session(sim, op->leave.session, &ends) && ends > sim->now;
+            return sim->kind->session(sim, op->leave.session, op->leave.name, &ends) &&
+                   ends > sim->now;
     }
     return false;
 }

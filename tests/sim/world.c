@@ -29,8 +29,9 @@ static size_t look_mem(const struct sim *sim, const char *name, struct sim_place
     return n;
 }
 
-static bool session_mem(const struct sim *sim, uint64_t session, int64_t *ends)
+static bool session_mem(const struct sim *sim, uint64_t session, const char *name, int64_t *ends)
 {
+    (void)name;
     struct rt_mem_link *head = &sim->world->sessions;
     for (struct rt_mem_link *l = head->next; l != head; l = l->next)
         if (rt_mem_session_of(l)->id == session) {
@@ -110,6 +111,7 @@ const struct sim_kind *sim_kind_find(const char *name)
     static const struct sim_kind *const kinds[] = {
         &sim_mem,
         &sim_redis,
+        &sim_cluster,
 #if ROTA_ENGINE_ETCD
         &sim_etcd,
 #endif

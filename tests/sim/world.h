@@ -28,8 +28,9 @@ struct sim_kind {
 
     /* The tickets of NAME, front first. */
     size_t (*look)(const struct sim *sim, const char *name, struct sim_place *out, size_t most);
-    /* When SESSION ends if nobody renews it, in virtual time; false: it is not there. */
-    bool (*session)(const struct sim *sim, uint64_t session, int64_t *ends);
+    /* When SESSION ends if nobody renews it, in virtual time; false: it is not there. For its tickets of
+     * the line NAME, where that may make a difference; NULL: for itself. */
+    bool (*session)(const struct sim *sim, uint64_t session, const char *name, int64_t *ends);
     /* Engines may sweep when they like; here it is asked for. */
     void (*sweep)(struct sim *sim);
     /* Everything ends that ends within MS from now. */
@@ -56,7 +57,7 @@ struct sim_kind {
     bool (*fences_grow)(const struct sim *sim);
 };
 
-extern const struct sim_kind sim_mem, sim_redis;
+extern const struct sim_kind sim_mem, sim_redis, sim_cluster;
 extern const struct sim_kind sim_etcd; /* where that engine was built */
 
 /* By its name, or NULL. */

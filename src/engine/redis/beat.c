@@ -166,7 +166,8 @@ static void compare(struct rt_redis_conn *c, uint32_t at, const redisReply *repl
         return;
     }
     room->stale = false;
-    if (at != ANCHOR && there == 0 && room->joining == 0) {
+    /* What it was asked about an earlier stay must not be taken for what it knows of the next. */
+    if (at != ANCHOR && there == 0 && room->joining == 0 && !room->asking) {
         say_end(c, at, c->sid); /* the next JOIN there makes it anew */
         leave_room(room);
     }
@@ -225,6 +226,7 @@ static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
     int rv = 0;
     b->session = c->session;
     memcpy(b->sid, c->sid, sizeof(b->sid));
+    c->side.beat_at = rt_loop_now(c->base.loop);
     op->beat.ttl_ms = c->base.ttl_ms;
     op->beat.allowance_ms = 0;
     for (uint32_t i = 0; i < c->room_count && rv == 0; i++)

@@ -2,6 +2,7 @@
 /* Ops that are one request: JOIN, LEAVE, CHANGE and BREAK. */
 #include "engine/redis/ops.h"
 
+#include "base/bug.h"
 #include "core/grant.h"
 
 #include <assert.h>
@@ -224,6 +225,28 @@ static int join_refused(struct rt_redis_conn *c, int status, const redisReply *r
     }
 }
 
+/* Whether our session stands in the room of RQ, a JOIN that has an answer, for as long as the user may count
+ * on it (I3). The user counts all its holds from before the last BEAT that succeeded, and a BEAT renews the
+ * session where it stands: every room or none. So a room may be one of those only if no BEAT goes beyond what
+ * it has answered:
+ *
+ *   JOIN `c` sent ──────── s ───────────────────▶ answered: stands
+ *   BEAT          ── t ──┘   └── none in between   └── from here on every one renews this room too
+ *
+ * `c` makes the session or renews it, so it lives at least a ttl from s on; a BEAT before s counts from before
+ * s; one after the answer fails unless this room has answered as well. Was there one in between, it has told,
+ * or will tell, the user of more than this room knows. Then the answer is worth nothing: the user asks again,
+ * finds its ticket by the nonce, and `c` counts from that try. Of a try whose answer is lost nothing is
+ * counted, and one that arrives late or twice only renews. */
+static bool room_stands(struct rt_redis_conn *c, const struct rt_redis_request *rq)
+{
+    struct rt_redis_room *room = &c->rooms[rq->room];
+    if (!room->stands)
+        room->stands = rq->extra != 0 &&
+                       (c->side.beat_at <= rq->sent_at || RT_BUG(RT_BUG_ROOM_BESIDE_THE_BEATS));
+    return room->stands;
+}
+
 /* "TAG NUMBER": granted at once, and nobody else is there. */
 static int read_short(struct rt_redis_conn *c, struct rt_redis_request *rq, const redisReply *reply,
                       struct rt_join *join)
@@ -255,8 +278,8 @@ int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int
     if (rt_redis_count(reply) != 2 + 2 * n || !rt_redis_shaped(reply, 0, "ii"))
         return rt_redis_odd(c, rq);
     bool durable = joins[0]->flags & RT_JOIN_DURABLE;
-    if (!durable && joins[0]->session == c->session)
-        room->stands = true;
+    if (!durable && joins[0]->session == c->session && !room_stands(c, rq))
+        return rt_redis_fail(c, ROTA_UNKNOWN, "a heartbeat went before this room had answered");
     bool waits = false;
     for (size_t i = 0; i < n; i++) {
         int64_t state = rt_redis_int(reply, 3 + 2 * i) & 3;

@@ -154,7 +154,7 @@ struct rt_redis_room {
     int64_t ends_at;            /* CLOCK_BOOTTIME of the next end of anything; RT_NEVER */
     uint32_t waiting;           /* tickets of ours that wait here, as far as we know */
     uint32_t joining;           /* JOINs in flight: pushes are kept until they are answered */
-    bool stands;                /* our session is in this room: beat it */
+    bool stands;                /* our session is in this room, and every beat renews it (ops.c) */
     bool subscribed;            /* ROOM:p:CID is confirmed on the push link */
     bool stale;                 /* pushes may have been lost: ask `held` when it matters */
     bool unheard; /* it was asked, and the answer was lost: the next beat asks again */
@@ -181,6 +181,7 @@ struct rt_redis_side {
     uint32_t
         handed;    /* grants that came by push and were not left since: more may wait behind them */
     uint64_t seed; /* of the jitter */
+    int64_t beat_at;    /* the last renewal began: from then on the user may count */
     int64_t counted_at; /* the turn in which the user's tickets were counted; -1: not now */
 };
 

@@ -248,8 +248,9 @@ static size_t look(const struct sim *sim, const char *name, struct sim_place *ou
     return es_truth_look(sim->etcd, name, out, most);
 }
 
-static bool session(const struct sim *sim, uint64_t id, int64_t *ends)
+static bool session(const struct sim *sim, uint64_t id, const char *name, int64_t *ends)
 {
+    (void)name;
     return es_truth_session(sim->etcd, id, ends);
 }
 

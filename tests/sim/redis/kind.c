@@ -1,21 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worlds over the engine redis and a model Redis (server.h). */
+/* Worlds over the engine redis and a model Redis (server.h), one server or a cluster. */
 #include "sim/redis/kind.h"
 
 #include "sim/redis/truth.h"
 #include "sim/world.h"
 
-static void on_open(struct sim *sim)
+static void open_world(struct sim *sim, bool cluster)
 {
     static struct rs_server redis;
     struct sim_random aside = sim->random;
     sim_plan_draw_redis(&sim->plan, &aside);
+    if (cluster)
+        sim_plan_draw_cluster(&sim->plan, &aside);
     rs_server_open(&redis, sim_next(&aside), sim->plan.clock_ppm);
+    redis.cluster = cluster;
     redis.net.faults = sim->plan.wire;
     rs_server_run(&redis, sim->now);
     sim->redis = &redis;
     sim->net = &redis.net;
     sim_redis_watch(sim);
+}
+
+static void open_single(struct sim *sim)
+{
+    open_world(sim, false);
+}
+
+static void open_cluster(struct sim *sim)
+{
+    open_world(sim, true);
 }
 
 static void on_close(struct sim *sim)
@@ -29,14 +42,20 @@ static const char *url(const struct sim_client *c)
                                    : "redis://127.0.0.1:6379/";
 }
 
+static const char *url_of_cluster(const struct sim_client *c)
+{
+    (void)c;
+    return "redis://127.0.0.1:6379,127.0.0.2:6379,127.0.0.3:6379/";
+}
+
 static size_t look(const struct sim *sim, const char *name, struct sim_place *out, size_t most)
 {
     return sim_truth_look(sim->redis, name, out, most);
 }
 
-static bool session(const struct sim *sim, uint64_t id, int64_t *ends)
+static bool session(const struct sim *sim, uint64_t id, const char *name, int64_t *ends)
 {
-    return sim_truth_session(sim->redis, id, ends);
+    return sim_truth_session(sim->redis, id, name, ends);
 }
 
 static void sweep(struct sim *sim)
@@ -82,7 +101,7 @@ static int64_t next(const struct sim *sim)
 
 const struct sim_kind sim_redis = {
     .name = "redis",
-    .open = on_open,
+    .open = open_single,
     .close = on_close,
     .look = look,
     .session = session,
@@ -96,4 +115,21 @@ const struct sim_kind sim_redis = {
     .outage = sim_redis_outage,
     .heal = sim_redis_heal,
     .fences_grow = sim_redis_fences_grow,
+};
+
+const struct sim_kind sim_cluster = {
+    .name = "cluster",
+    .open = open_cluster,
+    .close = on_close,
+    .look = look,
+    .session = session,
+    .sweep = sweep,
+    .expire = expire,
+    .left = left,
+    .dump = dump,
+    .url = url_of_cluster,
+    .run = run,
+    .next = next,
+    .outage = sim_cluster_outage,
+    .heal = sim_redis_heal,
 };

@@ -7,6 +7,8 @@
 #include "sim/redis/truth.h"
 #include "sim/world.h"
 
+#include <string.h>
+
 /* ---- Losses ------------------------------------------------------------- */
 
 /* Fences grow on after a loss, unless both the counter and the clock are behind what was numbered. */
@@ -151,6 +153,53 @@ void sim_redis_outage(struct sim *sim)
     }
 }
 
+/* One node is mute, or late: the others go on. */
+static void hinder_node(struct sim *sim, bool mute)
+{
+    uint32_t which = sim_below(&sim->random, RS_NODES);
+    struct rs_node *node = &sim->redis->nodes[which];
+    int64_t until = a_while(sim);
+    if (mute)
+        node->mute_until = until;
+    else
+        node->slow_until = until;
+    node->slow_ns = sim_spread_ns(&sim->random, sim->plan.ttl_ms * 150);
+    SIM_TRACE(sim, NULL, "node %u of Redis is %s until %.6f", which + 1, mute ? "mute" : "slow",
+              (double)until / 1e9);
+}
+
+void sim_cluster_outage(struct sim *sim)
+{
+    struct rs_server *s = sim->redis;
+    uint32_t node;
+    switch (sim_pick_weighted(sim, sim->plan.outage, SIM_CLUSTER_OUTAGE_KINDS)) {
+    case SIM_CLUSTER_MUTE:
+        hinder_node(sim, true);
+        break;
+    case SIM_CLUSTER_SLOW:
+        hinder_node(sim, false);
+        break;
+    case SIM_CLUSTER_RESTART:
+        node = sim_below(&sim->random, RS_NODES);
+        SIM_TRACE(sim, NULL, "node %u of Redis restarts and has kept all", node + 1);
+        rs_server_restart_node(s, node);
+        break;
+    case SIM_CLUSTER_SCRIPTS:
+        SIM_TRACE(sim, NULL, "Redis forgets its scripts");
+        s->machine.script_count = 0;
+        break;
+    case SIM_CLUSTER_LISTENERS:
+        SIM_TRACE(sim, NULL, "Redis cuts off who listens");
+        rs_server_kill_listeners(s);
+        break;
+    case SIM_CLUSTER_REFUSES:
+        refuse(sim);
+        break;
+    default:
+        break;
+    }
+}
+
 void sim_redis_go_on(struct sim *sim)
 {
     if (sim->promote_at == 0 || sim->promote_at > sim->now)
@@ -166,6 +215,7 @@ void sim_redis_heal(struct sim *sim)
     s->net.faults = (struct sim_wire){0};
     s->machine.full = false;
     s->net.down_until = s->busy_until = 0;
+    memset(s->nodes, 0, sizeof(s->nodes));
     s->has_earlier = false;
     sim->promote_at = 0;
 }

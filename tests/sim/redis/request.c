@@ -48,15 +48,23 @@ static void unsubscribe(struct rs_conn *c, struct rs_text channel)
 static bool do_listening(struct rs_conn *c, size_t argc, const struct rs_text *argv,
                          struct rs_buffer *reply)
 {
-    bool on = rs_word_is(argv[0], "SUBSCRIBE"), off = rs_word_is(argv[0], "UNSUBSCRIBE");
+    bool sharded = c->server->cluster;
+    bool on = rs_word_is(argv[0], sharded ? "SSUBSCRIBE" : "SUBSCRIBE");
+    bool off = rs_word_is(argv[0], sharded ? "SUNSUBSCRIBE" : "UNSUBSCRIBE");
     for (size_t i = 1; (on || off) && i < argc; i++) {
+        const char *word = on ? "ssubscribe" : "sunsubscribe";
         if (on)
             subscribe(c, argv[i]);
         else
             unsubscribe(c, argv[i]);
-        confirm(reply, on ? "subscribe" : "unsubscribe", argv[i], c->channel_count);
+        confirm(reply, sharded ? word : word + 1, argv[i], c->channel_count);
     }
     return on || off;
+}
+
+static bool is_mute(const struct rs_conn *c)
+{
+    return c->node->mute_until > c->server->net.now;
 }
 
 static void push(struct rs_conn *c, struct rs_text channel, struct rs_text message)
@@ -64,10 +72,10 @@ static void push(struct rs_conn *c, struct rs_text channel, struct rs_text messa
     struct rs_server *s = c->server;
     struct rs_buffer bytes = {0};
     rs_reply_array(&bytes, 3);
-    rs_reply_string(&bytes, "message");
+    rs_reply_string(&bytes, s->cluster ? "smessage" : "message");
     rs_reply_bulk(&bytes, channel);
     rs_reply_bulk(&bytes, message);
-    if (!sim_chance(&s->net.random, s->net.faults.push_lost))
+    if (!is_mute(c) && !sim_chance(&s->net.random, s->net.faults.push_lost))
         sim_conn_send(&c->base, bytes.at, bytes.n);
     if (sim_chance(&s->net.random, s->net.faults.push_doubled))
         sim_conn_send(&c->base, bytes.at, bytes.n);
@@ -93,13 +101,31 @@ static void reply_info(const struct rs_server *s, struct rs_buffer *reply)
 {
     char text[1024];
     snprintf(text, sizeof(text),
-             "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%040u\r\n"
+             "# Server\r\nredis_version:7.0.15\r\nredis_mode:%s\r\nrun_id:%040u\r\n"
              "# Persistence\r\nloading:%d\r\naof_enabled:1\r\n"
              "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
              "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
-             "# Cluster\r\ncluster_enabled:0\r\n",
-             s->runs, s->busy_until > s->net.now && strncmp(s->refusal, "LOADING", 7) == 0);
+             "# Cluster\r\ncluster_enabled:%d\r\n",
+             s->cluster ? "cluster" : "standalone", s->runs,
+             s->busy_until > s->net.now && strncmp(s->refusal, "LOADING", 7) == 0, s->cluster);
     rs_reply_string(reply, text);
+}
+
+/* CLUSTER SLOTS: each node has a third. */
+static void reply_slots(struct rs_buffer *reply)
+{
+    const int64_t third = 16384 / RS_NODES;
+    rs_reply_array(reply, RS_NODES);
+    for (int64_t i = 0; i < RS_NODES; i++) {
+        char host[32];
+        snprintf(host, sizeof(host), RS_NODE_HOST "%d", (int)i + 1);
+        rs_reply_array(reply, 3);
+        rs_reply_integer(reply, i * third);
+        rs_reply_integer(reply, i + 1 < RS_NODES ? (i + 1) * third - 1 : 16383);
+        rs_reply_array(reply, 2);
+        rs_reply_string(reply, host);
+        rs_reply_integer(reply, RS_PORT);
+    }
 }
 
 static void reply_config(size_t argc, const struct rs_text *argv, struct rs_buffer *reply)
@@ -147,6 +173,8 @@ static bool do_connection(struct rs_conn *c, size_t argc, const struct rs_text *
         reply_wait(c, argv, reply);
     else if (rs_word_is(argv[0], "CONFIG"))
         reply_config(argc, argv, reply);
+    else if (rs_word_is(argv[0], "CLUSTER") && c->server->cluster)
+        reply_slots(reply);
     else if (rs_word_is(argv[0], "SELECT") || rs_word_is(argv[0], "CLIENT"))
         rs_reply_status(reply, "OK");
     else
@@ -185,7 +213,9 @@ static void serve_once(struct rs_conn *c, size_t argc, const struct rs_text *arg
     struct rs_server *s = c->server;
     struct rs_buffer reply = {0};
     execute(c, argc, argv, &reply);
-    if (!sim_chance(&s->net.random, s->net.faults.reply_lost))
+    if (c->node->slow_until > s->net.now)
+        sim_conn_hold(&c->base, c->node->slow_ns);
+    if (!is_mute(c) && !sim_chance(&s->net.random, s->net.faults.reply_lost))
         sim_conn_send(&c->base, reply.at, reply.n);
     if (sim_chance(&s->net.random, s->net.faults.reply_doubled))
         sim_conn_send(&c->base, reply.at, reply.n);

@@ -63,8 +63,10 @@ static void serve_data(struct rs_conn *c, const char *bytes, size_t n)
 static bool on_accept(struct sim_conn *base, const char *host)
 {
     struct rs_conn *c = rs_conn_of(base);
-    (void)host; /* there is one server */
+    uint32_t node = (uint32_t)atoi(host + strlen(RS_NODE_HOST)) - 1;
     c->server = (struct rs_server *)(void *)((char *)base->net - offsetof(struct rs_server, net));
+    assert(node < RS_NODES);
+    c->node = &c->server->nodes[node];
     c->reader = redisReaderCreate();
     assert(c->reader != NULL);
     return true;
@@ -138,6 +140,13 @@ void rs_server_restart(struct rs_server *s, enum rs_loss loss, int64_t until)
     }
     s->has_earlier = false;
     rs_machine_changed(&s->machine);
+}
+
+void rs_server_restart_node(struct rs_server *s, uint32_t node)
+{
+    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+        if (c->served && rs_conn_of(c)->node == &s->nodes[node])
+            sim_conn_break(c);
 }
 
 void rs_server_kill_listeners(struct rs_server *s)

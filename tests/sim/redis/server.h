@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model Redis in virtual time: a machine (machine.h) behind a network (sim/net.h), a wall clock of its
- * own, outages. Requests and replies may be dropped or doubled as a proxy would. */
+ * own, outages. Requests and replies may be dropped or doubled as a proxy would.
+ *
+ * As a cluster it has three addresses, and each may be mute or slow for itself. They have one machine: a
+ * room is at one of them only, so nobody can tell. */
 #ifndef SIM_REDIS_SERVER_H
 #define SIM_REDIS_SERVER_H
 
 #include "sim/net.h"
 #include "sim/redis/machine.h"
 
+#define RS_NODES 3 /* of a cluster: RS_NODE_HOST "1" to "3", each with a third of the slots */
+#define RS_NODE_HOST "127.0.0."
+#define RS_PORT 6379
+
+struct rs_node {
+    int64_t mute_until; /* its answers and pushes are swallowed */
+    int64_t slow_until; /* its answers are late ... */
+    int64_t slow_ns;    /* ... by so much */
+};
+
 struct rs_server {
     struct rs_machine machine; /* first */
+    bool cluster;
+    struct rs_node nodes[RS_NODES];
     struct sim_net net;
     struct rs_store earlier; /* what a replica, or the disk, has */
     bool has_earlier;
@@ -44,6 +59,8 @@ enum rs_loss { RS_KEEPS_ALL, RS_LOSES_LAST /* goes back to the copy */, RS_LOSES
 /* Dies and comes back at UNTIL (virtual), maybe as another that was its replica. All connections
  * break; scripts are forgotten. */
 void rs_server_restart(struct rs_server *s, enum rs_loss loss, int64_t until);
+/* One node of a cluster dies and is back at once, with all that it had. */
+void rs_server_restart_node(struct rs_server *s, uint32_t node);
 /* Breaks the connections that listen. */
 void rs_server_kill_listeners(struct rs_server *s);
 
@@ -57,6 +74,7 @@ void rs_server_run(struct rs_server *s, int64_t now);
 struct rs_conn {
     struct sim_conn base; /* first */
     struct rs_server *server;
+    struct rs_node *node;
     struct redisReader *reader;
     struct rs_text channels[RS_CHANNELS_MAX];
     size_t channel_count;

@@ -2,7 +2,7 @@
 /* What stands in the store of a model Redis: sessions and lines. */
 #include "sim/redis/truth.h"
 
-#include "engine/redis/script.h"
+#include "engine/redis/redis.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -10,14 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROOM "rota:{0}"
+#define ROOM_SIZE 16 /* rota:{255} */
 #define SWEEPS_MAX 1000
 #define SESSIONS_MAX 1024
 
-static const struct rs_key *find(const struct rs_server *s, const char *kind, const char *name)
+/* The room of the line NAME; "": the one that every session begins in. */
+static uint32_t room_of(const struct rs_server *s, const char *name)
+{
+    static const struct rt_redis_conn in_cluster = {.room_count = RT_REDIS_ROOMS_CLUSTER};
+    return s->cluster && name[0] != '\0' ? rt_redis_room_of(&in_cluster, name) : 0;
+}
+
+static const struct rs_key *find(const struct rs_server *s, uint32_t room, const char *kind,
+                                 const char *name)
 {
     char key[320];
-    int n = snprintf(key, sizeof(key), ROOM "%s%s", kind, name);
+    int n = snprintf(key, sizeof(key), "rota:{%u}%s%s", room, kind, name);
     return rs_store_find(&s->machine.store, (struct rs_text){key, (size_t)n});
 }
 
@@ -45,12 +53,11 @@ static struct sim_place read_beside(const char *at, const char *end)
     return read_member(number, (struct rs_text){next + 1, (size_t)(end - next - 1)}, false);
 }
 
-static const struct rs_entry *mark(const struct rs_server *s, const char *prefix, const char *name)
+static const struct rs_entry *mark(const struct rs_server *s, uint32_t room, const char *field)
 {
-    char field[300];
-    int n = snprintf(field, sizeof(field), "%s%s", prefix, name);
-    const struct rs_key *room = find(s, "", "");
-    return room != NULL ? rs_key_find(room, (struct rs_text){field, (size_t)n}) : NULL;
+    const struct rs_key *index = find(s, room, "", "");
+    struct rs_text text = {field, strlen(field)};
+    return index != NULL ? rs_key_find(index, text) : NULL;
 }
 
 static int by_number(const void *a, const void *b)
@@ -66,8 +73,9 @@ static size_t read_line(const struct rs_server *s, const char *name, struct sim_
 {
     size_t n = 0;
     char *beside = NULL;
-    const struct rs_entry *folded = mark(s, "", name);
-    const struct rs_key *g = find(s, ":g:", name), *w = find(s, ":w:", name);
+    uint32_t room = room_of(s, name);
+    const struct rs_entry *folded = mark(s, room, name);
+    const struct rs_key *g = find(s, room, ":g:", name), *w = find(s, room, ":w:", name);
     if (folded != NULL && folded->value.n > 0) {
         char *member;
         size_t star = folded->value.at[0] == '*' || folded->value.at[0] == '+';
@@ -102,6 +110,7 @@ static struct {
     uint64_t version;
     struct {
         uint64_t id;
+        uint32_t room;
         int64_t ends_us;
     } at[SESSIONS_MAX];
     size_t count;
@@ -132,27 +141,46 @@ size_t sim_truth_look(const struct rs_server *s, const char *name, struct sim_pl
     return n;
 }
 
-static void read_sessions(const struct rs_server *s)
+/* Whether KEY is the index of a room, and of which. */
+static bool is_index(const struct rs_key *key, uint32_t *room)
 {
-    const struct rs_key *room = find(s, "", "");
-    sessions.version = s->machine.version;
-    sessions.count = 0;
-    for (size_t i = 0; room != NULL && i < room->count; i++) {
-        const struct rs_entry *e = &room->entries[i];
+    int end = 0;
+    char text[ROOM_SIZE];
+    snprintf(text, sizeof(text), "%.*s", (int)key->name.n, key->name.at);
+    return key->name.n < sizeof(text) && sscanf(text, "rota:{%" SCNu32 "}%n", room, &end) == 1 &&
+           end == (int)key->name.n;
+}
+
+static void read_sessions_of(uint32_t room, const struct rs_key *index)
+{
+    for (size_t i = 0; i < index->count; i++) {
+        const struct rs_entry *e = &index->entries[i];
         if (e->name.n != 17 || e->name.at[0] != '\3')
             continue;
         assert(sessions.count < SESSIONS_MAX);
         sessions.at[sessions.count].id = strtoull(e->name.at + 1, NULL, 16);
+        sessions.at[sessions.count].room = room;
         sessions.at[sessions.count++].ends_us = strtoll(e->value.at, NULL, 10);
     }
 }
 
-bool sim_truth_session(const struct rs_server *s, uint64_t session, int64_t *ends)
+static void read_sessions(const struct rs_server *s)
 {
+    uint32_t room;
+    sessions.version = s->machine.version;
+    sessions.count = 0;
+    for (size_t i = 0; i < s->machine.store.count; i++)
+        if (is_index(&s->machine.store.keys[i], &room))
+            read_sessions_of(room, &s->machine.store.keys[i]);
+}
+
+bool sim_truth_session(const struct rs_server *s, uint64_t session, const char *name, int64_t *ends)
+{
+    uint32_t room = room_of(s, name != NULL ? name : "");
     if (sessions.version != s->machine.version)
         read_sessions(s);
     for (size_t i = 0; i < sessions.count; i++)
-        if (sessions.at[i].id == session) {
+        if (sessions.at[i].id == session && sessions.at[i].room == room) {
             *ends = rs_server_when(s, sessions.at[i].ends_us);
             return true;
         }
@@ -161,21 +189,22 @@ bool sim_truth_session(const struct rs_server *s, uint64_t session, int64_t *end
 
 uint64_t sim_truth_counter(const struct rs_server *s)
 {
-    const struct rs_entry *e = mark(s, "\1", "");
+    const struct rs_entry *e = mark(s, 0, "\1");
     return e != NULL ? strtoull(e->value.at, NULL, 10) : 0;
 }
 
 /* ---- The end ------------------------------------------------------------ */
 
-void sim_truth_sweep(struct rs_server *s)
+static void sweep_room(struct rs_server *s, uint32_t room)
 {
-    const struct rt_redis_text *script = rt_redis_script_text(RT_REDIS_SCRIPT_SWEEP, false);
+    const struct rt_redis_text *script = rt_redis_script_text(RT_REDIS_SCRIPT_SWEEP, s->cluster);
+    char key[ROOM_SIZE];
+    int n = snprintf(key, sizeof(key), "rota:{%u}", room);
     struct rs_text argv[] = {RS_TEXT("EVAL"), {script->text, script->length},
-                             RS_TEXT("1"),    RS_TEXT(ROOM),
+                             RS_TEXT("1"),    {key, (size_t)n},
                              RS_TEXT("7"),    RS_TEXT("100"),
                              RS_TEXT(""),     RS_TEXT("")};
     bool more = true;
-    s->machine.full = false;
     for (int i = 0; more; i++) {
         struct rs_buffer reply = {0};
         assert(i < SWEEPS_MAX);
@@ -187,12 +216,21 @@ void sim_truth_sweep(struct rs_server *s)
     }
 }
 
+void sim_truth_sweep(struct rs_server *s)
+{
+    s->machine.full = false;
+    for (uint32_t room = 0; room < (s->cluster ? RT_REDIS_ROOMS_CLUSTER : 1); room++)
+        if (find(s, room, "", "") != NULL)
+            sweep_room(s, room);
+}
+
 static size_t left_of(const struct rs_key *key)
 {
-    if (rs_text_equals(key->name, RS_TEXT(ROOM ":meta")))
+    if (rs_text_equals(key->name, RS_TEXT("rota:{0}:meta")))
         return 0;
     size_t n = 0;
-    bool index = rs_text_equals(key->name, RS_TEXT(ROOM));
+    uint32_t room;
+    bool index = is_index(key, &room);
     for (size_t i = 0; i < key->count; i++) {
         struct rs_text name = key->entries[i].name;
         if (index && name.n == 1 && (name.at[0] == '\1' || name.at[0] == '\2'))

@@ -8,7 +8,9 @@
 
 size_t sim_truth_look(const struct rs_server *s, const char *name, struct sim_place *out,
                       size_t most);
-bool sim_truth_session(const struct rs_server *s, uint64_t session, int64_t *ends);
+/* In the room of the line NAME; NULL: in the one that it began in. */
+bool sim_truth_session(const struct rs_server *s, uint64_t session, const char *name,
+                       int64_t *ends);
 /* Runs the engine's script until nothing is left to sweep. */
 void sim_truth_sweep(struct rs_server *s);
 /* What is there beside the mark of the layout and the counter; names it on stderr. */

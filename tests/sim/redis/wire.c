@@ -17,13 +17,18 @@ static struct sim_place before[SIM_PLACES_MAX];
 static size_t before_count;
 static bool ours;
 
-static const struct rt_redis_text *script_of(const struct rs_text *argv)
+static const struct rt_redis_text *text_of(const struct rs_server *s, enum rt_redis_script script)
+{
+    return rt_redis_script_text(script, s->cluster);
+}
+
+static const struct rt_redis_text *script_of(const struct rs_server *s, const struct rs_text *argv)
 {
     bool by_text = rs_word_is(argv[0], "EVAL");
     if (!by_text && !rs_word_is(argv[0], "EVALSHA"))
         return NULL;
     for (int i = 0; i < RT_REDIS_SCRIPTS; i++) {
-        const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)i, false);
+        const struct rt_redis_text *t = text_of(s, (enum rt_redis_script)i);
         struct rs_text text = {t->text, t->length}, sha = {t->sha1, strlen(t->sha1)};
         if (rs_text_equals(argv[1], by_text ? text : sha))
             return t;
@@ -31,9 +36,9 @@ static const struct rt_redis_text *script_of(const struct rs_text *argv)
     return NULL;
 }
 
-static bool is_leave(const struct rt_redis_text *script, size_t argc)
+static bool is_leave(const struct rs_server *s, const struct rt_redis_text *script, size_t argc)
 {
-    return script == rt_redis_script_text(RT_REDIS_SCRIPT_LEAVE, false) && argc >= ARGS + 3;
+    return script == text_of(s, RT_REDIS_SCRIPT_LEAVE) && argc >= ARGS + 3;
 }
 
 static int line_of(const struct sim *sim, struct rs_text name)
@@ -59,7 +64,7 @@ static bool is_ours(const struct rs_text *args, size_t n)
 static void on_before(struct rs_server *s, size_t argc, const struct rs_text *argv)
 {
     const struct sim *sim = s->user;
-    int line = is_leave(script_of(argv), argc) ? line_of(sim, argv[ARGS]) : -1;
+    int line = is_leave(s, script_of(s, argv), argc) ? line_of(sim, argv[ARGS]) : -1;
     if (line < 0)
         return;
     before_count = sim->kind->look(sim, sim->lines[line].name, before, SIM_PLACES_MAX);
@@ -116,7 +121,7 @@ static void check_full(const struct sim *sim, const struct rt_redis_text *script
     if (reply->n < 4 || memcmp(reply->at, "-OOM", 4) != 0)
         return;
     for (size_t i = 0; i < sizeof(lasting) / sizeof(lasting[0]); i++)
-        if (script == rt_redis_script_text(lasting[i], false))
+        if (script == text_of(sim->redis, lasting[i]))
             sim_violated(sim, "I6", "a server without memory refused %s", script->name);
 }
 
@@ -139,14 +144,14 @@ static void on_after(struct rs_server *s, size_t argc, const struct rs_text *arg
                      const struct rs_buffer *reply)
 {
     struct sim *sim = s->user;
-    const struct rt_redis_text *script = script_of(argv);
+    const struct rt_redis_text *script = script_of(s, argv);
     if (script == NULL)
         return;
     sim_counts.scripts++;
     if (sim->tracing)
         trace(sim, script, argc, argv, reply);
     check_full(sim, script, reply);
-    if (is_leave(script, argc))
+    if (is_leave(s, script, argc))
         check_leave(sim, s, argv + ARGS, status_of(reply));
     for (uint32_t i = 0; i < sim->plan.names; i++)
         sim_check_line(sim, &sim->lines[i]);

@@ -111,7 +111,16 @@ for i = 1, asked do
     end
 end
 if found > 0 and found < asked then return {tag, 4} end
+-- Who asks with `c` counts the session's time in this room from this very request, also if an earlier one
+-- made it, or an END that was lost left it: it begins anew.
+local begins = not durable and find(how, 'c', 1, true)
+local till = begins and format('%.0f', now + arg[4] * 1000)
 if found == asked then
+    if begins then
+        call('ZREM', index_e, sid) -- needs no memory; once a script wrote, a full server lets it go on
+        call('HSET', room, '\3' .. sid, till)
+        call('ZADD', index_e, till, sid)
+    end
     if waits then reply[4] = soonest(sid) end
     return reply
 end
@@ -167,10 +176,9 @@ if busy and find(how, 't', 1, true) then
     return {tag, 2, its and label_of(name, front, its, flags) or '', busy - 1}
 end
 
-if not durable and not alive then
-    local till = format('%.0f', now + arg[4] * 1000)
+if begins then
     call('ZADD', index_e, till, sid)
-    call('HSET', s, 'v', 0, 'l', arg[5])
+    if not alive then call('HSET', s, 'v', 0, 'l', arg[5]) end
     call('HSET', room, '\3' .. sid, till)
 end
 
