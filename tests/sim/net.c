@@ -98,9 +98,20 @@ void sim_conn_break(struct sim_conn *c)
     c->broken = true;
 }
 
+static void leave_port(struct sim_conn *c)
+{
+    struct sim_conn **at = &c->port->conns;
+    while (*at != c)
+        at = &(*at)->port_next;
+    *at = c->port_next;
+    c->port = NULL;
+}
+
 static void conn_free(struct sim_conn *c)
 {
     forget(c);
+    if (c->port != NULL)
+        leave_port(c);
     way_clear(&c->up);
     way_clear(&c->down);
     free(c);
@@ -191,9 +202,9 @@ void sim_net_close(struct sim_net *net)
 
 static struct sim_conn *conn_of(const struct sim_port *p, const struct rt_stream *stream)
 {
-    struct sim_conn *c = p->net->conns;
+    struct sim_conn *c = p->conns;
     while (c != NULL && c->stream != stream)
-        c = c->next;
+        c = c->port_next;
     return c;
 }
 
@@ -210,6 +221,8 @@ static int port_dial(struct rt_dialer *d, struct rt_stream *stream,
     way_open(&c->down);
     c->next = p->net->conns;
     p->net->conns = c;
+    c->port_next = p->conns;
+    p->conns = c;
     way_add(p->net, &c->up, SYN, t->host, strlen(t->host) + 1);
     return 0;
 }
@@ -243,26 +256,24 @@ void sim_port_open(struct sim_port *p, struct sim_net *net)
 
 void sim_port_close(struct sim_port *p)
 {
-    for (struct sim_conn *c = p->net->conns; c != NULL; c = c->next)
-        if (c->port == p) {
-            assert(c->stream == NULL);
-            c->port = NULL;
-        }
+    while (p->conns != NULL) {
+        assert(p->conns->stream == NULL);
+        leave_port(p->conns);
+    }
 }
 
 void sim_port_reset(struct sim_port *p)
 {
-    for (struct sim_conn *c = p->net->conns; c != NULL; c = c->next)
-        if (c->port == p)
-            sim_conn_break(c);
+    for (struct sim_conn *c = p->conns; c != NULL; c = c->port_next)
+        sim_conn_break(c);
 }
 
 static struct sim_conn *next_down(const struct sim_port *p)
 {
     struct sim_conn *first = NULL;
     int64_t at = RT_NEVER;
-    for (struct sim_conn *c = p->net->conns; c != NULL; c = c->next)
-        if (c->port == p && c->stream != NULL && way_next(&c->down, p->cut_down) < at) {
+    for (struct sim_conn *c = p->conns; c != NULL; c = c->port_next)
+        if (c->stream != NULL && way_next(&c->down, p->cut_down) < at) {
             first = c;
             at = c->down.first->at;
         }

@@ -41,7 +41,7 @@ struct sim_way { /* what is on its way, in order */
 };
 
 struct sim_conn {
-    struct sim_conn *next;
+    struct sim_conn *next, *port_next; /* of all; of its port */
     struct sim_net *net;
     struct sim_port *port;    /* NULL: the client is gone */
     struct rt_stream *stream; /* NULL: the client has closed it */
@@ -68,6 +68,7 @@ void sim_conn_break(struct sim_conn *c);            /* from the server's side */
 struct sim_port {
     struct rt_dialer dialer; /* first; for rt_loop.dialer */
     struct sim_net *net;
+    struct sim_conn *conns;
     bool cut_up, cut_down; /* nothing gets through; it waits */
     bool mute;             /* what it writes is not sent: it has crashed */
 };

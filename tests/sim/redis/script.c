@@ -293,10 +293,28 @@ static bool push_compiled(const char *sha)
     return !lua_isnil(lua, -1);
 }
 
+/* There are few scripts, and each comes as a whole after every restart: their hashes are remembered. */
+static void sha_of(struct rs_text text, char sha[RS_SHA_SIZE])
+{
+    lua_pushlstring(lua, text.at, text.n);
+    lua_rawget(lua, LUA_REGISTRYINDEX);
+    if (lua_type(lua, -1) == LUA_TSTRING) {
+        memcpy(sha, lua_tostring(lua, -1), RS_SHA_SIZE);
+    } else {
+        rs_sha1(text, sha);
+        lua_pushlstring(lua, text.at, text.n);
+        lua_pushstring(lua, sha);
+        lua_rawset(lua, LUA_REGISTRYINDEX);
+    }
+    lua_pop(lua, 1);
+}
+
 static bool learn(struct rs_machine *m, struct rs_text text, char sha[RS_SHA_SIZE],
                   struct rs_buffer *reply)
 {
-    rs_sha1(text, sha);
+    if (lua == NULL)
+        set_up();
+    sha_of(text, sha);
     if (!push_compiled(sha)) {
         lua_pop(lua, 1);
         if (luaL_loadbuffer(lua, text.at, text.n, "@user_script") != 0) {

@@ -34,13 +34,14 @@ static const struct rs_key *find(const struct rs_server *s, uint32_t room, const
 static struct sim_place read_member(uint64_t number, struct rs_text member, bool granted)
 {
     struct sim_place p = {.number = number, .granted = granted};
-    char sid[32] = "", text[512];
-    snprintf(text, sizeof(text), "%.*s", (int)member.n, member.at);
-    int got = sscanf(text, "%31s %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu32, sid, &p.nonce,
-                     &p.mode, &p.take, &p.of);
-    assert(got == 5);
-    (void)got;
-    p.session = sid[0] == '-' ? 0 : strtoull(sid, NULL, 16);
+    char *at;
+    p.session = strtoull(member.at, &at, 16); /* "-": nobody's */
+    at += member.at[0] == '-';
+    p.nonce = strtoull(at, &at, 10);
+    p.mode = (uint32_t)strtoul(at, &at, 10);
+    p.take = (uint32_t)strtoul(at, &at, 10);
+    p.of = (uint32_t)strtoul(at, &at, 10);
+    assert(at < member.at + member.n && *at == ' ');
     return p;
 }
 
