@@ -29,6 +29,8 @@ enum rt_bug {
     RT_BUG_NO_LOOK_AFTER_WATCH = 16,
     RT_BUG_KEEP_ALIVE_TRUSTED = 17,
     RT_BUG_OLD_KEEP_ALIVE_COUNTS = 18,
+    /* Of the core. */
+    RT_BUG_UNTOLD_KEEPS = 20,
 };
 
 #ifdef ROTA_PLANTED

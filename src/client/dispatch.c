@@ -106,6 +106,7 @@ static void send_strays(struct rt_dispatch *d)
         op->leave.name = stray->name;
         op->leave.session = stray->session;
         op->leave.number = stray->number;
+        op->leave.untold = true;
         stray->request.done = stray_done;
         rt_dispatch_send(d, &stray->request);
     }
@@ -352,6 +353,7 @@ static void send_leave(struct rt_dispatch *d, struct rt_request *rq, const struc
     op->leave.number = numbered ? todo->id : 0;
     op->leave.nonce = numbered ? 0 : todo->id;
     op->leave.again = todo->again;
+    op->leave.untold = todo->untold;
     rq->done = leave_done;
     rt_dispatch_send(d, rq);
 }

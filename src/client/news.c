@@ -10,7 +10,7 @@ void rt_lock_let_go(struct rota *r, struct rota_lock *lock)
     if (lock->ask.state != RT_ASK_HELD && lock->ask.state != RT_ASK_LOST)
         return; /* closed meanwhile */
     rt_lock_hush(r, lock);
-    rt_desk_release(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
+    rt_desk_take_back(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
     r->d.again = true;
 }
 

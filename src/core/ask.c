@@ -79,6 +79,7 @@ void rt_ask_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t,
     ask->state = RT_ASK_HELD;
     assert(t->holds < RT_HOLDS_MOST);
     t->holds++;
+    t->flags |= RT_TICKET_OWNED;
     rt_ask_append(ask);
     if (rt_ask_in_set(ask))
         return; /* it is told, and its time begins, when all of the set are granted */

@@ -364,6 +364,14 @@ void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     rt_line_release(desk, ask, now);
 }
 
+void rt_desk_take_back(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
+{
+    struct rt_ticket *t = ask->ticket;
+    if (ask->state == RT_ASK_HELD && rt_ticket_has(t, RT_TICKET_SOLO) && t->holds == 1)
+        t->flags &= (uint16_t)~RT_TICKET_OWNED;
+    rt_desk_release(desk, ask, now);
+}
+
 bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now)
 {
     if (ask->terms != NULL && ask->terms->set != NULL) { /* also by one that holds, by re-entry */
@@ -416,6 +424,7 @@ static bool todo_ticket(struct rt_desk *desk, struct rt_ticket *t, struct rt_tod
     unsigned want = t->want;
     *todo = (struct rt_todo){.ticket = t, .id = t->id, .session = desk->session.id};
     todo->again = rt_ticket_has(t, RT_TICKET_AGAIN);
+    todo->untold = !rt_ticket_has(t, RT_TICKET_OWNED) && !RT_BUG(RT_BUG_UNTOLD_KEEPS);
     if ((want & RT_WANT_JOIN) != 0)
         todo->kind = RT_TODO_JOIN;
     else if ((want & RT_WANT_LEAVE) != 0)

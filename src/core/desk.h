@@ -78,6 +78,9 @@ void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now);
 /* Gives a hold back; RT_NEWS_RELEASED follows, possibly at once. ASK is HELD or LOST. */
 void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 
+/* The same for a hold whose owner never got it: it keeps nothing for its at_least_ms. */
+void rt_desk_take_back(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
+
 /* Ends a QUEUED ask with ERR; false if it is not queued any more. For a set: any member. */
 bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now);
 
@@ -110,6 +113,7 @@ struct rt_todo {
     uint64_t session; /* the session to act in */
     bool open;        /* BEAT: open one */
     bool again;       /* JOIN, LEAVE */
+    bool untold;      /* LEAVE: nobody was ever told that it is held */
 };
 
 /* The next thing to send, in order; false: nothing. */

@@ -47,6 +47,7 @@ enum rt_ticket_state {
 #define RT_TICKET_LISTED 0x100u  /* in one of the desk's lists, through out_next */
 #define RT_TICKET_ASKING 0x200u  /* an ARM is under way, or will be */
 #define RT_TICKET_TOLD 0x400u    /* WANTED came meanwhile: newer than the answer to come */
+#define RT_TICKET_OWNED 0x800u   /* somebody was told that it holds through it */
 
 struct rt_ticket {
     struct rt_ticket *next, *prev; /* the desk's tickets that are not idle */

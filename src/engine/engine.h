@@ -80,8 +80,11 @@ struct rt_conn {
  * answered as it stands now and nothing is added. Numbers grow strictly per line
  * in the order of the line; the number of an exclusive ticket is its fence. A ticket is
  * granted when rt_grant (core/grant.h) says so, and stays granted until it ends.
- * A ticket with at_least_ms that ends earlier than so long after its grant, by
- * whatever end but BREAK, keeps the line taken until then, as a durable ticket. */
+ * A ticket with at_least_ms that ends earlier than so long after its grant keeps
+ * the line taken until then, as a durable ticket, by whatever end but two: BREAK,
+ * and a LEAVE of a ticket of whose grant nobody was told. With its session it ends
+ * as if somebody had been told, for an engine cannot know that nobody was; one that
+ * can (etcd: what it has not told yet) keeps nothing. */
 struct rt_join {
     const char *name; /* as spelled on the engine */
     uint64_t session; /* from BEAT; with RT_JOIN_DURABLE any value of the caller's */
@@ -123,8 +126,9 @@ enum rt_op_kind {
      * not in the line or not granted. `wanted` answered. Asked again: harmless. */
     RT_OP_CHANGE,
     /* Takes our ticket out of the line and grants the next. Named by (session, number), or
-     * where number is 0 by (session, nonce). ROTA_LOST: no such ticket. Asked again after a lost
-     * reply, ROTA_LOST says only that it is gone now. */
+     * where number is 0 by (session, nonce). `untold`: it never held for anybody, so it keeps
+     * nothing for its at_least_ms; by nonce it is always so. ROTA_LOST: no such ticket. Asked
+     * again after a lost reply, ROTA_LOST says only that it is gone now. */
     RT_OP_LEAVE,
     /* Tells of the line's front and count, now in the answer and by CHANGED from then on, until
      * the op `observe.stop` names the same cookie. Asked again: harmless. */
@@ -172,6 +176,7 @@ struct rt_op {
             const char *name;
             uint64_t session, number, nonce;
             bool again;   /* an earlier try may have taken effect */
+            bool untold;  /* nobody was told, or will be, that it was granted */
             bool granted; /* answered: it held; for who waited, and gave up a moment too late */
         } leave;
         struct {
@@ -276,6 +281,12 @@ struct rt_engine {
 const struct rt_engine *rt_engine_find(const char *scheme);
 /* All schemes of this build, for a message: "file:, mem:". */
 void rt_engine_list(char *text, size_t size);
+
+/* Whether what a LEAVE takes out may go on to keep its line taken, for at_least_ms. */
+static inline bool rt_leave_keeps(const struct rt_op *op)
+{
+    return !op->leave.untold && op->leave.number != 0;
+}
 
 static inline void rt_conn_done(struct rt_conn *conn, struct rt_op *op, int err)
 {

@@ -222,6 +222,72 @@ static void name_stays_taken_after_death(void)
     conf_break_all(b, name);
 }
 
+/* R is driven by nobody but us: what it is not told it does not know. */
+static void process_until_line(struct rota *r, struct rota *looker, const char *name, size_t count)
+{
+    int64_t end = conf_now_ms() + CONF_PATIENCE_MS;
+    size_t seen = count + 1;
+    while (seen != count) {
+        if (conf_now_ms() > end)
+            fail_msg("%s: %zu tickets; waited for %zu", name, seen, count);
+        assert_int_equal(rota_process(r), 0);
+        struct rota_line *line = NULL;
+        assert_int_equal(rota_inspect(looker, name, &line), 0);
+        seen = line->count;
+        rota_line_free(line);
+    }
+}
+
+/* B stands in line with at_least_ms, and is granted without knowing it. */
+static struct conf_wish *grant_unseen(struct rota *a, struct rota *b, const char *name)
+{
+    struct rota_ask ask = {.at_least_ms = AGES_MS};
+    struct rota_lock *lock = conf_take(a, name, NULL);
+    struct conf_wish *wish = conf_wish_start(b, name, &ask);
+    process_until_line(b, a, name, 2);
+    conf_give(lock);
+    conf_assert_line(a, name, 1, 1);
+    assert_int_equal(atomic_load(&wish->calls), 0);
+    return wish;
+}
+
+static void who_was_never_told_keeps_nothing(void)
+{
+    struct rota_options by_hand = {.flags = ROTA_NO_KEEPER};
+    struct rota *a = conf_open(), *b = conf_open_with(&by_hand);
+    const char *name = conf_name("x");
+    struct conf_wish *wish = grant_unseen(a, b, name);
+    assert_int_equal(rota_cancel(b, wish->id), 0);
+    CONF_UNTIL(rota_process(b) == 0 && atomic_load(&wish->calls) > 0);
+    assert_int_equal(atomic_load(&wish->err), ROTA_CANCELED);
+    process_until_line(b, a, name, 0);
+    assert_int_equal(conf_try(a, name, NULL, NULL), 0);
+}
+
+static void close_leaves_nothing_that_was_not_told(void)
+{
+    struct rota_options by_hand = {.flags = ROTA_NO_KEEPER};
+    struct rota *a = conf_open(), *b = conf_open_with(&by_hand);
+    const char *name = conf_name("x");
+    struct conf_wish *wish = grant_unseen(a, b, name);
+    conf_close(b);
+    assert_int_equal(atomic_load(&wish->err), ROTA_CLOSED);
+    conf_left_line(a, name, 0, 0);
+}
+
+/* One of two was granted, and told to nobody, when the time was over. */
+static void set_that_failed_keeps_nothing(void)
+{
+    struct rota *a = conf_open(), *b = conf_open();
+    const char *names[] = {conf_name("x"), conf_name("y")};
+    struct rota_ask ask = {.at_least_ms = AGES_MS, .limit_ms = 200};
+    struct rota_lock *lock = conf_take(a, names[0], NULL), *none[2];
+    assert_int_equal(rota_acquire_all(b, names, 2, &ask, none), ROTA_TIMEOUT);
+    conf_left_line(a, names[0], 1, 1);
+    conf_left_line(a, names[1], 0, 0);
+    conf_give(lock);
+}
+
 const struct conf_case conf_durable[] = {
     CONF_CASE(once_among_threads, ROTA_CAP_DURABLE, 0),
     CONF_CASE(once_among_processes, ROTA_CAP_DURABLE, CONF_PROCESSES),
@@ -233,5 +299,8 @@ const struct conf_case conf_durable[] = {
     CONF_CASE(name_stays_taken_after_release, ROTA_CAP_DURABLE, 0),
     CONF_CASE(name_is_free_after_its_time, ROTA_CAP_DURABLE, 0),
     CONF_CASE(name_stays_taken_after_death, ROTA_CAP_DURABLE, CONF_PROCESSES),
+    CONF_CASE(who_was_never_told_keeps_nothing, ROTA_CAP_DURABLE, 0),
+    CONF_CASE(close_leaves_nothing_that_was_not_told, ROTA_CAP_DURABLE, 0),
+    CONF_CASE(set_that_failed_keeps_nothing, ROTA_CAP_DURABLE, 0),
     CONF_END,
 };

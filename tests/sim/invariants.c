@@ -5,6 +5,7 @@
 #include "sim/excuse.h"
 #include "sim/world.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- What the engine says ----------------------------------------------- */
@@ -302,6 +303,35 @@ static void check_fifo(const struct sim_job *job)
         if (o->name == job->name && !o->solo && o->state == SIM_ASKED && o->id < job->id)
             sim_violated(job->client->sim, "I7", "c%u: job %u was served before job %u",
                          job->client->index, job->id, o->id);
+}
+
+void sim_note_told(const struct sim_job *job)
+{
+    struct sim *sim = job->client->sim;
+    if (job->terms.at_least_ms == 0)
+        return;
+    assert(sim->told_count < SIM_TOLD_MAX);
+    sim->told[sim->told_count].name = job->name;
+    sim->told[sim->told_count++].number = job->ask.fence;
+}
+
+static bool was_told(const struct sim *sim, const char *name, uint64_t number)
+{
+    for (size_t i = 0; i < sim->told_count; i++)
+        if (sim->told[i].number == number && strcmp(sim->lines[sim->told[i].name].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* I6: an ask that was told TIMEOUT, or anything but its grant, leaves nothing taken. */
+void sim_check_left(const struct sim_client *c, const struct rt_op *op)
+{
+    struct sim_place t;
+    if (op->err != 0 || was_told(c->sim, op->leave.name, op->leave.number))
+        return;
+    if (sim_world_find(c->sim, op->leave.name, op->leave.number, &t) && t.session == 0)
+        sim_violated(c->sim, "I6", "c%u: %llu keeps %s taken, and nobody was told that it holds",
+                     c->index, (unsigned long long)op->leave.number, op->leave.name);
 }
 
 static bool fences_grow(const struct sim *sim)

@@ -22,8 +22,12 @@ void sim_check_moment(struct sim *sim);
 void sim_check_grant(struct sim_job *job);
 void sim_check_released(struct sim_job *job, int err);
 
-/* C sends this (I4). */
+/* A thread was told that JOB holds, whether that is so any more or not. */
+void sim_note_told(const struct sim_job *job);
+
+/* C sends this (I4); its LEAVE is answered (I6). */
 void sim_check_sent(const struct sim_client *c, const struct rt_op *op);
+void sim_check_left(const struct sim_client *c, const struct rt_op *op);
 
 /* All asks are answered and a ttl has passed: the engine has nothing that nobody knows (I5, I6). */
 void sim_check_settled(struct sim *sim);

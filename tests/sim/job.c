@@ -334,6 +334,7 @@ static void answered(struct sim_job *job, int err, bool lost)
                          job->client->index, job->id);
         job->state = SIM_HELD;
         sim_counts.granted++;
+        sim_note_told(job);
         SIM_TRACE(sim, job->client, "job %u holds %s fence %llu", job->id,
                   sim->lines[job->name].name, (unsigned long long)job->ask.fence);
         if (!lost)

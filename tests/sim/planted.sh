@@ -21,17 +21,17 @@ case_is() # NAME STATUS WANTED OUTPUT
     fi
 }
 
-for bug in 1 2 3 4 5 6 7 8; do
+for bug in 1 2 3 4 5 6 7 8 20; do
     out=$(ROTA_BUG=$bug "$sim" --seeds 4000 2>&1)
     case_is "bug $bug" $? 1 "$out"
 done
-for bug in 2 9 10 11 12 13 14; do
+for bug in 2 9 10 11 12 13 14 20; do
     out=$(ROTA_BUG=$bug "$sim" --redis --seeds 1500 2>&1)
     case_is "bug $bug, Redis" $? 1 "$out"
 done
 out=$(ROTA_BUG=19 "$sim" --cluster --seeds 1500 2>&1)
 case_is "bug 19, a cluster" $? 1 "$out"
-[ -z "$etcd" ] || for bug in 2 15 16 17 18; do
+[ -z "$etcd" ] || for bug in 2 15 16 17 18 20; do
     out=$(ROTA_BUG=$bug "$sim" --etcd --from 1000 --seeds 3000 2>&1)
     case_is "bug $bug, etcd" $? 1 "$out"
 done

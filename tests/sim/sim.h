@@ -21,6 +21,7 @@ struct rs_server;
 struct sim_kind;
 
 #define SIM_TAINTS_MAX 256
+#define SIM_TOLD_MAX 1024 /* more grants than any run has asks */
 
 struct sim_line { /* a name, as everybody saw it so far */
     char name[16];
@@ -58,6 +59,12 @@ struct sim {
     /* What the engine was made to forget before its time: beliefs in it are not held against us. */
     uint64_t lost_sessions[SIM_TAINTS_MAX], broken[SIM_TAINTS_MAX];
     size_t lost_session_count, broken_count;
+    /* Grants with at_least_ms that somebody was told of: only those may keep their line. */
+    struct {
+        uint64_t number;
+        uint32_t name;
+    } told[SIM_TOLD_MAX];
+    size_t told_count;
     uint32_t last_job;
     bool tracing;
 };

@@ -216,6 +216,8 @@ static void tap_done(struct rt_up *up, struct rt_op *op)
         trace_done(tap, op);
     if (!tap->is_bottom && op->kind == RT_OP_BEAT && op->err == 0)
         sim_excuse_ends(tap->client);
+    if (!tap->is_bottom && op->kind == RT_OP_LEAVE)
+        sim_check_left(tap->client, op);
     if (op != tap->arriving)
         rt_conn_done(&tap->wrap.conn, op, op->err);
 }

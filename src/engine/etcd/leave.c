@@ -176,7 +176,7 @@ static int leave_known(struct rt_etcd_conn *c, struct leaving *l, struct rt_etcd
     l->number = t->number;
     l->granted = t->granted;
     l->look = !t->granted;
-    l->marked = rt_etcd_least_holds(c, t);
+    l->marked = rt_leave_keeps(l->work.op) && rt_etcd_least_holds(c, t);
     l->lease = l->marked || t->least != NULL ? 0 : t->lease;
     l->size = t->key_size;
     memcpy(l->key, t->key, t->key_size);

@@ -292,6 +292,8 @@ static int op_leave(struct rt_file_conn *c, struct rt_op *op)
                              &row, &found);
     if (rv == 0 && !found)
         rv = ROTA_LOST;
+    if (!rt_leave_keeps(op))
+        row.at_least = 0;
     if (rv == 0)
         rv = rt_file_line_remove(c, op->leave.name, &row, false);
     op->leave.granted = (row.flags & RT_FILE_GRANTED) != 0;

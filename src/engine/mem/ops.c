@@ -308,7 +308,10 @@ static int do_leave(struct rt_mem_conn *mc, struct rt_op *op)
         return fail_ticket(mc, op->leave.name);
     }
     op->leave.granted = t->flags & RT_MEM_GRANTED;
-    rt_mem_ticket_end(mc->world, t);
+    if (rt_leave_keeps(op))
+        rt_mem_ticket_end(mc->world, t);
+    else
+        rt_mem_ticket_drop(t);
     rt_mem_settle(mc->world, line);
     return 0;
 }

@@ -222,7 +222,7 @@ struct rt_mem_ticket *rt_mem_ticket_add(struct rt_mem_conn *mc, struct rt_mem_li
                                         struct rt_mem_session *session, const struct rt_join *join);
 /* Takes it out of its line and frees it. */
 void rt_mem_ticket_drop(struct rt_mem_ticket *t);
-/* Its end but for BREAK: drops it, or keeps the line taken for at_least_ms. */
+/* Its end, but for BREAK and for who was never told: drops it, or keeps the line taken for at_least_ms. */
 void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t);
 /* BREAK: its session is told. */
 void rt_mem_ticket_break(struct rt_mem_ticket *t);

@@ -389,12 +389,14 @@ void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
         rt_conn_done(&c->base, op, rv);
         return;
     }
-    (void)rt_redis_args_open(&a, 4, 0);
+    (void)rt_redis_args_open(&a, 5, 0);
     rt_redis_arg(&a, op->leave.name);
     rt_redis_arg_sid(&a, op->leave.session, !is_leased(c, op->leave.session));
     rt_redis_arg_number(&a, op->leave.number);
-    if (op->leave.number == 0)
+    if (!rt_leave_keeps(op))
         rt_redis_arg_number(&a, op->leave.nonce);
+    if (op->leave.untold)
+        rt_redis_arg(&a, "u");
     ask_one(c, &a, RT_REDIS_SCRIPT_LEAVE, op->leave.name, op, leave_answered);
 }
 

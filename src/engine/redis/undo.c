@@ -12,21 +12,16 @@ struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct
                                            rt_redis_answer_fn *answer)
 {
     struct rt_redis_args a;
-    enum rt_redis_script script = RT_REDIS_SCRIPT_LEAVE;
-    (void)rt_redis_args_open(&a, 4, 0);
+    (void)rt_redis_args_open(&a, 5, 0);
     rt_redis_arg(&a, join->name);
-    if (number != 0 && join->at_least_ms > 0) { /* a LEAVE would keep the line taken */
-        script = RT_REDIS_SCRIPT_BREAK;
-        rt_redis_arg_number(&a, number);
-        rt_redis_arg_number(&a, join->mode);
-    } else {
-        rt_redis_arg_sid(&a, join->session, join->flags & RT_JOIN_DURABLE);
-        rt_redis_arg_number(&a, number);
-        rt_redis_arg_number(&a, join->nonce);
-    }
+    rt_redis_arg_sid(&a, join->session, join->flags & RT_JOIN_DURABLE);
+    rt_redis_arg_number(&a, number);
+    rt_redis_arg_number(&a, join->nonce);
+    rt_redis_arg(&a, "u");
     int64_t least = rt_loop_now(c->base.loop) + GRACE;
     deadline = deadline > least ? deadline : least;
-    return rt_redis_ask(c, &a, script, rt_redis_room_of(c, join->name), deadline, answer);
+    return rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LEAVE, rt_redis_room_of(c, join->name), deadline,
+                        answer);
 }
 
 int rt_redis_undone(struct rt_redis_conn *c, int err, int status)

@@ -91,6 +91,8 @@ static void put_leave(struct text *text, const struct rt_op *op)
         put(text, " nonce=%" PRIu64, op->leave.nonce);
     if (op->leave.again)
         put(text, " again");
+    if (op->leave.untold)
+        put(text, " untold");
 }
 
 static void put_beat(struct text *text, const struct rt_op *op)

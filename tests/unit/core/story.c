@@ -60,6 +60,15 @@ static char letter(struct story *s, const struct rt_ask *a)
 
 /* ---- What follows from an action ---------------------------------------- */
 
+/* For those with at_least_ms, where it matters. */
+static const char *untold(const struct story *s, const struct rt_todo *todo)
+{
+    for (int i = 0; i < 26; i++)
+        if (&s->asks[i].ticket == todo->ticket && s->asks[i].terms.at_least_ms > 0)
+            return todo->untold ? " untold" : " told";
+    return "";
+}
+
 static void show_todo(struct story *s, const struct rt_todo *todo)
 {
     const struct rt_ticket *t = todo->ticket;
@@ -78,9 +87,10 @@ static void show_todo(struct story *s, const struct rt_todo *todo)
         break;
     case RT_TODO_LEAVE:
         if (rt_ticket_has(t, RT_TICKET_NUMBERED))
-            say(s, "> LEAVE %s #%llu%s", t->line->name, (unsigned long long)todo->id, again);
+            say(s, "> LEAVE %s #%llu%s%s", t->line->name, (unsigned long long)todo->id, again,
+                untold(s, todo));
         else
-            say(s, "> LEAVE %s by nonce%s", t->line->name, again);
+            say(s, "> LEAVE %s by nonce%s%s", t->line->name, again, untold(s, todo));
         break;
     case RT_TODO_ARM:
         say(s, "> ARM %s #%llu", t->line->name, (unsigned long long)todo->id);
@@ -197,9 +207,17 @@ void story_ask(struct story *s, char who, const char *name, const struct wish *w
 
 void ask_all(struct story *s, const char *who, const char *const *names, bool try)
 {
+    story_ask_all(s, who, names, try, &(struct wish){0});
+}
+
+void story_ask_all(struct story *s, const char *who, const char *const *names, bool try,
+                   const struct wish *wish)
+{
+    struct wish own = *wish;
+    own.owner = 1;
     s->set = (struct rt_set){.asks = s->members, .n = strlen(who), .try = try};
     for (size_t i = 0; i < s->set.n; i++) {
-        struct story_ask *a = prepare(s, who[i], names[i], &(struct wish){.owner = 1});
+        struct story_ask *a = prepare(s, who[i], names[i], &own);
         a->terms.set = &s->set;
         a->ask.ticket = &a->ticket;
         s->members[i] = &a->ask;

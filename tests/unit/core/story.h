@@ -54,6 +54,8 @@ void story_begin(struct story *s, uint32_t pass_limit, uint32_t pass_ms);
 void story_ask(struct story *s, char who, const char *name, const struct wish *wish);
 #define ask(s, who, name, ...) story_ask(s, who, name, &(const struct wish){__VA_ARGS__})
 void ask_all(struct story *s, const char *who, const char *const *names, bool try);
+void story_ask_all(struct story *s, const char *who, const char *const *names, bool try,
+                   const struct wish *wish);
 void let_go(struct story *s, char who);
 void cancel(struct story *s, char who, int err);
 

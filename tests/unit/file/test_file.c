@@ -379,6 +379,31 @@ static void test_at_least_begins_with_the_grant(void **state)
     user_close(&b);
 }
 
+static void test_at_least_of_who_was_not_told_keeps_nothing(void **state)
+{
+    (void)state;
+    struct user a, b;
+    user_start(&a, place_url);
+    user_start(&b, place_url);
+    for (int by_nonce = 0; by_nonce < 2; by_nonce++) {
+        struct rt_join x = {.nonce = 70, .at_least_ms = 60000}, t = {.flags = RT_JOIN_TRY};
+        assert_int_equal(user_join(&a, "a", &x), 0);
+        struct rt_op op = {.kind = RT_OP_LEAVE, .deadline = RT_NEVER};
+        op.leave.name = "a";
+        op.leave.session = a.session;
+        op.leave.number = by_nonce ? 0 : x.number;
+        op.leave.nonce = by_nonce ? 70 : 0;
+        op.leave.untold = !by_nonce;
+        assert_int_equal(user_do(&a, &op), 0);
+        assert_true(op.leave.granted);
+        assert_int_equal(user_do(&a, &op), ROTA_LOST); /* asked again */
+        assert_int_equal(user_join(&b, "a", &t), 0);
+        assert_int_equal(user_leave(&b, "a", t.number), 0);
+    }
+    user_close(&a);
+    user_close(&b);
+}
+
 static void test_break_tells_the_holder(void **state)
 {
     (void)state;
@@ -678,6 +703,7 @@ int main(void)
         CASE(test_durable_outlives_its_process_and_ends_by_time),
         CASE(test_at_least_keeps_the_line),
         CASE(test_at_least_begins_with_the_grant),
+        CASE(test_at_least_of_who_was_not_told_keeps_nothing),
         CASE(test_break_tells_the_holder),
         CASE(test_observers_see_the_last_state),
         CASE(test_inspect_and_list),

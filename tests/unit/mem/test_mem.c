@@ -383,6 +383,28 @@ static void test_at_least(void **state)
     assert_string_equal(player_told(&bob), "GRANTED l 2; ");
 }
 
+/* By number as by nonce; and of one that waits nothing was ever to be kept. */
+static void test_at_least_untold(void **state)
+{
+    (void)state;
+    for (int by_nonce = 0; by_nonce < 2; by_nonce++) {
+        struct rt_join join = {.name = "l", .nonce = 70, .at_least_ms = 2000};
+        assert_int_equal(player_join(&alice, &join), 0);
+        struct rt_op leave = {.kind = RT_OP_LEAVE,
+                              .leave = {.name = "l",
+                                        .session = alice.session,
+                                        .number = by_nonce ? 0 : join.number,
+                                        .nonce = by_nonce ? 70 : 0,
+                                        .untold = !by_nonce}};
+        player_submit(&alice, &leave);
+        assert_int_equal(leave.err, 0);
+        assert_true(leave.leave.granted);
+        assert_string_equal(player_show(&bob, "l"), "");
+        player_submit(&alice, &leave); /* asked again */
+        assert_int_equal(leave.err, ROTA_LOST);
+    }
+}
+
 static void test_at_least_broken(void **state)
 {
     (void)state;
@@ -640,6 +662,7 @@ int main(void)
         TEST(test_durable_waits),
         TEST(test_latch),
         TEST(test_at_least),
+        TEST(test_at_least_untold),
         TEST(test_at_least_broken),
         TEST(test_observe),
         TEST(test_list),

@@ -63,7 +63,9 @@ local watched = tonumber(watch or 0)
 --@include ticket
 --@include tell
 --@include settle
-if member then
+if member and (arg[6] or arg[4] == '0') then
+    drop(name, number, member, true) -- nobody was told of its grant: it keeps nothing
+elseif member then
     finish(name, number, member)
 else
     local waiting = call('ZRANGEBYSCORE', w, number, number)[1]

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Giving up: what an ask leaves behind when it ends without a hold, and when it ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "story.h"
+
+#include <rota.h>
+
+static struct story story;
+static struct story *const s = &story;
+
+/* ---- at_least_ms: who was never told that it holds keeps nothing --------- */
+
+static void a_limit_crossed_by_its_grant_keeps_nothing(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .limit_ms = 20, .at_least_ms = 100);
+    joined(s, 0, 7, false, false);
+    until(s, 20); /* granted on the engine by now, and nobody here knows */
+    left(s, 0);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[   20] A refused: TIMEOUT\n"
+              "[   20] > LEAVE L #7 untold\n");
+    story_end(s);
+}
+
+static void a_join_given_up_under_way_keeps_nothing(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .at_least_ms = 100);
+    cancel(s, 'A', ROTA_CANCELED);
+    joined(s, 0, 7, true, false);
+    left(s, ROTA_UNKNOWN);
+    until(s, 20);
+    left(s, ROTA_LOST);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[    0] A refused: CANCELED\n"
+              "[    0] > LEAVE L #7 untold\n"
+              "[   20] > LEAVE L #7 again untold\n");
+    ask(s, 'B', "L", .at_least_ms = 100);
+    cancel(s, 'B', ROTA_DEADLOCK);
+    joined(s, ROTA_UNKNOWN, 0, false, false);
+    until(s, 60);
+    left(s, 0);
+    expect(s, "[   20] > JOIN L exclusive\n"
+              "[   20] B refused: DEADLOCK\n"
+              "[   60] > LEAVE L by nonce untold\n");
+    story_end(s);
+}
+
+static void closing_while_it_waits_keeps_nothing(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .at_least_ms = 100);
+    joined(s, 0, 7, false, false);
+    rt_desk_close(&s->desk);
+    rt_desk_close_line(&s->desk, s->asks[0].ask.line, s->now);
+    until(s, 1);
+    left(s, 0);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[    1] A refused: CLOSED\n"
+              "[    1] > LEAVE L #7 untold\n");
+    story_end(s);
+}
+
+static void a_set_that_was_not_complete_keeps_nothing(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    story_open(s, 0);
+    story_ask_all(s, "AB", names, false, &(struct wish){.at_least_ms = 100, .limit_ms = 20});
+    joined_all(s, 0, 7, 1); /* A's is granted */
+    until(s, 20);
+    left(s, 0);
+    left(s, 0);
+    expect(s, "[    0] > JOIN_ALL 2\n"
+              "[   20] A refused: TIMEOUT\n"
+              "[   20] > LEAVE L #7 untold\n"
+              "[   20] > LEAVE M #8 untold\n");
+    story_ask_all(s, "AB", names, false, &(struct wish){.at_least_ms = 100});
+    joined_all(s, 0, 9, 3);
+    let_go(s, 'A');
+    let_go(s, 'B');
+    left(s, 0);
+    left(s, 0);
+    expect(s, "[   20] > JOIN_ALL 2\n"
+              "[   20] A holds L #9\n"
+              "[   20] > LEAVE L #9 told\n"
+              "[   20] > LEAVE M #10 told\n"
+              "[   20] A released: ok\n"
+              "[   20] B released: ok\n");
+    story_end(s);
+}
+
+/* However it ends. */
+static void who_was_told_keeps_the_line(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .at_least_ms = 100);
+    joined(s, 0, 7, true, false);
+    let_go(s, 'A');
+    left(s, 0);
+    ask(s, 'A', "L", .at_least_ms = 100, .hold_ms = 20);
+    joined(s, 0, 8, false, false);
+    granted(s, "L", 8);
+    until(s, 20);
+    let_go(s, 'A');
+    left(s, 0);
+    ask(s, 'A', "L", .at_least_ms = 100);
+    joined(s, 0, 9, true, false);
+    rt_desk_close(&s->desk);
+    rt_desk_close_line(&s->desk, s->asks[0].ask.line, s->now);
+    until(s, 20);
+    left(s, 0);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[    0] A holds L #7\n"
+              "[    0] > LEAVE L #7 told\n"
+              "[    0] A released: ok\n"
+              "[    0] > JOIN L exclusive\n"
+              "[    0] A holds L #8\n"
+              "[   20] A lost: TIMEOUT\n"
+              "[   20] > LEAVE L #8 told\n"
+              "[   20] A released: LOST\n"
+              "[   20] > JOIN L exclusive\n"
+              "[   20] A holds L #9\n"
+              "[   20] > LEAVE L #9 told\n");
+    story_end(s);
+}
+
+/* The desk gave it, its user did not hand it on (a fence that went back). */
+static void what_is_taken_back_keeps_nothing(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .at_least_ms = 100);
+    joined(s, 0, 7, true, false);
+    rt_desk_take_back(&s->desk, &s->asks[0].ask, s->now);
+    until(s, 1);
+    left(s, 0);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[    0] A holds L #7\n"
+              "[    1] > LEAVE L #7 untold\n"
+              "[    1] A released: ok\n");
+    story_end(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_limit_crossed_by_its_grant_keeps_nothing),
+        cmocka_unit_test(a_join_given_up_under_way_keeps_nothing),
+        cmocka_unit_test(closing_while_it_waits_keeps_nothing),
+        cmocka_unit_test(a_set_that_was_not_complete_keeps_nothing),
+        cmocka_unit_test(who_was_told_keeps_the_line),
+        cmocka_unit_test(what_is_taken_back_keeps_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
