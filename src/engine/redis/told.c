@@ -149,10 +149,15 @@ static void ticket_push(struct rt_redis_conn *c, uint32_t room, const char *text
         note_durable(&c->rooms[room], kind);
     else if (session != c->session || !note_count(c, room, count))
         return;
-    if ((c->side.kept != NULL || is_joining(c, name)) && c->side.joins != NULL &&
-        !RT_BUG(RT_BUG_PUSH_BEFORE_ITS_ANSWER) && keep(c, session, kind, number, name))
+    bool early = (c->side.kept != NULL || is_joining(c, name)) && c->side.joins != NULL &&
+                 !RT_BUG(RT_BUG_PUSH_BEFORE_ITS_ANSWER);
+    if (early && keep(c, session, kind, number, name))
         return;
-    tell(c, session, kind, number, name);
+    if (early && !durable) /* no memory: told of a ticket that is not known yet, it would be lost */
+        c->rooms[room].stale = c->rooms[room].unheard =
+            true; /* it is asked: by that JOIN, or a beat */
+    else
+        tell(c, session, kind, number, name);
 }
 
 /* Pushes may have been lost before the subscription. Only who waits has to know at once: for the

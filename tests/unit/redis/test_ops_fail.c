@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that fail after they took effect, against a server that the test plays: nothing is left behind. */
+#include "../scarce.h"
 #include "ops_played.h"
 
 #include <setjmp.h>
@@ -124,14 +125,36 @@ static void test_set_fails_half_way(void **state)
     expect_told("join AUTH");
 }
 
+/* ---- No memory -------------------------------------------------------------------------- */
+
+/* A push that overtook the answer to its JOIN, and could not be kept until that came: told at once, it would
+ * be of a ticket that nobody knows, and the one who waits would wait for ever. The room is asked instead. */
+static void test_push_that_cannot_be_kept(void **state)
+{
+    struct joining j;
+    (void)state;
+    join(&j, "a", 7);
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    scarce_begin();
+    scarce.fail_at = 1;
+    push(1, "G 11 a");
+    assert_int_equal(scarce.asked, 1);
+    scarce_end();
+    expect_told("");
+    answer(tag, RT_REDIS_OK, "i1000000000 i0 i11 i4");
+    expect_told("join ok");
+    believe("a", 11, false);
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), RT_REDIS_OK, "i1 s0 i11 sa i1");
+    expect_told("granted a 11");
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup_session, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_leave_fails_half_way),
-        TEST(test_leave_meets_a_key_that_moved),
-        TEST(test_join_fails_half_way),
-        TEST(test_set_fails_half_way),
+        TEST(test_leave_fails_half_way),     TEST(test_leave_meets_a_key_that_moved),
+        TEST(test_join_fails_half_way),      TEST(test_set_fails_half_way),
+        TEST(test_push_that_cannot_be_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
