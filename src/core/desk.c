@@ -510,6 +510,19 @@ static void join_unknown(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
     send_later(desk, t, now);
 }
 
+/* A refusal is no answer to an earlier try unless the engine looked for that: the first may have
+ * taken effect (I5), so it is taken back, by its nonce. */
+static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
+{
+    bool looked = err == ROTA_BUSY || err == ROTA_INVALID;
+    bool unsure = rt_ticket_has(t, RT_TICKET_AGAIN) && !looked;
+    if (unsure)
+        rt_ticket_leave(t, now);
+    rt_line_refused(desk, t, err, now);
+    if (unsure)
+        send_later(desk, t, now);
+}
+
 void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err,
                     const struct rt_joined *j, int64_t now)
 {
@@ -532,7 +545,7 @@ void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int 
     } else if (err == ROTA_LOST) {
         rt_desk_session_lost(desk, desk->session.id, now);
     } else {
-        rt_line_refused(desk, t, err, now);
+        join_refused(desk, t, err, now);
     }
 }
 

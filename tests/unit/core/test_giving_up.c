@@ -153,6 +153,63 @@ static void what_is_taken_back_keeps_nothing(void **state)
     story_end(s);
 }
 
+/* ---- A JOIN that may have taken effect is taken back (I5) ---------------- */
+
+static void a_try_after_a_lost_reply_that_is_never_sent_proves_nothing(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", 0);
+    joined(s, ROTA_UNKNOWN, 0, false, false);
+    until(s, 20);
+    joined(s, ROTA_UNREACHABLE, 0, false, false); /* not begun before its deadline */
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[   20] > JOIN L exclusive again\n"
+              "[   20] A refused: UNREACHABLE\n");
+    ask(s, 'B', "L", 0); /* has to wait: which of the two would it be? */
+    until(s, 60);
+    left(s, 0);
+    joined(s, 0, 8, true, false);
+    expect(s, "[   60] > LEAVE L by nonce\n"
+              "[   60] > JOIN L exclusive\n"
+              "[   60] B holds L #8\n");
+    let_go(s, 'B');
+    left(s, 0);
+    story_end(s);
+}
+
+static void a_join_given_up_after_a_lost_reply_is_taken_back_too(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .limit_ms = 30, .at_least_ms = 100);
+    joined(s, ROTA_UNKNOWN, 0, false, false);
+    until(s, 30);
+    joined(s, ROTA_NOMEM, 0, false, false);
+    until(s, 70);
+    left(s, ROTA_LOST);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[   20] > JOIN L exclusive again\n"
+              "[   30] A refused: TIMEOUT\n"
+              "[   70] > LEAVE L by nonce untold\n");
+    story_end(s);
+}
+
+/* The engine looked, and the nonce was not there. */
+static void an_answer_to_the_second_try_is_an_answer_to_the_first(void **state)
+{
+    (void)state;
+    static const int errs[] = {ROTA_BUSY, ROTA_INVALID};
+    for (int i = 0; i < 2; i++) {
+        story_open(s, 0);
+        ask(s, 'A', "L", .flags = RT_ASK_TRY);
+        joined(s, ROTA_UNKNOWN, 0, false, false);
+        until(s, 20);
+        joined(s, errs[i], 0, false, false);
+        story_end(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +219,9 @@ int main(void)
         cmocka_unit_test(a_set_that_was_not_complete_keeps_nothing),
         cmocka_unit_test(who_was_told_keeps_the_line),
         cmocka_unit_test(what_is_taken_back_keeps_nothing),
+        cmocka_unit_test(a_try_after_a_lost_reply_that_is_never_sent_proves_nothing),
+        cmocka_unit_test(a_join_given_up_after_a_lost_reply_is_taken_back_too),
+        cmocka_unit_test(an_answer_to_the_second_try_is_an_answer_to_the_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
