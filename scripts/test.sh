@@ -109,6 +109,7 @@ tests() # FOLDER
     without_aslr meson test -C "build-$1" --no-rebuild --print-errorlogs --timeout-multiplier 2 \
         $(suites_of "$1")
     status=$?
+    grep -a -h "^seeds drawn anew" "build-$1/meson-logs/testlog.txt" # what the simulator ran
     if ! counts=$(scripts/tally.py "$log"); then
         count_failure "build-$1: no test log"
         return

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator's command: runs schedules by seed; a failing one is run again with its trace.
  *
- *   sim [--redis | --cluster | --etcd] [--from SEED] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
- *   sim [--redis | --etcd] --seed SEED [--trace]                       one, with all of its trace
+ *   sim [KIND] [--from SEED | --from new] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
+ *   sim [KIND] --seed SEED [--trace]                                    one, with all of its trace
  *
- * --redis, --etcd: over that engine and a model of its server, not over mem. */
+ * KIND is --redis, --cluster or --etcd: over that engine and a model of its server, not over mem. --from new: from
+ * a seed that is drawn anew and printed first. */
 #include "base/alloc.h"
 #include "sim/redis/machine.h"
 #include "sim/sim.h"
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,7 +78,7 @@ static void on_signal(int number)
     sigaddset(&set, number);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     sim_end(number == SIGABRT   ? "an assertion failed"
-            : number == SIGALRM ? "no end in sight"
+            : number == SIGPROF ? "no end in sight"
                                 : "a bad memory access");
 }
 
@@ -128,13 +130,20 @@ ssize_t getrandom(void *buffer, size_t n, unsigned flags)
 
 /* ---- Runs --------------------------------------------------------------- */
 
+/* Of the processor's time, whatever else the machine does: no schedule takes a second. 0: no limit. */
+static void limit_time(long seconds)
+{
+    struct itimerval limit = {.it_value = {.tv_sec = seconds}};
+    (void)setitimer(ITIMER_PROF, &limit, NULL);
+}
+
 static void run(uint64_t number)
 {
     seed = number;
     sim_dice.state = ~number;
-    alarm(20); /* of real time: none takes a second */
+    limit_time(20);
     sim_run(number, kind, tracing);
-    alarm(0);
+    limit_time(0);
     if (live != 0)
         sim_end("I6 is violated: memory is not given back");
 }
@@ -195,8 +204,33 @@ static void print_counts(void)
         printf("  %-24s %10llu\n", rows[i].what, (unsigned long long)rows[i].count);
 }
 
-static void run_many(uint64_t from, uint64_t count, const char *corpus)
+/* A seed that nobody has run, most likely: getrandom is ours here. */
+static uint64_t draw(void)
 {
+    uint64_t drawn = 0;
+    FILE *file = fopen("/dev/urandom", "re");
+    if (file == NULL || fread(&drawn, sizeof(drawn), 1, file) != 1) {
+        fprintf(stderr, "sim: /dev/urandom: %s\n", strerror(errno));
+        exit(1);
+    }
+    fclose(file);
+    return drawn % UINT64_C(1000000000000); /* that a person can read out */
+}
+
+static uint64_t first_seed(const char *text, uint64_t count)
+{
+    if (strcmp(text, "new") != 0)
+        return strtoull(text, NULL, 10);
+    uint64_t from = draw();
+    printf("seeds drawn anew: %s --%s --from %llu --seeds %llu\n", program, kind->name,
+           (unsigned long long)from, (unsigned long long)count);
+    fflush(stdout); /* also if it ends badly */
+    return from;
+}
+
+static void run_many(const char *first, uint64_t count, const char *corpus)
+{
+    uint64_t from = first_seed(first, count);
     double started = seconds();
     uint64_t done = corpus != NULL ? run_corpus(corpus) : 0;
     for (uint64_t i = 0; i < count; i++, done++)
@@ -212,15 +246,15 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--redis | --etcd] [--from SEED] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--redis | --cluster | --etcd] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t from = 1, count = 1000, one = 0;
-    const char *corpus = NULL;
+    uint64_t count = 1000, one = 0;
+    const char *from = "1", *corpus = NULL;
     bool single = false;
     program = argv[0];
     for (int i = 1; i < argc; i++) {
@@ -237,7 +271,7 @@ int main(int argc, char **argv)
         if (value == NULL)
             usage();
         if (strcmp(argv[i], "--from") == 0)
-            from = strtoull(value, NULL, 10);
+            from = value;
         else if (strcmp(argv[i], "--seeds") == 0)
             count = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--corpus") == 0)
@@ -250,7 +284,7 @@ int main(int argc, char **argv)
     }
     signal(SIGABRT, on_signal);
     signal(SIGSEGV, on_signal);
-    signal(SIGALRM, on_signal);
+    signal(SIGPROF, on_signal);
     rt_alloc_set(&counting);
     if (single) {
         run(one);
