@@ -350,6 +350,13 @@ static void judge_wait(struct rt_redis_link *l)
     rt_redis_wait_ready(l);
 }
 
+/* What another server pushed, and may arrive yet, says nothing of what this one knows. */
+static void forget_pushes_of(struct rt_redis_node *node, const struct rt_redis_facts *now)
+{
+    if (strcmp(node->facts.run_id, now->run_id) != 0 && node->push.state != RT_REDIS_DOWN)
+        rt_redis_link_cut(&node->push, "redis %s is another server by now", node->at);
+}
+
 /* The first flight: who it is. */
 static void judge(struct rt_redis_link *l)
 {
@@ -366,6 +373,7 @@ static void judge(struct rt_redis_link *l)
         (g->facts.master && !check_error(l, g->errors[RT_REDIS_GREET_WAIT])))
         return;
     g->facts.config_refused = g->errors[RT_REDIS_GREET_CONFIG][0] != '\0';
+    forget_pushes_of(l->node, &g->facts);
     l->node->facts = g->facts;
     g->judged = true;
     if (!g->facts.cluster)

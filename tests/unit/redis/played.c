@@ -292,8 +292,13 @@ const char *played_meta(struct played *p, size_t stream)
 
 void played_greet(struct played *p, size_t stream)
 {
+    played_greet_as(p, stream, "");
+}
+
+void played_greet_as(struct played *p, size_t stream, const char *more)
+{
     char text[256];
-    played_greet_first(p, stream, "");
+    played_greet_first(p, stream, more);
     const char *meta = played_meta(p, stream);
     char tag[24];
     snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(meta));

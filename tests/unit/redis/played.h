@@ -56,6 +56,7 @@ void played_say_bytes(struct played *p, size_t stream, const char *bytes, size_t
 void played_end(struct played *p, size_t stream); /* the server closes it */
 /* Answers the greeting as a good single server, until the link is ready. */
 void played_greet(struct played *p, size_t stream);
+void played_greet_as(struct played *p, size_t stream, const char *more); /* INFO with MORE */
 /* Answers the first flight only, INFO with MORE behind a master's. Reads it to its ECHO. */
 void played_greet_first(struct played *p, size_t stream, const char *more);
 /* Reads the second flight: answers PUBLISH, gives the call of `meta`. */

@@ -317,14 +317,14 @@ static void test_subscribed_late(void **state)
 
 /* ---- Links ------------------------------------------------------------------------------ */
 
-/* A new work link, after the last was lost. */
-static void reconnect(void)
+/* A new work link, after the last was lost, to a server that says MORE of itself. */
+static void reconnect(const char *more)
 {
     size_t next = p.opened;
     while (p.opened == next)
         played_pass(&p, 5);
     played_accept(&p, next);
-    played_greet(&p, next);
+    played_greet_as(&p, next, more);
     work_stream = next;
 }
 
@@ -335,7 +335,7 @@ static void test_asks_after_reconnection(void **state)
     believe("a", 11, true);
     played_end(&p, WORK);
     join(&j, "b", 8); /* while no link is there */
-    reconnect();
+    reconnect("");
     (void)expect_call(RT_REDIS_SCRIPT_HELD, NULL);
     (void)expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
     expect_told("");
@@ -350,7 +350,7 @@ static void test_no_beat_before_what_was_lost(void **state)
     believe("b", 12, true);
     played_end(&p, WORK);
     beat(&op, false);
-    reconnect();
+    reconnect("");
     uint64_t page = expect_call(RT_REDIS_SCRIPT_HELD, NULL);
     uint64_t beaten = expect_call(RT_REDIS_SCRIPT_BEAT, NULL);
     answer(page, 0, "i0 s17 i11 sa i1");
@@ -372,7 +372,7 @@ static void test_no_beat_while_nothing_is_learned(void **state)
     (void)state;
     believe("a", 11, true);
     played_end(&p, WORK);
-    reconnect();
+    reconnect("");
     answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0");
     for (int i = 0; i < 2; i++) {
         beat(&op, false);
@@ -385,6 +385,22 @@ static void test_no_beat_while_nothing_is_learned(void **state)
     beat(&op, false);
     answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i0 i0 i0");
     expect_told("beat ok");
+}
+
+/* What a server pushed before it was lost says nothing of the one that came after it, and may arrive later than
+ * that one's answers: a replica that was behind has as waiting what its primary granted. */
+static void test_pushes_of_the_server_before(void **state)
+{
+    (void)state;
+    believe("a", 11, false);
+    played_end(&p, WORK);
+    reconnect("");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i0");
+    assert_non_null(p.streams[PUSH].stream); /* only the link was lost */
+    played_end(&p, WORK);
+    reconnect("run_id:2\r\n");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i0");
+    assert_null(p.streams[PUSH].stream);
 }
 
 static void test_ops_without_a_link(void **state)
@@ -560,6 +576,7 @@ int main(void)
         TEST(test_pages),
         cmocka_unit_test_setup_teardown(test_subscribed_late, setup, teardown),
         TEST(test_asks_after_reconnection),
+        TEST(test_pushes_of_the_server_before),
         TEST(test_no_beat_before_what_was_lost),
         TEST(test_no_beat_while_nothing_is_learned),
         TEST(test_ops_without_a_link),
