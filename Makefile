@@ -4,6 +4,9 @@
 #   make            the library and the command, in build/
 #   make run        ... and the demo on the embedded engine
 #   make test       everything that must hold; ends with "N passed, N failed"
+#   make test-all   ... and a sample of mutants: bugs of one line, which the quick tests must find
+#   make mutants    a larger sample (about 25 minutes), with a score per folder; N=50 of each folder (0: all), SEED=x,
+#                   FOLDER=core (client, lua, mem, file, redis, etcd), JOBS=2
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    the fault programme at length, with a report (about 50 minutes; FACTOR=n,
 #                   SUITE=redis or SUITE=etcd: only that)
@@ -21,7 +24,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= lib
 MESON_FLAGS ?=
 
-.PHONY: all run test bench torture interop install uninstall deb deb-check record format clean need-build
+.PHONY: all run test test-all mutants bench torture interop install uninstall deb deb-check record format clean need-build
 
 all: build/build.ninja
 	@ninja -C build
@@ -38,6 +41,13 @@ run: all
 test:
 	@scripts/need.sh build test deb
 	@scripts/test.sh
+
+test-all: test
+	@nice scripts/mutants.py -n 8 --at-least 75
+
+mutants:
+	@scripts/need.sh build test
+	@nice scripts/mutants.py $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(JOBS),--jobs $(JOBS))
 
 bench: need-build
 	@scripts/need.sh bench
@@ -77,4 +87,4 @@ format:
 	@scripts/sources.sh | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb
+	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb build-mutants

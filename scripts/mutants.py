@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Mutation testing: one line of the sources is broken, and a quick test must find it.
+
+    scripts/mutants.py [-n N] [--seed S] [--folder FOLDER[,FOLDER]] [--only FILE[:LINE]] [--jobs J] [--at-least PERCENT]
+                       [--root FOLDER] [--list]
+
+N mutants of each folder (0: all) are drawn by SEED, planted in a copy of the tree (build-mutants/), compiled, and run against
+the quick tests of their folder, the likeliest killers first, until one is red or does not end. One that does not compile, or
+makes the same object file, does not count; nor does one of tests/mutants/equivalent.txt, where a person says why it changes
+nothing. The score is what was found of the rest; what survived is listed, to be killed by a test or marked there."""
+import argparse
+import collections
+import filecmp
+import os
+import queue
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+UNIT = "tests/unit/"
+SIM = "tests/sim/sim"
+CONFORMANCE = "tests/conformance/conformance"
+CORE_TESTS = [UNIT + "core/test_desk", UNIT + "core/test_readers", UNIT + "core/test_grant", UNIT + "core/test_timers"]
+CLIENT_TESTS = [UNIT + "client/test_" + name for name in ("dispatch", "misuse", "hunt", "metrics", "drive", "client", "oom", "races",
+                                                          "trouble")]
+ON_MEM = CONFORMANCE + " mem:mutants"
+
+# Each folder: its sources, and the commands that look at it, the quickest and likeliest killers first.
+FOLDERS = {
+    "core": ("src/core", CORE_TESTS + [UNIT + "client/test_hunt", UNIT + "client/test_dispatch", SIM + " --seeds 400",
+                                       UNIT + "mem/test_mem", SIM + " --redis --seeds 40", SIM + " --etcd --seeds 40", ON_MEM]),
+    "client": ("src/client", CLIENT_TESTS[:3] + [SIM + " --seeds 400"] + CLIENT_TESTS[3:] + [SIM + " --etcd --seeds 40", ON_MEM,
+                                                                                              CONFORMANCE + " file:@TMP@"]),
+    "lua": ("src/engine/redis/lua", ["tests/sim/redis/test_model_scripts", UNIT + "redis/test_scripts", SIM + " --redis --seeds 150",
+                                     UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor"]),
+    "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
+            [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
+    "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_ends")] +
+             [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
+    "redis": ("src/engine/redis", [UNIT + "redis/test_" + name for name in ("ops", "ops_fail", "link", "link_greet", "link_where",
+                                                                            "link_fuzz")] +
+              [SIM + " --redis --seeds 150", UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor"]),
+    "etcd": ("src/engine/etcd", [UNIT + "etcd/test_" + name for name in ("etcd_played", "etcd_line", "etcd_proto", "etcd_doctor",
+                                                                         "grpc", "grpc_hostile", "grpc_fuzz")] +
+             [SIM + " --etcd --seeds 200", UNIT + "etcd/test_etcd_secrets"] +
+             [UNIT + "etcd/test_" + name for name in ("conn", "conn_auth", "etcd_ops", "etcd_doctor_live", "conn_three")]),
+}
+COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "meson.build", "meson_options.txt")
+EQUIVALENT = "tests/mutants/equivalent.txt"
+
+Mutant = collections.namedtuple("Mutant", "folder path line operator old new")
+
+# ---- Mutating: a line of code, with strings and comments masked, to the lines it may become ----
+
+C_SWAPS = [("eq", r"==", "!="), ("eq", r"!=", "=="), ("less", r"(?<=\s)<(?=\s)", "<="), ("less", r"<=", "<"),
+           ("less", r"(?<=\s)>(?=\s)", ">="), ("less", r">=", ">"), ("sum", r"(?<=\s)\+(?=\s)", "-"),
+           ("sum", r"(?<=[\w\])] )-(?=\s)", "+"), ("sum", r"\+=", "-="), ("sum", r"-=", "+="), ("sum", r"\+\+", "--"),
+           ("sum", r"--", "++"), ("logic", r"&&", "||"), ("logic", r"\|\|", "&&"), ("not", r"!(?=[\w(])", ""),
+           ("bool", r"\btrue\b", "false"), ("bool", r"\bfalse\b", "true")]
+LUA_SWAPS = [("eq", r"==", "~="), ("eq", r"~=", "=="), ("less", r"(?<=\s)<(?=\s)", "<="), ("less", r"<=", "<"),
+             ("less", r"(?<=\s)>(?=\s)", ">="), ("less", r">=", ">"), ("sum", r"(?<=\s)\+(?=\s)", "-"),
+             ("sum", r"(?<=[\w\])] )-(?=\s)", "+"), ("logic", r"\band\b", "or"), ("logic", r"\bor\b", "and"),
+             ("not", r"\bnot ", ""), ("bool", r"\btrue\b", "false"), ("bool", r"\bfalse\b", "true")]
+NUMBER = re.compile(r"(?<![\w.])(\d+)(?=[uUlL]*\b)(?![.\w]*x)")
+UNTOUCHED = re.compile(r"assert|RT_BUG|^\s*(#include|#if|#endif|#else|case .*:$)|^\s*--@")
+STATEMENT = re.compile(r"^\s*(?!return\b|goto\b|break\b|continue\b|else\b|if\b|while\b|for\b|case\b|struct\b|const\b|static\b|do\b)"
+                       r"(\(void\))?[\w>.\[\]()*&-]+\s*(\(.*\)|(=|\+=|-=|\|=|&=)\s.*|\+\+|--);$")
+DECLARED = re.compile(r"^\s*(struct |const |static |enum |unsigned |u?int\w*(_t)? |size_t |char |bool |void |sqlite3\w* |uv_\w+ )")
+
+
+def mask(text, lua):
+    """TEXT with strings and comments as blanks of the same length."""
+    pattern = (r"--\[\[.*?\]\]|--[^\n]*|'(\\.|[^'\\\n])*'|\"(\\.|[^\"\\\n])*\"" if lua else
+               r"/\*.*?\*/|//[^\n]*|'(\\.|[^'\\\n])*'|\"(\\.|[^\"\\\n])*\"")
+    return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+
+
+def condition(line, code, lua):
+    """The line with its whole condition negated; None: it has none that ends on it."""
+    if lua:
+        m = re.search(r"\b(?:if|elseif|while) (.*) (?:then|do)\b", code)
+        return line[:m.start(1)] + "not (" + line[m.start(1):m.end(1)] + ")" + line[m.end(1):] if m else None
+    m = re.search(r"\b(?:if|while) \(", code)
+    if not m:
+        return None
+    depth, at = 1, m.end()
+    while at < len(code) and depth > 0:
+        depth += {"(": 1, ")": -1}.get(code[at], 0)
+        at += 1
+    return line[:m.end()] + "!(" + line[m.end():at - 1] + ")" + line[at - 1:] if depth == 0 else None
+
+
+def is_whole(code, before, lua):
+    """Whether a statement begins and ends on this line."""
+    if lua:
+        return bool(re.match(r"^\s*(call\(.*\)|[\w.\[\]]+ = .*)\s*$", code)) and code.count("(") == code.count(")") and \
+            code.count("{") == code.count("}")
+    starts = not before or before[-1] in ";{}:)" or before.endswith("else")
+    return starts and code.count("(") == code.count(")") and bool(STATEMENT.match(code.rstrip())) and not DECLARED.match(code)
+
+
+def mutations(line, code, before, lua):
+    """All (operator, new line) of a line."""
+    for name, pattern, by in LUA_SWAPS if lua else C_SWAPS:
+        for m in re.finditer(pattern, code):
+            if not (pattern in (r"==", r"<=", r">=", r"-=", r"\+=") and code[m.start() - 1:m.start()] in "<>=!~"):
+                yield name, line[:m.start()] + by + line[m.end():]
+    for m in NUMBER.finditer(code):
+        n = int(m.group(1))
+        if n > 9 and code.startswith("#define"): # a time, a room, a limit that was tuned: one more is no bug
+            continue
+        for by in {n + 1, max(n - 1, 0)} - {n}:
+            yield "number", line[:m.start()] + str(by) + line[m.end(1):]
+    negated = condition(line, code, lua)
+    if negated:
+        yield "negate", negated
+    blanks = line[:len(line) - len(line.lstrip())]
+    if is_whole(code, before, lua):
+        yield "drop", blanks + (";" if not lua else "")
+    m = re.match(r"^\s*return (.+);$", code.rstrip()) if not lua else None
+    if m and m.group(1) not in ("0", "false", "NULL") and code.count("(") == code.count(")"):
+        yield "return", blanks + "return 0;"
+
+
+def mutants_of(root, folder, only):
+    """All mutants of a folder, in the order of its lines."""
+    top = os.path.join(root, FOLDERS[folder][0])
+    paths = sorted(os.path.join(where, name) for where, _, names in os.walk(top) for name in names)
+    for full in paths:
+        path, lua = os.path.relpath(full, root), full.endswith(".lua")
+        if not (lua if folder == "lua" else full.endswith(".c")) or path.endswith("_test.lua"):
+            continue
+        if only and path != only.split(":")[0]:
+            continue
+        text = open(full).read()
+        masked, before = mask(text, lua).split("\n"), ""
+        for number, (line, code) in enumerate(zip(text.split("\n"), masked), 1):
+            if code.strip() and not UNTOUCHED.search(code) and (":" not in only or only.endswith(":%d" % number)):
+                for operator, new in mutations(line, code, before, lua):
+                    yield Mutant(folder, path, number, operator, line, new)
+            before = code.strip() or before
+
+
+def read_equivalent(path):
+    """The marked ones: "FILE: OPERATOR", "- OLD", "+ NEW", "= WHY", with blanks around the code left out."""
+    marked, at = {}, None
+    for line in open(path) if os.path.exists(path) else []:
+        line = line.rstrip("\n")
+        if re.match(r"^(src/\S+): (\w+)$", line):
+            at = line.split(": ") + ["", ""]
+        elif line[:1] in "-+" and at and line:
+            at[2 if line[0] == "-" else 3] = line[2:].strip()
+        elif line.startswith("= ") and at:
+            marked[tuple(at)] = line[2:]
+    return marked
+
+
+def key(m):
+    return (m.path, m.operator, m.old.strip(), m.new.strip())
+
+# ---- Building and running, in one copy of the tree per job ----
+
+
+def copy_changed(source, copy):
+    """What is the same keeps its time, and is not compiled again."""
+    if not os.path.exists(copy) or not filecmp.cmp(source, copy, shallow=False):
+        shutil.copy(source, copy)
+
+
+class Tree:
+    def __init__(self, root, number):
+        self.top = os.path.join(root, "build-mutants", "tree%d" % number)
+        self.build = os.path.join(self.top, "build")
+        os.makedirs(self.top, exist_ok=True)
+        for name in COPIED:
+            source, copy = os.path.join(root, name), os.path.join(self.top, name)
+            if os.path.isdir(source):
+                shutil.copytree(source, copy, copy_function=copy_changed, dirs_exist_ok=True)
+            else:
+                copy_changed(source, copy)
+        if not os.path.exists(os.path.join(self.build, "build.ninja")):
+            subprocess.run(["meson", "setup", "build", "-Dtests=enabled", "-Dbuildtype=plain", "-Dwarning_level=0", "-Dc_args=-O1 -w"],
+                           cwd=self.top, check=True, stdout=subprocess.DEVNULL)
+        self.limits = {}
+
+    def ninja(self, *targets):
+        return subprocess.run(["ninja", "-C", self.build, "-j2", *targets], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True)
+
+    def prepare(self, commands):
+        """Builds the tests and sees them green: how long each takes is what decides when one hangs."""
+        built = self.ninja(*sorted({c.split()[0] for c in commands}))
+        if built.returncode != 0:
+            sys.exit(built.stdout[-3000:])
+        for command in commands:
+            began = time.time()
+            if not self.run(command, 300):
+                sys.exit("red without any mutant: " + command)
+            self.limits[command] = 8 + 6 * (time.time() - began)
+
+    def run(self, command, limit):
+        """Whether it is green; with its children it ends in time."""
+        words = command.split()
+        job = subprocess.Popen([os.path.join(self.build, words[0])] + words[1:], cwd=self.build, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            return job.wait(limit) == 0
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            try:
+                os.killpg(job.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            job.wait()
+
+    def object_of(self, path):
+        if path.endswith(".lua"):
+            return "librota.a.p/meson-generated_redis_texts.c.o"
+        return "librota.a.p/" + path.replace("/", "_") + ".o"
+
+    def try_one(self, m):
+        """What became of it: the command that found it, or "invalid", "same", "" (it survived)."""
+        full, part = os.path.join(self.top, m.path), os.path.join(self.build, self.object_of(m.path))
+        lines = open(full).read().split("\n")
+        if m.path.endswith(".c") and not os.path.exists(part):
+            self.ninja(self.object_of(m.path))
+        before = part + ".before"
+        try:
+            if m.path.endswith(".c"):
+                shutil.copy2(part, before)
+            changed = lines[:m.line - 1] + [m.new] + lines[m.line:]
+            open(full, "w").write("\n".join(changed))
+            if m.path.endswith(".c"):
+                if self.ninja(self.object_of(m.path)).returncode != 0:
+                    return "invalid"
+                if filecmp.cmp(part, before, shallow=False):
+                    return "same"
+            for command in FOLDERS[m.folder][1]:
+                if self.ninja(command.split()[0]).returncode != 0:
+                    return "invalid"
+                if not self.run(command, self.limits[command]):
+                    return command
+            return ""
+        finally:
+            open(full, "w").write("\n".join(lines))
+            if m.path.endswith(".c"):
+                self.ninja(self.object_of(m.path))
+
+# ---- The whole ----
+
+
+def work(tree, todo, wanted, results, lock):
+    """Takes mutants until its folder has as many as are wanted."""
+    while True:
+        with lock:
+            while todo and results["counted"] >= wanted > 0:
+                todo.clear()
+            if not todo:
+                return
+            m = todo.pop()
+            results["counted"] += 1 # given back if it does not count
+        began = time.time()
+        became = tree.try_one(m)
+        with lock:
+            if became in ("invalid", "same"):
+                results["counted"] -= 1
+                results[became] += 1
+                continue
+            results["found" if became else "survived"].append(m)
+            print("[%s %d/%s] %s:%d %s: %s, %.1f s" % (m.folder, len(results["found"]) + len(results["survived"]), wanted or "all",
+                                                       m.path, m.line, m.operator, "found by " + became if became else "SURVIVED",
+                                                       time.time() - began), flush=True)
+
+
+def run_folder(trees, folder, arguments, marked):
+    """Draws and tries: what was found, survived, and was left out."""
+    all_of = list(mutants_of(arguments.root, folder, arguments.only))
+    todo = [m for m in all_of if key(m) not in marked]
+    random.Random("%s %s" % (arguments.seed, folder)).shuffle(todo)
+    results = {"found": [], "survived": [], "invalid": 0, "same": 0, "counted": 0, "marked": len(all_of) - len(todo)}
+    lock = threading.Lock()
+    threads = [threading.Thread(target=work, args=(tree, todo, arguments.n, results, lock)) for tree in trees]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def report(all_results):
+    """Survivors by line, then a line per folder; the score of all, in percent."""
+    for results in all_results.values():
+        for m in sorted(results["survived"]):
+            print("\nsurvived: %s:%d: %s\n- %s\n+ %s" % (m.path, m.line, m.operator, m.old.strip(), m.new.strip()))
+    print("\n%-8s %6s %6s %9s %7s %8s %6s" % ("folder", "score", "found", "survived", "marked", "invalid", "same"))
+    found = total = 0
+    for folder, r in all_results.items():
+        n = len(r["found"]) + len(r["survived"])
+        found, total = found + len(r["found"]), total + n
+        print("%-8s %5.1f%% %6d %9d %7d %8d %6d" % (folder, 100 * len(r["found"]) / n if n else 100, len(r["found"]),
+                                                    len(r["survived"]), r["marked"], r["invalid"], r["same"]))
+    score = 100 * found / total if total else 100
+    print("%d of %d mutants found, %.1f %%" % (found, total, score))
+    return score
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-n", type=int, default=40, help="of each folder; 0: all")
+    parser.add_argument("--seed", default=str(int(time.time())))
+    parser.add_argument("--folder", default=",".join(FOLDERS))
+    parser.add_argument("--only", default="", help="FILE or FILE:LINE")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--at-least", type=float, default=0, help="percent; less fails")
+    parser.add_argument("--root", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    parser.add_argument("--list", action="store_true", help="prints the mutants, and tries none")
+    arguments = parser.parse_args()
+    folders = arguments.folder.split(",")
+    if set(folders) - set(FOLDERS):
+        parser.error("no such folder: %s; there are %s" % (arguments.folder, ", ".join(FOLDERS)))
+    marked = read_equivalent(os.path.join(arguments.root, EQUIVALENT))
+    if arguments.list:
+        for m in (m for folder in folders for m in mutants_of(arguments.root, folder, arguments.only)):
+            print("%s:%d: %s%s\n- %s\n+ %s" % (m.path, m.line, m.operator, " (marked)" if key(m) in marked else "", m.old.strip(),
+                                              m.new.strip()))
+        return 0
+    print("mutants: seed %s, %s of each of %s" % (arguments.seed, arguments.n or "all", ", ".join(folders)), flush=True)
+    trees = [Tree(arguments.root, i) for i in range(arguments.jobs)]
+    all_results = {}
+    for folder in folders:
+        for tree in trees:
+            tree.prepare(FOLDERS[folder][1])
+        all_results[folder] = run_folder(trees, folder, arguments, marked)
+    return 0 if report(all_results) >= arguments.at_least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
