@@ -275,7 +275,8 @@ def work(tree, todo, wanted, results, lock):
                 continue
             results["found" if became else "survived"].append(m)
             print("[%s %d/%s] %s:%d %s: %s, %.1f s" % (m.folder, len(results["found"]) + len(results["survived"]), wanted or "all",
-                                                       m.path, m.line, m.operator, "found by " + became if became else "SURVIVED",
+                                                       m.path, m.line, m.operator,
+                                                       "found by " + became if became else "SURVIVED: " + m.new.strip(),
                                                        time.time() - began), flush=True)
 
 
