@@ -47,11 +47,14 @@ static void ignore(struct rt_redis_conn *c, struct rt_redis_request *rq, int err
     (void)reply;
 }
 
-static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid)
+/* TILL not 0: only if the session ends then, so that it is still the same stay in the room. */
+static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid, int64_t till)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 1, 0);
+    (void)rt_redis_args_open(&a, 2, 0);
     rt_redis_arg(&a, sid);
+    if (till > 0)
+        rt_redis_arg_number(&a, (uint64_t)till);
     (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, ignore);
 }
 
@@ -109,7 +112,7 @@ static void take_over(struct rt_redis_conn *c, const struct beat *b)
 {
     for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
         if (c->rooms[i].stands)
-            say_end(c, i, c->sid); /* with tickets it stays, and dies by its ttl */
+            say_end(c, i, c->sid, 0); /* with tickets it stays, and dies by its ttl */
     forget_session(c);
     memcpy(c->sid, b->sid, sizeof(c->sid));
     c->session = b->session;
@@ -168,7 +171,8 @@ static void compare(struct rt_redis_conn *c, uint32_t at, const redisReply *repl
     room->stale = false;
     /* What it was asked about an earlier stay must not be taken for what it knows of the next. */
     if (at != ANCHOR && there == 0 && room->joining == 0 && !room->asking) {
-        say_end(c, at, c->sid); /* the next JOIN there makes it anew */
+        int64_t till = rt_redis_int(reply, 0) + c->base.ttl_ms * INT64_C(1000);
+        say_end(c, at, c->sid, till); /* the next JOIN there makes it anew */
         leave_room(room);
     }
 }

@@ -283,6 +283,8 @@ int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int
     bool waits = false;
     for (size_t i = 0; i < n; i++) {
         int64_t state = rt_redis_int(reply, 3 + 2 * i) & 3;
+        if (rt_redis_int(reply, 2 + 2 * i) <= 0)
+            return rt_redis_odd(c, rq); /* no ticket has that */
         joins[i]->number = (uint64_t)rt_redis_int(reply, 2 + 2 * i);
         joins[i]->granted = state != 0;
         joins[i]->wanted = state == 2;

@@ -203,7 +203,13 @@ static void test_refusals(void **state)
 /* Whatever was done there: a reply that makes no sense says nothing (I5). */
 static void test_odd_answers(void **state)
 {
-    static const char *const odd[] = {"", "i1", "sx i0 i11 i1", "i1 i0 i11", "i1 i0 i11 i1 i12 i1"};
+    static const char *const odd[] = {"",
+                                      "i1",
+                                      "sx i0 i11 i1",
+                                      "i1 i0 i11",
+                                      "i1 i0 i11 i1 i12 i1",
+                                      "i1 i0 i0 i1",
+                                      "i1 i0 i-11 i1"};
     struct joining j;
     struct rt_op op;
     (void)state;
@@ -331,12 +337,14 @@ static void reconnect(const char *more)
 static void test_asks_after_reconnection(void **state)
 {
     struct joining j;
+    const char *args;
     (void)state;
     believe("a", 11, true);
     played_end(&p, WORK);
     join(&j, "b", 8); /* while no link is there */
     reconnect("");
-    (void)expect_call(RT_REDIS_SCRIPT_HELD, NULL);
+    (void)expect_call(RT_REDIS_SCRIPT_HELD, &args);
+    assert_non_null(strstr(args, " 0 10000")); /* and renews: that server may have missed beats */
     (void)expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
     expect_told("");
 }

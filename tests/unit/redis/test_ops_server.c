@@ -533,6 +533,22 @@ static void test_session_dead_in_one_room(void **state)
 }
 
 /* A room without tickets is not beaten any more, and used again it is as new. */
+/* The END has come, and was for the stay that it found. */
+static bool is_left(void *arg)
+{
+    struct person *a = arg;
+    assert_int_equal(person_beat(a), 0); /* lets its loop run */
+    for (uint32_t room = 1; room < a->conn->room_count; room++) {
+        char key[32];
+        snprintf(key, sizeof(key), "rota:{%u}", room);
+        int owner = rt_redis_cluster_owner(cluster, 0, rt_redis_cluster_slot(cluster, key));
+        if (a->conn->rooms[room].listens &&
+            rt_redis_integer(&cluster->node[owner], "EXISTS %s:s:%s", key, a->conn->sid) != 0)
+            return false;
+    }
+    return true;
+}
+
 static void test_room_is_left_and_used_again(void **state)
 {
     struct person a;
@@ -551,6 +567,7 @@ static void test_room_is_left_and_used_again(void **state)
         assert_int_equal(person_beat(&a), 0);
         assert_false(a.conn->rooms[room].stands);
     }
+    assert_true(rt_await(is_left, &a, PERSON_LIMIT_MS));
     person_close(&a);
 }
 

@@ -147,12 +147,14 @@ local function place(name, mode, take, of)
     local fit, its, its_of = would(name, mode, take, of)
     if fit and mode ~= '4' then return fit end
     soon = soon or soonest(sid)
-    if purge(name, soon ~= 0 and soon <= now and 100 or 8, mode == '4') or
-       call('HLEN', room .. ':g:' .. name) == 0 then
+    local limit = soon ~= 0 and soon <= now and 100 or 8
+    local found = purge(name, limit, mode == '4')
+    if not found and call('HLEN', room .. ':g:' .. name) > 0 then return fit, its, its_of end
+    repeat -- there may be more of them than that
         settle(name)
-        tell_observers(name)
-        return would(name, mode, take, of)
-    end
+        fit, its, its_of = would(name, mode, take, of)
+    until fit or not found or not purge(name, limit, mode == '4')
+    tell_observers(name)
     return fit, its, its_of
 end
 
