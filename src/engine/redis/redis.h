@@ -157,9 +157,8 @@ struct rt_redis_room {
     bool stands;                /* our session is in this room, and every beat renews it (ops.c) */
     bool subscribed;            /* ROOM:p:CID is confirmed on the push link */
     bool stale;                 /* pushes may have been lost: ask `held` when it matters */
-    bool unheard; /* it was asked, and the answer was lost: the next beat asks again */
-    bool
-        unverified; /* a new link, maybe to another server, that has not said yet what it knows: no beat counts */
+    bool unheard;    /* it was asked, and the answer was lost: the next beat asks again */
+    bool unverified; /* a new link has not said yet what its server knows: no beat counts before */
     /* The ops side's. */
     uint32_t durable_waits;      /* durable tickets we joined with that may wait */
     uint32_t watched;            /* lines that are observed */
