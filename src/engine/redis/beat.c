@@ -61,7 +61,7 @@ static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid, int
 static void leave_room(struct rt_redis_room *room)
 {
     room->stands = room->stale = room->unheard = room->unverified = false;
-    room->pushes = 0;
+    room->pushes = room->since = 0;
     room->waiting = 0;
     room->ends_at = RT_NEVER;
 }

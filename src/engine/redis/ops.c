@@ -238,12 +238,15 @@ static int join_refused(struct rt_redis_conn *c, int status, const redisReply *r
  * or will tell, the user of more than this room knows. Then the answer is worth nothing: the user asks again,
  * finds its ticket by the nonce, and `c` counts from that try. Of a try whose answer is lost nothing is
  * counted, and one that arrives late or twice only renews. */
-static bool room_stands(struct rt_redis_conn *c, const struct rt_redis_request *rq)
+static bool room_stands(struct rt_redis_conn *c, const struct rt_redis_request *rq, uint64_t number)
 {
     struct rt_redis_room *room = &c->rooms[rq->room];
-    if (!room->stands)
-        room->stands = rq->extra != 0 &&
-                       (c->side.beat_at <= rq->sent_at || RT_BUG(RT_BUG_ROOM_BESIDE_THE_BEATS));
+    if (room->stands)
+        return true;
+    room->stands = rq->extra != 0 &&
+                   (c->side.beat_at <= rq->sent_at || RT_BUG(RT_BUG_ROOM_BESIDE_THE_BEATS));
+    room->pushes = 0;
+    room->since = number; /* what was pushed before may have been of an earlier stay */
     return room->stands;
 }
 
@@ -278,7 +281,8 @@ int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int
     if (rt_redis_count(reply) != 2 + 2 * n || !rt_redis_shaped(reply, 0, "ii"))
         return rt_redis_odd(c, rq);
     bool durable = joins[0]->flags & RT_JOIN_DURABLE;
-    if (!durable && joins[0]->session == c->session && !room_stands(c, rq))
+    if (!durable && joins[0]->session == c->session &&
+        !room_stands(c, rq, (uint64_t)rt_redis_int(reply, 2)))
         return rt_redis_fail(c, ROTA_UNKNOWN, "a heartbeat went before this room had answered");
     bool waits = false;
     for (size_t i = 0; i < n; i++) {

@@ -150,15 +150,16 @@ struct rt_redis_node {
 
 struct rt_redis_room {
     struct rt_redis_node *node; /* NULL: not known now */
-    uint64_t pushes;            /* v as we know it */
-    int64_t ends_at;            /* CLOCK_BOOTTIME of the next end of anything; RT_NEVER */
-    uint32_t waiting;           /* tickets of ours that wait here, as far as we know */
-    uint32_t joining;           /* JOINs in flight: pushes are kept until they are answered */
-    bool stands;                /* our session is in this room, and every beat renews it (ops.c) */
-    bool subscribed;            /* ROOM:p:CID is confirmed on the push link */
-    bool stale;                 /* pushes may have been lost: ask `held` when it matters */
-    bool unheard;    /* it was asked, and the answer was lost: the next beat asks again */
-    bool unverified; /* a new link has not said yet what its server knows: no beat counts before */
+    uint64_t pushes;            /* v as we know it ... */
+    uint64_t since;   /* ... of this stay, whose first ticket known to us has this number */
+    int64_t ends_at;  /* CLOCK_BOOTTIME of the next end of anything; RT_NEVER */
+    uint32_t waiting; /* tickets of ours that wait here, as far as we know */
+    uint32_t joining; /* JOINs in flight: pushes are kept until they are answered */
+    bool stands;      /* our session is in this room, and every beat renews it (ops.c) */
+    bool subscribed;  /* ROOM:p:CID is confirmed on the push link */
+    bool stale;       /* pushes may have been lost: ask `held` when it matters */
+    bool unheard;     /* it was asked, and the answer was lost: the next beat asks again */
+    bool unverified;  /* a new link has not said yet what its server knows: no beat counts before */
     /* The ops side's. */
     uint32_t durable_waits;      /* durable tickets we joined with that may wait */
     uint32_t watched;            /* lines that are observed */

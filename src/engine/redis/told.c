@@ -110,10 +110,14 @@ void rt_redis_drop_kept(struct rt_redis_conn *c)
 
 /* ---- Coming in -------------------------------------------------------------------------- */
 
-/* Counts a push of our session; false: it is known already. */
-static bool note_count(struct rt_redis_conn *c, uint32_t at, uint64_t count)
+/* Counts a push of our session about ticket NUMBER; false: it is known already. A session counts anew in every
+ * stay in a room. What may be of an earlier one is told and not counted: if it was of this one, the next beat
+ * shows the gap. */
+static bool note_count(struct rt_redis_conn *c, uint32_t at, uint64_t count, uint64_t number)
 {
     struct rt_redis_room *room = &c->rooms[at];
+    if (!room->stands || number < room->since)
+        return true;
     if (count <= room->pushes)
         return false; /* told, or in an answer of `held` since */
     bool gap = count != room->pushes + 1 && !RT_BUG(RT_BUG_PUSH_GAP_IGNORED);
@@ -147,7 +151,7 @@ static void ticket_push(struct rt_redis_conn *c, uint32_t room, const char *text
     const char *name = end + 1;
     if (durable)
         note_durable(&c->rooms[room], kind);
-    else if (session != c->session || !note_count(c, room, count))
+    else if (session != c->session || !note_count(c, room, count, number))
         return;
     bool early = (c->side.kept != NULL || is_joining(c, name)) && c->side.joins != NULL &&
                  !RT_BUG(RT_BUG_PUSH_BEFORE_ITS_ANSWER);
