@@ -26,7 +26,7 @@ import time
 UNIT = "tests/unit/"
 SIM = "tests/sim/sim"
 CONFORMANCE = "tests/conformance/conformance"
-CORE_TESTS = [UNIT + "core/test_desk", UNIT + "core/test_readers", UNIT + "core/test_grant", UNIT + "core/test_timers"]
+CORE_TESTS = [UNIT + "core/test_" + name for name in ("desk", "edges", "readers", "giving_up", "session", "grant", "timers")]
 CLIENT_TESTS = [UNIT + "client/test_" + name for name in ("dispatch", "misuse", "hunt", "metrics", "drive", "client", "oom", "races",
                                                           "trouble")]
 ON_MEM = CONFORMANCE + " mem:mutants"

@@ -240,6 +240,25 @@ static void edges_of_different_moments_are_no_cycle(void **state)
     assert_true(questions > 4);
 }
 
+static void our_own_in_the_second_round(int question)
+{
+    if (question == 4)
+        moving[2].number = 9; /* b was let go by us, and taken again */
+}
+
+static void our_own_hold_must_be_the_same_too(void **state)
+{
+    (void)state;
+    const struct drawn start[4] = {HOLDS("a", 1, 10, 7), WAITS("a", 4, 20, 8), HOLDS("b", 2, 20, 8),
+                                   WAITS("b", 3, 10, 7)};
+    memcpy(moving, start, sizeof(start));
+    world = moving;
+    world_size = 4;
+    between = our_own_in_the_second_round;
+    assert_int_equal(hunt("a", 4), RT_HUNT_NOTHING);
+    assert_int_equal(questions, 6);
+}
+
 static void granted_meanwhile(int question)
 {
     if (question == 2)
@@ -279,6 +298,43 @@ static void a_large_web_is_left_alone(void **state)
     assert_in_range(questions, 1, 4 * RT_HUNT_NODES);
 }
 
+/* A session is asked about once, whatever it holds. */
+static void who_holds_twice_is_asked_once(void **state)
+{
+    (void)state;
+    DRAW({"a", 1, 10, 7, RT_SHARED, 0, 0, true, true}, {"a", 2, 10, 7, RT_SHARED, 0, 0, true, true},
+         {"a", 3, 10, 6, RT_SHARED, 0, 0, true, true}, WAITS("a", 4, 20, 8));
+    assert_int_equal(hunt("a", 4), RT_HUNT_NOTHING);
+    assert_int_equal(questions, 3); /* the line, and two owners */
+}
+
+/* Names that fit no more are left out, and the hunt ends like any other. */
+static void long_names_are_left_alone_too(void **state)
+{
+    (void)state;
+    enum { N = RT_HUNT_TEXT / 1000 + 2 };
+    static struct drawn web[2 * N];
+    static char names[N][1001];
+    for (int i = 0; i < N; i++) {
+        memset(names[i], 'a' + i, 1000);
+        uint64_t holder = (uint64_t)i + 1, waiter = (uint64_t)((i + 1) % N) + 1;
+        web[2 * i] = (struct drawn)HOLDS(names[i], 1, holder, 5);
+        web[2 * i + 1] = (struct drawn)WAITS(names[i], (uint64_t)i + 2, waiter, 5);
+    }
+    world = web;
+    world_size = 2 * N;
+    between = NULL;
+    assert_int_equal(hunt(names[0], 2), RT_HUNT_NOTHING);
+    static struct rt_hunt h;
+    static char endless[RT_HUNT_TEXT + 1];
+    const char *name;
+    uint64_t session;
+    memset(endless, 'x', RT_HUNT_TEXT);
+    rt_hunt_begin(&h, endless, 1, 2, 3);
+    assert_int_equal(rt_hunt_next(&h, &name, &session), RT_HUNT_OVER);
+    assert_int_equal(h.verdict, RT_HUNT_NOTHING);
+}
+
 static void a_failed_question_ends_it(void **state)
 {
     (void)state;
@@ -310,7 +366,10 @@ int main(void)
         cmocka_unit_test(who_is_behind_does_not_matter),
         cmocka_unit_test(permits_that_leave_room_do_not_block),
         cmocka_unit_test(edges_of_different_moments_are_no_cycle),
+        cmocka_unit_test(our_own_hold_must_be_the_same_too),
         cmocka_unit_test(a_grant_ends_the_hunt),
+        cmocka_unit_test(who_holds_twice_is_asked_once),
+        cmocka_unit_test(long_names_are_left_alone_too),
         cmocka_unit_test(a_large_web_is_left_alone),
         cmocka_unit_test(a_failed_question_ends_it),
     };

@@ -53,6 +53,9 @@ static void locks(void **state)
     assert_string_equal(walk("SSXS", 0), "++--");
     assert_string_equal(walk("ssX", 0), "++-");
     assert_string_equal(walk("sSSX", 0), "+++-");
+    /* More than can hold at once, after a fault: their weights must not add up to nothing. */
+    assert_string_equal(walk("xxxxX", 0), "++++-");
+    assert_string_equal(walk("xxxxS", 0), "++++-");
 }
 
 static void permits_in_order(void **state)

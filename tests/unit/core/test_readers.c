@@ -200,8 +200,11 @@ static void whether_a_writer_still_waits_is_asked_for_the_next_reader(void **sta
     expect(s, "[    0] > ARM L #7\n"
               "[    0] D refused: BUSY\n"
               "[    0] C holds L #7\n");
+    ask(s, 'E', "L", .mode = RT_SHARED); /* that is known now */
+    expect(s, "[    0] E holds L #7\n");
     for (char who = 'A'; who <= 'C'; who++)
         let_go(s, who);
+    let_go(s, 'E');
     left(s, 0);
     story_end(s);
 }

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The session alone: when it beats, until when its holds are ours, to the nanosecond (I3). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/session.h"
+
+#define MS RT_MS
+
+static void is_none(const struct rt_session *s)
+{
+    assert_int_equal(s->state, RT_SESSION_NONE);
+    assert_int_equal(s->id, 0); /* no op is sent in the name of one that has ended */
+    assert_true(s->deadline == 0 && s->usable_until == 0);
+    assert_true(s->beat_at == RT_NEVER && rt_session_next(s) == RT_NEVER);
+    assert_false(rt_session_alive(s, -1));
+}
+
+/* Opened by a BEAT sent at 1000 ms and answered at 1500 ms: ttl 12 s. */
+static void open_one(struct rt_session *s, uint32_t allowance_ms)
+{
+    rt_session_init(s);
+    is_none(s);
+    assert_true(rt_session_want(s, 1000 * MS));
+    assert_false(rt_session_want(s, 1001 * MS)); /* one is coming */
+    assert_false(rt_session_beat(s, 1001 * MS));
+    assert_true(rt_session_next(s) == RT_NEVER);
+    assert_true(rt_session_answered(s, 77, 12000, allowance_ms, 1500 * MS));
+    assert_false(rt_session_want(s, 1500 * MS));
+    assert_int_equal(s->id, 77);
+}
+
+static void its_times_count_from_the_sending(void **state)
+{
+    struct rt_session s;
+    (void)state;
+    open_one(&s, 0);
+    assert_true(s.deadline == (1000 + 12000 - 120 - 2) * MS);
+    assert_true(s.usable_until == s.deadline - 600 * MS);
+    assert_true(s.beat_at == 5000 * MS && rt_session_next(&s) == 5000 * MS);
+    assert_true(rt_session_alive(&s, s.usable_until - 1));
+    assert_false(rt_session_alive(&s, s.usable_until));
+    int64_t deadline = s.deadline;
+    open_one(&s, 300);
+    assert_true(s.deadline == deadline - 300 * MS);
+}
+
+static void it_beats_when_it_is_time(void **state)
+{
+    struct rt_session s;
+    (void)state;
+    open_one(&s, 0);
+    assert_false(rt_session_beat(&s, 5000 * MS - 1));
+    assert_true(rt_session_beat(&s, 5000 * MS));
+    assert_false(rt_session_beat(&s, 9000 * MS)); /* one is under way */
+    assert_true(rt_session_next(&s) == s.usable_until);
+    assert_false(rt_session_answered(&s, 5, 24000, 0, 5100 * MS));
+    assert_int_equal(s.id, 77); /* only an opening names it */
+    assert_true(s.deadline == (5000 + 24000 - 240 - 2) * MS);
+    assert_true(s.beat_at == (5000 + 8000) * MS);
+}
+
+static void a_failed_beat_is_sent_again_soon(void **state)
+{
+    struct rt_session s;
+    (void)state;
+    open_one(&s, 0);
+    int64_t until = s.usable_until;
+    assert_true(rt_session_beat(&s, 5000 * MS));
+    rt_session_failed(&s, 6000 * MS);
+    assert_true(s.beat_at == 7000 * MS && rt_session_next(&s) == 7000 * MS);
+    assert_true(s.usable_until == until && rt_session_alive(&s, 6000 * MS));
+    assert_true(rt_session_beat(&s, 11700 * MS));
+    rt_session_failed(&s, 11900 * MS);
+    assert_true(s.beat_at > until && rt_session_next(&s) == until); /* its end is looked at first */
+}
+
+static void it_ends(void **state)
+{
+    struct rt_session s;
+    (void)state;
+    open_one(&s, 0);
+    rt_session_end(&s);
+    is_none(&s);
+    assert_true(rt_session_want(&s, 1));
+    rt_session_failed(&s, 2);
+    is_none(&s);
+    assert_true(rt_session_want(&s, 3)); /* and once more */
+}
+
+/* While its last BEAT is not answered, no other is opened: the engine would be told of two. */
+static void an_answer_that_is_still_to_come_is_waited_for(void **state)
+{
+    struct rt_session s;
+    (void)state;
+    open_one(&s, 0);
+    assert_true(rt_session_beat(&s, 5000 * MS));
+    rt_session_end(&s);
+    assert_false(rt_session_want(&s, 6000 * MS));
+}
+
+static void without_a_ttl_it_never_ends(void **state)
+{
+    struct rt_session s;
+    (void)state;
+    rt_session_init(&s);
+    assert_true(rt_session_want(&s, 0));
+    assert_true(rt_session_answered(&s, 3, 0, 0, 5));
+    assert_true(s.deadline == RT_NEVER && s.usable_until == RT_NEVER && s.beat_at == RT_NEVER);
+    assert_true(rt_session_alive(&s, INT64_MAX - 1));
+    assert_true(rt_session_next(&s) == RT_NEVER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_times_count_from_the_sending),
+        cmocka_unit_test(it_beats_when_it_is_time),
+        cmocka_unit_test(a_failed_beat_is_sent_again_soon),
+        cmocka_unit_test(it_ends),
+        cmocka_unit_test(an_answer_that_is_still_to_come_is_waited_for),
+        cmocka_unit_test(without_a_ttl_it_never_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
