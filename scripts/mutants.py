@@ -37,7 +37,7 @@ FOLDERS = {
                                        UNIT + "mem/test_mem", SIM + " --redis --seeds 40", SIM + " --etcd --seeds 40", ON_MEM]),
     "client": ("src/client", CLIENT_TESTS[:3] + [SIM + " --seeds 400"] + CLIENT_TESTS[3:] + [SIM + " --etcd --seeds 40", ON_MEM,
                                                                                               CONFORMANCE + " file:@TMP@"]),
-    "lua": ("src/engine/redis/lua", ["tests/sim/redis/test_model_scripts", UNIT + "redis/test_scripts", SIM + " --redis --seeds 150",
+    "lua": ("src/engine/redis/lua", [UNIT + "redis/test_script_stories", UNIT + "redis/test_scripts", SIM + " --redis --seeds 150",
                                      UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor"]),
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),

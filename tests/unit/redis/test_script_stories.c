@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Redis scripts one by one: what each answers and pushes, as lua/README.md has it. The expected text is the test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs those before it */
+#include <cmocka.h>
+
+#include "script_story.h"
+
+#include <stdio.h>
+
+/* ---- Sessions ----------------------------------------------------------- */
+
+static void sessions(void **state)
+{
+    (void)state;
+    RUN(OPEN, sid('A'), "1000", "me");
+    RUN(OPEN, sid('A'), "1000", "me");
+    RUN(OPEN, sid('A'), "1000", "you");
+    RUN(BEAT, sid('A'), "1000", "10");
+    RUN(OPEN, sid('B'), "3000", "b");
+    RUN(BEAT, sid('A'), "1000", "10");
+    RUN(BEAT, sid('B'), "3000", "10");
+    clock_at(999);
+    RUN(BEAT, sid('B'), "3000", "10");
+    RUN(OPEN, sid('A'), "1000", "me");
+    clock_at(1000);
+    RUN(OPEN, sid('A'), "1000", "me");
+    RUN(BEAT, sid('A'), "1000", "10");
+    RUN(BEAT, sid('A'), "1000", "10");
+    RUN(BEAT, sid('B'), "3000", "10");
+    RUN(BEAT, sid('C'), "3000", "10");
+    expect("open: 0 @0\n"
+           "open: 0 @0\n"
+           "open: 5\n"
+           "beat: 0 @0 0 0 0 0\n"
+           "open: 0 @0\n"
+           "beat: 0 @0 0 0 @3000 0\n"
+           "beat: 0 @0 0 0 @1000 0\n"
+           "beat: 0 @999 0 0 @1000 0\n"
+           "open: 0 @999\n"
+           "open: 5\n"
+           "beat: 1\n"
+           "beat: 1\n"
+           "beat: 0 @1000 0 0 0 0\n"
+           "beat: 1\n");
+}
+
+static void ends(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    RUN(END, sid('A'));
+    RUN(END, sid('B'), at(1, 0));
+    RUN(END, sid('B'), at(2000, 0));
+    RUN(END, sid('B'));
+    RUN(END, sid('C'));
+    RUN(BEAT, sid('B'), "1000", "10");
+    RUN(LEAVE, "lock", sid('A'), at(0, 0));
+    RUN(END, sid('A'));
+    expect("join: TAG @0\n"
+           "end: 0 0\n"
+           "end: 0 0\n"
+           "end: 0 1\n"
+           "end: 0 0\n"
+           "end: 0 0\n"
+           "beat: 1\n"
+           "leave: TAG\n"
+           "end: 0 1\n");
+}
+
+static void opening_sweeps(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 1});
+    clock_at(1000);
+    RUN(OPEN, sid('C'), "1000", "c");
+    RUN(LIST, "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "open: 0 @1000 | p b: B 1 G @0+1 lock\n"
+           "list: 0 0 lock 1 0\n");
+}
+
+/* ---- Joining ------------------------------------------------------------ */
+
+static void plain_joins(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    ask('A', "-", (struct wish){.name = "other", .nonce = 2});
+    ASK_LONG(sid('A'), "-", NULL, {.name = "third", .nonce = 3});
+    ASK_LONG(sid('A'), "t", NULL, {.name = "fourth", .nonce = 4});
+    clock_at(5);
+    ask('B', "t", (struct wish){.name = "lock", .nonce = 5});
+    ASK_LONG(sid('B'), "t", NULL, {.name = "lock", .nonce = 5});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 6});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 7});
+    ASK_LONG(sid('D'), "-", NULL, {.name = "lock", .nonce = 8});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 6});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 7});
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    RUN(LIST, "0");
+    RUN(INSPECT, "lock");
+    expect(
+        "join: TAG @0\n"
+        "join: TAG @0+1\n"
+        "join: 0 @0 0 @0+2 1\n"
+        "join: 0 @0 0 @0+3 1\n"
+        "join: 2 lA 0\n"
+        "join: 2 lA 0\n"
+        "join: 0 @5 @1000 @5 4\n"
+        "join: 0 @5 @1000 @5+1 0\n"
+        "join: 0 @5 @1000 @5+2 0\n"
+        "join: 0 @5 @1000 @5 4\n"
+        "join: 0 @5 @1000 @5+1 0\n"
+        "join: 0 @5 0 @0 1\n"
+        "list: 0 0 fourth 1 0 lock 1 3 other 1 0 third 1 0\n"
+        "inspect: 0 @5 lock @0 A 1 0 0 0 - 0 0 @1000 lA '' 1 lock @5 B 6 0 0 0 - 0 0 @2000 lB '' 0 lock @5+1 C 7 0 0 0 - 0 0 @3000 lC '' 0 lock @5+2 D 8 0 0 0 - 0 0 @4000 lD '' 0\n");
+}
+
+static void an_armed_holder_hears_it_once(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1, .flags = "a"});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 2});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 3});
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1, .flags = "a"});
+    RUN(HELD, sid('A'), "0");
+    RUN(HELD, sid('B'), "0");
+    RUN(BEAT, sid('A'), "1000", "10");
+    ask('A', "-", (struct wish){.name = "read", .nonce = 4, .mode = 1, .flags = "a"});
+    ask('B', "-", (struct wish){.name = "read", .nonce = 5, .mode = 1, .flags = "a"});
+    ask('C', "-", (struct wish){.name = "read", .nonce = 6});
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4 | p a: A 1 W @0 lock\n"
+           "join: 0 @0 @1000 @0+2 0\n"
+           "join: 0 @0 0 @0 2\n"
+           "held: 0 1 0 @0 lock 2\n"
+           "held: 0 0 0 @0+1 lock 0\n"
+           "beat: 0 @0 1 1 @2000 0\n"
+           "join: TAG @0+3\n"
+           "join: 0 @0 0 @0+4 1\n"
+           "join: 0 @0 @1000 @0+5 4 | p a: A 2 W @0+3 read | p b: B 1 W @0+4 read\n");
+}
+
+static void the_dead_do_not_join(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 1});
+    ASK_LONG(sid('C'), "-", NULL, {.name = "lock", .nonce = 1});
+    clock_at(1000);
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 2});
+    ASK_LONG(sid('C'), "c", NULL, {.name = "lock", .nonce = 3, .mode = 1});
+    clock_at(1500);
+    ASK_LONG(sid('C'), "c", NULL, {.name = "lock", .nonce = 3, .mode = 1});
+    clock_at(2200);
+    RUN(BEAT, sid('C'), "1000", "0");
+    RUN(INSPECT_SESSION, sid('C'));
+    expect("join: 1\n"
+           "join: 1\n"
+           "join: 1\n"
+           "join: 0 @1000 0 @1000 1\n"
+           "join: 0 @1500 0 @1000 1\n"
+           "beat: 0 @2200 0 1 @1000 1\n"
+           "inspect_session: 0 @2200 lock @1000 C 3 1 0 0 - 0 0 @3200 its label '' 1\n");
+}
+
+static void kinds(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ASK_LONG(sid('A'), "-", NULL, {.name = "permits", .nonce = 1, .mode = 2, .take = 2, .of = 3});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "permits", .nonce = 2, .mode = 2, .take = 2, .of = 4});
+    ask('B', "-", (struct wish){.name = "permits", .nonce = 3});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "permits", .nonce = 4, .mode = 2, .take = 2, .of = 3});
+    ASK_LONG(sid('B'), "t", NULL, {.name = "permits", .nonce = 5, .mode = 2, .take = 1, .of = 3});
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 6});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "free", .nonce = 7},
+             {.name = "lock", .nonce = 8, .mode = 2, .take = 1, .of = 2});
+    RUN(LEAVE, "permits", sid('A'), at(0, 0));
+    ASK_LONG(sid('B'), "t", NULL, {.name = "permits", .nonce = 5, .mode = 2, .take = 1, .of = 3});
+    expect("join: 0 @0 0 @0 1\n"
+           "join: 3 2 3 0\n"
+           "join: 3 2 3 0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "join: 2 lA 0\n"
+           "join: TAG @0+2\n"
+           "join: 3 0 0 1\n"
+           "leave: 0 1 | p b: B 1 G @0+1 permits\n"
+           "join: 0 @0 0 @0+3 1\n");
+}
+
+static void sets(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('A', "-", (struct wish){.name = "y", .nonce = 1});
+    ASK_LONG(sid('B'), "t", NULL, {.name = "x", .nonce = 2}, {.name = "y", .nonce = 3});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "x", .nonce = 2}, {.name = "x", .nonce = 3});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "x", .nonce = 2}, {.name = "y", .nonce = 3});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "x", .nonce = 2}, {.name = "y", .nonce = 3});
+    RUN(LIST, "0");
+    RUN(LEAVE, "y", sid('A'), at(0, 0));
+    ASK_LONG(sid('B'), "-", NULL, {.name = "x", .nonce = 2}, {.name = "y", .nonce = 3});
+    RUN(LEAVE, "x", sid('B'), "0", "2");
+    ASK_LONG(sid('B'), "-", NULL, {.name = "x", .nonce = 2}, {.name = "y", .nonce = 3});
+    ASK_LONG(sid('C'), "t", NULL, {.name = "x", .nonce = 4}, {.name = "z", .nonce = 5});
+    expect("join: TAG @0\n"
+           "join: 2 lA 1\n"
+           "join: 6\n"
+           "join: 0 @0 @1000 @0+1 1 @0+2 4\n"
+           "join: 0 @0 @1000 @0+1 1 @0+2 4\n"
+           "list: 0 0 x 1 0 y 1 1\n"
+           "leave: 0 1 | p b: B 1 G @0+2 y\n"
+           "join: 0 @0 0 @0+1 1 @0+2 1\n"
+           "leave: 0 1\n"
+           "join: 4\n"
+           "join: 0 @0 0 @0+3 1 @0+4 1\n");
+}
+
+static void durable_ones(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ASK_LONG("d5", "tD", "0000000000a2",
+             {.name = "once", .nonce = 1, .flags = "Dx", .until_ms = 500, .value = "v"});
+    ASK_LONG("d6", "tD", "0000000000a2", {.name = "once", .nonce = 2, .flags = "Dx"});
+    ask('A', "-", (struct wish){.name = "once", .nonce = 3});
+    RUN(INSPECT, "once");
+    clock_at(499);
+    RUN(SWEEP, "10", "", "once");
+    clock_at(500);
+    RUN(SWEEP, "10", "", "");
+    RUN(LEAVE, "once", sid('A'), at(0, 1));
+    ASK_LONG("d5", "D", "0000000000a2",
+             {.name = "count", .nonce = 4, .mode = 3, .of = 2, .flags = "Dx"});
+    ASK_LONG("d6", "D", "0000000000a2",
+             {.name = "count", .nonce = 5, .mode = 3, .of = 2, .flags = "Dx"});
+    RUN(BREAK, "count", "0", "0");
+    RUN(BREAK, "count", "0", "3");
+    RUN(BREAK, "count", "0", "3");
+    expect(
+        "join: 0 @0 0 @0 1\n"
+        "join: 2 its label 0\n"
+        "join: 0 @0 @500 @0+1 4\n"
+        "inspect: 0 @0 once @0 d5 1 0 0 0 Dx 0 0 c @500 its label v 1 once @0+1 A 3 0 0 0 - 0 0 @1000 lA '' 0\n"
+        "sweep: 0 @499 @500 0\n"
+        "sweep: 0 @500 @1000 0 | p a: A 1 G @0+1 once\n"
+        "leave: 0 1\n"
+        "join: 0 @500 0 @500 1\n"
+        "join: 0 @500 0 @500+1 1\n"
+        "break: 1\n"
+        "break: 0 2\n"
+        "break: 1\n");
+}
+
+static void gathering(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ASK_LONG(sid('A'), "-", NULL, {.name = "gate", .nonce = 1, .mode = 4, .of = 3});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "gate", .nonce = 2, .mode = 4, .of = 3});
+    ASK_LONG(sid('C'), "t", NULL, {.name = "gate", .nonce = 3, .mode = 4, .of = 4});
+    ASK_LONG(sid('C'), "-", NULL, {.name = "gate", .nonce = 3, .mode = 4, .of = 3});
+    ASK_LONG(sid('C'), "-", NULL, {.name = "gate", .nonce = 4, .mode = 4, .of = 3});
+    RUN(LEAVE, "gate", sid('A'), at(0, 0));
+    RUN(LIST, "0");
+    expect("join: 0 @0 @2000 @0 4\n"
+           "join: 0 @0 @1000 @0+1 0\n"
+           "join: 3 4 3 0\n"
+           "join: 0 @0 0 @0+2 1 | p a: A 1 G @0 gate | p b: B 1 G @0+1 gate\n"
+           "join: 0 @0 @1000 @0+3 4\n"
+           "leave: 0 1\n"
+           "list: 0 0 gate 2 1\n");
+}
+
+/* ---- Leaving ------------------------------------------------------------ */
+
+static void leaving(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    RUN(LEAVE, "lock", sid('B'), at(0, 0));
+    RUN(LEAVE, "lock", sid('A'), at(0, 1));
+    RUN(LEAVE, "lock", sid('A'), "0", "2");
+    RUN(LEAVE, "lock", sid('A'), "0", "1");
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 2});
+    RUN(LEAVE, "lock", sid('A'), at(0, 1));
+    RUN(LEAVE, "lock", sid('A'), at(0, 1));
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 3});
+    RUN(LEAVE, "lock", sid('A'), at(0, 2), "0");
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 4});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 5});
+    RUN(LEAVE, "lock", sid('B'), at(0, 4));
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 6, .flags = "a"});
+    RUN(LEAVE, "lock", sid('A'), at(0, 3));
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 7, .flags = "a"});
+    ask('D', "-", (struct wish){.name = "lock", .nonce = 8});
+    RUN(LEAVE, "lock", sid('B'), at(0, 5));
+    RUN(LEAVE, "lock", sid('C'), "0", "7");
+    RUN(LEAVE, "lock", sid('D'), at(0, 7));
+    expect("join: TAG @0\n"
+           "leave: 1\n"
+           "leave: 1\n"
+           "leave: 1\n"
+           "leave: 0 1\n"
+           "join: TAG @0+1\n"
+           "leave: TAG\n"
+           "leave: 1\n"
+           "join: TAG @0+2\n"
+           "leave: 0 1\n"
+           "join: TAG @0+3\n"
+           "join: 0 @0 @1000 @0+4 4\n"
+           "leave: 0 0\n"
+           "join: 0 @0 @1000 @0+5 4\n"
+           "leave: TAG | p b: B 1 G @0+5 lock\n"
+           "join: 0 @0 @1000 @0+6 4 | p b: B 2 W @0+5 lock\n"
+           "join: 0 @0 @1000 @0+7 0\n"
+           "leave: TAG | p c: C 1 H @0+6 lock\n"
+           "leave: 0 1 | p d: D 1 G @0+7 lock\n"
+           "leave: TAG\n");
+}
+
+/* A hand-over goes past who has died, and past one whose end was moved by a beat it does not. */
+static void a_hand_over_looks_who_lives(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    clock_at(10);
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 1});
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 2});
+    clock_at(600);
+    RUN(BEAT, sid('A'), "1000", "10");
+    clock_at(1500);
+    RUN(LEAVE, "lock", sid('C'), at(10, 0));
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 3});
+    clock_at(1999);
+    RUN(LEAVE, "lock", sid('A'), at(10, 1));
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 4});
+    clock_at(2000);
+    RUN(SWEEP, "0", sid('C'), "");
+    RUN(LEAVE, "lock", sid('B'), at(1500, 0));
+    RUN(SWEEP, "1", sid('C'), "");
+    RUN(SWEEP, "9", sid('C'), "");
+    expect("join: TAG @10\n"
+           "join: 0 @10 @2000 @10+1 4\n"
+           "beat: 0 @600 0 1 @2000 0\n"
+           "leave: TAG | p a: A 1 G @10+1 lock\n"
+           "join: 0 @1500 @1600 @1500 4\n"
+           "leave: TAG | p b: B 1 G @1500 lock\n"
+           "join: 0 @1999 @1600 @1999 4\n"
+           "sweep: 0 @2000 @1600 1\n"
+           "leave: TAG | p c: C 1 G @1999 lock\n"
+           "sweep: 0 @2000 @2000 1\n"
+           "sweep: 0 @2000 0 0\n");
+}
+
+static void a_hand_over_goes_past_the_dead(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ask('D', "-", (struct wish){.name = "two", .nonce = 1});
+    ask('B', "-", (struct wish){.name = "two", .nonce = 2});
+    ask('C', "-", (struct wish){.name = "two", .nonce = 3});
+    ask('D', "-", (struct wish){.name = "one", .nonce = 4});
+    ask('B', "-", (struct wish){.name = "one", .nonce = 5});
+    ask('B', "-", (struct wish){.name = "held", .nonce = 6});
+    ask('C', "-", (struct wish){.name = "held", .nonce = 7});
+    clock_at(2000);
+    RUN(LEAVE, "two", sid('D'), at(0, 0));
+    RUN(LEAVE, "one", sid('D'), at(0, 3));
+    ask('D', "-", (struct wish){.name = "one", .nonce = 8});
+    ask('D', "t", (struct wish){.name = "held", .nonce = 9});
+    RUN(INSPECT, "held");
+    RUN(LIST, "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "join: 0 @0 @1000 @0+2 0\n"
+           "join: TAG @0+3\n"
+           "join: 0 @0 @1000 @0+4 4\n"
+           "join: TAG @0+5\n"
+           "join: 0 @0 @1000 @0+6 4\n"
+           "leave: 0 1 | p c: C 1 G @0+2 two\n"
+           "leave: 0 1\n"
+           "join: TAG @2000\n"
+           "join: 2 lC 0 | p c: C 2 G @0+6 held\n"
+           "inspect: 0 @2000 held @0+6 C 7 0 0 0 - 0 @2000 @3000 lC '' 1\n"
+           "list: 0 0 held 1 0 one 1 0 two 1 0\n");
+}
+
+static void at_least_counts_from_the_grant(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 1});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "lock", .nonce = 2, .flags = "x", .at_least_ms = 300});
+    clock_at(200);
+    RUN(LEAVE, "lock", sid('C'), at(0, 0));
+    clock_at(400);
+    RUN(LEAVE, "lock", sid('B'), at(0, 1));
+    ask('C', "t", (struct wish){.name = "lock", .nonce = 3});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 4});
+    RUN(INSPECT, "lock");
+    clock_at(499);
+    RUN(SWEEP, "10", "", "");
+    clock_at(500);
+    RUN(SWEEP, "10", "", "");
+    RUN(LEAVE, "lock", sid('C'), at(400, 0));
+    ASK_LONG(sid('C'), "-", NULL, {.name = "lock", .nonce = 5, .flags = "x", .at_least_ms = 300});
+    clock_at(800);
+    RUN(LEAVE, "lock", sid('C'), at(500, 0));
+    RUN(LIST, "0");
+    expect(
+        "join: TAG @0\n"
+        "join: 0 @0 @1000 @0+1 4\n"
+        "leave: 0 1 | p b: B 1 G @0+1 lock\n"
+        "leave: 0 1\n"
+        "join: 2 its label 0\n"
+        "join: 0 @400 @500 @400 4\n"
+        "inspect: 0 @400 lock @0+1 - @0+1 0 0 0 Dx 0 @200 @500 its label '' 1 lock @400 C 4 0 0 0 - 0 0 @3000 lC '' 0\n"
+        "sweep: 0 @499 @500 0\n"
+        "sweep: 0 @500 @1000 0 | p c: C 1 G @400 lock\n"
+        "leave: 0 1\n"
+        "join: 0 @500 0 @500 1\n"
+        "leave: 0 1\n"
+        "list: 0 0\n");
+}
+
+/* ---- Changing and breaking ---------------------------------------------- */
+
+static void changes(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    RUN(CHANGE, "lock", sid('A'), at(0, 0), "-", "");
+    RUN(CHANGE, "lock", sid('B'), at(0, 0), "-", "");
+    RUN(CHANGE, "lock", sid('A'), at(0, 1), "-", "");
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 2, .mode = 1});
+    RUN(CHANGE, "lock", sid('B'), at(0, 1), "-", "");
+    RUN(CHANGE, "lock", sid('A'), at(0, 0), "A", "");
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 3});
+    ask('D', "-", (struct wish){.name = "lock", .nonce = 4, .mode = 1});
+    RUN(CHANGE, "lock", sid('A'), at(0, 0), "D", "");
+    RUN(CHANGE, "lock", sid('A'), at(0, 0), "D", "");
+    RUN(CHANGE, "lock", sid('A'), at(0, 0), "V", "a value");
+    RUN(INSPECT, "lock");
+    ASK_LONG(sid('A'), "-", NULL, {.name = "permits", .nonce = 5, .mode = 2, .take = 1, .of = 2});
+    RUN(CHANGE, "permits", sid('A'), at(0, 4), "D", "");
+    clock_at(1000);
+    RUN(CHANGE, "lock", sid('A'), at(0, 0), "-", "");
+    expect(
+        "join: TAG @0\n"
+        "change: 0 0\n"
+        "change: 1\n"
+        "change: 1\n"
+        "join: 0 @0 @1000 @0+1 4\n"
+        "change: 1\n"
+        "change: 0 1\n"
+        "join: 0 @0 @1000 @0+2 0\n"
+        "join: 0 @0 @1000 @0+3 0\n"
+        "change: 0 1 | p b: B 1 G @0+1 lock\n"
+        "change: 0 1\n"
+        "change: 0 1\n"
+        "inspect: 0 @0 lock @0 A 1 1 0 0 -ax 0 0 @1000 lA a value 1 lock @0+1 B 2 1 0 0 - 0 @0 @2000 lB '' 1 lock @0+2 C 3 0 0 0 - 0 0 @3000 lC '' 0 lock @0+3 D 4 1 0 0 - 0 0 @4000 lD '' 0\n"
+        "join: 0 @0 0 @0+4 1\n"
+        "change: 3 2 2 0\n"
+        "change: 1\n");
+}
+
+static void breaking(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 2});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 3});
+    RUN(BREAK, "lock", at(0, 7), "0");
+    RUN(BREAK, "lock", at(0, 1), "0");
+    RUN(BREAK, "lock", at(0, 0), "0");
+    RUN(BREAK, "lock", at(0, 0), "0");
+    RUN(BREAK, "lock", "0", "0");
+    clock_at(3000);
+    RUN(BREAK, "lock", at(0, 2), "0");
+    RUN(LIST, "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "join: 0 @0 @1000 @0+2 0\n"
+           "break: 1\n"
+           "break: 0 1 | p b: B 1 L @0+1 lock\n"
+           "break: 0 1 | p a: A 1 L @0 lock | p c: C 1 G @0+2 lock\n"
+           "break: 1\n"
+           "break: 1\n"
+           "break: 1\n"
+           "list: 0 0\n");
+}
+
+/* ---- Looking ------------------------------------------------------------ */
+
+static void looks(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    RUN(LOOK, "lock", "0");
+    RUN(LOOK, "lock", "500");
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "lock", .nonce = 2, .flags = "x", .value = "leads"});
+    RUN(LOOK, "lock", "100");
+    RUN(LEAVE, "lock", sid('A'), at(0, 0));
+    clock_at(499);
+    RUN(CHANGE, "lock", sid('B'), at(0, 1), "V", "still");
+    clock_at(500);
+    RUN(CHANGE, "lock", sid('B'), at(0, 1), "V", "more");
+    RUN(LOOK, "lock", "0");
+    RUN(LEAVE, "lock", sid('B'), at(0, 1));
+    RUN(LOOK, "lock", "0");
+    expect("look: 0 @0 @1000 0 0 0 0 '' ''\n"
+           "look: 0 @0 @500 0 0 0 0 '' ''\n"
+           "join: 0 @0 0 @0 1 | o lock: 1 0 0 @0 2 lA\n"
+           "join: 0 @0 @500 @0+1 4 | o lock: 2 0 0 @0 2 lA\n"
+           "look: 0 @0 @500 2 0 0 @0 lA ''\n"
+           "leave: 0 1 | p b: B 1 G @0+1 lock | o lock: 1 0 0 @0+1 2 lBleads\n"
+           "change: 0 0 | o lock: 1 0 0 @0+1 2 lBstill\n"
+           "change: 0 0\n"
+           "look: 0 @500 @500 1 0 0 @0+1 lB more\n"
+           "leave: 0 1\n"
+           "look: 0 @500 @500 0 0 0 0 '' ''\n");
+}
+
+/* What is in no line any more is forgotten; the first page renews. */
+static void what_is_held(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1, .flags = "a"});
+    ASK_LONG(sid('A'), "-", NULL,
+             {.name = "read", .nonce = 2, .mode = 1, .flags = "ax", .value = "v"});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 3});
+    ask('B', "-", (struct wish){.name = "read", .nonce = 4});
+    RUN(HELD, sid('A'), "0", "5000");
+    RUN(HELD, sid('B'), "0");
+    freeReplyObject(redisCommand(story_work, "HDEL %s:g:read %s", STORY_ROOM, at(0, 1)));
+    RUN(HELD, sid('A'), "0");
+    clock_at(2000);
+    RUN(HELD, sid('B'), "0");
+    RUN(HELD, sid('C'), "0");
+    RUN(BEAT, sid('A'), "1000", "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 0 @0+1 1\n"
+           "join: 0 @0 @1000 @0+2 4 | p a: A 1 W @0 lock\n"
+           "join: 0 @0 @1000 @0+3 4 | p a: A 2 W @0+1 read\n"
+           "held: 0 2 0 @0 lock 2 @0+1 read 2\n"
+           "held: 0 0 0 @0+2 lock 0 @0+3 read 0\n"
+           "held: 0 2 0 @0 lock 2\n"
+           "held: 1\n"
+           "held: 1\n"
+           "beat: 0 @2000 2 1 @2000 1\n");
+}
+
+/* Tickets of a session. */
+static long long count_of(char who)
+{
+    redisReply *r = redisCommand(story_work, "HLEN %s:s:%s", STORY_ROOM, sid(who));
+    long long n = r->integer - 2; /* v and its label */
+    freeReplyObject(r);
+    return n;
+}
+
+/* Of a dead session's 20 tickets about as many as it may: which ones, Redis decides, and two of what it draws may be
+ * the session's own fields. */
+static void a_sweep_ends_so_many(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    for (int i = 0; i < 20; i++) {
+        char name[8];
+        snprintf(name, sizeof(name), "n%d", i);
+        ask('A', "-", (struct wish){.name = name, .nonce = i + 1});
+    }
+    story_forget();
+    clock_at(999);
+    RUN(SWEEP, "10", "", "");
+    RUN(SWEEP, "10", sid('A'), "");
+    assert_int_equal(count_of('A'), 20);
+    clock_at(1000);
+    RUN(SWEEP, "2", "", "n99");
+    assert_in_range(count_of('A'), 16, 18);
+    RUN(BEAT, sid('B'), "2000", "0");
+    assert_in_range(count_of('A'), 16, 18);
+    RUN(BEAT, sid('A'), "2000", "2");
+    assert_in_range(count_of('A'), 12, 16);
+    RUN(BEAT, sid('B'), "2000", "2");
+    assert_in_range(count_of('A'), 8, 14);
+    RUN(BEAT, sid('B'), "2000", "30");
+    RUN(LIST, "0");
+    expect("sweep: 0 @999 @1000 0\n"
+           "sweep: 0 @999 @2000 0\n"
+           "sweep: 0 @1000 @1000 1\n"
+           "beat: 0 @1000 0 0 @1000 1\n"
+           "beat: 1\n"
+           "beat: 0 @1000 0 0 @1000 1\n"
+           "beat: 0 @1000 0 0 0 0\n"
+           "list: 0 0\n");
+}
+
+static void the_layout(void **state)
+{
+    (void)state;
+    static const char *const args[] = {"1", "16"};
+    static const char *const later[] = {"2", "32"};
+    story_run(RT_REDIS_SCRIPT_META, 2, args);
+    story_run(RT_REDIS_SCRIPT_META, 2, later);
+    RUN(RIGHTS, "");
+    freeReplyObject(redisCommand(story_work, "HDEL %s layout rooms", STORY_ROOM));
+    expect("meta: 0 1 16\n"
+           "meta: 0 1 16\n"
+           "rights: 0 ''\n");
+}
+
+#define STORY(f) cmocka_unit_test_setup_teardown(f, story_begin, story_end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORY(sessions),
+        STORY(ends),
+        STORY(opening_sweeps),
+        STORY(plain_joins),
+        STORY(an_armed_holder_hears_it_once),
+        STORY(the_dead_do_not_join),
+        STORY(kinds),
+        STORY(sets),
+        STORY(durable_ones),
+        STORY(gathering),
+        STORY(leaving),
+        STORY(a_hand_over_looks_who_lives),
+        STORY(a_hand_over_goes_past_the_dead),
+        STORY(at_least_counts_from_the_grant),
+        STORY(changes),
+        STORY(breaking),
+        STORY(looks),
+        STORY(what_is_held),
+        STORY(a_sweep_ends_so_many),
+        STORY(the_layout),
+    };
+    return cmocka_run_group_tests(tests, story_start, story_stop);
+}
