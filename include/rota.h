@@ -174,7 +174,8 @@ struct rota_ask {         /* all zero: exclusive, no limit, kept alive until rel
  * us into the line yet; errmsg says why.
  * BUSY, TIMEOUT, CANCELED, DEADLOCK: nothing is held and nothing stays behind, but on
  * a server the ticket's leaving may still be on its way (ended by the ttl at the latest).
- * LOST: our session ended while we waited; the place in line is gone, ask again. */
+ * LOST: our session ended while we waited, or before this call could return; the place in line
+ * is gone, ask again. */
 int rota_acquire_sized(struct rota *r, const char *name, const struct rota_ask *ask, size_t size,
                        struct rota_lock **out);
 static inline int rota_acquire(struct rota *r, const char *name, const struct rota_ask *ask,

@@ -91,6 +91,8 @@ void rt_set_answered(struct rota *r, struct rt_waiter *w, int err)
     struct group *g = w->user;
     bool unsafe = err == 0 && fences_went_back(r, g);
 
+    if (err == 0) /* of one session, and asked for with the same words */
+        w->until = rt_desk_until(&r->d.desk, g->asks[0]);
     for (size_t i = 0; i < g->n && err != 0; i++)
         rt_lock_explain(r, g->locks[i]);
     for (size_t i = 0; i < g->n; i++) {
@@ -118,8 +120,11 @@ static int ask_all(struct rota *r, struct group *g)
     for (size_t i = 0; i < g->n; i++)
         rt_metrics_asked(r, g->locks[i]);
     rt_desk_ask_all(&r->d.desk, &g->batch.set, rt_loop_now(&r->loop));
+    rt_client_hold(r); /* to look once more */
     rt_wait(r, &w);
-    return rt_fail_waiter(serial, w.err, w.errmsg);
+    int err = w.err == 0 ? rt_lock_look(r, g->locks, g->n, &w) : w.err;
+    rt_client_drop(r);
+    return rt_fail_waiter(serial, err, w.errmsg);
 }
 
 static int acquire_all(struct rota *r, struct group *g, const char *const *names,

@@ -141,6 +141,8 @@ static void tell_checked(struct rota *r, struct rt_callback *cb)
     struct checking *c = (struct checking *)(void *)((char *)cb -
                                                      offsetof(struct checking, callback));
 
+    if (c->err == 0 && rt_session_is_over(r, c->rq.op.change.session))
+        c->err = ROTA_LOST;
     rt_fail_waiter(r->serial, c->err, c->errmsg);
     const struct rota *before = rt_callback_begin(r);
     c->fn(c->arg, c->err);

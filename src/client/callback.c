@@ -108,6 +108,9 @@ static void tell_grant(struct rota *r, struct rt_more *more)
 
     if (lock->ask.err != 0)
         more->doomed = true;
+    /* The function before this one may have taken long, or the process stood still. */
+    if (err == 0 && rt_desk_until(&r->d.desk, &lock->ask) <= rt_loop_tick(&r->loop))
+        err = ROTA_LOST;
     if (more->passed_at != 0)
         rt_metrics_handed(r, more->passed_at);
     rt_fail_waiter(r->serial, err, more->errmsg);
@@ -116,7 +119,7 @@ static void tell_grant(struct rota *r, struct rt_more *more)
     if (RT_BUG(RT_BUG_DOUBLE_CALLBACK))
         fn(more->arg, err, err == 0 ? lock : NULL);
     rt_callback_end(r, before);
-    if (more->unsafe)
+    if (err != 0 && lock->ask.err == 0)
         rt_lock_let_go(r, lock);
 }
 

@@ -37,6 +37,7 @@ struct rt_waiter {         /* on the stack of the waiting call */
     /* Ends the waiting early with ERR: done follows, now or soon. NULL: cannot be ended, or was. */
     void (*cancel)(struct rota *r, struct rt_waiter *w, int err);
     void *user;        /* for cancel */
+    int64_t until;     /* its answer: what it was given is certainly ours until then */
     int64_t passed_at; /* metrics: when the hold it waited for was passed on to it; 0: it was not */
     int err;
     bool listed;
@@ -336,6 +337,12 @@ int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number,
 void rt_lock_release(struct rota *r, struct rota_lock *lock);
 /* Gives back a hold whose owner never got it; the news of it free the handle. */
 void rt_lock_let_go(struct rota *r, struct rota_lock *lock);
+/* One more look on the way out, without the mutex, with R held: whoever stood still since its answer
+ * W came is not told that it holds. 0, or why none of LOCKS is the caller's. */
+int rt_lock_look(struct rota *r, struct rota_lock *const *locks, size_t n,
+                 const struct rt_waiter *w);
+/* The same of a hold that its owner has; of SESSION only: the handle may be gone. With the mutex. */
+bool rt_session_is_over(struct rota *r, uint64_t session);
 void rt_lock_released(struct rota *r, struct rota_lock *lock); /* it is over, err says how */
 void rt_lock_hush(struct rota *r, struct rota_lock *lock);     /* drops a pending on_lost */
 int rt_elect_wish(struct rota *r, struct rt_wish *wish, const char *name, const char *value,

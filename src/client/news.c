@@ -14,6 +14,30 @@ void rt_lock_let_go(struct rota *r, struct rota_lock *lock)
     r->d.again = true;
 }
 
+bool rt_session_is_over(struct rota *r, uint64_t session)
+{
+    int64_t now = rt_loop_tick(&r->loop);
+
+    return r->d.desk.session.id != session || !rt_desk_look(&r->d.desk, now);
+}
+
+int rt_lock_look(struct rota *r, struct rota_lock *const *locks, size_t n,
+                 const struct rt_waiter *w)
+{
+    int err = 0;
+
+    if (w->until == RT_NEVER || rt_loop_clock() < w->until)
+        return 0;
+    rt_client_lock(r);
+    for (size_t i = 0; i < n; i++) /* it may have been renewed since, or closed */
+        if (rt_desk_until(&r->d.desk, &locks[i]->ask) <= rt_loop_now(&r->loop))
+            err = r->closing && locks[i]->ask.state == RT_ASK_DONE ? ROTA_CLOSED : ROTA_LOST;
+    for (size_t i = 0; i < n && err != 0; i++)
+        rt_lock_let_go(r, locks[i]);
+    rt_client_leave(r);
+    return err;
+}
+
 void rt_more_trim(struct rota *r, struct rota_lock *lock)
 {
     struct rt_more *more = rt_more_of(lock);
@@ -135,6 +159,7 @@ static void answered(struct rota *r, struct rota_lock *lock)
         return;
     }
     struct rt_line *line = lock->ask.line;
+    w->until = rt_desk_until(&r->d.desk, &lock->ask);
     if (err == 0)
         rt_more_trim(r, lock);
     else

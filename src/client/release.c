@@ -182,6 +182,23 @@ static const char *change_fault(const struct rt_ask *ask, uint32_t what)
     return NULL;
 }
 
+/* Whoever stood still since the answer came is not told that it still holds. */
+static int insist_and_look(struct rota *r, struct change *c)
+{
+    uint64_t serial = r->serial;
+
+    rt_client_hold(r); /* it may be closed meanwhile */
+    int rv = rt_call_insist(r, &c->call);
+    if (rv == 0) {
+        rt_client_lock(r);
+        if (rt_desk_until(&r->d.desk, &c->lock->ask) <= rt_loop_now(&r->loop))
+            rv = rt_fail_waiter(serial, r->closing ? ROTA_CLOSED : ROTA_LOST, NULL);
+        rt_client_leave(r);
+    }
+    rt_client_drop(r);
+    return rv;
+}
+
 static int change(struct rota_lock *lock, uint32_t what, const char *value)
 {
     struct rota *r = lock->client;
@@ -207,7 +224,7 @@ static int change(struct rota_lock *lock, uint32_t what, const char *value)
      * may be let in as the only one from now on (I1). */
     if ((what & RT_CHANGE_DOWNGRADE) != 0)
         rt_desk_downgraded(&r->d.desk, &lock->ask, rt_loop_now(&r->loop));
-    return rt_call_insist(r, &c.call);
+    return insist_and_look(r, &c);
 }
 
 int rota_check(struct rota_lock *lock)

@@ -45,6 +45,7 @@ void rt_wait_init(struct rota *r, struct rt_waiter *w, struct rt_ask *ask,
     w->err = 0;
     w->listed = w->set = false;
     w->user = NULL;
+    w->until = RT_NEVER;
     w->passed_at = 0;
     w->errmsg[0] = '\0';
 }

@@ -27,13 +27,18 @@
  * does not always fail but may abort. */
 #define UV_FDS 8
 
+int64_t rt_loop_clock(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
 int64_t rt_loop_tick(struct rt_loop *loop)
 {
     if (loop->virtual_time)
         return loop->now;
-    struct timespec ts;
-    clock_gettime(CLOCK_BOOTTIME, &ts);
-    int64_t now = ts.tv_sec * NS_PER_S + ts.tv_nsec;
+    int64_t now = rt_loop_clock();
     if (now > loop->now)
         loop->now = now;
     return loop->now;

@@ -63,6 +63,8 @@ static inline int64_t rt_loop_now(const struct rt_loop *loop)
     return loop->now;
 }
 int64_t rt_loop_tick(struct rt_loop *loop);
+/* CLOCK_BOOTTIME at this moment, for who has no loop in the hand. */
+int64_t rt_loop_clock(void);
 
 /* Reserves places for N more timers that may run at once; gives N back. */
 int rt_loop_reserve(struct rt_loop *loop, uint32_t n);

@@ -75,6 +75,8 @@ static void *take_sets(void *arg)
 
     for (unsigned i = 0; i < t->rounds; i++) {
         int rv = rota_acquire_all(t->r, names, 2, &ask, locks);
+        if (rv == ROTA_LOST)
+            continue; /* its time was over before it woke */
         if (rv != 0) {
             fprintf(stderr, "%s\n", rota_errmsg(t->r));
             return t;
