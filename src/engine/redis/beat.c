@@ -61,7 +61,7 @@ static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid, int
 static void leave_room(struct rt_redis_room *room)
 {
     room->stands = room->stale = room->unheard = room->unverified = false;
-    room->pushes = room->since = 0;
+    room->pushes = room->since = room->look = 0;
     room->waiting = 0;
     room->ends_at = RT_NEVER;
 }
@@ -185,8 +185,8 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     b->work.pending--;
     if (err == 0 && status == RT_REDIS_LOST)
         err = rt_redis_fail(c, ROTA_LOST, "session %s has ended on the server", b->sid);
-    else if (err == 0 && (status != RT_REDIS_OK || rt_redis_count(reply) != 5 ||
-                          !rt_redis_shaped(reply, 0, "i")))
+    else if (err == 0 && (status != RT_REDIS_OK || rt_redis_count(reply) != 6 ||
+                          !rt_redis_shaped(reply, 0, "iiiiis")))
         err = rt_redis_odd(c, rq);
     b->lost = b->lost || err == ROTA_LOST;
     rt_redis_work_note(c, &b->work, err);
@@ -200,6 +200,7 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     }
     if (err == 0 && b->session == c->session) {
         bool more = rt_redis_int(reply, 4) != 0;
+        c->rooms[room].look = strtoull(rt_redis_str(reply, 5), NULL, 10);
         rt_redis_note_ends(c, room, rt_redis_int(reply, 0), rt_redis_int(reply, 3));
         compare(c, room, reply);
         if (more)
@@ -211,10 +212,11 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
 static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 3, 0);
+    (void)rt_redis_args_open(&a, 4, 0);
     rt_redis_arg(&a, b->sid);
     rt_redis_arg_number(&a, c->base.ttl_ms);
     rt_redis_arg_number(&a, RT_REDIS_SWEEP);
+    rt_redis_arg_number(&a, c->rooms[room].look);
     struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_BEAT, room,
                                                b->work.op->deadline, beat_answered);
     if (rq == NULL)

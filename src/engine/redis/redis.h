@@ -155,6 +155,7 @@ struct rt_redis_room {
     int64_t ends_at;  /* CLOCK_BOOTTIME of the next end of anything; RT_NEVER */
     uint32_t waiting; /* tickets of ours that wait here, as far as we know */
     uint32_t joining; /* JOINs in flight: pushes are kept until they are answered */
+    uint64_t look;    /* where the next beat looks at our tickets: a cursor */
     bool stands;      /* our session is in this room, and every beat renews it (ops.c) */
     bool subscribed;  /* ROOM:p:CID is confirmed on the push link */
     bool stale;       /* pushes may have been lost: ask `held` when it matters */

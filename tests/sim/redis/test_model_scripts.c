@@ -136,6 +136,7 @@ static void arguments(enum rt_redis_script script)
         sid();
         word("%u", TTL_MS);
         word("100"); /* all: which of them a smaller budget ends is chance */
+        word("0");
         break;
     case RT_REDIS_SCRIPT_SWEEP:
         word("100"); /* all: which of them a smaller budget ends is chance */

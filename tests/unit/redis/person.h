@@ -6,7 +6,7 @@
 #include "engine/redis/redis.h"
 
 #define PERSON_TOLD_MAX 256
-#define PERSON_HELD_MAX 64
+#define PERSON_HELD_MAX 512
 #define PERSON_LIMIT_MS 20000
 
 struct person_told {

@@ -123,8 +123,8 @@ static long long leave(const char *sid, const char *name, uint64_t number)
 
 static long long beat(const char *sid)
 {
-    const char *args[] = {sid, "1000", "100"};
-    redisReply *r = twin_script(&world, RT_REDIS_SCRIPT_BEAT, 3, args);
+    const char *args[] = {sid, "1000", "100", "0"};
+    redisReply *r = twin_script(&world, RT_REDIS_SCRIPT_BEAT, 4, args);
     long long status = r->element[1]->integer;
     freeReplyObject(r);
     return status;

@@ -20,7 +20,7 @@ static void test_beat_in_one_request(void **state)
     beat(&op, false);
     uint64_t tag = expect_call(RT_REDIS_SCRIPT_BEAT, &args);
     assert_non_null(strstr(args, p.conn->sid));
-    answer(tag, 0, "i1000000000 i0 i0 i0 i0");
+    answer(tag, 0, "i1000000000 i0 i0 i0 i0 s0");
     expect_told("beat ok");
     assert_int_equal(op.beat.ttl_ms, 10000);
     expect_no_call(); /* nothing to catch up on */
@@ -251,7 +251,7 @@ static void test_beat_knows_of_more_pushes(void **state)
     (void)state;
     believe("a", 11, false);
     beat(&op, false);
-    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i1 i1 i0 i0");
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i1 i1 i0 i0 s0");
     expect_told("beat ok");
     answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i1 s0 i11 sa i1");
     expect_told("granted a 11");
@@ -287,7 +287,7 @@ static void test_ghost(void **state)
     struct rt_op op;
     (void)state;
     beat(&op, false);
-    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i1 i0 i0");
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i1 i0 i0 s0");
     expect_told("beat ok");
     answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i1");
     expect_told("granted a 11");
@@ -384,13 +384,13 @@ static void test_no_beat_before_what_was_lost(void **state)
     uint64_t page = expect_call(RT_REDIS_SCRIPT_HELD, NULL);
     uint64_t beaten = expect_call(RT_REDIS_SCRIPT_BEAT, NULL);
     answer(page, 0, "i0 s17 i11 sa i1");
-    answer(beaten, 0, "i1000000000 i0 i2 i0 i0");
+    answer(beaten, 0, "i1000000000 i0 i2 i0 i0 s0");
     expect_told("beat UNKNOWN");
     answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0");
     expect_told("lost b 12");
     user.held_count = 1;
     beat(&op, false);
-    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i1 i0 i0");
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i1 i0 i0 s0");
     expect_told("beat ok");
 }
 
@@ -406,14 +406,14 @@ static void test_no_beat_while_nothing_is_learned(void **state)
     answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0");
     for (int i = 0; i < 2; i++) {
         beat(&op, false);
-        answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i0 i0 i0");
+        answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i0 i0 i0 s0");
         expect_told("beat UNKNOWN");
         answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, i == 0 ? "i0" : "i0 s0");
         expect_told(i == 0 ? "" : "lost a 11");
     }
     user.held_count = 0;
     beat(&op, false);
-    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i0 i0 i0");
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i0 i0 i0 s0");
     expect_told("beat ok");
 }
 
@@ -576,7 +576,7 @@ static void test_integers_beyond_all(void **state)
            "i-9223372036854775808 i9223372036854775807 i0");
     beat(&op, false);
     answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0,
-           "i-9223372036854775808 i0 i4 i9223372036854775807 i0");
+           "i-9223372036854775808 i0 i4 i9223372036854775807 i0 s0");
     expect_told("beat ok");
     expect_no_call();
 }

@@ -35,16 +35,16 @@ static void sessions(void **state)
     expect("open: 0 @0\n"
            "open: 0 @0\n"
            "open: 5\n"
-           "beat: 0 @0 0 0 0 0\n"
+           "beat: 0 @0 0 0 0 0 0\n"
            "open: 0 @0\n"
-           "beat: 0 @0 0 0 @3000 0\n"
-           "beat: 0 @0 0 0 @1000 0\n"
-           "beat: 0 @999 0 0 @1000 0\n"
+           "beat: 0 @0 0 0 @3000 0 0\n"
+           "beat: 0 @0 0 0 @1000 0 0\n"
+           "beat: 0 @999 0 0 @1000 0 0\n"
            "open: 0 @999\n"
            "open: 5\n"
            "beat: 1\n"
            "beat: 1\n"
-           "beat: 0 @1000 0 0 0 0\n"
+           "beat: 0 @1000 0 0 0 0 0\n"
            "beat: 1\n");
 }
 
@@ -145,7 +145,7 @@ static void an_armed_holder_hears_it_once(void **state)
            "join: 0 @0 0 @0 2\n"
            "held: 0 1 0 @0 lock 2\n"
            "held: 0 0 0 @0+1 lock 0\n"
-           "beat: 0 @0 1 1 @2000 0\n"
+           "beat: 0 @0 1 1 @2000 0 0\n"
            "join: TAG @0+3\n"
            "join: 0 @0 0 @0+4 1\n"
            "join: 0 @0 @1000 @0+5 4 | p a: A 2 W @0+3 read | p b: B 1 W @0+4 read\n");
@@ -170,7 +170,7 @@ static void the_dead_do_not_join(void **state)
            "join: 1\n"
            "join: 0 @1000 0 @1000 1\n"
            "join: 0 @1500 0 @1000 1\n"
-           "beat: 0 @2200 0 1 @1000 1\n"
+           "beat: 0 @2200 0 1 @1000 1 0\n"
            "inspect_session: 0 @2200 lock @1000 C 3 1 0 0 - 0 0 @3200 its label '' 1\n");
 }
 
@@ -354,7 +354,7 @@ static void a_hand_over_looks_who_lives(void **state)
     RUN(SWEEP, "9", sid('C'), "");
     expect("join: TAG @10\n"
            "join: 0 @10 @2000 @10+1 4\n"
-           "beat: 0 @600 0 1 @2000 0\n"
+           "beat: 0 @600 0 1 @2000 0 0\n"
            "leave: TAG | p a: A 1 G @10+1 lock\n"
            "join: 0 @1500 @1600 @1500 4\n"
            "leave: TAG | p b: B 1 G @1500 lock\n"
@@ -564,7 +564,7 @@ static void what_is_held(void **state)
            "held: 0 2 0 @0 lock 2\n"
            "held: 1\n"
            "held: 1\n"
-           "beat: 0 @2000 2 1 @2000 1\n");
+           "beat: 0 @2000 2 1 @2000 1 0\n");
 }
 
 /* Tickets of a session. */
@@ -606,10 +606,10 @@ static void a_sweep_ends_so_many(void **state)
     expect("sweep: 0 @999 @1000 0\n"
            "sweep: 0 @999 @2000 0\n"
            "sweep: 0 @1000 @1000 1\n"
-           "beat: 0 @1000 0 0 @1000 1\n"
+           "beat: 0 @1000 0 0 @1000 1 0\n"
            "beat: 1\n"
-           "beat: 0 @1000 0 0 @1000 1\n"
-           "beat: 0 @1000 0 0 0 0\n"
+           "beat: 0 @1000 0 0 @1000 1 0\n"
+           "beat: 0 @1000 0 0 0 0 0\n"
            "list: 0 0\n");
 }
 

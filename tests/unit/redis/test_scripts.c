@@ -90,8 +90,8 @@ static void beat(struct twin *t, struct twin_actor *a)
     twin_compare(t, true); /* a BEAT of mem tells again */
     struct rt_op op = {.kind = RT_OP_BEAT, .beat = {.session = a->session}};
     int err = mem_do(a, &op);
-    const char *args[] = {a->sid, "1005", "1000"};
-    redisReply *r = twin_script(t, RT_REDIS_SCRIPT_BEAT, 3, args);
+    const char *args[] = {a->sid, "1005", "1000", "0"};
+    redisReply *r = twin_script(t, RT_REDIS_SCRIPT_BEAT, 4, args);
     same_outcome(t, "beat", err, r);
     if (err == 0 && !t->lazy) {
         assert_int_equal(r->element[3]->integer, a->pushes);
@@ -567,8 +567,8 @@ static void test_a_clock_set_back_revives_nobody(void **state)
     const char *one[] = {"1", "", ""};
     assert_int_equal(status_of(t, RT_REDIS_SCRIPT_SWEEP, 3, one), RT_REDIS_OK);
     clock_at(t, 0);
-    const char *beat[] = {sids[0], "1000", "0"};
-    assert_int_equal(status_of(t, RT_REDIS_SCRIPT_BEAT, 3, beat), RT_REDIS_LOST);
+    const char *beat[] = {sids[0], "1000", "0", "0"};
+    assert_int_equal(status_of(t, RT_REDIS_SCRIPT_BEAT, 4, beat), RT_REDIS_LOST);
     twin_fini(t);
     free(t);
 }

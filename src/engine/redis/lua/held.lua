@@ -11,23 +11,13 @@ if arg[3] == '0' and arg[4] then
     call('HSET', room, '\3' .. arg[2], till)
     call('ZADD', room .. ':e', till, arg[2])
 end
+--@include find
 local page = call('HSCAN', s, arg[3], 'COUNT', 100)
 local reply, list = {tag, 0, tonumber(v), page[1]}, page[2]
 for i = 1, #list, 2 do
     local name, number = string.match(list[i], '^%S+ (.+)$'), list[i + 1]
     if name then
-        local w, n = room .. ':w:' .. name, #reply
-        local folded = call('HGET', room, name) or ''
-        local its, holds = string.match(folded, '^[*+]?(%d+) (.+)$')
-        local next = string.match(folded, '\n%d+ (%d+)')
-        local member = its == number and holds or call('HGET', room .. ':g:' .. name, number)
-        local state
-        if member then
-            local armed = string.find(string.match(member, '^%S+ %S+ %d %d+ %d+ (%S+)') or '', 'a')
-            state = armed and (next or call('ZCARD', w) > 0) and 2 or 1
-        elseif next == number or call('ZCOUNT', w, number, number) > 0 then
-            state = 0
-        end
+        local n, state = #reply, find_ticket(name, number)
         if state then
             reply[n + 1], reply[n + 2], reply[n + 3] = tonumber(number), name, state
         else
