@@ -308,7 +308,6 @@ void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
         rt_desk_give_up(desk, own, now);
     else
         drop_unneeded(desk, line, now);
-    rt_desk_line_settle(desk, line);
 }
 
 /* ---- Letting go --------------------------------------------------------- */
@@ -323,12 +322,11 @@ static bool may_pass(const struct rt_desk *desk, const struct rt_line *line, int
     return line->passes < desk->pass_limit && now < line->wanted_at + desk->pass;
 }
 
-static void leave_for(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t, int64_t now)
+static void leave_for(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     ask->state = RT_ASK_RELEASING;
-    ask->ticket = t;
     rt_ask_append(ask);
-    rt_desk_leave(desk, t, now);
+    rt_desk_leave(desk, ask->ticket, now);
 }
 
 static void linger(struct rt_desk *desk, struct rt_line *line, int64_t until)
@@ -356,7 +354,7 @@ static void release_x(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
         linger(desk, line, now + ask->terms->linger);
         rt_ask_released(desk, ask, 0);
     } else {
-        leave_for(desk, ask, x, now);
+        leave_for(desk, ask, now);
     }
 }
 
@@ -375,7 +373,7 @@ void rt_line_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     else if (t == &ask->line->x)
         release_x(desk, ask, now);
     else
-        leave_for(desk, ask, t, now);
+        leave_for(desk, ask, now);
 }
 
 /* Ended by hold_ms: the ticket goes back, and whoever is next here takes a new one (DESIGN 6). */

@@ -228,7 +228,51 @@ static void a_beat_that_finds_no_session_ends_it(void **state)
     story_end(s);
 }
 
+/* A process that did not run: the grant is read before any timer has fired (I3). */
+static void a_grant_read_too_late_is_none(void **state)
+{
+    (void)state;
+    story_open(s, 9000);
+    ask(s, 'A', "L", 0);
+    joined(s, 0, 7, false, false);
+    s->now = s->desk.session.usable_until;
+    granted(s, "L", 7);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[ 8458] A refused: LOST\n");
+    story_end(s);
+}
+
+/* What somebody was told to hold stays so while another hold of its owner goes on with it. */
+static void taking_one_of_two_holds_back_leaves_the_other(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .at_least_ms = 100);
+    joined(s, 0, 7, true, false);
+    ask(s, 'B', "L", .owner = 'A');
+    rt_desk_take_back(&s->desk, &s->asks[1].ask, s->now);
+    let_go(s, 'A');
+    left(s, 0);
+    expect(s, "[    0] > JOIN L exclusive\n"
+              "[    0] A holds L #7\n"
+              "[    0] B holds L #7\n"
+              "[    0] B released: ok\n"
+              "[    0] > LEAVE L #7 told\n"
+              "[    0] A released: ok\n");
+    story_end(s);
+}
+
 static const char *const two[] = {"L", "M"};
+
+static void a_set_is_not_taken_when_closing(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    rt_desk_close(&s->desk);
+    ask_all(s, "AB", two, false);
+    expect(s, "[    0] A refused: CLOSED\n");
+    story_end(s);
+}
 
 /* Of a set that was refused nothing is in any line: there is nothing to take back. */
 static void a_refused_set_takes_nothing_back(void **state)
@@ -278,6 +322,9 @@ int main(void)
         cmocka_unit_test(re_entry_goes_on_with_the_exclusive_hold),
         cmocka_unit_test(a_millisecond_of_at_least_is_more_than_plain),
         cmocka_unit_test(a_beat_that_finds_no_session_ends_it),
+        cmocka_unit_test(a_grant_read_too_late_is_none),
+        cmocka_unit_test(taking_one_of_two_holds_back_leaves_the_other),
+        cmocka_unit_test(a_set_is_not_taken_when_closing),
         cmocka_unit_test(a_refused_set_takes_nothing_back),
         cmocka_unit_test(a_set_ends_with_the_hold_it_re_entered),
     };
