@@ -99,9 +99,15 @@ static void what_fits_a_mode(void **state)
     (void)state;
     assert_true(rt_grant_valid(RT_EXCLUSIVE, 0, 0));
     assert_false(rt_grant_valid(RT_EXCLUSIVE, 1, 1));
+    assert_false(rt_grant_valid(RT_EXCLUSIVE, 1, 0));
+    assert_false(rt_grant_valid(RT_SHARED, 0, 1));
+    assert_true(rt_grant_valid(RT_PERMITS, 1, 1));
     assert_true(rt_grant_valid(RT_PERMITS, 3, 3));
     assert_false(rt_grant_valid(RT_PERMITS, 4, 3));
     assert_false(rt_grant_valid(RT_PERMITS, 0, 3));
+    assert_true(rt_grant_valid(RT_COUNT, 0, 1));
+    assert_true(rt_grant_valid(RT_GATHER, 0, 1));
+    assert_false(rt_grant_valid(RT_COUNT, 1, 1));
     assert_false(rt_grant_valid(RT_GATHER, 0, 0));
     assert_false(rt_grant_valid(99, 0, 0));
 }
