@@ -331,6 +331,145 @@ static void leaving(void **state)
            "leave: TAG\n");
 }
 
+/* A leave in the long form says that it held; in the short one that is plain: whoever stands behind it. */
+static void leaving_in_every_form(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ask('A', "-", (struct wish){.name = "one", .nonce = 1});
+    ask('B', "-", (struct wish){.name = "one", .nonce = 2});
+    RUN(LEAVE, "one", sid('A'), at(0, 0), "0");
+    RUN(LEAVE, "one", sid('B'), at(0, 1), "0");
+    ask('A', "-", (struct wish){.name = "two", .nonce = 3});
+    ask('B', "-", (struct wish){.name = "two", .nonce = 4});
+    ask('C', "-", (struct wish){.name = "two", .nonce = 5});
+    RUN(LEAVE, "two", sid('A'), at(0, 2), "0");
+    RUN(LEAVE, "two", sid('C'), at(0, 4));
+    RUN(LEAVE, "two", sid('B'), at(0, 3), "0");
+    ask('A', "-", (struct wish){.name = "gone", .nonce = 6});
+    ask('B', "-", (struct wish){.name = "gone", .nonce = 7});
+    ask('C', "-", (struct wish){.name = "gone", .nonce = 8});
+    RUN(LEAVE, "gone", sid('B'), at(0, 6));
+    RUN(LEAVE, "gone", sid('C'), "0", "8");
+    RUN(LEAVE, "gone", sid('A'), at(0, 5));
+    RUN(LIST, "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "leave: 0 1 | p b: B 1 G @0+1 one\n"
+           "leave: 0 1\n"
+           "join: TAG @0+2\n"
+           "join: 0 @0 @1000 @0+3 4\n"
+           "join: 0 @0 @1000 @0+4 0\n"
+           "leave: 0 1 | p b: B 2 G @0+3 two\n"
+           "leave: 0 0\n"
+           "leave: 0 1\n"
+           "join: TAG @0+5\n"
+           "join: 0 @0 @1000 @0+6 4\n"
+           "join: 0 @0 @1000 @0+7 0\n"
+           "leave: 0 0\n"
+           "leave: 0 0\n"
+           "leave: TAG\n"
+           "list: 0 0\n");
+}
+
+/* Readers, and what somebody looked at, are plain again when one is left: a hand-over is short then. */
+static void the_last_one_is_plain_again(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ask('A', "-", (struct wish){.name = "read", .nonce = 1, .mode = 1});
+    ask('B', "-", (struct wish){.name = "read", .nonce = 2, .mode = 1});
+    RUN(LEAVE, "read", sid('A'), at(0, 0));
+    RUN(LEAVE, "read", sid('B'), at(0, 1));
+    ask('A', "-", (struct wish){.name = "read", .nonce = 3, .mode = 1});
+    ask('B', "-", (struct wish){.name = "read", .nonce = 4, .mode = 1});
+    ask('C', "-", (struct wish){.name = "read", .nonce = 5});
+    RUN(LEAVE, "read", sid('A'), at(0, 2));
+    RUN(LEAVE, "read", sid('B'), at(0, 3));
+    RUN(LEAVE, "read", sid('C'), at(0, 4));
+    expect("join: TAG @0\n"
+           "join: 0 @0 0 @0+1 1\n"
+           "leave: 0 1\n"
+           "leave: TAG\n"
+           "join: TAG @0+2\n"
+           "join: 0 @0 0 @0+3 1\n"
+           "join: 0 @0 @1000 @0+4 4\n"
+           "leave: 0 1\n"
+           "leave: TAG | p c: C 1 G @0+4 read\n"
+           "leave: TAG\n");
+}
+
+/* Who was never told that it holds keeps nothing, whatever it asked for. */
+static void a_leave_of_what_was_not_told_keeps_nothing(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 1, .flags = "x", .at_least_ms = 300});
+    RUN(LEAVE, "lock", sid('A'), at(0, 0), "0", "u");
+    ASK_LONG(sid('A'), "t", NULL, {.name = "lock", .nonce = 2, .flags = "x", .at_least_ms = 300});
+    RUN(LEAVE, "lock", sid('A'), "0", "2");
+    ASK_LONG(sid('B'), "t", NULL, {.name = "lock", .nonce = 3, .flags = "x", .at_least_ms = 300});
+    RUN(LEAVE, "lock", sid('B'), at(0, 2), "0");
+    ASK_LONG(sid('A'), "t", NULL, {.name = "lock", .nonce = 4, .flags = "x", .at_least_ms = 300});
+    expect("join: 0 @0 0 @0 1\n"
+           "leave: 0 1\n"
+           "join: 0 @0 0 @0+1 1\n"
+           "leave: 0 1\n"
+           "join: 0 @0 0 @0+2 1\n"
+           "leave: 0 1\n"
+           "join: 2 its label 0\n");
+}
+
+/* A ticket that others deleted: its nonce is forgotten, and who stood behind it goes on. */
+static void leaving_what_is_not_there(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1, .mode = 1});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 2, .mode = 1});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 3});
+    RUN(LEAVE, "lock", sid('A'), at(0, 1));
+    RUN(LEAVE, "lock", sid('B'), at(0, 2));
+    freeReplyObject(redisCommand(story_work, "DEL %s:g:lock", STORY_ROOM));
+    RUN(BEAT, sid('A'), "1000", "0");
+    RUN(LEAVE, "lock", sid('A'), "0", "1");
+    RUN(BEAT, sid('A'), "1000", "0");
+    RUN(LEAVE, "lock", sid('B'), at(0, 1));
+    RUN(LEAVE, "lock", sid('C'), at(0, 2));
+    expect("join: TAG @0\n"
+           "join: 0 @0 0 @0+1 1\n"
+           "join: 0 @0 @1000 @0+2 4\n"
+           "leave: 1\n"
+           "leave: 1\n"
+           "beat: 0 @0 0 1 @2000 0\n"
+           "leave: 1 | p c: C 1 G @0+2 lock\n"
+           "beat: 0 @0 0 0 @2000 0\n"
+           "leave: 1\n"
+           "leave: 0 1\n");
+}
+
+/* Who looks at a line takes the dead out of it, wherever they stand. */
+static void many_dead_wait(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    RUN(OPEN, sid('C'), "1500", "c");
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 100, .mode = 1});
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 50, .mode = 1});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 60});
+    for (int i = 0; i < 12; i++)
+        ask('A', "-", (struct wish){.name = "lock", .nonce = i + 1});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 61});
+    story_forget();
+    clock_at(1000);
+    RUN(LIST, "0");
+    RUN(LOOK, "lock", "0");
+    RUN(LIST, "0");
+    expect("list: 0 0 lock 2 14\n"
+           "look: 0 @1000 @1000 3 1 0 @0 lB ''\n"
+           "list: 0 0 lock 1 2\n");
+}
+
 /* A hand-over goes past who has died, and past one whose end was moved by a beat it does not. */
 static void a_hand_over_looks_who_lives(void **state)
 {
@@ -643,6 +782,11 @@ int main(void)
         STORY(durable_ones),
         STORY(gathering),
         STORY(leaving),
+        STORY(leaving_in_every_form),
+        STORY(the_last_one_is_plain_again),
+        STORY(a_leave_of_what_was_not_told_keeps_nothing),
+        STORY(leaving_what_is_not_there),
+        STORY(many_dead_wait),
         STORY(a_hand_over_looks_who_lives),
         STORY(a_hand_over_goes_past_the_dead),
         STORY(at_least_counts_from_the_grant),
