@@ -145,6 +145,9 @@ enum rota_mode { ROTA_EXCLUSIVE = 0, ROTA_SHARED = 1, ROTA_PERMITS = 2 };
 /* Look for deadlocks while waiting: ROTA_DEADLOCK. A cycle is found when all its
  * locks were asked for with it, those held too; exactly one is refused. */
 #define ROTA_DETECT 0x2u
+/* An outage does not end the waiting: who stood in line, and loses its place with the session, goes
+ * back, to its end, as soon as the engine is there, until its limit. Not with ROTA_TRY. */
+#define ROTA_REJOIN 0x4u
 #define ROTA_OWNER_NONE UINT64_MAX /* nobody re-enters this hold */
 
 /* The hold is not ours any more, or will not be in a moment; REASON is
@@ -152,10 +155,14 @@ enum rota_mode { ROTA_EXCLUSIVE = 0, ROTA_SHARED = 1, ROTA_PERMITS = 2 };
  * hold_ms is over). LOCK still has to be released. */
 typedef void rota_lost_fn(struct rota_lock *lock, int reason, void *arg);
 
+/* With ROTA_REJOIN: ERR is why there is no place in line now (rota_errmsg says more; the ask waits
+ * on), then 0: it stands in line again. Once each per outage. */
+typedef void rota_wait_fn(void *arg, int err);
+
 struct rota_ask {         /* all zero: exclusive, no limit, kept alive until released */
     uint32_t mode;        /* enum rota_mode */
     uint32_t take, of;    /* ROTA_PERMITS: take k of n */
-    uint32_t flags;       /* ROTA_TRY, ROTA_DETECT */
+    uint32_t flags;       /* ROTA_TRY, ROTA_DETECT, ROTA_REJOIN */
     uint64_t limit_ms;    /* 0: no limit to the waiting */
     uint64_t hold_ms;     /* 0: kept alive; else the hold ends by itself, at the latest with
                                the session */
@@ -165,7 +172,8 @@ struct rota_ask {         /* all zero: exclusive, no limit, kept alive until rel
     uint64_t owner;       /* who re-enters: 0 = the calling thread (sync) or nobody (async);
                                own values 1 to 2^62; ROTA_OWNER_NONE */
     rota_lost_fn *on_lost;
-    void *arg;
+    void *arg;             /* of on_lost and on_wait */
+    rota_wait_fn *on_wait; /* only with ROTA_REJOIN */
 };
 
 /* Waits until NAME is ours. ASK may be NULL. A name is 1 to 255 bytes of UTF-8
@@ -175,7 +183,8 @@ struct rota_ask {         /* all zero: exclusive, no limit, kept alive until rel
  * BUSY, TIMEOUT, CANCELED, DEADLOCK: nothing is held and nothing stays behind, but on
  * a server the ticket's leaving may still be on its way (ended by the ttl at the latest).
  * LOST: our session ended while we waited, or before this call could return; the place in line
- * is gone, ask again. */
+ * is gone, ask again. With ROTA_REJOIN LOST is only the latter, and UNREACHABLE only if it never came
+ * into the line, or by its limit; what is no outage (AUTH, INVALID, ...) ends the ask as ever. */
 int rota_acquire_sized(struct rota *r, const char *name, const struct rota_ask *ask, size_t size,
                        struct rota_lock **out);
 static inline int rota_acquire(struct rota *r, const char *name, const struct rota_ask *ask,
@@ -185,7 +194,7 @@ static inline int rota_acquire(struct rota *r, const char *name, const struct ro
 }
 
 /* All of NAMES[0..N) or none, without deadlock between callers of this function.
- * 1 to 128 different names; exclusive or shared. OUT[i] belongs to NAMES[i]. */
+ * 1 to 128 different names; exclusive or shared; not ROTA_REJOIN. OUT[i] belongs to NAMES[i]. */
 int rota_acquire_all_sized(struct rota *r, const char *const *names, size_t n,
                            const struct rota_ask *ask, size_t size, struct rota_lock **out);
 static inline int rota_acquire_all(struct rota *r, const char *const *names, size_t n,

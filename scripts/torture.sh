@@ -42,4 +42,10 @@ END {
         refused, "least, median, most", findings
     print "losses: told before the deadline; late: after it; starved: after it, in a process that had not run"
 }' "$ROTA_REPORT"
+
+# And what becomes of holders and waiters while a server is away, at the times that people have.
+echo
+# shellcheck disable=SC2086 # two words
+OUTAGE_TTL=10 OUTAGE_LIMIT=90 OUTAGES='3 30 300' tests/system/cli/outage.sh build-torture/rota ${2:-redis etcd} ||
+    status=1
 exit $status

@@ -167,6 +167,8 @@ static void on_answer(void *arg, int err, struct rota_lock *lock)
     hold->answered = true;
     hold->answer = err;
     hold->lock = lock;
+    if (err == 0)
+        hold->trouble[0] = '\0';
 }
 
 /* Who holds it, for somebody who wonders why nothing happens: WHAT, "waiting for". */
@@ -190,6 +192,20 @@ static void tell_holder(struct rt_hold *hold, const char *what)
     else
         rt_out_error("%s '%s'", what, hold->name);
     rota_line_free(line);
+}
+
+/* The engine was away for longer than the ttl, or we stood still: said once, and once when it is over. */
+static void on_wait(void *arg, int err)
+{
+    struct rt_hold *hold = arg;
+
+    if (err != 0) {
+        rt_out_error("the place in line for '%s' is lost (%s); waiting on", hold->name,
+                     rota_errmsg(hold->client));
+        return;
+    }
+    hold->trouble[0] = '\0'; /* that is over, and no reason for what comes */
+    rt_out_error("in line for '%s' again, at its end", hold->name);
 }
 
 /* One ask to its end. A signal cancels it; the grant may still have been first. */
@@ -220,8 +236,8 @@ static int wait_once(struct rt_hold *hold)
     return hold->answer;
 }
 
-/* Asks until granted, refused, or interrupted: a session that ended while we waited costs
- * the place in line, not the wish. */
+/* Until granted, refused, or interrupted: a grant that was over before we heard of it, since we stood
+ * still, costs the place in line, not the wish. */
 static int wait_granted(struct rt_hold *hold)
 {
     int64_t begin = rt_hold_now_ms();
@@ -364,6 +380,10 @@ int rt_hold_run(struct rt_hold *hold)
 {
     hold->ask.on_lost = on_lost;
     hold->ask.arg = hold;
+    if ((hold->ask.flags & ROTA_TRY) == 0) {
+        hold->ask.flags |= ROTA_REJOIN;
+        hold->ask.on_wait = on_wait;
+    }
     int64_t begin = rt_hold_now_ms();
     hold->notice_at = begin + NOTICE_MS;
     int err = wait_granted(hold);

@@ -34,24 +34,40 @@ struct watch {
     struct state now, last;
 };
 
+/* Nothing changes while the engine is away: said once, or it looks like a quiet line. */
+static void tell_away(struct watch *watch, const char *why)
+{
+    if (!watch->away)
+        rt_out_error("%s; nothing is seen until that is over", why);
+    watch->away = true;
+}
+
+static void tell_back(struct watch *watch)
+{
+    if (watch->away)
+        rt_out_error("the engine is back; changes are seen again");
+    watch->away = false;
+}
+
 static void on_front(void *arg, const struct rota_front *front)
 {
     struct watch *watch = arg;
 
+    tell_back(watch);
     watch->changed = true;
     watch->now.fence = front->fence;
     snprintf(watch->now.label, sizeof(watch->now.label), "%s", front->label);
     snprintf(watch->now.value, sizeof(watch->now.value), "%s", front->value);
 }
 
-/* Nothing changes while the engine is away: said once, or it looks like a quiet line. */
 static void on_log(void *arg, int level, const char *line)
 {
     struct watch *watch = arg;
 
-    if (level <= ROTA_LOG_WARN && !watch->away)
-        rt_out_error("%s; nothing is seen until that is over", line);
-    watch->away = level <= ROTA_LOG_WARN; /* what is told below that is that it is back */
+    if (level <= ROTA_LOG_WARN)
+        tell_away(watch, line);
+    else if (strncmp(line, "connected to ", strlen("connected to ")) == 0)
+        tell_back(watch);
 }
 
 static bool is_news(const struct watch *watch)
@@ -108,8 +124,14 @@ static int tell(struct watch *watch, bool *closed)
 
     watch->changed = false;
     int err = rota_inspect(watch->client, watch->look.name, &line);
+    if ((err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN) && watch->printed) {
+        tell_away(watch, rota_errmsg(watch->client));
+        watch->changed = true; /* look again: it tried for call_ms */
+        return RT_EXIT_OK;
+    }
     if (err != 0)
         return rt_connect_report(watch->client, err, "");
+    tell_back(watch);
     watch->now.waiters = line->count - line->granted;
     rota_line_free(line);
     if (!is_news(watch))

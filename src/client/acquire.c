@@ -43,8 +43,12 @@ static int check_ask(const struct rota *r, const struct rota_ask *ask)
                        "there is no mode %u: use ROTA_EXCLUSIVE, ROTA_SHARED or "
                        "ROTA_PERMITS",
                        ask->mode);
-    if ((ask->flags & ~(ROTA_TRY | ROTA_DETECT)) != 0)
+    if ((ask->flags & ~(ROTA_TRY | ROTA_DETECT | ROTA_REJOIN)) != 0)
         return rt_fail(r, ROTA_INVALID, "unknown flags %#x in the ask", ask->flags);
+    if ((ask->flags & ROTA_TRY) != 0 && (ask->flags & ROTA_REJOIN) != 0)
+        return rt_fail(r, ROTA_INVALID, "ROTA_TRY does not wait: leave out ROTA_REJOIN");
+    if (ask->on_wait != NULL && (ask->flags & ROTA_REJOIN) == 0)
+        return rt_fail(r, ROTA_INVALID, "on_wait is called only with ROTA_REJOIN");
     if (!rt_grant_valid(ask->mode, ask->take, ask->of))
         return rt_fail(r, ROTA_INVALID,
                        "cannot take %u of %u: permits want 1 <= take <= of, "
@@ -90,7 +94,8 @@ static bool needs_more(const struct rota *r, const struct rt_wish *wish)
 
     return r->d.metrics != NULL || wish->async || wish->in_set || wish->value != NULL ||
            ask->limit_ms != 0 || ask->hold_ms != 0 || ask->linger_ms != 0 ||
-           ask->at_least_ms != 0 || ask->on_lost != NULL || (ask->flags & ROTA_DETECT) != 0;
+           ask->at_least_ms != 0 || ask->on_lost != NULL || ask->on_wait != NULL ||
+           (ask->flags & ROTA_DETECT) != 0;
 }
 
 static int add_more(struct rota *r, struct rota_lock *lock, const struct rt_wish *wish)
@@ -108,6 +113,7 @@ static int add_more(struct rota *r, struct rota_lock *lock, const struct rt_wish
     more->terms.value = wish->value;
     more->on_lost = ask->on_lost;
     more->lost_arg = ask->arg;
+    more->on_wait = ask->on_wait;
     return 0;
 }
 
@@ -150,7 +156,8 @@ static int fill(struct rota *r, struct rota_lock *lock, const struct rt_wish *wi
         return rv;
     a->mode = (uint8_t)wish->mode;
     a->flags = (uint8_t)(((ask->flags & ROTA_TRY) != 0 ? RT_ASK_TRY : 0) |
-                         ((ask->flags & ROTA_DETECT) != 0 ? RT_ASK_DETECT : 0));
+                         ((ask->flags & ROTA_DETECT) != 0 ? RT_ASK_DETECT : 0) |
+                         ((ask->flags & ROTA_REJOIN) != 0 ? RT_ASK_REJOIN : 0));
     if (ask->owner != 0)
         a->owner = ask->owner == ROTA_OWNER_NONE ? 0 : ask->owner;
     else

@@ -161,6 +161,8 @@ int rota_acquire_all_sized(struct rota *r, const char *const *names, size_t n,
         return rt_fail(r, ROTA_INVALID,
                        "several names can be locked exclusively or shared, "
                        "permits only one by one");
+    if ((wish.ask.flags & ROTA_REJOIN) != 0)
+        return rt_fail(r, ROTA_INVALID, "ROTA_REJOIN is for one name: ask again for all of them");
     wish.in_set = true;
     struct group *g = rt_alloc(sizeof(*g));
     if (g == NULL)

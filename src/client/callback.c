@@ -123,6 +123,14 @@ static void tell_grant(struct rota *r, struct rt_more *more)
         rt_lock_let_go(r, lock);
 }
 
+static void tell_wait(struct rota *r, struct rt_more *more, int err)
+{
+    rt_fail_waiter(r->serial, err, more->errmsg);
+    const struct rota *before = rt_callback_begin(r);
+    more->on_wait(more->lost_arg, err);
+    rt_callback_end(r, before);
+}
+
 static void tell_lost(struct rota *r, struct rt_more *more)
 {
     struct rota_lock *lock = rt_lock_of(more->terms.ask);
@@ -167,7 +175,9 @@ void rt_lock_callback(struct rota *r, struct rt_callback *cb)
 
     more->pending = (uint8_t)(more->pending & ~one);
     more->running = true;
-    if (one == RT_PENDING_GRANT)
+    if (one == RT_PENDING_AWAY || one == RT_PENDING_BACK)
+        tell_wait(r, more, one == RT_PENDING_AWAY ? ROTA_UNREACHABLE : 0);
+    else if (one == RT_PENDING_GRANT)
         tell_grant(r, more);
     else if (one == RT_PENDING_LOST)
         tell_lost(r, more);

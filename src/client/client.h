@@ -86,9 +86,11 @@ bool rt_callback_sends_later(struct rota *r);
 
 /* ---- Locks -------------------------------------------------------------- */
 
-#define RT_PENDING_GRANT 0x1u
-#define RT_PENDING_LOST 0x2u
-#define RT_PENDING_RELEASED 0x4u
+#define RT_PENDING_AWAY 0x1u
+#define RT_PENDING_BACK 0x2u
+#define RT_PENDING_GRANT 0x4u
+#define RT_PENDING_LOST 0x8u
+#define RT_PENDING_RELEASED 0x10u
 
 /* What a lock may have beyond the plain: there while it is needed. */
 struct rt_more {
@@ -96,7 +98,8 @@ struct rt_more {
     struct rt_more *next_free;
     struct rt_callback callback;
     rota_lost_fn *on_lost;
-    void *lost_arg;
+    void *lost_arg; /* of on_wait too */
+    rota_wait_fn *on_wait;
     rota_grant_fn *on_grant;
     rota_done_fn *on_released;
     void *arg;   /* of on_grant, then of on_released */
@@ -344,7 +347,7 @@ int rt_lock_look(struct rota *r, struct rota_lock *const *locks, size_t n,
 /* The same of a hold that its owner has; of SESSION only: the handle may be gone. With the mutex. */
 bool rt_session_is_over(struct rota *r, uint64_t session);
 void rt_lock_released(struct rota *r, struct rota_lock *lock); /* it is over, err says how */
-void rt_lock_hush(struct rota *r, struct rota_lock *lock);     /* drops a pending on_lost */
+void rt_lock_hush(struct rota *r, struct rota_lock *lock);     /* drops pending on_lost, on_wait */
 int rt_elect_wish(struct rota *r, struct rt_wish *wish, const char *name, const char *value,
                   const struct rota_ask *ask, size_t size);
 int rt_wish_init(struct rota *r, struct rt_wish *wish, const struct rota_ask *ask, size_t size);

@@ -457,26 +457,38 @@ void rt_dispatch_drain(struct rt_dispatch *d)
     free_idle(d);
 }
 
-/* Before a limit ends: whether that is the engine's doing, and what it would say then. */
-static void note_trouble(struct rt_dispatch *d)
+#define TOO_LATE "not granted in time: "
+
+/* Before the limit of ASK ends: whether that is the engine's doing, and what it would say then. Of one
+ * that lost its place: what it said last, if nothing is asked of it at this moment. */
+static void note_trouble(struct rt_dispatch *d, const struct rt_ask *ask)
 {
     const char *why = NULL;
+    char last[sizeof(d->errmsg)];
 
     if (d->conn != NULL && d->conn->engine->trouble != NULL)
         why = d->conn->engine->trouble(d->conn);
     d->desk.away = why != NULL;
+    if (why == NULL && (ask->flags & RT_ASK_AWAY) != 0) {
+        bool told = strncmp(d->errmsg, TOO_LATE, strlen(TOO_LATE)) == 0;
+        memcpy(last, d->errmsg + (told ? strlen(TOO_LATE) : 0), sizeof(last) - strlen(TOO_LATE));
+        last[sizeof(last) - strlen(TOO_LATE)] = '\0';
+        why = last;
+    }
     if (why == NULL)
         return;
     d->err = ROTA_UNREACHABLE;
-    snprintf(d->errmsg, sizeof(d->errmsg), "not granted in time: %.220s", why);
+    snprintf(d->errmsg, sizeof(d->errmsg), TOO_LATE "%.220s", why);
 }
 
 void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
 {
     struct rt_dispatch *d = arg;
 
-    if (t->kind == RT_TIMER_ASK)
-        note_trouble(d);
+    if (t->kind == RT_TIMER_ASK) {
+        char *terms = (char *)t - offsetof(struct rt_terms, timer);
+        note_trouble(d, ((struct rt_terms *)(void *)terms)->ask);
+    }
     rt_desk_timer(&d->desk, t, now);
 }
 

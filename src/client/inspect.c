@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "client/heap.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,6 +247,24 @@ static void each_verdict(void *arg, const struct rota_verdict *v)
     look->count++;
 }
 
+/* Three beats per ttl, and rota run ends its command a quarter of the ttl before the end: a third is what is
+ * left at worst. */
+#define OUTLASTS_PARTS 3
+
+static void tell_outages(const struct rota *r, rota_verdict_fn *fn, void *arg)
+{
+    double ttl = rota_ttl_ms(r) / 1000.0;
+    char text[160];
+
+    if (ttl <= 0) /* held as long as the process lives */
+        return;
+    snprintf(text, sizeof(text),
+             "ttl %g s: holders outlast %.1f s without the engine, and have lost after %g s; "
+             "waiters with ROTA_REJOIN (rota run, elect) outlast any",
+             ttl, ttl / OUTLASTS_PARTS, ttl);
+    fn(arg, &(struct rota_verdict){"outages", "kept", text, ""});
+}
+
 int rota_doctor(struct rota *r, rota_verdict_fn *fn, void *arg)
 {
     struct look look;
@@ -264,6 +283,8 @@ int rota_doctor(struct rota *r, rota_verdict_fn *fn, void *arg)
                                  texts + records[i].setting, texts + records[i].remedy};
         fn(arg, &v);
     }
+    if (rv == 0 && fn != NULL)
+        tell_outages(r, fn, arg);
     look_free(&look);
     return rv;
 }

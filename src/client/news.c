@@ -169,6 +169,32 @@ static void answered(struct rota *r, struct rota_lock *lock)
         wake_next(r, line);
 }
 
+/* Its place in line is lost, or there again, while it waits. */
+static void waits_on(struct rota *r, struct rota_lock *lock, unsigned news)
+{
+    struct rt_more *more = rt_more_of(lock);
+    const struct rt_conn *conn = r->d.conn;
+    bool away = news == RT_NEWS_AWAY;
+
+    if (away) {
+        bool knows = conn != NULL && conn->engine->trouble != NULL;
+        const char *why = knows ? conn->engine->trouble(conn) : NULL;
+        r->d.err = ROTA_UNREACHABLE;
+        snprintf(r->d.errmsg, sizeof(r->d.errmsg), "%.240s",
+                 why != NULL ? why : "its session ended, or somebody broke it");
+        rt_log(r, ROTA_LOG_WARN, "no place in line: %s: %s; waiting on", lock->ask.line->name,
+               r->d.errmsg);
+    } else {
+        rt_log(r, ROTA_LOG_INFO, "in line again: %s", lock->ask.line->name);
+    }
+    if (more == NULL || more->on_wait == NULL)
+        return;
+    if (away)
+        rt_more_explain(r, more, ROTA_UNREACHABLE);
+    more->pending |= away ? RT_PENDING_AWAY : RT_PENDING_BACK;
+    rt_callback_queue(r, &more->callback);
+}
+
 static void lost(struct rota *r, struct rota_lock *lock)
 {
     struct rt_more *more = rt_more_of(lock);
@@ -208,6 +234,10 @@ static void on_news(struct rt_dispatch *d, struct rt_ask *ask, unsigned news)
     struct rota *r = rt_client_of(d);
     struct rota_lock *lock = rt_lock_of(ask);
 
+    if ((news & RT_NEWS_AWAY) != 0)
+        waits_on(r, lock, RT_NEWS_AWAY);
+    if ((news & RT_NEWS_BACK) != 0)
+        waits_on(r, lock, RT_NEWS_BACK);
     if ((news & RT_NEWS_ANSWERED) != 0)
         answered(r, lock);
     if ((news & RT_NEWS_LOST) != 0)

@@ -10,7 +10,8 @@ void rt_lock_hush(struct rota *r, struct rota_lock *lock)
 
     if (more == NULL)
         return;
-    more->pending = (uint8_t)(more->pending & ~RT_PENDING_LOST);
+    more->pending = (uint8_t)(more->pending &
+                              ~(RT_PENDING_AWAY | RT_PENDING_BACK | RT_PENDING_LOST));
     if (more->pending == 0)
         rt_callback_drop(r, &more->callback);
 }

@@ -5,6 +5,7 @@
 #include "core/desk.h"
 
 #include <assert.h>
+#include <rota.h>
 
 /* ---- Lists -------------------------------------------------------------- */
 
@@ -102,6 +103,35 @@ void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
     if (own != NULL)
         rt_desk_settle(desk, own); /* never used: free it */
     rt_desk_line_settle(desk, ask->line);
+}
+
+/* An outage: the place is gone, or cannot be had anew. Who never had one, nor may have one (T's JOIN
+ * was not answered), is told that it gets none: a mistyped host, a server that is full. */
+bool rt_ask_waits_on(const struct rt_desk *desk, const struct rt_ask *ask,
+                     const struct rt_ticket *t, int err)
+{
+    bool stood = (ask->flags & RT_ASK_AWAY) != 0 || rt_ticket_has(t, RT_TICKET_AGAIN);
+    bool outage = err == ROTA_LOST || (err == ROTA_UNREACHABLE && stood);
+    return outage && (ask->flags & RT_ASK_REJOIN) != 0 && !desk->closing;
+}
+
+void rt_ask_refuse(struct rt_desk *desk, struct rt_ask *ask, const struct rt_ticket *t, int err)
+{
+    assert(ask->state == RT_ASK_QUEUED);
+    if (!rt_ask_waits_on(desk, ask, t, err)) {
+        rt_ask_fail(desk, ask, err);
+        return;
+    }
+    if ((ask->flags & RT_ASK_AWAY) == 0 && (ask->news & RT_NEWS_AWAY) == 0)
+        rt_desk_tell(desk, ask, RT_NEWS_AWAY);
+    ask->flags |= RT_ASK_AWAY;
+}
+
+void rt_ask_back(struct rt_desk *desk, struct rt_ask *ask)
+{
+    if ((ask->flags & RT_ASK_AWAY) != 0 && (ask->news & RT_NEWS_BACK) == 0)
+        rt_desk_tell(desk, ask, RT_NEWS_BACK);
+    ask->flags &= (uint8_t)~RT_ASK_AWAY;
 }
 
 void rt_ask_released(struct rt_desk *desk, struct rt_ask *ask, int err)

@@ -30,10 +30,14 @@ enum rt_ask_state {
 #define RT_NEWS_ANSWERED 0x1u /* the ask: err 0 it holds, else DONE */
 #define RT_NEWS_LOST 0x2u     /* the hold, `lost` says why */
 #define RT_NEWS_RELEASED 0x4u /* the release: err; DONE */
+#define RT_NEWS_AWAY 0x8u     /* its place in line is gone, or cannot be had now; it waits on */
+#define RT_NEWS_BACK 0x10u    /* it stands in line again; may come with ANSWERED */
 
 /* rt_ask.flags */
 #define RT_ASK_TRY 0x1u
 #define RT_ASK_DETECT 0x2u
+#define RT_ASK_REJOIN 0x4u /* an outage is not its end: it goes back into the line */
+#define RT_ASK_AWAY 0x8u   /* ... and has not come there yet */
 
 /* What an ask may want beyond the plain: kept apart so that a plain hold is small. */
 struct rt_terms {
@@ -78,6 +82,14 @@ void rt_ask_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t,
 
 /* A NEW or QUEUED one is refused. The ticket of one that waited is left to the caller. */
 void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err);
+
+/* Whether ERR is an outage that ASK, for which T stands, outlasts. */
+bool rt_ask_waits_on(const struct rt_desk *desk, const struct rt_ask *ask,
+                     const struct rt_ticket *t, int err);
+/* A QUEUED one, for which T stood, is refused by ERR, unless it waits on: then with a new ticket. */
+void rt_ask_refuse(struct rt_desk *desk, struct rt_ask *ask, const struct rt_ticket *t, int err);
+/* Its ticket is in the line: if it was away, that is over. */
+void rt_ask_back(struct rt_desk *desk, struct rt_ask *ask);
 
 /* Takes a hold away without its owner asking: REASON goes to on_lost. */
 void rt_ask_take_away(struct rt_desk *desk, struct rt_ask *ask, int reason);

@@ -57,6 +57,11 @@ static void unlink_ticket(struct rt_desk *desk, struct rt_ticket *t)
     t->next = t->prev = NULL;
 }
 
+static bool is_linked(const struct rt_desk *desk, const struct rt_ticket *t)
+{
+    return t->next != NULL || t->prev != NULL || desk->tickets == t;
+}
+
 static void push(struct rt_ticket **list, struct rt_ticket *t)
 {
     assert(!rt_ticket_has(t, RT_TICKET_LISTED));
@@ -142,7 +147,7 @@ void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t)
 {
     if (t->state != RT_TICKET_IDLE)
         return;
-    if (t->next != NULL || t->prev != NULL || desk->tickets == t)
+    if (is_linked(desk, t))
         unlink_ticket(desk, t);
     struct rt_line *line = t->line;
     if (rt_ticket_has(t, RT_TICKET_SOLO) && t->ops == 0 && !rt_ticket_has(t, RT_TICKET_LISTED)) {
@@ -193,6 +198,19 @@ static void send_later(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
         push(&desk->retry, t);
     if (desk->retry_timer.slot == 0)
         rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
+}
+
+void rt_desk_rejoin(struct rt_desk *desk, struct rt_ticket *t, bool arm, int64_t now)
+{
+    assert(t->state == RT_TICKET_IDLE);
+    unlink_ticket(desk, t);
+    rt_desk_join(desk, t, false, arm, now);
+}
+
+void rt_desk_again(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    rt_ticket_again(t, false);
+    send_later(desk, t, now);
 }
 
 static void retry_now(struct rt_desk *desk)
@@ -297,15 +315,36 @@ void rt_desk_beaten(struct rt_desk *desk, int err, uint64_t session, uint32_t tt
     follow_session(desk);
 }
 
+static struct rt_ticket *last_ticket(const struct rt_desk *desk)
+{
+    struct rt_ticket *t = desk->tickets;
+    while (t != NULL && t->next != NULL)
+        t = t->next;
+    return t;
+}
+
+/* Whether T was joined after NONCE was given. */
+static bool is_fresh(const struct rt_ticket *t, uint64_t nonce)
+{
+    return t->state == RT_TICKET_JOINING && (int64_t)(t->id - nonce) > 0;
+}
+
 void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now)
 {
     if (desk->session.state != RT_SESSION_ALIVE || session != desk->session.id)
         return;
     rt_session_end(&desk->session);
     follow_session(desk);
-    /* Each becomes idle and nobody on its line asks for a new one: the loop ends. */
-    while (desk->tickets != NULL)
-        rt_line_lost(desk, desk->tickets, true, now);
+    /* Each becomes idle, the oldest first: who goes back into its line does so in the order of
+     * before. Those are linked before all others, so the first of them at the end is the end. */
+    uint64_t nonce = desk->last_nonce;
+    struct rt_ticket *t = last_ticket(desk);
+    while (t != NULL && !is_fresh(t, nonce)) {
+        struct rt_ticket *before = t->prev;
+        rt_line_lost(desk, t, true, now);
+        bool next = before != NULL && is_linked(desk, before) && before->next == NULL;
+        t = next ? before : last_ticket(desk); /* others of a set may have gone with it */
+    }
 }
 
 void rt_desk_end(struct rt_desk *desk, int64_t now)
@@ -515,7 +554,8 @@ static void join_unknown(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
 {
     bool looked = err == ROTA_BUSY || err == ROTA_INVALID;
-    bool unsure = rt_ticket_has(t, RT_TICKET_AGAIN) && !looked;
+    /* Who waits on asks again with the same nonce, and finds it. */
+    bool unsure = rt_ticket_has(t, RT_TICKET_AGAIN) && !looked && !rt_line_outlasts(desk, t, err);
     if (unsure)
         rt_ticket_leave(t, now);
     rt_line_refused(desk, t, err, now);
@@ -534,6 +574,8 @@ void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int 
         bool doomed = rt_ticket_has(t, RT_TICKET_DOOMED);
         desk->retry_pause = RETRY_FIRST;
         rt_ticket_numbered(t, j->number, now);
+        if (!doomed)
+            rt_line_joined(desk, t);
         if (doomed)
             rt_desk_leave(desk, t, now);
         else if (j->granted)
@@ -625,7 +667,8 @@ static int limit_err(const struct rt_desk *desk, const struct rt_ask *ask)
 
     if (t == NULL)
         t = ask->mode == RT_SHARED ? ask->line->s : &ask->line->x;
-    if (desk->away && t != NULL && t->state == RT_TICKET_JOINING)
+    bool away = desk->away || (ask->flags & RT_ASK_AWAY) != 0;
+    if (away && t != NULL && t->state == RT_TICKET_JOINING)
         return ROTA_UNREACHABLE;
     return ROTA_TIMEOUT;
 }

@@ -158,6 +158,8 @@ void rt_desk_post(struct rt_desk *desk, struct rt_ticket *t); /* its want has to
 void rt_desk_join(struct rt_desk *desk, struct rt_ticket *t, bool try, bool arm, int64_t now);
 void rt_desk_leave(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+void rt_desk_rejoin(struct rt_desk *desk, struct rt_ticket *t, bool arm, int64_t now); /* is idle */
+void rt_desk_again(struct rt_desk *desk, struct rt_ticket *t, int64_t now); /* its JOIN, later */
 void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t); /* after it became idle */
 void rt_desk_line_settle(struct rt_desk *desk, struct rt_line *line);
 uint64_t rt_desk_nonce(struct rt_desk *desk);

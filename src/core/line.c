@@ -477,6 +477,22 @@ void rt_line_armed(struct rt_desk *desk, struct rt_ticket *t, bool wanted, int64
         serve_readers(desk, line, t, now);
 }
 
+bool rt_line_outlasts(const struct rt_desk *desk, const struct rt_ticket *t, int err)
+{
+    struct rt_line *line = t->line;
+    if (rt_ticket_has(t, RT_TICKET_SOLO)) {
+        const struct rt_ask *solo = solo_of(line, t);
+        return solo != NULL && !rt_ask_in_set(solo) && rt_ask_waits_on(desk, solo, t, err);
+    }
+    for (const struct rt_ask *ask = line->queue; ask != NULL; ask = ask->next) {
+        if (t != &line->x && ask->mode != RT_SHARED)
+            break;
+        if (rt_ask_waits_on(desk, ask, t, err))
+            return true;
+    }
+    return false;
+}
+
 /* Fails those T stood for; with BUSY, or a try that stays open, only those that would not wait. */
 static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
 {
@@ -488,7 +504,7 @@ static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
         if (t != &line->x && ask->mode != RT_SHARED)
             break;
         if (!tries_only || (ask->flags & RT_ASK_TRY) != 0)
-            rt_ask_fail(desk, ask, err);
+            rt_ask_refuse(desk, ask, t, err);
     }
 }
 
@@ -504,7 +520,7 @@ static void fail_waiters(struct rt_desk *desk, struct rt_ticket *t, int err, int
     if (ask->terms != NULL && ask->terms->set != NULL)
         rt_set_fail(desk, ask->terms->set, err, now);
     else
-        rt_ask_fail(desk, ask, err);
+        rt_ask_refuse(desk, ask, t, err);
 }
 
 static void make_idle(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
@@ -522,12 +538,31 @@ static void make_idle(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
 {
     struct rt_line *line = t->line;
+    bool again = t->state == RT_TICKET_JOINING && rt_line_outlasts(desk, t, err);
+    fail_waiters(desk, t, err, now);
+    if (again) {
+        rt_desk_again(desk, t, now);
+        return;
+    }
     if (t->state == RT_TICKET_JOINING)
         rt_ticket_idle(t, now);
-    fail_waiters(desk, t, err, now);
     if (t->state == RT_TICKET_IDLE)
         make_idle(desk, t, now);
     arrange(desk, line, now);
+}
+
+void rt_line_joined(struct rt_desk *desk, struct rt_ticket *t)
+{
+    struct rt_line *line = t->line;
+    if (rt_ticket_has(t, RT_TICKET_SOLO)) {
+        rt_ask_back(desk, solo_of(line, t));
+        return;
+    }
+    for (struct rt_ask *ask = line->queue; ask != NULL; ask = ask->next) {
+        if (t != &line->x && ask->mode != RT_SHARED)
+            break;
+        rt_ask_back(desk, ask);
+    }
 }
 
 static struct rt_ask *releasing(const struct rt_ticket *t)
@@ -578,11 +613,17 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
         line->lingering = 0;
     assert(t->holds == 0);
     rt_ticket_idle(t, now);
+    bool again = rt_ticket_has(t, RT_TICKET_SOLO) && rt_line_outlasts(desk, t, ROTA_LOST);
     if (rt_ticket_has(t, RT_TICKET_SOLO) || waiting)
         fail_waiters(desk, t, ROTA_LOST, now);
-    if (session)
-        while (line->queue != NULL)
-            rt_ask_fail(desk, line->queue, ROTA_LOST);
+    for (struct rt_ask *ask = session ? line->queue : NULL, *next; ask != NULL; ask = next) {
+        next = ask->next;
+        rt_ask_refuse(desk, ask, t, ROTA_LOST);
+    }
+    if (again) {
+        rt_desk_rejoin(desk, t, wants_linger(solo_of(line, t)), now);
+        return;
+    }
     make_idle(desk, t, now);
     arrange(desk, line, now);
 }

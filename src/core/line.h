@@ -67,10 +67,14 @@ void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_line_armed(struct rt_desk *desk, struct rt_ticket *t, bool wanted, int64_t now);
 void rt_line_end_linger(struct rt_desk *desk, struct rt_line *line, int64_t now);
 void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now); /* JOIN */
+/* Whether somebody T stands for waits on in spite of ERR, with T, or with a new ticket. */
+bool rt_line_outlasts(const struct rt_desk *desk, const struct rt_ticket *t, int err);
+void rt_line_joined(struct rt_desk *desk, struct rt_ticket *t); /* it is in the line now */
 void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now);
 void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t); /* the LEAVE takes too long */
 
-/* The ticket is gone, alone or with the whole session: then nobody on the line goes on waiting. */
+/* The ticket is gone, alone or with the whole session: then on the line only those go on waiting
+ * that asked with RT_ASK_REJOIN, with new tickets. */
 void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64_t now);
 
 /* Whether nobody else, by re-entry, holds ASK's ticket exclusively. */

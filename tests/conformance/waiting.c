@@ -207,6 +207,86 @@ static void close_with_waiters_in_one_line(void)
     conf_give(lock);
 }
 
+/* ---- ROTA_REJOIN -------------------------------------------------------- */
+
+struct standing { /* what a waiter was told of its place */
+    _Atomic int lost, back;
+};
+
+static void on_wait(void *arg, int err)
+{
+    struct standing *s = arg;
+    atomic_fetch_add(err != 0 ? &s->lost : &s->back, 1);
+}
+
+static void break_place(struct rota *r, const char *name, size_t place)
+{
+    struct rota_line *line;
+    assert_int_equal(rota_inspect(r, name, &line), 0);
+    assert_true(place < line->count);
+    assert_int_equal(rota_break(r, name, line->places[place].number), 0);
+    rota_line_free(line);
+}
+
+/* Two waiters behind the holder; the place of the first is taken away: it goes to the end. */
+static void go_back(const struct rota_ask *ask)
+{
+    struct rota *a = conf_open(), *b = conf_open(), *c = conf_open();
+    const char *name = conf_name("x");
+    struct standing *s = conf_alloc(sizeof(*s));
+    struct rota_ask stays = *ask, plain = *ask;
+    stays.flags |= ROTA_REJOIN;
+    stays.on_wait = on_wait;
+    stays.arg = s;
+    struct rota_lock *lock = conf_take(a, name, NULL);
+    struct conf_wish *first = conf_wish_start(b, name, &stays);
+    conf_wait_line(a, name, 2, 1);
+    struct conf_wish *second = conf_wish_start(c, name, &plain);
+    conf_wait_line(a, name, 3, 1);
+    break_place(a, name, 1);
+    CONF_UNTIL(atomic_load(&s->back) == 1);
+    assert_int_equal(atomic_load(&s->lost), 1);
+    conf_assert_line(a, name, 3, 1);
+    conf_give(lock);
+    assert_int_equal(conf_wish_wait(second), 0);
+    assert_int_equal(atomic_load(&first->calls), 0);
+    conf_give(atomic_load(&second->lock));
+    assert_int_equal(conf_wish_wait(first), 0);
+    conf_give(atomic_load(&first->lock));
+    conf_assert_line(a, name, 0, 0);
+    assert_int_equal(atomic_load(&s->lost) + atomic_load(&s->back), 2);
+}
+
+static void a_lost_place_is_taken_anew(void)
+{
+    go_back(&(struct rota_ask){.owner = ROTA_OWNER_NONE});
+}
+
+/* With a ticket of its own. */
+static void a_lost_place_of_its_own_is_taken_anew(void)
+{
+    go_back(&(struct rota_ask){.flags = ROTA_DETECT, .owner = 1});
+}
+
+static void a_lost_place_is_told_otherwise(void)
+{
+    struct rota *a = conf_open(), *b = conf_open();
+    const char *name = conf_name("x");
+    struct rota_lock *lock = conf_take(a, name, NULL), *out = NULL;
+    struct conf_wish *wish = conf_wish_start(b, name, NULL);
+    conf_wait_line(a, name, 2, 1);
+    break_place(a, name, 1);
+    assert_int_equal(conf_wish_wait(wish), ROTA_LOST);
+    conf_give(lock);
+    struct rota_ask ask = {.flags = ROTA_REJOIN | ROTA_TRY};
+    assert_int_equal(rota_acquire(b, name, &ask, &out), ROTA_INVALID);
+    ask = (struct rota_ask){.on_wait = on_wait};
+    assert_int_equal(rota_acquire(b, name, &ask, &out), ROTA_INVALID);
+    ask = (struct rota_ask){.flags = ROTA_REJOIN};
+    assert_int_equal(rota_acquire_all(b, &name, 1, &ask, &out), ROTA_INVALID);
+    conf_give(conf_take(b, name, &ask));
+}
+
 const struct conf_case conf_waiting[] = {
     CONF_CASE(try_is_busy, 0, 0),
     CONF_CASE(tries_leave_nothing, 0, 0),
@@ -218,5 +298,8 @@ const struct conf_case conf_waiting[] = {
     CONF_CASE(interrupt_from_a_signal, 0, 0),
     CONF_CASE(close_with_waiters, 0, 0),
     CONF_CASE(close_with_waiters_in_one_line, ROTA_CAP_PERMITS, 0),
+    CONF_CASE(a_lost_place_is_taken_anew, ROTA_CAP_ORDER, 0),
+    CONF_CASE(a_lost_place_of_its_own_is_taken_anew, ROTA_CAP_ORDER, 0),
+    CONF_CASE(a_lost_place_is_told_otherwise, 0, 0),
     CONF_END,
 };

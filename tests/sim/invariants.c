@@ -300,7 +300,7 @@ static void check_fifo(const struct sim_job *job)
     if (job->solo || is_reentry(job))
         return;
     for (const struct sim_job *o = job->client->jobs; o != NULL; o = o->next)
-        if (o->name == job->name && !o->solo && o->state == SIM_ASKED && o->id < job->id)
+        if (o->name == job->name && !o->solo && o->ask.state == RT_ASK_QUEUED && o->id < job->id)
             sim_violated(job->client->sim, "I7", "c%u: job %u was served before job %u",
                          job->client->index, job->id, o->id);
 }

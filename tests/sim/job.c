@@ -73,6 +73,10 @@ static struct sim_job *job_new(struct sim_client *c, uint32_t name, bool in_set)
     }
     if (!in_set && sim_chance(r, sim->plan.try))
         ask->flags |= RT_ASK_TRY;
+    /* Replicas are not waited for in less: there it would ask for ever. */
+    bool vain = sim->plan.replicated && sim->plan.call_ms < 100;
+    if (!in_set && !vain && (ask->flags & RT_ASK_TRY) == 0 && sim_chance(&sim->aside, sim_rejoin))
+        ask->flags |= RT_ASK_REJOIN;
     if (sim_chance(r, sim->plan.owned))
         ask->owner = 1 + sim_below(r, sim->plan.owners);
     draw_terms(job, in_set);
@@ -136,12 +140,13 @@ static void trace_ask(const struct sim_job *job, const char *verb)
 {
     const struct sim *sim = job->client->sim;
     const struct rt_terms *t = &job->terms;
-    SIM_TRACE(sim, job->client,
-              "job %u %s %s mode %u owner %llu%s%s limit %lld hold %lld linger %lld", job->id, verb,
-              sim->lines[job->name].name, job->ask.mode, (unsigned long long)job->ask.owner,
-              job->ask.flags & RT_ASK_TRY ? " try" : "", job->ask.ticket != NULL ? " solo" : "",
-              (long long)(t->limit_at == RT_NEVER ? 0 : (t->limit_at - sim->now) / RT_MS),
-              (long long)(t->hold / RT_MS), (long long)(t->linger / RT_MS));
+    SIM_TRACE(
+        sim, job->client, "job %u %s %s mode %u owner %llu%s%s%s limit %lld hold %lld linger %lld",
+        job->id, verb, sim->lines[job->name].name, job->ask.mode,
+        (unsigned long long)job->ask.owner, job->ask.flags & RT_ASK_TRY ? " try" : "",
+        job->ask.flags & RT_ASK_REJOIN ? " rejoin" : "", job->ask.ticket != NULL ? " solo" : "",
+        (long long)(t->limit_at == RT_NEVER ? 0 : (t->limit_at - sim->now) / RT_MS),
+        (long long)(t->hold / RT_MS), (long long)(t->linger / RT_MS));
 }
 
 static bool act_ask(struct sim_client *c)
@@ -318,6 +323,11 @@ static void check_error(const struct sim_job *job, int err)
               (err == ROTA_CANCELED && (job->canceled || job->set != NULL)) ||
               (err == ROTA_TIMEOUT && (job->terms.limit_at <= sim->now || job->set != NULL)) ||
               ((err == ROTA_BUSY || err == ROTA_UNKNOWN) && try);
+    /* Whoever outlasts outages is never told that its place is gone, and that none can be had only
+     * if it had none before, or by its own limit. */
+    bool outage = err == ROTA_LOST || (err == ROTA_UNREACHABLE && job->away);
+    if ((job->ask.flags & RT_ASK_REJOIN) != 0 && outage && job->client->close_by == 0)
+        ok = err == ROTA_UNREACHABLE && job->terms.limit_at <= sim->now;
     if (!ok)
         sim_violated(sim, "I5", "c%u: job %u was told %s without a reason", job->client->index,
                      job->id, rota_strerror(err));
@@ -408,6 +418,12 @@ void sim_job_news(struct rt_dispatch *d, struct rt_ask *ask, unsigned news)
     if (((struct sim_client *)(void *)d)->dead)
         return; /* nobody is there to be told */
     bool is_lost = (news & RT_NEWS_LOST) != 0;
+    if ((news & RT_NEWS_AWAY) != 0)
+        job->away = true;
+    if ((news & RT_NEWS_BACK) != 0) {
+        job->away = false;
+        sim_counts.rejoined++;
+    }
     if ((news & RT_NEWS_ANSWERED) != 0) {
         int err = ask->err;
         if (job->set != NULL)

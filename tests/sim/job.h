@@ -33,6 +33,7 @@ struct sim_job {
     int64_t released_at;
     bool solo;        /* has a ticket of its own */
     bool canceled;    /* by its thread */
+    bool away;        /* was told that it has no place, and waits on */
     bool downgrading; /* may be shared on the engine by now */
     bool over;        /* to be freed when its downgrade comes back */
 };

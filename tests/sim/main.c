@@ -5,7 +5,8 @@
  *   sim [KIND] --seed SEED [--trace]                                    one, with all of its trace
  *
  * KIND is --redis, --cluster or --etcd: over that engine and a model of its server, not over mem. --from new: from
- * a seed that is drawn anew and printed first. */
+ * a seed that is drawn anew and printed first. --rejoin: half of the asks outlast outages (ROTA_REJOIN); without it
+ * seeds mean what they did. */
 #include "base/alloc.h"
 #include "sim/redis/machine.h"
 #include "sim/sim.h"
@@ -55,7 +56,8 @@ static void run_again(void)
     char text[32], flag[16];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
     snprintf(flag, sizeof(flag), "--%s", kind->name);
-    const char *const argv[] = {program, "--seed", text, "--tail", flag, NULL};
+    const char *const argv[] = {
+        program, "--seed", text, "--tail", flag, sim_rejoin > 0 ? "--rejoin" : NULL, NULL};
     execv("/proc/self/exe", (char *const *)(const void *)argv);
 }
 
@@ -64,8 +66,8 @@ _Noreturn void sim_end(const char *why)
     if (!tracing)
         run_again();
     sim_out_tail();
-    printf("\nseed %llu: %s\nagain: %s --%s --seed %llu --trace\n", (unsigned long long)seed, why,
-           program, kind->name, (unsigned long long)seed);
+    printf("\nseed %llu: %s\nagain: %s --%s%s --seed %llu --trace\n", (unsigned long long)seed, why,
+           program, kind->name, sim_rejoin > 0 ? " --rejoin" : "", (unsigned long long)seed);
     fflush(stdout);
     _exit(1);
 }
@@ -84,7 +86,7 @@ static void on_signal(int number)
 
 /* ---- Memory ------------------------------------------------------------- */
 
-uint32_t sim_starving;
+uint32_t sim_starving, sim_rejoin;
 struct sim_random sim_hunger;
 static struct sim_random sim_dice; /* for getrandom */
 
@@ -187,6 +189,7 @@ static void print_counts(void)
         {"  of them passed on", n->passed},
         {"  of them re-entered", n->reentered},
         {"not granted", n->failed},
+        {"back in line", n->rejoined},
         {"holds lost", n->lost},
         {"holds ended by hold_ms", n->timed_out},
         {"released", n->released},
@@ -246,7 +249,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--redis | --cluster | --etcd] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--redis | --cluster | --etcd] [--rejoin] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }
@@ -262,6 +265,10 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--trace") == 0 || strcmp(argv[i], "--tail") == 0) {
             tracing = true;
             tail = argv[i][3] == 'a';
+            continue;
+        }
+        if (strcmp(argv[i], "--rejoin") == 0) {
+            sim_rejoin = 500;
             continue;
         }
         if (strncmp(argv[i], "--", 2) == 0 && sim_kind_find(argv[i] + 2) != NULL) {

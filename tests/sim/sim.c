@@ -343,6 +343,7 @@ static void begin(struct sim *sim, uint64_t seed, const struct sim_kind *kind, b
     sim->random.state = seed * UINT64_C(0xd1342543de82ef95);
     sim_plan_draw(&sim->plan, &sim->random);
     sim_hunger.state = seed;
+    sim->aside.state = seed;
     sim->now = RT_MS;
     sim->trouble_at = sim->plan.trouble_ms != 0 ? sim->plan.trouble_ms * RT_MS : RT_NEVER;
     sim->kind = kind;

@@ -31,7 +31,7 @@ struct sim_line { /* a name, as everybody saw it so far */
 
 struct sim_counts { /* of all runs: what they were made of */
     uint64_t steps;
-    uint64_t granted, passed, reentered, failed;
+    uint64_t granted, passed, reentered, failed, rejoined;
     uint64_t lost, timed_out; /* holds, by the session or a break, and by hold_ms */
     uint64_t released, released_lost, released_unknown;
     uint64_t crashes, pauses, closes, strays;
@@ -42,6 +42,7 @@ extern struct sim_counts sim_counts;
 struct sim {
     uint64_t seed;
     struct sim_random random;
+    struct sim_random aside; /* so that seeds mean what they did before some asks outlast outages */
     struct sim_plan plan;
     int64_t now;
     int64_t act_at, trouble_at;
@@ -72,6 +73,7 @@ struct sim {
 /* While it is not 0, so many per mille of the library's allocations fail. main.c does it. */
 extern uint32_t sim_starving;
 extern struct sim_random sim_hunger; /* which of them */
+extern uint32_t sim_rejoin;          /* per mille of the asks that outlast outages */
 
 /* Runs one schedule. Does not return from a violation. */
 void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing);

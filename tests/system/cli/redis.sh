@@ -113,7 +113,8 @@ test_watch_tells_that_the_server_is_away()
     [[ $row == fence* ]] || fail "$row"
     let_go
     kill $watch
-    same 1 "$(wc -l <err)"
+    same 1 "$(grep -c '^rota: the engine is back; changes are seen again$' err)"
+    same 2 "$(wc -l <err)"
 }
 
 # ---- The network
@@ -232,7 +233,9 @@ test_stopped_waiter_comes_back()
     let_go
     expect 0 wait $waiter
     [ -e granted ] || fail "it was not granted"
-    [ ! -s err ] || fail "$(cat err)"
+    same 1 "$(grep -c "^rota: the place in line for 'a' is lost (.*); waiting on\$" err)"
+    same 1 "$(grep -c "^rota: in line for 'a' again, at its end\$" err)"
+    same 2 "$(wc -l <err)"
 }
 
 test_paused_leader()
@@ -405,6 +408,14 @@ test_demo_bench_metrics()
     has '^rota_up 1$' out
     expect 0 "$rota" run --metrics m a -- sleep 1.5
     has '^rota_heartbeats_total\{state="answered"\} [1-9]' m
+}
+
+test_doctor_says_which_outage_is_outlasted()
+{
+    "$rota" doctor >out
+    has '^kept +outages +ttl 3 s: holders outlast 1\.0 s without the engine, and have lost after 3 s; waiters .* any$' out
+    "$rota" --on "$ROTA_TEST_URL?ttl=30s" doctor >out
+    has '^kept +outages +ttl 30 s: holders outlast 10\.0 s' out
 }
 
 test_unix_socket()

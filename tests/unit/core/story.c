@@ -103,6 +103,10 @@ static void show_news(struct story *s, struct rt_ask *a)
     char who = letter(s, a);
     unsigned news = a->news;
     a->news = 0;
+    if ((news & RT_NEWS_AWAY) != 0)
+        say(s, "%c has no place and waits on", who);
+    if ((news & RT_NEWS_BACK) != 0)
+        say(s, "%c is in line again", who);
     if ((news & RT_NEWS_ANSWERED) != 0 && a->err == 0)
         say(s, "%c holds %s #%llu", who, a->line->name, (unsigned long long)a->fence);
     if ((news & RT_NEWS_ANSWERED) != 0 && a->err != 0)

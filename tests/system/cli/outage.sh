@@ -1,0 +1,188 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Outages: a server that stands still (stop) or is killed and started again with its data (kill), for less than
+# a third of the ttl, for longer than the ttl, and for longer than the waiters' limit; and what becomes of a holder,
+# of waiters and of an election. Prints one table; a role that did not end as documented is marked, and fails.
+#
+#   outage.sh ROTA ENGINE...     redis, etcd
+#
+# $OUTAGE_TTL, $OUTAGE_LIMIT and $OUTAGES, in seconds, choose other times: 10, 90 and "3 30 300" is what people run.
+set -u
+rota=$(realpath "$1")
+shift
+ttl=${OUTAGE_TTL:-3} limit=${OUTAGE_LIMIT:-12}
+read -ra lengths <<<"${OUTAGES:-0.6 7.5 15}"
+room=$(mktemp -d)
+trap 'jobs -p | xargs -r kill 2>/dev/null; wait; rm -rf "$room"' EXIT
+
+now_ms() { date +%s%3N; }
+ms() { awk -v s="$1" 'BEGIN { printf "%d", s * 1000 }'; }
+
+free_port()
+{
+    python3 -c 'import socket
+s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# ---- Servers: in the folder of the case, their data survives a kill; $server is the pid
+
+serve_redis()
+{
+    redis-server --bind 127.0.0.1 --port "$port" --dir "$PWD" --save '' --appendonly yes --appendfsync always \
+        >>server.log 2>&1 &
+    server=$!
+}
+
+serve_etcd()
+{
+    etcd --data-dir "$PWD/data" --listen-client-urls "http://127.0.0.1:$port" \
+        --advertise-client-urls "http://127.0.0.1:$port" --listen-peer-urls "http://127.0.0.1:$peer_port" \
+        --initial-advertise-peer-urls "http://127.0.0.1:$peer_port" \
+        --initial-cluster "default=http://127.0.0.1:$peer_port" >>server.log 2>&1 &
+    server=$!
+}
+
+await_server() { until "$rota" ls >/dev/null 2>>ls.err; do kill -0 "$server" || return 1; done; }
+
+# ---- Roles: each writes its exit code into NAME.code
+
+role() # NAME ROTA'S-WORDS...
+{
+    local name=$1
+    shift
+    {
+        "$rota" "$@" 2>"$name.err"
+        echo $? >"$name.code"
+    } &
+}
+
+waiting() { "$rota" show "$1" 2>/dev/null | grep -c '^[0-9]* *waits '; }
+await_waiting() { until [ "$(waiting "$1")" = "$2" ]; do kill -0 "$server" || return 1; done; }
+
+begin_roles()
+{
+    mkfifo up down
+    exec 6<>up 7<>down
+    role holder run a -- sh -c 'echo >up; read -r _ <down'
+    read -r -t 30 _ <&6 || return 1
+    role leader elect e -- sh -c 'echo >up; read -r _ <down'
+    read -r -t 30 _ <&6 || return 1
+    role run run a -- true
+    await_waiting a 1 || return 1
+    role standby elect e -- true
+    await_waiting e 1 || return 1
+    role limited run -w "$limit" a -- true
+    await_waiting a 2
+}
+
+ended() # NAME...: until all have
+{
+    local name
+    for name in "$@"; do
+        until [ -s "$name.code" ]; do read -r -t 0.1 _ <>quiet; done
+    done
+}
+
+# ---- What is documented
+
+between() { [ "$away" -ge "$1" ] && [ "$away" -le "$2" ]; }
+
+# A holder outlasts a third of the ttl; from the ttl on it has lost. Between: whenever it last renewed.
+holder_may() # CODE
+{
+    between 0 $((ttl_ms / 3)) && [ "$1" != 0 ] && return 1
+    between "$ttl_ms" 999999999 && [ "$1" != 76 ] && return 1
+    [ "$1" = 0 ] || [ "$1" = 76 ]
+}
+
+# A waiter is granted in the end, and says once that its place was lost, and once that it is in line again.
+waiter_may() # CODE NAME
+{
+    local lost back
+    lost=$(grep -c 'is lost .*; waiting on$' "$2.err") back=$(grep -c "in line for '.' again" "$2.err")
+    [ "$1" = 0 ] && [ "$lost" = "$back" ] || return 1
+    between 0 $((ttl_ms / 3)) && [ "$lost" != 0 ] && return 1
+    between "$ttl_ms" 999999999 && [ "$lost" = 0 ] && return 1
+    return 0
+}
+
+limited_may() # CODE NAME
+{
+    local left=$((limit * 1000 - away)) # for those before it to be gone: an etcd that starts anew gives leases a whole ttl
+    [ "$(ms "$length")" -gt $((limit * 1000)) ] && { [ "$1" = 69 ] && grep -q 'not granted in time: ' "$2.err"; return; }
+    [ "$left" -lt $((2 * ttl_ms)) ] && [[ $1 = 75 || $1 = 69 ]] && return
+    waiter_may "$1" "$2"
+}
+
+verdict() # CHECK NAME: a field of the table
+{
+    local code said=''
+    code=$(cat "$2.code")
+    grep -q '; waiting on$' "$2.err" && said=' back in line'
+    grep -q 'not granted in time' "$2.err" && said=' limit over'
+    [ "$code" = 76 ] && said=' lost'
+    if "$1" "$code" "$2"; then
+        printf '%-18s' "$code$said"
+    else
+        printf '%-18s' "$code$said (!)"
+        sed "s/^/    $engine $fault $length: $2: /" "$2.err" >>"$room/complaints"
+        echo "    $engine $fault $length s, away $away ms: $2 ended with $code" >>"$room/complaints"
+    fi
+}
+
+# ---- One case
+
+heal()
+{
+    if [ "$fault" = stop ]; then
+        kill -CONT "$server"
+    else
+        "serve_$engine"
+    fi
+    await_server
+}
+
+one() # in a folder of its own
+{
+    # Not local: the trap at the end of its shell sees them.
+    ttl_ms=$(ms "$ttl") port=$(free_port) peer_port=$(free_port)
+    export HOME=$PWD ROTA_URL="$engine://127.0.0.1:$port?ttl=${ttl}s"
+    mkfifo quiet
+    "serve_$engine"
+    trap 'kill -CONT $server; kill -9 $server; jobs -p | xargs -r kill -9' EXIT
+    await_server && begin_roles || { echo "    $engine $fault $length: no beginning" >>"$room/complaints"; return; }
+    begun=$(now_ms)
+    if [ "$fault" = stop ]; then
+        kill -STOP "$server"
+    else
+        kill -9 "$server"
+        wait "$server" 2>/dev/null
+    fi
+    sleep "$length" # the outage itself, not a wait for anything
+    heal || return
+    away=$(($(now_ms) - begun))
+    printf '\n\n' >&7 # who still holds lets go
+    ended holder leader run standby limited
+    printf '%-6s %-5s %6s s  %s %s %s %s %s\n' "$engine" "$fault" "$length" "$(verdict holder_may holder)" \
+        "$(verdict waiter_may run)" "$(verdict limited_may limited)" "$(verdict holder_may leader)" \
+        "$(verdict waiter_may standby)" >row
+}
+
+cases=()
+for engine in "$@"; do
+    for fault in stop kill; do
+        for length in "${lengths[@]}"; do
+            folder=$room/$engine-$fault-$length
+            mkdir "$folder"
+            cases+=("$folder")
+            (cd "$folder" && exec >/dev/null 2>case.log && one) &
+        done
+    done
+done
+wait
+printf 'Outages at a ttl of %s s: exit codes, and what was said\n' "$ttl"
+printf '%-6s %-5s %8s  %-18s %-18s %-18s %-18s %-18s\n' engine fault away holder run "run -w $limit" leader standby
+for folder in "${cases[@]}"; do
+    cat "$folder/row" 2>/dev/null || { echo "$(basename "$folder"): no row"; cat "$folder/case.log"; } | tee -a "$room/complaints"
+done
+[ ! -s "$room/complaints" ] || { cat "$room/complaints"; exit 1; }
