@@ -37,7 +37,7 @@ static struct grant *grant_new(struct rt_redis_conn *c, struct rt_op *op, const 
 
 static void catch_up(struct rt_redis_conn *c, const struct grant *g)
 {
-    if (g->wanted || c->rooms[g->room].pushes != g->pushes)
+    if (c->rooms[g->room].pushes != g->pushes)
         rt_redis_ask_held(c, g->room);
 }
 
@@ -100,6 +100,8 @@ static void push_replicated(struct rt_redis_conn *c, void *arg, int err)
     g->work.pending--;
     if (err == 0) {
         rt_redis_tell_now(c, RT_GRANTED, g->session, g->number, g->name);
+        if (g->wanted) /* not by asking: who does not know the ticket would be told of it again, for ever */
+            rt_redis_tell_now(c, RT_WANTED, g->session, g->number, g->name);
         catch_up(c, g);
     } else {
         c->rooms[g->room].stale = c->rooms[g->room].unheard = true;

@@ -15,7 +15,7 @@
 extern const struct rt_engine rt_engine_redis;
 
 struct played p;
-size_t work_stream;
+size_t work_stream, push_stream;
 
 struct ops_user user;
 
@@ -228,24 +228,43 @@ void leave(struct rt_op *op, const char *name, uint64_t number)
     submit(op);
 }
 
-int setup(void **state)
+static void open_url(const char *url)
 {
-    (void)state;
     memset(&user, 0, sizeof(user));
     work_stream = 0;
-    played_open(&p, URL, NULL, 0);
+    push_stream = 1;
+    played_open(&p, url, NULL, 0);
     p.up.done = on_done;
     p.up.held = on_held;
     played_turn(&p);
     played_accept(&p, WORK);
     played_greet(&p, WORK);
     p.up.event = on_event;
+}
+
+int setup(void **state)
+{
+    (void)state;
+    open_url(URL);
     return 0;
 }
 
 int setup_session(void **state)
 {
     (void)setup(state);
+    open_session();
+    subscribe();
+    expect_no_call();
+    return 0;
+}
+
+int setup_replicated(void **state)
+{
+    (void)state;
+    open_url(URL "/?replicas=1");
+    played_accept(&p, 1);
+    played_greet_first(&p, 1, "");
+    push_stream = 2;
     open_session();
     subscribe();
     expect_no_call();

@@ -8,12 +8,13 @@
 #include "engine/redis/script.h"
 
 #define WORK work_stream /* streams: the first that is dialed, and the one for pushes */
-#define PUSH 1
+#define PUSH push_stream
 #define MOST 32
 
 extern const struct rt_engine rt_engine_redis;
 extern struct played p;
 extern size_t work_stream; /* 0, until a test has it dialed again */
+extern size_t push_stream; /* 1, unless a link for WAIT came before it */
 
 /* What the user was told, in order: ops by what their `user` says, events by their kind. */
 struct ops_user {
@@ -60,6 +61,7 @@ void leave(struct rt_op *op, const char *name, uint64_t number);
 
 int setup(void **state);
 int setup_session(void **state);
+int setup_replicated(void **state); /* with ?replicas=1: the link for WAIT is stream 1 */
 int teardown(void **state);
 
 #endif

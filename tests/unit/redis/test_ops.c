@@ -343,6 +343,23 @@ static void test_subscribed_late(void **state)
     expect_told("granted a 11");
 }
 
+/* ---- Replicas --------------------------------------------------------------------------- */
+
+/* A grant that is wanted at once: told with it when the replicas have it. It was asked for again instead, and whoever
+ * does not know the ticket was told again, and so on as fast as the server answered (sim --redis --seed 100000265). */
+static void test_wanted_while_the_replicas_are_waited_for(void **state)
+{
+    (void)state;
+    push(1, "H 11 a");
+    assert_string_equal(played_next(&p, 1), "PING");
+    assert_true(strncmp(played_next(&p, 1), "WAIT 1 ", 7) == 0);
+    expect_told("");
+    played_say(&p, 1, "+PONG\r\n:1\r\n");
+    expect_told("granted a 11");
+    expect_told("wanted a 11");
+    expect_no_call();
+}
+
 /* ---- Links ------------------------------------------------------------------------------ */
 
 /* A new work link, after the last was lost, to a server that says MORE of itself. */
@@ -431,6 +448,19 @@ static void test_pushes_of_the_server_before(void **state)
     reconnect("run_id:2\r\n");
     answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i0");
     assert_null(p.streams[PUSH].stream);
+}
+
+/* A session of which the user knows nothing (any more) is left to die: only its beats renew it. */
+static void test_asking_keeps_nothing_alive(void **state)
+{
+    const char *args;
+    (void)state;
+    push(3, "G 11 a");
+    expect_told("granted a 11");
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_HELD, &args);
+    assert_null(strstr(args, " 10000"));
+    answer(tag, 0, "i3 s0 i11 sa i1");
+    expect_told("granted a 11");
 }
 
 static void test_ops_without_a_link(void **state)
@@ -608,6 +638,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_subscribed_late, setup, teardown),
         TEST(test_asks_after_reconnection),
         TEST(test_pushes_of_the_server_before),
+        TEST(test_asking_keeps_nothing_alive),
+        cmocka_unit_test_setup_teardown(test_wanted_while_the_replicas_are_waited_for,
+                                        setup_replicated, teardown),
         TEST(test_no_beat_before_what_was_lost),
         TEST(test_no_beat_while_nothing_is_learned),
         TEST(test_ops_without_a_link),
