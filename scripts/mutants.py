@@ -78,7 +78,9 @@ def mask(text, lua):
     """TEXT with strings and comments as blanks of the same length."""
     pattern = (r"--\[\[.*?\]\]|--[^\n]*|'(\\.|[^'\\\n])*'|\"(\\.|[^\"\\\n])*\"" if lua else
                r"/\*.*?\*/|//[^\n]*|'(\\.|[^'\\\n])*'|\"(\\.|[^\"\\\n])*\"")
-    return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+    text = re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+    # A plain find of a letter is the same as one by pattern.
+    return re.sub(r", 1, true\)", lambda m: ")".rjust(len(m.group())), text) if lua else text
 
 
 def condition(line, code, lua):

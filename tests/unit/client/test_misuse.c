@@ -209,6 +209,52 @@ static void only_leaders_proclaim(void **state)
     rota_close(r);
 }
 
+static void done(void *arg, int err)
+{
+    (void)arg, (void)err;
+}
+
+static void what_is_told_needs_a_function(void **state)
+{
+    (void)state;
+    struct rota *r = must_open("mem:functions");
+    struct rota_lock *lock = must_take(r, "a", NULL);
+
+    refused(r, rota_acquire_async(r, "b", NULL, NULL, NULL, NULL), ROTA_INVALID,
+            "rota_acquire_async");
+    refused(r, rota_elect_async(r, "b", "me", NULL, NULL, NULL, NULL), ROTA_INVALID,
+            "rota_elect_async");
+    refused(r, rota_check_async(lock, NULL, NULL), ROTA_INVALID, "rota_check_async");
+    assert_int_equal(rota_release_async(NULL, done, NULL), ROTA_INVALID); /* nobody would call it */
+    assert_int_equal(rota_release_async(NULL, NULL, NULL), 0);
+    assert_int_equal(rota_check_async(NULL, done, NULL), ROTA_INVALID);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
+/* A timeout in ms is never too short: who polls so long finds something to do. */
+static void timeouts_are_rounded_up(void **state)
+{
+    (void)state;
+    struct rota_options opts = {.flags = ROTA_NO_KEEPER};
+    struct rota *r = NULL;
+
+    assert_int_equal(rota_timeout_ms(NULL), -1);
+    assert_int_equal(rota_fd(NULL), -1);
+    assert_int_equal(rota_open(&r, "mem:timeouts", &opts), 0);
+    struct rota_lock *lock = must_take(r, "a", NULL);
+    int64_t next = rt_timers_next(&r->loop.timers), now = r->loop.now;
+    static const int64_t left[][2] = {
+        {0, 0}, {1, 1}, {RT_MS, 1}, {RT_MS + 1, 2}, {5 * RT_MS - 1, 5}, {-1, 0}, {-5 * RT_MS, 0}};
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        r->loop.now = next - left[i][0];
+        assert_int_equal(rota_timeout_ms(r), left[i][1]);
+    }
+    r->loop.now = now;
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +266,8 @@ int main(void)
         cmocka_unit_test(busy_names_the_holder),
         cmocka_unit_test(a_child_does_not_guard),
         cmocka_unit_test(only_leaders_proclaim),
+        cmocka_unit_test(what_is_told_needs_a_function),
+        cmocka_unit_test(timeouts_are_rounded_up),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }
