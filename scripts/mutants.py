@@ -37,8 +37,9 @@ FOLDERS = {
                                        UNIT + "mem/test_mem", SIM + " --redis --seeds 40", SIM + " --etcd --seeds 40", ON_MEM]),
     "client": ("src/client", CLIENT_TESTS[:3] + [SIM + " --seeds 400"] + CLIENT_TESTS[3:] + [SIM + " --etcd --seeds 40", ON_MEM,
                                                                                               CONFORMANCE + " file:@TMP@"]),
-    "lua": ("src/engine/redis/lua", [UNIT + "redis/test_script_stories", UNIT + "redis/test_scripts", SIM + " --redis --seeds 150",
-                                     UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor"]),
+    "lua": ("src/engine/redis/lua", [UNIT + "redis/test_" + name for name in ("script_stories", "script_leaving", "scripts_room",
+                                                                              "scripts")] +
+            [SIM + " --redis --seeds 150", UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor"]),
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_ends")] +

@@ -284,3 +284,11 @@ int story_stop(void **state)
     rt_redis_fini(&node);
     return 0;
 }
+
+long long count_of(char who)
+{
+    redisReply *r = redisCommand(story_work, "HLEN %s:s:%s", STORY_ROOM, sid(who));
+    long long n = r->integer - 2; /* v and its label */
+    freeReplyObject(r);
+    return n;
+}

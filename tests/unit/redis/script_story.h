@@ -56,4 +56,6 @@ void ask_long(const char *who, const char *how, const char *cid, const struct wi
 /* Sessions A to LAST, opened for 1 s, 2 s, ... with labels lA, lB, ...; nothing is written down. */
 void open_sessions(char last);
 
+long long count_of(char who); /* tickets of a session */
+
 #endif
