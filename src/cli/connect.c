@@ -113,7 +113,7 @@ void rt_connect_redact(const char *url, char *out, size_t size)
 {
     const char *start = strstr(url, "://");
     const char *host = start == NULL ? NULL : start + 3;
-    const char *at = host == NULL ? NULL : memchr(host, '@', strcspn(host, "/?"));
+    const char *at = host == NULL ? NULL : strrchr(host, '@'); /* a password may have others */
     const char *colon = at == NULL ? NULL : memchr(host, ':', (size_t)(at - host));
 
     if (colon == NULL)

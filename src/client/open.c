@@ -79,7 +79,8 @@ static int resolve(struct opening *o, const char *text, char **own)
         text = getenv("ROTA_URL");
     if (text == NULL || text[0] == '\0')
         text = DEFAULT_URL;
-    if (strchr(text, ':') == NULL) {
+    if (strpbrk(text, ":@") ==
+        NULL) { /* with an @ it was meant to be a URL, and may have a secret */
         int rv = rt_config_find(text, own, o->errmsg, sizeof(o->errmsg));
         if (rv != 0)
             return rv;

@@ -231,26 +231,39 @@ static int parse_rest(struct parser *p)
     return parse_params(p, params);
 }
 
-/* TEXT without the password between the first ':' after "//" and the last '@' of the authority. */
+/* Where a password begins, or seems to: behind the first ':' that comes before any / or ?; *AT is the last @ of
+ * all, since whoever did not escape / or ? in it may have more behind them. NULL: there is none. */
+static char *find_password(char *text, char **at)
+{
+    char *host = strchr(text, ':');
+    if (host == NULL || strncmp(text, "file:", 5) == 0 || strncmp(text, "mem:", 4) == 0)
+        return NULL; /* those have paths and no passwords */
+    host += 1 + strspn(host + 1, "/");
+    char *colon = memchr(host, ':', strcspn(host, "/?"));
+    *at = strrchr(host, '@');
+    return colon != NULL && *at != NULL && *at > colon ? colon + 1 : NULL;
+}
+
+/* A password with / or ? in it that are not escaped: its tail would be taken for a path or parameters, and
+ * shown in messages as what is wrong with them. */
+static int check_password(const struct parser *p, char *text)
+{
+    char *at, *secret = find_password(text, &at);
+    if (secret == NULL || secret + strcspn(secret, "/?") > at)
+        return 0;
+    return fault(p,
+                 "the URL has an @ behind its first / or ?: in a password write / as %%2F and ? as "
+                 "%%3F, elsewhere write @ as %%40");
+}
+
+/* TEXT without its password. */
 static char *redact(const char *text)
 {
-    char *copy = rt_strdup(text);
-    char *authority = copy == NULL ? NULL : strstr(copy, "://");
+    char *copy = rt_strdup(text), *at;
+    char *secret = copy == NULL ? NULL : find_password(copy, &at);
 
-    if (authority == NULL)
+    if (secret == NULL)
         return copy;
-    authority += 3;
-    char *end = authority + strcspn(authority, "/?");
-    char *at = end;
-    while (at > authority && at[-1] != '@')
-        at--;
-    if (at == authority)
-        return copy;
-    at--;
-    char *colon = memchr(authority, ':', (size_t)(at - authority));
-    if (colon == NULL)
-        return copy;
-    char *secret = colon + 1;
     size_t stars = (size_t)(at - secret) < 3 ? (size_t)(at - secret) : 3;
     memset(secret, '*', stars);
     memmove(secret + stars, at, strlen(at) + 1);
@@ -273,7 +286,9 @@ int rt_url_parse(struct rt_url *url, const char *text, char *errmsg, size_t size
         goto fini;
     }
     p.at = url->text;
-    rv = parse_scheme(&p);
+    rv = check_password(&p, url->text);
+    if (rv == 0)
+        rv = parse_scheme(&p);
     if (rv == 0)
         rv = parse_rest(&p);
     if (rv == 0)

@@ -61,6 +61,8 @@ static void passwords_are_not_shown(void **state)
     (void)state;
     rt_connect_redact("redis://me:secret@host:6379/0", out, sizeof(out));
     assert_string_equal(out, "redis://me:***@host:6379/0");
+    rt_connect_redact("redis://me:sec@ret/0?x@host:6379/0", out, sizeof(out));
+    assert_string_equal(out, "redis://me:***@host:6379/0");
     rt_connect_redact("redis://me@host:6379", out, sizeof(out));
     assert_string_equal(out, "redis://me@host:6379");
     rt_connect_redact("file:/a:b@c", out, sizeof(out));

@@ -114,6 +114,98 @@ static void passwords_are_never_shown(void **state)
     assert_null(strstr(message, "hunter2"));
 }
 
+/* What rota_open says of URL, whichever part of it fails. */
+static const char *open_and_fail(const char *url)
+{
+    struct rota_options opts = {.call_ms = 1, .flags = ROTA_NO_KEEPER};
+    struct rota *r = NULL;
+    assert_int_not_equal(rota_open(&r, url, &opts), 0);
+    return rota_errmsg(NULL);
+}
+
+static void assert_no_part(const char *url, const char *text)
+{
+    static const char *const parts[] = {"hunter", "secret", "4711"};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (strstr(url, parts[i]) != NULL && strstr(text, parts[i]) != NULL)
+            fail_msg("%s: '%s' shows %s", url, text, parts[i]);
+}
+
+/* Passwords that somebody forgot to escape: no part of them in any message, whatever it is taken for. */
+static void unescaped_passwords_are_never_shown(void **state)
+{
+    static const char *const schemes[] = {"redis", "rediss", "etcd",
+                                          "etcds", "nosuch", "redis+unix"};
+    static const char *const slashes[] = {"", "/", "//", "///"};
+    static const char *const hosts[] = {"127.0.0.1:1", "[::1]:1",
+                                        "nowhere.invalid,127.0.0.1:1/0?ttl=5s"};
+    static const char marks[] = "/?#@:&=,[]%+; '\"\\";
+    static const char *const more[] = {"4711/secret",
+                                       "4711?secret",
+                                       "4711?secret=hunter",
+                                       "4711/?names=secret",
+                                       "4711?db=secret",
+                                       "4711/hunter@secret",
+                                       "hunter@4711/secret",
+                                       "4711?dialect=secret",
+                                       "4711?replicas=secret",
+                                       "4711?password_file=secret",
+                                       "4711?ca=secret",
+                                       "4711?a=1&a=secret",
+                                       "4711?secret=1&secret=1",
+                                       "4711?ttl=secret",
+                                       "4711/%zzsecret",
+                                       "4711?prefix=%00secret",
+                                       "/secret",
+                                       "?secret",
+                                       "4711/"};
+    const size_t singles = sizeof(marks) - 1, count = singles + sizeof(more) / sizeof(more[0]);
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        char password[64];
+        snprintf(password, sizeof(password), "hunter%csecret", marks[i < singles ? i : 0]);
+        if (i >= singles)
+            snprintf(password, sizeof(password), "%s", more[i - singles]);
+        for (size_t k = 0; k < 6 * 4 * 3 * 2; k++) {
+            struct rt_url url;
+            char text[256];
+            snprintf(text, sizeof(text), "%s:%s%s:%s@%s", schemes[k % 6], slashes[k / 6 % 4],
+                     k / 72 == 0 ? "me" : "", password, hosts[k / 24 % 3]);
+            message[0] = '\0';
+            bool good = rt_url_parse(&url, text, message, sizeof(message)) == 0;
+            assert_no_part(text, good ? url.redacted : message);
+            if (good)
+                rt_url_fini(&url);
+            bool path = k % 6 == 5;                 /* of a socket, which is shown */
+            if (!good || (k / 6 % 4 != 2 && !path)) /* a good one may wait for its server */
+                assert_no_part(text, open_and_fail(text));
+        }
+    }
+    assert_no_part("hunter@secret", open_and_fail("hunter@secret"));
+}
+
+/* An @ elsewhere is no password's, where none can be. */
+static void other_ats_are_fine(void **state)
+{
+    static const char *const cases[][2] = {
+        {"redis://ada@db/?password_file=/run/credentials/worker@1.service/pw", "/"},
+        {"file:/home/me@corp/locks", "/home/me@corp/locks"},
+        {"file:///home/me@corp:x/locks@y", "/home/me@corp:x/locks@y"},
+        {"redis+unix:/run/user@1000/redis.sock", "/run/user@1000/redis.sock"},
+        {"redis://ada:pw@db:6379/0?prefix=a%40b", "/0"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rt_url url = parse(cases[i][0]);
+        assert_string_equal(url.path, cases[i][1]);
+        if (i < 4)
+            assert_string_equal(url.redacted, cases[i][0]);
+        rt_url_fini(&url);
+    }
+    refuse("redis://db:6379/?password_file=/run/credentials/worker@1.service/pw", "%40");
+    refuse("redis://u:123/tail@host", "%2F");
+}
+
 static void mistakes_are_explained(void **state)
 {
     (void)state;
@@ -191,6 +283,8 @@ int main(void)
         cmocka_unit_test(hosts_ports_and_users),
         cmocka_unit_test(parameters_are_decoded),
         cmocka_unit_test(passwords_are_never_shown),
+        cmocka_unit_test(unescaped_passwords_are_never_shown),
+        cmocka_unit_test(other_ats_are_fine),
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(unknown_parameters_are_named),
         cmocka_unit_test(durations),
