@@ -54,28 +54,30 @@ struct rt_stray {
     char name[];
 };
 
-static bool is_joining(const struct rt_ticket *t)
+/* Whether T is joining, by NONCE if that is known. */
+static bool is_joining(const struct rt_ticket *t, uint64_t nonce)
 {
-    return t != NULL && t->state == RT_TICKET_JOINING;
+    return t != NULL && t->state == RT_TICKET_JOINING && (nonce == 0 || t->id == nonce);
 }
 
-static bool line_joins(const struct rt_line *line)
+static bool line_joins(const struct rt_line *line, uint64_t nonce)
 {
     if (line == NULL)
         return false;
     for (const struct rt_ask *ask = line->solos; ask != NULL; ask = ask->next)
-        if (is_joining(ask->ticket))
+        if (is_joining(ask->ticket, nonce))
             return true;
-    return is_joining(&line->x) || is_joining(line->s);
+    return is_joining(&line->x, nonce) || is_joining(line->s, nonce);
 }
 
 /* A JOIN that was given up, and whose LEAVE by nonce found nothing, has reached the engine after
  * all. It is given back, or our beats would keep it for ever (I6). While a JOIN of the line is
- * open it may be that one: if it is not, the next BEAT brings it up again. Without memory too. */
+ * open it may be that one, unless the engine knows its nonce: a set of a cluster may join for as long as
+ * the stray stands before it. If it is not, the next BEAT brings it up again. Without memory too. */
 static void note_stray(struct rt_dispatch *d, const struct rt_line *line,
                        const struct rt_event *event)
 {
-    if (event->kind != RT_GRANTED || line_joins(line))
+    if (event->kind != RT_GRANTED || line_joins(line, event->nonce))
         return;
     size_t size = strlen(event->name) + 1;
     struct rt_stray *stray = rt_alloc(sizeof(*stray) + size);

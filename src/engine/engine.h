@@ -225,6 +225,7 @@ struct rt_event {
     uint64_t session;        /* GRANTED, WANTED, TICKET_LOST, SESSION_LOST */
     uint64_t number;         /* GRANTED, WANTED, TICKET_LOST: numbers are unique within a session
                           together with the name */
+    uint64_t nonce;          /* GRANTED: of its JOIN, where the engine knows it; 0: it does not */
     const char *name;        /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
     void *cookie;            /* CHANGED */
     struct rota_front front; /* CHANGED */

@@ -21,6 +21,7 @@
 /* A ticket as the room, or the user, knows it. */
 struct known {
     uint64_t number; /* unique in its room */
+    uint64_t nonce;  /* of its JOIN, as the room knows it */
     int state;       /* 0 waits, 1 granted, 2 granted and wanted */
     char *name;      /* to be freed */
 };
@@ -42,7 +43,7 @@ struct asking {
 
 /* ---- Lists ------------------------------------------------------------------------------ */
 
-static void add(struct list *l, uint64_t number, const char *name, int state)
+static void add(struct list *l, uint64_t number, uint64_t nonce, const char *name, int state)
 {
     if (l->count == l->room) {
         size_t room = l->room != 0 ? 2 * l->room : 8;
@@ -58,7 +59,7 @@ static void add(struct list *l, uint64_t number, const char *name, int state)
     if (copy == NULL)
         l->failed = true;
     else
-        l->at[l->count++] = (struct known){number, state, copy};
+        l->at[l->count++] = (struct known){number, nonce, state, copy};
 }
 
 static void empty(struct list *l)
@@ -100,7 +101,7 @@ static void believe(void *arg, const char *name, uint64_t number, bool granted)
     struct belief *b = arg;
     if (rt_redis_room_of(b->c, name) != b->room)
         return;
-    add(b->list, number, name, granted);
+    add(b->list, number, 0, name, granted);
 }
 
 static void ask_user(struct belief *b)
@@ -136,14 +137,24 @@ bool rt_redis_count_held(struct rt_redis_conn *c, uint32_t room, size_t *count, 
 
 /* ---- Telling ---------------------------------------------------------------------------- */
 
+static void tell_one(struct rt_redis_conn *c, const struct asking *h, const struct known *k,
+                     enum rt_event_kind kind)
+{
+    rt_redis_tell(c, &(struct rt_event){.kind = kind,
+                                        .session = h->session,
+                                        .number = k->number,
+                                        .nonce = k->nonce,
+                                        .name = k->name});
+}
+
 static void tell_all(struct rt_redis_conn *c, const struct asking *h, const struct list *now)
 {
     for (size_t i = 0; i < h->there.count; i++) {
         const struct known *k = &h->there.at[i], *believed = find(now, k->number);
         if (k->state >= 1 && (believed == NULL || believed->state == 0))
-            rt_redis_tell(c, RT_GRANTED, h->session, k->number, k->name);
+            tell_one(c, h, k, RT_GRANTED);
         if (k->state == 2)
-            rt_redis_tell(c, RT_WANTED, h->session, k->number, k->name);
+            tell_one(c, h, k, RT_WANTED);
     }
     for (size_t i = 0; i < now->count; i++) {
         const struct known *k = &now->at[i], *there = find(&h->there, k->number);
@@ -152,7 +163,7 @@ static void tell_all(struct rt_redis_conn *c, const struct asking *h, const stru
             continue;
         if (there == NULL || (!RT_BUG(RT_BUG_STALE_SERVER_BELIEVED) && there->state == 0 &&
                               k->state == 1 && believed->state == 1))
-            rt_redis_tell(c, RT_TICKET_LOST, h->session, k->number, k->name);
+            tell_one(c, h, k, RT_TICKET_LOST);
     }
 }
 
@@ -229,8 +240,9 @@ static void note_page(struct rt_redis_conn *c, struct asking *h, const redisRepl
          * has come that this page does not know, the next one shows a gap: asked once in vain. */
         c->rooms[h->room].pushes = pushes;
     }
-    for (size_t i = 2; i + 2 < rt_redis_count(reply); i += 3)
-        add(&h->there, (uint64_t)rt_redis_int(reply, i), rt_redis_str(reply, i + 1),
+    for (size_t i = 2; i + 3 < rt_redis_count(reply); i += 4)
+        add(&h->there, (uint64_t)rt_redis_int(reply, i),
+            strtoull(rt_redis_str(reply, i + 3), NULL, 10), rt_redis_str(reply, i + 1),
             (int)rt_redis_int(reply, i + 2));
 }
 
@@ -253,7 +265,7 @@ static void held_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         return;
     }
     if (err != 0 || status != RT_REDIS_OK || rt_redis_count(reply) < 2 ||
-        !rt_redis_shaped(reply, 2, "isi")) {
+        !rt_redis_shaped(reply, 2, "isis")) {
         give_up(c, h);
         return;
     }

@@ -149,10 +149,8 @@ void rt_redis_set_fire(struct rt_timer_call *call, int64_t now);
 
 /* told.c: an event of a ticket, to the set it belongs to or to the user; a grant when the replicas
  * have it, or now. */
-void rt_redis_tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
-                   uint64_t number, const char *name);
-void rt_redis_tell_now(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
-                       uint64_t number, const char *name);
+void rt_redis_tell(struct rt_redis_conn *c, const struct rt_event *event);
+void rt_redis_tell_now(struct rt_redis_conn *c, const struct rt_event *event);
 
 /* replicate.c: ends a JOIN of one granted ticket when the replicas have it. */
 void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op);
@@ -161,8 +159,7 @@ int rt_redis_check_replicas(struct rt_redis_conn *c, const struct rt_op *op);
 /* Until when they are waited for by an op with DEADLINE. */
 int64_t rt_redis_replicas_until(const struct rt_redis_conn *c, int64_t deadline);
 /* Whether the event is told later, or with one that is told later. */
-bool rt_redis_tell_replicated(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
-                              uint64_t number, const char *name);
+bool rt_redis_tell_replicated(struct rt_redis_conn *c, const struct rt_event *event);
 
 /* undo.c: takes the ticket of OP, a JOIN, out of its line (by NUMBER, or if that is 0 by its nonce),
  * then ends OP with ERR, whose errmsg is set; ROTA_UNKNOWN if that was not to be had. */

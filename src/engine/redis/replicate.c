@@ -14,9 +14,9 @@
 #define LEAST (100 * RT_MS) /* of an op's time, to have a grant confirmed or taken back */
 
 struct grant {
-    struct rt_redis_work work; /* first; `op` of an answer */
-    uint64_t session, number;  /* of a push */
-    uint64_t pushes;           /* of the room when it began to wait */
+    struct rt_redis_work work;       /* first; `op` of an answer */
+    uint64_t session, number, nonce; /* of a push */
+    uint64_t pushes;                 /* of the room when it began to wait */
     uint32_t room;
     bool wanted;
     char name[];
@@ -99,9 +99,15 @@ static void push_replicated(struct rt_redis_conn *c, void *arg, int err)
     struct grant *g = arg;
     g->work.pending--;
     if (err == 0) {
-        rt_redis_tell_now(c, RT_GRANTED, g->session, g->number, g->name);
+        struct rt_event event = {.kind = RT_GRANTED,
+                                 .session = g->session,
+                                 .number = g->number,
+                                 .nonce = g->nonce,
+                                 .name = g->name};
+        rt_redis_tell_now(c, &event);
+        event.kind = RT_WANTED;
         if (g->wanted) /* not by asking: who does not know the ticket would be told of it again, for ever */
-            rt_redis_tell_now(c, RT_WANTED, g->session, g->number, g->name);
+            rt_redis_tell_now(c, &event);
         catch_up(c, g);
     } else {
         c->rooms[g->room].stale = c->rooms[g->room].unheard = true;
@@ -121,24 +127,24 @@ static struct grant *find_grant(struct rt_redis_conn *c, uint64_t session, uint6
     return NULL;
 }
 
-bool rt_redis_tell_replicated(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
-                              uint64_t number, const char *name)
+bool rt_redis_tell_replicated(struct rt_redis_conn *c, const struct rt_event *event)
 {
-    struct grant *g = find_grant(c, session, number, name);
+    struct grant *g = find_grant(c, event->session, event->number, event->name);
     if (g != NULL) {
-        g->wanted = g->wanted || kind == RT_WANTED;
-        return kind != RT_TICKET_LOST;
+        g->wanted = g->wanted || event->kind == RT_WANTED;
+        return event->kind != RT_TICKET_LOST;
     }
-    if (kind != RT_GRANTED)
+    if (event->kind != RT_GRANTED)
         return false;
-    g = grant_new(c, NULL, name);
+    g = grant_new(c, NULL, event->name);
     if (g == NULL) {
-        c->rooms[rt_redis_room_of(c, name)].unheard = true;
+        c->rooms[rt_redis_room_of(c, event->name)].unheard = true;
         return true;
     }
     g->work.kind = RT_REDIS_WORK_GRANT;
-    g->session = session;
-    g->number = number;
+    g->session = event->session;
+    g->number = event->number;
+    g->nonce = event->nonce;
     rt_redis_when_replicated(c, g->room, rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS,
                              push_replicated, g);
     return true;

@@ -22,35 +22,33 @@ struct rt_redis_push {
 
 /* ---- Telling ---------------------------------------------------------------------------- */
 
-void rt_redis_tell(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
-                   uint64_t number, const char *name)
+void rt_redis_tell(struct rt_redis_conn *c, const struct rt_event *event)
 {
     if (c->replicas == 0 || RT_BUG(RT_BUG_REPLICAS_NOT_WAITED_FOR) ||
-        !rt_redis_tell_replicated(c, kind, session, number, name))
-        rt_redis_tell_now(c, kind, session, number, name);
+        !rt_redis_tell_replicated(c, event))
+        rt_redis_tell_now(c, event);
 }
 
-void rt_redis_tell_now(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
-                       uint64_t number, const char *name)
+void rt_redis_tell_now(struct rt_redis_conn *c, const struct rt_event *event)
 {
-    if (rt_redis_set_hears(c, kind, session, number, name))
+    if (rt_redis_set_hears(c, event->kind, event->session, event->number, event->name))
         return;
-    struct rt_event event = {.kind = kind, .session = session, .number = number, .name = name};
-    rt_conn_event(&c->base, &event);
+    rt_conn_event(&c->base, event);
     c->side.counted_at = -1;
 }
 
 static void tell(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t number,
                  const char *name)
 {
+    struct rt_event event = {
+        .kind = RT_GRANTED, .session = session, .number = number, .name = name};
     if (kind == 'G' || kind == 'H') {
         c->side.handed++;
-        rt_redis_tell(c, RT_GRANTED, session, number, name);
+        rt_redis_tell(c, &event);
     }
-    if (kind == 'H' || kind == 'W')
-        rt_redis_tell(c, RT_WANTED, session, number, name);
-    if (kind == 'L')
-        rt_redis_tell(c, RT_TICKET_LOST, session, number, name);
+    event.kind = kind == 'L' ? RT_TICKET_LOST : RT_WANTED;
+    if (kind == 'H' || kind == 'W' || kind == 'L')
+        rt_redis_tell(c, &event);
 }
 
 /* ---- Keeping ---------------------------------------------------------------------------- */

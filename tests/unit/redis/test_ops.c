@@ -236,7 +236,7 @@ static void test_push_gap(void **state)
     believe("c", 13, true);
     push(3, "W 12 b"); /* 1 and 2 never came */
     expect_told("wanted b 12");
-    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i3 s0 i11 sa i1 i12 sb i2");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i3 s0 i11 sa i1 s7 i12 sb i2 s7");
     expect_told("granted a 11");
     expect_told("wanted b 12");
     expect_told("lost c 13");
@@ -253,7 +253,7 @@ static void test_beat_knows_of_more_pushes(void **state)
     beat(&op, false);
     answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i1 i1 i0 i0 s0");
     expect_told("beat ok");
-    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i1 s0 i11 sa i1");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i1 s0 i11 sa i1 s7");
     expect_told("granted a 11");
     push(1, "G 11 a"); /* it was only late */
     expect_told("");
@@ -289,7 +289,7 @@ static void test_ghost(void **state)
     beat(&op, false);
     answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), 0, "i1000000000 i0 i1 i0 i0 s0");
     expect_told("beat ok");
-    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i1");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i1 s7");
     expect_told("granted a 11");
 }
 
@@ -316,7 +316,7 @@ static void test_pages(void **state)
     join(&j, "c", 9);
     uint64_t page = expect_call(RT_REDIS_SCRIPT_HELD, NULL);
     uint64_t joined = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
-    answer(page, 0, "i2 s17 i11 sa i1");
+    answer(page, 0, "i2 s17 i11 sa i1 s7");
     answer(joined, 0, "i1000000000 i0 i13 i1");
     expect_told("join ok");
     believe("c", 13, true);
@@ -339,7 +339,7 @@ static void test_subscribed_late(void **state)
     answer(tag, 0, "i1000000000 i0 i11 i0");
     expect_told("join ok");
     believe("a", 11, false);
-    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i1 s0 i11 sa i1");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i1 s0 i11 sa i1 s7");
     expect_told("granted a 11");
 }
 
@@ -400,7 +400,7 @@ static void test_no_beat_before_what_was_lost(void **state)
     reconnect("");
     uint64_t page = expect_call(RT_REDIS_SCRIPT_HELD, NULL);
     uint64_t beaten = expect_call(RT_REDIS_SCRIPT_BEAT, NULL);
-    answer(page, 0, "i0 s17 i11 sa i1");
+    answer(page, 0, "i0 s17 i11 sa i1 s7");
     answer(beaten, 0, "i1000000000 i0 i2 i0 i0 s0");
     expect_told("beat UNKNOWN");
     answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0");
@@ -442,11 +442,11 @@ static void test_pushes_of_the_server_before(void **state)
     believe("a", 11, false);
     played_end(&p, WORK);
     reconnect("");
-    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i0");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i0 s7");
     assert_non_null(p.streams[PUSH].stream); /* only the link was lost */
     played_end(&p, WORK);
     reconnect("run_id:2\r\n");
-    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i0");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), 0, "i0 s0 i11 sa i0 s7");
     assert_null(p.streams[PUSH].stream);
 }
 
@@ -459,7 +459,7 @@ static void test_asking_keeps_nothing_alive(void **state)
     expect_told("granted a 11");
     uint64_t tag = expect_call(RT_REDIS_SCRIPT_HELD, &args);
     assert_null(strstr(args, " 10000"));
-    answer(tag, 0, "i3 s0 i11 sa i1");
+    answer(tag, 0, "i3 s0 i11 sa i1 s7");
     expect_told("granted a 11");
 }
 

@@ -144,7 +144,7 @@ static void test_push_that_cannot_be_kept(void **state)
     answer(tag, RT_REDIS_OK, "i1000000000 i0 i11 i4");
     expect_told("join ok");
     believe("a", 11, false);
-    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), RT_REDIS_OK, "i1 s0 i11 sa i1");
+    answer(expect_call(RT_REDIS_SCRIPT_HELD, NULL), RT_REDIS_OK, "i1 s0 i11 sa i1 s7");
     expect_told("granted a 11");
 }
 

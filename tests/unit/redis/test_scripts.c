@@ -382,7 +382,7 @@ static void held_place(void *arg, const char *name, const struct rota_place *pla
     struct holding *h = arg;
     h->count++;
     bool found = false, shown = false;
-    for (size_t i = 4; i < h->held->elements; i += 3) {
+    for (size_t i = 4; i < h->held->elements; i += 4) {
         redisReply **e = &h->held->element[i];
         if (strcmp(e[1]->str, name) == 0)
             for (size_t k = 0; k < h->twin->tickets; k++)
@@ -406,7 +406,7 @@ static void held(struct twin *t, struct twin_actor *a)
         struct rt_op op = {.kind = RT_OP_INSPECT,
                            .inspect = {.session = a->session, .each = held_place, .arg = &h}};
         assert_int_equal(mem_do(a, &op), 0);
-        assert_int_equal(h.held->elements, 4 + 3 * h.count);
+        assert_int_equal(h.held->elements, 4 + 4 * h.count);
         assert_int_equal(h.inspected->elements, 3 + 7 * h.count);
         freeReplyObject(h.inspected);
     } else {

@@ -15,11 +15,12 @@ end
 local page = call('HSCAN', s, arg[3], 'COUNT', 100)
 local reply, list = {tag, 0, tonumber(v), page[1]}, page[2]
 for i = 1, #list, 2 do
-    local name, number = string.match(list[i], '^%S+ (.+)$'), list[i + 1]
+    local nonce, name = string.match(list[i], '^(%S+) (.+)$')
+    local number = list[i + 1]
     if name then
         local n, state = #reply, find_ticket(name, number)
         if state then
-            reply[n + 1], reply[n + 2], reply[n + 3] = tonumber(number), name, state
+            reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = tonumber(number), name, state, nonce
         else
             call('HDEL', s, list[i])
         end
