@@ -225,8 +225,8 @@ static uint64_t first_seed(const char *text, uint64_t count)
     if (strcmp(text, "new") != 0)
         return strtoull(text, NULL, 10);
     uint64_t from = draw();
-    printf("seeds drawn anew: %s --%s --from %llu --seeds %llu\n", program, kind->name,
-           (unsigned long long)from, (unsigned long long)count);
+    printf("seeds drawn anew: %s --%s%s --from %llu --seeds %llu\n", program, kind->name,
+           sim_rejoin > 0 ? " --rejoin" : "", (unsigned long long)from, (unsigned long long)count);
     fflush(stdout); /* also if it ends badly */
     return from;
 }
