@@ -97,6 +97,12 @@ static bool has_replicas(const struct rt_redis_conn *c, const struct rt_redis_fa
     return f->replicas > 0 || f->cluster || c->sentinel != NULL;
 }
 
+/* Candidates, of which the first primary that answers is used. */
+static bool is_one_of_several(const struct rt_redis_conn *c, const struct rt_redis_facts *f)
+{
+    return c->seed_count > 1 && !f->cluster && c->sentinel == NULL;
+}
+
 /* What a crash of the server forgets; NULL: nothing. */
 static const char *forgets(const struct rt_redis_facts *f)
 {
@@ -134,6 +140,10 @@ static void check_holders(struct rt_redis_conn *c, struct check *k, const struct
         (void)snprintf(text, sizeof(text), "maxmemory-policy %s: a held lock may be thrown away",
                        f->policy);
         say(k, promise, "broken", text, "set maxmemory-policy noeviction");
+    } else if (is_one_of_several(c, f)) {
+        say(k, promise, "limited",
+            "the URL names several servers: if two of them are primaries, each grants for itself",
+            "name one, or let Sentinel say which it is");
     } else if (has_replicas(c, f)) {
         (void)snprintf(
             text, sizeof(text),
@@ -152,7 +162,7 @@ static void check_holders(struct rt_redis_conn *c, struct check *k, const struct
 
 static void check_data(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
 {
-    bool sure = forgets(f) == NULL && !has_replicas(c, f) && !evicts(f);
+    bool sure = forgets(f) == NULL && !has_replicas(c, f) && !is_one_of_several(c, f) && !evicts(f);
     say(k, "fences only grow (I2)", sure ? "kept" : "limited",
         sure ? "the counter is on the disk"
              : "a counter that was lost goes on from the server's clock: larger, unless that "

@@ -304,6 +304,9 @@ static const char *danger(const struct rt_redis_conn *c)
         return "a replica that is promoted may lack the last grants: use a single server";
     if (c->rooms == NULL || f == NULL || !f->known)
         return "the server has not been reached yet";
+    if (c->seed_count > 1)
+        return "the URL names several servers, and two of them may be primaries, which know nothing "
+               "of each other: name one";
     if (f->replicas > 0)
         return "the server has replicas, and one that is promoted may lack the last grants: use a "
                "server without";

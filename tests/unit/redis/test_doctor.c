@@ -124,6 +124,25 @@ static void test_strict(void **state)
     rt_redis_must(&server, "CONFIG SET appendonly no");
 }
 
+/* Several addresses of which one is used: two that are primaries would each grant for itself, and nobody could tell. */
+static void test_strict_of_several(void **state)
+{
+    char *one = url, several[128];
+    struct rt_findings f;
+    (void)state;
+    rt_redis_must(&server, "CONFIG SET appendonly yes");
+    rt_redis_must(&server, "CONFIG SET appendfsync always");
+    snprintf(several, sizeof(several), "redis://127.0.0.1:%u,127.0.0.1:1", server.server.port);
+    url = several;
+    assert_non_null(strstr(danger(), "name one"));
+    examine(url, &f, NULL);
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
+    assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "several servers"));
+    assert_string_equal(rt_findings_verdict(&f, "fences"), "limited");
+    url = one;
+    rt_redis_must(&server, "CONFIG SET appendonly no");
+}
+
 /* Every right of the page's line, taken away alone, is missed by the doctor or when it is opened. */
 static void test_doctor_misses_rights(void **state)
 {
@@ -219,6 +238,7 @@ int main(void)
     const struct CMUnitTest one[] = {
         cmocka_unit_test(test_doctor),
         cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_strict_of_several),
         cmocka_unit_test(test_doctor_misses_rights),
         cmocka_unit_test(test_doctor_of_a_full_server),
     };
