@@ -27,15 +27,15 @@ UNIT = "tests/unit/"
 SIM = "tests/sim/sim"
 CONFORMANCE = "tests/conformance/conformance"
 CORE_TESTS = [UNIT + "core/test_" + name for name in ("desk", "edges", "readers", "giving_up", "session", "grant", "timers")]
-CLIENT_TESTS = [UNIT + "client/test_" + name for name in ("dispatch", "misuse", "hunt", "metrics", "drive", "client", "oom", "races",
-                                                          "trouble")]
+CLIENT_TESTS = [UNIT + "client/test_" + name for name in ("dispatch", "misuse", "failing", "hunt", "late", "metrics", "drive",
+                                                          "client", "oom", "races", "trouble")]
 ON_MEM = CONFORMANCE + " mem:mutants"
 
 # Each folder: its sources, and the commands that look at it, the quickest and likeliest killers first.
 FOLDERS = {
     "core": ("src/core", CORE_TESTS + [UNIT + "client/test_hunt", UNIT + "client/test_dispatch", SIM + " --seeds 400",
                                        UNIT + "mem/test_mem", SIM + " --redis --seeds 40", SIM + " --etcd --seeds 40", ON_MEM]),
-    "client": ("src/client", CLIENT_TESTS[:3] + [SIM + " --seeds 400"] + CLIENT_TESTS[3:] + [SIM + " --etcd --seeds 40", ON_MEM,
+    "client": ("src/client", CLIENT_TESTS[:5] + [SIM + " --seeds 400"] + CLIENT_TESTS[5:] + [SIM + " --etcd --seeds 40", ON_MEM,
                                                                                               CONFORMANCE + " file:@TMP@"]),
     "lua": ("src/engine/redis/lua", [UNIT + "redis/test_" + name for name in ("script_stories", "script_leaving", "scripts_room",
                                                                               "scripts")] +

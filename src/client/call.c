@@ -53,13 +53,6 @@ static int run(struct rota *r, struct rt_call *call)
     return err == ROTA_UNKNOWN && changes(call->rq.op.kind) ? err : call->ended;
 }
 
-int rt_call_run(struct rota *r, struct rt_call *call)
-{
-    uint64_t serial = r->serial;
-
-    return rt_fail_waiter(serial, run(r, call), call->w.errmsg);
-}
-
 int rt_call_insist(struct rota *r, struct rt_call *call)
 {
     uint64_t serial = r->serial;

@@ -370,9 +370,8 @@ struct rt_call {          /* an operation that a call waits for */
 };
 
 void rt_call_init(struct rota *r, struct rt_call *call, enum rt_op_kind kind);
-/* Sends it and waits; enters with the mutex, returns without it. */
-int rt_call_run(struct rota *r, struct rt_call *call);
-/* As rt_call_run, again after UNKNOWN or UNREACHABLE until call_ms is over. */
+/* Sends it and waits, again after UNKNOWN or UNREACHABLE until call_ms is over; enters with the mutex, returns
+ * without it. */
 int rt_call_insist(struct rota *r, struct rt_call *call);
 
 /* A BREAK of (NAME, NUMBER), without checks of its arguments. */
