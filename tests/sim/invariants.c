@@ -165,6 +165,33 @@ static void note_wanted(const struct sim *sim, struct sim_client *c)
     }
 }
 
+static struct sim_tenure *tenure_of(struct sim_client *c, const char *name, uint64_t number)
+{
+    for (uint32_t i = 0; i < c->sim->plan.names; i++)
+        if (c->tenures[i].wanted == number && strcmp(c->sim->lines[i].name, name) == 0)
+            return &c->tenures[i];
+    return NULL;
+}
+
+static bool asks_wanted(const struct rt_op *op)
+{
+    return op->kind == RT_OP_CHANGE && (op->change.what & RT_CHANGE_ARM) != 0;
+}
+
+void sim_note_changed(struct sim_client *c, const struct rt_op *op)
+{
+    struct sim_tenure *t = tenure_of(c, op->change.name, op->change.number);
+    if (asks_wanted(op) && op->err == 0 && !op->change.wanted && t != NULL && !t->told)
+        t->wanted = 0;
+}
+
+void sim_note_wanted(struct sim_client *c, const struct rt_event *event)
+{
+    struct sim_tenure *t = tenure_of(c, event->name, event->number);
+    if (t != NULL)
+        t->told = true;
+}
+
 void sim_check_step(struct sim *sim, struct sim_client *c)
 {
     sim_counts.steps++;
@@ -400,8 +427,12 @@ static bool is_gone(const struct sim_client *c, const char *name, uint64_t numbe
     return false;
 }
 
-void sim_check_sent(const struct sim_client *c, const struct rt_op *op)
+void sim_check_sent(struct sim_client *c, const struct rt_op *op)
 {
+    struct sim_tenure *t = asks_wanted(op) ? tenure_of(c, op->change.name, op->change.number)
+                                           : NULL;
+    if (t != NULL)
+        t->told = false;
     if (op->kind == RT_OP_CHANGE && is_gone(c, op->change.name, op->change.number))
         sim_violated(c->sim, "I4", "c%u changes ticket %llu after its release", c->index,
                      (unsigned long long)op->change.number);

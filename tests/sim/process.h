@@ -19,6 +19,7 @@ struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7)
     uint64_t retired;  /* ended by hold_ms: must not be seen again */
     uint64_t wanted;   /* the ticket somebody waits behind ... */
     int64_t wanted_at; /* ... since */
+    bool told;         /* WANTED came after the last question whether somebody does */
     int64_t passed_at;
     uint32_t passes;
     bool passed_to_reader;

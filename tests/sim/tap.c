@@ -218,6 +218,8 @@ static void tap_done(struct rt_up *up, struct rt_op *op)
         sim_excuse_ends(tap->client);
     if (!tap->is_bottom && op->kind == RT_OP_LEAVE)
         sim_check_left(tap->client, op);
+    if (!tap->is_bottom && op->kind == RT_OP_CHANGE)
+        sim_note_changed(tap->client, op);
     if (op != tap->arriving)
         rt_conn_done(&tap->wrap.conn, op, op->err);
 }
@@ -231,6 +233,8 @@ static void tap_event(struct rt_up *up, const struct rt_event *event)
         SIM_TRACE(tap->client->sim, tap->client, "  hears: %s %s %llu session %llu",
                   kinds[event->kind], event->name != NULL ? event->name : "",
                   (unsigned long long)event->number, (unsigned long long)event->session);
+    if (!tap->is_bottom && event->kind == RT_WANTED)
+        sim_note_wanted(tap->client, event);
     rt_conn_event(&tap->wrap.conn, event);
 }
 
