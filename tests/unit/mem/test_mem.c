@@ -202,6 +202,10 @@ static void test_join_all(void **state)
     assert_int_equal(player_leave(&bob, "y", held), 0);
     stage_settle(&stage);
     assert_string_equal(strstr(player_told(&alice), "GRANTED y"), "GRANTED y 5; ");
+    assert_int_equal(player_leave(&alice, "x", numbers[0]), 0);
+    player_submit(&alice, &op); /* asked again, of what is there in part */
+    assert_int_equal(op.err, ROTA_LOST);
+    assert_string_equal(player_show(&bob, "x"), "");
 }
 
 static void test_downgrade(void **state)
@@ -381,6 +385,38 @@ static void test_at_least(void **state)
     assert_string_equal(player_told(&bob), "");
     stage_advance(&stage, 1); /* not only when alice's session would have ended */
     assert_string_equal(player_told(&bob), "GRANTED l 2; ");
+}
+
+/* From the grant on, however long it had waited. */
+static void test_at_least_counts_from_the_grant(void **state)
+{
+    (void)state;
+    uint64_t a = join_as(&alice, "l", RT_EXCLUSIVE, 0);
+    struct rt_join join = {.name = "l", .at_least_ms = 2000};
+    assert_int_equal(player_join(&bob, &join), 0);
+    stage_advance(&stage, 1500);
+    assert_int_equal(player_leave(&alice, "l", a), 0);
+    stage_settle(&stage);
+    stage_advance(&stage, 1000);
+    assert_int_equal(player_leave(&bob, "l", join.number), 0);
+    assert_int_equal(try_as(&carol, "l", RT_EXCLUSIVE), ROTA_BUSY);
+    stage_advance(&stage, 999);
+    assert_int_equal(try_as(&carol, "l", RT_EXCLUSIVE), ROTA_BUSY);
+    stage_advance(&stage, 1);
+    assert_int_equal(try_as(&carol, "l", RT_EXCLUSIVE), 0);
+}
+
+static void test_a_beat_answers_its_times(void **state)
+{
+    (void)state;
+    for (int open = 0; open < 2; open++) {
+        struct rt_op op = {.kind = RT_OP_BEAT,
+                           .beat = {.open = open, .session = alice.session, .allowance_ms = 7}};
+        player_submit(&alice, &op);
+        assert_int_equal(op.err, 0);
+        assert_int_equal(op.beat.ttl_ms, alice.mem->ttl_ms);
+        assert_int_equal(op.beat.allowance_ms, 0); /* one clock for all */
+    }
 }
 
 /* By number as by nonce; and of one that waits nothing was ever to be kept. */
@@ -662,6 +698,8 @@ int main(void)
         TEST(test_durable_waits),
         TEST(test_latch),
         TEST(test_at_least),
+        TEST(test_at_least_counts_from_the_grant),
+        TEST(test_a_beat_answers_its_times),
         TEST(test_at_least_untold),
         TEST(test_at_least_broken),
         TEST(test_observe),
