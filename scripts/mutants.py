@@ -190,7 +190,8 @@ class Tree:
             else:
                 copy_changed(source, copy)
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
-            subprocess.run(["meson", "setup", "build", "-Dtests=enabled", "-Dbuildtype=plain", "-Dwarning_level=0", "-Dc_args=-O1 -w"],
+            subprocess.run(["meson", "setup", "build", "-Dtests=enabled", "-Dbuildtype=plain", "-Dwarning_level=0",
+                            "-Dc_args=-O1 -w -ftrivial-auto-var-init=pattern"], # what nobody sets is not 0 by chance
                            cwd=self.top, check=True, stdout=subprocess.DEVNULL)
         self.limits = {}
 

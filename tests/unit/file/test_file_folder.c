@@ -104,6 +104,9 @@ static void test_the_database_says_how_it_is_shared(void **state)
     snprintf(path, sizeof(path), "%s/s/%016llx", place_folder, (unsigned long long)u.session);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0660);
+    snprintf(path, sizeof(path), "%s/s/%016llx.sock", place_folder, (unsigned long long)u.session);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
     user_close(&u);
     snprintf(text, sizeof(text), "%s?mode=0600", place_url);
     place_refused(text, ROTA_INVALID, "mode 0660");
