@@ -85,7 +85,7 @@ typedef void rota_log_fn(void *arg, int level, const char *line);
 struct rota_options {    /* zero means the default for each field */
     const char *label;   /* who we are for others; default host/pid/program */
     uint32_t ttl_ms;     /* 10000; 1 s to 1 h; the engine may round it */
-    uint32_t call_ms;    /* 5000: the most that open, release, close, inspect may take */
+    uint32_t call_ms;    /* 5000: the most that open, release, close, inspect, ROTA_TRY may take */
     uint32_t pass_limit; /* 16: how often a tenure is passed on locally ... */
     uint32_t pass_ms;    /* 10: ... and for how long, once another process waits;
                                ROTA_NEVER in either: strict order between processes */
@@ -180,6 +180,7 @@ struct rota_ask {         /* all zero: exclusive, no limit, kept alive until rel
  * without control characters. Give *OUT back with rota_release.
  * UNREACHABLE: also if the limit ends while the engine is away, or refuses, and has not let
  * us into the line yet; errmsg says why.
+ * UNKNOWN: a ROTA_TRY that was not answered within call_ms; if it was granted, that goes back.
  * BUSY, TIMEOUT, CANCELED, DEADLOCK: nothing is held and nothing stays behind, but on
  * a server the ticket's leaving may still be on its way (ended by the ttl at the latest).
  * LOST: our session ended while we waited, or before this call could return; the place in line

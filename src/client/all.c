@@ -10,14 +10,11 @@
 
 #define NAMES_MOST 128
 
-/* Everything a set needs in one piece of memory. */
+/* What the caller waits for; the set itself is the dispatcher's, and may outlive this. */
 struct group {
-    struct rt_batch batch;
+    struct rt_set *set;
     size_t n, prepared;
     struct rota_lock *locks[NAMES_MOST];
-    struct rt_ask *asks[NAMES_MOST];
-    struct rt_join joins[NAMES_MOST];
-    struct rt_joined answers[NAMES_MOST];
 };
 
 static int compare(const void *a, const void *b)
@@ -48,20 +45,21 @@ static int check_names(struct rota *r, const char *const *names, size_t n)
 static int prepare(struct rota *r, struct group *g, const char *const *names,
                    const struct rt_wish *wish)
 {
+    struct rt_batch *batch = rt_dispatch_batch(g->n, (wish->ask.flags & ROTA_TRY) != 0);
+
+    if (batch == NULL)
+        return ROTA_NOMEM;
+    g->set = &batch->set;
     for (size_t i = 0; i < g->n; i++) {
         int rv = rt_ask_prepare(r, names[i], wish, &g->locks[i]);
         if (rv != 0)
             return rv;
         g->prepared++;
-        g->asks[i] = &g->locks[i]->ask;
-        g->asks[i]->terms->set = &g->batch.set;
-        g->asks[i]->ticket->flags |= RT_TICKET_SET;
+        struct rt_ask *ask = &g->locks[i]->ask;
+        ask->terms->set = g->set;
+        ask->ticket->flags |= RT_TICKET_SET;
+        g->set->asks[i] = ask;
     }
-    g->batch.set.asks = g->asks;
-    g->batch.set.n = g->n;
-    g->batch.set.try = (wish->ask.flags & ROTA_TRY) != 0;
-    g->batch.joins = g->joins;
-    g->batch.answers = g->answers;
     return 0;
 }
 
@@ -69,9 +67,7 @@ static void cancel_set(struct rota *r, struct rt_waiter *w, int err)
 {
     struct group *g = w->user;
 
-    for (size_t i = 0; i < g->n; i++)
-        if (rt_desk_cancel(&r->d.desk, g->asks[i], err, rt_loop_now(&r->loop)))
-            return;
+    (void)rt_desk_cancel(&r->d.desk, &g->locks[0]->ask, err, rt_loop_now(&r->loop));
 }
 
 static bool fences_went_back(struct rota *r, const struct group *g)
@@ -79,7 +75,7 @@ static bool fences_went_back(struct rota *r, const struct group *g)
     bool unsafe = false;
 
     for (size_t i = 0; i < g->n; i++)
-        if (g->asks[i]->mode == RT_EXCLUSIVE && rt_lock_unsafe(r, g->locks[i]))
+        if (g->locks[i]->ask.mode == RT_EXCLUSIVE && rt_lock_unsafe(r, g->locks[i]))
             unsafe = true;
     return unsafe;
 }
@@ -92,7 +88,7 @@ void rt_set_answered(struct rota *r, struct rt_waiter *w, int err)
     bool unsafe = err == 0 && fences_went_back(r, g);
 
     if (err == 0) /* of one session, and asked for with the same words */
-        w->until = rt_desk_until(&r->d.desk, g->asks[0]);
+        w->until = rt_desk_until(&r->d.desk, &g->locks[0]->ask);
     for (size_t i = 0; i < g->n && err != 0; i++)
         rt_lock_explain(r, g->locks[i]);
     for (size_t i = 0; i < g->n; i++) {
@@ -113,13 +109,13 @@ static int ask_all(struct rota *r, struct group *g)
     struct rt_waiter w;
     uint64_t serial = r->serial;
 
-    rt_wait_init(r, &w, g->asks[0], cancel_set);
+    rt_wait_init(r, &w, &g->locks[0]->ask, cancel_set);
     w.set = true;
     w.user = g;
     g->locks[0]->waiter = &w;
     for (size_t i = 0; i < g->n; i++)
         rt_metrics_asked(r, g->locks[i]);
-    rt_desk_ask_all(&r->d.desk, &g->batch.set, rt_loop_now(&r->loop));
+    rt_desk_ask_all(&r->d.desk, g->set, rt_loop_now(&r->loop));
     rt_client_hold(r); /* to look once more */
     rt_wait(r, &w);
     int err = w.err == 0 ? rt_lock_look(r, g->locks, g->n, &w) : w.err;
@@ -139,6 +135,7 @@ static int acquire_all(struct rota *r, struct group *g, const char *const *names
         return ask_all(r, g);
     for (size_t i = 0; i < g->prepared; i++)
         rt_ask_discard(r, g->locks[i]);
+    rt_free(g->set); /* the desk has never heard of it */
     rt_client_leave(r);
     return rt_fail(r, rv, NULL);
 }

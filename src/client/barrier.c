@@ -93,7 +93,8 @@ static void limit_over(struct rt_timer_call *call, int64_t now)
     g->rq.done = left;
     g->rq.op = (struct rt_op){
         .kind = RT_OP_LEAVE,
-        .deadline = now + r->call_ms * RT_MS,
+        /* all in all call_ms after the limit, whoever was asked first */
+        .deadline = g->unsure_until != 0 ? g->unsure_until : now + r->call_ms * RT_MS,
         .leave = {.name = g->name, .session = r->d.desk.session.id, .number = ask->ticket->id},
     };
     g->in_flight = true;

@@ -15,7 +15,7 @@
 /* A renewal that was not answered in a third of the ttl is sent anew rather than waited for. */
 #define BEAT_PARTS 3
 
-#define DESK_TIMERS 2
+#define DESK_TIMERS 3
 
 static struct rt_dispatch *dispatch_of(struct rt_up *up)
 {
@@ -333,9 +333,8 @@ static void send_join_all(struct rt_dispatch *d, struct rt_request *rq, const st
     struct rt_batch *batch = (struct rt_batch *)(void *)todo->set;
     size_t n = 0;
 
-    for (size_t i = 0; i < batch->set.n; i++)
-        if (batch->set.asks[i]->state == RT_ASK_QUEUED)
-            fill_join(&batch->joins[n++], batch->set.asks[i]->ticket, todo->session);
+    for (; n < batch->set.sent; n++)
+        fill_join(&batch->joins[n], batch->set.tickets[n], todo->session);
     rq->batch = batch;
     rq->op.kind = RT_OP_JOIN_ALL;
     rq->op.join.joins = batch->joins;
@@ -420,10 +419,13 @@ static void send_all(struct rt_dispatch *d)
 static void free_idle(struct rt_dispatch *d)
 {
     struct rt_ticket *t;
+    struct rt_set *set;
     struct rt_line *line;
 
     while ((t = rt_desk_dead(&d->desk)) != NULL)
         rt_free(t); /* the solo it is the beginning of */
+    while ((set = rt_desk_dead_set(&d->desk)) != NULL)
+        rt_free(set); /* as well: the batch */
     while ((line = rt_desk_idle(&d->desk)) != NULL) {
         if (!rt_line_idle(line))
             continue;
@@ -537,6 +539,12 @@ void rt_dispatch_fini(struct rt_dispatch *d)
     }
     rt_timers_stop(d->desk.timers, &d->desk.beat_timer);
     rt_timers_stop(d->desk.timers, &d->desk.retry_timer);
+    rt_timers_stop(d->desk.timers, &d->desk.patience_timer);
+    while (d->desk.sets != NULL) {
+        struct rt_set *set = d->desk.sets;
+        d->desk.sets = set->next;
+        rt_free(set);
+    }
     free_idle(d);
     for (size_t i = 0; i < d->names.size; i++)
         for (struct rt_line *line = d->names.buckets[i]; line != NULL; line = line->hash_next) {
@@ -574,6 +582,23 @@ struct rt_solo *rt_dispatch_solo(struct rt_line *line, uint32_t mode, uint32_t t
         memcpy(solo->value, value, size);
     }
     return solo;
+}
+
+struct rt_batch *rt_dispatch_batch(size_t n, bool try)
+{
+    struct rt_batch *batch = rt_alloc(sizeof(*batch) +
+                                      n * (sizeof(struct rt_join) + sizeof(struct rt_joined) +
+                                           sizeof(struct rt_ask *) + sizeof(struct rt_ticket *)));
+
+    if (batch == NULL)
+        return NULL;
+    batch->joins = (struct rt_join *)(batch + 1);
+    batch->answers = (struct rt_joined *)(batch->joins + n);
+    batch->set.asks = (struct rt_ask **)(batch->answers + n);
+    batch->set.tickets = (struct rt_ticket **)(batch->set.asks + n);
+    batch->set.n = n;
+    batch->set.try = try;
+    return batch;
 }
 
 static void close_line(struct rt_dispatch *d, struct rt_line *line, int64_t now)

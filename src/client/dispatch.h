@@ -47,9 +47,10 @@ struct rt_solo {
     char value[];
 };
 
-/* A set with room for its JOIN_ALL. */
+/* A set with room for its JOIN_ALL. From rt_dispatch_batch; freed by the dispatcher once the desk
+ * was asked with it. */
 struct rt_batch {
-    struct rt_set set;
+    struct rt_set set;         /* first; asks are to be filled in */
     struct rt_join *joins;     /* room for set.n */
     struct rt_joined *answers; /* room for set.n */
 };
@@ -101,6 +102,9 @@ void rt_dispatch_fini(struct rt_dispatch *d);
 /* A solo ticket on LINE; VALUE may be NULL. NULL: out of memory. */
 struct rt_solo *rt_dispatch_solo(struct rt_line *line, uint32_t mode, uint32_t take, uint32_t of,
                                  const char *value);
+
+/* A set of N asks. NULL: out of memory. */
+struct rt_batch *rt_dispatch_batch(size_t n, bool try);
 
 /* Sends, tells and frees until there is nothing left to do at this moment. */
 void rt_dispatch_drain(struct rt_dispatch *d);

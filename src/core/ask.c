@@ -96,6 +96,7 @@ void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
     rt_ask_stop_timer(desk, ask);
     struct rt_ticket *own = ask->state == RT_ASK_NEW ? ask->ticket : NULL;
     ask->ticket = NULL;
+    ask->fence = 0;
     ask->err = (int16_t)err;
     ask->state = RT_ASK_DONE;
     if (!rt_ask_in_set(ask))

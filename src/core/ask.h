@@ -58,11 +58,14 @@ struct rt_ask {
     struct rt_ticket *ticket; /* solo: its own, from the start; else while it holds */
     struct rt_terms *terms;   /* NULL: plain */
     uint64_t owner;           /* who re-enters; 0: nobody */
-    uint64_t fence;           /* once granted */
-    int16_t err;              /* of RT_NEWS_ANSWERED, RT_NEWS_RELEASED */
-    int16_t lost;             /* of RT_NEWS_LOST */
-    uint8_t mode;             /* enum rt_mode */
-    uint8_t state;            /* enum rt_ask_state */
+    union {
+        int64_t since;  /* QUEUED: when it was asked */
+        uint64_t fence; /* once granted */
+    };
+    int16_t err;   /* of RT_NEWS_ANSWERED, RT_NEWS_RELEASED */
+    int16_t lost;  /* of RT_NEWS_LOST */
+    uint8_t mode;  /* enum rt_mode */
+    uint8_t state; /* enum rt_ask_state */
     uint8_t flags;
     uint8_t news;
 };

@@ -25,6 +25,7 @@ void rt_desk_init(struct rt_desk *desk, struct rt_timers *timers, const struct r
     rt_session_init(&desk->session);
     desk->beat_timer.kind = RT_TIMER_DESK;
     desk->retry_timer.kind = RT_TIMER_DESK;
+    desk->patience_timer.kind = RT_TIMER_DESK;
     desk->last_nonce = o->nonce;
     desk->strict_order = o->pass_limit == ROTA_NEVER || o->pass_ms == ROTA_NEVER;
     desk->pass_limit = o->pass_limit != 0 ? o->pass_limit : DEFAULT_PASS_LIMIT;
@@ -357,6 +358,7 @@ void rt_desk_end(struct rt_desk *desk, int64_t now)
             rt_desk_settle(desk, t);
     rt_timers_stop(desk->timers, &desk->beat_timer);
     rt_timers_stop(desk->timers, &desk->retry_timer);
+    rt_timers_stop(desk->timers, &desk->patience_timer);
 }
 
 /* ---- Asks --------------------------------------------------------------- */
@@ -499,9 +501,12 @@ static bool todo_set(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
     }
     set->want_join = false;
     set->in_flight = true;
+    set->sent = 0;
     for (size_t i = 0; i < set->n; i++)
-        if (set->asks[i]->state == RT_ASK_QUEUED)
+        if (set->asks[i]->state == RT_ASK_QUEUED) {
+            set->tickets[set->sent++] = set->asks[i]->ticket;
             set->asks[i]->ticket->ops++;
+        }
     *todo = (struct rt_todo){.kind = RT_TODO_JOIN_ALL, .set = set, .session = desk->session.id};
     return true;
 }
@@ -539,13 +544,10 @@ static void ticket_granted(struct rt_desk *desk, struct rt_ticket *t, int64_t no
 
 static void join_unknown(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
-    bool tried = rt_ticket_has(t, RT_TICKET_TRY) && now - t->since >= desk->call;
     bool doomed = rt_ticket_has(t, RT_TICKET_DOOMED);
     rt_ticket_again(t, true);
-    if (doomed || tried)
+    if (doomed)
         rt_ticket_leave(t, now); /* by its nonce */
-    if (tried && !doomed)
-        rt_line_refused(desk, t, ROTA_UNKNOWN, now);
     send_later(desk, t, now);
 }
 
@@ -606,8 +608,6 @@ void rt_desk_left(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int er
         rt_line_left(desk, t, err, now);
         return;
     }
-    if (now - t->since >= desk->call)
-        rt_line_unconfirmed(desk, t);
     rt_ticket_again(t, err == ROTA_UNKNOWN);
     send_later(desk, t, now);
 }
@@ -653,6 +653,8 @@ static void desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)
 {
     if (t == &desk->retry_timer) {
         retry_now(desk);
+    } else if (t == &desk->patience_timer) {
+        rt_patience_over(desk, now);
     } else if (rt_desk_look(desk, now)) {
         if (rt_session_beat(&desk->session, now))
             desk->beat_due = true;

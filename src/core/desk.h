@@ -18,18 +18,19 @@
 struct rt_desk {
     struct rt_session session;
     struct rt_timers *timers;
-    struct rt_timer beat_timer;  /* RT_TIMER_DESK: next BEAT, or the session's end */
-    struct rt_timer retry_timer; /* RT_TIMER_DESK: send again what came to nothing */
-    struct rt_ticket *tickets;   /* all that are not idle */
+    struct rt_timer beat_timer;     /* RT_TIMER_DESK: next BEAT, or the session's end */
+    struct rt_timer retry_timer;    /* RT_TIMER_DESK: send again what came to nothing */
+    struct rt_timer patience_timer; /* RT_TIMER_DESK: somebody has waited for `call` */
+    struct rt_ticket *tickets;      /* all that are not idle */
     struct rt_ticket *outbox, *outbox_tail;
     struct rt_ticket *unsent; /* JOINs that wait for a session; newest first */
     struct rt_ticket *retry;  /* requests that came to nothing */
     struct rt_ticket *dead;
-    struct rt_set *sets;
+    struct rt_set *sets, *dead_sets;
     struct rt_ask *news, *news_tail;
     struct rt_line *idle;
     uint64_t last_nonce;
-    int64_t call; /* ns: how long a release is tried before it is UNKNOWN */
+    int64_t call; /* ns: how long a release or a try is waited for before it is UNKNOWN */
     int64_t pass; /* ns: how long a tenure is passed on after WANTED */
     uint32_t pass_limit;
     int64_t retry_pause; /* ns; grows with each failure in a row */
@@ -45,7 +46,7 @@ struct rt_desk_options {
     uint64_t nonce; /* where nonces begin: random, so that two lives of a client differ */
 };
 
-/* Needs two places in TIMERS for its own timers, one per rt_terms, one per line that may linger. */
+/* Needs three places in TIMERS for its own timers, one per rt_terms, one per line that may linger. */
 void rt_desk_init(struct rt_desk *desk, struct rt_timers *timers, const struct rt_desk_options *o);
 
 /* ---- Asks ---- */
@@ -59,19 +60,20 @@ bool rt_desk_solo(const struct rt_desk *desk, const struct rt_ask *ask);
 void rt_desk_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 
 /* Several asks as one: all of asks[0..n) are solo, exclusive or shared, and have terms->set. The
- * answer comes as the news of asks[0] alone; on failure all are DONE. Everything, SET included,
- * stays in place until then. */
+ * answer comes as the news of asks[0] alone; on failure all are DONE. The asks stay in place until
+ * then, SET with its arrays until rt_desk_dead_set gives it back: it may be answered before its
+ * JOIN_ALL is, which then finds only tickets to take back. */
 struct rt_set {
-    struct rt_set *next, *prev; /* the desk's sets that wait */
+    struct rt_set *next, *prev; /* the desk's sets, or the dead ones */
     struct rt_ask **asks;
-    size_t n;
+    struct rt_ticket **tickets; /* room for n: what the JOIN_ALL under way has sent */
+    size_t n, sent;
     size_t pending; /* members not granted yet */
-    bool listed;
     bool try;
     bool want_join; /* JOIN_ALL has to be sent, for the members that are QUEUED */
     bool in_flight; /* it was */
     bool again;     /* and came to nothing: send it again after a pause */
-    int16_t err;    /* given up while in flight: tell when the answer is there */
+    bool over;      /* answered */
 };
 void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now);
 
@@ -108,7 +110,7 @@ enum rt_todo_kind { RT_TODO_BEAT, RT_TODO_JOIN, RT_TODO_JOIN_ALL, RT_TODO_LEAVE,
 struct rt_todo {
     enum rt_todo_kind kind;
     struct rt_ticket *ticket; /* JOIN, LEAVE, ARM: pinned (ops counted up) until answered */
-    struct rt_set *set;       /* JOIN_ALL: pinned until answered */
+    struct rt_set *set;       /* JOIN_ALL: set->tickets[0..sent); there until answered */
     uint64_t id;      /* JOIN, LEAVE, ARM: ticket->id as sent; give it back with the answer */
     uint64_t session; /* the session to act in */
     bool open;        /* BEAT: open one */
@@ -121,7 +123,8 @@ bool rt_desk_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now);
 
 struct rt_ask *rt_desk_news(struct rt_desk *desk);    /* and clears its link, not its news bits */
 struct rt_ticket *rt_desk_dead(struct rt_desk *desk); /* a solo ticket that may be freed */
-struct rt_line *rt_desk_idle(struct rt_desk *desk);   /* a line that was idle: check, then free */
+struct rt_set *rt_desk_dead_set(struct rt_desk *desk);
+struct rt_line *rt_desk_idle(struct rt_desk *desk); /* a line that was idle: check, then free */
 
 /* ---- Answers and events ---- */
 
@@ -133,7 +136,7 @@ struct rt_joined {
 };
 void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err,
                     const struct rt_joined *j, int64_t now);
-/* J[i] answers the i-th member that is QUEUED, in the order of set->asks. */
+/* J[i] answers set->tickets[i]. */
 void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
                         const struct rt_joined *j, int64_t now);
 void rt_desk_left(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err, int64_t now);
@@ -171,5 +174,7 @@ void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now)
 void rt_set_member_lost(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_retry(struct rt_desk *desk);
 struct rt_set *rt_set_todo(struct rt_desk *desk);
+void rt_patience_start(struct rt_desk *desk, int64_t now); /* somebody waits from now on */
+void rt_patience_over(struct rt_desk *desk, int64_t now);  /* its timer is due */
 
 #endif

@@ -27,9 +27,9 @@ bool rt_line_idle(const struct rt_line *line)
            (line->s == NULL || ticket_idle(line->s));
 }
 
-static struct rt_ask *solo_of(struct rt_line *line, const struct rt_ticket *t)
+struct rt_ask *rt_line_solo(const struct rt_ticket *t)
 {
-    struct rt_ask *ask = line->solos;
+    struct rt_ask *ask = t->line->solos;
     while (ask != NULL && ask->ticket != t)
         ask = ask->next;
     return ask;
@@ -261,11 +261,14 @@ static bool busy_here(const struct rt_line *line)
            (s != NULL && s->state == RT_TICKET_HELD);
 }
 
-void rt_line_wait_solo(struct rt_desk *desk, struct rt_ask *ask)
+void rt_line_wait(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     ask->state = RT_ASK_QUEUED;
+    ask->since = now;
     rt_ask_append(ask);
     rt_ask_start_limit(desk, ask);
+    if ((ask->flags & RT_ASK_TRY) != 0)
+        rt_patience_start(desk, now);
 }
 
 void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
@@ -275,7 +278,7 @@ void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     if (rt_line_reenter(desk, ask, now))
         return;
     if (ask->ticket != NULL) {
-        rt_line_wait_solo(desk, ask);
+        rt_line_wait(desk, ask, now);
         /* Our own lingering tenure would be told WANTED; save the engine the trouble. */
         rt_line_end_linger(desk, line, now);
         rt_desk_join(desk, ask->ticket, try, wants_linger(ask), now);
@@ -291,9 +294,7 @@ void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
         rt_ask_fail(desk, ask, ROTA_BUSY);
         return;
     }
-    ask->state = RT_ASK_QUEUED;
-    rt_ask_append(ask);
-    rt_ask_start_limit(desk, ask);
+    rt_line_wait(desk, ask, now);
     if (unsure)
         ask_wanted(desk, t);
     arrange(desk, line, now);
@@ -326,6 +327,7 @@ static void leave_for(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     ask->state = RT_ASK_RELEASING;
     rt_ask_append(ask);
+    rt_patience_start(desk, now);
     rt_desk_leave(desk, ask->ticket, now);
 }
 
@@ -425,7 +427,7 @@ void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
     struct rt_line *line = t->line;
     if (rt_ticket_has(t, RT_TICKET_SOLO)) {
-        struct rt_ask *ask = solo_of(line, t);
+        struct rt_ask *ask = rt_line_solo(t);
         assert(ask != NULL);
         if (ask->terms != NULL && ask->terms->set != NULL)
             rt_set_held(desk, ask, now);
@@ -481,7 +483,7 @@ bool rt_line_outlasts(const struct rt_desk *desk, const struct rt_ticket *t, int
 {
     struct rt_line *line = t->line;
     if (rt_ticket_has(t, RT_TICKET_SOLO)) {
-        const struct rt_ask *solo = solo_of(line, t);
+        const struct rt_ask *solo = rt_line_solo(t);
         return solo != NULL && !rt_ask_in_set(solo) && rt_ask_waits_on(desk, solo, t, err);
     }
     for (const struct rt_ask *ask = line->queue; ask != NULL; ask = ask->next) {
@@ -493,12 +495,12 @@ bool rt_line_outlasts(const struct rt_desk *desk, const struct rt_ticket *t, int
     return false;
 }
 
-/* Fails those T stood for; with BUSY, or a try that stays open, only those that would not wait. */
+/* Fails those T stood for; with BUSY only those that would not wait. */
 static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
 {
     struct rt_line *line = t->line;
     struct rt_ask *ask = line->queue, *next;
-    bool tries_only = err == ROTA_BUSY || err == ROTA_UNKNOWN;
+    bool tries_only = err == ROTA_BUSY;
     for (; ask != NULL; ask = next) {
         next = ask->next;
         if (t != &line->x && ask->mode != RT_SHARED)
@@ -514,7 +516,7 @@ static void fail_waiters(struct rt_desk *desk, struct rt_ticket *t, int err, int
         fail_queue(desk, t, err);
         return;
     }
-    struct rt_ask *ask = solo_of(t->line, t);
+    struct rt_ask *ask = rt_line_solo(t);
     if (ask == NULL)
         return;
     if (ask->terms != NULL && ask->terms->set != NULL)
@@ -555,7 +557,7 @@ void rt_line_joined(struct rt_desk *desk, struct rt_ticket *t)
 {
     struct rt_line *line = t->line;
     if (rt_ticket_has(t, RT_TICKET_SOLO)) {
-        rt_ask_back(desk, solo_of(line, t));
+        rt_ask_back(desk, rt_line_solo(t));
         return;
     }
     for (struct rt_ask *ask = line->queue; ask != NULL; ask = ask->next) {
@@ -565,7 +567,7 @@ void rt_line_joined(struct rt_desk *desk, struct rt_ticket *t)
     }
 }
 
-static struct rt_ask *releasing(const struct rt_ticket *t)
+struct rt_ask *rt_line_releasing(const struct rt_ticket *t)
 {
     struct rt_ask *ask = t->line->holders;
     while (ask != NULL && (ask->state != RT_ASK_RELEASING || ask->ticket != t))
@@ -575,7 +577,7 @@ static struct rt_ask *releasing(const struct rt_ticket *t)
 
 static void finish_release(struct rt_desk *desk, struct rt_ticket *t, int err)
 {
-    struct rt_ask *ask = releasing(t);
+    struct rt_ask *ask = rt_line_releasing(t);
     if (ask == NULL)
         return;
     rt_ask_drop(ask);
@@ -621,29 +623,19 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
         rt_ask_refuse(desk, ask, t, ROTA_LOST);
     }
     if (again) {
-        rt_desk_rejoin(desk, t, wants_linger(solo_of(line, t)), now);
+        rt_desk_rejoin(desk, t, wants_linger(rt_line_solo(t)), now);
         return;
     }
     make_idle(desk, t, now);
     arrange(desk, line, now);
 }
 
-/* A set that is under way is answered when its JOIN_ALL is, and not again. */
-static bool set_flies(const struct rt_ask *ask)
-{
-    return rt_ask_in_set(ask) && ask->terms->set->in_flight;
-}
-
 static void close_waiting(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
     while (line->queue != NULL)
         rt_line_cancel(desk, line->queue, ROTA_CLOSED, now);
-    struct rt_ask *ask = line->solos;
-    while (ask != NULL) {
-        bool flies = set_flies(ask);
-        (void)rt_desk_cancel(desk, ask, ROTA_CLOSED, now);
-        ask = flies ? ask->next : line->solos; /* others of its set may have gone with it */
-    }
+    while (line->solos != NULL) /* others of its set go with it */
+        (void)rt_desk_cancel(desk, line->solos, ROTA_CLOSED, now);
 }
 
 void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)

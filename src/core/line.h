@@ -80,6 +80,9 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
 /* Whether nobody else, by re-entry, holds ASK's ticket exclusively. */
 bool rt_line_sole_writer(const struct rt_ask *ask);
 bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
-void rt_line_wait_solo(struct rt_desk *desk, struct rt_ask *ask);
+void rt_line_wait(struct rt_desk *desk, struct rt_ask *ask, int64_t now); /* it is QUEUED now */
+
+struct rt_ask *rt_line_solo(const struct rt_ticket *t);      /* who waits with it; or NULL */
+struct rt_ask *rt_line_releasing(const struct rt_ticket *t); /* who waits for its LEAVE; or NULL */
 
 #endif

@@ -7,7 +7,6 @@
 
 static void link_set(struct rt_desk *desk, struct rt_set *set)
 {
-    set->listed = true;
     set->prev = NULL;
     set->next = desk->sets;
     if (set->next != NULL)
@@ -15,26 +14,52 @@ static void link_set(struct rt_desk *desk, struct rt_set *set)
     desk->sets = set;
 }
 
-static void unlink_set(struct rt_desk *desk, struct rt_set *set)
+/* From the desk's sets to the dead ones. */
+static void bury(struct rt_desk *desk, struct rt_set *set)
 {
-    if (!set->listed)
-        return;
-    set->listed = false;
+    assert(set->over && !set->in_flight);
     if (set->prev != NULL)
         set->prev->next = set->next;
     else
         desk->sets = set->next;
     if (set->next != NULL)
         set->next->prev = set->prev;
+    set->prev = NULL;
+    set->next = desk->dead_sets;
+    desk->dead_sets = set;
+}
+
+struct rt_set *rt_desk_dead_set(struct rt_desk *desk)
+{
+    struct rt_set *set = desk->dead_sets;
+    if (set != NULL)
+        desk->dead_sets = set->next;
+    return set;
 }
 
 static void answer(struct rt_desk *desk, struct rt_set *set, int err)
 {
-    unlink_set(desk, set);
     for (size_t i = 0; i < set->n; i++)
         set->asks[i]->terms->set = NULL; /* from here on each is a hold like any other */
+    set->over = true;
+    set->want_join = set->again = false;
     set->asks[0]->err = (int16_t)err;
     rt_desk_tell(desk, set->asks[0], RT_NEWS_ANSWERED);
+    if (!set->in_flight)
+        bury(desk, set);
+}
+
+/* Nobody wants T any more, and nothing about it is under way. */
+static void take_back(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    /* Of a JOIN_ALL that was refused, or never sent, nothing is in any line. */
+    if (t->state == RT_TICKET_JOINING && !rt_ticket_has(t, RT_TICKET_AGAIN))
+        rt_ticket_idle(t, now);
+    if (t->state == RT_TICKET_JOINING)
+        rt_desk_leave(desk, t, now);
+    else if (t->state != RT_TICKET_IDLE)
+        rt_desk_give_up(desk, t, now);
+    rt_desk_settle(desk, t);
 }
 
 /* Gives a member up, whatever it has reached. */
@@ -48,27 +73,20 @@ static void abandon(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
         if (--t->holds == 0) /* whom it re-entered has let go meanwhile */
             rt_desk_leave(desk, t, now);
     } else if (ask->state != RT_ASK_DONE) {
+        bool flies = ask->terms->set->in_flight;
         rt_ask_fail(desk, ask, err);
-        /* Of a JOIN_ALL that was refused, or never sent, nothing is in any line. */
-        if (t->state == RT_TICKET_JOINING && !rt_ticket_has(t, RT_TICKET_AGAIN))
-            rt_ticket_idle(t, now);
-        if (t->state == RT_TICKET_JOINING)
-            rt_desk_leave(desk, t, now);
-        else if (t->state != RT_TICKET_IDLE)
-            rt_desk_give_up(desk, t, now);
-        rt_desk_settle(desk, t);
+        if (flies && t->state == RT_TICKET_JOINING)
+            rt_ticket_give_up(t, now); /* the answer says what has to be taken back */
+        else
+            take_back(desk, t, now);
     }
 }
 
 void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now)
 {
-    if (set->err == 0)
-        set->err = (int16_t)err;
-    if (set->in_flight)
-        return; /* the answer is near, and says what has to be taken back */
     for (size_t i = 0; i < set->n; i++)
         abandon(desk, set->asks[i], err, now);
-    answer(desk, set, set->err);
+    answer(desk, set, err);
 }
 
 static void complete(struct rt_desk *desk, struct rt_set *set, int64_t now)
@@ -85,29 +103,30 @@ static void complete(struct rt_desk *desk, struct rt_set *set, int64_t now)
 
 void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now)
 {
-    assert(set->n > 0 && !set->in_flight && set->err == 0);
+    assert(set->n > 0 && !set->in_flight && !set->over);
     (void)rt_desk_look(desk, now);
+    int err = desk->closing ? ROTA_CLOSED : 0;
     set->pending = 0;
     for (size_t i = 0; i < set->n; i++) {
         struct rt_ask *ask = set->asks[i];
         assert(ask->terms->set == set && ask->ticket != NULL);
         rt_desk_bind(ask);
-        if (desk->closing)
-            set->err = ROTA_CLOSED;
         rt_line_end_linger(desk, ask->line, now); /* our own tenure would stand in the way */
-        if (set->err == 0 && rt_line_reenter(desk, ask, now)) {
+        if (err == 0 && rt_line_reenter(desk, ask, now)) {
             if (ask->state == RT_ASK_DONE)
-                set->err = ask->err;
+                err = ask->err;
             continue;
         }
-        rt_line_wait_solo(desk, ask);
+        rt_line_wait(desk, ask, now);
         ask->ticket->flags |= RT_TICKET_SET; /* JOIN_ALL carries its JOIN */
         rt_desk_join(desk, ask->ticket, set->try, false, now);
         set->pending++;
     }
     link_set(desk, set);
-    if (set->err != 0)
-        rt_set_fail(desk, set, set->err, now);
+    if (set->try)
+        rt_patience_start(desk, now);
+    if (err != 0)
+        rt_set_fail(desk, set, err, now);
     else if (set->pending == 0)
         complete(desk, set, now);
     else
@@ -131,16 +150,21 @@ void rt_set_retry(struct rt_desk *desk)
         }
 }
 
-/* One member's ticket is in its line now. */
-static void member_joined(struct rt_ask *ask, const struct rt_joined *j, int64_t now)
+/* What JOIN_ALL says of one ticket. */
+static void ticket_joined(struct rt_set *set, struct rt_ticket *t, int err,
+                          const struct rt_joined *j, int64_t now)
 {
-    struct rt_ticket *t = ask->ticket;
+    t->ops--;
     if (t->state != RT_TICKET_JOINING)
         return; /* the session was lost meanwhile */
+    if (err == ROTA_UNKNOWN)
+        rt_ticket_again(t, true);
+    if (err != 0)
+        return;
     rt_ticket_numbered(t, j->number, now);
-    if (j->granted) {
+    if (j->granted && !set->over) {
         rt_ticket_held(t, now);
-        ask->terms->set->pending--;
+        set->pending--;
     }
 }
 
@@ -148,25 +172,20 @@ void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
                         const struct rt_joined *j, int64_t now)
 {
     assert(set->in_flight);
-    bool alive = rt_desk_look(desk, now); /* while in flight, a loss is only noted */
+    (void)rt_desk_look(desk, now); /* if not, it has been answered by this */
     set->in_flight = false;
-    size_t k = 0;
-    for (size_t i = 0; i < set->n; i++) {
-        struct rt_ask *ask = set->asks[i];
-        if (ask->state != RT_ASK_QUEUED)
-            continue;
-        ask->ticket->ops--;
-        if (err == 0)
-            member_joined(ask, &j[k++], now);
-        else if (err == ROTA_UNKNOWN && ask->ticket->state == RT_TICKET_JOINING)
-            rt_ticket_again(ask->ticket, true);
-    }
-    if (err == ROTA_UNKNOWN && set->err == 0 && alive) {
+    for (size_t i = 0; i < set->sent; i++)
+        ticket_joined(set, set->tickets[i], err, &j[i], now);
+    if (set->over) {
+        for (size_t i = 0; i < set->sent; i++)
+            take_back(desk, set->tickets[i], now);
+        bury(desk, set);
+    } else if (err == ROTA_UNKNOWN) {
         set->again = true;
         if (desk->retry_timer.slot == 0) /* others wait for it: it must not be put off */
             rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
-    } else if (err != 0 || set->err != 0 || !alive) {
-        rt_set_fail(desk, set, err != 0 ? err : ROTA_LOST, now);
+    } else if (err != 0) {
+        rt_set_fail(desk, set, err, now);
     } else if (set->pending == 0) {
         complete(desk, set, now);
     }

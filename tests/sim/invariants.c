@@ -203,22 +203,28 @@ void sim_check_step(struct sim *sim, struct sim_client *c)
         note_wanted(sim, c);
 }
 
-/* A release may take call_ms; beside that, a request may have waited to be sent again. */
-#define RELEASE_CALLS 3
-#define RELEASE_SLACK (300 * RT_MS)
+static int64_t since(int64_t began, const struct sim_client *c)
+{
+    return began > c->resumed_at ? began : c->resumed_at;
+}
 
 static void check_told(const struct sim *sim, const struct sim_client *c, const struct sim_job *job)
 {
     const char *name = sim->lines[job->name].name;
-    int64_t began = job->released_at > c->resumed_at ? job->released_at : c->resumed_at;
     if (job->state == SIM_HELD && rt_desk_until(&c->d.desk, &job->ask) <= sim->now)
         sim_violated(sim, "I3", "c%u: job %u was not told that it lost %s", c->index, job->id,
                      name);
-    if (job->state == SIM_ASKED && job->set == NULL && job->terms.limit_at < sim->now)
+    /* One of a set that holds by re-entry waits as long as the others of it. */
+    if (job->state == SIM_ASKED && job->ask.state == RT_ASK_QUEUED &&
+        job->terms.limit_at < sim->now)
         sim_violated(sim, "liveness", "c%u: job %u waits for %s beyond its limit", c->index,
                      job->id, name);
+    if (job->state == SIM_ASKED && (job->ask.flags & RT_ASK_TRY || (job->set && job->set->try)) &&
+        sim->now > since(job->asked_at, c) + sim->plan.call_ms * RT_MS)
+        sim_violated(sim, "liveness", "c%u: job %u tries %s for longer than call_ms", c->index,
+                     job->id, name);
     if (job->state == SIM_RELEASING &&
-        sim->now > began + RELEASE_CALLS * sim->plan.call_ms * RT_MS + RELEASE_SLACK)
+        sim->now > since(job->released_at, c) + sim->plan.call_ms * RT_MS)
         sim_violated(sim, "liveness", "c%u: job %u takes too long to release %s", c->index, job->id,
                      name);
 }

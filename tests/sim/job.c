@@ -58,6 +58,7 @@ static struct sim_job *job_new(struct sim_client *c, uint32_t name, bool in_set)
     assert(rv == 0);
     (void)rv;
     job->id = ++sim->last_job;
+    job->asked_at = sim->now;
     job->client = c;
     job->name = name;
     job->next = c->jobs;
@@ -172,20 +173,21 @@ static bool act_ask_all(struct sim_client *c)
         return false;
     struct sim_set *set = rt_alloc(sizeof(*set));
     assert(set != NULL);
-    set->batch.set = (struct rt_set){.asks = set->asks, .n = n};
-    set->batch.set.try = sim_chance(&sim->random, sim->plan.try);
-    set->batch.joins = set->joins;
-    set->batch.answers = set->answers;
+    set->n = n;
+    set->try = sim_chance(&sim->random, sim->plan.try);
+    struct rt_batch *batch = rt_dispatch_batch(n, set->try);
+    assert(batch != NULL);
+    set->set = &batch->set;
     for (uint32_t i = 0; i < n; i++) {
         struct sim_job *job = job_new(c, names[i], true);
         job->set = set;
-        job->terms.set = &set->batch.set;
+        job->terms.set = set->set;
         set->jobs[i] = job;
-        set->asks[i] = &job->ask;
+        set->set->asks[i] = &job->ask;
         give_ticket(job);
         trace_ask(job, "asks, in a set, for");
     }
-    rt_desk_ask_all(&c->d.desk, &set->batch.set, sim->now);
+    rt_desk_ask_all(&c->d.desk, set->set, sim->now);
     return true;
 }
 
@@ -311,7 +313,7 @@ bool sim_job_act(struct sim_client *c, enum sim_act act)
 static void check_error(const struct sim_job *job, int err)
 {
     const struct sim *sim = job->client->sim;
-    bool try = job->ask.flags & RT_ASK_TRY || (job->set != NULL && job->set->batch.set.try);
+    bool try = job->ask.flags & RT_ASK_TRY || (job->set != NULL && job->set->try);
     bool starved = sim->plan.starve > 0 || sim->plan.outage[SIM_OUTAGE_REFUSES] > 0;
     const struct sim_wire *w = &sim->plan.wire;
     bool garbled = w->request_lost + w->request_doubled + w->reply_lost + w->reply_doubled > 0;
@@ -363,7 +365,7 @@ static void answered(struct sim_job *job, int err, bool lost)
 static void set_answered(struct sim_job *first, int err, bool lost)
 {
     struct sim_set *set = first->set;
-    size_t n = set->batch.set.n;
+    size_t n = set->n;
     for (size_t i = 0; i < n; i++) {
         struct sim_job *job = set->jobs[i];
         /* One may be lost already, with its news still to come. */

@@ -12,11 +12,10 @@ struct sim_client;
 enum sim_job_state { SIM_ASKED, SIM_HELD, SIM_LOST, SIM_RELEASING };
 
 struct sim_set {
-    struct rt_batch batch;
+    struct rt_set *set; /* the dispatcher's: until it is answered */
+    bool try;
+    size_t n;
     struct sim_job *jobs[SIM_SET_MAX];
-    struct rt_ask *asks[SIM_SET_MAX];
-    struct rt_join joins[SIM_SET_MAX];
-    struct rt_joined answers[SIM_SET_MAX];
 };
 
 struct sim_job {
@@ -30,7 +29,7 @@ struct sim_job {
     uint32_t name;
     uint32_t take;
     enum sim_job_state state;
-    int64_t released_at;
+    int64_t asked_at, released_at;
     bool solo;        /* has a ticket of its own */
     bool canceled;    /* by its thread */
     bool away;        /* was told that it has no place, and waits on */

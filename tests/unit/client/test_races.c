@@ -128,7 +128,7 @@ static void a_set_whose_fence_went_back_says_so(void **state)
 
 /* ---- Closing --------------------------------------------------------------- */
 
-/* An engine before another one: never answers a CHANGE, and cannot INSPECT. */
+/* An engine before another one: never answers a CHANGE or a JOIN_ALL, and cannot INSPECT. */
 struct stuck {
     struct rt_conn conn; /* first */
     struct rt_conn *inner;
@@ -146,7 +146,7 @@ static void stuck_submit(struct rt_conn *conn, struct rt_op *op)
     if (op->kind == RT_OP_INSPECT) {
         atomic_fetch_add(&tries, 1);
         rt_conn_done(conn, op, ROTA_UNREACHABLE);
-    } else if (op->kind != RT_OP_CHANGE)
+    } else if (op->kind != RT_OP_CHANGE && op->kind != RT_OP_JOIN_ALL)
         inner_of(conn)->engine->submit(inner_of(conn), op);
 }
 
@@ -232,6 +232,46 @@ static void closing_under_a_check(void **state)
     pthread_join(thread, &err);
     assert_int_equal((intptr_t)err, ROTA_CLOSED);
     assert_int_equal(told, ROTA_CLOSED);
+}
+
+/* ---- Sets that nobody answers ---------------------------------------------- */
+
+#define HUNG_AFTER_S 60
+
+static void *take_both(void *arg)
+{
+    static const char *const names[] = {"a", "b"};
+    struct rota_lock *locks[2];
+    return (void *)(intptr_t)rota_acquire_all(arg, names, 2, NULL, locks);
+}
+
+/* Its memory is there until it is answered, or the client closed: for the sanitizers. */
+static void a_set_does_not_wait_for_an_engine_that_stands_still(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b"};
+    struct rota_options opts = {.call_ms = 100};
+    struct rota_ask soon = {.limit_ms = 20}, try = {.flags = ROTA_TRY};
+    struct rota_lock *locks[2];
+    struct rota *r;
+    pthread_t thread;
+    void *err;
+
+    alarm(HUNG_AFTER_S);
+    assert_int_equal(rota_open(&r, "mem:still", &opts), 0);
+    assert_int_equal(rota_acquire(r, "a", NULL, locks), 0); /* there is a session */
+    assert_int_equal(rota_release(locks[0]), 0);
+    make_stuck(r);
+    assert_int_equal(rota_acquire_all(r, names, 2, &soon, locks), ROTA_TIMEOUT);
+    assert_int_equal(rota_acquire_all(r, names, 2, &try, locks), ROTA_UNKNOWN);
+    assert_int_equal(pthread_create(&thread, NULL, take_both, r), 0);
+    while (atomic_load(&r->inside) == 0)
+        usleep(50);
+    rota_interrupt(r);
+    pthread_join(thread, &err);
+    assert_int_equal((intptr_t)err, ROTA_CANCELED);
+    rota_close(r);
+    alarm(0);
 }
 
 static _Atomic int fork_status = -1;
@@ -555,6 +595,7 @@ int main(void)
         cmocka_unit_test(the_fences_of_a_set_are_compared_when_it_is_granted),
         cmocka_unit_test(a_set_whose_fence_went_back_says_so),
         cmocka_unit_test(closing_under_a_check),
+        cmocka_unit_test(a_set_does_not_wait_for_an_engine_that_stands_still),
         cmocka_unit_test(a_child_of_who_closes_keeps_no_session),
         cmocka_unit_test(a_release_waits_for_the_callback_of_its_lock),
         cmocka_unit_test(a_release_that_does_not_wait_is_done_after_the_callback),

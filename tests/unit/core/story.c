@@ -129,7 +129,7 @@ static void drain(struct story *s)
         assert_true(s->op_count < STORY_OPS);
         s->ops[s->op_count++] = todo;
     }
-    while (rt_desk_dead(&s->desk) != NULL)
+    while (rt_desk_dead(&s->desk) != NULL || rt_desk_dead_set(&s->desk) != NULL)
         ;
     while ((line = rt_desk_idle(&s->desk)) != NULL)
         if (rt_line_idle(line))
@@ -219,7 +219,8 @@ void story_ask_all(struct story *s, const char *who, const char *const *names, b
 {
     struct wish own = *wish;
     own.owner = 1;
-    s->set = (struct rt_set){.asks = s->members, .n = strlen(who), .try = try};
+    s->set = (struct rt_set){
+        .asks = s->members, .tickets = s->tickets, .n = strlen(who), .try = try};
     for (size_t i = 0; i < s->set.n; i++) {
         struct story_ask *a = prepare(s, who[i], names[i], &own);
         a->terms.set = &s->set;

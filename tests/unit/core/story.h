@@ -36,6 +36,7 @@ struct story {
     struct story_line lines[STORY_LINES];
     struct rt_set set;
     struct rt_ask *members[26];
+    struct rt_ticket *tickets[26];
     struct rt_todo ops[STORY_OPS]; /* sent, not answered */
     size_t op_count;
     char trace[8192];

@@ -210,6 +210,206 @@ static void an_answer_to_the_second_try_is_an_answer_to_the_first(void **state)
     }
 }
 
+/* ---- Nothing takes longer than it says ----------------------------------- */
+
+static void a_set_ends_at_its_limit_while_the_engine_stands_still(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    story_open(s, 0);
+    story_ask_all(s, "AB", names, false, &(struct wish){.at_least_ms = 100, .limit_ms = 100});
+    until(s, 100);
+    expect(s, "[    0] > JOIN_ALL 2\n"
+              "[  100] A refused: TIMEOUT\n");
+    assert_int_equal(s->asks[1].ask.state, RT_ASK_DONE);
+    until(s, 2500);
+    joined_all(s, 0, 7, 3); /* the answer finds nobody, and what it brought goes back */
+    left(s, 0);
+    left(s, 0);
+    expect(s, "[ 2500] > LEAVE L #7 untold\n"
+              "[ 2500] > LEAVE M #8 untold\n");
+    story_end(s);
+}
+
+static void a_set_that_was_given_up_under_way_is_taken_back_by_nonce(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    story_open(s, 0);
+    ask_all(s, "AB", names, false);
+    cancel(s, 'B', ROTA_CANCELED);
+    expect(s, "[    0] > JOIN_ALL 2\n"
+              "[    0] A refused: CANCELED\n");
+    joined_all(s, ROTA_UNKNOWN, 0, 0);
+    left(s, ROTA_LOST);
+    left(s, 0);
+    expect(s, "[    0] > LEAVE L by nonce\n"
+              "[    0] > LEAVE M by nonce\n");
+    ask_all(s, "AB", names, false);
+    cancel(s, 'A', ROTA_CANCELED);
+    joined_all(s, ROTA_UNREACHABLE, 0, 0); /* definite: nothing is there */
+    expect(s, "[    0] > JOIN_ALL 2\n"
+              "[    0] A refused: CANCELED\n");
+    story_end(s);
+}
+
+static void closing_does_not_wait_for_a_set_under_way(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    story_open(s, 0);
+    ask_all(s, "AB", names, false);
+    rt_desk_close(&s->desk);
+    rt_desk_close_line(&s->desk, s->asks[1].ask.line, s->now);
+    until(s, 1);
+    assert_false(rt_desk_quiet(&s->desk)); /* something may have to be taken back */
+    joined_all(s, 0, 7, 0);
+    left(s, 0);
+    left(s, 0);
+    expect(s, "[    0] > JOIN_ALL 2\n"
+              "[    1] A refused: CLOSED\n"
+              "[    1] > LEAVE L #7\n"
+              "[    1] > LEAVE M #8\n");
+    story_end(s);
+}
+
+/* The session ends in the meantime: told at once, and the late answer changes nothing. */
+static void a_set_under_way_is_told_of_the_end_of_its_session(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    story_open(s, 0);
+    ask_all(s, "AB", names, false);
+    session_lost(s, 1);
+    expect(s, "[    0] > JOIN_ALL 2\n"
+              "[    0] A refused: LOST\n");
+    joined_all(s, 0, 7, 3);
+    expect(s, "");
+    story_end(s);
+}
+
+/* Whatever the tries do: one that is not answered, those that end early, the pause between them. */
+static void a_release_takes_call_ms_and_no_longer(void **state)
+{
+    (void)state;
+    story_held(s, 0);
+    let_go(s, 'A');
+    until(s, 4990);
+    left(s, ROTA_UNKNOWN);
+    until(s, 5000); /* in the pause before the next try */
+    expect(s, "[    0] > LEAVE L #7\n"
+              "[ 5000] A released: UNKNOWN\n");
+    until(s, 5010);
+    expect(s, "[ 5010] > LEAVE L #7 again\n"); /* it goes on for the others */
+    left(s, 0);
+    story_end(s);
+    ask(s, 'A', "L", 0);
+    joined(s, 0, 8, true, false);
+    ask(s, 'B', "M", 0);
+    joined(s, 0, 9, true, false);
+    until(s, 6000);
+    let_go(s, 'A');
+    until(s, 6500);
+    let_go(s, 'B');
+    until(s, 11700);
+    expect(s, "[ 5010] > JOIN L exclusive\n"
+              "[ 5010] A holds L #8\n"
+              "[ 5010] > JOIN M exclusive\n"
+              "[ 5010] B holds M #9\n"
+              "[ 6000] > LEAVE L #8\n"
+              "[ 6500] > LEAVE M #9\n"
+              "[11000] A released: UNKNOWN\n"
+              "[11500] B released: UNKNOWN\n");
+    left(s, 0);
+    left(s, 0);
+    story_end(s);
+}
+
+static void a_try_takes_call_ms_and_no_longer(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .flags = RT_ASK_TRY);
+    ask(s, 'B', "M", .flags = RT_ASK_TRY, .at_least_ms = 100);
+    until(s, 2500);
+    joined(s, ROTA_UNKNOWN, 0, false, false); /* A's; tried again, and that stays open */
+    until(s, 5000);
+    expect(s, "[    0] > JOIN L exclusive try\n"
+              "[    0] > JOIN M exclusive try\n"
+              "[ 2520] > JOIN L exclusive try again\n"
+              "[ 5000] B refused: UNKNOWN\n"
+              "[ 5000] A refused: UNKNOWN\n");
+    joined(s, 0, 8, true, false); /* B's, late */
+    joined(s, ROTA_UNKNOWN, 0, false, false);
+    until(s, 5100);
+    left(s, 0);
+    left(s, 0);
+    expect(s, "[ 5000] > LEAVE M #8 untold\n"
+              "[ 5020] > LEAVE L by nonce\n");
+    story_end(s);
+}
+
+/* Behind our own release, which is not answered; and for an answer to ARM. */
+static void a_try_that_waits_for_another_request_is_not_forgotten(void **state)
+{
+    (void)state;
+    story_held(s, 0);
+    let_go(s, 'A');
+    until(s, 100);
+    ask(s, 'B', "L", .flags = RT_ASK_TRY);
+    until(s, 5200);
+    expect(s, "[    0] > LEAVE L #7\n"
+              "[ 5000] A released: UNKNOWN\n"
+              "[ 5100] B refused: UNREACHABLE\n");
+    left(s, 0);
+    ask(s, 'A', "L", .mode = RT_SHARED);
+    joined(s, 0, 8, true, false);
+    wanted(s, "L", 8);
+    ask(s, 'B', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY);
+    until(s, 9000);
+    armed(s, ROTA_UNKNOWN, false);
+    until(s, 10200);
+    expect(s, "[ 5200] > JOIN L shared\n"
+              "[ 5200] A holds L #8\n"
+              "[ 5200] > ARM L #8\n"
+              "[ 9020] > ARM L #8\n"
+              "[10200] B refused: UNREACHABLE\n");
+    armed(s, 0, false);
+    let_go(s, 'A');
+    left(s, 0);
+    story_end(s);
+}
+
+static void a_try_without_a_session_was_never_sent(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    story_begin(s, 2, 10);
+    ask(s, 'A', "L", .flags = RT_ASK_TRY);
+    until(s, 1000);
+    ask_all(s, "BC", names, true);
+    until(s, 6000);
+    expect(s, "[    0] > BEAT open\n"
+              "[ 5000] A refused: UNREACHABLE\n"
+              "[ 6000] B refused: UNREACHABLE\n");
+    beat(s, 0, 1, 0);
+    story_end(s);
+}
+
+static void a_set_that_tries_takes_call_ms_and_no_longer(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"L", "M"};
+    story_open(s, 0);
+    ask_all(s, "AB", names, true);
+    until(s, 5000);
+    expect(s, "[    0] > JOIN_ALL 2\n"
+              "[ 5000] A refused: UNKNOWN\n");
+    joined_all(s, ROTA_BUSY, 0, 0);
+    expect(s, "");
+    story_end(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +422,15 @@ int main(void)
         cmocka_unit_test(a_try_after_a_lost_reply_that_is_never_sent_proves_nothing),
         cmocka_unit_test(a_join_given_up_after_a_lost_reply_is_taken_back_too),
         cmocka_unit_test(an_answer_to_the_second_try_is_an_answer_to_the_first),
+        cmocka_unit_test(a_set_ends_at_its_limit_while_the_engine_stands_still),
+        cmocka_unit_test(a_set_that_was_given_up_under_way_is_taken_back_by_nonce),
+        cmocka_unit_test(closing_does_not_wait_for_a_set_under_way),
+        cmocka_unit_test(a_set_under_way_is_told_of_the_end_of_its_session),
+        cmocka_unit_test(a_release_takes_call_ms_and_no_longer),
+        cmocka_unit_test(a_try_takes_call_ms_and_no_longer),
+        cmocka_unit_test(a_try_that_waits_for_another_request_is_not_forgotten),
+        cmocka_unit_test(a_try_without_a_session_was_never_sent),
+        cmocka_unit_test(a_set_that_tries_takes_call_ms_and_no_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

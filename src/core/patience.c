@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Patience: a release or a try that somebody waits for is over after `call`, whatever becomes of the
+ * requests that were sent for it. One timer for all of them, so that the plain pair costs no more: it
+ * is not moved by those that are answered, and looks who is next when it fires. */
+#include "core/desk.h"
+
+#include <assert.h>
+#include <rota.h>
+
+void rt_patience_start(struct rt_desk *desk, int64_t now)
+{
+    if (desk->patience_timer.slot == 0)
+        rt_timers_start(desk->timers, &desk->patience_timer, now + desk->call);
+}
+
+static bool tries(const struct rt_ask *ask)
+{
+    return (ask->flags & RT_ASK_TRY) != 0 || (rt_ask_in_set(ask) && ask->terms->set->try);
+}
+
+/* Whether the time of what began at SINCE is over; if not, *NEXT is no later than that. */
+static bool is_over(const struct rt_desk *desk, int64_t since, int64_t now, int64_t *next)
+{
+    int64_t at = since + desk->call;
+    if (at > now && at < *next)
+        *next = at;
+    return at <= now;
+}
+
+/* Who waits for T, or in its line, and has waited long enough; NULL: nobody. */
+static struct rt_ask *find(const struct rt_desk *desk, const struct rt_ticket *t, int64_t now,
+                           int64_t *next)
+{
+    bool solo = rt_ticket_has(t, RT_TICKET_SOLO);
+    struct rt_ask *ask = t->state == RT_TICKET_LEAVING ? rt_line_releasing(t) : NULL;
+    if (ask != NULL && is_over(desk, t->since, now, next))
+        return ask;
+    if (!solo)
+        ask = t->line->queue;
+    else if (t->state == RT_TICKET_JOINING && rt_ticket_has(t, RT_TICKET_TRY))
+        ask = rt_line_solo(t);
+    else
+        return NULL;
+    for (; ask != NULL; ask = solo ? NULL : ask->next)
+        if (tries(ask) && is_over(desk, ask->since, now, next))
+            return ask;
+    return NULL;
+}
+
+static struct rt_ask *find_any(const struct rt_desk *desk, int64_t now, int64_t *next)
+{
+    struct rt_ask *ask = NULL;
+    *next = RT_NEVER;
+    for (const struct rt_ticket *t = desk->tickets; t != NULL && ask == NULL; t = t->next)
+        ask = find(desk, t, now, next);
+    return ask;
+}
+
+/* Whether the engine may have got T's JOIN, and has not answered it. */
+static bool is_open(const struct rt_ticket *t)
+{
+    bool unsent = (t->want & RT_WANT_JOIN) != 0 && !rt_ticket_has(t, RT_TICKET_AGAIN);
+    return t->state == RT_TICKET_JOINING && !unsent;
+}
+
+/* A try whose JOIN was never sent failed; of another nobody knows, and it is taken back. */
+static int try_err(const struct rt_ask *ask)
+{
+    const struct rt_line *line = ask->line;
+    bool open;
+    if (rt_ask_in_set(ask))
+        open = ask->terms->set->in_flight || rt_ticket_has(ask->ticket, RT_TICKET_AGAIN);
+    else if (ask->ticket != NULL)
+        open = is_open(ask->ticket);
+    else
+        open = is_open(&line->x) || (line->s != NULL && is_open(line->s));
+    return open ? ROTA_UNKNOWN : ROTA_UNREACHABLE;
+}
+
+void rt_patience_over(struct rt_desk *desk, int64_t now)
+{
+    struct rt_ask *ask;
+    int64_t next;
+    assert(desk->patience_timer.slot == 0);
+    while ((ask = find_any(desk, now, &next)) != NULL) {
+        if (ask->state == RT_ASK_RELEASING)
+            rt_line_unconfirmed(desk, ask->ticket);
+        else
+            (void)rt_desk_cancel(desk, ask, try_err(ask), now);
+    }
+    if (next != RT_NEVER)
+        rt_timers_start(desk->timers, &desk->patience_timer, next);
+}
