@@ -151,7 +151,7 @@ static void check_deadline(const struct sim *sim, const struct sim_client *c)
 static void note_wanted(const struct sim *sim, struct sim_client *c)
 {
     for (uint32_t i = 0; i < sim->plan.names; i++) {
-        const struct rt_line *line = rt_names_find(&c->d.names, sim->lines[i].name);
+        const struct rt_line *line = c->lines[i];
         struct sim_tenure *t = &c->tenures[i];
         bool is_wanted = line != NULL && rt_ticket_has(&line->x, RT_TICKET_WANTED);
         /* The engine was asked again, and nobody waited any more. */
@@ -232,7 +232,7 @@ static void check_told(const struct sim *sim, const struct sim_client *c, const 
 static void check_lingering(const struct sim *sim, const struct sim_client *c)
 {
     for (uint32_t i = 0; i < sim->plan.names; i++) {
-        const struct rt_line *line = rt_names_find(&c->d.names, sim->lines[i].name);
+        const struct rt_line *line = c->lines[i];
         if (line == NULL || !line->lingering)
             continue;
         if (rt_ticket_has(&line->x, RT_TICKET_WANTED) || line->linger_until <= sim->now)
@@ -408,7 +408,7 @@ void sim_check_released(struct sim_job *job, int err)
         sim_violated(sim, "I5", "c%u: a release told %s", c->index, rota_strerror(err));
     if (err != 0)
         return;
-    struct rt_line *line = rt_names_find(&c->d.names, name);
+    struct rt_line *line = c->lines[job->name];
     if (line != NULL && rt_line_ticket(line, job->ask.fence) != NULL)
         return; /* passed on, lingering, or held by others */
     struct sim_place t;

@@ -17,16 +17,15 @@ static struct sim_job *job_of(struct rt_ask *ask)
 
 /* ---- Coming and going --------------------------------------------------- */
 
-static struct rt_line *line_get(struct sim_client *c, const char *name)
+static struct rt_line *line_get(struct sim_client *c, uint32_t name)
 {
-    struct rt_line *line = rt_names_find(&c->d.names, name);
-    if (line != NULL)
-        return line;
+    if (c->lines[name] != NULL)
+        return c->lines[name];
     int rv = rt_loop_reserve(&c->loop, 1); /* it may linger */
-    line = rt_names_get(&c->d.names, name, NULL);
-    assert(rv == 0 && line != NULL);
+    c->lines[name] = rt_names_get(&c->d.names, c->sim->lines[name].name, NULL);
+    assert(rv == 0 && c->lines[name] != NULL);
     (void)rv;
-    return line;
+    return c->lines[name];
 }
 
 static int64_t draw_time(struct sim *sim)
@@ -65,7 +64,7 @@ static struct sim_job *job_new(struct sim_client *c, uint32_t name, bool in_set)
     c->jobs = job;
     c->job_count++;
     struct rt_ask *ask = &job->ask;
-    ask->line = line_get(c, sim->lines[name].name);
+    ask->line = line_get(c, name);
     if (sim->plan.of[name] > 0) {
         ask->mode = RT_PERMITS;
         job->take = 1 + sim_below(r, sim->plan.of[name]);

@@ -26,8 +26,11 @@ static struct sim_client *client_of(struct rt_dispatch *d)
 
 static void on_forget(struct rt_dispatch *d, struct rt_line *line)
 {
-    (void)line;
-    rt_loop_unreserve(&client_of(d)->loop, 1); /* its timer */
+    struct sim_client *c = client_of(d);
+    for (size_t i = 0; i < SIM_NAMES_MAX; i++)
+        if (c->lines[i] == line)
+            c->lines[i] = NULL;
+    rt_loop_unreserve(&c->loop, 1); /* its timer */
 }
 
 static const struct rt_dispatch_hooks hooks = {

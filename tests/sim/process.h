@@ -52,6 +52,7 @@ struct sim_client {
     bool parting; /* quiet, but its engine still has to end the session */
     struct sim_job *jobs;
     uint32_t job_count;
+    struct rt_line *lines[SIM_NAMES_MAX]; /* of its dispatcher; NULL: not there */
     struct sim_tenure tenures[SIM_NAMES_MAX];
     struct {
         uint64_t number;
