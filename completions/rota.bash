@@ -8,7 +8,7 @@
 _rota_options() # ROTA COMMAND
 {
     local line word names
-    opts=" --help " valued=" "
+    opts=" --help --on --system " valued=" --on " # every command has these
     while IFS= read -r line; do
         [[ $line =~ ^\ +(-.*)$ ]] || continue
         names=
@@ -39,9 +39,9 @@ _rota_names() # ROTA...
 
 _rota_engines()
 {
-    printf '%s\n' file: redis:// rediss:// redis+unix:
+    printf '%s\n' file: redis:// rediss:// redis+unix: etcd:// etcds://
     sed -n 's/^[[:space:]]*\([^#=[:space:]][^=[:space:]]*\)[[:space:]]*=.*/\1/p' \
-        "${XDG_CONFIG_HOME:-$HOME/.config}/rota/config" 2>/dev/null
+        "${XDG_CONFIG_HOME:-$HOME/.config}/rota/config" /etc/rota/config 2>/dev/null
 }
 
 # Puts those candidates of stdin (one a line) into COMPREPLY that go on from $cur, quoted for the shell.
@@ -75,7 +75,8 @@ _rota()
     while ((i < last)); do
         case ${words[i]} in
         --on) rota+=(--on "${words[i + 1]-}"); ((i += 2)) ;;
-        --on=*) rota+=("${words[i]}"); ((i += 1)) ;;
+        --on=* | --system) rota+=("${words[i]}"); ((i += 1)) ;;
+        --ttl) ((i += 2)) ;;
         -*) ((i += 1)) ;;
         *) command=${words[i]}; ((i += 1)); break ;;
         esac
@@ -83,7 +84,7 @@ _rota()
     if [[ -z $command ]]; then
         case $prev/$cur in
         --on/*) _rota_reply < <(_rota_engines) ;;
-        */-*) _rota_reply <<<$'--on\n--help\n--version' ;;
+        */-*) _rota_reply <<<$'--on\n--system\n--help\n--version' ;;
         *) _rota_reply < <(_rota_words "${rota[0]}") ;;
         esac
         return 0
@@ -93,6 +94,8 @@ _rota()
     while ((i < last)); do
         case ${words[i]} in
         --) break ;;
+        --on) ((i + 1 < last)) && rota+=(--on "${words[i + 1]}"); ((i += 2)) ;;
+        --on=* | --system) rota+=("${words[i]}"); ((i += 1)) ;;
         --*=*) ((i += 1)) ;;
         -*) [[ $valued == *" ${words[i]} "* ]] && ((i += 1)); ((i += 1)) ;;
         *) name=1; ((i += 1)); break ;;
@@ -123,6 +126,7 @@ _rota()
     fi
     if ((i > last)) || [[ $valued == *" $prev "* ]]; then
         case $prev in
+        --on) _rota_reply < <(_rota_engines) ;;
         --on-lost) _rota_reply <<<$'term\nkill\nignore' ;;
         --svg | --metrics) compopt -o default 2>/dev/null ;;
         esac

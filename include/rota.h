@@ -96,7 +96,7 @@ struct rota_options {    /* zero means the default for each field */
 };
 
 /* Opens a client on the engine that URL names: "file:", "file:/some/folder",
- * "mem:name", or a name from ~/.config/rota/config. An empty or NULL URL is
+ * "mem:name", or a name from ~/.config/rota/config, /etc/rota/config. An empty or NULL URL is
  * $ROTA_URL, else the embedded engine in its default folder. OPTS may be NULL.
  * Takes at most call_ms. Give *OUT back with rota_close. */
 int rota_open_sized(struct rota **out, const char *url, const struct rota_options *opts,

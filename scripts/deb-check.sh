@@ -48,7 +48,16 @@ inside rota --version
 inside rota run first -- sh -c 'echo "$ROTA_NAME runs, fence $ROTA_FENCE"'
 inside /debs/first
 inside sh -c 'rota run first -- rota run -n first -- true; [ $? = 75 ]'
+# Root and the group rota share a folder, and nobody else.
+inside useradd -G rota ada
+inside useradd bob
+# shellcheck disable=SC2016 # for the inner shell
+inside sh -ec 'for user in ada bob; do chmod 755 /root; printf "%s " "$(stat -c "%U:%G %a" /var/lib/rota)"
+    code=0; su $user -c "HOME=/tmp rota --system run -n first -- true" || code=$?; echo "$user $code"; done
+    rota --system run first -- su ada -c "HOME=/tmp rota run --system -n -E 9 first -- true" || [ $? = 9 ]' >"$room/shared" 2>"$room/log"
+printf 'root:rota 2770 ada 0\nroot:rota 2770 bob 69\n' | cmp - "$room/shared" || { cat "$room/log"; exit 1; }
 inside dpkg --purge rota librota-dev librota1 >"$room/log" 2>&1 || { cat "$room/log"; exit 1; }
+[ ! -e "$room/root/var/lib/rota" ] || { echo "purge left /var/lib/rota"; exit 1; }
 left=$(find "$room/root/usr" "$room/root/etc" -name 'rota*' -o -name 'librota*')
 [ -z "$left" ] || { printf 'left after purge:\n%s\n' "$left"; exit 1; }
 echo "deb-check: installed, ran, purged"

@@ -21,6 +21,9 @@ enum rt_exit {
     RT_EXIT_SIGNAL = 128, /* + n: ended by signal n */
 };
 
+/* --system: the machine's locks, for root and who is in the folder's group. */
+#define RT_CLI_SYSTEM "file:/var/lib/rota?mode=0660"
+
 struct rt_cli {
     const char *on; /* --on URL|NAME; NULL: $ROTA_URL, else the embedded engine */
 };

@@ -97,6 +97,9 @@ int rt_connect_open(struct rota **out, const struct rt_cli *cli, const struct ro
     struct rota *r;
     int err = open_engine(&r, rt_connect_url(cli), opts);
 
+    if (err == ROTA_AUTH && cli->on != NULL && strcmp(cli->on, RT_CLI_SYSTEM) == 0)
+        return rt_connect_report(NULL, err,
+                                 "--system is for root and the group of /var/lib/rota: ");
     if (err != 0)
         return rt_connect_report(NULL, err, "");
     if (!is_shared(r)) {

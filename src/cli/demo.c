@@ -67,7 +67,7 @@ static int parse(struct demo *demo, int argc, char **argv)
     int c;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, "+:h", options)) != -1) {
         int code = parse_option(demo, c, argv);
         if (code != RT_EXIT_OK || demo->shown)
             return code;

@@ -49,7 +49,7 @@ static int parse_options(struct rt_hold *hold, int argc, char **argv, bool *done
     };
     int c;
 
-    while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, "+:h", options)) != -1) {
         if (c == 'h') {
             *done = true;
             return rt_help_print(rt_command_find("elect"));

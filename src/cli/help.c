@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char help_head[] = "Usage: rota [--on URL|NAME] COMMAND ...\n"
+static const char help_head[] = "Usage: rota [--on URL|NAME | --system] COMMAND ...\n"
                                 "Locks for the shell: between processes, and between machines.\n"
                                 "\n";
 
 static const char help_tail[] =
     "\n"
-    "  --on URL|NAME  the engine: file:/folder, or a name from ~/.config/rota/config.\n"
-    "                 Without it $ROTA_URL, else a folder of this user (no server)\n"
-    "  -h, --help     this text; 'rota COMMAND --help' for a command; -V, --version\n"
-    "\n"
+    "  --on URL|NAME  the engine: redis://host, or a name from ~/.config/rota/config;\n"
+    "                 without it $ROTA_URL, else this user's own folder (no server)\n"
+    "  --system       the folder that all users share: file:/var/lib/rota\n"
+    "  -h, --help     'rota COMMAND --help' for a command; -V, --version\n"
     "Exit: 64 wrong usage, 69 engine not reachable, 75 not granted in time, 76 lost.\n"
     "  rota run nightly -- ./job.sh    run job.sh, one at a time\n";
 

@@ -48,7 +48,7 @@ int rt_look_parse(struct rt_look *look, int argc, char **argv)
     int c;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, ":1h", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, ":1h", options)) != -1) {
         if (c == 'h') {
             look->done = true;
             return rt_help_print(rt_command_find(look->command));

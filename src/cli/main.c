@@ -9,8 +9,11 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define EARLY_MOST 8
 
 const struct rt_command rt_commands[] = {
     {"run", "run a command while holding a lock", rt_help_run, rt_run_main},
@@ -55,6 +58,24 @@ static int dispatch(const struct rt_cli *cli, int argc, char **argv)
     return command->main(cli, argc, argv);
 }
 
+/* COMMAND with OPTIONS that stood before it, and its words. They live as long as the program. */
+static int dispatch_with(const struct rt_cli *cli, char **options, int count, int argc, char **argv)
+{
+    if (argc == 0 || count == 0)
+        return dispatch(cli, argc, argv);
+    char **words = calloc((size_t)(argc + count) + 1, sizeof(*words));
+    if (words == NULL) {
+        rt_out_error("out of memory");
+        return RT_EXIT_INTERNAL;
+    }
+    words[0] = argv[0];
+    memcpy(words + 1, options, (size_t)count * sizeof(*words));
+    memcpy(words + 1 + count, argv + 1, (size_t)(argc - 1) * sizeof(*words));
+    int code = dispatch(cli, argc + count, words);
+    free((void *)words);
+    return code;
+}
+
 /* What we open must not land on a standard descriptor that was closed when we began: an error
  * message would go there. They can be used the wrong way round only, and are closed again in
  * COMMAND: all is as if they were closed. */
@@ -73,23 +94,31 @@ static void occupy_standard(void)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"on", required_argument, NULL, 'o'},
+        {"json", no_argument, NULL, 'j'},
+        {"ttl", required_argument, NULL, 't'},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
     };
+    static char json[] = "--json", ttl[] = "--ttl";
     struct rt_cli cli = {NULL};
-    int c;
+    char *early[EARLY_MOST]; /* options of the command that stand before it */
+    int c, count = 0;
 
     occupy_standard();
     rt_child_ignore_file_size();
     opterr = 0;
-    while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) != -1) {
+    rt_options_begin(&cli);
+    while ((c = rt_options_next(argc, argv, "+:hV", options)) != -1) {
+        if (count + 2 > EARLY_MOST)
+            return rt_out_usage(NULL, "so many options: let them follow the command");
         switch (c) {
-        case 'o':
-            if (optarg[0] == '\0')
-                return rt_out_usage(NULL, "--on needs a URL or a name");
-            cli.on = optarg;
+        case 'j':
+            early[count++] = json;
+            break;
+        case 't':
+            early[count++] = ttl;
+            early[count++] = optarg;
             break;
         case 'h':
             return rt_help_print(NULL);
@@ -99,5 +128,5 @@ int main(int argc, char **argv)
             return rt_options_complain(NULL, argv, c);
         }
     }
-    return dispatch(&cli, argc - optind, argv + optind);
+    return dispatch_with(&cli, early, count, argc - optind, argv + optind);
 }

@@ -145,7 +145,7 @@ int rt_metrics_main(const struct rt_cli *cli, int argc, char **argv)
     int c;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, ":h", options)) != -1) {
         if (c == 'h')
             return rt_help_print(rt_command_find("metrics"));
         if (c != 'l')

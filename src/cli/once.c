@@ -68,7 +68,7 @@ static int parse_options(struct once *once, int argc, char **argv)
     };
     int c;
 
-    while ((c = getopt_long(argc, argv, "+:E:h", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, "+:E:h", options)) != -1) {
         int code = parse_option(once, c, argv);
         if (code != RT_EXIT_OK || once->shown)
             return code;

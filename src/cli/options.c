@@ -2,10 +2,13 @@
 /* Reading option values, and complaining about options in one way. */
 #include "cli/options.h"
 
+#include "cli/cli.h"
 #include "cli/out.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,9 +70,79 @@ bool rt_options_number(const char *text, uint64_t min, uint64_t max, uint64_t *n
     return true;
 }
 
+/* ---- Options that every command has -------------------------------------- */
+
+#define OPTIONS_MOST 32
+
+enum { OPT_ENGINE = 1024, OPT_SYSTEM };
+
+static const struct option everywhere[] = {
+    {"on", required_argument, NULL, OPT_ENGINE},
+    {"system", no_argument, NULL, OPT_SYSTEM},
+    {NULL, 0, NULL, 0},
+};
+static struct rt_cli *engine;
+static struct option table[OPTIONS_MOST]; /* what rt_options_next goes by */
+static const char *fault;                 /* of a value */
+
+void rt_options_begin(struct rt_cli *cli)
+{
+    engine = cli;
+}
+
+static void fill_table(const struct option *options)
+{
+    size_t n = 0;
+
+    for (const struct option *o = everywhere; o->name != NULL; o++)
+        table[n++] = *o;
+    for (const struct option *o = options; o->name != NULL; o++) {
+        assert(n + 1 < OPTIONS_MOST);
+        table[n++] = *o;
+    }
+    table[n] = (struct option){NULL, 0, NULL, 0};
+}
+
+int rt_options_next(int argc, char **argv, const char *letters, const struct option *options)
+{
+    int c;
+
+    fill_table(options);
+    fault = NULL;
+    while ((c = getopt_long(argc, argv, letters, table, NULL)) == OPT_ENGINE || c == OPT_SYSTEM) {
+        engine->on = c == OPT_SYSTEM ? RT_CLI_SYSTEM : optarg;
+        if (engine->on[0] == '\0') {
+            fault = "--on needs a URL or a name";
+            return '?';
+        }
+    }
+    return c;
+}
+
+/* What WORD may be short for, if that is more than one: "--of, --on-lost". False: it is not. */
+static bool list_meant(const char *word, char *text, size_t size)
+{
+    size_t length = strcspn(word, "="), used = 0, count = 0;
+
+    for (const struct option *o = table; o->name != NULL && length > 2; o++) {
+        if (strncmp(o->name, word + 2, length - 2) != 0)
+            continue;
+        int n = snprintf(text + used, size - used, "%s--%s", count++ == 0 ? "" : ", ", o->name);
+        used += n > 0 && (size_t)n < size - used ? (size_t)n : 0;
+    }
+    return count > 1;
+}
+
 int rt_options_complain(const char *command, char **argv, int c)
 {
     const char *what = c == ':' ? "needs a value" : "is not known, or takes no value";
+    const char *word = argv[optind - 1];
+    char meant[256];
+
+    if (fault != NULL)
+        return rt_out_usage(command, "%s", fault);
+    if (c == '?' && strncmp(word, "--", 2) == 0 && list_meant(word, meant, sizeof(meant)))
+        return rt_out_usage(command, "option '%s' is short for more than one: %s", word, meant);
 
     /* getopt names a short option in optopt; a long one only by where it stands. */
     if (optopt > 0 && optopt < 128 && strncmp(argv[optind - 1], "--", 2) != 0)

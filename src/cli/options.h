@@ -16,7 +16,17 @@ bool rt_options_too_long(const char *text);
 /* A whole number from MIN to MAX, in decimal digits only. */
 bool rt_options_number(const char *text, uint64_t min, uint64_t max, uint64_t *number);
 
-/* For what getopt_long answered with ':' or '?': C. Returns RT_EXIT_USAGE. */
+struct option;
+struct rt_cli;
+
+/* Whose engine --on and --system choose, wherever they stand before the operands. */
+void rt_options_begin(struct rt_cli *cli);
+
+/* As getopt_long, over OPTIONS and those that every command has: these are dealt with here. An
+ * abbreviation must stand for one option only, and none stands for --on, which is whole. */
+int rt_options_next(int argc, char **argv, const char *letters, const struct option *options);
+
+/* For what rt_options_next answered with ':' or '?': C. Returns RT_EXIT_USAGE. */
 int rt_options_complain(const char *command, char **argv, int c);
 
 #endif

@@ -227,7 +227,7 @@ int rt_run_options_parse(struct rt_hold *hold, int argc, char **argv, bool *done
     int c, code;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, "+:nw:E:sxeoFuh", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, "+:nw:E:sxeoFuh", options)) != -1) {
         if (c == 'h') {
             *done = true;
             return rt_help_print(rt_command_find("run"));

@@ -330,7 +330,7 @@ static int parse(struct rt_top *top, int argc, char **argv)
     int c;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, ":d:1h", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, ":d:1h", options)) != -1) {
         switch (c) {
         case 'd':
             if (!rt_options_duration_ms(optarg, &top->delay_ms) || top->delay_ms < DELAY_LEAST_MS ||

@@ -415,7 +415,9 @@ void rt_fork_go_on(void);
 uint32_t rt_fork_generation(void);
 bool rt_forked(const struct rota *r);
 
-/* The URL that a name in ~/.config/rota/config stands for, in *OUT (rt_free). ROTA_INVALID: none. */
+/* The URL that a name in ~/.config/rota/config, else in rt_config_system (/etc/rota/config; tests have
+ * their own), stands for, in *OUT (rt_free). ROTA_INVALID: none. */
+extern const char *rt_config_system;
 int rt_config_find(const char *name, char **out, char *errmsg, size_t size);
 
 /* This thread's number as an owner; never 0. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named engines: lines `name = url` in ~/.config/rota/config. */
+/* Named engines: lines `name = url` in ~/.config/rota/config, then in /etc/rota/config. */
 #include "client/client.h"
 
 #include "base/alloc.h"
@@ -48,42 +48,62 @@ static char *value_of(char *line, const char *name)
     return strcmp(trim(text), name) == 0 ? trim(equals + 1) : NULL;
 }
 
-int rt_config_find(const char *name, char **out, char *errmsg, size_t size)
+/* What FILE says of NAME, in *OUT: ROTA_INVALID and nothing in ERRMSG: it does not. */
+static int look_up(FILE *file, const char *path, const char *name, char **out, char *errmsg,
+                   size_t size)
 {
-    char path[PATH_ROOM];
     char line[LINE_ROOM];
     char *found = NULL;
-
-    if (!config_path(path, sizeof(path))) {
-        snprintf(errmsg, size, "'%.60s' is no URL, and without $HOME there is no list of names",
-                 name);
-        return ROTA_INVALID;
-    }
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        snprintf(errmsg, size,
-                 "'%.60s' is no URL and there is no %.120s: write it like file: or add %s", name,
-                 path, "'NAME = URL' there");
-        return ROTA_INVALID;
-    }
     unsigned number = 0;
+    int rv = ROTA_INVALID;
+
     while (found == NULL && fgets(line, sizeof(line), file) != NULL) {
         number++;
         found = value_of(line, name);
     }
-    fclose(file);
-    if (found == NULL) {
-        snprintf(errmsg, size, "no engine is named '%.60s' in %.120s: add a line '%.20s = URL'",
-                 name, path, name);
-        return ROTA_INVALID;
-    }
-    if (strchr(found, ':') == NULL) { /* names do not stand for names */
+    if (found != NULL && strchr(found, ':') == NULL) { /* names do not stand for names */
         snprintf(errmsg, size,
                  "%.120s:%u: '%.60s' is given no URL there: write it like %.20s = file:", path,
                  number, name, name);
-        return ROTA_INVALID;
+    } else if (found != NULL) {
+        *out = rt_strdup(found);
+        rv = *out != NULL ? 0 : ROTA_NOMEM;
     }
-    *out = rt_strdup(found);
     explicit_bzero(line, sizeof(line));
-    return *out != NULL ? 0 : ROTA_NOMEM;
+    return rv;
+}
+
+const char *rt_config_system = "/etc/rota/config";
+
+int rt_config_find(const char *name, char **out, char *errmsg, size_t size)
+{
+    char own[PATH_ROOM];
+    const char *paths[2], *seen = NULL;
+    int n = 0, rv = ROTA_INVALID;
+
+    errmsg[0] = '\0';
+    if (config_path(own, sizeof(own)))
+        paths[n++] = own; /* a user's own names come first */
+    paths[n++] = rt_config_system;
+    for (int i = 0; i < n && rv == ROTA_INVALID && errmsg[0] == '\0'; i++) {
+        FILE *file = fopen(paths[i], "re");
+        if (file == NULL)
+            continue;
+        seen = seen == NULL ? paths[i] : seen;
+        rv = look_up(file, paths[i], name, out, errmsg, size);
+        fclose(file);
+    }
+    if (rv != ROTA_INVALID || errmsg[0] != '\0')
+        return rv;
+    if (seen != NULL)
+        snprintf(errmsg, size, "no engine is named '%.60s' in %.120s: add a line '%.20s = URL'",
+                 name, seen, name);
+    else if (n == 2)
+        snprintf(errmsg, size,
+                 "'%.60s' is no URL and there is no %.120s: write it like file: or add %s", name,
+                 own, "'NAME = URL' there");
+    else
+        snprintf(errmsg, size, "'%.60s' is no URL, and without $HOME there is no list of names",
+                 name);
+    return rv;
 }

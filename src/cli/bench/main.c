@@ -241,7 +241,7 @@ static int parse(struct bench *b, int argc, char **argv)
     int c, code = RT_EXIT_OK;
 
     optind = 0; /* glibc: begin anew, with another argv */
-    while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    while ((c = rt_options_next(argc, argv, ":h", options)) != -1) {
         if (c == 'h') {
             b->shown = true;
             return rt_help_print(rt_command_find("bench"));

@@ -530,6 +530,69 @@ test_usage()
     [ ! -e ran ] || fail "it ran"
 }
 
+# ---- Where options may stand
+
+# In another engine A is held, here it is not: each command, with --on behind its name, sees that.
+test_on_follows_the_command()
+{
+    local other="file:$PWD/other" fence command
+    mkfifo up down
+    "$rota" run --on "$other" a -- sh -c 'echo >up; read -r _ <down' &
+    local holder=$!
+    await up
+    expect 75 "$rota" run -n --on "$other" a true
+    expect 75 "$rota" run --on="$other" --nonblock a true
+    expect 0 "$rota" run --on "$other" -n b true
+    expect 0 "$rota" run -n a true
+    expect 75 "$rota" once --on "$other" a true 2>err # in use as a lock
+    for command in "ls" "show a" "why a" "watch -1 a" "top -1"; do
+        # shellcheck disable=SC2086 # a command with its operands
+        "$rota" ${command%% *} --on "$other" --json ${command#"${command%% *}"} >out || fail "$command"
+        grep -q "/$holder/sh" out || fail "$command: $(cat out)"
+    done
+    "$rota" metrics --on "$other" | grep -qx 'rota_tickets{state="holding"} 1' || fail "metrics"
+    refused 64 gopher "$rota" doctor --on gopher://x
+    refused 64 gopher "$rota" bench --quick --on gopher://x pair
+    refused 64 gopher "$rota" demo --on gopher://x
+    fence=$("$rota" --on "$other" show --json a | json 'd["tickets"][0]["fence"]')
+    expect 0 "$rota" break --on "$other" a --fence "$fence" >out
+    expect 76 wait $holder
+    expect 0 "$rota" elect --on "$other" a -- true
+    expect 0 "$rota" --on gopher://x run --on "$other" a true # the last one counts
+    refused 64 "--on needs a URL or a name" "$rota" run --on '' a true
+    refused 64 "'--on' needs a value" "$rota" run --on
+}
+
+test_json_and_ttl_before_the_command()
+{
+    same "$("$rota" ls --json)" "$("$rota" --json ls)"
+    expect 0 "$rota" --ttl 5s run a -- true
+    expect 0 "$rota" --ttl=5s elect a -- true
+    refused 64 "--ttl '1ms' is too short" "$rota" --ttl 1ms run a -- true
+    refused 64 "rota run: option '--json' is not known" "$rota" --json run a true
+    refused 64 "rota ls: option '--ttl' is not known" "$rota" --ttl 5s ls
+}
+
+test_abbreviations_stand_for_one_option()
+{
+    expect 0 "$rota" run --nonb --on-l kill --sh a true
+    refused 64 "'--o' is short for more than one: --on, --of, --on-lost;" "$rota" run --o x a true
+    refused 64 "'--no' is short for more than one: --nonblock, --no-fork;" "$rota" run --no a true
+    refused 64 "--on-lost 'x' is not" "$rota" run --on-lost x a true
+}
+
+# The machine's own folder, here a fresh /var/lib: shared with its group, and nobody else.
+test_system()
+{
+    unshare -rm mount -t tmpfs none /var/lib 2>/dev/null || return 0 # no namespaces here
+    # shellcheck disable=SC2016 # for the inner shell
+    expect 0 env -u ROTA_URL rota="$rota" unshare -rm sh -euc 'mount -t tmpfs none /var/lib
+        "$rota" --system run a -- "$rota" run --system -n -E 9 a true || [ $? = 9 ]
+        "$rota" run -n a -- true # ones own folder: not excluded
+        test "$(stat -c %a /var/lib/rota /var/lib/rota/rota.db | xargs)" = "2770 660"
+        "$rota" --system ls'
+}
+
 test_unreachable()
 {
     local command

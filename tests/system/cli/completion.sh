@@ -54,7 +54,7 @@ test_options()
     same "--take " "$(offers "rota run --ta")"
     same "--fence " "$(offers "rota break --fe")"
     same "--json " "$(offers "rota ls --j")"
-    same "--help --json -h " "$(LC_ALL=C offers "rota why -")" # each once
+    same "--help --json --on --system -h " "$(LC_ALL=C offers "rota why -")" # each once
     [[ " $(offers "rota run -")" == *" --wait "* ]] || fail "$(offers "rota run -")"
 }
 
@@ -91,6 +91,8 @@ test_names_of_the_chosen_engine()
     ROTA_URL=file:$PWD/other hold elsewhere
     same " " "$(offers "rota show e")"
     same "elsewhere " "$(offers "rota --on file:$PWD/other show e")"
+    same "elsewhere " "$(offers "rota show --on file:$PWD/other e")"
+    same "elsewhere " "$(offers "rota run --on=file:$PWD/other -n e")"
     let_go
 }
 
@@ -106,8 +108,9 @@ test_engines()
     mkdir -p .config/rota
     printf '# mine\nprod = file:/p\n  spare=file:/s\n' >.config/rota/config
     unset XDG_CONFIG_HOME
-    same "file: prod redis+unix: redis:// rediss:// spare " "$(HOME=$PWD offers "rota --on ")"
+    same "etcd:// etcds:// file: prod redis+unix: redis:// rediss:// spare " "$(HOME=$PWD offers "rota --on ")"
     same "prod " "$(HOME=$PWD offers "rota --on p")"
+    same "prod " "$(HOME=$PWD offers "rota run -n --on p")"
 }
 
 test_the_command_behind_the_name()

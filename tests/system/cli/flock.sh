@@ -217,6 +217,14 @@ test_name_is_no_file()
     unlike 'exit 66' 'exit 0' '$L no/such/folder true'
 }
 
+# Another user is one with another home; --system (in commands.sh) is one folder for all.
+test_users()
+{
+    local script="unset ROTA_URL XDG_STATE_HOME; mkdir one two; export HOME=\$PWD/one; $holder HOME=\$PWD/two \$L -n -E 9 a true; echo \$?
+        HOME=\$PWD/one \$L -n -E 9 a true; echo \$?; echo >down; wait"
+    unlike $'9\n9\nexit 0' $'0\n9\nexit 0' "$script"
+}
+
 test_file_removed_meanwhile()
 {
     unlike $'0\nexit 0' $'9\nexit 0' "$holder rm -f a; \$L -n -E 9 a true; echo \$?; echo >down; wait"
