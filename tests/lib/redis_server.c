@@ -74,7 +74,11 @@ static void write_acl(FILE *f, struct rt_redis *node, const struct rt_redis_opti
     char path[300];
     FILE *acl = new_file(node, "users.acl", path, sizeof(path));
 
-    fprintf(acl, "user default on >%s ~* &* +@all\n", node->password);
+    node->has_admin = o->default_rules != NULL;
+    if (node->has_admin)
+        fprintf(acl, "user default %s\n", o->default_rules);
+    fprintf(acl, "user %s on >%s ~* &* +@all\n", node->has_admin ? "admin" : "default",
+            node->password);
     fprintf(acl, "user %s on >%s %s\n", o->user, o->user_password,
             o->user_rules != NULL ? o->user_rules : RT_REDIS_RULES);
     if (fclose(acl) != 0)
@@ -248,7 +252,8 @@ static bool connect_admin(struct rt_redis *node)
     redisSetTimeout(node->admin, limit);
     if (node->password[0] == '\0')
         return true;
-    r = redisCommand(node->admin, "AUTH %s", node->password);
+    r = node->has_admin ? redisCommand(node->admin, "AUTH admin %s", node->password)
+                        : redisCommand(node->admin, "AUTH %s", node->password);
     freeReplyObject(r);
     return r != NULL;
 }

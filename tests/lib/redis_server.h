@@ -19,7 +19,7 @@ enum rt_redis_keep { RT_REDIS_FORGETS, RT_REDIS_ALWAYS, RT_REDIS_EVERYSEC }; /* 
 /* What Rota needs, in the words of ACL SETUSER; docs/engines/redis.md says the same. */
 #define RT_REDIS_RULES                                                                                    \
     "~rota:* &rota:* -@all +ping +echo +select +info +time +wait +eval +evalsha +script|load "            \
-    "+config|get +del +exists +hdel +hexists +hget +hgetall +hincrby +hkeys +hlen +hmget "                \
+    "+config|get +acl|getuser +del +exists +hdel +hexists +hget +hgetall +hincrby +hkeys +hlen +hmget "   \
     "+hrandfield +hscan +hset +hsetnx +hvals +zadd +zcard +zcount +zpopmin +zrange +zrangebyscore +zrem " \
     "+zscore +publish +subscribe +unsubscribe +cluster|slots +asking +spublish +ssubscribe "              \
     "+sunsubscribe"
@@ -29,10 +29,11 @@ struct rt_redis_options { /* all zero: keeps nothing, no password */
     const char *password; /* of the default user */
     const char *user;     /* one more user, who may do only what user_rules say */
     const char *user_password;
-    const char *user_rules; /* NULL: RT_REDIS_RULES. The default user then has a password too */
-    bool tls;               /* the port speaks TLS only, with certificates of node->certs */
-    bool tls_clients;       /* and asks the client for one */
-    const char *cert, *key; /* other than certs.server_*; see rt_redis_recertify */
+    const char *user_rules; /* NULL: RT_REDIS_RULES. The default user then has a password too ... */
+    const char *default_rules; /* ... or has these and none, and rt_redis_do is the user admin */
+    bool tls;                  /* the port speaks TLS only, with certificates of node->certs */
+    bool tls_clients;          /* and asks the client for one */
+    const char *cert, *key;    /* other than certs.server_*; see rt_redis_recertify */
     const char *maxmemory, *policy;
     bool cluster;
     uint16_t announce_port; /* what others are told: a proxy before it; 0: its own */
@@ -42,7 +43,8 @@ struct rt_redis_options { /* all zero: keeps nothing, no password */
 struct rt_redis {
     struct rt_server server; /* its port: server.port */
     char socket[300];        /* the unix socket */
-    char password[64];       /* of the default user; "" none */
+    char password[64];       /* of the default user, or of the user admin; "" none */
+    bool has_admin;          /* the default user may do nothing */
     char user[32];           /* for URLs; "" the default one */
     char password_file[300]; /* holds the password of that user, for ?password_file=; "" none */
     struct rt_certs certs;   /* with tls */

@@ -57,13 +57,17 @@ static bool evicts(const struct rt_redis_facts *f)
 /* How much a crash forgets, for comparing. */
 static int how_sure(const struct rt_redis_facts *f)
 {
-    if (!f->aof)
+    if (f->aof && f->replay == RT_REDIS_REPLAY_DROPPED)
         return 0;
-    if (f->config_refused || f->appendfsync[0] == '\0')
+    if (!f->aof)
         return 1;
-    if (strcmp(f->appendfsync, "no") == 0)
+    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
         return 2;
-    return strcmp(f->appendfsync, "always") != 0 ? 3 : strcmp(f->rewrite, "no") != 0 ? 4 : 5;
+    if (f->config_refused || f->appendfsync[0] == '\0')
+        return 3;
+    if (strcmp(f->appendfsync, "no") == 0)
+        return 4;
+    return strcmp(f->appendfsync, "always") != 0 ? 5 : strcmp(f->rewrite, "no") != 0 ? 6 : 7;
 }
 
 /* Of all servers the worst setting of each kind, as if one had them all; false: none is known. */
@@ -84,6 +88,7 @@ static bool facts_of(const struct rt_redis_conn *c, struct rt_redis_facts *f)
         }
         if (how_sure(g) < how_sure(f)) {
             f->aof = g->aof;
+            f->replay = g->replay;
             f->config_refused = g->config_refused;
             memcpy(f->appendfsync, g->appendfsync, sizeof(f->appendfsync));
             memcpy(f->rewrite, g->rewrite, sizeof(f->rewrite));
@@ -103,11 +108,23 @@ static bool is_one_of_several(const struct rt_redis_conn *c, const struct rt_red
     return c->seed_count > 1 && !f->cluster && c->sentinel == NULL;
 }
 
+/* Whether even an orderly restart forgets: acl.c. */
+static bool drops(const struct rt_redis_facts *f)
+{
+    return f->aof && f->replay == RT_REDIS_REPLAY_DROPPED;
+}
+
 /* What a crash of the server forgets; NULL: nothing. */
 static const char *forgets(const struct rt_redis_facts *f)
 {
     if (!f->aof)
         return "appendonly no: a crash of the server forgets what it did since the last snapshot";
+    if (drops(f))
+        return "the user default may not write: on loading its file the server asks that, and drops "
+               "what scripts wrote: any restart loses locks";
+    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
+        return "whether a restart keeps what scripts wrote cannot be told: ACL GETUSER is refused to "
+               "this user";
     if (f->config_refused || f->appendfsync[0] == '\0')
         return "appendfsync is not known: CONFIG GET is refused to this user";
     if (strcmp(f->appendfsync, "no") == 0)
@@ -125,6 +142,10 @@ static const char *keep_remedy(const struct rt_redis_facts *f)
 {
     if (!f->aof)
         return "set appendonly yes and appendfsync always, or guard the resource by the fence";
+    if (drops(f))
+        return "ACL SETUSER default ~* &* +@all (it may stay off), and keep that in its ACL file";
+    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
+        return "grant +acl|getuser, or look at the user default: docs/engines/redis.md, Traps";
     if (f->config_refused)
         return "grant +config|get, or guard the resource by the fence";
     if (strcmp(f->appendfsync, "always") == 0)
@@ -140,11 +161,11 @@ static void check_holders(struct rt_redis_conn *c, struct check *k, const struct
         (void)snprintf(text, sizeof(text), "maxmemory-policy %s: a held lock may be thrown away",
                        f->policy);
         say(k, promise, "broken", text, "set maxmemory-policy noeviction");
-    } else if (is_one_of_several(c, f)) {
+    } else if (is_one_of_several(c, f) && !drops(f)) {
         say(k, promise, "limited",
             "the URL names several servers: if two of them are primaries, each grants for itself",
             "name one, or let Sentinel say which it is");
-    } else if (has_replicas(c, f)) {
+    } else if (has_replicas(c, f) && !drops(f)) {
         (void)snprintf(
             text, sizeof(text),
             "replicas follow asynchronously: one that is promoted may lack the last grants"
@@ -154,7 +175,7 @@ static void check_holders(struct rt_redis_conn *c, struct check *k, const struct
             c->replicas > 0 ? "guard the resource by the fence"
                             : "guard the resource by the fence; replicas=1 makes it rarer");
     } else if (forgets(f) != NULL) {
-        say(k, promise, "limited", forgets(f), keep_remedy(f));
+        say(k, promise, drops(f) ? "broken" : "limited", forgets(f), keep_remedy(f));
     } else {
         say(k, promise, "kept", "one server, appendfsync always", "");
     }
@@ -173,7 +194,7 @@ static void check_data(struct rt_redis_conn *c, struct check *k, const struct rt
         say(k, "durable tickets", f->maxmemory > 0 ? "broken" : "limited", f->policy,
             "set maxmemory-policy noeviction");
     else if (forgets(f) != NULL)
-        say(k, "durable tickets", "limited", forgets(f), keep_remedy(f));
+        say(k, "durable tickets", drops(f) ? "broken" : "limited", forgets(f), keep_remedy(f));
     else
         say(k, "durable tickets", sure ? "kept" : "limited",
             sure ? "appendfsync always" : "a promoted replica may lack the last ones",

@@ -50,11 +50,18 @@ int rt_redis_greet_auth(struct rt_redis_link *l)
     return rv;
 }
 
+/* Who is not the user default has to ask what that may. */
+static bool is_default(const struct rt_redis_conn *c)
+{
+    return c->user == NULL || strcmp(c->user, "default") == 0;
+}
+
 void rt_redis_greet_begin(struct rt_redis_link *l)
 {
     static const char *const info[] = {"INFO"};
     /* Two settings; before Redis 7 only a pattern names several. */
     static const char *const config[] = {"CONFIG", "GET", "*appendfsync*"};
+    static const char *const acl[] = {"ACL", "GETUSER", "default"};
     static const char *const wait[] = {"WAIT", "0",
                                        "0"}; /* whether the user may: at once, not late */
     char db[16];
@@ -69,6 +76,8 @@ void rt_redis_greet_begin(struct rt_redis_link *l)
         rv = put(l, RT_REDIS_GREET_INFO, info, 1);
     if (rv == 0 && work)
         rv = put(l, RT_REDIS_GREET_CONFIG, config, 3);
+    if (rv == 0 && !is_default(l->conn))
+        rv = put(l, RT_REDIS_GREET_ACL, acl, 3);
     if (rv == 0 && work && l->conn->replicas > 0)
         rv = put(l, RT_REDIS_GREET_WAIT, wait, 3);
     if (rv == 0)
@@ -185,6 +194,9 @@ bool rt_redis_greet_reply(struct rt_redis_link *l, uint32_t which, const redisRe
         return take_info(l, reply);
     case RT_REDIS_GREET_CONFIG:
         return take_config(l, reply);
+    case RT_REDIS_GREET_ACL:
+        l->greeting->facts.replay = rt_redis_acl_replay(reply);
+        return true;
     case RT_REDIS_GREET_PUBLISH:
     case RT_REDIS_GREET_WAIT:
         return reply->type == REDIS_REPLY_INTEGER;
@@ -373,6 +385,8 @@ static void judge(struct rt_redis_link *l)
         (g->facts.master && !check_error(l, g->errors[RT_REDIS_GREET_WAIT])))
         return;
     g->facts.config_refused = g->errors[RT_REDIS_GREET_CONFIG][0] != '\0';
+    if (is_default(l->conn))
+        g->facts.replay = RT_REDIS_REPLAY_KEPT; /* it may what we may */
     forget_pushes_of(l->node, &g->facts);
     l->node->facts = g->facts;
     g->judged = true;

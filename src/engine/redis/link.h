@@ -119,6 +119,7 @@ enum rt_redis_greet {
     RT_REDIS_GREET_SELECT,
     RT_REDIS_GREET_INFO,
     RT_REDIS_GREET_CONFIG,
+    RT_REDIS_GREET_ACL,
     RT_REDIS_GREET_SLOTS,
     RT_REDIS_GREET_SENTINEL,
     RT_REDIS_GREET_PUBLISH,
@@ -143,6 +144,9 @@ int rt_redis_greet_auth(struct rt_redis_link *l);
  * for WAIT, whoever waits for replicas. Cuts L. */
 __attribute__((format(printf, 3, 4))) void rt_redis_fatal(struct rt_redis_link *l, int err,
                                                           const char *format, ...);
+
+/* The reply to ACL GETUSER default. (acl.c) */
+enum rt_redis_replay rt_redis_acl_replay(const redisReply *reply);
 
 struct rt_redis_map; /* cluster.c */
 

@@ -318,6 +318,12 @@ static const char *danger(const struct rt_redis_conn *c)
     if (!f->aof)
         return "appendonly is no: a crash forgets what was not saved; set appendonly yes and "
                "appendfsync always";
+    if (f->replay == RT_REDIS_REPLAY_DROPPED)
+        return "a restart drops what scripts wrote, as the user default may not write: "
+               "ACL SETUSER default ~* &* +@all, on or off, and save it";
+    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
+        return "the user may not ask whether a restart keeps what scripts wrote: allow it "
+               "+acl|getuser";
     if (f->config_refused || f->appendfsync[0] == '\0')
         return "the user may not ask for appendfsync: allow it +config|get";
     if (strcmp(f->rewrite, "no") != 0)

@@ -123,12 +123,16 @@ struct rt_redis_link {
 };
 
 /* What INFO and CONFIG said about a server. */
+/* What a restart does with what scripts wrote to the append-only file. (acl.c) */
+enum rt_redis_replay { RT_REDIS_REPLAY_UNKNOWN, RT_REDIS_REPLAY_DROPPED, RT_REDIS_REPLAY_KEPT };
+
 struct rt_redis_facts {
     char version[32], run_id[48], policy[32], appendfsync[16];
     char rewrite[8]; /* no-appendfsync-on-rewrite; "" : not known, as appendfsync */
     int major, minor;
     uint64_t maxmemory;
     uint32_t replicas; /* connected */
+    enum rt_redis_replay replay;
     bool master, cluster, aof, config_refused, known;
 };
 

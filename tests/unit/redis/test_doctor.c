@@ -175,6 +175,83 @@ static void test_doctor_of_a_full_server(void **state)
     assert_string_equal(rt_findings_verdict(&f, "memory"), "");
 }
 
+/* ---- A default user without rights ------------------------------------------------------- */
+
+static void start_without_default(const char *default_rules, const char *user_rules)
+{
+    rt_redis_start(&server, &(struct rt_redis_options){.keep = RT_REDIS_ALWAYS,
+                                                       .user = "rota",
+                                                       .user_password = "of-the-user",
+                                                       .user_rules = user_rules,
+                                                       .default_rules = default_rules});
+    url = malloc(128);
+    assert_non_null(url);
+    snprintf(url, 128, "redis://rota:of-the-user@127.0.0.1:%u", server.server.port);
+}
+
+/* Whether a durable lock, as that of `rota once`, is still there after an orderly restart. */
+static bool is_kept_by_a_restart(void)
+{
+    struct person a, b;
+    struct rt_join first = {.session = 4711, .flags = RT_JOIN_DURABLE};
+    struct rt_join second = {.session = 4712, .flags = RT_JOIN_DURABLE | RT_JOIN_TRY};
+    person_open(&a, url, TTL_MS);
+    assert_int_equal(person_join(&a, "x", &first), 0);
+    assert_true(first.granted);
+    person_close(&a);
+    rt_server_term(&server.server);
+    rt_redis_run(&server);
+    person_open(&b, url, TTL_MS);
+    int rv = person_join(&b, "x", &second);
+    assert_true(rv == 0 || rv == ROTA_BUSY);
+    struct rt_op all = {.kind = RT_OP_BREAK};
+    all.brk.name = "x";
+    assert_int_equal(person_do(&b, &all), 0);
+    person_close(&b);
+    return rv == ROTA_BUSY;
+}
+
+/* On loading its file Redis 7.0.15 asks again whether scripts may, as the user default, and drops what that may
+ * not (redis#14541). A server that does not any more is told too much here: then say so by its version. */
+static void test_default_user_off(void **state)
+{
+    struct rt_findings f;
+    (void)state;
+    start_without_default("off", NULL);
+    assert_false(is_kept_by_a_restart());
+    examine(url, &f, NULL);
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "broken");
+    assert_string_equal(rt_findings_verdict(&f, "fences"), "limited");
+    assert_string_equal(rt_findings_verdict(&f, "durable"), "broken");
+    assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "default"));
+    assert_non_null(strstr(danger(), "ACL SETUSER default ~* &* +@all"));
+}
+
+/* The remedy: it stays off, and has the rights. */
+static void test_default_user_off_with_rights(void **state)
+{
+    struct rt_findings f;
+    (void)state;
+    start_without_default("off ~* &* +@all", NULL);
+    assert_true(is_kept_by_a_restart());
+    examine(url, &f, NULL);
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "kept");
+    assert_string_equal(rt_findings_verdict(&f, "durable"), "kept");
+    assert_string_equal(danger(), "");
+}
+
+static void test_default_user_not_to_be_asked(void **state)
+{
+    struct rt_findings f;
+    (void)state;
+    start_without_default("off ~* &* +@all", RT_REDIS_RULES " -acl");
+    examine(url, &f, NULL);
+    assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
+    assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "cannot be told"));
+    assert_string_equal(rt_findings_verdict(&f, "rights"), "kept"); /* all else works */
+    assert_non_null(strstr(danger(), "+acl|getuser"));
+}
+
 /* ---- A cluster -------------------------------------------------------------------------- */
 
 static struct rt_redis_cluster *cluster;
@@ -246,6 +323,12 @@ int main(void)
         cmocka_unit_test(test_strict_of_a_cluster),
         cmocka_unit_test(test_doctor_of_a_cluster),
     };
+    const struct CMUnitTest off[] = {
+        cmocka_unit_test_teardown(test_default_user_off, teardown),
+        cmocka_unit_test_teardown(test_default_user_off_with_rights, teardown),
+        cmocka_unit_test_teardown(test_default_user_not_to_be_asked, teardown),
+    };
     int failed = cmocka_run_group_tests(one, setup, teardown);
+    failed += cmocka_run_group_tests(off, NULL, NULL);
     return failed + cmocka_run_group_tests(many, setup_cluster, teardown_cluster);
 }

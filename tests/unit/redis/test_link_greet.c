@@ -101,7 +101,7 @@ static void play(const struct refusal *r)
             say(r->select != NULL ? r->select : "+OK\r\n");
         } else if (strcmp(command, "INFO") == 0) {
             say(r->info != NULL ? r->info : GOOD);
-        } else if (strncmp(command, "CONFIG", 6) == 0) {
+        } else if (strncmp(command, "CONFIG", 6) == 0 || strncmp(command, "ACL", 3) == 0) {
             say("-NOPERM no\r\n");
         } else {
             assert_true(strncmp(command, "ECHO ", 5) == 0);
@@ -144,6 +144,77 @@ static void test_sentinel_unawares(void **state)
                                          : "-ERR unknown command\r\n");
     assert_int_equal(p.op.err, ROTA_INVALID);
     assert_non_null(strstr(p.op_errmsg, "is a Sentinel: say ?sentinel=NAME"));
+    played_close(&p);
+}
+
+/* ACL GETUSER default, as Redis 7 answers it; KEYS with a # before them as 6.2 does: a list. */
+static void say_rights(const char *commands, const char *keys)
+{
+    char text[512];
+    bool list = keys[0] == '#';
+    keys += list;
+    snprintf(text, sizeof(text),
+             "*6\r\n$5\r\nflags\r\n*1\r\n$3\r\noff\r\n$8\r\ncommands\r\n$%zu\r\n%s\r\n"
+             "$4\r\nkeys\r\n%s$%zu\r\n%s\r\n",
+             strlen(commands), commands, list ? "*1\r\n" : "", strlen(keys), keys);
+    played_say(&p, 0, text);
+}
+
+static void test_rights_of_the_default_user(void **state)
+{
+    static const struct {
+        const char *commands, *keys; /* NULL: refused */
+        enum rt_redis_replay replay;
+    } all[] = {
+        {"+@all", "~*", RT_REDIS_REPLAY_KEPT},
+        {"-@all", "~*", RT_REDIS_REPLAY_DROPPED},
+        {"-@all", "", RT_REDIS_REPLAY_DROPPED},
+        {"", "", RT_REDIS_REPLAY_DROPPED},
+        {"+@all", "", RT_REDIS_REPLAY_DROPPED},
+        {"+@all", "~cache:*", RT_REDIS_REPLAY_DROPPED},
+        {"+@all", "%R~*", RT_REDIS_REPLAY_DROPPED},
+        {"+@all", "~cache:* ~rota:*", RT_REDIS_REPLAY_KEPT},
+        {"+@all", "#*", RT_REDIS_REPLAY_KEPT},
+        {"+@all", "#cache:*", RT_REDIS_REPLAY_DROPPED},
+        {"+@all -@dangerous", "~*", RT_REDIS_REPLAY_KEPT},
+        {"+@all -@write", "~*", RT_REDIS_REPLAY_DROPPED},
+        {"+@all -@hash", "~*", RT_REDIS_REPLAY_DROPPED},
+        {"+@all -@slow", "~*", RT_REDIS_REPLAY_DROPPED},
+        {"+@all -zpopmin", "~*", RT_REDIS_REPLAY_DROPPED},
+        {"-@all +@write", "~*", RT_REDIS_REPLAY_KEPT},
+        {"-@all +@hash +@sortedset", "~*", RT_REDIS_REPLAY_DROPPED},
+        {"-@all +@hash +@sortedset +del", "~*", RT_REDIS_REPLAY_KEPT},
+        {"-@all +@fast +@keyspace", "~*", RT_REDIS_REPLAY_KEPT},
+        {"+@all -@all", "~*", RT_REDIS_REPLAY_DROPPED},
+        {NULL, NULL, RT_REDIS_REPLAY_UNKNOWN},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        const char *command;
+        played_open(&p, "redis://bob@h", SECRET, 0);
+        played_submit(&p);
+        played_turn(&p);
+        played_accept(&p, 0);
+        while (strncmp(command = played_next(&p, 0), "ECHO", 4) != 0)
+            if (strcmp(command, "ACL GETUSER default") != 0)
+                say(strcmp(command, "INFO") == 0         ? GOOD
+                    : strncmp(command, "CONFIG", 6) == 0 ? "-NOPERM no\r\n"
+                                                         : "+OK\r\n");
+            else if (all[i].commands != NULL)
+                say_rights(all[i].commands, all[i].keys);
+            else
+                say("-NOPERM no\r\n");
+        say(command + 5);
+        if (p.conn->nodes->facts.replay != all[i].replay)
+            fail_msg("%zu: %s, %s", i, all[i].commands, all[i].keys);
+        played_close(&p);
+    }
+    played_open(&p, "redis://default@h", SECRET, 0); /* itself: it may what we may */
+    played_submit(&p);
+    played_turn(&p);
+    played_accept(&p, 0);
+    played_greet_first(&p, 0, "");
+    assert_int_equal(p.conn->nodes->facts.replay, RT_REDIS_REPLAY_KEPT);
     played_close(&p);
 }
 
@@ -557,6 +628,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_sentinel_unawares),
         cmocka_unit_test(test_user_without_password),
+        cmocka_unit_test(test_rights_of_the_default_user),
         cmocka_unit_test(test_tls_unawares),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_endless_answers),
