@@ -42,7 +42,7 @@ FOLDERS = {
             [SIM + " --redis --seeds 150", UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor"]),
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
-    "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_ends")] +
+    "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
     "redis": ("src/engine/redis", [UNIT + "redis/test_" + name for name in ("ops", "ops_fail", "link", "link_greet", "link_where",
                                                                             "link_fuzz")] +
