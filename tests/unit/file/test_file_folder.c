@@ -89,6 +89,22 @@ static void test_a_deleted_wal_repeats_no_number(void **state)
     }
 }
 
+/* One client that never closes: the WAL is folded back all the same, and begins anew. */
+static void test_a_long_life_does_not_let_the_wal_grow(void **state)
+{
+    (void)state;
+    struct user u;
+    user_start(&u, place_url);
+    for (int i = 0; i < 6000; i++) {
+        struct rt_join j = {0};
+        assert_int_equal(user_join(&u, "a", &j), 0);
+        assert_int_equal(user_leave(&u, "a", j.number), 0);
+    }
+    print_message("after 6000 pairs the WAL has %lld bytes\n", (long long)size_of("rota.db-wal"));
+    assert_true(size_of("rota.db-wal") < 8 << 20);
+    user_close(&u);
+}
+
 /* ---- Rights ----------------------------------------------------------------------------- */
 
 static void test_the_database_says_how_it_is_shared(void **state)
@@ -261,6 +277,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(test_lone_commands_neither_sync_nor_let_the_wal_grow),
         CASE(test_a_deleted_wal_repeats_no_number),
+        CASE(test_a_long_life_does_not_let_the_wal_grow),
         CASE(test_the_database_says_how_it_is_shared),
         CASE(test_a_private_database_is_not_shared_by_a_mode),
         CASE(test_a_damaged_counter_is_refused),

@@ -125,6 +125,29 @@ static void plain_joins(void **state)
         "inspect: 0 @5 lock @0 A 1 0 0 0 - 0 0 @1000 lA '' 1 lock @5 B 6 0 0 0 - 0 0 @2000 lB '' 0 lock @5+1 C 7 0 0 0 - 0 0 @3000 lC '' 0 lock @5+2 D 8 0 0 0 - 0 0 @4000 lD '' 0\n");
 }
 
+/* However a line is laid out: by one, by two, by more, and unfolded. */
+static void lists(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    for (char who = 'A'; who <= 'D'; who++) {
+        ask(who, "-", (struct wish){.name = "lock", .nonce = 1});
+        RUN(LIST, "0");
+    }
+    RUN(INSPECT_SESSION, sid('D'));
+    RUN(LIST, "0");
+    expect("join: TAG @0\n"
+           "list: 0 0 lock 1 0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "list: 0 0 lock 1 1\n"
+           "join: 0 @0 @1000 @0+2 0\n"
+           "list: 0 0 lock 1 2\n"
+           "join: 0 @0 @1000 @0+3 0\n"
+           "list: 0 0 lock 1 3\n"
+           "inspect_session: 0 @0 lock @0+3 D 1 0 0 0 - 0 0 @4000 lD '' 0\n"
+           "list: 0 0 lock 1 3\n");
+}
+
 static void an_armed_holder_hears_it_once(void **state)
 {
     (void)state;
@@ -417,6 +440,7 @@ int main(void)
         STORY(ends),
         STORY(opening_sweeps),
         STORY(plain_joins),
+        STORY(lists),
         STORY(an_armed_holder_hears_it_once),
         STORY(the_dead_do_not_join),
         STORY(kinds),
