@@ -157,12 +157,15 @@ static int join_new(struct rt_file_conn *c, struct rt_join *j, const struct rt_f
 int rt_file_line_join(struct rt_file_conn *c, struct rt_join *j, bool try_only)
 {
     struct rt_file_row last, mine;
-    bool some = false, found = false, expired = false;
+    bool some = false, found = false;
     int rv = rt_file_line_last(c, j->name, &last, &some);
-    if (rv == 0 && some)
+    /* All that ended, in however many steps: who is refused for one of them takes none of them out. */
+    for (bool expired = some; rv == 0 && expired;) {
+        expired = false;
         rv = rt_file_line_expire(c, j->name, &expired);
-    if (rv == 0 && expired)
-        rv = rt_file_line_last(c, j->name, &last, &some);
+        if (rv == 0 && expired)
+            rv = rt_file_line_last(c, j->name, &last, &some);
+    }
     if (rv != 0 || !some)
         return rv != 0 ? rv : join_new(c, j, NULL, try_only);
     rv = rt_file_row_get(c, RT_FILE_TICKET_BY_NONCE, j->name, 2,

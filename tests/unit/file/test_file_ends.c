@@ -281,6 +281,29 @@ static void test_a_clock_set_back_while_one_waits(void **state)
     user_close(&b);
 }
 
+#define ENDED 600 /* more than one transaction takes out of a line, twice */
+
+/* A line full of counts that are over is an empty line: it takes any kind. */
+static void test_many_that_ended_make_no_kind(void **state)
+{
+    (void)state;
+    struct user u;
+    struct rt_join t = {.flags = RT_JOIN_TRY};
+    user_start(&u, place_url);
+    for (int i = 0; i < ENDED; i++) {
+        struct rt_join d = {.session = 42,
+                            .flags = RT_JOIN_DURABLE,
+                            .until_ms = 3600000,
+                            .mode = RT_COUNT,
+                            .of = 2};
+        assert_int_equal(user_join(&u, "a", &d), 0);
+    }
+    assert_int_equal(user_join(&u, "a", &t), ROTA_INVALID);
+    place_sql("UPDATE ticket SET since=since-7200000, until=until-7200000");
+    assert_int_equal(user_join(&u, "a", &t), 0);
+    user_close(&u);
+}
+
 /* ---- Sets and queues -------------------------------------------------------------------- */
 
 static void test_a_set_asked_again_in_part_is_lost(void **state)
@@ -368,6 +391,7 @@ int main(int argc, char **argv)
         CASE(test_a_clock_set_back_keeps_lengths),
         CASE(test_a_clock_set_back_ends_nothing_early),
         CASE(test_a_clock_set_back_while_one_waits),
+        CASE(test_many_that_ended_make_no_kind),
         CASE(test_a_set_asked_again_in_part_is_lost),
         CASE(test_an_op_that_is_done_is_not_in_the_queue),
     };
