@@ -3,7 +3,7 @@
 """Mutation testing: one line of the sources is broken, and a quick test must find it.
 
     scripts/mutants.py [-n N] [--seed S] [--folder FOLDER[,FOLDER]] [--only FILE[:LINE]] [--jobs J] [--at-least PERCENT]
-                       [--root FOLDER] [--list]
+                       [--again LOG] [--root FOLDER] [--list]
 
 N mutants of each folder (0: all) are drawn by SEED, planted in a copy of the tree (build-mutants/), compiled, and run against
 the quick tests of their folder, the likeliest killers first, until one is red or does not end. One that does not compile, or
@@ -167,6 +167,12 @@ def read_equivalent(path):
     return marked
 
 
+def read_survivors(path):
+    """The keys of what survived an earlier run, by what it printed."""
+    blocks = re.findall(r"^survived: (\S+):\d+: (\w+)\n- (.*)\n\+ (.*)$", open(path).read(), re.M)
+    return {(path, operator, old, new) for path, operator, old, new in blocks}
+
+
 def key(m):
     return (m.path, m.operator, m.old.strip(), m.new.strip())
 
@@ -297,6 +303,8 @@ def run_folder(trees, folder, arguments, marked):
     """Draws and tries: what was found, survived, and was left out."""
     all_of = list(mutants_of(arguments.root, folder, arguments.only))
     todo = [m for m in all_of if key(m) not in marked]
+    if arguments.again:
+        todo = [m for m in todo if key(m) in read_survivors(arguments.again)]
     random.Random("%s %s" % (arguments.seed, folder)).shuffle(todo)
     results = {"found": [], "survived": [], "invalid": 0, "same": 0, "counted": 0, "marked": len(all_of) - len(todo)}
     lock = threading.Lock()
@@ -331,6 +339,7 @@ def main():
     parser.add_argument("--seed", default=str(int(time.time())))
     parser.add_argument("--folder", default=",".join(FOLDERS))
     parser.add_argument("--only", default="", help="FILE or FILE:LINE")
+    parser.add_argument("--again", default="", metavar="LOG", help="only what survived in an earlier run, by what that printed")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--at-least", type=float, default=0, help="percent; less fails")
     parser.add_argument("--root", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

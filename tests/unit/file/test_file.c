@@ -535,6 +535,45 @@ static void test_a_new_boot_never_repeats_a_number(void **state)
     rt_file_fake_boot(NULL);
 }
 
+/* A descriptor keeps a session alive: before there is one there is nothing to keep. */
+static void test_only_a_session_can_be_kept(void **state)
+{
+    (void)state;
+    struct user u;
+    int fd = -7;
+    assert_int_equal(user_open(&u, place_url), 0);
+    assert_int_equal(rt_engine_file.keep(u.conn, &fd), ROTA_LOST);
+    assert_int_equal(fd, -7);
+    user_close(&u);
+    user_start(&u, place_url);
+    assert_int_equal(rt_engine_file.keep(u.conn, &fd), 0);
+    assert_true(fd >= 0);
+    close(fd);
+    user_close(&u);
+}
+
+/* Who is refused learns by whom; of a set nobody in particular is named. */
+static void test_busy_names_who_holds(void **state)
+{
+    (void)state;
+    struct user a, b;
+    struct rt_join held = {0}, t = {.flags = RT_JOIN_TRY};
+    user_start(&a, place_url);
+    user_start(&b, place_url);
+    assert_int_equal(user_join(&a, "y", &held), 0);
+    assert_int_equal(user_join(&b, "y", &t), ROTA_BUSY);
+    assert_string_equal(b.errmsg, "y is held by test/label");
+    struct rt_join set[2] = {{.name = "x", .session = b.session, .nonce = 1, .flags = RT_JOIN_TRY},
+                             {.name = "y", .session = b.session, .nonce = 2}};
+    struct rt_op op = {.kind = RT_OP_JOIN_ALL, .deadline = RT_NEVER};
+    op.join.joins = set;
+    op.join.n = 2;
+    assert_int_equal(user_do(&b, &op), ROTA_BUSY);
+    assert_null(strstr(b.errmsg, "test/label"));
+    user_close(&a);
+    user_close(&b);
+}
+
 /* ---- Others' locks ------------------------------------------------------------------- */
 
 static void test_a_stopped_writer_is_named(void **state)
@@ -708,6 +747,8 @@ int main(void)
         CASE(test_observers_see_the_last_state),
         CASE(test_inspect_and_list),
         CASE(test_a_new_boot_never_repeats_a_number),
+        CASE(test_only_a_session_can_be_kept),
+        CASE(test_busy_names_who_holds),
         CASE(test_a_stopped_writer_is_named),
         CASE(test_hostile_folders),
         CASE(test_foreign_databases),
