@@ -38,7 +38,8 @@ static void up_done(struct rt_up *up, struct rt_op *op)
     if (d->metrics != NULL)
         rt_metrics_op_done(d, rq);
     if (op->err != 0 && d->conn != NULL) {
-        d->err = op->err;
+        d->err = d->said = op->err;
+        d->said_at = rt_loop_now(d->loop);
         memcpy(d->errmsg, d->conn->errmsg, sizeof(d->errmsg));
         d->errmsg[sizeof(d->errmsg) - 1] = '\0';
     }
@@ -372,10 +373,22 @@ static void send_arm(struct rt_dispatch *d, struct rt_request *rq, const struct 
     rt_dispatch_send(d, rq);
 }
 
+/* All tries together have call_ms while somebody may wait for them; later each has. */
+static int64_t deadline_of(const struct rt_dispatch *d, const struct rt_todo *todo)
+{
+    int64_t now = rt_loop_now(d->loop), call = d->conn->call_ms * RT_MS;
+    bool patient = todo->kind == RT_TODO_LEAVE ||
+                   (todo->kind == RT_TODO_JOIN && rt_ticket_has(todo->ticket, RT_TICKET_TRY));
+
+    if (patient && now < todo->ticket->since + call)
+        return todo->ticket->since + call;
+    return now + call;
+}
+
 static void send_todo(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
 {
     memset(&rq->op, 0, sizeof(rq->op));
-    rq->op.deadline = rt_loop_now(d->loop) + d->conn->call_ms * RT_MS;
+    rq->op.deadline = deadline_of(d, todo);
     rq->ticket = todo->ticket;
     rq->id = todo->id;
     switch (todo->kind) {
@@ -485,6 +498,13 @@ static void note_trouble(struct rt_dispatch *d, const struct rt_ask *ask)
     snprintf(d->errmsg, sizeof(d->errmsg), TOO_LATE "%.220s", why);
 }
 
+/* Whose patience ends between two tries is told what became of the last one. */
+static void recall(struct rt_dispatch *d, int64_t now)
+{
+    if (d->said_at + d->desk.call >= now)
+        d->err = d->said;
+}
+
 void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
 {
     struct rt_dispatch *d = arg;
@@ -492,6 +512,8 @@ void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
     if (t->kind == RT_TIMER_ASK) {
         char *terms = (char *)t - offsetof(struct rt_terms, timer);
         note_trouble(d, ((struct rt_terms *)(void *)terms)->ask);
+    } else if (t == &d->desk.patience_timer) {
+        recall(d, now);
     }
     rt_desk_timer(&d->desk, t, now);
 }

@@ -85,8 +85,10 @@ struct rt_dispatch {
     uint64_t last_left; /* for the planted bug 3 ... */
     uint32_t told;      /* ... and 8 */
     bool again;         /* set by a hook that used the desk: drain once more */
-    int err;            /* of the last failed operation ... */
+    int err;            /* of the last failed operation since the user took its mutex ... */
     char errmsg[256];   /* ... and what the engine said */
+    int said;           /* err, as it stands in errmsg, however old ... */
+    int64_t said_at;    /* ... and since when */
 };
 
 /* Before the connection is opened, with conn->up = &d->up. Reserves its timers in LOOP.

@@ -549,6 +549,7 @@ static void join_unknown(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
     if (doomed)
         rt_ticket_leave(t, now); /* by its nonce */
     send_later(desk, t, now);
+    rt_patience_try_ended(desk, t, now);
 }
 
 /* A refusal is no answer to an earlier try unless the engine looked for that: the first may have
@@ -610,6 +611,7 @@ void rt_desk_left(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int er
     }
     rt_ticket_again(t, err == ROTA_UNKNOWN);
     send_later(desk, t, now);
+    rt_patience_try_ended(desk, t, now);
 }
 
 void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err, bool wanted,

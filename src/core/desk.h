@@ -175,6 +175,7 @@ void rt_set_member_lost(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_retry(struct rt_desk *desk);
 struct rt_set *rt_set_todo(struct rt_desk *desk);
 void rt_patience_start(struct rt_desk *desk, int64_t now); /* somebody waits from now on */
-void rt_patience_over(struct rt_desk *desk, int64_t now);  /* its timer is due */
+void rt_patience_over(struct rt_desk *desk, int64_t now);  /* looks whose time is over */
+void rt_patience_try_ended(struct rt_desk *desk, const struct rt_ticket *t, int64_t now);
 
 #endif

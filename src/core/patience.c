@@ -7,10 +7,13 @@
 #include <assert.h>
 #include <rota.h>
 
+/* A request that ends by its deadline, at that moment, is heard first: it says why. */
+#define GRACE RT_MS
+
 void rt_patience_start(struct rt_desk *desk, int64_t now)
 {
     if (desk->patience_timer.slot == 0)
-        rt_timers_start(desk->timers, &desk->patience_timer, now + desk->call);
+        rt_timers_start(desk->timers, &desk->patience_timer, now + desk->call + GRACE);
 }
 
 static bool tries(const struct rt_ask *ask)
@@ -81,7 +84,6 @@ void rt_patience_over(struct rt_desk *desk, int64_t now)
 {
     struct rt_ask *ask;
     int64_t next;
-    assert(desk->patience_timer.slot == 0);
     while ((ask = find_any(desk, now, &next)) != NULL) {
         if (ask->state == RT_ASK_RELEASING)
             rt_line_unconfirmed(desk, ask->ticket);
@@ -89,5 +91,12 @@ void rt_patience_over(struct rt_desk *desk, int64_t now)
             (void)rt_desk_cancel(desk, ask, try_err(ask), now);
     }
     if (next != RT_NEVER)
-        rt_timers_start(desk->timers, &desk->patience_timer, next);
+        rt_timers_start(desk->timers, &desk->patience_timer, next + GRACE);
+}
+
+void rt_patience_try_ended(struct rt_desk *desk, const struct rt_ticket *t, int64_t now)
+{
+    assert(t->since <= now);
+    if (now - t->since >= desk->call)
+        rt_patience_over(desk, now);
 }

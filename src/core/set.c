@@ -184,6 +184,7 @@ void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
         set->again = true;
         if (desk->retry_timer.slot == 0) /* others wait for it: it must not be put off */
             rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
+        rt_patience_try_ended(desk, set->tickets[0], now);
     } else if (err != 0) {
         rt_set_fail(desk, set, err, now);
     } else if (set->pending == 0) {

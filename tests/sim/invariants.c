@@ -220,11 +220,11 @@ static void check_told(const struct sim *sim, const struct sim_client *c, const 
         sim_violated(sim, "liveness", "c%u: job %u waits for %s beyond its limit", c->index,
                      job->id, name);
     if (job->state == SIM_ASKED && (job->ask.flags & RT_ASK_TRY || (job->set && job->set->try)) &&
-        sim->now > since(job->asked_at, c) + sim->plan.call_ms * RT_MS)
+        sim->now > since(job->asked_at, c) + (sim->plan.call_ms + 1) * RT_MS)
         sim_violated(sim, "liveness", "c%u: job %u tries %s for longer than call_ms", c->index,
                      job->id, name);
     if (job->state == SIM_RELEASING &&
-        sim->now > since(job->released_at, c) + sim->plan.call_ms * RT_MS)
+        sim->now > since(job->released_at, c) + (sim->plan.call_ms + 1) * RT_MS)
         sim_violated(sim, "liveness", "c%u: job %u takes too long to release %s", c->index, job->id,
                      name);
 }

@@ -99,14 +99,22 @@ static bool attempt(struct rt_file_conn *c, struct rt_op *op, int64_t busy_ns)
     return true;
 }
 
+/* After a pause, or at BY, which is a deadline: who waits for that is told why in time. */
+static void retry_by(struct rt_file_conn *c, int64_t by)
+{
+    int64_t at = rt_loop_now(c->base.loop) + RETRY_MS * RT_MS;
+    if (by < at)
+        at = by;
+    if (c->retry.timer.slot == 0 || c->retry.timer.at > at)
+        rt_timers_start(&c->base.loop->timers, &c->retry.timer, at);
+}
+
 static void enqueue(struct rt_file_conn *c, struct rt_op *op)
 {
     op->next = NULL;
     *c->queue_tail = op;
     c->queue_tail = &op->next;
-    if (c->retry.timer.slot == 0)
-        rt_timers_start(&c->base.loop->timers, &c->retry.timer,
-                        rt_loop_now(c->base.loop) + RETRY_MS * RT_MS);
+    retry_by(c, op->deadline);
 }
 
 static struct rt_op *dequeue(struct rt_file_conn *c, struct rt_op **at)
@@ -170,8 +178,8 @@ static void on_retry(struct rt_timer_call *t, int64_t now)
         else
             at = &(*at)->next;
     }
-    if (c->queue != NULL)
-        rt_timers_start(&c->base.loop->timers, &t->timer, now + RETRY_MS * RT_MS);
+    for (const struct rt_op *op = c->queue; op != NULL; op = op->next)
+        retry_by(c, op->deadline);
     rt_file_exit(c);
 }
 

@@ -288,7 +288,8 @@ static void a_set_under_way_is_told_of_the_end_of_its_session(void **state)
     story_end(s);
 }
 
-/* Whatever the tries do: one that is not answered, those that end early, the pause between them. */
+/* Whatever the tries do: one that is not answered, those that end early, the pause between them. A
+ * millisecond more: a try that ends in time is heard first, for its words. */
 static void a_release_takes_call_ms_and_no_longer(void **state)
 {
     (void)state;
@@ -296,9 +297,9 @@ static void a_release_takes_call_ms_and_no_longer(void **state)
     let_go(s, 'A');
     until(s, 4990);
     left(s, ROTA_UNKNOWN);
-    until(s, 5000); /* in the pause before the next try */
+    until(s, 5001); /* in the pause before the next try */
     expect(s, "[    0] > LEAVE L #7\n"
-              "[ 5000] A released: UNKNOWN\n");
+              "[ 5001] A released: UNKNOWN\n");
     until(s, 5010);
     expect(s, "[ 5010] > LEAVE L #7 again\n"); /* it goes on for the others */
     left(s, 0);
@@ -318,8 +319,8 @@ static void a_release_takes_call_ms_and_no_longer(void **state)
               "[ 5010] B holds M #9\n"
               "[ 6000] > LEAVE L #8\n"
               "[ 6500] > LEAVE M #9\n"
-              "[11000] A released: UNKNOWN\n"
-              "[11500] B released: UNKNOWN\n");
+              "[11001] A released: UNKNOWN\n"
+              "[11501] B released: UNKNOWN\n");
     left(s, 0);
     left(s, 0);
     story_end(s);
@@ -333,19 +334,19 @@ static void a_try_takes_call_ms_and_no_longer(void **state)
     ask(s, 'B', "M", .flags = RT_ASK_TRY, .at_least_ms = 100);
     until(s, 2500);
     joined(s, ROTA_UNKNOWN, 0, false, false); /* A's; tried again, and that stays open */
-    until(s, 5000);
+    until(s, 5001);
     expect(s, "[    0] > JOIN L exclusive try\n"
               "[    0] > JOIN M exclusive try\n"
               "[ 2520] > JOIN L exclusive try again\n"
-              "[ 5000] B refused: UNKNOWN\n"
-              "[ 5000] A refused: UNKNOWN\n");
+              "[ 5001] B refused: UNKNOWN\n"
+              "[ 5001] A refused: UNKNOWN\n");
     joined(s, 0, 8, true, false); /* B's, late */
     joined(s, ROTA_UNKNOWN, 0, false, false);
     until(s, 5100);
     left(s, 0);
     left(s, 0);
-    expect(s, "[ 5000] > LEAVE M #8 untold\n"
-              "[ 5020] > LEAVE L by nonce\n");
+    expect(s, "[ 5001] > LEAVE M #8 untold\n"
+              "[ 5021] > LEAVE L by nonce\n");
     story_end(s);
 }
 
@@ -359,8 +360,8 @@ static void a_try_that_waits_for_another_request_is_not_forgotten(void **state)
     ask(s, 'B', "L", .flags = RT_ASK_TRY);
     until(s, 5200);
     expect(s, "[    0] > LEAVE L #7\n"
-              "[ 5000] A released: UNKNOWN\n"
-              "[ 5100] B refused: UNREACHABLE\n");
+              "[ 5001] A released: UNKNOWN\n"
+              "[ 5101] B refused: UNREACHABLE\n");
     left(s, 0);
     ask(s, 'A', "L", .mode = RT_SHARED);
     joined(s, 0, 8, true, false);
@@ -368,12 +369,12 @@ static void a_try_that_waits_for_another_request_is_not_forgotten(void **state)
     ask(s, 'B', "L", .mode = RT_SHARED, .flags = RT_ASK_TRY);
     until(s, 9000);
     armed(s, ROTA_UNKNOWN, false);
-    until(s, 10200);
+    until(s, 10201);
     expect(s, "[ 5200] > JOIN L shared\n"
               "[ 5200] A holds L #8\n"
               "[ 5200] > ARM L #8\n"
               "[ 9020] > ARM L #8\n"
-              "[10200] B refused: UNREACHABLE\n");
+              "[10201] B refused: UNREACHABLE\n");
     armed(s, 0, false);
     let_go(s, 'A');
     left(s, 0);
@@ -388,10 +389,10 @@ static void a_try_without_a_session_was_never_sent(void **state)
     ask(s, 'A', "L", .flags = RT_ASK_TRY);
     until(s, 1000);
     ask_all(s, "BC", names, true);
-    until(s, 6000);
+    until(s, 6001);
     expect(s, "[    0] > BEAT open\n"
-              "[ 5000] A refused: UNREACHABLE\n"
-              "[ 6000] B refused: UNREACHABLE\n");
+              "[ 5001] A refused: UNREACHABLE\n"
+              "[ 6001] B refused: UNREACHABLE\n");
     beat(s, 0, 1, 0);
     story_end(s);
 }
@@ -402,9 +403,9 @@ static void a_set_that_tries_takes_call_ms_and_no_longer(void **state)
     static const char *const names[] = {"L", "M"};
     story_open(s, 0);
     ask_all(s, "AB", names, true);
-    until(s, 5000);
+    until(s, 5001);
     expect(s, "[    0] > JOIN_ALL 2\n"
-              "[ 5000] A refused: UNKNOWN\n");
+              "[ 5001] A refused: UNKNOWN\n");
     joined_all(s, ROTA_BUSY, 0, 0);
     expect(s, "");
     story_end(s);
