@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -114,10 +115,70 @@ static void a_renewal_is_waited_for_a_third_of_the_ttl(void **state)
     }
 }
 
+/* Begins, and holds by ticket 7. */
+static void begin_held(struct rt_ask *ask)
+{
+    begin(5000, 0, ask);
+    struct rt_op *join = the_op(RT_OP_JOIN);
+    join->join.joins[0].number = 7;
+    join->join.joins[0].granted = true;
+    answer(join, 0);
+    assert_int_equal(ask->state, RT_ASK_HELD);
+}
+
+/* Else each try would begin the waiting anew: 7.5 s for 5, 35 for 20. */
+static void the_tries_of_a_release_share_its_time(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    begin_held(&ask);
+    rt_desk_release(&dispatch.desk, &ask, rt_loop_now(&loop));
+    struct rt_op *leave = the_op(RT_OP_LEAVE);
+    assert_false(leave->leave.untold);
+    assert_int_equal(leave->deadline, 5000 * RT_MS);
+    advance_to(2500 * RT_MS);
+    answer(leave, ROTA_UNKNOWN);
+    advance_to(2520 * RT_MS);
+    leave = the_op(RT_OP_LEAVE);
+    assert_int_equal(leave->deadline, 5000 * RT_MS);
+    advance_to(4990 * RT_MS);
+    snprintf(conn.errmsg, sizeof(conn.errmsg), "away");
+    answer(leave, ROTA_UNKNOWN);
+    dispatch.err = 0; /* its user has taken the mutex since */
+    advance_to(5000 * RT_MS);
+    assert_int_equal(ask.state, RT_ASK_RELEASING);
+    advance_to(5001 * RT_MS); /* between two tries: told what became of the last */
+    assert_int_equal(ask.state, RT_ASK_DONE);
+    assert_int_equal(ask.err, ROTA_UNKNOWN);
+    assert_int_equal(dispatch.err, ROTA_UNKNOWN);
+    assert_string_equal(dispatch.errmsg, "away");
+    advance_to(5030 * RT_MS);
+    leave = the_op(RT_OP_LEAVE); /* nobody waits for it any more */
+    assert_int_equal(leave->deadline, 10030 * RT_MS);
+    end();
+}
+
+/* A JOIN that arrived after it had been given up: nobody was told that it holds. */
+static void a_stray_keeps_nothing(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    begin_held(&ask);
+    struct rt_event event = {.kind = RT_GRANTED, .session = 5, .number = 6, .name = "b"};
+    dispatch.up.event(&dispatch.up, &event);
+    struct rt_op *leave = the_op(RT_OP_LEAVE);
+    assert_int_equal(leave->leave.number, 6);
+    assert_true(leave->leave.untold);
+    answer(leave, 0);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_renewal_is_waited_for_a_third_of_the_ttl),
+        cmocka_unit_test(the_tries_of_a_release_share_its_time),
+        cmocka_unit_test(a_stray_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
