@@ -217,10 +217,13 @@ class Tree:
         if built.returncode != 0:
             sys.exit(built.stdout[-3000:])
         for command in commands:
-            began = time.time()
-            if not self.run(command, 300):
-                sys.exit("red without any mutant: " + command)
-            self.limits[command] = 8 + 6 * (time.time() - began)
+            for _ in range(2): # a busy machine may be too slow for one, once
+                began = time.time()
+                if self.run(command, 300):
+                    self.limits[command] = 8 + 6 * (time.time() - began)
+                    break
+            else:
+                print("left out, for it is red without any mutant: " + command, flush=True)
 
     def run(self, command, limit):
         """Whether it is green; with its children it ends in time."""
@@ -261,7 +264,7 @@ class Tree:
                     return "invalid"
                 if filecmp.cmp(part, before, shallow=False):
                     return "same"
-            for command in FOLDERS[m.folder][1]:
+            for command in (c for c in FOLDERS[m.folder][1] if c in self.limits):
                 if self.ninja(*targets(command)).returncode != 0:
                     return "invalid"
                 if not self.run(command, self.limits[command]):

@@ -107,15 +107,19 @@ static int add(struct rt_file_conn *c, struct rt_join *j, bool granted, uint64_t
     return rv;
 }
 
-/* The ticket stands already: answered as it is now. */
+/* The ticket stands already: answered as it is now. The end of an earlier try may not have been told, and then nobody
+ * was rung: who holds is told again that it waits. */
 static int answer(struct rt_file_conn *c, struct rt_join *j, const struct rt_file_row *row,
                   const struct rt_file_row *last)
 {
     j->number = row->number;
     j->granted = !waits(row);
     j->wanted = j->granted && (j->flags & RT_JOIN_ARM) != 0 && waits(last);
-    if (j->granted || rt_file_wait_find(c, row->number) != NULL)
+    if (j->granted)
         return 0;
+    int rv = rt_file_line_want(c, j->name);
+    if (rv != 0 || rt_file_wait_find(c, row->number) != NULL)
+        return rv;
     return rt_file_wait_new(c, j, row->number, NULL);
 }
 
