@@ -338,6 +338,28 @@ static void looks(void **state)
            "look: 0 @500 @500 0 0 0 0 '' ''\n");
 }
 
+/* A durable one that waits ends by its time, also behind one that lives. */
+static void what_waits_may_end(void **state)
+{
+    (void)state;
+    open_sessions('B');
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 1});
+    ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 2});
+    ASK_LONG("d5", "D", "0000000000a2",
+             {.name = "lock", .nonce = 3, .flags = "Dx", .until_ms = 500});
+    clock_at(499);
+    RUN(LOOK, "lock", "0");
+    clock_at(500);
+    RUN(LOOK, "lock", "0");
+    RUN(LIST, "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 @2000 @0+1 4\n"
+           "join: 0 @0 @500 @0+2 0\n"
+           "look: 0 @499 @500 3 0 0 @0 lB ''\n"
+           "look: 0 @500 @1000 2 0 0 @0 lB ''\n"
+           "list: 0 0 lock 1 1\n");
+}
+
 /* What is in no line any more is forgotten; the first page renews. */
 static void what_is_held(void **state)
 {
@@ -352,6 +374,7 @@ static void what_is_held(void **state)
     RUN(HELD, sid('B'), "0");
     freeReplyObject(redisCommand(story_work, "HDEL %s:g:read %s", STORY_ROOM, at(0, 1)));
     RUN(HELD, sid('A'), "0");
+    assert_int_equal(count_of('A'), 1);
     clock_at(2000);
     RUN(HELD, sid('B'), "0");
     RUN(HELD, sid('C'), "0");
@@ -448,6 +471,7 @@ int main(void)
         STORY(durable_ones),
         STORY(gathering),
         STORY(looks),
+        STORY(what_waits_may_end),
         STORY(what_is_held),
         STORY(a_sweep_ends_so_many),
         STORY(the_layout),
