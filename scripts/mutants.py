@@ -167,10 +167,12 @@ def read_equivalent(path):
     return marked
 
 
-def read_survivors(path):
-    """The keys of what survived an earlier run, by what it printed."""
-    blocks = re.findall(r"^survived: (\S+):\d+: (\w+)\n- (.*)\n\+ (.*)$", open(path).read(), re.M)
-    return {(path, operator, old, new) for path, operator, old, new in blocks}
+def survivors_of(log, mutants):
+    """What survived an earlier run, by what it printed; where a line is there more than once, the one nearest to where it was."""
+    for path, line, *rest in re.findall(r"^survived: (\S+):(\d+): (\w+)\n- (.*)\n\+ (.*)$", open(log).read(), re.M):
+        same = [m for m in mutants if key(m) == (path, *rest)]
+        if same:
+            yield min(same, key=lambda m: abs(m.line - int(line)))
 
 
 def key(m):
@@ -307,7 +309,7 @@ def run_folder(trees, folder, arguments, marked):
     all_of = list(mutants_of(arguments.root, folder, arguments.only))
     todo = [m for m in all_of if key(m) not in marked]
     if arguments.again:
-        todo = [m for m in todo if key(m) in read_survivors(arguments.again)]
+        todo = list(survivors_of(arguments.again, todo))
     random.Random("%s %s" % (arguments.seed, folder)).shuffle(todo)
     results = {"found": [], "survived": [], "invalid": 0, "same": 0, "counted": 0, "marked": len(all_of) - len(todo)}
     lock = threading.Lock()
