@@ -15,11 +15,15 @@
 
 #define CALL_MS 100  /* how long calls insist; what they answer does not depend on it */
 #define LOST_REPLY 1 /* it takes effect, and nobody is told */
+#define NO_REPLY 2   /* nobody knows yet */
 
 static enum rt_op_kind kind; /* of the ops that fail ... */
 static int plan[4];          /* ... one after the other so; the last goes on for ever */
 static int planned, asked;
 static bool lose_reply;
+static struct rota *client;   /* the one under test */
+static struct rt_op *kept;    /* not answered: the caller is interrupted meanwhile ... */
+static int err_when_canceled; /* ... and gives it up */
 
 /* ---- The engine: between the client and mem ------------------------------ */
 
@@ -43,7 +47,11 @@ static void submit(struct rt_conn *conn, struct rt_op *op)
         err = plan[asked < planned ? asked : planned - 1];
         asked++;
     }
-    if (err == 0 || err == LOST_REPLY) {
+    if (err == NO_REPLY) {
+        assert_null(kept);
+        kept = op;
+        rota_interrupt(client); /* as from another thread, or a signal */
+    } else if (err == 0 || err == LOST_REPLY) {
         lose_reply = err == LOST_REPLY; /* mem is done when it returns */
         inner->engine->submit(inner, op);
         lose_reply = false;
@@ -56,7 +64,12 @@ static void submit(struct rt_conn *conn, struct rt_op *op)
 static void cancel(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_conn *inner = ((struct rt_wrap *)(void *)conn)->inner;
-    inner->engine->cancel(inner, op);
+    if (op != kept) {
+        inner->engine->cancel(inner, op);
+        return;
+    }
+    kept = NULL;
+    rt_conn_done(conn, op, err_when_canceled);
 }
 
 static void close_inner(struct rt_conn *conn)
@@ -80,6 +93,7 @@ static struct rota *open_failing(void)
     assert_int_equal(rota_open(&r, "mem:failing", &opts), 0);
     assert_int_equal(rt_wrap_put(&r->d.conn, &failing), 0);
     struct rt_wrap *wrap = (struct rt_wrap *)(void *)r->d.conn;
+    client = r;
     wrap->up = (struct rt_up){.done = on_done, .event = on_event, .held = rt_wrap_held};
     return r;
 }
@@ -268,6 +282,26 @@ static void what_stays_open_is_unknown(void **state)
     }
 }
 
+/* Who is interrupted is told so; but not of a change that may have been made (I5). */
+static void an_interrupted_call_does_not_hide_what_may_be_done(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CALLS; i++) {
+        struct rota *r = begin();
+        err_when_canceled = ROTA_CANCELED;
+        FAIL(calls[i].kind, NO_REPLY, 0);
+        int rv = calls[i].run(r);
+        if (rv != ROTA_CANCELED)
+            fail_msg("%s: %s", calls[i].name, rota_strerror(rv));
+        err_when_canceled = ROTA_UNKNOWN;
+        FAIL(calls[i].kind, NO_REPLY, 0);
+        rv = calls[i].run(r);
+        if (rv != (calls[i].changes ? ROTA_UNKNOWN : ROTA_CANCELED))
+            fail_msg("%s, open: %s", calls[i].name, rota_strerror(rv));
+        end(r);
+    }
+}
+
 /* A BREAK that was done and asked again finds nothing: perhaps by its own doing. */
 static void a_break_asked_again_that_finds_nothing_is_unknown(void **state)
 {
@@ -369,6 +403,7 @@ int main(void)
         cmocka_unit_test(a_definite_error_is_told_at_once),
         cmocka_unit_test(a_lost_request_is_sent_again),
         cmocka_unit_test(what_stays_open_is_unknown),
+        cmocka_unit_test(an_interrupted_call_does_not_hide_what_may_be_done),
         cmocka_unit_test(a_break_asked_again_that_finds_nothing_is_unknown),
         cmocka_unit_test(a_join_asked_again_counts_once),
         cmocka_unit_test(an_ask_is_told_what_the_engine_said),
