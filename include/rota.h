@@ -145,8 +145,8 @@ enum rota_mode { ROTA_EXCLUSIVE = 0, ROTA_SHARED = 1, ROTA_PERMITS = 2 };
 /* Look for deadlocks while waiting: ROTA_DEADLOCK. A cycle is found when all its
  * locks were asked for with it, those held too; exactly one is refused. */
 #define ROTA_DETECT 0x2u
-/* An outage does not end the waiting: who stood in line, and loses its place with the session, goes
- * back, to its end, as soon as the engine is there, until its limit. Not with ROTA_TRY. */
+/* An outage does not end the waiting: an ask that stood in line, and lost its place with the session,
+ * goes back, to the line's end, as soon as the engine is there, until its limit. Not with ROTA_TRY. */
 #define ROTA_REJOIN 0x4u
 #define ROTA_OWNER_NONE UINT64_MAX /* nobody re-enters this hold */
 
