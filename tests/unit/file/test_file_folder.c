@@ -170,6 +170,23 @@ static void test_a_damaged_counter_is_refused(void **state)
     }
 }
 
+/* ... also under who has it open: no number is taken from it, and nobody waits for ever. */
+static void test_a_counter_damaged_in_use_is_refused(void **state)
+{
+    (void)state;
+    struct user u;
+    struct rt_join j = {0};
+    user_start(&u, place_url);
+    assert_int_equal(user_join(&u, "a", &j), 0);
+    assert_int_equal(user_leave(&u, "a", j.number), 0);
+    place_sql("UPDATE meta SET next=-5");
+    assert_int_equal(user_join(&u, "a", &j), ROTA_PROTOCOL);
+    assert_non_null(strstr(u.errmsg, "is damaged: its counter is -5"));
+    place_sql("UPDATE meta SET next=reserved");
+    assert_int_equal(user_join(&u, "a", &j), 0);
+    user_close(&u);
+}
+
 static void test_long_paths(void **state)
 {
     (void)state;
@@ -281,6 +298,7 @@ int main(int argc, char **argv)
         CASE(test_the_database_says_how_it_is_shared),
         CASE(test_a_private_database_is_not_shared_by_a_mode),
         CASE(test_a_damaged_counter_is_refused),
+        CASE(test_a_counter_damaged_in_use_is_refused),
         CASE(test_long_paths),
         CASE(test_a_missing_parent_is_named),
         CASE(test_too_many_open_files),
