@@ -255,12 +255,71 @@ static void a_leave_asked_again_that_finds_nothing_is_unknown(void **state)
     assert_int_equal(leave_after(2), ROTA_UNKNOWN);
 }
 
+/* ---- What another process put ------------------------------------------------------------------- */
+
+static RtEtcd__TxnRequest *seen[2]; /* the transactions, as they came */
+
+static ProtobufCBinaryData text(const char *s)
+{
+    return (ProtobufCBinaryData){strlen(s), (uint8_t *)(uintptr_t)s};
+}
+
+/* The first looks for the ticket 5, and finds it under KEY; the second takes it out. */
+static bool play_found(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__TxnResponse txn = RT_ETCD__TXN_RESPONSE__INIT;
+    RtEtcd__ResponseOp op = RT_ETCD__RESPONSE_OP__INIT, *ops[] = {&op};
+    RtEtcd__RangeResponse range = RT_ETCD__RANGE_RESPONSE__INIT;
+    RtEtcd__KeyValue kv = RT_ETCD__KEY_VALUE__INIT, *kvs[] = {&kv};
+    (void)town;
+    if (!is_call(w, i, "/etcdserverpb.KV/Txn"))
+        return false;
+    assert_in_range(++txns, 1, 2);
+    seen[txns - 1] = town_read(w, i, &rt_etcd__txn_request__descriptor);
+    kv.key = text("a/p2a-9"); /* of the durable session 42 */
+    kv.create_revision = 5;
+    range.kvs = kvs;
+    range.n_kvs = 1;
+    op.response_case = RT_ETCD__RESPONSE_OP__RESPONSE_RANGE;
+    op.range = &range;
+    txn.responses = ops;
+    txn.n_responses = 1;
+    txn.succeeded = true;
+    town_answer(w, i, &txn);
+    return true;
+}
+
+/* A durable ticket of another process is looked for by its number, and taken out only if it is that very one. */
+static void a_leave_of_what_another_put(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_LEAVE};
+    (void)state;
+    txns = 0;
+    open_town(play_found);
+    op.leave.name = "a";
+    op.leave.session = 42;
+    op.leave.number = 5;
+    assert_int_equal(town_do(&t, &op), 0);
+    assert_int_equal(txns, 2);
+    const RtEtcd__RangeRequest *look = seen[0]->success[0]->range;
+    assert_true(look->min_create_revision == 5 && look->max_create_revision == 5);
+    assert_int_equal(seen[1]->n_compare, 1);
+    assert_int_equal(seen[1]->compare[0]->target, RT_ETCD__COMPARE__TARGET__CREATE);
+    assert_int_equal(seen[1]->compare[0]->create_revision, 5);
+    const RtEtcd__RequestOp *last = seen[1]->success[seen[1]->n_success - 1];
+    assert_int_equal(last->request_case, RT_ETCD__REQUEST_OP__REQUEST_DELETE_RANGE);
+    for (int i = 0; i < 2; i++)
+        protobuf_c_message_free_unpacked(&seen[i]->base, NULL);
+    town_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_compacted_watch_is_made_again),
         cmocka_unit_test(looks_are_as_seldom_as_tickets_are_many),
         cmocka_unit_test(a_leave_asked_again_that_finds_nothing_is_unknown),
+        cmocka_unit_test(a_leave_of_what_another_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
