@@ -268,6 +268,25 @@ static void a_lost_place_of_its_own_is_taken_anew(void)
     go_back(&(struct rota_ask){.flags = ROTA_DETECT, .owner = 1});
 }
 
+/* A call that waits in its thread; the keeper tells it. */
+static void a_lost_place_of_a_waiting_call(void)
+{
+    struct rota *a = conf_open(), *b = conf_open();
+    const char *name = conf_name("x");
+    struct standing *s = conf_alloc(sizeof(*s));
+    struct rota_ask ask = {.flags = ROTA_REJOIN, .arg = s, .on_wait = on_wait};
+    struct rota_lock *lock = conf_take(a, name, NULL);
+    struct conf_task *task = conf_task_start(b, name, &ask);
+    conf_wait_line(a, name, 2, 1);
+    for (int i = 1; i <= 3; i++) { /* each time anew */
+        break_place(a, name, 1);
+        CONF_UNTIL(atomic_load(&s->lost) == i && atomic_load(&s->back) == i);
+    }
+    conf_give(lock);
+    assert_int_equal(conf_task_join(task), 0);
+    conf_give(task->lock);
+}
+
 static void a_lost_place_is_told_otherwise(void)
 {
     struct rota *a = conf_open(), *b = conf_open();
@@ -300,6 +319,7 @@ const struct conf_case conf_waiting[] = {
     CONF_CASE(close_with_waiters_in_one_line, ROTA_CAP_PERMITS, 0),
     CONF_CASE(a_lost_place_is_taken_anew, ROTA_CAP_ORDER, 0),
     CONF_CASE(a_lost_place_of_its_own_is_taken_anew, ROTA_CAP_ORDER, 0),
+    CONF_CASE(a_lost_place_of_a_waiting_call, 0, 0),
     CONF_CASE(a_lost_place_is_told_otherwise, 0, 0),
     CONF_END,
 };
