@@ -338,6 +338,32 @@ static void looks(void **state)
            "look: 0 @500 @500 0 0 0 0 '' ''\n");
 }
 
+/* Observers hear of what changed, however it did, and of nothing else. */
+static void observers_hear_of_changes_only(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    RUN(LOOK, "lock", "900");
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 1});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 2});
+    RUN(SWEEP, "10", "", "lock");
+    RUN(BREAK, "lock", at(0, 7), "0");
+    RUN(LEAVE, "lock", sid('A'), at(0, 0));
+    freeReplyObject(redisCommand(story_work, "DEL %s:g:lock", STORY_ROOM));
+    RUN(SWEEP, "10", "", "lock");
+    RUN(SWEEP, "10", "", "lock");
+    RUN(LEAVE, "lock", sid('B'), at(0, 0));
+    expect("look: 0 @0 @900 0 0 0 0 '' ''\n"
+           "join: 0 @0 0 @0 1 | o lock: 1 0 0 @0 2 lB\n"
+           "join: 0 @0 @900 @0+1 4 | o lock: 2 0 0 @0 2 lB\n"
+           "sweep: 0 @0 @900 0\n"
+           "break: 1\n"
+           "leave: 1\n"
+           "sweep: 0 @0 @900 0 | p c: C 1 G @0+1 lock | o lock: 1 0 0 @0+1 2 lC\n"
+           "sweep: 0 @0 @900 0\n"
+           "leave: 1\n");
+}
+
 /* A durable one that waits ends by its time, also behind one that lives. */
 static void what_waits_may_end(void **state)
 {
@@ -471,6 +497,7 @@ int main(void)
         STORY(durable_ones),
         STORY(gathering),
         STORY(looks),
+        STORY(observers_hear_of_changes_only),
         STORY(what_waits_may_end),
         STORY(what_is_held),
         STORY(a_sweep_ends_so_many),
