@@ -143,11 +143,11 @@ void story_run(enum rt_redis_script script, size_t n, const char *const *args)
     memcpy(&argv[5], args, n * sizeof(*args));
     redisReply *r = redisCommandArgv(story_work, (int)n + 5, argv, NULL);
     assert_non_null(r);
-    if (r->type == REDIS_REPLY_ERROR)
-        fail_msg("%s: %s", text->name, r->str);
     if (script == RT_REDIS_SCRIPT_LIST) /* Redis has them in any order */
         qsort(&r->element[3], (r->elements - 3) / 3, 3 * sizeof(redisReply *), by_name);
     say("%s:", text->name);
+    if (r->type == REDIS_REPLY_ERROR)
+        say(" %.*s", (int)strcspn(r->str, " "), r->str);
     if (r->type == REDIS_REPLY_STRING) {
         say(" ");
         say_text(r->str);

@@ -338,6 +338,28 @@ static void looks(void **state)
            "look: 0 @500 @500 0 0 0 0 '' ''\n");
 }
 
+/* A key of another type, by whoever put it there, is met before anything is written. */
+static void what_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    open_sessions('A');
+    freeReplyObject(redisCommand(story_work, "SET %s:x:lock hello", STORY_ROOM));
+    ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 1, .flags = "x", .at_least_ms = 300});
+    ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 2, .flags = "x", .value = "v"});
+    ASK_LONG("d5", "D", "0000000000a2", {.name = "lock", .nonce = 3, .flags = "Dx"});
+    RUN(LIST, "0");
+    assert_int_equal(count_of('A'), 0);
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 4}); /* a plain one does not need it */
+    freeReplyObject(redisCommand(story_work, "DEL %s:x:lock", STORY_ROOM));
+    RUN(LEAVE, "lock", sid('A'), at(0, 0));
+    expect("join: WRONGTYPE\n"
+           "join: WRONGTYPE\n"
+           "join: WRONGTYPE\n"
+           "list: 0 0\n"
+           "join: TAG @0\n"
+           "leave: TAG\n");
+}
+
 /* Observers hear of what changed, however it did, and of nothing else. */
 static void observers_hear_of_changes_only(void **state)
 {
@@ -497,6 +519,7 @@ int main(void)
         STORY(durable_ones),
         STORY(gathering),
         STORY(looks),
+        STORY(what_fails_leaves_nothing),
         STORY(observers_hear_of_changes_only),
         STORY(what_waits_may_end),
         STORY(what_is_held),
