@@ -308,10 +308,11 @@ def run_folder(trees, folder, arguments, marked):
     """Draws and tries: what was found, survived, and was left out."""
     all_of = list(mutants_of(arguments.root, folder, arguments.only))
     todo = [m for m in all_of if key(m) not in marked]
+    left_out = len(all_of) - len(todo)
     if arguments.again:
         todo = list(survivors_of(arguments.again, todo))
     random.Random("%s %s" % (arguments.seed, folder)).shuffle(todo)
-    results = {"found": [], "survived": [], "invalid": 0, "same": 0, "counted": 0, "marked": len(all_of) - len(todo)}
+    results = {"found": [], "survived": [], "invalid": 0, "same": 0, "counted": 0, "marked": left_out}
     lock = threading.Lock()
     threads = [threading.Thread(target=work, args=(tree, todo, arguments.n, results, lock)) for tree in trees]
     for thread in threads:
