@@ -255,6 +255,38 @@ static void a_leave_asked_again_that_finds_nothing_is_unknown(void **state)
     assert_int_equal(leave_after(2), ROTA_UNKNOWN);
 }
 
+/* What a server refuses for now is asked again, until it is let in: somebody makes room, or the storm is over. */
+static void what_is_refused_for_now_is_asked_again(void **state)
+{
+    static const char *const reasons[] = {"etcdserver: mvcc: database space exceeded",
+                                          "etcdserver: too many requests"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rt_op op = {.kind = RT_OP_LEAVE};
+        txns = 0;
+        swallowed = 0;
+        open_town(play_missing);
+        t.servers[0].refuses = "/etcdserverpb.KV/Txn";
+        t.servers[0].why = reasons[i];
+        op.leave.name = "a";
+        op.leave.session = 7;
+        op.leave.nonce = 9;
+        town_submit(&t, &op);
+        const char *says = i == 0 ? "space" : "too many requests";
+        for (int step = 0; step < STEPS_MAX && strstr(t.conn->trouble, says) == NULL; step++)
+            town_step(&t);
+        assert_non_null(t.op); /* it waits, and says why */
+        t.servers[0].refuses = NULL;
+        for (int step = 0; step < STEPS_MAX && t.op != NULL; step++)
+            town_step(&t);
+        assert_null(t.op);
+        assert_int_equal(t.err,
+                         ROTA_LOST); /* no such ticket, and it was never asked twice in vain */
+        assert_int_equal(txns, 1);
+        town_close(&t);
+    }
+}
+
 /* ---- What another process put ------------------------------------------------------------------- */
 
 static RtEtcd__TxnRequest *seen[2]; /* the transactions, as they came */
@@ -319,6 +351,7 @@ int main(void)
         cmocka_unit_test(a_compacted_watch_is_made_again),
         cmocka_unit_test(looks_are_as_seldom_as_tickets_are_many),
         cmocka_unit_test(a_leave_asked_again_that_finds_nothing_is_unknown),
+        cmocka_unit_test(what_is_refused_for_now_is_asked_again),
         cmocka_unit_test(a_leave_of_what_another_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
