@@ -228,6 +228,26 @@ static void a_try_of_a_reader_asks_too(void **state)
     story_end(s);
 }
 
+/* What the engine refuses the readers' ticket is theirs: a writer behind them has a ticket of its own. */
+static void what_readers_are_refused_is_not_told_to_writers(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .mode = RT_SHARED);
+    ask(s, 'B', "L", .mode = RT_SHARED);
+    ask(s, 'C', "L", 0);
+    joined(s, ROTA_AUTH, 0, false, false);
+    expect(s, "[    0] > JOIN L shared\n"
+              "[    0] > JOIN L exclusive arm\n"
+              "[    0] A refused: AUTH\n"
+              "[    0] B refused: AUTH\n");
+    joined(s, 0, 8, true, false);
+    expect(s, "[    0] C holds L #8\n");
+    let_go(s, 'C');
+    left(s, 0);
+    story_end(s);
+}
+
 /* The answer was on its way when a writer came to wait: the event is newer. A reader that went by the answer
  * alone would come in before that writer, and one more after each such answer. */
 static void a_writer_that_came_while_it_was_asked_keeps_readers_out(void **state)
@@ -285,6 +305,7 @@ int main(void)
         cmocka_unit_test(a_writer_that_gave_up_keeps_no_reader_out),
         cmocka_unit_test(whether_a_writer_still_waits_is_asked_for_the_next_reader),
         cmocka_unit_test(a_try_of_a_reader_asks_too),
+        cmocka_unit_test(what_readers_are_refused_is_not_told_to_writers),
         cmocka_unit_test(a_writer_that_came_while_it_was_asked_keeps_readers_out),
         cmocka_unit_test(a_downgrade_lets_local_readers_in_when_nobody_waits_any_more),
     };
