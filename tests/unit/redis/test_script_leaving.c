@@ -100,6 +100,35 @@ static void leaving_in_every_form(void **state)
            "list: 0 0\n");
 }
 
+/* Others may have waited: who is granted is told of those that do now. */
+static void leaving_when_some_have_gone(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ask('A', "-", (struct wish){.name = "gone", .nonce = 1});
+    ask('B', "-", (struct wish){.name = "gone", .nonce = 2});
+    ask('C', "-", (struct wish){.name = "gone", .nonce = 3});
+    RUN(LEAVE, "gone", sid('B'), at(0, 1));
+    RUN(LEAVE, "gone", sid('C'), at(0, 2));
+    ask('B', "-", (struct wish){.name = "armed", .nonce = 4});
+    ask('C', "-", (struct wish){.name = "armed", .nonce = 5, .flags = "a"});
+    ask('D', "-", (struct wish){.name = "armed", .nonce = 6});
+    RUN(LEAVE, "armed", sid('D'), at(0, 5));
+    RUN(LEAVE, "armed", sid('B'), at(0, 3));
+    RUN(LEAVE, "gone", sid('A'), at(0, 0), "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "join: 0 @0 @1000 @0+2 0\n"
+           "leave: 0 0\n"
+           "leave: 0 0\n"
+           "join: TAG @0+3\n"
+           "join: 0 @0 @1000 @0+4 4\n"
+           "join: 0 @0 @1000 @0+5 0\n"
+           "leave: 0 0\n"
+           "leave: TAG | p c: C 1 G @0+4 armed\n"
+           "leave: 0 1\n");
+}
+
 /* Readers, and what somebody looked at, are plain again when one is left: a hand-over is short then. */
 static void the_last_one_is_plain_again(void **state)
 {
@@ -377,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORY(leaving),
         STORY(leaving_in_every_form),
+        STORY(leaving_when_some_have_gone),
         STORY(the_last_one_is_plain_again),
         STORY(a_leave_of_what_was_not_told_keeps_nothing),
         STORY(leaving_what_is_not_there),

@@ -125,6 +125,24 @@ static void plain_joins(void **state)
         "inspect: 0 @5 lock @0 A 1 0 0 0 - 0 0 @1000 lA '' 1 lock @5 B 6 0 0 0 - 0 0 @2000 lB '' 0 lock @5+1 C 7 0 0 0 - 0 0 @3000 lC '' 0 lock @5+2 D 8 0 0 0 - 0 0 @4000 lD '' 0\n");
 }
 
+/* The dead do not count at a barrier. */
+static void gathering_without_the_dead(void **state)
+{
+    (void)state;
+    open_sessions('D');
+    ASK_LONG(sid('A'), "-", NULL, {.name = "gate", .nonce = 1, .mode = 4, .of = 3});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "gate", .nonce = 2, .mode = 4, .of = 3});
+    clock_at(1000);
+    ASK_LONG(sid('C'), "-", NULL, {.name = "gate", .nonce = 3, .mode = 4, .of = 3});
+    ASK_LONG(sid('D'), "-", NULL, {.name = "gate", .nonce = 4, .mode = 4, .of = 3});
+    RUN(LIST, "0");
+    expect("join: 0 @0 @2000 @0 4\n"
+           "join: 0 @0 @1000 @0+1 0\n"
+           "join: 0 @1000 @1000 @1000 0\n"
+           "join: 0 @1000 0 @1000+1 1 | p b: B 1 G @0+1 gate | p c: C 1 G @1000 gate\n"
+           "list: 0 0 gate 3 0\n");
+}
+
 /* However a line is laid out: by one, by two, by more, and unfolded. */
 static void lists(void **state)
 {
@@ -511,6 +529,7 @@ int main(void)
         STORY(ends),
         STORY(opening_sweeps),
         STORY(plain_joins),
+        STORY(gathering_without_the_dead),
         STORY(lists),
         STORY(an_armed_holder_hears_it_once),
         STORY(the_dead_do_not_join),
