@@ -365,7 +365,8 @@ static void judge_wait(struct rt_redis_link *l)
 /* What another server pushed, and may arrive yet, says nothing of what this one knows. */
 static void forget_pushes_of(struct rt_redis_node *node, const struct rt_redis_facts *now)
 {
-    if (strcmp(node->facts.run_id, now->run_id) != 0 && node->push.state != RT_REDIS_DOWN)
+    if (node->facts.known && strcmp(node->facts.run_id, now->run_id) != 0 &&
+        node->push.state != RT_REDIS_DOWN)
         rt_redis_link_cut(&node->push, "redis %s is another server by now", node->at);
 }
 

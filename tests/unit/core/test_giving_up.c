@@ -178,6 +178,24 @@ static void a_try_after_a_lost_reply_that_is_never_sent_proves_nothing(void **st
     story_end(s);
 }
 
+/* Who would not wait may hold by the first: it is told that this is not known (I5). */
+static void a_second_try_that_is_never_sent_is_unknown_to_who_would_not_wait(void **state)
+{
+    (void)state;
+    story_open(s, 0);
+    ask(s, 'A', "L", .flags = RT_ASK_TRY);
+    joined(s, ROTA_UNKNOWN, 0, false, false);
+    until(s, 20);
+    joined(s, ROTA_UNREACHABLE, 0, false, false);
+    until(s, 60);
+    left(s, 0);
+    expect(s, "[    0] > JOIN L exclusive try\n"
+              "[   20] > JOIN L exclusive try again\n"
+              "[   20] A refused: UNKNOWN\n"
+              "[   60] > LEAVE L by nonce\n");
+    story_end(s);
+}
+
 static void a_join_given_up_after_a_lost_reply_is_taken_back_too(void **state)
 {
     (void)state;
@@ -421,6 +439,7 @@ int main(void)
         cmocka_unit_test(who_was_told_keeps_the_line),
         cmocka_unit_test(what_is_taken_back_keeps_nothing),
         cmocka_unit_test(a_try_after_a_lost_reply_that_is_never_sent_proves_nothing),
+        cmocka_unit_test(a_second_try_that_is_never_sent_is_unknown_to_who_would_not_wait),
         cmocka_unit_test(a_join_given_up_after_a_lost_reply_is_taken_back_too),
         cmocka_unit_test(an_answer_to_the_second_try_is_an_answer_to_the_first),
         cmocka_unit_test(a_set_ends_at_its_limit_while_the_engine_stands_still),
