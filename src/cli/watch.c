@@ -3,6 +3,7 @@
  *
  * The front comes from the library's observation, whose fences never go back; how many wait is
  * asked for when something changed. */
+#include "cli/breakoff.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/json.h"
@@ -28,7 +29,8 @@ struct watch {
     struct rt_look look;
     struct rota *client;
     int signal_fd;
-    bool changed; /* the front, or somebody came or went */
+    bool changed; /* the front, or somebody came or went; or the engine may be away: to be asked */
+    bool seen;    /* the front */
     bool printed; /* anything yet */
     bool away;    /* the engine is, and that was said */
     struct state now, last;
@@ -54,7 +56,7 @@ static void on_front(void *arg, const struct rota_front *front)
     struct watch *watch = arg;
 
     tell_back(watch);
-    watch->changed = true;
+    watch->changed = watch->seen = true;
     watch->now.fence = front->fence;
     snprintf(watch->now.label, sizeof(watch->now.label), "%s", front->label);
     snprintf(watch->now.value, sizeof(watch->now.value), "%s", front->value);
@@ -64,9 +66,10 @@ static void on_log(void *arg, int level, const char *line)
 {
     struct watch *watch = arg;
 
-    if (level <= ROTA_LOG_WARN)
+    if (level <= ROTA_LOG_WARN) {
         tell_away(watch, line);
-    else if (strncmp(line, "connected to ", strlen("connected to ")) == 0)
+        watch->changed = true; /* an engine that refuses us by now tells only who asks */
+    } else if (strncmp(line, "connected to ", strlen("connected to ")) == 0)
         tell_back(watch);
 }
 
@@ -117,24 +120,39 @@ static int flush(bool *closed)
     return rt_out_flush();
 }
 
+/* Until the engine answers, for call_ms at most, or a signal comes. */
+static int count_waiters(struct watch *watch)
+{
+    struct rt_breakoff breakoff;
+    struct rota_line *line;
+
+    rt_breakoff_begin(&breakoff, watch->client, watch->signal_fd, -1);
+    int err = rota_inspect(watch->client, watch->look.name, &line);
+    rt_breakoff_end(&breakoff);
+    if (err != 0)
+        return err;
+    watch->now.waiters = line->count - line->granted;
+    rota_line_free(line);
+    return 0;
+}
+
 static int tell(struct watch *watch, bool *closed)
 {
-    struct rota_line *line;
     int code = RT_EXIT_OK;
 
     watch->changed = false;
-    int err = rota_inspect(watch->client, watch->look.name, &line);
-    if ((err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN) && watch->printed) {
+    int err = count_waiters(watch);
+    bool away = (err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN) && watch->printed;
+    if (away)
         tell_away(watch, rota_errmsg(watch->client));
-        watch->changed = true; /* look again: it tried for call_ms */
+    if (away || err == ROTA_CANCELED) {
+        watch->changed = true; /* look again, after the signals */
         return RT_EXIT_OK;
     }
     if (err != 0)
         return rt_connect_report(watch->client, err, "");
     tell_back(watch);
-    watch->now.waiters = line->count - line->granted;
-    rota_line_free(line);
-    if (!is_news(watch))
+    if (!watch->seen || !is_news(watch))
         return RT_EXIT_OK;
     if (watch->look.json)
         code = print_json(watch);
@@ -175,7 +193,7 @@ static int follow(struct watch *watch)
             {.fd = STDOUT_FILENO}, /* for POLLERR: a pipe without a reader */
         };
         struct signalfd_siginfo info;
-        int ready = watch->changed ? 0 : poll(fds, 3, rota_timeout_ms(watch->client));
+        int ready = poll(fds, 3, watch->changed ? 0 : rota_timeout_ms(watch->client));
         if (ready > 0 && fds[1].revents != 0 &&
             read(watch->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
             return RT_EXIT_SIGNAL + (int)info.ssi_signo;

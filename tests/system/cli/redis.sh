@@ -117,6 +117,34 @@ test_watch_tells_that_the_server_is_away()
     same 2 "$(wc -l <err)"
 }
 
+# An outage may end with another reason, which nobody would see who only waits for changes.
+test_watch_ends_when_the_server_refuses_it()
+{
+    "$rota" watch a >rows 2>err &
+    local watch=$!
+    until [ -s rows ]; do kill -0 $watch || fail "it ended: $(cat err)"; done
+    trap 'redis -a secret --no-auth-warning config set requirepass "" >answer' EXIT
+    redis config set requirepass secret >answer
+    redis -a secret --no-auth-warning client kill skipme yes >answer
+    expect 69 wait $watch
+    same 1 "$(grep -Ec '^rota: redis [0-9.]+:[0-9]+ asks for a password: ' err)"
+    has '; nothing is seen until that is over$' err
+    same 2 "$(wc -l <err)"
+}
+
+test_watch_ends_by_a_signal_though_nobody_answers()
+{
+    "$rota" watch a >rows 2>err &
+    local watch=$!
+    until [ -s rows ]; do kill -0 $watch || fail "it ended: $(cat err)"; done
+    trap 'kill -CONT $server' EXIT
+    kill -STOP "$server"
+    until [ -s err ]; do kill -0 $watch || fail "it ended"; done
+    kill $watch
+    expect 143 wait $watch
+    same 1 "$(wc -l <err)"
+}
+
 # ---- The network
 
 lost_by() # DIRECTION: a partition, longer than the ttl
