@@ -196,7 +196,7 @@ static void say_slots(size_t s, uint16_t low, uint16_t high)
 static void greet_cluster(size_t s, uint16_t low, uint16_t high)
 {
     const char *command;
-    const char *info = "redis_version:7.0.15\r\nredis_mode:cluster\r\nrole:master\r\n";
+    const char *info = "redis_version:7.0.15\r\nredis_mode:cluster\r\nrole:master\r\nrun_id:1\r\n";
     while (strncmp(command = played_next(&p, s), "ECHO ", 5) != 0)
         if (strcmp(command, "INFO") == 0)
             say(s, "$%zu\r\n%s\r\n", strlen(info), info);
@@ -329,6 +329,27 @@ static void test_room_is_being_moved(void **state)
     refuse_next(high, "MOVED 13907 h:7001");
     played_answer(&p, low, "a", 0);
     assert_int_equal(p.asked[0].err, 0);
+    played_close(&p);
+}
+
+/* A node that greets for the first time is no other server than before: its push link, on its way already, stays. */
+static void test_first_greeting_cuts_nothing(void **state)
+{
+    (void)state;
+    played_open(&p, "redis://h:7001", NULL, 0);
+    played_turn(&p);
+    size_t low = to_port(7001);
+    played_accept(&p, low);
+    greet_cluster(low, 7001, 7002);
+    size_t high = to_port(7002);
+    assert_int_equal(rt_redis_subscribe(p.conn, 0, "rota:{0}:p:test"), 0);
+    played_turn(&p);
+    size_t push = to_port(7002);
+    assert_true(push != high);
+    played_accept(&p, high);
+    greet_cluster(high, 7001, 7002);
+    assert_non_null(p.streams[push].stream);
+    assert_null(strstr(p.log, "another server"));
     played_close(&p);
 }
 
@@ -689,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_slots_are_redis_own),
         cmocka_unit_test(test_room_has_moved),
         cmocka_unit_test(test_room_is_being_moved),
+        cmocka_unit_test(test_first_greeting_cuts_nothing),
         cmocka_unit_test(test_pushes_follow_the_room),
         cmocka_unit_test(test_node_is_lost),
         cmocka_unit_test(test_node_is_not_needed),
