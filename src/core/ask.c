@@ -119,8 +119,10 @@ bool rt_ask_waits_on(const struct rt_desk *desk, const struct rt_ask *ask,
 void rt_ask_refuse(struct rt_desk *desk, struct rt_ask *ask, const struct rt_ticket *t, int err)
 {
     assert(ask->state == RT_ASK_QUEUED);
+    /* T is taken back, for an earlier JOIN may have taken effect: a try that failed for certain did not (I5). */
+    bool unknown = (ask->flags & RT_ASK_TRY) != 0 && t->state == RT_TICKET_LEAVING;
     if (!rt_ask_waits_on(desk, ask, t, err)) {
-        rt_ask_fail(desk, ask, err);
+        rt_ask_fail(desk, ask, unknown ? ROTA_UNKNOWN : err);
         return;
     }
     if ((ask->flags & RT_ASK_AWAY) == 0 && (ask->news & RT_NEWS_AWAY) == 0)

@@ -89,7 +89,8 @@ void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err);
 /* Whether ERR is an outage that ASK, for which T stands, outlasts. */
 bool rt_ask_waits_on(const struct rt_desk *desk, const struct rt_ask *ask,
                      const struct rt_ticket *t, int err);
-/* A QUEUED one, for which T stood, is refused by ERR, unless it waits on: then with a new ticket. */
+/* A QUEUED one, for which T stood, is refused by ERR, unless it waits on: then with a new ticket. A try whose T
+ * is being taken back is told UNKNOWN. */
 void rt_ask_refuse(struct rt_desk *desk, struct rt_ask *ask, const struct rt_ticket *t, int err);
 /* Its ticket is in the line: if it was away, that is over. */
 void rt_ask_back(struct rt_desk *desk, struct rt_ask *ask);

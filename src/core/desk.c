@@ -553,7 +553,7 @@ static void join_unknown(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 }
 
 /* A refusal is no answer to an earlier try unless the engine looked for that: the first may have
- * taken effect (I5), so it is taken back, by its nonce. A ROTA_TRY is told that it does not know. */
+ * taken effect (I5), so it is taken back, by its nonce. */
 static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
 {
     bool looked = err == ROTA_BUSY || err == ROTA_INVALID;
@@ -561,8 +561,6 @@ static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int
     bool unsure = rt_ticket_has(t, RT_TICKET_AGAIN) && !looked && !rt_line_outlasts(desk, t, err);
     if (unsure)
         rt_ticket_leave(t, now);
-    if (unsure && rt_ticket_has(t, RT_TICKET_TRY))
-        err = ROTA_UNKNOWN;
     rt_line_refused(desk, t, err, now);
     if (unsure)
         send_later(desk, t, now);

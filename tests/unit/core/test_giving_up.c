@@ -184,6 +184,7 @@ static void a_second_try_that_is_never_sent_is_unknown_to_who_would_not_wait(voi
     (void)state;
     story_open(s, 0);
     ask(s, 'A', "L", .flags = RT_ASK_TRY);
+    ask(s, 'B', "L", 0);
     joined(s, ROTA_UNKNOWN, 0, false, false);
     until(s, 20);
     joined(s, ROTA_UNREACHABLE, 0, false, false);
@@ -192,6 +193,7 @@ static void a_second_try_that_is_never_sent_is_unknown_to_who_would_not_wait(voi
     expect(s, "[    0] > JOIN L exclusive try\n"
               "[   20] > JOIN L exclusive try again\n"
               "[   20] A refused: UNKNOWN\n"
+              "[   20] B refused: UNREACHABLE\n"
               "[   60] > LEAVE L by nonce\n");
     story_end(s);
 }
