@@ -3,6 +3,7 @@
 #include "cli/connect.h"
 
 #include "cli/out.h"
+#include "cli/system.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,14 +95,17 @@ static int open_engine(struct rota **out, const char *url, const struct rota_opt
 
 int rt_connect_open(struct rota **out, const struct rt_cli *cli, const struct rota_options *opts)
 {
+    bool system = cli->on != NULL && strcmp(cli->on, RT_CLI_SYSTEM) == 0;
+    char prefix[256] = "";
     struct rota *r;
-    int err = open_engine(&r, rt_connect_url(cli), opts);
 
-    if (err == ROTA_AUTH && cli->on != NULL && strcmp(cli->on, RT_CLI_SYSTEM) == 0)
-        return rt_connect_report(NULL, err,
-                                 "--system is for root and the group of /var/lib/rota: ");
+    if (system)
+        rt_system_make();
+    int err = open_engine(&r, rt_connect_url(cli), opts);
+    if (err == ROTA_AUTH && system)
+        rt_system_explain(prefix, sizeof(prefix));
     if (err != 0)
-        return rt_connect_report(NULL, err, "");
+        return rt_connect_report(NULL, err, prefix);
     if (!is_shared(r)) {
         rota_close(r);
         rt_out_error("mem: lives inside one process, so commands cannot share its locks; "

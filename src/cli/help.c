@@ -14,7 +14,7 @@ static const char help_tail[] =
     "\n"
     "  --on URL|NAME  the engine: redis://host, or a name from ~/.config/rota/config;\n"
     "                 without it $ROTA_URL, else this user's own folder (no server)\n"
-    "  --system       the folder that all users share: file:/var/lib/rota\n"
+    "  --system       the folder that root shares with a group: file:/var/lib/rota\n"
     "  -h, --help     'rota COMMAND --help' for a command; -V, --version\n"
     "Exit: 64 wrong usage, 69 engine not reachable, 75 not granted in time, 76 lost.\n"
     "  rota run nightly -- ./job.sh    run job.sh, one at a time\n";

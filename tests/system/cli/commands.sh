@@ -7,7 +7,7 @@
 # shellcheck disable=SC2317 # the cases are called by name
 set -u
 . "$(dirname "$0")/lib.sh"
-rota=$(realpath "$1") take_locks=$(realpath "$2")
+rota=$(realpath "$1") take_locks=$(realpath "$2") pages=$(realpath "$(dirname "$0")/../../..")
 shift 2
 
 # How a hold ends whose holder is not heard of, where sessions live as long as their process, and elsewhere.
@@ -591,6 +591,71 @@ test_system()
         "$rota" run -n a -- true # ones own folder: not excluded
         test "$(stat -c %a /var/lib/rota /var/lib/rota/rota.db | xargs)" = "2770 660"
         "$rota" --system ls'
+}
+
+test_help_says_whose_system_is()
+{
+    "$rota" --help >out
+    has '^  --system +the folder that root shares with a group: file:/var/lib/rota$' out
+}
+
+# A machine with a fresh /var/lib and its own /etc/group, in which `group` is to make the group rota. `member` runs a
+# command as one of it, `other` as somebody else: only root can be several users, so as anybody else nothing is tried.
+machine='set -eu
+    mount -t tmpfs -o mode=755 none /var/lib
+    cp "$rota" /var/lib/command; rota=/var/lib/command # where all users can run it
+    echo root:x:0: >/var/lib/group
+    mount --bind /var/lib/group /etc/group
+    group() { echo rota:x:4242: >>/var/lib/group; }
+    member() { setpriv --reuid=4343 --regid=4343 --groups=4242 "$@"; }
+    other() { setpriv --reuid=4344 --regid=4344 --clear-groups "$@"; }
+    refused() { want=$1; shift; code=0; "$@" 2>/var/lib/err || code=$?
+        test $code = 69 && grep -q -e "$want" /var/lib/err || { cat /var/lib/err; exit 1; } }'
+
+on_a_machine() # SCRIPT
+{
+    [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs none /var/lib 2>/dev/null || return 0
+    printf '%s\n' "$machine" "$1" >script
+    expect 0 env -u ROTA_URL rota="$rota" unshare -m sh script
+}
+
+test_system_is_made_for_the_group()
+{
+    on_a_machine 'refused "^rota: --system needs /var/lib/rota, which root makes: see rota(1): " other "$rota" --system ls
+        group
+        "$rota" --system ls
+        test "$(stat -c "%U:%G:%a" /var/lib/rota /var/lib/rota/rota.db | xargs)" = "root:rota:2770 root:rota:660"
+        test "$(echo /var/lib/rota*)" = /var/lib/rota
+        member "$rota" --system run -n a -- true
+        refused "^rota: --system is for root and the group rota: .*Permission denied" other "$rota" --system ls'
+}
+
+# Root was there before the group: the remedy of the pages, which all say the same.
+test_system_was_made_before_the_group()
+{
+    local page step install='install -d -g rota -m 2770 /var/lib/rota' chgrp='chgrp -R rota /var/lib/rota'
+    for page in README.md README.zh.md SECURITY.md docs/engines/file.md docs/man/rota.1; do
+        for step in 'groupadd -f --system rota' "$install" "$chgrp"; do
+            grep -q "$step" "$pages/$page" || fail "$page has no '$step'"
+        done
+    done
+    on_a_machine '"$rota" --system run a -- true
+        group
+        refused "^rota: --system is for root alone until root does chgrp -R rota /var/lib/rota: " member "$rota" --system ls
+        '"$install"'
+        refused "not all in /var/lib/rota is its group.s (as root: chgrp -R rota /var/lib/rota): " member "$rota" --system ls
+        '"$chgrp"'
+        member "$rota" --system run -n a -- true
+        "$rota" --system run -n a -- true'
+}
+
+# Who may use the folder is told only to those it keeps out.
+test_system_that_is_unsafe()
+{
+    on_a_machine 'group
+        install -d -g rota -m 2777 /var/lib/rota
+        refused "^rota: /var/lib/rota can be written by everybody: " "$rota" --system ls
+        refused "^rota: /var/lib/rota can be written by everybody: " other "$rota" --system ls'
 }
 
 test_unreachable()
