@@ -75,35 +75,68 @@ static int look_up(FILE *file, const char *path, const char *name, char **out, c
 
 const char *rt_config_system = "/etc/rota/config";
 
-int rt_config_find(const char *name, char **out, char *errmsg, size_t size)
-{
-    char own[PATH_ROOM];
-    const char *paths[2], *seen = NULL;
-    int n = 0, rv = ROTA_INVALID;
+/* Where a name was looked for. */
+struct search {
+    char own[PATH_ROOM]; /* "": without $HOME there is none */
+    const char *seen;    /* the first file that was read; NULL: none */
+    const char *shut;    /* the last that is there and cannot be read; NULL: none */
+    int shut_errno;
+};
 
-    errmsg[0] = '\0';
-    if (config_path(own, sizeof(own)))
-        paths[n++] = own; /* a user's own names come first */
-    paths[n++] = rt_config_system;
-    for (int i = 0; i < n && rv == ROTA_INVALID && errmsg[0] == '\0'; i++) {
-        FILE *file = fopen(paths[i], "re");
-        if (file == NULL)
-            continue;
-        seen = seen == NULL ? paths[i] : seen;
-        rv = look_up(file, paths[i], name, out, errmsg, size);
+/* As look_up; a file that cannot be read has no names. */
+static int search_in(struct search *s, const char *path, const char *name, char **out, char *errmsg,
+                     size_t size)
+{
+    FILE *file = fopen(path, "re");
+    int rv = ROTA_INVALID, err = errno;
+
+    if (file != NULL) {
+        errno = 0;
+        rv = look_up(file, path, name, out, errmsg, size);
+        err = ferror(file) != 0 ? errno : 0;
         fclose(file);
     }
-    if (rv != ROTA_INVALID || errmsg[0] != '\0')
-        return rv;
-    if (seen != NULL)
-        snprintf(errmsg, size, "no engine is named '%.60s' in %.120s: add a line '%.20s = URL'",
-                 name, seen, name);
-    else if (n == 2)
+    if (err == 0) {
+        s->seen = s->seen == NULL ? path : s->seen;
+    } else if (err != ENOENT && err != ENOTDIR) {
+        s->shut = path;
+        s->shut_errno = err;
+    }
+    return rv;
+}
+
+static void tell_missing(const struct search *s, const char *name, char *errmsg, size_t size)
+{
+    if (s->shut != NULL)
         snprintf(errmsg, size,
-                 "'%.60s' is no URL and there is no %.120s: write it like file: or add %s", name,
-                 own, "'NAME = URL' there");
+                 "'%.60s' is no URL, and %.100s, which may name it, cannot be read: %s", name,
+                 s->shut, strerror(s->shut_errno));
+    else if (s->seen != NULL)
+        snprintf(errmsg, size, "no engine is named '%.60s' in %.120s: add a line '%.20s = URL'",
+                 name, s->seen, name);
+    else if (s->own[0] != '\0')
+        snprintf(errmsg, size,
+                 "'%.60s' is no URL: write it like file: or add 'NAME = URL' to %.60s or %.60s; %s",
+                 name, s->own, rt_config_system, "neither is there");
     else
-        snprintf(errmsg, size, "'%.60s' is no URL, and without $HOME there is no list of names",
-                 name);
+        snprintf(errmsg, size,
+                 "'%.60s' is no URL, and there is no list of names: no $HOME, and no %.100s", name,
+                 rt_config_system);
+}
+
+int rt_config_find(const char *name, char **out, char *errmsg, size_t size)
+{
+    struct search s = {.own = ""};
+    int rv = ROTA_INVALID;
+
+    errmsg[0] = '\0';
+    if (!config_path(s.own, sizeof(s.own)))
+        s.own[0] = '\0';
+    if (s.own[0] != '\0') /* a user's own names come first */
+        rv = search_in(&s, s.own, name, out, errmsg, size);
+    if (rv == ROTA_INVALID && errmsg[0] == '\0')
+        rv = search_in(&s, rt_config_system, name, out, errmsg, size);
+    if (rv == ROTA_INVALID && errmsg[0] == '\0')
+        tell_missing(&s, name, errmsg, size);
     return rv;
 }

@@ -80,8 +80,9 @@ static void the_users_names_come_first(void **state)
 static void either_list_is_enough(void **state)
 {
     (void)state;
-    misses("prod", "there is no ");
+    misses("prod", "neither is there");
     misses("prod", own);
+    misses("prod", machine);
     write_file(machine, "prod = file:/machine\n");
     finds("prod", "file:/machine");
     misses("other", machine);
@@ -89,7 +90,8 @@ static void either_list_is_enough(void **state)
     assert_int_equal(setenv("HOME", "", 1), 0);
     finds("prod", "file:/machine"); /* a service without a home */
     assert_int_equal(unlink(machine), 0);
-    misses("prod", "without $HOME");
+    misses("prod", "no $HOME, and no ");
+    misses("prod", machine);
 }
 
 /* One's own mistake is told, not covered by the machine's. */
@@ -101,12 +103,42 @@ static void a_mistake_is_told_where_it_is(void **state)
     misses("prod", "/rota/config:2: 'prod' is given no URL there");
 }
 
+/* Who may not read the list with the name must not look for it elsewhere. (A link to itself, a folder:
+ * these keep root out too.) */
+static void a_list_that_cannot_be_read_is_told(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink(machine, machine), 0);
+    misses("prod", machine);
+    misses("prod", "cannot be read: Too many levels");
+    write_file(own, "spare = file:/own\n");
+    misses("prod", machine);
+    finds("spare", "file:/own");
+    assert_int_equal(unlink(machine), 0);
+    assert_int_equal(mkdir(machine, 0700), 0);
+    misses("prod", "cannot be read: Is a directory");
+    assert_int_equal(rmdir(machine), 0);
+}
+
+/* A home that a service may not look into is not the end: the machine's list has the name. */
+static void ones_own_list_that_cannot_be_read_is_passed(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink(own, own), 0);
+    write_file(machine, "prod = file:/machine\n");
+    finds("prod", "file:/machine");
+    misses("other", own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_users_names_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(either_list_is_enough, setup, teardown),
         cmocka_unit_test_setup_teardown(a_mistake_is_told_where_it_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_list_that_cannot_be_read_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(ones_own_list_that_cannot_be_read_is_passed, setup,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
