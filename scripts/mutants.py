@@ -16,6 +16,7 @@ import os
 import queue
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,7 @@ import threading
 import time
 
 UNIT = "tests/unit/"
-SIM = "tests/sim/sim"
+SIM = "tests/sim/sim --from 1" # the same worlds each time: a score can be repeated
 CONFORMANCE = "tests/conformance/conformance"
 CORE_TESTS = [UNIT + "core/test_" + name for name in ("desk", "edges", "readers", "giving_up", "session", "grant", "timers")]
 CLIENT_TESTS = [UNIT + "client/test_" + name for name in ("dispatch", "misuse", "failing", "hunt", "late", "metrics", "drive",
@@ -44,10 +45,11 @@ FOLDERS = {
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
-    "redis": ("src/engine/redis", [UNIT + "redis/test_" + name for name in ("ops", "ops_fail", "link", "link_greet", "link_where",
-                                                                            "link_fuzz")] +
-              [SIM + " --redis --seeds 150", UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor",
-               "tests/lib/with-redis one -- " + CONFORMANCE + " --ttl=1s @URL@"]),
+    "redis": ("src/engine/redis", [UNIT + "redis/test_" + name for name in ("ops", "ops_fail", "ops_words", "link",
+                                                                            "link_greet", "link_where")] +
+              [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
+              [UNIT + "redis/test_" + name for name in ("link_fuzz", "keys_gone", "doctor", "ops_server")] +
+              ["tests/system/redis/test_redis_" + name for name in ("bad_input", "cluster")]),
     "etcd": ("src/engine/etcd", [UNIT + "etcd/test_" + name for name in ("etcd_played", "etcd_line", "etcd_proto", "etcd_doctor",
                                                                          "grpc", "grpc_hostile", "grpc_fuzz")] +
              [SIM + " --etcd --seeds 200", UNIT + "etcd/test_etcd_secrets"] +
@@ -192,6 +194,23 @@ def copy_changed(source, copy):
         shutil.copy(source, copy)
 
 
+RUNNING = set() # the process group of each test that runs
+
+
+def kill_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def on_signal(number, _):
+    """An interrupted run leaves no test behind; its tree is copied anew by the next one."""
+    for group in list(RUNNING):
+        kill_group(group)
+    os._exit(128 + number) # the threads of the jobs would go on
+
+
 class Tree:
     def __init__(self, root, number):
         self.top = os.path.join(root, "build-mutants", "tree%d" % number)
@@ -228,21 +247,22 @@ class Tree:
                 print("left out, for it is red without any mutant: " + command, flush=True)
 
     def run(self, command, limit):
-        """Whether it is green; with its children it ends in time."""
+        """Whether it is green; with its children it ends in time, even one that loops after we were killed."""
         words = command.split()
         job = subprocess.Popen([os.path.join(self.build, words[0])] + words[1:], cwd=self.build, stdin=subprocess.DEVNULL,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
                                env=dict(os.environ, **CHECKING))
+        RUNNING.add(job.pid)
         try:
+            most = int(2 * limit) # seconds of CPU, of two cores: only one that loops needs them
+            resource.prlimit(job.pid, resource.RLIMIT_CPU, (most, most))
             return job.wait(limit) == 0
         except subprocess.TimeoutExpired:
             return False
         finally:
-            try:
-                os.killpg(job.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            kill_group(job.pid)
             job.wait()
+            RUNNING.discard(job.pid)
 
     def object_of(self, path):
         if path.endswith(".lua"):
@@ -360,6 +380,8 @@ def main():
             print("%s:%d: %s%s\n- %s\n+ %s" % (m.path, m.line, m.operator, " (marked)" if key(m) in marked else "", m.old.strip(),
                                               m.new.strip()))
         return 0
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, on_signal)
     print("mutants: seed %s, %s of each of %s" % (arguments.seed, arguments.n or "all", ", ".join(folders)), flush=True)
     trees = [Tree(arguments.root, i) for i in range(arguments.jobs)]
     all_results = {}

@@ -238,9 +238,7 @@ static const struct meaning *meaning_of(const char *error)
             return &meanings[i];
     if (strstr(error, "a non local key") != NULL) /* a room that is being moved, key by key */
         return meaning_of("TRYAGAIN");
-    const char *inside = strstr(error, "@user_script");
-    if (inside == NULL || !begins(error, "ERR"))
-        return NULL;
+    const char *inside = begins(error, "ERR") ? strstr(error, "@user_script") : NULL;
     for (const char *at = inside; at != NULL; at = strchr(at + 1, ' '))
         for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
             if (begins(at + (*at == ' '), meanings[i].code) && meanings[i].class == RT_REDIS_FINAL)

@@ -71,6 +71,8 @@ static const struct refusal refusals[] = {
     {"redis://h", NULL, NULL, "-ERR nothing " SECRET " here\r\n", ROTA_PROTOCOL, "nothing ***"},
     {"redis://h", NULL, NULL, "redis_version:5.0.7\r\nredis_mode:standalone\r\nrole:master\r\n",
      ROTA_UNSUPPORTED, "version 5.0.7: Rota needs 6.2"},
+    {"redis://h", NULL, NULL, "redis_version:6.1.9\r\nredis_mode:standalone\r\nrole:master\r\n",
+     ROTA_UNSUPPORTED, "version 6.1.9: Rota needs 6.2"},
     {"redis://h", NULL, NULL, "redis_version:6.2.1\r\nredis_mode:cluster\r\nrole:master\r\n",
      ROTA_UNSUPPORTED, "with cluster mode: Rota needs 7.0"},
     {"redis://h", NULL, NULL, "nothing:1\r\n", ROTA_PROTOCOL, "does not say which Redis it is"},

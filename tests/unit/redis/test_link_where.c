@@ -662,6 +662,12 @@ static void test_replicas_behind_a_closed_door(void **state)
     assert_int_equal(told, 1);
     assert_int_equal(told_err, ROTA_AUTH);
     assert_int_equal(p.conn->fatal, 0);
+    played_pass(&p, 60000);
+    assert_int_equal(p.opened, 2); /* nobody waits: the door is left alone */
+    wait_until(1000);
+    greet_wait(2, ""); /* it may have been opened meanwhile */
+    assert_string_equal(played_next(&p, 2), "PING");
+    assert_string_equal(played_next(&p, 2), "WAIT 1 1000");
     played_close(&p);
 }
 
