@@ -93,7 +93,7 @@ void expect_told(const char *text)
 /* Whether COMMAND calls SCRIPT, by its hash or with its text. */
 bool calls(const char *command, enum rt_redis_script script)
 {
-    const struct rt_redis_text *text = rt_redis_script_text(script, false);
+    const struct rt_redis_text *text = rt_redis_script_text(script, p.conn->room_count > 1);
     if (strncmp(command, "EVALSHA ", 8) == 0)
         return strncmp(command + 8, text->sha1, 40) == 0;
     return strncmp(command, "EVAL ", 5) == 0 && strncmp(command + 5, text->text, text->length) == 0;
@@ -102,14 +102,21 @@ bool calls(const char *command, enum rt_redis_script script)
 /* The next command must be a call of SCRIPT: its tag; the arguments behind it in *ARGS. */
 uint64_t expect_call(enum rt_redis_script script, const char **args)
 {
+    return expect_call_in(0, script, args);
+}
+
+uint64_t expect_call_in(uint32_t room, enum rt_redis_script script, const char **args)
+{
     const char *command = played_next(&p, WORK);
+    char key[32];
+    snprintf(key, sizeof(key), " 1 rota:{%u} ", room);
     if (!calls(command, script))
         fail_msg("%s was expected, not: %.120s", rt_redis_script_text(script, false)->name,
                  command);
     uint64_t tag = played_tag(command);
-    const char *at = strstr(command, " 1 rota:{0} ");
+    const char *at = strstr(command, key);
     assert_non_null(at);
-    at = strchr(at + strlen(" 1 rota:{0} "), ' ');
+    at = strchr(at + strlen(key), ' ');
     if (args != NULL)
         *args = at != NULL ? at + 1 : "";
     return tag;
@@ -145,15 +152,21 @@ void answer(uint64_t tag, int status, const char *words)
 void push_text(const char *channel, const char *text)
 {
     char message[512];
-    snprintf(message, sizeof(message), "*3\r\n$7\r\nmessage\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
+    const char *kind = p.conn->room_count > 1 ? "$8\r\nsmessage" : "$7\r\nmessage";
+    snprintf(message, sizeof(message), "*3\r\n%s\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", kind,
              strlen(channel), channel, strlen(text), text);
     played_say(&p, PUSH, message);
 }
 
 void push(uint64_t count, const char *what)
 {
+    push_in(0, count, what);
+}
+
+void push_in(uint32_t room, uint64_t count, const char *what)
+{
     char channel[64], text[128];
-    snprintf(channel, sizeof(channel), "rota:{0}:p:%s", p.conn->cid);
+    snprintf(channel, sizeof(channel), "rota:{%u}:p:%s", room, p.conn->cid);
     snprintf(text, sizeof(text), "%s %llu %s", p.conn->sid, (unsigned long long)count, what);
     push_text(channel, text);
 }
@@ -161,7 +174,8 @@ void push(uint64_t count, const char *what)
 void confirm(const char *channel)
 {
     char text[256];
-    snprintf(text, sizeof(text), "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(channel),
+    const char *kind = p.conn->room_count > 1 ? "$10\r\nssubscribe" : "$9\r\nsubscribe";
+    snprintf(text, sizeof(text), "*3\r\n%s\r\n$%zu\r\n%s\r\n:1\r\n", kind, strlen(channel),
              channel);
     played_say(&p, PUSH, text);
 }
@@ -173,7 +187,8 @@ void subscribe(void)
     snprintf(channel, sizeof(channel), "rota:{0}:p:%s", p.conn->cid);
     assert_true(p.opened > PUSH);
     played_accept(&p, PUSH);
-    while (strncmp(played_next(&p, PUSH), "SUBSCRIBE", 9) != 0)
+    const char *verb = p.conn->room_count > 1 ? "SSUBSCRIBE" : "SUBSCRIBE";
+    while (strncmp(played_next(&p, PUSH), verb, strlen(verb)) != 0)
         ;
     confirm(channel);
     assert_true(p.conn->rooms[0].subscribed);
@@ -228,7 +243,37 @@ void leave(struct rt_op *op, const char *name, uint64_t number)
     submit(op);
 }
 
-static void open_url(const char *url)
+static void say_echo(const char *command)
+{
+    char text[64];
+    unsigned long long tag = played_tag(command);
+    snprintf(text, sizeof(text), "$%d\r\n%llu\r\n", snprintf(NULL, 0, "%llu", tag), tag);
+    played_say(&p, WORK, text);
+}
+
+/* As a cluster of one node, which has all the rooms. */
+static void greet_cluster(void)
+{
+    static const char info[] =
+        "redis_version:7.0.15\r\nredis_mode:cluster\r\nrole:master\r\nrun_id:1\r\n";
+    char text[256];
+    const char *command;
+    while (strncmp(command = played_next(&p, WORK), "ECHO ", 5) != 0) {
+        snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(info), info);
+        played_say(&p, WORK, strcmp(command, "INFO") == 0 ? text : "-ERR no\r\n");
+    }
+    say_echo(command);
+    assert_string_equal(played_next(&p, WORK), "CLUSTER SLOTS");
+    played_say(&p, WORK,
+               "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$13\r\nredis.example\r\n:6379\r\n$2\r\nid\r\n");
+    say_echo(played_next(&p, WORK));
+    assert_true(strncmp(played_next(&p, WORK), "SPUBLISH rota:{0}", 17) == 0);
+    played_say(&p, WORK, ":0\r\n");
+    answer(played_tag(played_next(&p, WORK)), 0, "s1.0 s256");
+    assert_true(p.conn->checked && p.conn->room_count == 256);
+}
+
+static void open_url(const char *url, void (*greet)(void))
 {
     memset(&user, 0, sizeof(user));
     work_stream = 0;
@@ -238,14 +283,19 @@ static void open_url(const char *url)
     p.up.held = on_held;
     played_turn(&p);
     played_accept(&p, WORK);
-    played_greet(&p, WORK);
+    greet();
     p.up.event = on_event;
+}
+
+static void greet_one(void)
+{
+    played_greet(&p, WORK);
 }
 
 int setup(void **state)
 {
     (void)state;
-    open_url(URL);
+    open_url(URL, greet_one);
     return 0;
 }
 
@@ -261,10 +311,20 @@ int setup_session(void **state)
 int setup_replicated(void **state)
 {
     (void)state;
-    open_url(URL "/?replicas=1");
+    open_url(URL "/?replicas=1", greet_one);
     played_accept(&p, 1);
     played_greet_first(&p, 1, "");
     push_stream = 2;
+    open_session();
+    subscribe();
+    expect_no_call();
+    return 0;
+}
+
+int setup_cluster(void **state)
+{
+    (void)state;
+    open_url(URL, greet_cluster);
     open_session();
     subscribe();
     expect_no_call();

@@ -39,11 +39,13 @@ void expect_told(const char *text);
 bool calls(const char *command, enum rt_redis_script script);
 /* The next command must be a call of SCRIPT: its tag; the arguments behind it in *ARGS. */
 uint64_t expect_call(enum rt_redis_script script, const char **args);
+uint64_t expect_call_in(uint32_t room, enum rt_redis_script script, const char **args);
 void expect_no_call(void);
 /* Answers {TAG, STATUS, ...}: what follows in words, "i5" an integer, "sabc" a string. */
 void answer(uint64_t tag, int status, const char *words);
 void push_text(const char *channel, const char *text);
 void push(uint64_t count, const char *what);
+void push_in(uint32_t room, uint64_t count, const char *what);
 void confirm(const char *channel);
 /* The push connection comes to be and our own channel is confirmed. */
 void subscribe(void);
@@ -62,6 +64,7 @@ void leave(struct rt_op *op, const char *name, uint64_t number);
 int setup(void **state);
 int setup_session(void **state);
 int setup_replicated(void **state); /* with ?replicas=1: the link for WAIT is stream 1 */
+int setup_cluster(void **state);    /* one node, with all 256 rooms */
 int teardown(void **state);
 
 #endif

@@ -328,10 +328,15 @@ static void on_answer(struct rt_redis_conn *c, struct rt_redis_request *rq, int 
 
 int played_ask(struct played *p, const char *word, int64_t deadline_ms)
 {
+    return played_ask_in(p, 0, word, deadline_ms);
+}
+
+int played_ask_in(struct played *p, uint32_t room, const char *word, int64_t deadline_ms)
+{
     assert_true(p->asked_count < PLAYED_ASKED);
     struct played_asked *a = &p->asked[p->asked_count];
     size_t size = strlen(word);
-    a->rq = rt_redis_request_new(RT_REDIS_SCRIPT_BEAT, 0, 1, &word, &size);
+    a->rq = rt_redis_request_new(RT_REDIS_SCRIPT_BEAT, room, 1, &word, &size);
     assert_non_null(a->rq);
     a->rq->answer = on_answer;
     a->rq->owner = a;

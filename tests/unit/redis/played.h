@@ -63,6 +63,7 @@ void played_greet_first(struct played *p, size_t stream, const char *more);
 const char *played_meta(struct played *p, size_t stream);
 /* Sends a script call (BEAT with the argument WORD); which one. */
 int played_ask(struct played *p, const char *word, int64_t deadline_ms);
+int played_ask_in(struct played *p, uint32_t room, const char *word, int64_t deadline_ms);
 /* Reads the next command, which must be a call with WORD; answers {tag, STATUS, WORD}. */
 void played_answer(struct played *p, size_t stream, const char *word, int status);
 /* The tag of a call or ECHO in COMMAND. */

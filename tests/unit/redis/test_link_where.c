@@ -420,6 +420,33 @@ static void test_node_is_not_needed(void **state)
     played_close(&p);
 }
 
+/* A node whose rooms have gone is kept for the answers that it owes, and forgotten with its link: a cluster whose nodes
+ * are replaced one by one does not make us remember them all. */
+static void test_node_that_owed_an_answer(void **state)
+{
+    size_t low, high, nodes = 0;
+    (void)state;
+    open_cluster(&low, &high);
+    (void)played_ask(&p, "a", 1000);
+    refuse_next(high, "MOVED 13907 h:7001");
+    played_answer(&p, low, "a", 0);
+    (void)played_ask_in(&p, 1, "b", 1000); /* of the room that it has still */
+    size_t s = p.streams[low].size > 0 ? low : high;
+    assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
+    say_slots(s, 7001, 7001);
+    say_tag(s, played_next(&p, s));
+    played_turn(&p);
+    assert_int_equal(open_to(7002), 1);
+    played_end(&p, high);
+    played_pass(&p, 100);
+    assert_int_equal(p.asked[1].err, ROTA_UNKNOWN);
+    assert_int_equal(open_to(7002), 0);
+    for (const struct rt_redis_node *n = p.conn->nodes; n != NULL; n = n->next)
+        nodes++;
+    assert_int_equal(nodes, 1);
+    played_close(&p);
+}
+
 /* ---- Pushes -------------------------------------------------------------------------------------------- */
 
 static size_t open_single(const char *url)
@@ -720,6 +747,7 @@ int main(void)
         cmocka_unit_test(test_pushes_follow_the_room),
         cmocka_unit_test(test_node_is_lost),
         cmocka_unit_test(test_node_is_not_needed),
+        cmocka_unit_test(test_node_that_owed_an_answer),
         cmocka_unit_test(test_push_link_is_kept),
         cmocka_unit_test(test_channel_is_wanted_again),
         cmocka_unit_test(test_push_link_that_hangs),

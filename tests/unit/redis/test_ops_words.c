@@ -4,6 +4,7 @@
 #include "ops_played.h"
 
 #include "core/grant.h"
+#include "engine/redis/ops.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +29,71 @@ static uint64_t expect_words(enum rt_redis_script script, const char *words)
                                               : words);
     assert_string_equal(args, expected);
     return tag;
+}
+
+/* ---- Sessions --------------------------------------------------------------------------- */
+
+/* An op may have been used before: what it is told is all of this beat. */
+static void test_beat_words(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_BEAT, .user = beat_name};
+    (void)state;
+    op.beat.session = p.conn->session;
+    op.beat.ttl_ms = op.beat.allowance_ms = 77;
+    submit(&op);
+    answer(expect_words(RT_REDIS_SCRIPT_BEAT, "@ 10000 64 0"), 0, "i1000000000 i0 i0 i0 i0 s5");
+    expect_told("beat ok");
+    assert_int_equal(op.beat.ttl_ms, 10000);
+    assert_int_equal(op.beat.allowance_ms, 0);
+    submit(
+        &op); /* the server looks for dead ones from where it stopped; it has more: swept at once */
+    answer(expect_words(RT_REDIS_SCRIPT_BEAT, "@ 10000 64 5"), 0, "i1000000000 i0 i0 i0 i1 s6");
+    expect_told("beat ok");
+    answer(expect_words(RT_REDIS_SCRIPT_SWEEP, "256 @ "), 0, "i1000000000 i0 i0");
+    op.beat.open = true;
+    op.beat.ttl_ms = op.beat.allowance_ms = 77;
+    submit(&op);
+    const char *args;
+    uint64_t tag = expect_call(RT_REDIS_SCRIPT_OPEN, &args);
+    assert_true(strncmp(args, p.conn->cid, strlen(p.conn->cid)) == 0 &&
+                strncmp(args, p.conn->sid, 16) != 0);
+    assert_string_equal(args + 16, " 10000 played");
+    answer(tag, 0, "i1000000000");
+    expect_told("beat ok");
+    assert_int_equal(op.beat.ttl_ms, 10000);
+    assert_int_equal(op.beat.allowance_ms, 0);
+    (void)expect_call(RT_REDIS_SCRIPT_END, NULL);
+}
+
+/* Of the answers of several rooms the gravest is told, and in its own words: a session that is gone is gone whatever
+ * another room did not say. */
+static void test_gravest_answer(void **state)
+{
+    static const struct {
+        int errs[3];
+        const char *told, *says;
+    } all[] = {
+        {{0, 0, 0}, "op ok", NULL},
+        {{ROTA_BUSY, 0, ROTA_INVALID}, "op BUSY", "0"},
+        {{ROTA_BUSY, ROTA_UNKNOWN, ROTA_BUSY}, "op UNKNOWN", "1"},
+        {{ROTA_UNKNOWN, ROTA_LOST, ROTA_UNKNOWN}, "op LOST", "1"},
+        {{0, ROTA_LOST, ROTA_BUSY}, "op LOST", "1"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct rt_op op = {.kind = RT_OP_BEAT, .user = other_name};
+        struct rt_redis_work *w = rt_redis_work_new(p.conn, sizeof(*w), &op);
+        assert_non_null(w);
+        for (int k = 0; k < 3; k++) {
+            (void)rt_redis_fail(p.conn, all[i].errs[k], "%d", k);
+            rt_redis_work_note(p.conn, w, all[i].errs[k]);
+        }
+        rt_redis_work_done(p.conn, w);
+        rt_redis_work_settle(p.conn, w);
+        expect_told(all[i].told);
+        if (all[i].says != NULL)
+            assert_string_equal(p.conn->base.errmsg, all[i].says);
+    }
 }
 
 /* ---- JOIN ------------------------------------------------------------------------------- */
@@ -96,6 +162,74 @@ static void test_set_words(void **state)
     answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 2, "sme i2");
     expect_told("join BUSY");
     assert_string_equal(p.conn->base.errmsg, "c is held by me");
+}
+
+/* What a name is already is said, so that the user finds another. */
+static void test_kind_in_words(void **state)
+{
+    static const char *const all[][2] = {
+        {"i0 i0 i0", "a is a lock now, not permits of 5"},
+        {"i1 i0 i0", "a is a lock now, not permits of 5"},
+        {"i2 i3 i0", "a is permits of 3 now, not permits of 5"},
+        {"i3 i4 i0", "a is a latch of 4 now, not permits of 5"},
+        {"i4 i2 i0", "a is a barrier of 2 now, not permits of 5"},
+        {"i5 i2 i0", "a is of an unknown kind now, not permits of 5"},
+        {"i-1 i2 i0", "a is of an unknown kind now, not permits of 5"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct rt_join j = {.name = "a",
+                            .nonce = 7,
+                            .session = p.conn->session,
+                            .mode = RT_PERMITS,
+                            .take = 1,
+                            .of = 5};
+        struct rt_op op = {.kind = RT_OP_JOIN, .user = join_name, .join = {&j, 1}};
+        submit(&op);
+        answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 3, all[i][0]);
+        expect_told("join INVALID");
+        assert_non_null(strstr(p.conn->base.errmsg, all[i][1]));
+    }
+}
+
+/* What no script would understand is refused before it is sent. */
+static void test_joins_without_sense(void **state)
+{
+    static char large[RT_REDIS_VALUE_MAX + 2];
+    memset(large, 'v', sizeof(large) - 1);
+    const struct {
+        struct rt_join join;
+        const char *says;
+    } all[] = {
+        {{.name = NULL, .nonce = 7}, "a line needs a name"},
+        {{.name = "", .nonce = 7}, "a line needs a name"},
+        {{.name = "a"}, "a join of a without a nonce"},
+        {{.name = "a", .nonce = 7, .mode = RT_PERMITS, .take = 6, .of = 5},
+         "mode 2 cannot take 6 of 5"},
+        {{.name = "a", .nonce = 7, .value = large}, "a value has at most"},
+        {{.name = "a", .nonce = 7, .at_least_ms = -1}, "a time cannot be negative"},
+        {{.name = "a", .nonce = 7, .until_ms = -1}, "a time cannot be negative"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct rt_join j = all[i].join;
+        struct rt_op op = {.kind = RT_OP_JOIN, .user = join_name, .join = {&j, 1}};
+        j.session = p.conn->session;
+        submit(&op);
+        expect_told("join INVALID");
+        assert_non_null(strstr(p.conn->base.errmsg, all[i].says));
+        expect_no_call();
+    }
+    struct rt_join j = {
+        .name = "a", .nonce = 7, .session = p.conn->session, .value = large + 1}; /* just fits */
+    struct rt_op op = {.kind = RT_OP_JOIN, .user = join_name, .join = {&j, 1}};
+    submit(&op);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 0, "i1000000000 i0 i11 i1");
+    expect_told("join ok");
+    j.session++; /* another one than ours: it has ended */
+    submit(&op);
+    expect_told("join LOST");
+    expect_no_call();
 }
 
 /* ---- LEAVE, CHANGE, BREAK --------------------------------------------------------------- */
@@ -291,6 +425,135 @@ static void test_list_does_not_sweep_for_ever(void **state)
     expect_told("op ok");
 }
 
+/* ---- Observing -------------------------------------------------------------------------- */
+
+static void see_change(struct rt_up *up, const struct rt_event *e)
+{
+    (void)up;
+    size_t n = strlen(seen);
+    if (e->kind == RT_CHANGED)
+        snprintf(seen + n, sizeof(seen) - n, "%s %s: %zu %u %u %llu [%s] [%s]\n",
+                 (const char *)e->cookie, e->name, e->count, e->mode, e->of,
+                 (unsigned long long)e->front.fence, e->front.label, e->front.value);
+}
+
+static void expect_seen(const char *text)
+{
+    assert_string_equal(seen, text);
+    seen[0] = '\0';
+}
+
+static void observe(struct rt_op *op, char *cookie, bool stop)
+{
+    *op = (struct rt_op){.kind = RT_OP_OBSERVE, .user = other_name, .observe = {"o", cookie, stop}};
+    submit(op);
+}
+
+#define AT_FIRST "i1000000000 i0 i1 i2 i3 i11 sme sv"
+
+/* Whatever of a line changes is told, by a push or a look, and nothing twice. */
+static void test_observe_each_change(void **state)
+{
+    static const struct {
+        const char *push, *look, *seen;
+    } all[] = {
+        {"2 2 3 11 2 mev", "i2 i2 i3 i11 sme sv", "x o: 2 2 3 11 [me] [v]\n"},
+        {"2 4 3 11 2 mev", "i2 i4 i3 i11 sme sv", "x o: 2 4 3 11 [me] [v]\n"},
+        {"2 4 5 11 2 mev", "i2 i4 i5 i11 sme sv", "x o: 2 4 5 11 [me] [v]\n"},
+        {"2 4 5 12 2 mev", "i2 i4 i5 i12 sme sv", "x o: 2 4 5 12 [me] [v]\n"},
+        {"2 4 5 12 3 youv", "i2 i4 i5 i12 syou sv", "x o: 2 4 5 12 [you] [v]\n"},
+        {"2 4 5 12 3 you", "i2 i4 i5 i12 syou s", "x o: 2 4 5 12 [you] []\n"},
+        {"2 4 5 12 0 you", "i2 i4 i5 i12 s syou", "x o: 2 4 5 12 [] [you]\n"},
+    };
+    struct rt_op op;
+    char x[] = "x";
+    (void)state;
+    seen[0] = '\0';
+    p.up.event = see_change;
+    observe(&op, x, false);
+    answer(expect_words(RT_REDIS_SCRIPT_LOOK, "o 10000"), 0, AT_FIRST);
+    expect_told("op ok");
+    expect_seen("x o: 1 2 3 11 [me] [v]\n");
+    confirm("rota:{0}:o:o");
+    answer(expect_words(RT_REDIS_SCRIPT_LOOK, "o 10000"), 0,
+           AT_FIRST); /* what was pushed before was missed */
+    expect_seen("");
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        char words[128];
+        snprintf(words, sizeof(words), "i1000000000 i0 %s", all[i].look);
+        if (i % 2 == 0) {
+            push_text("rota:{0}:o:o", all[i].push);
+            expect_seen(all[i].seen);
+            played_pass(&p, 19);
+            expect_no_call();
+            played_pass(&p, 1); /* near a look, it may be the older of the two: soon looked again */
+        } else {
+            push_text("rota:{0}:o:o", all[i - 1].push);
+            played_pass(&p, 20);
+        }
+        answer(expect_words(RT_REDIS_SCRIPT_LOOK, "o 10000"), 0, words);
+        expect_seen(i % 2 == 0 ? "" : all[i].seen);
+    }
+    played_pass(&p, 3300); /* a third of the ttl: so long the room keeps telling us, twice over */
+    expect_no_call();
+    played_pass(&p, 34);
+    answer(expect_words(RT_REDIS_SCRIPT_LOOK, "o 10000"), 0, "i1000000000 i0 i2 i4 i5 i12 s syou");
+    played_pass(&p, 1500);
+    push_text("rota:{0}:o:o", "0 0 0 0 0 "); /* long after a look: it is the newer one */
+    expect_seen("x o: 0 0 0 0 [] []\n");
+    played_pass(&p, 1800);
+    expect_no_call();
+}
+
+/* The channel of a line is given up with its last observer, not before. */
+static void test_observers_of_one_line(void **state)
+{
+    struct rt_op a, b, stop;
+    char x[] = "x", y[] = "y";
+    (void)state;
+    seen[0] = '\0';
+    p.up.event = see_change;
+    observe(&a, x, false);
+    answer(expect_call(RT_REDIS_SCRIPT_LOOK, NULL), 0, AT_FIRST);
+    observe(&b, y, false);
+    answer(expect_call(RT_REDIS_SCRIPT_LOOK, NULL), 0, AT_FIRST);
+    expect_told("op ok");
+    expect_told("op ok");
+    expect_seen("x o: 1 2 3 11 [me] [v]\ny o: 1 2 3 11 [me] [v]\n");
+    assert_string_equal(played_next(&p, PUSH), "SUBSCRIBE rota:{0}:o:o");
+    observe(&stop, x, true);
+    expect_told("op ok");
+    assert_string_equal(played_next(&p, PUSH), "");
+    push_text("rota:{0}:o:o", "2 2 3 11 2 mev");
+    expect_seen("y o: 2 2 3 11 [me] [v]\n");
+    observe(&stop, y, true);
+    expect_told("op ok");
+    assert_string_equal(played_next(&p, PUSH), "UNSUBSCRIBE rota:{0}:o:o");
+    played_pass(&p, 9000);
+    expect_no_call();
+}
+
+/* One that ends, or fails, before its first look is answered. */
+static void test_observer_that_ends_early(void **state)
+{
+    struct rt_op op, stop;
+    char x[] = "x";
+    (void)state;
+    seen[0] = '\0';
+    p.up.event = see_change;
+    observe(&op, x, false);
+    observe(&stop, x, true);
+    expect_told("op CANCELED");
+    expect_told("op ok");
+    answer(expect_call(RT_REDIS_SCRIPT_LOOK, NULL), 0, AT_FIRST);
+    observe(&op, x, false);
+    answer(expect_call(RT_REDIS_SCRIPT_LOOK, NULL), 0, "i1000000000 i0 i1");
+    expect_told("op UNKNOWN");
+    played_pass(&p, 9000); /* nobody counts on it */
+    expect_no_call();
+    expect_seen("");
+}
+
 /* ---- The doctor ------------------------------------------------------------------------- */
 
 static void see_verdict(void *arg, const struct rota_verdict *v)
@@ -434,8 +697,12 @@ static void test_doctor_findings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_beat_words, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_gravest_answer, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_join_words, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_set_words, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_kind_in_words, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_joins_without_sense, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_leave_words, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_change_words, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_break_words, setup_session, teardown),
@@ -443,6 +710,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_inspect_of_little, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_list, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_list_does_not_sweep_for_ever, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_observe_each_change, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_observers_of_one_line, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_observer_that_ends_early, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_doctor_words, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_doctor_findings, setup_session, teardown),
     };
