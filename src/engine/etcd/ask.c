@@ -89,7 +89,7 @@ struct rt_etcd_ask *rt_etcd_ask_new(struct rt_etcd_conn *c, enum rt_etcd_call ca
 /* A is in no list any more. */
 static void answer(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
-    if (a->answer != NULL && !c->closing)
+    if (!c->closing)
         a->answer(c, a, err, reply);
     put(c, a);
 }

@@ -14,7 +14,6 @@
 struct changing {
     struct rt_etcd_work work; /* first */
     uint32_t tries;
-    bool writes; /* the transaction under way does */
 };
 
 size_t rt_etcd_change_size(const struct rt_op *op)

@@ -11,7 +11,7 @@
 struct leaving {
     struct rt_etcd_work work; /* first */
     uint64_t number;
-    int64_t lease;       /* of its own, to be revoked */
+    int64_t lease;       /* of its own, to be revoked; 0: none */
     int64_t short_lease; /* for what is marked: no longer than it must be; 0: it stays on its own */
     bool granted, look, marked;
     size_t size;
@@ -208,7 +208,7 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
     }
     l->size = kv->key.len;
     memcpy(l->key, kv->key.data, kv->key.len);
-    if (kv->lease != 0 && (id.durable || (uint64_t)kv->lease != id.session))
+    if (id.durable || (uint64_t)kv->lease != id.session)
         l->lease = kv->lease;
     err = send_leave(c, l, NULL);
     if (err != 0)
@@ -274,7 +274,7 @@ static void left_by_nonce(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
             return;
     } else if (err == 0) {
         l->number = (uint64_t)kv->create_revision;
-        if (kv->lease != 0 && (uint64_t)kv->lease != l->work.op->leave.session)
+        if ((uint64_t)kv->lease != l->work.op->leave.session)
             l->lease = kv->lease;
         err = read_granted(c, l, rt_etcd_got(got, 0));
     }
