@@ -14,11 +14,6 @@
 
 static struct town t;
 
-static bool is_call(const struct town_wire *w, size_t i, const char *path)
-{
-    return strcmp(w->peer.streams[i].path, path) == 0;
-}
-
 static void open_town(town_play_fn *play)
 {
     town_init(&t, 1);
@@ -29,9 +24,7 @@ static void open_town(town_play_fn *play)
 
 static void until(const int *count, int n)
 {
-    for (int i = 0; i < STEPS_MAX && *count < n; i++)
-        town_step(&t);
-    assert_int_equal(*count, n);
+    town_until(&t, count, n);
 }
 
 /* ---- Watches -------------------------------------------------------------------------------------- */
@@ -45,7 +38,7 @@ static bool play_watch(struct town *town, struct town_wire *w, size_t i)
 {
     RtEtcd__WatchRequest *rq;
     (void)town;
-    if (!is_call(w, i, "/etcdserverpb.Watch/Watch"))
+    if (!town_is_call(w, i, "/etcdserverpb.Watch/Watch"))
         return false;
     watch_wire = w;
     watch_call = i;
@@ -144,12 +137,12 @@ static bool play_session(struct town *town, struct town_wire *w, size_t i)
     RtEtcd__LeaseKeepAliveRequest *rq;
     left.id = alive.id = 7;
     left.ttl = alive.ttl = 2;
-    if (is_call(w, i, "/etcdserverpb.KV/Put")) {
+    if (town_is_call(w, i, "/etcdserverpb.KV/Put")) {
         town_answer(w, i, &put);
-    } else if (is_call(w, i, "/etcdserverpb.Lease/LeaseTimeToLive")) {
+    } else if (town_is_call(w, i, "/etcdserverpb.Lease/LeaseTimeToLive")) {
         looks++;
         town_answer(w, i, &left);
-    } else if (is_call(w, i, "/etcdserverpb.Lease/LeaseKeepAlive")) {
+    } else if (town_is_call(w, i, "/etcdserverpb.Lease/LeaseKeepAlive")) {
         while ((rq = town_read(w, i, &rt_etcd__lease_keep_alive_request__descriptor)) != NULL) {
             kept++;
             town_say(w, i, &alive);
@@ -208,7 +201,7 @@ static bool play_missing(struct town *town, struct town_wire *w, size_t i)
 {
     RtEtcd__TxnResponse txn = RT_ETCD__TXN_RESPONSE__INIT;
     (void)town;
-    if (!is_call(w, i, "/etcdserverpb.KV/Txn"))
+    if (!town_is_call(w, i, "/etcdserverpb.KV/Txn"))
         return false;
     if (++txns > swallowed)
         town_answer(w, i, &txn); /* its condition did not hold: no such ticket */
@@ -241,6 +234,10 @@ static int leave_after(int cuts)
     assert_null(t.op);
     assert_int_equal(txns, cuts + 1);
     int err = t.err;
+    op.leave.number =
+        0; /* another, on the same connection: what went wrong before is not its own */
+    op.leave.nonce = 9;
+    assert_int_equal(town_do(&t, &op), ROTA_LOST);
     town_close(&t);
     return err;
 }
@@ -304,7 +301,7 @@ static bool play_found(struct town *town, struct town_wire *w, size_t i)
     RtEtcd__RangeResponse range = RT_ETCD__RANGE_RESPONSE__INIT;
     RtEtcd__KeyValue kv = RT_ETCD__KEY_VALUE__INIT, *kvs[] = {&kv};
     (void)town;
-    if (!is_call(w, i, "/etcdserverpb.KV/Txn"))
+    if (!town_is_call(w, i, "/etcdserverpb.KV/Txn"))
         return false;
     assert_in_range(++txns, 1, 2);
     seen[txns - 1] = town_read(w, i, &rt_etcd__txn_request__descriptor);

@@ -49,11 +49,14 @@ struct town {
     struct rt_op *op;  /* NULL: it has ended */
     int err;
     char why[256];
+    int done;            /* ops that have ended */
+    int events[RT_LINK]; /* told, by their kind */
 };
 
 /* MEMBERS servers of 3.6.16 without users. */
 void town_init(struct town *t, size_t members);
-void town_open(struct town *t, const char *url); /* hosts a, b, c */
+void town_open(struct town *t, const char *url);    /* hosts a, b, c */
+int town_try_open(struct town *t, const char *url); /* its error: then nothing is to be closed */
 void town_close(struct town *t);
 void town_until_ready(struct town *t);
 void town_cut(struct town *t); /* all connections */
@@ -62,11 +65,13 @@ void town_answer(struct town_wire *w, size_t i, const void *message);
 void town_say(struct town_wire *w, size_t i, const void *message);
 /* The next message that a stream was sent; NULL: none yet. To be freed by protobuf_c_message_free_unpacked. */
 void *town_read(struct town_wire *w, size_t i, const ProtobufCMessageDescriptor *type);
-void town_submit(struct town *t,
-                 struct rt_op *op); /* t->op is NULL once it has ended, with t->err */
+/* t->op is NULL once it has ended, with t->err. Of many the last is t->op. */
+void town_submit(struct town *t, struct rt_op *op);
 /* Submits OP and waits for its end: its error. */
 int town_do(struct town *t, struct rt_op *op);
 void town_step(
     struct town *t); /* bytes to and fro, a turn, and time goes on if nothing else does */
+void town_until(struct town *t, const int *count, int n); /* it becomes N, and no more */
+bool town_is_call(const struct town_wire *w, size_t i, const char *path);
 
 #endif
