@@ -50,10 +50,12 @@ FOLDERS = {
               [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
               [UNIT + "redis/test_" + name for name in ("link_fuzz", "keys_gone", "doctor", "ops_server")] +
               ["tests/system/redis/test_redis_" + name for name in ("bad_input", "cluster")]),
-    "etcd": ("src/engine/etcd", [UNIT + "etcd/test_" + name for name in ("etcd_played", "etcd_line", "etcd_proto", "etcd_doctor",
-                                                                         "grpc", "grpc_hostile", "grpc_fuzz")] +
-             [SIM + " --etcd --seeds 200", UNIT + "etcd/test_etcd_secrets"] +
-             [UNIT + "etcd/test_" + name for name in ("conn", "conn_auth", "etcd_ops", "etcd_doctor_live", "conn_three")]),
+    "etcd": ("src/engine/etcd", [UNIT + "etcd/test_" + name for name in ("etcd_played", "etcd_played_ops", "etcd_line",
+                                                                         "etcd_proto", "etcd_doctor", "grpc", "grpc_hostile",
+                                                                         "grpc_fuzz")] +
+             [SIM + " --etcd --from 1 --seeds 300", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
+             [UNIT + "etcd/test_" + name for name in ("etcd_secrets", "conn", "conn_auth", "etcd_ops", "etcd_doctor_live",
+                                                      "conn_three", "etcd_ops_oom")]),
 }
 # glibc's checking heap: what writes behind its memory or uses it freed is found without a sanitizer, and as fast.
 CHECKING = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3:glibc.malloc.perturb=165"}
