@@ -66,11 +66,10 @@ static void on_log(void *arg, int level, const char *line)
 {
     struct watch *watch = arg;
 
-    if (level <= ROTA_LOG_WARN) {
-        tell_away(watch, line);
-        watch->changed = true; /* an engine that refuses us by now tells only who asks */
-    } else if (strncmp(line, "connected to ", strlen("connected to ")) == 0)
-        tell_back(watch);
+    if (level > ROTA_LOG_WARN)
+        return;
+    tell_away(watch, line);
+    watch->changed = true; /* an engine that refuses us by now, or is back, tells only who asks */
 }
 
 static bool is_news(const struct watch *watch)
