@@ -17,12 +17,21 @@ struct verifying {
     uint64_t session, serial;
 };
 
+/* A look that came to nothing is taken by the next BEAT, also of who has no tickets: a keep-alive alone may keep what
+ * is gone. */
+static void look_failed(struct rt_etcd_conn *c)
+{
+    rt_etcd_s(c)->session.doubtful = true;
+}
+
 /* ---- The session ------------------------------------------------------------------------------ */
 
 static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     const RtEtcd__RangeResponse *got = reply;
-    if (err == 0 && got->n_kvs == 0)
+    if (err != 0)
+        look_failed(c);
+    else if (got->n_kvs == 0)
         rt_etcd_session_lost(c, a->extra);
 }
 
@@ -33,8 +42,10 @@ static void look_for_session(struct rt_etcd_conn *c, uint64_t id)
     range.key.len = rt_etcd_session_key(c, id, key);
     range.key.data = (uint8_t *)key;
     struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, key_seen);
-    if (a == NULL)
+    if (a == NULL) {
+        look_failed(c);
         return;
+    }
     a->extra = id;
     rt_etcd_ask_send(c, a);
 }
@@ -153,6 +164,8 @@ static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
             look_for_session(c, v.session);
         else if (err == 0)
             compare(c, &v, got);
+        else
+            look_failed(c);
     }
     if (session->look_again && session->id != 0)
         rt_etcd_verify(c);
@@ -172,8 +185,10 @@ void rt_etcd_verify(struct rt_etcd_conn *c)
     left.id = (int64_t)s->session.id;
     left.keys = true;
     struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_LEASE_LEFT, &left, left_seen);
-    if (a == NULL)
-        return; /* the next BEAT tries again */
+    if (a == NULL) {
+        look_failed(c);
+        return;
+    }
     a->extra = s->serial;
     s->session.looked = s->session.id;
     s->session.looks++;
