@@ -247,13 +247,9 @@ static void each_verdict(void *arg, const struct rota_verdict *v)
     look->count++;
 }
 
-/* Three beats per ttl, and rota run ends its command a quarter of the ttl before the deadline: 0.35 ttl are left
- * at worst. Of these the engine takes a pause between two connections that fail: half a second at most, and at
- * most twice what the outage has lasted. */
-static double outlasts(double ttl)
-{
-    return ttl >= 6 ? ttl / 4 : ttl / 10;
-}
+/* At worst the last beat was a third of the ttl before; rota run ends its command a quarter of the ttl before the end;
+ * and a server that is back is found, and the beat answered, within a tenth (engine/back_off.h). */
+#define OUTLASTS_PARTS 4
 
 static void tell_outages(const struct rota *r, rota_verdict_fn *fn, void *arg)
 {
@@ -265,7 +261,7 @@ static void tell_outages(const struct rota *r, rota_verdict_fn *fn, void *arg)
     snprintf(text, sizeof(text),
              "ttl %g s: holders outlast %.1f s without the engine, and have lost after %g s; "
              "waiters with ROTA_REJOIN (rota run, elect) outlast any",
-             ttl, outlasts(ttl), ttl);
+             ttl, ttl / OUTLASTS_PARTS, ttl);
     fn(arg, &(struct rota_verdict){"outages", "kept", text, ""});
 }
 

@@ -3,13 +3,12 @@
 #include "engine/etcd/link.h"
 
 #include "base/alloc.h"
+#include "engine/back_off.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define BACK_OFF_FIRST_MS 10
-#define BACK_OFF_LAST_MS 500
 #define PATIENCE_LEAST_MS 200
 #define CONNECT_MOST_MS 3000
 #define STEADY_MS 5000 /* a connection that lasted so long was a good one */
@@ -72,8 +71,7 @@ static void next_end(struct rt_etcd_conn *c, bool planned)
     c->failures++;
     if (planned || c->failures % c->end_count != 0)
         return; /* the others may be well */
-    uint32_t ms = c->back_off_ms == 0 ? BACK_OFF_FIRST_MS : c->back_off_ms * 2;
-    c->back_off_ms = ms > BACK_OFF_LAST_MS ? BACK_OFF_LAST_MS : ms;
+    c->back_off_ms = rt_back_off_next(c->back_off_ms, c->base.ttl_ms);
     c->jitter = c->jitter * 6364136223846793005u + 1442695040888963407u;
     int64_t whole = c->back_off_ms * RT_MS; /* the half to the whole of it */
     c->dial_at = now + whole / 2 + (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
@@ -140,8 +138,8 @@ void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why)
     snprintf(text, sizeof(text), "%s", why);
     let_go(c, text);
     c->refusals = 0;
-    c->back_off_ms = BACK_OFF_LAST_MS;
-    c->dial_at = rt_loop_now(c->base.loop) + BACK_OFF_LAST_MS * RT_MS;
+    c->back_off_ms = RT_BACK_OFF_LAST_MS;
+    c->dial_at = rt_loop_now(c->base.loop) + RT_BACK_OFF_LAST_MS * RT_MS;
     rt_etcd_refuse(c, err, text);
     rt_etcd_lease_refuse(c, text);
     rt_etcd_failed(c, err, text);
@@ -293,7 +291,7 @@ static void dial(struct rt_etcd_conn *c)
              rota_strerror(rv));
     next_end(c, false);
     if (c->dial_at == rt_loop_now(c->base.loop))
-        c->dial_at += BACK_OFF_FIRST_MS * RT_MS;
+        c->dial_at += RT_BACK_OFF_FIRST_MS * RT_MS;
     rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->dial_at);
 }
 

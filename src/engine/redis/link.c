@@ -3,14 +3,13 @@
 #include "engine/redis/link.h"
 
 #include "base/alloc.h"
+#include "engine/back_off.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BACK_OFF_FIRST_MS 10
-#define BACK_OFF_LAST_MS 500
 #define PATIENCE_LEAST_MS 200
 #define CONNECT_MOST_MS 3000
 
@@ -140,8 +139,7 @@ static void on_up(struct rt_stream *s)
 static void back_off(struct rt_redis_link *l)
 {
     struct rt_redis_conn *c = l->conn;
-    uint32_t ms = l->back_off_ms == 0 ? BACK_OFF_FIRST_MS : l->back_off_ms * 2;
-    l->back_off_ms = ms > BACK_OFF_LAST_MS ? BACK_OFF_LAST_MS : ms;
+    l->back_off_ms = rt_back_off_next(l->back_off_ms, c->base.ttl_ms);
     c->jitter = c->jitter * 6364136223846793005u + 1442695040888963407u;
     int64_t whole = l->back_off_ms * RT_MS; /* the half to the whole of it */
     int64_t part = (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
@@ -240,7 +238,7 @@ void rt_redis_fatal(struct rt_redis_link *l, int err, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     l->wanted = false;
-    l->back_off_ms = BACK_OFF_LAST_MS;
+    l->back_off_ms = RT_BACK_OFF_LAST_MS;
     if (l->kind == RT_REDIS_WAIT) { /* the others may still be good */
         let_go(l, text, false);
         rt_redis_wait_refused(l, err, text);

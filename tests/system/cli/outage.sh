@@ -87,9 +87,8 @@ ended() # NAME...: until all have
 
 between() { [ "$away" -ge "$1" ] && [ "$away" -le "$2" ]; }
 
-# A holder outlasts a quarter of the ttl, a tenth of one below 6 s; from the ttl on it has lost. Between: whenever it
-# last renewed.
-outlasts() { echo $((ttl_ms >= 6000 ? ttl_ms / 4 : ttl_ms / 10)); }
+# A holder outlasts a quarter of the ttl; from the ttl on it has lost. Between: whenever it last renewed.
+outlasts() { echo $((ttl_ms / 4)); }
 
 holder_may() # CODE
 {

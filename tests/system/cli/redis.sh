@@ -463,7 +463,7 @@ test_demo_bench_metrics()
 test_doctor_says_which_outage_is_outlasted()
 {
     "$rota" doctor >out
-    has '^kept +outages +ttl 3 s: holders outlast 0\.3 s without the engine, and have lost after 3 s; waiters .* any$' out
+    has '^kept +outages +ttl 3 s: holders outlast 0\.8 s without the engine, and have lost after 3 s; waiters .* any$' out
     "$rota" --on "$ROTA_TEST_URL?ttl=30s" doctor >out
     has '^kept +outages +ttl 30 s: holders outlast 7\.5 s' out
 }
