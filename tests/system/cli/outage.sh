@@ -11,7 +11,7 @@ set -u
 rota=$(realpath "$1")
 shift
 ttl=${OUTAGE_TTL:-3} limit=${OUTAGE_LIMIT:-12}
-read -ra lengths <<<"${OUTAGES:-0.2 7.5 15}"
+read -ra lengths <<<"${OUTAGES:-0.6 7.5 15}"
 room=$(mktemp -d)
 trap 'jobs -p | xargs -r kill 2>/dev/null; wait; rm -rf "$room"' EXIT
 
