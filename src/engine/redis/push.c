@@ -22,7 +22,6 @@ struct channel {
 
 struct rt_redis_channels {
     struct channel *buckets[BUCKETS];
-    size_t count;
 };
 
 int rt_redis_push_open(struct rt_redis_conn *c)
@@ -70,11 +69,10 @@ bool rt_redis_push_wanted(const struct rt_redis_conn *c, const struct rt_redis_n
     return false;
 }
 
-static void forget(struct rt_redis_conn *c, struct channel **at)
+static void forget(struct channel **at)
 {
     struct channel *ch = *at;
     *at = ch->next;
-    c->channels->count--;
     rt_free(ch);
 }
 
@@ -125,7 +123,6 @@ static struct channel *add(struct rt_redis_conn *c, uint32_t room, const char *c
         if (*at == NULL)
             return NULL;
         memcpy((*at)->name, channel, size);
-        c->channels->count++;
     }
     (*at)->room = room;
     (*at)->over = false;
@@ -167,7 +164,7 @@ void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *ch
     ch->node = NULL;
     ch->over = true;
     if (ch->leaving == 0)
-        forget(c, at);
+        forget(at);
 }
 
 void rt_redis_push_catch_up(struct rt_redis_link *l)
@@ -239,7 +236,7 @@ static void unsubscribed(struct rt_redis_link *l, const redisReply *channel)
     if (ch != NULL && ch->leaving > 0 && ch->left == l->node) {
         paid(l);
         if (--ch->leaving == 0 && ch->over)
-            forget(l->conn, at);
+            forget(at);
     } else if (ch != NULL && ch->node == l->node) {
         ch->node = NULL;
         rt_redis_cluster_refresh(l->conn);
@@ -322,7 +319,7 @@ void rt_redis_push_lost(struct rt_redis_link *l)
             if (ch->left == l->node)
                 ch->leaving = 0;
             if (ch->over && ch->leaving == 0)
-                forget(c, at);
+                forget(at);
             else
                 at = &ch->next;
         }
