@@ -8,8 +8,8 @@
 #define RT_BACK_OFF_FIRST_MS 10u
 #define RT_BACK_OFF_LAST_MS 500u
 
-/* After a pause of LAST_MS (0: none yet) in vain. Twice as long each time, but never more than a twentieth of the ttl: a server that is
- * back is found while those who hold there still have time to renew. */
+/* After a pause of LAST_MS (0: none yet) in vain. Twice as long each time, but never more than a twentieth of the
+ * ttl: a server that is back is found while whoever holds there still has time to renew. */
 static inline uint32_t rt_back_off_next(uint32_t last_ms, uint32_t ttl_ms)
 {
     uint32_t most = ttl_ms / 20 < RT_BACK_OFF_LAST_MS ? ttl_ms / 20 : RT_BACK_OFF_LAST_MS;

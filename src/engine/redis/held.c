@@ -186,8 +186,8 @@ static bool send_page(struct rt_redis_conn *c, struct asking *h, const char *cur
     (void)rt_redis_args_open(&a, 3, 0);
     rt_redis_arg_sid(&a, h->session, false);
     rt_redis_arg(&a, cursor);
-    if (h->believed.count >
-        0) /* else the user may have given the session up, and it is left to die */
+    /* Renewed for who believes in something: else the session may have been given up, and is left to die. */
+    if (h->believed.count > 0)
         rt_redis_arg_number(&a, c->base.ttl_ms);
     /* Nobody waits for it, and its answer is worth hearing as long as the link lives. */
     struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_HELD, h->room, RT_NEVER,
