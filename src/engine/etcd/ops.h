@@ -225,8 +225,7 @@ struct rt_etcd_session {
     uint64_t looked; /* the session whose keys are being asked for */
     uint32_t looks;  /* 1: they are */
     bool look_again;
-    bool
-        doubtful; /* a ticket may stand, or come to stand, of which we were told nothing, or a look failed */
+    bool doubtful; /* a ticket may stand of which we were told nothing, or a look has failed */
 };
 
 #define RT_ETCD_LANES 256
