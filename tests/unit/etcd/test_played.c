@@ -342,6 +342,37 @@ static void a_leave_of_what_another_put(void **state)
     town_close(&t);
 }
 
+/* ---- Greeting -------------------------------------------------------------------------------------- */
+
+static int greeted;
+
+static bool play_greeting(struct town *town, struct town_wire *w, size_t i)
+{
+    (void)town;
+    greeted += town_is_call(w, i, "/etcdserverpb.Maintenance/Status");
+    return true; /* and says nothing to it */
+}
+
+/* A server that hangs up on plain words may want TLS, and etcd does not say so. One that has answered does not. */
+static void who_hangs_up_without_a_word_may_want_tls(void **state)
+{
+    (void)state;
+    for (int heard = 0; heard < 2; heard++) {
+        greeted = 0;
+        town_init(&t, 1);
+        t.play = play_greeting;
+        town_open(&t, "etcd://a");
+        for (int i = 0; i < STEPS_MAX && !t.wires[0].up; i++)
+            town_step(&t);
+        assert_true(t.wires[0].up);
+        if (heard)
+            until(&greeted, 1);
+        town_cut(&t);
+        assert_int_equal(strstr(t.conn->trouble, "etcds://") == NULL, heard);
+        town_close(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +381,7 @@ int main(void)
         cmocka_unit_test(a_leave_asked_again_that_finds_nothing_is_unknown),
         cmocka_unit_test(what_is_refused_for_now_is_asked_again),
         cmocka_unit_test(a_leave_of_what_another_put),
+        cmocka_unit_test(who_hangs_up_without_a_word_may_want_tls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -406,15 +406,17 @@ static void each_line(void *arg, const char *name, size_t count, size_t granted)
     snprintf(lines_told + n, sizeof(lines_told) - n, "%s %zu %zu, ", name, count, granted);
 }
 
-/* Three keys on two pages, and one that came since, which a look as of the first page does not show. */
+/* Three tickets on two pages, and what is none: a session, a name longer than any. */
 static bool play_pages(struct town *town, struct town_wire *w, size_t i)
 {
     RtEtcd__RangeResponse r = RT_ETCD__RANGE_RESPONSE__INIT;
     RtEtcd__Header header = RT_ETCD__HEADER__INIT;
-    RtEtcd__KeyValue kvs[2] = {RT_ETCD__KEY_VALUE__INIT, RT_ETCD__KEY_VALUE__INIT};
-    RtEtcd__KeyValue *list[] = {&kvs[0], &kvs[1]};
+    RtEtcd__KeyValue kvs[3], *list[] = {&kvs[0], &kvs[1], &kvs[2]};
+    char longest[RT_NAME_ROOM + 8];
     if (!town_is_call(w, i, "/etcdserverpb.KV/Range"))
         return play(town, w, i);
+    memset(longest, 'a', RT_NAME_ROOM);
+    snprintf(longest + RT_NAME_ROOM, 8, "/p7-4");
     RtEtcd__RangeRequest *rq = town_read(w, i, &rt_etcd__range_request__descriptor);
     bool first = rq->revision == 0;
     assert_true(rq->keys_only);
@@ -432,13 +434,16 @@ static bool play_pages(struct town *town, struct town_wire *w, size_t i)
         return true;
     }
     header.revision = 30;
-    kvs[0].key = text(first ? "a1/p7-1" : "a2/p7-3");
-    kvs[1].key = text("a1/p7-2");
-    kvs[0].create_revision = first ? 5 : 7;
-    kvs[1].create_revision = 6;
+    const char *const first_keys[] = {"a1/p7-1", "a+rota/7", "a1/p7-2"};
+    const char *const last_keys[] = {"a2/p7-3", longest};
+    for (int k = 0; k < (first ? 3 : 2); k++) {
+        rt_etcd__key_value__init(&kvs[k]);
+        kvs[k].key = text(first ? first_keys[k] : last_keys[k]);
+        kvs[k].create_revision = first ? 5 + k : 8 + k;
+    }
     r.header = &header;
     r.kvs = list;
-    r.n_kvs = first ? 2 : 1;
+    r.n_kvs = first ? 3 : 2;
     r.more = first;
     town_answer(w, i, &r);
     return true;
@@ -738,7 +743,7 @@ static void each_place(void *arg, const char *name, const struct rota_place *pla
 
 static bool play_keys(struct town *town, struct town_wire *w, size_t i)
 {
-    static const char *const keys[] = {"b/7-s1", "+rota/7", "a/7-s2", "data", "a/7-s1"};
+    static const char *const keys[] = {"a/7-s2", "+rota/7", "#/7-s1", "data", "a/7-s1"};
     RtEtcd__LeaseTimeToLiveResponse left = RT_ETCD__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
     ProtobufCBinaryData list[5];
     if (!town_is_call(w, i, "/etcdserverpb.Lease/LeaseTimeToLive"))
@@ -761,11 +766,11 @@ static void what_a_session_holds_is_shown_once(void **state)
     (void)state;
     reply_init(&lines, true, 20);
     add_range(&lines);
+    add_kv(&lines, "#/7-s1", "rota1 0 0 0 - 0 0 0 5 0  ", 7, 7);
+    add_range(&lines);
     add_kv(&lines, "a/8-s1", "rota1 0 0 0 - 0 0 0 3 0  ", 4, 8);
     add_kv(&lines, "a/7-s1", "rota1 0 0 0 - 0 0 0 3 0  ", 5, 7);
     add_kv(&lines, "a/7-s2", "rota1 0 0 0 - 0 0 0 4 0  ", 6, 7);
-    add_range(&lines);
-    add_kv(&lines, "b/7-s1", "rota1 0 0 0 - 0 0 0 5 0  ", 7, 7);
     shown[0] = '\0';
     open_town(play_keys);
     script[0] = &lines;
@@ -774,7 +779,7 @@ static void what_a_session_holds_is_shown_once(void **state)
     assert_int_equal(town_do(&t, &op), 0);
     assert_int_equal(txns, 1);
     assert_int_equal(seen[0]->n_success, 2);
-    assert_string_equal(shown, "a 5, a 6, b 7, ");
+    assert_string_equal(shown, "# 7, a 5, a 6, ");
     close_town();
 }
 

@@ -65,7 +65,7 @@ static ProtobufCBinaryData text(const char *s)
 
 static void say(struct town_wire *w, size_t i, const void *message, const char *status)
 {
-    uint8_t bytes[1024];
+    uint8_t bytes[8192];
     assert_true(protobuf_c_message_get_packed_size(message) <= sizeof(bytes));
     size_t n = protobuf_c_message_pack(message, bytes);
     peer_answer(&w->peer, i, bytes, n, status, NULL);
