@@ -45,8 +45,9 @@ FOLDERS = {
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
-    "redis": ("src/engine/redis", [UNIT + "redis/test_" + name for name in ("ops", "ops_fail", "ops_words", "ops_rooms", "ops_pushes",
-                                                                            "link", "link_greet", "link_where")] +
+    "redis": ("src/engine/redis", [UNIT + "redis/test_" + name for name in ("ops", "ops_fail", "ops_words", "ops_rooms",
+                                                                            "ops_pushes", "ops_replicas", "link",
+                                                                            "link_greet", "link_where")] +
               [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
               [UNIT + "redis/test_" + name for name in ("link_fuzz", "keys_gone", "doctor", "ops_server")] +
               ["tests/system/redis/test_redis_" + name for name in ("bad_input", "cluster")]),

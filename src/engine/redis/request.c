@@ -232,10 +232,9 @@ static bool is_over(const struct rt_redis_request *rq, int64_t now)
     return rq->err != 0 || rq->deadline <= now;
 }
 
-static void end_waiting(struct rt_redis_conn *c, struct rt_redis_request *rq, int64_t now)
+static void end_waiting(struct rt_redis_conn *c, struct rt_redis_request *rq)
 {
     int err = rq->err;
-    (void)now;
     if (err == 0) {
         const char *why = c->last_trouble[0] != '\0' ? c->last_trouble : "no answer yet";
         err = rt_redis_fail(c, ROTA_UNREACHABLE, "redis cannot be used now: %s", why);
@@ -299,7 +298,7 @@ void rt_redis_deadline_fire(struct rt_timer_call *call, int64_t now)
     while (over != NULL) {
         struct rt_redis_request *rq = over;
         over = rq->next;
-        end_waiting(c, rq, now);
+        end_waiting(c, rq);
     }
     for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
         end_flying(c, &n->work, now);

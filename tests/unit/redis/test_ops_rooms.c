@@ -192,6 +192,31 @@ static void test_ticket_of_a_set_is_lost(void **state)
     expect_told("");
 }
 
+/* Asked again, it goes by the nonces: what the try before had in rooms that come later is not the set's yet, and the
+ * JOIN there says what became of it. */
+static void test_ticket_of_the_try_before(void **state)
+{
+    char text[64];
+    (void)state;
+    join_all(0, 5000);
+    answer_join(rooms[0], "i1000000000 i0 i11 i1 i12 i1");
+    answer_join(rooms[2], "i1000000000 i0 i13 i0");
+    played_pass(&p, 250);
+    expect_told("join UNKNOWN");
+    submit(&op);
+    answer_join(rooms[0], "i1000000000 i0 i11 i1 i12 i0"); /* another server: it knows less */
+    snprintf(text, sizeof(text), "L 13 %s", names[2]);
+    push_in(rooms[2], 1, text);
+    snprintf(text, sizeof(text), "lost %s 13", names[2]);
+    expect_told(text);
+    snprintf(text, sizeof(text), "G 12 %s", names[0]);
+    push_in(rooms[0], 1, text);
+    answer_join(rooms[2], "i1000000000 i0 i15 i1");
+    answer_join(rooms[3], "i1000000000 i0 i14 i1");
+    expect_told("join ok");
+    assert_int_equal(j[1].number, 15);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +225,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_set_waits_not_for_long, setup_rooms, teardown),
         cmocka_unit_test_setup_teardown(test_later_room_refuses, setup_rooms, teardown),
         cmocka_unit_test_setup_teardown(test_ticket_of_a_set_is_lost, setup_rooms, teardown),
+        cmocka_unit_test_setup_teardown(test_ticket_of_the_try_before, setup_rooms, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
