@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For tests of ops against a played server: the user, the server's words, the ops. */
 #include "ops_played.h"
+#include "../scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -278,6 +279,7 @@ static void open_url(const char *url, void (*greet)(void))
     memset(&user, 0, sizeof(user));
     work_stream = 0;
     push_stream = 1;
+    scarce_begin();
     played_open(&p, url, NULL, 0);
     p.up.done = on_done;
     p.up.held = on_held;
@@ -336,5 +338,7 @@ int teardown(void **state)
     (void)state;
     expect_told("");
     played_close(&p);
+    assert_int_equal(scarce.live, 0); /* all is given back, also in builds without a sanitizer */
+    scarce_end();
     return 0;
 }

@@ -238,6 +238,47 @@ static void test_user_without_password(void **state)
     played_close(&p);
 }
 
+/* Pushes come over a link of their own, which has to say who it is as the first one did; else who waits hears nothing
+ * until the next beat. A good answer is no confirmation of a channel, and a refusal cuts it, secrets unsaid. */
+static void test_push_link_says_who_it_is(void **state)
+{
+    static const struct {
+        const char *url, *password, *auth;
+    } all[] = {
+        {"redis://h", NULL, NULL},
+        {"redis://h", SECRET, "AUTH " SECRET},
+        {"redis://bob@h", SECRET, "AUTH bob " SECRET},
+        {"redis://bob@h", NULL, "AUTH bob "},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        played_open(&p, all[i].url, all[i].password, 0);
+        played_turn(&p);
+        played_accept(&p, 0);
+        if (all[i].auth != NULL) {
+            assert_string_equal(played_next(&p, 0), all[i].auth);
+            played_say(&p, 0, "+OK\r\n");
+        }
+        played_greet(&p, 0);
+        assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+        played_turn(&p);
+        played_accept(&p, 1);
+        if (all[i].auth != NULL)
+            assert_string_equal(played_next(&p, 1), all[i].auth);
+        assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
+        if (all[i].auth != NULL)
+            played_say(&p, 1, "+OK\r\n");
+        assert_int_equal(p.conn->nodes->push.owed, 1);
+        played_say(&p, 1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
+        assert_int_equal(p.conn->nodes->push.owed, 0);
+        played_say(&p, 1, "-NOPERM no " SECRET "\r\n");
+        assert_null(p.streams[1].stream);
+        assert_non_null(strstr(p.log, "grants come late without pushes"));
+        assert_true(i == 0 || i == 3 || strstr(p.log, SECRET) == NULL);
+        played_close(&p);
+    }
+}
+
 /* What a TLS port does with our greeting: an alert, or just an end. */
 static void test_tls_unawares(void **state)
 {
@@ -630,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_sentinel_unawares),
         cmocka_unit_test(test_user_without_password),
+        cmocka_unit_test(test_push_link_says_who_it_is),
         cmocka_unit_test(test_rights_of_the_default_user),
         cmocka_unit_test(test_tls_unawares),
         cmocka_unit_test(test_garbage),
