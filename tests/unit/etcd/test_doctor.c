@@ -133,6 +133,52 @@ static void members_that_do_not_answer(void **state)
     }
 }
 
+static size_t silent;
+static int revokes;
+
+static bool play_silent(struct town *town, struct town_wire *w, size_t i)
+{
+    (void)town;
+    revokes += town_is_call(w, i, "/etcdserverpb.Lease/LeaseRevoke");
+    return w->server == silent; /* takes it, and says nothing */
+}
+
+/* It lets us in and then answers nothing, as a stopped process does: it is named, whichever it is. */
+static void a_member_that_is_silent(void **state)
+{
+    static const char *const names[] = {"a:2379 does not answer", "b:2379 does not answer",
+                                        "c:2379 does not answer"};
+    (void)state;
+    for (silent = 0; silent < 3; silent++) {
+        town_init(&t, 3);
+        t.play = play_silent;
+        examine(THREE);
+        expect("outages", "limited", "2 of 3 endpoints answer: ");
+        expect("outages", "limited", names[silent]);
+    }
+}
+
+/* The lease of its trial is given back, once, before it has ended: nothing is left, and nothing foreign is hit. */
+static void the_trial_leaves_nothing(void **state)
+{
+    (void)state;
+    town_init(&t, 3);
+    t.play = play_silent;
+    silent = 3; /* none */
+    revokes = 0;
+    town_open(&t, THREE);
+    struct rt_op op = {.kind = RT_OP_CHECK};
+    op.check.each = rt_findings_take;
+    op.check.arg = &f;
+    f.count = 0;
+    assert_int_equal(town_do(&t, &op), 0);
+    assert_int_equal(revokes, 1);
+    for (int i = 0; i < 8; i++)
+        town_step(&t);
+    assert_int_equal(revokes, 1);
+    town_close(&t);
+}
+
 static void fewer_endpoints_than_members(void **state)
 {
     (void)state;
@@ -344,6 +390,8 @@ int main(void)
         cmocka_unit_test(versions),
         cmocka_unit_test(members_of_different_versions),
         cmocka_unit_test(members_that_do_not_answer),
+        cmocka_unit_test(a_member_that_is_silent),
+        cmocka_unit_test(the_trial_leaves_nothing),
         cmocka_unit_test(fewer_endpoints_than_members),
         cmocka_unit_test(endpoints_of_two_clusters),
         cmocka_unit_test(alarms),
