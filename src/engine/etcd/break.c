@@ -91,8 +91,7 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
         b->size = kv->key.len;
         memcpy(b->key, kv->key.data, kv->key.len);
         rt_etcd_card_read(&card, kv->value.data, kv->value.len);
-        if (rt_etcd_is_ours(&id, &card) && kv->lease != 0 &&
-            (id.durable || (uint64_t)kv->lease != id.session))
+        if (rt_etcd_is_ours(&id, &card) && (id.durable || (uint64_t)kv->lease != id.session))
             b->lease = kv->lease; /* of others it may have more keys than this one */
         err = send_one(c, b, id.ours && !id.durable ? id.session : 0);
     }

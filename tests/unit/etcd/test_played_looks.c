@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is looked for, played in virtual time: lines by the page, the session and what it holds, waiting, at_least. */
+#include "played.h"
+
+#include "core/grant.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- Many keys ------------------------------------------------------------------------------------- */
+
+static int pages, listed;
+static bool compacts; /* the second page, once */
+static char lines_told[64];
+
+static void each_line(void *arg, const char *name, size_t count, size_t granted)
+{
+    (void)arg;
+    listed++;
+    size_t n = strlen(lines_told);
+    snprintf(lines_told + n, sizeof(lines_told) - n, "%s %zu %zu, ", name, count, granted);
+}
+
+/* Three tickets on two pages, and what is none: a session, a name longer than any. */
+static bool play_pages(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__RangeResponse r = RT_ETCD__RANGE_RESPONSE__INIT;
+    RtEtcd__Header header = RT_ETCD__HEADER__INIT;
+    RtEtcd__KeyValue kvs[3], *list[] = {&kvs[0], &kvs[1], &kvs[2]};
+    char longest[RT_NAME_ROOM + 8];
+    if (!town_is_call(w, i, "/etcdserverpb.KV/Range"))
+        return play(town, w, i);
+    memset(longest, 'a', RT_NAME_ROOM);
+    snprintf(longest + RT_NAME_ROOM, 8, "/p7-4");
+    RtEtcd__RangeRequest *rq = town_read(w, i, &rt_etcd__range_request__descriptor);
+    bool first = rq->revision == 0;
+    assert_true(rq->keys_only);
+    assert_bytes(rq->range_end, "b");
+    if (first)
+        assert_bytes(rq->key, "a");
+    else
+        assert_true(rq->key.len == 8 && memcmp(rq->key.data, "a1/p7-2", 8) == 0);
+    protobuf_c_message_free_unpacked(&rq->base, NULL);
+    pages++;
+    if (!first && compacts) {
+        compacts = false;
+        peer_refuse(&w->peer, i, "200", "application/grpc", "11",
+                    "etcdserver: mvcc: required revision has been compacted");
+        return true;
+    }
+    header.revision = 30;
+    const char *const first_keys[] = {"a1/p7-1", "a+rota/7", "a1/p7-2"};
+    const char *const last_keys[] = {"a2/p7-3", longest};
+    for (int k = 0; k < (first ? 3 : 2); k++) {
+        rt_etcd__key_value__init(&kvs[k]);
+        kvs[k].key = text(first ? first_keys[k] : last_keys[k]);
+        kvs[k].create_revision = first ? 5 + k : 8 + k;
+    }
+    r.header = &header;
+    r.kvs = list;
+    r.n_kvs = first ? 3 : 2;
+    r.more = first;
+    town_answer(w, i, &r);
+    return true;
+}
+
+static void list_pages(bool compact, int want)
+{
+    struct reply values;
+    struct rt_op op = {.kind = RT_OP_LIST};
+    reply_init(&values, true, 30);
+    for (int i = 0; i < 3; i++) {
+        add_range(&values);
+        add_kv(&values, "k", "rota1 0 0 0 - 0 0 0 1 0  ", 5, 0);
+    }
+    pages = listed = 0;
+    compacts = compact;
+    lines_told[0] = '\0';
+    open_town(play_pages);
+    script[0] = &values;
+    op.list.prefix = "a";
+    op.list.each = each_line;
+    assert_int_equal(town_do(&t, &op), 0);
+    assert_string_equal(lines_told, "a1 2 1, a2 1 1, ");
+    assert_int_equal(pages, want);
+    assert_int_equal(seen[0]->n_success, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(seen[0]->success[i]->range->revision, 30);
+    close_town();
+}
+
+/* More lines than a page holds are all told, once, as of one moment; also when an operator compacts meanwhile: then
+ * from the beginning. */
+static void lists_of_more_than_a_page(void **state)
+{
+    (void)state;
+    list_pages(false, 2);
+    list_pages(true, 4);
+}
+
+/* ---- Looks at the session ---------------------------------------------------------------------------- */
+
+static int looks;
+static bool hold_looks;
+static struct town_wire *look_wire;
+static size_t look_call;
+
+static void answer_look(void)
+{
+    RtEtcd__LeaseTimeToLiveResponse left = RT_ETCD__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
+    left.id = 7;
+    left.ttl = 2;
+    town_answer(look_wire, look_call, &left);
+}
+
+static bool play_looks(struct town *town, struct town_wire *w, size_t i)
+{
+    if (!town_is_call(w, i, "/etcdserverpb.Lease/LeaseTimeToLive"))
+        return play(town, w, i);
+    looks++;
+    look_wire = w;
+    look_call = i;
+    if (!hold_looks)
+        answer_look();
+    return true;
+}
+
+/* What happens while a look is under way may be missed by it: one more follows, however often it was asked for. None of
+ * a session that has ended. */
+static void what_happens_while_we_look_is_looked_for_again(void **state)
+{
+    (void)state;
+    looks = 0;
+    hold_looks = true;
+    open_town(play_looks);
+    rt_etcd_s(t.conn)->session.id = 7;
+    for (int i = 0; i < 3; i++)
+        rt_etcd_verify(t.conn);
+    town_until(&t, &looks, 1);
+    answer_look();
+    town_until(&t, &looks, 2);
+    rt_etcd_verify(t.conn);
+    rt_etcd_s(t.conn)->session.id = 0;
+    answer_look();
+    struct rt_op op = leave_op("a", 0, 1); /* sent after whatever would follow */
+    struct reply none;
+    reply_init(&none, false, 1);
+    script[0] = &none;
+    assert_int_equal(town_do(&t, &op), ROTA_LOST);
+    assert_int_equal(looks, 2);
+    close_town();
+}
+
+/* ---- at_least_ms -------------------------------------------------------------------------------------- */
+
+static int secured, secured_err;
+
+static void on_secured(struct rt_etcd_conn *c, void *arg, int err)
+{
+    (void)c;
+    (void)arg;
+    secured++;
+    secured_err = err;
+}
+
+/* A hold on a lease of its own that cannot be put back on the session's, for nobody answers: its user is told that it
+ * is lost while that lease still lasts. Else it would believe in a lock that another has (I3). */
+static void a_hold_that_cannot_be_moved_is_lost_in_time(void **state)
+{
+    struct reply read, put;
+    (void)state;
+    secured = 0;
+    reply_init(&read, true, 20);
+    add_range(&read);
+    add_kv(&read, "a/7-9", "", 5, 7);
+    reply_init(&put, true, 21);
+    add_put(&put);
+    hold_looks = true; /* when it is linked again */
+    open_town(play_looks);
+    rt_etcd_s(t.conn)->session.id = 7;
+    struct rt_etcd_ticket *ticket = add_ticket("a/7-9", 5);
+    ticket->at_least_ms = 1000;
+    script[0] = &read;
+    script[1] = &put;
+    int64_t began = rt_loop_now(&t.loop);
+    rt_etcd_least_take(t.conn, ticket, NULL, on_secured, NULL);
+    town_until(&t, &secured, 1);
+    assert_int_equal(secured_err, 0);
+    assert_int_equal(granted_ttl[0], 15); /* its time, a 64th of it, a ttl and 3 s */
+    assert_int_equal(ticket->lease, 91);
+    assert_int_equal(seen[1]->compare[0]->mod_revision, 105);
+    assert_int_equal(seen[1]->success[0]->put->lease, 91);
+    assert_true(seen[1]->success[0]->put->ignore_value);
+    int64_t promised = rt_etcd_least_clamp(t.conn,
+                                           60000); /* no longer than the lease, less 1 % and 2 ms */
+    assert_in_range(promised, 14848 - (rt_loop_now(&t.loop) - began) / RT_MS, 14848);
+    town_until(&t, &t.events[RT_TICKET_LOST], 1);
+    int64_t took = (rt_loop_now(&t.loop) - began) / RT_MS;
+    assert_true(took >= 1000 && took <= 15000 - 5000);
+    assert_bytes(seen[2]->success[0]->put->key, "a/7-9"); /* it was tried */
+    assert_int_equal(seen[2]->success[0]->put->lease, 7);
+    assert_true(txns > 2);
+    close_town();
+}
+
+/* ---- Waiting --------------------------------------------------------------------------------------- */
+
+static int watches;
+static bool refuses; /* to watch */
+static struct town_wire *watch_wire;
+static size_t watch_call;
+static int64_t watch_id;
+
+static bool play_watches(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__WatchRequest *rq;
+    if (!town_is_call(w, i, "/etcdserverpb.Watch/Watch"))
+        return play_looks(town, w, i);
+    watch_wire = w;
+    watch_call = i;
+    while ((rq = town_read(w, i, &rt_etcd__watch_request__descriptor)) != NULL) {
+        RtEtcd__WatchResponse r = RT_ETCD__WATCH_RESPONSE__INIT;
+        if (rq->request_case == RT_ETCD__WATCH_REQUEST__REQUEST_CREATE) {
+            watch_id = r.watch_id = rq->create->watch_id;
+            r.created = true;
+            r.canceled = refuses;
+            r.cancel_reason = text(refuses ? "etcdserver: permission denied" : "");
+            town_say(w, i, &r);
+            watches++;
+        }
+        protobuf_c_message_free_unpacked(&rq->base, NULL);
+    }
+    return true;
+}
+
+static struct rt_etcd_ticket *add_waiting(const char *key, uint32_t mode, uint32_t of,
+                                          uint64_t number)
+{
+    struct rt_etcd_ticket *ticket = add_ticket(key, number);
+    ticket->granted = false;
+    ticket->mode = mode;
+    ticket->of = of;
+    rt_etcd_wait_begin(t.conn, ticket, NULL);
+    return ticket;
+}
+
+/* The last party marks all of them, with its own number as the bound, each only as it was read; then it looks, and
+ * goes through. Without the marks nobody ever would. */
+static void a_full_barrier_is_opened(void **state)
+{
+    struct reply full, marked, open;
+    static const char *const keys[] = {"a/7-s1", "a/8-s1", "a/9-s1"};
+    (void)state;
+    reply_init(&full, true, 20);
+    add_range(&full);
+    reply_init(&open, true, 22);
+    add_range(&open);
+    for (int i = 0; i < 3; i++) { /* the third waits for the next round */
+        add_kv(&full, keys[i], "rota1 4 0 2 - 0 0 0 9 0  ", 5 + i, 7 + i);
+        add_kv(&open, keys[i], i < 2 ? "rota1 4 0 2 - 0 6 0 9 0  " : "rota1 4 0 2 - 0 0 0 9 0  ",
+               5 + i, 7 + i);
+    }
+    reply_init(&marked, true, 21);
+    add_put(&marked);
+    add_put(&marked);
+    watches = 0;
+    refuses = false;
+    open_town(play_watches);
+    script[0] = &full;
+    script[1] = &marked;
+    script[2] = script[3] = &open;
+    (void)add_waiting("a/7-s1", RT_GATHER, 2, 5);
+    town_until(&t, &t.events[RT_GRANTED], 1);
+    assert_int_equal(txns, 3); /* looks, marks, looks */
+    assert_int_equal(seen[1]->n_compare, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const RtEtcd__PutRequest *put = seen[1]->success[i]->put;
+        assert_int_equal(seen[1]->compare[i]->mod_revision, i == 0 ? 106 : 105);
+        assert_bytes(put->key, keys[1 - i]);
+        assert_bytes(put->value, "rota1 4 0 2 - 0 6 0 9 0  ");
+        assert_true(put->ignore_lease);
+    }
+    close_town();
+}
+
+/* Who may not watch is woken by nobody: each heartbeat looks for it, and not only for one of many. */
+static void who_may_not_watch_looks_with_each_beat(void **state)
+{
+    struct reply behind;
+    static const char *const keys[] = {"a/7-s1", "a/7-s2", "a/7-s3"};
+    (void)state;
+    reply_init(&behind, true, 20);
+    add_range(&behind);
+    add_kv(&behind, "a/8-s1", "rota1 0 0 0 - 0 0 0 3 0  ", 4, 8);
+    add_range(&behind);
+    watches = 0;
+    refuses = true;
+    open_town(play_watches);
+    for (int i = 0; i < 9; i++)
+        script[i] = &behind;
+    for (uint64_t i = 0; i < 3; i++)
+        (void)add_waiting(keys[i], RT_EXCLUSIVE, 0, 5 + i);
+    town_until(&t, &watches, 3);
+    for (int i = 0; i < 4; i++)
+        town_step(&t);
+    assert_int_equal(txns, 3);
+    rt_etcd_wait_catch_up(t.conn); /* what a beat does */
+    town_until(&t, &txns, 6);
+    for (int i = 0; i < 3; i++) /* all of them */
+        for (int k = 3; k < 6; k++)
+            if (seen[k]->compare[0]->create_revision == 5 + i)
+                break;
+            else
+                assert_true(k < 5);
+    town_until(&t, &watches, 6);
+    close_town();
+}
+
+/* ---- The session's end ------------------------------------------------------------------------------- */
+
+static bool part(void)
+{
+    bool busy = rt_engine_etcd.parting(rt_etcd_base(t.conn));
+    for (int i = 0; i < 4; i++)
+        town_step(&t);
+    return busy;
+}
+
+/* Its lease is revoked when nothing stands on it. What does is left to its ttl: somebody is in there still, and must not
+ * lose it to a colleague who goes home. */
+static void a_session_with_a_hold_is_left_to_die(void **state)
+{
+    (void)state;
+    open_town(play);
+    rt_etcd_s(t.conn)->session.id = 7;
+    struct rt_etcd_ticket *ticket = add_ticket("a/7-s1", 5);
+    assert_false(part());
+    assert_int_equal(revokes, 0);
+    ticket->lease = 91; /* one of its own */
+    assert_true(part());
+    assert_int_equal(revokes, 1);
+    assert_int_equal(revoked[0], 7);
+    assert_false(part());
+    assert_int_equal(revokes, 1);
+    close_town();
+}
+
+/* ---- What a session holds ---------------------------------------------------------------------------- */
+
+static char shown[64];
+
+static void each_place(void *arg, const char *name, const struct rota_place *place)
+{
+    (void)arg;
+    size_t n = strlen(shown);
+    snprintf(shown + n, sizeof(shown) - n, "%s %llu, ", name, (unsigned long long)place->number);
+}
+
+static bool play_keys(struct town *town, struct town_wire *w, size_t i)
+{
+    static const char *const keys[] = {"a/7-s2", "+rota/7", "#/7-s1", "data", "a/7-s1"};
+    RtEtcd__LeaseTimeToLiveResponse left = RT_ETCD__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
+    ProtobufCBinaryData list[5];
+    if (!town_is_call(w, i, "/etcdserverpb.Lease/LeaseTimeToLive"))
+        return play(town, w, i);
+    for (size_t k = 0; k < 5; k++)
+        list[k] = text(keys[k]);
+    left.id = 7;
+    left.ttl = 2;
+    left.keys = list;
+    left.n_keys = 5;
+    town_answer(w, i, &left);
+    return true;
+}
+
+/* Each line once, whatever stands in it, and of each only what is the session's: deadlocks are found by it. */
+static void what_a_session_holds_is_shown_once(void **state)
+{
+    struct reply lines;
+    struct rt_op op = {.kind = RT_OP_INSPECT};
+    (void)state;
+    reply_init(&lines, true, 20);
+    add_range(&lines);
+    add_kv(&lines, "#/7-s1", "rota1 0 0 0 - 0 0 0 5 0  ", 7, 7);
+    add_range(&lines);
+    add_kv(&lines, "a/8-s1", "rota1 0 0 0 - 0 0 0 3 0  ", 4, 8);
+    add_kv(&lines, "a/7-s1", "rota1 0 0 0 - 0 0 0 3 0  ", 5, 7);
+    add_kv(&lines, "a/7-s2", "rota1 0 0 0 - 0 0 0 4 0  ", 6, 7);
+    shown[0] = '\0';
+    open_town(play_keys);
+    script[0] = &lines;
+    op.inspect.session = 7;
+    op.inspect.each = each_place;
+    assert_int_equal(town_do(&t, &op), 0);
+    assert_int_equal(txns, 1);
+    assert_int_equal(seen[0]->n_success, 2);
+    assert_string_equal(shown, "# 7, a 5, a 6, ");
+    close_town();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_of_more_than_a_page),
+        cmocka_unit_test(what_happens_while_we_look_is_looked_for_again),
+        cmocka_unit_test(a_hold_that_cannot_be_moved_is_lost_in_time),
+        cmocka_unit_test(a_full_barrier_is_opened),
+        cmocka_unit_test(who_may_not_watch_looks_with_each_beat),
+        cmocka_unit_test(a_session_with_a_hold_is_left_to_die),
+        cmocka_unit_test(what_a_session_holds_is_shown_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
