@@ -252,7 +252,17 @@ static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room, boo
     return 0;
 }
 
-/* Where nothing of ours is, as far as we know, and nothing on its way: the room has no say in what we hold elsewhere. */
+/* Whether a room may have granted what the user has not been told of: a set that is joined room by room, or a grant
+ * that waits for replicas. */
+static bool holds_untold(const struct rt_redis_conn *c)
+{
+    for (const struct rt_redis_work *w = c->side.works; w != NULL; w = w->next)
+        if (w->op != NULL && (w->op->kind == RT_OP_JOIN || w->op->kind == RT_OP_JOIN_ALL))
+            return true;
+    return false;
+}
+
+/* Where nothing of ours is, as far as the user knows, and nothing on its way: the room has no say in what it holds elsewhere. */
 static bool is_spare(struct rt_redis_conn *c, uint32_t at)
 {
     const struct rt_redis_room *room = &c->rooms[at];
@@ -264,6 +274,7 @@ static bool is_spare(struct rt_redis_conn *c, uint32_t at)
 static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
 {
     struct rt_op *op = b->work.op;
+    bool untold = holds_untold(c);
     int rv = 0;
     b->session = c->session;
     memcpy(b->sid, c->sid, sizeof(b->sid));
@@ -272,7 +283,7 @@ static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
     op->beat.allowance_ms = 0;
     for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
         if (c->rooms[i].stands) {
-            bool spare = is_spare(c, i);
+            bool spare = !untold && is_spare(c, i);
             c->rooms[i].stands = !spare;
             rv = send_beat(c, b, i, spare);
         }
