@@ -310,7 +310,6 @@ void rt_redis_push_lost(struct rt_redis_link *l)
     struct rt_redis_conn *c = l->conn;
     if (c->closing)
         return;
-    l->owed = 0;
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct channel **at = &c->channels->buckets[i]; *at != NULL;) {
             struct channel *ch = *at;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For tests of links: an engine in virtual time whose server is played by the test, word by word. */
 #include "played.h"
+#include "../scarce.h"
 
 #include "engine/url.h"
 
@@ -158,6 +159,8 @@ void played_close(struct played *p)
         free(p->streams[i].got);
     }
     rt_loop_fini(&p->loop);
+    assert_int_equal(scarce.live,
+                     0); /* all is given back, if somebody counts: without a sanitizer, too */
 }
 
 void played_turn(struct played *p)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links: replies lost, doubled, late; errors believed or not; deadlines, silence, scripts forgotten. */
+#include "../scarce.h"
 #include "played.h"
 
 #include <setjmp.h>
@@ -443,5 +444,6 @@ int main(void)
         ONE(test_back_off_grows_and_ends),
         ONE(test_closed_with_all_under_way),
     };
+    scarce_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

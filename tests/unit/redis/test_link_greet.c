@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The greeting: what a server may say to it, and what the user is told; URLs; no secret anywhere. */
+#include "../scarce.h"
 #include "played.h"
 
 #include <setjmp.h>
@@ -689,5 +690,6 @@ int main(void)
         cmocka_unit_test(test_errors_without_words),
         cmocka_unit_test(test_errors_without_words_anywhere),
     };
+    scarce_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where links lead: sentinels that are asked and heard, rooms of a cluster that move, pushes that
  * follow, replicas that are waited for. */
+#include "../scarce.h"
 #include "played.h"
 
 #include <setjmp.h>
@@ -760,5 +761,6 @@ int main(void)
         cmocka_unit_test(test_replicas_asked_together),
         cmocka_unit_test(test_replicas_without_a_link),
     };
+    scarce_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
