@@ -54,7 +54,7 @@ FOLDERS = {
     "etcd": ("src/engine/etcd", [UNIT + "etcd/test_" + name for name in ("etcd_played", "etcd_played_ops", "etcd_played_looks",
                                                                          "etcd_line", "etcd_proto", "etcd_doctor", "grpc",
                                                                          "grpc_hostile", "grpc_fuzz")] +
-             [SIM + " --etcd --from 1 --seeds 300", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
+             [SIM + " --etcd --seeds 300", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
              [UNIT + "etcd/test_" + name for name in ("etcd_secrets", "conn", "conn_auth", "etcd_ops", "etcd_doctor_live",
                                                       "conn_three", "etcd_ops_oom")]),
 }

@@ -102,6 +102,35 @@ static void lists_of_more_than_a_page(void **state)
     list_pages(true, 4);
 }
 
+static bool play_all(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__RangeResponse none = RT_ETCD__RANGE_RESPONSE__INIT;
+    if (!town_is_call(w, i, "/etcdserverpb.KV/Range"))
+        return play(town, w, i);
+    RtEtcd__RangeRequest *rq = town_read(w, i, &rt_etcd__range_request__descriptor);
+    assert_true(rq->key.len == 1 && rq->key.data[0] == 0);
+    assert_true(rq->range_end.len == 1 && rq->range_end.data[0] == 0);
+    protobuf_c_message_free_unpacked(&rq->base, NULL);
+    pages++;
+    town_answer(w, i, &none);
+    return true;
+}
+
+/* Without a prefix: from the first key there can be to the last. */
+static void lists_of_all_that_is_there(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_LIST};
+    (void)state;
+    pages = listed = 0;
+    open_town(play_all);
+    op.list.prefix = "";
+    op.list.each = each_line;
+    assert_int_equal(town_do(&t, &op), 0);
+    assert_int_equal(pages, 1);
+    assert_int_equal(listed, 0);
+    close_town();
+}
+
 /* ---- Looks at the session ---------------------------------------------------------------------------- */
 
 static int looks;
@@ -406,6 +435,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_more_than_a_page),
+        cmocka_unit_test(lists_of_all_that_is_there),
         cmocka_unit_test(what_happens_while_we_look_is_looked_for_again),
         cmocka_unit_test(a_hold_that_cannot_be_moved_is_lost_in_time),
         cmocka_unit_test(a_full_barrier_is_opened),

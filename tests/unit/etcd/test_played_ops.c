@@ -155,6 +155,58 @@ static void a_leave_by_nonce_finds_its_spot(void **state)
     close_town();
 }
 
+/* One that we know goes in one flight, and out of our table; what held is told so, and a lease of its own goes along. */
+static void a_leave_of_what_we_know(void **state)
+{
+    struct reply gone;
+    (void)state;
+    reply_init(&gone, true, 20);
+    for (int own = 0; own < 2; own++) {
+        struct rt_op op = leave_op("a", 5, 0);
+        open_town(play);
+        add_ticket("a/7-s1", 5)->lease = own != 0 ? 99 : 0;
+        script[0] = &gone;
+        assert_int_equal(town_do(&t, &op), 0);
+        assert_true(op.leave.granted);
+        assert_null(rt_etcd_ticket_of_key(t.conn, "a/7-s1", 6));
+        for (int i = 0; i < 4; i++)
+            town_step(&t);
+        assert_int_equal(txns, 1);
+        assert_int_equal(revokes, own);
+        close_town();
+    }
+}
+
+/* A reply that is none to what was asked: it may be done. Nobody is told that it is, or that it is not. */
+static void odd_replies(void **state)
+{
+    struct reply odd;
+    (void)state;
+    reply_init(&odd, true, 20);
+    for (int i = 0; i < 5; i++) {
+        struct rt_op op = leave_op("a", 5, 0);
+        open_town(play);
+        script[0] = &odd;
+        if (i < 3) {
+            op = (struct rt_op){.kind = RT_OP_CHANGE};
+            op.change.name = "a";
+            op.change.session = 7;
+            op.change.number = 5;
+            op.change.what = i > 0 ? RT_CHANGE_VALUE : RT_CHANGE_ARM;
+            op.change.value = "new";
+        } else if (i == 3) {
+            op = (struct rt_op){.kind = RT_OP_BREAK};
+            op.brk.name = "a";
+        }
+        if (i < 2)
+            (void)add_ticket("a/7-s1", 5);
+        int err = town_do(&t, &op);
+        assert_true(err != 0 && err != ROTA_LOST);
+        assert_int_equal(txns, 1);
+        close_town();
+    }
+}
+
 /* ---- Changing -------------------------------------------------------------------------------------- */
 
 /* A value is written over what was read, and only if nobody wrote meanwhile; else it is read again. Who waits behind
@@ -404,6 +456,8 @@ int main(void)
         cmocka_unit_test(who_closes_hears_nothing_more),
         cmocka_unit_test(a_leave_by_nonce_ends_the_lease_of_the_ticket_alone),
         cmocka_unit_test(a_leave_by_nonce_finds_its_spot),
+        cmocka_unit_test(a_leave_of_what_we_know),
+        cmocka_unit_test(odd_replies),
         cmocka_unit_test(a_value_is_written_over_what_was_read),
         cmocka_unit_test(a_change_of_what_is_not_held_is_lost),
         cmocka_unit_test(a_broken_ticket_is_taken_out_and_told),
