@@ -251,6 +251,22 @@ static void test_rooms_are_found(void **state)
     played_close(&p);
 }
 
+/* A replica, or a node without slots: it told us the map, and is not kept. */
+static void test_node_without_a_room_is_left(void **state)
+{
+    (void)state;
+    played_open(&p, "redis://h:7001", NULL, 0);
+    played_turn(&p);
+    played_accept(&p, 0);
+    greet_cluster(0, 7002, 7003);
+    played_turn(&p);
+    assert_int_equal(open_to(7001), 0);
+    assert_int_equal(open_to(7003), 1); /* room 0 is there: the layout's mark */
+    for (const struct rt_redis_node *n = p.conn->nodes; n != NULL; n = n->next)
+        assert_int_not_equal(n->port, 7001);
+    played_close(&p);
+}
+
 /* "{0}" exactly: the slot before and the slot behind are not it. */
 static void test_slots_are_redis_own(void **state)
 {
@@ -741,6 +757,7 @@ int main(void)
         cmocka_unit_test(test_nobody_knows_the_name),
         cmocka_unit_test(test_sentinel_asks_for_a_password),
         cmocka_unit_test(test_rooms_are_found),
+        cmocka_unit_test(test_node_without_a_room_is_left),
         cmocka_unit_test(test_slots_are_redis_own),
         cmocka_unit_test(test_room_has_moved),
         cmocka_unit_test(test_room_is_being_moved),
