@@ -11,7 +11,7 @@
 
 /* ---- Arguments -------------------------------------------------------------------------- */
 
-int rt_redis_args_open(struct rt_redis_args *a, size_t count, size_t text)
+void rt_redis_args_few(struct rt_redis_args *a)
 {
     a->count = a->used = 0;
     a->heap = NULL;
@@ -20,6 +20,11 @@ int rt_redis_args_open(struct rt_redis_args *a, size_t count, size_t text)
     a->text = a->own_text;
     a->room = RT_REDIS_ARGS_OWN;
     a->text_room = RT_REDIS_TEXT_OWN;
+}
+
+int rt_redis_args_open(struct rt_redis_args *a, size_t count, size_t text)
+{
+    rt_redis_args_few(a);
     if (count <= a->room && text <= a->text_room)
         return 0;
     char *heap = rt_alloc(count * (sizeof(*a->at) + sizeof(*a->lengths)) + text);

@@ -52,7 +52,7 @@ static void ignore(struct rt_redis_conn *c, struct rt_redis_request *rq, int err
 static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid, int64_t till)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 2, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, sid);
     if (till > 0)
         rt_redis_arg_number(&a, (uint64_t)till);
@@ -96,7 +96,7 @@ static int send_open(struct rt_redis_conn *c, struct beat *b)
         c->session_count = 1; /* not 0: the id of a session is never 0 */
     (void)snprintf(b->sid, sizeof(b->sid), "%s%04x", c->cid, (unsigned)c->session_count);
     b->session = strtoull(b->sid, NULL, 16);
-    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, b->sid);
     rt_redis_arg_number(&a, c->base.ttl_ms);
     rt_redis_arg_text(&a, "%.*s", RT_REDIS_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
@@ -236,7 +236,7 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
 static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room, bool spare)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 4, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, b->sid);
     rt_redis_arg_number(&a, c->base.ttl_ms);
     rt_redis_arg_number(&a, RT_REDIS_SWEEP);

@@ -349,7 +349,7 @@ static enum rt_redis_script put_step(struct rt_redis_args *a, const struct rt_re
 static void send_step(struct rt_redis_conn *c, struct check *k)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, RT_REDIS_ARGS_OWN, 0);
+    rt_redis_args_few(&a);
     enum rt_redis_script script = put_step(&a, c, k);
     k->asked_us = wall_us();
     struct rt_redis_request *rq = rt_redis_request_new(script, k->room, a.count, a.at, a.lengths);

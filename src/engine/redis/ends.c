@@ -80,7 +80,7 @@ void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room)
     c->rooms[room].ends_at = RT_NEVER; /* the answer says when again, also that of one under way */
     if (c->rooms[room].sweeping)
         return;
-    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg_number(&a, SWEEP_LINE_BUDGET);
     rt_redis_arg(&a, c->sid);
     rt_redis_arg(&a, "");

@@ -183,7 +183,7 @@ static void free_asking(struct rt_redis_conn *c, struct rt_redis_work *w)
 static bool send_page(struct rt_redis_conn *c, struct asking *h, const char *cursor)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg_sid(&a, h->session, false);
     rt_redis_arg(&a, cursor);
     /* Renewed for who believes in something: else the session may have been given up, and is left to die. */

@@ -147,7 +147,7 @@ static int send_inspect(struct rt_redis_conn *c, struct inspection *in, uint32_t
 {
     const struct rt_op *op = in->work.op;
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 1, 0);
+    rt_redis_args_few(&a);
     if (op->inspect.name != NULL)
         rt_redis_arg(&a, op->inspect.name);
     else
@@ -268,7 +268,7 @@ static void list_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
 static int send_list(struct rt_redis_conn *c, struct listing *l, uint32_t room, const char *cursor)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 1, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, cursor);
     struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LIST, room, l->deadline,
                                                list_answered);
@@ -307,7 +307,7 @@ static void list_swept(struct rt_redis_conn *c, struct rt_redis_request *rq, int
 static int send_sweep(struct rt_redis_conn *c, struct listing *l, uint32_t room, uint32_t rounds)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg_number(&a, LIST_BUDGET);
     rt_redis_arg(&a, "");
     rt_redis_arg(&a, "");

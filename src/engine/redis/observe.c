@@ -162,7 +162,7 @@ static void look(struct rt_redis_conn *c, struct rt_redis_watch *w)
         return;
     }
     w->look_again = false;
-    (void)rt_redis_args_open(&a, 2, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, w->name);
     rt_redis_arg_number(&a, c->base.ttl_ms);
     struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LOOK, w->room,

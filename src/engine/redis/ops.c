@@ -395,7 +395,7 @@ void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
         rt_conn_done(&c->base, op, rv);
         return;
     }
-    (void)rt_redis_args_open(&a, 5, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, op->leave.name);
     rt_redis_arg_sid(&a, op->leave.session, !is_leased(c, op->leave.session));
     rt_redis_arg_number(&a, op->leave.number);
@@ -443,7 +443,7 @@ void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
     if (n == 0)
         what[n++] = '-';
     what[n] = '\0';
-    (void)rt_redis_args_open(&a, 5, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, op->change.name);
     rt_redis_arg_sid(&a, op->change.session, !is_leased(c, op->change.session));
     rt_redis_arg_number(&a, op->change.number);
@@ -471,7 +471,7 @@ void rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op)
         rt_conn_done(&c->base, op, rv);
         return;
     }
-    (void)rt_redis_args_open(&a, 3, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, op->brk.name);
     rt_redis_arg_number(&a, op->brk.number);
     rt_redis_arg_number(&a, op->brk.mode);

@@ -41,6 +41,8 @@ struct rt_redis_args {
     char own_text[RT_REDIS_TEXT_OWN];
 };
 
+/* For at most RT_REDIS_ARGS_OWN arguments, of RT_REDIS_TEXT_OWN written bytes: their room is in A. */
+void rt_redis_args_few(struct rt_redis_args *a);
 /* Makes room for COUNT arguments and TEXT bytes of written ones: 0 or ROTA_NOMEM. */
 int rt_redis_args_open(struct rt_redis_args *a, size_t count, size_t text);
 void rt_redis_args_close(struct rt_redis_args *a);

@@ -224,7 +224,7 @@ int rt_redis_side_open(struct rt_redis_conn *c)
 static void say_end(struct rt_redis_conn *c, uint32_t room)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 1, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, c->sid);
     (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
 }

@@ -12,7 +12,7 @@ struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct
                                            rt_redis_answer_fn *answer)
 {
     struct rt_redis_args a;
-    (void)rt_redis_args_open(&a, 5, 0);
+    rt_redis_args_few(&a);
     rt_redis_arg(&a, join->name);
     rt_redis_arg_sid(&a, join->session, join->flags & RT_JOIN_DURABLE);
     rt_redis_arg_number(&a, number);

@@ -495,6 +495,30 @@ static void test_cancel(void **state)
     expect_told("leave CANCELED"); /* it never left */
 }
 
+/* Of several it is the one that was named, flying or waiting. */
+static void test_cancel_one_of_several(void **state)
+{
+    struct joining j;
+    struct rt_op ops[3];
+    (void)state;
+    join(&j, "a", 7);
+    leave(&ops[0], "a", 11);
+    rt_engine_redis.cancel(&p.conn->base, &ops[0]);
+    played_turn(&p);
+    expect_told("leave UNKNOWN");
+    played_end(&p, WORK);
+    expect_told("join UNKNOWN");
+    for (uint64_t i = 0; i < 3; i++)
+        leave(&ops[i], "a", 11 + i);
+    ops[1].user = other_name;
+    rt_engine_redis.cancel(&p.conn->base, &ops[1]);
+    played_turn(&p);
+    expect_told("op CANCELED");
+    played_pass(&p, 5000); /* nobody is there */
+    expect_told("leave UNREACHABLE");
+    expect_told("leave UNREACHABLE");
+}
+
 /* Ops under way are dropped without a word; nothing is leaked (the sanitizer looks). */
 static void test_close_with_ops(void **state)
 {
@@ -645,6 +669,7 @@ int main(void)
         TEST(test_no_beat_while_nothing_is_learned),
         TEST(test_ops_without_a_link),
         TEST(test_cancel),
+        TEST(test_cancel_one_of_several),
         TEST(test_close_with_ops),
         TEST(test_who_waits_sweeps),
         TEST(test_observe),
