@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What real servers do seldom, played in virtual time: compacted watches, replies that got lost, many tickets. */
+#include "engine/back_off.h"
 #include "engine/etcd/ops.h"
 #include "town.h"
 
@@ -373,6 +374,30 @@ static void who_hangs_up_without_a_word_may_want_tls(void **state)
     }
 }
 
+/* Half of the pause at least, all of it at most, by chance: clients that lost the same server do not all come back in
+ * one moment, nor at once. */
+static void who_is_down_is_dialed_again_after_a_pause(void **state)
+{
+    uint32_t pause_ms = 0;
+    int64_t last = 0;
+    (void)state;
+    town_init(&t, 1);
+    t.servers[0].down = true;
+    town_open(&t, "etcd://a");
+    for (size_t n = 1; n < TOWN_WIRES; n++) {
+        for (int i = 0; i < STEPS_MAX && t.wire_count < n; i++)
+            town_step(&t);
+        assert_int_equal(t.wire_count, n);
+        int64_t now = rt_loop_now(&t.loop);
+        if (n > 1) {
+            pause_ms = rt_back_off_next(pause_ms, t.ttl_ms);
+            assert_in_range(now - last, pause_ms * RT_MS / 2, pause_ms * RT_MS);
+        }
+        last = now;
+    }
+    town_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +407,7 @@ int main(void)
         cmocka_unit_test(what_is_refused_for_now_is_asked_again),
         cmocka_unit_test(a_leave_of_what_another_put),
         cmocka_unit_test(who_hangs_up_without_a_word_may_want_tls),
+        cmocka_unit_test(who_is_down_is_dialed_again_after_a_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,6 +184,34 @@ static void what_happens_while_we_look_is_looked_for_again(void **state)
     close_town();
 }
 
+static bool play_deaf(struct town *town, struct town_wire *w, size_t i)
+{
+    return town_is_call(w, i, "/etcdserverpb.Lease/LeaseKeepAlive") || play_looks(town, w, i);
+}
+
+/* A heartbeat without an answer ends at its own deadline, not later: by then its client must know where it stands. */
+static void a_beat_ends_at_its_deadline(void **state)
+{
+    static const int64_t limits_ms[] = {1000, 3000, 0}; /* 0: none */
+    (void)state;
+    hold_looks = true;
+    for (int i = 0; i < 3; i++) {
+        struct rt_op op = {.kind = RT_OP_BEAT};
+        open_town(play_deaf);
+        rt_etcd_s(t.conn)->session.id = 7;
+        op.beat.session = 7;
+        int64_t began = rt_loop_now(&t.loop);
+        op.deadline = limits_ms[i] > 0 ? began + limits_ms[i] * RT_MS : RT_NEVER;
+        t.op = &op;
+        rt_engine_etcd.submit(rt_etcd_base(t.conn), &op);
+        town_until(&t, &t.done, 1);
+        assert_int_equal(op.err, ROTA_UNKNOWN);
+        assert_int_equal((rt_loop_now(&t.loop) - began) / RT_MS,
+                         limits_ms[i] > 0 ? limits_ms[i] : 5000); /* call_ms */
+        close_town();
+    }
+}
+
 /* ---- at_least_ms -------------------------------------------------------------------------------------- */
 
 static int secured, secured_err;
@@ -437,6 +465,7 @@ int main(void)
         cmocka_unit_test(lists_of_more_than_a_page),
         cmocka_unit_test(lists_of_all_that_is_there),
         cmocka_unit_test(what_happens_while_we_look_is_looked_for_again),
+        cmocka_unit_test(a_beat_ends_at_its_deadline),
         cmocka_unit_test(a_hold_that_cannot_be_moved_is_lost_in_time),
         cmocka_unit_test(a_full_barrier_is_opened),
         cmocka_unit_test(who_may_not_watch_looks_with_each_beat),
