@@ -173,8 +173,8 @@ struct rt_etcd_keep {      /* embedded in its owner's struct; zeroed before the 
     bool sent; /* on this stream */
 };
 
-/* Keeps LEASE alive once: one message, sent again on a new stream or connection until DEADLINE (RT_NEVER
- * and 0: call_ms from now). K must not be in use. Never fails: errors come by KEPT. */
+/* Keeps LEASE alive once: one message, sent again on a new stream or connection until DEADLINE (RT_NEVER:
+ * call_ms from now). K must not be in use. Never fails: errors come by KEPT. */
 void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease, int64_t deadline,
                   rt_etcd_kept_fn *kept);
 void rt_etcd_unkeep(struct rt_etcd_conn *c, struct rt_etcd_keep *k); /* also if not in use */

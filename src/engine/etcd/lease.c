@@ -44,7 +44,7 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
                   rt_etcd_kept_fn *kept)
 {
     assert(k->kept == NULL && kept != NULL);
-    if (deadline == 0 || deadline == RT_NEVER)
+    if (deadline == RT_NEVER)
         deadline = rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS;
     k->kept = kept;
     k->lease = lease;
