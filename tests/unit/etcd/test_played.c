@@ -274,15 +274,49 @@ static void what_is_refused_for_now_is_asked_again(void **state)
         for (int step = 0; step < STEPS_MAX && strstr(t.conn->trouble, says) == NULL; step++)
             town_step(&t);
         assert_non_null(t.op); /* it waits, and says why */
+        assert_ptr_equal(rt_etcd_trouble(rt_etcd_base(t.conn)), t.conn->trouble);
         t.servers[0].refuses = NULL;
         for (int step = 0; step < STEPS_MAX && t.op != NULL; step++)
             town_step(&t);
+        assert_null(rt_etcd_trouble(rt_etcd_base(t.conn))); /* no more */
         assert_null(t.op);
         assert_int_equal(t.err,
                          ROTA_LOST); /* no such ticket, and it was never asked twice in vain */
         assert_int_equal(txns, 1);
         town_close(&t);
     }
+}
+
+static int refusals;
+static int64_t refused_at[8];
+
+static bool play_busy(struct town *town, struct town_wire *w, size_t i)
+{
+    if (!town_is_call(w, i, "/etcdserverpb.KV/Txn"))
+        return false;
+    if (refusals == 8)
+        return play_missing(town, w, i);
+    refused_at[refusals++] = rt_loop_now(&town->loop);
+    peer_refuse(&w->peer, i, "200", "application/grpc", "8", "etcdserver: too many requests");
+    return true;
+}
+
+/* Each time it waits twice as long, up to half a second: a server in a storm is not stormed by us, too. */
+static void pauses_grow_while_refused(void **state)
+{
+    static const int64_t pauses_ms[] = {20, 40, 80, 160, 320, 500, 500};
+    struct rt_op op = {.kind = RT_OP_LEAVE};
+    (void)state;
+    txns = swallowed = refusals = 0;
+    open_town(play_busy);
+    op.leave.name = "a";
+    op.leave.session = 7;
+    op.leave.nonce = 9;
+    assert_int_equal(town_do(&t, &op), ROTA_LOST);
+    assert_int_equal(refusals, 8);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal((refused_at[i + 1] - refused_at[i]) / RT_MS, pauses_ms[i]);
+    town_close(&t);
 }
 
 /* ---- What another process put ------------------------------------------------------------------- */
@@ -405,6 +439,7 @@ int main(void)
         cmocka_unit_test(looks_are_as_seldom_as_tickets_are_many),
         cmocka_unit_test(a_leave_asked_again_that_finds_nothing_is_unknown),
         cmocka_unit_test(what_is_refused_for_now_is_asked_again),
+        cmocka_unit_test(pauses_grow_while_refused),
         cmocka_unit_test(a_leave_of_what_another_put),
         cmocka_unit_test(who_hangs_up_without_a_word_may_want_tls),
         cmocka_unit_test(who_is_down_is_dialed_again_after_a_pause),

@@ -377,6 +377,35 @@ static void who_may_not_watch_looks_with_each_beat(void **state)
     close_town();
 }
 
+/* A reader that is to hear who wants its lock hears of a writer behind it, and not of another reader. */
+static void an_armed_reader_hears_of_writers(void **state)
+{
+    static const char reader[] = "rota1 1 0 0 - 0 0 0 9 0  ",
+                      writer[] = "rota1 0 0 0 - 0 0 0 3 0  ";
+    (void)state;
+    refuses = false;
+    for (int wanted = 0; wanted < 2; wanted++) {
+        struct reply line;
+        watches = 0;
+        reply_init(&line, true, 20);
+        add_range(&line);
+        add_kv(&line, "a/7-s1", reader, 5, 7);
+        add_kv(&line, "a/8-s1", wanted != 0 ? writer : reader, 6, 8);
+        open_town(play_watches);
+        struct rt_etcd_ticket *ticket = add_ticket("a/7-s1", 5);
+        ticket->mode = RT_SHARED;
+        ticket->armed = true;
+        script[0] = &line;
+        rt_etcd_arm(t.conn, ticket);
+        town_until(&t, &txns, 1);
+        for (int i = 0; i < 4; i++)
+            town_step(&t);
+        assert_int_equal(watches, 1);
+        assert_int_equal(t.events[RT_WANTED], wanted);
+        close_town();
+    }
+}
+
 /* ---- The session's end ------------------------------------------------------------------------------- */
 
 static bool part(void)
@@ -468,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_beat_ends_at_its_deadline),
         cmocka_unit_test(a_hold_that_cannot_be_moved_is_lost_in_time),
         cmocka_unit_test(a_full_barrier_is_opened),
+        cmocka_unit_test(an_armed_reader_hears_of_writers),
         cmocka_unit_test(who_may_not_watch_looks_with_each_beat),
         cmocka_unit_test(a_session_with_a_hold_is_left_to_die),
         cmocka_unit_test(what_a_session_holds_is_shown_once),
