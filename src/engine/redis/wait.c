@@ -21,8 +21,8 @@ struct rt_redis_waiter {
     bool sent;
 };
 
-/* Tells all, or only those whose WAIT was answered and (ERR) whose time is over by NOW. WHY: of ERR, or
- * NULL: there are too few replicas. */
+/* Tells all, or only those whose WAIT was answered and (ERR) whose time is over by NOW. WHY: of ERR, which is not 0
+ * then, or NULL: there are too few replicas. */
 static void end_some(struct rt_redis_link *l, bool all, int64_t now, int err, const char *why)
 {
     struct rt_redis_conn *c = l->conn;
@@ -42,7 +42,7 @@ static void end_some(struct rt_redis_link *l, bool all, int64_t now, int err, co
     while (over != NULL) {
         struct rt_redis_waiter *w = over;
         over = w->next;
-        if (err != 0 && why != NULL)
+        if (why != NULL)
             (void)rt_redis_fail(c, err, "%s", why);
         else if (err != 0)
             (void)rt_redis_fail(c, err, "redis %s has fewer than %u replicas that keep up",

@@ -100,6 +100,18 @@ static void test_id_is_taken(void **state)
     expect_told("beat ok");
 }
 
+/* The next, and the next, and no more: a server that knows all our ids is no server of ours. */
+static void test_ids_are_all_taken(void **state)
+{
+    struct rt_op op;
+    (void)state;
+    beat(&op, true);
+    for (int i = 0; i < 3; i++)
+        answer(expect_call(RT_REDIS_SCRIPT_OPEN, NULL), 5, "");
+    expect_told("beat INTERNAL");
+    expect_no_call();
+}
+
 /* ---- JOIN and its pushes ---------------------------------------------------------------- */
 
 static void test_join_waits_then_granted(void **state)
@@ -670,6 +682,7 @@ int main(void)
         TEST(test_ops_without_a_link),
         TEST(test_cancel),
         TEST(test_cancel_one_of_several),
+        TEST(test_ids_are_all_taken),
         TEST(test_close_with_ops),
         TEST(test_who_waits_sweeps),
         TEST(test_observe),
