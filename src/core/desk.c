@@ -421,7 +421,9 @@ bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
     }
     if (ask->state != RT_ASK_QUEUED)
         return false;
-    rt_line_cancel(desk, ask, err, now);
+    (void)rt_desk_look(desk, now); /* who stands behind it may be let in: only while it is ours */
+    if (ask->state == RT_ASK_QUEUED)
+        rt_line_cancel(desk, ask, err, now);
     return true;
 }
 
@@ -619,6 +621,7 @@ void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int e
 {
     assert(t->ops > 0);
     t->ops--;
+    (void)rt_desk_look(desk, now); /* readers may be let in: only while it is ours */
     if (!rt_ticket_is(t, RT_TICKET_HELD, id)) {
         rt_desk_settle(desk, t);
     } else if (err == ROTA_LOST) {
@@ -640,7 +643,7 @@ void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 
 void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
-    if (t->state == RT_TICKET_HELD)
+    if (rt_desk_look(desk, now) && t->state == RT_TICKET_HELD)
         rt_line_wanted(desk, t, now);
 }
 

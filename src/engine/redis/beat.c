@@ -20,7 +20,6 @@ struct beat {
     uint64_t session;
     bool lost;
     uint32_t tries;
-    uint32_t needed; /* rooms without whose answer it does not count */
     char sid[RT_REDIS_SID_SIZE];
 };
 
@@ -178,50 +177,28 @@ static void compare(struct rt_redis_conn *c, uint32_t at, const redisReply *repl
     }
 }
 
-/* The answer of a room that was needed: the last of them decides. */
-static void count_answer(struct rt_redis_conn *c, struct beat *b, uint32_t room, int err)
-{
-    b->lost = b->lost || err == ROTA_LOST;
-    rt_redis_work_note(c, &b->work, err);
-    if (err == 0 && c->rooms[room].unverified) /* what is lost is told before it is renewed */
-        rt_redis_work_note(
-            c, &b->work, rt_redis_fail(c, ROTA_UNKNOWN, "the server has not said yet what it has"));
-    if (--b->needed > 0)
-        return;
-    if (b->lost && b->session == c->session)
-        forget_session(c);
-    rt_redis_work_done(c, &b->work);
-}
-
-/* A room where we had nothing has answered RQ, or has not: it stands again if no other beat went meanwhile (ops.c,
- * room_stands), so that strays in it are found; else it was left, and the next JOIN there begins anew. */
-static bool spare_stands(struct rt_redis_conn *c, const struct rt_redis_request *rq, int err)
-{
-    struct rt_redis_room *room = &c->rooms[rq->room];
-    if (!room->stands)
-        room->stands = err == 0 && c->side.beat_at <= rq->sent_at;
-    if (!room->stands && room->joining == 0)
-        leave_room(room);
-    return room->stands;
-}
-
 static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                           const redisReply *reply)
 {
     struct beat *b = rq->owner;
     uint32_t room = rq->room;
-    bool spare = rq->extra != 0, stands = true;
     b->work.pending--;
     if (err == 0 && status == RT_REDIS_LOST)
         err = rt_redis_fail(c, ROTA_LOST, "session %s has ended on the server", b->sid);
     else if (err == 0 && (status != RT_REDIS_OK || rt_redis_count(reply) != 6 ||
                           !rt_redis_shaped(reply, 0, "iiiiis")))
         err = rt_redis_odd(c, rq);
-    if (!spare)
-        count_answer(c, b, room, err);
-    else if (b->session == c->session)
-        stands = spare_stands(c, rq, err);
-    if (err == 0 && stands && b->session == c->session) {
+    b->lost = b->lost || err == ROTA_LOST;
+    rt_redis_work_note(c, &b->work, err);
+    if (err == 0 && c->rooms[room].unverified) /* what is lost is told before it is renewed */
+        rt_redis_work_note(
+            c, &b->work, rt_redis_fail(c, ROTA_UNKNOWN, "the server has not said yet what it has"));
+    if (b->work.pending == 0) {
+        if (b->lost && b->session == c->session)
+            forget_session(c);
+        rt_redis_work_done(c, &b->work);
+    }
+    if (err == 0 && b->session == c->session) {
         bool more = rt_redis_int(reply, 4) != 0;
         c->rooms[room].look = strtoull(rt_redis_str(reply, 5), NULL, 10);
         rt_redis_note_ends(c, room, rt_redis_int(reply, 0), rt_redis_int(reply, 3));
@@ -232,8 +209,7 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     rt_redis_work_settle(c, &b->work);
 }
 
-/* SPARE: the room is asked, but not waited for. Until it answers it does not stand: a JOIN there renews. */
-static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room, bool spare)
+static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room)
 {
     struct rt_redis_args a;
     rt_redis_args_few(&a);
@@ -246,35 +222,13 @@ static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room, boo
     if (rq == NULL)
         return ROTA_NOMEM;
     rq->owner = b;
-    rq->extra = spare;
     b->work.pending++;
-    b->needed += !spare;
     return 0;
-}
-
-/* Whether a room may have granted what the user has not been told of: a set that is joined room by room, or a grant
- * that waits for replicas. */
-static bool holds_untold(const struct rt_redis_conn *c)
-{
-    for (const struct rt_redis_work *w = c->side.works; w != NULL; w = w->next)
-        if (w->op != NULL && (w->op->kind == RT_OP_JOIN || w->op->kind == RT_OP_JOIN_ALL))
-            return true;
-    return false;
-}
-
-/* Where nothing of ours is, as far as the user knows, and nothing on its way: the room has no say in what it holds elsewhere. */
-static bool is_spare(struct rt_redis_conn *c, uint32_t at)
-{
-    const struct rt_redis_room *room = &c->rooms[at];
-    size_t count = 0, waiting = 0;
-    return at != ANCHOR && room->joining == 0 && !room->asking &&
-           rt_redis_count_held(c, at, &count, &waiting) && count == 0;
 }
 
 static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
 {
     struct rt_op *op = b->work.op;
-    bool untold = holds_untold(c);
     int rv = 0;
     b->session = c->session;
     memcpy(b->sid, c->sid, sizeof(b->sid));
@@ -282,11 +236,8 @@ static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
     op->beat.ttl_ms = c->base.ttl_ms;
     op->beat.allowance_ms = 0;
     for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
-        if (c->rooms[i].stands) {
-            bool spare = !untold && is_spare(c, i);
-            c->rooms[i].stands = !spare;
-            rv = send_beat(c, b, i, spare);
-        }
+        if (c->rooms[i].stands)
+            rv = send_beat(c, b, i);
     return rv;
 }
 

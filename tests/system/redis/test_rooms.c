@@ -27,7 +27,6 @@ struct ring {
     char warm[16];  /* a name in a room there, to have a link */
     char name[16];  /* one in another room there */
     uint32_t room;  /* of that */
-    char near[16];  /* one at home */
     uint32_t beats; /* the fault that counts heartbeats at home */
 };
 
@@ -41,8 +40,8 @@ static int node_of(struct ring *r, uint32_t room)
     return rt_redis_cluster_owner(r->cluster, 0, rt_redis_cluster_slot(r->cluster, key));
 }
 
-/* The first name from the Nth on that is in a room at NODE; which room. */
-static uint32_t find_name(struct ring *r, int node, int n, char out[16])
+/* The first name from the Nth on that is in a room at the far node; which room. */
+static uint32_t find_name(struct ring *r, int n, char out[16])
 {
     static struct rt_redis_conn rooms = {.room_count = RT_REDIS_ROOMS_CLUSTER};
     uint32_t room;
@@ -50,7 +49,7 @@ static uint32_t find_name(struct ring *r, int node, int n, char out[16])
     do {
         snprintf(out, 16, "name%d", n++);
         room = rt_redis_room_of(&rooms, out);
-    } while (node_of(r, room) != node);
+    } while (node_of(r, room) != r->far);
     return room;
 }
 
@@ -66,10 +65,9 @@ static void ring_open(struct ring *r)
     r->url = rt_redis_cluster_url(r->cluster);
     r->home = node_of(r, 0);
     r->far = (r->home + 1) % 3;
-    uint32_t warm = find_name(r, r->far, 0, r->warm);
-    for (int n = 1; (r->room = find_name(r, r->far, n, r->name)) == warm; n++)
+    uint32_t warm = find_name(r, 0, r->warm);
+    for (int n = 1; (r->room = find_name(r, n, r->name)) == warm; n++)
         continue;
-    (void)find_name(r, r->home, 0, r->near);
     r->beats = rt_proxy_fault(r->cluster->proxy[r->home], &beats);
 }
 
@@ -214,36 +212,6 @@ static void a_node_is_mute(void **state)
     ring_close(&r);
 }
 
-/* A room where nothing of ours is any more has no say in what we hold elsewhere: it is mute from the release on, and the
- * hold at home outlasts more heartbeats than a ttl has. */
-static void a_node_is_mute_where_nothing_is_held(void **state)
-{
-    struct asker first;
-    struct rt_held near, warm;
-    struct ring r;
-    struct log log;
-
-    (void)state;
-    log_open(&log);
-    ring_open(&r);
-    struct rt_proxy *home = r.cluster->proxy[r.home];
-    open_asker(&first, &r, log.history, TTL_MS / 3);
-    assert_int_equal(rt_recorded_acquire(&first.actor, r.near, NULL, &near), 0);
-    assert_int_equal(rt_recorded_acquire(&first.actor, r.warm, NULL, &warm), 0);
-    assert_int_equal(rt_recorded_release(&first.actor, &warm), 0);
-    rt_proxy_lose(r.cluster->proxy[r.far], RT_PROXY_DOWN);
-    uint64_t seen = rt_proxy_fault_hits(home, r.beats);
-    assert_true(rt_proxy_await_hits(home, r.beats, seen + 6, LIMIT_MS));
-    assert_int_equal(rota_check(near.lock), 0);
-    rt_proxy_heal(r.cluster->proxy[r.far]);
-    assert_int_equal(rt_recorded_acquire(&first.actor, r.warm, NULL, &warm), 0);
-    assert_int_equal(rt_recorded_release(&first.actor, &warm), 0);
-    assert_int_equal(rt_recorded_release(&first.actor, &near), 0);
-    rota_close(first.actor.rota);
-    log_check(&log);
-    ring_close(&r);
-}
-
 /* ---- Late ------------------------------------------------------------------------- */
 
 /* The answer to the JOIN is late, not so late that the link is given up (ttl/4); a heartbeat overtakes it. */
@@ -325,7 +293,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_is_mute),
-        cmocka_unit_test(a_node_is_mute_where_nothing_is_held),
         cmocka_unit_test(a_node_is_late),
         cmocka_unit_test(nodes_are_mute_and_late),
     };
