@@ -70,6 +70,7 @@ static void forget_session(struct rt_redis_conn *c)
 {
     for (uint32_t i = 0; i < c->room_count; i++)
         leave_room(&c->rooms[i]);
+    rt_redis_forget_given_up(c, false);
     c->session = 0;
     c->sid[0] = '\0';
 }

@@ -168,9 +168,14 @@ bool rt_redis_tell_replicated(struct rt_redis_conn *c, const struct rt_event *ev
 void rt_redis_take_back(struct rt_redis_conn *c, struct rt_op *op, uint64_t number, int err);
 /* The request for that, and what to note of its answer: 0 or ROTA_UNKNOWN. */
 struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct rt_join *join,
-                                           uint64_t number, int64_t deadline,
+                                           uint64_t number, int err, int64_t deadline,
                                            rt_redis_answer_fn *answer);
-int rt_redis_undone(struct rt_redis_conn *c, int err, int status);
+int rt_redis_undone(struct rt_redis_conn *c, const struct rt_redis_request *rq, int err,
+                    int status);
+/* Why an earlier try of JOIN was taken back, if that is not confirmed: asked again it is only taken back. Or 0. */
+int rt_redis_given_up(struct rt_redis_conn *c, const struct rt_join *join);
+/* With the session: those of it, or all. */
+void rt_redis_forget_given_up(struct rt_redis_conn *c, bool durable);
 
 /* observe.c */
 void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,

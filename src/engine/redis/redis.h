@@ -56,9 +56,9 @@ struct rt_redis_request {
     struct rt_op *op; /* for the owner; NULL: nobody waits any more */
     void *owner;      /* a struct of the answerer: a beat, a set, an observation */
     struct rt_redis_request *peer_next, *peer_prev; /* the answerer's: JOINs that are unanswered */
-    uint64_t seq;                                   /* ... numbered in the order they were sent */
-    int64_t deadline;                               /* 0: call_ms from rt_redis_send */
-    uint64_t tag;                                   /* given when it is sent */
+    uint64_t seq; /* ... numbered in the order they were sent; an undo's: the nonce of its JOIN */
+    int64_t deadline; /* 0: call_ms from rt_redis_send */
+    uint64_t tag;     /* given when it is sent */
     enum rt_redis_script script;
     uint32_t room;
     uint32_t extra; /* the answerer's */
@@ -181,6 +181,7 @@ struct rt_redis_side {
     struct rt_redis_push *kept, **kept_tail;     /* pushes that wait for the answer to a JOIN */
     struct rt_redis_work *works;                 /* ops of several requests */
     struct rt_redis_watch *watches;              /* observed lines */
+    struct rt_redis_given_up *given_up; /* JOINs whose taking back is not confirmed (undo.c) */
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
     uint32_t

@@ -65,15 +65,15 @@ static void undo_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     struct set *set = rq->owner;
     (void)reply;
     set->work.pending--;
-    rt_redis_work_note(c, &set->work, rt_redis_undone(c, err, status));
+    rt_redis_work_note(c, &set->work, rt_redis_undone(c, rq, err, status));
     if (set->work.pending == 0)
         finish(c, set);
 }
 
-static bool undo_one(struct rt_redis_conn *c, struct set *set, const struct rt_join *join)
+static bool undo_one(struct rt_redis_conn *c, struct set *set, const struct rt_join *join, int err)
 {
-    struct rt_redis_request *rq = rt_redis_ask_undo(c, join, join->number, set->work.op->deadline,
-                                                    undo_answered);
+    struct rt_redis_request *rq = rt_redis_ask_undo(c, join, join->number, err,
+                                                    set->work.op->deadline, undo_answered);
     if (rq == NULL)
         return false;
     rq->owner = set;
@@ -89,7 +89,7 @@ static void fail(struct rt_redis_conn *c, struct set *set, int err)
     size_t n = err == ROTA_UNKNOWN || set->undoing ? 0 : set->joined;
     set->undoing = true;
     for (size_t i = 0; i < n; i++)
-        if (!undo_one(c, set, set->joins[i]))
+        if (!undo_one(c, set, set->joins[i], err))
             rt_redis_work_note(c, &set->work, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
     if (set->work.pending == 0)
         finish(c, set);
@@ -295,6 +295,23 @@ static void sort_joins(struct rt_redis_conn *c, struct set *set)
     }
 }
 
+/* Why an earlier try was taken back, if that is not confirmed yet; or 0. */
+static int given_up(struct rt_redis_conn *c, const struct set *set)
+{
+    int err = 0;
+    for (size_t i = 0; i < set->n && err == 0; i++)
+        err = rt_redis_given_up(c, set->joins[i]);
+    return err;
+}
+
+static void undo_all(struct rt_redis_conn *c, struct set *set, int err)
+{
+    for (size_t i = 0; i < set->n; i++)
+        set->joins[i]->number = 0; /* by their nonces */
+    set->joined = set->n;
+    fail(c, set, rt_redis_fail(c, err, "an earlier try was taken back"));
+}
+
 void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
 {
     int rv = check_set(c, op);
@@ -318,5 +335,9 @@ void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
         set->joins[i] = &op->join.joins[i];
     if (c->room_count > 1)
         sort_joins(c, set);
-    join_room(c, set);
+    rv = given_up(c, set);
+    if (rv == 0)
+        join_room(c, set);
+    else
+        undo_all(c, set, rv);
 }

@@ -240,6 +240,7 @@ void rt_redis_side_close(struct rt_redis_conn *c)
         work_free(c, c->side.works);
     rt_redis_drop_kept(c);
     rt_redis_drop_watches(c);
+    rt_redis_forget_given_up(c, true);
     rt_timers_stop(timers, &c->side.early_timer.timer);
     rt_timers_stop(timers, &c->side.ends_timer.timer);
     rt_timers_stop(timers, &c->side.look_timer.timer);

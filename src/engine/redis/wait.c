@@ -150,6 +150,11 @@ void rt_redis_when_replicated(struct rt_redis_conn *c, uint32_t room, int64_t de
                               void (*fn)(struct rt_redis_conn *c, void *arg, int err), void *arg)
 {
     struct rt_redis_node *node = c->rooms[room].node;
+    if (node != NULL && node->work.state != RT_REDIS_READY) {
+        /* A push of a server that is lost, maybe for another: that one must not confirm it. */
+        fn(c, arg, rt_redis_fail(c, ROTA_UNKNOWN, "the server that granted it is away"));
+        return;
+    }
     struct rt_redis_waiter *w = rt_alloc(sizeof(*w));
     if (node == NULL || w == NULL) {
         rt_free(w);
