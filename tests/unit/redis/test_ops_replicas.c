@@ -70,6 +70,17 @@ static void test_grant_is_taken_back(void **state)
         expect_told(i < 2 ? "join UNREACHABLE"
                           : "join UNKNOWN"); /* the last may stand there still */
     }
+    /* ... and its LEAVE may come at any time: asked again it is not told that it holds, but taken back. */
+    join(&j, "a", 7);
+    uint64_t again = expect_call(RT_REDIS_SCRIPT_LEAVE, &args);
+    snprintf(words, sizeof(words), "a %s 0 7 u", p.conn->sid);
+    assert_string_equal(args, words);
+    answer(again, 0, "i1");
+    expect_told("join UNREACHABLE");
+    join_granted(&j, "i1000000000 i0 i12 i1");
+    expect_wait("3750");
+    say_replicas(1);
+    expect_told("join ok");
 }
 
 /* Time enough to hear of the replica and to take it back, or it is not begun. */
