@@ -334,9 +334,10 @@ void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
         rt_conn_done(&c->base, op, rv);
         return;
     }
-    rv = rt_redis_given_up(c, join);
+    uint64_t number;
+    rv = rt_redis_given_up(c, join, &number);
     if (rv != 0) {
-        rt_redis_take_back(c, op, 0, rt_redis_fail(c, rv, "an earlier try was taken back"));
+        rt_redis_take_back(c, op, number, rt_redis_fail(c, rv, "an earlier try was taken back"));
         return;
     }
     uint32_t room = rt_redis_room_of(c, join->name);

@@ -172,8 +172,9 @@ struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct
                                            rt_redis_answer_fn *answer);
 int rt_redis_undone(struct rt_redis_conn *c, const struct rt_redis_request *rq, int err,
                     int status);
-/* Why an earlier try of JOIN was taken back, if that is not confirmed: asked again it is only taken back. Or 0. */
-int rt_redis_given_up(struct rt_redis_conn *c, const struct rt_join *join);
+/* Why an earlier try of JOIN was taken back, if that is not confirmed: asked again it is only taken back, by NUMBER
+ * if that is known. Or 0. */
+int rt_redis_given_up(struct rt_redis_conn *c, const struct rt_join *join, uint64_t *number);
 /* With the session: those of it, or all. */
 void rt_redis_forget_given_up(struct rt_redis_conn *c, bool durable);
 

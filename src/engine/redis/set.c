@@ -299,16 +299,16 @@ static void sort_joins(struct rt_redis_conn *c, struct set *set)
 static int given_up(struct rt_redis_conn *c, const struct set *set)
 {
     int err = 0;
-    for (size_t i = 0; i < set->n && err == 0; i++)
-        err = rt_redis_given_up(c, set->joins[i]);
+    for (size_t i = 0; i < set->n; i++) {
+        int why = rt_redis_given_up(c, set->joins[i], &set->joins[i]->number);
+        err = err == 0 ? why : err;
+    }
     return err;
 }
 
 static void undo_all(struct rt_redis_conn *c, struct set *set, int err)
 {
-    for (size_t i = 0; i < set->n; i++)
-        set->joins[i]->number = 0; /* by their nonces */
-    set->joined = set->n;
+    set->joined = set->n; /* by their numbers, or where these are not known by their nonces */
     fail(c, set, rt_redis_fail(c, err, "an earlier try was taken back"));
 }
 

@@ -14,7 +14,9 @@
 struct rt_redis_given_up { /* a JOIN whose taking back is not confirmed */
     struct rt_redis_given_up *next;
     uint64_t nonce;
-    int err; /* to be told when it is */
+    uint64_t
+        number; /* if it is known: a late LEAVE by number takes no later ticket of the same JOIN */
+    int err;    /* to be told when it is */
     bool durable;
 };
 
@@ -26,12 +28,14 @@ static struct rt_redis_given_up **find(struct rt_redis_conn *c, uint64_t nonce)
     return at;
 }
 
-static bool note(struct rt_redis_conn *c, const struct rt_join *join, int err)
+static bool note(struct rt_redis_conn *c, const struct rt_join *join, uint64_t number, int err)
 {
     struct rt_redis_given_up **at = find(c, join->nonce);
     if (*at == NULL && (*at = rt_alloc(sizeof(**at))) != NULL)
-        **at = (struct rt_redis_given_up){
-            .nonce = join->nonce, .err = err, .durable = join->flags & RT_JOIN_DURABLE};
+        **at = (struct rt_redis_given_up){.number = number,
+                                          .nonce = join->nonce,
+                                          .err = err,
+                                          .durable = join->flags & RT_JOIN_DURABLE};
     return *at != NULL;
 }
 
@@ -51,9 +55,10 @@ void rt_redis_forget_given_up(struct rt_redis_conn *c, bool durable)
             at = &(*at)->next;
 }
 
-int rt_redis_given_up(struct rt_redis_conn *c, const struct rt_join *join)
+int rt_redis_given_up(struct rt_redis_conn *c, const struct rt_join *join, uint64_t *number)
 {
     const struct rt_redis_given_up *g = *find(c, join->nonce);
+    *number = g != NULL ? g->number : 0;
     return g != NULL ? g->err : 0;
 }
 
@@ -62,7 +67,7 @@ struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct
                                            rt_redis_answer_fn *answer)
 {
     struct rt_redis_args a;
-    if (!note(c, join, err))
+    if (!note(c, join, number, err))
         return NULL;
     rt_redis_args_few(&a);
     rt_redis_arg(&a, join->name);

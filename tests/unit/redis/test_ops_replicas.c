@@ -73,7 +73,7 @@ static void test_grant_is_taken_back(void **state)
     /* ... and its LEAVE may come at any time: asked again it is not told that it holds, but taken back. */
     join(&j, "a", 7);
     uint64_t again = expect_call(RT_REDIS_SCRIPT_LEAVE, &args);
-    snprintf(words, sizeof(words), "a %s 0 7 u", p.conn->sid);
+    snprintf(words, sizeof(words), "a %s 11 7 u", p.conn->sid);
     assert_string_equal(args, words);
     answer(again, 0, "i1");
     expect_told("join UNREACHABLE");
