@@ -14,9 +14,8 @@
 struct rt_redis_given_up { /* a JOIN whose taking back is not confirmed */
     struct rt_redis_given_up *next;
     uint64_t nonce;
-    uint64_t
-        number; /* if it is known: a late LEAVE by number takes no later ticket of the same JOIN */
-    int err;    /* to be told when it is */
+    uint64_t number; /* or 0; a late LEAVE by number takes no later ticket of the same JOIN */
+    int err;         /* to be told when it is */
     bool durable;
 };
 
