@@ -7,8 +7,8 @@
 
 N mutants of each folder (0: all) are drawn by SEED, planted in a copy of the tree (build-mutants/), compiled, and run against
 the quick tests of their folder, the likeliest killers first, until one is red or does not end. One that does not compile, or
-makes the same object file, does not count; nor does one of tests/mutants/equivalent.txt, where a person says why it changes
-nothing. The score is what was found of the rest; what survived is listed, to be killed by a test or marked there."""
+makes the same object file, does not count; nor does one of tests/mutants/equivalent/FOLDER.txt, where a person says why it
+changes nothing. The score is what was found of the rest; what survived is listed, to be killed by a test or marked there."""
 import argparse
 import collections
 import filecmp
@@ -61,7 +61,7 @@ FOLDERS = {
 # glibc's checking heap: what writes behind its memory or uses it freed is found without a sanitizer, and as fast.
 CHECKING = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3:glibc.malloc.perturb=165"}
 COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "meson.build", "meson_options.txt")
-EQUIVALENT = "tests/mutants/equivalent.txt"
+EQUIVALENT = "tests/mutants/equivalent" # FOLDER.txt, so that two people who mark do not meet
 
 Mutant = collections.namedtuple("Mutant", "folder path line operator old new")
 
@@ -159,7 +159,8 @@ def mutants_of(root, folder, only):
 
 
 def read_equivalent(path):
-    """The marked ones: "FILE: OPERATOR", "- OLD", "+ NEW", "= WHY", with blanks around the code left out."""
+    """The marked ones: "FILE: OPERATOR", "- OLD", "+ NEW" ("+ *": whatever it becomes), "= WHY", with blanks around the code left
+    out."""
     marked, at = {}, None
     for line in open(path) if os.path.exists(path) else []:
         line = line.rstrip("\n")
@@ -182,6 +183,10 @@ def survivors_of(log, mutants):
 
 def key(m):
     return (m.path, m.operator, m.old.strip(), m.new.strip())
+
+
+def is_marked(m, marked):
+    return key(m) in marked or key(m)[:3] + ("*",) in marked
 
 # ---- Building and running, in one copy of the tree per job ----
 
@@ -330,7 +335,7 @@ def work(tree, todo, wanted, results, lock):
 def run_folder(trees, folder, arguments, marked):
     """Draws and tries: what was found, survived, and was left out."""
     all_of = list(mutants_of(arguments.root, folder, arguments.only))
-    todo = [m for m in all_of if key(m) not in marked]
+    todo = [m for m in all_of if not is_marked(m, marked)]
     left_out = len(all_of) - len(todo)
     if arguments.again:
         todo = list(survivors_of(arguments.again, todo))
@@ -377,10 +382,12 @@ def main():
     folders = arguments.folder.split(",")
     if set(folders) - set(FOLDERS):
         parser.error("no such folder: %s; there are %s" % (arguments.folder, ", ".join(FOLDERS)))
-    marked = read_equivalent(os.path.join(arguments.root, EQUIVALENT))
+    marked = {}
+    for folder in folders:
+        marked.update(read_equivalent(os.path.join(arguments.root, EQUIVALENT, folder + ".txt")))
     if arguments.list:
         for m in (m for folder in folders for m in mutants_of(arguments.root, folder, arguments.only)):
-            print("%s:%d: %s%s\n- %s\n+ %s" % (m.path, m.line, m.operator, " (marked)" if key(m) in marked else "", m.old.strip(),
+            print("%s:%d: %s%s\n- %s\n+ %s" % (m.path, m.line, m.operator, " (marked)" if is_marked(m, marked) else "", m.old.strip(),
                                               m.new.strip()))
         return 0
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
