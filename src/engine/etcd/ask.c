@@ -170,7 +170,7 @@ static void refuse_one(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
 /* It was not done, or nobody knows; shall it be tried again, and where? */
 static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt_grpc_end *end)
 {
-    struct rt_etcd_verdict v = end->verdict;
+    struct rt_grpc_verdict v = end->verdict;
     const char *said = end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status);
     char why[sizeof(c->trouble)];
     explain(c, v.reason, said, why, sizeof(why));
@@ -228,7 +228,7 @@ static bool try_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
                               .token = c->token,
                               .end = on_end,
                               .arg = a,
-                              .has_leader = a->call_kind != RT_ETCD_STATUS};
+                              .flag = a->call_kind != RT_ETCD_STATUS ? RT_ETCD_LED : NULL};
     int64_t now = rt_loop_now(c->base.loop);
     if (!rt_etcd_usable(c) || c->authenticating || a->ended || a->not_before > now)
         return false;

@@ -117,7 +117,7 @@ static void authenticate(struct rt_etcd_conn *c)
     struct rt_grpc_ask ask = {.path = "/etcdserverpb.Auth/Authenticate",
                               .end = on_authenticated,
                               .arg = c->link,
-                              .has_leader = true};
+                              .flag = RT_ETCD_LED};
     uint8_t bytes[4096];
     rq.name = text(c->user);
     rq.password = text(c->password);

@@ -54,7 +54,7 @@ static void codec_leaves(void *arg)
     rt_etcd_sicken(l->conn, why);
 }
 
-static const struct rt_grpc_user codec_user = {codec_writes, codec_leaves};
+static const struct rt_grpc_user codec_user = {codec_writes, codec_leaves, rt_etcd_judge};
 
 /* ---- The end of a connection -------------------------------------------------------------------- */
 
@@ -178,10 +178,12 @@ static void codec_failed(struct rt_etcd_conn *c, int err)
 {
     const char *said = rt_grpc_why(c->link->grpc);
     bool odd = err == ROTA_PROTOCOL && c->state == RT_ETCD_GREETING;
-    bool hint = odd && strstr(said, "etcds://") == NULL; /* else it says what to do */
+    bool tls = strstr(said, "speaks TLS") != NULL;
     char why[sizeof(c->trouble)];
     snprintf(why, sizeof(why), "%.120s: %.100s%s", rt_etcd_at(c), said,
-             hint ? ": is that an etcd?" : "");
+             tls   ? ": write etcds://"
+             : odd ? ": is that an etcd?"
+                   : "");
     if (odd)
         refused(c, err, why);
     else

@@ -2,7 +2,7 @@
 /* What a server says of itself, and what is known of its version. */
 #include "engine/etcd/etcd.h"
 
-#include "engine/etcd/grpc.h"
+#include "net/grpc.h"
 
 #include <limits.h>
 #include <stdio.h>

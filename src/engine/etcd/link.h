@@ -4,10 +4,12 @@
 #define RT_ETCD_LINK_H
 
 #include "engine/etcd/etcd.h"
-#include "engine/etcd/grpc.h"
+#include "net/grpc.h"
 #include "net/stream.h"
 
 #include <stdatomic.h>
+
+#define RT_ETCD_LED "hasleader" /* to fail at once, also later on, if the server has no leader */
 
 enum rt_etcd_state { RT_ETCD_DOWN, RT_ETCD_DIALING, RT_ETCD_GREETING, RT_ETCD_READY };
 

@@ -81,7 +81,7 @@ static int codec_writes(void *arg, const void *bytes, size_t n)
     return rt_stream_write(&slot->stream, bytes, n);
 }
 
-static const struct rt_grpc_user codec_user = {.write = codec_writes};
+static const struct rt_grpc_user codec_user = {.write = codec_writes, .judge = rt_etcd_judge};
 
 static void on_up(struct rt_stream *s)
 {

@@ -65,7 +65,7 @@ int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_messag
                               .message = on_message,
                               .end = on_end,
                               .arg = c->link,
-                              .has_leader = true};
+                              .flag = RT_ETCD_LED};
     int rv = rt_grpc_call(c->link->grpc, &ask, NULL, 0, out);
     rt_etcd_wrote(c);
     return rv;

@@ -92,7 +92,7 @@ static bool check(enum rt_etcd_call call, const void *request)
     /* The model first: the real one may tell of the change before it answers. */
     struct es_answer b = es_store_do(&model, &arena, call, request, 0);
     ask_real(call, request);
-    struct rt_etcd_verdict verdict = rt_etcd_judge(b.status, b.text);
+    struct rt_grpc_verdict verdict = rt_etcd_judge(b.status, b.text);
     if (verdict.err != said.err || (said.err != 0 && strstr(said.why, b.text) == NULL))
         fail_msg("call %d: real %d '%s', model %d '%s'", (int)call, said.err, said.why, verdict.err,
                  b.text);

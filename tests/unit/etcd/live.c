@@ -101,7 +101,7 @@ static int codec_writes(void *arg, const void *bytes, size_t n)
     return rt_stream_write(&l->s, bytes, n);
 }
 
-static const struct rt_grpc_user codec_user = {.write = codec_writes};
+static const struct rt_grpc_user codec_user = {.write = codec_writes, .judge = rt_etcd_judge};
 
 static void on_up(struct rt_stream *s)
 {
@@ -191,7 +191,7 @@ static int begin(struct answer *a, struct live *l, struct rt_grpc_ask *ask, cons
     size_t n = 0;
     ask->end = on_end;
     ask->arg = a;
-    ask->has_leader = true;
+    ask->flag = "hasleader";
     if (request != NULL)
         assert_int_equal(rt_etcd_pack(&live_arena, request, &bytes, &n), 0);
     return rt_grpc_call(l->g, ask, bytes, n, &a->call);

@@ -3,9 +3,10 @@
 #ifndef ETCD_LIVE_H
 #define ETCD_LIVE_H
 
-#include "engine/etcd/grpc.h"
 #include "engine/etcd/proto.h"
+#include "engine/etcd/status.h"
 #include "lib/servers.h"
+#include "net/grpc.h"
 #include "net/stream.h"
 
 struct live {
@@ -38,7 +39,7 @@ struct answer {
     struct rt_grpc_call *call;
     int ends, messages;
     uint32_t status;
-    struct rt_etcd_verdict verdict;
+    struct rt_grpc_verdict verdict;
     char text[RT_GRPC_TEXT_MAX];
     void *message; /* the last one, in live_arena; valid until the arena is reset */
     void (*on_end)(struct answer *a);

@@ -137,7 +137,8 @@ static void client_leaves(void *arg)
     ((struct peer *)arg)->leavings++;
 }
 
-const struct rt_grpc_user peer_user = {.write = client_writes, .leaving = client_leaves};
+const struct rt_grpc_user peer_user = {
+    .write = client_writes, .leaving = client_leaves, .judge = rt_etcd_judge};
 
 void peer_open(struct peer *p)
 {
@@ -334,7 +335,7 @@ int told_unary(struct told *t, struct rt_grpc *g, const void *bytes, size_t n)
 int told_stream(struct told *t, struct rt_grpc *g, const void *bytes, size_t n)
 {
     struct rt_grpc_ask ask = {
-        .path = "/etcdserverpb.Watch/Watch", .message = on_message, .has_leader = true};
+        .path = "/etcdserverpb.Watch/Watch", .message = on_message, .flag = "hasleader"};
     return told_ask(t, g, &ask, bytes, n);
 }
 

@@ -3,7 +3,8 @@
 #ifndef ETCD_PEER_H
 #define ETCD_PEER_H
 
-#include "engine/etcd/grpc.h"
+#include "engine/etcd/status.h"
+#include "net/grpc.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -69,7 +70,7 @@ struct told {
     struct rt_grpc_call *call;
     int ends, messages;
     uint32_t status;
-    struct rt_etcd_verdict verdict;
+    struct rt_grpc_verdict verdict;
     char text[RT_GRPC_TEXT_MAX];
     struct peer_bytes last; /* the last message, or the unary answer */
     void (*on_message)(struct told *t);

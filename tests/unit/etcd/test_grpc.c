@@ -39,7 +39,7 @@ static void a_call(void **state)
     struct rt_grpc_ask ask = {.path = "/etcdserverpb.KV/Put",
                               .token = "secret.1",
                               .timeout_ms = 4987,
-                              .has_leader = true};
+                              .flag = "hasleader"};
     assert_int_equal(told_ask(&t, p.g, &ask, "question", 8), 0);
     peer_exchange(&p);
     assert_int_equal(p.count, 1);

@@ -133,7 +133,7 @@ static void only_tls(void **state)
     b.size = 0;
     peer_add(&b, "\x15\x03\x01\x00\x02\x02\x46", 7);
     ends_with(ROTA_PROTOCOL);
-    assert_string_equal(rt_grpc_why(p.g), "it speaks TLS: write etcds://");
+    assert_string_equal(rt_grpc_why(p.g), "it speaks TLS");
 }
 
 static void four_bytes_are_enough(void **state)

@@ -8,16 +8,16 @@
  * calls run inside rt_grpc_feed and rt_grpc_down and nowhere else; in them everything is legal except
  * those two. Each call that was begun ends exactly once: by `end`, by rt_grpc_cancel, or silently with
  * rt_grpc_close. What a server sends costs at most RT_GRPC_KEPT_MAX and its connection. */
-#ifndef RT_ETCD_GRPC_H
-#define RT_ETCD_GRPC_H
+#ifndef RT_NET_GRPC_H
+#define RT_NET_GRPC_H
 
-#include "engine/etcd/status.h"
+#include "net/grpc_status.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define RT_GRPC_MESSAGE_MAX (4u << 20)  /* of one message; etcd takes 1.5 MiB unless told */
+#define RT_GRPC_MESSAGE_MAX (4u << 20)  /* of one message, gRPC's own limit */
 #define RT_GRPC_KEPT_MAX (16u << 20)    /* of all answers that are not whole yet */
 #define RT_GRPC_UNSENT_MAX (4u << 20)   /* of a call whose server does not read */
 #define RT_GRPC_HEADERS_MAX (16u << 10) /* of all headers of a call, as HTTP/2 counts them */
@@ -37,6 +37,9 @@ struct rt_grpc_user {
     /* The server begins to go away: no call can be begun any more, those it knows go on. Once,
      * from rt_grpc_feed. May be NULL. */
     void (*leaving)(void *arg);
+    /* What a status of the trailers (any number) with MESSAGE ("" if none) means to this server. NULL: by
+     * its code alone. */
+    struct rt_grpc_verdict (*judge)(uint32_t status, const char *message);
 };
 
 /* Writes the greeting; calls need not wait for the answer. AUTHORITY (host:port) is copied, USER's
@@ -63,8 +66,8 @@ int rt_grpc_err(const struct rt_grpc *g);
 const char *rt_grpc_why(const struct rt_grpc *g); /* one line; "" */
 bool rt_grpc_leaving(const struct rt_grpc *g);
 
-/* Makes the server send some bytes: for rt_stream_expect. etcd cuts who does it more often than every
- * 5 s (--grpc-keepalive-min-time). */
+/* Makes the server send some bytes: for rt_stream_expect. Servers cut who does it often (etcd: more
+ * than every 5 s). */
 void rt_grpc_ping(struct rt_grpc *g);
 
 /* ---- Calls --------------------------------------------------------------------- */
@@ -76,7 +79,7 @@ struct rt_grpc_end {
     const uint8_t *bytes;
     size_t n;                       /* the answer of a unary call that went well */
     uint32_t status;                /* enum rt_grpc_status */
-    struct rt_etcd_verdict verdict; /* fate: never MAYBE for what was not sent; says nothing of
+    struct rt_grpc_verdict verdict; /* fate: never MAYBE for what was not sent; says nothing of
                                      * messages that a stream has answered */
 };
 
@@ -91,8 +94,8 @@ struct rt_grpc_ask {
     rt_grpc_end_fn *end;
     void *arg;
     uint32_t
-        timeout_ms;  /* told to the server, which may stop then; 0: none. Ours is the caller's */
-    bool has_leader; /* etcd: fail at once, also later on, if the server has no leader */
+        timeout_ms;   /* told to the server, which may stop then; 0: none. Ours is the caller's */
+    const char *flag; /* a header that says "true": its name, static; NULL: none */
 };
 
 /* Begins a call; the first message of a stream may come later (BYTES NULL). 0, or nothing was begun:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the codec: what its connection (h2.c), its calls (grpc.c) and their messages share. */
-#ifndef RT_ETCD_H2_H
-#define RT_ETCD_H2_H
+#ifndef RT_NET_H2_H
+#define RT_NET_H2_H
 
-#include "engine/etcd/grpc.h"
+#include "net/grpc.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -31,7 +31,7 @@ struct rt_grpc_call {
     int http_status;     /* 0: not yet */
     uint32_t status;     /* of the trailers, or ours */
     int err;             /* not 0: ended by us, for this */
-    uint8_t reason;      /* enum rt_etcd_reason, with it */
+    uint8_t reason;      /* of the verdict, with it */
     char timeout[12];    /* of the header */
     uint8_t prefix[RT_GRPC_PREFIX];
     uint8_t prefix_size;

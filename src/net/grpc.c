@@ -3,10 +3,10 @@
  *
  * A call's memory stays until nghttp2 has closed its stream, which may be later than its end; then
  * it is used for another one, so that a call costs no allocation of ours. */
-#include "engine/etcd/grpc.h"
+#include "net/grpc.h"
 
 #include "base/alloc.h"
-#include "engine/etcd/h2.h"
+#include "net/h2.h"
 
 #include <assert.h>
 #include <rota.h>
@@ -121,7 +121,7 @@ static void say(struct rt_grpc_call *c, struct rt_grpc_end *end, uint32_t status
 {
     snprintf(c->text, sizeof(c->text), "%s", text);
     end->status = status;
-    end->verdict = rt_etcd_judge(status, "");
+    end->verdict = rt_grpc_judge(status);
 }
 
 static void end_without_status(struct rt_grpc_call *c, struct rt_grpc_end *end, uint32_t error_code)
@@ -162,10 +162,11 @@ void rt_grpc_finish(struct rt_grpc_call *c, uint32_t error_code)
         return;
     c->told = true;
     if (c->err != 0) {
-        end.verdict = (struct rt_etcd_verdict){c->err, RT_GRPC_MAYBE, c->reason,
-                                               c->reason != RT_ETCD_TOO_LARGE};
+        end.verdict = (struct rt_grpc_verdict){c->err, RT_GRPC_MAYBE, c->reason,
+                                               c->reason != RT_GRPC_TOO_LARGE};
     } else if (c->has_status) {
-        end.verdict = rt_etcd_judge(c->status, c->text);
+        end.verdict = c->g->user->judge != NULL ? c->g->user->judge(c->status, c->text)
+                                                : rt_grpc_judge(c->status);
         if (c->status == RT_GRPC_OK)
             end_well(c, &end);
     } else {
@@ -279,8 +280,8 @@ static size_t make_headers(struct rt_grpc_call *c, nghttp2_nv *nv)
         add_header(nv, &n, "grpc-timeout", c->timeout);
     if (c->ask.token != NULL)
         add_header(nv, &n, "token", c->ask.token);
-    if (c->ask.has_leader)
-        add_header(nv, &n, "hasleader", "true");
+    if (c->ask.flag != NULL)
+        add_header(nv, &n, c->ask.flag, "true");
     return n;
 }
 

@@ -4,7 +4,7 @@
  * nghttp2 bounds what a block of headers may have (64 KiB a header, 8 CONTINUATION frames), what it
  * owes in acknowledgements (1000 in one feed) and settings (32); the rest is bounded in message.c. A
  * violation makes it queue a GOAWAY of ours, and the connection is over when that has been written. */
-#include "engine/etcd/h2.h"
+#include "net/h2.h"
 
 #include "base/alloc.h"
 
@@ -306,7 +306,7 @@ static bool begins_well(struct rt_grpc *g, const uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n && g->first < 4; i++, g->first++) {
         if (g->first == 0 && bytes[i] == 0x15) /* an alert */
-            rt_h2_fail(g, ROTA_PROTOCOL, "it speaks TLS: write etcds://");
+            rt_h2_fail(g, ROTA_PROTOCOL, "it speaks TLS");
         else if ((g->first == 0 && bytes[i] != 0) ||
                  (g->first == 3 && bytes[i] != NGHTTP2_SETTINGS))
             rt_h2_fail(g, ROTA_PROTOCOL, "it does not speak HTTP/2");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages and headers of a call: put together from whatever pieces they come in. */
 #include "base/alloc.h"
-#include "engine/etcd/h2.h"
+#include "net/h2.h"
 
 #include <rota.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static void begin_message(struct rt_grpc_call *c)
     if (p[0] != 0)
         rt_grpc_refuse(c, RT_GRPC_INTERNAL, "the answer is compressed, which was not asked for");
     else if (size > RT_GRPC_MESSAGE_MAX) {
-        c->reason = RT_ETCD_TOO_LARGE;
+        c->reason = RT_GRPC_TOO_LARGE;
         rt_grpc_refuse(c, RT_GRPC_RESOURCE_EXHAUSTED, "an answer of %zu bytes is too large", size);
     } else if (c->answered)
         rt_grpc_refuse(c, RT_GRPC_INTERNAL, "several answers to one question");
