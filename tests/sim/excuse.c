@@ -20,7 +20,11 @@ void sim_excuse_all(struct sim *sim, bool jumped)
         bool more = jumped || (sim_is_excused(sim, c) && c->excused_at == 0);
         c->excused_at = more ? 0 : sim->now;
         c->excused_until = sim->now + sim->plan.ttl_ms * RT_MS;
-        for (uint32_t n = 0; n < SIM_NAMES_MAX && !jumped; n++)
-            c->tenures[n].retired = 0; /* a clock that was set back gives a lost number again */
+        if (jumped)
+            continue;
+        /* A clock that was set back gives a lost number again: what was released under it is forgotten. */
+        for (uint32_t n = 0; n < SIM_NAMES_MAX; n++)
+            c->tenures[n].retired = 0;
+        c->gone_count = 0;
     }
 }
