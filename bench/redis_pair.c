@@ -85,6 +85,7 @@ static double bare_flight(struct bare *bare, int pairs)
 {
     char names[FLIGHT][16];
     uint64_t numbers[FLIGHT] = {0}; /* 0: its join is on its way */
+    bool empty[FLIGHT] = {false}; /* nothing is: the last ones may be fewer than there are seats */
     int begun = 0;
     int64_t from = rt_bench_ns();
     for (int i = 0; i < FLIGHT; i++, begun++) {
@@ -92,6 +93,8 @@ static double bare_flight(struct bare *bare, int pairs)
         bare_append_join(bare, names[i]);
     }
     for (int over = 0, i = 0; over < pairs; i = (i + 1) % FLIGHT) {
+        if (empty[i])
+            continue;
         if (numbers[i] == 0) {
             numbers[i] = bare_joined(bare);
             bare_append_leave(bare, names[i], numbers[i]);
@@ -100,7 +103,8 @@ static double bare_flight(struct bare *bare, int pairs)
         bare_left(bare);
         numbers[i] = 0;
         over++;
-        if (begun < pairs) {
+        empty[i] = begun == pairs;
+        if (!empty[i]) {
             bare_append_join(bare, names[i]);
             begun++;
         }

@@ -217,18 +217,6 @@ static void cancel_ask(struct rota *r, struct rt_waiter *w, int err)
     (void)rt_desk_cancel(&r->d.desk, w->ask, err, rt_loop_now(&r->loop));
 }
 
-/* As rt_wait, which R may not survive: whoever looks at something afterwards stays inside. */
-static int wait_and_look(struct rota *r, struct rota_lock *lock, struct rt_waiter *w)
-{
-    rt_client_hold(r);
-    rt_wait(r, w);
-    if (w->passed_at != 0)
-        rt_metrics_handed(r, w->passed_at);
-    int err = w->err == 0 ? rt_lock_look(r, &lock, 1, w) : w->err;
-    rt_client_drop(r);
-    return err;
-}
-
 int rt_acquire(struct rota *r, const char *name, const struct rt_wish *wish, struct rota_lock **out)
 {
     UNINITIALIZED struct rt_waiter w;
@@ -246,7 +234,7 @@ int rt_acquire(struct rota *r, const char *name, const struct rt_wish *wish, str
     rt_wait_init(r, &w, &lock->ask, cancel_ask);
     lock->waiter = &w;
     rt_metrics_ask(r, lock);
-    rv = wait_and_look(r, lock, &w);
+    rv = rt_lock_wait(r, &lock, 1, &w);
     if (rv != 0)
         return rt_fail_waiter(serial, rv, w.errmsg);
     *out = lock;

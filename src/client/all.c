@@ -116,10 +116,7 @@ static int ask_all(struct rota *r, struct group *g)
     for (size_t i = 0; i < g->n; i++)
         rt_metrics_asked(r, g->locks[i]);
     rt_desk_ask_all(&r->d.desk, g->set, rt_loop_now(&r->loop));
-    rt_client_hold(r); /* to look once more */
-    rt_wait(r, &w);
-    int err = w.err == 0 ? rt_lock_look(r, g->locks, g->n, &w) : w.err;
-    rt_client_drop(r);
+    int err = rt_lock_wait(r, g->locks, g->n, &w);
     return rt_fail_waiter(serial, err, w.errmsg);
 }
 

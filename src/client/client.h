@@ -254,8 +254,10 @@ int rt_client_begin(struct rota *r);
 void rt_client_hold(struct rota *r);
 void rt_client_drop(struct rota *r);
 
-void rt_client_lock(struct rota *r);   /* takes the mutex, reads the clock */
-void rt_client_leave(struct rota *r);  /* sends, tells, arms the timer; lets go; wakes */
+void rt_client_lock(struct rota *r);  /* takes the mutex, reads the clock */
+void rt_client_leave(struct rota *r); /* sends, tells, arms the timer; lets go; wakes */
+void rt_client_leave_settled(
+    struct rota *r);                   /* the same, nothing was done since rt_client_settle */
 void rt_client_unlock(struct rota *r); /* only lets go and wakes */
 void rt_client_settle(struct rota *r); /* only sends and tells */
 void rt_client_turn(struct rota *r);   /* one turn of the loop and what follows from it */
@@ -340,11 +342,11 @@ int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number,
 void rt_lock_release(struct rota *r, struct rota_lock *lock);
 /* Gives back a hold whose owner never got it; the news of it free the handle. */
 void rt_lock_let_go(struct rota *r, struct rota_lock *lock);
-/* One more look on the way out, without the mutex, with R held: whoever stood still since its answer
- * W came is not told that it holds. 0, or why none of LOCKS is the caller's. */
-int rt_lock_look(struct rota *r, struct rota_lock *const *locks, size_t n,
-                 const struct rt_waiter *w);
-/* The same of a hold that its owner has; of SESSION only: the handle may be gone. With the mutex. */
+/* Waits for LOCKS, which W was asked for, and looks once more on the way out: whoever stood still since its
+ * answer came is not told that it holds. Enters with the mutex, returns without it. 0, or why none of LOCKS is
+ * the caller's. */
+int rt_lock_wait(struct rota *r, struct rota_lock *const *locks, size_t n, struct rt_waiter *w);
+/* The same look of a hold that its owner has; of SESSION only: the handle may be gone. With the mutex. */
 bool rt_session_is_over(struct rota *r, uint64_t session);
 void rt_lock_released(struct rota *r, struct rota_lock *lock); /* it is over, err says how */
 void rt_lock_hush(struct rota *r, struct rota_lock *lock);     /* drops pending on_lost, on_wait */

@@ -113,15 +113,23 @@ void rt_client_turn(struct rota *r)
 
 void rt_client_leave(struct rota *r)
 {
-    do {
-        rt_client_settle(r);
+    rt_client_settle(r);
+    rt_client_leave_settled(r);
+}
+
+void rt_client_leave_settled(struct rota *r)
+{
+    for (;;) {
         if (r->loop.dirty)
             rt_client_turn(r); /* somebody may be polling with the old watches */
         if (rt_callback_sends_later(r))
             rt_loop_arm_timer(&r->loop);
         else
             rt_loop_arm(&r->loop); /* sends; what a socket does not take at once makes it dirty */
-    } while (r->loop.dirty);
+        if (!r->loop.dirty)
+            break;
+        rt_client_settle(r);
+    }
     rt_client_unlock(r);
 }
 

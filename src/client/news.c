@@ -21,20 +21,58 @@ bool rt_session_is_over(struct rota *r, uint64_t session)
     return r->d.desk.session.id != session || !rt_desk_look(&r->d.desk, now);
 }
 
-int rt_lock_look(struct rota *r, struct rota_lock *const *locks, size_t n,
-                 const struct rt_waiter *w)
+/* Whether what W was told may be over by now. */
+static bool is_late(const struct rt_waiter *w)
 {
+    return w->err == 0 && w->until != RT_NEVER && rt_loop_clock() >= w->until;
+}
+
+/* It may have been renewed since, or closed. The mutex is held. */
+static int look(struct rota *r, struct rota_lock *const *locks, size_t n)
+{
+    int64_t now = rt_loop_tick(&r->loop);
     int err = 0;
 
-    if (w->until == RT_NEVER || rt_loop_clock() < w->until)
-        return 0;
-    rt_client_lock(r);
-    for (size_t i = 0; i < n; i++) /* it may have been renewed since, or closed */
-        if (rt_desk_until(&r->d.desk, &locks[i]->ask) <= rt_loop_now(&r->loop))
+    for (size_t i = 0; i < n; i++)
+        if (rt_desk_until(&r->d.desk, &locks[i]->ask) <= now)
             err = r->closing && locks[i]->ask.state == RT_ASK_DONE ? ROTA_CLOSED : ROTA_LOST;
     for (size_t i = 0; i < n && err != 0; i++)
         rt_lock_let_go(r, locks[i]);
-    rt_client_leave(r);
+    return err;
+}
+
+/* As rt_wait, which R may not survive: whoever looks at something afterwards stays inside. */
+static int wait_and_look(struct rota *r, struct rota_lock *const *locks, size_t n,
+                         struct rt_waiter *w)
+{
+    rt_client_hold(r);
+    rt_wait(r, w);
+    int err = w->err;
+    if (w->passed_at != 0)
+        rt_metrics_handed(r, w->passed_at);
+    if (is_late(w)) {
+        rt_client_lock(r);
+        err = look(r, locks, n);
+        rt_client_leave(r);
+    }
+    rt_client_drop(r);
+    return err;
+}
+
+int rt_lock_wait(struct rota *r, struct rota_lock *const *locks, size_t n, struct rt_waiter *w)
+{
+    rt_client_settle(r);
+    if (atomic_load_explicit(&w->word, memory_order_relaxed) != RT_WAIT_DONE)
+        return wait_and_look(r, locks, n, w);
+    /* Decided at once, with the mutex still ours: that keeps R. */
+    int err = w->err;
+    if (w->passed_at != 0)
+        rt_metrics_handed(r, w->passed_at);
+    if (is_late(w)) {
+        err = look(r, locks, n);
+        rt_client_settle(r);
+    }
+    rt_client_leave_settled(r);
     return err;
 }
 

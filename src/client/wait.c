@@ -225,7 +225,7 @@ void rt_wait(struct rota *r, struct rt_waiter *w)
 {
     rt_client_settle(r);
     if (atomic_load(&w->word) == RT_WAIT_DONE) {
-        rt_client_leave(r);
+        rt_client_leave_settled(r);
         return;
     }
     rt_client_hold(r);
