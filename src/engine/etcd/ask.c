@@ -116,7 +116,7 @@ static void again(struct rt_etcd_conn *c, struct rt_etcd_ask *a, bool pause)
     int64_t ms = PAUSE_FIRST_MS << (a->pauses < 5 ? a->pauses : 5);
     RT_ETCD_LIST_ADD(&c->waiting, a);
     a->was_again = a->was_again || a->maybe;
-    a->not_before = rt_loop_now(c->base.loop);
+    a->not_before = rt_loop_now(c->base->loop);
     if (pause) {
         a->pauses++;
         a->not_before += (ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * RT_MS;
@@ -129,12 +129,13 @@ static void explain(struct rt_etcd_conn *c, enum rt_etcd_reason reason, const ch
                     size_t room)
 {
     const char *at = rt_etcd_at(c);
+    const char *prefix = c->on->prefix != NULL ? c->on->prefix(c) : "";
     if (reason == RT_ETCD_NO_TOKEN && c->user == NULL)
         snprintf(out, room,
                  "%.100s wants a user: write %s://USER@HOST, and give the password by "
                  "$ROTA_PASSWORD or ?password_file=",
                  at, c->secure ? "etcds" : "etcd");
-    else if (reason == RT_ETCD_RIGHTS && c->user != NULL && rt_etcd_prefix(c)[0] == '\0')
+    else if (reason == RT_ETCD_RIGHTS && c->user != NULL && prefix[0] == '\0')
         snprintf(out, room,
                  "%.80s: permission denied: the user '%.60s' needs readwrite on all keys; or name "
                  "what its keys may begin with by ?prefix=",
@@ -144,7 +145,7 @@ static void explain(struct rt_etcd_conn *c, enum rt_etcd_reason reason, const ch
             out, room,
             "%.50s: permission denied: the user '%.30s' needs readwrite on the keys that begin "
             "with '%.60s'",
-            at, c->user, rt_etcd_prefix(c));
+            at, c->user, prefix);
     else if (reason == RT_ETCD_TOO_LARGE)
         snprintf(
             out, room,
@@ -218,7 +219,7 @@ static void end_soon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err)
 {
     a->ended = true;
     a->err = err;
-    rt_etcd_timer_by(c, rt_loop_now(c->base.loop));
+    rt_etcd_timer_by(c, rt_loop_now(c->base->loop));
 }
 
 /* True: it is in flight now, and in that ring. A is in no ring. */
@@ -229,7 +230,7 @@ static bool try_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
                               .end = on_end,
                               .arg = a,
                               .flag = a->call_kind != RT_ETCD_STATUS ? RT_ETCD_LED : NULL};
-    int64_t now = rt_loop_now(c->base.loop);
+    int64_t now = rt_loop_now(c->base->loop);
     if (!rt_etcd_usable(c) || c->authenticating || a->ended || a->not_before > now)
         return false;
     int rv = rt_grpc_call(c->link->grpc, &ask, a->bytes, a->size, &a->call);
@@ -251,7 +252,7 @@ static bool try_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
 void rt_etcd_ask_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
 {
     if (a->deadline == 0 || a->deadline == RT_NEVER)
-        a->deadline = rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS;
+        a->deadline = rt_loop_now(c->base->loop) + c->base->call_ms * RT_MS;
     if (!try_send(c, a)) {
         RT_ETCD_LIST_ADD(&c->waiting, a);
         rt_etcd_want(c);
@@ -307,7 +308,7 @@ void rt_etcd_timer_by(struct rt_etcd_conn *c, int64_t at)
 {
     struct rt_timer *t = &c->timer.timer;
     if (at != RT_NEVER && (t->slot == 0 || t->at > at))
-        rt_timers_start(&c->base.loop->timers, t, at);
+        rt_timers_start(&c->base->loop->timers, t, at);
 }
 
 /* Its time is over, or its owner's interest. */
@@ -388,9 +389,8 @@ static bool any_refused(const struct rt_etcd_ask *head)
     return a != head;
 }
 
-const char *rt_etcd_trouble(const struct rt_conn *conn)
+const char *rt_etcd_trouble(const struct rt_etcd_conn *c)
 {
-    const struct rt_etcd_conn *c = (const struct rt_etcd_conn *)(const void *)conn;
     bool now = c->state != RT_ETCD_READY || any_refused(&c->waiting) || any_refused(&c->flying);
     return now && c->trouble[0] != '\0' ? c->trouble : NULL;
 }
@@ -448,7 +448,7 @@ static void free_ring(struct rt_etcd_ask *head)
 
 void rt_etcd_ask_fini(struct rt_etcd_conn *c)
 {
-    rt_timers_stop(&c->base.loop->timers, &c->timer.timer);
+    rt_timers_stop(&c->base->loop->timers, &c->timer.timer);
     free_ring(&c->waiting);
     free_ring(&c->flying);
     while (c->spare != NULL) {

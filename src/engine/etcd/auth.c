@@ -154,23 +154,6 @@ void rt_etcd_auth_lost(struct rt_etcd_conn *c)
 
 /* ---- Status ------------------------------------------------------------------------------------- */
 
-/* What is acknowledged is on the disks of a majority; but a lease that ends early lets two hold. */
-static void judge_strict(struct rt_etcd_conn *c)
-{
-    const struct rt_etcd_facts *f = &c->facts;
-    bool strict = f->known && rt_etcd_lease_bugs(f)[0] == '\0';
-    c->base.unsafe[0] = '\0';
-    if (!f->known)
-        snprintf(c->base.unsafe, sizeof(c->base.unsafe),
-                 "the version of etcd may not be asked by this user, and some end leases early");
-    else if (!strict)
-        snprintf(
-            c->base.unsafe, sizeof(c->base.unsafe),
-            "etcd %.30s has known bugs of leases (rota doctor names them): upgrade to " RT_ETCD_UPGRADE,
-            f->version);
-    atomic_store_explicit(&c->strict, strict, memory_order_relaxed);
-}
-
 static void judge_server(struct rt_etcd_conn *c)
 {
     char why[sizeof(c->trouble)];
@@ -195,7 +178,6 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
         bool auth = c->facts.auth;
         rt_etcd_facts_read(&c->facts, r, rt_etcd_at(c));
         c->facts.auth = auth;
-        judge_strict(c);
         judge_server(c);
     } else if (end->status == RT_GRPC_UNIMPLEMENTED) {
         char why[sizeof(c->trouble)];
@@ -209,7 +191,6 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     } else if (end->verdict.err == ROTA_AUTH) {
         c->facts = (struct rt_etcd_facts){.auth = c->facts.auth}; /* not for us to know */
         snprintf(c->facts.at, sizeof(c->facts.at), "%s", rt_etcd_at(c));
-        judge_strict(c);
     } else {
         give_up(c, "asked for its status", end);
     }

@@ -17,12 +17,12 @@ void rt_etcd_log(struct rt_etcd_conn *c, int level, const char *format, ...)
 {
     char line[512];
     va_list args;
-    if (c->base.up == NULL || c->base.up->log == NULL)
+    if (c->base->up == NULL || c->base->up->log == NULL)
         return;
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    c->base.up->log(c->base.up, level, line);
+    c->base->up->log(c->base->up, level, line);
 }
 
 const char *rt_etcd_at(const struct rt_etcd_conn *c)
@@ -65,13 +65,13 @@ static void on_closed(struct rt_stream *s)
 
 static void next_end(struct rt_etcd_conn *c, bool planned)
 {
-    int64_t now = rt_loop_now(c->base.loop);
+    int64_t now = rt_loop_now(c->base->loop);
     c->end_now = (c->end_now + 1) % c->end_count;
     c->dial_at = now;
     c->failures++;
     if (planned || c->failures % c->end_count != 0)
         return; /* the others may be well */
-    c->back_off_ms = rt_back_off_next(c->back_off_ms, c->base.ttl_ms);
+    c->back_off_ms = rt_back_off_next(c->back_off_ms, c->base->ttl_ms);
     c->jitter = c->jitter * 6364136223846793005u + 1442695040888963407u;
     int64_t whole = c->back_off_ms * RT_MS; /* the half to the whole of it */
     c->dial_at = now + whole / 2 + (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
@@ -97,10 +97,10 @@ static bool drop_link(struct rt_etcd_conn *c)
     bool was_ready = c->state == RT_ETCD_READY;
     c->state = RT_ETCD_DOWN;
     c->link = NULL;
-    rt_timers_stop(&c->base.loop->timers, &c->link_timer.timer);
+    rt_timers_stop(&c->base->loop->timers, &c->link_timer.timer);
     if (l == NULL)
         return was_ready;
-    if (was_ready && rt_loop_now(c->base.loop) - l->ready_at > STEADY_MS * RT_MS)
+    if (was_ready && rt_loop_now(c->base->loop) - l->ready_at > STEADY_MS * RT_MS)
         c->failures = c->back_off_ms = 0;
     l->conn = NULL;
     rt_grpc_close(l->grpc);
@@ -119,8 +119,8 @@ static void let_go(struct rt_etcd_conn *c, const char *why)
     note_trouble(c, text, dialed);
     next_end(c, planned);
     rt_etcd_auth_lost(c);
-    if (was_ready)
-        rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = false});
+    if (was_ready && c->on->lost != NULL)
+        c->on->lost(c);
     rt_etcd_asks_lost(c, text);
     rt_etcd_lease_lost(c);
     rt_etcd_watch_lost(c);
@@ -139,23 +139,24 @@ void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why)
     let_go(c, text);
     c->refusals = 0;
     c->back_off_ms = RT_BACK_OFF_LAST_MS;
-    c->dial_at = rt_loop_now(c->base.loop) + RT_BACK_OFF_LAST_MS * RT_MS;
+    c->dial_at = rt_loop_now(c->base->loop) + RT_BACK_OFF_LAST_MS * RT_MS;
     rt_etcd_refuse(c, err, text);
     rt_etcd_lease_refuse(c, text);
-    rt_etcd_failed(c, err, text);
+    if (c->on->failed != NULL)
+        c->on->failed(c, err, text);
 }
 
 void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why)
 {
     struct rt_etcd_link *l = c->link;
-    int64_t now = rt_loop_now(c->base.loop);
+    int64_t now = rt_loop_now(c->base->loop);
     if (l == NULL || l->sick)
         return;
     l->sick = true;
     l->drain_until = now + rt_etcd_patience(c);
     note_trouble(c, why, true);
     /* From a turn of its own: who found out may be in the midst of something. */
-    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, now);
+    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, now);
 }
 
 /* What is no etcd, or not the one that its certificate should be of: for good if all are so. */
@@ -198,7 +199,7 @@ static bool drained(const struct rt_etcd_conn *c)
 static void on_data(struct rt_stream *s, const char *bytes, size_t n)
 {
     struct rt_etcd_link *l = of_stream(s);
-    l->heard_at = rt_loop_now(l->conn->base.loop);
+    l->heard_at = rt_loop_now(l->conn->base->loop);
     l->heard = true;
     l->pinged = false;
     int rv = rt_grpc_feed(l->grpc, bytes, n);
@@ -228,7 +229,7 @@ static void on_down(struct rt_stream *s, int err, const char *why)
 
 static uint32_t connect_ms(const struct rt_etcd_conn *c)
 {
-    uint32_t ms = c->base.call_ms / 2;
+    uint32_t ms = c->base->call_ms / 2;
     if (c->end_count > 1)
         ms = ms * 2 / (uint32_t)(c->end_count + 1);
     ms = ms > CONNECT_MOST_MS ? CONNECT_MOST_MS : ms;
@@ -239,14 +240,14 @@ static void on_up(struct rt_stream *s)
 {
     struct rt_etcd_link *l = of_stream(s);
     struct rt_etcd_conn *c = l->conn;
-    int64_t now = rt_loop_now(c->base.loop);
+    int64_t now = rt_loop_now(c->base->loop);
     if (rt_grpc_open(&l->grpc, rt_etcd_at(c), c->secure, &codec_user, l) != 0) {
         rt_etcd_cut(c, "out of memory");
         return;
     }
     c->state = RT_ETCD_GREETING;
     l->heard_at = l->progress_at = now;
-    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, now + connect_ms(c) * RT_MS);
+    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, now + connect_ms(c) * RT_MS);
     rt_etcd_greet(c);
 }
 
@@ -257,12 +258,12 @@ void rt_etcd_greeted(struct rt_etcd_conn *c)
     c->refusals = 0;
     c->ends[c->end_now].said[0] = '\0';
     c->serial++;
-    l->ready_at = l->progress_at = rt_loop_now(c->base.loop);
-    rt_timers_stop(&c->base.loop->timers, &c->link_timer.timer);
+    l->ready_at = l->progress_at = rt_loop_now(c->base->loop);
+    rt_timers_stop(&c->base->loop->timers, &c->link_timer.timer);
     rt_etcd_log(c, ROTA_LOG_INFO, "etcd: connected to %s (etcd %s)", rt_etcd_at(c),
                 c->facts.known ? c->facts.version : "of an unknown version");
-    rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = true});
-    rt_etcd_linked(c);
+    if (c->on->linked != NULL)
+        c->on->linked(c);
     if (!rt_etcd_usable(c))
         return;
     rt_etcd_lease_linked(c);
@@ -281,7 +282,7 @@ static void dial(struct rt_etcd_conn *c)
     int rv = ROTA_NOMEM;
     if (l != NULL) {
         l->conn = c;
-        rv = rt_stream_open(&l->stream, c->base.loop, &target, &stream_user, connect_ms(c));
+        rv = rt_stream_open(&l->stream, c->base->loop, &target, &stream_user, connect_ms(c));
     }
     if (rv == 0) {
         c->link = l;
@@ -292,19 +293,19 @@ static void dial(struct rt_etcd_conn *c)
     snprintf(c->trouble, sizeof(c->trouble), "%.180s cannot be dialed: %s", end->at,
              rota_strerror(rv));
     next_end(c, false);
-    if (c->dial_at == rt_loop_now(c->base.loop))
+    if (c->dial_at == rt_loop_now(c->base->loop))
         c->dial_at += RT_BACK_OFF_FIRST_MS * RT_MS;
-    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->dial_at);
+    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->dial_at);
 }
 
 void rt_etcd_want(struct rt_etcd_conn *c)
 {
     if (c->state != RT_ETCD_DOWN || c->closing || c->link_timer.timer.slot != 0)
         return;
-    if (c->dial_at <= rt_loop_now(c->base.loop))
+    if (c->dial_at <= rt_loop_now(c->base->loop))
         dial(c);
     else
-        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->dial_at);
+        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->dial_at);
 }
 
 /* ---- Life --------------------------------------------------------------------------------------------- */
@@ -321,7 +322,7 @@ static void link_fire(struct rt_timer_call *call, int64_t now)
     } else if (c->link->sick && (drained(c) || now >= c->link->drain_until)) {
         rt_etcd_cut(c, c->trouble);
     } else if (c->link->sick) {
-        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, c->link->drain_until);
+        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->link->drain_until);
     } else if (c->state == RT_ETCD_READY) {
         rt_etcd_look_for_silence(c, now);
     } else {
@@ -340,7 +341,7 @@ void rt_etcd_link_close(struct rt_etcd_conn *c)
     struct rt_etcd_link *l = c->link;
     struct rt_defer *d = l != NULL ? &l->stream.flush : NULL;
     if (c->state == RT_ETCD_READY && d->waits) { /* leaves now: there may be no other turn */
-        rt_loop_undefer(c->base.loop, d);
+        rt_loop_undefer(c->base->loop, d);
         d->run(d);
     }
     (void)drop_link(c);

@@ -1,210 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The etcd engine: its table of functions, its URLs, what it can promise. */
+/* The etcd engine: its table of functions, a connection and the ops on it, what it can promise. */
 #include "engine/etcd/link.h"
+#include "engine/etcd/ops.h"
 
-#include "base/alloc.h"
-#include "engine/url.h"
-
-#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/random.h>
 
-#define PORT 2379
-#define CALL_MS 5000
-#define TTL_MS 10000
-#define SECRET_MAX 1024 /* of a user or a password */
-#define CONN_TIMERS 2
+struct rt_etcd_engine {
+    struct rt_conn base; /* first */
+    struct rt_etcd_conn conn;
+    struct rt_etcd_side *side;
+    atomic_bool strict; /* base.unsafe is "": caps are read by any thread */
+};
 
-int rt_etcd_fail(struct rt_etcd_conn *c, int err, const char *format, ...)
+static struct rt_etcd_engine *of_conn(struct rt_etcd_conn *c)
 {
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c->base.errmsg, sizeof(c->base.errmsg), format, args);
-    va_end(args);
-    return err;
+    return (struct rt_etcd_engine *)(void *)((char *)c - offsetof(struct rt_etcd_engine, conn));
 }
 
-/* ---- For the ops ------------------------------------------------------------------------------------- */
-
-const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c)
+struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn)
 {
-    return &c->facts;
+    return &((struct rt_etcd_engine *)(void *)conn)->conn;
 }
 
 struct rt_etcd_side **rt_etcd_side(struct rt_etcd_conn *c)
 {
-    return &c->side;
+    return &of_conn(c)->side;
 }
 
-struct rt_conn *rt_etcd_base(struct rt_etcd_conn *c)
+/* ---- On its connection ---------------------------------------------------------------------------------- */
+
+/* What is acknowledged is on the disks of a majority; but a lease that ends early lets two hold. */
+static void judge_strict(struct rt_etcd_conn *c)
 {
-    return &c->base;
+    const struct rt_etcd_facts *f = rt_etcd_facts(c);
+    struct rt_conn *base = rt_etcd_base(c);
+    bool strict = f->known && rt_etcd_lease_bugs(f)[0] == '\0';
+    base->unsafe[0] = '\0';
+    if (!f->known)
+        snprintf(base->unsafe, sizeof(base->unsafe),
+                 "the version of etcd may not be asked by this user, and some end leases early");
+    else if (!strict)
+        snprintf(
+            base->unsafe, sizeof(base->unsafe),
+            "etcd %.30s has known bugs of leases (rota doctor names them): upgrade to " RT_ETCD_UPGRADE,
+            f->version);
+    atomic_store_explicit(&of_conn(c)->strict, strict, memory_order_relaxed);
 }
 
-bool rt_etcd_ready(const struct rt_etcd_conn *c)
+static void on_linked(struct rt_etcd_conn *c)
 {
-    return rt_etcd_usable(c) && !c->authenticating;
+    judge_strict(c);
+    rt_conn_event(rt_etcd_base(c), &(struct rt_event){.kind = RT_LINK, .up = true});
+    rt_etcd_linked(c);
 }
 
-bool rt_etcd_secure(const struct rt_etcd_conn *c)
+static void on_lost(struct rt_etcd_conn *c)
 {
-    return c->secure;
+    rt_conn_event(rt_etcd_base(c), &(struct rt_event){.kind = RT_LINK, .up = false});
 }
 
-size_t rt_etcd_end_count(const struct rt_etcd_conn *c)
-{
-    return c->end_count;
-}
+static const struct rt_etcd_user user = {
+    .linked = on_linked,
+    .lost = on_lost,
+    .failed = rt_etcd_failed,
+    .close = rt_etcd_side_close,
+    .prefix = rt_etcd_prefix,
+};
 
-const char *rt_etcd_end_at(const struct rt_etcd_conn *c, size_t n)
-{
-    return c->ends[n].at;
-}
-
-uint64_t rt_etcd_link_serial(const struct rt_etcd_conn *c)
-{
-    return c->serial;
-}
-
-/* ---- URLs ---------------------------------------------------------------------------------------------- */
-
-static int take_ends(struct rt_etcd_conn *c, const struct rt_url *url)
-{
-    if (url->host_count == 0)
-        return rt_etcd_fail(c, ROTA_INVALID, "%s: names no host: write %s://host", url->scheme,
-                            url->scheme);
-    c->ends = rt_alloc(url->host_count * sizeof(*c->ends));
-    if (c->ends == NULL)
-        return ROTA_NOMEM;
-    for (size_t i = 0; i < url->host_count; i++) {
-        struct rt_etcd_end *e = &c->ends[i];
-        bool v6 = strchr(url->hosts[i].host, ':') != NULL;
-        e->host = rt_strdup(url->hosts[i].host);
-        if (e->host == NULL)
-            return ROTA_NOMEM;
-        c->end_count++;
-        e->port = url->hosts[i].port != 0 ? url->hosts[i].port : PORT;
-        int n = snprintf(e->at, sizeof(e->at), "%s%s%s:%u", v6 ? "[" : "", e->host, v6 ? "]" : "",
-                         (unsigned)e->port);
-        if (n >= (int)sizeof(e->at))
-            return rt_etcd_fail(c, ROTA_INVALID, "a host of the URL is longer than 255 bytes");
-    }
-    return 0;
-}
-
-static int take_user(struct rt_etcd_conn *c, const struct rt_url *url)
-{
-    if (url->user[0] == '\0')
-        return 0; /* a certificate may say who we are */
-    if (url->password[0] == '\0')
-        return rt_etcd_fail(c, ROTA_INVALID,
-                            "the URL names a user without a password: give it by ?password_file= "
-                            "or ROTA_PASSWORD");
-    if (strlen(url->user) > SECRET_MAX || strlen(url->password) > SECRET_MAX)
-        return rt_etcd_fail(c, ROTA_INVALID, "the user or the password is longer than %d bytes",
-                            SECRET_MAX);
-    c->user = rt_strdup(url->user);
-    c->password = rt_strdup(url->password);
-    return c->user != NULL && c->password != NULL ? 0 : ROTA_NOMEM;
-}
-
-static int take_tls(struct rt_etcd_conn *c, const struct rt_url *url)
-{
-    const char *ca = rt_url_param(url, "ca", NULL), *cert = rt_url_param(url, "cert", NULL);
-    const char *key = rt_url_param(url, "key", NULL);
-    c->secure = strcmp(url->scheme, "etcds") == 0;
-    if (c->secure)
-        return rt_tls_new(&c->tls, ca, cert, key, c->base.errmsg, sizeof(c->base.errmsg));
-    if (ca != NULL || cert != NULL || key != NULL)
-        return rt_etcd_fail(c, ROTA_INVALID, "?ca=, ?cert= and ?key= are for etcds://");
-    return 0;
-}
-
-static int take_url(struct rt_etcd_conn *c, const struct rt_url *url)
-{
-    int rv = take_ends(c, url);
-    if (rv == 0 && url->path[0] != '\0' && strcmp(url->path, "/") != 0)
-        rv = rt_etcd_fail(c, ROTA_INVALID,
-                          "an etcd URL has no path: names begin with ?prefix= if they should");
-    if (rv == 0)
-        rv = take_user(c, url);
-    if (rv == 0)
-        rv = take_tls(c, url);
-    return rv;
-}
-
-/* ---- Opening and closing ---------------------------------------------------------------------------------- */
-
-static void free_all(struct rt_etcd_conn *c)
-{
-    rt_etcd_ask_fini(c);
-    for (size_t i = 0; i < c->end_count; i++)
-        rt_free(c->ends[i].host);
-    rt_free(c->ends);
-    rt_free(c->user);
-    rt_free_wiped(c->password, c->password != NULL ? strlen(c->password) : 0);
-    rt_free_wiped(c->token, c->token_size);
-    c->ends = NULL;
-    c->user = c->password = c->token = NULL;
-    rt_tls_free(c->tls); /* streams that are closing have let go of it */
-}
+/* ---- The engine ------------------------------------------------------------------------------------------ */
 
 static int etcd_open(struct rt_conn *conn, const struct rt_url *url)
 {
     struct rt_etcd_conn *c = rt_etcd_of(conn);
-    conn->call_ms = conn->call_ms != 0 ? conn->call_ms : CALL_MS;
-    conn->ttl_ms = conn->ttl_ms != 0 ? conn->ttl_ms : TTL_MS;
-    rt_etcd_link_init(c);
-    rt_etcd_ask_init(c);
-    rt_etcd_watch_init(c);
-    RT_ETCD_LIST_INIT(&c->keeps);
-    int rv = take_url(c, url);
-    if (rv == 0 && getrandom(&c->jitter, sizeof(c->jitter), 0) != sizeof(c->jitter))
-        rv = rt_etcd_fail(c, ROTA_INTERNAL, "the system gave no random bytes");
-    if (rv == 0)
-        rv = rt_loop_reserve(conn->loop, CONN_TIMERS);
+    int rv = rt_etcd_conn_open(c, conn, url, &user);
     if (rv != 0)
-        goto free_conn;
+        return rv;
     rv = rt_etcd_side_open(c, url);
-    if (rv == 0) {
+    if (rv == 0)
         rt_etcd_want(c);
-        return 0;
-    }
-    rt_loop_unreserve(conn->loop, CONN_TIMERS);
-free_conn:
-    free_all(c);
-    if (rv == ROTA_NOMEM)
-        (void)rt_etcd_fail(c, rv, "out of memory");
+    else
+        rt_etcd_conn_close(c);
     return rv;
 }
 
 static void etcd_close(struct rt_conn *conn)
 {
-    struct rt_etcd_conn *c = rt_etcd_of(conn);
-    rt_etcd_watch_fini(c); /* while their owners' memory is there */
-    while (c->keeps.next != &c->keeps)
-        rt_etcd_unkeep(c, c->keeps.next);
-    rt_etcd_side_close(c);
-    c->closing = true;
-    rt_etcd_link_close(c);
-    free_all(c);
-    rt_loop_unreserve(conn->loop, CONN_TIMERS);
+    rt_etcd_conn_close(rt_etcd_of(conn));
 }
 
 static void etcd_forked(struct rt_conn *conn)
 {
-    struct rt_etcd_conn *c = rt_etcd_of(conn);
-    if (c->link != NULL)
-        rt_stream_forked(&c->link->stream);
+    rt_etcd_conn_forked(rt_etcd_of(conn));
+}
+
+static const char *etcd_trouble(const struct rt_conn *conn)
+{
+    return rt_etcd_trouble(&((const struct rt_etcd_engine *)(const void *)conn)->conn);
 }
 
 static uint32_t etcd_caps(const struct rt_conn *conn)
 {
-    const struct rt_etcd_conn *c = (const struct rt_etcd_conn *)(const void *)conn;
+    const struct rt_etcd_engine *e = (const struct rt_etcd_engine *)(const void *)conn;
     const uint32_t caps = ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS |
                           ROTA_CAP_WANTED | ROTA_CAP_DURABLE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS;
-    bool strict = atomic_load_explicit(&c->strict, memory_order_relaxed);
+    bool strict = atomic_load_explicit(&e->strict, memory_order_relaxed);
     return strict ? caps | ROTA_CAP_STRICT : caps;
 }
 
@@ -214,12 +115,12 @@ static const char *const params[] = {NULL};
 const struct rt_engine rt_engine_etcd = {
     .schemes = schemes,
     .params = params,
-    .conn_size = sizeof(struct rt_etcd_conn),
+    .conn_size = sizeof(struct rt_etcd_engine),
     .layout_major = 1,
     .layout_minor = 0,
     .open = etcd_open,
     .parting = rt_etcd_parting,
-    .trouble = rt_etcd_trouble,
+    .trouble = etcd_trouble,
     .close = etcd_close,
     .submit = rt_etcd_submit,
     .cancel = rt_etcd_cancel,

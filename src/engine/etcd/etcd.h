@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The etcd engine: the seam between its connection (conn.c, auth.c, ask.c, watch.c, lease.c, etcd.c)
- * and its ops (side.c and what belongs to it).
+/* An etcd connection (open.c, conn.c, say.c, auth.c, ask.c, watch.c, lease.c), for whoever needs one: the lock
+ * engine (ops.h) is one user of it.
  *
- *   op ──▶ ask(s) ──▶ queue ──▶ a unary call ════════▶ one of the endpoints
- *   op ◀── answer ◀──────────── its end ◀═════════════╡
- *   event ◀── events ◀───────── the Watch stream ◀════╡   all on one HTTP/2 connection
- *   beat ──▶ keep ────────────▶ the LeaseKeepAlive stream
+ *   user ──▶ ask(s) ──▶ queue ──▶ a unary call ════════▶ one of the endpoints
+ *   user ◀── answer ◀──────────── its end ◀═════════════╡
+ *   user ◀── events ◀─────────── the Watch stream ◀═════╡   all on one HTTP/2 connection
+ *   user ──▶ keep ──────────────▶ the LeaseKeepAlive stream
  *
  * The connection:
  *
@@ -31,7 +31,6 @@
 #include <stdint.h>
 
 struct rt_etcd_conn;
-struct rt_etcd_side; /* the ops' own, made by rt_etcd_side_open */
 
 /* ---- Asks: unary calls (ask.c) --------------------------------------------------------------- */
 
@@ -56,7 +55,7 @@ enum rt_etcd_call {                       /* message sent, message answered */
  *   ROTA_CANCELED     by rt_etcd_ask_abandon, and it was never sent
  *   ROTA_LOST         with RT_ETCD_NO_LEASE: the lease is gone
  *   ROTA_AUTH, ROTA_INVALID, ROTA_UNSUPPORTED, ROTA_PROTOCOL, ROTA_NOMEM  refused: not done
- * Exactly once, from a turn, never after rt_etcd_side_close. The ask is freed when it returns. */
+ * Exactly once, from a turn, never after rt_etcd_conn_close. The ask is freed when it returns. */
 struct rt_etcd_ask;
 typedef void rt_etcd_answer_fn(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
                                const void *reply);
@@ -179,7 +178,7 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
                   rt_etcd_kept_fn *kept);
 void rt_etcd_unkeep(struct rt_etcd_conn *c, struct rt_etcd_keep *k); /* also if not in use */
 
-/* ---- The connection (conn.c, auth.c, etcd.c) ---------------------------------------------------- */
+/* ---- The connection (open.c, conn.c, auth.c) ---------------------------------------------------- */
 
 struct rt_etcd_facts {         /* what Status said at the last greeting */
     char version[32], at[280]; /* "3.4.23"; "host:port" */
@@ -211,14 +210,38 @@ struct rt_etcd_probe *rt_etcd_probe_new(struct rt_etcd_conn *c, uint32_t ms,
 const struct rt_etcd_probed *rt_etcd_probed(const struct rt_etcd_probe *p, size_t end);
 void rt_etcd_probe_free(struct rt_etcd_probe *p); /* at any time: nothing is told then. NULL too */
 
-/* struct rt_etcd_conn begins with struct rt_conn; link.h has all of it. */
+/* Who rides on a connection. Each may be NULL; none is called from inside a function of this header but
+ * rt_etcd_conn_close. */
+struct rt_etcd_user {
+    /* A connection is ready, for the first time or again (rt_etcd_link_serial), and its facts are new; what
+     * is asked from here goes before what waits. Watches are created again after it, by themselves. */
+    void (*linked)(struct rt_etcd_conn *c);
+    void (*lost)(struct rt_etcd_conn *c); /* that one is gone: before its asks are told */
+    /* No connection can be had, for good (a wrong password, a wrong certificate): all asks that waited
+     * have been answered with ERR and WHY. It is tried again when something is asked. */
+    void (*failed)(struct rt_etcd_conn *c, int err, const char *why);
+    /* From rt_etcd_conn_close, while it may still send: asks that nobody waits for (`answer` NULL: a revoke)
+     * leave at once if the connection is ready. Watches and keeps were given back just before it
+     * (rt_etcd_unwatch and _unkeep do nothing then), so their memory must be there until it. */
+    void (*close)(struct rt_etcd_conn *c);
+    /* What the user's keys begin with, for a message about missing rights; "": with anything. */
+    const char *(*prefix)(struct rt_etcd_conn *c);
+};
+
+/* C, zeroed, as URL says (hosts, user, TLS): link.h has the struct, to be embedded. BASE: loop, times (0: as
+ * usual), errmsg, and `up` for the log, which may be NULL; `engine` and `label` are not looked at. Does
+ * not dial. 0, or nothing stays and errmsg says why. */
+int rt_etcd_conn_open(struct rt_etcd_conn *c, struct rt_conn *base, const struct rt_url *url,
+                      const struct rt_etcd_user *user);
+/* Gives everything back without waiting; no answer, call of the user or callback comes after it. */
+void rt_etcd_conn_close(struct rt_etcd_conn *c);
+void rt_etcd_conn_forked(struct rt_etcd_conn *c); /* in a child: closes what is the parent's */
+void rt_etcd_want(struct rt_etcd_conn *c);        /* dials unless it is up, or on its way */
+
 const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);
-struct rt_etcd_side **rt_etcd_side(struct rt_etcd_conn *c); /* NULL until side_open sets it */
 struct rt_conn *rt_etcd_base(struct rt_etcd_conn *c);
-static inline struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn)
-{
-    return (struct rt_etcd_conn *)(void *)conn;
-}
+/* Why asks wait at this moment; NULL: nothing is known to be wrong. */
+const char *rt_etcd_trouble(const struct rt_etcd_conn *c);
 bool rt_etcd_ready(const struct rt_etcd_conn *c);  /* asks leave at once */
 bool rt_etcd_secure(const struct rt_etcd_conn *c); /* etcds:// */
 /* The endpoints of the URL: how many, and the Nth as "host:port". */
@@ -232,30 +255,5 @@ __attribute__((format(printf, 3, 4))) int rt_etcd_fail(struct rt_etcd_conn *c, i
                                                        const char *format, ...);
 __attribute__((format(printf, 3, 4))) void rt_etcd_log(struct rt_etcd_conn *c, int level,
                                                        const char *format, ...);
-
-/* ---- Done by the ops side ------------------------------------------------------------------------ */
-
-/* From open, when all else is made; sets *rt_etcd_side(c), reserves its timers. 0 or ROTA_NOMEM. */
-int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url);
-/* From close, first of all, while the connection may still send: asks of its own that nobody waits
- * for (`answer` NULL: a revoke) leave at once if the connection is ready. Frees *rt_etcd_side(c).
- * Watches and keeps were given back just before it (rt_etcd_unwatch and _unkeep do nothing then), so
- * their memory must be there until it. No up-call, answer or callback comes after it. */
-void rt_etcd_side_close(struct rt_etcd_conn *c);
-
-/* What all our keys begin with, as etcd has it: ?prefix= spelled. */
-const char *rt_etcd_prefix(struct rt_etcd_conn *c);
-
-/* A connection is ready, for the first time or again (rt_etcd_link_serial), and c's facts are new; what
- * is asked from here goes before what waits. Watches are created again after it, by themselves. */
-void rt_etcd_linked(struct rt_etcd_conn *c);
-/* No connection can be had, for good (a wrong password, a wrong certificate): all asks that waited
- * have been answered with ERR and WHY. It is tried again when something is asked. */
-void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why);
-
-/* The engine's functions (engine.h). */
-void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op);
-void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op);
-bool rt_etcd_parting(struct rt_conn *conn);
 
 #endif

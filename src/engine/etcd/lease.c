@@ -33,7 +33,7 @@ static void say(struct rt_etcd_conn *c, struct rt_etcd_keep *k)
     if (k->sent || !rt_etcd_usable(c) || c->authenticating || !stream_open(c))
         return;
     rq.id = k->lease;
-    k->sent_at = rt_loop_now(c->base.loop);
+    k->sent_at = rt_loop_now(c->base->loop);
     if (rt_etcd_say(c, c->link->lease_call, &rq) == 0)
         k->sent = true;
     else
@@ -45,7 +45,7 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
 {
     assert(k->kept == NULL && kept != NULL);
     if (deadline == RT_NEVER)
-        deadline = rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS;
+        deadline = rt_loop_now(c->base->loop) + c->base->call_ms * RT_MS;
     k->kept = kept;
     k->lease = lease;
     k->deadline = deadline;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the etcd engine's connection: what conn.c, auth.c, ask.c, watch.c, lease.c, probe.c and etcd.c share. */
+/* Inside the etcd engine's connection: what open.c, conn.c, say.c, auth.c, ask.c, watch.c, lease.c and
+ * probe.c share, and who has one embedded. */
 #ifndef RT_ETCD_LINK_H
 #define RT_ETCD_LINK_H
 
 #include "engine/etcd/etcd.h"
 #include "net/grpc.h"
 #include "net/stream.h"
-
-#include <stdatomic.h>
 
 #define RT_ETCD_LED "hasleader" /* to fail at once, also later on, if the server has no leader */
 
@@ -41,15 +40,14 @@ struct rt_etcd_link {
 };
 
 struct rt_etcd_conn {
-    struct rt_conn base; /* first */
-    struct rt_etcd_side *side;
+    struct rt_conn *base;          /* in whose name: loop, times, errmsg, log */
+    const struct rt_etcd_user *on; /* who rides on it */
     /* From the URL. */
     char *user, *password;
     struct rt_tls *tls;
     struct rt_etcd_end *ends;
     size_t end_count, end_now;
     bool secure;
-    atomic_bool strict; /* base.unsafe is "": caps are read by any thread */
     /* The connection. */
     uint32_t state;                  /* enum rt_etcd_state */
     struct rt_etcd_link *link;       /* NULL: DOWN */
@@ -97,8 +95,6 @@ struct rt_etcd_conn {
 /* ---- conn.c ------------------------------------------------------------------------------------- */
 
 void rt_etcd_link_init(struct rt_etcd_conn *c);
-/* Dials unless something is under way, not before the back-off is over. */
-void rt_etcd_want(struct rt_etcd_conn *c);
 /* Ends the connection at once: asks in flight end or wait again, watches are lost. From a turn only. */
 void rt_etcd_cut(struct rt_etcd_conn *c, const char *why);
 /* For good: all that waits is refused. From a turn only. */
@@ -140,7 +136,6 @@ void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* all go without a word */
 void rt_etcd_flush(struct rt_etcd_conn *c);    /* what waits and may go */
 /* The connection is gone: what was in flight waits again or ends. */
 void rt_etcd_asks_lost(struct rt_etcd_conn *c, const char *why);
-const char *rt_etcd_trouble(const struct rt_conn *conn); /* why asks wait; NULL: no reason */
 void rt_etcd_refuse(struct rt_etcd_conn *c, int err, const char *why); /* all that waits */
 /* The timer fires no later than AT. */
 void rt_etcd_timer_by(struct rt_etcd_conn *c, int64_t at);

@@ -20,6 +20,25 @@
 
 #define RT_ETCD_OPS_MAX 128 /* of one transaction: etcd's --max-txn-ops unless told */
 
+/* ---- The engine (etcd.c) on its connection (etcd.h) ------------------------------------------------ */
+
+struct rt_etcd_side; /* the ops' own, made by rt_etcd_side_open */
+struct rt_etcd_conn *rt_etcd_of(struct rt_conn *conn);
+struct rt_etcd_side **rt_etcd_side(struct rt_etcd_conn *c); /* NULL until side_open sets it */
+
+/* When the connection is made; sets *rt_etcd_side(c), reserves its timers. 0 or ROTA_NOMEM. */
+int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url);
+void rt_etcd_side_close(struct rt_etcd_conn *c); /* `close` of its user; frees *rt_etcd_side(c) */
+/* What all our keys begin with, as etcd has it: ?prefix= spelled. */
+const char *rt_etcd_prefix(struct rt_etcd_conn *c);
+void rt_etcd_linked(struct rt_etcd_conn *c);
+void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why);
+
+/* The engine's functions (engine.h). */
+void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op);
+void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op);
+bool rt_etcd_parting(struct rt_conn *conn);
+
 /* ---- Transactions (txn.c) ---------------------------------------------------------------------- */
 
 enum rt_etcd_branch { RT_ETCD_THEN, RT_ETCD_ELSE };

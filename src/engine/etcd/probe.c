@@ -51,7 +51,7 @@ static void settle(struct slot *slot, const char *why)
     drop(slot);
     if (--p->pending > 0)
         return;
-    rt_timers_stop(&p->c->base.loop->timers, &p->timer.timer);
+    rt_timers_stop(&p->c->base->loop->timers, &p->timer.timer);
     p->done(p->c, p->arg);
 }
 
@@ -124,7 +124,7 @@ static void dial(struct rt_etcd_probe *p, size_t i, uint32_t ms)
         return;
     slot->probe = p;
     slot->end = i;
-    if (rt_stream_open(&slot->stream, p->c->base.loop, &target, &stream_user, ms) != 0) {
+    if (rt_stream_open(&slot->stream, p->c->base->loop, &target, &stream_user, ms) != 0) {
         rt_free(slot);
         return;
     }
@@ -153,7 +153,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
 struct rt_etcd_probe *rt_etcd_probe_new(struct rt_etcd_conn *c, uint32_t ms,
                                         void (*done)(struct rt_etcd_conn *c, void *arg), void *arg)
 {
-    struct rt_loop *loop = c->base.loop;
+    struct rt_loop *loop = c->base->loop;
     struct rt_etcd_probe *p = rt_alloc(sizeof(*p));
     if (p == NULL)
         return NULL;
@@ -188,8 +188,8 @@ void rt_etcd_probe_free(struct rt_etcd_probe *p)
     for (size_t i = 0; i < p->c->end_count; i++)
         if (p->slots[i] != NULL)
             drop(p->slots[i]);
-    rt_timers_stop(&p->c->base.loop->timers, &p->timer.timer);
-    rt_loop_unreserve(p->c->base.loop, 1);
+    rt_timers_stop(&p->c->base->loop->timers, &p->timer.timer);
+    rt_loop_unreserve(p->c->base->loop, 1);
     rt_free(p->slots);
     rt_free(p->found);
     rt_free(p);

@@ -12,9 +12,9 @@
 
 int64_t rt_etcd_patience(const struct rt_etcd_conn *c)
 {
-    uint32_t ms = c->base.ttl_ms / 4;
-    if (ms == 0 || ms > c->base.call_ms)
-        ms = c->base.call_ms;
+    uint32_t ms = c->base->ttl_ms / 4;
+    if (ms == 0 || ms > c->base->call_ms)
+        ms = c->base->call_ms;
     return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
 }
 
@@ -27,10 +27,10 @@ void rt_etcd_wrote(struct rt_etcd_conn *c)
         return;
     if (rt_grpc_err(l->grpc) != 0 && !l->broken) {
         l->broken = true;
-        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, rt_loop_now(c->base.loop));
+        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, rt_loop_now(c->base->loop));
     } else if (c->link_timer.timer.slot == 0) {
-        rt_timers_start(&c->base.loop->timers, &c->link_timer.timer,
-                        rt_loop_now(c->base.loop) + rt_etcd_patience(c) / 2);
+        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer,
+                        rt_loop_now(c->base->loop) + rt_etcd_patience(c) / 2);
     }
 }
 
@@ -39,7 +39,7 @@ void rt_etcd_progress(struct rt_etcd_conn *c)
     c->failures = 0;
     c->back_off_ms = 0;
     if (c->link != NULL)
-        c->link->progress_at = rt_loop_now(c->base.loop);
+        c->link->progress_at = rt_loop_now(c->base->loop);
 }
 
 int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *message)
@@ -99,8 +99,8 @@ static int64_t stuck_after(const struct rt_etcd_conn *c)
     int64_t stuck = rt_etcd_patience(c);
     if (stuck < STUCK_LEAST_MS * RT_MS)
         stuck = STUCK_LEAST_MS * RT_MS;
-    if ((c->end_count == 1 || c->failures >= c->end_count) && stuck < c->base.call_ms * RT_MS / 2)
-        stuck = c->base.call_ms * RT_MS / 2;
+    if ((c->end_count == 1 || c->failures >= c->end_count) && stuck < c->base->call_ms * RT_MS / 2)
+        stuck = c->base->call_ms * RT_MS / 2;
     return stuck;
 }
 
@@ -128,6 +128,6 @@ void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
     int64_t next = now - owed >= half ? now + half / 2 : owed + half;
     if (since + stuck < next)
         next = since + stuck;
-    rt_timers_start(&c->base.loop->timers, &c->link_timer.timer, next);
+    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, next);
     rt_etcd_wrote(c);
 }

@@ -20,7 +20,7 @@ struct rt_loop bare_loop;
 uint64_t bare_allocations, bare_fail_at;
 static bool inside; /* a function of etcd.h: nothing may be told */
 
-/* ---- Instead of the ops ----------------------------------------------------------------------------- */
+/* ---- Who rides on it ----------------------------------------------------------------------------- */
 
 static struct bare *of(struct rt_etcd_conn *c)
 {
@@ -28,30 +28,18 @@ static struct bare *of(struct rt_etcd_conn *c)
     return (struct bare *)(void *)rt_etcd_base(c)->up;
 }
 
-int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
-{
-    (void)c;
-    (void)url;
-    return 0;
-}
-
-void rt_etcd_side_close(struct rt_etcd_conn *c)
-{
-    (void)c;
-}
-
-const char *rt_etcd_prefix(struct rt_etcd_conn *c)
-{
-    (void)c;
-    return "";
-}
-
-void rt_etcd_linked(struct rt_etcd_conn *c)
+static void on_linked(struct rt_etcd_conn *c)
 {
     of(c)->linked++;
+    of(c)->up_events++;
 }
 
-void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why)
+static void on_link_lost(struct rt_etcd_conn *c)
+{
+    of(c)->down_events++;
+}
+
+static void on_failed(struct rt_etcd_conn *c, int err, const char *why)
 {
     struct bare *b = of(c);
     b->failed++;
@@ -59,35 +47,8 @@ void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why)
     snprintf(b->why, sizeof(b->why), "%s", why);
 }
 
-void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op)
-{
-    (void)conn;
-    (void)op;
-    fail();
-}
-
-void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op)
-{
-    (void)conn;
-    (void)op;
-    fail();
-}
-
-bool rt_etcd_parting(struct rt_conn *conn)
-{
-    (void)conn;
-    return false;
-}
-
-static void on_event(struct rt_up *up, const struct rt_event *e)
-{
-    struct bare *b = (struct bare *)(void *)up;
-    assert_int_equal(e->kind, RT_LINK);
-    if (e->up)
-        b->up_events++;
-    else
-        b->down_events++;
-}
+static const struct rt_etcd_user rider = {
+    .linked = on_linked, .lost = on_link_lost, .failed = on_failed};
 
 static void on_log(struct rt_up *up, int level, const char *line)
 {
@@ -128,31 +89,25 @@ int bare_open(struct bare *b, const char *url, const char *password, uint32_t ca
               uint32_t ttl_ms)
 {
     memset(b, 0, sizeof(*b));
-    b->up.event = on_event;
     b->up.log = on_log;
     assert_int_equal(rt_url_parse(&b->url, url, b->why, sizeof(b->why)), 0);
-    const struct rt_engine *engine = rt_engine_find(b->url.scheme);
-    assert_non_null(engine);
-    b->conn = calloc(1, engine->conn_size);
+    b->conn = calloc(1, sizeof(*b->conn));
     assert_non_null(b->conn);
-    struct rt_conn *base = rt_etcd_base(b->conn);
-    *base = (struct rt_conn){.engine = engine,
-                             .up = &b->up,
-                             .loop = &bare_loop,
-                             .label = "bare",
-                             .call_ms = call_ms,
-                             .ttl_ms = ttl_ms};
+    b->base = (struct rt_conn){
+        .up = &b->up, .loop = &bare_loop, .call_ms = call_ms, .ttl_ms = ttl_ms};
     if (password != NULL) {
         snprintf(b->password, sizeof(b->password), "%s", password);
         b->url.password = b->password;
     }
     rt_loop_tick(&bare_loop);
     inside = true;
-    int rv = engine->open(base, &b->url);
+    int rv = rt_etcd_conn_open(b->conn, &b->base, &b->url, &rider);
+    if (rv == 0)
+        rt_etcd_want(b->conn);
     inside = false;
     if (rv == 0)
         return 0;
-    snprintf(b->why, sizeof(b->why), "%s", base->errmsg);
+    snprintf(b->why, sizeof(b->why), "%s", b->base.errmsg);
     free(b->conn);
     rt_url_fini(&b->url);
     return rv;
@@ -168,9 +123,8 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
 
 void bare_close(struct bare *b)
 {
-    struct rt_conn *base = rt_etcd_base(b->conn);
     inside = true;
-    base->engine->close(base);
+    rt_etcd_conn_close(b->conn);
     inside = false;
     free(b->conn);
     rt_url_fini(&b->url);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The etcd engine's connection without its ops: the test is what asks, watches and keeps. */
+/* An etcd connection without the lock engine: the test is what asks, watches and keeps. */
 #ifndef ETCD_BARE_H
 #define ETCD_BARE_H
 
@@ -12,6 +12,7 @@
 
 struct bare {
     struct rt_up up; /* first */
+    struct rt_conn base;
     struct rt_etcd_conn *conn;
     struct rt_url url;
     char password[64]; /* wiped with the URL */

@@ -281,11 +281,11 @@ static void given_up(void **state)
             f.count = 0;
             op.deadline = rt_loop_now(&t.loop) + 5000 * RT_MS;
             t.op = &op;
-            t.conn->base.engine->submit(rt_etcd_base(t.conn), &op);
+            t.base->engine->submit(rt_etcd_base(t.conn), &op);
             for (int i = 0; i < steps && t.op != NULL; i++)
                 town_step(&t);
             if (cancel != 0 && t.op != NULL) {
-                t.conn->base.engine->cancel(rt_etcd_base(t.conn), &op);
+                t.base->engine->cancel(rt_etcd_base(t.conn), &op);
                 for (int i = 0; i < 100 && t.op != NULL; i++)
                     town_step(&t);
                 assert_null(t.op);
@@ -333,14 +333,14 @@ static void status_for_users_only(void **state)
     town_until_ready(&t);
     assert_true(rt_etcd_facts(t.conn)->known);
     assert_int_equal(t.authenticated, 1);
-    assert_true((t.conn->base.engine->caps(rt_etcd_base(t.conn)) & ROTA_CAP_STRICT) != 0);
+    assert_true((t.base->engine->caps(rt_etcd_base(t.conn)) & ROTA_CAP_STRICT) != 0);
     snprintf(t.token, sizeof(t.token), "another"); /* it forgets ours, and we are cut */
     town_cut(&t);
     assert_false(rt_etcd_ready(t.conn));
     town_until_ready(&t);
     assert_int_equal(t.authenticated, 2);
     assert_true(rt_etcd_facts(t.conn)->known && rt_etcd_facts(t.conn)->auth);
-    assert_true((t.conn->base.engine->caps(rt_etcd_base(t.conn)) & ROTA_CAP_STRICT) != 0);
+    assert_true((t.base->engine->caps(rt_etcd_base(t.conn)) & ROTA_CAP_STRICT) != 0);
     town_close(&t);
     examine(WITH_USER);
     expect("version", "kept", "3.6.16");
@@ -357,7 +357,7 @@ static void status_for_others_only(void **state)
     town_open(&t, "etcd://ada:x@a");
     town_until_ready(&t);
     assert_false(rt_etcd_facts(t.conn)->known);
-    assert_true((t.conn->base.engine->caps(rt_etcd_base(t.conn)) & ROTA_CAP_STRICT) == 0);
+    assert_true((t.base->engine->caps(rt_etcd_base(t.conn)) & ROTA_CAP_STRICT) == 0);
     town_close(&t);
 }
 

@@ -274,11 +274,11 @@ static void what_is_refused_for_now_is_asked_again(void **state)
         for (int step = 0; step < STEPS_MAX && strstr(t.conn->trouble, says) == NULL; step++)
             town_step(&t);
         assert_non_null(t.op); /* it waits, and says why */
-        assert_ptr_equal(rt_etcd_trouble(rt_etcd_base(t.conn)), t.conn->trouble);
+        assert_ptr_equal(rt_etcd_trouble(t.conn), t.conn->trouble);
         t.servers[0].refuses = NULL;
         for (int step = 0; step < STEPS_MAX && t.op != NULL; step++)
             town_step(&t);
-        assert_null(rt_etcd_trouble(rt_etcd_base(t.conn))); /* no more */
+        assert_null(rt_etcd_trouble(t.conn)); /* no more */
         assert_null(t.op);
         assert_int_equal(t.err,
                          ROTA_LOST); /* no such ticket, and it was never asked twice in vain */

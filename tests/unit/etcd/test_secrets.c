@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "client/client.h"
 #include "engine/etcd/link.h"
+#include "engine/etcd/ops.h"
 #include "lib/etcd_server.h"
 
 #include <setjmp.h>
@@ -79,7 +80,7 @@ static void nothing_of_them_is_freed(void **state)
     rt_alloc_set(&heap);
     if (rota_open(&r, url, &opts) != 0)
         fail_msg("%s", rota_errmsg(NULL));
-    const struct rt_etcd_conn *c = (const struct rt_etcd_conn *)(const void *)r->d.conn;
+    const struct rt_etcd_conn *c = rt_etcd_of(r->d.conn);
     assert_non_null(c->token);
     snprintf(secrets[1], sizeof(secrets[1]), "%s", c->token);
     for (int i = 0; i < 3; i++) {

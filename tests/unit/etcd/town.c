@@ -263,7 +263,7 @@ static void up_done(struct rt_up *up, struct rt_op *op)
         return;
     t->op = NULL;
     t->err = op->err;
-    snprintf(t->why, sizeof(t->why), "%s", rt_etcd_base(t->conn)->errmsg);
+    snprintf(t->why, sizeof(t->why), "%s", t->base->errmsg);
 }
 
 static void up_event(struct rt_up *up, const struct rt_event *e)
@@ -291,21 +291,22 @@ int town_try_open(struct town *t, const char *url)
     rt_loop_init_virtual(&t->loop);
     t->loop.dialer = &t->dialer;
     t->up = (struct rt_up){.done = up_done, .event = up_event};
-    t->conn = calloc(1, sizeof(*t->conn));
-    assert_non_null(t->conn);
-    *rt_etcd_base(t->conn) = (struct rt_conn){.engine = &rt_engine_etcd,
-                                              .up = &t->up,
-                                              .loop = &t->loop,
-                                              .label = "town",
-                                              .ttl_ms = t->ttl_ms,
-                                              .call_ms = 5000};
+    t->base = calloc(1, rt_engine_etcd.conn_size);
+    assert_non_null(t->base);
+    t->conn = rt_etcd_of(t->base);
+    *t->base = (struct rt_conn){.engine = &rt_engine_etcd,
+                                .up = &t->up,
+                                .loop = &t->loop,
+                                .label = "town",
+                                .ttl_ms = t->ttl_ms,
+                                .call_ms = 5000};
     int rv = rt_url_parse(&u, url, errmsg, sizeof(errmsg));
     if (rv == 0) {
-        rv = rt_engine_etcd.open(rt_etcd_base(t->conn), &u);
+        rv = rt_engine_etcd.open(t->base, &u);
         rt_url_fini(&u);
     }
     if (rv != 0) {
-        free(t->conn);
+        free(t->base);
         rt_loop_fini(&t->loop);
     }
     return rv;
@@ -318,8 +319,8 @@ void town_open(struct town *t, const char *url)
 
 void town_close(struct town *t)
 {
-    rt_engine_etcd.close(rt_etcd_base(t->conn));
-    free(t->conn);
+    rt_engine_etcd.close(t->base);
+    free(t->base);
     for (int i = 0; i < 4; i++)
         turn(t);
     for (size_t i = 0; i < t->wire_count; i++) {
@@ -348,7 +349,7 @@ void town_submit(struct town *t, struct rt_op *op)
 {
     t->op = op;
     op->deadline = rt_loop_now(&t->loop) + 5000 * RT_MS;
-    rt_engine_etcd.submit(rt_etcd_base(t->conn), op);
+    rt_engine_etcd.submit(t->base, op);
 }
 
 int town_do(struct town *t, struct rt_op *op)

@@ -5,6 +5,7 @@
 #define ETCD_TOWN_H
 
 #include "engine/etcd/link.h"
+#include "engine/etcd/ops.h"
 #include "peer.h"
 
 #define TOWN_SERVERS 3
@@ -37,8 +38,9 @@ struct town {
     struct rt_dialer dialer; /* first */
     struct rt_loop loop;
     struct rt_up up;
-    struct rt_etcd_conn *conn;
-    town_play_fn *play; /* asked first; NULL */
+    struct rt_conn *base;
+    struct rt_etcd_conn *conn; /* of it */
+    town_play_fn *play;        /* asked first; NULL */
     struct town_server servers[TOWN_SERVERS];
     size_t members;
     uint32_t ttl_ms;
