@@ -105,12 +105,12 @@ static bool read_some(struct rt_stream *s)
             rt_stream_deliver(s, scratch, (size_t)got);
         return true;
     }
+    const char *when = s->state == RT_STREAM_GREETING ? rt_tls_cut(s) : "";
     if (got < 0)
-        rt_stream_fail(s, ROTA_UNREACHABLE, "the connection to %s broke: %s", s->dial->peer,
-                       strerror(errno));
+        rt_stream_fail(s, ROTA_UNREACHABLE, "the connection to %s broke: %s%s", s->dial->peer,
+                       strerror(errno), when);
     else
-        rt_stream_fail(s, ROTA_UNREACHABLE, "%s closed the connection%s", s->dial->peer,
-                       s->state == RT_STREAM_GREETING ? rt_tls_cut(s) : "");
+        rt_stream_fail(s, ROTA_UNREACHABLE, "%s closed the connection%s", s->dial->peer, when);
     return false;
 }
 
