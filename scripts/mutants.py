@@ -38,25 +38,25 @@ FOLDERS = {
                                        UNIT + "mem/test_mem", SIM + " --redis --seeds 40", SIM + " --etcd --seeds 40", ON_MEM]),
     "client": ("src/client", CLIENT_TESTS[:5] + [SIM + " --seeds 400"] + CLIENT_TESTS[5:] + [SIM + " --etcd --seeds 40", ON_MEM,
                                                                                               CONFORMANCE + " file:@TMP@"]),
-    "lua": ("src/engine/redis/lua", [UNIT + "redis/test_" + name for name in ("script_stories", "script_leaving", "scripts_room",
+    "lua": ("src/engine/redis/lua", [UNIT + "redis/test_redis_" + name for name in ("script_stories", "script_leaving", "scripts_room",
                                                                               "scripts")] +
-            [SIM + " --redis --seeds 150", UNIT + "redis/test_ops_server", UNIT + "redis/test_doctor"]),
+            [SIM + " --redis --seeds 150", UNIT + "redis/test_redis_ops_server", UNIT + "redis/test_redis_doctor"]),
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
-    "redis": ("src/engine/redis", [UNIT + "redis/test_" + name for name in ("ops", "ops_fail", "ops_words", "ops_rooms",
+    "redis": ("src/engine/redis", [UNIT + "redis/test_redis_" + name for name in ("ops", "ops_fail", "ops_words", "ops_rooms",
                                                                             "ops_pushes", "ops_replicas", "link",
                                                                             "link_greet", "link_where")] +
               [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
-              [UNIT + "redis/test_" + name for name in ("link_fuzz", "keys_gone", "doctor", "ops_server")] +
+              [UNIT + "redis/test_redis_" + name for name in ("link_fuzz", "keys_gone", "doctor", "ops_server")] +
               ["tests/system/redis/test_redis_" + name for name in ("bad_input", "cluster")]),
     "etcd": ("src/engine/etcd", [UNIT + "etcd/test_" + name for name in ("etcd_played", "etcd_played_ops", "etcd_played_looks",
                                                                          "etcd_line", "etcd_proto", "etcd_doctor", "grpc",
                                                                          "grpc_hostile", "grpc_fuzz")] +
              [SIM + " --etcd --seeds 300", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
-             [UNIT + "etcd/test_" + name for name in ("etcd_secrets", "conn", "conn_auth", "etcd_ops", "etcd_doctor_live",
-                                                      "conn_three", "etcd_ops_oom")]),
+             [UNIT + "etcd/test_" + name for name in ("etcd_secrets", "etcd_conn", "etcd_conn_auth", "etcd_ops", "etcd_doctor_live",
+                                                      "etcd_conn_three", "etcd_ops_oom")]),
 }
 # glibc's checking heap: what writes behind its memory or uses it freed is found without a sanitizer, and as fast.
 CHECKING = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3:glibc.malloc.perturb=165"}
