@@ -32,34 +32,38 @@ CLIENT_TESTS = [UNIT + "client/test_" + name for name in ("dispatch", "misuse", 
                                                           "client", "oom", "races", "trouble")]
 ON_MEM = CONFORMANCE + " mem:mutants"
 
+
+def named(prefix, names):
+    """The unit tests PREFIX + each of NAMES."""
+    return [UNIT + prefix + name for name in names.split()]
+
+
 # Each folder: its sources, and the commands that look at it, the quickest and likeliest killers first.
 FOLDERS = {
     "core": ("src/core", CORE_TESTS + [UNIT + "client/test_hunt", UNIT + "client/test_dispatch", SIM + " --seeds 400",
                                        UNIT + "mem/test_mem", SIM + " --redis --seeds 40", SIM + " --etcd --seeds 40", ON_MEM]),
     "client": ("src/client", CLIENT_TESTS[:5] + [SIM + " --seeds 400"] + CLIENT_TESTS[5:] + [SIM + " --etcd --seeds 40", ON_MEM,
                                                                                               CONFORMANCE + " file:@TMP@"]),
-    "lua": ("src/engine/redis/lua", [UNIT + "redis/test_redis_" + name for name in ("script_stories", "script_leaving", "scripts_room",
-                                                                              "scripts")] +
-            [SIM + " --redis --seeds 150", UNIT + "redis/test_redis_ops_server", UNIT + "redis/test_redis_doctor"]),
+    "lua": ("src/engine/redis/lua", named("redis/test_redis_", "script_stories script_leaving scripts_room scripts clocks") +
+            [SIM + " --redis --seeds 150"] + named("redis/test_redis_", "keys_gone ops_server doctor")),
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
-    "redis": ("src/engine/redis", [UNIT + "redis/test_redis_" + name for name in ("ops", "ops_fail", "ops_words", "ops_rooms",
-                                                                            "ops_pushes", "ops_replicas", "link",
-                                                                            "link_greet", "link_where")] +
+    "redis": ("src/engine/redis", named("redis/test_redis_", "ops ops_fail ops_words ops_rooms ops_pushes ops_replicas link "
+                                        "link_greet link_where doctor_played") +
               [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
-              [UNIT + "redis/test_redis_" + name for name in ("link_fuzz", "keys_gone", "doctor", "ops_server")] +
-              ["tests/system/redis/test_redis_" + name for name in ("bad_input", "cluster")]),
-    "etcd": ("src/engine/etcd", [UNIT + "etcd/test_" + name for name in ("etcd_played", "etcd_played_ops", "etcd_played_looks",
-                                                                         "etcd_line", "etcd_proto", "etcd_doctor", "grpc",
-                                                                         "grpc_hostile", "grpc_fuzz")] +
+              named("redis/test_redis_", "link_fuzz keys_gone doctor ops_server") +
+              ["tests/system/redis/test_redis_bad_input", "tests/system/redis/test_redis_cluster",
+               "tests/lib/with-redis one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
+    "etcd": ("src/engine/etcd", named("etcd/test_", "etcd_played etcd_played_ops etcd_played_looks etcd_played_shelf etcd_line "
+                                      "etcd_proto etcd_doctor grpc grpc_hostile") +
              [SIM + " --etcd --seeds 300", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
-             [UNIT + "etcd/test_" + name for name in ("etcd_secrets", "etcd_conn", "etcd_conn_auth", "etcd_ops", "etcd_doctor_live",
-                                                      "etcd_conn_three", "etcd_ops_oom")]),
+             named("etcd/test_etcd_", "secrets conn conn_auth ops doctor_live live conn_three ops_oom") +
+             ["tests/system/etcd/test_etcd_rogue", "tests/system/etcd/test_etcd_regress"]),
 }
-# glibc's checking heap: what writes behind its memory or uses it freed is found without a sanitizer, and as fast.
-CHECKING = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3:glibc.malloc.perturb=165"}
+# As in `make test`: what writes behind its memory, uses it freed, or loses it is found by the address sanitizer.
+CHECKING = {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1"}
 COPIED = ("src", "tests", "include", "examples", "bench", "scripts", "docs", "completions", "meson.build", "meson_options.txt")
 EQUIVALENT = "tests/mutants/equivalent" # FOLDER.txt, so that two people who mark do not meet
 
@@ -232,6 +236,7 @@ class Tree:
                 copy_changed(source, copy)
         if not os.path.exists(os.path.join(self.build, "build.ninja")):
             subprocess.run(["meson", "setup", "build", "-Dtests=enabled", "-Dbuildtype=plain", "-Dwarning_level=0",
+                            "-Db_sanitize=address", "-Db_lundef=false",
                             "-Dc_args=-O1 -w -ftrivial-auto-var-init=pattern"], # what nobody sets is not 0 by chance
                            cwd=self.top, check=True, stdout=subprocess.DEVNULL)
         self.limits = {}

@@ -132,12 +132,16 @@ static void ask_for(struct rt_etcd_conn *c, struct inspection *in, size_t i, enu
     rt_etcd_ask_send(c, a);
 }
 
+/* PLAIN: one of its tickets has no label of its own. */
 static void add_lease(struct inspection *in, const struct shown *s, bool *plain)
 {
-    if (s->lease == 0 || in->lease_count == LEASES_MAX || lease_of(in, s->lease) != NULL)
+    const struct lease *known = lease_of(in, s->lease);
+    if (s->lease == 0 || (known == NULL && in->lease_count == LEASES_MAX))
         return;
-    plain[in->lease_count] = s->plain;
-    in->leases[in->lease_count++] = (struct lease){.id = s->lease};
+    size_t i = known != NULL ? (size_t)(known - in->leases) : in->lease_count++;
+    if (known == NULL)
+        in->leases[i] = (struct lease){.id = s->lease};
+    plain[i] = s->plain || (known != NULL && plain[i]);
 }
 
 static void complete(struct rt_etcd_conn *c, struct inspection *in)
