@@ -44,7 +44,8 @@ FOLDERS = {
                                        UNIT + "mem/test_mem", SIM + " --redis --seeds 40", SIM + " --etcd --seeds 40", ON_MEM]),
     "client": ("src/client", CLIENT_TESTS[:5] + [SIM + " --seeds 400"] + CLIENT_TESTS[5:] + [SIM + " --etcd --seeds 40", ON_MEM,
                                                                                               CONFORMANCE + " file:@TMP@"]),
-    "lua": ("src/engine/redis/lua", named("redis/test_redis_", "script_stories script_leaving scripts_room scripts clocks") +
+    "lua": ("src/engine/redis/lua", named("redis/test_redis_", "script_stories script_leaving script_edges scripts_room "
+                                          "scripts clocks") +
             [SIM + " --redis --seeds 150"] + named("redis/test_redis_", "keys_gone ops_server doctor")),
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
@@ -130,7 +131,8 @@ def mutations(line, code, before, lua):
         n = int(m.group(1))
         if n > 9 and code.startswith("#define"): # a time, a room, a limit that was tuned: one more is no bug
             continue
-        for by in {n + 1, max(n - 1, 0)} - {n}:
+        first = lua and n == 1 and re.search(r"\bsub\([^(]*, $", code[:m.start()]) # of a text: from 0 is from 1
+        for by in {n + 1, max(n - 1, 0)} - ({n, 0} if first else {n}):
             yield "number", line[:m.start()] + str(by) + line[m.end(1):]
     negated = condition(line, code, lua)
     if negated:

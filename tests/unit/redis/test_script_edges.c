@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Redis scripts at their edges: keys that others took away or put there, the dead among those who wait, and what may be
+ * left in a room. What each answers is written down as in test_script_stories.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka needs those before it */
+#include <cmocka.h>
+
+#include "script_story.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static long long number_of(const char *command, const char *key)
+{
+    redisReply *r = redisCommand(story_work, command, STORY_ROOM, key);
+    assert_non_null(r);
+    long long n = r->type == REDIS_REPLY_INTEGER ? r->integer : -1;
+    freeReplyObject(r);
+    return n;
+}
+
+/* ---- Keys of another type ---------------------------------------------------------------- */
+
+/* A ticket that its at_least would keep behind its end: the key that counts ends is looked at before anything is written. */
+static void a_foreign_key_is_found_before_anything_is_written(void **state)
+{
+    (void)state;
+    open_sessions('A');
+    freeReplyObject(redisCommand(story_work, "RENAME %s:e %s:kept", STORY_ROOM, STORY_ROOM));
+    freeReplyObject(redisCommand(story_work, "SET %s:e hello", STORY_ROOM));
+    ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 1, .flags = "x", .at_least_ms = 300});
+    ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 2, .flags = "x", .value = "v"});
+    freeReplyObject(redisCommand(story_work, "RENAME %s:kept %s:e", STORY_ROOM, STORY_ROOM));
+    RUN(LIST, "0");
+    assert_int_equal(count_of('A'), 0);
+    expect("join: WRONGTYPE\n"
+           "join: WRONGTYPE\n"
+           "list: 0 0\n");
+}
+
+/* A line that is folded, with one who waits in it, is not lost when the key it goes to is somebody's. */
+static void a_line_that_cannot_be_unfolded_stays(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 2});
+    freeReplyObject(redisCommand(story_work, "SET %s:w:lock hello", STORY_ROOM));
+    RUN(INSPECT, "lock");
+    RUN(SWEEP, "10", "", "lock");
+    RUN(LOOK, "lock", "0");
+    freeReplyObject(redisCommand(story_work, "DEL %s:w:lock", STORY_ROOM));
+    RUN(LIST, "0");
+    RUN(LEAVE, "lock", sid('A'), at(0, 0));
+    RUN(LEAVE, "lock", sid('B'), at(0, 1));
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "inspect: WRONGTYPE\n"
+           "sweep: WRONGTYPE\n"
+           "look: WRONGTYPE\n"
+           "list: 0 0 lock 1 1\n"
+           "leave: TAG | p b: B 1 G @0+1 lock\n"
+           "leave: TAG\n");
+}
+
+/* ---- The dead among those who wait --------------------------------------------------------- */
+
+/* One who waited for more than there is has died: who needs less is let in at once, and is not told to wait. */
+static void the_dead_in_front_do_not_keep_out(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ASK_LONG(sid('C'), "-", NULL, {.name = "pool", .nonce = 1, .mode = 2, .take = 1, .of = 2});
+    ASK_LONG(sid('A'), "-", NULL, {.name = "pool", .nonce = 2, .mode = 2, .take = 2, .of = 2});
+    clock_at(1000);
+    ASK_LONG(sid('B'), "-", NULL, {.name = "pool", .nonce = 3, .mode = 2, .take = 1, .of = 2});
+    RUN(LIST, "0");
+    expect("join: 0 @0 0 @0 1\n"
+           "join: 0 @0 @2000 @0+1 4\n"
+           "join: 0 @1000 0 @1000 1\n"
+           "list: 0 0 pool 2 0\n");
+}
+
+/* ... and its value goes with it, also at a barrier. */
+static void the_dead_at_a_barrier_leave_no_value(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ASK_LONG(sid('A'), "-", NULL,
+             {.name = "gate", .nonce = 1, .mode = 4, .of = 3, .flags = "x", .value = "gone"});
+    ASK_LONG(sid('C'), "-", NULL,
+             {.name = "gate", .nonce = 2, .mode = 4, .of = 3, .flags = "x", .value = "stays"});
+    assert_int_equal(number_of("HLEN %s:x:%s", "gate"), 2);
+    clock_at(1000);
+    RUN(SWEEP, "0", "", "gate");
+    assert_int_equal(number_of("HLEN %s:x:%s", "gate"), 1);
+    ASK_LONG(sid('B'), "-", NULL, {.name = "gate", .nonce = 3, .mode = 4, .of = 3});
+    RUN(INSPECT, "gate");
+    expect(
+        "join: 0 @0 @2000 @0 4\n"
+        "join: 0 @0 @1000 @0+1 0\n"
+        "sweep: 0 @1000 @1000 1\n"
+        "join: 0 @1000 @1000 @1000 0\n"
+        "inspect: 0 @1000 gate @0+1 C 2 4 0 3 x 0 0 @3000 lC stays 0 gate @1000 B 3 4 0 3 - 0 0 @2000 lB '' 0\n");
+}
+
+/* ---- Several names ------------------------------------------------------------------------- */
+
+/* Of several names the one that is taken is named, and who has it, wherever it stands among them. */
+static void a_try_says_who_has_which(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('A', "-", (struct wish){.name = "a", .nonce = 1});
+    ask('B', "-", (struct wish){.name = "b", .nonce = 2});
+    ASK_LONG(sid('C'), "t", NULL, {.name = "x", .nonce = 3}, {.name = "b", .nonce = 4},
+             {.name = "a", .nonce = 5});
+    ASK_LONG(sid('C'), "t", NULL, {.name = "a", .nonce = 3}, {.name = "x", .nonce = 4},
+             {.name = "b", .nonce = 5});
+    ASK_LONG(sid('C'), "t", NULL, {.name = "x", .nonce = 3}, {.name = "y", .nonce = 4},
+             {.name = "b", .nonce = 5});
+    RUN(LIST, "0");
+    assert_int_equal(count_of('C'), 0);
+    expect("join: TAG @0\n"
+           "join: TAG @0+1\n"
+           "join: 2 lB 1\n"
+           "join: 2 lA 0\n"
+           "join: 2 lB 2\n"
+           "list: 0 0 a 1 0 b 1 0\n");
+}
+
+/* ---- Observers ----------------------------------------------------------------------------- */
+
+/* When nobody looks any more, asks are plain again: the short answer, and a line that stays folded. */
+static void a_room_that_nobody_watches_is_plain_again(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    RUN(LOOK, "lock", "100");
+    ask('B', "-", (struct wish){.name = "other", .nonce = 1});
+    clock_at(100);
+    RUN(SWEEP, "10", "", "");
+    ask('B', "-", (struct wish){.name = "third", .nonce = 2});
+    assert_int_equal(number_of("HEXISTS %s %s", "\2"), 0);
+    expect("look: 0 @0 @100 0 0 0 0 '' ''\n"
+           "join: 0 @0 0 @0 1 | o other: 1 0 0 @0 2 lB\n"
+           "sweep: 0 @100 @1000 0\n"
+           "join: TAG @100\n");
+}
+
+/* A holder whose key is gone (deleted, evicted): the next one's heartbeat finds that it may go on, and who looks is told. */
+static void a_heartbeat_that_lets_in_tells_who_looks(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    RUN(LOOK, "lock", "900");
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 1});
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 2});
+    freeReplyObject(redisCommand(story_work, "DEL %s:g:lock", STORY_ROOM));
+    RUN(BEAT, sid('C'), "3000", "10");
+    RUN(BEAT, sid('C'), "3000", "10");
+    expect("look: 0 @0 @900 0 0 0 0 '' ''\n"
+           "join: 0 @0 0 @0 1 | o lock: 1 0 0 @0 2 lB\n"
+           "join: 0 @0 @900 @0+1 4 | o lock: 2 0 0 @0 2 lB\n"
+           "beat: 0 @0 1 1 @900 0 0 | p c: C 1 G @0+1 lock | o lock: 1 0 0 @0+1 2 lC\n"
+           "beat: 0 @0 1 1 @900 0 0\n");
+}
+
+/* ---- Half a session ------------------------------------------------------------------------- */
+
+/* Of which one of its two keys is gone: it is over, and the other goes too. */
+static void half_a_session_is_none(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    freeReplyObject(redisCommand(story_work, "DEL %s:s:%s", STORY_ROOM, sid('A')));
+    freeReplyObject(redisCommand(story_work, "HDEL %s \3%s", STORY_ROOM, sid('B')));
+    RUN(BEAT, sid('A'), "1000", "10");
+    RUN(BEAT, sid('B'), "1000", "10");
+    char field[32];
+    snprintf(field, sizeof(field), "\3%s", sid('A'));
+    assert_int_equal(number_of("HEXISTS %s %s", field), 0);
+    assert_int_equal(number_of("EXISTS %s:s:%s", sid('B')), 0);
+    RUN(OPEN, sid('A'), "1000", "a"); /* so its id is free again */
+    RUN(OPEN, sid('B'), "1000", "b");
+    expect("beat: 1\n"
+           "beat: 1\n"
+           "open: 0 @0\n"
+           "open: 0 @0\n");
+}
+
+int main(void)
+{
+#define STORY(fn) cmocka_unit_test_setup_teardown(fn, story_begin, story_end)
+    const struct CMUnitTest tests[] = {
+        STORY(a_foreign_key_is_found_before_anything_is_written),
+        STORY(a_line_that_cannot_be_unfolded_stays),
+        STORY(the_dead_in_front_do_not_keep_out),
+        STORY(the_dead_at_a_barrier_leave_no_value),
+        STORY(a_try_says_who_has_which),
+        STORY(a_room_that_nobody_watches_is_plain_again),
+        STORY(a_heartbeat_that_lets_in_tells_who_looks),
+        STORY(half_a_session_is_none),
+    };
+    return cmocka_run_group_tests(tests, story_start, story_stop);
+}
