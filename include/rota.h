@@ -276,8 +276,9 @@ struct rota_front {
 };
 typedef void rota_front_fn(void *arg, const struct rota_front *front);
 
-/* As rota_acquire, with a VALUE of at most 1023 bytes for observers: the hold is
- * the leadership. */
+#define ROTA_VALUE_MAX 1023
+/* As rota_acquire, with a VALUE of at most ROTA_VALUE_MAX bytes for observers: the
+ * hold is the leadership. */
 int rota_elect_sized(struct rota *r, const char *name, const char *value,
                      const struct rota_ask *ask, size_t size, struct rota_lock **out);
 static inline int rota_elect(struct rota *r, const char *name, const char *value,

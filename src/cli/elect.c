@@ -8,8 +8,6 @@
 #include <getopt.h>
 #include <string.h>
 
-#define VALUE_MOST 1023 /* as the library takes */
-
 enum { OPT_VALUE = 256, OPT_TTL };
 
 static int parse_ttl(struct rt_hold *hold, const char *text)
@@ -27,8 +25,8 @@ static int parse_option(struct rt_hold *hold, int c, char **argv)
     switch (c) {
     case OPT_VALUE:
         /* Now: not when it leads at last, perhaps days from now. */
-        if (strlen(optarg) > VALUE_MOST)
-            return rt_out_usage("elect", "--value is longer than %d bytes", VALUE_MOST);
+        if (strlen(optarg) > ROTA_VALUE_MAX)
+            return rt_out_usage("elect", "--value is longer than %d bytes", ROTA_VALUE_MAX);
         hold->value = optarg;
         return RT_EXIT_OK;
     case OPT_TTL:

@@ -4,13 +4,11 @@
 
 #include <string.h>
 
-#define VALUE_MOST 1023
-
 int rt_value_check(const struct rota *r, const char *value)
 {
-    if (value != NULL && strlen(value) <= VALUE_MOST)
+    if (value != NULL && strlen(value) <= ROTA_VALUE_MAX)
         return 0;
-    return rt_fail(r, ROTA_INVALID, "a value has at most %d bytes", VALUE_MOST);
+    return rt_fail(r, ROTA_INVALID, "a value has at most %d bytes", ROTA_VALUE_MAX);
 }
 
 int rt_elect_wish(struct rota *r, struct rt_wish *wish, const char *name, const char *value,

@@ -53,6 +53,8 @@ struct rt_up {
                  void *arg);
 };
 
+#define RT_LABEL_MAX 255 /* bytes: longer labels are cut, they are for people */
+
 struct rt_conn {
     const struct rt_engine *engine;
     struct rt_up *up;
@@ -90,7 +92,7 @@ struct rt_join {
     uint64_t session; /* from BEAT; with RT_JOIN_DURABLE any value of the caller's */
     uint64_t nonce;
     uint64_t owner;      /* for others to see */
-    const char *value;   /* for observers; NULL: none */
+    const char *value;   /* for observers, at most ROTA_VALUE_MAX bytes; NULL: none */
     int64_t at_least_ms; /* 0: none */
     int64_t until_ms;    /* durable: ends so long after the join, by server time; 0: never */
     uint32_t mode, take, of;

@@ -28,7 +28,7 @@ static void end(struct rt_etcd_conn *c, struct breaking *b, int err)
 
 static int none_there(struct rt_etcd_conn *c, const struct breaking *b)
 {
-    return rt_etcd_fail(c, ROTA_LOST, "no such ticket in the line of %.120s", b->work.op->brk.name);
+    return rt_words_no_such(rt_etcd_base(c), b->work.op->brk.name);
 }
 
 /* ---- One ------------------------------------------------------------------------------------------ */

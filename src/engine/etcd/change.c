@@ -31,7 +31,7 @@ static void lost(struct rt_etcd_conn *c, struct changing *ch)
 {
     struct rt_op *op = ch->work.op;
     struct rt_etcd_ticket *t = ticket_of(c, op);
-    int rv = rt_etcd_fail_ticket(c, op->change.name);
+    int rv = rt_words_no_ticket(rt_etcd_base(c), op->change.name);
     if (t != NULL && t->granted)
         rt_etcd_ticket_drop(c, t);
     rt_etcd_work_end(c, &ch->work, rv);
@@ -165,8 +165,7 @@ static int send_write(struct rt_etcd_conn *c, struct changing *ch,
     const ProtobufCBinaryData *key = &place->kv->key;
     if (op->change.what & RT_CHANGE_DOWNGRADE && card.mode != RT_EXCLUSIVE &&
         card.mode != RT_SHARED)
-        return rt_etcd_fail(c, ROTA_INVALID, "%.120s: only a lock can be downgraded",
-                            op->change.name);
+        return rt_words_not_exclusive(rt_etcd_base(c), op->change.name);
     new_card(c, op, &card);
     size_t size = rt_etcd_card_write(&card, text);
     rt_etcd_txn_open(c, &txn, 1, 2, 0);
@@ -224,7 +223,7 @@ void rt_etcd_begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     uint32_t writes = op->change.what & (RT_CHANGE_VALUE | RT_CHANGE_DOWNGRADE);
     int rv = rt_etcd_check_name(c, op->change.name);
     if (rv == 0 && op->change.what & RT_CHANGE_VALUE)
-        rv = rt_etcd_check_value(c, op->change.name, op->change.value);
+        rv = rt_check_value(rt_etcd_base(c), op->change.name, op->change.value);
     const struct rt_etcd_ticket *t = rv == 0 ? ticket_of(c, op) : NULL;
     bool leader = t != NULL && t->plain && writes == RT_CHANGE_VALUE && op->change.value != NULL &&
                   rt_etcd_plain_fits(op->change.value);

@@ -5,25 +5,12 @@
 #include "base/alloc.h"
 #include "engine/back_off.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #define PATIENCE_LEAST_MS 200
 #define CONNECT_MOST_MS 3000
 #define STEADY_MS 5000 /* a connection that lasted so long was a good one */
-
-void rt_etcd_log(struct rt_etcd_conn *c, int level, const char *format, ...)
-{
-    char line[512];
-    va_list args;
-    if (c->base->up == NULL || c->base->up->log == NULL)
-        return;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    c->base->up->log(c->base->up, level, line);
-}
 
 const char *rt_etcd_at(const struct rt_etcd_conn *c)
 {

@@ -21,9 +21,9 @@
 #ifndef RT_ETCD_H
 #define RT_ETCD_H
 
-#include "engine/engine.h"
 #include "engine/etcd/proto.h"
 #include "engine/etcd/status.h"
+#include "engine/kit/words.h"
 #include "net/loop.h"
 
 #include <stdbool.h>
@@ -251,9 +251,7 @@ const char *rt_etcd_end_at(const struct rt_etcd_conn *c, size_t n);
 uint64_t rt_etcd_link_serial(const struct rt_etcd_conn *c);
 
 /* Sets errmsg and returns ERR. */
-__attribute__((format(printf, 3, 4))) int rt_etcd_fail(struct rt_etcd_conn *c, int err,
-                                                       const char *format, ...);
-__attribute__((format(printf, 3, 4))) void rt_etcd_log(struct rt_etcd_conn *c, int level,
-                                                       const char *format, ...);
+#define rt_etcd_fail(c, ...) rt_words_fail(rt_etcd_base(c), __VA_ARGS__)
+#define rt_etcd_log(c, ...) rt_words_log(rt_etcd_base(c), __VA_ARGS__)
 
 #endif

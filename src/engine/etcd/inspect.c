@@ -19,7 +19,7 @@ struct shown {
 
 struct lease {
     int64_t id, left_ms;
-    char label[RT_ETCD_LABEL_MAX + 1];
+    char label[RT_LABEL_MAX + 1];
 };
 
 struct inspection {
@@ -171,7 +171,7 @@ static void complete(struct rt_etcd_conn *c, struct inspection *in)
 static bool keep_texts(struct shown *s, const struct rt_etcd_place *p, size_t name_size)
 {
     size_t label = p->card.label_size, value = p->card.newer ? 0 : p->card.value_size;
-    value = value < RT_ETCD_VALUE_MAX ? value : RT_ETCD_VALUE_MAX;
+    value = value < ROTA_VALUE_MAX ? value : ROTA_VALUE_MAX;
     s->name = rt_alloc(name_size + label + value + 3);
     if (s->name == NULL)
         return false;

@@ -91,38 +91,16 @@ static bool is_simple(const struct one *one)
 
 /* ---- Checks ----------------------------------------------------------------------------------- */
 
-static int check_one(struct rt_etcd_conn *c, const struct rt_join *join)
-{
-    int rv = rt_etcd_check_name(c, join->name);
-    if (rv != 0)
-        return rv;
-    if (join->nonce == 0)
-        return rt_etcd_fail(c, ROTA_INVALID, "a join of %.120s without a nonce", join->name);
-    if (!rt_grant_valid(join->mode, join->take, join->of))
-        return rt_etcd_fail(c, ROTA_INVALID, "%.120s: mode %u cannot take %u of %u", join->name,
-                            join->mode, join->take, join->of);
-    if (join->at_least_ms < 0 || join->until_ms < 0)
-        return rt_etcd_fail(c, ROTA_INVALID, "%.120s: a time cannot be negative", join->name);
-    if (!(join->flags & RT_JOIN_DURABLE) &&
-        (join->session == 0 || join->session != rt_etcd_s(c)->session.id))
-        return rt_etcd_fail(c, ROTA_LOST, "session %llx has ended",
-                            (unsigned long long)join->session);
-    return rt_etcd_check_value(c, join->name, join->value);
-}
-
 static int check_all(struct rt_etcd_conn *c, const struct rt_etcd_work *w)
 {
     const struct rt_op *op = w->op;
-    const struct rt_join *first = op->join.joins;
-    for (size_t i = 0; i < op->join.n; i++) {
-        const struct rt_join *join = &op->join.joins[i];
-        int rv = check_one(c, join);
-        if (rv != 0)
-            return rv;
-        if (join->session != first->session ||
-            (join->flags & RT_JOIN_DURABLE) != (first->flags & RT_JOIN_DURABLE))
-            return rt_etcd_fail(c, ROTA_INVALID, "a set is of one session");
-    }
+    int rv = rt_check_joins(rt_etcd_base(c), op);
+    for (size_t i = 0; i < op->join.n && rv == 0; i++)
+        rv = rt_etcd_check_name(c, op->join.joins[i].name);
+    if (rv == 0)
+        rv = rt_check_session(rt_etcd_base(c), op, rt_etcd_s(c)->session.id);
+    if (rv != 0)
+        return rv;
     if (op->join.n > RT_ETCD_OPS_MAX)
         return rt_etcd_fail(c, ROTA_INVALID, "a set has at most %d names", RT_ETCD_OPS_MAX);
     if (w->stands != op->join.n)
@@ -139,11 +117,7 @@ static int check_kind(struct rt_etcd_conn *c, const struct rt_join *join,
                             join->name);
     if (rt_grant_same_kind(front->mode, front->of, join->mode, join->of))
         return 0;
-    char is[48], asked[48];
-    rt_etcd_kind_text(is, sizeof(is), front->mode, front->of);
-    rt_etcd_kind_text(asked, sizeof(asked), join->mode, join->of);
-    return rt_etcd_fail(c, ROTA_INVALID, "%.120s is %s now, not %s: use another name", join->name,
-                        is, asked);
+    return rt_words_other_kind(rt_etcd_base(c), join, front->mode, front->of);
 }
 
 static int fail_busy(struct rt_etcd_conn *c, const struct rt_join *join,
@@ -151,7 +125,7 @@ static int fail_busy(struct rt_etcd_conn *c, const struct rt_join *join,
 {
     struct rt_etcd_card card;
     if (front == NULL)
-        return rt_etcd_fail(c, ROTA_BUSY, "%.120s is held", join->name);
+        return rt_words_busy(rt_etcd_base(c), join->name, NULL, 0);
     rt_etcd_card_read(&card, front->value.data, front->value.len);
     if (card.label_size == 0 && front->lease == 0)
         return rt_etcd_fail(c, ROTA_BUSY, "%.100s is held by a key without a lease: %.*s",
@@ -160,8 +134,7 @@ static int fail_busy(struct rt_etcd_conn *c, const struct rt_join *join,
     if (card.label_size == 0)
         return rt_etcd_fail(c, ROTA_BUSY, "%.100s is held by lease %llx", join->name,
                             (unsigned long long)front->lease);
-    return rt_etcd_fail(c, ROTA_BUSY, "%.100s is held by %.*s", join->name, (int)card.label_size,
-                        (const char *)card.label);
+    return rt_words_busy(rt_etcd_base(c), join->name, (const char *)card.label, card.label_size);
 }
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
@@ -664,7 +637,7 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
         found = find_all(j, got, &taken);
     }
     if (found > 0 && found < j->n) {
-        fail(c, j, rt_etcd_fail(c, ROTA_LOST, "one ticket of the set has ended"));
+        fail(c, j, rt_words_set_ended(rt_etcd_base(c)));
     } else if (taken > 0) {
         err = put_elsewhere(c, j);
         if (err != 0)

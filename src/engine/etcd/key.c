@@ -210,17 +210,17 @@ static size_t add(char *out, size_t at, const uint8_t *bytes, size_t n, size_t m
 size_t rt_etcd_card_write(const struct rt_etcd_card *card, char *out)
 {
     if (card->plain)
-        return add(out, 0, card->value, card->value_size, RT_ETCD_VALUE_MAX);
-    size_t label = card->label_size < RT_ETCD_LABEL_MAX ? card->label_size : RT_ETCD_LABEL_MAX;
+        return add(out, 0, card->value, card->value_size, ROTA_VALUE_MAX);
+    size_t label = card->label_size < RT_LABEL_MAX ? card->label_size : RT_LABEL_MAX;
     int n = snprintf(out, RT_ETCD_CARD_MAX, "%s%u %u %u %s%s%s %llu %llu %lld %llu %zu ", magic,
                      card->mode, card->take, card->of, card->flags == 0 ? "-" : "",
                      card->flags & RT_ETCD_CARD_DETECT ? "d" : "",
                      card->flags & RT_ETCD_CARD_LEFT ? "l" : "", (unsigned long long)card->owner,
                      (unsigned long long)card->bound, (long long)card->since_ms,
                      (unsigned long long)card->nonce, label);
-    size_t at = add(out, (size_t)n, card->label, card->label_size, RT_ETCD_LABEL_MAX);
+    size_t at = add(out, (size_t)n, card->label, card->label_size, RT_LABEL_MAX);
     out[at++] = ' ';
-    return add(out, at, card->value, card->value_size, RT_ETCD_VALUE_MAX);
+    return add(out, at, card->value, card->value_size, ROTA_VALUE_MAX);
 }
 
 bool rt_etcd_plain_fits(const char *value)

@@ -16,6 +16,7 @@
 #ifndef RT_ETCD_KEY_H
 #define RT_ETCD_KEY_H
 
+#include "engine/engine.h"
 #include "engine/name.h"
 
 #include <stdbool.h>
@@ -25,9 +26,7 @@
 #define RT_ETCD_ID_MAX 40 /* "pSESSION-NONCE" */
 #define RT_ETCD_KEY_MAX (RT_NAME_ROOM + RT_ETCD_ID_MAX)
 #define RT_ETCD_SESSIONS "+rota/"
-#define RT_ETCD_LABEL_MAX 255  /* longer labels are cut: they are for people */
-#define RT_ETCD_VALUE_MAX 1023 /* bytes: what rota.h allows */
-#define RT_ETCD_CARD_MAX (192 + RT_ETCD_LABEL_MAX + RT_ETCD_VALUE_MAX)
+#define RT_ETCD_CARD_MAX (192 + RT_LABEL_MAX + ROTA_VALUE_MAX)
 
 struct rt_etcd_id { /* what the last part of a key says */
     uint64_t session;

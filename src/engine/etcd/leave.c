@@ -71,7 +71,7 @@ static void missing(struct rt_etcd_conn *c, struct leaving *l, bool was_again)
         rt_etcd_ticket_drop(c, t);
     if (op->leave.number == 0)
         rt_etcd_doubts_end(rt_etcd_s(c), op->leave.session, op->leave.nonce);
-    int rv = rt_etcd_fail_ticket(c, op->leave.name);
+    int rv = rt_words_no_ticket(rt_etcd_base(c), op->leave.name);
     if (was_again) /* perhaps by the first of our tries */
         rv = rt_etcd_fail(c, ROTA_UNKNOWN, "%.120s: left, or gone before", op->leave.name);
     rt_etcd_work_end(c, &l->work, rv);

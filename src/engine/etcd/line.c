@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "core/grant.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,15 +144,4 @@ struct rt_etcd_aim rt_etcd_line_aim(const struct rt_etcd_line *line,
     default:
         return (struct rt_etcd_aim){RT_ETCD_AIM_KEY, place[-1].kv, false};
     }
-}
-
-void rt_etcd_kind_text(char *out, size_t room, uint32_t mode, uint32_t of)
-{
-    static const char *const kinds[] = {"a lock", "a lock", "permits", "a latch", "a barrier"};
-    if (mode > RT_GATHER)
-        (void)snprintf(out, room, "of an unknown kind");
-    else if (mode <= RT_SHARED)
-        (void)snprintf(out, room, "%s", kinds[mode]);
-    else
-        (void)snprintf(out, room, "%s of %u", kinds[mode], of);
 }

@@ -47,7 +47,4 @@ struct rt_etcd_aim {
 struct rt_etcd_aim rt_etcd_line_aim(const struct rt_etcd_line *line,
                                     const struct rt_etcd_place *place);
 
-/* "a lock", "permits of 3": what a line is. */
-void rt_etcd_kind_text(char *out, size_t room, uint32_t mode, uint32_t of);
-
 #endif

@@ -16,7 +16,7 @@ struct rt_etcd_view {
     uint32_t mode, of;
     size_t count;
     bool granted;
-    char value[RT_ETCD_VALUE_MAX + 1], label[RT_ETCD_LABEL_MAX + 1];
+    char value[ROTA_VALUE_MAX + 1], label[RT_LABEL_MAX + 1];
     char name[];
 };
 

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "engine/url.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,15 +14,6 @@
 #define TTL_MS 10000
 #define SECRET_MAX 1024 /* of a user or a password */
 #define CONN_TIMERS 2
-
-int rt_etcd_fail(struct rt_etcd_conn *c, int err, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c->base->errmsg, sizeof(c->base->errmsg), format, args);
-    va_end(args);
-    return err;
-}
 
 /* ---- What is known ------------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #include "engine/etcd/etcd.h"
 #include "engine/etcd/key.h"
 #include "engine/etcd/line.h"
+#include "engine/kit/check.h"
 
 #include <string.h>
 
@@ -352,8 +353,6 @@ void rt_etcd_views_close(struct rt_etcd_side *s);
 bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce);
 void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card); /* ours, into CARD */
 int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name);
-int rt_etcd_check_value(struct rt_etcd_conn *c, const char *name, const char *value);
-int rt_etcd_fail_ticket(struct rt_etcd_conn *c, const char *name);
 int64_t rt_etcd_wall_ms(void);
 /* Seconds for a lease of so many milliseconds, at least 1. */
 int64_t rt_etcd_seconds(int64_t ms);

@@ -160,7 +160,7 @@ static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         put.key.data = (uint8_t *)key;
         rt_etcd_label(c, &label);
         put.value.len = label.label_size;
-        char text[RT_ETCD_LABEL_MAX + 1];
+        char text[RT_LABEL_MAX + 1];
         memcpy(text, label.label, label.label_size);
         put.value.data = (uint8_t *)text;
         put.lease = got->id;
@@ -326,8 +326,7 @@ void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (op->beat.open) {
         rv = begin_open(c, b);
     } else if (op->beat.session == 0 || op->beat.session != rt_etcd_s(c)->session.id) {
-        rv = rt_etcd_fail(c, ROTA_LOST, "session %llx has ended",
-                          (unsigned long long)op->beat.session);
+        rv = rt_words_no_session(rt_etcd_base(c), op->beat.session);
     } else {
         b->session = op->beat.session;
         b->keep.owner = b;

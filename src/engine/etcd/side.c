@@ -31,7 +31,7 @@ void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card)
     if (label == NULL)
         label = "";
     card->label = (const uint8_t *)label;
-    card->label_size = strnlen(label, RT_ETCD_LABEL_MAX);
+    card->label_size = strnlen(label, RT_LABEL_MAX);
 }
 
 /* ?names=raw: a session would stand in its own line. */
@@ -52,27 +52,13 @@ const char *rt_etcd_prefix(struct rt_etcd_conn *c)
 
 int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name)
 {
-    if (name == NULL || name[0] == '\0')
-        return rt_etcd_fail(c, ROTA_INVALID, "a line needs a name");
-    if (strlen(name) >= RT_NAME_ROOM)
-        return rt_etcd_fail(c, ROTA_INVALID, "a name is too long");
+    int rv = rt_check_name(rt_etcd_base(c), name);
+    if (rv != 0)
+        return rv;
     if (is_of_sessions(name))
         return rt_etcd_fail(c, ROTA_INVALID, "the name %.100s is that of the sessions on etcd",
                             name);
     return 0;
-}
-
-int rt_etcd_check_value(struct rt_etcd_conn *c, const char *name, const char *value)
-{
-    if (value == NULL || strlen(value) <= RT_ETCD_VALUE_MAX)
-        return 0;
-    return rt_etcd_fail(c, ROTA_INVALID, "%.120s: a value has at most %d bytes", name,
-                        RT_ETCD_VALUE_MAX);
-}
-
-int rt_etcd_fail_ticket(struct rt_etcd_conn *c, const char *name)
-{
-    return rt_etcd_fail(c, ROTA_LOST, "the ticket is not in the line of %.120s any more", name);
 }
 
 /* ---- One after the other ------------------------------------------------------------------------ */

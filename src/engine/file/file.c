@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,14 +19,6 @@
 #define STUCK_MS 300 /* a crowd needs less: from here on it is worth a line in the log */
 #define CALL_MS_DEFAULT 5000
 
-void rt_file_say(struct rt_file_conn *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c->base.errmsg, sizeof(c->base.errmsg), format, args);
-    va_end(args);
-}
-
 bool rt_file_say_files(struct rt_file_conn *c, int err)
 {
     if (err != EMFILE && err != ENFILE)
@@ -36,30 +27,19 @@ bool rt_file_say_files(struct rt_file_conn *c, int err)
     return true;
 }
 
-void rt_file_log(struct rt_file_conn *c, int level, const char *format, ...)
-{
-    char line[256];
-    va_list args;
-    if (c->base.up == NULL || c->base.up->log == NULL)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    c->base.up->log(c->base.up, level, line);
-}
-
 /* ---- Ops ------------------------------------------------------------------------ */
 
-static const char *lost_text(enum rt_op_kind kind)
+static void explain_lost(struct rt_file_conn *c, const struct rt_op *op)
 {
-    switch (kind) {
-    case RT_OP_BEAT:
-    case RT_OP_JOIN:
-    case RT_OP_JOIN_ALL:
-        return "the session has ended";
-    default:
-        return "the ticket is not in the line any more";
-    }
+    if (op->kind == RT_OP_CHANGE)
+        (void)rt_words_no_ticket(&c->base, op->change.name);
+    else if (op->kind == RT_OP_LEAVE)
+        (void)rt_words_no_ticket(&c->base, op->leave.name);
+    else if (op->kind == RT_OP_BREAK)
+        (void)rt_words_no_such(&c->base, op->brk.name);
+    else
+        (void)rt_words_no_session(&c->base, op->kind == RT_OP_BEAT ? op->beat.session
+                                                                   : op->join.joins[0].session);
 }
 
 /* What errmsg says where nothing more exact was said. */
@@ -67,11 +47,13 @@ static void explain(struct rt_file_conn *c, const struct rt_op *op, int rv)
 {
     if (rv == 0 || c->base.errmsg[0] != '\0')
         return;
-    rt_file_say(c, "%s",
-                rv == ROTA_LOST    ? lost_text(op->kind)
-                : rv == ROTA_BUSY  ? "held by somebody else"
-                : rv == ROTA_NOMEM ? "out of memory"
-                                   : "the operation is not valid");
+    if (rv == ROTA_LOST)
+        explain_lost(c, op);
+    else
+        rt_file_say(c, "%s",
+                    rv == ROTA_BUSY    ? "held by somebody else"
+                    : rv == ROTA_NOMEM ? "out of memory"
+                                       : "the operation is not valid");
 }
 
 /* Does OP; false: the database is taken. */

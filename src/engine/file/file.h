@@ -10,7 +10,8 @@
 #ifndef RT_FILE_H
 #define RT_FILE_H
 
-#include "engine/engine.h"
+#include "engine/kit/check.h"
+#include "engine/kit/words.h"
 #include "net/loop.h"
 
 #include <pthread.h>
@@ -23,8 +24,7 @@ extern const struct rt_engine rt_engine_file;
 
 #define RT_FILE_LAYOUT_MAJOR 1
 #define RT_FILE_LAYOUT_MINOR 0
-#define RT_FILE_VALUE_MAX 1023 /* bytes: what rota.h allows */
-#define RT_FILE_NAME_MAX 1023  /* bytes: a public name of 255 with every byte escaped fits */
+#define RT_FILE_NAME_MAX 1023 /* bytes: a public name of 255 with every byte escaped fits */
 
 #define RT_FILE_POLL_MS 50     /* a session that no pidfd can watch is probed so often */
 #define RT_FILE_LOOK_MS 1000   /* safety net: a granter may die between commit and ring */
@@ -375,9 +375,7 @@ int rt_file_check(struct rt_file_conn *c, struct rt_op *op);
 
 /* Whether ERR is a lack of descriptors, and errmsg says so now: ROTA_UNREACHABLE. */
 bool rt_file_say_files(struct rt_file_conn *c, int err);
-void rt_file_say(struct rt_file_conn *c, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-void rt_file_log(struct rt_file_conn *c, int level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+#define rt_file_say(c, ...) ((void)rt_words_fail(&(c)->base, 0, __VA_ARGS__))
+#define rt_file_log(c, ...) rt_words_log(&(c)->base, __VA_ARGS__)
 
 #endif

@@ -3,28 +3,6 @@
 #include "core/grant.h"
 #include "engine/file/file.h"
 
-#include <stdio.h>
-
-static void kind_text(char *text, size_t size, uint32_t mode, uint32_t of)
-{
-    static const char *const kinds[] = {"a lock", "a lock", "permits", "a latch", "a barrier"};
-    const char *kind = mode <= RT_GATHER ? kinds[mode] : "?";
-    if (mode <= RT_SHARED)
-        (void)snprintf(text, size, "%s", kind);
-    else
-        (void)snprintf(text, size, "%s of %u", kind, of);
-}
-
-static int refuse_kind(struct rt_file_conn *c, const struct rt_join *j,
-                       const struct rt_file_row *last)
-{
-    char is[48], asked[48];
-    kind_text(is, sizeof(is), last->mode, last->of);
-    kind_text(asked, sizeof(asked), j->mode, j->of);
-    rt_file_say(c, "%.100s is %s now, not %s: use another name", j->name, is, asked);
-    return ROTA_INVALID;
-}
-
 static bool waits(const struct rt_file_row *row)
 {
     return (row->flags & RT_FILE_GRANTED) == 0;
@@ -179,6 +157,6 @@ int rt_file_line_join(struct rt_file_conn *c, struct rt_join *j, bool try_only)
     if (found)
         return answer(c, j, &mine, &last);
     if (!rt_grant_same_kind(j->mode, j->of, last.mode, last.of))
-        return refuse_kind(c, j, &last);
+        return rt_words_other_kind(&c->base, j, last.mode, last.of);
     return join_new(c, j, &last, try_only);
 }

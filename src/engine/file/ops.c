@@ -16,21 +16,12 @@ static int end_tx(struct rt_file_conn *c, int rv)
     return rv;
 }
 
-static int check_value(struct rt_file_conn *c, const char *value)
-{
-    if (value == NULL || strlen(value) <= RT_FILE_VALUE_MAX)
-        return 0;
-    rt_file_say(c, "a value has at most %d bytes", RT_FILE_VALUE_MAX);
-    return ROTA_INVALID;
-}
-
 static int check_name(struct rt_file_conn *c, const char *name)
 {
-    size_t size = name != NULL ? strlen(name) : 0;
-    if (size >= 1 && size <= RT_FILE_NAME_MAX)
-        return 0;
-    rt_file_say(c, "a name must have 1 to %d bytes", RT_FILE_NAME_MAX);
-    return ROTA_INVALID;
+    int rv = rt_check_name(&c->base, name);
+    if (rv == 0 && strlen(name) > RT_FILE_NAME_MAX)
+        rv = rt_words_fail(&c->base, ROTA_INVALID, "a name is too long");
+    return rv;
 }
 
 /* ---- BEAT ------------------------------------------------------------------- */
@@ -62,24 +53,12 @@ static int op_beat(struct rt_file_conn *c, struct rt_op *op)
 
 /* ---- JOIN ------------------------------------------------------------------- */
 
-static int check_join(struct rt_file_conn *c, const struct rt_join *j)
+static int check_joins(struct rt_file_conn *c, const struct rt_op *op)
 {
-    int rv = check_name(c, j->name);
-    if (rv == 0)
-        rv = check_value(c, j->value);
-    if (rv != 0)
-        return rv;
-    if (j->at_least_ms < 0 || j->until_ms < 0) {
-        rt_file_say(c, "a time cannot be negative");
-        return ROTA_INVALID;
-    }
-    if (!rt_grant_valid(j->mode, j->take, j->of) || j->nonce == 0) {
-        rt_file_say(c, "no such mode: %u, take %u of %u", j->mode, j->take, j->of);
-        return ROTA_INVALID;
-    }
-    if ((j->flags & RT_JOIN_DURABLE) == 0 && (j->session == 0 || j->session != c->session))
-        return ROTA_LOST;
-    return 0;
+    int rv = rt_check_joins(&c->base, op);
+    for (size_t i = 0; i < op->join.n && rv == 0; i++)
+        rv = check_name(c, op->join.joins[i].name);
+    return rv != 0 ? rv : rt_check_session(&c->base, op, c->session);
 }
 
 /* Whether all tickets of a set are there from an earlier try, or none. One that has ended since,
@@ -99,8 +78,7 @@ static int check_whole(struct rt_file_conn *c, const struct rt_op *op)
     }
     if (there == 0 || there == op->join.n)
         return 0;
-    rt_file_say(c, "one ticket of the set has ended");
-    return ROTA_LOST;
+    return rt_words_set_ended(&c->base);
 }
 
 static int join_in_tx(struct rt_file_conn *c, struct rt_op *op, bool try_only)
@@ -176,21 +154,19 @@ static void say_holder(struct rt_file_conn *c, const char *name)
         return;
     (void)sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
     if (sqlite3_step(s) == SQLITE_ROW && sqlite3_column_text(s, 3) != NULL)
-        rt_file_say(c, "%.100s is held by %.100s", name, (const char *)sqlite3_column_text(s, 3));
+        (void)rt_words_busy(&c->base, name, (const char *)sqlite3_column_text(s, 3),
+                            (size_t)sqlite3_column_bytes(s, 3));
     (void)sqlite3_reset(s);
 }
 
 static int op_join(struct rt_file_conn *c, struct rt_op *op)
 {
     bool try_only = false, swept = false;
-    for (size_t i = 0; i < op->join.n; i++) {
-        int rv = check_join(c, &op->join.joins[i]);
-        if (rv != 0)
-            return rv;
-    }
-    if (op->join.n > 0)
-        try_only = (op->join.joins[0].flags & RT_JOIN_TRY) != 0;
-    int rv = join_once(c, op, try_only, false);
+    int rv = check_joins(c, op);
+    if (rv != 0)
+        return rv;
+    try_only = (op->join.joins[0].flags & RT_JOIN_TRY) != 0;
+    rv = join_once(c, op, try_only, false);
     if (rv != ROTA_BUSY && rv != UNSURE)
         return rv;
     bool again = rv == UNSURE;
@@ -253,7 +229,7 @@ static int op_change(struct rt_file_conn *c, struct rt_op *op)
     bool found = false, writes = op->change.what != 0;
     int rv = check_name(c, op->change.name);
     if (rv == 0 && (op->change.what & RT_CHANGE_VALUE) != 0)
-        rv = check_value(c, op->change.value);
+        rv = rt_check_value(&c->base, op->change.name, op->change.value);
     if (rv == 0 && writes)
         rv = rt_file_begin(c);
     if (rv != 0)
@@ -261,11 +237,8 @@ static int op_change(struct rt_file_conn *c, struct rt_op *op)
     rv = get_ours(c, op->change.name, op->change.session, op->change.number, &row);
     if (rv == 0 && (row.flags & RT_FILE_GRANTED) == 0)
         rv = ROTA_LOST;
-    if (rv == 0 && (op->change.what & RT_CHANGE_DOWNGRADE) != 0 && row.mode > RT_SHARED) {
-        rt_file_say(c, "%.100s is not held exclusively: only that can be downgraded",
-                    op->change.name);
-        rv = ROTA_INVALID;
-    }
+    if (rv == 0 && (op->change.what & RT_CHANGE_DOWNGRADE) != 0 && row.mode > RT_SHARED)
+        rv = rt_words_not_exclusive(&c->base, op->change.name);
     if (rv == 0 && writes)
         rv = change_in_tx(c, op, &row);
     if (rv == 0)

@@ -5,37 +5,12 @@
 #include "base/alloc.h"
 #include "base/bug.h"
 #include "core/grant.h"
+#include "engine/kit/check.h"
+#include "engine/kit/words.h"
 
 #include <assert.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-__attribute__((format(printf, 3, 4))) static int fail(struct rt_mem_conn *mc, int err,
-                                                      const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(mc->conn.errmsg, sizeof(mc->conn.errmsg), format, args);
-    va_end(args);
-    return err;
-}
-
-static int fail_nomem(struct rt_mem_conn *mc)
-{
-    return fail(mc, ROTA_NOMEM, "out of memory");
-}
-
-static int fail_session(struct rt_mem_conn *mc, uint64_t id)
-{
-    return fail(mc, ROTA_LOST, "session %llu has ended", (unsigned long long)id);
-}
-
-static int fail_ticket(struct rt_mem_conn *mc, const char *name)
-{
-    return fail(mc, ROTA_LOST, "the ticket is not in the line of %s any more", name);
-}
 
 /* ---- Sessions ----------------------------------------------------------- */
 
@@ -45,12 +20,12 @@ static int do_beat(struct rt_mem_conn *mc, struct rt_op *op)
     if (op->beat.open) {
         s = rt_mem_session_open(mc);
         if (s == NULL)
-            return fail_nomem(mc);
+            return rt_words_nomem(&mc->conn);
         op->beat.session = s->id;
     } else {
         s = rt_mem_session_find(mc, op->beat.session);
         if (s == NULL)
-            return fail_session(mc, op->beat.session);
+            return rt_words_no_session(&mc->conn, op->beat.session);
         rt_mem_session_renew(mc->world, s, mc->conn.ttl_ms);
         rt_mem_session_announce(s, op->beat.tickets, op->beat.ticket_count);
     }
@@ -83,71 +58,38 @@ static struct rt_mem_ticket *find_nonce(struct rt_mem_line *line, uint64_t sessi
     return NULL;
 }
 
-static int check_join(struct rt_mem_conn *mc, const struct rt_join *join)
-{
-    if (join->name == NULL || join->name[0] == '\0')
-        return fail(mc, ROTA_INVALID, "a line needs a name");
-    if (join->nonce == 0)
-        return fail(mc, ROTA_INVALID, "a join of %s without a nonce", join->name);
-    if (!rt_grant_valid(join->mode, join->take, join->of))
-        return fail(mc, ROTA_INVALID, "%s: mode %u cannot take %u of %u", join->name, join->mode,
-                    join->take, join->of);
-    if (join->value != NULL && strlen(join->value) > RT_MEM_VALUE_MAX)
-        return fail(mc, ROTA_INVALID, "%s: a value has at most %d bytes", join->name,
-                    RT_MEM_VALUE_MAX);
-    if (join->at_least_ms < 0 || join->until_ms < 0)
-        return fail(mc, ROTA_INVALID, "%s: a time cannot be negative", join->name);
-    return 0;
-}
-
-static void kind_text(char *text, size_t size, uint32_t mode, uint32_t of)
-{
-    static const char *const kinds[] = {"a lock", "a lock", "permits", "a latch", "a barrier"};
-    assert(mode <= RT_GATHER);
-    if (mode <= RT_SHARED)
-        snprintf(text, size, "%s", kinds[mode]);
-    else
-        snprintf(text, size, "%s of %u", kinds[mode], of);
-}
-
 static int check_kind(struct rt_mem_conn *mc, const struct rt_mem_line *line,
                       const struct rt_join *join)
 {
     const struct rt_mem_ticket *front = line != NULL ? rt_mem_line_front(line) : NULL;
     if (front == NULL || rt_grant_same_kind(front->mode, line->of, join->mode, join->of))
         return 0;
-    char is[48], asked[48];
-    kind_text(is, sizeof(is), front->mode, line->of);
-    kind_text(asked, sizeof(asked), join->mode, join->of);
-    return fail(mc, ROTA_INVALID, "%s is %s now, not %s: use another name", join->name, is, asked);
+    return rt_words_other_kind(&mc->conn, join, front->mode, line->of);
 }
 
 /* Adds a ticket, fresh and waiting, or finds the one of an earlier try. */
 static int join_add(struct rt_mem_conn *mc, struct rt_join *join)
 {
     join->number = 0;
-    int rv = check_join(mc, join);
-    if (rv != 0)
-        return rv;
     struct rt_mem_session *session = NULL;
     if (!(join->flags & RT_JOIN_DURABLE)) {
         session = rt_mem_session_find(mc, join->session);
         if (session == NULL)
-            return fail_session(mc, join->session);
+            return rt_words_no_session(&mc->conn, join->session);
     }
     struct rt_mem_line *line = rt_mem_line_find(mc->world, join->name);
     struct rt_mem_ticket *t = find_nonce(line, join->session, join->nonce);
     if (t == NULL) {
-        rv = check_kind(mc, line, join);
+        int rv = check_kind(mc, line, join);
         if (rv != 0)
             return rv;
         line = rt_mem_line_get(mc->world, join->name);
         if (line == NULL)
-            return fail_nomem(mc);
+            return rt_words_nomem(&mc->conn);
         t = rt_mem_ticket_add(mc, line, session, join);
         if (t == NULL) {
             rt_mem_line_tidy(mc->world, line);
-            return fail_nomem(mc);
+            return rt_words_nomem(&mc->conn);
         }
     }
     join->number = t->number;
@@ -179,7 +121,8 @@ static int join_try(struct rt_mem_conn *mc, struct rt_op *op)
         if (!(t->flags & RT_MEM_FRESH) || rt_mem_would_grant(t))
             continue;
         struct rt_mem_ticket *front = rt_mem_line_front(t->line);
-        return fail(mc, ROTA_BUSY, "%s is held by %s", t->line->name, rt_mem_ticket_label(front));
+        const char *label = rt_mem_ticket_label(front);
+        return rt_words_busy(&mc->conn, t->line->name, label, strlen(label));
     }
     return 0;
 }
@@ -206,15 +149,16 @@ static int check_whole(struct rt_mem_conn *mc, const struct rt_op *op)
     }
     if (found == 0 || found == op->join.n)
         return 0;
-    return fail(mc, ROTA_LOST, "one ticket of the set has ended");
+    return rt_words_set_ended(&mc->conn);
 }
 
 /* Three passes, so that all stand in their lines before anybody is granted, and none if
  * one cannot. */
 static int do_join(struct rt_mem_conn *mc, struct rt_op *op)
 {
-    assert(op->join.n >= 1 && (op->kind == RT_OP_JOIN_ALL || op->join.n == 1));
-    int rv = op->join.n > 1 ? check_whole(mc, op) : 0;
+    int rv = rt_check_joins(&mc->conn, op);
+    if (rv == 0 && op->join.n > 1)
+        rv = check_whole(mc, op);
     if (rv != 0)
         return rv;
     for (size_t i = 0; i < op->join.n && rv == 0; i++)
@@ -234,14 +178,15 @@ static int do_join(struct rt_mem_conn *mc, struct rt_op *op)
 
 static int set_value(struct rt_mem_conn *mc, struct rt_mem_ticket *t, const char *value)
 {
-    if (value != NULL && strlen(value) > RT_MEM_VALUE_MAX)
-        return fail(mc, ROTA_INVALID, "a value has at most %d bytes", RT_MEM_VALUE_MAX);
+    int rv = rt_check_value(&mc->conn, t->line->name, value);
+    if (rv != 0)
+        return rv;
     char *copy = value != NULL ? rt_strdup(value) : NULL;
     if (value != NULL && copy == NULL)
-        return fail_nomem(mc);
+        return rt_words_nomem(&mc->conn);
     if (rt_mem_ticket_extend(mc, t) != 0) {
         rt_free(copy);
-        return fail_nomem(mc);
+        return rt_words_nomem(&mc->conn);
     }
     rt_free(t->extra->value);
     t->extra->value = copy;
@@ -253,10 +198,10 @@ static int do_change(struct rt_mem_conn *mc, struct rt_op *op)
     struct rt_mem_line *line = rt_mem_line_find(mc->world, op->change.name);
     struct rt_mem_ticket *t = find_number(line, op->change.number);
     if (t == NULL || rt_mem_ticket_session(t) != op->change.session || !(t->flags & RT_MEM_GRANTED))
-        return fail_ticket(mc, op->change.name);
+        return rt_words_no_ticket(&mc->conn, op->change.name);
     bool downgrade = op->change.what & RT_CHANGE_DOWNGRADE;
     if (downgrade && t->mode != RT_EXCLUSIVE && t->mode != RT_SHARED)
-        return fail(mc, ROTA_INVALID, "%s: only a lock can be downgraded", op->change.name);
+        return rt_words_not_exclusive(&mc->conn, op->change.name);
     if (op->change.what & RT_CHANGE_VALUE) {
         int rv = set_value(mc, t, op->change.value);
         if (rv != 0)
@@ -305,7 +250,7 @@ static int do_leave(struct rt_mem_conn *mc, struct rt_op *op)
         t = rt_mem_line_front(line);
     if (t == NULL) {
         forget_broken(mc, op);
-        return fail_ticket(mc, op->leave.name);
+        return rt_words_no_ticket(&mc->conn, op->leave.name);
     }
     op->leave.granted = t->flags & RT_MEM_GRANTED;
     if (rt_leave_keeps(op))
@@ -345,7 +290,7 @@ static int do_break(struct rt_mem_conn *mc, struct rt_op *op)
         }
     }
     if (!found)
-        return fail(mc, ROTA_LOST, "no such ticket in the line of %s", op->brk.name);
+        return rt_words_no_such(&mc->conn, op->brk.name);
     rt_mem_settle(mc->world, line);
     return 0;
 }
@@ -365,7 +310,7 @@ static int do_observe(struct rt_mem_conn *mc, struct rt_op *op)
     if (watch == NULL) {
         watch = rt_mem_watch_new(mc, op->observe.name, op->observe.cookie);
         if (watch == NULL)
-            return fail_nomem(mc);
+            return rt_words_nomem(&mc->conn);
     }
     watch->dirty = true;
     rt_mem_ring(mc);
@@ -436,7 +381,7 @@ static int do_list(struct rt_mem_conn *mc, struct rt_op *op)
     const char *prefix = op->list.prefix != NULL ? op->list.prefix : "";
     struct rt_mem_line **lines = rt_alloc((world->line_count + 1) * sizeof(struct rt_mem_line *));
     if (lines == NULL)
-        return fail_nomem(mc);
+        return rt_words_nomem(&mc->conn);
     size_t n = 0;
     for (size_t i = 0; i < world->table_size; i++)
         for (struct rt_mem_line *line = world->table[i]; line != NULL; line = line->next)

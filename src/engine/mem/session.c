@@ -16,7 +16,7 @@ struct rt_mem_session *rt_mem_session_open(struct rt_mem_conn *mc)
 {
     struct rt_mem_world *world = mc->world;
     const char *label = mc->conn.label != NULL ? mc->conn.label : "";
-    size_t length = strnlen(label, RT_MEM_LABEL_MAX);
+    size_t length = strnlen(label, RT_LABEL_MAX);
     struct rt_mem_session *s = rt_alloc(sizeof(*s) + length + 1);
     if (s == NULL)
         return NULL;

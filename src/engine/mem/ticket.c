@@ -57,7 +57,7 @@ int rt_mem_ticket_extend(struct rt_mem_conn *mc, struct rt_mem_ticket *t)
     if (t->extra != NULL)
         return 0;
     const char *label = mc->conn.label != NULL ? mc->conn.label : "";
-    size_t length = strnlen(label, RT_MEM_LABEL_MAX);
+    size_t length = strnlen(label, RT_LABEL_MAX);
     struct rt_mem_extra *extra = rt_alloc(sizeof(*extra) + length + 1);
     if (extra == NULL)
         return ROTA_NOMEM;

@@ -35,9 +35,6 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#define RT_MEM_VALUE_MAX 1023 /* bytes: what rota.h allows */
-#define RT_MEM_LABEL_MAX 255  /* longer labels are cut: they are for people */
-
 struct rt_mem_link { /* in a ring; a ring's head is a link too */
     struct rt_mem_link *next, *prev;
 };
@@ -104,7 +101,7 @@ struct rt_mem_watch {          /* an observation */
     struct rt_mem_line *line; /* pinned */
     void *cookie;
     bool dirty;
-    char value[RT_MEM_VALUE_MAX + 1], label[RT_MEM_LABEL_MAX + 1]; /* while an event is told */
+    char value[ROTA_VALUE_MAX + 1], label[RT_LABEL_MAX + 1]; /* while an event is told */
 };
 
 struct rt_mem_world {

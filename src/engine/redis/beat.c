@@ -99,7 +99,7 @@ static int send_open(struct rt_redis_conn *c, struct beat *b)
     rt_redis_args_few(&a);
     rt_redis_arg(&a, b->sid);
     rt_redis_arg_number(&a, c->base.ttl_ms);
-    rt_redis_arg_text(&a, "%.*s", RT_REDIS_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
+    rt_redis_arg_text(&a, "%.*s", RT_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
     struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_OPEN, ANCHOR,
                                                b->work.op->deadline, open_answered);
     if (rq == NULL)
@@ -245,9 +245,7 @@ static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
 void rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op)
 {
     if (!op->beat.open && (op->beat.session == 0 || op->beat.session != c->session)) {
-        rt_conn_done(&c->base, op,
-                     rt_redis_fail(c, ROTA_LOST, "session %llu has ended",
-                                   (unsigned long long)op->beat.session));
+        rt_conn_done(&c->base, op, rt_words_no_session(&c->base, op->beat.session));
         return;
     }
     struct beat *b = rt_redis_work_new(c, sizeof(*b), op);

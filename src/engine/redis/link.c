@@ -27,18 +27,6 @@ const char *rt_redis_at(const struct rt_redis_link *l)
     return l->node->at;
 }
 
-void rt_redis_log(struct rt_redis_conn *c, int level, const char *format, ...)
-{
-    char line[512];
-    va_list args;
-    if (c->base.up == NULL || c->base.up->log == NULL)
-        return;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    c->base.up->log(c->base.up, level, line);
-}
-
 int64_t rt_redis_patience(const struct rt_redis_conn *c)
 {
     uint32_t ms = c->base.ttl_ms / 4;

@@ -109,8 +109,7 @@ bool rt_redis_link_usable(const struct rt_redis_link *l);
 int64_t rt_redis_patience(const struct rt_redis_conn *c);
 /* "host:port", or the socket's path. */
 const char *rt_redis_at(const struct rt_redis_link *l);
-__attribute__((format(printf, 3, 4))) void rt_redis_log(struct rt_redis_conn *c, int level,
-                                                        const char *format, ...);
+#define rt_redis_log(c, ...) rt_words_log(&(c)->base, __VA_ARGS__)
 
 /* ---- Greeting (greet.c) --------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
 
 struct state {
     uint64_t count, mode, of, fence;
-    char label[RT_REDIS_LABEL_MAX + 1], value[RT_REDIS_VALUE_MAX + 1];
+    char label[RT_LABEL_MAX + 1], value[ROTA_VALUE_MAX + 1];
 };
 
 struct rt_redis_watch {

@@ -4,6 +4,7 @@
 
 #include "base/bug.h"
 #include "core/grant.h"
+#include "engine/kit/check.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -12,62 +13,7 @@
 
 #define MEMBER_TEXT 192 /* bytes of a ticket's arguments that are written, without its name */
 
-/* ---- Errors in words -------------------------------------------------------------------- */
-
-static int fail_ticket(struct rt_redis_conn *c, const char *name)
-{
-    return rt_redis_fail(c, ROTA_LOST, "the ticket is not in the line of %.120s any more", name);
-}
-
-static int check_value(struct rt_redis_conn *c, const char *name, const char *value)
-{
-    if (value == NULL || strlen(value) <= RT_REDIS_VALUE_MAX)
-        return 0;
-    return rt_redis_fail(c, ROTA_INVALID, "%.120s: a value has at most %d bytes", name,
-                         RT_REDIS_VALUE_MAX);
-}
-
-static void kind_text(char *text, size_t size, int64_t mode, int64_t of)
-{
-    static const char *const kinds[] = {"a lock", "a lock", "permits", "a latch", "a barrier"};
-    if (mode < 0 || mode > RT_GATHER)
-        snprintf(text, size, "of an unknown kind");
-    else if (mode <= RT_SHARED)
-        snprintf(text, size, "%s", kinds[mode]);
-    else
-        snprintf(text, size, "%s of %lld", kinds[mode], (long long)of);
-}
-
-static int fail_kind(struct rt_redis_conn *c, const struct rt_join *join, int64_t mode, int64_t of)
-{
-    char is[48], asked[48];
-    kind_text(is, sizeof(is), mode, of);
-    kind_text(asked, sizeof(asked), join->mode, join->of);
-    return rt_redis_fail(c, ROTA_INVALID, "%.120s is %s now, not %s: use another name", join->name,
-                         is, asked);
-}
-
 /* ---- JOIN ------------------------------------------------------------------------------- */
-
-int rt_redis_check_join(struct rt_redis_conn *c, const struct rt_join *join)
-{
-    if (join->name == NULL || join->name[0] == '\0')
-        return rt_redis_fail(c, ROTA_INVALID, "a line needs a name");
-    if (join->nonce == 0)
-        return rt_redis_fail(c, ROTA_INVALID, "a join of %.120s without a nonce", join->name);
-    if (!rt_grant_valid(join->mode, join->take, join->of))
-        return rt_redis_fail(c, ROTA_INVALID, "%.120s: mode %u cannot take %u of %u", join->name,
-                             join->mode, join->take, join->of);
-    int rv = check_value(c, join->name, join->value);
-    if (rv != 0)
-        return rv;
-    if (join->at_least_ms < 0 || join->until_ms < 0)
-        return rt_redis_fail(c, ROTA_INVALID, "%.120s: a time cannot be negative", join->name);
-    if (!(join->flags & RT_JOIN_DURABLE) && (c->session == 0 || join->session != c->session))
-        return rt_redis_fail(c, ROTA_LOST, "session %llu has ended",
-                             (unsigned long long)join->session);
-    return 0;
-}
 
 static void put_member(struct rt_redis_args *a, const struct rt_redis_conn *c,
                        const struct rt_join *j)
@@ -139,7 +85,7 @@ static void put_flags(struct rt_redis_args *a, const struct rt_redis_conn *c, ui
 
 static void put_label(struct rt_redis_args *a, const struct rt_redis_conn *c)
 {
-    rt_redis_arg_text(a, "%.*s", RT_REDIS_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
+    rt_redis_arg_text(a, "%.*s", RT_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
 }
 
 static void join_begun(struct rt_redis_conn *c, struct rt_redis_request *rq)
@@ -160,7 +106,7 @@ struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t ro
                                             rt_redis_answer_fn *answer)
 {
     struct rt_redis_args a;
-    size_t text = RT_REDIS_LABEL_MAX + 64;
+    size_t text = RT_LABEL_MAX + 64;
     for (size_t i = 0; i < n; i++)
         text += strlen(joins[i]->name) + MEMBER_TEXT;
     if (rt_redis_listen(c, room) != 0 ||
@@ -209,15 +155,14 @@ static int join_refused(struct rt_redis_conn *c, int status, const redisReply *r
     const struct rt_join *join = joins[at < n ? at : 0];
     switch (status) {
     case RT_REDIS_LOST:
-        return rt_redis_fail(c, ROTA_LOST, "session %llu has ended",
-                             (unsigned long long)join->session);
+        return rt_words_no_session(&c->base, join->session);
     case RT_REDIS_BUSY:
-        return rt_redis_fail(c, ROTA_BUSY, "%.100s is held by %.100s", join->name,
-                             rt_redis_str(reply, 0));
+        return rt_words_busy(&c->base, join->name, rt_redis_str(reply, 0),
+                             strlen(rt_redis_str(reply, 0)));
     case RT_REDIS_KIND:
-        return fail_kind(c, join, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
+        return rt_words_other_kind(&c->base, join, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
     case RT_REDIS_PARTIAL:
-        return rt_redis_fail(c, ROTA_LOST, "one ticket of the set has ended");
+        return rt_words_set_ended(&c->base);
     case RT_REDIS_TWICE:
         return rt_redis_fail(c, ROTA_INVALID, "a set names one line twice");
     default:
@@ -324,12 +269,18 @@ static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         rt_redis_ask_held(c, rq->room);
 }
 
+int rt_redis_check_joins(struct rt_redis_conn *c, const struct rt_op *op)
+{
+    int rv = rt_check_joins(&c->base, op);
+    if (rv == 0)
+        rv = rt_check_session(&c->base, op, c->session);
+    return rv != 0 ? rv : rt_redis_check_replicas(c, op);
+}
+
 void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_join *join = op->join.joins;
-    int rv = rt_redis_check_join(c, join);
-    if (rv == 0)
-        rv = rt_redis_check_replicas(c, op);
+    int rv = rt_redis_check_joins(c, op);
     if (rv != 0) {
         rt_conn_done(&c->base, op, rv);
         return;
@@ -351,12 +302,6 @@ void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
 
 /* ---- LEAVE, CHANGE, BREAK --------------------------------------------------------------- */
 
-static int check_name(struct rt_redis_conn *c, const char *name)
-{
-    return name != NULL && name[0] != '\0' ? 0
-                                           : rt_redis_fail(c, ROTA_INVALID, "a line needs a name");
-}
-
 /* Sends what A has as the one request of OP. */
 static void ask_one(struct rt_redis_conn *c, struct rt_redis_args *a, enum rt_redis_script script,
                     const char *name, struct rt_op *op, rt_redis_answer_fn *answer)
@@ -374,7 +319,7 @@ static void leave_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
 {
     struct rt_op *op = rq->op;
     if (err == 0 && status == RT_REDIS_LOST)
-        err = fail_ticket(c, op->leave.name);
+        err = rt_words_no_ticket(&c->base, op->leave.name);
     else if (err == 0 && reply->type != REDIS_REPLY_STRING &&
              (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
         err = rt_redis_odd(c, rq);
@@ -396,7 +341,7 @@ static bool is_leased(const struct rt_redis_conn *c, uint64_t session)
 void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
-    int rv = check_name(c, op->leave.name);
+    int rv = rt_check_name(&c->base, op->leave.name);
     if (rv != 0) {
         rt_conn_done(&c->base, op, rv);
         return;
@@ -417,10 +362,9 @@ static void change_answered(struct rt_redis_conn *c, struct rt_redis_request *rq
 {
     struct rt_op *op = rq->op;
     if (err == 0 && status == RT_REDIS_LOST)
-        err = fail_ticket(c, op->change.name);
+        err = rt_words_no_ticket(&c->base, op->change.name);
     else if (err == 0 && status == RT_REDIS_KIND)
-        err = rt_redis_fail(c, ROTA_INVALID, "%.120s: only a lock can be downgraded",
-                            op->change.name);
+        err = rt_words_not_exclusive(&c->base, op->change.name);
     else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
         err = rt_redis_odd(c, rq);
     if (err == 0)
@@ -433,9 +377,9 @@ void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
     struct rt_redis_args a;
     char what[4];
     size_t n = 0;
-    int rv = check_name(c, op->change.name);
+    int rv = rt_check_name(&c->base, op->change.name);
     if (rv == 0 && op->change.what & RT_CHANGE_VALUE)
-        rv = check_value(c, op->change.name, op->change.value);
+        rv = rt_check_value(&c->base, op->change.name, op->change.value);
     if (rv != 0) {
         rt_conn_done(&c->base, op, rv);
         return;
@@ -463,7 +407,7 @@ static void break_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
 {
     struct rt_op *op = rq->op;
     if (err == 0 && status == RT_REDIS_LOST)
-        err = rt_redis_fail(c, ROTA_LOST, "no such ticket in the line of %.120s", op->brk.name);
+        err = rt_words_no_such(&c->base, op->brk.name);
     else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
         err = rt_redis_odd(c, rq);
     rt_conn_done(&c->base, op, err);
@@ -472,7 +416,7 @@ static void break_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
 void rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
-    int rv = check_name(c, op->brk.name);
+    int rv = rt_check_name(&c->base, op->brk.name);
     if (rv != 0) {
         rt_conn_done(&c->base, op, rv);
         return;

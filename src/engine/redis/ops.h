@@ -16,9 +16,6 @@
 
 #include "engine/redis/redis.h"
 
-#define RT_REDIS_VALUE_MAX 1023 /* bytes: what rota.h allows */
-#define RT_REDIS_LABEL_MAX 255  /* longer labels are cut: they are for people */
-
 /* Where tickets stand among the arguments of JOIN: so many before them, so many each. */
 #define RT_REDIS_JOIN_AHEAD 4
 #define RT_REDIS_JOIN_EACH 9
@@ -113,7 +110,7 @@ void rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op);
 void rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op);
 
 /* ops.c: whether JOIN may be sent, without asking the server: 0, ROTA_INVALID, ROTA_LOST. */
-int rt_redis_check_join(struct rt_redis_conn *c, const struct rt_join *join);
+int rt_redis_check_joins(struct rt_redis_conn *c, const struct rt_op *op);
 /* Sends the N joins of one room as one JOIN. It stands among side.joins until rt_redis_join_over. */
 struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t room,
                                             struct rt_join **joins, size_t n, int64_t deadline,

@@ -6,7 +6,6 @@
 #include "engine/url.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +17,6 @@
 #define DB_MAX 1000000
 #define CALL_MS 5000
 #define TTL_MS 10000
-
-int rt_redis_fail(struct rt_redis_conn *c, int err, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c->base.errmsg, sizeof(c->base.errmsg), format, args);
-    va_end(args);
-    return err;
-}
 
 /* ---- Rooms --------------------------------------------------------------------------------------- */
 

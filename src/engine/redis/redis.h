@@ -21,7 +21,7 @@
 #ifndef RT_REDIS_H
 #define RT_REDIS_H
 
-#include "engine/engine.h"
+#include "engine/kit/words.h"
 #include "engine/redis/script.h"
 #include "net/loop.h"
 #include "net/stream.h"
@@ -277,8 +277,7 @@ uint32_t rt_redis_room_of(const struct rt_redis_conn *c, const char *name);
 void rt_redis_room_key(const struct rt_redis_conn *c, uint32_t room, char *out, size_t size);
 
 /* The whole engine's errors: sets errmsg. */
-__attribute__((format(printf, 3, 4))) int rt_redis_fail(struct rt_redis_conn *c, int err,
-                                                        const char *format, ...);
+#define rt_redis_fail(c, ...) rt_words_fail(&(c)->base, __VA_ARGS__)
 
 /* ---- Ops (side.c; ops.h) ------------------------------------------------------------------ */
 

@@ -240,7 +240,7 @@ static void set_told(struct rt_redis_conn *c, struct set *set, struct rt_join *j
 {
     if (kind == RT_TICKET_LOST) {
         if (set->work.pending == 0)
-            fail(c, set, rt_redis_fail(c, ROTA_LOST, "one ticket of the set has ended"));
+            fail(c, set, rt_words_set_ended(&c->base));
         return; /* else its room will not find it, or the user hears by the next beat */
     }
     join->granted = true;
@@ -266,21 +266,6 @@ bool rt_redis_set_hears(struct rt_redis_conn *c, enum rt_event_kind kind, uint64
 }
 
 /* ---- JOIN_ALL --------------------------------------------------------------------------- */
-
-static int check_set(struct rt_redis_conn *c, const struct rt_op *op)
-{
-    const struct rt_join *first = op->join.joins;
-    for (size_t i = 0; i < op->join.n; i++) {
-        const struct rt_join *join = &op->join.joins[i];
-        int rv = rt_redis_check_join(c, join);
-        if (rv != 0)
-            return rv;
-        if (join->session != first->session ||
-            (join->flags & RT_JOIN_DURABLE) != (first->flags & RT_JOIN_DURABLE))
-            return rt_redis_fail(c, ROTA_INVALID, "a set is of one session");
-    }
-    return 0;
-}
 
 /* By room, else as they came; few rooms, mostly one. */
 static void sort_joins(struct rt_redis_conn *c, struct set *set)
@@ -314,9 +299,7 @@ static void undo_all(struct rt_redis_conn *c, struct set *set, int err)
 
 void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
 {
-    int rv = check_set(c, op);
-    if (rv == 0)
-        rv = rt_redis_check_replicas(c, op);
+    int rv = rt_redis_check_joins(c, op);
     if (rv != 0) {
         rt_conn_done(&c->base, op, rv);
         return;

@@ -142,7 +142,7 @@ static void test_values_are_read_as_written(void **state)
 static void test_the_largest_value_fits(void **state)
 {
     char text[RT_ETCD_CARD_MAX];
-    static uint8_t label[RT_ETCD_LABEL_MAX + 50], value[RT_ETCD_VALUE_MAX];
+    static uint8_t label[RT_LABEL_MAX + 50], value[ROTA_VALUE_MAX];
     struct rt_etcd_card got, card = {.mode = RT_GATHER,
                                      .of = UINT32_MAX,
                                      .flags = RT_ETCD_CARD_DETECT | RT_ETCD_CARD_LEFT,
@@ -161,7 +161,7 @@ static void test_the_largest_value_fits(void **state)
     assert_true(n <= sizeof(text));
     rt_etcd_card_read(&got, (uint8_t *)text, n);
     assert_false(got.plain);
-    assert_true(got.label_size == RT_ETCD_LABEL_MAX && got.value_size == sizeof(value));
+    assert_true(got.label_size == RT_LABEL_MAX && got.value_size == sizeof(value));
     assert_true(got.bound == UINT64_MAX);
 }
 

@@ -195,7 +195,7 @@ static void test_kind_in_words(void **state)
 /* What no script would understand is refused before it is sent. */
 static void test_joins_without_sense(void **state)
 {
-    static char large[RT_REDIS_VALUE_MAX + 2];
+    static char large[ROTA_VALUE_MAX + 2];
     memset(large, 'v', sizeof(large) - 1);
     const struct {
         struct rt_join join;
