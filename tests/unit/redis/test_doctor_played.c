@@ -24,7 +24,7 @@ extern const struct rt_engine rt_engine_redis;
 
 /* What the server says of itself; NULL: what is best. */
 static struct says {
-    const char *url, *info, *appendfsync, *rewrite, *acl;
+    const char *url, *version, *info, *appendfsync, *rewrite, *acl;
     bool config_refused;
     const char *lacks, *join_error; /* what `rights` finds, and what JOIN is refused with */
     bool mute_pushes;
@@ -32,6 +32,7 @@ static struct says {
 } says;
 
 static struct played p;
+static size_t work; /* the stream to the server */
 static char report[8192], clock_text[128];
 static int steps[RT_REDIS_SCRIPTS]; /* calls of each script */
 
@@ -89,7 +90,8 @@ static void say_info(size_t stream)
     char text[512];
     snprintf(
         text, sizeof(text),
-        "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\nrun_id:5\r\n%s",
+        "# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nrole:master\r\nrun_id:5\r\n%s",
+        says.version != NULL ? says.version : "7.0.15",
         says.info != NULL ? says.info
                           : "maxmemory:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n");
     say_text(stream, text);
@@ -121,23 +123,36 @@ static void greet(size_t stream)
     say_tag(stream, command);
 }
 
+static void ask_sentinel(void)
+{
+    played_accept(&p, 0);
+    assert_true(strncmp(played_next(&p, 0), "SENTINEL get-master-addr-by-name", 32) == 0);
+    (void)played_next(&p, 0);
+    say(0,
+        "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n7001\r\n*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
+}
+
 static void open_server(void)
 {
-    played_open(&p, says.url != NULL ? says.url : "redis://redis.example", "secret", 0);
+    const char *url = says.url != NULL ? says.url : "redis://redis.example";
+    played_open(&p, url, "secret", 0);
     played_turn(&p);
-    played_accept(&p, 0);
-    greet(0);
-    const char *meta = played_meta(&p, 0);
+    work = strstr(url, "sentinel=") != NULL;
+    if (work != 0)
+        ask_sentinel();
+    played_accept(&p, work);
+    greet(work);
+    const char *meta = played_meta(&p, work);
     char tag[24];
     snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(meta));
-    say(0, "*4\r\n$%zu\r\n%s\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n", strlen(tag), tag);
+    say(work, "*4\r\n$%zu\r\n%s\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n", strlen(tag), tag);
     assert_int_equal(p.ups, 1);
 }
 
 /* The link for pushes, whichever stream that is: it subscribes, and hears nothing else. */
 static void confirm_pushes(void)
 {
-    for (size_t s = 1; s < p.opened; s++) {
+    for (size_t s = work + 1; s < p.opened; s++) {
         const char *command;
         if (p.streams[s].stream == NULL)
             continue;
@@ -178,26 +193,27 @@ static void answer_step(const char *command)
     steps[script]++;
     if (script == RT_REDIS_SCRIPT_RIGHTS) {
         assert_true(strncmp(command, "EVAL ", 5) == 0); /* may it? */
-        say(0, "*3\r\n$%zu\r\n%s\r\n:0\r\n$%zu\r\n%s\r\n", strlen(tag), tag, strlen(lacks), lacks);
+        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n$%zu\r\n%s\r\n", strlen(tag), tag, strlen(lacks),
+            lacks);
     } else if (script == RT_REDIS_SCRIPT_JOIN && says.join_error != NULL) {
-        say(0, "%s", says.join_error);
+        say(work, "%s", says.join_error);
     } else if (script == RT_REDIS_SCRIPT_JOIN) {
         assert_non_null(strstr(command, " rota doctor " LISTED " 1 " LISTED
                                         " d")); /* no name that anybody could ask for */
         assert_non_null(strstr(command, " 1 1 0 0 10000 tried")); /* ends by itself */
-        say(0, "*6\r\n$%zu\r\n%s\r\n:0\r\n:1000\r\n:0\r\n:4711\r\n:1\r\n", strlen(tag), tag);
+        say(work, "*6\r\n$%zu\r\n%s\r\n:0\r\n:1000\r\n:0\r\n:4711\r\n:1\r\n", strlen(tag), tag);
     } else if (script == RT_REDIS_SCRIPT_CHANGE) {
         assert_non_null(
             strstr(command, says.join_error == NULL ? " 4711 V changed" : " 0 V changed"));
-        say(0, "*3\r\n$%zu\r\n%s\r\n:0\r\n:0\r\n", strlen(tag), tag);
+        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:0\r\n", strlen(tag), tag);
     } else if (script == RT_REDIS_SCRIPT_LEAVE) {
         assert_non_null(strstr(command, says.join_error == NULL ? " 4711 1" : " 0 1"));
-        say(0, "*3\r\n$%zu\r\n%s\r\n:0\r\n:1\r\n", strlen(tag), tag);
+        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:1\r\n", strlen(tag), tag);
     } else if (script == RT_REDIS_SCRIPT_LIST) {
-        say(0, "*3\r\n$%zu\r\n%s\r\n:0\r\n$1\r\n0\r\n", strlen(tag), tag);
+        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n$1\r\n0\r\n", strlen(tag), tag);
     } else {
         assert_int_equal(script, RT_REDIS_SCRIPT_INSPECT);
-        say(0, "*3\r\n$%zu\r\n%s\r\n:0\r\n:%lld\r\n", strlen(tag), tag,
+        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:%lld\r\n", strlen(tag), tag,
             (long long)(wall_us() + says.clock_us));
     }
 }
@@ -231,9 +247,9 @@ static int examine(void)
         confirm_pushes();
     for (int i = 0; p.op_done == 0; i++) {
         assert_true(i < 1000);
-        while (p.op_done == 0 && (command = played_next(&p, 0))[0] != '\0') {
+        while (p.op_done == 0 && (command = played_next(&p, work))[0] != '\0') {
             if (strncmp(command, "ECHO", 4) == 0)
-                say_tag(0, command);
+                say_tag(work, command);
             else
                 answer_step(command);
         }
@@ -390,6 +406,32 @@ static void test_several_addresses(void **state)
     expect_lines(
         "one holder at a time (I1): limited: the URL names several servers: if two of them are primaries, each "
         "grants for itself -> name one, or let Sentinel say which it is\n" COUNTER_LOST MAY_LACK);
+}
+
+static void test_sentinel(void **state)
+{
+    (void)state;
+    says.url =
+        "redis://a:1001,b:1002?sentinel=m"; /* several of them are no danger: they agree on one primary */
+    assert_int_equal(examine(), 0);
+    expect_lines(
+        FOLLOW
+        " -> guard the resource by the fence; replicas=1 makes it rarer\n" COUNTER_LOST MAY_LACK
+        "server: kept: Redis 7.0.15, primary told by Sentinel, 0 replicas\n");
+}
+
+/* Versions are numbers, not digits; and need not have all of them. */
+static void test_versions(void **state)
+{
+    static const char *const versions[] = {"6.2.0", "6.10.1", "6.9", "7", "10.0.1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        char line[64];
+        says.version = versions[i];
+        assert_int_equal(examine(), 0);
+        snprintf(line, sizeof(line), "server: kept: Redis %s, primary, 0 replicas\n", versions[i]);
+        expect_lines(line);
+    }
 }
 
 /* ---- Rights ----------------------------------------------------------------------------- */
@@ -576,6 +618,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_eviction, setup, teardown),
         cmocka_unit_test_setup_teardown(test_replicas, setup, teardown),
         cmocka_unit_test_setup_teardown(test_several_addresses, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sentinel, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_versions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_default_user, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_default_user_may_not, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_default_user_is_not_to_be_asked, setup, teardown),
