@@ -58,7 +58,7 @@ void ledger_forget(void)
 void ledger_expect(const char *want, const char *file, int line)
 {
     if (strcmp(text, want) != 0) {
-        (void)fputs(text, stdout); /* all of it */
+        (void)fputs(text, stderr); /* all of it */
         _fail(file, line);
     }
     ledger_forget();
