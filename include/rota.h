@@ -114,7 +114,7 @@ void rota_close(struct rota *r);
 
 /* What this engine, dialect and topology can do. No I/O. */
 #define ROTA_CAP_FENCE 0x1u /* exclusive grants carry a fence */
-#define ROTA_CAP_ORDER 0x2u /* granted in order of arrival */
+#define ROTA_CAP_ORDER 0x2u /* granted in order of arrival: elections and ROTA_DETECT work */
 #define ROTA_CAP_SHARED 0x4u
 #define ROTA_CAP_PERMITS 0x8u
 #define ROTA_CAP_WANTED 0x10u       /* holders are told that somebody waits: linger_ms works */

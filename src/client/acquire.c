@@ -60,6 +60,10 @@ static int check_ask(const struct rota *r, const struct rota_ask *ask)
         return rt_fail(r, ROTA_UNSUPPORTED, "shared locks are not possible on %s", r->shown_url);
     if (ask->mode == ROTA_PERMITS && (caps & ROTA_CAP_PERMITS) == 0)
         return rt_fail(r, ROTA_UNSUPPORTED, "permits are not possible on %s", r->shown_url);
+    if ((ask->flags & ROTA_DETECT) != 0 && (caps & ROTA_CAP_ORDER) == 0)
+        return rt_fail(r, ROTA_UNSUPPORTED,
+                       "ROTA_DETECT is not possible on %s: nobody sees there who waits",
+                       r->shown_url);
     if (ask->linger_ms != 0 && (caps & ROTA_CAP_WANTED) == 0)
         return rt_fail(r, ROTA_UNSUPPORTED, "linger_ms is not possible on %s", r->shown_url);
     if (ask->at_least_ms != 0 && (caps & ROTA_CAP_DURABLE) == 0)

@@ -75,17 +75,15 @@ static bool line_joins(const struct rt_line *line, uint64_t nonce)
  * all. It is given back, or our beats would keep it for ever (I6). While a JOIN of the line is
  * open it may be that one, unless the engine knows its nonce: a set of a cluster may join for as long as
  * the stray stands before it. If it is not, the next BEAT brings it up again. Without memory too. */
-static void note_stray(struct rt_dispatch *d, const struct rt_line *line,
-                       const struct rt_event *event)
+static void note_stray(struct rt_dispatch *d, const struct rt_event *event)
 {
-    if (event->kind != RT_GRANTED || line_joins(line, event->nonce))
-        return;
+    assert(event->kind == RT_GRANTED);
     size_t size = strlen(event->name) + 1;
     struct rt_stray *stray = rt_alloc(sizeof(*stray) + size);
     if (stray == NULL)
         return;
     stray->session = event->session;
-    stray->number = event->number;
+    stray->number = event->fence != 0 ? event->fence : event->number;
     memcpy(stray->name, event->name, size);
     stray->next = d->strays;
     d->strays = stray;
@@ -115,6 +113,23 @@ static void send_strays(struct rt_dispatch *d)
     }
 }
 
+/* GRANTED for T, or for a ticket that nobody here knows by its number. */
+static void ticket_granted(struct rt_dispatch *d, struct rt_line *line, struct rt_ticket *t,
+                           const struct rt_event *event)
+{
+    bool left = t != NULL && t->state == RT_TICKET_LEAVING;
+
+    if (t == NULL && line != NULL && event->fence != 0)
+        t = rt_line_ticket(line,
+                           event->fence); /* told before: by its name it is not known any more */
+    if (left && event->fence != 0)
+        note_stray(d, event); /* the LEAVE names it by what is forgotten now */
+    else if (t != NULL)
+        rt_desk_granted(&d->desk, t, event->fence, rt_loop_now(d->loop));
+    else if (!line_joins(line, event->nonce))
+        note_stray(d, event);
+}
+
 static void up_event(struct rt_up *up, const struct rt_event *event)
 {
     struct rt_dispatch *d = dispatch_of(up);
@@ -134,13 +149,11 @@ static void up_event(struct rt_up *up, const struct rt_event *event)
         return; /* of an earlier session: what it had is lost already */
     struct rt_line *line = rt_names_find(&d->names, event->name);
     struct rt_ticket *t = line != NULL ? rt_line_ticket(line, event->number) : NULL;
-    if (t == NULL)
-        note_stray(d, line, event);
-    else if (event->kind == RT_GRANTED)
-        rt_desk_granted(desk, t, now);
-    else if (event->kind == RT_WANTED)
+    if (event->kind == RT_GRANTED)
+        ticket_granted(d, line, t, event);
+    else if (t != NULL && event->kind == RT_WANTED)
         rt_desk_wanted(desk, t, now);
-    else if (event->kind == RT_TICKET_LOST)
+    else if (t != NULL && event->kind == RT_TICKET_LOST)
         rt_desk_ticket_lost(desk, t, now);
 }
 
@@ -415,9 +428,8 @@ static void send_all(struct rt_dispatch *d)
 {
     struct rt_todo todo;
 
-    if (d->conn != NULL)
-        send_strays(d);
     while (d->conn != NULL) { /* it is closed before the desk is */
+        send_strays(d);       /* also those that what was just sent brought up */
         struct rt_request *rq = take_request(d);
         if (rq == NULL)
             return;

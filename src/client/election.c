@@ -20,6 +20,10 @@ int rt_elect_wish(struct rota *r, struct rt_wish *wish, const char *name, const 
         rv = rt_value_check(r, value);
     if (rv == 0)
         rv = rt_wish_init(r, wish, ask, size);
+    if (rv == 0 && (rota_caps(r) & ROTA_CAP_ORDER) == 0)
+        rv = rt_fail(r, ROTA_UNSUPPORTED,
+                     "elections are not possible on %s: there is no order of arrival",
+                     r->shown_url);
     if (rv == 0 && wish->mode != RT_EXCLUSIVE)
         rv = rt_fail(r, ROTA_INVALID, "a leadership is exclusive: leave the mode 0");
     if (rv == 0)

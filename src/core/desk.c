@@ -635,10 +635,13 @@ void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int e
     }
 }
 
-void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, uint64_t fence, int64_t now)
 {
-    if (t->state == RT_TICKET_WAITING)
-        ticket_granted(desk, t, now);
+    if (t->state != RT_TICKET_WAITING)
+        return;
+    if (fence != 0)
+        rt_ticket_fenced(t, fence);
+    ticket_granted(desk, t, now);
 }
 
 void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)

@@ -144,7 +144,8 @@ void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int e
                    int64_t now);
 
 /* For events: the ticket is found by rt_line_ticket; events about unknown ones are dropped. */
-void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
+/* FENCE: its number from now on; 0: as it is. */
+void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, uint64_t fence, int64_t now);
 void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_ticket_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now);

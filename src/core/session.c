@@ -58,7 +58,9 @@ bool rt_session_answered(struct rt_session *s, uint64_t id, uint32_t ttl_ms, uin
     int64_t drift = s->ttl / 100 + 2 * RT_MS;
     s->deadline = from + s->ttl - drift - allowance_ms * RT_MS;
     s->usable_until = s->deadline - s->ttl / TELL_PART;
-    s->beat_at = s->sent_at + s->ttl / BEATS_PER_TTL;
+    /* Where an allowance leaves less than the ttl, the beats have to fall into what is left. */
+    int64_t span = allowance_ms == 0 ? s->ttl : s->usable_until - s->sent_at;
+    s->beat_at = s->sent_at + span / BEATS_PER_TTL;
     return opened;
 }
 

@@ -64,6 +64,12 @@ void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now)
     clear(t, RT_TICKET_AGAIN);
 }
 
+void rt_ticket_fenced(struct rt_ticket *t, uint64_t fence)
+{
+    assert(t->state == RT_TICKET_WAITING && fence != 0);
+    t->id = fence;
+}
+
 void rt_ticket_held(struct rt_ticket *t, int64_t now)
 {
     assert(rt_ticket_has(t, RT_TICKET_NUMBERED));

@@ -74,6 +74,8 @@ void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, ui
 void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int64_t now);
 void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now); /* now WAITING */
 void rt_ticket_held(struct rt_ticket *t, int64_t now);
+/* WAITING: its number was only a name; from its grant on it is FENCE. */
+void rt_ticket_fenced(struct rt_ticket *t, uint64_t fence);
 void rt_ticket_leave(struct rt_ticket *t, int64_t now); /* from JOINING, WAITING or HELD */
 /* From HELD: asks to be told when somebody waits behind it, and whether somebody does now. Asked
  * again it finds out whether that is still so. No second request while one is under way. */

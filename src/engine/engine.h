@@ -75,6 +75,9 @@ struct rt_conn {
 
 /* A place in a line: asked for by JOIN, answered in the same struct.
  *
+ * An engine without ROTA_CAP_ORDER may answer a waiting JOIN with a number that only names it (1, 2, 3, ... per
+ * session, never a fence); GRANTED then brings the fence, and the name is forgotten: asked by it again, ROTA_LOST.
+ *
  * The line's kind is taken from the tickets in it: lock (exclusive and shared mix),
  * permits of n, latch of n, barrier of n; a join of another kind or another n is
  * ROTA_INVALID and errmsg names both. `nonce` (not 0) makes the join idempotent:
@@ -108,8 +111,8 @@ struct rt_join {
 enum rt_op_kind {
     /* Opens a leased session (`open`), or renews the one named. ttl_ms answered: what the
      * engine really gave, 0 for sessions that live as long as their process. `allowance_ms`:
-     * what to subtract beside the usual drift. An opened session replaces any earlier one
-     * of the connection. `tickets` are all tickets that session holds or waits with, for
+     * what to subtract beside the usual drift; it may differ from answer to answer, and counts for this
+     * one. An opened session replaces any earlier one of the connection. `tickets` are all tickets that session holds or waits with, for
      * engines that must renew each. ROTA_LOST: the session is gone. Asked again: harmless
      * (an `open` whose reply was lost leaves a session that dies by its ttl). A BEAT catches up
      * on lost pushes: after it GRANTED, WANTED and CHANGED are sent again where they still hold
@@ -223,11 +226,15 @@ enum rt_event_kind {
 
 struct rt_event {
     enum rt_event_kind kind;
-    bool up;                 /* LINK */
-    uint64_t session;        /* GRANTED, WANTED, TICKET_LOST, SESSION_LOST */
-    uint64_t number;         /* GRANTED, WANTED, TICKET_LOST: numbers are unique within a session
+    bool up;          /* LINK */
+    uint64_t session; /* GRANTED, WANTED, TICKET_LOST, SESSION_LOST */
+    uint64_t number;  /* GRANTED, WANTED, TICKET_LOST: numbers are unique within a session
                           together with the name */
-    uint64_t nonce;          /* GRANTED: of its JOIN, where the engine knows it; 0: it does not */
+    uint64_t
+        fence; /* GRANTED: the ticket's number from now on, where the engine numbers when it grants
+                          (it lacks ROTA_CAP_ORDER); until then `number` was only a name. 0: the number stays */
+    uint64_t
+        nonce; /* GRANTED: of its JOIN, where the engine knows it (always with a fence); 0: it does not */
     const char *name;        /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
     void *cookie;            /* CHANGED */
     struct rota_front front; /* CHANGED */

@@ -27,6 +27,16 @@ static void check_weights(const struct sim *sim, const char *name, const struct 
         sim_violated(sim, "I1", "the engine granted %u tickets of %s at once", granted, name);
 }
 
+/* Numbers do not tell it in late worlds: places do. */
+static void check_places(const struct sim *sim, const char *name, const struct sim_place *places,
+                         size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (places[i].granted && !places[i - 1].granted)
+            sim_violated(sim, "I7", "%s was granted to %llu before the one ahead", name,
+                         (unsigned long long)places[i].number);
+}
+
 /* No ticket waits behind one that was taken later. */
 static void check_order(const struct sim *sim, const char *name, const struct sim_place *places,
                         size_t n)
@@ -50,7 +60,10 @@ void sim_check_line(struct sim *sim, struct sim_line *seen)
     if (n == 0)
         return;
     check_weights(sim, seen->name, places, n);
-    check_order(sim, seen->name, places, n);
+    if (sim->kind->late)
+        check_places(sim, seen->name, places, n);
+    else
+        check_order(sim, seen->name, places, n);
     const struct sim_place *front = &places[0];
     if (front->mode != RT_EXCLUSIVE || !front->granted)
         return;

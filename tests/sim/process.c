@@ -44,7 +44,8 @@ static void connect_client(struct sim_client *c)
 {
     struct sim *sim = c->sim;
     struct rt_conn *conn = rt_alloc(rt_engine_mem.conn_size);
-    struct rt_url url = {.path = "sim"};
+    struct rt_url url = {
+        .path = "sim", .params = {{"fence", sim->kind->late ? "grant" : "join"}}, .param_count = 1};
     assert(conn != NULL);
     *conn = (struct rt_conn){
         .engine = &rt_engine_mem,

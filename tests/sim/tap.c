@@ -27,6 +27,13 @@ static struct sim_tap *tap_of(struct rt_conn *conn)
 
 /* ---- What reaches the engine -------------------------------------------- */
 
+static bool is_same(const struct sim *sim, const struct sim_place *a, const struct sim_place *b)
+{
+    if (sim->kind->late) /* its number changes when it is granted */
+        return a->nonce == b->nonce && a->session == b->session;
+    return a->number == b->number;
+}
+
 /* I8: a release wakes the tickets it grants and at most one more. */
 static void check_woken(const struct sim *sim, const char *name, const struct sim_place *before,
                         size_t n)
@@ -34,7 +41,7 @@ static void check_woken(const struct sim *sim, const char *name, const struct si
     struct sim_place after[SIM_PLACES_MAX];
     size_t m = sim->kind->look(sim, name, after, SIM_PLACES_MAX), woken = 0, granted = 0;
     for (size_t i = 0, k = 0; i < m; i++) {
-        while (k < n && before[k].number != after[i].number)
+        while (k < n && !is_same(sim, &before[k], &after[i]))
             k++; /* both in the order of the line; LEAVE only takes out */
         if (k == n)
             break;
@@ -230,9 +237,10 @@ static void tap_event(struct rt_up *up, const struct rt_event *event)
                                         "TICKET_LOST", "SESSION_LOST", "LINK"};
     struct sim_tap *tap = tap_of(&rt_wrap_of_up(up)->conn);
     if (!tap->is_bottom)
-        SIM_TRACE(tap->client->sim, tap->client, "  hears: %s %s %llu session %llu",
+        SIM_TRACE(tap->client->sim, tap->client, "  hears: %s %s %llu%s%llu session %llu",
                   kinds[event->kind], event->name != NULL ? event->name : "",
-                  (unsigned long long)event->number, (unsigned long long)event->session);
+                  (unsigned long long)event->number, event->fence != 0 ? " is now " : "/",
+                  (unsigned long long)event->fence, (unsigned long long)event->session);
     if (!tap->is_bottom && event->kind == RT_WANTED)
         sim_note_wanted(tap->client, event);
     rt_conn_event(&tap->wrap.conn, event);

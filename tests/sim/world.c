@@ -43,7 +43,7 @@ static bool session_mem(const struct sim *sim, uint64_t session, const char *nam
 
 static void open_mem(struct sim *sim)
 {
-    sim->world = rt_mem_world_get("sim", true);
+    sim->world = rt_mem_world_get("sim", true, sim->kind->late);
     assert(sim->world != NULL);
 }
 
@@ -104,12 +104,26 @@ const struct sim_kind sim_mem = {
     .kill_session = kill_session_mem,
 };
 
+const struct sim_kind sim_late = {
+    .name = "late",
+    .late = true,
+    .open = open_mem,
+    .close = close_mem,
+    .look = look_mem,
+    .session = session_mem,
+    .sweep = sweep_mem,
+    .expire = expire_mem,
+    .left = left_mem,
+    .kill_session = kill_session_mem,
+};
+
 /* ---- All kinds ---------------------------------------------------------- */
 
 const struct sim_kind *sim_kind_find(const char *name)
 {
     static const struct sim_kind *const kinds[] = {
         &sim_mem,
+        &sim_late,
         &sim_redis,
         &sim_cluster,
 #if ROTA_ENGINE_ETCD

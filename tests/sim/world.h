@@ -22,6 +22,7 @@ struct sim_place { /* a ticket, as it stands in its line */
 
 struct sim_kind {
     const char *name; /* --NAME chooses it */
+    bool late; /* mem only: tickets are numbered when they are granted, and have names before */
     /* Draws what the plan has for this kind alone, and makes the world. */
     void (*open)(struct sim *sim);
     void (*close)(struct sim *sim);
@@ -57,7 +58,7 @@ struct sim_kind {
     bool (*fences_grow)(const struct sim *sim);
 };
 
-extern const struct sim_kind sim_mem, sim_redis, sim_cluster;
+extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster;
 extern const struct sim_kind sim_etcd; /* where that engine was built */
 
 /* By its name, or NULL. */

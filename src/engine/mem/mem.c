@@ -78,8 +78,10 @@ void rt_mem_watch_free(struct rt_mem_world *world, struct rt_mem_watch *watch)
 
 static void watch_event(struct rt_mem_watch *w, struct rt_event *event)
 {
-    *event = (struct rt_event){
-        .kind = RT_CHANGED, .name = w->line->name, .cookie = w->cookie, .count = w->line->count};
+    *event = (struct rt_event){.kind = RT_CHANGED,
+                               .name = w->line->name,
+                               .cookie = w->cookie,
+                               .count = rt_mem_line_shown(w->conn->world, w->line)};
     w->value[0] = w->label[0] = '\0';
     const struct rt_mem_ticket *front = rt_mem_line_front(w->line);
     if (front != NULL) {
@@ -97,13 +99,25 @@ static void watch_event(struct rt_mem_watch *w, struct rt_event *event)
 
 /* ---- Inboxes ------------------------------------------------------------ */
 
+/* In a late world the grant brings the number, and goes to who waits by what it knows. */
+static void grant_event(const struct rt_mem_ticket *t, struct rt_event *event)
+{
+    uint64_t name = rt_mem_ticket_name(t);
+    event->kind = RT_GRANTED;
+    if (name == 0)
+        return;
+    event->number = name;
+    event->fence = t->number;
+    event->nonce = t->nonce;
+}
+
 /* What T, in an inbox, has to tell first; false if that was answered meanwhile. */
 static bool ticket_event(struct rt_mem_ticket *t, struct rt_event *event)
 {
     *event = (struct rt_event){
         .session = rt_mem_ticket_session(t), .number = t->number, .name = t->line->name};
     if (t->pending & RT_MEM_TELL_GRANTED && t->pending & RT_MEM_TELL_WANTED) {
-        event->kind = RT_GRANTED;
+        grant_event(t, event);
         t->pending = RT_MEM_TELL_WANTED; /* stays in the inbox */
         return true;
     }
@@ -112,7 +126,7 @@ static bool ticket_event(struct rt_mem_ticket *t, struct rt_event *event)
     if (t->pending & RT_MEM_TELL_LOST)
         event->kind = RT_TICKET_LOST;
     else if (t->pending & RT_MEM_TELL_GRANTED)
-        event->kind = RT_GRANTED;
+        grant_event(t, event);
     else
         event->kind = RT_WANTED;
     t->pending = 0;
@@ -287,6 +301,12 @@ static int mem_open(struct rt_conn *conn, const struct rt_url *url)
         snprintf(conn->errmsg, sizeof(conn->errmsg), "mem: has no hosts: write mem:NAME");
         return ROTA_INVALID;
     }
+    const char *fence = url != NULL ? rt_url_param(url, "fence", "join") : "join";
+    bool late = strcmp(fence, "grant") == 0;
+    if (!late && strcmp(fence, "join") != 0) {
+        snprintf(conn->errmsg, sizeof(conn->errmsg), "fence=%.64s: it is join or grant", fence);
+        return ROTA_INVALID;
+    }
     if (conn->ttl_ms == 0)
         conn->ttl_ms = TTL_DEFAULT_MS;
     mc->timer.timer.kind = RT_TIMER_CALL;
@@ -297,7 +317,7 @@ static int mem_open(struct rt_conn *conn, const struct rt_url *url)
     if (rv != 0)
         goto fail;
     rv = ROTA_NOMEM;
-    mc->world = rt_mem_world_get(name, conn->loop->virtual_time);
+    mc->world = rt_mem_world_get(name, conn->loop->virtual_time, late);
     if (mc->world == NULL)
         goto unreserve;
     rv = conn->loop->virtual_time ? 0 : bell_open(mc);
@@ -368,13 +388,13 @@ static void mem_cancel(struct rt_conn *conn, struct rt_op *op)
 
 static uint32_t mem_caps(const struct rt_conn *conn)
 {
-    (void)conn;
-    return ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
-           ROTA_CAP_DURABLE | ROTA_CAP_TTL;
+    const struct rt_mem_conn *mc = (const struct rt_mem_conn *)(const void *)conn;
+    return ROTA_CAP_FENCE | (mc->world->late ? 0 : ROTA_CAP_ORDER) | ROTA_CAP_SHARED |
+           ROTA_CAP_PERMITS | ROTA_CAP_WANTED | ROTA_CAP_DURABLE | ROTA_CAP_TTL;
 }
 
 static const char *const schemes[] = {"mem", NULL};
-static const char *const params[] = {NULL};
+static const char *const params[] = {"fence", NULL};
 
 const struct rt_engine rt_engine_mem = {
     .schemes = schemes,

@@ -133,6 +133,7 @@ static void join_answer(struct rt_mem_conn *mc, struct rt_join *join)
     if (t->flags & RT_MEM_FRESH)
         rt_mem_settle(mc->world, t->line);
     t->flags &= (uint8_t)~RT_MEM_FRESH;
+    join->number = t->number; /* a late world numbers when it grants */
     join->granted = t->flags & RT_MEM_GRANTED;
     join->wanted = join->granted && t->flags & RT_MEM_ARMED && t->line->waiting > 0;
 }
@@ -208,6 +209,8 @@ static int do_change(struct rt_mem_conn *mc, struct rt_op *op)
             return rv;
     }
     t->flags &= (uint8_t)~RT_MEM_WAITED; /* its client knows */
+    if (t->extra != NULL)
+        t->extra->name = 0;
     t->pending &= (uint8_t)~RT_MEM_TELL_GRANTED;
     if (op->change.what & RT_CHANGE_ARM)
         t->flags |= RT_MEM_ARMED | (line->waiting > 0 ? RT_MEM_TOLD : 0);
@@ -235,7 +238,7 @@ static void forget_broken(struct rt_mem_conn *mc, const struct rt_op *op)
         return;
     for (struct rt_mem_link *l = s->lost.next; l != &s->lost; l = l->next) {
         struct rt_mem_ticket *t = rt_mem_ticket_of(l);
-        if (t->number == op->leave.number) {
+        if (t->number == op->leave.number || rt_mem_ticket_name(t) == op->leave.number) {
             rt_mem_ticket_forget(mc->world, t);
             return;
         }
@@ -350,7 +353,8 @@ static void show_line(struct rt_mem_conn *mc, const struct rt_op *op, struct rt_
 {
     struct rt_mem_ticket *t = rt_mem_line_front(line);
     for (uint32_t left = line->count; left > 0; left--, t = t->next)
-        if (op->inspect.name != NULL || rt_mem_ticket_session(t) == op->inspect.session)
+        if (rt_mem_ticket_shown(mc->world, t) &&
+            (op->inspect.name != NULL || rt_mem_ticket_session(t) == op->inspect.session))
             show(mc, op, t);
 }
 
@@ -385,11 +389,12 @@ static int do_list(struct rt_mem_conn *mc, struct rt_op *op)
     size_t n = 0;
     for (size_t i = 0; i < world->table_size; i++)
         for (struct rt_mem_line *line = world->table[i]; line != NULL; line = line->next)
-            if (line->count > 0 && strncmp(line->name, prefix, strlen(prefix)) == 0)
+            if (rt_mem_line_shown(world, line) > 0 &&
+                strncmp(line->name, prefix, strlen(prefix)) == 0)
                 lines[n++] = line;
     qsort(lines, n, sizeof(struct rt_mem_line *), by_name);
     for (size_t i = 0; i < n; i++)
-        op->list.each(op->list.arg, lines[i]->name, lines[i]->count,
+        op->list.each(op->list.arg, lines[i]->name, rt_mem_line_shown(world, lines[i]),
                       lines[i]->count - lines[i]->waiting);
     rt_free(lines);
     return 0;

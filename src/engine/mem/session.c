@@ -64,6 +64,19 @@ static bool named(uint64_t number, const uint64_t *tickets, size_t count)
     return false;
 }
 
+/* In a late world: who names it by its number has heard of its grant. */
+static void learn_names(struct rt_mem_link *ring, const uint64_t *tickets, size_t count)
+{
+    for (struct rt_mem_link *l = ring->next; l != ring; l = l->next) {
+        struct rt_mem_ticket *t = rt_mem_ticket_of(l);
+        if (!(t->flags & RT_MEM_GRANTED) || rt_mem_ticket_name(t) == 0 ||
+            t->pending & RT_MEM_TELL_LOST || !named(t->number, tickets, count))
+            continue;
+        t->extra->name = 0;
+        t->flags &= (uint8_t)~RT_MEM_WAITED;
+    }
+}
+
 static void announce_ticket(struct rt_mem_ticket *t)
 {
     if (t->flags & RT_MEM_WAITED)
@@ -78,6 +91,9 @@ static void announce_lost(struct rt_mem_session *s, const uint64_t *tickets, siz
     for (struct rt_mem_link *l = s->lost.next, *next; l != &s->lost; l = next) {
         next = l->next;
         struct rt_mem_ticket *t = rt_mem_ticket_of(l);
+        uint64_t name = rt_mem_ticket_name(t);
+        if (name != 0 && named(name, tickets, count))
+            rt_mem_ticket_rename(t);
         if (named(t->number, tickets, count)) {
             t->since = world->now;
             rt_mem_ticket_tell(t, RT_MEM_TELL_LOST);
@@ -142,6 +158,10 @@ void rt_mem_session_announce(struct rt_mem_session *s, const uint64_t *tickets, 
 {
     if (s->conn == NULL)
         return;
+    if (s->conn->world->late) {
+        learn_names(&s->calm, tickets, count);
+        learn_names(&s->inbox, tickets, count);
+    }
     for (struct rt_mem_link *l = s->calm.next, *next; l != &s->calm; l = next) {
         next = l->next;
         announce_ticket(rt_mem_ticket_of(l));

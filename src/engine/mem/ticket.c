@@ -26,6 +26,28 @@ const char *rt_mem_ticket_value(const struct rt_mem_ticket *t)
     return t->extra != NULL && t->extra->value != NULL ? t->extra->value : "";
 }
 
+uint64_t rt_mem_ticket_name(const struct rt_mem_ticket *t)
+{
+    return t->extra != NULL ? t->extra->name : 0;
+}
+
+static bool waits_unseen(const struct rt_mem_world *world, uint32_t mode)
+{
+    return world->late && mode <= RT_PERMITS;
+}
+
+bool rt_mem_ticket_shown(const struct rt_mem_world *world, const struct rt_mem_ticket *t)
+{
+    return t->flags & RT_MEM_GRANTED || !waits_unseen(world, t->mode);
+}
+
+uint32_t rt_mem_line_shown(const struct rt_mem_world *world, const struct rt_mem_line *line)
+{
+    if (line->last == NULL || !waits_unseen(world, line->last->mode))
+        return line->count;
+    return line->count - line->waiting;
+}
+
 struct rt_mem_conn *rt_mem_ticket_conn(const struct rt_mem_ticket *t)
 {
     return t->session != NULL ? t->session->conn : t->extra->conn;
@@ -71,10 +93,12 @@ int rt_mem_ticket_extend(struct rt_mem_conn *mc, struct rt_mem_ticket *t)
 
 static int extend_for(struct rt_mem_conn *mc, struct rt_mem_ticket *t, const struct rt_join *join)
 {
-    if (t->session != NULL && join->value == NULL && join->at_least_ms == 0)
+    bool late = mc->world->late;
+    if (t->session != NULL && join->value == NULL && join->at_least_ms == 0 && !late)
         return 0;
     if (rt_mem_ticket_extend(mc, t) != 0)
         return ROTA_NOMEM;
+    t->extra->name = late ? ++mc->world->names : 0;
     if (join->value != NULL && (t->extra->value = rt_strdup(join->value)) == NULL)
         return ROTA_NOMEM;
     t->extra->at_least_ms = join->at_least_ms;
@@ -151,7 +175,7 @@ struct rt_mem_ticket *rt_mem_ticket_add(struct rt_mem_conn *mc, struct rt_mem_li
         return NULL;
     }
     t->line = line;
-    t->number = ++world->number;
+    t->number = world->late ? t->extra->name : ++world->number;
     t->nonce = join->nonce;
     t->owner = join->owner;
     t->since = world->now;
@@ -211,9 +235,18 @@ void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t)
     t->pending = 0;
     t->flags = RT_MEM_GRANTED;
     t->nonce = t->owner = 0;
-    t->extra->durable_id = 0;
+    t->extra->durable_id = t->extra->name = 0;
     t->extra->until = until;
     fading_put(world, t);
+}
+
+void rt_mem_ticket_rename(struct rt_mem_ticket *t)
+{
+    uint64_t name = rt_mem_ticket_name(t);
+    if (name == 0)
+        return;
+    t->extra->name = t->number;
+    t->number = name;
 }
 
 void rt_mem_ticket_break(struct rt_mem_ticket *t)
@@ -224,6 +257,8 @@ void rt_mem_ticket_break(struct rt_mem_ticket *t)
     }
     line_unlink(t->line, t);
     t->line->pins++;
+    if (t->pending & RT_MEM_TELL_GRANTED)
+        rt_mem_ticket_rename(t); /* it has not heard of its number */
     t->pending = 0;
     t->since = t->session->conn->world->now;
     rt_mem_ticket_tell(t, RT_MEM_TELL_LOST);
@@ -285,8 +320,13 @@ static void grant(struct rt_mem_world *world, struct rt_mem_ticket *t)
     t->since = world->now;
     t->line->waiting--;
     count_interest(t, false);
-    if (t->flags & RT_MEM_FRESH)
+    if (world->late)
+        t->number = ++world->number;
+    if (t->flags & RT_MEM_FRESH) {
+        if (world->late)
+            t->extra->name = 0; /* the answer has its number */
         return;
+    }
     if (RT_BUG(RT_BUG_LOST_WAKE_UP) && ++world->grants % 5 == 0)
         return;
     t->flags |= RT_MEM_WAITED;

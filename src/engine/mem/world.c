@@ -14,7 +14,10 @@ static pthread_mutex_t worlds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct rt_mem_world *worlds;
 static uint64_t number_floor; /* the last number of any real-time world that has ended */
 
-static struct rt_mem_world *world_new(const char *name, bool virtual_time)
+/* Where the numbers of a late world begin: what names a waiting ticket is never one of them. */
+#define LATE_FIRST (UINT64_C(1) << 32)
+
+static struct rt_mem_world *world_new(const char *name, bool virtual_time, bool late)
 {
     size_t size = strlen(name) + 1;
     struct rt_mem_world *world = rt_alloc(sizeof(*world) + size);
@@ -27,6 +30,9 @@ static struct rt_mem_world *world_new(const char *name, bool virtual_time)
         goto free_table;
     world->table_size = TABLE_FIRST;
     world->number = virtual_time ? 0 : number_floor;
+    world->late = late;
+    if (late && world->number < LATE_FIRST)
+        world->number = LATE_FIRST;
     rt_mem_ring_init(&world->sessions);
     rt_mem_ring_init(&world->fading);
     memcpy(world->name, name, size);
@@ -39,14 +45,14 @@ free_world:
     return NULL;
 }
 
-struct rt_mem_world *rt_mem_world_get(const char *name, bool virtual_time)
+struct rt_mem_world *rt_mem_world_get(const char *name, bool virtual_time, bool late)
 {
     pthread_mutex_lock(&worlds_mutex);
     struct rt_mem_world *world = worlds;
-    while (world != NULL && strcmp(world->name, name) != 0)
+    while (world != NULL && (world->late != late || strcmp(world->name, name) != 0))
         world = world->next;
     if (world == NULL) {
-        world = world_new(name, virtual_time);
+        world = world_new(name, virtual_time, late);
         if (world != NULL) {
             world->next = worlds;
             worlds = world;

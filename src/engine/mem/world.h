@@ -80,6 +80,8 @@ struct rt_mem_extra { /* what few tickets have */
     int64_t at_least_ms;
     int64_t until; /* durable: when it ends; RT_NEVER */
     uint64_t durable_id;
+    uint64_t
+        name; /* late worlds: what its client may know it by instead of its number; 0: nothing */
     char *value;
     char label[]; /* of who joined: a durable ticket has no session to ask */
 };
@@ -110,6 +112,8 @@ struct rt_mem_world {
     pthread_mutex_t mutex;
     int64_t now;     /* never goes back */
     uint64_t number; /* of the last ticket: one counter for all lines */
+    uint64_t names;  /* late: of the last waiting ticket; below all numbers */
+    bool late; /* numbers when it grants, and shows nobody who waits: as engines without order do */
     uint64_t session_id;
     struct rt_mem_line **table;
     size_t table_size, line_count;
@@ -177,8 +181,9 @@ static inline struct rt_mem_ticket *rt_mem_line_front(const struct rt_mem_line *
 /* ---- world.c: worlds, the table of lines ---- */
 
 /* Takes no mutex but that of all worlds. NOW: for a world on a real clock the fences of a
- * former world of this process are remembered, so they grow across its end (I2). */
-struct rt_mem_world *rt_mem_world_get(const char *name, bool virtual_time);
+ * former world of this process are remembered, so they grow across its end (I2). LATE: another world
+ * than the one of the same name that is not. */
+struct rt_mem_world *rt_mem_world_get(const char *name, bool virtual_time, bool late);
 void rt_mem_world_put(struct rt_mem_world *world); /* the last one takes everything with it */
 
 struct rt_mem_line *rt_mem_line_find(struct rt_mem_world *world, const char *name);
@@ -221,6 +226,8 @@ struct rt_mem_ticket *rt_mem_ticket_add(struct rt_mem_conn *mc, struct rt_mem_li
 void rt_mem_ticket_drop(struct rt_mem_ticket *t);
 /* Its end, but for BREAK and for who was never told: drops it, or keeps the line taken for at_least_ms. */
 void rt_mem_ticket_end(struct rt_mem_world *world, struct rt_mem_ticket *t);
+/* A lost one of a late world is told by its name from now on, or by its number again: by what its client knows. */
+void rt_mem_ticket_rename(struct rt_mem_ticket *t);
 /* BREAK: its session is told. */
 void rt_mem_ticket_break(struct rt_mem_ticket *t);
 /* Frees a lost ticket. */
@@ -232,6 +239,11 @@ struct rt_mem_conn *rt_mem_ticket_conn(const struct rt_mem_ticket *t); /* or NUL
 uint64_t rt_mem_ticket_session(const struct rt_mem_ticket *t);
 const char *rt_mem_ticket_label(const struct rt_mem_ticket *t);
 const char *rt_mem_ticket_value(const struct rt_mem_ticket *t);
+uint64_t rt_mem_ticket_name(const struct rt_mem_ticket *t); /* 0: it goes by its number */
+
+/* Whether others see T: in late worlds those that wait for a lock or permits are their clients' own. */
+bool rt_mem_ticket_shown(const struct rt_mem_world *world, const struct rt_mem_ticket *t);
+uint32_t rt_mem_line_shown(const struct rt_mem_world *world, const struct rt_mem_line *line);
 
 /* Whether T would be granted if the line were settled now. */
 bool rt_mem_would_grant(const struct rt_mem_ticket *t);

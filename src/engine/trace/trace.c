@@ -233,6 +233,8 @@ static void put_event(struct text *text, const struct rt_event *event)
         put(text, " session=%" PRIu64, event->session);
     if (event->number != 0)
         put(text, " number=%" PRIu64, event->number);
+    if (event->fence != 0)
+        put(text, " fence=%" PRIu64, event->fence);
 }
 
 static void event_up(struct rt_up *up, const struct rt_event *event)

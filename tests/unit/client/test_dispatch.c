@@ -16,11 +16,17 @@ static struct rt_conn conn;
 static struct rt_op *ops[OPS_MAX]; /* submitted, not answered */
 static size_t op_count;
 
+static const struct rt_event *heard; /* inside the next submit; NULL: nothing */
+
 static void submit(struct rt_conn *c, struct rt_op *op)
 {
     assert_ptr_equal(c, &conn);
     assert_true(op_count < OPS_MAX);
     ops[op_count++] = op;
+    const struct rt_event *event = heard;
+    heard = NULL;
+    if (event != NULL)
+        dispatch.up.event(&dispatch.up, event);
 }
 
 static const struct rt_engine engine = {.submit = submit};
@@ -173,12 +179,98 @@ static void a_stray_keeps_nothing(void **state)
     end();
 }
 
+/* It comes up inside the sending of something else: nobody may come back to it for a long time. */
+static void a_stray_is_given_back_in_the_same_step(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    begin_held(&ask);
+    const struct rt_event event = {.kind = RT_GRANTED, .session = 5, .number = 6, .name = "b"};
+    heard = &event;
+    rt_desk_release(&dispatch.desk, &ask, rt_loop_now(&loop));
+    rt_dispatch_drain(&dispatch);
+    assert_int_equal(op_count, 2);
+    assert_int_equal(ops[0]->leave.number, 7);
+    assert_int_equal(ops[1]->leave.number, 6);
+    answer(ops[1], 0);
+    answer(ops[0], 0);
+    end();
+}
+
+/* Begins, and waits by a number that only names it: 1. */
+static void begin_waiting(struct rt_ask *ask)
+{
+    begin(5000, 0, ask);
+    struct rt_op *join = the_op(RT_OP_JOIN);
+    join->join.joins[0].number = 1;
+    answer(join, 0);
+    assert_int_equal(ask->state, RT_ASK_QUEUED);
+}
+
+static void hear_granted(uint64_t number, uint64_t fence)
+{
+    struct rt_event event = {
+        .kind = RT_GRANTED, .session = 5, .number = number, .fence = fence, .name = "a"};
+    dispatch.up.event(&dispatch.up, &event);
+    rt_dispatch_drain(&dispatch);
+}
+
+/* From the grant on it goes by its fence; a second GRANTED by the name it had is harmless. */
+static void a_number_may_come_with_the_grant(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    begin_waiting(&ask);
+    hear_granted(1, 900);
+    assert_int_equal(ask.state, RT_ASK_HELD);
+    assert_int_equal(ask.fence, 900);
+    hear_granted(1, 900);
+    assert_int_equal(op_count, 0);
+    assert_int_equal(ask.state, RT_ASK_HELD);
+    rt_desk_release(&dispatch.desk, &ask, rt_loop_now(&loop));
+    struct rt_op *leave = the_op(RT_OP_LEAVE);
+    assert_int_equal(leave->leave.number, 900);
+    op_count = 0;
+    hear_granted(1, 900); /* also while it is given back */
+    assert_int_equal(op_count, 0);
+    answer(leave, 0);
+    assert_int_equal(ask.state, RT_ASK_DONE);
+    end();
+}
+
+/* The LEAVE names what the engine has forgotten by then: the fence is left too, or it would be held for nobody. */
+static void a_grant_that_crosses_its_giving_up_is_given_back(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    begin_waiting(&ask);
+    assert_true(rt_desk_cancel(&dispatch.desk, &ask, ROTA_CANCELED, rt_loop_now(&loop)));
+    struct rt_op *leave = the_op(RT_OP_LEAVE);
+    assert_int_equal(leave->leave.number, 1);
+    op_count = 0;
+    hear_granted(1, 900);
+    struct rt_op *stray = the_op(RT_OP_LEAVE);
+    assert_int_equal(stray->leave.number, 900);
+    assert_true(stray->leave.untold);
+    answer(stray, 0);
+    answer(leave, ROTA_LOST);
+    assert_int_equal(ask.state, RT_ASK_DONE);
+    hear_granted(1, 901); /* nobody knows it any more */
+    stray = the_op(RT_OP_LEAVE);
+    assert_int_equal(stray->leave.number, 901);
+    answer(stray, 0);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_renewal_is_waited_for_a_third_of_the_ttl),
         cmocka_unit_test(the_tries_of_a_release_share_its_time),
         cmocka_unit_test(a_stray_keeps_nothing),
+        cmocka_unit_test(a_stray_is_given_back_in_the_same_step),
+        cmocka_unit_test(a_number_may_come_with_the_grant),
+        cmocka_unit_test(a_grant_that_crosses_its_giving_up_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,9 +292,17 @@ static void event(struct story *s, const char *name, uint64_t number, event_fn *
     drain(s);
 }
 
+void granted_as(struct story *s, const char *name, uint64_t number, uint64_t fence)
+{
+    struct rt_ticket *t = rt_line_ticket(line_of(s, name), number);
+    if (t != NULL)
+        rt_desk_granted(&s->desk, t, fence, s->now);
+    drain(s);
+}
+
 void granted(struct story *s, const char *name, uint64_t number)
 {
-    event(s, name, number, rt_desk_granted);
+    granted_as(s, name, number, 0);
 }
 
 void wanted(struct story *s, const char *name, uint64_t number)

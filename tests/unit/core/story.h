@@ -69,6 +69,7 @@ void armed(struct story *s, int err, bool wanted);
 
 /* Events. */
 void granted(struct story *s, const char *name, uint64_t number);
+void granted_as(struct story *s, const char *name, uint64_t number, uint64_t fence);
 void wanted(struct story *s, const char *name, uint64_t number);
 void ticket_lost(struct story *s, const char *name, uint64_t number);
 void session_lost(struct story *s, uint64_t session);

@@ -49,6 +49,26 @@ static void its_times_count_from_the_sending(void **state)
     assert_true(s.deadline == deadline - 300 * MS);
 }
 
+/* A large allowance leaves a short time: three beats fall into that, not into the ttl (or the session would
+ * end before its next beat). Each answer has its own. */
+static void it_beats_within_its_usable_time(void **state)
+{
+    struct rt_session s;
+    (void)state;
+    open_one(&s, 9000);
+    int64_t usable = s.usable_until - 1000 * MS;
+    assert_true(usable > 0 && usable < 4000 * MS);
+    assert_true(s.beat_at == 1000 * MS + usable / 3 && rt_session_next(&s) == s.beat_at);
+    assert_true(rt_session_beat(&s, s.beat_at));
+    rt_session_failed(&s, s.beat_at + MS); /* and again so soon that it is not too late */
+    assert_true(rt_session_next(&s) == s.beat_at && s.beat_at < s.usable_until);
+    int64_t sent = s.beat_at;
+    assert_true(rt_session_beat(&s, sent));
+    assert_false(rt_session_answered(&s, 0, 12000, 0, sent + MS));
+    assert_true(s.usable_until == sent + (12000 - 120 - 2 - 600) * MS);
+    assert_true(s.beat_at == sent + 4000 * MS);
+}
+
 static void it_beats_when_it_is_time(void **state)
 {
     struct rt_session s;
@@ -119,6 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(its_times_count_from_the_sending),
+        cmocka_unit_test(it_beats_within_its_usable_time),
         cmocka_unit_test(it_beats_when_it_is_time),
         cmocka_unit_test(a_failed_beat_is_sent_again_soon),
         cmocka_unit_test(it_ends),

@@ -51,6 +51,8 @@ static void on_event(struct rt_up *up, const struct rt_event *event)
         append(p->told, sizeof(p->told), " %s", event->name);
     if (event->number != 0)
         append(p->told, sizeof(p->told), " %" PRIu64, event->number);
+    if (event->fence != 0)
+        append(p->told, sizeof(p->told), "=#%" PRIu64, event->fence - STAGE_LATE);
     if (event->kind == RT_CHANGED)
         append(p->told, sizeof(p->told), " %" PRIu64 "=%s of %zu", event->front.fence,
                event->front.value, event->count);
@@ -80,6 +82,8 @@ int player_open(struct stage *stage, struct player *p, const char *label, uint32
         .call_ms = 5000,
     };
     struct rt_url url = {.scheme = "mem", .path = "test"};
+    url.params[0] = (struct rt_url_param){"fence", "grant"};
+    url.param_count = stage->late ? 1 : 0;
     int rv = rt_engine_mem.open(p->conn, &url);
     if (rv != 0) {
         rt_free(p->conn);

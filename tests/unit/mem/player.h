@@ -19,10 +19,13 @@ struct player {
     char log[16384]; /* up->log, a line each */
 };
 
+#define STAGE_LATE (UINT64_C(1) << 32) /* before the first number of a late world */
+
 struct stage {
     struct rt_loop loop;
     struct player *players[PLAYERS_MAX];
     size_t count;
+    bool late; /* of a world that numbers tickets when it grants them */
 };
 
 void stage_init(struct stage *stage);

@@ -674,6 +674,60 @@ static void test_refused(void **state)
                      ROTA_INVALID);
 }
 
+/* ---- Numbers that come with the grant ----------------------------------- */
+
+static int setup_late(void **state)
+{
+    (void)state;
+    stage_init(&stage);
+    stage.late = true;
+    assert_int_equal(player_open(&stage, &alice, "alice", 10000), 0);
+    assert_int_equal(player_open(&stage, &bob, "bob", 10000), 0);
+    assert_int_equal(player_beat_open(&alice), 0);
+    assert_int_equal(player_beat_open(&bob), 0);
+    return 0;
+}
+
+static void test_late_number(void **state)
+{
+    (void)state;
+    uint64_t a = join_as(&alice, "l", RT_EXCLUSIVE, 0);
+    assert_true(a == STAGE_LATE + 1); /* granted at once: numbered by its answer */
+    uint64_t b = join_as(&bob, "l", RT_EXCLUSIVE, 0);
+    assert_true(b < STAGE_LATE);
+    assert_string_equal(player_show(&alice, "l"), "4294967297X*alice "); /* nobody sees who waits */
+    assert_true((alice.conn->engine->caps(alice.conn) & ROTA_CAP_ORDER) == 0);
+    assert_int_equal(player_leave(&alice, "l", a), 0);
+    stage_settle(&stage);
+    assert_string_equal(player_told(&bob), "GRANTED l 2=#2; ");
+    assert_int_equal(player_leave(&bob, "l", b), ROTA_LOST); /* its name is forgotten */
+    assert_int_equal(player_beat(&bob, &b, 1), 0);           /* and he has not heard of it */
+    assert_string_equal(player_told(&bob), "GRANTED l 2=#2; ");
+    uint64_t fence = STAGE_LATE + 2;
+    assert_int_equal(player_beat(&bob, &fence, 1), 0);
+    assert_string_equal(player_told(&bob), "");
+    assert_int_equal(player_leave(&bob, "l", fence), 0);
+    assert_string_equal(player_show(&alice, "l"), "");
+}
+
+static void test_late_lost(void **state)
+{
+    (void)state;
+    uint64_t a = join_as(&alice, "l", RT_EXCLUSIVE, 0);
+    uint64_t b = join_as(&bob, "l", RT_EXCLUSIVE, 0), fence = STAGE_LATE + 2;
+    assert_int_equal(player_leave(&alice, "l", a), 0);
+    assert_int_equal(player_break(&alice, "l", fence, 0), 0);
+    stage_settle(&stage);
+    assert_string_equal(player_told(&bob), "TICKET_LOST l 2; "); /* he knows it by nothing else */
+    assert_int_equal(player_beat(&bob, &fence, 1), 0);
+    assert_string_equal(player_told(&bob), "TICKET_LOST l 4294967298; ");
+    assert_int_equal(player_beat(&bob, &b, 1), 0);
+    assert_string_equal(player_told(&bob), "TICKET_LOST l 2; ");
+    assert_int_equal(player_leave(&bob, "l", fence), ROTA_LOST);
+    assert_int_equal(player_beat(&bob, &b, 1), 0);
+    assert_string_equal(player_told(&bob), "");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define TEST_COUNTING(name) cmocka_unit_test_setup_teardown(name, setup_counting, teardown_counting)
 
@@ -681,6 +735,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_order),
+        cmocka_unit_test_setup_teardown(test_late_number, setup_late, teardown),
+        cmocka_unit_test_setup_teardown(test_late_lost, setup_late, teardown),
         TEST(test_waiter_leaves),
         TEST(test_try),
         TEST(test_idempotent),
