@@ -265,12 +265,185 @@ static void rights(void **state)
         "16 'etcdserver: invalid auth token' make: UNKNOWN: a:2379 has not answered in time, asked 4\n");
 }
 
+/* ---- The greeting -------------------------------------------------------------------------- */
+
+/* WHAT is refused, always: what a read is told in the end. */
+static void greeted(const char *url, const char *what, const char *code, const char *text_of)
+{
+    struct rt_op op = op_of(0);
+    path = what;
+    status = code;
+    words = text_of;
+    asked = 0;
+    most = 1000;
+    txns = revokes = grants = 0;
+    town_init(&t, 1);
+    t.play = play_refusal;
+    town_open(&t, url);
+    int err = town_do(&t, &op);
+    size_t used = strlen(said);
+    snprintf(said + used, sizeof(said) - used, "%s '%s': %s%s%s\n", code, text_of, err_name(err),
+             err != 0 ? ": " : "", err != 0 ? t.why : "");
+    close_town();
+}
+
+static void greetings(void **state)
+{
+    (void)state;
+    said[0] = '\0';
+    for (int i = 1; i <= 17; i++) {
+        char code[8];
+        snprintf(code, sizeof(code), "%d", i);
+        greeted("etcd://a", "/etcdserverpb.Maintenance/Status", code, "words");
+    }
+    greeted("etcd://a", "/etcdserverpb.Maintenance/Status", "3", "etcdserver: user name is empty");
+    greeted("etcd://ada:x@a", "/etcdserverpb.Maintenance/Status", "3",
+            "etcdserver: user name is empty");
+    greeted("etcd://ada:x@a", "/etcdserverpb.Maintenance/Status", "7",
+            "etcdserver: permission denied");
+    expect("1 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "2 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "3 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "4 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "5 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "6 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "7 'words': ok\n"
+           "8 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "9 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "10 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "11 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "12 'words': PROTOCOL: a:2379 speaks HTTP/2, but is no etcd\n"
+           "13 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "14 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "15 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "16 'words': ok\n"
+           "17 'words': UNREACHABLE: etcd cannot be used now: a:2379: asked for its status: words\n"
+           "3 'etcdserver: user name is empty': ok\n"
+           "3 'etcdserver: user name is empty': ok\n"
+           "7 'etcdserver: permission denied': ok\n");
+}
+
+static void logins(void **state)
+{
+    (void)state;
+    said[0] = '\0';
+    for (int i = 1; i <= 17; i++) {
+        char code[8];
+        snprintf(code, sizeof(code), "%d", i);
+        greeted("etcd://ada:x@a", "/etcdserverpb.Auth/Authenticate", code, "words");
+    }
+    greeted("etcd://ada:x@a", "/etcdserverpb.Auth/Authenticate", "3",
+            "etcdserver: authentication failed, invalid user ID or password");
+    greeted("etcd://ada:x@a", "/etcdserverpb.Auth/Authenticate", "9",
+            "etcdserver: authentication is not enabled");
+    greeted("etcd://ada:x@a", "/etcdserverpb.Auth/Authenticate", "8",
+            "etcdserver: too many requests");
+    expect(
+        "1 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "2 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "3 'words': AUTH: a:2379 refuses the user 'ada' or the password ($ROTA_PASSWORD, ?password_file=)\n"
+        "4 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "5 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "6 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "7 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "8 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "9 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "10 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "11 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "12 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "13 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "14 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "15 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "16 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "17 'words': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: words\n"
+        "3 'etcdserver: authentication failed, invalid user ID or password': AUTH: a:2379 refuses the user 'ada' or the password ($ROTA_PASSWORD, ?password_file=)\n"
+        "9 'etcdserver: authentication is not enabled': ok\n"
+        "8 'etcdserver: too many requests': UNREACHABLE: etcd cannot be used now: a:2379: authentication failed: etcdserver: too many requests\n");
+}
+
+static RtEtcd__StatusResponse odd_status;
+
+static bool play_status(struct town *town, struct town_wire *w, size_t i)
+{
+    (void)town;
+    if (!town_is_call(w, i, "/etcdserverpb.Maintenance/Status"))
+        return false;
+    town_answer(w, i, &odd_status);
+    return true;
+}
+
+static int read_with_status(uint64_t leader, bool learner)
+{
+    struct rt_op op = op_of(0);
+    rt_etcd__status_response__init(&odd_status);
+    odd_status.version = text("3.6.16");
+    odd_status.leader = leader;
+    odd_status.is_learner = learner;
+    txns = revokes = grants = 0;
+    town_init(&t, 1);
+    t.play = play_status;
+    town_open(&t, "etcd://a");
+    int err = town_do(&t, &op);
+    close_town();
+    return err;
+}
+
+/* A member that cannot serve us is not asked: it would answer late, or with what it has. */
+static void members_that_cannot_serve(void **state)
+{
+    (void)state;
+    assert_int_equal(read_with_status(1, false), 0);
+    assert_int_equal(read_with_status(0, false), ROTA_UNREACHABLE);
+    assert_string_equal(
+        t.why,
+        "etcd cannot be used now: a:2379 has no leader: a majority of its cluster is missing");
+    assert_int_equal(read_with_status(1, true), ROTA_UNREACHABLE);
+    assert_string_equal(t.why,
+                        "etcd cannot be used now: a:2379 is a learner, and serves nobody yet");
+}
+
+/* Lease answers that make no sense are not taken for a session. */
+static int64_t odd_id, odd_ttl;
+
+static bool play_odd_lease(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__LeaseGrantResponse lease = RT_ETCD__LEASE_GRANT_RESPONSE__INIT;
+    (void)town;
+    if (!town_is_call(w, i, "/etcdserverpb.Lease/LeaseGrant"))
+        return false;
+    lease.id = odd_id;
+    lease.ttl = odd_ttl;
+    town_answer(w, i, &lease);
+    return true;
+}
+
+static void odd_leases(void **state)
+{
+    static const int64_t odd[][2] = {
+        {0, 10}, {-1, 10}, {7, 0}, {7, -1}, {7, UINT32_MAX / 1000 + 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        struct rt_op op = op_of(2);
+        odd_id = odd[i][0];
+        odd_ttl = odd[i][1];
+        txns = revokes = grants = 0;
+        town_init(&t, 1);
+        t.play = play_odd_lease;
+        town_open(&t, "etcd://a");
+        town_until_ready(&t);
+        assert_int_equal(town_do(&t, &op), ROTA_UNKNOWN);
+        assert_int_equal(op.beat.session, 0);
+        close_town();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes),
-        cmocka_unit_test(sentences),
-        cmocka_unit_test(rights),
+        cmocka_unit_test(codes),      cmocka_unit_test(sentences),
+        cmocka_unit_test(rights),     cmocka_unit_test(greetings),
+        cmocka_unit_test(logins),     cmocka_unit_test(members_that_cannot_serve),
+        cmocka_unit_test(odd_leases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

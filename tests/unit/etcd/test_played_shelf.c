@@ -357,6 +357,8 @@ static void of_a_session(void **state)
     assert_int_equal(lines_asked, 4); /* each once */
     inspect(NULL, 8);
     inspect(NULL, 99);
+    add("--\n");
+    inspect(NULL, 0xb); /* which has one alone */
     assert_string_equal(
         said,
         "a #10 session 7 owner 5 left 70000 mode 0 0/0 granted since then 'me' 'hello'\n"
@@ -365,7 +367,9 @@ static void of_a_session(void **state)
         "d #40 session 7 owner 0 left 70000 mode 0 0/0 granted since ? 'seven' 'the leader's'\n"
         "a #11 session 8 owner 6 left 1000 mode 0 0/0 detect since ? '' ''\n"
         "b #20 session 8 owner 0 left 1000 mode 1 0/0 granted since ? '' ''\n"
-        "c #31 session 8 owner 0 left 1000 mode 2 1/3 granted since ? '' ''\n"); /* a leader has the label of its session, whatever else that has */
+        "c #31 session 8 owner 0 left 1000 mode 2 1/3 granted since ? '' ''\n"
+        "--\n"
+        "d #42 session b owner 0 left 0 mode 0 0/0 since ? 'of a later layout: upgrade' ''\n"); /* a leader has the label of its session, whatever else that has */
     close_shelf();
 }
 

@@ -9,7 +9,7 @@
 #include "peer.h"
 
 #define TOWN_SERVERS 3
-#define TOWN_WIRES 16
+#define TOWN_WIRES 64
 
 struct town_server {
     const char *version, *alarm;
