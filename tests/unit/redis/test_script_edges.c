@@ -84,27 +84,26 @@ static void the_dead_in_front_do_not_keep_out(void **state)
            "list: 0 0 pool 2 0\n");
 }
 
-/* ... and its value goes with it, also at a barrier. */
+/* ... and its value goes with it, also at a barrier, where the next one who leaves finds it. */
 static void the_dead_at_a_barrier_leave_no_value(void **state)
 {
     (void)state;
     open_sessions('C');
     ASK_LONG(sid('A'), "-", NULL,
-             {.name = "gate", .nonce = 1, .mode = 4, .of = 3, .flags = "x", .value = "gone"});
+             {.name = "gate", .nonce = 1, .mode = 4, .of = 4, .flags = "x", .value = "gone"});
     ASK_LONG(sid('C'), "-", NULL,
-             {.name = "gate", .nonce = 2, .mode = 4, .of = 3, .flags = "x", .value = "stays"});
+             {.name = "gate", .nonce = 2, .mode = 4, .of = 4, .flags = "x", .value = "stays"});
+    ASK_LONG(sid('B'), "-", NULL, {.name = "gate", .nonce = 3, .mode = 4, .of = 4});
     assert_int_equal(number_of("HLEN %s:x:%s", "gate"), 2);
     clock_at(1000);
-    RUN(SWEEP, "0", "", "gate");
+    RUN(LEAVE, "gate", sid('B'), at(0, 2));
     assert_int_equal(number_of("HLEN %s:x:%s", "gate"), 1);
-    ASK_LONG(sid('B'), "-", NULL, {.name = "gate", .nonce = 3, .mode = 4, .of = 3});
     RUN(INSPECT, "gate");
-    expect(
-        "join: 0 @0 @2000 @0 4\n"
-        "join: 0 @0 @1000 @0+1 0\n"
-        "sweep: 0 @1000 @1000 1\n"
-        "join: 0 @1000 @1000 @1000 0\n"
-        "inspect: 0 @1000 gate @0+1 C 2 4 0 3 x 0 0 @3000 lC stays 0 gate @1000 B 3 4 0 3 - 0 0 @2000 lB '' 0\n");
+    expect("join: 0 @0 @2000 @0 4\n"
+           "join: 0 @0 @1000 @0+1 0\n"
+           "join: 0 @0 @1000 @0+2 0\n"
+           "leave: 0 0\n"
+           "inspect: 0 @1000 gate @0+1 C 2 4 0 4 x 0 0 @3000 lC stays 0\n");
 }
 
 /* ---- Several names ------------------------------------------------------------------------- */
