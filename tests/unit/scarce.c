@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap that runs out at a chosen allocation, for tests that make each of them fail once. */
+/* A heap that counts, and runs out at a chosen allocation: for tests that make each of them fail once. */
 #include "scarce.h"
 
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 struct scarce scarce;
@@ -14,25 +15,30 @@ static bool runs_out(void)
     return scarce.fail_at != 0 && (scarce.after ? n >= scarce.fail_at : n == scarce.fail_at);
 }
 
+/* Its own blocks may be freed behind its end, and those from before it inside: no head of ours in them. */
+static void *counted(void *p, void *old, size_t before)
+{
+    scarce.live += p != NULL && old == NULL;
+    if (p != NULL)
+        scarce.bytes += malloc_usable_size(p) - before;
+    return p;
+}
+
 static void *scarce_calloc(size_t n, size_t size)
 {
-    void *p = runs_out() ? NULL : calloc(n, size);
-    scarce.live += p != NULL;
-    return p;
+    return runs_out() ? NULL : counted(calloc(n, size), NULL, 0);
 }
 
 static void *scarce_realloc(void *old, size_t size)
 {
-    if (runs_out())
-        return NULL;
-    void *p = realloc(old, size);
-    scarce.live += p != NULL && old == NULL;
-    return p;
+    size_t before = malloc_usable_size(old);
+    return runs_out() ? NULL : counted(realloc(old, size), old, before);
 }
 
 static void scarce_free(void *p)
 {
     scarce.live -= p != NULL;
+    scarce.bytes -= malloc_usable_size(p);
     free(p);
 }
 
@@ -46,4 +52,15 @@ void scarce_begin(void)
 void scarce_end(void)
 {
     rt_alloc_set(NULL);
+}
+
+void scarce_leave(long n)
+{
+    scarce.fail_at = n < 0 ? 0 : scarce.asked + n + 1;
+    scarce.after = n >= 0;
+}
+
+bool scarce_is_out(void)
+{
+    return scarce.fail_at != 0 && scarce.asked + 1 >= scarce.fail_at;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap that runs out at a chosen allocation, for tests that make each of them fail once. */
+/* A heap that counts, and runs out at a chosen allocation: for tests that make each of them fail once. */
 #ifndef SCARCE_H
 #define SCARCE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct scarce {
     long asked, live; /* allocations asked for, blocks not freed: the test resets them */
+    size_t bytes;     /* in those blocks, as the system rounds them */
     long fail_at;     /* the so many-th fails; 0: none */
     bool after;       /* and all that follow it */
 };
@@ -15,5 +17,9 @@ extern struct scarce scarce;
 
 void scarce_begin(void); /* all zero; from now on the library's heap is this one */
 void scarce_end(void);
+
+/* Only N more succeed; negative: all do. */
+void scarce_leave(long n);
+bool scarce_is_out(void); /* the next one fails */
 
 #endif

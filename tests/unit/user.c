@@ -13,9 +13,55 @@
 
 #include <cmocka.h>
 
-#define LIMIT_MS 20000
-
+#define CALL_MS 5000
 #define CLOSING_TURNS 4 /* watches end in the turn after they were stopped */
+
+/* ---- What it believes ------------------------------------------------------------------- */
+
+static size_t find_held(const struct user *u, const char *name, uint64_t number)
+{
+    size_t i = 0;
+    while (i < u->held_count && (u->held[i].number != number || strcmp(u->held[i].name, name) != 0))
+        i++;
+    return i;
+}
+
+static void forget(struct user *u, const char *name, uint64_t number)
+{
+    size_t i = find_held(u, name, number);
+    if (i < u->held_count)
+        u->held[i] = u->held[--u->held_count];
+}
+
+static void believe(struct user *u, const struct rt_join *j)
+{
+    assert_true(u->held_count < USER_HELD_MAX);
+    snprintf(u->held[u->held_count].name, sizeof(u->held[0].name), "%s", j->name);
+    u->held[u->held_count].number = j->number;
+    u->held[u->held_count++].granted = j->granted;
+}
+
+static void believe_event(struct user *u, const struct rt_event *e)
+{
+    size_t i = e->name != NULL ? find_held(u, e->name, e->number) : u->held_count;
+    if (e->kind == RT_GRANTED && i < u->held_count)
+        u->held[i].granted = true;
+    if (e->kind == RT_TICKET_LOST)
+        forget(u, e->name, e->number);
+    if (e->kind == RT_SESSION_LOST)
+        u->held_count = 0;
+}
+
+static void on_held(struct rt_up *up,
+                    void (*each)(void *arg, const char *name, uint64_t number, bool granted),
+                    void *arg)
+{
+    const struct user *u = (const struct user *)(const void *)up;
+    for (size_t i = 0; i < u->held_count; i++)
+        each(arg, u->held[i].name, u->held[i].number, u->held[i].granted);
+}
+
+/* ---- Up --------------------------------------------------------------------------------- */
 
 static void on_done(struct rt_up *up, struct rt_op *op)
 {
@@ -23,11 +69,20 @@ static void on_done(struct rt_up *up, struct rt_op *op)
     u->done++;
     if (op->err != 0)
         snprintf(u->errmsg, sizeof(u->errmsg), "%s", u->conn->errmsg);
+    /* At once: what a beat's answer behind this one counts must fit. */
+    bool joined = op->err == 0 && (op->kind == RT_OP_JOIN || op->kind == RT_OP_JOIN_ALL);
+    for (size_t i = 0; joined && i < op->join.n; i++)
+        if (!(op->join.joins[i].flags & RT_JOIN_DURABLE))
+            believe(u, &op->join.joins[i]);
+    if (op->kind == RT_OP_LEAVE && (op->err == 0 || op->err == ROTA_LOST))
+        forget(u, op->leave.name, op->leave.number);
 }
 
 static void on_event(struct rt_up *up, const struct rt_event *e)
 {
     struct user *u = (struct user *)(void *)up;
+    if (e->kind == RT_LINK)
+        return;
     assert_true(u->told_count < USER_TOLD_MAX);
     struct told *t = &u->told[u->told_count++];
     *t = (struct told){.kind = e->kind,
@@ -37,6 +92,7 @@ static void on_event(struct rt_up *up, const struct rt_event *e)
                        .count = e->count};
     snprintf(t->name, sizeof(t->name), "%s", e->name != NULL ? e->name : "");
     snprintf(t->value, sizeof(t->value), "%s", e->front.value != NULL ? e->front.value : "");
+    believe_event(u, e);
 }
 
 static void on_log(struct rt_up *up, int level, const char *line)
@@ -53,11 +109,13 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
     (void)now;
 }
 
-int user_open(struct user *u, const char *text)
+/* ---- Life and ops ----------------------------------------------------------------------- */
+
+static int open_with(struct user *u, const char *text, uint32_t ttl_ms)
 {
     struct rt_url url;
     memset(u, 0, sizeof(*u));
-    u->up = (struct rt_up){.done = on_done, .event = on_event, .log = on_log};
+    u->up = (struct rt_up){.done = on_done, .event = on_event, .held = on_held, .log = on_log};
     int rv = rt_url_parse(&url, text, u->errmsg, sizeof(u->errmsg));
     if (rv != 0)
         return rv;
@@ -71,11 +129,12 @@ int user_open(struct user *u, const char *text)
     u->conn = rt_alloc(engine->conn_size);
     rv = ROTA_NOMEM;
     if (u->conn != NULL) {
-        u->conn->engine = engine;
-        u->conn->up = &u->up;
-        u->conn->loop = &u->loop;
-        u->conn->label = "test/label";
-        u->conn->call_ms = 2000;
+        *u->conn = (struct rt_conn){.engine = engine,
+                                    .up = &u->up,
+                                    .loop = &u->loop,
+                                    .label = "test/label",
+                                    .ttl_ms = ttl_ms,
+                                    .call_ms = CALL_MS};
         rv = engine->open(u->conn, &url);
         snprintf(u->errmsg, sizeof(u->errmsg), "%s", u->conn->errmsg);
     }
@@ -86,6 +145,11 @@ int user_open(struct user *u, const char *text)
         rt_loop_fini(&u->loop);
     }
     return rv;
+}
+
+int user_open(struct user *u, const char *url)
+{
+    return open_with(u, url, 0);
 }
 
 void user_close(struct user *u)
@@ -99,17 +163,21 @@ void user_close(struct user *u)
     rt_loop_fini(&u->loop);
 }
 
-void user_start(struct user *u, const char *url)
+void user_start(struct user *u, const char *url, uint32_t ttl_ms)
 {
-    assert_int_equal(user_open(u, url), 0);
+    assert_int_equal(open_with(u, url, ttl_ms), 0);
     struct rt_op op = {.kind = RT_OP_BEAT, .deadline = RT_NEVER};
     op.beat.open = true;
     assert_int_equal(user_do(u, &op), 0);
+    if (ttl_ms != 0)
+        assert_int_equal(op.beat.ttl_ms, ttl_ms);
     u->session = op.beat.session;
+    assert_true(u->session != 0 && u->session <= INT64_MAX);
 }
 
 void user_turn(struct user *u, int limit_ms)
 {
+    rt_loop_arm(&u->loop);
     if (u->loop.dirty)
         rt_loop_turn(&u->loop, no_other, NULL);
     rt_loop_arm(&u->loop);
@@ -122,13 +190,21 @@ void user_turn(struct user *u, int limit_ms)
 int user_do(struct user *u, struct rt_op *op)
 {
     int before = u->done;
-    rt_loop_tick(&u->loop);
+    int64_t now = rt_loop_tick(&u->loop), limit = now + USER_LIMIT_MS * RT_MS;
+    if (op->deadline == 0)
+        op->deadline = now + CALL_MS * RT_MS;
     u->conn->engine->submit(u->conn, op);
-    int64_t limit = rt_loop_tick(&u->loop) + LIMIT_MS * RT_MS;
     while (u->done == before && rt_loop_tick(&u->loop) < limit)
         user_turn(u, 100);
     assert_int_equal(u->done, before + 1);
     return op->err;
+}
+
+int user_beat(struct user *u)
+{
+    struct rt_op op = {.kind = RT_OP_BEAT};
+    op.beat.session = u->session;
+    return user_do(u, &op);
 }
 
 int user_join(struct user *u, const char *name, struct rt_join *j)
@@ -154,9 +230,28 @@ int user_leave(struct user *u, const char *name, uint64_t number)
     return user_do(u, &op);
 }
 
+static void count_line(void *arg, const char *name, size_t count, size_t granted)
+{
+    (void)name;
+    (void)count;
+    (void)granted;
+    ++*(size_t *)arg;
+}
+
+size_t user_lines(struct user *u, const char *prefix)
+{
+    size_t n = 0;
+    struct rt_op op = {.kind = RT_OP_LIST};
+    op.list.prefix = prefix;
+    op.list.each = count_line;
+    op.list.arg = &n;
+    assert_int_equal(user_do(u, &op), 0);
+    return n;
+}
+
 size_t user_hear(struct user *u, enum rt_event_kind kind, uint64_t number, size_t from)
 {
-    int64_t limit = rt_loop_tick(&u->loop) + LIMIT_MS * RT_MS;
+    int64_t limit = rt_loop_tick(&u->loop) + USER_LIMIT_MS * RT_MS;
     size_t i = from;
     for (;;) {
         for (; i < u->told_count; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd's messages in an arena: there and back, bytes as etcd has them, bombs, memory that fails. */
-#include "../mem/heap.h"
+#include "../scarce.h"
 #include "engine/etcd/proto.h"
 
 #include <rota.h>
@@ -85,21 +85,21 @@ static void few_allocations(void **state)
     const uint8_t *bytes;
     size_t n;
     RtEtcd__TxnRequest *back;
-    heap_count();
+    scarce_begin();
     rt_etcd_arena_init(&a);
     for (int i = 0; i < 1000; i++) {
         rt_etcd_arena_reset(&a);
         assert_int_equal(pack_join(&a, &bytes, &n), 0);
         assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__txn_request__descriptor, bytes, n, &back), 0);
-        assert_int_equal(heap_blocks, 1);
+        assert_int_equal(scarce.live, 1);
     }
     assert_non_null(rt_etcd_arena_get(&a, 1 << 20));
-    assert_int_equal(heap_blocks, 2);
+    assert_int_equal(scarce.live, 2);
     rt_etcd_arena_reset(&a);
-    assert_int_equal(heap_blocks, 1);
+    assert_int_equal(scarce.live, 1);
     rt_etcd_arena_fini(&a);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
 }
 
 /* Cut short anywhere it is an error or a shorter message, never a crash. */
@@ -136,15 +136,15 @@ static void bombs(void **state)
         bomb[i] = 0x12;
         bomb[i + 1] = 0;
     }
-    heap_count();
+    scarce_begin();
     rt_etcd_arena_init(&a);
     assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__range_response__descriptor, bomb, n, &back),
                      ROTA_PROTOCOL);
     assert_null(back);
-    assert_true(heap_bytes <= RT_ETCD_ARENA_MAX + (64u << 10));
+    assert_true(scarce.bytes <= RT_ETCD_ARENA_MAX + (64u << 10));
     rt_etcd_arena_fini(&a);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
     free(bomb);
 }
 
@@ -155,19 +155,19 @@ static void memory_fails(void **state)
     const uint8_t *bytes;
     size_t n;
     RtEtcd__RangeResponse *back;
-    heap_count();
-    heap_fail_at = 0;
+    scarce_begin();
+    scarce_leave(0);
     rt_etcd_arena_init(&a);
     assert_int_equal(pack_join(&a, &bytes, &n), ROTA_NOMEM);
     assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__range_response__descriptor, "\x12\x00", 2, &back),
                      ROTA_NOMEM);
-    heap_fail_at = -1;
+    scarce_leave(-1);
     rt_etcd_arena_reset(&a);
     assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__range_response__descriptor, "\x12\x00", 2, &back),
                      0);
     assert_int_equal(back->n_kvs, 1);
     rt_etcd_arena_fini(&a);
-    heap_stop();
+    scarce_end();
 }
 
 int main(void)

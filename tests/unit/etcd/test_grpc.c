@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC codec against a server that behaves: calls, streams, every way to end, memory that fails. */
-#include "../mem/heap.h"
+#include "../scarce.h"
 #include "peer.h"
 
 #include <rota.h>
@@ -603,8 +603,8 @@ static bool life(long fail_at)
     memset(large, 'z', sizeof(large));
     q = (struct peer){0};
     peer_serve(&q);
-    heap_count();
-    heap_fail_at = fail_at;
+    scarce_begin();
+    scarce_leave(fail_at);
     int begun_a = -1, begun_b = -1;
     if (rt_grpc_open(&q.g, "host:1", false, &peer_user, &q) == 0) {
         begun_a = told_unary(&a, q.g, large, sizeof(large));
@@ -624,14 +624,14 @@ static bool life(long fail_at)
         else if (rt_grpc_err(q.g) != 0)
             rt_grpc_down(q.g, rt_grpc_err(q.g), "cut");
     }
-    bool whole = heap_fail_at != 0 && q.g != NULL && q.err == 0 && a.status == 0;
+    bool whole = !scarce_is_out() && q.g != NULL && q.err == 0 && a.status == 0;
     if (begun_a == 0 && q.err == 0 && rt_grpc_err(q.g) != 0)
         rt_grpc_down(q.g, ROTA_NOMEM, "cut");
     assert_int_equal(a.ends, begun_a == 0 ? 1 : 0);
-    heap_fail_at = -1;
+    scarce_leave(-1);
     peer_close(&q);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
     told_clear(&a);
     told_clear(&b);
     return whole;
@@ -653,13 +653,13 @@ static void memory_fails_for_one_message(void **state)
     static struct peer q;
     char large[3000] = "";
     q = (struct peer){0};
-    heap_count();
+    scarce_begin();
     peer_open(&q);
     assert_int_equal(told_stream(&t, q.g, "w", 1), 0);
     q.mute = true;
     while (rt_grpc_send(t.call, large, sizeof(large)) == 0 && q.to_server < 65000)
         ; /* the window is full now, and more has to wait */
-    heap_fail_at = 0;
+    scarce_leave(0);
     int failed = 0, sent = 0;
     for (int i = 0; i < 3000 && failed < 5; i++) {
         if (rt_grpc_send(t.call, large, 1 + (size_t)(i % 7)) == 0)
@@ -668,7 +668,7 @@ static void memory_fails_for_one_message(void **state)
             failed++;
     }
     assert_int_equal(failed, 5);
-    heap_fail_at = -1;
+    scarce_leave(-1);
     assert_int_equal(rt_grpc_send(t.call, "last", 4), 0);
     q.mute = false;
     peer_exchange(&q);
@@ -683,8 +683,8 @@ static void memory_fails_for_one_message(void **state)
     assert_int_equal(last, 4);
     assert_memory_equal(body->at + at - 4, "last", 4);
     peer_close(&q);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
 }
 
 static void memory_fails_for_one_answer(void **state)
@@ -693,7 +693,7 @@ static void memory_fails_for_one_answer(void **state)
     static struct peer q;
     struct peer_bytes out = {0};
     q = (struct peer){0};
-    heap_count();
+    scarce_begin();
     peer_open(&q);
     assert_int_equal(told_unary(&t, q.g, "q", 1), 0);
     assert_int_equal(told_unary(&u, q.g, "q", 1), 0);
@@ -703,17 +703,17 @@ static void memory_fails_for_one_answer(void **state)
     peer_answer(&q, 1, "a", 1, NULL, NULL);
     (void)peer_server_says(&q, &out);
     peer_feed(&q, out.at, 9 + out.at[2]); /* the headers have their memory */
-    heap_fail_at = 0;
+    scarce_leave(0);
     size_t head = 9 + (size_t)out.at[2];
     peer_feed(&q, out.at + head, out.size - head);
     assert_int_equal(u.ends, 1);
     assert_int_equal(u.verdict.err, ROTA_NOMEM);
     assert_int_equal(u.verdict.fate, RT_GRPC_MAYBE);
     assert_int_equal(t.ends, 0);
-    heap_fail_at = -1;
+    scarce_leave(-1);
     peer_close(&q);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
     free(out.at);
 }
 
@@ -724,13 +724,13 @@ static void few_are_kept(void **state)
     static struct peer q;
     static struct told many[PEER_STREAMS];
     q = (struct peer){0};
-    heap_count();
+    scarce_begin();
     peer_open(&q);
     peer_exchange(&q);
     for (size_t i = 0; i < PEER_STREAMS; i++)
         assert_int_equal(told_unary(&many[i], q.g, "q", 1), 0);
     peer_exchange(&q);
-    size_t before = heap_blocks;
+    long before = scarce.live;
     for (size_t i = 0; i < PEER_STREAMS; i++)
         peer_answer(&q, i, "a", 1, "0", NULL);
     peer_exchange(&q);
@@ -738,10 +738,10 @@ static void few_are_kept(void **state)
         assert_int_equal(many[i].ends, 1);
         told_clear(&many[i]);
     }
-    assert_true(heap_blocks < before / 2);
-    assert_true(heap_bytes < 100000);
+    assert_true(scarce.live < before / 2);
+    assert_true(scarce.bytes < 100000);
     peer_close(&q);
-    heap_stop();
+    scarce_end();
 }
 
 /* What a call costs once the connection is warm, and that nothing grows. */
@@ -751,7 +751,7 @@ static void nothing_grows(void **state)
     static struct peer q;
     q = (struct peer){0};
     peer_serve(&q);
-    heap_count();
+    scarce_begin();
     assert_int_equal(rt_grpc_open(&q.g, "127.0.0.1:2379", false, &peer_user, &q), 0);
     size_t bytes = 0;
     uint64_t up = 0, down_bytes = 0;
@@ -763,19 +763,19 @@ static void nothing_grows(void **state)
         assert_int_equal(t.ends, 1);
         told_clear(&t);
         if (i == 10) {
-            bytes = heap_bytes;
+            bytes = scarce.bytes;
             up = q.to_server;
             down_bytes = q.to_client;
         }
     }
-    assert_int_equal(heap_bytes, bytes);
+    assert_int_equal(scarce.bytes, bytes);
     print_message(
         "a connection keeps %zu bytes; a call of 10 + 10 bytes: %llu bytes up, %llu down\n", bytes,
         (unsigned long long)(q.to_server - up) / (PEER_STREAMS - 11),
         (unsigned long long)(q.to_client - down_bytes) / (PEER_STREAMS - 11));
     peer_close(&q);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
 }
 
 int main(void)

@@ -3,7 +3,7 @@
  * Nothing crashes or hangs, every call ends exactly once, memory stays bounded, nothing leaks.
  *
  *   test_grpc_fuzz [ROUNDS [SEED]] */
-#include "../mem/heap.h"
+#include "../scarce.h"
 #include "engine/etcd/proto.h"
 #include "raw.h"
 
@@ -187,7 +187,7 @@ static void one_round(void)
     struct peer_bytes out = {0};
     int begun[CALLS];
     p = (struct peer){0};
-    heap_count();
+    scarce_begin();
     peer_open(&p);
     begin_calls(&p, calls, begun);
     peer_server_reads(&p);
@@ -203,7 +203,7 @@ static void one_round(void)
     }
     p.chunk = roll(3) == 0 ? 1 + roll(40) : 0;
     peer_feed(&p, out.at, out.size);
-    assert_true(heap_bytes < MOST);
+    assert_true(scarce.bytes < MOST);
     survived += p.err == 0;
     rt_grpc_down(p.g, p.err != 0 ? p.err : ROTA_UNREACHABLE, "end");
     for (int i = 0; i < CALLS; i++) {
@@ -212,8 +212,8 @@ static void one_round(void)
         told_clear(&calls[i]);
     }
     peer_close(&p);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
     free(out.at);
 }
 

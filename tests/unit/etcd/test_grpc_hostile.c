@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC codec against servers that do not behave: cut short, oversized, out of order, floods. Each
  * costs its call or its connection, never more memory than is allowed, and every call ends once. */
-#include "../mem/heap.h"
+#include "../scarce.h"
 #include "raw.h"
 
 #include <rota.h>
@@ -23,7 +23,7 @@ static size_t most;         /* of the heap */
 static int setup(void **state)
 {
     (void)state;
-    heap_count();
+    scarce_begin();
     peer_open(&p);
     assert_int_equal(told_unary(&t, p.g, "question", 8), 0); /* stream 1 */
     p.wire.size = 0;
@@ -36,8 +36,8 @@ static int teardown(void **state)
 {
     (void)state;
     peer_close(&p);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
     told_clear(&t);
     free(b.at);
     b = (struct peer_bytes){0};
@@ -50,7 +50,7 @@ static void say(void)
     for (size_t at = 0; at < b.size && p.err == 0; at += FEED) {
         peer_feed(&p, b.at + at, b.size - at < FEED ? b.size - at : FEED);
         p.wire.size = 0;
-        most = heap_bytes > most ? heap_bytes : most;
+        most = scarce.bytes > most ? scarce.bytes : most;
     }
     b.size = 0;
 }
@@ -388,14 +388,14 @@ static void pings_for_ever(void **state)
 {
     (void)state;
     say();
-    size_t before = heap_bytes;
+    size_t before = scarce.bytes;
     for (int i = 0; i < 2000; i++) {
         for (int k = 0; k < 50; k++)
             raw_frame(&b, NGHTTP2_PING, 0, 0, "12345678", 8);
         say();
         assert_int_equal(p.err, 0);
     }
-    assert_int_equal(heap_bytes, before);
+    assert_int_equal(scarce.bytes, before);
     rt_grpc_down(p.g, ROTA_UNREACHABLE, "cut");
 }
 
@@ -404,7 +404,7 @@ static void empty_frames_for_ever(void **state)
     (void)state;
     headers(0);
     say();
-    size_t before = heap_bytes;
+    size_t before = scarce.bytes;
     for (int i = 0; i < 100; i++) {
         for (int k = 0; k < 1000; k++) {
             raw_frame(&b, NGHTTP2_DATA, 0, 1, NULL, 0);
@@ -413,7 +413,7 @@ static void empty_frames_for_ever(void **state)
         }
         say();
     }
-    assert_int_equal(heap_bytes, before);
+    assert_int_equal(scarce.bytes, before);
     assert_int_equal(p.err, 0);
     rt_grpc_down(p.g, ROTA_UNREACHABLE, "cut");
     assert_int_equal(t.ends, 1);
@@ -492,7 +492,7 @@ static void many_large_answers(void **state)
         peer_answer_raw(&p, i, large, n + 5, NULL);
         peer_exchange(&p);
         assert_int_equal(p.err, 0);
-        most = heap_bytes > most ? heap_bytes : most;
+        most = scarce.bytes > most ? scarce.bytes : most;
     }
     assert_true(most < 2 * RT_GRPC_KEPT_MAX + ENOUGH);
     rt_grpc_down(p.g, ROTA_UNREACHABLE, "cut");

@@ -4,7 +4,7 @@
 #include "engine/etcd/etcd.h"
 #include "engine/etcd/line.h"
 
-#include "../mem/heap.h"
+#include "../scarce.h"
 #include "core/grant.h"
 #include "lib/random.h"
 
@@ -479,15 +479,15 @@ static void test_no_memory(void **state)
     (void)state;
     read_tickets(&f, LINE(X(5), X(7)));
     rt_etcd_line_fini(&line);
-    heap_count();
-    heap_fail_at = 0;
+    scarce_begin();
+    scarce_leave(0);
     assert_int_equal(rt_etcd_line_read(&fresh, f.at, 2), ROTA_NOMEM);
     assert_int_equal(fresh.count, 0);
-    heap_fail_at = -1;
+    scarce_leave(-1);
     assert_int_equal(rt_etcd_line_read(&fresh, f.at, 2), 0);
     rt_etcd_line_fini(&fresh);
-    assert_int_equal(heap_blocks, 0);
-    heap_stop();
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
 }
 
 /* ---- Versions ------------------------------------------------------------------------------ */

@@ -379,8 +379,8 @@ static int setup(void **state)
     rt_etcds_start(&etcds, 1, NULL);
     url = rt_etcds_url(&etcds, NULL);
     scarce_begin();
-    user_start(&poor, url);
-    user_start(&other, url);
+    user_start(&poor, url, 0);
+    user_start(&other, url, 0);
     return 0;
 }
 

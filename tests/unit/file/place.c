@@ -95,7 +95,7 @@ pid_t place_holder(const char *name, struct rt_join j)
     if (pid == 0) {
         place_child();
         struct user u;
-        user_start(&u, place_url);
+        user_start(&u, place_url, 0);
         byte = user_join(&u, name, &j) == 0 ? 'y' : 'n';
         (void)!write(ready[1], &byte, 1);
         for (;;)

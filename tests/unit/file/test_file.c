@@ -21,7 +21,7 @@ static void test_pair(void **state)
 {
     (void)state;
     struct user u;
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     uint64_t last = 0;
     for (int i = 0; i < 10; i++) {
         struct rt_join j = {0};
@@ -42,7 +42,7 @@ static void test_handover_is_in_order_and_rings_once(void **state)
     struct user u[3];
     struct rt_join j[3] = {{0}};
     for (int i = 0; i < 3; i++) {
-        user_start(&u[i], place_url);
+        user_start(&u[i], place_url, 0);
         assert_int_equal(user_join(&u[i], "a", &j[i]), 0);
         assert_int_equal(j[i].granted, i == 0);
     }
@@ -65,7 +65,7 @@ static void test_leaving_from_the_middle_rings_the_one_behind(void **state)
     struct user u[3];
     struct rt_join j[3] = {{0}};
     for (int i = 0; i < 3; i++) {
-        user_start(&u[i], place_url);
+        user_start(&u[i], place_url, 0);
         assert_int_equal(user_join(&u[i], "a", &j[i]), 0);
     }
     struct rt_file_conn *behind = rt_file_conn(u[2].conn);
@@ -83,8 +83,8 @@ static void test_shared_and_downgrade(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     struct rt_join w = {.flags = RT_JOIN_ARM}, r = {.mode = RT_SHARED};
     assert_int_equal(user_join(&a, "a", &w), 0);
     assert_int_equal(user_join(&b, "a", &r), 0);
@@ -111,7 +111,7 @@ static void test_permits_and_barrier(void **state)
 {
     (void)state;
     struct user a;
-    user_start(&a, place_url);
+    user_start(&a, place_url, 0);
     struct rt_join p[4];
     for (int i = 0; i < 4; i++) {
         p[i] = (struct rt_join){.mode = RT_PERMITS, .take = i == 3 ? 1 : 2, .of = 5};
@@ -136,7 +136,7 @@ static void test_nonce_makes_a_join_idempotent(void **state)
 {
     (void)state;
     struct user a;
-    user_start(&a, place_url);
+    user_start(&a, place_url, 0);
     struct rt_join first = {.nonce = 777}, again = {.nonce = 777};
     assert_int_equal(user_join(&a, "a", &first), 0);
     assert_int_equal(user_join(&a, "a", &again), 0);
@@ -155,8 +155,8 @@ static void test_all_or_none(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     struct rt_join held = {0};
     assert_int_equal(user_join(&a, "y", &held), 0);
     struct rt_join set[2] = {{.name = "x", .session = b.session, .nonce = 1, .flags = RT_JOIN_TRY},
@@ -179,8 +179,8 @@ static void test_all_that_fit_are_let_in(void **state)
     (void)state;
     struct user a, b;
     struct rt_join w = {0}, r[READERS], last = {0};
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     assert_int_equal(user_join(&a, "a", &w), 0);
     for (int i = 0; i < READERS; i++) {
         r[i] = (struct rt_join){.mode = RT_SHARED};
@@ -206,7 +206,7 @@ static void test_killed_holder_is_taken_over(void **state)
     pid_t pid = place_holder("a", (struct rt_join){0});
     struct user u;
     struct rt_join j = {0}, t = {.flags = RT_JOIN_TRY};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &t), ROTA_BUSY);
     assert_int_equal(user_join(&u, "a", &j), 0);
     assert_false(j.granted);
@@ -222,7 +222,7 @@ static void test_try_does_not_wait_for_the_dead(void **state)
     place_end(place_holder("a", (struct rt_join){0}));
     struct user u;
     struct rt_join t = {.flags = RT_JOIN_TRY};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &t), 0);
     user_close(&u);
 }
@@ -234,7 +234,7 @@ static void test_killed_permit_holder_lets_in(void **state)
     pid_t second = place_holder("p", (struct rt_join){.mode = RT_PERMITS, .take = 2, .of = 4});
     struct user u;
     struct rt_join j = {.mode = RT_PERMITS, .take = 1, .of = 4};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "p", &j), 0);
     assert_false(j.granted);
     place_end(first); /* not the one directly ahead */
@@ -247,8 +247,8 @@ static void test_closing_with_tickets_frees_them(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     struct rt_join x = {0}, y = {0};
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_join(&b, "a", &y), 0);
@@ -261,7 +261,7 @@ static void test_a_swept_session_is_told(void **state)
 {
     (void)state;
     struct user a;
-    user_start(&a, place_url);
+    user_start(&a, place_url, 0);
     struct rt_join x = {0};
     place_sql("DELETE FROM session");
     assert_int_equal(user_join(&a, "a", &x), ROTA_LOST);
@@ -279,7 +279,7 @@ static void test_a_child_may_open_its_own(void **state)
     (void)state;
     struct user parent, third;
     int go[2];
-    user_start(&parent, place_url);
+    user_start(&parent, place_url, 0);
     assert_int_equal(pipe(go), 0);
     struct rt_join held = {0};
     int ready[2];
@@ -289,7 +289,7 @@ static void test_a_child_may_open_its_own(void **state)
     if (pid == 0) {
         place_child();
         struct user u;
-        user_start(&u, place_url);
+        user_start(&u, place_url, 0);
         byte = user_join(&u, "a", &held) == 0 ? 'y' : 'n';
         (void)!write(ready[1], &byte, 1);
         (void)!read(go[0], &byte, 1);
@@ -301,7 +301,7 @@ static void test_a_child_may_open_its_own(void **state)
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, 'y');
     user_close(&parent);
-    user_start(&third, place_url);
+    user_start(&third, place_url, 0);
     struct rt_join t = {.flags = RT_JOIN_TRY}, j = {0};
     assert_int_equal(user_join(&third, "a", &t), ROTA_BUSY);
     assert_int_equal(user_join(&third, "a", &j), 0);
@@ -328,7 +328,7 @@ static void test_durable_outlives_its_process_and_ends_by_time(void **state)
     place_end(pid);
     struct user u;
     struct rt_join t = {.flags = RT_JOIN_TRY}, j = {0};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     int rv = user_join(&u, "d", &t);
     assert_true(rv == ROTA_BUSY || rv == 0); /* a slow machine may be past the end */
     if (rv == ROTA_BUSY) {
@@ -343,8 +343,8 @@ static void test_at_least_keeps_the_line(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     struct rt_join x = {.at_least_ms = 60000}, t = {.flags = RT_JOIN_TRY}, y = {0};
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_leave(&a, "a", x.number), 0);
@@ -365,8 +365,8 @@ static void test_at_least_begins_with_the_grant(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     struct rt_join x = {0}, y = {.at_least_ms = 60000}, t = {.flags = RT_JOIN_TRY};
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_join(&b, "a", &y), 0);
@@ -383,8 +383,8 @@ static void test_at_least_of_who_was_not_told_keeps_nothing(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     for (int by_nonce = 0; by_nonce < 2; by_nonce++) {
         struct rt_join x = {.nonce = 70, .at_least_ms = 60000}, t = {.flags = RT_JOIN_TRY};
         assert_int_equal(user_join(&a, "a", &x), 0);
@@ -408,8 +408,8 @@ static void test_break_tells_the_holder(void **state)
 {
     (void)state;
     struct user a, b;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     struct rt_join x = {0}, y = {0};
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_join(&b, "a", &y), 0);
@@ -431,8 +431,8 @@ static void test_observers_see_the_last_state(void **state)
     (void)state;
     struct user a, o;
     int cookie;
-    user_start(&a, place_url);
-    user_start(&o, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&o, place_url, 0);
     struct rt_op op = {.kind = RT_OP_OBSERVE, .deadline = RT_NEVER};
     op.observe.name = "a";
     op.observe.cookie = &cookie;
@@ -482,8 +482,8 @@ static void test_inspect_and_list(void **state)
     (void)state;
     struct user a, b;
     struct seen seen = {0};
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     struct rt_join x = {.owner = 5}, y = {.flags = RT_JOIN_DETECT}, z = {0};
     assert_int_equal(user_join(&a, "job:1", &x), 0);
     assert_int_equal(user_join(&b, "job:1", &y), 0);
@@ -512,7 +512,7 @@ static uint64_t number_once(void)
 {
     struct user u;
     struct rt_join j = {0};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &j), 0);
     user_close(&u);
     return j.number;
@@ -545,7 +545,7 @@ static void test_only_a_session_can_be_kept(void **state)
     assert_int_equal(rt_engine_file.keep(u.conn, &fd), ROTA_LOST);
     assert_int_equal(fd, -7);
     user_close(&u);
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(rt_engine_file.keep(u.conn, &fd), 0);
     assert_true(fd >= 0);
     close(fd);
@@ -558,8 +558,8 @@ static void test_busy_names_who_holds(void **state)
     (void)state;
     struct user a, b;
     struct rt_join held = {0}, t = {.flags = RT_JOIN_TRY};
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     assert_int_equal(user_join(&a, "y", &held), 0);
     assert_int_equal(user_join(&b, "y", &t), ROTA_BUSY);
     assert_string_equal(b.errmsg, "y is held by test/label");
@@ -582,7 +582,7 @@ static void test_a_stopped_writer_is_named(void **state)
     int ready[2];
     char byte = 0;
     struct user u;
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -665,12 +665,12 @@ static void test_foreign_databases(void **state)
     place_refused(place_url, ROTA_PROTOCOL, "another program");
     assert_int_equal(unlink(path), 0);
     struct user u;
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     user_close(&u);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     place_sql("PRAGMA user_version=1007"); /* a newer minor is worked with */
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     user_close(&u);
     place_sql("PRAGMA user_version=2000");
     place_refused(place_url, ROTA_UNSUPPORTED, "layout 2");
@@ -701,8 +701,8 @@ static void test_every_allocation_may_fail(void **state)
     static const struct rt_allocator failing = {failing_calloc, failing_realloc, free};
     struct user a, b;
     for (long n = 0; n < 12; n++) {
-        user_start(&a, place_url);
-        user_start(&b, place_url);
+        user_start(&a, place_url, 0);
+        user_start(&b, place_url, 0);
         struct rt_join x = {0}, y = {0};
         int rv;
         alloc_left = n;

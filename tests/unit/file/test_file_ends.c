@@ -36,7 +36,7 @@ static pid_t crowd(void)
         setrlimit(RLIMIT_NOFILE, &files);
         for (int i = 0; i < CROWD; i++) {
             struct rt_join j = permit;
-            user_start(&users[i], place_url);
+            user_start(&users[i], place_url, 0);
             assert_int_equal(user_join(&users[i], "p", &j), 0);
             assert_true(j.granted);
         }
@@ -56,7 +56,7 @@ static void test_a_death_behind_a_crowd_lets_the_waiter_in(void **state)
     pid_t many = crowd(), victim = place_holder("p", permit), last = place_holder("p", permit);
     struct user u;
     struct rt_join j = permit;
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "p", &j), 0);
     assert_false(j.granted);
     place_end(victim);
@@ -72,7 +72,7 @@ static void test_a_death_behind_a_crowd_makes_nobody_busy(void **state)
     pid_t many = crowd(), victim = place_holder("p", permit), last = place_holder("p", permit);
     struct user u;
     struct rt_join j = permit;
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     place_end(victim);
     j.flags = RT_JOIN_TRY;
     assert_int_equal(user_join(&u, "p", &j), 0);
@@ -101,8 +101,8 @@ static void test_a_deleted_session_file_makes_no_second_holder(void **state)
     (void)state;
     struct user a, b;
     struct rt_join x = {0}, t = {.flags = RT_JOIN_TRY}, y = {0};
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     assert_int_equal(user_join(&a, "a", &x), 0);
     delete_session(&a);
     assert_int_equal(user_join(&b, "a", &t), ROTA_BUSY);
@@ -128,7 +128,7 @@ static void test_a_session_without_file_or_process_is_dead(void **state)
     snprintf(command, sizeof(command), "rm %s/s/*", place_folder);
     assert_int_equal(system(command), 0);
     place_end(pid);
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &t), 0);
     user_close(&u);
 }
@@ -141,7 +141,7 @@ static void test_a_pid_used_again_is_another_process(void **state)
     struct user u;
     struct rt_join t = {.flags = RT_JOIN_TRY};
     char command[128];
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &t), ROTA_BUSY);
     snprintf(command, sizeof(command), "cd %s/s && ls | grep -v %016" PRIx64 " | xargs rm",
              place_folder, u.session);
@@ -160,12 +160,12 @@ static void test_a_pid_used_again_is_not_watched(void **state)
     pid_t pid = place_holder("a", (struct rt_join){0});
     struct user u, v;
     struct rt_join j = {0}, k = {0};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &j), 0);
     assert_true(rt_file_wait_find(rt_file_conn(u.conn), j.number)->peer->pidfd >= 0);
     assert_int_equal(user_leave(&u, "a", j.number), 0);
     place_sql("UPDATE session SET start=start-1");
-    user_start(&v, place_url);
+    user_start(&v, place_url, 0);
     assert_int_equal(user_join(&v, "a", &k), 0);
     assert_int_equal(rt_file_wait_find(rt_file_conn(v.conn), k.number)->peer->pidfd, -1);
     place_end(pid);
@@ -185,7 +185,7 @@ static void goes_on_in_the_new_folder(struct user *a)
     assert_int_equal(user_do(a, &op), 0);
     a->session = op.beat.session;
     assert_int_equal(user_join(a, "a", &x), 0);
-    user_start(&b, place_url);
+    user_start(&b, place_url, 0);
     assert_int_equal(user_join(&b, "a", &t), ROTA_BUSY);
     user_close(&b);
     user_close(a);
@@ -197,7 +197,7 @@ static void test_a_deleted_database_is_told(void **state)
     struct user a;
     struct rt_join x = {0};
     char command[256];
-    user_start(&a, place_url);
+    user_start(&a, place_url, 0);
     assert_int_equal(user_join(&a, "a", &x), 0);
     snprintf(command, sizeof(command), "rm %s/rota.db*", place_folder);
     assert_int_equal(system(command), 0);
@@ -210,7 +210,7 @@ static void test_a_replaced_folder_is_told(void **state)
     struct user a;
     struct rt_join x = {0};
     char command[256];
-    user_start(&a, place_url);
+    user_start(&a, place_url, 0);
     assert_int_equal(user_join(&a, "a", &x), 0);
     snprintf(command, sizeof(command), "mv %s %s-away && mkdir -m 700 %s", place_folder,
              place_folder, place_folder);
@@ -230,8 +230,8 @@ static void test_a_clock_set_back_keeps_lengths(void **state)
     struct user a, b;
     struct rt_join x = {.at_least_ms = 100}, y = {0};
     struct rt_join d = {.session = 42, .flags = RT_JOIN_DURABLE, .until_ms = 100}, z = {0};
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     assert_int_equal(user_join(&a, "a", &x), 0);
     assert_int_equal(user_leave(&a, "a", x.number), 0);
     assert_int_equal(user_join(&a, "d", &d), 0);
@@ -251,7 +251,7 @@ static void test_a_clock_set_back_ends_nothing_early(void **state)
     (void)state;
     struct user a;
     struct rt_join x = {.at_least_ms = 60000};
-    user_start(&a, place_url);
+    user_start(&a, place_url, 0);
     assert_int_equal(user_join(&a, "a", &x), 0);
     place_sql(SET_BACK);
     assert_int_equal(user_leave(&a, "a", x.number), 0);
@@ -268,8 +268,8 @@ static void test_a_clock_set_back_while_one_waits(void **state)
     (void)state;
     struct user a, b;
     struct rt_join x = {.at_least_ms = 500}, y = {0};
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     assert_int_equal(user_join(&a, "a", &x), 0);
     place_sql(SET_BACK); /* while it is held, and again when it is kept */
     assert_int_equal(user_leave(&a, "a", x.number), 0);
@@ -289,7 +289,7 @@ static void test_many_that_ended_make_no_kind(void **state)
     (void)state;
     struct user u;
     struct rt_join t = {.flags = RT_JOIN_TRY};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     for (int i = 0; i < ENDED; i++) {
         struct rt_join d = {.session = 42,
                             .flags = RT_JOIN_DURABLE,
@@ -310,7 +310,7 @@ static void test_a_set_asked_again_in_part_is_lost(void **state)
 {
     (void)state;
     struct user a;
-    user_start(&a, place_url);
+    user_start(&a, place_url, 0);
     struct rt_join set[2] = {{.name = "x", .session = a.session, .nonce = 1},
                              {.name = "y", .session = a.session, .nonce = 2}};
     struct rt_op op = {.kind = RT_OP_JOIN_ALL, .deadline = RT_NEVER};
@@ -348,7 +348,7 @@ static void test_an_op_that_is_done_is_not_in_the_queue(void **state)
     struct user u;
     sqlite3 *db;
     char path[128];
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     user_done = u.up.done;
     u.up.done = look_into_queue;
     done_in_queue = 0;

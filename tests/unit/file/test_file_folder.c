@@ -37,7 +37,7 @@ static uint64_t lone_command(void)
 {
     struct user u;
     struct rt_join j = {0};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &j), 0);
     assert_int_equal(user_leave(&u, "a", j.number), 0);
     user_close(&u);
@@ -94,7 +94,7 @@ static void test_a_long_life_does_not_let_the_wal_grow(void **state)
 {
     (void)state;
     struct user u;
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     for (int i = 0; i < 6000; i++) {
         struct rt_join j = {0};
         assert_int_equal(user_join(&u, "a", &j), 0);
@@ -114,9 +114,9 @@ static void test_the_database_says_how_it_is_shared(void **state)
     struct stat st;
     char text[128], path[128];
     snprintf(text, sizeof(text), "%s?mode=0660", place_url);
-    user_start(&u, text);
+    user_start(&u, text, 0);
     user_close(&u);
-    user_start(&u, place_url); /* its owner forgot to say so */
+    user_start(&u, place_url, 0); /* its owner forgot to say so */
     snprintf(path, sizeof(path), "%s/s/%016llx", place_folder, (unsigned long long)u.session);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0660);
@@ -176,7 +176,7 @@ static void test_a_counter_damaged_in_use_is_refused(void **state)
     (void)state;
     struct user u;
     struct rt_join j = {0};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &j), 0);
     assert_int_equal(user_leave(&u, "a", j.number), 0);
     place_sql("UPDATE meta SET next=-5");
@@ -200,7 +200,7 @@ static void test_long_paths(void **state)
     /* It works, and its messages say why, not only where. */
     struct user u;
     snprintf(text, sizeof(text), "file:%s/%s/%s", place_folder, part, part);
-    user_start(&u, text);
+    user_start(&u, text, 0);
     user_close(&u);
     snprintf(text, sizeof(text), "%s/%s/rota.db", part, part);
     snprintf(text + strlen(text), sizeof(text) - strlen(text), "-wal");
@@ -269,7 +269,7 @@ static void test_a_full_disk_is_named(void **state)
     (void)state;
     struct user u;
     struct rlimit old, small;
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = old;

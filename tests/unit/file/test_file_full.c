@@ -248,8 +248,8 @@ static void try_all(enum fault what, void (*scene)(struct user *a, struct user *
     struct user a, b;
     long n = 0;
     asked_again = 0;
-    user_start(&a, place_url);
-    user_start(&b, place_url);
+    user_start(&a, place_url, 0);
+    user_start(&b, place_url, 0);
     fault = what;
     for (bool reached = true; reached; n++) {
         a.told_count = b.told_count = 0;

@@ -67,7 +67,7 @@ static uint64_t number_before(void)
 {
     struct user u;
     struct rt_join j = {0};
-    user_start(&u, place_url);
+    user_start(&u, place_url, 0);
     assert_int_equal(user_join(&u, "a", &j), 0);
     assert_int_equal(user_leave(&u, "a", j.number), 0);
     int fd = hold_checkpoint();
@@ -92,7 +92,7 @@ static void test_no_fence_comes_back_after_a_power_loss(void **state)
     rt_file_fake_boot("before");
     uint64_t before = number_before();
     rt_file_fake_boot("after");
-    user_start(&u, url);
+    user_start(&u, url, 0);
     assert_int_equal(user_join(&u, "a", &j), 0);
     assert_true(j.number > before);
     user_close(&u);

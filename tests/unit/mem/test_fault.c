@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The wrappers in virtual time: each kind of fault once, the same every time, as the trace
  * tells it. */
+#include "../scarce.h"
 #include "base/alloc.h"
 #include "engine/fault/fault.h"
 #include "engine/trace/trace.h"
-#include "heap.h"
 #include "player.h"
 
 #include <setjmp.h>
@@ -349,19 +349,19 @@ static void test_no_memory(void **state)
     int rv = ROTA_NOMEM, seen;
     for (long n = 0; rv != 0; n++) {
         assert_in_range(n, 0, 200);
-        heap_count();
+        scarce_begin();
         setup(NULL);
-        heap_fail_at = n;
+        scarce_leave(n);
         rv = rt_fault_wrap(&alice.conn, &config);
         if (rv == 0)
             rv = rt_trace_wrap(&alice.conn);
         if (rv == 0)
             rv = every_kind(&seen);
-        heap_fail_at = -1;
+        scarce_leave(-1);
         assert_true(rv == 0 || rv == ROTA_NOMEM);
         teardown(NULL);
-        assert_int_equal(heap_blocks, 0);
-        heap_stop();
+        assert_int_equal(scarce.live, 0);
+        scarce_end();
     }
 }
 

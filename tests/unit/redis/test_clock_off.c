@@ -2,7 +2,7 @@
 /* The Redis engine on a real server whose own clock is off by decades, and jumps: fences grow, locks are handed
  * over. What a clock may do to each script is in test_clocks.c. */
 #include "lib/redis_server.h"
-#include "person.h"
+#include "unit/user.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -60,23 +60,23 @@ static void start(const char *so)
 /* One holds and gives it to another; the last fence. */
 static uint64_t hand_over(const char *url, uint64_t last)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join first = {0}, second = {0};
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &first), 0);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &first), 0);
     assert_true(first.granted);
     if (first.number <= last)
         fail_msg("fence %llu after %llu", (unsigned long long)first.number,
                  (unsigned long long)last);
-    assert_int_equal(person_join(&b, "x", &second), 0);
+    assert_int_equal(user_join(&b, "x", &second), 0);
     assert_true(!second.granted && second.number > first.number);
-    assert_int_equal(person_leave(&a, "x", first.number), 0);
-    (void)person_hear(&b, RT_GRANTED, second.number, 0);
-    assert_int_equal(person_beat(&b), 0);
-    assert_int_equal(person_leave(&b, "x", second.number), 0);
-    person_close(&a);
-    person_close(&b);
+    assert_int_equal(user_leave(&a, "x", first.number), 0);
+    (void)user_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(user_beat(&b), 0);
+    assert_int_equal(user_leave(&b, "x", second.number), 0);
+    user_close(&a);
+    user_close(&b);
     return second.number;
 }
 

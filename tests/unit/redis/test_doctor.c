@@ -2,7 +2,7 @@
 /* What the Redis engine says of a real server as it is set: the doctor, and why strict is refused. */
 #include "lib/findings.h"
 #include "lib/redis_server.h"
-#include "person.h"
+#include "unit/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,17 +37,17 @@ static int teardown(void **state)
 
 static void examine(const char *where, struct rt_findings *f, const char *maxmemory)
 {
-    struct person a;
+    struct user a;
     struct rt_op op = {.kind = RT_OP_CHECK};
-    person_open(&a, where, TTL_MS);
+    user_start(&a, where, TTL_MS);
     if (maxmemory != NULL) /* from here on: a session was made */
         rt_redis_must(&server, "CONFIG SET maxmemory %s", maxmemory);
     op.check.each = rt_findings_take;
     op.check.arg = f;
     f->count = 0;
-    assert_int_equal(person_do(&a, &op), 0);
-    assert_int_equal(person_lines(&a, ""), 0); /* its own line is gone */
-    person_close(&a);
+    assert_int_equal(user_do(&a, &op), 0);
+    assert_int_equal(user_lines(&a, ""), 0); /* its own line is gone */
+    user_close(&a);
 }
 
 static void test_doctor(void **state)
@@ -98,11 +98,11 @@ static void test_doctor(void **state)
 static const char *danger(void)
 {
     static char text[256];
-    struct person a;
-    person_open(&a, url, TTL_MS);
-    (void)person_lines(&a, "");
-    snprintf(text, sizeof(text), "%s", a.conn->base.unsafe);
-    person_close(&a);
+    struct user a;
+    user_start(&a, url, TTL_MS);
+    (void)user_lines(&a, "");
+    snprintf(text, sizeof(text), "%s", a.conn->unsafe);
+    user_close(&a);
     return text;
 }
 
@@ -192,22 +192,22 @@ static void start_without_default(const char *default_rules, const char *user_ru
 /* Whether a durable lock, as that of `rota once`, is still there after an orderly restart. */
 static bool is_kept_by_a_restart(void)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join first = {.session = 4711, .flags = RT_JOIN_DURABLE};
     struct rt_join second = {.session = 4712, .flags = RT_JOIN_DURABLE | RT_JOIN_TRY};
-    person_open(&a, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &first), 0);
+    user_start(&a, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &first), 0);
     assert_true(first.granted);
-    person_close(&a);
+    user_close(&a);
     rt_server_term(&server.server);
     rt_redis_run(&server);
-    person_open(&b, url, TTL_MS);
-    int rv = person_join(&b, "x", &second);
+    user_start(&b, url, TTL_MS);
+    int rv = user_join(&b, "x", &second);
     assert_true(rv == 0 || rv == ROTA_BUSY);
     struct rt_op all = {.kind = RT_OP_BREAK};
     all.brk.name = "x";
-    assert_int_equal(person_do(&b, &all), 0);
-    person_close(&b);
+    assert_int_equal(user_do(&b, &all), 0);
+    user_close(&b);
     return rv == ROTA_BUSY;
 }
 
@@ -281,15 +281,15 @@ static void ignore(void *arg, const char *name, const struct rota_place *place)
 
 static void test_strict_of_a_cluster(void **state)
 {
-    struct person a;
+    struct user a;
     struct rt_op op = {.kind = RT_OP_INSPECT};
     op.inspect.name = "rota";
     op.inspect.each = ignore;
     (void)state;
-    person_open(&a, url, TTL_MS);
-    assert_int_equal(person_do(&a, &op), 0); /* as rota_open does: one node is known then */
-    assert_non_null(strstr(a.conn->base.unsafe, "promoted"));
-    person_close(&a);
+    user_start(&a, url, TTL_MS);
+    assert_int_equal(user_do(&a, &op), 0); /* as rota_open does: one node is known then */
+    assert_non_null(strstr(a.conn->unsafe, "promoted"));
+    user_close(&a);
 }
 
 /* The worst of all, whichever was greeted first. */

@@ -2,7 +2,7 @@
 /* Keys of ours that somebody deletes, or the server evicts, while their sessions live: nobody waits for ever
  * beside a free line, and who has lost its ticket is told by a heartbeat. */
 #include "lib/redis_server.h"
-#include "person.h"
+#include "unit/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static int fresh(void **state)
     return 0;
 }
 
-static bool was_told(const struct person *u, enum rt_event_kind kind, uint64_t number)
+static bool was_told(const struct user *u, enum rt_event_kind kind, uint64_t number)
 {
     for (size_t i = 0; i < u->told_count; i++)
         if (u->told[i].kind == kind && u->told[i].number == number)
@@ -51,32 +51,32 @@ static bool was_told(const struct person *u, enum rt_event_kind kind, uint64_t n
 }
 
 /* Beats until it is told that NUMBER is lost, BEATS times at most. */
-static void lose_by_beats(struct person *u, uint64_t number, int beats)
+static void lose_by_beats(struct user *u, uint64_t number, int beats)
 {
     for (int n = 0; n < beats; n++) {
-        assert_int_equal(person_beat(u), 0);
+        assert_int_equal(user_beat(u), 0);
         /* What it tells is asked for behind its answer: an op more, and that is answered too. */
-        (void)person_lines(u, "none");
+        (void)user_lines(u, "none");
         if (was_told(u, RT_TICKET_LOST, number))
             return;
     }
     fail_msg("%d beats, and nobody was told of %llu", beats, (unsigned long long)number);
 }
 
-static void beat_until_granted(struct person *u, uint64_t number)
+static void beat_until_granted(struct user *u, uint64_t number)
 {
-    int64_t limit = rt_loop_tick(&u->loop) + PERSON_LIMIT_MS * RT_MS;
+    int64_t limit = rt_loop_tick(&u->loop) + USER_LIMIT_MS * RT_MS;
     while (!was_told(u, RT_GRANTED, number)) {
         assert_true(rt_loop_tick(&u->loop) < limit);
-        assert_int_equal(person_beat(u), 0);
-        person_turn(u, 10);
+        assert_int_equal(user_beat(u), 0);
+        user_turn(u, 10);
     }
 }
 
-static void join(struct person *u, const char *name, bool granted, struct rt_join *j)
+static void join(struct user *u, const char *name, bool granted, struct rt_join *j)
 {
     *j = (struct rt_join){0};
-    assert_int_equal(person_join(u, name, j), 0);
+    assert_int_equal(user_join(u, name, j), 0);
     assert_int_equal(j->granted, granted);
 }
 
@@ -84,26 +84,26 @@ static void join(struct person *u, const char *name, bool granted, struct rt_joi
 
 static void test_waiters_are_gone(void **state)
 {
-    struct person a, b, c;
+    struct user a, b, c;
     struct rt_join first, second, third, again;
     (void)state;
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
-    person_open(&c, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
+    user_start(&c, url, TTL_MS);
     join(&a, "x", true, &first);
     join(&b, "x", false, &second);
     join(&c, "x", false, &third);
     assert_int_equal(rt_redis_integer(&server, "DEL " ROOM ":w:x"), 1);
     lose_by_beats(&b, second.number, 1);
-    assert_int_equal(person_leave(&a, "x", first.number), 0); /* the line is free */
+    assert_int_equal(user_leave(&a, "x", first.number), 0); /* the line is free */
     lose_by_beats(&c, third.number, 1);
     join(&c, "x", true, &again);
     assert_true(again.number > third.number);
-    assert_int_equal(person_leave(&c, "x", again.number), 0);
-    assert_int_equal(person_lines(&a, ""), 0);
-    person_close(&a);
-    person_close(&b);
-    person_close(&c);
+    assert_int_equal(user_leave(&c, "x", again.number), 0);
+    assert_int_equal(user_lines(&a, ""), 0);
+    user_close(&a);
+    user_close(&b);
+    user_close(&c);
 }
 
 static void ignore(void *arg, const char *name, const struct rota_place *place)
@@ -114,31 +114,31 @@ static void ignore(void *arg, const char *name, const struct rota_place *place)
 }
 
 /* Its holders are in a key of their own once somebody has looked. */
-static void look(struct person *u, const char *name)
+static void look(struct user *u, const char *name)
 {
     struct rt_op op = {.kind = RT_OP_INSPECT};
     op.inspect.name = name;
     op.inspect.each = ignore;
-    assert_int_equal(person_do(u, &op), 0);
+    assert_int_equal(user_do(u, &op), 0);
 }
 
 static void test_holders_are_gone(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join first, second;
     (void)state;
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
     join(&a, "x", true, &first);
     join(&b, "x", false, &second);
     look(&b, "x");
     assert_int_equal(rt_redis_integer(&server, "DEL " ROOM ":g:x"), 1);
-    assert_int_equal(person_beat(&b), 0);
-    (void)person_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(user_beat(&b), 0);
+    (void)user_hear(&b, RT_GRANTED, second.number, 0);
     lose_by_beats(&a, first.number, 1);
-    assert_int_equal(person_leave(&b, "x", second.number), 0);
-    person_close(&a);
-    person_close(&b);
+    assert_int_equal(user_leave(&b, "x", second.number), 0);
+    user_close(&a);
+    user_close(&b);
 }
 
 /* What ends by time is not known any more: the dead would never be swept. */
@@ -146,19 +146,19 @@ static void test_ends_are_gone(void **state)
 {
     (void)state;
     for (int looked = 0; looked < 2; looked++) {
-        struct person a, b;
+        struct user a, b;
         struct rt_join first, second;
-        person_open(&a, url, SHORT_MS);
-        person_open(&b, url, TTL_MS);
+        user_start(&a, url, SHORT_MS);
+        user_start(&b, url, TTL_MS);
         join(&a, "x", true, &first);
         join(&b, "x", false, &second);
         if (looked)
             look(&b, "x");
         assert_int_equal(rt_redis_integer(&server, "DEL " ROOM ":e"), 1);
         beat_until_granted(&b, second.number); /* A does not beat any more */
-        assert_int_equal(person_leave(&b, "x", second.number), 0);
-        person_close(&a);
-        person_close(&b);
+        assert_int_equal(user_leave(&b, "x", second.number), 0);
+        user_close(&a);
+        user_close(&b);
     }
 }
 
@@ -176,18 +176,18 @@ static long long calls_of(const char *command)
 static void test_tickets_are_looked_at_in_turn(void **state)
 {
     static const int gone[] = {3, 150, MANY - 1};
-    static struct person a;
+    static struct user a;
     static struct rt_join joins[MANY];
     static char names[MANY][16];
     (void)state;
-    person_open(&a, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof(names[i]), "n%d", i);
         join(&a, names[i], true, &joins[i]);
     }
     for (int i = 0; i < 10; i++) {
         rt_redis_must(&server, "CONFIG RESETSTAT");
-        assert_int_equal(person_beat(&a), 0);
+        assert_int_equal(user_beat(&a), 0);
         assert_true(calls_of("cmdstat_hget") <= 256);
         assert_int_equal(calls_of("cmdstat_hscan"), 1);
     }
@@ -196,19 +196,19 @@ static void test_tickets_are_looked_at_in_turn(void **state)
         lose_by_beats(&a, joins[gone[i]].number, MANY / 16);
     }
     assert_int_equal(a.told_count, 3); /* and nobody else */
-    person_close(&a);
+    user_close(&a);
 }
 
 /* Without tickets it is as short as it was. */
 static void test_beat_without_tickets(void **state)
 {
-    struct person a;
+    struct user a;
     (void)state;
-    person_open(&a, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
     rt_redis_must(&server, "CONFIG RESETSTAT");
-    assert_int_equal(person_beat(&a), 0);
+    assert_int_equal(user_beat(&a), 0);
     assert_int_equal(calls_of("cmdstat_hscan"), 0);
-    person_close(&a);
+    user_close(&a);
 }
 
 int main(void)

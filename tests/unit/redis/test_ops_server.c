@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Redis engine below the client, on a real server: what the conformance suite cannot bring about. */
+#include "engine/redis/redis.h"
 #include "lib/redis_server.h"
-#include "person.h"
+#include "unit/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,132 +35,137 @@ static int teardown(void **state)
     return 0;
 }
 
+static struct rt_redis_conn *redis_of(const struct user *u)
+{
+    return (struct rt_redis_conn *)(void *)u->conn;
+}
+
 /* ---- Pushes lost and sessions gone ------------------------------------------------------ */
 
 /* The grant is pushed while nobody listens; the new subscription finds it. */
 static void test_push_connection_is_killed(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join first = {0}, second = {0};
     (void)state;
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &first), 0);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &first), 0);
     assert_true(first.granted);
-    assert_int_equal(person_join(&b, "x", &second), 0);
+    assert_int_equal(user_join(&b, "x", &second), 0);
     assert_false(second.granted);
-    while (!b.conn->rooms[0].subscribed)
-        person_turn(&b, 100);
+    while (!redis_of(&b)->rooms[0].subscribed)
+        user_turn(&b, 100);
     rt_redis_must(&server, "CLIENT KILL TYPE pubsub");
-    assert_int_equal(person_leave(&a, "x", first.number), 0);
-    (void)person_hear(&b, RT_GRANTED, second.number, 0);
-    assert_int_equal(person_leave(&b, "x", second.number), 0);
-    assert_int_equal(person_lines(&a, ""), 0);
-    person_close(&a);
-    person_close(&b);
+    assert_int_equal(user_leave(&a, "x", first.number), 0);
+    (void)user_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(user_leave(&b, "x", second.number), 0);
+    assert_int_equal(user_lines(&a, ""), 0);
+    user_close(&a);
+    user_close(&b);
 }
 
 static void test_server_forgets_all(void **state)
 {
-    struct person a;
+    struct user a;
     struct rt_join join = {0};
     (void)state;
-    person_open(&a, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &join), 0);
+    user_start(&a, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &join), 0);
     rt_redis_must(&server, "FLUSHALL");
     rt_redis_must(&server, "SCRIPT FLUSH");
-    assert_int_equal(person_beat(&a), ROTA_LOST);
+    assert_int_equal(user_beat(&a), ROTA_LOST);
     struct rt_op op = {.kind = RT_OP_BEAT};
     op.beat.open = true;
-    assert_int_equal(person_do(&a, &op), 0);
+    assert_int_equal(user_do(&a, &op), 0);
     assert_true(op.beat.session != a.session);
     a.session = op.beat.session;
     a.held_count = 0;
     struct rt_join again = {0};
-    assert_int_equal(person_join(&a, "x", &again), 0);
+    assert_int_equal(user_join(&a, "x", &again), 0);
     assert_true(again.granted && again.number > join.number);
-    assert_int_equal(person_leave(&a, "x", again.number), 0);
-    person_close(&a);
+    assert_int_equal(user_leave(&a, "x", again.number), 0);
+    user_close(&a);
 }
 
 /* A ticket that its user does not know of is told as granted, to be given back. */
 static void test_ghost_is_told(void **state)
 {
-    struct person a;
+    struct user a;
     struct rt_join join = {0};
     (void)state;
-    person_open(&a, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &join), 0);
+    user_start(&a, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &join), 0);
     a.held_count = 0; /* as if its answer had never come */
-    assert_int_equal(person_beat(&a), 0);
-    (void)person_hear(&a, RT_GRANTED, join.number, 0);
-    assert_int_equal(person_leave(&a, "x", join.number), 0);
-    person_close(&a);
+    assert_int_equal(user_beat(&a), 0);
+    (void)user_hear(&a, RT_GRANTED, join.number, 0);
+    assert_int_equal(user_leave(&a, "x", join.number), 0);
+    user_close(&a);
 }
 
 /* A ticket that the server has forgotten while the session lives. */
 static void test_forgotten_ticket_is_told(void **state)
 {
-    struct person a;
+    struct user a;
     struct rt_join x = {0}, y = {0};
     (void)state;
-    person_open(&a, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &x), 0);
-    assert_int_equal(person_join(&a, "y", &y), 0);
+    user_start(&a, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &x), 0);
+    assert_int_equal(user_join(&a, "y", &y), 0);
     a.held_count = 1; /* and one that was broken while pushes were lost: */
     struct rt_op op = {.kind = RT_OP_BREAK};
     op.brk.name = "y";
     op.brk.number = y.number;
-    assert_int_equal(person_do(&a, &op), 0);
+    assert_int_equal(user_do(&a, &op), 0);
     rt_redis_must(&server, "CLIENT KILL TYPE pubsub");
     a.held_count = 2;
-    assert_int_equal(person_beat(&a), 0);
-    (void)person_hear(&a, RT_TICKET_LOST, y.number, 0);
-    assert_int_equal(person_leave(&a, "x", x.number), 0);
-    person_close(&a);
+    assert_int_equal(user_beat(&a), 0);
+    (void)user_hear(&a, RT_TICKET_LOST, y.number, 0);
+    assert_int_equal(user_leave(&a, "x", x.number), 0);
+    user_close(&a);
 }
 
 static void test_durable_waits(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join first = {0}, second = {.session = 4711, .flags = RT_JOIN_DURABLE};
     (void)state;
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &first), 0);
-    assert_int_equal(person_join(&b, "x", &second), 0);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &first), 0);
+    assert_int_equal(user_join(&b, "x", &second), 0);
     assert_false(second.granted);
-    while (!b.conn->rooms[0].subscribed)
-        person_turn(&b, 100);
-    assert_int_equal(person_leave(&a, "x", first.number), 0);
-    size_t i = person_hear(&b, RT_GRANTED, second.number, 0);
+    while (!redis_of(&b)->rooms[0].subscribed)
+        user_turn(&b, 100);
+    assert_int_equal(user_leave(&a, "x", first.number), 0);
+    size_t i = user_hear(&b, RT_GRANTED, second.number, 0);
     assert_true(b.told[i].session == 4711);
     b.session = 4711;
-    assert_int_equal(person_leave(&b, "x", second.number), 0);
-    person_close(&a);
-    person_close(&b);
+    assert_int_equal(user_leave(&b, "x", second.number), 0);
+    user_close(&a);
+    user_close(&b);
 }
 
 /* Nobody waits in the line and nobody else works there: who observes it sees the end. */
 static void test_observer_sees_an_end_by_time(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join join = {.value = "leader"};
     (void)state;
-    person_open(&a, url, LONG_MS); /* looks by itself only every third of it */
-    person_open(&b, url, SHORT_MS);
-    assert_int_equal(person_join(&b, "x", &join), 0);
+    user_start(&a, url, LONG_MS); /* looks by itself only every third of it */
+    user_start(&b, url, SHORT_MS);
+    assert_int_equal(user_join(&b, "x", &join), 0);
     struct rt_op op = {.kind = RT_OP_OBSERVE};
     op.observe.name = "x";
     op.observe.cookie = &op;
-    assert_int_equal(person_do(&a, &op), 0);
-    size_t i = person_hear(&a, RT_CHANGED, 0, 0);
+    assert_int_equal(user_do(&a, &op), 0);
+    size_t i = user_hear(&a, RT_CHANGED, 0, 0);
     assert_int_equal(a.told[i].count, 1);
     assert_string_equal(a.told[i].value, "leader");
-    i = person_hear(&a, RT_CHANGED, 0, i + 1); /* b beats no more */
+    i = user_hear(&a, RT_CHANGED, 0, i + 1); /* b beats no more */
     assert_int_equal(a.told[i].count, 0);
-    person_close(&a);
-    person_close(&b);
+    user_close(&a);
+    user_close(&b);
 }
 
 /* ---- Marks that end by themselves ------------------------------------------------------- */
@@ -183,12 +189,12 @@ static bool all_due(void *arg)
     return due() == rt_redis_integer(&server, "ZCARD rota:{0}:e") - *(long long *)arg;
 }
 
-static void mark(struct person *u, const char *name, int64_t until_ms)
+static void mark(struct user *u, const char *name, int64_t until_ms)
 {
     static uint64_t session = 5000;
     struct rt_join join = {
         .session = session++, .until_ms = until_ms, .flags = RT_JOIN_DURABLE | RT_JOIN_TRY};
-    assert_int_equal(person_join(u, name, &join), 0);
+    assert_int_equal(user_join(u, name, &join), 0);
     assert_true(join.granted);
 }
 
@@ -200,33 +206,33 @@ static long long less(long long n, long long by)
 /* Nobody lives as long as a heartbeat: who comes for a moment ends some of them, so many at most. */
 static void test_marks_are_swept_by_who_comes(void **state)
 {
-    struct person a, b, d;
+    struct user a, b, d;
     char name[16];
     long long sessions = 1, left;
     (void)state;
     rt_redis_must(&server, "FLUSHALL");
-    person_open(&a, url, LONG_MS);
+    user_start(&a, url, LONG_MS);
     for (int i = 0; i < MARKS; i++) {
         snprintf(name, sizeof(name), "mark%d", i);
         mark(&a, name, MARK_MS);
     }
-    assert_true(rt_await(all_due, &sessions, PERSON_LIMIT_MS));
+    assert_true(rt_await(all_due, &sessions, USER_LIMIT_MS));
     left = due(); /* all, unless the machine was so slow that a join ended some already */
     assert_true(left > 0 && left <= MARKS);
-    person_open(&b, url, LONG_MS);
+    user_start(&b, url, LONG_MS);
     left = less(left, OPEN_SWEEPS);
     assert_int_equal(due(), left);
     mark(&b, "lasting", LONG_MS);
     left = less(left, JOIN_SWEEPS);
     assert_int_equal(due(), left);
-    person_open(&d, url, LONG_MS);
+    user_start(&d, url, LONG_MS);
     assert_int_equal(due(), less(left, OPEN_SWEEPS));
     assert_int_equal(
         rt_redis_integer(&server, "EVAL %s 0", "return #redis.call('KEYS', 'rota:*:mark*')"), 0);
-    assert_int_equal(person_lines(&d, ""), 1); /* the lasting one */
-    person_close(&a);
-    person_close(&b);
-    person_close(&d);
+    assert_int_equal(user_lines(&d, ""), 1); /* the lasting one */
+    user_close(&a);
+    user_close(&b);
+    user_close(&d);
     rt_redis_must(&server, "FLUSHALL");
 }
 
@@ -235,65 +241,65 @@ static void test_marks_are_swept_by_who_comes(void **state)
 /* One clear error, and nothing that stays for ever. */
 static void test_other_type_leaves_nothing(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join first = {0}, second = {0}, third = {.value = "v"};
     (void)state;
     rt_redis_must(&server, "FLUSHALL");
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &first), 0);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &first), 0);
     long long keys = rt_redis_integer(&server, "DBSIZE");
     long long fields = rt_redis_integer(&server, "HLEN rota:{0}");
     rt_redis_must(&server, "RENAME rota:{0}:e kept");
     rt_redis_must(&server, "SET rota:{0}:e x");
     struct rt_op op = {.kind = RT_OP_BEAT};
     op.beat.open = true;
-    assert_int_equal(person_do(&b, &op), ROTA_PROTOCOL);
+    assert_int_equal(user_do(&b, &op), ROTA_PROTOCOL);
     assert_non_null(strstr(b.errmsg, "another type"));
     assert_int_equal(rt_redis_integer(&server, "DBSIZE"), keys + 1);
     assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}"), fields);
     rt_redis_must(&server, "RENAME kept rota:{0}:e");
     rt_redis_must(&server, "SET rota:{0}:w:x x");
-    assert_int_equal(person_join(&b, "x", &second), ROTA_PROTOCOL);
-    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", b.conn->sid), 2);
+    assert_int_equal(user_join(&b, "x", &second), ROTA_PROTOCOL);
+    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", redis_of(&b)->sid), 2);
     rt_redis_must(&server, "SET rota:{0}:x:y x");
-    assert_int_equal(person_join(&b, "y", &third), ROTA_PROTOCOL);
-    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", b.conn->sid), 2);
+    assert_int_equal(user_join(&b, "y", &third), ROTA_PROTOCOL);
+    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", redis_of(&b)->sid), 2);
     assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}"), fields);
-    person_close(&a);
-    person_close(&b);
+    user_close(&a);
+    user_close(&b);
     rt_redis_must(&server, "FLUSHALL");
 }
 
 /* The right to publish goes while they stand there. */
 static void test_right_is_lost_half_way(void **state)
 {
-    struct person a, b, d;
+    struct user a, b, d;
     struct rt_join first = {.flags = RT_JOIN_ARM}, second = {0}, third = {0};
     (void)state;
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
-    person_open(&d, url, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &first), 0);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
+    user_start(&d, url, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &first), 0);
     rt_redis_must(&server, "ACL SETUSER default -publish");
-    assert_int_equal(person_join(&b, "x", &second), ROTA_AUTH); /* taken back, with these words: */
+    assert_int_equal(user_join(&b, "x", &second), ROTA_AUTH); /* taken back, with these words: */
     assert_non_null(strstr(b.errmsg, "'PUBLISH'"));
     assert_int_equal(rt_redis_integer(&server, "ZCARD rota:{0}:w:x"), 0);
     rt_redis_must(&server, "ACL SETUSER default +publish");
     second = (struct rt_join){0};
-    assert_int_equal(person_join(&b, "x", &second), 0);
+    assert_int_equal(user_join(&b, "x", &second), 0);
     rt_redis_must(&server, "ACL SETUSER default -publish");
-    assert_int_equal(person_leave(&a, "x", first.number), ROTA_UNKNOWN);
-    assert_int_equal(person_leave(&a, "x", first.number), ROTA_LOST); /* it was left */
+    assert_int_equal(user_leave(&a, "x", first.number), ROTA_UNKNOWN);
+    assert_int_equal(user_leave(&a, "x", first.number), ROTA_LOST); /* it was left */
     rt_redis_must(&server, "ACL SETUSER default +publish");
-    assert_int_equal(person_beat(&b), 0);
-    (void)person_hear(&b, RT_GRANTED, second.number, 0);
-    assert_int_equal(person_leave(&b, "x", second.number), 0);
-    assert_int_equal(person_join(&d, "x", &third), 0);
+    assert_int_equal(user_beat(&b), 0);
+    (void)user_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(user_leave(&b, "x", second.number), 0);
+    assert_int_equal(user_join(&d, "x", &third), 0);
     assert_true(third.granted);
-    person_close(&a);
-    person_close(&b);
-    person_close(&d);
+    user_close(&a);
+    user_close(&b);
+    user_close(&d);
     rt_redis_must(&server, "FLUSHALL");
 }
 
@@ -302,7 +308,7 @@ static void test_right_is_lost_half_way(void **state)
 /* The error is definite: nothing of it stays, whatever the ticket is. */
 static void test_no_replica_to_have(void **state)
 {
-    struct person a;
+    struct user a;
     struct rt_join joins[] = {
         {.nonce = 97, .name = "x"},
         {.nonce = 98, .name = "x", .at_least_ms = LONG_MS, .flags = RT_JOIN_TRY},
@@ -312,7 +318,7 @@ static void test_no_replica_to_have(void **state)
     char text[512];
     (void)state;
     snprintf(text, sizeof(text), "%s%creplicas=1", url, strchr(url, '?') != NULL ? '&' : '?');
-    person_open(&a, text, TTL_MS);
+    user_start(&a, text, TTL_MS);
     for (size_t i = 0; i < 4; i++) {
         struct rt_op op = {.kind = i < 3 ? RT_OP_JOIN : RT_OP_JOIN_ALL};
         op.deadline = rt_loop_tick(&a.loop) + 1000 * RT_MS;
@@ -320,14 +326,14 @@ static void test_no_replica_to_have(void **state)
         op.join.n = i < 3 ? 1 : 2;
         for (size_t k = 0; k < op.join.n && i != 2; k++)
             op.join.joins[k].session = a.session;
-        assert_int_equal(person_do(&a, &op), ROTA_UNREACHABLE);
+        assert_int_equal(user_do(&a, &op), ROTA_UNREACHABLE);
         assert_non_null(strstr(a.errmsg, "fewer than 1 replicas"));
-        assert_int_equal(person_lines(&a, ""), 0);
+        assert_int_equal(user_lines(&a, ""), 0);
         op.deadline = rt_loop_tick(&a.loop) + 50 * RT_MS; /* too late to find out */
-        assert_int_equal(person_do(&a, &op), ROTA_UNREACHABLE);
+        assert_int_equal(user_do(&a, &op), ROTA_UNREACHABLE);
         assert_non_null(strstr(a.errmsg, "fewer than 1 replicas"));
     }
-    person_close(&a);
+    user_close(&a);
 }
 
 /* ---- The doctor ------------------------------------------------------------------------- */
@@ -357,15 +363,15 @@ static const char *verdict_of(const struct findings *f, const char *promise)
 
 static void examine(const char *where, struct findings *f)
 {
-    struct person a;
+    struct user a;
     struct rt_op op = {.kind = RT_OP_CHECK};
-    person_open(&a, where, TTL_MS);
+    user_start(&a, where, TTL_MS);
     op.check.each = on_verdict;
     op.check.arg = f;
     f->count = 0;
-    assert_int_equal(person_do(&a, &op), 0);
-    assert_int_equal(person_lines(&a, ""), 0); /* its own line is gone */
-    person_close(&a);
+    assert_int_equal(user_do(&a, &op), 0);
+    assert_int_equal(user_lines(&a, ""), 0); /* its own line is gone */
+    user_close(&a);
 }
 
 static void test_doctor(void **state)
@@ -421,19 +427,19 @@ static int teardown_cluster(void **state)
 }
 
 /* Two names in rooms LOW < HIGH, others every time: what a test leaves to its ttl is in no way. */
-static void two_rooms(struct person *u, char low[16], char high[16])
+static void two_rooms(struct user *u, char low[16], char high[16])
 {
     static unsigned i;
     for (;; i++) {
         snprintf(low, 16, "a%u", i);
         snprintf(high, 16, "b%u", i);
-        if (rt_redis_room_of(u->conn, low) < rt_redis_room_of(u->conn, high))
+        if (rt_redis_room_of(redis_of(u), low) < rt_redis_room_of(redis_of(u), high))
             break;
     }
     i++;
 }
 
-static int join_all(struct person *u, const char *const names[2], uint64_t nonce, uint32_t flags,
+static int join_all(struct user *u, const char *const names[2], uint64_t nonce, uint32_t flags,
                     struct rt_join joins[2])
 {
     struct rt_op op = {.kind = RT_OP_JOIN_ALL};
@@ -442,49 +448,49 @@ static int join_all(struct person *u, const char *const names[2], uint64_t nonce
             .name = names[i], .session = u->session, .nonce = nonce + i, .flags = flags};
     op.join.joins = joins;
     op.join.n = 2;
-    return person_do(u, &op);
+    return user_do(u, &op);
 }
 
 static void test_set_over_rooms(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     char low[16], high[16];
     struct rt_join first = {0}, joins[2];
     (void)state;
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
     two_rooms(&a, low, high);
     const char *const names[2] = {high, low}; /* in the other order than their rooms */
-    assert_int_equal(person_join(&a, low, &first), 0);
+    assert_int_equal(user_join(&a, low, &first), 0);
     assert_int_equal(join_all(&b, names, 100, RT_JOIN_TRY, joins), ROTA_BUSY);
-    assert_int_equal(person_lines(&a, high), 0);
+    assert_int_equal(user_lines(&a, high), 0);
     /* It waits in the lower room, so that nothing is joined in the higher, and says so in time. */
     assert_int_equal(join_all(&b, names, 200, 0, joins), ROTA_UNKNOWN);
-    assert_int_equal(person_lines(&a, high), 0);
-    assert_int_equal(person_leave(&a, low, first.number), 0);
+    assert_int_equal(user_lines(&a, high), 0);
+    assert_int_equal(user_leave(&a, low, first.number), 0);
     assert_int_equal(join_all(&b, names, 200, 0, joins), 0); /* the same nonces */
     assert_true(joins[0].granted && joins[1].granted);
-    assert_int_equal(person_leave(&b, high, joins[0].number), 0);
-    assert_int_equal(person_leave(&b, low, joins[1].number), 0);
+    assert_int_equal(user_leave(&b, high, joins[0].number), 0);
+    assert_int_equal(user_leave(&b, low, joins[1].number), 0);
     /* The other way round: what was joined in the lower room is left again. */
-    assert_int_equal(person_join(&a, high, &(struct rt_join){.nonce = 300}), 0);
+    assert_int_equal(user_join(&a, high, &(struct rt_join){.nonce = 300}), 0);
     assert_int_equal(join_all(&b, names, 400, RT_JOIN_TRY, joins), ROTA_BUSY);
-    assert_int_equal(person_lines(&a, low), 0);
-    person_close(&a);
-    person_close(&b);
+    assert_int_equal(user_lines(&a, low), 0);
+    user_close(&a);
+    user_close(&b);
 }
 
 static void test_set_goes_on_when_granted(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     char low[16], high[16];
     struct rt_join first = {0}, joins[2];
     (void)state;
-    person_open(&a, url, TTL_MS);
-    person_open(&b, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
+    user_start(&b, url, TTL_MS);
     two_rooms(&a, low, high);
     const char *const names[2] = {low, high};
-    assert_int_equal(person_join(&a, low, &first), 0);
+    assert_int_equal(user_join(&a, low, &first), 0);
     /* a leaves from within b's waiting: by a deferred turn of its loop. */
     struct rt_op leave = {.kind = RT_OP_LEAVE, .deadline = INT64_MAX},
                  op = {.kind = RT_OP_JOIN_ALL};
@@ -497,53 +503,53 @@ static void test_set_goes_on_when_granted(void **state)
     op.join.n = 2;
     op.deadline = rt_loop_tick(&b.loop) + 5000 * RT_MS;
     int done = b.done;
-    b.conn->base.engine->submit(&b.conn->base, &op);
-    while (!b.conn->rooms[rt_redis_room_of(b.conn, low)].stands && b.done == done)
-        person_turn(&b, 10);
-    a.conn->base.engine->submit(&a.conn->base, &leave);
+    b.conn->engine->submit(b.conn, &op);
+    while (!redis_of(&b)->rooms[rt_redis_room_of(redis_of(&b), low)].stands && b.done == done)
+        user_turn(&b, 10);
+    a.conn->engine->submit(a.conn, &leave);
     while (b.done == done) {
-        person_turn(&a, 1);
-        person_turn(&b, 1);
+        user_turn(&a, 1);
+        user_turn(&b, 1);
     }
     /* In time by the push; under load the set may have been asked to come again. */
     assert_true(op.err == 0 || op.err == ROTA_UNKNOWN);
     if (op.err == 0)
         assert_true(joins[0].granted && joins[1].granted);
-    person_close(&a);
-    person_close(&b);
+    user_close(&a);
+    user_close(&b);
 }
 
 static void test_session_dead_in_one_room(void **state)
 {
-    struct person a;
+    struct user a;
     char low[16], high[16], key[64];
     struct rt_join x = {0}, y = {0};
     (void)state;
-    person_open(&a, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
     two_rooms(&a, low, high);
-    assert_int_equal(person_join(&a, low, &x), 0);
-    assert_int_equal(person_join(&a, high, &y), 0);
-    assert_int_equal(person_beat(&a), 0);
-    rt_redis_room_key(a.conn, rt_redis_room_of(a.conn, high), key, sizeof(key));
+    assert_int_equal(user_join(&a, low, &x), 0);
+    assert_int_equal(user_join(&a, high, &y), 0);
+    assert_int_equal(user_beat(&a), 0);
+    rt_redis_room_key(redis_of(&a), rt_redis_room_of(redis_of(&a), high), key, sizeof(key));
     int owner = rt_redis_cluster_owner(cluster, 0, rt_redis_cluster_slot(cluster, key));
-    rt_redis_must(&cluster->node[owner], "DEL %s %s:e %s:s:%s", key, key, key, a.conn->sid);
-    assert_int_equal(person_beat(&a), ROTA_LOST);
-    assert_int_equal(a.conn->session, 0);
-    person_close(&a);
+    rt_redis_must(&cluster->node[owner], "DEL %s %s:e %s:s:%s", key, key, key, redis_of(&a)->sid);
+    assert_int_equal(user_beat(&a), ROTA_LOST);
+    assert_int_equal(redis_of(&a)->session, 0);
+    user_close(&a);
 }
 
 /* A room without tickets is not beaten any more, and used again it is as new. */
 /* The END has come, and was for the stay that it found. */
 static bool is_left(void *arg)
 {
-    struct person *a = arg;
-    assert_int_equal(person_beat(a), 0); /* lets its loop run */
-    for (uint32_t room = 1; room < a->conn->room_count; room++) {
+    struct user *a = arg;
+    assert_int_equal(user_beat(a), 0); /* lets its loop run */
+    for (uint32_t room = 1; room < redis_of(a)->room_count; room++) {
         char key[32];
         snprintf(key, sizeof(key), "rota:{%u}", room);
         int owner = rt_redis_cluster_owner(cluster, 0, rt_redis_cluster_slot(cluster, key));
-        if (a->conn->rooms[room].listens &&
-            rt_redis_integer(&cluster->node[owner], "EXISTS %s:s:%s", key, a->conn->sid) != 0)
+        if (redis_of(a)->rooms[room].listens &&
+            rt_redis_integer(&cluster->node[owner], "EXISTS %s:s:%s", key, redis_of(a)->sid) != 0)
             return false;
     }
     return true;
@@ -551,44 +557,44 @@ static bool is_left(void *arg)
 
 static void test_room_is_left_and_used_again(void **state)
 {
-    struct person a;
+    struct user a;
     char low[16], high[16];
     (void)state;
-    person_open(&a, url, TTL_MS);
+    user_start(&a, url, TTL_MS);
     two_rooms(&a, low, high);
-    uint32_t room = rt_redis_room_of(a.conn, high);
+    uint32_t room = rt_redis_room_of(redis_of(&a), high);
     for (int i = 0; i < 3; i++) {
         struct rt_join join = {0};
-        assert_int_equal(person_join(&a, high, &join), 0);
-        assert_true(join.granted && a.conn->rooms[room].stands);
-        assert_int_equal(person_beat(&a), 0);
-        assert_true(a.conn->rooms[room].stands);
-        assert_int_equal(person_leave(&a, high, join.number), 0);
-        assert_int_equal(person_beat(&a), 0);
-        assert_false(a.conn->rooms[room].stands);
+        assert_int_equal(user_join(&a, high, &join), 0);
+        assert_true(join.granted && redis_of(&a)->rooms[room].stands);
+        assert_int_equal(user_beat(&a), 0);
+        assert_true(redis_of(&a)->rooms[room].stands);
+        assert_int_equal(user_leave(&a, high, join.number), 0);
+        assert_int_equal(user_beat(&a), 0);
+        assert_false(redis_of(&a)->rooms[room].stands);
     }
-    assert_true(rt_await(is_left, &a, PERSON_LIMIT_MS));
-    person_close(&a);
+    assert_true(rt_await(is_left, &a, USER_LIMIT_MS));
+    user_close(&a);
 }
 
 static void test_replicas_of_a_cluster(void **state)
 {
-    struct person a, b;
+    struct user a, b;
     struct rt_join first = {0}, second = {0};
     char text[512];
     (void)state;
     snprintf(text, sizeof(text), "%s%creplicas=1", url, strchr(url, '?') != NULL ? '&' : '?');
-    person_open(&a, text, TTL_MS);
-    person_open(&b, text, TTL_MS);
-    assert_int_equal(person_join(&a, "x", &first), 0);
+    user_start(&a, text, TTL_MS);
+    user_start(&b, text, TTL_MS);
+    assert_int_equal(user_join(&a, "x", &first), 0);
     assert_true(first.granted);
-    assert_int_equal(person_join(&b, "x", &second), 0);
+    assert_int_equal(user_join(&b, "x", &second), 0);
     assert_false(second.granted);
-    assert_int_equal(person_leave(&a, "x", first.number), 0);
-    (void)person_hear(&b, RT_GRANTED, second.number, 0);
-    assert_int_equal(person_leave(&b, "x", second.number), 0);
-    person_close(&a);
-    person_close(&b);
+    assert_int_equal(user_leave(&a, "x", first.number), 0);
+    (void)user_hear(&b, RT_GRANTED, second.number, 0);
+    assert_int_equal(user_leave(&b, "x", second.number), 0);
+    user_close(&a);
+    user_close(&b);
 }
 
 int main(void)
