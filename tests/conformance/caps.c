@@ -26,6 +26,11 @@ static const struct row {
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
          ROTA_CAP_DURABLE | ROTA_CAP_STRICT,
      0},
+    /* As engines that number tickets when they grant them. */
+    {"mem:late", NULL,
+     ROTA_CAP_FENCE | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED | ROTA_CAP_DURABLE |
+         ROTA_CAP_TTL,
+     0},
     /* The reference: everything but what needs a truth outside the process. */
     {"mem:", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
@@ -126,6 +131,18 @@ static void durable_refused(struct rota *r)
     assert_int_equal(rota_barrier(r, name, 1, 1), ROTA_UNSUPPORTED);
 }
 
+static void order_refused(struct rota *r)
+{
+    const char *name = conf_name("refused");
+    struct rota_lock *lock = NULL;
+    struct rota_ask detect = {.flags = ROTA_DETECT};
+    assert_int_equal(rota_acquire(r, name, &detect, &lock), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_errmsg(r), "ROTA_DETECT is not possible on "));
+    assert_int_equal(rota_elect(r, name, "me", NULL, &lock), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(rota_errmsg(r), "elections are not possible on "));
+    assert_null(lock);
+}
+
 static void fence_refused(struct rota *r)
 {
     uint64_t highest = 0;
@@ -151,6 +168,9 @@ void conf_assert_refused(uint32_t cap)
     case ROTA_CAP_FENCE:
         fence_refused(r);
         break;
+    case ROTA_CAP_ORDER:
+        order_refused(r);
+        break;
     case ROTA_CAP_SHARED:
         assert_int_equal(ask_with(r, &(struct rota_ask){.mode = ROTA_SHARED}), ROTA_UNSUPPORTED);
         break;
@@ -171,7 +191,7 @@ void conf_assert_refused(uint32_t cap)
         strict_refused();
         break;
     default:
-        break; /* order, other hosts: nothing that could be asked for */
+        break; /* other hosts: nothing that could be asked for */
     }
     assert_int_equal(conf_count_lines(r, conf.prefix), 0);
 }

@@ -149,12 +149,12 @@ static void ring_without_detect_waits(void)
 }
 
 const struct conf_case conf_deadlock[] = {
-    CONF_CASE(ring_of_two, 0, 0),
-    CONF_CASE(ring_of_three, 0, 0),
-    CONF_CASE(ring_of_two_threads, 0, 0),
-    CONF_CASE(ring_of_four_threads, 0, 0),
-    CONF_CASE(ring_of_processes, 0, CONF_PROCESSES),
-    CONF_CASE(chain_is_no_deadlock, 0, 0),
+    CONF_CASE(ring_of_two, ROTA_CAP_ORDER, 0),
+    CONF_CASE(ring_of_three, ROTA_CAP_ORDER, 0),
+    CONF_CASE(ring_of_two_threads, ROTA_CAP_ORDER, 0),
+    CONF_CASE(ring_of_four_threads, ROTA_CAP_ORDER, 0),
+    CONF_CASE(ring_of_processes, ROTA_CAP_ORDER, CONF_PROCESSES),
+    CONF_CASE(chain_is_no_deadlock, ROTA_CAP_ORDER, 0),
     CONF_CASE(ring_without_detect_waits, 0, 0),
     CONF_END,
 };

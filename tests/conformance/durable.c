@@ -299,8 +299,8 @@ const struct conf_case conf_durable[] = {
     CONF_CASE(name_stays_taken_after_release, ROTA_CAP_DURABLE, 0),
     CONF_CASE(name_is_free_after_its_time, ROTA_CAP_DURABLE, 0),
     CONF_CASE(name_stays_taken_after_death, ROTA_CAP_DURABLE, CONF_PROCESSES),
-    CONF_CASE(who_was_never_told_keeps_nothing, ROTA_CAP_DURABLE, 0),
-    CONF_CASE(close_leaves_nothing_that_was_not_told, ROTA_CAP_DURABLE, 0),
+    CONF_CASE(who_was_never_told_keeps_nothing, ROTA_CAP_DURABLE | ROTA_CAP_ORDER, 0),
+    CONF_CASE(close_leaves_nothing_that_was_not_told, ROTA_CAP_DURABLE | ROTA_CAP_ORDER, 0),
     CONF_CASE(set_that_failed_keeps_nothing, ROTA_CAP_DURABLE, 0),
     CONF_END,
 };

@@ -191,6 +191,6 @@ const struct conf_case conf_election[] = {
     CONF_CASE(observers_see_the_last_state, ROTA_CAP_ORDER, 0),
     CONF_CASE(leader_of_another_process_dies, ROTA_CAP_ORDER, CONF_PROCESSES),
     CONF_CASE(values_have_a_limit, ROTA_CAP_ORDER, 0),
-    CONF_CASE(lost_leader_cannot_proclaim, ROTA_CAP_FENCE, 0),
+    CONF_CASE(lost_leader_cannot_proclaim, ROTA_CAP_FENCE | ROTA_CAP_ORDER, 0),
     CONF_END,
 };

@@ -12,6 +12,7 @@
 #define WATCHDOG_S 120 /* a case that hangs where no condition of ours ends it */
 #define GONE_MS 4000   /* the shortest ttl, and what engines round it to */
 #define STUCK_MS 3000  /* what a thread of a failed case gets to end */
+#define UNSEEN_MS 300  /* without order: until an ask of another process waits */
 
 struct conf conf;
 
@@ -82,6 +83,8 @@ struct rota *conf_open_with(const struct rota_options *opts)
     struct rota_options own = opts != NULL ? *opts : (struct rota_options){0};
     struct rota *r = NULL;
     own.flags |= conf.flags;
+    if ((conf.caps & ROTA_CAP_ORDER) == 0)
+        own.flags |= ROTA_METRICS; /* only its client knows who waits: asks_waiting */
     int rv = rota_open(&r, conf.url, &own);
     if (rv != 0)
         fail_msg("rota_open(%s): %s: %s", conf.url, rota_strerror(rv), rota_errmsg(NULL));
@@ -112,11 +115,36 @@ static bool line_is(struct rota *r, const char *name, size_t count[2])
     int rv = rota_inspect(r, name, &line);
     if (rv != 0)
         fail_msg("rota_inspect(%s): %s: %s", name, rota_strerror(rv), rota_errmsg(r));
-    bool same = line->count == count[0] && line->granted == count[1];
+    /* Without order nobody but its client sees who waits. */
+    bool unseen = (conf.caps & ROTA_CAP_ORDER) == 0 && line->count == line->granted;
+    bool same = (line->count == count[0] || unseen) && line->granted == count[1];
     count[0] = line->count;
     count[1] = line->granted;
     rota_line_free(line);
     return same;
+}
+
+static void add_waiting(void *arg, const struct rota_metric *m)
+{
+    if (strcmp(m->name, "rota_waiting") == 0)
+        *(double *)arg += m->value;
+}
+
+/* How many asks of the case's clients wait, for whatever name. */
+static double asks_waiting(void)
+{
+    double n = 0;
+    for (size_t i = 0; i < parts.client_count; i++)
+        assert_int_equal(rota_metrics(parts.clients[i], add_waiting, &n), 0);
+    return n;
+}
+
+/* Until COUNT asks wait that the line does not show; of other processes nobody can tell but by time. */
+static void wait_unseen(double count)
+{
+    int64_t end = conf_now_ms() + (conf_shared_truth() ? UNSEEN_MS : CONF_PATIENCE_MS);
+    while (asks_waiting() < count && conf_now_ms() < end)
+        conf_pause();
 }
 
 void conf_wait_line(struct rota *r, const char *name, size_t count, size_t granted)
@@ -131,6 +159,8 @@ void conf_wait_line(struct rota *r, const char *name, size_t count, size_t grant
         seen[1] = granted;
         conf_pause();
     }
+    if (seen[0] < count)
+        wait_unseen((double)(count - granted));
 }
 
 void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted)

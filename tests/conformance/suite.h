@@ -97,7 +97,8 @@ struct rota *conf_open(void);
 struct rota *conf_open_with(const struct rota_options *opts);
 void conf_close(struct rota *r);
 
-/* Waits until NAME has COUNT tickets, GRANTED of them holding. */
+/* Waits until NAME has COUNT tickets, GRANTED of them holding. On engines without ROTA_CAP_ORDER nobody but its
+ * client sees who waits: there until GRANTED hold, and so many asks of the case's clients wait as are missing. */
 void conf_wait_line(struct rota *r, const char *name, size_t count, size_t granted);
 void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted);
 /* The same after another client gave up waiting: that call does not wait for a server to have heard

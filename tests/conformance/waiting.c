@@ -306,7 +306,35 @@ static void a_lost_place_is_told_otherwise(void)
     conf_give(conf_take(b, name, &ask));
 }
 
+/* Whatever named it while it waited: its fence is larger, is what others see, and all that it goes by. */
+static void who_waited_goes_by_its_fence(void)
+{
+    struct rota *a = conf_open(), *b = conf_open();
+    const char *name = conf_name("x");
+    struct rota_line *line = NULL;
+    struct rota_lock *first = conf_take(a, name, NULL);
+    uint64_t before = rota_fence(first);
+    struct conf_wish *wish = conf_wish_start(b, name, NULL);
+    conf_wait_line(a, name, 2, 1);
+    conf_give(first);
+    assert_int_equal(conf_wish_wait(wish), 0);
+    struct rota_lock *lock = atomic_load(&wish->lock);
+    uint64_t fence = rota_fence(lock);
+    assert_true(fence > before);
+    assert_int_equal(rota_check(lock), 0);
+    assert_int_equal(rota_inspect(a, name, &line), 0);
+    assert_true(line->count == 1 && line->places[0].number == fence);
+    rota_line_free(line);
+    assert_int_equal(rota_break(a, name, fence), 0);
+    assert_int_equal(rota_check(lock), ROTA_LOST);
+    assert_int_equal(rota_release(lock), ROTA_LOST);
+    lock = conf_take(b, name, NULL);
+    assert_true(rota_fence(lock) > fence);
+    conf_give(lock);
+}
+
 const struct conf_case conf_waiting[] = {
+    CONF_CASE(who_waited_goes_by_its_fence, ROTA_CAP_FENCE, 0),
     CONF_CASE(try_is_busy, 0, 0),
     CONF_CASE(tries_leave_nothing, 0, 0),
     CONF_CASE(limit_ends_the_waiting, 0, 0),
@@ -319,7 +347,7 @@ const struct conf_case conf_waiting[] = {
     CONF_CASE(close_with_waiters_in_one_line, ROTA_CAP_PERMITS, 0),
     CONF_CASE(a_lost_place_is_taken_anew, ROTA_CAP_ORDER, 0),
     CONF_CASE(a_lost_place_of_its_own_is_taken_anew, ROTA_CAP_ORDER, 0),
-    CONF_CASE(a_lost_place_of_a_waiting_call, 0, 0),
-    CONF_CASE(a_lost_place_is_told_otherwise, 0, 0),
+    CONF_CASE(a_lost_place_of_a_waiting_call, ROTA_CAP_ORDER, 0),
+    CONF_CASE(a_lost_place_is_told_otherwise, ROTA_CAP_ORDER, 0),
     CONF_END,
 };
