@@ -58,7 +58,7 @@ FOLDERS = {
               ["tests/system/redis/test_redis_bad_input", "tests/system/redis/test_redis_cluster",
                "tests/lib/with-redis one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
     "etcd": ("src/engine/etcd", named("etcd/test_", "etcd_played etcd_played_ops etcd_played_looks etcd_ledger "
-                                      "etcd_played_shelf etcd_played_errors etcd_played_watches etcd_line etcd_proto "
+                                      "etcd_ledger_cancel etcd_played_shelf etcd_played_errors etcd_played_watches etcd_line etcd_proto "
                                       "etcd_doctor grpc grpc_hostile") +
              [SIM + " --etcd --seeds 300", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
              named("etcd/test_etcd_", "secrets conn conn_auth ops doctor_live live conn_three ops_oom") +

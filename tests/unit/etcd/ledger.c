@@ -25,6 +25,9 @@ static int op_count;
 static char text[32768];
 static bool spoken; /* since the last look */
 bool ledger_hasty;
+int ledger_cancel_at;
+static struct rt_op *to_cancel;
+static struct town *canceler;
 
 struct watching {
     struct town_wire *wire;
@@ -53,6 +56,11 @@ static void say(const char *format, ...)
 void ledger_forget(void)
 {
     text[0] = '\0';
+}
+
+const char *ledger_text(void)
+{
+    return text;
 }
 
 void ledger_expect(const char *want, const char *file, int line)
@@ -316,6 +324,23 @@ static void play_watch(struct town *town, struct town_wire *w, size_t i)
     }
 }
 
+void ledger_give_up(char who, struct rt_op *op)
+{
+    to_cancel = ledger_cancel_at > 0 ? op : NULL;
+    canceler = person(who);
+}
+
+/* True: the op was given up while its request is under way, and nobody waits for the answer. */
+static bool give_up(const struct town *town)
+{
+    struct rt_op *op = to_cancel;
+    if (op == NULL || town != canceler || --ledger_cancel_at > 0)
+        return false;
+    to_cancel = NULL;
+    rt_engine_etcd.cancel(rt_etcd_base(canceler->conn), op);
+    return true;
+}
+
 static void play_keep(struct town *town, struct town_wire *w, size_t i)
 {
     RtEtcd__LeaseKeepAliveRequest *rq;
@@ -326,7 +351,8 @@ static void play_keep(struct town *town, struct town_wire *w, size_t i)
         r.ttl = lease != NULL ? lease->ttl_s : 0;
         say("> %c keep %llx => %lld s\n", name_of(town), (unsigned long long)rq->id,
             (long long)r.ttl);
-        town_say(w, i, &r);
+        if (!give_up(town))
+            town_say(w, i, &r);
         protobuf_c_message_free_unpacked(&rq->base, NULL);
     }
 }
@@ -370,14 +396,15 @@ static bool play(struct town *town, struct town_wire *w, size_t i)
         if (!town_is_call(w, i, paths[k].path))
             continue;
         ProtobufCMessage *rq = town_read(w, i, paths[k].type);
+        bool mute = give_up(town);
         rt_etcd_arena_init(&arena);
         say("> %c ", name_of(town));
         say_request(paths[k].call, rq);
         struct es_answer a = es_store_do(&ledger_store, &arena, paths[k].call, rq, 0);
         say_result(paths[k].call, &a);
-        if (a.status == 0) {
+        if (a.status == 0 && !mute) {
             town_answer(w, i, a.reply);
-        } else {
+        } else if (!mute) {
             char status[12];
             snprintf(status, sizeof(status), "%u", a.status);
             peer_refuse(&w->peer, i, "200", "application/grpc", status, a.text);
@@ -413,6 +440,8 @@ static void on_done(struct rt_up *up, struct rt_op *op)
 {
     struct town *town = of_up(up);
     town->done++;
+    if (op == to_cancel)
+        to_cancel = NULL;
     say("%c %s %s", name_of(town), (const char *)op->user, err_name(op->err));
     if (op->err != 0)
         say(": %s", rt_etcd_base(town->conn)->errmsg);
@@ -483,6 +512,8 @@ int ledger_begin(void **state)
     memset(sessions, 0, sizeof(sessions));
     op_count = 0;
     ledger_hasty = false;
+    ledger_cancel_at = 0;
+    to_cancel = NULL;
     watch_count = told = 0;
     ledger_forget();
     return 0;
@@ -512,6 +543,7 @@ static struct rt_op *run(char who, struct rt_op *op)
 {
     struct town *town = person(who);
     int done = town->done;
+    ledger_give_up(who, op);
     town_submit(town, op);
     for (int i = 0; ledger_hasty && town->done == done; i++) {
         assert_true(i < 10000);

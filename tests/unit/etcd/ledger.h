@@ -25,8 +25,12 @@ struct town *person(char who);
 void ledger_expect(const char *text, const char *file, int line);
 #define expect(text) ledger_expect(text, __FILE__, __LINE__)
 void ledger_forget(void);
-void ledger_run(void);    /* until nobody has anything to say, whatever time that takes */
-extern bool ledger_hasty; /* ops are run to their end only: no time goes by */
+void ledger_run(void); /* until nobody has anything to say, whatever time that takes */
+const char *ledger_text(void);
+extern bool ledger_hasty;    /* ops are run to their end only: no time goes by */
+extern int ledger_cancel_at; /* the so many-th request of it, an op is canceled; 0: it is not */
+void ledger_give_up(char who,
+                    struct rt_op *op); /* ... the next one, for who submits it otherwise */
 
 /* Ops; each is run to where it ends, or waits. WHO's session is its own, if it has opened one. */
 struct rt_op *beat(char who, bool open);
