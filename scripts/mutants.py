@@ -52,7 +52,7 @@ FOLDERS = {
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
     "redis": ("src/engine/redis", named("redis/test_redis_", "ops ops_fail ops_words ops_rooms ops_pushes ops_replicas link "
-                                        "link_greet link_where doctor_played ops_errors") +
+                                        "link_greet link_where doctor_played ops_errors ops_order") +
               [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
               named("redis/test_redis_", "link_fuzz keys_gone doctor ops_server") +
               ["tests/system/redis/test_redis_bad_input", "tests/system/redis/test_redis_cluster",

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+extern const struct rt_redis_text rt_redis_texts_test[RT_REDIS_SCRIPTS][2];
+
 static long long number_of(const char *command, const char *key)
 {
     redisReply *r = redisCommand(story_work, command, STORY_ROOM, key);
@@ -106,6 +108,25 @@ static void the_dead_at_a_barrier_leave_no_value(void **state)
            "inspect: 0 @1000 gate @0+1 C 2 4 0 4 x 0 0 @3000 lC stays 0\n");
 }
 
+/* A BREAK that meets the dead takes them out, also behind one that lives. */
+static void a_break_ends_the_dead(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 1});
+    ASK_LONG(sid('C'), "-", NULL, {.name = "lock", .nonce = 2});
+    ASK_LONG("d5", "D", "0000000000a2",
+             {.name = "lock", .nonce = 3, .flags = "Dx", .until_ms = 500});
+    clock_at(600);
+    RUN(BREAK, "lock", "0", "0");
+    RUN(LIST, "0");
+    expect("join: TAG @0\n"
+           "join: 0 @0 @1000 @0+1 4\n"
+           "join: 0 @0 @500 @0+2 0\n"
+           "break: 1\n"
+           "list: 0 0 lock 1 1\n");
+}
+
 /* ---- Several names ------------------------------------------------------------------------- */
 
 /* Of several names the one that is taken is named, and who has it, wherever it stands among them. */
@@ -191,6 +212,41 @@ static void half_a_session_is_none(void **state)
            "open: 0 @0\n");
 }
 
+/* A session with many tickets is looked at page by page, beat by beat: one that others deleted is missed in the end, wherever
+ * it stands among them. */
+static void many_tickets_are_looked_at_in_turn(void **state)
+{
+    char cursor[32] = "0", name[16], count[16] = "";
+    int beats = 0;
+    (void)state;
+    open_sessions('A');
+    for (int i = 0; i < 600; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        ask('A', "-", (struct wish){.name = name, .nonce = i + 1});
+    }
+    story_forget();
+    for (int i = 0; i < 600; i += 3) {
+        snprintf(name, sizeof(name), "n%d", i);
+        freeReplyObject(redisCommand(story_work, "HDEL %s %s", STORY_ROOM, name));
+    }
+    do {
+        redisReply *r = redisCommand(story_work, "EVALSHA %s 1 %s TAG %s 1000 10 %s",
+                                     rt_redis_texts_test[RT_REDIS_SCRIPT_BEAT][0].sha1, STORY_ROOM,
+                                     sid('A'), cursor);
+        assert_true(r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements == 8);
+        snprintf(cursor, sizeof(cursor), "%s", r->element[7]->str);
+        snprintf(count, sizeof(count), "%lld", r->element[4]->integer);
+        freeReplyObject(r);
+        assert_true(++beats < 100);
+    } while (strcmp(cursor, "0") != 0);
+    assert_true(beats > 1); /* not all at once */
+    assert_string_equal(count, "400");
+    for (int i = 0; i < 600; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        freeReplyObject(redisCommand(story_work, "HDEL %s %s", STORY_ROOM, name));
+    }
+}
+
 int main(void)
 {
 #define STORY(fn) cmocka_unit_test_setup_teardown(fn, story_begin, story_end)
@@ -199,6 +255,8 @@ int main(void)
         STORY(a_line_that_cannot_be_unfolded_stays),
         STORY(the_dead_in_front_do_not_keep_out),
         STORY(the_dead_at_a_barrier_leave_no_value),
+        STORY(a_break_ends_the_dead),
+        STORY(many_tickets_are_looked_at_in_turn),
         STORY(a_try_says_who_has_which),
         STORY(a_room_that_nobody_watches_is_plain_again),
         STORY(a_heartbeat_that_lets_in_tells_who_looks),

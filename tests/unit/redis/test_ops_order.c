@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes first, and what is forgotten when: ops against a server that the test plays. */
+#include "ops_played.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* After an outage the server is asked first what it knows of our tickets: what was submitted meanwhile, however early, is sent
+ * behind it, so that nobody hears of a success before it hears of a loss. */
+static void test_what_is_held_comes_first(void **state)
+{
+    struct joining j, k;
+    (void)state;
+    believe("a", 11, true);
+    size_t before = p.opened;
+    played_end(&p, WORK);
+    join(&j, "b", 7);
+    join(&k, "c", 8);
+    for (int i = 0; i < 100 && p.opened == before; i++)
+        played_pass(&p, 50);
+    work_stream = p.opened - 1;
+    played_accept(&p, WORK);
+    played_greet(&p, WORK);
+    uint64_t held = expect_call(RT_REDIS_SCRIPT_HELD, NULL);
+    uint64_t first = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    uint64_t second = expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    assert_true(first < second); /* in the order they were submitted */
+    answer(held, 0, "i0 s0 i11 sa i1 s3");
+    answer(first, 0, "i1000000000 i0 i12 i1");
+    answer(second, 0, "i1000000000 i0 i13 i1");
+    expect_told("join ok");
+    expect_told("join ok");
+}
+
+/* SCRIPT, whose call was read, ends with an error at the line of WHERE. */
+static void fail_at(enum rt_redis_script script, const char *where)
+{
+    const struct rt_redis_text *t = rt_redis_script_text(script, false);
+    const char *at = strstr(t->text, where);
+    char text[256], tag[24];
+    int line = 1;
+    assert_non_null(at);
+    for (const char *c = t->text; c < at; c++)
+        line += *c == '\n';
+    snprintf(text, sizeof(text), "-NOPERM no script: %s, on @user_script:%d.\r\n", t->sha1, line);
+    played_say(&p, WORK, text);
+    snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(played_next(&p, WORK)));
+    snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(tag), tag);
+    played_say(&p, WORK, text);
+}
+
+/* What is to be taken back is remembered as long as its session: a ticket of the next one is a ticket. */
+static void test_what_was_given_up_ends_with_the_session(void **state)
+{
+    struct joining j;
+    struct rt_op op;
+    (void)state;
+    join(&j, "a", 7);
+    (void)expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    fail_at(RT_REDIS_SCRIPT_JOIN, "call('PUBLISH'");
+    (void)expect_call(RT_REDIS_SCRIPT_LEAVE, NULL);
+    fail_at(RT_REDIS_SCRIPT_LEAVE, "call('HMGET'");
+    expect_told("join UNKNOWN"); /* it may stand there */
+    beat(&op, false);
+    answer(expect_call(RT_REDIS_SCRIPT_BEAT, NULL), RT_REDIS_LOST, "");
+    expect_told("beat LOST");
+    open_session();
+    join(&j, "a", 7);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), RT_REDIS_OK, "i1000000000 i0 i12 i1");
+    expect_told("join ok");
+}
+
+/* In a cluster a room is swept while a ticket of ours waits in it, and not when that holds. */
+static void test_rooms_are_swept_while_we_wait(void **state)
+{
+    struct joining j;
+    char name[16];
+    uint32_t room = 0;
+    (void)state;
+    for (int i = 0; room == 0; i++) {
+        snprintf(name, sizeof(name), "n%d", i);
+        room = rt_redis_room_of(p.conn, name);
+    }
+    join(&j, name, 7);
+    answer(expect_call_in(room, RT_REDIS_SCRIPT_JOIN, NULL), 0, "i1000000000 i1001000000 i11 i4");
+    expect_told("join ok");
+    believe(name, 11, false);
+    played_pass(&p, 1500);
+    answer(expect_call_in(room, RT_REDIS_SCRIPT_SWEEP, NULL), 0, "i1001500000 i1002500000 i0");
+    played_pass(&p, 1500);
+    answer(expect_call_in(room, RT_REDIS_SCRIPT_SWEEP, NULL), 0, "i1003000000 i1004000000 i0");
+    user.held[0].granted = true;
+    played_pass(&p, 1500);
+    expect_no_call();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_what_is_held_comes_first, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_what_was_given_up_ends_with_the_session, setup_session,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_rooms_are_swept_while_we_wait, setup_cluster,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
