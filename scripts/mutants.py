@@ -51,6 +51,10 @@ FOLDERS = {
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
+    "kit": ("src/engine/kit", named("", "etcd/test_etcd_ledger redis/test_redis_ops_words redis/test_redis_ops file/test_file") +
+            [SIM + " --etcd --seeds 40", SIM + " --redis --seeds 40", CONFORMANCE + " file:@TMP@"]),
+    "net": ("src/net", named("etcd/test_", "grpc grpc_hostile") + named("net/test_", "stream_played loop stream tls") +
+            named("", "etcd/test_etcd_played_errors etcd/test_grpc_fuzz redis/test_redis_link")),
     "redis": ("src/engine/redis", named("redis/test_redis_", "ops ops_fail ops_words ops_rooms ops_pushes ops_replicas link "
                                         "link_greet link_where doctor_played ops_errors ops_order") +
               [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
