@@ -46,7 +46,7 @@ FOLDERS = {
                                                                                               CONFORMANCE + " file:@TMP@"]),
     "lua": ("src/engine/redis/lua", named("redis/test_redis_", "script_stories script_leaving script_edges scripts_room "
                                           "scripts clocks") +
-            [SIM + " --redis --seeds 150"] + named("redis/test_redis_", "keys_gone ops_server doctor")),
+            [SIM + " --redis --seeds 80"] + named("redis/test_redis_", "keys_gone ops_server doctor")),
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
@@ -57,14 +57,14 @@ FOLDERS = {
             named("", "etcd/test_etcd_played_errors etcd/test_grpc_fuzz redis/test_redis_link")),
     "redis": ("src/engine/redis", named("redis/test_redis_", "ops ops_fail ops_words ops_rooms ops_pushes ops_replicas link "
                                         "link_greet link_where doctor_played ops_errors ops_order") +
-              [SIM + " --redis --seeds 150", SIM + " --cluster --seeds 60"] +
+              [SIM + " --redis --seeds 80", SIM + " --cluster --seeds 30"] +
               named("redis/test_redis_", "link_fuzz keys_gone doctor ops_server") +
               ["tests/system/redis/test_redis_bad_input", "tests/system/redis/test_redis_cluster",
                "tests/lib/with-redis one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
     "etcd": ("src/engine/etcd", named("etcd/test_", "etcd_played etcd_played_ops etcd_played_looks etcd_ledger "
                                       "etcd_ledger_cancel etcd_played_shelf etcd_played_errors etcd_played_watches etcd_line etcd_proto "
                                       "etcd_doctor grpc grpc_hostile") +
-             [SIM + " --etcd --seeds 300", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
+             [SIM + " --etcd --seeds 150", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
              named("etcd/test_etcd_", "secrets conn conn_auth ops doctor_live live conn_three ops_oom") +
              ["tests/system/etcd/test_etcd_rogue", "tests/system/etcd/test_etcd_regress"]),
 }
