@@ -437,13 +437,68 @@ static void odd_leases(void **state)
     }
 }
 
+/* ---- Answers that make no sense --------------------------------------------------------------- */
+
+/* A put that succeeded and shows nothing of the line, or without a revision: it stands there, but how? */
+static void odd_joins(void **state)
+{
+    struct reply replies[4];
+    (void)state;
+    reply_init(&replies[0], true, 20); /* no look at all */
+    reply_init(&replies[1], true, 20); /* an empty line */
+    add_put(&replies[1]);
+    add_range(&replies[1]);
+    reply_init(&replies[2], true, 0); /* no revision */
+    add_put(&replies[2]);
+    add_range(&replies[2]);
+    add_kv(&replies[2], "a/p2a-9", "rota1 0 0 0 - 0 0 0 9 0  ", 20, 0);
+    reply_init(&replies[3], false, 20); /* refused, and does not show by whom */
+    for (int i = 0; i < 4; i++) {
+        struct rt_join one = {.name = "a", .session = 42, .nonce = 9, .flags = RT_JOIN_DURABLE};
+        struct rt_op op = {.kind = RT_OP_JOIN};
+        op.join.joins = &one;
+        op.join.n = 1;
+        open_town(play);
+        script[0] = &replies[i];
+        assert_int_equal(town_do(&t, &op), ROTA_UNKNOWN);
+        assert_false(one.granted);
+        assert_int_equal(txns, 1);
+        close_town();
+    }
+}
+
+/* A ticket that is not in the line which it was just put into is not taken for granted. */
+static void a_line_without_the_ticket(void **state)
+{
+    struct reply r;
+    struct rt_join one = {
+        .name = "a", .session = 42, .nonce = 9, .flags = RT_JOIN_DURABLE, .mode = RT_SHARED};
+    struct rt_op op = {.kind = RT_OP_JOIN};
+    (void)state;
+    reply_init(&r, true, 20);
+    add_put(&r);
+    add_range(&r);
+    add_kv(&r, "a/8-1", "rota1 1 0 0 - 0 0 0 1 0  ", 10, 8);
+    op.join.joins = &one;
+    op.join.n = 1;
+    open_town(play);
+    script[0] = &r;
+    assert_int_equal(town_do(&t, &op), ROTA_UNKNOWN);
+    close_town();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes),      cmocka_unit_test(sentences),
-        cmocka_unit_test(rights),     cmocka_unit_test(greetings),
-        cmocka_unit_test(logins),     cmocka_unit_test(members_that_cannot_serve),
+        cmocka_unit_test(codes),
+        cmocka_unit_test(sentences),
+        cmocka_unit_test(rights),
+        cmocka_unit_test(greetings),
+        cmocka_unit_test(logins),
+        cmocka_unit_test(members_that_cannot_serve),
         cmocka_unit_test(odd_leases),
+        cmocka_unit_test(odd_joins),
+        cmocka_unit_test(a_line_without_the_ticket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
