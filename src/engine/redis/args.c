@@ -100,7 +100,7 @@ struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_redis_a
         return NULL;
     }
     rq->answer = answer;
-    rq->deadline = deadline;
+    rq->call.deadline = deadline;
     rt_redis_send(c, rq);
     return rq;
 }
@@ -149,5 +149,5 @@ bool rt_redis_shaped(const redisReply *reply, size_t at, const char *shape)
 int rt_redis_odd(struct rt_redis_conn *c, struct rt_redis_request *rq)
 {
     return rt_redis_fail(c, ROTA_UNKNOWN, "the server's answer to script %d makes no sense",
-                         (int)rq->script);
+                         (int)rq->call.script);
 }

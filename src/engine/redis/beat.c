@@ -30,7 +30,7 @@ int rt_redis_listen(struct rt_redis_conn *c, uint32_t room)
         return 0;
     rt_redis_room_key(c, room, key, sizeof(key));
     (void)snprintf(channel, sizeof(channel), "%s:p:%s", key, c->cid);
-    int rv = rt_redis_subscribe(c, room, channel);
+    int rv = rt_resp_subscribe(&c->link, room, channel);
     c->rooms[room].listens = rv == 0;
     return rv;
 }
@@ -182,7 +182,7 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
                           const redisReply *reply)
 {
     struct beat *b = rq->owner;
-    uint32_t room = rq->room;
+    uint32_t room = rq->call.place;
     b->work.pending--;
     if (err == 0 && status == RT_REDIS_LOST)
         err = rt_redis_fail(c, ROTA_LOST, "session %s has ended on the server", b->sid);

@@ -49,19 +49,19 @@ static void say(struct check *k, const char *promise, const char *verdict, const
 
 /* ---- What servers say ------------------------------------------------------------------- */
 
-static bool evicts(const struct rt_redis_facts *f)
+static bool evicts(const struct rt_resp_facts *f)
 {
     return strncmp(f->policy, "allkeys-", 8) == 0;
 }
 
 /* How much a crash forgets, for comparing. */
-static int how_sure(const struct rt_redis_facts *f)
+static int how_sure(const struct rt_resp_facts *f)
 {
-    if (f->aof && f->replay == RT_REDIS_REPLAY_DROPPED)
+    if (f->aof && f->replay == RT_RESP_REPLAY_DROPPED)
         return 0;
     if (!f->aof)
         return 1;
-    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
+    if (f->replay == RT_RESP_REPLAY_UNKNOWN)
         return 2;
     if (f->config_refused || f->appendfsync[0] == '\0')
         return 3;
@@ -71,11 +71,11 @@ static int how_sure(const struct rt_redis_facts *f)
 }
 
 /* Of all servers the worst setting of each kind, as if one had them all; false: none is known. */
-static bool facts_of(const struct rt_redis_conn *c, struct rt_redis_facts *f)
+static bool facts_of(const struct rt_redis_conn *c, struct rt_resp_facts *f)
 {
     f->known = false;
-    for (const struct rt_redis_node *node = c->nodes; node != NULL; node = node->next) {
-        const struct rt_redis_facts *g = &node->facts;
+    for (const struct rt_resp_node *node = c->link.nodes; node != NULL; node = node->next) {
+        const struct rt_resp_facts *g = &node->facts;
         if (!g->known)
             continue;
         if (!f->known) {
@@ -97,32 +97,32 @@ static bool facts_of(const struct rt_redis_conn *c, struct rt_redis_facts *f)
     return f->known;
 }
 
-static bool has_replicas(const struct rt_redis_conn *c, const struct rt_redis_facts *f)
+static bool has_replicas(const struct rt_redis_conn *c, const struct rt_resp_facts *f)
 {
-    return f->replicas > 0 || f->cluster || c->sentinel != NULL;
+    return f->replicas > 0 || f->cluster || c->link.sentinel != NULL;
 }
 
 /* Candidates, of which the first primary that answers is used. */
-static bool is_one_of_several(const struct rt_redis_conn *c, const struct rt_redis_facts *f)
+static bool is_one_of_several(const struct rt_redis_conn *c, const struct rt_resp_facts *f)
 {
-    return c->seed_count > 1 && !f->cluster && c->sentinel == NULL;
+    return c->link.seed_count > 1 && !f->cluster && c->link.sentinel == NULL;
 }
 
 /* Whether even an orderly restart forgets: acl.c. */
-static bool drops(const struct rt_redis_facts *f)
+static bool drops(const struct rt_resp_facts *f)
 {
-    return f->aof && f->replay == RT_REDIS_REPLAY_DROPPED;
+    return f->aof && f->replay == RT_RESP_REPLAY_DROPPED;
 }
 
 /* What a crash of the server forgets; NULL: nothing. */
-static const char *forgets(const struct rt_redis_facts *f)
+static const char *forgets(const struct rt_resp_facts *f)
 {
     if (!f->aof)
         return "appendonly no: a crash of the server forgets what it did since the last snapshot";
     if (drops(f))
         return "the user default may not write: on loading its file the server asks that, and drops "
                "what scripts wrote: any restart loses locks";
-    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
+    if (f->replay == RT_RESP_REPLAY_UNKNOWN)
         return "whether a restart keeps what scripts wrote cannot be told: ACL GETUSER is refused to "
                "this user";
     if (f->config_refused || f->appendfsync[0] == '\0')
@@ -138,13 +138,13 @@ static const char *forgets(const struct rt_redis_facts *f)
     return NULL;
 }
 
-static const char *keep_remedy(const struct rt_redis_facts *f)
+static const char *keep_remedy(const struct rt_resp_facts *f)
 {
     if (!f->aof)
         return "set appendonly yes and appendfsync always, or guard the resource by the fence";
     if (drops(f))
         return "ACL SETUSER default ~* &* +@all (it may stay off), and keep that in its ACL file";
-    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
+    if (f->replay == RT_RESP_REPLAY_UNKNOWN)
         return "grant +acl|getuser, or look at the user default: docs/engines/redis.md, Traps";
     if (f->config_refused)
         return "grant +config|get, or guard the resource by the fence";
@@ -153,7 +153,7 @@ static const char *keep_remedy(const struct rt_redis_facts *f)
     return "set appendfsync always, or guard the resource by the fence";
 }
 
-static void check_holders(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
+static void check_holders(struct rt_redis_conn *c, struct check *k, const struct rt_resp_facts *f)
 {
     char text[200];
     const char *promise = "one holder at a time (I1)";
@@ -170,10 +170,10 @@ static void check_holders(struct rt_redis_conn *c, struct check *k, const struct
             text, sizeof(text),
             "replicas follow asynchronously: one that is promoted may lack the last grants"
             "%s",
-            c->replicas > 0 ? "; replicas= makes it rarer" : "");
+            c->link.replicas > 0 ? "; replicas= makes it rarer" : "");
         say(k, promise, "limited", text,
-            c->replicas > 0 ? "guard the resource by the fence"
-                            : "guard the resource by the fence; replicas=1 makes it rarer");
+            c->link.replicas > 0 ? "guard the resource by the fence"
+                                 : "guard the resource by the fence; replicas=1 makes it rarer");
     } else if (forgets(f) != NULL) {
         say(k, promise, drops(f) ? "broken" : "limited", forgets(f), keep_remedy(f));
     } else {
@@ -181,7 +181,7 @@ static void check_holders(struct rt_redis_conn *c, struct check *k, const struct
     }
 }
 
-static void check_data(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
+static void check_data(struct rt_redis_conn *c, struct check *k, const struct rt_resp_facts *f)
 {
     bool sure = forgets(f) == NULL && !has_replicas(c, f) && !is_one_of_several(c, f) && !evicts(f);
     say(k, "fences only grow (I2)", sure ? "kept" : "limited",
@@ -201,7 +201,7 @@ static void check_data(struct rt_redis_conn *c, struct check *k, const struct rt
             sure ? "" : "replicas=1 makes it rarer");
 }
 
-static void check_memory(struct check *k, const struct rt_redis_facts *f)
+static void check_memory(struct check *k, const struct rt_resp_facts *f)
 {
     char text[128];
     (void)snprintf(text, sizeof(text), "%s, maxmemory %llu", f->policy,
@@ -216,11 +216,11 @@ static void check_memory(struct check *k, const struct rt_redis_facts *f)
             "raise maxmemory, or make room");
 }
 
-static void check_server(struct rt_redis_conn *c, struct check *k, const struct rt_redis_facts *f)
+static void check_server(struct rt_redis_conn *c, struct check *k, const struct rt_resp_facts *f)
 {
     char text[200];
     size_t nodes = 0;
-    for (const struct rt_redis_node *node = c->nodes; node != NULL; node = node->next)
+    for (const struct rt_resp_node *node = c->link.nodes; node != NULL; node = node->next)
         nodes++;
     if (f->cluster)
         (void)snprintf(text, sizeof(text), "Redis %s, cluster of %zu primaries, %u rooms",
@@ -228,11 +228,11 @@ static void check_server(struct rt_redis_conn *c, struct check *k, const struct 
     else
         (void)snprintf(text, sizeof(text), "Redis %s, %s%s, %u replicas", f->version,
                        f->master ? "primary" : "replica",
-                       c->sentinel != NULL ? " told by Sentinel" : "", f->replicas);
+                       c->link.sentinel != NULL ? " told by Sentinel" : "", f->replicas);
     say(k, "server", f->cluster || f->master ? "kept" : "broken", text,
         f->cluster || f->master ? "" : "name the primary, or its sentinels");
-    if (!f->cluster && c->replicas > f->replicas) {
-        (void)snprintf(text, sizeof(text), "replicas=%u, but %u are connected", c->replicas,
+    if (!f->cluster && c->link.replicas > f->replicas) {
+        (void)snprintf(text, sizeof(text), "replicas=%u, but %u are connected", c->link.replicas,
                        f->replicas);
         say(k, "replicas", "broken", text, "start them, or ask for fewer: nothing is granted");
     }
@@ -261,7 +261,7 @@ static void check_rights(struct rt_redis_conn *c, struct check *k)
 {
     char user[100];
     (void)snprintf(user, sizeof(user), "the user %.60s may do all that is needed",
-                   c->user != NULL ? c->user : "default");
+                   c->link.user != NULL ? c->link.user : "default");
     if (k->refused)
         say(k, "rights", "broken", k->refusal, "grant what docs/engines/redis.md lists");
     else
@@ -275,7 +275,7 @@ static void check_rights(struct rt_redis_conn *c, struct check *k)
 
 static void report(struct rt_redis_conn *c, struct check *k)
 {
-    struct rt_redis_facts f;
+    struct rt_resp_facts f;
     if (k->work.op == NULL)
         return;
     if (facts_of(c, &f) && k->work.err == 0) {
@@ -362,8 +362,8 @@ static void send_step(struct rt_redis_conn *c, struct check *k)
     }
     rq->owner = k;
     rq->answer = step_answered;
-    rq->deadline = k->work.op->deadline;
-    rq->eval = k->step == STEP_RIGHTS; /* may it? All others go by their hash */
+    rq->call.deadline = k->work.op->deadline;
+    rq->call.eval = k->step == STEP_RIGHTS; /* may it? All others go by their hash */
     k->work.pending++;
     rt_redis_send(c, rq);
 }
@@ -384,9 +384,9 @@ static void note_clock(struct check *k, const redisReply *reply)
 static bool next_node(const struct rt_redis_conn *c, struct check *k)
 {
     for (uint32_t room = k->room + 1; room < c->room_count; room++) {
-        bool seen = c->rooms[room].node == NULL;
+        bool seen = c->link.places[room] == NULL;
         for (uint32_t i = 0; i < room && !seen; i++)
-            seen = c->rooms[i].node == c->rooms[room].node;
+            seen = c->link.places[i] == c->link.places[room];
         if (!seen) {
             k->room = room;
             return true;

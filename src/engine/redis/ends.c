@@ -14,7 +14,7 @@
 
 static int64_t jitter(struct rt_redis_conn *c)
 {
-    uint64_t x = c->side.seed != 0 ? c->side.seed : c->next_tag | 1; /* that is random */
+    uint64_t x = c->side.seed != 0 ? c->side.seed : c->link.next_tag | 1; /* that is random */
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
@@ -62,16 +62,16 @@ void rt_redis_note_waits(struct rt_redis_conn *c, uint32_t room)
 static void sweep_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
                            int status, const redisReply *reply)
 {
-    struct rt_redis_room *room = &c->rooms[rq->room];
+    struct rt_redis_room *room = &c->rooms[rq->call.place];
     room->sweeping = false;
     if (err != 0 || status != RT_REDIS_OK || rt_redis_count(reply) != 3) {
         room->ends_at = rt_loop_now(c->base.loop) + c->base.ttl_ms * RT_MS / RETRY_PARTS;
         follow_ends(c);
         return;
     }
-    rt_redis_note_ends(c, rq->room, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
+    rt_redis_note_ends(c, rq->call.place, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
     if (rt_redis_int(reply, 2) != 0)
-        rt_redis_sweep(c, rq->room);
+        rt_redis_sweep(c, rq->call.place);
 }
 
 void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room)

@@ -296,7 +296,7 @@ static void list_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
                            (size_t)rt_redis_int(reply, i + 2));
     const char *cursor = rt_redis_str(reply, 0);
     if (err == 0 && strcmp(cursor, "0") != 0)
-        err = send_list(c, l, rq->room, cursor);
+        err = send_list(c, l, rq->call.place, cursor);
     list_over(c, l, err);
 }
 
@@ -330,7 +330,8 @@ static void list_swept(struct rt_redis_conn *c, struct rt_redis_request *rq, int
         err = rt_redis_odd(c, rq);
     if (err == 0 && l->work.op != NULL) {
         bool more = rt_redis_int(reply, 2) != 0 && rq->extra < LIST_SWEEPS;
-        err = more ? send_sweep(c, l, rq->room, rq->extra + 1) : send_list(c, l, rq->room, "0");
+        err = more ? send_sweep(c, l, rq->call.place, rq->extra + 1)
+                   : send_list(c, l, rq->call.place, "0");
     }
     list_over(c, l, err);
 }

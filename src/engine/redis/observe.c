@@ -107,7 +107,7 @@ static void end(struct rt_redis_conn *c, struct rt_redis_watch *w)
     size_t size = strlen(key) + strlen(w->name) + 4;
     if (!is_observed(c, w->name) && (channel = rt_alloc(size)) != NULL) {
         (void)snprintf(channel, size, "%s:o:%s", key, w->name);
-        rt_redis_unsubscribe(c, w->room, channel);
+        rt_resp_unsubscribe(&c->link, w->room, channel);
         rt_free(channel);
     }
     if (w->rq == NULL)
@@ -186,10 +186,10 @@ void rt_redis_look_fire(struct rt_timer_call *call, int64_t now)
     follow_looks(c);
 }
 
-void rt_redis_look_again(struct rt_redis_conn *c, const struct rt_redis_node *node)
+void rt_redis_look_again(struct rt_redis_conn *c, const struct rt_resp_node *node)
 {
     for (struct rt_redis_watch *w = c->side.watches; w != NULL; w = w->next)
-        if (!w->over && c->rooms[w->room].node == node)
+        if (!w->over && c->link.places[w->room] == node)
             look(c, w);
     follow_looks(c);
 }
@@ -262,7 +262,7 @@ static int subscribe(struct rt_redis_conn *c, uint32_t room, const char *name)
     if ((channel = rt_alloc(size)) == NULL)
         return ROTA_NOMEM;
     (void)snprintf(channel, size, "%s:o:%s", key, name);
-    int rv = rt_redis_subscribe(c, room, channel);
+    int rv = rt_resp_subscribe(&c->link, room, channel);
     rt_free(channel);
     return rv;
 }

@@ -98,7 +98,7 @@ static void join_begun(struct rt_redis_conn *c, struct rt_redis_request *rq)
     else
         c->side.joins = rq;
     c->side.joins_last = rq;
-    c->rooms[rq->room].joining++;
+    c->rooms[rq->call.place].joining++;
 }
 
 struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t room,
@@ -142,8 +142,8 @@ void rt_redis_join_over(struct rt_redis_conn *c, struct rt_redis_request *rq)
         rq->peer_next->peer_prev = rq->peer_prev;
     else
         c->side.joins_last = rq->peer_prev;
-    assert(c->rooms[rq->room].joining > 0);
-    c->rooms[rq->room].joining--;
+    assert(c->rooms[rq->call.place].joining > 0);
+    c->rooms[rq->call.place].joining--;
     c->side.counted_at = -1;
     rt_redis_tell_kept(c);
 }
@@ -185,11 +185,11 @@ static int join_refused(struct rt_redis_conn *c, int status, const redisReply *r
  * counted, and one that arrives late or twice only renews. */
 static bool room_stands(struct rt_redis_conn *c, const struct rt_redis_request *rq, uint64_t number)
 {
-    struct rt_redis_room *room = &c->rooms[rq->room];
+    struct rt_redis_room *room = &c->rooms[rq->call.place];
     if (room->stands)
         return true;
     room->stands = rq->extra != 0 &&
-                   (c->side.beat_at <= rq->sent_at || RT_BUG(RT_BUG_ROOM_BESIDE_THE_BEATS));
+                   (c->side.beat_at <= rq->call.sent_at || RT_BUG(RT_BUG_ROOM_BESIDE_THE_BEATS));
     room->pushes = 0;
     room->since = number; /* what was pushed before may have been of an earlier stay */
     return room->stands;
@@ -211,14 +211,14 @@ static int read_short(struct rt_redis_conn *c, struct rt_redis_request *rq, cons
 int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                        const redisReply *reply, struct rt_join **joins, size_t n)
 {
-    struct rt_redis_room *room = &c->rooms[rq->room];
+    struct rt_redis_room *room = &c->rooms[rq->call.place];
     if (err != 0)
         return err;
-    if (reply->type == REDIS_REPLY_STRING && rq->argc == RT_REDIS_JOIN_SHORT)
+    if (reply->type == REDIS_REPLY_STRING && rq->call.argc == RT_REDIS_JOIN_SHORT)
         return read_short(c, rq, reply, joins[0]);
     if (status == RT_REDIS_LOST && rq->extra != 0) {
         /* An earlier try made the session there, and it died unheard of: nothing of ours was. */
-        rt_redis_sweep(c, rq->room);
+        rt_redis_sweep(c, rq->call.place);
         return rt_redis_fail(c, ROTA_UNKNOWN, "what an earlier try left in the room is over");
     }
     if (status != RT_REDIS_OK)
@@ -240,8 +240,8 @@ int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int
         waits = waits || state == 0;
     }
     if (waits) {
-        rt_redis_note_ends(c, rq->room, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
-        rt_redis_note_waits(c, rq->room);
+        rt_redis_note_ends(c, rq->call.place, rt_redis_int(reply, 0), rt_redis_int(reply, 1));
+        rt_redis_note_waits(c, rq->call.place);
         room->durable_waits += durable;
     }
     return 0;
@@ -256,17 +256,17 @@ static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     bool durable = join->flags & RT_JOIN_DURABLE;
     err = rt_redis_read_join(c, rq, err, status, reply, &join, 1);
     bool waits = err == 0 && !join->granted;
-    if (err == 0 && join->granted && c->replicas > 0)
+    if (err == 0 && join->granted && c->link.replicas > 0)
         rt_redis_done_replicated(c, op);
-    else if (err == ROTA_UNKNOWN && rq->refusal != 0)
-        rt_redis_take_back(c, op, 0, rq->refusal);
+    else if (err == ROTA_UNKNOWN && rq->call.refusal != 0)
+        rt_redis_take_back(c, op, 0, rq->call.refusal);
     else
         rt_conn_done(&c->base, op, err);
     if (err == ROTA_LOST && !durable)
         rt_redis_session_lost(c, session);
     rt_redis_join_over(c, rq);
-    if (waits && c->rooms[rq->room].stale)
-        rt_redis_ask_held(c, rq->room);
+    if (waits && c->rooms[rq->call.place].stale)
+        rt_redis_ask_held(c, rq->call.place);
 }
 
 int rt_redis_check_joins(struct rt_redis_conn *c, const struct rt_op *op)

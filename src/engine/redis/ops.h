@@ -178,7 +178,7 @@ void rt_redis_forget_given_up(struct rt_redis_conn *c, bool durable);
 /* observe.c */
 void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
                        const char *message, size_t size);
-void rt_redis_look_again(struct rt_redis_conn *c, const struct rt_redis_node *node);
+void rt_redis_look_again(struct rt_redis_conn *c, const struct rt_resp_node *node);
 void rt_redis_look_fire(struct rt_timer_call *call, int64_t now);
 void rt_redis_drop_watches(struct rt_redis_conn *c);
 

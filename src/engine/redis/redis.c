@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Redis engine: its table of functions, its URLs, what it can promise. */
-#include "engine/redis/link.h"
+/* The Redis engine: its table of functions, what it is to its connection, what it can promise. */
+#include "engine/redis/redis.h"
 
 #include "base/alloc.h"
-#include "engine/url.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/un.h>
 
-#define PORT 6379
-#define SENTINEL_PORT 26379
-#define DB_MAX 1000000
-#define CALL_MS 5000
-#define TTL_MS 10000
+#define LAYOUT_MAJOR 1
+#define LAYOUT "1.0"
 
 /* ---- Rooms --------------------------------------------------------------------------------------- */
 
@@ -32,256 +26,37 @@ uint32_t rt_redis_room_of(const struct rt_redis_conn *c, const char *name)
 
 void rt_redis_room_key(const struct rt_redis_conn *c, uint32_t room, char *out, size_t size)
 {
-    if (c->db == 0)
+    if (c->link.db == 0)
         snprintf(out, size, "rota:{%u}", room);
     else
-        snprintf(out, size, "rota:{%u}@%u", room, c->db);
+        snprintf(out, size, "rota:{%u}@%u", room, c->link.db);
 }
 
-/* ---- URLs -------------------------------------------------------------------------------------------- */
+/* ---- Requests ------------------------------------------------------------------------------------- */
 
-static int number(struct rt_redis_conn *c, const char *text, const char *what, uint32_t most,
-                  uint32_t *out)
+struct rt_redis_request *rt_redis_request_new(enum rt_redis_script script, uint32_t room,
+                                              size_t argc, const char *const *args,
+                                              const size_t *lengths)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end != '\0' || value > most)
-        return rt_redis_fail(c, ROTA_INVALID, "%s is a number from 0 to %u, not '%.40s'", what,
-                             most, text);
-    *out = (uint32_t)value;
-    return 0;
-}
-
-static int take_db(struct rt_redis_conn *c, const struct rt_url *url)
-{
-    const char *param = rt_url_param(url, "db", NULL);
-    const char *path = url->path;
-    if (c->unix_path != NULL)
-        path = "";
-    path += path[0] == '/';
-    if (path[0] != '\0' && param != NULL)
-        return rt_redis_fail(c, ROTA_INVALID, "the URL names its database twice: keep one");
-    if (path[0] == '\0' && param == NULL)
-        return 0;
-    return number(c, param != NULL ? param : path, "the database of a Redis URL", DB_MAX, &c->db);
-}
-
-static char *copy_unless_empty(const char *text, bool *good)
-{
-    if (text == NULL || text[0] == '\0')
+    struct rt_redis_request *rq = (struct rt_redis_request *)(void *)rt_resp_request_new(
+        sizeof(*rq), (int)script, room, argc, args, lengths);
+    if (rq == NULL)
         return NULL;
-    char *copy = rt_strdup(text);
-    *good = *good && copy != NULL;
-    return copy;
+    /* What the server knows of our tickets first: a beat's success must not be told before what it has lost. */
+    rq->call.first = rq->call.eval = script == RT_REDIS_SCRIPT_HELD;
+    /* Asking again finds out what these did; of the others nothing is left that does not end by itself. */
+    rq->call.traced = script == RT_REDIS_SCRIPT_JOIN || script == RT_REDIS_SCRIPT_LEAVE ||
+                      script == RT_REDIS_SCRIPT_CHANGE || script == RT_REDIS_SCRIPT_BREAK;
+    return rq;
 }
 
-static int take_seeds(struct rt_redis_conn *c, const struct rt_url *url)
+void rt_redis_send(struct rt_redis_conn *c, struct rt_redis_request *rq)
 {
-    uint16_t port = c->sentinel != NULL ? SENTINEL_PORT : PORT;
-    c->seeds = rt_alloc((url->host_count + 1) * sizeof(*c->seeds));
-    if (c->seeds == NULL)
-        return ROTA_NOMEM;
-    for (size_t i = 0; i < url->host_count; i++) {
-        c->seeds[i].host = rt_strdup(url->hosts[i].host);
-        c->seeds[i].port = url->hosts[i].port != 0 ? url->hosts[i].port : port;
-        if (c->seeds[i].host == NULL)
-            return ROTA_NOMEM;
-        c->seed_count++;
+    if (rq->call.script == RT_REDIS_SCRIPT_LEAVE && c->side.handed > 0) {
+        c->side.handed--; /* who waits behind it is to be woken first */
+        rq->call.speaks_last = true;
     }
-    return 0;
-}
-
-static int take_place(struct rt_redis_conn *c, const struct rt_url *url)
-{
-    bool good = true, local = strcmp(url->scheme, "redis+unix") == 0;
-    c->secure = strcmp(url->scheme, "rediss") == 0;
-    if (local && (url->host_count > 0 || url->path[0] != '/'))
-        return rt_redis_fail(c, ROTA_INVALID,
-                             "redis+unix: names a socket: write redis+unix:/path/redis.sock");
-    if (!local && url->host_count == 0)
-        return rt_redis_fail(c, ROTA_INVALID, "%s: names no host: write %s://host", url->scheme,
-                             url->scheme);
-    if (local && strlen(url->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-        return rt_redis_fail(c, ROTA_INVALID, "the path of the socket is longer than %zu bytes",
-                             sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
-    if (local)
-        c->unix_path = copy_unless_empty(url->path, &good);
-    c->sentinel = copy_unless_empty(rt_url_param(url, "sentinel", NULL), &good);
-    c->user = copy_unless_empty(url->user, &good);
-    c->password = copy_unless_empty(url->password, &good);
-    if (!good)
-        return ROTA_NOMEM;
-    if (local && c->sentinel != NULL)
-        return rt_redis_fail(c, ROTA_INVALID, "?sentinel= needs hosts: write redis://host");
-    return take_seeds(c, url);
-}
-
-/* Given, but with nothing: a variable that was not set where the URL was put together. */
-static int check_empty(struct rt_redis_conn *c, const struct rt_url *url)
-{
-    static const char *const names[] = {"sentinel", "ca", "cert", "key"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *value = rt_url_param(url, names[i], NULL);
-        if (value != NULL && value[0] == '\0')
-            return rt_redis_fail(c, ROTA_INVALID, "?%s= is empty: give it a value, or leave it out",
-                                 names[i]);
-    }
-    return 0;
-}
-
-static int take_url(struct rt_redis_conn *c, const struct rt_url *url)
-{
-    const char *replicas = rt_url_param(url, "replicas", "0");
-    int rv = check_empty(c, url);
-    if (rv == 0)
-        rv = take_place(c, url);
-    if (rv == 0)
-        rv = take_db(c, url);
-    if (rv == 0)
-        rv = number(c, replicas, "?replicas=", 100, &c->replicas);
-    const char *ca = rt_url_param(url, "ca", NULL), *cert = rt_url_param(url, "cert", NULL);
-    const char *key = rt_url_param(url, "key", NULL);
-    if (rv == 0 && !c->secure && (ca != NULL || cert != NULL || key != NULL))
-        rv = rt_redis_fail(c, ROTA_INVALID, "?ca=, ?cert= and ?key= are for rediss://");
-    if (rv == 0 && c->secure)
-        rv = rt_tls_new(&c->tls, ca, cert, key, c->base.errmsg, sizeof(c->base.errmsg));
-    return rv;
-}
-
-/* ---- Opening and closing -------------------------------------------------------------------------------- */
-
-static void wipe(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    rt_free(secret);
-}
-
-static void free_all(struct rt_redis_conn *c)
-{
-    rt_redis_push_close(c);
-    for (size_t i = 0; i < c->seed_count; i++)
-        rt_free(c->seeds[i].host);
-    rt_free(c->seeds);
-    rt_free(c->rooms);
-    rt_free(c->user);
-    rt_free(c->sentinel);
-    rt_free(c->unix_path);
-    wipe(c->password);
-    if (c->out != NULL)
-        explicit_bzero(c->out, c->out_room);
-    rt_free(c->out);
-}
-
-static int draw_ids(struct rt_redis_conn *c)
-{
-    uint8_t bytes[6];
-    uint64_t tag;
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes) ||
-        getrandom(&tag, sizeof(tag), 0) != sizeof(tag))
-        return rt_redis_fail(c, ROTA_INTERNAL, "the system gave no random bytes");
-    bytes[0] &= 0x7f; /* a session id is below 2^63, and never begins like a durable one, with d */
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(c->cid + 2 * i, 3, "%02x", bytes[i]);
-    c->next_tag = tag >> 16; /* where replies of another connection do not fit */
-    c->jitter = tag;
-    return 0;
-}
-
-static int make_nodes(struct rt_redis_conn *c)
-{
-    struct rt_redis_node *n;
-    if (c->unix_path != NULL)
-        n = rt_redis_node_new(c, c->unix_path, 0);
-    else if (c->sentinel != NULL)
-        n = rt_redis_node_new(c, "", 0);
-    else
-        n = rt_redis_node_new(c, c->seeds[0].host, c->seeds[0].port);
-    if (n == NULL)
-        return ROTA_NOMEM;
-    return c->sentinel != NULL ? rt_redis_sentinel_open(c) : 0;
-}
-
-static void drop_nodes(struct rt_redis_conn *c)
-{
-    c->closing = true;
-    while (c->nodes != NULL)
-        rt_redis_node_drop(c, c->nodes);
-    if (c->watcher != NULL)
-        rt_redis_node_drop(c, c->watcher);
-    c->watcher = NULL;
-}
-
-static int redis_open(struct rt_conn *conn, const struct rt_url *url)
-{
-    struct rt_redis_conn *c = (struct rt_redis_conn *)conn;
-    c->deadline_timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL},
-                                               .fire = rt_redis_deadline_fire};
-    conn->call_ms = conn->call_ms != 0 ? conn->call_ms : CALL_MS;
-    conn->ttl_ms = conn->ttl_ms != 0 ? conn->ttl_ms : TTL_MS;
-    snprintf(conn->unsafe, sizeof(conn->unsafe), "the server has not been reached yet");
-    int rv = take_url(c, url);
-    if (rv == 0)
-        rv = draw_ids(c);
-    if (rv == 0)
-        rv = rt_redis_push_open(c);
-    if (rv != 0)
-        goto free_conn;
-    rv = rt_loop_reserve(conn->loop, 1);
-    if (rv != 0)
-        goto free_conn;
-    rv = make_nodes(c);
-    if (rv == 0)
-        rv = rt_redis_side_open(c);
-    if (rv == 0) {
-        rt_redis_want_link(c);
-        return 0;
-    }
-    drop_nodes(c);
-    rt_loop_unreserve(conn->loop, 1);
-free_conn:
-    free_all(c);
-    rt_tls_free(c->tls);
-    if (rv == ROTA_NOMEM)
-        (void)rt_redis_fail(c, rv, "out of memory");
-    return rv;
-}
-
-/* What was written in this turn leaves now: there may be no other. */
-static void flush_now(struct rt_redis_link *l)
-{
-    struct rt_defer *d = &l->stream.flush;
-    if (l->state == RT_REDIS_DOWN || !d->waits)
-        return;
-    rt_loop_undefer(l->conn->base.loop, d);
-    d->run(d);
-}
-
-static void redis_close(struct rt_conn *conn)
-{
-    struct rt_redis_conn *c = (struct rt_redis_conn *)conn;
-    rt_redis_side_close(c);
-    c->closing = true;
-    for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next)
-        flush_now(&n->work);
-    rt_redis_refuse(c, ROTA_CLOSED, "the client is closing");
-    drop_nodes(c);
-    rt_timers_stop(&conn->loop->timers, &c->deadline_timer.timer);
-    rt_loop_unreserve(conn->loop, 1);
-    free_all(c);
-    rt_tls_free(c->tls); /* streams that are closing have let go of it */
-}
-
-static void redis_forked(struct rt_conn *conn)
-{
-    struct rt_redis_conn *c = (struct rt_redis_conn *)conn;
-    for (struct rt_redis_node *n = c->nodes; n != NULL; n = n->next) {
-        rt_stream_forked(&n->work.stream);
-        rt_stream_forked(&n->push.stream);
-        rt_stream_forked(&n->wait.stream);
-    }
-    if (c->watcher != NULL)
-        rt_stream_forked(&c->watcher->work.stream);
+    rt_resp_send(&c->link, &rq->call);
 }
 
 /* ---- What it can promise ------------------------------------------------------------------------------------ */
@@ -289,12 +64,12 @@ static void redis_forked(struct rt_conn *conn)
 /* Why a crash could forget a grant or a fence; "": nothing that is known. */
 static const char *danger(const struct rt_redis_conn *c)
 {
-    const struct rt_redis_facts *f = c->nodes != NULL ? &c->nodes->facts : NULL;
-    if (c->rooms != NULL && (c->sentinel != NULL || c->room_count > 1))
+    const struct rt_resp_facts *f = c->link.nodes != NULL ? &c->link.nodes->facts : NULL;
+    if (c->rooms != NULL && (c->link.sentinel != NULL || c->room_count > 1))
         return "a replica that is promoted may lack the last grants: use a single server";
     if (c->rooms == NULL || f == NULL || !f->known)
         return "the server has not been reached yet";
-    if (c->seed_count > 1)
+    if (c->link.seed_count > 1)
         return "the URL names several servers, and two of them may be primaries, which know nothing "
                "of each other: name one";
     if (f->replicas > 0)
@@ -308,10 +83,10 @@ static const char *danger(const struct rt_redis_conn *c)
     if (!f->aof)
         return "appendonly is no: a crash forgets what was not saved; set appendonly yes and "
                "appendfsync always";
-    if (f->replay == RT_REDIS_REPLAY_DROPPED)
+    if (f->replay == RT_RESP_REPLAY_DROPPED)
         return "a restart drops what scripts wrote, as the user default may not write: "
                "ACL SETUSER default ~* &* +@all, on or off, and save it";
-    if (f->replay == RT_REDIS_REPLAY_UNKNOWN)
+    if (f->replay == RT_RESP_REPLAY_UNKNOWN)
         return "the user may not ask whether a restart keeps what scripts wrote: allow it "
                "+acl|getuser";
     if (f->config_refused || f->appendfsync[0] == '\0')
@@ -327,10 +102,201 @@ static const char *danger(const struct rt_redis_conn *c)
     return "";
 }
 
-void rt_redis_judge(struct rt_redis_conn *c)
+static void judge(struct rt_redis_conn *c)
 {
     snprintf(c->base.unsafe, sizeof(c->base.unsafe), "%s", danger(c));
     atomic_store_explicit(&c->strict, c->base.unsafe[0] == '\0', memory_order_relaxed);
+}
+
+/* ---- On its connection ------------------------------------------------------------------------------ */
+
+static struct rt_resp_text on_text(const struct rt_resp_conn *link, int script)
+{
+    const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)script,
+                                                         link->cluster);
+    return (struct rt_resp_text){t->text, t->length, t->sha1};
+}
+
+/* Written once for all calls in the same room: that is most of them. */
+static const char *on_key(struct rt_resp_conn *link, const struct rt_resp_request *rq)
+{
+    struct rt_redis_conn *c = rt_redis_of_link(link);
+    if (rq->script == RT_REDIS_SCRIPT_META)
+        return "rota:{0}:meta";
+    if (c->key[0] == '\0' || c->key_room != rq->place)
+        rt_redis_room_key(c, rq->place, c->key, sizeof(c->key));
+    c->key_room = rq->place;
+    return c->key;
+}
+
+static uint32_t on_slot(uint32_t room)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "{%u}", room);
+    return rt_resp_slot(text);
+}
+
+static void on_answer(struct rt_resp_conn *link, struct rt_resp_request *call, int err, int status,
+                      const redisReply *reply)
+{
+    struct rt_redis_request *rq = (struct rt_redis_request *)(void *)call;
+    rq->answer(rt_redis_of_link(link), rq, err, status, reply);
+}
+
+static bool on_laid(struct rt_resp_conn *link)
+{
+    struct rt_redis_conn *c = rt_redis_of_link(link);
+    c->rooms = rt_alloc(link->place_count * sizeof(*c->rooms));
+    if (c->rooms == NULL)
+        return false;
+    for (uint32_t i = 0; i < link->place_count; i++)
+        c->rooms[i].ends_at = RT_NEVER;
+    c->room_count = link->place_count;
+    return true;
+}
+
+/* Pushes are published by scripts and heard on another link: whether the user may is found here,
+ * and not when the first grant does not come. Nobody listens to this one. */
+static void on_mark(struct rt_resp_link *l)
+{
+    struct rt_redis_conn *c = rt_redis_of_link(l->conn);
+    char rooms[16], room[64], channel[96];
+    const char *args[] = {LAYOUT, rooms};
+    const char *publish[] = {l->conn->cluster ? "SPUBLISH" : "PUBLISH", channel, ""};
+    snprintf(rooms, sizeof(rooms), "%u", c->room_count);
+    rt_redis_room_key(c, 0, room, sizeof(room));
+    snprintf(channel, sizeof(channel), "%s:p:", room);
+    size_t lengths[] = {strlen(LAYOUT), strlen(rooms)};
+    struct rt_redis_request *rq = rt_redis_request_new(RT_REDIS_SCRIPT_META, 0, 2, args, lengths);
+    rt_resp_mark(l, rq != NULL ? &rq->call : NULL, publish, 3);
+}
+
+static bool on_marked(struct rt_resp_link *l, const redisReply *reply)
+{
+    uint32_t room_count = rt_redis_of_link(l->conn)->room_count;
+    if (reply->elements < 4 || reply->element[2]->type != REDIS_REPLY_STRING ||
+        reply->element[3]->type != REDIS_REPLY_STRING) {
+        rt_resp_fatal(l, ROTA_PROTOCOL, "redis %s: rota:{0}:meta is not as Rota writes it",
+                      rt_resp_at(l));
+        return false;
+    }
+    const char *layout = reply->element[2]->str, *rooms = reply->element[3]->str;
+    if (strtol(layout, NULL, 10) != LAYOUT_MAJOR)
+        rt_resp_fatal(l, ROTA_UNSUPPORTED,
+                      "redis %s has Rota's layout %.20s, and this library knows %d: use a "
+                      "library that fits",
+                      rt_resp_at(l), layout, LAYOUT_MAJOR);
+    else if (strtoul(rooms, NULL, 10) != room_count)
+        rt_resp_fatal(l, ROTA_UNSUPPORTED,
+                      "redis %s was laid out for %.20s rooms, and as it is now it would have %u: "
+                      "it was another kind of server (single, cluster) then",
+                      rt_resp_at(l), rooms, room_count);
+    else
+        return true;
+    return false;
+}
+
+static void on_judge(struct rt_resp_conn *link)
+{
+    judge(rt_redis_of_link(link));
+}
+
+static void on_link(struct rt_resp_conn *link, bool up)
+{
+    rt_conn_event(link->base, &(struct rt_event){.kind = RT_LINK, .up = up});
+}
+
+static void on_linked(struct rt_resp_conn *link, struct rt_resp_node *node)
+{
+    rt_redis_linked(rt_redis_of_link(link), node);
+}
+
+static void on_failed(struct rt_resp_conn *link)
+{
+    rt_redis_failed(rt_redis_of_link(link));
+}
+
+static void on_pushed(struct rt_resp_conn *link, struct rt_resp_node *node, const char *channel,
+                      const char *message, size_t size)
+{
+    (void)node;
+    rt_redis_pushed(rt_redis_of_link(link), channel, message, size);
+}
+
+/* Grants come over it. */
+static bool on_listens(const struct rt_resp_conn *link, const struct rt_resp_node *node)
+{
+    const struct rt_redis_conn *c = rt_redis_of_link(link);
+    if (c->side.watches != NULL)
+        return true;
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (link->places[i] == node && c->rooms[i].waiting > 0)
+            return true;
+    return false;
+}
+
+static const struct rt_resp_user user = {
+    .scripts = RT_REDIS_SCRIPTS,
+    .places = RT_REDIS_ROOMS_CLUSTER,
+    .text = on_text,
+    .key = on_key,
+    .slot = on_slot,
+    .answer = on_answer,
+    .laid = on_laid,
+    .mark = on_mark,
+    .marked = on_marked,
+    .judge = on_judge,
+    .link = on_link,
+    .linked = on_linked,
+    .failed = on_failed,
+    .pushed = on_pushed,
+    .listens = on_listens,
+};
+
+/* ---- The engine --------------------------------------------------------------------------------------- */
+
+static int draw_id(struct rt_redis_conn *c)
+{
+    uint8_t bytes[6];
+    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+        return rt_redis_fail(c, ROTA_INTERNAL, "the system gave no random bytes");
+    bytes[0] &= 0x7f; /* a session id is below 2^63, and never begins like a durable one, with d */
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(c->cid + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+static int redis_open(struct rt_conn *conn, const struct rt_url *url)
+{
+    struct rt_redis_conn *c = (struct rt_redis_conn *)conn;
+    snprintf(conn->unsafe, sizeof(conn->unsafe), "the server has not been reached yet");
+    int rv = rt_resp_conn_open(&c->link, conn, url, &user);
+    if (rv != 0)
+        return rv;
+    rv = draw_id(c);
+    if (rv == 0)
+        rv = rt_redis_side_open(c);
+    if (rv == 0) {
+        rt_resp_want(&c->link);
+        return 0;
+    }
+    rt_resp_conn_close(&c->link);
+    if (rv == ROTA_NOMEM)
+        (void)rt_redis_fail(c, rv, "out of memory");
+    return rv;
+}
+
+static void redis_close(struct rt_conn *conn)
+{
+    struct rt_redis_conn *c = (struct rt_redis_conn *)conn;
+    rt_redis_side_close(c);
+    rt_resp_conn_close(&c->link);
+    rt_free(c->rooms);
+}
+
+static void redis_forked(struct rt_conn *conn)
+{
+    rt_resp_conn_forked(&((struct rt_redis_conn *)conn)->link);
 }
 
 static uint32_t redis_caps(const struct rt_conn *conn)

@@ -55,19 +55,20 @@ int64_t rt_redis_replicas_until(const struct rt_redis_conn *c, int64_t deadline)
 /* Who has hardly any time left would be told ROTA_UNKNOWN, and the ticket might stay. */
 int rt_redis_check_replicas(struct rt_redis_conn *c, const struct rt_op *op)
 {
-    const struct rt_redis_node *node = c->rooms[rt_redis_room_of(c, op->join.joins[0].name)].node;
-    if (c->replicas == 0 || op->deadline - rt_loop_now(c->base.loop) >= LEAST)
+    const struct rt_resp_node *node = c->link.places[rt_redis_room_of(c, op->join.joins[0].name)];
+    if (c->link.replicas == 0 || op->deadline - rt_loop_now(c->base.loop) >= LEAST)
         return 0;
     if (node != NULL && node->wait.scarce)
         return rt_redis_fail(c, ROTA_UNREACHABLE,
                              "redis %s has fewer than %u replicas that keep up", node->at,
-                             c->replicas);
+                             c->link.replicas);
     return rt_redis_fail(c, ROTA_UNREACHABLE, "no time is left to hear of %u replicas",
-                         c->replicas);
+                         c->link.replicas);
 }
 
-static void answer_replicated(struct rt_redis_conn *c, void *arg, int err)
+static void answer_replicated(struct rt_resp_conn *link, void *arg, int err)
 {
+    struct rt_redis_conn *c = rt_redis_of_link(link);
     struct grant *g = arg;
     struct rt_op *op = g->work.op;
     g->work.pending--;
@@ -88,14 +89,15 @@ void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op)
     if (g == NULL)
         rt_conn_done(&c->base, op, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
     else
-        rt_redis_when_replicated(c, g->room, rt_redis_replicas_until(c, op->deadline),
-                                 answer_replicated, g);
+        rt_resp_when_replicated(&c->link, g->room, rt_redis_replicas_until(c, op->deadline),
+                                answer_replicated, g);
 }
 
 /* ---- Pushes ----------------------------------------------------------------------------- */
 
-static void push_replicated(struct rt_redis_conn *c, void *arg, int err)
+static void push_replicated(struct rt_resp_conn *link, void *arg, int err)
 {
+    struct rt_redis_conn *c = rt_redis_of_link(link);
     struct grant *g = arg;
     g->work.pending--;
     if (err == 0) {
@@ -145,7 +147,7 @@ bool rt_redis_tell_replicated(struct rt_redis_conn *c, const struct rt_event *ev
     g->session = event->session;
     g->number = event->number;
     g->nonce = event->nonce;
-    rt_redis_when_replicated(c, g->room, rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS,
-                             push_replicated, g);
+    rt_resp_when_replicated(&c->link, g->room, rt_loop_now(c->base.loop) + c->base.call_ms * RT_MS,
+                            push_replicated, g);
     return true;
 }

@@ -158,8 +158,9 @@ static void refused(struct rt_redis_conn *c, struct set *set, int err)
     fail_here(c, set, err);
 }
 
-static void set_replicated(struct rt_redis_conn *c, void *arg, int err)
+static void set_replicated(struct rt_resp_conn *link, void *arg, int err)
 {
+    struct rt_redis_conn *c = rt_redis_of_link(link);
     struct set *set = arg;
     set->work.pending--;
     if (set->work.op == NULL)
@@ -176,8 +177,8 @@ static void set_replicated(struct rt_redis_conn *c, void *arg, int err)
 static void replicate(struct rt_redis_conn *c, struct set *set, uint32_t room)
 {
     set->work.pending++;
-    rt_redis_when_replicated(c, room, rt_redis_replicas_until(c, set->work.op->deadline),
-                             set_replicated, set);
+    rt_resp_when_replicated(&c->link, room, rt_redis_replicas_until(c, set->work.op->deadline),
+                            set_replicated, set);
 }
 
 static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
@@ -186,17 +187,17 @@ static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, i
     struct set *set = rq->owner;
     uint64_t session = set->session;
     bool lost = err == 0 && status == RT_REDIS_LOST && !set->durable && rq->extra == 0;
-    uint32_t room = rq->room;
+    uint32_t room = rq->call.place;
     set->work.pending--;
     if (set->work.op == NULL) { /* canceled */
         rt_redis_work_settle(c, &set->work);
     } else {
         err = rt_redis_read_join(c, rq, err, status, reply, set->joins + set->joined, set->now);
-        if (err == ROTA_UNKNOWN && rq->refusal != 0)
-            refused(c, set, rq->refusal);
+        if (err == ROTA_UNKNOWN && rq->call.refusal != 0)
+            refused(c, set, rq->call.refusal);
         else if (err != 0)
             fail(c, set, err);
-        else if (c->replicas == 0)
+        else if (c->link.replicas == 0)
             go_on(c, set);
         else
             replicate(c, set, room);

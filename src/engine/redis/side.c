@@ -59,8 +59,8 @@ static void early_fire(struct rt_timer_call *call, int64_t now)
         }
         struct rt_op *op = take_early(c, at);
         (void)rt_redis_fail(c, ROTA_UNREACHABLE, "%.200s",
-                            c->last_trouble[0] != '\0' ? c->last_trouble
-                                                       : "the server has not answered yet");
+                            c->link.last_trouble[0] != '\0' ? c->link.last_trouble
+                                                            : "the server has not answered yet");
         rt_conn_done(&c->base, op, ROTA_UNREACHABLE);
     }
     follow_early(c);
@@ -69,8 +69,8 @@ static void early_fire(struct rt_timer_call *call, int64_t now)
 const char *rt_redis_trouble(const struct rt_conn *conn)
 {
     const struct rt_redis_conn *c = (const struct rt_redis_conn *)(const void *)conn;
-    bool waits = c->queue != NULL || c->side.early != NULL;
-    return waits && c->last_trouble[0] != '\0' ? c->last_trouble : NULL;
+    bool waits = c->link.queue != NULL || c->side.early != NULL;
+    return waits && c->link.last_trouble[0] != '\0' ? c->link.last_trouble : NULL;
 }
 
 void rt_redis_submit(struct rt_conn *conn, struct rt_op *op)
@@ -84,23 +84,23 @@ void rt_redis_submit(struct rt_conn *conn, struct rt_op *op)
     *c->side.early_tail = op;
     c->side.early_tail = &op->next;
     follow_early(c);
-    rt_redis_want_link(c);
+    rt_resp_want(&c->link);
 }
 
 void rt_redis_failed(struct rt_redis_conn *c)
 {
     while (c->side.early != NULL) {
         struct rt_op *op = take_early(c, &c->side.early);
-        (void)rt_redis_fail(c, c->fatal, "%s", c->fatal_text);
-        rt_conn_done(&c->base, op, c->fatal);
+        (void)rt_redis_fail(c, c->link.fatal, "%s", c->link.fatal_text);
+        rt_conn_done(&c->base, op, c->link.fatal);
     }
     follow_early(c);
 }
 
-void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node)
+void rt_redis_linked(struct rt_redis_conn *c, struct rt_resp_node *node)
 {
     for (uint32_t i = 0; i < c->room_count; i++)
-        if (c->rooms[i].node == node && c->rooms[i].stands &&
+        if (c->link.places[i] == node && c->rooms[i].stands &&
             !RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT)) {
             c->rooms[i].unverified = true;
             rt_redis_ask_held(c, i);
@@ -113,12 +113,9 @@ void rt_redis_linked(struct rt_redis_conn *c, struct rt_redis_node *node)
 
 /* ---- Cancelling ------------------------------------------------------------------------- */
 
-static struct rt_redis_request *find_request(struct rt_redis_request *list, const struct rt_op *op)
+static bool is_of(const struct rt_resp_request *call, const void *op)
 {
-    for (; list != NULL; list = list->next)
-        if (list->op == op && !list->answered)
-            return list;
-    return NULL;
+    return ((const struct rt_redis_request *)(const void *)call)->op == op;
 }
 
 void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
@@ -141,11 +138,9 @@ void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
             rt_redis_work_settle(c, w);
             return;
         }
-    struct rt_redis_request *rq = find_request(c->queue, op);
-    for (struct rt_redis_node *node = c->nodes; rq == NULL && node != NULL; node = node->next)
-        rq = find_request(node->work.head, op);
+    struct rt_resp_request *rq = rt_resp_request_find(&c->link, is_of, op);
     if (rq != NULL)
-        rt_redis_request_abandon(c, rq, ROTA_CANCELED);
+        rt_resp_request_abandon(&c->link, rq, ROTA_CANCELED);
 }
 
 /* ---- Works ------------------------------------------------------------------------------ */

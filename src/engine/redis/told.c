@@ -24,7 +24,7 @@ struct rt_redis_push {
 
 void rt_redis_tell(struct rt_redis_conn *c, const struct rt_event *event)
 {
-    if (c->replicas == 0 || RT_BUG(RT_BUG_REPLICAS_NOT_WAITED_FOR) ||
+    if (c->link.replicas == 0 || RT_BUG(RT_BUG_REPLICAS_NOT_WAITED_FOR) ||
         !rt_redis_tell_replicated(c, event))
         rt_redis_tell_now(c, event);
 }
@@ -57,9 +57,9 @@ static void tell(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t 
 static bool is_joining(const struct rt_redis_conn *c, const char *name)
 {
     for (const struct rt_redis_request *rq = c->side.joins; rq != NULL; rq = rq->peer_next) {
-        size_t i = rq->argc == RT_REDIS_JOIN_SHORT ? 2 : RT_REDIS_JOIN_AHEAD;
-        for (; i < rq->argc; i += RT_REDIS_JOIN_EACH)
-            if (strcmp(rq->args[i], name) == 0)
+        size_t i = rq->call.argc == RT_REDIS_JOIN_SHORT ? 2 : RT_REDIS_JOIN_AHEAD;
+        for (; i < rq->call.argc; i += RT_REDIS_JOIN_EACH)
+            if (strcmp(rq->call.args[i], name) == 0)
                 return true;
     }
     return false;
@@ -200,13 +200,11 @@ static bool read_channel(const struct rt_redis_conn *c, const char *channel, uin
     return true;
 }
 
-void rt_redis_pushed(struct rt_redis_conn *c, struct rt_redis_node *node, const char *channel,
-                     const char *message, size_t size)
+void rt_redis_pushed(struct rt_redis_conn *c, const char *channel, const char *message, size_t size)
 {
     uint32_t room;
     char kind;
     const char *rest;
-    (void)node;
     if (c->rooms == NULL || !read_channel(c, channel, &room, &kind, &rest))
         return;
     if (kind == 'o')

@@ -271,7 +271,7 @@ static void greet_cluster(void)
     assert_true(strncmp(played_next(&p, WORK), "SPUBLISH rota:{0}", 17) == 0);
     played_say(&p, WORK, ":0\r\n");
     answer(played_tag(played_next(&p, WORK)), 0, "s1.0 s256");
-    assert_true(p.conn->checked && p.conn->room_count == 256);
+    assert_true(p.conn->link.checked && p.conn->room_count == 256);
 }
 
 static void open_url(const char *url, void (*greet)(void))

@@ -176,7 +176,7 @@ static void one_round(void)
         if (p.conn->rooms != NULL && p.asked_count < REQUESTS)
             (void)played_ask(&p, "x", 1 + roll(5000));
         if (p.conn->rooms != NULL && !subscribed) {
-            assert_int_equal(rt_redis_subscribe(p.conn, 0, "rota:{0}:p:0"), 0);
+            assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "rota:{0}:p:0"), 0);
             subscribed = true;
         }
         played_pass(&p, roll(4) == 0 ? roll(3000) : roll(30));
@@ -270,7 +270,7 @@ static bool survives(int nth)
     if (opened) {
         serve(6);
         if (p.conn->rooms != NULL) {
-            (void)rt_redis_subscribe(p.conn, 0, "rota:{0}:p:0");
+            (void)rt_resp_subscribe(&p.conn->link, 0, "rota:{0}:p:0");
             serve(3);
         }
         bool hit = left <= 0;

@@ -167,29 +167,29 @@ static void test_rights_of_the_default_user(void **state)
 {
     static const struct {
         const char *commands, *keys; /* NULL: refused */
-        enum rt_redis_replay replay;
+        enum rt_resp_replay replay;
     } all[] = {
-        {"+@all", "~*", RT_REDIS_REPLAY_KEPT},
-        {"-@all", "~*", RT_REDIS_REPLAY_DROPPED},
-        {"-@all", "", RT_REDIS_REPLAY_DROPPED},
-        {"", "", RT_REDIS_REPLAY_DROPPED},
-        {"+@all", "", RT_REDIS_REPLAY_DROPPED},
-        {"+@all", "~cache:*", RT_REDIS_REPLAY_DROPPED},
-        {"+@all", "%R~*", RT_REDIS_REPLAY_DROPPED},
-        {"+@all", "~cache:* ~rota:*", RT_REDIS_REPLAY_KEPT},
-        {"+@all", "#*", RT_REDIS_REPLAY_KEPT},
-        {"+@all", "#cache:*", RT_REDIS_REPLAY_DROPPED},
-        {"+@all -@dangerous", "~*", RT_REDIS_REPLAY_KEPT},
-        {"+@all -@write", "~*", RT_REDIS_REPLAY_DROPPED},
-        {"+@all -@hash", "~*", RT_REDIS_REPLAY_DROPPED},
-        {"+@all -@slow", "~*", RT_REDIS_REPLAY_DROPPED},
-        {"+@all -zpopmin", "~*", RT_REDIS_REPLAY_DROPPED},
-        {"-@all +@write", "~*", RT_REDIS_REPLAY_KEPT},
-        {"-@all +@hash +@sortedset", "~*", RT_REDIS_REPLAY_DROPPED},
-        {"-@all +@hash +@sortedset +del", "~*", RT_REDIS_REPLAY_KEPT},
-        {"-@all +@fast +@keyspace", "~*", RT_REDIS_REPLAY_KEPT},
-        {"+@all -@all", "~*", RT_REDIS_REPLAY_DROPPED},
-        {NULL, NULL, RT_REDIS_REPLAY_UNKNOWN},
+        {"+@all", "~*", RT_RESP_REPLAY_KEPT},
+        {"-@all", "~*", RT_RESP_REPLAY_DROPPED},
+        {"-@all", "", RT_RESP_REPLAY_DROPPED},
+        {"", "", RT_RESP_REPLAY_DROPPED},
+        {"+@all", "", RT_RESP_REPLAY_DROPPED},
+        {"+@all", "~cache:*", RT_RESP_REPLAY_DROPPED},
+        {"+@all", "%R~*", RT_RESP_REPLAY_DROPPED},
+        {"+@all", "~cache:* ~rota:*", RT_RESP_REPLAY_KEPT},
+        {"+@all", "#*", RT_RESP_REPLAY_KEPT},
+        {"+@all", "#cache:*", RT_RESP_REPLAY_DROPPED},
+        {"+@all -@dangerous", "~*", RT_RESP_REPLAY_KEPT},
+        {"+@all -@write", "~*", RT_RESP_REPLAY_DROPPED},
+        {"+@all -@hash", "~*", RT_RESP_REPLAY_DROPPED},
+        {"+@all -@slow", "~*", RT_RESP_REPLAY_DROPPED},
+        {"+@all -zpopmin", "~*", RT_RESP_REPLAY_DROPPED},
+        {"-@all +@write", "~*", RT_RESP_REPLAY_KEPT},
+        {"-@all +@hash +@sortedset", "~*", RT_RESP_REPLAY_DROPPED},
+        {"-@all +@hash +@sortedset +del", "~*", RT_RESP_REPLAY_KEPT},
+        {"-@all +@fast +@keyspace", "~*", RT_RESP_REPLAY_KEPT},
+        {"+@all -@all", "~*", RT_RESP_REPLAY_DROPPED},
+        {NULL, NULL, RT_RESP_REPLAY_UNKNOWN},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -208,7 +208,7 @@ static void test_rights_of_the_default_user(void **state)
             else
                 say("-NOPERM no\r\n");
         say(command + 5);
-        if (p.conn->nodes->facts.replay != all[i].replay)
+        if (p.conn->link.nodes->facts.replay != all[i].replay)
             fail_msg("%zu: %s, %s", i, all[i].commands, all[i].keys);
         played_close(&p);
     }
@@ -217,7 +217,7 @@ static void test_rights_of_the_default_user(void **state)
     played_turn(&p);
     played_accept(&p, 0);
     played_greet_first(&p, 0, "");
-    assert_int_equal(p.conn->nodes->facts.replay, RT_REDIS_REPLAY_KEPT);
+    assert_int_equal(p.conn->link.nodes->facts.replay, RT_RESP_REPLAY_KEPT);
     played_close(&p);
 }
 
@@ -261,7 +261,7 @@ static void test_push_link_says_who_it_is(void **state)
             played_say(&p, 0, "+OK\r\n");
         }
         played_greet(&p, 0);
-        assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+        assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
         played_turn(&p);
         played_accept(&p, 1);
         if (all[i].auth != NULL)
@@ -269,9 +269,9 @@ static void test_push_link_says_who_it_is(void **state)
         assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
         if (all[i].auth != NULL)
             played_say(&p, 1, "+OK\r\n");
-        assert_int_equal(p.conn->nodes->push.owed, 1);
+        assert_int_equal(p.conn->link.nodes->push.owed, 1);
         played_say(&p, 1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
-        assert_int_equal(p.conn->nodes->push.owed, 0);
+        assert_int_equal(p.conn->link.nodes->push.owed, 0);
         played_say(&p, 1, "-NOPERM no " SECRET "\r\n");
         assert_null(p.streams[1].stream);
         assert_non_null(strstr(p.log, "grants come late without pushes"));
@@ -555,11 +555,11 @@ static void test_password_is_wiped(void **state)
 {
     (void)state;
     begin("redis://h");
-    char *kept = p.conn->password;
+    char *kept = p.conn->link.password;
     assert_string_equal(kept, SECRET);
     /* What was put together for AUTH is not left in the buffer either. */
-    for (size_t i = 0; i + strlen(SECRET) <= p.conn->out_room; i++)
-        assert_true(memcmp(p.conn->out + i, SECRET, strlen(SECRET)) != 0);
+    for (size_t i = 0; i + strlen(SECRET) <= p.conn->link.out_room; i++)
+        assert_true(memcmp(p.conn->link.out + i, SECRET, strlen(SECRET)) != 0);
     played_close(&p);
 }
 

@@ -230,9 +230,9 @@ static void open_cluster(size_t *low, size_t *high)
     *high = to_port(7002); /* room 0 is there: the layout's mark */
     played_accept(&p, *high);
     greet_cluster(*high, 7001, 7002);
-    assert_false(p.conn->checked);
+    assert_false(p.conn->link.checked);
     answer_meta(*high);
-    assert_true(p.conn->checked);
+    assert_true(p.conn->link.checked);
 }
 
 /* As Redis computes it: CLUSTER KEYSLOT "{0}" is 13907, of "{2}" 5649. */
@@ -241,10 +241,10 @@ static void test_rooms_are_found(void **state)
     size_t low, high;
     (void)state;
     open_cluster(&low, &high);
-    assert_int_equal(p.conn->rooms[0].node->port, 7002);
-    assert_int_equal(p.conn->rooms[1].node->port, 7002);
-    assert_int_equal(p.conn->rooms[2].node->port, 7001);
-    assert_int_equal(p.conn->rooms[100].node->port, 7001); /* 339 */
+    assert_int_equal(p.conn->link.places[0]->port, 7002);
+    assert_int_equal(p.conn->link.places[1]->port, 7002);
+    assert_int_equal(p.conn->link.places[2]->port, 7001);
+    assert_int_equal(p.conn->link.places[100]->port, 7001); /* 339 */
     (void)played_ask(&p, "a", 1000);
     played_answer(&p, high, "a", 0);
     assert_int_equal(p.asked[0].err, 0);
@@ -262,7 +262,7 @@ static void test_node_without_a_room_is_left(void **state)
     played_turn(&p);
     assert_int_equal(open_to(7001), 0);
     assert_int_equal(open_to(7003), 1); /* room 0 is there: the layout's mark */
-    for (const struct rt_redis_node *n = p.conn->nodes; n != NULL; n = n->next)
+    for (const struct rt_resp_node *n = p.conn->link.nodes; n != NULL; n = n->next)
         assert_int_not_equal(n->port, 7001);
     played_close(&p);
 }
@@ -276,7 +276,7 @@ static void test_slots_are_redis_own(void **state)
         played_turn(&p);
         played_accept(&p, 0);
         greet_cluster(0, 7001, 7002);
-        assert_int_equal(p.conn->rooms[0].node->port, split == 13907 ? 7002 : 7001);
+        assert_int_equal(p.conn->link.places[0]->port, split == 13907 ? 7002 : 7001);
         played_close(&p);
     }
     split = SPLIT;
@@ -296,8 +296,8 @@ static void test_room_has_moved(void **state)
     open_cluster(&low, &high);
     (void)played_ask(&p, "a", 1000);
     refuse_next(high, "MOVED 13907 h:7001");
-    assert_int_equal(p.conn->rooms[0].node->port, 7001);
-    assert_int_equal(p.conn->rooms[1].node->port, 7002);
+    assert_int_equal(p.conn->link.places[0]->port, 7001);
+    assert_int_equal(p.conn->link.places[1]->port, 7002);
     played_answer(&p, low, "a", 0); /* sent on at once */
     assert_int_equal(p.asked[0].err, 0);
     /* The whole map is asked for, of whichever. */
@@ -305,7 +305,7 @@ static void test_room_has_moved(void **state)
     assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
     say_slots(s, 7001, 7001);
     say_tag(s, played_next(&p, s));
-    assert_int_equal(p.conn->rooms[1].node->port, 7001);
+    assert_int_equal(p.conn->link.places[1]->port, 7001);
     played_turn(&p);
     assert_int_equal(open_to(7002), 0); /* has no room any more */
     played_close(&p);
@@ -359,7 +359,7 @@ static void test_first_greeting_cuts_nothing(void **state)
     played_accept(&p, low);
     greet_cluster(low, 7001, 7002);
     size_t high = to_port(7002);
-    assert_int_equal(rt_redis_subscribe(p.conn, 0, "rota:{0}:p:test"), 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "rota:{0}:p:test"), 0);
     played_turn(&p);
     size_t push = to_port(7002);
     assert_true(push != high);
@@ -375,7 +375,7 @@ static void test_pushes_follow_the_room(void **state)
     size_t low, high;
     (void)state;
     open_cluster(&low, &high);
-    assert_int_equal(rt_redis_subscribe(p.conn, 0, "rota:{0}:p:test"), 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "rota:{0}:p:test"), 0);
     played_turn(&p);
     size_t push = to_port(7002);
     assert_true(push != high);
@@ -458,7 +458,7 @@ static void test_node_that_owed_an_answer(void **state)
     played_pass(&p, 100);
     assert_int_equal(p.asked[1].err, ROTA_UNKNOWN);
     assert_int_equal(open_to(7002), 0);
-    for (const struct rt_redis_node *n = p.conn->nodes; n != NULL; n = n->next)
+    for (const struct rt_resp_node *n = p.conn->link.nodes; n != NULL; n = n->next)
         nodes++;
     assert_int_equal(nodes, 1);
     played_close(&p);
@@ -480,18 +480,18 @@ static void test_push_link_is_kept(void **state)
     (void)state;
     open_single("redis://h");
     assert_int_equal(p.opened, 1); /* not before somebody listens */
-    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
-    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
     played_turn(&p);
     assert_int_equal(p.opened, 2);
     played_accept(&p, 1);
     assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
     say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
-    assert_int_equal(rt_redis_subscribe(p.conn, 0, "two"), 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "two"), 0);
     played_turn(&p);
     assert_string_equal(played_next(&p, 1), "SUBSCRIBE two");
     say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\ntwo\r\n:2\r\n");
-    rt_redis_unsubscribe(p.conn, 0, "one");
+    rt_resp_unsubscribe(&p.conn->link, 0, "one");
     played_turn(&p);
     assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one");
     say(1, "*3\r\n$11\r\nunsubscribe\r\n$3\r\none\r\n:1\r\n");
@@ -510,13 +510,13 @@ static void test_channel_is_wanted_again(void **state)
 {
     (void)state;
     open_single("redis://h");
-    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
     played_turn(&p);
     played_accept(&p, 1);
     assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
     for (int i = 0; i < 3; i++) {
-        rt_redis_unsubscribe(p.conn, 0, "one");
-        assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+        rt_resp_unsubscribe(&p.conn->link, 0, "one");
+        assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
     }
     played_turn(&p);
     for (int i = 0; i < 3; i++) {
@@ -530,7 +530,7 @@ static void test_channel_is_wanted_again(void **state)
     }
     played_pass(&p, 5000);
     assert_non_null(p.streams[1].stream); /* it owes nothing */
-    rt_redis_unsubscribe(p.conn, 0, "one");
+    rt_resp_unsubscribe(&p.conn->link, 0, "one");
     played_turn(&p);
     assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one"); /* it knows what it has */
     played_end(&p, 1);                                          /* and that goes with the link */
@@ -543,7 +543,7 @@ static void test_push_link_that_hangs(void **state)
 {
     (void)state;
     open_single("redis://h");
-    assert_int_equal(rt_redis_subscribe(p.conn, 0, "one"), 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
     played_turn(&p);
     played_accept(&p, 1);
     played_pass(&p, 2600); /* never confirmed */
@@ -565,10 +565,10 @@ static void test_push_link_that_hangs(void **state)
 static int told, told_err;
 static char told_why[256];
 
-static void on_replicated(struct rt_redis_conn *c, void *arg, int err)
+static void on_replicated(struct rt_resp_conn *c, void *arg, int err)
 {
     (void)arg;
-    snprintf(told_why, sizeof(told_why), "%s", c->base.errmsg);
+    snprintf(told_why, sizeof(told_why), "%s", c->base->errmsg);
     told++;
     told_err = err;
 }
@@ -576,7 +576,8 @@ static void on_replicated(struct rt_redis_conn *c, void *arg, int err)
 static void wait_until(int64_t ms)
 {
     told = 0;
-    rt_redis_when_replicated(p.conn, 0, rt_loop_now(&p.loop) + ms * RT_MS, on_replicated, NULL);
+    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + ms * RT_MS, on_replicated,
+                            NULL);
     played_turn(&p);
 }
 
@@ -705,7 +706,7 @@ static void test_replicas_behind_a_closed_door(void **state)
     say(1, "-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n");
     assert_int_equal(told, 1);
     assert_int_equal(told_err, ROTA_AUTH);
-    assert_int_equal(p.conn->fatal, 0);
+    assert_int_equal(p.conn->link.fatal, 0);
     played_pass(&p, 60000);
     assert_int_equal(p.opened, 2); /* nobody waits: the door is left alone */
     wait_until(1000);
@@ -723,8 +724,10 @@ static void test_replicas_asked_together(void **state)
     wait_until(1000);
     (void)played_next(&p, 1);
     (void)played_next(&p, 1);
-    rt_redis_when_replicated(p.conn, 0, rt_loop_now(&p.loop) + 500 * RT_MS, on_replicated, NULL);
-    rt_redis_when_replicated(p.conn, 0, rt_loop_now(&p.loop) + 900 * RT_MS, on_replicated, NULL);
+    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 500 * RT_MS, on_replicated,
+                            NULL);
+    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 900 * RT_MS, on_replicated,
+                            NULL);
     played_turn(&p);
     assert_string_equal(played_next(&p, 1), ""); /* theirs came after the WAIT under way */
     say(1, "+PONG\r\n:1\r\n");

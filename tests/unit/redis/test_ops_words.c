@@ -639,7 +639,7 @@ static void play_doctor(bool memory)
 static void test_doctor_findings(void **state)
 {
     static const struct {
-        struct rt_redis_facts facts;
+        struct rt_resp_facts facts;
         bool memory;
         const char *says[3];
     } all[] = {
@@ -657,7 +657,7 @@ static void test_doctor_findings(void **state)
          {"(I1): limited", "(I2): limited"}},
         {{.aof = true, .rewrite = "no"}, false, {"(I1): limited", "(I2): limited"}}, /* not known */
         {{.appendfsync = "always", .rewrite = "no"}, false, {"(I1): limited", "(I2): limited"}},
-        {{.aof = true, .appendfsync = "always", .rewrite = "no", .replay = RT_REDIS_REPLAY_DROPPED},
+        {{.aof = true, .appendfsync = "always", .rewrite = "no", .replay = RT_RESP_REPLAY_DROPPED},
          false,
          {"(I1): broken", "(I2): limited", "durable tickets: broken"}},
         {{.aof = true, .appendfsync = "always", .rewrite = "no", .policy = "allkeys-lru"},
@@ -681,10 +681,10 @@ static void test_doctor_findings(void **state)
     struct rt_op op = {.kind = RT_OP_CHECK, .user = other_name, .check = {.each = see_verdict}};
     (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        p.conn->nodes->facts = all[i].facts;
-        p.conn->nodes->facts.known = p.conn->nodes->facts.master = true;
-        if (all[i].facts.replay != RT_REDIS_REPLAY_DROPPED)
-            p.conn->nodes->facts.replay = RT_REDIS_REPLAY_KEPT;
+        p.conn->link.nodes->facts = all[i].facts;
+        p.conn->link.nodes->facts.known = p.conn->link.nodes->facts.master = true;
+        if (all[i].facts.replay != RT_RESP_REPLAY_DROPPED)
+            p.conn->link.nodes->facts.replay = RT_RESP_REPLAY_KEPT;
         submit(&op);
         play_doctor(all[i].memory);
         for (size_t k = 0; k < 3; k++)

@@ -4,7 +4,7 @@
  * On loading its append-only file Redis asks again, for each script's writes, whether they are allowed, as
  * the user default, whoever wrote them; and drops all of them if not (redis#14541). That user may be off, but
  * must have the rights. So its rights are asked for, and what they say of our writes is worked out here. */
-#include "engine/redis/link.h"
+#include "engine/resp/link.h"
 
 #include <string.h>
 
@@ -73,19 +73,19 @@ static bool may_keys(const redisReply *keys)
     return may;
 }
 
-enum rt_redis_replay rt_redis_acl_replay(const redisReply *reply)
+enum rt_resp_replay rt_resp_acl_replay(const redisReply *reply)
 {
     bool commands = false, keys = false;
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
-        return RT_REDIS_REPLAY_UNKNOWN;
+        return RT_RESP_REPLAY_UNKNOWN;
     for (size_t i = 0; i + 1 < reply->elements; i += 2) {
         const redisReply *key = reply->element[i], *value = reply->element[i + 1];
         if (key->type != REDIS_REPLY_STRING)
-            return RT_REDIS_REPLAY_UNKNOWN;
+            return RT_RESP_REPLAY_UNKNOWN;
         if (strcmp(key->str, "commands") == 0)
             commands = value->type == REDIS_REPLY_STRING && may_command(value->str);
         else if (strcmp(key->str, "keys") == 0)
             keys = may_keys(value);
     }
-    return commands && keys ? RT_REDIS_REPLAY_KEPT : RT_REDIS_REPLAY_DROPPED;
+    return commands && keys ? RT_RESP_REPLAY_KEPT : RT_RESP_REPLAY_DROPPED;
 }

@@ -3,8 +3,8 @@
  *
  * hiredis 0.14 asks its functions for arrays of any length that a reply announces, and keeps
  * feeding a buffer without a limit. Both are bounded here: what answers garbage costs at most
- * RT_REDIS_ARENA_MAX and RT_REDIS_REPLY_MAX, and its connection. */
-#include "engine/redis/link.h"
+ * RT_RESP_ARENA_MAX and RT_RESP_REPLY_MAX, and its connection. */
+#include "engine/resp/link.h"
 
 #include "base/alloc.h"
 
@@ -23,21 +23,21 @@ struct block {
     _Alignas(max_align_t) char bytes[];
 };
 
-struct rt_redis_arena {
+struct rt_resp_arena {
     struct block *blocks; /* the one in use first; the last one is kept */
     size_t total;
     bool starved; /* there was no memory, not too much to read */
 };
 
-static void *arena_get(struct rt_redis_arena *a, size_t size)
+static void *arena_get(struct rt_resp_arena *a, size_t size)
 {
     struct block *b = a->blocks;
-    if (size > RT_REDIS_ARENA_MAX)
+    if (size > RT_RESP_ARENA_MAX)
         return NULL;
     size = (size + 15) & ~(size_t)15;
     if (b == NULL || b->size - b->used < size) {
         size_t room = size > BLOCK ? size : BLOCK;
-        if (a->total + room > RT_REDIS_ARENA_MAX)
+        if (a->total + room > RT_RESP_ARENA_MAX)
             return NULL;
         b = rt_alloc(sizeof(*b) + room);
         a->starved = b == NULL;
@@ -53,7 +53,7 @@ static void *arena_get(struct rt_redis_arena *a, size_t size)
     return got;
 }
 
-static void arena_reset(struct rt_redis_arena *a, bool keep)
+static void arena_reset(struct rt_resp_arena *a, bool keep)
 {
     while (a->blocks != NULL && (!keep || a->blocks->next != NULL || a->blocks->size > BLOCK)) {
         struct block *b = a->blocks;
@@ -98,7 +98,7 @@ static void *make_string(const redisReadTask *task, char *text, size_t size)
 
 static void *make_array(const redisReadTask *task, int elements)
 {
-    if (elements < 0 || elements > RT_REDIS_ARRAY_MAX)
+    if (elements < 0 || elements > RT_RESP_ARRAY_MAX)
         return NULL;
     size_t n = (size_t)elements;
     redisReply **list = arena_get(task->privdata, n * sizeof(redisReply *));
@@ -135,7 +135,7 @@ static redisReplyObjectFunctions functions = {
 
 /* ---- Reading ---------------------------------------------------------------------------------------- */
 
-int rt_redis_reader_open(struct rt_redis_link *l)
+int rt_resp_reader_open(struct rt_resp_link *l)
 {
     l->arena = rt_alloc(sizeof(*l->arena));
     if (l->arena == NULL)
@@ -150,7 +150,7 @@ int rt_redis_reader_open(struct rt_redis_link *l)
     return 0;
 }
 
-void rt_redis_reader_close(struct rt_redis_link *l)
+void rt_resp_reader_close(struct rt_resp_link *l)
 {
     if (l->reader == NULL)
         return;
@@ -165,15 +165,15 @@ void rt_redis_reader_close(struct rt_redis_link *l)
 static bool may_go_on(const redisReader *r)
 {
     size_t waits = r->len - r->pos;
-    if (waits > RT_REDIS_REPLY_MAX)
+    if (waits > RT_RESP_REPLY_MAX)
         return false;
-    if (waits <= RT_REDIS_LINE_MAX)
+    if (waits <= RT_RESP_LINE_MAX)
         return true;
     return r->ridx >= 0 && r->rstack[r->ridx].type == REDIS_REPLY_STRING &&
            memchr(r->buf + r->pos, '\n', 32) != NULL; /* a string that has said how long it is */
 }
 
-int rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, const char **why)
+int rt_resp_reader_next(struct rt_resp_link *l, redisReply **reply, const char **why)
 {
     void *got = NULL;
     if (l->reader->reply == NULL)
@@ -192,34 +192,34 @@ int rt_redis_reader_next(struct rt_redis_link *l, redisReply **reply, const char
 
 struct meaning {
     const char *code;
-    enum rt_redis_class class;
+    enum rt_resp_class class;
     int err;
     bool early;       /* of a script: raised by its first write, or before */
     const char *text; /* behind "redis AT"; NULL: what the server said */
 };
 
 static const struct meaning meanings[] = {
-    {"NOSCRIPT", RT_REDIS_NOSCRIPT, ROTA_PROTOCOL, false, NULL},
-    {"MOVED", RT_REDIS_MOVED, ROTA_UNREACHABLE, false, "does not have that room any more"},
+    {"NOSCRIPT", RT_RESP_NOSCRIPT, ROTA_PROTOCOL, false, NULL},
+    {"MOVED", RT_RESP_MOVED, ROTA_UNREACHABLE, false, "does not have that room any more"},
     /* Not followed: where the keys of a room have not all come yet, lines look empty. */
-    {"ASK", RT_REDIS_SICK, ROTA_UNREACHABLE, false, "is giving that room away"},
-    {"READONLY", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is a replica: it cannot be written to"},
-    {"LOADING", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is loading its data"},
-    {"MASTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is a replica that lost its primary"},
-    {"CLUSTERDOWN", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "says that the cluster is down"},
-    {"TRYAGAIN", RT_REDIS_SICK, ROTA_UNREACHABLE, false, "is moving that room"},
-    {"BUSY", RT_REDIS_SICK, ROTA_UNREACHABLE, true, "is busy with somebody's script"},
-    {"NOREPLICAS", RT_REDIS_SICK, ROTA_UNREACHABLE, true,
+    {"ASK", RT_RESP_SICK, ROTA_UNREACHABLE, false, "is giving that room away"},
+    {"READONLY", RT_RESP_SICK, ROTA_UNREACHABLE, true, "is a replica: it cannot be written to"},
+    {"LOADING", RT_RESP_SICK, ROTA_UNREACHABLE, true, "is loading its data"},
+    {"MASTERDOWN", RT_RESP_SICK, ROTA_UNREACHABLE, true, "is a replica that lost its primary"},
+    {"CLUSTERDOWN", RT_RESP_SICK, ROTA_UNREACHABLE, true, "says that the cluster is down"},
+    {"TRYAGAIN", RT_RESP_SICK, ROTA_UNREACHABLE, false, "is moving that room"},
+    {"BUSY", RT_RESP_SICK, ROTA_UNREACHABLE, true, "is busy with somebody's script"},
+    {"NOREPLICAS", RT_RESP_SICK, ROTA_UNREACHABLE, true,
      "has fewer replicas than its min-replicas-to-write asks for"},
-    {"MISCONF", RT_REDIS_SICK, ROTA_UNREACHABLE, true,
+    {"MISCONF", RT_RESP_SICK, ROTA_UNREACHABLE, true,
      "refuses writes because it cannot save: look into its log"},
-    {"OOM", RT_REDIS_FINAL, ROTA_UNREACHABLE, true,
+    {"OOM", RT_RESP_FINAL, ROTA_UNREACHABLE, true,
      "is out of memory: raise its maxmemory, or make room on it"},
-    {"NOAUTH", RT_REDIS_FINAL, ROTA_AUTH, true,
+    {"NOAUTH", RT_RESP_FINAL, ROTA_AUTH, true,
      "asks for a password: give it by ?password_file= or ROTA_PASSWORD"},
-    {"WRONGPASS", RT_REDIS_FINAL, ROTA_AUTH, false, "refused the user or the password"},
-    {"NOPERM", RT_REDIS_FINAL, ROTA_AUTH, false, NULL},
-    {"WRONGTYPE", RT_REDIS_FINAL, ROTA_PROTOCOL, false,
+    {"WRONGPASS", RT_RESP_FINAL, ROTA_AUTH, false, "refused the user or the password"},
+    {"NOPERM", RT_RESP_FINAL, ROTA_AUTH, false, NULL},
+    {"WRONGTYPE", RT_RESP_FINAL, ROTA_PROTOCOL, false,
      "has a key of another type where Rota keeps its own (rota:{...}): delete it, or use another "
      "database"},
 };
@@ -241,18 +241,18 @@ static const struct meaning *meaning_of(const char *error)
     const char *inside = begins(error, "ERR") ? strstr(error, "@user_script") : NULL;
     for (const char *at = inside; at != NULL; at = strchr(at + 1, ' '))
         for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
-            if (begins(at + (*at == ' '), meanings[i].code) && meanings[i].class == RT_REDIS_FINAL)
+            if (begins(at + (*at == ' '), meanings[i].code) && meanings[i].class == RT_RESP_FINAL)
                 return &meanings[i];
     return NULL;
 }
 
-enum rt_redis_class rt_redis_classify(const char *error)
+enum rt_resp_class rt_resp_classify(const char *error)
 {
     const struct meaning *m = meaning_of(error);
-    return m != NULL ? m->class : RT_REDIS_FINAL;
+    return m != NULL ? m->class : RT_RESP_FINAL;
 }
 
-void rt_redis_clean(const struct rt_redis_conn *c, const char *text, char *out, size_t size)
+void rt_resp_clean(const struct rt_resp_conn *c, const char *text, char *out, size_t size)
 {
     size_t secret = c->password != NULL ? strlen(c->password) : 0;
     size_t n = 0;
@@ -277,15 +277,15 @@ static bool is_rights(const char *error)
 }
 
 /* Where in its text the script failed: the error has its hash and its line. NULL: it does not say. */
-static const char *find_line(const char *error, const char **text)
+static const char *find_line(const struct rt_resp_conn *c, const char *error, const char **text)
 {
     const char *line_at = strstr(error, "@user_script:");
     long line = line_at != NULL ? strtol(line_at + strlen("@user_script:"), NULL, 10) : 0;
-    for (int i = 0; line > 0 && i < 2 * RT_REDIS_SCRIPTS; i++) {
-        const struct rt_redis_text *t = rt_redis_script_text((enum rt_redis_script)(i / 2), i % 2);
-        if (strstr(error, t->sha1) == NULL)
+    for (int i = 0; line > 0 && i < c->on->scripts; i++) {
+        struct rt_resp_text t = c->on->text(c, i);
+        if (strstr(error, t.sha1) == NULL)
             continue;
-        const char *at = *text = t->text;
+        const char *at = *text = t.text;
         while (--line > 0 && (at = strchr(at, '\n')) != NULL)
             at++;
         return at;
@@ -294,9 +294,9 @@ static const char *find_line(const char *error, const char **text)
 }
 
 /* Which command the script was about to do. */
-static bool find_command(const char *error, char *out, size_t size)
+static bool find_command(const struct rt_resp_conn *c, const char *error, char *out, size_t size)
 {
-    const char *text, *at = find_line(error, &text);
+    const char *text, *at = find_line(c, error, &text);
     const char *call = at != NULL ? strstr(at, "call('") : NULL;
     if (call == NULL || memchr(at, '\n', (size_t)(call - at)) != NULL)
         return false;
@@ -318,13 +318,13 @@ static bool only_reads(const char *command)
 
 /* Without an earlier call that writes, and without a function, which may run later than it stands
  * there, nothing was done before the line that failed. */
-bool rt_redis_half_done(const char *error)
+bool rt_resp_half_done(const struct rt_resp_conn *c, const char *error)
 {
     const struct meaning *m = meaning_of(error);
     bool inside = strstr(error, "@user_script") != NULL || strstr(error, " script: ") != NULL;
     if (!inside || (m != NULL && m->early))
         return false;
-    const char *text, *at = find_line(error, &text);
+    const char *text, *at = find_line(c, error, &text);
     const char *function = at != NULL ? strstr(text, "function") : NULL;
     if (at == NULL || (function != NULL && function < at))
         return true;
@@ -335,34 +335,34 @@ bool rt_redis_half_done(const char *error)
 }
 
 /* NOPERM in its many forms. */
-static void explain_right(const struct rt_redis_link *l, const char *error, const char *said,
+static void explain_right(const struct rt_resp_link *l, const char *error, const char *said,
                           char *out, size_t size)
 {
     char command[32];
-    if (find_command(error, command, sizeof(command)))
+    if (find_command(l->conn, error, command, sizeof(command)))
         snprintf(out, size,
                  "redis %s: the user lacks the right to run '%s' (see the ACL line in "
                  "docs/engines/redis.md)",
-                 rt_redis_at(l), command);
+                 rt_resp_at(l), command);
     else
         snprintf(out, size,
                  "redis %s: the user lacks a right: %s (see the ACL line in docs/engines/redis.md)",
-                 rt_redis_at(l), said);
+                 rt_resp_at(l), said);
 }
 
-int rt_redis_explain(const struct rt_redis_link *l, const char *error, char *out, size_t size)
+int rt_resp_explain(const struct rt_resp_link *l, const char *error, char *out, size_t size)
 {
     const struct meaning *m = meaning_of(error);
     char said[160];
 
-    rt_redis_clean(l->conn, error, said, sizeof(said));
+    rt_resp_clean(l->conn, error, said, sizeof(said));
     if ((m != NULL && strcmp(m->code, "NOPERM") == 0) || is_rights(error)) {
         explain_right(l, error, said, out, size);
         return ROTA_AUTH;
     }
     if (m != NULL && m->text != NULL)
-        snprintf(out, size, "redis %s %s", rt_redis_at(l), m->text);
+        snprintf(out, size, "redis %s %s", rt_resp_at(l), m->text);
     else
-        snprintf(out, size, "redis %s answered: %s", rt_redis_at(l), said);
+        snprintf(out, size, "redis %s answered: %s", rt_resp_at(l), said);
     return m != NULL ? m->err : ROTA_PROTOCOL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Push links: which channels we listen to, subscribed anew after every reconnection. */
-#include "engine/redis/link.h"
+#include "engine/resp/link.h"
 
 #include "base/alloc.h"
 
@@ -12,25 +12,25 @@
 
 struct channel {
     struct channel *next;
-    const struct rt_redis_node *node; /* where it was asked for; NULL: nowhere yet */
-    const struct rt_redis_node *left; /* where it was given up ... */
-    uint32_t leaving;                 /* ... so often, and that is not confirmed yet */
-    uint32_t room;
+    const struct rt_resp_node *node; /* where it was asked for; NULL: nowhere yet */
+    const struct rt_resp_node *left; /* where it was given up ... */
+    uint32_t leaving;                /* ... so often, and that is not confirmed yet */
+    uint32_t place;
     bool over; /* nobody wants it; it stands here to know the confirmations as our own */
     char name[];
 };
 
-struct rt_redis_channels {
+struct rt_resp_channels {
     struct channel *buckets[BUCKETS];
 };
 
-int rt_redis_push_open(struct rt_redis_conn *c)
+int rt_resp_push_open(struct rt_resp_conn *c)
 {
     c->channels = rt_alloc(sizeof(*c->channels));
     return c->channels != NULL ? 0 : ROTA_NOMEM;
 }
 
-void rt_redis_push_close(struct rt_redis_conn *c)
+void rt_resp_push_close(struct rt_resp_conn *c)
 {
     if (c->channels == NULL)
         return;
@@ -44,7 +44,7 @@ void rt_redis_push_close(struct rt_redis_conn *c)
     c->channels = NULL;
 }
 
-static struct channel **find(const struct rt_redis_conn *c, const char *name)
+static struct channel **find(const struct rt_resp_conn *c, const char *name)
 {
     uint32_t hash = 2166136261u;
     for (const char *at = name; *at != '\0'; at++)
@@ -55,16 +55,16 @@ static struct channel **find(const struct rt_redis_conn *c, const char *name)
     return at;
 }
 
-static bool sharded(const struct rt_redis_conn *c)
+static bool sharded(const struct rt_resp_conn *c)
 {
-    return c->room_count > 1;
+    return c->cluster;
 }
 
-bool rt_redis_push_wanted(const struct rt_redis_conn *c, const struct rt_redis_node *node)
+bool rt_resp_push_wanted(const struct rt_resp_conn *c, const struct rt_resp_node *node)
 {
     for (size_t i = 0; i < BUCKETS; i++)
         for (const struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next)
-            if (!ch->over && c->rooms[ch->room].node == node)
+            if (!ch->over && c->places[ch->place] == node)
                 return true;
     return false;
 }
@@ -78,26 +78,26 @@ static void forget(struct channel **at)
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
 
-static void owe(struct rt_redis_link *l, uint32_t more)
+static void owe(struct rt_resp_link *l, uint32_t more)
 {
-    struct rt_redis_conn *c = l->conn;
-    int64_t now = rt_loop_now(c->base.loop);
+    struct rt_resp_conn *c = l->conn;
+    int64_t now = rt_loop_now(c->base->loop);
     if (l->owed == 0)
         l->owed_since = now;
     l->owed += more;
-    int64_t at = now + rt_redis_patience(c);
+    int64_t at = now + rt_resp_patience(c);
     if (l->timer.timer.slot == 0 || l->timer.timer.at > at)
-        rt_timers_start(&c->base.loop->timers, &l->timer.timer, at);
+        rt_timers_start(&c->base->loop->timers, &l->timer.timer, at);
 }
 
 /* VERB with N channels; a stream that does not take it is about to end. */
-static void ask(struct rt_redis_link *l, const char *verb, struct channel *const *list, size_t n)
+static void ask(struct rt_resp_link *l, const char *verb, struct channel *const *list, size_t n)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     c->out_size = 0;
-    bool good = rt_redis_command(c, 1 + n) && rt_redis_word(c, verb, strlen(verb));
+    bool good = rt_resp_command(c, 1 + n) && rt_resp_word(c, verb, strlen(verb));
     for (size_t i = 0; good && i < n; i++)
-        good = rt_redis_word(c, list[i]->name, strlen(list[i]->name));
+        good = rt_resp_word(c, list[i]->name, strlen(list[i]->name));
     if (good && rt_stream_write(&l->stream, c->out, c->out_size) == 0)
         owe(l, (uint32_t)n);
     else if (!good)
@@ -105,7 +105,7 @@ static void ask(struct rt_redis_link *l, const char *verb, struct channel *const
     c->out_size = 0;
 }
 
-static void subscribe(struct rt_redis_link *l, struct channel *const *list, size_t n)
+static void subscribe(struct rt_resp_link *l, struct channel *const *list, size_t n)
 {
     /* In a cluster one SSUBSCRIBE may name channels of one slot only. */
     size_t at_once = sharded(l->conn) ? 1 : n;
@@ -114,7 +114,7 @@ static void subscribe(struct rt_redis_link *l, struct channel *const *list, size
 }
 
 /* CHANNEL, which is wanted from now on; NULL: no memory. */
-static struct channel *add(struct rt_redis_conn *c, uint32_t room, const char *channel)
+static struct channel *add(struct rt_resp_conn *c, uint32_t place, const char *channel)
 {
     struct channel **at = find(c, channel);
     size_t size = strlen(channel) + 1;
@@ -124,39 +124,39 @@ static struct channel *add(struct rt_redis_conn *c, uint32_t room, const char *c
             return NULL;
         memcpy((*at)->name, channel, size);
     }
-    (*at)->room = room;
+    (*at)->place = place;
     (*at)->over = false;
     return *at;
 }
 
-int rt_redis_subscribe(struct rt_redis_conn *c, uint32_t room, const char *channel)
+int rt_resp_subscribe(struct rt_resp_conn *c, uint32_t place, const char *channel)
 {
     struct channel *ch = *find(c, channel);
     if (ch != NULL && !ch->over)
         return 0;
-    ch = add(c, room, channel);
+    ch = add(c, place, channel);
     if (ch == NULL)
         return ROTA_NOMEM;
-    struct rt_redis_node *node = c->rooms[room].node;
+    struct rt_resp_node *node = c->places[place];
     if (node == NULL)
         return 0;
-    if (node->push.state == RT_REDIS_READY) {
+    if (node->push.state == RT_RESP_READY) {
         ch->node = node;
         subscribe(&node->push, &ch, 1);
     } else {
-        rt_redis_link_want(&node->push);
+        rt_resp_link_want(&node->push);
     }
     return 0;
 }
 
-void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *channel)
+void rt_resp_unsubscribe(struct rt_resp_conn *c, uint32_t place, const char *channel)
 {
     struct channel **at = find(c, channel);
     struct channel *ch = *at;
     if (ch == NULL || ch->over)
         return;
-    struct rt_redis_node *node = c->rooms[room].node;
-    if (node != NULL && ch->node == node && node->push.state == RT_REDIS_READY) {
+    struct rt_resp_node *node = c->places[place];
+    if (node != NULL && ch->node == node && node->push.state == RT_RESP_READY) {
         ask(&node->push, sharded(c) ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", &ch, 1);
         ch->leaving = ch->left == node ? ch->leaving + 1 : 1;
         ch->left = node;
@@ -167,14 +167,14 @@ void rt_redis_unsubscribe(struct rt_redis_conn *c, uint32_t room, const char *ch
         forget(at);
 }
 
-void rt_redis_push_catch_up(struct rt_redis_link *l)
+void rt_resp_push_catch_up(struct rt_resp_link *l)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     struct channel *batch[BATCH];
     size_t n = 0;
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct channel *ch = c->channels->buckets[i]; ch != NULL; ch = ch->next) {
-            if (ch->over || c->rooms[ch->room].node != l->node || ch->node == l->node)
+            if (ch->over || c->places[ch->place] != l->node || ch->node == l->node)
                 continue;
             ch->node = l->node;
             batch[n++] = ch;
@@ -188,19 +188,19 @@ void rt_redis_push_catch_up(struct rt_redis_link *l)
 }
 
 /* No flight of its own for AUTH: if that is refused, so is the rest. */
-void rt_redis_push_up(struct rt_redis_link *l)
+void rt_resp_push_up(struct rt_resp_link *l)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     const char *with_user[] = {"AUTH", c->user, c->password != NULL ? c->password : ""};
     const char *without[] = {"AUTH", c->password};
     bool good = true;
     c->out_size = 0;
     if (c->user != NULL)
-        good = rt_redis_words(c, with_user, 3);
+        good = rt_resp_words(c, with_user, 3);
     else if (c->password != NULL)
-        good = rt_redis_words(c, without, 2);
+        good = rt_resp_words(c, without, 2);
     l->owed = 0;
-    l->state = RT_REDIS_READY;
+    l->state = RT_RESP_READY;
     if (good && c->out_size > 0) {
         good = rt_stream_write(&l->stream, c->out, c->out_size) != ROTA_NOMEM;
         explicit_bzero(c->out, c->out_size);
@@ -208,18 +208,18 @@ void rt_redis_push_up(struct rt_redis_link *l)
     }
     c->out_size = 0;
     if (good)
-        rt_redis_push_catch_up(l);
+        rt_resp_push_catch_up(l);
     else
-        rt_redis_link_cut(l, "out of memory");
+        rt_resp_link_cut(l, "out of memory");
 }
 
 /* ---- Hearing ---------------------------------------------------------------------------------------- */
 
-static void paid(struct rt_redis_link *l)
+static void paid(struct rt_resp_link *l)
 {
     if (l->owed > 0)
         l->owed--;
-    l->owed_since = rt_loop_now(l->conn->base.loop);
+    l->owed_since = rt_loop_now(l->conn->base->loop);
 }
 
 static bool is_word(const redisReply *r, const char *word)
@@ -229,7 +229,7 @@ static bool is_word(const redisReply *r, const char *word)
 }
 
 /* A subscription has ended: by our wish, or, where we did not give it up, because its slot has moved. */
-static void unsubscribed(struct rt_redis_link *l, const redisReply *channel)
+static void unsubscribed(struct rt_resp_link *l, const redisReply *channel)
 {
     struct channel **at = channel->type == REDIS_REPLY_STRING ? find(l->conn, channel->str) : NULL;
     struct channel *ch = at != NULL ? *at : NULL;
@@ -239,27 +239,27 @@ static void unsubscribed(struct rt_redis_link *l, const redisReply *channel)
             forget(at);
     } else if (ch != NULL && ch->node == l->node) {
         ch->node = NULL;
-        rt_redis_cluster_refresh(l->conn);
+        rt_resp_cluster_refresh(l->conn);
     } else {
         paid(l);
     }
 }
 
-static bool refused(struct rt_redis_link *l, const redisReply *reply)
+static bool refused(struct rt_resp_link *l, const redisReply *reply)
 {
     char text[256];
-    int err = rt_redis_explain(l, reply->str, text, sizeof(text));
+    int err = rt_resp_explain(l, reply->str, text, sizeof(text));
     if (err == ROTA_AUTH) /* the work link has told, or will never hear of it: rights on channels */
-        rt_redis_log(l->conn, ROTA_LOG_ERROR, "%s: grants come late without pushes", text);
-    enum rt_redis_class class = rt_redis_classify(reply->str);
-    l->back_off_ms = class == RT_REDIS_FINAL ? 250 : l->back_off_ms;
-    rt_redis_link_cut(l, "%s", text);
-    if (class == RT_REDIS_MOVED)
-        rt_redis_cluster_refresh(l->conn);
+        rt_resp_log(l->conn, ROTA_LOG_ERROR, "%s: grants come late without pushes", text);
+    enum rt_resp_class class = rt_resp_classify(reply->str);
+    l->back_off_ms = class == RT_RESP_FINAL ? 250 : l->back_off_ms;
+    rt_resp_link_cut(l, "%s", text);
+    if (class == RT_RESP_MOVED)
+        rt_resp_cluster_refresh(l->conn);
     return true;
 }
 
-static bool confirmed(struct rt_redis_link *l, const redisReply *channel)
+static bool confirmed(struct rt_resp_link *l, const redisReply *channel)
 {
     if (channel->type != REDIS_REPLY_STRING)
         return false;
@@ -268,11 +268,12 @@ static bool confirmed(struct rt_redis_link *l, const redisReply *channel)
     struct channel *ch = *find(l->conn, channel->str);
     bool again = ch != NULL && ch->leaving > 0 && ch->left == l->node; /* a later one counts */
     if (ch != NULL && ch->node == l->node && !again)
-        rt_redis_pushed(l->conn, l->node, ch->name, NULL, 0);
+        if (l->conn->on->pushed != NULL)
+            l->conn->on->pushed(l->conn, l->node, ch->name, NULL, 0);
     return true;
 }
 
-bool rt_redis_push_reply(struct rt_redis_link *l, const redisReply *r)
+bool rt_resp_push_reply(struct rt_resp_link *l, const redisReply *r)
 {
     l->heard = true;
     if (r->type == REDIS_REPLY_ERROR)
@@ -294,7 +295,8 @@ bool rt_redis_push_reply(struct rt_redis_link *l, const redisReply *r)
         const redisReply *message = r->element[2];
         if (channel->type != REDIS_REPLY_STRING || message->type != REDIS_REPLY_STRING)
             return false;
-        rt_redis_pushed(l->conn, l->node, channel->str, message->str, message->len);
+        if (l->conn->on->pushed != NULL)
+            l->conn->on->pushed(l->conn, l->node, channel->str, message->str, message->len);
         return true;
     }
     if (is_word(kind, "subscribe") || is_word(kind, "ssubscribe"))
@@ -305,9 +307,9 @@ bool rt_redis_push_reply(struct rt_redis_link *l, const redisReply *r)
     return true;
 }
 
-void rt_redis_push_lost(struct rt_redis_link *l)
+void rt_resp_push_lost(struct rt_resp_link *l)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     if (c->closing)
         return;
     for (size_t i = 0; i < BUCKETS; i++)
@@ -322,50 +324,38 @@ void rt_redis_push_lost(struct rt_redis_link *l)
             else
                 at = &ch->next;
         }
-    l->wanted = !l->node->gone && c->rooms != NULL && rt_redis_push_wanted(c, l->node);
+    l->wanted = !l->node->gone && c->places != NULL && rt_resp_push_wanted(c, l->node);
     if (l->wanted)
-        rt_redis_link_want(l);
+        rt_resp_link_want(l);
 }
 
 /* ---- Whether the other end is still there --------------------------------------------------------------- */
 
-/* Grants come over it: a half-open connection must not keep a waiter waiting for a beat. Without
- * anybody who waits nothing is sent. */
-static bool matters(const struct rt_redis_link *l)
+void rt_resp_push_check(struct rt_resp_conn *c, uint32_t place)
 {
-    const struct rt_redis_conn *c = l->conn;
-    if (c->side.watches != NULL)
-        return true;
-    for (uint32_t i = 0; i < c->room_count; i++)
-        if (c->rooms[i].node == l->node && c->rooms[i].waiting > 0)
-            return true;
-    return false;
-}
-
-void rt_redis_push_check(struct rt_redis_conn *c, uint32_t room)
-{
-    struct rt_redis_node *node = c->rooms[room].node;
-    if (node != NULL && node->push.state == RT_REDIS_READY && node->push.owed == 0) {
+    struct rt_resp_node *node = c->places[place];
+    if (node != NULL && node->push.state == RT_RESP_READY && node->push.owed == 0) {
         ask(&node->push, "PING", NULL, 0);
         owe(&node->push, 1);
     }
 }
 
-void rt_redis_push_tick(struct rt_redis_link *l, int64_t now)
+void rt_resp_push_tick(struct rt_resp_link *l, int64_t now)
 {
-    struct rt_redis_conn *c = l->conn;
-    int64_t period = c->base.ttl_ms * RT_MS / 3;
-    if (l->state != RT_REDIS_READY)
+    struct rt_resp_conn *c = l->conn;
+    int64_t period = c->base->ttl_ms * RT_MS / 3;
+    if (l->state != RT_RESP_READY)
         return;
-    if (l->owed > 0 && now - l->owed_since >= rt_redis_patience(c)) {
-        rt_redis_link_cut(l, "redis %s does not answer on the push link", rt_redis_at(l));
+    if (l->owed > 0 && now - l->owed_since >= rt_resp_patience(c)) {
+        rt_resp_link_cut(l, "redis %s does not answer on the push link", rt_resp_at(l));
         return;
     }
-    if (l->owed == 0 && !l->heard && matters(l)) {
+    /* A half-open connection must not keep a waiter waiting for long. Without anybody who waits nothing is sent. */
+    if (l->owed == 0 && !l->heard && c->on->listens != NULL && c->on->listens(c, l->node)) {
         ask(l, "PING", NULL, 0);
         owe(l, 1);
     }
     l->heard = false;
-    int64_t at = l->owed > 0 ? l->owed_since + rt_redis_patience(c) : now + period;
-    rt_timers_start(&c->base.loop->timers, &l->timer.timer, at);
+    int64_t at = l->owed > 0 ? l->owed_since + rt_resp_patience(c) : now + period;
+    rt_timers_start(&c->base->loop->timers, &l->timer.timer, at);
 }

@@ -4,61 +4,61 @@
  * The hosts of the URL are sentinels. One is asked at a time; the connection then listens for
  * +switch-master, so that a primary which nobody but us still believes in is left as soon as the
  * sentinels have another. When the primary is lost, the next sentinel is asked. */
-#include "engine/redis/link.h"
+#include "engine/resp/link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int rt_redis_sentinel_open(struct rt_redis_conn *c)
+int rt_resp_sentinel_open(struct rt_resp_conn *c)
 {
-    c->watcher = rt_redis_node_new(c, c->seeds[0].host, c->seeds[0].port);
+    c->watcher = rt_resp_node_new(c, c->seeds[0].host, c->seeds[0].port);
     if (c->watcher == NULL)
         return ROTA_NOMEM;
-    c->nodes = c->watcher->next; /* it has no room: not one of them */
+    c->nodes = c->watcher->next; /* it has no place: not one of them */
     c->watcher->next = NULL;
-    c->watcher->work.kind = RT_REDIS_SENTINEL;
+    c->watcher->work.kind = RT_RESP_SENTINEL;
     return 0;
 }
 
-static void try_next(struct rt_redis_conn *c)
+static void try_next(struct rt_resp_conn *c)
 {
     c->seed_at = (c->seed_at + 1) % (uint32_t)c->seed_count;
-    rt_redis_node_move(c, c->watcher, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
+    rt_resp_node_move(c, c->watcher, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
 }
 
-void rt_redis_sentinel_ask(struct rt_redis_conn *c, int64_t not_before)
+void rt_resp_sentinel_ask(struct rt_resp_conn *c, int64_t not_before)
 {
-    struct rt_redis_link *l = &c->watcher->work;
-    if (l->state == RT_REDIS_READY) /* it listens and can be asked nothing more */
-        rt_redis_link_cut(l, "the primary was lost: the next sentinel is asked");
+    struct rt_resp_link *l = &c->watcher->work;
+    if (l->state == RT_RESP_READY) /* it listens and can be asked nothing more */
+        rt_resp_link_cut(l, "the primary was lost: the next sentinel is asked");
     if (l->dial_at < not_before)
         l->dial_at = not_before;
-    rt_redis_link_want(l);
+    rt_resp_link_want(l);
 }
 
-void rt_redis_sentinel_lost(struct rt_redis_link *l)
+void rt_resp_sentinel_lost(struct rt_resp_link *l)
 {
     try_next(l->conn);
-    rt_redis_link_want(l);
+    rt_resp_link_want(l);
 }
 
-static int put(struct rt_redis_link *l, const char *const *words, size_t n)
+static int put(struct rt_resp_link *l, const char *const *words, size_t n)
 {
-    struct rt_redis_request *rq = NULL;
-    if (rt_redis_words(l->conn, words, n))
-        rq = rt_redis_request_bare(RT_REDIS_GREET, RT_REDIS_GREET_SENTINEL);
-    return rt_redis_link_put(l, rq);
+    struct rt_resp_request *rq = NULL;
+    if (rt_resp_words(l->conn, words, n))
+        rq = rt_resp_request_bare(RT_RESP_GREET, RT_RESP_GREET_SENTINEL);
+    return rt_resp_link_put(l, rq);
 }
 
-void rt_redis_sentinel_up(struct rt_redis_link *l)
+void rt_resp_sentinel_up(struct rt_resp_link *l)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     const char *ask[] = {"SENTINEL", "get-master-addr-by-name", c->sentinel};
     static const char *const listen[] = {"SUBSCRIBE", "+switch-master"};
     int rv = 0;
     if (l->ask_auth) /* only those who asked for it get our password */
-        rv = rt_redis_greet_auth(l);
+        rv = rt_resp_greet_auth(l);
     l->asked_auth = l->ask_auth;
     l->ask_auth = false;
     if (rv == 0)
@@ -66,65 +66,65 @@ void rt_redis_sentinel_up(struct rt_redis_link *l)
     if (rv == 0)
         rv = put(l, listen, 2);
     if (rv == ROTA_NOMEM)
-        rt_redis_link_cut(l, "out of memory");
+        rt_resp_link_cut(l, "out of memory");
 }
 
 /* The primary is at HOST:PORT. */
-static void found(struct rt_redis_conn *c, const char *host, const char *port_text)
+static void found(struct rt_resp_conn *c, const char *host, const char *port_text)
 {
-    struct rt_redis_node *n = c->nodes;
+    struct rt_resp_node *n = c->nodes;
     unsigned long port = strtoul(port_text, NULL, 10);
     if (port == 0 || port > UINT16_MAX || host[0] == '\0' || strlen(host) >= sizeof(n->host))
         return;
     if (strcmp(n->host, host) != 0 || n->port != port) {
-        rt_redis_log(c, ROTA_LOG_INFO, "redis: the primary %s is %s:%lu", c->sentinel, host, port);
-        rt_redis_node_leave(n, "it is not the primary any more");
-        rt_redis_node_move(c, n, host, (uint16_t)port);
+        rt_resp_log(c, ROTA_LOG_INFO, "redis: the primary %s is %s:%lu", c->sentinel, host, port);
+        rt_resp_node_leave(n, "it is not the primary any more");
+        rt_resp_node_move(c, n, host, (uint16_t)port);
         n->work.dial_at = 0;
     }
-    rt_redis_link_want(&n->work);
+    rt_resp_link_want(&n->work);
 }
 
-static void unknown(struct rt_redis_link *l)
+static void unknown(struct rt_resp_link *l)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     if (++c->sentinels_without < c->seed_count) {
-        rt_redis_link_cut(l, "the sentinel %s knows no primary named %.60s", rt_redis_at(l),
-                          c->sentinel);
+        rt_resp_link_cut(l, "the sentinel %s knows no primary named %.60s", rt_resp_at(l),
+                         c->sentinel);
         return;
     }
     c->sentinels_without = 0;
     try_next(c);
-    rt_redis_fatal(l, ROTA_INVALID,
-                   "no sentinel knows a primary named %.60s: correct ?sentinel=", c->sentinel);
+    rt_resp_fatal(l, ROTA_INVALID,
+                  "no sentinel knows a primary named %.60s: correct ?sentinel=", c->sentinel);
 }
 
-static void sentinel_error(struct rt_redis_link *l, const char *error)
+static void sentinel_error(struct rt_resp_link *l, const char *error)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     char text[256];
     if (strncmp(error, "NOAUTH", 6) == 0 && !l->asked_auth &&
         (c->password != NULL || c->user != NULL)) {
-        rt_redis_link_cut(l, "the sentinel %s asks for a password", rt_redis_at(l));
+        rt_resp_link_cut(l, "the sentinel %s asks for a password", rt_resp_at(l));
         l->ask_auth = true; /* the next one too: they are alike */
         return;
     }
-    int err = rt_redis_explain(l, error, text, sizeof(text));
+    int err = rt_resp_explain(l, error, text, sizeof(text));
     if (strstr(error, "unknown command") != NULL)
-        rt_redis_fatal(l, ROTA_INVALID, "redis %s is no Sentinel: leave ?sentinel= out",
-                       rt_redis_at(l));
+        rt_resp_fatal(l, ROTA_INVALID, "redis %s is no Sentinel: leave ?sentinel= out",
+                      rt_resp_at(l));
     else if (err == ROTA_AUTH)
-        rt_redis_fatal(l, err, "sentinel: %s", text);
+        rt_resp_fatal(l, err, "sentinel: %s", text);
     else
-        rt_redis_link_cut(l, "sentinel: %s", text);
+        rt_resp_link_cut(l, "sentinel: %s", text);
 }
 
 /* An address, a confirmation, or news: told apart by their form. */
-bool rt_redis_sentinel_reply(struct rt_redis_link *l, const redisReply *r)
+bool rt_resp_sentinel_reply(struct rt_resp_link *l, const redisReply *r)
 {
-    struct rt_redis_conn *c = l->conn;
+    struct rt_resp_conn *c = l->conn;
     if (l->head != NULL) {
-        rt_redis_request_free(rt_redis_link_pop(l));
+        rt_resp_request_free(rt_resp_link_pop(l));
         l->next = l->head;
     }
     if (r->type == REDIS_REPLY_ERROR) {
@@ -146,7 +146,7 @@ bool rt_redis_sentinel_reply(struct rt_redis_link *l, const redisReply *r)
         return true;
     }
     if (strcmp(r->element[0]->str, "subscribe") == 0) {
-        rt_redis_link_ready(l);
+        rt_resp_link_ready(l);
         return true;
     }
     if (r->elements != 3 || r->element[2]->type != REDIS_REPLY_STRING)

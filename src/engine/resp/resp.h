@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A Redis connection, for whoever needs one: one server, a primary that Sentinel tells of, or a cluster; TLS, users
+ * and passwords; script calls in order, pushes, replicas that are waited for. The lock engine (engine/redis) is one
+ * user of it.
+ *
+ *   user ──▶ request(s) ──▶ place ──▶ node ──▶ work link ══ EVALSHA ══▶ server
+ *   user ◀── answer ◀───────────────────────── work link ◀═ tagged reply ═╡
+ *   user ◀── pushed ◀───────────────────────── push link ◀═ PUBLISH ══════╯
+ *
+ * A place is one of the slots that the user's keys are in: it has one, or in a cluster `places` of them.
+ *
+ * What if a reply is lost, late or doubled: every request carries a tag that its reply begins with.
+ * A reply in another place than its request's cuts the link, and what was in flight ends with ROTA_UNKNOWN.
+ *
+ * A link:
+ *
+ *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING (AUTH, SELECT, INFO, the user's mark) ──▶ READY
+ *    ▲                    │ refused          │ refused for good: `fatal`                      │
+ *    └──── back-off ◀─────┴──────────────────┴──── cut, garbage, silence ◀────────────────────┘
+ *
+ * Serialised as engines are. */
+#ifndef RT_RESP_H
+#define RT_RESP_H
+
+#include "engine/engine.h"
+#include "engine/kit/words.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+#include <hiredis/hiredis.h>
+#include <stddef.h>
+
+struct rt_resp_conn;
+struct rt_resp_link;
+struct rt_resp_node;
+struct rt_resp_request;
+
+struct rt_resp_text { /* a script; it lives as long as the program */
+    const char *text;
+    size_t length;
+    const char *sha1; /* what EVALSHA calls it by: 40 characters */
+};
+
+/* ---- Who rides on a connection ------------------------------------------------------------------- */
+
+/* What follows `answer` may be NULL. */
+struct rt_resp_user {
+    int scripts;     /* numbered from 0; all are loaded when a server does not know one */
+    uint32_t places; /* in a cluster */
+    struct rt_resp_text (*text)(const struct rt_resp_conn *c, int script); /* also by c->cluster */
+    /* KEYS[1] of RQ. It lives until the next call. */
+    const char *(*key)(struct rt_resp_conn *c, const struct rt_resp_request *rq);
+    /* What came of a request: ERR 0 and the array that follows {tag, status} being STATUS and
+     * REPLY->element[2..]; or ERR (definite, or ROTA_UNKNOWN) with errmsg set and REPLY NULL. Every element
+     * of REPLY is an integer or a string (with a 0 behind it); it is the link's, as RQ is, and both are gone
+     * when this returns. Called exactly once, never from inside rt_resp_send or rt_resp_request_abandon,
+     * and never once rt_resp_conn_close has been called. */
+    void (*answer)(struct rt_resp_conn *c, struct rt_resp_request *rq, int err, int status,
+                   const redisReply *reply);
+    /* In a cluster, where it is needed: the slot of PLACE, as rt_resp_slot says of its keys. */
+    uint32_t (*slot)(uint32_t place);
+    /* The first greeting has told how many places there are: c->place_count. False: no memory. */
+    bool (*laid)(struct rt_resp_conn *c);
+    /* L is greeted, and the server of place 0 is the right one: asks it, by rt_resp_mark, for the mark of the
+     * user's layout. NULL: it has none. */
+    void (*mark)(struct rt_resp_link *l);
+    /* The answer: false if that is not ours, after rt_resp_fatal. */
+    bool (*marked)(struct rt_resp_link *l, const redisReply *reply);
+    void (*judge)(struct rt_resp_conn *c); /* the facts of a node are new */
+    /* A work link came (UP) or went. */
+    void (*link)(struct rt_resp_conn *c, bool up);
+    /* A work link to NODE is ready (again), or places have come to it. What is sent from here goes before what
+     * waits in the queue. */
+    void (*linked)(struct rt_resp_conn *c, struct rt_resp_node *node);
+    /* No link can be had, and that was found to be for good (c->fatal, c->fatal_text): what waited was
+     * answered with it. It is tried again when something is wanted. */
+    void (*failed)(struct rt_resp_conn *c);
+    /* A push link's message on CHANNEL; MESSAGE NULL: the (re)subscription of CHANNEL was confirmed. */
+    void (*pushed)(struct rt_resp_conn *c, struct rt_resp_node *node, const char *channel,
+                   const char *message, size_t size);
+    /* Whether a push of NODE is waited for: then the other end is asked now and then whether it lives. */
+    bool (*listens)(const struct rt_resp_conn *c, const struct rt_resp_node *node);
+};
+
+/* ---- Requests (request.c, fifo.c) ------------------------------------------------------------------ */
+
+/* One script call on its way. Made by rt_resp_request_new, filled, sent; freed after `answer`. */
+struct rt_resp_request {
+    struct rt_resp_request *next; /* queue of the conn or FIFO of a link */
+    int64_t deadline;             /* 0: call_ms from rt_resp_send */
+    uint64_t tag;                 /* given when it is sent */
+    int script;
+    uint32_t place;
+    /* The user's, before it is sent. */
+    bool eval;  /* with the whole text; set where the server did not know its hash */
+    bool first; /* goes before all that waits */
+    bool
+        traced; /* asking again finds out what it did: ROTA_UNKNOWN where the script failed in its middle */
+    bool speaks_last; /* others hear of it before we do: fifo.c */
+    /* The rest is the link's. */
+    bool sent;      /* bytes may have left: from now on only ROTA_UNKNOWN */
+    bool answered;  /* the user has heard; it stays only to swallow its reply */
+    uint8_t what;   /* enum rt_resp_what */
+    uint32_t which; /* of its kind */
+    int err;        /* given up: with this, from the next turn */
+    int refusal;    /* with ROTA_UNKNOWN: a script failed in its middle, and would again; or 0 */
+    uint64_t order; /* of rt_resp_send: what is sent again keeps its place */
+    int64_t sent_at;
+    char *error; /* an error reply that is not yet believed */
+    size_t argc;
+    size_t *lengths;   /* of args; all in one block behind the struct */
+    const char **args; /* ARGV from [2] on, each with a 0 behind it; the link puts the tag before */
+};
+
+/* A request for SCRIPT at PLACE with copies of the ARGC arguments. SIZE: of the user's struct, which begins
+ * with struct rt_resp_request. NULL: no memory. */
+struct rt_resp_request *rt_resp_request_new(size_t size, int script, uint32_t place, size_t argc,
+                                            const char *const *args, const size_t *lengths);
+
+/* Queues RQ for the node that has its place; it leaves as soon as the link is ready, in order per place. The
+ * places must be known: c->places. */
+void rt_resp_send(struct rt_resp_conn *c, struct rt_resp_request *rq);
+
+/* Ends RQ early, from the next turn: not yet sent: answered with ERR; sent: with ROTA_UNKNOWN, and the reply is
+ * swallowed when it comes. Not from inside `answer` of RQ. */
+void rt_resp_request_abandon(struct rt_resp_conn *c, struct rt_resp_request *rq, int err);
+
+/* The first that is not answered and that IS says yes to, or NULL. */
+struct rt_resp_request *rt_resp_request_find(struct rt_resp_conn *c,
+                                             bool (*is)(const struct rt_resp_request *rq,
+                                                        const void *arg),
+                                             const void *arg);
+
+/* ---- Links and nodes (link.c, greet.c, push.c, node.c, sentinel.c, cluster.c) ------------ */
+
+enum rt_resp_link_state { RT_RESP_DOWN, RT_RESP_DIALING, RT_RESP_GREETING, RT_RESP_READY };
+
+enum rt_resp_link_kind { RT_RESP_WORK, RT_RESP_PUSH, RT_RESP_WAIT, RT_RESP_SENTINEL };
+
+struct rt_resp_link {
+    struct rt_stream stream; /* first */
+    struct rt_resp_conn *conn;
+    struct rt_resp_node *node;
+    redisReader *reader;
+    struct rt_resp_request *head, **tail; /* sent, unanswered */
+    struct rt_resp_request *next;         /* of them the first that has no reply yet */
+    enum rt_resp_link_kind kind;
+    enum rt_resp_link_state state;
+    struct rt_timer_call timer;  /* back-off, and whom it owes a reply for too long */
+    struct rt_resp_arena *arena; /* of the reply that is being read */
+    struct rt_resp_greeting *greeting;
+    uint32_t back_off_ms;
+    uint32_t owed;                  /* PUSH: confirmations to come */
+    int64_t owed_since;             /* PUSH: of the oldest of them, or of the last that came */
+    int64_t dial_at;                /* back-off: not before */
+    bool heard;                     /* PUSH: something, since it was last looked at */
+    bool closing;                   /* the stream has not ended yet */
+    bool wanted;                    /* to be dialed again when it is down */
+    bool sick;                      /* READY, but refuses work for now: drained, then opened anew */
+    bool unsure;                    /* an error came that is not yet believed */
+    bool loading;                   /* the scripts are being loaded */
+    bool ask_auth, asked_auth;      /* SENTINEL: it wants a password */
+    bool scarce;                    /* WAIT: too few replicas keep up, and that was said */
+    struct rt_resp_waiter *waiters; /* WAIT */
+};
+
+/* What a restart does with what scripts wrote to the append-only file. (acl.c) */
+enum rt_resp_replay { RT_RESP_REPLAY_UNKNOWN, RT_RESP_REPLAY_DROPPED, RT_RESP_REPLAY_KEPT };
+
+/* What INFO and CONFIG said about a server. */
+struct rt_resp_facts {
+    char version[32], run_id[48], policy[32], appendfsync[16];
+    char rewrite[8]; /* no-appendfsync-on-rewrite; "" : not known, as appendfsync */
+    int major, minor;
+    uint64_t maxmemory;
+    uint32_t replicas; /* connected */
+    enum rt_resp_replay replay;
+    bool master, cluster, aof, config_refused, known;
+};
+
+struct rt_resp_node {
+    struct rt_resp_node *next;
+    char host[256]; /* "": not known yet */
+    char at[272];   /* "host:port", or the socket's path, for messages */
+    uint16_t port;
+    struct rt_resp_link work, push, wait;
+    struct rt_resp_facts facts;
+    struct rt_loop *loop; /* once it is gone */
+    uint32_t streams;     /* not yet closed: its memory lasts until they are */
+    bool gone;            /* not in conn->nodes any more */
+    bool gained;          /* places that another had: to be told */
+    bool leaving;         /* its links are cut to be dialed somewhere else */
+};
+
+/* ---- The connection (open.c) ----------------------------------------------------------------- */
+
+struct rt_resp_conn {
+    struct rt_conn *base;          /* in whose name: loop, times, errmsg, log */
+    const struct rt_resp_user *on; /* who rides on it */
+    /* From the URL. */
+    char *user, *password, *sentinel, *unix_path;
+    struct rt_tls *tls;
+    struct {
+        char *host;
+        uint16_t port;
+    } * seeds;
+    size_t seed_count;
+    uint32_t db, replicas;
+    bool secure;
+    /* Topology. */
+    struct rt_resp_node *nodes;   /* single and Sentinel: one */
+    struct rt_resp_node *watcher; /* Sentinel: the one that is asked; not in nodes */
+    uint32_t sentinels_without;   /* how many in a row did not know the primary's name */
+    bool checked;                 /* the mark of the layout was seen, and is ours */
+    bool refreshing;              /* the cluster's map is being asked for */
+    bool cluster;                 /* once the places are known */
+    uint32_t place_count;
+    struct rt_resp_node **places; /* who has each; NULL until a greeting has told the topology */
+    int fatal;                    /* why no link can be had, for good; errmsg in fatal_text */
+    char fatal_text[256];
+    char last_trouble[256]; /* the last reason why no link is ready, for ROTA_UNREACHABLE */
+    /* Requests that wait for a link, in order. */
+    struct rt_resp_request *queue, *queue_last;
+    uint64_t next_tag, next_order;
+    uint64_t jitter;
+    struct rt_resp_channels *channels; /* push.c */
+    char *out;                         /* where commands are put together */
+    size_t out_size, out_room;
+    uint32_t seed_at; /* which seed is tried, and how many were since one was good */
+    bool closing;
+    struct rt_timer_call deadline_timer;
+};
+
+/* C, zeroed, as URL says: hosts or a socket, user, TLS, ?sentinel=, ?db=, ?replicas=. BASE: loop, times (0: as
+ * usual), errmsg, and `up` for the log, which may be NULL; `engine` and `label` are not looked at. Does not
+ * dial. 0, or nothing stays and errmsg says why. */
+int rt_resp_conn_open(struct rt_resp_conn *c, struct rt_conn *base, const struct rt_url *url,
+                      const struct rt_resp_user *user);
+/* Gives everything back without waiting; what was sent in this turn leaves. Requests go unanswered. */
+void rt_resp_conn_close(struct rt_resp_conn *c);
+void rt_resp_conn_forked(struct rt_resp_conn *c); /* in a child: closes what is the parent's */
+/* Dials if nothing is under way: for who waits for the places. After c->fatal too: it may have been mended
+ * since; `failed` again if not. */
+void rt_resp_want(struct rt_resp_conn *c);
+
+/* The slot of KEY in a cluster: of what stands in its first braces, if that is something. */
+uint32_t rt_resp_slot(const char *key);
+
+/* Subscribes CHANNEL of PLACE on the push link of its node, now and after every reconnection, until it is given
+ * up. */
+int rt_resp_subscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
+void rt_resp_unsubscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
+
+/* Pushes of PLACE went missing: is its push link still alive? Cheap. */
+void rt_resp_push_check(struct rt_resp_conn *c, uint32_t place);
+
+/* ?replicas=n: calls FN when N replicas have all that the server did until now (0), or cannot be had
+ * until DEADLINE (ROTA_UNREACHABLE), or will not be asked for (ROTA_AUTH and other definite errors), or
+ * when that was not to be learned (ROTA_UNKNOWN). errmsg says why. (wait.c) */
+void rt_resp_when_replicated(struct rt_resp_conn *c, uint32_t place, int64_t deadline,
+                             void (*fn)(struct rt_resp_conn *c, void *arg, int err), void *arg);
+
+/* ---- For `mark` and `marked` (greet.c, link.c) --------------------------------------------------- */
+
+/* Sends RQ as the question for the mark, and before it, if N > 0, a command of WORDS that must be answered by a
+ * number. RQ is the link's then; NULL: there was no memory for it. */
+void rt_resp_mark(struct rt_resp_link *l, struct rt_resp_request *rq, const char *const *words,
+                  size_t n);
+/* No link can be had, for a reason that trying again will not mend: whoever waits is told; of a link
+ * for WAIT, whoever waits for replicas. Cuts L. */
+__attribute__((format(printf, 3, 4))) void rt_resp_fatal(struct rt_resp_link *l, int err,
+                                                         const char *format, ...);
+const char *rt_resp_at(const struct rt_resp_link *l); /* "host:port", or the socket's path */
+
+#define rt_resp_fail(c, ...) rt_words_fail((c)->base, __VA_ARGS__)
+
+#endif
