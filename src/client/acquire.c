@@ -189,7 +189,7 @@ int rt_ask_prepare(struct rota *r, const char *name, const struct rt_wish *wish,
         return ROTA_NOMEM;
     struct rota_lock *lock = rt_handle_new(r);
     if (lock == NULL) {
-        rt_desk_line_settle(&r->d.desk, line);
+        rt_outbox_line_settle(&r->d.desk, line);
         return ROTA_NOMEM;
     }
     lock->ask.line = line;
@@ -211,7 +211,7 @@ void rt_ask_discard(struct rota *r, struct rota_lock *lock)
         rt_hunter_free(r, more);
     rt_handle_free(r, lock);
     rt_free(solo); /* the desk has never heard of it */
-    rt_desk_line_settle(&r->d.desk, line);
+    rt_outbox_line_settle(&r->d.desk, line);
 }
 
 /* ---- Asking ------------------------------------------------------------- */

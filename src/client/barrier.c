@@ -95,7 +95,9 @@ static void limit_over(struct rt_timer_call *call, int64_t now)
         .kind = RT_OP_LEAVE,
         /* all in all call_ms after the limit, whoever was asked first */
         .deadline = g->unsure_until != 0 ? g->unsure_until : now + r->call_ms * RT_MS,
-        .leave = {.name = g->name, .session = r->d.desk.session.id, .number = ask->ticket->id},
+        .leave = {.name = g->name,
+                  .session = rt_desk_session(&r->d.desk),
+                  .number = ask->ticket->id},
     };
     g->in_flight = true;
     rt_dispatch_send(&r->d, &g->rq);

@@ -140,7 +140,7 @@ static void begin(struct rota *r, struct rt_hunting *hg)
     dequeue(hg, hunter);
     if (t != NULL && t->state == RT_TICKET_WAITING && ask->owner != 0) {
         hg->hunter = hunter;
-        rt_hunt_begin(&hg->hunt, ask->line->name, t->id, r->d.desk.session.id, ask->owner);
+        rt_hunt_begin(&hg->hunt, ask->line->name, t->id, rt_desk_session(&r->d.desk), ask->owner);
     } else {
         rt_timers_start(&r->loop.timers, &hunter->timer.timer, rt_loop_now(&r->loop) + NEXT_AFTER);
     }

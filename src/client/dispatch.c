@@ -145,7 +145,7 @@ static void up_event(struct rt_up *up, const struct rt_event *event)
             d->hooks->event(d, event);
         return;
     }
-    if (event->session != desk->session.id)
+    if (event->session != rt_desk_session(desk))
         return; /* of an earlier session: what it had is lost already */
     struct rt_line *line = rt_names_find(&d->names, event->name);
     struct rt_ticket *t = line != NULL ? rt_line_ticket(line, event->number) : NULL;
@@ -163,7 +163,7 @@ static void up_held(struct rt_up *up,
 {
     const struct rt_dispatch *d = dispatch_of(up);
 
-    for (const struct rt_ticket *t = d->desk.tickets; t != NULL; t = t->next)
+    for (const struct rt_ticket *t = NULL; (t = rt_desk_next(&d->desk, t)) != NULL;)
         if (rt_ticket_has(t, RT_TICKET_NUMBERED))
             each(arg, t->line->name, t->id, t->state == RT_TICKET_HELD);
 }
@@ -265,7 +265,7 @@ static int gather_tickets(struct rt_dispatch *d, size_t *count)
 {
     size_t n = 1; /* one more than there are, for the planted bug */
 
-    for (const struct rt_ticket *t = d->desk.tickets; t != NULL; t = t->next)
+    for (const struct rt_ticket *t = NULL; (t = rt_desk_next(&d->desk, t)) != NULL;)
         n++;
     if (n > d->tickets_room) {
         size_t room = n + n / 2;
@@ -276,7 +276,7 @@ static int gather_tickets(struct rt_dispatch *d, size_t *count)
         d->tickets_room = room;
     }
     *count = 0;
-    for (const struct rt_ticket *t = d->desk.tickets; t != NULL; t = t->next)
+    for (const struct rt_ticket *t = NULL; (t = rt_desk_next(&d->desk, t)) != NULL;)
         if (rt_ticket_has(t, RT_TICKET_NUMBERED))
             d->tickets[(*count)++] = t->id;
     if (RT_BUG(RT_BUG_RENEWAL_AFTER_RELEASE) && d->last_left != 0)
@@ -295,8 +295,9 @@ static void send_beat(struct rt_dispatch *d, struct rt_request *rq, const struct
     op->beat.session = todo->session;
     rq->done = beat_done;
     if (!todo->open) {
-        if (d->desk.session.ttl / BEAT_PARTS < patience)
-            patience = d->desk.session.ttl / BEAT_PARTS;
+        int64_t part = rt_desk_ttl(&d->desk) / BEAT_PARTS;
+        if (part < patience)
+            patience = part;
         if (gather_tickets(d, &op->beat.ticket_count) != 0) {
             give_request(d, rq);
             rt_desk_beaten(&d->desk, ROTA_NOMEM, 0, 0, 0, now); /* and soon again */
@@ -433,7 +434,7 @@ static void send_all(struct rt_dispatch *d)
         struct rt_request *rq = take_request(d);
         if (rq == NULL)
             return;
-        if (!rt_desk_todo(&d->desk, &todo, rt_loop_now(d->loop))) {
+        if (!rt_outbox_todo(&d->desk, &todo, rt_loop_now(d->loop))) {
             give_request(d, rq);
             return;
         }
@@ -447,14 +448,14 @@ static void free_idle(struct rt_dispatch *d)
     struct rt_set *set;
     struct rt_line *line;
 
-    while ((t = rt_desk_dead(&d->desk)) != NULL)
+    while ((t = rt_outbox_dead(&d->desk)) != NULL)
         rt_free(t); /* the solo it is the beginning of */
-    while ((set = rt_desk_dead_set(&d->desk)) != NULL)
+    while ((set = rt_outbox_dead_set(&d->desk)) != NULL)
         rt_free(set); /* as well: the batch */
-    while ((line = rt_desk_idle(&d->desk)) != NULL) {
+    while ((line = rt_outbox_idle(&d->desk)) != NULL) {
         if (!rt_line_idle(line))
             continue;
-        rt_timers_stop(d->desk.timers, &line->timer);
+        rt_timers_stop(&d->loop->timers, &line->timer);
         if (d->hooks->forget != NULL)
             d->hooks->forget(d, line);
         rt_names_drop(&d->names, line);
@@ -465,7 +466,7 @@ static void tell_all(struct rt_dispatch *d)
 {
     struct rt_ask *ask;
 
-    while ((ask = rt_desk_news(&d->desk)) != NULL) {
+    while ((ask = rt_outbox_news(&d->desk)) != NULL) {
         unsigned news = ask->news;
         ask->news = 0;
         bool twice = RT_BUG(RT_BUG_DOUBLE_CALLBACK) && news == RT_NEWS_ANSWERED && ask->err == 0 &&
@@ -497,7 +498,7 @@ static void note_trouble(struct rt_dispatch *d, const struct rt_ask *ask)
 
     if (d->conn != NULL && d->conn->engine->trouble != NULL)
         why = d->conn->engine->trouble(d->conn);
-    d->desk.away = why != NULL;
+    rt_desk_away(&d->desk, why != NULL);
     if (why == NULL && (ask->flags & RT_ASK_AWAY) != 0) {
         bool told = strncmp(d->errmsg, TOO_LATE, strlen(TOO_LATE)) == 0;
         memcpy(last, d->errmsg + (told ? strlen(TOO_LATE) : 0), sizeof(last) - strlen(TOO_LATE));
@@ -513,7 +514,7 @@ static void note_trouble(struct rt_dispatch *d, const struct rt_ask *ask)
 /* Whose patience ends between two tries is told what became of the last one. */
 static void recall(struct rt_dispatch *d, int64_t now)
 {
-    if (d->said_at + d->desk.call >= now)
+    if (d->said_at + rt_desk_call(&d->desk) >= now)
         d->err = d->said;
 }
 
@@ -524,7 +525,7 @@ void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
     if (t->kind == RT_TIMER_ASK) {
         char *terms = (char *)t - offsetof(struct rt_terms, timer);
         note_trouble(d, ((struct rt_terms *)(void *)terms)->ask);
-    } else if (t == &d->desk.patience_timer) {
+    } else if (rt_desk_is_patience(&d->desk, t)) {
         recall(d, now);
     }
     rt_desk_timer(&d->desk, t, now);
@@ -564,25 +565,11 @@ void rt_dispatch_abort(struct rt_dispatch *d)
 
 void rt_dispatch_fini(struct rt_dispatch *d)
 {
-    struct rt_ticket *t = d->desk.tickets, *after;
-
-    for (; t != NULL; t = after) {
-        after = t->next;
-        if (rt_ticket_has(t, RT_TICKET_SOLO))
-            rt_free(t);
-    }
-    rt_timers_stop(d->desk.timers, &d->desk.beat_timer);
-    rt_timers_stop(d->desk.timers, &d->desk.retry_timer);
-    rt_timers_stop(d->desk.timers, &d->desk.patience_timer);
-    while (d->desk.sets != NULL) {
-        struct rt_set *set = d->desk.sets;
-        d->desk.sets = set->next;
-        rt_free(set);
-    }
+    rt_desk_fini(&d->desk);
     free_idle(d);
     for (size_t i = 0; i < d->names.size; i++)
         for (struct rt_line *line = d->names.buckets[i]; line != NULL; line = line->hash_next) {
-            rt_timers_stop(d->desk.timers, &line->timer);
+            rt_timers_stop(&d->loop->timers, &line->timer);
             if (d->hooks->forget != NULL)
                 d->hooks->forget(d, line);
         }

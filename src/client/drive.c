@@ -141,7 +141,7 @@ static bool waits_for_engine(const struct rt_waiter *w)
 
     if (ask == NULL || ask->state != RT_ASK_QUEUED || ask->ticket != NULL)
         return true;
-    return ask->line->x.state != RT_TICKET_HELD; /* else somebody here lets go of it */
+    return !rt_line_is_held(ask->line); /* else somebody here lets go of it */
 }
 
 bool rt_may_drive(const struct rota *r, const struct rt_waiter *w)

@@ -76,7 +76,7 @@ static void each_place(void *arg, const char *name, const struct rota_place *pla
     (void)name;
     record.label = rt_heap_text(&look->texts, place->label);
     record.value = rt_heap_text(&look->texts, place->value);
-    if (place->session != 0 && place->session == look->r->d.desk.session.id)
+    if (place->session != 0 && place->session == rt_desk_session(&look->r->d.desk))
         record.place.flags |= ROTA_PLACE_MINE;
     rt_heap_add(&look->records, &record, sizeof(record));
     look->count++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client counts and measures, and how it is told. */
 #include "client/metrics.h"
+#include "core/reentry.h"
 
 #include "base/alloc.h"
 
@@ -75,16 +76,6 @@ void rt_metrics_note_asked(struct rota *r, struct rota_lock *lock)
     rt_more_of(lock)->asked_at = clock_ns();
 }
 
-/* Whether ASK, just granted on the spot, shares the ticket of another hold of its owner. */
-static bool reentered(const struct rt_ask *ask)
-{
-    for (const struct rt_ask *h = ask->line->holders; h != NULL && ask->owner != 0; h = h->next)
-        if (h != ask && h->state == RT_ASK_HELD && h->owner == ask->owner &&
-            h->ticket == ask->ticket)
-            return true;
-    return false;
-}
-
 void rt_metrics_count_ask(struct rota *r, struct rota_lock *lock)
 {
     struct rt_metrics *m = r->d.metrics;
@@ -97,7 +88,7 @@ void rt_metrics_count_ask(struct rota *r, struct rota_lock *lock)
         return; /* the engine decides, or somebody here */
     if (lingered && !line->lingering)
         bump(&m->relocks);
-    else if (reentered(&lock->ask))
+    else if (rt_reentry_is(&lock->ask))
         bump(&m->reentries);
 }
 
@@ -189,14 +180,14 @@ void rt_metrics_count_wakes(struct rota *r, uint32_t n)
 void rt_metrics_op_sent(struct rt_dispatch *d, struct rt_request *rq)
 {
     struct rt_metrics *m = d->metrics;
-    const struct rt_session *s = &d->desk.session;
+    int64_t lag = rt_desk_lag(&d->desk);
 
     rq->sent_at = clock_ns();
     if (rq->op.kind != RT_OP_BEAT || rq->op.beat.open)
         return;
     bump(&m->beats_sent);
-    if (s->beat_at != RT_NEVER)
-        rt_hist_add(&m->lag, s->sent_at - s->beat_at);
+    if (lag >= 0)
+        rt_hist_add(&m->lag, lag);
 }
 
 void rt_metrics_op_done(struct rt_dispatch *d, const struct rt_request *rq)

@@ -2,6 +2,7 @@
 /* What the desk has to say about a lock goes to whoever waits for it, or to a callback. */
 #include "client/client.h"
 #include "client/metrics.h"
+#include "core/reentry.h"
 
 #include <stdio.h>
 
@@ -18,7 +19,7 @@ bool rt_session_is_over(struct rota *r, uint64_t session)
 {
     int64_t now = rt_loop_tick(&r->loop);
 
-    return r->d.desk.session.id != session || !rt_desk_look(&r->d.desk, now);
+    return rt_desk_session(&r->d.desk) != session || !rt_desk_look(&r->d.desk, now);
 }
 
 /* Whether what W was told may be over by now. */
@@ -92,7 +93,7 @@ void rt_more_trim(struct rota *r, struct rota_lock *lock)
 /* The one behind the new holder will be served next: it should be awake by then. */
 static void wake_next(struct rota *r, const struct rt_line *line)
 {
-    if (line->queue == NULL || line->x.state != RT_TICKET_HELD || !rt_wait_spins())
+    if (line->queue == NULL || !rt_line_is_held(line) || !rt_wait_spins())
         return;
     struct rt_waiter *w = rt_lock_of(line->queue)->waiter;
     if (w != NULL)
@@ -140,28 +141,20 @@ static bool refuse_unsafe(struct rota *r, struct rota_lock *lock, struct rt_wait
     return true;
 }
 
-/* Why the desk refused ASK, which re-enters a hold: it has no words for that itself. */
-static const char *reentry_fault(const struct rt_ask *ask)
-{
-    const struct rt_terms *terms = ask->terms;
-    const struct rt_ask *h = ask->line->holders;
-
-    while (h != NULL && h->owner != ask->owner)
-        h = h->next;
-    if (h == NULL || ask->owner == 0)
-        return NULL;
-    if (terms != NULL && (terms->value != NULL || terms->at_least_ms > 0))
-        return "this name is held already: a value or at_least_ms belongs to the first hold of it";
-    if (ask->mode == RT_EXCLUSIVE && h->mode == RT_SHARED)
-        return "an upgrade from shared to exclusive is not possible: release first";
-    return "this name was re-entered too often";
-}
+/* The words of core/reentry.h. */
+static const char *const reentry_faults[] = {
+    [RT_REENTRY_FINE] = NULL,
+    [RT_REENTRY_TERMS] =
+        "this name is held already: a value or at_least_ms belongs to the first hold of it",
+    [RT_REENTRY_UPGRADE] = "an upgrade from shared to exclusive is not possible: release first",
+    [RT_REENTRY_TOO_OFTEN] = "this name was re-entered too often",
+};
 
 void rt_lock_explain(struct rota *r, const struct rota_lock *lock)
 {
     if (lock->ask.err != ROTA_INVALID || r->d.err == ROTA_INVALID)
         return; /* the engine said why */
-    const char *fault = reentry_fault(&lock->ask);
+    const char *fault = reentry_faults[rt_reentry_why(&lock->ask, rt_loop_now(&r->loop))];
     if (fault == NULL)
         return;
     r->d.err = ROTA_INVALID;

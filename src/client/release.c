@@ -122,7 +122,7 @@ void rt_lock_change_op(struct rota *r, const struct rota_lock *lock, struct rt_o
     op->kind = RT_OP_CHANGE;
     op->deadline = rt_loop_now(&r->loop) + r->call_ms * RT_MS;
     op->change.name = lock->ask.line->name;
-    op->change.session = r->d.desk.session.id;
+    op->change.session = rt_desk_session(&r->d.desk);
     op->change.number = lock->ask.ticket->id;
     op->change.what = what;
     op->change.value = value;

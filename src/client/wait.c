@@ -188,7 +188,7 @@ static bool is_next(const struct rt_waiter *w)
     const struct rt_ask *ask = w->ask;
 
     return ask != NULL && ask->state == RT_ASK_QUEUED && ask->line->queue == ask &&
-           ask->line->x.state == RT_TICKET_HELD && rt_wait_spins();
+           rt_line_is_held(ask->line) && rt_wait_spins();
 }
 
 static bool ended_early(struct rota *r, struct rt_waiter *w)

@@ -7,6 +7,25 @@
 #include <assert.h>
 #include <rota.h>
 
+#define BIT(state) (1u << (state))
+
+/* From which states each state may be reached: the arrows of the diagram in ask.h. */
+static const unsigned allowed_from[] = {
+    [RT_ASK_NEW] = 0,
+    [RT_ASK_QUEUED] = BIT(RT_ASK_NEW),
+    [RT_ASK_HELD] = BIT(RT_ASK_NEW) | BIT(RT_ASK_QUEUED),
+    [RT_ASK_LOST] = BIT(RT_ASK_HELD),
+    [RT_ASK_RELEASING] = BIT(RT_ASK_HELD),
+    [RT_ASK_DONE] = BIT(RT_ASK_NEW) | BIT(RT_ASK_QUEUED) | BIT(RT_ASK_HELD) | BIT(RT_ASK_LOST) |
+                    BIT(RT_ASK_RELEASING),
+};
+
+void rt_ask_move(struct rt_ask *ask, enum rt_ask_state to)
+{
+    assert((allowed_from[to] & BIT(ask->state)) != 0);
+    ask->state = (uint8_t)to;
+}
+
 /* ---- Lists -------------------------------------------------------------- */
 
 /* Each list's first has its last as prev, so that one pointer per list is enough. */
@@ -77,7 +96,7 @@ void rt_ask_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t,
     ask->ticket = t;
     ask->fence = t->id;
     ask->err = 0;
-    ask->state = RT_ASK_HELD;
+    rt_ask_move(ask, RT_ASK_HELD);
     assert(t->holds < RT_HOLDS_MOST);
     t->holds++;
     t->flags |= RT_TICKET_OWNED;
@@ -85,7 +104,7 @@ void rt_ask_grant(struct rt_desk *desk, struct rt_ask *ask, struct rt_ticket *t,
     if (rt_ask_in_set(ask))
         return; /* it is told, and its time begins, when all of the set are granted */
     rt_ask_start_hold(desk, ask, now);
-    rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
+    rt_outbox_tell(desk, ask, RT_NEWS_ANSWERED);
 }
 
 void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
@@ -98,12 +117,12 @@ void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
     ask->ticket = NULL;
     ask->fence = 0;
     ask->err = (int16_t)err;
-    ask->state = RT_ASK_DONE;
+    rt_ask_move(ask, RT_ASK_DONE);
     if (!rt_ask_in_set(ask))
-        rt_desk_tell(desk, ask, RT_NEWS_ANSWERED);
+        rt_outbox_tell(desk, ask, RT_NEWS_ANSWERED);
     if (own != NULL)
-        rt_desk_settle(desk, own); /* never used: free it */
-    rt_desk_line_settle(desk, ask->line);
+        rt_outbox_settle(desk, own); /* never used: free it */
+    rt_outbox_line_settle(desk, ask->line);
 }
 
 /* An outage: the place is gone, or cannot be had anew. Who never had one, nor may have one (T's JOIN
@@ -126,14 +145,14 @@ void rt_ask_refuse(struct rt_desk *desk, struct rt_ask *ask, const struct rt_tic
         return;
     }
     if ((ask->flags & RT_ASK_AWAY) == 0 && (ask->news & RT_NEWS_AWAY) == 0)
-        rt_desk_tell(desk, ask, RT_NEWS_AWAY);
+        rt_outbox_tell(desk, ask, RT_NEWS_AWAY);
     ask->flags |= RT_ASK_AWAY;
 }
 
 void rt_ask_back(struct rt_desk *desk, struct rt_ask *ask)
 {
     if ((ask->flags & RT_ASK_AWAY) != 0 && (ask->news & RT_NEWS_BACK) == 0)
-        rt_desk_tell(desk, ask, RT_NEWS_BACK);
+        rt_outbox_tell(desk, ask, RT_NEWS_BACK);
     ask->flags &= (uint8_t)~RT_ASK_AWAY;
 }
 
@@ -141,15 +160,15 @@ void rt_ask_released(struct rt_desk *desk, struct rt_ask *ask, int err)
 {
     ask->ticket = NULL;
     ask->err = (int16_t)err;
-    ask->state = RT_ASK_DONE;
+    rt_ask_move(ask, RT_ASK_DONE);
     bool told_nothing = (ask->news & RT_NEWS_LOST) != 0;
     if (told_nothing) /* whoever lets go needs no message that it is gone */
         ask->news = (uint8_t)(ask->news & ~RT_NEWS_LOST);
     if (told_nothing && ask->news == 0)
         ask->news = RT_NEWS_RELEASED; /* still in the list of news */
     else
-        rt_desk_tell(desk, ask, RT_NEWS_RELEASED);
-    rt_desk_line_settle(desk, ask->line);
+        rt_outbox_tell(desk, ask, RT_NEWS_RELEASED);
+    rt_outbox_line_settle(desk, ask->line);
 }
 
 void rt_ask_take_away(struct rt_desk *desk, struct rt_ask *ask, int reason)
@@ -159,8 +178,8 @@ void rt_ask_take_away(struct rt_desk *desk, struct rt_ask *ask, int reason)
     ask->ticket->holds--;
     ask->ticket = NULL;
     ask->lost = (int16_t)reason;
-    ask->state = RT_ASK_LOST;
-    rt_desk_tell(desk, ask, RT_NEWS_LOST);
+    rt_ask_move(ask, RT_ASK_LOST);
+    rt_outbox_tell(desk, ask, RT_NEWS_LOST);
 }
 
 bool rt_ask_is_over(const struct rt_ask *ask, int64_t now)

@@ -6,6 +6,7 @@
  *    │ re-entry, a tenure here ────▲ │ lost, hold_ms is over                ▲ ▲
  *    │            │ refused          └──────────▶ LOST ── release ──────────┘ │
  *    └────────────┴──────────────────────────────────────────────────────────┘
+ *  HELD ── passed on, kept by others, or closed ──▶ DONE
  */
 #ifndef RT_ASK_H
 #define RT_ASK_H
@@ -71,6 +72,9 @@ struct rt_ask {
 };
 
 /* ---- For core/ only ---- */
+
+/* One of the arrows above; asserts that it is. */
+void rt_ask_move(struct rt_ask *ask, enum rt_ask_state to);
 
 void rt_ask_append(struct rt_ask *ask); /* to the list of its line that fits its state */
 void rt_ask_drop(struct rt_ask *ask);   /* out of it */

@@ -5,39 +5,32 @@
  *
  * Its user
  *   - calls one of the functions below with the present time,
- *   - then takes everything out of rt_desk_todo (requests to send), rt_desk_news (whom to
- *     tell), rt_desk_dead (tickets to free) and rt_desk_idle (lines to free, if still idle),
+ *   - then takes everything out of its outbox: rt_outbox_todo (requests to send), rt_outbox_news (whom
+ *     to tell), rt_outbox_dead (tickets to free) and rt_outbox_idle (lines to free, if still idle),
  *   - and keeps desk->timers: when one is due it goes to rt_desk_timer.
  */
 #ifndef RT_DESK_H
 #define RT_DESK_H
 
 #include "core/line.h"
+#include "core/outbox.h"
 #include "core/session.h"
 
 struct rt_desk {
     struct rt_session session;
     struct rt_timers *timers;
     struct rt_timer beat_timer;     /* RT_TIMER_DESK: next BEAT, or the session's end */
-    struct rt_timer retry_timer;    /* RT_TIMER_DESK: send again what came to nothing */
     struct rt_timer patience_timer; /* RT_TIMER_DESK: somebody has waited for `call` */
     struct rt_ticket *tickets;      /* all that are not idle */
-    struct rt_ticket *outbox, *outbox_tail;
-    struct rt_ticket *unsent; /* JOINs that wait for a session; newest first */
-    struct rt_ticket *retry;  /* requests that came to nothing */
-    struct rt_ticket *dead;
-    struct rt_set *sets, *dead_sets;
-    struct rt_ask *news, *news_tail;
-    struct rt_line *idle;
+    struct rt_set *sets;            /* all that are not over, or have a JOIN_ALL under way */
+    struct rt_outbox out;
     uint64_t last_nonce;
     int64_t call; /* ns: how long a release or a try is waited for before it is UNKNOWN */
     int64_t pass; /* ns: how long a tenure is passed on after WANTED */
     uint32_t pass_limit;
-    int64_t retry_pause; /* ns; grows with each failure in a row */
-    bool strict_order;   /* every ask is solo */
-    bool beat_due, open_due;
+    bool strict_order; /* every ask is solo */
     bool closing;
-    bool away; /* the user's: the engine is known to be away, or to refuse */
+    bool away; /* rt_desk_away */
 };
 
 struct rt_desk_options {
@@ -48,6 +41,23 @@ struct rt_desk_options {
 
 /* Needs three places in TIMERS for its own timers, one per rt_terms, one per line that may linger. */
 void rt_desk_init(struct rt_desk *desk, struct rt_timers *timers, const struct rt_desk_options *o);
+/* Stops its timers; the tickets and sets that are left are dead: rt_outbox_dead, rt_outbox_dead_set. */
+void rt_desk_fini(struct rt_desk *desk);
+
+/* ---- Questions ---- */
+
+uint64_t rt_desk_session(
+    const struct rt_desk *desk);                 /* the engine's name for it; 0: there is none */
+int64_t rt_desk_ttl(const struct rt_desk *desk); /* of the session, ns; 0: as long as the process */
+int64_t rt_desk_call(const struct rt_desk *desk); /* ns: the patience of releases and tries */
+/* How much later than it was due the last BEAT left, ns; -1: none is due here. */
+int64_t rt_desk_lag(const struct rt_desk *desk);
+bool rt_desk_look(struct rt_desk *desk,
+                  int64_t now); /* whether the session is alive; ends it if not */
+/* The tickets that are not idle, one after the other: NULL gives the first, the last gives NULL. */
+struct rt_ticket *rt_desk_next(const struct rt_desk *desk, const struct rt_ticket *t);
+/* Whether T is due because somebody has waited for as long as rt_desk_call. */
+bool rt_desk_is_patience(const struct rt_desk *desk, const struct rt_timer *t);
 
 /* ---- Asks ---- */
 
@@ -61,7 +71,7 @@ void rt_desk_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 
 /* Several asks as one: all of asks[0..n) are solo, exclusive or shared, and have terms->set. The
  * answer comes as the news of asks[0] alone; on failure all are DONE. The asks stay in place until
- * then, SET with its arrays until rt_desk_dead_set gives it back: it may be answered before its
+ * then, SET with its arrays until rt_outbox_dead_set gives it back: it may be answered before its
  * JOIN_ALL is, which then finds only tickets to take back. */
 struct rt_set {
     struct rt_set *next, *prev; /* the desk's sets, or the dead ones */
@@ -103,29 +113,6 @@ void rt_desk_close_line(struct rt_desk *desk, struct rt_line *line, int64_t now)
 void rt_desk_end(struct rt_desk *desk, int64_t now);
 bool rt_desk_quiet(const struct rt_desk *desk); /* no ticket left: the engine may be closed */
 
-/* ---- What to do ---- */
-
-enum rt_todo_kind { RT_TODO_BEAT, RT_TODO_JOIN, RT_TODO_JOIN_ALL, RT_TODO_LEAVE, RT_TODO_ARM };
-
-struct rt_todo {
-    enum rt_todo_kind kind;
-    struct rt_ticket *ticket; /* JOIN, LEAVE, ARM: pinned (ops counted up) until answered */
-    struct rt_set *set;       /* JOIN_ALL: set->tickets[0..sent); there until answered */
-    uint64_t id;      /* JOIN, LEAVE, ARM: ticket->id as sent; give it back with the answer */
-    uint64_t session; /* the session to act in */
-    bool open;        /* BEAT: open one */
-    bool again;       /* JOIN, LEAVE */
-    bool untold;      /* LEAVE: nobody was ever told that it is held */
-};
-
-/* The next thing to send, in order; false: nothing. */
-bool rt_desk_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now);
-
-struct rt_ask *rt_desk_news(struct rt_desk *desk);    /* and clears its link, not its news bits */
-struct rt_ticket *rt_desk_dead(struct rt_desk *desk); /* a solo ticket that may be freed */
-struct rt_set *rt_desk_dead_set(struct rt_desk *desk);
-struct rt_line *rt_desk_idle(struct rt_desk *desk); /* a line that was idle: check, then free */
-
 /* ---- Answers and events ---- */
 
 void rt_desk_beaten(struct rt_desk *desk, int err, uint64_t session, uint32_t ttl_ms,
@@ -150,25 +137,17 @@ void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_ticket_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
 void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now);
 
-/* A limit that ends before the engine has taken the ask is ROTA_UNREACHABLE while desk->away. */
+/* The engine is known to be away, or to refuse: a limit that ends before it has taken the ask is
+ * ROTA_UNREACHABLE then. */
+void rt_desk_away(struct rt_desk *desk, bool away);
 /* A timer of kind RT_TIMER_ASK, RT_TIMER_LINE or RT_TIMER_DESK is due. */
 void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now);
 
 /* ---- For core/ only ---- */
 
 void rt_desk_bind(struct rt_ask *ask);
-void rt_desk_tell(struct rt_desk *desk, struct rt_ask *ask, unsigned news);
-void rt_desk_post(struct rt_desk *desk, struct rt_ticket *t); /* its want has to be sent */
-void rt_desk_join(struct rt_desk *desk, struct rt_ticket *t, bool try, bool arm, int64_t now);
-void rt_desk_leave(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
-void rt_desk_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now);
-void rt_desk_rejoin(struct rt_desk *desk, struct rt_ticket *t, bool arm, int64_t now); /* is idle */
-void rt_desk_again(struct rt_desk *desk, struct rt_ticket *t, int64_t now); /* its JOIN, later */
-void rt_desk_settle(struct rt_desk *desk, struct rt_ticket *t); /* after it became idle */
-void rt_desk_line_settle(struct rt_desk *desk, struct rt_line *line);
-uint64_t rt_desk_nonce(struct rt_desk *desk);
-bool rt_desk_look(struct rt_desk *desk,
-                  int64_t now); /* whether the session is alive; ends it if not */
+void rt_desk_want_session(struct rt_desk *desk,
+                          int64_t now); /* opens one, unless one is there or coming */
 void rt_set_held(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now);
 /* A member that holds by re-entry lost that, while the others still wait: so do not wait on. */

@@ -5,6 +5,7 @@
 #include "base/bug.h"
 #include "core/desk.h"
 #include "core/grant.h"
+#include "core/reentry.h"
 
 #include <assert.h>
 #include <rota.h>
@@ -91,14 +92,14 @@ static void arm(struct rt_desk *desk, struct rt_ticket *t)
     if (t->state != RT_TICKET_HELD || rt_ticket_has(t, RT_TICKET_ARMED))
         return;
     rt_ticket_arm(t);
-    rt_desk_post(desk, t);
+    rt_outbox_post(desk, t);
 }
 
 /* Whether somebody still waits behind T: the answer comes to rt_line_armed. */
 static void ask_wanted(struct rt_desk *desk, struct rt_ticket *t)
 {
     rt_ticket_arm(t);
-    rt_desk_post(desk, t);
+    rt_outbox_post(desk, t);
 }
 
 static void serve_readers(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t,
@@ -122,7 +123,7 @@ static void let_readers_in(struct rt_desk *desk, struct rt_line *line, struct rt
 static void cover(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t, int64_t now)
 {
     if (t->state == RT_TICKET_IDLE)
-        rt_desk_join(desk, t, queue_all_try(line), queue_wants_arm(line), now);
+        rt_outbox_join(desk, t, queue_all_try(line), queue_wants_arm(line), now);
     else if (t->state == RT_TICKET_JOINING)
         t->flags &= (uint16_t)~RT_TICKET_DOOMED;
 }
@@ -157,10 +158,10 @@ static void drop_unneeded(struct rt_desk *desk, struct rt_line *line, int64_t no
     bool readers_first = line->queue != NULL && line->queue->mode == RT_SHARED;
     bool s_covers = readers_first && (coming(line->s) || held(line->s));
     if (coming(line->s) && !readers_first)
-        rt_desk_give_up(desk, line->s, now);
+        rt_outbox_give_up(desk, line->s, now);
     bool x_needed = queue_has_writer(line) || (line->queue != NULL && !s_covers);
     if (coming(&line->x) && !x_needed)
-        rt_desk_give_up(desk, &line->x, now);
+        rt_outbox_give_up(desk, &line->x, now);
     if (readers_first && held(line->s) && !desk->closing)
         let_readers_in(desk, line, line->s, now);
 }
@@ -180,33 +181,6 @@ static void serve(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *
 }
 
 /* ---- Asking ------------------------------------------------------------- */
-
-bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
-{
-    if (ask->owner == 0 || (ask->mode != RT_EXCLUSIVE && ask->mode != RT_SHARED))
-        return false;
-    struct rt_ask *by = NULL; /* the hold it goes on with */
-    for (struct rt_ask *h = ask->line->holders; h != NULL; h = h->next)
-        if (h->state == RT_ASK_HELD && h->owner == ask->owner && !rt_ask_is_over(h, now) &&
-            (by == NULL || h->mode == RT_EXCLUSIVE))
-            by = h;
-    if (by == NULL || by->ticket->mode > RT_SHARED)
-        return false;
-    struct rt_ticket *own = ask->ticket;
-    const struct rt_terms *terms = ask->terms;
-    /* An upgrade: two of them would wait for ever. A value or at_least_ms: those are the ticket's,
-     * which is there already. */
-    bool upgrade = ask->mode == RT_EXCLUSIVE && by->mode != RT_EXCLUSIVE;
-    bool more = terms != NULL && (terms->value != NULL || terms->at_least_ms > 0);
-    if (upgrade || more || by->ticket->holds == RT_HOLDS_MOST) {
-        rt_ask_fail(desk, ask, ROTA_INVALID);
-        return true;
-    }
-    rt_ask_grant(desk, ask, by->ticket, now);
-    if (own != NULL)
-        rt_desk_settle(desk, own); /* not needed */
-    return true;
-}
 
 static bool only_readers(const struct rt_line *line, const struct rt_ticket *t)
 {
@@ -251,7 +225,7 @@ void rt_line_end_linger(struct rt_desk *desk, struct rt_line *line, int64_t now)
     if (!line->lingering)
         return;
     line->lingering = 0;
-    rt_desk_leave(desk, &line->x, now);
+    rt_outbox_leave(desk, &line->x, now);
 }
 
 static bool busy_here(const struct rt_line *line)
@@ -263,7 +237,7 @@ static bool busy_here(const struct rt_line *line)
 
 void rt_line_wait(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
-    ask->state = RT_ASK_QUEUED;
+    rt_ask_move(ask, RT_ASK_QUEUED);
     ask->since = now;
     rt_ask_append(ask);
     rt_ask_start_limit(desk, ask);
@@ -275,13 +249,13 @@ void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_line *line = ask->line;
     bool try = (ask->flags & RT_ASK_TRY) != 0;
-    if (rt_line_reenter(desk, ask, now))
+    if (rt_reentry_try(desk, ask, now))
         return;
     if (ask->ticket != NULL) {
         rt_line_wait(desk, ask, now);
         /* Our own lingering tenure would be told WANTED; save the engine the trouble. */
         rt_line_end_linger(desk, line, now);
-        rt_desk_join(desk, ask->ticket, try, wants_linger(ask), now);
+        rt_outbox_join(desk, ask->ticket, try, wants_linger(ask), now);
         return;
     }
     if (join_tenure(desk, ask, now))
@@ -306,7 +280,7 @@ void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
     struct rt_ticket *own = ask->ticket;
     rt_ask_fail(desk, ask, err);
     if (own != NULL)
-        rt_desk_give_up(desk, own, now);
+        rt_outbox_give_up(desk, own, now);
     else
         drop_unneeded(desk, line, now);
 }
@@ -325,10 +299,10 @@ static bool may_pass(const struct rt_desk *desk, const struct rt_line *line, int
 
 static void leave_for(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
-    ask->state = RT_ASK_RELEASING;
+    rt_ask_move(ask, RT_ASK_RELEASING);
     rt_ask_append(ask);
     rt_patience_start(desk, now);
-    rt_desk_leave(desk, ask->ticket, now);
+    rt_outbox_leave(desk, ask->ticket, now);
 }
 
 static void linger(struct rt_desk *desk, struct rt_line *line, int64_t until)
@@ -389,7 +363,7 @@ void rt_line_hold_over(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     if (RT_BUG(RT_BUG_PASS_ON_AFTER_HOLD_MS) && t == &line->x && line->queue != NULL)
         serve(desk, line, t, now);
     else
-        rt_desk_leave(desk, t, now);
+        rt_outbox_leave(desk, t, now);
 }
 
 void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now)
@@ -441,7 +415,7 @@ void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
     if (served)
         serve(desk, line, t, now);
     else
-        rt_desk_leave(desk, t, now); /* who asked has gone */
+        rt_outbox_leave(desk, t, now); /* who asked has gone */
 }
 
 void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
@@ -534,7 +508,7 @@ static void make_idle(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
         t->mode = RT_EXCLUSIVE; /* it may have been downgraded */
         rt_timers_stop(desk->timers, &line->timer);
     }
-    rt_desk_settle(desk, t);
+    rt_outbox_settle(desk, t);
 }
 
 void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
@@ -543,7 +517,7 @@ void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t
     bool again = t->state == RT_TICKET_JOINING && rt_line_outlasts(desk, t, err);
     fail_waiters(desk, t, err, now);
     if (again) {
-        rt_desk_again(desk, t, now);
+        rt_outbox_again(desk, t, now);
         return;
     }
     if (t->state == RT_TICKET_JOINING)
@@ -623,7 +597,7 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
         rt_ask_refuse(desk, ask, t, ROTA_LOST);
     }
     if (again) {
-        rt_desk_rejoin(desk, t, wants_linger(rt_line_solo(t)), now);
+        rt_outbox_rejoin(desk, t, wants_linger(rt_line_solo(t)), now);
         return;
     }
     make_idle(desk, t, now);
@@ -654,10 +628,10 @@ void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)
         rt_ask_stop_timer(desk, h);
         struct rt_ticket *t = h->ticket;
         h->ticket = NULL;
-        h->state = RT_ASK_DONE;
+        rt_ask_move(h, RT_ASK_DONE);
         if (t != NULL && --t->holds == 0)
-            rt_desk_leave(desk, t, now);
+            rt_outbox_leave(desk, t, now);
     }
     rt_line_end_linger(desk, line, now);
-    rt_desk_line_settle(desk, line);
+    rt_outbox_line_settle(desk, line);
 }

@@ -49,6 +49,12 @@ void rt_line_init(struct rt_line *line);
 /* Nobody asks, holds, waits or is under way: it may be freed. */
 bool rt_line_idle(const struct rt_line *line);
 
+/* Whether one of us holds exclusively, or lingers: who waits here waits for that. */
+static inline bool rt_line_is_held(const struct rt_line *line)
+{
+    return line->x.state == RT_TICKET_HELD;
+}
+
 /* The ticket with this number, or NULL. */
 struct rt_ticket *rt_line_ticket(struct rt_line *line, uint64_t number);
 
@@ -79,7 +85,6 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
 
 /* Whether nobody else, by re-entry, holds ASK's ticket exclusively. */
 bool rt_line_sole_writer(const struct rt_ask *ask);
-bool rt_line_reenter(struct rt_desk *desk, struct rt_ask *ask, int64_t now);
 void rt_line_wait(struct rt_desk *desk, struct rt_ask *ask, int64_t now); /* it is QUEUED now */
 
 struct rt_ask *rt_line_solo(const struct rt_ticket *t);      /* who waits with it; or NULL */

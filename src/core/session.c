@@ -14,17 +14,39 @@
  * loss before somebody else can be granted (DESIGN 1.2). */
 #define TELL_PART 20
 
+#define BIT(state) (1u << (state))
+
+/* From which states each state may be reached: the arrows of the diagram in session.h. */
+static const unsigned allowed_from[] = {
+    [RT_SESSION_NONE] = BIT(RT_SESSION_OPENING) | BIT(RT_SESSION_ALIVE),
+    [RT_SESSION_OPENING] = BIT(RT_SESSION_NONE),
+    [RT_SESSION_ALIVE] = BIT(RT_SESSION_OPENING) | BIT(RT_SESSION_ALIVE),
+};
+
+static void move(struct rt_session *s, enum rt_session_state to)
+{
+    assert((allowed_from[to] & BIT(s->state)) != 0);
+    s->state = to;
+}
+
+static void forget(struct rt_session *s)
+{
+    s->id = 0;
+    s->deadline = s->usable_until = 0;
+    s->beat_at = RT_NEVER;
+}
+
 void rt_session_init(struct rt_session *s)
 {
     *s = (struct rt_session){.state = RT_SESSION_NONE};
-    rt_session_end(s);
+    forget(s);
 }
 
 bool rt_session_want(struct rt_session *s, int64_t now)
 {
     if (s->state != RT_SESSION_NONE || s->in_flight)
         return false;
-    s->state = RT_SESSION_OPENING;
+    move(s, RT_SESSION_OPENING);
     s->in_flight = true;
     s->sent_at = now;
     return true;
@@ -47,7 +69,7 @@ bool rt_session_answered(struct rt_session *s, uint64_t id, uint32_t ttl_ms, uin
     if (opened)
         s->id = id;
     s->in_flight = false;
-    s->state = RT_SESSION_ALIVE;
+    move(s, RT_SESSION_ALIVE);
     s->ttl = ttl_ms * RT_MS;
     if (ttl_ms == 0) {
         s->deadline = s->usable_until = s->beat_at = RT_NEVER;
@@ -76,10 +98,8 @@ void rt_session_failed(struct rt_session *s, int64_t now)
 
 void rt_session_end(struct rt_session *s)
 {
-    s->state = RT_SESSION_NONE;
-    s->id = 0;
-    s->deadline = s->usable_until = 0;
-    s->beat_at = RT_NEVER;
+    move(s, RT_SESSION_NONE);
+    forget(s);
 }
 
 bool rt_session_alive(const struct rt_session *s, int64_t now)

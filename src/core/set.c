@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several asks as one: all of them are granted, or none stays behind. */
 #include "core/desk.h"
+#include "core/reentry.h"
 
 #include <assert.h>
 #include <rota.h>
@@ -25,16 +26,8 @@ static void bury(struct rt_desk *desk, struct rt_set *set)
     if (set->next != NULL)
         set->next->prev = set->prev;
     set->prev = NULL;
-    set->next = desk->dead_sets;
-    desk->dead_sets = set;
-}
-
-struct rt_set *rt_desk_dead_set(struct rt_desk *desk)
-{
-    struct rt_set *set = desk->dead_sets;
-    if (set != NULL)
-        desk->dead_sets = set->next;
-    return set;
+    set->next = desk->out.dead_sets;
+    desk->out.dead_sets = set;
 }
 
 static void answer(struct rt_desk *desk, struct rt_set *set, int err)
@@ -44,7 +37,7 @@ static void answer(struct rt_desk *desk, struct rt_set *set, int err)
     set->over = true;
     set->want_join = set->again = false;
     set->asks[0]->err = (int16_t)err;
-    rt_desk_tell(desk, set->asks[0], RT_NEWS_ANSWERED);
+    rt_outbox_tell(desk, set->asks[0], RT_NEWS_ANSWERED);
     if (!set->in_flight)
         bury(desk, set);
 }
@@ -56,10 +49,10 @@ static void take_back(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
     if (t->state == RT_TICKET_JOINING && !rt_ticket_has(t, RT_TICKET_AGAIN))
         rt_ticket_idle(t, now);
     if (t->state == RT_TICKET_JOINING)
-        rt_desk_leave(desk, t, now);
+        rt_outbox_leave(desk, t, now);
     else if (t->state != RT_TICKET_IDLE)
-        rt_desk_give_up(desk, t, now);
-    rt_desk_settle(desk, t);
+        rt_outbox_give_up(desk, t, now);
+    rt_outbox_settle(desk, t);
 }
 
 /* Gives a member up, whatever it has reached. */
@@ -69,9 +62,9 @@ static void abandon(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
     if (ask->state == RT_ASK_HELD) { /* by re-entry */
         rt_ask_drop(ask);
         ask->ticket = NULL;
-        ask->state = RT_ASK_DONE;
+        rt_ask_move(ask, RT_ASK_DONE);
         if (--t->holds == 0) /* whom it re-entered has let go meanwhile */
-            rt_desk_leave(desk, t, now);
+            rt_outbox_leave(desk, t, now);
     } else if (ask->state != RT_ASK_DONE) {
         bool flies = ask->terms->set->in_flight;
         rt_ask_fail(desk, ask, err);
@@ -112,14 +105,14 @@ void rt_desk_ask_all(struct rt_desk *desk, struct rt_set *set, int64_t now)
         assert(ask->terms->set == set && ask->ticket != NULL);
         rt_desk_bind(ask);
         rt_line_end_linger(desk, ask->line, now); /* our own tenure would stand in the way */
-        if (err == 0 && rt_line_reenter(desk, ask, now)) {
+        if (err == 0 && rt_reentry_try(desk, ask, now)) {
             if (ask->state == RT_ASK_DONE)
                 err = ask->err;
             continue;
         }
         rt_line_wait(desk, ask, now);
         ask->ticket->flags |= RT_TICKET_SET; /* JOIN_ALL carries its JOIN */
-        rt_desk_join(desk, ask->ticket, set->try, false, now);
+        rt_outbox_join(desk, ask->ticket, set->try, false, now);
         set->pending++;
     }
     link_set(desk, set);
@@ -182,8 +175,7 @@ void rt_desk_joined_all(struct rt_desk *desk, struct rt_set *set, int err,
         bury(desk, set);
     } else if (err == ROTA_UNKNOWN) {
         set->again = true;
-        if (desk->retry_timer.slot == 0) /* others wait for it: it must not be put off */
-            rt_timers_start(desk->timers, &desk->retry_timer, now + desk->retry_pause);
+        rt_outbox_retry_soon(desk, now);
         rt_patience_try_ended(desk, set->tickets[0], now);
     } else if (err != 0) {
         rt_set_fail(desk, set, err, now);
@@ -198,7 +190,7 @@ void rt_set_member_lost(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
     rt_ask_drop(ask);
     ask->ticket->holds--;
     ask->ticket = NULL;
-    ask->state = RT_ASK_DONE;
+    rt_ask_move(ask, RT_ASK_DONE);
     rt_set_fail(desk, ask->terms->set, ROTA_LOST, now);
 }
 

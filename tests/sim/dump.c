@@ -23,7 +23,7 @@ static void dump_client(const struct sim *sim, const struct sim_client *c)
               c->paused_until != 0 ? "paused " : "", c->close_by != 0 ? "closing " : "",
               (unsigned long long)desk->session.id, (int)desk->session.state,
               (double)desk->session.usable_until / 1e9,
-              desk->retry_timer.slot != 0 ? (double)desk->retry_timer.at / 1e9 : 0.0);
+              desk->out.retry_timer.slot != 0 ? (double)desk->out.retry_timer.at / 1e9 : 0.0);
     for (const struct rt_ticket *t = desk->tickets; t != NULL; t = t->next)
         sim_trace(sim, c,
                   "  ticket %s of %s id %llu mode %u flags %x want %x ops %u holds %u listed %u",

@@ -122,16 +122,16 @@ static void drain(struct story *s)
     struct rt_todo todo;
     struct rt_ask *a;
     struct rt_line *line;
-    while ((a = rt_desk_news(&s->desk)) != NULL)
+    while ((a = rt_outbox_news(&s->desk)) != NULL)
         show_news(s, a);
-    while (rt_desk_todo(&s->desk, &todo, s->now)) {
+    while (rt_outbox_todo(&s->desk, &todo, s->now)) {
         show_todo(s, &todo);
         assert_true(s->op_count < STORY_OPS);
         s->ops[s->op_count++] = todo;
     }
-    while (rt_desk_dead(&s->desk) != NULL || rt_desk_dead_set(&s->desk) != NULL)
+    while (rt_outbox_dead(&s->desk) != NULL || rt_outbox_dead_set(&s->desk) != NULL)
         ;
-    while ((line = rt_desk_idle(&s->desk)) != NULL)
+    while ((line = rt_outbox_idle(&s->desk)) != NULL)
         if (rt_line_idle(line))
             ((struct story_line *)(void *)line)->used = false;
 }

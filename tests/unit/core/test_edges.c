@@ -48,9 +48,9 @@ static void nonces_go_on_from_where_they_were_told(void **state)
 {
     (void)state;
     struct rt_desk d = desk_of(0, 0, 0);
-    assert_true(rt_desk_nonce(&d) == UINT64_MAX);
-    assert_int_equal(rt_desk_nonce(&d), 1);
-    assert_int_equal(rt_desk_nonce(&d), 2);
+    assert_true(rt_outbox_nonce(&d) == UINT64_MAX);
+    assert_int_equal(rt_outbox_nonce(&d), 1);
+    assert_int_equal(rt_outbox_nonce(&d), 2);
 }
 
 /* ---- Asking again ------------------------------------------------------- */
@@ -60,7 +60,7 @@ static void fail_leaves(int times)
 {
     for (int i = 0; i < times; i++) {
         left(s, ROTA_UNREACHABLE);
-        until(s, s->desk.retry_timer.at / RT_MS);
+        until(s, s->desk.out.retry_timer.at / RT_MS);
     }
 }
 
@@ -103,7 +103,7 @@ static void pauses_grow_with_the_patience(void **state)
         s->desk.call = patience[i][0] * RT_MS;
         let_go(s, 'A');
         fail_leaves(9);
-        assert_true(s->desk.retry_pause == patience[i][1] * RT_MS);
+        assert_true(s->desk.out.retry_pause == patience[i][1] * RT_MS);
         left(s, 0);
         story_end(s);
     }
@@ -115,10 +115,10 @@ static void a_beat_that_is_answered_makes_pauses_short(void **state)
     story_held(s, 9000);
     let_go(s, 'A');
     fail_leaves(7);
-    assert_true(s->desk.retry_pause == 1000 * RT_MS);
+    assert_true(s->desk.out.retry_pause == 1000 * RT_MS);
     until(s, 3000);
     beat(s, 0, 0, 9000);
-    assert_true(s->desk.retry_pause == 20 * RT_MS);
+    assert_true(s->desk.out.retry_pause == 20 * RT_MS);
     left(s, 0);
     story_end(s);
 }

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What leaves the desk: requests in their order, news, and what may be freed. */
+#include "core/outbox.h"
+
+#include "base/bug.h"
+#include "core/desk.h"
+
+#include <assert.h>
+
+/* Pauses before something is sent again: short at first, since most failures are one broken
+ * connection; then longer, up to a second, since a waiter may stand behind our dead ticket, or
+ * call_ms, since a release may have to wait for it, but not less than RETRY_LEAST. */
+#define RETRY_FIRST (20 * RT_MS)
+#define RETRY_MOST (1000 * RT_MS)
+#define RETRY_LEAST (250 * RT_MS)
+
+void rt_outbox_init(struct rt_outbox *out)
+{
+    *out = (struct rt_outbox){.retry_timer.kind = RT_TIMER_DESK, .retry_pause = RETRY_FIRST};
+}
+
+/* ---- Lists -------------------------------------------------------------- */
+
+static void link_ticket(struct rt_desk *desk, struct rt_ticket *t)
+{
+    t->prev = NULL;
+    t->next = desk->tickets;
+    if (t->next != NULL)
+        t->next->prev = t;
+    desk->tickets = t;
+}
+
+static void unlink_ticket(struct rt_desk *desk, struct rt_ticket *t)
+{
+    if (t->prev != NULL)
+        t->prev->next = t->next;
+    else
+        desk->tickets = t->next;
+    if (t->next != NULL)
+        t->next->prev = t->prev;
+    t->next = t->prev = NULL;
+}
+
+bool rt_outbox_holds(const struct rt_desk *desk, const struct rt_ticket *t)
+{
+    return t->next != NULL || t->prev != NULL || desk->tickets == t;
+}
+
+static void push(struct rt_ticket **list, struct rt_ticket *t)
+{
+    assert(!rt_ticket_has(t, RT_TICKET_LISTED));
+    t->flags |= RT_TICKET_LISTED;
+    t->out_next = *list;
+    *list = t;
+}
+
+struct rt_ticket *rt_outbox_pop(struct rt_ticket **list)
+{
+    struct rt_ticket *t = *list;
+    if (t != NULL) {
+        *list = t->out_next;
+        t->out_next = NULL;
+        t->flags &= (uint16_t)~RT_TICKET_LISTED;
+    }
+    return t;
+}
+
+void rt_outbox_post(struct rt_desk *desk, struct rt_ticket *t)
+{
+    if (rt_ticket_has(t, RT_TICKET_LISTED) || t->want == 0)
+        return;
+    t->flags |= RT_TICKET_LISTED;
+    t->out_next = NULL;
+    if (desk->out.first == NULL)
+        desk->out.first = t;
+    else
+        desk->out.last->out_next = t;
+    desk->out.last = t;
+}
+
+void rt_outbox_tell(struct rt_desk *desk, struct rt_ask *ask, unsigned news)
+{
+    assert((ask->news & news) == 0); /* I9: each once */
+    bool listed = ask->news != 0;
+    ask->news = (uint8_t)(ask->news | news);
+    if (listed)
+        return;
+    ask->news_next = NULL;
+    if (desk->out.news == NULL)
+        desk->out.news = ask;
+    else
+        desk->out.news_last->news_next = ask;
+    desk->out.news_last = ask;
+}
+
+struct rt_ask *rt_outbox_news(struct rt_desk *desk)
+{
+    struct rt_ask *ask = desk->out.news;
+    if (ask != NULL) {
+        desk->out.news = ask->news_next;
+        ask->news_next = NULL;
+    }
+    return ask;
+}
+
+struct rt_ticket *rt_outbox_dead(struct rt_desk *desk)
+{
+    return rt_outbox_pop(&desk->out.dead);
+}
+
+struct rt_set *rt_outbox_dead_set(struct rt_desk *desk)
+{
+    struct rt_set *set = desk->out.dead_sets;
+    if (set != NULL)
+        desk->out.dead_sets = set->next;
+    return set;
+}
+
+struct rt_line *rt_outbox_idle(struct rt_desk *desk)
+{
+    struct rt_line *line = desk->out.idle;
+    if (line != NULL) {
+        desk->out.idle = line->idle_next;
+        line->idle_listed = 0;
+    }
+    return line;
+}
+
+void rt_outbox_line_settle(struct rt_desk *desk, struct rt_line *line)
+{
+    if (line->idle_listed || !rt_line_idle(line))
+        return;
+    line->idle_listed = 1;
+    line->idle_next = desk->out.idle;
+    desk->out.idle = line;
+}
+
+void rt_outbox_settle(struct rt_desk *desk, struct rt_ticket *t)
+{
+    if (t->state != RT_TICKET_IDLE)
+        return;
+    if (rt_outbox_holds(desk, t))
+        unlink_ticket(desk, t);
+    struct rt_line *line = t->line;
+    if (rt_ticket_has(t, RT_TICKET_SOLO) && t->ops == 0 && !rt_ticket_has(t, RT_TICKET_LISTED)) {
+        push(&desk->out.dead, t);
+        assert(line->solo_tickets > 0);
+        line->solo_tickets--;
+    }
+    rt_outbox_line_settle(desk, line);
+}
+
+/* ---- Tickets ------------------------------------------------------------ */
+
+uint64_t rt_outbox_nonce(struct rt_desk *desk)
+{
+    if (++desk->last_nonce == 0)
+        ++desk->last_nonce; /* 0 means none */
+    return desk->last_nonce;
+}
+
+void rt_outbox_join(struct rt_desk *desk, struct rt_ticket *t, bool try, bool arm, int64_t now)
+{
+    rt_ticket_join(t, rt_outbox_nonce(desk), try, arm, now);
+    link_ticket(desk, t);
+    rt_outbox_post(desk, t);
+}
+
+void rt_outbox_leave(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    rt_ticket_leave(t, now);
+    rt_outbox_post(desk, t);
+    rt_outbox_settle(desk, t);
+}
+
+void rt_outbox_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    if (t->state == RT_TICKET_HELD) {
+        rt_outbox_leave(desk, t, now);
+        return;
+    }
+    rt_ticket_give_up(t, now);
+    rt_outbox_post(desk, t);
+    rt_outbox_settle(desk, t);
+}
+
+void rt_outbox_rejoin(struct rt_desk *desk, struct rt_ticket *t, bool arm, int64_t now)
+{
+    assert(t->state == RT_TICKET_IDLE);
+    unlink_ticket(desk, t);
+    rt_outbox_join(desk, t, false, arm, now);
+}
+
+/* ---- Once more, later --------------------------------------------------- */
+
+void rt_outbox_retry_soon(struct rt_desk *desk, int64_t now)
+{
+    struct rt_outbox *out = &desk->out;
+    if (out->retry_timer.slot == 0) /* others wait for it: it must not be put off */
+        rt_timers_start(desk->timers, &out->retry_timer, now + out->retry_pause);
+}
+
+void rt_outbox_answered(struct rt_desk *desk)
+{
+    desk->out.retry_pause = RETRY_FIRST;
+}
+
+void rt_outbox_later(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    assert(t->want != 0);
+    if (!rt_ticket_has(t, RT_TICKET_LISTED))
+        push(&desk->out.retry, t);
+    rt_outbox_retry_soon(desk, now);
+}
+
+void rt_outbox_again(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
+{
+    rt_ticket_again(t, false);
+    rt_outbox_later(desk, t, now);
+}
+
+void rt_outbox_retry(struct rt_desk *desk)
+{
+    struct rt_ticket *list = desk->out.retry, *t;
+    desk->out.retry = NULL;
+    desk->out.retry_pause *= 2;
+    int64_t most = desk->call < RETRY_MOST ? desk->call : RETRY_MOST;
+    if (most < RETRY_LEAST)
+        most = RETRY_LEAST;
+    if (desk->out.retry_pause > most)
+        desk->out.retry_pause = most;
+    while ((t = rt_outbox_pop(&list)) != NULL) {
+        rt_outbox_post(desk, t);
+        rt_outbox_settle(desk, t); /* it may have become idle meanwhile */
+    }
+    rt_set_retry(desk);
+}
+
+/* ---- What to do --------------------------------------------------------- */
+
+/* The unsent JOINs were pushed newest first: hand them on in the order they were taken. */
+struct rt_ticket *rt_outbox_unsent(struct rt_desk *desk)
+{
+    struct rt_ticket *reversed = NULL, *t;
+    while ((t = rt_outbox_pop(&desk->out.unsent)) != NULL)
+        push(&reversed, t);
+    return reversed;
+}
+
+static bool todo_ticket(struct rt_desk *desk, struct rt_ticket *t, struct rt_todo *todo)
+{
+    unsigned want = t->want;
+    *todo = (struct rt_todo){.ticket = t, .id = t->id, .session = desk->session.id};
+    todo->again = rt_ticket_has(t, RT_TICKET_AGAIN);
+    todo->untold = !rt_ticket_has(t, RT_TICKET_OWNED) && !RT_BUG(RT_BUG_UNTOLD_KEEPS);
+    if ((want & RT_WANT_JOIN) != 0)
+        todo->kind = RT_TODO_JOIN;
+    else if ((want & RT_WANT_LEAVE) != 0)
+        todo->kind = RT_TODO_LEAVE;
+    else if ((want & RT_WANT_ARM) != 0)
+        todo->kind = RT_TODO_ARM;
+    else
+        return false;
+    t->want = 0;
+    t->ops++;
+    assert(t->ops != 0);
+    return true;
+}
+
+static bool todo_beat(struct rt_desk *desk, struct rt_todo *todo)
+{
+    bool open = desk->out.open_due;
+    if (!open && !desk->out.beat_due)
+        return false;
+    desk->out.open_due = desk->out.beat_due = false;
+    *todo = (struct rt_todo){.kind = RT_TODO_BEAT, .open = open, .session = desk->session.id};
+    return true;
+}
+
+static bool todo_set(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
+{
+    struct rt_set *set = rt_set_todo(desk);
+    if (set == NULL)
+        return false;
+    if (desk->session.state != RT_SESSION_ALIVE) {
+        rt_desk_want_session(desk, now);
+        return todo_beat(desk, todo);
+    }
+    set->want_join = false;
+    set->in_flight = true;
+    set->sent = 0;
+    for (size_t i = 0; i < set->n; i++)
+        if (set->asks[i]->state == RT_ASK_QUEUED) {
+            set->tickets[set->sent++] = set->asks[i]->ticket;
+            set->asks[i]->ticket->ops++;
+        }
+    *todo = (struct rt_todo){.kind = RT_TODO_JOIN_ALL, .set = set, .session = desk->session.id};
+    return true;
+}
+
+bool rt_outbox_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
+{
+    if (todo_beat(desk, todo))
+        return true;
+    struct rt_ticket *t;
+    while ((t = rt_outbox_pop(&desk->out.first)) != NULL) {
+        if ((t->want & RT_WANT_JOIN) != 0 && desk->session.state != RT_SESSION_ALIVE) {
+            push(&desk->out.unsent, t);
+            rt_desk_want_session(desk, now);
+            if (todo_beat(desk, todo))
+                return true;
+            continue;
+        }
+        if (todo_ticket(desk, t, todo))
+            return true;
+        rt_outbox_settle(desk, t);
+    }
+    return todo_set(desk, todo, now);
+}
+
+void rt_outbox_end(struct rt_desk *desk)
+{
+    struct rt_ticket **const lists[] = {&desk->out.first, &desk->out.retry}, *t;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        while ((t = rt_outbox_pop(lists[i])) != NULL)
+            rt_outbox_settle(desk, t);
+    rt_timers_stop(desk->timers, &desk->out.retry_timer);
+}
+
+void rt_outbox_fini(struct rt_desk *desk)
+{
+    struct rt_outbox *out = &desk->out;
+    struct rt_ticket *t, *after;
+    rt_timers_stop(desk->timers, &out->retry_timer);
+    out->first = out->last = out->unsent = out->retry = NULL;
+    for (t = desk->tickets; t != NULL; t = after) {
+        after = t->next;
+        t->flags &= (uint16_t)~RT_TICKET_LISTED;
+        if (rt_ticket_has(t, RT_TICKET_SOLO))
+            push(&out->dead, t);
+    }
+    desk->tickets = NULL;
+    for (struct rt_set *set; (set = desk->sets) != NULL;) {
+        desk->sets = set->next;
+        set->next = out->dead_sets;
+        out->dead_sets = set;
+    }
+}
