@@ -6,7 +6,7 @@
 #   make test       everything that must hold; ends with "N passed, N failed"
 #   make test-all   ... and a sample of mutants: bugs of one line, which the quick tests must find
 #   make mutants    a larger sample (about 25 minutes), with a score per folder; N=50 of each folder (0: all), SEED=x,
-#                   FOLDER=core (client, lua, mem, file, kit, net, redis, etcd), JOBS=2
+#                   FOLDER=core (client, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    the fault programme at length, with a report (about 50 minutes; FACTOR=n,
 #                   SUITE=redis or SUITE=etcd: only that)

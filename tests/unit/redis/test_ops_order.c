@@ -99,6 +99,39 @@ static void test_rooms_are_swept_while_we_wait(void **state)
     expect_no_call();
 }
 
+/* While somebody waits the link that its grant would come over is asked whether it lives. Redis answers PING there by an array:
+ * that is an answer, and the link stays; without one it is cut. */
+static void test_the_link_of_pushes_is_asked(void **state)
+{
+    struct joining j;
+    int asked = 0;
+    (void)state;
+    join(&j, "a", 7);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 0, "i1000000000 i1001000000 i11 i4");
+    expect_told("join ok");
+    believe("a", 11, false);
+    for (int i = 0; i < 60; i++) {
+        const char *command = played_next(&p, WORK);
+        if (calls(command, RT_REDIS_SCRIPT_SWEEP))
+            answer(played_tag(command), 0, "i1001500000 i1002500000 i0");
+        assert_non_null(p.streams[PUSH].stream);
+        if (strcmp(played_next(&p, PUSH), "PING") == 0) {
+            played_say(&p, PUSH, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+            asked++;
+        }
+        played_pass(&p, 500);
+    }
+    assert_true(asked > 1); /* and again */
+    assert_non_null(p.streams[PUSH].stream);
+    for (int i = 0; i < 60 && p.streams[PUSH].stream != NULL; i++) {
+        const char *command = played_next(&p, WORK);
+        if (calls(command, RT_REDIS_SCRIPT_SWEEP))
+            answer(played_tag(command), 0, "i1001500000 i1002500000 i0");
+        played_pass(&p, 500);
+    }
+    assert_null(p.streams[PUSH].stream); /* it did not answer any more */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +140,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_rooms_are_swept_while_we_wait, setup_cluster,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_the_link_of_pushes_is_asked, setup_session, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,17 @@ static void a_foreign_key_is_found_before_anything_is_written(void **state)
            "list: 0 0\n");
 }
 
+/* ... but only where it is needed: what keeps no value and no time is not kept out by it. */
+static void a_foreign_key_keeps_out_who_needs_it(void **state)
+{
+    (void)state;
+    open_sessions('A');
+    freeReplyObject(redisCommand(story_work, "SET %s:x:lock hello", STORY_ROOM));
+    ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 1}, {.name = "other", .nonce = 2});
+    freeReplyObject(redisCommand(story_work, "DEL %s:x:lock", STORY_ROOM));
+    expect("join: 0 @0 0 @0 1 @0+1 1\n");
+}
+
 /* A line that is folded, with one who waits in it, is not lost when the key it goes to is somebody's. */
 static void a_line_that_cannot_be_unfolded_stays(void **state)
 {
@@ -252,6 +263,7 @@ int main(void)
 #define STORY(fn) cmocka_unit_test_setup_teardown(fn, story_begin, story_end)
     const struct CMUnitTest tests[] = {
         STORY(a_foreign_key_is_found_before_anything_is_written),
+        STORY(a_foreign_key_keeps_out_who_needs_it),
         STORY(a_line_that_cannot_be_unfolded_stays),
         STORY(the_dead_in_front_do_not_keep_out),
         STORY(the_dead_at_a_barrier_leave_no_value),
