@@ -4,11 +4,12 @@
 #   make            the library and the command, in build/
 #   make run        ... and the demo on the embedded engine
 #   make test       everything that must hold; ends with "N passed, N failed"
-#   make test-all   ... and a sample of mutants: bugs of one line, which the quick tests must find
+#   make test-all   ... and what is slow: every topology under the sanitizers, delays; and a sample of mutants: bugs of one
+#                   line, which the quick tests must find
 #   make mutants    a larger sample (about 25 minutes), with a score per folder; N=50 of each folder (0: all), SEED=x,
 #                   FOLDER=core (client, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
 #   make bench      the benches (BENCH=etcd: only those)
-#   make torture    the fault programme at length, with a report (about 50 minutes; FACTOR=n,
+#   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
 #                   SUITE=redis or SUITE=etcd: only that)
 #   make interop    other clients of etcd contend with Rota, and current etcds (about 20 minutes; QUICK=1: one; needs Go)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
@@ -40,9 +41,11 @@ run: all
 
 test:
 	@scripts/need.sh build test deb
-	@scripts/test.sh
+	@scripts/test.py
 
-test-all: test
+test-all:
+	@scripts/need.sh build test deb
+	@scripts/test.py --all
 	@nice scripts/mutants.py -n 8 --at-least 60
 
 mutants:
@@ -53,7 +56,7 @@ bench: need-build
 	@scripts/need.sh bench
 	@scripts/bench.sh $(BENCH)
 
-torture:
+torture: $(if $(SUITE),,test-all)
 	@scripts/need.sh build test
 	@scripts/torture.sh $(or $(FACTOR),17) $(SUITE)
 

@@ -23,10 +23,11 @@
 static const char *url;
 static char names[4][32]; /* new ones for each run: what stays locked is seen at its end */
 
-/* What a call may say when memory runs out. UNKNOWN: the engine could not even note the end. */
+/* What a call may say when memory runs out. UNKNOWN: the engine could not even note the end. UNREACHABLE: nobody ran for the
+ * 20 ms that a call may take, on a busy machine. */
 static int ok(int rv)
 {
-    if (rv != 0 && rv != ROTA_NOMEM && rv != ROTA_UNKNOWN)
+    if (rv != 0 && rv != ROTA_NOMEM && rv != ROTA_UNKNOWN && rv != ROTA_UNREACHABLE)
         fail_msg("said %s: %s", rota_strerror(rv), rota_errmsg(NULL));
     return rv;
 }
