@@ -180,6 +180,20 @@ static void test_a_right_is_named(void **state)
     teardown(state);
 }
 
+/* A function may run later than it stands there: behind what was written. */
+static void test_refused_inside_a_function(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_BREAK, .user = other_name};
+    setup_session(state);
+    op.brk.name = "a";
+    op.brk.number = 5;
+    submit(&op);
+    (void)expect_call(RT_REDIS_SCRIPT_BREAK, NULL);
+    refuse_inside(RT_REDIS_SCRIPT_BREAK, "NOPERM this user has no permissions", "call('ZSCORE'");
+    expect_told("op UNKNOWN");
+    teardown(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_refused_before_it_wrote),
         cmocka_unit_test(test_a_look_is_told),
         cmocka_unit_test(test_a_right_is_named),
+        cmocka_unit_test(test_refused_inside_a_function),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
