@@ -16,7 +16,9 @@
  * - done and event may be called from inside submit, cancel and loop callbacks,
  *   never from open or close. They never call back into the engine: what follows
  *   from them is submitted later. So an engine need not be re-entrant.
- * - Ops of one connection take effect in the order of submission.
+ * - Ops on one name take effect in the order of submission, and a BEAT with all of them: it is told
+ *   of (`tickets`, events) as if it had come after what was submitted before it. Ops on different
+ *   names may overtake each other.
  * - Errors are of two kinds. Definite: the op had no effect. ROTA_UNKNOWN: the
  *   request may or may not have taken effect, now or later; every op below says
  *   how to ask again. An engine never turns a lost reply into any other error.
@@ -115,10 +117,11 @@ enum rt_op_kind {
      * one. An opened session replaces any earlier one of the connection. `tickets` are all tickets that session holds or waits with, for
      * engines that must renew each. ROTA_LOST: the session is gone. Asked again: harmless
      * (an `open` whose reply was lost leaves a session that dies by its ttl). A BEAT catches up
-     * on lost pushes: after it GRANTED, WANTED and CHANGED are sent again where they still hold
-     * and the client has not spoken of them since (by CHANGE), TICKET_LOST for every one of
-     * `tickets` that is gone, and GRANTED for granted ones that are not among them: a JOIN may
-     * arrive after its client gave it up, and whoever does not know the ticket gives it back. */
+     * on lost pushes: after it GRANTED and WANTED are sent again where they still hold and the
+     * client has not spoken of them since (by CHANGE), CHANGED where a line is not as it was told
+     * last, TICKET_LOST for every one of `tickets` that is gone, and GRANTED for granted ones that
+     * are not among them: a JOIN may arrive after its client gave it up, and whoever does not know
+     * the ticket gives it back. */
     RT_OP_BEAT,
     /* One ticket. ROTA_LOST: the session is gone; ROTA_BUSY: with RT_JOIN_TRY. Asked again:
      * the same nonce finds the ticket. */
@@ -135,8 +138,18 @@ enum rt_op_kind {
      * nothing for its at_least_ms; by nonce it is always so. ROTA_LOST: no such ticket. Asked
      * again after a lost reply, ROTA_LOST says only that it is gone now. */
     RT_OP_LEAVE,
-    /* Tells of the line's front and count, now in the answer and by CHANGED from then on, until
-     * the op `observe.stop` names the same cookie. Asked again: harmless. */
+    /* Tells of the line's front and count by CHANGED: its state once, soon after or before the answer,
+     * and from then on whatever differs from what was told last, and nothing else (kit/view),
+     * until an OBSERVE with `stop` names the same cookie; one that is not answered yet ends then
+     * with ROTA_CANCELED. Asked again under the same cookie: the state is told once more.
+     *
+     * OBSERVE, INSPECT, LIST and CHECK only look. They never end with ROTA_LOST or ROTA_BUSY: what
+     * is not there is told as nothing, and 0. Errors: ROTA_INVALID (a name that no line can have:
+     * "a line needs a name", "a name is too long"), ROTA_UNREACHABLE (not answered by the deadline;
+     * errmsg names who was asked), ROTA_CANCELED, ROTA_NOMEM, and what a server refuses for good:
+     * ROTA_AUTH, ROTA_UNSUPPORTED, ROTA_PROTOCOL. ROTA_UNKNOWN, where an engine cannot tell whether
+     * its question arrived, means no more than ROTA_UNREACHABLE. After an error what each() was told
+     * does not count. What CHECK itself finds wrong is a verdict, and it ends with 0. */
     RT_OP_OBSERVE,
     /* Calls each() for every ticket of the line, or with name NULL of `session`. since_ms -1: not known. */
     RT_OP_INSPECT,
@@ -180,7 +193,6 @@ struct rt_op {
         struct {
             const char *name;
             uint64_t session, number, nonce;
-            bool again;   /* an earlier try may have taken effect */
             bool untold;  /* nobody was told, or will be, that it was granted */
             bool granted; /* answered: it held; for who waited, and gave up a moment too late */
         } leave;
@@ -218,7 +230,8 @@ enum rt_event_kind {
     RT_GRANTED,      /* a waiting ticket of ours is granted now; may come twice, but never
                         before the answer to its JOIN */
     RT_WANTED,       /* somebody waits behind our granted, armed ticket; may come twice */
-    RT_CHANGED,      /* an observed line: its last state, states between may be left out */
+    RT_CHANGED,      /* an observed line: its last state, another than was told before; states
+                        between may be left out */
     RT_TICKET_LOST,  /* a ticket of ours is gone, not by our LEAVE */
     RT_SESSION_LOST, /* the session is gone, and all its tickets */
     RT_LINK,         /* the connection came (up) or went; for the log and the metrics */
@@ -248,7 +261,6 @@ struct rt_engine {
     const char *const *schemes; /* NULL-terminated, as in the URL */
     const char *const *params;  /* NULL-terminated: URL parameters beyond the common ones */
     size_t conn_size;           /* whole struct, which begins with struct rt_conn */
-    int layout_major, layout_minor;
 
     /* Prepares the connection; CONN is zeroed but for the fields of struct rt_conn. Does not wait
      * for the network: what needs it is done from the loop before the first op. Checks the

@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "engine/mem/mem.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,8 +30,18 @@ static const struct rt_engine *const engines[] = {
     &rt_engine_mem,
 };
 
+/* What engine.h does not allow to be NULL. */
+static bool is_whole(const struct rt_engine *e)
+{
+    return e->schemes != NULL && e->params != NULL && e->conn_size >= sizeof(struct rt_conn) &&
+           e->open != NULL && e->close != NULL && e->submit != NULL && e->cancel != NULL &&
+           e->caps != NULL;
+}
+
 const struct rt_engine *rt_engine_find(const char *scheme)
 {
+    for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+        assert(is_whole(engines[i]));
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
         for (const char *const *s = engines[i]->schemes; *s != NULL; s++)
             if (strcmp(*s, scheme) == 0)

@@ -393,7 +393,7 @@ void rt_etcd_begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         left.id = (int64_t)op->inspect.session;
         left.keys = true;
         rv = rt_etcd_work_ask(c, w, RT_ETCD_LEASE_LEFT, &left, keys_seen);
-    } else {
+    } else if ((rv = rt_check_name(rt_etcd_base(c), op->inspect.name)) == 0) {
         struct rt_etcd_txn t;
         rt_etcd_txn_open(c, &t, 0, 1, 0);
         (void)rt_etcd_get_line(&t, RT_ETCD_THEN, op->inspect.name);

@@ -2,23 +2,21 @@
 /* OBSERVE: a watch of the line, and a look at its front and its count whenever something came. */
 #include "engine/etcd/ops.h"
 
-#include "base/alloc.h"
 #include "core/grant.h"
 
-struct rt_etcd_view {
-    struct rt_etcd_view *next, **link;
+struct view {
+    struct rt_view base; /* first */
     struct rt_etcd_watch watch;
-    void *cookie;
     struct rt_etcd_work *work; /* OBSERVE, until the first look */
-    bool looking, again, over;
-    int64_t lease; /* of the front whose label is known */
-    uint64_t number;
-    uint32_t mode, of;
-    size_t count;
+    int64_t lease;             /* of the front whose label is known */
     bool granted;
-    char value[ROTA_VALUE_MAX + 1], label[RT_LABEL_MAX + 1];
-    char name[];
+    struct rt_view_state seen; /* by the look under way: of the front also if it is not granted */
 };
+
+static struct view *view_of(struct rt_view *v)
+{
+    return (struct view *)(void *)v;
+}
 
 size_t rt_etcd_observe_size(const struct rt_op *op)
 {
@@ -26,89 +24,52 @@ size_t rt_etcd_observe_size(const struct rt_op *op)
     return sizeof(struct rt_etcd_work);
 }
 
-static void look(struct rt_etcd_conn *c, struct rt_etcd_view *v);
+static void look(struct rt_etcd_conn *c, struct view *v);
 
-static void view_free(struct rt_etcd_view *v)
-{
-    *v->link = v->next;
-    if (v->next != NULL)
-        v->next->link = v->link;
-    rt_free(v);
-}
-
-static void stop(struct rt_etcd_conn *c, struct rt_etcd_view *v)
+static void stop(struct rt_etcd_conn *c, struct view *v)
 {
     rt_etcd_unwatch(c, &v->watch);
-    v->over = true;
-    if (!v->looking)
-        view_free(v);
-}
-
-void rt_etcd_views_close(struct rt_etcd_side *s)
-{
-    while (s->views != NULL)
-        view_free(s->views);
+    rt_view_stop(&v->base);
 }
 
 /* ---- Looking ---------------------------------------------------------------------------------- */
 
-static void copy_text(char *out, size_t room, const uint8_t *bytes, size_t n)
-{
-    n = n < room ? n : room - 1;
-    if (n > 0)
-        memcpy(out, bytes, n);
-    out[n] = '\0';
-}
-
 /* The look is over: told, and begun again if something came meanwhile. */
-static void tell(struct rt_etcd_conn *c, struct rt_etcd_view *v, int err)
+static void tell(struct rt_etcd_conn *c, struct view *v, int err)
 {
     struct rt_etcd_work *w = v->work;
-    v->looking = false;
-    if (v->over) {
-        view_free(v);
+    struct rt_view_state nobody = {.count = v->seen.count, .mode = v->seen.mode, .of = v->seen.of};
+    if (!rt_view_end(&v->base))
         return;
-    }
     v->work = NULL;
-    if (w != NULL && err != 0) {
+    if (w != NULL && err != 0)
         stop(c, v);
-        w->pending--;
-        rt_etcd_work_end(c, w, err);
-        return;
-    }
     if (w != NULL) {
         w->pending--;
-        rt_etcd_work_end(c, w, 0);
+        rt_etcd_work_end(c, w, err);
     }
-    struct rt_event event = {.kind = RT_CHANGED,
-                             .name = v->name,
-                             .cookie = v->cookie,
-                             .front = {v->granted ? v->number : 0, v->granted ? v->value : "",
-                                       v->granted ? v->label : ""},
-                             .count = v->count,
-                             .mode = v->mode,
-                             .of = v->of};
+    if (w != NULL && err != 0)
+        return;
     if (err == 0)
-        rt_conn_event(rt_etcd_base(c), &event);
-    if (v->again || (err == ROTA_UNREACHABLE && v->watch.created))
+        rt_view_tell(rt_etcd_base(c), &v->base, v->granted ? &v->seen : &nobody);
+    if (v->base.again || (err == ROTA_UNREACHABLE && v->watch.created))
         look(c, v);
 }
 
-static void label_bare(struct rt_etcd_view *v, int64_t lease, bool newer)
+static void label_bare(struct view *v, int64_t lease, bool newer)
 {
     char label[RT_ETCD_BARE_LABEL];
     (void)rt_etcd_bare_label(label, lease, newer);
-    memcpy(v->label, label, sizeof(label));
+    rt_view_label(&v->seen, label, strlen(label));
     v->lease = 0;
 }
 
 static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
-    struct rt_etcd_view *v = a->owner;
+    struct view *v = a->owner;
     const RtEtcd__RangeResponse *got = reply;
-    v->label[0] = '\0';
     if (err == 0 && got->n_kvs > 0) {
-        copy_text(v->label, sizeof(v->label), got->kvs[0]->value.data, got->kvs[0]->value.len);
+        rt_view_label(&v->seen, got->kvs[0]->value.data, got->kvs[0]->value.len);
         v->lease = (int64_t)a->extra;
     } else {
         label_bare(v, (int64_t)a->extra, false);
@@ -117,7 +78,7 @@ static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
 }
 
 /* The label of a leader without words of ours is with its session. */
-static bool ask_label(struct rt_etcd_conn *c, struct rt_etcd_view *v, int64_t lease)
+static bool ask_label(struct rt_etcd_conn *c, struct view *v, int64_t lease)
 {
     RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
     char key[RT_ETCD_KEY_MAX];
@@ -135,17 +96,15 @@ static bool ask_label(struct rt_etcd_conn *c, struct rt_etcd_view *v, int64_t le
 }
 
 /* True: its label is being asked for. */
-static bool read_front(struct rt_etcd_conn *c, struct rt_etcd_view *v, const RtEtcd__KeyValue *kv)
+static bool read_front(struct rt_etcd_conn *c, struct view *v, const RtEtcd__KeyValue *kv)
 {
     struct rt_etcd_card card;
     rt_etcd_card_read(&card, kv->value.data, kv->value.len);
-    v->number = (uint64_t)kv->create_revision;
-    v->mode = card.mode;
-    v->of = card.of;
+    v->seen.fence = (uint64_t)kv->create_revision;
+    v->seen.mode = card.mode;
+    v->seen.of = card.of;
     v->granted = card.mode != RT_GATHER || card.bound != 0;
-    copy_text(v->value, sizeof(v->value), card.value, card.value_size);
-    if (card.newer)
-        v->value[0] = '\0';
+    rt_view_value(&v->seen, card.value, card.newer ? 0 : card.value_size);
     if (card.plain && (card.newer || kv->lease == 0)) {
         label_bare(v, kv->lease, card.newer);
         return false;
@@ -153,38 +112,34 @@ static bool read_front(struct rt_etcd_conn *c, struct rt_etcd_view *v, const RtE
     if (card.plain)
         return ask_label(c, v, kv->lease);
     v->lease = 0;
-    copy_text(v->label, sizeof(v->label), card.label, card.label_size);
+    rt_view_label(&v->seen, card.label, card.label_size);
     return false;
 }
 
 static void looked(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
-    struct rt_etcd_view *v = a->owner;
+    struct view *v = a->owner;
     const RtEtcd__TxnResponse *got = reply;
     const RtEtcd__RangeResponse *seen = err == 0 ? rt_etcd_got(got, 0) : NULL;
     if (err == 0 && seen == NULL)
         err = rt_etcd_odd(c);
     if (err == 0) {
         v->granted = false;
-        v->mode = v->of = 0;
-        v->count = (size_t)seen->count;
+        v->seen.mode = v->seen.of = 0;
+        v->seen.count = (size_t)seen->count;
         if (seen->n_kvs > 0 && read_front(c, v, seen->kvs[0]))
             return;
     }
     tell(c, v, err);
 }
 
-static void look(struct rt_etcd_conn *c, struct rt_etcd_view *v)
+static void look(struct rt_etcd_conn *c, struct view *v)
 {
     struct rt_etcd_txn t;
-    if (v->looking) {
-        v->again = true;
+    if (!rt_view_begin(&v->base))
         return;
-    }
-    v->again = false;
     rt_etcd_txn_open(c, &t, 0, 1, 0);
-    rt_etcd_get_line(&t, RT_ETCD_THEN, v->name)->limit = 1;
-    v->looking = true;
+    rt_etcd_get_line(&t, RT_ETCD_THEN, v->base.name)->limit = 1;
     struct rt_op *op = v->work != NULL ? v->work->op : NULL;
     int err = rt_etcd_txn_send(c, &t, op != NULL ? op->deadline : 0, true, looked, op, v);
     if (err != 0)
@@ -193,10 +148,10 @@ static void look(struct rt_etcd_conn *c, struct rt_etcd_view *v)
 
 void rt_etcd_views_look(struct rt_etcd_conn *c)
 {
-    for (struct rt_etcd_view *v = rt_etcd_s(c)->views, *next; v != NULL; v = next) {
+    for (struct rt_view *v = rt_etcd_s(c)->views, *next; v != NULL; v = next) {
         next = v->next;
         if (!v->over)
-            look(c, v);
+            look(c, view_of(v));
     }
 }
 
@@ -219,37 +174,26 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t r
 
 static const struct rt_etcd_watch_user view_user = {on_created, on_events, NULL};
 
-static struct rt_etcd_view *view_new(struct rt_etcd_conn *c, const struct rt_op *op)
+static struct view *view_new(struct rt_etcd_conn *c, const struct rt_op *op)
 {
-    struct rt_etcd_side *s = rt_etcd_s(c);
     char begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
-    size_t name_size = strlen(op->observe.name) + 1;
-    struct rt_etcd_view *v = rt_alloc(sizeof(*v) + name_size);
+    struct view *v = rt_view_new(&rt_etcd_s(c)->views, sizeof(*v), op->observe.name,
+                                 op->observe.cookie);
     if (v == NULL)
         return NULL;
-    memcpy(v->name, op->observe.name, name_size);
-    v->cookie = op->observe.cookie;
     v->watch.owner = v;
-    size_t begin_size = rt_etcd_line_begin(begin, v->name),
-           end_size = rt_etcd_line_end(end, v->name);
-    if (rt_etcd_watch(c, &v->watch, begin, begin_size, end, end_size, 0, &view_user) != 0) {
-        rt_free(v);
-        return NULL;
-    }
-    v->next = s->views;
-    v->link = &s->views;
-    if (v->next != NULL)
-        v->next->link = &v->next;
-    s->views = v;
-    return v;
+    size_t begin_size = rt_etcd_line_begin(begin, v->base.name),
+           end_size = rt_etcd_line_end(end, v->base.name);
+    if (rt_etcd_watch(c, &v->watch, begin, begin_size, end, end_size, 0, &view_user) == 0)
+        return v;
+    rt_view_free(&v->base);
+    return NULL;
 }
 
 void rt_etcd_begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     const struct rt_op *op = w->op;
-    struct rt_etcd_view *v = rt_etcd_s(c)->views;
-    while (v != NULL && (v->over || v->cookie != op->observe.cookie))
-        v = v->next;
+    struct view *v = view_of(rt_view_find(rt_etcd_s(c)->views, op->observe.cookie));
     if (op->observe.stop) {
         if (v != NULL && v->work != NULL) { /* the first look has not been answered */
             struct rt_etcd_work *first = v->work;
@@ -263,9 +207,10 @@ void rt_etcd_begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         return;
     }
     int rv = rt_etcd_check_name(c, op->observe.name);
-    bool fresh = v == NULL;
-    if (rv == 0 && fresh && (v = view_new(c, op)) == NULL)
-        rv = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+    if (rv == 0 && v == NULL && (v = view_new(c, op)) == NULL)
+        rv = rt_words_nomem(rt_etcd_base(c));
+    if (rv == 0)
+        v->base.told = false; /* asked again: told again */
     if (rv != 0 || v->work != NULL) {
         rt_etcd_work_end(c, w, rv); /* the one under way tells */
         return;

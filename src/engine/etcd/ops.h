@@ -16,6 +16,7 @@
 #include "engine/etcd/key.h"
 #include "engine/etcd/line.h"
 #include "engine/kit/check.h"
+#include "engine/kit/view.h"
 
 #include <string.h>
 
@@ -177,8 +178,6 @@ int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_etcd_work *w, enum rt_etc
 
 /* ---- The side --------------------------------------------------------------------------------------- */
 
-struct rt_etcd_view;
-
 /* gather.c: many keys as of one revision, with the values of those that are wanted. */
 struct rt_etcd_gather {     /* in the memory of a work, zeroed */
     RtEtcd__KeyValue **kvs; /* by key, until _fini; values are cut to RT_ETCD_CARD_MAX */
@@ -268,7 +267,7 @@ struct rt_etcd_side {
     struct rt_etcd_least *leasts;
     struct rt_etcd_chore *chores;
     struct rt_timer_call least_timer;
-    struct rt_etcd_view *views;
+    struct rt_view *views;
     struct rt_etcd_session session;
     bool closing;
     char prefix[RT_NAME_ROOM];
@@ -347,7 +346,6 @@ size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD
 
 /* observe.c */
 void rt_etcd_views_look(struct rt_etcd_conn *c);
-void rt_etcd_views_close(struct rt_etcd_side *s);
 
 /* side.c: whether a JOIN of this ticket (NONCE 0: of any in that line) is under way. */
 bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce);

@@ -397,7 +397,7 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
     rt_etcd_wait_close(s);
     rt_etcd_leasts_close(s);
     rt_etcd_chores_close(s);
-    rt_etcd_views_close(s);
+    rt_view_close(&s->views);
     rt_etcd_line_fini(&s->line);
     rt_etcd_arena_fini(&s->arena);
     rt_timers_stop(&loop->timers, &s->least_timer.timer);

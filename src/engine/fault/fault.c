@@ -378,8 +378,8 @@ static void event_up(struct rt_up *up, const struct rt_event *event)
     int64_t now = rt_loop_now(fc->wrap.conn.loop);
     uint64_t dice = draw(fc) % 1000;
     int64_t delay = draw_delay(fc);
-    if (dice < fc->config.event_lost)
-        return;
+    if (dice < fc->config.event_lost && event->kind != RT_CHANGED)
+        return; /* what is lost of a line's states is lost before kit/view, which tells differences */
     dice -= fc->config.event_lost;
     bool late = dice < fc->config.event_late;
     bool doubled = !late && dice - fc->config.event_late < fc->config.event_doubled;

@@ -270,7 +270,7 @@ static void file_close(struct rt_conn *conn)
     c->queue = NULL;
     rt_file_wait_forget(c, 0);
     rt_file_peer_close(c);
-    rt_file_observe_close(c);
+    rt_view_close(&c->observations);
     rt_file_session_end(c);
     rt_file_log(c, ROTA_LOG_TRACE,
                 "file: rings sent %" PRIu64 ", late %" PRIu64 ", heard %" PRIu64 "; looks %" PRIu64
@@ -330,8 +330,6 @@ const struct rt_engine rt_engine_file = {
     .schemes = schemes,
     .params = params,
     .conn_size = sizeof(struct rt_file_conn),
-    .layout_major = RT_FILE_LAYOUT_MAJOR,
-    .layout_minor = RT_FILE_LAYOUT_MINOR,
     .open = file_open,
     .close = file_close,
     .submit = file_submit,

@@ -11,6 +11,7 @@
 #define RT_FILE_H
 
 #include "engine/kit/check.h"
+#include "engine/kit/view.h"
 #include "engine/kit/words.h"
 #include "net/loop.h"
 
@@ -145,12 +146,8 @@ struct rt_file_wait {
 };
 
 struct rt_file_observation {
-    struct rt_file_observation *next;
-    void *cookie;
-    uint64_t fence, hash; /* of the state told last */
-    size_t count;
-    bool dirty, told;
-    char name[];
+    struct rt_view view; /* first */
+    bool dirty;
 };
 
 struct rt_file_bell { /* on the heap: libuv wants it until closed() */
@@ -199,7 +196,7 @@ struct rt_file_conn {
     struct rt_file_peer *peers;
     uint64_t try_from;   /* where a try that found more tickets than it may probe goes on */
     uint64_t unfinished; /* a dead session whose sweep goes on from the timer; 0: none */
-    struct rt_file_observation *observations;
+    struct rt_view *observations;
     struct rt_file_rings rings; /* of the transaction under way, then to be sent */
     struct rt_file_rings late;  /* the receiver was full: again soon */
     uint32_t late_tries;
@@ -366,11 +363,11 @@ void rt_file_rings_late(struct rt_timer_call *t, int64_t now);
 
 int rt_file_inspect(struct rt_file_conn *c, struct rt_op *op);
 int rt_file_list(struct rt_file_conn *c, struct rt_op *op);
+int rt_file_check_name(struct rt_file_conn *c, const char *name); /* ops.c */
 int rt_file_observe(struct rt_file_conn *c, struct rt_op *op);
 int rt_file_observe_again(struct rt_file_conn *c); /* in a transaction: under a new session */
 void rt_file_observe_dirty(struct rt_file_conn *c, const char *name);
 void rt_file_observe_tell(struct rt_file_conn *c, bool all); /* those dirty, or all that changed */
-void rt_file_observe_close(struct rt_file_conn *c);
 int rt_file_check(struct rt_file_conn *c, struct rt_op *op);
 
 /* Whether ERR is a lack of descriptors, and errmsg says so now: ROTA_UNREACHABLE. */

@@ -40,6 +40,9 @@ int rt_file_inspect(struct rt_file_conn *c, struct rt_op *op)
 {
     struct rt_file_cursor at = {.all = true};
     const char *name = op->inspect.name;
+    int rv = name != NULL ? rt_file_check_name(c, name) : 0;
+    if (rv != 0)
+        return rv;
     if (name != NULL) /* a dead holder is no holder; if it cannot be swept now, it is shown */
         (void)rt_file_sweep_line(c, name, LINE_PAGES, &at);
     sqlite3_stmt *s = rt_file_stmt(c,

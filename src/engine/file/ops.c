@@ -16,7 +16,7 @@ static int end_tx(struct rt_file_conn *c, int rv)
     return rv;
 }
 
-static int check_name(struct rt_file_conn *c, const char *name)
+int rt_file_check_name(struct rt_file_conn *c, const char *name)
 {
     int rv = rt_check_name(&c->base, name);
     if (rv == 0 && strlen(name) > RT_FILE_NAME_MAX)
@@ -57,7 +57,7 @@ static int check_joins(struct rt_file_conn *c, const struct rt_op *op)
 {
     int rv = rt_check_joins(&c->base, op);
     for (size_t i = 0; i < op->join.n && rv == 0; i++)
-        rv = check_name(c, op->join.joins[i].name);
+        rv = rt_file_check_name(c, op->join.joins[i].name);
     return rv != 0 ? rv : rt_check_session(&c->base, op, c->session);
 }
 
@@ -227,7 +227,7 @@ static int op_change(struct rt_file_conn *c, struct rt_op *op)
 {
     struct rt_file_row row, last;
     bool found = false, writes = op->change.what != 0;
-    int rv = check_name(c, op->change.name);
+    int rv = rt_file_check_name(c, op->change.name);
     if (rv == 0 && (op->change.what & RT_CHANGE_VALUE) != 0)
         rv = rt_check_value(&c->base, op->change.name, op->change.value);
     if (rv == 0 && writes)
@@ -252,7 +252,7 @@ static int op_leave(struct rt_file_conn *c, struct rt_op *op)
 {
     struct rt_file_row row = {0};
     bool found = true;
-    int rv = check_name(c, op->leave.name);
+    int rv = rt_file_check_name(c, op->leave.name);
     if (rv == 0)
         rv = rt_file_begin(c);
     if (rv != 0)
@@ -302,7 +302,7 @@ static int break_in_tx(struct rt_file_conn *c, struct rt_op *op)
 
 static int op_break(struct rt_file_conn *c, struct rt_op *op)
 {
-    int rv = check_name(c, op->brk.name);
+    int rv = rt_file_check_name(c, op->brk.name);
     if (rv == 0)
         rv = rt_file_begin(c);
     return rv != 0 ? rv : end_tx(c, break_in_tx(c, op));

@@ -47,54 +47,43 @@ void rt_mem_ring(struct rt_mem_conn *mc)
 
 struct rt_mem_watch *rt_mem_watch_new(struct rt_mem_conn *mc, const char *name, void *cookie)
 {
-    struct rt_mem_watch *watch = rt_alloc(sizeof(*watch));
+    struct rt_mem_watch *watch = rt_view_new(&mc->world->watches, sizeof(*watch), name, cookie);
     if (watch == NULL)
         return NULL;
     watch->line = rt_mem_line_get(mc->world, name);
     if (watch->line == NULL) {
-        rt_free(watch);
+        rt_view_free(&watch->view);
         return NULL;
     }
     watch->line->pins++;
     watch->conn = mc;
-    watch->cookie = cookie;
-    watch->next = mc->world->watches;
-    mc->world->watches = watch;
     mc->interest++;
     return watch;
 }
 
 void rt_mem_watch_free(struct rt_mem_world *world, struct rt_mem_watch *watch)
 {
-    struct rt_mem_watch **at = &world->watches;
-    while (*at != watch)
-        at = &(*at)->next;
-    *at = watch->next;
     watch->conn->interest--;
     watch->line->pins--;
     rt_mem_line_tidy(world, watch->line);
-    rt_free(watch);
+    rt_view_free(&watch->view);
 }
 
-static void watch_event(struct rt_mem_watch *w, struct rt_event *event)
+/* False: it is as it was told last. */
+static bool watch_event(struct rt_mem_watch *w, struct rt_event *event)
 {
-    *event = (struct rt_event){.kind = RT_CHANGED,
-                               .name = w->line->name,
-                               .cookie = w->cookie,
-                               .count = rt_mem_line_shown(w->conn->world, w->line)};
-    w->value[0] = w->label[0] = '\0';
+    struct rt_view_state state = {.count = rt_mem_line_shown(w->conn->world, w->line)};
     const struct rt_mem_ticket *front = rt_mem_line_front(w->line);
     if (front != NULL) {
-        event->mode = front->mode;
-        event->of = w->line->of;
+        state.mode = front->mode;
+        state.of = w->line->of;
     }
     if (front != NULL && front->flags & RT_MEM_GRANTED) {
-        event->front.fence = front->number;
-        snprintf(w->value, sizeof(w->value), "%s", rt_mem_ticket_value(front));
-        snprintf(w->label, sizeof(w->label), "%s", rt_mem_ticket_label(front));
+        state.fence = front->number;
+        rt_view_value(&state, rt_mem_ticket_value(front), strlen(rt_mem_ticket_value(front)));
+        rt_view_label(&state, rt_mem_ticket_label(front), strlen(rt_mem_ticket_label(front)));
     }
-    event->front.value = w->value;
-    event->front.label = w->label;
+    return rt_view_news(&w->view, &state, event);
 }
 
 /* ---- Inboxes ------------------------------------------------------------ */
@@ -135,13 +124,14 @@ static bool ticket_event(struct rt_mem_ticket *t, struct rt_event *event)
 
 static bool watches_event(struct rt_mem_conn *mc, struct rt_event *event, struct rt_mem_line **line)
 {
-    for (struct rt_mem_watch *w = mc->world->watches; w != NULL; w = w->next) {
-        if (w->conn == mc && w->dirty) {
-            w->dirty = false;
-            *line = w->line;
-            watch_event(w, event);
+    for (struct rt_view *v = mc->world->watches; v != NULL; v = v->next) {
+        struct rt_mem_watch *w = rt_mem_watch_of(v);
+        if (w->conn != mc || !w->dirty)
+            continue;
+        w->dirty = false;
+        *line = w->line;
+        if (watch_event(w, event))
             return true;
-        }
     }
     return false;
 }
@@ -340,12 +330,10 @@ static void mem_close(struct rt_conn *conn)
     struct rt_mem_conn *mc = mem(conn);
     struct rt_mem_world *world = mc->world;
     world_enter(mc);
-    struct rt_mem_watch *w = world->watches;
-    while (w != NULL) {
-        struct rt_mem_watch *next = w->next;
-        if (w->conn == mc)
-            rt_mem_watch_free(world, w);
-        w = next;
+    for (struct rt_view *v = world->watches, *next; v != NULL; v = next) {
+        next = v->next;
+        if (rt_mem_watch_of(v)->conn == mc)
+            rt_mem_watch_free(world, rt_mem_watch_of(v));
     }
     while (mc->sessions != NULL) {
         struct rt_mem_session *s = mc->sessions;
@@ -400,8 +388,6 @@ const struct rt_engine rt_engine_mem = {
     .schemes = schemes,
     .params = params,
     .conn_size = sizeof(struct rt_mem_conn),
-    .layout_major = 1,
-    .layout_minor = 0,
     .open = mem_open,
     .close = mem_close,
     .submit = mem_submit,

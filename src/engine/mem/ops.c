@@ -301,21 +301,25 @@ static int do_break(struct rt_mem_conn *mc, struct rt_op *op)
 static int do_observe(struct rt_mem_conn *mc, struct rt_op *op)
 {
     struct rt_mem_world *world = mc->world;
-    struct rt_mem_watch **at = &world->watches;
-    while (*at != NULL && ((*at)->conn != mc || (*at)->cookie != op->observe.cookie))
-        at = &(*at)->next;
-    struct rt_mem_watch *watch = *at;
+    struct rt_view *v = rt_view_find(world->watches, op->observe.cookie);
+    while (v != NULL && rt_mem_watch_of(v)->conn != mc) /* another client's, of the same cookie */
+        v = rt_view_find(v->next, op->observe.cookie);
+    struct rt_mem_watch *watch = rt_mem_watch_of(v);
     if (op->observe.stop) {
         if (watch != NULL)
             rt_mem_watch_free(world, watch);
         return 0;
     }
+    int rv = rt_check_name(&mc->conn, op->observe.name);
+    if (rv != 0)
+        return rv;
     if (watch == NULL) {
         watch = rt_mem_watch_new(mc, op->observe.name, op->observe.cookie);
         if (watch == NULL)
             return rt_words_nomem(&mc->conn);
     }
     watch->dirty = true;
+    watch->view.told = false; /* asked again: told again */
     rt_mem_ring(mc);
     return 0;
 }
@@ -365,7 +369,7 @@ static int do_inspect(struct rt_mem_conn *mc, struct rt_op *op)
         struct rt_mem_line *line = rt_mem_line_find(world, op->inspect.name);
         if (line != NULL)
             show_line(mc, op, line);
-        return 0;
+        return rt_check_name(&mc->conn, op->inspect.name);
     }
     for (size_t i = 0; i < world->table_size; i++)
         for (struct rt_mem_line *line = world->table[i]; line != NULL; line = line->next)

@@ -173,7 +173,8 @@ void rt_mem_session_announce(struct rt_mem_session *s, const uint64_t *tickets, 
     }
     announce_unnamed(s, tickets, count);
     announce_lost(s, tickets, count);
-    for (struct rt_mem_watch *w = s->conn->world->watches; w != NULL; w = w->next) {
+    for (struct rt_view *v = s->conn->world->watches; v != NULL; v = v->next) {
+        struct rt_mem_watch *w = rt_mem_watch_of(v);
         if (w->conn == s->conn) {
             w->dirty = true;
             rt_mem_ring(w->conn);

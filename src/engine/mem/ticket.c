@@ -364,7 +364,8 @@ static void tell_watches(struct rt_mem_world *world, const struct rt_mem_line *l
 {
     if (line->pins == 0)
         return;
-    for (struct rt_mem_watch *w = world->watches; w != NULL; w = w->next) {
+    for (struct rt_view *v = world->watches; v != NULL; v = v->next) {
+        struct rt_mem_watch *w = rt_mem_watch_of(v);
         if (w->line == line) {
             w->dirty = true;
             rt_mem_ring(w->conn);

@@ -29,7 +29,7 @@
 #define RT_MEM_WORLD_H
 
 #include "core/timers.h"
-#include "engine/engine.h"
+#include "engine/kit/view.h"
 #include "net/loop.h"
 
 #include <pthread.h>
@@ -97,13 +97,11 @@ struct rt_mem_session {
     char label[];
 };
 
-struct rt_mem_watch {          /* an observation */
-    struct rt_mem_watch *next; /* in the world */
+struct rt_mem_watch {    /* an observation */
+    struct rt_view view; /* first; in the world's list */
     struct rt_mem_conn *conn;
     struct rt_mem_line *line; /* pinned */
-    void *cookie;
     bool dirty;
-    char value[ROTA_VALUE_MAX + 1], label[RT_LABEL_MAX + 1]; /* while an event is told */
 };
 
 struct rt_mem_world {
@@ -118,7 +116,7 @@ struct rt_mem_world {
     struct rt_mem_line **table;
     size_t table_size, line_count;
     struct rt_mem_link sessions, fading;
-    struct rt_mem_watch *watches;
+    struct rt_view *watches;
     struct rt_mem_conn *actor; /* whose op is under way: it looks into its inbox anyway */
     uint32_t grants, waits;    /* counted for the planted bugs */
     char name[];
@@ -166,6 +164,11 @@ static inline struct rt_mem_ticket *rt_mem_durable_of(struct rt_mem_link *link)
 {
     char *extra = (char *)link - offsetof(struct rt_mem_extra, told);
     return ((struct rt_mem_extra *)(void *)extra)->ticket;
+}
+
+static inline struct rt_mem_watch *rt_mem_watch_of(struct rt_view *v)
+{
+    return (struct rt_mem_watch *)(void *)v; /* its first member */
 }
 
 static inline struct rt_mem_session *rt_mem_session_of(struct rt_mem_link *link)

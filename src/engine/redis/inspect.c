@@ -3,6 +3,7 @@
 #include "engine/redis/ops.h"
 
 #include "base/alloc.h"
+#include "engine/kit/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,13 +175,13 @@ static void begun(struct rt_redis_conn *c, struct rt_redis_work *w, int rv)
 
 void rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op)
 {
-    struct inspection *in = rt_redis_work_new(c, sizeof(*in), op);
+    int rv = op->inspect.name != NULL ? rt_check_name(&c->base, op->inspect.name) : 0;
+    struct inspection *in = rv == 0 ? rt_redis_work_new(c, sizeof(*in), op) : NULL;
     if (in == NULL) {
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
+        rt_conn_done(&c->base, op, rv != 0 ? rv : ROTA_NOMEM);
         return;
     }
     in->work.free = free_inspection;
-    int rv = 0;
     if (op->inspect.name != NULL)
         rv = send_inspect(c, in, rt_redis_room_of(c, op->inspect.name));
     else

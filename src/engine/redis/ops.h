@@ -180,7 +180,6 @@ void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
                        const char *message, size_t size);
 void rt_redis_look_again(struct rt_redis_conn *c, const struct rt_resp_node *node);
 void rt_redis_look_fire(struct rt_timer_call *call, int64_t now);
-void rt_redis_drop_watches(struct rt_redis_conn *c);
 
 static inline struct rt_redis_conn *rt_redis_of(struct rt_conn *conn)
 {

@@ -227,7 +227,7 @@ static void on_pushed(struct rt_resp_conn *link, struct rt_resp_node *node, cons
 static bool on_listens(const struct rt_resp_conn *link, const struct rt_resp_node *node)
 {
     const struct rt_redis_conn *c = rt_redis_of_link(link);
-    if (c->side.watches != NULL)
+    if (c->side.views != NULL)
         return true;
     for (uint32_t i = 0; i < c->room_count; i++)
         if (link->places[i] == node && c->rooms[i].waiting > 0)
@@ -315,8 +315,6 @@ const struct rt_engine rt_engine_redis = {
     .schemes = schemes,
     .params = params,
     .conn_size = sizeof(struct rt_redis_conn),
-    .layout_major = 1,
-    .layout_minor = 0,
     .open = redis_open,
     .close = redis_close,
     .submit = rt_redis_submit,

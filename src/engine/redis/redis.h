@@ -79,7 +79,7 @@ struct rt_redis_side {
     struct rt_redis_request *joins, *joins_last; /* JOINs sent and unanswered, oldest first */
     struct rt_redis_push *kept, **kept_tail;     /* pushes that wait for the answer to a JOIN */
     struct rt_redis_work *works;                 /* ops of several requests */
-    struct rt_redis_watch *watches;              /* observed lines */
+    struct rt_view *views;                       /* observed lines */
     struct rt_redis_given_up *given_up; /* JOINs whose taking back is not confirmed (undo.c) */
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "engine/kit/view.h"
 
 #include <assert.h>
 #include <string.h>
@@ -234,7 +235,7 @@ void rt_redis_side_close(struct rt_redis_conn *c)
     while (c->side.works != NULL)
         work_free(c, c->side.works);
     rt_redis_drop_kept(c);
-    rt_redis_drop_watches(c);
+    rt_view_close(&c->side.views);
     rt_redis_forget_given_up(c, true);
     rt_timers_stop(timers, &c->side.early_timer.timer);
     rt_timers_stop(timers, &c->side.ends_timer.timer);

@@ -89,8 +89,6 @@ static void put_leave(struct text *text, const struct rt_op *op)
         put(text, " number=%" PRIu64, op->leave.number);
     else
         put(text, " nonce=%" PRIu64, op->leave.nonce);
-    if (op->leave.again)
-        put(text, " again");
     if (op->leave.untold)
         put(text, " untold");
 }

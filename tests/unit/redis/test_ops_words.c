@@ -247,7 +247,7 @@ static void test_leave_words(void **state)
     assert_true(op.leave.granted);
     op.leave.session = 9; /* a durable one: its ids are not ours */
     op.leave.nonce = 7;
-    op.leave.again = op.leave.untold = true;
+    op.leave.untold = true;
     submit(&op);
     answer(expect_words(RT_REDIS_SCRIPT_LEAVE, "a d9 11 7 u"), 0, "i0");
     expect_told("leave ok");
