@@ -26,6 +26,7 @@ static char text[32768];
 static bool spoken; /* since the last look */
 bool ledger_hasty;
 int ledger_cancel_at;
+bool ledger_refuses;
 static struct rt_op *to_cancel;
 static struct town *canceler;
 
@@ -400,7 +401,9 @@ static bool play(struct town *town, struct town_wire *w, size_t i)
         rt_etcd_arena_init(&arena);
         say("> %c ", name_of(town));
         say_request(paths[k].call, rq);
-        struct es_answer a = es_store_do(&ledger_store, &arena, paths[k].call, rq, 0);
+        struct es_answer a = {RT_GRPC_PERMISSION_DENIED, "etcdserver: permission denied", NULL};
+        if (!ledger_refuses)
+            a = es_store_do(&ledger_store, &arena, paths[k].call, rq, 0);
         say_result(paths[k].call, &a);
         if (a.status == 0 && !mute) {
             town_answer(w, i, a.reply);
@@ -513,6 +516,7 @@ int ledger_begin(void **state)
     op_count = 0;
     ledger_hasty = false;
     ledger_cancel_at = 0;
+    ledger_refuses = false;
     to_cancel = NULL;
     watch_count = told = 0;
     ledger_forget();

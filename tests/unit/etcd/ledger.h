@@ -28,6 +28,7 @@ void ledger_forget(void);
 void ledger_run(void); /* until nobody has anything to say, whatever time that takes */
 const char *ledger_text(void);
 extern bool ledger_hasty;    /* ops are run to their end only: no time goes by */
+extern bool ledger_refuses;  /* everything is, for want of a right */
 extern int ledger_cancel_at; /* the so many-th request of it, an op is canceled; 0: it is not */
 void ledger_give_up(char who,
                     struct rt_op *op); /* ... the next one, for who submits it otherwise */

@@ -745,6 +745,107 @@ static void observers(void **state)
         "b look away ok\n");
 }
 
+/* ---- Rights that are taken away -------------------------------------------------------------- */
+
+/* A LEAVE that was refused leaves the ticket where it is: it is looked at again, missed when it is gone, and may be left. */
+static void a_leave_that_is_refused(void **state)
+{
+    static const uint64_t tickets[] = {4};
+    struct rt_op op = {.kind = RT_OP_BEAT, .user = (void *)(uintptr_t) "beat"};
+    (void)state;
+    two_people();
+    struct rt_op *first = join('a', (struct rt_join){.name = "lock", .nonce = 1});
+    struct rt_op *second = join('a', (struct rt_join){.name = "other", .nonce = 2});
+    ledger_refuses = true;
+    leave('a', "lock", number(first), 0);
+    leave('a', "other", number(second), 0);
+    ledger_refuses = false;
+    leave('a', "other", number(second), 0);
+    others_delete("lock/7101-s1");
+    op.beat.session = 0x7101;
+    op.beat.tickets = tickets;
+    op.beat.ticket_count = 1;
+    town_submit(person('a'), &op);
+    ledger_run();
+    expect(
+        "> a if version lock/7101-s1 = 0 then put lock/7101-s1 'rota1_0_0_0_-_0_0_T_1_3_ann_' on 7101, get lock/..lock0 by create limit 2 else get lock/7101-s1 => yes\n"
+        "a join ok #4 granted\n"
+        "> a if version other/7101-s1 = 0 then put other/7101-s1 'rota1_0_0_0_-_0_0_T_2_3_ann_' on 7101, get other/..other0 by create limit 2 else get other/7101-s1 => yes\n"
+        "a join ok #5 granted\n"
+        "> a if create lock/7101-s1 = 4 then delete lock/7101-s1 => etcdserver: permission denied\n"
+        "a leave AUTH: a:2379: etcdserver: permission denied\n"
+        "> a if create other/7101-s1 = 5 then delete other/7101-s1 => etcdserver: permission denied\n"
+        "a leave AUTH: a:2379: etcdserver: permission denied\n"
+        "> a if create other/7101-s1 = 5 then delete other/7101-s1 => yes\n"
+        "a leave ok granted\n"
+        "> a keep 7101 => 10 s\n"
+        "> a left 7101 keys => 9 s, 1 keys\n"
+        "a beat ok 7101 10000 ms\n"
+        "> a if create lock/7101-s1 = 4 => no\n"
+        "a lost lock #4\n");
+}
+
+/* Every op without rights: told so, and nothing is left. */
+static void without_rights(void **state)
+{
+    const struct rt_join two[] = {{.name = "x", .nonce = 7}, {.name = "y", .nonce = 7}};
+    (void)state;
+    two_people();
+    struct rt_op *first = join('a', (struct rt_join){.name = "lock", .nonce = 1, .value = "v"});
+    join('b', (struct rt_join){.name = "lock", .nonce = 2});
+    ledger_forget();
+    ledger_refuses = true;
+    join('a', (struct rt_join){.name = "new", .nonce = 3});
+    join('a', (struct rt_join){.name = "new", .nonce = 4, .flags = RT_JOIN_TRY});
+    join('a',
+         (struct rt_join){
+             .name = "new", .nonce = 5, .session = 42, .flags = RT_JOIN_DURABLE, .until_ms = 3000});
+    join('a', (struct rt_join){.name = "new", .nonce = 6, .at_least_ms = 3000});
+    join_all('a', two, 2);
+    leave('a', "lock", 0, 1);
+    leave('a', "new", 0, 9);
+    leave('a', "new", 99, 0);
+    change('a', "lock", number(first), RT_CHANGE_VALUE, "w");
+    change('a', "lock", number(first), RT_CHANGE_DOWNGRADE, NULL);
+    break_it('a', "lock", number(first), 0);
+    break_it('a', "latch", 0, RT_COUNT);
+    observe('a', "lock", &cookie, false);
+    beat('a', true);
+    ledger_refuses = false;
+    assert_int_equal(ledger_store.count, 4); /* two sessions, two tickets */
+    expect(
+        "> a if version new/7101-s1 = 0 then put new/7101-s1 'rota1_0_0_0_-_0_0_T_3_3_ann_' on 7101, get new/..new0 by create limit 2 else get new/7101-s1 => etcdserver: permission denied\n"
+        "a join AUTH: a:2379: etcdserver: permission denied\n"
+        "> a if create new/..new0 = 0 then put new/7101-s1 'rota1_0_0_0_-_0_0_T_4_3_ann_' on 7101, get new/..new0 by create limit 2 else get new/7101-s1, get new/..new0 by create limit 2 => etcdserver: permission denied\n"
+        "a join AUTH: a:2379: etcdserver: permission denied\n"
+        "> a lease of 3 s => etcdserver: permission denied\n"
+        "a join AUTH: a:2379: etcdserver: permission denied\n"
+        "> a if version new/7101-6 = 0 then put new/7101-6 'rota1_0_0_0_-_0_0_T_6_3_ann_' on 7101, get new/..new0 by create limit 2 else get new/7101-6 => etcdserver: permission denied\n"
+        "a join AUTH: a:2379: etcdserver: permission denied\n"
+        "> a if version x/7101-s1 = 0 and version y/7101-s1 = 0 then put x/7101-s1 'rota1_0_0_0_-_0_0_T_7_3_ann_' on 7101, put y/7101-s1 'rota1_0_0_0_-_0_0_T_7_3_ann_' on 7101, get x/..x0 by create limit 1, get y/..y0 by create limit 1 else get x/7101-s1, get y/7101-s1 => etcdserver: permission denied\n"
+        "a join AUTH: a:2379: etcdserver: permission denied\n"
+        "> a if create lock/7101-1 = 4 then delete lock/7101-1 => etcdserver: permission denied\n"
+        "a leave AUTH: a:2379: etcdserver: permission denied\n"
+        "> a  do get new/..new0 by create, get new/7101-9, get new/p7101-9, delete new/7101-9, delete new/p7101-9 => etcdserver: permission denied\n"
+        "a leave AUTH: a:2379: etcdserver: permission denied\n"
+        "> a  do get new/..new0 by create from 99 to 99 => etcdserver: permission denied\n"
+        "a leave AUTH: a:2379: etcdserver: permission denied\n"
+        "> a if create lock/7101-1 = 4 then get lock/..lock0 by create limit 1 from 5 keys, put lock/7101-1 'w' same lease => etcdserver: permission denied\n"
+        "a change AUTH: a:2379: etcdserver: permission denied\n"
+        "> a  do get lock/..lock0 by create => etcdserver: permission denied\n"
+        "a change AUTH: a:2379: etcdserver: permission denied\n"
+        "> a  do get lock/..lock0 by create from 4 to 4 => etcdserver: permission denied\n"
+        "a break AUTH: a:2379: etcdserver: permission denied\n"
+        "> a  do get latch/..latch0 by create => etcdserver: permission denied\n"
+        "a break AUTH: a:2379: etcdserver: permission denied\n"
+        "> a watch lock/..lock0\n"
+        "> a  do get lock/..lock0 by create limit 1 => etcdserver: permission denied\n"
+        "a look AUTH: a:2379: etcdserver: permission denied\n"
+        "> a unwatch lock/..lock0\n"
+        "> a lease of 10 s => etcdserver: permission denied\n"
+        "a open AUTH: a:2379: etcdserver: permission denied\n");
+}
+
 /* ---- Others in the line ------------------------------------------------------------------------ */
 
 /* etcdctl, Go's Mutex: their keys stand in the line as ours do. A ticket that lost its lease is taken out by who waits. */
@@ -886,6 +987,8 @@ int main(void)
         STORY(a_connection_is_cut),
         STORY(changes),
         STORY(observers),
+        STORY(a_leave_that_is_refused),
+        STORY(without_rights),
         STORY(foreign_ones),
         STORY(kinds),
         STORY(what_is_refused_before_it_is_asked),

@@ -99,6 +99,24 @@ static void test_rooms_are_swept_while_we_wait(void **state)
     expect_no_call();
 }
 
+/* A sweep that went wrong is done again, or who waits behind the dead waits until somebody else comes. */
+static void test_a_sweep_that_fails_is_done_again(void **state)
+{
+    struct joining j;
+    (void)state;
+    join(&j, "a", 7);
+    answer(expect_call(RT_REDIS_SCRIPT_JOIN, NULL), 0, "i1000000000 i1001000000 i11 i4");
+    expect_told("join ok");
+    believe("a", 11, false);
+    played_pass(&p, 1100);
+    answer(expect_call(RT_REDIS_SCRIPT_SWEEP, NULL), 0, "i1001500000 sodd i0 i0");
+    expect_no_call(); /* not at once */
+    played_pass(&p, 1100);
+    answer(expect_call(RT_REDIS_SCRIPT_SWEEP, NULL), 0, "i1001500000 i0 i0");
+    played_pass(&p, 1100);
+    expect_no_call(); /* nothing will end */
+}
+
 /* While somebody waits the link that its grant would come over is asked whether it lives. Redis answers PING there by an array:
  * that is an answer, and the link stays; without one it is cut. */
 static void test_the_link_of_pushes_is_asked(void **state)
@@ -141,6 +159,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_rooms_are_swept_while_we_wait, setup_cluster,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_the_link_of_pushes_is_asked, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_a_sweep_that_fails_is_done_again, setup_session,
+                                        teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
