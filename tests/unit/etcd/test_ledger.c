@@ -745,6 +745,94 @@ static void observers(void **state)
         "b look away ok\n");
 }
 
+/* Armed when somebody waits already: told at once, and nothing is watched; as a reader, too. */
+static void armed_late(void **state)
+{
+    (void)state;
+    two_people();
+    struct rt_op *first = join('a', (struct rt_join){.name = "lock", .nonce = 1});
+    struct rt_op *second = join('b', (struct rt_join){.name = "lock", .nonce = 2});
+    ledger_forget();
+    change('a', "lock", number(first), RT_CHANGE_ARM, NULL);
+    change('a', "lock", number(first), RT_CHANGE_DOWNGRADE, NULL);
+    leave('b', "lock", number(second), 0);
+    change('a', "lock", number(first), 0, NULL);
+    expect(
+        "> a if create lock/7101-s1 = 4 then get lock/..lock0 by create limit 1 from 5 keys => yes\n"
+        "a change ok wanted\n"
+        "> a  do get lock/..lock0 by create => yes\n"
+        "> a if mod lock/7101-s1 = 4 then put lock/7101-s1 'rota1_1_0_0_-_0_0_T_1_3_ann_' same lease, get lock/..lock0 by create => yes\n"
+        "a change ok wanted\n"
+        "> b if create lock/7202-s1 = 5 then get lock/..lock0 by create, delete lock/7202-s1 => yes\n"
+        "b leave ok\n"
+        "> b unwatch lock/7101-s1\n"
+        "> a if create lock/7101-s1 = 4 then get lock/..lock0 by create => yes\n"
+        "a change ok\n"
+        "> a watch lock/..lock0 no deletes\n"
+        "> a if create lock/7101-s1 = 4 then get lock/..lock0 by create => yes\n");
+}
+
+/* What was told and not heard is told again with a beat: the grant, and that others wait. */
+static void told_again_by_a_beat(void **state)
+{
+    (void)state;
+    two_people();
+    struct rt_op *first = join('a', (struct rt_join){.name = "lock", .nonce = 1});
+    join('b', (struct rt_join){.name = "lock", .nonce = 2, .flags = RT_JOIN_ARM});
+    leave('a', "lock", number(first), 0);
+    join('a', (struct rt_join){.name = "lock", .nonce = 3});
+    ledger_forget();
+    beat('b', false);
+    expect(
+        "> b keep 7202 => 10 s\n"
+        "b beat ok 7202 10000 ms\n"
+        "b granted lock #5\n"
+        "> b watch lock/..lock0 no deletes\n"
+        "> b if create lock/7202-s1 = 5 then get lock/..lock0 by create limit 1 from 6 keys => yes\n"
+        "b wanted lock #5\n"
+        "> b unwatch lock/..lock0\n");
+}
+
+/* A JOIN whose answer was lost: its ticket may stand at its spot. Asked again it is found there; another finds the spot taken;
+ * and it may be left by its nonce. */
+static void a_join_in_doubt(void **state)
+{
+    (void)state;
+    two_people();
+    ledger_cancel_at = 1;
+    join('a', (struct rt_join){.name = "lock", .nonce = 1});
+    ledger_cancel_at = 1;
+    join('a', (struct rt_join){.name = "other", .nonce = 2});
+    join('a', (struct rt_join){.name = "lock", .nonce = 3});
+    join('a', (struct rt_join){.name = "lock", .nonce = 1});
+    leave('a', "other", 0, 2);
+    leave('a', "other", 0, 2);
+    join('a', (struct rt_join){.name = "other", .nonce = 4});
+    leave('a', "lock", 0, 3);
+    expect(
+        "> a if version lock/7101-s1 = 0 then put lock/7101-s1 'rota1_0_0_0_-_0_0_T_1_3_ann_' on 7101, get lock/..lock0 by create limit 2 else get lock/7101-s1 => yes\n"
+        "a join UNKNOWN: given up under way\n"
+        "> a if version other/7101-s1 = 0 then put other/7101-s1 'rota1_0_0_0_-_0_0_T_2_3_ann_' on 7101, get other/..other0 by create limit 2 else get other/7101-s1 => yes\n"
+        "a join UNKNOWN: given up under way\n"
+        "> a if version lock/7101-s2 = 0 then put lock/7101-s2 'rota1_0_0_0_-_0_0_T_3_3_ann_' on 7101, get lock/..lock0 by create limit 2 else get lock/7101-s2 => yes\n"
+        "a join ok #6\n"
+        "> a watch lock/7101-s1 no puts\n"
+        "> a if create lock/7101-s2 = 6 then get lock/..lock0 by create down limit 1 to 5, get lock/..lock0 by create limit 1 from 7 keys => yes\n"
+        "> a if version lock/7101-s1 = 0 then put lock/7101-s1 'rota1_0_0_0_-_0_0_T_1_3_ann_' on 7101, get lock/..lock0 by create limit 2 else get lock/7101-s1 => no\n"
+        "> a  do get lock/..lock0 by create limit 2 => yes\n"
+        "a join ok #4 granted\n"
+        "> a  do get other/..other0 by create, get other/7101-2, get other/p7101-2, delete other/7101-2, delete other/p7101-2 => yes\n"
+        "> a if create other/7101-s1 = 5 then get other/..other0 by create, delete other/7101-s1 => yes\n"
+        "a leave ok granted\n"
+        "> a  do get other/..other0 by create, get other/7101-2, get other/p7101-2, delete other/7101-2, delete other/p7101-2 => yes\n"
+        "a leave LOST: the ticket is not in the line of other any more\n"
+        "> a if version other/7101-s1 = 0 then put other/7101-s1 'rota1_0_0_0_-_0_0_T_4_3_ann_' on 7101, get other/..other0 by create limit 2 else get other/7101-s1 => yes\n"
+        "a join ok #8 granted\n"
+        "> a if create lock/7101-s2 = 6 then get lock/..lock0 by create, delete lock/7101-s2 => yes\n"
+        "a leave ok\n"
+        "> a unwatch lock/7101-s1\n");
+}
+
 /* ---- Rights that are taken away -------------------------------------------------------------- */
 
 /* A LEAVE that was refused leaves the ticket where it is: it is looked at again, missed when it is gone, and may be left. */
@@ -987,6 +1075,9 @@ int main(void)
         STORY(a_connection_is_cut),
         STORY(changes),
         STORY(observers),
+        STORY(armed_late),
+        STORY(told_again_by_a_beat),
+        STORY(a_join_in_doubt),
         STORY(a_leave_that_is_refused),
         STORY(without_rights),
         STORY(foreign_ones),

@@ -437,6 +437,38 @@ static void odd_leases(void **state)
     }
 }
 
+static bool play_garbage(struct town *town, struct town_wire *w, size_t i)
+{
+    (void)town;
+    if (!town_is_call(w, i, path))
+        return false;
+    asked++;
+    peer_answer(&w->peer, i, "\xff\xff\xff", 3, "0", NULL);
+    return true;
+}
+
+/* An answer that is none: a read has failed, a write may have been done. */
+static void answers_that_cannot_be_read(void **state)
+{
+    static const char *const paths[] = {"/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn",
+                                        "/etcdserverpb.Lease/LeaseGrant"};
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct rt_op op = op_of(kind);
+        path = paths[kind];
+        asked = 0;
+        txns = revokes = grants = 0;
+        town_init(&t, 1);
+        t.play = play_garbage;
+        town_open(&t, "etcd://a");
+        town_until_ready(&t);
+        assert_int_equal(town_do(&t, &op), kind == 0 ? ROTA_PROTOCOL : ROTA_UNKNOWN);
+        assert_string_equal(t.why, "a:2379: its answer cannot be understood");
+        assert_int_equal(asked, 1);
+        close_town();
+    }
+}
+
 /* ---- Answers that make no sense --------------------------------------------------------------- */
 
 /* A put that succeeded and shows nothing of the line, or without a revision: it stands there, but how? */
@@ -498,6 +530,7 @@ int main(void)
         cmocka_unit_test(members_that_cannot_serve),
         cmocka_unit_test(odd_leases),
         cmocka_unit_test(odd_joins),
+        cmocka_unit_test(answers_that_cannot_be_read),
         cmocka_unit_test(a_line_without_the_ticket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

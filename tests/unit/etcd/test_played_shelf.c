@@ -27,7 +27,8 @@ static const struct kept *shelf;
 static size_t shelf_size;
 static const struct lease *leases;
 static size_t lease_count;
-static bool too_large; /* values of whole lines are; asked for one by one they come */
+static bool too_large;        /* values of whole lines are; asked for one by one they come */
+static const char *large_key; /* its value alone is more than an answer may have */
 static int ranges, lines_asked, pages;
 static char said[8192];
 
@@ -96,7 +97,7 @@ static bool play_gets(struct town_wire *w, size_t i)
     RtEtcd__ResponseOp ops[32], *list[32];
     RtEtcd__TxnResponse r = RT_ETCD__TXN_RESPONSE__INIT;
     RtEtcd__TxnRequest *rq = town_read(w, i, &rt_etcd__txn_request__descriptor);
-    bool gets = rq->n_success > 0, whole = false;
+    bool gets = rq->n_success > 0, whole = false, large = false;
     for (size_t k = 0; k < rq->n_success; k++)
         gets = gets && rq->success[k]->request_case == RT_ETCD__REQUEST_OP__REQUEST_RANGE;
     assert_true(rq->n_success <= 32);
@@ -105,6 +106,8 @@ static bool play_gets(struct town_wire *w, size_t i)
         const RtEtcd__RangeRequest *one = rq->success[k]->range;
         whole = whole || one->range_end.len > 0;
         lines_asked += one->range_end.len > 0;
+        large = large || (large_key != NULL && one->key.len == strlen(large_key) &&
+                          memcmp(one->key.data, large_key, one->key.len) == 0);
         if (one->range_end.len == 0)
             assert_int_equal(one->revision, 1000); /* as of the page that named it */
         fill(&out[k], one);
@@ -118,7 +121,7 @@ static bool play_gets(struct town_wire *w, size_t i)
     r.n_responses = gets ? rq->n_success : 0;
     protobuf_c_message_free_unpacked(&rq->base, NULL);
     static const uint8_t announced[5] = {0, 0x10}; /* 256 MB follow */
-    if (too_large && whole)
+    if ((too_large && whole) || large)
         peer_answer_raw(&w->peer, i, announced, 5, NULL);
     else
         town_answer(w, i, &r);
@@ -175,6 +178,7 @@ static void close_shelf(void)
     assert_int_equal(scarce.live, 0); /* all is given back: without a sanitizer, too */
     scarce_end();
     too_large = false;
+    large_key = NULL;
 }
 
 /* ---- What is told ------------------------------------------------------------------------------------- */
@@ -347,6 +351,39 @@ static void a_line_that_is_too_large(void **state)
     close_shelf();
 }
 
+/* One value that never comes: all others do, and it is shown as one that nobody can read. */
+static void a_value_that_is_too_large(void **state)
+{
+    static const struct {
+        const char *key, *text;
+    } cases[] = {
+        {"a/7-1",
+         "a #10 session 0 owner 0 left -1 mode 0 0/0 granted foreign since ? 'no lease' ''\n"
+         "a #11 session 8 owner 6 left 1000 mode 0 0/0 detect since ? '' ''\n"
+         "a #12 session 9 owner 0 left 0 mode 0 0/0 since now 'other' ''\n"
+         "a #13 session 0 owner 0 left -1 mode 0 0/0 durable since ? 'long' 'x'\n"},
+        {"a/8-2", "a #10 session 7 owner 5 left 70000 mode 0 0/0 granted since then 'me' 'hello'\n"
+                  "a #11 session 0 owner 0 left -1 mode 0 0/0 foreign since ? 'no lease' ''\n"
+                  "a #12 session 9 owner 0 left 0 mode 0 0/0 since now 'other' ''\n"
+                  "a #13 session 0 owner 0 left -1 mode 0 0/0 durable since ? 'long' 'x'\n"},
+        {"a/p5-4", "a #10 session 7 owner 5 left 70000 mode 0 0/0 granted since then 'me' 'hello'\n"
+                   "a #11 session 8 owner 6 left 1000 mode 0 0/0 detect since ? '' ''\n"
+                   "a #12 session 9 owner 0 left 0 mode 0 0/0 since now 'other' ''\n"
+                   "a #13 session 0 owner 0 left -1 mode 0 0/0 foreign since ? 'no lease' ''\n"},
+    };
+    (void)state;
+    PUT(tickets);
+    put_leases();
+    for (size_t i = 0; i < 3; i++) {
+        open_shelf("etcd://a");
+        too_large = true;
+        large_key = cases[i].key;
+        inspect("a", 0);
+        assert_string_equal(said, cases[i].text);
+        close_shelf();
+    }
+}
+
 static void of_a_session(void **state)
 {
     (void)state;
@@ -498,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_line),
         cmocka_unit_test(others_in_a_line),
         cmocka_unit_test(a_line_that_is_too_large),
+        cmocka_unit_test(a_value_that_is_too_large),
         cmocka_unit_test(of_a_session),
         cmocka_unit_test(lists),
         cmocka_unit_test(nothing_is_left),

@@ -75,6 +75,37 @@ static void test_what_was_given_up_ends_with_the_session(void **state)
     expect_told("join ok");
 }
 
+/* A set whose taking back was not confirmed is taken back when it is asked again, every ticket of it, and not put. */
+static void test_a_set_is_taken_back_again(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_JOIN_ALL, .user = join_name};
+    struct rt_join joins[] = {{.name = "a", .session = p.conn->session, .nonce = 1},
+                              {.name = "b", .session = p.conn->session, .nonce = 2}};
+    (void)state;
+    op.join.joins = joins;
+    op.join.n = 2;
+    submit(&op);
+    (void)expect_call(RT_REDIS_SCRIPT_JOIN, NULL);
+    fail_at(RT_REDIS_SCRIPT_JOIN, "call('PUBLISH'");
+    uint64_t first = expect_call(RT_REDIS_SCRIPT_LEAVE, NULL);
+    uint64_t second = expect_call(RT_REDIS_SCRIPT_LEAVE, NULL);
+    answer(first, RT_REDIS_BUSY, ""); /* no answer to a LEAVE */
+    answer(second, RT_REDIS_BUSY, "");
+    expect_told("join UNKNOWN");
+    op.deadline = 0;
+    submit(&op);
+    const char *args;
+    first = expect_call(RT_REDIS_SCRIPT_LEAVE, &args);
+    assert_true(strncmp(args, "a ", 2) == 0);
+    second = expect_call(RT_REDIS_SCRIPT_LEAVE, &args);
+    assert_true(strncmp(args, "b ", 2) == 0);
+    answer(first, RT_REDIS_LOST, "");
+    expect_told("");
+    answer(second, RT_REDIS_OK, "i0");
+    expect_told("join AUTH");
+    expect_no_call();
+}
+
 /* In a cluster a room is swept while a ticket of ours waits in it, and not when that holds. */
 static void test_rooms_are_swept_while_we_wait(void **state)
 {
@@ -161,6 +192,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_link_of_pushes_is_asked, setup_session, teardown),
         cmocka_unit_test_setup_teardown(test_a_sweep_that_fails_is_done_again, setup_session,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_a_set_is_taken_back_again, setup_session, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
