@@ -8,9 +8,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define DAY_S (24L * 3600)
+#define SERVER_NAMES "DNS:localhost,DNS:lock.example,IP:127.0.0.1"
 
 struct authority {
     EVP_PKEY *key;
@@ -25,16 +27,32 @@ static void must(bool ok, const char *what)
     }
 }
 
-static void write_pem(const char *path, X509 *cert, EVP_PKEY *key)
+static FILE *create(const char *path)
 {
     FILE *f = fopen(path, "we");
 
     must(f != NULL, path);
     must(fchmod(fileno(f), 0600) == 0, "fchmod");
-    if (cert != NULL)
-        must(PEM_write_X509(f, cert) == 1, path);
-    else
-        must(PEM_write_PrivateKey(f, key, NULL, NULL, 0, NULL, NULL) == 1, path);
+    return f;
+}
+
+static void write_cert(const char *path, X509 *cert)
+{
+    FILE *f = create(path);
+
+    must(PEM_write_X509(f, cert) == 1, path);
+    must(fclose(f) == 0, path);
+}
+
+/* PASSPHRASE NULL: in the clear. */
+static void write_key(const char *path, EVP_PKEY *key, const char *passphrase)
+{
+    FILE *f = create(path);
+    int size = passphrase != NULL ? (int)strlen(passphrase) : 0;
+
+    must(PEM_write_PKCS8PrivateKey(f, key, size > 0 ? EVP_aes_128_cbc() : NULL, passphrase, size,
+                                   NULL, NULL) == 1,
+         path);
     must(fclose(f) == 0, path);
 }
 
@@ -77,20 +95,23 @@ static struct authority make_authority(const char *name, char *path)
     ca.key = EVP_EC_gen("P-256");
     must(ca.key != NULL, "EVP_EC_gen");
     ca.cert = make_cert(ca.key, &none, name, NULL, false);
-    write_pem(path, ca.cert, NULL);
+    write_cert(path, ca.cert);
     return ca;
 }
 
+/* LOCKED: a second copy of the key, under a passphrase; NULL: none. */
 static void make_pair(const struct authority *by, const char *alt, bool expired,
-                      const char *cert_path, const char *key_path)
+                      const char *cert_path, const char *key_path, const char *locked)
 {
     EVP_PKEY *key = EVP_EC_gen("P-256");
     X509 *cert;
 
     must(key != NULL, "EVP_EC_gen");
     cert = make_cert(key, by, "rota test", alt, expired);
-    write_pem(cert_path, cert, NULL);
-    write_pem(key_path, NULL, key);
+    write_cert(cert_path, cert);
+    write_key(key_path, key, NULL);
+    if (locked != NULL)
+        write_key(locked, key, "secret");
     X509_free(cert);
     EVP_PKEY_free(key);
 }
@@ -103,6 +124,7 @@ static void free_authority(struct authority *ca)
 
 static void name_files(struct rt_certs *c, const char *dir)
 {
+    snprintf(c->folder, sizeof(c->folder), "%s", dir);
     snprintf(c->ca, sizeof(c->ca), "%s/ca.pem", dir);
     snprintf(c->server_cert, sizeof(c->server_cert), "%s/server.pem", dir);
     snprintf(c->server_key, sizeof(c->server_key), "%s/server.key", dir);
@@ -113,19 +135,26 @@ static void name_files(struct rt_certs *c, const char *dir)
     snprintf(c->expired_cert, sizeof(c->expired_cert), "%s/expired.pem", dir);
     snprintf(c->expired_key, sizeof(c->expired_key), "%s/expired.key", dir);
     snprintf(c->stranger_ca, sizeof(c->stranger_ca), "%s/stranger.pem", dir);
+    snprintf(c->locked_key, sizeof(c->locked_key), "%s/locked.key", dir);
+    snprintf(c->nothing, sizeof(c->nothing), "%s/nothing.pem", dir);
 }
 
 void rt_certs_make(struct rt_certs *certs, const char *dir)
 {
     struct authority ca, stranger;
+    FILE *nothing;
 
     name_files(certs, dir);
     ca = make_authority("Rota test authority", certs->ca);
     stranger = make_authority("A stranger", certs->stranger_ca);
-    make_pair(&ca, "DNS:localhost,IP:127.0.0.1", false, certs->server_cert, certs->server_key);
-    make_pair(&ca, "DNS:client.example", false, certs->client_cert, certs->client_key);
-    make_pair(&ca, "DNS:other.example", false, certs->other_cert, certs->other_key);
-    make_pair(&ca, "DNS:localhost,IP:127.0.0.1", true, certs->expired_cert, certs->expired_key);
+    make_pair(&ca, SERVER_NAMES, false, certs->server_cert, certs->server_key, NULL);
+    make_pair(&ca, "DNS:client.example", false, certs->client_cert, certs->client_key,
+              certs->locked_key);
+    make_pair(&ca, "DNS:other.example", false, certs->other_cert, certs->other_key, NULL);
+    make_pair(&ca, SERVER_NAMES, true, certs->expired_cert, certs->expired_key, NULL);
+    nothing = create(certs->nothing);
+    fputs("not a certificate\n", nothing);
+    must(fclose(nothing) == 0, certs->nothing);
     free_authority(&ca);
     free_authority(&stranger);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a round trip costs, in system calls: one send, one poll, one look of epoll, one recv. */
-#include "certs.h"
+#include "lib/certs.h"
+#include "lib/proc.h"
 #include "peer.h"
+#include "tls_server.h"
 
 #include <openssl/ssl.h>
 #include <setjmp.h>
@@ -53,15 +55,15 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *to, struct itime
 static void one_send_and_one_recv_with_tls(void **state)
 {
     (void)state;
-    struct certs certs;
+    struct rt_certs certs;
     struct rt_tls *tls = NULL;
     struct end e = {0};
     char errmsg[256];
     uint16_t port;
-    certs_make(&certs);
-    struct certs_server how = {
-        .cert = certs.server, .key = certs.server_key, .version = TLS1_3_VERSION};
-    pid_t server = certs_serve(&how, &port);
+    rt_certs_make(&certs, rt_tmpdir());
+    struct tls_server how = {
+        .cert = certs.server_cert, .key = certs.server_key, .version = TLS1_3_VERSION};
+    pid_t server = tls_serve(&how, &port);
     assert_int_equal(rt_tls_new(&tls, certs.ca, NULL, NULL, errmsg, sizeof(errmsg)), 0);
     struct rt_stream_target to = {.host = "127.0.0.1", .port = port, .tls = tls};
     peer_open_to(&e, &to, PEER_PATIENCE_MS);
@@ -80,7 +82,6 @@ static void one_send_and_one_recv_with_tls(void **state)
     peer_close(&e);
     rt_tls_free(tls);
     assert_int_equal(waitpid(server, NULL, 0), server);
-    certs_remove(&certs);
 }
 
 static void one_send_and_one_recv(void **state)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS: whom we trust, whom we do not and what we say then, against a server in another process. */
-#include "certs.h"
+#include "lib/certs.h"
+#include "lib/proc.h"
 #include "peer.h"
+#include "tls_server.h"
 #include "unit/scarce.h"
 
 #include <openssl/ssl.h>
@@ -19,13 +21,13 @@
 
 #include <cmocka.h>
 
-static struct certs certs;
+static struct rt_certs certs;
 
 struct party {
     const char *ca, *cert, *key; /* ours */
     const char *name;            /* what the certificate must be for */
     const char *alpn;            /* the protocol we ask for */
-    struct certs_server server;
+    struct tls_server server;
 };
 
 static struct party usual(void)
@@ -33,7 +35,7 @@ static struct party usual(void)
     return (struct party){
         .ca = certs.ca,
         .name = "lock.example",
-        .server = {.cert = certs.server, .key = certs.server_key, .version = TLS1_3_VERSION},
+        .server = {.cert = certs.server_cert, .key = certs.server_key, .version = TLS1_3_VERSION},
     };
 }
 
@@ -49,7 +51,7 @@ static void begin(struct talk *t, const struct party *p)
     uint16_t port;
     memset(t, 0, sizeof(*t));
     assert_int_equal(rt_tls_new(&t->tls, p->ca, p->cert, p->key, errmsg, sizeof(errmsg)), 0);
-    t->server = certs_serve(&p->server, &port);
+    t->server = tls_serve(&p->server, &port);
     struct rt_stream_target to = {
         .host = "127.0.0.1", .port = port, .tls = t->tls, .server_name = p->name, .alpn = p->alpn};
     peer_open_to(&t->e, &to, PEER_PATIENCE_MS);
@@ -123,7 +125,7 @@ static void other_signers_are_refused(void **state)
 {
     (void)state;
     struct party p = usual();
-    p.ca = certs.other_ca;
+    p.ca = certs.stranger_ca;
     bad(&p, ROTA_AUTH, "not signed by a CA we trust: give ?ca=");
     p.ca = NULL; /* the system's */
     bad(&p, ROTA_AUTH, "not signed by a CA we trust: give ?ca=");
@@ -135,7 +137,8 @@ static void old_certificates_are_refused(void **state)
 {
     (void)state;
     struct party p = usual();
-    p.server.cert = certs.expired;
+    p.server.cert = certs.expired_cert;
+    p.server.key = certs.expired_key;
     bad(&p, ROTA_AUTH, "has expired");
 }
 
@@ -152,7 +155,7 @@ static void certificates_of_ours(void **state)
     (void)state;
     struct party p = usual();
     p.server.client_ca = certs.ca;
-    p.cert = certs.client;
+    p.cert = certs.client_cert;
     p.key = certs.client_key;
     good(&p);
     p.server.version = TLS1_2_VERSION;
@@ -166,8 +169,8 @@ static void certificates_of_ours(void **state)
     assert_int_equal(t.e.err, ROTA_AUTH);
     assert_non_null(strstr(t.e.why, "wants a certificate of us: give ?cert= and ?key="));
     finish(&t);
-    p.server.client_ca = certs.other_ca;
-    p.cert = certs.client;
+    p.server.client_ca = certs.stranger_ca;
+    p.cert = certs.client_cert;
     p.key = certs.client_key;
     begin(&t, &p);
     peer_until(&t.e.downs, 1);
@@ -291,11 +294,12 @@ static void settings_that_cannot_work(void **state)
     refuse(certs.nothing, NULL, NULL, "no certificates in PEM form");
     refuse(NULL, "/no/such/file", NULL, "?cert=/no/such/file cannot be read");
     refuse(NULL, certs.nothing, NULL, "no certificate in PEM form");
-    refuse(NULL, certs.client, "/no/such/file", "?key=/no/such/file cannot be read");
-    refuse(NULL, certs.client, certs.nothing, "no private key in PEM form");
-    refuse(NULL, certs.client, NULL, "no private key in PEM form: add it there, or give ?key=");
-    refuse(NULL, certs.client, certs.server_key, "does not belong to the certificate");
-    refuse(NULL, certs.client, certs.locked_key, "protected by a passphrase");
+    refuse(NULL, certs.client_cert, "/no/such/file", "?key=/no/such/file cannot be read");
+    refuse(NULL, certs.client_cert, certs.nothing, "no private key in PEM form");
+    refuse(NULL, certs.client_cert, NULL,
+           "no private key in PEM form: add it there, or give ?key=");
+    refuse(NULL, certs.client_cert, certs.server_key, "does not belong to the certificate");
+    refuse(NULL, certs.client_cert, certs.locked_key, "protected by a passphrase");
     refuse(NULL, NULL, certs.client_key, "?key= without ?cert=");
     rt_tls_free(NULL);
 }
@@ -310,7 +314,7 @@ static bool life(void)
     char errmsg[256];
     uint16_t port;
     bool whole = false;
-    pid_t server = certs_serve(&p.server, &port);
+    pid_t server = tls_serve(&p.server, &port);
     assert_int_equal(rt_loop_init(&peer_loop), 0);
     int rv = rt_tls_new(&tls, p.ca, NULL, NULL, errmsg, sizeof(errmsg));
     struct rt_stream_target to = {
@@ -354,14 +358,7 @@ static void memory_runs_out(void **state)
 static int make(void **state)
 {
     (void)state;
-    certs_make(&certs);
-    return 0;
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    certs_remove(&certs);
+    rt_certs_make(&certs, rt_tmpdir());
     return 0;
 }
 
@@ -382,5 +379,5 @@ int main(void)
         cmocka_unit_test(settings_that_cannot_work),
         cmocka_unit_test(memory_runs_out),
     };
-    return cmocka_run_group_tests(tests, make, clean);
+    return cmocka_run_group_tests(tests, make, NULL);
 }
