@@ -68,7 +68,9 @@ static bool is_ours(const struct sim *sim, const struct rt_op *op, const struct 
 
 static void submit_leave(struct sim_tap *tap, struct rt_op *op)
 {
-    const struct sim *sim = tap->client->sim;
+    struct sim *sim = tap->client->sim;
+    if (sim->kind->late)
+        sim->kind->sweep(sim); /* as the engine does: who is granted by that is numbered anew */
     struct sim_place before[SIM_PLACES_MAX];
     char name[sizeof(sim->lines[0].name)];
     size_t n = sim->kind->look(sim, op->leave.name, before, SIM_PLACES_MAX);
