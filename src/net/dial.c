@@ -104,6 +104,7 @@ void rt_dial_free(struct rt_dial *d)
     if (d == NULL)
         return;
     rt_lookup_drop(d);
+    rt_free(d->own_name);
     rt_free(d);
 }
 

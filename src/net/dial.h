@@ -27,6 +27,7 @@ struct rt_dial {
     uint16_t port;
     const char *host;  /* NULL: a unix socket */
     char *server_name; /* what a certificate must be for */
+    char *own_name;    /* that, if rt_stream_secure gave it */
     const char *alpn;  /* NULL: none */
     const char *peer;  /* for messages: host:port or the path */
     char text[];

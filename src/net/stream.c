@@ -5,6 +5,7 @@
  * The timer is lazy: it is moved forward only, and looks at the deadline when it fires. */
 #include "net/stream.h"
 
+#include "base/alloc.h"
 #include "net/dial.h"
 #include "net/wire.h"
 
@@ -232,6 +233,35 @@ free_dial:
     rt_dial_free(s->dial);
     s->dial = NULL;
     return rv;
+}
+
+/* ---- TLS, later --------------------------------------------------------------- */
+
+int rt_stream_secure(struct rt_stream *s, struct rt_tls *tls, const char *server_name)
+{
+    struct rt_dial *d = s->dial;
+
+    assert(tls != NULL);
+    if (s->state != RT_STREAM_UP || s->tls != NULL || s->played)
+        return ROTA_INVALID;
+    if (s->err != 0)
+        return ROTA_UNREACHABLE;
+    if (server_name != NULL) {
+        char *name = rt_strdup(server_name);
+        if (name == NULL)
+            return ROTA_NOMEM;
+        rt_free(d->own_name);
+        d->server_name = d->own_name = name;
+    }
+    d->tls = tls;
+    s->state = RT_STREAM_GREETING;
+    s->deadline = d->until = rt_loop_now(s->loop) + d->connect_ms * RT_MS;
+    rt_stream_alarm(s, s->deadline);
+    s->out = s->plain; /* what waits there goes first, as it is */
+    s->plain = (struct rt_bytes){0};
+    rt_tls_greet(s);
+    rt_loop_defer(s->loop, &s->flush);
+    return 0;
 }
 
 /* ---- Played by a simulator -------------------------------------------------- */

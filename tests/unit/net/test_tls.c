@@ -229,6 +229,101 @@ static void large_transfers(void **state)
     finish(&t);
 }
 
+/* ---- Streams that begin in plain ------------------------------------------------- */
+
+static struct rt_tls *later;
+static const char *later_name;
+static int secured; /* what rt_stream_secure said */
+
+static void secure_when_told(struct end *e, char what)
+{
+    if (what == 'd' && secured < 0 && e->got_size == 1)
+        secured = rt_stream_secure(&e->s, later, later_name);
+}
+
+/* Plain, to a server of P that hears "please" first. */
+static void begin_plain(struct talk *t, const struct party *p)
+{
+    char errmsg[256] = "";
+    uint16_t port;
+    memset(t, 0, sizeof(*t));
+    assert_int_equal(rt_tls_new(&t->tls, p->ca, p->cert, p->key, errmsg, sizeof(errmsg)), 0);
+    t->server = tls_serve(&p->server, &port);
+    later = t->tls;
+    later_name = p->name;
+    secured = -1;
+    struct rt_stream_target to = {.host = "127.0.0.1", .port = port};
+    peer_open_to(&t->e, &to, PEER_PATIENCE_MS);
+    assert_int_equal(rt_stream_secure(&t->e.s, t->tls, NULL), ROTA_INVALID); /* not up yet */
+    peer_until(&t->e.ups, 1);
+    assert_int_equal(rt_stream_write(&t->e.s, "please", 6), 0);
+}
+
+static struct party usual_later(const char *answers)
+{
+    struct party p = usual();
+    p.server.begins = "please";
+    p.server.answers = answers;
+    return p;
+}
+
+/* As PostgreSQL: it is asked, and says yes. */
+static void tls_on_a_stream_that_is_up(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct party p = usual_later("S");
+        struct talk t;
+        p.name = i == 0 ? "lock.example" : NULL; /* 127.0.0.1 */
+        p.server.version = i == 0 ? TLS1_3_VERSION : TLS1_2_VERSION;
+        begin_plain(&t, &p);
+        t.e.on = secure_when_told;
+        peer_until_got(&t.e, 1);
+        assert_int_equal(secured, 0);
+        assert_int_equal(t.e.s.state, RT_STREAM_GREETING);
+        assert_int_equal(rt_stream_write(&t.e.s, "secret", 6), 0); /* waits for who it is */
+        assert_int_equal(rt_stream_secure(&t.e.s, t.tls, NULL), ROTA_INVALID);
+        peer_until(&t.e.ups, 2);
+        peer_until_got(&t.e, 7);
+        assert_memory_equal(t.e.got, "Ssecret", 7);
+        say(&t, "hello");
+        finish(&t);
+    }
+}
+
+/* As MySQL: the request and the greeting leave together, the request in plain. */
+static void tls_right_behind_what_was_written(void **state)
+{
+    (void)state;
+    struct party p = usual_later(NULL);
+    struct talk t;
+    begin_plain(&t, &p);
+    assert_int_equal(rt_stream_secure(&t.e.s, t.tls, p.name), 0);
+    peer_until(&t.e.ups, 2);
+    say(&t, "hello");
+    assert_int_equal(t.e.downs, 0);
+    finish(&t);
+}
+
+/* Nothing of ours that belongs behind TLS is sent to somebody else. */
+static void later_too_others_are_refused(void **state)
+{
+    (void)state;
+    struct party p = usual_later("S");
+    struct talk t;
+    p.name = "elsewhere.example";
+    begin_plain(&t, &p);
+    t.e.on = secure_when_told;
+    peer_until_got(&t.e, 1);
+    assert_int_equal(rt_stream_write(&t.e.s, "secret", 6), 0);
+    peer_until(&t.e.downs, 1);
+    assert_int_equal(t.e.err, ROTA_AUTH);
+    assert_non_null(strstr(t.e.why, "is for another name than elsewhere.example"));
+    assert_int_equal(t.e.ups, 1);
+    assert_int_equal(rt_stream_secure(&t.e.s, t.tls, NULL), ROTA_INVALID);
+    finish(&t);
+}
+
 /* ---- Peers that do not speak it ------------------------------------------------- */
 
 static const char resets[] = ""; /* it does not read what it is sent, and closes: TCP resets */
@@ -375,6 +470,9 @@ int main(void)
         TEST(protocols_are_agreed_on),
         TEST(new_keys_on_the_way),
         TEST(large_transfers),
+        TEST(tls_on_a_stream_that_is_up),
+        TEST(tls_right_behind_what_was_written),
+        TEST(later_too_others_are_refused),
         TEST(peers_that_speak_no_tls),
         cmocka_unit_test(settings_that_cannot_work),
         cmocka_unit_test(memory_runs_out),

@@ -49,6 +49,17 @@ static bool as_agreed(const SSL *ssl, const struct tls_server *how)
     return how->alpn == NULL || size == strlen(how->alpn);
 }
 
+/* The words before TLS, byte by byte: what comes behind them is OpenSSL's. */
+static bool hears(int fd, const struct tls_server *how)
+{
+    char byte;
+    for (const char *at = how->begins; at != NULL && *at != '\0'; at++)
+        if (recv(fd, &byte, 1, 0) != 1 || byte != *at)
+            return false;
+    size_t n = how->answers != NULL ? strlen(how->answers) : 0;
+    return n == 0 || write(fd, how->answers, n) == (ssize_t)n;
+}
+
 static int serve(int listener, const struct tls_server *how)
 {
     signal(SIGPIPE, SIG_IGN); /* of the server */
@@ -68,6 +79,8 @@ static int serve(int listener, const struct tls_server *how)
     SSL *ssl = SSL_new(ctx);
     if (fd < 0 || ssl == NULL)
         return 2;
+    if (!hears(fd, how))
+        return 3;
     SSL_set_fd(ssl, fd);
     if (SSL_accept(ssl) == 1 && as_agreed(ssl, how))
         echo(ssl, how);

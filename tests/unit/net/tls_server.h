@@ -12,6 +12,8 @@ struct tls_server {
     const char *client_ca; /* not NULL: clients must show a certificate */
     int version;           /* TLS1_2_VERSION, TLS1_3_VERSION */
     const char *alpn;      /* not NULL: serves only those who ask for this protocol */
+    const char *begins;    /* not NULL: it wants to hear this in plain before TLS, and says ... */
+    const char *answers;   /* ... this, if that is not NULL */
     bool new_keys;         /* asks for new keys with each echo (TLS 1.3) */
 };
 /* Echoes to one client, until it goes; the process to wait for. */
