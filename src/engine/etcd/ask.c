@@ -10,8 +10,7 @@
 
 #define SPARES_KEPT 64
 #define ROOM_LEAST 512 /* of a message: most fit */
-#define PAUSE_FIRST_MS 20
-#define PAUSE_LAST_MS 500
+#define PAUSE_MS 20    /* too many calls at once, or the server leaves */
 
 static const struct {
     const char *path;
@@ -35,7 +34,10 @@ static const struct {
                          &rt_etcd__member_list_response__descriptor, true},
 };
 
-static void on_end(void *arg, const struct rt_grpc_end *end);
+static struct rt_etcd_ask *of(struct rt_entry *e)
+{
+    return (struct rt_etcd_ask *)(void *)e;
+}
 
 /* ---- Memory ----------------------------------------------------------------------------------- */
 
@@ -44,7 +46,7 @@ static struct rt_etcd_ask *get(struct rt_etcd_conn *c, size_t size)
     struct rt_etcd_ask *a = c->spare;
     size_t room = size < ROOM_LEAST ? ROOM_LEAST : size;
     if (a != NULL && room == ROOM_LEAST) {
-        c->spare = a->next;
+        c->spare = of(a->entry.next);
         c->spares--;
         *a = (struct rt_etcd_ask){0};
     } else {
@@ -64,7 +66,7 @@ static void put(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
         rt_free(a);
         return;
     }
-    a->next = c->spare;
+    a->entry.next = (struct rt_entry *)(void *)c->spare;
     c->spare = a;
     c->spares++;
 }
@@ -79,14 +81,14 @@ struct rt_etcd_ask *rt_etcd_ask_new(struct rt_etcd_conn *c, enum rt_etcd_call ca
     (void)protobuf_c_message_pack(message, a->bytes);
     a->conn = c;
     a->call_kind = (uint8_t)call;
-    a->reads = calls[call].reads;
+    a->entry.reads = calls[call].reads;
     a->answer = answer;
     return a;
 }
 
 /* ---- Ends --------------------------------------------------------------------------------------- */
 
-/* A is in no list any more. */
+/* A is not in the ledger any more. */
 static void answer(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     if (!c->closing)
@@ -107,21 +109,7 @@ static void answer_done(struct rt_etcd_conn *c, struct rt_etcd_ask *a,
     (void)rt_etcd_fail(c, rv, "%.180s: %s", rt_etcd_at(c),
                        rv == ROTA_NOMEM ? "out of memory for its answer"
                                         : "its answer cannot be understood");
-    answer(c, a, a->reads ? rv : ROTA_UNKNOWN, NULL); /* done it is, but what? */
-}
-
-/* Waits again; what can go at once goes from the next turn of the timer. */
-static void again(struct rt_etcd_conn *c, struct rt_etcd_ask *a, bool pause)
-{
-    int64_t ms = PAUSE_FIRST_MS << (a->pauses < 5 ? a->pauses : 5);
-    RT_ETCD_LIST_ADD(&c->waiting, a);
-    a->was_again = a->was_again || a->maybe;
-    a->not_before = rt_loop_now(c->base->loop);
-    if (pause) {
-        a->pauses++;
-        a->not_before += (ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * RT_MS;
-    }
-    rt_etcd_timer_by(c, a->not_before);
+    answer(c, a, a->entry.reads ? rv : ROTA_UNKNOWN, NULL); /* done it is, but what? */
 }
 
 /* What its user can do about it, where etcd does not say. */
@@ -161,40 +149,32 @@ static void explain(struct rt_etcd_conn *c, enum rt_etcd_reason reason, const ch
         snprintf(out, room, "%.100s: %.140s", at, said);
 }
 
-static void refuse_one(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const char *why)
-{
-    int rv = a->maybe && !a->reads ? ROTA_UNKNOWN : err; /* an earlier try may be done yet */
-    (void)rt_etcd_fail(c, rv, "%s", why);
-    answer(c, a, rv, NULL);
-}
-
 /* It was not done, or nobody knows; shall it be tried again, and where? */
 static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt_grpc_end *end)
 {
     struct rt_grpc_verdict v = end->verdict;
+    struct rt_entry *e = &a->entry;
     const char *said = end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status);
     char why[sizeof(c->trouble)];
     explain(c, v.reason, said, why, sizeof(why));
     a->reason = v.reason;
-    a->maybe = a->maybe || v.fate == RT_GRPC_MAYBE;
+    e->maybe = e->maybe || v.fate == RT_GRPC_MAYBE;
     if (v.elsewhere)
         rt_etcd_sicken(c, why);
     else
         rt_etcd_progress(c);
     if (v.reason == RT_ETCD_NO_TOKEN && rt_etcd_reauthenticate(c, a->token_serial)) {
-        again(c, a, a->pauses > 0 || a->was_again);
-        a->pauses++;
+        rt_ledger_again(&c->ledger, e, e->pauses > 0 || e->was_again);
+        e->pauses++;
     } else if (v.reason == RT_ETCD_TOO_MANY || v.reason == RT_ETCD_NO_SPACE) {
         snprintf(c->trouble, sizeof(c->trouble), "%s", why);
-        again(c, a, true);
-    } else if (v.fate == RT_GRPC_NOT_DONE && v.elsewhere) {
-        again(c, a, false);
-    } else if (v.fate == RT_GRPC_NOT_DONE) {
-        refuse_one(c, a, v.err, why);
-    } else if (v.elsewhere && (a->reads || a->again)) {
-        again(c, a, false);
+        rt_ledger_again(&c->ledger, e, true);
+    } else if (v.elsewhere && (v.fate == RT_GRPC_NOT_DONE || e->reads || e->again)) {
+        rt_ledger_again(&c->ledger, e, false);
     } else {
-        refuse_one(c, a, v.err, why);
+        int rv = e->maybe && !e->reads ? ROTA_UNKNOWN : v.err; /* an earlier try may be done yet */
+        rt_ledger_out(e);
+        answer(c, a, rt_etcd_fail(c, rv, "%s", why), NULL);
     }
 }
 
@@ -202,62 +182,53 @@ static void on_end(void *arg, const struct rt_grpc_end *end)
 {
     struct rt_etcd_ask *a = arg;
     struct rt_etcd_conn *c = a->conn;
-    RT_ETCD_LIST_REMOVE(a);
-    a->flying = false;
     a->call = NULL;
     if (end->status != RT_GRPC_OK) {
         judge(c, a, end);
         return;
     }
+    rt_ledger_out(&a->entry);
     rt_etcd_progress(c);
     answer_done(c, a, end);
 }
 
 /* ---- Sending ------------------------------------------------------------------------------------ */
 
-static void end_soon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err)
+static struct rt_etcd_conn *of_ledger(struct rt_ledger *l)
 {
-    a->ended = true;
-    a->err = err;
-    rt_etcd_timer_by(c, rt_loop_now(c->base->loop));
+    return (struct rt_etcd_conn *)(void *)((char *)l - offsetof(struct rt_etcd_conn, ledger));
 }
 
-/* True: it is in flight now, and in that ring. A is in no ring. */
-static bool try_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
+static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
 {
+    struct rt_etcd_conn *c = of_ledger(l);
+    struct rt_etcd_ask *a = of(e);
     struct rt_grpc_ask ask = {.path = calls[a->call_kind].path,
                               .token = c->token,
                               .end = on_end,
                               .arg = a,
                               .flag = a->call_kind != RT_ETCD_STATUS ? RT_ETCD_LED : NULL};
-    int64_t now = rt_loop_now(c->base->loop);
-    if (!rt_etcd_usable(c) || c->authenticating || a->ended || a->not_before > now)
-        return false;
+    (void)via; /* there is only one connection */
+    if (!rt_etcd_usable(c) || c->authenticating)
+        return ROTA_UNREACHABLE;
     int rv = rt_grpc_call(c->link->grpc, &ask, a->bytes, a->size, &a->call);
-    if (rv == 0) {
-        a->flying = true;
-        a->sent_at = now;
+    if (rv == 0)
         a->token_serial = c->token_serial;
-        RT_ETCD_LIST_ADD(&c->flying, a);
-    } else if (rv == ROTA_INVALID || rv == ROTA_NOMEM) {
-        end_soon(c, a, rv);
-    } else if (rt_grpc_err(c->link->grpc) == 0) {
-        a->not_before = now + PAUSE_FIRST_MS * RT_MS; /* leaving, or too many at once */
-        rt_etcd_timer_by(c, a->not_before);
+    else if (rv != ROTA_INVALID && rv != ROTA_NOMEM) {
+        if (rt_grpc_err(c->link->grpc) == 0) /* leaving, or too many at once */
+            e->not_before = rt_loop_now(c->base->loop) + PAUSE_MS * RT_MS;
+        rv = ROTA_UNREACHABLE;
     }
     rt_etcd_wrote(c);
-    return rv == 0;
+    return rv;
 }
 
 void rt_etcd_ask_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
 {
-    if (a->deadline == 0 || a->deadline == RT_NEVER)
-        a->deadline = rt_loop_now(c->base->loop) + c->base->call_ms * RT_MS;
-    if (!try_send(c, a)) {
-        RT_ETCD_LIST_ADD(&c->waiting, a);
+    if (a->entry.deadline == RT_NEVER)
+        a->entry.deadline = 0;
+    if (!rt_ledger_add(&c->ledger, &a->entry))
         rt_etcd_want(c);
-    }
-    rt_etcd_timer_by(c, a->deadline);
 }
 
 int rt_etcd_ask(struct rt_etcd_conn *c, enum rt_etcd_call call, const void *message,
@@ -266,194 +237,92 @@ int rt_etcd_ask(struct rt_etcd_conn *c, enum rt_etcd_call call, const void *mess
     struct rt_etcd_ask *a = rt_etcd_ask_new(c, call, message, answer_fn);
     if (a == NULL)
         return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-    a->deadline = deadline;
+    a->entry.deadline = deadline;
     a->op = op;
     a->owner = owner;
     rt_etcd_ask_send(c, a);
     return 0;
 }
 
-void rt_etcd_flush(struct rt_etcd_conn *c)
-{
-    struct rt_etcd_ask all;
-    RT_ETCD_LIST_MOVE(&all, &c->waiting);
-    while (all.next != &all) {
-        struct rt_etcd_ask *a = all.next;
-        RT_ETCD_LIST_REMOVE(a);
-        if (!try_send(c, a))
-            RT_ETCD_LIST_ADD(&c->waiting, a);
-    }
-}
-
 void rt_etcd_ask_abandon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err)
 {
-    if (!a->ended)
-        end_soon(c, a, err);
+    rt_ledger_abandon(&c->ledger, &a->entry, err);
+}
+
+static bool is_of(const struct rt_entry *e, const void *op)
+{
+    return ((const struct rt_etcd_ask *)(const void *)e)->op == op;
 }
 
 struct rt_etcd_ask *rt_etcd_ask_of(struct rt_etcd_conn *c, const struct rt_op *op)
 {
-    for (struct rt_etcd_ask *a = c->flying.next; a != &c->flying; a = a->next)
-        if (a->op == op)
-            return a;
-    for (struct rt_etcd_ask *a = c->waiting.next; a != &c->waiting; a = a->next)
-        if (a->op == op)
-            return a;
-    return NULL;
+    return of(rt_ledger_find(&c->ledger, is_of, op));
 }
 
-/* ---- Deadlines and lost connections --------------------------------------------------------------- */
+/* ---- Ends without an answer ----------------------------------------------------------------------- */
 
-void rt_etcd_timer_by(struct rt_etcd_conn *c, int64_t at)
+static void on_ended(struct rt_ledger *l, struct rt_entry *e, int err, const char *why)
 {
-    struct rt_timer *t = &c->timer.timer;
-    if (at != RT_NEVER && (t->slot == 0 || t->at > at))
-        rt_timers_start(&c->base->loop->timers, t, at);
-}
-
-/* Its time is over, or its owner's interest. */
-static void end_one(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
-{
-    bool unknown = !a->reads && (a->maybe || a->flying);
-    int err = unknown ? ROTA_UNKNOWN : a->ended ? a->err : ROTA_UNREACHABLE;
+    struct rt_etcd_conn *c = of_ledger(l);
+    struct rt_etcd_ask *a = of(e);
     const char *trouble = c->trouble[0] != '\0' ? c->trouble : "it has not answered yet";
-    if (a->flying)
+    if (why == NULL && e->flying)
         rt_grpc_cancel(a->call);
     a->call = NULL;
-    if (err == ROTA_INVALID)
+    if (why != NULL)
+        (void)rt_etcd_fail(c, err, "%s%.220s", e->flying ? "no answer came: " : "", why);
+    else if (err == ROTA_INVALID)
         (void)rt_etcd_fail(c, err, "the request is too large for etcd");
     else if (err == ROTA_NOMEM)
         (void)rt_etcd_fail(c, err, "out of memory");
-    else if (a->ended)
+    else if (e->given_up)
         (void)rt_etcd_fail(c, err,
-                           a->flying ? "given up under way" : "given up before it was sent");
-    else if (a->flying)
+                           e->flying ? "given up under way" : "given up before it was sent");
+    else if (e->flying)
         (void)rt_etcd_fail(c, err, "%.180s has not answered in time", rt_etcd_at(c));
     else
         (void)rt_etcd_fail(c, err, "etcd cannot be used now: %.220s", trouble);
-    a->flying = false;
     answer(c, a, err, NULL);
 }
 
-static void take_over(struct rt_etcd_ask *from, struct rt_etcd_ask *over, int64_t now)
+static int64_t on_tick(struct rt_ledger *l, int64_t now)
 {
-    for (struct rt_etcd_ask *a = from->next, *next; a != from; a = next) {
-        next = a->next;
-        if (a->ended || a->deadline <= now) {
-            RT_ETCD_LIST_REMOVE(a);
-            RT_ETCD_LIST_ADD(over, a);
-        }
-    }
+    return rt_etcd_lease_tick(of_ledger(l), now);
 }
 
-static int64_t next_due(const struct rt_etcd_conn *c, int64_t now)
+static bool is_refused(const struct rt_entry *e, const void *arg)
 {
-    int64_t next = RT_NEVER;
-    for (const struct rt_etcd_ask *a = c->flying.next; a != &c->flying; a = a->next) {
-        int64_t at = a->ended ? now : a->deadline;
-        next = at < next ? at : next;
-    }
-    for (const struct rt_etcd_ask *a = c->waiting.next; a != &c->waiting; a = a->next) {
-        int64_t at = a->ended ? now : a->deadline;
-        if (a->not_before > now && a->not_before < at)
-            at = a->not_before;
-        next = at < next ? at : next;
-    }
-    return next;
+    (void)arg;
+    return e->pauses > 0;
 }
 
-static void fire(struct rt_timer_call *call, int64_t now)
+const char *rt_etcd_trouble(struct rt_etcd_conn *c)
 {
-    struct rt_etcd_conn *c = (struct rt_etcd_conn *)(void *)((char *)call -
-                                                             offsetof(struct rt_etcd_conn, timer));
-    struct rt_etcd_ask over;
-    RT_ETCD_LIST_INIT(&over);
-    take_over(&c->waiting, &over, now);
-    take_over(&c->flying, &over, now);
-    while (over.next != &over) {
-        struct rt_etcd_ask *a = over.next;
-        RT_ETCD_LIST_REMOVE(a);
-        end_one(c, a);
-    }
-    rt_etcd_timer_by(c, rt_etcd_lease_tick(c, now));
-    rt_etcd_flush(c);
-    rt_etcd_timer_by(c, next_due(c, now));
-    rt_etcd_wrote(c);
-}
-
-static bool any_refused(const struct rt_etcd_ask *head)
-{
-    const struct rt_etcd_ask *a = head->next;
-    while (a != head && a->pauses == 0)
-        a = a->next;
-    return a != head;
-}
-
-const char *rt_etcd_trouble(const struct rt_etcd_conn *c)
-{
-    bool now = c->state != RT_ETCD_READY || any_refused(&c->waiting) || any_refused(&c->flying);
+    bool now = c->state != RT_ETCD_READY || rt_ledger_find(&c->ledger, is_refused, NULL) != NULL;
     return now && c->trouble[0] != '\0' ? c->trouble : NULL;
 }
 
-void rt_etcd_asks_lost(struct rt_etcd_conn *c, const char *why)
-{
-    struct rt_etcd_ask all;
-    RT_ETCD_LIST_MOVE(&all, &c->flying);
-    for (struct rt_etcd_ask *a = all.next; a != &all; a = a->next) { /* before anybody is told */
-        a->flying = false;
-        a->call = NULL;
-        a->maybe = true;
-    }
-    while (all.next != &all) {
-        struct rt_etcd_ask *a = all.next;
-        RT_ETCD_LIST_REMOVE(a);
-        if (a->reads || a->again || a->ended) {
-            again(c, a, false);
-            continue;
-        }
-        (void)rt_etcd_fail(c, ROTA_UNKNOWN, "no answer came: %.220s", why);
-        answer(c, a, ROTA_UNKNOWN, NULL);
-    }
-}
-
-void rt_etcd_refuse(struct rt_etcd_conn *c, int err, const char *why)
-{
-    struct rt_etcd_ask all;
-    RT_ETCD_LIST_MOVE(&all, &c->waiting);
-    while (all.next != &all) {
-        struct rt_etcd_ask *a = all.next;
-        int rv = a->maybe && !a->reads ? ROTA_UNKNOWN : err;
-        RT_ETCD_LIST_REMOVE(a);
-        (void)rt_etcd_fail(c, rv, "%s", why);
-        answer(c, a, rv, NULL);
-    }
-}
+/* ---- Life ----------------------------------------------------------------------------------------- */
 
 void rt_etcd_ask_init(struct rt_etcd_conn *c)
 {
-    RT_ETCD_LIST_INIT(&c->waiting);
-    RT_ETCD_LIST_INIT(&c->flying);
+    static const struct rt_ledger_user user = {.send = on_send, .ended = on_ended, .tick = on_tick};
+    rt_ledger_init(&c->ledger, c->base, &user);
     rt_etcd_arena_init(&c->arena);
-    c->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = fire};
 }
 
-static void free_ring(struct rt_etcd_ask *head)
+static void free_one(struct rt_ledger *l, struct rt_entry *e)
 {
-    while (head->next != head) {
-        struct rt_etcd_ask *a = head->next;
-        RT_ETCD_LIST_REMOVE(a);
-        rt_free(a);
-    }
+    (void)l;
+    rt_free(of(e));
 }
 
 void rt_etcd_ask_fini(struct rt_etcd_conn *c)
 {
-    rt_timers_stop(&c->base->loop->timers, &c->timer.timer);
-    free_ring(&c->waiting);
-    free_ring(&c->flying);
+    rt_ledger_fini(&c->ledger, free_one);
     while (c->spare != NULL) {
         struct rt_etcd_ask *a = c->spare;
-        c->spare = a->next;
+        c->spare = of(a->entry.next);
         rt_free(a);
     }
     rt_etcd_arena_fini(&c->arena);

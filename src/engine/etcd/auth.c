@@ -75,7 +75,7 @@ static void go_on(struct rt_etcd_conn *c)
     }
     rt_etcd_watch_linked(c);
     rt_etcd_lease_linked(c);
-    rt_etcd_flush(c);
+    rt_ledger_flush(&c->ledger);
 }
 
 static void on_authenticated(void *arg, const struct rt_grpc_end *end)

@@ -40,7 +40,7 @@ static void broken(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const
     struct breaking *b = a->owner;
     const RtEtcd__TxnResponse *got = reply;
     b->work.pending--;
-    b->was_again = b->was_again || a->was_again;
+    b->was_again = b->was_again || a->entry.was_again;
     if (err == 0 && !got->succeeded && b->tells) {
         err = send_one(c, b, 0); /* its session has no key */
         if (err != 0)

@@ -108,7 +108,7 @@ static void let_go(struct rt_etcd_conn *c, const char *why)
     rt_etcd_auth_lost(c);
     if (was_ready && c->on->lost != NULL)
         c->on->lost(c);
-    rt_etcd_asks_lost(c, text);
+    rt_ledger_lost(&c->ledger, NULL, text);
     rt_etcd_lease_lost(c);
     rt_etcd_watch_lost(c);
 }
@@ -127,7 +127,7 @@ void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why)
     c->refusals = 0;
     c->back_off_ms = RT_BACK_OFF_LAST_MS;
     c->dial_at = rt_loop_now(c->base->loop) + RT_BACK_OFF_LAST_MS * RT_MS;
-    rt_etcd_refuse(c, err, text);
+    rt_ledger_refuse(&c->ledger, err, text);
     rt_etcd_lease_refuse(c, text);
     if (c->on->failed != NULL)
         c->on->failed(c, err, text);
@@ -180,7 +180,7 @@ static void codec_failed(struct rt_etcd_conn *c, int err)
 
 static bool drained(const struct rt_etcd_conn *c)
 {
-    return c->link->sick && c->flying.next == &c->flying;
+    return c->link->sick && rt_ledger_empty(&c->ledger.flying);
 }
 
 static void on_data(struct rt_stream *s, const char *bytes, size_t n)
@@ -255,7 +255,7 @@ void rt_etcd_greeted(struct rt_etcd_conn *c)
         return;
     rt_etcd_lease_linked(c);
     rt_etcd_watch_linked(c);
-    rt_etcd_flush(c);
+    rt_ledger_flush(&c->ledger);
 }
 
 static const struct rt_stream_user stream_user = {on_up, on_data, on_down};

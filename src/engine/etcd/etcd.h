@@ -23,6 +23,7 @@
 
 #include "engine/etcd/proto.h"
 #include "engine/etcd/status.h"
+#include "engine/kit/ledger.h"
 #include "engine/kit/words.h"
 #include "net/loop.h"
 
@@ -60,31 +61,18 @@ struct rt_etcd_ask;
 typedef void rt_etcd_answer_fn(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
                                const void *reply);
 
-struct rt_etcd_ask { /* made by rt_etcd_ask_new, filled, sent; freed after `answer` */
-    struct rt_etcd_ask *next, *prev; /* the connection's; the owner's before it is sent */
-    rt_etcd_answer_fn *answer;       /* NULL: nobody waits for it */
+struct rt_etcd_ask {           /* made by rt_etcd_ask_new, filled, sent; freed after `answer` */
+    struct rt_entry entry;     /* first: deadline (RT_NEVER: as 0), reads, again; was_again */
+    rt_etcd_answer_fn *answer; /* NULL: nobody waits for it */
     /* The owner's: set before it is sent, and left alone. */
     struct rt_op *op;
     void *owner;
     uint64_t extra;
-    /* Set before it is sent. */
-    int64_t deadline; /* RT_NEVER and 0: call_ms from then */
-    bool reads;       /* has no effect: sent again as often as need be, never ROTA_UNKNOWN */
-    bool again; /* a write that may be done twice without harm (the same end): sent again after a
-                       * lost reply; ROTA_UNKNOWN only at its deadline */
     /* Answered. */
     uint8_t reason; /* enum rt_etcd_reason */
-    bool was_again; /* it was sent more than once: an earlier try may have taken effect */
     /* The rest is the connection's. */
-    bool maybe;        /* bytes may have left, and no answer said that nothing was done */
-    bool flying;       /* `call` is under way */
-    bool ended;        /* to be answered with `err` from the next turn */
-    uint8_t call_kind; /* enum rt_etcd_call */
-    int err;
-    uint32_t pauses;       /* in a row: the back-off */
+    uint8_t call_kind;     /* enum rt_etcd_call */
     uint32_t token_serial; /* that it was sent with */
-    int64_t not_before;    /* while it waits */
-    int64_t sent_at;
     struct rt_etcd_conn *conn;
     struct rt_grpc_call *call;
     size_t room, size;
@@ -241,7 +229,7 @@ void rt_etcd_want(struct rt_etcd_conn *c);        /* dials unless it is up, or o
 const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);
 struct rt_conn *rt_etcd_base(struct rt_etcd_conn *c);
 /* Why asks wait at this moment; NULL: nothing is known to be wrong. */
-const char *rt_etcd_trouble(const struct rt_etcd_conn *c);
+const char *rt_etcd_trouble(struct rt_etcd_conn *c);
 bool rt_etcd_ready(const struct rt_etcd_conn *c);  /* asks leave at once */
 bool rt_etcd_secure(const struct rt_etcd_conn *c); /* etcds:// */
 /* The endpoints of the URL: how many, and the Nth as "host:port". */

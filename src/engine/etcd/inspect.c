@@ -127,7 +127,7 @@ static void ask_for(struct rt_etcd_conn *c, struct inspection *in, size_t i, enu
     a->op = in->work.op;
     a->owner = in;
     a->extra = i;
-    a->deadline = in->work.op->deadline;
+    a->entry.deadline = in->work.op->deadline;
     in->work.pending++;
     rt_etcd_ask_send(c, a);
 }

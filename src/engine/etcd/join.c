@@ -616,7 +616,7 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
     struct joining *j = a->owner;
     const RtEtcd__TxnResponse *got = reply;
     j->work.pending--;
-    if (a->was_again) /* what went astray may arrive after its LEAVE */
+    if (a->entry.was_again) /* what went astray may arrive after its LEAVE */
         rt_etcd_s(c)->session.doubtful = true;
     if (err != 0) {
         fail(c, j, err);
@@ -682,7 +682,7 @@ static int ask_lease(struct rt_etcd_conn *c, struct joining *j, size_t i)
     a->op = j->work.op;
     a->owner = j;
     a->extra = i;
-    a->deadline = j->work.op->deadline;
+    a->entry.deadline = j->work.op->deadline;
     j->work.pending++;
     rt_etcd_ask_send(c, a);
     return 0;

@@ -54,7 +54,7 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
         rt_etcd_lease_reopen(c);
     RT_ETCD_LIST_ADD(&c->keeps, k);
     say(c, k);
-    rt_etcd_timer_by(c, deadline);
+    rt_ledger_by(&c->ledger, deadline);
     rt_etcd_want(c);
 }
 

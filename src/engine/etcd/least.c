@@ -168,7 +168,7 @@ static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
     const RtEtcd__LeaseGrantResponse *got = reply;
     if (err == 0) {
         least->lease = got->id;
-        least->ends = a->sent_at + lasts(got->ttl);
+        least->ends = a->entry.sent_at + lasts(got->ttl);
     }
     if (err == 0 && least->ticket == NULL)
         err = rt_etcd_fail(c, ROTA_CANCELED, "canceled");

@@ -96,7 +96,7 @@ static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const v
     const RtEtcd__TxnResponse *got = reply;
     l->work.pending--;
     if (err == 0 && !got->succeeded) {
-        missing(c, l, a->was_again);
+        missing(c, l, a->entry.was_again);
         return;
     }
     if (err == 0 && l->look)
@@ -261,7 +261,7 @@ static void left_by_nonce(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
     if (err == 0 && kv == NULL)
         at_spot = find_at_spot(l->work.op, rt_etcd_got(got, 0));
     if (err == 0 && kv == NULL && at_spot == NULL) {
-        missing(c, l, a->was_again);
+        missing(c, l, a->entry.was_again);
         return;
     }
     if (at_spot != NULL) {

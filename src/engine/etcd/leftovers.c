@@ -65,7 +65,7 @@ static void ask_lease(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out, int
     a->op = out->work->op;
     a->owner = out;
     a->extra = (uint64_t)lease;
-    a->deadline = out->work->op->deadline;
+    a->entry.deadline = out->work->op->deadline;
     out->work->pending++;
     rt_etcd_ask_send(c, a);
 }

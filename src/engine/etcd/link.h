@@ -68,10 +68,9 @@ struct rt_etcd_conn {
     bool authenticating; /* asks wait for it */
     bool auth_off;       /* the server has no users */
     /* Asks. */
-    struct rt_etcd_ask waiting, flying; /* heads of rings; flying in the order they were sent */
-    struct rt_etcd_ask *spare;
+    struct rt_ledger ledger;   /* its timer is for keeps, too */
+    struct rt_etcd_ask *spare; /* by entry.next */
     uint32_t spares;
-    struct rt_timer_call timer; /* deadlines and pauses, lazy: one for all */
     struct rt_etcd_arena arena; /* of the message that is being told */
     /* Watches. */
     struct rt_etcd_watch watches; /* the head of a ring */
@@ -133,12 +132,6 @@ void rt_etcd_greeted(struct rt_etcd_conn *c);
 
 void rt_etcd_ask_init(struct rt_etcd_conn *c);
 void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* all go without a word */
-void rt_etcd_flush(struct rt_etcd_conn *c);    /* what waits and may go */
-/* The connection is gone: what was in flight waits again or ends. */
-void rt_etcd_asks_lost(struct rt_etcd_conn *c, const char *why);
-void rt_etcd_refuse(struct rt_etcd_conn *c, int err, const char *why); /* all that waits */
-/* The timer fires no later than AT. */
-void rt_etcd_timer_by(struct rt_etcd_conn *c, int64_t at);
 
 /* ---- watch.c, lease.c ------------------------------------------------------------------------------- */
 

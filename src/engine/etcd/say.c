@@ -76,9 +76,8 @@ int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_messag
 static int64_t owed_since(const struct rt_etcd_conn *c)
 {
     int64_t kept = rt_etcd_lease_owed(c);
-    if (c->flying.next == &c->flying)
-        return kept;
-    return c->flying.next->sent_at < kept ? c->flying.next->sent_at : kept;
+    const struct rt_entry *oldest = c->ledger.flying.next;
+    return oldest != &c->ledger.flying && oldest->sent_at < kept ? oldest->sent_at : kept;
 }
 
 static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)

@@ -166,10 +166,10 @@ static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         put.lease = got->id;
         struct rt_etcd_ask *ask = rt_etcd_ask_new(c, RT_ETCD_PUT, &put, key_put);
         if (ask != NULL) {
-            ask->again = true;
+            ask->entry.again = true;
             ask->op = b->work.op;
             ask->owner = b;
-            ask->deadline = b->work.op->deadline;
+            ask->entry.deadline = b->work.op->deadline;
             b->work.pending++;
             rt_etcd_ask_send(c, ask);
             return;

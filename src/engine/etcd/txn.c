@@ -244,9 +244,9 @@ int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, int64_t dead
     rt_etcd_arena_reset(&t->s->arena);
     if (a == NULL)
         return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-    a->reads = reads;
-    a->again = again;
-    a->deadline = deadline;
+    a->entry.reads = reads;
+    a->entry.again = again;
+    a->entry.deadline = deadline;
     a->op = op;
     a->owner = owner;
     rt_etcd_ask_send(c, a);

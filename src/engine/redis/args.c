@@ -100,7 +100,7 @@ struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_redis_a
         return NULL;
     }
     rq->answer = answer;
-    rq->call.deadline = deadline;
+    rq->call.entry.deadline = deadline;
     rt_redis_send(c, rq);
     return rq;
 }

@@ -362,7 +362,7 @@ static void send_step(struct rt_redis_conn *c, struct check *k)
     }
     rq->owner = k;
     rq->answer = step_answered;
-    rq->call.deadline = k->work.op->deadline;
+    rq->call.entry.deadline = k->work.op->deadline;
     rq->call.eval = k->step == STEP_RIGHTS; /* may it? All others go by their hash */
     k->work.pending++;
     rt_redis_send(c, rq);

@@ -43,7 +43,7 @@ struct rt_redis_request *rt_redis_request_new(enum rt_redis_script script, uint3
     if (rq == NULL)
         return NULL;
     /* What the server knows of our tickets first: a beat's success must not be told before what it has lost. */
-    rq->call.first = rq->call.eval = script == RT_REDIS_SCRIPT_HELD;
+    rq->call.entry.first = rq->call.eval = script == RT_REDIS_SCRIPT_HELD;
     /* Asking again finds out what these did; of the others nothing is left that does not end by itself. */
     rq->call.traced = script == RT_REDIS_SCRIPT_JOIN || script == RT_REDIS_SCRIPT_LEAVE ||
                       script == RT_REDIS_SCRIPT_CHANGE || script == RT_REDIS_SCRIPT_BREAK;

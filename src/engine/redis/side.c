@@ -70,7 +70,7 @@ static void early_fire(struct rt_timer_call *call, int64_t now)
 const char *rt_redis_trouble(const struct rt_conn *conn)
 {
     const struct rt_redis_conn *c = (const struct rt_redis_conn *)(const void *)conn;
-    bool waits = c->link.queue != NULL || c->side.early != NULL;
+    bool waits = !rt_ledger_empty(&c->link.ledger.waiting) || c->side.early != NULL;
     return waits && c->link.last_trouble[0] != '\0' ? c->link.last_trouble : NULL;
 }
 
@@ -114,9 +114,9 @@ void rt_redis_linked(struct rt_redis_conn *c, struct rt_resp_node *node)
 
 /* ---- Cancelling ------------------------------------------------------------------------- */
 
-static bool is_of(const struct rt_resp_request *call, const void *op)
+static bool is_of(const struct rt_entry *e, const void *op)
 {
-    return ((const struct rt_redis_request *)(const void *)call)->op == op;
+    return ((const struct rt_redis_request *)(const void *)e)->op == op;
 }
 
 void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
@@ -139,9 +139,9 @@ void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
             rt_redis_work_settle(c, w);
             return;
         }
-    struct rt_resp_request *rq = rt_resp_request_find(&c->link, is_of, op);
-    if (rq != NULL)
-        rt_resp_request_abandon(&c->link, rq, ROTA_CANCELED);
+    struct rt_entry *e = rt_ledger_find(&c->link.ledger, is_of, op);
+    if (e != NULL)
+        rt_ledger_abandon(&c->link.ledger, e, ROTA_CANCELED);
 }
 
 /* ---- Works ------------------------------------------------------------------------------ */

@@ -18,7 +18,6 @@
 static void append(struct rt_resp_link *l, struct rt_resp_request *rq)
 {
     rq->next = NULL;
-    rq->sent = true;
     rq->sent_at = rt_loop_now(l->conn->base->loop);
     *l->tail = rq;
     l->tail = &rq->next;
@@ -126,12 +125,10 @@ static int send_call(struct rt_resp_link *l, struct rt_resp_request *rq)
     return rv;
 }
 
-bool rt_resp_link_send(struct rt_resp_link *l, struct rt_resp_request *rq)
+int rt_resp_link_send(struct rt_resp_link *l, struct rt_resp_request *rq)
 {
     int rv = send_call(l, rq);
-    if (rv == ROTA_NOMEM)
-        rq->err = rv; /* told from the next turn */
-    return rv == 0;
+    return rv == 0 || rv == ROTA_NOMEM ? rv : ROTA_UNREACHABLE;
 }
 
 /* The server has forgotten its scripts: it gets them all, beside the one that was asked for. */
@@ -157,14 +154,12 @@ static void load_scripts(struct rt_resp_link *l)
 
 /* ---- Believed replies -------------------------------------------------------------------------------- */
 
-static void again(struct rt_resp_link *l, struct rt_resp_request *rq)
+/* An error that is believed: it had no effect. To where its place is by now. */
+static void again(struct rt_resp_conn *c, struct rt_resp_request *rq)
 {
-    struct rt_resp_conn *c = l->conn;
     rt_free(rq->error);
     rq->error = NULL;
-    rq->sent = false; /* an error that is believed: it had no effect */
-    if (!rt_resp_link_usable(l) || !rt_resp_link_send(l, rq))
-        rt_resp_enqueue(c, rq);
+    (void)rt_ledger_resend(&c->ledger, &rq->entry);
 }
 
 static void fell_sick(struct rt_resp_link *l, const char *error)
@@ -184,21 +179,18 @@ static void call_failed(struct rt_resp_link *l, struct rt_resp_request *rq)
 {
     struct rt_resp_conn *c = l->conn;
     enum rt_resp_class class = rt_resp_classify(rq->error);
-    if (rq->answered) { /* nobody waits for it: must not be done any more */
+    if (!rt_resp_is_open(rq)) { /* nobody waits for it: must not be done any more */
         rt_resp_request_free(rq);
     } else if (class == RT_RESP_NOSCRIPT && !rq->eval) {
         rq->eval = true;
-        again(l, rq);
+        again(c, rq);
         load_scripts(l);
     } else if (class == RT_RESP_MOVED && c->cluster) {
         rt_resp_cluster_moved(l, rq);
-        rt_free(rq->error);
-        rq->error = NULL;
-        rq->sent = false;
-        rt_resp_resend(c, rq);
+        again(c, rq);
     } else if (class == RT_RESP_SICK && !may_have_done(l, rq)) {
         fell_sick(l, rq->error);
-        again(l, rq);
+        again(c, rq);
     } else {
         int err = rt_resp_explain(l, rq->error, c->base->errmsg, sizeof(c->base->errmsg));
         if (may_have_done(l, rq)) {

@@ -306,9 +306,9 @@ void rt_resp_mark(struct rt_resp_link *l, struct rt_resp_request *rq, const char
     int rv = rq == NULL ? ROTA_NOMEM : n > 0 ? put(l, RT_RESP_GREET_AHEAD, words, n) : 0;
     if (rv == 0) {
         rq->what = RT_RESP_META;
-        if (rt_resp_link_send(l, rq))
+        rv = rt_resp_link_send(l, rq);
+        if (rv == 0)
             return;
-        rv = rq->err;
     }
     if (rq != NULL)
         rt_resp_request_free(rq);
@@ -385,7 +385,7 @@ static void refreshed(struct rt_resp_link *l)
     if (!rt_resp_map_apply(l, map))
         rt_resp_log(c, ROTA_LOG_ERROR, "redis: out of memory");
     rt_resp_map_free(map);
-    rt_resp_flush(c);
+    rt_ledger_flush(&c->ledger);
     if (!rt_resp_node_needed(c, l->node))
         rt_resp_node_drop(c, l->node);
 }

@@ -143,17 +143,16 @@ static void tell_link(struct rt_resp_link *l, bool up)
 
 static void drop_flying(struct rt_resp_link *l, const char *why)
 {
-    struct rt_resp_conn *c = l->conn;
     struct rt_resp_request *all = l->head;
     l->head = l->next = NULL;
     l->tail = &l->head;
     while (all != NULL) {
         struct rt_resp_request *rq = all;
         all = rq->next;
-        (void)rt_resp_fail(c, ROTA_UNKNOWN, "no answer came: %s", why);
-        rt_resp_answer(c, rq, ROTA_UNKNOWN, 0, NULL);
-        rt_resp_request_free(rq);
+        if (!rt_resp_is_open(rq))
+            rt_resp_request_free(rq);
     }
+    rt_ledger_lost(&l->conn->ledger, l, why);
 }
 
 /* Told once, not each time that dialing fails in the same way. A sentinel that was left is no
@@ -236,7 +235,7 @@ void rt_resp_fatal(struct rt_resp_link *l, int err, const char *format, ...)
     memcpy(c->fatal_text, text, sizeof(text));
     c->fatal = err;
     let_go(l, c->fatal_text, false);
-    rt_resp_refuse(c, err, c->fatal_text);
+    rt_ledger_refuse(&c->ledger, err, c->fatal_text);
     if (c->on->failed != NULL)
         c->on->failed(c);
 }

@@ -32,16 +32,15 @@ bool rt_resp_number(struct rt_resp_conn *c, uint64_t number);
 struct rt_resp_request *rt_resp_request_bare(uint8_t what, uint32_t which);
 void rt_resp_request_free(struct rt_resp_request *rq);
 
-/* Into the queue, by its order. */
-void rt_resp_enqueue(struct rt_resp_conn *c, struct rt_resp_request *rq);
-/* To where its place is now, or into the queue. */
-void rt_resp_resend(struct rt_resp_conn *c, struct rt_resp_request *rq);
-/* Sends what waits and can go now. */
-void rt_resp_flush(struct rt_resp_conn *c);
-/* Ends all that waits, with ERR and TEXT. */
-void rt_resp_refuse(struct rt_resp_conn *c, int err, const char *text);
-void rt_resp_deadline_fire(struct rt_timer_call *call, int64_t now);
-/* Hands RQ's end up, with errmsg set before; RQ is not freed. */
+/* c->ledger, whose entries are requests; one timer is to be reserved. */
+void rt_resp_ledger_open(struct rt_resp_conn *c);
+void rt_resp_ledger_close(struct rt_resp_conn *c); /* all go without a word */
+/* RQ is a call whose owner waits. */
+static inline bool rt_resp_is_open(const struct rt_resp_request *rq)
+{
+    return rq->entry.next != NULL;
+}
+/* Hands up the answer to RQ, if it is open, with errmsg set before; RQ is not freed. */
 void rt_resp_answer(struct rt_resp_conn *c, struct rt_resp_request *rq, int err, int status,
                     const redisReply *reply);
 
@@ -81,8 +80,8 @@ void rt_resp_clean(const struct rt_resp_conn *c, const char *text, char *out, si
 
 /* Sends what c->out has as RQ, which is freed if that cannot be. */
 int rt_resp_link_put(struct rt_resp_link *l, struct rt_resp_request *rq);
-/* Sends a script call; false: RQ waits in the queue. */
-bool rt_resp_link_send(struct rt_resp_link *l, struct rt_resp_request *rq);
+/* Sends a script call: 0, ROTA_NOMEM, or ROTA_UNREACHABLE. RQ is the caller's if not. */
+int rt_resp_link_send(struct rt_resp_link *l, struct rt_resp_request *rq);
 /* The head of the FIFO. */
 struct rt_resp_request *rt_resp_link_pop(struct rt_resp_link *l);
 /* Sends an ECHO that confirms what was sent before it; GREETING: that ends the first flight. */

@@ -168,7 +168,7 @@ static void serve(struct rt_resp_conn *c, struct rt_resp_node *n)
 {
     if (c->on->linked != NULL)
         c->on->linked(c, n);
-    rt_resp_flush(c);
+    rt_ledger_flush(&c->ledger);
     if (rt_resp_push_wanted(c, n))
         rt_resp_link_want(&n->push);
     if (c->replicas > 0)

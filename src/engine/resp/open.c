@@ -194,8 +194,7 @@ int rt_resp_conn_open(struct rt_resp_conn *c, struct rt_conn *base, const struct
     c->base = base;
     c->on = user;
     c->checked = user->mark == NULL;
-    c->deadline_timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL},
-                                               .fire = rt_resp_deadline_fire};
+    rt_resp_ledger_open(c);
     base->call_ms = base->call_ms != 0 ? base->call_ms : CALL_MS;
     base->ttl_ms = base->ttl_ms != 0 ? base->ttl_ms : TTL_MS;
     int rv = take_url(c, url);
@@ -235,9 +234,8 @@ void rt_resp_conn_close(struct rt_resp_conn *c)
     c->closing = true;
     for (struct rt_resp_node *n = c->nodes; n != NULL; n = n->next)
         flush_now(&n->work);
-    rt_resp_refuse(c, ROTA_CLOSED, "the client is closing");
     drop_nodes(c);
-    rt_timers_stop(&c->base->loop->timers, &c->deadline_timer.timer);
+    rt_resp_ledger_close(c);
     rt_loop_unreserve(c->base->loop, 1);
     free_all(c);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: made, put into RESP, kept until a link is ready, ended at their deadline. */
+/* Requests: made, put into RESP, entered into the ledger. */
 #include "engine/resp/link.h"
 
 #include "base/alloc.h"
@@ -135,199 +135,73 @@ void rt_resp_request_free(struct rt_resp_request *rq)
 void rt_resp_answer(struct rt_resp_conn *c, struct rt_resp_request *rq, int err, int status,
                     const redisReply *reply)
 {
-    if (rq->answered || rq->what != RT_RESP_CALL || c->closing)
+    if (!rt_resp_is_open(rq))
         return;
-    rq->answered = true;
+    rt_ledger_out(&rq->entry);
     c->on->answer(c, rq, err, status, reply);
 }
 
-/* ---- The queue -------------------------------------------------------------------------------- */
+/* ---- The ledger ------------------------------------------------------------------------------- */
 
-static void deadline_at(struct rt_resp_conn *c, int64_t at)
+static struct rt_resp_conn *of_ledger(struct rt_ledger *l)
 {
-    struct rt_timer *t = &c->deadline_timer.timer;
-    if (at != RT_NEVER && (t->slot == 0 || t->at > at))
-        rt_timers_start(&c->base->loop->timers, t, at);
+    return (struct rt_resp_conn *)(void *)((char *)l - offsetof(struct rt_resp_conn, ledger));
 }
 
-void rt_resp_enqueue(struct rt_resp_conn *c, struct rt_resp_request *rq)
+static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
 {
-    struct rt_resp_request **at = &c->queue;
-    if (c->queue_last != NULL && c->queue_last->order < rq->order)
-        at = &c->queue_last->next; /* the usual */
-    while (*at != NULL && (*at)->order < rq->order)
-        at = &(*at)->next;
-    rq->next = *at;
-    *at = rq;
-    if (rq->next == NULL)
-        c->queue_last = rq;
-}
-
-static bool try_send(struct rt_resp_conn *c, struct rt_resp_request *rq)
-{
+    struct rt_resp_conn *c = of_ledger(l);
+    struct rt_resp_request *rq = (struct rt_resp_request *)(void *)e;
     struct rt_resp_node *node = c->places[rq->place];
-    if (rq->err != 0 || node == NULL || !rt_resp_link_usable(&node->work))
-        return false;
+    if (node == NULL || !rt_resp_link_usable(&node->work)) {
+        rt_resp_want_place(c, rq->place);
+        return ROTA_UNREACHABLE;
+    }
+    *via = &node->work;
     return rt_resp_link_send(&node->work, rq);
 }
 
-void rt_resp_resend(struct rt_resp_conn *c, struct rt_resp_request *rq)
+/* In flight its place stays, to swallow the reply, unless its link is gone. */
+static void on_ended(struct rt_ledger *l, struct rt_entry *e, int err, const char *why)
 {
-    if (try_send(c, rq))
-        return;
-    rt_resp_enqueue(c, rq);
-    if (rq->err != 0)
-        deadline_at(c, rt_loop_now(c->base->loop));
-    rt_resp_want_place(c, rq->place);
+    struct rt_resp_conn *c = of_ledger(l);
+    struct rt_resp_request *rq = (struct rt_resp_request *)(void *)e;
+    const char *trouble = c->last_trouble[0] != '\0' ? c->last_trouble : "no answer yet";
+    if (why != NULL)
+        (void)rt_resp_fail(c, err, "%s%s", e->flying ? "no answer came: " : "", why);
+    else if (e->flying)
+        (void)rt_resp_fail(c, err, "redis %s has not answered in time", rt_resp_at(e->via));
+    else if (err == ROTA_NOMEM)
+        (void)rt_resp_fail(c, err, "out of memory");
+    else if (e->given_up)
+        (void)rt_resp_fail(c, err, "given up before it was sent");
+    else
+        (void)rt_resp_fail(c, err, "redis cannot be used now: %s", trouble);
+    if (!c->closing)
+        c->on->answer(c, rq, err, 0, NULL);
+    if (why != NULL || !e->flying)
+        rt_resp_request_free(rq);
+}
+
+void rt_resp_ledger_open(struct rt_resp_conn *c)
+{
+    static const struct rt_ledger_user user = {.send = on_send, .ended = on_ended};
+    rt_ledger_init(&c->ledger, c->base, &user);
+}
+
+static void free_one(struct rt_ledger *l, struct rt_entry *e)
+{
+    (void)l;
+    rt_resp_request_free((struct rt_resp_request *)(void *)e);
+}
+
+void rt_resp_ledger_close(struct rt_resp_conn *c)
+{
+    rt_ledger_fini(&c->ledger, free_one);
 }
 
 void rt_resp_send(struct rt_resp_conn *c, struct rt_resp_request *rq)
 {
     assert(c->places != NULL && rq->place < c->place_count);
-    rq->order = ++c->next_order;
-    if (rq->deadline == 0)
-        rq->deadline = rt_loop_now(c->base->loop) + c->base->call_ms * RT_MS;
-    deadline_at(c, rq->deadline);
-    rt_resp_resend(c, rq);
-}
-
-static void flush_some(struct rt_resp_conn *c, bool first_only)
-{
-    struct rt_resp_request *waiting = c->queue;
-    c->queue = c->queue_last = NULL;
-    while (waiting != NULL) {
-        struct rt_resp_request *rq = waiting;
-        waiting = rq->next;
-        rq->next = NULL;
-        bool turn = !first_only || rq->first;
-        if (turn && try_send(c, rq))
-            continue;
-        rt_resp_enqueue(c, rq);
-        rt_resp_want_place(c, rq->place);
-    }
-}
-
-void rt_resp_flush(struct rt_resp_conn *c)
-{
-    flush_some(c, true);
-    flush_some(c, false);
-}
-
-void rt_resp_request_abandon(struct rt_resp_conn *c, struct rt_resp_request *rq, int err)
-{
-    if (rq->answered)
-        return;
-    rq->err = err;
-    deadline_at(c, rt_loop_now(c->base->loop));
-}
-
-static struct rt_resp_request *find_in(struct rt_resp_request *list,
-                                       bool (*is)(const struct rt_resp_request *, const void *),
-                                       const void *arg)
-{
-    while (list != NULL && (list->what != RT_RESP_CALL || list->answered || !is(list, arg)))
-        list = list->next;
-    return list;
-}
-
-struct rt_resp_request *rt_resp_request_find(struct rt_resp_conn *c,
-                                             bool (*is)(const struct rt_resp_request *rq,
-                                                        const void *arg),
-                                             const void *arg)
-{
-    struct rt_resp_request *rq = find_in(c->queue, is, arg);
-    for (struct rt_resp_node *n = c->nodes; rq == NULL && n != NULL; n = n->next)
-        rq = find_in(n->work.head, is, arg);
-    return rq;
-}
-
-/* ---- Deadlines ---------------------------------------------------------------------------------- */
-
-static bool is_over(const struct rt_resp_request *rq, int64_t now)
-{
-    return rq->err != 0 || rq->deadline <= now;
-}
-
-static void end_waiting(struct rt_resp_conn *c, struct rt_resp_request *rq)
-{
-    int err = rq->err;
-    if (err == 0) {
-        const char *why = c->last_trouble[0] != '\0' ? c->last_trouble : "no answer yet";
-        err = rt_resp_fail(c, ROTA_UNREACHABLE, "redis cannot be used now: %s", why);
-    } else if (err == ROTA_NOMEM) {
-        (void)rt_resp_fail(c, err, "out of memory");
-    } else {
-        (void)rt_resp_fail(c, err, "given up before it was sent");
-    }
-    rt_resp_answer(c, rq, err, 0, NULL);
-    rt_resp_request_free(rq);
-}
-
-/* Takes out of the queue what is over, or with ALL everything. */
-static struct rt_resp_request *take_waiting(struct rt_resp_conn *c, int64_t now, bool all)
-{
-    struct rt_resp_request *over = NULL, **tail = &over;
-    c->queue_last = NULL;
-    for (struct rt_resp_request **at = &c->queue; *at != NULL;) {
-        struct rt_resp_request *rq = *at;
-        if (all || is_over(rq, now)) {
-            *at = rq->next;
-            rq->next = NULL;
-            *tail = rq;
-            tail = &rq->next;
-        } else {
-            c->queue_last = rq;
-            at = &rq->next;
-        }
-    }
-    return over;
-}
-
-/* What is over of what was sent: its owner hears that nobody knows, its place stays. */
-static void end_flying(struct rt_resp_conn *c, struct rt_resp_link *l, int64_t now)
-{
-    for (struct rt_resp_request *rq = l->head; rq != NULL; rq = rq->next)
-        if (rq->what == RT_RESP_CALL && !rq->answered && is_over(rq, now)) {
-            (void)rt_resp_fail(c, ROTA_UNKNOWN, "redis %s has not answered in time", rt_resp_at(l));
-            rt_resp_answer(c, rq, ROTA_UNKNOWN, 0, NULL);
-        }
-}
-
-static int64_t next_deadline(const struct rt_resp_conn *c)
-{
-    int64_t next = RT_NEVER;
-    for (const struct rt_resp_request *rq = c->queue; rq != NULL; rq = rq->next)
-        next = rq->deadline < next ? rq->deadline : next;
-    for (const struct rt_resp_node *n = c->nodes; n != NULL; n = n->next)
-        for (const struct rt_resp_request *rq = n->work.head; rq != NULL; rq = rq->next)
-            if (rq->what == RT_RESP_CALL && !rq->answered && rq->deadline < next)
-                next = rq->deadline;
-    return next;
-}
-
-void rt_resp_deadline_fire(struct rt_timer_call *call, int64_t now)
-{
-    struct rt_resp_conn *c = (struct rt_resp_conn *)((char *)call -
-                                                     offsetof(struct rt_resp_conn, deadline_timer));
-    struct rt_resp_request *over = take_waiting(c, now, false);
-    while (over != NULL) {
-        struct rt_resp_request *rq = over;
-        over = rq->next;
-        end_waiting(c, rq);
-    }
-    for (struct rt_resp_node *n = c->nodes; n != NULL; n = n->next)
-        end_flying(c, &n->work, now);
-    deadline_at(c, next_deadline(c));
-}
-
-void rt_resp_refuse(struct rt_resp_conn *c, int err, const char *text)
-{
-    struct rt_resp_request *all = take_waiting(c, 0, true);
-    while (all != NULL) {
-        struct rt_resp_request *rq = all;
-        all = rq->next;
-        (void)rt_resp_fail(c, err, "%s", text);
-        rt_resp_answer(c, rq, err, 0, NULL);
-        rt_resp_request_free(rq);
-    }
+    (void)rt_ledger_add(&c->ledger, &rq->entry);
 }

@@ -23,6 +23,7 @@
 #define RT_RESP_H
 
 #include "engine/engine.h"
+#include "engine/kit/ledger.h"
 #include "engine/kit/words.h"
 #include "net/loop.h"
 #include "net/stream.h"
@@ -53,8 +54,7 @@ struct rt_resp_user {
     /* What came of a request: ERR 0 and the array that follows {tag, status} being STATUS and
      * REPLY->element[2..]; or ERR (definite, or ROTA_UNKNOWN) with errmsg set and REPLY NULL. Every element
      * of REPLY is an integer or a string (with a 0 behind it); it is the link's, as RQ is, and both are gone
-     * when this returns. Called exactly once, never from inside rt_resp_send or rt_resp_request_abandon,
-     * and never once rt_resp_conn_close has been called. */
+     * when this returns. Called exactly once, never from inside rt_resp_send, and never once rt_resp_conn_close has been called. */
     void (*answer)(struct rt_resp_conn *c, struct rt_resp_request *rq, int err, int status,
                    const redisReply *reply);
     /* In a cluster, where it is needed: the slot of PLACE, as rt_resp_slot says of its keys. */
@@ -84,27 +84,23 @@ struct rt_resp_user {
 
 /* ---- Requests (request.c, fifo.c) ------------------------------------------------------------------ */
 
-/* One script call on its way. Made by rt_resp_request_new, filled, sent; freed after `answer`. */
+/* One script call on its way. Made by rt_resp_request_new, filled, sent; freed after `answer`. To be found and
+ * given up by c->ledger. */
 struct rt_resp_request {
-    struct rt_resp_request *next; /* queue of the conn or FIFO of a link */
-    int64_t deadline;             /* 0: call_ms from rt_resp_send */
-    uint64_t tag;                 /* given when it is sent */
+    struct rt_entry entry; /* first: deadline, first */
+    /* The user's, before it is sent. */
     int script;
     uint32_t place;
-    /* The user's, before it is sent. */
-    bool eval;  /* with the whole text; set where the server did not know its hash */
-    bool first; /* goes before all that waits */
+    bool eval; /* with the whole text; set where the server did not know its hash */
     bool
         traced; /* asking again finds out what it did: ROTA_UNKNOWN where the script failed in its middle */
     bool speaks_last; /* others hear of it before we do: fifo.c */
     /* The rest is the link's. */
-    bool sent;      /* bytes may have left: from now on only ROTA_UNKNOWN */
-    bool answered;  /* the user has heard; it stays only to swallow its reply */
     uint8_t what;   /* enum rt_resp_what */
     uint32_t which; /* of its kind */
-    int err;        /* given up: with this, from the next turn */
     int refusal;    /* with ROTA_UNKNOWN: a script failed in its middle, and would again; or 0 */
-    uint64_t order; /* of rt_resp_send: what is sent again keeps its place */
+    struct rt_resp_request *next; /* FIFO of a link */
+    uint64_t tag;                 /* given when it is sent */
     int64_t sent_at;
     char *error; /* an error reply that is not yet believed */
     size_t argc;
@@ -120,16 +116,6 @@ struct rt_resp_request *rt_resp_request_new(size_t size, int script, uint32_t pl
 /* Queues RQ for the node that has its place; it leaves as soon as the link is ready, in order per place. The
  * places must be known: c->places. */
 void rt_resp_send(struct rt_resp_conn *c, struct rt_resp_request *rq);
-
-/* Ends RQ early, from the next turn: not yet sent: answered with ERR; sent: with ROTA_UNKNOWN, and the reply is
- * swallowed when it comes. Not from inside `answer` of RQ. */
-void rt_resp_request_abandon(struct rt_resp_conn *c, struct rt_resp_request *rq, int err);
-
-/* The first that is not answered and that IS says yes to, or NULL. */
-struct rt_resp_request *rt_resp_request_find(struct rt_resp_conn *c,
-                                             bool (*is)(const struct rt_resp_request *rq,
-                                                        const void *arg),
-                                             const void *arg);
 
 /* ---- Links and nodes (link.c, greet.c, push.c, node.c, sentinel.c, cluster.c) ------------ */
 
@@ -218,17 +204,15 @@ struct rt_resp_conn {
     struct rt_resp_node **places; /* who has each; NULL until a greeting has told the topology */
     int fatal;                    /* why no link can be had, for good; errmsg in fatal_text */
     char fatal_text[256];
-    char last_trouble[256]; /* the last reason why no link is ready, for ROTA_UNREACHABLE */
-    /* Requests that wait for a link, in order. */
-    struct rt_resp_request *queue, *queue_last;
-    uint64_t next_tag, next_order;
+    char last_trouble[256];  /* the last reason why no link is ready, for ROTA_UNREACHABLE */
+    struct rt_ledger ledger; /* script calls; what flies is in the FIFO of its link, too */
+    uint64_t next_tag;
     uint64_t jitter;
     struct rt_resp_channels *channels; /* push.c */
     char *out;                         /* where commands are put together */
     size_t out_size, out_room;
     uint32_t seed_at; /* which seed is tried, and how many were since one was good */
     bool closing;
-    struct rt_timer_call deadline_timer;
 };
 
 /* C, zeroed, as URL says: hosts or a socket, user, TLS, ?sentinel=, ?db=, ?replicas=. BASE: loop, times (0: as

@@ -81,7 +81,7 @@ static void ask_real(enum rt_etcd_call call, const void *request)
     said.answers = 0;
     struct rt_etcd_ask *a = rt_etcd_ask_new(real.conn, call, request, on_answer);
     assert_non_null(a);
-    a->deadline = rt_loop_now(&bare_loop) + 30000 * RT_MS;
+    a->entry.deadline = rt_loop_now(&bare_loop) + 30000 * RT_MS;
     rt_etcd_ask_send(real.conn, a);
     bare_until(&said.answers, 1);
 }

@@ -175,7 +175,7 @@ static void on_answer(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, 
     a->ask = NULL;
     a->err = err;
     a->reason = ask->reason;
-    a->was_again = ask->was_again;
+    a->was_again = ask->entry.was_again;
     assert_true((err == 0) == (reply != NULL));
     if (err != 0) {
         snprintf(a->why, sizeof(a->why), "%s", rt_etcd_base(c)->errmsg);

@@ -310,9 +310,9 @@ static void a_server_that_dies_and_comes_back(void **state)
     rt_server_stop(&etcds.node[0].server);
     ask_create(&b, &write, "d/2");
     ask_put(&b, &again, "d/3", "x", 0);
-    again.ask->again = true;
+    again.ask->entry.again = true;
     ask_range(&b, &read, "d/1", "");
-    again.ask->deadline = read.ask->deadline = rt_loop_now(&bare_loop) + 60000 * RT_MS;
+    again.ask->entry.deadline = read.ask->entry.deadline = rt_loop_now(&bare_loop) + 60000 * RT_MS;
     keep(&b, &k, lease.lease, 60000);
     rt_loop_arm(&bare_loop); /* sent */
     rt_server_kill(&etcds.node[0].server);
@@ -346,7 +346,7 @@ static void a_server_that_is_silent(void **state)
     rt_server_stop(&etcds.node[0].server);
     ask_create(&b, &write, "s/2");
     ask_range(&b, &read, "s/1", "");
-    read.ask->deadline = rt_loop_now(&bare_loop) + 60000 * RT_MS;
+    read.ask->entry.deadline = rt_loop_now(&bare_loop) + 60000 * RT_MS;
     ask_end(&b, &write);
     assert_int_equal(write.err, ROTA_UNKNOWN);
     assert_int_equal(read.answers, 0);

@@ -47,7 +47,7 @@ static size_t here(void)
 static void patient_read(struct asked *a)
 {
     ask_range(&b, a, "here", "");
-    a->ask->deadline = rt_loop_now(&bare_loop) + PATIENT;
+    a->ask->entry.deadline = rt_loop_now(&bare_loop) + PATIENT;
 }
 
 static void our_node_dies(void **state)
@@ -67,8 +67,8 @@ static void our_node_dies(void **state)
     bare_until(&w.created, 2);
     struct asked a;
     ask_put(&b, &a, "dies", "x", 0);
-    a.ask->again = true;
-    a.ask->deadline = rt_loop_now(&bare_loop) + PATIENT;
+    a.ask->entry.again = true;
+    a.ask->entry.deadline = rt_loop_now(&bare_loop) + PATIENT;
     bare_until(&w.events, 1);
     ask_end(&b, &a);
     assert_int_equal(a.err, 0);
@@ -88,8 +88,8 @@ static void leaders_die(void **state)
         rt_server_kill(&etcds.node[leader].server);
         keep(&b, &k, lease.lease, 60000);
         ask_put(&b, &a, "leaders", "x", lease.lease);
-        a.ask->again = true;
-        a.ask->deadline = rt_loop_now(&bare_loop) + PATIENT;
+        a.ask->entry.again = true;
+        a.ask->entry.deadline = rt_loop_now(&bare_loop) + PATIENT;
         bare_until(&k.answers, 1);
         assert_int_equal(k.err, 0);
         ask_end(&b, &a);
@@ -162,7 +162,7 @@ static void a_majority_is_missing(void **state)
             rt_server_kill(&etcds.node[i].server);
     bare_until(&w.lost, 1);               /* it says so, without being asked */
     ask_range(&idle, &other, "idle", ""); /* on a connection that does not know yet */
-    other.ask->deadline = rt_loop_now(&bare_loop) + PATIENT;
+    other.ask->entry.deadline = rt_loop_now(&bare_loop) + PATIENT;
     patient_read(&read);
     refused_for_want_of_a_leader();
     int linked = b.linked;

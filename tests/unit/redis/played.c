@@ -343,7 +343,7 @@ int played_ask_in(struct played *p, uint32_t room, const char *word, int64_t dea
     assert_non_null(a->rq);
     a->rq->answer = on_answer;
     a->rq->owner = a;
-    a->rq->call.deadline = rt_loop_now(&p->loop) + deadline_ms * RT_MS;
+    a->rq->call.entry.deadline = rt_loop_now(&p->loop) + deadline_ms * RT_MS;
     rt_redis_send(p->conn, a->rq);
     assert_int_equal(a->answers, 0);
     played_turn(p);

@@ -373,14 +373,14 @@ static void test_abandoned(void **state)
 {
     (void)state;
     int flying = played_ask(&p, "a", 4000);
-    rt_resp_request_abandon(&p.conn->link, &p.asked[flying].rq->call, ROTA_CANCELED);
+    rt_ledger_abandon(&p.conn->link.ledger, &p.asked[flying].rq->call.entry, ROTA_CANCELED);
     assert_int_equal(p.asked[flying].answers, 0);
     played_turn(&p);
     assert_answer(flying, ROTA_UNKNOWN, 1);
     played_answer(&p, 0, "a", 0);
     played_end(&p, 0);
     int waiting = played_ask(&p, "b", 4000);
-    rt_resp_request_abandon(&p.conn->link, &p.asked[waiting].rq->call, ROTA_CANCELED);
+    rt_ledger_abandon(&p.conn->link.ledger, &p.asked[waiting].rq->call.entry, ROTA_CANCELED);
     played_turn(&p);
     assert_answer(waiting, ROTA_CANCELED, 2);
     size_t s = link_again();

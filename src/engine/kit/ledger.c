@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: kept, sent, sent again, ended at their deadline. */
+#include "engine/kit/ledger.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#define PAUSE_FIRST_MS 20
+#define PAUSE_LAST_MS 500
+#define LATER (UINT64_C(1) << 63) /* of an order: not `first` */
+
+/* ---- Rings ------------------------------------------------------------------------------------ */
+
+static void ring_init(struct rt_entry *head)
+{
+    head->next = head->prev = head;
+}
+
+static void insert_after(struct rt_entry *at, struct rt_entry *e)
+{
+    e->prev = at;
+    e->next = at->next;
+    at->next->prev = e;
+    at->next = e;
+}
+
+static void move_all(struct rt_entry *to, struct rt_entry *from)
+{
+    ring_init(to);
+    if (rt_ledger_empty(from))
+        return;
+    *to = *from;
+    to->next->prev = to->prev->next = to;
+    ring_init(from);
+}
+
+void rt_ledger_out(struct rt_entry *e)
+{
+    assert(e->next != NULL);
+    e->prev->next = e->next;
+    e->next->prev = e->prev;
+    e->next = e->prev = NULL;
+}
+
+/* By its order: mostly the last. */
+static void wait(struct rt_ledger *l, struct rt_entry *e)
+{
+    struct rt_entry *at = l->waiting.prev;
+    while (at != &l->waiting && at->order > e->order)
+        at = at->prev;
+    e->flying = false;
+    insert_after(at, e);
+}
+
+/* ---- Sending ---------------------------------------------------------------------------------- */
+
+void rt_ledger_by(struct rt_ledger *l, int64_t at)
+{
+    struct rt_timer *t = &l->timer.timer;
+    if (at != RT_NEVER && (t->slot == 0 || t->at > at))
+        rt_timers_start(&l->base->loop->timers, t, at);
+}
+
+static void give_up(struct rt_ledger *l, struct rt_entry *e, int err)
+{
+    e->given_up = true;
+    e->err = err;
+    rt_ledger_by(l, rt_loop_now(l->base->loop));
+}
+
+/* E is in no ring; afterwards it is. */
+static bool try_send(struct rt_ledger *l, struct rt_entry *e)
+{
+    int64_t now = rt_loop_now(l->base->loop);
+    int rv = ROTA_UNREACHABLE;
+    if (!e->given_up && e->not_before <= now)
+        rv = l->user->send(l, e, &e->via);
+    if (rv == 0) {
+        e->flying = true;
+        e->sent_at = now;
+        insert_after(l->flying.prev, e);
+        return true;
+    }
+    if (rv != ROTA_UNREACHABLE)
+        give_up(l, e, rv);
+    wait(l, e);
+    if (e->not_before > now)
+        rt_ledger_by(l, e->not_before);
+    return false;
+}
+
+bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e)
+{
+    assert(e->next == NULL && !e->given_up);
+    if (e->deadline == 0)
+        e->deadline = rt_loop_now(l->base->loop) + l->base->call_ms * RT_MS;
+    e->order = ++l->orders | (e->first ? 0 : LATER);
+    rt_ledger_by(l, e->deadline);
+    return try_send(l, e);
+}
+
+static void come_back(struct rt_entry *e)
+{
+    rt_ledger_out(e);
+    e->was_again = e->was_again || e->maybe;
+    e->flying = false;
+}
+
+void rt_ledger_again(struct rt_ledger *l, struct rt_entry *e, bool pause)
+{
+    int64_t ms = PAUSE_FIRST_MS << (e->pauses < 5 ? e->pauses : 5);
+    come_back(e);
+    e->not_before = rt_loop_now(l->base->loop);
+    if (pause) {
+        e->pauses++;
+        e->not_before += (ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * RT_MS;
+    }
+    wait(l, e);
+    rt_ledger_by(l, e->not_before);
+}
+
+bool rt_ledger_resend(struct rt_ledger *l, struct rt_entry *e)
+{
+    come_back(e);
+    return try_send(l, e);
+}
+
+/* DUE: only what was to be tried again by now. */
+static void flush(struct rt_ledger *l, bool due)
+{
+    struct rt_entry all;
+    move_all(&all, &l->waiting);
+    while (!rt_ledger_empty(&all)) {
+        struct rt_entry *e = all.next;
+        rt_ledger_out(e);
+        if (due && e->not_before == 0)
+            wait(l, e);
+        else
+            (void)try_send(l, e);
+    }
+}
+
+void rt_ledger_flush(struct rt_ledger *l)
+{
+    flush(l, false);
+}
+
+void rt_ledger_abandon(struct rt_ledger *l, struct rt_entry *e, int err)
+{
+    if (e->next != NULL && !e->given_up)
+        give_up(l, e, err);
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------- */
+
+/* E is in no ring. */
+static void end(struct rt_ledger *l, struct rt_entry *e, int err, const char *why)
+{
+    bool unknown = !e->reads && (e->maybe || e->flying);
+    l->user->ended(l, e, unknown ? ROTA_UNKNOWN : err, why);
+}
+
+static void take_over(struct rt_entry *from, struct rt_entry *over, int64_t now)
+{
+    for (struct rt_entry *e = from->next, *next; e != from; e = next) {
+        next = e->next;
+        if (!e->given_up && e->deadline > now)
+            continue;
+        rt_ledger_out(e);
+        insert_after(over->prev, e);
+    }
+}
+
+static int64_t next_due(const struct rt_entry *head, int64_t now)
+{
+    int64_t next = RT_NEVER;
+    for (const struct rt_entry *e = head->next; e != head; e = e->next) {
+        int64_t at = e->given_up ? now : e->deadline;
+        if (!e->flying && e->not_before > now && e->not_before < at)
+            at = e->not_before;
+        next = at < next ? at : next;
+    }
+    return next;
+}
+
+static void fire(struct rt_timer_call *call, int64_t now)
+{
+    struct rt_ledger *l = (struct rt_ledger *)(void *)((char *)call -
+                                                       offsetof(struct rt_ledger, timer));
+    struct rt_entry over;
+    ring_init(&over);
+    take_over(&l->waiting, &over, now);
+    take_over(&l->flying, &over, now);
+    while (!rt_ledger_empty(&over)) {
+        struct rt_entry *e = over.next;
+        rt_ledger_out(e);
+        end(l, e, e->given_up ? e->err : ROTA_UNREACHABLE, NULL);
+    }
+    if (l->user->tick != NULL)
+        rt_ledger_by(l, l->user->tick(l, now));
+    flush(l, true);
+    rt_ledger_by(l, next_due(&l->waiting, now));
+    rt_ledger_by(l, next_due(&l->flying, now));
+}
+
+void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why)
+{
+    struct rt_entry all, others;
+    move_all(&all, &l->flying);
+    ring_init(&others);
+    for (struct rt_entry *e = all.next, *next; e != &all; e = next) { /* before anybody is told */
+        next = e->next;
+        if (e->via == via) {
+            e->maybe = true;
+            continue;
+        }
+        rt_ledger_out(e);
+        insert_after(others.prev, e);
+    }
+    move_all(&l->flying, &others);
+    while (!rt_ledger_empty(&all)) {
+        struct rt_entry *e = all.next;
+        if ((e->reads || e->again) && !e->given_up) {
+            rt_ledger_again(l, e, false);
+            continue;
+        }
+        rt_ledger_out(e);
+        end(l, e, e->err, why);
+    }
+}
+
+void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why)
+{
+    struct rt_entry all;
+    move_all(&all, &l->waiting);
+    while (!rt_ledger_empty(&all)) {
+        struct rt_entry *e = all.next;
+        rt_ledger_out(e);
+        end(l, e, err, why);
+    }
+}
+
+struct rt_entry *rt_ledger_find(struct rt_ledger *l,
+                                bool (*is)(const struct rt_entry *e, const void *arg),
+                                const void *arg)
+{
+    for (struct rt_entry *e = l->flying.next; e != &l->flying; e = e->next)
+        if (is(e, arg))
+            return e;
+    for (struct rt_entry *e = l->waiting.next; e != &l->waiting; e = e->next)
+        if (is(e, arg))
+            return e;
+    return NULL;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------- */
+
+void rt_ledger_init(struct rt_ledger *l, struct rt_conn *base, const struct rt_ledger_user *user)
+{
+    l->user = user;
+    l->base = base;
+    ring_init(&l->waiting);
+    ring_init(&l->flying);
+    l->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = fire};
+}
+
+void rt_ledger_fini(struct rt_ledger *l, void (*free)(struct rt_ledger *l, struct rt_entry *e))
+{
+    rt_timers_stop(&l->base->loop->timers, &l->timer.timer);
+    for (int i = 0; i < 2; i++) {
+        struct rt_entry *head = i == 0 ? &l->waiting : &l->flying;
+        while (!rt_ledger_empty(head)) {
+            struct rt_entry *e = head->next;
+            rt_ledger_out(e);
+            free(l, e);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests from their asking to their one answer: kept until they can be sent, sent, sent again, ended at their
+ * deadline.
+ *
+ *   add ──▶ waiting ── send ──▶ flying ── rt_ledger_out: it was answered
+ *              ▲                   │
+ *              └── rt_ledger_again ┤ refused for now; or its connection is lost, and it may be asked twice
+ *                                  └──▶ `ended`: deadline, given up, lost, refused
+ *
+ * What a request that ends without an answer is told: ROTA_UNKNOWN if bytes of it may have left, no answer said that
+ * nothing was done, and it does not merely read; else the error given (at its deadline ROTA_UNREACHABLE). Each
+ * ends exactly once, and never from inside rt_ledger_add or rt_ledger_abandon.
+ *
+ * Those that wait are in the order of their adding, also what comes back; a `first` one goes before the others.
+ * Serialised by its user. One timer for all. */
+#ifndef RT_LEDGER_H
+#define RT_LEDGER_H
+
+#include "engine/engine.h"
+#include "net/loop.h"
+
+struct rt_ledger;
+
+struct rt_entry {                 /* first in the user's struct */
+    struct rt_entry *next, *prev; /* NULL: in no ledger */
+    /* Set before it is added. */
+    int64_t deadline; /* 0: call_ms from then; RT_NEVER: none */
+    bool first;       /* goes before those that wait */
+    bool reads;       /* has no effect: sent again as often as need be, never ROTA_UNKNOWN */
+    bool
+        again; /* may be done twice without harm: sent again after a lost reply; ROTA_UNKNOWN only at its deadline */
+    /* To be read. */
+    bool was_again; /* it was sent more than once: an earlier try may have taken effect */
+    bool flying;    /* it was sent; also in `ended` */
+    bool given_up;  /* ends with `err` from the next turn */
+    /* The ledger's; `maybe` also its user's. */
+    bool maybe; /* bytes may have left, and no answer said that nothing was done */
+    int err;
+    uint32_t pauses; /* in a row: the back-off */
+    uint64_t order;
+    int64_t not_before; /* while it waits; 0: until somebody flushes */
+    int64_t sent_at;
+    const void *via; /* what it flies by */
+};
+
+struct rt_ledger_user {
+    /* Sends E if that can be. 0: it flies, and *VIA is set; ROTA_UNREACHABLE: not now (E->not_before may have been
+     * set: then it is tried again); any other error: E is given up with it. */
+    int (*send)(struct rt_ledger *l, struct rt_entry *e, const void **via);
+    /* E has left the ledger: its owner is to be told ERR. WHY: as given to rt_ledger_lost or _refuse; NULL: it was
+     * given up, or its time is over. */
+    void (*ended)(struct rt_ledger *l, struct rt_entry *e, int err, const char *why);
+    /* From the timer, when all that is over has ended: when it is to fire next for something else. NULL: never. */
+    int64_t (*tick)(struct rt_ledger *l, int64_t now);
+};
+
+struct rt_ledger { /* embedded in its user's struct */
+    const struct rt_ledger_user *user;
+    struct rt_conn *base;            /* loop, call_ms */
+    struct rt_entry waiting, flying; /* heads of rings; flying in the order they were sent */
+    struct rt_timer_call timer;
+    uint64_t orders;
+};
+
+/* One timer of BASE's loop is to be reserved for it. */
+void rt_ledger_init(struct rt_ledger *l, struct rt_conn *base, const struct rt_ledger_user *user);
+
+/* Sends E, or keeps it. True: it was sent. */
+bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e);
+
+/* E was answered, or is to be told something else: it leaves the ledger, without a word. */
+void rt_ledger_out(struct rt_entry *e);
+
+/* E, which flies, shall be sent again: from the next turn of the timer, or with PAUSE after a while that doubles. */
+void rt_ledger_again(struct rt_ledger *l, struct rt_entry *e, bool pause);
+/* The same, but now if that can be. True: it was sent. */
+bool rt_ledger_resend(struct rt_ledger *l, struct rt_entry *e);
+
+/* Ends E early, from the next turn, unless it has ended. */
+void rt_ledger_abandon(struct rt_ledger *l, struct rt_entry *e, int err);
+
+void rt_ledger_flush(struct rt_ledger *l); /* sends what waits and may go */
+
+/* What flies by VIA is lost: it waits again, or ends. */
+void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why);
+
+/* Ends all that waits, with ERR. */
+void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why);
+
+/* The first that IS says yes to, or NULL. */
+struct rt_entry *rt_ledger_find(struct rt_ledger *l,
+                                bool (*is)(const struct rt_entry *e, const void *arg),
+                                const void *arg);
+
+void rt_ledger_by(struct rt_ledger *l, int64_t at); /* the timer fires no later than AT */
+
+/* Stops the timer and empties it: FREE has each, without a word to its owner. */
+void rt_ledger_fini(struct rt_ledger *l, void (*free)(struct rt_ledger *l, struct rt_entry *e));
+
+static inline bool rt_ledger_empty(const struct rt_entry *head)
+{
+    return head->next == head;
+}
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ledger in virtual time: what is told when, and how often it was sent. */
+#include "engine/kit/ledger.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CALL_MS 1000
+
+struct asked {
+    struct rt_entry entry; /* first */
+    int number, sent, ended, err;
+    bool was_flying;
+    char why[64];
+};
+
+static struct rt_loop loop;
+static struct rt_conn base;
+static struct rt_ledger ledger;
+static int answer;        /* of `send` */
+static int64_t busy_till; /* what `send` asks to wait for */
+static const int here = 1, there = 2, *way;
+static int order[16], orders; /* numbers, as they were sent */
+static int ticks;
+static bool inside;
+
+static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
+{
+    struct asked *a = (struct asked *)(void *)e;
+    assert_ptr_equal(l, &ledger);
+    if (answer == 0) {
+        a->sent++;
+        order[orders++ % 16] = a->number;
+        *via = way;
+    } else if (busy_till != 0) {
+        e->not_before = busy_till;
+    }
+    return answer;
+}
+
+static void on_ended(struct rt_ledger *l, struct rt_entry *e, int err, const char *why)
+{
+    struct asked *a = (struct asked *)(void *)e;
+    assert_ptr_equal(l, &ledger);
+    assert_false(inside);
+    assert_null(e->next);
+    assert_int_equal(a->ended++, 0);
+    a->err = err;
+    a->was_flying = e->flying;
+    snprintf(a->why, sizeof(a->why), "%s", why != NULL ? why : "-");
+}
+
+static int64_t on_tick(struct rt_ledger *l, int64_t now)
+{
+    (void)l;
+    (void)now;
+    ticks++;
+    return RT_NEVER;
+}
+
+static void other(void *arg, struct rt_timer *t, int64_t now)
+{
+    (void)arg;
+    (void)t;
+    (void)now;
+    fail();
+}
+
+static void pass(int64_t ms)
+{
+    int64_t until = rt_loop_now(&loop) + ms * RT_MS;
+    for (;;) {
+        struct rt_timer *t = &ledger.timer.timer;
+        if (t->slot == 0 || t->at > until)
+            break;
+        if (t->at > rt_loop_now(&loop))
+            rt_loop_advance(&loop, t->at);
+        rt_loop_turn(&loop, other, NULL);
+    }
+    rt_loop_advance(&loop, until);
+}
+
+static bool add(struct asked *a, int number)
+{
+    a->number = number;
+    inside = true;
+    bool sent = rt_ledger_add(&ledger, &a->entry);
+    inside = false;
+    assert_int_equal(a->ended, 0);
+    return sent;
+}
+
+static int begin(void **state)
+{
+    static const struct rt_ledger_user user = {on_send, on_ended, on_tick};
+    (void)state;
+    rt_loop_init_virtual(&loop);
+    rt_loop_advance(&loop, RT_MS);
+    if (rt_loop_reserve(&loop, 1) != 0)
+        return -1;
+    base = (struct rt_conn){.loop = &loop, .call_ms = CALL_MS};
+    memset(&ledger, 0, sizeof(ledger));
+    rt_ledger_init(&ledger, &base, &user);
+    answer = orders = ticks = 0;
+    busy_till = 0;
+    way = &here;
+    return 0;
+}
+
+static int freed;
+
+static void on_free(struct rt_ledger *l, struct rt_entry *e)
+{
+    (void)l;
+    (void)e;
+    freed++;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    rt_ledger_fini(&ledger, on_free);
+    rt_loop_unreserve(&loop, 1);
+    rt_loop_fini(&loop);
+    return 0;
+}
+
+static void answered_once(void **state)
+{
+    static struct asked a = {0};
+    (void)state;
+    assert_true(add(&a, 1));
+    rt_ledger_out(&a.entry);
+    rt_ledger_abandon(&ledger, &a.entry, ROTA_CANCELED); /* too late: nothing */
+    pass(2 * CALL_MS);
+    rt_ledger_lost(&ledger, &here, "cut");
+    assert_int_equal(a.ended, 0);
+    assert_int_equal(a.sent, 1);
+}
+
+/* Not sent: definite. Sent: nobody knows, unless it merely reads. */
+static void deadlines(void **state)
+{
+    static struct asked waits = {0}, flies = {0}, reads = {.entry.reads = true};
+    static struct asked long_one = {.entry.deadline = RT_NEVER};
+    (void)state;
+    assert_true(add(&flies, 1));
+    assert_true(add(&reads, 2));
+    answer = ROTA_UNREACHABLE;
+    assert_false(add(&waits, 3));
+    assert_false(add(&long_one, 4));
+    pass(CALL_MS - 1);
+    assert_int_equal(waits.ended + flies.ended + reads.ended, 0);
+    pass(1);
+    assert_int_equal(waits.err, ROTA_UNREACHABLE);
+    assert_int_equal(flies.err, ROTA_UNKNOWN);
+    assert_true(flies.was_flying && !waits.was_flying);
+    assert_int_equal(reads.err, ROTA_UNREACHABLE);
+    assert_string_equal(flies.why, "-");
+    assert_true(ticks > 0);
+    pass(100 * CALL_MS);
+    assert_int_equal(long_one.ended, 0);
+    freed = 0;
+    rt_ledger_fini(&ledger, on_free);
+    assert_int_equal(freed, 1);
+}
+
+static void given_up(void **state)
+{
+    static struct asked waits = {0}, flies = {0};
+    (void)state;
+    assert_true(add(&flies, 1));
+    answer = ROTA_UNREACHABLE;
+    assert_false(add(&waits, 2));
+    inside = true;
+    rt_ledger_abandon(&ledger, &flies.entry, ROTA_CANCELED);
+    rt_ledger_abandon(&ledger, &waits.entry, ROTA_CANCELED);
+    rt_ledger_abandon(&ledger, &waits.entry, ROTA_NOMEM); /* the first counts */
+    inside = false;
+    answer = 0;
+    rt_ledger_flush(&ledger);
+    assert_int_equal(waits.sent, 0);
+    pass(0);
+    assert_int_equal(flies.err, ROTA_UNKNOWN);
+    assert_int_equal(waits.err, ROTA_CANCELED);
+    answer = ROTA_NOMEM; /* cannot be sent at all */
+    static struct asked large = {0};
+    assert_false(add(&large, 3));
+    pass(0);
+    assert_int_equal(large.err, ROTA_NOMEM);
+}
+
+/* In the order of their adding, also what comes back; a `first` one before all. */
+static void keeps_its_place(void **state)
+{
+    static struct asked a = {0}, b = {.entry.again = true}, c = {0}, d = {.entry.first = true};
+    (void)state;
+    assert_true(add(&b, 1));
+    answer = ROTA_UNREACHABLE;
+    add(&a, 2);
+    add(&c, 3);
+    add(&d, 4);
+    rt_ledger_lost(&ledger, &here, "cut");
+    assert_int_equal(b.ended, 0);
+    answer = orders = 0;
+    rt_ledger_flush(&ledger);
+    const int expected[] = {4, 1, 2, 3};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(order[i], expected[i]);
+    assert_true(b.entry.was_again && !a.entry.was_again);
+    orders = 0;
+    assert_true(rt_ledger_resend(&ledger, &a.entry)); /* an error said that nothing was done */
+    assert_false(a.entry.was_again);
+    assert_int_equal(order[0], 2);
+}
+
+static void lost_by_its_way(void **state)
+{
+    static struct asked a = {0}, b = {0}, reads = {.entry.reads = true},
+                        left = {.entry.reads = true};
+    (void)state;
+    assert_true(add(&a, 1) && add(&reads, 2) && add(&left, 3));
+    way = &there;
+    assert_true(add(&b, 4));
+    rt_ledger_abandon(&ledger, &left.entry, ROTA_CANCELED);
+    answer = ROTA_UNREACHABLE;
+    rt_ledger_lost(&ledger, &here, "cut");
+    assert_int_equal(a.err, ROTA_UNKNOWN);
+    assert_string_equal(a.why, "cut");
+    assert_int_equal(left.err, ROTA_CANCELED);
+    assert_int_equal(reads.ended + b.ended, 0);
+    answer = 0;
+    pass(0); /* by itself */
+    assert_int_equal(reads.sent, 2);
+    rt_ledger_lost(&ledger, &there, "cut too");
+    assert_string_equal(b.why, "cut too");
+}
+
+static void refused(void **state)
+{
+    static struct asked fresh = {0}, tried = {.entry.again = true};
+    (void)state;
+    assert_true(add(&tried, 1));
+    answer = ROTA_UNREACHABLE;
+    rt_ledger_lost(&ledger, &here, "cut");
+    add(&fresh, 2);
+    rt_ledger_refuse(&ledger, ROTA_AUTH, "no");
+    assert_int_equal(fresh.err, ROTA_AUTH);
+    assert_int_equal(tried.err, ROTA_UNKNOWN); /* an earlier try may be done yet */
+    assert_string_equal(fresh.why, "no");
+}
+
+/* 20, 40, 80, ... 500 ms; and what the sender itself asks for. */
+static void pauses(void **state)
+{
+    static const int ms[] = {20, 40, 80, 160, 320, 500, 500};
+    static struct asked a = {.entry.deadline = RT_NEVER}, b = {.entry.deadline = RT_NEVER};
+    (void)state;
+    assert_true(add(&a, 1));
+    for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++) {
+        rt_ledger_again(&ledger, &a.entry, true);
+        pass(ms[i] - 1);
+        assert_int_equal(a.sent, (int)i + 1);
+        pass(1);
+        assert_int_equal(a.sent, (int)i + 2);
+    }
+    rt_ledger_out(&a.entry);
+    answer = ROTA_UNREACHABLE;
+    busy_till = rt_loop_now(&loop) + 30 * RT_MS;
+    assert_false(add(&b, 2));
+    answer = 0;
+    rt_ledger_flush(&ledger);
+    pass(29);
+    assert_int_equal(b.sent, 0);
+    pass(1);
+    assert_int_equal(b.sent, 1);
+    rt_ledger_out(&b.entry);
+}
+
+static bool is(const struct rt_entry *e, const void *arg)
+{
+    return ((const struct asked *)(const void *)e)->number == *(const int *)arg;
+}
+
+static void found(void **state)
+{
+    static struct asked a = {0}, b = {0};
+    const int one = 1, two = 2, three = 3;
+    (void)state;
+    assert_true(add(&a, 1));
+    answer = ROTA_UNREACHABLE;
+    add(&b, 2);
+    assert_ptr_equal(rt_ledger_find(&ledger, is, &one), &a.entry);
+    assert_ptr_equal(rt_ledger_find(&ledger, is, &two), &b.entry);
+    assert_null(rt_ledger_find(&ledger, is, &three));
+}
+
+#define ONE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        ONE(answered_once),   ONE(deadlines), ONE(given_up), ONE(keeps_its_place),
+        ONE(lost_by_its_way), ONE(refused),   ONE(pauses),   ONE(found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
