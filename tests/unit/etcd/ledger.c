@@ -26,7 +26,7 @@ static char text[32768];
 static bool spoken; /* since the last look */
 bool ledger_hasty;
 int ledger_cancel_at;
-bool ledger_refuses;
+bool ledger_refuses, ledger_swallows;
 static struct rt_op *to_cancel;
 static struct town *canceler;
 
@@ -402,7 +402,9 @@ static bool play(struct town *town, struct town_wire *w, size_t i)
         say("> %c ", name_of(town));
         say_request(paths[k].call, rq);
         struct es_answer a = {RT_GRPC_PERMISSION_DENIED, "etcdserver: permission denied", NULL};
-        if (!ledger_refuses)
+        if (mute && ledger_swallows)
+            a.text = "lost on its way";
+        else if (!ledger_refuses)
             a = es_store_do(&ledger_store, &arena, paths[k].call, rq, 0);
         say_result(paths[k].call, &a);
         if (a.status == 0 && !mute) {
@@ -516,7 +518,7 @@ int ledger_begin(void **state)
     op_count = 0;
     ledger_hasty = false;
     ledger_cancel_at = 0;
-    ledger_refuses = false;
+    ledger_refuses = ledger_swallows = false;
     to_cancel = NULL;
     watch_count = told = 0;
     ledger_forget();

@@ -29,6 +29,7 @@ void ledger_run(void); /* until nobody has anything to say, whatever time that t
 const char *ledger_text(void);
 extern bool ledger_hasty;    /* ops are run to their end only: no time goes by */
 extern bool ledger_refuses;  /* everything is, for want of a right */
+extern bool ledger_swallows; /* the request at which an op is canceled never arrives */
 extern int ledger_cancel_at; /* the so many-th request of it, an op is canceled; 0: it is not */
 void ledger_give_up(char who,
                     struct rt_op *op); /* ... the next one, for who submits it otherwise */

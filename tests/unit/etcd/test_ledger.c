@@ -833,6 +833,55 @@ static void a_join_in_doubt(void **state)
         "> a unwatch lock/7101-s1\n");
 }
 
+/* A JOIN that never arrived: once that is known its spot is used again. */
+static void a_join_that_never_arrived(void **state)
+{
+    (void)state;
+    two_people();
+    ledger_swallows = true;
+    ledger_cancel_at = 1;
+    join('a', (struct rt_join){.name = "lock", .nonce = 1});
+    leave('a', "lock", 0, 1);
+    join('a', (struct rt_join){.name = "lock", .nonce = 2});
+    ledger_cancel_at = 1;
+    join('a', (struct rt_join){.name = "other", .nonce = 3});
+    join('a', (struct rt_join){.name = "other", .nonce = 4});
+    expect(
+        "> a if version lock/7101-s1 = 0 then put lock/7101-s1 'rota1_0_0_0_-_0_0_T_1_3_ann_' on 7101, get lock/..lock0 by create limit 2 else get lock/7101-s1 => lost on its way\n"
+        "a join UNKNOWN: given up under way\n"
+        "> a  do get lock/..lock0 by create, get lock/7101-1, get lock/p7101-1, delete lock/7101-1, delete lock/p7101-1 => yes\n"
+        "a leave LOST: the ticket is not in the line of lock any more\n"
+        "> a if version lock/7101-s1 = 0 then put lock/7101-s1 'rota1_0_0_0_-_0_0_T_2_3_ann_' on 7101, get lock/..lock0 by create limit 2 else get lock/7101-s1 => yes\n"
+        "a join ok #4 granted\n"
+        "> a if version other/7101-s1 = 0 then put other/7101-s1 'rota1_0_0_0_-_0_0_T_3_3_ann_' on 7101, get other/..other0 by create limit 2 else get other/7101-s1 => lost on its way\n"
+        "a join UNKNOWN: given up under way\n"
+        "> a if version other/7101-s2 = 0 then put other/7101-s2 'rota1_0_0_0_-_0_0_T_4_3_ann_' on 7101, get other/..other0 by create limit 2 else get other/7101-s2 => yes\n"
+        "a join ok #5 granted\n");
+}
+
+/* Who asks, and finds that others wait, has no need to hear of them any more. */
+static void armed_and_asked(void **state)
+{
+    (void)state;
+    two_people();
+    struct rt_op *first = join('a',
+                               (struct rt_join){.name = "lock", .nonce = 1, .flags = RT_JOIN_ARM});
+    ledger_forget();
+    ledger_hasty = true;
+    join('b', (struct rt_join){.name = "lock", .nonce = 2});
+    change('a', "lock", number(first), 0, NULL);
+    ledger_run();
+    expect(
+        "> b if version lock/7202-s1 = 0 then put lock/7202-s1 'rota1_0_0_0_-_0_0_T_2_3_bob_' on 7202, get lock/..lock0 by create limit 2 else get lock/7202-s1 => yes\n"
+        "b join ok #5\n"
+        "a wanted lock #4\n"
+        "> a unwatch lock/..lock0\n"
+        "> a if create lock/7101-s1 = 4 then get lock/..lock0 by create limit 1 from 5 keys => yes\n"
+        "a change ok wanted\n"
+        "> b watch lock/7101-s1 no puts\n"
+        "> b if create lock/7202-s1 = 5 then get lock/..lock0 by create down limit 1 to 4, get lock/..lock0 by create limit 1 from 6 keys => yes\n");
+}
+
 /* ---- Rights that are taken away -------------------------------------------------------------- */
 
 /* A LEAVE that was refused leaves the ticket where it is: it is looked at again, missed when it is gone, and may be left. */
@@ -1078,6 +1127,8 @@ int main(void)
         STORY(armed_late),
         STORY(told_again_by_a_beat),
         STORY(a_join_in_doubt),
+        STORY(a_join_that_never_arrived),
+        STORY(armed_and_asked),
         STORY(a_leave_that_is_refused),
         STORY(without_rights),
         STORY(foreign_ones),

@@ -259,7 +259,6 @@ static void given_up(void **state)
                                "  4 keys, 2 leases\n"
                                "observe at 2: a look ok\n"
                                "a changed busy: 1 of mode 0/0, #5 '' of 'bob'\n"
-                               "a changed busy: 1 of mode 0/0, #5 '' of 'bob'\n"
                                "  4 keys, 2 leases\n"
                                "inspect at 1: a look CANCELED: given up under way\n"
                                "  4 keys, 2 leases\n"

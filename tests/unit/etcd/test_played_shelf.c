@@ -284,6 +284,7 @@ static const struct kept tickets[] = {
     {"f/7-d", "bare, on another lease", 60, 8},
     {"f/1234", "without a lease", 61, 0},
     {"f/deep/er", "data", 62, 0},
+    {"g/p0-5", "rota1 0 0 0 - 0 0 0 5 0  ", 70, 0}, /* a durable session may have any id */
 };
 
 static void a_line(void **state)
@@ -317,6 +318,7 @@ static void others_in_a_line(void **state)
     inspect("d", 0);
     inspect("e", 0);
     inspect("f", 0);
+    inspect("g", 0);
     inspect("nothing", 0);
     assert_string_equal(
         said,
@@ -326,7 +328,8 @@ static void others_in_a_line(void **state)
         "e #50 session 0 owner 0 left 1000 mode 0 0/0 granted durable since ? 'me' ''\n"
         "f #60 session 8 owner 0 left 1000 mode 0 0/0 granted foreign since ? 'eight' 'bare, on another lease'\n"
         "f #61 session 0 owner 0 left -1 mode 0 0/0 foreign since ? 'no lease' 'without a lease'\n"
-        "f #62 session 0 owner 0 left -1 mode 0 0/0 foreign since ? 'no lease' 'data'\n");
+        "f #62 session 0 owner 0 left -1 mode 0 0/0 foreign since ? 'no lease' 'data'\n"
+        "g #70 session 0 owner 0 left -1 mode 0 0/0 granted durable since ? '' ''\n");
     close_shelf();
 }
 
