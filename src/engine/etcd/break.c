@@ -13,12 +13,6 @@ struct breaking {
     char key[RT_ETCD_KEY_MAX];
 };
 
-size_t rt_etcd_break_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct breaking);
-}
-
 static void end(struct rt_etcd_conn *c, struct breaking *b, int err)
 {
     if (b->work.effect && err != 0 && err != ROTA_UNKNOWN)
@@ -157,7 +151,7 @@ static int look_for_all(struct rt_etcd_conn *c, struct breaking *b)
     return rt_etcd_work_txn(c, &b->work, &t, true, all_found);
 }
 
-void rt_etcd_begin_break(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_break(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct breaking *b = (struct breaking *)(void *)w;
     const struct rt_op *op = w->op;
@@ -174,3 +168,5 @@ void rt_etcd_begin_break(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);
 }
+
+const struct rt_etcd_kind rt_etcd_break = {.size = sizeof(struct breaking), .begin = begin_break};

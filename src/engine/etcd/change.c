@@ -16,12 +16,6 @@ struct changing {
     uint32_t tries;
 };
 
-size_t rt_etcd_change_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct changing);
-}
-
 static struct rt_etcd_ticket *ticket_of(struct rt_etcd_conn *c, const struct rt_op *op)
 {
     return rt_etcd_ticket_find(c, op->change.name, op->change.session, op->change.number, 0);
@@ -216,7 +210,7 @@ static int send_find(struct rt_etcd_conn *c, struct changing *ch)
     return rt_etcd_work_txn(c, &ch->work, &txn, true, found);
 }
 
-void rt_etcd_begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct changing *ch = (struct changing *)(void *)w;
     const struct rt_op *op = w->op;
@@ -233,3 +227,5 @@ void rt_etcd_begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);
 }
+
+const struct rt_etcd_kind rt_etcd_change = {.size = sizeof(struct changing), .begin = begin_change};

@@ -27,12 +27,6 @@ struct check {
     struct rt_etcd_leftovers left;
 };
 
-size_t rt_etcd_check_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct check);
-}
-
 static void say(const struct check *k, const char *promise, const char *verdict,
                 const char *setting, const char *remedy)
 {
@@ -389,7 +383,7 @@ static void check_free(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     rt_etcd_leftovers_fini(&k->left);
 }
 
-void rt_etcd_begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     RtEtcd__MemberListRequest members = RT_ETCD__MEMBER_LIST_REQUEST__INIT;
     w->cancel = check_cancel;
@@ -398,3 +392,5 @@ void rt_etcd_begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);
 }
+
+const struct rt_etcd_kind rt_etcd_check = {.size = sizeof(struct check), .begin = begin_check};

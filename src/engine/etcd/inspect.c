@@ -10,12 +10,8 @@
 #define LEASES_MAX 128 /* asked about; of more in one line the rest is not known */
 #define LINES_EACH 32  /* per transaction, of a session */
 
-struct shown {
-    struct rota_place place;
-    int64_t lease;
-    bool plain, newer;
-    char *name; /* and behind it label and value: one block */
-};
+#define PLAIN \
+    0x1u /* a mark: its label is with its session, if that has one; the tag is its lease */
 
 struct lease {
     int64_t id, left_ms;
@@ -24,26 +20,17 @@ struct lease {
 
 struct inspection {
     struct rt_etcd_work work; /* first */
-    struct shown *shown;
-    size_t count, room;
+    struct rt_shown_list shown;
     struct lease *leases;
     size_t lease_count;
     struct rt_etcd_gather keys; /* of a line with much data in it */
 };
 
-size_t rt_etcd_inspect_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct inspection);
-}
-
 static void free_inspection(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct inspection *in = (struct inspection *)(void *)w;
     (void)c;
-    for (size_t i = 0; i < in->count; i++)
-        rt_free(in->shown[i].name);
-    rt_free(in->shown);
+    rt_shown_fini(&in->shown);
     rt_free(in->leases);
     rt_etcd_gather_fini(&in->keys);
 }
@@ -71,19 +58,16 @@ const char *rt_etcd_bare_label(char out[RT_ETCD_BARE_LABEL], int64_t lease, bool
 
 static void tell(struct rt_etcd_conn *c, struct inspection *in)
 {
-    const struct rt_op *op = in->work.op;
-    for (size_t i = 0; in->work.err == 0 && i < in->count; i++) {
-        struct shown *s = &in->shown[i];
-        const struct lease *lease = lease_of(in, s->lease);
-        char label[RT_ETCD_BARE_LABEL];
+    for (size_t i = 0; i < in->shown.count; i++) {
+        struct rt_shown *s = &in->shown.places[i];
+        const struct lease *lease = lease_of(in, s->tag);
         if (lease != NULL)
             s->place.left_ms = lease->left_ms;
-        if (s->plain && !s->newer && lease != NULL && lease->label[0] != '\0')
+        if (s->marks & PLAIN && lease != NULL && lease->label[0] != '\0')
             s->place.label = lease->label;
-        else if (s->plain)
-            s->place.label = rt_etcd_bare_label(label, s->lease, s->newer);
-        op->inspect.each(op->inspect.arg, s->name, &s->place);
     }
+    if (in->work.err == 0)
+        rt_shown_tell(&in->shown, in->work.op);
     rt_etcd_work_finish(c, &in->work);
 }
 
@@ -133,23 +117,23 @@ static void ask_for(struct rt_etcd_conn *c, struct inspection *in, size_t i, enu
 }
 
 /* PLAIN: one of its tickets has no label of its own. */
-static void add_lease(struct inspection *in, const struct shown *s, bool *plain)
+static void add_lease(struct inspection *in, const struct rt_shown *s, bool *plain)
 {
-    const struct lease *known = lease_of(in, s->lease);
-    if (s->lease == 0 || (known == NULL && in->lease_count == LEASES_MAX))
+    const struct lease *known = lease_of(in, s->tag);
+    if (s->tag == 0 || (known == NULL && in->lease_count == LEASES_MAX))
         return;
     size_t i = known != NULL ? (size_t)(known - in->leases) : in->lease_count++;
     if (known == NULL)
-        in->leases[i] = (struct lease){.id = s->lease};
-    plain[i] = s->plain || (known != NULL && plain[i]);
+        in->leases[i] = (struct lease){.id = s->tag};
+    plain[i] = s->marks & PLAIN || (known != NULL && plain[i]);
 }
 
 static void complete(struct rt_etcd_conn *c, struct inspection *in)
 {
     bool plain[LEASES_MAX];
     in->leases = rt_alloc(LEASES_MAX * sizeof(*in->leases));
-    for (size_t i = 0; in->leases != NULL && i < in->count; i++)
-        add_lease(in, &in->shown[i], plain);
+    for (size_t i = 0; in->leases != NULL && i < in->shown.count; i++)
+        add_lease(in, &in->shown.places[i], plain);
     in->work.pending++; /* the last is not over before all are begun */
     for (size_t i = 0; i < in->lease_count; i++) {
         RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
@@ -168,26 +152,6 @@ static void complete(struct rt_etcd_conn *c, struct inspection *in)
 
 /* ---- Collecting ------------------------------------------------------------------------------------ */
 
-static bool keep_texts(struct shown *s, const struct rt_etcd_place *p, size_t name_size)
-{
-    size_t label = p->card.label_size, value = p->card.newer ? 0 : p->card.value_size;
-    value = value < ROTA_VALUE_MAX ? value : ROTA_VALUE_MAX;
-    s->name = rt_alloc(name_size + label + value + 3);
-    if (s->name == NULL)
-        return false;
-    char *at = s->name;
-    memcpy(at, p->kv->key.data, name_size);
-    at += name_size + 1;
-    s->place.label = at;
-    if (label > 0)
-        memcpy(at, p->card.label, label);
-    at += label + 1;
-    s->place.value = at;
-    if (value > 0)
-        memcpy(at, p->card.value, value);
-    return true;
-}
-
 /* Not Rota's: a leader's bare value is at home where its session is. */
 static bool is_foreign(const struct rt_etcd_place *p)
 {
@@ -195,60 +159,59 @@ static bool is_foreign(const struct rt_etcd_place *p)
     return p->card.plain && !p->card.newer && !leader;
 }
 
-static void fill(struct rt_etcd_conn *c, struct shown *s, const struct rt_etcd_place *p)
+static void fill(struct rt_etcd_conn *c, struct rota_place *place, const struct rt_etcd_place *p)
 {
     bool left = p->card.flags & RT_ETCD_CARD_LEFT;
     bool durable = (p->id.durable && !is_foreign(p)) || left;
     bool foreign = is_foreign(p);
     uint64_t session = foreign ? (uint64_t)p->kv->lease : p->id.session;
     int64_t now = rt_etcd_wall_ms();
-    s->lease = p->kv->lease;
-    s->plain = p->card.plain;
-    s->newer = p->card.newer;
-    s->place = (struct rota_place){.number = p->number,
-                                   .session = durable ? 0 : session,
-                                   .owner = left ? 0 : p->card.owner,
-                                   .left_ms = p->kv->lease != 0 ? 0 : -1,
-                                   .mode = p->card.mode,
-                                   .take = p->card.take,
-                                   .of = p->card.of};
+    *place = (struct rota_place){.number = p->number,
+                                 .session = durable ? 0 : session,
+                                 .owner = left ? 0 : p->card.owner,
+                                 .left_ms = p->kv->lease != 0 ? 0 : -1,
+                                 .mode = p->card.mode,
+                                 .take = p->card.take,
+                                 .of = p->card.of,
+                                 .label = place->label,
+                                 .value = place->value};
     if (p->card.since_ms <= 0)
-        s->place.since_ms = -1;
+        place->since_ms = -1;
     else if (now > p->card.since_ms)
-        s->place.since_ms = now - p->card.since_ms;
+        place->since_ms = now - p->card.since_ms;
     if (foreign)
-        s->place.flags |= ROTA_PLACE_FOREIGN;
+        place->flags |= ROTA_PLACE_FOREIGN;
     if (p->granted)
-        s->place.flags |= ROTA_PLACE_GRANTED;
+        place->flags |= ROTA_PLACE_GRANTED;
     if (durable)
-        s->place.flags |= ROTA_PLACE_DURABLE;
+        place->flags |= ROTA_PLACE_DURABLE;
     if (!left && rt_etcd_ticket_of_key(c, p->kv->key.data, p->kv->key.len) != NULL)
-        s->place.flags |= ROTA_PLACE_MINE;
+        place->flags |= ROTA_PLACE_MINE;
     if (p->card.flags & RT_ETCD_CARD_DETECT)
-        s->place.flags |= ROTA_PLACE_DETECT;
+        place->flags |= ROTA_PLACE_DETECT;
 }
 
 static int collect(struct rt_etcd_conn *c, struct inspection *in, const struct rt_etcd_place *p)
 {
-    size_t name_size = 0;
+    size_t name_size = 0, value = p->card.newer ? 0 : p->card.value_size;
     struct rt_etcd_id id;
-    if (in->count == in->room) {
-        size_t room = in->room > 0 ? 2 * in->room : 8;
-        struct shown *shown = rt_realloc(in->shown, room * sizeof(*shown));
-        if (shown == NULL)
-            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-        in->shown = shown;
-        in->room = room;
-    }
-    struct shown *s = &in->shown[in->count];
-    memset(s, 0, sizeof(*s));
+    char bare[RT_ETCD_BARE_LABEL];
+    struct rt_text label = {p->card.label, p->card.label_size};
     (void)rt_etcd_key_read(p->kv->key.data, p->kv->key.len, &name_size, &id);
-    fill(c, s, p);
     if (in->work.op->inspect.name != NULL)
         name_size = strlen(in->work.op->inspect.name); /* foreign keys may be deeper */
-    if (name_size > p->kv->key.len || !keep_texts(s, p, name_size))
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-    in->count++;
+    if (p->card.plain)
+        label.size = strlen(label.at = rt_etcd_bare_label(bare, p->kv->lease, p->card.newer));
+    struct rt_shown *s = NULL;
+    if (name_size <= p->kv->key.len)
+        s = rt_shown_add(
+            &in->shown, (struct rt_text){p->kv->key.data, name_size}, label,
+            (struct rt_text){p->card.value, value < ROTA_VALUE_MAX ? value : ROTA_VALUE_MAX});
+    if (s == NULL)
+        return rt_words_nomem(rt_etcd_base(c));
+    s->tag = p->kv->lease;
+    s->marks = p->card.plain && !p->card.newer ? PLAIN : 0;
+    fill(c, &s->place, p);
     return 0;
 }
 
@@ -318,14 +281,6 @@ static void lines_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
 
 /* ---- Of a session: its lease knows its keys ------------------------------------------------------------ */
 
-static int by_bytes(const void *a, const void *b)
-{
-    const ProtobufCBinaryData *x = a, *y = b;
-    size_t n = x->len < y->len ? x->len : y->len;
-    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
-    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
-}
-
 /* The name of the line KEY is in, unless it is that of the key before. */
 static bool next_name(const ProtobufCBinaryData *keys, size_t i, char name[RT_NAME_ROOM])
 {
@@ -375,7 +330,7 @@ static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
         return;
     }
     if (err == 0 && got->n_keys > 0) {
-        qsort(got->keys, got->n_keys, sizeof(*got->keys), by_bytes);
+        qsort(got->keys, got->n_keys, sizeof(*got->keys), rt_etcd_by_bytes);
         err = ask_lines(c, in, got->keys, got->n_keys);
     }
     rt_etcd_work_note(c, &in->work, err);
@@ -383,7 +338,7 @@ static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
         rt_etcd_work_finish(c, &in->work);
 }
 
-void rt_etcd_begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     const struct rt_op *op = w->op;
     int rv;
@@ -402,3 +357,6 @@ void rt_etcd_begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);
 }
+
+const struct rt_etcd_kind rt_etcd_inspect = {.size = sizeof(struct inspection),
+                                             .begin = begin_inspect};

@@ -56,11 +56,6 @@ static struct joining *joining_of(struct rt_etcd_work *w)
     return (struct joining *)(void *)w;
 }
 
-size_t rt_etcd_join_size(const struct rt_op *op)
-{
-    return sizeof(struct joining) + op->join.n * sizeof(struct one);
-}
-
 static void free_joining(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct joining *j = joining_of(w);
@@ -720,7 +715,7 @@ static int prepare(struct rt_etcd_conn *c, struct joining *j)
     return make_tickets(c, j, false);
 }
 
-void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct joining *j = joining_of(w);
     w->free = free_joining;
@@ -736,3 +731,6 @@ void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (w->pending == 0)
         rt_etcd_work_finish(c, w);
 }
+
+const struct rt_etcd_kind rt_etcd_join = {
+    .size = sizeof(struct joining), .each = sizeof(struct one), .begin = begin_join};

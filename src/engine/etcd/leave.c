@@ -18,12 +18,6 @@ struct leaving {
     char key[RT_ETCD_KEY_MAX];
 };
 
-size_t rt_etcd_leave_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct leaving);
-}
-
 static struct rt_etcd_ticket *ticket_of(struct rt_etcd_conn *c, const struct rt_op *op)
 {
     return rt_etcd_ticket_find(c, op->leave.name, op->leave.session, op->leave.number,
@@ -301,7 +295,7 @@ static int leave_nonce(struct rt_etcd_conn *c, struct leaving *l)
     return rt_etcd_work_txn(c, &l->work, &txn, true, left_by_nonce);
 }
 
-void rt_etcd_begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct leaving *l = (struct leaving *)(void *)w;
     const struct rt_op *op = w->op;
@@ -316,3 +310,5 @@ void rt_etcd_begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (rv != 0)
         stays(c, l, rv);
 }
+
+const struct rt_etcd_kind rt_etcd_leave = {.size = sizeof(struct leaving), .begin = begin_leave};

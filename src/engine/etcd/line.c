@@ -8,16 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+int rt_etcd_by_bytes(const void *a, const void *b)
+{
+    const ProtobufCBinaryData *x = a, *y = b;
+    size_t n = x->len < y->len ? x->len : y->len;
+    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
+    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
+}
+
 static int by_number(const void *a, const void *b)
 {
     const struct rt_etcd_place *x = a, *y = b;
     if (x->number != y->number)
         return x->number < y->number ? -1 : 1;
     /* Two keys of one revision: not by us, but in the same order for everybody. */
-    size_t n = x->kv->key.len < y->kv->key.len ? x->kv->key.len : y->kv->key.len;
-    int order = n > 0 ? memcmp(x->kv->key.data, y->kv->key.data, n) : 0;
-    return order != 0 ? order
-                      : (x->kv->key.len > y->kv->key.len) - (x->kv->key.len < y->kv->key.len);
+    return rt_etcd_by_bytes(&x->kv->key, &y->kv->key);
 }
 
 static int make_room(struct rt_etcd_line *line, size_t n)

@@ -30,6 +30,9 @@ int rt_etcd_line_read(struct rt_etcd_line *line, RtEtcd__KeyValue *const *kvs, s
 void rt_etcd_line_fini(struct rt_etcd_line *line);
 const struct rt_etcd_place *rt_etcd_line_find(const struct rt_etcd_line *line, uint64_t number);
 
+/* Keys (ProtobufCBinaryData) in the order etcd has them, for qsort and bsearch. */
+int rt_etcd_by_bytes(const void *a, const void *b);
+
 enum rt_etcd_aim_kind {
     RT_ETCD_AIM_NONE, /* it holds */
     RT_ETCD_AIM_KEY,  /* one key ahead */

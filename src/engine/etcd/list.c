@@ -11,12 +11,6 @@ struct listing {
     struct rt_etcd_gather keys;
 };
 
-size_t rt_etcd_list_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct listing);
-}
-
 static void free_listing(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     (void)c;
@@ -97,7 +91,7 @@ static void gathered(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err)
     rt_etcd_work_end(c, w, err);
 }
 
-void rt_etcd_begin_list(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_list(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct listing *l = (struct listing *)(void *)w;
     const char *prefix = w->op->list.prefix != NULL ? w->op->list.prefix : "";
@@ -112,3 +106,5 @@ void rt_etcd_begin_list(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);
 }
+
+const struct rt_etcd_kind rt_etcd_list = {.size = sizeof(struct listing), .begin = begin_list};

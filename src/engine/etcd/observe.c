@@ -18,12 +18,6 @@ static struct view *view_of(struct rt_view *v)
     return (struct view *)(void *)v;
 }
 
-size_t rt_etcd_observe_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct rt_etcd_work);
-}
-
 static void look(struct rt_etcd_conn *c, struct view *v);
 
 static void stop(struct rt_etcd_conn *c, struct view *v)
@@ -190,7 +184,7 @@ static struct view *view_new(struct rt_etcd_conn *c, const struct rt_op *op)
     return NULL;
 }
 
-void rt_etcd_begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     const struct rt_op *op = w->op;
     struct view *v = view_of(rt_view_find(rt_etcd_s(c)->views, op->observe.cookie));
@@ -219,3 +213,6 @@ void rt_etcd_begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     w->pending++;
     look(c, v);
 }
+
+const struct rt_etcd_kind rt_etcd_observe = {.size = sizeof(struct rt_etcd_work),
+                                             .begin = begin_observe};

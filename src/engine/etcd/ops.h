@@ -16,6 +16,7 @@
 #include "engine/etcd/key.h"
 #include "engine/etcd/line.h"
 #include "engine/kit/check.h"
+#include "engine/kit/shown.h"
 #include "engine/kit/view.h"
 
 #include <string.h>
@@ -282,24 +283,13 @@ static inline struct rt_etcd_side *rt_etcd_s(struct rt_etcd_conn *c)
 
 /* ---- Files to each other ----------------------------------------------------------------------------- */
 
-void rt_etcd_begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_join_size(const struct rt_op *op); /* of its work */
-void rt_etcd_begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_leave_size(const struct rt_op *op);
-void rt_etcd_begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_change_size(const struct rt_op *op);
-void rt_etcd_begin_break(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_break_size(const struct rt_op *op);
-void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_beat_size(const struct rt_op *op);
-void rt_etcd_begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_inspect_size(const struct rt_op *op);
-void rt_etcd_begin_list(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_list_size(const struct rt_op *op);
-void rt_etcd_begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_check_size(const struct rt_op *op);
-void rt_etcd_begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-size_t rt_etcd_observe_size(const struct rt_op *op);
+/* A kind of op: what its work needs, with so much for each of its names, and how it begins. */
+struct rt_etcd_kind {
+    size_t size, each;
+    void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+};
+extern const struct rt_etcd_kind rt_etcd_beat, rt_etcd_join, rt_etcd_change, rt_etcd_leave,
+    rt_etcd_observe, rt_etcd_inspect, rt_etcd_list, rt_etcd_break, rt_etcd_check;
 
 /* wait.c. T waits (AIM: what to watch, or NULL: it finds out), or holds and is armed. */
 void rt_etcd_wait_begin(struct rt_etcd_conn *c, struct rt_etcd_ticket *t,

@@ -25,12 +25,6 @@ struct beat {
     bool keeping; /* a keep-alive is under way */
 };
 
-size_t rt_etcd_beat_size(const struct rt_op *op)
-{
-    (void)op;
-    return sizeof(struct beat);
-}
-
 size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD_KEY_MAX])
 {
     const struct rt_etcd_side *s = rt_etcd_s(c);
@@ -316,7 +310,7 @@ static bool is_time_to_look(struct rt_etcd_conn *c, size_t tickets)
     return true;
 }
 
-void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
 {
     struct beat *b = (struct beat *)(void *)w;
     struct rt_op *op = w->op;
@@ -338,3 +332,5 @@ void rt_etcd_begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     if (rv != 0)
         rt_etcd_work_end(c, w, rv);
 }
+
+const struct rt_etcd_kind rt_etcd_beat = {.size = sizeof(struct beat), .begin = begin_beat};

@@ -3,6 +3,7 @@
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
+#include "engine/kit/hash.h"
 #include "engine/url.h"
 
 #include <assert.h>
@@ -66,14 +67,6 @@ int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name)
 /* etcd serves the calls of a connection side by side, and ops of a name take effect in their order: so
  * each waits for those before it. */
 
-static uint32_t bucket_of(const char *name)
-{
-    uint32_t h = 2166136261u;
-    for (; *name != '\0'; name++)
-        h = (h ^ (uint8_t)*name) * 16777619u;
-    return (h ^ h >> 16) % RT_ETCD_LANES;
-}
-
 static const char *name_of(const struct rt_op *op, size_t i)
 {
     switch (op->kind) {
@@ -103,7 +96,8 @@ static size_t names_of(const struct rt_op *op)
 static void stand_behind(struct rt_etcd_side *s, struct rt_etcd_work *w, const char *name)
 {
     struct rt_etcd_stand *stand = &w->stand[w->stands];
-    *stand = (struct rt_etcd_stand){.work = w, .name = name, .bucket = bucket_of(name)};
+    *stand = (struct rt_etcd_stand){
+        .work = w, .name = name, .bucket = rt_hash(name, strlen(name)) % RT_ETCD_LANES};
     bool ahead = false;
     struct rt_etcd_stand **at = &s->lanes[stand->bucket];
     for (; *at != NULL; at = &(*at)->next) {
@@ -269,26 +263,20 @@ bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce)
 
 void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op)
 {
-    static const struct {
-        size_t (*size)(const struct rt_op *op);
-        void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-    } table[] = {
-        [RT_OP_BEAT] = {rt_etcd_beat_size, rt_etcd_begin_beat},
-        [RT_OP_JOIN] = {rt_etcd_join_size, rt_etcd_begin_join},
-        [RT_OP_JOIN_ALL] = {rt_etcd_join_size, rt_etcd_begin_join},
-        [RT_OP_CHANGE] = {rt_etcd_change_size, rt_etcd_begin_change},
-        [RT_OP_LEAVE] = {rt_etcd_leave_size, rt_etcd_begin_leave},
-        [RT_OP_OBSERVE] = {rt_etcd_observe_size, rt_etcd_begin_observe},
-        [RT_OP_INSPECT] = {rt_etcd_inspect_size, rt_etcd_begin_inspect},
-        [RT_OP_LIST] = {rt_etcd_list_size, rt_etcd_begin_list},
-        [RT_OP_BREAK] = {rt_etcd_break_size, rt_etcd_begin_break},
-        [RT_OP_CHECK] = {rt_etcd_check_size, rt_etcd_begin_check},
+    static const struct rt_etcd_kind *const kinds[] = {
+        [RT_OP_BEAT] = &rt_etcd_beat,       [RT_OP_JOIN] = &rt_etcd_join,
+        [RT_OP_JOIN_ALL] = &rt_etcd_join,   [RT_OP_CHANGE] = &rt_etcd_change,
+        [RT_OP_LEAVE] = &rt_etcd_leave,     [RT_OP_OBSERVE] = &rt_etcd_observe,
+        [RT_OP_INSPECT] = &rt_etcd_inspect, [RT_OP_LIST] = &rt_etcd_list,
+        [RT_OP_BREAK] = &rt_etcd_break,     [RT_OP_CHECK] = &rt_etcd_check,
     };
     struct rt_etcd_conn *c = rt_etcd_of(conn);
-    assert((unsigned)op->kind < sizeof(table) / sizeof(table[0]));
-    struct rt_etcd_work *w = rt_etcd_work_new(c, table[op->kind].size(op), op);
+    assert((unsigned)op->kind < sizeof(kinds) / sizeof(kinds[0]));
+    const struct rt_etcd_kind *kind = kinds[op->kind];
+    size_t each = kind->each > 0 ? op->join.n * kind->each : 0;
+    struct rt_etcd_work *w = rt_etcd_work_new(c, kind->size + each, op);
     if (w != NULL)
-        rt_etcd_work_start(c, w, table[op->kind].begin);
+        rt_etcd_work_start(c, w, kind->begin);
 }
 
 void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op)

@@ -3,17 +3,9 @@
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
+#include "engine/kit/hash.h"
 
 #define TABLE_FIRST 64
-
-static uint32_t hash(const void *bytes, size_t n)
-{
-    const uint8_t *p = bytes;
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * 16777619u;
-    return h ^ h >> 15;
-}
 
 /* ---- Tickets whose JOIN was not answered ---------------------------------------------------------- */
 
@@ -115,7 +107,7 @@ struct rt_etcd_ticket *rt_etcd_ticket_with_key(const struct rt_join *join, const
 
 static struct rt_etcd_ticket **bucket(struct rt_etcd_side *s, const void *name, size_t size)
 {
-    return &s->table[hash(name, size) & (s->table_size - 1)];
+    return &s->table[rt_hash(name, size) & (s->table_size - 1)];
 }
 
 /* Without memory it stays as it is, and is slower. */

@@ -117,19 +117,11 @@ static bool is_stray(struct rt_etcd_conn *c, const ProtobufCBinaryData *key)
 
 /* ---- Comparing ------------------------------------------------------------------------------------ */
 
-static int by_bytes(const void *a, const void *b)
-{
-    const ProtobufCBinaryData *x = a, *y = b;
-    size_t n = x->len < y->len ? x->len : y->len;
-    int order = n > 0 ? memcmp(x->data, y->data, n) : 0;
-    return order != 0 ? order : (x->len > y->len) - (x->len < y->len);
-}
-
 static bool is_among(const ProtobufCBinaryData *keys, size_t n, const struct rt_etcd_ticket *t)
 {
     ProtobufCBinaryData key = {t->key_size, NULL};
     memcpy(&key.data, &(const char *){t->key}, sizeof(key.data));
-    return n > 0 && bsearch(&key, keys, n, sizeof(*keys), by_bytes) != NULL;
+    return n > 0 && bsearch(&key, keys, n, sizeof(*keys), rt_etcd_by_bytes) != NULL;
 }
 
 static void compare(struct rt_etcd_conn *c, const struct verifying *v,
@@ -137,7 +129,7 @@ static void compare(struct rt_etcd_conn *c, const struct verifying *v,
 {
     size_t strays = 0;
     if (got->n_keys > 1)
-        qsort(got->keys, got->n_keys, sizeof(*got->keys), by_bytes);
+        qsort(got->keys, got->n_keys, sizeof(*got->keys), rt_etcd_by_bytes);
     for (struct rt_etcd_ticket *t = rt_etcd_s(c)->tickets, *next; t != NULL; t = next) {
         next = t->next;
         if (t->durable || t->session != v->session || t->serial > v->serial || t->leaving)

@@ -3,6 +3,7 @@
 #include "engine/mem/world.h"
 
 #include "base/alloc.h"
+#include "engine/kit/hash.h"
 
 #include <assert.h>
 #include <string.h>
@@ -106,10 +107,7 @@ void rt_mem_world_put(struct rt_mem_world *world)
 
 static size_t chain_of(const char *name, size_t table_size)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++)
-        hash = (hash ^ *p) * UINT64_C(0x100000001b3);
-    return (size_t)(hash ^ hash >> 32) & (table_size - 1);
+    return (size_t)rt_hash(name, strlen(name)) & (table_size - 1);
 }
 
 struct rt_mem_line *rt_mem_line_find(struct rt_mem_world *world, const char *name)

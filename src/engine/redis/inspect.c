@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/kit/check.h"
+#include "engine/kit/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +16,15 @@
 
 /* ---- INSPECT ---------------------------------------------------------------------------- */
 
-struct place {
-    struct rota_place place;
-    char *name; /* and behind it label and value: one block */
-};
-
 struct inspection {
     struct rt_redis_work work; /* first */
-    struct place *places;
-    size_t count, room;
+    struct rt_shown_list shown;
 };
 
 static void free_inspection(struct rt_redis_conn *c, struct rt_redis_work *w)
 {
-    struct inspection *in = (struct inspection *)(void *)w;
     (void)c;
-    for (size_t i = 0; i < in->count; i++)
-        rt_free(in->places[i].name);
-    rt_free(in->places);
+    rt_shown_fini(&((struct inspection *)(void *)w)->shown);
 }
 
 enum { SID, NONCE, MODE, TAKE, OF, FLAGS, OWNER, GRANTED, CHAN, WORDS };
@@ -81,44 +73,25 @@ static bool read_member(const struct rt_redis_conn *c, const char *text, int64_t
     return true;
 }
 
-static bool keep_texts(struct place *p, const char *name, const char *label, const char *value)
+static struct rt_text text_of(const redisReply *reply, size_t i)
 {
-    size_t a = strlen(name) + 1, b = strlen(label) + 1, v = strlen(value) + 1;
-    p->name = rt_alloc(a + b + v);
-    if (p->name == NULL)
-        return false;
-    memcpy(p->name, name, a);
-    memcpy(p->name + a, label, b);
-    memcpy(p->name + a + b, value, v);
-    p->place.label = p->name + a;
-    p->place.value = p->name + a + b;
-    return true;
+    return (struct rt_text){rt_redis_str(reply, i), strlen(rt_redis_str(reply, i))};
 }
 
 static int collect_place(struct rt_redis_conn *c, struct inspection *in, const redisReply *reply,
                          size_t at, int64_t now)
 {
-    if (in->count == in->room) {
-        size_t room = in->room != 0 ? 2 * in->room : 8;
-        struct place *places = rt_realloc(in->places, room * sizeof(*places));
-        if (places == NULL)
-            return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
-        in->places = places;
-        in->room = room;
-    }
-    struct place *p = &in->places[in->count];
+    struct rt_shown *s = rt_shown_add(&in->shown, text_of(reply, at), text_of(reply, at + 4),
+                                      text_of(reply, at + 5));
+    if (s == NULL)
+        return rt_words_nomem(&c->base);
     int64_t end = rt_redis_int(reply, at + 3);
-    *p = (struct place){.place = {.number = (uint64_t)rt_redis_int(reply, at + 1)}};
-    p->place.left_ms = end == 0 ? -1 : end > now ? (end - now) / 1000 : 0;
+    s->place.number = (uint64_t)rt_redis_int(reply, at + 1);
+    s->place.left_ms = end == 0 ? -1 : end > now ? (end - now) / 1000 : 0;
     if (rt_redis_int(reply, at + 6) != 0)
-        p->place.flags |= ROTA_PLACE_GRANTED;
-    if (!read_member(c, rt_redis_str(reply, at + 2), now, &p->place))
-        return rt_redis_fail(c, ROTA_PROTOCOL, "a ticket of %.100s cannot be read",
-                             rt_redis_str(reply, at));
-    if (!keep_texts(p, rt_redis_str(reply, at), rt_redis_str(reply, at + 4),
-                    rt_redis_str(reply, at + 5)))
-        return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
-    in->count++;
+        s->place.flags |= ROTA_PLACE_GRANTED;
+    if (!read_member(c, rt_redis_str(reply, at + 2), now, &s->place))
+        return rt_redis_fail(c, ROTA_PROTOCOL, "a ticket of %.100s cannot be read", s->name);
     return 0;
 }
 
@@ -137,8 +110,8 @@ static void inspect_answered(struct rt_redis_conn *c, struct rt_redis_request *r
         err = collect_place(c, in, reply, i, rt_redis_int(reply, 0));
     rt_redis_work_note(c, &in->work, err);
     if (in->work.pending == 0 && op != NULL) {
-        for (size_t i = 0; in->work.err == 0 && i < in->count; i++)
-            op->inspect.each(op->inspect.arg, in->places[i].name, &in->places[i].place);
+        if (in->work.err == 0)
+            rt_shown_tell(&in->shown, op);
         rt_redis_work_done(c, &in->work);
     }
     rt_redis_work_settle(c, &in->work);

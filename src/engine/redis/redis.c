@@ -3,6 +3,7 @@
 #include "engine/redis/redis.h"
 
 #include "base/alloc.h"
+#include "engine/kit/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,9 @@
 
 uint32_t rt_redis_room_of(const struct rt_redis_conn *c, const char *name)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
     if (c->room_count <= 1)
         return 0;
-    for (const char *at = name; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
-    return (uint32_t)((hash >> 32 ^ hash) & UINT32_MAX) % c->room_count;
+    return (uint32_t)(rt_hash(name, strlen(name)) & UINT32_MAX) % c->room_count;
 }
 
 void rt_redis_room_key(const struct rt_redis_conn *c, uint32_t room, char *out, size_t size)

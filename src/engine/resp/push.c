@@ -3,6 +3,7 @@
 #include "engine/resp/link.h"
 
 #include "base/alloc.h"
+#include "engine/kit/hash.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,10 +47,7 @@ void rt_resp_push_close(struct rt_resp_conn *c)
 
 static struct channel **find(const struct rt_resp_conn *c, const char *name)
 {
-    uint32_t hash = 2166136261u;
-    for (const char *at = name; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * 16777619u;
-    struct channel **at = &c->channels->buckets[hash % BUCKETS];
+    struct channel **at = &c->channels->buckets[rt_hash(name, strlen(name)) % BUCKETS];
     while (*at != NULL && strcmp((*at)->name, name) != 0)
         at = &(*at)->next;
     return at;
