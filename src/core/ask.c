@@ -158,6 +158,7 @@ void rt_ask_back(struct rt_desk *desk, struct rt_ask *ask)
 
 void rt_ask_released(struct rt_desk *desk, struct rt_ask *ask, int err)
 {
+    assert(ask->state != RT_ASK_DONE);
     ask->ticket = NULL;
     ask->err = (int16_t)err;
     rt_ask_move(ask, RT_ASK_DONE);

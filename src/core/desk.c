@@ -97,6 +97,7 @@ bool rt_desk_look(struct rt_desk *desk, int64_t now)
 static void session_opened(struct rt_desk *desk)
 {
     struct rt_ticket *list = rt_outbox_unsent(desk), *t;
+    assert(desk->session.state == RT_SESSION_ALIVE);
     while ((t = rt_outbox_pop(&list)) != NULL) {
         rt_outbox_post(desk, t);
         rt_outbox_settle(desk, t);
@@ -106,6 +107,7 @@ static void session_opened(struct rt_desk *desk)
 static void session_refused(struct rt_desk *desk, int err, int64_t now)
 {
     struct rt_ticket *list = rt_outbox_unsent(desk), *t;
+    assert(err != 0);
     while ((t = rt_outbox_pop(&list)) != NULL) {
         if (t->state == RT_TICKET_JOINING)
             rt_line_refused(desk, t, err, now);
@@ -245,6 +247,7 @@ void rt_desk_take_back(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 
 bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t now)
 {
+    assert(err != 0);
     if (ask->terms != NULL && ask->terms->set != NULL) { /* also by one that holds, by re-entry */
         rt_set_fail(desk, ask->terms->set, err, now);
         return true;
@@ -294,6 +297,7 @@ bool rt_desk_quiet(const struct rt_desk *desk)
 
 static void ticket_granted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
+    assert(rt_ticket_has(t, RT_TICKET_NUMBERED));
     /* The wait may have outlasted our session (I3; etcd #11456 is this check left out). */
     if (!RT_BUG(RT_BUG_NO_RECHECK_AFTER_WAIT) && !rt_desk_look(desk, now))
         return;
@@ -304,6 +308,7 @@ static void ticket_granted(struct rt_desk *desk, struct rt_ticket *t, int64_t no
 static void join_unknown(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
     bool doomed = rt_ticket_has(t, RT_TICKET_DOOMED);
+    assert(t->state == RT_TICKET_JOINING);
     rt_ticket_again(t, true);
     if (doomed)
         rt_ticket_leave(t, now); /* by its nonce */
@@ -316,6 +321,7 @@ static void join_unknown(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
 {
     bool looked = err == ROTA_BUSY || err == ROTA_INVALID;
+    assert(t->state == RT_TICKET_JOINING && err != ROTA_UNKNOWN);
     /* Who waits on asks again with the same nonce, and finds it. */
     bool unsure = rt_ticket_has(t, RT_TICKET_AGAIN) && !looked && !rt_line_outlasts(desk, t, err);
     if (unsure)
@@ -394,6 +400,7 @@ void rt_desk_armed(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int e
 
 void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, uint64_t fence, int64_t now)
 {
+    assert(rt_ticket_has(t, RT_TICKET_NUMBERED));
     if (t->state != RT_TICKET_WAITING)
         return;
     if (fence != 0)
@@ -403,12 +410,14 @@ void rt_desk_granted(struct rt_desk *desk, struct rt_ticket *t, uint64_t fence, 
 
 void rt_desk_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
+    assert(rt_ticket_has(t, RT_TICKET_NUMBERED));
     if (rt_desk_look(desk, now) && t->state == RT_TICKET_HELD)
         rt_line_wanted(desk, t, now);
 }
 
 void rt_desk_ticket_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
+    assert(rt_ticket_has(t, RT_TICKET_NUMBERED));
     /* While it is being left, the answer to LEAVE decides what its owner is told. */
     if (t->state == RT_TICKET_WAITING || t->state == RT_TICKET_HELD)
         rt_line_lost(desk, t, false, now);
@@ -416,6 +425,7 @@ void rt_desk_ticket_lost(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 
 static void desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)
 {
+    assert(t->kind == RT_TIMER_DESK && t->slot == 0);
     if (t == &desk->out.retry_timer) {
         rt_outbox_retry(desk);
     } else if (t == &desk->patience_timer) {

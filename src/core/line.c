@@ -31,6 +31,7 @@ bool rt_line_idle(const struct rt_line *line)
 struct rt_ask *rt_line_solo(const struct rt_ticket *t)
 {
     struct rt_ask *ask = t->line->solos;
+    assert(rt_ticket_has(t, RT_TICKET_SOLO));
     while (ask != NULL && ask->ticket != t)
         ask = ask->next;
     return ask;
@@ -84,6 +85,7 @@ static bool wants_linger(const struct rt_ask *ask)
 /* WANTED costs nothing with the JOIN, and a flight of its own later. */
 static bool queue_wants_arm(const struct rt_line *line)
 {
+    assert(line->queue != NULL);
     return line->queue->next != NULL || wants_linger(line->queue);
 }
 
@@ -105,6 +107,7 @@ static void ask_wanted(struct rt_desk *desk, struct rt_ticket *t)
 static void serve_readers(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t,
                           int64_t now)
 {
+    assert(t->state == RT_TICKET_HELD);
     while (line->queue != NULL && line->queue->mode == RT_SHARED && t->holds < RT_HOLDS_MOST)
         rt_ask_grant(desk, line->queue, t, now);
 }
@@ -113,6 +116,7 @@ static void serve_readers(struct rt_desk *desk, struct rt_line *line, struct rt_
 static void let_readers_in(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t,
                            int64_t now)
 {
+    assert(line->queue != NULL && line->queue->mode == RT_SHARED);
     if (rt_ticket_has(t, RT_TICKET_WANTED))
         ask_wanted(desk, t);
     else
@@ -122,6 +126,7 @@ static void let_readers_in(struct rt_desk *desk, struct rt_line *line, struct rt
 /* Makes T stand for the queue: joins, or takes back that it was given up. */
 static void cover(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *t, int64_t now)
 {
+    assert(line->queue != NULL);
     if (t->state == RT_TICKET_IDLE)
         rt_outbox_join(desk, t, queue_all_try(line), queue_wants_arm(line), now);
     else if (t->state == RT_TICKET_JOINING)
@@ -202,6 +207,7 @@ static bool join_tenure(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_line *line = ask->line;
     struct rt_ticket *x = &line->x;
+    assert(ask->state == RT_ASK_NEW && ask->ticket == NULL);
     if (line->queue != NULL)
         return false;
     if (line->lingering) {
@@ -249,6 +255,7 @@ void rt_line_ask(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_line *line = ask->line;
     bool try = (ask->flags & RT_ASK_TRY) != 0;
+    assert(ask->state == RT_ASK_NEW);
     if (rt_reentry_try(desk, ask, now))
         return;
     if (ask->ticket != NULL) {
@@ -278,6 +285,7 @@ void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
 {
     struct rt_line *line = ask->line;
     struct rt_ticket *own = ask->ticket;
+    assert(ask->state == RT_ASK_QUEUED && err != 0);
     rt_ask_fail(desk, ask, err);
     if (own != NULL)
         rt_outbox_give_up(desk, own, now);
@@ -290,6 +298,7 @@ void rt_line_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
 static bool may_pass(const struct rt_desk *desk, const struct rt_line *line, int64_t now)
 {
     const struct rt_ticket *x = &line->x;
+    assert(line->queue != NULL && x->state == RT_TICKET_HELD);
     if (x->mode != RT_EXCLUSIVE && line->queue->mode == RT_EXCLUSIVE)
         return false;
     if (!rt_ticket_has(x, RT_TICKET_WANTED))
@@ -307,6 +316,7 @@ static void leave_for(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 
 static void linger(struct rt_desk *desk, struct rt_line *line, int64_t until)
 {
+    assert(line->queue == NULL && line->x.holds == 0);
     line->lingering = 1;
     line->linger_until = until;
     arm(desk, &line->x);
@@ -376,6 +386,7 @@ void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now
 
 bool rt_line_sole_writer(const struct rt_ask *ask)
 {
+    assert(ask->state == RT_ASK_HELD);
     for (const struct rt_ask *h = ask->line->holders; h != NULL; h = h->next)
         if (h != ask && h->state == RT_ASK_HELD && h->ticket == ask->ticket &&
             h->mode == RT_EXCLUSIVE)
@@ -387,6 +398,7 @@ void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_line *line = ask->line;
     struct rt_ticket *t = ask->ticket;
+    assert(ask->state == RT_ASK_HELD && t->state == RT_TICKET_HELD);
     t->mode = RT_SHARED;
     for (struct rt_ask *h = line->holders; h != NULL; h = h->next)
         if (h->state == RT_ASK_HELD && h->ticket == t)
@@ -400,6 +412,7 @@ void rt_line_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
     struct rt_line *line = t->line;
+    assert(t->state == RT_TICKET_HELD && t->holds == 0);
     if (rt_ticket_has(t, RT_TICKET_SOLO)) {
         struct rt_ask *ask = rt_line_solo(t);
         assert(ask != NULL);
@@ -421,6 +434,7 @@ void rt_line_held(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
     struct rt_line *line = t->line;
+    assert(t->state == RT_TICKET_HELD);
     if (rt_ticket_has(t, RT_TICKET_ASKING))
         t->flags |= RT_TICKET_TOLD;
     if (rt_ticket_has(t, RT_TICKET_WANTED))
@@ -437,6 +451,7 @@ void rt_line_wanted(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 void rt_line_armed(struct rt_desk *desk, struct rt_ticket *t, bool wanted, int64_t now)
 {
     struct rt_line *line = t->line;
+    assert(t->state == RT_TICKET_HELD);
     if (wanted || rt_ticket_has(t, RT_TICKET_TOLD)) { /* an event may overtake an older answer */
         rt_line_wanted(desk, t, now);
         for (struct rt_ask *ask = line->queue, *next; ask != NULL; ask = next) {
@@ -456,6 +471,7 @@ void rt_line_armed(struct rt_desk *desk, struct rt_ticket *t, bool wanted, int64
 bool rt_line_outlasts(const struct rt_desk *desk, const struct rt_ticket *t, int err)
 {
     struct rt_line *line = t->line;
+    assert(err != 0);
     if (rt_ticket_has(t, RT_TICKET_SOLO)) {
         const struct rt_ask *solo = rt_line_solo(t);
         return solo != NULL && !rt_ask_in_set(solo) && rt_ask_waits_on(desk, solo, t, err);
@@ -475,6 +491,7 @@ static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
     struct rt_line *line = t->line;
     struct rt_ask *ask = line->queue, *next;
     bool tries_only = err == ROTA_BUSY;
+    assert(!rt_ticket_has(t, RT_TICKET_SOLO) && err != 0);
     for (; ask != NULL; ask = next) {
         next = ask->next;
         if (t != &line->x && ask->mode != RT_SHARED)
@@ -502,6 +519,7 @@ static void fail_waiters(struct rt_desk *desk, struct rt_ticket *t, int err, int
 static void make_idle(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
     struct rt_line *line = t->line;
+    assert(t->holds == 0);
     if (t->state != RT_TICKET_IDLE)
         rt_ticket_idle(t, now);
     if (t == &line->x) {
@@ -515,6 +533,7 @@ void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t
 {
     struct rt_line *line = t->line;
     bool again = t->state == RT_TICKET_JOINING && rt_line_outlasts(desk, t, err);
+    assert(err != 0);
     fail_waiters(desk, t, err, now);
     if (again) {
         rt_outbox_again(desk, t, now);
@@ -530,6 +549,7 @@ void rt_line_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t
 void rt_line_joined(struct rt_desk *desk, struct rt_ticket *t)
 {
     struct rt_line *line = t->line;
+    assert(t->state == RT_TICKET_WAITING);
     if (rt_ticket_has(t, RT_TICKET_SOLO)) {
         rt_ask_back(desk, rt_line_solo(t));
         return;
@@ -561,6 +581,7 @@ static void finish_release(struct rt_desk *desk, struct rt_ticket *t, int err)
 void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
 {
     struct rt_line *line = t->line;
+    assert(t->state == RT_TICKET_LEAVING);
     finish_release(desk, t, err);
     make_idle(desk, t, now);
     arrange(desk, line, now);
@@ -575,6 +596,7 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
 {
     struct rt_line *line = t->line;
     bool waiting = coming(t);
+    assert(t->state != RT_TICKET_IDLE);
     for (struct rt_ask *h = line->holders, *next; h != NULL; h = next) {
         next = h->next;
         if (h->state != RT_ASK_HELD || h->ticket != t)
@@ -614,6 +636,7 @@ static void close_waiting(struct rt_desk *desk, struct rt_line *line, int64_t no
 
 void rt_line_close(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
+    assert(desk->closing);
     close_waiting(desk, line, now);
     struct rt_ask *h = line->holders, *next;
     for (; h != NULL; h = next) {

@@ -21,8 +21,14 @@ void rt_outbox_init(struct rt_outbox *out)
 
 /* ---- Lists -------------------------------------------------------------- */
 
+bool rt_outbox_holds(const struct rt_desk *desk, const struct rt_ticket *t)
+{
+    return t->next != NULL || t->prev != NULL || desk->tickets == t;
+}
+
 static void link_ticket(struct rt_desk *desk, struct rt_ticket *t)
 {
+    assert(!rt_outbox_holds(desk, t));
     t->prev = NULL;
     t->next = desk->tickets;
     if (t->next != NULL)
@@ -32,6 +38,7 @@ static void link_ticket(struct rt_desk *desk, struct rt_ticket *t)
 
 static void unlink_ticket(struct rt_desk *desk, struct rt_ticket *t)
 {
+    assert(rt_outbox_holds(desk, t));
     if (t->prev != NULL)
         t->prev->next = t->next;
     else
@@ -39,11 +46,6 @@ static void unlink_ticket(struct rt_desk *desk, struct rt_ticket *t)
     if (t->next != NULL)
         t->next->prev = t->prev;
     t->next = t->prev = NULL;
-}
-
-bool rt_outbox_holds(const struct rt_desk *desk, const struct rt_ticket *t)
-{
-    return t->next != NULL || t->prev != NULL || desk->tickets == t;
 }
 
 static void push(struct rt_ticket **list, struct rt_ticket *t)
@@ -222,6 +224,7 @@ void rt_outbox_again(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 void rt_outbox_retry(struct rt_desk *desk)
 {
     struct rt_ticket *list = desk->out.retry, *t;
+    assert(desk->out.retry_timer.slot == 0);
     desk->out.retry = NULL;
     desk->out.retry_pause *= 2;
     int64_t most = desk->call < RETRY_MOST ? desk->call : RETRY_MOST;
@@ -294,6 +297,7 @@ static bool todo_set(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
             set->tickets[set->sent++] = set->asks[i]->ticket;
             set->asks[i]->ticket->ops++;
         }
+    assert(set->sent > 0);
     *todo = (struct rt_todo){.kind = RT_TODO_JOIN_ALL, .set = set, .session = desk->session.id};
     return true;
 }

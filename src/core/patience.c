@@ -25,6 +25,7 @@ static bool tries(const struct rt_ask *ask)
 static bool is_over(const struct rt_desk *desk, int64_t since, int64_t now, int64_t *next)
 {
     int64_t at = since + desk->call;
+    assert(since <= now);
     if (at > now && at < *next)
         *next = at;
     return at <= now;

@@ -32,6 +32,7 @@ static void bury(struct rt_desk *desk, struct rt_set *set)
 
 static void answer(struct rt_desk *desk, struct rt_set *set, int err)
 {
+    assert(!set->over);
     for (size_t i = 0; i < set->n; i++)
         set->asks[i]->terms->set = NULL; /* from here on each is a hold like any other */
     set->over = true;
@@ -77,6 +78,7 @@ static void abandon(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
 
 void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now)
 {
+    assert(err != 0 && !set->over);
     for (size_t i = 0; i < set->n; i++)
         abandon(desk, set->asks[i], err, now);
     answer(desk, set, err);
@@ -84,6 +86,7 @@ void rt_set_fail(struct rt_desk *desk, struct rt_set *set, int err, int64_t now)
 
 static void complete(struct rt_desk *desk, struct rt_set *set, int64_t now)
 {
+    assert(set->pending == 0);
     for (size_t i = 0; i < set->n; i++) {
         struct rt_ask *ask = set->asks[i];
         if (ask->state == RT_ASK_QUEUED)
@@ -147,6 +150,7 @@ void rt_set_retry(struct rt_desk *desk)
 static void ticket_joined(struct rt_set *set, struct rt_ticket *t, int err,
                           const struct rt_joined *j, int64_t now)
 {
+    assert(t->ops > 0);
     t->ops--;
     if (t->state != RT_TICKET_JOINING)
         return; /* the session was lost meanwhile */
