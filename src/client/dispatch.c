@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "client/stray.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ static void up_done(struct rt_up *up, struct rt_op *op)
     struct rt_dispatch *d = dispatch_of(up);
     struct rt_request *rq = (struct rt_request *)(void *)op;
 
+    assert(rq->prev != NULL || d->flying == rq); /* exactly once */
     if (rq->prev != NULL)
         rq->prev->next = rq->next;
     else
@@ -46,72 +48,7 @@ static void up_done(struct rt_up *up, struct rt_op *op)
     rq->done(d, rq);
 }
 
-/* ---- Strays: tickets of ours that nobody here knows --------------------- */
-
-struct rt_stray {
-    struct rt_request request;
-    struct rt_stray *next;
-    uint64_t session, number;
-    char name[];
-};
-
-/* Whether T is joining, by NONCE if that is known. */
-static bool is_joining(const struct rt_ticket *t, uint64_t nonce)
-{
-    return t != NULL && t->state == RT_TICKET_JOINING && (nonce == 0 || t->id == nonce);
-}
-
-static bool line_joins(const struct rt_line *line, uint64_t nonce)
-{
-    if (line == NULL)
-        return false;
-    for (const struct rt_ask *ask = line->solos; ask != NULL; ask = ask->next)
-        if (is_joining(ask->ticket, nonce))
-            return true;
-    return is_joining(&line->x, nonce) || is_joining(line->s, nonce);
-}
-
-/* A JOIN that was given up, and whose LEAVE by nonce found nothing, has reached the engine after
- * all. It is given back, or our beats would keep it for ever (I6). While a JOIN of the line is
- * open it may be that one, unless the engine knows its nonce: a set of a cluster may join for as long as
- * the stray stands before it. If it is not, the next BEAT brings it up again. Without memory too. */
-static void note_stray(struct rt_dispatch *d, const struct rt_event *event)
-{
-    assert(event->kind == RT_GRANTED);
-    size_t size = strlen(event->name) + 1;
-    struct rt_stray *stray = rt_alloc(sizeof(*stray) + size);
-    if (stray == NULL)
-        return;
-    stray->session = event->session;
-    stray->number = event->fence != 0 ? event->fence : event->number;
-    memcpy(stray->name, event->name, size);
-    stray->next = d->strays;
-    d->strays = stray;
-}
-
-static void stray_done(struct rt_dispatch *d, struct rt_request *rq)
-{
-    (void)d;
-    rt_free(rq); /* the stray it is the beginning of; if it failed, a BEAT brings it up again */
-}
-
-static void send_strays(struct rt_dispatch *d)
-{
-    struct rt_stray *stray;
-
-    while ((stray = d->strays) != NULL) {
-        struct rt_op *op = &stray->request.op;
-        d->strays = stray->next;
-        op->kind = RT_OP_LEAVE;
-        op->deadline = rt_loop_now(d->loop) + d->conn->call_ms * RT_MS;
-        op->leave.name = stray->name;
-        op->leave.session = stray->session;
-        op->leave.number = stray->number;
-        op->leave.untold = true;
-        stray->request.done = stray_done;
-        rt_dispatch_send(d, &stray->request);
-    }
-}
+/* ---- Events -------------------------------------------------------------- */
 
 /* GRANTED for T, or for a ticket that nobody here knows by its number. */
 static void ticket_granted(struct rt_dispatch *d, struct rt_line *line, struct rt_ticket *t,
@@ -123,11 +60,11 @@ static void ticket_granted(struct rt_dispatch *d, struct rt_line *line, struct r
         t = rt_line_ticket(line,
                            event->fence); /* told before: by its name it is not known any more */
     if (left && event->fence != 0)
-        note_stray(d, event); /* the LEAVE names it by what is forgotten now */
+        rt_stray_note(d, event); /* the LEAVE names it by what is forgotten now */
     else if (t != NULL)
         rt_desk_granted(&d->desk, t, event->fence, rt_loop_now(d->loop));
-    else if (!line_joins(line, event->nonce))
-        note_stray(d, event);
+    else if (!rt_stray_may_be_joining(line, event->nonce))
+        rt_stray_note(d, event);
 }
 
 static void up_event(struct rt_up *up, const struct rt_event *event)
@@ -202,6 +139,7 @@ static void give_request(struct rt_dispatch *d, struct rt_request *rq)
 
 void rt_dispatch_send(struct rt_dispatch *d, struct rt_request *rq)
 {
+    assert(d->conn != NULL && rq->done != NULL);
     rq->op.err = 0;
     rq->op.next = NULL;
     rq->prev = NULL;
@@ -429,7 +367,7 @@ static void send_all(struct rt_dispatch *d)
     struct rt_todo todo;
 
     while (d->conn != NULL) { /* it is closed before the desk is */
-        send_strays(d);       /* also those that what was just sent brought up */
+        rt_stray_send(d);     /* also those that what was just sent brought up */
         struct rt_request *rq = take_request(d);
         if (rq == NULL)
             return;
@@ -579,11 +517,7 @@ void rt_dispatch_fini(struct rt_dispatch *d)
         if (rq != &d->first)
             rt_free(rq);
     }
-    while (d->strays != NULL) {
-        struct rt_stray *stray = d->strays;
-        d->strays = stray->next;
-        rt_free(stray);
-    }
+    rt_stray_fini(d);
     rt_free(d->tickets);
     rt_loop_unreserve(d->loop, DESK_TIMERS);
 }
