@@ -106,6 +106,28 @@ static void test_a_set_is_taken_back_again(void **state)
     expect_no_call();
 }
 
+/* A value that no observer could be told is not written: neither by a JOIN nor by a CHANGE. */
+static void test_a_value_has_its_limit(void **state)
+{
+    static char value[ROTA_VALUE_MAX + 2];
+    struct rt_op op = {.kind = RT_OP_CHANGE, .user = other_name};
+    (void)state;
+    memset(value, 'v', sizeof(value) - 1);
+    op.change.name = "a";
+    op.change.session = p.conn->session;
+    op.change.number = 5;
+    op.change.what = RT_CHANGE_VALUE;
+    op.change.value = value;
+    submit(&op);
+    expect_told("op INVALID");
+    expect_no_call();
+    value[ROTA_VALUE_MAX] = '\0';
+    op.deadline = 0;
+    submit(&op);
+    answer(expect_call(RT_REDIS_SCRIPT_CHANGE, NULL), 0, "i0");
+    expect_told("op ok");
+}
+
 /* In a cluster a room is swept while a ticket of ours waits in it, and not when that holds. */
 static void test_rooms_are_swept_while_we_wait(void **state)
 {
@@ -193,6 +215,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_sweep_that_fails_is_done_again, setup_session,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_set_is_taken_back_again, setup_session, teardown),
+        cmocka_unit_test_setup_teardown(test_a_value_has_its_limit, setup_session, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
