@@ -179,12 +179,72 @@ static void made_again(void **state)
     close_town();
 }
 
+/* ---- Without the right --------------------------------------------------------------------------- */
+
+static int told_lost, told_err;
+
+static void on_refused(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int err)
+{
+    (void)c;
+    (void)w;
+    if (err == 0)
+        return; /* it is made again */
+    told_lost++;
+    told_err = err;
+}
+
+static const struct rt_etcd_watch_user refused_user = {NULL, NULL, on_refused};
+
+static bool play_refused(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__WatchRequest *rq;
+    (void)town;
+    if (!town_is_call(w, i, "/etcdserverpb.Watch/Watch"))
+        return false;
+    while ((rq = town_read(w, i, &rt_etcd__watch_request__descriptor)) != NULL) {
+        RtEtcd__WatchResponse r = RT_ETCD__WATCH_RESPONSE__INIT;
+        if (rq->request_case == RT_ETCD__WATCH_REQUEST__REQUEST_CREATE) {
+            creates++;
+            r.watch_id = -1;
+            r.created = r.canceled = true;
+            r.cancel_reason = text(
+                "rpc error: code = PermissionDenied desc = etcdserver: permission denied");
+            town_say(w, i, &r);
+        }
+        protobuf_c_message_free_unpacked(&rq->base, NULL);
+    }
+    return true;
+}
+
+/* etcd says so of an old token, too: asked once more with a new one, and then it is true. Not again and again. */
+static void who_may_not_watch_is_told_once(void **state)
+{
+    struct rt_etcd_watch w = {0};
+    (void)state;
+    creates = told_lost = 0;
+    txns = 0;
+    town_init(&t, 1);
+    t.play = play_refused;
+    town_open(&t, "etcd://ada:x@a");
+    town_until_ready(&t);
+    assert_int_equal(rt_etcd_watch(t.conn, &w, "key", 3, NULL, 0, 0, &refused_user), 0);
+    town_until(&t, &told_lost, 1);
+    assert_int_equal(told_err, ROTA_AUTH);
+    assert_int_equal(creates, 2);
+    assert_int_equal(t.authenticated, 2);
+    for (int i = 0; i < 20; i++)
+        town_step(&t);
+    assert_int_equal(creates, 2);
+    close_town();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(many_one_after_the_other),
         cmocka_unit_test(made_again),
+        cmocka_unit_test(who_may_not_watch_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
