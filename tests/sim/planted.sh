@@ -26,7 +26,7 @@ for bug in 1 2 3 4 5 6 7 8 20; do
     case_is "bug $bug" $? 1 "$out"
 done
 for bug in 2 9 10 11 12 13 14 20; do
-    out=$(ROTA_BUG=$bug "$sim" --redis --seeds 1500 2>&1)
+    out=$(ROTA_BUG=$bug "$sim" --redis --seeds 8000 2>&1)
     case_is "bug $bug, Redis" $? 1 "$out"
 done
 out=$(ROTA_BUG=19 "$sim" --cluster --seeds 1500 2>&1)
