@@ -234,7 +234,7 @@ static struct rt_mem_ticket *find_ours(struct rt_mem_line *line, const struct rt
 static void forget_broken(struct rt_mem_conn *mc, const struct rt_op *op)
 {
     struct rt_mem_session *s = rt_mem_session_find(mc, op->leave.session);
-    if (s == NULL)
+    if (s == NULL || op->leave.number == 0) /* by its nonce: it was never told of one */
         return;
     for (struct rt_mem_link *l = s->lost.next; l != &s->lost; l = l->next) {
         struct rt_mem_ticket *t = rt_mem_ticket_of(l);
