@@ -9,6 +9,8 @@
 
 #include "script_story.h"
 
+#include "one_redis.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,6 @@
 
 extern const struct rt_redis_text rt_redis_texts_test[RT_REDIS_SCRIPTS][2];
 
-static struct rt_redis node;
 redisContext *story_work;
 static redisContext *push;
 static char trace[16384];
@@ -233,7 +234,7 @@ void open_sessions(char last)
 int story_begin(void **state)
 {
     (void)state;
-    rt_redis_must(&node, "FLUSHALL");
+    rt_redis_must(&one_redis, "FLUSHALL");
     story_forget();
     clock_at(0);
     return 0;
@@ -273,15 +274,14 @@ int story_end(void **state)
 
 static redisContext *connect_to(void)
 {
-    redisContext *c = redisConnectUnix(node.socket);
+    redisContext *c = redisConnectUnix(one_redis.socket);
     assert_non_null(c);
     return c;
 }
 
 int story_start(void **state)
 {
-    (void)state;
-    rt_redis_start(&node, NULL);
+    one_redis_start(state);
     story_work = connect_to();
     push = connect_to();
     freeReplyObject(redisCommand(push, "PSUBSCRIBE %s:*", STORY_ROOM));
@@ -292,11 +292,9 @@ int story_start(void **state)
 
 int story_stop(void **state)
 {
-    (void)state;
     redisFree(story_work);
     redisFree(push);
-    rt_redis_fini(&node);
-    return 0;
+    return one_redis_stop(state);
 }
 
 long long count_of(char who)

@@ -8,6 +8,7 @@
 /* cmocka needs those before it */
 #include <cmocka.h>
 
+#include "one_redis.h"
 #include "twin.h"
 
 #include <inttypes.h>
@@ -25,16 +26,15 @@
 static const int64_t years[] = {Y1970, Y2000, Y2001, Y2026, Y2255, Y2286};
 #define YEARS (sizeof(years) / sizeof(years[0]))
 
-static struct rt_redis node;
 static struct twin world; /* only asks: there is no reference engine whose clock jumps */
 static unsigned session_count, nonces;
 
 static int begin(void **state)
 {
     (void)state;
-    rt_redis_must(&node, "FLUSHALL");
+    rt_redis_must(&one_redis, "FLUSHALL");
     memset(&world, 0, sizeof(world));
-    world.work = redisConnectUnix(node.socket);
+    world.work = redisConnectUnix(one_redis.socket);
     assert_non_null(world.work);
     for (int i = 0; i < RT_REDIS_SCRIPTS; i++)
         freeReplyObject(redisCommand(world.work, "SCRIPT LOAD %s", rt_redis_texts_test[i][0].text));
@@ -50,7 +50,7 @@ static int end(void **state)
 
 static void set_clock(int64_t us)
 {
-    rt_redis_must(&node, "SET " TWIN_ROOM ":clock %lld", (long long)us);
+    rt_redis_must(&one_redis, "SET " TWIN_ROOM ":clock %lld", (long long)us);
 }
 
 /* ---- Asking ------------------------------------------------------------- */
@@ -219,7 +219,7 @@ static void test_counter_at_its_end(void **state)
     set_clock(Y2026);
     open_session(sid, "1000");
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        rt_redis_must(&node, "HSET " TWIN_ROOM " %b %s", "\1", (size_t)1, ends[i]);
+        rt_redis_must(&one_redis, "HSET " TWIN_ROOM " %b %s", "\1", (size_t)1, ends[i]);
         redisReply *r = redisCommand(world.work, "EVALSHA %s 1 " TWIN_ROOM " 1 - %s x %s %s",
                                      rt_redis_texts_test[RT_REDIS_SCRIPT_JOIN][0].sha1, sid, "1 x",
                                      "0123456789ab0001 1 0 0 0 - 0 0");
@@ -227,7 +227,7 @@ static void test_counter_at_its_end(void **state)
         if (r->type != REDIS_REPLY_ERROR)
             fail_msg("after %s: a number was given", ends[i]);
         freeReplyObject(r);
-        assert_int_equal(rt_redis_integer(&node, "HEXISTS " TWIN_ROOM " x"), 0);
+        assert_int_equal(rt_redis_integer(&one_redis, "HEXISTS " TWIN_ROOM " x"), 0);
     }
 }
 
@@ -282,7 +282,7 @@ static void test_sessions_over_the_digits(void **state)
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         for (int how = 0; how < 4; how++) {
             char sid[SID_SIZE];
-            rt_redis_must(&node, "DEL " TWIN_ROOM); /* no dead to sweep, no counter */
+            rt_redis_must(&one_redis, "DEL " TWIN_ROOM); /* no dead to sweep, no counter */
             set_clock(all[i].from);
             open_session(sid, "1000");
             set_clock(all[i].to);
@@ -313,7 +313,7 @@ static void test_heirs_over_the_digits(void **state)
         for (int waiting = 1; waiting <= 2; waiting++) {
             char sid[3][SID_SIZE];
             struct joined j[3];
-            rt_redis_must(&node, "FLUSHDB"); /* but the scripts */
+            rt_redis_must(&one_redis, "FLUSHDB"); /* but the scripts */
             set_clock(all[i].from);
             for (int k = 0; k <= waiting; k++) {
                 open_session(sid[k], "1000");
@@ -334,7 +334,7 @@ static void test_at_least_when_the_clock_went_back(void **state)
     for (size_t i = 0; i < sizeof(back) / sizeof(back[0]); i++) {
         char a[SID_SIZE], b[SID_SIZE];
         int64_t since = 0;
-        rt_redis_must(&node, "FLUSHDB");
+        rt_redis_must(&one_redis, "FLUSHDB");
         set_clock(back[i][0]);
         open_session(a, "1000");
         assert_int_equal(leave(a, "x", join(a, "x", SHORT, false).number), RT_REDIS_OK);
@@ -354,20 +354,6 @@ static void test_at_least_when_the_clock_went_back(void **state)
     }
 }
 
-static int start(void **state)
-{
-    (void)state;
-    rt_redis_start(&node, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    rt_redis_fini(&node);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,5 +366,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_heirs_over_the_digits, begin, end),
         cmocka_unit_test_setup_teardown(test_at_least_when_the_clock_went_back, begin, end),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, one_redis_start, one_redis_stop);
 }

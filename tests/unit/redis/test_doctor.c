@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the Redis engine says of a real server as it is set: the doctor, and why strict is refused. */
 #include "lib/findings.h"
-#include "lib/redis_server.h"
+#include "one_redis.h"
 #include "unit/user.h"
 
 #include <setjmp.h>
@@ -14,25 +14,6 @@
 
 #define TTL_MS 10000
 
-static struct rt_redis server;
-static char *url;
-
-static int setup(void **state)
-{
-    (void)state;
-    rt_redis_start(&server, NULL);
-    url = rt_redis_url(&server, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    free(url);
-    rt_redis_fini(&server);
-    return 0;
-}
-
 /* ---- The doctor ------------------------------------------------------------------------- */
 
 static void examine(const char *where, struct rt_findings *f, const char *maxmemory)
@@ -41,7 +22,7 @@ static void examine(const char *where, struct rt_findings *f, const char *maxmem
     struct rt_op op = {.kind = RT_OP_CHECK};
     user_start(&a, where, TTL_MS);
     if (maxmemory != NULL) /* from here on: a session was made */
-        rt_redis_must(&server, "CONFIG SET maxmemory %s", maxmemory);
+        rt_redis_must(&one_redis, "CONFIG SET maxmemory %s", maxmemory);
     op.check.each = rt_findings_take;
     op.check.arg = f;
     f->count = 0;
@@ -54,44 +35,44 @@ static void test_doctor(void **state)
 {
     struct rt_findings f;
     (void)state;
-    examine(url, &f, NULL);
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"),
                         "limited"); /* nothing is kept on a disk */
     assert_string_equal(rt_findings_verdict(&f, "order"), "kept");
     assert_string_equal(rt_findings_verdict(&f, "rights"), "kept");
     assert_string_equal(rt_findings_verdict(&f, "pushes"), "kept");
     assert_string_equal(rt_findings_verdict(&f, "clock"), "kept");
-    rt_redis_must(&server, "CONFIG SET appendonly yes");
-    rt_redis_must(&server, "CONFIG SET appendfsync always");
-    examine(url, &f, NULL);
+    rt_redis_must(&one_redis, "CONFIG SET appendonly yes");
+    rt_redis_must(&one_redis, "CONFIG SET appendfsync always");
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "kept");
     assert_string_equal(rt_findings_verdict(&f, "fences"), "kept");
     assert_string_equal(rt_findings_verdict(&f, "durable"), "kept");
-    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite yes");
-    examine(url, &f, NULL);
+    rt_redis_must(&one_redis, "CONFIG SET no-appendfsync-on-rewrite yes");
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
     assert_string_equal(rt_findings_verdict(&f, "fences"), "limited");
     assert_string_equal(rt_findings_verdict(&f, "durable"), "limited");
     assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "no-appendfsync-on-rewrite"));
-    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite no");
-    rt_redis_must(&server, "CONFIG SET appendfsync no");
-    examine(url, &f, NULL);
+    rt_redis_must(&one_redis, "CONFIG SET no-appendfsync-on-rewrite no");
+    rt_redis_must(&one_redis, "CONFIG SET appendfsync no");
+    examine(one_redis_url, &f, NULL);
     assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "30 s"));
-    rt_redis_must(&server, "CONFIG SET appendfsync everysec");
-    examine(url, &f, NULL);
+    rt_redis_must(&one_redis, "CONFIG SET appendfsync everysec");
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
     assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "last second"));
-    rt_redis_must(&server, "CONFIG SET maxmemory 100mb");
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
-    examine(url, &f, NULL);
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory 100mb");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy allkeys-lru");
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "broken");
     assert_string_equal(rt_findings_verdict(&f, "eviction"), "broken");
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
-    examine(url, &f, NULL);
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "eviction"), "kept");
-    rt_redis_must(&server, "CONFIG SET maxmemory 0");
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
-    rt_redis_must(&server, "CONFIG SET appendonly no");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory 0");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy noeviction");
+    rt_redis_must(&one_redis, "CONFIG SET appendonly no");
 }
 
 /* Why strict is refused, now; "": it is not. */
@@ -99,7 +80,7 @@ static const char *danger(void)
 {
     static char text[256];
     struct user a;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     (void)user_lines(&a, "");
     snprintf(text, sizeof(text), "%s", a.conn->unsafe);
     user_close(&a);
@@ -109,38 +90,38 @@ static const char *danger(void)
 static void test_strict(void **state)
 {
     (void)state;
-    rt_redis_must(&server, "CONFIG SET appendonly yes");
-    rt_redis_must(&server, "CONFIG SET appendfsync always");
+    rt_redis_must(&one_redis, "CONFIG SET appendonly yes");
+    rt_redis_must(&one_redis, "CONFIG SET appendfsync always");
     assert_string_equal(danger(), "");
-    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite yes");
+    rt_redis_must(&one_redis, "CONFIG SET no-appendfsync-on-rewrite yes");
     assert_non_null(strstr(danger(), "set no-appendfsync-on-rewrite no"));
-    rt_redis_must(&server, "CONFIG SET no-appendfsync-on-rewrite no");
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-lru");
+    rt_redis_must(&one_redis, "CONFIG SET no-appendfsync-on-rewrite no");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy volatile-lru");
     assert_null(strstr(danger(), "evict locks")); /* they have no ttl */
     assert_non_null(strstr(danger(), "set maxmemory-policy noeviction"));
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy allkeys-lru");
     assert_non_null(strstr(danger(), "evict locks"));
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
-    rt_redis_must(&server, "CONFIG SET appendonly no");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy noeviction");
+    rt_redis_must(&one_redis, "CONFIG SET appendonly no");
 }
 
 /* Several addresses of which one is used: two that are primaries would each grant for itself, and nobody could tell. */
 static void test_strict_of_several(void **state)
 {
-    char *one = url, several[128];
+    char *one = one_redis_url, several[128];
     struct rt_findings f;
     (void)state;
-    rt_redis_must(&server, "CONFIG SET appendonly yes");
-    rt_redis_must(&server, "CONFIG SET appendfsync always");
-    snprintf(several, sizeof(several), "redis://127.0.0.1:%u,127.0.0.1:1", server.server.port);
-    url = several;
+    rt_redis_must(&one_redis, "CONFIG SET appendonly yes");
+    rt_redis_must(&one_redis, "CONFIG SET appendfsync always");
+    snprintf(several, sizeof(several), "redis://127.0.0.1:%u,127.0.0.1:1", one_redis.server.port);
+    one_redis_url = several;
     assert_non_null(strstr(danger(), "name one"));
-    examine(url, &f, NULL);
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
     assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "several servers"));
     assert_string_equal(rt_findings_verdict(&f, "fences"), "limited");
-    url = one;
-    rt_redis_must(&server, "CONFIG SET appendonly no");
+    one_redis_url = one;
+    rt_redis_must(&one_redis, "CONFIG SET appendonly no");
 }
 
 /* Every right of the page's line, taken away alone, is missed by the doctor or when it is opened. */
@@ -150,15 +131,15 @@ static void test_doctor_misses_rights(void **state)
     struct rt_findings f;
     char own[128];
     (void)state;
-    snprintf(own, sizeof(own), "redis://ada:x@127.0.0.1:%u", server.server.port);
+    snprintf(own, sizeof(own), "redis://ada:x@127.0.0.1:%u", one_redis.server.port);
     for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
-        rt_redis_must(&server, "ACL SETUSER ada on >x ~rota:* &rota:* +@all -%s", inside[i]);
+        rt_redis_must(&one_redis, "ACL SETUSER ada on >x ~rota:* &rota:* +@all -%s", inside[i]);
         examine(own, &f, NULL);
         if (strcmp(rt_findings_verdict(&f, "rights"), "broken") != 0 ||
             strcasestr(rt_findings_setting(&f, "rights"), inside[i]) == NULL)
             fail_msg("-%s: %s %s", inside[i], rt_findings_verdict(&f, "rights"),
                      rt_findings_setting(&f, "rights"));
-        rt_redis_must(&server, "ACL DELUSER ada");
+        rt_redis_must(&one_redis, "ACL DELUSER ada");
     }
 }
 
@@ -166,12 +147,12 @@ static void test_doctor_of_a_full_server(void **state)
 {
     struct rt_findings f;
     (void)state;
-    examine(url, &f, "1");
+    examine(one_redis_url, &f, "1");
     assert_string_equal(rt_findings_verdict(&f, "memory"), "broken");
     assert_string_equal(rt_findings_verdict(&f, "rights"), "kept");
     assert_string_equal(rt_findings_verdict(&f, "clock"), "kept");
-    rt_redis_must(&server, "CONFIG SET maxmemory 0");
-    examine(url, &f, NULL);
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory 0");
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "memory"), "");
 }
 
@@ -179,14 +160,14 @@ static void test_doctor_of_a_full_server(void **state)
 
 static void start_without_default(const char *default_rules, const char *user_rules)
 {
-    rt_redis_start(&server, &(struct rt_redis_options){.keep = RT_REDIS_ALWAYS,
-                                                       .user = "rota",
-                                                       .user_password = "of-the-user",
-                                                       .user_rules = user_rules,
-                                                       .default_rules = default_rules});
-    url = malloc(128);
-    assert_non_null(url);
-    snprintf(url, 128, "redis://rota:of-the-user@127.0.0.1:%u", server.server.port);
+    rt_redis_start(&one_redis, &(struct rt_redis_options){.keep = RT_REDIS_ALWAYS,
+                                                          .user = "rota",
+                                                          .user_password = "of-the-user",
+                                                          .user_rules = user_rules,
+                                                          .default_rules = default_rules});
+    one_redis_url = malloc(128);
+    assert_non_null(one_redis_url);
+    snprintf(one_redis_url, 128, "redis://rota:of-the-user@127.0.0.1:%u", one_redis.server.port);
 }
 
 /* Whether a durable lock, as that of `rota once`, is still there after an orderly restart. */
@@ -195,13 +176,13 @@ static bool is_kept_by_a_restart(void)
     struct user a, b;
     struct rt_join first = {.session = 4711, .flags = RT_JOIN_DURABLE};
     struct rt_join second = {.session = 4712, .flags = RT_JOIN_DURABLE | RT_JOIN_TRY};
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &first), 0);
     assert_true(first.granted);
     user_close(&a);
-    rt_server_term(&server.server);
-    rt_redis_run(&server);
-    user_start(&b, url, TTL_MS);
+    rt_server_term(&one_redis.server);
+    rt_redis_run(&one_redis);
+    user_start(&b, one_redis_url, TTL_MS);
     int rv = user_join(&b, "x", &second);
     assert_true(rv == 0 || rv == ROTA_BUSY);
     struct rt_op all = {.kind = RT_OP_BREAK};
@@ -219,7 +200,7 @@ static void test_default_user_off(void **state)
     (void)state;
     start_without_default("off", NULL);
     assert_false(is_kept_by_a_restart());
-    examine(url, &f, NULL);
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "broken");
     assert_string_equal(rt_findings_verdict(&f, "fences"), "limited");
     assert_string_equal(rt_findings_verdict(&f, "durable"), "broken");
@@ -234,7 +215,7 @@ static void test_default_user_off_with_rights(void **state)
     (void)state;
     start_without_default("off ~* &* +@all", NULL);
     assert_true(is_kept_by_a_restart());
-    examine(url, &f, NULL);
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "kept");
     assert_string_equal(rt_findings_verdict(&f, "durable"), "kept");
     assert_string_equal(danger(), "");
@@ -245,7 +226,7 @@ static void test_default_user_not_to_be_asked(void **state)
     struct rt_findings f;
     (void)state;
     start_without_default("off ~* &* +@all", RT_REDIS_RULES " -acl");
-    examine(url, &f, NULL);
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "one holder"), "limited");
     assert_non_null(strstr(rt_findings_setting(&f, "one holder"), "cannot be told"));
     assert_string_equal(rt_findings_verdict(&f, "rights"), "kept"); /* all else works */
@@ -260,14 +241,14 @@ static int setup_cluster(void **state)
 {
     (void)state;
     cluster = rt_redis_cluster_new(NULL, false, 1);
-    url = rt_redis_cluster_url(cluster);
+    one_redis_url = rt_redis_cluster_url(cluster);
     return 0;
 }
 
 static int teardown_cluster(void **state)
 {
     (void)state;
-    free(url);
+    free(one_redis_url);
     rt_redis_cluster_free(cluster);
     return 0;
 }
@@ -286,7 +267,7 @@ static void test_strict_of_a_cluster(void **state)
     op.inspect.name = "rota";
     op.inspect.each = ignore;
     (void)state;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     assert_int_equal(user_do(&a, &op), 0); /* as rota_open does: one node is known then */
     assert_non_null(strstr(a.conn->unsafe, "promoted"));
     user_close(&a);
@@ -300,13 +281,13 @@ static void test_doctor_of_a_cluster(void **state)
     for (int i = 0; i < 3; i++) {
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 100mb");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy allkeys-lru");
-        examine(url, &f, NULL);
+        examine(one_redis_url, &f, NULL);
         assert_string_equal(rt_findings_verdict(&f, "one holder"), "broken");
         assert_string_equal(rt_findings_verdict(&f, "eviction"), "broken");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy noeviction");
         rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 0");
     }
-    examine(url, &f, NULL);
+    examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "eviction"), "kept");
 }
 
@@ -324,11 +305,11 @@ int main(void)
         cmocka_unit_test(test_doctor_of_a_cluster),
     };
     const struct CMUnitTest off[] = {
-        cmocka_unit_test_teardown(test_default_user_off, teardown),
-        cmocka_unit_test_teardown(test_default_user_off_with_rights, teardown),
-        cmocka_unit_test_teardown(test_default_user_not_to_be_asked, teardown),
+        cmocka_unit_test_teardown(test_default_user_off, one_redis_stop),
+        cmocka_unit_test_teardown(test_default_user_off_with_rights, one_redis_stop),
+        cmocka_unit_test_teardown(test_default_user_not_to_be_asked, one_redis_stop),
     };
-    int failed = cmocka_run_group_tests(one, setup, teardown);
+    int failed = cmocka_run_group_tests(one, one_redis_start, one_redis_stop);
     failed += cmocka_run_group_tests(off, NULL, NULL);
     return failed + cmocka_run_group_tests(many, setup_cluster, teardown_cluster);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of ours that somebody deletes, or the server evicts, while their sessions live: nobody waits for ever
  * beside a free line, and who has lost its ticket is told by a heartbeat. */
-#include "lib/redis_server.h"
+#include "one_redis.h"
 #include "unit/user.h"
 
 #include <setjmp.h>
@@ -16,29 +16,10 @@
 #define SHORT_MS 1000
 #define ROOM "rota:{0}"
 
-static struct rt_redis server;
-static char *url;
-
-static int setup(void **state)
-{
-    (void)state;
-    rt_redis_start(&server, NULL);
-    url = rt_redis_url(&server, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    free(url);
-    rt_redis_fini(&server);
-    return 0;
-}
-
 static int fresh(void **state)
 {
     (void)state;
-    rt_redis_must(&server, "FLUSHALL");
+    rt_redis_must(&one_redis, "FLUSHALL");
     return 0;
 }
 
@@ -87,13 +68,13 @@ static void test_waiters_are_gone(void **state)
     struct user a, b, c;
     struct rt_join first, second, third, again;
     (void)state;
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
-    user_start(&c, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
+    user_start(&c, one_redis_url, TTL_MS);
     join(&a, "x", true, &first);
     join(&b, "x", false, &second);
     join(&c, "x", false, &third);
-    assert_int_equal(rt_redis_integer(&server, "DEL " ROOM ":w:x"), 1);
+    assert_int_equal(rt_redis_integer(&one_redis, "DEL " ROOM ":w:x"), 1);
     lose_by_beats(&b, second.number, 1);
     assert_int_equal(user_leave(&a, "x", first.number), 0); /* the line is free */
     lose_by_beats(&c, third.number, 1);
@@ -127,12 +108,12 @@ static void test_holders_are_gone(void **state)
     struct user a, b;
     struct rt_join first, second;
     (void)state;
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
     join(&a, "x", true, &first);
     join(&b, "x", false, &second);
     look(&b, "x");
-    assert_int_equal(rt_redis_integer(&server, "DEL " ROOM ":g:x"), 1);
+    assert_int_equal(rt_redis_integer(&one_redis, "DEL " ROOM ":g:x"), 1);
     assert_int_equal(user_beat(&b), 0);
     (void)user_hear(&b, RT_GRANTED, second.number, 0);
     lose_by_beats(&a, first.number, 1);
@@ -148,13 +129,13 @@ static void test_ends_are_gone(void **state)
     for (int looked = 0; looked < 2; looked++) {
         struct user a, b;
         struct rt_join first, second;
-        user_start(&a, url, SHORT_MS);
-        user_start(&b, url, TTL_MS);
+        user_start(&a, one_redis_url, SHORT_MS);
+        user_start(&b, one_redis_url, TTL_MS);
         join(&a, "x", true, &first);
         join(&b, "x", false, &second);
         if (looked)
             look(&b, "x");
-        assert_int_equal(rt_redis_integer(&server, "DEL " ROOM ":e"), 1);
+        assert_int_equal(rt_redis_integer(&one_redis, "DEL " ROOM ":e"), 1);
         beat_until_granted(&b, second.number); /* A does not beat any more */
         assert_int_equal(user_leave(&b, "x", second.number), 0);
         user_close(&a);
@@ -168,7 +149,7 @@ static void test_ends_are_gone(void **state)
 
 static long long calls_of(const char *command)
 {
-    const char *stat = rt_redis_info(&server, "commandstats", command);
+    const char *stat = rt_redis_info(&one_redis, "commandstats", command);
     return strncmp(stat, "calls=", 6) == 0 ? strtoll(stat + 6, NULL, 10) : 0;
 }
 
@@ -180,19 +161,19 @@ static void test_tickets_are_looked_at_in_turn(void **state)
     static struct rt_join joins[MANY];
     static char names[MANY][16];
     (void)state;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof(names[i]), "n%d", i);
         join(&a, names[i], true, &joins[i]);
     }
     for (int i = 0; i < 10; i++) {
-        rt_redis_must(&server, "CONFIG RESETSTAT");
+        rt_redis_must(&one_redis, "CONFIG RESETSTAT");
         assert_int_equal(user_beat(&a), 0);
         assert_true(calls_of("cmdstat_hget") <= 256);
         assert_int_equal(calls_of("cmdstat_hscan"), 1);
     }
     for (size_t i = 0; i < sizeof(gone) / sizeof(gone[0]); i++) {
-        assert_int_equal(rt_redis_integer(&server, "HDEL " ROOM " n%d", gone[i]), 1);
+        assert_int_equal(rt_redis_integer(&one_redis, "HDEL " ROOM " n%d", gone[i]), 1);
         lose_by_beats(&a, joins[gone[i]].number, MANY / 16);
     }
     assert_int_equal(a.told_count, 3); /* and nobody else */
@@ -204,8 +185,8 @@ static void test_beat_without_tickets(void **state)
 {
     struct user a;
     (void)state;
-    user_start(&a, url, TTL_MS);
-    rt_redis_must(&server, "CONFIG RESETSTAT");
+    user_start(&a, one_redis_url, TTL_MS);
+    rt_redis_must(&one_redis, "CONFIG RESETSTAT");
     assert_int_equal(user_beat(&a), 0);
     assert_int_equal(calls_of("cmdstat_hscan"), 0);
     user_close(&a);
@@ -220,5 +201,5 @@ int main(void)
         cmocka_unit_test_setup(test_tickets_are_looked_at_in_turn, fresh),
         cmocka_unit_test_setup(test_beat_without_tickets, fresh),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, one_redis_start, one_redis_stop);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Redis engine below the client, on a real server: what the conformance suite cannot bring about. */
 #include "engine/redis/redis.h"
-#include "lib/redis_server.h"
+#include "one_redis.h"
 #include "unit/user.h"
 
 #include <setjmp.h>
@@ -16,25 +16,6 @@
 #define SHORT_MS 1000
 #define LONG_MS 600000
 
-static struct rt_redis server;
-static char *url;
-
-static int setup(void **state)
-{
-    (void)state;
-    rt_redis_start(&server, NULL);
-    url = rt_redis_url(&server, 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    free(url);
-    rt_redis_fini(&server);
-    return 0;
-}
-
 static struct rt_redis_conn *redis_of(const struct user *u)
 {
     return (struct rt_redis_conn *)(void *)u->conn;
@@ -48,15 +29,15 @@ static void test_push_connection_is_killed(void **state)
     struct user a, b;
     struct rt_join first = {0}, second = {0};
     (void)state;
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &first), 0);
     assert_true(first.granted);
     assert_int_equal(user_join(&b, "x", &second), 0);
     assert_false(second.granted);
     while (!redis_of(&b)->rooms[0].subscribed)
         user_turn(&b, 100);
-    rt_redis_must(&server, "CLIENT KILL TYPE pubsub");
+    rt_redis_must(&one_redis, "CLIENT KILL TYPE pubsub");
     assert_int_equal(user_leave(&a, "x", first.number), 0);
     (void)user_hear(&b, RT_GRANTED, second.number, 0);
     assert_int_equal(user_leave(&b, "x", second.number), 0);
@@ -70,10 +51,10 @@ static void test_server_forgets_all(void **state)
     struct user a;
     struct rt_join join = {0};
     (void)state;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &join), 0);
-    rt_redis_must(&server, "FLUSHALL");
-    rt_redis_must(&server, "SCRIPT FLUSH");
+    rt_redis_must(&one_redis, "FLUSHALL");
+    rt_redis_must(&one_redis, "SCRIPT FLUSH");
     assert_int_equal(user_beat(&a), ROTA_LOST);
     struct rt_op op = {.kind = RT_OP_BEAT};
     op.beat.open = true;
@@ -94,7 +75,7 @@ static void test_ghost_is_told(void **state)
     struct user a;
     struct rt_join join = {0};
     (void)state;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &join), 0);
     a.held_count = 0; /* as if its answer had never come */
     assert_int_equal(user_beat(&a), 0);
@@ -109,7 +90,7 @@ static void test_forgotten_ticket_is_told(void **state)
     struct user a;
     struct rt_join x = {0}, y = {0};
     (void)state;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &x), 0);
     assert_int_equal(user_join(&a, "y", &y), 0);
     a.held_count = 1; /* and one that was broken while pushes were lost: */
@@ -117,7 +98,7 @@ static void test_forgotten_ticket_is_told(void **state)
     op.brk.name = "y";
     op.brk.number = y.number;
     assert_int_equal(user_do(&a, &op), 0);
-    rt_redis_must(&server, "CLIENT KILL TYPE pubsub");
+    rt_redis_must(&one_redis, "CLIENT KILL TYPE pubsub");
     a.held_count = 2;
     assert_int_equal(user_beat(&a), 0);
     (void)user_hear(&a, RT_TICKET_LOST, y.number, 0);
@@ -130,8 +111,8 @@ static void test_durable_waits(void **state)
     struct user a, b;
     struct rt_join first = {0}, second = {.session = 4711, .flags = RT_JOIN_DURABLE};
     (void)state;
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &first), 0);
     assert_int_equal(user_join(&b, "x", &second), 0);
     assert_false(second.granted);
@@ -152,8 +133,8 @@ static void test_observer_sees_an_end_by_time(void **state)
     struct user a, b;
     struct rt_join join = {.value = "leader"};
     (void)state;
-    user_start(&a, url, LONG_MS); /* looks by itself only every third of it */
-    user_start(&b, url, SHORT_MS);
+    user_start(&a, one_redis_url, LONG_MS); /* looks by itself only every third of it */
+    user_start(&b, one_redis_url, SHORT_MS);
     assert_int_equal(user_join(&b, "x", &join), 0);
     struct rt_op op = {.kind = RT_OP_OBSERVE};
     op.observe.name = "x";
@@ -178,7 +159,7 @@ static void test_observer_sees_an_end_by_time(void **state)
 /* What is over on the server and not yet ended. */
 static long long due(void)
 {
-    return rt_redis_integer(&server, "EVAL %s 0",
+    return rt_redis_integer(&one_redis, "EVAL %s 0",
                             "local t = redis.call('TIME')"
                             "return redis.call('ZCOUNT', 'rota:{0}:e', '-inf',"
                             "                  string.format('%d%06d', t[1], t[2]))");
@@ -186,7 +167,7 @@ static long long due(void)
 
 static bool all_due(void *arg)
 {
-    return due() == rt_redis_integer(&server, "ZCARD rota:{0}:e") - *(long long *)arg;
+    return due() == rt_redis_integer(&one_redis, "ZCARD rota:{0}:e") - *(long long *)arg;
 }
 
 static void mark(struct user *u, const char *name, int64_t until_ms)
@@ -210,8 +191,8 @@ static void test_marks_are_swept_by_who_comes(void **state)
     char name[16];
     long long sessions = 1, left;
     (void)state;
-    rt_redis_must(&server, "FLUSHALL");
-    user_start(&a, url, LONG_MS);
+    rt_redis_must(&one_redis, "FLUSHALL");
+    user_start(&a, one_redis_url, LONG_MS);
     for (int i = 0; i < MARKS; i++) {
         snprintf(name, sizeof(name), "mark%d", i);
         mark(&a, name, MARK_MS);
@@ -219,21 +200,21 @@ static void test_marks_are_swept_by_who_comes(void **state)
     assert_true(rt_await(all_due, &sessions, USER_LIMIT_MS));
     left = due(); /* all, unless the machine was so slow that a join ended some already */
     assert_true(left > 0 && left <= MARKS);
-    user_start(&b, url, LONG_MS);
+    user_start(&b, one_redis_url, LONG_MS);
     left = less(left, OPEN_SWEEPS);
     assert_int_equal(due(), left);
     mark(&b, "lasting", LONG_MS);
     left = less(left, JOIN_SWEEPS);
     assert_int_equal(due(), left);
-    user_start(&d, url, LONG_MS);
+    user_start(&d, one_redis_url, LONG_MS);
     assert_int_equal(due(), less(left, OPEN_SWEEPS));
     assert_int_equal(
-        rt_redis_integer(&server, "EVAL %s 0", "return #redis.call('KEYS', 'rota:*:mark*')"), 0);
+        rt_redis_integer(&one_redis, "EVAL %s 0", "return #redis.call('KEYS', 'rota:*:mark*')"), 0);
     assert_int_equal(user_lines(&d, ""), 1); /* the lasting one */
     user_close(&a);
     user_close(&b);
     user_close(&d);
-    rt_redis_must(&server, "FLUSHALL");
+    rt_redis_must(&one_redis, "FLUSHALL");
 }
 
 /* ---- Keys of another type --------------------------------------------------------------- */
@@ -244,31 +225,31 @@ static void test_other_type_leaves_nothing(void **state)
     struct user a, b;
     struct rt_join first = {0}, second = {0}, third = {.value = "v"};
     (void)state;
-    rt_redis_must(&server, "FLUSHALL");
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
+    rt_redis_must(&one_redis, "FLUSHALL");
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &first), 0);
-    long long keys = rt_redis_integer(&server, "DBSIZE");
-    long long fields = rt_redis_integer(&server, "HLEN rota:{0}");
-    rt_redis_must(&server, "RENAME rota:{0}:e kept");
-    rt_redis_must(&server, "SET rota:{0}:e x");
+    long long keys = rt_redis_integer(&one_redis, "DBSIZE");
+    long long fields = rt_redis_integer(&one_redis, "HLEN rota:{0}");
+    rt_redis_must(&one_redis, "RENAME rota:{0}:e kept");
+    rt_redis_must(&one_redis, "SET rota:{0}:e x");
     struct rt_op op = {.kind = RT_OP_BEAT};
     op.beat.open = true;
     assert_int_equal(user_do(&b, &op), ROTA_PROTOCOL);
     assert_non_null(strstr(b.errmsg, "another type"));
-    assert_int_equal(rt_redis_integer(&server, "DBSIZE"), keys + 1);
-    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}"), fields);
-    rt_redis_must(&server, "RENAME kept rota:{0}:e");
-    rt_redis_must(&server, "SET rota:{0}:w:x x");
+    assert_int_equal(rt_redis_integer(&one_redis, "DBSIZE"), keys + 1);
+    assert_int_equal(rt_redis_integer(&one_redis, "HLEN rota:{0}"), fields);
+    rt_redis_must(&one_redis, "RENAME kept rota:{0}:e");
+    rt_redis_must(&one_redis, "SET rota:{0}:w:x x");
     assert_int_equal(user_join(&b, "x", &second), ROTA_PROTOCOL);
-    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", redis_of(&b)->sid), 2);
-    rt_redis_must(&server, "SET rota:{0}:x:y x");
+    assert_int_equal(rt_redis_integer(&one_redis, "HLEN rota:{0}:s:%s", redis_of(&b)->sid), 2);
+    rt_redis_must(&one_redis, "SET rota:{0}:x:y x");
     assert_int_equal(user_join(&b, "y", &third), ROTA_PROTOCOL);
-    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}:s:%s", redis_of(&b)->sid), 2);
-    assert_int_equal(rt_redis_integer(&server, "HLEN rota:{0}"), fields);
+    assert_int_equal(rt_redis_integer(&one_redis, "HLEN rota:{0}:s:%s", redis_of(&b)->sid), 2);
+    assert_int_equal(rt_redis_integer(&one_redis, "HLEN rota:{0}"), fields);
     user_close(&a);
     user_close(&b);
-    rt_redis_must(&server, "FLUSHALL");
+    rt_redis_must(&one_redis, "FLUSHALL");
 }
 
 /* The right to publish goes while they stand there. */
@@ -277,21 +258,21 @@ static void test_right_is_lost_half_way(void **state)
     struct user a, b, d;
     struct rt_join first = {.flags = RT_JOIN_ARM}, second = {0}, third = {0};
     (void)state;
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
-    user_start(&d, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
+    user_start(&d, one_redis_url, TTL_MS);
     assert_int_equal(user_join(&a, "x", &first), 0);
-    rt_redis_must(&server, "ACL SETUSER default -publish");
+    rt_redis_must(&one_redis, "ACL SETUSER default -publish");
     assert_int_equal(user_join(&b, "x", &second), ROTA_AUTH); /* taken back, with these words: */
     assert_non_null(strstr(b.errmsg, "'PUBLISH'"));
-    assert_int_equal(rt_redis_integer(&server, "ZCARD rota:{0}:w:x"), 0);
-    rt_redis_must(&server, "ACL SETUSER default +publish");
+    assert_int_equal(rt_redis_integer(&one_redis, "ZCARD rota:{0}:w:x"), 0);
+    rt_redis_must(&one_redis, "ACL SETUSER default +publish");
     second = (struct rt_join){0};
     assert_int_equal(user_join(&b, "x", &second), 0);
-    rt_redis_must(&server, "ACL SETUSER default -publish");
+    rt_redis_must(&one_redis, "ACL SETUSER default -publish");
     assert_int_equal(user_leave(&a, "x", first.number), ROTA_UNKNOWN);
     assert_int_equal(user_leave(&a, "x", first.number), ROTA_LOST); /* it was left */
-    rt_redis_must(&server, "ACL SETUSER default +publish");
+    rt_redis_must(&one_redis, "ACL SETUSER default +publish");
     assert_int_equal(user_beat(&b), 0);
     (void)user_hear(&b, RT_GRANTED, second.number, 0);
     assert_int_equal(user_leave(&b, "x", second.number), 0);
@@ -300,7 +281,7 @@ static void test_right_is_lost_half_way(void **state)
     user_close(&a);
     user_close(&b);
     user_close(&d);
-    rt_redis_must(&server, "FLUSHALL");
+    rt_redis_must(&one_redis, "FLUSHALL");
 }
 
 /* ---- Replicas --------------------------------------------------------------------------- */
@@ -317,7 +298,8 @@ static void test_no_replica_to_have(void **state)
     struct rt_join set[] = {{.nonce = 1, .name = "x"}, {.nonce = 2, .name = "y"}};
     char text[512];
     (void)state;
-    snprintf(text, sizeof(text), "%s%creplicas=1", url, strchr(url, '?') != NULL ? '&' : '?');
+    snprintf(text, sizeof(text), "%s%creplicas=1", one_redis_url,
+             strchr(one_redis_url, '?') != NULL ? '&' : '?');
     user_start(&a, text, TTL_MS);
     for (size_t i = 0; i < 4; i++) {
         struct rt_op op = {.kind = i < 3 ? RT_OP_JOIN : RT_OP_JOIN_ALL};
@@ -378,32 +360,32 @@ static void test_doctor(void **state)
 {
     struct findings f;
     (void)state;
-    examine(url, &f);
+    examine(one_redis_url, &f);
     assert_string_equal(verdict_of(&f, "one holder"), "limited"); /* nothing is kept on a disk */
     assert_string_equal(verdict_of(&f, "order"), "kept");
     assert_string_equal(verdict_of(&f, "rights"), "kept");
     assert_string_equal(verdict_of(&f, "pushes"), "kept");
     assert_string_equal(verdict_of(&f, "clock"), "kept");
-    rt_redis_must(&server, "CONFIG SET appendonly yes");
-    rt_redis_must(&server, "CONFIG SET appendfsync always");
-    examine(url, &f);
+    rt_redis_must(&one_redis, "CONFIG SET appendonly yes");
+    rt_redis_must(&one_redis, "CONFIG SET appendfsync always");
+    examine(one_redis_url, &f);
     assert_string_equal(verdict_of(&f, "one holder"), "kept");
     assert_string_equal(verdict_of(&f, "fences"), "kept");
     assert_string_equal(verdict_of(&f, "durable"), "kept");
-    rt_redis_must(&server, "CONFIG SET appendfsync everysec");
-    examine(url, &f);
+    rt_redis_must(&one_redis, "CONFIG SET appendfsync everysec");
+    examine(one_redis_url, &f);
     assert_string_equal(verdict_of(&f, "one holder"), "limited");
-    rt_redis_must(&server, "CONFIG SET maxmemory 100mb");
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy allkeys-lru");
-    examine(url, &f);
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory 100mb");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy allkeys-lru");
+    examine(one_redis_url, &f);
     assert_string_equal(verdict_of(&f, "one holder"), "broken");
     assert_string_equal(verdict_of(&f, "eviction"), "broken");
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
-    examine(url, &f);
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy volatile-ttl"); /* our keys have none */
+    examine(one_redis_url, &f);
     assert_string_equal(verdict_of(&f, "eviction"), "kept");
-    rt_redis_must(&server, "CONFIG SET maxmemory 0");
-    rt_redis_must(&server, "CONFIG SET maxmemory-policy noeviction");
-    rt_redis_must(&server, "CONFIG SET appendonly no");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory 0");
+    rt_redis_must(&one_redis, "CONFIG SET maxmemory-policy noeviction");
+    rt_redis_must(&one_redis, "CONFIG SET appendonly no");
 }
 
 /* ---- A cluster -------------------------------------------------------------------------- */
@@ -414,14 +396,14 @@ static int setup_cluster(void **state)
 {
     (void)state;
     cluster = rt_redis_cluster_new(NULL, false, 1);
-    url = rt_redis_cluster_url(cluster);
+    one_redis_url = rt_redis_cluster_url(cluster);
     return 0;
 }
 
 static int teardown_cluster(void **state)
 {
     (void)state;
-    free(url);
+    free(one_redis_url);
     rt_redis_cluster_free(cluster);
     return 0;
 }
@@ -457,8 +439,8 @@ static void test_set_over_rooms(void **state)
     char low[16], high[16];
     struct rt_join first = {0}, joins[2];
     (void)state;
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
     two_rooms(&a, low, high);
     const char *const names[2] = {high, low}; /* in the other order than their rooms */
     assert_int_equal(user_join(&a, low, &first), 0);
@@ -486,8 +468,8 @@ static void test_set_goes_on_when_granted(void **state)
     char low[16], high[16];
     struct rt_join first = {0}, joins[2];
     (void)state;
-    user_start(&a, url, TTL_MS);
-    user_start(&b, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
+    user_start(&b, one_redis_url, TTL_MS);
     two_rooms(&a, low, high);
     const char *const names[2] = {low, high};
     assert_int_equal(user_join(&a, low, &first), 0);
@@ -525,7 +507,7 @@ static void test_session_dead_in_one_room(void **state)
     char low[16], high[16], key[64];
     struct rt_join x = {0}, y = {0};
     (void)state;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     two_rooms(&a, low, high);
     assert_int_equal(user_join(&a, low, &x), 0);
     assert_int_equal(user_join(&a, high, &y), 0);
@@ -560,7 +542,7 @@ static void test_room_is_left_and_used_again(void **state)
     struct user a;
     char low[16], high[16];
     (void)state;
-    user_start(&a, url, TTL_MS);
+    user_start(&a, one_redis_url, TTL_MS);
     two_rooms(&a, low, high);
     uint32_t room = rt_redis_room_of(redis_of(&a), high);
     for (int i = 0; i < 3; i++) {
@@ -583,7 +565,8 @@ static void test_replicas_of_a_cluster(void **state)
     struct rt_join first = {0}, second = {0};
     char text[512];
     (void)state;
-    snprintf(text, sizeof(text), "%s%creplicas=1", url, strchr(url, '?') != NULL ? '&' : '?');
+    snprintf(text, sizeof(text), "%s%creplicas=1", one_redis_url,
+             strchr(one_redis_url, '?') != NULL ? '&' : '?');
     user_start(&a, text, TTL_MS);
     user_start(&b, text, TTL_MS);
     assert_int_equal(user_join(&a, "x", &first), 0);
@@ -619,6 +602,6 @@ int main(void)
         cmocka_unit_test(test_room_is_left_and_used_again),
         cmocka_unit_test(test_replicas_of_a_cluster),
     };
-    int failed = cmocka_run_group_tests(one, setup, teardown);
+    int failed = cmocka_run_group_tests(one, one_redis_start, one_redis_stop);
     return failed + cmocka_run_group_tests(many, setup_cluster, teardown_cluster);
 }

@@ -8,14 +8,13 @@
 #include <cmocka.h>
 
 #include "engine/mem/mem.h"
+#include "one_redis.h"
 #include "twin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct rt_redis node;
 
 static uint32_t below(struct twin *t, uint32_t n)
 {
@@ -447,7 +446,7 @@ static void play_in(int64_t epoch_us, uint64_t seed, bool lazy, bool watched, bo
 {
     struct twin *t = calloc(1, sizeof(*t));
     assert_non_null(t);
-    twin_init(t, &node, seed, lazy, watched, epoch_us);
+    twin_init(t, &one_redis, seed, lazy, watched, epoch_us);
     t->plain = plain;
     for (int i = 0; i < TWIN_ACTORS; i++)
         open_session(t, &t->actor[i]);
@@ -549,7 +548,7 @@ static void test_a_clock_set_back_revives_nobody(void **state)
     (void)state;
     struct twin *t = calloc(1, sizeof(*t));
     assert_non_null(t);
-    twin_init(t, &node, 1, false, false, TWIN_EPOCH_US);
+    twin_init(t, &one_redis, 1, false, false, TWIN_EPOCH_US);
     static const char *const sids[] = {"0000000000a00001", "0000000000a10001"};
     for (int i = 0; i < 2; i++) {
         const char *open[] = {sids[i], i == 0 ? "1000" : "600000", "label"};
@@ -573,20 +572,6 @@ static void test_a_clock_set_back_revives_nobody(void **state)
     free(t);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    rt_redis_start(&node, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    rt_redis_fini(&node);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,5 +582,5 @@ int main(void)
         cmocka_unit_test(test_a_clock_set_back_revives_nobody),
         cmocka_unit_test(test_same_in_any_year),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, one_redis_start, one_redis_stop);
 }

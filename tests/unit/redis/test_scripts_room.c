@@ -7,12 +7,11 @@
 /* cmocka needs those before it */
 #include <cmocka.h>
 
+#include "one_redis.h"
 #include "twin.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static struct rt_redis node;
 
 #define COMER "000000000fee0001"
 
@@ -58,7 +57,7 @@ static void test_join_begins_anew(void **state)
     struct twin *t = calloc(1, sizeof(*t));
     (void)state;
     assert_non_null(t);
-    twin_init(t, &node, 1, true, false, TWIN_EPOCH_US);
+    twin_init(t, &one_redis, 1, true, false, TWIN_EPOCH_US);
     assert_int_equal(come(t, "c", "7", "a"), RT_REDIS_OK); /* its answer is lost */
     assert_int_equal(left_us(t), 1005000);
     twin_advance(t, 900);
@@ -100,7 +99,7 @@ static void test_late_end_leaves_the_next_stay(void **state)
     char till[2][24];
     (void)state;
     assert_non_null(t);
-    twin_init(t, &node, 1, true, false, TWIN_EPOCH_US);
+    twin_init(t, &one_redis, 1, true, false, TWIN_EPOCH_US);
     for (int i = 0; i < 2; i++) {
         const char *leave[] = {"a", COMER, "0", "7"}, *beat[] = {COMER, "1005", "64"};
         assert_int_equal(come(t, "c", "7", "a"), RT_REDIS_OK);
@@ -126,7 +125,7 @@ static void test_held_renews(void **state)
     const char *held[] = {COMER, "0", "1005"};
     (void)state;
     assert_non_null(t);
-    twin_init(t, &node, 1, true, false, TWIN_EPOCH_US);
+    twin_init(t, &one_redis, 1, true, false, TWIN_EPOCH_US);
     assert_int_equal(come(t, "c", "7", "a"), RT_REDIS_OK);
     twin_advance(t, 900);
     redisReply *r = twin_script(t, RT_REDIS_SCRIPT_HELD, 3, held);
@@ -170,7 +169,7 @@ static void test_many_dead_of_another_kind(void **state)
     struct twin *t = calloc(1, sizeof(*t));
     (void)state;
     assert_non_null(t);
-    twin_init(t, &node, 1, true, false, TWIN_EPOCH_US);
+    twin_init(t, &one_redis, 1, true, false, TWIN_EPOCH_US);
     leave_dead(t, "a", "2 1 1000", "2", "1", "1000"); /* they hold */
     twin_advance(t, 1010);
     assert_int_equal(come(t, "c", "7", "a"), RT_REDIS_OK);
@@ -190,20 +189,6 @@ static void test_many_dead_of_another_kind(void **state)
     free(t);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    rt_redis_start(&node, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    rt_redis_fini(&node);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,5 +197,5 @@ int main(void)
         cmocka_unit_test(test_held_renews),
         cmocka_unit_test(test_many_dead_of_another_kind),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, one_redis_start, one_redis_stop);
 }
