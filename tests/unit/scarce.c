@@ -16,9 +16,9 @@ static bool runs_out(void)
 }
 
 /* Its own blocks may be freed behind its end, and those from before it inside: no head of ours in them. */
-static void *counted(void *p, void *old, size_t before)
+static void *counted(void *p, bool fresh, size_t before)
 {
-    scarce.live += p != NULL && old == NULL;
+    scarce.live += p != NULL && fresh;
     if (p != NULL)
         scarce.bytes += malloc_usable_size(p) - before;
     return p;
@@ -26,13 +26,14 @@ static void *counted(void *p, void *old, size_t before)
 
 static void *scarce_calloc(size_t n, size_t size)
 {
-    return runs_out() ? NULL : counted(calloc(n, size), NULL, 0);
+    return runs_out() ? NULL : counted(calloc(n, size), true, 0);
 }
 
 static void *scarce_realloc(void *old, size_t size)
 {
     size_t before = malloc_usable_size(old);
-    return runs_out() ? NULL : counted(realloc(old, size), old, before);
+    bool fresh = old == NULL;
+    return runs_out() ? NULL : counted(realloc(old, size), fresh, before);
 }
 
 static void scarce_free(void *p)
