@@ -536,6 +536,8 @@ static void test_urls(void **state)
         {"rediss://h?cert=&key=x", "?cert= is empty"},
         {"rediss://h?cert=x&key=", "?key= is empty"},
         {"redis://h?ca=/x", "rediss://"},
+        {"redis://h?cert=/x", "rediss://"},
+        {"redis://h?key=/x", "rediss://"},
         {"rediss://h?ca=/nowhere/at/all", "/nowhere/at/all"},
     };
     (void)state;
