@@ -60,6 +60,14 @@ void rt_stream_flush(struct rt_defer *d)
         send_some(s);
 }
 
+void rt_stream_flush_now(struct rt_stream *s)
+{
+    if (!s->flush.waits)
+        return;
+    rt_loop_undefer(s->loop, &s->flush);
+    s->flush.run(&s->flush);
+}
+
 int rt_stream_write(struct rt_stream *s, const void *bytes, size_t n)
 {
     if (s->err != 0 || s->state == RT_STREAM_IDLE || s->state >= RT_STREAM_DOWN)

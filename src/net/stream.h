@@ -108,6 +108,8 @@ int rt_stream_open(struct rt_stream *s, struct rt_loop *loop, const struct rt_st
 /* Appends; all writes of a turn leave in one send, before the loop polls. Before `up`, they wait
  * for it. 0, ROTA_NOMEM (nothing was taken), or ROTA_UNREACHABLE: it is down, or about to be. */
 int rt_stream_write(struct rt_stream *s, const void *bytes, size_t n);
+/* What was written in this turn leaves now: for who has no other. */
+void rt_stream_flush_now(struct rt_stream *s);
 
 /* TLS on a stream that is up and plain, for protocols that begin so. What was written before still leaves in
  * plain, what is written from now on waits: `up` comes once more when the certificate and the name (NULL: the

@@ -3,18 +3,15 @@
 #include "engine/etcd/link.h"
 
 #include "base/alloc.h"
-#include "engine/back_off.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define PATIENCE_LEAST_MS 200
-#define CONNECT_MOST_MS 3000
 #define STEADY_MS 5000 /* a connection that lasted so long was a good one */
 
 const char *rt_etcd_at(const struct rt_etcd_conn *c)
 {
-    return c->ends[c->end_now].at;
+    return c->ring.ends[c->ring.now].at;
 }
 
 bool rt_etcd_usable(const struct rt_etcd_conn *c)
@@ -52,28 +49,23 @@ static void on_closed(struct rt_stream *s)
 
 static void next_end(struct rt_etcd_conn *c, bool planned)
 {
-    int64_t now = rt_loop_now(c->base->loop);
-    c->end_now = (c->end_now + 1) % c->end_count;
-    c->dial_at = now;
+    (void)rt_dial_next(&c->ring);
+    c->pause.until = rt_loop_now(c->base->loop);
     c->failures++;
-    if (planned || c->failures % c->end_count != 0)
-        return; /* the others may be well */
-    c->back_off_ms = rt_back_off_next(c->back_off_ms, c->base->ttl_ms);
-    c->jitter = c->jitter * 6364136223846793005u + 1442695040888963407u;
-    int64_t whole = c->back_off_ms * RT_MS; /* the half to the whole of it */
-    c->dial_at = now + whole / 2 + (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
+    if (!planned && c->failures % c->ring.count == 0) /* else the others may be well */
+        rt_dial_later(&c->pause, c->base, &c->jitter);
 }
 
 /* Told once per endpoint, not each time that it fails in the same way. What a server said is the better
  * reason: that others cannot be dialed replaces it only when none can. */
 static void note_trouble(struct rt_etcd_conn *c, const char *why, bool dialed)
 {
-    char *said = c->ends[c->end_now].said;
+    char *said = c->ring.ends[c->ring.now].said;
     if (strcmp(why, said) != 0)
         rt_etcd_log(c, ROTA_LOG_WARN, "etcd: %s", why);
-    snprintf(said, sizeof(c->ends->said), "%s", why);
+    snprintf(said, sizeof(c->ring.ends->said), "%s", why);
     c->unheard = dialed ? 0 : c->unheard + 1;
-    if (dialed || c->unheard >= c->end_count || c->trouble[0] == '\0')
+    if (dialed || c->unheard >= c->ring.count || c->trouble[0] == '\0')
         snprintf(c->trouble, sizeof(c->trouble), "%s", why);
 }
 
@@ -88,7 +80,7 @@ static bool drop_link(struct rt_etcd_conn *c)
     if (l == NULL)
         return was_ready;
     if (was_ready && rt_loop_now(c->base->loop) - l->ready_at > STEADY_MS * RT_MS)
-        c->failures = c->back_off_ms = 0;
+        c->failures = c->pause.ms = 0;
     l->conn = NULL;
     rt_grpc_close(l->grpc);
     l->grpc = NULL;
@@ -125,8 +117,8 @@ void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why)
     snprintf(text, sizeof(text), "%s", why);
     let_go(c, text);
     c->refusals = 0;
-    c->back_off_ms = RT_BACK_OFF_LAST_MS;
-    c->dial_at = rt_loop_now(c->base->loop) + RT_BACK_OFF_LAST_MS * RT_MS;
+    c->pause.ms = RT_DIAL_PAUSE_LAST_MS;
+    c->pause.until = rt_loop_now(c->base->loop) + RT_DIAL_PAUSE_LAST_MS * RT_MS;
     rt_ledger_refuse(&c->ledger, err, text);
     rt_etcd_lease_refuse(c, text);
     if (c->on->failed != NULL)
@@ -140,7 +132,7 @@ void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why)
     if (l == NULL || l->sick)
         return;
     l->sick = true;
-    l->drain_until = now + rt_etcd_patience(c);
+    l->drain_until = now + rt_dial_patience(c->base);
     note_trouble(c, why, true);
     /* From a turn of its own: who found out may be in the midst of something. */
     rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, now);
@@ -149,7 +141,7 @@ void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why)
 /* What is no etcd, or not the one that its certificate should be of: for good if all are so. */
 static void refused(struct rt_etcd_conn *c, int err, const char *why)
 {
-    if (++c->refusals >= c->end_count)
+    if (++c->refusals >= c->ring.count)
         rt_etcd_fatal(c, err, why);
     else
         rt_etcd_cut(c, why);
@@ -214,15 +206,6 @@ static void on_down(struct rt_stream *s, int err, const char *why)
 
 /* ---- Up --------------------------------------------------------------------------------------------- */
 
-static uint32_t connect_ms(const struct rt_etcd_conn *c)
-{
-    uint32_t ms = c->base->call_ms / 2;
-    if (c->end_count > 1)
-        ms = ms * 2 / (uint32_t)(c->end_count + 1);
-    ms = ms > CONNECT_MOST_MS ? CONNECT_MOST_MS : ms;
-    return ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms;
-}
-
 static void on_up(struct rt_stream *s)
 {
     struct rt_etcd_link *l = of_stream(s);
@@ -234,7 +217,8 @@ static void on_up(struct rt_stream *s)
     }
     c->state = RT_ETCD_GREETING;
     l->heard_at = l->progress_at = now;
-    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, now + connect_ms(c) * RT_MS);
+    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer,
+                    now + rt_dial_connect_ms(c->base, c->ring.count) * RT_MS);
     rt_etcd_greet(c);
 }
 
@@ -243,7 +227,7 @@ void rt_etcd_greeted(struct rt_etcd_conn *c)
     struct rt_etcd_link *l = c->link;
     c->state = RT_ETCD_READY;
     c->refusals = 0;
-    c->ends[c->end_now].said[0] = '\0';
+    c->ring.ends[c->ring.now].said[0] = '\0';
     c->serial++;
     l->ready_at = l->progress_at = rt_loop_now(c->base->loop);
     rt_timers_stop(&c->base->loop->timers, &c->link_timer.timer);
@@ -262,14 +246,15 @@ static const struct rt_stream_user stream_user = {on_up, on_data, on_down};
 
 static void dial(struct rt_etcd_conn *c)
 {
-    const struct rt_etcd_end *end = &c->ends[c->end_now];
+    const struct rt_dial_end *end = &c->ring.ends[c->ring.now];
     struct rt_stream_target target = {
         .host = end->host, .port = end->port, .tls = c->tls, .alpn = "h2"};
     struct rt_etcd_link *l = rt_alloc(sizeof(*l));
     int rv = ROTA_NOMEM;
     if (l != NULL) {
         l->conn = c;
-        rv = rt_stream_open(&l->stream, c->base->loop, &target, &stream_user, connect_ms(c));
+        rv = rt_stream_open(&l->stream, c->base->loop, &target, &stream_user,
+                            rt_dial_connect_ms(c->base, c->ring.count));
     }
     if (rv == 0) {
         c->link = l;
@@ -280,19 +265,19 @@ static void dial(struct rt_etcd_conn *c)
     snprintf(c->trouble, sizeof(c->trouble), "%.180s cannot be dialed: %s", end->at,
              rota_strerror(rv));
     next_end(c, false);
-    if (c->dial_at == rt_loop_now(c->base->loop))
-        c->dial_at += RT_BACK_OFF_FIRST_MS * RT_MS;
-    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->dial_at);
+    if (c->pause.until == rt_loop_now(c->base->loop))
+        c->pause.until += RT_DIAL_PAUSE_FIRST_MS * RT_MS;
+    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->pause.until);
 }
 
 void rt_etcd_want(struct rt_etcd_conn *c)
 {
     if (c->state != RT_ETCD_DOWN || c->closing || c->link_timer.timer.slot != 0)
         return;
-    if (c->dial_at <= rt_loop_now(c->base->loop))
+    if (c->pause.until <= rt_loop_now(c->base->loop))
         dial(c);
     else
-        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->dial_at);
+        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->pause.until);
 }
 
 /* ---- Life --------------------------------------------------------------------------------------------- */
@@ -326,10 +311,7 @@ void rt_etcd_link_init(struct rt_etcd_conn *c)
 void rt_etcd_link_close(struct rt_etcd_conn *c)
 {
     struct rt_etcd_link *l = c->link;
-    struct rt_defer *d = l != NULL ? &l->stream.flush : NULL;
-    if (c->state == RT_ETCD_READY && d->waits) { /* leaves now: there may be no other turn */
-        rt_loop_undefer(c->base->loop, d);
-        d->run(d);
-    }
+    if (c->state == RT_ETCD_READY)
+        rt_stream_flush_now(&l->stream); /* there may be no other turn */
     (void)drop_link(c);
 }

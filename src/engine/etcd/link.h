@@ -5,19 +5,13 @@
 #define RT_ETCD_LINK_H
 
 #include "engine/etcd/etcd.h"
+#include "engine/kit/dial.h"
 #include "net/grpc.h"
 #include "net/stream.h"
 
 #define RT_ETCD_LED "hasleader" /* to fail at once, also later on, if the server has no leader */
 
 enum rt_etcd_state { RT_ETCD_DOWN, RT_ETCD_DIALING, RT_ETCD_GREETING, RT_ETCD_READY };
-
-struct rt_etcd_end { /* an endpoint */
-    char *host;
-    uint16_t port;
-    char at[280];   /* "host:port" */
-    char said[256]; /* the last trouble with it that was logged; "" since it was ready */
-};
 
 /* One connection to one endpoint, from its dialing to its end; its memory lasts until the stream has
  * closed, which may be later than the conn. */
@@ -45,8 +39,7 @@ struct rt_etcd_conn {
     /* From the URL. */
     char *user, *password;
     struct rt_tls *tls;
-    struct rt_etcd_end *ends;
-    size_t end_count, end_now;
+    struct rt_dial_ring ring;
     bool secure;
     /* The connection. */
     uint32_t state;                  /* enum rt_etcd_state */
@@ -54,8 +47,7 @@ struct rt_etcd_conn {
     struct rt_timer_call link_timer; /* to dial, the end of a greeting, silence */
     uint32_t failures;               /* in a row, since something was answered */
     uint32_t refusals;               /* of them certificates, and peers that are no etcd */
-    uint32_t back_off_ms;
-    int64_t dial_at;
+    struct rt_dial_pause pause;
     uint64_t jitter, serial;
     char trouble[256]; /* the last reason why something did not go well ... */
     uint32_t unheard;  /* ... and how many endpoints could not even be dialed since */
@@ -115,7 +107,6 @@ int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *m
 /* Opens a stream; the callbacks' argument is the link. As rt_grpc_call. */
 int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_message_fn *on_message,
                         rt_grpc_end_fn *on_end, struct rt_grpc_call **out);
-int64_t rt_etcd_patience(const struct rt_etcd_conn *c); /* ns */
 /* Pings who owes an answer for long, cuts who owes it for too long, and looks again later. */
 void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now);
 

@@ -3,15 +3,11 @@
 #include "engine/etcd/link.h"
 
 #include "base/alloc.h"
-#include "engine/url.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define PORT 2379
-#define CALL_MS 5000
-#define TTL_MS 10000
 #define SECRET_MAX 1024 /* of a user or a password */
 #define CONN_TIMERS 2
 
@@ -39,12 +35,12 @@ bool rt_etcd_secure(const struct rt_etcd_conn *c)
 
 size_t rt_etcd_end_count(const struct rt_etcd_conn *c)
 {
-    return c->end_count;
+    return c->ring.count;
 }
 
 const char *rt_etcd_end_at(const struct rt_etcd_conn *c, size_t n)
 {
-    return c->ends[n].at;
+    return c->ring.ends[n].at;
 }
 
 uint64_t rt_etcd_link_serial(const struct rt_etcd_conn *c)
@@ -53,30 +49,6 @@ uint64_t rt_etcd_link_serial(const struct rt_etcd_conn *c)
 }
 
 /* ---- URLs ---------------------------------------------------------------------------------------------- */
-
-static int take_ends(struct rt_etcd_conn *c, const struct rt_url *url)
-{
-    if (url->host_count == 0)
-        return rt_etcd_fail(c, ROTA_INVALID, "%s: names no host: write %s://host", url->scheme,
-                            url->scheme);
-    c->ends = rt_alloc(url->host_count * sizeof(*c->ends));
-    if (c->ends == NULL)
-        return ROTA_NOMEM;
-    for (size_t i = 0; i < url->host_count; i++) {
-        struct rt_etcd_end *e = &c->ends[i];
-        bool v6 = strchr(url->hosts[i].host, ':') != NULL;
-        e->host = rt_strdup(url->hosts[i].host);
-        if (e->host == NULL)
-            return ROTA_NOMEM;
-        c->end_count++;
-        e->port = url->hosts[i].port != 0 ? url->hosts[i].port : PORT;
-        int n = snprintf(e->at, sizeof(e->at), "%s%s%s:%u", v6 ? "[" : "", e->host, v6 ? "]" : "",
-                         (unsigned)e->port);
-        if (n >= (int)sizeof(e->at))
-            return rt_etcd_fail(c, ROTA_INVALID, "a host of the URL is longer than 255 bytes");
-    }
-    return 0;
-}
 
 static int take_user(struct rt_etcd_conn *c, const struct rt_url *url)
 {
@@ -94,28 +66,17 @@ static int take_user(struct rt_etcd_conn *c, const struct rt_url *url)
     return c->user != NULL && c->password != NULL ? 0 : ROTA_NOMEM;
 }
 
-static int take_tls(struct rt_etcd_conn *c, const struct rt_url *url)
-{
-    const char *ca = rt_url_param(url, "ca", NULL), *cert = rt_url_param(url, "cert", NULL);
-    const char *key = rt_url_param(url, "key", NULL);
-    c->secure = strcmp(url->scheme, "etcds") == 0;
-    if (c->secure)
-        return rt_tls_new(&c->tls, ca, cert, key, c->base->errmsg, sizeof(c->base->errmsg));
-    if (ca != NULL || cert != NULL || key != NULL)
-        return rt_etcd_fail(c, ROTA_INVALID, "?ca=, ?cert= and ?key= are for etcds://");
-    return 0;
-}
-
 static int take_url(struct rt_etcd_conn *c, const struct rt_url *url)
 {
-    int rv = take_ends(c, url);
+    c->secure = strcmp(url->scheme, "etcds") == 0;
+    int rv = rt_dial_hosts(&c->ring, c->base, url, PORT);
     if (rv == 0 && url->path[0] != '\0' && strcmp(url->path, "/") != 0)
         rv = rt_etcd_fail(c, ROTA_INVALID,
                           "an etcd URL has no path: names begin with ?prefix= if they should");
     if (rv == 0)
         rv = take_user(c, url);
     if (rv == 0)
-        rv = take_tls(c, url);
+        rv = rt_dial_tls(&c->tls, c->base, url, c->secure, "etcds");
     return rv;
 }
 
@@ -124,13 +85,10 @@ static int take_url(struct rt_etcd_conn *c, const struct rt_url *url)
 static void free_all(struct rt_etcd_conn *c)
 {
     rt_etcd_ask_fini(c);
-    for (size_t i = 0; i < c->end_count; i++)
-        rt_free(c->ends[i].host);
-    rt_free(c->ends);
+    rt_dial_ring_fini(&c->ring);
     rt_free(c->user);
     rt_free_wiped(c->password, c->password != NULL ? strlen(c->password) : 0);
     rt_free_wiped(c->token, c->token_size);
-    c->ends = NULL;
     c->user = c->password = c->token = NULL;
     rt_tls_free(c->tls); /* streams that are closing have let go of it */
 }
@@ -140,15 +98,14 @@ int rt_etcd_conn_open(struct rt_etcd_conn *c, struct rt_conn *base, const struct
 {
     c->base = base;
     c->on = user;
-    base->call_ms = base->call_ms != 0 ? base->call_ms : CALL_MS;
-    base->ttl_ms = base->ttl_ms != 0 ? base->ttl_ms : TTL_MS;
+    rt_dial_times(base);
     rt_etcd_link_init(c);
     rt_etcd_ask_init(c);
     rt_etcd_watch_init(c);
     RT_ETCD_LIST_INIT(&c->keeps);
     int rv = take_url(c, url);
-    if (rv == 0 && getrandom(&c->jitter, sizeof(c->jitter), 0) != sizeof(c->jitter))
-        rv = rt_etcd_fail(c, ROTA_INTERNAL, "the system gave no random bytes");
+    if (rv == 0)
+        rv = rt_dial_random(base, &c->jitter, sizeof(c->jitter));
     if (rv == 0)
         rv = rt_loop_reserve(base->loop, CONN_TIMERS);
     if (rv == 0)

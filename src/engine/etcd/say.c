@@ -6,17 +6,8 @@
 
 #include <stdio.h>
 
-#define PATIENCE_LEAST_MS 200
 #define STUCK_LEAST_MS 1000 /* an election takes about that, and what was proposed before is lost */
 #define PING_EVERY_MS 5000  /* etcd cuts who does it more often */
-
-int64_t rt_etcd_patience(const struct rt_etcd_conn *c)
-{
-    uint32_t ms = c->base->ttl_ms / 4;
-    if (ms == 0 || ms > c->base->call_ms)
-        ms = c->base->call_ms;
-    return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
-}
 
 /* ---- Saying ------------------------------------------------------------------------------------------- */
 
@@ -30,14 +21,14 @@ void rt_etcd_wrote(struct rt_etcd_conn *c)
         rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, rt_loop_now(c->base->loop));
     } else if (c->link_timer.timer.slot == 0) {
         rt_timers_start(&c->base->loop->timers, &c->link_timer.timer,
-                        rt_loop_now(c->base->loop) + rt_etcd_patience(c) / 2);
+                        rt_loop_now(c->base->loop) + rt_dial_patience(c->base) / 2);
     }
 }
 
 void rt_etcd_progress(struct rt_etcd_conn *c)
 {
     c->failures = 0;
-    c->back_off_ms = 0;
+    c->pause.ms = 0;
     if (c->link != NULL)
         c->link->progress_at = rt_loop_now(c->base->loop);
 }
@@ -95,10 +86,11 @@ static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)
  * it begin anew, and leaves open what came of a release. */
 static int64_t stuck_after(const struct rt_etcd_conn *c)
 {
-    int64_t stuck = rt_etcd_patience(c);
+    int64_t stuck = rt_dial_patience(c->base);
     if (stuck < STUCK_LEAST_MS * RT_MS)
         stuck = STUCK_LEAST_MS * RT_MS;
-    if ((c->end_count == 1 || c->failures >= c->end_count) && stuck < c->base->call_ms * RT_MS / 2)
+    if ((c->ring.count == 1 || c->failures >= c->ring.count) &&
+        stuck < c->base->call_ms * RT_MS / 2)
         stuck = c->base->call_ms * RT_MS / 2;
     return stuck;
 }
@@ -107,7 +99,7 @@ static int64_t stuck_after(const struct rt_etcd_conn *c)
 void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
 {
     struct rt_etcd_link *l = c->link;
-    int64_t patience = rt_etcd_patience(c), half = patience / 2, owed = owed_since(c);
+    int64_t patience = rt_dial_patience(c->base), half = patience / 2, owed = owed_since(c);
     int64_t stuck = stuck_after(c);
     char why[sizeof(c->trouble)];
     if (owed == RT_NEVER)

@@ -105,7 +105,7 @@ static bool has_replicas(const struct rt_redis_conn *c, const struct rt_resp_fac
 /* Candidates, of which the first primary that answers is used. */
 static bool is_one_of_several(const struct rt_redis_conn *c, const struct rt_resp_facts *f)
 {
-    return c->link.seed_count > 1 && !f->cluster && c->link.sentinel == NULL;
+    return c->link.ring.count > 1 && !f->cluster && c->link.sentinel == NULL;
 }
 
 /* Whether even an orderly restart forgets: acl.c. */

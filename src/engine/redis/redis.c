@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define LAYOUT_MAJOR 1
 #define LAYOUT "1.0"
@@ -67,7 +66,7 @@ static const char *danger(const struct rt_redis_conn *c)
         return "a replica that is promoted may lack the last grants: use a single server";
     if (c->rooms == NULL || f == NULL || !f->known)
         return "the server has not been reached yet";
-    if (c->link.seed_count > 1)
+    if (c->link.ring.count > 1)
         return "the URL names several servers, and two of them may be primaries, which know nothing "
                "of each other: name one";
     if (f->replicas > 0)
@@ -255,13 +254,12 @@ static const struct rt_resp_user user = {
 
 static int draw_id(struct rt_redis_conn *c)
 {
-    uint8_t bytes[6];
-    if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-        return rt_redis_fail(c, ROTA_INTERNAL, "the system gave no random bytes");
+    uint8_t bytes[6] = {0};
+    int rv = rt_dial_random(&c->base, bytes, sizeof(bytes));
     bytes[0] &= 0x7f; /* a session id is below 2^63, and never begins like a durable one, with d */
     for (size_t i = 0; i < sizeof(bytes); i++)
         snprintf(c->cid + 2 * i, 3, "%02x", bytes[i]);
-    return 0;
+    return rv;
 }
 
 static int redis_open(struct rt_conn *conn, const struct rt_url *url)

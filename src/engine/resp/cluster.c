@@ -205,8 +205,8 @@ void rt_resp_cluster_refresh(struct rt_resp_conn *c)
 /* None of the nodes we know may be there any more: those of the URL are tried as well. */
 static void try_seed(struct rt_resp_conn *c)
 {
-    c->seed_at = (c->seed_at + 1) % (uint32_t)c->seed_count;
-    struct rt_resp_node *n = node_at(c, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
+    const struct rt_dial_end *end = rt_dial_next(&c->ring);
+    struct rt_resp_node *n = node_at(c, end->host, end->port);
     if (n != NULL)
         rt_resp_link_want(&n->work);
 }
@@ -219,7 +219,7 @@ void rt_resp_cluster_lost(struct rt_resp_link *l)
         ready = ready || n->work.state == RT_RESP_READY;
     if (ready)
         rt_resp_cluster_refresh(c);
-    else if (c->seed_count > 0)
+    else if (c->ring.count > 0)
         try_seed(c);
     if (rt_resp_node_needed(c, l->node) || !ready)
         rt_resp_link_want(l);

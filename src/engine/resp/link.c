@@ -3,15 +3,11 @@
 #include "engine/resp/link.h"
 
 #include "base/alloc.h"
-#include "engine/back_off.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PATIENCE_LEAST_MS 200
-#define CONNECT_MOST_MS 3000
 
 static const char *const kinds[] = {"link", "push link", "link for WAIT", "sentinel"};
 
@@ -25,14 +21,6 @@ static struct rt_resp_link *of_stream(struct rt_stream *s)
 const char *rt_resp_at(const struct rt_resp_link *l)
 {
     return l->node->at;
-}
-
-int64_t rt_resp_patience(const struct rt_resp_conn *c)
-{
-    uint32_t ms = c->base->ttl_ms / 4;
-    if (ms == 0 || ms > c->base->call_ms)
-        ms = c->base->call_ms;
-    return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
 }
 
 bool rt_resp_link_usable(const struct rt_resp_link *l)
@@ -124,16 +112,6 @@ static void on_up(struct rt_stream *s)
         rt_resp_greet_begin(l);
 }
 
-static void back_off(struct rt_resp_link *l)
-{
-    struct rt_resp_conn *c = l->conn;
-    l->back_off_ms = rt_back_off_next(l->back_off_ms, c->base->ttl_ms);
-    c->jitter = c->jitter * 6364136223846793005u + 1442695040888963407u;
-    int64_t whole = l->back_off_ms * RT_MS; /* the half to the whole of it */
-    int64_t part = (int64_t)(c->jitter >> 33) % (whole / 2 + 1);
-    l->dial_at = rt_loop_now(c->base->loop) + whole / 2 + part;
-}
-
 static void tell_link(struct rt_resp_link *l, bool up)
 {
     if (l->kind == RT_RESP_WORK)
@@ -193,7 +171,7 @@ static void let_go(struct rt_resp_link *l, const char *why, bool retired)
     }
     if (!retired)
         note_trouble(l, why, was_ready);
-    back_off(l);
+    rt_dial_later(&l->pause, c->base, &c->jitter);
     if (was_ready)
         tell_link(l, false);
     drop_flying(l, why);
@@ -226,7 +204,7 @@ void rt_resp_fatal(struct rt_resp_link *l, int err, const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     l->wanted = false;
-    l->back_off_ms = RT_BACK_OFF_LAST_MS;
+    l->pause.ms = RT_DIAL_PAUSE_LAST_MS;
     if (l->kind == RT_RESP_WAIT) { /* the others may still be good */
         let_go(l, text, false);
         rt_resp_wait_refused(l, err, text);
@@ -254,13 +232,6 @@ static void on_down(struct rt_stream *s, int err, const char *why)
 
 static const struct rt_stream_user stream_user = {on_up, on_data, on_down};
 
-static uint32_t connect_ms(const struct rt_resp_conn *c)
-{
-    uint32_t ms = c->base->call_ms / 2;
-    ms = ms > CONNECT_MOST_MS ? CONNECT_MOST_MS : ms;
-    return ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms;
-}
-
 static void dial(struct rt_resp_link *l)
 {
     struct rt_resp_conn *c = l->conn;
@@ -270,7 +241,8 @@ static void dial(struct rt_resp_link *l)
                                       .tls = c->tls};
     if (l->kind == RT_RESP_WORK)
         c->fatal = 0;
-    int rv = rt_stream_open(&l->stream, c->base->loop, &target, &stream_user, connect_ms(c));
+    int rv = rt_stream_open(&l->stream, c->base->loop, &target, &stream_user,
+                            rt_dial_connect_ms(c->base, 1));
     if (rv == 0) {
         l->state = RT_RESP_DIALING;
         l->node->streams++;
@@ -278,8 +250,8 @@ static void dial(struct rt_resp_link *l)
     }
     snprintf(c->last_trouble, sizeof(c->last_trouble), "redis %.180s cannot be dialed: %s",
              rt_resp_at(l), rota_strerror(rv));
-    back_off(l);
-    rt_timers_start(&c->base->loop->timers, &l->timer.timer, l->dial_at);
+    rt_dial_later(&l->pause, c->base, &c->jitter);
+    rt_timers_start(&c->base->loop->timers, &l->timer.timer, l->pause.until);
 }
 
 void rt_resp_link_want(struct rt_resp_link *l)
@@ -292,10 +264,10 @@ void rt_resp_link_want(struct rt_resp_link *l)
         rt_resp_sentinel_ask(c, 0);
         return;
     }
-    if (l->dial_at <= rt_loop_now(c->base->loop))
+    if (l->pause.until <= rt_loop_now(c->base->loop))
         dial(l);
     else if (l->timer.timer.slot == 0)
-        rt_timers_start(&c->base->loop->timers, &l->timer.timer, l->dial_at);
+        rt_timers_start(&c->base->loop->timers, &l->timer.timer, l->pause.until);
 }
 
 static void on_closed(struct rt_stream *s)
@@ -327,18 +299,18 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     }
     if (l->next == NULL)
         return;
-    int64_t until = l->next->sent_at + rt_resp_patience(c);
+    int64_t until = l->next->sent_at + rt_dial_patience(c->base);
     if (until > now)
         rt_timers_start(&c->base->loop->timers, &l->timer.timer, until);
     else
         rt_resp_link_cut(l, "redis %s did not answer within %lld ms", rt_resp_at(l),
-                         (long long)(rt_resp_patience(c) / RT_MS));
+                         (long long)(rt_dial_patience(c->base) / RT_MS));
 }
 
 void rt_resp_link_ready(struct rt_resp_link *l)
 {
     l->state = RT_RESP_READY;
-    l->back_off_ms = 0;
+    l->pause.ms = 0;
     rt_resp_log(l->conn, l->kind == RT_RESP_SENTINEL ? ROTA_LOG_TRACE : ROTA_LOG_INFO,
                 "redis: %s to %s is up", kinds[l->kind], rt_resp_at(l));
     tell_link(l, true);

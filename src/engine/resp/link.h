@@ -104,8 +104,6 @@ void rt_resp_link_close(struct rt_resp_link *l);
 /* Greeted: from now on requests go over it. */
 void rt_resp_link_ready(struct rt_resp_link *l);
 bool rt_resp_link_usable(const struct rt_resp_link *l);
-/* How long a reply may be owed. */
-int64_t rt_resp_patience(const struct rt_resp_conn *c);
 #define rt_resp_log(c, ...) rt_words_log((c)->base, __VA_ARGS__)
 
 /* ---- Greeting (greet.c) --------------------------------------------------------------------- */

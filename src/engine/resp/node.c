@@ -35,8 +35,7 @@ void rt_resp_node_move(const struct rt_resp_conn *c, struct rt_resp_node *n, con
     if (c->unix_path != NULL)
         snprintf(n->at, sizeof(n->at), "%.250s", c->unix_path);
     else
-        snprintf(n->at, sizeof(n->at), strchr(host, ':') != NULL ? "[%.250s]:%u" : "%.250s:%u",
-                 host, port);
+        (void)rt_dial_text(n->at, sizeof(n->at), n->host, port);
 }
 
 static void free_if_last(struct rt_resp_node *n, struct rt_loop *loop)
@@ -87,9 +86,9 @@ void rt_resp_node_leave(struct rt_resp_node *n, const char *why)
 
 static void next_seed(struct rt_resp_conn *c, struct rt_resp_node *n)
 {
-    c->seed_at = (c->seed_at + 1) % (uint32_t)c->seed_count;
+    const struct rt_dial_end *end = rt_dial_next(&c->ring);
     rt_resp_node_leave(n, "the next host is tried");
-    rt_resp_node_move(c, n, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
+    rt_resp_node_move(c, n, end->host, end->port);
 }
 
 void rt_resp_node_lost(struct rt_resp_link *l)
@@ -100,14 +99,14 @@ void rt_resp_node_lost(struct rt_resp_link *l)
         return;
     rt_resp_wait_drop(&n->wait);
     if (c->sentinel != NULL) {
-        rt_resp_sentinel_ask(c, l->dial_at);
+        rt_resp_sentinel_ask(c, l->pause.until);
         return;
     }
     if (c->cluster) {
         rt_resp_cluster_lost(l);
         return;
     }
-    if (c->seed_count > 1)
+    if (c->ring.count > 1)
         next_seed(c, n);
     rt_resp_link_want(l);
 }

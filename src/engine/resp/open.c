@@ -9,14 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/un.h>
 
 #define PORT 6379
 #define SENTINEL_PORT 26379
 #define DB_MAX 1000000
-#define CALL_MS 5000
-#define TTL_MS 10000
 
 /* ---- URLs -------------------------------------------------------------------------------------------- */
 
@@ -55,22 +52,6 @@ static char *copy_unless_empty(const char *text, bool *good)
     return copy;
 }
 
-static int take_seeds(struct rt_resp_conn *c, const struct rt_url *url)
-{
-    uint16_t port = c->sentinel != NULL ? SENTINEL_PORT : PORT;
-    c->seeds = rt_alloc((url->host_count + 1) * sizeof(*c->seeds));
-    if (c->seeds == NULL)
-        return ROTA_NOMEM;
-    for (size_t i = 0; i < url->host_count; i++) {
-        c->seeds[i].host = rt_strdup(url->hosts[i].host);
-        c->seeds[i].port = url->hosts[i].port != 0 ? url->hosts[i].port : port;
-        if (c->seeds[i].host == NULL)
-            return ROTA_NOMEM;
-        c->seed_count++;
-    }
-    return 0;
-}
-
 static int take_place(struct rt_resp_conn *c, const struct rt_url *url)
 {
     bool good = true, local = strcmp(url->scheme, "redis+unix") == 0;
@@ -78,9 +59,6 @@ static int take_place(struct rt_resp_conn *c, const struct rt_url *url)
     if (local && (url->host_count > 0 || url->path[0] != '/'))
         return rt_resp_fail(c, ROTA_INVALID,
                             "redis+unix: names a socket: write redis+unix:/path/redis.sock");
-    if (!local && url->host_count == 0)
-        return rt_resp_fail(c, ROTA_INVALID, "%s: names no host: write %s://host", url->scheme,
-                            url->scheme);
     if (local && strlen(url->path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
         return rt_resp_fail(c, ROTA_INVALID, "the path of the socket is longer than %zu bytes",
                             sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
@@ -93,7 +71,9 @@ static int take_place(struct rt_resp_conn *c, const struct rt_url *url)
         return ROTA_NOMEM;
     if (local && c->sentinel != NULL)
         return rt_resp_fail(c, ROTA_INVALID, "?sentinel= needs hosts: write redis://host");
-    return take_seeds(c, url);
+    return local
+               ? 0
+               : rt_dial_hosts(&c->ring, c->base, url, c->sentinel != NULL ? SENTINEL_PORT : PORT);
 }
 
 /* Given, but with nothing: a variable that was not set where the URL was put together. */
@@ -119,35 +99,22 @@ static int take_url(struct rt_resp_conn *c, const struct rt_url *url)
         rv = take_db(c, url);
     if (rv == 0)
         rv = number(c, replicas, "?replicas=", 100, &c->replicas);
-    const char *ca = rt_url_param(url, "ca", NULL), *cert = rt_url_param(url, "cert", NULL);
-    const char *key = rt_url_param(url, "key", NULL);
-    if (rv == 0 && !c->secure && (ca != NULL || cert != NULL || key != NULL))
-        rv = rt_resp_fail(c, ROTA_INVALID, "?ca=, ?cert= and ?key= are for rediss://");
-    if (rv == 0 && c->secure)
-        rv = rt_tls_new(&c->tls, ca, cert, key, c->base->errmsg, sizeof(c->base->errmsg));
+    if (rv == 0)
+        rv = rt_dial_tls(&c->tls, c->base, url, c->secure, "rediss");
     return rv;
 }
 
 /* ---- Opening and closing -------------------------------------------------------------------------------- */
 
-static void wipe(char *secret)
-{
-    if (secret != NULL)
-        explicit_bzero(secret, strlen(secret));
-    rt_free(secret);
-}
-
 static void free_all(struct rt_resp_conn *c)
 {
     rt_resp_push_close(c);
-    for (size_t i = 0; i < c->seed_count; i++)
-        rt_free(c->seeds[i].host);
-    rt_free(c->seeds);
+    rt_dial_ring_fini(&c->ring);
     rt_free(c->places);
     rt_free(c->user);
     rt_free(c->sentinel);
     rt_free(c->unix_path);
-    wipe(c->password);
+    rt_free_wiped(c->password, c->password != NULL ? strlen(c->password) : 0);
     if (c->out != NULL)
         explicit_bzero(c->out, c->out_room);
     rt_free(c->out);
@@ -162,7 +129,7 @@ static int make_nodes(struct rt_resp_conn *c)
     else if (c->sentinel != NULL)
         n = rt_resp_node_new(c, "", 0);
     else
-        n = rt_resp_node_new(c, c->seeds[0].host, c->seeds[0].port);
+        n = rt_resp_node_new(c, c->ring.ends[0].host, c->ring.ends[0].port);
     if (n == NULL)
         return ROTA_NOMEM;
     return c->sentinel != NULL ? rt_resp_sentinel_open(c) : 0;
@@ -178,16 +145,6 @@ static void drop_nodes(struct rt_resp_conn *c)
     c->watcher = NULL;
 }
 
-static int draw_tag(struct rt_resp_conn *c)
-{
-    uint64_t tag;
-    if (getrandom(&tag, sizeof(tag), 0) != sizeof(tag))
-        return rt_resp_fail(c, ROTA_INTERNAL, "the system gave no random bytes");
-    c->next_tag = tag >> 16; /* where replies of another connection do not fit */
-    c->jitter = tag;
-    return 0;
-}
-
 int rt_resp_conn_open(struct rt_resp_conn *c, struct rt_conn *base, const struct rt_url *url,
                       const struct rt_resp_user *user)
 {
@@ -195,11 +152,11 @@ int rt_resp_conn_open(struct rt_resp_conn *c, struct rt_conn *base, const struct
     c->on = user;
     c->checked = user->mark == NULL;
     rt_resp_ledger_open(c);
-    base->call_ms = base->call_ms != 0 ? base->call_ms : CALL_MS;
-    base->ttl_ms = base->ttl_ms != 0 ? base->ttl_ms : TTL_MS;
+    rt_dial_times(base);
     int rv = take_url(c, url);
     if (rv == 0)
-        rv = draw_tag(c);
+        rv = rt_dial_random(base, &c->jitter, sizeof(c->jitter));
+    c->next_tag = c->jitter >> 16; /* where replies of another connection do not fit */
     if (rv == 0)
         rv = rt_resp_push_open(c);
     if (rv != 0)
@@ -219,21 +176,12 @@ free_conn:
     return rv;
 }
 
-/* What was written in this turn leaves now: there may be no other. */
-static void flush_now(struct rt_resp_link *l)
-{
-    struct rt_defer *d = &l->stream.flush;
-    if (l->state == RT_RESP_DOWN || !d->waits)
-        return;
-    rt_loop_undefer(l->conn->base->loop, d);
-    d->run(d);
-}
-
 void rt_resp_conn_close(struct rt_resp_conn *c)
 {
     c->closing = true;
     for (struct rt_resp_node *n = c->nodes; n != NULL; n = n->next)
-        flush_now(&n->work);
+        if (n->work.state != RT_RESP_DOWN)
+            rt_stream_flush_now(&n->work.stream); /* there may be no other turn */
     drop_nodes(c);
     rt_resp_ledger_close(c);
     rt_loop_unreserve(c->base->loop, 1);

@@ -83,7 +83,7 @@ static void owe(struct rt_resp_link *l, uint32_t more)
     if (l->owed == 0)
         l->owed_since = now;
     l->owed += more;
-    int64_t at = now + rt_resp_patience(c);
+    int64_t at = now + rt_dial_patience(c->base);
     if (l->timer.timer.slot == 0 || l->timer.timer.at > at)
         rt_timers_start(&c->base->loop->timers, &l->timer.timer, at);
 }
@@ -250,7 +250,7 @@ static bool refused(struct rt_resp_link *l, const redisReply *reply)
     if (err == ROTA_AUTH) /* the work link has told, or will never hear of it: rights on channels */
         rt_resp_log(l->conn, ROTA_LOG_ERROR, "%s: grants come late without pushes", text);
     enum rt_resp_class class = rt_resp_classify(reply->str);
-    l->back_off_ms = class == RT_RESP_FINAL ? 250 : l->back_off_ms;
+    l->pause.ms = class == RT_RESP_FINAL ? 250 : l->pause.ms;
     rt_resp_link_cut(l, "%s", text);
     if (class == RT_RESP_MOVED)
         rt_resp_cluster_refresh(l->conn);
@@ -262,7 +262,7 @@ static bool confirmed(struct rt_resp_link *l, const redisReply *channel)
     if (channel->type != REDIS_REPLY_STRING)
         return false;
     paid(l);
-    l->back_off_ms = 0;
+    l->pause.ms = 0;
     struct channel *ch = *find(l->conn, channel->str);
     bool again = ch != NULL && ch->leaving > 0 && ch->left == l->node; /* a later one counts */
     if (ch != NULL && ch->node == l->node && !again)
@@ -344,7 +344,7 @@ void rt_resp_push_tick(struct rt_resp_link *l, int64_t now)
     int64_t period = c->base->ttl_ms * RT_MS / 3;
     if (l->state != RT_RESP_READY)
         return;
-    if (l->owed > 0 && now - l->owed_since >= rt_resp_patience(c)) {
+    if (l->owed > 0 && now - l->owed_since >= rt_dial_patience(c->base)) {
         rt_resp_link_cut(l, "redis %s does not answer on the push link", rt_resp_at(l));
         return;
     }
@@ -354,6 +354,6 @@ void rt_resp_push_tick(struct rt_resp_link *l, int64_t now)
         owe(l, 1);
     }
     l->heard = false;
-    int64_t at = l->owed > 0 ? l->owed_since + rt_resp_patience(c) : now + period;
+    int64_t at = l->owed > 0 ? l->owed_since + rt_dial_patience(c->base) : now + period;
     rt_timers_start(&c->base->loop->timers, &l->timer.timer, at);
 }

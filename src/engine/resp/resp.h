@@ -23,6 +23,7 @@
 #define RT_RESP_H
 
 #include "engine/engine.h"
+#include "engine/kit/dial.h"
 #include "engine/kit/ledger.h"
 #include "engine/kit/words.h"
 #include "net/loop.h"
@@ -135,7 +136,7 @@ struct rt_resp_link {
     struct rt_timer_call timer;  /* back-off, and whom it owes a reply for too long */
     struct rt_resp_arena *arena; /* of the reply that is being read */
     struct rt_resp_greeting *greeting;
-    uint32_t back_off_ms;
+    struct rt_dial_pause pause;
     uint32_t owed;                  /* PUSH: confirmations to come */
     int64_t owed_since;             /* PUSH: of the oldest of them, or of the last that came */
     int64_t dial_at;                /* back-off: not before */
@@ -166,8 +167,8 @@ struct rt_resp_facts {
 
 struct rt_resp_node {
     struct rt_resp_node *next;
-    char host[256]; /* "": not known yet */
-    char at[272];   /* "host:port", or the socket's path, for messages */
+    char host[256];      /* "": not known yet */
+    char at[RT_DIAL_AT]; /* "host:port", or the socket's path, for messages */
     uint16_t port;
     struct rt_resp_link work, push, wait;
     struct rt_resp_facts facts;
@@ -186,11 +187,7 @@ struct rt_resp_conn {
     /* From the URL. */
     char *user, *password, *sentinel, *unix_path;
     struct rt_tls *tls;
-    struct {
-        char *host;
-        uint16_t port;
-    } * seeds;
-    size_t seed_count;
+    struct rt_dial_ring ring; /* of a cluster: where to begin; with Sentinel: the sentinels */
     uint32_t db, replicas;
     bool secure;
     /* Topology. */
@@ -211,7 +208,6 @@ struct rt_resp_conn {
     struct rt_resp_channels *channels; /* push.c */
     char *out;                         /* where commands are put together */
     size_t out_size, out_room;
-    uint32_t seed_at; /* which seed is tried, and how many were since one was good */
     bool closing;
 };
 

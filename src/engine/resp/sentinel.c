@@ -12,7 +12,7 @@
 
 int rt_resp_sentinel_open(struct rt_resp_conn *c)
 {
-    c->watcher = rt_resp_node_new(c, c->seeds[0].host, c->seeds[0].port);
+    c->watcher = rt_resp_node_new(c, c->ring.ends[0].host, c->ring.ends[0].port);
     if (c->watcher == NULL)
         return ROTA_NOMEM;
     c->nodes = c->watcher->next; /* it has no place: not one of them */
@@ -23,8 +23,8 @@ int rt_resp_sentinel_open(struct rt_resp_conn *c)
 
 static void try_next(struct rt_resp_conn *c)
 {
-    c->seed_at = (c->seed_at + 1) % (uint32_t)c->seed_count;
-    rt_resp_node_move(c, c->watcher, c->seeds[c->seed_at].host, c->seeds[c->seed_at].port);
+    const struct rt_dial_end *end = rt_dial_next(&c->ring);
+    rt_resp_node_move(c, c->watcher, end->host, end->port);
 }
 
 void rt_resp_sentinel_ask(struct rt_resp_conn *c, int64_t not_before)
@@ -32,8 +32,8 @@ void rt_resp_sentinel_ask(struct rt_resp_conn *c, int64_t not_before)
     struct rt_resp_link *l = &c->watcher->work;
     if (l->state == RT_RESP_READY) /* it listens and can be asked nothing more */
         rt_resp_link_cut(l, "the primary was lost: the next sentinel is asked");
-    if (l->dial_at < not_before)
-        l->dial_at = not_before;
+    if (l->pause.until < not_before)
+        l->pause.until = not_before;
     rt_resp_link_want(l);
 }
 
@@ -80,7 +80,7 @@ static void found(struct rt_resp_conn *c, const char *host, const char *port_tex
         rt_resp_log(c, ROTA_LOG_INFO, "redis: the primary %s is %s:%lu", c->sentinel, host, port);
         rt_resp_node_leave(n, "it is not the primary any more");
         rt_resp_node_move(c, n, host, (uint16_t)port);
-        n->work.dial_at = 0;
+        n->work.pause.until = 0;
     }
     rt_resp_link_want(&n->work);
 }
@@ -88,7 +88,7 @@ static void found(struct rt_resp_conn *c, const char *host, const char *port_tex
 static void unknown(struct rt_resp_link *l)
 {
     struct rt_resp_conn *c = l->conn;
-    if (++c->sentinels_without < c->seed_count) {
+    if (++c->sentinels_without < c->ring.count) {
         rt_resp_link_cut(l, "the sentinel %s knows no primary named %.60s", rt_resp_at(l),
                          c->sentinel);
         return;

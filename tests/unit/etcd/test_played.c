@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What real servers do seldom, played in virtual time: compacted watches, replies that got lost, many tickets. */
-#include "engine/back_off.h"
 #include "engine/etcd/ops.h"
 #include "town.h"
 
@@ -412,7 +411,8 @@ static void who_hangs_up_without_a_word_may_want_tls(void **state)
  * one moment, nor at once. */
 static void who_is_down_is_dialed_again_after_a_pause(void **state)
 {
-    uint32_t pause_ms = 0;
+    struct rt_dial_pause pause = {0};
+    uint64_t jitter = 1;
     int64_t last = 0;
     (void)state;
     town_init(&t, 1);
@@ -424,8 +424,8 @@ static void who_is_down_is_dialed_again_after_a_pause(void **state)
         assert_int_equal(t.wire_count, n);
         int64_t now = rt_loop_now(&t.loop);
         if (n > 1) {
-            pause_ms = rt_back_off_next(pause_ms, t.ttl_ms);
-            assert_in_range(now - last, pause_ms * RT_MS / 2, pause_ms * RT_MS);
+            rt_dial_later(&pause, t.base, &jitter);
+            assert_in_range(now - last, pause.ms * RT_MS / 2, pause.ms * RT_MS);
         }
         last = now;
     }

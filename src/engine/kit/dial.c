@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whom to dial, when, and for how long. */
+#include "engine/kit/dial.h"
+
+#include "base/alloc.h"
+#include "engine/kit/words.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define CALL_MS 5000
+#define TTL_MS 10000
+#define CONNECT_MOST_MS 3000
+#define PATIENCE_LEAST_MS 200
+
+/* ---- Whom ------------------------------------------------------------------------------------- */
+
+bool rt_dial_text(char *out, size_t size, const char *host, uint16_t port)
+{
+    bool v6 = strchr(host, ':') != NULL;
+    int n = snprintf(out, size, "%s%s%s:%u", v6 ? "[" : "", host, v6 ? "]" : "", (unsigned)port);
+    return n < (int)size;
+}
+
+int rt_dial_hosts(struct rt_dial_ring *ring, struct rt_conn *conn, const struct rt_url *url,
+                  uint16_t port)
+{
+    assert(ring->ends == NULL);
+    if (url->host_count == 0)
+        return rt_words_fail(conn, ROTA_INVALID, "%s: names no host: write %s://host", url->scheme,
+                             url->scheme);
+    ring->ends = rt_alloc(url->host_count * sizeof(*ring->ends));
+    if (ring->ends == NULL)
+        return ROTA_NOMEM;
+    for (size_t i = 0; i < url->host_count; i++) {
+        struct rt_dial_end *e = &ring->ends[ring->count];
+        e->host = rt_strdup(url->hosts[i].host);
+        if (e->host == NULL)
+            return ROTA_NOMEM;
+        ring->count++;
+        e->port = url->hosts[i].port != 0 ? url->hosts[i].port : port;
+        if (strlen(e->host) > 255 || !rt_dial_text(e->at, sizeof(e->at), e->host, e->port))
+            return rt_words_fail(conn, ROTA_INVALID, "a host of the URL is longer than 255 bytes");
+    }
+    return 0;
+}
+
+const struct rt_dial_end *rt_dial_next(struct rt_dial_ring *ring)
+{
+    assert(ring->count > 0);
+    ring->now = (ring->now + 1) % ring->count;
+    return &ring->ends[ring->now];
+}
+
+void rt_dial_ring_fini(struct rt_dial_ring *ring)
+{
+    for (size_t i = 0; i < ring->count; i++)
+        rt_free(ring->ends[i].host);
+    rt_free(ring->ends);
+    *ring = (struct rt_dial_ring){0};
+}
+
+int rt_dial_tls(struct rt_tls **tls, struct rt_conn *conn, const struct rt_url *url, bool secure,
+                const char *scheme)
+{
+    const char *ca = rt_url_param(url, "ca", NULL), *cert = rt_url_param(url, "cert", NULL);
+    const char *key = rt_url_param(url, "key", NULL);
+    if (secure)
+        return rt_tls_new(tls, ca, cert, key, conn->errmsg, sizeof(conn->errmsg));
+    if (ca != NULL || cert != NULL || key != NULL)
+        return rt_words_fail(conn, ROTA_INVALID, "?ca=, ?cert= and ?key= are for %s://", scheme);
+    return 0;
+}
+
+int rt_dial_random(struct rt_conn *conn, void *out, size_t size)
+{
+    if (getrandom(out, size, 0) == (ssize_t)size)
+        return 0;
+    return rt_words_fail(conn, ROTA_INTERNAL, "the system gave no random bytes");
+}
+
+/* ---- When ------------------------------------------------------------------------------------- */
+
+void rt_dial_times(struct rt_conn *conn)
+{
+    conn->call_ms = conn->call_ms != 0 ? conn->call_ms : CALL_MS;
+    conn->ttl_ms = conn->ttl_ms != 0 ? conn->ttl_ms : TTL_MS;
+}
+
+uint32_t rt_dial_connect_ms(const struct rt_conn *conn, size_t count)
+{
+    uint32_t ms = conn->call_ms / 2;
+    if (count > 1)
+        ms = ms * 2 / (uint32_t)(count + 1);
+    ms = ms > CONNECT_MOST_MS ? CONNECT_MOST_MS : ms;
+    return ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms;
+}
+
+int64_t rt_dial_patience(const struct rt_conn *conn)
+{
+    uint32_t ms = conn->ttl_ms / 4;
+    if (ms == 0 || ms > conn->call_ms)
+        ms = conn->call_ms;
+    return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
+}
+
+void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t *jitter)
+{
+    uint32_t part = conn->ttl_ms / 20;
+    uint32_t most = part < RT_DIAL_PAUSE_LAST_MS ? part : RT_DIAL_PAUSE_LAST_MS;
+    uint32_t ms = p->ms == 0 ? RT_DIAL_PAUSE_FIRST_MS : p->ms * 2;
+    ms = ms > most ? most : ms;
+    p->ms = ms > RT_DIAL_PAUSE_FIRST_MS ? ms : RT_DIAL_PAUSE_FIRST_MS;
+    *jitter = *jitter * 6364136223846793005u + 1442695040888963407u;
+    int64_t half = p->ms * RT_MS / 2;
+    p->until = rt_loop_now(conn->loop) + half + (int64_t)(*jitter >> 33) % (half + 1);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whom to dial and by which certificate, as the URL says; how long to wait for it, and how long before it is dialed
+ * again.
+ *
+ *   hosts ──▶ a ring of endpoints: after one comes the next
+ *   in vain ──▶ a pause: the half to the whole of 10, 20, 40, ... 500 ms, but at most a twentieth of the ttl
+ *
+ * What fails sets errmsg, but for want of memory. */
+#ifndef RT_DIAL_H
+#define RT_DIAL_H
+
+#include "engine/engine.h"
+#include "engine/url.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+#define RT_DIAL_AT 280 /* room for an address as text */
+#define RT_DIAL_PAUSE_FIRST_MS 10u
+#define RT_DIAL_PAUSE_LAST_MS 500u
+
+struct rt_dial_end { /* an endpoint */
+    char *host;
+    uint16_t port;
+    char at[RT_DIAL_AT]; /* "host:port" */
+    char said
+        [256]; /* the last trouble with it that was told; "": none since it was well. Its user's */
+};
+
+struct rt_dial_ring { /* zeroed before the first use */
+    struct rt_dial_end *ends;
+    size_t count, now; /* now: which is in use */
+};
+
+/* The hosts of URL, with PORT where it names none. 0, ROTA_INVALID (none, or one too long), ROTA_NOMEM: then
+ * rt_dial_ring_fini is due as well. */
+int rt_dial_hosts(struct rt_dial_ring *ring, struct rt_conn *conn, const struct rt_url *url,
+                  uint16_t port);
+const struct rt_dial_end *rt_dial_next(struct rt_dial_ring *ring); /* is in use from now on */
+void rt_dial_ring_fini(struct rt_dial_ring *ring);
+
+/* HOST:PORT, with brackets around what has colons; false: OUT is too small. */
+bool rt_dial_text(char *out, size_t size, const char *host, uint16_t port);
+
+/* *TLS by ?ca=, ?cert= and ?key= if SECURE, which is what SCHEME is for; else they are refused. */
+int rt_dial_tls(struct rt_tls **tls, struct rt_conn *conn, const struct rt_url *url, bool secure,
+                const char *scheme);
+
+/* 5 s and 10 s for call_ms and ttl_ms that are 0. */
+void rt_dial_times(struct rt_conn *conn);
+int rt_dial_random(struct rt_conn *conn, void *out, size_t size); /* bytes from the system */
+
+/* How long one of COUNT endpoints may take to let us in, so that the others have time left. */
+uint32_t rt_dial_connect_ms(const struct rt_conn *conn, size_t count);
+/* How long a server may owe an answer, in ns: a quarter of the ttl. */
+int64_t rt_dial_patience(const struct rt_conn *conn);
+
+struct rt_dial_pause { /* all zero: dial at once */
+    uint32_t ms;       /* the last; 0: none since it was well */
+    int64_t until;     /* not dialed before */
+};
+
+/* It was dialed in vain, or lost: *JITTER is any number that few share, and is changed. A server that is back is
+ * found while whoever holds there still has time to renew. */
+void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t *jitter);
+
+#endif
