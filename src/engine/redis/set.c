@@ -23,6 +23,7 @@ struct set {
     uint64_t session;
     int64_t until; /* while it waits */
     bool durable, waits, undoing;
+    bool ended;              /* a ticket of it is gone: told when the room it is at has answered */
     size_t n, joined, now;   /* of joins: all; in rooms before; in the room it is at */
     struct rt_join *joins[]; /* by room, within a room as they came */
 };
@@ -150,7 +151,7 @@ static void fail_here(struct rt_redis_conn *c, struct set *set, int err)
     fail(c, set, err);
 }
 
-/* The room it is at refused it half-way: what may be there is left by its nonces, with the rest. */
+/* The room it is at refused it half-way, or cannot go on: what may be there is left by its nonces, with the rest. */
 static void refused(struct rt_redis_conn *c, struct set *set, int err)
 {
     for (size_t i = set->joined; i < set->joined + set->now; i++)
@@ -165,6 +166,8 @@ static void set_replicated(struct rt_resp_conn *link, void *arg, int err)
     set->work.pending--;
     if (set->work.op == NULL)
         rt_redis_work_settle(c, &set->work);
+    else if (set->ended)
+        fail_here(c, set, rt_words_set_ended(&c->base));
     else if (err != 0 && err != ROTA_UNKNOWN)
         fail_here(c, set, err);
     else if (err != 0) /* they stand in their lines, whatever the replicas have */
@@ -193,10 +196,14 @@ static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, i
         rt_redis_work_settle(c, &set->work);
     } else {
         err = rt_redis_read_join(c, rq, err, status, reply, set->joins + set->joined, set->now);
-        if (err == ROTA_UNKNOWN && rq->call.refusal != 0)
+        if (err == ROTA_UNKNOWN && set->ended)
+            refused(c, set, rt_words_set_ended(&c->base));
+        else if (err == ROTA_UNKNOWN && rq->call.refusal != 0)
             refused(c, set, rq->call.refusal);
         else if (err != 0)
             fail(c, set, err);
+        else if (set->ended)
+            fail_here(c, set, rt_words_set_ended(&c->base));
         else if (c->link.replicas == 0)
             go_on(c, set);
         else
@@ -240,9 +247,12 @@ static void set_told(struct rt_redis_conn *c, struct set *set, struct rt_join *j
                      enum rt_event_kind kind)
 {
     if (kind == RT_TICKET_LOST) {
+        /* Asked again it would stand in that line anew, behind others, and in the next as before: the order of sets
+         * would be broken, and they could wait for each other. */
+        set->ended = true;
         if (set->work.pending == 0)
             fail(c, set, rt_words_set_ended(&c->base));
-        return; /* else its room will not find it, or the user hears by the next beat */
+        return;
     }
     join->granted = true;
     join->wanted = join->wanted || kind == RT_WANTED;
