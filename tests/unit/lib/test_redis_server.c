@@ -214,7 +214,8 @@ static void sentinels_agree_on_a_new_primary(void **state)
     await_k(&s->node[2]);
     second = rt_redis_sentinels_failover(s, SOON_MS);
     assert_true(second == 1 || second == 2);
-    second = rt_redis_sentinels_settle(s, SOON_MS); /* sentinels of a busy machine may choose again */
+    second = rt_redis_sentinels_settle(s,
+                                       SOON_MS); /* sentinels of a busy machine may choose again */
     assert_true(second >= 0);
     assert_int_equal(rt_redis_integer(&s->node[second], "GET k"), 5);
     third = rt_redis_sentinels_kill_primary(s, SOON_MS);
