@@ -296,7 +296,7 @@ static bool is_refused(const struct rt_entry *e, const void *arg)
     return e->pauses > 0;
 }
 
-const char *rt_etcd_trouble(struct rt_etcd_conn *c)
+const char *rt_etcd_trouble(const struct rt_etcd_conn *c)
 {
     bool now = c->state != RT_ETCD_READY || rt_ledger_find(&c->ledger, is_refused, NULL) != NULL;
     return now && c->trouble[0] != '\0' ? c->trouble : NULL;

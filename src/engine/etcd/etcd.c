@@ -97,7 +97,7 @@ static void etcd_forked(struct rt_conn *conn)
 
 static const char *etcd_trouble(const struct rt_conn *conn)
 {
-    return rt_etcd_trouble(rt_etcd_of((struct rt_conn *)(uintptr_t)conn));
+    return rt_etcd_trouble(&((const struct rt_etcd_engine *)(const void *)conn)->conn);
 }
 
 static uint32_t etcd_caps(const struct rt_conn *conn)

@@ -229,7 +229,7 @@ void rt_etcd_want(struct rt_etcd_conn *c);        /* dials unless it is up, or o
 const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);
 struct rt_conn *rt_etcd_base(struct rt_etcd_conn *c);
 /* Why asks wait at this moment; NULL: nothing is known to be wrong. */
-const char *rt_etcd_trouble(struct rt_etcd_conn *c);
+const char *rt_etcd_trouble(const struct rt_etcd_conn *c);
 bool rt_etcd_ready(const struct rt_etcd_conn *c);  /* asks leave at once */
 bool rt_etcd_secure(const struct rt_etcd_conn *c); /* etcds:// */
 /* The endpoints of the URL: how many, and the Nth as "host:port". */

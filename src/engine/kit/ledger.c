@@ -240,7 +240,7 @@ void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why)
     }
 }
 
-struct rt_entry *rt_ledger_find(struct rt_ledger *l,
+struct rt_entry *rt_ledger_find(const struct rt_ledger *l,
                                 bool (*is)(const struct rt_entry *e, const void *arg),
                                 const void *arg)
 {

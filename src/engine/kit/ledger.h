@@ -88,7 +88,7 @@ void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why);
 void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why);
 
 /* The first that IS says yes to, or NULL. */
-struct rt_entry *rt_ledger_find(struct rt_ledger *l,
+struct rt_entry *rt_ledger_find(const struct rt_ledger *l,
                                 bool (*is)(const struct rt_entry *e, const void *arg),
                                 const void *arg);
 

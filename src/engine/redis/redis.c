@@ -221,7 +221,7 @@ static void on_pushed(struct rt_resp_conn *link, struct rt_resp_node *node, cons
 }
 
 /* Grants come over it. */
-static bool on_listens(const struct rt_resp_conn *link, const struct rt_resp_node *node)
+static bool on_listens(struct rt_resp_conn *link, const struct rt_resp_node *node)
 {
     const struct rt_redis_conn *c = rt_redis_of_link(link);
     if (c->side.views != NULL)

@@ -107,10 +107,9 @@ struct rt_redis_conn {
     struct rt_redis_side side;
 };
 
-static inline struct rt_redis_conn *rt_redis_of_link(const struct rt_resp_conn *link)
+static inline struct rt_redis_conn *rt_redis_of_link(struct rt_resp_conn *link)
 {
-    return (struct rt_redis_conn *)(void *)((char *)(uintptr_t)link -
-                                            offsetof(struct rt_redis_conn, link));
+    return (struct rt_redis_conn *)(void *)((char *)link - offsetof(struct rt_redis_conn, link));
 }
 
 /* ---- Done by the ops side: as in rt_resp_user ----------------------------------------------- */

@@ -80,7 +80,7 @@ struct rt_resp_user {
     void (*pushed)(struct rt_resp_conn *c, struct rt_resp_node *node, const char *channel,
                    const char *message, size_t size);
     /* Whether a push of NODE is waited for: then the other end is asked now and then whether it lives. */
-    bool (*listens)(const struct rt_resp_conn *c, const struct rt_resp_node *node);
+    bool (*listens)(struct rt_resp_conn *c, const struct rt_resp_node *node);
 };
 
 /* ---- Requests (request.c, fifo.c) ------------------------------------------------------------------ */
