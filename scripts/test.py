@@ -4,13 +4,13 @@
 
     scripts/test.py [--all] [gates|asan|tsan|planted]...     only these
 
-Most tests wait most of the time, for sessions that end; builds, gates and the simulator need all the CPU that there is. So
-what waits runs many at once, as soon as its build is there, beside what computes, which is one thing at a time and gives way
-(nice). A build makes only what its tests need. --all: also the suite slow. A table says at the end what each engine cost."""
+Builds, gates and the simulator need all the CPU that there is: they go first, one thing at a time. Most other tests wait
+most of the time, for sessions that end: they run several at once, of all builds beside each other, but not so many that
+they starve each other, for a session that is not renewed in time is lost, as it should be. A build makes only what its
+tests need. --all: also the suite slow. A table says at the end what each engine cost."""
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -41,7 +41,7 @@ GATES = [
     ("Debian packages", ["scripts/gate-deb.sh"]),
     ("clang-tidy", ["scripts/gate-tidy.sh"]),
 ]
-AT_ONCE = {"asan": 6, "tsan": 3, "planted": 4} # tests that wait, of one build; all builds run beside each other
+AT_ONCE = {"asan": 3, "tsan": 1, "planted": 1} # tests that wait, of one build; all builds run beside each other
 
 
 def chosen(test, folder, slow):
@@ -60,7 +60,6 @@ class Run:
     def __init__(self, slow):
         self.slow, self.began, self.lock = slow, time.time(), threading.Lock()
         self.passed, self.broken, self.tests, self.others = 0, [], [], []
-        self.waiting = []
 
     def say(self, text):
         with self.lock:
@@ -71,11 +70,10 @@ class Run:
         with self.lock:
             self.broken.append(what)
 
-    def command(self, part, words, nice=0, **how):
+    def command(self, part, words):
         """Runs it, and counts its CPU for PART: (status, what it printed)."""
         began = time.time()
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   preexec_fn=(lambda: os.nice(nice)) if nice else None, **how)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         text = process.stdout.read().decode(errors="replace")
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -86,24 +84,26 @@ class Run:
 
     # ---- Builds and gates, one after the other
 
-    def build(self, folder, nice):
-        """Makes what the tests of build-FOLDER need; the tests that wait, and those that compute."""
+    def build(self, folder):
+        """Makes what the tests of build-FOLDER need, and tells which these are."""
         where = "build-" + folder
         if not os.path.exists(where + "/build.ninja"):
             status, text = self.command("builds", ["meson", "setup", where, "-Dtests=enabled", "-Dwerror=true"] + OPTIONS[folder])
             if status != 0:
-                return self.fail("build-%s cannot be set up" % folder, text[-4000:])
+                self.fail("build-%s cannot be set up" % folder, text[-4000:])
+                return []
         tests = [t for t in introspect(where, "tests") if chosen(t, folder, self.slow)]
         files = {t["id"]: t["filename"] for t in introspect(where, "targets")}
         needed = sorted({os.path.relpath(files[d][0], os.path.abspath(where)) for t in tests for d in t["depends"]})
-        status, text = self.command("builds", ["ninja", "-C", where, "-j", str(CORES)] + needed, nice)
+        status, text = self.command("builds", ["ninja", "-C", where, "-j", str(CORES)] + needed)
         if status != 0:
-            return self.fail("build-%s does not build" % folder, text[-4000:])
+            self.fail("build-%s does not build" % folder, text[-4000:])
+            return []
         self.say("build-%s: %d programs" % (folder, len(needed)))
         return tests
 
     def gate(self, name, words):
-        status, text = self.command("gates", words, 5)
+        status, text = self.command("gates", words)
         if status != 0:
             return self.fail("gate: " + name, text)
         self.say("ok    gate: " + name)
@@ -118,7 +118,7 @@ class Run:
 
     # ---- Tests
 
-    def meson_test(self, folder, tests, at_once, nice, word):
+    def meson_test(self, folder, tests, at_once, word):
         """Runs TESTS of build-FOLDER, AT_ONCE at a time, and counts what became of them."""
         log = "build-%s/meson-logs/%s-timed.sh.json" % (folder, word) # so Meson names it
         if os.path.exists(log):
@@ -126,7 +126,7 @@ class Run:
         words = ["meson", "test", "-C", "build-" + folder, "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "3",
                  "--logbase", word, "--num-processes", str(at_once), "--wrapper", os.path.abspath("scripts/timed.sh")]
         words = without_aslr() + words + [t["name"] for t in tests]
-        status, text = self.command(None, words, nice)
+        status, text = self.command(None, words)
         done = tally.read(log) if os.path.exists(log) else []
         failed = [t for t in done if t.failed > 0 or t.result == "SKIP"]
         with self.lock:
@@ -144,27 +144,20 @@ class Run:
         for seeds in (line for t in done for line in t.seeds): # what the simulator ran
             self.say(seeds)
 
-    def start_waiting(self, folder, tests):
-        """Those that wait run from now on, beside whatever follows."""
-        mine = [t for t in tests if not computes(t)]
-        if mine:
-            thread = threading.Thread(target=self.meson_test, args=(folder, mine, AT_ONCE[folder], 0, "waiting"))
-            self.waiting.append(thread)
-            thread.start()
-
     def run(self, parts):
-        computing = []
-        for folder in [part for part in OPTIONS if part in parts]:
-            tests = self.build(folder, 5 if self.waiting else 0)
-            if tests is not None:
-                self.start_waiting(folder, tests)
-                computing.append((folder, [t for t in tests if computes(t)]))
+        tests = {folder: self.build(folder) for folder in OPTIONS if folder in parts}
         if "gates" in parts:
             self.gates()
-        for folder, tests in computing:
-            if tests:
-                self.meson_test(folder, tests, CORES, 5, "computing")
-        for thread in self.waiting:
+        waiting = []
+        for folder, mine in tests.items():
+            if any(computes(t) for t in mine):
+                self.meson_test(folder, [t for t in mine if computes(t)], CORES, "computing")
+            rest = [t for t in mine if not computes(t)]
+            if rest:
+                waiting.append(threading.Thread(target=self.meson_test, args=(folder, rest, AT_ONCE[folder], "waiting")))
+        for thread in waiting:
+            thread.start()
+        for thread in waiting:
             thread.join()
 
 
