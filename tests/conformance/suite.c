@@ -139,11 +139,10 @@ static double asks_waiting(void)
     return n;
 }
 
-/* Until COUNT asks wait that the line does not show; of other processes nobody can tell but by time. */
-static void wait_unseen(double count)
+void conf_wait_asks(size_t count)
 {
     int64_t end = conf_now_ms() + (conf_shared_truth() ? UNSEEN_MS : CONF_PATIENCE_MS);
-    while (asks_waiting() < count && conf_now_ms() < end)
+    while (asks_waiting() < (double)count && conf_now_ms() < end)
         conf_pause();
 }
 
@@ -160,7 +159,7 @@ void conf_wait_line(struct rota *r, const char *name, size_t count, size_t grant
         conf_pause();
     }
     if (seen[0] < count)
-        wait_unseen((double)(count - granted));
+        conf_wait_asks(count - granted);
 }
 
 void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted)

@@ -175,6 +175,7 @@ static void close_with_waiters(void)
         else
             wish = conf_wish_start(b, conf_name(tails[i]), NULL);
         conf_wait_line(a, conf_name(tails[i]), 2, 1);
+        conf_wait_asks(i + 1);
     }
     conf_take(b, conf_name("held"), NULL); /* gone with the client, its handle too */
     conf_close(b);
