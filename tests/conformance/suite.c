@@ -141,6 +141,8 @@ static double asks_waiting(void)
 
 void conf_wait_asks(size_t count)
 {
+    if ((conf.caps & ROTA_CAP_ORDER) != 0)
+        return;
     int64_t end = conf_now_ms() + (conf_shared_truth() ? UNSEEN_MS : CONF_PATIENCE_MS);
     while (asks_waiting() < (double)count && conf_now_ms() < end)
         conf_pause();

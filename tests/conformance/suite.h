@@ -100,8 +100,8 @@ void conf_close(struct rota *r);
 /* Waits until NAME has COUNT tickets, GRANTED of them holding. On engines without ROTA_CAP_ORDER nobody but its
  * client sees who waits: there until GRANTED hold, and so many asks of the case's clients wait as are missing. */
 void conf_wait_line(struct rota *r, const char *name, size_t count, size_t granted);
-/* Waits until COUNT asks of the case's clients wait, for whatever names; where others than these may have to be waited
- * for, for a while at most: of other processes nobody can tell. */
+/* On engines without ROTA_CAP_ORDER: waits until COUNT asks of the case's clients wait, for whatever names; where other
+ * processes may have to be waited for, for a while at most, since nobody can tell. With it the lines say so. */
 void conf_wait_asks(size_t count);
 void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted);
 /* The same after another client gave up waiting: that call does not wait for a server to have heard
