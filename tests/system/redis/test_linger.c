@@ -228,8 +228,7 @@ static void overtaken_by_the_pass_limit_at_most(void **state)
                   "most %llu\n",
                   c->other_rounds, (unsigned long long)c->rounds, (unsigned long long)c->grants,
                   (unsigned long long)c->worst);
-    assert_true(c->rounds >=
-                c->other_rounds / 10); /* else it shows nothing; a busy machine has fewer */
+    assert_true(c->rounds >= c->other_rounds / 2);
     assert_true(c->worst <= PASS_LIMIT + 1);
     rt_redis_fini(&node);
     rt_shared_free(c->step, sizeof(uint32_t));
