@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the lock engine on SQL databases (sql.h) and a server: numbered steps in, rows out.
+ *
+ *   engine ──▶ flight: steps, each a number and its arguments ──▶ driver ══▶ one transaction, one write
+ *   engine ◀── rows and counts, step by step; then landed ◀────── driver ◀══
+ *   engine ◀── notices, whenever they come ◀───────────────────── driver ◀══ (PostgreSQL)
+ *
+ * A driver (postgres/, mysql/, the simulator's) knows how to connect, how a step is said in its SQL, and what its
+ * server's errors mean. It decides nothing. A step may be one statement, several, or none: its rows are those of the
+ * last one that has any, its count that of the last that changes anything unless said otherwise.
+ *
+ * One flight at a time is in the air on a link. All of it leaves before anything of its answer is waited for, and it is
+ * one transaction: all of it happens, or nothing. (MariaDB goes on after a statement that failed, so there each
+ * statement is written to do nothing where what it stands on is missing: LOCK's turn is checked by the others.)
+ *
+ * Serialised as engines are. No up-call comes from inside a function of the driver: all come from a turn of the loop. In
+ * them every function of the driver is legal. */
+#ifndef RT_SQL_DRIVER_H
+#define RT_SQL_DRIVER_H
+
+#include "engine/engine.h"
+#include "engine/kit/dial.h"
+#include "net/loop.h"
+
+/* ---- What the server keeps --------------------------------------------------------------------------------
+ *
+ *   rota_meta    k, v                                  layout = 1.0
+ *   rota_session id, expires, label                    no row, or expires <= now: it is dead
+ *   rota_line    name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
+ *   rota_ticket  name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
+ *                at_least, until, bell, value, label   key (name, number); found by session; by until where it is not 0
+ *
+ * A line is *folded* when its `session` is not null: one plain exclusive ticket, whose number is `fence`, and count is 0.
+ * Otherwise its tickets are rows; `count` of them, `waiting` of those not granted. `fence` is the last number given. A
+ * number is greatest(fence + 1, now). `watched`: until then somebody observes it, and what changes it must tell.
+ * `turn`: of the last flight that locked it.
+ *
+ * Times are microseconds since 1970 by the server's clock; at_least too. `now` is that clock at the *beginning of the
+ * statement, before it sees any row* (statement_timestamp(), NOW(6)): a renewal that was answered before a session's end
+ * is then seen by whoever judges that end, however long the judge's statement was held up. `weight`: 2^62 of an exclusive ticket,
+ * 1 of a shared one, `take` of permits, 0 of those that are counted. Ids, nonces and owners are 64 bits, kept signed.
+ * A `bell` names whom to wake: PostgreSQL notifies the channel rota_<bell as 16 hex digits>. flags: RT_SQL_ARMED,
+ * RT_SQL_DETECT. A session id of a durable ticket is its caller's; rows with `durable` need no living session. */
+#define RT_SQL_ARMED 0x1
+#define RT_SQL_DETECT 0x2
+
+enum rt_sql_step_kind {
+    /* Before the tables are known; never prepared. */
+    RT_SQL_FACTS, /* () -> version, text of it, writable (0: a replica, or read-only), id of the server's end of this
+                      connection, why it cannot be trusted ("" : nothing is known; one clear line, for strict), why it
+                      cannot be used at all ("": it can) */
+    RT_SQL_LAYOUT, /* () -> the layout's version as text; ABSENT: no tables */
+    RT_SQL_MAKE,   /* (): makes the tables; harmless where they are */
+
+    /* Sessions. */
+    RT_SQL_OPEN,  /* (id, ttl_us, label): count 0: there is one of that id */
+    RT_SQL_RENEW, /* (id, ttl_us): count 0: it is dead */
+    RT_SQL_END,   /* (id): takes it away unless it has tickets among the rows */
+    RT_SQL_MINE, /* (session) -> name, number, nonce, granted, wanted: its tickets among the rows, but durable ones. wanted:
+                      granted, armed, and somebody waits */
+    RT_SQL_FOLDED, /* (name, session) -> number, nonce: where the line is folded with it */
+    RT_SQL_DEAD, /* (limit) -> name: lines in which tickets of the dead, or ended ones, stand as rows */
+    RT_SQL_BURY, /* (limit): takes away dead sessions without rows */
+    RT_SQL_IDLE, /* (age_us, limit): takes away lines without tickets (or folded with a dead one) whose `since` and
+                      `watched` are older */
+
+    /* One statement, the line stays folded. */
+    RT_SQL_TAKE, /* (name, session, nonce, owner, flags, bell) -> number: the line has no ticket and is not watched, and
+                      the session lives: folded from now on. No row: not so, nothing was done */
+    RT_SQL_GIVE, /* (name, session, number): count 1: it was folded so, unwatched, and is free now */
+    RT_SQL_VERIFY, /* (name, session, number) -> 1: it is folded so, and the session lives */
+
+    /* The rest changes a line under its lock. LOCK comes first in a flight, the names of a flight in their order. */
+    RT_SQL_LOCK, /* (name, turn): locks the line, made if it is not there */
+    RT_SQL_UNFOLD, /* (name): a folded ticket becomes a row (granted, mode 0, weight 2^62), or goes if it is dead */
+    RT_SQL_PURGE, /* (name): takes away tickets whose session is dead and durable ones that have ended. A granted one with
+                      since + at_least > now becomes durable instead, until then: session, nonce and owner 0, the label
+                      that of its session */
+    RT_SQL_SETTLE, /* (name): grants by core/grant.h's rule, since := now; tells each one granted: G */
+    RT_SQL_TELL, /* (name): what observers are told by: the channel rota_o<32 hex digits of md5(name)> where it is watched */
+    RT_SQL_GATE, /* (name, session, nonce, mode, of, weight, try, lives): counts this flight's tickets that may be joined, as JOIN
+                      judges with gate 0 */
+    RT_SQL_JOIN, /* (name, session, nonce, owner, mode, take, of, weight, flags, at_least_us, until_us, durable, try,
+                      value, label, bell, gate): puts a ticket at the end, granted if it fits (waiting = 0, and the weights ahead
+                      leave room; a barrier's: it makes `of`; a counted one always), unless: (session, nonce) is
+                      there, the kind differs, the session is dead and not durable, it is a try and does not fit. gate
+                      not 0: so many must have been counted by GATE, or nothing is done. until_us: 0 or from now on. The
+                      number is the line's fence from now on. A barrier's last one leaves the granting of the others to
+                      SETTLE, which follows */
+    RT_SQL_WANT, /* (name): tells armed granted tickets that somebody waits, W, if exactly one does */
+    RT_SQL_ANSWER, /* (name, session, nonce) -> lives (1: the session, 0: not), number (NULL: no such ticket), granted,
+                      wanted, mode, of_ and label of the front (NULL: nobody there), left_us, bell: see LOOK */
+    RT_SQL_LEAVE, /* (name, session, number, nonce, keep) -> granted: takes it out (number 0: by nonce). keep: a granted one
+                      with since + at_least > now becomes durable until then, as PURGE says */
+    RT_SQL_CHANGE, /* (name, session, number, downgrade, set_value, value, flags): of a granted ticket; flags are added.
+                      downgrade: exclusive becomes shared, weight 1; nothing is done to permits */
+    RT_SQL_STATE,  /* (name, session, number) -> granted, mode, wanted */
+    RT_SQL_BREAK, /* (name, number, mode): takes it out, count: how many; tells its bell: L. number 0: all durable ones of
+                      that mode */
+    RT_SQL_WATCH, /* (name, ttl_us): watched := greatest(watched, now + ttl_us); made if it is not there */
+
+    /* These only look: what is dead or has ended is left out. */
+    RT_SQL_LOOK, /* (name, session, number) -> granted, left_us, bell. left_us: how long until what it waits for may end
+                       by time: of all granted ones if nobody waits ahead of it, else of the one ahead; at least 0, NULL:
+                       never. Dead ones ahead count, with 0. bell: of the one ahead. No row: no such ticket */
+    RT_SQL_FRONT, /* (name) -> number, granted, count, mode, of_, value, label of the front, left_us: of the soonest end
+                       in the line (NULL: never). No row: nobody there */
+    RT_SQL_INSPECT, /* (name, session) -> name, number, session (0: durable), owner, mode, take, of_, granted, durable,
+                       flags, since_us (ago), left_us (NULL: never), value, label. name NULL: of the session, by name */
+    RT_SQL_LIST, /* (prefix) -> name, count, granted: by name, as bytes */
+    RT_SQL_DOCTOR, /* () -> promise, verdict, detail, remedy: rows for CHECK; every row has all four */
+
+    /* Whom to hear; where the server cannot tell, no statement. */
+    RT_SQL_LISTEN,        /* (bell): from this transaction's end on; rota_<16 hex digits> */
+    RT_SQL_UNLISTEN,      /* (bell) */
+    RT_SQL_LISTEN_LINE,   /* (name): rota_o<32 hex digits of md5(name)> */
+    RT_SQL_UNLISTEN_LINE, /* (name) */
+    RT_SQL_STEPS,
+};
+
+/* ---- Flights -------------------------------------------------------------------------------------------------- */
+
+struct rt_sql_cell {  /* an argument, or a column of a row */
+    const char *text; /* SIZE bytes, not ended; NULL: a number, or null */
+    size_t size;
+    int64_t number;
+    bool null;
+};
+
+#define RT_SQL_ARGS 17 /* of a step, at most */
+
+struct rt_sql_step {
+    enum rt_sql_step_kind kind;
+    uint32_t count;                 /* of args */
+    const struct rt_sql_cell *args; /* live until it has landed */
+};
+
+struct rt_sql_flight {
+    const struct rt_sql_step *steps;
+    size_t count; /* >= 1 */
+};
+
+/* How a flight ended. But for LANDED and CUT, the server said why, and nothing of it was done. */
+enum rt_sql_end {
+    RT_SQL_LANDED, /* all of it was done, and is committed */
+    RT_SQL_AGAIN, /* deadlock, lock wait, serialisation, too many connections, shutting down: try again */
+    RT_SQL_ABSENT,  /* a table, or a column of it, is not there */
+    RT_SQL_DENIED,  /* no right to do that */
+    RT_SQL_REPLICA, /* the server takes no writes: another one is to be found */
+    RT_SQL_FULL,    /* no space, no memory: try again later */
+    RT_SQL_REFUSED, /* anything else */
+    RT_SQL_CUT, /* the link is down before its end was known: it may have been done, or be done yet */
+};
+
+/* ---- Links ------------------------------------------------------------------------------------------------------ */
+
+struct rt_sql_link; /* a connection: the driver's struct begins with it */
+
+struct rt_sql_user { /* the engine's side */
+    /* Connected and let in; flights may leave. */
+    void (*up)(struct rt_sql_link *l);
+    /* It ended by itself, or could not be made; it may be dialed anew at once. Flights in the air have ended with CUT
+     * before. ERR: ROTA_UNREACHABLE, ROTA_AUTH, ROTA_PROTOCOL, ROTA_UNSUPPORTED, ROTA_INVALID, ROTA_NOMEM. WHY: one line that
+     * names whom, without a secret. */
+    void (*down)(struct rt_sql_link *l, int err, const char *why);
+    /* A row of the STEPth step of the flight; CELLS are valid during the call. Columns as the step says: others are
+     * a fault of the driver. */
+    void (*row)(struct rt_sql_link *l, size_t step, const struct rt_sql_cell *cells, size_t count);
+    /* How many rows it changed. */
+    void (*changed)(struct rt_sql_link *l, size_t step, uint64_t count);
+    /* The flight is over. STEP: which failed, if any. WHY: what the server said, one line. */
+    void (*landed)(struct rt_sql_link *l, enum rt_sql_end end, size_t step, const char *why);
+    /* TEXT came on CHANNEL. "NUMBER KIND NAME" with KIND G, W or L on a bell's; anything on a line's. */
+    void (*notice)(struct rt_sql_link *l, const char *channel, const char *text);
+};
+
+struct rt_sql_link {
+    struct rt_conn *base; /* loop, times, errmsg, label */
+    const struct rt_sql_user *user;
+    void *driver; /* rt_sql_driver.open's */
+};
+
+struct rt_sql_driver {
+    const char *name; /* "PostgreSQL", for messages */
+    const char *const *schemes, *const *params;
+    uint16_t port;
+    size_t link_size;
+    bool notifies;   /* notices come: whoever waits need not ask */
+    uint32_t lanes;  /* links over which names are spread: 1 or 2 */
+    const char *ddl; /* what MAKE does, for people: each statement ends with a semicolon */
+
+    /* What the URL says, once for all links, into *SELF; false facts of it set errmsg. Nothing is dialed. */
+    int (*open)(struct rt_conn *conn, const struct rt_url *url, void **self);
+    void (*close)(void *self);
+
+    /* L is zeroed but for rt_sql_link. Begins to connect to END, within CONNECT_MS: up or down follow, from a turn.
+     * END NULL: where `open` knows from the URL (a unix socket, a service). 0, ROTA_NOMEM, or ROTA_INVALID and the like
+     * with errmsg, after which it is as before. */
+    int (*dial)(struct rt_sql_link *l, const struct rt_dial_end *end, uint32_t connect_ms);
+    /* L is up and has no flight in the air. F is read before it returns, but for its args. 0 or ROTA_NOMEM: nothing left. */
+    int (*send)(struct rt_sql_link *l, const struct rt_sql_flight *f);
+    /* Ends the connection at once, whatever its state; CLOSED (may be NULL) runs from a later turn, then its memory may
+     * go, or it may be dialed anew. No up-call comes after this returns: a flight in the air is dropped without a word. */
+    void (*drop)(struct rt_sql_link *l, void (*closed)(struct rt_sql_link *l));
+    /* In a child of fork(), async-signal-safe: lets go of the connection without touching it. */
+    void (*forked)(struct rt_sql_link *l);
+};
+
+extern const struct rt_sql_driver rt_postgres_driver, rt_mysql_driver;
+
+#endif
