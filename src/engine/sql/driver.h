@@ -78,7 +78,7 @@ enum rt_sql_step_kind {
                       that of its session */
     RT_SQL_SETTLE, /* (name): grants by core/grant.h's rule, since := now; tells each one granted: G */
     RT_SQL_TELL, /* (name): what observers are told by: the channel rota_o<32 hex digits of md5(name)> where it is watched */
-    RT_SQL_GATE, /* (name, session, nonce, mode, of, weight, try, lives): counts this flight's tickets that may be joined, as JOIN
+    RT_SQL_GATE, /* (name, session, nonce, mode, of, weight, try, durable): counts this flight's tickets that may be joined, as JOIN
                       judges with gate 0 */
     RT_SQL_JOIN, /* (name, session, nonce, owner, mode, take, of, weight, flags, at_least_us, until_us, durable, try,
                       value, label, bell, gate): puts a ticket at the end, granted if it fits (waiting = 0, and the weights ahead
