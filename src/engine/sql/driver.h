@@ -170,7 +170,7 @@ struct rt_sql_user { /* the engine's side */
     void (*changed)(struct rt_sql_link *l, size_t step, uint64_t count);
     /* The flight is over. STEP: which failed, if any. WHY: what the server said, one line. */
     void (*landed)(struct rt_sql_link *l, enum rt_sql_end end, size_t step, const char *why);
-    /* TEXT came on CHANNEL. "NUMBER KIND NAME" with KIND G, W or L on a bell's; anything on a line's. */
+    /* TEXT came on CHANNEL. "NUMBER KIND NAME" with KIND G, W or L on a bell's; on a line's its name. */
     void (*notice)(struct rt_sql_link *l, const char *channel, const char *text);
 };
 
@@ -178,6 +178,7 @@ struct rt_sql_link {
     struct rt_conn *base; /* loop, times, errmsg, label */
     const struct rt_sql_user *user;
     void *driver; /* rt_sql_driver.open's */
+    void *owner;  /* the user's */
 };
 
 struct rt_sql_driver {
@@ -200,7 +201,8 @@ struct rt_sql_driver {
     /* L is up and has no flight in the air. F is read before it returns, but for its args. 0 or ROTA_NOMEM: nothing left. */
     int (*send)(struct rt_sql_link *l, const struct rt_sql_flight *f);
     /* Ends the connection at once, whatever its state; CLOSED (may be NULL) runs from a later turn, then its memory may
-     * go, or it may be dialed anew. No up-call comes after this returns: a flight in the air is dropped without a word. */
+     * go, or it may be dialed anew. No up-call comes after this returns: a flight in the air is dropped without a word.
+     * Base and SELF may be gone before CLOSED runs: whoever closes drops all links, closes SELF and frees the rest. */
     void (*drop)(struct rt_sql_link *l, void (*closed)(struct rt_sql_link *l));
     /* In a child of fork(), async-signal-safe: lets go of the connection without touching it. */
     void (*forked)(struct rt_sql_link *l);
