@@ -58,10 +58,9 @@ struct rota_lock; /* a hold */
 /* A fixed sentence for ERR; "success" for 0, "unknown error" for others. */
 const char *rota_strerror(int err);
 
-/* What the last failing call of the calling thread on R had to say: one line
- * with what is wrong and what to do, never with a secret in it. With R NULL:
- * that of the last rota_open of this thread. Valid until the thread's next
- * failing call; "" if there was none. */
+/* What the last failing call of the calling thread on R had to say: one line with what is wrong and
+ * what to do, never with a secret in it. With R NULL: that of this thread's last rota_open or rota_ddl.
+ * Valid until the thread's next failing call; "" if there was none. */
 const char *rota_errmsg(const struct rota *r);
 
 const char *rota_version(void);
@@ -106,10 +105,9 @@ static inline int rota_open(struct rota **out, const char *url, const struct rot
     return rota_open_sized(out, url, opts, sizeof(struct rota_options));
 }
 
-/* Ends the session: what it holds is given back, waiting calls in other threads
- * return ROTA_CLOSED, pending callbacks run first. Locks that were not released
- * are gone, and their handles with them. Takes at most call_ms. Not from inside
- * a callback. No call may begin in another thread once this one has. */
+/* Ends the session: what it holds is given back, waiting calls in other threads return ROTA_CLOSED,
+ * pending callbacks run first. Locks that were not released are gone, and their handles with them. Takes
+ * at most call_ms. Not from inside a callback. No call may begin in another thread once this one has. */
 void rota_close(struct rota *r);
 
 /* What this engine, dialect and topology can do. No I/O. */
@@ -204,17 +202,15 @@ static inline int rota_acquire_all(struct rota *r, const char *const *names, siz
     return rota_acquire_all_sized(r, names, n, ask, sizeof(struct rota_ask), out);
 }
 
-/* Gives LOCK back, from any thread; always consumes the handle, as fclose does.
- * A callback of LOCK that runs in another thread is over before it returns; inside
- * a callback it does not wait, as rota_release_async. 0: gone. LOST: it was not ours
- * any more. UNKNOWN: not confirmed within call_ms; it ends with the ttl at the
- * latest. NULL: 0. */
+/* Gives LOCK back, from any thread; always consumes the handle, as fclose does. A callback of LOCK that
+ * runs in another thread is over before it returns; inside a callback it does not wait, as
+ * rota_release_async. 0: gone. LOST: it was not ours any more. UNKNOWN: not confirmed within call_ms; it
+ * ends with the ttl at the latest. NULL: 0. */
 int rota_release(struct rota_lock *lock);
 
-/* The fence of an exclusive hold: larger than that of every earlier tenure of this
- * name; the same for re-entries, and while threads of one client pass the tenure on
- * or take it again as it lingers. For shared and permits a name for
- * the log. 0: this dialect has none. No I/O. */
+/* The fence of an exclusive hold: larger than that of every earlier tenure of this name; the same for
+ * re-entries, and while threads of one client pass the tenure on or take it again as it lingers. For
+ * shared and permits a name for the log. 0: this dialect has none. No I/O. */
 uint64_t rota_fence(const struct rota_lock *lock);
 
 /* How long the hold is certainly ours still; <= 0 once it may be lost; INT64_MAX
@@ -369,6 +365,11 @@ struct rota_verdict {
 };
 typedef void rota_verdict_fn(void *arg, const struct rota_verdict *verdict);
 int rota_doctor(struct rota *r, rota_verdict_fn *fn, void *arg);
+
+/* The tables that the engine of URL needs, for a person to create where its user may not: told to FN once,
+ * as text for that engine's own shell; not at all, and 0, where it needs none. No server is asked. */
+typedef void rota_ddl_fn(void *arg, const char *text);
+int rota_ddl(const char *url, rota_ddl_fn *fn, void *arg);
 
 /* ---- Metrics ------------------------------------------------------------ */
 

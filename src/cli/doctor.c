@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota doctor: a verdict per promise of the engine, with the setting and the remedy. */
+/* rota doctor: a verdict per promise of the engine, with the setting and the remedy; or its tables. */
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/json.h"
 #include "cli/look.h"
 #include "cli/out.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct visit {
@@ -47,25 +48,67 @@ static void on_verdict(void *arg, const struct rota_verdict *v)
         print_text(v);
 }
 
-static int print_json(const struct visit *visit, const struct rt_cli *cli)
+/* The engine as it was named, without a password. */
+static json_t *engine_json(const struct rt_cli *cli)
 {
     const char *url = rt_connect_url(cli);
     char engine[4200];
 
     rt_connect_redact(url != NULL ? url : "file:", engine, sizeof(engine));
-    return rt_json_print(json_pack("{s:o, s:I, s:O}", "engine", rt_json_text(engine), "broken",
+    return rt_json_text(engine);
+}
+
+static int print_json(const struct visit *visit, const struct rt_cli *cli)
+{
+    return rt_json_print(json_pack("{s:o, s:I, s:O}", "engine", engine_json(cli), "broken",
                                    (json_int_t)visit->broken, "verdicts", visit->verdicts),
                          false);
 }
 
+/* ---- The tables --------------------------------------------------------- */
+
+static void take_json(void *arg, const char *text)
+{
+    *(json_t **)arg = rt_json_text(text);
+}
+
+static void take_text(void *arg, const char *text)
+{
+    *(bool *)arg = true;
+    fputs(text, stdout); /* as it is: it goes on to the engine's own shell */
+}
+
+/* What a shell reads stays empty where there is nothing to create: that is said beside it. */
+static int print_ddl(const struct rt_cli *cli, bool json)
+{
+    json_t *ddl = json_null();
+    bool told = false;
+    int err = json ? rota_ddl(rt_connect_url(cli), take_json, &ddl)
+                   : rota_ddl(rt_connect_url(cli), take_text, &told);
+
+    if (err != 0)
+        return rt_connect_report(NULL, err, "");
+    if (json)
+        return rt_json_print(json_pack("{s:o, s:o}", "engine", engine_json(cli), "ddl", ddl),
+                             false);
+    if (!told)
+        rt_out_error("this engine needs no tables: there is nothing to create");
+    return rt_out_flush();
+}
+
+/* ---- The command -------------------------------------------------------- */
+
 int rt_doctor_main(const struct rt_cli *cli, int argc, char **argv)
 {
-    struct rt_look look = {.command = "doctor", .operand = RT_LOOK_NO_NAME};
+    struct rt_look look = {
+        .command = "doctor", .operand = RT_LOOK_NO_NAME, .takes = RT_LOOK_TAKES_DDL};
     struct rota *r;
 
     int code = rt_look_parse(&look, argc, argv);
     if (code != RT_EXIT_OK || look.done)
         return code;
+    if (look.ddl)
+        return print_ddl(cli, look.json);
     code = rt_connect_open(&r, cli, &(struct rota_options){.flags = ROTA_NO_KEEPER});
     if (code != RT_EXIT_OK)
         return code;

@@ -108,10 +108,12 @@ const char rt_help_break[] =
     "64 wrong usage.\n";
 
 const char rt_help_doctor[] =
-    "Usage: rota doctor [--json]\n"
+    "Usage: rota doctor [--json]  or: rota doctor --ddl [--json]\n"
     "Asks the engine which promises it keeps as it is set up here: for each 'kept',\n"
     "'limited' or 'broken', with the setting that decides, and what to do.\n"
     "\n"
+    "      --ddl   print the tables that the engine needs instead, for a person to\n"
+    "              create where its user may not; the server is not asked\n"
     "      --json  one JSON object; docs/json.md has its shape\n"
     "  -h, --help\n"
     "\n"

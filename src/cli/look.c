@@ -7,7 +7,7 @@
 
 #include <getopt.h>
 
-enum { OPT_JSON = 256, OPT_FENCE };
+enum { OPT_JSON = 256, OPT_FENCE, OPT_DDL };
 
 static int parse_option(struct rt_look *look, int c, char **argv)
 {
@@ -17,8 +17,11 @@ static int parse_option(struct rt_look *look, int c, char **argv)
         look->fence = optarg;
     } else if (c == '1' && (look->takes & RT_LOOK_TAKES_ONE) != 0) {
         look->one = true;
-    } else if (c == OPT_FENCE || c == '1') {
-        return rt_out_usage(look->command, "option '%s' is not known", c == '1' ? "-1" : "--fence");
+    } else if (c == OPT_DDL && (look->takes & RT_LOOK_TAKES_DDL) != 0) {
+        look->ddl = true;
+    } else if (c == OPT_FENCE || c == OPT_DDL || c == '1') {
+        const char *option = c == '1' ? "-1" : c == OPT_DDL ? "--ddl" : "--fence";
+        return rt_out_usage(look->command, "option '%s' is not known", option);
     } else {
         return rt_options_complain(look->command, argv, c);
     }
@@ -42,6 +45,7 @@ int rt_look_parse(struct rt_look *look, int argc, char **argv)
     static const struct option options[] = {
         {"json", no_argument, NULL, OPT_JSON},
         {"fence", required_argument, NULL, OPT_FENCE},
+        {"ddl", no_argument, NULL, OPT_DDL},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };

@@ -9,6 +9,7 @@ enum rt_look_operand { RT_LOOK_NO_NAME, RT_LOOK_MAY_NAME, RT_LOOK_NAME };
 
 #define RT_LOOK_TAKES_FENCE 0x1u
 #define RT_LOOK_TAKES_ONE 0x2u
+#define RT_LOOK_TAKES_DDL 0x4u
 
 struct rt_look {
     const char *command;
@@ -19,6 +20,7 @@ struct rt_look {
     const char *fence; /* --fence; NULL: none */
     bool json;
     bool one;  /* -1 */
+    bool ddl;  /* --ddl */
     bool done; /* help was shown, there is nothing to do */
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening clients: which engine, with which parameters. */
+/* Opening clients. */
 #include "client/client.h"
 
 #include "base/alloc.h"
 #include "client/metrics.h"
+#include "client/target.h"
 #include "engine/trace/trace.h"
-#include "engine/url.h"
 #include "net/fd.h"
 
 #include <errno.h>
@@ -17,22 +17,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define DEFAULT_URL "file:"
-#define DEFAULT_TTL_MS 10000
-#define TTL_LEAST_MS 1000
-#define TTL_MOST_MS 3600000
-#define DEFAULT_CALL_MS 5000
 #define LABEL_MOST 127 /* bytes: it travels with every session */
-#define PASSWORD_MOST 1024
 
 /* What rota_open collects before there is a client. */
 struct opening {
     struct rota_options opts;
-    struct rt_url url;
-    const struct rt_engine *engine;
-    char password[PASSWORD_MOST];
-    uint32_t ttl_ms;
-    char errmsg[RT_ERRMSG_SIZE];
+    struct rt_target target; /* its errmsg is what a failure says */
 };
 
 void rt_random(void *out, size_t size)
@@ -49,8 +39,6 @@ void rt_random(void *out, size_t size)
         }
     }
 }
-
-/* ---- What to open ------------------------------------------------------- */
 
 static int take_options(struct opening *o, const struct rota_options *opts, size_t size)
 {
@@ -71,107 +59,6 @@ static int take_options(struct opening *o, const struct rota_options *opts, size
     return 0;
 }
 
-/* TEXT, $ROTA_URL, or the embedded engine; names are looked up. *OWN is to be freed. */
-static int resolve(struct opening *o, const char *text, char **own)
-{
-    *own = NULL;
-    if (text == NULL || text[0] == '\0')
-        text = getenv("ROTA_URL");
-    if (text == NULL || text[0] == '\0')
-        text = DEFAULT_URL;
-    if (strpbrk(text, ":@") ==
-        NULL) { /* with an @ it was meant to be a URL, and may have a secret */
-        int rv = rt_config_find(text, own, o->errmsg, sizeof(o->errmsg));
-        if (rv != 0)
-            return rv;
-        text = *own;
-    }
-    return rt_url_parse(&o->url, text, o->errmsg, sizeof(o->errmsg));
-}
-
-static int read_password(struct opening *o, const char *path)
-{
-    FILE *file = fopen(path, "re");
-
-    if (file == NULL) {
-        snprintf(o->errmsg, sizeof(o->errmsg), "the password_file %.100s cannot be read: %s", path,
-                 strerror(errno));
-        return ROTA_INVALID;
-    }
-    bool got = fgets(o->password, sizeof(o->password), file) != NULL;
-    fclose(file);
-    o->password[strcspn(o->password, "\r\n")] = '\0';
-    if (got && o->password[0] != '\0')
-        return 0;
-    snprintf(o->errmsg, sizeof(o->errmsg),
-             "the password_file %.100s is empty: its first line is "
-             "the password",
-             path);
-    return ROTA_INVALID;
-}
-
-static int find_password(struct opening *o)
-{
-    const char *path = rt_url_param(&o->url, "password_file", NULL);
-    const char *env = getenv("ROTA_PASSWORD");
-
-    if (path != NULL)
-        return read_password(o, path);
-    if (o->url.password[0] == '\0' && env != NULL)
-        snprintf(o->password, sizeof(o->password), "%s", env);
-    return 0;
-}
-
-static int choose_engine(struct opening *o)
-{
-    const char *dialect = rt_url_param(&o->url, "dialect", NULL);
-
-    o->engine = rt_engine_find(o->url.scheme);
-    if (o->engine == NULL) {
-        char known[128];
-        rt_engine_list(known, sizeof(known));
-        snprintf(o->errmsg, sizeof(o->errmsg),
-                 "there is no engine '%.40s' in this build: use one of %s", o->url.scheme, known);
-        return ROTA_INVALID;
-    }
-    int rv = rt_url_check_params(&o->url, o->engine->params, o->errmsg, sizeof(o->errmsg));
-    if (rv == 0 && dialect != NULL && strcmp(dialect, "line") != 0) {
-        bool own = false; /* engines with several list the parameter as theirs */
-        for (const char *const *p = o->engine->params; *p != NULL; p++)
-            own = own || strcmp(*p, "dialect") == 0;
-        if (!own) {
-            snprintf(o->errmsg, sizeof(o->errmsg), "%s: has no dialect '%.40s', only 'line'",
-                     o->url.scheme, dialect);
-            rv = ROTA_INVALID;
-        }
-    }
-    return rv;
-}
-
-static int choose_ttl(struct opening *o)
-{
-    const char *text = rt_url_param(&o->url, "ttl", NULL);
-    uint64_t ms = o->opts.ttl_ms != 0 ? o->opts.ttl_ms : DEFAULT_TTL_MS;
-
-    if (text != NULL && rt_url_duration_ms(text, &ms) != 0)
-        ms = 0;
-    if (ms < TTL_LEAST_MS || ms > TTL_MOST_MS) {
-        snprintf(o->errmsg, sizeof(o->errmsg), "the ttl must be from 1s to 1h, like ttl=10s");
-        return ROTA_INVALID;
-    }
-    o->ttl_ms = (uint32_t)ms;
-    return 0;
-}
-
-static int choose(struct opening *o)
-{
-    int rv = choose_engine(o);
-
-    if (rv == 0)
-        rv = choose_ttl(o);
-    return rv == 0 ? find_password(o) : rv;
-}
-
 /* ---- The client --------------------------------------------------------- */
 
 static char *default_label(void)
@@ -186,18 +73,18 @@ static char *default_label(void)
 
 static int spell(struct rota *r, struct opening *o)
 {
-    const char *names = rt_url_param(&o->url, "names", "");
+    const char *names = rt_url_param(&o->target.url, "names", "");
     bool raw = strcmp(names, "raw") == 0;
 
     if (!raw && names[0] != '\0') {
-        snprintf(o->errmsg, sizeof(o->errmsg),
+        snprintf(o->target.errmsg, sizeof(o->target.errmsg),
                  "names=%.40s is unknown: leave it out, or say "
                  "names=raw",
                  names);
         return ROTA_INVALID;
     }
-    return rt_spelling_init(&r->spelling, rt_url_param(&o->url, "prefix", ""), raw, o->errmsg,
-                            sizeof(o->errmsg));
+    return rt_spelling_init(&r->spelling, rt_url_param(&o->target.url, "prefix", ""), raw,
+                            o->target.errmsg, sizeof(o->target.errmsg));
 }
 
 static int fill_client(struct rota *r, struct opening *o)
@@ -206,11 +93,11 @@ static int fill_client(struct rota *r, struct opening *o)
 
     r->serial = atomic_fetch_add(&serials, 1) + 1;
     r->flags = o->opts.flags;
-    r->call_ms = o->opts.call_ms != 0 ? o->opts.call_ms : DEFAULT_CALL_MS;
+    r->call_ms = o->opts.call_ms != 0 ? o->opts.call_ms : RT_DEFAULT_CALL_MS;
     r->log = o->opts.log;
     r->log_arg = o->opts.log_arg;
     r->label = o->opts.label != NULL ? rt_strdup(o->opts.label) : default_label();
-    r->shown_url = rt_strdup(o->url.redacted);
+    r->shown_url = rt_strdup(o->target.url.redacted);
     if (r->label == NULL || r->shown_url == NULL)
         return ROTA_NOMEM;
     return spell(r, o);
@@ -222,9 +109,11 @@ static int no_descriptor(struct opening *o)
     int err = errno;
 
     if (err == EMFILE)
-        snprintf(o->errmsg, sizeof(o->errmsg), "too many open files: raise ulimit -n");
+        snprintf(o->target.errmsg, sizeof(o->target.errmsg),
+                 "too many open files: raise ulimit -n");
     else
-        snprintf(o->errmsg, sizeof(o->errmsg), "no descriptor for the client: %s", strerror(err));
+        snprintf(o->target.errmsg, sizeof(o->target.errmsg), "no descriptor for the client: %s",
+                 strerror(err));
     return ROTA_UNREACHABLE;
 }
 
@@ -254,26 +143,13 @@ static int trace_if_wanted(struct rota *r, struct rt_conn **conn)
 
 static int connect_engine(struct rota *r, struct opening *o)
 {
-    const char *in_url = o->url.password;
-    struct rt_conn *conn = rt_alloc(o->engine->conn_size);
+    struct rt_conn given = {
+        .up = &r->d.up, .loop = &r->loop, .label = r->label, .call_ms = r->call_ms};
+    struct rt_conn *conn;
 
-    if (conn == NULL)
-        return ROTA_NOMEM;
-    conn->engine = o->engine;
-    conn->up = &r->d.up;
-    conn->loop = &r->loop;
-    conn->label = r->label;
-    conn->ttl_ms = o->ttl_ms;
-    conn->call_ms = r->call_ms;
-    if (o->password[0] != '\0')
-        o->url.password = o->password;
-    int rv = o->engine->open(conn, &o->url);
-    o->url.password = in_url;
-    if (rv != 0) {
-        snprintf(o->errmsg, sizeof(o->errmsg), "%s", conn->errmsg);
-        rt_free(conn);
+    int rv = rt_target_open(&o->target, &given, &conn);
+    if (rv != 0)
         return rv;
-    }
     rv = trace_if_wanted(r, &conn);
     if (rv != 0) {
         conn->engine->close(conn);
@@ -289,9 +165,9 @@ static int check_strict(struct rota *r, struct opening *o)
     if ((r->flags & ROTA_STRICT) == 0 || (rota_caps(r) & ROTA_CAP_STRICT) != 0)
         return 0;
     if (r->d.conn->unsafe[0] != '\0')
-        snprintf(o->errmsg, sizeof(o->errmsg), "strict: %s", r->d.conn->unsafe);
+        snprintf(o->target.errmsg, sizeof(o->target.errmsg), "strict: %s", r->d.conn->unsafe);
     else
-        snprintf(o->errmsg, sizeof(o->errmsg),
+        snprintf(o->target.errmsg, sizeof(o->target.errmsg),
                  "%.120s can forget grants or fences in a crash: change "
                  "its settings, or open it without ROTA_STRICT",
                  r->shown_url);
@@ -313,7 +189,7 @@ static int check_reach(struct rota *r, struct opening *o)
     call.rq.op.inspect.each = rt_inspect_nobody;
     int rv = rt_call_insist(r, &call);
     if (rv != 0)
-        snprintf(o->errmsg, sizeof(o->errmsg), "%s",
+        snprintf(o->target.errmsg, sizeof(o->target.errmsg), "%s",
                  rota_errmsg(r)); /* R goes, what it said stays */
     return rv;
 }
@@ -389,7 +265,6 @@ int rota_open_sized(struct rota **out, const char *url, const struct rota_option
                     size_t size)
 {
     struct opening o = {0};
-    char *own = NULL;
     struct rota *r = NULL;
 
     if (out == NULL)
@@ -397,10 +272,7 @@ int rota_open_sized(struct rota **out, const char *url, const struct rota_option
     int rv = take_options(&o, opts, size);
     if (rv != 0)
         return rv;
-    rv = resolve(&o, url, &own);
-    if (rv != 0)
-        goto failed;
-    rv = choose(&o);
+    rv = rt_target_find(&o.target, url, o.opts.ttl_ms);
     if (rv != 0)
         goto failed;
     rv = ROTA_NOMEM;
@@ -414,12 +286,10 @@ int rota_open_sized(struct rota **out, const char *url, const struct rota_option
         *out = r;
 failed:
     if (rv != 0) {
-        rt_fail_waiter(0, rv, o.errmsg);
+        rt_fail_waiter(0, rv, o.target.errmsg);
         if (r != NULL)
             rt_client_free(r);
     }
-    rt_url_fini(&o.url);
-    rt_free(own);
-    explicit_bzero(o.password, sizeof(o.password));
+    rt_target_fini(&o.target);
     return rv;
 }

@@ -297,6 +297,12 @@ struct rt_engine {
     /* A descriptor that keeps the session as long as any copy of it is open: rota_keep_fd. ROTA_LOST:
      * there is no session. May be NULL: sessions do not live by descriptors. */
     int (*keep)(struct rt_conn *conn, int *fd);
+
+    /* The tables that a connection as opened needs, with its names and prefix, as a person would type them
+     * into the server's own shell where our user may not: whole lines, nothing that harms if they are there
+     * already. Valid until close. Asked after open and before anything else, on a loop that nobody turns: no
+     * server hears of it. May be NULL: there are none. */
+    const char *(*ddl)(const struct rt_conn *conn);
 };
 
 /* The engine for a URL's scheme, or NULL. engine/table.c has the list. */

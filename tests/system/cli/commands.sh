@@ -334,6 +334,18 @@ test_doctor()
     same True "$(json 'all(v["verdict"] in ("kept", "limited") for v in d["verdicts"])' <out)"
 }
 
+# None of today's engines has tables. What another program would read stays empty.
+test_doctor_ddl()
+{
+    expect 0 "$rota" doctor --ddl >out 2>err
+    [ ! -s out ] || fail "on stdout: $(cat out)"
+    same "rota: this engine needs no tables: there is nothing to create" "$(cat err)"
+    [ -n "${ROTA_TEST_URL-}" ] || [ ! -e rota ] || fail "it touched the engine"
+    same "$ROTA_URL None" "$("$rota" doctor --ddl --json | json '[d["engine"], d["ddl"]]')"
+    refused 64 gopher "$rota" doctor --ddl --on gopher://x
+    refused 64 "'--ddl' is not known" "$rota" ls --ddl
+}
+
 # ---- once
 
 test_once()

@@ -54,6 +54,7 @@ test_options()
     same "--take " "$(offers "rota run --ta")"
     same "--fence " "$(offers "rota break --fe")"
     same "--json " "$(offers "rota ls --j")"
+    same "--ddl " "$(offers "rota doctor --d")"
     same "--help --json --on --system -h " "$(LC_ALL=C offers "rota why -")" # each once
     [[ " $(offers "rota run -")" == *" --wait "* ]] || fail "$(offers "rota run -")"
 }

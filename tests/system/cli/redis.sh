@@ -460,6 +460,12 @@ test_demo_bench_metrics()
     has '^rota_heartbeats_total\{state="answered"\} [1-9]' m
 }
 
+test_tables_are_asked_of_no_server()
+{
+    expect 0 "$rota" --on redis://127.0.0.1:1 doctor --ddl 2>err
+    has 'needs no tables' err
+}
+
 test_doctor_says_which_outage_is_outlasted()
 {
     "$rota" doctor >out
