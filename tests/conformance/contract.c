@@ -2,7 +2,7 @@
 /* What engine.h says and rota.h does not show: contract URL. How often OBSERVE tells, and with which error and words
  * OBSERVE, INSPECT, LIST and CHECK end, the same on every engine. */
 #include "engine/name.h"
-#include "unit/user.h"
+#include "lib/user.h"
 
 #include <ftw.h>
 #include <setjmp.h>

@@ -135,7 +135,7 @@ static bool is_leaderless(struct es_server *s, struct es_task *t, bool reads)
     if (dice == 2 || (dice < 2 && (reads || dice == 0)))
         return true;
     if (dice == 1 && t->rpc != NULL) { /* it is in some log, and nobody hears of it */
-        es_rpc_drop(t->rpc);
+        grpc_call_drop(t->rpc);
         t->rpc = NULL;
     }
     es_later(s, t, s->leaderless_until + es_think(s));
@@ -178,7 +178,7 @@ static void do_call(struct es_server *s, struct es_task *t)
     enum rt_etcd_call call = t->call;
     if (es_frozen(s, t))
         return;
-    if (t->rpc != NULL && t->rpc->h2 == NULL && sim_chance(&s->net.random, 500))
+    if (t->rpc != NULL && t->rpc->server == NULL && sim_chance(&s->net.random, 500))
         return; /* given up by its client, and not begun yet */
     rt_etcd_arena_init(&arena);
     int rv = rt_etcd_unpack(&arena, calls[call].request, t->bytes, t->n, &request);
@@ -198,7 +198,7 @@ static void do_call(struct es_server *s, struct es_task *t)
     rt_etcd_arena_fini(&arena);
 }
 
-void es_call(struct es_rpc *rpc, const uint8_t *bytes, size_t n)
+void es_call(struct grpc_call *rpc, const uint8_t *bytes, size_t n)
 {
     struct es_conn *c = es_conn_of(rpc);
     struct es_server *s = c->server;

@@ -50,7 +50,7 @@ free_arena:
     rt_etcd_arena_fini(&arena);
 }
 
-void es_keep_alive(struct es_rpc *rpc, const uint8_t *bytes, size_t n)
+void es_keep_alive(struct grpc_call *rpc, const uint8_t *bytes, size_t n)
 {
     const struct es_conn *c = es_conn_of(rpc);
     struct es_server *s = c->server;

@@ -3,6 +3,7 @@
 #include "sim/etcd/server.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 /* ---- What will happen --------------------------------------------------- */
 
-struct es_task *es_task_new(struct es_server *s, struct es_rpc *rpc, uint32_t member,
+struct es_task *es_task_new(struct es_server *s, struct grpc_call *rpc, uint32_t member,
                             const void *bytes, size_t n,
                             void (*run)(struct es_server *s, struct es_task *t))
 {
@@ -23,14 +24,14 @@ struct es_task *es_task_new(struct es_server *s, struct es_rpc *rpc, uint32_t me
     if (n > 0)
         memcpy(t->bytes, bytes, n);
     if (rpc != NULL)
-        es_rpc_keep(rpc);
+        grpc_call_keep(rpc);
     return t;
 }
 
 static void task_free(struct es_task *t)
 {
     if (t->rpc != NULL)
-        es_rpc_drop(t->rpc);
+        grpc_call_drop(t->rpc);
     free(t);
 }
 
@@ -57,9 +58,9 @@ int64_t es_think(struct es_server *s)
     return 1000 + sim_spread_ns(&s->net.random, mean);
 }
 
-struct es_conn *es_conn_of(const struct es_rpc *rpc)
+struct es_conn *es_conn_of(const struct grpc_call *rpc)
 {
-    return rpc->h2 != NULL ? rpc->h2->arg : NULL;
+    return rpc->server != NULL ? rpc->server->arg : NULL;
 }
 
 bool es_frozen(struct es_server *s, struct es_task *t)
@@ -77,13 +78,16 @@ static void say_now(struct es_server *s, struct es_task *t)
 {
     if (es_frozen(s, t))
         return;
-    if (t->ends)
-        es_rpc_end(t->rpc, t->status, t->text);
-    else
-        es_rpc_send(t->rpc, t->bytes, t->n);
+    if (!t->ends) {
+        grpc_call_send(t->rpc, t->bytes, t->n);
+        return;
+    }
+    char status[12];
+    snprintf(status, sizeof(status), "%u", t->status);
+    grpc_call_end(t->rpc, status, t->text);
 }
 
-void es_say(struct es_server *s, struct es_rpc *rpc, uint32_t member, int64_t at,
+void es_say(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t at,
             const void *message)
 {
     size_t n = protobuf_c_message_get_packed_size(message);
@@ -94,7 +98,7 @@ void es_say(struct es_server *s, struct es_rpc *rpc, uint32_t member, int64_t at
     es_task_add(s, t, at);
 }
 
-void es_say_end(struct es_server *s, struct es_rpc *rpc, uint32_t member, int64_t at,
+void es_say_end(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t at,
                 uint32_t status, const char *text)
 {
     struct es_task *t = es_task_new(s, rpc, member, NULL, 0, say_now);
@@ -121,7 +125,7 @@ static struct es_conn *conn_of(struct sim_conn *c)
     return (struct es_conn *)(void *)c;
 }
 
-static void on_message(struct es_rpc *rpc, const uint8_t *bytes, size_t n)
+static void on_message(struct grpc_call *rpc, const uint8_t *bytes, size_t n)
 {
     if (strcmp(rpc->path, ES_WATCH_PATH) == 0)
         es_watch(rpc, bytes, n);
@@ -131,13 +135,13 @@ static void on_message(struct es_rpc *rpc, const uint8_t *bytes, size_t n)
         es_call(rpc, bytes, n);
 }
 
-static void on_gone(struct es_rpc *rpc)
+static void on_gone(struct grpc_call *rpc)
 {
     if (strcmp(rpc->path, ES_WATCH_PATH) == 0)
         es_watch_gone(rpc);
 }
 
-static void on_write(struct es_h2 *h, const uint8_t *bytes, size_t n)
+static void on_write(struct grpc_server *h, const uint8_t *bytes, size_t n)
 {
     struct es_conn *c = h->arg;
     int64_t until = c->server->members[c->member].frozen_until;
@@ -146,7 +150,8 @@ static void on_write(struct es_h2 *h, const uint8_t *bytes, size_t n)
     sim_conn_send(&c->base, bytes, n);
 }
 
-static const struct es_h2_user h2_user = {on_message, on_gone, on_write};
+static const struct grpc_server_user h2_user = {
+    .message = on_message, .gone = on_gone, .write = on_write};
 
 static bool on_accept(struct sim_conn *base, const char *host)
 {
@@ -156,14 +161,14 @@ static bool on_accept(struct sim_conn *base, const char *host)
     c->member = (uint32_t)(host[strlen(host) - 1] - '1') % ES_MEMBERS; /* 10.0.0.1 is the first */
     if (s->members[c->member].down_until > s->net.now)
         return false;
-    es_h2_open(&c->h2, &h2_user, c);
+    grpc_server_open(&c->h2, &h2_user, c);
     return true;
 }
 
 static void on_data(struct sim_conn *base, const char *bytes, size_t n)
 {
     struct es_conn *c = conn_of(base);
-    bool good = es_h2_feed(&c->h2, bytes, n);
+    bool good = grpc_server_feed(&c->h2, bytes, n);
     assert(good); /* the engine writes no nonsense */
     (void)good;
     if (c->doomed)
@@ -172,7 +177,7 @@ static void on_data(struct sim_conn *base, const char *bytes, size_t n)
 
 static void on_forget(struct sim_conn *base)
 {
-    es_h2_close(&conn_of(base)->h2);
+    grpc_server_close(&conn_of(base)->h2);
 }
 
 static const struct sim_host host = {sizeof(struct es_conn), on_accept, on_data, on_forget};

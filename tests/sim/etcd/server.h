@@ -11,7 +11,7 @@
 #ifndef SIM_ETCD_SERVER_H
 #define SIM_ETCD_SERVER_H
 
-#include "sim/etcd/h2.h"
+#include "lib/grpc_server.h"
 #include "sim/etcd/store.h"
 #include "sim/net.h"
 
@@ -55,7 +55,7 @@ struct es_server {
 struct es_conn {
     struct sim_conn base; /* first */
     struct es_server *server;
-    struct es_h2 h2;
+    struct grpc_server h2;
     uint32_t member;
     bool doomed; /* breaks when what came has been looked at */
 };
@@ -83,7 +83,7 @@ struct es_task { /* something that will happen */
     struct es_task *next;
     int64_t at;
     void (*run)(struct es_server *s, struct es_task *t); /* may put it back (es_later) */
-    struct es_rpc *rpc;                                  /* kept; NULL: nobody waits */
+    struct grpc_call *rpc;                               /* kept; NULL: nobody waits */
     uint32_t member;
     enum rt_etcd_call call; /* of a request */
     uint32_t status;        /* of an answer */
@@ -93,19 +93,19 @@ struct es_task { /* something that will happen */
     uint8_t bytes[]; /* a request, or a message */
 };
 
-struct es_task *es_task_new(struct es_server *s, struct es_rpc *rpc, uint32_t member,
+struct es_task *es_task_new(struct es_server *s, struct grpc_call *rpc, uint32_t member,
                             const void *bytes, size_t n,
                             void (*run)(struct es_server *s, struct es_task *t));
 void es_task_add(struct es_server *s, struct es_task *t, int64_t at);
 void es_later(struct es_server *s, struct es_task *t, int64_t at); /* from inside its run */
-int64_t es_think(struct es_server *s);                  /* ns: how long something takes in there */
-struct es_conn *es_conn_of(const struct es_rpc *rpc);   /* NULL: gone */
-bool es_frozen(struct es_server *s, struct es_task *t); /* true: it was put back until it is not */
+int64_t es_think(struct es_server *s);                   /* ns: how long something takes in there */
+struct es_conn *es_conn_of(const struct grpc_call *rpc); /* NULL: gone */
+bool es_frozen(struct es_server *s, struct es_task *t);  /* true: it was put back until it is not */
 
 /* A message for RPC at AT, or its end (BYTES NULL). */
-void es_say(struct es_server *s, struct es_rpc *rpc, uint32_t member, int64_t at,
+void es_say(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t at,
             const void *message);
-void es_say_end(struct es_server *s, struct es_rpc *rpc, uint32_t member, int64_t at,
+void es_say_end(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t at,
                 uint32_t status, const char *text);
 
 /* The store may have changed: who hears of it hears of it. */
@@ -115,10 +115,10 @@ RtEtcd__Header *es_member_header(struct es_server *s, struct rt_etcd_arena *aren
                                  int64_t revision);
 
 /* call.c: a unary request; lease.c: a message on the stream of keep-alives; watch.c: of watches. */
-void es_call(struct es_rpc *rpc, const uint8_t *bytes, size_t n);
-void es_keep_alive(struct es_rpc *rpc, const uint8_t *bytes, size_t n);
-void es_watch(struct es_rpc *rpc, const uint8_t *bytes, size_t n);
-void es_watch_gone(struct es_rpc *rpc);
+void es_call(struct grpc_call *rpc, const uint8_t *bytes, size_t n);
+void es_keep_alive(struct grpc_call *rpc, const uint8_t *bytes, size_t n);
+void es_watch(struct grpc_call *rpc, const uint8_t *bytes, size_t n);
+void es_watch_gone(struct grpc_call *rpc);
 void es_watch_notify(struct es_server *s, uint32_t member);
 
 #define ES_WATCH_PATH "/etcdserverpb.Watch/Watch"

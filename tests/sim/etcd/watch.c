@@ -17,7 +17,7 @@ struct es_watched {
 };
 
 /* rpc->user is the first of its watches. */
-static struct es_watched *find(const struct es_rpc *rpc, int64_t id)
+static struct es_watched *find(const struct grpc_call *rpc, int64_t id)
 {
     struct es_watched *w = rpc->user;
     while (w != NULL && w->id != id)
@@ -25,7 +25,7 @@ static struct es_watched *find(const struct es_rpc *rpc, int64_t id)
     return w;
 }
 
-static void forget(struct es_rpc *rpc, struct es_watched *gone)
+static void forget(struct grpc_call *rpc, struct es_watched *gone)
 {
     struct es_watched *first = rpc->user, **at = &first;
     while (*at != gone)
@@ -35,14 +35,14 @@ static void forget(struct es_rpc *rpc, struct es_watched *gone)
     free(gone);
 }
 
-void es_watch_gone(struct es_rpc *rpc)
+void es_watch_gone(struct grpc_call *rpc)
 {
     while (rpc->user != NULL)
         forget(rpc, rpc->user);
 }
 
 /* W NULL: of no watch. */
-static void tell(struct es_server *s, struct es_rpc *rpc, uint32_t member, struct es_watched *w,
+static void tell(struct es_server *s, struct grpc_call *rpc, uint32_t member, struct es_watched *w,
                  const RtEtcd__WatchResponse *m)
 {
     int64_t at = s->net.now + es_think(s);
@@ -53,7 +53,7 @@ static void tell(struct es_server *s, struct es_rpc *rpc, uint32_t member, struc
     es_say(s, rpc, member, at, m);
 }
 
-static void tell_canceled(struct es_server *s, struct es_rpc *rpc, uint32_t member,
+static void tell_canceled(struct es_server *s, struct grpc_call *rpc, uint32_t member,
                           struct es_watched *w, bool compacted)
 {
     struct rt_etcd_arena arena;
@@ -70,7 +70,7 @@ static void tell_canceled(struct es_server *s, struct es_rpc *rpc, uint32_t memb
 
 /* ---- Events ------------------------------------------------------------- */
 
-static void tell_events(struct es_server *s, struct es_rpc *rpc, uint32_t member,
+static void tell_events(struct es_server *s, struct grpc_call *rpc, uint32_t member,
                         struct es_watched *w)
 {
     const struct es_store *store = &s->store;
@@ -98,13 +98,15 @@ static void tell_events(struct es_server *s, struct es_rpc *rpc, uint32_t member
     rt_etcd_arena_fini(&arena);
 }
 
-typedef void each_fn(struct es_server *s, struct es_rpc *rpc, struct es_watched *w, uint32_t arg);
+typedef void each_fn(struct es_server *s, struct grpc_call *rpc, struct es_watched *w,
+                     uint32_t arg);
 
 static void each_watch(struct es_server *s, each_fn *each, uint32_t arg)
 {
     for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next) {
         struct es_conn *conn = (struct es_conn *)(void *)c;
-        for (struct es_rpc *rpc = c->served ? conn->h2.rpcs : NULL; rpc != NULL; rpc = rpc->next)
+        for (struct grpc_call *rpc = c->served ? conn->h2.calls : NULL; rpc != NULL;
+             rpc = rpc->next)
             for (struct es_watched *w = rpc->user, *next; w != NULL; w = next) {
                 next = w->next;
                 each(s, rpc, w, arg);
@@ -112,7 +114,7 @@ static void each_watch(struct es_server *s, each_fn *each, uint32_t arg)
     }
 }
 
-static void notify_one(struct es_server *s, struct es_rpc *rpc, struct es_watched *w,
+static void notify_one(struct es_server *s, struct grpc_call *rpc, struct es_watched *w,
                        uint32_t member)
 {
     if (es_conn_of(rpc)->member != member)
@@ -161,7 +163,7 @@ static void request(struct es_server *s, struct es_task *t)
 {
     struct rt_etcd_arena arena;
     const RtEtcd__WatchRequest *rq;
-    if (es_frozen(s, t) || t->rpc->h2 == NULL)
+    if (es_frozen(s, t) || t->rpc->server == NULL)
         return;
     rt_etcd_arena_init(&arena);
     int rv = rt_etcd_unpack(&arena, &rt_etcd__watch_request__descriptor, t->bytes, t->n, &rq);
@@ -182,7 +184,7 @@ static void request(struct es_server *s, struct es_task *t)
     rt_etcd_arena_fini(&arena);
 }
 
-void es_watch(struct es_rpc *rpc, const uint8_t *bytes, size_t n)
+void es_watch(struct grpc_call *rpc, const uint8_t *bytes, size_t n)
 {
     const struct es_conn *c = es_conn_of(rpc);
     struct es_server *s = c->server;
@@ -192,7 +194,7 @@ void es_watch(struct es_rpc *rpc, const uint8_t *bytes, size_t n)
 
 /* ---- What befalls them -------------------------------------------------- */
 
-static void compact_one(struct es_server *s, struct es_rpc *rpc, struct es_watched *w,
+static void compact_one(struct es_server *s, struct grpc_call *rpc, struct es_watched *w,
                         uint32_t missed)
 {
     uint32_t member = es_conn_of(rpc)->member;
@@ -215,7 +217,8 @@ void es_server_end_watches(struct es_server *s)
 {
     for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next) {
         struct es_conn *conn = (struct es_conn *)(void *)c;
-        for (struct es_rpc *rpc = c->served ? conn->h2.rpcs : NULL; rpc != NULL; rpc = rpc->next)
+        for (struct grpc_call *rpc = c->served ? conn->h2.calls : NULL; rpc != NULL;
+             rpc = rpc->next)
             if (strcmp(rpc->path, ES_WATCH_PATH) == 0)
                 es_say_end(s, rpc, conn->member, s->net.now + es_think(s), RT_GRPC_UNAVAILABLE,
                            "etcdserver: no leader");

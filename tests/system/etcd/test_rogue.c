@@ -3,9 +3,9 @@
  *
  * What the codec does with each single frame is in tests/unit/etcd/test_grpc_hostile.c. The first call of
  * a client is Status on stream 1, the second a Txn on stream 3. */
+#include "lib/h2_raw.h"
 #include "lib/refusal.h"
 #include "lib/rogue.h"
-#include "unit/etcd/raw.h"
 
 #include <dirent.h>
 #include <rota.h>
@@ -20,18 +20,18 @@
 #define CALL_MS 600
 #define SECRET "hush-Wr0ng-7c1"
 
-static struct peer_bytes first, then;
+static struct grpc_bytes first, then;
 
 /* ---- Parts of a conversation ------------------------------------------------- */
 
-static void settings(struct peer_bytes *b)
+static void settings(struct grpc_bytes *b)
 {
     raw_frame(b, NGHTTP2_SETTINGS, 0, 0, "", 0);
 }
 
-static void headers(struct peer_bytes *b, uint32_t id)
+static void headers(struct grpc_bytes *b, uint32_t id)
 {
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
 
     raw_header(&h, ":status", "200");
     raw_header(&h, "content-type", "application/grpc");
@@ -39,9 +39,9 @@ static void headers(struct peer_bytes *b, uint32_t id)
     free(h.at);
 }
 
-static void trailers(struct peer_bytes *b, uint32_t id, const char *status, const char *message)
+static void trailers(struct grpc_bytes *b, uint32_t id, const char *status, const char *message)
 {
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
 
     raw_header(&h, "grpc-status", status);
     if (message != NULL)
@@ -51,7 +51,7 @@ static void trailers(struct peer_bytes *b, uint32_t id, const char *status, cons
     free(h.at);
 }
 
-static void data(struct peer_bytes *b, uint32_t id, const void *bytes, size_t n)
+static void data(struct grpc_bytes *b, uint32_t id, const void *bytes, size_t n)
 {
     raw_frame(b, NGHTTP2_DATA, 0, id, bytes, n);
 }
@@ -119,7 +119,7 @@ static int forget(void **state)
 
 static void says(const char *words)
 {
-    peer_add(&first, words, strlen(words));
+    grpc_bytes_add(&first, words, strlen(words));
     meet(ROGUE_SAYS, "words", ROTA_PROTOCOL, "etcd?");
 }
 
@@ -129,7 +129,7 @@ static void other_protocols(void **state)
     says("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     says("-ERR unknown command 'PRI'\r\n");
     says("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n");
-    peer_add(&first, "\x15\x03\x01\x00\x02\x02\x46", 7);
+    grpc_bytes_add(&first, "\x15\x03\x01\x00\x02\x02\x46", 7);
     meet(ROGUE_SAYS, "TLS", ROTA_PROTOCOL, "TLS|etcds://");
     meet(ROGUE_NOISE, "noise", ROTA_PROTOCOL, NULL);
     meet(ROGUE_ECHOES, "echoes", ROTA_PROTOCOL, NULL);
@@ -140,7 +140,7 @@ static void other_protocols(void **state)
 /* gRPC, but not of etcd; and pages. */
 static void other_services(void **state)
 {
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
 
     (void)state;
     settings(&first);
@@ -221,7 +221,7 @@ static void messages_that_are_wrong(void **state)
 
 static void a_huge_reason(void **state)
 {
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
     static char text[120];
 
     (void)state;

@@ -3,7 +3,7 @@
  * public call. Nothing crashes, leaks, or stays locked. */
 
 #include "lib/proc.h"
-#include "unit/scarce.h"
+#include "lib/scarce.h"
 
 #include <rota.h>
 #include <setjmp.h>
@@ -186,6 +186,7 @@ static void looking(struct rota *r)
     rota_line_free(line);
     rota_list_free(lines, count);
     ok(rota_doctor(r, on_verdict, NULL));
+    ok(rota_ddl(url, NULL, NULL));
     if (held)
         ok(rota_release(lock));
 }

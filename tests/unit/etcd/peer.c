@@ -10,114 +10,21 @@
 
 #include <cmocka.h>
 
-void peer_add(struct peer_bytes *b, const void *bytes, size_t n)
-{
-    if (b->room - b->size < n) {
-        b->room = (b->size + n) * 2;
-        b->at = realloc(b->at, b->room);
-        assert_non_null(b->at);
-    }
-    if (n > 0)
-        memcpy(b->at + b->size, bytes, n);
-    b->size += n;
-}
+/* ---- The server -------------------------------------------------------------------------- */
 
-void peer_drop(struct peer_bytes *b, size_t n)
+static void on_begun(struct grpc_call *c)
 {
-    assert_true(n <= b->size);
-    b->size -= n;
-    if (b->size > 0)
-        memmove(b->at, b->at + n, b->size);
-}
-
-/* ---- The server's ears ------------------------------------------------------------------- */
-
-static struct peer_stream *find(struct peer *p, int32_t id)
-{
-    for (size_t i = p->count; i > 0; i--)
-        if (p->streams[i - 1].id == id)
-            return &p->streams[i - 1];
-    return NULL;
-}
-
-static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void *arg)
-{
-    struct peer *p = arg;
-    (void)s;
-    if (find(p, frame->hd.stream_id) == NULL && p->count < PEER_STREAMS)
-        p->streams[p->count++].id = frame->hd.stream_id;
-    return 0;
-}
-
-static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_size, const uint8_t *value, size_t size, uint8_t flags, void *arg)
-{
-    struct peer_stream *st = find(arg, frame->hd.stream_id);
-    const char *text = (const char *)value;
-    (void)s;
-    (void)flags;
-    (void)name_size;
-    (void)size;
-    if (st == NULL)
-        return 0;
-    if (strcmp((const char *)name, ":path") == 0)
-        snprintf(st->path, sizeof(st->path), "%s", text);
-    else if (strcmp((const char *)name, "token") == 0)
-        snprintf(st->token, sizeof(st->token), "%s", text);
-    else if (strcmp((const char *)name, "grpc-timeout") == 0)
-        snprintf(st->timeout, sizeof(st->timeout), "%s", text);
-    else if (strcmp((const char *)name, "hasleader") == 0)
-        snprintf(st->leader, sizeof(st->leader), "%s", text);
-    return 0;
-}
-
-static int on_data(nghttp2_session *s, uint8_t flags, int32_t id, const uint8_t *bytes, size_t n,
-                   void *arg)
-{
-    struct peer_stream *st = find(arg, id);
-    (void)s;
-    (void)flags;
-    if (st != NULL)
-        peer_add(&st->body, bytes, n);
-    return 0;
-}
-
-static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *arg)
-{
-    struct peer_stream *st = find(arg, frame->hd.stream_id);
-    (void)s;
-    if (st != NULL && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
-        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-        st->ended = true;
-    return 0;
-}
-
-static int on_close(nghttp2_session *s, int32_t id, uint32_t error_code, void *arg)
-{
-    struct peer_stream *st = find(arg, id);
-    (void)s;
-    if (st != NULL) {
-        st->closed = true;
-        st->error_code = error_code;
-    }
-    return 0;
+    struct peer *p = c->server->arg;
+    if (p->count == PEER_STREAMS)
+        return;
+    grpc_call_keep(c);
+    p->streams[p->count++] = c;
 }
 
 void peer_serve(struct peer *p)
 {
-    static const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_FRAME_SIZE, 16384},
-    };
-    nghttp2_session_callbacks *cb;
-    assert_int_equal(nghttp2_session_callbacks_new(&cb), 0);
-    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_close);
-    assert_int_equal(nghttp2_session_server_new(&p->server, cb, p), 0);
-    nghttp2_session_callbacks_del(cb);
-    assert_int_equal(nghttp2_submit_settings(p->server, 0, settings, 1), 0);
+    static const struct grpc_server_user user = {.begun = on_begun};
+    grpc_server_open(&p->server, &user, p);
 }
 
 /* ---- The wire ---------------------------------------------------------------------------- */
@@ -127,7 +34,7 @@ static int client_writes(void *arg, const void *bytes, size_t n)
     struct peer *p = arg;
     if (p->write_err != 0)
         return p->write_err;
-    peer_add(&p->wire, bytes, n);
+    grpc_bytes_add(&p->wire, bytes, n);
     p->to_server += n;
     return 0;
 }
@@ -149,11 +56,9 @@ void peer_open(struct peer *p)
 void peer_close(struct peer *p)
 {
     rt_grpc_close(p->g);
-    nghttp2_session_del(p->server);
-    for (size_t i = 0; i < p->count; i++) {
-        free(p->streams[i].body.at);
-        free(p->streams[i].reply.at);
-    }
+    grpc_server_close(&p->server);
+    for (size_t i = 0; i < p->count; i++)
+        grpc_call_drop(p->streams[i]);
     free(p->wire.at);
     *p = (struct peer){0};
 }
@@ -177,30 +82,18 @@ int peer_feed(struct peer *p, const void *bytes, size_t n)
 
 void peer_server_reads(struct peer *p)
 {
-    ssize_t used = nghttp2_session_mem_recv(p->server, p->wire.at, p->wire.size);
-    assert_int_equal(used, p->wire.size);
+    assert_true(grpc_server_feed(&p->server, p->wire.at, p->wire.size));
     p->wire.size = 0;
-}
-
-size_t peer_server_says(struct peer *p, struct peer_bytes *out)
-{
-    const uint8_t *bytes;
-    ssize_t n;
-    size_t before = out->size;
-    while ((n = nghttp2_session_mem_send(p->server, &bytes)) > 0)
-        peer_add(out, bytes, (size_t)n);
-    assert_int_equal(n, 0);
-    return out->size - before;
 }
 
 void peer_exchange(struct peer *p)
 {
-    struct peer_bytes said = {0};
+    struct grpc_bytes said = {0};
     do {
         said.size = 0;
         if (p->wire.size > 0 && !p->mute)
             peer_server_reads(p);
-        if (peer_server_says(p, &said) > 0)
+        if (grpc_server_says(&p->server, &said) > 0)
             peer_feed(p, said.at, said.size);
     } while (p->err == 0 && (said.size > 0 || (p->wire.size > 0 && !p->mute)));
     free(said.at);
@@ -208,86 +101,31 @@ void peer_exchange(struct peer *p)
 
 /* ---- The server's mouth ------------------------------------------------------------------ */
 
-static nghttp2_nv header(const char *name, const char *value)
+static struct grpc_call *stream(struct peer *p, size_t i)
 {
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name),
-                        strlen(value), NGHTTP2_NV_FLAG_NONE};
-}
-
-static ssize_t read_reply(nghttp2_session *s, int32_t id, uint8_t *buf, size_t room,
-                          uint32_t *flags, nghttp2_data_source *source, void *arg)
-{
-    struct peer_stream *st = source->ptr;
-    size_t n = st->reply.size < room ? st->reply.size : room;
-    (void)arg;
-    if (n == 0 && st->trailer[0] == '\0') {
-        st->deferred = true;
-        return NGHTTP2_ERR_DEFERRED;
-    }
-    memcpy(buf, st->reply.at, n);
-    peer_drop(&st->reply, n);
-    if (st->reply.size > 0 || st->trailer[0] == '\0')
-        return (ssize_t)n;
-    nghttp2_nv nv[] = {header("grpc-status", st->trailer), header("grpc-message", st->text)};
-    assert_int_equal(nghttp2_submit_trailer(s, id, nv, st->text[0] != '\0' ? 2 : 1), 0);
-    *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    return (ssize_t)n;
-}
-
-static void push(struct peer *p, struct peer_stream *st)
-{
-    if (st->deferred) {
-        st->deferred = false;
-        assert_int_equal(nghttp2_session_resume_data(p->server, st->id), 0);
-        return;
-    }
-    if (st->answers)
-        return; /* what was added will be asked for */
-    st->answers = true;
-    nghttp2_nv nv[] = {header(":status", "200"), header("content-type", "application/grpc")};
-    nghttp2_data_provider source = {{.ptr = st}, read_reply};
-    assert_int_equal(nghttp2_submit_response(p->server, st->id, nv, 2, &source), 0);
+    assert_true(i < p->count);
+    return p->streams[i];
 }
 
 void peer_answer_raw(struct peer *p, size_t i, const void *bytes, size_t n, const char *status)
 {
-    struct peer_stream *st = &p->streams[i];
-    assert_true(i < p->count);
-    peer_add(&st->reply, bytes, n);
+    grpc_call_send_raw(stream(p, i), bytes, n);
     if (status != NULL)
-        snprintf(st->trailer, sizeof(st->trailer), "%s", status);
-    push(p, st);
+        grpc_call_end(p->streams[i], status, "");
 }
 
 void peer_answer(struct peer *p, size_t i, const void *bytes, size_t n, const char *status,
                  const char *text)
 {
-    struct peer_bytes b = {0};
-    const uint8_t prefix[5] = {0, (uint8_t)(n >> 24), (uint8_t)(n >> 16), (uint8_t)(n >> 8),
-                               (uint8_t)n};
-    assert_true(i < p->count);
-    if (text != NULL)
-        snprintf(p->streams[i].text, sizeof(p->streams[i].text), "%s", text);
-    peer_add(&b, prefix, 5);
-    peer_add(&b, bytes, n);
-    peer_answer_raw(p, i, b.at, b.size, status);
-    free(b.at);
+    grpc_call_send(stream(p, i), bytes, n);
+    if (status != NULL)
+        grpc_call_end(p->streams[i], status, text != NULL ? text : "");
 }
 
 void peer_refuse(struct peer *p, size_t i, const char *http_status, const char *type,
                  const char *status, const char *text)
 {
-    nghttp2_nv nv[4];
-    size_t n = 0;
-    assert_true(i < p->count);
-    nv[n++] = header(":status", http_status);
-    if (type != NULL)
-        nv[n++] = header("content-type", type);
-    if (status != NULL)
-        nv[n++] = header("grpc-status", status);
-    if (text != NULL)
-        nv[n++] = header("grpc-message", text);
-    assert_int_equal(nghttp2_submit_response(p->server, p->streams[i].id, nv, n, NULL), 0);
+    grpc_call_refuse(stream(p, i), http_status, type, status, text);
 }
 
 /* ---- Calls ------------------------------------------------------------------------------- */
@@ -298,7 +136,7 @@ static void on_message(void *arg, const uint8_t *bytes, size_t n)
     assert_int_equal(t->ends, 0);
     t->messages++;
     t->last.size = 0;
-    peer_add(&t->last, bytes, n);
+    grpc_bytes_add(&t->last, bytes, n);
     if (t->on_message != NULL)
         t->on_message(t);
 }
@@ -312,7 +150,7 @@ static void on_end(void *arg, const struct rt_grpc_end *end)
     snprintf(t->text, sizeof(t->text), "%s", end->message);
     if (end->bytes != NULL) {
         t->last.size = 0;
-        peer_add(&t->last, end->bytes, end->n);
+        grpc_bytes_add(&t->last, end->bytes, end->n);
     }
     if (t->on_end != NULL)
         t->on_end(t);

@@ -1,40 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC server played by the test on nghttp2's other side, and calls that note what they are told. */
+/* A gRPC client and the server that the test plays for it, byte for byte; and calls that note what they are told. */
 #ifndef ETCD_PEER_H
 #define ETCD_PEER_H
 
 #include "engine/etcd/status.h"
+#include "lib/grpc_server.h"
 #include "net/grpc.h"
-
-#include <nghttp2/nghttp2.h>
 
 #define PEER_STREAMS 256
 
-struct peer_bytes {
-    uint8_t *at;
-    size_t size, room;
-};
-void peer_add(struct peer_bytes *b, const void *bytes, size_t n);
-void peer_drop(struct peer_bytes *b, size_t n); /* the first N */
-
-struct peer_stream { /* as the server sees a call */
-    int32_t id;
-    char path[64], token[64], timeout[16], leader[8];
-    struct peer_bytes body; /* with the prefixes */
-    struct peer_bytes reply;
-    char trailer[16]; /* grpc-status to end with; "": stays open */
-    char text[128];   /* grpc-message */
-    bool ended;       /* the client has said all */
-    bool closed, deferred;
-    bool answers; /* its headers have gone */
-    uint32_t error_code;
-};
-
 struct peer {
     struct rt_grpc *g;
-    nghttp2_session *server;
-    struct peer_bytes wire; /* from the client, not yet read by the server */
-    struct peer_stream streams[PEER_STREAMS];
+    struct grpc_server server;
+    struct grpc_bytes wire;                  /* from the client, not yet read by the server */
+    struct grpc_call *streams[PEER_STREAMS]; /* in their order, kept: `in` has the prefixes */
     size_t count;
     size_t chunk; /* bytes the client is fed at once; 0: all */
     int err;      /* of rt_grpc_feed */
@@ -50,8 +29,7 @@ void peer_serve(struct peer *p); /* the server's half anew, for a client that is
 /* Bytes go to and fro until nobody has anything to say, or the client has ended. */
 void peer_exchange(struct peer *p);
 void peer_server_reads(struct peer *p);
-size_t peer_server_says(struct peer *p, struct peer_bytes *out); /* what it would send */
-int peer_feed(struct peer *p, const void *bytes, size_t n);      /* in chunks */
+int peer_feed(struct peer *p, const void *bytes, size_t n); /* in chunks */
 
 extern const struct rt_grpc_user peer_user; /* arg: the peer */
 
@@ -72,7 +50,7 @@ struct told {
     uint32_t status;
     struct rt_grpc_verdict verdict;
     char text[RT_GRPC_TEXT_MAX];
-    struct peer_bytes last; /* the last message, or the unary answer */
+    struct grpc_bytes last; /* the last message, or the unary answer */
     void (*on_message)(struct told *t);
     void (*on_end)(struct told *t);
     void *arg;

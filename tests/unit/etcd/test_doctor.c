@@ -2,8 +2,8 @@
 /* What the doctor says of servers of every kind, played: versions, members, users, space; and how they are greeted. */
 #include "lib/findings.h"
 
+#include "lib/scarce.h"
 #include "town.h"
-#include "unit/scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd's messages in an arena: there and back, bytes as etcd has them, bombs, memory that fails. */
-#include "../scarce.h"
 #include "engine/etcd/proto.h"
+#include "lib/scarce.h"
 
 #include <rota.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC codec against a server that behaves: calls, streams, every way to end, memory that fails. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "peer.h"
 
 #include <rota.h>
@@ -43,13 +43,13 @@ static void a_call(void **state)
     assert_int_equal(told_ask(&t, p.g, &ask, "question", 8), 0);
     peer_exchange(&p);
     assert_int_equal(p.count, 1);
-    assert_string_equal(p.streams[0].path, "/etcdserverpb.KV/Put");
-    assert_string_equal(p.streams[0].token, "secret.1");
-    assert_string_equal(p.streams[0].timeout, "5000m");
-    assert_string_equal(p.streams[0].leader, "true");
-    assert_true(p.streams[0].ended);
-    assert_int_equal(p.streams[0].body.size, 13);
-    assert_memory_equal(p.streams[0].body.at, "\0\0\0\0\x08question", 13);
+    assert_string_equal(p.streams[0]->path, "/etcdserverpb.KV/Put");
+    assert_string_equal(p.streams[0]->token, "secret.1");
+    assert_string_equal(p.streams[0]->timeout, "5000m");
+    assert_string_equal(p.streams[0]->leader, "true");
+    assert_true(p.streams[0]->ended);
+    assert_int_equal(p.streams[0]->in.size, 13);
+    assert_memory_equal(p.streams[0]->in.at, "\0\0\0\0\x08question", 13);
     assert_int_equal(t.ends, 0);
     peer_answer(&p, 0, "answer", 6, "0", NULL);
     peer_exchange(&p);
@@ -60,8 +60,8 @@ static void a_call(void **state)
     assert_int_equal(t.verdict.err, 0);
     assert_int_equal(t.last.size, 6);
     assert_memory_equal(t.last.at, "answer", 6);
-    assert_true(p.streams[0].closed);
-    assert_int_equal(p.streams[0].error_code, NGHTTP2_NO_ERROR);
+    assert_true(p.streams[0]->server == NULL);
+    assert_int_equal(p.streams[0]->error_code, NGHTTP2_NO_ERROR);
 }
 
 static void empty_messages(void **state)
@@ -69,10 +69,10 @@ static void empty_messages(void **state)
     (void)state;
     assert_int_equal(told_unary(&t, p.g, "", 0), 0);
     peer_exchange(&p);
-    assert_int_equal(p.streams[0].body.size, 5);
-    assert_true(p.streams[0].ended);
-    assert_string_equal(p.streams[0].token, "");
-    assert_string_equal(p.streams[0].leader, "");
+    assert_int_equal(p.streams[0]->in.size, 5);
+    assert_true(p.streams[0]->ended);
+    assert_string_equal(p.streams[0]->token, "");
+    assert_string_equal(p.streams[0]->leader, "");
     peer_answer(&p, 0, "", 0, "0", NULL);
     peer_exchange(&p);
     assert_int_equal(t.ends, 1);
@@ -111,8 +111,8 @@ static void large_both_ways(void **state)
     assert_int_equal(told_unary(&t, p.g, large, n + 1), ROTA_INVALID);
     assert_int_equal(told_unary(&t, p.g, large, n), 0); /* needs many windows */
     peer_exchange(&p);
-    assert_int_equal(p.streams[0].body.size, n + 5);
-    assert_true(p.streams[0].ended);
+    assert_int_equal(p.streams[0]->in.size, n + 5);
+    assert_true(p.streams[0]->ended);
     peer_answer(&p, 0, large, n, "0", NULL);
     peer_exchange(&p);
     assert_int_equal(t.ends, 1);
@@ -152,7 +152,7 @@ static void many_at_once(void **state)
     static struct told many[CALLS];
     char word[16];
     nghttp2_settings_entry few = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 7};
-    assert_int_equal(nghttp2_submit_settings(p.server, 0, &few, 1), 0);
+    assert_int_equal(nghttp2_submit_settings(p.server.session, 0, &few, 1), 0);
     peer_exchange(&p);
     for (int i = 0; i < CALLS; i++) {
         snprintf(word, sizeof(word), "q%d", i);
@@ -163,7 +163,7 @@ static void many_at_once(void **state)
     rt_grpc_cancel(many[100].call);
     for (size_t i = 0; i < CALLS - 1; i++) {
         assert_true(i < p.count);
-        peer_answer(&p, i, p.streams[i].body.at + 5, p.streams[i].body.size - 5, "0", NULL);
+        peer_answer(&p, i, p.streams[i]->in.at + 5, p.streams[i]->in.size - 5, "0", NULL);
         peer_exchange(&p);
     }
     for (int i = 0; i < CALLS; i++) {
@@ -262,12 +262,12 @@ static void a_stream(void **state)
     (void)state;
     assert_int_equal(told_stream(&t, p.g, NULL, 0), 0);
     peer_exchange(&p);
-    assert_int_equal(p.streams[0].body.size, 0);
+    assert_int_equal(p.streams[0]->in.size, 0);
     assert_int_equal(rt_grpc_send(t.call, "one", 3), 0);
     assert_int_equal(rt_grpc_send(t.call, "two", 3), 0);
     peer_exchange(&p);
-    assert_memory_equal(p.streams[0].body.at, "\0\0\0\0\3one\0\0\0\0\3two", 16);
-    assert_false(p.streams[0].ended);
+    assert_memory_equal(p.streams[0]->in.at, "\0\0\0\0\3one\0\0\0\0\3two", 16);
+    assert_false(p.streams[0]->ended);
     peer_answer(&p, 0, "eins", 4, NULL, NULL);
     peer_exchange(&p);
     assert_int_equal(t.messages, 1);
@@ -279,13 +279,13 @@ static void a_stream(void **state)
     assert_int_equal(t.messages, 3);
     assert_int_equal(rt_grpc_send(t.call, "three", 5), 0);
     peer_exchange(&p);
-    assert_int_equal(p.streams[0].body.size, 26);
+    assert_int_equal(p.streams[0]->in.size, 26);
     peer_answer(&p, 0, "last", 4, "14", "etcdserver: no leader");
     peer_exchange(&p);
     assert_int_equal(t.messages, 4);
     assert_int_equal(t.ends, 1);
     assert_int_equal(t.verdict.reason, RT_ETCD_NO_LEADER);
-    assert_true(p.streams[0].closed); /* our half too */
+    assert_true(p.streams[0]->server == NULL); /* our half too */
     assert_int_equal(p.err, 0);
 }
 
@@ -302,8 +302,8 @@ static void canceled(void **state)
     peer_exchange(&p);
     rt_grpc_cancel(u.call);
     peer_exchange(&p);
-    assert_true(p.streams[1].closed);
-    assert_int_equal(p.streams[1].error_code, NGHTTP2_CANCEL);
+    assert_true(p.streams[1]->server == NULL);
+    assert_int_equal(p.streams[1]->error_code, NGHTTP2_CANCEL);
     t.on_message = cancels_itself; /* in the midst of three */
     peer_answer(&p, 0, "1", 1, NULL, NULL);
     peer_answer(&p, 0, "2", 1, NULL, NULL);
@@ -341,7 +341,7 @@ static void calls_inside_callbacks(void **state)
     peer_answer(&p, 0, "a", 1, "0", NULL);
     peer_exchange(&p);
     assert_int_equal(p.count, 3);
-    assert_true(p.streams[1].closed);
+    assert_true(p.streams[1]->server == NULL);
     assert_int_equal(t.ends, 0);
     peer_answer(&p, 2, "a", 1, "0", NULL);
     peer_exchange(&p);
@@ -402,7 +402,7 @@ static void down(void **state)
     (void)state;
     struct told w = {0};
     nghttp2_settings_entry one = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1};
-    assert_int_equal(nghttp2_submit_settings(p.server, 0, &one, 1), 0);
+    assert_int_equal(nghttp2_submit_settings(p.server.session, 0, &one, 1), 0);
     peer_exchange(&p);
     assert_int_equal(told_unary(&t, p.g, "sent", 4), 0);
     assert_int_equal(told_unary(&u, p.g, "waits", 5), 0);
@@ -427,7 +427,8 @@ static void goes_away(void **state)
     (void)state;
     assert_int_equal(told_stream(&t, p.g, "known", 5), 0);
     peer_exchange(&p);
-    assert_int_equal(nghttp2_submit_goaway(p.server, 0, p.streams[0].id, NGHTTP2_ENHANCE_YOUR_CALM,
+    assert_int_equal(nghttp2_submit_goaway(p.server.session, 0, p.streams[0]->id,
+                                           NGHTTP2_ENHANCE_YOUR_CALM,
                                            (const uint8_t *)"too_many_pings", 14),
                      0);
     assert_int_equal(told_unary(&u, p.g, "new", 3), 0); /* has crossed it */
@@ -455,12 +456,12 @@ static void goes_away_with_waiting_calls(void **state)
 {
     (void)state;
     nghttp2_settings_entry one = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1};
-    assert_int_equal(nghttp2_submit_settings(p.server, 0, &one, 1), 0);
+    assert_int_equal(nghttp2_submit_settings(p.server.session, 0, &one, 1), 0);
     peer_exchange(&p);
     assert_int_equal(told_stream(&t, p.g, "known", 5), 0);
     assert_int_equal(told_unary(&u, p.g, "waits", 5), 0);
     peer_exchange(&p);
-    assert_int_equal(nghttp2_submit_goaway(p.server, 0, p.streams[0].id, 0, NULL, 0), 0);
+    assert_int_equal(nghttp2_submit_goaway(p.server.session, 0, p.streams[0]->id, 0, NULL, 0), 0);
     peer_exchange(&p);
     assert_int_equal(u.ends, 1);
     assert_int_equal(u.verdict.fate, RT_GRPC_NOT_DONE);
@@ -483,7 +484,8 @@ static void resets(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(told_unary(&t, p.g, "q", 1), 0);
         peer_exchange(&p);
-        assert_int_equal(nghttp2_submit_rst_stream(p.server, 0, p.streams[i].id, cases[i].code), 0);
+        assert_int_equal(
+            nghttp2_submit_rst_stream(p.server.session, 0, p.streams[i]->id, cases[i].code), 0);
         peer_exchange(&p);
         assert_int_equal(t.ends, 1);
         assert_int_equal(t.status, cases[i].status);
@@ -536,7 +538,7 @@ static void pings(void **state)
     peer_exchange(&p);
     assert_int_equal(p.to_client - before, 17); /* an answer */
     before = p.to_server;
-    assert_int_equal(nghttp2_submit_ping(p.server, 0, data), 0);
+    assert_int_equal(nghttp2_submit_ping(p.server.session, 0, data), 0);
     peer_exchange(&p);
     assert_int_equal(p.to_server - before, 17);
 }
@@ -562,10 +564,10 @@ static void pings_that_can_wait(void **state)
     static const uint8_t estimate[8] = {2, 4, 16, 16, 9, 14, 7, 7};
     (void)bytes_of_call(0); /* names the headers */
     uint64_t one = bytes_of_call(1), before = p.to_server;
-    assert_int_equal(nghttp2_submit_ping(p.server, 0, estimate), 0);
+    assert_int_equal(nghttp2_submit_ping(p.server.session, 0, estimate), 0);
     peer_exchange(&p);
     assert_int_equal(p.to_server, before);
-    assert_int_equal(nghttp2_submit_ping(p.server, 0, estimate), 0);
+    assert_int_equal(nghttp2_submit_ping(p.server.session, 0, estimate), 0);
     peer_exchange(&p);
     assert_int_equal(p.to_server - before, 17);
     size_t calls = 1;
@@ -672,7 +674,7 @@ static void memory_fails_for_one_message(void **state)
     assert_int_equal(rt_grpc_send(t.call, "last", 4), 0);
     q.mute = false;
     peer_exchange(&q);
-    struct peer_bytes *body = &q.streams[0].body;
+    struct grpc_bytes *body = &q.streams[0]->in;
     size_t at = 0, last = 0;
     while (at < body->size) { /* all prefixes are in their places */
         assert_true(body->size - at >= 5);
@@ -691,7 +693,7 @@ static void memory_fails_for_one_answer(void **state)
 {
     (void)state;
     static struct peer q;
-    struct peer_bytes out = {0};
+    struct grpc_bytes out = {0};
     q = (struct peer){0};
     scarce_begin();
     peer_open(&q);
@@ -701,7 +703,7 @@ static void memory_fails_for_one_answer(void **state)
     peer_answer(&q, 0, "a", 1, NULL, NULL);
     peer_exchange(&q);
     peer_answer(&q, 1, "a", 1, NULL, NULL);
-    (void)peer_server_says(&q, &out);
+    (void)grpc_server_says(&q.server, &out);
     peer_feed(&q, out.at, 9 + out.at[2]); /* the headers have their memory */
     scarce_leave(0);
     size_t head = 9 + (size_t)out.at[2];

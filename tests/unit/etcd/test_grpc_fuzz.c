@@ -3,9 +3,10 @@
  * Nothing crashes or hangs, every call ends exactly once, memory stays bounded, nothing leaks.
  *
  *   test_grpc_fuzz [ROUNDS [SEED]] */
-#include "../scarce.h"
 #include "engine/etcd/proto.h"
-#include "raw.h"
+#include "lib/h2_raw.h"
+#include "lib/scarce.h"
+#include "peer.h"
 
 #include <rota.h>
 #include <setjmp.h>
@@ -31,17 +32,17 @@ static uint32_t roll(uint32_t below)
 
 /* ---- What is said ---------------------------------------------------------------------------- */
 
-static void insert(struct peer_bytes *b, size_t at, const void *bytes, size_t n)
+static void insert(struct grpc_bytes *b, size_t at, const void *bytes, size_t n)
 {
-    struct peer_bytes copy = {0};
-    peer_add(&copy, b->at, at);
-    peer_add(&copy, bytes, n);
-    peer_add(&copy, b->at + at, b->size - at);
+    struct grpc_bytes copy = {0};
+    grpc_bytes_add(&copy, b->at, at);
+    grpc_bytes_add(&copy, bytes, n);
+    grpc_bytes_add(&copy, b->at + at, b->size - at);
     free(b->at);
     *b = copy;
 }
 
-static void mutate_byte(struct peer_bytes *b)
+static void mutate_byte(struct grpc_bytes *b)
 {
     uint8_t noise[16];
     size_t at = roll((uint32_t)b->size), n = 1 + roll(16);
@@ -74,7 +75,7 @@ static void mutate_byte(struct peer_bytes *b)
 }
 
 /* Where a frame begins, the one after AT. */
-static size_t next_frame(const struct peer_bytes *b, size_t at)
+static size_t next_frame(const struct grpc_bytes *b, size_t at)
 {
     if (b->size - at < 9)
         return b->size;
@@ -83,9 +84,9 @@ static size_t next_frame(const struct peer_bytes *b, size_t at)
 }
 
 /* A frame of any kind, at a place where one may be. */
-static void mutate_frame(struct peer_bytes *b)
+static void mutate_frame(struct grpc_bytes *b)
 {
-    struct peer_bytes f = {0};
+    struct grpc_bytes f = {0};
     uint8_t noise[64];
     size_t at = 0;
     for (uint32_t i = roll(12); i > 0 && at < b->size; i--)
@@ -100,7 +101,7 @@ static void mutate_frame(struct peer_bytes *b)
 }
 
 /* Two frames change places. */
-static void mutate_order(struct peer_bytes *b)
+static void mutate_order(struct grpc_bytes *b)
 {
     size_t at = 0, middle, end;
     for (uint32_t i = roll(12); i > 0 && at < b->size; i--)
@@ -161,12 +162,12 @@ static void begin_calls(struct peer *p, struct told *calls, int *begun)
     }
 }
 
-static void script(struct peer *p, struct peer_bytes *out)
+static void script(struct peer *p, struct grpc_bytes *out)
 {
     uint8_t message[64];
     size_t n = some_message(message);
     for (size_t i = 0; i < p->count; i++) {
-        bool stream = strstr(p->streams[i].path, "Watch") != NULL;
+        bool stream = strstr(p->streams[i]->path, "Watch") != NULL;
         if (roll(8) == 0) {
             peer_refuse(p, i, "200", "application/grpc", "14", "etcdserver: no leader");
             continue;
@@ -176,15 +177,16 @@ static void script(struct peer *p, struct peer_bytes *out)
         peer_answer(p, i, message, n, stream && roll(2) == 0 ? NULL : "0", NULL);
     }
     if (roll(10) == 0)
-        (void)nghttp2_submit_goaway(p->server, 0, (int32_t)roll(2 * CALLS), roll(14), NULL, 0);
-    (void)peer_server_says(p, out);
+        (void)nghttp2_submit_goaway(p->server.session, 0, (int32_t)roll(2 * CALLS), roll(14), NULL,
+                                    0);
+    (void)grpc_server_says(&p->server, out);
 }
 
 static void one_round(void)
 {
     static struct peer p;
     struct told calls[CALLS] = {0};
-    struct peer_bytes out = {0};
+    struct grpc_bytes out = {0};
     int begun[CALLS];
     p = (struct peer){0};
     scarce_begin();

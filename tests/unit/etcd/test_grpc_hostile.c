@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC codec against servers that do not behave: cut short, oversized, out of order, floods. Each
  * costs its call or its connection, never more memory than is allowed, and every call ends once. */
-#include "../scarce.h"
-#include "raw.h"
+#include "lib/h2_raw.h"
+#include "lib/scarce.h"
+#include "peer.h"
 
 #include <rota.h>
 #include <setjmp.h>
@@ -17,7 +18,7 @@
 
 static struct peer p;
 static struct told t;
-static struct peer_bytes b; /* what the server is going to say */
+static struct grpc_bytes b; /* what the server is going to say */
 static size_t most;         /* of the heap */
 
 static int setup(void **state)
@@ -40,7 +41,7 @@ static int teardown(void **state)
     scarce_end();
     told_clear(&t);
     free(b.at);
-    b = (struct peer_bytes){0};
+    b = (struct grpc_bytes){0};
     return 0;
 }
 
@@ -80,7 +81,7 @@ static void call_ends_with(uint32_t status, const char *text)
 
 static void headers(uint8_t flags)
 {
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
     raw_header(&h, ":status", "200");
     raw_header(&h, "content-type", "application/grpc");
     raw_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | flags, 1, h.at, h.size);
@@ -89,7 +90,7 @@ static void headers(uint8_t flags)
 
 static void trailers(const char *status)
 {
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
     raw_header(&h, "grpc-status", status);
     raw_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, 1, h.at,
               h.size);
@@ -109,7 +110,7 @@ static void other_protocols(void **state)
     };
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         b.size = 0;
-        peer_add(&b, words[i], strlen(words[i]));
+        grpc_bytes_add(&b, words[i], strlen(words[i]));
         ends_with(ROTA_PROTOCOL);
         assert_string_equal(rt_grpc_why(p.g), "it does not speak HTTP/2");
         teardown(NULL);
@@ -131,7 +132,7 @@ static void only_tls(void **state)
 {
     (void)state;
     b.size = 0;
-    peer_add(&b, "\x15\x03\x01\x00\x02\x02\x46", 7);
+    grpc_bytes_add(&b, "\x15\x03\x01\x00\x02\x02\x46", 7);
     ends_with(ROTA_PROTOCOL);
     assert_string_equal(rt_grpc_why(p.g), "it speaks TLS");
 }
@@ -140,7 +141,7 @@ static void four_bytes_are_enough(void **state)
 {
     (void)state;
     b.size = 0;
-    peer_add(&b, "\0\0\x08\x06", 4);
+    grpc_bytes_add(&b, "\0\0\x08\x06", 4);
     ends_with(ROTA_PROTOCOL);
 }
 
@@ -150,7 +151,7 @@ static void garbage(void **state)
     uint32_t x = 12345;
     for (int i = 0; i < 100000; i++) {
         uint8_t byte = (uint8_t)((x = x * 1103515245 + 12345) >> 16);
-        peer_add(&b, &byte, 1);
+        grpc_bytes_add(&b, &byte, 1);
     }
     say();
     if (p.err == 0) /* it may have asked for a large frame, and waits for the rest of it */
@@ -233,7 +234,7 @@ static void pushes(void **state)
 static void headers_that_are_wrong(void **state)
 {
     (void)state;
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
     raw_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, "\xff\xff\xff\xff\xff\xff", 6);
     ends_with(ROTA_PROTOCOL); /* HPACK's state is lost with it */
     teardown(NULL);
@@ -318,7 +319,7 @@ static void pages(void **state)
     (void)state;
     static const char *const statuses[] = {"404", "200"};
     for (size_t i = 0; i < 2; i++) {
-        struct peer_bytes h = {0};
+        struct grpc_bytes h = {0};
         raw_header(&h, ":status", statuses[i]);
         raw_header(&h, "content-type", "text/html");
         raw_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, h.at, h.size);
@@ -431,7 +432,7 @@ static void continuations_for_ever(void **state)
 static void headers_for_ever(void **state)
 {
     (void)state;
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
     raw_header(&h, ":status", "200");
     for (int i = 0; i < 400; i++)
         raw_header(&h, "x-large", "0123456789012345678901234567890123456789");
@@ -444,13 +445,13 @@ static void headers_for_ever(void **state)
 static void a_bomb_of_headers(void **state)
 {
     (void)state;
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
     char value[3000];
     memset(value, 'b', sizeof(value));
-    peer_add(&h, "\x88\x40\x01x\x7f\xb9\x16", 7); /* a literal of 3000 bytes, to be kept */
-    peer_add(&h, value, sizeof(value));
+    grpc_bytes_add(&h, "\x88\x40\x01x\x7f\xb9\x16", 7); /* a literal of 3000 bytes, to be kept */
+    grpc_bytes_add(&h, value, sizeof(value));
     for (int i = 0; i < 10000; i++)
-        peer_add(&h, "\xbe", 1);
+        grpc_bytes_add(&h, "\xbe", 1);
     raw_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, h.at, h.size);
     call_ends_with(RT_GRPC_RESOURCE_EXHAUSTED, "too many headers");
     free(h.at);
@@ -459,7 +460,7 @@ static void a_bomb_of_headers(void **state)
 static void interim_answers_for_ever(void **state)
 {
     (void)state;
-    struct peer_bytes h = {0};
+    struct grpc_bytes h = {0};
     raw_header(&h, ":status", "103");
     for (int i = 0; i < 100000; i++)
         raw_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, h.at, h.size);

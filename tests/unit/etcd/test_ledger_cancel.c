@@ -3,7 +3,7 @@
  * (I5), and what the server still has then is what was told, or ends with the session (I6). */
 #include "ledger.h"
 
-#include "../scarce.h"
+#include "lib/scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,9 +4,9 @@
 #include "engine/etcd/etcd.h"
 #include "engine/etcd/line.h"
 
-#include "../scarce.h"
 #include "core/grant.h"
 #include "lib/random.h"
+#include "lib/scarce.h"
 
 #include <rota.h>
 #include <setjmp.h>

@@ -2,8 +2,8 @@
 /* The engine's ops on a real etcd with too little memory: every allocation fails once. Each op is answered,
  * nothing leaks, and when there is memory again nothing has stayed behind and whose turn it is holds. */
 #include "lib/etcd_server.h"
-#include "unit/scarce.h"
-#include "unit/user.h"
+#include "lib/scarce.h"
+#include "lib/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* Everything that etcd, or gRPC before it, may refuse a call with: what the user is told, in which words, and how often it was
  * asked. What reads may be asked again; what writes only where it was surely not done, or where asking again is harmless; else
  * it is UNKNOWN (I5). */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "played.h"
 
 #include <setjmp.h>

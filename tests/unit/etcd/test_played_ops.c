@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops played in virtual time: their order, LEAVE, CHANGE and BREAK, and the beginning. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "played.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 #include "played.h"
 #include "town.h"
 
-#include "../scarce.h"
+#include "lib/scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

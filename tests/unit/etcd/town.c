@@ -41,7 +41,7 @@ static struct town_wire *wire_of(struct town *t, const struct rt_stream *s)
 
 static void on_write(struct rt_dialer *d, struct rt_stream *s, const char *bytes, size_t n)
 {
-    peer_add(&wire_of((struct town *)(void *)d, s)->peer.wire, bytes, n);
+    grpc_bytes_add(&wire_of((struct town *)(void *)d, s)->peer.wire, bytes, n);
 }
 
 static void on_close(struct rt_dialer *d, struct rt_stream *s)
@@ -83,14 +83,14 @@ void town_say(struct town_wire *w, size_t i, const void *message)
 
 void *town_read(struct town_wire *w, size_t i, const ProtobufCMessageDescriptor *type)
 {
-    struct peer_bytes *body = &w->peer.streams[i].body;
+    struct grpc_bytes *body = &w->peer.streams[i]->in;
     if (body->size < 5)
         return NULL;
     size_t n = (size_t)body->at[3] << 8 | body->at[4];
     assert_true(body->at[1] == 0 && body->at[2] == 0 && body->size >= 5 + n);
     void *message = protobuf_c_message_unpack(type, NULL, n, body->at + 5);
     assert_non_null(message);
-    peer_drop(body, 5 + n);
+    grpc_bytes_drop(body, 5 + n);
     return message;
 }
 
@@ -137,7 +137,7 @@ static void say_token(struct town *t, struct town_wire *w, size_t i)
 static bool admits(struct town *t, struct town_wire *w, size_t i)
 {
     const struct town_server *s = &t->servers[w->server];
-    const struct peer_stream *st = &w->peer.streams[i];
+    const struct grpc_call *st = w->peer.streams[i];
     if (s->refuses != NULL && strcmp(st->path, s->refuses) == 0)
         peer_refuse(&w->peer, i, "200", "application/grpc", s->why != NULL ? "8" : "7",
                     s->why != NULL ? s->why : "etcdserver: permission denied");
@@ -152,7 +152,7 @@ static bool admits(struct town *t, struct town_wire *w, size_t i)
 
 static void serve_call(struct town *t, struct town_wire *w, size_t i)
 {
-    const char *path = w->peer.streams[i].path;
+    const char *path = w->peer.streams[i]->path;
     RtEtcd__LeaseGrantResponse lease = RT_ETCD__LEASE_GRANT_RESPONSE__INIT;
     RtEtcd__TxnResponse txn = RT_ETCD__TXN_RESPONSE__INIT;
     RtEtcd__LeaseRevokeResponse revoked = RT_ETCD__LEASE_REVOKE_RESPONSE__INIT;
@@ -181,7 +181,7 @@ static void serve_call(struct town *t, struct town_wire *w, size_t i)
         fail_msg("nobody plays %s", path);
 }
 
-static bool is_stream(const struct peer_stream *st)
+static bool is_stream(const struct grpc_call *st)
 {
     return strcmp(st->path, "/etcdserverpb.Watch/Watch") == 0 ||
            strcmp(st->path, "/etcdserverpb.Lease/LeaseKeepAlive") == 0;
@@ -192,7 +192,7 @@ static bool is_slow(struct town *t, struct town_wire *w, size_t i)
 {
     const struct town_server *s = &t->servers[w->server];
     int64_t now = rt_loop_now(&t->loop);
-    if (s->slow_ms == 0 || strcmp(w->peer.streams[i].path, "/etcdserverpb.KV/Range") != 0)
+    if (s->slow_ms == 0 || strcmp(w->peer.streams[i]->path, "/etcdserverpb.KV/Range") != 0)
         return false;
     if (w->asked_at == 0)
         w->asked_at = now;
@@ -204,7 +204,7 @@ static bool is_slow(struct town *t, struct town_wire *w, size_t i)
 static bool serve(struct town *t, struct town_wire *w)
 {
     const struct town_server *s = &t->servers[w->server];
-    struct peer_bytes said = {0};
+    struct grpc_bytes said = {0};
     if (w->stream == NULL || s->mute)
         return false;
     if (s->down) {
@@ -219,15 +219,15 @@ static bool serve(struct town *t, struct town_wire *w)
     if (w->peer.wire.size > 0)
         peer_server_reads(&w->peer);
     for (size_t i = 0; i < w->answered; i++)
-        if (is_stream(&w->peer.streams[i]) && w->peer.streams[i].body.size > 0)
+        if (is_stream(w->peer.streams[i]) && w->peer.streams[i]->in.size > 0)
             serve_call(t, w, i);
     for (; w->answered < w->peer.count && !is_slow(t, w, w->answered); w->answered++) {
-        const struct peer_stream *st = &w->peer.streams[w->answered];
+        const struct grpc_call *st = w->peer.streams[w->answered];
         if (!st->ended && !is_stream(st))
             break;
         serve_call(t, w, w->answered);
     }
-    bool busy = peer_server_says(&w->peer, &said) > 0;
+    bool busy = grpc_server_says(&w->peer.server, &said) > 0;
     if (busy && w->stream != NULL) /* a test may have given it up meanwhile */
         rt_stream_feed_data(w->stream, (const char *)said.at, said.size);
     free(said.at);
@@ -371,5 +371,5 @@ void town_until(struct town *t, const int *count, int n)
 
 bool town_is_call(const struct town_wire *w, size_t i, const char *path)
 {
-    return strcmp(w->peer.streams[i].path, path) == 0;
+    return strcmp(w->peer.streams[i]->path, path) == 0;
 }

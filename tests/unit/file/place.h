@@ -3,7 +3,7 @@
 #ifndef TEST_FILE_PLACE_H
 #define TEST_FILE_PLACE_H
 
-#include "unit/user.h"
+#include "lib/user.h"
 
 #include <sys/types.h>
 

@@ -2,7 +2,7 @@
 /* Places collected and told at once; the hash by which Redis' rooms are found. */
 #include "engine/kit/hash.h"
 #include "engine/kit/shown.h"
-#include "unit/scarce.h"
+#include "lib/scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

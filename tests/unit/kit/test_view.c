@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observations: what is told is what differs; a look that comes while one is under way follows it. */
 #include "engine/kit/view.h"
-#include "unit/scarce.h"
+#include "lib/scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The wrappers in virtual time: each kind of fault once, the same every time, as the trace
  * tells it. */
-#include "../scarce.h"
 #include "base/alloc.h"
 #include "engine/fault/fault.h"
 #include "engine/trace/trace.h"
+#include "lib/scarce.h"
 #include "player.h"
 
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reference engine, op by op, in virtual time. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "player.h"
 
 #include <setjmp.h>

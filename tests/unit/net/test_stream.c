@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams on real sockets: connecting, failing to, transfers, and every way to end. */
+#include "lib/scarce.h"
 #include "net/dial.h"
 #include "peer.h"
-#include "unit/scarce.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
 /* TLS: whom we trust, whom we do not and what we say then, against a server in another process. */
 #include "lib/certs.h"
 #include "lib/proc.h"
+#include "lib/scarce.h"
 #include "peer.h"
 #include "tls_server.h"
-#include "unit/scarce.h"
 
 #include <openssl/ssl.h>
 #include <rota.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For tests of ops against a played server: the user, the server's words, the ops. */
 #include "ops_played.h"
-#include "../scarce.h"
+#include "lib/scarce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

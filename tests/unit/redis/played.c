@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For tests of links: an engine in virtual time whose server is played by the test, word by word. */
 #include "played.h"
-#include "../scarce.h"
+#include "lib/scarce.h"
 
 #include "engine/url.h"
 

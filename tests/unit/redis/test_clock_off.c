@@ -2,7 +2,7 @@
 /* The Redis engine on a real server whose own clock is off by decades, and jumps: fences grow, locks are handed
  * over. What a clock may do to each script is in test_clocks.c. */
 #include "lib/redis_server.h"
-#include "unit/user.h"
+#include "lib/user.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

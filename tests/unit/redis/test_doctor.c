@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the Redis engine says of a real server as it is set: the doctor, and why strict is refused. */
 #include "lib/findings.h"
+#include "lib/user.h"
 #include "one_redis.h"
-#include "unit/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

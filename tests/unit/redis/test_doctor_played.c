@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor's whole report, for each setting of a server that the test plays: a user decides by it what to trust, so every
  * verdict, every reason and every remedy is written down here. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "played.h"
 
 #include "engine/redis/script.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of ours that somebody deletes, or the server evicts, while their sessions live: nobody waits for ever
  * beside a free line, and who has lost its ticket is told by a heartbeat. */
+#include "lib/user.h"
 #include "one_redis.h"
-#include "unit/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links: replies lost, doubled, late; errors believed or not; deadlines, silence, scripts forgotten. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "played.h"
 
 #include <setjmp.h>

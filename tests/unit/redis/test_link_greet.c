@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The greeting: what a server may say to it, and what the user is told; URLs; no secret anywhere. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "played.h"
 
 #include <setjmp.h>

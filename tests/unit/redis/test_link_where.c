@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where links lead: sentinels that are asked and heard, rooms of a cluster that move, pushes that
  * follow, replicas that are waited for. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "played.h"
 
 #include <setjmp.h>

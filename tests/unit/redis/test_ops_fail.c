@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ops that fail after they took effect, against a server that the test plays: nothing is left behind. */
-#include "../scarce.h"
+#include "lib/scarce.h"
 #include "ops_played.h"
 
 #include <setjmp.h>

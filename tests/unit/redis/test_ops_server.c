@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Redis engine below the client, on a real server: what the conformance suite cannot bring about. */
 #include "engine/redis/redis.h"
+#include "lib/user.h"
 #include "one_redis.h"
-#include "unit/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

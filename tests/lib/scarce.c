@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A heap that counts, and runs out at a chosen allocation: for tests that make each of them fail once. */
-#include "scarce.h"
+#include "lib/scarce.h"
 
 #include "base/alloc.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A user of an engine for tests. */
-#include "user.h"
+#include "lib/user.h"
 
 #include "base/alloc.h"
 #include "engine/url.h"
