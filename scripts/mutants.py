@@ -51,7 +51,7 @@ FOLDERS = {
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
              [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
-    "kit": ("src/engine/kit", named("", "etcd/test_etcd_ledger redis/test_redis_ops_words redis/test_redis_ops file/test_file") +
+    "kit": ("src/engine/kit", named("", "etcd/test_etcd_stories redis/test_redis_ops_words redis/test_redis_ops file/test_file") +
             [SIM + " --etcd --seeds 40", SIM + " --redis --seeds 40", CONFORMANCE + " file:@TMP@"]),
     "net": ("src/net", named("etcd/test_", "grpc grpc_hostile") + named("net/test_", "stream_played loop stream tls") +
             named("", "etcd/test_etcd_played_errors etcd/test_grpc_fuzz redis/test_redis_link")),
@@ -61,8 +61,8 @@ FOLDERS = {
               named("redis/test_redis_", "link_fuzz keys_gone doctor ops_server") +
               ["tests/system/redis/test_redis_bad_input", "tests/system/redis/test_redis_cluster",
                "tests/lib/with-redis one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
-    "etcd": ("src/engine/etcd", named("etcd/test_", "etcd_played etcd_played_ops etcd_played_looks etcd_ledger "
-                                      "etcd_ledger_cancel etcd_played_shelf etcd_played_errors etcd_played_watches etcd_line etcd_proto "
+    "etcd": ("src/engine/etcd", named("etcd/test_", "etcd_played etcd_played_ops etcd_played_looks etcd_stories "
+                                      "etcd_giving_up etcd_played_shelf etcd_played_errors etcd_played_watches etcd_line etcd_proto "
                                       "etcd_doctor grpc grpc_hostile") +
              [SIM + " --etcd --seeds 150", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
              named("etcd/test_etcd_", "secrets conn conn_auth ops doctor_live live conn_three ops_oom") +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every op given up at every request of its way: it ends once, CANCELED only if it had no effect, UNKNOWN where that is not known
  * (I5), and what the server still has then is what was told, or ends with the session (I6). */
-#include "ledger.h"
+#include "transcript.h"
 
 #include "lib/scarce.h"
 
@@ -53,9 +53,9 @@ static void run_other(enum rt_op_kind kind)
     } else {
         other.check.each = ignore_verdict;
     }
-    ledger_give_up('a', &other);
+    transcript_give_up('a', &other);
     town_submit(town, &other);
-    ledger_run();
+    transcript_run();
 }
 
 /* What the op is; "held" is ours, number 4, "busy" is the other's. */
@@ -93,7 +93,7 @@ static void do_durable(void)
 
 static void do_at_least(void)
 {
-    ledger_hasty = true;
+    transcript_hasty = true;
     join('a', (struct rt_join){.name = "new", .nonce = 5, .at_least_ms = 60000});
 }
 
@@ -142,7 +142,7 @@ static void note(const char *name, int steps)
 {
     static char last[512];
     char now[512] = "";
-    const char *line = ledger_text();
+    const char *line = transcript_text();
     while (*line != '\0') {
         size_t size = strcspn(line, "\n") + 1;
         if (*line != '>')
@@ -150,8 +150,8 @@ static void note(const char *name, int steps)
         line += size;
     }
     size_t used = strlen(now);
-    snprintf(now + used, sizeof(now) - used, "  %zu keys, %zu leases\n", ledger_store.count,
-             ledger_store.lease_count);
+    snprintf(now + used, sizeof(now) - used, "  %zu keys, %zu leases\n", transcript_store.count,
+             transcript_store.lease_count);
     if (steps > 1 && strcmp(now, last) == 0)
         return;
     snprintf(last, sizeof(last), "%s", now);
@@ -163,19 +163,19 @@ static void cancel_at_each_step(const char *name, void (*fn)(void))
 {
     for (int steps = 1; steps <= STEPS; steps++) {
         scarce_begin();
-        ledger_begin(NULL);
+        transcript_begin(NULL);
         person_open('a');
         person_open('b');
         beat('a', true);
         beat('b', true);
         join('a', (struct rt_join){.name = "held", .nonce = 1});
         join('b', (struct rt_join){.name = "busy", .nonce = 2});
-        ledger_forget();
-        ledger_cancel_at = steps;
+        transcript_forget();
+        transcript_cancel_at = steps;
         fn();
-        ledger_cancel_at = 0;
+        transcript_cancel_at = 0;
         note(name, steps);
-        ledger_end(NULL);
+        transcript_end(NULL);
         assert_int_equal(scarce.live, 0);
         scarce_end();
     }

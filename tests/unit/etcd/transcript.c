@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model etcd that writes down all it is asked. */
-#include "ledger.h"
+#include "transcript.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #define WATCHES 32
 #define QUIET 12 /* steps without a word */
 
-struct es_store ledger_store;
+struct es_store transcript_store;
 
 static struct town people[PEOPLE];
 static bool there[PEOPLE];
@@ -24,9 +24,9 @@ static struct rt_join joins[OPS][4];
 static int op_count;
 static char text[32768];
 static bool spoken; /* since the last look */
-bool ledger_hasty;
-int ledger_cancel_at;
-bool ledger_refuses, ledger_swallows;
+bool transcript_hasty;
+int transcript_cancel_at;
+bool transcript_refuses, transcript_swallows;
 static struct rt_op *to_cancel;
 static struct town *canceler;
 
@@ -54,23 +54,14 @@ static void say(const char *format, ...)
     spoken = true;
 }
 
-void ledger_forget(void)
+void transcript_forget(void)
 {
     text[0] = '\0';
 }
 
-const char *ledger_text(void)
+const char *transcript_text(void)
 {
     return text;
-}
-
-void ledger_expect(const char *want, const char *file, int line)
-{
-    if (strcmp(text, want) != 0) {
-        (void)fputs(text, stderr); /* all of it */
-        _fail(file, line);
-    }
-    ledger_forget();
 }
 
 /* ---- Requests as text -------------------------------------------------------------------- */
@@ -241,8 +232,8 @@ static void notify(void)
 {
     struct rt_etcd_arena arena;
     rt_etcd_arena_init(&arena);
-    for (; told < ledger_store.log_count; told++) {
-        const struct es_change *change = &ledger_store.log[told];
+    for (; told < transcript_store.log_count; told++) {
+        const struct es_change *change = &transcript_store.log[told];
         struct es_text key = (change->after != NULL ? change->after : change->before)->key;
         for (size_t i = 0; i < watch_count; i++) {
             const struct watching *w = &watches[i];
@@ -286,7 +277,7 @@ static void do_watch(struct town *town, struct town_wire *wire, size_t i,
     if (rq->start_revision != 0)
         say(" from %lld", (long long)rq->start_revision);
     say("\n");
-    header.revision = ledger_store.revision;
+    header.revision = transcript_store.revision;
     r.header = &header;
     r.watch_id = rq->watch_id;
     r.created = true;
@@ -325,9 +316,9 @@ static void play_watch(struct town *town, struct town_wire *w, size_t i)
     }
 }
 
-void ledger_give_up(char who, struct rt_op *op)
+void transcript_give_up(char who, struct rt_op *op)
 {
-    to_cancel = ledger_cancel_at > 0 ? op : NULL;
+    to_cancel = transcript_cancel_at > 0 ? op : NULL;
     canceler = person(who);
 }
 
@@ -335,7 +326,7 @@ void ledger_give_up(char who, struct rt_op *op)
 static bool give_up(const struct town *town)
 {
     struct rt_op *op = to_cancel;
-    if (op == NULL || town != canceler || --ledger_cancel_at > 0)
+    if (op == NULL || town != canceler || --transcript_cancel_at > 0)
         return false;
     to_cancel = NULL;
     rt_engine_etcd.cancel(rt_etcd_base(canceler->conn), op);
@@ -347,7 +338,7 @@ static void play_keep(struct town *town, struct town_wire *w, size_t i)
     RtEtcd__LeaseKeepAliveRequest *rq;
     while ((rq = town_read(w, i, &rt_etcd__lease_keep_alive_request__descriptor)) != NULL) {
         RtEtcd__LeaseKeepAliveResponse r = RT_ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
-        const struct es_lease *lease = es_store_lease(&ledger_store, rq->id);
+        const struct es_lease *lease = es_store_lease(&transcript_store, rq->id);
         r.id = rq->id;
         r.ttl = lease != NULL ? lease->ttl_s : 0;
         say("> %c keep %llx => %lld s\n", name_of(town), (unsigned long long)rq->id,
@@ -363,15 +354,16 @@ static void play_left(struct town *town, struct town_wire *w, size_t i)
     RtEtcd__LeaseTimeToLiveResponse r = RT_ETCD__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
     RtEtcd__LeaseTimeToLiveRequest *rq = town_read(
         w, i, &rt_etcd__lease_time_to_live_request__descriptor);
-    const struct es_lease *lease = es_store_lease(&ledger_store, rq->id);
+    const struct es_lease *lease = es_store_lease(&transcript_store, rq->id);
     ProtobufCBinaryData keys[64];
     r.id = rq->id;
     r.ttl = lease != NULL ? lease->ttl_s - 1 : -1;
     r.keys = keys;
-    for (size_t k = 0; rq->keys && k < ledger_store.count; k++)
-        if (ledger_store.kvs[k]->lease == rq->id && r.n_keys < 64)
+    for (size_t k = 0; rq->keys && k < transcript_store.count; k++)
+        if (transcript_store.kvs[k]->lease == rq->id && r.n_keys < 64)
             keys[r.n_keys++] = (ProtobufCBinaryData){
-                ledger_store.kvs[k]->key.n, (uint8_t *)(uintptr_t)ledger_store.kvs[k]->key.at};
+                transcript_store.kvs[k]->key.n,
+                (uint8_t *)(uintptr_t)transcript_store.kvs[k]->key.at};
     say("> %c left %llx%s => %lld s, %zu keys\n", name_of(town), (unsigned long long)rq->id,
         rq->keys ? " keys" : "", (long long)r.ttl, r.n_keys);
     town_answer(w, i, &r);
@@ -402,10 +394,10 @@ static bool play(struct town *town, struct town_wire *w, size_t i)
         say("> %c ", name_of(town));
         say_request(paths[k].call, rq);
         struct es_answer a = {RT_GRPC_PERMISSION_DENIED, "etcdserver: permission denied", NULL};
-        if (mute && ledger_swallows)
+        if (mute && transcript_swallows)
             a.text = "lost on its way";
-        else if (!ledger_refuses)
-            a = es_store_do(&ledger_store, &arena, paths[k].call, rq, 0);
+        else if (!transcript_refuses)
+            a = es_store_do(&transcript_store, &arena, paths[k].call, rq, 0);
         say_result(paths[k].call, &a);
         if (a.status == 0 && !mute) {
             town_answer(w, i, a.reply);
@@ -482,7 +474,7 @@ static void on_event(struct rt_up *up, const struct rt_event *e)
             e->name, (unsigned long long)e->number);
 }
 
-void ledger_run(void)
+void transcript_run(void)
 {
     for (int quiet = 0, i = 0; quiet < QUIET; i++) {
         assert_true(i < 10000);
@@ -506,32 +498,32 @@ void person_open(char who)
     town->up.event = on_event;
     there[who - 'a'] = true;
     town_until_ready(town);
-    ledger_forget();
+    transcript_forget();
 }
 
-int ledger_begin(void **state)
+int transcript_begin(void **state)
 {
     (void)state;
-    es_store_open(&ledger_store);
+    es_store_open(&transcript_store);
     memset(there, 0, sizeof(there));
     memset(sessions, 0, sizeof(sessions));
     op_count = 0;
-    ledger_hasty = false;
-    ledger_cancel_at = 0;
-    ledger_refuses = ledger_swallows = false;
+    transcript_hasty = false;
+    transcript_cancel_at = 0;
+    transcript_refuses = transcript_swallows = false;
     to_cancel = NULL;
     watch_count = told = 0;
-    ledger_forget();
+    transcript_forget();
     return 0;
 }
 
-int ledger_end(void **state)
+int transcript_end(void **state)
 {
     (void)state;
     for (int i = 0; i < PEOPLE; i++)
         if (there[i])
             town_close(&people[i]);
-    es_store_close(&ledger_store);
+    es_store_close(&transcript_store);
     return 0;
 }
 
@@ -549,15 +541,26 @@ static struct rt_op *run(char who, struct rt_op *op)
 {
     struct town *town = person(who);
     int done = town->done;
-    ledger_give_up(who, op);
+    transcript_give_up(who, op);
     town_submit(town, op);
-    for (int i = 0; ledger_hasty && town->done == done; i++) {
+    for (int i = 0; transcript_hasty && town->done == done; i++) {
         assert_true(i < 10000);
         town_step(town);
     }
-    if (!ledger_hasty)
-        ledger_run();
+    if (!transcript_hasty)
+        transcript_run();
     return op;
+}
+
+struct rt_op *beat_with(char who, uint64_t ticket)
+{
+    static uint64_t tickets[OPS];
+    struct rt_op *op = op_new(RT_OP_BEAT, "beat");
+    tickets[op_count - 1] = ticket;
+    op->beat.session = sessions[who - 'a'];
+    op->beat.tickets = &tickets[op_count - 1];
+    op->beat.ticket_count = 1;
+    return run(who, op);
 }
 
 struct rt_op *beat(char who, bool open)
@@ -591,12 +594,12 @@ struct rt_op *join(char who, struct rt_join one)
     return join_all(who, &one, 1);
 }
 
-static struct rt_op *leave_as(char who, const char *name, uint64_t number, uint64_t nonce,
-                              bool untold)
+static struct rt_op *leave_as(char who, const char *name, uint64_t session, uint64_t number,
+                              uint64_t nonce, bool untold)
 {
     struct rt_op *op = op_new(RT_OP_LEAVE, "leave");
     op->leave.name = name;
-    op->leave.session = sessions[who - 'a'];
+    op->leave.session = session;
     op->leave.number = number;
     op->leave.nonce = nonce;
     op->leave.untold = untold;
@@ -605,12 +608,17 @@ static struct rt_op *leave_as(char who, const char *name, uint64_t number, uint6
 
 struct rt_op *leave(char who, const char *name, uint64_t number, uint64_t nonce)
 {
-    return leave_as(who, name, number, nonce, false);
+    return leave_as(who, name, sessions[who - 'a'], number, nonce, false);
 }
 
 struct rt_op *leave_untold(char who, const char *name, uint64_t number)
 {
-    return leave_as(who, name, number, 0, true);
+    return leave_as(who, name, sessions[who - 'a'], number, 0, true);
+}
+
+struct rt_op *leave_durable(char who, const char *name, uint64_t session, uint64_t nonce)
+{
+    return leave_as(who, name, session, 0, nonce, false);
 }
 
 struct rt_op *change(char who, const char *name, uint64_t number, uint32_t what, const char *value)
@@ -646,7 +654,7 @@ void end_session(char who)
 {
     struct town *town = person(who);
     (void)rt_engine_etcd.parting(rt_etcd_base(town->conn));
-    ledger_run();
+    transcript_run();
 }
 
 /* ---- Others -------------------------------------------------------------------------------- */
@@ -655,10 +663,10 @@ static void others_do(enum rt_etcd_call call, const void *request)
 {
     struct rt_etcd_arena arena;
     rt_etcd_arena_init(&arena);
-    assert_int_equal(es_store_do(&ledger_store, &arena, call, request, 0).status, 0);
+    assert_int_equal(es_store_do(&transcript_store, &arena, call, request, 0).status, 0);
     rt_etcd_arena_fini(&arena);
     notify();
-    ledger_run();
+    transcript_run();
 }
 
 static ProtobufCBinaryData bytes(const char *s)
@@ -684,7 +692,7 @@ void others_delete(const char *key)
 
 void lease_ends(int64_t lease)
 {
-    assert_true(es_store_revoke(&ledger_store, lease));
+    assert_true(es_store_revoke(&transcript_store, lease));
     notify();
-    ledger_run();
+    transcript_run();
 }
