@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a command on an etcd of its own: with-etcd one|three|user|tls [--etcd PROGRAM] -- COMMAND ... @URL@ ... */
 #include "etcd_server.h"
-#include "proc.h"
+#include "lib/with.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #define USAGE                                                                                \
     "usage: with-etcd one|three|user|tls|tls-three [--etcd PROGRAM] -- COMMAND...   (@URL@ " \
@@ -17,7 +13,6 @@
 
 static struct rt_etcds etcds;
 static char *url;
-static volatile sig_atomic_t child;
 
 /* With "user": one who may only touch names with a prefix; with "tls" certificates on both sides, too. */
 static bool start(const char *topology)
@@ -49,50 +44,8 @@ static bool start(const char *topology)
     return false;
 }
 
-static void pass_on(int sig)
-{
-    if (child > 0)
-        kill((pid_t)child, sig);
-    else
-        _exit(128 + sig);
-}
-
-static char *with_url(const char *arg)
-{
-    const char *at = strstr(arg, "@URL@");
-    char *out = NULL;
-    if (at == NULL)
-        return strdup(arg);
-    if (asprintf(&out, "%.*s%s%s", (int)(at - arg), arg, url, at + 5) < 0)
-        return NULL;
-    return out;
-}
-
-static int run(char **command)
-{
-    pid_t parent = getpid();
-    for (char **arg = command; *arg != NULL; arg++)
-        *arg = with_url(*arg); /* ours until the end */
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
-            execvp(command[0], command);
-        fprintf(stderr, "with-etcd: %s: %s\n", command[0], strerror(errno));
-        _exit(127);
-    }
-    if (pid < 0)
-        return 71;
-    child = pid;
-    int code = rt_proc_wait(pid);
-    for (char **arg = command; *arg != NULL; arg++)
-        free(*arg);
-    return code >= RT_PROC_SIGNALED ? 128 + code - RT_PROC_SIGNALED : code;
-}
-
 int main(int argc, char **argv)
 {
-    struct sigaction sa = {.sa_handler = pass_on};
     int at = 2, code = 64;
     if (argc > 4 && strcmp(argv[2], "--etcd") == 0) {
         setenv("ROTA_TEST_ETCD", argv[3], 1);
@@ -102,11 +55,9 @@ int main(int argc, char **argv)
         fputs(USAGE, stderr);
         return 64;
     }
-    sigaction(SIGTERM, &sa, NULL);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGHUP, &sa, NULL);
+    rt_with_pass_signals();
     if (start(argv[1]))
-        code = run(argv + at + 1);
+        code = rt_with_run(url, argv + at + 1);
     else
         fputs(USAGE, stderr);
     rt_etcds_fini(&etcds);

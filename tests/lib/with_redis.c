@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a command on a Redis of its own: with-redis TOPOLOGY [--proxy delays] -- COMMAND ... @URL@ ... */
-#include "proc.h"
+#include "lib/with.h"
 #include "redis_server.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define USAGE                                                                                     \
     "usage: with-redis one|always|everysec|unix|tls|sentinel|cluster [--proxy delays[=MAX_US]]\n" \
@@ -120,53 +115,6 @@ static void stop(void)
 
 /* ---- The command -------------------------------------------------------- */
 
-static volatile sig_atomic_t child;
-
-/* Asked to end: the command ends, and we behind it, in order. */
-static void pass_on(int sig)
-{
-    if (child > 0)
-        kill((pid_t)child, sig);
-    else
-        _exit(128 + sig);
-}
-
-static char *with_url(const char *arg)
-{
-    const char *at = strstr(arg, "@URL@");
-    char *out = NULL;
-
-    if (at == NULL)
-        return strdup(arg);
-    if (asprintf(&out, "%.*s%s%s", (int)(at - arg), arg, running.url, at + 5) < 0)
-        return NULL;
-    return out;
-}
-
-static int run(void)
-{
-    pid_t parent = getpid(), pid;
-    int code;
-
-    for (char **arg = args.command; *arg != NULL; arg++)
-        *arg = with_url(*arg); /* ours until the end */
-    fflush(NULL);
-    pid = fork();
-    if (pid == 0) {
-        if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent)
-            execvp(args.command[0], args.command);
-        fprintf(stderr, "with-redis: %s: %s\n", args.command[0], strerror(errno));
-        _exit(127);
-    }
-    if (pid < 0)
-        return 71;
-    child = pid;
-    code = rt_proc_wait(pid);
-    for (char **arg = args.command; *arg != NULL; arg++)
-        free(*arg);
-    return code >= RT_PROC_SIGNALED ? 128 + code - RT_PROC_SIGNALED : code;
-}
-
 static bool parse(int argc, char **argv)
 {
     int i = 2;
@@ -191,18 +139,15 @@ static bool parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    struct sigaction sa = {.sa_handler = pass_on};
     int code = 64;
 
     if (!parse(argc, argv)) {
         fputs(USAGE, stderr);
         return 64;
     }
-    sigaction(SIGTERM, &sa, NULL);
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGHUP, &sa, NULL);
+    rt_with_pass_signals();
     if (start())
-        code = run();
+        code = rt_with_run(running.url, args.command);
     else
         fputs(USAGE, stderr);
     stop();

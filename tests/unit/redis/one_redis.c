@@ -6,6 +6,7 @@
 
 struct rt_redis one_redis;
 char *one_redis_url;
+struct rt_redis_cluster *one_redis_cluster;
 
 int one_redis_start(void **state)
 {
@@ -20,5 +21,21 @@ int one_redis_stop(void **state)
     (void)state;
     free(one_redis_url);
     rt_redis_fini(&one_redis);
+    return 0;
+}
+
+int one_redis_cluster_start(void **state)
+{
+    (void)state;
+    one_redis_cluster = rt_redis_cluster_new(NULL, false, 1);
+    one_redis_url = rt_redis_cluster_url(one_redis_cluster);
+    return 0;
+}
+
+int one_redis_cluster_stop(void **state)
+{
+    (void)state;
+    free(one_redis_url);
+    rt_redis_cluster_free(one_redis_cluster);
     return 0;
 }

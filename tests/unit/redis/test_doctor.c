@@ -235,24 +235,6 @@ static void test_default_user_not_to_be_asked(void **state)
 
 /* ---- A cluster -------------------------------------------------------------------------- */
 
-static struct rt_redis_cluster *cluster;
-
-static int setup_cluster(void **state)
-{
-    (void)state;
-    cluster = rt_redis_cluster_new(NULL, false, 1);
-    one_redis_url = rt_redis_cluster_url(cluster);
-    return 0;
-}
-
-static int teardown_cluster(void **state)
-{
-    (void)state;
-    free(one_redis_url);
-    rt_redis_cluster_free(cluster);
-    return 0;
-}
-
 static void ignore(void *arg, const char *name, const struct rota_place *place)
 {
     (void)arg;
@@ -279,13 +261,13 @@ static void test_doctor_of_a_cluster(void **state)
     struct rt_findings f;
     (void)state;
     for (int i = 0; i < 3; i++) {
-        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 100mb");
-        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy allkeys-lru");
+        rt_redis_must(&one_redis_cluster->node[i], "CONFIG SET maxmemory 100mb");
+        rt_redis_must(&one_redis_cluster->node[i], "CONFIG SET maxmemory-policy allkeys-lru");
         examine(one_redis_url, &f, NULL);
         assert_string_equal(rt_findings_verdict(&f, "one holder"), "broken");
         assert_string_equal(rt_findings_verdict(&f, "eviction"), "broken");
-        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory-policy noeviction");
-        rt_redis_must(&cluster->node[i], "CONFIG SET maxmemory 0");
+        rt_redis_must(&one_redis_cluster->node[i], "CONFIG SET maxmemory-policy noeviction");
+        rt_redis_must(&one_redis_cluster->node[i], "CONFIG SET maxmemory 0");
     }
     examine(one_redis_url, &f, NULL);
     assert_string_equal(rt_findings_verdict(&f, "eviction"), "kept");
@@ -311,5 +293,5 @@ int main(void)
     };
     int failed = cmocka_run_group_tests(one, one_redis_start, one_redis_stop);
     failed += cmocka_run_group_tests(off, NULL, NULL);
-    return failed + cmocka_run_group_tests(many, setup_cluster, teardown_cluster);
+    return failed + cmocka_run_group_tests(many, one_redis_cluster_start, one_redis_cluster_stop);
 }

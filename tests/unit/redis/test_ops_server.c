@@ -390,24 +390,6 @@ static void test_doctor(void **state)
 
 /* ---- A cluster -------------------------------------------------------------------------- */
 
-static struct rt_redis_cluster *cluster;
-
-static int setup_cluster(void **state)
-{
-    (void)state;
-    cluster = rt_redis_cluster_new(NULL, false, 1);
-    one_redis_url = rt_redis_cluster_url(cluster);
-    return 0;
-}
-
-static int teardown_cluster(void **state)
-{
-    (void)state;
-    free(one_redis_url);
-    rt_redis_cluster_free(cluster);
-    return 0;
-}
-
 /* Two names in rooms LOW < HIGH, others every time: what a test leaves to its ttl is in no way. */
 static void two_rooms(struct user *u, char low[16], char high[16])
 {
@@ -513,8 +495,10 @@ static void test_session_dead_in_one_room(void **state)
     assert_int_equal(user_join(&a, high, &y), 0);
     assert_int_equal(user_beat(&a), 0);
     rt_redis_room_key(redis_of(&a), rt_redis_room_of(redis_of(&a), high), key, sizeof(key));
-    int owner = rt_redis_cluster_owner(cluster, 0, rt_redis_cluster_slot(cluster, key));
-    rt_redis_must(&cluster->node[owner], "DEL %s %s:e %s:s:%s", key, key, key, redis_of(&a)->sid);
+    int owner = rt_redis_cluster_owner(one_redis_cluster, 0,
+                                       rt_redis_cluster_slot(one_redis_cluster, key));
+    rt_redis_must(&one_redis_cluster->node[owner], "DEL %s %s:e %s:s:%s", key, key, key,
+                  redis_of(&a)->sid);
     assert_int_equal(user_beat(&a), ROTA_LOST);
     assert_int_equal(redis_of(&a)->session, 0);
     user_close(&a);
@@ -529,9 +513,11 @@ static bool is_left(void *arg)
     for (uint32_t room = 1; room < redis_of(a)->room_count; room++) {
         char key[32];
         snprintf(key, sizeof(key), "rota:{%u}", room);
-        int owner = rt_redis_cluster_owner(cluster, 0, rt_redis_cluster_slot(cluster, key));
+        int owner = rt_redis_cluster_owner(one_redis_cluster, 0,
+                                           rt_redis_cluster_slot(one_redis_cluster, key));
         if (redis_of(a)->rooms[room].listens &&
-            rt_redis_integer(&cluster->node[owner], "EXISTS %s:s:%s", key, redis_of(a)->sid) != 0)
+            rt_redis_integer(&one_redis_cluster->node[owner], "EXISTS %s:s:%s", key,
+                             redis_of(a)->sid) != 0)
             return false;
     }
     return true;
@@ -603,5 +589,5 @@ int main(void)
         cmocka_unit_test(test_replicas_of_a_cluster),
     };
     int failed = cmocka_run_group_tests(one, one_redis_start, one_redis_stop);
-    return failed + cmocka_run_group_tests(many, setup_cluster, teardown_cluster);
+    return failed + cmocka_run_group_tests(many, one_redis_cluster_start, one_redis_cluster_stop);
 }
