@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a flight says and hears: its steps before, its rows after. Kept in leaves that are used again. */
+#include "engine/sql/sql.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define LEAF_SIZE 4000
+
+struct rt_sql_leaf {
+    struct rt_sql_leaf *next;
+    size_t used, room;
+    _Alignas(max_align_t) char bytes[];
+};
+
+/* ---- Leaves ------------------------------------------------------------------------------------------------ */
+
+static struct rt_sql_leaf *add_leaf(struct rt_sql_book *b, size_t size)
+{
+    size_t room = size > LEAF_SIZE ? size : LEAF_SIZE;
+    struct rt_sql_leaf *leaf = rt_alloc(sizeof(*leaf) + room);
+    if (leaf == NULL)
+        return NULL;
+    leaf->room = room;
+    leaf->next = b->leaves;
+    b->leaves = leaf;
+    return leaf;
+}
+
+/* NULL: no memory, and the book says so. */
+static void *take(struct rt_sql_book *b, size_t size)
+{
+    size = (size + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t);
+    struct rt_sql_leaf *leaf = b->leaves;
+    if (leaf == NULL || leaf->room - leaf->used < size)
+        leaf = add_leaf(b, size);
+    if (leaf == NULL) {
+        b->failed = true;
+        return NULL;
+    }
+    void *at = leaf->bytes + leaf->used;
+    leaf->used += size;
+    return at;
+}
+
+/* Copies of COUNT cells and of their texts, each with an end. NULL: no memory, or there are none. */
+static const struct rt_sql_cell *copy(struct rt_sql_book *b, const struct rt_sql_cell *cells,
+                                      size_t count)
+{
+    struct rt_sql_cell *out = count > 0 ? take(b, count * sizeof(*out)) : NULL;
+    for (size_t i = 0; out != NULL && i < count; i++) {
+        out[i] = cells[i];
+        if (cells[i].text == NULL)
+            continue;
+        char *text = take(b, cells[i].size + 1);
+        if (text == NULL)
+            return NULL;
+        memcpy(text, cells[i].text, cells[i].size);
+        text[cells[i].size] = '\0';
+        out[i].text = text;
+    }
+    return out;
+}
+
+/* ---- Saying ------------------------------------------------------------------------------------------------ */
+
+struct rt_sql_cell rt_sql_text(const char *text)
+{
+    return (struct rt_sql_cell){
+        .text = text, .size = text != NULL ? strlen(text) : 0, .null = text == NULL};
+}
+
+static bool grow_steps(struct rt_sql_book *b)
+{
+    if (b->step_count < b->step_room)
+        return true;
+    size_t room = b->step_room != 0 ? 2 * b->step_room : 16;
+    struct rt_sql_step *steps = rt_realloc(b->steps, room * sizeof(*steps));
+    if (steps != NULL)
+        b->steps = steps;
+    uint64_t *changed = rt_realloc(b->changed, room * sizeof(*changed));
+    if (changed != NULL)
+        b->changed = changed;
+    if (steps == NULL || changed == NULL)
+        return false;
+    b->step_room = room;
+    return true;
+}
+
+void rt_sql_say_cells(struct rt_sql_book *b, enum rt_sql_step_kind kind,
+                      const struct rt_sql_cell *args, size_t count)
+{
+    assert(count <= RT_SQL_ARGS);
+    if (!grow_steps(b)) {
+        b->failed = true;
+        return;
+    }
+    b->changed[b->step_count] = 0;
+    b->steps[b->step_count++] = (struct rt_sql_step){kind, (uint32_t)count, copy(b, args, count)};
+}
+
+/* ---- Hearing ----------------------------------------------------------------------------------------------- */
+
+void rt_sql_book_hear(struct rt_sql_book *b, size_t step, const struct rt_sql_cell *cells,
+                      size_t count)
+{
+    if (b->row_count == b->row_room) {
+        size_t room = b->row_room != 0 ? 2 * b->row_room : 16;
+        struct rt_sql_row *rows = rt_realloc(b->rows, room * sizeof(*rows));
+        if (rows == NULL) {
+            b->failed = true;
+            return;
+        }
+        b->rows = rows;
+        b->row_room = room;
+    }
+    b->rows[b->row_count++] = (struct rt_sql_row){copy(b, cells, count), step, count};
+}
+
+const char *rt_sql_str(const struct rt_sql_row *row, size_t i)
+{
+    return i < row->count && row->cells[i].text != NULL ? row->cells[i].text : "";
+}
+
+/* ---- Life -------------------------------------------------------------------------------------------------- */
+
+/* One leaf stays: most flights need no more. */
+void rt_sql_book_clear(struct rt_sql_book *b)
+{
+    while (b->leaves != NULL && b->leaves->next != NULL) {
+        struct rt_sql_leaf *leaf = b->leaves;
+        b->leaves = leaf->next;
+        rt_free(leaf);
+    }
+    if (b->leaves != NULL)
+        b->leaves->used = 0;
+    b->step_count = b->row_count = 0;
+    b->failed = false;
+}
+
+void rt_sql_book_free(struct rt_sql_book *b)
+{
+    rt_sql_book_clear(b);
+    rt_free(b->leaves);
+    rt_free(b->steps);
+    rt_free(b->changed);
+    rt_free(b->rows);
+    *b = (struct rt_sql_book){0};
+}

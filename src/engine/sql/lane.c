@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection and its flights.
+ *
+ *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING ── FACTS, LAYOUT (MAKE) ──▶ READY
+ *    ▲                    │ refused        │ a replica, a pooler, no tables     │
+ *    └──── the next ◀─────┴────────────────┴──── cut, silence ◀─────────────────┘
+ *
+ * A flight: asks board until the turn is over, leave together in the order of their lines' names, and are
+ * answered together. So whoever asks while one is in the air shares the next: one transaction, one fsync. */
+#include "engine/sql/sql.h"
+
+#include "base/alloc.h"
+#include "engine/kit/hash.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEADY_MS 5000 /* a connection that lasted so long was a good one */
+#define LAYOUT_MAJOR 1
+
+struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name)
+{
+    if (name == NULL || c->driver->lanes == 1)
+        return &c->lanes[0];
+    return &c->lanes[rt_hash(name, strlen(name)) % c->driver->lanes];
+}
+
+static bool first(const struct rt_sql_lane *lane)
+{
+    return lane == &lane->c->lanes[0];
+}
+
+static int64_t now_of(const struct rt_sql_lane *lane)
+{
+    return rt_loop_now(lane->c->base.loop);
+}
+
+static void set_timer(struct rt_sql_lane *lane, int64_t at)
+{
+    if (at == RT_NEVER)
+        rt_timers_stop(&lane->c->base.loop->timers, &lane->timer.timer);
+    else
+        rt_timers_start(&lane->c->base.loop->timers, &lane->timer.timer, at);
+}
+
+static const char *at_of(const struct rt_sql_conn *c)
+{
+    return c->ring.count > 0 ? c->ring.ends[c->ring.now].at : c->driver->name;
+}
+
+/* ---- The end of a connection -------------------------------------------------------------------------------- */
+
+static void on_closed(struct rt_sql_link *l)
+{
+    rt_free(l);
+}
+
+static void note_trouble(struct rt_sql_conn *c, const char *why)
+{
+    if (strcmp(why, c->trouble) != 0)
+        rt_words_log(&c->base, ROTA_LOG_WARN, "%s: %s", c->driver->name, why);
+    snprintf(c->trouble, sizeof(c->trouble), "%s", why);
+}
+
+static void drop_link(struct rt_sql_lane *lane)
+{
+    struct rt_sql_link *l = lane->link;
+    lane->state = RT_SQL_DOWN;
+    lane->link = NULL;
+    lane->listens = lane->flying = lane->failed = false;
+    lane->loaded = 0;
+    rt_loop_undefer(lane->c->base.loop, &lane->depart);
+    set_timer(lane, RT_NEVER);
+    rt_sql_book_clear(&lane->book);
+    if (l != NULL)
+        lane->c->driver->drop(l, on_closed);
+}
+
+/* The other lanes must not stay with a server that is not the one any more. */
+static void next_end(struct rt_sql_lane *lane, bool steady)
+{
+    struct rt_sql_conn *c = lane->c;
+    if (steady)
+        lane->pause.ms = 0;
+    if (first(lane) && c->ring.count > 1) {
+        (void)rt_dial_next(&c->ring);
+        for (size_t i = 1; i < RT_SQL_LANES; i++)
+            if (c->lanes[i].state != RT_SQL_DOWN)
+                rt_sql_lane_cut(&c->lanes[i], "another server is asked");
+    }
+    rt_dial_later(&lane->pause, &c->base, &c->jitter);
+}
+
+static void let_go(struct rt_sql_lane *lane, const char *why)
+{
+    struct rt_sql_conn *c = lane->c;
+    char text[sizeof(c->trouble)];
+    bool was_ready = lane->state == RT_SQL_READY;
+    bool steady = was_ready && now_of(lane) - lane->ready_at > STEADY_MS * RT_MS;
+    snprintf(text, sizeof(text), "%s", why);
+    drop_link(lane);
+    note_trouble(c, text);
+    next_end(lane, steady);
+    if (was_ready)
+        rt_sql_unlinked(c, lane);
+    rt_ledger_lost(&c->ledger, lane, text);
+}
+
+void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why)
+{
+    let_go(lane, why);
+    rt_sql_lane_want(lane);
+}
+
+/* Whatever waits is told: it would not be otherwise if it waited longer. It is dialed again when somebody asks. */
+static void refuse(struct rt_sql_lane *lane, int err, const char *why)
+{
+    char text[sizeof(lane->c->trouble)];
+    snprintf(text, sizeof(text), "%s", why);
+    let_go(lane, text);
+    if (++lane->refusals < lane->c->ring.count) {
+        rt_sql_lane_want(lane);
+        return;
+    }
+    lane->refusals = 0;
+    lane->pause.ms = RT_DIAL_PAUSE_LAST_MS;
+    lane->pause.until = now_of(lane) + RT_DIAL_PAUSE_LAST_MS * RT_MS;
+    rt_ledger_refuse(&lane->c->ledger, err, text);
+}
+
+/* ---- Greeting ------------------------------------------------------------------------------------------------- */
+
+enum { GREET_FACTS, GREET_LAYOUT, GREET_MAKE, GREET_AGAIN };
+
+static void fly(struct rt_sql_lane *lane)
+{
+    struct rt_sql_flight f = {lane->book.steps, lane->book.step_count};
+    int rv = lane->book.failed ? ROTA_NOMEM : lane->c->driver->send(lane->link, &f);
+    lane->flying = true;
+    lane->failed = rv != 0; /* told from a turn */
+    set_timer(lane, rv != 0 ? now_of(lane) : now_of(lane) + rt_dial_patience(&lane->c->base));
+}
+
+static void greet(struct rt_sql_lane *lane, uint32_t stage)
+{
+    struct rt_sql_book *b = &lane->book;
+    lane->greeting = stage;
+    rt_sql_book_clear(b);
+    if (stage <= GREET_LAYOUT)
+        rt_sql_say_cells(b, RT_SQL_FACTS, NULL, 0);
+    if (stage == GREET_MAKE)
+        rt_sql_say_cells(b, RT_SQL_MAKE, NULL, 0);
+    else if (stage != GREET_FACTS)
+        rt_sql_say_cells(b, RT_SQL_LAYOUT, NULL, 0);
+    fly(lane);
+}
+
+static const struct rt_sql_row *row_of(const struct rt_sql_book *b, enum rt_sql_step_kind kind)
+{
+    for (size_t i = 0; i < b->row_count; i++)
+        if (b->steps[b->rows[i].step].kind == kind && b->rows[i].cells != NULL)
+            return &b->rows[i];
+    return NULL;
+}
+
+static void ready(struct rt_sql_lane *lane)
+{
+    struct rt_sql_conn *c = lane->c;
+    lane->state = RT_SQL_READY;
+    lane->refusals = 0;
+    lane->ready_at = now_of(lane);
+    c->trouble[0] = '\0';
+    rt_sql_linked(c, lane);
+    rt_ledger_flush(&c->ledger);
+}
+
+/* 0, or why this is not a server to stay with: then it was let go. */
+static bool take_facts(struct rt_sql_lane *lane)
+{
+    struct rt_sql_conn *c = lane->c;
+    const struct rt_sql_row *row = row_of(&lane->book, RT_SQL_FACTS);
+    char why[sizeof(c->trouble)];
+    if (row == NULL) {
+        refuse(lane, ROTA_PROTOCOL, "the server says nothing of itself: is that a database?");
+        return false;
+    }
+    if (rt_sql_str(row, 5)[0] != '\0') {
+        snprintf(why, sizeof(why), "%.100s: %.150s", at_of(c), rt_sql_str(row, 5));
+        refuse(lane, ROTA_UNSUPPORTED, why);
+        return false;
+    }
+    if (rt_sql_int(row, 2) == 0) {
+        snprintf(why, sizeof(why), "%.150s takes no writes: it is a replica, or read-only",
+                 at_of(c));
+        rt_sql_lane_cut(lane, why);
+        return false;
+    }
+    if (lane->greeting == GREET_LAYOUT && rt_sql_int(row, 3) != lane->server) {
+        snprintf(why, sizeof(why),
+                 "%.100s is a pooler that changes connections between transactions: "
+                 "name the server itself, or a pool by session",
+                 at_of(c));
+        refuse(lane, ROTA_UNSUPPORTED, why);
+        return false;
+    }
+    lane->server = rt_sql_int(row, 3);
+    c->facts.known = true;
+    c->facts.version = rt_sql_int(row, 0);
+    snprintf(c->facts.text, sizeof(c->facts.text), "%s", rt_sql_str(row, 1));
+    snprintf(c->facts.unsafe, sizeof(c->facts.unsafe), "%s", rt_sql_str(row, 4));
+    return true;
+}
+
+static void take_layout(struct rt_sql_lane *lane)
+{
+    const struct rt_sql_row *row = row_of(&lane->book, RT_SQL_LAYOUT);
+    char why[sizeof(lane->c->trouble)];
+    if (row != NULL && strtol(rt_sql_str(row, 0), NULL, 10) == LAYOUT_MAJOR) {
+        ready(lane);
+        return;
+    }
+    if (row == NULL)
+        snprintf(why, sizeof(why),
+                 "%.100s: the table rota_meta does not say which layout it is of: is it Rota's?",
+                 at_of(lane->c));
+    else
+        snprintf(
+            why, sizeof(why),
+            "%.100s has Rota's layout %.20s, and this library knows %d: use a library that fits",
+            at_of(lane->c), rt_sql_str(row, 0), LAYOUT_MAJOR);
+    refuse(lane, ROTA_UNSUPPORTED, why);
+}
+
+static void greet_failed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *said)
+{
+    char why[sizeof(lane->c->trouble)];
+    bool making = lane->greeting >= GREET_MAKE;
+    snprintf(why, sizeof(why), "%.80s: %.160s", at_of(lane->c), said);
+    if (end == RT_SQL_AGAIN || end == RT_SQL_FULL || end == RT_SQL_REPLICA || end == RT_SQL_CUT) {
+        rt_sql_lane_cut(lane, why);
+        return;
+    }
+    if (making && end == RT_SQL_DENIED)
+        snprintf(
+            why, sizeof(why),
+            "%.60s: there are no tables, and this user may not make them: let somebody who may run what "
+            "`rota doctor --ddl` prints (%.80s)",
+            at_of(lane->c), said);
+    else if (making && end == RT_SQL_ABSENT)
+        snprintf(why, sizeof(why),
+                 "%.60s: the tables rota_* are of another shape than Rota's (%.100s)",
+                 at_of(lane->c), said);
+    refuse(lane, end == RT_SQL_DENIED && !making ? ROTA_AUTH : ROTA_UNSUPPORTED, why);
+}
+
+static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *why)
+{
+    lane->flying = false;
+    set_timer(lane, RT_NEVER);
+    if (lane->greeting == GREET_LAYOUT && end == RT_SQL_ABSENT) {
+        if (take_facts(lane)) /* they came before */
+            greet(lane, GREET_MAKE);
+    } else if (end != RT_SQL_LANDED) {
+        greet_failed(lane, end, why);
+    } else if (lane->greeting == GREET_FACTS) {
+        if (take_facts(lane))
+            greet(lane, GREET_LAYOUT);
+    } else if (lane->greeting == GREET_MAKE) {
+        greet(lane, GREET_AGAIN);
+    } else if (lane->greeting == GREET_AGAIN || take_facts(lane)) {
+        take_layout(lane);
+    }
+}
+
+/* ---- Flights -------------------------------------------------------------------------------------------------- */
+
+int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
+{
+    if (lane->state != RT_SQL_READY) {
+        rt_sql_lane_want(lane);
+        return ROTA_UNREACHABLE;
+    }
+    if (lane->flying || lane->loaded == RT_SQL_LOAD ||
+        (lane->loaded > 0 && (lane->single || a->single)))
+        return ROTA_UNREACHABLE;
+    for (size_t i = 0; a->name != NULL && i < lane->loaded; i++)
+        if (lane->load[i] != NULL && lane->load[i]->name != NULL &&
+            strcmp(lane->load[i]->name, a->name) == 0)
+            return ROTA_UNREACHABLE;
+    lane->load[lane->loaded++] = a;
+    lane->single = a->single;
+    rt_loop_defer(lane->c->base.loop, &lane->depart);
+    return 0;
+}
+
+void rt_sql_lane_leave(struct rt_sql_lane *lane, struct rt_sql_ask *a)
+{
+    for (size_t i = 0; i < lane->loaded; i++)
+        if (lane->load[i] == a)
+            lane->load[i] = NULL;
+}
+
+/* Every flight locks lines in the order of their names: so none waits for another in a circle. */
+static int by_name(const void *x, const void *y)
+{
+    const struct rt_sql_ask *a = *(struct rt_sql_ask *const *)x,
+                            *b = *(struct rt_sql_ask *const *)y;
+    if (a == NULL || b == NULL)
+        return (a != NULL) - (b != NULL);
+    if (a->name == NULL || b->name == NULL)
+        return (a->name != NULL) - (b->name != NULL);
+    return strcmp(a->name, b->name);
+}
+
+static void say_listen(struct rt_sql_lane *lane)
+{
+    bool ears = false;
+    for (size_t i = 0; i < lane->loaded; i++)
+        ears = ears || (lane->load[i] != NULL && lane->load[i]->ears);
+    lane->will_listen = ears && !lane->listens && lane->c->driver->notifies;
+    if (lane->will_listen)
+        rt_sql_say(&lane->book, RT_SQL_LISTEN, rt_sql_number(lane->c->ear));
+}
+
+static void depart(struct rt_defer *d)
+{
+    struct rt_sql_lane *lane = (struct rt_sql_lane *)(void *)((char *)d -
+                                                              offsetof(struct rt_sql_lane, depart));
+    struct rt_sql_book *b = &lane->book;
+    assert(lane->state == RT_SQL_READY && !lane->flying);
+    rt_sql_book_clear(b);
+    qsort(lane->load, lane->loaded, sizeof(struct rt_sql_ask *), by_name);
+    say_listen(lane);
+    for (size_t i = 0; i < lane->loaded; i++) {
+        struct rt_sql_ask *a = lane->load[i];
+        if (a == NULL)
+            continue;
+        a->first = b->step_count;
+        a->plan->say(a, b);
+        a->steps = b->step_count - a->first;
+    }
+    if (b->step_count == 0 && !b->failed)
+        lane->loaded = 0; /* all have ended meanwhile */
+    else
+        fly(lane);
+}
+
+/* Tells all aboard by EACH, then lets the next board. */
+static void unload(struct rt_sql_lane *lane, void (*each)(struct rt_sql_ask *a, void *arg),
+                   void *arg)
+{
+    for (size_t i = 0; i < lane->loaded; i++) {
+        struct rt_sql_ask *a = lane->load[i];
+        lane->load[i] = NULL;
+        if (a != NULL)
+            each(a, arg);
+    }
+    lane->loaded = 0;
+    lane->flying = lane->failed = false;
+}
+
+static void hear(struct rt_sql_ask *a, void *arg)
+{
+    rt_sql_ask_heard(a, arg);
+}
+
+static void later(struct rt_sql_ask *a, void *pause)
+{
+    a->entry.maybe = false;
+    rt_ledger_again(&a->c->ledger, &a->entry, pause != NULL);
+}
+
+static void by_itself(struct rt_sql_ask *a, void *arg)
+{
+    a->single = true;
+    later(a, arg);
+}
+
+struct refusal {
+    int err;
+    const char *why;
+};
+
+static void refuse_one(struct rt_sql_ask *a, void *arg)
+{
+    const struct refusal *r = arg;
+    rt_sql_ask_refused(a, r->err, r->why);
+}
+
+static void not_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *said)
+{
+    struct rt_sql_conn *c = lane->c;
+    struct refusal r = {end == RT_SQL_DENIED ? ROTA_AUTH : ROTA_PROTOCOL, said};
+    switch (end) {
+    case RT_SQL_AGAIN:
+        unload(lane, later, lane);
+        break;
+    case RT_SQL_FULL:
+        note_trouble(c, said);
+        unload(lane, later, lane);
+        break;
+    case RT_SQL_ABSENT: /* somebody took the tables away: they are made anew */
+        unload(lane, later, lane);
+        rt_sql_lane_cut(lane, said);
+        break;
+    case RT_SQL_REPLICA:
+        unload(lane, later, NULL);
+        rt_sql_lane_cut(lane, said);
+        break;
+    default:
+        if (lane->loaded > 1)
+            unload(lane, by_itself, NULL);
+        else
+            unload(lane, refuse_one, &r);
+    }
+}
+
+static void landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *why)
+{
+    struct rt_sql_conn *c = lane->c;
+    set_timer(lane, RT_NEVER);
+    if (end == RT_SQL_CUT) /* what was aboard is told with the link's end */
+        return;
+    if (end != RT_SQL_LANDED) {
+        not_landed(lane, end, why);
+    } else if (lane->book.failed) {
+        unload(lane, refuse_one, &(struct refusal){ROTA_UNKNOWN, "out of memory"});
+    } else {
+        lane->listens = lane->listens || lane->will_listen;
+        c->trouble[0] = '\0';
+        unload(lane, hear, &lane->book);
+    }
+    rt_sql_told(c);
+    rt_ledger_flush(&c->ledger);
+}
+
+/* ---- From the driver ------------------------------------------------------------------------------------------- */
+
+static void on_up(struct rt_sql_link *l)
+{
+    struct rt_sql_lane *lane = l->owner;
+    lane->state = RT_SQL_GREETING;
+    greet(lane, GREET_FACTS);
+}
+
+static void on_down(struct rt_sql_link *l, int err, const char *why)
+{
+    struct rt_sql_lane *lane = l->owner;
+    if (lane->state != RT_SQL_READY && err != ROTA_UNREACHABLE && err != ROTA_NOMEM)
+        refuse(lane, err, why);
+    else
+        rt_sql_lane_cut(lane, why);
+}
+
+static void on_row(struct rt_sql_link *l, size_t step, const struct rt_sql_cell *cells,
+                   size_t count)
+{
+    rt_sql_book_hear(&((struct rt_sql_lane *)l->owner)->book, step, cells, count);
+}
+
+static void on_changed(struct rt_sql_link *l, size_t step, uint64_t count)
+{
+    struct rt_sql_book *b = &((struct rt_sql_lane *)l->owner)->book;
+    assert(step < b->step_count);
+    b->changed[step] = count;
+}
+
+static void on_landed(struct rt_sql_link *l, enum rt_sql_end end, size_t step, const char *why)
+{
+    struct rt_sql_lane *lane = l->owner;
+    (void)step;
+    if (lane->state == RT_SQL_GREETING && end == RT_SQL_CUT)
+        return; /* `down` follows */
+    if (lane->state == RT_SQL_GREETING)
+        greet_landed(lane, end, why);
+    else
+        landed(lane, end, why);
+}
+
+static void on_notice(struct rt_sql_link *l, const char *channel, const char *text)
+{
+    struct rt_sql_lane *lane = l->owner;
+    rt_sql_notice(lane->c, lane->flying, channel, text);
+}
+
+static const struct rt_sql_user link_user = {on_up,      on_down,   on_row,
+                                             on_changed, on_landed, on_notice};
+
+/* ---- Dialing --------------------------------------------------------------------------------------------------- */
+
+static void dial(struct rt_sql_lane *lane)
+{
+    struct rt_sql_conn *c = lane->c;
+    const struct rt_dial_end *end = c->ring.count > 0 ? &c->ring.ends[c->ring.now] : NULL;
+    struct rt_sql_link *l = rt_alloc(c->driver->link_size);
+    int rv = ROTA_NOMEM;
+    if (l != NULL) {
+        *l = (struct rt_sql_link){
+            .base = &c->base, .user = &link_user, .driver = c->self, .owner = lane};
+        rv = c->driver->dial(l, end,
+                             rt_dial_connect_ms(&c->base, c->ring.count > 0 ? c->ring.count : 1));
+    }
+    if (rv == 0) {
+        lane->link = l;
+        lane->state = RT_SQL_DIALING;
+        return;
+    }
+    rt_free(l);
+    if (rv == ROTA_NOMEM)
+        (void)rt_words_nomem(&c->base);
+    note_trouble(c, c->base.errmsg);
+    next_end(lane, false);
+    set_timer(lane, lane->pause.until);
+}
+
+void rt_sql_lane_want(struct rt_sql_lane *lane)
+{
+    if (lane->state != RT_SQL_DOWN || lane->timer.timer.slot != 0 || lane->c->closing)
+        return;
+    if (lane->pause.until <= now_of(lane))
+        dial(lane);
+    else
+        set_timer(lane, lane->pause.until);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------------------------ */
+
+static void fire(struct rt_timer_call *call, int64_t now)
+{
+    struct rt_sql_lane *lane = (struct rt_sql_lane *)(void *)((char *)call -
+                                                              offsetof(struct rt_sql_lane, timer));
+    char why[sizeof(lane->c->trouble)];
+    (void)now;
+    if (lane->state == RT_SQL_DOWN) {
+        rt_sql_lane_want(lane);
+    } else if (lane->failed && lane->state == RT_SQL_READY) {
+        unload(lane, refuse_one, &(struct refusal){ROTA_NOMEM, "out of memory"});
+        rt_ledger_flush(&lane->c->ledger);
+    } else {
+        snprintf(why, sizeof(why), "%.180s %s", at_of(lane->c),
+                 lane->failed ? "cannot be asked: out of memory" : "does not answer");
+        rt_sql_lane_cut(lane, why);
+    }
+}
+
+void rt_sql_lane_init(struct rt_sql_lane *lane, struct rt_sql_conn *c)
+{
+    lane->c = c;
+    lane->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = fire};
+    lane->depart.run = depart;
+}
+
+void rt_sql_lane_close(struct rt_sql_lane *lane)
+{
+    drop_link(lane);
+    rt_sql_book_free(&lane->book);
+}

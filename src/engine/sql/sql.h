@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock engine on SQL databases: what its files share. driver.h is the way to the server, and says what it keeps.
+ *
+ *   sql.c      the engines postgres: and mysql:, submit and cancel, the beginning and the end
+ *   ask.c      what is under way: an op, or a look of our own; waits, boards a flight, is answered
+ *   lane.c     a connection and its flights: dialed, greeted, loaded, landed
+ *   book.c     what a flight says and hears
+ *   join.c leave.c change.c beat.c look.c    the ops
+ *   wait.c     tickets of ours that wait, or want to hear: woken, or looked for
+ *   observe.c  OBSERVE
+ *
+ * An op is one flight, or two where the first finds that the short way does not do:
+ *
+ *   JOIN ── plain ──▶ TAKE ── a number ──▶ granted                 LEAVE ──▶ GIVE ── it was so ──▶ left
+ *     │                 └── not so ──┐                                        └── not so ──┐
+ *     └── anything else ─────────────┴──▶ LOCK ... JOIN ... ANSWER                          └──▶ LOCK ... LEAVE ...
+ *
+ * What if the answer is lost: nothing is known of a flight until it has landed. Ops that change something end with
+ * ROTA_UNKNOWN; asked again, the line's lock makes them wait for whatever of the old connection still runs, and they
+ * find by (session, nonce) what that did. A JOIN that arrives later than its LEAVE is looked for by BEAT (doubts). */
+#ifndef RT_SQL_H
+#define RT_SQL_H
+
+#include "engine/kit/ledger.h"
+#include "engine/kit/view.h"
+#include "engine/kit/words.h"
+#include "engine/sql/driver.h"
+
+#include <stdatomic.h>
+
+struct rt_sql_conn;
+struct rt_sql_ask;
+
+/* ---- book.c: what a flight says and hears ------------------------------------------------------------------- */
+
+struct rt_sql_row {
+    const struct rt_sql_cell *cells;
+    size_t step, count;
+};
+
+struct rt_sql_book { /* zeroed before the first use */
+    struct rt_sql_step *steps;
+    uint64_t *changed; /* of each step */
+    struct rt_sql_row *rows;
+    size_t step_count, step_room, row_count, row_room;
+    struct rt_sql_leaf *leaves; /* of the texts and cells of both */
+    bool failed;                /* no memory: it must not fly */
+};
+
+static inline struct rt_sql_cell rt_sql_number(uint64_t number)
+{
+    return (struct rt_sql_cell){.number = (int64_t)number};
+}
+
+struct rt_sql_cell rt_sql_text(const char *text); /* NULL: null */
+
+/* One more step; its cells and texts are copied. */
+void rt_sql_say_cells(struct rt_sql_book *b, enum rt_sql_step_kind kind,
+                      const struct rt_sql_cell *args, size_t count);
+#define rt_sql_say(book, kind, ...)                                             \
+    rt_sql_say_cells((book), (kind), (const struct rt_sql_cell[]){__VA_ARGS__}, \
+                     sizeof((const struct rt_sql_cell[]){__VA_ARGS__}) /        \
+                         sizeof(struct rt_sql_cell))
+
+void rt_sql_book_hear(struct rt_sql_book *b, size_t step, const struct rt_sql_cell *cells,
+                      size_t count);
+void rt_sql_book_clear(struct rt_sql_book *b); /* for the next flight */
+void rt_sql_book_free(struct rt_sql_book *b);
+
+/* The cell as a number; null, or no number: 0. */
+static inline int64_t rt_sql_int(const struct rt_sql_row *row, size_t i)
+{
+    return i < row->count && !row->cells[i].null && row->cells[i].text == NULL
+               ? row->cells[i].number
+               : 0;
+}
+static inline bool rt_sql_null(const struct rt_sql_row *row, size_t i)
+{
+    return i >= row->count || row->cells[i].null;
+}
+/* The cell as a text with an end, as long as the book; null: "". */
+const char *rt_sql_str(const struct rt_sql_row *row, size_t i);
+
+/* ---- ask.c: what is under way --------------------------------------------------------------------------------- */
+
+struct rt_sql_plan {
+    bool alone; /* flies while nothing else does: what is heard is true of all that was answered */
+    bool reads;
+    /* Says its steps, as its stage wants it. */
+    void (*say)(struct rt_sql_ask *a, struct rt_sql_book *b);
+    /* It has landed: ends the op. False: it flies once more, in another stage. */
+    bool (*heard)(struct rt_sql_ask *a, const struct rt_sql_book *b);
+    /* It ends without an answer, its op with it: ERR, errmsg is set. May be NULL. */
+    void (*failed)(struct rt_sql_ask *a, int err);
+    void (*freed)(struct rt_sql_ask *a); /* its last word. May be NULL */
+};
+
+struct rt_sql_ask {
+    struct rt_entry entry; /* first */
+    struct rt_sql_conn *c;
+    const struct rt_sql_plan *plan;
+    struct rt_op *op;    /* NULL: of our own, or it has ended */
+    const char *name;    /* of its line, as long as the ask; NULL: of none, or of several */
+    void *about;         /* the plan's */
+    uint64_t tag;        /* ... and this */
+    size_t first, steps; /* in the book */
+    uint32_t stage;      /* 0 at first */
+    bool ears;           /* pushes must be heard from this flight's end on */
+    bool single;         /* a flight with others was refused: it flies by itself */
+};
+
+/* Begins an ask; NAME is copied for asks of our own, and an op's is its own. NULL: no memory, OP has ended. */
+struct rt_sql_ask *rt_sql_ask(struct rt_sql_conn *c, const struct rt_sql_plan *plan,
+                              struct rt_op *op, const char *name, void *about);
+/* The same in two steps, for whoever has to fill in more. */
+struct rt_sql_ask *rt_sql_ask_new(struct rt_sql_conn *c, const struct rt_sql_plan *plan,
+                                  struct rt_op *op, const char *name, void *about);
+void rt_sql_ask_go(struct rt_sql_ask *a);
+/* Its flight has landed; or it is refused for good, with nothing done. */
+void rt_sql_ask_heard(struct rt_sql_ask *a, const struct rt_sql_book *b);
+void rt_sql_ask_refused(struct rt_sql_ask *a, int err, const char *why);
+
+/* Ends A's op, if it has one still. */
+void rt_sql_done(struct rt_sql_ask *a, int err);
+/* The Nth row that A's steps of KIND were answered, or NULL; how many rows they changed. */
+const struct rt_sql_row *rt_sql_row(const struct rt_sql_ask *a, const struct rt_sql_book *b,
+                                    enum rt_sql_step_kind kind, size_t n);
+/* The one after ROW (NULL: the first), or NULL. */
+const struct rt_sql_row *rt_sql_next(const struct rt_sql_ask *a, const struct rt_sql_book *b,
+                                     enum rt_sql_step_kind kind, const struct rt_sql_row *after);
+uint64_t rt_sql_changed(const struct rt_sql_ask *a, const struct rt_sql_book *b,
+                        enum rt_sql_step_kind kind);
+/* "That is no answer of ours": what was asked may have been done. */
+int rt_sql_odd(struct rt_sql_conn *c);
+
+void rt_sql_ask_init(struct rt_sql_conn *c);
+void rt_sql_ask_fini(struct rt_sql_conn *c);
+
+/* ---- lane.c: a connection and its flights ------------------------------------------------------------------------ */
+
+#define RT_SQL_LOAD 64 /* asks of a flight */
+#define RT_SQL_LANES 2
+
+enum rt_sql_lane_state { RT_SQL_DOWN, RT_SQL_DIALING, RT_SQL_GREETING, RT_SQL_READY };
+
+struct rt_sql_lane {
+    struct rt_sql_conn *c;
+    struct rt_sql_link *link; /* NULL: none; it is freed when it has closed */
+    enum rt_sql_lane_state state;
+    uint32_t greeting; /* which of its flights */
+    struct rt_dial_pause pause;
+    struct rt_timer_call timer; /* dials again; cuts what is silent */
+    struct rt_defer depart;
+    struct rt_sql_ask *load[RT_SQL_LOAD]; /* aboard; NULL: it has ended meanwhile */
+    size_t loaded;
+    bool flying;
+    bool single;  /* the one aboard wants no company */
+    bool listens; /* our ear is heard */
+    bool will_listen;
+    bool failed;       /* it did not leave: no memory */
+    uint32_t refusals; /* in a row */
+    int64_t server;    /* its end of this connection, as the server names it */
+    int64_t ready_at;
+    struct rt_sql_book book;
+};
+
+void rt_sql_lane_init(struct rt_sql_lane *lane, struct rt_sql_conn *c);
+void rt_sql_lane_close(struct rt_sql_lane *lane);
+void rt_sql_lane_want(struct rt_sql_lane *lane); /* dials unless it is up, or on its way */
+struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name);
+/* Boards A: 0, or ROTA_UNREACHABLE: not now. */
+int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a);
+void rt_sql_lane_leave(struct rt_sql_lane *lane, struct rt_sql_ask *a); /* A has ended */
+void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why); /* the link is no good any more */
+
+/* ---- wait.c: tickets of ours that wait, or want to hear -------------------------------------------------------- */
+
+struct rt_sql_ticket {
+    struct rt_sql_ticket *next, **link;
+    uint64_t session, number;
+    int64_t look_at;
+    bool waits;  /* else it is granted */
+    bool waited; /* it stands as a row, and most likely others behind it */
+    bool armed;
+    bool asked;   /* a look is under way */
+    bool leaving; /* a LEAVE is: it is not looked for */
+    char name[];
+};
+
+/* Its JOIN was answered: it waits (LEFT_US: see LOOK; -1: never), or holds and is armed. */
+void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t left_us);
+void rt_sql_wait_arm(struct rt_sql_conn *c, const char *name, uint64_t session, uint64_t number);
+struct rt_sql_ticket *rt_sql_wait_find(struct rt_sql_conn *c, const char *name, uint64_t number);
+void rt_sql_wait_left(struct rt_sql_conn *c, const char *name,
+                      uint64_t number); /* it is out of its line */
+/* All of the session (0: all) are forgotten. */
+void rt_sql_wait_forget(struct rt_sql_conn *c, uint64_t session);
+/* It is granted; told, unless it was. */
+void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t);
+void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t);
+/* The lane that hears is ready again: what was pushed meanwhile is looked for. */
+void rt_sql_wait_linked(struct rt_sql_conn *c);
+/* Something was pushed; LATER: answers are on their way that come first, then rt_sql_told is called. */
+void rt_sql_notice(struct rt_sql_conn *c, bool later, const char *channel, const char *text);
+void rt_sql_told(struct rt_sql_conn *c);
+/* Purges and settles the line: somebody who is dead stands there. */
+void rt_sql_tend(struct rt_sql_conn *c, const char *name);
+/* The steps that come first and last wherever a line is changed under its lock. */
+void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *name);
+void rt_sql_say_settle(struct rt_sql_book *b, const char *name);
+void rt_sql_wait_init(struct rt_sql_conn *c);
+void rt_sql_wait_fini(struct rt_sql_conn *c);
+
+/* ---- observe.c ------------------------------------------------------------------------------------------------- */
+
+void rt_sql_begin_observe(struct rt_sql_conn *c, struct rt_op *op);
+bool rt_sql_observe_cancel(struct rt_sql_conn *c, struct rt_op *op); /* whether OP was one */
+void rt_sql_observe_linked(struct rt_sql_conn *c);
+void rt_sql_observe_notice(struct rt_sql_conn *c, const char *name);
+void rt_sql_observe_init(struct rt_sql_conn *c);
+void rt_sql_observe_fini(struct rt_sql_conn *c);
+
+/* ---- The other ops: each begins one ------------------------------------------------------------------------------ */
+
+void rt_sql_begin_join(struct rt_sql_conn *c, struct rt_op *op); /* JOIN, JOIN_ALL */
+void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op);
+void rt_sql_begin_change(struct rt_sql_conn *c, struct rt_op *op);
+void rt_sql_begin_break(struct rt_sql_conn *c, struct rt_op *op);
+void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op);
+void rt_sql_begin_inspect(struct rt_sql_conn *c, struct rt_op *op);
+void rt_sql_begin_list(struct rt_sql_conn *c, struct rt_op *op);
+void rt_sql_begin_check(struct rt_sql_conn *c, struct rt_op *op);
+
+/* beat.c: a JOIN of NAME that nobody waits for may arrive yet. */
+void rt_sql_doubt(struct rt_sql_conn *c, const char *name);
+void rt_sql_forget_doubts(struct rt_sql_conn *c);
+bool rt_sql_parting(struct rt_conn *conn);
+
+/* ---- sql.c -------------------------------------------------------------------------------------------------------- */
+
+struct rt_sql_facts {
+    bool known;
+    int64_t version;
+    char text[64]; /* the version, for people */
+    char unsafe[160];
+};
+
+struct rt_sql_doubt; /* beat.c */
+
+struct rt_sql_conn {
+    struct rt_conn base; /* first */
+    const struct rt_sql_driver *driver;
+    void *self; /* the driver's */
+    struct rt_dial_ring ring;
+    struct rt_ledger ledger;
+    struct rt_sql_lane lanes[RT_SQL_LANES];
+    struct rt_sql_facts facts;
+    size_t alones;  /* asks under way that fly alone */
+    uint64_t turns; /* of lines locked */
+    uint64_t jitter;
+    uint64_t session, ear;
+    struct rt_sql_ticket *tickets;
+    struct rt_timer_call wait_timer, view_timer;
+    struct rt_view *views;
+    struct rt_sql_doubt *doubts;
+    struct rt_sql_push *pushes, **pushes_end; /* that came before the answers they follow */
+    bool closing;
+    size_t look_from;   /* of what is believed in: where the next BEAT looks on */
+    int64_t hear_until; /* what is heard is heard until then at least */
+    int64_t tidy_at;
+    char label[RT_LABEL_MAX + 1]; /* base.label, as the server may take it: UTF-8 */
+    uint64_t links;               /* counts the times that the first lane was ready */
+    enum { RT_SQL_STAYS, RT_SQL_PARTS, RT_SQL_PARTED } parting;
+    atomic_bool strict; /* base.unsafe is "": caps are read by any thread */
+    char trouble[256];  /* why nothing flies; "": it does */
+};
+
+static inline struct rt_sql_conn *rt_sql_of(struct rt_conn *conn)
+{
+    return (struct rt_sql_conn *)(void *)conn;
+}
+
+/* What an engine on a driver is made of; its OPENS calls rt_sql_open. */
+int rt_sql_open(struct rt_conn *conn, const struct rt_url *url, const struct rt_sql_driver *driver);
+void rt_sql_close(struct rt_conn *conn);
+void rt_sql_submit(struct rt_conn *conn, struct rt_op *op);
+void rt_sql_cancel(struct rt_conn *conn, struct rt_op *op);
+uint32_t rt_sql_caps(const struct rt_conn *conn);
+const char *rt_sql_trouble(const struct rt_conn *conn);
+void rt_sql_forked(struct rt_conn *conn);
+#define RT_SQL_ENGINE(opens, its_schemes, its_params)                                              \
+    {                                                                                              \
+        .schemes = (its_schemes), .params = (its_params), .conn_size = sizeof(struct rt_sql_conn), \
+        .open = (opens), .parting = rt_sql_parting, .close = rt_sql_close,                         \
+        .submit = rt_sql_submit, .cancel = rt_sql_cancel, .caps = rt_sql_caps,                     \
+        .trouble = rt_sql_trouble, .forked = rt_sql_forked,                                        \
+    }
+
+/* The lane is ready, was lost, or is refused for good: for the whole connection where it is the first. */
+void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
+void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
+
+#define rt_sql_fail(c, ...) rt_words_fail(&(c)->base, __VA_ARGS__)
+
+#endif
