@@ -62,6 +62,14 @@ void rt_timers_stop(struct rt_timers *ts, struct rt_timer *t)
         sift_down(ts, place, last);
 }
 
+void rt_timers_at(struct rt_timers *ts, struct rt_timer *t, int64_t at)
+{
+    if (at == RT_NEVER)
+        rt_timers_stop(ts, t);
+    else
+        rt_timers_start(ts, t, at);
+}
+
 int64_t rt_timers_next(const struct rt_timers *ts)
 {
     return ts->count > 0 ? ts->heap[0]->at : RT_NEVER;

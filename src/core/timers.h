@@ -33,6 +33,8 @@ struct rt_timers {
  * whoever allocates (client/, tests) makes room for and counts in `reserved`. */
 void rt_timers_start(struct rt_timers *ts, struct rt_timer *t, int64_t at); /* or moves it */
 void rt_timers_stop(struct rt_timers *ts, struct rt_timer *t); /* also if not running */
+/* Starts or moves it; with AT RT_NEVER it is stopped. */
+void rt_timers_at(struct rt_timers *ts, struct rt_timer *t, int64_t at);
 
 /* When the next is due; RT_NEVER if none runs. */
 int64_t rt_timers_next(const struct rt_timers *ts);

@@ -17,7 +17,7 @@ static void must(int rv, const char *what)
     abort();
 }
 
-void rt_arena_init(struct rt_arena *arena, size_t writes)
+void sys_arena_init(struct sys_arena *arena, size_t writes)
 {
     static int count;
     const char *url = getenv("ROTA_TEST_URL");
@@ -36,13 +36,13 @@ void rt_arena_init(struct rt_arena *arena, size_t writes)
     must(rt_resource_open(&arena->resource, path, writes), "resource");
 }
 
-void rt_arena_fini(struct rt_arena *arena)
+void sys_arena_fini(struct sys_arena *arena)
 {
     rt_resource_close(arena->resource);
 }
 
-void rt_arena_enter(const struct rt_arena *arena, struct rt_actor *actor, size_t records,
-                    const struct rota_options *opts)
+void sys_arena_enter(const struct sys_arena *arena, struct rt_actor *actor, size_t records,
+                     const struct rota_options *opts)
 {
     *actor = (struct rt_actor){0};
     must(rt_history_open(&actor->history, arena->folder, records), "history");
@@ -50,14 +50,14 @@ void rt_arena_enter(const struct rt_arena *arena, struct rt_actor *actor, size_t
     actor->client = rt_history_client(actor->history);
 }
 
-void rt_arena_leave(struct rt_actor *actor)
+void sys_arena_leave(struct rt_actor *actor)
 {
     rota_close(actor->rota);
     rt_history_close(actor->history);
 }
 
 /* What stands in the line of NAME now that everybody has gone. */
-static void check_left(const struct rt_arena *arena, const char *name,
+static void check_left(const struct sys_arena *arena, const char *name,
                        const struct rt_record *records, size_t n, struct rt_report *report)
 {
     struct rt_shown shown[LEFT_MAX];
@@ -74,8 +74,8 @@ static void check_left(const struct rt_arena *arena, const char *name,
     rota_close(rota);
 }
 
-size_t rt_arena_check(const struct rt_arena *arena, const char *name, struct rt_record **out,
-                      size_t *count)
+size_t sys_arena_check(const struct sys_arena *arena, const char *name, struct rt_record **out,
+                       size_t *count)
 {
     struct rt_report report = {0};
     struct rt_record *records = NULL;

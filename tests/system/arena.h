@@ -7,25 +7,25 @@
 #include "lib/proc.h"
 #include "lib/recorded.h"
 
-struct rt_arena {
+struct sys_arena {
     char folder[4096]; /* of the history */
     char url[4400];    /* $ROTA_TEST_URL, else file: in a folder of its own */
     struct rt_resource *resource;
 };
 
 /* A new one per test; the resource has room for WRITES. Fails the test by abort(). */
-void rt_arena_init(struct rt_arena *arena, size_t writes);
-void rt_arena_fini(struct rt_arena *arena);
+void sys_arena_init(struct sys_arena *arena, size_t writes);
+void sys_arena_fini(struct sys_arena *arena);
 
 /* In the process that acts: a history file with room for RECORDS, a client, an id. */
-void rt_arena_enter(const struct rt_arena *arena, struct rt_actor *actor, size_t records,
-                    const struct rota_options *opts);
-void rt_arena_leave(struct rt_actor *actor);
+void sys_arena_enter(const struct sys_arena *arena, struct rt_actor *actor, size_t records,
+                     const struct rota_options *opts);
+void sys_arena_leave(struct rt_actor *actor);
 
 /* Merges the history and checks locks, order, beliefs, clients, the resource against the lock
  * NAME, and that nothing is left behind. Prints what was found and how much was looked at; returns the report's
  * total. Records are the caller's to free if OUT is given. */
-size_t rt_arena_check(const struct rt_arena *arena, const char *name, struct rt_record **out,
-                      size_t *count);
+size_t sys_arena_check(const struct sys_arena *arena, const char *name, struct rt_record **out,
+                       size_t *count);
 
 #endif

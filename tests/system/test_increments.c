@@ -20,7 +20,7 @@
 static const char name[] = "counter";
 
 struct game {
-    struct rt_arena arena;
+    struct sys_arena arena;
     struct rt_barrier *start;
     uint32_t *progress; /* shared: increments, about */
 };
@@ -53,11 +53,11 @@ static int increment_each(int index, void *arg)
     int failed = 0;
 
     (void)index;
-    rt_arena_enter(&g->arena, &actor, 4 * EACH, NULL);
+    sys_arena_enter(&g->arena, &actor, 4 * EACH, NULL);
     rt_barrier_wait(g->start);
     for (int i = 0; i < EACH && failed == 0; i++)
         failed = once(&actor, g, UINT64_MAX, &more);
-    rt_arena_leave(&actor);
+    sys_arena_leave(&actor);
     return failed;
 }
 
@@ -68,13 +68,13 @@ static void exactly_16000(void **state)
 
     (void)state;
     rt_watchdog(300, "8 processes x 2,000 increments hang");
-    rt_arena_init(&g.arena, TOTAL);
+    sys_arena_init(&g.arena, TOTAL);
     failed = rt_proc_run_all(PROCESSES, increment_each, &g);
     /* The checker first: it says why, the rest only that. */
-    assert_int_equal(rt_arena_check(&g.arena, name, NULL, NULL), 0);
+    assert_int_equal(sys_arena_check(&g.arena, name, NULL, NULL), 0);
     assert_int_equal(failed, 0);
     assert_int_equal(rt_resource_read(g.arena.resource), TOTAL);
-    rt_arena_fini(&g.arena);
+    sys_arena_fini(&g.arena);
     rt_barrier_free(g.start);
 }
 
@@ -86,12 +86,12 @@ static int increment_until_done(int index, void *arg)
     int failed = 0;
 
     (void)index;
-    rt_arena_enter(&g->arena, &actor, 4 * TOTAL + 8, NULL);
+    sys_arena_enter(&g->arena, &actor, 4 * TOTAL + 8, NULL);
     while (more && failed == 0) {
         failed = once(&actor, g, TOTAL, &more);
         rt_shared_add(g->progress, 1);
     }
-    rt_arena_leave(&actor);
+    sys_arena_leave(&actor);
     rt_shared_add(g->progress, FINISHED);
     return failed;
 }
@@ -118,7 +118,7 @@ static void none_is_lost_by_kill_9(void **state)
     (void)state;
     rt_watchdog(300, "increments with kill -9 hang");
     print_message("seed %llu\n", (unsigned long long)rnd.state);
-    rt_arena_init(&g.arena, 8 * TOTAL); /* room for all that a broken lock would let in */
+    sys_arena_init(&g.arena, 8 * TOTAL); /* room for all that a broken lock would let in */
     assert_int_equal(rt_history_open(&history, g.arena.folder, KILLS), 0);
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = rt_proc_start(increment_until_done, i, &g);
@@ -132,11 +132,11 @@ static void none_is_lost_by_kill_9(void **state)
     }
     for (int i = 0; i < PROCESSES; i++)
         failed += rt_proc_wait(pids[i]) != 0;
-    assert_int_equal(rt_arena_check(&g.arena, name, NULL, NULL), 0);
+    assert_int_equal(sys_arena_check(&g.arena, name, NULL, NULL), 0);
     assert_int_equal(failed, 0);
     assert_int_equal(rt_resource_read(g.arena.resource), TOTAL);
     rt_history_close(history);
-    rt_arena_fini(&g.arena);
+    sys_arena_fini(&g.arena);
     rt_shared_free(g.progress, sizeof(uint32_t));
 }
 

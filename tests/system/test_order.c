@@ -60,7 +60,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
 /* ---- A process of waiters ----------------------------------------------- */
 
 struct crowd {
-    struct rt_arena arena;
+    struct sys_arena arena;
     uint32_t *turn;   /* shared: whose process may begin to queue */
     uint32_t *queued; /* shared: waiters that stand in the line */
 };
@@ -178,21 +178,21 @@ static int stand_in_line(int index, void *arg)
 
         opts.flags = ROTA_NO_KEEPER;
         snprintf(ws[i].label, sizeof(ws[i].label), "w%d.%d", index, i);
-        rt_arena_enter(&c->arena, &ws[i].actor, 8, &opts);
+        sys_arena_enter(&c->arena, &ws[i].actor, 8, &opts);
     }
-    rt_arena_enter(&c->arena, &looker, 1, NULL);
+    sys_arena_enter(&c->arena, &looker, 1, NULL);
     /* The first half queues alone, and so certainly before the next process; the second half not. */
     rt_shared_wait(c->turn, (uint32_t)index + 1);
     failed |= queue(looker.rota, ws, 0, CLIENTS / 2);
     rt_shared_add(c->turn, 1);
     failed |= queue(looker.rota, ws, CLIENTS / 2, CLIENTS);
-    rt_arena_leave(&looker);
+    sys_arena_leave(&looker);
     rt_shared_add(c->queued, CLIENTS);
     while (failed == 0 && !all_done(ws))
         drive(ws, -1);
     for (int i = 0; i < CLIENTS; i++) {
         failed |= ws[i].err;
-        rt_arena_leave(&ws[i].actor);
+        sys_arena_leave(&ws[i].actor);
     }
     free(ws);
     return failed != 0;
@@ -233,7 +233,7 @@ static void a_thousand_waiters_in_order(void **state)
 
     (void)state;
     rt_watchdog(300, "1,000 waiters hang");
-    rt_arena_init(&c.arena, 1);
+    sys_arena_init(&c.arena, 1);
     datagrams = rt_shared_new(sizeof(uint32_t));
     for (int i = 0; i < PROCESSES; i++)
         pids[i] = rt_proc_start(stand_in_line, i, &c);
@@ -250,12 +250,12 @@ static void a_thousand_waiters_in_order(void **state)
     before = *datagrams - before;
     print_message("%u datagrams for %d grants\n", before, WAITERS);
     rota_close(rota);
-    assert_int_equal(rt_arena_check(&c.arena, name, &records, &n), 0);
+    assert_int_equal(sys_arena_check(&c.arena, name, &records, &n), 0);
     assert_int_equal(failed, 0);
     assert_int_equal(before, WAITERS);
     all_were_granted(records, n);
     free(records);
-    rt_arena_fini(&c.arena);
+    sys_arena_fini(&c.arena);
 }
 
 int main(void)

@@ -15,7 +15,7 @@
 static const char name[] = "paused";
 
 struct stage {
-    struct rt_arena arena;
+    struct sys_arena arena;
     uint32_t *step; /* shared: 1 the holder holds, 2 the next one has taken over */
 };
 
@@ -33,7 +33,7 @@ static int hold_and_be_stopped(int index, void *arg)
     int wrong = 0;
 
     (void)index;
-    rt_arena_enter(&s->arena, &actor, 8, NULL);
+    sys_arena_enter(&s->arena, &actor, 8, NULL);
     if (rt_recorded_acquire(&actor, name, &ask, &held) != 0)
         return NOT_GRANTED;
     rt_shared_add(s->step, HELD);
@@ -45,7 +45,7 @@ static int hold_and_be_stopped(int index, void *arg)
         wrong |= WRITE_ACCEPTED;
     if (rt_recorded_release(&actor, &held) == 0)
         wrong |= RELEASE_OK;
-    rt_arena_leave(&actor);
+    sys_arena_leave(&actor);
     return wrong;
 }
 
@@ -59,13 +59,13 @@ static int take_over(int index, void *arg)
     int err;
 
     (void)index;
-    rt_arena_enter(&s->arena, &actor, 8, NULL);
+    sys_arena_enter(&s->arena, &actor, 8, NULL);
     err = rt_recorded_acquire(&actor, name, NULL, &held);
     if (err != 0)
         return NOT_GRANTED;
     wrote = rt_recorded_increment(&actor, &held, s->arena.resource);
     err = rt_recorded_release(&actor, &held);
-    rt_arena_leave(&actor);
+    sys_arena_leave(&actor);
     return wrote && err == 0 ? 0 : 1;
 }
 
@@ -86,7 +86,7 @@ static void the_first_look_after_a_stop_says_it_is_over(void **state)
 
     (void)state;
     rt_watchdog(120, "stopped holder: hang");
-    rt_arena_init(&s.arena, 8);
+    sys_arena_init(&s.arena, 8);
     holder = rt_proc_start(hold_and_be_stopped, 0, &s);
     rt_shared_wait(s.step, HELD);
     rt_proc_stop(holder);
@@ -98,10 +98,10 @@ static void the_first_look_after_a_stop_says_it_is_over(void **state)
      * other one is waited for last. The stale write may come before its own, and is no harm then. */
     first = rt_proc_wait(holder);
     second = rt_proc_wait(next);
-    assert_int_equal(rt_arena_check(&s.arena, name, NULL, NULL), 0);
+    assert_int_equal(sys_arena_check(&s.arena, name, NULL, NULL), 0);
     assert_int_equal(first & ~WRITE_ACCEPTED, 0);
     assert_int_equal(second, 0);
-    rt_arena_fini(&s.arena);
+    sys_arena_fini(&s.arena);
 }
 
 int main(void)

@@ -100,7 +100,7 @@ static void answer_done(struct rt_etcd_conn *c, struct rt_etcd_ask *a,
                         const struct rt_grpc_end *end)
 {
     void *reply;
-    rt_etcd_arena_reset(&c->arena);
+    rt_arena_reset(&c->arena);
     int rv = rt_etcd_unpack(&c->arena, calls[a->call_kind].reply, end->bytes, end->n, &reply);
     if (rv == 0) {
         answer(c, a, 0, reply);
@@ -231,17 +231,25 @@ void rt_etcd_ask_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
         rt_etcd_want(c);
 }
 
-int rt_etcd_ask(struct rt_etcd_conn *c, enum rt_etcd_call call, const void *message,
-                int64_t deadline, rt_etcd_answer_fn *answer_fn, struct rt_op *op, void *owner)
+int rt_etcd_ask_for(struct rt_etcd_conn *c, struct rt_etcd_ask *a, struct rt_op *op, void *owner,
+                    uint64_t extra, uint32_t *pending)
 {
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, call, message, answer_fn);
     if (a == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-    a->entry.deadline = deadline;
+        return rt_words_nomem(c->base);
+    a->entry.deadline = op != NULL ? op->deadline : 0;
+    a->entry.pending = pending;
     a->op = op;
     a->owner = owner;
+    a->extra = extra;
     rt_etcd_ask_send(c, a);
     return 0;
+}
+
+int rt_etcd_ask(struct rt_etcd_conn *c, enum rt_etcd_call call, const void *message,
+                rt_etcd_answer_fn *answer_fn, struct rt_op *op, void *owner, uint64_t extra)
+{
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, call, message, answer_fn);
+    return rt_etcd_ask_for(c, a, op, owner, extra, NULL);
 }
 
 void rt_etcd_ask_abandon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err)
@@ -308,7 +316,7 @@ void rt_etcd_ask_init(struct rt_etcd_conn *c)
 {
     static const struct rt_ledger_user user = {.send = on_send, .ended = on_ended, .tick = on_tick};
     rt_ledger_init(&c->ledger, c->base, &user);
-    rt_etcd_arena_init(&c->arena);
+    c->arena = RT_ETCD_ARENA;
 }
 
 static void free_one(struct rt_ledger *l, struct rt_entry *e)
@@ -325,5 +333,5 @@ void rt_etcd_ask_fini(struct rt_etcd_conn *c)
         c->spare = of(a->entry.next);
         rt_free(a);
     }
-    rt_etcd_arena_fini(&c->arena);
+    rt_arena_fini(&c->arena);
 }

@@ -48,7 +48,7 @@ static void give_up(struct rt_etcd_conn *c, const char *what, const struct rt_gr
 static bool take_token(struct rt_etcd_conn *c, const struct rt_grpc_end *end)
 {
     RtEtcd__AuthenticateResponse *r;
-    rt_etcd_arena_reset(&c->arena);
+    rt_arena_reset(&c->arena);
     if (rt_etcd_unpack(&c->arena, &rt_etcd__authenticate_response__descriptor, end->bytes, end->n,
                        &r) != 0 ||
         r->token.len == 0 || r->token.len >= RT_GRPC_TOKEN_MAX ||
@@ -171,7 +171,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     struct rt_etcd_conn *c = l->conn;
     RtEtcd__StatusResponse *r;
     l->status_call = NULL;
-    rt_etcd_arena_reset(&c->arena);
+    rt_arena_reset(&c->arena);
     if (end->status == RT_GRPC_OK &&
         rt_etcd_unpack(&c->arena, &rt_etcd__status_response__descriptor, end->bytes, end->n, &r) ==
             0) {

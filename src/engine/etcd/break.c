@@ -5,17 +5,18 @@
 #define BATCH 60 /* durable tickets per step */
 
 struct breaking {
-    struct rt_etcd_work work; /* first */
-    int64_t lease;            /* of the ticket's own: revoked too */
-    bool any, tells;          /* some went already; the session is told in the same step */
-    bool was_again;           /* an earlier try may have done it */
+    struct rt_work work; /* first */
+    int64_t lease;       /* of the ticket's own: revoked too */
+    bool any, tells;     /* some went already; the session is told in the same step */
+    bool was_again;      /* an earlier try may have done it */
+    bool effect;         /* something was done: no definite error any more, but UNKNOWN */
     size_t size;
     char key[RT_ETCD_KEY_MAX];
 };
 
 static void end(struct rt_etcd_conn *c, struct breaking *b, int err)
 {
-    if (b->work.effect && err != 0 && err != ROTA_UNKNOWN)
+    if (b->effect && err != 0 && err != ROTA_UNKNOWN)
         err = rt_etcd_fail(c, ROTA_UNKNOWN, "some tickets are left");
     rt_etcd_work_end(c, &b->work, err);
 }
@@ -33,7 +34,6 @@ static void broken(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const
 {
     struct breaking *b = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    b->work.pending--;
     b->was_again = b->was_again || a->entry.was_again;
     if (err == 0 && !got->succeeded && b->tells) {
         err = send_one(c, b, 0); /* its session has no key */
@@ -63,7 +63,7 @@ static int send_one(struct rt_etcd_conn *c, struct breaking *b, uint64_t session
         RtEtcd__PutRequest *put = rt_etcd_put(&t, RT_ETCD_THEN, key, size);
         put->ignore_value = put->ignore_lease = true;
     }
-    return rt_etcd_work_txn(c, &b->work, &t, true, broken);
+    return rt_etcd_work_txn(c, &b->work, &t, broken, b);
 }
 
 static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -74,7 +74,6 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
     struct rt_etcd_id id = {0};
     struct rt_etcd_card card;
     size_t name_size;
-    b->work.pending--;
     if (err == 0 && (seen == NULL || (seen->n_kvs > 0 && seen->kvs[0]->key.len >= sizeof(b->key))))
         err = rt_etcd_odd(c);
     if (err == 0 && seen->n_kvs == 0)
@@ -101,8 +100,7 @@ static void batch_gone(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
 {
     struct breaking *b = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    b->work.pending--;
-    b->work.effect = b->work.effect || (err == 0 && got->succeeded); /* else one has changed */
+    b->effect = b->effect || (err == 0 && got->succeeded); /* else one has changed */
     if (err == 0)
         err = look_for_all(c, b);
     if (err != 0)
@@ -116,11 +114,10 @@ static void all_found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     const RtEtcd__RangeResponse *all = err == 0 ? rt_etcd_got(reply, 0) : NULL;
     struct rt_etcd_txn t;
     size_t n = 0;
-    b->work.pending--;
     if (err == 0 && all == NULL)
         err = rt_etcd_odd(c);
     if (err == 0 && rt_etcd_line_read(line, all->kvs, all->n_kvs) != 0)
-        err = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        err = rt_words_nomem(rt_etcd_base(c));
     if (err == 0)
         rt_etcd_txn_open(c, &t, BATCH, BATCH, 0);
     for (size_t i = 0; err == 0 && i < line->count && n < BATCH; i++) {
@@ -134,7 +131,7 @@ static void all_found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     }
     b->any = b->any || n > 0;
     if (err == 0 && n > 0) {
-        err = rt_etcd_work_txn(c, &b->work, &t, true, batch_gone);
+        err = rt_etcd_work_txn(c, &b->work, &t, batch_gone, b);
         if (err == 0)
             return;
     }
@@ -148,25 +145,23 @@ static int look_for_all(struct rt_etcd_conn *c, struct breaking *b)
     struct rt_etcd_txn t;
     rt_etcd_txn_open(c, &t, 0, 1, 0);
     (void)rt_etcd_get_line(&t, RT_ETCD_THEN, b->work.op->brk.name);
-    return rt_etcd_work_txn(c, &b->work, &t, true, all_found);
+    return rt_etcd_work_txn(c, &b->work, &t, all_found, b);
 }
 
-static void begin_break(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_break(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct breaking *b = (struct breaking *)(void *)w;
     const struct rt_op *op = w->op;
     struct rt_etcd_txn t;
     int rv = rt_etcd_check_name(c, op->brk.name);
-    if (rv == 0 && op->brk.number == 0) {
-        rv = look_for_all(c, b);
-    } else if (rv == 0) {
-        rt_etcd_txn_open(c, &t, 0, 1, 0);
-        RtEtcd__RangeRequest *range = rt_etcd_get_line(&t, RT_ETCD_THEN, op->brk.name);
-        range->min_create_revision = range->max_create_revision = (int64_t)op->brk.number;
-        rv = rt_etcd_work_txn(c, w, &t, true, found);
-    }
     if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+        return rv;
+    if (op->brk.number == 0)
+        return look_for_all(c, b);
+    rt_etcd_txn_open(c, &t, 0, 1, 0);
+    RtEtcd__RangeRequest *range = rt_etcd_get_line(&t, RT_ETCD_THEN, op->brk.name);
+    range->min_create_revision = range->max_create_revision = (int64_t)op->brk.number;
+    return rt_etcd_work_txn(c, w, &t, found, w);
 }
 
 const struct rt_etcd_kind rt_etcd_break = {.size = sizeof(struct breaking), .begin = begin_break};

@@ -12,7 +12,7 @@
 #define TRIES 50
 
 struct changing {
-    struct rt_etcd_work work; /* first */
+    struct rt_work work; /* first */
     uint32_t tries;
 };
 
@@ -62,7 +62,6 @@ static void answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, con
 {
     struct changing *ch = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    ch->work.pending--;
     if (err == 0 && !got->succeeded) {
         lost(c, ch);
         return;
@@ -98,7 +97,7 @@ static int send_short(struct rt_etcd_conn *c, struct changing *ch, const struct 
         rt_etcd_put_value(&txn, put, value, strlen(value));
         put->ignore_lease = true;
     }
-    return rt_etcd_work_txn(c, &ch->work, &txn, true, answered);
+    return rt_etcd_work_txn(c, &ch->work, &txn, answered, ch);
 }
 
 /* ---- The rest: read, then written if nobody changed it meanwhile ------------------------------------ */
@@ -109,7 +108,6 @@ static void written(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, cons
 {
     struct changing *ch = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    ch->work.pending--;
     if (err == 0 && !got->succeeded) { /* touched, or gone: look again */
         err = ++ch->tries < TRIES ? send_find(c, ch)
                                   : rt_etcd_fail(c, ROTA_UNREACHABLE, "%.120s changes all the time",
@@ -168,7 +166,7 @@ static int send_write(struct rt_etcd_conn *c, struct changing *ch,
     rt_etcd_put_value(&txn, put, text, size);
     put->ignore_lease = true;
     (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, op->change.name);
-    return rt_etcd_work_txn(c, &ch->work, &txn, true, written);
+    return rt_etcd_work_txn(c, &ch->work, &txn, written, ch);
 }
 
 static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -179,11 +177,10 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
     struct rt_etcd_line *line = &rt_etcd_s(c)->line;
     const RtEtcd__RangeResponse *all = err == 0 ? rt_etcd_got(got, 0) : NULL;
     const struct rt_etcd_place *place = NULL;
-    ch->work.pending--;
     if (err == 0 && all == NULL)
         err = rt_etcd_odd(c);
     if (err == 0 && rt_etcd_line_read(line, all->kvs, all->n_kvs) != 0)
-        err = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        err = rt_words_nomem(rt_etcd_base(c));
     if (err == 0) {
         place = rt_etcd_line_find(line, op->change.number);
         if (place == NULL || !place->id.ours || place->id.session != op->change.session ||
@@ -207,10 +204,10 @@ static int send_find(struct rt_etcd_conn *c, struct changing *ch)
     struct rt_etcd_txn txn;
     rt_etcd_txn_open(c, &txn, 0, 1, 0);
     (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, ch->work.op->change.name);
-    return rt_etcd_work_txn(c, &ch->work, &txn, true, found);
+    return rt_etcd_work_txn(c, &ch->work, &txn, found, ch);
 }
 
-static void begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_change(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct changing *ch = (struct changing *)(void *)w;
     const struct rt_op *op = w->op;
@@ -221,11 +218,10 @@ static void begin_change(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     const struct rt_etcd_ticket *t = rv == 0 ? ticket_of(c, op) : NULL;
     bool leader = t != NULL && t->plain && writes == RT_CHANGE_VALUE && op->change.value != NULL &&
                   rt_etcd_plain_fits(op->change.value);
-    if (rv == 0)
-        rv = t != NULL && t->granted && (writes == 0 || leader) ? send_short(c, ch, t)
-                                                                : send_find(c, ch);
     if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+        return rv;
+    return t != NULL && t->granted && (writes == 0 || leader) ? send_short(c, ch, t)
+                                                              : send_find(c, ch);
 }
 
 const struct rt_etcd_kind rt_etcd_change = {.size = sizeof(struct changing), .begin = begin_change};

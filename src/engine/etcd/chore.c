@@ -3,6 +3,7 @@
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
+#include "base/list.h"
 
 #define TRIES 16 /* each of call_ms: what it is about has ended by its lease long before */
 
@@ -17,13 +18,11 @@ struct rt_etcd_chore {
 
 static void chore_free(struct rt_etcd_chore *chore)
 {
-    *chore->link = chore->next;
-    if (chore->next != NULL)
-        chore->next->link = chore->link;
+    RT_LIST_OUT(chore);
     rt_free(chore);
 }
 
-static void answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply);
+static rt_etcd_answer_fn answered;
 
 static int send_chore(struct rt_etcd_conn *c, struct rt_etcd_chore *chore)
 {
@@ -31,7 +30,7 @@ static int send_chore(struct rt_etcd_conn *c, struct rt_etcd_chore *chore)
     if (chore->kind == RT_ETCD_REVOKE) {
         RtEtcd__LeaseRevokeRequest revoke = RT_ETCD__LEASE_REVOKE_REQUEST__INIT;
         revoke.id = (int64_t)chore->number;
-        return rt_etcd_ask(c, RT_ETCD_LEASE_REVOKE, &revoke, 0, answered, NULL, chore);
+        return rt_etcd_ask(c, RT_ETCD_LEASE_REVOKE, &revoke, answered, NULL, chore, 0);
     }
     rt_etcd_txn_open(c, &t, 2, 1, 0);
     if (chore->kind == RT_ETCD_SWEEP) {
@@ -43,7 +42,7 @@ static int send_chore(struct rt_etcd_conn *c, struct rt_etcd_chore *chore)
         RtEtcd__PutRequest *put = rt_etcd_put(&t, RT_ETCD_THEN, chore->key, chore->size);
         put->ignore_value = put->ignore_lease = true;
     }
-    return rt_etcd_txn_send(c, &t, 0, true, answered, NULL, chore);
+    return rt_etcd_txn_send(c, &t, answered, NULL, chore, NULL);
 }
 
 static void answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -67,11 +66,7 @@ void rt_etcd_chore(struct rt_etcd_conn *c, enum rt_etcd_chore_kind kind, const v
     chore->size = size;
     if (size > 0)
         memcpy(chore->key, key, size);
-    chore->next = s->chores;
-    chore->link = &s->chores;
-    if (chore->next != NULL)
-        chore->next->link = &chore->next;
-    s->chores = chore;
+    RT_LIST_ADD(&s->chores, chore);
     if (send_chore(c, chore) != 0)
         chore_free(chore);
 }

@@ -172,7 +172,7 @@ static void codec_failed(struct rt_etcd_conn *c, int err)
 
 static bool drained(const struct rt_etcd_conn *c)
 {
-    return c->link->sick && rt_ledger_empty(&c->ledger.flying);
+    return c->link->sick && RT_RING_EMPTY(&c->ledger.flying);
 }
 
 static void on_data(struct rt_stream *s, const char *bytes, size_t n)
@@ -228,7 +228,6 @@ void rt_etcd_greeted(struct rt_etcd_conn *c)
     c->state = RT_ETCD_READY;
     c->refusals = 0;
     c->ring.ends[c->ring.now].said[0] = '\0';
-    c->serial++;
     l->ready_at = l->progress_at = rt_loop_now(c->base->loop);
     rt_timers_stop(&c->base->loop->timers, &c->link_timer.timer);
     rt_etcd_log(c, ROTA_LOG_INFO, "etcd: connected to %s (etcd %s)", rt_etcd_at(c),

@@ -12,7 +12,7 @@
 #define FULL_PERCENT 80
 
 struct check {
-    struct rt_etcd_work work; /* first */
+    struct rt_work work; /* first */
     struct rt_etcd_probe *probe;
     int64_t lease, least_s;
     size_t members, learners;
@@ -253,7 +253,7 @@ static void conclude(struct rt_etcd_conn *c, struct check *k)
     rt_etcd_work_end(c, &k->work, 0);
 }
 
-static void looked(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void looked(struct rt_etcd_conn *c, struct rt_work *w)
 {
     conclude(c, (struct check *)(void *)w);
 }
@@ -270,7 +270,6 @@ static void give_back(struct rt_etcd_conn *c, struct check *k)
 /* What came of a trial: whether there is nothing more to try. */
 static bool tried(struct rt_etcd_conn *c, struct check *k, const struct rt_etcd_ask *a, int err)
 {
-    k->work.pending--;
     if (err == 0)
         return false;
     give_back(c, k);
@@ -291,7 +290,6 @@ static void revoked(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, cons
 {
     struct check *k = a->owner;
     (void)reply;
-    k->work.pending--;
     if (err == 0)
         k->lease = 0;
     give_back(c, k);
@@ -308,7 +306,7 @@ static void key_put(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, cons
     if (tried(c, k, a, err))
         return;
     revoke.id = k->lease;
-    int rv = rt_etcd_work_ask(c, &k->work, RT_ETCD_LEASE_REVOKE, &revoke, revoked);
+    int rv = rt_etcd_work_ask(c, &k->work, RT_ETCD_LEASE_REVOKE, &revoke, revoked, k, 0);
     if (rv != 0)
         rt_etcd_work_end(c, &k->work, rv);
 }
@@ -327,7 +325,7 @@ static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
     rt_etcd_txn_open(c, &t, 0, 2, 0);
     rt_etcd_put(&t, RT_ETCD_THEN, key, size)->lease = got->id;
     (void)rt_etcd_get(&t, RT_ETCD_THEN, key, size);
-    int rv = rt_etcd_work_txn(c, &k->work, &t, true, key_put);
+    int rv = rt_etcd_work_txn(c, &k->work, &t, key_put, k);
     if (rv != 0)
         rt_etcd_work_end(c, &k->work, rv);
 }
@@ -342,7 +340,7 @@ static void probed(struct rt_etcd_conn *c, void *arg)
         return;
     }
     grant.ttl = 1;
-    int rv = rt_etcd_work_ask(c, &k->work, RT_ETCD_LEASE_GRANT, &grant, lease_granted);
+    int rv = rt_etcd_work_ask(c, &k->work, RT_ETCD_LEASE_GRANT, &grant, lease_granted, k, 0);
     if (rv != 0)
         rt_etcd_work_end(c, &k->work, rv);
 }
@@ -351,7 +349,6 @@ static void members_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
 {
     struct check *k = a->owner;
     const RtEtcd__MemberListResponse *got = reply;
-    k->work.pending--;
     k->no_members = err == ROTA_AUTH;
     if (err != 0 && !k->no_members) {
         rt_etcd_work_end(c, &k->work, err);
@@ -363,10 +360,10 @@ static void members_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
     }
     k->probe = rt_etcd_probe_new(c, rt_etcd_base(c)->call_ms / 2, probed, k);
     if (k->probe == NULL)
-        rt_etcd_work_end(c, &k->work, rt_etcd_fail(c, ROTA_NOMEM, "out of memory"));
+        rt_etcd_work_end(c, &k->work, rt_words_nomem(rt_etcd_base(c)));
 }
 
-static void check_cancel(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void check_cancel(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct rt_etcd_ask *a = rt_etcd_ask_of(c, w->op);
     if (a != NULL)
@@ -375,22 +372,19 @@ static void check_cancel(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
 }
 
-static void check_free(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void check_free(struct rt_conn *conn, struct rt_work *w)
 {
     struct check *k = (struct check *)(void *)w;
-    (void)c;
+    (void)conn;
     rt_etcd_probe_free(k->probe);
     rt_etcd_leftovers_fini(&k->left);
 }
 
-static void begin_check(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_check(struct rt_etcd_conn *c, struct rt_work *w)
 {
     RtEtcd__MemberListRequest members = RT_ETCD__MEMBER_LIST_REQUEST__INIT;
-    w->cancel = check_cancel;
-    w->free = check_free;
-    int rv = rt_etcd_work_ask(c, w, RT_ETCD_MEMBERS, &members, members_seen);
-    if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+    return rt_etcd_work_ask(c, w, RT_ETCD_MEMBERS, &members, members_seen, w, 0);
 }
 
-const struct rt_etcd_kind rt_etcd_check = {.size = sizeof(struct check), .begin = begin_check};
+const struct rt_etcd_kind rt_etcd_check = {
+    .size = sizeof(struct check), .begin = begin_check, .cancel = check_cancel, .free = check_free};

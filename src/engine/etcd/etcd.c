@@ -64,7 +64,6 @@ static void on_lost(struct rt_etcd_conn *c)
 static const struct rt_etcd_user user = {
     .linked = on_linked,
     .lost = on_lost,
-    .failed = rt_etcd_failed,
     .close = rt_etcd_side_close,
     .prefix = rt_etcd_prefix,
 };

@@ -87,9 +87,13 @@ struct rt_etcd_ask *rt_etcd_ask_new(struct rt_etcd_conn *c, enum rt_etcd_call ca
 /* Sends it now, or as soon as a connection is ready; dials if nothing is under way. */
 void rt_etcd_ask_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a);
 
-/* new, owner's fields, send: for most. 0, or ROTA_NOMEM with errmsg and no answer will come. */
+/* new, owner's fields, send: for most. OP (its deadline counts) may be NULL. 0, or ROTA_NOMEM with errmsg and no
+ * answer will come. */
 int rt_etcd_ask(struct rt_etcd_conn *c, enum rt_etcd_call call, const void *message,
-                int64_t deadline, rt_etcd_answer_fn *answer, struct rt_op *op, void *owner);
+                rt_etcd_answer_fn *answer, struct rt_op *op, void *owner, uint64_t extra);
+/* The last two of them, for A (NULL: there was no memory), which is counted in *PENDING unless that is NULL. */
+int rt_etcd_ask_for(struct rt_etcd_conn *c, struct rt_etcd_ask *a, struct rt_op *op, void *owner,
+                    uint64_t extra, uint32_t *pending);
 
 /* Ends it early, from the next turn: ERR if it was never sent (or surely not done, or reads), else
  * ROTA_UNKNOWN. Not from inside its own answer, nor after it. */
@@ -201,7 +205,7 @@ void rt_etcd_probe_free(struct rt_etcd_probe *p); /* at any time: nothing is tol
 /* Who rides on a connection. Each may be NULL; none is called from inside a function of this header but
  * rt_etcd_conn_close. */
 struct rt_etcd_user {
-    /* A connection is ready, for the first time or again (rt_etcd_link_serial), and its facts are new; what
+    /* A connection is ready, for the first time or again, and its facts are new; what
      * is asked from here goes before what waits. Watches are created again after it, by themselves. */
     void (*linked)(struct rt_etcd_conn *c);
     void (*lost)(struct rt_etcd_conn *c); /* that one is gone: before its asks are told */
@@ -230,13 +234,9 @@ const struct rt_etcd_facts *rt_etcd_facts(const struct rt_etcd_conn *c);
 struct rt_conn *rt_etcd_base(struct rt_etcd_conn *c);
 /* Why asks wait at this moment; NULL: nothing is known to be wrong. */
 const char *rt_etcd_trouble(const struct rt_etcd_conn *c);
-bool rt_etcd_ready(const struct rt_etcd_conn *c);  /* asks leave at once */
-bool rt_etcd_secure(const struct rt_etcd_conn *c); /* etcds:// */
-/* The endpoints of the URL: how many, and the Nth as "host:port". */
-size_t rt_etcd_end_count(const struct rt_etcd_conn *c);
-const char *rt_etcd_end_at(const struct rt_etcd_conn *c, size_t n);
-/* Counts the connections that became ready: who remembers it knows whether it is still the same. */
-uint64_t rt_etcd_link_serial(const struct rt_etcd_conn *c);
+bool rt_etcd_ready(const struct rt_etcd_conn *c);       /* asks leave at once */
+bool rt_etcd_secure(const struct rt_etcd_conn *c);      /* etcds:// */
+size_t rt_etcd_end_count(const struct rt_etcd_conn *c); /* endpoints of the URL */
 
 /* Sets errmsg and returns ERR. */
 #define rt_etcd_fail(c, ...) rt_words_fail(rt_etcd_base(c), __VA_ARGS__)

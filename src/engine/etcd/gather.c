@@ -19,14 +19,9 @@ static int send_values(struct rt_etcd_conn *c, struct rt_etcd_gather *g);
 void rt_etcd_gather_fini(struct rt_etcd_gather *g)
 {
     rt_free(g->kvs);
-    rt_etcd_arena_fini(&g->arena);
+    rt_arena_fini(&g->arena);
     g->kvs = NULL;
     g->count = g->room = 0;
-}
-
-static void over(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err)
-{
-    g->fn(c, g, err);
 }
 
 static int no_room(struct rt_etcd_conn *c)
@@ -39,7 +34,7 @@ static int start_again(struct rt_etcd_conn *c, struct rt_etcd_gather *g)
     g->count = g->valued = g->last_size = 0;
     g->revision = 0;
     g->more = false;
-    rt_etcd_arena_reset(&g->arena);
+    rt_arena_reset(&g->arena);
     return send_page(c, g);
 }
 
@@ -54,7 +49,7 @@ static ProtobufCBinaryData copy(struct rt_etcd_gather *g, const ProtobufCBinaryD
                                 size_t most)
 {
     size_t n = from->len < most ? from->len : most;
-    ProtobufCBinaryData to = {n, rt_etcd_arena_get(&g->arena, n + 1)};
+    ProtobufCBinaryData to = {n, rt_arena_get(&g->arena, n + 1)};
     if (to.data != NULL && n > 0)
         memcpy(to.data, from->data, n);
     return to;
@@ -80,7 +75,6 @@ static int take_values(struct rt_etcd_conn *c, struct rt_etcd_gather *g,
 static void values_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct rt_etcd_gather *g = a->owner;
-    g->work->pending--;
     if (is_compacted(g, a, err)) {
         err = start_again(c, g);
         if (err == 0)
@@ -99,7 +93,7 @@ static void values_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, 
         if (err == 0)
             return;
     }
-    over(c, g, err);
+    g->fn(c, g, err);
 }
 
 static int send_values(struct rt_etcd_conn *c, struct rt_etcd_gather *g)
@@ -109,10 +103,7 @@ static int send_values(struct rt_etcd_conn *c, struct rt_etcd_gather *g)
     for (size_t i = g->valued; i < g->count && i < g->valued + g->each; i++)
         rt_etcd_get(&t, RT_ETCD_THEN, g->kvs[i]->key.data, g->kvs[i]->key.len)->revision =
             g->revision;
-    struct rt_op *op = g->work->op;
-    int rv = rt_etcd_txn_send(c, &t, op->deadline, true, values_seen, op, g);
-    g->work->pending += rv == 0;
-    return rv;
+    return rt_etcd_work_txn(c, g->work, &t, values_seen, g);
 }
 
 /* ---- Keys -------------------------------------------------------------------------------------- */
@@ -127,7 +118,7 @@ static int keep(struct rt_etcd_conn *c, struct rt_etcd_gather *g, const RtEtcd__
         g->kvs = kvs;
         g->room = room;
     }
-    RtEtcd__KeyValue *mine = rt_etcd_arena_get(&g->arena, sizeof(*mine));
+    RtEtcd__KeyValue *mine = rt_arena_get(&g->arena, sizeof(*mine));
     if (mine == NULL)
         return no_room(c);
     *mine = *kv;
@@ -164,7 +155,6 @@ static void page_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
 {
     struct rt_etcd_gather *g = a->owner;
     bool sent = false;
-    g->work->pending--;
     if (is_compacted(g, a, err)) {
         err = start_again(c, g);
         sent = true;
@@ -179,7 +169,7 @@ static void page_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
         }
     }
     if (err != 0 || !sent)
-        over(c, g, err);
+        g->fn(c, g, err);
 }
 
 static int send_page(struct rt_etcd_conn *c, struct rt_etcd_gather *g)
@@ -194,17 +184,14 @@ static int send_page(struct rt_etcd_conn *c, struct rt_etcd_gather *g)
     range.limit = PAGE;
     range.revision = g->revision;
     range.keys_only = true;
-    struct rt_op *op = g->work->op;
-    int rv = rt_etcd_ask(c, RT_ETCD_RANGE, &range, op->deadline, page_seen, op, g);
-    g->work->pending += rv == 0;
-    return rv;
+    return rt_etcd_work_ask(c, g->work, RT_ETCD_RANGE, &range, page_seen, g, 0);
 }
 
-int rt_etcd_gather(struct rt_etcd_conn *c, struct rt_etcd_gather *g, struct rt_etcd_work *w,
+int rt_etcd_gather(struct rt_etcd_conn *c, struct rt_etcd_gather *g, struct rt_work *w,
                    bool (*wants)(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv),
                    void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err))
 {
-    rt_etcd_arena_init(&g->arena);
+    g->arena = RT_ETCD_ARENA;
     g->work = w;
     g->wants = wants;
     g->fn = fn;

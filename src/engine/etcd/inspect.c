@@ -19,17 +19,17 @@ struct lease {
 };
 
 struct inspection {
-    struct rt_etcd_work work; /* first */
+    struct rt_work work; /* first */
     struct rt_shown_list shown;
     struct lease *leases;
     size_t lease_count;
     struct rt_etcd_gather keys; /* of a line with much data in it */
 };
 
-static void free_inspection(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void free_inspection(struct rt_conn *conn, struct rt_work *w)
 {
     struct inspection *in = (struct inspection *)(void *)w;
-    (void)c;
+    (void)conn;
     rt_shown_fini(&in->shown);
     rt_free(in->leases);
     rt_etcd_gather_fini(&in->keys);
@@ -68,14 +68,14 @@ static void tell(struct rt_etcd_conn *c, struct inspection *in)
     }
     if (in->work.err == 0)
         rt_shown_tell(&in->shown, in->work.op);
-    rt_etcd_work_finish(c, &in->work);
+    rt_etcd_work_end(c, &in->work, 0);
 }
 
 /* ---- What the leases say ------------------------------------------------------------------------ */
 
 static void one_over(struct rt_etcd_conn *c, struct inspection *in)
 {
-    if (--in->work.pending == 0)
+    if (in->work.pending == 0)
         tell(c, in);
 }
 
@@ -102,20 +102,6 @@ static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     one_over(c, in);
 }
 
-static void ask_for(struct rt_etcd_conn *c, struct inspection *in, size_t i, enum rt_etcd_call call,
-                    const void *message, rt_etcd_answer_fn *answer)
-{
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, call, message, answer);
-    if (a == NULL)
-        return;
-    a->op = in->work.op;
-    a->owner = in;
-    a->extra = i;
-    a->entry.deadline = in->work.op->deadline;
-    in->work.pending++;
-    rt_etcd_ask_send(c, a);
-}
-
 /* PLAIN: one of its tickets has no label of its own. */
 static void add_lease(struct inspection *in, const struct rt_shown *s, bool *plain)
 {
@@ -137,16 +123,12 @@ static void complete(struct rt_etcd_conn *c, struct inspection *in)
     in->work.pending++; /* the last is not over before all are begun */
     for (size_t i = 0; i < in->lease_count; i++) {
         RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
-        RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
-        char key[RT_ETCD_KEY_MAX];
-        left.id = in->leases[i].id;
-        ask_for(c, in, i, RT_ETCD_LEASE_LEFT, &left, left_seen);
-        if (!plain[i])
-            continue;
-        range.key.len = rt_etcd_session_key(c, (uint64_t)left.id, key);
-        range.key.data = (uint8_t *)key;
-        ask_for(c, in, i, RT_ETCD_RANGE, &range, label_seen);
+        left.id = in->leases[i].id; /* without memory it is not known, and the same of its label */
+        (void)rt_etcd_work_ask(c, &in->work, RT_ETCD_LEASE_LEFT, &left, left_seen, in, i);
+        if (plain[i])
+            (void)rt_etcd_ask_session(c, &in->work, (uint64_t)left.id, label_seen, in, i);
     }
+    in->work.pending--;
     one_over(c, in);
 }
 
@@ -236,11 +218,11 @@ static int collect_line(struct rt_etcd_conn *c, struct inspection *in, RtEtcd__K
 
 static void collected(struct rt_etcd_conn *c, struct inspection *in, int err)
 {
-    rt_etcd_work_note(c, &in->work, err);
+    rt_work_note(rt_etcd_base(c), &in->work, err);
     if (in->work.pending > 0)
         return;
     if (in->work.err != 0)
-        rt_etcd_work_finish(c, &in->work);
+        rt_etcd_work_end(c, &in->work, 0);
     else
         complete(c, in);
 }
@@ -265,7 +247,6 @@ static void lines_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     struct inspection *in = a->owner;
     const struct rt_op *op = in->work.op;
     const RtEtcd__TxnResponse *got = reply;
-    in->work.pending--;
     if (err != 0 && a->reason == RT_ETCD_TOO_LARGE && op->inspect.name != NULL) {
         rt_etcd_gather_line(&in->keys, op->inspect.name);
         err = rt_etcd_gather(c, &in->keys, &in->work, is_wanted, gathered);
@@ -312,11 +293,11 @@ static int ask_lines(struct rt_etcd_conn *c, struct inspection *in, const Protob
         (void)rt_etcd_get_line(&t, RT_ETCD_THEN, name);
         if (++lines < LINES_EACH)
             continue;
-        rv = rt_etcd_work_txn(c, &in->work, &t, true, lines_seen);
+        rv = rt_etcd_work_txn(c, &in->work, &t, lines_seen, in);
         lines = 0;
     }
     if (rv == 0 && lines > 0)
-        rv = rt_etcd_work_txn(c, &in->work, &t, true, lines_seen);
+        rv = rt_etcd_work_txn(c, &in->work, &t, lines_seen, in);
     return rv;
 }
 
@@ -324,7 +305,6 @@ static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
 {
     struct inspection *in = a->owner;
     const RtEtcd__LeaseTimeToLiveResponse *got = reply;
-    in->work.pending--;
     if (err != 0 && a->reason == RT_ETCD_NO_LEASE) { /* no session: no tickets */
         rt_etcd_work_end(c, &in->work, 0);
         return;
@@ -333,30 +313,28 @@ static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
         qsort(got->keys, got->n_keys, sizeof(*got->keys), rt_etcd_by_bytes);
         err = ask_lines(c, in, got->keys, got->n_keys);
     }
-    rt_etcd_work_note(c, &in->work, err);
+    rt_work_note(rt_etcd_base(c), &in->work, err);
     if (in->work.pending == 0)
-        rt_etcd_work_finish(c, &in->work);
+        rt_etcd_work_end(c, &in->work, 0);
 }
 
-static void begin_inspect(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_inspect(struct rt_etcd_conn *c, struct rt_work *w)
 {
     const struct rt_op *op = w->op;
-    int rv;
-    w->free = free_inspection;
     if (op->inspect.name == NULL) {
         RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
         left.id = (int64_t)op->inspect.session;
         left.keys = true;
-        rv = rt_etcd_work_ask(c, w, RT_ETCD_LEASE_LEFT, &left, keys_seen);
-    } else if ((rv = rt_check_name(rt_etcd_base(c), op->inspect.name)) == 0) {
-        struct rt_etcd_txn t;
-        rt_etcd_txn_open(c, &t, 0, 1, 0);
-        (void)rt_etcd_get_line(&t, RT_ETCD_THEN, op->inspect.name);
-        rv = rt_etcd_work_txn(c, w, &t, true, lines_seen);
+        return rt_etcd_work_ask(c, w, RT_ETCD_LEASE_LEFT, &left, keys_seen, w, 0);
     }
+    struct rt_etcd_txn t;
+    int rv = rt_check_name(rt_etcd_base(c), op->inspect.name);
     if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+        return rv;
+    rt_etcd_txn_open(c, &t, 0, 1, 0);
+    (void)rt_etcd_get_line(&t, RT_ETCD_THEN, op->inspect.name);
+    return rt_etcd_work_txn(c, w, &t, lines_seen, w);
 }
 
-const struct rt_etcd_kind rt_etcd_inspect = {.size = sizeof(struct inspection),
-                                             .begin = begin_inspect};
+const struct rt_etcd_kind rt_etcd_inspect = {
+    .size = sizeof(struct inspection), .begin = begin_inspect, .free = free_inspection};

@@ -42,23 +42,25 @@ struct one {
 };
 
 struct joining {
-    struct rt_etcd_work work; /* first */
+    struct rt_work work; /* first */
     size_t n, secured;
     uint32_t tries;
     int64_t revision; /* GUARD_OLDER: the line as of then */
     bool durable, attempt;
-    bool put; /* the last try put them all; else they were found, or not */
+    bool effect; /* something was done: no definite error any more, but UNKNOWN */
+    bool put;    /* the last try put them all; else they were found, or not */
     struct one ones[];
 };
 
-static struct joining *joining_of(struct rt_etcd_work *w)
+static struct joining *joining_of(struct rt_work *w)
 {
     return (struct joining *)(void *)w;
 }
 
-static void free_joining(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void free_joining(struct rt_conn *conn, struct rt_work *w)
 {
     struct joining *j = joining_of(w);
+    struct rt_etcd_conn *c = rt_etcd_of(conn);
     for (size_t i = 0; i < j->n; i++) {
         if (j->ones[i].ticket != NULL)
             rt_etcd_least_end(c, j->ones[i].ticket);
@@ -86,7 +88,7 @@ static bool is_simple(const struct one *one)
 
 /* ---- Checks ----------------------------------------------------------------------------------- */
 
-static int check_all(struct rt_etcd_conn *c, const struct rt_etcd_work *w)
+static int check_all(struct rt_etcd_conn *c, const struct rt_work *w)
 {
     const struct rt_op *op = w->op;
     int rv = rt_check_joins(rt_etcd_base(c), op);
@@ -98,7 +100,7 @@ static int check_all(struct rt_etcd_conn *c, const struct rt_etcd_work *w)
         return rv;
     if (op->join.n > RT_ETCD_OPS_MAX)
         return rt_etcd_fail(c, ROTA_INVALID, "a set has at most %d names", RT_ETCD_OPS_MAX);
-    if (w->stands != op->join.n)
+    if (((const struct rt_etcd_turn *)w->more)->stands != op->join.n)
         return rt_etcd_fail(c, ROTA_INVALID, "a set names one line twice");
     return 0;
 }
@@ -201,7 +203,7 @@ static bool is_guarded(const struct joining *j)
     return false;
 }
 
-static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply);
+static rt_etcd_answer_fn put_answered;
 
 static int send_put(struct rt_etcd_conn *c, struct joining *j)
 {
@@ -218,11 +220,10 @@ static int send_put(struct rt_etcd_conn *c, struct joining *j)
         if (is_guarded(j))
             add_looks(&t, RT_ETCD_ELSE, j, &j->ones[i]);
     }
-    return rt_etcd_work_txn(c, &j->work, &t, true, put_answered);
+    return rt_etcd_work_txn(c, &j->work, &t, put_answered, j);
 }
 
-static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
-                           const void *reply);
+static rt_etcd_answer_fn looks_answered;
 
 static int send_looks(struct rt_etcd_conn *c, struct joining *j)
 {
@@ -230,7 +231,7 @@ static int send_looks(struct rt_etcd_conn *c, struct joining *j)
     rt_etcd_txn_open(c, &t, 0, 2 * j->n, 0);
     for (size_t i = 0; i < j->n; i++)
         add_looks(&t, RT_ETCD_THEN, j, &j->ones[i]);
-    return rt_etcd_work_txn(c, &j->work, &t, true, looks_answered);
+    return rt_etcd_work_txn(c, &j->work, &t, looks_answered, j);
 }
 
 /* ---- Ends ------------------------------------------------------------------------------------------ */
@@ -261,7 +262,7 @@ static void doubt_all(struct rt_etcd_conn *c, struct joining *j)
 /* ERR, for which errmsg is set. Nothing of it stands in a line, or that is not known. */
 static void fail(struct rt_etcd_conn *c, struct joining *j, int err)
 {
-    if (j->work.effect && err != ROTA_LOST)
+    if (j->effect && err != ROTA_LOST)
         err = ROTA_UNKNOWN;
     if (err == ROTA_UNKNOWN)
         doubt_all(c, j); /* leases, too: what has no ticket ends by itself */
@@ -278,34 +279,33 @@ static void undo_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
 {
     struct joining *j = a->owner;
     (void)reply; /* gone it is, by this or before */
-    j->work.pending--;
     if (err != 0)
-        rt_etcd_work_note(c, &j->work,
-                          rt_etcd_fail(c, ROTA_UNKNOWN,
-                                       "a ticket of another kind is "
-                                       "still to be taken back"));
+        rt_work_note(rt_etcd_base(c), &j->work,
+                     rt_etcd_fail(c, ROTA_UNKNOWN,
+                                  "a ticket of another kind is "
+                                  "still to be taken back"));
     if (j->work.pending > 0)
         return;
     if (j->work.err != ROTA_UNKNOWN)
         revoke_leases(c, j);
-    rt_etcd_work_finish(c, &j->work);
+    rt_etcd_work_end(c, &j->work, 0);
 }
 
 /* All go again: ERR, which is noted, when they have. One by one: each only if it is that very ticket. */
 static void undo(struct rt_etcd_conn *c, struct joining *j, int err)
 {
-    rt_etcd_work_note(c, &j->work, err);
+    rt_work_note(rt_etcd_base(c), &j->work, err);
     for (size_t i = 0; i < j->n; i++) {
         const struct rt_etcd_ticket *ticket = j->ones[i].ticket;
         struct rt_etcd_txn t;
         rt_etcd_txn_open(c, &t, 1, 1, 0);
         rt_etcd_if_created(&t, ticket->key, ticket->key_size, j->ones[i].number);
         rt_etcd_delete(&t, RT_ETCD_THEN, ticket->key, ticket->key_size);
-        if (rt_etcd_work_txn(c, &j->work, &t, true, undo_answered) != 0)
-            rt_etcd_work_note(c, &j->work, rt_etcd_fail(c, ROTA_UNKNOWN, "out of memory"));
+        if (rt_etcd_work_txn(c, &j->work, &t, undo_answered, j) != 0)
+            rt_work_note(rt_etcd_base(c), &j->work, rt_etcd_fail(c, ROTA_UNKNOWN, "out of memory"));
     }
     if (j->work.pending == 0)
-        rt_etcd_work_finish(c, &j->work);
+        rt_etcd_work_end(c, &j->work, 0);
 }
 
 /* They stand: the tickets are ours from now on, then the op ends, then those not granted wait. The aims
@@ -360,11 +360,11 @@ static void secured(struct rt_etcd_conn *c, void *arg, int err)
 {
     struct joining *j = arg;
     j->work.pending--;
-    rt_etcd_work_note(c, &j->work, err != 0 ? ROTA_UNKNOWN : 0);
+    rt_work_note(rt_etcd_base(c), &j->work, err != 0 ? ROTA_UNKNOWN : 0);
     if (j->work.pending > 0)
         return;
     if (j->work.err != 0)
-        rt_etcd_work_finish(c, &j->work);
+        rt_etcd_work_end(c, &j->work, 0);
     else
         finish(c, j);
 }
@@ -379,7 +379,7 @@ static void settle(struct rt_etcd_conn *c, struct joining *j)
         finish(c, j);
         return;
     }
-    j->work.effect = true;
+    j->effect = true;
     j->work.pending++; /* none of them is the last before all are begun */
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
@@ -509,7 +509,7 @@ static int decide_one(struct rt_etcd_conn *c, struct joining *j, struct one *one
         return fail_busy(c, one->join, front);
     if (j->attempt) {
         if (rt_etcd_line_read(line, seen->kvs, seen->n_kvs) != 0)
-            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+            return rt_words_nomem(rt_etcd_base(c));
         one->guard = GUARD_OLDER;
         return has_room(line, one->join) ? 0 : fail_busy(c, one->join, front);
     }
@@ -520,7 +520,7 @@ static int decide_one(struct rt_etcd_conn *c, struct joining *j, struct one *one
     rt_free(one->front_key);
     one->front_key = rt_alloc(front->key.len + 1);
     if (one->front_key == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        return rt_words_nomem(rt_etcd_base(c));
     one->guard = GUARD_FRONT;
     one->front = (uint64_t)front->create_revision;
     one->front_size = front->key.len;
@@ -589,7 +589,6 @@ static void looks_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
 {
     struct joining *j = a->owner;
     size_t found = j->ones[0].number != 0 ? j->n : 0;
-    j->work.pending--;
     if (err == 0)
         judge(c, j, reply, 0, found);
     else
@@ -610,7 +609,6 @@ static void put_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
 {
     struct joining *j = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    j->work.pending--;
     if (a->entry.was_again) /* what went astray may arrive after its LEAVE */
         rt_etcd_s(c)->session.doubtful = true;
     if (err != 0) {
@@ -653,34 +651,24 @@ static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
 {
     struct joining *j = a->owner;
     const RtEtcd__LeaseGrantResponse *got = reply;
-    j->work.pending--;
     if (err == 0)
         j->ones[a->extra].lease = got->id;
-    rt_etcd_work_note(c, &j->work, err == ROTA_UNKNOWN ? ROTA_UNREACHABLE : err);
+    rt_work_note(rt_etcd_base(c), &j->work, err == ROTA_UNKNOWN ? ROTA_UNREACHABLE : err);
     if (j->work.pending > 0)
         return;
     if (j->work.err == 0)
-        rt_etcd_work_note(c, &j->work, send_put(c, j));
+        rt_work_note(rt_etcd_base(c), &j->work, send_put(c, j));
     if (j->work.pending > 0)
         return;
     revoke_leases(c, j); /* nothing was put */
-    rt_etcd_work_finish(c, &j->work);
+    rt_etcd_work_end(c, &j->work, 0);
 }
 
 static int ask_lease(struct rt_etcd_conn *c, struct joining *j, size_t i)
 {
     RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
     grant.ttl = rt_etcd_seconds(j->ones[i].join->until_ms);
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_LEASE_GRANT, &grant, lease_answered);
-    if (a == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-    a->op = j->work.op;
-    a->owner = j;
-    a->extra = i;
-    a->entry.deadline = j->work.op->deadline;
-    j->work.pending++;
-    rt_etcd_ask_send(c, a);
-    return 0;
+    return rt_etcd_work_ask(c, &j->work, RT_ETCD_LEASE_GRANT, &grant, lease_answered, j, i);
 }
 
 /* ONCE: with keys that are never those of others. */
@@ -695,7 +683,7 @@ static int make_tickets(struct rt_etcd_conn *c, struct joining *j, bool once)
         rt_free(one->ticket);
         one->ticket = rt_etcd_ticket_new(c, join, once || plain || join->at_least_ms > 0);
         if (one->ticket == NULL)
-            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+            return rt_words_nomem(rt_etcd_base(c));
         one->ticket->plain = plain;
     }
     return 0;
@@ -715,10 +703,9 @@ static int prepare(struct rt_etcd_conn *c, struct joining *j)
     return make_tickets(c, j, false);
 }
 
-static void begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_join(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct joining *j = joining_of(w);
-    w->free = free_joining;
     int rv = check_all(c, w);
     if (rv == 0)
         rv = prepare(c, j);
@@ -727,10 +714,13 @@ static void begin_join(struct rt_etcd_conn *c, struct rt_etcd_work *w)
             rv = ask_lease(c, j, i);
     if (rv == 0 && w->pending == 0)
         rv = send_put(c, j);
-    rt_etcd_work_note(c, w, rv);
-    if (w->pending == 0)
-        rt_etcd_work_finish(c, w);
+    rt_work_note(rt_etcd_base(c), w, rv);
+    return w->pending == 0 ? rv : 0;
 }
 
 const struct rt_etcd_kind rt_etcd_join = {
-    .size = sizeof(struct joining), .each = sizeof(struct one), .begin = begin_join};
+    .size = sizeof(struct joining),
+    .each = sizeof(struct one),
+    .begin = begin_join,
+    .free = free_joining,
+};

@@ -52,7 +52,7 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
     k->sent = false;
     if (c->link != NULL && c->link->lease_owes)
         rt_etcd_lease_reopen(c);
-    RT_ETCD_LIST_ADD(&c->keeps, k);
+    RT_RING_ADD(&c->keeps, k);
     say(c, k);
     rt_ledger_by(&c->ledger, deadline);
     rt_etcd_want(c);
@@ -69,7 +69,7 @@ void rt_etcd_unkeep(struct rt_etcd_conn *c, struct rt_etcd_keep *k)
     if (k->kept == NULL)
         return;
     give_up(c, k);
-    RT_ETCD_LIST_REMOVE(k);
+    RT_RING_OUT(k);
     k->kept = NULL;
 }
 
@@ -84,7 +84,7 @@ void rt_etcd_lease_linked(struct rt_etcd_conn *c)
 static void tell(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_t ttl_s)
 {
     rt_etcd_kept_fn *kept = k->kept;
-    RT_ETCD_LIST_REMOVE(k);
+    RT_RING_OUT(k);
     k->kept = NULL;
     kept(c, k, err, ttl_s, k->sent_at);
 }
@@ -94,7 +94,7 @@ static void on_message(void *arg, const uint8_t *bytes, size_t n)
     struct rt_etcd_link *l = arg;
     struct rt_etcd_conn *c = l->conn;
     RtEtcd__LeaseKeepAliveResponse *r;
-    rt_etcd_arena_reset(&c->arena);
+    rt_arena_reset(&c->arena);
     if (rt_etcd_unpack(&c->arena, &rt_etcd__lease_keep_alive_response__descriptor, bytes, n, &r) !=
         0) {
         rt_etcd_cut(c, "the answer to a keep-alive came as garbage");
@@ -156,11 +156,11 @@ int64_t rt_etcd_lease_owed(const struct rt_etcd_conn *c)
 static void end_some(struct rt_etcd_conn *c, int64_t now, const char *why)
 {
     struct rt_etcd_keep all;
-    RT_ETCD_LIST_MOVE(&all, &c->keeps);
-    while (all.next != &all) {
+    RT_RING_MOVE(&all, &c->keeps);
+    while (!RT_RING_EMPTY(&all)) {
         struct rt_etcd_keep *k = all.next;
-        RT_ETCD_LIST_REMOVE(k);
-        RT_ETCD_LIST_ADD(&c->keeps, k);
+        RT_RING_OUT(k);
+        RT_RING_ADD(&c->keeps, k);
         if (k->deadline > now)
             continue;
         give_up(c, k);

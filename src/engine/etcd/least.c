@@ -53,7 +53,6 @@ static int64_t give_up_at(struct rt_etcd_conn *c, const struct rt_etcd_least *l)
 static void follow(struct rt_etcd_conn *c)
 {
     struct rt_etcd_side *s = rt_etcd_s(c);
-    struct rt_timers *timers = &rt_etcd_base(c)->loop->timers;
     int64_t at = RT_NEVER;
     for (const struct rt_etcd_least *l = s->leasts; l != NULL; l = l->next) {
         if (is_idle(l) && l->act_at < at)
@@ -61,10 +60,7 @@ static void follow(struct rt_etcd_conn *c)
         if (is_held(l) && give_up_at(c, l) < at)
             at = give_up_at(c, l);
     }
-    if (at == RT_NEVER)
-        rt_timers_stop(timers, &s->least_timer.timer);
-    else
-        rt_timers_start(timers, &s->least_timer.timer, at);
+    rt_timers_at(&rt_etcd_base(c)->loop->timers, &s->least_timer.timer, at);
 }
 
 static void drop(struct rt_etcd_conn *c, struct rt_etcd_least *least)
@@ -136,8 +132,7 @@ static void read_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         RtEtcd__PutRequest *put = rt_etcd_put(&txn, RT_ETCD_THEN, t->key, t->key_size);
         put->ignore_value = true;
         put->lease = least->lease;
-        err = rt_etcd_txn_send(c, &txn, least->op != NULL ? least->op->deadline : 0, true,
-                               put_answered, least->op, least);
+        err = rt_etcd_txn_send(c, &txn, put_answered, least->op, least, NULL);
     }
     if (err != 0)
         tell(c, least, err);
@@ -150,8 +145,7 @@ static int send_read(struct rt_etcd_conn *c, struct rt_etcd_least *least)
     rt_etcd_txn_open(c, &txn, 1, 1, 0);
     rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
     (void)rt_etcd_get(&txn, RT_ETCD_THEN, t->key, t->key_size);
-    return rt_etcd_txn_send(c, &txn, least->op != NULL ? least->op->deadline : 0, true,
-                            read_answered, least->op, least);
+    return rt_etcd_txn_send(c, &txn, read_answered, least->op, least, NULL);
 }
 
 /* Of a lease of TTL_S: what may be relied on, as of a session (core/session). */
@@ -185,7 +179,7 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
     RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
     struct rt_etcd_least *least = t->least == NULL ? rt_alloc(sizeof(*least)) : NULL;
     if (least == NULL) {
-        fn(c, arg, rt_etcd_fail(c, ROTA_NOMEM, "out of memory"));
+        fn(c, arg, rt_words_nomem(rt_etcd_base(c)));
         return;
     }
     int64_t now = rt_loop_now(rt_etcd_base(c)->loop);
@@ -203,8 +197,7 @@ void rt_etcd_least_take(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, struct
     t->least = least;
     /* And what `lasts` takes off, or a hold of an hour would be over before its time. */
     grant.ttl = rt_etcd_seconds(ms + ms / 64 + rt_etcd_base(c)->ttl_ms + MARGIN_MS);
-    if (rt_etcd_ask(c, RT_ETCD_LEASE_GRANT, &grant, op != NULL ? op->deadline : 0, lease_answered,
-                    op, least) != 0)
+    if (rt_etcd_ask(c, RT_ETCD_LEASE_GRANT, &grant, lease_answered, op, least, 0) != 0)
         tell(c, least, ROTA_NOMEM);
 }
 
@@ -243,7 +236,7 @@ static void move(struct rt_etcd_conn *c, struct rt_etcd_least *least)
     put->ignore_value = true;
     put->lease = (int64_t)t->session;
     least->busy = true;
-    if (rt_etcd_txn_send(c, &txn, 0, true, moved, NULL, least) != 0) {
+    if (rt_etcd_txn_send(c, &txn, moved, NULL, least, NULL) != 0) {
         least->busy = false;
         least->act_at = rt_loop_now(rt_etcd_base(c)->loop) + AGAIN;
     }

@@ -9,7 +9,7 @@
 #include "core/grant.h"
 
 struct leaving {
-    struct rt_etcd_work work; /* first */
+    struct rt_work work; /* first */
     uint64_t number;
     int64_t lease;       /* of its own, to be revoked; 0: none */
     int64_t short_lease; /* for what is marked: no longer than it must be; 0: it stays on its own */
@@ -88,7 +88,6 @@ static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const v
 {
     struct leaving *l = a->owner;
     const RtEtcd__TxnResponse *got = reply;
-    l->work.pending--;
     if (err == 0 && !got->succeeded) {
         missing(c, l, a->entry.was_again);
         return;
@@ -132,7 +131,7 @@ static int send_leave(struct rt_etcd_conn *c, struct leaving *l, const struct rt
         add_mark(c, &txn, t, l->short_lease);
     else
         rt_etcd_delete(&txn, RT_ETCD_THEN, l->key, l->size);
-    return rt_etcd_work_txn(c, &l->work, &txn, true, left);
+    return rt_etcd_work_txn(c, &l->work, &txn, left, l);
 }
 
 /* The lease of what is marked is there, or cannot be had: then the key stays on its own. */
@@ -142,7 +141,6 @@ static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
     struct leaving *l = a->owner;
     const RtEtcd__LeaseGrantResponse *got = reply;
     struct rt_etcd_ticket *t = ticket_of(c, l->work.op);
-    l->work.pending--;
     if (err == 0)
         l->short_lease = got->id;
     if (t == NULL) { /* lost meanwhile */
@@ -161,7 +159,7 @@ static int ask_short_lease(struct rt_etcd_conn *c, struct leaving *l,
 {
     RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
     grant.ttl = rt_etcd_least_seconds(c, t);
-    return rt_etcd_work_ask(c, &l->work, RT_ETCD_LEASE_GRANT, &grant, lease_answered);
+    return rt_etcd_work_ask(c, &l->work, RT_ETCD_LEASE_GRANT, &grant, lease_answered, l, 0);
 }
 
 static int leave_known(struct rt_etcd_conn *c, struct leaving *l, struct rt_etcd_ticket *t)
@@ -187,7 +185,6 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
     const struct rt_op *op = l->work.op;
     struct rt_etcd_id id = {0};
     size_t name_size;
-    l->work.pending--;
     if (err == 0 && all == NULL)
         err = rt_etcd_odd(c);
     if (err != 0) {
@@ -218,7 +215,7 @@ static int find_number(struct rt_etcd_conn *c, struct leaving *l)
     rt_etcd_txn_open(c, &txn, 0, 1, 0);
     RtEtcd__RangeRequest *range = rt_etcd_get_line(&txn, RT_ETCD_THEN, op->leave.name);
     range->min_create_revision = range->max_create_revision = (int64_t)op->leave.number;
-    return rt_etcd_work_txn(c, &l->work, &txn, true, found);
+    return rt_etcd_work_txn(c, &l->work, &txn, found, l);
 }
 
 /* That of the nonce among those at spots; NULL: none. */
@@ -245,7 +242,6 @@ static void left_by_nonce(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
     struct leaving *l = a->owner;
     const RtEtcd__TxnResponse *got = reply;
     const RtEtcd__KeyValue *kv = NULL;
-    l->work.pending--;
     for (size_t i = 1; err == 0 && i <= 2; i++) {
         const RtEtcd__RangeResponse *one = rt_etcd_got(got, i);
         if (one != NULL && one->n_kvs > 0)
@@ -292,10 +288,10 @@ static int leave_nonce(struct rt_etcd_conn *c, struct leaving *l)
     }
     for (size_t i = 0; i < 2; i++)
         rt_etcd_delete(&txn, RT_ETCD_THEN, key[i], size[i]);
-    return rt_etcd_work_txn(c, &l->work, &txn, true, left_by_nonce);
+    return rt_etcd_work_txn(c, &l->work, &txn, left_by_nonce, l);
 }
 
-static void begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_leave(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct leaving *l = (struct leaving *)(void *)w;
     const struct rt_op *op = w->op;
@@ -309,6 +305,7 @@ static void begin_leave(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         rv = leave_nonce(c, l);
     if (rv != 0)
         stays(c, l, rv);
+    return 0;
 }
 
 const struct rt_etcd_kind rt_etcd_leave = {.size = sizeof(struct leaving), .begin = begin_leave};

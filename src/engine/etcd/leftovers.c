@@ -40,9 +40,9 @@ static bool is_bare(const RtEtcd__KeyValue *kv)
            id.session != 0 && !rt_etcd_is_ours(&id, &card);
 }
 
-static void over(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out)
+static void over(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_leftovers *out)
 {
-    if (--w->pending == 0)
+    if (w->pending == 0)
         out->fn(c, w);
 }
 
@@ -55,21 +55,6 @@ static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     over(c, out->work, out);
 }
 
-static void ask_lease(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out, int64_t lease)
-{
-    RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
-    left.id = lease;
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_LEASE_LEFT, &left, left_seen);
-    if (a == NULL)
-        return; /* one that is not counted */
-    a->op = out->work->op;
-    a->owner = out;
-    a->extra = (uint64_t)lease;
-    a->entry.deadline = out->work->op->deadline;
-    out->work->pending++;
-    rt_etcd_ask_send(c, a);
-}
-
 static void take_key(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out,
                      const RtEtcd__KeyValue *kv)
 {
@@ -79,8 +64,11 @@ static void take_key(struct rt_etcd_conn *c, struct rt_etcd_leftovers *out,
     if (kv->key.len > s->sessions_size &&
         memcmp(kv->key.data, s->sessions, s->sessions_size) == 0) {
         out->sessions++;
-        if (kv->lease != 0)
-            ask_lease(c, out, kv->lease);
+        RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
+        left.id = kv->lease;
+        if (kv->lease != 0) /* without memory it is not counted */
+            (void)rt_etcd_work_ask(c, out->work, RT_ETCD_LEASE_LEFT, &left, left_seen, out,
+                                   (uint64_t)kv->lease);
     } else if (rt_etcd_is_endless(kv)) {
         if (out->endless++ > 0)
             return;
@@ -109,12 +97,13 @@ static void gathered(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err)
 {
     struct rt_etcd_leftovers *out =
         (struct rt_etcd_leftovers *)(void *)((char *)g - offsetof(struct rt_etcd_leftovers, keys));
-    struct rt_etcd_work *w = g->work;
+    struct rt_work *w = g->work;
     out->known = err == 0;
     w->pending++; /* until all are begun */
     for (size_t i = 0; err == 0 && i < out->keys.count; i++)
         take_key(c, out, out->keys.kvs[i]);
     out->more = err == 0 && out->keys.more;
+    w->pending--;
     over(c, w, out);
 }
 
@@ -124,8 +113,8 @@ void rt_etcd_leftovers_fini(struct rt_etcd_leftovers *out)
 }
 
 /* A thousand keys are looked at, the first by name, and sessions come before names. */
-int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out,
-                      void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w))
+int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_leftovers *out,
+                      void (*fn)(struct rt_etcd_conn *c, struct rt_work *w))
 {
     *out = (struct rt_etcd_leftovers){.work = w, .fn = fn, .keys = {.one_page = true}};
     rt_etcd_gather_prefix(&out->keys, rt_etcd_prefix(c));

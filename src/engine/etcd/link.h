@@ -4,6 +4,7 @@
 #ifndef RT_ETCD_LINK_H
 #define RT_ETCD_LINK_H
 
+#include "base/list.h"
 #include "engine/etcd/etcd.h"
 #include "engine/kit/dial.h"
 #include "net/grpc.h"
@@ -48,7 +49,7 @@ struct rt_etcd_conn {
     uint32_t failures;               /* in a row, since something was answered */
     uint32_t refusals;               /* of them certificates, and peers that are no etcd */
     struct rt_dial_pause pause;
-    uint64_t jitter, serial;
+    uint64_t jitter;
     char trouble[256]; /* the last reason why something did not go well ... */
     uint32_t unheard;  /* ... and how many endpoints could not even be dialed since */
     bool closing;
@@ -63,7 +64,7 @@ struct rt_etcd_conn {
     struct rt_ledger ledger;   /* its timer is for keeps, too */
     struct rt_etcd_ask *spare; /* by entry.next */
     uint32_t spares;
-    struct rt_etcd_arena arena; /* of the message that is being told */
+    struct rt_arena arena; /* of the message that is being told */
     /* Watches. */
     struct rt_etcd_watch watches; /* the head of a ring */
     struct rt_etcd_watch **buckets;
@@ -72,16 +73,6 @@ struct rt_etcd_conn {
     /* Keeps. */
     struct rt_etcd_keep keeps; /* the head of a ring */
 };
-
-#define RT_ETCD_LIST_INIT(head) ((head)->next = (head)->prev = (head))
-#define RT_ETCD_LIST_REMOVE(x) ((x)->prev->next = (x)->next, (x)->next->prev = (x)->prev)
-#define RT_ETCD_LIST_ADD(head, x) /* at its end */ \
-    ((x)->prev = (head)->prev, (x)->next = (head), (head)->prev->next = (x), (head)->prev = (x))
-#define RT_ETCD_LIST_MOVE(to, from) /* all; TO has nothing */                                    \
-    ((from)->next == (from)                                                                      \
-         ? (void)RT_ETCD_LIST_INIT(to)                                                           \
-         : (void)((to)->next = (from)->next, (to)->prev = (from)->prev, (to)->next->prev = (to), \
-                  (to)->prev->next = (to), RT_ETCD_LIST_INIT(from)))
 
 /* ---- conn.c ------------------------------------------------------------------------------------- */
 

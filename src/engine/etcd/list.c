@@ -7,13 +7,13 @@
 static const char sessions[] = "+rota"; /* a name that is none */
 
 struct listing {
-    struct rt_etcd_work work; /* first */
+    struct rt_work work; /* first */
     struct rt_etcd_gather keys;
 };
 
-static void free_listing(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void free_listing(struct rt_conn *conn, struct rt_work *w)
 {
-    (void)c;
+    (void)conn;
     rt_etcd_gather_fini(&((struct listing *)(void *)w)->keys);
 }
 
@@ -75,7 +75,7 @@ static int tell(struct rt_etcd_conn *c, struct listing *l)
         for (end = i + 1; end < count && by_name(&kvs[i], &kvs[end]) == 0;)
             end++;
         if (rt_etcd_line_read(line, kvs + i, end - i) != 0)
-            return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+            return rt_words_nomem(rt_etcd_base(c));
         memcpy(name, kvs[i]->key.data, size);
         name[size] = '\0';
         op->list.each(op->list.arg, name, line->count, line->count - line->waiting);
@@ -85,26 +85,21 @@ static int tell(struct rt_etcd_conn *c, struct listing *l)
 
 static void gathered(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err)
 {
-    struct rt_etcd_work *w = g->work;
+    struct rt_work *w = g->work;
     if (err == 0)
         err = tell(c, (struct listing *)(void *)w);
     rt_etcd_work_end(c, w, err);
 }
 
-static void begin_list(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_list(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct listing *l = (struct listing *)(void *)w;
     const char *prefix = w->op->list.prefix != NULL ? w->op->list.prefix : "";
-    int rv = 0;
-    w->free = free_listing;
     if (strlen(prefix) >= RT_NAME_ROOM)
-        rv = rt_etcd_fail(c, ROTA_INVALID, "a prefix is too long");
-    if (rv == 0) {
-        rt_etcd_gather_prefix(&l->keys, prefix);
-        rv = rt_etcd_gather(c, &l->keys, w, is_candidate, gathered);
-    }
-    if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+        return rt_etcd_fail(c, ROTA_INVALID, "a prefix is too long");
+    rt_etcd_gather_prefix(&l->keys, prefix);
+    return rt_etcd_gather(c, &l->keys, w, is_candidate, gathered);
 }
 
-const struct rt_etcd_kind rt_etcd_list = {.size = sizeof(struct listing), .begin = begin_list};
+const struct rt_etcd_kind rt_etcd_list = {
+    .size = sizeof(struct listing), .begin = begin_list, .free = free_listing};

@@ -7,8 +7,8 @@
 struct view {
     struct rt_view base; /* first */
     struct rt_etcd_watch watch;
-    struct rt_etcd_work *work; /* OBSERVE, until the first look */
-    int64_t lease;             /* of the front whose label is known */
+    struct rt_work *work; /* OBSERVE, until the first look */
+    int64_t lease;        /* of the front whose label is known */
     bool granted;
     struct rt_view_state seen; /* by the look under way: of the front also if it is not granted */
 };
@@ -31,7 +31,7 @@ static void stop(struct rt_etcd_conn *c, struct view *v)
 /* The look is over: told, and begun again if something came meanwhile. */
 static void tell(struct rt_etcd_conn *c, struct view *v, int err)
 {
-    struct rt_etcd_work *w = v->work;
+    struct rt_work *w = v->work;
     struct rt_view_state nobody = {.count = v->seen.count, .mode = v->seen.mode, .of = v->seen.of};
     if (!rt_view_end(&v->base))
         return;
@@ -71,24 +71,6 @@ static void label_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     tell(c, v, 0);
 }
 
-/* The label of a leader without words of ours is with its session. */
-static bool ask_label(struct rt_etcd_conn *c, struct view *v, int64_t lease)
-{
-    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
-    char key[RT_ETCD_KEY_MAX];
-    if (lease == 0 || v->lease == lease)
-        return false;
-    range.key.len = rt_etcd_session_key(c, (uint64_t)lease, key);
-    range.key.data = (uint8_t *)key;
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, label_seen);
-    if (a == NULL)
-        return false;
-    a->owner = v;
-    a->extra = (uint64_t)lease;
-    rt_etcd_ask_send(c, a);
-    return true;
-}
-
 /* True: its label is being asked for. */
 static bool read_front(struct rt_etcd_conn *c, struct view *v, const RtEtcd__KeyValue *kv)
 {
@@ -103,8 +85,10 @@ static bool read_front(struct rt_etcd_conn *c, struct view *v, const RtEtcd__Key
         label_bare(v, kv->lease, card.newer);
         return false;
     }
-    if (card.plain)
-        return ask_label(c, v, kv->lease);
+    if (card.plain) /* a leader without words of ours: its label is with its session */
+        return v->lease != kv->lease &&
+               rt_etcd_ask_session(c, NULL, (uint64_t)kv->lease, label_seen, v,
+                                   (uint64_t)kv->lease) == 0;
     v->lease = 0;
     rt_view_label(&v->seen, card.label, card.label_size);
     return false;
@@ -135,7 +119,7 @@ static void look(struct rt_etcd_conn *c, struct view *v)
     rt_etcd_txn_open(c, &t, 0, 1, 0);
     rt_etcd_get_line(&t, RT_ETCD_THEN, v->base.name)->limit = 1;
     struct rt_op *op = v->work != NULL ? v->work->op : NULL;
-    int err = rt_etcd_txn_send(c, &t, op != NULL ? op->deadline : 0, true, looked, op, v);
+    int err = rt_etcd_txn_send(c, &t, looked, op, v, NULL);
     if (err != 0)
         tell(c, v, err);
 }
@@ -184,13 +168,13 @@ static struct view *view_new(struct rt_etcd_conn *c, const struct rt_op *op)
     return NULL;
 }
 
-static void begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_observe(struct rt_etcd_conn *c, struct rt_work *w)
 {
     const struct rt_op *op = w->op;
     struct view *v = view_of(rt_view_find(rt_etcd_s(c)->views, op->observe.cookie));
     if (op->observe.stop) {
         if (v != NULL && v->work != NULL) { /* the first look has not been answered */
-            struct rt_etcd_work *first = v->work;
+            struct rt_work *first = v->work;
             v->work = NULL;
             first->pending--;
             rt_etcd_work_end(c, first, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
@@ -198,21 +182,22 @@ static void begin_observe(struct rt_etcd_conn *c, struct rt_etcd_work *w)
         if (v != NULL)
             stop(c, v);
         rt_etcd_work_end(c, w, 0);
-        return;
+        return 0;
     }
     int rv = rt_etcd_check_name(c, op->observe.name);
     if (rv == 0 && v == NULL && (v = view_new(c, op)) == NULL)
         rv = rt_words_nomem(rt_etcd_base(c));
     if (rv == 0)
         v->base.told = false; /* asked again: told again */
-    if (rv != 0 || v->work != NULL) {
-        rt_etcd_work_end(c, w, rv); /* the one under way tells */
-        return;
-    }
+    if (rv == 0 && v->work != NULL)
+        rt_etcd_work_end(c, w, 0); /* the one under way tells */
+    if (rv != 0 || v->work != NULL)
+        return rv;
     v->work = w;
     w->pending++;
     look(c, v);
+    return 0;
 }
 
-const struct rt_etcd_kind rt_etcd_observe = {.size = sizeof(struct rt_etcd_work),
+const struct rt_etcd_kind rt_etcd_observe = {.size = sizeof(struct rt_work),
                                              .begin = begin_observe};

@@ -38,16 +38,6 @@ size_t rt_etcd_end_count(const struct rt_etcd_conn *c)
     return c->ring.count;
 }
 
-const char *rt_etcd_end_at(const struct rt_etcd_conn *c, size_t n)
-{
-    return c->ring.ends[n].at;
-}
-
-uint64_t rt_etcd_link_serial(const struct rt_etcd_conn *c)
-{
-    return c->serial;
-}
-
 /* ---- URLs ---------------------------------------------------------------------------------------------- */
 
 static int take_user(struct rt_etcd_conn *c, const struct rt_url *url)
@@ -102,7 +92,7 @@ int rt_etcd_conn_open(struct rt_etcd_conn *c, struct rt_conn *base, const struct
     rt_etcd_link_init(c);
     rt_etcd_ask_init(c);
     rt_etcd_watch_init(c);
-    RT_ETCD_LIST_INIT(&c->keeps);
+    RT_RING_INIT(&c->keeps);
     int rv = take_url(c, url);
     if (rv == 0)
         rv = rt_dial_random(base, &c->jitter, sizeof(c->jitter));
@@ -119,7 +109,7 @@ int rt_etcd_conn_open(struct rt_etcd_conn *c, struct rt_conn *base, const struct
 void rt_etcd_conn_close(struct rt_etcd_conn *c)
 {
     rt_etcd_watch_fini(c); /* while their owners' memory is there */
-    while (c->keeps.next != &c->keeps)
+    while (!RT_RING_EMPTY(&c->keeps))
         rt_etcd_unkeep(c, c->keeps.next);
     if (c->on->close != NULL)
         c->on->close(c);

@@ -18,6 +18,7 @@
 #include "engine/kit/check.h"
 #include "engine/kit/shown.h"
 #include "engine/kit/view.h"
+#include "engine/kit/work.h"
 
 #include <string.h>
 
@@ -35,7 +36,6 @@ void rt_etcd_side_close(struct rt_etcd_conn *c); /* `close` of its user; frees *
 /* What all our keys begin with, as etcd has it: ?prefix= spelled. */
 const char *rt_etcd_prefix(struct rt_etcd_conn *c);
 void rt_etcd_linked(struct rt_etcd_conn *c);
-void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why);
 
 /* The engine's functions (engine.h). */
 void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op);
@@ -82,9 +82,9 @@ RtEtcd__PutRequest *rt_etcd_put(struct rt_etcd_txn *t, enum rt_etcd_branch b, co
 void rt_etcd_put_value(struct rt_etcd_txn *t, RtEtcd__PutRequest *put, const void *value, size_t n);
 void rt_etcd_delete(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key, size_t size);
 
-/* AGAIN: as in struct rt_etcd_ask. 0, or ROTA_NOMEM with errmsg: no answer will come. */
-int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, int64_t deadline, bool again,
-                     rt_etcd_answer_fn *answer, struct rt_op *op, void *owner);
+/* May be done twice (`again`). OP, PENDING: as rt_etcd_ask_for. 0, or ROTA_NOMEM with errmsg: no answer will come. */
+int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, rt_etcd_answer_fn *answer,
+                     struct rt_op *op, void *owner, uint32_t *pending);
 
 /* The Ith answer of a transaction; NULL: there is none such, which no etcd would send. */
 const RtEtcd__RangeResponse *rt_etcd_got(const RtEtcd__TxnResponse *reply, size_t i);
@@ -139,43 +139,37 @@ void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 
 struct rt_etcd_stand { /* of a work behind the others of one of its names */
     struct rt_etcd_stand *next;
-    struct rt_etcd_work *work;
+    struct rt_work *work;
     const char *name; /* the op's */
     uint32_t bucket;
 };
 
-struct rt_etcd_work { /* freed when its op has ended and nothing is pending */
-    struct rt_etcd_work *next, **link;
-    struct rt_op *op;
-    void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-    void (*cancel)(struct rt_etcd_conn *c, struct rt_etcd_work *w); /* NULL: its ask is abandoned */
-    void (*free)(struct rt_etcd_conn *c,
-                 struct rt_etcd_work *w); /* what the owner keeps, or NULL */
-    uint32_t pending;                     /* asks that will be answered */
-    bool effect; /* something was done: no definite error any more, but UNKNOWN */
-    int err;
-    char errmsg[256];
+struct rt_etcd_turn { /* `more` of a work, every one of which is for an op: when it may begin */
+    const struct rt_etcd_kind *kind;
     size_t stands, ahead; /* names; for so many of them others are before it */
     bool begun;
-    struct rt_etcd_work *ready; /* next of those to begin */
-    struct rt_etcd_stand *stand;
+    struct rt_work *ready; /* next of those to begin */
+    struct rt_etcd_stand stand[];
 };
 
-/* SIZE bytes that begin with a work, for OP with its names. NULL: no memory, and OP has ended. */
-void *rt_etcd_work_new(struct rt_etcd_conn *c, size_t size, struct rt_op *op);
-/* Begins it now, or when the ops before it on its names have ended. */
-void rt_etcd_work_start(struct rt_etcd_conn *c, struct rt_etcd_work *w,
-                        void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w));
-/* Ends the op; ERR is for errmsg as it is now. W may be gone then. */
-void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err);
-/* Notes an error (0: none) with errmsg; the gravest stays. */
-void rt_etcd_work_note(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err);
-void rt_etcd_work_finish(struct rt_etcd_conn *c, struct rt_etcd_work *w); /* with what was noted */
-/* Sends T for W and counts it. 0, or it could not be. */
-int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_txn *t,
-                     bool again, rt_etcd_answer_fn *answer);
-int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_etcd_work *w, enum rt_etcd_call call,
-                     const void *message, rt_etcd_answer_fn *answer);
+/* A kind of op: what its work needs, with so much for each of its names; how it begins (0: it is under way, or has
+ * ended; else it ends with that), is canceled (NULL: its ask is abandoned), and what its owner keeps is freed. */
+struct rt_etcd_kind {
+    size_t size, each;
+    int (*begin)(struct rt_etcd_conn *c, struct rt_work *w);
+    void (*cancel)(struct rt_etcd_conn *c, struct rt_work *w);
+    void (*free)(struct rt_conn *conn, struct rt_work *w);
+};
+extern const struct rt_etcd_kind rt_etcd_beat, rt_etcd_join, rt_etcd_change, rt_etcd_leave,
+    rt_etcd_observe, rt_etcd_inspect, rt_etcd_list, rt_etcd_break, rt_etcd_check;
+
+/* Notes ERR and ends W, of which nothing is pending; those behind it may begin. */
+void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_work *w, int err);
+/* Sends for W, of which it is pending then; OWNER is the answerer's. 0, or it could not be. */
+int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_txn *t,
+                     rt_etcd_answer_fn *answer, void *owner);
+int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_work *w, enum rt_etcd_call call,
+                     const void *message, rt_etcd_answer_fn *answer, void *owner, uint64_t extra);
 
 /* ---- The side --------------------------------------------------------------------------------------- */
 
@@ -186,10 +180,10 @@ struct rt_etcd_gather {     /* in the memory of a work, zeroed */
     bool more;     /* and there are more */
     bool one_page; /* set before: a thousand keys are enough */
     /* the rest is its own */
-    struct rt_etcd_work *work;
+    struct rt_work *work;
     bool (*wants)(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv);
     void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err);
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     size_t room, valued, each;
     int64_t revision;
     uint32_t tries;
@@ -202,7 +196,7 @@ void rt_etcd_gather_prefix(struct rt_etcd_gather *g, const char *prefix);
 void rt_etcd_gather_line(struct rt_etcd_gather *g, const char *name);
 /* Collects, on behalf of W, those that WANTS by their key alone (KV has no lease and no value); then FN, with
  * errmsg if ERR. 0, or ROTA_NOMEM and nothing comes. */
-int rt_etcd_gather(struct rt_etcd_conn *c, struct rt_etcd_gather *g, struct rt_etcd_work *w,
+int rt_etcd_gather(struct rt_etcd_conn *c, struct rt_etcd_gather *g, struct rt_work *w,
                    bool (*wants)(struct rt_etcd_conn *c, const RtEtcd__KeyValue *kv),
                    void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err));
 void rt_etcd_gather_fini(struct rt_etcd_gather *g); /* a zeroed one is legal */
@@ -217,13 +211,13 @@ struct rt_etcd_leftovers {
     size_t bare;             /* others without a lease that stand where tickets do; the first */
     char bare_key[RT_ETCD_KEY_MAX];
     /* the rest is its own */
-    struct rt_etcd_work *work;
-    void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
+    struct rt_work *work;
+    void (*fn)(struct rt_etcd_conn *c, struct rt_work *w);
     struct rt_etcd_gather keys;
 };
 /* Looks for them on behalf of W, in whose memory OUT is; then FN. 0, or ROTA_NOMEM and nothing comes. */
-int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_leftovers *out,
-                      void (*fn)(struct rt_etcd_conn *c, struct rt_etcd_work *w));
+int rt_etcd_leftovers(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_leftovers *out,
+                      void (*fn)(struct rt_etcd_conn *c, struct rt_work *w));
 void rt_etcd_leftovers_fini(struct rt_etcd_leftovers *out); /* a zeroed one is legal */
 /* A ticket of Rota for certain, by its key and its value: the key alone may be that of somebody's data, which is
  * never deleted unless somebody names it. A leader's bare value is not certain. */
@@ -235,7 +229,6 @@ bool rt_etcd_is_endless(const RtEtcd__KeyValue *kv);
 #define RT_ETCD_BARE_LABEL 48
 const char *rt_etcd_bare_label(char out[RT_ETCD_BARE_LABEL], int64_t lease, bool newer);
 
-/* observe.c */
 struct rt_etcd_chore;
 
 struct rt_etcd_session {
@@ -253,10 +246,10 @@ struct rt_etcd_session {
 
 struct rt_etcd_side {
     struct rt_etcd_conn *c;
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     struct rt_etcd_line line; /* while an answer is looked at */
-    struct rt_etcd_work *works;
-    struct rt_etcd_work *ready, **ready_tail; /* to be begun, from where works end */
+    struct rt_work *works;
+    struct rt_work *ready, **ready_tail; /* to be begun, from where works end */
     bool starting;
     struct rt_etcd_stand *lanes[RT_ETCD_LANES]; /* by hash of the name, in order */
     struct rt_etcd_ticket **table, *tickets;
@@ -282,14 +275,6 @@ static inline struct rt_etcd_side *rt_etcd_s(struct rt_etcd_conn *c)
 }
 
 /* ---- Files to each other ----------------------------------------------------------------------------- */
-
-/* A kind of op: what its work needs, with so much for each of its names, and how it begins. */
-struct rt_etcd_kind {
-    size_t size, each;
-    void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w);
-};
-extern const struct rt_etcd_kind rt_etcd_beat, rt_etcd_join, rt_etcd_change, rt_etcd_leave,
-    rt_etcd_observe, rt_etcd_inspect, rt_etcd_list, rt_etcd_break, rt_etcd_check;
 
 /* wait.c. T waits (AIM: what to watch, or NULL: it finds out), or holds and is armed. */
 void rt_etcd_wait_begin(struct rt_etcd_conn *c, struct rt_etcd_ticket *t,
@@ -333,6 +318,9 @@ void rt_etcd_session_lost(struct rt_etcd_conn *c, uint64_t id);
 void rt_etcd_session_end(struct rt_etcd_conn *c); /* ours is over, unless tickets stand on it */
 void rt_etcd_verify(struct rt_etcd_conn *c);      /* asks what etcd knows of our tickets */
 size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD_KEY_MAX]);
+/* Asks for the key of session ID, for W or NULL: its value is the label. 0, or ROTA_NOMEM. */
+int rt_etcd_ask_session(struct rt_etcd_conn *c, struct rt_work *w, uint64_t id,
+                        rt_etcd_answer_fn *answer, void *owner, uint64_t extra);
 
 /* observe.c */
 void rt_etcd_views_look(struct rt_etcd_conn *c);

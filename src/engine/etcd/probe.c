@@ -64,7 +64,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     struct rt_etcd_probed *found = &slot->probe->found[slot->end];
     RtEtcd__StatusResponse *r;
     char why[sizeof(found->why)];
-    rt_etcd_arena_reset(&c->arena);
+    rt_arena_reset(&c->arena);
     if (end->status == RT_GRPC_OK &&
         rt_etcd_unpack(&c->arena, &rt_etcd__status_response__descriptor, end->bytes, end->n, &r) ==
             0)

@@ -18,7 +18,7 @@
 #define LOOKED_AT_PER_BEAT 256
 
 struct beat {
-    struct rt_etcd_work work; /* first */
+    struct rt_work work; /* first */
     struct rt_etcd_keep keep;
     uint64_t session;
     int64_t ttl_s;
@@ -31,6 +31,18 @@ size_t rt_etcd_session_key(struct rt_etcd_conn *c, uint64_t id, char out[RT_ETCD
     int n = snprintf(out, RT_ETCD_KEY_MAX, "%.*s%llx", (int)s->sessions_size, s->sessions,
                      (unsigned long long)id);
     return n > 0 && n < (int)RT_ETCD_KEY_MAX ? (size_t)n : 0;
+}
+
+int rt_etcd_ask_session(struct rt_etcd_conn *c, struct rt_work *w, uint64_t id,
+                        rt_etcd_answer_fn *answer, void *owner, uint64_t extra)
+{
+    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
+    char key[RT_ETCD_KEY_MAX];
+    range.key.len = rt_etcd_session_key(c, id, key);
+    range.key.data = (uint8_t *)key;
+    if (w != NULL)
+        return rt_etcd_work_ask(c, w, RT_ETCD_RANGE, &range, answer, owner, extra);
+    return rt_etcd_ask(c, RT_ETCD_RANGE, &range, answer, NULL, owner, extra);
 }
 
 /* ---- Its end ------------------------------------------------------------------------------------ */
@@ -125,7 +137,6 @@ static void key_put(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, cons
     struct beat *b = a->owner;
     struct rt_op *op = b->work.op;
     (void)reply;
-    b->work.pending--;
     if (err == 0)
         err = take_over(c, b);
     if (err == 0) {
@@ -144,7 +155,6 @@ static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
     RtEtcd__PutRequest put = RT_ETCD__PUT_REQUEST__INIT;
     struct rt_etcd_card label = {0};
     char key[RT_ETCD_KEY_MAX];
-    b->work.pending--;
     if (err == 0 && (got->id <= 0 || got->ttl <= 0 || got->ttl > UINT32_MAX / 1000))
         err = rt_etcd_odd(c);
     if (err == 0) {
@@ -159,25 +169,19 @@ static void lease_granted(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err
         put.value.data = (uint8_t *)text;
         put.lease = got->id;
         struct rt_etcd_ask *ask = rt_etcd_ask_new(c, RT_ETCD_PUT, &put, key_put);
-        if (ask != NULL) {
+        if (ask != NULL)
             ask->entry.again = true;
-            ask->op = b->work.op;
-            ask->owner = b;
-            ask->entry.deadline = b->work.op->deadline;
-            b->work.pending++;
-            rt_etcd_ask_send(c, ask);
-            return;
-        }
-        err = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        err = rt_etcd_ask_for(c, ask, b->work.op, b, 0, &b->work.pending);
     }
-    end(c, b, err);
+    if (err != 0)
+        end(c, b, err);
 }
 
 static int begin_open(struct rt_etcd_conn *c, struct beat *b)
 {
     RtEtcd__LeaseGrantRequest grant = RT_ETCD__LEASE_GRANT_REQUEST__INIT;
     grant.ttl = rt_etcd_seconds(rt_etcd_base(c)->ttl_ms);
-    return rt_etcd_work_ask(c, &b->work, RT_ETCD_LEASE_GRANT, &grant, lease_granted);
+    return rt_etcd_work_ask(c, &b->work, RT_ETCD_LEASE_GRANT, &grant, lease_granted, b, 0);
 }
 
 /* ---- Renewing ------------------------------------------------------------------------------------------ */
@@ -238,7 +242,6 @@ static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, con
 {
     struct beat *b = a->owner;
     const RtEtcd__RangeResponse *got = reply;
-    b->work.pending--;
     if (err == 0 && got->n_kvs == 0) {
         err = rt_etcd_fail(c, ROTA_LOST, "session %llx has ended on the server",
                            (unsigned long long)b->session);
@@ -249,18 +252,6 @@ static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, con
                            (unsigned long long)b->session);
     }
     rt_etcd_work_end(c, &b->work, err);
-}
-
-/* A leader that has just become one may not know all leases yet: the session's key decides. */
-static void look_for_key(struct rt_etcd_conn *c, struct beat *b)
-{
-    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
-    char key[RT_ETCD_KEY_MAX];
-    range.key.len = rt_etcd_session_key(c, b->session, key);
-    range.key.data = (uint8_t *)key;
-    range.keys_only = true;
-    if (rt_etcd_work_ask(c, &b->work, RT_ETCD_RANGE, &range, key_seen) != 0)
-        rt_etcd_work_end(c, &b->work, ROTA_UNKNOWN);
 }
 
 static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_t ttl_s,
@@ -276,13 +267,15 @@ static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_
         op->beat.allowance_ms = 0;
         renewed(c, b);
     } else if (err == ROTA_LOST) {
-        look_for_key(c, b);
+        /* A leader that has just become one may not know all leases yet: the session's key decides. */
+        if (rt_etcd_ask_session(c, &b->work, b->session, key_seen, b, 0) != 0)
+            rt_etcd_work_end(c, &b->work, ROTA_UNKNOWN);
     } else {
         rt_etcd_work_end(c, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
     }
 }
 
-static void cancel_renewal(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void cancel_renewal(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct beat *b = (struct beat *)(void *)w;
     if (!b->keeping) {
@@ -295,9 +288,9 @@ static void cancel_renewal(struct rt_etcd_conn *c, struct rt_etcd_work *w)
     rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_UNKNOWN, "canceled"));
 }
 
-static void free_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void free_beat(struct rt_conn *conn, struct rt_work *w)
 {
-    rt_etcd_unkeep(c, &((struct beat *)(void *)w)->keep);
+    rt_etcd_unkeep(rt_etcd_of(conn), &((struct beat *)(void *)w)->keep);
 }
 
 static bool is_time_to_look(struct rt_etcd_conn *c, size_t tickets)
@@ -310,27 +303,22 @@ static bool is_time_to_look(struct rt_etcd_conn *c, size_t tickets)
     return true;
 }
 
-static void begin_beat(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static int begin_beat(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct beat *b = (struct beat *)(void *)w;
     struct rt_op *op = w->op;
-    int rv = 0;
-    w->cancel = cancel_renewal;
-    w->free = free_beat;
-    if (op->beat.open) {
-        rv = begin_open(c, b);
-    } else if (op->beat.session == 0 || op->beat.session != rt_etcd_s(c)->session.id) {
-        rv = rt_words_no_session(rt_etcd_base(c), op->beat.session);
-    } else {
-        b->session = op->beat.session;
-        b->keep.owner = b;
-        b->keeping = true;
-        rt_etcd_keep(c, &b->keep, (int64_t)b->session, op->deadline, kept);
-        if (is_time_to_look(c, op->beat.ticket_count))
-            rt_etcd_verify(c); /* in the same flight: it sees all that happened before this beat */
-    }
-    if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+    if (op->beat.open)
+        return begin_open(c, b);
+    if (op->beat.session == 0 || op->beat.session != rt_etcd_s(c)->session.id)
+        return rt_words_no_session(rt_etcd_base(c), op->beat.session);
+    b->session = op->beat.session;
+    b->keep.owner = b;
+    b->keeping = true;
+    rt_etcd_keep(c, &b->keep, (int64_t)b->session, op->deadline, kept);
+    if (is_time_to_look(c, op->beat.ticket_count))
+        rt_etcd_verify(c); /* in the same flight: it sees all that happened before this beat */
+    return 0;
 }
 
-const struct rt_etcd_kind rt_etcd_beat = {.size = sizeof(struct beat), .begin = begin_beat};
+const struct rt_etcd_kind rt_etcd_beat = {
+    .size = sizeof(struct beat), .begin = begin_beat, .cancel = cancel_renewal, .free = free_beat};

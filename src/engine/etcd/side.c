@@ -93,9 +93,15 @@ static size_t names_of(const struct rt_op *op)
     return name_of(op, 0) != NULL ? 1 : 0;
 }
 
-static void stand_behind(struct rt_etcd_side *s, struct rt_etcd_work *w, const char *name)
+static struct rt_etcd_turn *turn_of(const struct rt_work *w)
 {
-    struct rt_etcd_stand *stand = &w->stand[w->stands];
+    return w->more;
+}
+
+static void stand_behind(struct rt_etcd_side *s, struct rt_work *w, const char *name)
+{
+    struct rt_etcd_turn *turn = turn_of(w);
+    struct rt_etcd_stand *stand = &turn->stand[turn->stands];
     *stand = (struct rt_etcd_stand){
         .work = w, .name = name, .bucket = rt_hash(name, strlen(name)) % RT_ETCD_LANES};
     bool ahead = false;
@@ -108,8 +114,8 @@ static void stand_behind(struct rt_etcd_side *s, struct rt_etcd_work *w, const c
         ahead = true;
     }
     *at = stand;
-    w->stands++;
-    w->ahead += ahead;
+    turn->stands++;
+    turn->ahead += ahead;
 }
 
 static void stand_out(struct rt_etcd_side *s, struct rt_etcd_stand *stand)
@@ -122,10 +128,11 @@ static void stand_out(struct rt_etcd_side *s, struct rt_etcd_stand *stand)
     for (struct rt_etcd_stand *next = stand->next; first && next != NULL; next = next->next) {
         if (strcmp(next->name, stand->name) != 0)
             continue;
-        if (--next->work->ahead == 0) {
-            next->work->ready = NULL;
+        struct rt_etcd_turn *turn = turn_of(next->work);
+        if (--turn->ahead == 0) {
+            turn->ready = NULL;
             *s->ready_tail = next->work;
-            s->ready_tail = &next->work->ready;
+            s->ready_tail = &turn->ready;
         }
         return;
     }
@@ -133,13 +140,16 @@ static void stand_out(struct rt_etcd_side *s, struct rt_etcd_stand *stand)
 
 /* ---- Works -------------------------------------------------------------------------------------- */
 
-static void begin_now(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+static void begin_now(struct rt_etcd_conn *c, struct rt_work *w)
 {
-    w->begun = true;
+    int rv;
+    turn_of(w)->begun = true;
     if (rt_loop_now(rt_etcd_base(c)->loop) >= w->op->deadline)
-        rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_UNREACHABLE, "etcd: no answer in time"));
+        rv = rt_etcd_fail(c, ROTA_UNREACHABLE, "etcd: no answer in time");
     else
-        w->begin(c, w);
+        rv = turn_of(w)->kind->begin(c, w);
+    if (rv != 0)
+        rt_etcd_work_end(c, w, rv);
 }
 
 static void begin_ready(struct rt_etcd_conn *c)
@@ -149,8 +159,8 @@ static void begin_ready(struct rt_etcd_conn *c)
         return;
     s->starting = true;
     while (s->ready != NULL) {
-        struct rt_etcd_work *w = s->ready;
-        s->ready = w->ready;
+        struct rt_work *w = s->ready;
+        s->ready = turn_of(w)->ready;
         if (s->ready == NULL)
             s->ready_tail = &s->ready;
         begin_now(c, w);
@@ -158,96 +168,53 @@ static void begin_ready(struct rt_etcd_conn *c)
     s->starting = false;
 }
 
-void *rt_etcd_work_new(struct rt_etcd_conn *c, size_t size, struct rt_op *op)
+/* With its turn behind it. NULL: no memory. */
+static struct rt_work *work_new(struct rt_etcd_side *s, const struct rt_etcd_kind *kind,
+                                struct rt_op *op)
 {
-    struct rt_etcd_side *s = rt_etcd_s(c);
-    size_t names = names_of(op), at = (size + 15) & ~(size_t)15;
-    char *p = rt_alloc(at + names * sizeof(struct rt_etcd_stand));
-    if (p == NULL) {
-        rt_conn_done(rt_etcd_base(c), op, rt_etcd_fail(c, ROTA_NOMEM, "out of memory"));
+    size_t names = names_of(op), at = (kind->size + names * kind->each + 15) & ~(size_t)15;
+    size_t size = at + sizeof(struct rt_etcd_turn) + names * sizeof(struct rt_etcd_stand);
+    struct rt_work *w = rt_work_new(&s->works, rt_etcd_base(s->c), size, op);
+    if (w == NULL)
         return NULL;
-    }
-    struct rt_etcd_work *w = (void *)p;
-    w->op = op;
-    w->stand = (void *)(p + at);
-    w->next = s->works;
-    w->link = &s->works;
-    if (w->next != NULL)
-        w->next->link = &w->next;
-    s->works = w;
-    for (size_t i = 0; i < names; i++) {
-        const char *name = name_of(op, i);
-        if (name != NULL)
-            stand_behind(s, w, name);
-    }
+    struct rt_etcd_turn *turn = w->more = (char *)w + at;
+    turn->kind = kind;
+    w->free = kind->free;
+    for (size_t i = 0; i < names; i++)
+        if (name_of(op, i) != NULL)
+            stand_behind(s, w, name_of(op, i));
     return w;
 }
 
-void rt_etcd_work_start(struct rt_etcd_conn *c, struct rt_etcd_work *w,
-                        void (*begin)(struct rt_etcd_conn *c, struct rt_etcd_work *w))
+void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_work *w, int err)
 {
-    w->begin = begin;
-    if (w->ahead == 0)
-        begin_now(c, w);
-}
-
-static void work_free(struct rt_etcd_conn *c, struct rt_etcd_work *w)
-{
-    if (w->free != NULL)
-        w->free(c, w);
-    *w->link = w->next;
-    if (w->next != NULL)
-        w->next->link = w->link;
-    rt_free(w);
-}
-
-void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err)
-{
-    struct rt_op *op = w->op;
+    struct rt_etcd_turn *turn = turn_of(w);
     assert(w->pending == 0);
-    if (err == ROTA_UNKNOWN && op->kind != RT_OP_BEAT)
+    rt_work_note(rt_etcd_base(c), w, err);
+    if (w->err == ROTA_UNKNOWN && w->op->kind != RT_OP_BEAT)
         rt_etcd_s(c)->session.doubtful = true;
-    for (size_t i = 0; i < w->stands; i++)
-        stand_out(rt_etcd_s(c), &w->stand[i]);
-    work_free(c, w);
-    rt_conn_done(rt_etcd_base(c), op, err);
+    for (size_t i = 0; i < turn->stands; i++)
+        stand_out(rt_etcd_s(c), &turn->stand[i]);
+    rt_work_end(rt_etcd_base(c), w, 0);
     begin_ready(c);
 }
 
-void rt_etcd_work_note(struct rt_etcd_conn *c, struct rt_etcd_work *w, int err)
+int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_txn *t,
+                     rt_etcd_answer_fn *answer, void *owner)
 {
-    if (err == 0 || w->err == ROTA_UNKNOWN || (w->err != 0 && err != ROTA_UNKNOWN))
-        return;
-    w->err = err;
-    memcpy(w->errmsg, rt_etcd_base(c)->errmsg, sizeof(w->errmsg));
+    return rt_etcd_txn_send(c, t, answer, w->op, owner, &w->pending);
 }
 
-void rt_etcd_work_finish(struct rt_etcd_conn *c, struct rt_etcd_work *w)
+int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_work *w, enum rt_etcd_call call,
+                     const void *message, rt_etcd_answer_fn *answer, void *owner, uint64_t extra)
 {
-    if (w->err != 0)
-        memcpy(rt_etcd_base(c)->errmsg, w->errmsg, sizeof(w->errmsg));
-    rt_etcd_work_end(c, w, w->err);
-}
-
-int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_etcd_work *w, struct rt_etcd_txn *t,
-                     bool again, rt_etcd_answer_fn *answer)
-{
-    int rv = rt_etcd_txn_send(c, t, w->op->deadline, again, answer, w->op, w);
-    w->pending += rv == 0;
-    return rv;
-}
-
-int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_etcd_work *w, enum rt_etcd_call call,
-                     const void *message, rt_etcd_answer_fn *answer)
-{
-    int rv = rt_etcd_ask(c, call, message, w->op->deadline, answer, w->op, w);
-    w->pending += rv == 0;
-    return rv;
+    struct rt_etcd_ask *a = rt_etcd_ask_new(c, call, message, answer);
+    return rt_etcd_ask_for(c, a, w->op, owner, extra, &w->pending);
 }
 
 bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce)
 {
-    for (const struct rt_etcd_work *w = rt_etcd_s(c)->works; w != NULL; w = w->next) {
+    for (const struct rt_work *w = rt_etcd_s(c)->works; w != NULL; w = w->next) {
         const struct rt_op *op = w->op;
         if (op->kind != RT_OP_JOIN && op->kind != RT_OP_JOIN_ALL)
             continue;
@@ -272,25 +239,26 @@ void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op)
     };
     struct rt_etcd_conn *c = rt_etcd_of(conn);
     assert((unsigned)op->kind < sizeof(kinds) / sizeof(kinds[0]));
-    const struct rt_etcd_kind *kind = kinds[op->kind];
-    size_t each = kind->each > 0 ? op->join.n * kind->each : 0;
-    struct rt_etcd_work *w = rt_etcd_work_new(c, kind->size + each, op);
-    if (w != NULL)
-        rt_etcd_work_start(c, w, kind->begin);
+    struct rt_work *w = work_new(rt_etcd_s(c), kinds[op->kind], op);
+    if (w == NULL)
+        rt_conn_done(conn, op, ROTA_NOMEM);
+    else if (turn_of(w)->ahead == 0)
+        begin_now(c, w);
 }
 
 void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_etcd_conn *c = rt_etcd_of(conn);
-    struct rt_etcd_work *w = rt_etcd_s(c)->works;
+    struct rt_work *w = rt_etcd_s(c)->works;
     while (w != NULL && w->op != op)
         w = w->next;
     if (w == NULL)
         return;
-    if (!w->begun && w->ahead > 0) {
+    const struct rt_etcd_turn *turn = turn_of(w);
+    if (!turn->begun && turn->ahead > 0) {
         rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
-    } else if (w->cancel != NULL) {
-        w->cancel(c, w);
+    } else if (turn->kind->cancel != NULL) {
+        turn->kind->cancel(c, w);
     } else {
         struct rt_etcd_ask *a = rt_etcd_ask_of(c, op);
         if (a != NULL)
@@ -306,7 +274,7 @@ static int name_sessions(struct rt_etcd_conn *c, const struct rt_url *url)
     struct rt_spelling *sp = rt_alloc(sizeof(*sp));
     struct rt_conn *base = rt_etcd_base(c);
     if (sp == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        return rt_words_nomem(rt_etcd_base(c));
     bool raw = strcmp(rt_url_param(url, "names", ""), "raw") == 0;
     int rv = rt_spelling_init(sp, rt_url_param(url, "prefix", ""), raw, base->errmsg,
                               sizeof(base->errmsg));
@@ -324,18 +292,18 @@ int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
 {
     struct rt_etcd_side *s = rt_alloc(sizeof(*s));
     if (s == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        return rt_words_nomem(rt_etcd_base(c));
     *rt_etcd_side(c) = s;
     s->c = c;
     s->ready_tail = &s->ready;
     s->least_timer.timer.kind = RT_TIMER_CALL;
     s->least_timer.fire = rt_etcd_least_fire;
-    rt_etcd_arena_init(&s->arena);
+    s->arena = RT_ETCD_ARENA;
     int rv = name_sessions(c, url);
     if (rv == 0 && rt_etcd_table_open(s) != 0)
-        rv = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        rv = rt_words_nomem(rt_etcd_base(c));
     if (rv == 0 && rt_loop_reserve(rt_etcd_base(c)->loop, SIDE_TIMERS) != 0)
-        rv = rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        rv = rt_words_nomem(rt_etcd_base(c));
     if (rv != 0) {
         rt_free(s->table);
         rt_free(s);
@@ -346,7 +314,7 @@ int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
 
 static bool is_opening(const struct rt_etcd_side *s)
 {
-    for (const struct rt_etcd_work *w = s->works; w != NULL; w = w->next)
+    for (const struct rt_work *w = s->works; w != NULL; w = w->next)
         if (w->op->kind == RT_OP_BEAT && w->op->beat.open)
             return true;
     return false;
@@ -372,8 +340,7 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
         return;
     rt_etcd_session_end(c); /* if nobody has waited for it */
     s->closing = true;
-    while (s->works != NULL)
-        work_free(c, s->works);
+    rt_work_close(&s->works, rt_etcd_base(c));
     while (s->doubts != NULL)
         rt_etcd_doubts_end(s, s->doubts->session, s->doubts->nonce);
     while (s->tickets != NULL) {
@@ -387,7 +354,7 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
     rt_etcd_chores_close(s);
     rt_view_close(&s->views);
     rt_etcd_line_fini(&s->line);
-    rt_etcd_arena_fini(&s->arena);
+    rt_arena_fini(&s->arena);
     rt_timers_stop(&loop->timers, &s->least_timer.timer);
     rt_loop_unreserve(loop, SIDE_TIMERS);
     rt_free(s);
@@ -399,11 +366,4 @@ void rt_etcd_linked(struct rt_etcd_conn *c)
     struct rt_etcd_side *s = rt_etcd_s(c);
     if (s != NULL && s->session.id != 0)
         rt_etcd_verify(c);
-}
-
-void rt_etcd_failed(struct rt_etcd_conn *c, int err, const char *why)
-{
-    (void)c; /* all that waited has been answered */
-    (void)err;
-    (void)why;
 }

@@ -3,6 +3,7 @@
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "engine/kit/hash.h"
 
 #define TABLE_FIRST 64
@@ -142,11 +143,7 @@ void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     t->hash_next = *at;
     *at = t;
     t->serial = ++s->serial;
-    t->next = s->tickets;
-    t->link = &s->tickets;
-    if (t->next != NULL)
-        t->next->link = &t->next;
-    s->tickets = t;
+    RT_LIST_ADD(&s->tickets, t);
     s->ticket_count++;
 }
 
@@ -159,9 +156,7 @@ void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     while (*at != t)
         at = &(*at)->hash_next;
     *at = t->hash_next;
-    *t->link = t->next;
-    if (t->next != NULL)
-        t->next->link = t->link;
+    RT_LIST_OUT(t);
     s->ticket_count--;
     rt_free(t);
 }

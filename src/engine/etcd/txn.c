@@ -4,7 +4,7 @@
 
 static void *get(struct rt_etcd_txn *t, size_t size)
 {
-    void *p = t->failed ? NULL : rt_etcd_arena_get(&t->s->arena, size > 0 ? size : 1);
+    void *p = t->failed ? NULL : rt_arena_get(&t->s->arena, size > 0 ? size : 1);
     if (p == NULL)
         t->failed = true;
     return p;
@@ -24,7 +24,7 @@ void rt_etcd_txn_open(struct rt_etcd_conn *c, struct rt_etcd_txn *t, size_t comp
                       size_t elses)
 {
     *t = (struct rt_etcd_txn){.s = rt_etcd_s(c), .message = RT_ETCD__TXN_REQUEST__INIT};
-    rt_etcd_arena_reset(&t->s->arena);
+    rt_arena_reset(&t->s->arena);
     t->compares = compares;
     t->branches[RT_ETCD_THEN] = thens;
     t->branches[RT_ETCD_ELSE] = elses;
@@ -35,97 +35,82 @@ void rt_etcd_txn_open(struct rt_etcd_conn *c, struct rt_etcd_txn *t, size_t comp
 
 /* ---- Conditions --------------------------------------------------------------------------------- */
 
-static RtEtcd__Compare *add_compare(struct rt_etcd_txn *t, const void *key, size_t size,
-                                    RtEtcd__Compare__Target target, RtEtcd__Compare__Result result)
+/* TARGET of all keys from KEY to END (SIZE 0: of KEY alone) against VALUE. */
+static void add_compare(struct rt_etcd_txn *t, ProtobufCBinaryData key, ProtobufCBinaryData end,
+                        RtEtcd__Compare__Target target, RtEtcd__Compare__Result result,
+                        int64_t value)
 {
+    static const RtEtcd__Compare__WithCase cases[] = {
+        [RT_ETCD__COMPARE__TARGET__VERSION] = RT_ETCD__COMPARE__WITH_VERSION,
+        [RT_ETCD__COMPARE__TARGET__CREATE] = RT_ETCD__COMPARE__WITH_CREATE_REVISION,
+        [RT_ETCD__COMPARE__TARGET__MOD] = RT_ETCD__COMPARE__WITH_MOD_REVISION,
+        [RT_ETCD__COMPARE__TARGET__LEASE] = RT_ETCD__COMPARE__WITH_LEASE,
+    };
     RtEtcd__Compare *compare = get(t, sizeof(*compare));
     if (compare == NULL || t->message.n_compare == t->compares) {
         t->failed = true;
-        return NULL;
+        return;
     }
     rt_etcd__compare__init(compare);
-    compare->key = copy(t, key, size);
+    compare->key = key;
+    compare->range_end = end;
     compare->target = target;
     compare->result = result;
+    compare->with_case = cases[target];
+    compare->version = value; /* or whichever it is: a union of numbers */
     t->message.compare[t->message.n_compare++] = compare;
-    return compare;
 }
 
-static void add_version(struct rt_etcd_txn *t, const char *key, size_t size,
-                        RtEtcd__Compare__Result result)
+static void add_equal(struct rt_etcd_txn *t, const void *key, size_t size,
+                      RtEtcd__Compare__Target target, int64_t value)
 {
-    RtEtcd__Compare *compare = add_compare(t, key, size, RT_ETCD__COMPARE__TARGET__VERSION, result);
-    if (compare != NULL)
-        compare->with_case = RT_ETCD__COMPARE__WITH_VERSION;
+    add_compare(t, copy(t, key, size), (ProtobufCBinaryData){0}, target,
+                RT_ETCD__COMPARE__RESULT__EQUAL, value);
 }
 
 void rt_etcd_if_absent(struct rt_etcd_txn *t, const char *key, size_t size)
 {
-    add_version(t, key, size, RT_ETCD__COMPARE__RESULT__EQUAL);
+    add_equal(t, key, size, RT_ETCD__COMPARE__TARGET__VERSION, 0);
 }
 
 void rt_etcd_if_present(struct rt_etcd_txn *t, const char *key, size_t size)
 {
-    add_version(t, key, size, RT_ETCD__COMPARE__RESULT__GREATER);
+    add_compare(t, copy(t, key, size), (ProtobufCBinaryData){0}, RT_ETCD__COMPARE__TARGET__VERSION,
+                RT_ETCD__COMPARE__RESULT__GREATER, 0);
 }
 
 void rt_etcd_if_created(struct rt_etcd_txn *t, const void *key, size_t size, uint64_t number)
 {
-    RtEtcd__Compare *compare = add_compare(t, key, size, RT_ETCD__COMPARE__TARGET__CREATE,
-                                           RT_ETCD__COMPARE__RESULT__EQUAL);
-    if (compare == NULL)
-        return;
-    compare->with_case = RT_ETCD__COMPARE__WITH_CREATE_REVISION;
-    compare->create_revision = (int64_t)number;
+    add_equal(t, key, size, RT_ETCD__COMPARE__TARGET__CREATE, (int64_t)number);
 }
 
 void rt_etcd_if_leaseless(struct rt_etcd_txn *t, const void *key, size_t size)
 {
-    RtEtcd__Compare *compare = add_compare(t, key, size, RT_ETCD__COMPARE__TARGET__LEASE,
-                                           RT_ETCD__COMPARE__RESULT__EQUAL);
-    if (compare != NULL)
-        compare->with_case = RT_ETCD__COMPARE__WITH_LEASE;
+    add_equal(t, key, size, RT_ETCD__COMPARE__TARGET__LEASE, 0);
 }
 
 void rt_etcd_if_changed_at(struct rt_etcd_txn *t, const void *key, size_t size, int64_t revision)
 {
-    RtEtcd__Compare *compare = add_compare(t, key, size, RT_ETCD__COMPARE__TARGET__MOD,
-                                           RT_ETCD__COMPARE__RESULT__EQUAL);
-    if (compare == NULL)
-        return;
-    compare->with_case = RT_ETCD__COMPARE__WITH_MOD_REVISION;
-    compare->mod_revision = revision;
+    add_equal(t, key, size, RT_ETCD__COMPARE__TARGET__MOD, revision);
 }
 
 /* A condition on all tickets of a line. */
-static RtEtcd__Compare *add_line(struct rt_etcd_txn *t, const char *name,
-                                 RtEtcd__Compare__Target target, RtEtcd__Compare__Result result)
+static void add_line(struct rt_etcd_txn *t, const char *name, RtEtcd__Compare__Target target,
+                     RtEtcd__Compare__Result result, int64_t value)
 {
-    char key[RT_ETCD_KEY_MAX];
-    size_t size = rt_etcd_line_begin(key, name);
-    RtEtcd__Compare *compare = add_compare(t, key, size, target, result);
-    size = rt_etcd_line_end(key, name);
-    if (compare != NULL)
-        compare->range_end = copy(t, key, size);
-    return compare;
+    char begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
+    size_t begin_size = rt_etcd_line_begin(begin, name), end_size = rt_etcd_line_end(end, name);
+    add_compare(t, copy(t, begin, begin_size), copy(t, end, end_size), target, result, value);
 }
 
 void rt_etcd_if_line_empty(struct rt_etcd_txn *t, const char *name)
 {
-    RtEtcd__Compare *compare = add_line(t, name, RT_ETCD__COMPARE__TARGET__CREATE,
-                                        RT_ETCD__COMPARE__RESULT__EQUAL);
-    if (compare != NULL)
-        compare->with_case = RT_ETCD__COMPARE__WITH_CREATE_REVISION; /* 0: there is none */
+    add_line(t, name, RT_ETCD__COMPARE__TARGET__CREATE, RT_ETCD__COMPARE__RESULT__EQUAL, 0);
 }
 
 void rt_etcd_if_line_older(struct rt_etcd_txn *t, const char *name, int64_t revision)
 {
-    RtEtcd__Compare *compare = add_line(t, name, RT_ETCD__COMPARE__TARGET__MOD,
-                                        RT_ETCD__COMPARE__RESULT__LESS);
-    if (compare == NULL)
-        return;
-    compare->with_case = RT_ETCD__COMPARE__WITH_MOD_REVISION;
-    compare->mod_revision = revision + 1;
+    add_line(t, name, RT_ETCD__COMPARE__TARGET__MOD, RT_ETCD__COMPARE__RESULT__LESS, revision + 1);
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------------- */
@@ -234,23 +219,18 @@ static bool only_reads(const RtEtcd__TxnRequest *m)
     return true;
 }
 
-int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, int64_t deadline, bool again,
-                     rt_etcd_answer_fn *answer, struct rt_op *op, void *owner)
+int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, rt_etcd_answer_fn *answer,
+                     struct rt_op *op, void *owner, uint32_t *pending)
 {
     struct rt_etcd_ask *a = NULL;
     if (!t->failed)
         a = rt_etcd_ask_new(c, RT_ETCD_TXN, &t->message, answer);
-    bool reads = a != NULL && only_reads(&t->message);
-    rt_etcd_arena_reset(&t->s->arena);
-    if (a == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
-    a->entry.reads = reads;
-    a->entry.again = again;
-    a->entry.deadline = deadline;
-    a->op = op;
-    a->owner = owner;
-    rt_etcd_ask_send(c, a);
-    return 0;
+    if (a != NULL) {
+        a->entry.reads = only_reads(&t->message);
+        a->entry.again = true;
+    }
+    rt_arena_reset(&t->s->arena);
+    return rt_etcd_ask_for(c, a, op, owner, 0, pending);
 }
 
 const RtEtcd__RangeResponse *rt_etcd_got(const RtEtcd__TxnResponse *reply, size_t i)

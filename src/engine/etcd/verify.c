@@ -35,21 +35,6 @@ static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, con
         rt_etcd_session_lost(c, a->extra);
 }
 
-static void look_for_session(struct rt_etcd_conn *c, uint64_t id)
-{
-    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
-    char key[RT_ETCD_KEY_MAX];
-    range.key.len = rt_etcd_session_key(c, id, key);
-    range.key.data = (uint8_t *)key;
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, key_seen);
-    if (a == NULL) {
-        look_failed(c);
-        return;
-    }
-    a->extra = id;
-    rt_etcd_ask_send(c, a);
-}
-
 /* ---- Strays ------------------------------------------------------------------------------------- */
 
 static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
@@ -85,17 +70,6 @@ static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     t->number = (uint64_t)kv->create_revision;
     rt_etcd_ticket_add(c, t);
     rt_etcd_wait_begin(c, t, NULL);
-}
-
-static void look_for_stray(struct rt_etcd_conn *c, uint64_t session, const ProtobufCBinaryData *key)
-{
-    RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
-    range.key = *key;
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_RANGE, &range, stray_seen);
-    if (a == NULL)
-        return;
-    a->extra = session;
-    rt_etcd_ask_send(c, a);
 }
 
 static bool is_stray(struct rt_etcd_conn *c, const ProtobufCBinaryData *key)
@@ -139,7 +113,9 @@ static void compare(struct rt_etcd_conn *c, const struct verifying *v,
     }
     for (size_t i = 0; i < got->n_keys && strays < ADOPT_MAX; i++)
         if (is_stray(c, &got->keys[i])) {
-            look_for_stray(c, v->session, &got->keys[i]);
+            RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
+            range.key = got->keys[i];
+            (void)rt_etcd_ask(c, RT_ETCD_RANGE, &range, stray_seen, NULL, NULL, v->session);
             strays++;
         }
 }
@@ -153,10 +129,10 @@ static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
     if (session->id != 0 && session->id == v.session) {
         /* 0: less than a second is left, and of the shortest lease never more. */
         if ((err == 0 && got->ttl < 0) || a->reason == RT_ETCD_NO_LEASE)
-            look_for_session(c, v.session);
+            err = rt_etcd_ask_session(c, NULL, v.session, key_seen, NULL, v.session);
         else if (err == 0)
             compare(c, &v, got);
-        else
+        if (err != 0)
             look_failed(c);
     }
     if (session->look_again && session->id != 0)
@@ -176,13 +152,10 @@ void rt_etcd_verify(struct rt_etcd_conn *c)
     s->session.look_again = false;
     left.id = (int64_t)s->session.id;
     left.keys = true;
-    struct rt_etcd_ask *a = rt_etcd_ask_new(c, RT_ETCD_LEASE_LEFT, &left, left_seen);
-    if (a == NULL) {
+    if (rt_etcd_ask(c, RT_ETCD_LEASE_LEFT, &left, left_seen, NULL, NULL, s->serial) != 0) {
         look_failed(c);
         return;
     }
-    a->extra = s->serial;
     s->session.looked = s->session.id;
     s->session.looks++;
-    rt_etcd_ask_send(c, a);
 }

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "base/list.h"
 #include "core/grant.h"
 
 enum purpose { TO_HOLD, TO_HEAR_OF_OTHERS, TO_KNOW };
@@ -31,9 +32,7 @@ static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w);
 
 static void wait_free(struct rt_etcd_wait *w)
 {
-    *w->link = w->next;
-    if (w->next != NULL)
-        w->next->link = w->link;
+    RT_LIST_OUT(w);
     rt_free(w);
 }
 
@@ -47,11 +46,7 @@ static struct rt_etcd_wait *wait_new(struct rt_etcd_conn *c, struct rt_etcd_tick
     w->ticket = t;
     w->purpose = purpose;
     w->watch.owner = w;
-    w->next = s->waits;
-    w->link = &s->waits;
-    if (w->next != NULL)
-        w->next->link = &w->next;
-    s->waits = w;
+    RT_LIST_ADD(&s->waits, w);
     t->wait = w;
     return w;
 }
@@ -206,7 +201,7 @@ static void open_barrier(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
         add_mark(&t, p, line->opens);
         marks++;
     }
-    w->looking = rt_etcd_txn_send(c, &t, 0, true, opened, NULL, w) == 0;
+    w->looking = rt_etcd_txn_send(c, &t, opened, NULL, w, NULL) == 0;
     w->stale = w->stale || !w->looking;
 }
 
@@ -376,7 +371,7 @@ static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
         (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, name);
     w->again = false;
     w->looked = ++rt_etcd_s(c)->looks;
-    w->looking = rt_etcd_txn_send(c, &txn, 0, true, look_answered, NULL, w) == 0;
+    w->looking = rt_etcd_txn_send(c, &txn, look_answered, NULL, w, NULL) == 0;
     w->stale = w->stale || !w->looking;
 }
 

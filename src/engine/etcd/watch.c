@@ -112,7 +112,7 @@ void rt_etcd_watch_linked(struct rt_etcd_conn *c)
 
 static void drop(struct rt_etcd_conn *c, struct rt_etcd_watch *w)
 {
-    RT_ETCD_LIST_REMOVE(w);
+    RT_RING_OUT(w);
     c->watch_count--;
     rt_free(w->key);
     w->key = NULL;
@@ -135,14 +135,14 @@ void rt_etcd_watch_lost(struct rt_etcd_conn *c)
         memset(c->buckets, 0, c->bucket_count * sizeof(*c->buckets));
     if (c->link != NULL)
         c->link->watch_call = NULL;
-    RT_ETCD_LIST_MOVE(&old, &c->watches);
+    RT_RING_MOVE(&old, &c->watches);
     for (struct rt_etcd_watch *w = old.next; w != &old; w = w->next)
         w->id = 0; /* `created` says whom to tell */
-    while (old.next != &old) {
+    while (!RT_RING_EMPTY(&old)) {
         struct rt_etcd_watch *w = old.next;
         bool was_created = w->created;
-        RT_ETCD_LIST_REMOVE(w);
-        RT_ETCD_LIST_ADD(&c->watches, w);
+        RT_RING_OUT(w);
+        RT_RING_ADD(&c->watches, w);
         w->created = false;
         if (was_created)
             tell_lost(c, w, 0);
@@ -262,7 +262,7 @@ static void on_message(void *arg, const uint8_t *bytes, size_t n)
     struct rt_etcd_link *l = arg;
     struct rt_etcd_conn *c = l->conn;
     RtEtcd__WatchResponse *r;
-    rt_etcd_arena_reset(&c->arena);
+    rt_arena_reset(&c->arena);
     int rv = rt_etcd_unpack(&c->arena, &rt_etcd__watch_response__descriptor, bytes, n, &r);
     if (rv == 0 && whole(r))
         dispatch(c, r);
@@ -281,7 +281,7 @@ int rt_etcd_watch(struct rt_etcd_conn *c, struct rt_etcd_watch *w, const void *k
     assert(w->user == NULL && user != NULL && key_size > 0);
     uint8_t *copy = room_for_one(c) ? rt_alloc(key_size + end_size) : NULL;
     if (copy == NULL)
-        return rt_etcd_fail(c, ROTA_NOMEM, "out of memory");
+        return rt_words_nomem(rt_etcd_base(c));
     memcpy(copy, key, key_size);
     if (end_size > 0)
         memcpy(copy + key_size, end, end_size);
@@ -291,7 +291,7 @@ int rt_etcd_watch(struct rt_etcd_conn *c, struct rt_etcd_watch *w, const void *k
                                 .key_size = key_size,
                                 .end_size = end_size,
                                 .key = copy};
-    RT_ETCD_LIST_ADD(&c->watches, w);
+    RT_RING_ADD(&c->watches, w);
     c->watch_count++;
     create(c, w);
     rt_etcd_want(c);
@@ -318,12 +318,12 @@ void rt_etcd_unwatch(struct rt_etcd_conn *c, struct rt_etcd_watch *w)
 
 void rt_etcd_watch_init(struct rt_etcd_conn *c)
 {
-    RT_ETCD_LIST_INIT(&c->watches);
+    RT_RING_INIT(&c->watches);
 }
 
 void rt_etcd_watch_fini(struct rt_etcd_conn *c)
 {
-    while (c->watches.next != &c->watches)
+    while (!RT_RING_EMPTY(&c->watches))
         drop(c, c->watches.next);
     rt_free(c->buckets);
     c->buckets = NULL;

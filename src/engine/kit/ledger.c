@@ -2,6 +2,8 @@
 /* Requests: kept, sent, sent again, ended at their deadline. */
 #include "engine/kit/ledger.h"
 
+#include "base/list.h"
+
 #include <assert.h>
 #include <stddef.h>
 
@@ -11,45 +13,28 @@
 
 /* ---- Rings ------------------------------------------------------------------------------------ */
 
-static void ring_init(struct rt_entry *head)
+static void take(struct rt_entry *e)
 {
-    head->next = head->prev = head;
-}
-
-static void insert_after(struct rt_entry *at, struct rt_entry *e)
-{
-    e->prev = at;
-    e->next = at->next;
-    at->next->prev = e;
-    at->next = e;
-}
-
-static void move_all(struct rt_entry *to, struct rt_entry *from)
-{
-    ring_init(to);
-    if (rt_ledger_empty(from))
-        return;
-    *to = *from;
-    to->next->prev = to->prev->next = to;
-    ring_init(from);
+    assert(e->next != NULL);
+    RT_RING_OUT(e);
+    e->next = e->prev = NULL;
 }
 
 void rt_ledger_out(struct rt_entry *e)
 {
-    assert(e->next != NULL);
-    e->prev->next = e->next;
-    e->next->prev = e->prev;
-    e->next = e->prev = NULL;
+    take(e);
+    if (e->pending != NULL)
+        (*e->pending)--;
 }
 
 /* By its order: mostly the last. */
 static void wait(struct rt_ledger *l, struct rt_entry *e)
 {
-    struct rt_entry *at = l->waiting.prev;
-    while (at != &l->waiting && at->order > e->order)
-        at = at->prev;
+    struct rt_entry *behind = &l->waiting;
+    while (behind->prev != &l->waiting && behind->prev->order > e->order)
+        behind = behind->prev;
     e->flying = false;
-    insert_after(at, e);
+    RT_RING_ADD(behind, e);
 }
 
 /* ---- Sending ---------------------------------------------------------------------------------- */
@@ -78,7 +63,7 @@ static bool try_send(struct rt_ledger *l, struct rt_entry *e)
     if (rv == 0) {
         e->flying = true;
         e->sent_at = now;
-        insert_after(l->flying.prev, e);
+        RT_RING_ADD(&l->flying, e);
         return true;
     }
     if (rv != ROTA_UNREACHABLE)
@@ -95,13 +80,15 @@ bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e)
     if (e->deadline == 0)
         e->deadline = rt_loop_now(l->base->loop) + l->base->call_ms * RT_MS;
     e->order = ++l->orders | (e->first ? 0 : LATER);
+    if (e->pending != NULL)
+        (*e->pending)++;
     rt_ledger_by(l, e->deadline);
     return try_send(l, e);
 }
 
 static void come_back(struct rt_entry *e)
 {
-    rt_ledger_out(e);
+    take(e);
     e->was_again = e->was_again || e->maybe;
     e->flying = false;
 }
@@ -129,10 +116,10 @@ bool rt_ledger_resend(struct rt_ledger *l, struct rt_entry *e)
 static void flush(struct rt_ledger *l, bool due)
 {
     struct rt_entry all;
-    move_all(&all, &l->waiting);
-    while (!rt_ledger_empty(&all)) {
+    RT_RING_MOVE(&all, &l->waiting);
+    while (!RT_RING_EMPTY(&all)) {
         struct rt_entry *e = all.next;
-        rt_ledger_out(e);
+        take(e);
         if (due && e->not_before == 0)
             wait(l, e);
         else
@@ -153,9 +140,10 @@ void rt_ledger_abandon(struct rt_ledger *l, struct rt_entry *e, int err)
 
 /* ---- Ends ------------------------------------------------------------------------------------- */
 
-/* E is in no ring. */
+/* E is in a ring. */
 static void end(struct rt_ledger *l, struct rt_entry *e, int err, const char *why)
 {
+    rt_ledger_out(e);
     bool unknown = !e->reads && (e->maybe || e->flying);
     l->user->ended(l, e, unknown ? ROTA_UNKNOWN : err, why);
 }
@@ -166,8 +154,8 @@ static void take_over(struct rt_entry *from, struct rt_entry *over, int64_t now)
         next = e->next;
         if (!e->given_up && e->deadline > now)
             continue;
-        rt_ledger_out(e);
-        insert_after(over->prev, e);
+        take(e);
+        RT_RING_ADD(over, e);
     }
 }
 
@@ -188,12 +176,11 @@ static void fire(struct rt_timer_call *call, int64_t now)
     struct rt_ledger *l = (struct rt_ledger *)(void *)((char *)call -
                                                        offsetof(struct rt_ledger, timer));
     struct rt_entry over;
-    ring_init(&over);
+    RT_RING_INIT(&over);
     take_over(&l->waiting, &over, now);
     take_over(&l->flying, &over, now);
-    while (!rt_ledger_empty(&over)) {
+    while (!RT_RING_EMPTY(&over)) {
         struct rt_entry *e = over.next;
-        rt_ledger_out(e);
         end(l, e, e->given_up ? e->err : ROTA_UNREACHABLE, NULL);
     }
     if (l->user->tick != NULL)
@@ -206,25 +193,24 @@ static void fire(struct rt_timer_call *call, int64_t now)
 void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why)
 {
     struct rt_entry all, others;
-    move_all(&all, &l->flying);
-    ring_init(&others);
+    RT_RING_MOVE(&all, &l->flying);
+    RT_RING_INIT(&others);
     for (struct rt_entry *e = all.next, *next; e != &all; e = next) { /* before anybody is told */
         next = e->next;
         if (e->via == via) {
             e->maybe = true;
             continue;
         }
-        rt_ledger_out(e);
-        insert_after(others.prev, e);
+        take(e);
+        RT_RING_ADD(&others, e);
     }
-    move_all(&l->flying, &others);
-    while (!rt_ledger_empty(&all)) {
+    RT_RING_MOVE(&l->flying, &others);
+    while (!RT_RING_EMPTY(&all)) {
         struct rt_entry *e = all.next;
         if ((e->reads || e->again) && !e->given_up) {
             rt_ledger_again(l, e, false);
             continue;
         }
-        rt_ledger_out(e);
         end(l, e, e->err, why);
     }
 }
@@ -232,12 +218,9 @@ void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why)
 void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why)
 {
     struct rt_entry all;
-    move_all(&all, &l->waiting);
-    while (!rt_ledger_empty(&all)) {
-        struct rt_entry *e = all.next;
-        rt_ledger_out(e);
-        end(l, e, err, why);
-    }
+    RT_RING_MOVE(&all, &l->waiting);
+    while (!RT_RING_EMPTY(&all))
+        end(l, all.next, err, why);
 }
 
 struct rt_entry *rt_ledger_find(const struct rt_ledger *l,
@@ -259,8 +242,8 @@ void rt_ledger_init(struct rt_ledger *l, struct rt_conn *base, const struct rt_l
 {
     l->user = user;
     l->base = base;
-    ring_init(&l->waiting);
-    ring_init(&l->flying);
+    RT_RING_INIT(&l->waiting);
+    RT_RING_INIT(&l->flying);
     l->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = fire};
 }
 
@@ -269,9 +252,9 @@ void rt_ledger_fini(struct rt_ledger *l, void (*free)(struct rt_ledger *l, struc
     rt_timers_stop(&l->base->loop->timers, &l->timer.timer);
     for (int i = 0; i < 2; i++) {
         struct rt_entry *head = i == 0 ? &l->waiting : &l->flying;
-        while (!rt_ledger_empty(head)) {
+        while (!RT_RING_EMPTY(head)) {
             struct rt_entry *e = head->next;
-            rt_ledger_out(e);
+            take(e);
             free(l, e);
         }
     }

@@ -24,9 +24,10 @@ struct rt_ledger;
 struct rt_entry {                 /* first in the user's struct */
     struct rt_entry *next, *prev; /* NULL: in no ledger */
     /* Set before it is added. */
-    int64_t deadline; /* 0: call_ms from then; RT_NEVER: none */
-    bool first;       /* goes before those that wait */
-    bool reads;       /* has no effect: sent again as often as need be, never ROTA_UNKNOWN */
+    uint32_t *pending; /* counts those added and not yet ended or taken out; NULL: nobody counts */
+    int64_t deadline;  /* 0: call_ms from then; RT_NEVER: none */
+    bool first;        /* goes before those that wait */
+    bool reads;        /* has no effect: sent again as often as need be, never ROTA_UNKNOWN */
     bool
         again; /* may be done twice without harm: sent again after a lost reply; ROTA_UNKNOWN only at its deadline */
     /* To be read. */
@@ -68,7 +69,8 @@ void rt_ledger_init(struct rt_ledger *l, struct rt_conn *base, const struct rt_l
 /* Sends E, or keeps it. True: it was sent. */
 bool rt_ledger_add(struct rt_ledger *l, struct rt_entry *e);
 
-/* E was answered, or is to be told something else: it leaves the ledger, without a word. */
+/* E was answered, or is to be told something else: it leaves the ledger, without a word. Before its owner hears of it,
+ * so that `pending` has counted it. */
 void rt_ledger_out(struct rt_entry *e);
 
 /* E, which flies, shall be sent again: from the next turn of the timer, or with PAUSE after a while that doubles. */
@@ -94,12 +96,7 @@ struct rt_entry *rt_ledger_find(const struct rt_ledger *l,
 
 void rt_ledger_by(struct rt_ledger *l, int64_t at); /* the timer fires no later than AT */
 
-/* Stops the timer and empties it: FREE has each, without a word to its owner. */
+/* Stops the timer and empties it: FREE has each, without a word to its owner, who need not be there any more. */
 void rt_ledger_fini(struct rt_ledger *l, void (*free)(struct rt_ledger *l, struct rt_entry *e));
-
-static inline bool rt_ledger_empty(const struct rt_entry *head)
-{
-    return head->next == head;
-}
 
 #endif

@@ -3,6 +3,7 @@
 #include "engine/kit/view.h"
 
 #include "base/alloc.h"
+#include "base/list.h"
 
 #include <assert.h>
 #include <string.h>
@@ -17,20 +18,14 @@ void *rt_view_new(struct rt_view **list, size_t size, const char *name, void *co
     struct rt_view *v = (struct rt_view *)(void *)block;
     v->name = memcpy(block + size, name, room);
     v->cookie = cookie;
-    v->next = *list;
-    v->link = list;
-    if (v->next != NULL)
-        v->next->link = &v->next;
-    *list = v;
+    RT_LIST_ADD(list, v);
     return v;
 }
 
 void rt_view_free(struct rt_view *v)
 {
     assert(*v->link == v);
-    *v->link = v->next;
-    if (v->next != NULL)
-        v->next->link = v->link;
+    RT_LIST_OUT(v);
     rt_free(v);
 }
 

@@ -167,10 +167,7 @@ static bool next_event(struct rt_mem_conn *mc, struct rt_event *event, struct rt
 /* The timer: a dead holder delays us by no more than its ttl (I6). */
 static void rearm(struct rt_mem_conn *mc, int64_t at)
 {
-    if (at != RT_NEVER)
-        rt_timers_start(&mc->conn.loop->timers, &mc->timer.timer, at);
-    else
-        rt_timers_stop(&mc->conn.loop->timers, &mc->timer.timer);
+    rt_timers_at(&mc->conn.loop->timers, &mc->timer.timer, at);
 }
 
 static bool deliver(struct rt_mem_conn *mc)

@@ -89,20 +89,36 @@ void rt_redis_arg_text(struct rt_redis_args *a, const char *format, ...)
     put(a, at, (size_t)n);
 }
 
-struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_redis_args *a,
-                                      enum rt_redis_script script, uint32_t room, int64_t deadline,
-                                      rt_redis_answer_fn *answer)
+struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_work *w,
+                                      struct rt_redis_args *a, enum rt_redis_script script,
+                                      uint32_t room, int64_t deadline, rt_redis_answer_fn *answer)
 {
     struct rt_redis_request *rq = rt_redis_request_new(script, room, a->count, a->at, a->lengths);
     rt_redis_args_close(a);
     if (rq == NULL) {
-        (void)rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        (void)rt_words_nomem(&c->base);
         return NULL;
     }
+    rq->owner = w;
+    rq->call.entry.pending = w != NULL ? &w->pending : NULL;
     rq->answer = answer;
     rq->call.entry.deadline = deadline;
     rt_redis_send(c, rq);
     return rq;
+}
+
+int rt_redis_work_ask(struct rt_redis_conn *c, struct rt_work *w, struct rt_redis_args *a,
+                      enum rt_redis_script script, uint32_t room, int64_t deadline,
+                      rt_redis_answer_fn *answer)
+{
+    return rt_redis_ask(c, w, a, script, room, deadline, answer) != NULL ? 0 : ROTA_NOMEM;
+}
+
+void rt_redis_begun(struct rt_redis_conn *c, struct rt_work *w, int rv)
+{
+    rt_work_note(&c->base, w, rv);
+    if (w->pending == 0)
+        rt_work_end(&c->base, w, 0);
 }
 
 /* ---- Replies ---------------------------------------------------------------------------- */

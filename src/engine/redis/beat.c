@@ -16,7 +16,7 @@
     0u /* the room where a session is opened; in others it comes to be by its first JOIN */
 
 struct beat {
-    struct rt_redis_work work; /* first */
+    struct rt_work work; /* first */
     uint64_t session;
     bool lost;
     uint32_t tries;
@@ -55,7 +55,7 @@ static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid, int
     rt_redis_arg(&a, sid);
     if (till > 0)
         rt_redis_arg_number(&a, (uint64_t)till);
-    (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, ignore);
+    (void)rt_redis_ask(c, NULL, &a, RT_REDIS_SCRIPT_END, room, 0, ignore);
 }
 
 static void leave_room(struct rt_redis_room *room)
@@ -86,8 +86,7 @@ void rt_redis_session_lost(struct rt_redis_conn *c, uint64_t session)
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-static void open_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
-                          const redisReply *reply);
+static rt_redis_answer_fn open_answered;
 
 static int send_open(struct rt_redis_conn *c, struct beat *b)
 {
@@ -100,13 +99,8 @@ static int send_open(struct rt_redis_conn *c, struct beat *b)
     rt_redis_arg(&a, b->sid);
     rt_redis_arg_number(&a, c->base.ttl_ms);
     rt_redis_arg_text(&a, "%.*s", RT_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_OPEN, ANCHOR,
-                                               b->work.op->deadline, open_answered);
-    if (rq == NULL)
-        return ROTA_NOMEM;
-    rq->owner = b;
-    b->work.pending++;
-    return 0;
+    return rt_redis_work_ask(c, &b->work, &a, RT_REDIS_SCRIPT_OPEN, ANCHOR, b->work.op->deadline,
+                             open_answered);
 }
 
 static void take_over(struct rt_redis_conn *c, const struct beat *b)
@@ -125,9 +119,8 @@ static void open_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
 {
     struct beat *b = rq->owner;
     struct rt_op *op = b->work.op;
-    b->work.pending--;
     if (op == NULL) {
-        rt_redis_work_settle(c, &b->work);
+        rt_work_settle(&c->base, &b->work);
         return;
     }
     if (err == 0 && status == RT_REDIS_TAKEN && ++b->tries < OPEN_TRIES && send_open(c, b) == 0)
@@ -142,16 +135,7 @@ static void open_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         op->beat.ttl_ms = c->base.ttl_ms;
         op->beat.allowance_ms = 0;
     }
-    rt_redis_work_note(c, &b->work, err);
-    rt_redis_work_done(c, &b->work);
-    rt_redis_work_settle(c, &b->work);
-}
-
-static int begin_open(struct rt_redis_conn *c, struct beat *b)
-{
-    if (rt_redis_listen(c, ANCHOR) != 0)
-        return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
-    return send_open(c, b);
+    rt_work_end(&c->base, &b->work, err);
 }
 
 /* ---- Renewing --------------------------------------------------------------------------- */
@@ -183,23 +167,23 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
 {
     struct beat *b = rq->owner;
     uint32_t room = rq->call.place;
-    b->work.pending--;
     if (err == 0 && status == RT_REDIS_LOST)
         err = rt_redis_fail(c, ROTA_LOST, "session %s has ended on the server", b->sid);
     else if (err == 0 && (status != RT_REDIS_OK || rt_redis_count(reply) != 6 ||
                           !rt_redis_shaped(reply, 0, "iiiiis")))
         err = rt_redis_odd(c, rq);
     b->lost = b->lost || err == ROTA_LOST;
-    rt_redis_work_note(c, &b->work, err);
+    rt_work_note(&c->base, &b->work, err);
     if (err == 0 && c->rooms[room].unverified) /* what is lost is told before it is renewed */
-        rt_redis_work_note(
-            c, &b->work, rt_redis_fail(c, ROTA_UNKNOWN, "the server has not said yet what it has"));
+        rt_work_note(&c->base, &b->work,
+                     rt_redis_fail(c, ROTA_UNKNOWN, "the server has not said yet what it has"));
+    bool mine = b->session == c->session;
     if (b->work.pending == 0) {
-        if (b->lost && b->session == c->session)
+        if (b->lost && mine)
             forget_session(c);
-        rt_redis_work_done(c, &b->work);
+        rt_work_end(&c->base, &b->work, 0);
     }
-    if (err == 0 && b->session == c->session) {
+    if (err == 0 && mine && c->session != 0) {
         bool more = rt_redis_int(reply, 4) != 0;
         c->rooms[room].look = strtoull(rt_redis_str(reply, 5), NULL, 10);
         rt_redis_note_ends(c, room, rt_redis_int(reply, 0), rt_redis_int(reply, 3));
@@ -207,7 +191,6 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         if (more)
             rt_redis_sweep(c, room);
     }
-    rt_redis_work_settle(c, &b->work);
 }
 
 static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room)
@@ -218,13 +201,8 @@ static int send_beat(struct rt_redis_conn *c, struct beat *b, uint32_t room)
     rt_redis_arg_number(&a, c->base.ttl_ms);
     rt_redis_arg_number(&a, RT_REDIS_SWEEP);
     rt_redis_arg_number(&a, c->rooms[room].look);
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_BEAT, room,
-                                               b->work.op->deadline, beat_answered);
-    if (rq == NULL)
-        return ROTA_NOMEM;
-    rq->owner = b;
-    b->work.pending++;
-    return 0;
+    return rt_redis_work_ask(c, &b->work, &a, RT_REDIS_SCRIPT_BEAT, room, b->work.op->deadline,
+                             beat_answered);
 }
 
 static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
@@ -242,21 +220,15 @@ static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
     return rv;
 }
 
-void rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op)
 {
-    if (!op->beat.open && (op->beat.session == 0 || op->beat.session != c->session)) {
-        rt_conn_done(&c->base, op, rt_words_no_session(&c->base, op->beat.session));
-        return;
-    }
-    struct beat *b = rt_redis_work_new(c, sizeof(*b), op);
-    if (b == NULL) {
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
-        return;
-    }
-    int rv = op->beat.open ? begin_open(c, b) : begin_renewal(c, b);
-    rt_redis_work_note(c, &b->work, rv);
-    if (b->work.pending == 0) {
-        rt_redis_work_done(c, &b->work);
-        rt_redis_work_settle(c, &b->work);
-    }
+    if (!op->beat.open && (op->beat.session == 0 || op->beat.session != c->session))
+        return rt_words_no_session(&c->base, op->beat.session);
+    if (op->beat.open && rt_redis_listen(c, ANCHOR) != 0)
+        return rt_words_nomem(&c->base);
+    struct beat *b = rt_work_new(&c->side.works, &c->base, sizeof(*b), op);
+    if (b == NULL)
+        return ROTA_NOMEM;
+    rt_redis_begun(c, &b->work, op->beat.open ? send_open(c, b) : begin_renewal(c, b));
+    return 0;
 }

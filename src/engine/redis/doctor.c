@@ -28,7 +28,7 @@ enum step {
 };
 
 struct check {
-    struct rt_redis_work work; /* first */
+    struct rt_work work; /* first */
     enum step step;
     uint32_t room, turns;
     uint64_t session, number;
@@ -276,20 +276,19 @@ static void check_rights(struct rt_redis_conn *c, struct check *k)
 static void report(struct rt_redis_conn *c, struct check *k)
 {
     struct rt_resp_facts f;
-    if (k->work.op == NULL)
-        return;
-    if (facts_of(c, &f) && k->work.err == 0) {
+    bool asked = k->work.op != NULL && k->work.err == 0;
+    if (asked && facts_of(c, &f)) {
         check_holders(c, k, &f);
         check_data(c, k, &f);
         check_memory(k, &f);
         check_server(c, k, &f);
         check_clock(k);
         check_rights(c, k);
-    } else if (k->work.err == 0) {
-        rt_redis_work_note(c, &k->work,
-                           rt_redis_fail(c, ROTA_UNREACHABLE, "no server has told of itself yet"));
+    } else if (asked) {
+        rt_work_note(&c->base, &k->work,
+                     rt_redis_fail(c, ROTA_UNREACHABLE, "no server has told of itself yet"));
     }
-    rt_redis_work_done(c, &k->work);
+    rt_work_end(&c->base, &k->work, 0);
 }
 
 /* ---- Asking ----------------------------------------------------------------------------- */
@@ -301,8 +300,7 @@ static int64_t wall_us(void)
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-static void step_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
-                          const redisReply *reply);
+static rt_redis_answer_fn step_answered;
 
 static void put_join(struct rt_redis_args *a, const struct rt_redis_conn *c, const struct check *k)
 {
@@ -355,16 +353,15 @@ static void send_step(struct rt_redis_conn *c, struct check *k)
     struct rt_redis_request *rq = rt_redis_request_new(script, k->room, a.count, a.at, a.lengths);
     rt_redis_args_close(&a);
     if (rq == NULL) {
-        rt_redis_work_note(c, &k->work, ROTA_NOMEM);
+        rt_work_note(&c->base, &k->work, ROTA_NOMEM);
         report(c, k);
-        rt_redis_work_settle(c, &k->work);
         return;
     }
     rq->owner = k;
     rq->answer = step_answered;
     rq->call.entry.deadline = k->work.op->deadline;
+    rq->call.entry.pending = &k->work.pending;
     rq->call.eval = k->step == STEP_RIGHTS; /* may it? All others go by their hash */
-    k->work.pending++;
     rt_redis_send(c, rq);
 }
 
@@ -426,9 +423,8 @@ static void step_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
                           const redisReply *reply)
 {
     struct check *k = rq->owner;
-    k->work.pending--;
-    if (!note_finding(c, k, err) && err != 0)
-        rt_redis_work_note(c, &k->work, err);
+    if (!note_finding(c, k, err))
+        rt_work_note(&c->base, &k->work, err);
     if (err == 0 && k->step == STEP_RIGHTS && rt_redis_str(reply, 0)[0] != '\0' && !k->refused) {
         k->refused = true;
         (void)snprintf(k->refusal, sizeof(k->refusal), "the user lacks%s", rt_redis_str(reply, 0));
@@ -439,29 +435,24 @@ static void step_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         k->turns++;
         note_clock(k, reply);
     }
-    if (k->work.op != NULL && k->work.err == 0 && advance(c, k)) {
+    if (k->work.op != NULL && k->work.err == 0 && advance(c, k))
         send_step(c, k);
-        return;
-    }
-    report(c, k);
-    rt_redis_work_settle(c, &k->work);
+    else
+        report(c, k);
 }
 
-void rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op)
 {
-    struct check *k = rt_redis_work_new(c, sizeof(*k), op);
-    if (k == NULL || rt_redis_listen(c, 0) != 0) {
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
-        if (k != NULL) {
-            k->work.op = NULL;
-            rt_redis_work_settle(c, &k->work);
-        }
-        return;
-    }
+    if (rt_redis_listen(c, 0) != 0)
+        return rt_words_nomem(&c->base);
+    struct check *k = rt_work_new(&c->side.works, &c->base, sizeof(*k), op);
+    if (k == NULL)
+        return ROTA_NOMEM;
     /* A durable session of its own, so that two doctors do not meet. */
     k->session = ++c->side.join_seq;
     for (size_t i = 0; i < 12; i++)
         k->session = k->session * 31 + (unsigned char)c->cid[i];
     k->session >>= 2;
     send_step(c, k);
+    return 0;
 }

@@ -31,15 +31,11 @@ static bool matters(const struct rt_redis_room *room)
 
 static void follow_ends(struct rt_redis_conn *c)
 {
-    struct rt_timer *timer = &c->side.ends_timer.timer;
     int64_t at = RT_NEVER;
     for (uint32_t i = 0; i < c->room_count; i++)
         if (matters(&c->rooms[i]) && c->rooms[i].ends_at < at)
             at = c->rooms[i].ends_at;
-    if (at == RT_NEVER)
-        rt_timers_stop(&c->base.loop->timers, timer);
-    else if (timer->slot == 0 || timer->at != at)
-        rt_timers_start(&c->base.loop->timers, timer, at);
+    rt_timers_at(&c->base.loop->timers, &c->side.ends_timer.timer, at);
 }
 
 void rt_redis_note_ends(struct rt_redis_conn *c, uint32_t room, int64_t now, int64_t soonest)
@@ -84,7 +80,7 @@ void rt_redis_sweep(struct rt_redis_conn *c, uint32_t room)
     rt_redis_arg_number(&a, SWEEP_LINE_BUDGET);
     rt_redis_arg(&a, c->sid);
     rt_redis_arg(&a, "");
-    if (rt_redis_ask(c, &a, RT_REDIS_SCRIPT_SWEEP, room, 0, sweep_answered) != NULL)
+    if (rt_redis_ask(c, NULL, &a, RT_REDIS_SCRIPT_SWEEP, room, 0, sweep_answered) != NULL)
         c->rooms[room].sweeping = true;
     else /* no memory: soon again */
         c->rooms[room].ends_at = rt_loop_now(c->base.loop) + c->base.ttl_ms * RT_MS / RETRY_PARTS;
@@ -100,9 +96,7 @@ static void count_waiting(void *arg, const char *name, uint64_t number, bool gra
 
 void rt_redis_ends_fire(struct rt_timer_call *call, int64_t now)
 {
-    char *side = (char *)call - offsetof(struct rt_redis_side, ends_timer);
-    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
-                                                                               side));
+    struct rt_redis_conn *c = RT_REDIS_OF_TIMER(call, ends_timer);
     struct rt_up *up = c->base.up;
     if (up->held != NULL) {
         for (uint32_t i = 0; i < c->room_count; i++)

@@ -33,7 +33,7 @@ struct list {
 };
 
 struct asking {
-    struct rt_redis_work work; /* first; no op */
+    struct rt_work work; /* first; no op */
     uint64_t session;
     uint32_t room;
     bool begun; /* the first page has come */
@@ -169,13 +169,12 @@ static void tell_all(struct rt_redis_conn *c, const struct asking *h, const stru
 
 /* ---- Asking ----------------------------------------------------------------------------- */
 
-static void held_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
-                          const redisReply *reply);
+static rt_redis_answer_fn held_answered;
 
-static void free_asking(struct rt_redis_conn *c, struct rt_redis_work *w)
+static void free_asking(struct rt_conn *conn, struct rt_work *w)
 {
     struct asking *h = (struct asking *)(void *)w;
-    (void)c;
+    (void)conn;
     empty(&h->there);
     empty(&h->believed);
 }
@@ -190,13 +189,8 @@ static bool send_page(struct rt_redis_conn *c, struct asking *h, const char *cur
     if (h->believed.count > 0)
         rt_redis_arg_number(&a, c->base.ttl_ms);
     /* Nobody waits for it, and its answer is worth hearing as long as the link lives. */
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_HELD, h->room, RT_NEVER,
-                                               held_answered);
-    if (rq == NULL)
-        return false;
-    rq->owner = h;
-    h->work.pending++;
-    return true;
+    return rt_redis_ask(c, &h->work, &a, RT_REDIS_SCRIPT_HELD, h->room, RT_NEVER, held_answered) !=
+           NULL;
 }
 
 /* It failed: asked again by the next beat, or the next link. */
@@ -204,7 +198,7 @@ static void give_up(struct rt_redis_conn *c, struct asking *h)
 {
     c->rooms[h->room].asking = false;
     c->rooms[h->room].stale = c->rooms[h->room].unheard = true;
-    rt_redis_work_settle(c, &h->work);
+    rt_work_settle(&c->base, &h->work);
 }
 
 static void finish(struct rt_redis_conn *c, struct asking *h)
@@ -228,7 +222,7 @@ static void finish(struct rt_redis_conn *c, struct asking *h)
     room->stale = room->unverified = false;
     if (again)
         rt_redis_ask_held(c, h->room);
-    rt_redis_work_settle(c, &h->work);
+    rt_work_settle(&c->base, &h->work);
 }
 
 static void note_page(struct rt_redis_conn *c, struct asking *h, const redisReply *reply)
@@ -250,18 +244,17 @@ static void held_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
                           const redisReply *reply)
 {
     struct asking *h = rq->owner;
-    h->work.pending--;
     if (h->session != c->session) { /* another session has begun: its rooms are not these */
         c->rooms[h->room].asking = false;
         if (c->rooms[h->room].ask_again)
             rt_redis_ask_held(c, h->room);
-        rt_redis_work_settle(c, &h->work);
+        rt_work_settle(&c->base, &h->work);
         return;
     }
     if (err == 0 && status == RT_REDIS_LOST) {
         c->rooms[h->room].asking = false;
         rt_redis_session_lost(c, h->session);
-        rt_redis_work_settle(c, &h->work);
+        rt_work_settle(&c->base, &h->work);
         return;
     }
     if (err != 0 || status != RT_REDIS_OK || rt_redis_count(reply) < 2 ||
@@ -287,7 +280,7 @@ void rt_redis_ask_held(struct rt_redis_conn *c, uint32_t room)
         r->ask_again = true;
         return;
     }
-    struct asking *h = rt_redis_work_new(c, sizeof(*h), NULL);
+    struct asking *h = rt_work_new(&c->side.works, &c->base, sizeof(*h), NULL);
     r->unheard = h == NULL;
     if (h == NULL)
         return;

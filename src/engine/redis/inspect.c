@@ -17,13 +17,13 @@
 /* ---- INSPECT ---------------------------------------------------------------------------- */
 
 struct inspection {
-    struct rt_redis_work work; /* first */
+    struct rt_work work; /* first */
     struct rt_shown_list shown;
 };
 
-static void free_inspection(struct rt_redis_conn *c, struct rt_redis_work *w)
+static void free_inspection(struct rt_conn *conn, struct rt_work *w)
 {
-    (void)c;
+    (void)conn;
     rt_shown_fini(&((struct inspection *)(void *)w)->shown);
 }
 
@@ -100,7 +100,6 @@ static void inspect_answered(struct rt_redis_conn *c, struct rt_redis_request *r
 {
     struct inspection *in = rq->owner;
     struct rt_op *op = in->work.op;
-    in->work.pending--;
     if (err == 0 && status != RT_REDIS_LOST && /* a session without a place: no tickets */
         (status != RT_REDIS_OK || rt_redis_count(reply) < 1 ||
          !rt_redis_shaped(reply, 1, "sisissi")))
@@ -108,13 +107,12 @@ static void inspect_answered(struct rt_redis_conn *c, struct rt_redis_request *r
     for (size_t i = 1; err == 0 && status == RT_REDIS_OK && op != NULL && i < rt_redis_count(reply);
          i += PLACE_FIELDS)
         err = collect_place(c, in, reply, i, rt_redis_int(reply, 0));
-    rt_redis_work_note(c, &in->work, err);
-    if (in->work.pending == 0 && op != NULL) {
-        if (in->work.err == 0)
-            rt_shown_tell(&in->shown, op);
-        rt_redis_work_done(c, &in->work);
-    }
-    rt_redis_work_settle(c, &in->work);
+    rt_work_note(&c->base, &in->work, err);
+    if (in->work.pending > 0)
+        return;
+    if (in->work.err == 0 && op != NULL)
+        rt_shown_tell(&in->shown, op);
+    rt_work_end(&c->base, &in->work, 0);
 }
 
 static int send_inspect(struct rt_redis_conn *c, struct inspection *in, uint32_t room)
@@ -126,41 +124,28 @@ static int send_inspect(struct rt_redis_conn *c, struct inspection *in, uint32_t
         rt_redis_arg(&a, op->inspect.name);
     else
         rt_redis_arg_sid(&a, op->inspect.session, false);
-    struct rt_redis_request *rq = rt_redis_ask(
-        c, &a, op->inspect.name != NULL ? RT_REDIS_SCRIPT_INSPECT : RT_REDIS_SCRIPT_INSPECT_SESSION,
-        room, op->deadline, inspect_answered);
-    if (rq == NULL)
-        return ROTA_NOMEM;
-    rq->owner = in;
-    in->work.pending++;
-    return 0;
+    return rt_redis_work_ask(c, &in->work, &a,
+                             op->inspect.name != NULL ? RT_REDIS_SCRIPT_INSPECT
+                                                      : RT_REDIS_SCRIPT_INSPECT_SESSION,
+                             room, op->deadline, inspect_answered);
 }
 
-/* Begins W's requests, of which the first RV failed; ends it at once if none is under way. */
-static void begun(struct rt_redis_conn *c, struct rt_redis_work *w, int rv)
-{
-    rt_redis_work_note(c, w, rv);
-    if (w->pending > 0)
-        return;
-    rt_redis_work_done(c, w);
-    rt_redis_work_settle(c, w);
-}
-
-void rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op)
 {
     int rv = op->inspect.name != NULL ? rt_check_name(&c->base, op->inspect.name) : 0;
-    struct inspection *in = rv == 0 ? rt_redis_work_new(c, sizeof(*in), op) : NULL;
-    if (in == NULL) {
-        rt_conn_done(&c->base, op, rv != 0 ? rv : ROTA_NOMEM);
-        return;
-    }
+    if (rv != 0)
+        return rv;
+    struct inspection *in = rt_work_new(&c->side.works, &c->base, sizeof(*in), op);
+    if (in == NULL)
+        return ROTA_NOMEM;
     in->work.free = free_inspection;
     if (op->inspect.name != NULL)
         rv = send_inspect(c, in, rt_redis_room_of(c, op->inspect.name));
     else
         for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
             rv = send_inspect(c, in, i);
-    begun(c, &in->work, rv);
+    rt_redis_begun(c, &in->work, rv);
+    return 0;
 }
 
 /* ---- LIST ------------------------------------------------------------------------------- */
@@ -171,16 +156,16 @@ struct entry {
 };
 
 struct listing {
-    struct rt_redis_work work; /* first */
+    struct rt_work work; /* first */
     int64_t deadline;
     struct entry *entries;
     size_t count, room;
 };
 
-static void free_listing(struct rt_redis_conn *c, struct rt_redis_work *w)
+static void free_listing(struct rt_conn *conn, struct rt_work *w)
 {
     struct listing *l = (struct listing *)(void *)w;
-    (void)c;
+    (void)conn;
     for (size_t i = 0; i < l->count; i++)
         rt_free(l->entries[i].name);
     rt_free(l->entries);
@@ -196,13 +181,13 @@ static int collect_line(struct rt_redis_conn *c, struct listing *l, const char *
         size_t room = l->room != 0 ? 2 * l->room : 16;
         struct entry *entries = rt_realloc(l->entries, room * sizeof(*entries));
         if (entries == NULL)
-            return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+            return rt_words_nomem(&c->base);
         l->entries = entries;
         l->room = room;
     }
     char *copy = rt_strdup(name);
     if (copy == NULL)
-        return rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        return rt_words_nomem(&c->base);
     l->entries[l->count++] = (struct entry){copy, granted + waiting, granted};
     return 0;
 }
@@ -227,37 +212,29 @@ static void tell_list(struct listing *l)
 
 static void list_over(struct rt_redis_conn *c, struct listing *l, int err)
 {
-    rt_redis_work_note(c, &l->work, err);
-    if (l->work.pending == 0 && l->work.op != NULL) {
-        if (l->work.err == 0)
-            tell_list(l);
-        rt_redis_work_done(c, &l->work);
-    }
-    rt_redis_work_settle(c, &l->work);
+    rt_work_note(&c->base, &l->work, err);
+    if (l->work.pending > 0)
+        return;
+    if (l->work.err == 0 && l->work.op != NULL)
+        tell_list(l);
+    rt_work_end(&c->base, &l->work, 0);
 }
 
-static void list_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
-                          const redisReply *reply);
+static rt_redis_answer_fn list_answered, list_swept;
 
 static int send_list(struct rt_redis_conn *c, struct listing *l, uint32_t room, const char *cursor)
 {
     struct rt_redis_args a;
     rt_redis_args_few(&a);
     rt_redis_arg(&a, cursor);
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LIST, room, l->deadline,
-                                               list_answered);
-    if (rq == NULL)
-        return ROTA_NOMEM;
-    rq->owner = l;
-    l->work.pending++;
-    return 0;
+    return rt_redis_work_ask(c, &l->work, &a, RT_REDIS_SCRIPT_LIST, room, l->deadline,
+                             list_answered);
 }
 
 static void list_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                           const redisReply *reply)
 {
     struct listing *l = rq->owner;
-    l->work.pending--;
     if (err == 0 &&
         (status != RT_REDIS_OK || rt_redis_count(reply) < 1 || !rt_redis_shaped(reply, 1, "sii")))
         err = rt_redis_odd(c, rq);
@@ -275,9 +252,6 @@ static void list_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
 }
 
 /* A dead holder is no holder: what is over by time is swept first. */
-static void list_swept(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
-                       const redisReply *reply);
-
 static int send_sweep(struct rt_redis_conn *c, struct listing *l, uint32_t room, uint32_t rounds)
 {
     struct rt_redis_args a;
@@ -285,13 +259,11 @@ static int send_sweep(struct rt_redis_conn *c, struct listing *l, uint32_t room,
     rt_redis_arg_number(&a, LIST_BUDGET);
     rt_redis_arg(&a, "");
     rt_redis_arg(&a, "");
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_SWEEP, room, l->deadline,
-                                               list_swept);
+    struct rt_redis_request *rq = rt_redis_ask(c, &l->work, &a, RT_REDIS_SCRIPT_SWEEP, room,
+                                               l->deadline, list_swept);
     if (rq == NULL)
         return ROTA_NOMEM;
-    rq->owner = l;
     rq->extra = rounds;
-    l->work.pending++;
     return 0;
 }
 
@@ -299,7 +271,6 @@ static void list_swept(struct rt_redis_conn *c, struct rt_redis_request *rq, int
                        const redisReply *reply)
 {
     struct listing *l = rq->owner;
-    l->work.pending--;
     if (err == 0 && (status != RT_REDIS_OK || rt_redis_count(reply) != 3))
         err = rt_redis_odd(c, rq);
     if (err == 0 && l->work.op != NULL) {
@@ -310,17 +281,16 @@ static void list_swept(struct rt_redis_conn *c, struct rt_redis_request *rq, int
     list_over(c, l, err);
 }
 
-void rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op)
 {
-    struct listing *l = rt_redis_work_new(c, sizeof(*l), op);
-    if (l == NULL) {
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
-        return;
-    }
+    struct listing *l = rt_work_new(&c->side.works, &c->base, sizeof(*l), op);
+    if (l == NULL)
+        return ROTA_NOMEM;
     l->work.free = free_listing;
     l->deadline = op->deadline;
     int rv = 0;
     for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
         rv = send_sweep(c, l, i, 1);
-    begun(c, &l->work, rv);
+    rt_redis_begun(c, &l->work, rv);
+    return 0;
 }

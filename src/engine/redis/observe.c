@@ -36,15 +36,11 @@ static struct watch *watch_of(struct rt_view *v)
 
 static void follow_looks(struct rt_redis_conn *c)
 {
-    struct rt_timer *timer = &c->side.look_timer.timer;
     int64_t at = RT_NEVER;
     for (struct rt_view *v = c->side.views; v != NULL; v = v->next)
         if (!v->over && !v->looking && watch_of(v)->look_at < at)
             at = watch_of(v)->look_at;
-    if (at == RT_NEVER)
-        rt_timers_stop(&c->base.loop->timers, timer);
-    else if (timer->slot == 0 || timer->at != at)
-        rt_timers_start(&c->base.loop->timers, timer, at);
+    rt_timers_at(&c->base.loop->timers, &c->side.look_timer.timer, at);
 }
 
 /* "ROOM:o:NAME", to be freed; NULL: no memory. */
@@ -119,7 +115,7 @@ static void look(struct rt_redis_conn *c, struct watch *w)
     rt_redis_args_few(&a);
     rt_redis_arg(&a, w->base.name);
     rt_redis_arg_number(&a, c->base.ttl_ms);
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LOOK, w->room,
+    struct rt_redis_request *rq = rt_redis_ask(c, NULL, &a, RT_REDIS_SCRIPT_LOOK, w->room,
                                                w->op != NULL ? w->op->deadline : 0, look_answered);
     if (rq == NULL) {
         (void)rt_view_end(&w->base); /* the next one is due as ever */
@@ -133,9 +129,7 @@ static void look(struct rt_redis_conn *c, struct watch *w)
 
 void rt_redis_look_fire(struct rt_timer_call *call, int64_t now)
 {
-    char *side = (char *)call - offsetof(struct rt_redis_side, look_timer);
-    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
-                                                                               side));
+    struct rt_redis_conn *c = RT_REDIS_OF_TIMER(call, look_timer);
     for (struct rt_view *v = c->side.views; v != NULL; v = v->next)
         if (!v->over && !v->looking && watch_of(v)->look_at <= now)
             look(c, watch_of(v));
@@ -230,33 +224,31 @@ static struct watch *start(struct rt_redis_conn *c, const char *name, void *cook
     return w;
 }
 
-void rt_redis_begin_observe(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_observe(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct watch *w = watch_of(rt_view_find(c->side.views, op->observe.cookie));
     if (op->observe.stop) {
         if (w != NULL)
             stop(c, w);
         rt_conn_done(&c->base, op, 0);
-        return;
+        return 0;
     }
     int rv = rt_check_name(&c->base, op->observe.name);
     if (rv == 0 && w == NULL && (w = start(c, op->observe.name, op->observe.cookie)) == NULL)
         rv = rt_words_nomem(&c->base);
-    if (rv != 0) {
-        rt_conn_done(&c->base, op, rv);
-        return;
-    }
+    if (rv != 0)
+        return rv;
     w->base.told = false;  /* asked again: told again */
     if (w->base.looking) { /* it is under way already */
         w->base.again = true;
         rt_conn_done(&c->base, op, 0);
-        return;
+        return 0;
     }
     w->op = op;
     look(c, w);
-    if (w->rq == NULL) {
-        w->op = NULL;
-        stop(c, w);
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
-    }
+    if (w->rq != NULL)
+        return 0;
+    w->op = NULL;
+    stop(c, w);
+    return ROTA_NOMEM;
 }

@@ -3,6 +3,7 @@
 #include "engine/redis/ops.h"
 
 #include "base/bug.h"
+#include "base/list.h"
 #include "core/grant.h"
 #include "engine/kit/check.h"
 
@@ -88,22 +89,9 @@ static void put_label(struct rt_redis_args *a, const struct rt_redis_conn *c)
     rt_redis_arg_text(a, "%.*s", RT_LABEL_MAX, c->base.label != NULL ? c->base.label : "");
 }
 
-static void join_begun(struct rt_redis_conn *c, struct rt_redis_request *rq)
-{
-    rq->seq = ++c->side.join_seq;
-    rq->peer_prev = c->side.joins_last;
-    rq->peer_next = NULL;
-    if (rq->peer_prev != NULL)
-        rq->peer_prev->peer_next = rq;
-    else
-        c->side.joins = rq;
-    c->side.joins_last = rq;
-    c->rooms[rq->call.place].joining++;
-}
-
-struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t room,
-                                            struct rt_join **joins, size_t n, int64_t deadline,
-                                            rt_redis_answer_fn *answer)
+struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, struct rt_work *w,
+                                            uint32_t room, struct rt_join **joins, size_t n,
+                                            int64_t deadline, rt_redis_answer_fn *answer)
 {
     struct rt_redis_args a;
     size_t text = RT_LABEL_MAX + 64;
@@ -111,7 +99,7 @@ struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t ro
         text += strlen(joins[i]->name) + MEMBER_TEXT;
     if (rt_redis_listen(c, room) != 0 ||
         rt_redis_args_open(&a, RT_REDIS_JOIN_AHEAD + RT_REDIS_JOIN_EACH * n, text) != 0) {
-        (void)rt_redis_fail(c, ROTA_NOMEM, "out of memory");
+        (void)rt_words_nomem(&c->base);
         return NULL;
     }
     put_flags(&a, c, room, joins[0]);
@@ -124,24 +112,20 @@ struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t ro
         for (size_t i = 0; i < n; i++)
             put_ticket(&a, c, joins[i]);
     }
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_JOIN, room, deadline, answer);
+    struct rt_redis_request *rq = rt_redis_ask(c, w, &a, RT_REDIS_SCRIPT_JOIN, room, deadline,
+                                               answer);
     if (rq == NULL)
         return NULL;
     rq->extra = !c->rooms[room].stands && !(joins[0]->flags & RT_JOIN_DURABLE);
-    join_begun(c, rq);
+    rq->seq = ++c->side.join_seq;
+    RT_RING_ADD(&c->side.joins, rq);
+    c->rooms[room].joining++;
     return rq;
 }
 
 void rt_redis_join_over(struct rt_redis_conn *c, struct rt_redis_request *rq)
 {
-    if (rq->peer_prev != NULL)
-        rq->peer_prev->peer_next = rq->peer_next;
-    else
-        c->side.joins = rq->peer_next;
-    if (rq->peer_next != NULL)
-        rq->peer_next->peer_prev = rq->peer_prev;
-    else
-        c->side.joins_last = rq->peer_prev;
+    RT_RING_OUT(rq);
     assert(c->rooms[rq->call.place].joining > 0);
     c->rooms[rq->call.place].joining--;
     c->side.counted_at = -1;
@@ -277,41 +261,39 @@ int rt_redis_check_joins(struct rt_redis_conn *c, const struct rt_op *op)
     return rv != 0 ? rv : rt_redis_check_replicas(c, op);
 }
 
-void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_join *join = op->join.joins;
     int rv = rt_redis_check_joins(c, op);
-    if (rv != 0) {
-        rt_conn_done(&c->base, op, rv);
-        return;
-    }
+    if (rv != 0)
+        return rv;
     uint64_t number;
     rv = rt_redis_given_up(c, join, &number);
     if (rv != 0) {
         rt_redis_take_back(c, op, number, rt_redis_fail(c, rv, "an earlier try was taken back"));
-        return;
+        return 0;
     }
     uint32_t room = rt_redis_room_of(c, join->name);
-    struct rt_redis_request *rq = rt_redis_send_join(c, room, &join, 1, op->deadline,
+    struct rt_redis_request *rq = rt_redis_send_join(c, NULL, room, &join, 1, op->deadline,
                                                      join_answered);
     if (rq == NULL)
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
-    else
-        rq->op = op;
+        return ROTA_NOMEM;
+    rq->op = op;
+    return 0;
 }
 
 /* ---- LEAVE, CHANGE, BREAK --------------------------------------------------------------- */
 
 /* Sends what A has as the one request of OP. */
-static void ask_one(struct rt_redis_conn *c, struct rt_redis_args *a, enum rt_redis_script script,
-                    const char *name, struct rt_op *op, rt_redis_answer_fn *answer)
+static int ask_one(struct rt_redis_conn *c, struct rt_redis_args *a, enum rt_redis_script script,
+                   const char *name, struct rt_op *op, rt_redis_answer_fn *answer)
 {
-    struct rt_redis_request *rq = rt_redis_ask(c, a, script, rt_redis_room_of(c, name),
+    struct rt_redis_request *rq = rt_redis_ask(c, NULL, a, script, rt_redis_room_of(c, name),
                                                op->deadline, answer);
     if (rq == NULL)
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
-    else
-        rq->op = op;
+        return ROTA_NOMEM;
+    rq->op = op;
+    return 0;
 }
 
 static void leave_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
@@ -338,14 +320,12 @@ static bool is_leased(const struct rt_redis_conn *c, uint64_t session)
     return strncmp(sid, c->cid, strlen(c->cid)) == 0;
 }
 
-void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
     int rv = rt_check_name(&c->base, op->leave.name);
-    if (rv != 0) {
-        rt_conn_done(&c->base, op, rv);
-        return;
-    }
+    if (rv != 0)
+        return rv;
     rt_redis_args_few(&a);
     rt_redis_arg(&a, op->leave.name);
     rt_redis_arg_sid(&a, op->leave.session, !is_leased(c, op->leave.session));
@@ -354,7 +334,7 @@ void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
         rt_redis_arg_number(&a, op->leave.nonce);
     if (op->leave.untold)
         rt_redis_arg(&a, "u");
-    ask_one(c, &a, RT_REDIS_SCRIPT_LEAVE, op->leave.name, op, leave_answered);
+    return ask_one(c, &a, RT_REDIS_SCRIPT_LEAVE, op->leave.name, op, leave_answered);
 }
 
 static void change_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
@@ -372,7 +352,7 @@ static void change_answered(struct rt_redis_conn *c, struct rt_redis_request *rq
     rt_conn_done(&c->base, op, err);
 }
 
-void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
     char what[4];
@@ -380,10 +360,8 @@ void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
     int rv = rt_check_name(&c->base, op->change.name);
     if (rv == 0 && op->change.what & RT_CHANGE_VALUE)
         rv = rt_check_value(&c->base, op->change.name, op->change.value);
-    if (rv != 0) {
-        rt_conn_done(&c->base, op, rv);
-        return;
-    }
+    if (rv != 0)
+        return rv;
     if (op->change.what & RT_CHANGE_DOWNGRADE)
         what[n++] = 'D';
     if (op->change.what & RT_CHANGE_VALUE)
@@ -399,7 +377,7 @@ void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
     rt_redis_arg_number(&a, op->change.number);
     rt_redis_arg(&a, what);
     rt_redis_arg(&a, op->change.value != NULL ? op->change.value : "");
-    ask_one(c, &a, RT_REDIS_SCRIPT_CHANGE, op->change.name, op, change_answered);
+    return ask_one(c, &a, RT_REDIS_SCRIPT_CHANGE, op->change.name, op, change_answered);
 }
 
 static void break_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
@@ -413,17 +391,15 @@ static void break_answered(struct rt_redis_conn *c, struct rt_redis_request *rq,
     rt_conn_done(&c->base, op, err);
 }
 
-void rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
     int rv = rt_check_name(&c->base, op->brk.name);
-    if (rv != 0) {
-        rt_conn_done(&c->base, op, rv);
-        return;
-    }
+    if (rv != 0)
+        return rv;
     rt_redis_args_few(&a);
     rt_redis_arg(&a, op->brk.name);
     rt_redis_arg_number(&a, op->brk.number);
     rt_redis_arg_number(&a, op->brk.mode);
-    ask_one(c, &a, RT_REDIS_SCRIPT_BREAK, op->brk.name, op, break_answered);
+    return ask_one(c, &a, RT_REDIS_SCRIPT_BREAK, op->brk.name, op, break_answered);
 }

@@ -49,11 +49,16 @@ void rt_redis_arg_sid(struct rt_redis_args *a, uint64_t session, bool durable);
 __attribute__((format(printf, 2, 3))) void rt_redis_arg_text(struct rt_redis_args *a,
                                                              const char *format, ...);
 
-/* Makes and sends the request, and closes A. NULL: no memory, A is closed. The caller may still
- * fill in what is its own (op, owner, seq, extra). */
-struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_redis_args *a,
-                                      enum rt_redis_script script, uint32_t room, int64_t deadline,
-                                      rt_redis_answer_fn *answer);
+/* Makes and sends the request, for W, which is its owner then (NULL: nobody yet), and closes A. NULL: no memory, A
+ * is closed. The caller may still fill in what is its own (op, owner, seq, extra). */
+struct rt_redis_request *rt_redis_ask(struct rt_redis_conn *c, struct rt_work *w,
+                                      struct rt_redis_args *a, enum rt_redis_script script,
+                                      uint32_t room, int64_t deadline, rt_redis_answer_fn *answer);
+
+/* The same where nothing more is to be filled in: 0 or ROTA_NOMEM. */
+int rt_redis_work_ask(struct rt_redis_conn *c, struct rt_work *w, struct rt_redis_args *a,
+                      enum rt_redis_script script, uint32_t room, int64_t deadline,
+                      rt_redis_answer_fn *answer);
 
 /* ---- Replies ---------------------------------------------------------------------------- */
 
@@ -70,51 +75,31 @@ bool rt_redis_shaped(const redisReply *reply, size_t at, const char *shape);
 /* "That is no answer of ours": whatever was asked may have been done. */
 int rt_redis_odd(struct rt_redis_conn *c, struct rt_redis_request *rq);
 
-/* ---- Ops of several requests ------------------------------------------------------------- */
-
-enum rt_redis_work_kind { RT_REDIS_WORK_ANY, RT_REDIS_WORK_SET, RT_REDIS_WORK_GRANT };
-
-/* Lives while requests of it are under way; `op` NULL: it has ended, and they are left to end. */
-struct rt_redis_work {
-    struct rt_redis_work *next, **link; /* side.works */
-    struct rt_op *op;
-    void (*free)(struct rt_redis_conn *c,
-                 struct rt_redis_work *w); /* what the owner keeps; or NULL */
-    uint32_t pending;                      /* requests that will be answered */
-    enum rt_redis_work_kind kind;          /* for those who look for theirs */
-    int err;                               /* of the first that failed, or the gravest */
-    char errmsg[256];
-};
-
-/* A new work of SIZE bytes, which begin with a struct rt_redis_work; NULL: no memory. */
-void *rt_redis_work_new(struct rt_redis_conn *c, size_t size, struct rt_op *op);
-/* Notes ERR (0: nothing) with the present errmsg; LOST is graver than UNKNOWN, that than the rest. */
-void rt_redis_work_note(struct rt_redis_conn *c, struct rt_redis_work *w, int err);
-/* Ends the op with the noted error. */
-void rt_redis_work_done(struct rt_redis_conn *c, struct rt_redis_work *w);
-/* Frees it if nothing is pending and its op has ended. */
-void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w);
+/* W's requests are sent, but for one that failed with RV (0: none): ends W if none is under way. (args.c) */
+void rt_redis_begun(struct rt_redis_conn *c, struct rt_work *w, int rv);
+/* Works of these kinds are found by `more`, which is their kind's. */
+extern char rt_redis_set_works, rt_redis_grant_works;
 
 /* ---- Files to each other ---------------------------------------------------------------- */
 
-/* Each begins an op of its kind; the rooms are known. */
-void rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_observe(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op);
-void rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op);
+/* Each begins an op of its kind; the rooms are known. 0: it is under way, or has ended; else it is to end with that. */
+int rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_break(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_beat(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_observe(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_inspect(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_list(struct rt_redis_conn *c, struct rt_op *op);
+int rt_redis_begin_check(struct rt_redis_conn *c, struct rt_op *op);
 
 /* ops.c: whether JOIN may be sent, without asking the server: 0, ROTA_INVALID, ROTA_LOST. */
 int rt_redis_check_joins(struct rt_redis_conn *c, const struct rt_op *op);
-/* Sends the N joins of one room as one JOIN. It stands among side.joins until rt_redis_join_over. */
-struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, uint32_t room,
-                                            struct rt_join **joins, size_t n, int64_t deadline,
-                                            rt_redis_answer_fn *answer);
+/* Sends the N joins of one room as one JOIN, for W or NULL. It stands among side.joins until rt_redis_join_over. */
+struct rt_redis_request *rt_redis_send_join(struct rt_redis_conn *c, struct rt_work *w,
+                                            uint32_t room, struct rt_join **joins, size_t n,
+                                            int64_t deadline, rt_redis_answer_fn *answer);
 /* Reads the answer into JOINS; returns the op's error. */
 int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                        const redisReply *reply, struct rt_join **joins, size_t n);
@@ -163,10 +148,10 @@ bool rt_redis_tell_replicated(struct rt_redis_conn *c, const struct rt_event *ev
 /* undo.c: takes the ticket of OP, a JOIN, out of its line (by NUMBER, or if that is 0 by its nonce),
  * then ends OP with ERR, whose errmsg is set; ROTA_UNKNOWN if that was not to be had. */
 void rt_redis_take_back(struct rt_redis_conn *c, struct rt_op *op, uint64_t number, int err);
-/* The request for that, and what to note of its answer: 0 or ROTA_UNKNOWN. */
-struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct rt_join *join,
-                                           uint64_t number, int err, int64_t deadline,
-                                           rt_redis_answer_fn *answer);
+/* The request for that, on behalf of W (false: no memory, which is noted), and what to note of its answer: 0 or
+ * ROTA_UNKNOWN. */
+bool rt_redis_ask_undo(struct rt_redis_conn *c, struct rt_work *w, const struct rt_join *join,
+                       uint64_t number, int err, rt_redis_answer_fn *answer);
 int rt_redis_undone(struct rt_redis_conn *c, const struct rt_redis_request *rq, int err,
                     int status);
 /* Why an earlier try of JOIN was taken back, if that is not confirmed: asked again it is only taken back, by NUMBER
@@ -180,6 +165,10 @@ void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
                        const char *message, size_t size);
 void rt_redis_look_again(struct rt_redis_conn *c, const struct rt_resp_node *node);
 void rt_redis_look_fire(struct rt_timer_call *call, int64_t now);
+
+/* The connection whose side has the timer CALL as MEMBER. */
+#define RT_REDIS_OF_TIMER(call, member) \
+    ((struct rt_redis_conn *)(void *)((char *)(call)-offsetof(struct rt_redis_conn, side.member)))
 
 static inline struct rt_redis_conn *rt_redis_of(struct rt_conn *conn)
 {

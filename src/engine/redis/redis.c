@@ -287,6 +287,7 @@ static void redis_close(struct rt_conn *conn)
     struct rt_redis_conn *c = (struct rt_redis_conn *)conn;
     rt_redis_side_close(c);
     rt_resp_conn_close(&c->link);
+    rt_work_close(&c->side.works, conn); /* requests of theirs have ended only now */
     rt_free(c->rooms);
 }
 

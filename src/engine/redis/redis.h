@@ -11,6 +11,7 @@
 #define RT_REDIS_H
 
 #include "engine/kit/words.h"
+#include "engine/kit/work.h"
 #include "engine/redis/script.h"
 #include "engine/resp/resp.h"
 
@@ -37,7 +38,7 @@ struct rt_redis_request {
     rt_redis_answer_fn *answer;
     struct rt_op *op; /* for the owner; NULL: nobody waits any more */
     void *owner;      /* a struct of the answerer: a beat, a set, an observation */
-    struct rt_redis_request *peer_next, *peer_prev; /* the answerer's: JOINs that are unanswered */
+    struct rt_redis_request *next, *prev; /* the answerer's: JOINs that are unanswered */
     uint64_t seq;   /* ... numbered in the order they were sent; an undo's: the nonce of its JOIN */
     uint32_t extra; /* the answerer's */
 };
@@ -75,12 +76,12 @@ struct rt_redis_room {
 
 /* What the ops side keeps of a connection (ops.h says more). */
 struct rt_redis_side {
-    struct rt_op *early, **early_tail;           /* submitted before the rooms were known */
-    struct rt_redis_request *joins, *joins_last; /* JOINs sent and unanswered, oldest first */
-    struct rt_redis_push *kept, **kept_tail;     /* pushes that wait for the answer to a JOIN */
-    struct rt_redis_work *works;                 /* ops of several requests */
-    struct rt_view *views;                       /* observed lines */
-    struct rt_redis_given_up *given_up; /* JOINs whose taking back is not confirmed (undo.c) */
+    struct rt_op *early, **early_tail; /* submitted before the rooms were known */
+    struct rt_redis_request joins; /* the head of a ring: JOINs sent and unanswered, oldest first */
+    struct rt_redis_push *kept, **kept_tail; /* pushes that wait for the answer to a JOIN */
+    struct rt_work *works;                   /* ops of several requests */
+    struct rt_view *views;                   /* observed lines */
+    struct rt_redis_given_up *given_up;      /* JOINs whose taking back is not confirmed (undo.c) */
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
     uint32_t
@@ -116,8 +117,7 @@ static inline struct rt_redis_conn *rt_redis_of_link(struct rt_resp_conn *link)
 
 /* From open, when all else is made (c->base.loop may be used; reserves its timers): 0 or ROTA_NOMEM. */
 int rt_redis_side_open(struct rt_redis_conn *c);
-/* From close, first of all, while links still send: says `end` where that is due, forgets ops and
- * observations. */
+/* From close, first of all, while links still send: says `end` where that is due, forgets observations. */
 void rt_redis_side_close(struct rt_redis_conn *c);
 void rt_redis_failed(struct rt_redis_conn *c);
 void rt_redis_linked(struct rt_redis_conn *c, struct rt_resp_node *node);

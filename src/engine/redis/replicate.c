@@ -14,7 +14,7 @@
 #define LEAST (100 * RT_MS) /* of an op's time, to have a grant confirmed or taken back */
 
 struct grant {
-    struct rt_redis_work work;       /* first; `op` of an answer */
+    struct rt_work work;             /* first; `op` of an answer */
     uint64_t session, number, nonce; /* of a push */
     uint64_t pushes;                 /* of the room when it began to wait */
     uint32_t room;
@@ -22,10 +22,12 @@ struct grant {
     char name[];
 };
 
+char rt_redis_grant_works;
+
 static struct grant *grant_new(struct rt_redis_conn *c, struct rt_op *op, const char *name)
 {
     size_t size = strlen(name) + 1;
-    struct grant *g = rt_redis_work_new(c, sizeof(*g) + size, op);
+    struct grant *g = rt_work_new(&c->side.works, &c->base, sizeof(*g) + size, op);
     if (g == NULL)
         return NULL;
     g->room = rt_redis_room_of(c, name);
@@ -71,16 +73,15 @@ static void answer_replicated(struct rt_resp_conn *link, void *arg, int err)
     struct rt_redis_conn *c = rt_redis_of_link(link);
     struct grant *g = arg;
     struct rt_op *op = g->work.op;
-    g->work.pending--;
     if (op != NULL && err != 0 && err != ROTA_UNKNOWN) {
         g->work.op = NULL;
         rt_redis_take_back(c, op, op->join.joins[0].number, err);
     } else {
-        rt_redis_work_note(c, &g->work, err);
-        rt_redis_work_done(c, &g->work);
+        rt_work_end(&c->base, &g->work, err);
         catch_up(c, g);
     }
-    rt_redis_work_settle(c, &g->work);
+    g->work.pending--;
+    rt_work_settle(&c->base, &g->work);
 }
 
 void rt_redis_done_replicated(struct rt_redis_conn *c, struct rt_op *op)
@@ -114,15 +115,15 @@ static void push_replicated(struct rt_resp_conn *link, void *arg, int err)
     } else {
         c->rooms[g->room].stale = c->rooms[g->room].unheard = true;
     }
-    rt_redis_work_settle(c, &g->work);
+    rt_work_settle(&c->base, &g->work);
 }
 
 static struct grant *find_grant(struct rt_redis_conn *c, uint64_t session, uint64_t number,
                                 const char *name)
 {
-    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next) {
+    for (struct rt_work *w = c->side.works; w != NULL; w = w->next) {
         struct grant *g = (struct grant *)(void *)w;
-        if (w->kind == RT_REDIS_WORK_GRANT && g->number == number && g->session == session &&
+        if (w->more == &rt_redis_grant_works && g->number == number && g->session == session &&
             strcmp(g->name, name) == 0)
             return g;
     }
@@ -143,7 +144,7 @@ bool rt_redis_tell_replicated(struct rt_redis_conn *c, const struct rt_event *ev
         c->rooms[rt_redis_room_of(c, event->name)].unheard = true;
         return true;
     }
-    g->work.kind = RT_REDIS_WORK_GRANT;
+    g->work.more = &rt_redis_grant_works;
     g->session = event->session;
     g->number = event->number;
     g->nonce = event->nonce;

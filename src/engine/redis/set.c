@@ -19,7 +19,7 @@
 #define WAIT (250 * RT_MS) /* the longest in one room before the op is answered */
 
 struct set {
-    struct rt_redis_work work; /* first */
+    struct rt_work work; /* first */
     uint64_t session;
     int64_t until; /* while it waits */
     bool durable, waits, undoing;
@@ -30,24 +30,23 @@ struct set {
 
 static void join_room(struct rt_redis_conn *c, struct set *set);
 
-static struct set *set_of(struct rt_redis_work *w)
+char rt_redis_set_works;
+
+static struct set *set_of(struct rt_work *w)
 {
-    bool is = w->kind == RT_REDIS_WORK_SET && w->op != NULL;
+    bool is = w->more == &rt_redis_set_works && w->op != NULL;
     return is ? (struct set *)(void *)w : NULL;
 }
 
 static void follow_sets(struct rt_redis_conn *c)
 {
     int64_t at = RT_NEVER;
-    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next) {
+    for (struct rt_work *w = c->side.works; w != NULL; w = w->next) {
         const struct set *set = set_of(w);
         if (set != NULL && set->waits && set->until < at)
             at = set->until;
     }
-    if (at == RT_NEVER)
-        rt_timers_stop(&c->base.loop->timers, &c->side.set_timer.timer);
-    else
-        rt_timers_start(&c->base.loop->timers, &c->side.set_timer.timer, at);
+    rt_timers_at(&c->base.loop->timers, &c->side.set_timer.timer, at);
 }
 
 /* ---- Ends ------------------------------------------------------------------------------- */
@@ -55,8 +54,7 @@ static void follow_sets(struct rt_redis_conn *c)
 static void finish(struct rt_redis_conn *c, struct set *set)
 {
     set->waits = false;
-    rt_redis_work_done(c, &set->work);
-    rt_redis_work_settle(c, &set->work);
+    rt_work_end(&c->base, &set->work, 0);
     follow_sets(c);
 }
 
@@ -65,33 +63,21 @@ static void undo_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
 {
     struct set *set = rq->owner;
     (void)reply;
-    set->work.pending--;
-    rt_redis_work_note(c, &set->work, rt_redis_undone(c, rq, err, status));
+    rt_work_note(&c->base, &set->work, rt_redis_undone(c, rq, err, status));
     if (set->work.pending == 0)
         finish(c, set);
-}
-
-static bool undo_one(struct rt_redis_conn *c, struct set *set, const struct rt_join *join, int err)
-{
-    struct rt_redis_request *rq = rt_redis_ask_undo(c, join, join->number, err,
-                                                    set->work.op->deadline, undo_answered);
-    if (rq == NULL)
-        return false;
-    rq->owner = set;
-    set->work.pending++;
-    return true;
 }
 
 /* Ends the set with ERR, for which errmsg is set; a definite one when nothing of it is left. */
 static void fail(struct rt_redis_conn *c, struct set *set, int err)
 {
     set->waits = false;
-    rt_redis_work_note(c, &set->work, err);
+    rt_work_note(&c->base, &set->work, err);
     size_t n = err == ROTA_UNKNOWN || set->undoing ? 0 : set->joined;
     set->undoing = true;
     for (size_t i = 0; i < n; i++)
-        if (!undo_one(c, set, set->joins[i], err))
-            rt_redis_work_note(c, &set->work, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
+        (void)rt_redis_ask_undo(c, &set->work, set->joins[i], set->joins[i]->number, err,
+                                undo_answered);
     if (set->work.pending == 0)
         finish(c, set);
     else
@@ -100,10 +86,8 @@ static void fail(struct rt_redis_conn *c, struct set *set, int err)
 
 void rt_redis_set_fire(struct rt_timer_call *call, int64_t now)
 {
-    char *side = (char *)call - offsetof(struct rt_redis_side, set_timer);
-    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
-                                                                               side));
-    for (struct rt_redis_work *w = c->side.works, *next; w != NULL; w = next) {
+    struct rt_redis_conn *c = RT_REDIS_OF_TIMER(call, set_timer);
+    for (struct rt_work *w = c->side.works, *next; w != NULL; w = next) {
         struct set *set = set_of(w);
         next = w->next;
         if (set != NULL && set->waits && set->until <= now)
@@ -165,7 +149,7 @@ static void set_replicated(struct rt_resp_conn *link, void *arg, int err)
     struct set *set = arg;
     set->work.pending--;
     if (set->work.op == NULL)
-        rt_redis_work_settle(c, &set->work);
+        rt_work_settle(&c->base, &set->work);
     else if (set->ended)
         fail_here(c, set, rt_words_set_ended(&c->base));
     else if (err != 0 && err != ROTA_UNKNOWN)
@@ -191,9 +175,8 @@ static void set_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, i
     uint64_t session = set->session;
     bool lost = err == 0 && status == RT_REDIS_LOST && !set->durable && rq->extra == 0;
     uint32_t room = rq->call.place;
-    set->work.pending--;
     if (set->work.op == NULL) { /* canceled */
-        rt_redis_work_settle(c, &set->work);
+        rt_work_settle(&c->base, &set->work);
     } else {
         err = rt_redis_read_join(c, rq, err, status, reply, set->joins + set->joined, set->now);
         if (err == ROTA_UNKNOWN && set->ended)
@@ -223,14 +206,9 @@ static void join_room(struct rt_redis_conn *c, struct set *set)
     while (end < set->n && rt_redis_room_of(c, set->joins[end]->name) == room)
         end++;
     set->now = end - set->joined;
-    struct rt_redis_request *rq = rt_redis_send_join(c, room, set->joins + set->joined, set->now,
-                                                     set->work.op->deadline, set_answered);
-    if (rq == NULL) {
+    if (rt_redis_send_join(c, &set->work, room, set->joins + set->joined, set->now,
+                           set->work.op->deadline, set_answered) == NULL)
         fail(c, set, ROTA_NOMEM);
-        return;
-    }
-    rq->owner = set;
-    set->work.pending++;
 }
 
 /* ---- Pushes ----------------------------------------------------------------------------- */
@@ -263,7 +241,7 @@ static void set_told(struct rt_redis_conn *c, struct set *set, struct rt_join *j
 bool rt_redis_set_hears(struct rt_redis_conn *c, enum rt_event_kind kind, uint64_t session,
                         uint64_t number, const char *name)
 {
-    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next) {
+    for (struct rt_work *w = c->side.works; w != NULL; w = w->next) {
         struct set *set = set_of(w);
         struct rt_join *join = NULL;
         if (set != NULL && set->session == session && !set->undoing)
@@ -308,20 +286,16 @@ static void undo_all(struct rt_redis_conn *c, struct set *set, int err)
     fail(c, set, rt_redis_fail(c, err, "an earlier try was taken back"));
 }
 
-void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
+int rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
 {
     int rv = rt_redis_check_joins(c, op);
-    if (rv != 0) {
-        rt_conn_done(&c->base, op, rv);
-        return;
-    }
+    if (rv != 0)
+        return rv;
     size_t size = sizeof(struct set) + op->join.n * sizeof(struct rt_join *);
-    struct set *set = rt_redis_work_new(c, size, op);
-    if (set == NULL) {
-        rt_conn_done(&c->base, op, ROTA_NOMEM);
-        return;
-    }
-    set->work.kind = RT_REDIS_WORK_SET;
+    struct set *set = rt_work_new(&c->side.works, &c->base, size, op);
+    if (set == NULL)
+        return ROTA_NOMEM;
+    set->work.more = &rt_redis_set_works;
     set->n = op->join.n;
     set->session = op->join.joins[0].session;
     set->durable = op->join.joins[0].flags & RT_JOIN_DURABLE;
@@ -334,4 +308,5 @@ void rt_redis_begin_set(struct rt_redis_conn *c, struct rt_op *op)
         join_room(c, set);
     else
         undo_all(c, set, rv);
+    return 0;
 }

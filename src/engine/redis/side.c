@@ -2,8 +2,8 @@
 /* The ops side as a whole: ops come in, also before the rooms are known; works; beginning and end. */
 #include "engine/redis/ops.h"
 
-#include "base/alloc.h"
 #include "base/bug.h"
+#include "base/list.h"
 #include "engine/kit/view.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 
 static void begin(struct rt_redis_conn *c, struct rt_op *op)
 {
-    static void (*const table[])(struct rt_redis_conn *, struct rt_op *) = {
+    static int (*const table[])(struct rt_redis_conn *, struct rt_op *) = {
         [RT_OP_BEAT] = rt_redis_begin_beat,       [RT_OP_JOIN] = rt_redis_begin_join,
         [RT_OP_JOIN_ALL] = rt_redis_begin_set,    [RT_OP_CHANGE] = rt_redis_begin_change,
         [RT_OP_LEAVE] = rt_redis_begin_leave,     [RT_OP_OBSERVE] = rt_redis_begin_observe,
@@ -23,7 +23,9 @@ static void begin(struct rt_redis_conn *c, struct rt_op *op)
         [RT_OP_BREAK] = rt_redis_begin_break,     [RT_OP_CHECK] = rt_redis_begin_check,
     };
     assert((unsigned)op->kind < sizeof(table) / sizeof(table[0]));
-    table[op->kind](c, op);
+    int rv = table[op->kind](c, op);
+    if (rv != 0)
+        rt_conn_done(&c->base, op, rv);
 }
 
 static void follow_early(struct rt_redis_conn *c)
@@ -32,10 +34,7 @@ static void follow_early(struct rt_redis_conn *c)
     for (const struct rt_op *op = c->side.early; op != NULL; op = op->next)
         if (op->deadline < at)
             at = op->deadline;
-    if (at == RT_NEVER)
-        rt_timers_stop(&c->base.loop->timers, &c->side.early_timer.timer);
-    else
-        rt_timers_start(&c->base.loop->timers, &c->side.early_timer.timer, at);
+    rt_timers_at(&c->base.loop->timers, &c->side.early_timer.timer, at);
 }
 
 static struct rt_op *take_early(struct rt_redis_conn *c, struct rt_op **at)
@@ -50,9 +49,7 @@ static struct rt_op *take_early(struct rt_redis_conn *c, struct rt_op **at)
 
 static void early_fire(struct rt_timer_call *call, int64_t now)
 {
-    char *side = (char *)call - offsetof(struct rt_redis_side, early_timer);
-    struct rt_redis_conn *c = (struct rt_redis_conn *)(void *)(side - offsetof(struct rt_redis_conn,
-                                                                               side));
+    struct rt_redis_conn *c = RT_REDIS_OF_TIMER(call, early_timer);
     for (struct rt_op **at = &c->side.early; *at != NULL;) {
         if ((*at)->deadline > now) {
             at = &(*at)->next;
@@ -70,7 +67,7 @@ static void early_fire(struct rt_timer_call *call, int64_t now)
 const char *rt_redis_trouble(const struct rt_conn *conn)
 {
     const struct rt_redis_conn *c = (const struct rt_redis_conn *)(const void *)conn;
-    bool waits = !rt_ledger_empty(&c->link.ledger.waiting) || c->side.early != NULL;
+    bool waits = !RT_RING_EMPTY(&c->link.ledger.waiting) || c->side.early != NULL;
     return waits && c->link.last_trouble[0] != '\0' ? c->link.last_trouble : NULL;
 }
 
@@ -129,77 +126,17 @@ void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
             rt_conn_done(conn, op, rt_redis_fail(c, ROTA_CANCELED, "canceled"));
             return;
         }
-    for (struct rt_redis_work *w = c->side.works; w != NULL; w = w->next)
+    for (struct rt_work *w = c->side.works; w != NULL; w = w->next)
         if (w->op == op) {
             bool changes = op->kind == RT_OP_JOIN || op->kind == RT_OP_JOIN_ALL ||
                            op->kind == RT_OP_BEAT;
-            rt_redis_work_note(
-                c, w, rt_redis_fail(c, changes ? ROTA_UNKNOWN : ROTA_CANCELED, "canceled"));
-            rt_redis_work_done(c, w);
-            rt_redis_work_settle(c, w);
+            int rv = rt_redis_fail(c, changes ? ROTA_UNKNOWN : ROTA_CANCELED, "canceled");
+            rt_work_end(conn, w, rv);
             return;
         }
     struct rt_entry *e = rt_ledger_find(&c->link.ledger, is_of, op);
     if (e != NULL)
         rt_ledger_abandon(&c->link.ledger, e, ROTA_CANCELED);
-}
-
-/* ---- Works ------------------------------------------------------------------------------ */
-
-void *rt_redis_work_new(struct rt_redis_conn *c, size_t size, struct rt_op *op)
-{
-    struct rt_redis_work *w = rt_alloc(size);
-    if (w == NULL) {
-        (void)rt_redis_fail(c, ROTA_NOMEM, "out of memory");
-        return NULL;
-    }
-    w->op = op;
-    w->next = c->side.works;
-    w->link = &c->side.works;
-    if (w->next != NULL)
-        w->next->link = &w->next;
-    c->side.works = w;
-    return w;
-}
-
-static int gravity(int err)
-{
-    return err == 0 ? 0 : err == ROTA_LOST ? 3 : err == ROTA_UNKNOWN ? 2 : 1;
-}
-
-void rt_redis_work_note(struct rt_redis_conn *c, struct rt_redis_work *w, int err)
-{
-    if (gravity(err) <= gravity(w->err))
-        return;
-    w->err = err;
-    memcpy(w->errmsg, c->base.errmsg, sizeof(w->errmsg));
-}
-
-void rt_redis_work_done(struct rt_redis_conn *c, struct rt_redis_work *w)
-{
-    struct rt_op *op = w->op;
-    if (op == NULL)
-        return;
-    w->op = NULL;
-    if (w->err != 0)
-        memcpy(c->base.errmsg, w->errmsg, sizeof(w->errmsg));
-    rt_conn_done(&c->base, op, w->err);
-}
-
-static void work_free(struct rt_redis_conn *c, struct rt_redis_work *w)
-{
-    *w->link = w->next;
-    if (w->next != NULL)
-        w->next->link = w->link;
-    if (w->free != NULL)
-        w->free(c, w);
-    rt_free(w);
-}
-
-void rt_redis_work_settle(struct rt_redis_conn *c, struct rt_redis_work *w)
-{
-    if (w->pending == 0 && w->op == NULL)
-        work_free(c, w);
 }
 
 /* ---- Life ------------------------------------------------------------------------------- */
@@ -208,6 +145,7 @@ int rt_redis_side_open(struct rt_redis_conn *c)
 {
     struct rt_redis_side *s = &c->side;
     s->counted_at = -1;
+    RT_RING_INIT(&s->joins);
     s->early_tail = &s->early;
     s->kept_tail = &s->kept;
     s->early_timer.fire = early_fire;
@@ -222,24 +160,21 @@ static void say_end(struct rt_redis_conn *c, uint32_t room)
     struct rt_redis_args a;
     rt_redis_args_few(&a);
     rt_redis_arg(&a, c->sid);
-    (void)rt_redis_ask(c, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
+    (void)rt_redis_ask(c, NULL, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
 }
 
 void rt_redis_side_close(struct rt_redis_conn *c)
 {
-    struct rt_timers *timers = &c->base.loop->timers;
     for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
         if (c->rooms[i].stands)
             say_end(c, i);
     c->session = 0;
-    while (c->side.works != NULL)
-        work_free(c, c->side.works);
     rt_redis_drop_kept(c);
     rt_view_close(&c->side.views);
     rt_redis_forget_given_up(c, true);
-    rt_timers_stop(timers, &c->side.early_timer.timer);
-    rt_timers_stop(timers, &c->side.ends_timer.timer);
-    rt_timers_stop(timers, &c->side.look_timer.timer);
-    rt_timers_stop(timers, &c->side.set_timer.timer);
+    struct rt_timer_call *all[SIDE_TIMERS] = {&c->side.early_timer, &c->side.ends_timer,
+                                              &c->side.look_timer, &c->side.set_timer};
+    for (size_t i = 0; i < SIDE_TIMERS; i++)
+        rt_timers_stop(&c->base.loop->timers, &all[i]->timer);
     rt_loop_unreserve(c->base.loop, SIDE_TIMERS);
 }

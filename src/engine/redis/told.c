@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "base/list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static void tell(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t 
 /* Whether the answer to a JOIN of the line NAME may still be on its way. */
 static bool is_joining(const struct rt_redis_conn *c, const char *name)
 {
-    for (const struct rt_redis_request *rq = c->side.joins; rq != NULL; rq = rq->peer_next) {
+    for (const struct rt_redis_request *rq = c->side.joins.next; rq != &c->side.joins;
+         rq = rq->next) {
         size_t i = rq->call.argc == RT_REDIS_JOIN_SHORT ? 2 : RT_REDIS_JOIN_AHEAD;
         for (; i < rq->call.argc; i += RT_REDIS_JOIN_EACH)
             if (strcmp(rq->call.args[i], name) == 0)
@@ -86,7 +88,8 @@ static bool keep(struct rt_redis_conn *c, uint64_t session, char kind, uint64_t 
 void rt_redis_tell_kept(struct rt_redis_conn *c)
 {
     struct rt_redis_push *p;
-    while ((p = c->side.kept) != NULL && (c->side.joins == NULL || c->side.joins->seq > p->until)) {
+    const struct rt_redis_request *joins = &c->side.joins;
+    while ((p = c->side.kept) != NULL && (RT_RING_EMPTY(joins) || joins->next->seq > p->until)) {
         c->side.kept = p->next;
         if (p->next == NULL)
             c->side.kept_tail = &c->side.kept;
@@ -103,7 +106,7 @@ void rt_redis_drop_kept(struct rt_redis_conn *c)
         rt_free(p);
     }
     c->side.kept_tail = &c->side.kept;
-    c->side.joins = c->side.joins_last = NULL;
+    RT_RING_INIT(&c->side.joins);
 }
 
 /* ---- Coming in -------------------------------------------------------------------------- */
@@ -151,7 +154,7 @@ static void ticket_push(struct rt_redis_conn *c, uint32_t room, const char *text
         note_durable(&c->rooms[room], kind);
     else if (session != c->session || !note_count(c, room, count, number))
         return;
-    bool early = (c->side.kept != NULL || is_joining(c, name)) && c->side.joins != NULL &&
+    bool early = (c->side.kept != NULL || is_joining(c, name)) && !RT_RING_EMPTY(&c->side.joins) &&
                  !RT_BUG(RT_BUG_PUSH_BEFORE_ITS_ANSWER);
     if (early && keep(c, session, kind, number, name))
         return;

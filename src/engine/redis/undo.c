@@ -61,26 +61,27 @@ int rt_redis_given_up(struct rt_redis_conn *c, const struct rt_join *join, uint6
     return g != NULL ? g->err : 0;
 }
 
-struct rt_redis_request *rt_redis_ask_undo(struct rt_redis_conn *c, const struct rt_join *join,
-                                           uint64_t number, int err, int64_t deadline,
-                                           rt_redis_answer_fn *answer)
+bool rt_redis_ask_undo(struct rt_redis_conn *c, struct rt_work *w, const struct rt_join *join,
+                       uint64_t number, int err, rt_redis_answer_fn *answer)
 {
     struct rt_redis_args a;
-    if (!note(c, join, number, err))
-        return NULL;
+    struct rt_redis_request *rq = NULL;
+    int64_t least = rt_loop_now(c->base.loop) + GRACE, deadline = w->op->deadline;
     rt_redis_args_few(&a);
     rt_redis_arg(&a, join->name);
     rt_redis_arg_sid(&a, join->session, join->flags & RT_JOIN_DURABLE);
     rt_redis_arg_number(&a, number);
     rt_redis_arg_number(&a, join->nonce);
     rt_redis_arg(&a, "u");
-    int64_t least = rt_loop_now(c->base.loop) + GRACE;
-    deadline = deadline > least ? deadline : least;
-    struct rt_redis_request *rq = rt_redis_ask(c, &a, RT_REDIS_SCRIPT_LEAVE,
-                                               rt_redis_room_of(c, join->name), deadline, answer);
-    if (rq != NULL)
-        rq->seq = join->nonce;
-    return rq;
+    if (note(c, join, number, err))
+        rq = rt_redis_ask(c, w, &a, RT_REDIS_SCRIPT_LEAVE, rt_redis_room_of(c, join->name),
+                          deadline > least ? deadline : least, answer);
+    if (rq == NULL) {
+        rt_work_note(&c->base, w, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
+        return false;
+    }
+    rq->seq = join->nonce;
+    return true;
 }
 
 int rt_redis_undone(struct rt_redis_conn *c, const struct rt_redis_request *rq, int err, int status)
@@ -98,31 +99,19 @@ int rt_redis_undone(struct rt_redis_conn *c, const struct rt_redis_request *rq, 
 static void undo_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                           const redisReply *reply)
 {
-    struct rt_redis_work *w = rq->owner;
     (void)reply;
-    w->pending--;
     c->side.counted_at = -1;
-    rt_redis_work_note(c, w, rt_redis_undone(c, rq, err, status));
-    rt_redis_work_done(c, w);
-    rt_redis_work_settle(c, w);
+    rt_work_end(&c->base, rq->owner, rt_redis_undone(c, rq, err, status));
 }
 
 void rt_redis_take_back(struct rt_redis_conn *c, struct rt_op *op, uint64_t number, int err)
 {
-    struct rt_redis_work *w = rt_redis_work_new(c, sizeof(*w), op);
+    struct rt_work *w = rt_work_new(&c->side.works, &c->base, sizeof(*w), op);
     if (w == NULL) {
         rt_conn_done(&c->base, op, ROTA_UNKNOWN);
         return;
     }
-    rt_redis_work_note(c, w, err);
-    struct rt_redis_request *rq = rt_redis_ask_undo(c, op->join.joins, number, err, op->deadline,
-                                                    undo_answered);
-    if (rq != NULL) {
-        rq->owner = w;
-        w->pending++;
-        return;
-    }
-    rt_redis_work_note(c, w, rt_redis_fail(c, ROTA_UNKNOWN, "out of memory"));
-    rt_redis_work_done(c, w);
-    rt_redis_work_settle(c, w);
+    rt_work_note(&c->base, w, err);
+    if (!rt_redis_ask_undo(c, w, op->join.joins, number, err, undo_answered))
+        rt_work_end(&c->base, w, 0);
 }

@@ -6,70 +6,16 @@
  * RT_RESP_ARENA_MAX and RT_RESP_REPLY_MAX, and its connection. */
 #include "engine/resp/link.h"
 
-#include "base/alloc.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The arena --------------------------------------------------------------------------------- */
-
-#define BLOCK (16u << 10)
-
-struct block {
-    struct block *next;
-    size_t used, size;
-    _Alignas(max_align_t) char bytes[];
-};
-
-struct rt_resp_arena {
-    struct block *blocks; /* the one in use first; the last one is kept */
-    size_t total;
-    bool starved; /* there was no memory, not too much to read */
-};
-
-static void *arena_get(struct rt_resp_arena *a, size_t size)
-{
-    struct block *b = a->blocks;
-    if (size > RT_RESP_ARENA_MAX)
-        return NULL;
-    size = (size + 15) & ~(size_t)15;
-    if (b == NULL || b->size - b->used < size) {
-        size_t room = size > BLOCK ? size : BLOCK;
-        if (a->total + room > RT_RESP_ARENA_MAX)
-            return NULL;
-        b = rt_alloc(sizeof(*b) + room);
-        a->starved = b == NULL;
-        if (b == NULL)
-            return NULL;
-        b->size = room;
-        b->next = a->blocks;
-        a->blocks = b;
-        a->total += room;
-    }
-    void *got = b->bytes + b->used;
-    b->used += size;
-    return got;
-}
-
-static void arena_reset(struct rt_resp_arena *a, bool keep)
-{
-    while (a->blocks != NULL && (!keep || a->blocks->next != NULL || a->blocks->size > BLOCK)) {
-        struct block *b = a->blocks;
-        a->blocks = b->next;
-        a->total -= b->size;
-        rt_free(b);
-    }
-    if (a->blocks != NULL)
-        a->blocks->used = 0;
-}
-
 /* ---- The functions of hiredis' reader ------------------------------------------------------------ */
 
 static redisReply *make(const redisReadTask *task, int type)
 {
-    redisReply *r = arena_get(task->privdata, sizeof(*r));
+    redisReply *r = rt_arena_get(task->privdata, sizeof(*r));
     if (r == NULL)
         return NULL;
     *r = (redisReply){.type = type};
@@ -85,7 +31,7 @@ static void *make_string(const redisReadTask *task, char *text, size_t size)
     static const char wordless[] = "ERR an error without words"; /* no error is "" */
     bool odd = task->type == REDIS_REPLY_ERROR && (size == 0 || text[0] == '\0');
     size = odd ? sizeof(wordless) - 1 : size;
-    char *copy = arena_get(task->privdata, size + 1);
+    char *copy = rt_arena_get(task->privdata, size + 1);
     redisReply *r = copy != NULL ? make(task, task->type) : NULL;
     if (r == NULL)
         return NULL;
@@ -101,7 +47,7 @@ static void *make_array(const redisReadTask *task, int elements)
     if (elements < 0 || elements > RT_RESP_ARRAY_MAX)
         return NULL;
     size_t n = (size_t)elements;
-    redisReply **list = arena_get(task->privdata, n * sizeof(redisReply *));
+    redisReply **list = rt_arena_get(task->privdata, n * sizeof(redisReply *));
     redisReply *r = list != NULL ? make(task, REDIS_REPLY_ARRAY) : NULL;
     if (r == NULL)
         return NULL;
@@ -137,16 +83,11 @@ static redisReplyObjectFunctions functions = {
 
 int rt_resp_reader_open(struct rt_resp_link *l)
 {
-    l->arena = rt_alloc(sizeof(*l->arena));
-    if (l->arena == NULL)
-        return ROTA_NOMEM;
     l->reader = redisReaderCreateWithFunctions(&functions);
-    if (l->reader == NULL) {
-        rt_free(l->arena);
-        l->arena = NULL;
+    if (l->reader == NULL)
         return ROTA_NOMEM;
-    }
-    l->reader->privdata = l->arena;
+    l->arena.most = RT_RESP_ARENA_MAX;
+    l->reader->privdata = &l->arena;
     return 0;
 }
 
@@ -156,9 +97,7 @@ void rt_resp_reader_close(struct rt_resp_link *l)
         return;
     redisReaderFree(l->reader);
     l->reader = NULL;
-    arena_reset(l->arena, false);
-    rt_free(l->arena);
-    l->arena = NULL;
+    rt_arena_fini(&l->arena);
 }
 
 /* What waits for its rest must be worth waiting for. */
@@ -177,11 +116,11 @@ int rt_resp_reader_next(struct rt_resp_link *l, redisReply **reply, const char *
 {
     void *got = NULL;
     if (l->reader->reply == NULL)
-        arena_reset(l->arena, true); /* no reply is half read */
+        rt_arena_reset(&l->arena); /* no reply is half read */
     if (redisReaderGetReply(l->reader, &got) != REDIS_OK) {
         bool large = l->reader->err == REDIS_ERR_OOM;
         *why = large ? "its answer is too large" : "its answer is not RESP";
-        return l->arena->starved ? ROTA_NOMEM : ROTA_PROTOCOL;
+        return l->arena.no_memory ? ROTA_NOMEM : ROTA_PROTOCOL;
     }
     *reply = got;
     *why = "its answer is too large";

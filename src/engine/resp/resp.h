@@ -23,6 +23,7 @@
 #define RT_RESP_H
 
 #include "engine/engine.h"
+#include "engine/kit/arena.h"
 #include "engine/kit/dial.h"
 #include "engine/kit/ledger.h"
 #include "engine/kit/words.h"
@@ -133,8 +134,8 @@ struct rt_resp_link {
     struct rt_resp_request *next;         /* of them the first that has no reply yet */
     enum rt_resp_link_kind kind;
     enum rt_resp_link_state state;
-    struct rt_timer_call timer;  /* back-off, and whom it owes a reply for too long */
-    struct rt_resp_arena *arena; /* of the reply that is being read */
+    struct rt_timer_call timer; /* back-off, and whom it owes a reply for too long */
+    struct rt_arena arena;      /* of the reply that is being read */
     struct rt_resp_greeting *greeting;
     struct rt_dial_pause pause;
     uint32_t owed;                  /* PUSH: confirmations to come */

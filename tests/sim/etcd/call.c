@@ -37,7 +37,7 @@ static enum rt_etcd_call call_of(const char *path)
 
 /* ---- What needs no agreement -------------------------------------------- */
 
-static const void *status_reply(struct es_server *s, struct rt_etcd_arena *arena, uint32_t member)
+static const void *status_reply(struct es_server *s, struct rt_arena *arena, uint32_t member)
 {
     static uint8_t version[] = "3.4.23";
     RtEtcd__StatusResponse *m = es_new(arena, sizeof(*m));
@@ -51,7 +51,7 @@ static const void *status_reply(struct es_server *s, struct rt_etcd_arena *arena
     return m;
 }
 
-static const void *members_reply(struct es_server *s, struct rt_etcd_arena *arena, uint32_t member)
+static const void *members_reply(struct es_server *s, struct rt_arena *arena, uint32_t member)
 {
     RtEtcd__MemberListResponse *m = es_new(arena, sizeof(*m));
     rt_etcd__member_list_response__init(m);
@@ -66,7 +66,7 @@ static const void *members_reply(struct es_server *s, struct rt_etcd_arena *aren
     return m;
 }
 
-static const void *left_reply(struct es_server *s, struct rt_etcd_arena *arena, uint32_t member,
+static const void *left_reply(struct es_server *s, struct rt_arena *arena, uint32_t member,
                               const RtEtcd__LeaseTimeToLiveRequest *rq)
 {
     RtEtcd__LeaseTimeToLiveResponse *m = es_new(arena, sizeof(*m));
@@ -142,7 +142,7 @@ static bool is_leaderless(struct es_server *s, struct es_task *t, bool reads)
     return true;
 }
 
-static void do_agreed(struct es_server *s, struct es_task *t, struct rt_etcd_arena *arena,
+static void do_agreed(struct es_server *s, struct es_task *t, struct rt_arena *arena,
                       enum rt_etcd_call call, const void *request)
 {
     struct es_member *m = &s->members[t->member];
@@ -173,14 +173,14 @@ static void do_agreed(struct es_server *s, struct es_task *t, struct rt_etcd_are
 
 static void do_call(struct es_server *s, struct es_task *t)
 {
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     const void *request;
     enum rt_etcd_call call = t->call;
     if (es_frozen(s, t))
         return;
     if (t->rpc != NULL && t->rpc->server == NULL && sim_chance(&s->net.random, 500))
         return; /* given up by its client, and not begun yet */
-    rt_etcd_arena_init(&arena);
+    arena = RT_ETCD_ARENA;
     int rv = rt_etcd_unpack(&arena, calls[call].request, t->bytes, t->n, &request);
     assert(rv == 0); /* the engine writes no nonsense */
     (void)rv;
@@ -195,7 +195,7 @@ static void do_call(struct es_server *s, struct es_task *t)
         do_agreed(s, t, &arena, call, request);
     if (a.reply != NULL)
         answer(s, t, &a, true);
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
 }
 
 void es_call(struct grpc_call *rpc, const uint8_t *bytes, size_t n)

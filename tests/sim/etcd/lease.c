@@ -15,7 +15,7 @@ static int64_t lie(const struct es_server *s, int64_t id)
 
 static void keep_alive(struct es_server *s, struct es_task *t)
 {
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     const RtEtcd__LeaseKeepAliveRequest *rq;
     RtEtcd__LeaseKeepAliveResponse m = RT_ETCD__LEASE_KEEP_ALIVE_RESPONSE__INIT;
     if (es_frozen(s, t))
@@ -29,7 +29,7 @@ static void keep_alive(struct es_server *s, struct es_task *t)
         es_later(s, t, s->leaderless_until + es_think(s));
         return;
     }
-    rt_etcd_arena_init(&arena);
+    arena = RT_ETCD_ARENA;
     int rv = rt_etcd_unpack(&arena, &rt_etcd__lease_keep_alive_request__descriptor, t->bytes, t->n,
                             &rq);
     assert(rv == 0);
@@ -47,7 +47,7 @@ static void keep_alive(struct es_server *s, struct es_task *t)
     if (!sim_chance(&s->net.random, s->net.faults.reply_lost))
         es_say(s, t->rpc, t->member, s->net.now + es_think(s), &m);
 free_arena:
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
 }
 
 void es_keep_alive(struct grpc_call *rpc, const uint8_t *bytes, size_t n)

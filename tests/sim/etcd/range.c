@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <string.h>
 
-void *es_new(struct rt_etcd_arena *arena, size_t size)
+void *es_new(struct rt_arena *arena, size_t size)
 {
-    void *p = rt_etcd_arena_get(arena, size > 0 ? size : 1);
+    void *p = rt_arena_get(arena, size > 0 ? size : 1);
     assert(p != NULL);
     memset(p, 0, size);
     return p;
@@ -31,7 +31,7 @@ bool es_text_within(struct es_text key, struct es_text begin, struct es_text end
 
 /* ---- Messages ----------------------------------------------------------- */
 
-static ProtobufCBinaryData data_of(struct rt_etcd_arena *arena, struct es_text text)
+static ProtobufCBinaryData data_of(struct rt_arena *arena, struct es_text text)
 {
     ProtobufCBinaryData data = {text.n, es_new(arena, text.n)};
     if (text.n > 0)
@@ -39,7 +39,7 @@ static ProtobufCBinaryData data_of(struct rt_etcd_arena *arena, struct es_text t
     return data;
 }
 
-RtEtcd__KeyValue *es_kv_message(struct rt_etcd_arena *arena, const struct es_kv *kv, bool key_only)
+RtEtcd__KeyValue *es_kv_message(struct rt_arena *arena, const struct es_kv *kv, bool key_only)
 {
     RtEtcd__KeyValue *m = es_new(arena, sizeof(*m));
     rt_etcd__key_value__init(m);
@@ -53,7 +53,7 @@ RtEtcd__KeyValue *es_kv_message(struct rt_etcd_arena *arena, const struct es_kv 
     return m;
 }
 
-RtEtcd__Event *es_event(struct rt_etcd_arena *arena, const struct es_change *change)
+RtEtcd__Event *es_event(struct rt_arena *arena, const struct es_change *change)
 {
     RtEtcd__Event *e = es_new(arena, sizeof(*e));
     rt_etcd__event__init(e);
@@ -68,7 +68,7 @@ RtEtcd__Event *es_event(struct rt_etcd_arena *arena, const struct es_change *cha
     return e;
 }
 
-RtEtcd__Header *es_header(struct rt_etcd_arena *arena, int64_t revision)
+RtEtcd__Header *es_header(struct rt_arena *arena, int64_t revision)
 {
     RtEtcd__Header *h = es_new(arena, sizeof(*h));
     rt_etcd__header__init(h);
@@ -78,7 +78,7 @@ RtEtcd__Header *es_header(struct rt_etcd_arena *arena, int64_t revision)
 
 /* ---- Scanning ----------------------------------------------------------- */
 
-static const struct es_kv **scan_now(const struct es_store *s, struct rt_etcd_arena *arena,
+static const struct es_kv **scan_now(const struct es_store *s, struct rt_arena *arena,
                                      struct es_text begin, struct es_text end, size_t *n)
 {
     size_t low = 0, high = s->count;
@@ -116,8 +116,8 @@ static void undo(const struct es_kv **kvs, size_t *n, const struct es_change *ch
     }
 }
 
-const struct es_kv **es_scan(const struct es_store *s, struct rt_etcd_arena *arena,
-                             struct es_text begin, struct es_text end, int64_t view, size_t *n)
+const struct es_kv **es_scan(const struct es_store *s, struct rt_arena *arena, struct es_text begin,
+                             struct es_text end, int64_t view, size_t *n)
 {
     const struct es_kv **now = scan_now(s, arena, begin, end, n);
     size_t back = 0;
@@ -184,7 +184,7 @@ static void sort(const struct es_kv **kvs, size_t n, RtEtcd__By by, bool down)
         }
 }
 
-struct es_answer es_range(const struct es_store *s, struct rt_etcd_arena *arena,
+struct es_answer es_range(const struct es_store *s, struct rt_arena *arena,
                           const RtEtcd__RangeRequest *rq, int64_t view)
 {
     size_t n, left = 0;

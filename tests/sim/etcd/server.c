@@ -108,7 +108,7 @@ void es_say_end(struct es_server *s, struct grpc_call *rpc, uint32_t member, int
     es_task_add(s, t, at);
 }
 
-RtEtcd__Header *es_member_header(struct es_server *s, struct rt_etcd_arena *arena, uint32_t member,
+RtEtcd__Header *es_member_header(struct es_server *s, struct rt_arena *arena, uint32_t member,
                                  int64_t revision)
 {
     RtEtcd__Header *h = es_header(arena, revision);

@@ -111,7 +111,7 @@ void es_say_end(struct es_server *s, struct grpc_call *rpc, uint32_t member, int
 /* The store may have changed: who hears of it hears of it. */
 void es_applied(struct es_server *s);
 void es_lease_begin(struct es_server *s, struct es_lease *lease, int64_t extra_ns);
-RtEtcd__Header *es_member_header(struct es_server *s, struct rt_etcd_arena *arena, uint32_t member,
+RtEtcd__Header *es_member_header(struct es_server *s, struct rt_arena *arena, uint32_t member,
                                  int64_t revision);
 
 /* call.c: a unary request; lease.c: a message on the stream of keep-alives; watch.c: of watches. */

@@ -98,7 +98,7 @@ static void delete_key(struct es_store *s, int64_t revision, size_t at)
 
 /* ---- Steps: what a transaction is made of -------------------------------- */
 
-static RtEtcd__PutResponse *put(struct es_store *s, struct rt_etcd_arena *arena,
+static RtEtcd__PutResponse *put(struct es_store *s, struct rt_arena *arena,
                                 const RtEtcd__PutRequest *rq, int64_t revision)
 {
     RtEtcd__PutResponse *m = es_new(arena, sizeof(*m));
@@ -114,7 +114,7 @@ static RtEtcd__PutResponse *put(struct es_store *s, struct rt_etcd_arena *arena,
     return m;
 }
 
-static RtEtcd__DeleteRangeResponse *delete_range(struct es_store *s, struct rt_etcd_arena *arena,
+static RtEtcd__DeleteRangeResponse *delete_range(struct es_store *s, struct rt_arena *arena,
                                                  const RtEtcd__DeleteRangeRequest *rq,
                                                  int64_t revision)
 {
@@ -203,7 +203,7 @@ static bool compare_one(const RtEtcd__Compare *c, const struct es_kv *kv)
     }
 }
 
-static bool compare_all(const struct es_store *s, struct rt_etcd_arena *arena,
+static bool compare_all(const struct es_store *s, struct rt_arena *arena,
                         const RtEtcd__TxnRequest *rq, int64_t view)
 {
     for (size_t i = 0; i < rq->n_compare; i++) {
@@ -220,7 +220,7 @@ static bool compare_all(const struct es_store *s, struct rt_etcd_arena *arena,
     return true;
 }
 
-static RtEtcd__ResponseOp *step(struct es_store *s, struct rt_etcd_arena *arena,
+static RtEtcd__ResponseOp *step(struct es_store *s, struct rt_arena *arena,
                                 const RtEtcd__RequestOp *op, int64_t view, int64_t revision)
 {
     RtEtcd__ResponseOp *m = es_new(arena, sizeof(*m));
@@ -240,7 +240,7 @@ static RtEtcd__ResponseOp *step(struct es_store *s, struct rt_etcd_arena *arena,
     return m;
 }
 
-static const char *check_step(const struct es_store *s, struct rt_etcd_arena *arena,
+static const char *check_step(const struct es_store *s, struct rt_arena *arena,
                               const RtEtcd__RequestOp *op, int64_t view, uint32_t *status)
 {
     if (op->request_case == RT_ETCD__REQUEST_OP__REQUEST_PUT)
@@ -268,7 +268,7 @@ static const char *check_forms(const RtEtcd__TxnRequest *rq, bool *puts)
     return why;
 }
 
-static struct es_answer txn(struct es_store *s, struct rt_etcd_arena *arena,
+static struct es_answer txn(struct es_store *s, struct rt_arena *arena,
                             const RtEtcd__TxnRequest *rq, int64_t view)
 {
     if (rq->n_compare > ES_OPS_MAX || rq->n_success > ES_OPS_MAX || rq->n_failure > ES_OPS_MAX)
@@ -326,7 +326,7 @@ bool es_store_revoke(struct es_store *s, int64_t id)
     return true;
 }
 
-static struct es_answer lease_grant(struct es_store *s, struct rt_etcd_arena *arena,
+static struct es_answer lease_grant(struct es_store *s, struct rt_arena *arena,
                                     const RtEtcd__LeaseGrantRequest *rq)
 {
     RtEtcd__LeaseGrantResponse *m = es_new(arena, sizeof(*m));
@@ -346,7 +346,7 @@ static struct es_answer lease_grant(struct es_store *s, struct rt_etcd_arena *ar
     return (struct es_answer){RT_GRPC_OK, "", m};
 }
 
-static struct es_answer lease_revoke(struct es_store *s, struct rt_etcd_arena *arena,
+static struct es_answer lease_revoke(struct es_store *s, struct rt_arena *arena,
                                      const RtEtcd__LeaseRevokeRequest *rq)
 {
     RtEtcd__LeaseRevokeResponse *m = es_new(arena, sizeof(*m));
@@ -359,7 +359,7 @@ static struct es_answer lease_revoke(struct es_store *s, struct rt_etcd_arena *a
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static struct es_answer put_alone(struct es_store *s, struct rt_etcd_arena *arena,
+static struct es_answer put_alone(struct es_store *s, struct rt_arena *arena,
                                   const RtEtcd__PutRequest *rq)
 {
     uint32_t status;
@@ -375,7 +375,7 @@ static struct es_answer put_alone(struct es_store *s, struct rt_etcd_arena *aren
     return (struct es_answer){RT_GRPC_OK, "", m};
 }
 
-static struct es_answer delete_alone(struct es_store *s, struct rt_etcd_arena *arena,
+static struct es_answer delete_alone(struct es_store *s, struct rt_arena *arena,
                                      const RtEtcd__DeleteRangeRequest *rq)
 {
     if (rq->key.len == 0)
@@ -385,8 +385,8 @@ static struct es_answer delete_alone(struct es_store *s, struct rt_etcd_arena *a
     return (struct es_answer){RT_GRPC_OK, "", m};
 }
 
-struct es_answer es_store_do(struct es_store *s, struct rt_etcd_arena *arena,
-                             enum rt_etcd_call call, const void *request, int64_t view)
+struct es_answer es_store_do(struct es_store *s, struct rt_arena *arena, enum rt_etcd_call call,
+                             const void *request, int64_t view)
 {
     const RtEtcd__RangeRequest *range = request;
     assert(view == 0 || es_only_reads(call, request));

@@ -71,23 +71,23 @@ struct es_answer {
 
 /* Does REQUEST, an RtEtcd__...Request of CALL (those of KV, and of Lease but for the time that is left).
  * VIEW not 0, for what only reads: as it was at that revision. Headers have the revision alone. */
-struct es_answer es_store_do(struct es_store *s, struct rt_etcd_arena *arena,
-                             enum rt_etcd_call call, const void *request, int64_t view);
+struct es_answer es_store_do(struct es_store *s, struct rt_arena *arena, enum rt_etcd_call call,
+                             const void *request, int64_t view);
 /* Whether it changes nothing, whatever the state: etcd does not put it into its log then. */
 bool es_only_reads(enum rt_etcd_call call, const void *request);
 /* As the server does when a lease is over; false: there is none. */
 bool es_store_revoke(struct es_store *s, int64_t id);
 
 /* range.c */
-struct es_answer es_range(const struct es_store *s, struct rt_etcd_arena *arena,
+struct es_answer es_range(const struct es_store *s, struct rt_arena *arena,
                           const RtEtcd__RangeRequest *rq, int64_t view);
-void *es_new(struct rt_etcd_arena *arena, size_t size); /* zeroed; never NULL */
-RtEtcd__KeyValue *es_kv_message(struct rt_etcd_arena *arena, const struct es_kv *kv, bool key_only);
+void *es_new(struct rt_arena *arena, size_t size); /* zeroed; never NULL */
+RtEtcd__KeyValue *es_kv_message(struct rt_arena *arena, const struct es_kv *kv, bool key_only);
 /* The keys of a range as they were at VIEW (0: now), in order; *N of them, of the arena. */
-const struct es_kv **es_scan(const struct es_store *s, struct rt_etcd_arena *arena,
-                             struct es_text begin, struct es_text end, int64_t view, size_t *n);
+const struct es_kv **es_scan(const struct es_store *s, struct rt_arena *arena, struct es_text begin,
+                             struct es_text end, int64_t view, size_t *n);
 /* As a watch tells it. */
-RtEtcd__Event *es_event(struct rt_etcd_arena *arena, const struct es_change *change);
-RtEtcd__Header *es_header(struct rt_etcd_arena *arena, int64_t revision);
+RtEtcd__Event *es_event(struct rt_arena *arena, const struct es_change *change);
+RtEtcd__Header *es_header(struct rt_arena *arena, int64_t revision);
 
 #endif

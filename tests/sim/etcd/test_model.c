@@ -20,7 +20,7 @@
 static struct rt_etcds server;
 static struct bare real;
 static struct es_store model;
-static struct rt_etcd_arena arena; /* of the present request and the model's answer */
+static struct rt_arena arena; /* of the present request and the model's answer */
 static struct rt_random chance;
 
 /* ---- Asking both -------------------------------------------------------- */
@@ -119,9 +119,9 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t r
 {
     (void)c, (void)w, (void)revision;
     for (size_t i = 0; i < n; i++, events++) {
-        struct rt_etcd_arena own;
+        struct rt_arena own;
         uint8_t a[4096], b[4096];
-        rt_etcd_arena_init(&own);
+        own = RT_ETCD_ARENA;
         assert_true((size_t)events < model.log_count);
         RtEtcd__Event *mine = es_event(&own, &model.log[events]);
         size_t size = protobuf_c_message_get_packed_size(&mine->base);
@@ -130,7 +130,7 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t r
         protobuf_c_message_pack(&mine->base, a);
         protobuf_c_message_pack(&list[i]->base, b);
         assert_memory_equal(a, b, size);
-        rt_etcd_arena_fini(&own);
+        rt_arena_fini(&own);
     }
 }
 
@@ -323,7 +323,7 @@ static void test_requests(void **state)
     uint32_t done = 0;
     for (int i = 0; i < REQUESTS; i++) {
         uint32_t dice = below(20);
-        rt_etcd_arena_reset(&arena);
+        rt_arena_reset(&arena);
         if (dice < 6)
             done += check(RT_ETCD_RANGE, some_range());
         else if (dice < 9)
@@ -348,7 +348,7 @@ static void test_limits(void **state)
     RtEtcd__LeaseRevokeRequest revoke = RT_ETCD__LEASE_REVOKE_REQUEST__INIT;
     RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
     RtEtcd__PutRequest put = RT_ETCD__PUT_REQUEST__INIT;
-    rt_etcd_arena_reset(&arena);
+    rt_arena_reset(&arena);
     grant.id = revoke.id = 200;
     for (grant.ttl = 0; grant.ttl < 4; grant.ttl++) {
         assert_true(check(RT_ETCD_LEASE_GRANT, &grant));
@@ -373,7 +373,7 @@ static int start(void **state)
 {
     char url[64];
     rt_etcds_start(&server, 1, NULL);
-    rt_etcd_arena_init(&arena);
+    arena = RT_ETCD_ARENA;
     es_store_open(&model);
     chance.state = 5;
     (void)bare_setup(state);
@@ -390,7 +390,7 @@ static int stop(void **state)
     (void)bare_teardown(state);
     rt_etcds_fini(&server);
     es_store_close(&model);
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
     return 0;
 }
 

@@ -56,15 +56,15 @@ static void tell(struct es_server *s, struct grpc_call *rpc, uint32_t member, st
 static void tell_canceled(struct es_server *s, struct grpc_call *rpc, uint32_t member,
                           struct es_watched *w, bool compacted)
 {
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     RtEtcd__WatchResponse m = RT_ETCD__WATCH_RESPONSE__INIT;
-    rt_etcd_arena_init(&arena);
+    arena = RT_ETCD_ARENA;
     m.header = es_member_header(s, &arena, member, s->members[member].applied);
     m.watch_id = w->id;
     m.canceled = true;
     m.compact_revision = compacted ? s->store.compacted : 0;
     tell(s, rpc, member, w, &m);
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
     forget(rpc, w);
 }
 
@@ -76,12 +76,12 @@ static void tell_events(struct es_server *s, struct grpc_call *rpc, uint32_t mem
     const struct es_store *store = &s->store;
     int64_t applied = s->members[member].applied;
     RtEtcd__WatchResponse m = RT_ETCD__WATCH_RESPONSE__INIT;
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     size_t at = store->log_count;
     while (at > 0 && store->log[at - 1].revision >= w->from)
         at--;
     w->from = applied + 1;
-    rt_etcd_arena_init(&arena);
+    arena = RT_ETCD_ARENA;
     m.events = es_new(&arena, (store->log_count - at) * sizeof(*m.events));
     for (; at < store->log_count && store->log[at].revision <= applied; at++) {
         const struct es_change *c = &store->log[at];
@@ -95,7 +95,7 @@ static void tell_events(struct es_server *s, struct grpc_call *rpc, uint32_t mem
         m.watch_id = w->id;
         tell(s, rpc, member, w, &m);
     }
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
 }
 
 typedef void each_fn(struct es_server *s, struct grpc_call *rpc, struct es_watched *w,
@@ -132,7 +132,7 @@ void es_watch_notify(struct es_server *s, uint32_t member)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static void create(struct es_server *s, struct es_task *t, struct rt_etcd_arena *arena,
+static void create(struct es_server *s, struct es_task *t, struct rt_arena *arena,
                    const RtEtcd__WatchCreate *rq)
 {
     int64_t applied = s->members[t->member].applied;
@@ -161,11 +161,11 @@ static void create(struct es_server *s, struct es_task *t, struct rt_etcd_arena 
 
 static void request(struct es_server *s, struct es_task *t)
 {
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     const RtEtcd__WatchRequest *rq;
     if (es_frozen(s, t) || t->rpc->server == NULL)
         return;
-    rt_etcd_arena_init(&arena);
+    arena = RT_ETCD_ARENA;
     int rv = rt_etcd_unpack(&arena, &rt_etcd__watch_request__descriptor, t->bytes, t->n, &rq);
     assert(rv == 0);
     (void)rv;
@@ -181,7 +181,7 @@ static void request(struct es_server *s, struct es_task *t)
         m.watch_id = -1;
         tell(s, t->rpc, t->member, NULL, &m);
     }
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
 }
 
 void es_watch(struct grpc_call *rpc, const uint8_t *bytes, size_t n)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A real etcd, and our codec on a stream to it. */
 #include "live.h"
+#include "pack.h"
 
 #include "base/alloc.h"
 
@@ -20,7 +21,7 @@
 struct rt_server live_server;
 static uint16_t peer_port;
 struct rt_loop live_loop;
-struct rt_etcd_arena live_arena;
+struct rt_arena live_arena;
 uint64_t live_allocations;
 static int peer_anchor;
 
@@ -57,12 +58,12 @@ void live_start(void)
     rt_server_start(s);
     rt_server_await(s, rt_server_accepts, NULL, PATIENCE_MS);
     assert_int_equal(rt_loop_init(&live_loop), 0);
-    rt_etcd_arena_init(&live_arena);
+    live_arena = RT_ETCD_ARENA;
 }
 
 void live_stop(void)
 {
-    rt_etcd_arena_fini(&live_arena);
+    rt_arena_fini(&live_arena);
     rt_loop_fini(&live_loop);
     rt_server_fini(&live_server);
     close(peer_anchor);
@@ -193,7 +194,7 @@ static int begin(struct answer *a, struct live *l, struct rt_grpc_ask *ask, cons
     ask->arg = a;
     ask->flag = "hasleader";
     if (request != NULL)
-        assert_int_equal(rt_etcd_pack(&live_arena, request, &bytes, &n), 0);
+        assert_int_equal(pack_message(&live_arena, request, &bytes, &n), 0);
     return rt_grpc_call(l->g, ask, bytes, n, &a->call);
 }
 
@@ -217,14 +218,14 @@ void answer_send(struct answer *a, const void *request)
 {
     const uint8_t *bytes;
     size_t n;
-    assert_int_equal(rt_etcd_pack(&live_arena, request, &bytes, &n), 0);
+    assert_int_equal(pack_message(&live_arena, request, &bytes, &n), 0);
     assert_int_equal(rt_grpc_send(a->call, bytes, n), 0);
 }
 
 void *answer_of(struct answer *a, struct live *l, const char *path, const void *request,
                 const ProtobufCMessageDescriptor *type)
 {
-    rt_etcd_arena_reset(&live_arena);
+    rt_arena_reset(&live_arena);
     *a = (struct answer){0};
     assert_int_equal(answer_begin(a, l, path, request, type), 0);
     live_until(&a->ends, 1);

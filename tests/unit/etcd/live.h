@@ -21,8 +21,8 @@ struct live {
 extern struct rt_server live_server;
 
 extern struct rt_loop live_loop;
-extern struct rt_etcd_arena live_arena; /* of what is packed and unpacked */
-extern uint64_t live_allocations;       /* through base/alloc.h, so far */
+extern struct rt_arena live_arena; /* of what is packed and unpacked */
+extern uint64_t live_allocations;  /* through base/alloc.h, so far */
 
 void live_start(void); /* the server, the loop, the heap that counts */
 void live_stop(void);

@@ -281,7 +281,7 @@ static void many_at_once(void **state)
     static struct answer many[CALLS];
     char keys[CALLS][16];
     struct answer a;
-    rt_etcd_arena_reset(&live_arena);
+    rt_arena_reset(&live_arena);
     for (int i = 0; i < CALLS; i++) {
         RtEtcd__PutRequest rq = RT_ETCD__PUT_REQUEST__INIT;
         snprintf(keys[i], sizeof(keys[i]), "many/%d", i);
@@ -356,7 +356,7 @@ static void begin_pair_half(struct answer *a)
     long *turn = a->arg;
     struct answer fresh = {.arg = a->arg, .on_end = half_ended};
     *a = fresh;
-    rt_etcd_arena_reset(&live_arena);
+    rt_arena_reset(&live_arena);
     snprintf(key, sizeof(key), "bench/%ld", turn[0]);
     begun++;
     if (turn[1]++ % 2 == 1) {

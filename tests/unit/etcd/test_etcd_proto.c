@@ -2,6 +2,7 @@
 /* etcd's messages in an arena: there and back, bytes as etcd has them, bombs, memory that fails. */
 #include "engine/etcd/proto.h"
 #include "lib/scarce.h"
+#include "pack.h"
 
 #include <rota.h>
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static ProtobufCBinaryData text(const char *s)
 }
 
 /* A transaction as a join sends it. */
-static int pack_join(struct rt_etcd_arena *a, const uint8_t **bytes, size_t *n)
+static int pack_join(struct rt_arena *a, const uint8_t **bytes, size_t *n)
 {
     RtEtcd__Compare absent = RT_ETCD__COMPARE__INIT;
     absent.target = RT_ETCD__COMPARE__TARGET__CREATE;
@@ -47,7 +48,7 @@ static int pack_join(struct rt_etcd_arena *a, const uint8_t **bytes, size_t *n)
     txn.success = success;
     txn.n_failure = 1;
     txn.failure = failure;
-    return rt_etcd_pack(a, &txn, bytes, n);
+    return pack_message(a, &txn, bytes, n);
 }
 
 static void bytes_as_etcd_has_them(void **state)
@@ -61,11 +62,11 @@ static void bytes_as_etcd_has_them(void **state)
         0x28, 0x01, 0x30, 0x02, 0x1a, 0x0e, 0x0a, 0x0c, 0x0a, 0x02, 'k',  '/',
         0x12, 0x02, 'k',  '0',  0x28, 0x01, 0x30, 0x02,
     };
-    struct rt_etcd_arena a;
+    struct rt_arena a;
     const uint8_t *bytes;
     size_t n;
     RtEtcd__TxnRequest *back;
-    rt_etcd_arena_init(&a);
+    a = RT_ETCD_ARENA;
     assert_int_equal(pack_join(&a, &bytes, &n), 0);
     assert_int_equal(n, sizeof(expected));
     assert_memory_equal(bytes, expected, n);
@@ -74,30 +75,30 @@ static void bytes_as_etcd_has_them(void **state)
     assert_int_equal(back->success[0]->put->lease, -2);
     assert_int_equal(back->failure[0]->range->by, RT_ETCD__BY__BY_CREATE);
     assert_int_equal(back->compare[0]->with_case, RT_ETCD__COMPARE__WITH_CREATE_REVISION);
-    rt_etcd_arena_fini(&a);
+    rt_arena_fini(&a);
 }
 
 /* One block serves any number of messages. */
 static void few_allocations(void **state)
 {
     (void)state;
-    struct rt_etcd_arena a;
+    struct rt_arena a;
     const uint8_t *bytes;
     size_t n;
     RtEtcd__TxnRequest *back;
     scarce_begin();
-    rt_etcd_arena_init(&a);
+    a = RT_ETCD_ARENA;
     for (int i = 0; i < 1000; i++) {
-        rt_etcd_arena_reset(&a);
+        rt_arena_reset(&a);
         assert_int_equal(pack_join(&a, &bytes, &n), 0);
         assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__txn_request__descriptor, bytes, n, &back), 0);
         assert_int_equal(scarce.live, 1);
     }
-    assert_non_null(rt_etcd_arena_get(&a, 1 << 20));
+    assert_non_null(rt_arena_get(&a, 1 << 20));
     assert_int_equal(scarce.live, 2);
-    rt_etcd_arena_reset(&a);
+    rt_arena_reset(&a);
     assert_int_equal(scarce.live, 1);
-    rt_etcd_arena_fini(&a);
+    rt_arena_fini(&a);
     assert_int_equal(scarce.live, 0);
     scarce_end();
 }
@@ -106,11 +107,11 @@ static void few_allocations(void **state)
 static void cut_short(void **state)
 {
     (void)state;
-    struct rt_etcd_arena a;
+    struct rt_arena a;
     const uint8_t *bytes;
     size_t n, bad = 0;
     RtEtcd__TxnRequest *back;
-    rt_etcd_arena_init(&a);
+    a = RT_ETCD_ARENA;
     assert_int_equal(pack_join(&a, &bytes, &n), 0);
     for (size_t i = 0; i < n; i++) {
         uint8_t *copy = malloc(i > 0 ? i : 1);
@@ -121,14 +122,14 @@ static void cut_short(void **state)
         free(copy);
     }
     assert_true(bad > n / 2);
-    rt_etcd_arena_fini(&a);
+    rt_arena_fini(&a);
 }
 
 /* Two bytes that become a struct, two million times. */
 static void bombs(void **state)
 {
     (void)state;
-    struct rt_etcd_arena a;
+    struct rt_arena a;
     RtEtcd__RangeResponse *back = NULL;
     size_t n = 4u << 20;
     uint8_t *bomb = malloc(n);
@@ -137,12 +138,12 @@ static void bombs(void **state)
         bomb[i + 1] = 0;
     }
     scarce_begin();
-    rt_etcd_arena_init(&a);
+    a = RT_ETCD_ARENA;
     assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__range_response__descriptor, bomb, n, &back),
                      ROTA_PROTOCOL);
     assert_null(back);
     assert_true(scarce.bytes <= RT_ETCD_ARENA_MAX + (64u << 10));
-    rt_etcd_arena_fini(&a);
+    rt_arena_fini(&a);
     assert_int_equal(scarce.live, 0);
     scarce_end();
     free(bomb);
@@ -151,22 +152,22 @@ static void bombs(void **state)
 static void memory_fails(void **state)
 {
     (void)state;
-    struct rt_etcd_arena a;
+    struct rt_arena a;
     const uint8_t *bytes;
     size_t n;
     RtEtcd__RangeResponse *back;
     scarce_begin();
     scarce_leave(0);
-    rt_etcd_arena_init(&a);
+    a = RT_ETCD_ARENA;
     assert_int_equal(pack_join(&a, &bytes, &n), ROTA_NOMEM);
     assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__range_response__descriptor, "\x12\x00", 2, &back),
                      ROTA_NOMEM);
     scarce_leave(-1);
-    rt_etcd_arena_reset(&a);
+    rt_arena_reset(&a);
     assert_int_equal(rt_etcd_unpack(&a, &rt_etcd__range_response__descriptor, "\x12\x00", 2, &back),
                      0);
     assert_int_equal(back->n_kvs, 1);
-    rt_etcd_arena_fini(&a);
+    rt_arena_fini(&a);
     scarce_end();
 }
 

@@ -130,15 +130,15 @@ static size_t some_message(uint8_t *out)
 
 static void try_to_unpack(struct told *t)
 {
-    struct rt_etcd_arena a;
+    struct rt_arena a;
     void *m;
-    rt_etcd_arena_init(&a);
+    a = RT_ETCD_ARENA;
     if (t->last.size > 0)
         (void)rt_etcd_unpack(&a,
                              roll(2) == 0 ? &rt_etcd__watch_response__descriptor
                                           : &rt_etcd__txn_response__descriptor,
                              t->last.at, t->last.size, &m);
-    rt_etcd_arena_fini(&a);
+    rt_arena_fini(&a);
 }
 
 static void maybe_cancel(struct told *t)

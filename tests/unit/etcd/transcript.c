@@ -230,8 +230,8 @@ static char name_of(const struct town *town)
 /* Everybody who watches hears of what is new in the log. */
 static void notify(void)
 {
-    struct rt_etcd_arena arena;
-    rt_etcd_arena_init(&arena);
+    struct rt_arena arena;
+    arena = RT_ETCD_ARENA;
     for (; told < transcript_store.log_count; told++) {
         const struct es_change *change = &transcript_store.log[told];
         struct es_text key = (change->after != NULL ? change->after : change->before)->key;
@@ -251,7 +251,7 @@ static void notify(void)
             town_say(w->wire, w->call, &r);
         }
     }
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
 }
 
 static void do_watch(struct town *town, struct town_wire *wire, size_t i,
@@ -372,7 +372,7 @@ static void play_left(struct town *town, struct town_wire *w, size_t i)
 
 static bool play(struct town *town, struct town_wire *w, size_t i)
 {
-    struct rt_etcd_arena arena;
+    struct rt_arena arena;
     if (town_is_call(w, i, "/etcdserverpb.Watch/Watch")) {
         play_watch(town, w, i);
         return true;
@@ -390,7 +390,7 @@ static bool play(struct town *town, struct town_wire *w, size_t i)
             continue;
         ProtobufCMessage *rq = town_read(w, i, paths[k].type);
         bool mute = give_up(town);
-        rt_etcd_arena_init(&arena);
+        arena = RT_ETCD_ARENA;
         say("> %c ", name_of(town));
         say_request(paths[k].call, rq);
         struct es_answer a = {RT_GRPC_PERMISSION_DENIED, "etcdserver: permission denied", NULL};
@@ -406,7 +406,7 @@ static bool play(struct town *town, struct town_wire *w, size_t i)
             snprintf(status, sizeof(status), "%u", a.status);
             peer_refuse(&w->peer, i, "200", "application/grpc", status, a.text);
         }
-        rt_etcd_arena_fini(&arena);
+        rt_arena_fini(&arena);
         protobuf_c_message_free_unpacked(rq, NULL);
         notify();
         return true;
@@ -661,10 +661,10 @@ void end_session(char who)
 
 static void others_do(enum rt_etcd_call call, const void *request)
 {
-    struct rt_etcd_arena arena;
-    rt_etcd_arena_init(&arena);
+    struct rt_arena arena;
+    arena = RT_ETCD_ARENA;
     assert_int_equal(es_store_do(&transcript_store, &arena, call, request, 0).status, 0);
-    rt_etcd_arena_fini(&arena);
+    rt_arena_fini(&arena);
     notify();
     transcript_run();
 }

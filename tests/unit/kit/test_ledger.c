@@ -142,6 +142,37 @@ static void answered_once(void **state)
     assert_int_equal(a.sent, 1);
 }
 
+/* Its owner counts what is under way: once each, however often it is sent, and before it hears of the end. Not when the
+ * ledger is emptied: the owner may be gone. */
+static void counted(void **state)
+{
+    static uint32_t pending;
+    static struct asked a[4];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        a[i] = (struct asked){.entry.pending = &pending, .entry.again = i == 1};
+        (void)add(&a[i], i + 1);
+    }
+    assert_int_equal(pending, 4);
+    rt_ledger_out(&a[0].entry);
+    assert_int_equal(pending, 3);
+    rt_ledger_again(&ledger, &a[1].entry, true);
+    rt_ledger_abandon(&ledger, &a[2].entry, ROTA_CANCELED);
+    assert_int_equal(pending, 3);
+    pass(100);
+    assert_int_equal(a[1].sent, 2);
+    assert_int_equal(a[2].ended, 1);
+    assert_int_equal(pending, 2);
+    rt_ledger_lost(&ledger, &here, "cut");
+    assert_int_equal(a[3].ended, 1);
+    assert_int_equal(pending, 1);
+    pass(2 * CALL_MS);
+    assert_int_equal(pending, 0);
+    assert_true(add(&a[0], 5));
+    rt_ledger_fini(&ledger, on_free);
+    assert_int_equal(pending, 1);
+}
+
 /* Not sent: definite. Sent: nobody knows, unless it merely reads. */
 static void deadlines(void **state)
 {
@@ -304,8 +335,8 @@ static void found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ONE(answered_once),   ONE(deadlines), ONE(given_up), ONE(keeps_its_place),
-        ONE(lost_by_its_way), ONE(refused),   ONE(pauses),   ONE(found),
+        ONE(answered_once),   ONE(counted), ONE(deadlines), ONE(given_up), ONE(keeps_its_place),
+        ONE(lost_by_its_way), ONE(refused), ONE(pauses),    ONE(found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

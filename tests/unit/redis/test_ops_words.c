@@ -82,14 +82,13 @@ static void test_gravest_answer(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         struct rt_op op = {.kind = RT_OP_BEAT, .user = other_name};
-        struct rt_redis_work *w = rt_redis_work_new(p.conn, sizeof(*w), &op);
+        struct rt_work *w = rt_work_new(&p.conn->side.works, &p.conn->base, sizeof(*w), &op);
         assert_non_null(w);
         for (int k = 0; k < 3; k++) {
             (void)rt_redis_fail(p.conn, all[i].errs[k], "%d", k);
-            rt_redis_work_note(p.conn, w, all[i].errs[k]);
+            rt_work_note(&p.conn->base, w, all[i].errs[k]);
         }
-        rt_redis_work_done(p.conn, w);
-        rt_redis_work_settle(p.conn, w);
+        rt_work_end(&p.conn->base, w, 0);
         expect_told(all[i].told);
         if (all[i].says != NULL)
             assert_string_equal(p.conn->base.errmsg, all[i].says);
