@@ -159,3 +159,8 @@ void rt_sql_forked(struct rt_conn *conn)
         if (c->lanes[i].link != NULL)
             c->driver->forked(c->lanes[i].link);
 }
+
+const char *rt_sql_ddl(const struct rt_conn *conn)
+{
+    return ((const struct rt_sql_conn *)(const void *)conn)->driver->ddl;
+}

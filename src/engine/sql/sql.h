@@ -175,13 +175,16 @@ void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why); /* the link is 
 
 /* ---- wait.c: tickets of ours that wait, or want to hear -------------------------------------------------------- */
 
-struct rt_sql_ticket {
+#define RT_SQL_BUCKETS 256
+
+struct rt_sql_ticket { /* in a bucket of the table */
     struct rt_sql_ticket *next, **link;
     uint64_t session, number;
     int64_t look_at;
     bool waits;  /* else it is granted */
     bool waited; /* it stands as a row, and most likely others behind it */
     bool armed;
+    bool wanted;  /* as it was told last, by looks */
     bool asked;   /* a look is under way */
     bool leaving; /* a LEAVE is: it is not looked for */
     char name[];
@@ -259,7 +262,8 @@ struct rt_sql_conn {
     uint64_t turns; /* of lines locked */
     uint64_t jitter;
     uint64_t session, ear;
-    struct rt_sql_ticket *tickets;
+    struct rt_sql_ticket *tickets[RT_SQL_BUCKETS];
+    size_t ticket_count;
     struct rt_timer_call wait_timer, view_timer;
     struct rt_view *views;
     struct rt_sql_doubt *doubts;
@@ -288,12 +292,13 @@ void rt_sql_cancel(struct rt_conn *conn, struct rt_op *op);
 uint32_t rt_sql_caps(const struct rt_conn *conn);
 const char *rt_sql_trouble(const struct rt_conn *conn);
 void rt_sql_forked(struct rt_conn *conn);
+const char *rt_sql_ddl(const struct rt_conn *conn);
 #define RT_SQL_ENGINE(opens, its_schemes, its_params)                                              \
     {                                                                                              \
         .schemes = (its_schemes), .params = (its_params), .conn_size = sizeof(struct rt_sql_conn), \
         .open = (opens), .parting = rt_sql_parting, .close = rt_sql_close,                         \
         .submit = rt_sql_submit, .cancel = rt_sql_cancel, .caps = rt_sql_caps,                     \
-        .trouble = rt_sql_trouble, .forked = rt_sql_forked,                                        \
+        .trouble = rt_sql_trouble, .forked = rt_sql_forked, .ddl = rt_sql_ddl,                     \
     }
 
 /* The lane is ready, was lost, or is refused for good: for the whole connection where it is the first. */

@@ -10,6 +10,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "engine/kit/hash.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -19,8 +20,6 @@
 #define POLL_MS 20
 #define GRACE_MS 10  /* after the end of what is ahead: its renewal may be on its way */
 #define HEAR_MS 2000 /* listens so long after there is nothing to hear */
-
-static void follow(struct rt_sql_conn *c);
 
 static int64_t now_of(const struct rt_sql_conn *c)
 {
@@ -42,18 +41,62 @@ void rt_sql_say_settle(struct rt_sql_book *b, const char *name)
     rt_sql_say(b, RT_SQL_TELL, rt_sql_text(name));
 }
 
+/* ---- Time ------------------------------------------------------------------------------------------------------ */
+
+/* The timer fires at AT or before; then it is reckoned anew. */
+static void note(struct rt_sql_conn *c, int64_t at)
+{
+    struct rt_timer *t = &c->wait_timer.timer;
+    if (at != RT_NEVER && (t->slot == 0 || at < t->at))
+        rt_timers_start(&c->base.loop->timers, t, at);
+}
+
+static void look_at(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t at)
+{
+    t->look_at = at;
+    note(c, at);
+}
+
+/* LEFT_US: so long what it waits for may take to end by time; -1: it does not. */
+static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left_us)
+{
+    int64_t now = now_of(c), at = left_us >= 0 ? now + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
+    if (!c->driver->notifies && (t->waits || t->armed) && now + POLL_MS * RT_MS < at)
+        at = now + POLL_MS * RT_MS;
+    look_at(c, t, at);
+}
+
 /* ---- Which there are ------------------------------------------------------------------------------------------- */
+
+static size_t bucket_of(const char *name, uint64_t number)
+{
+    return (rt_hash(name, strlen(name)) ^ number) % RT_SQL_BUCKETS;
+}
+
+/* The one after T (NULL: the first), or NULL. T may be dropped meanwhile if the next was asked for before. */
+static struct rt_sql_ticket *next_of(const struct rt_sql_conn *c, const struct rt_sql_ticket *t)
+{
+    struct rt_sql_ticket *next = t != NULL ? t->next : NULL;
+    size_t i = t != NULL ? bucket_of(t->name, t->number) + 1 : 0;
+    for (; next == NULL && i < RT_SQL_BUCKETS; i++)
+        next = c->tickets[i];
+    return next;
+}
 
 struct rt_sql_ticket *rt_sql_wait_find(struct rt_sql_conn *c, const char *name, uint64_t number)
 {
-    for (struct rt_sql_ticket *t = c->tickets; t != NULL; t = t->next)
+    for (struct rt_sql_ticket *t = c->tickets[bucket_of(name, number)]; t != NULL; t = t->next)
         if (t->number == number && strcmp(t->name, name) == 0)
             return t;
     return NULL;
 }
 
-static void drop(struct rt_sql_ticket *t)
+static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
+    if (--c->ticket_count == 0) {
+        c->hear_until = now_of(c) + HEAR_MS * RT_MS;
+        note(c, c->hear_until);
+    }
     *t->link = t->next;
     if (t->next != NULL)
         t->next->link = t->link;
@@ -65,8 +108,7 @@ void rt_sql_wait_left(struct rt_sql_conn *c, const char *name, uint64_t number)
     struct rt_sql_ticket *t = rt_sql_wait_find(c, name, number);
     if (t == NULL)
         return;
-    drop(t);
-    follow(c);
+    drop(c, t);
 }
 
 static struct rt_sql_ticket *add(struct rt_sql_conn *c, const char *name, uint64_t session,
@@ -83,20 +125,14 @@ static struct rt_sql_ticket *add(struct rt_sql_conn *c, const char *name, uint64
     t->number = number;
     t->look_at = RT_NEVER;
     memcpy(t->name, name, size);
-    t->next = c->tickets;
-    t->link = &c->tickets;
+    struct rt_sql_ticket **at = &c->tickets[bucket_of(name, number)];
+    t->next = *at;
+    t->link = at;
     if (t->next != NULL)
         t->next->link = &t->next;
-    c->tickets = t;
+    *at = t;
+    c->ticket_count++;
     return t;
-}
-
-static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left_us)
-{
-    int64_t now = now_of(c);
-    t->look_at = left_us >= 0 ? now + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
-    if (!c->driver->notifies && (t->waits || t->armed) && now + POLL_MS * RT_MS < t->look_at)
-        t->look_at = now + POLL_MS * RT_MS;
 }
 
 void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t left_us)
@@ -110,7 +146,6 @@ void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t 
     t->waits = t->waited = !join->granted;
     t->armed = armed;
     look_in(c, t, left_us);
-    follow(c);
 }
 
 void rt_sql_wait_arm(struct rt_sql_conn *c, const char *name, uint64_t session, uint64_t number)
@@ -120,17 +155,15 @@ void rt_sql_wait_arm(struct rt_sql_conn *c, const char *name, uint64_t session, 
         return;
     t->armed = t->waited = true;
     look_in(c, t, -1);
-    follow(c);
 }
 
 void rt_sql_wait_forget(struct rt_sql_conn *c, uint64_t session)
 {
-    for (struct rt_sql_ticket *t = c->tickets, *next; t != NULL; t = next) {
-        next = t->next;
+    for (struct rt_sql_ticket *t = next_of(c, NULL), *next; t != NULL; t = next) {
+        next = next_of(c, t);
         if (session == 0 || t->session == session)
-            drop(t);
+            drop(c, t);
     }
-    follow(c);
 }
 
 /* ---- Telling ---------------------------------------------------------------------------------------------------- */
@@ -147,18 +180,15 @@ void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     if (!t->waits)
         return;
     t->waits = false;
-    t->look_at = RT_NEVER;
     tell(c, RT_GRANTED, t->session, t->number, t->name);
     look_in(c, t, -1);
-    follow(c);
 }
 
 void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     if (!t->leaving)
         tell(c, RT_TICKET_LOST, t->session, t->number, t->name);
-    drop(t);
-    follow(c);
+    drop(c, t);
 }
 
 /* ---- Looks ------------------------------------------------------------------------------------------------------- */
@@ -172,10 +202,9 @@ static void tend_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 static bool tend_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     (void)b;
-    for (struct rt_sql_ticket *t = a->c->tickets; t != NULL; t = t->next)
-        if (t->waits && strcmp(t->name, a->name) == 0)
-            t->look_at = now_of(a->c) + (a->c->driver->notifies ? GRACE_MS * RT_MS : 0);
-    follow(a->c);
+    for (struct rt_sql_ticket *t = NULL; (t = next_of(a->c, t)) != NULL;)
+        if (t->waits && !t->asked && strcmp(t->name, a->name) == 0)
+            look_at(a->c, t, now_of(a->c) + (a->c->driver->notifies ? GRACE_MS * RT_MS : 0));
     return true;
 }
 
@@ -204,8 +233,10 @@ static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         return true;
     t->asked = false;
     look_in(c, t, row == NULL || rt_sql_null(row, 1) ? -1 : rt_sql_int(row, 1));
-    if (state != NULL && rt_sql_int(state, 2) != 0)
+    bool wanted = state != NULL && rt_sql_int(state, 2) != 0;
+    if (wanted && !t->wanted)
         tell(c, RT_WANTED, t->session, t->number, t->name);
+    t->wanted = wanted;
     if (!t->waits || t->leaving)
         return true;
     if (row == NULL) {
@@ -215,7 +246,6 @@ static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     } else if (!rt_sql_null(row, 1) && rt_sql_int(row, 1) <= 0) {
         rt_sql_tend(c, a->name);
     }
-    follow(c);
     return true;
 }
 
@@ -227,7 +257,6 @@ static void look_failed(struct rt_sql_ask *a, int err)
         return;
     t->asked = false;
     look_in(a->c, t, a->c->base.ttl_ms * INT64_C(1000) / 3);
-    follow(a->c);
 }
 
 static const struct rt_sql_plan look_plan = {
@@ -273,10 +302,9 @@ static bool listen_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     (void)b;
     a->c->lanes[0].listens = true;
-    for (struct rt_sql_ticket *t = a->c->tickets; t != NULL; t = t->next)
+    for (struct rt_sql_ticket *t = NULL; (t = next_of(a->c, t)) != NULL;)
         if (!t->asked)
-            t->look_at = now_of(a->c);
-    follow(a->c);
+            look_at(a->c, t, now_of(a->c));
     return true;
 }
 
@@ -285,7 +313,7 @@ static const struct rt_sql_plan listen_plan = {
 
 void rt_sql_wait_linked(struct rt_sql_conn *c)
 {
-    if (c->tickets != NULL && c->driver->notifies)
+    if (c->ticket_count > 0 && c->driver->notifies)
         (void)rt_sql_ask(c, &listen_plan, NULL, NULL, NULL);
 }
 
@@ -370,35 +398,23 @@ void rt_sql_told(struct rt_sql_conn *c)
         pass_on(c, p->line, p->text);
 }
 
-/* ---- Time --------------------------------------------------------------------------------------------------------- */
-
-static void follow(struct rt_sql_conn *c)
-{
-    int64_t at = RT_NEVER;
-    for (const struct rt_sql_ticket *t = c->tickets; t != NULL; t = t->next)
-        if (!t->asked && t->look_at < at)
-            at = t->look_at;
-    if (c->tickets != NULL)
-        c->hear_until = now_of(c) + HEAR_MS * RT_MS;
-    else if (c->lanes[0].listens)
-        at = c->hear_until;
-    if (at == RT_NEVER)
-        rt_timers_stop(&c->base.loop->timers, &c->wait_timer.timer);
-    else
-        rt_timers_start(&c->base.loop->timers, &c->wait_timer.timer, at);
-}
+/* ---- Life --------------------------------------------------------------------------------------------------------- */
 
 static void fire(struct rt_timer_call *call, int64_t now)
 {
     struct rt_sql_conn *c =
         (struct rt_sql_conn *)(void *)((char *)call - offsetof(struct rt_sql_conn, wait_timer));
-    for (struct rt_sql_ticket *t = c->tickets; t != NULL; t = t->next)
+    for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;) {
         if (!t->asked && t->look_at <= now)
             look(c, t);
-    if (c->tickets != NULL)
-        follow(c);
-    else if (c->lanes[0].listens && c->hear_until <= now)
+        note(c, t->look_at);
+    }
+    if (c->ticket_count > 0 || !c->lanes[0].listens)
+        return;
+    if (c->hear_until <= now)
         (void)rt_sql_ask(c, &unlisten_plan, NULL, NULL, NULL);
+    else
+        note(c, c->hear_until);
 }
 
 void rt_sql_wait_init(struct rt_sql_conn *c)
@@ -409,8 +425,7 @@ void rt_sql_wait_init(struct rt_sql_conn *c)
 
 void rt_sql_wait_fini(struct rt_sql_conn *c)
 {
-    while (c->tickets != NULL)
-        drop(c->tickets);
+    rt_sql_wait_forget(c, 0);
     for (struct rt_sql_push *p; (p = take_push(c)) != NULL;)
         rt_free(p);
     rt_timers_stop(&c->base.loop->timers, &c->wait_timer.timer);
