@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a flight says and hears: its steps before, its rows after. Kept in leaves that are used again. */
+/* What a flight says and hears: its steps before, its rows after. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -7,41 +7,14 @@
 #include <assert.h>
 #include <string.h>
 
-#define LEAF_SIZE 4000
-
-struct rt_sql_leaf {
-    struct rt_sql_leaf *next;
-    size_t used, room;
-    _Alignas(max_align_t) char bytes[];
-};
-
-/* ---- Leaves ------------------------------------------------------------------------------------------------ */
-
-static struct rt_sql_leaf *add_leaf(struct rt_sql_book *b, size_t size)
-{
-    size_t room = size > LEAF_SIZE ? size : LEAF_SIZE;
-    struct rt_sql_leaf *leaf = rt_alloc(sizeof(*leaf) + room);
-    if (leaf == NULL)
-        return NULL;
-    leaf->room = room;
-    leaf->next = b->leaves;
-    b->leaves = leaf;
-    return leaf;
-}
+#define BOOK_MOST (64u << 20) /* bytes that a server's rows may cost us */
 
 /* NULL: no memory, and the book says so. */
 static void *take(struct rt_sql_book *b, size_t size)
 {
-    size = (size + _Alignof(max_align_t) - 1) / _Alignof(max_align_t) * _Alignof(max_align_t);
-    struct rt_sql_leaf *leaf = b->leaves;
-    if (leaf == NULL || leaf->room - leaf->used < size)
-        leaf = add_leaf(b, size);
-    if (leaf == NULL) {
-        b->failed = true;
-        return NULL;
-    }
-    void *at = leaf->bytes + leaf->used;
-    leaf->used += size;
+    b->arena.most = BOOK_MOST;
+    void *at = rt_arena_get(&b->arena, size);
+    b->failed = b->failed || at == NULL;
     return at;
 }
 
@@ -126,24 +99,16 @@ const char *rt_sql_str(const struct rt_sql_row *row, size_t i)
 
 /* ---- Life -------------------------------------------------------------------------------------------------- */
 
-/* One leaf stays: most flights need no more. */
 void rt_sql_book_clear(struct rt_sql_book *b)
 {
-    while (b->leaves != NULL && b->leaves->next != NULL) {
-        struct rt_sql_leaf *leaf = b->leaves;
-        b->leaves = leaf->next;
-        rt_free(leaf);
-    }
-    if (b->leaves != NULL)
-        b->leaves->used = 0;
+    rt_arena_reset(&b->arena);
     b->step_count = b->row_count = 0;
     b->failed = false;
 }
 
 void rt_sql_book_free(struct rt_sql_book *b)
 {
-    rt_sql_book_clear(b);
-    rt_free(b->leaves);
+    rt_arena_fini(&b->arena);
     rt_free(b->steps);
     rt_free(b->changed);
     rt_free(b->rows);

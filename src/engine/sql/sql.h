@@ -21,6 +21,7 @@
 #ifndef RT_SQL_H
 #define RT_SQL_H
 
+#include "engine/kit/arena.h"
 #include "engine/kit/ledger.h"
 #include "engine/kit/view.h"
 #include "engine/kit/words.h"
@@ -43,8 +44,8 @@ struct rt_sql_book { /* zeroed before the first use */
     uint64_t *changed; /* of each step */
     struct rt_sql_row *rows;
     size_t step_count, step_room, row_count, row_room;
-    struct rt_sql_leaf *leaves; /* of the texts and cells of both */
-    bool failed;                /* no memory: it must not fly */
+    struct rt_arena arena; /* of the texts and cells of both */
+    bool failed;           /* no memory: it must not fly */
 };
 
 static inline struct rt_sql_cell rt_sql_number(uint64_t number)

@@ -10,6 +10,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "engine/kit/hash.h"
 
 #include <assert.h>
@@ -97,18 +98,15 @@ static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
         c->hear_until = now_of(c) + HEAR_MS * RT_MS;
         note(c, c->hear_until);
     }
-    *t->link = t->next;
-    if (t->next != NULL)
-        t->next->link = t->link;
+    RT_LIST_OUT(t);
     rt_free(t);
 }
 
 void rt_sql_wait_left(struct rt_sql_conn *c, const char *name, uint64_t number)
 {
     struct rt_sql_ticket *t = rt_sql_wait_find(c, name, number);
-    if (t == NULL)
-        return;
-    drop(c, t);
+    if (t != NULL)
+        drop(c, t);
 }
 
 static struct rt_sql_ticket *add(struct rt_sql_conn *c, const char *name, uint64_t session,
@@ -125,12 +123,7 @@ static struct rt_sql_ticket *add(struct rt_sql_conn *c, const char *name, uint64
     t->number = number;
     t->look_at = RT_NEVER;
     memcpy(t->name, name, size);
-    struct rt_sql_ticket **at = &c->tickets[bucket_of(name, number)];
-    t->next = *at;
-    t->link = at;
-    if (t->next != NULL)
-        t->next->link = &t->next;
-    *at = t;
+    RT_LIST_ADD(&c->tickets[bucket_of(name, number)], t);
     c->ticket_count++;
     return t;
 }
