@@ -3,8 +3,8 @@
 # Installs the Debian packages of the sets named: build, test, bench, interop, deb, deb-check. Silent and quick when all are there.
 set -eu
 
-build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler libsqlite3-dev libjansson-dev"
-test="python3 libcmocka-dev clang-format clang-tidy binutils strace mandoc bash tmux openssl redis-server liblua5.1-0-dev etcd-server etcd-client"
+build="gcc libc6-dev meson ninja-build pkg-config libuv1-dev libssl-dev libhiredis-dev libnghttp2-dev libprotobuf-c-dev protobuf-c-compiler libsqlite3-dev libpq-dev libjansson-dev"
+test="python3 libcmocka-dev clang-format clang-tidy binutils strace mandoc bash tmux openssl redis-server liblua5.1-0-dev etcd-server etcd-client postgresql-15"
 bench="hyperfine util-linux redis-server etcd-server etcd-client"
 interop="etcd-server etcd-client python3"
 deb="debhelper build-essential dpkg-dev"

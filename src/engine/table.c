@@ -16,6 +16,9 @@ extern const struct rt_engine rt_engine_redis;
 #if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
 extern const struct rt_engine rt_engine_etcd;
 #endif
+#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+extern const struct rt_engine rt_engine_postgres;
+#endif
 
 static const struct rt_engine *const engines[] = {
 #if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
@@ -26,6 +29,9 @@ static const struct rt_engine *const engines[] = {
 #endif
 #if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
     &rt_engine_etcd,
+#endif
+#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+    &rt_engine_postgres,
 #endif
     &rt_engine_mem,
 };

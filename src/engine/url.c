@@ -160,8 +160,8 @@ static int parse_authority(struct parser *p, char *text)
             return rv;
         text = at + 1;
     }
-    if (text[0] == '\0' && at == NULL)
-        return 0; /* scheme:///path */
+    if (text[0] == '\0')
+        return 0; /* scheme:///path, scheme://user@/path */
     while (text != NULL) {
         char *next = cut(text, ",");
         int rv = parse_host(p, text);

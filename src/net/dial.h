@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside net/: where a stream goes. Addresses, the look-up of names, sockets. */
-#ifndef RT_DIAL_H
-#define RT_DIAL_H
+/* Where a stream goes: addresses, the look-up of names, sockets. Inside net/, and for who dials by a library. */
+#ifndef RT_NET_DIAL_H
+#define RT_NET_DIAL_H
 
 #include "net/stream.h"
 
@@ -18,6 +18,7 @@ struct rt_lookup;
 
 struct rt_dial {
     struct rt_stream *stream;
+    void *arg;                /* of whoever has no stream */
     struct rt_lookup *lookup; /* runs */
     struct rt_tls *tls;
     struct rt_address addresses[RT_DIAL_ADDRESSES];

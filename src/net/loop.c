@@ -341,6 +341,23 @@ void rt_loop_undefer(struct rt_loop *loop, struct rt_defer *d)
     *at = d->next;
 }
 
+static void parted(uv_handle_t *handle)
+{
+    struct rt_parting *p = handle->data;
+
+    p->gone(p);
+}
+
+void rt_loop_part(struct rt_loop *loop, struct rt_parting *p, void (*gone)(struct rt_parting *p))
+{
+    assert(!loop->virtual_time);
+    uv_idle_init(&loop->uv, &p->idle);
+    p->idle.data = p;
+    p->gone = gone;
+    loop->dirty = true;
+    uv_close((uv_handle_t *)&p->idle, parted);
+}
+
 int rt_loop_scratch(struct rt_loop *loop)
 {
     if (loop->scratch == NULL)

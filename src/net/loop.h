@@ -97,6 +97,14 @@ void rt_loop_arm_timer(struct rt_loop *loop);
 void rt_loop_defer(struct rt_loop *loop, struct rt_defer *d);
 void rt_loop_undefer(struct rt_loop *loop, struct rt_defer *d); /* also if it does not wait */
 
+/* GONE runs from a later turn, or with the loop's end: for who must not give back its memory at once. It needs neither
+ * memory nor a place for a timer. Not in virtual time. */
+struct rt_parting { /* embedded in its user's struct */
+    uv_idle_t idle;
+    void (*gone)(struct rt_parting *p);
+};
+void rt_loop_part(struct rt_loop *loop, struct rt_parting *p, void (*gone)(struct rt_parting *p));
+
 /* Makes the two halves: 0 or ROTA_NOMEM. What is in them lasts until the next watch is served. */
 int rt_loop_scratch(struct rt_loop *loop);
 

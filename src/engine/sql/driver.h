@@ -77,7 +77,7 @@ enum rt_sql_step_kind {
                       since + at_least > now becomes durable instead, until then: session, nonce and owner 0, the label
                       that of its session */
     RT_SQL_SETTLE, /* (name): grants by core/grant.h's rule, since := now; tells each one granted: G */
-    RT_SQL_TELL, /* (name): what observers are told by: the channel rota_o<32 hex digits of md5(name)> where it is watched */
+    RT_SQL_TELL, /* (name): what observers are told by: the channel rota_o<16 hex digits of rt_hash(name)> where it is watched */
     RT_SQL_GATE, /* (name, session, nonce, mode, of, weight, try, durable): counts this flight's tickets that may be joined, as JOIN
                       judges with gate 0 */
     RT_SQL_JOIN, /* (name, session, nonce, owner, mode, take, of, weight, flags, at_least_us, until_us, durable, try,
@@ -85,8 +85,8 @@ enum rt_sql_step_kind {
                       leave room; a barrier's: it makes `of`; a counted one always), unless: (session, nonce) is
                       there, the kind differs, the session is dead and not durable, it is a try and does not fit. gate
                       not 0: so many must have been counted by GATE, or nothing is done. until_us: 0 or from now on. The
-                      number is the line's fence from now on. A barrier's last one leaves the granting of the others to
-                      SETTLE, which follows */
+                      number is the line's fence from now on. A barrier's is never granted by this: SETTLE, which
+                      follows, opens the barrier for all of them when the last is there */
     RT_SQL_WANT, /* (name): tells armed granted tickets that somebody waits, W, if exactly one does */
     RT_SQL_ANSWER, /* (name, session, nonce) -> lives (1: the session, 0: not), number (NULL: no such ticket), granted,
                       wanted, mode, of_ and label of the front (NULL: nobody there), left_us, bell: see LOOK */
@@ -113,7 +113,7 @@ enum rt_sql_step_kind {
     /* Whom to hear; where the server cannot tell, no statement. */
     RT_SQL_LISTEN,        /* (bell): from this transaction's end on; rota_<16 hex digits> */
     RT_SQL_UNLISTEN,      /* (bell) */
-    RT_SQL_LISTEN_LINE,   /* (name): rota_o<32 hex digits of md5(name)> */
+    RT_SQL_LISTEN_LINE,   /* (name): rota_o<16 hex digits of rt_hash(name)> */
     RT_SQL_UNLISTEN_LINE, /* (name) */
     RT_SQL_STEPS,
 };

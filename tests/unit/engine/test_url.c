@@ -221,7 +221,7 @@ static void mistakes_are_explained(void **state)
     refuse("redis://[::1]x", "]");
     refuse("redis://::1", "IPv6");
     refuse("redis://a,,b", "empty host");
-    refuse("redis://me@", "empty host");
+    refuse("redis://me@,b", "empty host");
     refuse("file:/x?novalue", "name=value");
     refuse("file:/x?=v", "name=value");
     refuse("file:/x?ttl=1&ttl=2", "twice");

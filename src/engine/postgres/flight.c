@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flights: steps into pipelined statements, one Sync behind them, and their answers into rows.
+ *
+ * All of it goes into libpq's buffer and leaves in one send. Without BEGIN what comes before a Sync is one transaction; a
+ * statement gets its name in the flight that uses it first. */
+#include "engine/postgres/postgres.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BOOL_OID 16
+#define BYTEA_OID 17
+#define INT8_OID 20
+#define INT2_OID 21
+#define INT4_OID 23
+#define TEXT_OID 25
+
+#define COLUMNS 16 /* of a row, at most */
+#define LABEL_ROOM 512
+#define LOCK_LEAST_MS 100
+#define STATEMENT_LEAST_MS 1000
+#define MAKE_LOCK \
+    "select pg_advisory_xact_lock(1919906913)" /* two who make the tables do so one after the other */
+
+/* ---- Arguments --------------------------------------------------------------------------------------- */
+
+struct args {
+    Oid types[RT_SQL_ARGS];
+    const char *values[RT_SQL_ARGS];
+    int lengths[RT_SQL_ARGS], formats[RT_SQL_ARGS];
+    int64_t numbers[RT_SQL_ARGS];
+    char channel[RT_POSTGRES_CHANNEL], label[LABEL_ROOM];
+    int count;
+};
+
+static void put(struct args *a, Oid type, const void *at, size_t size)
+{
+    assert(a->count < RT_SQL_ARGS);
+    a->types[a->count] = type;
+    a->values[a->count] = at;
+    a->lengths[a->count] = (int)size;
+    a->formats[a->count++] = 1; /* binary */
+}
+
+/* How many bytes of UTF-8 begin at P, of N; 0: none. */
+static size_t utf8_size(const unsigned char *p, size_t n)
+{
+    size_t size = p[0] < 0x80                   ? 1
+                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
+                  : p[0] >= 0xe0                ? 3
+                  : p[0] >= 0xc2                ? 2
+                                                : 0;
+    if (size == 0 || size > n || p[0] >= 0xf5 || p[0] == 0)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    bool odd = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+               (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f);
+    return odd ? 0 : size;
+}
+
+/* A label may be any bytes, and may have been cut within a character. */
+static void put_label(struct args *a, const struct rt_sql_cell *c)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < c->size;) {
+        size_t n = utf8_size((const unsigned char *)c->text + i, c->size - i);
+        size_t room = n > 0 ? n : 1;
+        if (used + room > sizeof(a->label))
+            break;
+        if (n > 0)
+            memcpy(a->label + used, c->text + i, n);
+        else
+            a->label[used] = '?';
+        used += room;
+        i += room;
+    }
+    put(a, TEXT_OID, a->label, used);
+}
+
+static Oid oid_of(char type)
+{
+    return type == 'i' ? INT8_OID : type == 'b' ? BYTEA_OID : TEXT_OID;
+}
+
+static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
+{
+    if (c->null) {
+        put(a, oid_of(type), NULL, 0);
+    } else if (type == 'i') {
+        a->numbers[a->count] = (int64_t)htobe64((uint64_t)c->number);
+        put(a, INT8_OID, &a->numbers[a->count], sizeof(a->numbers[0]));
+    } else if (type == 'l') {
+        put_label(a, c);
+    } else {
+        put(a, oid_of(type), c->text != NULL ? c->text : "", c->size);
+    }
+}
+
+static void put_step(struct args *a, const struct rt_sql_step *s)
+{
+    const char *types = rt_postgres_statements[s->kind].types;
+    a->count = 0;
+    for (size_t i = 0; types[i] != '\0'; i++) {
+        if (types[i] == 'c') {
+            rt_postgres_line(a->channel, s->args[0].text, s->args[0].size);
+            put(a, TEXT_OID, a->channel, strlen(a->channel));
+        } else {
+            assert(i < s->count);
+            put_cell(a, types[i], &s->args[i]);
+        }
+    }
+}
+
+/* ---- Statements --------------------------------------------------------------------------------------- */
+
+static int make_room(struct rt_postgres_link *l, size_t more)
+{
+    if (l->due_room - l->due_count >= more)
+        return 0;
+    size_t room = l->due_room * 2 + more;
+    struct rt_postgres_due *due = rt_realloc(l->due, room * sizeof(*due));
+    if (due == NULL)
+        return ROTA_NOMEM;
+    l->due = due;
+    l->due_room = room;
+    return 0;
+}
+
+static void note_due(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
+                     bool prepare)
+{
+    assert(l->due_count < l->due_room);
+    l->due[l->due_count++] = (struct rt_postgres_due){
+        .step = (uint32_t)step, .kind = (uint8_t)kind, .prepare = prepare};
+}
+
+static bool say(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
+                const char *sql, const struct args *a)
+{
+    note_due(l, step, kind, false);
+    return a == NULL ? PQsendQueryParams(l->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1
+                     : PQsendQueryParams(l->pg, sql, a->count, a->types, a->values, a->lengths,
+                                         a->formats, 1) == 1;
+}
+
+static bool say_prepared(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
+                         const struct args *a)
+{
+    uint64_t bit = UINT64_C(1) << kind;
+    char name[16];
+
+    snprintf(name, sizeof(name), "rota%d", (int)kind);
+    if ((l->prepared & bit) == 0) {
+        note_due(l, step, kind, true);
+        if (PQsendPrepare(l->pg, name, rt_postgres_statements[kind].sql, a->count, a->types) != 1)
+            return false;
+        l->prepared |= bit;
+    }
+    note_due(l, step, kind, false);
+    return PQsendQueryPrepared(l->pg, name, a->count, a->values, a->lengths, a->formats, 1) == 1;
+}
+
+/* The rows of `ddl` one by one; a schema of its own is made, too. */
+static bool say_make(struct rt_postgres_link *l, size_t step)
+{
+    const struct rt_postgres *p = rt_postgres_self(l);
+    char text[2048];
+    bool good = say(l, step, RT_SQL_MAKE, MAKE_LOCK, NULL);
+
+    if (good && p->schema != NULL && strlen(p->schema) < 200) {
+        snprintf(
+            text, sizeof(text),
+            "do $rota$ begin if not exists (select 1 from pg_namespace where nspname = %s) then"
+            " create schema %s; end if; end $rota$",
+            p->schema, p->search_path);
+        good = say(l, step, RT_SQL_MAKE, text, NULL);
+    }
+    for (const char *at = rt_postgres_ddl, *end; good && (end = strstr(at, ";\n")) != NULL;
+         at = end + 2) {
+        snprintf(text, sizeof(text), "%.*s", (int)(end - at), at);
+        good = say(l, step, RT_SQL_MAKE, text, NULL);
+    }
+    return good;
+}
+
+static bool say_listen(struct rt_postgres_link *l, size_t step, const struct rt_sql_step *s)
+{
+    bool on = s->kind == RT_SQL_LISTEN || s->kind == RT_SQL_LISTEN_LINE;
+    char channel[RT_POSTGRES_CHANNEL], text[RT_POSTGRES_CHANNEL + 16];
+
+    assert(s->count == 1);
+    if (s->kind == RT_SQL_LISTEN || s->kind == RT_SQL_UNLISTEN)
+        rt_postgres_bell(channel, s->args[0].number);
+    else
+        rt_postgres_line(channel, s->args[0].text, s->args[0].size);
+    snprintf(text, sizeof(text), "%s %s", on ? "listen" : "unlisten", channel);
+    return say(l, step, s->kind, text, NULL);
+}
+
+static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sql_step *s)
+{
+    const struct rt_postgres_statement *st = &rt_postgres_statements[s->kind];
+    struct args a;
+
+    if (s->kind == RT_SQL_MAKE)
+        return say_make(l, step);
+    if (st->sql == NULL)
+        return say_listen(l, step, s);
+    put_step(&a, s);
+    return st->once ? say(l, step, s->kind, st->sql, &a) : say_prepared(l, step, s->kind, &a);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------------------- */
+
+#define MOST_OF_A_STEP 16 /* statements: MAKE's */
+
+/* The connection is of no more use. */
+static void broken(struct rt_postgres_link *l, int err)
+{
+    char gist[RT_POSTGRES_WHY];
+
+    rt_postgres_one_line(gist, sizeof(gist), PQerrorMessage(l->pg));
+    rt_postgres_fail(l, err, "%s",
+                     l->notice[0] != '\0' ? l->notice
+                     : gist[0] != '\0'    ? gist
+                                          : "the connection broke");
+}
+
+static void take_off(struct rt_postgres_link *l)
+{
+    l->flying = true;
+    l->fate = RT_SQL_LANDED;
+    l->failed = 0;
+    l->due_next = 0;
+    l->null_seen = false;
+    l->why[0] = '\0';
+}
+
+/* Behind the last step. What does not leave at once leaves when there is room. */
+static void close_flight(struct rt_postgres_link *l, bool good)
+{
+    if (!good || PQpipelineSync(l->pg) != 1) {
+        broken(l, ROTA_UNREACHABLE);
+        return;
+    }
+    rt_postgres_write(l);
+}
+
+void rt_postgres_write(struct rt_postgres_link *l)
+{
+    int left = PQflush(l->pg);
+
+    if (left < 0) {
+        broken(l, ROTA_UNREACHABLE);
+        return;
+    }
+    if (l->wants_write == (left == 1))
+        return;
+    if (rt_postgres_watch(l, true, left == 1))
+        l->wants_write = left == 1;
+}
+
+int rt_postgres_send(struct rt_sql_link *base, const struct rt_sql_flight *f)
+{
+    struct rt_postgres_link *l = rt_postgres_of(base);
+    bool good = true;
+
+    assert((l->state == RT_POSTGRES_UP || l->state == RT_POSTGRES_ENDED) && !l->flying &&
+           f->count > 0);
+    l->due_count = 0;
+    if (make_room(l, 2 * f->count + MOST_OF_A_STEP) != 0)
+        return ROTA_NOMEM;
+    take_off(l);
+    if (l->state == RT_POSTGRES_ENDED) /* told with its end */
+        return 0;
+    for (size_t i = 0; good && i < f->count; i++)
+        good = say_step(l, i, &f->steps[i]);
+    close_flight(l, good);
+    return 0;
+}
+
+/* ---- The greeting ---------------------------------------------------------------------------------------- */
+
+struct setting {
+    int since; /* version */
+    const char *name, *value;
+};
+
+/* By key and by index always: a plan that was made while the tables were empty is kept when they are not. */
+static const struct setting settings[] = {
+    {0, "client_min_messages", "error"},
+    {0, "default_transaction_isolation", "read committed"},
+    {0, "enable_seqscan", "off"},
+    {90600, "idle_in_transaction_session_timeout", "0"},
+    {110000, "jit", "off"},
+    {120000, "plan_cache_mode", "force_generic_plan"},
+    {140000, "idle_session_timeout", "0"},
+};
+
+static void put_settings(const struct rt_postgres_link *l, char *text, size_t size)
+{
+    const struct rt_postgres *p = rt_postgres_self(l);
+    uint32_t ttl = l->base.base->ttl_ms;
+    uint32_t lock = ttl / 10 > LOCK_LEAST_MS ? ttl / 10 : LOCK_LEAST_MS;
+    uint32_t statement = ttl > STATEMENT_LEAST_MS ? ttl : STATEMENT_LEAST_MS;
+    size_t used = (size_t)snprintf(text, size,
+                                   "select set_config('lock_timeout', '%u', false),"
+                                   " set_config('statement_timeout', '%u', false)",
+                                   lock, statement);
+
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+        if (PQserverVersion(l->pg) >= settings[i].since)
+            used += (size_t)snprintf(text + used, size - used, ", set_config('%s', '%s', false)",
+                                     settings[i].name, settings[i].value);
+    if (p->search_path != NULL)
+        snprintf(text + used, size - used, ", set_config('search_path', $1, false)");
+}
+
+void rt_postgres_greet(struct rt_postgres_link *l)
+{
+    const struct rt_postgres *p = rt_postgres_self(l);
+    char text[1024];
+    struct args a = {.count = 0};
+
+    l->state = RT_POSTGRES_GREETING;
+    rt_postgres_alarm(l, l->until);
+    l->due_count = 0;
+    if (make_room(l, MOST_OF_A_STEP) != 0) {
+        rt_postgres_fail(l, ROTA_NOMEM, "out of memory");
+        return;
+    }
+    if (!rt_postgres_watch(l, true, false))
+        return;
+    put_settings(l, text, sizeof(text));
+    if (p->search_path != NULL)
+        put(&a, TEXT_OID, p->search_path, strlen(p->search_path));
+    take_off(l);
+    close_flight(l, PQsetnonblocking(l->pg, 1) == 0 && PQenterPipelineMode(l->pg) == 1 &&
+                        say(l, 0, RT_SQL_STEPS, text, &a));
+}
+
+static void greeted(struct rt_postgres_link *l)
+{
+    if (l->fate != RT_SQL_LANDED) {
+        rt_postgres_end(l, l->fate == RT_SQL_AGAIN ? ROTA_UNREACHABLE : ROTA_UNSUPPORTED);
+        return;
+    }
+    rt_postgres_alarm(l, RT_NEVER);
+    l->state = RT_POSTGRES_UP;
+    rt_dial_free(l->dial);
+    l->dial = NULL;
+    l->base.user->up(&l->base);
+}
+
+/* ---- Answers ----------------------------------------------------------------------------------------------- */
+
+static int64_t number_of(Oid type, const char *at)
+{
+    uint64_t v8;
+    uint32_t v4;
+    uint16_t v2;
+
+    switch (type) {
+    case BOOL_OID:
+        return *at != 0;
+    case INT8_OID:
+        memcpy(&v8, at, sizeof(v8));
+        return (int64_t)be64toh(v8);
+    case INT4_OID:
+        memcpy(&v4, at, sizeof(v4));
+        return (int32_t)be32toh(v4);
+    default:
+        memcpy(&v2, at, sizeof(v2));
+        return (int16_t)be16toh(v2);
+    }
+}
+
+static void read_cell(struct rt_sql_cell *c, const PGresult *r, int row, int column)
+{
+    Oid type = PQftype(r, column);
+    const char *at = PQgetvalue(r, row, column);
+
+    *c = (struct rt_sql_cell){.null = PQgetisnull(r, row, column) == 1};
+    if (c->null)
+        return;
+    if (type == BOOL_OID || type == INT8_OID || type == INT4_OID || type == INT2_OID) {
+        c->number = number_of(type, at);
+    } else {
+        c->text = at;
+        c->size = (size_t)PQgetlength(r, row, column);
+    }
+}
+
+static void tell_rows(struct rt_postgres_link *l, size_t step, const PGresult *r)
+{
+    struct rt_sql_cell cells[COLUMNS];
+    int columns = PQnfields(r);
+    uint32_t life = l->life;
+
+    assert(columns <= COLUMNS);
+    for (int row = 0; row < PQntuples(r) && l->life == life; row++) {
+        for (int i = 0; i < columns; i++)
+            read_cell(&cells[i], r, row, i);
+        l->base.user->row(&l->base, step, cells, (size_t)columns);
+    }
+}
+
+static void tell_answer(struct rt_postgres_link *l, const struct rt_postgres_due *d, PGresult *r)
+{
+    struct rt_sql_cell cell;
+
+    if (d->prepare || d->kind == RT_SQL_STEPS)
+        return;
+    switch (rt_postgres_statements[d->kind].out) {
+    case RT_POSTGRES_NOTHING:
+        return;
+    case RT_POSTGRES_ROWS:
+        tell_rows(l, d->step, r);
+        return;
+    case RT_POSTGRES_CHANGED:
+        l->base.user->changed(&l->base, d->step, strtoull(PQcmdTuples(r), NULL, 10));
+        return;
+    case RT_POSTGRES_COUNT:
+        read_cell(&cell, r, 0, 0);
+        l->base.user->changed(&l->base, d->step, (uint64_t)cell.number);
+        return;
+    }
+}
+
+/* A server that ends the connection may have done it all before; one that says nothing of why is not understood. */
+static void take_error(struct rt_postgres_link *l, const struct rt_postgres_due *d,
+                       const PGresult *r)
+{
+    const char *sqlstate = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+    const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+
+    if (sqlstate == NULL || (severity != NULL && strcmp(severity, "ERROR") != 0)) {
+        if (text != NULL)
+            rt_postgres_one_line(l->notice, sizeof(l->notice), text);
+        broken(l, ROTA_UNREACHABLE);
+        return;
+    }
+    if (d->prepare)
+        l->prepared &= ~(UINT64_C(1) << d->kind);
+    if (l->fate != RT_SQL_LANDED)
+        return;
+    l->fate = rt_postgres_meaning(sqlstate);
+    l->failed = d->step;
+    rt_postgres_one_line(l->why, sizeof(l->why), text != NULL ? text : sqlstate);
+}
+
+static void land(struct rt_postgres_link *l)
+{
+    l->flying = false;
+    if (l->state == RT_POSTGRES_GREETING)
+        greeted(l);
+    else
+        l->base.user->landed(&l->base, l->fate, l->failed, l->why);
+}
+
+/* What was not run since something before it failed; of a statement's name we then know nothing. */
+static void skip(struct rt_postgres_link *l, const struct rt_postgres_due *d)
+{
+    if (d->prepare)
+        l->prepared &= ~(UINT64_C(1) << d->kind);
+    l->due_next++;
+}
+
+static void take_result(struct rt_postgres_link *l, PGresult *r)
+{
+    static const struct rt_postgres_due sync = {.kind = RT_SQL_STEPS};
+    ExecStatusType status = PQresultStatus(r);
+    const struct rt_postgres_due *d = l->due_next < l->due_count ? &l->due[l->due_next] : &sync;
+
+    if (status == PGRES_PIPELINE_SYNC && d == &sync) {
+        land(l);
+    } else if (status == PGRES_FATAL_ERROR) { /* with the Sync: the COMMIT failed */
+        l->due_next += d != &sync;
+        take_error(l, d, r);
+    } else if (status == PGRES_PIPELINE_ABORTED && d != &sync) {
+        skip(l, d);
+    } else if ((status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) && d != &sync) {
+        l->due_next++;
+        tell_answer(l, d, r);
+    } else {
+        rt_postgres_fail(l, ROTA_PROTOCOL, "an answer that nobody asked for (%d)", (int)status);
+    }
+}
+
+/* Each statement's answers end with a NULL; two of them are no pipeline's. */
+static bool next_result(struct rt_postgres_link *l)
+{
+    PGresult *r = PQgetResult(l->pg);
+
+    if (r == NULL && l->null_seen) {
+        rt_postgres_fail(l, ROTA_PROTOCOL, "an answer is missing");
+        return false;
+    }
+    l->null_seen = r == NULL;
+    if (r != NULL)
+        take_result(l, r);
+    PQclear(r);
+    return true;
+}
+
+static void tell_notices(struct rt_postgres_link *l)
+{
+    uint32_t life = l->life;
+    PGnotify *n;
+
+    while (l->life == life && l->state == RT_POSTGRES_UP && (n = PQnotifies(l->pg)) != NULL) {
+        l->base.user->notice(&l->base, n->relname, n->extra);
+        PQfreemem(n);
+    }
+}
+
+void rt_postgres_read(struct rt_postgres_link *l)
+{
+    uint32_t life = l->life;
+    bool good = PQconsumeInput(l->pg) == 1;
+
+    while (l->life == life && l->state < RT_POSTGRES_ENDED && l->flying && PQisBusy(l->pg) == 0)
+        if (!next_result(l))
+            return;
+    if (l->life != life || l->state >= RT_POSTGRES_ENDED)
+        return;
+    tell_notices(l);
+    if (l->life == life && l->state < RT_POSTGRES_ENDED &&
+        (!good || PQstatus(l->pg) == CONNECTION_BAD))
+        broken(l, ROTA_UNREACHABLE);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the URL says, with what libpq's users have in the environment, service files and .pgpass. */
+#include "base/alloc.h"
+#include "engine/kit/words.h"
+#include "engine/postgres/postgres.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CA_BUNDLE "/etc/ssl/certs/ca-certificates.crt" /* of Debian's ca-certificates */
+#define PORT 5432
+#define TIMEOUT_MOST_S 3600
+
+static int add(struct rt_postgres *p, const char *key, const char *value)
+{
+    assert(p->count < RT_POSTGRES_PARAMS);
+    p->values[p->count] = rt_strdup(value);
+    if (p->values[p->count] == NULL)
+        return rt_words_nomem(p->conn);
+    p->keys[p->count++] = key;
+    return 0;
+}
+
+/* ---- Parameters --------------------------------------------------------------------------------- */
+
+/* libpq's own, passed on by their names; and those that all engines have, under libpq's. */
+static int add_params(struct rt_postgres *p, const struct rt_url *url)
+{
+    static const char *const params[][2] = {
+        {"service", "service"},
+        {"sslmode", "sslmode"},
+        {"sslrootcert", "sslrootcert"},
+        {"sslcert", "sslcert"},
+        {"sslkey", "sslkey"},
+        {"sslcrl", "sslcrl"},
+        {"passfile", "passfile"},
+        {"application_name", "application_name"},
+        {"channel_binding", "channel_binding"},
+        {"gssencmode", "gssencmode"},
+        {"krbsrvname", "krbsrvname"},
+        {"requirepeer", "requirepeer"},
+        {"options", "options"},
+        {"ca", "sslrootcert"},
+        {"cert", "sslcert"},
+        {"key", "sslkey"},
+    };
+    int rv = 0;
+    for (size_t i = 0; rv == 0 && i < sizeof(params) / sizeof(params[0]); i++) {
+        const char *value = rt_url_param(url, params[i][0], NULL);
+        bool other = strcmp(params[i][0], params[i][1]) != 0;
+        if (value != NULL && other && rt_url_param(url, params[i][1], NULL) != NULL)
+            return rt_words_fail(p->conn, ROTA_INVALID, "?%s= and ?%s= are the same: keep one",
+                                 params[i][0], params[i][1]);
+        if (value != NULL)
+            rv = add(p, params[i][1], value);
+    }
+    /* Elsewhere the key may be in the file of the certificate. */
+    const char *cert = rt_url_param(url, "cert", NULL);
+    if (rv == 0 && cert != NULL && rt_url_param(url, "key", NULL) == NULL &&
+        rt_url_param(url, "sslkey", NULL) == NULL)
+        rv = add(p, "sslkey", cert);
+    return rv;
+}
+
+static int add_ours(struct rt_postgres *p, const struct rt_url *url)
+{
+    static const char *const ours[][2] = {
+        {"fallback_application_name", "rota"},
+        {"client_encoding", "UTF8"},
+        {"keepalives_idle", "10"}, /* as net/dial.c has them */
+        {"keepalives_interval", "3"},
+        {"keepalives_count", "3"},
+    };
+    int rv = 0;
+    for (size_t i = 0; rv == 0 && i < sizeof(ours) / sizeof(ours[0]); i++)
+        rv = add(p, ours[i][0], ours[i][1]);
+    if (rv == 0 && url->user[0] != '\0')
+        rv = add(p, "user", url->user);
+    if (rv == 0 && url->password[0] != '\0')
+        rv = add(p, "password", url->password);
+    if (rv == 0 && url->path[0] == '/' && url->path[1] != '\0')
+        rv = add(p, "dbname", url->path + 1);
+    return rv;
+}
+
+/* TEXT in QUOTEs, with those in it doubled. */
+static char *quoted(const char *text, char quote)
+{
+    char *out = rt_alloc(2 * strlen(text) + 3), *at = out;
+    if (out == NULL)
+        return NULL;
+    *at++ = quote;
+    for (; *text != '\0'; text++) {
+        if (*text == quote)
+            *at++ = quote;
+        *at++ = *text;
+    }
+    *at = quote;
+    return out;
+}
+
+static int take_schema(struct rt_postgres *p, const char *schema)
+{
+    if (schema == NULL)
+        return 0;
+    if (schema[0] == '\0' || strchr(schema, '\\') != NULL)
+        return rt_words_fail(p->conn, ROTA_INVALID, "?schema= has no name that a schema can have");
+    p->search_path = quoted(schema, '"');
+    p->schema = quoted(schema, '\'');
+    return p->search_path != NULL && p->schema != NULL ? 0 : rt_words_nomem(p->conn);
+}
+
+static int take_timeout(struct rt_postgres *p, const char *text)
+{
+    char *end;
+    if (text == NULL)
+        return 0;
+    unsigned long s = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || s > TIMEOUT_MOST_S)
+        return rt_words_fail(p->conn, ROTA_INVALID, "?connect_timeout= is in seconds, up to %d",
+                             TIMEOUT_MOST_S);
+    p->connect_ms = (uint32_t)s * 1000;
+    return 0;
+}
+
+/* ---- What libpq makes of them -------------------------------------------------------------------- */
+
+static const char *option(const PQconninfoOption *list, const char *key)
+{
+    for (; list->keyword != NULL; list++)
+        if (strcmp(list->keyword, key) == 0)
+            return list->val != NULL ? list->val : "";
+    return "";
+}
+
+/* The I-th of a list with commas, copied; one entry counts for all. NULL: no memory. */
+static char *entry(const char *list, size_t i)
+{
+    if (strchr(list, ',') == NULL)
+        i = 0;
+    for (; i > 0 && *list != '\0'; list++)
+        i -= *list == ',';
+    size_t n = strcspn(list, ",");
+    char *out = rt_alloc(n + 1);
+    if (out != NULL)
+        memcpy(out, list, n);
+    return out;
+}
+
+static int take_place(struct rt_postgres *p, const char *hosts, const char *ports, size_t i)
+{
+    struct rt_postgres_place *place = &p->places[i];
+    char *port = entry(ports, i);
+
+    place->host = entry(hosts, i);
+    if (port == NULL || place->host == NULL) {
+        rt_free(port);
+        return rt_words_nomem(p->conn);
+    }
+    place->port = port[0] != '\0' ? (uint16_t)strtoul(port, NULL, 10) : PORT;
+    rt_free(port);
+    return 0;
+}
+
+static int take_places(struct rt_postgres *p, const PQconninfoOption *all)
+{
+    /* A name with its address needs no look-up, and the address alone is as good as a name. */
+    const char *hosts = option(all, "host")[0] != '\0' ? option(all, "host")
+                                                       : option(all, "hostaddr");
+    size_t count = 1;
+    for (const char *at = hosts; *at != '\0'; at++)
+        count += *at == ',';
+    p->places = rt_alloc(count * sizeof(*p->places));
+    if (p->places == NULL)
+        return rt_words_nomem(p->conn);
+    p->place_count = count;
+    int rv = 0;
+    for (size_t i = 0; rv == 0 && i < count; i++)
+        rv = take_place(p, hosts, option(all, "port"), i);
+    return rv;
+}
+
+static int take_all(struct rt_postgres *p, const struct rt_url *url, const PQconninfoOption *all)
+{
+    const char *mode = option(all, "sslmode"), *ca = option(all, "sslrootcert");
+    p->ssl_said = rt_url_param(url, "sslmode", NULL) != NULL || getenv("PGSSLMODE") != NULL ||
+                  (mode[0] != '\0' && strcmp(mode, "prefer") != 0);
+    p->ca_said = ca[0] != '\0';
+    snprintf(p->sslmode, sizeof(p->sslmode), "%s", mode);
+    return url->host_count == 0 ? take_places(p, all) : 0;
+}
+
+/* libpq tells what the environment and a service add only by a connection. This one it refuses to begin, for its
+ * last parameter, when it has put all of them together. */
+static int take_defaults(struct rt_postgres *p, const struct rt_url *url)
+{
+    const char *keys[RT_POSTGRES_PARAMS + 4], *values[RT_POSTGRES_PARAMS + 4];
+    const char *host = rt_url_param(url, "host", NULL), *port = rt_url_param(url, "port", NULL);
+    char gist[160];
+    size_t n = p->count;
+
+    memcpy(keys, p->keys, n * sizeof(keys[0]));
+    memcpy(values, p->values, n * sizeof(values[0]));
+    keys[n] = "host", values[n++] = host;
+    keys[n] = "port", values[n++] = port;
+    keys[n] = "target_session_attrs", values[n++] = "none of them";
+    keys[n] = NULL, values[n] = NULL;
+    PGconn *pg = PQconnectStartParams(keys, values, 0);
+    PQconninfoOption *all = pg != NULL ? PQconninfo(pg) : NULL;
+    int rv;
+    if (all == NULL) {
+        rv = rt_words_nomem(p->conn);
+    } else if (strstr(PQerrorMessage(pg), "none of them") == NULL) {
+        rt_postgres_one_line(gist, sizeof(gist),
+                             PQerrorMessage(pg)); /* another parameter, or no such service */
+        rv = rt_words_fail(p->conn, ROTA_INVALID, "PostgreSQL: %s", gist);
+    } else {
+        rv = take_all(p, url, all);
+    }
+    PQconninfoFree(all);
+    PQfinish(pg);
+    return rv;
+}
+
+/* ---- TLS ------------------------------------------------------------------------------------------- */
+
+static bool is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
+           strcmp(host, "::1") == 0;
+}
+
+const char *rt_postgres_sslmode(const struct rt_postgres *p, const char *host)
+{
+    return p->ssl_said || (is_loopback(host) && !p->ca_said) ? NULL : "verify-full";
+}
+
+const char *rt_postgres_ca(const struct rt_postgres *p, const char *chosen)
+{
+    const char *home = getenv("HOME");
+    char own[512];
+
+    if (p->ca_said || strcmp(chosen != NULL ? chosen : p->sslmode, "verify-full") != 0)
+        return NULL;
+    snprintf(own, sizeof(own), "%s/.postgresql/root.crt", home != NULL ? home : "");
+    return access(own, F_OK) == 0 || access(CA_BUNDLE, R_OK) != 0 ? NULL : CA_BUNDLE;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------------ */
+
+static int take_url(struct rt_postgres *p, const struct rt_url *url)
+{
+    if (url->host_count > 0 &&
+        (rt_url_param(url, "host", NULL) != NULL || rt_url_param(url, "port", NULL) != NULL))
+        return rt_words_fail(p->conn, ROTA_INVALID,
+                             "?host= and ?port= are for %s:///DATABASE, without a host",
+                             url->scheme);
+    int rv = add_ours(p, url);
+    if (rv == 0)
+        rv = add_params(p, url);
+    if (rv == 0)
+        rv = take_schema(p, rt_url_param(url, "schema", NULL));
+    if (rv == 0)
+        rv = take_timeout(p, rt_url_param(url, "connect_timeout", NULL));
+    return rv == 0 ? take_defaults(p, url) : rv;
+}
+
+int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, void **self)
+{
+    int rv = rt_libpq_load(conn->errmsg, sizeof(conn->errmsg));
+    if (rv != 0)
+        return rv;
+    struct rt_postgres *p = rt_alloc(sizeof(*p));
+    if (p == NULL)
+        return rt_words_nomem(conn);
+    p->conn = conn;
+    rv = take_url(p, url);
+    if (rv != 0)
+        rt_postgres_close(p);
+    else
+        *self = p;
+    return rv;
+}
+
+void rt_postgres_close(void *self)
+{
+    struct rt_postgres *p = self;
+
+    for (size_t i = 0; i < p->count; i++)
+        rt_free_wiped(p->values[i], strlen(p->values[i]));
+    for (size_t i = 0; i < p->place_count; i++)
+        rt_free(p->places[i].host);
+    rt_free(p->places);
+    rt_free(p->search_path);
+    rt_free(p->schema);
+    rt_free(p);
+}

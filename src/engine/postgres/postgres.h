@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside postgres/: the driver on libpq, as engine/sql/driver.h says.
+ *
+ *   open.c     what the URL, the environment and a service say
+ *   dial.c     IDLE ──▶ LOOKING (a name) ──▶ DIALING ──▶ GREETING (settings) ──▶ UP; each address in turn
+ *   link.c     the life of a link: watch, timer, up-calls, the end
+ *   flight.c   steps into statements and answers into rows
+ *   say.c      what errors mean */
+#ifndef RT_POSTGRES_H
+#define RT_POSTGRES_H
+
+#include "engine/postgres/libpq.h"
+#include "engine/postgres/statements.h"
+#include "net/dial.h"
+
+#define RT_POSTGRES_WHY 320
+
+/* ---- What the URL says (open.c) ----------------------------------------------------------------- */
+
+#define RT_POSTGRES_PARAMS 32
+
+struct rt_postgres_place { /* where END does not say it */
+    char *host;            /* a folder with a socket in it, a name; NULL: libpq's own folder */
+    uint16_t port;
+};
+
+struct rt_postgres { /* of a client */
+    struct rt_conn *conn;
+    const char *keys[RT_POSTGRES_PARAMS + 1];
+    char *values[RT_POSTGRES_PARAMS + 1]; /* copies; the password's is wiped */
+    size_t count;
+    struct rt_postgres_place *places;
+    size_t place_count;
+    char *search_path;   /* NULL: the user's own */
+    char *schema;        /* as a literal; NULL */
+    bool ssl_said;       /* sslmode was chosen by somebody */
+    bool ca_said;        /* and so was whom to trust */
+    char sslmode[16];    /* as libpq has it */
+    uint32_t connect_ms; /* by ?connect_timeout=; 0 */
+};
+
+int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, void **self);
+void rt_postgres_close(void *self);
+
+/* HOST over TCP: the mode that we choose, and whom to trust then. NULL: as libpq has it. */
+const char *rt_postgres_sslmode(const struct rt_postgres *p, const char *host);
+const char *rt_postgres_ca(const struct rt_postgres *p, const char *chosen);
+
+/* ---- Links (link.c) ------------------------------------------------------------------------------ */
+
+enum rt_postgres_state {
+    RT_POSTGRES_IDLE,
+    RT_POSTGRES_LOOKING,
+    RT_POSTGRES_DIALING,
+    RT_POSTGRES_GREETING,
+    RT_POSTGRES_UP,
+    RT_POSTGRES_ENDED,   /* to be told from the next turn */
+    RT_POSTGRES_CLOSING, /* dropped: `closed` is due. Base and SELF may be gone */
+};
+
+struct
+    rt_postgres_socket { /* libpq may change its own while it connects; a watch goes when its loop lets it */
+    struct rt_watch watch; /* first */
+    struct rt_postgres_link *link;
+};
+
+/* An answer that is due, in the order they come; the last is the Sync's. */
+struct rt_postgres_due {
+    uint32_t step;
+    uint8_t kind; /* enum rt_sql_step_kind; RT_SQL_STEPS: the greeting */
+    bool prepare; /* not the step itself */
+};
+
+struct rt_postgres_link {
+    struct rt_sql_link base; /* first */
+    struct rt_loop *loop;
+    uint32_t state; /* enum rt_postgres_state */
+    uint32_t life;  /* raised by its end: whoever calls up looks whether it goes on */
+    PGconn *pg;
+    struct rt_postgres_socket *socket;
+    int fd; /* libpq's, 0: none */
+    struct rt_timer_call timer;
+    bool reserved; /* the timer has its place */
+    struct rt_parting parting;
+    void (*closed)(struct rt_sql_link *l);
+
+    /* Connecting. */
+    const struct rt_dial_end *end; /* NULL: places of the client */
+    size_t place;
+    struct rt_dial *dial; /* addresses of a name; NULL: a unix socket */
+    int64_t until, deadline;
+    uint32_t connect_ms;
+    const char *chosen; /* the sslmode that nobody asked for */
+    char at[RT_DIAL_AT];
+
+    /* A flight. */
+    struct rt_postgres_due *due;
+    size_t due_count, due_room, due_next;
+    bool flying, wants_write, null_seen;
+    uint64_t prepared; /* a bit per step */
+    enum rt_sql_end fate;
+    size_t failed; /* the step */
+
+    int err; /* ENDED: why */
+    char why[RT_POSTGRES_WHY];
+    char notice[RT_POSTGRES_WHY]; /* what the server said before it closed; "" */
+};
+
+_Static_assert(RT_SQL_STEPS <= 64, "a bit for each");
+
+static inline struct rt_postgres_link *rt_postgres_of(struct rt_sql_link *l)
+{
+    return (struct rt_postgres_link *)(void *)l;
+}
+
+static inline const struct rt_postgres *rt_postgres_self(const struct rt_postgres_link *l)
+{
+    return l->base.driver;
+}
+
+/* It ends: told from the next turn, with ERR and what L->why says (one line; without whom). */
+void rt_postgres_end(struct rt_postgres_link *l, int err);
+__attribute__((format(printf, 3, 4))) void rt_postgres_fail(struct rt_postgres_link *l, int err,
+                                                            const char *format, ...);
+/* Watches libpq's present socket. False: it has ended. */
+bool rt_postgres_watch(struct rt_postgres_link *l, bool readable, bool writable);
+void rt_postgres_alarm(struct rt_postgres_link *l, int64_t at); /* RT_NEVER: none */
+void rt_postgres_finish(
+    struct rt_postgres_link *l); /* lets go of libpq's connection and its watch */
+
+/* ---- Connecting (dial.c) -------------------------------------------------------------------------- */
+
+int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, uint32_t connect_ms);
+void rt_postgres_poll(struct rt_postgres_link *l);     /* DIALING: its socket is ready */
+void rt_postgres_too_late(struct rt_postgres_link *l); /* its deadline is over */
+
+/* ---- Flights (flight.c) ---------------------------------------------------------------------------- */
+
+int rt_postgres_send(struct rt_sql_link *base, const struct rt_sql_flight *f);
+void rt_postgres_greet(struct rt_postgres_link *l); /* connected: settings first */
+void rt_postgres_read(struct rt_postgres_link *l);  /* something came */
+void rt_postgres_write(struct rt_postgres_link *l); /* there is room */
+
+/* ---- Errors (say.c) -------------------------------------------------------------------------------- */
+
+enum rt_sql_end rt_postgres_meaning(const char *sqlstate);
+/* What PQerrorMessage says of a connection that could not be made: its SQLSTATE, "" if there is none, and its gist in one line.
+ * Returns the error. */
+int rt_postgres_refusal(const char *message, char *gist, size_t size);
+void rt_postgres_one_line(char *out, size_t size,
+                          const char *text); /* its first, without spaces at its ends */
+
+#endif
