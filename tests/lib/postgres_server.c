@@ -88,7 +88,7 @@ static void write_file(const struct rt_pg *p, const char *name, mode_t mode, con
 static void own_key(const struct rt_pg *p, const char *key)
 {
     char copy[400];
-    snprintf(copy, sizeof(copy), "%s/server.key", p->server.dir);
+    snprintf(copy, sizeof(copy), "%s/own.key", p->server.dir);
     RUN(false, "cp", key, copy);
     own(copy, 0600);
 }
@@ -116,7 +116,7 @@ static void put_args(struct rt_pg *p, const struct rt_pg_options *opts)
         rt_server_arg(s, "--ssl=on");
         rt_server_arg(s, "--ssl_cert_file=%s",
                       opts->cert != NULL ? opts->cert : p->certs.server_cert);
-        rt_server_arg(s, "--ssl_key_file=%s/server.key", s->dir);
+        rt_server_arg(s, "--ssl_key_file=%s/own.key", s->dir);
         rt_server_arg(s, "--ssl_ca_file=%s", p->certs.ca);
     }
     for (size_t i = 0; i < sizeof(opts->extra) / sizeof(opts->extra[0]); i++)
@@ -151,6 +151,8 @@ static void init(struct rt_pg *p, const struct rt_pg_options *opts)
     if (opts->tls) {
         rt_certs_make(&p->certs, p->server.dir);
         own_key(p, opts->key != NULL ? opts->key : p->certs.server_key);
+        own(opts->cert != NULL ? opts->cert : p->certs.server_cert, 0644);
+        own(p->certs.ca, 0644);
     }
     snprintf(hba, sizeof(hba),
              "local all all trust\n"
