@@ -4,7 +4,7 @@
  *   sim [KIND] [--from SEED | --from new] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
  *   sim [KIND] --seed SEED [--trace]                                    one, with all of its trace
  *
- * KIND is --redis, --cluster or --etcd: over that engine and a model of its server, not over mem; --late: over mem
+ * KIND is --redis, --cluster, --etcd, --postgres or --mysql: over that engine and a model of its server, not over mem; --late: over mem
  * that numbers tickets when it grants them. --from new: from a seed that is drawn anew and printed first. --rejoin:
  * half of the asks outlast outages (ROTA_REJOIN); without it seeds mean what they did. */
 #include "base/alloc.h"
@@ -249,7 +249,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --etcd] [--rejoin] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--late | --redis | --cluster | --etcd | --postgres | --mysql] [--rejoin] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }

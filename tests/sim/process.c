@@ -80,7 +80,8 @@ static void connect_model(struct sim_client *c)
     struct rt_url url;
     int rv = rt_url_parse(&url, sim->kind->url(c), why, sizeof(why));
     assert(rv == 0);
-    const struct rt_engine *engine = rt_engine_find(url.scheme);
+    const struct rt_engine *engine = sim->kind->engine != NULL ? sim->kind->engine
+                                                               : rt_engine_find(url.scheme);
     assert(engine != NULL);
     struct rt_conn *conn = rt_alloc(engine->conn_size);
     assert(conn != NULL);

@@ -235,3 +235,40 @@ void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r)
     for (int i = 0; i < SIM_ETCD_OUTAGE_KINDS; i++)
         plan->outage[i] = rate(r, 4);
 }
+
+/* ---- SQL ---------------------------------------------------------------- */
+
+static void draw_sql_wire(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t rates[] = {0, 50, 300, 900};
+    const uint32_t most[] = {200, 5000, plan->ttl_ms * 20, plan->ttl_ms * 500};
+    struct sim_wire *w = &plan->wire;
+    memset(w, 0, sizeof(*w));
+    w->late_us = PICK(r, most);
+    w->late = PICK(r, rates) / (w->late_us > plan->ttl_ms * 15 ? 30 : 1);
+    w->slow_us = PICK(r, most);
+    w->slow = PICK(r, rates) / (w->slow_us > plan->ttl_ms * 15 ? 30 : 1);
+    plan->deadlocks = rate(r, 50);
+    if (sim_chance(r, 500))
+        return; /* slow, but nothing is lost */
+    w->request_lost = rate(r, 20);
+    w->reply_lost = rate(r, 20);
+    w->reset = rate(r, 30);
+}
+
+void sim_plan_draw_sql(struct sim_plan *plan, struct sim_random *r)
+{
+    const uint32_t every[] = {plan->ttl_ms / 4, plan->ttl_ms * 2, plan->ttl_ms * 8};
+    plan->forever = false;
+    if (plan->pace_us > plan->ttl_ms * 200) /* else nothing but beats */
+        plan->pace_us = plan->ttl_ms * 200;
+    draw_sql_wire(plan, r);
+    plan->clock_ppm = sim_chance(r, 500) ? 0 : (int32_t)sim_below(r, 12001) - 6000;
+    if (sim_chance(r, 300))
+        return;
+    plan->outage_ms = PICK(r, every);
+    for (int i = 0; i < SIM_SQL_OUTAGE_KINDS; i++)
+        plan->outage[i] = rate(r, 4);
+    if (sim_chance(r, 500)) /* nothing is lost: all must hold */
+        plan->outage[SIM_SQL_BEHIND] = plan->outage[SIM_SQL_FORWARD] = 0;
+}

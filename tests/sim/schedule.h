@@ -78,6 +78,17 @@ enum sim_etcd_outage { /* what befalls an etcd cluster */
                        SIM_ETCD_OUTAGE_KINDS,
 };
 
+enum sim_sql_outage { /* what befalls an SQL server */
+                      SIM_SQL_RESTART,
+                      SIM_SQL_BEHIND, /* its replica, which is then promoted */
+                      SIM_SQL_SWITCH, /* the replica is promoted, and knows all */
+                      SIM_SQL_FORWARD,
+                      SIM_SQL_BACK,
+                      SIM_SQL_LINKS, /* connections are killed one by one */
+                      SIM_SQL_REFUSES,
+                      SIM_SQL_OUTAGE_KINDS,
+};
+
 struct sim_wire {     /* all zero: a perfect network to Redis or etcd */
     uint32_t late;    /* per mille of what is sent ... */
     uint32_t late_us; /* ... so long on its way, in the mean */
@@ -112,11 +123,14 @@ struct sim_plan {
     uint32_t stale;          /* per mille of the reads of a member that is behind */
     uint32_t expiry_late_ms; /* the end of a lease is noticed up to so much too late */
     bool lies;               /* keep-alives of leases that were revoked are answered well */
+    /* Of worlds of SQL: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
+    uint32_t deadlocks; /* per mille of the flights */
 };
 
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r);   /* after that */
 void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r); /* after that, a cluster */
 void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r);
+void sim_plan_draw_sql(struct sim_plan *plan, struct sim_random *r);
 
 #endif

@@ -18,6 +18,7 @@
 
 struct es_server;
 struct rs_server;
+struct ss_server;
 struct sim_kind;
 
 #define SIM_TAINTS_MAX 256
@@ -51,6 +52,7 @@ struct sim {
     struct rt_mem_world *world; /* one of these */
     struct rs_server *redis;
     struct es_server *etcd;
+    struct ss_server *sql;
     struct sim_net *net;           /* of the model server; NULL: over mem */
     int64_t outage_at, promote_at; /* promote_at 0: no replica is behind */
     uint64_t highest_number;       /* of the stores that were lost */

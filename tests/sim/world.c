@@ -126,6 +126,8 @@ const struct sim_kind *sim_kind_find(const char *name)
         &sim_late,
         &sim_redis,
         &sim_cluster,
+        &sim_postgres,
+        &sim_mysql,
 #if ROTA_ENGINE_ETCD
         &sim_etcd,
 #endif

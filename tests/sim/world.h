@@ -9,6 +9,7 @@
 
 struct sim;
 struct sim_client;
+struct rt_engine;
 
 #define SIM_PLACES_MAX 128
 
@@ -23,6 +24,7 @@ struct sim_place { /* a ticket, as it stands in its line */
 struct sim_kind {
     const char *name; /* --NAME chooses it */
     bool late; /* mem only: tickets are numbered when they are granted, and have names before */
+    const struct rt_engine *engine; /* NULL: which the URL names */
     /* Draws what the plan has for this kind alone, and makes the world. */
     void (*open)(struct sim *sim);
     void (*close)(struct sim *sim);
@@ -59,6 +61,7 @@ struct sim_kind {
 };
 
 extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster;
+extern const struct sim_kind sim_postgres, sim_mysql;
 extern const struct sim_kind sim_etcd; /* where that engine was built */
 
 /* By its name, or NULL. */

@@ -54,7 +54,9 @@ enum rt_sql_step_kind {
 
     /* Sessions. */
     RT_SQL_OPEN,  /* (id, ttl_us, label): count 0: there is one of that id */
-    RT_SQL_RENEW, /* (id, ttl_us): count 0: it is dead */
+    RT_SQL_RENEW, /* (id, ttl_us): expires := now + ttl_us, but it stays what it is where that is later, by ttl_us at most: a
+                      renewal that was held up must not take back what a later one gave, and after the clock was set
+                      back it must. count 0: it is dead */
     RT_SQL_END,   /* (id): takes it away unless it has tickets among the rows */
     RT_SQL_MINE, /* (session) -> name, number, nonce, granted, wanted: its tickets among the rows, but durable ones. wanted:
                       granted, armed, and somebody waits */
@@ -74,7 +76,8 @@ enum rt_sql_step_kind {
     RT_SQL_LOCK, /* (name, turn): locks the line, made if it is not there */
     RT_SQL_UNFOLD, /* (name): a folded ticket becomes a row (granted, mode 0, weight 2^62), or goes if it is dead */
     RT_SQL_PURGE, /* (name): takes away tickets whose session is dead and durable ones that have ended. A granted one with
-                      since + at_least > now becomes durable instead, until then: session, nonce and owner 0, the label
+                      at_least > 0 and least(since, now) + at_least > now becomes durable instead, until then (since > now: the
+                      clock was set back): session, nonce and owner 0, the label
                       that of its session */
     RT_SQL_SETTLE, /* (name): grants by core/grant.h's rule, since := now; tells each one granted: G */
     RT_SQL_TELL, /* (name): what observers are told by: the channel rota_o<16 hex digits of rt_hash(name)> where it is watched */
@@ -91,7 +94,7 @@ enum rt_sql_step_kind {
     RT_SQL_ANSWER, /* (name, session, nonce) -> lives (1: the session, 0: not), number (NULL: no such ticket), granted,
                       wanted, mode, of_ and label of the front (NULL: nobody there), left_us, bell: see LOOK */
     RT_SQL_LEAVE, /* (name, session, number, nonce, keep) -> granted: takes it out (number 0: by nonce). keep: a granted one
-                      with since + at_least > now becomes durable until then, as PURGE says */
+                      with at_least becomes durable until it is over, as PURGE says */
     RT_SQL_CHANGE, /* (name, session, number, downgrade, set_value, value, flags): of a granted ticket; flags are added.
                       downgrade: exclusive becomes shared, weight 1; nothing is done to permits */
     RT_SQL_STATE,  /* (name, session, number) -> granted, mode, wanted */

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model SQL server in virtual time: its clock, connections, transactions and outages. */
+#include "sim/sql/server.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOCK_BEGIN_US INT64_C(1700000000000000)
+#define THINK_US 20
+#define STEPS_MAX 4096
+
+struct ss_conn {
+    struct sim_conn base; /* first */
+    struct ss_server *server;
+    uint32_t node;
+    int64_t backend;
+    bool mute; /* what it says gets lost, and it does not know */
+    char channels[SS_CHANNELS_MAX][SS_CHANNEL];
+    size_t channel_count;
+};
+
+struct ss_task { /* a flight that has come */
+    struct ss_task *next;
+    int64_t came, at;     /* at: it is done */
+    struct ss_conn *conn; /* NULL: gone */
+    uint32_t node;
+    int64_t backend;
+    size_t n;
+    char bytes[];
+};
+
+static struct ss_conn *conn_of(struct sim_conn *c)
+{
+    return (struct ss_conn *)(void *)c;
+}
+
+/* ---- The clock ---------------------------------------------------------------------------------------------------- */
+
+static int64_t clock_at(const struct ss_server *s, int64_t ns)
+{
+    int64_t us = (ns - s->clock_at) / 1000;
+    return s->clock_us + us + us * s->clock_ppm / 1000000;
+}
+
+int64_t ss_server_clock(const struct ss_server *s)
+{
+    return clock_at(s, s->net.now);
+}
+
+int64_t ss_server_when(const struct ss_server *s, int64_t us)
+{
+    int64_t left = us - ss_server_clock(s);
+    return s->net.now + (left - left * s->clock_ppm / 1000000) * 1000;
+}
+
+void ss_server_jump(struct ss_server *s, int64_t us)
+{
+    s->clock_us = ss_server_clock(s) + us;
+    s->clock_at = s->net.now;
+}
+
+/* ---- Running a flight --------------------------------------------------------------------------------------------- */
+
+struct notice {
+    struct notice *next;
+    char channel[SS_CHANNEL], text[SS_TEXT_MAX + 32];
+};
+
+struct run {
+    struct ss_flight f; /* first */
+    struct ss_server *server;
+    struct ss_conn *conn; /* NULL: nobody waits for it */
+    int64_t clock, until; /* ns: its next statement begins then; it is done */
+    struct ss_bytes out;
+    struct notice *notices, **last; /* told when it is committed */
+};
+
+static struct run *run_of(struct ss_flight *f)
+{
+    return (struct run *)(void *)f;
+}
+
+/* Statements begin one after the other; some wait. */
+static int64_t run_now(struct ss_flight *f)
+{
+    struct run *r = run_of(f);
+    struct ss_server *s = r->server;
+    if (r->until > r->clock && sim_chance(&s->net.random, 250))
+        r->clock += (int64_t)(sim_next(&s->net.random) % (uint64_t)(r->until - r->clock + 1));
+    int64_t us = clock_at(s, r->clock);
+    s->clock_most = us > s->clock_most ? us : s->clock_most;
+    return us;
+}
+
+static void run_row(struct ss_flight *f, size_t step, const struct rt_sql_cell *cells, size_t count)
+{
+    struct ss_bytes *out = &run_of(f)->out;
+    ss_put_number(out, SS_ROW);
+    ss_put_number(out, (int64_t)step);
+    ss_put_cells(out, cells, count);
+}
+
+static void run_changed(struct ss_flight *f, size_t step, uint64_t count)
+{
+    struct ss_bytes *out = &run_of(f)->out;
+    ss_put_number(out, SS_CHANGED);
+    ss_put_number(out, (int64_t)step);
+    ss_put_number(out, (int64_t)count);
+}
+
+static void run_notify(struct ss_flight *f, const char *channel, const char *text)
+{
+    struct run *r = run_of(f);
+    struct notice *n = calloc(1, sizeof(*n));
+    assert(n != NULL && strlen(channel) < sizeof(n->channel) && strlen(text) < sizeof(n->text));
+    memcpy(n->channel, channel, strlen(channel) + 1);
+    memcpy(n->text, text, strlen(text) + 1);
+    *r->last = n;
+    r->last = &n->next;
+}
+
+static size_t find_channel(const struct ss_conn *c, const char *channel)
+{
+    size_t i = 0;
+    while (i < c->channel_count && strcmp(c->channels[i], channel) != 0)
+        i++;
+    return i;
+}
+
+static void run_listen(struct ss_flight *f, const char *channel, bool on)
+{
+    struct ss_conn *c = run_of(f)->conn;
+    size_t at = c != NULL ? find_channel(c, channel) : 0;
+    if (c == NULL || on == (at < c->channel_count))
+        return;
+    if (!on) {
+        memcpy(c->channels[at], c->channels[--c->channel_count], SS_CHANNEL);
+        return;
+    }
+    assert(c->channel_count < SS_CHANNELS_MAX);
+    memcpy(c->channels[c->channel_count++], channel, strlen(channel) + 1);
+}
+
+static void begin(struct run *r, struct ss_server *s, int64_t from)
+{
+    *r = (struct run){
+        .f = {.store = &s->store,
+              .writable = true,
+              .now = run_now,
+              .row = run_row,
+              .changed = run_changed,
+              .notify = run_notify,
+              .listen = run_listen},
+        .server = s,
+        .clock = from,
+        .until = s->net.now,
+        .last = &r->notices,
+    };
+}
+
+static void put_notice(struct ss_bytes *out, const struct notice *n)
+{
+    ss_put_number(out, SS_NOTICE);
+    ss_put_text(out, n->channel, strlen(n->channel));
+    ss_put_text(out, n->text, strlen(n->text));
+}
+
+/* Whoever listens at this moment, but OWN, which hears it with its answer. */
+static void publish(struct ss_server *s, const struct notice *n, const struct ss_conn *own)
+{
+    for (struct sim_conn *base = s->net.conns; base != NULL; base = base->next) {
+        struct ss_conn *c = conn_of(base);
+        struct ss_bytes b = {0};
+        if (!base->served || c == own || c->mute || find_channel(c, n->channel) == c->channel_count)
+            continue;
+        put_notice(&b, n);
+        sim_conn_send(base, b.at, b.n);
+        free(b.at);
+    }
+}
+
+static void put_end(struct ss_bytes *out, enum rt_sql_end end, size_t step)
+{
+    static const char why[] = "the model says so";
+    ss_put_number(out, SS_END);
+    ss_put_number(out, end);
+    ss_put_number(out, (int64_t)step);
+    ss_put_text(out, why, sizeof(why) - 1);
+}
+
+/* Its own notices come before the end of the answer, or after. */
+static void finish(struct run *r, enum rt_sql_end end, size_t step)
+{
+    bool first = sim_chance(&r->server->net.random, 500);
+    if (!first)
+        put_end(&r->out, end, step);
+    for (struct notice *n; (n = r->notices) != NULL; free(n)) {
+        r->notices = n->next;
+        publish(r->server, n, r->conn);
+        if (r->conn != NULL && find_channel(r->conn, n->channel) < r->conn->channel_count)
+            put_notice(&r->out, n);
+    }
+    if (first)
+        put_end(&r->out, end, step);
+}
+
+/* ---- Flights that have come --------------------------------------------------------------------------------------- */
+
+static size_t read_flight(const struct ss_task *t, struct rt_sql_step *steps,
+                          struct rt_sql_cell *cells)
+{
+    struct ss_reader r = {t->bytes, t->bytes + t->n};
+    size_t count = (size_t)ss_get_number(&r);
+    assert(count > 0 && count <= STEPS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        steps[i].kind = (enum rt_sql_step_kind)ss_get_number(&r);
+        steps[i].args = cells;
+        steps[i].count = (uint32_t)ss_get_cells(&r, cells, RT_SQL_ARGS);
+        cells += steps[i].count;
+    }
+    assert(r.at == r.end); /* one flight at a time is in the air */
+    return count;
+}
+
+static bool greets(const struct rt_sql_step *steps)
+{
+    return steps[0].kind == RT_SQL_FACTS;
+}
+
+/* LANDED: nothing is against it. */
+static enum rt_sql_end refusal_of(struct ss_server *s, const struct ss_task *t,
+                                  const struct rt_sql_step *steps)
+{
+    if (greets(steps))
+        return RT_SQL_LANDED;
+    if (t->node != s->primary)
+        return RT_SQL_REPLICA;
+    if (s->refuses_until > s->net.now)
+        return s->refusal;
+    return sim_chance(&s->net.random, s->again) ? RT_SQL_AGAIN : RT_SQL_LANDED;
+}
+
+static void answer(struct ss_server *s, struct ss_conn *c, const struct ss_bytes *out)
+{
+    const struct sim_wire *w = &s->net.faults;
+    if (c == NULL)
+        return;
+    if (sim_chance(&s->net.random, w->reset)) {
+        sim_conn_break(&c->base); /* after COMMIT */
+        return;
+    }
+    c->mute = c->mute || sim_chance(&s->net.random, w->reply_lost);
+    if (!c->mute)
+        sim_conn_send(&c->base, out->at, out->n);
+}
+
+static void run_task(struct ss_server *s, struct ss_task *t)
+{
+    static struct rt_sql_step steps[STEPS_MAX];
+    static struct rt_sql_cell cells[STEPS_MAX * RT_SQL_ARGS];
+    size_t count = read_flight(t, steps, cells), at = 0;
+    struct run r;
+    if (t->conn != NULL && sim_chance(&s->net.random, s->net.faults.reset)) {
+        sim_conn_break(&t->conn->base); /* before COMMIT */
+        return;
+    }
+    begin(&r, s, t->came);
+    r.conn = t->conn;
+    r.f.backend = t->backend;
+    r.f.writable = t->node == s->primary;
+    enum rt_sql_end end = refusal_of(s, t, steps);
+    if (end == RT_SQL_LANDED)
+        end = ss_run(&r.f, steps, count, &at);
+    else
+        at = sim_below(&s->net.random, (uint32_t)count);
+    s->version++;
+    finish(&r, end, at);
+    if (s->after != NULL)
+        s->after(s, steps, count, end);
+    answer(s, t->conn, &r.out);
+    free(r.out.at);
+}
+
+static void add_task(struct ss_server *s, struct ss_conn *c, const char *bytes, size_t n)
+{
+    const struct sim_wire *w = &s->net.faults;
+    uint32_t mean = sim_chance(&s->net.random, w->slow) ? w->slow_us : THINK_US;
+    struct ss_task *t = malloc(sizeof(*t) + n), **at = &s->tasks;
+    assert(t != NULL);
+    *t = (struct ss_task){
+        .came = s->net.now, .conn = c, .node = c->node, .backend = c->backend, .n = n};
+    t->at = s->net.now + 1000 + sim_spread_ns(&s->net.random, mean);
+    memcpy(t->bytes, bytes, n);
+    while (*at != NULL && (*at)->at <= t->at)
+        at = &(*at)->next;
+    t->next = *at;
+    *at = t;
+}
+
+static void drop_tasks(struct ss_server *s, const struct ss_conn *of)
+{
+    for (struct ss_task **at = &s->tasks; *at != NULL;) {
+        struct ss_task *t = *at;
+        if (of != NULL && t->conn != of) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        free(t);
+    }
+}
+
+/* ---- Connections -------------------------------------------------------------------------------------------------- */
+
+static bool on_accept(struct sim_conn *base, const char *host)
+{
+    struct ss_conn *c = conn_of(base);
+    struct ss_server *s = (struct ss_server *)(void *)base->net; /* its first member */
+    uint32_t node = (uint32_t)(host[strlen(host) - 1] - '1');
+    c->server = s;
+    c->node = node < SS_NODES ? node : s->primary;
+    c->backend = ++s->backends;
+    return true;
+}
+
+static void on_data(struct sim_conn *base, const char *bytes, size_t n)
+{
+    struct ss_conn *c = conn_of(base);
+    struct ss_server *s = c->server;
+    c->mute = c->mute || sim_chance(&s->net.random, s->net.faults.request_lost);
+    if (!c->mute)
+        add_task(s, c, bytes, n);
+}
+
+static void on_forget(struct sim_conn *base)
+{
+    struct ss_conn *c = conn_of(base);
+    for (struct ss_task *t = c->server->tasks; t != NULL; t = t->next)
+        if (t->conn == c)
+            t->conn = NULL;
+}
+
+static const struct sim_host host = {sizeof(struct ss_conn), on_accept, on_data, on_forget};
+
+/* ---- Time --------------------------------------------------------------------------------------------------------- */
+
+static int64_t next_task(const struct ss_server *s)
+{
+    return s->tasks != NULL ? s->tasks->at : RT_NEVER;
+}
+
+int64_t ss_server_next(const struct ss_server *s)
+{
+    int64_t task = next_task(s), net = sim_net_next(&s->net);
+    return net < task ? net : task;
+}
+
+void ss_server_run(struct ss_server *s, int64_t now)
+{
+    while (ss_server_next(s) <= now) {
+        if (sim_net_next(&s->net) < next_task(s)) {
+            sim_net_step(&s->net);
+            continue;
+        }
+        struct ss_task *t = s->tasks;
+        sim_net_advance(&s->net, t->at);
+        s->tasks = t->next;
+        run_task(s, t);
+        free(t);
+    }
+    sim_net_advance(&s->net, now);
+}
+
+/* ---- What befalls it ---------------------------------------------------------------------------------------------- */
+
+static void break_all(struct ss_server *s, uint32_t node)
+{
+    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+        if (c->served && (node == SS_NODES || conn_of(c)->node == node))
+            sim_conn_break(c);
+}
+
+void ss_server_restart(struct ss_server *s, int64_t until)
+{
+    drop_tasks(s, NULL);
+    break_all(s, SS_NODES);
+    s->net.down_until = until > s->net.now ? until : 0;
+}
+
+void ss_server_keep(struct ss_server *s)
+{
+    ss_store_copy(&s->earlier, &s->store);
+    s->has_earlier = true;
+}
+
+void ss_server_promote(struct ss_server *s, bool cut, int64_t until)
+{
+    if (cut) {
+        drop_tasks(s, NULL);
+        break_all(s, s->primary);
+        s->net.down_until = until > s->net.now ? until : 0;
+    }
+    s->primary = (s->primary + 1) % SS_NODES;
+    if (s->has_earlier) {
+        ss_store_clear(&s->store);
+        s->store = s->earlier;
+        s->earlier = (struct ss_store){0};
+    }
+    s->has_earlier = false;
+    s->version++;
+}
+
+void ss_server_kill_links(struct ss_server *s, uint32_t per_mille)
+{
+    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next) {
+        if (!c->served || !sim_chance(&s->net.random, per_mille))
+            continue;
+        if (sim_chance(&s->net.random, 500)) /* before COMMIT; else it is done all the same */
+            drop_tasks(s, conn_of(c));
+        sim_conn_break(c);
+    }
+}
+
+void ss_server_heal(struct ss_server *s)
+{
+    s->net.faults = (struct sim_wire){0};
+    s->net.down_until = s->refuses_until = 0;
+    s->again = 0;
+    s->has_earlier = false;
+}
+
+/* ---- By hand ------------------------------------------------------------------------------------------------------ */
+
+void ss_server_do(struct ss_server *s, const struct rt_sql_step *steps, size_t count)
+{
+    struct run r;
+    size_t at;
+    begin(&r, s, s->net.now);
+    (void)ss_run(&r.f, steps, count, &at);
+    s->version++;
+    finish(&r, RT_SQL_LANDED, 0);
+    free(r.out.at);
+}
+
+static bool has_dead(const struct ss_server *s, const struct ss_line *l)
+{
+    int64_t now = ss_server_clock(s);
+    if (l->folded && !ss_alive(&s->store, l->session, now))
+        return true;
+    for (size_t i = 0; i < l->count; i++)
+        if (ss_over(&s->store, &l->tickets[i], now))
+            return true;
+    return false;
+}
+
+void ss_server_sweep(struct ss_server *s)
+{
+    for (size_t i = 0; i < s->store.line_count; i++) {
+        struct ss_line *l = &s->store.lines[i];
+        struct rt_sql_cell args[] = {{.text = l->name, .size = strlen(l->name)},
+                                     {.number = l->turn}};
+        const struct rt_sql_step steps[] = {{RT_SQL_LOCK, 2, args},
+                                            {RT_SQL_UNFOLD, 1, args},
+                                            {RT_SQL_PURGE, 1, args},
+                                            {RT_SQL_SETTLE, 1, args},
+                                            {RT_SQL_TELL, 1, args}};
+        if (has_dead(s, l))
+            ss_server_do(s, steps, sizeof(steps) / sizeof(steps[0]));
+    }
+    const struct rt_sql_cell most = {.number = 1000};
+    const struct rt_sql_step bury = {RT_SQL_BURY, 1, &most};
+    if (s->store.made)
+        ss_server_do(s, &bury, 1);
+}
+
+/* ---- Life --------------------------------------------------------------------------------------------------------- */
+
+void ss_server_open(struct ss_server *s, uint64_t seed, int32_t clock_ppm)
+{
+    static uint64_t versions; /* of no other world's */
+    memset(s, 0, sizeof(*s));
+    sim_net_open(&s->net, &host, seed);
+    s->clock_us = CLOCK_BEGIN_US;
+    s->clock_ppm = clock_ppm;
+    s->version = versions += 1u << 20;
+}
+
+void ss_server_close(struct ss_server *s)
+{
+    sim_net_close(&s->net);
+    drop_tasks(s, NULL);
+    ss_store_clear(&s->store);
+    ss_store_clear(&s->earlier);
+}
