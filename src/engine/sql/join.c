@@ -94,7 +94,6 @@ static void join_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         return;
     }
     bool try = j->flags & RT_JOIN_TRY;
-    a->ears = a->ears || !try;
     rt_sql_say_lock(a->c, b, j->name);
     rt_sql_say(b, RT_SQL_PURGE, rt_sql_text(j->name));
     rt_sql_say(b, RT_SQL_SETTLE, rt_sql_text(j->name));
@@ -162,8 +161,10 @@ static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_join *j = a->op->join.joins;
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_TAKE, 0);
-    if (row == NULL)
+    if (row == NULL) { /* it may have to wait */
+        a->ears = a->ears || !(j->flags & RT_JOIN_TRY);
         return false;
+    }
     j->number = (uint64_t)rt_sql_int(row, 0);
     j->granted = true;
     j->wanted = false;
@@ -252,6 +253,7 @@ void rt_sql_begin_join(struct rt_sql_conn *c, struct rt_op *op)
                                           set ? NULL : op->join.joins[0].name, NULL);
     if (a == NULL)
         return;
-    a->ears = set || op->join.joins[0].flags & RT_JOIN_ARM;
+    const struct rt_join *j = op->join.joins;
+    a->ears = j->flags & RT_JOIN_ARM || (!(j->flags & RT_JOIN_TRY) && (set || !is_plain(j)));
     rt_sql_ask_go(a);
 }
