@@ -12,6 +12,8 @@
 
 #define ETCD_LINE REDIS_LINE /* strict: versions without the bugs of leases */
 
+#define SQL_LINE REDIS_LINE /* strict: what is acknowledged is on disk, and no replica lacks it */
+
 /* What an engine and dialect must do (has), and what depends on its settings (may). */
 static const struct row {
     const char *scheme, *dialect; /* dialect NULL: the default one */
@@ -22,6 +24,10 @@ static const struct row {
     {"redis+unix:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"etcd:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
     {"etcds:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
+    {"postgres:", NULL, SQL_LINE, ROTA_CAP_STRICT},
+    {"postgresql:", NULL, SQL_LINE, ROTA_CAP_STRICT},
+    {"mysql", NULL, SQL_LINE, ROTA_CAP_STRICT},
+    {"mariadb", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"file:", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
          ROTA_CAP_DURABLE | ROTA_CAP_STRICT,

@@ -10,7 +10,7 @@
 
 #define WHOLE (INT64_C(1) << 62)  /* the weight of an exclusive ticket */
 #define FAR_US (INT64_C(1) << 52) /* 142 years: a time that does not come */
-#define SET_MOST 64               /* tickets of a set whose order is sorted on the stack */
+#define SET_MOST 128              /* rota_acquire_all takes no more */
 enum { TAKING, JOINING };         /* the stages of a plain JOIN */
 enum { LIVES, NUMBER, GRANTED, WANTED, MODE, OF, LABEL, LEFT }; /* the columns of ANSWER */
 
