@@ -57,7 +57,14 @@ role() # NAME ROTA'S-WORDS...
 }
 
 waiting() { "$rota" show "$1" 2>/dev/null | grep -c '^[0-9]* *waits '; }
-await_waiting() { until [ "$(waiting "$1")" = "$2" ]; do kill -0 "$server" || return 1; done; }
+
+# A role that has ended already lost its lock, or did not wait: what is waited for would never come.
+await_waiting() # NAME COUNT
+{
+    until [ "$(waiting "$1")" = "$2" ]; do
+        kill -0 "$server" && ! compgen -G '*.code' >/dev/null || return 1
+    done
+}
 
 begin_roles()
 {
@@ -154,7 +161,8 @@ one() # in a folder of its own
     mkfifo quiet
     "serve_$engine"
     trap 'kill -CONT $server; kill -9 $server; jobs -p | xargs -r kill -9' EXIT
-    await_server && begin_roles || { echo "    $engine $fault $length: no beginning" >>"$room/complaints"; return; }
+    await_server && begin_roles || { echo "    $engine $fault $length: no beginning:" \
+        "$(tail -qn 1 ./*.err ./*.code 2>/dev/null | tr '\n' ' ')" >>"$room/complaints"; return; }
     begun=$(now_ms)
     if [ "$fault" = stop ]; then
         kill -STOP "$server"
