@@ -653,7 +653,9 @@ static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int er
     const RtEtcd__LeaseGrantResponse *got = reply;
     if (err == 0)
         j->ones[a->extra].lease = got->id;
-    rt_work_note(rt_etcd_base(c), &j->work, err == ROTA_UNKNOWN ? ROTA_UNREACHABLE : err);
+    if (err == ROTA_UNKNOWN) /* a lease is no ticket: one that came after all ends by itself */
+        err = a->entry.given_up ? a->entry.err : ROTA_UNREACHABLE;
+    rt_work_note(rt_etcd_base(c), &j->work, err);
     if (j->work.pending > 0)
         return;
     if (j->work.err == 0)

@@ -221,7 +221,7 @@ static void given_up(void **state)
                                "  5 keys, 2 leases\n"
                                "try at 2: a join ok #6 granted\n"
                                "  5 keys, 2 leases\n"
-                               "durable at 1: a join UNREACHABLE: given up under way\n"
+                               "durable at 1: a join CANCELED: given up under way\n"
                                "  4 keys, 3 leases\n"
                                "durable at 2: a join UNKNOWN: given up under way\n"
                                "  5 keys, 3 leases\n"
