@@ -16,7 +16,7 @@
 /* A renewal that was not answered in a third of the ttl is sent anew rather than waited for. */
 #define BEAT_PARTS 3
 
-#define DESK_TIMERS 3
+#define OWN_TIMERS 4 /* three of the desk, one for strays */
 
 static struct rt_dispatch *dispatch_of(struct rt_up *up)
 {
@@ -473,7 +473,7 @@ void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
 int rt_dispatch_init(struct rt_dispatch *d, struct rt_loop *loop, const struct rt_desk_options *o,
                      const struct rt_dispatch_hooks *hooks)
 {
-    int rv = rt_loop_reserve(loop, DESK_TIMERS);
+    int rv = rt_loop_reserve(loop, OWN_TIMERS);
 
     if (rv != 0)
         return rv;
@@ -482,6 +482,7 @@ int rt_dispatch_init(struct rt_dispatch *d, struct rt_loop *loop, const struct r
         .loop = loop,
         .hooks = hooks,
     };
+    rt_stray_init(d);
     rt_desk_init(&d->desk, &loop->timers, o);
     rt_names_init(&d->names, o->nonce);
     d->spare = &d->first;
@@ -519,7 +520,7 @@ void rt_dispatch_fini(struct rt_dispatch *d)
     }
     rt_stray_fini(d);
     rt_free(d->tickets);
-    rt_loop_unreserve(d->loop, DESK_TIMERS);
+    rt_loop_unreserve(d->loop, OWN_TIMERS);
 }
 
 struct rt_solo *rt_dispatch_solo(struct rt_line *line, uint32_t mode, uint32_t take, uint32_t of,

@@ -78,9 +78,11 @@ struct rt_dispatch {
     struct rt_request first;    /* the one that is always there: a LEAVE never lacks memory */
     struct rt_request *spare;   /* idle requests */
     size_t spare_count;
-    struct rt_request *flying; /* under way, the users' too */
-    struct rt_stray *strays;   /* tickets nobody here knows: to be given back */
-    uint64_t *tickets;         /* of the BEAT under way */
+    struct rt_request *flying;        /* under way, the users' too */
+    struct rt_stray *strays;          /* tickets nobody here knows: to be given back ... */
+    struct rt_stray *strays_left;     /* ... and those that could not be: again, in a while */
+    struct rt_timer_call stray_timer; /* runs while there are such */
+    uint64_t *tickets;                /* of the BEAT under way */
     size_t tickets_room;
     uint64_t last_left; /* for the planted bug 3 ... */
     uint32_t told;      /* ... and 8 */

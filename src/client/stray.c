@@ -5,10 +5,13 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
+#define PAUSE (1000 * RT_MS) /* until one that could not be given back is tried again */
+
 struct rt_stray {
-    struct rt_request request;
+    struct rt_request request; /* first */
     struct rt_stray *next;
     uint64_t session, number;
     char name[];
@@ -44,10 +47,48 @@ void rt_stray_note(struct rt_dispatch *d, const struct rt_event *event)
     d->strays = stray;
 }
 
+/* Whether nobody but us will ever end it, and it may still stand there. */
+static bool must_be_left_again(const struct rt_dispatch *d, const struct rt_stray *stray)
+{
+    int err = stray->request.op.err;
+
+    return err != 0 && err != ROTA_LOST && rt_desk_ttl(&d->desk) == 0 &&
+           stray->session == rt_desk_session(&d->desk);
+}
+
 static void stray_done(struct rt_dispatch *d, struct rt_request *rq)
 {
-    (void)d;
-    rt_free(rq); /* the stray it is the beginning of; if it failed, a BEAT brings it up again */
+    struct rt_stray *stray = (struct rt_stray *)(void *)rq;
+
+    if (!must_be_left_again(d, stray)) {
+        rt_free(stray);
+        return;
+    }
+    stray->next = d->strays_left;
+    d->strays_left = stray;
+    if (d->stray_timer.timer.slot == 0)
+        rt_timers_start(&d->loop->timers, &d->stray_timer.timer, rt_loop_now(d->loop) + PAUSE);
+}
+
+/* The time is over: what is left goes out with the next drain. */
+static void again(struct rt_timer_call *call, int64_t now)
+{
+    struct rt_dispatch *d =
+        (struct rt_dispatch *)(void *)((char *)call - offsetof(struct rt_dispatch, stray_timer));
+    struct rt_stray *stray;
+
+    (void)now;
+    while ((stray = d->strays_left) != NULL) {
+        d->strays_left = stray->next;
+        stray->next = d->strays;
+        d->strays = stray;
+    }
+}
+
+void rt_stray_init(struct rt_dispatch *d)
+{
+    assert(d->strays == NULL && d->strays_left == NULL);
+    d->stray_timer = (struct rt_timer_call){.timer.kind = RT_TIMER_CALL, .fire = again};
 }
 
 void rt_stray_send(struct rt_dispatch *d)
@@ -72,6 +113,8 @@ void rt_stray_fini(struct rt_dispatch *d)
 {
     struct rt_stray *stray;
 
+    rt_timers_stop(&d->loop->timers, &d->stray_timer.timer);
+    again(&d->stray_timer, 0);
     while ((stray = d->strays) != NULL) {
         d->strays = stray->next;
         rt_free(stray);

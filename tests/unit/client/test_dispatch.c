@@ -197,6 +197,66 @@ static void a_stray_is_given_back_in_the_same_step(void **state)
     end();
 }
 
+/* Where no BEAT brings it up again it is tried until it is known to be gone: it would hold for nobody for as long as the
+ * process lives (I6). */
+static void a_stray_is_left_until_it_is_gone_where_nothing_beats(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    const struct rt_event event = {.kind = RT_GRANTED, .session = 5, .number = 6, .name = "b"};
+    const int errors[] = {ROTA_UNREACHABLE, ROTA_UNKNOWN, ROTA_NOMEM, ROTA_LOST};
+    begin_held(&ask);
+    dispatch.up.event(&dispatch.up, &event);
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        struct rt_op *leave = the_op(RT_OP_LEAVE);
+        assert_int_equal(leave->leave.number, 6);
+        assert_true(leave->leave.untold);
+        answer(leave, errors[i]);
+        assert_int_equal(op_count, 0); /* not at once: that would be for ever */
+        int64_t next = rt_timers_next(&loop.timers);
+        assert_int_equal(next == RT_NEVER, errors[i] == ROTA_LOST);
+        if (next != RT_NEVER)
+            advance_to(next);
+    }
+    dispatch.up.event(&dispatch.up, &event);
+    answer(the_op(RT_OP_LEAVE), ROTA_UNREACHABLE);
+    end(); /* with one to be tried again */
+}
+
+static void a_stray_is_left_once_where_beats_bring_it_up(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    const struct rt_event event = {.kind = RT_GRANTED, .session = 5, .number = 6, .name = "b"};
+    begin(5000, 9000, &ask);
+    struct rt_op *join = the_op(RT_OP_JOIN);
+    join->join.joins[0].number = 7;
+    join->join.joins[0].granted = true;
+    answer(join, 0);
+    dispatch.up.event(&dispatch.up, &event);
+    answer(the_op(RT_OP_LEAVE), ROTA_UNREACHABLE);
+    advance_to(dispatch.desk.session.beat_at);
+    the_op(RT_OP_BEAT); /* and nothing beside it */
+    end();
+}
+
+/* Its session is gone, and it with it. */
+static void a_stray_of_a_session_that_ended_is_forgotten(void **state)
+{
+    (void)state;
+    struct rt_ask ask = {.owner = 1};
+    const struct rt_event event = {.kind = RT_GRANTED, .session = 5, .number = 6, .name = "b"};
+    const struct rt_event over = {.kind = RT_SESSION_LOST, .session = 5};
+    begin_held(&ask);
+    dispatch.up.event(&dispatch.up, &event);
+    struct rt_op *leave = the_op(RT_OP_LEAVE);
+    dispatch.up.event(&dispatch.up, &over);
+    answer(leave, ROTA_UNREACHABLE);
+    assert_int_equal(op_count, 0);
+    assert_true(rt_timers_next(&loop.timers) == RT_NEVER);
+    end();
+}
+
 /* Begins, and waits by a number that only names it: 1. */
 static void begin_waiting(struct rt_ask *ask)
 {
@@ -269,6 +329,9 @@ int main(void)
         cmocka_unit_test(the_tries_of_a_release_share_its_time),
         cmocka_unit_test(a_stray_keeps_nothing),
         cmocka_unit_test(a_stray_is_given_back_in_the_same_step),
+        cmocka_unit_test(a_stray_is_left_until_it_is_gone_where_nothing_beats),
+        cmocka_unit_test(a_stray_is_left_once_where_beats_bring_it_up),
+        cmocka_unit_test(a_stray_of_a_session_that_ended_is_forgotten),
         cmocka_unit_test(a_number_may_come_with_the_grant),
         cmocka_unit_test(a_grant_that_crosses_its_giving_up_is_given_back),
     };
