@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <rota.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -127,6 +128,7 @@ static void a_lingering_tenure_is_had_in_three_messages(void **state)
 struct crowd {
     struct rota *rota;
     uint64_t grants;    /* of our threads, counted by who holds: one at a time */
+    uint64_t left;      /* the number of the last ticket that was left */
     uint64_t wanted_at; /* `grants` when the tenure was first wanted; 0: it is not */
     uint64_t worst, rounds;
     char url[STAGE_URL_MAX];
@@ -138,11 +140,12 @@ struct crowd {
 static void on_line(void *arg, int level, const char *line)
 {
     struct crowd *c = arg;
-    const char *what = strpbrk(line, "<>!");
+    const char *what = strpbrk(line, "<>!"), *at;
 
     (void)level;
     if (what == NULL || strstr(what, name) == NULL)
         return;
+    uint64_t number = (at = strstr(what, "number=")) != NULL ? strtoull(at + 7, NULL, 10) : 0;
     if (strncmp(what, "> LEAVE", 7) == 0) {
         uint64_t grants = __atomic_load_n(&c->grants, __ATOMIC_ACQUIRE);
 
@@ -151,6 +154,9 @@ static void on_line(void *arg, int level, const char *line)
             c->rounds++;
         }
         c->wanted_at = 0;
+        c->left = number;
+    } else if (number <= c->left) {
+        /* A WANTED that crossed the LEAVE: it says nothing of the next tenure, which is wanted when its own comes. */
     } else if (c->wanted_at == 0 && (strncmp(what, "! WANTED", 8) == 0 ||
                                      (what[0] == '<' && strstr(what, " wanted") != NULL))) {
         /* + 1: so that 0 is free to say no. One more may hold and not have counted yet. */
@@ -173,6 +179,15 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
+/* Until the crowd has the lock again: a round in which nobody holds it shows nothing. */
+static void let_the_crowd_in(struct crowd *c)
+{
+    uint64_t before = __atomic_load_n(&c->grants, __ATOMIC_ACQUIRE);
+
+    while (__atomic_load_n(&c->grants, __ATOMIC_ACQUIRE) == before)
+        sched_yield();
+}
+
 static int the_other_process(int index, void *arg)
 {
     struct crowd *c = arg;
@@ -185,6 +200,7 @@ static int the_other_process(int index, void *arg)
     rt_shared_wait(c->step, 1);
     wrong += rota_open(&r, c->url, &options) != 0;
     for (uint32_t i = 0; i < c->other_rounds && wrong == 0; i++) {
+        let_the_crowd_in(c);
         wrong += rota_acquire(r, name, NULL, &lock) != 0;
         wrong += wrong == 0 && rota_release(lock) != 0;
     }
@@ -206,7 +222,7 @@ static void overtaken_by_the_pass_limit_at_most(void **state)
 
     (void)state;
     rt_watchdog(120, "overtaking");
-    c->other_rounds = stage_factor() > 1 ? 10000 : 1000;
+    c->other_rounds = stage_factor() > 1 ? 10000 : 300;
     c->step = rt_shared_new(sizeof(uint32_t));
     rt_redis_start(&node, NULL);
     url = rt_redis_url(&node, 0);
@@ -228,7 +244,7 @@ static void overtaken_by_the_pass_limit_at_most(void **state)
                   "most %llu\n",
                   c->other_rounds, (unsigned long long)c->rounds, (unsigned long long)c->grants,
                   (unsigned long long)c->worst);
-    assert_true(c->rounds >= c->other_rounds / 2);
+    assert_true(c->rounds >= c->other_rounds / 2); /* nearly all: each came while we held */
     assert_true(c->worst <= PASS_LIMIT + 1);
     rt_redis_fini(&node);
     rt_shared_free(c->step, sizeof(uint32_t));
