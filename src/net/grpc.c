@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define SPARES_KEPT 64
-#define HEADERS 10
+#define HEADERS 9
 
 /* ---- Lists and memory -------------------------------------------------------------------------- */
 
@@ -192,7 +192,7 @@ void rt_grpc_refuse(struct rt_grpc_call *c, uint32_t status, const char *why, ..
     rt_grpc_finish(c, NGHTTP2_CANCEL);
 }
 
-static void end_list(struct rt_grpc *g, struct rt_grpc_link *head, int err, const char *why)
+static void end_list(struct rt_grpc_link *head, int err, const char *why)
 {
     struct rt_grpc_call *c;
     while ((c = first(head)) != NULL) {
@@ -202,13 +202,12 @@ static void end_list(struct rt_grpc *g, struct rt_grpc_link *head, int err, cons
         rt_grpc_finish(c, NGHTTP2_NO_ERROR);
         rt_grpc_gone(c);
     }
-    (void)g;
 }
 
 void rt_grpc_end_all(struct rt_grpc *g, int err, const char *why)
 {
-    end_list(g, &g->waiting, err, why);
-    end_list(g, &g->active, err, why);
+    end_list(&g->waiting, err, why);
+    end_list(&g->active, err, why);
 }
 
 void rt_grpc_silence_all(struct rt_grpc *g)
@@ -245,16 +244,6 @@ ssize_t rt_grpc_read_out(nghttp2_session *session, int32_t stream_id, uint8_t *b
     return (ssize_t)n;
 }
 
-/* 5000, not 4987: few values, so that most of them are in HPACK's table already. */
-static void format_timeout(struct rt_grpc_call *c)
-{
-    uint32_t ms = c->ask.timeout_ms < 90000000 ? c->ask.timeout_ms : 90000000;
-    uint32_t step = 1;
-    while (ms / step >= 100)
-        step *= 10;
-    snprintf(c->timeout, sizeof(c->timeout), "%um", (ms + step - 1) / step * step);
-}
-
 static void add_header(nghttp2_nv *nv, size_t *count, const char *name, const char *value)
 {
     assert(*count < HEADERS);
@@ -276,8 +265,6 @@ static size_t make_headers(struct rt_grpc_call *c, nghttp2_nv *nv)
     add_header(nv, &n, "te", "trailers");
     add_header(nv, &n, "content-type", "application/grpc");
     add_header(nv, &n, "user-agent", "rota/" ROTA_VERSION);
-    if (c->ask.timeout_ms != 0)
-        add_header(nv, &n, "grpc-timeout", c->timeout);
     if (c->ask.token != NULL)
         add_header(nv, &n, "token", c->ask.token);
     if (c->ask.flag != NULL)
@@ -354,7 +341,6 @@ int rt_grpc_call(struct rt_grpc *g, const struct rt_grpc_ask *ask, const void *b
         return rv != 0 ? rv : ROTA_NOMEM;
     assert(ask->message != NULL || bytes != NULL);
     c->ask = *ask;
-    format_timeout(c);
     rv = set_token(c, ask->token);
     if (rv == 0 && bytes != NULL)
         rv = put_message(c, bytes, n);

@@ -64,7 +64,6 @@ void rt_grpc_down(struct rt_grpc *g, int err, const char *why);
  * because what they began may be done nevertheless. */
 int rt_grpc_err(const struct rt_grpc *g);
 const char *rt_grpc_why(const struct rt_grpc *g); /* one line; "" */
-bool rt_grpc_leaving(const struct rt_grpc *g);
 
 /* Makes the server send some bytes: for rt_stream_expect. Servers cut who does it often (etcd: more
  * than every 5 s). */
@@ -93,8 +92,6 @@ struct rt_grpc_ask {
     rt_grpc_message_fn *message; /* not NULL: a stream both ways, this for each message */
     rt_grpc_end_fn *end;
     void *arg;
-    uint32_t
-        timeout_ms;   /* told to the server, which may stop then; 0: none. Ours is the caller's */
     const char *flag; /* a header that says "true": its name, static; NULL: none */
 };
 

@@ -436,8 +436,3 @@ const char *rt_grpc_why(const struct rt_grpc *g)
 {
     return g->why;
 }
-
-bool rt_grpc_leaving(const struct rt_grpc *g)
-{
-    return g->leaving;
-}

@@ -32,7 +32,6 @@ struct rt_grpc_call {
     uint32_t status;     /* of the trailers, or ours */
     int err;             /* not 0: ended by us, for this */
     uint8_t reason;      /* of the verdict, with it */
-    char timeout[12];    /* of the header */
     uint8_t prefix[RT_GRPC_PREFIX];
     uint8_t prefix_size;
     bool in_message;

@@ -98,7 +98,6 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         size_t room;
     } kept[] = {{":path", c->path, sizeof(c->path)},
                 {"token", c->token, sizeof(c->token)},
-                {"grpc-timeout", c->timeout, sizeof(c->timeout)},
                 {"hasleader", c->leader, sizeof(c->leader)}};
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
         if (strcmp((const char *)name, kept[i].name) == 0)

@@ -33,7 +33,7 @@ struct grpc_call { /* its memory goes when nobody refers to it */
     struct grpc_server *server; /* NULL: gone */
     uint32_t refs;
     int32_t id;
-    char path[64], token[64], timeout[16], leader[8]; /* its headers */
+    char path[64], token[64], leader[8]; /* its headers */
     struct grpc_bytes in, out;
     char status[16], text[128]; /* to end with, when all of `out` has left; "": it stays open */
     bool ended;                 /* the client has said all */

@@ -306,7 +306,7 @@ static bool is_refused(const struct rt_entry *e, const void *arg)
 
 const char *rt_etcd_trouble(const struct rt_etcd_conn *c)
 {
-    bool now = c->state != RT_ETCD_READY || rt_ledger_find(&c->ledger, is_refused, NULL) != NULL;
+    bool now = c->state != RT_DIAL_READY || rt_ledger_find(&c->ledger, is_refused, NULL) != NULL;
     return now && c->trouble[0] != '\0' ? c->trouble : NULL;
 }
 

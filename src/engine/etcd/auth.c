@@ -21,7 +21,7 @@ static void ask_status(struct rt_etcd_conn *c);
 static void maybe_greeted(struct rt_etcd_conn *c)
 {
     struct rt_etcd_link *l = c->link;
-    if (c->state != RT_ETCD_GREETING || l->status_call != NULL || l->auth_call != NULL || l->sick)
+    if (c->state != RT_DIAL_GREETING || l->status_call != NULL || l->auth_call != NULL || l->sick)
         return;
     if (!l->status_refused) {
         rt_etcd_greeted(c);
@@ -69,7 +69,7 @@ static void go_on(struct rt_etcd_conn *c)
 {
     c->token_serial++;
     c->authenticating = false;
-    if (c->state == RT_ETCD_GREETING) {
+    if (c->state == RT_DIAL_GREETING) {
         maybe_greeted(c);
         return;
     }
@@ -142,7 +142,7 @@ bool rt_etcd_reauthenticate(struct rt_etcd_conn *c, uint32_t serial)
     if (c->authenticating || serial != c->token_serial || c->link == NULL)
         return true; /* there is a newer one, or will be */
     drop_token(c);
-    if (c->state == RT_ETCD_READY)
+    if (c->state == RT_DIAL_READY)
         authenticate(c);
     return true;
 }

@@ -69,12 +69,11 @@ static int send_one(struct rt_etcd_conn *c, struct breaking *b, uint64_t session
 static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct breaking *b = a->owner;
-    const RtEtcd__TxnResponse *got = reply;
-    const RtEtcd__RangeResponse *seen = err == 0 ? rt_etcd_got(got, 0) : NULL;
+    const RtEtcd__RangeResponse *seen = rt_etcd_seen(c, reply, 0, &err);
     struct rt_etcd_id id = {0};
     struct rt_etcd_card card;
     size_t name_size;
-    if (err == 0 && (seen == NULL || (seen->n_kvs > 0 && seen->kvs[0]->key.len >= sizeof(b->key))))
+    if (err == 0 && seen->n_kvs > 0 && seen->kvs[0]->key.len >= sizeof(b->key))
         err = rt_etcd_odd(c);
     if (err == 0 && seen->n_kvs == 0)
         err = none_there(c, b);
@@ -111,11 +110,9 @@ static void all_found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
 {
     struct breaking *b = a->owner;
     struct rt_etcd_line *line = &rt_etcd_s(c)->line;
-    const RtEtcd__RangeResponse *all = err == 0 ? rt_etcd_got(reply, 0) : NULL;
+    const RtEtcd__RangeResponse *all = rt_etcd_seen(c, reply, 0, &err);
     struct rt_etcd_txn t;
     size_t n = 0;
-    if (err == 0 && all == NULL)
-        err = rt_etcd_odd(c);
     if (err == 0 && rt_etcd_line_read(line, all->kvs, all->n_kvs) != 0)
         err = rt_words_nomem(rt_etcd_base(c));
     if (err == 0)
@@ -142,26 +139,16 @@ static void all_found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
 
 static int look_for_all(struct rt_etcd_conn *c, struct breaking *b)
 {
-    struct rt_etcd_txn t;
-    rt_etcd_txn_open(c, &t, 0, 1, 0);
-    (void)rt_etcd_get_line(&t, RT_ETCD_THEN, b->work.op->brk.name);
-    return rt_etcd_work_txn(c, &b->work, &t, all_found, b);
+    return rt_etcd_work_look(c, &b->work, b->work.op->brk.name, 0, all_found, b);
 }
 
 static int begin_break(struct rt_etcd_conn *c, struct rt_work *w)
 {
-    struct breaking *b = (struct breaking *)(void *)w;
     const struct rt_op *op = w->op;
-    struct rt_etcd_txn t;
     int rv = rt_etcd_check_name(c, op->brk.name);
-    if (rv != 0)
-        return rv;
-    if (op->brk.number == 0)
-        return look_for_all(c, b);
-    rt_etcd_txn_open(c, &t, 0, 1, 0);
-    RtEtcd__RangeRequest *range = rt_etcd_get_line(&t, RT_ETCD_THEN, op->brk.name);
-    range->min_create_revision = range->max_create_revision = (int64_t)op->brk.number;
-    return rt_etcd_work_txn(c, w, &t, found, w);
+    return rv != 0 ? rv
+                   : rt_etcd_work_look(c, w, op->brk.name, op->brk.number,
+                                       op->brk.number == 0 ? all_found : found, w);
 }
 
 const struct rt_etcd_kind rt_etcd_break = {.size = sizeof(struct breaking), .begin = begin_break};

@@ -66,9 +66,7 @@ static void answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, con
         lost(c, ch);
         return;
     }
-    const RtEtcd__RangeResponse *seen = err == 0 ? rt_etcd_got(got, 0) : NULL;
-    if (err == 0 && seen == NULL)
-        err = rt_etcd_odd(c);
+    const RtEtcd__RangeResponse *seen = rt_etcd_seen(c, got, 0, &err);
     if (err != 0) {
         rt_etcd_work_end(c, &ch->work, err);
         return;
@@ -116,10 +114,8 @@ static void written(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, cons
             rt_etcd_work_end(c, &ch->work, err);
         return;
     }
-    const RtEtcd__RangeResponse *seen = err == 0 ? rt_etcd_got(got, 1) : NULL;
+    const RtEtcd__RangeResponse *seen = rt_etcd_seen(c, got, 1, &err);
     struct rt_etcd_line *line = &rt_etcd_s(c)->line;
-    if (err == 0 && seen == NULL)
-        err = rt_etcd_odd(c);
     if (err != 0)
         rt_etcd_work_end(c, &ch->work, err);
     else
@@ -172,13 +168,10 @@ static int send_write(struct rt_etcd_conn *c, struct changing *ch,
 static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct changing *ch = a->owner;
-    const RtEtcd__TxnResponse *got = reply;
     const struct rt_op *op = ch->work.op;
     struct rt_etcd_line *line = &rt_etcd_s(c)->line;
-    const RtEtcd__RangeResponse *all = err == 0 ? rt_etcd_got(got, 0) : NULL;
+    const RtEtcd__RangeResponse *all = rt_etcd_seen(c, reply, 0, &err);
     const struct rt_etcd_place *place = NULL;
-    if (err == 0 && all == NULL)
-        err = rt_etcd_odd(c);
     if (err == 0 && rt_etcd_line_read(line, all->kvs, all->n_kvs) != 0)
         err = rt_words_nomem(rt_etcd_base(c));
     if (err == 0) {
@@ -201,10 +194,7 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
 
 static int send_find(struct rt_etcd_conn *c, struct changing *ch)
 {
-    struct rt_etcd_txn txn;
-    rt_etcd_txn_open(c, &txn, 0, 1, 0);
-    (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, ch->work.op->change.name);
-    return rt_etcd_work_txn(c, &ch->work, &txn, found, ch);
+    return rt_etcd_work_look(c, &ch->work, ch->work.op->change.name, 0, found, ch);
 }
 
 static int begin_change(struct rt_etcd_conn *c, struct rt_work *w)

@@ -16,7 +16,7 @@ const char *rt_etcd_at(const struct rt_etcd_conn *c)
 
 bool rt_etcd_usable(const struct rt_etcd_conn *c)
 {
-    return c->state == RT_ETCD_READY && !c->link->sick && !c->link->broken;
+    return c->state == RT_DIAL_READY && !c->link->sick && !c->link->broken;
 }
 
 /* ---- What the codec writes -------------------------------------------------------------------- */
@@ -73,8 +73,8 @@ static void note_trouble(struct rt_etcd_conn *c, const char *why, bool dialed)
 static bool drop_link(struct rt_etcd_conn *c)
 {
     struct rt_etcd_link *l = c->link;
-    bool was_ready = c->state == RT_ETCD_READY;
-    c->state = RT_ETCD_DOWN;
+    bool was_ready = c->state == RT_DIAL_READY;
+    c->state = RT_DIAL_DOWN;
     c->link = NULL;
     rt_timers_stop(&c->base->loop->timers, &c->link_timer.timer);
     if (l == NULL)
@@ -92,7 +92,7 @@ static void let_go(struct rt_etcd_conn *c, const char *why)
 {
     char text[sizeof(c->trouble)];
     bool planned = c->link != NULL && c->link->leaving;
-    bool dialed = c->state != RT_ETCD_DIALING;
+    bool dialed = c->state != RT_DIAL_DIALING;
     snprintf(text, sizeof(text), "%s", why);
     bool was_ready = drop_link(c);
     note_trouble(c, text, dialed);
@@ -157,7 +157,7 @@ static struct rt_etcd_link *of_stream(struct rt_stream *s)
 static void codec_failed(struct rt_etcd_conn *c, int err)
 {
     const char *said = rt_grpc_why(c->link->grpc);
-    bool odd = err == ROTA_PROTOCOL && c->state == RT_ETCD_GREETING;
+    bool odd = err == ROTA_PROTOCOL && c->state == RT_DIAL_GREETING;
     bool tls = strstr(said, "speaks TLS") != NULL;
     char why[sizeof(c->trouble)];
     snprintf(why, sizeof(why), "%.120s: %.100s%s", rt_etcd_at(c), said,
@@ -195,10 +195,10 @@ static void on_down(struct rt_stream *s, int err, const char *why)
 {
     struct rt_etcd_link *l = of_stream(s);
     struct rt_etcd_conn *c = l->conn;
-    bool hint = c->state == RT_ETCD_GREETING && !c->secure && !l->heard; /* etcd does just that */
+    bool hint = c->state == RT_DIAL_GREETING && !c->secure && !l->heard; /* etcd does just that */
     char text[sizeof(c->trouble)];
     snprintf(text, sizeof(text), "%.200s%s", why, hint ? ": if it speaks TLS, write etcds://" : "");
-    if (c->state != RT_ETCD_READY && (err == ROTA_AUTH || err == ROTA_PROTOCOL))
+    if (c->state != RT_DIAL_READY && (err == ROTA_AUTH || err == ROTA_PROTOCOL))
         refused(c, err, text);
     else
         rt_etcd_cut(c, text);
@@ -215,7 +215,7 @@ static void on_up(struct rt_stream *s)
         rt_etcd_cut(c, "out of memory");
         return;
     }
-    c->state = RT_ETCD_GREETING;
+    c->state = RT_DIAL_GREETING;
     l->heard_at = l->progress_at = now;
     rt_timers_start(&c->base->loop->timers, &c->link_timer.timer,
                     now + rt_dial_connect_ms(c->base, c->ring.count) * RT_MS);
@@ -225,7 +225,7 @@ static void on_up(struct rt_stream *s)
 void rt_etcd_greeted(struct rt_etcd_conn *c)
 {
     struct rt_etcd_link *l = c->link;
-    c->state = RT_ETCD_READY;
+    c->state = RT_DIAL_READY;
     c->refusals = 0;
     c->ring.ends[c->ring.now].said[0] = '\0';
     l->ready_at = l->progress_at = rt_loop_now(c->base->loop);
@@ -257,7 +257,7 @@ static void dial(struct rt_etcd_conn *c)
     }
     if (rv == 0) {
         c->link = l;
-        c->state = RT_ETCD_DIALING;
+        c->state = RT_DIAL_DIALING;
         return;
     }
     rt_free(l);
@@ -271,7 +271,7 @@ static void dial(struct rt_etcd_conn *c)
 
 void rt_etcd_want(struct rt_etcd_conn *c)
 {
-    if (c->state != RT_ETCD_DOWN || c->closing || c->link_timer.timer.slot != 0)
+    if (c->state != RT_DIAL_DOWN || c->closing || c->link_timer.timer.slot != 0)
         return;
     if (c->pause.until <= rt_loop_now(c->base->loop))
         dial(c);
@@ -286,7 +286,7 @@ static void link_fire(struct rt_timer_call *call, int64_t now)
     struct rt_etcd_conn *c =
         (struct rt_etcd_conn *)(void *)((char *)call - offsetof(struct rt_etcd_conn, link_timer));
     char why[sizeof(c->trouble)];
-    if (c->state == RT_ETCD_DOWN) {
+    if (c->state == RT_DIAL_DOWN) {
         rt_etcd_want(c);
     } else if (c->link->broken) {
         codec_failed(c, rt_grpc_err(c->link->grpc));
@@ -294,7 +294,7 @@ static void link_fire(struct rt_timer_call *call, int64_t now)
         rt_etcd_cut(c, c->trouble);
     } else if (c->link->sick) {
         rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->link->drain_until);
-    } else if (c->state == RT_ETCD_READY) {
+    } else if (c->state == RT_DIAL_READY) {
         rt_etcd_look_for_silence(c, now);
     } else {
         snprintf(why, sizeof(why), "%.180s is connected, but does not answer", rt_etcd_at(c));
@@ -310,7 +310,7 @@ void rt_etcd_link_init(struct rt_etcd_conn *c)
 void rt_etcd_link_close(struct rt_etcd_conn *c)
 {
     struct rt_etcd_link *l = c->link;
-    if (c->state == RT_ETCD_READY)
+    if (c->state == RT_DIAL_READY)
         rt_stream_flush_now(&l->stream); /* there may be no other turn */
     (void)drop_link(c);
 }

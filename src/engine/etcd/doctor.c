@@ -27,13 +27,7 @@ struct check {
     struct rt_etcd_leftovers left;
 };
 
-static void say(const struct check *k, const char *promise, const char *verdict,
-                const char *setting, const char *remedy)
-{
-    const struct rt_op *op = k->work.op;
-    struct rota_verdict v = {promise, verdict, setting, remedy};
-    op->check.each(op->check.arg, &v);
-}
+#define say(k, ...) rt_words_verdict((k)->work.op, __VA_ARGS__)
 
 /* ---- Facts ------------------------------------------------------------------------------------ */
 

@@ -7,11 +7,8 @@
  *   user ◀── events ◀─────────── the Watch stream ◀═════╡   all on one HTTP/2 connection
  *   user ──▶ keep ──────────────▶ the LeaseKeepAlive stream
  *
- * The connection:
- *
- *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING (Authenticate, Status) ──▶ READY ──▶ (sick: drained)
- *    ▲                    │ refused          │ no leader, no answer             │          │
- *    └─── next endpoint ◀─┴──────────────────┴──── cut, garbage, silence ◀──────┴──────────┘
+ * The connection (enum rt_dial_state) greets by Authenticate and Status; one that falls sick is drained, and from a lost one
+ * it goes on to the next endpoint.
  *
  * Everything here is serialised as engines are. No answer, up-call or callback comes from inside a
  * function of this header: all come from a turn of the loop. In them, every function here is legal.

@@ -327,13 +327,8 @@ static int begin_inspect(struct rt_etcd_conn *c, struct rt_work *w)
         left.keys = true;
         return rt_etcd_work_ask(c, w, RT_ETCD_LEASE_LEFT, &left, keys_seen, w, 0);
     }
-    struct rt_etcd_txn t;
     int rv = rt_check_name(rt_etcd_base(c), op->inspect.name);
-    if (rv != 0)
-        return rv;
-    rt_etcd_txn_open(c, &t, 0, 1, 0);
-    (void)rt_etcd_get_line(&t, RT_ETCD_THEN, op->inspect.name);
-    return rt_etcd_work_txn(c, w, &t, lines_seen, w);
+    return rv != 0 ? rv : rt_etcd_work_look(c, w, op->inspect.name, 0, lines_seen, w);
 }
 
 const struct rt_etcd_kind rt_etcd_inspect = {

@@ -180,13 +180,10 @@ static int leave_known(struct rt_etcd_conn *c, struct leaving *l, struct rt_etcd
 static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct leaving *l = a->owner;
-    const RtEtcd__TxnResponse *got = reply;
-    const RtEtcd__RangeResponse *all = err == 0 ? rt_etcd_got(got, 0) : NULL;
+    const RtEtcd__RangeResponse *all = rt_etcd_seen(c, reply, 0, &err);
     const struct rt_op *op = l->work.op;
     struct rt_etcd_id id = {0};
     size_t name_size;
-    if (err == 0 && all == NULL)
-        err = rt_etcd_odd(c);
     if (err != 0) {
         rt_etcd_work_end(c, &l->work, err);
         return;
@@ -209,13 +206,9 @@ static void found(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const 
 static int find_number(struct rt_etcd_conn *c, struct leaving *l)
 {
     const struct rt_op *op = l->work.op;
-    struct rt_etcd_txn txn;
     l->look = true;
     l->number = op->leave.number;
-    rt_etcd_txn_open(c, &txn, 0, 1, 0);
-    RtEtcd__RangeRequest *range = rt_etcd_get_line(&txn, RT_ETCD_THEN, op->leave.name);
-    range->min_create_revision = range->max_create_revision = (int64_t)op->leave.number;
-    return rt_etcd_work_txn(c, &l->work, &txn, found, l);
+    return rt_etcd_work_look(c, &l->work, op->leave.name, op->leave.number, found, l);
 }
 
 /* That of the nonce among those at spots; NULL: none. */

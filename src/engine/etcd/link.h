@@ -12,8 +12,6 @@
 
 #define RT_ETCD_LED "hasleader" /* to fail at once, also later on, if the server has no leader */
 
-enum rt_etcd_state { RT_ETCD_DOWN, RT_ETCD_DIALING, RT_ETCD_GREETING, RT_ETCD_READY };
-
 /* One connection to one endpoint, from its dialing to its end; its memory lasts until the stream has
  * closed, which may be later than the conn. */
 struct rt_etcd_link {
@@ -43,7 +41,7 @@ struct rt_etcd_conn {
     struct rt_dial_ring ring;
     bool secure;
     /* The connection. */
-    uint32_t state;                  /* enum rt_etcd_state */
+    enum rt_dial_state state;
     struct rt_etcd_link *link;       /* NULL: DOWN */
     struct rt_timer_call link_timer; /* to dial, the end of a greeting, silence */
     uint32_t failures;               /* in a row, since something was answered */

@@ -97,10 +97,7 @@ static bool read_front(struct rt_etcd_conn *c, struct view *v, const RtEtcd__Key
 static void looked(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct view *v = a->owner;
-    const RtEtcd__TxnResponse *got = reply;
-    const RtEtcd__RangeResponse *seen = err == 0 ? rt_etcd_got(got, 0) : NULL;
-    if (err == 0 && seen == NULL)
-        err = rt_etcd_odd(c);
+    const RtEtcd__RangeResponse *seen = rt_etcd_seen(c, reply, 0, &err);
     if (err == 0) {
         v->granted = false;
         v->seen.mode = v->seen.of = 0;

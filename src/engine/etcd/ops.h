@@ -88,6 +88,9 @@ int rt_etcd_txn_send(struct rt_etcd_conn *c, struct rt_etcd_txn *t, rt_etcd_answ
 
 /* The Ith answer of a transaction; NULL: there is none such, which no etcd would send. */
 const RtEtcd__RangeResponse *rt_etcd_got(const RtEtcd__TxnResponse *reply, size_t i);
+/* The same, of the answer to an ask that ended with *ERR: NULL if that is not 0, or is rt_etcd_odd from now on. */
+const RtEtcd__RangeResponse *rt_etcd_seen(struct rt_etcd_conn *c, const void *reply, size_t i,
+                                          int *err);
 int64_t rt_etcd_revision(const RtEtcd__Header *header); /* 0: none */
 /* "That is no answer to it": what was asked may have been done. */
 int rt_etcd_odd(struct rt_etcd_conn *c);
@@ -168,6 +171,9 @@ void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_work *w, int err);
 /* Sends for W, of which it is pending then; OWNER is the answerer's. 0, or it could not be. */
 int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_txn *t,
                      rt_etcd_answer_fn *answer, void *owner);
+/* Reads the line NAME, or (NUMBER not 0) that ticket of it. */
+int rt_etcd_work_look(struct rt_etcd_conn *c, struct rt_work *w, const char *name, uint64_t number,
+                      rt_etcd_answer_fn *answer, void *owner);
 int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_work *w, enum rt_etcd_call call,
                      const void *message, rt_etcd_answer_fn *answer, void *owner, uint64_t extra);
 

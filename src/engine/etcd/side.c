@@ -205,6 +205,16 @@ int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_t
     return rt_etcd_txn_send(c, t, answer, w->op, owner, &w->pending);
 }
 
+int rt_etcd_work_look(struct rt_etcd_conn *c, struct rt_work *w, const char *name, uint64_t number,
+                      rt_etcd_answer_fn *answer, void *owner)
+{
+    struct rt_etcd_txn t;
+    rt_etcd_txn_open(c, &t, 0, 1, 0);
+    RtEtcd__RangeRequest *range = rt_etcd_get_line(&t, RT_ETCD_THEN, name);
+    range->min_create_revision = range->max_create_revision = (int64_t)number;
+    return rt_etcd_work_txn(c, w, &t, answer, owner);
+}
+
 int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_work *w, enum rt_etcd_call call,
                      const void *message, rt_etcd_answer_fn *answer, void *owner, uint64_t extra)
 {

@@ -241,6 +241,15 @@ const RtEtcd__RangeResponse *rt_etcd_got(const RtEtcd__TxnResponse *reply, size_
     return reply->responses[i]->range;
 }
 
+const RtEtcd__RangeResponse *rt_etcd_seen(struct rt_etcd_conn *c, const void *reply, size_t i,
+                                          int *err)
+{
+    const RtEtcd__RangeResponse *seen = *err == 0 ? rt_etcd_got(reply, i) : NULL;
+    if (*err == 0 && seen == NULL)
+        *err = rt_etcd_odd(c);
+    return seen;
+}
+
 int64_t rt_etcd_revision(const RtEtcd__Header *header)
 {
     return header != NULL ? header->revision : 0;

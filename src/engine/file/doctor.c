@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The doctor: which promises hold in this folder, and what to do about those that do not. */
 #include "engine/file/file.h"
+#include "engine/kit/words.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static void say(struct rt_op *op, const char *promise, const char *verdict, const char *setting,
-                const char *remedy)
-{
-    struct rota_verdict v = {promise, verdict, setting, remedy};
-    op->check.each(op->check.arg, &v);
-}
+#define say rt_words_verdict
 
 static int text_of(struct rt_file_conn *c, const char *sql, char *out, size_t size)
 {

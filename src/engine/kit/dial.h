@@ -18,6 +18,13 @@
 #define RT_DIAL_PAUSE_FIRST_MS 10u
 #define RT_DIAL_PAUSE_LAST_MS 500u
 
+/* A connection, whatever it speaks:
+ *
+ *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING ──▶ READY
+ *    ▲                    │                 │            │
+ *    └────── pause ◀──────┴─────────────────┴────────────┘ cut, garbage, silence */
+enum rt_dial_state { RT_DIAL_DOWN, RT_DIAL_DIALING, RT_DIAL_GREETING, RT_DIAL_READY };
+
 struct rt_dial_end { /* an endpoint */
     char *host;
     uint16_t port;

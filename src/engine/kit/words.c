@@ -87,3 +87,11 @@ int rt_words_not_exclusive(struct rt_conn *conn, const char *name)
 {
     return rt_words_fail(conn, ROTA_INVALID, "%.120s: only a lock can be downgraded", name);
 }
+
+void rt_words_verdict(const struct rt_op *op, const char *promise, const char *verdict,
+                      const char *setting, const char *remedy)
+{
+    assert(op->kind == RT_OP_CHECK);
+    struct rota_verdict v = {promise, verdict, setting, remedy};
+    op->check.each(op->check.arg, &v);
+}

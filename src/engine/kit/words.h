@@ -28,4 +28,8 @@ int rt_words_no_such(struct rt_conn *conn, const char *name);    /* LOST: BREAK 
 int rt_words_set_ended(struct rt_conn *conn);                    /* LOST: a part of the set */
 int rt_words_not_exclusive(struct rt_conn *conn, const char *name); /* INVALID: no downgrade */
 
+/* A verdict of CHECK. */
+void rt_words_verdict(const struct rt_op *op, const char *promise, const char *verdict,
+                      const char *setting, const char *remedy);
+
 #endif

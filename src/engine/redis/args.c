@@ -60,14 +60,9 @@ void rt_redis_arg(struct rt_redis_args *a, const char *text)
 void rt_redis_arg_number(struct rt_redis_args *a, uint64_t number)
 {
     char digits[20];
-    size_t n = 0;
-    do
-        digits[n++] = (char)('0' + number % 10);
-    while ((number /= 10) != 0);
+    size_t n = rt_resp_digits(digits, number);
     assert(a->used + n <= a->text_room);
-    char *at = a->text + a->used;
-    for (size_t i = 0; i < n; i++)
-        at[i] = digits[n - 1 - i];
+    const char *at = memcpy(a->text + a->used, digits, n);
     a->used += n;
     put(a, at, n);
 }

@@ -39,13 +39,7 @@ struct check {
     char refusal[256];
 };
 
-static void say(struct check *k, const char *promise, const char *verdict, const char *setting,
-                const char *remedy)
-{
-    struct rt_op *op = k->work.op;
-    struct rota_verdict v = {promise, verdict, setting, remedy};
-    op->check.each(op->check.arg, &v);
-}
+#define say(k, ...) rt_words_verdict((k)->work.op, __VA_ARGS__)
 
 /* ---- What servers say ------------------------------------------------------------------- */
 

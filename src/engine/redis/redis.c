@@ -99,8 +99,9 @@ static const char *danger(const struct rt_redis_conn *c)
     return "";
 }
 
-static void judge(struct rt_redis_conn *c)
+static void on_judge(struct rt_resp_conn *link)
 {
+    struct rt_redis_conn *c = rt_redis_of_link(link);
     snprintf(c->base.unsafe, sizeof(c->base.unsafe), "%s", danger(c));
     atomic_store_explicit(&c->strict, c->base.unsafe[0] == '\0', memory_order_relaxed);
 }
@@ -193,31 +194,9 @@ static bool on_marked(struct rt_resp_link *l, const redisReply *reply)
     return false;
 }
 
-static void on_judge(struct rt_resp_conn *link)
-{
-    judge(rt_redis_of_link(link));
-}
-
 static void on_link(struct rt_resp_conn *link, bool up)
 {
     rt_conn_event(link->base, &(struct rt_event){.kind = RT_LINK, .up = up});
-}
-
-static void on_linked(struct rt_resp_conn *link, struct rt_resp_node *node)
-{
-    rt_redis_linked(rt_redis_of_link(link), node);
-}
-
-static void on_failed(struct rt_resp_conn *link)
-{
-    rt_redis_failed(rt_redis_of_link(link));
-}
-
-static void on_pushed(struct rt_resp_conn *link, struct rt_resp_node *node, const char *channel,
-                      const char *message, size_t size)
-{
-    (void)node;
-    rt_redis_pushed(rt_redis_of_link(link), channel, message, size);
 }
 
 /* Grants come over it. */
@@ -244,9 +223,9 @@ static const struct rt_resp_user user = {
     .marked = on_marked,
     .judge = on_judge,
     .link = on_link,
-    .linked = on_linked,
-    .failed = on_failed,
-    .pushed = on_pushed,
+    .linked = rt_redis_linked,
+    .failed = rt_redis_failed,
+    .pushed = rt_redis_pushed,
     .listens = on_listens,
 };
 

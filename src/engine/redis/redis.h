@@ -119,10 +119,10 @@ static inline struct rt_redis_conn *rt_redis_of_link(struct rt_resp_conn *link)
 int rt_redis_side_open(struct rt_redis_conn *c);
 /* From close, first of all, while links still send: says `end` where that is due, forgets observations. */
 void rt_redis_side_close(struct rt_redis_conn *c);
-void rt_redis_failed(struct rt_redis_conn *c);
-void rt_redis_linked(struct rt_redis_conn *c, struct rt_resp_node *node);
-void rt_redis_pushed(struct rt_redis_conn *c, const char *channel, const char *message,
-                     size_t size);
+void rt_redis_failed(struct rt_resp_conn *link);
+void rt_redis_linked(struct rt_resp_conn *link, struct rt_resp_node *node);
+void rt_redis_pushed(struct rt_resp_conn *link, struct rt_resp_node *node, const char *channel,
+                     const char *message, size_t size);
 
 /* Which room a spelled name is in, and how the room is spelled ("rota:{N}" or "rota:{N}@D"). */
 uint32_t rt_redis_room_of(const struct rt_redis_conn *c, const char *name);

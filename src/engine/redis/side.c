@@ -85,8 +85,9 @@ void rt_redis_submit(struct rt_conn *conn, struct rt_op *op)
     rt_resp_want(&c->link);
 }
 
-void rt_redis_failed(struct rt_redis_conn *c)
+void rt_redis_failed(struct rt_resp_conn *link)
 {
+    struct rt_redis_conn *c = rt_redis_of_link(link);
     while (c->side.early != NULL) {
         struct rt_op *op = take_early(c, &c->side.early);
         (void)rt_redis_fail(c, c->link.fatal, "%s", c->link.fatal_text);
@@ -95,8 +96,9 @@ void rt_redis_failed(struct rt_redis_conn *c)
     follow_early(c);
 }
 
-void rt_redis_linked(struct rt_redis_conn *c, struct rt_resp_node *node)
+void rt_redis_linked(struct rt_resp_conn *link, struct rt_resp_node *node)
 {
+    struct rt_redis_conn *c = rt_redis_of_link(link);
     for (uint32_t i = 0; i < c->room_count; i++)
         if (c->link.places[i] == node && c->rooms[i].stands &&
             !RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT)) {

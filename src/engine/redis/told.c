@@ -203,11 +203,14 @@ static bool read_channel(const struct rt_redis_conn *c, const char *channel, uin
     return true;
 }
 
-void rt_redis_pushed(struct rt_redis_conn *c, const char *channel, const char *message, size_t size)
+void rt_redis_pushed(struct rt_resp_conn *link, struct rt_resp_node *node, const char *channel,
+                     const char *message, size_t size)
 {
+    struct rt_redis_conn *c = rt_redis_of_link(link);
     uint32_t room;
     char kind;
     const char *rest;
+    (void)node;
     if (c->rooms == NULL || !read_channel(c, channel, &room, &kind, &rest))
         return;
     if (kind == 'o')

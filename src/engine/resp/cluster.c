@@ -118,14 +118,14 @@ bool rt_resp_node_needed(const struct rt_resp_conn *c, const struct rt_resp_node
     for (uint32_t i = 0; i < c->place_count; i++)
         if (c->places[i] == n)
             return true;
-    return n->work.head != NULL && n->work.state == RT_RESP_READY;
+    return n->work.head != NULL && n->work.state == RT_DIAL_READY;
 }
 
 /* Those that places have come to hear of it. */
 static void moved_in(struct rt_resp_conn *c, struct rt_resp_node *n)
 {
     n->gained = false;
-    if (n->push.state == RT_RESP_READY)
+    if (n->push.state == RT_DIAL_READY)
         rt_resp_push_catch_up(&n->push);
     else if (rt_resp_push_wanted(c, n))
         rt_resp_link_want(&n->push);
@@ -159,7 +159,7 @@ bool rt_resp_map_apply(struct rt_resp_link *l, const struct rt_resp_map *map)
         c->places[i] = n;
         n->gained = true;
     }
-    l->node->gained = l->node->gained && l->state == RT_RESP_READY; /* else told when it is */
+    l->node->gained = l->node->gained && l->state == RT_DIAL_READY; /* else told when it is */
     follow(c, l->node);
     return true;
 }
@@ -216,7 +216,7 @@ void rt_resp_cluster_lost(struct rt_resp_link *l)
     struct rt_resp_conn *c = l->conn;
     bool ready = false;
     for (struct rt_resp_node *n = c->nodes; n != NULL; n = n->next)
-        ready = ready || n->work.state == RT_RESP_READY;
+        ready = ready || n->work.state == RT_DIAL_READY;
     if (ready)
         rt_resp_cluster_refresh(c);
     else if (c->ring.count > 0)

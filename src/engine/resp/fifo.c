@@ -58,6 +58,13 @@ int rt_resp_link_put(struct rt_resp_link *l, struct rt_resp_request *rq)
     return rv;
 }
 
+int rt_resp_link_say(struct rt_resp_link *l, enum rt_resp_what what, uint32_t which,
+                     const char *const *words, size_t n)
+{
+    bool good = rt_resp_words(l->conn, words, n);
+    return rt_resp_link_put(l, good ? rt_resp_request_bare((uint8_t)what, which) : NULL);
+}
+
 int rt_resp_link_echo(struct rt_resp_link *l, bool greeting)
 {
     struct rt_resp_conn *c = l->conn;
@@ -92,20 +99,12 @@ static bool format_call(struct rt_resp_conn *c, const struct rt_resp_request *rq
 /* Redis 7 writes to its clients in the reverse order of their first output of a round. With a PONG of
  * ours there before the script speaks to the next in line, that one is woken before we are: on a
  * busy machine that is half of a hand-over. Where the order is another one it costs a few bytes. */
-static bool speak_last(struct rt_resp_link *l)
+static bool speak_last(struct rt_resp_link *l, struct rt_resp_request *rq)
 {
     static const char *const words[] = {"PING"};
-    return rt_resp_words(l->conn, words, 1) &&
-           rt_resp_link_put(l, rt_resp_request_bare(RT_RESP_ASIDE, 0)) == 0;
-}
-
-/* What goes before RQ in the same packet. */
-static bool send_ahead(struct rt_resp_link *l, struct rt_resp_request *rq)
-{
-    if (!rq->speaks_last)
-        return true;
+    bool last = rq->speaks_last;
     rq->speaks_last = false;
-    return speak_last(l);
+    return !last || rt_resp_link_say(l, RT_RESP_ASIDE, 0, words, 1) == 0;
 }
 
 /* 0 or why not; RQ is the caller's then. */
@@ -114,7 +113,7 @@ static int send_call(struct rt_resp_link *l, struct rt_resp_request *rq)
     struct rt_resp_conn *c = l->conn;
     int rv = ROTA_NOMEM;
     c->out_size = 0;
-    if (!send_ahead(l, rq))
+    if (!speak_last(l, rq))
         return ROTA_UNREACHABLE;
     rq->tag = ++c->next_tag;
     if (format_call(c, rq))
@@ -276,7 +275,7 @@ static void confirm(struct rt_resp_link *l, struct rt_resp_request *upto, const 
     do {
         rq = rt_resp_link_pop(l);
         settle(l, rq, rq == upto ? reply : NULL);
-    } while (rq != upto && l->state != RT_RESP_DOWN);
+    } while (rq != upto && l->state != RT_DIAL_DOWN);
 }
 
 /* ---- Replies as they come -------------------------------------------------------------------------------- */
@@ -319,7 +318,7 @@ static bool take_error(struct rt_resp_link *l, struct rt_resp_request *rq, const
 {
     if (rq->what == RT_RESP_ECHO) {
         /* Servers that refuse everything for now, or us altogether, refuse this too. */
-        if (l->state == RT_RESP_GREETING && rq->which != 0)
+        if (l->state == RT_DIAL_GREETING && rq->which != 0)
             (void)rt_resp_greet_reply(l, RT_RESP_GREET_ECHO, reply);
         else if (rt_resp_classify(reply->str) != RT_RESP_SICK)
             return false;

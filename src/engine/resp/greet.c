@@ -27,24 +27,28 @@ struct rt_resp_greeting {
 
 static int put(struct rt_resp_link *l, uint32_t which, const char *const *words, size_t n)
 {
-    struct rt_resp_request *rq = NULL;
-    if (rt_resp_words(l->conn, words, n))
-        rq = rt_resp_request_bare(RT_RESP_GREET, which);
-    return rt_resp_link_put(l, rq);
+    return rt_resp_link_say(l, RT_RESP_GREET, which, words, n);
+}
+
+bool rt_resp_auth_words(struct rt_resp_conn *c)
+{
+    const char *with_user[] = {"AUTH", c->user, c->password != NULL ? c->password : ""};
+    const char *without[] = {"AUTH", c->password};
+    if (c->user != NULL)
+        return rt_resp_words(c, with_user, 3);
+    return c->password == NULL || rt_resp_words(c, without, 2);
 }
 
 int rt_resp_greet_auth(struct rt_resp_link *l)
 {
-    const struct rt_resp_conn *c = l->conn;
-    const char *with_user[] = {"AUTH", c->user, c->password != NULL ? c->password : ""};
-    const char *without[] = {"AUTH", c->password};
-    int rv = 0;
-    if (c->user != NULL)
-        rv = put(l, RT_RESP_GREET_AUTH, with_user, 3);
-    else if (c->password != NULL)
-        rv = put(l, RT_RESP_GREET_AUTH, without, 2);
-    if (l->conn->out != NULL && c->password != NULL)
-        explicit_bzero(l->conn->out, l->conn->out_room);
+    struct rt_resp_conn *c = l->conn;
+    bool good = rt_resp_auth_words(c);
+    if (good && c->out_size == 0)
+        return 0;
+    int rv = rt_resp_link_put(l, good ? rt_resp_request_bare(RT_RESP_GREET, RT_RESP_GREET_AUTH)
+                                      : NULL);
+    if (c->out != NULL)
+        explicit_bzero(c->out, c->out_room);
     return rv;
 }
 
@@ -342,7 +346,7 @@ static void judge_wait(struct rt_resp_link *l)
 static void forget_pushes_of(struct rt_resp_node *node, const struct rt_resp_facts *now)
 {
     if (node->facts.known && strcmp(node->facts.run_id, now->run_id) != 0 &&
-        node->push.state != RT_RESP_DOWN)
+        node->push.state != RT_DIAL_DOWN)
         rt_resp_link_cut(&node->push, "redis %s is another server by now", node->at);
 }
 

@@ -25,7 +25,7 @@ const char *rt_resp_at(const struct rt_resp_link *l)
 
 bool rt_resp_link_usable(const struct rt_resp_link *l)
 {
-    return l->state == RT_RESP_READY && !l->sick && l->conn->checked;
+    return l->state == RT_DIAL_READY && !l->sick && l->conn->checked;
 }
 
 /* ---- Hearing ------------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static bool dispatch(struct rt_resp_link *l, const redisReply *reply)
 
 static void not_understood(struct rt_resp_link *l, const char *why)
 {
-    if (l->conn->places == NULL && l->state == RT_RESP_GREETING && l->kind == RT_RESP_WORK)
+    if (l->conn->places == NULL && l->state == RT_DIAL_GREETING && l->kind == RT_RESP_WORK)
         rt_resp_fatal(l, ROTA_PROTOCOL, "%s: %s: is that a Redis server?", rt_resp_at(l), why);
     else
         rt_resp_link_cut(l, "redis %s: %s", rt_resp_at(l), why);
@@ -51,7 +51,7 @@ static void not_understood(struct rt_resp_link *l, const char *why)
 static bool may_be_tls(const struct rt_resp_link *l)
 {
     return !l->conn->secure && l->conn->unix_path == NULL && l->kind == RT_RESP_WORK &&
-           l->state == RT_RESP_GREETING && l->head != NULL && l->next == l->head;
+           l->state == RT_DIAL_GREETING && l->head != NULL && l->next == l->head;
 }
 
 static void on_data(struct rt_stream *s, const char *bytes, size_t n)
@@ -67,7 +67,7 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
         rt_resp_link_cut(l, "out of memory");
         return;
     }
-    while (l->state != RT_RESP_DOWN) {
+    while (l->state != RT_DIAL_DOWN) {
         int rv = rt_resp_reader_next(l, &reply, &why);
         if (rv == ROTA_NOMEM)
             rt_resp_link_cut(l, "out of memory");
@@ -77,12 +77,12 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
             return;
         if (reply == NULL)
             break;
-        if (!dispatch(l, reply) && l->state != RT_RESP_DOWN) {
+        if (!dispatch(l, reply) && l->state != RT_DIAL_DOWN) {
             not_understood(l, "it answered something else than it was asked");
             return;
         }
     }
-    if (l->state == RT_RESP_DOWN || l->next != NULL)
+    if (l->state == RT_DIAL_DOWN || l->next != NULL)
         return;
     if (l->unsure) { /* and nothing follows that could make it sure */
         if (rt_resp_link_echo(l, false) == ROTA_NOMEM)
@@ -103,7 +103,7 @@ static void on_up(struct rt_stream *s)
         rt_resp_link_cut(l, "out of memory");
         return;
     }
-    l->state = RT_RESP_GREETING;
+    l->state = RT_DIAL_GREETING;
     if (l->kind == RT_RESP_PUSH)
         rt_resp_push_up(l);
     else if (l->kind == RT_RESP_SENTINEL)
@@ -151,12 +151,12 @@ static void note_trouble(struct rt_resp_link *l, const char *why, bool was_ready
 static void let_go(struct rt_resp_link *l, const char *why, bool retired)
 {
     struct rt_resp_conn *c = l->conn;
-    bool was_ready = l->state == RT_RESP_READY;
-    if (l->state == RT_RESP_DOWN) {
+    bool was_ready = l->state == RT_DIAL_READY;
+    if (l->state == RT_DIAL_DOWN) {
         rt_timers_stop(&c->base->loop->timers, &l->timer.timer);
         return;
     }
-    l->state = RT_RESP_DOWN;
+    l->state = RT_DIAL_DOWN;
     l->sick = l->loading = l->unsure = false;
     rt_timers_stop(&c->base->loop->timers, &l->timer.timer);
     if (l->stream.state != RT_STREAM_IDLE) {
@@ -244,7 +244,7 @@ static void dial(struct rt_resp_link *l)
     int rv = rt_stream_open(&l->stream, c->base->loop, &target, &stream_user,
                             rt_dial_connect_ms(c->base, 1));
     if (rv == 0) {
-        l->state = RT_RESP_DIALING;
+        l->state = RT_DIAL_DIALING;
         l->node->streams++;
         return;
     }
@@ -258,7 +258,7 @@ void rt_resp_link_want(struct rt_resp_link *l)
 {
     struct rt_resp_conn *c = l->conn;
     l->wanted = true;
-    if (l->state != RT_RESP_DOWN || l->closing || c->closing)
+    if (l->state != RT_DIAL_DOWN || l->closing || c->closing)
         return;
     if (l->node->host[0] == '\0') { /* Sentinel: to be asked where it is */
         rt_resp_sentinel_ask(c, 0);
@@ -288,7 +288,7 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     struct rt_resp_conn *c = l->conn;
     if (l->kind == RT_RESP_WAIT)
         rt_resp_wait_tick(l, now);
-    if (l->state == RT_RESP_DOWN) {
+    if (l->state == RT_DIAL_DOWN) {
         if (l->wanted)
             rt_resp_link_want(l);
         return;
@@ -309,7 +309,7 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
 
 void rt_resp_link_ready(struct rt_resp_link *l)
 {
-    l->state = RT_RESP_READY;
+    l->state = RT_DIAL_READY;
     l->pause.ms = 0;
     rt_resp_log(l->conn, l->kind == RT_RESP_SENTINEL ? ROTA_LOG_TRACE : ROTA_LOG_INFO,
                 "redis: %s to %s is up", kinds[l->kind], rt_resp_at(l));

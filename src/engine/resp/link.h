@@ -80,6 +80,9 @@ void rt_resp_clean(const struct rt_resp_conn *c, const char *text, char *out, si
 
 /* Sends what c->out has as RQ, which is freed if that cannot be. */
 int rt_resp_link_put(struct rt_resp_link *l, struct rt_resp_request *rq);
+/* Sends the command of N WORDS, which stands as WHAT and WHICH in the FIFO: 0, or as above. */
+int rt_resp_link_say(struct rt_resp_link *l, enum rt_resp_what what, uint32_t which,
+                     const char *const *words, size_t n);
 /* Sends a script call: 0, ROTA_NOMEM, or ROTA_UNREACHABLE. RQ is the caller's if not. */
 int rt_resp_link_send(struct rt_resp_link *l, struct rt_resp_request *rq);
 /* The head of the FIFO. */
@@ -131,8 +134,10 @@ void rt_resp_greet_meta(struct rt_resp_link *l, const redisReply *reply, const c
 void rt_resp_greet_end(struct rt_resp_link *l); /* forgets a greeting under way */
 /* Asks for the cluster's map again, over a link that is ready. */
 void rt_resp_greet_refresh(struct rt_resp_link *l);
-/* Appends AUTH to what L is sent, if there is a user or a password. */
+/* Sends AUTH, if there is a user or a password. */
 int rt_resp_greet_auth(struct rt_resp_link *l);
+/* Puts it into c->out, which is to be wiped when it is sent. False: no memory. */
+bool rt_resp_auth_words(struct rt_resp_conn *c);
 
 /* The reply to ACL GETUSER default. (acl.c) */
 enum rt_resp_replay rt_resp_acl_replay(const redisReply *reply);

@@ -78,7 +78,7 @@ void rt_resp_node_leave(struct rt_resp_node *n, const char *why)
     struct rt_resp_link *all[] = {&n->push, &n->work};
     n->leaving = true;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i]->state != RT_RESP_DOWN)
+        if (all[i]->state != RT_DIAL_DOWN)
             rt_resp_link_cut(all[i], "redis %s: %s", n->at, why);
     rt_resp_wait_drop(&n->wait);
     n->leaving = false;

@@ -180,7 +180,7 @@ void rt_resp_conn_close(struct rt_resp_conn *c)
 {
     c->closing = true;
     for (struct rt_resp_node *n = c->nodes; n != NULL; n = n->next)
-        if (n->work.state != RT_RESP_DOWN)
+        if (n->work.state != RT_DIAL_DOWN)
             rt_stream_flush_now(&n->work.stream); /* there may be no other turn */
     drop_nodes(c);
     rt_resp_ledger_close(c);

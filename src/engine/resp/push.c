@@ -138,7 +138,7 @@ int rt_resp_subscribe(struct rt_resp_conn *c, uint32_t place, const char *channe
     struct rt_resp_node *node = c->places[place];
     if (node == NULL)
         return 0;
-    if (node->push.state == RT_RESP_READY) {
+    if (node->push.state == RT_DIAL_READY) {
         ch->node = node;
         subscribe(&node->push, &ch, 1);
     } else {
@@ -154,7 +154,7 @@ void rt_resp_unsubscribe(struct rt_resp_conn *c, uint32_t place, const char *cha
     if (ch == NULL || ch->over)
         return;
     struct rt_resp_node *node = c->places[place];
-    if (node != NULL && ch->node == node && node->push.state == RT_RESP_READY) {
+    if (node != NULL && ch->node == node && node->push.state == RT_DIAL_READY) {
         ask(&node->push, sharded(c) ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", &ch, 1);
         ch->leaving = ch->left == node ? ch->leaving + 1 : 1;
         ch->left = node;
@@ -189,16 +189,10 @@ void rt_resp_push_catch_up(struct rt_resp_link *l)
 void rt_resp_push_up(struct rt_resp_link *l)
 {
     struct rt_resp_conn *c = l->conn;
-    const char *with_user[] = {"AUTH", c->user, c->password != NULL ? c->password : ""};
-    const char *without[] = {"AUTH", c->password};
-    bool good = true;
     c->out_size = 0;
-    if (c->user != NULL)
-        good = rt_resp_words(c, with_user, 3);
-    else if (c->password != NULL)
-        good = rt_resp_words(c, without, 2);
+    bool good = rt_resp_auth_words(c);
     l->owed = 0;
-    l->state = RT_RESP_READY;
+    l->state = RT_DIAL_READY;
     if (good && c->out_size > 0) {
         good = rt_stream_write(&l->stream, c->out, c->out_size) != ROTA_NOMEM;
         explicit_bzero(c->out, c->out_size);
@@ -329,20 +323,11 @@ void rt_resp_push_lost(struct rt_resp_link *l)
 
 /* ---- Whether the other end is still there --------------------------------------------------------------- */
 
-void rt_resp_push_check(struct rt_resp_conn *c, uint32_t place)
-{
-    struct rt_resp_node *node = c->places[place];
-    if (node != NULL && node->push.state == RT_RESP_READY && node->push.owed == 0) {
-        ask(&node->push, "PING", NULL, 0);
-        owe(&node->push, 1);
-    }
-}
-
 void rt_resp_push_tick(struct rt_resp_link *l, int64_t now)
 {
     struct rt_resp_conn *c = l->conn;
     int64_t period = c->base->ttl_ms * RT_MS / 3;
-    if (l->state != RT_RESP_READY)
+    if (l->state != RT_DIAL_READY)
         return;
     if (l->owed > 0 && now - l->owed_since >= rt_dial_patience(c->base)) {
         rt_resp_link_cut(l, "redis %s does not answer on the push link", rt_resp_at(l));

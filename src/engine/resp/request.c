@@ -28,8 +28,7 @@ static bool room_for(struct rt_resp_conn *c, size_t more)
     return true;
 }
 
-/* NUMBER in decimal; returns how many digits. */
-static size_t digits(char *out, uint64_t number)
+size_t rt_resp_digits(char *out, uint64_t number)
 {
     char reversed[DIGITS];
     size_t n = 0;
@@ -45,7 +44,7 @@ static size_t digits(char *out, uint64_t number)
 static char *header(char *at, char type, uint64_t number)
 {
     *at++ = type;
-    at += digits(at, number);
+    at += rt_resp_digits(at, number);
     *at++ = '\r';
     *at++ = '\n';
     return at;
@@ -84,7 +83,7 @@ bool rt_resp_words(struct rt_resp_conn *c, const char *const *words, size_t n)
 bool rt_resp_number(struct rt_resp_conn *c, uint64_t number)
 {
     char text[DIGITS];
-    return rt_resp_word(c, text, digits(text, number));
+    return rt_resp_word(c, text, rt_resp_digits(text, number));
 }
 
 /* ---- Making and freeing --------------------------------------------------------------------- */

@@ -12,11 +12,7 @@
  * What if a reply is lost, late or doubled: every request carries a tag that its reply begins with.
  * A reply in another place than its request's cuts the link, and what was in flight ends with ROTA_UNKNOWN.
  *
- * A link:
- *
- *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING (AUTH, SELECT, INFO, the user's mark) ──▶ READY
- *    ▲                    │ refused          │ refused for good: `fatal`                      │
- *    └──── back-off ◀─────┴──────────────────┴──── cut, garbage, silence ◀────────────────────┘
+ * A link (enum rt_dial_state) greets by AUTH, SELECT, INFO and the user's mark; refused for good: `fatal`.
  *
  * Serialised as engines are. */
 #ifndef RT_RESP_H
@@ -115,13 +111,13 @@ struct rt_resp_request {
 struct rt_resp_request *rt_resp_request_new(size_t size, int script, uint32_t place, size_t argc,
                                             const char *const *args, const size_t *lengths);
 
+size_t rt_resp_digits(char *out, uint64_t number); /* in decimal, without an end: at most 20 */
+
 /* Queues RQ for the node that has its place; it leaves as soon as the link is ready, in order per place. The
  * places must be known: c->places. */
 void rt_resp_send(struct rt_resp_conn *c, struct rt_resp_request *rq);
 
 /* ---- Links and nodes (link.c, greet.c, push.c, node.c, sentinel.c, cluster.c) ------------ */
-
-enum rt_resp_link_state { RT_RESP_DOWN, RT_RESP_DIALING, RT_RESP_GREETING, RT_RESP_READY };
 
 enum rt_resp_link_kind { RT_RESP_WORK, RT_RESP_PUSH, RT_RESP_WAIT, RT_RESP_SENTINEL };
 
@@ -133,7 +129,7 @@ struct rt_resp_link {
     struct rt_resp_request *head, **tail; /* sent, unanswered */
     struct rt_resp_request *next;         /* of them the first that has no reply yet */
     enum rt_resp_link_kind kind;
-    enum rt_resp_link_state state;
+    enum rt_dial_state state;
     struct rt_timer_call timer; /* back-off, and whom it owes a reply for too long */
     struct rt_arena arena;      /* of the reply that is being read */
     struct rt_resp_greeting *greeting;
@@ -231,9 +227,6 @@ uint32_t rt_resp_slot(const char *key);
  * up. */
 int rt_resp_subscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
 void rt_resp_unsubscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
-
-/* Pushes of PLACE went missing: is its push link still alive? Cheap. */
-void rt_resp_push_check(struct rt_resp_conn *c, uint32_t place);
 
 /* ?replicas=n: calls FN when N replicas have all that the server did until now (0), or cannot be had
  * until DEADLINE (ROTA_UNREACHABLE), or will not be asked for (ROTA_AUTH and other definite errors), or

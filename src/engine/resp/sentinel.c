@@ -30,7 +30,7 @@ static void try_next(struct rt_resp_conn *c)
 void rt_resp_sentinel_ask(struct rt_resp_conn *c, int64_t not_before)
 {
     struct rt_resp_link *l = &c->watcher->work;
-    if (l->state == RT_RESP_READY) /* it listens and can be asked nothing more */
+    if (l->state == RT_DIAL_READY) /* it listens and can be asked nothing more */
         rt_resp_link_cut(l, "the primary was lost: the next sentinel is asked");
     if (l->pause.until < not_before)
         l->pause.until = not_before;
@@ -41,14 +41,6 @@ void rt_resp_sentinel_lost(struct rt_resp_link *l)
 {
     try_next(l->conn);
     rt_resp_link_want(l);
-}
-
-static int put(struct rt_resp_link *l, const char *const *words, size_t n)
-{
-    struct rt_resp_request *rq = NULL;
-    if (rt_resp_words(l->conn, words, n))
-        rq = rt_resp_request_bare(RT_RESP_GREET, RT_RESP_GREET_SENTINEL);
-    return rt_resp_link_put(l, rq);
 }
 
 void rt_resp_sentinel_up(struct rt_resp_link *l)
@@ -62,9 +54,9 @@ void rt_resp_sentinel_up(struct rt_resp_link *l)
     l->asked_auth = l->ask_auth;
     l->ask_auth = false;
     if (rv == 0)
-        rv = put(l, ask, 3);
+        rv = rt_resp_link_say(l, RT_RESP_GREET, RT_RESP_GREET_SENTINEL, ask, 3);
     if (rv == 0)
-        rv = put(l, listen, 2);
+        rv = rt_resp_link_say(l, RT_RESP_GREET, RT_RESP_GREET_SENTINEL, listen, 2);
     if (rv == ROTA_NOMEM)
         rt_resp_link_cut(l, "out of memory");
 }

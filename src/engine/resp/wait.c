@@ -59,7 +59,7 @@ static void ask(struct rt_resp_link *l)
     struct rt_resp_conn *c = l->conn;
     static const char *const ping[] = {"PING"};
     int64_t now = rt_loop_now(c->base->loop), until = RT_NEVER;
-    if (l->state != RT_RESP_READY || l->next != NULL || l->waiters == NULL)
+    if (l->state != RT_DIAL_READY || l->next != NULL || l->waiters == NULL)
         return;
     for (struct rt_resp_waiter *w = l->waiters; w != NULL; w = w->next) {
         w->sent = true;
@@ -71,9 +71,7 @@ static void ask(struct rt_resp_link *l)
     const char *wait[] = {"WAIT", number, limit};
     snprintf(number, sizeof(number), "%u", c->replicas);
     snprintf(limit, sizeof(limit), "%d", (int)ms);
-    int rv = ROTA_NOMEM;
-    if (rt_resp_words(c, ping, 1))
-        rv = rt_resp_link_put(l, rt_resp_request_bare(RT_RESP_ASIDE, 0));
+    int rv = rt_resp_link_say(l, RT_RESP_ASIDE, 0, ping, 1);
     struct rt_resp_request *rq = NULL;
     if (rv == 0 && rt_resp_words(c, wait, 3))
         rq = rt_resp_request_bare(RT_RESP_REPLICAS, 0);
@@ -81,8 +79,7 @@ static void ask(struct rt_resp_link *l)
         rv = rt_resp_link_put(l, rq);
     if (rv == 0)
         rq->sent_at += ms * RT_MS; /* it is owed from then on */
-    c->out_size = 0;
-    if (rv == ROTA_NOMEM) /* else nobody would ever be told */
+    if (rv == ROTA_NOMEM)          /* else nobody would ever be told */
         rt_resp_link_cut(l, "out of memory");
 }
 
@@ -120,7 +117,7 @@ static void doubt_all(struct rt_resp_link *l)
 
 void rt_resp_wait_drop(struct rt_resp_link *l)
 {
-    if (l->state != RT_RESP_DOWN)
+    if (l->state != RT_DIAL_DOWN)
         rt_resp_link_cut(l, "it follows the link for work");
     else
         doubt_all(l);
@@ -139,9 +136,9 @@ void rt_resp_wait_tick(struct rt_resp_link *l, int64_t now)
     int64_t next = RT_NEVER;
     for (const struct rt_resp_waiter *w = l->waiters; w != NULL; w = w->next)
         next = w->deadline < next ? w->deadline : next;
-    if (next <= now && l->state != RT_RESP_READY)
+    if (next <= now && l->state != RT_DIAL_READY)
         end_some(l, true, 0, ROTA_UNREACHABLE, NULL);
-    else if (next != RT_NEVER && l->state != RT_RESP_READY &&
+    else if (next != RT_NEVER && l->state != RT_DIAL_READY &&
              (l->timer.timer.slot == 0 || l->timer.timer.at > next)) /* it may be to dial */
         rt_timers_start(&l->conn->base->loop->timers, &l->timer.timer, next);
 }
@@ -150,7 +147,7 @@ void rt_resp_when_replicated(struct rt_resp_conn *c, uint32_t place, int64_t dea
                              void (*fn)(struct rt_resp_conn *c, void *arg, int err), void *arg)
 {
     struct rt_resp_node *node = c->places[place];
-    if (node != NULL && node->work.state != RT_RESP_READY) {
+    if (node != NULL && node->work.state != RT_DIAL_READY) {
         /* A push of a server that is lost, maybe for another: that one must not confirm it. */
         fn(c, arg, rt_resp_fail(c, ROTA_UNKNOWN, "the server that granted it is away"));
         return;
@@ -169,7 +166,7 @@ void rt_resp_when_replicated(struct rt_resp_conn *c, uint32_t place, int64_t dea
         tail = &(*tail)->next;
     *tail = w;
     rt_resp_link_want(&node->wait);
-    if (node->wait.state == RT_RESP_READY)
+    if (node->wait.state == RT_DIAL_READY)
         ask(&node->wait);
     else
         rt_resp_wait_tick(&node->wait, rt_loop_now(c->base->loop));

@@ -201,7 +201,7 @@ static int begin(struct answer *a, struct live *l, struct rt_grpc_ask *ask, cons
 int answer_begin(struct answer *a, struct live *l, const char *path, const void *request,
                  const ProtobufCMessageDescriptor *type)
 {
-    struct rt_grpc_ask ask = {.path = path, .timeout_ms = 5000};
+    struct rt_grpc_ask ask = {.path = path};
     a->type = type;
     return begin(a, l, &ask, request);
 }

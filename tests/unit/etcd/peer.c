@@ -166,7 +166,7 @@ int told_ask(struct told *t, struct rt_grpc *g, struct rt_grpc_ask *ask, const v
 
 int told_unary(struct told *t, struct rt_grpc *g, const void *bytes, size_t n)
 {
-    struct rt_grpc_ask ask = {.path = "/etcdserverpb.KV/Txn", .timeout_ms = 4987};
+    struct rt_grpc_ask ask = {.path = "/etcdserverpb.KV/Txn"};
     return told_ask(t, g, &ask, bytes, n);
 }
 

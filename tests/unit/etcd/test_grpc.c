@@ -36,16 +36,13 @@ static int teardown(void **state)
 static void a_call(void **state)
 {
     (void)state;
-    struct rt_grpc_ask ask = {.path = "/etcdserverpb.KV/Put",
-                              .token = "secret.1",
-                              .timeout_ms = 4987,
-                              .flag = "hasleader"};
+    struct rt_grpc_ask ask = {
+        .path = "/etcdserverpb.KV/Put", .token = "secret.1", .flag = "hasleader"};
     assert_int_equal(told_ask(&t, p.g, &ask, "question", 8), 0);
     peer_exchange(&p);
     assert_int_equal(p.count, 1);
     assert_string_equal(p.streams[0]->path, "/etcdserverpb.KV/Put");
     assert_string_equal(p.streams[0]->token, "secret.1");
-    assert_string_equal(p.streams[0]->timeout, "5000m");
     assert_string_equal(p.streams[0]->leader, "true");
     assert_true(p.streams[0]->ended);
     assert_int_equal(p.streams[0]->in.size, 13);
@@ -435,7 +432,6 @@ static void goes_away(void **state)
     p.mute = true;
     peer_exchange(&p);
     assert_int_equal(p.leavings, 1);
-    assert_true(rt_grpc_leaving(p.g));
     assert_non_null(strstr(rt_grpc_why(p.g), "too_many_pings"));
     assert_int_equal(u.ends, 1);
     assert_int_equal(u.verdict.fate, RT_GRPC_NOT_DONE);
