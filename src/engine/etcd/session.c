@@ -10,6 +10,7 @@
 #include "engine/etcd/ops.h"
 
 #include "base/bug.h"
+#include "engine/kit/belief.h"
 
 #include <stdio.h>
 
@@ -186,45 +187,25 @@ static int begin_open(struct rt_etcd_conn *c, struct beat *b)
 
 /* ---- Renewing ------------------------------------------------------------------------------------------ */
 
-struct held { /* tickets the user believes in and etcd does not have */
-    struct rt_etcd_conn *c;
-    size_t n;
-    struct {
-        uint64_t number;
-        char name[RT_NAME_ROOM];
-    } lost[8]; /* the rest with the next BEAT */
-};
-
-static void each_held(void *arg, const char *name, uint64_t number, bool granted)
+static bool is_missing(void *arg, const char *name, uint64_t number)
 {
-    struct held *held = arg;
-    struct rt_etcd_side *s = rt_etcd_s(held->c);
-    (void)granted;
-    if (held->n == sizeof(held->lost) / sizeof(held->lost[0]) ||
-        rt_etcd_ticket_find(held->c, name, s->session.id, number, 0) != NULL ||
-        strlen(name) >= RT_NAME_ROOM)
-        return;
-    held->lost[held->n].number = number;
-    memcpy(held->lost[held->n++].name, name, strlen(name) + 1);
+    struct rt_etcd_conn *c = arg;
+    return rt_etcd_ticket_find(c, name, rt_etcd_s(c)->session.id, number, 0) == NULL;
 }
 
 /* A loss that was told and not heard is told again. */
 static void tell_losses(struct rt_etcd_conn *c)
 {
-    struct rt_up *up = rt_etcd_base(c)->up;
-    struct held held;
-    held.c = c;
-    held.n = 0;
-    if (up->held == NULL)
-        return;
-    up->held(up, each_held, &held);
-    for (size_t i = 0; i < held.n; i++) {
+    struct rt_belief lost = {0};
+    rt_belief_ask(&lost, rt_etcd_base(c), is_missing, c);
+    for (size_t i = 0; i < lost.count; i++) {
         struct rt_event event = {.kind = RT_TICKET_LOST,
                                  .session = rt_etcd_s(c)->session.id,
-                                 .number = held.lost[i].number,
-                                 .name = held.lost[i].name};
+                                 .number = lost.at[i].number,
+                                 .name = lost.at[i].name};
         rt_conn_event(rt_etcd_base(c), &event);
     }
+    rt_belief_fini(&lost);
 }
 
 static void renewed(struct rt_etcd_conn *c, struct beat *b)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Believed and known tickets, compared. */
+#include "engine/kit/belief.h"
+
+#include "base/alloc.h"
+#include "base/bug.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST 8
+
+void rt_belief_add(struct rt_belief *l, struct rt_known k, const char *name)
+{
+    if (l->count == l->room) {
+        size_t room = l->room > 0 ? 2 * l->room : FIRST;
+        struct rt_known *at = rt_realloc(l->at, room * sizeof(*at));
+        if (at == NULL) {
+            l->failed = true;
+            return;
+        }
+        l->at = at;
+        l->room = room;
+    }
+    k.name = rt_strdup(name);
+    if (k.name == NULL)
+        l->failed = true;
+    else
+        l->at[l->count++] = k;
+}
+
+void rt_belief_fini(struct rt_belief *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        rt_free(l->at[i].name);
+    rt_free(l->at);
+    *l = (struct rt_belief){0};
+}
+
+struct asked {
+    struct rt_belief *list;
+    bool (*is)(void *arg, const char *name, uint64_t number);
+    void *arg;
+};
+
+static void believe(void *arg, const char *name, uint64_t number, bool granted)
+{
+    const struct asked *a = arg;
+    if (a->is(a->arg, name, number))
+        rt_belief_add(a->list, (struct rt_known){.number = number, .granted = granted}, name);
+}
+
+void rt_belief_ask(struct rt_belief *l, struct rt_conn *conn,
+                   bool (*is)(void *arg, const char *name, uint64_t number), void *arg)
+{
+    struct asked a = {l, is, arg};
+    if (conn->up->held != NULL)
+        conn->up->held(conn->up, believe, &a);
+}
+
+/* A number is of one line, or of one in each. */
+static int by_number(const void *x, const void *y)
+{
+    const struct rt_known *a = x, *b = y;
+    if (a->number != b->number)
+        return a->number < b->number ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static void sort(struct rt_belief *l)
+{
+    if (l->count > 1)
+        qsort(l->at, l->count, sizeof(*l->at), by_number);
+}
+
+static const struct rt_known *find(const struct rt_belief *l, const struct rt_known *k)
+{
+    return l->count > 0 ? bsearch(k, l->at, l->count, sizeof(*k), by_number) : NULL;
+}
+
+static bool is_lost(const struct rt_known *k, const struct rt_known *there,
+                    const struct rt_known *then)
+{
+    if (then == NULL)
+        return false;
+    if (there == NULL)
+        return !then->unasked;
+    return k->granted && then->granted && !there->granted && !RT_BUG(RT_BUG_STALE_SERVER_BELIEVED);
+}
+
+bool rt_belief_compare(struct rt_belief *there, struct rt_belief *then, struct rt_belief *now,
+                       void (*tell)(void *arg, enum rt_event_kind kind, const struct rt_known *k),
+                       void *arg)
+{
+    if (there->failed || then->failed || now->failed)
+        return false;
+    sort(there);
+    sort(then);
+    sort(now);
+    for (size_t i = 0; i < there->count; i++) {
+        const struct rt_known *k = &there->at[i], *believed = find(now, k);
+        if (k->granted && (believed == NULL || !believed->granted))
+            tell(arg, RT_GRANTED, k);
+        if (k->wanted)
+            tell(arg, RT_WANTED, k);
+    }
+    for (size_t i = 0; i < now->count; i++)
+        if (is_lost(&now->at[i], find(there, &now->at[i]), find(then, &now->at[i])))
+            tell(arg, RT_TICKET_LOST, &now->at[i]);
+    return true;
+}
