@@ -19,6 +19,9 @@ extern const struct rt_engine rt_engine_etcd;
 #if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
 extern const struct rt_engine rt_engine_postgres;
 #endif
+#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+extern const struct rt_engine rt_engine_mysql;
+#endif
 
 static const struct rt_engine *const engines[] = {
 #if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
@@ -32,6 +35,9 @@ static const struct rt_engine *const engines[] = {
 #endif
 #if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
     &rt_engine_postgres,
+#endif
+#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+    &rt_engine_mysql,
 #endif
     &rt_engine_mem,
 };

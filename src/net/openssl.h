@@ -8,6 +8,9 @@
 #define RT_OPENSSL_H
 
 #include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <openssl/ssl.h>
 #include <openssl/x509err.h>
 #include <openssl/x509v3.h>
@@ -45,6 +48,7 @@
 
 #define RT_OPENSSL_CRYPTO(X)           \
     X(BIO_clear_flags)                 \
+    X(BIO_free)                        \
     X(BIO_get_data)                    \
     X(BIO_meth_free)                   \
     X(BIO_meth_new)                    \
@@ -53,6 +57,7 @@
     X(BIO_meth_set_read_ex)            \
     X(BIO_meth_set_write_ex)           \
     X(BIO_new)                         \
+    X(BIO_new_mem_buf)                 \
     X(BIO_set_data)                    \
     X(BIO_set_flags)                   \
     X(BIO_set_init)                    \
@@ -60,6 +65,16 @@
     X(ERR_get_error)                   \
     X(ERR_peek_last_error)             \
     X(ERR_reason_error_string)         \
+    X(EVP_Digest)                      \
+    X(EVP_PKEY_CTX_free)               \
+    X(EVP_PKEY_CTX_new)                \
+    X(EVP_PKEY_CTX_set_rsa_padding)    \
+    X(EVP_PKEY_encrypt)                \
+    X(EVP_PKEY_encrypt_init)           \
+    X(EVP_PKEY_free)                   \
+    X(EVP_sha1)                        \
+    X(EVP_sha256)                      \
+    X(PEM_read_bio_PUBKEY)             \
     X(X509_VERIFY_PARAM_set1_host)     \
     X(X509_VERIFY_PARAM_set1_ip_asc)   \
     X(X509_VERIFY_PARAM_set_hostflags) \
@@ -105,6 +120,7 @@ int rt_openssl_load(char *errmsg, size_t size);
 #define SSL_write_ex rt_openssl.SSL_write_ex_
 #define TLS_client_method rt_openssl.TLS_client_method_
 #define BIO_clear_flags rt_openssl.BIO_clear_flags_
+#define BIO_free rt_openssl.BIO_free_
 #define BIO_get_data rt_openssl.BIO_get_data_
 #define BIO_meth_free rt_openssl.BIO_meth_free_
 #define BIO_meth_new rt_openssl.BIO_meth_new_
@@ -113,6 +129,7 @@ int rt_openssl_load(char *errmsg, size_t size);
 #define BIO_meth_set_read_ex rt_openssl.BIO_meth_set_read_ex_
 #define BIO_meth_set_write_ex rt_openssl.BIO_meth_set_write_ex_
 #define BIO_new rt_openssl.BIO_new_
+#define BIO_new_mem_buf rt_openssl.BIO_new_mem_buf_
 #define BIO_set_data rt_openssl.BIO_set_data_
 #define BIO_set_flags rt_openssl.BIO_set_flags_
 #define BIO_set_init rt_openssl.BIO_set_init_
@@ -120,6 +137,16 @@ int rt_openssl_load(char *errmsg, size_t size);
 #define ERR_get_error rt_openssl.ERR_get_error_
 #define ERR_peek_last_error rt_openssl.ERR_peek_last_error_
 #define ERR_reason_error_string rt_openssl.ERR_reason_error_string_
+#define EVP_Digest rt_openssl.EVP_Digest_
+#define EVP_PKEY_CTX_free rt_openssl.EVP_PKEY_CTX_free_
+#define EVP_PKEY_CTX_new rt_openssl.EVP_PKEY_CTX_new_
+#define EVP_PKEY_CTX_set_rsa_padding rt_openssl.EVP_PKEY_CTX_set_rsa_padding_
+#define EVP_PKEY_encrypt rt_openssl.EVP_PKEY_encrypt_
+#define EVP_PKEY_encrypt_init rt_openssl.EVP_PKEY_encrypt_init_
+#define EVP_PKEY_free rt_openssl.EVP_PKEY_free_
+#define EVP_sha1 rt_openssl.EVP_sha1_
+#define EVP_sha256 rt_openssl.EVP_sha256_
+#define PEM_read_bio_PUBKEY rt_openssl.PEM_read_bio_PUBKEY_
 #define X509_VERIFY_PARAM_set1_host rt_openssl.X509_VERIFY_PARAM_set1_host_
 #define X509_VERIFY_PARAM_set1_ip_asc rt_openssl.X509_VERIFY_PARAM_set1_ip_asc_
 #define X509_VERIFY_PARAM_set_hostflags rt_openssl.X509_VERIFY_PARAM_set_hostflags_

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A flight said, and its answers heard. mysql.h says why it is one command. */
+#include "engine/mysql/mysql.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COM_QUERY = 3, COM_STMT_PREPARE = 22, COM_STMT_EXECUTE = 23 };
+enum { TYPE_NULL = 6, TYPE_LONGLONG = 8, TYPE_BLOB = 252 };
+
+bool rt_mysql_flies(const struct rt_mysql_link *l)
+{
+    return l->state == RT_MYSQL_PREPARING || l->state == RT_MYSQL_FLYING;
+}
+
+void rt_mysql_flight_free(struct rt_mysql_link *l)
+{
+    rt_free(l->steps);
+    rt_free(l->parts);
+    l->steps = NULL;
+    l->parts = NULL;
+    l->step_count = l->step_room = l->part_count = l->part_room = 0;
+}
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+/* Texts in hexadecimal: nothing in them can be taken for anything else, whatever the server's settings. */
+static void put_literal(struct rt_mysql_bytes *b, const struct rt_sql_cell *cell)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[24], pair[2];
+    if (cell->null) {
+        rt_mysql_add_text(b, "NULL");
+        return;
+    }
+    if (cell->text == NULL) {
+        snprintf(text, sizeof(text), "%" PRId64, cell->number);
+        rt_mysql_add_text(b, text);
+        return;
+    }
+    rt_mysql_add_text(b, "x'");
+    for (size_t i = 0; i < cell->size; i++) {
+        uint8_t byte = (uint8_t)cell->text[i];
+        pair[0] = digits[byte >> 4];
+        pair[1] = digits[byte & 15];
+        rt_mysql_add(b, pair, 2);
+    }
+    rt_mysql_add_text(b, "'");
+}
+
+static const struct rt_sql_cell *arg(const struct rt_sql_step *s, uint8_t number)
+{
+    assert(number >= 1 && number <= s->count);
+    return &s->args[number - 1];
+}
+
+/* ---- One statement by itself --------------------------------------------------------------------------------------- */
+
+static void put_types(struct rt_mysql_bytes *b, const struct rt_sql_step *s, const uint8_t *args,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct rt_sql_cell *cell = arg(s, args[i]);
+        rt_mysql_add_int(b,
+                         cell->null           ? TYPE_NULL
+                         : cell->text != NULL ? TYPE_BLOB
+                                              : TYPE_LONGLONG,
+                         2);
+    }
+}
+
+static void put_values(struct rt_mysql_bytes *b, const struct rt_sql_step *s, const uint8_t *args,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct rt_sql_cell *cell = arg(s, args[i]);
+        if (cell->null)
+            continue;
+        if (cell->text == NULL) {
+            rt_mysql_add_int(b, (uint64_t)cell->number, 8);
+            continue;
+        }
+        rt_mysql_add_length(b, cell->size);
+        rt_mysql_add(b, cell->text, cell->size);
+    }
+}
+
+static int send_execute(struct rt_mysql_link *l, size_t form)
+{
+    const struct rt_sql_step *s = &l->steps[l->parts[0].step];
+    uint8_t args[RT_MYSQL_MARKS], nulls[(RT_MYSQL_MARKS + 7) / 8] = {0};
+    size_t count = rt_mysql_marks(rt_mysql_sql(form), NULL, args);
+    struct rt_mysql_bytes *b = &l->out;
+    rt_mysql_command(l, COM_STMT_EXECUTE);
+    rt_mysql_add_int(b, l->ids[form], 4);
+    rt_mysql_add_int(b, 0, 1); /* no cursor */
+    rt_mysql_add_int(b, 1, 4); /* once */
+    if (count > 0) {
+        for (size_t i = 0; i < count; i++)
+            if (arg(s, args[i])->null)
+                nulls[i / 8] |= (uint8_t)(1u << i % 8);
+        rt_mysql_add(b, nulls, (count + 7) / 8);
+        rt_mysql_add_int(b, 1, 1); /* types follow */
+        put_types(b, s, args, count);
+        put_values(b, s, args, count);
+    }
+    l->state = RT_MYSQL_FLYING;
+    return rt_mysql_send(l);
+}
+
+static int send_prepare(struct rt_mysql_link *l, size_t form)
+{
+    rt_mysql_command(l, COM_STMT_PREPARE);
+    (void)rt_mysql_marks(rt_mysql_sql(form), &l->out, NULL);
+    l->state = RT_MYSQL_PREPARING;
+    l->skip = 0;
+    return rt_mysql_send(l);
+}
+
+/* ---- Several as one command ------------------------------------------------------------------------------------------ */
+
+static void put_part(struct rt_mysql_link *l, size_t step, size_t form)
+{
+    if (l->part_count == l->part_room) {
+        size_t room = l->part_room != 0 ? 2 * l->part_room : 32;
+        struct rt_mysql_part *parts = rt_realloc(l->parts, room * sizeof(*parts));
+        if (parts == NULL) {
+            l->out.failed = true;
+            return;
+        }
+        l->parts = parts;
+        l->part_room = room;
+    }
+    l->parts[l->part_count++] = (struct rt_mysql_part){.step = (uint16_t)step,
+                                                       .form = (uint16_t)form};
+}
+
+static void put_text(struct rt_mysql_link *l, const char *text, size_t step)
+{
+    if (l->part_count > 0)
+        rt_mysql_add_text(&l->out, ";");
+    rt_mysql_add_text(&l->out, text);
+    put_part(l, step, RT_MYSQL_NOBODY);
+}
+
+/* Makes FORM known by its name, in front of all that is done: it is told of in one flight with its first use. */
+static void put_name(struct rt_mysql_link *l, size_t form)
+{
+    char head[40];
+    uint8_t args[RT_MYSQL_MARKS];
+    if (l->named[form])
+        return;
+    for (size_t i = 0; i < l->part_count; i++)
+        if (l->parts[i].form == form)
+            return;
+    struct rt_mysql_bytes text = {0};
+    snprintf(head, sizeof(head), "PREPARE rota%zu FROM '", form);
+    (void)rt_mysql_marks(rt_mysql_sql(form), &text, args);
+    put_text(l, head, RT_MYSQL_NOBODY);
+    if (l->part_count > 0)
+        l->parts[l->part_count - 1].form = (uint16_t)form;
+    for (size_t i = 0; i < text.size; i++) /* a quote in it stands twice */
+        rt_mysql_add(&l->out, text.at[i] == '\'' ? "''" : (const char *)&text.at[i],
+                     text.at[i] == '\'' ? 2 : 1);
+    rt_mysql_add_text(&l->out, "'");
+    l->out.failed = l->out.failed || text.failed;
+    rt_mysql_bytes_free(&text);
+}
+
+/* MySQL's EXECUTE takes variables only. */
+static void put_variables(struct rt_mysql_link *l, const struct rt_sql_step *s)
+{
+    char name[16];
+    for (uint32_t i = 0; i < s->count; i++) {
+        snprintf(name, sizeof(name), "%s@r%u=", i > 0 ? "," : "", i + 1);
+        if (i == 0)
+            put_text(l, "SET ", RT_MYSQL_NOBODY);
+        rt_mysql_add_text(&l->out, name);
+        put_literal(&l->out, &s->args[i]);
+    }
+}
+
+static void put_execute(struct rt_mysql_link *l, size_t step, size_t form,
+                        const struct rt_sql_step *s)
+{
+    uint8_t args[RT_MYSQL_MARKS];
+    char text[40];
+    size_t count = rt_mysql_marks(rt_mysql_sql(form), NULL, args);
+    if (!l->mariadb)
+        put_variables(l, s);
+    snprintf(text, sizeof(text), "EXECUTE rota%zu", form);
+    put_text(l, text, step);
+    for (size_t i = 0; i < count; i++) {
+        rt_mysql_add_text(&l->out, i == 0 ? " USING " : ",");
+        if (l->mariadb) {
+            put_literal(&l->out, arg(s, args[i]));
+        } else {
+            snprintf(text, sizeof(text), "@r%u", args[i]);
+            rt_mysql_add_text(&l->out, text);
+        }
+    }
+}
+
+static bool same_name(const struct rt_sql_step *a, const struct rt_sql_step *b)
+{
+    return a->args[0].size == b->args[0].size &&
+           memcmp(a->args[0].text, b->args[0].text, a->args[0].size) == 0;
+}
+
+/* Whether STEP is the first that changes its line's tickets: one recount at the end does for all. */
+static bool is_first(const struct rt_mysql_link *l, size_t step)
+{
+    const struct rt_sql_step *s = &l->steps[step];
+    if (!rt_mysql_step(s->kind)->recounts)
+        return false;
+    for (size_t i = step; i > 0; i--)
+        if (rt_mysql_step(l->steps[i - 1].kind)->recounts && same_name(&l->steps[i - 1], s))
+            return false;
+    return true;
+}
+
+static void put_names(struct rt_mysql_link *l)
+{
+    for (size_t i = 0; i < l->step_count; i++) {
+        enum rt_sql_step_kind kind = l->steps[i].kind;
+        const struct rt_mysql_step *t = rt_mysql_step(kind);
+        for (size_t k = 0; !t->plain && k < RT_MYSQL_PARTS && t->sql[k] != NULL; k++)
+            put_name(l, kind * RT_MYSQL_PARTS + k);
+        if (t->recounts)
+            put_name(l, RT_MYSQL_RECOUNT);
+    }
+}
+
+/* As it stands: several statements, each with its semicolon, are as many answers. */
+static void put_plain(struct rt_mysql_link *l, const char *sql, size_t step)
+{
+    put_text(l, sql, step);
+    for (const char *at = strchr(sql, ';'); at != NULL && (at = strchr(at + 1, ';')) != NULL;)
+        put_part(l, step, RT_MYSQL_NOBODY);
+}
+
+static void put_step(struct rt_mysql_link *l, size_t step)
+{
+    const struct rt_sql_step *s = &l->steps[step];
+    const struct rt_mysql_step *t = rt_mysql_step(s->kind);
+    size_t before = l->part_count;
+    for (size_t k = 0; k < RT_MYSQL_PARTS && t->sql[k] != NULL; k++)
+        if (t->plain)
+            put_plain(l, t->sql[k], step);
+        else
+            put_execute(l, step, s->kind * RT_MYSQL_PARTS + k, s);
+    if (l->part_count > before)
+        l->parts[l->part_count - 1].last = true;
+}
+
+static int send_several(struct rt_mysql_link *l, bool reads)
+{
+    bool gate = false, plain = true;
+    for (size_t i = 0; i < l->step_count; i++) {
+        gate = gate || rt_mysql_step(l->steps[i].kind)->gate;
+        plain = plain && rt_mysql_step(l->steps[i].kind)->plain;
+    }
+    l->commits = !reads && !plain;
+    l->part_count = 0;
+    rt_mysql_command(l, COM_QUERY);
+    put_names(l);
+    if (l->commits)
+        put_text(l, "BEGIN", RT_MYSQL_NOBODY);
+    if (gate)
+        put_text(l, "SET @rota_gate=0", RT_MYSQL_NOBODY);
+    for (size_t i = 0; i < l->step_count; i++)
+        put_step(l, i);
+    for (size_t i = 0; i < l->step_count; i++)
+        if (is_first(l, i))
+            put_execute(l, RT_MYSQL_NOBODY, RT_MYSQL_RECOUNT, &l->steps[i]);
+    if (l->commits)
+        put_text(l, "COMMIT", RT_MYSQL_NOBODY);
+    if (l->part_count == 0)
+        put_text(l, "DO 0", RT_MYSQL_NOBODY); /* steps that are nothing here */
+    l->state = RT_MYSQL_FLYING;
+    return rt_mysql_send(l);
+}
+
+/* ---- Leaving --------------------------------------------------------------------------------------------------------- */
+
+/* The one statement of the flight, or 0: there are several, or it is never prepared. */
+static size_t only_form(struct rt_mysql_link *l)
+{
+    size_t form = 0, step = 0;
+    for (size_t i = 0; i < l->step_count; i++) {
+        const struct rt_mysql_step *t = rt_mysql_step(l->steps[i].kind);
+        if (t->sql[0] == NULL)
+            continue;
+        if (form != 0 || t->plain || t->sql[1] != NULL || t->recounts || t->gate)
+            return 0;
+        form = l->steps[i].kind * RT_MYSQL_PARTS;
+        step = i;
+    }
+    if (form == 0)
+        return 0;
+    l->part_count = 0;
+    put_part(l, step, RT_MYSQL_NOBODY);
+    if (l->part_count == 0)
+        return 0;
+    l->parts[0].last = true;
+    return form;
+}
+
+static bool only_reads(const struct rt_mysql_link *l)
+{
+    for (size_t i = 0; i < l->step_count; i++)
+        if (rt_mysql_step(l->steps[i].kind)->sql[0] != NULL &&
+            !rt_mysql_step(l->steps[i].kind)->reads)
+            return false;
+    return true;
+}
+
+int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f)
+{
+    struct rt_mysql_link *l = rt_mysql_of(base);
+    assert(l->state == RT_MYSQL_READY && f->count > 0 && f->count < RT_MYSQL_NOBODY);
+    if (f->count > l->step_room) {
+        struct rt_sql_step *steps = rt_realloc(l->steps, f->count * sizeof(*steps));
+        if (steps == NULL)
+            return ROTA_NOMEM;
+        l->steps = steps;
+        l->step_room = f->count;
+    }
+    memcpy(l->steps, f->steps, f->count * sizeof(*f->steps));
+    l->step_count = f->count;
+    l->part = 0;
+    l->changed = 0;
+    l->phase = RT_MYSQL_HEAD;
+    size_t form = only_form(l);
+    l->binary = form != 0;
+    int rv = form == 0           ? send_several(l, only_reads(l))
+             : l->ids[form] != 0 ? send_execute(l, form)
+                                 : send_prepare(l, form);
+    if (rv != 0)
+        l->state = RT_MYSQL_READY;
+    return rv != 0 ? ROTA_NOMEM : 0;
+}
+
+/* ---- Landing --------------------------------------------------------------------------------------------------------- */
+
+static void land(struct rt_mysql_link *l, enum rt_sql_end end, size_t step, const char *why)
+{
+    l->state = RT_MYSQL_READY;
+    l->base.user->landed(&l->base, end, step, why);
+}
+
+void rt_mysql_undone(struct rt_mysql_link *l)
+{
+    char why[sizeof(l->error.text) + 16];
+    snprintf(why, sizeof(why), "%s (%u)", l->error.text, l->error.code);
+    land(l, rt_mysql_end(l->error.code), l->failed, why);
+}
+
+/* A transaction may be open: it is ended before anybody is told. */
+static void undo(struct rt_mysql_link *l)
+{
+    rt_mysql_command(l, COM_QUERY);
+    rt_mysql_add_text(&l->out, "ROLLBACK");
+    l->state = RT_MYSQL_UNDOING;
+    if (rt_mysql_send(l) != 0)
+        rt_mysql_fail_memory(l); /* which undoes it, too */
+}
+
+/* The statement failed, and with it the flight: what follows it was not begun. */
+static void failed(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    bool last = l->part + 1 >= l->part_count && l->state == RT_MYSQL_FLYING;
+    rt_mysql_error(c, &l->error);
+    l->failed = l->state == RT_MYSQL_FLYING && l->parts[l->part].step != RT_MYSQL_NOBODY
+                    ? l->parts[l->part].step
+                    : 0;
+    if (last && rt_mysql_killed(l->error.code) &&
+        !(l->binary && rt_mysql_step(l->steps[l->failed].kind)->reads)) {
+        rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: %s", l->at,
+                      l->error.text); /* while it committed, perhaps */
+        return;
+    }
+    if (last && l->commits && rt_mysql_end(l->error.code) == RT_SQL_REFUSED) {
+        rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: COMMIT: %s", l->at, l->error.text);
+        return;
+    }
+    if (rt_mysql_parting(l->error.code)) {
+        l->state = RT_MYSQL_UNDOING;
+        rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: %s", l->at, l->error.text);
+    } else if (l->binary) {
+        rt_mysql_undone(l);
+    } else {
+        undo(l);
+    }
+}
+
+/* ---- Hearing --------------------------------------------------------------------------------------------------------- */
+
+static void tell_row(struct rt_mysql_link *l, const struct rt_sql_cell *cells, size_t count)
+{
+    size_t step = l->parts[l->part].step;
+    if (step != RT_MYSQL_NOBODY)
+        l->base.user->row(&l->base, step, cells, count);
+}
+
+/* A statement is through; its step too, perhaps the flight. */
+static void through(struct rt_mysql_link *l, uint16_t status, bool rows)
+{
+    const struct rt_mysql_part *p = &l->parts[l->part];
+    bool more = status & RT_MYSQL_MORE, last = p->last;
+    size_t step = p->step;
+    if (more != (l->part + 1 < l->part_count)) {
+        rt_mysql_fail_nonsense(l);
+        return;
+    }
+    if (p->form != RT_MYSQL_NOBODY)
+        l->named[p->form] = true;
+    l->part++;
+    l->phase = RT_MYSQL_HEAD;
+    if (last) {
+        uint64_t changed = l->changed;
+        l->changed = 0;
+        if (!rows)
+            l->base.user->changed(&l->base, step, changed);
+    }
+    if (l->state == RT_MYSQL_FLYING && !more)
+        land(l, RT_SQL_LANDED, 0, "");
+}
+
+static void heard_ok(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    size_t step = l->parts[l->part].step;
+    struct rt_mysql_ok ok;
+    if (!rt_mysql_ok(c, &ok)) {
+        rt_mysql_fail_nonsense(l);
+        return;
+    }
+    if (step != RT_MYSQL_NOBODY && ok.affected > 0)
+        l->changed = ok.affected;
+    if (step != RT_MYSQL_NOBODY && ok.affected > 0 && rt_mysql_step(l->steps[step].kind)->by_id)
+        tell_row(l, &(struct rt_sql_cell){.number = (int64_t)ok.insert_id}, 1);
+    if (l->state == RT_MYSQL_FLYING)
+        through(l, ok.status, false);
+}
+
+static void heard_head(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    uint64_t columns = rt_mysql_length(&c);
+    if (c.bad || c.at != c.end || columns == 0 || columns > RT_MYSQL_COLUMNS) {
+        rt_mysql_fail_nonsense(l);
+        return;
+    }
+    l->columns = (struct rt_mysql_columns){.count = (size_t)columns};
+    l->phase = RT_MYSQL_DEFINITIONS;
+}
+
+static bool is_end(struct rt_mysql_cursor c)
+{
+    return c.at < c.end && c.at[0] == 0xfe;
+}
+
+static void heard_definition(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    bool whole = l->columns.seen == l->columns.count; /* an EOF is due */
+    if (whole ? !is_end(c) : !rt_mysql_column(c, &l->columns))
+        rt_mysql_fail_nonsense(l);
+    else if (whole || (l->no_eof && l->columns.seen == l->columns.count))
+        l->phase = RT_MYSQL_ROWS;
+}
+
+static void heard_row(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    struct rt_sql_cell cells[RT_MYSQL_COLUMNS];
+    struct rt_mysql_ok ok = {0};
+    if (is_end(c) && l->no_eof) {
+        if (rt_mysql_ok(c, &ok))
+            through(l, ok.status, true);
+        else
+            rt_mysql_fail_nonsense(l);
+    } else if (is_end(c) && c.end - c.at == 5) {
+        through(l, (uint16_t)(c.at[3] | c.at[4] << 8), true);
+    } else if (rt_mysql_row(c, &l->columns, l->binary, cells)) {
+        tell_row(l, cells, l->columns.count);
+    } else {
+        rt_mysql_fail_nonsense(l);
+    }
+}
+
+/* The number by which the statement is called; then it is. */
+static void heard_prepared(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    size_t form = l->steps[l->parts[0].step].kind * RT_MYSQL_PARTS;
+    if (l->skip == 0) {
+        bool good = rt_mysql_int(&c, 1) == 0;
+        l->ids[form] = (uint32_t)rt_mysql_int(&c, 4);
+        size_t columns = rt_mysql_int(&c, 2), marks = rt_mysql_int(&c, 2);
+        if (c.bad || !good || l->ids[form] == 0 ||
+            marks != rt_mysql_marks(rt_mysql_sql(form), NULL, NULL)) {
+            rt_mysql_fail_nonsense(l);
+            return;
+        }
+        l->skip = 1 + columns + marks;
+        if (!l->no_eof)
+            l->skip += (columns > 0 ? 1u : 0u) + (marks > 0 ? 1u : 0u);
+    }
+    if (--l->skip == 0 && send_execute(l, form) != 0)
+        rt_mysql_fail_memory(l);
+}
+
+void rt_mysql_hear(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    uint8_t first = c.at < c.end ? c.at[0] : 0xfb;
+    bool file = first == 0xfb && l->phase == RT_MYSQL_HEAD; /* "a file of yours, please" */
+    if (l->state == RT_MYSQL_UNDOING && (first == 0 || first == 0xff))
+        rt_mysql_undone(l);
+    else if (file || l->state == RT_MYSQL_UNDOING)
+        rt_mysql_fail_nonsense(l);
+    else if (first == 0xff && l->phase != RT_MYSQL_DEFINITIONS)
+        failed(l, c);
+    else if (l->state == RT_MYSQL_PREPARING)
+        heard_prepared(l, c);
+    else if (l->phase == RT_MYSQL_HEAD && first == 0)
+        heard_ok(l, c);
+    else if (l->phase == RT_MYSQL_HEAD)
+        heard_head(l, c);
+    else if (l->phase == RT_MYSQL_DEFINITIONS)
+        heard_definition(l, c);
+    else
+        heard_row(l, c);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver of MariaDB and MySQL: what its files share. sql/driver.h is the contract it fills.
+ *
+ *   open.c    what the URL and ~/.my.cnf say
+ *   link.c    a connection: dialed, up, down, dropped
+ *   greet.c   the server's greeting, TLS, who we are, the session's settings
+ *   auth.c    what a password is turned into
+ *   packet.c  packets and what is in them
+ *   flight.c  a flight said, and its answers heard
+ *   text.c    every step in SQL
+ *   error.c   what errors mean
+ *
+ * One command at a time is on its way, and its answers come in order; whatever else comes ends the connection.
+ *
+ *   IDLE ──▶ DIALING ──▶ HELLO ──▶ (SECURING) ──▶ AUTH ──▶ SETTING ──▶ READY ◀──▶ PREPARING, FLYING, UNDOING
+ *
+ * A step of one statement that flies by itself is COM_STMT_EXECUTE, and a transaction of its own. Anything more is one
+ * COM_QUERY, "BEGIN; EXECUTE rota7 USING ...; EXECUTE ...; COMMIT": the server stops at the first statement that fails,
+ * and then ROLLBACK is sent. (Pipelined packets, the obvious way, go on after a failure, up to and with the COMMIT: then half
+ * of a flight is done, or after a deadlock its second half without the first.) */
+#ifndef RT_MYSQL_H
+#define RT_MYSQL_H
+
+#include "engine/sql/driver.h"
+#include "net/stream.h"
+
+/* ---- Packets (packet.c) ---------------------------------------------------------------------------------------- */
+
+#define RT_MYSQL_PACKET_MAX \
+    0xffffffu /* bytes: one of these goes on in the next, which we neither send nor take */
+
+struct rt_mysql_bytes { /* zeroed before the first use */
+    uint8_t *at;
+    size_t size, room;
+    bool failed; /* no memory: what was added is not whole */
+};
+void rt_mysql_add(struct rt_mysql_bytes *b, const void *bytes, size_t n);
+void rt_mysql_add_text(struct rt_mysql_bytes *b, const char *text); /* without its end */
+void rt_mysql_add_int(struct rt_mysql_bytes *b, uint64_t value, size_t bytes);
+void rt_mysql_add_length(struct rt_mysql_bytes *b, uint64_t value); /* as MySQL writes lengths */
+void rt_mysql_bytes_free(struct rt_mysql_bytes *b); /* wiped: a password may have been there */
+
+/* Reads on in a packet. What is not there is 0 or "", and `bad` from then on. */
+struct rt_mysql_cursor {
+    const uint8_t *at, *end;
+    bool bad;
+};
+uint64_t rt_mysql_int(struct rt_mysql_cursor *c, size_t bytes);
+uint64_t rt_mysql_length(struct rt_mysql_cursor *c); /* UINT64_MAX: NULL */
+const uint8_t *rt_mysql_take(struct rt_mysql_cursor *c, uint64_t n);
+const char *rt_mysql_string(struct rt_mysql_cursor *c); /* up to a 0, or the packet's end */
+
+/* The next whole packet in the N bytes at BYTES: its body in *BODY, its place in its command in *SEQ. How many bytes it
+ * has with its head; 0: it is not whole yet; SIZE_MAX: it is too long. */
+size_t rt_mysql_packet(const uint8_t *bytes, size_t n, struct rt_mysql_cursor *body, uint8_t *seq);
+
+struct rt_mysql_ok {
+    uint64_t affected, insert_id;
+    uint16_t status;
+};
+#define RT_MYSQL_MORE 0x0008u /* status: another result follows */
+bool rt_mysql_ok(struct rt_mysql_cursor c, struct rt_mysql_ok *ok); /* also the OK that ends rows */
+
+#define RT_MYSQL_COLUMNS 16
+struct rt_mysql_columns {
+    size_t count, seen;
+    uint8_t types[RT_MYSQL_COLUMNS];
+};
+/* The next column's definition; false: it is none, or there are too many. */
+bool rt_mysql_column(struct rt_mysql_cursor c, struct rt_mysql_columns *columns);
+/* A row, of COM_STMT_EXECUTE if BINARY. False: it does not fit its columns. */
+bool rt_mysql_row(struct rt_mysql_cursor c, const struct rt_mysql_columns *columns, bool binary,
+                  struct rt_sql_cell *cells);
+
+/* ---- Passwords (auth.c) ------------------------------------------------------------------------------------------ */
+
+#define RT_MYSQL_SALT 20
+enum rt_mysql_plugin { RT_MYSQL_NATIVE, RT_MYSQL_SHA2, RT_MYSQL_UNKNOWN };
+enum rt_mysql_plugin rt_mysql_plugin(const char *name);
+const char *rt_mysql_plugin_name(enum rt_mysql_plugin plugin);
+/* What to do about an account that uses the plugin NAME, which we do not speak: half a sentence. */
+const char *rt_mysql_plugin_advice(const char *name);
+/* The answer to SALT into OUT (32 bytes) and its size; "" is answered by nothing. -1: OpenSSL failed. */
+int rt_mysql_scramble(enum rt_mysql_plugin plugin, const char *password, const uint8_t *salt,
+                      uint8_t *out);
+/* PASSWORD encrypted for whoever has the other half of the key PEM, into OUT. False: it is no key, or OpenSSL failed. */
+bool rt_mysql_encrypt(struct rt_mysql_cursor pem, const char *password, const uint8_t *salt,
+                      struct rt_mysql_bytes *out);
+
+/* ---- Steps (text.c) ---------------------------------------------------------------------------------------------- */
+
+#define RT_MYSQL_PARTS 3                                   /* statements of a step, at most */
+#define RT_MYSQL_FORMS (RT_SQL_STEPS * RT_MYSQL_PARTS + 1) /* numbered; the last is the recount */
+#define RT_MYSQL_RECOUNT (RT_SQL_STEPS * RT_MYSQL_PARTS)
+#define RT_MYSQL_MARKS 48 /* question marks of a statement, at most */
+
+struct rt_mysql_step {
+    const char *sql[RT_MYSQL_PARTS]; /* ?N is the Nth argument */
+    bool plain;    /* sent as it stands: before the tables are known, or once in a while */
+    bool reads;    /* changes nothing */
+    bool recounts; /* tickets come or go: the line's counts are made good behind it */
+    bool by_id;    /* it answers by LAST_INSERT_ID: a row of it if anything changed */
+    bool gate;     /* needs @rota_gate */
+};
+const struct rt_mysql_step *rt_mysql_step(enum rt_sql_step_kind kind);
+const char *rt_mysql_sql(size_t form); /* NULL: there is none */
+extern const char rt_mysql_ddl[];
+
+/* SQL with plain question marks, and which argument each stands for. How many. */
+size_t rt_mysql_marks(const char *sql, struct rt_mysql_bytes *out, uint8_t *args);
+
+/* ---- Errors (error.c) -------------------------------------------------------------------------------------------- */
+
+struct rt_mysql_error {
+    unsigned code;
+    char text[200]; /* one line */
+};
+void rt_mysql_error(struct rt_mysql_cursor c, struct rt_mysql_error *e);
+enum rt_sql_end rt_mysql_end(unsigned code);
+int rt_mysql_refusal(unsigned code); /* while connecting: ROTA_* */
+/* The statement was ended from outside: whether a commit had begun is not certain. */
+bool rt_mysql_killed(unsigned code);
+/* The server ends this connection. */
+bool rt_mysql_parting(unsigned code);
+
+/* ---- What the URL says (open.c) ------------------------------------------------------------------------------------ */
+
+struct rt_mysql {
+    char *user, *password, *database;
+    char *socket; /* or NULL */
+    char *host;   /* of ~/.my.cnf, where the URL names none; or NULL */
+    uint16_t port;
+    struct rt_tls *tls;
+};
+
+/* ---- Links (link.c) ------------------------------------------------------------------------------------------------- */
+
+enum rt_mysql_state {
+    RT_MYSQL_IDLE,
+    RT_MYSQL_DIALING,
+    RT_MYSQL_HELLO,    /* the server speaks first */
+    RT_MYSQL_SECURING, /* TLS */
+    RT_MYSQL_AUTH,
+    RT_MYSQL_SETTING, /* the session's settings */
+    RT_MYSQL_READY,
+    RT_MYSQL_PREPARING, /* the one statement of a flight */
+    RT_MYSQL_FLYING,
+    RT_MYSQL_UNDOING, /* ROLLBACK, after a statement that failed */
+    RT_MYSQL_DOWN,    /* told; the stream is there until it is dropped */
+};
+
+struct rt_mysql_part { /* a statement on its way */
+    uint16_t step;     /* RT_MYSQL_NOBODY: of no step */
+    uint16_t form;     /* that this makes known to the server by its name; RT_MYSQL_NOBODY: none */
+    bool last;         /* of its step */
+};
+#define RT_MYSQL_NOBODY UINT16_MAX
+
+struct rt_mysql_link {
+    struct rt_sql_link base; /* first */
+    struct rt_stream stream;
+    enum rt_mysql_state state;
+    uint8_t seq; /* of the next packet */
+    struct rt_mysql_bytes in, out;
+    /* Dialing. */
+    char at[RT_DIAL_AT]; /* whom, for messages */
+    char host[256];
+    uint16_t port;
+    uint32_t connect_ms;
+    int64_t deadline; /* of the greeting */
+    bool redial;
+    void (*closed)(struct rt_sql_link *l);
+    /* Greeting. */
+    uint32_t caps;
+    enum rt_mysql_plugin plugin;
+    uint8_t salt[RT_MYSQL_SALT];
+    bool mariadb; /* EXECUTE takes expressions */
+    bool asked_key, no_eof, secured;
+    /* What the server knows. */
+    uint32_t ids[RT_MYSQL_FORMS]; /* of COM_STMT_PREPARE; 0: not known */
+    bool named[RT_MYSQL_FORMS];   /* PREPARE rota<form> */
+    /* The flight. */
+    struct rt_sql_step *steps;
+    size_t step_count, step_room;
+    struct rt_mysql_part *parts;
+    size_t part_count, part_room, part; /* part: whose answer comes */
+    bool binary, commits;
+    enum { RT_MYSQL_HEAD, RT_MYSQL_DEFINITIONS, RT_MYSQL_ROWS } phase;
+    struct rt_mysql_columns columns;
+    size_t skip; /* PREPARING: packets that tell nothing */
+    uint64_t changed;
+    struct rt_mysql_error error;
+    size_t failed; /* the step that ERROR is of */
+};
+
+static inline struct rt_mysql_link *rt_mysql_of(struct rt_sql_link *l)
+{
+    return (struct rt_mysql_link *)(void *)l;
+}
+static inline const struct rt_mysql *rt_mysql_self(const struct rt_mysql_link *l)
+{
+    return l->base.driver;
+}
+
+/* Begins a packet in l->out. */
+void rt_mysql_begin(struct rt_mysql_link *l);
+/* Ends it and sends it: 0 or ROTA_NOMEM, and nothing was sent; ROTA_INVALID: it is too long. */
+int rt_mysql_send(struct rt_mysql_link *l);
+/* A command: seq starts anew. */
+void rt_mysql_command(struct rt_mysql_link *l, uint8_t command);
+/* Ends the link: what flies is CUT, and the user is told. */
+__attribute__((format(printf, 3, 4))) void rt_mysql_fail(struct rt_mysql_link *l, int err,
+                                                         const char *format, ...);
+void rt_mysql_fail_memory(struct rt_mysql_link *l);
+void rt_mysql_fail_nonsense(struct rt_mysql_link *l);
+
+/* A packet while it is greeted; up is told when that is over. (greet.c) */
+void rt_mysql_greet(struct rt_mysql_link *l, struct rt_mysql_cursor c);
+void rt_mysql_secured(struct rt_mysql_link *l);
+/* A packet of an answer. (flight.c) */
+void rt_mysql_hear(struct rt_mysql_link *l, struct rt_mysql_cursor c);
+int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f);
+bool rt_mysql_flies(const struct rt_mysql_link *l);
+void rt_mysql_flight_free(struct rt_mysql_link *l);
+/* The state is UNDOING, the undoing has come to nothing: the connection's end undoes as well. */
+void rt_mysql_undone(struct rt_mysql_link *l);
+
+/* open.c */
+int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, void **out);
+void rt_mysql_close(void *arg);
+
+#endif

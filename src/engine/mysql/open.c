@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the URL says, and ~/.my.cnf where it says nothing. */
+#include "engine/mysql/mysql.h"
+
+#include "base/alloc.h"
+#include "engine/kit/words.h"
+#include "net/openssl.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#define PORT 3306
+
+/* ---- ~/.my.cnf --------------------------------------------------------------------------------------------------- */
+
+/* TEXT without the blanks around it. */
+static char *trim(char *text)
+{
+    size_t size = strlen(text);
+    while (size > 0 && isspace((unsigned char)text[size - 1]))
+        text[--size] = '\0';
+    while (isspace((unsigned char)*text))
+        text++;
+    return text;
+}
+
+/* Quotes around a value are not part of it; a # in them is no comment. */
+static char *value_of(char *text)
+{
+    char *end;
+    text = trim(text);
+    if ((*text == '"' || *text == '\'') && (end = strchr(text + 1, *text)) != NULL) {
+        *end = '\0';
+        return text + 1;
+    }
+    if ((end = strstr(text, " #")) != NULL)
+        *end = '\0';
+    return trim(text);
+}
+
+static bool keep(char **to, const char *value)
+{
+    if (*to != NULL || value[0] == '\0')
+        return true;
+    *to = rt_strdup(value);
+    return *to != NULL;
+}
+
+static bool take_line(struct rt_mysql *self, char *line, bool *client, bool place)
+{
+    char *text = trim(line), *equals = strchr(text, '=');
+    if (*text == '[')
+        *client = strcmp(text, "[client]") == 0;
+    if (!*client || *text == '[' || equals == NULL || *text == '#')
+        return true;
+    *equals = '\0';
+    const char *key = trim(text), *value = value_of(equals + 1);
+    if (strcmp(key, "user") == 0)
+        return keep(&self->user, value);
+    if (strcmp(key, "password") == 0)
+        return keep(&self->password, value);
+    if (place && strcmp(key, "host") == 0)
+        return keep(&self->host, value);
+    if (place && strcmp(key, "socket") == 0)
+        return keep(&self->socket, value);
+    if (place && strcmp(key, "port") == 0)
+        self->port = (uint16_t)strtoul(value, NULL, 10);
+    return true;
+}
+
+/* PLACE: the URL does not say where, so the file may. */
+static int take_file(struct rt_mysql *self, bool place)
+{
+    char path[512], line[1024];
+    const char *home = getenv("HOME");
+    bool client = false, good = true;
+    if (home == NULL || snprintf(path, sizeof(path), "%s/.my.cnf", home) >= (int)sizeof(path))
+        return 0;
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    while (good && fgets(line, sizeof(line), f) != NULL)
+        good = take_line(self, line, &client, place);
+    fclose(f);
+    explicit_bzero(line, sizeof(line));
+    return good ? 0 : ROTA_NOMEM;
+}
+
+/* ---- The URL ------------------------------------------------------------------------------------------------------- */
+
+static bool ends(const char *text, const char *with)
+{
+    size_t n = strlen(text), m = strlen(with);
+    return n >= m && strcmp(text + n - m, with) == 0;
+}
+
+static int take_socket(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url)
+{
+    size_t most = sizeof(((struct sockaddr_un *)0)->sun_path);
+    if (url->host_count > 0 || url->path[0] != '/')
+        return rt_words_fail(conn, ROTA_INVALID,
+                             "%s: names a socket: write %s:/path/mysqld.sock?database=name",
+                             url->scheme, url->scheme);
+    if (strlen(url->path) >= most)
+        return rt_words_fail(conn, ROTA_INVALID, "the path of the socket is longer than %zu bytes",
+                             most - 1);
+    return keep(&self->socket, url->path) ? 0 : ROTA_NOMEM;
+}
+
+static int take_database(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
+                         bool local)
+{
+    const char *param = rt_url_param(url, "database", "");
+    const char *path = local ? "" : url->path + (url->path[0] == '/');
+    if (path[0] != '\0' && param[0] != '\0')
+        return rt_words_fail(conn, ROTA_INVALID, "the URL names its database twice: keep one");
+    const char *name = path[0] != '\0' ? path : param;
+    if (name[0] == '\0')
+        return rt_words_fail(conn, ROTA_INVALID, "the URL names no database: write %s%s",
+                             url->scheme,
+                             local ? ":/path/mysqld.sock?database=name" : "://host/name");
+    if (strlen(name) > 64 || strchr(name, '/') != NULL)
+        return rt_words_fail(conn, ROTA_INVALID, "'%.70s' is no name of a database", name);
+    return keep(&self->database, name) ? 0 : ROTA_NOMEM;
+}
+
+/* The URL's user and password, what mysql's own tools know, or nothing. */
+static int take_user(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
+                     bool place)
+{
+    const char *param = rt_url_param(url, "user", ""), *env = getenv("MYSQL_PWD");
+    if (url->user[0] != '\0' && param[0] != '\0')
+        return rt_words_fail(conn, ROTA_INVALID, "the URL names its user twice: keep one");
+    if (!keep(&self->user, url->user) || !keep(&self->user, param) ||
+        !keep(&self->password, url->password) || !keep(&self->password, env != NULL ? env : ""))
+        return ROTA_NOMEM;
+    int rv = take_file(self, place);
+    if (rv != 0)
+        return rv;
+    if (self->user == NULL)
+        return rt_words_fail(conn, ROTA_INVALID, "the URL names no user: write %s",
+                             strchr(url->scheme, '+') != NULL ? "?user=name"
+                                                              : "name@ before the host");
+    if (strlen(self->user) > 255)
+        return rt_words_fail(conn, ROTA_INVALID, "the user's name is longer than 255 bytes");
+    return self->password != NULL || (self->password = rt_strdup("")) != NULL ? 0 : ROTA_NOMEM;
+}
+
+static int take_place(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
+                      bool local)
+{
+    if (local || url->host_count > 0 || self->socket != NULL)
+        return 0;
+    if (self->host == NULL)
+        return rt_words_fail(conn, ROTA_INVALID, "%s: names no host: write %s://host/database",
+                             url->scheme, url->scheme);
+    if (strlen(self->host) > 255)
+        return rt_words_fail(conn, ROTA_INVALID, "the host in ~/.my.cnf is longer than 255 bytes");
+    return 0;
+}
+
+/* "": given, but with nothing: a variable that was not set where the URL was put together. */
+static int check_empty(struct rt_conn *conn, const struct rt_url *url)
+{
+    static const char *const names[] = {"database", "user", "ca", "cert", "key"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (rt_url_param(url, names[i], "x")[0] == '\0')
+            return rt_words_fail(conn, ROTA_INVALID,
+                                 "?%s= is empty: give it a value, or leave it out", names[i]);
+    return 0;
+}
+
+static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url)
+{
+    bool local = ends(url->scheme, "+unix"), secure = ends(url->scheme, "s");
+    int rv = check_empty(conn, url);
+    if (rv == 0 && local)
+        rv = take_socket(self, conn, url);
+    if (rv == 0)
+        rv = take_database(self, conn, url, local);
+    if (rv == 0)
+        rv = take_user(self, conn, url, !local && url->host_count == 0);
+    if (rv == 0)
+        rv = take_place(self, conn, url, local);
+    if (rv == 0 && self->password[0] != '\0') /* for what it is turned into */
+        rv = rt_openssl_load(conn->errmsg, sizeof(conn->errmsg));
+    if (rv == 0)
+        rv = rt_dial_tls(&self->tls, conn, url, secure,
+                         url->scheme[1] == 'y' ? "mysqls" : "mariadbs");
+    return rv;
+}
+
+int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, void **out)
+{
+    struct rt_mysql *self = rt_alloc(sizeof(*self));
+    int rv = ROTA_NOMEM;
+    if (self != NULL) {
+        self->port = PORT;
+        rv = take_url(self, conn, url);
+    }
+    if (rv == ROTA_NOMEM)
+        (void)rt_words_nomem(conn);
+    if (rv != 0) {
+        rt_mysql_close(self);
+        return rv;
+    }
+    *out = self;
+    return 0;
+}
+
+void rt_mysql_close(void *arg)
+{
+    struct rt_mysql *self = arg;
+    if (self == NULL)
+        return;
+    rt_free(self->user);
+    rt_free_wiped(self->password, self->password != NULL ? strlen(self->password) : 0);
+    rt_free(self->database);
+    rt_free(self->socket);
+    rt_free(self->host);
+    rt_tls_free(self->tls);
+    rt_free(self);
+}
