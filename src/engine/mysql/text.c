@@ -28,12 +28,14 @@
 #define ALIVE(id) "EXISTS(SELECT 1 FROM rota_session z WHERE z.id=" id " AND z.expires>" NOW ")"
 #define DEAD(id) "NOT " ALIVE(id)
 
-/* A ticket T that stays for its at_least, whatever becomes of its session. */
-#define STAYS(t) "(" t "granted AND " t "at_least>0 AND " t "since+" t "at_least>" NOW ")"
+/* When the at_least of ticket T is over; after the clock was set back it counts from now. */
+#define LEAST(t) "(LEAST(" t "since," NOW ")+" t "at_least)"
+/* Whether T stays for its at_least, whatever becomes of its session. */
+#define STAYS(t) "(" t "granted AND " t "at_least>0 AND " LEAST(t) ">" NOW ")"
 /* When ticket T of session S (or of none: all its columns are NULL) ends by time; NULL: never. */
-#define ENDS(t, s)                                                               \
-    "IF(" t ".durable,NULLIF(" t ".until,0),GREATEST(COALESCE(" s ".expires,0)," \
-    "IF(" t ".granted AND " t ".at_least>0," t ".since+" t ".at_least,0)))"
+#define ENDS(t, s)                                                                    \
+    "IF(" t ".durable,NULLIF(" t ".until,0),GREATEST(COALESCE(" s ".expires,0),IF(" t \
+    ".granted AND " t ".at_least>0," LEAST(t ".") ",0)))"
 #define LEFT(t, s) "GREATEST(0," ENDS(t, s) "-" NOW ")"
 #define LIVES(t, s) "COALESCE(" ENDS(t, s) ">" NOW ",1)"
 
@@ -184,8 +186,8 @@ static const char join[] =
                                                              "?8")) " AND (?17=0 OR @rota_gate=?17)";
 
 #define MINE "t.name=?1 AND t.session=?2 AND (t.number=?3 OR ?3=0 AND t.nonce=?4)"
-static const char keep[] = "UPDATE rota_ticket t SET t.until=t.since+t.at_least," LET_GO
-                           " WHERE " MINE " AND ?5<>0 AND " STAYS("t.");
+static const char keep[] = "UPDATE rota_ticket t SET t.until=" LEAST(
+    "t.") "," LET_GO " WHERE " MINE " AND ?5<>0 AND " STAYS("t.");
 static const char leave[] =
     "DELETE FROM rota_ticket WHERE name=?1 AND session=?2 AND (number=?3 OR ?3=0 AND nonce=?4)";
 
@@ -287,10 +289,10 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_OPEN] = {.sql = {"INSERT INTO rota_session(id,expires,label) VALUES (?1," NOW
                              "+?2,COALESCE(?3,'')) "
                              "ON DUPLICATE KEY UPDATE id=id"}},
-    /* A row that does not change counts as none: it always does. */
-    [RT_SQL_RENEW] = {.sql = {"UPDATE rota_session SET expires=IF(expires=" NOW "+?2,expires+1," NOW
-                              "+?2) WHERE id=?1 AND "
-                              "expires>" NOW}},
+    /* A row that does not change counts as none: one that stays what it is gets a microsecond. */
+    [RT_SQL_RENEW] = {.sql = {"UPDATE rota_session SET expires=IF(expires BETWEEN " NOW
+                              "+?2 AND " NOW "+?2+?2,expires+1," NOW
+                              "+?2) WHERE id=?1 AND expires>" NOW}},
     [RT_SQL_END] = {.sql = {"DELETE FROM rota_session WHERE id=?1 AND " ROWLESS("?1")}},
     [RT_SQL_MINE] = {.sql = {mine}, .reads = true},
     [RT_SQL_FOLDED] = {.sql = {"SELECT fence,nonce FROM rota_line WHERE name=?1 AND session=?2"},
