@@ -118,6 +118,12 @@ enum rt_sql_step_kind {
     RT_SQL_UNLISTEN,      /* (bell) */
     RT_SQL_LISTEN_LINE,   /* (name): rota_o<16 hex digits of rt_hash(name)> */
     RT_SQL_UNLISTEN_LINE, /* (name) */
+
+    /* Bells, where the server pushes nothing: a named lock that its owner holds as long as nobody needs to look. No other
+     * step depends on them. */
+    RT_SQL_BELL_TAKE, /* (bell): this connection holds it; nobody else knows it yet. Taken twice it is held as once */
+    RT_SQL_BELL_RING, /* (bell): it is let go, behind the COMMIT of this flight wherever in it this stands */
+    RT_SQL_BELL_WAIT, /* (bell, ms): waits until nobody holds it, or MS; holds nothing afterwards */
     RT_SQL_STEPS,
 };
 
@@ -189,6 +195,7 @@ struct rt_sql_driver {
     const char *const *schemes, *const *params;
     uint16_t port;
     size_t link_size;
+    bool bells;      /* BELL_ steps do something */
     bool notifies;   /* notices come: whoever waits need not ask */
     uint32_t lanes;  /* links over which names are spread: 1 or 2 */
     const char *ddl; /* what MAKE does, for people: each statement ends with a semicolon */
