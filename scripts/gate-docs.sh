@@ -62,8 +62,8 @@ metrics=$("$rota" --on "file:$room/rota" run m -- "$rota" --on "file:$room/rota"
 differ "metrics of rota metrics --lines only, or (indented) in rota.1 only" "$metrics" \
     "$(sed -n '/^\.Sh METRICS/,/^\.Sh ENV/p' docs/man/rota.1 | grep -oE '^\.It .*' | grep -oE 'rota_[a-z_]+')"
 
-# ---- librota(3) names every function and every error of rota.h.
-for name in $(gcc -E -P -Iinclude include/rota.h | grep -oE '\brota_[a-z_]+\(' | tr -d '(' | sort -u); do
+# ---- librota(3) names every function of rota.h and rota_guard.h (what those use themselves is named _impl_), and every error.
+for name in $(cat include/rota*.h | sed 's,/\*.*,,; s,^ \*.*,,' | grep -oE '\brota_[a-z_]+\(' | tr -d '(' | grep -v _impl_ | sort -u); do
     grep -qE "\b$name\b" docs/man/librota.3 || complain "librota.3 does not name $name"
 done
 for name in $(sed -n 's/^ *X(\([A-Z]*\), -.*/ROTA_\1/p' include/rota.h); do

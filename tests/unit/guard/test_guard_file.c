@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The guard of a file: older fences are refused, what is there is there whole, bad things change nothing. */
+#include "lib/proc.h"
+#include "lib/scarce.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rota_guard.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char path[4096], side[4200];
+
+static int begin(void **state)
+{
+    static int count;
+    char folder[4000];
+
+    (void)state;
+    snprintf(folder, sizeof(folder), "%s/%d", rt_tmpdir(), ++count);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    snprintf(path, sizeof(path), "%s/state", folder);
+    snprintf(side, sizeof(side), "%s.fence", path);
+    return 0;
+}
+
+static int put(const char *file, uint64_t fence, const char *text)
+{
+    return rota_guard_file(file, fence, text, strlen(text));
+}
+
+static void spill(const char *file, const char *text)
+{
+    int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static const char *content(const char *file)
+{
+    static char text[256];
+    int fd = open(file, O_RDONLY);
+
+    if (fd < 0)
+        return "(none)";
+    ssize_t size = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[size > 0 ? size : 0] = '\0';
+    return text;
+}
+
+static void an_older_fence_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(put(path, 34, "b"), 0);
+    assert_int_equal(put(path, 33, "a"), ROTA_LOST);
+    assert_non_null(strstr(rota_errmsg(NULL), "fence 34 was here"));
+    assert_string_equal(content(path), "b");
+    assert_int_equal(put(path, 34, "bb"), 0);
+    assert_int_equal(put(path, 35, ""), 0);
+    assert_string_equal(content(path), "");
+    assert_string_equal(content(side), "00000000000000000035\n");
+}
+
+/* A: looks. B: claims, looks. A writes: refused, or B's look would be out of date. */
+static void a_claim_before_the_look_keeps_the_earlier_one_out(void **state)
+{
+    (void)state;
+    spill(path, "7");
+    assert_int_equal(rota_guard_file(path, 33, NULL, 0), 0);
+    assert_int_equal(rota_guard_file(path, 34, NULL, 0), 0);
+    assert_int_equal(put(path, 33, "8"), ROTA_LOST);
+    assert_int_equal(rota_guard_file(path, 33, NULL, 0), ROTA_LOST);
+    assert_string_equal(content(path), "7");
+    assert_int_equal(put(path, 34, "8"), 0);
+}
+
+static void numbers_are_compared_as_numbers(void **state)
+{
+    (void)state;
+    assert_int_equal(put(path, 9, "a"), 0);
+    assert_int_equal(put(path, 10, "b"), 0);
+    assert_int_equal(put(path, 9, "c"), ROTA_LOST);
+    assert_int_equal(put(path, INT64_MAX, "d"), 0);
+    assert_int_equal(put(path, INT64_MAX - 1, "e"), ROTA_LOST);
+    assert_int_equal(put(path, INT64_MAX, "f"), 0);
+    assert_string_equal(content(path), "f");
+}
+
+static void what_is_no_fence_or_path_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(put(path, 0, "a"), ROTA_INVALID);
+    assert_int_equal(put(path, (uint64_t)INT64_MAX + 1, "a"), ROTA_INVALID);
+    assert_int_equal(put("", 1, "a"), ROTA_INVALID);
+    assert_int_equal(rota_guard_file(NULL, 1, "a", 1), ROTA_INVALID);
+    assert_int_equal(put("/", 1, "a"), ROTA_INVALID);
+    assert_int_equal(put(rt_tmpdir(), 1, "a"), ROTA_INVALID);
+    assert_int_equal(put("/no/such/folder/file", 1, "a"), ROTA_INVALID);
+    assert_non_null(strstr(rota_errmsg(NULL), "/no/such/folder/file"));
+    assert_string_equal(content(side), "(none)");
+}
+
+static void a_foreign_fence_file_is_left_alone(void **state)
+{
+    static const char *const foreign[] = {"34\n", "x0000000000000000034\n", "00000000000000000034",
+                                          "00000000000000000034\n\n", "99999999999999999999\n"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        spill(side, foreign[i]);
+        assert_int_equal(put(path, 35, "a"), ROTA_INVALID);
+        assert_non_null(strstr(rota_errmsg(NULL), "state.fence has no fence in it"));
+        assert_string_equal(content(side), foreign[i]);
+        assert_string_equal(content(path), "(none)");
+    }
+    spill(side, ""); /* of one that died before it wrote */
+    assert_int_equal(put(path, 35, "a"), 0);
+}
+
+static void links_lead_to_one_guard(void **state)
+{
+    char link[4300], dangling[4300];
+    struct stat st;
+
+    (void)state;
+    snprintf(link, sizeof(link), "%s.link", path);
+    snprintf(dangling, sizeof(dangling), "%s.dangling", path);
+    spill(path, "0");
+    assert_int_equal(symlink(path, link), 0);
+    assert_int_equal(symlink("/no/such/file", dangling), 0);
+    assert_int_equal(put(link, 34, "1"), 0);
+    assert_int_equal(put(path, 33, "2"), ROTA_LOST);
+    assert_string_equal(content(path), "1");
+    assert_int_equal(lstat(link, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+    assert_int_equal(put(dangling, 34, "1"), ROTA_INVALID);
+}
+
+static void rights_stay_as_they_were(void **state)
+{
+    struct stat st;
+
+    (void)state;
+    spill(path, "0");
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(put(path, 1, "1"), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_equal(stat(side, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+}
+
+/* What a crash between two steps leaves: the next one is not disturbed, and nothing more is there afterwards. */
+static void leftovers_of_a_crash_are_used_again(void **state)
+{
+    char fresh[4300];
+
+    (void)state;
+    snprintf(fresh, sizeof(fresh), "%s.fence.new", path);
+    spill(path, "0");
+    spill(side, "00000000000000000034\n");
+    spill(fresh, "half of it");
+    assert_int_equal(put(path, 33, "1"), ROTA_LOST);
+    assert_int_equal(put(path, 34, "1"), 0);
+    assert_string_equal(content(path), "1");
+    assert_string_equal(content(fresh), "(none)");
+}
+
+/* A limit on the size of files stands for a full disk: one clear error, the file before is there. */
+static int write_too_much(int index, void *arg)
+{
+    static char bytes[8192];
+    struct rlimit limit = {4096, 4096};
+
+    (void)index;
+    (void)arg;
+    memset(bytes, 'x', sizeof(bytes));
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int err = rota_guard_file(path, 35, bytes, sizeof(bytes));
+    return err == ROTA_UNREACHABLE && strstr(rota_errmsg(NULL), "cannot write") != NULL ? 0 : 1;
+}
+
+static void a_full_disk_leaves_what_was(void **state)
+{
+    char fresh[4300];
+
+    (void)state;
+    snprintf(fresh, sizeof(fresh), "%s.fence.new", path);
+    assert_int_equal(put(path, 34, "whole"), 0);
+    assert_int_equal(rt_proc_wait(rt_proc_start(write_too_much, 0, NULL)), 0);
+    assert_string_equal(content(path), "whole");
+    assert_string_equal(content(fresh), "(none)");
+    assert_int_equal(put(path, 35, "next"), 0); /* its fence was its own, and counts */
+}
+
+/* Somebody is inside, removes the fence's file and leaves: who waited there waits at the new one. */
+static int remove_and_leave(int index, void *arg)
+{
+    uint32_t *step = arg;
+    int fd = open(side, O_RDWR | O_CREAT, 0600);
+
+    (void)index;
+    if (fd < 0 || flock(fd, LOCK_EX) != 0)
+        return 1;
+    rt_shared_add(step, 1);
+    rt_shared_wait(step, 2);
+    return unlink(side);
+}
+
+static void a_removed_fence_file_excludes_nobody_by_mistake(void **state)
+{
+    uint32_t *step = rt_shared_new(sizeof(*step));
+    pid_t other;
+
+    (void)state;
+    other = rt_proc_start(remove_and_leave, 0, step);
+    rt_shared_wait(step, 1);
+    rt_shared_add(step, 1);
+    assert_int_equal(put(path, 34, "a"), 0);
+    assert_int_equal(rt_proc_wait(other), 0);
+    assert_int_equal(put(path, 34, "a"), 0);
+    assert_string_equal(content(side), "00000000000000000034\n");
+    rt_shared_free(step, sizeof(*step));
+}
+
+#define CLIENTS 4
+#define WRITES 25
+
+struct race {
+    uint64_t last, failed;
+};
+
+/* Each write with the next fence; refused is whoever was overtaken. */
+static int race(int index, void *arg)
+{
+    struct race *r = arg;
+    char text[32];
+
+    (void)index;
+    for (int i = 0; i < WRITES; i++) {
+        uint64_t fence = __atomic_add_fetch(&r->last, 1, __ATOMIC_SEQ_CST);
+        snprintf(text, sizeof(text), "%llu", (unsigned long long)fence);
+        int err = put(path, fence, text);
+        if (err != 0 && err != ROTA_LOST)
+            return 1;
+    }
+    return 0;
+}
+
+static void the_latest_fence_wins_a_race(void **state)
+{
+    struct race *r = rt_shared_new(sizeof(*r));
+    char text[32];
+
+    (void)state;
+    assert_int_equal(rt_proc_run_all(CLIENTS, race, r), 0);
+    snprintf(text, sizeof(text), "%d", CLIENTS * WRITES);
+    assert_string_equal(content(path), text);
+    rt_shared_free(r, sizeof(*r));
+}
+
+static void memory_that_runs_out_is_told(void **state)
+{
+    (void)state;
+    scarce_begin();
+    for (long n = 0;; n++) {
+        scarce_leave(n);
+        int err = put(path, 34, "a");
+        if (err == 0)
+            break;
+        assert_int_equal(err, ROTA_NOMEM);
+        assert_string_equal(content(path), "(none)");
+    }
+    scarce_end();
+    assert_string_equal(content(path), "a");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(an_older_fence_is_refused, begin),
+        cmocka_unit_test_setup(a_claim_before_the_look_keeps_the_earlier_one_out, begin),
+        cmocka_unit_test_setup(numbers_are_compared_as_numbers, begin),
+        cmocka_unit_test_setup(what_is_no_fence_or_path_is_refused, begin),
+        cmocka_unit_test_setup(a_foreign_fence_file_is_left_alone, begin),
+        cmocka_unit_test_setup(links_lead_to_one_guard, begin),
+        cmocka_unit_test_setup(rights_stay_as_they_were, begin),
+        cmocka_unit_test_setup(leftovers_of_a_crash_are_used_again, begin),
+        cmocka_unit_test_setup(a_full_disk_leaves_what_was, begin),
+        cmocka_unit_test_setup(a_removed_fence_file_excludes_nobody_by_mistake, begin),
+        cmocka_unit_test_setup(the_latest_fence_wins_a_race, begin),
+        cmocka_unit_test_setup(memory_that_runs_out_is_told, begin),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trying again: as often as was said, and only what may be tried again. */
+#include <rota_guard.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+struct job {
+    int calls, busy; /* so often BUSY, then ... */
+    int then;
+};
+
+static int attempt(void *arg)
+{
+    struct job *job = arg;
+
+    return job->calls++ < job->busy ? ROTA_BUSY : job->then;
+}
+
+static void busy_is_tried_again(void **state)
+{
+    struct job job = {.busy = 4};
+
+    (void)state;
+    assert_int_equal(rota_retry(5, attempt, &job), 0);
+    assert_int_equal(job.calls, 5);
+}
+
+static void tries_are_bounded(void **state)
+{
+    struct job job = {.busy = 4};
+
+    (void)state;
+    assert_int_equal(rota_retry(4, attempt, &job), ROTA_BUSY);
+    assert_int_equal(job.calls, 4);
+}
+
+static void nothing_else_is_tried_again(void **state)
+{
+    static const int errors[] = {ROTA_LOST, ROTA_UNKNOWN, ROTA_TIMEOUT, ROTA_DEADLOCK, 1};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        struct job job = {.busy = 1, .then = errors[i]};
+        assert_int_equal(rota_retry(9, attempt, &job), errors[i]);
+        assert_int_equal(job.calls, 2);
+    }
+}
+
+static void no_try_and_no_function_are_refused(void **state)
+{
+    struct job job = {0};
+
+    (void)state;
+    assert_int_equal(rota_retry(0, attempt, &job), ROTA_INVALID);
+    assert_int_equal(rota_retry(1, NULL, &job), ROTA_INVALID);
+    assert_int_equal(job.calls, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(busy_is_tried_again),
+        cmocka_unit_test(tries_are_bounded),
+        cmocka_unit_test(nothing_else_is_tried_again),
+        cmocka_unit_test(no_try_and_no_function_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
