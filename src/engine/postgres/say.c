@@ -69,14 +69,14 @@ static const char *cut_state(const char *text, char *state)
 static int by_words(const char *text)
 {
     static const struct meaning words[] = {
+        {"received invalid response", ROTA_PROTOCOL},
+        {"expected authentication request", ROTA_PROTOCOL},
         {"certificate", ROTA_AUTH},
         {"no password supplied", ROTA_AUTH},
         {"authentication", ROTA_AUTH},
         {"SCRAM", ROTA_AUTH},
         {"server does not support SSL", ROTA_AUTH},
         {"private key", ROTA_INVALID},
-        {"received invalid response", ROTA_PROTOCOL},
-        {"expected", ROTA_PROTOCOL},
         {"SSL error", ROTA_PROTOCOL},
         {"unsupported", ROTA_PROTOCOL},
         {"protocol", ROTA_PROTOCOL},
