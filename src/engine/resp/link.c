@@ -133,16 +133,17 @@ static void drop_flying(struct rt_resp_link *l, const char *why)
     rt_ledger_lost(&l->conn->ledger, l, why);
 }
 
-/* Told once, not each time that dialing fails in the same way. A sentinel that was left is no
- * trouble: the next is asked. */
+/* Told once, not each time that it fails in the same way until it was well, whatever other links say between; nor if another
+ * has just said the same. A sentinel that was left is no trouble: the next is asked. */
 static void note_trouble(struct rt_resp_link *l, const char *why, bool was_ready)
 {
     struct rt_resp_conn *c = l->conn;
     bool sentinel = l->kind == RT_RESP_SENTINEL;
     bool named = strstr(why, rt_resp_at(l)) != NULL; /* whom it is about stands there once */
-    if (strcmp(why, c->last_trouble) != 0 || was_ready)
+    if (strcmp(why, l->said) != 0 && (was_ready || strcmp(why, c->last_trouble) != 0))
         rt_resp_log(c, sentinel && was_ready ? ROTA_LOG_TRACE : ROTA_LOG_WARN, "redis: %s%s%s: %s",
                     kinds[l->kind], named ? "" : " to ", named ? "" : rt_resp_at(l), why);
+    snprintf(l->said, sizeof(l->said), "%s", why);
     if (why != c->last_trouble && !(sentinel && was_ready))
         snprintf(c->last_trouble, sizeof(c->last_trouble), "%s", why);
 }
@@ -311,6 +312,7 @@ void rt_resp_link_ready(struct rt_resp_link *l)
 {
     l->state = RT_DIAL_READY;
     l->pause.ms = 0;
+    l->said[0] = '\0';
     rt_resp_log(l->conn, l->kind == RT_RESP_SENTINEL ? ROTA_LOG_TRACE : ROTA_LOG_INFO,
                 "redis: %s to %s is up", kinds[l->kind], rt_resp_at(l));
     tell_link(l, true);

@@ -241,7 +241,8 @@ static bool refused(struct rt_resp_link *l, const redisReply *reply)
 {
     char text[256];
     int err = rt_resp_explain(l, reply->str, text, sizeof(text));
-    if (err == ROTA_AUTH) /* the work link has told, or will never hear of it: rights on channels */
+    /* The work link has told, or will never hear of it: rights on channels. */
+    if (err == ROTA_AUTH && strcmp(text, l->said) != 0)
         rt_resp_log(l->conn, ROTA_LOG_ERROR, "%s: grants come late without pushes", text);
     enum rt_resp_class class = rt_resp_classify(reply->str);
     l->pause.ms = class == RT_RESP_FINAL ? 250 : l->pause.ms;
@@ -257,6 +258,7 @@ static bool confirmed(struct rt_resp_link *l, const redisReply *channel)
         return false;
     paid(l);
     l->pause.ms = 0;
+    l->said[0] = '\0'; /* it is well */
     struct channel *ch = *find(l->conn, channel->str);
     bool again = ch != NULL && ch->leaving > 0 && ch->left == l->node; /* a later one counts */
     if (ch != NULL && ch->node == l->node && !again)

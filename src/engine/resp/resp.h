@@ -134,6 +134,7 @@ struct rt_resp_link {
     struct rt_arena arena;      /* of the reply that is being read */
     struct rt_resp_greeting *greeting;
     struct rt_dial_pause pause;
+    char said[256];                 /* its last trouble; "": none since it was well */
     uint32_t owed;                  /* PUSH: confirmations to come */
     int64_t owed_since;             /* PUSH: of the oldest of them, or of the last that came */
     int64_t dial_at;                /* back-off: not before */

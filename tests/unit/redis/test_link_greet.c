@@ -280,6 +280,40 @@ static void test_push_link_says_who_it_is(void **state)
     }
 }
 
+static size_t times_said(const char *what)
+{
+    size_t n = 0;
+    for (const char *at = p.log; (at = strstr(at, what)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* Both links are refused, each in its own words, and dialed again for ever: each says so once, until it was well. */
+static void test_a_refusal_is_told_once_by_each_link(void **state)
+{
+    (void)state;
+    played_open(&p, "redis://h", NULL, 0);
+    played_turn(&p);
+    played_accept(&p, 0);
+    played_greet(&p, 0);
+    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
+    played_turn(&p);
+    for (size_t i = 1; i < 6; i++) {
+        played_accept(&p, i);
+        assert_string_equal(played_next(&p, i), "SUBSCRIBE one");
+        if (i == 4) /* it is well, and refused again */
+            played_say(&p, i, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
+        played_say(&p, i, "-NOPERM no\r\n");
+        assert_null(p.streams[i].stream);
+        size_t told = i < 4 ? 1 : 2;
+        assert_int_equal(times_said("grants come late without pushes"), told);
+        assert_int_equal(times_said("redis: push link"), told);
+        snprintf(p.conn->link.last_trouble, sizeof(p.conn->link.last_trouble), "another link's");
+        played_pass(&p, 600);
+    }
+    played_close(&p);
+}
+
 /* What a TLS port does with our greeting: an alert, or just an end. */
 static void test_tls_unawares(void **state)
 {
@@ -675,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_sentinel_unawares),
         cmocka_unit_test(test_user_without_password),
         cmocka_unit_test(test_push_link_says_who_it_is),
+        cmocka_unit_test(test_a_refusal_is_told_once_by_each_link),
         cmocka_unit_test(test_rights_of_the_default_user),
         cmocka_unit_test(test_tls_unawares),
         cmocka_unit_test(test_garbage),
