@@ -97,6 +97,7 @@ static void ttl_is_what_was_asked_for(void)
 
 struct verdicts {
     unsigned count, odd;
+    bool ordered; /* tickets are granted in the order of arrival */
 };
 
 static void on_verdict(void *arg, const struct rota_verdict *v)
@@ -109,14 +110,18 @@ static void on_verdict(void *arg, const struct rota_verdict *v)
         verdicts->odd++;
     if (strcmp(v->verdict, "broken") == 0 && (v->remedy == NULL || v->remedy[0] == '\0'))
         verdicts->odd++; /* must say what to do */
+    if (strncmp(v->promise, "order of arrival", 16) == 0)
+        verdicts->ordered = strcmp(v->verdict, "kept") == 0;
 }
 
 static void doctor_has_a_verdict(void)
 {
     struct verdicts verdicts = {0};
-    assert_int_equal(rota_doctor(conf_open(), on_verdict, &verdicts), 0);
+    struct rota *r = conf_open();
+    assert_int_equal(rota_doctor(r, on_verdict, &verdicts), 0);
     assert_true(verdicts.count > 0);
     assert_int_equal(verdicts.odd, 0);
+    assert_int_equal(verdicts.ordered, (rota_caps(r) & ROTA_CAP_ORDER) != 0);
 }
 
 /* ---- What is refused ---------------------------------------------------- */

@@ -406,12 +406,14 @@ static int do_list(struct rt_mem_conn *mc, struct rt_op *op)
 
 static int do_check(struct rt_mem_conn *mc, struct rt_op *op)
 {
-    (void)mc;
-    static const struct rota_verdict verdicts[] = {
+    bool late = mc->world->late;
+    const struct rota_verdict verdicts[] = {
         {"one holder at a time (I1)", "kept", "one process", ""},
         {"fences only grow (I2)", "limited", "as long as the process lives",
          "use file: or a server where fences must outlive the process"},
-        {"order of arrival (I7)", "kept", "", ""},
+        {"order of arrival (I7)", late ? "limited" : "kept",
+         late ? "fence=grant: tickets are numbered when they are granted" : "",
+         late ? "leave fence=grant out" : ""},
         {"durable tickets", "limited", "as long as a client is open on this world",
          "use file: or a server"},
     };
