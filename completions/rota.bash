@@ -8,7 +8,7 @@
 _rota_options() # ROTA COMMAND
 {
     local line word names
-    opts=" --help --on --system " valued=" --on " # every command has these
+    opts=" -h --help --on --system " valued=" --on " # every command has these
     while IFS= read -r line; do
         [[ $line =~ ^\ +(-.*)$ ]] || continue
         names=

@@ -33,7 +33,7 @@ for command in $commands; do
     listed=$("$rota" "$command" --help | grep -E '^ +-' | sed 's/\([^ ]\)   *[^ -].*/\1/' | grep -oE -- '--[a-z-]+')
     written=$(section "$command" | grep -oE 'Fl -[a-z][a-z-]+' | sed 's/^Fl /-/' | sort -u)
     for option in $listed; do
-        [ "$option" = --help ] || grep -qxF -e "$option" <<<"$written" ||
+        [[ $option = --on || $option = --system ]] || grep -qxF -e "$option" <<<"$written" ||
             complain "rota.1: 'rota $command' has $option, its section has not"
     done
     # What is written but not in the help, which has a screen only, is at least an option.

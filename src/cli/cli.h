@@ -56,6 +56,9 @@ rt_command_fn rt_top_main;
 rt_command_fn rt_demo_main;
 rt_command_fn rt_help_main;
 
+/* A line in the help of every command that opens an engine. */
+#define RT_HELP_ENGINE "      --on URL|NAME, --system  another engine: see 'rota --help'\n"
+
 /* Prints the help of the whole command, or of the subcommand COMMAND, on stdout. */
 int rt_help_print(const struct rt_command *command);
 

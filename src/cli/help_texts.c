@@ -9,9 +9,7 @@ const char rt_help_once[] =
     "      --for TIME     KEY is free again that long after the winner came: 30s, 5m,\n"
     "                     24h, 7d; longer than COMMAND takes. Without it: never\n"
     "      --keep-failed  KEY stays taken also if COMMAND fails\n"
-    "  -E CODE            exit with CODE instead of 0 if it was done before\n"
-    "  -h, --help\n"
-    "\n"
+    "  -E CODE            exit with CODE instead of 0 if it was done before\n" RT_HELP_ENGINE "\n"
     "If COMMAND fails (exit code not 0) KEY is free again, so that one may retry.\n"
     "If rota is killed (-9), or the machine dies, KEY stays taken: nobody knows\n"
     "how far COMMAND came. 'rota show KEY' and 'rota break KEY --fence N' free it.\n"
@@ -29,9 +27,7 @@ const char rt_help_elect[] =
     "\n"
     "      --value TEXT  what observers are told, as an address, up to 1023 bytes;\n"
     "                    without it host/process/command\n"
-    "      --ttl TIME    how long it outlives a lost machine: 1s to 1h (10s)\n"
-    "  -h, --help\n"
-    "\n"
+    "      --ttl TIME    how long it outlives a lost machine: 1s to 1h (10s)\n" RT_HELP_ENGINE "\n"
     "COMMAND gets ROTA_NAME and ROTA_FENCE, which grows with each leader. If the\n"
     "leadership is lost, it gets SIGTERM, then SIGKILL. 'rota watch NAME' observes.\n"
     "\n"
@@ -45,9 +41,7 @@ const char rt_help_ls[] =
     "Lists the locks that are held or waited for, whose name begins with PREFIX:\n"
     "how many hold and wait, how long the first has held, and who it is.\n"
     "\n"
-    "      --json  one JSON object; docs/json.md has its shape\n"
-    "  -h, --help\n"
-    "\n"
+    "      --json  one JSON object; docs/json.md has its shape\n" RT_HELP_ENGINE "\n"
     "Exit: 0, also if there is none; 69 engine not reachable; 64 wrong usage.\n";
 
 const char rt_help_show[] =
@@ -61,9 +55,7 @@ const char rt_help_show[] =
     "  THREAD        the thread in that process, or the owner it chose\n"
     "  LABEL, VALUE  who it is, as host/process/program, and what it proclaimed\n"
     "\n"
-    "      --json  one JSON object; docs/json.md has its shape\n"
-    "  -h, --help\n"
-    "\n"
+    "      --json  one JSON object; docs/json.md has its shape\n" RT_HELP_ENGINE "\n"
     "Exit: 0, also if nobody is there; 69 engine not reachable; 64 wrong usage.\n";
 
 const char rt_help_why[] =
@@ -71,9 +63,7 @@ const char rt_help_why[] =
     "Says who holds NAME and since when, what ends it, who waits in which place,\n"
     "and whether they wait for each other in a circle (a deadlock).\n"
     "\n"
-    "      --json  one JSON object; docs/json.md has its shape\n"
-    "  -h, --help\n"
-    "\n"
+    "      --json  one JSON object; docs/json.md has its shape\n" RT_HELP_ENGINE "\n"
     "A circle is seen where one thread or owner holds and waits; not through\n"
     "commands that call each other, such as 'rota run a -- rota run b ...'.\n"
     "\n"
@@ -85,9 +75,7 @@ const char rt_help_watch[] =
     "value, how many wait. Fences never go back; states in between may be left out.\n"
     "\n"
     "  -1          print the present state and end\n"
-    "      --json  one JSON object per line; docs/json.md has its shape\n"
-    "  -h, --help\n"
-    "\n"
+    "      --json  one JSON object per line; docs/json.md has its shape\n" RT_HELP_ENGINE "\n"
     "Exit: 0 with -1 or when nobody reads it any more; 130 interrupted; 69 engine not\n"
     "reachable; 64 wrong usage.\n";
 
@@ -98,9 +86,7 @@ const char rt_help_break[] =
     "that ticket went meanwhile, nothing happens.\n"
     "\n"
     "      --fence N  as 'rota show NAME' shows it\n"
-    "      --json     one JSON object; docs/json.md has its shape\n"
-    "  -h, --help\n"
-    "\n"
+    "      --json     one JSON object; docs/json.md has its shape\n" RT_HELP_ENGINE "\n"
     "A holder that does not look, or hangs, may go on for a moment: only a resource\n"
     "that checks fences keeps it out.\n"
     "\n"
@@ -114,7 +100,5 @@ const char rt_help_doctor[] =
     "\n"
     "      --ddl   print the tables that the engine needs instead, for a person to\n"
     "              create where its user may not; the server is not asked\n"
-    "      --json  one JSON object; docs/json.md has its shape\n"
-    "  -h, --help\n"
-    "\n"
+    "      --json  one JSON object; docs/json.md has its shape\n" RT_HELP_ENGINE "\n"
     "Exit: 0 if none is broken, else 1; 69 engine not reachable; 64 wrong usage.\n";

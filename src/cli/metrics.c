@@ -18,8 +18,7 @@ const char rt_help_metrics[] =
     "now, and what this one look at them cost.\n"
     "\n"
     "      --lines  also for each line: rota_line_...{line=\"NAME\"}. Each name\n"
-    "               becomes series of its own: not where names are made up as you go\n"
-    "  -h, --help\n"
+    "               becomes series of its own: not where names are made up as you go\n" RT_HELP_ENGINE
     "\n"
     "  rota_up                           1: the engine answered\n"
     "  rota_lines                        lines somebody stands in\n"

@@ -26,8 +26,7 @@ const char rt_help_top[] =
     "\n"
     "  -d, --delay SECONDS  between two looks, 0.1 or more (1)\n"
     "  -1, --once           prints one look and ends; so it does without a terminal\n"
-    "      --json           one JSON object per look, a line each: see docs/json.md\n"
-    "  -h, --help\n"
+    "      --json           one JSON object per look, a line each: see docs/json.md\n" RT_HELP_ENGINE
     "\n"
     "  NAME       of the lock\n"
     "  HOLD WAIT  tickets that hold, that wait\n"

@@ -68,6 +68,8 @@ test_help_fits_a_screen()
         expect 0 "$rota" $command --help >out
         [ "$(wc -l <out)" -le 24 ] || fail "help of '$command': $(wc -l <out) lines"
         ! grep -E '.{81,}' out || fail "help of '$command' is too wide"
+        [ "$command" = help ] || grep -Eq -- '--on URL\|NAME(, |$| )' out || fail "help of '$command' does not name --on"
+        [ "$command" = help ] || grep -q -- '--system' out || fail "help of '$command' does not name --system"
     done
     same "$("$rota" run --help)" "$("$rota" help run)"
     "$rota" --version | grep -Eq '^rota [0-9]+\.[0-9]+\.[0-9]+' || fail "--version"
