@@ -2,22 +2,15 @@
 /* The session: opened, renewed, compared with what the user believes, ended. And what others left is swept.
  *
  * A renewal flies alone, so at its landing everything that was asked before is answered, and the server and the user
- * speak of the same tickets:
- *
- *   the server has    the user believes      told
- *   granted           waits, or nothing      GRANTED (who does not know the ticket gives it back)
- *   wanted            holds                  WANTED
- *   nothing           waits or holds         TICKET_LOST
- *   waits             holds                  TICKET_LOST (the server is one that knows less)
+ * speak of the same tickets (kit/belief).
  *
  * Tickets that stand as rows are found by their session, all of them. Folded ones are looked for by name: LOOKS of
  * what the user holds in turn, and every name in doubt. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
-#include "core/session.h"
+#include "engine/kit/belief.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define LOOKS 64 /* folded tickets that a renewal looks for */
@@ -33,80 +26,6 @@ struct rt_sql_doubt {
     int64_t until;
     char name[];
 };
-
-/* A ticket as the server, or the user, knows it. */
-struct known {
-    uint64_t number, nonce;
-    const char *name; /* of the book, or to be freed */
-    bool granted, wanted;
-    bool looked; /* it is folded if it is anywhere, and is looked for by name */
-};
-
-struct list {
-    struct known *at;
-    size_t count, room;
-    bool failed; /* no memory */
-    bool own;    /* names are copies */
-};
-
-/* ---- Lists ----------------------------------------------------------------------------------------------------- */
-
-static void add(struct list *l, struct known k)
-{
-    if (l->count == l->room) {
-        size_t room = l->room != 0 ? 2 * l->room : 16;
-        struct known *at = rt_realloc(l->at, room * sizeof(*at));
-        if (at == NULL) {
-            l->failed = true;
-            return;
-        }
-        l->at = at;
-        l->room = room;
-    }
-    if (l->own && (k.name = rt_strdup(k.name)) == NULL)
-        l->failed = true;
-    else
-        l->at[l->count++] = k;
-}
-
-static void empty(struct list *l)
-{
-    for (size_t i = 0; l->own && i < l->count; i++)
-        rt_free((char *)(uintptr_t)l->at[i].name);
-    rt_free(l->at);
-    *l = (struct list){.own = l->own};
-}
-
-static int by_number(const void *x, const void *y)
-{
-    const struct known *a = x, *b = y;
-    if (a->number != b->number)
-        return (a->number > b->number) - (a->number < b->number);
-    return strcmp(a->name, b->name);
-}
-
-static void sort(struct list *l)
-{
-    if (l->count > 1)
-        qsort(l->at, l->count, sizeof(*l->at), by_number);
-}
-
-static const struct known *find(const struct list *l, const struct known *k)
-{
-    return l->count > 0 ? bsearch(k, l->at, l->count, sizeof(*k), by_number) : NULL;
-}
-
-static void believe(void *arg, const char *name, uint64_t number, bool granted)
-{
-    add(arg, (struct known){.number = number, .name = name, .granted = granted});
-}
-
-static void ask_user(struct rt_sql_conn *c, struct list *l)
-{
-    struct rt_up *up = c->base.up;
-    if (up->held != NULL)
-        up->held(up, believe, l);
-}
 
 /* ---- Doubts ------------------------------------------------------------------------------------------------------ */
 
@@ -192,60 +111,69 @@ static const struct rt_sql_plan open_plan = {.alone = true, .say = open_say, .he
 /* ---- Renewing ----------------------------------------------------------------------------------------------------- */
 
 /* Of what the user holds and no look by session may find, some in turn. */
-static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct list *believed)
+static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_belief *believed)
 {
     size_t said = 0;
-    for (size_t i = 0; i < believed->count && said < LOOKS; i++) {
-        struct known *k = &believed->at[(c->look_from + i) % believed->count];
-        if (!k->granted)
+    for (size_t i = 0; i < believed->count; i++) {
+        struct rt_known *k = &believed->at[(c->look_from + i) % believed->count];
+        k->unasked = k->granted && said == LOOKS;
+        if (!k->granted || k->unasked)
             continue;
-        k->looked = true;
-        said++;
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(k->name), rt_sql_number(c->session));
-        if (said == LOOKS)
+        if (++said == LOOKS)
             c->look_from = (c->look_from + i + 1) % believed->count;
     }
     for (const struct rt_sql_doubt *d = c->doubts; d != NULL; d = d->next)
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(d->name), rt_sql_number(c->session));
 }
 
+static bool any(void *arg, const char *name, uint64_t number)
+{
+    (void)arg;
+    (void)name;
+    (void)number;
+    return true;
+}
+
 static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
-    struct list *believed = a->about;
+    struct rt_belief *then = a->about;
     int64_t now = rt_loop_now(c->base.loop);
-    empty(believed);
-    ask_user(c, believed);
+    rt_belief_fini(then); /* of an earlier flight that was lost */
+    *then = (struct rt_belief){0};
+    rt_belief_ask(then, &c->base, any, NULL);
     forget_old(c, now);
     rt_sql_say(b, RT_SQL_RENEW, rt_sql_number(c->session),
                rt_sql_number(c->base.ttl_ms * UINT64_C(1000)));
     rt_sql_say(b, RT_SQL_MINE, rt_sql_number(c->session));
-    say_folded(c, b, believed);
-    sort(believed);
+    say_folded(c, b, then);
     rt_sql_say(b, RT_SQL_DEAD, rt_sql_number(SWEEP));
     rt_sql_say(b, RT_SQL_BURY, rt_sql_number(SWEEP));
     if (now >= c->tidy_at)
         rt_sql_say(b, RT_SQL_IDLE, rt_sql_number((uint64_t)DAY_US), rt_sql_number(TIDY_MOST));
 }
 
-static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, struct list *there)
+static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, struct rt_belief *there)
 {
     for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_MINE, r)) != NULL;)
-        add(there, (struct known){.name = rt_sql_str(r, 0),
-                                  .number = (uint64_t)rt_sql_int(r, 1),
-                                  .nonce = (uint64_t)rt_sql_int(r, 2),
-                                  .granted = rt_sql_int(r, 3) != 0,
-                                  .wanted = rt_sql_int(r, 4) != 0});
+        rt_belief_add(there,
+                      (struct rt_known){.number = (uint64_t)rt_sql_int(r, 1),
+                                        .nonce = (uint64_t)rt_sql_int(r, 2),
+                                        .granted = rt_sql_int(r, 3) != 0,
+                                        .wanted = rt_sql_int(r, 4) != 0},
+                      rt_sql_str(r, 0));
     for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_FOLDED, r)) != NULL;)
-        add(there, (struct known){.name = b->steps[r->step].args[0].text,
-                                  .number = (uint64_t)rt_sql_int(r, 0),
-                                  .nonce = (uint64_t)rt_sql_int(r, 1),
-                                  .granted = true});
-    sort(there);
+        rt_belief_add(there,
+                      (struct rt_known){.number = (uint64_t)rt_sql_int(r, 0),
+                                        .nonce = (uint64_t)rt_sql_int(r, 1),
+                                        .granted = true},
+                      b->steps[r->step].args[0].text);
 }
 
-static void tell(struct rt_sql_conn *c, enum rt_event_kind kind, const struct known *k)
+static void tell(void *arg, enum rt_event_kind kind, const struct rt_known *k)
 {
+    struct rt_sql_conn *c = arg;
     struct rt_sql_ticket *t = rt_sql_wait_find(c, k->name, k->number);
     if (kind == RT_GRANTED && t != NULL && t->waits)
         rt_sql_wait_granted(c, t);
@@ -259,37 +187,16 @@ static void tell(struct rt_sql_conn *c, enum rt_event_kind kind, const struct kn
                                                    .name = k->name});
 }
 
-static void tell_all(struct rt_sql_conn *c, const struct list *there, const struct list *then,
-                     const struct list *now)
-{
-    for (size_t i = 0; i < there->count; i++) {
-        const struct known *k = &there->at[i], *believed = find(now, k);
-        if (k->granted && (believed == NULL || !believed->granted))
-            tell(c, RT_GRANTED, k);
-        if (k->wanted)
-            tell(c, RT_WANTED, k);
-    }
-    for (size_t i = 0; i < now->count; i++) {
-        const struct known *k = &now->at[i], *found = find(there, k), *before = find(then, k);
-        if (before == NULL)
-            continue;
-        if (found == NULL ? !k->granted || before->looked
-                          : k->granted && before->granted && !found->granted)
-            tell(c, RT_TICKET_LOST, k);
-    }
-}
-
 /* What is lost is told before the session is renewed. */
 static void compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
-    struct list there = {0}, now = {.own = true};
+    struct rt_belief there = {0}, now = {0};
     gather(a, b, &there);
-    ask_user(a->c, &now);
-    sort(&now);
-    if (!there.failed && !now.failed && !((struct list *)a->about)->failed)
-        tell_all(a->c, &there, a->about, &now);
-    empty(&there);
-    empty(&now);
+    rt_belief_ask(&now, &a->c->base, any, NULL);
+    (void)rt_belief_compare(&there, a->about, &now, tell,
+                            a->c); /* without memory: the next one does */
+    rt_belief_fini(&there);
+    rt_belief_fini(&now);
 }
 
 static void sweep(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -302,7 +209,7 @@ static void sweep(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static void renew_free(struct rt_sql_ask *a)
 {
-    empty(a->about);
+    rt_belief_fini(a->about);
     rt_free(a->about);
 }
 
@@ -336,15 +243,14 @@ void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op)
         rt_conn_done(&c->base, op, rt_words_no_session(&c->base, op->beat.session));
         return;
     }
-    struct list *believed = rt_alloc(sizeof(*believed));
-    if (believed == NULL) {
+    struct rt_belief *then = rt_alloc(sizeof(*then));
+    if (then == NULL) {
         rt_conn_done(&c->base, op, rt_words_nomem(&c->base));
         return;
     }
-    believed->own = true;
-    struct rt_sql_ask *a = rt_sql_ask_new(c, &renew_plan, op, NULL, believed);
+    struct rt_sql_ask *a = rt_sql_ask_new(c, &renew_plan, op, NULL, then);
     if (a == NULL) {
-        rt_free(believed);
+        rt_free(then);
         return;
     }
     a->entry.again = true; /* renewed twice is renewed */
