@@ -18,7 +18,6 @@
 
 #define ANSWER_WITHIN_MS 60000
 #define DONE "rota-said-all"
-#define PASSWORD "of-the-test"
 
 static void die(const struct rt_mariadb *m, const char *what, const char *why)
 {
@@ -245,11 +244,13 @@ static bool follows(void *arg)
 /* From the beginning of the primary's log: the database and the user, too. */
 static void follow(struct rt_mariadb *m, struct rt_mariadb *primary)
 {
-    rt_mariadb_do(primary, "CREATE USER IF NOT EXISTS follower@'%%' IDENTIFIED BY '" PASSWORD "'");
+    rt_mariadb_do(
+        primary, "CREATE USER IF NOT EXISTS follower@'%%' IDENTIFIED BY '" RT_MARIADB_PASSWORD "'");
     rt_mariadb_do(primary, "GRANT REPLICATION SLAVE ON *.* TO follower@'%%'");
     rt_mariadb_do(m,
                   "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT=%u,MASTER_USER='follower',"
-                  "MASTER_PASSWORD='" PASSWORD "',MASTER_CONNECT_RETRY=1,MASTER_USE_GTID=slave_pos",
+                  "MASTER_PASSWORD='" RT_MARIADB_PASSWORD
+                  "',MASTER_CONNECT_RETRY=1,MASTER_USE_GTID=slave_pos",
                   (unsigned)primary->server.port);
     rt_mariadb_do(m, "START SLAVE");
     if (!rt_await(follows, m, ANSWER_WITHIN_MS))
@@ -261,7 +262,7 @@ void rt_mariadb_start(struct rt_mariadb *m, const struct rt_mariadb_options *opt
 {
     static const struct rt_mariadb_options none;
     const struct rt_mariadb_options *o = opts != NULL ? opts : &none;
-    const char *password = o->password != NULL ? o->password : PASSWORD;
+    const char *password = o->password != NULL ? o->password : RT_MARIADB_PASSWORD;
     memset(m, 0, sizeof(*m));
     rt_server_init_in(&m->server, rt_memdir(), "mariadb", "mariadbd");
     m->tls = o->tls;

@@ -9,6 +9,7 @@
 #include "servers.h"
 
 #define RT_MARIADB_DATABASE "locks"
+#define RT_MARIADB_PASSWORD "of-the-test"
 
 struct rt_mariadb;
 struct rt_mariadb_options { /* all zero: the user rota may do anything in the database */

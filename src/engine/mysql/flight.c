@@ -257,28 +257,36 @@ static void put_step(struct rt_mysql_link *l, size_t step)
         l->parts[l->part_count - 1].last = true;
 }
 
-static int send_several(struct rt_mysql_link *l, bool reads)
+static void put_steps(struct rt_mysql_link *l, bool behind)
 {
-    bool gate = false, plain = true;
+    for (size_t i = 0; i < l->step_count; i++)
+        if (rt_mysql_step(l->steps[i].kind)->behind == behind)
+            put_step(l, i);
+}
+
+static int send_several(struct rt_mysql_link *l)
+{
+    bool gate = false, writes = false;
     for (size_t i = 0; i < l->step_count; i++) {
-        gate = gate || rt_mysql_step(l->steps[i].kind)->gate;
-        plain = plain && rt_mysql_step(l->steps[i].kind)->plain;
+        const struct rt_mysql_step *t = rt_mysql_step(l->steps[i].kind);
+        gate = gate || t->gate;
+        writes = writes || (t->sql[0] != NULL && !t->reads && !t->plain);
     }
-    l->commits = !reads && !plain;
     l->part_count = 0;
     rt_mysql_command(l, COM_QUERY);
     put_names(l);
-    if (l->commits)
+    if (writes)
         put_text(l, "BEGIN", RT_MYSQL_NOBODY);
     if (gate)
         put_text(l, "SET @rota_gate=0", RT_MYSQL_NOBODY);
-    for (size_t i = 0; i < l->step_count; i++)
-        put_step(l, i);
+    put_steps(l, false);
     for (size_t i = 0; i < l->step_count; i++)
         if (is_first(l, i))
             put_execute(l, RT_MYSQL_NOBODY, RT_MYSQL_RECOUNT, &l->steps[i]);
-    if (l->commits)
+    l->commit = writes ? l->part_count : SIZE_MAX;
+    if (writes)
         put_text(l, "COMMIT", RT_MYSQL_NOBODY);
+    put_steps(l, true);
     if (l->part_count == 0)
         put_text(l, "DO 0", RT_MYSQL_NOBODY); /* steps that are nothing here */
     l->state = RT_MYSQL_FLYING;
@@ -307,16 +315,8 @@ static size_t only_form(struct rt_mysql_link *l)
     if (l->part_count == 0)
         return 0;
     l->parts[0].last = true;
+    l->commit = rt_mysql_step(l->steps[step].kind)->reads ? SIZE_MAX : 0;
     return form;
-}
-
-static bool only_reads(const struct rt_mysql_link *l)
-{
-    for (size_t i = 0; i < l->step_count; i++)
-        if (rt_mysql_step(l->steps[i].kind)->sql[0] != NULL &&
-            !rt_mysql_step(l->steps[i].kind)->reads)
-            return false;
-    return true;
 }
 
 int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f)
@@ -337,7 +337,7 @@ int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f)
     l->phase = RT_MYSQL_HEAD;
     size_t form = only_form(l);
     l->binary = form != 0;
-    int rv = form == 0           ? send_several(l, only_reads(l))
+    int rv = form == 0           ? send_several(l)
              : l->ids[form] != 0 ? send_execute(l, form)
                                  : send_prepare(l, form);
     if (rv != 0)
@@ -370,25 +370,22 @@ static void undo(struct rt_mysql_link *l)
         rt_mysql_fail_memory(l); /* which undoes it, too */
 }
 
-/* The statement failed, and with it the flight: what follows it was not begun. */
+/* A statement failed, and with it the flight, unless it had committed: what follows it was not begun. */
 static void failed(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 {
-    bool last = l->part + 1 >= l->part_count && l->state == RT_MYSQL_FLYING;
+    bool flew = l->state == RT_MYSQL_FLYING, committing = flew && l->part == l->commit;
+    size_t step = flew ? l->parts[l->part].step : 0;
     rt_mysql_error(c, &l->error);
-    l->failed = l->state == RT_MYSQL_FLYING && l->parts[l->part].step != RT_MYSQL_NOBODY
-                    ? l->parts[l->part].step
-                    : 0;
-    if (last && rt_mysql_killed(l->error.code) &&
-        !(l->binary && rt_mysql_step(l->steps[l->failed].kind)->reads)) {
-        rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: %s", l->at,
-                      l->error.text); /* while it committed, perhaps */
-        return;
-    }
-    if (last && l->commits && rt_mysql_end(l->error.code) == RT_SQL_REFUSED) {
-        rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: COMMIT: %s", l->at, l->error.text);
-        return;
-    }
-    if (rt_mysql_parting(l->error.code)) {
+    l->failed = step != RT_MYSQL_NOBODY ? step : 0;
+    bool unsure = rt_mysql_killed(l->error.code) ||
+                  (!l->binary && rt_mysql_end(l->error.code) == RT_SQL_REFUSED);
+    if (flew && l->commit != SIZE_MAX && l->part > l->commit) {
+        land(l, RT_SQL_LANDED, 0, "");
+        if (l->state == RT_MYSQL_READY && rt_mysql_parting(l->error.code))
+            rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: %s", l->at, l->error.text);
+    } else if (committing && unsure) {
+        rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: %s", l->at, l->error.text);
+    } else if (rt_mysql_parting(l->error.code)) {
         l->state = RT_MYSQL_UNDOING;
         rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: %s", l->at, l->error.text);
     } else if (l->binary) {

@@ -101,6 +101,7 @@ struct rt_mysql_step {
     bool recounts; /* tickets come or go: the line's counts are made good behind it */
     bool by_id;    /* it answers by LAST_INSERT_ID: a row of it if anything changed */
     bool gate;     /* needs @rota_gate */
+    bool behind;   /* the COMMIT, not before it */
 };
 const struct rt_mysql_step *rt_mysql_step(enum rt_sql_step_kind kind);
 const char *rt_mysql_sql(size_t form); /* NULL: there is none */
@@ -184,7 +185,8 @@ struct rt_mysql_link {
     size_t step_count, step_room;
     struct rt_mysql_part *parts;
     size_t part_count, part_room, part; /* part: whose answer comes */
-    bool binary, commits;
+    size_t commit;                      /* which part is the COMMIT; SIZE_MAX: none */
+    bool binary;
     enum { RT_MYSQL_HEAD, RT_MYSQL_DEFINITIONS, RT_MYSQL_ROWS } phase;
     struct rt_mysql_columns columns;
     size_t skip; /* PREPARING: packets that tell nothing */

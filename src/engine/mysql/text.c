@@ -141,9 +141,8 @@ static const char unfold[] =
 #define LET_GO                                                                                                     \
     "t.label=COALESCE((SELECT s.label FROM rota_session s WHERE s.id=t.session),t.label),t.durable=1,t.session=0," \
     "t.nonce=0,t.owner=0"
-static const char mark_dead[] = "UPDATE rota_ticket t SET t.until=IF(" STAYS(
-    "t.") ",t.since+t.at_least,1)," LET_GO
-          " WHERE t.name=?1 AND NOT t.durable AND " DEAD("t.session");
+static const char mark_dead[] = "UPDATE rota_ticket t SET t.until=IF(" STAYS("t.") "," LEAST(
+    "t.") ",1)," LET_GO " WHERE t.name=?1 AND NOT t.durable AND " DEAD("t.session");
 static const char purge[] =
     "DELETE FROM rota_ticket WHERE name=?1 AND durable AND until BETWEEN 1 AND " NOW;
 
@@ -218,8 +217,7 @@ static const char answer[] =
                     "LEFT JOIN rota_session g ON g.id=f.session LIMIT 1";
 
 static const char look[] = "SELECT m.granted," WAITS_FOR(
-    "?3") " FROM rota_ticket m LEFT JOIN rota_session r ON r.id=m.session "
-          "WHERE m.name=?1 AND m.number=?3 AND m.session=?2 AND " LIVES("m", "r");
+    "?3") " FROM rota_ticket m WHERE m.name=?1 AND m.number=?3 AND m.session=?2";
 
 static const char state[] = "SELECT m.granted,m.mode," WANTED(
     "m") " FROM rota_ticket m WHERE m.name=?1 AND m.session=?2 "
@@ -235,16 +233,20 @@ static const char front[] =
                                                     " WHERE t.name=?1 AND " LIVES(
                                                         "t", "s") " ORDER BY number LIMIT 1";
 
+/* One whose session is dead, but which stays for its at_least, is shown as PURGE will make it. */
+#define NOBODYS "t.durable OR COALESCE(s.expires,0)<=" NOW
 static const char inspect[] =
     "SELECT l.name name,l.fence number,l.session,l.owner,0,0,0,1,0,l.flags,GREATEST(0," NOW
     "-l.since),s.expires-" NOW ",NULL,s.label FROM " FOLDS
-    " WHERE l.name=?1 OR ?1 IS NULL AND l.session=?2 UNION ALL "
-    "SELECT t.name,t.number,IF(t.durable OR COALESCE(s.expires,0)<=" NOW
-    ",0,t.session),t.owner,t.mode,t.take,t.of_,"
-    "t.granted,t.durable OR COALESCE(s.expires,0)<=" NOW ",t.flags,GREATEST(0," NOW
-    "-t.since)," LEFT("t", "s") ",t.value,COALESCE(t.label,s.label) FROM " TICKETS
-                                " WHERE (t.name=?1 OR ?1 IS NULL AND t.durable IN (0,1) AND "
-                                "t.session=?2) AND " LIVES("t", "s") " ORDER BY name,number";
+    " WHERE l.name=?1 OR ?1 IS NULL AND l.session=?2 UNION ALL SELECT t.name,t.number,IF(" NOBODYS
+    ",0,t.session),"
+    "IF(NOT t.durable AND COALESCE(s.expires,0)<=" NOW
+    ",0,t.owner),t.mode,t.take,t.of_,t.granted," NOBODYS ",t.flags,GREATEST(0," NOW
+    "-t.since)," LEFT(
+        "t",
+        "s") ",t.value,COALESCE(t.label,s.label) FROM " TICKETS
+             " WHERE (t.name=?1 OR ?1 IS NULL AND t.durable IN (0,1) AND t.session=?2) AND " LIVES(
+                 "t", "s") " ORDER BY name,number";
 
 #define BEGINS(name) \
     name ">=?1 AND " name "<=CONCAT(?1,REPEAT(CHAR(255),1530)) AND LEFT(" name ",LENGTH(?1))=?1"
@@ -277,6 +279,8 @@ static const char find_idle[] =
         "l.") " ORDER BY l.name LIMIT ?2) d";
 static const char idle[] =
     "DELETE FROM rota_line WHERE name BETWEEN @rota_from AND @rota_to AND " IDLE("rota_line.");
+
+#define BELL "CONCAT('rota:',?1)" /* the name of a lock, one for the whole server */
 
 /* ---- The table ------------------------------------------------------------------------------------------------------------ */
 
@@ -340,6 +344,12 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_DOCTOR] = {.sql = {"SELECT 'x','kept','x','' FROM rota_meta"},
                        .plain = true,
                        .reads = true},
+    [RT_SQL_BELL_TAKE] = {.sql = {"DO IF(COALESCE(IS_USED_LOCK(" BELL
+                                  "),0)=CONNECTION_ID(),1,GET_LOCK(" BELL ",0))"},
+                          .reads = true},
+    [RT_SQL_BELL_RING] = {.sql = {"DO RELEASE_LOCK(" BELL ")"}, .reads = true, .behind = true},
+    [RT_SQL_BELL_WAIT] = {.sql = {"DO IF(GET_LOCK(" BELL ",?2/1000)=1,RELEASE_LOCK(" BELL "),0)"},
+                          .reads = true},
 };
 
 const struct rt_mysql_step *rt_mysql_step(enum rt_sql_step_kind kind)
