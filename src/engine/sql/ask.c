@@ -179,6 +179,15 @@ const struct rt_sql_row *rt_sql_row(const struct rt_sql_ask *a, const struct rt_
     return row;
 }
 
+bool rt_sql_said(const struct rt_sql_ask *a, const struct rt_sql_book *b,
+                 enum rt_sql_step_kind kind)
+{
+    for (size_t i = a->first; i < a->first + a->steps; i++)
+        if (b->steps[i].kind == kind)
+            return true;
+    return false;
+}
+
 uint64_t rt_sql_changed(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                         enum rt_sql_step_kind kind)
 {

@@ -116,8 +116,8 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
     size_t said = 0;
     for (size_t i = 0; i < believed->count; i++) {
         struct rt_known *k = &believed->at[(c->look_from + i) % believed->count];
-        k->unasked = k->granted && said == LOOKS;
-        if (!k->granted || k->unasked)
+        k->unasked = k->granted && said == LOOKS && !c->elsewhere;
+        if (!k->granted || said == LOOKS)
             continue;
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(k->name), rt_sql_number(c->session));
         if (++said == LOOKS)
@@ -125,6 +125,8 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
     }
     for (const struct rt_sql_doubt *d = c->doubts; d != NULL; d = d->next)
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(d->name), rt_sql_number(c->session));
+    if (c->elsewhere) /* it may have what we gave back long ago; this looks at every line */
+        rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(NULL), rt_sql_number(c->session));
 }
 
 static bool any(void *arg, const char *name, uint64_t number)
@@ -154,6 +156,14 @@ static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         rt_sql_say(b, RT_SQL_IDLE, rt_sql_number((uint64_t)DAY_US), rt_sql_number(TIDY_MOST));
 }
 
+static bool is_among(const struct rt_belief *l, size_t count, const char *name, uint64_t number)
+{
+    for (size_t i = 0; i < count; i++)
+        if (l->at[i].number == number && strcmp(l->at[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, struct rt_belief *there)
 {
     for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_MINE, r)) != NULL;)
@@ -169,6 +179,13 @@ static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, stru
                                         .nonce = (uint64_t)rt_sql_int(r, 1),
                                         .granted = true},
                       b->steps[r->step].args[0].text);
+    size_t known = there->count;
+    for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_INSPECT, r)) != NULL;) {
+        struct rt_known k = {.number = (uint64_t)rt_sql_int(r, 1), .granted = true};
+        bool holds = rt_sql_int(r, 7) != 0 && rt_sql_int(r, 8) == 0;
+        if (holds && !is_among(there, known, rt_sql_str(r, 0), k.number))
+            rt_belief_add(there, k, rt_sql_str(r, 0));
+    }
 }
 
 static void tell(void *arg, enum rt_event_kind kind, const struct rt_known *k)
@@ -224,6 +241,8 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         op->beat.ttl_ms = c->base.ttl_ms;
         op->beat.allowance_ms = 0;
         compare(a, b);
+        if (rt_sql_said(a, b, RT_SQL_INSPECT))
+            c->elsewhere = false;
         rt_sql_done(a, 0);
         sweep(a, b);
     }

@@ -48,7 +48,8 @@ enum rt_sql_step_kind {
     /* Before the tables are known; never prepared. */
     RT_SQL_FACTS, /* () -> version, text of it, writable (0: a replica, or read-only), id of the server's end of this
                       connection, why it cannot be trusted ("" : nothing is known; one clear line, for strict), why it
-                      cannot be used at all ("": it can) */
+                      cannot be used at all ("": it can), which server it is (text: another one on another server, and after
+                      a replica was promoted: what is there may be older than what we were told) */
     RT_SQL_LAYOUT, /* () -> the layout's version as text; ABSENT: no tables */
     RT_SQL_MAKE,   /* (): makes the tables; harmless where they are */
 

@@ -206,6 +206,9 @@ static bool take_facts(struct rt_sql_lane *lane)
         return false;
     }
     lane->server = rt_sql_int(row, 3);
+    c->elsewhere = c->elsewhere ||
+                   (c->facts.known && strcmp(c->facts.who, rt_sql_str(row, 6)) != 0);
+    snprintf(c->facts.who, sizeof(c->facts.who), "%s", rt_sql_str(row, 6));
     c->facts.known = true;
     c->facts.version = rt_sql_int(row, 0);
     snprintf(c->facts.text, sizeof(c->facts.text), "%s", rt_sql_str(row, 1));

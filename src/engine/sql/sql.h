@@ -129,6 +129,9 @@ const struct rt_sql_row *rt_sql_row(const struct rt_sql_ask *a, const struct rt_
 /* The one after ROW (NULL: the first), or NULL. */
 const struct rt_sql_row *rt_sql_next(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                                      enum rt_sql_step_kind kind, const struct rt_sql_row *after);
+/* Whether A has said a step of KIND. */
+bool rt_sql_said(const struct rt_sql_ask *a, const struct rt_sql_book *b,
+                 enum rt_sql_step_kind kind);
 uint64_t rt_sql_changed(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                         enum rt_sql_step_kind kind);
 /* "That is no answer of ours": what was asked may have been done. */
@@ -247,6 +250,7 @@ struct rt_sql_facts {
     int64_t version;
     char text[64]; /* the version, for people */
     char unsafe[160];
+    char who[80]; /* which server */
 };
 
 struct rt_sql_doubt; /* beat.c */
@@ -270,6 +274,7 @@ struct rt_sql_conn {
     struct rt_sql_doubt *doubts;
     struct rt_sql_push *pushes, **pushes_end; /* that came before the answers they follow */
     bool closing;
+    bool elsewhere;     /* the server is another one: what it has of ours is looked at, all of it */
     size_t look_from;   /* of what is believed in: where the next BEAT looks on */
     int64_t hear_until; /* what is heard is heard until then at least */
     int64_t tidy_at;

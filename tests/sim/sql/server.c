@@ -3,6 +3,7 @@
 #include "sim/sql/server.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -261,6 +262,7 @@ static void run_task(struct ss_server *s, struct ss_task *t)
     static struct rt_sql_cell cells[STEPS_MAX * RT_SQL_ARGS];
     size_t count = read_flight(t, steps, cells), at = 0;
     struct run r;
+    char who[16];
     if (t->conn != NULL && sim_chance(&s->net.random, s->net.faults.reset)) {
         sim_conn_break(&t->conn->base); /* before COMMIT */
         return;
@@ -268,6 +270,8 @@ static void run_task(struct ss_server *s, struct ss_task *t)
     begin(&r, s, t->came);
     r.conn = t->conn;
     r.f.backend = t->backend;
+    snprintf(who, sizeof(who), "%u", s->timeline);
+    r.f.who = who;
     r.f.writable = t->node == s->primary;
     enum rt_sql_end end = refusal_of(s, t, steps);
     if (end == RT_SQL_LANDED)
@@ -402,6 +406,7 @@ void ss_server_promote(struct ss_server *s, bool cut, int64_t until)
         s->net.down_until = until > s->net.now ? until : 0;
     }
     s->primary = (s->primary + 1) % SS_NODES;
+    s->timeline++;
     if (s->has_earlier) {
         ss_store_clear(&s->store);
         s->store = s->earlier;

@@ -20,7 +20,7 @@ struct ss_server {
     struct sim_net net; /* first */
     struct ss_store store, earlier;
     bool has_earlier;
-    uint32_t primary;
+    uint32_t primary, timeline; /* timeline: counts promotions */
     int64_t clock_us, clock_at; /* us since 1970 at clock_at, ns */
     int32_t clock_ppm;
     int64_t clock_most; /* the latest that it has said */

@@ -151,7 +151,7 @@ static struct rt_sql_cell bell_ahead(const struct ss_line *l, const struct ss_ti
 static void do_facts(struct at *a)
 {
     ROW(a, number(150000), words("a model"), number(a->f->writable), number(a->f->backend),
-        words(""), words(""));
+        words(""), words(""), words(a->f->who));
 }
 
 static void do_layout(struct at *a)

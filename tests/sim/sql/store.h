@@ -59,6 +59,7 @@ struct ss_flight { /* one transaction that runs */
     struct ss_store *store;
     bool writable;
     int64_t backend; /* the server's end of the connection */
+    const char *who; /* which server */
     int64_t gate;    /* GATE has counted so many */
     void *arg;
     int64_t (*now)(struct ss_flight *f); /* us since 1970, at the beginning of the next statement */
