@@ -31,7 +31,8 @@ static int64_t now_of(const struct rt_sql_conn *c)
 
 void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *name)
 {
-    rt_sql_say(b, RT_SQL_LOCK, rt_sql_text(name), rt_sql_number(++c->turns));
+    c->turns++;
+    rt_sql_say(b, RT_SQL_LOCK, rt_sql_text(name), rt_sql_number(c->turns));
     rt_sql_say(b, RT_SQL_UNFOLD, rt_sql_text(name));
 }
 
