@@ -55,8 +55,8 @@ static int ask_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
 {
     struct rt_sql_conn *c = of_ledger(l);
     struct rt_sql_ask *a = of_entry(e);
-    struct rt_sql_lane *lane = rt_sql_lane_of(c, a->name);
-    if (must_wait(c, a))
+    struct rt_sql_lane *lane = a->on != NULL ? a->on : rt_sql_lane_of(c, a->name);
+    if (a->on == NULL && must_wait(c, a))
         return ROTA_UNREACHABLE;
     int rv = rt_sql_lane_board(lane, a);
     *via = lane;
@@ -76,7 +76,7 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
 {
     struct rt_sql_conn *c = of_ledger(l);
     struct rt_sql_ask *a = of_entry(e);
-    for (size_t i = 0; i < RT_SQL_LANES; i++)
+    for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_leave(&c->lanes[i], a);
     if (why == NULL && err == ROTA_CANCELED)
         why = "canceled";

@@ -12,7 +12,7 @@
 #define FAR_US (INT64_C(1) << 52) /* 142 years: a time that does not come */
 #define SET_MOST 128              /* rota_acquire_all takes no more */
 enum { TAKING, JOINING };         /* the stages of a plain JOIN */
-enum { LIVES, NUMBER, GRANTED, WANTED, MODE, OF, LABEL, LEFT }; /* the columns of ANSWER */
+enum { LIVES, NUMBER, GRANTED, WANTED, MODE, OF, LABEL, LEFT, BELL }; /* the columns of ANSWER */
 
 /* The same for all who keep a line: an exclusive ticket that needs no row of its own. */
 static bool is_plain(const struct rt_join *j)
@@ -50,9 +50,10 @@ static uint64_t flags_of(const struct rt_join *j)
 
 static void say_take(struct rt_sql_conn *c, struct rt_sql_book *b, const struct rt_join *j)
 {
+    uint64_t bell = rt_sql_bell_take(c, b, j->name);
     rt_sql_say(b, RT_SQL_TAKE, rt_sql_text(j->name), rt_sql_number(j->session),
                rt_sql_number(j->nonce), rt_sql_number(j->owner), rt_sql_number(flags_of(j)),
-               rt_sql_number(c->ear));
+               rt_sql_number(bell));
 }
 
 static void say_gate(struct rt_sql_book *b, const struct rt_join *j, bool try)
@@ -67,12 +68,13 @@ static void say_join(struct rt_sql_conn *c, struct rt_sql_book *b, const struct 
                      bool try, size_t gate)
 {
     bool durable = j->flags & RT_JOIN_DURABLE;
+    uint64_t bell = durable ? c->ear : rt_sql_bell_take(c, b, j->name);
     rt_sql_say(b, RT_SQL_JOIN, rt_sql_text(j->name), rt_sql_number(j->session),
                rt_sql_number(j->nonce), rt_sql_number(j->owner), rt_sql_number(j->mode),
                rt_sql_number(j->take), rt_sql_number(j->of), rt_sql_number((uint64_t)weight_of(j)),
                rt_sql_number(flags_of(j)), rt_sql_number(us_of(j->at_least_ms)),
                rt_sql_number(us_of(j->until_ms)), rt_sql_number(durable), rt_sql_number(try),
-               rt_sql_text(j->value), rt_sql_text(durable ? c->label : NULL), rt_sql_number(c->ear),
+               rt_sql_text(j->value), rt_sql_text(durable ? c->label : NULL), rt_sql_number(bell),
                rt_sql_number(gate));
 }
 
@@ -154,7 +156,8 @@ static void answer(struct rt_sql_conn *c, struct rt_join *j, const struct rt_sql
     j->number = (uint64_t)rt_sql_int(row, NUMBER);
     j->granted = rt_sql_int(row, GRANTED) != 0;
     j->wanted = j->granted && j->flags & RT_JOIN_ARM && rt_sql_int(row, WANTED) != 0;
-    rt_sql_wait_add(c, j, rt_sql_null(row, LEFT) ? -1 : rt_sql_int(row, LEFT));
+    rt_sql_wait_add(c, j, rt_sql_null(row, LEFT) ? -1 : rt_sql_int(row, LEFT),
+                    (uint64_t)rt_sql_int(row, BELL));
 }
 
 static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -168,7 +171,7 @@ static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     j->number = (uint64_t)rt_sql_int(row, 0);
     j->granted = true;
     j->wanted = false;
-    rt_sql_wait_add(a->c, j, -1);
+    rt_sql_wait_add(a->c, j, -1, 0);
     rt_sql_done(a, 0);
     return true;
 }

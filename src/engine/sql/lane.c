@@ -74,6 +74,7 @@ static void drop_link(struct rt_sql_lane *lane)
     rt_loop_undefer(lane->c->base.loop, &lane->depart);
     set_timer(lane, RT_NEVER);
     rt_sql_book_clear(&lane->book);
+    rt_sql_bells_lost(lane->c, lane);
     if (l != NULL)
         lane->c->driver->drop(l, on_closed);
 }
@@ -86,7 +87,7 @@ static void next_end(struct rt_sql_lane *lane, bool steady)
         lane->pause.ms = 0;
     if (first(lane) && c->ring.count > 1) {
         (void)rt_dial_next(&c->ring);
-        for (size_t i = 1; i < RT_SQL_LANES; i++)
+        for (size_t i = 1; i < RT_SQL_LINKS; i++)
             if (c->lanes[i].state != RT_SQL_DOWN)
                 rt_sql_lane_cut(&c->lanes[i], "another server is asked");
     }
@@ -114,6 +115,12 @@ void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why)
     rt_sql_lane_want(lane);
 }
 
+void rt_sql_lane_abandon(struct rt_sql_lane *lane)
+{
+    drop_link(lane);
+    rt_ledger_lost(&lane->c->ledger, lane, "nobody waits for it any more");
+}
+
 /* Whatever waits is told: it would not be otherwise if it waited longer. It is dialed again when somebody asks. */
 static void refuse(struct rt_sql_lane *lane, int err, const char *why)
 {
@@ -137,10 +144,13 @@ enum { GREET_FACTS, GREET_LAYOUT, GREET_MAKE, GREET_AGAIN };
 static void fly(struct rt_sql_lane *lane)
 {
     struct rt_sql_flight f = {lane->book.steps, lane->book.step_count};
+    int64_t patience = rt_dial_patience(&lane->c->base);
+    for (size_t i = 0; i < lane->loaded; i++)
+        patience += lane->load[i] != NULL ? lane->load[i]->slow : 0;
     int rv = lane->book.failed ? ROTA_NOMEM : lane->c->driver->send(lane->link, &f);
     lane->flying = true;
     lane->failed = rv != 0; /* told from a turn */
-    set_timer(lane, rv != 0 ? now_of(lane) : now_of(lane) + rt_dial_patience(&lane->c->base));
+    set_timer(lane, rv != 0 ? now_of(lane) : now_of(lane) + patience);
 }
 
 static void greet(struct rt_sql_lane *lane, uint32_t stage)

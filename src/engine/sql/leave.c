@@ -26,6 +26,7 @@ static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
                rt_sql_number(op->leave.number), rt_sql_number(op->leave.nonce),
                rt_sql_number(rt_leave_keeps(op)));
     rt_sql_say_settle(b, a->name);
+    rt_sql_bell_ring(a->c, b, a->name);
 }
 
 static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -81,6 +82,8 @@ static void change_say(struct rt_sql_ask *a, struct rt_sql_book *b)
                    rt_sql_number((what & RT_CHANGE_VALUE) != 0), rt_sql_text(op->change.value),
                    rt_sql_number(what & RT_CHANGE_ARM ? RT_SQL_ARMED : 0));
         rt_sql_say_settle(b, a->name);
+        if (what & RT_CHANGE_DOWNGRADE)
+            rt_sql_bell_ring(a->c, b, a->name);
     }
     rt_sql_say(b, RT_SQL_STATE, name, session, number);
 }

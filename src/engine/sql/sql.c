@@ -3,12 +3,14 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "engine/url.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define TIMERS (3 + RT_SQL_LANES) /* the ledger's, two of waiting, one per lane */
+#define TIMERS (3 + RT_SQL_LINKS) /* the ledger's, two of waiting, one per lane */
 
 /* ---- Ops ---------------------------------------------------------------------------------------------------------- */
 
@@ -98,9 +100,23 @@ static void take_label(struct rt_sql_conn *c)
             *p = '?';
 }
 
+static int take_waits(struct rt_sql_conn *c, const struct rt_url *url)
+{
+    const char *text = rt_url_param(url, "waits", "8");
+    char *end;
+    unsigned long waits = strtoul(text, &end, 10);
+    if (*text == '\0' || *end != '\0' || waits > RT_SQL_WAITS)
+        return rt_sql_fail(c, ROTA_INVALID, "?waits=%.20s is no number from 0 to %d", text,
+                           RT_SQL_WAITS);
+    c->waits = (uint32_t)waits;
+    return 0;
+}
+
 static int take_url(struct rt_sql_conn *c, const struct rt_url *url)
 {
-    int rv = c->driver->open(&c->base, url, &c->self);
+    int rv = take_waits(c, url);
+    if (rv == 0)
+        rv = c->driver->open(&c->base, url, &c->self);
     if (rv == 0 && url->host_count > 0 && url->hosts[0].host[0] != '\0')
         rv = rt_dial_hosts(&c->ring, &c->base, url, c->driver->port);
     if (rv == 0)
@@ -124,7 +140,7 @@ int rt_sql_open(struct rt_conn *conn, const struct rt_url *url, const struct rt_
     rt_sql_ask_init(c);
     rt_sql_wait_init(c);
     rt_sql_observe_init(c);
-    for (size_t i = 0; i < RT_SQL_LANES; i++)
+    for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_init(&c->lanes[i], c);
     int rv = take_url(c, url);
     if (rv == 0) {
@@ -141,12 +157,13 @@ void rt_sql_close(struct rt_conn *conn)
 {
     struct rt_sql_conn *c = rt_sql_of(conn);
     c->closing = true;
-    for (size_t i = 0; i < RT_SQL_LANES; i++)
+    for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_close(&c->lanes[i]);
-    rt_sql_ask_fini(c);
     rt_sql_wait_fini(c);
+    rt_sql_ask_fini(c);
     rt_sql_observe_fini(c);
     rt_sql_forget_doubts(c);
+    rt_sql_bells_lost(c, NULL);
     c->driver->close(c->self);
     rt_dial_ring_fini(&c->ring);
     rt_loop_unreserve(conn->loop, TIMERS);
@@ -155,7 +172,7 @@ void rt_sql_close(struct rt_conn *conn)
 void rt_sql_forked(struct rt_conn *conn)
 {
     struct rt_sql_conn *c = rt_sql_of(conn);
-    for (size_t i = 0; i < RT_SQL_LANES; i++)
+    for (size_t i = 0; i < RT_SQL_LINKS; i++)
         if (c->lanes[i].link != NULL)
             c->driver->forked(c->lanes[i].link);
 }

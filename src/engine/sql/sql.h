@@ -7,6 +7,7 @@
  *   book.c     what a flight says and hears
  *   join.c leave.c change.c beat.c look.c    the ops
  *   wait.c     tickets of ours that wait, or want to hear: woken, or looked for
+ *   bell.c     how they are woken where the server pushes nothing
  *   observe.c  OBSERVE
  *
  * An op is one flight, or two where the first finds that the short way does not do:
@@ -100,14 +101,16 @@ struct rt_sql_ask {
     struct rt_entry entry; /* first */
     struct rt_sql_conn *c;
     const struct rt_sql_plan *plan;
-    struct rt_op *op;    /* NULL: of our own, or it has ended */
-    const char *name;    /* of its line, as long as the ask; NULL: of none, or of several */
-    void *about;         /* the plan's */
-    uint64_t tag;        /* ... and this */
-    size_t first, steps; /* in the book */
-    uint32_t stage;      /* 0 at first */
-    bool ears;           /* pushes must be heard from this flight's end on */
-    bool single;         /* a flight with others was refused: it flies by itself */
+    struct rt_op *op;       /* NULL: of our own, or it has ended */
+    const char *name;       /* of its line, as long as the ask; NULL: of none, or of several */
+    struct rt_sql_lane *on; /* it waits there for a bell; NULL: it flies on the lane of its name */
+    int64_t slow;           /* so long the server may take for it, in ns, beyond the usual */
+    void *about;            /* the plan's */
+    uint64_t tag;           /* ... and this */
+    size_t first, steps;    /* in the book */
+    uint32_t stage;         /* 0 at first */
+    bool ears;              /* pushes must be heard from this flight's end on */
+    bool single;            /* a flight with others was refused: it flies by itself */
 };
 
 /* Begins an ask; NAME is copied for asks of our own, and an op's is its own. NULL: no memory, OP has ended. */
@@ -142,8 +145,10 @@ void rt_sql_ask_fini(struct rt_sql_conn *c);
 
 /* ---- lane.c: a connection and its flights ------------------------------------------------------------------------ */
 
-#define RT_SQL_LOAD 64 /* asks of a flight */
-#define RT_SQL_LANES 2
+#define RT_SQL_LOAD 64  /* asks of a flight */
+#define RT_SQL_LANES 2  /* that work ... */
+#define RT_SQL_WAITS 16 /* ... and behind them those that wait for bells, at most */
+#define RT_SQL_LINKS (RT_SQL_LANES + RT_SQL_WAITS)
 
 enum rt_sql_lane_state { RT_SQL_DOWN, RT_SQL_DIALING, RT_SQL_GREETING, RT_SQL_READY };
 
@@ -158,6 +163,7 @@ struct rt_sql_lane {
     struct rt_sql_ask *load[RT_SQL_LOAD]; /* aboard; NULL: it has ended meanwhile */
     size_t loaded;
     bool flying;
+    bool taken;   /* a ticket waits here for its bell */
     bool single;  /* the one aboard wants no company */
     bool listens; /* our ear is heard */
     bool will_listen;
@@ -170,6 +176,8 @@ struct rt_sql_lane {
 
 void rt_sql_lane_init(struct rt_sql_lane *lane, struct rt_sql_conn *c);
 void rt_sql_lane_close(struct rt_sql_lane *lane);
+/* What flies on LANE is not wanted any more; nobody is told. */
+void rt_sql_lane_abandon(struct rt_sql_lane *lane);
 void rt_sql_lane_want(struct rt_sql_lane *lane); /* dials unless it is up, or on its way */
 struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name);
 /* Boards A: 0, or ROTA_UNREACHABLE: not now. */
@@ -185,17 +193,22 @@ struct rt_sql_ticket { /* in a bucket of the table */
     struct rt_sql_ticket *next, **link;
     uint64_t session, number;
     int64_t look_at;
-    bool waits;  /* else it is granted */
-    bool waited; /* it stands as a row, and most likely others behind it */
+    int64_t ends_at;        /* when what it waits for may have ended by time */
+    uint64_t bell;          /* of the one ahead; 0: none */
+    struct rt_sql_ask *ask; /* a look under way, or a wait for the bell; or NULL */
+    bool shares;            /* others may be granted with it: they wait for its bell */
+    bool spins;             /* the bell rings for nothing */
+    bool waits;             /* else it is granted */
+    bool waited;            /* it stands as a row, and most likely others behind it */
     bool armed;
     bool wanted;  /* as it was told last, by looks */
-    bool asked;   /* a look is under way */
     bool leaving; /* a LEAVE is: it is not looked for */
     char name[];
 };
 
 /* Its JOIN was answered: it waits (LEFT_US: see LOOK; -1: never), or holds and is armed. */
-void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t left_us);
+void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t left_us,
+                     uint64_t bell);
 void rt_sql_wait_arm(struct rt_sql_conn *c, const char *name, uint64_t session, uint64_t number);
 struct rt_sql_ticket *rt_sql_wait_find(struct rt_sql_conn *c, const char *name, uint64_t number);
 void rt_sql_wait_left(struct rt_sql_conn *c, const char *name,
@@ -217,6 +230,15 @@ void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *n
 void rt_sql_say_settle(struct rt_sql_book *b, const char *name);
 void rt_sql_wait_init(struct rt_sql_conn *c);
 void rt_sql_wait_fini(struct rt_sql_conn *c);
+
+/* ---- bell.c ------------------------------------------------------------------------------------------------------ */
+
+/* What a ticket in NAME is to be woken by, or wakes others by; says what makes it so, before the ticket. 0: nothing. */
+uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name);
+bool rt_sql_bell_ours(struct rt_sql_conn *c, const char *name);
+void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name);
+/* LANE has no connection any more: what it held has rung. NULL: all are forgotten. */
+void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
 
 /* ---- observe.c ------------------------------------------------------------------------------------------------- */
 
@@ -261,7 +283,8 @@ struct rt_sql_conn {
     void *self; /* the driver's */
     struct rt_dial_ring ring;
     struct rt_ledger ledger;
-    struct rt_sql_lane lanes[RT_SQL_LANES];
+    struct rt_sql_lane lanes[RT_SQL_LINKS];
+    uint32_t waits; /* ?waits=: how many may wait for bells */
     struct rt_sql_facts facts;
     size_t alones;  /* asks under way that fly alone */
     uint64_t turns; /* of lines locked */
@@ -272,6 +295,8 @@ struct rt_sql_conn {
     struct rt_timer_call wait_timer, view_timer;
     struct rt_view *views;
     struct rt_sql_doubt *doubts;
+    struct rt_sql_bell *bells; /* that we hold, the latest first */
+    size_t bell_count;
     struct rt_sql_push *pushes, **pushes_end; /* that came before the answers they follow */
     bool closing;
     bool elsewhere;     /* the server is another one: what it has of ours is looked at, all of it */

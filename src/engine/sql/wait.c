@@ -53,6 +53,11 @@ static void note(struct rt_sql_conn *c, int64_t at)
         rt_timers_start(&c->base.loop->timers, t, at);
 }
 
+static bool waits_for_bell(const struct rt_sql_conn *c, const struct rt_sql_ticket *t)
+{
+    return c->driver->bells && t->waits && t->bell != 0 && !t->spins;
+}
+
 static void look_at(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t at)
 {
     t->look_at = at;
@@ -62,10 +67,12 @@ static void look_at(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t at)
 /* LEFT_US: so long what it waits for may take to end by time; -1: it does not. */
 static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left_us)
 {
-    int64_t now = now_of(c), at = left_us >= 0 ? now + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
-    if (!c->driver->notifies && (t->waits || t->armed) && now + POLL_MS * RT_MS < at)
-        at = now + POLL_MS * RT_MS;
-    look_at(c, t, at);
+    int64_t now = now_of(c), at = RT_NEVER;
+    bool hears = c->driver->notifies || !(t->waits || t->armed);
+    t->ends_at = left_us >= 0 ? now + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
+    if (!hears)
+        at = waits_for_bell(c, t) ? now : now + POLL_MS * RT_MS;
+    look_at(c, t, at < t->ends_at ? at : t->ends_at);
 }
 
 /* ---- Which there are ------------------------------------------------------------------------------------------- */
@@ -99,6 +106,12 @@ static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
         c->hear_until = now_of(c) + HEAR_MS * RT_MS;
         note(c, c->hear_until);
     }
+    struct rt_sql_ask *a = t->ask;
+    t->ask = NULL;
+    if (a != NULL && a->on != NULL) { /* the server would keep the link waiting */
+        rt_ledger_abandon(&c->ledger, &a->entry, ROTA_CANCELED);
+        rt_sql_lane_abandon(a->on);
+    }
     RT_LIST_OUT(t);
     rt_free(t);
 }
@@ -129,7 +142,8 @@ static struct rt_sql_ticket *add(struct rt_sql_conn *c, const char *name, uint64
     return t;
 }
 
-void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t left_us)
+void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t left_us,
+                     uint64_t bell)
 {
     bool armed = join->flags & RT_JOIN_ARM;
     struct rt_sql_ticket *t = NULL;
@@ -139,6 +153,8 @@ void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t 
         return;
     t->waits = t->waited = !join->granted;
     t->armed = armed;
+    t->bell = bell;
+    t->shares = join->mode != RT_EXCLUSIVE;
     look_in(c, t, left_us);
 }
 
@@ -169,12 +185,29 @@ static void tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t sessio
                                 .kind = kind, .session = session, .number = number, .name = name});
 }
 
+static void ring_say(struct rt_sql_ask *a, struct rt_sql_book *b)
+{
+    rt_sql_bell_ring(a->c, b, a->name);
+}
+
+static bool ring_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
+{
+    (void)a;
+    (void)b;
+    return true;
+}
+
+static const struct rt_sql_plan ring_plan = {.reads = true, .say = ring_say, .heard = ring_heard};
+
 void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     if (!t->waits)
         return;
     t->waits = false;
     tell(c, RT_GRANTED, t->session, t->number, t->name);
+    if (t->shares &&
+        rt_sql_bell_ours(c, t->name)) /* those behind it may hold too, and wait for it */
+        (void)rt_sql_ask(c, &ring_plan, NULL, t->name, NULL);
     look_in(c, t, -1);
 }
 
@@ -197,7 +230,7 @@ static bool tend_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     (void)b;
     for (struct rt_sql_ticket *t = NULL; (t = next_of(a->c, t)) != NULL;)
-        if (t->waits && !t->asked && strcmp(t->name, a->name) == 0)
+        if (t->waits && t->ask == NULL && strcmp(t->name, a->name) == 0)
             look_at(a->c, t, now_of(a->c) + (a->c->driver->notifies ? GRACE_MS * RT_MS : 0));
     return true;
 }
@@ -209,37 +242,62 @@ void rt_sql_tend(struct rt_sql_conn *c, const char *name)
     (void)rt_sql_ask(c, &tend_plan, NULL, name, NULL);
 }
 
+static int64_t bell_ms(const struct rt_sql_conn *c, const struct rt_sql_ticket *t)
+{
+    int64_t most = c->base.ttl_ms / 3,
+            left = t->ends_at != RT_NEVER ? (t->ends_at - now_of(c)) / RT_MS : most;
+    return left < 0 ? 0 : left < most ? left : most;
+}
+
 static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_sql_ticket *t = rt_sql_wait_find(a->c, a->name, a->tag);
     enum rt_sql_step_kind kind = t == NULL || t->waits ? RT_SQL_LOOK : RT_SQL_STATE;
+    if (t != NULL && a->on != NULL)
+        rt_sql_say(b, RT_SQL_BELL_WAIT, rt_sql_number(t->bell),
+                   rt_sql_number((uint64_t)bell_ms(a->c, t)));
     rt_sql_say(b, kind, rt_sql_text(a->name), rt_sql_number(t != NULL ? t->session : 0),
                rt_sql_number(a->tag));
+}
+
+/* It waits still, behind what ROW says. */
+static void look_on(struct rt_sql_ask *a, struct rt_sql_ticket *t, const struct rt_sql_row *row)
+{
+    uint64_t bell = (uint64_t)rt_sql_int(row, 2);
+    bool soon = a->on != NULL && now_of(a->c) - a->entry.sent_at < POLL_MS * RT_MS;
+    t->spins = bell == t->bell && (soon || t->spins);
+    t->bell = bell;
+    look_in(a->c, t, rt_sql_null(row, 1) ? -1 : rt_sql_int(row, 1));
+    if (!rt_sql_null(row, 1) && rt_sql_int(row, 1) <= 0)
+        rt_sql_tend(a->c, a->name);
+}
+
+static void look_armed(struct rt_sql_conn *c, struct rt_sql_ticket *t,
+                       const struct rt_sql_row *state)
+{
+    bool wanted = state != NULL && rt_sql_int(state, 2) != 0;
+    if (wanted && !t->wanted)
+        tell(c, RT_WANTED, t->session, t->number, t->name);
+    t->wanted = wanted;
+    look_in(c, t, -1);
 }
 
 static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
     struct rt_sql_ticket *t = rt_sql_wait_find(c, a->name, a->tag);
-    const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_LOOK, 0),
-                            *state = rt_sql_row(a, b, RT_SQL_STATE, 0);
-    if (t == NULL)
+    const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_LOOK, 0);
+    if (t == NULL || t->ask != a)
         return true;
-    t->asked = false;
-    look_in(c, t, row == NULL || rt_sql_null(row, 1) ? -1 : rt_sql_int(row, 1));
-    bool wanted = state != NULL && rt_sql_int(state, 2) != 0;
-    if (wanted && !t->wanted)
-        tell(c, RT_WANTED, t->session, t->number, t->name);
-    t->wanted = wanted;
+    t->ask = NULL;
     if (!t->waits || t->leaving)
-        return true;
-    if (row == NULL) {
+        look_armed(c, t, rt_sql_row(a, b, RT_SQL_STATE, 0));
+    else if (row == NULL)
         rt_sql_wait_lost(c, t);
-    } else if (rt_sql_int(row, 0) != 0) {
+    else if (rt_sql_int(row, 0) != 0)
         rt_sql_wait_granted(c, t);
-    } else if (!rt_sql_null(row, 1) && rt_sql_int(row, 1) <= 0) {
-        rt_sql_tend(c, a->name);
-    }
+    else
+        look_on(a, t, row);
     return true;
 }
 
@@ -247,14 +305,34 @@ static void look_failed(struct rt_sql_ask *a, int err)
 {
     struct rt_sql_ticket *t = rt_sql_wait_find(a->c, a->name, a->tag);
     (void)err;
-    if (t == NULL)
+    if (t == NULL || t->ask != a)
         return;
-    t->asked = false;
+    t->ask = NULL;
+    t->spins = true; /* there may be no link to wait on: it is looked at now and then */
     look_in(a->c, t, a->c->base.ttl_ms * INT64_C(1000) / 3);
 }
 
-static const struct rt_sql_plan look_plan = {
-    .reads = true, .say = look_say, .heard = look_heard, .failed = look_failed};
+static void look_freed(struct rt_sql_ask *a)
+{
+    if (a->on != NULL)
+        a->on->taken = false;
+}
+
+static const struct rt_sql_plan look_plan = {.reads = true,
+                                             .say = look_say,
+                                             .heard = look_heard,
+                                             .failed = look_failed,
+                                             .freed = look_freed};
+
+/* A link on which nobody waits, or NULL. */
+static struct rt_sql_lane *free_link(struct rt_sql_conn *c)
+{
+    for (struct rt_sql_lane *lane = &c->lanes[RT_SQL_LANES];
+         lane < &c->lanes[RT_SQL_LANES + c->waits]; lane++)
+        if (!lane->taken)
+            return lane;
+    return NULL;
+}
 
 static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
@@ -264,7 +342,13 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
         return;
     }
     a->tag = t->number;
-    t->asked = true;
+    a->on = waits_for_bell(c, t) ? free_link(c) : NULL;
+    if (a->on != NULL) {
+        a->on->taken = true;
+        a->slow = bell_ms(c, t) * RT_MS;
+        a->entry.deadline = now_of(c) + a->slow + c->base.call_ms * RT_MS;
+    }
+    t->ask = a;
     t->look_at = RT_NEVER;
     rt_sql_ask_go(a);
 }
@@ -297,7 +381,7 @@ static bool listen_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     (void)b;
     a->c->lanes[0].listens = true;
     for (struct rt_sql_ticket *t = NULL; (t = next_of(a->c, t)) != NULL;)
-        if (!t->asked)
+        if (t->ask == NULL)
             look_at(a->c, t, now_of(a->c));
     return true;
 }
@@ -399,7 +483,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
     struct rt_sql_conn *c =
         (struct rt_sql_conn *)(void *)((char *)call - offsetof(struct rt_sql_conn, wait_timer));
     for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;) {
-        if (!t->asked && t->look_at <= now)
+        if (t->ask == NULL && t->look_at <= now)
             look(c, t);
         if (!t->asked) /* else its look's answer says when the next is due */
             note(c, t->look_at);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bells: how whoever waits is woken where the server pushes nothing.
+ *
+ *   holder:  BELL_TAKE, then its ticket, which names the bell ── plain pairs keep it ──▶ LEAVE that lets others in: BELL_RING
+ *   waiter:  on a link of its own: BELL_WAIT for the bell of the ticket ahead, LOOK ──▶ granted, or the next bell
+ *
+ * A bell is taken before its ticket can be seen, and its id is random: nobody can hold it by then. Links that wait own
+ * nothing, links that own never wait. A bell that rings though its ticket stays (its connection broke) wakes its waiter
+ * for nothing: then, as without a free link, the line is looked at now and then (wait.c). */
+#include "engine/sql/sql.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "engine/kit/hash.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define BELLS_MOST 256 /* more are let go, the oldest first */
+
+struct rt_sql_bell {
+    struct rt_sql_bell *next, **link;
+    const struct rt_sql_lane *lane; /* which holds it */
+    uint64_t id;
+    char name[];
+};
+
+/* ---- Ours ------------------------------------------------------------------------------------------------------- */
+
+static struct rt_sql_bell *find(struct rt_sql_conn *c, const char *name)
+{
+    for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
+        if (strcmp(b->name, name) == 0)
+            return b;
+    return NULL;
+}
+
+static void forget(struct rt_sql_conn *c, struct rt_sql_bell *b)
+{
+    RT_LIST_OUT(b);
+    c->bell_count--;
+    rt_free(b);
+}
+
+/* The last of the list is the oldest. */
+static void let_oldest_go(struct rt_sql_conn *c, struct rt_sql_book *book,
+                          const struct rt_sql_lane *lane)
+{
+    struct rt_sql_bell *oldest = NULL;
+    for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
+        oldest = b->lane == lane ? b : oldest;
+    if (oldest == NULL)
+        return;
+    rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(oldest->id));
+    forget(c, oldest);
+}
+
+uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name)
+{
+    if (c->driver->notifies)
+        return c->ear;
+    if (!c->driver->bells)
+        return 0;
+    struct rt_sql_bell *b = find(c, name);
+    if (b != NULL)
+        return b->id;
+    size_t size = strlen(name) + 1;
+    b = rt_alloc(sizeof(*b) + size);
+    if (b == NULL)
+        return 0; /* who waits behind it looks now and then */
+    const struct rt_sql_lane *lane = rt_sql_lane_of(c, name);
+    if (c->bell_count >= BELLS_MOST)
+        let_oldest_go(c, book, lane);
+    if (rt_dial_random(&c->base, &b->id, sizeof(b->id)) != 0)
+        b->id = rt_hash(name, size - 1) ^ c->ear ^ ++c->turns;
+    b->id &= INT64_MAX;
+    b->lane = lane;
+    memcpy(b->name, name, size);
+    RT_LIST_ADD(&c->bells, b);
+    c->bell_count++;
+    rt_sql_say(book, RT_SQL_BELL_TAKE, rt_sql_number(b->id));
+    return b->id;
+}
+
+bool rt_sql_bell_ours(struct rt_sql_conn *c, const char *name)
+{
+    return c->driver->bells && find(c, name) != NULL;
+}
+
+/* Rung in a flight that does not land, it is not rung: then whoever waits for it looks in a while. */
+void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name)
+{
+    struct rt_sql_bell *b = c->driver->bells ? find(c, name) : NULL;
+    if (b == NULL)
+        return;
+    rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(b->id));
+    forget(c, b);
+}
+
+void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane)
+{
+    for (struct rt_sql_bell *b = c->bells, *next; b != NULL; b = next) {
+        next = b->next;
+        if (lane == NULL || b->lane == lane)
+            forget(c, b);
+    }
+}
