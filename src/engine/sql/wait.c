@@ -485,7 +485,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
     for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;) {
         if (t->ask == NULL && t->look_at <= now)
             look(c, t);
-        if (!t->asked) /* else its look's answer says when the next is due */
+        if (t->ask == NULL) /* else its look's answer says when the next is due */
             note(c, t->look_at);
     }
     if (c->ticket_count > 0 || !c->lanes[0].listens)
