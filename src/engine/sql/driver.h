@@ -55,9 +55,9 @@ enum rt_sql_step_kind {
 
     /* Sessions. */
     RT_SQL_OPEN,  /* (id, ttl_us, label): count 0: there is one of that id */
-    RT_SQL_RENEW, /* (id, ttl_us): expires := now + ttl_us, but it stays what it is where that is later, by ttl_us at most: a
-                      renewal that was held up must not take back what a later one gave, and after the clock was set
-                      back it must. count 0: it is dead */
+    RT_SQL_RENEW, /* (id, ttl_us): expires := least(greatest(expires, now + ttl_us), now + 3 * ttl_us): one that was held up
+                      does not take back what a later one gave, and one after the clock was set back does. count 0: it is
+                      dead */
     RT_SQL_END,   /* (id): takes it away unless it has tickets among the rows */
     RT_SQL_MINE, /* (session) -> name, number, nonce, granted, wanted: its tickets among the rows, but durable ones. wanted:
                       granted, armed, and somebody waits */

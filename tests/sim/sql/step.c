@@ -186,10 +186,12 @@ static void do_open(struct at *a)
 static void do_renew(struct at *a)
 {
     struct ss_session *s = ss_session(a->s, num(a, 0));
-    int64_t until = a->now + num(a, 1);
+    int64_t ttl = num(a, 1);
     bool lives = s != NULL && s->expires > a->now;
-    if (lives && (s->expires < until || s->expires > until + num(a, 1)))
-        s->expires = until;
+    if (lives && s->expires < a->now + ttl)
+        s->expires = a->now + ttl;
+    if (lives && s->expires > a->now + 3 * ttl)
+        s->expires = a->now + 3 * ttl;
     changed(a, lives);
 }
 
