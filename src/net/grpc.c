@@ -117,6 +117,11 @@ void rt_grpc_drop_all(struct rt_grpc *g)
 
 /* ---- The end ----------------------------------------------------------------------------------- */
 
+const char *rt_grpc_said(const struct rt_grpc_end *end)
+{
+    return end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status);
+}
+
 static void say(struct rt_grpc_call *c, struct rt_grpc_end *end, uint32_t status, const char *text)
 {
     snprintf(c->text, sizeof(c->text), "%s", text);

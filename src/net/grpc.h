@@ -82,6 +82,9 @@ struct rt_grpc_end {
                                      * messages that a stream has answered */
 };
 
+/* What was said, or else the name of the status. */
+const char *rt_grpc_said(const struct rt_grpc_end *end);
+
 /* Bytes and texts are valid until it returns. */
 typedef void rt_grpc_message_fn(void *arg, const uint8_t *bytes, size_t n);
 typedef void rt_grpc_end_fn(void *arg, const struct rt_grpc_end *end);

@@ -154,13 +154,12 @@ static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt
 {
     struct rt_grpc_verdict v = end->verdict;
     struct rt_entry *e = &a->entry;
-    const char *said = end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status);
     char why[sizeof(c->trouble)];
-    explain(c, v.reason, said, why, sizeof(why));
+    explain(c, v.reason, rt_grpc_said(end), why, sizeof(why));
     a->reason = v.reason;
     e->maybe = e->maybe || v.fate == RT_GRPC_MAYBE;
     if (v.elsewhere)
-        rt_etcd_sicken(c, why);
+        rt_etcd_sicken(c, "%s", why);
     else
         rt_etcd_progress(c);
     if (v.reason == RT_ETCD_NO_TOKEN && rt_etcd_reauthenticate(c, a->token_serial)) {
@@ -238,7 +237,7 @@ int rt_etcd_ask_for(struct rt_etcd_conn *c, struct rt_etcd_ask *a, struct rt_op 
         return rt_words_nomem(c->base);
     a->entry.deadline = op != NULL ? op->deadline : 0;
     a->entry.pending = pending;
-    a->op = op;
+    a->entry.op = op;
     a->owner = owner;
     a->extra = extra;
     rt_etcd_ask_send(c, a);
@@ -257,14 +256,9 @@ void rt_etcd_ask_abandon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err)
     rt_ledger_abandon(&c->ledger, &a->entry, err);
 }
 
-static bool is_of(const struct rt_entry *e, const void *op)
+bool rt_etcd_ask_cancel(struct rt_etcd_conn *c, const struct rt_op *op)
 {
-    return ((const struct rt_etcd_ask *)(const void *)e)->op == op;
-}
-
-struct rt_etcd_ask *rt_etcd_ask_of(struct rt_etcd_conn *c, const struct rt_op *op)
-{
-    return of(rt_ledger_find(&c->ledger, is_of, op));
+    return rt_ledger_cancel(&c->ledger, op);
 }
 
 /* ---- Ends without an answer ----------------------------------------------------------------------- */
@@ -273,23 +267,12 @@ static void on_ended(struct rt_ledger *l, struct rt_entry *e, int err, const cha
 {
     struct rt_etcd_conn *c = of_ledger(l);
     struct rt_etcd_ask *a = of(e);
-    const char *trouble = c->trouble[0] != '\0' ? c->trouble : "it has not answered yet";
     if (why == NULL && e->flying)
         rt_grpc_cancel(a->call);
     a->call = NULL;
-    if (why != NULL)
-        (void)rt_etcd_fail(c, err, "%s%.220s", e->flying ? "no answer came: " : "", why);
-    else if (err == ROTA_INVALID)
-        (void)rt_etcd_fail(c, err, "the request is too large for etcd");
-    else if (err == ROTA_NOMEM)
-        (void)rt_etcd_fail(c, err, "out of memory");
-    else if (e->given_up)
-        (void)rt_etcd_fail(c, err,
-                           e->flying ? "given up under way" : "given up before it was sent");
-    else if (e->flying)
-        (void)rt_etcd_fail(c, err, "%.180s has not answered in time", rt_etcd_at(c));
-    else
-        (void)rt_etcd_fail(c, err, "etcd cannot be used now: %.220s", trouble);
+    if (why == NULL && err == ROTA_INVALID)
+        why = "the request is too large for etcd";
+    (void)rt_ledger_say(l, e, err, why, "etcd", rt_etcd_at(c), c->trouble);
     answer(c, a, err, NULL);
 }
 

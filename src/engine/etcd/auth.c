@@ -35,12 +35,9 @@ static void maybe_greeted(struct rt_etcd_conn *c)
 /* WHAT did not go well: this endpoint is left. */
 static void give_up(struct rt_etcd_conn *c, const char *what, const struct rt_grpc_end *end)
 {
-    char why[sizeof(c->trouble)];
-    const char *said = end->message[0] != '\0'     ? end->message
-                       : end->status == RT_GRPC_OK ? "its answer cannot be understood"
-                                                   : rt_grpc_status_name(end->status);
-    snprintf(why, sizeof(why), "%.120s: %s: %.100s", rt_etcd_at(c), what, said);
-    rt_etcd_sicken(c, why);
+    bool odd = end->message[0] == '\0' && end->status == RT_GRPC_OK;
+    rt_etcd_sicken(c, "%.120s: %s: %.100s", rt_etcd_at(c), what,
+                   odd ? "its answer cannot be understood" : rt_grpc_said(end));
 }
 
 /* ---- Authenticate ----------------------------------------------------------------------------- */
@@ -82,7 +79,6 @@ static void on_authenticated(void *arg, const struct rt_grpc_end *end)
 {
     struct rt_etcd_link *l = arg;
     struct rt_etcd_conn *c = l->conn;
-    char why[sizeof(c->trouble)];
     l->auth_call = NULL;
     if (end->status == RT_GRPC_OK && take_token(c, end)) {
         go_on(c);
@@ -95,12 +91,11 @@ static void on_authenticated(void *arg, const struct rt_grpc_end *end)
                     rt_etcd_at(c));
         go_on(c);
     } else if (end->verdict.reason == RT_ETCD_PASSWORD || end->status == RT_GRPC_INVALID_ARGUMENT) {
-        snprintf(why, sizeof(why),
-                 "%.100s refuses the user '%.60s' or the password ($ROTA_PASSWORD, "
-                 "?password_file=)",
-                 rt_etcd_at(c), c->user);
         drop_token(c);
-        rt_etcd_fatal(c, ROTA_AUTH, why);
+        rt_etcd_fatal(c, ROTA_AUTH,
+                      "%.100s refuses the user '%.60s' or the password ($ROTA_PASSWORD, "
+                      "?password_file=)",
+                      rt_etcd_at(c), c->user);
     } else {
         give_up(c, "authentication failed", end);
     }
@@ -156,13 +151,10 @@ void rt_etcd_auth_lost(struct rt_etcd_conn *c)
 
 static void judge_server(struct rt_etcd_conn *c)
 {
-    char why[sizeof(c->trouble)];
-    if (c->facts.leader != 0 && !c->facts.learner)
-        return;
-    snprintf(why, sizeof(why), "%.180s %s", rt_etcd_at(c),
-             c->facts.learner ? "is a learner, and serves nobody yet"
-                              : "has no leader: a majority of its cluster is missing");
-    rt_etcd_sicken(c, why);
+    if (c->facts.leader == 0 || c->facts.learner)
+        rt_etcd_sicken(c, "%.180s %s", rt_etcd_at(c),
+                       c->facts.learner ? "is a learner, and serves nobody yet"
+                                        : "has no leader: a majority of its cluster is missing");
 }
 
 static void on_status(void *arg, const struct rt_grpc_end *end)
@@ -180,9 +172,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
         c->facts.auth = auth;
         judge_server(c);
     } else if (end->status == RT_GRPC_UNIMPLEMENTED) {
-        char why[sizeof(c->trouble)];
-        snprintf(why, sizeof(why), "%.180s speaks HTTP/2, but is no etcd", rt_etcd_at(c));
-        rt_etcd_fatal(c, ROTA_PROTOCOL, why);
+        rt_etcd_fatal(c, ROTA_PROTOCOL, "%.180s speaks HTTP/2, but is no etcd", rt_etcd_at(c));
         return;
     } else if (end->verdict.reason == RT_ETCD_NO_TOKEN && c->user != NULL && !l->status_again) {
         l->status_refused = l->status_again = true; /* late 3.5 and 3.6 want a user here, too */

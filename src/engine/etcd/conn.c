@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,12 +31,10 @@ static int codec_writes(void *arg, const void *bytes, size_t n)
 static void codec_leaves(void *arg)
 {
     struct rt_etcd_link *l = arg;
-    char why[256];
     if (l->conn == NULL)
         return;
     l->leaving = true;
-    snprintf(why, sizeof(why), "%.200s goes away", rt_etcd_at(l->conn));
-    rt_etcd_sicken(l->conn, why);
+    rt_etcd_sicken(l->conn, "%.200s goes away", rt_etcd_at(l->conn));
 }
 
 static const struct rt_grpc_user codec_user = {codec_writes, codec_leaves, rt_etcd_judge};
@@ -88,12 +87,10 @@ static bool drop_link(struct rt_etcd_conn *c)
     return was_ready;
 }
 
-static void let_go(struct rt_etcd_conn *c, const char *why)
+static void let_go(struct rt_etcd_conn *c, const char *text)
 {
-    char text[sizeof(c->trouble)];
     bool planned = c->link != NULL && c->link->leaving;
     bool dialed = c->state != RT_DIAL_DIALING;
-    snprintf(text, sizeof(text), "%s", why);
     bool was_ready = drop_link(c);
     note_trouble(c, text, dialed);
     next_end(c, planned);
@@ -105,16 +102,27 @@ static void let_go(struct rt_etcd_conn *c, const char *why)
     rt_etcd_watch_lost(c);
 }
 
-void rt_etcd_cut(struct rt_etcd_conn *c, const char *why)
+/* What FORMAT and what follows it say, in TEXT, an array. */
+#define PRINT(text, format)                                \
+    do {                                                   \
+        va_list args;                                      \
+        va_start(args, format);                            \
+        (void)vsnprintf(text, sizeof(text), format, args); \
+        va_end(args);                                      \
+    } while (0)
+
+void rt_etcd_cut(struct rt_etcd_conn *c, const char *format, ...)
 {
-    let_go(c, why);
+    char text[sizeof(c->trouble)];
+    PRINT(text, format);
+    let_go(c, text);
     rt_etcd_want(c);
 }
 
-void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why)
+void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *format, ...)
 {
     char text[sizeof(c->trouble)];
-    snprintf(text, sizeof(text), "%s", why);
+    PRINT(text, format);
     let_go(c, text);
     c->refusals = 0;
     c->pause.ms = RT_DIAL_PAUSE_LAST_MS;
@@ -125,12 +133,14 @@ void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why)
         c->on->failed(c, err, text);
 }
 
-void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why)
+void rt_etcd_sicken(struct rt_etcd_conn *c, const char *format, ...)
 {
     struct rt_etcd_link *l = c->link;
     int64_t now = rt_loop_now(c->base->loop);
+    char why[sizeof(c->trouble)];
     if (l == NULL || l->sick)
         return;
+    PRINT(why, format);
     l->sick = true;
     l->drain_until = now + rt_dial_patience(c->base);
     note_trouble(c, why, true);
@@ -142,9 +152,9 @@ void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why)
 static void refused(struct rt_etcd_conn *c, int err, const char *why)
 {
     if (++c->refusals >= c->ring.count)
-        rt_etcd_fatal(c, err, why);
+        rt_etcd_fatal(c, err, "%s", why);
     else
-        rt_etcd_cut(c, why);
+        rt_etcd_cut(c, "%s", why);
 }
 
 /* ---- Hearing ---------------------------------------------------------------------------------------- */
@@ -167,7 +177,7 @@ static void codec_failed(struct rt_etcd_conn *c, int err)
     if (odd)
         refused(c, err, why);
     else
-        rt_etcd_cut(c, why);
+        rt_etcd_cut(c, "%s", why);
 }
 
 static bool drained(const struct rt_etcd_conn *c)
@@ -188,7 +198,7 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
     if (rv != 0)
         codec_failed(c, rv);
     else if (drained(c))
-        rt_etcd_cut(c, c->trouble);
+        rt_etcd_cut(c, "%s", c->trouble);
 }
 
 static void on_down(struct rt_stream *s, int err, const char *why)
@@ -201,7 +211,7 @@ static void on_down(struct rt_stream *s, int err, const char *why)
     if (c->state != RT_DIAL_READY && (err == ROTA_AUTH || err == ROTA_PROTOCOL))
         refused(c, err, text);
     else
-        rt_etcd_cut(c, text);
+        rt_etcd_cut(c, "%s", text);
 }
 
 /* ---- Up --------------------------------------------------------------------------------------------- */
@@ -285,20 +295,18 @@ static void link_fire(struct rt_timer_call *call, int64_t now)
 {
     struct rt_etcd_conn *c =
         (struct rt_etcd_conn *)(void *)((char *)call - offsetof(struct rt_etcd_conn, link_timer));
-    char why[sizeof(c->trouble)];
     if (c->state == RT_DIAL_DOWN) {
         rt_etcd_want(c);
     } else if (c->link->broken) {
         codec_failed(c, rt_grpc_err(c->link->grpc));
     } else if (c->link->sick && (drained(c) || now >= c->link->drain_until)) {
-        rt_etcd_cut(c, c->trouble);
+        rt_etcd_cut(c, "%s", c->trouble);
     } else if (c->link->sick) {
         rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, c->link->drain_until);
     } else if (c->state == RT_DIAL_READY) {
         rt_etcd_look_for_silence(c, now);
     } else {
-        snprintf(why, sizeof(why), "%.180s is connected, but does not answer", rt_etcd_at(c));
-        rt_etcd_cut(c, why);
+        rt_etcd_cut(c, "%.180s is connected, but does not answer", rt_etcd_at(c));
     }
 }
 

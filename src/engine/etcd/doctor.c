@@ -359,10 +359,7 @@ static void members_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
 
 static void check_cancel(struct rt_etcd_conn *c, struct rt_work *w)
 {
-    struct rt_etcd_ask *a = rt_etcd_ask_of(c, w->op);
-    if (a != NULL)
-        rt_etcd_ask_abandon(c, a, ROTA_CANCELED);
-    else
+    if (!rt_etcd_ask_cancel(c, w->op))
         rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
 }
 

@@ -62,7 +62,6 @@ struct rt_etcd_ask {           /* made by rt_etcd_ask_new, filled, sent; freed a
     struct rt_entry entry;     /* first: deadline (RT_NEVER: as 0), reads, again; was_again */
     rt_etcd_answer_fn *answer; /* NULL: nobody waits for it */
     /* The owner's: set before it is sent, and left alone. */
-    struct rt_op *op;
     void *owner;
     uint64_t extra;
     /* Answered. */
@@ -96,8 +95,8 @@ int rt_etcd_ask_for(struct rt_etcd_conn *c, struct rt_etcd_ask *a, struct rt_op 
  * ROTA_UNKNOWN. Not from inside its own answer, nor after it. */
 void rt_etcd_ask_abandon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err);
 
-/* The unanswered ask of OP (the first, if there are several), or NULL: for cancel. */
-struct rt_etcd_ask *rt_etcd_ask_of(struct rt_etcd_conn *c, const struct rt_op *op);
+/* The same of that for OP (the first, if there are several), with ROTA_CANCELED. False: there is none. */
+bool rt_etcd_ask_cancel(struct rt_etcd_conn *c, const struct rt_op *op);
 
 /* ---- Watches (watch.c) ----------------------------------------------------------------------- */
 

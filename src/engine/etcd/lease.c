@@ -8,7 +8,6 @@
 #include "base/bug.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 static void on_message(void *arg, const uint8_t *bytes, size_t n);
 static void on_stream_end(void *arg, const struct rt_grpc_end *end);
@@ -113,15 +112,12 @@ static void on_stream_end(void *arg, const struct rt_grpc_end *end)
 {
     struct rt_etcd_link *l = arg;
     struct rt_etcd_conn *c = l->conn;
-    char why[sizeof(c->trouble)];
     l->lease_call = NULL;
     l->lease_owes = false;
     rt_etcd_lease_lost(c);
     if (end->verdict.reason == RT_ETCD_NO_TOKEN && rt_etcd_reauthenticate(c, c->token_serial))
         return; /* sent again with the new one */
-    snprintf(why, sizeof(why), "%.100s: no more keep-alives: %.120s", rt_etcd_at(c),
-             end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status));
-    rt_etcd_sicken(c, why);
+    rt_etcd_sicken(c, "%.100s: no more keep-alives: %.120s", rt_etcd_at(c), rt_grpc_said(end));
 }
 
 /* ---- Trouble ---------------------------------------------------------------------------------------- */

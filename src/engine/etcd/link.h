@@ -75,12 +75,14 @@ struct rt_etcd_conn {
 /* ---- conn.c ------------------------------------------------------------------------------------- */
 
 void rt_etcd_link_init(struct rt_etcd_conn *c);
+/* Each for the reason that FORMAT and what follows it say. */
+#define RT_ETCD_SAYS(n) __attribute__((format(printf, n, (n) + 1)))
 /* Ends the connection at once: asks in flight end or wait again, watches are lost. From a turn only. */
-void rt_etcd_cut(struct rt_etcd_conn *c, const char *why);
+RT_ETCD_SAYS(2) void rt_etcd_cut(struct rt_etcd_conn *c, const char *format, ...);
 /* For good: all that waits is refused. From a turn only. */
-void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *why);
+RT_ETCD_SAYS(3) void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *format, ...);
 /* Nothing new goes to this endpoint: another is tried as soon as what is under way has ended. */
-void rt_etcd_sicken(struct rt_etcd_conn *c, const char *why);
+RT_ETCD_SAYS(2) void rt_etcd_sicken(struct rt_etcd_conn *c, const char *format, ...);
 void rt_etcd_link_close(struct rt_etcd_conn *c);
 const char *rt_etcd_at(const struct rt_etcd_conn *c); /* the endpoint in use */
 bool rt_etcd_usable(const struct rt_etcd_conn *c);

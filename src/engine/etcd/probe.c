@@ -70,8 +70,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
             0)
         rt_etcd_facts_read(&found->facts, r, c->ring.ends[slot->end].at);
     found->answers = found->facts.known || end->verdict.err == ROTA_AUTH;
-    snprintf(why, sizeof(why), "%.100s: %.90s", c->ring.ends[slot->end].at,
-             end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status));
+    snprintf(why, sizeof(why), "%.100s: %.90s", c->ring.ends[slot->end].at, rt_grpc_said(end));
     settle(slot, found->answers ? NULL : why);
 }
 

@@ -4,8 +4,6 @@
 
 #include "base/alloc.h"
 
-#include <stdio.h>
-
 #define STUCK_LEAST_MS 1000 /* an election takes about that, and what was proposed before is lost */
 #define PING_EVERY_MS 5000  /* etcd cuts who does it more often */
 
@@ -101,14 +99,12 @@ void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
     struct rt_etcd_link *l = c->link;
     int64_t patience = rt_dial_patience(c->base), half = patience / 2, owed = owed_since(c);
     int64_t stuck = stuck_after(c);
-    char why[sizeof(c->trouble)];
     if (owed == RT_NEVER)
         return;
     int64_t since = owed > l->progress_at ? owed : l->progress_at;
     if (now - since >= stuck) {
-        snprintf(why, sizeof(why), "%.180s did not answer within %lld ms", rt_etcd_at(c),
-                 (long long)((now - since) / RT_MS));
-        rt_etcd_cut(c, why);
+        rt_etcd_cut(c, "%.180s did not answer within %lld ms", rt_etcd_at(c),
+                    (long long)((now - since) / RT_MS));
         return;
     }
     if (now - rt_etcd_lease_owed(c) >= patience)

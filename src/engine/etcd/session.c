@@ -260,9 +260,7 @@ static void cancel_renewal(struct rt_etcd_conn *c, struct rt_work *w)
 {
     struct beat *b = (struct beat *)(void *)w;
     if (!b->keeping) {
-        struct rt_etcd_ask *a = rt_etcd_ask_of(c, w->op);
-        if (a != NULL)
-            rt_etcd_ask_abandon(c, a, ROTA_CANCELED);
+        (void)rt_etcd_ask_cancel(c, w->op);
         return;
     }
     rt_etcd_unkeep(c, &b->keep);

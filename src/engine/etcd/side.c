@@ -265,15 +265,12 @@ void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op)
     if (w == NULL)
         return;
     const struct rt_etcd_turn *turn = turn_of(w);
-    if (!turn->begun && turn->ahead > 0) {
+    if (!turn->begun && turn->ahead > 0)
         rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
-    } else if (turn->kind->cancel != NULL) {
+    else if (turn->kind->cancel != NULL)
         turn->kind->cancel(c, w);
-    } else {
-        struct rt_etcd_ask *a = rt_etcd_ask_of(c, op);
-        if (a != NULL)
-            rt_etcd_ask_abandon(c, a, ROTA_CANCELED);
-    }
+    else
+        (void)rt_etcd_ask_cancel(c, op);
 }
 
 /* ---- Beginning and end ---------------------------------------------------------------------------- */

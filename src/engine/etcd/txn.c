@@ -115,30 +115,33 @@ void rt_etcd_if_line_older(struct rt_etcd_txn *t, const char *name, int64_t revi
 
 /* ---- Steps ---------------------------------------------------------------------------------------- */
 
-static RtEtcd__RequestOp *add_step(struct rt_etcd_txn *t, enum rt_etcd_branch b)
+/* SIZE bytes for the request of a new step; NULL: no memory, or no room for it. */
+static void *add_step(struct rt_etcd_txn *t, enum rt_etcd_branch b,
+                      RtEtcd__RequestOp__RequestCase which, size_t size)
 {
     RtEtcd__RequestOp *step = get(t, sizeof(*step));
+    void *request = get(t, size);
     size_t *n = b == RT_ETCD_THEN ? &t->message.n_success : &t->message.n_failure;
-    if (step == NULL || *n == t->branches[b]) {
+    if (request == NULL || *n == t->branches[b]) {
         t->failed = true;
         return NULL;
     }
     rt_etcd__request_op__init(step);
+    step->request_case = which;
+    step->range = request; /* or whichever it is: a union of pointers */
     (b == RT_ETCD_THEN ? t->message.success : t->message.failure)[(*n)++] = step;
-    return step;
+    return request;
 }
 
 RtEtcd__RangeRequest *rt_etcd_get(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key,
                                   size_t size)
 {
-    RtEtcd__RequestOp *step = add_step(t, b);
-    RtEtcd__RangeRequest *range = get(t, sizeof(*range));
-    if (step == NULL || range == NULL)
+    RtEtcd__RangeRequest *range = add_step(t, b, RT_ETCD__REQUEST_OP__REQUEST_RANGE,
+                                           sizeof(*range));
+    if (range == NULL)
         return &t->no_range;
     rt_etcd__range_request__init(range);
     range->key = copy(t, key, size);
-    step->request_case = RT_ETCD__REQUEST_OP__REQUEST_RANGE;
-    step->range = range;
     return range;
 }
 
@@ -178,14 +181,11 @@ RtEtcd__RangeRequest *rt_etcd_get_behind(struct rt_etcd_txn *t, enum rt_etcd_bra
 RtEtcd__PutRequest *rt_etcd_put(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key,
                                 size_t size)
 {
-    RtEtcd__RequestOp *step = add_step(t, b);
-    RtEtcd__PutRequest *put = get(t, sizeof(*put));
-    if (step == NULL || put == NULL)
+    RtEtcd__PutRequest *put = add_step(t, b, RT_ETCD__REQUEST_OP__REQUEST_PUT, sizeof(*put));
+    if (put == NULL)
         return &t->no_put;
     rt_etcd__put_request__init(put);
     put->key = copy(t, key, size);
-    step->request_case = RT_ETCD__REQUEST_OP__REQUEST_PUT;
-    step->put = put;
     return put;
 }
 
@@ -196,14 +196,12 @@ void rt_etcd_put_value(struct rt_etcd_txn *t, RtEtcd__PutRequest *put, const voi
 
 void rt_etcd_delete(struct rt_etcd_txn *t, enum rt_etcd_branch b, const void *key, size_t size)
 {
-    RtEtcd__RequestOp *step = add_step(t, b);
-    RtEtcd__DeleteRangeRequest *request = get(t, sizeof(*request));
-    if (step == NULL || request == NULL)
+    RtEtcd__DeleteRangeRequest *request = add_step(t, b, RT_ETCD__REQUEST_OP__REQUEST_DELETE_RANGE,
+                                                   sizeof(*request));
+    if (request == NULL)
         return;
     rt_etcd__delete_range_request__init(request);
     request->key = copy(t, key, size);
-    step->request_case = RT_ETCD__REQUEST_OP__REQUEST_DELETE_RANGE;
-    step->delete_range = request;
 }
 
 /* ---- Sending and reading ---------------------------------------------------------------------------- */

@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #define BUCKETS_FIRST 64
@@ -163,14 +162,10 @@ static void on_stream_end(void *arg, const struct rt_grpc_end *end)
 {
     struct rt_etcd_link *l = arg;
     struct rt_etcd_conn *c = l->conn;
-    char why[sizeof(c->trouble)];
     uint32_t serial = l->watch_token;
     l->watch_call = NULL;
-    if (end->verdict.reason != RT_ETCD_NO_TOKEN || !rt_etcd_reauthenticate(c, serial)) {
-        snprintf(why, sizeof(why), "%.100s: no more watching: %.120s", rt_etcd_at(c),
-                 end->message[0] != '\0' ? end->message : rt_grpc_status_name(end->status));
-        rt_etcd_sicken(c, why);
-    }
+    if (end->verdict.reason != RT_ETCD_NO_TOKEN || !rt_etcd_reauthenticate(c, serial))
+        rt_etcd_sicken(c, "%.100s: no more watching: %.120s", rt_etcd_at(c), rt_grpc_said(end));
     rt_etcd_watch_lost(c);
     if (c->link != NULL)
         rt_etcd_watch_linked(c);
@@ -218,13 +213,10 @@ static void canceled(struct rt_etcd_conn *c, struct rt_etcd_watch *w,
         refused(c, w);
         return;
     }
-    if (r->compact_revision == 0) {
-        char why[sizeof(c->trouble)];
-        snprintf(why, sizeof(why), "%.180s has ended a watch", rt_etcd_at(c));
-        rt_etcd_sicken(c, why);
-    } else {
+    if (r->compact_revision == 0)
+        rt_etcd_sicken(c, "%.180s has ended a watch", rt_etcd_at(c));
+    else
         create(c, w); /* from now: it cannot be too old again */
-    }
     if (had)
         tell_lost(c, w, 0);
 }
@@ -267,8 +259,9 @@ static void on_message(void *arg, const uint8_t *bytes, size_t n)
     if (rv == 0 && whole(r))
         dispatch(c, r);
     else
-        rt_etcd_cut(c, rv == ROTA_NOMEM ? "out of memory for what was watched"
-                                        : "what was watched came as garbage");
+        rt_etcd_cut(c, "%s",
+                    rv == ROTA_NOMEM ? "out of memory for what was watched"
+                                     : "what was watched came as garbage");
 }
 
 /* ---- For the ops -------------------------------------------------------------------------------------- */

@@ -106,6 +106,13 @@ int64_t rt_dial_patience(const struct rt_conn *conn)
     return (ms < PATIENCE_LEAST_MS ? PATIENCE_LEAST_MS : ms) * RT_MS;
 }
 
+int64_t rt_dial_jitter(uint64_t *jitter, int64_t most)
+{
+    assert(most >= 0);
+    *jitter = *jitter * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)(*jitter >> 33) % (most + 1);
+}
+
 void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t *jitter)
 {
     uint32_t part = conn->ttl_ms / 20;
@@ -113,7 +120,6 @@ void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t
     uint32_t ms = p->ms == 0 ? RT_DIAL_PAUSE_FIRST_MS : p->ms * 2;
     ms = ms > most ? most : ms;
     p->ms = ms > RT_DIAL_PAUSE_FIRST_MS ? ms : RT_DIAL_PAUSE_FIRST_MS;
-    *jitter = *jitter * 6364136223846793005u + 1442695040888963407u;
     int64_t half = p->ms * RT_MS / 2;
-    p->until = rt_loop_now(conn->loop) + half + (int64_t)(*jitter >> 33) % (half + 1);
+    p->until = rt_loop_now(conn->loop) + half + rt_dial_jitter(jitter, half);
 }

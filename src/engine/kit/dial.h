@@ -61,12 +61,15 @@ uint32_t rt_dial_connect_ms(const struct rt_conn *conn, size_t count);
 /* How long a server may owe an answer, in ns: a quarter of the ttl. */
 int64_t rt_dial_patience(const struct rt_conn *conn);
 
+/* From 0 to MOST. *JITTER is any number that few share, and is changed. */
+int64_t rt_dial_jitter(uint64_t *jitter, int64_t most);
+
 struct rt_dial_pause { /* all zero: dial at once */
     uint32_t ms;       /* the last; 0: none since it was well */
     int64_t until;     /* not dialed before */
 };
 
-/* It was dialed in vain, or lost: *JITTER is any number that few share, and is changed. A server that is back is
+/* It was dialed in vain, or lost. A server that is back is
  * found while whoever holds there still has time to renew. */
 void rt_dial_later(struct rt_dial_pause *p, const struct rt_conn *conn, uint64_t *jitter);
 

@@ -3,6 +3,7 @@
 #include "engine/kit/ledger.h"
 
 #include "base/list.h"
+#include "engine/kit/words.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -234,6 +235,37 @@ struct rt_entry *rt_ledger_find(const struct rt_ledger *l,
         if (is(e, arg))
             return e;
     return NULL;
+}
+
+static bool is_of(const struct rt_entry *e, const void *op)
+{
+    return e->op == op;
+}
+
+bool rt_ledger_cancel(struct rt_ledger *l, const struct rt_op *op)
+{
+    assert(op != NULL);
+    struct rt_entry *e = rt_ledger_find(l, is_of, op);
+    if (e != NULL)
+        rt_ledger_abandon(l, e, ROTA_CANCELED);
+    return e != NULL;
+}
+
+int rt_ledger_say(struct rt_ledger *l, const struct rt_entry *e, int err, const char *why,
+                  const char *who, const char *at, const char *trouble)
+{
+    struct rt_conn *conn = l->base;
+    if (why != NULL)
+        return rt_words_fail(conn, err, "%s%.220s", e->flying ? "no answer came: " : "", why);
+    if (err == ROTA_NOMEM)
+        return rt_words_nomem(conn);
+    if (e->given_up)
+        return rt_words_fail(conn, err, "given up %s",
+                             e->flying ? "under way" : "before it was sent");
+    if (e->flying)
+        return rt_words_fail(conn, err, "%.180s has not answered in time", at);
+    return rt_words_fail(conn, err, "%s cannot be used now: %.220s", who,
+                         trouble[0] != '\0' ? trouble : "it has not answered yet");
 }
 
 /* ---- Life ------------------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ struct rt_ledger;
 
 struct rt_entry {                 /* first in the user's struct */
     struct rt_entry *next, *prev; /* NULL: in no ledger */
+    struct rt_op *op; /* for which: rt_ledger_cancel finds it; NULL: for none, or not any more */
     /* Set before it is added. */
     uint32_t *pending; /* counts those added and not yet ended or taken out; NULL: nobody counts */
     int64_t deadline;  /* 0: call_ms from then; RT_NEVER: none */
@@ -81,6 +82,9 @@ bool rt_ledger_resend(struct rt_ledger *l, struct rt_entry *e);
 /* Ends E early, from the next turn, unless it has ended. */
 void rt_ledger_abandon(struct rt_ledger *l, struct rt_entry *e, int err);
 
+/* The same, with ROTA_CANCELED, of the first that is for OP. False: there is none. */
+bool rt_ledger_cancel(struct rt_ledger *l, const struct rt_op *op);
+
 void rt_ledger_flush(struct rt_ledger *l); /* sends what waits and may go */
 
 /* What flies by VIA is lost: it waits again, or ends. */
@@ -88,6 +92,11 @@ void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why);
 
 /* Ends all that waits, with ERR. */
 void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why);
+
+/* Sets errmsg for what ends E: `ended` got ERR and WHY from WHO ("redis"), of which it is known that it is AT and has
+ * TROUBLE ("": none). Returns ERR. */
+int rt_ledger_say(struct rt_ledger *l, const struct rt_entry *e, int err, const char *why,
+                  const char *who, const char *at, const char *trouble);
 
 /* The first that IS says yes to, or NULL. */
 struct rt_entry *rt_ledger_find(const struct rt_ledger *l,

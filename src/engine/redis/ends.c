@@ -12,17 +12,6 @@
 #define RETRY_PARTS 10        /* of the ttl: after a sweep that failed */
 #define SWEEP_LINE_BUDGET 256 /* tickets ended by one look */
 
-static int64_t jitter(struct rt_redis_conn *c)
-{
-    uint64_t x = c->side.seed != 0 ? c->side.seed : c->link.next_tag | 1; /* that is random */
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    c->side.seed = x;
-    uint64_t most = c->base.ttl_ms * (uint64_t)RT_MS / JITTER_PARTS + 1;
-    return (int64_t)(x % most);
-}
-
 /* Whether it matters to us when something of the room ends. */
 static bool matters(const struct rt_redis_room *room)
 {
@@ -43,8 +32,11 @@ void rt_redis_note_ends(struct rt_redis_conn *c, uint32_t room, int64_t now, int
     if (soonest > now + FAR_US)
         soonest = 0; /* not in anybody's lifetime, or no time at all */
     int64_t left = soonest > now ? soonest - now : 0;
-    c->rooms[room].ends_at = soonest == 0 ? RT_NEVER
-                                          : rt_loop_now(c->base.loop) + left * US + jitter(c);
+    c->rooms[room].ends_at = soonest == 0
+                                 ? RT_NEVER
+                                 : rt_loop_now(c->base.loop) + left * US +
+                                       rt_dial_jitter(&c->link.jitter,
+                                                      c->base.ttl_ms * RT_MS / JITTER_PARTS);
     if (matters(&c->rooms[room]))
         follow_ends(c);
 }

@@ -121,7 +121,7 @@ static void look(struct rt_redis_conn *c, struct watch *w)
         (void)rt_view_end(&w->base); /* the next one is due as ever */
         return;
     }
-    rq->op = w->op;
+    rq->call.entry.op = w->op;
     rq->owner = w;
     w->rq = rq;
     w->looked_at = now;
@@ -199,7 +199,7 @@ static void stop(struct rt_redis_conn *c, struct watch *w)
     struct rt_op *op = w->op;
     w->op = NULL;
     if (op != NULL) { /* still unanswered: its end is all that is left of it */
-        w->rq->op = NULL;
+        w->rq->call.entry.op = NULL;
         rt_conn_done(&c->base, op, rt_redis_fail(c, ROTA_CANCELED, "the observation was ended"));
     }
     end(c, w);

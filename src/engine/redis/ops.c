@@ -234,7 +234,7 @@ int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int
 static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
                           const redisReply *reply)
 {
-    struct rt_op *op = rq->op;
+    struct rt_op *op = rq->call.entry.op;
     struct rt_join *join = op->join.joins;
     uint64_t session = join->session;
     bool durable = join->flags & RT_JOIN_DURABLE;
@@ -278,7 +278,7 @@ int rt_redis_begin_join(struct rt_redis_conn *c, struct rt_op *op)
                                                      join_answered);
     if (rq == NULL)
         return ROTA_NOMEM;
-    rq->op = op;
+    rq->call.entry.op = op;
     return 0;
 }
 
@@ -292,14 +292,14 @@ static int ask_one(struct rt_redis_conn *c, struct rt_redis_args *a, enum rt_red
                                                op->deadline, answer);
     if (rq == NULL)
         return ROTA_NOMEM;
-    rq->op = op;
+    rq->call.entry.op = op;
     return 0;
 }
 
 static void leave_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
                            int status, const redisReply *reply)
 {
-    struct rt_op *op = rq->op;
+    struct rt_op *op = rq->call.entry.op;
     if (err == 0 && status == RT_REDIS_LOST)
         err = rt_words_no_ticket(&c->base, op->leave.name);
     else if (err == 0 && reply->type != REDIS_REPLY_STRING &&
@@ -340,7 +340,7 @@ int rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
 static void change_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
                             int status, const redisReply *reply)
 {
-    struct rt_op *op = rq->op;
+    struct rt_op *op = rq->call.entry.op;
     if (err == 0 && status == RT_REDIS_LOST)
         err = rt_words_no_ticket(&c->base, op->change.name);
     else if (err == 0 && status == RT_REDIS_KIND)
@@ -383,7 +383,7 @@ int rt_redis_begin_change(struct rt_redis_conn *c, struct rt_op *op)
 static void break_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, int err,
                            int status, const redisReply *reply)
 {
-    struct rt_op *op = rq->op;
+    struct rt_op *op = rq->call.entry.op;
     if (err == 0 && status == RT_REDIS_LOST)
         err = rt_words_no_such(&c->base, op->brk.name);
     else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))

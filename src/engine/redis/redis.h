@@ -36,8 +36,7 @@ typedef void rt_redis_answer_fn(struct rt_redis_conn *c, struct rt_redis_request
 struct rt_redis_request {
     struct rt_resp_request call; /* first */
     rt_redis_answer_fn *answer;
-    struct rt_op *op; /* for the owner; NULL: nobody waits any more */
-    void *owner;      /* a struct of the answerer: a beat, a set, an observation */
+    void *owner; /* a struct of the answerer: a beat, a set, an observation */
     struct rt_redis_request *next, *prev; /* the answerer's: JOINs that are unanswered */
     uint64_t seq;   /* ... numbered in the order they were sent; an undo's: the nonce of its JOIN */
     uint32_t extra; /* the answerer's */
@@ -85,8 +84,7 @@ struct rt_redis_side {
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
     uint32_t
-        handed;    /* grants that came by push and were not left since: more may wait behind them */
-    uint64_t seed; /* of the jitter */
+        handed; /* grants that came by push and were not left since: more may wait behind them */
     int64_t beat_at;    /* the last renewal began: from then on the user may count */
     int64_t counted_at; /* the turn in which the user's tickets were counted; -1: not now */
 };

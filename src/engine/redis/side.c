@@ -113,11 +113,6 @@ void rt_redis_linked(struct rt_resp_conn *link, struct rt_resp_node *node)
 
 /* ---- Cancelling ------------------------------------------------------------------------- */
 
-static bool is_of(const struct rt_entry *e, const void *op)
-{
-    return ((const struct rt_redis_request *)(const void *)e)->op == op;
-}
-
 void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_redis_conn *c = rt_redis_of(conn);
@@ -136,9 +131,7 @@ void rt_redis_cancel(struct rt_conn *conn, struct rt_op *op)
             rt_work_end(conn, w, rv);
             return;
         }
-    struct rt_entry *e = rt_ledger_find(&c->link.ledger, is_of, op);
-    if (e != NULL)
-        rt_ledger_abandon(&c->link.ledger, e, ROTA_CANCELED);
+    (void)rt_ledger_cancel(&c->link.ledger, op);
 }
 
 /* ---- Life ------------------------------------------------------------------------------- */

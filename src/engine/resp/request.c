@@ -165,17 +165,10 @@ static void on_ended(struct rt_ledger *l, struct rt_entry *e, int err, const cha
 {
     struct rt_resp_conn *c = of_ledger(l);
     struct rt_resp_request *rq = (struct rt_resp_request *)(void *)e;
-    const char *trouble = c->last_trouble[0] != '\0' ? c->last_trouble : "no answer yet";
-    if (why != NULL)
-        (void)rt_resp_fail(c, err, "%s%s", e->flying ? "no answer came: " : "", why);
-    else if (e->flying)
-        (void)rt_resp_fail(c, err, "redis %s has not answered in time", rt_resp_at(e->via));
-    else if (err == ROTA_NOMEM)
-        (void)rt_resp_fail(c, err, "out of memory");
-    else if (e->given_up)
-        (void)rt_resp_fail(c, err, "given up before it was sent");
-    else
-        (void)rt_resp_fail(c, err, "redis cannot be used now: %s", trouble);
+    char at[RT_DIAL_AT + 8] = "";
+    if (e->flying)
+        snprintf(at, sizeof(at), "redis %s", rt_resp_at(e->via));
+    (void)rt_ledger_say(l, e, err, why, "redis", at, c->last_trouble);
     if (!c->closing)
         c->on->answer(c, rq, err, 0, NULL);
     if (why != NULL || !e->flying)

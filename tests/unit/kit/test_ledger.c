@@ -330,13 +330,71 @@ static void found(void **state)
     assert_null(rt_ledger_find(&ledger, is, &three));
 }
 
+/* By its op; of several the first, and nothing of others. */
+static void canceled(void **state)
+{
+    static struct rt_op one, two, three;
+    static struct asked a, b, c;
+    (void)state;
+    a = (struct asked){.entry.op = &one};
+    b = (struct asked){.entry.op = &two};
+    c = (struct asked){.entry.op = &two};
+    assert_true(add(&a, 1));
+    answer = ROTA_UNREACHABLE;
+    (void)add(&b, 2);
+    (void)add(&c, 3);
+    assert_false(rt_ledger_cancel(&ledger, &three));
+    assert_true(rt_ledger_cancel(&ledger, &two));
+    pass(0);
+    assert_true(a.ended == 0 && b.ended == 1 && c.ended == 0);
+    assert_int_equal(b.err, ROTA_CANCELED);
+    assert_true(rt_ledger_cancel(&ledger, &one));
+    pass(0);
+    assert_int_equal(a.err, ROTA_UNKNOWN); /* it flew */
+    assert_true(rt_ledger_cancel(&ledger, &two));
+    pass(0);
+    assert_int_equal(c.ended, 1);
+    assert_false(rt_ledger_cancel(&ledger, &two));
+}
+
+static void says(void **state)
+{
+    static const struct {
+        struct rt_entry entry;
+        int err;
+        const char *why, *trouble, *text;
+    } all[] = {
+        {{.flying = true}, ROTA_UNKNOWN, "cut", "", "no answer came: cut"},
+        {{.flying = false}, ROTA_AUTH, "no right", "", "no right"},
+        {{.given_up = true}, ROTA_NOMEM, NULL, "", "out of memory"},
+        {{.given_up = true}, ROTA_CANCELED, NULL, "", "given up before it was sent"},
+        {{.given_up = true, .flying = true}, ROTA_UNKNOWN, NULL, "x", "given up under way"},
+        {{.flying = true}, ROTA_UNKNOWN, NULL, "x", "a:1 has not answered in time"},
+        {{.flying = false}, ROTA_UNREACHABLE, NULL, "x", "db cannot be used now: x"},
+        {{.flying = false},
+         ROTA_UNREACHABLE,
+         NULL,
+         "",
+         "db cannot be used now: it has not answered yet"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        assert_int_equal(rt_ledger_say(&ledger, &all[i].entry, all[i].err, all[i].why, "db", "a:1",
+                                       all[i].trouble),
+                         all[i].err);
+        assert_string_equal(base.errmsg, all[i].text);
+    }
+}
+
 #define ONE(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ONE(answered_once),   ONE(counted), ONE(deadlines), ONE(given_up), ONE(keeps_its_place),
-        ONE(lost_by_its_way), ONE(refused), ONE(pauses),    ONE(found),
+        ONE(answered_once),   ONE(canceled),        ONE(says),
+        ONE(counted),         ONE(deadlines),       ONE(given_up),
+        ONE(keeps_its_place), ONE(lost_by_its_way), ONE(refused),
+        ONE(pauses),          ONE(found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
