@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define BOOL_OID 16
 #define BYTEA_OID 17
@@ -103,6 +104,13 @@ static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
     }
 }
 
+static int64_t wall_us(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
 static void put_step(struct args *a, const struct rt_sql_step *s)
 {
     const char *types = rt_postgres_statements[s->kind].types;
@@ -111,6 +119,8 @@ static void put_step(struct args *a, const struct rt_sql_step *s)
         if (types[i] == 'c') {
             rt_postgres_line(a->channel, s->args[0].text, s->args[0].size);
             put(a, TEXT_OID, a->channel, strlen(a->channel));
+        } else if (types[i] == 'w') {
+            put_cell(a, 'i', &(struct rt_sql_cell){.number = wall_us()});
         } else {
             assert(i < s->count);
             put_cell(a, types[i], &s->args[i]);
@@ -214,6 +224,9 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
     if (st->sql == NULL)
         return say_listen(l, step, s);
     put_step(&a, s);
+    if (s->kind == RT_SQL_DOCTOR)
+        return say(l, step, s->kind, st->sql, &a) &&
+               say(l, step, s->kind, rt_postgres_doctor_more, NULL);
     return st->once ? say(l, step, s->kind, st->sql, &a) : say_prepared(l, step, s->kind, &a);
 }
 

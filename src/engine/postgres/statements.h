@@ -15,7 +15,7 @@ enum rt_postgres_out { /* what the engine hears of a statement's answer */
 struct rt_postgres_statement {
     const char *sql; /* NULL: written when it is sent (LISTEN takes no parameters) */
     /* Of each parameter: i bigint, t text, l text for people (what is no UTF-8 becomes ?), b bytea, c the channel of the line
-     * that is the first one, which the driver adds. */
+     * that is the first one, w what time it is here in µs: those two the driver adds. */
     const char *types;
     enum rt_postgres_out out;
     bool once; /* not worth a name: never prepared */
@@ -27,7 +27,7 @@ extern const struct rt_postgres_statement rt_postgres_statements[RT_SQL_STEPS];
 extern const char rt_postgres_ddl[];
 
 /* In facts.c: long ones. */
-extern const char rt_postgres_facts[], rt_postgres_doctor[];
+extern const char rt_postgres_facts[], rt_postgres_doctor[], rt_postgres_doctor_more[];
 
 #define RT_POSTGRES_CHANNEL 40
 /* OUT: RT_POSTGRES_CHANNEL bytes. Hex digits only: safe in a statement's text. */
