@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "core/timers.h"
 
 #include <assert.h>
 #include <string.h>
@@ -47,6 +48,15 @@ struct rt_view *rt_view_of(struct rt_view *list, const char *name)
     while (list != NULL && (list->over || strcmp(list->name, name) != 0))
         list = list->next;
     return list;
+}
+
+int64_t rt_view_next(const struct rt_view *list)
+{
+    int64_t next = RT_NEVER;
+    for (; list != NULL; list = list->next)
+        if (!list->over && !list->looking && list->look_at < next)
+            next = list->look_at;
+    return next;
 }
 
 bool rt_view_begin(struct rt_view *v)

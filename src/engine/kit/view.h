@@ -22,10 +22,11 @@ struct rt_view { /* first in the engine's struct */
     struct rt_view *next, **link;
     void *cookie;
     const char *name; /* behind the engine's struct */
-    bool told;    /* `last` is what was told; set it to false and the next state is told again */
-    bool looking; /* between begin and end */
-    bool again;   /* something came meanwhile: look once more after it */
-    bool over;    /* stopped, but its look is under way */
+    bool told;       /* `last` is what was told; set it to false and the next state is told again */
+    bool looking;    /* between begin and end */
+    bool again;      /* something came meanwhile: look once more after it */
+    bool over;       /* stopped, but its look is under way */
+    int64_t look_at; /* the engine's, if it looks by time: when next */
     struct rt_view_state last;
 };
 
@@ -37,6 +38,9 @@ void rt_view_close(struct rt_view **list); /* frees all */
 /* Those that are not over: by cookie; the first of a line. Or NULL. */
 struct rt_view *rt_view_find(struct rt_view *list, const void *cookie);
 struct rt_view *rt_view_of(struct rt_view *list, const char *name);
+
+/* When the first of those that are not being looked at is due; RT_NEVER: none. */
+int64_t rt_view_next(const struct rt_view *list);
 
 /* A look shall begin; false: one is under way, and `again` is set. */
 bool rt_view_begin(struct rt_view *v);

@@ -24,7 +24,7 @@ struct watch {
     struct rt_op *op;            /* the OBSERVE that is not answered yet */
     struct rt_redis_request *rq; /* the look under way */
     uint32_t room;
-    int64_t look_at, looked_at;
+    int64_t looked_at;
 };
 
 static struct watch *watch_of(struct rt_view *v)
@@ -36,11 +36,7 @@ static struct watch *watch_of(struct rt_view *v)
 
 static void follow_looks(struct rt_redis_conn *c)
 {
-    int64_t at = RT_NEVER;
-    for (struct rt_view *v = c->side.views; v != NULL; v = v->next)
-        if (!v->over && !v->looking && watch_of(v)->look_at < at)
-            at = watch_of(v)->look_at;
-    rt_timers_at(&c->base.loop->timers, &c->side.look_timer.timer, at);
+    rt_timers_at(&c->base.loop->timers, &c->side.look_timer.timer, rt_view_next(c->side.views));
 }
 
 /* "ROOM:o:NAME", to be freed; NULL: no memory. */
@@ -109,7 +105,7 @@ static void look(struct rt_redis_conn *c, struct watch *w)
 {
     struct rt_redis_args a;
     int64_t now = rt_loop_now(c->base.loop);
-    w->look_at = now + c->base.ttl_ms * RT_MS / LOOK_PARTS;
+    w->base.look_at = now + c->base.ttl_ms * RT_MS / LOOK_PARTS;
     if (!rt_view_begin(&w->base))
         return;
     rt_redis_args_few(&a);
@@ -131,7 +127,7 @@ void rt_redis_look_fire(struct rt_timer_call *call, int64_t now)
 {
     struct rt_redis_conn *c = RT_REDIS_OF_TIMER(call, look_timer);
     for (struct rt_view *v = c->side.views; v != NULL; v = v->next)
-        if (!v->over && !v->looking && watch_of(v)->look_at <= now)
+        if (!v->over && !v->looking && v->look_at <= now)
             look(c, watch_of(v));
     follow_looks(c);
 }
@@ -184,8 +180,8 @@ void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
             look(c, w);
         } else if (v->told) {
             rt_view_tell(&c->base, v, &s);
-            if ((v->looking || now - w->looked_at < NEAR) && now + RELOOK < w->look_at)
-                w->look_at = now + RELOOK;
+            if ((v->looking || now - w->looked_at < NEAR) && now + RELOOK < w->base.look_at)
+                w->base.look_at = now + RELOOK;
             v->again = v->again || v->looking;
         }
     }

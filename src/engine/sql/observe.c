@@ -22,7 +22,6 @@ struct watch {
     struct rt_sql_ask *ask; /* the look under way */
     struct rt_op *op;       /* the OBSERVE that is not answered yet */
     uint64_t links;         /* the line is heard on that connection */
-    int64_t look_at;
 };
 
 static void look(struct watch *w);
@@ -36,14 +35,7 @@ static struct watch *watch_of(struct rt_view *v)
 
 static void follow(struct rt_sql_conn *c)
 {
-    int64_t at = RT_NEVER;
-    for (struct rt_view *v = c->views; v != NULL; v = v->next)
-        if (!v->over && !v->looking && watch_of(v)->look_at < at)
-            at = watch_of(v)->look_at;
-    if (at == RT_NEVER)
-        rt_timers_stop(&c->base.loop->timers, &c->view_timer.timer);
-    else
-        rt_timers_start(&c->base.loop->timers, &c->view_timer.timer, at);
+    rt_timers_at(&c->base.loop->timers, &c->view_timer.timer, rt_view_next(c->views));
 }
 
 static void fire(struct rt_timer_call *call, int64_t now)
@@ -51,7 +43,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
     struct rt_sql_conn *c =
         (struct rt_sql_conn *)(void *)((char *)call - offsetof(struct rt_sql_conn, view_timer));
     for (struct rt_view *v = c->views; v != NULL; v = v->next)
-        if (!v->over && !v->looking && watch_of(v)->look_at <= now)
+        if (!v->over && !v->looking && v->look_at <= now)
             look(watch_of(v));
     follow(c);
 }
@@ -89,7 +81,7 @@ static void plan_look(struct watch *w, int64_t left_us)
         after = POLL_MS * RT_MS;
     if (left_us >= 0 && left_us * 1000 + POLL_MS * RT_MS < after)
         after = left_us * 1000 + POLL_MS * RT_MS;
-    w->look_at = now + after;
+    w->base.look_at = now + after;
 }
 
 static void last_one_unlistens(struct rt_sql_conn *c, const char *name);

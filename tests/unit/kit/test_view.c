@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observations: what is told is what differs; a look that comes while one is under way follows it. */
+#include "core/timers.h"
 #include "engine/kit/view.h"
 #include "lib/scarce.h"
 
@@ -115,6 +116,28 @@ static void test_looks_follow_each_other(void **state)
     assert_null(list);
 }
 
+/* What is being looked at, or is over, is not due. */
+static void test_which_is_next(void **state)
+{
+    struct rt_view *list = NULL;
+    (void)state;
+    assert_int_equal(rt_view_next(list), RT_NEVER);
+    struct mine *a = rt_view_new(&list, sizeof(*a), "a", &list);
+    struct mine *b = rt_view_new(&list, sizeof(*b), "b", &list);
+    a->view.look_at = 5;
+    b->view.look_at = 7;
+    assert_int_equal(rt_view_next(list), 5);
+    assert_true(rt_view_begin(&a->view));
+    assert_int_equal(rt_view_next(list), 7);
+    assert_true(rt_view_end(&a->view));
+    assert_int_equal(rt_view_next(list), 5);
+    assert_true(rt_view_begin(&a->view));
+    assert_true(rt_view_begin(&b->view));
+    rt_view_stop(&b->view);
+    assert_int_equal(rt_view_next(list), RT_NEVER);
+    rt_view_close(&list);
+}
+
 static void test_by_cookie_and_by_name(void **state)
 {
     struct rt_view *list = NULL;
@@ -144,6 +167,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_only_differences, begin, end),
         cmocka_unit_test_setup_teardown(test_texts_are_cut, begin, end),
         cmocka_unit_test_setup_teardown(test_looks_follow_each_other, begin, end),
+        cmocka_unit_test_setup_teardown(test_which_is_next, begin, end),
         cmocka_unit_test_setup_teardown(test_by_cookie_and_by_name, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
