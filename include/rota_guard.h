@@ -161,6 +161,312 @@ static inline int rota_guard_redis(redisContext *c, const char *key, uint64_t fe
 
 #endif /* hiredis */
 
+/* ---- SQL ----------------------------------------------------------------- */
+
+/* The tables, once, by whoever may create them; not inside a transaction (MySQL would commit it). */
+#define ROTA_GUARD_POSTGRES_DDL                                                        \
+    "CREATE TABLE IF NOT EXISTS rota_guard (resource text COLLATE \"C\" PRIMARY KEY, " \
+    "fence bigint NOT NULL) WITH (fillfactor = 60)"
+#define ROTA_GUARD_MYSQL_DDL                                                       \
+    "CREATE TABLE IF NOT EXISTS rota_guard (resource VARBINARY(255) PRIMARY KEY, " \
+    "fence BIGINT NOT NULL) ENGINE = InnoDB"
+#define ROTA_SQL_LOCK_POSTGRES_DDL                                                    \
+    "CREATE TABLE IF NOT EXISTS rota_sql_lock (name text COLLATE \"C\" PRIMARY KEY, " \
+    "fence bigint NOT NULL) WITH (fillfactor = 60)"
+#define ROTA_SQL_LOCK_MYSQL_DDL                                                   \
+    "CREATE TABLE IF NOT EXISTS rota_sql_lock (name VARBINARY(255) PRIMARY KEY, " \
+    "fence BIGINT NOT NULL) ENGINE = InnoDB"
+
+#define ROTA_GUARD_NAME_MAX 255 /* bytes of a resource or a lock */
+
+static inline int rota_guard_impl_check(const char *name, uint64_t fence)
+{
+    if (name == NULL || name[0] == '\0' || strlen(name) > ROTA_GUARD_NAME_MAX)
+        return rota_guard_say(ROTA_INVALID, "a name has 1 to 255 bytes");
+    if (fence == 0 || fence > INT64_MAX)
+        return rota_guard_say(ROTA_INVALID, "a fence is 1 to 2^63 - 1");
+    return 0;
+}
+
+#define ROTA_GUARD_IMPL_NO_TXN "this belongs into a transaction: BEGIN comes first"
+#define ROTA_GUARD_IMPL_LATE "a later fence was here already: roll back"
+
+/* What both databases have:
+ *
+ * rota_guard_postgres, rota_guard_mysql: the guard in the caller's own transaction on DB (none: INVALID). LOST: a later fence
+ * was here for RESOURCE; roll back. 0: FENCE is noted, and the row stays locked until COMMIT or ROLLBACK, so that look
+ * and write are one step. Call it first in the transaction, before the look: at REPEATABLE READ and above a look before it
+ * would show an older state for the whole transaction. 0 is worth what COMMIT then says.
+ *
+ * rota_sql_lock_postgres, rota_sql_lock_mysql: a lock inside the caller's own transaction, without anything else of Rota:
+ * NAME is ours until COMMIT or ROLLBACK, or until the connection ends. Waits at most WAIT_MS (0: not at all, ROTA_NEVER: as
+ * long as it takes). BUSY: somebody has it, and WAIT_MS was 0; TIMEOUT: not in time. *FENCE (may be NULL) grows with each.
+ *
+ * BUSY is also a transaction that the server gave up because of others (a deadlock, a serialization failure): after
+ * ROLLBACK all of it may be tried again; rota_retry does that. UNREACHABLE: the connection or the server has gone, or is
+ * read-only; the transaction is not there any more. AUTH: a right is missing. INVALID: also if the table is not there,
+ * or another one is. */
+
+#ifdef LIBPQ_FE_H
+
+static inline int rota_guard_impl_pg_code(const PGconn *db, const char *state)
+{
+    static const struct {
+        const char *state; /* or its beginning */
+        int err;
+    } known[] = {
+        {"55P03", ROTA_TIMEOUT},     /* lock_timeout */
+        {"40", ROTA_BUSY},           /* serialization failure, deadlock */
+        {"42501", ROTA_AUTH},        /* insufficient privilege */
+        {"25006", ROTA_UNREACHABLE}, /* a replica, or read-only */
+        {"57014", ROTA_CANCELED},    /* statement_timeout, pg_cancel_backend */
+        {"57P", ROTA_UNREACHABLE},   /* shut down, terminated */
+        {"53", ROTA_UNREACHABLE},    /* disk full, out of memory */
+        {"08", ROTA_UNREACHABLE},    /* connection */
+        {"42", ROTA_INVALID},        /* no such table, or of another shape */
+        {"22", ROTA_INVALID},        /* a name that is no text there */
+        {"25P02", ROTA_INVALID},     /* the transaction had failed already */
+    };
+
+    if (state == NULL || PQstatus(db) != CONNECTION_OK)
+        return ROTA_UNREACHABLE;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strncmp(state, known[i].state, strlen(known[i].state)) == 0)
+            return known[i].err;
+    return ROTA_PROTOCOL;
+}
+
+/* Consumes RESULT, which is an error. */
+static inline int rota_guard_impl_pg_fail(const PGconn *db, PGresult *result, const char *ddl)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    char text[512];
+
+    int err = rota_guard_say(rota_guard_impl_pg_code(db, state), PQerrorMessage(db));
+    if (state != NULL && strcmp(state, "42P01") == 0) {
+        snprintf(text, sizeof(text), "the table is missing: %s", ddl);
+        rota_guard_say(err, text);
+    }
+    PQclear(result);
+    return err;
+}
+
+static inline int rota_guard_impl_pg_in_txn(const PGconn *db)
+{
+    if (db == NULL)
+        return rota_guard_say(ROTA_INVALID, NULL);
+    switch (PQtransactionStatus(db)) {
+    case PQTRANS_INTRANS:
+        return 0;
+    case PQTRANS_UNKNOWN:
+        return rota_guard_say(ROTA_UNREACHABLE, PQerrorMessage(db));
+    default:
+        return rota_guard_say(ROTA_INVALID, ROTA_GUARD_IMPL_NO_TXN);
+    }
+}
+
+static inline int rota_guard_postgres(PGconn *db, const char *resource, uint64_t fence)
+{
+    const char *values[2] = {resource, NULL};
+    char number[24];
+
+    int err = rota_guard_impl_check(resource, fence);
+    if (err == 0)
+        err = rota_guard_impl_pg_in_txn(db);
+    if (err != 0)
+        return err;
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)fence);
+    values[1] = number;
+    /* The row is locked also where it is not changed. */
+    PGresult *result = PQexecParams(
+        db,
+        "INSERT INTO rota_guard AS g (resource, fence) VALUES ($1::text, $2::bigint) "
+        "ON CONFLICT (resource) DO UPDATE SET fence = excluded.fence "
+        "WHERE g.fence <= excluded.fence RETURNING g.fence",
+        2, NULL, values, NULL, NULL, 0);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        return rota_guard_impl_pg_fail(db, result, ROTA_GUARD_POSTGRES_DDL);
+    int rows = PQntuples(result);
+    PQclear(result);
+    return rows == 1 ? 0 : rota_guard_say(ROTA_LOST, ROTA_GUARD_IMPL_LATE);
+}
+
+/* One flight. The savepoint keeps the caller's transaction alive if the lock is not to be had; lock_timeout is set back. */
+#define ROTA_GUARD_IMPL_PG_LOCK                                               \
+    "SAVEPOINT rota_sql_lock; "                                               \
+    "SELECT set_config('rota.wait', current_setting('lock_timeout'), true), " \
+    "set_config('lock_timeout', '%lu', true); "                               \
+    "INSERT INTO rota_sql_lock AS l (name, fence) "                           \
+    "VALUES (%s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) " \
+    "ON CONFLICT (name) DO UPDATE SET fence = greatest(l.fence + 1, "         \
+    "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint); "            \
+    "RELEASE SAVEPOINT rota_sql_lock; "                                       \
+    "SELECT (SELECT fence FROM rota_sql_lock WHERE name = %s), "              \
+    "set_config('lock_timeout', current_setting('rota.wait'), true)"
+
+static inline int rota_guard_impl_pg_lock(PGconn *db, const char *literal, uint32_t wait_ms,
+                                          uint64_t *fence)
+{
+    char text[sizeof(ROTA_GUARD_IMPL_PG_LOCK) + 4 * ROTA_GUARD_NAME_MAX + 64];
+    /* 0 is no limit there; nobody waits a month */
+    unsigned long ms = wait_ms == 0 ? 1 : wait_ms == ROTA_NEVER ? 0 : wait_ms;
+
+    if (ms > 2147483647)
+        ms = 2147483647;
+    snprintf(text, sizeof(text), ROTA_GUARD_IMPL_PG_LOCK, ms, literal, literal);
+    PGresult *result = PQexec(db, text);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
+        if (fence != NULL)
+            *fence = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+        PQclear(result);
+        return 0;
+    }
+    int err = rota_guard_impl_pg_fail(db, result, ROTA_SQL_LOCK_POSTGRES_DDL);
+    PQclear(PQexec(db, "ROLLBACK TO SAVEPOINT rota_sql_lock; RELEASE SAVEPOINT rota_sql_lock"));
+    return err == ROTA_TIMEOUT && wait_ms == 0 ? rota_guard_say(ROTA_BUSY, NULL) : err;
+}
+
+static inline int rota_sql_lock_postgres(PGconn *db, const char *name, uint32_t wait_ms,
+                                         uint64_t *fence)
+{
+    int err = rota_guard_impl_check(name, 1);
+    if (err == 0)
+        err = rota_guard_impl_pg_in_txn(db);
+    if (err != 0)
+        return err;
+    char *literal = PQescapeLiteral(db, name, strlen(name));
+    if (literal == NULL)
+        return rota_guard_say(ROTA_INVALID, PQerrorMessage(db));
+    err = rota_guard_impl_pg_lock(db, literal, wait_ms, fence);
+    PQfreemem(literal);
+    return err;
+}
+
+#endif /* libpq */
+
+#ifdef _mysql_h
+
+static inline int rota_guard_impl_my_code(unsigned number)
+{
+    switch (number) {
+    case 1205: /* lock wait */
+        return ROTA_TIMEOUT;
+    case 1213: /* deadlock */
+    case 1020: /* changed since the snapshot */
+        return ROTA_BUSY;
+    case 1044: /* rights of all kinds */
+    case 1045:
+    case 1142:
+    case 1143:
+    case 1227:
+        return ROTA_AUTH;
+    case 1054: /* no such column, table; a value that does not fit */
+    case 1146:
+    case 1264:
+    case 1406:
+        return ROTA_INVALID;
+    case 1053: /* shut down, killed, read-only, full, the connection has gone */
+    case 1114:
+    case 1290:
+    case 1317:
+    case 1792:
+    case 1927:
+    case 2002:
+    case 2003:
+    case 2006:
+    case 2013:
+        return ROTA_UNREACHABLE;
+    default:
+        return ROTA_PROTOCOL;
+    }
+}
+
+static inline int rota_guard_impl_my_fail(MYSQL *db, const char *ddl)
+{
+    char text[512];
+
+    if (mysql_errno(db) != 1146)
+        return rota_guard_say(rota_guard_impl_my_code(mysql_errno(db)), mysql_error(db));
+    snprintf(text, sizeof(text), "the table is missing: %s", ddl);
+    return rota_guard_say(ROTA_INVALID, text);
+}
+
+/* Without autocommit every statement is in a transaction. */
+static inline int rota_guard_impl_my_in_txn(const MYSQL *db)
+{
+    if (db == NULL)
+        return rota_guard_say(ROTA_INVALID, NULL);
+    if ((db->server_status & SERVER_STATUS_IN_TRANS) == 0 &&
+        (db->server_status & SERVER_STATUS_AUTOCOMMIT) != 0)
+        return rota_guard_say(ROTA_INVALID, ROTA_GUARD_IMPL_NO_TXN);
+    return 0;
+}
+
+/* In hexadecimal: no character set and no mode of quoting has a say. */
+static inline void rota_guard_impl_my_hex(const char *name, char *out)
+{
+    for (; *name != '\0'; name++, out += 2)
+        snprintf(out, 3, "%02x", (unsigned)(unsigned char)*name);
+}
+
+/* Changes LAST_INSERT_ID() of the connection. */
+static inline int rota_guard_mysql(MYSQL *db, const char *resource, uint64_t fence)
+{
+    char name[2 * ROTA_GUARD_NAME_MAX + 1], text[2 * ROTA_GUARD_NAME_MAX + 256];
+
+    int err = rota_guard_impl_check(resource, fence);
+    if (err == 0)
+        err = rota_guard_impl_my_in_txn(db);
+    if (err != 0)
+        return err;
+    rota_guard_impl_my_hex(resource, name);
+    snprintf(text, sizeof(text),
+             "INSERT INTO rota_guard (resource, fence) VALUES (x'%s', %llu) "
+             "ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, %llu))",
+             name, (unsigned long long)fence, (unsigned long long)fence);
+    if (mysql_query(db, text) != 0)
+        return rota_guard_impl_my_fail(db, ROTA_GUARD_MYSQL_DDL);
+    /* The highest, or 0: the row is new. */
+    return mysql_insert_id(db) <= fence ? 0 : rota_guard_say(ROTA_LOST, ROTA_GUARD_IMPL_LATE);
+}
+
+#define ROTA_GUARD_IMPL_MY_CLOCK "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
+/* WAIT_MS is rounded up to seconds, as the server counts; MySQL, unlike MariaDB, waits a second for 0 too. Changes
+ * LAST_INSERT_ID() of the connection, and the variable @rota_wait. */
+static inline int rota_sql_lock_mysql(MYSQL *db, const char *name, uint32_t wait_ms,
+                                      uint64_t *fence)
+{
+    char hex[2 * ROTA_GUARD_NAME_MAX + 1], text[2 * ROTA_GUARD_NAME_MAX + 384];
+    unsigned long wait_s = wait_ms == ROTA_NEVER ? 100000000ul : (wait_ms + 999ul) / 1000;
+
+    int err = rota_guard_impl_check(name, 1);
+    if (err == 0)
+        err = rota_guard_impl_my_in_txn(db);
+    if (err != 0)
+        return err;
+    snprintf(text, sizeof(text),
+             "SET @rota_wait = @@innodb_lock_wait_timeout, innodb_lock_wait_timeout = %lu", wait_s);
+    if (mysql_query(db, text) != 0)
+        return rota_guard_impl_my_fail(db, "");
+    rota_guard_impl_my_hex(name, hex);
+    snprintf(text, sizeof(text),
+             "INSERT INTO rota_sql_lock (name, fence) "
+             "VALUES (x'%s', LAST_INSERT_ID(" ROTA_GUARD_IMPL_MY_CLOCK ")) ON DUPLICATE KEY UPDATE "
+             "fence = LAST_INSERT_ID(GREATEST(fence + 1, " ROTA_GUARD_IMPL_MY_CLOCK "))",
+             hex);
+    if (mysql_query(db, text) != 0)
+        err = rota_guard_impl_my_fail(db, ROTA_SQL_LOCK_MYSQL_DDL);
+    uint64_t number = err == 0 ? mysql_insert_id(db) : 0;
+    if (mysql_query(db, "SET innodb_lock_wait_timeout = @rota_wait") != 0 && err == 0)
+        err = rota_guard_impl_my_fail(db, "");
+    if (err == 0 && fence != NULL)
+        *fence = number;
+    return err == ROTA_TIMEOUT && wait_ms == 0 ? rota_guard_say(ROTA_BUSY, NULL) : err;
+}
+
+#endif /* MySQL, MariaDB */
+
 #ifdef __cplusplus
 }
 #endif
