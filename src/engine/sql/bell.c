@@ -55,7 +55,8 @@ static void let_oldest_go(struct rt_sql_conn *c, struct rt_sql_book *book,
     forget(c, oldest);
 }
 
-uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name)
+uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
+                          const struct rt_sql_lane *lane, const char *name)
 {
     if (c->driver->notifies)
         return c->ear;
@@ -68,7 +69,6 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book, const
     b = rt_alloc(sizeof(*b) + size);
     if (b == NULL)
         return 0; /* who waits behind it looks now and then */
-    const struct rt_sql_lane *lane = rt_sql_lane_of(c, name);
     if (c->bell_count >= BELLS_MOST)
         let_oldest_go(c, book, lane);
     if (rt_dial_random(&c->base, &b->id, sizeof(b->id)) != 0)
@@ -82,19 +82,45 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book, const
     return b->id;
 }
 
-bool rt_sql_bell_ours(struct rt_sql_conn *c, const char *name)
+static void ring(struct rt_sql_conn *c, struct rt_sql_book *book, struct rt_sql_bell *b)
 {
-    return c->driver->bells && find(c, name) != NULL;
+    rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(b->id));
+    forget(c, b);
 }
 
 /* Rung in a flight that does not land, it is not rung: then whoever waits for it looks in a while. */
 void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name)
 {
     struct rt_sql_bell *b = c->driver->bells ? find(c, name) : NULL;
-    if (b == NULL)
+    if (b != NULL && b->lane == rt_sql_lane_of(c, name))
+        ring(c, book, b);
+}
+
+static void ring_say(struct rt_sql_ask *a, struct rt_sql_book *book)
+{
+    struct rt_sql_bell *b = find(a->c, a->name);
+    if (b != NULL && b->lane == a->on)
+        ring(a->c, book, b);
+}
+
+static bool ring_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
+{
+    (void)a;
+    (void)b;
+    return true;
+}
+
+static const struct rt_sql_plan ring_plan = {.reads = true, .say = ring_say, .heard = ring_heard};
+
+/* A set takes all its bells on one lane, whatever those of its lines are. */
+void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name)
+{
+    const struct rt_sql_bell *b = c->driver->bells ? find(c, name) : NULL;
+    struct rt_sql_ask *a = b != NULL ? rt_sql_ask_new(c, &ring_plan, NULL, name, NULL) : NULL;
+    if (a == NULL)
         return;
-    rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(b->id));
-    forget(c, b);
+    a->on = &c->lanes[b->lane - c->lanes];
+    rt_sql_ask_go(a);
 }
 
 void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane)

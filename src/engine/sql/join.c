@@ -50,7 +50,7 @@ static uint64_t flags_of(const struct rt_join *j)
 
 static void say_take(struct rt_sql_conn *c, struct rt_sql_book *b, const struct rt_join *j)
 {
-    uint64_t bell = rt_sql_bell_take(c, b, j->name);
+    uint64_t bell = rt_sql_bell_take(c, b, rt_sql_lane_of(c, j->name), j->name);
     rt_sql_say(b, RT_SQL_TAKE, rt_sql_text(j->name), rt_sql_number(j->session),
                rt_sql_number(j->nonce), rt_sql_number(j->owner), rt_sql_number(flags_of(j)),
                rt_sql_number(bell));
@@ -64,11 +64,12 @@ static void say_gate(struct rt_sql_book *b, const struct rt_join *j, bool try)
                rt_sql_number((j->flags & RT_JOIN_DURABLE) != 0));
 }
 
-static void say_join(struct rt_sql_conn *c, struct rt_sql_book *b, const struct rt_join *j,
+static void say_join(const struct rt_sql_ask *a, struct rt_sql_book *b, const struct rt_join *j,
                      bool try, size_t gate)
 {
+    struct rt_sql_conn *c = a->c;
     bool durable = j->flags & RT_JOIN_DURABLE;
-    uint64_t bell = durable ? c->ear : rt_sql_bell_take(c, b, j->name);
+    uint64_t bell = durable ? c->ear : rt_sql_bell_take(c, b, rt_sql_lane_of(c, a->name), j->name);
     rt_sql_say(b, RT_SQL_JOIN, rt_sql_text(j->name), rt_sql_number(j->session),
                rt_sql_number(j->nonce), rt_sql_number(j->owner), rt_sql_number(j->mode),
                rt_sql_number(j->take), rt_sql_number(j->of), rt_sql_number((uint64_t)weight_of(j)),
@@ -99,7 +100,7 @@ static void join_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     rt_sql_say_lock(a->c, b, j->name);
     rt_sql_say(b, RT_SQL_PURGE, rt_sql_text(j->name));
     rt_sql_say(b, RT_SQL_SETTLE, rt_sql_text(j->name));
-    say_join(a->c, b, j, try, 0);
+    say_join(a, b, j, try, 0);
     say_answer(b, j);
 }
 
@@ -129,7 +130,7 @@ static void set_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     for (size_t i = 0; i < n; i++)
         say_gate(b, &op->join.joins[i], try);
     for (size_t i = 0; i < n; i++)
-        say_join(a->c, b, &op->join.joins[i], try, n);
+        say_join(a, b, &op->join.joins[i], try, n);
     for (size_t i = 0; i < n; i++)
         say_answer(b, &op->join.joins[i]);
 }

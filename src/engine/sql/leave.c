@@ -36,6 +36,8 @@ static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     bool folded = may_be_folded(a);
     if (folded && rt_sql_changed(a, b, RT_SQL_GIVE) == 0)
         return false;
+    if (!folded)
+        rt_sql_bell_ring_now(a->c, a->name); /* if another lane has it */
     rt_sql_wait_left(a->c, a->name, op->leave.number);
     op->leave.granted = folded || (row != NULL && rt_sql_int(row, 0) != 0);
     rt_sql_done(a, folded || row != NULL ? 0 : rt_words_no_ticket(&a->c->base, a->name));
@@ -95,6 +97,8 @@ static bool change_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     bool folded = rt_sql_row(a, b, RT_SQL_VERIFY, 0) != NULL;
     int rv = 0;
     op->change.wanted = row != NULL && rt_sql_int(row, 2) != 0;
+    if (op->change.what & RT_CHANGE_DOWNGRADE)
+        rt_sql_bell_ring_now(a->c, a->name);
     if (!folded && (row == NULL || rt_sql_int(row, 0) == 0))
         rv = rt_words_no_ticket(&a->c->base, a->name);
     else if (op->change.what & RT_CHANGE_DOWNGRADE && rt_sql_int(row, 1) > RT_SHARED)

@@ -233,10 +233,14 @@ void rt_sql_wait_fini(struct rt_sql_conn *c);
 
 /* ---- bell.c ------------------------------------------------------------------------------------------------------ */
 
-/* What a ticket in NAME is to be woken by, or wakes others by; says what makes it so, before the ticket. 0: nothing. */
-uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name);
-bool rt_sql_bell_ours(struct rt_sql_conn *c, const char *name);
+/* What a ticket in NAME is to be woken by, or wakes others by; says what makes it so, before the ticket, in a flight of LANE.
+ * 0: nothing. */
+uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
+                          const struct rt_sql_lane *lane, const char *name);
+/* Rings it with a flight of the line's own lane, if that holds it ... */
 void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name);
+/* ... or with a flight of its own; nothing happens if there is none. */
+void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name);
 /* LANE has no connection any more: what it held has rung. NULL: all are forgotten. */
 void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
 

@@ -185,29 +185,14 @@ static void tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t sessio
                                 .kind = kind, .session = session, .number = number, .name = name});
 }
 
-static void ring_say(struct rt_sql_ask *a, struct rt_sql_book *b)
-{
-    rt_sql_bell_ring(a->c, b, a->name);
-}
-
-static bool ring_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
-{
-    (void)a;
-    (void)b;
-    return true;
-}
-
-static const struct rt_sql_plan ring_plan = {.reads = true, .say = ring_say, .heard = ring_heard};
-
 void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     if (!t->waits)
         return;
     t->waits = false;
     tell(c, RT_GRANTED, t->session, t->number, t->name);
-    if (t->shares &&
-        rt_sql_bell_ours(c, t->name)) /* those behind it may hold too, and wait for it */
-        (void)rt_sql_ask(c, &ring_plan, NULL, t->name, NULL);
+    if (t->shares) /* those behind it may hold too, and wait for it */
+        rt_sql_bell_ring_now(c, t->name);
     look_in(c, t, -1);
 }
 

@@ -171,9 +171,9 @@ static const char *const none[] = {NULL};
 #define DRIVER(its_name, its_schemes, tells, its_lanes)                                         \
     {                                                                                           \
         .name = (its_name), .schemes = (its_schemes), .params = none, .port = 5432,             \
-        .link_size = sizeof(struct link), .notifies = (tells), .lanes = (its_lanes), .ddl = "", \
-        .open = driver_open, .close = driver_close, .dial = driver_dial, .send = driver_send,   \
-        .drop = driver_drop, .forked = driver_forked,                                           \
+        .link_size = sizeof(struct link), .bells = !(tells), .notifies = (tells),               \
+        .lanes = (its_lanes), .ddl = "", .open = driver_open, .close = driver_close,            \
+        .dial = driver_dial, .send = driver_send, .drop = driver_drop, .forked = driver_forked, \
     }
 
 static const struct rt_sql_driver postgres = DRIVER("a model of PostgreSQL", postgres_schemes, true,

@@ -16,11 +16,12 @@
 /* ---- What is looked at -------------------------------------------------------------------------------------------- */
 
 static const char *const words[RT_SQL_STEPS] = {
-    "FACTS",  "LAYOUT", "MAKE",     "OPEN",        "RENEW",        "END",    "MINE",    "FOLDED",
-    "DEAD",   "BURY",   "IDLE",     "TAKE",        "GIVE",         "VERIFY", "LOCK",    "UNFOLD",
-    "PURGE",  "SETTLE", "TELL",     "GATE",        "JOIN",         "WANT",   "ANSWER",  "LEAVE",
-    "CHANGE", "STATE",  "BREAK",    "WATCH",       "LOOK",         "FRONT",  "INSPECT", "LIST",
-    "DOCTOR", "LISTEN", "UNLISTEN", "LISTEN_LINE", "UNLISTEN_LINE"};
+    "FACTS",       "LAYOUT",        "MAKE",      "OPEN",      "RENEW",    "END",    "MINE",
+    "FOLDED",      "DEAD",          "BURY",      "IDLE",      "TAKE",     "GIVE",   "VERIFY",
+    "LOCK",        "UNFOLD",        "PURGE",     "SETTLE",    "TELL",     "GATE",   "JOIN",
+    "WANT",        "ANSWER",        "LEAVE",     "CHANGE",    "STATE",    "BREAK",  "WATCH",
+    "LOOK",        "FRONT",         "INSPECT",   "LIST",      "DOCTOR",   "LISTEN", "UNLISTEN",
+    "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING", "BELL_WAIT"};
 
 static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps, size_t count,
                          enum rt_sql_end end)
@@ -33,6 +34,9 @@ static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps,
         const struct rt_sql_cell *name = steps[i].args;
         bool named = steps[i].count > 0 && name->text != NULL && steps[i].kind != RT_SQL_UNFOLD;
         n += (size_t)snprintf(text + n, sizeof(text) - n, " %s", words[steps[i].kind]);
+        if (steps[i].kind >= RT_SQL_BELL_TAKE && n < sizeof(text))
+            n += (size_t)snprintf(text + n, sizeof(text) - n, " %llx",
+                                  (unsigned long long)name->number);
         if (named && n < sizeof(text))
             n += (size_t)snprintf(text + n, sizeof(text) - n, " %.*s", (int)name->size, name->text);
     }
@@ -320,10 +324,11 @@ static const char *mysql_url(const struct sim_client *c)
 {
     static const char *const urls[] = {
         "mysql://10.0.0.9/",
-        "mysql://10.0.0.1,10.0.0.2/",
+        "mysql://10.0.0.1,10.0.0.2/?waits=1",
         "mysql://10.0.0.2,10.0.0.1/",
+        "mysql://10.0.0.9/?waits=0",
     };
-    return urls[c->index % 3];
+    return urls[(c->index + c->sim->seed) % 4];
 }
 
 static void run(struct sim *sim)

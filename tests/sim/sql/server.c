@@ -10,6 +10,7 @@
 #define CLOCK_BEGIN_US INT64_C(1700000000000000)
 #define THINK_US 20
 #define STEPS_MAX 4096
+#define SS_BELLS_MAX 300
 
 struct ss_conn {
     struct sim_conn base; /* first */
@@ -19,6 +20,8 @@ struct ss_conn {
     bool mute; /* what it says gets lost, and it does not know */
     char channels[SS_CHANNELS_MAX][SS_CHANNEL];
     size_t channel_count;
+    int64_t bells[SS_BELLS_MAX];
+    size_t bell_count;
 };
 
 struct ss_task { /* a flight that has come */
@@ -27,6 +30,8 @@ struct ss_task { /* a flight that has come */
     struct ss_conn *conn; /* NULL: gone */
     uint32_t node;
     int64_t backend;
+    int64_t bell; /* it waits for that until then; 0: for none */
+    bool waited;
     size_t n;
     char bytes[];
 };
@@ -143,6 +148,84 @@ static void run_listen(struct ss_flight *f, const char *channel, bool on)
     memcpy(c->channels[c->channel_count++], channel, strlen(channel) + 1);
 }
 
+/* ---- Bells -------------------------------------------------------------------------------------------------------- */
+
+static void insert(struct ss_server *s, struct ss_task *t, int64_t when)
+{
+    struct ss_task **at = &s->tasks;
+    t->at = when;
+    while (*at != NULL && (*at)->at <= t->at)
+        at = &(*at)->next;
+    t->next = *at;
+    *at = t;
+}
+
+static int64_t think(struct ss_server *s)
+{
+    const struct sim_wire *w = &s->net.faults;
+    uint32_t mean = sim_chance(&s->net.random, w->slow) ? w->slow_us : THINK_US;
+    return 1000 + sim_spread_ns(&s->net.random, mean);
+}
+
+/* Whoever waits for BELL goes on. */
+static void wake(struct ss_server *s, int64_t bell)
+{
+    struct ss_task *woken = NULL, *t;
+    for (struct ss_task **at = &s->tasks; (t = *at) != NULL;) {
+        if (t->bell != bell) {
+            at = &t->next;
+            continue;
+        }
+        *at = t->next;
+        t->next = woken;
+        woken = t;
+    }
+    while ((t = woken) != NULL) {
+        woken = t->next;
+        t->bell = 0;
+        insert(s, t, s->net.now + think(s));
+    }
+}
+
+static bool holds(const struct ss_conn *c, int64_t bell)
+{
+    for (size_t i = 0; i < c->bell_count; i++)
+        if (c->bells[i] == bell)
+            return true;
+    return false;
+}
+
+static bool is_held(const struct ss_server *s, int64_t bell)
+{
+    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+        if (c->served && holds(conn_of(c), bell))
+            return true;
+    return false;
+}
+
+static void let_go(struct ss_conn *c, int64_t bell)
+{
+    for (size_t i = c->bell_count; i-- > 0;)
+        if (c->bells[i] == bell)
+            c->bells[i] = c->bells[--c->bell_count];
+    wake(c->server, bell);
+}
+
+static void run_bell(struct ss_flight *f, int64_t bell, bool on)
+{
+    struct ss_conn *c = run_of(f)->conn;
+    if (c == NULL || on == holds(c, bell))
+        return;
+    if (!on) {
+        let_go(c, bell);
+        return;
+    }
+    assert(!is_held(c->server, bell) && c->bell_count < SS_BELLS_MAX);
+    c->bells[c->bell_count++] = bell;
+}
+
+/* ---- Beginning and end -------------------------------------------------------------------------------------------- */
+
 static void begin(struct run *r, struct ss_server *s, int64_t from)
 {
     *r = (struct run){
@@ -152,7 +235,8 @@ static void begin(struct run *r, struct ss_server *s, int64_t from)
               .row = run_row,
               .changed = run_changed,
               .notify = run_notify,
-              .listen = run_listen},
+              .listen = run_listen,
+              .bell = run_bell},
         .server = s,
         .clock = from,
         .until = s->net.now,
@@ -256,18 +340,41 @@ static void answer(struct ss_server *s, struct ss_conn *c, const struct ss_bytes
         sim_conn_send(&c->base, out->at, out->n);
 }
 
-static void run_task(struct ss_server *s, struct ss_task *t)
+/* Bells are no part of the transaction: what was done before it failed stays. */
+static void take_bells(struct run *r, const struct rt_sql_step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (steps[i].kind == RT_SQL_BELL_TAKE)
+            run_bell(&r->f, steps[i].args[0].number, true);
+}
+
+/* Whether T has to wait for a bell first: then it is back among the tasks. */
+static bool must_wait(struct ss_server *s, struct ss_task *t, const struct rt_sql_step *steps)
+{
+    int64_t bell = steps[0].kind == RT_SQL_BELL_WAIT ? steps[0].args[0].number : 0;
+    if (bell == 0 || t->waited || t->conn == NULL || !is_held(s, bell))
+        return false;
+    t->waited = true;
+    t->bell = bell;
+    insert(s, t, s->net.now + steps[0].args[1].number * RT_MS);
+    return true;
+}
+
+/* True: it is back among the tasks. */
+static bool run_task(struct ss_server *s, struct ss_task *t)
 {
     static struct rt_sql_step steps[STEPS_MAX];
     static struct rt_sql_cell cells[STEPS_MAX * RT_SQL_ARGS];
     size_t count = read_flight(t, steps, cells), at = 0;
     struct run r;
     char who[16];
+    if (must_wait(s, t, steps))
+        return true;
     if (t->conn != NULL && sim_chance(&s->net.random, s->net.faults.reset)) {
         sim_conn_break(&t->conn->base); /* before COMMIT */
-        return;
+        return false;
     }
-    begin(&r, s, t->came);
+    begin(&r, s, t->waited ? s->net.now : t->came);
     r.conn = t->conn;
     r.f.backend = t->backend;
     snprintf(who, sizeof(who), "%u", s->timeline);
@@ -277,29 +384,24 @@ static void run_task(struct ss_server *s, struct ss_task *t)
     if (end == RT_SQL_LANDED)
         end = ss_run(&r.f, steps, count, &at);
     else
-        at = sim_below(&s->net.random, (uint32_t)count);
+        take_bells(&r, steps, at = sim_below(&s->net.random, (uint32_t)count));
     s->version++;
     finish(&r, end, at);
     if (s->after != NULL)
         s->after(s, steps, count, end);
     answer(s, t->conn, &r.out);
     free(r.out.at);
+    return false;
 }
 
 static void add_task(struct ss_server *s, struct ss_conn *c, const char *bytes, size_t n)
 {
-    const struct sim_wire *w = &s->net.faults;
-    uint32_t mean = sim_chance(&s->net.random, w->slow) ? w->slow_us : THINK_US;
-    struct ss_task *t = malloc(sizeof(*t) + n), **at = &s->tasks;
+    struct ss_task *t = malloc(sizeof(*t) + n);
     assert(t != NULL);
     *t = (struct ss_task){
         .came = s->net.now, .conn = c, .node = c->node, .backend = c->backend, .n = n};
-    t->at = s->net.now + 1000 + sim_spread_ns(&s->net.random, mean);
     memcpy(t->bytes, bytes, n);
-    while (*at != NULL && (*at)->at <= t->at)
-        at = &(*at)->next;
-    t->next = *at;
-    *at = t;
+    insert(s, t, s->net.now + think(s));
 }
 
 static void drop_tasks(struct ss_server *s, const struct ss_conn *of)
@@ -343,6 +445,8 @@ static void on_forget(struct sim_conn *base)
     for (struct ss_task *t = c->server->tasks; t != NULL; t = t->next)
         if (t->conn == c)
             t->conn = NULL;
+    while (c->bell_count > 0)
+        let_go(c, c->bells[c->bell_count - 1]);
 }
 
 static const struct sim_host host = {sizeof(struct ss_conn), on_accept, on_data, on_forget};
@@ -370,8 +474,8 @@ void ss_server_run(struct ss_server *s, int64_t now)
         struct ss_task *t = s->tasks;
         sim_net_advance(&s->net, t->at);
         s->tasks = t->next;
-        run_task(s, t);
-        free(t);
+        if (!run_task(s, t))
+            free(t);
     }
     sim_net_advance(&s->net, now);
 }

@@ -673,6 +673,13 @@ static void do_listen(struct at *a)
     a->f->listen(a->f, channel, kind == RT_SQL_LISTEN || kind == RT_SQL_LISTEN_LINE);
 }
 
+/* Who waits for one has waited before (server.c). */
+static void do_bell(struct at *a)
+{
+    if (a->step->kind != RT_SQL_BELL_WAIT)
+        a->f->bell(a->f, num(a, 0), a->step->kind == RT_SQL_BELL_TAKE);
+}
+
 /* ---- All ---------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -717,6 +724,9 @@ static const struct {
     [RT_SQL_UNLISTEN] = {do_listen, 1, false},
     [RT_SQL_LISTEN_LINE] = {do_listen, 1, false},
     [RT_SQL_UNLISTEN_LINE] = {do_listen, 1, false},
+    [RT_SQL_BELL_TAKE] = {do_bell, 1, false},
+    [RT_SQL_BELL_RING] = {do_bell, 1, false},
+    [RT_SQL_BELL_WAIT] = {do_bell, 2, false},
 };
 
 static bool has_name(const struct rt_sql_step *step)
@@ -747,6 +757,7 @@ static void check(const struct rt_sql_step *steps, size_t at)
     assert((unsigned)step->kind < RT_SQL_STEPS && table[step->kind].run != NULL);
     assert(step->count == table[step->kind].args);
     assert(!table[step->kind].locked || is_locked(steps, at, step->args));
+    assert(step->kind != RT_SQL_BELL_WAIT || at == 0); /* nothing is held while it waits */
     for (size_t i = 0; step->kind == RT_SQL_LOCK && i < at; i++)
         assert(steps[i].kind != RT_SQL_LOCK || compare(&steps[i].args[0], &step->args[0]) < 0);
 }

@@ -67,6 +67,7 @@ struct ss_flight { /* one transaction that runs */
     void (*changed)(struct ss_flight *f, size_t step, uint64_t count);
     void (*notify)(struct ss_flight *f, const char *channel, const char *text);
     void (*listen)(struct ss_flight *f, const char *channel, bool on);
+    void (*bell)(struct ss_flight *f, int64_t bell, bool on); /* taken, or let go */
 };
 
 /* Does all of STEPS; LANDED, or ABSENT at *AT: there are no tables (and then nothing was changed). */
