@@ -274,7 +274,7 @@ static void forked(struct rt_sql_link *l)
 
 static const char *const schemes[] = {"mysql",    "mysqls",       "mysql+unix", "mariadb",
                                       "mariadbs", "mariadb+unix", NULL};
-static const char *const params[] = {"database", "user", NULL};
+static const char *const params[] = {"database", "user", "waits", NULL};
 
 const struct rt_sql_driver rt_mysql_driver = {.name = "MariaDB",
                                               .schemes = schemes,

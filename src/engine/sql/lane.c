@@ -117,6 +117,9 @@ void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why)
 
 void rt_sql_lane_abandon(struct rt_sql_lane *lane)
 {
+    for (size_t i = 0; i < lane->loaded; i++)
+        if (lane->load[i] != NULL)
+            rt_ledger_abandon(&lane->c->ledger, &lane->load[i]->entry, ROTA_CANCELED);
     drop_link(lane);
     rt_ledger_lost(&lane->c->ledger, lane, "nobody waits for it any more");
 }

@@ -163,9 +163,10 @@ struct rt_sql_lane {
     struct rt_sql_ask *load[RT_SQL_LOAD]; /* aboard; NULL: it has ended meanwhile */
     size_t loaded;
     bool flying;
-    bool taken;   /* a ticket waits here for its bell */
-    bool single;  /* the one aboard wants no company */
-    bool listens; /* our ear is heard */
+    bool taken;                /* somebody waits here for a bell, or has ... */
+    struct rt_sql_ask *waiter; /* ... and still does; NULL: the server has to find out */
+    bool single;               /* the one aboard wants no company */
+    bool listens;              /* our ear is heard */
     bool will_listen;
     bool failed;       /* it did not leave: no memory */
     uint32_t refusals; /* in a row */
@@ -176,7 +177,7 @@ struct rt_sql_lane {
 
 void rt_sql_lane_init(struct rt_sql_lane *lane, struct rt_sql_conn *c);
 void rt_sql_lane_close(struct rt_sql_lane *lane);
-/* What flies on LANE is not wanted any more; nobody is told. */
+/* What flies on LANE, which waits for bells, ends without a word: nobody wants it any more. */
 void rt_sql_lane_abandon(struct rt_sql_lane *lane);
 void rt_sql_lane_want(struct rt_sql_lane *lane); /* dials unless it is up, or on its way */
 struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name);

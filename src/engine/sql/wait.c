@@ -106,12 +106,8 @@ static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
         c->hear_until = now_of(c) + HEAR_MS * RT_MS;
         note(c, c->hear_until);
     }
-    struct rt_sql_ask *a = t->ask;
-    t->ask = NULL;
-    if (a != NULL && a->on != NULL) { /* the server would keep the link waiting */
-        rt_ledger_abandon(&c->ledger, &a->entry, ROTA_CANCELED);
-        rt_sql_lane_abandon(a->on);
-    }
+    if (t->ask != NULL && t->ask->on != NULL)
+        t->ask->on->waiter = NULL; /* nobody waits there any more, but the server does not know */
     RT_LIST_OUT(t);
     rt_free(t);
 }
@@ -299,8 +295,10 @@ static void look_failed(struct rt_sql_ask *a, int err)
 
 static void look_freed(struct rt_sql_ask *a)
 {
-    if (a->on != NULL)
+    if (a->on != NULL && (a->on->waiter == NULL || a->on->waiter == a)) {
+        a->on->waiter = NULL;
         a->on->taken = false;
+    }
 }
 
 static const struct rt_sql_plan look_plan = {.reads = true,
@@ -309,14 +307,19 @@ static const struct rt_sql_plan look_plan = {.reads = true,
                                              .failed = look_failed,
                                              .freed = look_freed};
 
-/* A link on which nobody waits, or NULL. */
+/* A link to wait on, or NULL. One that still waits for somebody who has gone is cut only if there is no other. */
 static struct rt_sql_lane *free_link(struct rt_sql_conn *c)
 {
+    struct rt_sql_lane *left = NULL;
     for (struct rt_sql_lane *lane = &c->lanes[RT_SQL_LANES];
-         lane < &c->lanes[RT_SQL_LANES + c->waits]; lane++)
+         lane < &c->lanes[RT_SQL_LANES + c->waits]; lane++) {
         if (!lane->taken)
             return lane;
-    return NULL;
+        left = lane->waiter == NULL ? lane : left;
+    }
+    if (left != NULL)
+        rt_sql_lane_abandon(left);
+    return left;
 }
 
 static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
@@ -330,6 +333,7 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     a->on = waits_for_bell(c, t) ? free_link(c) : NULL;
     if (a->on != NULL) {
         a->on->taken = true;
+        a->on->waiter = a;
         a->slow = bell_ms(c, t) * RT_MS;
         a->entry.deadline = now_of(c) + a->slow + c->base.call_ms * RT_MS;
     }
