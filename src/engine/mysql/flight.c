@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { COM_QUERY = 3, COM_STMT_PREPARE = 22, COM_STMT_EXECUTE = 23 };
 enum { TYPE_NULL = 6, TYPE_LONGLONG = 8, TYPE_BLOB = 252 };
@@ -235,18 +236,31 @@ static void put_names(struct rt_mysql_link *l)
     }
 }
 
-/* As it stands: several statements, each with its semicolon, are as many answers. */
+/* As it stands: what a semicolon at the end of a line ends is a statement, and has an answer. */
 static void put_plain(struct rt_mysql_link *l, const char *sql, size_t step)
 {
     put_text(l, sql, step);
-    for (const char *at = strchr(sql, ';'); at != NULL && (at = strchr(at + 1, ';')) != NULL;)
+    for (const char *at = sql; (at = strstr(at, ";\n")) != NULL && at[2] != '\0'; at += 2)
         put_part(l, step, RT_MYSQL_NOBODY);
+}
+
+/* For the doctor to compare. */
+static void put_clock(struct rt_mysql_link *l)
+{
+    char text[64];
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    snprintf(text, sizeof(text), "SET @rota_ours=%" PRId64,
+             (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000);
+    put_text(l, text, RT_MYSQL_NOBODY);
 }
 
 static void put_step(struct rt_mysql_link *l, size_t step)
 {
     const struct rt_sql_step *s = &l->steps[step];
     const struct rt_mysql_step *t = rt_mysql_step(s->kind);
+    if (s->kind == RT_SQL_DOCTOR)
+        put_clock(l);
     size_t before = l->part_count;
     for (size_t k = 0; k < RT_MYSQL_PARTS && t->sql[k] != NULL; k++)
         if (t->plain)

@@ -23,7 +23,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define NOW "TIMESTAMPDIFF(MICROSECOND,19700101,UTC_TIMESTAMP(6))"
+#define NOW RT_MYSQL_NOW
 #define WHOLE "4611686018427387904"
 #define ALIVE(id) "EXISTS(SELECT 1 FROM rota_session z WHERE z.id=" id " AND z.expires>" NOW ")"
 #define DEAD(id) "NOT " ALIVE(id)
@@ -67,52 +67,6 @@ const char rt_mysql_ddl[] = TABLE(
                 "  flags INT NOT NULL,\n  since BIGINT NOT NULL,\n  at_least BIGINT NOT NULL,\n  until BIGINT NOT NULL,\n"
                 "  bell BIGINT NOT NULL,\n  value VARBINARY(1023) NULL,\n  label VARBINARY(255) NULL,\n"
                 "  PRIMARY KEY (name, number),\n  KEY rota_by_session (durable, session),\n  KEY rota_by_until (until)\n") "INSERT IGNORE INTO rota_meta (k, v) VALUES ('layout', '1.0');\n";
-
-/* ---- What the server is --------------------------------------------------------------------------------------------- */
-
-/* MariaDB reads what stands in M! comments, MySQL what stands in ! comments with a version that MariaDB never had. */
-#define MARIADB(sql) "/*M! " sql "*/"
-#define MYSQL(sql) "/*!80000 " sql "*/"
-#define VARIABLE(name)                                                            \
-    "(SELECT VARIABLE_VALUE FROM " MARIADB("information_schema.GLOBAL_VARIABLES") \
-        MYSQL("performance_schema.global_variables") " WHERE VARIABLE_NAME='" name "')"
-/* Replicas that are connected: MariaDB counts them for everybody, in MySQL only who may see all processes sees them. */
-#define REPLICAS                                                            \
-    MARIADB("(SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS " \
-            "WHERE VARIABLE_NAME='SLAVES_CONNECTED')")                      \
-    MYSQL("(SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%')")
-#define READ_ONLY "(@@global.read_only<>0" MYSQL(" OR @@global.super_read_only<>0") ")"
-#define TABLES_OF_OTHERS                                                                 \
-    "(SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA=DATABASE() AND " \
-    "TABLE_NAME IN ('rota_meta','rota_session','rota_line','rota_ticket') AND ENGINE<>'InnoDB')"
-#define NO_DOUBLEWRITE "CAST(@@global.innodb_doublewrite AS CHAR) IN ('0','OFF')"
-#define GALERA "COALESCE(" VARIABLE("wsrep_on") ",'OFF')='ON'"
-
-#define FORGETS                                                                                      \
-    "CASE WHEN @@global.innodb_flush_log_at_trx_commit<>1 THEN "                                     \
-    "'innodb_flush_log_at_trx_commit is not 1: a crash forgets the last second: set it to 1' "       \
-    "WHEN @@global.log_bin AND @@global.sync_binlog<>1 THEN "                                        \
-    "'sync_binlog is not 1: after a crash the server and its binary log may disagree: set it to 1' " \
-    "WHEN " NO_DOUBLEWRITE                                                                           \
-    " THEN 'innodb_doublewrite is off: a crash may tear pages: turn it on' "                         \
-    "WHEN " REPLICAS                                                                                 \
-    "<>0 THEN 'replicas follow asynchronously: one that is promoted may lack the last grants' "      \
-    "ELSE '' END"
-#define NO_USE                                                                                   \
-    "CASE WHEN " GALERA                                                                          \
-    " THEN 'Galera (wsrep_on) commits on several servers at once, which may each grant a lock: " \
-    "use one server' "                                                                           \
-    "WHEN @@global.log_bin AND @@session.binlog_format='STATEMENT' THEN "                        \
-    "'binlog_format is STATEMENT, which cannot log what is done here: set MIXED or ROW' "        \
-    "WHEN " TABLES_OF_OTHERS                                                                     \
-    "<>0 THEN 'the tables rota_* are not InnoDB: ALTER TABLE ... ENGINE=InnoDB' ELSE '' END"
-
-static const char facts[] =
-    "SELECT CAST(SUBSTRING_INDEX(VERSION(),'.',1) AS SIGNED)*10000+"
-    "CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(VERSION(),'.',2),'.',-1) AS SIGNED)*100,"
-    "CONCAT(" MARIADB("'MariaDB '") MYSQL("'MySQL '") ",SUBSTRING_INDEX(VERSION(),'-',1)),"
-                                                      "NOT " READ_ONLY ",CONNECTION_ID()," FORGETS
-                                                      "," NO_USE;
 
 /* ---- Lines under their lock ------------------------------------------------------------------------------------------ */
 
@@ -285,7 +239,7 @@ static const char idle[] =
 /* ---- The table ------------------------------------------------------------------------------------------------------------ */
 
 static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
-    [RT_SQL_FACTS] = {.sql = {facts}, .plain = true, .reads = true},
+    [RT_SQL_FACTS] = {.sql = {rt_mysql_facts}, .plain = true, .reads = true},
     [RT_SQL_LAYOUT] = {.sql = {"SELECT v FROM rota_meta WHERE k='layout'"},
                        .plain = true,
                        .reads = true},
@@ -341,7 +295,7 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_FRONT] = {.sql = {front}, .reads = true},
     [RT_SQL_INSPECT] = {.sql = {inspect}, .reads = true},
     [RT_SQL_LIST] = {.sql = {list}, .reads = true},
-    [RT_SQL_DOCTOR] = {.sql = {"SELECT 'x','kept','x','' FROM rota_meta"},
+    [RT_SQL_DOCTOR] = {.sql = {rt_mysql_rights, rt_mysql_notes, rt_mysql_doctor},
                        .plain = true,
                        .reads = true},
     [RT_SQL_BELL_TAKE] = {.sql = {"DO IF(COALESCE(IS_USED_LOCK(" BELL
