@@ -33,6 +33,7 @@ static void become_client(const struct rt_mariadb *m, int in, int out)
     char socket[320];
     snprintf(socket, sizeof(socket), "--socket=%s", m->socket);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    unsetenv("MYSQL_PWD"); /* of the test's user */
     if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
         _exit(126);
     execlp("mariadb", "mariadb", "--no-defaults", socket, "--user=root", "--batch",
@@ -204,7 +205,8 @@ static void server_args(struct rt_mariadb *m, const struct rt_mariadb_options *o
 static bool answers(struct rt_server *s, void *arg)
 {
     struct rt_mariadb *m = arg;
-    if (!rt_server_accepts(s, NULL))
+    (void)s;
+    if (access(m->socket, F_OK) != 0)
         return false;
     bool ready = strcmp(rt_mariadb_ask(m, "SELECT 1"), "1") == 0;
     if (!ready)

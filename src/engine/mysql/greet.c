@@ -137,6 +137,7 @@ static void hello(struct rt_mysql_link *l, struct rt_mysql_cursor c)
         RT_MYSQL_UNKNOWN) /* the account may have another one than the server's usual: it will say so */
         l->plugin = RT_MYSQL_NATIVE;
     l->no_eof = caps & NO_EOF;
+    l->may_tls = caps & TLS;
     l->caps = NEEDED | LONG_PASSWORD | LONG_FLAG | WITH_DATABASE | (caps & NO_EOF) |
               (tls ? TLS : 0);
     if ((caps & NEEDED) != NEEDED)
@@ -239,9 +240,13 @@ static void setting_done(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 static void refused(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 {
     struct rt_mysql_error e;
+    const char *hint = "";
     rt_mysql_error(c, &e);
-    rt_mysql_fail(l, rt_mysql_refusal(e.code), "%s: %s%s", l->at, e.text,
-                  e.code == 1049 ? ": create it, or name another" : "");
+    if (e.code == 1049)
+        hint = ": create it, or name another";
+    else if (l->may_tls && !l->secured && rt_mysql_refusal(e.code) == ROTA_AUTH)
+        hint = ": if the account wants TLS, write mysqls://";
+    rt_mysql_fail(l, rt_mysql_refusal(e.code), "%s: %s%s", l->at, e.text, hint);
 }
 
 void rt_mysql_greet(struct rt_mysql_link *l, struct rt_mysql_cursor c)

@@ -256,12 +256,12 @@ static void on_closed(struct rt_stream *s)
 static void drop(struct rt_sql_link *base, void (*closed)(struct rt_sql_link *l))
 {
     struct rt_mysql_link *l = rt_mysql_of(base);
-    bool closing = l->stream.state == RT_STREAM_CLOSING; /* to be dialed anew */
     l->state = RT_MYSQL_IDLE;
     l->closed = closed;
     l->redial = false;
-    assert(l->stream.state != RT_STREAM_IDLE); /* it was dialed */
-    if (!closing)
+    if (l->stream.state == RT_STREAM_IDLE) /* there was no memory to dial it anew */
+        on_closed(&l->stream);
+    else if (l->stream.state != RT_STREAM_CLOSING)
         rt_stream_close(&l->stream, on_closed);
 }
 

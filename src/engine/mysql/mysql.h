@@ -180,7 +180,7 @@ struct rt_mysql_link {
     enum rt_mysql_plugin plugin;
     uint8_t salt[RT_MYSQL_SALT];
     bool mariadb; /* EXECUTE takes expressions */
-    bool asked_key, no_eof, secured;
+    bool asked_key, no_eof, may_tls, secured;
     /* What the server knows. */
     uint32_t ids[RT_MYSQL_FORMS]; /* of COM_STMT_PREPARE; 0: not known */
     bool named[RT_MYSQL_FORMS];   /* PREPARE rota<form> */
