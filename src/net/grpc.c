@@ -6,6 +6,7 @@
 #include "net/grpc.h"
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "net/h2.h"
 
 #include <assert.h>
@@ -19,28 +20,9 @@
 
 /* ---- Lists and memory -------------------------------------------------------------------------- */
 
-void rt_grpc_list_init(struct rt_grpc_link *head)
-{
-    head->next = head->prev = head;
-}
-
-static void list_add(struct rt_grpc_link *head, struct rt_grpc_link *l)
-{
-    l->prev = head->prev;
-    l->next = head;
-    head->prev->next = l;
-    head->prev = l;
-}
-
-static void list_remove(struct rt_grpc_link *l)
-{
-    l->prev->next = l->next;
-    l->next->prev = l->prev;
-}
-
 static struct rt_grpc_call *first(struct rt_grpc_link *head)
 {
-    return head->next != head ? (struct rt_grpc_call *)(void *)head->next : NULL;
+    return !RT_RING_EMPTY(head) ? (struct rt_grpc_call *)(void *)head->next : NULL;
 }
 
 static void free_token(struct rt_grpc_call *c)
@@ -63,7 +45,7 @@ static struct rt_grpc_call *new_call(struct rt_grpc *g)
     if (c != NULL) {
         struct rt_grpc_buffer in = c->in, out = c->out;
         char *token = c->token;
-        list_remove(&c->link);
+        RT_RING_OUT(&c->link);
         g->spares--;
         *c = (struct rt_grpc_call){.in = in, .out = out, .token = token};
     } else {
@@ -83,7 +65,7 @@ static void spare_call(struct rt_grpc *g, struct rt_grpc_call *c)
     }
     rt_grpc_buffer_clear(&c->in, true);
     rt_grpc_buffer_clear(&c->out, true);
-    list_add(&g->spare, &c->link);
+    RT_RING_ADD(&g->spare, &c->link);
     g->spares++;
 }
 
@@ -91,7 +73,7 @@ void rt_grpc_gone(struct rt_grpc_call *c)
 {
     struct rt_grpc *g = c->g;
     assert(c->told && g->calls > 0);
-    list_remove(&c->link);
+    RT_RING_OUT(&c->link);
     g->calls--;
     if (c->stream_id != 0)
         g->on_wire--;
@@ -103,7 +85,7 @@ static void drop_list(struct rt_grpc_link *head)
 {
     struct rt_grpc_call *c;
     while ((c = first(head)) != NULL) {
-        list_remove(&c->link);
+        RT_RING_OUT(&c->link);
         free_call(c);
     }
 }
@@ -294,8 +276,8 @@ void rt_grpc_begin_waiting(struct rt_grpc *g)
         c->stream_id = id;
         g->on_wire++;
         rt_h2_settle(g);
-        list_remove(&c->link);
-        list_add(&g->active, &c->link);
+        RT_RING_OUT(&c->link);
+        RT_RING_ADD(&g->active, &c->link);
     }
 }
 
@@ -353,7 +335,7 @@ int rt_grpc_call(struct rt_grpc *g, const struct rt_grpc_ask *ask, const void *b
         spare_call(g, c);
         return rv;
     }
-    list_add(&g->waiting, &c->link);
+    RT_RING_ADD(&g->waiting, &c->link);
     g->calls++;
     rt_h2_flush(g);
     if (g->err != 0 && !c->sent) {

@@ -7,6 +7,7 @@
 #include "net/h2.h"
 
 #include "base/alloc.h"
+#include "base/list.h"
 
 #include <assert.h>
 #include <rota.h>
@@ -227,7 +228,7 @@ static void on_goaway(struct rt_grpc *g, const nghttp2_goaway *frame)
     snprintf(why, sizeof(why), "the server is going away (%s%s%s)",
              nghttp2_http2_strerror(frame->error_code), said[0] != '\0' ? ": " : "", said);
     leave(g, why);
-    while (g->waiting.next != &g->waiting) { /* these can never begin */
+    while (!RT_RING_EMPTY(&g->waiting)) { /* these can never begin */
         struct rt_grpc_call *c = (struct rt_grpc_call *)(void *)g->waiting.next;
         rt_grpc_finish(c, NGHTTP2_REFUSED_STREAM);
         rt_grpc_gone(c);
@@ -397,9 +398,9 @@ int rt_grpc_open(struct rt_grpc **out, const char *authority, bool tls,
     g->arg = arg;
     g->tls = tls;
     memcpy(g->authority, authority, size);
-    rt_grpc_list_init(&g->waiting);
-    rt_grpc_list_init(&g->active);
-    rt_grpc_list_init(&g->spare);
+    RT_RING_INIT(&g->waiting);
+    RT_RING_INIT(&g->active);
+    RT_RING_INIT(&g->spare);
     int rv = new_session(g);
     if (rv != 0)
         goto free_it;

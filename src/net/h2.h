@@ -84,7 +84,6 @@ void rt_grpc_finish(struct rt_grpc_call *c, uint32_t error_code);
 __attribute__((format(printf, 3, 4))) void rt_grpc_refuse(struct rt_grpc_call *c, uint32_t status,
                                                           const char *why, ...);
 void rt_grpc_gone(struct rt_grpc_call *c); /* its stream is closed: the memory is used again */
-void rt_grpc_list_init(struct rt_grpc_link *head);
 void rt_grpc_end_all(struct rt_grpc *g, int err, const char *why);
 void rt_grpc_silence_all(struct rt_grpc *g);
 void rt_grpc_drop_all(struct rt_grpc *g); /* all memory of calls */

@@ -37,25 +37,14 @@ int rt_redis_listen(struct rt_redis_conn *c, uint32_t room)
 
 /* ---- Ends ------------------------------------------------------------------------------- */
 
-static void ignore(struct rt_redis_conn *c, struct rt_redis_request *rq, int err, int status,
-                   const redisReply *reply)
-{
-    (void)c;
-    (void)rq;
-    (void)err;
-    (void)status;
-    (void)reply;
-}
-
-/* TILL not 0: only if the session ends then, so that it is still the same stay in the room. */
-static void say_end(struct rt_redis_conn *c, uint32_t room, const char *sid, int64_t till)
+void rt_redis_say_end(struct rt_redis_conn *c, uint32_t room, int64_t till)
 {
     struct rt_redis_args a;
     rt_redis_args_few(&a);
-    rt_redis_arg(&a, sid);
+    rt_redis_arg(&a, c->sid);
     if (till > 0)
         rt_redis_arg_number(&a, (uint64_t)till);
-    (void)rt_redis_ask(c, NULL, &a, RT_REDIS_SCRIPT_END, room, 0, ignore);
+    (void)rt_redis_ask(c, NULL, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
 }
 
 static void leave_room(struct rt_redis_room *room)
@@ -107,7 +96,7 @@ static void take_over(struct rt_redis_conn *c, const struct beat *b)
 {
     for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
         if (c->rooms[i].stands)
-            say_end(c, i, c->sid, 0); /* with tickets it stays, and dies by its ttl */
+            rt_redis_say_end(c, i, 0); /* with tickets it stays, and dies by its ttl */
     forget_session(c);
     memcpy(c->sid, b->sid, sizeof(c->sid));
     c->session = b->session;
@@ -157,7 +146,7 @@ static void compare(struct rt_redis_conn *c, uint32_t at, const redisReply *repl
     /* What it was asked about an earlier stay must not be taken for what it knows of the next. */
     if (at != ANCHOR && there == 0 && room->joining == 0 && !room->asking) {
         int64_t till = rt_redis_int(reply, 0) + c->base.ttl_ms * INT64_C(1000);
-        say_end(c, at, c->sid, till); /* the next JOIN there makes it anew */
+        rt_redis_say_end(c, at, till); /* the next JOIN there makes it anew */
         leave_room(room);
     }
 }

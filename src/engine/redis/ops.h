@@ -108,6 +108,9 @@ void rt_redis_join_over(struct rt_redis_conn *c, struct rt_redis_request *rq);
 
 /* beat.c: our session is gone on the server: forgotten here, and told. */
 void rt_redis_session_lost(struct rt_redis_conn *c, uint64_t session);
+/* Our session ends in ROOM, if it has no tickets there. TILL not 0: only if it would end then, so that it is still the
+ * same stay in the room. */
+void rt_redis_say_end(struct rt_redis_conn *c, uint32_t room, int64_t till);
 /* Our pushes of ROOM are subscribed to, from the first use on. */
 int rt_redis_listen(struct rt_redis_conn *c, uint32_t room);
 

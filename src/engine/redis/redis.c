@@ -138,7 +138,8 @@ static void on_answer(struct rt_resp_conn *link, struct rt_resp_request *call, i
                       const redisReply *reply)
 {
     struct rt_redis_request *rq = (struct rt_redis_request *)(void *)call;
-    rq->answer(rt_redis_of_link(link), rq, err, status, reply);
+    if (rq->answer != NULL)
+        rq->answer(rt_redis_of_link(link), rq, err, status, reply);
 }
 
 static bool on_laid(struct rt_resp_conn *link)

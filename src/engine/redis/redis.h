@@ -35,8 +35,8 @@ typedef void rt_redis_answer_fn(struct rt_redis_conn *c, struct rt_redis_request
 /* A request of the engine's: call.place is its room, call.script enum rt_redis_script. */
 struct rt_redis_request {
     struct rt_resp_request call; /* first */
-    rt_redis_answer_fn *answer;
-    void *owner; /* a struct of the answerer: a beat, a set, an observation */
+    rt_redis_answer_fn *answer;  /* NULL: nobody waits for it */
+    void *owner;                 /* a struct of the answerer: a beat, a set, an observation */
     struct rt_redis_request *next, *prev; /* the answerer's: JOINs that are unanswered */
     uint64_t seq;   /* ... numbered in the order they were sent; an undo's: the nonce of its JOIN */
     uint32_t extra; /* the answerer's */

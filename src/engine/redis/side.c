@@ -150,19 +150,11 @@ int rt_redis_side_open(struct rt_redis_conn *c)
     return rt_loop_reserve(c->base.loop, SIDE_TIMERS);
 }
 
-static void say_end(struct rt_redis_conn *c, uint32_t room)
-{
-    struct rt_redis_args a;
-    rt_redis_args_few(&a);
-    rt_redis_arg(&a, c->sid);
-    (void)rt_redis_ask(c, NULL, &a, RT_REDIS_SCRIPT_END, room, 0, NULL);
-}
-
 void rt_redis_side_close(struct rt_redis_conn *c)
 {
     for (uint32_t i = 0; c->session != 0 && i < c->room_count; i++)
         if (c->rooms[i].stands)
-            say_end(c, i);
+            rt_redis_say_end(c, i, 0);
     c->session = 0;
     rt_redis_drop_kept(c);
     rt_view_close(&c->side.views);
