@@ -32,6 +32,7 @@ void rt_ask_move(struct rt_ask *ask, enum rt_ask_state to)
 
 static struct rt_ask **list_of(const struct rt_ask *ask)
 {
+    assert(ask->state != RT_ASK_NEW && ask->state != RT_ASK_DONE); /* those are in no list */
     struct rt_line *line = ask->line;
     if (ask->state != RT_ASK_QUEUED)
         return &line->holders;
@@ -40,6 +41,7 @@ static struct rt_ask **list_of(const struct rt_ask *ask)
 
 void rt_ask_append(struct rt_ask *ask)
 {
+    assert(ask->next == NULL && ask->prev == NULL);
     struct rt_ask **list = list_of(ask), *first = *list;
     ask->next = NULL;
     if (first == NULL) {
@@ -54,6 +56,7 @@ void rt_ask_append(struct rt_ask *ask)
 
 void rt_ask_drop(struct rt_ask *ask)
 {
+    assert(ask->prev != NULL); /* the first has the last */
     struct rt_ask **list = list_of(ask);
     if (*list == ask)
         *list = ask->next;
@@ -70,12 +73,14 @@ void rt_ask_drop(struct rt_ask *ask)
 
 void rt_ask_stop_timer(struct rt_desk *desk, struct rt_ask *ask)
 {
+    assert(ask->terms == NULL || ask->terms->timer.kind == RT_TIMER_ASK); /* bound */
     if (ask->terms != NULL)
         rt_timers_stop(desk->timers, &ask->terms->timer);
 }
 
 void rt_ask_start_limit(struct rt_desk *desk, struct rt_ask *ask)
 {
+    assert(ask->state == RT_ASK_QUEUED);
     struct rt_terms *terms = ask->terms;
     if (terms != NULL && terms->limit_at != RT_NEVER)
         rt_timers_start(desk->timers, &terms->timer, terms->limit_at);
@@ -83,6 +88,7 @@ void rt_ask_start_limit(struct rt_desk *desk, struct rt_ask *ask)
 
 void rt_ask_start_hold(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
+    assert(ask->state == RT_ASK_HELD);
     if (ask->terms != NULL && ask->terms->hold > 0)
         rt_timers_start(desk->timers, &ask->terms->timer, now + ask->terms->hold);
 }
@@ -130,6 +136,7 @@ void rt_ask_fail(struct rt_desk *desk, struct rt_ask *ask, int err)
 bool rt_ask_waits_on(const struct rt_desk *desk, const struct rt_ask *ask,
                      const struct rt_ticket *t, int err)
 {
+    assert(err != 0 && t->line == ask->line);
     bool stood = (ask->flags & RT_ASK_AWAY) != 0 || rt_ticket_has(t, RT_TICKET_AGAIN);
     bool outage = err == ROTA_LOST || (err == ROTA_UNREACHABLE && stood);
     return outage && (ask->flags & RT_ASK_REJOIN) != 0 && !desk->closing;
@@ -151,6 +158,7 @@ void rt_ask_refuse(struct rt_desk *desk, struct rt_ask *ask, const struct rt_tic
 
 void rt_ask_back(struct rt_desk *desk, struct rt_ask *ask)
 {
+    assert(ask->state == RT_ASK_QUEUED);
     if ((ask->flags & RT_ASK_AWAY) != 0 && (ask->news & RT_NEWS_BACK) == 0)
         rt_outbox_tell(desk, ask, RT_NEWS_BACK);
     ask->flags &= (uint8_t)~RT_ASK_AWAY;
@@ -175,6 +183,7 @@ void rt_ask_released(struct rt_desk *desk, struct rt_ask *ask, int err)
 void rt_ask_take_away(struct rt_desk *desk, struct rt_ask *ask, int reason)
 {
     assert(ask->state == RT_ASK_HELD);
+    assert(ask->ticket->holds > 0);
     rt_ask_stop_timer(desk, ask);
     ask->ticket->holds--;
     ask->ticket = NULL;
@@ -185,6 +194,7 @@ void rt_ask_take_away(struct rt_desk *desk, struct rt_ask *ask, int reason)
 
 bool rt_ask_is_over(const struct rt_ask *ask, int64_t now)
 {
+    assert(ask->terms == NULL || ask->terms->ask == ask);
     return ask->state == RT_ASK_HELD && ask->terms != NULL && ask->terms->hold > 0 &&
            ask->terms->timer.at <= now;
 }

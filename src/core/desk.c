@@ -14,6 +14,7 @@
 
 void rt_desk_init(struct rt_desk *desk, struct rt_timers *timers, const struct rt_desk_options *o)
 {
+    assert(timers != NULL);
     *desk = (struct rt_desk){.timers = timers};
     rt_session_init(&desk->session);
     desk->beat_timer.kind = RT_TIMER_DESK;
@@ -82,6 +83,7 @@ void rt_desk_want_session(struct rt_desk *desk, int64_t now)
 {
     if (rt_session_want(&desk->session, now))
         desk->out.open_due = true;
+    assert(desk->session.state != RT_SESSION_NONE || desk->session.in_flight);
 }
 
 bool rt_desk_look(struct rt_desk *desk, int64_t now)
@@ -91,6 +93,7 @@ bool rt_desk_look(struct rt_desk *desk, int64_t now)
     if (rt_session_alive(&desk->session, now))
         return true;
     rt_desk_session_lost(desk, desk->session.id, now);
+    assert(desk->session.state == RT_SESSION_NONE);
     return false;
 }
 
@@ -180,6 +183,7 @@ void rt_desk_session_lost(struct rt_desk *desk, uint64_t session, int64_t now)
 void rt_desk_end(struct rt_desk *desk, int64_t now)
 {
     rt_desk_session_lost(desk, desk->session.id, now);
+    assert(desk->session.state != RT_SESSION_ALIVE);
     session_refused(desk, ROTA_CLOSED, now);
     rt_outbox_end(desk);
     rt_timers_stop(desk->timers, &desk->beat_timer);
@@ -240,6 +244,7 @@ void rt_desk_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 void rt_desk_take_back(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_ticket *t = ask->ticket;
+    assert(ask->state != RT_ASK_HELD || t != NULL);
     if (ask->state == RT_ASK_HELD && rt_ticket_has(t, RT_TICKET_SOLO) && t->holds == 1)
         t->flags &= (uint16_t)~RT_TICKET_OWNED;
     rt_desk_release(desk, ask, now);
@@ -262,6 +267,7 @@ bool rt_desk_cancel(struct rt_desk *desk, struct rt_ask *ask, int err, int64_t n
 
 void rt_desk_downgraded(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
+    assert(ask->state == RT_ASK_HELD || ask->state == RT_ASK_LOST);
     (void)rt_desk_look(desk, now); /* readers that wait here are let in: only while it is ours */
     if (ask->state == RT_ASK_HELD)
         rt_line_downgraded(desk, ask, now);
@@ -271,6 +277,7 @@ int64_t rt_desk_until(const struct rt_desk *desk, const struct rt_ask *ask)
 {
     if (ask->state != RT_ASK_HELD)
         return 0;
+    assert(ask->ticket != NULL && ask->ticket->holds > 0);
     int64_t until = desk->session.usable_until;
     if (ask->terms != NULL && ask->terms->hold > 0 && ask->terms->timer.at < until)
         until = ask->terms->timer.at;
@@ -290,6 +297,7 @@ void rt_desk_close_line(struct rt_desk *desk, struct rt_line *line, int64_t now)
 
 bool rt_desk_quiet(const struct rt_desk *desk)
 {
+    assert(desk->tickets == NULL || desk->tickets->prev == NULL);
     return desk->tickets == NULL && desk->sets == NULL;
 }
 
@@ -452,6 +460,7 @@ static int limit_err(const struct rt_desk *desk, const struct rt_ask *ask)
 
 void rt_desk_timer(struct rt_desk *desk, struct rt_timer *t, int64_t now)
 {
+    assert(t->slot == 0); /* it was taken out when it fell due */
     if (t->kind == RT_TIMER_DESK) {
         desk_timer(desk, t, now);
     } else if (t->kind == RT_TIMER_LINE) {

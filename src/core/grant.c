@@ -9,6 +9,7 @@
 
 static uint64_t capacity(uint32_t mode, uint32_t of)
 {
+    assert(mode != RT_COUNT && mode != RT_GATHER); /* those are not weighed */
     return mode == RT_PERMITS ? of : LOCK_CAPACITY;
 }
 
@@ -34,6 +35,7 @@ void rt_grant_init(struct rt_grant *g, uint32_t waiting)
 /* A barrier opens for the first `of` that wait; those granted before have gone through. */
 static enum rt_grant_verdict gather(struct rt_grant *g, uint32_t of, bool granted)
 {
+    assert(of >= 1);
     if (granted)
         return RT_GRANT_HOLDS;
     if (g->gathered == 0 && g->waiting < of)
@@ -59,6 +61,7 @@ enum rt_grant_verdict rt_grant_next(struct rt_grant *g, uint32_t mode, uint32_t 
     g->ahead += mine;
     if (g->ahead > LOCK_CAPACITY)
         g->ahead = LOCK_CAPACITY;
+    assert(granted || g->ahead <= capacity(mode, of));
     return RT_GRANT_HOLDS;
 }
 

@@ -12,12 +12,14 @@
 
 void rt_line_init(struct rt_line *line)
 {
+    assert(line->queue == NULL && line->solos == NULL && line->holders == NULL);
     rt_ticket_init(&line->x, line, RT_EXCLUSIVE, 0, 0, 0);
     line->timer.kind = RT_TIMER_LINE;
 }
 
 static bool ticket_idle(const struct rt_ticket *t)
 {
+    assert(t->state != RT_TICKET_IDLE || t->holds == 0);
     return t->state == RT_TICKET_IDLE && t->ops == 0 && !rt_ticket_has(t, RT_TICKET_LISTED);
 }
 
@@ -39,6 +41,7 @@ struct rt_ask *rt_line_solo(const struct rt_ticket *t)
 
 struct rt_ticket *rt_line_ticket(struct rt_line *line, uint64_t number)
 {
+    assert(number != 0);
     if (line->x.id == number && rt_ticket_has(&line->x, RT_TICKET_NUMBERED))
         return &line->x;
     struct rt_ticket *s = line->s;
@@ -145,6 +148,8 @@ static void arrange(struct rt_desk *desk, struct rt_line *line, int64_t now)
     }
     if (x->state == RT_TICKET_LEAVING)
         return; /* its end brings us back here */
+
+    assert(line->queue->mode != RT_SHARED || line->s != NULL);
     if (line->queue->mode == RT_SHARED && !coming(x))
         cover(desk, line, line->s, now);
     if (queue_has_writer(line) || coming(x))
@@ -189,6 +194,7 @@ static void serve(struct rt_desk *desk, struct rt_line *line, struct rt_ticket *
 
 static bool only_readers(const struct rt_line *line, const struct rt_ticket *t)
 {
+    assert(t->holds > 0);
     for (const struct rt_ask *h = line->holders; h != NULL; h = h->next)
         if (h->state == RT_ASK_HELD && h->ticket == t && h->mode == RT_EXCLUSIVE)
             return false;
@@ -230,6 +236,7 @@ void rt_line_end_linger(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
     if (!line->lingering)
         return;
+    assert(line->x.state == RT_TICKET_HELD && line->x.holds == 0);
     line->lingering = 0;
     rt_outbox_leave(desk, &line->x, now);
 }
@@ -308,6 +315,7 @@ static bool may_pass(const struct rt_desk *desk, const struct rt_line *line, int
 
 static void leave_for(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
+    assert(ask->ticket->holds == 0);
     rt_ask_move(ask, RT_ASK_RELEASING);
     rt_ask_append(ask);
     rt_patience_start(desk, now);
@@ -329,6 +337,7 @@ static void release_x(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_line *line = ask->line;
     struct rt_ticket *x = &line->x;
+    assert(x->state == RT_TICKET_HELD && x->holds == 0);
     bool wanted = rt_ticket_has(x, RT_TICKET_WANTED);
     if (line->queue != NULL && may_pass(desk, line, now)) {
         if (wanted)
@@ -346,12 +355,14 @@ static void release_x(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 
 void rt_line_release(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
+    assert(ask->state == RT_ASK_HELD || ask->state == RT_ASK_LOST);
     rt_ask_drop(ask);
     if (ask->state == RT_ASK_LOST) {
         rt_ask_released(desk, ask, ROTA_LOST);
         return;
     }
     struct rt_ticket *t = ask->ticket;
+    assert(t->holds > 0);
     rt_ask_stop_timer(desk, ask);
     t->holds--;
     if (t->holds > 0)
@@ -367,6 +378,7 @@ void rt_line_hold_over(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 {
     struct rt_ticket *t = ask->ticket;
     struct rt_line *line = ask->line;
+    assert(ask->state == RT_ASK_HELD && t->state == RT_TICKET_HELD);
     rt_ask_take_away(desk, ask, ROTA_TIMEOUT);
     if (t->holds > 0)
         return;
@@ -378,6 +390,7 @@ void rt_line_hold_over(struct rt_desk *desk, struct rt_ask *ask, int64_t now)
 
 void rt_line_linger_over(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
+    assert(!line->lingering || line->x.state == RT_TICKET_HELD);
     if (line->lingering && now < line->linger_until)
         rt_timers_start(desk->timers, &line->timer, line->linger_until);
     else
@@ -503,6 +516,7 @@ static void fail_queue(struct rt_desk *desk, struct rt_ticket *t, int err)
 
 static void fail_waiters(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t now)
 {
+    assert(err != 0);
     if (!rt_ticket_has(t, RT_TICKET_SOLO)) {
         fail_queue(desk, t, err);
         return;
@@ -563,6 +577,7 @@ void rt_line_joined(struct rt_desk *desk, struct rt_ticket *t)
 
 struct rt_ask *rt_line_releasing(const struct rt_ticket *t)
 {
+    assert(t->line != NULL);
     struct rt_ask *ask = t->line->holders;
     while (ask != NULL && (ask->state != RT_ASK_RELEASING || ask->ticket != t))
         ask = ask->next;
@@ -589,6 +604,7 @@ void rt_line_left(struct rt_desk *desk, struct rt_ticket *t, int err, int64_t no
 
 void rt_line_unconfirmed(struct rt_desk *desk, struct rt_ticket *t)
 {
+    assert(t->state == RT_TICKET_LEAVING);
     finish_release(desk, t, ROTA_UNKNOWN);
 }
 
@@ -628,6 +644,7 @@ void rt_line_lost(struct rt_desk *desk, struct rt_ticket *t, bool session, int64
 
 static void close_waiting(struct rt_desk *desk, struct rt_line *line, int64_t now)
 {
+    assert(desk->closing);
     while (line->queue != NULL)
         rt_line_cancel(desk, line->queue, ROTA_CLOSED, now);
     while (line->solos != NULL) /* others of its set go with it */

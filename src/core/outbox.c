@@ -60,6 +60,7 @@ struct rt_ticket *rt_outbox_pop(struct rt_ticket **list)
 {
     struct rt_ticket *t = *list;
     if (t != NULL) {
+        assert(rt_ticket_has(t, RT_TICKET_LISTED));
         *list = t->out_next;
         t->out_next = NULL;
         t->flags &= (uint16_t)~RT_TICKET_LISTED;
@@ -71,6 +72,7 @@ void rt_outbox_post(struct rt_desk *desk, struct rt_ticket *t)
 {
     if (rt_ticket_has(t, RT_TICKET_LISTED) || t->want == 0)
         return;
+    assert(t->state != RT_TICKET_IDLE); /* it wants something */
     t->flags |= RT_TICKET_LISTED;
     t->out_next = NULL;
     if (desk->out.first == NULL)
@@ -99,6 +101,7 @@ struct rt_ask *rt_outbox_news(struct rt_desk *desk)
 {
     struct rt_ask *ask = desk->out.news;
     if (ask != NULL) {
+        assert(ask->news != 0);
         desk->out.news = ask->news_next;
         ask->news_next = NULL;
     }
@@ -122,6 +125,7 @@ struct rt_line *rt_outbox_idle(struct rt_desk *desk)
 {
     struct rt_line *line = desk->out.idle;
     if (line != NULL) {
+        assert(line->idle_listed);
         desk->out.idle = line->idle_next;
         line->idle_listed = 0;
     }
@@ -141,6 +145,7 @@ void rt_outbox_settle(struct rt_desk *desk, struct rt_ticket *t)
 {
     if (t->state != RT_TICKET_IDLE)
         return;
+    assert(t->want == 0 && t->holds == 0);
     if (rt_outbox_holds(desk, t))
         unlink_ticket(desk, t);
     struct rt_line *line = t->line;
@@ -164,6 +169,7 @@ uint64_t rt_outbox_nonce(struct rt_desk *desk)
 void rt_outbox_join(struct rt_desk *desk, struct rt_ticket *t, bool try, bool arm, int64_t now)
 {
     rt_ticket_join(t, rt_outbox_nonce(desk), try, arm, now);
+    assert(t->ops == 0 || t->id == desk->last_nonce); /* what is under way has another nonce */
     link_ticket(desk, t);
     rt_outbox_post(desk, t);
 }
@@ -171,6 +177,7 @@ void rt_outbox_join(struct rt_desk *desk, struct rt_ticket *t, bool try, bool ar
 void rt_outbox_leave(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
     rt_ticket_leave(t, now);
+    assert(t->state == RT_TICKET_LEAVING || t->state == RT_TICKET_IDLE);
     rt_outbox_post(desk, t);
     rt_outbox_settle(desk, t);
 }
@@ -182,6 +189,7 @@ void rt_outbox_give_up(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
         return;
     }
     rt_ticket_give_up(t, now);
+    assert(t->state != RT_TICKET_WAITING); /* JOINING: doomed, its answer decides */
     rt_outbox_post(desk, t);
     rt_outbox_settle(desk, t);
 }
@@ -198,6 +206,7 @@ void rt_outbox_rejoin(struct rt_desk *desk, struct rt_ticket *t, bool arm, int64
 void rt_outbox_retry_soon(struct rt_desk *desk, int64_t now)
 {
     struct rt_outbox *out = &desk->out;
+    assert(out->retry_pause >= RETRY_FIRST);
     if (out->retry_timer.slot == 0) /* others wait for it: it must not be put off */
         rt_timers_start(desk->timers, &out->retry_timer, now + out->retry_pause);
 }
@@ -275,6 +284,7 @@ static bool todo_beat(struct rt_desk *desk, struct rt_todo *todo)
     bool open = desk->out.open_due;
     if (!open && !desk->out.beat_due)
         return false;
+    assert(desk->session.in_flight);
     desk->out.open_due = desk->out.beat_due = false;
     *todo = (struct rt_todo){.kind = RT_TODO_BEAT, .open = open, .session = desk->session.id};
     return true;

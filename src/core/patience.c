@@ -12,6 +12,7 @@
 
 void rt_patience_start(struct rt_desk *desk, int64_t now)
 {
+    assert(desk->call > 0);
     if (desk->patience_timer.slot == 0)
         rt_timers_start(desk->timers, &desk->patience_timer, now + desk->call + GRACE);
 }
@@ -70,6 +71,7 @@ static bool is_open(const struct rt_ticket *t)
 /* A try whose JOIN was never sent failed; of another nobody knows, and it is taken back. */
 static int try_err(const struct rt_ask *ask)
 {
+    assert(tries(ask));
     const struct rt_line *line = ask->line;
     bool open;
     if (rt_ask_in_set(ask))

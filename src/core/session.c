@@ -31,6 +31,7 @@ static void move(struct rt_session *s, enum rt_session_state to)
 
 static void forget(struct rt_session *s)
 {
+    assert(s->state == RT_SESSION_NONE);
     s->id = 0;
     s->deadline = s->usable_until = 0;
     s->beat_at = RT_NEVER;
@@ -47,6 +48,7 @@ bool rt_session_want(struct rt_session *s, int64_t now)
     if (s->state != RT_SESSION_NONE || s->in_flight)
         return false;
     move(s, RT_SESSION_OPENING);
+    assert(s->id == 0); /* the old one is forgotten */
     s->in_flight = true;
     s->sent_at = now;
     return true;
@@ -56,6 +58,7 @@ bool rt_session_beat(struct rt_session *s, int64_t now)
 {
     if (s->state != RT_SESSION_ALIVE || s->in_flight || now < s->beat_at)
         return false;
+    assert(s->usable_until > s->sent_at); /* it was answered in time */
     s->in_flight = true;
     s->sent_at = now;
     return true;
@@ -80,6 +83,7 @@ bool rt_session_answered(struct rt_session *s, uint64_t id, uint32_t ttl_ms, uin
     int64_t drift = s->ttl / 100 + 2 * RT_MS;
     s->deadline = from + s->ttl - drift - allowance_ms * RT_MS;
     s->usable_until = s->deadline - s->ttl / TELL_PART;
+    assert(s->usable_until < s->deadline); /* who runs is told before it (I3) */
     /* Where an allowance leaves less than the ttl, the beats have to fall into what is left. */
     int64_t span = allowance_ms == 0 ? s->ttl : s->usable_until - s->sent_at;
     s->beat_at = s->sent_at + span / BEATS_PER_TTL;
@@ -104,6 +108,7 @@ void rt_session_end(struct rt_session *s)
 
 bool rt_session_alive(const struct rt_session *s, int64_t now)
 {
+    assert(s->usable_until <= s->deadline);
     return s->state == RT_SESSION_ALIVE && now < s->usable_until;
 }
 
@@ -111,6 +116,7 @@ int64_t rt_session_next(const struct rt_session *s)
 {
     if (s->state != RT_SESSION_ALIVE)
         return RT_NEVER;
+    assert(s->in_flight || s->beat_at >= s->sent_at);
     if (s->in_flight || s->usable_until < s->beat_at)
         return s->usable_until;
     return s->beat_at;

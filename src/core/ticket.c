@@ -3,6 +3,7 @@
 #include "core/ticket.h"
 
 #include <assert.h>
+#include <stddef.h>
 
 #define BIT(state) (1u << (state))
 
@@ -39,6 +40,7 @@ static void clear(struct rt_ticket *t, unsigned flag)
 void rt_ticket_init(struct rt_ticket *t, struct rt_line *line, uint32_t mode, uint32_t take,
                     uint32_t of, unsigned flags)
 {
+    assert(line != NULL && (flags & ~(unsigned)LASTING) == 0);
     *t = (struct rt_ticket){
         .line = line, .mode = (uint8_t)mode, .take = take, .of = of, .flags = (uint16_t)flags};
 }
@@ -58,6 +60,7 @@ void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int
 
 void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now)
 {
+    assert(number != 0);
     move(t, RT_TICKET_WAITING, now);
     t->id = number;
     set(t, RT_TICKET_NUMBERED);
@@ -111,6 +114,7 @@ void rt_ticket_idle(struct rt_ticket *t, int64_t now)
 
 void rt_ticket_give_up(struct rt_ticket *t, int64_t now)
 {
+    assert(t->state != RT_TICKET_HELD); /* that is left */
     if (t->state == RT_TICKET_WAITING)
         rt_ticket_leave(t, now);
     else if (t->state == RT_TICKET_JOINING && (t->want & RT_WANT_JOIN) != 0)

@@ -6,6 +6,7 @@
 
 static void put(struct rt_timers *ts, uint32_t place, struct rt_timer *t)
 {
+    assert(place < ts->count);
     ts->heap[place] = t;
     t->slot = place + 1;
 }
@@ -72,6 +73,7 @@ void rt_timers_at(struct rt_timers *ts, struct rt_timer *t, int64_t at)
 
 int64_t rt_timers_next(const struct rt_timers *ts)
 {
+    assert(ts->count <= ts->reserved);
     return ts->count > 0 ? ts->heap[0]->at : RT_NEVER;
 }
 
@@ -81,5 +83,6 @@ struct rt_timer *rt_timers_due(struct rt_timers *ts, int64_t now)
         return NULL;
     struct rt_timer *t = ts->heap[0];
     rt_timers_stop(ts, t);
+    assert(t->slot == 0); /* whoever gets it may start it again */
     return t;
 }
