@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "client/metrics.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define OWNER_MOST (UINT64_C(1) << 62)
@@ -180,6 +181,7 @@ static int fill(struct rota *r, struct rota_lock *lock, const struct rt_wish *wi
 int rt_ask_prepare(struct rota *r, const char *name, const struct rt_wish *wish,
                    struct rota_lock **out)
 {
+    assert(rt_client_mine(r));
     UNINITIALIZED char room[RT_NAME_ROOM];
     const char *extra;
     const char *spelled = rt_name_spelled(&r->spelling, name, room, &extra);
@@ -203,6 +205,7 @@ int rt_ask_prepare(struct rota *r, const char *name, const struct rt_wish *wish,
 
 void rt_ask_discard(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_line *line = lock->ask.line;
     struct rt_ticket *solo = lock->ask.ticket;
     struct rt_more *more = rt_more_of(lock);

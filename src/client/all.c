@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "client/metrics.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -84,6 +85,7 @@ static bool fences_went_back(struct rota *r, const struct group *g)
  * names again, and rota_close may have taken the handles away. */
 void rt_set_answered(struct rota *r, struct rt_waiter *w, int err)
 {
+    assert(rt_client_mine(r));
     struct group *g = w->user;
     bool unsafe = err == 0 && fences_went_back(r, g);
 

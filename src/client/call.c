@@ -2,6 +2,7 @@
 /* Operations that a call waits for. */
 #include "client/client.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ static void cancel_call(struct rota *r, struct rt_waiter *w, int err)
 
 void rt_call_init(struct rota *r, struct rt_call *call, enum rt_op_kind kind)
 {
+    assert(rt_client_mine(r));
     memset(&call->rq, 0, sizeof(call->rq));
     call->ended = 0;
     call->restart = NULL;
@@ -55,6 +57,7 @@ static int run(struct rota *r, struct rt_call *call)
 
 int rt_call_insist(struct rota *r, struct rt_call *call)
 {
+    assert(rt_client_mine(r));
     uint64_t serial = r->serial;
     int64_t deadline = call->rq.op.deadline;
     bool unknown = false;

@@ -5,6 +5,8 @@
 #include "base/bug.h"
 #include "client/metrics.h"
 
+#include <assert.h>
+
 /* What functions of the user ask for leaves together if they are quick: a system call for each would
  * cost them and the server more than the asking. One that takes long is found out only when it is
  * over, so the row before it must have been quick; what it asked for is sent by the deputy then. */
@@ -16,6 +18,8 @@ static _Thread_local const struct rota *inside;
 
 void rt_callback_queue(struct rota *r, struct rt_callback *cb)
 {
+    assert(rt_client_mine(r));
+    assert(cb->run != NULL);
     if (cb->queued)
         return;
     cb->queued = true;
@@ -30,6 +34,7 @@ void rt_callback_queue(struct rota *r, struct rt_callback *cb)
 
 void rt_callback_drop(struct rota *r, struct rt_callback *cb)
 {
+    assert(rt_client_mine(r));
     struct rt_callback *before = NULL, *at = r->callbacks;
 
     if (!cb->queued)
@@ -47,6 +52,7 @@ void rt_callback_drop(struct rota *r, struct rt_callback *cb)
 
 void rt_callback_run_all(struct rota *r)
 {
+    assert(rt_client_mine(r));
     if (r->telling)
         return; /* another thread, in rota_process, runs these too */
     r->telling = true;
@@ -64,6 +70,7 @@ void rt_callback_run_all(struct rota *r)
 
 bool rt_callback_sends_later(struct rota *r)
 {
+    assert(rt_client_mine(r));
     if (inside != r || r->quick.row < QUICK_ROW || ++r->quick.unsent >= TOGETHER_MOST) {
         r->quick.unsent = 0;
         return false;
@@ -78,6 +85,7 @@ bool rt_callback_inside(const struct rota *r)
 
 const struct rota *rt_callback_begin(struct rota *r)
 {
+    assert(rt_client_mine(r));
     const struct rota *before = inside;
 
     inside = r;
@@ -91,6 +99,7 @@ const struct rota *rt_callback_begin(struct rota *r)
 
 void rt_callback_end(struct rota *r, const struct rota *before)
 {
+    assert(!rt_client_mine(r)); /* the function ran without it */
     rt_client_lock(r);
     bool quick = rt_loop_now(&r->loop) - r->quick.began_at < QUICK_NS;
     r->quick.row = quick ? r->quick.row + (r->quick.row < QUICK_ROW) : 0;
@@ -155,6 +164,7 @@ static void tell_released(struct rota *r, struct rt_more *more)
 /* Somebody released LOCK while its callback ran. */
 static void release_now(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     rt_more_of(lock)->releases = false;
     rt_lock_hush(r, lock);
     if (lock->ask.state == RT_ASK_HELD || lock->ask.state == RT_ASK_LOST) {
@@ -168,6 +178,7 @@ static void release_now(struct rota *r, struct rota_lock *lock)
 
 void rt_lock_callback(struct rota *r, struct rt_callback *cb)
 {
+    assert(rt_client_mine(r));
     struct rt_more *more = (struct rt_more *)(void *)((char *)cb -
                                                       offsetof(struct rt_more, callback));
     struct rota_lock *lock = rt_lock_of(more->terms.ask);

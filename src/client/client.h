@@ -189,7 +189,8 @@ struct rt_fence_seen {
 };
 
 struct rota {
-    pthread_mutex_t mu; /* guards everything below but atomics and what never changes */
+    pthread_mutex_t mu;       /* guards everything below but atomics and what never changes */
+    _Atomic uintptr_t holder; /* the thread that has it, for asserts; 0: none */
     struct rt_loop loop;
     struct rt_dispatch d;
     struct rt_spelling spelling; /* never changes, as are label to flags */
@@ -242,6 +243,18 @@ struct rota {
 static inline struct rota *rt_client_of(struct rt_dispatch *d)
 {
     return (struct rota *)(void *)((char *)d - offsetof(struct rota, d));
+}
+
+/* Whether the calling thread has the mutex: what most functions below rely on. */
+static inline bool rt_client_mine(const struct rota *r)
+{
+    return atomic_load_explicit(&r->holder, memory_order_relaxed) == (uintptr_t)pthread_self();
+}
+
+/* The calling thread has R from now on: it took the mutex, or nobody else can come any more. */
+static inline void rt_client_seize(struct rota *r)
+{
+    atomic_store_explicit(&r->holder, (uintptr_t)pthread_self(), memory_order_relaxed);
 }
 
 /* Whether a call may go on: 0, ROTA_INVALID (R is NULL), ROTA_FORKED. With WAITS also

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "client/metrics.h"
 
+#include <assert.h>
 #include <unistd.h>
 
 #define CLOSING_TURNS 4 /* watches end in the turn after they were stopped */
@@ -28,6 +29,7 @@ void rt_client_disconnect(struct rota *r)
 
 void rt_client_fini(struct rota *r)
 {
+    assert(rt_client_mine(r));
     for (int i = 0; i < CLOSING_TURNS; i++)
         rt_loop_turn(&r->loop, rt_dispatch_timer, &r->d);
     rt_observer_fini(r);
@@ -77,6 +79,7 @@ static int64_t patience(const struct rota *r)
 /* Waits until all tickets have left, for call_ms at most; enters with the mutex, returns without. */
 static void wait_quiet(struct rota *r)
 {
+    assert(rt_client_mine(r));
     struct closer c = {.r = r, .timer = {.timer = {.kind = RT_TIMER_CALL}, .fire = closing_over}};
 
     rt_wait_init(r, &c.w, NULL, NULL);
@@ -97,6 +100,7 @@ static void wait_quiet(struct rota *r)
 /* Whatever still waits is told; whoever waits for a release only knows that it was asked for. */
 static void dismiss(struct rota *r)
 {
+    assert(rt_client_mine(r));
     while (r->waiters != NULL) {
         struct rt_waiter *w = r->waiters;
         if (w->ask != NULL)
@@ -107,6 +111,7 @@ static void dismiss(struct rota *r)
 
 static void wait_empty(struct rota *r)
 {
+    assert(!rt_client_mine(r)); /* whoever is inside needs it to leave */
     uint32_t inside = atomic_fetch_or(&r->inside, RT_INSIDE_CLOSING) | RT_INSIDE_CLOSING;
 
     while (inside != RT_INSIDE_CLOSING) {
@@ -118,6 +123,7 @@ static void wait_empty(struct rota *r)
 /* Callbacks that wait to be run get their turn before anything is taken away; with the mutex. */
 static void run_queued(struct rota *r)
 {
+    assert(rt_client_mine(r));
     while (r->callbacks != NULL || r->telling) {
         if ((r->flags & ROTA_NO_KEEPER) != 0 && !r->telling) {
             rt_callback_run_all(r);
@@ -146,6 +152,7 @@ static void run_pending(struct rota *r)
 /* Handles that were held to the end, or whose release was never confirmed. */
 static void free_handles(struct rota *r)
 {
+    assert(rt_client_mine(r));
     while (r->gone != NULL) {
         struct rota_lock *lock = r->gone;
         r->gone = rt_lock_of_next(lock);
@@ -183,6 +190,7 @@ void rota_close(struct rota *r)
     rt_client_unlock(r);
     run_pending(r);
     wait_empty(r);
+    rt_client_seize(r);
     free_handles(r);
     rt_client_fini(r);
     rt_client_free(r);

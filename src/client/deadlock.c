@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "core/hunt.h"
 
+#include <assert.h>
+
 /* Most waits are shorter than the first; a cycle stays until somebody finds it. */
 #define FIRST_AFTER (100 * RT_MS)
 #define NEXT_AFTER (300 * RT_MS)
@@ -67,6 +69,7 @@ static void due(struct rt_timer_call *call, int64_t now)
 
 int rt_hunter_new(struct rota *r, struct rt_more *more)
 {
+    assert(rt_client_mine(r));
     if (r->hunting == NULL)
         r->hunting = rt_alloc(sizeof(*r->hunting));
     struct rt_hunter *hunter = r->hunting != NULL ? rt_alloc(sizeof(*hunter)) : NULL;
@@ -86,6 +89,7 @@ int rt_hunter_new(struct rota *r, struct rt_more *more)
 
 void rt_hunter_free(struct rota *r, struct rt_more *more)
 {
+    assert(rt_client_mine(r));
     struct rt_hunter *hunter = more->hunter;
 
     if (hunter == NULL)
@@ -180,6 +184,7 @@ static void ask_next(struct rota *r, struct rt_hunting *hg)
 
 bool rt_hunt_go_on(struct rota *r)
 {
+    assert(rt_client_mine(r));
     struct rt_hunting *hg = r->hunting;
 
     if (hg == NULL || !hg->due || hg->in_flight || r->d.conn == NULL)

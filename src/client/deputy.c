@@ -6,6 +6,7 @@
  * otherwise. The keeper runs short callbacks without waking anybody. */
 #include "client/client.h"
 
+#include <assert.h>
 #include <poll.h>
 
 #define LOOK_NS (50 * RT_MS) /* a callback that takes longer is worth a deputy; well under a beat */
@@ -56,12 +57,14 @@ static void *deputy_main(void *arg)
 
 static void wake(struct rota *r)
 {
+    assert(rt_client_mine(r));
     atomic_fetch_add(&r->deputy.word, 1);
     rt_futex_wake(&r->deputy.word);
 }
 
 void rt_deputy_watch(struct rota *r)
 {
+    assert(rt_client_mine(r));
     struct rt_deputy *d = &r->deputy;
 
     d->begun++;
@@ -77,6 +80,7 @@ void rt_deputy_watch(struct rota *r)
 
 void rt_deputy_stop(struct rota *r)
 {
+    assert(!rt_client_mine(r)); /* it takes it to end */
     rt_client_lock(r);
     r->deputy.stop = true;
     wake(r);

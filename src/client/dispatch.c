@@ -128,6 +128,7 @@ static struct rt_request *take_request(struct rt_dispatch *d)
 
 static void give_request(struct rt_dispatch *d, struct rt_request *rq)
 {
+    assert(rq->done != NULL || rq->ticket == NULL || rq->op.kind == RT_OP_BEAT);
     if (rq != &d->first && d->spare_count >= SPARE_MOST) {
         rt_free(rq);
         return;
@@ -155,6 +156,7 @@ void rt_dispatch_send(struct rt_dispatch *d, struct rt_request *rq)
 static void beat_done(struct rt_dispatch *d, struct rt_request *rq)
 {
     struct rt_op *op = &rq->op;
+    assert(op->kind == RT_OP_BEAT);
 
     rt_desk_beaten(&d->desk, op->err, op->beat.session, op->beat.ttl_ms, op->beat.allowance_ms,
                    rt_loop_now(d->loop));
@@ -163,6 +165,7 @@ static void beat_done(struct rt_dispatch *d, struct rt_request *rq)
 
 static void join_done(struct rt_dispatch *d, struct rt_request *rq)
 {
+    assert(rq->op.kind == RT_OP_JOIN && rq->ticket != NULL);
     struct rt_joined joined = {rq->join.number, rq->join.granted, rq->join.wanted};
 
     rt_desk_joined(&d->desk, rq->ticket, rq->id, rq->op.err, &joined, rt_loop_now(d->loop));
@@ -172,6 +175,7 @@ static void join_done(struct rt_dispatch *d, struct rt_request *rq)
 static void join_all_done(struct rt_dispatch *d, struct rt_request *rq)
 {
     struct rt_batch *batch = rq->batch;
+    assert(rq->op.join.n == batch->set.sent);
 
     for (size_t i = 0; i < rq->op.join.n; i++) {
         const struct rt_join *j = &batch->joins[i];
@@ -183,6 +187,7 @@ static void join_all_done(struct rt_dispatch *d, struct rt_request *rq)
 
 static void leave_done(struct rt_dispatch *d, struct rt_request *rq)
 {
+    assert(rq->op.kind == RT_OP_LEAVE && rq->ticket != NULL);
     if (RT_BUG(RT_BUG_RENEWAL_AFTER_RELEASE) && rq->op.err == 0)
         d->last_left = rq->op.leave.number;
     rt_desk_left(&d->desk, rq->ticket, rq->id, rq->op.err, rt_loop_now(d->loop));
@@ -191,6 +196,7 @@ static void leave_done(struct rt_dispatch *d, struct rt_request *rq)
 
 static void arm_done(struct rt_dispatch *d, struct rt_request *rq)
 {
+    assert(rq->op.kind == RT_OP_CHANGE && rq->ticket != NULL);
     rt_desk_armed(&d->desk, rq->ticket, rq->id, rq->op.err, rq->op.change.wanted,
                   rt_loop_now(d->loop));
     give_request(d, rq);
@@ -249,6 +255,7 @@ static void send_beat(struct rt_dispatch *d, struct rt_request *rq, const struct
 
 static void fill_join(struct rt_join *join, const struct rt_ticket *t, uint64_t session)
 {
+    assert(t->state == RT_TICKET_JOINING && t->id != 0); /* the nonce */
     *join = (struct rt_join){
         .name = t->line->name,
         .session = session,
@@ -300,6 +307,7 @@ static void send_leave(struct rt_dispatch *d, struct rt_request *rq, const struc
 {
     struct rt_op *op = &rq->op;
     bool numbered = rt_ticket_has(todo->ticket, RT_TICKET_NUMBERED);
+    assert(todo->id != 0);
 
     op->kind = RT_OP_LEAVE;
     op->leave.name = todo->ticket->line->name;
@@ -314,6 +322,7 @@ static void send_leave(struct rt_dispatch *d, struct rt_request *rq, const struc
 static void send_arm(struct rt_dispatch *d, struct rt_request *rq, const struct rt_todo *todo)
 {
     struct rt_op *op = &rq->op;
+    assert(rt_ticket_has(todo->ticket, RT_TICKET_NUMBERED));
 
     op->kind = RT_OP_CHANGE;
     op->change.name = todo->ticket->line->name;
@@ -406,6 +415,7 @@ static void tell_all(struct rt_dispatch *d)
     while ((ask = rt_outbox_news(&d->desk)) != NULL) {
         unsigned news = ask->news;
         ask->news = 0;
+        assert(news != 0);
         bool twice = RT_BUG(RT_BUG_DOUBLE_CALLBACK) && news == RT_NEWS_ANSWERED && ask->err == 0 &&
                      ++d->told % 7 == 0;
         d->hooks->news(d, ask, news);
@@ -458,6 +468,7 @@ static void recall(struct rt_dispatch *d, int64_t now)
 void rt_dispatch_timer(void *arg, struct rt_timer *t, int64_t now)
 {
     struct rt_dispatch *d = arg;
+    assert(t->slot == 0 && t->kind != RT_TIMER_CALL);
 
     if (t->kind == RT_TIMER_ASK) {
         char *terms = (char *)t - offsetof(struct rt_terms, timer);
@@ -492,6 +503,7 @@ int rt_dispatch_init(struct rt_dispatch *d, struct rt_loop *loop, const struct r
 
 void rt_dispatch_abort(struct rt_dispatch *d)
 {
+    assert(d->conn == NULL);
     while (d->flying != NULL) {
         d->flying->op.err = ROTA_UNKNOWN;
         up_done(&d->up, &d->flying->op);
@@ -503,6 +515,7 @@ void rt_dispatch_abort(struct rt_dispatch *d)
 
 void rt_dispatch_fini(struct rt_dispatch *d)
 {
+    assert(d->conn == NULL && d->flying == NULL);
     rt_desk_fini(&d->desk);
     free_idle(d);
     for (size_t i = 0; i < d->names.size; i++)

@@ -21,6 +21,7 @@
 #include "client/client.h"
 #include "client/metrics.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -50,13 +51,16 @@ static void read_all(int fd)
 
 void rt_client_lock(struct rota *r)
 {
+    assert(!rt_client_mine(r)); /* it would wait for itself */
     pthread_mutex_lock(&r->mu);
+    rt_client_seize(r);
     rt_loop_tick(&r->loop);
     r->d.err = 0; /* what an engine said earlier is not about this */
 }
 
 void rt_client_unlock(struct rota *r)
 {
+    assert(rt_client_mine(r));
     _Atomic uint32_t *wakes[RT_WAKES_MAX];
     uint32_t count = r->wake_count;
 
@@ -70,6 +74,7 @@ void rt_client_unlock(struct rota *r)
     if (r->wake_kick)
         write_one(r->keeper.kick_fd);
     r->wake_loop = r->wake_kick = false;
+    atomic_store_explicit(&r->holder, 0, memory_order_relaxed);
     pthread_mutex_unlock(&r->mu);
     for (uint32_t i = 0; i < count; i++)
         rt_futex_wake(wakes[i]);
@@ -77,6 +82,7 @@ void rt_client_unlock(struct rota *r)
 
 static void notice_interrupt(struct rota *r)
 {
+    assert(rt_client_mine(r));
     uint32_t interrupts = atomic_load(&r->interrupts);
 
     if (interrupts == r->interrupts_seen)
@@ -88,12 +94,14 @@ static void notice_interrupt(struct rota *r)
 
 static bool parts(struct rota *r)
 {
+    assert(rt_client_mine(r));
     struct rt_conn *conn = r->d.conn;
     return conn != NULL && conn->engine->parting != NULL && conn->engine->parting(conn);
 }
 
 void rt_client_settle(struct rota *r)
 {
+    assert(rt_client_mine(r));
     rt_dispatch_drain(&r->d);
     while (rt_hunt_go_on(r))
         rt_dispatch_drain(&r->d);
@@ -103,6 +111,7 @@ void rt_client_settle(struct rota *r)
 
 void rt_client_turn(struct rota *r)
 {
+    assert(rt_client_mine(r));
     rt_loop_turn(&r->loop, rt_dispatch_timer, &r->d);
     rt_client_settle(r);
     notice_interrupt(r);
@@ -113,12 +122,14 @@ void rt_client_turn(struct rota *r)
 
 void rt_client_leave(struct rota *r)
 {
+    assert(rt_client_mine(r));
     rt_client_settle(r);
     rt_client_leave_settled(r);
 }
 
 void rt_client_leave_settled(struct rota *r)
 {
+    assert(rt_client_mine(r));
     for (;;) {
         if (r->loop.dirty)
             rt_client_turn(r); /* somebody may be polling with the old watches */
@@ -146,6 +157,7 @@ static bool waits_for_engine(const struct rt_waiter *w)
 
 bool rt_may_drive(const struct rota *r, const struct rt_waiter *w)
 {
+    assert(rt_client_mine(r));
     if (r->driver != NULL)
         return false;
     return r->keeper.state == RT_KEEPER_NONE || r->keeper.busy || waits_for_engine(w);
@@ -153,6 +165,7 @@ bool rt_may_drive(const struct rota *r, const struct rt_waiter *w)
 
 void rt_drive_pass(struct rota *r)
 {
+    assert(rt_client_mine(r));
     int looked = 0;
 
     if (r->driver != NULL || r->heir != NULL)
@@ -169,6 +182,7 @@ void rt_drive_pass(struct rota *r)
 
 void rt_drive_decline(struct rota *r, const struct rt_waiter *w)
 {
+    assert(rt_client_mine(r));
     if (r->heir != w)
         return;
     r->heir = NULL;
@@ -177,6 +191,8 @@ void rt_drive_decline(struct rota *r, const struct rt_waiter *w)
 
 void rt_drive(struct rota *r, struct rt_waiter *w)
 {
+    assert(rt_client_mine(r));
+    assert(r->driver == NULL); /* one at a time */
     struct pollfd pfd = {.fd = rt_loop_fd(&r->loop), .events = POLLIN};
 
     r->driver = w;
@@ -211,6 +227,7 @@ void rt_drive(struct rota *r, struct rt_waiter *w)
 
 void rt_keeper_want(struct rota *r)
 {
+    assert(rt_client_mine(r));
     struct rt_keeper *k = &r->keeper;
 
     if (k->state == RT_KEEPER_NONE || k->state == RT_KEEPER_POLLING) {
@@ -228,6 +245,7 @@ void rt_keeper_want(struct rota *r)
 
 static void keeper_poll(struct rota *r)
 {
+    assert(rt_client_mine(r));
     struct rt_keeper *k = &r->keeper;
     struct pollfd pfds[2] = {
         {.fd = rt_loop_fd(&r->loop), .events = POLLIN},
@@ -252,6 +270,7 @@ static void keeper_poll(struct rota *r)
 /* Leaves the loop to callers for *PARK ns, and the next time for longer. */
 static void keeper_park(struct rota *r, int64_t *park)
 {
+    assert(rt_client_mine(r));
     struct rt_keeper *k = &r->keeper;
     const struct rt_waiter *driver = r->driver;
     uint32_t word = atomic_load(&k->word);
@@ -297,6 +316,7 @@ static void *keeper_main(void *arg)
 
 int rt_keeper_start(struct rota *r)
 {
+    assert(r->keeper.state == RT_KEEPER_NONE);
     sigset_t all, old;
 
     sigfillset(&all);

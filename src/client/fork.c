@@ -2,6 +2,8 @@
 /* fork(): the child's clients are dead from the start, and what they must not keep open is closed. */
 #include "client/client.h"
 
+#include <assert.h>
+
 /* Bumped in each child: a client made before says another number. */
 static _Atomic uint32_t generation = 1;
 
@@ -47,6 +49,7 @@ static void install(void)
 
 void rt_fork_add(struct rota *r)
 {
+    assert(r->d.conn == NULL); /* a fork from now on concerns it */
     pthread_once(&once, install);
     pthread_mutex_lock(&clients_mu);
     r->fork_generation = rt_fork_generation();

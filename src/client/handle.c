@@ -12,6 +12,7 @@
 
 struct rota_lock *rt_handle_new(struct rota *r)
 {
+    assert(rt_client_mine(r));
     struct rota_lock *lock = r->free_locks;
 
     if (lock != NULL) {
@@ -28,6 +29,7 @@ struct rota_lock *rt_handle_new(struct rota *r)
 
 void rt_handle_free(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r) && lock->client == r);
     struct rt_more *more = rt_more_of(lock);
 
     if (more != NULL && more->running) {
@@ -48,6 +50,7 @@ void rt_handle_free(struct rota *r, struct rota_lock *lock)
 
 struct rt_more *rt_more_new(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_more *more = r->free_more;
 
     if (rt_loop_reserve(&r->loop, 1) != 0)
@@ -73,6 +76,7 @@ struct rt_more *rt_more_new(struct rota *r, struct rota_lock *lock)
 
 void rt_more_explain(struct rota *r, struct rt_more *more, int err)
 {
+    assert(rt_client_mine(r));
     const char *said = rt_engine_said(r, err);
 
     rt_free(more->errmsg);
@@ -81,6 +85,7 @@ void rt_more_explain(struct rota *r, struct rt_more *more, int err)
 
 void rt_more_free(struct rota *r, struct rt_more *more)
 {
+    assert(rt_client_mine(r) && !more->running);
     rt_timers_stop(&r->loop.timers, &more->terms.timer);
     rt_loop_unreserve(&r->loop, 1);
     rt_callback_drop(r, &more->callback);

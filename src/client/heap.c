@@ -4,10 +4,12 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <string.h>
 
 size_t rt_heap_add(struct rt_heap *heap, const void *bytes, size_t size)
 {
+    assert(heap->used <= heap->room);
     if (heap->failed)
         return 0;
     if (heap->room - heap->used < size) {

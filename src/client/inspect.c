@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "client/heap.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,7 @@ static void each_place(void *arg, const char *name, const struct rota_place *pla
 /* One piece of memory: the line, its places, the texts, the name. */
 static struct rota_line *build_line(const struct look *look, const char *name)
 {
+    assert(look->records.used == look->count * sizeof(struct place_record));
     size_t places_size = look->count * sizeof(struct rota_place);
     size_t name_size = strlen(name) + 1;
     struct rota_line *line = rt_alloc(sizeof(*line) + places_size + look->texts.used + name_size);
@@ -169,6 +171,7 @@ static int compare_lines(const void *a, const void *b)
 
 static struct rota_line *build_list(const struct look *look)
 {
+    assert(look->records.used == look->count * sizeof(struct line_record));
     size_t lines_size = look->count * sizeof(struct rota_line);
     struct rota_line *lines = rt_alloc(lines_size + look->texts.used + 1);
 

@@ -81,6 +81,7 @@ struct rt_line *rt_names_find(const struct rt_names *names, const char *spelled)
 
 static void put(struct rt_names *names, struct rt_line *line)
 {
+    assert(names->size > 0);
     struct rt_line **bucket = &names->buckets[line->hash & (names->size - 1)];
     line->hash_next = *bucket;
     *bucket = line;

@@ -4,10 +4,12 @@
 #include "client/metrics.h"
 #include "core/reentry.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 void rt_lock_let_go(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     if (lock->ask.state != RT_ASK_HELD && lock->ask.state != RT_ASK_LOST)
         return; /* closed meanwhile */
     rt_lock_hush(r, lock);
@@ -17,6 +19,7 @@ void rt_lock_let_go(struct rota *r, struct rota_lock *lock)
 
 bool rt_session_is_over(struct rota *r, uint64_t session)
 {
+    assert(rt_client_mine(r));
     int64_t now = rt_loop_tick(&r->loop);
 
     return rt_desk_session(&r->d.desk) != session || !rt_desk_look(&r->d.desk, now);
@@ -62,6 +65,7 @@ static int wait_and_look(struct rota *r, struct rota_lock *const *locks, size_t 
 
 int rt_lock_wait(struct rota *r, struct rota_lock *const *locks, size_t n, struct rt_waiter *w)
 {
+    assert(rt_client_mine(r));
     rt_client_settle(r);
     if (atomic_load_explicit(&w->word, memory_order_relaxed) != RT_WAIT_DONE)
         return wait_and_look(r, locks, n, w);
@@ -79,6 +83,7 @@ int rt_lock_wait(struct rota *r, struct rota_lock *const *locks, size_t n, struc
 
 void rt_more_trim(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_more *more = rt_more_of(lock);
 
     if (more == NULL || more->running || more->pending != 0 || lock->ask.state != RT_ASK_HELD)
@@ -93,6 +98,7 @@ void rt_more_trim(struct rota *r, struct rota_lock *lock)
 /* The one behind the new holder will be served next: it should be awake by then. */
 static void wake_next(struct rota *r, const struct rt_line *line)
 {
+    assert(rt_client_mine(r));
     if (line->queue == NULL || !rt_line_is_held(line) || !rt_wait_spins())
         return;
     struct rt_waiter *w = rt_lock_of(line->queue)->waiter;
@@ -102,6 +108,7 @@ static void wake_next(struct rota *r, const struct rt_line *line)
 
 static bool fence_went_back(struct rota *r, const struct rt_ask *ask)
 {
+    assert(rt_client_mine(r));
     uint64_t hash = rt_names_hash(&r->d.names, ask->line->name);
     struct rt_fence_seen *seen = &r->fences[hash % RT_FENCES];
 
@@ -113,6 +120,7 @@ static bool fence_went_back(struct rota *r, const struct rt_ask *ask)
 
 bool rt_lock_unsafe(struct rota *r, const struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     const struct rt_ask *ask = &lock->ask;
 
     if (!fence_went_back(r, ask))
@@ -129,6 +137,7 @@ bool rt_lock_unsafe(struct rota *r, const struct rota_lock *lock)
 /* A grant that does not fence is none. Returns whether LOCK was one: it is on its way back then. */
 static bool refuse_unsafe(struct rota *r, struct rota_lock *lock, struct rt_waiter *w)
 {
+    assert(rt_client_mine(r));
     if (lock->ask.err != 0 || lock->ask.mode != RT_EXCLUSIVE || !rt_lock_unsafe(r, lock))
         return false;
     if (w == NULL) { /* let go when its callback was told */
@@ -152,6 +161,7 @@ static const char *const reentry_faults[] = {
 
 void rt_lock_explain(struct rota *r, const struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     if (lock->ask.err != ROTA_INVALID || r->d.err == ROTA_INVALID)
         return; /* the engine said why */
     const char *fault = reentry_faults[rt_reentry_why(&lock->ask, rt_loop_now(&r->loop))];
@@ -163,6 +173,7 @@ void rt_lock_explain(struct rota *r, const struct rota_lock *lock)
 
 static void answered(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_waiter *w = lock->waiter;
     struct rt_more *more = rt_more_of(lock);
     int err = lock->ask.err;
@@ -203,6 +214,7 @@ static void answered(struct rota *r, struct rota_lock *lock)
 /* Its place in line is lost, or there again, while it waits. */
 static void waits_on(struct rota *r, struct rota_lock *lock, unsigned news)
 {
+    assert(rt_client_mine(r));
     struct rt_more *more = rt_more_of(lock);
     const struct rt_conn *conn = r->d.conn;
     bool away = news == RT_NEWS_AWAY;
@@ -228,6 +240,7 @@ static void waits_on(struct rota *r, struct rota_lock *lock, unsigned news)
 
 static void lost(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_more *more = rt_more_of(lock);
 
     rt_log(r, ROTA_LOG_WARN, "lost: %s, fence %llu: %s", lock->ask.line->name,
@@ -243,6 +256,7 @@ static void lost(struct rota *r, struct rota_lock *lock)
 
 void rt_lock_released(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_waiter *w = lock->waiter;
     struct rt_more *more = rt_more_of(lock);
     int err = lock->ask.err;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ struct rt_observer {
 
 static void link_observer(struct rota *r, struct rt_observer *o)
 {
+    assert(rt_client_mine(r));
     o->next = r->observers;
     if (o->next != NULL)
         o->next->prev = o;
@@ -36,6 +38,7 @@ static void link_observer(struct rota *r, struct rt_observer *o)
 
 static void unlink_observer(struct rota *r, struct rt_observer *o)
 {
+    assert(rt_client_mine(r));
     if (o->prev != NULL)
         o->prev->next = o->next;
     else
@@ -66,6 +69,7 @@ static const char *kind_fault(const struct rt_observer *o, const struct rt_event
 
 static void counted(struct rota *r, struct rt_observer *o, const struct rt_event *event)
 {
+    assert(rt_client_mine(r));
     struct rt_waiter *w = o->waiter;
     const char *fault = kind_fault(o, event);
 
@@ -81,6 +85,7 @@ static void counted(struct rota *r, struct rt_observer *o, const struct rt_event
 
 void rt_observer_changed(struct rota *r, const struct rt_event *event)
 {
+    assert(rt_client_mine(r));
     struct rt_observer *o = find_observer(r, event);
 
     if (o == NULL || o->stopped)

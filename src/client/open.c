@@ -244,6 +244,7 @@ static int start_above(struct rota *r, struct opening *o)
         rv = rt_keeper_start(r);
     if (rv == 0)
         return 0;
+    rt_client_seize(r);
     rt_client_disconnect(r);
     rt_fork_remove(r);
     rt_client_fini(r);

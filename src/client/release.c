@@ -3,9 +3,12 @@
 #include "client/client.h"
 #include "client/metrics.h"
 
+#include <assert.h>
+
 /* Whoever lets go needs no message any more that it is gone. */
 void rt_lock_hush(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_more *more = rt_more_of(lock);
 
     if (more == NULL)
@@ -18,6 +21,7 @@ void rt_lock_hush(struct rota *r, struct rota_lock *lock)
 
 void rt_lock_release(struct rota *r, struct rota_lock *lock)
 {
+    assert(rt_client_mine(r));
     struct rt_more *more = rt_more_of(lock);
 
     if (more != NULL && more->running && !rt_callback_inside(r))
@@ -119,6 +123,7 @@ int rota_guard(const struct rota_lock *lock, uint64_t *highest)
 void rt_lock_change_op(struct rota *r, const struct rota_lock *lock, struct rt_op *op,
                        uint32_t what, const char *value)
 {
+    assert(rt_client_mine(r));
     op->kind = RT_OP_CHANGE;
     op->deadline = rt_loop_now(&r->loop) + r->call_ms * RT_MS;
     op->change.name = lock->ask.line->name;
@@ -130,6 +135,7 @@ void rt_lock_change_op(struct rota *r, const struct rota_lock *lock, struct rt_o
 
 int rt_lock_changed(struct rota *r, struct rota_lock *lock, uint64_t number, const struct rt_op *op)
 {
+    assert(rt_client_mine(r));
     struct rt_desk *desk = &r->d.desk;
     struct rt_ask *ask = &lock->ask;
     int64_t now = rt_loop_now(&r->loop);

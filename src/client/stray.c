@@ -93,6 +93,7 @@ void rt_stray_init(struct rt_dispatch *d)
 
 void rt_stray_send(struct rt_dispatch *d)
 {
+    assert(d->conn != NULL);
     struct rt_stray *stray;
 
     while ((stray = d->strays) != NULL) {

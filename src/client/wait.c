@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "client/metrics.h"
 
+#include <assert.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,6 +38,7 @@ void rt_futex_wake(_Atomic uint32_t *word)
 void rt_wait_init(struct rota *r, struct rt_waiter *w, struct rt_ask *ask,
                   void (*cancel)(struct rota *r, struct rt_waiter *w, int err))
 {
+    assert(rt_client_mine(r));
     atomic_init(&w->word, RT_WAIT_AWAKE);
     w->epoch = atomic_load_explicit(&r->interrupts, memory_order_relaxed);
     w->next = w->prev = NULL;
@@ -52,6 +54,7 @@ void rt_wait_init(struct rota *r, struct rt_waiter *w, struct rt_ask *ask,
 
 static void list(struct rota *r, struct rt_waiter *w)
 {
+    assert(!w->listed && w->prev == NULL);
     w->listed = true;
     w->next = r->waiters;
     if (w->next != NULL)
@@ -77,6 +80,7 @@ static void unlist(struct rota *r, struct rt_waiter *w)
  * used, and waking nobody, or somebody else for nothing, is harmless. */
 static void rouse(struct rota *r, struct rt_waiter *w, uint32_t old)
 {
+    assert(r->wake_count <= RT_WAKES_MAX);
     if (old == RT_WAIT_POLLING)
         r->wake_loop = true;
     else if (old == RT_WAIT_ASLEEP && r->wake_count < RT_WAKES_MAX)
@@ -89,6 +93,7 @@ static void rouse(struct rota *r, struct rt_waiter *w, uint32_t old)
 
 void rt_wait_look(struct rota *r, struct rt_waiter *w, enum rt_wait_word word)
 {
+    assert(rt_client_mine(r));
     uint32_t old = atomic_load(&w->word);
 
     if (old == RT_WAIT_DONE || old == RT_WAIT_LOOK)
@@ -105,6 +110,7 @@ void rt_wait_look(struct rota *r, struct rt_waiter *w, enum rt_wait_word word)
 
 void rt_wait_done(struct rota *r, struct rt_waiter *w, int err)
 {
+    assert(rt_client_mine(r));
     w->err = err;
     const char *said = err != 0 ? rt_engine_said(r, err) : NULL;
     if (said != NULL)
@@ -223,6 +229,7 @@ void rt_client_drop(struct rota *r)
 
 void rt_wait(struct rota *r, struct rt_waiter *w)
 {
+    assert(rt_client_mine(r));
     rt_client_settle(r);
     if (atomic_load(&w->word) == RT_WAIT_DONE) {
         rt_client_leave_settled(r);

@@ -41,7 +41,6 @@ struct rt_ask *rt_line_solo(const struct rt_ticket *t)
 
 struct rt_ticket *rt_line_ticket(struct rt_line *line, uint64_t number)
 {
-    assert(number != 0);
     if (line->x.id == number && rt_ticket_has(&line->x, RT_TICKET_NUMBERED))
         return &line->x;
     struct rt_ticket *s = line->s;

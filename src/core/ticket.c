@@ -60,7 +60,6 @@ void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int
 
 void rt_ticket_numbered(struct rt_ticket *t, uint64_t number, int64_t now)
 {
-    assert(number != 0);
     move(t, RT_TICKET_WAITING, now);
     t->id = number;
     set(t, RT_TICKET_NUMBERED);

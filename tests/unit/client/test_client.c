@@ -709,11 +709,13 @@ static void a_check_is_good_while_the_hold_is_usable(void **state)
     struct rt_op op = {.kind = RT_OP_CHANGE};
     uint64_t number = lock->ask.ticket->id;
     int64_t now = r->loop.now, until = r->d.desk.session.usable_until;
+    rt_client_lock(r);
     r->loop.now = until - 1;
     assert_int_equal(rt_lock_changed(r, lock, number, &op), 0);
     r->loop.now = until;
     assert_int_equal(rt_lock_changed(r, lock, number, &op), ROTA_LOST);
     r->loop.now = now;
+    rt_client_unlock(r);
     assert_int_equal(rota_release(lock), 0);
     rota_close(r);
 }
