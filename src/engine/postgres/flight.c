@@ -192,7 +192,7 @@ static bool say_make(struct rt_postgres_link *l, size_t step)
             p->schema, p->search_path);
         good = say(l, step, RT_SQL_MAKE, text, NULL);
     }
-    for (const char *at = rt_postgres_ddl, *end; good && (end = strstr(at, ";\n")) != NULL;
+    for (const char *at = rt_postgres_sql_ddl, *end; good && (end = strstr(at, ";\n")) != NULL;
          at = end + 2) {
         snprintf(text, sizeof(text), "%.*s", (int)(end - at), at);
         good = say(l, step, RT_SQL_MAKE, text, NULL);
@@ -226,7 +226,7 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
     put_step(&a, s);
     if (s->kind == RT_SQL_DOCTOR)
         return say(l, step, s->kind, st->sql, &a) &&
-               say(l, step, s->kind, rt_postgres_doctor_more, NULL);
+               say(l, step, s->kind, rt_postgres_sql_doctor_more, NULL);
     return st->once ? say(l, step, s->kind, st->sql, &a) : say_prepared(l, step, s->kind, &a);
 }
 
@@ -455,7 +455,10 @@ static void take_error(struct rt_postgres_link *l, const struct rt_postgres_due 
     const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
     const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
 
-    if (sqlstate == NULL || (severity != NULL && strcmp(severity, "ERROR") != 0)) {
+    /* A statement that is not what we prepared (somebody changed the tables, or sits between) is made anew on a new
+     * connection only. */
+    bool stale = sqlstate != NULL && strstr("26000 0A000 42P05", sqlstate) != NULL;
+    if (sqlstate == NULL || stale || (severity != NULL && strcmp(severity, "ERROR") != 0)) {
         if (text != NULL)
             rt_postgres_one_line(l->notice, sizeof(l->notice), text);
         broken(l, ROTA_UNREACHABLE);

@@ -190,7 +190,12 @@ static int take_all(struct rt_postgres *p, const struct rt_url *url, const PQcon
                   (mode[0] != '\0' && strcmp(mode, "prefer") != 0);
     p->ca_said = ca[0] != '\0';
     snprintf(p->sslmode, sizeof(p->sslmode), "%s", mode);
-    return url->host_count == 0 ? take_places(p, all) : 0;
+    int rv = url->host_count == 0 ? take_places(p, all) : 0;
+    /* To look for tickets of Kerberos may block: only for who asks for it. */
+    if (rv == 0 && strcmp(option(all, "gssencmode"), "prefer") == 0 &&
+        getenv("PGGSSENCMODE") == NULL)
+        rv = add(p, "gssencmode", "disable");
+    return rv;
 }
 
 /* libpq tells what the environment and a service add only by a connection. This one it refuses to begin, for its

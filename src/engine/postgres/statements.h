@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of engine/sql/driver.h in PostgreSQL's words. */
+/* The steps of engine/sql/driver.h in PostgreSQL's words: those are in sql/. */
 #ifndef RT_POSTGRES_STATEMENTS_H
 #define RT_POSTGRES_STATEMENTS_H
 
@@ -13,9 +13,9 @@ enum rt_postgres_out { /* what the engine hears of a statement's answer */
 };
 
 struct rt_postgres_statement {
-    const char *sql; /* NULL: written when it is sent (LISTEN takes no parameters) */
-    /* Of each parameter: i bigint, t text, l text for people (what is no UTF-8 becomes ?), b bytea, c the channel of the line
-     * that is the first one, w what time it is here in µs: those two the driver adds. */
+    const char *sql; /* NULL: written when it is sent (LISTEN takes no parameters), or none */
+    /* Of each parameter: i bigint, t text, l text for people (what is no UTF-8 becomes ?), b bytea; two that the driver
+     * adds: c the channel of the line that is the first one, w what time it is here, in microseconds. */
     const char *types;
     enum rt_postgres_out out;
     bool once; /* not worth a name: never prepared */
@@ -23,11 +23,8 @@ struct rt_postgres_statement {
 
 extern const struct rt_postgres_statement rt_postgres_statements[RT_SQL_STEPS];
 
-/* What MAKE runs, each statement ended by ";\n". */
-extern const char rt_postgres_ddl[];
-
-/* In facts.c: long ones. */
-extern const char rt_postgres_facts[], rt_postgres_doctor[], rt_postgres_doctor_more[];
+/* Texts of sql/. The ddl's statements end with ";\n" each. */
+extern const char rt_postgres_sql_ddl[], rt_postgres_sql_doctor_more[];
 
 #define RT_POSTGRES_CHANNEL 40
 /* OUT: RT_POSTGRES_CHANNEL bytes. Hex digits only: safe in a statement's text. */

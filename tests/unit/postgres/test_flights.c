@@ -254,6 +254,22 @@ static void killed_in_the_air(void **state)
     rider_close(&r);
 }
 
+/* Statements that were prepared are of no more use when the tables are others. */
+static void changed_tables(void **state)
+{
+    struct rider r;
+    (void)state;
+    begin(&r);
+    DO(&r, STEP(FOLDED, T("a"), N(1)));
+    (void)rt_pg_do(&server, "alter table rota_line alter column nonce type int");
+    assert_int_equal(FLY(&r, STEP(FOLDED, T("a"), N(1))), RT_SQL_CUT);
+    rider_until(&r.downs, 1);
+    assert_true(rider_dial(&r));
+    DO(&r, STEP(FOLDED, T("a"), N(1)));
+    (void)rt_pg_do(&server, "alter table rota_line alter column nonce type bigint");
+    rider_close(&r);
+}
+
 static void killed_on_the_ground(void **state)
 {
     struct rider r;
@@ -393,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_errors_mean, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(both_make_the_tables, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(killed_in_the_air, rider_setup, rider_teardown),
+        cmocka_unit_test_setup_teardown(changed_tables, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(killed_on_the_ground, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(sent_into_a_cut, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(restarted, rider_setup, rider_teardown),

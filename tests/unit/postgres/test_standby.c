@@ -50,6 +50,15 @@ static const char *doubt(struct rider *r)
     return at;
 }
 
+/* The column of FACTS that says which server it is. */
+static const char *which(struct rider *r)
+{
+    static char who[64];
+    DO(r, STEP0(FACTS));
+    snprintf(who, sizeof(who), "%s", strrchr(rider_row(r, 0, 0), '|') + 1);
+    return who;
+}
+
 static void expect_doubt(struct rider *r, const char *says)
 {
     const char *at = doubt(r);
@@ -165,12 +174,18 @@ static void standbys(void **state)
     assert_int_equal(FLY(&other, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1))), RT_SQL_REPLICA);
     assert_int_equal(FLY(&other, STEP(LISTEN, N(1))), RT_SQL_REPLICA);
     assert_int_equal(FLY(&other, STEP(LOCK, T("a"), N(1))), RT_SQL_REPLICA);
+    char who[64];
+    snprintf(who, sizeof(who), "%s", which(&r));
+    assert_non_null(strstr(who, "/00000001"));
+    assert_string_equal(which(&r), who);
+    assert_string_not_equal(which(&other), who);
     rt_pg_kill(&primary);
     rider_until(&r.downs, 1);
     rider_close(&r);
     rt_pg_promote(&standby);
     DO(&other, STEP0(FACTS));
     assert_int_equal(rider_cell(&other, 0, 0, 2), 1);
+    assert_non_null(strstr(which(&other), "/00000002"));
     DO(&other, STEP(FOLDED, T("a"), N(1))); /* a grant that was told is there */
     assert_int_equal(rider_rows(&other, 0), 1);
     rider_close(&other);

@@ -149,6 +149,14 @@ void steps_sessions(void **state)
     DO(&r, STEP(RENEW, N(5), N(LONG)), STEP(END, N(-9)));
     assert_int_equal(r.changed[0], 0); /* a microsecond is over */
     assert_int_equal(r.changed[1], 1);
+    /* One that was held up takes back nothing; after the clock was set back three ttls are enough. */
+    long long ends = steps.number("select expires from rota_session where id = 3");
+    DO(&r, STEP(RENEW, N(3), N(LONG / 2)));
+    long long later = steps.number("select expires from rota_session where id = 3");
+    assert_true(later == ends || later == ends + 1);
+    DO(&r, STEP(RENEW, N(3), N(LONG / 10)));
+    assert_int_equal(r.changed[0], 1);
+    assert_true(steps.number("select expires from rota_session where id = 3") < ends - LONG / 2);
     (void)ASK(&r, .name = "a", .session = 1, .nonce = 1, .mode = RT_SHARED);
     DO(&r, STEP(END, N(1)), STEP(END, N(2)));
     assert_int_equal(steps.number("select count(*) from rota_session where id = 1"), 1);
@@ -485,6 +493,30 @@ void steps_time_that_is_owed(void **state)
     steps.run("update rota_ticket set until = 1 where durable"); /* it is over */
     (void)ASK(&r, .name = "a", .session = 4, .nonce = 1);
     assert_int_equal(steps.number("select count(*) from rota_ticket where durable"), 0);
+    end(&r);
+}
+
+/* Its grants are in the future then. */
+void steps_a_clock_set_back(void **state)
+{
+    struct rider r;
+    (void)state;
+    begin(&r);
+    (void)ASK(&r, .name = "a", .session = 1, .nonce = 1);
+    (void)ASK(&r, .name = "b", .session = 1, .nonce = 1, .at_least = LONG);
+    (void)ASK(&r, .name = "c", .session = 2, .nonce = 1, .at_least = LONG);
+    int64_t number = answered(&r, 1);
+    steps.run("update rota_ticket set since = since + 86400000000");
+    kill_session(1);
+    DO(&r, STEP(LOCK, T("a"), N(turn())), STEP(LOCK, T("b"), N(turn())), STEP(PURGE, T("a")),
+       STEP(PURGE, T("b")));
+    (void)leave(&r, "c", 2, number);
+    DO(&r, STEP(INSPECT, T("a"), N(0)), STEP(INSPECT, T("b"), N(0)), STEP(INSPECT, T("c"), N(0)));
+    assert_int_equal(rider_rows(&r, 0), 0); /* it owes nothing */
+    for (size_t i = 1; i < 3; i++) {
+        assert_int_equal(rider_cell(&r, i, 0, 8), 1);
+        assert_true(rider_cell(&r, i, 0, 11) > 0 && rider_cell(&r, i, 0, 11) <= LONG);
+    }
     end(&r);
 }
 

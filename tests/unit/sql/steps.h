@@ -32,6 +32,7 @@ extern struct steps steps;
     X(kinds_do_not_mix)     \
     X(the_dead_are_purged)  \
     X(time_that_is_owed)    \
+    X(a_clock_set_back)     \
     X(durable_tickets)      \
     X(all_or_none)          \
     X(changes)              \
