@@ -31,6 +31,11 @@ enum rt_bug {
     RT_BUG_OLD_KEEP_ALIVE_COUNTS = 18,
     /* Of the core. */
     RT_BUG_UNTOLD_KEEPS = 20,
+    /* Of the SQL engine; it has 6 and 13 too. */
+    RT_BUG_NO_DOUBTS = 21,
+    RT_BUG_BEAT_COMPARES_NOTHING = 22,
+    RT_BUG_DEAD_NOT_TENDED = 23,
+    RT_BUG_CUT_IS_NOTHING_DONE = 24,
 };
 
 #ifdef ROTA_PLANTED

@@ -35,12 +35,22 @@ case_is "bug 19, a cluster" $? 1 "$out"
     out=$(ROTA_BUG=$bug "$sim" --etcd --from 1000 --seeds 3000 2>&1)
     case_is "bug $bug, etcd" $? 1 "$out"
 done
+for bug in 2 6 13 20 21 22 23 24; do
+    for kind in postgres mysql; do
+        out=$(ROTA_BUG=$bug "$sim" --$kind --from 1000 --seeds 3000 2>&1)
+        case_is "bug $bug, $kind" $? 1 "$out"
+    done
+done
 out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)
 case_is "no bug" $? 0 "$out"
 out=$(ROTA_BUG=0 "$sim" --redis --seeds 100 2>&1)
 case_is "no bug, Redis" $? 0 "$out"
 out=$(ROTA_BUG=0 "$sim" --cluster --seeds 100 2>&1)
 case_is "no bug, a cluster" $? 0 "$out"
+for kind in postgres mysql; do
+    out=$(ROTA_BUG=0 "$sim" --$kind --seeds 100 2>&1)
+    case_is "no bug, $kind" $? 0 "$out"
+done
 [ -z "$etcd" ] || {
     out=$(ROTA_BUG=0 "$sim" --etcd --seeds 100 2>&1)
     case_is "no bug, etcd" $? 0 "$out"

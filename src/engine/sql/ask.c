@@ -6,6 +6,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -76,6 +77,8 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
 {
     struct rt_sql_conn *c = of_ledger(l);
     struct rt_sql_ask *a = of_entry(e);
+    if (RT_BUG(RT_BUG_CUT_IS_NOTHING_DONE) && err == ROTA_UNKNOWN)
+        err = ROTA_UNREACHABLE;
     for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_leave(&c->lanes[i], a);
     if (why == NULL && err == ROTA_CANCELED)

@@ -9,6 +9,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "engine/kit/belief.h"
 
 #include <string.h>
@@ -44,6 +45,8 @@ static void forget_old(struct rt_sql_conn *c, int64_t now)
 
 void rt_sql_doubt(struct rt_sql_conn *c, const char *name)
 {
+    if (RT_BUG(RT_BUG_NO_DOUBTS))
+        return;
     int64_t until = rt_loop_now(c->base.loop) + DOUBT_TTLS * c->base.ttl_ms * RT_MS;
     for (struct rt_sql_doubt *d = c->doubts; d != NULL; d = d->next)
         if (strcmp(d->name, name) == 0) {
@@ -52,8 +55,10 @@ void rt_sql_doubt(struct rt_sql_conn *c, const char *name)
         }
     size_t size = strlen(name) + 1;
     struct rt_sql_doubt *d = rt_alloc(sizeof(*d) + size);
-    if (d == NULL)
-        return; /* then it ends with the session */
+    if (d == NULL) {
+        c->doubt_all_until = until;
+        return;
+    }
     d->until = until;
     memcpy(d->name, name, size);
     d->next = c->doubts;
@@ -125,7 +130,9 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
     }
     for (const struct rt_sql_doubt *d = c->doubts; d != NULL; d = d->next)
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(d->name), rt_sql_number(c->session));
-    if (c->elsewhere) /* it may have what we gave back long ago; this looks at every line */
+    bool all = c->elsewhere || c->doubt_all_until > rt_loop_now(c->base.loop);
+    if (all && !RT_BUG(RT_BUG_STALE_SERVER_BELIEVED))
+        /* It may have what we gave back long ago; this looks at every line. */
         rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(NULL), rt_sql_number(c->session));
 }
 
@@ -208,6 +215,8 @@ static void tell(void *arg, enum rt_event_kind kind, const struct rt_known *k)
 static void compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_belief there = {0}, now = {0};
+    if (RT_BUG(RT_BUG_BEAT_COMPARES_NOTHING))
+        return;
     gather(a, b, &there);
     rt_belief_ask(&now, &a->c->base, any, NULL);
     (void)rt_belief_compare(&there, a->about, &now, tell,

@@ -10,6 +10,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "base/list.h"
 #include "engine/kit/hash.h"
 
@@ -84,7 +85,8 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
 
 static void ring(struct rt_sql_conn *c, struct rt_sql_book *book, struct rt_sql_bell *b)
 {
-    rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(b->id));
+    if (!RT_BUG(RT_BUG_LOST_WAKE_UP))
+        rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(b->id));
     forget(c, b);
 }
 

@@ -10,6 +10,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "engine/kit/hash.h"
 
 #include <assert.h>
@@ -335,6 +336,8 @@ static void say_listen(struct rt_sql_lane *lane)
     bool ears = false;
     for (size_t i = 0; i < lane->loaded; i++)
         ears = ears || (lane->load[i] != NULL && lane->load[i]->ears);
+    if (RT_BUG(RT_BUG_LOST_WAKE_UP))
+        ears = false;
     lane->will_listen = ears && !lane->listens && lane->c->driver->notifies;
     if (lane->will_listen)
         rt_sql_say(&lane->book, RT_SQL_LISTEN, rt_sql_number(lane->c->ear));

@@ -300,6 +300,7 @@ struct rt_sql_conn {
     struct rt_timer_call wait_timer, view_timer;
     struct rt_view *views;
     struct rt_sql_doubt *doubts;
+    int64_t doubt_all_until;   /* there was no memory for one: until then all is looked at */
     struct rt_sql_bell *bells; /* that we hold, the latest first */
     size_t bell_count;
     struct rt_sql_push *pushes, **pushes_end; /* that came before the answers they follow */

@@ -10,6 +10,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "base/list.h"
 #include "engine/kit/hash.h"
 
@@ -64,6 +65,16 @@ static void look_at(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t at)
     note(c, at);
 }
 
+/* Whether a link to wait on may be had. */
+static bool has_link(const struct rt_sql_conn *c)
+{
+    for (const struct rt_sql_lane *lane = &c->lanes[RT_SQL_LANES];
+         lane < &c->lanes[RT_SQL_LANES + c->waits]; lane++)
+        if (!lane->taken || lane->waiter == NULL)
+            return true;
+    return false;
+}
+
 /* LEFT_US: so long what it waits for may take to end by time; -1: it does not. */
 static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left_us)
 {
@@ -71,7 +82,7 @@ static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left
     bool hears = c->driver->notifies || !(t->waits || t->armed);
     t->ends_at = left_us >= 0 ? now + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
     if (!hears)
-        at = waits_for_bell(c, t) ? now : now + POLL_MS * RT_MS;
+        at = waits_for_bell(c, t) && has_link(c) ? now : now + POLL_MS * RT_MS;
     look_at(c, t, at < t->ends_at ? at : t->ends_at);
 }
 
@@ -106,8 +117,11 @@ static void drop(struct rt_sql_conn *c, struct rt_sql_ticket *t)
         c->hear_until = now_of(c) + HEAR_MS * RT_MS;
         note(c, c->hear_until);
     }
-    if (t->ask != NULL && t->ask->on != NULL)
+    if (t->ask != NULL && t->ask->on != NULL) {
         t->ask->on->waiter = NULL; /* nobody waits there any more, but the server does not know */
+        if (!t->ask->entry.flying) /* or is never told */
+            rt_ledger_abandon(&c->ledger, &t->ask->entry, ROTA_CANCELED);
+    }
     RT_LIST_OUT(t);
     rt_free(t);
 }
@@ -220,7 +234,8 @@ static const struct rt_sql_plan tend_plan = {.reads = true, .say = tend_say, .he
 
 void rt_sql_tend(struct rt_sql_conn *c, const char *name)
 {
-    (void)rt_sql_ask(c, &tend_plan, NULL, name, NULL);
+    if (!RT_BUG(RT_BUG_DEAD_NOT_TENDED))
+        (void)rt_sql_ask(c, &tend_plan, NULL, name, NULL);
 }
 
 static int64_t bell_ms(const struct rt_sql_conn *c, const struct rt_sql_ticket *t)
@@ -334,6 +349,7 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     if (a->on != NULL) {
         a->on->taken = true;
         a->on->waiter = a;
+        a->single = true;
         a->slow = bell_ms(c, t) * RT_MS;
         a->entry.deadline = now_of(c) + a->slow + c->base.call_ms * RT_MS;
     }
