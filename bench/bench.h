@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "cli/bench/measure.h"
 
@@ -35,7 +36,27 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
 #define BENCH_FLIGHT 64
 double bench_flight(struct rota *r, int at_once, int pairs);
 
-double bench_cpu_us(void); /* of this process, so far */
+double bench_cpu_us(void);           /* of this process, so far */
+double bench_tree_cpu_us(pid_t pid); /* of PID and its children (a server's), so far */
+
+/* ---- Rounds that alternate with what they are compared to (beside.c) ---- */
+
+#define BESIDE_MOST 32
+
+struct beside {
+    double ours[BESIDE_MOST], theirs[BESIDE_MOST], ratio[BESIDE_MOST];
+    size_t n;
+};
+
+struct beside_text {
+    const char *ours, *theirs, *ratio, *unit;
+    double goal; /* of the ratio, ours / theirs; 0: none */
+    bool at_least;
+};
+
+/* THEIRS 0: there is nobody to compare with. */
+void beside_add(struct beside *s, double ours, double theirs);
+void beside_say(const struct bench *b, struct beside *s, const struct beside_text *text);
 
 void bench_pair(const struct bench *b);     /* pairs against SQLite and flock, fsyncs, keeper */
 void bench_threads(const struct bench *b);  /* 32 threads on one lock */
@@ -67,5 +88,18 @@ void bench_etcd_waiters(const struct bench *b);
 void bench_etcd_held(const struct bench *b);
 void bench_etcd_takeover(const struct bench *b);
 void bench_etcd_stop(void); /* also if it was not started */
+
+/* On a PostgreSQL and a MariaDB of ours, durable as they come, against bare statements (sql.c). */
+void bench_postgres_pair(const struct bench *b);
+void bench_postgres_flight(const struct bench *b);
+void bench_postgres_handover(const struct bench *b);
+void bench_postgres_threads(const struct bench *b);
+void bench_postgres_waiters(const struct bench *b);
+void bench_mysql_pair(const struct bench *b);
+void bench_mysql_flight(const struct bench *b);
+void bench_mysql_handover(const struct bench *b);
+void bench_mysql_threads(const struct bench *b);
+void bench_mysql_waiters(const struct bench *b);
+void bench_sql_stop(void); /* also if none was started */
 
 #endif

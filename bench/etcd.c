@@ -55,39 +55,7 @@ double etcd_messages(struct etcd *e)
 
 double etcd_cpu_us(const struct etcd *e)
 {
-    char path[64], line[1024] = "";
-    unsigned long user = 0, system = 0;
-    snprintf(path, sizeof path, "/proc/%ld/stat", (long)e->node.node[0].server.pid);
-    FILE *f = fopen(path, "re");
-    const char *at = f != NULL ? fgets(line, sizeof line, f) : NULL;
-    if (f != NULL)
-        fclose(f);
-    at = at != NULL ? strrchr(at, ')') : NULL; /* behind its name */
-    if (at == NULL ||
-        sscanf(at, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &system) != 2)
-        return 0;
-    return (double)(user + system) * 1e6 / (double)sysconf(_SC_CLK_TCK);
-}
-
-/* ---- Rounds ---------------------------------------------------------------- */
-
-void beside_add(struct beside *s, double ours, double theirs)
-{
-    s->ours[s->n] = ours;
-    s->theirs[s->n] = theirs;
-    s->ratio[s->n++] = theirs > 0 ? ours / theirs : 0;
-}
-
-void beside_say(const struct bench *b, struct beside *s, const struct beside_text *text)
-{
-    double ratio = rt_bench_median(s->ratio, s->n);
-    if (ratio > 0)
-        bench_say(b, text->theirs, rt_bench_median(s->theirs, s->n), text->unit);
-    bench_say(b, text->ours, rt_bench_median(s->ours, s->n), text->unit);
-    if (ratio > 0 && text->goal > 0)
-        bench_goal(b, text->ratio, ratio, "x", text->at_least, text->goal);
-    else if (ratio > 0)
-        bench_say(b, text->ratio, ratio, "x");
+    return bench_tree_cpu_us(e->node.node[0].server.pid);
 }
 
 /* ---- The wire ---------------------------------------------------------------- */

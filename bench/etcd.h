@@ -25,7 +25,7 @@ void peer_hear(struct peer *p, double *numbers, size_t n);
 /* Both, for one number. */
 __attribute__((format(printf, 2, 3))) double peer_ask(struct peer *p, const char *format, ...);
 
-/* ---- The node, and rounds that alternate (etcd.c) ------------------------- */
+/* ---- The node (etcd.c) ------------------------- */
 
 struct etcd {
     struct rt_etcds node;
@@ -38,23 +38,6 @@ struct rota *etcd_open(const struct etcd *e, const struct rota_options *opts);
 double etcd_messages(struct etcd *e);
 
 double etcd_cpu_us(const struct etcd *e); /* of the node, so far */
-
-#define BESIDE_MOST 32
-
-struct beside {
-    double ours[BESIDE_MOST], theirs[BESIDE_MOST], ratio[BESIDE_MOST];
-    size_t n;
-};
-
-struct beside_text {
-    const char *ours, *theirs, *ratio, *unit;
-    double goal; /* of the ratio, ours / theirs; 0: none */
-    bool at_least;
-};
-
-/* THEIRS 0: there is nobody to compare with. */
-void beside_add(struct beside *s, double ours, double theirs);
-void beside_say(const struct bench *b, struct beside *s, const struct beside_text *text);
 
 /* What went over our connections to the node, so far; those of Go by its command `wire`. */
 struct wire {

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static int missed;
@@ -46,6 +45,24 @@ static const struct {
     {"etcd-waiters", bench_etcd_waiters, "100 processes in line on etcd: against Go's"},
     {"etcd-held", bench_etcd_held, "1 and 10,000 held locks on etcd: heartbeats and memory"},
     {"etcd-takeover", bench_etcd_takeover, "on etcd, after the holder was killed"},
+#ifdef BENCH_SQL
+    {"postgres-pair", bench_postgres_pair,
+     "pairs on PostgreSQL: against INSERT and DELETE, advisory locks, FOR UPDATE"},
+    {"postgres-flight", bench_postgres_flight,
+     "16 at once on PostgreSQL: against 16 connections with INSERT and DELETE"},
+    {"postgres-handover", bench_postgres_handover,
+     "from one client to another on PostgreSQL: against DELETE and NOTIFY by hand"},
+    {"postgres-threads", bench_postgres_threads, "32 threads on one lock on PostgreSQL"},
+    {"postgres-waiters", bench_postgres_waiters, "100 who wait on PostgreSQL: what they cost"},
+    {"mysql-pair", bench_mysql_pair,
+     "pairs on MariaDB: against INSERT and DELETE, GET_LOCK, FOR UPDATE"},
+    {"mysql-flight", bench_mysql_flight,
+     "16 at once on MariaDB: against 16 connections with INSERT and DELETE"},
+    {"mysql-handover", bench_mysql_handover,
+     "from one client to another on MariaDB: against the same bell by hand"},
+    {"mysql-threads", bench_mysql_threads, "32 threads on one lock on MariaDB"},
+    {"mysql-waiters", bench_mysql_waiters, "100 who wait on MariaDB: what they cost"},
+#endif
 };
 
 void bench_say(const struct bench *b, const char *what, double value, const char *unit)
@@ -102,20 +119,12 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
     return r;
 }
 
-double bench_cpu_us(void)
-{
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
-           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-}
-
 static int usage(FILE *out)
 {
     fprintf(out, "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
-                 "BENCH may be the first word of several: redis, etcd.\n\n");
+                 "BENCH may be the first word of several: redis, etcd, postgres, mysql.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
-        fprintf(out, "  %-14s %s\n", benches[i].name, benches[i].what);
+        fprintf(out, "  %-17s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
 }
 
@@ -138,6 +147,9 @@ static void clear_up(void)
         return;
     bench_redis_stop();
     bench_etcd_stop();
+#ifdef BENCH_SQL
+    bench_sql_stop();
+#endif
     rt_scratch_remove(&scratch);
 }
 

@@ -29,11 +29,11 @@ static double pairs_us(struct bare *bare, struct rota *r, int n)
     return rt_bench_median(us, (size_t)n);
 }
 
-struct beside { /* medians of rounds that alternated */
+struct medians { /* medians of rounds that alternated */
     double ours, theirs, ratio;
 };
 
-static struct beside alternate(const struct redis *s, bool by_unix, int rounds, int n)
+static struct medians alternate(const struct redis *s, bool by_unix, int rounds, int n)
 {
     const struct rt_bench place = {.url = by_unix ? s->unix_url : s->url, .prefix = ""};
     double ours[ROUNDS], theirs[ROUNDS], ratio[ROUNDS];
@@ -50,17 +50,17 @@ static struct beside alternate(const struct redis *s, bool by_unix, int rounds, 
     bare_close(&bare);
     rota_close(r);
     size_t count = (size_t)rounds;
-    return (struct beside){rt_bench_median(ours, count), rt_bench_median(theirs, count),
-                           rt_bench_median(ratio, count)};
+    return (struct medians){rt_bench_median(ours, count), rt_bench_median(theirs, count),
+                            rt_bench_median(ratio, count)};
 }
 
 void redis_bench_pairs(const struct bench *b, const struct redis *s)
 {
-    struct beside tcp = alternate(s, false, ROUNDS, (int)(400 * b->scale) + 1);
+    struct medians tcp = alternate(s, false, ROUNDS, (int)(400 * b->scale) + 1);
     bench_say(b, "redis: bare hiredis pair, the same scripts", tcp.theirs, "us");
     bench_say(b, "redis: pair", tcp.ours, "us");
     bench_goal(b, "redis: pair / bare hiredis pair", tcp.ratio, "x", false, 1.15);
-    struct beside local = alternate(s, true, ROUNDS / 2, (int)(400 * b->scale) + 1);
+    struct medians local = alternate(s, true, ROUNDS / 2, (int)(400 * b->scale) + 1);
     bench_say(b, "redis+unix: pair", local.ours, "us");
     bench_say(b, "redis+unix: pair / bare hiredis pair", local.ratio, "x");
 }
@@ -72,7 +72,7 @@ void redis_bench_fsync(const struct bench *b, const struct redis *s)
     while (redis_info(s, "persistence", "aof_rewrite_in_progress") != 0 ||
            redis_info(s, "persistence", "aof_rewrite_scheduled") != 0)
         usleep(1000);
-    struct beside synced = alternate(s, false, 5, (int)(100 * b->scale) + 1);
+    struct medians synced = alternate(s, false, 5, (int)(100 * b->scale) + 1);
     freeReplyObject(redis_do(s->control, "CONFIG SET appendonly no"));
     bench_say(b, "redis: pair with appendfsync always", synced.ours, "us");
     bench_say(b, "redis: the same / bare hiredis pair", synced.ratio, "x");

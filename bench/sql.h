@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The benches on SQL databases: a server of their own, and what its own client does there by hand. */
+#ifndef BENCH_SQL_H
+#define BENCH_SQL_H
+
+#include "bench.h"
+
+struct hand; /* a bare connection, its statements prepared */
+
+struct sql_way { /* a server and its client library; functions end the program on any error */
+    const char *name, *own; /* "postgres"; "advisory lock": what it has for locks itself */
+    void (*start)(void);    /* durable, in a folder on disk */
+    void (*stop)(void);
+    const char *(*url)(void);
+    double (*cpu_us)(void); /* of the server, so far */
+    struct hand *(*dial)(void);
+    void (*hang_up)(struct hand *h);
+    void (*row_pair)(struct hand *h,
+                     const char *name); /* INSERT and DELETE of a row, each durable */
+    void (*own_pair)(struct hand *h, const char *name); /* the server's own lock and unlock */
+    void (*update_pair)(struct hand *h,
+                        const char *name); /* BEGIN, SELECT ... FOR UPDATE; COMMIT */
+    /* A hand-over: the one who holds is ready; the other waits; the first lets go, durably, and wakes it. */
+    void (*ready)(struct hand *h);
+    void (*wait)(struct hand *h);
+    void (*ring)(struct hand *h);
+    double pair_goal, flight_goal, handover_goal;
+};
+
+extern const struct sql_way sql_postgres, sql_mysql;
+
+#endif
