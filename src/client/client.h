@@ -245,16 +245,30 @@ static inline struct rota *rt_client_of(struct rt_dispatch *d)
     return (struct rota *)(void *)((char *)d - offsetof(struct rota, d));
 }
 
+/* Which thread this is: a register, where the compiler can read it, since every assert below asks. */
+static inline uintptr_t rt_client_thread(void)
+{
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_thread_pointer)
+    return (uintptr_t)__builtin_thread_pointer();
+#else
+    return (uintptr_t)pthread_self();
+#endif
+#else
+    return (uintptr_t)pthread_self();
+#endif
+}
+
 /* Whether the calling thread has the mutex: what most functions below rely on. */
 static inline bool rt_client_mine(const struct rota *r)
 {
-    return atomic_load_explicit(&r->holder, memory_order_relaxed) == (uintptr_t)pthread_self();
+    return atomic_load_explicit(&r->holder, memory_order_relaxed) == rt_client_thread();
 }
 
 /* The calling thread has R from now on: it took the mutex, or nobody else can come any more. */
 static inline void rt_client_seize(struct rota *r)
 {
-    atomic_store_explicit(&r->holder, (uintptr_t)pthread_self(), memory_order_relaxed);
+    atomic_store_explicit(&r->holder, rt_client_thread(), memory_order_relaxed);
 }
 
 /* Whether a call may go on: 0, ROTA_INVALID (R is NULL), ROTA_FORKED. With WAITS also

@@ -184,7 +184,6 @@ static void ask_next(struct rota *r, struct rt_hunting *hg)
 
 bool rt_hunt_go_on(struct rota *r)
 {
-    assert(rt_client_mine(r));
     struct rt_hunting *hg = r->hunting;
 
     if (hg == NULL || !hg->due || hg->in_flight || r->d.conn == NULL)

@@ -82,7 +82,6 @@ void rt_client_unlock(struct rota *r)
 
 static void notice_interrupt(struct rota *r)
 {
-    assert(rt_client_mine(r));
     uint32_t interrupts = atomic_load(&r->interrupts);
 
     if (interrupts == r->interrupts_seen)
@@ -94,7 +93,6 @@ static void notice_interrupt(struct rota *r)
 
 static bool parts(struct rota *r)
 {
-    assert(rt_client_mine(r));
     struct rt_conn *conn = r->d.conn;
     return conn != NULL && conn->engine->parting != NULL && conn->engine->parting(conn);
 }
@@ -122,14 +120,12 @@ void rt_client_turn(struct rota *r)
 
 void rt_client_leave(struct rota *r)
 {
-    assert(rt_client_mine(r));
     rt_client_settle(r);
     rt_client_leave_settled(r);
 }
 
 void rt_client_leave_settled(struct rota *r)
 {
-    assert(rt_client_mine(r));
     for (;;) {
         if (r->loop.dirty)
             rt_client_turn(r); /* somebody may be polling with the old watches */

@@ -98,7 +98,6 @@ void rt_more_trim(struct rota *r, struct rota_lock *lock)
 /* The one behind the new holder will be served next: it should be awake by then. */
 static void wake_next(struct rota *r, const struct rt_line *line)
 {
-    assert(rt_client_mine(r));
     if (line->queue == NULL || !rt_line_is_held(line) || !rt_wait_spins())
         return;
     struct rt_waiter *w = rt_lock_of(line->queue)->waiter;
@@ -108,7 +107,6 @@ static void wake_next(struct rota *r, const struct rt_line *line)
 
 static bool fence_went_back(struct rota *r, const struct rt_ask *ask)
 {
-    assert(rt_client_mine(r));
     uint64_t hash = rt_names_hash(&r->d.names, ask->line->name);
     struct rt_fence_seen *seen = &r->fences[hash % RT_FENCES];
 
@@ -173,7 +171,6 @@ void rt_lock_explain(struct rota *r, const struct rota_lock *lock)
 
 static void answered(struct rota *r, struct rota_lock *lock)
 {
-    assert(rt_client_mine(r));
     struct rt_waiter *w = lock->waiter;
     struct rt_more *more = rt_more_of(lock);
     int err = lock->ask.err;

@@ -6,7 +6,6 @@
 
 static void put(struct rt_timers *ts, uint32_t place, struct rt_timer *t)
 {
-    assert(place < ts->count);
     ts->heap[place] = t;
     t->slot = place + 1;
 }
