@@ -242,6 +242,8 @@ static void add_hint(struct rt_postgres_link *l)
 static void refused(struct rt_postgres_link *l)
 {
     l->err = rt_postgres_refusal(PQerrorMessage(l->pg), l->why, sizeof(l->why) - 80);
+    if (PQconnectionNeedsPassword(l->pg) == 1)
+        l->err = ROTA_AUTH;
     add_hint(l);
     rt_postgres_finish(l);
     if (l->err == ROTA_UNREACHABLE)

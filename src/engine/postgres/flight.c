@@ -85,6 +85,12 @@ static void put_label(struct args *a, const struct rt_sql_cell *c)
     put(a, TEXT_OID, a->label, used);
 }
 
+static void put_number(struct args *a, int64_t number)
+{
+    a->numbers[a->count] = (int64_t)htobe64((uint64_t)number);
+    put(a, INT8_OID, &a->numbers[a->count], sizeof(a->numbers[0]));
+}
+
 static Oid oid_of(char type)
 {
     return type == 'i' ? INT8_OID : type == 'b' ? BYTEA_OID : TEXT_OID;
@@ -95,8 +101,7 @@ static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
     if (c->null) {
         put(a, oid_of(type), NULL, 0);
     } else if (type == 'i') {
-        a->numbers[a->count] = (int64_t)htobe64((uint64_t)c->number);
-        put(a, INT8_OID, &a->numbers[a->count], sizeof(a->numbers[0]));
+        put_number(a, c->number);
     } else if (type == 'l') {
         put_label(a, c);
     } else {
@@ -111,7 +116,7 @@ static int64_t wall_us(void)
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-static void put_step(struct args *a, const struct rt_sql_step *s)
+static void put_step(struct args *a, const struct rt_postgres_link *l, const struct rt_sql_step *s)
 {
     const char *types = rt_postgres_statements[s->kind].types;
     a->count = 0;
@@ -120,7 +125,9 @@ static void put_step(struct args *a, const struct rt_sql_step *s)
             rt_postgres_line(a->channel, s->args[0].text, s->args[0].size);
             put(a, TEXT_OID, a->channel, strlen(a->channel));
         } else if (types[i] == 'w') {
-            put_cell(a, 'i', &(struct rt_sql_cell){.number = wall_us()});
+            put_number(a, wall_us());
+        } else if (types[i] == 'p') {
+            put_number(a, rt_postgres_self(l)->pooler ? -1 : PQbackendPID(l->pg));
         } else {
             assert(i < s->count);
             put_cell(a, types[i], &s->args[i]);
@@ -223,7 +230,7 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
         return say_make(l, step);
     if (st->sql == NULL)
         return say_listen(l, step, s);
-    put_step(&a, s);
+    put_step(&a, l, s);
     if (s->kind == RT_SQL_DOCTOR)
         return say(l, step, s->kind, st->sql, &a) &&
                say(l, step, s->kind, rt_postgres_sql_doctor_more, NULL);

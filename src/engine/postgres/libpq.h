@@ -9,39 +9,41 @@
 #include <libpq-fe.h>
 #include <stddef.h>
 
-#define RT_LIBPQ(X)         \
-    X(PQclear)              \
-    X(PQcmdTuples)          \
-    X(PQconnectPoll)        \
-    X(PQconnectStartParams) \
-    X(PQconninfo)           \
-    X(PQconninfoFree)       \
-    X(PQconsumeInput)       \
-    X(PQenterPipelineMode)  \
-    X(PQerrorMessage)       \
-    X(PQfinish)             \
-    X(PQflush)              \
-    X(PQfreemem)            \
-    X(PQftype)              \
-    X(PQgetResult)          \
-    X(PQgetisnull)          \
-    X(PQgetlength)          \
-    X(PQgetvalue)           \
-    X(PQisBusy)             \
-    X(PQnfields)            \
-    X(PQnotifies)           \
-    X(PQntuples)            \
-    X(PQpipelineSync)       \
-    X(PQresultErrorField)   \
-    X(PQresultStatus)       \
-    X(PQsendPrepare)        \
-    X(PQsendQueryParams)    \
-    X(PQsendQueryPrepared)  \
-    X(PQserverVersion)      \
-    X(PQsetErrorVerbosity)  \
-    X(PQsetNoticeReceiver)  \
-    X(PQsetnonblocking)     \
-    X(PQsocket)             \
+#define RT_LIBPQ(X)              \
+    X(PQbackendPID)              \
+    X(PQclear)                   \
+    X(PQcmdTuples)               \
+    X(PQconnectPoll)             \
+    X(PQconnectStartParams)      \
+    X(PQconnectionNeedsPassword) \
+    X(PQconninfo)                \
+    X(PQconninfoFree)            \
+    X(PQconsumeInput)            \
+    X(PQenterPipelineMode)       \
+    X(PQerrorMessage)            \
+    X(PQfinish)                  \
+    X(PQflush)                   \
+    X(PQfreemem)                 \
+    X(PQftype)                   \
+    X(PQgetResult)               \
+    X(PQgetisnull)               \
+    X(PQgetlength)               \
+    X(PQgetvalue)                \
+    X(PQisBusy)                  \
+    X(PQnfields)                 \
+    X(PQnotifies)                \
+    X(PQntuples)                 \
+    X(PQpipelineSync)            \
+    X(PQresultErrorField)        \
+    X(PQresultStatus)            \
+    X(PQsendPrepare)             \
+    X(PQsendQueryParams)         \
+    X(PQsendQueryPrepared)       \
+    X(PQserverVersion)           \
+    X(PQsetErrorVerbosity)       \
+    X(PQsetNoticeReceiver)       \
+    X(PQsetnonblocking)          \
+    X(PQsocket)                  \
     X(PQstatus)
 
 struct rt_libpq {
@@ -54,9 +56,11 @@ extern struct rt_libpq rt_libpq; /* written once, by rt_libpq_load */
 /* 0, or ROTA_UNSUPPORTED with one line in ERRMSG. From any thread. It is never unloaded. */
 int rt_libpq_load(char *errmsg, size_t size);
 
+#define PQbackendPID rt_libpq.PQbackendPID_
 #define PQclear rt_libpq.PQclear_
 #define PQcmdTuples rt_libpq.PQcmdTuples_
 #define PQconnectPoll rt_libpq.PQconnectPoll_
+#define PQconnectionNeedsPassword rt_libpq.PQconnectionNeedsPassword_
 #define PQconnectStartParams rt_libpq.PQconnectStartParams_
 #define PQconninfo rt_libpq.PQconninfo_
 #define PQconninfoFree rt_libpq.PQconninfoFree_

@@ -207,9 +207,25 @@ static int dial(struct rt_sql_link *base, const struct rt_dial_end *end, uint32_
 
 static const char *const schemes[] = {"postgres", "postgresql", NULL};
 static const char *const params[] = {
-    "host",       "port",        "service",  "sslmode",          "sslrootcert",     "sslcert",
-    "sslkey",     "sslcrl",      "passfile", "application_name", "channel_binding", "gssencmode",
-    "krbsrvname", "requirepeer", "options",  "schema",           "connect_timeout", NULL,
+    "host",
+    "port",
+    "service",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "sslcrl",
+    "passfile",
+    "application_name",
+    "channel_binding",
+    "gssencmode",
+    "krbsrvname",
+    "requirepeer",
+    "options",
+    "schema",
+    "pooler",
+    "connect_timeout",
+    NULL,
 };
 
 const struct rt_sql_driver rt_postgres_driver = {

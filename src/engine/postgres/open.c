@@ -113,6 +113,15 @@ static int take_schema(struct rt_postgres *p, const char *schema)
     return p->search_path != NULL && p->schema != NULL ? 0 : rt_words_nomem(p->conn);
 }
 
+static int take_pooler(struct rt_postgres *p, const char *text)
+{
+    p->pooler = text != NULL;
+    if (text != NULL && strcmp(text, "session") != 0)
+        return rt_words_fail(p->conn, ROTA_INVALID,
+                             "?pooler= may only be session: no other can be used");
+    return 0;
+}
+
 static int take_timeout(struct rt_postgres *p, const char *text)
 {
     char *end;
@@ -270,6 +279,8 @@ static int take_url(struct rt_postgres *p, const struct rt_url *url)
         rv = take_schema(p, rt_url_param(url, "schema", NULL));
     if (rv == 0)
         rv = take_timeout(p, rt_url_param(url, "connect_timeout", NULL));
+    if (rv == 0)
+        rv = take_pooler(p, rt_url_param(url, "pooler", NULL));
     return rv == 0 ? take_defaults(p, url) : rv;
 }
 

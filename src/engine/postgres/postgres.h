@@ -36,6 +36,7 @@ struct rt_postgres { /* of a client */
     bool ssl_said;       /* sslmode was chosen by somebody */
     bool ca_said;        /* and so was whom to trust */
     char sslmode[16];    /* as libpq has it */
+    bool pooler;         /* one that pools by session may sit between */
     uint32_t connect_ms; /* by ?connect_timeout=; 0 */
 };
 

@@ -9,7 +9,7 @@
 
 /* X(step, text, types of its parameters, what is told, only once) */
 #define STATEMENTS(X)                                  \
-    X(FACTS, facts, "", ROWS, true)                    \
+    X(FACTS, facts, "p", ROWS, true)                   \
     X(LAYOUT, layout, "", ROWS, true)                  \
     X(OPEN, open, "iil", CHANGED, false)               \
     X(RENEW, renew, "ii", CHANGED, false)              \
@@ -40,7 +40,7 @@
     X(FRONT, front, "t", ROWS, false)                  \
     X(INSPECT, inspect, "ti", ROWS, false)             \
     X(LIST, list, "t", ROWS, false)                    \
-    X(DOCTOR, doctor, "w", ROWS, true)
+    X(DOCTOR, doctor, "wp", ROWS, true)
 
 #define DECLARE(step, text, types, out, once) extern const char rt_postgres_sql_##text[];
 STATEMENTS(DECLARE)

@@ -25,12 +25,16 @@
         then 'no standby is in sync: promoted, it lacks the last grants; see pg_stat_replication' \
     else '' end
 
+-- A pooler, or another who answers in the server's place, tells keys of its own. $1: the process that was told when we
+-- connected; -1: who asks knows that it pools by session.
 --@ facts
 select current_setting('server_version_num')::bigint, version(),
     not pg_is_in_recovery() and current_setting('transaction_read_only') = 'off', pg_backend_pid()::bigint, DOUBT,
     case when version() ~* '(cockroach|greenplum|redshift|yugabyte|materialize)'
             then 'this is not PostgreSQL itself, whose locks and notices are needed: ' || left(version(), 60)
         when current_setting('server_version_num')::int < 110000 then 'PostgreSQL 11 or later is needed'
+        when $1 not in (-1, pg_backend_pid()) then 'a pooler sits between, where prepared statements and notices go astray: '
+            || 'name the server itself, or, if it pools by session, write ?pooler=session'
         else '' end,
     -- a promotion begins a new timeline
     (select system_identifier::text from pg_control_system())
@@ -42,7 +46,7 @@ select current_setting('server_version_num')::bigint, version(),
 #define SUPERUSER current_setting('is_superuser') = 'on'
 #define FAST abs(off_us) > 1000000
 
--- What the server is. $1: our own clock, in microseconds, when this left.
+-- What the server is. $1: our own clock, in microseconds, when this left; $2: as FACTS' $1.
 --@ doctor
 with f as (select DOUBT as doubt, NOW - $1 as off_us,
     (select count(*) from STANDBYS) as standbys,
@@ -60,7 +64,8 @@ select v.* from f cross join lateral (values
         || case when hidden > 0 then 'which this user may not look at' else in_sync || ' in sync' end,
         REMEDY(in_sync + hidden = 0, 'run a standby that synchronous_standby_names names')),
     ('isolation', 'kept', current_setting('transaction_isolation') || ', which we set', ''),
-    ('poolers', 'kept', 'one backend answered all the time', ''),
+    ('poolers', VERDICT($2 = -1, 'limited'), case when $2 = -1 then 'one may sit between: ?pooler=session'
+        else 'none sits between' end, REMEDY($2 = -1, 'name the server itself')),
     ('idle time-outs', 'kept', 'off for us; tcp_keepalives_idle is ' || current_setting('tcp_keepalives_idle'), ''),
     ('clock', VERDICT(FAST, 'limited'), 'the server''s is ' || round(abs(off_us) / 1000000.0, 3)
         || case when off_us < 0 then ' s behind ours' else ' s ahead of ours' end,
