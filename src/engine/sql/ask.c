@@ -81,11 +81,7 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
         err = ROTA_UNREACHABLE;
     for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_leave(&c->lanes[i], a);
-    if (why == NULL && err == ROTA_CANCELED)
-        why = "canceled";
-    else if (why == NULL)
-        why = c->trouble[0] != '\0' ? c->trouble : "the server did not answer in time";
-    (void)rt_sql_fail(c, err, "%s", why);
+    (void)rt_ledger_say(l, e, err, why, c->driver->name, rt_sql_lane_at(c), c->trouble);
     if (a->plan->failed != NULL)
         a->plan->failed(a, err);
     rt_sql_done(a, err);
@@ -109,7 +105,7 @@ struct rt_sql_ask *rt_sql_ask_new(struct rt_sql_conn *c, const struct rt_sql_pla
     }
     a->c = c;
     a->plan = plan;
-    a->op = op;
+    a->entry.op = op;
     a->about = about;
     a->name = size > 0 ? memcpy((char *)a + sizeof(*a), name, size) : name;
     a->entry.reads = plan->reads;
@@ -157,8 +153,8 @@ void rt_sql_ask_refused(struct rt_sql_ask *a, int err, const char *why)
 
 void rt_sql_done(struct rt_sql_ask *a, int err)
 {
-    struct rt_op *op = a->op;
-    a->op = NULL;
+    struct rt_op *op = a->entry.op;
+    a->entry.op = NULL;
     if (op != NULL)
         rt_conn_done(&a->c->base, op, err);
 }

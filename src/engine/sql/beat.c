@@ -94,7 +94,7 @@ static void open_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 static bool open_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
-    struct rt_op *op = a->op;
+    struct rt_op *op = a->entry.op;
     if (rt_sql_changed(a, b, RT_SQL_OPEN) == 0) { /* somebody has that id */
         a->tag = 0;
         if (a->stage < OPEN_TRIES)
@@ -242,7 +242,7 @@ static void renew_free(struct rt_sql_ask *a)
 static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
-    struct rt_op *op = a->op;
+    struct rt_op *op = a->entry.op;
     if (rt_sql_changed(a, b, RT_SQL_RENEW) == 0) {
         forget_session(c);
         rt_sql_done(a, rt_sql_fail(c, ROTA_LOST, "the session has ended on the server"));
@@ -311,7 +311,7 @@ static const struct rt_sql_plan end_plan = {
 bool rt_sql_parting(struct rt_conn *conn)
 {
     struct rt_sql_conn *c = rt_sql_of(conn);
-    if (c->parting == RT_SQL_STAYS && c->session != 0 && c->lanes[0].state == RT_SQL_READY) {
+    if (c->parting == RT_SQL_STAYS && c->session != 0 && c->lanes[0].state == RT_DIAL_READY) {
         struct rt_sql_ask *a = rt_sql_ask_new(c, &end_plan, NULL, NULL, NULL);
         if (a != NULL) {
             c->parting = RT_SQL_PARTS;

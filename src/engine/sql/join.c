@@ -91,7 +91,7 @@ static void say_answer(struct rt_sql_book *b, const struct rt_join *j)
 
 static void join_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    const struct rt_join *j = a->op->join.joins;
+    const struct rt_join *j = a->entry.op->join.joins;
     if (a->stage == TAKING && is_plain(j)) {
         say_take(a->c, b, j);
         return;
@@ -114,7 +114,7 @@ static int by_name(const void *x, const void *y)
 /* All lines are locked, in the order that all flights lock them in, before any of them is changed for this set. */
 static void set_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    const struct rt_op *op = a->op;
+    const struct rt_op *op = a->entry.op;
     const struct rt_join *sorted[SET_MOST];
     size_t n = op->join.n;
     bool try = op->join.joins[0].flags & RT_JOIN_TRY;
@@ -163,7 +163,7 @@ static void answer(struct rt_sql_conn *c, struct rt_join *j, const struct rt_sql
 
 static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
-    struct rt_join *j = a->op->join.joins;
+    struct rt_join *j = a->entry.op->join.joins;
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_TAKE, 0);
     if (row == NULL) { /* it may have to wait */
         a->ears = a->ears || !(j->flags & RT_JOIN_TRY);
@@ -179,7 +179,7 @@ static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static bool join_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
-    struct rt_join *j = a->op->join.joins;
+    struct rt_join *j = a->entry.op->join.joins;
     if (a->stage == TAKING && is_plain(j))
         return take_heard(a, b);
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_ANSWER, 0);
@@ -198,7 +198,7 @@ static bool join_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static int set_judge(struct rt_sql_ask *a, const struct rt_sql_book *b, size_t there)
 {
-    const struct rt_op *op = a->op;
+    const struct rt_op *op = a->entry.op;
     bool try = op->join.joins[0].flags & RT_JOIN_TRY;
     if (there > 0)
         return rt_words_set_ended(&a->c->base);
@@ -217,7 +217,7 @@ static int set_judge(struct rt_sql_ask *a, const struct rt_sql_book *b, size_t t
 
 static bool set_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
-    const struct rt_op *op = a->op;
+    const struct rt_op *op = a->entry.op;
     size_t there = 0;
     int rv = rt_sql_row(a, b, RT_SQL_ANSWER, op->join.n - 1) == NULL ? rt_sql_odd(a->c) : 0;
     for (size_t i = 0; rv == 0 && i < op->join.n; i++)
@@ -233,7 +233,7 @@ static bool set_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 /* It may arrive yet, folded, where no look by session finds it. */
 static void join_failed(struct rt_sql_ask *a, int err)
 {
-    if (err == ROTA_UNKNOWN && is_plain(a->op->join.joins))
+    if (err == ROTA_UNKNOWN && is_plain(a->entry.op->join.joins))
         rt_sql_doubt(a->c, a->name);
 }
 

@@ -40,13 +40,10 @@ static int64_t now_of(const struct rt_sql_lane *lane)
 
 static void set_timer(struct rt_sql_lane *lane, int64_t at)
 {
-    if (at == RT_NEVER)
-        rt_timers_stop(&lane->c->base.loop->timers, &lane->timer.timer);
-    else
-        rt_timers_start(&lane->c->base.loop->timers, &lane->timer.timer, at);
+    rt_timers_at(&lane->c->base.loop->timers, &lane->timer.timer, at);
 }
 
-static const char *at_of(const struct rt_sql_conn *c)
+const char *rt_sql_lane_at(const struct rt_sql_conn *c)
 {
     return c->ring.count > 0 ? c->ring.ends[c->ring.now].at : c->driver->name;
 }
@@ -68,7 +65,7 @@ static void note_trouble(struct rt_sql_conn *c, const char *why)
 static void drop_link(struct rt_sql_lane *lane)
 {
     struct rt_sql_link *l = lane->link;
-    lane->state = RT_SQL_DOWN;
+    lane->state = RT_DIAL_DOWN;
     lane->link = NULL;
     lane->listens = lane->flying = lane->failed = false;
     lane->loaded = 0;
@@ -89,7 +86,7 @@ static void next_end(struct rt_sql_lane *lane, bool steady)
     if (first(lane) && c->ring.count > 1) {
         (void)rt_dial_next(&c->ring);
         for (size_t i = 1; i < RT_SQL_LINKS; i++)
-            if (c->lanes[i].state != RT_SQL_DOWN)
+            if (c->lanes[i].state != RT_DIAL_DOWN)
                 rt_sql_lane_cut(&c->lanes[i], "another server is asked");
     }
     rt_dial_later(&lane->pause, &c->base, &c->jitter);
@@ -99,7 +96,7 @@ static void let_go(struct rt_sql_lane *lane, const char *why)
 {
     struct rt_sql_conn *c = lane->c;
     char text[sizeof(c->trouble)];
-    bool was_ready = lane->state == RT_SQL_READY;
+    bool was_ready = lane->state == RT_DIAL_READY;
     bool steady = was_ready && now_of(lane) - lane->ready_at > STEADY_MS * RT_MS;
     snprintf(text, sizeof(text), "%s", why);
     drop_link(lane);
@@ -182,7 +179,7 @@ static const struct rt_sql_row *row_of(const struct rt_sql_book *b, enum rt_sql_
 static void ready(struct rt_sql_lane *lane)
 {
     struct rt_sql_conn *c = lane->c;
-    lane->state = RT_SQL_READY;
+    lane->state = RT_DIAL_READY;
     lane->refusals = 0;
     lane->ready_at = now_of(lane);
     c->trouble[0] = '\0';
@@ -201,13 +198,13 @@ static bool take_facts(struct rt_sql_lane *lane)
         return false;
     }
     if (rt_sql_str(row, 5)[0] != '\0') {
-        snprintf(why, sizeof(why), "%.100s: %.150s", at_of(c), rt_sql_str(row, 5));
+        snprintf(why, sizeof(why), "%.100s: %.150s", rt_sql_lane_at(c), rt_sql_str(row, 5));
         refuse(lane, ROTA_UNSUPPORTED, why);
         return false;
     }
     if (rt_sql_int(row, 2) == 0) {
         snprintf(why, sizeof(why), "%.150s takes no writes: it is a replica, or read-only",
-                 at_of(c));
+                 rt_sql_lane_at(c));
         rt_sql_lane_cut(lane, why);
         return false;
     }
@@ -215,7 +212,7 @@ static bool take_facts(struct rt_sql_lane *lane)
         snprintf(why, sizeof(why),
                  "%.100s is a pooler that changes connections between transactions: "
                  "name the server itself, or a pool by session",
-                 at_of(c));
+                 rt_sql_lane_at(c));
         refuse(lane, ROTA_UNSUPPORTED, why);
         return false;
     }
@@ -241,12 +238,12 @@ static void take_layout(struct rt_sql_lane *lane)
     if (row == NULL)
         snprintf(why, sizeof(why),
                  "%.100s: the table rota_meta does not say which layout it is of: is it Rota's?",
-                 at_of(lane->c));
+                 rt_sql_lane_at(lane->c));
     else
         snprintf(
             why, sizeof(why),
             "%.100s has Rota's layout %.20s, and this library knows %d: use a library that fits",
-            at_of(lane->c), rt_sql_str(row, 0), LAYOUT_MAJOR);
+            rt_sql_lane_at(lane->c), rt_sql_str(row, 0), LAYOUT_MAJOR);
     refuse(lane, ROTA_UNSUPPORTED, why);
 }
 
@@ -254,7 +251,7 @@ static void greet_failed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
 {
     char why[sizeof(lane->c->trouble)];
     bool making = lane->greeting >= GREET_MAKE;
-    snprintf(why, sizeof(why), "%.80s: %.160s", at_of(lane->c), said);
+    snprintf(why, sizeof(why), "%.80s: %.160s", rt_sql_lane_at(lane->c), said);
     if (end == RT_SQL_AGAIN || end == RT_SQL_FULL || end == RT_SQL_REPLICA || end == RT_SQL_CUT) {
         rt_sql_lane_cut(lane, why);
         return;
@@ -264,11 +261,11 @@ static void greet_failed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
             why, sizeof(why),
             "%.60s: there are no tables, and this user may not make them: let somebody who may run what "
             "`rota doctor --ddl` prints (%.80s)",
-            at_of(lane->c), said);
+            rt_sql_lane_at(lane->c), said);
     else if (making && end == RT_SQL_ABSENT)
         snprintf(why, sizeof(why),
                  "%.60s: the tables rota_* are of another shape than Rota's (%.100s)",
-                 at_of(lane->c), said);
+                 rt_sql_lane_at(lane->c), said);
     refuse(lane, end == RT_SQL_DENIED && !making ? ROTA_AUTH : ROTA_UNSUPPORTED, why);
 }
 
@@ -295,7 +292,7 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
 
 int rt_sql_lane_board(struct rt_sql_lane *lane, struct rt_sql_ask *a)
 {
-    if (lane->state != RT_SQL_READY) {
+    if (lane->state != RT_DIAL_READY) {
         rt_sql_lane_want(lane);
         return ROTA_UNREACHABLE;
     }
@@ -348,7 +345,7 @@ static void depart(struct rt_defer *d)
     struct rt_sql_lane *lane = (struct rt_sql_lane *)(void *)((char *)d -
                                                               offsetof(struct rt_sql_lane, depart));
     struct rt_sql_book *b = &lane->book;
-    assert(lane->state == RT_SQL_READY && !lane->flying);
+    assert(lane->state == RT_DIAL_READY && !lane->flying);
     rt_sql_book_clear(b);
     qsort(lane->load, lane->loaded, sizeof(struct rt_sql_ask *), by_name);
     say_listen(lane);
@@ -460,14 +457,14 @@ static void landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *wh
 static void on_up(struct rt_sql_link *l)
 {
     struct rt_sql_lane *lane = l->owner;
-    lane->state = RT_SQL_GREETING;
+    lane->state = RT_DIAL_GREETING;
     greet(lane, GREET_FACTS);
 }
 
 static void on_down(struct rt_sql_link *l, int err, const char *why)
 {
     struct rt_sql_lane *lane = l->owner;
-    if (lane->state != RT_SQL_READY && err != ROTA_UNREACHABLE && err != ROTA_NOMEM)
+    if (lane->state != RT_DIAL_READY && err != ROTA_UNREACHABLE && err != ROTA_NOMEM)
         refuse(lane, err, why);
     else
         rt_sql_lane_cut(lane, why);
@@ -490,9 +487,9 @@ static void on_landed(struct rt_sql_link *l, enum rt_sql_end end, size_t step, c
 {
     struct rt_sql_lane *lane = l->owner;
     (void)step;
-    if (lane->state == RT_SQL_GREETING && end == RT_SQL_CUT)
+    if (lane->state == RT_DIAL_GREETING && end == RT_SQL_CUT)
         return; /* `down` follows */
-    if (lane->state == RT_SQL_GREETING)
+    if (lane->state == RT_DIAL_GREETING)
         greet_landed(lane, end, why);
     else
         landed(lane, end, why);
@@ -523,7 +520,7 @@ static void dial(struct rt_sql_lane *lane)
     }
     if (rv == 0) {
         lane->link = l;
-        lane->state = RT_SQL_DIALING;
+        lane->state = RT_DIAL_DIALING;
         return;
     }
     rt_free(l);
@@ -536,7 +533,7 @@ static void dial(struct rt_sql_lane *lane)
 
 void rt_sql_lane_want(struct rt_sql_lane *lane)
 {
-    if (lane->state != RT_SQL_DOWN || lane->timer.timer.slot != 0 || lane->c->closing)
+    if (lane->state != RT_DIAL_DOWN || lane->timer.timer.slot != 0 || lane->c->closing)
         return;
     if (lane->pause.until <= now_of(lane))
         dial(lane);
@@ -552,13 +549,13 @@ static void fire(struct rt_timer_call *call, int64_t now)
                                                               offsetof(struct rt_sql_lane, timer));
     char why[sizeof(lane->c->trouble)];
     (void)now;
-    if (lane->state == RT_SQL_DOWN) {
+    if (lane->state == RT_DIAL_DOWN) {
         rt_sql_lane_want(lane);
-    } else if (lane->failed && lane->state == RT_SQL_READY) {
+    } else if (lane->failed && lane->state == RT_DIAL_READY) {
         unload(lane, refuse_one, &(struct refusal){ROTA_NOMEM, "out of memory"});
         rt_ledger_flush(&lane->c->ledger);
     } else {
-        snprintf(why, sizeof(why), "%.180s %s", at_of(lane->c),
+        snprintf(why, sizeof(why), "%.180s %s", rt_sql_lane_at(lane->c),
                  lane->failed ? "cannot be asked: out of memory" : "does not answer");
         rt_sql_lane_cut(lane, why);
     }

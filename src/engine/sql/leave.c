@@ -10,12 +10,12 @@ enum { SHORT, WHOLE }; /* the stages: the line folded, and not */
 
 static bool may_be_folded(const struct rt_sql_ask *a)
 {
-    return a->stage == SHORT && a->op->leave.number != 0 && a->tag == 0;
+    return a->stage == SHORT && a->entry.op->leave.number != 0 && a->tag == 0;
 }
 
 static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    const struct rt_op *op = a->op;
+    const struct rt_op *op = a->entry.op;
     if (may_be_folded(a)) {
         rt_sql_say(b, RT_SQL_GIVE, rt_sql_text(a->name), rt_sql_number(op->leave.session),
                    rt_sql_number(op->leave.number));
@@ -31,7 +31,7 @@ static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 
 static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
-    struct rt_op *op = a->op;
+    struct rt_op *op = a->entry.op;
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_LEAVE, 0);
     bool folded = may_be_folded(a);
     if (folded && rt_sql_changed(a, b, RT_SQL_GIVE) == 0)
@@ -46,7 +46,7 @@ static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static void leave_failed(struct rt_sql_ask *a, int err)
 {
-    struct rt_sql_ticket *t = rt_sql_wait_find(a->c, a->name, a->op->leave.number);
+    struct rt_sql_ticket *t = rt_sql_wait_find(a->c, a->name, a->entry.op->leave.number);
     (void)err;
     if (t != NULL)
         t->leaving = false;
@@ -71,7 +71,7 @@ void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op)
 
 static void change_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    const struct rt_op *op = a->op;
+    const struct rt_op *op = a->entry.op;
     struct rt_sql_cell name = rt_sql_text(a->name), session = rt_sql_number(op->change.session),
                        number = rt_sql_number(op->change.number);
     uint32_t what = op->change.what;
@@ -92,7 +92,7 @@ static void change_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 
 static bool change_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
-    struct rt_op *op = a->op;
+    struct rt_op *op = a->entry.op;
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_STATE, 0);
     bool folded = rt_sql_row(a, b, RT_SQL_VERIFY, 0) != NULL;
     int rv = 0;
@@ -131,7 +131,7 @@ void rt_sql_begin_change(struct rt_sql_conn *c, struct rt_op *op)
 
 static void break_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    const struct rt_op *op = a->op;
+    const struct rt_op *op = a->entry.op;
     rt_sql_say_lock(a->c, b, a->name);
     rt_sql_say(b, RT_SQL_BREAK, rt_sql_text(a->name), rt_sql_number(op->brk.number),
                rt_sql_number(op->brk.mode));

@@ -8,7 +8,8 @@
 
 static void inspect_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(a->name), rt_sql_number(a->op->inspect.session));
+    rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(a->name),
+               rt_sql_number(a->entry.op->inspect.session));
 }
 
 static int64_t ms_of(const struct rt_sql_row *row, size_t i)
@@ -38,7 +39,7 @@ static void show(const struct rt_sql_ask *a, const struct rt_sql_row *row)
         place.flags |= ROTA_PLACE_MINE;
     if (rt_sql_int(row, 9) & RT_SQL_DETECT)
         place.flags |= ROTA_PLACE_DETECT;
-    a->op->inspect.each(a->op->inspect.arg, rt_sql_str(row, 0), &place);
+    a->entry.op->inspect.each(a->entry.op->inspect.arg, rt_sql_str(row, 0), &place);
 }
 
 static bool inspect_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -66,14 +67,15 @@ void rt_sql_begin_inspect(struct rt_sql_conn *c, struct rt_op *op)
 
 static void list_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    rt_sql_say(b, RT_SQL_LIST, rt_sql_text(a->op->list.prefix != NULL ? a->op->list.prefix : ""));
+    rt_sql_say(b, RT_SQL_LIST,
+               rt_sql_text(a->entry.op->list.prefix != NULL ? a->entry.op->list.prefix : ""));
 }
 
 static bool list_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     for (const struct rt_sql_row *row = NULL; (row = rt_sql_next(a, b, RT_SQL_LIST, row)) != NULL;)
-        a->op->list.each(a->op->list.arg, rt_sql_str(row, 0), (size_t)rt_sql_int(row, 1),
-                         (size_t)rt_sql_int(row, 2));
+        a->entry.op->list.each(a->entry.op->list.arg, rt_sql_str(row, 0),
+                               (size_t)rt_sql_int(row, 1), (size_t)rt_sql_int(row, 2));
     rt_sql_done(a, 0);
     return true;
 }
@@ -99,7 +101,7 @@ static bool check_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
          (row = rt_sql_next(a, b, RT_SQL_DOCTOR, row)) != NULL;) {
         struct rota_verdict v = {rt_sql_str(row, 0), rt_sql_str(row, 1), rt_sql_str(row, 2),
                                  rt_sql_str(row, 3)};
-        a->op->check.each(a->op->check.arg, &v);
+        a->entry.op->check.each(a->entry.op->check.arg, &v);
     }
     rt_sql_done(a, 0);
     return true;

@@ -27,19 +27,11 @@ void rt_sql_submit(struct rt_conn *conn, struct rt_op *op)
     begin[op->kind](rt_sql_of(conn), op);
 }
 
-static bool is_of(const struct rt_entry *e, const void *op)
-{
-    return ((const struct rt_sql_ask *)(const void *)e)->op == op;
-}
-
 void rt_sql_cancel(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_sql_conn *c = rt_sql_of(conn);
-    if (rt_sql_observe_cancel(c, op))
-        return;
-    struct rt_entry *e = rt_ledger_find(&c->ledger, is_of, op);
-    if (e != NULL)
-        rt_ledger_abandon(&c->ledger, e, ROTA_CANCELED);
+    if (!rt_sql_observe_cancel(c, op))
+        (void)rt_ledger_cancel(&c->ledger, op);
 }
 
 /* ---- What it can promise ------------------------------------------------------------------------------------------- */

@@ -98,10 +98,9 @@ struct rt_sql_plan {
 };
 
 struct rt_sql_ask {
-    struct rt_entry entry; /* first */
+    struct rt_entry entry; /* first; `op` NULL: of our own, or it has ended */
     struct rt_sql_conn *c;
     const struct rt_sql_plan *plan;
-    struct rt_op *op;       /* NULL: of our own, or it has ended */
     const char *name;       /* of its line, as long as the ask; NULL: of none, or of several */
     struct rt_sql_lane *on; /* it waits there for a bell; NULL: it flies on the lane of its name */
     int64_t slow;           /* so long the server may take for it, in ns, beyond the usual */
@@ -150,12 +149,10 @@ void rt_sql_ask_fini(struct rt_sql_conn *c);
 #define RT_SQL_WAITS 16 /* ... and behind them those that wait for bells, at most */
 #define RT_SQL_LINKS (RT_SQL_LANES + RT_SQL_WAITS)
 
-enum rt_sql_lane_state { RT_SQL_DOWN, RT_SQL_DIALING, RT_SQL_GREETING, RT_SQL_READY };
-
 struct rt_sql_lane {
     struct rt_sql_conn *c;
     struct rt_sql_link *link; /* NULL: none; it is freed when it has closed */
-    enum rt_sql_lane_state state;
+    enum rt_dial_state state;
     uint32_t greeting; /* which of its flights */
     struct rt_dial_pause pause;
     struct rt_timer_call timer; /* dials again; cuts what is silent */
@@ -175,6 +172,7 @@ struct rt_sql_lane {
     struct rt_sql_book book;
 };
 
+const char *rt_sql_lane_at(const struct rt_sql_conn *c); /* whom we ask: "host:port" */
 void rt_sql_lane_init(struct rt_sql_lane *lane, struct rt_sql_conn *c);
 void rt_sql_lane_close(struct rt_sql_lane *lane);
 /* What flies on LANE, which waits for bells, ends without a word: nobody wants it any more. */
