@@ -137,16 +137,18 @@ void rt_mariadb_do(struct rt_mariadb *m, const char *sql, ...)
 
 static void install(struct rt_mariadb *m)
 {
-    char data[300], log[300];
+    char data[300], log[300], tmp[300];
     int status;
     snprintf(data, sizeof(data), "--datadir=%s/data", m->server.dir);
     snprintf(log, sizeof(log), "%s/install.log", m->server.dir);
+    snprintf(tmp, sizeof(tmp), "--tmpdir=%s",
+             m->server.dir); /* whoever starts empties it of what is theirs */
     pid_t pid = fork();
     if (pid == 0) {
         int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (fd >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
-            execlp("mariadb-install-db", "mariadb-install-db", "--no-defaults", data,
+            execlp("mariadb-install-db", "mariadb-install-db", "--no-defaults", data, tmp,
                    "--skip-test-db", "--auth-root-authentication-method=normal",
                    "--innodb-log-file-size=4M",
                    getuid() == 0 ? "--user=root" : "--skip-name-resolve", NULL);
@@ -181,6 +183,7 @@ static void server_args(struct rt_mariadb *m, const struct rt_mariadb_options *o
     if (getuid() == 0)
         rt_server_arg(s, "--user=root");
     rt_server_arg(s, "--datadir=%s/data", s->dir);
+    rt_server_arg(s, "--tmpdir=%s", s->dir);
     rt_server_arg(s, "--socket=%s", m->socket);
     rt_server_arg(s, "--pid-file=%s/pid", s->dir);
     rt_server_arg(s, "--bind-address=127.0.0.1");

@@ -142,7 +142,8 @@ static void put_part(struct rt_mysql_link *l, size_t step, size_t form)
 
 static void put_text(struct rt_mysql_link *l, const char *text, size_t step)
 {
-    if (l->part_count > 0)
+    size_t size = l->out.size;
+    if (l->part_count > 0 && !l->out.failed && memcmp(l->out.at + size - 2, ";\n", 2) != 0)
         rt_mysql_add_text(&l->out, ";");
     rt_mysql_add_text(&l->out, text);
     put_part(l, step, RT_MYSQL_NOBODY);

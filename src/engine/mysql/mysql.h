@@ -7,7 +7,7 @@
  *   auth.c    what a password is turned into
  *   packet.c  packets and what is in them
  *   flight.c  a flight said, and its answers heard
- *   text.c    every step in SQL
+ *   text.c    which statements a step is; they are in sql/
  *   error.c   what errors mean
  *
  * One command at a time is on its way, and its answers come in order; whatever else comes ends the connection.
@@ -105,11 +105,7 @@ struct rt_mysql_step {
 };
 const struct rt_mysql_step *rt_mysql_step(enum rt_sql_step_kind kind);
 const char *rt_mysql_sql(size_t form); /* NULL: there is none */
-extern const char rt_mysql_ddl[], rt_mysql_facts[];
-/* Statements that change nothing, but need every right; and the verdicts. @rota_ours is our clock. (doctor.c) */
-extern const char rt_mysql_rights[], rt_mysql_notes[], rt_mysql_doctor[];
-/* The server's clock at the beginning of the statement, in microseconds since 1970. */
-#define RT_MYSQL_NOW "TIMESTAMPDIFF(MICROSECOND,19700101,UTC_TIMESTAMP(6))"
+extern const char rt_mysql_sql_ddl[];
 
 /* SQL with plain question marks, and which argument each stands for. How many. */
 size_t rt_mysql_marks(const char *sql, struct rt_mysql_bytes *out, uint8_t *args);

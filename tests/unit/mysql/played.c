@@ -323,8 +323,8 @@ static void answer_part(struct said *s, const struct rt_mysql_link *l, size_t pa
     size_t step = l->parts[part].step;
     const struct rt_mysql_step *t = step != RT_MYSQL_NOBODY ? rt_mysql_step(l->steps[step].kind)
                                                             : NULL;
-    bool rows = t != NULL && strncmp(t->sql[0], "SELECT", 6) == 0 &&
-                strstr(t->sql[0], "INTO") == NULL;
+    bool rows = t != NULL && strncmp(t->sql[0], "select", 6) == 0 &&
+                strstr(t->sql[0], "into") == NULL;
     if (!rows) {
         said_ok(s, 1, 1234, more);
         return;

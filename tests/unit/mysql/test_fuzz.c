@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rounds_of_garbage)};
     if (argc > 1)
-        rounds = atoi(argv[1]);
+        rounds = (int)strtol(argv[1], NULL, 10);
     if (argc > 2)
         seed = strtoull(argv[2], NULL, 10);
     return cmocka_run_group_tests(tests, NULL, NULL);
