@@ -5,15 +5,13 @@
 #include <assert.h>
 #include <string.h>
 
-#define TEXTS(X)                                                                                   \
-    X(facts)                                                                                       \
-    X(layout) X(open) X(renew) X(end) X(mine) X(folded) X(dead) X(bury) X(find_idle) X(idle)       \
-        X(take) X(give) X(verify) X(lock) X(unfold) X(unfolded) X(mark) X(purge) X(settle) X(gate) \
-            X(join) X(answer) X(leaving) X(keep) X(leave) X(change) X(state) X(break) X(watch)     \
-                X(look) X(front) X(inspect) X(list) X(rights) X(notes) X(doctor) X(recount)        \
-                    X(bell_take) X(bell_ring) X(bell_wait)
-#define DECLARE(name) extern const char rt_mysql_sql_##name[];
-TEXTS(DECLARE)
+#define T(name) rt_mysql_sql_##name[]
+extern const char T(facts), T(layout), T(open), T(renew), T(end), T(mine), T(folded), T(dead),
+    T(bury), T(find_idle), T(idle), T(take), T(give), T(verify), T(lock), T(unfold), T(unfolded),
+    T(mark), T(purge), T(settle), T(gate), T(join), T(answer), T(leaving), T(keep), T(leave),
+    T(change), T(state), T(break), T(watch), T(look), T(front), T(inspect), T(list), T(rights),
+    T(notes), T(doctor), T(recount), T(bell_take), T(bell_ring), T(bell_wait);
+#undef T
 #define SQL1(a) .sql = {rt_mysql_sql_##a}
 #define SQL2(a, b) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b}
 #define SQL3(a, b, c) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b, rt_mysql_sql_##c}
