@@ -105,6 +105,7 @@ _rota()
     if ((name)); then
         case $command in
         run | once | elect) ;;
+        guard) [[ $cur == -* ]] || compopt -o default 2>/dev/null ;;& # the path
         bench) [[ $cur == -* ]] || _rota_reply < <(_rota_words "${rota[0]}" bench) ;;&
         *) [[ $cur == -* ]] && _rota_reply < <(tr ' ' '\n' <<<"$opts"); return 0 ;;
         esac
@@ -133,7 +134,7 @@ _rota()
         return 0
     fi
     case $command/$cur in
-    bench/[^-]* | bench/) _rota_reply < <(_rota_words "${rota[0]}" bench) ;;
+    bench/[^-]* | bench/ | guard/[^-]* | guard/) _rota_reply < <(_rota_words "${rota[0]}" "$command") ;;
     help/*) _rota_reply < <(_rota_words "${rota[0]}") ;;
     */-*) _rota_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
     run/* | once/* | elect/* | show/* | why/* | watch/* | break/* | ls/*) _rota_reply < <(_rota_names "${rota[@]}") ;;

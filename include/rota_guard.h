@@ -65,13 +65,13 @@ int rota_retry(uint32_t tries, rota_retry_fn *fn, void *arg);
 
 /* KEYS: the guard. ARGV: the fence, then a command, which is run if no later fence was here. Numbers are compared as
  * digits: Lua's own are exact up to 2^53 only. The fence is noted first: it is ours, whatever becomes of the command. */
-#define ROTA_GUARD_REDIS_SCRIPT                                                                     \
-    "local seen, mine = redis.call('GET', KEYS[1]) or '0', ARGV[1] "                                \
-    "if not mine:find('^[1-9]%d*$') then return redis.error_reply('ERR no fence was given') end "   \
-    "if not seen:find('^%d+$') then return redis.error_reply('ERR the guard key is no fence') end " \
-    "if #seen > #mine or #seen == #mine and seen > mine then "                                      \
-    "return redis.error_reply('LOST fence ' .. seen .. ' was here already') end "                   \
-    "if seen ~= mine then redis.call('SET', KEYS[1], mine) end "                                    \
+#define ROTA_GUARD_REDIS_SCRIPT                                                                         \
+    "local seen, mine = redis.call(\"GET\", KEYS[1]) or \"0\", ARGV[1] "                                \
+    "if not mine:find(\"^[1-9]%d*$\") then return redis.error_reply(\"ERR no fence was given\") end "   \
+    "if not seen:find(\"^%d+$\") then return redis.error_reply(\"ERR the guard key is no fence\") end " \
+    "if #seen > #mine or #seen == #mine and seen > mine then "                                          \
+    "return redis.error_reply(\"LOST fence \" .. seen .. \" was here already\") end "                   \
+    "if seen ~= mine then redis.call(\"SET\", KEYS[1], mine) end "                                      \
     "return redis.pcall(unpack(ARGV, 2))"
 
 #ifdef __HIREDIS_H

@@ -24,6 +24,7 @@ const struct rt_command rt_commands[] = {
     {"why", "say who holds a lock, who waits, and why", rt_help_why, rt_why_main},
     {"watch", "print each change of a lock", rt_help_watch, rt_watch_main},
     {"break", "take a lock away, by its fence", rt_help_break, rt_break_main},
+    {"guard", "let the resource refuse who comes too late", rt_help_guard, rt_guard_main},
     {"doctor", "check what the engine promises", rt_help_doctor, rt_doctor_main},
     {"top", "watch the locks in use, live", rt_help_top, rt_top_main},
     {"bench", "measure an engine", rt_help_bench, rt_bench_main},
