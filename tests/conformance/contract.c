@@ -249,7 +249,8 @@ static void test_no_server(void **state)
     const char *colon = strstr(url, "://");
     if (colon == NULL)
         skip(); /* no server */
-    (void)snprintf(away, sizeof(away), "%.*s://127.0.0.1:1", (int)(colon - url), url);
+    (void)snprintf(away, sizeof(away), "%.*s://127.0.0.1:1%s", (int)(colon - url), url,
+                   strncmp(url, "mysql", 5) == 0 ? "/locks" : "");
     assert_int_equal(user_open(&u, away), 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct rt_op op = look(kinds[i], "x", &calls);

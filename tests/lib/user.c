@@ -111,9 +111,23 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
 
 /* ---- Life and ops ----------------------------------------------------------------------- */
 
+/* As the client does: its first line is the password. */
+static void take_password(struct rt_url *url, char *out, size_t size)
+{
+    const char *path = rt_url_param(url, "password_file", NULL);
+    FILE *f = path != NULL ? fopen(path, "re") : NULL;
+    if (f != NULL && fgets(out, (int)size, f) != NULL) {
+        out[strcspn(out, "\n")] = '\0';
+        url->password = out;
+    }
+    if (f != NULL)
+        fclose(f);
+}
+
 static int open_with(struct user *u, const char *text, uint32_t ttl_ms)
 {
     struct rt_url url;
+    char password[256];
     memset(u, 0, sizeof(*u));
     u->up = (struct rt_up){.done = on_done, .event = on_event, .held = on_held, .log = on_log};
     int rv = rt_url_parse(&url, text, u->errmsg, sizeof(u->errmsg));
@@ -135,6 +149,7 @@ static int open_with(struct user *u, const char *text, uint32_t ttl_ms)
                                     .label = "test/label",
                                     .ttl_ms = ttl_ms,
                                     .call_ms = CALL_MS};
+        take_password(&url, password, sizeof(password));
         rv = engine->open(u->conn, &url);
         snprintf(u->errmsg, sizeof(u->errmsg), "%s", u->conn->errmsg);
     }
