@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the server, asks it as its administrator, looks what is left in it. */
+#include "house.h"
+
+#include "lib/players.h"
+#include "lib/servers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SWEEP_TTL_MS 1000
+#define LEFT                                                                                     \
+    "select (select count(*) from rota_session) + (select count(*) from rota_ticket) + (select " \
+    "count(*) from rota_line where session is not null)"
+
+const struct house_kind *house;
+
+bool house_choose(int argc, char **argv)
+{
+    static const struct house_kind *const kinds[] = {
+#ifdef HOUSE_POSTGRES
+        &house_postgres,
+#endif
+#ifdef HOUSE_MYSQL
+        &house_mysql,
+#endif
+    };
+    for (size_t i = 0; argc > 1 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(argv[1], kinds[i]->name) == 0)
+            house = kinds[i];
+    if (house == NULL)
+        fprintf(stderr, "usage: %s postgres|mysql\n", argv[0]);
+    cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */
+    return house != NULL;
+}
+
+/* The tables are made, too, by the first client. */
+int house_setup(void **state)
+{
+    (void)state;
+    house->start();
+    char *url = house->url(0);
+    struct rota *r = player(url, 0, HOUSE_LIMIT_MS);
+    assert_int_equal(rota_release(player_take(r, "first", NULL)), 0);
+    rota_close(r);
+    free(url);
+    return 0;
+}
+
+int house_teardown(void **state)
+{
+    (void)state;
+    house->fini();
+    return 0;
+}
+
+__attribute__((format(printf, 1, 0))) static const char *ask(const char *format, va_list args)
+{
+    char sql[2000];
+    vsnprintf(sql, sizeof(sql), format, args);
+    return house->ask(sql);
+}
+
+const char *house_ask(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *said = ask(format, args);
+    va_end(args);
+    return said;
+}
+
+long long house_number(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *said = ask(format, args);
+    va_end(args);
+    return strtoll(said, NULL, 10);
+}
+
+struct rt_proxy *house_proxy(uint64_t seed)
+{
+    struct rt_proxy_options opts = {.framing = house->framing, .port = house->port(), .seed = seed};
+    struct rt_proxy *proxy = rt_proxy_start(&opts);
+    if (getenv("ROTA_PROXY_TRACE") != NULL)
+        rt_proxy_trace(proxy, rt_proxy_show, NULL);
+    return proxy;
+}
+
+/* ---- What is left ---------------------------------------------------------------------------------- */
+
+/* Its own session, and its hold. */
+static bool only_the_sweeper(void *unused)
+{
+    (void)unused;
+    return house_number(LEFT) <= 2;
+}
+
+static size_t left(void *unused, char *text, size_t size)
+{
+    char *url = house->url(0);
+    struct rota *r = player(url, SWEEP_TTL_MS, HOUSE_LIMIT_MS);
+    struct rota_lock *lock = player_take(r, "sweeper", NULL);
+    bool swept = rt_await(only_the_sweeper, unused, HOUSE_LIMIT_MS / 2);
+    if (!swept)
+        snprintf(text, size, " after the sweep: %s sessions",
+                 house_ask("select count(*) from rota_session"));
+    rota_release(lock);
+    rota_close(r);
+    free(url);
+    long long rows = house_number(LEFT);
+    if (swept && rows > 0)
+        snprintf(text, size, " %lld rows", rows);
+    return (size_t)rows;
+}
+
+void house_swept(void)
+{
+    char text[200] = "";
+    assert_int_equal(left(NULL, text, sizeof(text)), 0);
+}
+
+void house_finish(struct stage *st, bool may_lose)
+{
+    size_t found = stage_finish(st, left, NULL);
+    if (!may_lose) {
+        assert_int_equal(stage_lost(st), 0);
+        assert_int_equal(stage_errors(st, ROTA_LOST), 0);
+    }
+    assert_int_equal(found, 0);
+    stage_free(st);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server of a test on SQL: a PostgreSQL or a MariaDB, as the program's first argument says. */
+#ifndef RT_HOUSE_H
+#define RT_HOUSE_H
+
+#include "engine/sql/driver.h"
+#include "lib/proxy.h"
+#include "stage.h"
+
+#define HOUSE_LIMIT_MS 60000 /* for what must happen, on a slow machine too */
+
+struct house_kind {
+    const char *name; /* "postgres", "mysql" */
+    const struct rt_sql_driver *driver;
+    const struct rt_proxy_framing *framing;
+    uint64_t links; /* of a client that waits for nothing and has used many names */
+    void (*start)(void);
+    void (*fini)(void);
+    void (*kill)(void); /* kill -9 */
+    void (*run)(void);  /* again, with its data; waits until it answers */
+    uint16_t (*port)(void);
+    char *(*url)(uint16_t port);      /* 0: its own; the caller's to free */
+    const char *(*ask)(const char *); /* the first value; "": none. Until the next */
+    const char *
+        cut_one; /* ends a connection of a client, whichever; answers with something if there is one */
+    const char *stop_one; /* ends what it does just now, and not the connection */
+    /* The words by which the proxy knows flights with this step, alone or with others. */
+    void (*words)(enum rt_sql_step_kind kind, char *alone, char *among, size_t size);
+};
+
+extern const struct house_kind house_postgres, house_mysql;
+
+/* The one of this program. */
+extern const struct house_kind *house;
+/* By the argument; 0: there is no such one here. Its cases by $ROTA_ONLY. */
+bool house_choose(int argc, char **argv);
+int house_setup(void **state); /* for cmocka's group */
+int house_teardown(void **state);
+
+const char *house_ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
+long long house_number(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+struct rt_proxy *house_proxy(uint64_t seed); /* to it, with its framing */
+
+/* Finishes and frees the stage: no findings, and nothing is left that one client does not sweep; unless MAY_LOSE, all that was
+ * held is held still. */
+void house_finish(struct stage *st, bool may_lose);
+/* Waits until a client that only beats has swept what the dead left, and asserts that nothing stays when it goes. */
+void house_swept(void);
+
+#endif
