@@ -3,7 +3,7 @@
 # make torture: the fault programme, many rounds of each, and one report of what was checked.
 #
 #   scripts/torture.sh [FACTOR [SUITE]]     17: among others 51 failovers by Sentinel, 204 leaders of etcd killed
-#                                           SUITE: redis or etcd; else all
+#                                           SUITE: redis, etcd or sql; else all
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
@@ -11,8 +11,8 @@ export LC_ALL=C.UTF-8
 ROTA_TORTURE=${1:-17}
 suite=torture${2:+-$2}
 case ${2:-} in
-'' | redis | etcd) ;;
-*) echo "torture.sh: SUITE is redis or etcd, not '$2'" >&2; exit 64 ;;
+'' | redis | etcd | sql) ;;
+*) echo "torture.sh: SUITE is redis, etcd or sql, not '$2'" >&2; exit 64 ;;
 esac
 ROTA_REPORT=$PWD/build-torture/report.tsv
 export ROTA_TORTURE ROTA_REPORT
@@ -45,7 +45,8 @@ END {
 
 # And what becomes of holders and waiters while a server is away, at the times that people have.
 echo
-# shellcheck disable=SC2086 # two words
-OUTAGE_TTL=10 OUTAGE_LIMIT=90 OUTAGES='3 30 300' tests/system/cli/outage.sh build-torture/rota ${2:-redis etcd} ||
-    status=1
+engines=${2:-redis etcd postgres mysql}
+[ "$engines" != sql ] || engines='postgres mysql'
+# shellcheck disable=SC2086 # several words
+OUTAGE_TTL=10 OUTAGE_LIMIT=90 OUTAGES='3 30 300' tests/system/cli/outage.sh build-torture/rota $engines || status=1
 exit $status

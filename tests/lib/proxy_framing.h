@@ -66,13 +66,13 @@ extern const struct rt_proxy_framing rt_proxy_raw;  /* every chunk a message of 
 extern const struct rt_proxy_framing rt_proxy_resp; /* Redis, RESP2 (and the pushes of RESP3) */
 
 /* PostgreSQL, version 3. A request is a flight: all up to a Sync (or a plain query), its words the names of the statements it
- * binds and the beginnings of those without a name, a blank behind each: "rota3 rota17 ". Its reply goes up to ReadyForQuery,
+ * binds and the beginnings of those without a name, each once, a blank behind each: "rota3 rota17 ". Its reply goes up to ReadyForQuery,
  * with notifications that came in between. A notification beside it is a push: "CHANNEL PAYLOAD ". */
 extern const struct rt_proxy_framing rt_proxy_postgres;
 
 /* MariaDB, MySQL. A request is a command, its reply all its results; what comes before the client is let in is bytes. Words: of
- * a query the first two words of each statement, a blank behind each ("BEGIN EXECUTE rota12 COMMIT "); "prepare SQL";
- * "execute SQL" of what was prepared. */
+ * a query each statement's first word, or what is prepared or executed, a blank behind each ("BEGIN rota12 COMMIT ");
+ * "prepare SQL"; "execute SQL" of what was prepared. */
 extern const struct rt_proxy_framing rt_proxy_mysql;
 
 /* etcd: gRPC over HTTP/2 without TLS, for programs that are linked with nghttp2 (testetcd). A call is

@@ -67,23 +67,37 @@ static void copy_words(char *out, const char *from, size_t n)
     out[used] = '\0';
 }
 
-/* Of several statements the first two words each: "BEGIN EXECUTE rota12 COMMIT ". */
+/* One word with a blank behind it, unless it is there. */
+static void add_word(char *out, const char *word, size_t n)
+{
+    char what[80];
+    snprintf(what, sizeof(what), "%.*s ", (int)(n < 64 ? n : 64), word);
+    if (strstr(out, what) == NULL)
+        copy_words(out, what, strlen(what));
+}
+
+/* The end of the statement that begins at AT: a semicolon outside of quotes, or END. */
+static const char *statement_end(const char *at, const char *end)
+{
+    for (bool quoted = false; at < end && (quoted || *at != ';'); at++)
+        quoted = quoted != (*at == '\'');
+    return at;
+}
+
+/* Of each statement its first word, of those with a name that. */
 static void query_words(char *out, const char *text, size_t n)
 {
-    size_t words = 0;
-    bool quoted = false;
-    for (size_t i = 0; i < n; i++) {
-        quoted = quoted != (text[i] == '\'');
-        if (!quoted && text[i] == ';') {
-            if (words < 2)
-                copy_words(out, " ", 1);
-            words = 0;
-        } else if (words < 2) {
-            copy_words(out, text + i, 1);
-            words += text[i] == ' ';
-        }
+    for (const char *at = text, *all = text + n, *end; at < all; at = end + 1) {
+        end = statement_end(at, all);
+        size_t first = strcspn(at, " ;");
+        bool named = strncmp(at, "EXECUTE ", 8) == 0 || strncmp(at, "PREPARE ", 8) == 0;
+        if (named)
+            at += first + 1;
+        size_t size = 0;
+        while (at + size < end && at[size] != ' ')
+            size++;
+        add_word(out, at, size);
     }
-    copy_words(out, " ", 1);
 }
 
 static const char *prepared_words(const struct mysql_state *st, uint32_t id)

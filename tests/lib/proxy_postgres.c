@@ -33,17 +33,16 @@ static ptrdiff_t message_at(const char *data, size_t len)
     return size + 1 <= len ? (ptrdiff_t)size + 1 : 0;
 }
 
+/* One word with a blank behind it, unless it is there. */
 static void add_word(struct rt_proxy_message *msg, const char *word, size_t n)
 {
-    size_t used = strlen(msg->words), most = strnlen(word, n);
-    if (most > 64)
-        most = 64;
-    if (used + most + 2 > sizeof(msg->words))
-        return;
-    for (size_t i = 0; i < most; i++)
-        msg->words[used++] = word[i] >= ' ' ? word[i] : '.';
-    msg->words[used++] = ' ';
-    msg->words[used] = '\0';
+    char what[80];
+    size_t used = strlen(msg->words), size = strnlen(word, n < 64 ? n : 64);
+    snprintf(what, sizeof(what), "%.*s ", (int)size, word);
+    for (char *c = what; *c != '\0'; c++)
+        *c = *c >= ' ' ? *c : '.';
+    if (strstr(msg->words, what) == NULL && used + size + 2 <= sizeof(msg->words))
+        snprintf(msg->words + used, sizeof(msg->words) - used, "%s", what);
 }
 
 /* Bind and Parse by the statement's name, what has none by its beginning. */

@@ -59,7 +59,7 @@ static void words(enum rt_sql_step_kind kind, char *alone, char *among, size_t s
     snprintf(alone, size, "execute %.*s", (int)(text.size < 200 ? text.size : 200),
              (const char *)text.at);
     rt_mysql_bytes_free(&text);
-    snprintf(among, size, "EXECUTE rota%zu ", form);
+    snprintf(among, size, "rota%zu ", form);
 }
 
 /* KILL takes no expression. */

@@ -68,9 +68,12 @@ static void jobs_make(struct work *w)
         const struct treat_kind *kind = &w->plan->kinds[k];
         size_t n = kind->push ? PUSH_TREATMENTS : quick;
 
-        for (size_t t = 0; t < n; t++)
-            w->jobs[w->job_count++] = (struct job){
-                kind->push ? &push_treatments[t] : &treatments[t], kind, false, false};
+        for (size_t t = 0; t < n; t++) {
+            const struct treatment *what = kind->push ? &push_treatments[t] : &treatments[t];
+
+            if (!w->plan->in_order || what->on != RT_FAULT_REPLY || what->what != RT_FAULT_DOUBLE)
+                w->jobs[w->job_count++] = (struct job){what, kind, false, false};
+        }
     }
 }
 
