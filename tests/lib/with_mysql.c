@@ -28,6 +28,8 @@ static bool start(const char *topology)
     opts.log = strcmp(topology, "replicated") == 0;
     if (opts.tls || strcmp(topology, "limited") == 0)
         opts.ddl = rt_mysql_driver.ddl;
+    setenv("MYSQL_PWD", RT_MARIADB_PASSWORD,
+           1); /* for whoever does not read the file that the URL names */
     rt_mariadb_start(&server, &opts);
     if (opts.log)
         rt_mariadb_start(&replica, &(struct rt_mariadb_options){.primary = &server});
