@@ -78,7 +78,7 @@ enum rt_sql_step_kind {
     RT_SQL_UNFOLD, /* (name): a folded ticket becomes a row (granted, mode 0, weight 2^62), or goes if it is dead */
     RT_SQL_PURGE, /* (name): takes away tickets whose session is dead and durable ones that have ended. A granted one with
                       at_least > 0 and least(since, now) + at_least > now becomes durable instead, until then (since > now: the
-                      clock was set back): session, nonce and owner 0, the label
+                      clock was set back): session, nonce, owner and bell 0, the label
                       that of its session */
     RT_SQL_SETTLE, /* (name): grants by core/grant.h's rule, since := now; tells each one granted: G */
     RT_SQL_TELL, /* (name): what observers are told by: the channel rota_o<16 hex digits of rt_hash(name)> where it is watched */
@@ -103,7 +103,8 @@ enum rt_sql_step_kind {
                       that mode */
     RT_SQL_WATCH, /* (name, ttl_us): watched := greatest(watched, now + ttl_us); made if it is not there */
 
-    /* These only look: what is dead or has ended is left out. */
+    /* These only look: what is dead or has ended is left out, but for what owes its line time, which is shown as PURGE
+     * would make it. */
     RT_SQL_LOOK, /* (name, session, number) -> granted, left_us, bell. left_us: how long until what it waits for may end
                        by time: of all granted ones if nobody waits ahead of it, else of the one ahead; at least 0, NULL:
                        never. Dead ones ahead count, with 0. bell: of the one ahead. No row: no such ticket */

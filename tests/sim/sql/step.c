@@ -338,11 +338,13 @@ static void do_unfold(struct at *a)
 static bool keeps(const struct at *a, struct ss_ticket *t)
 {
     int64_t until = (t->since < a->now ? t->since : a->now) + t->at_least;
-    if (t->durable || !t->granted || t->at_least == 0 || until <= a->now)
+    if (!t->granted || t->at_least == 0 || until <= a->now)
         return false;
-    snprintf(t->label, sizeof(t->label), "%s", label_of(a, t));
+    const struct ss_session *s = t->durable ? NULL : ss_session(a->s, t->session);
+    if (s != NULL)
+        memcpy(t->label, s->label, sizeof(t->label));
     t->durable = true;
-    t->session = t->nonce = t->owner = 0;
+    t->session = t->nonce = t->owner = t->bell = 0;
     t->until = until;
     return true;
 }
@@ -351,7 +353,7 @@ static void do_purge(struct at *a)
 {
     for (size_t i = a->l->count; i-- > 0;) {
         struct ss_ticket *t = &a->l->tickets[i];
-        if (ss_over(a->s, t, a->now) && !keeps(a, t))
+        if (ss_over(a->s, t, a->now) && (t->durable || !keeps(a, t)))
             ss_ticket_drop(a->l, t);
     }
 }
@@ -498,7 +500,7 @@ static void do_answer(struct at *a)
     const struct ss_ticket *t = by_nonce(a->l, num(a, 1), num(a, 2));
     const struct ss_ticket *front = a->l->count > 0 ? a->l->tickets : NULL;
     ROW(a, number(ss_alive(a->s, num(a, 1), a->now)), t != NULL ? number(t->number) : nothing,
-        t != NULL ? number(t->granted) : nothing, t != NULL ? number(is_wanted(a->l, t)) : nothing,
+        t != NULL ? number(t->granted) : nothing, number(t != NULL && is_wanted(a->l, t)),
         front != NULL ? number(front->mode) : nothing, front != NULL ? number(front->of) : nothing,
         front != NULL ? words(label_of(a, front)) : nothing,
         t != NULL ? left(left_of(a, a->l, t)) : nothing, t != NULL ? bell_ahead(a->l, t) : nothing);
@@ -547,7 +549,8 @@ static void do_break(struct at *a)
         bool all = num(a, 1) == 0 && t->durable && t->mode == num(a, 2);
         if (!all && t->number != num(a, 1))
             continue;
-        tell(a, a->l, t, 'L');
+        if (!t->durable)
+            tell(a, a->l, t, 'L');
         ss_ticket_drop(a->l, t);
         count++;
     }
@@ -588,47 +591,61 @@ static bool unfolded(const struct at *a, const struct ss_line *l, struct ss_tick
     return true;
 }
 
+/* T as PURGE would leave it, made in *ROOM if need be; or NULL. */
+static const struct ss_ticket *purged(const struct at *a, const struct ss_ticket *t,
+                                      struct ss_ticket *room)
+{
+    if (!ss_over(a->s, t, a->now))
+        return t;
+    *room = *t;
+    return !t->durable && keeps(a, room) ? room : NULL;
+}
+
 /* EACH of the line's tickets that live, front first. */
 static size_t each(const struct at *a, const struct ss_line *l,
                    void (*one)(const struct at *a, const struct ss_line *l,
                                const struct ss_ticket *t))
 {
-    struct ss_ticket t;
-    size_t n = unfolded(a, l, &t);
+    struct ss_ticket room;
+    size_t n = unfolded(a, l, &room);
     if (n > 0 && one != NULL)
-        one(a, l, &t);
-    for (size_t i = 0; i < l->count; i++)
-        if (!ss_over(a->s, &l->tickets[i], a->now)) {
-            n++;
-            if (one != NULL)
-                one(a, l, &l->tickets[i]);
-        }
+        one(a, l, &room);
+    for (size_t i = 0; i < l->count; i++) {
+        const struct ss_ticket *t = purged(a, &l->tickets[i], &room);
+        n += t != NULL;
+        if (t != NULL && one != NULL)
+            one(a, l, t);
+    }
     return n;
 }
 
-static const struct ss_ticket *front_of(const struct at *a, const struct ss_line *l,
-                                        struct ss_ticket *room, int64_t *soonest)
+/* The first in *FRONT, and when the soonest ends; false: nobody is there. */
+static bool front_of(const struct at *a, const struct ss_line *l, struct ss_ticket *front,
+                     int64_t *soonest)
 {
-    const struct ss_ticket *front = unfolded(a, l, room) ? room : NULL;
-    *soonest = front != NULL ? end_of(a, front) : INT64_MAX;
-    for (size_t i = l->count; i-- > 0;) {
-        if (ss_over(a->s, &l->tickets[i], a->now))
+    bool any = unfolded(a, l, front);
+    *soonest = any ? end_of(a, front) : INT64_MAX;
+    for (size_t i = 0; i < l->count; i++) {
+        struct ss_ticket room;
+        const struct ss_ticket *t = purged(a, &l->tickets[i], &room);
+        if (t == NULL)
             continue;
-        front = &l->tickets[i];
-        if (end_of(a, front) < *soonest)
-            *soonest = end_of(a, front);
+        if (!any)
+            *front = *t;
+        any = true;
+        if (end_of(a, t) < *soonest)
+            *soonest = end_of(a, t);
     }
-    return front;
+    return any;
 }
 
 static void do_front(struct at *a)
 {
-    struct ss_ticket room;
+    struct ss_ticket t;
     int64_t soonest;
-    const struct ss_ticket *t = a->l != NULL ? front_of(a, a->l, &room, &soonest) : NULL;
-    if (t != NULL)
-        ROW(a, number(t->number), number(t->granted), number((int64_t)each(a, a->l, NULL)),
-            number(t->mode), number(t->of), words(t->value), words(label_of(a, t)), left(soonest));
+    if (a->l != NULL && front_of(a, a->l, &t, &soonest))
+        ROW(a, number(t.number), number(t.granted), number((int64_t)each(a, a->l, NULL)),
+            number(t.mode), number(t.of), words(t.value), words(label_of(a, &t)), left(soonest));
 }
 
 static void show(const struct at *a, const struct ss_line *l, const struct ss_ticket *t)

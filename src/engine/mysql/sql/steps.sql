@@ -117,7 +117,7 @@ update rota_line set session = null where name = ?1 and session is not null
 
 -- Durable and nobody's.
 #define LET_GO t.label = coalesce((select s.label from rota_session s where s.id = t.session), t.label), t.durable = 1, \
-    t.session = 0, t.nonce = 0, t.owner = 0
+    t.session = 0, t.nonce = 0, t.owner = 0, t.bell = 0
 -- Those who owe nothing have ended: at 1.
 --@ mark
 update rota_ticket t set t.until = if(OWES(t), OWES_UNTIL(t), 1), LET_GO
