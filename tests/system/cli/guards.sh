@@ -181,6 +181,7 @@ look_and_write() # KEY COMMAND-TO-SEE...: parts look and write in look.sh and wr
 test_redis_lines()
 {
     local key
+    redis-cli FLUSHALL >out
     for key in stock:7 '{stock}:8' "$nasty"; do
         "$rota" guard redis --key "$key" >lines || fail "it does not print"
         part 1 lines >look.sh
@@ -193,6 +194,7 @@ test_redis_lines()
 test_etcd_lines()
 {
     local key
+    etcdctl del --prefix '' >out
     for key in stock:7 "$nasty"; do
         "$rota" guard etcd --key "$key" >lines || fail "it does not print"
         part 1 lines >once.sh
@@ -207,6 +209,72 @@ test_etcd_lines()
         PATH="$PWD:$PATH" ROTA_FENCE=101 VALUE=12 sh write.sh >out 2>&1 && fail "silence was taken for success"
         rm etcdctl
     done
+}
+
+# ---- The guide: its lines, as they are
+
+page() # into job.sh
+{
+    awk -v mark="<!-- run: $kind -->" '$0 == mark { on = 1; next } on && /^```sh/ { inside = 1; next } /^```/ { on = inside = 0 } inside' \
+        "$here/../../../docs/guides/guards.md" >job.sh
+    [ -s job.sh ] || fail "the guide has no lines for $kind"
+}
+
+older_is_refused() # COMMAND...: what shows the state
+{
+    local before
+    ROTA_FENCE=34 sh job.sh >out 2>&1 || fail "34: $(cat out)"
+    before=$("$@")
+    ROTA_FENCE=33 sh job.sh >out 2>&1 && fail "33 was let in"
+    same "$before" "$("$@")"
+    ROTA_FENCE=35 sh job.sh >out 2>&1 || fail "35: $(cat out)"
+}
+
+file_guide()
+{
+    page
+    echo 7 >count
+    PATH="$(dirname "$rota"):$PATH" older_is_refused cat count
+    same 9 "$(cat count)"
+}
+
+test_postgres_guide()
+{
+    say() { psql -X -q -t -A -v ON_ERROR_STOP=1 -c "$1" || fail "$1"; }
+    page
+    say "CREATE TABLE account (id int PRIMARY KEY, balance int, fence bigint NOT NULL DEFAULT 0)"
+    say "INSERT INTO account VALUES (7, 100)"
+    older_is_refused say "SELECT balance FROM account"
+    same 80 "$(say "SELECT balance FROM account")"
+}
+
+test_mysql_guide()
+{
+    say() { mariadb -N -B -e "$1" || fail "$1"; }
+    page
+    say "CREATE TABLE account (id int PRIMARY KEY, balance int, fence bigint NOT NULL DEFAULT 0)"
+    say "INSERT INTO account VALUES (7, 100, 0)"
+    older_is_refused say "SELECT balance FROM account"
+    same 80 "$(say "SELECT balance FROM account")"
+}
+
+test_redis_guide()
+{
+    page
+    redis-cli DEL '{stock:7}:fence' >out
+    redis-cli SET stock:7 10 >out
+    older_is_refused redis-cli GET stock:7
+    same 8 "$(redis-cli GET stock:7)"
+}
+
+test_etcd_guide()
+{
+    page
+    "$rota" guard etcd --key stock:7 >lines
+    etcdctl del stock:7.fence >out
+    part 1 lines >once.sh
+    sh -e once.sh >out 2>&1 || fail "once: $(cat out)"
+    older_is_refused etcdctl get stock:7 --write-out=fields
 }
 
 # Cases of one kind only.
