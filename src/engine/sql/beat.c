@@ -190,8 +190,10 @@ static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, stru
     for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_INSPECT, r)) != NULL;) {
         struct rt_known k = {.number = (uint64_t)rt_sql_int(r, 1), .granted = true};
         bool holds = rt_sql_int(r, 7) != 0 && rt_sql_int(r, 8) == 0;
-        if (holds && !is_among(there, known, rt_sql_str(r, 0), k.number))
-            rt_belief_add(there, k, rt_sql_str(r, 0));
+        if (!holds || is_among(there, known, rt_sql_str(r, 0), k.number))
+            continue;
+        rt_belief_add(there, k, rt_sql_str(r, 0));
+        rt_sql_doubt(a->c, rt_sql_str(r, 0)); /* who gives it back may not be heard */
     }
 }
 
@@ -211,18 +213,18 @@ static void tell(void *arg, enum rt_event_kind kind, const struct rt_known *k)
                                                    .name = k->name});
 }
 
-/* What is lost is told before the session is renewed. */
-static void compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
+/* What is lost is told before the session is renewed. False: there was no memory for it, and the next one does. */
+static bool compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_belief there = {0}, now = {0};
     if (RT_BUG(RT_BUG_BEAT_COMPARES_NOTHING))
-        return;
+        return true;
     gather(a, b, &there);
     rt_belief_ask(&now, &a->c->base, any, NULL);
-    (void)rt_belief_compare(&there, a->about, &now, tell,
-                            a->c); /* without memory: the next one does */
+    bool done = rt_belief_compare(&there, a->about, &now, tell, a->c);
     rt_belief_fini(&there);
     rt_belief_fini(&now);
+    return done;
 }
 
 static void sweep(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -249,8 +251,7 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     } else {
         op->beat.ttl_ms = c->base.ttl_ms;
         op->beat.allowance_ms = 0;
-        compare(a, b);
-        if (rt_sql_said(a, b, RT_SQL_INSPECT))
+        if (compare(a, b) && rt_sql_said(a, b, RT_SQL_INSPECT))
             c->elsewhere = false;
         rt_sql_done(a, 0);
         sweep(a, b);
