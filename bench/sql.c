@@ -147,10 +147,11 @@ static void bench_at_once(const struct bench *b, const struct sql_way *way)
 
 /* ---- Hand-over ----------------------------------------------------------- */
 
-struct turn { /* one waits, the other lets go */
+struct turn { /* one holds, the other waits; then they change places: who holds has waited before */
     const struct sql_way *way;
     struct hand *holder, *waiter; /* by hand; or ... */
-    struct rota *a, *b;           /* ... by Rota */
+    struct rota *a, *b;           /* ... by Rota: A holds LOCK */
+    struct rota_lock *lock, *next;
     _Atomic int64_t woken_at;
     _Atomic bool waits;
 };
@@ -158,15 +159,12 @@ struct turn { /* one waits, the other lets go */
 static void *wait_for_turn(void *arg)
 {
     struct turn *t = arg;
-    struct rota_lock *lock = NULL;
     atomic_store(&t->waits, true);
     if (t->waiter != NULL)
         t->way->wait(t->waiter);
     else
-        bench_done(rota_acquire(t->b, "turn", NULL, &lock));
+        bench_done(rota_acquire(t->b, "turn", NULL, &t->next));
     atomic_store(&t->woken_at, rt_bench_ns());
-    if (lock != NULL)
-        bench_done(rota_release(lock));
     return NULL;
 }
 
@@ -189,23 +187,34 @@ static void settle(struct turn *t)
     poll(NULL, 0, SETTLE_MS);
 }
 
+static void change_places(struct turn *t)
+{
+    struct rota *a = t->a;
+    struct hand *holder = t->holder;
+    t->a = t->b;
+    t->b = a;
+    t->lock = t->next;
+    t->holder = t->waiter;
+    t->waiter = holder;
+}
+
 static double turn_us(struct turn *t)
 {
-    struct rota_lock *lock = NULL;
     pthread_t thread;
     atomic_store(&t->waits, false);
     if (t->holder != NULL)
         t->way->ready(t->holder);
-    else
-        bench_done(rota_acquire(t->a, "turn", NULL, &lock));
+    else if (t->lock == NULL)
+        bench_done(rota_acquire(t->a, "turn", NULL, &t->lock));
     pthread_create(&thread, NULL, wait_for_turn, t);
     settle(t);
     int64_t from = rt_bench_ns();
     if (t->holder != NULL)
         t->way->ring(t->holder);
     else
-        bench_done(rota_release(lock));
+        bench_done(rota_release(t->lock));
     pthread_join(thread, NULL);
+    change_places(t);
     return (double)(atomic_load(&t->woken_at) - from) / 1000;
 }
 
@@ -236,6 +245,7 @@ static void bench_turns(const struct bench *b, const struct sql_way *way)
                                      false});
     way->hang_up(hand.holder);
     way->hang_up(hand.waiter);
+    bench_done(rota_release(ours.lock));
     rota_close(ours.a);
     rota_close(ours.b);
 }
