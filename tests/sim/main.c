@@ -199,7 +199,7 @@ static void print_counts(void)
         {"pauses", n->pauses},
         {"closes", n->closes},
         {"came astray", n->strays},
-        {"scripts on Redis", n->scripts},
+        {"served by the model", n->scripts},
         {"times it lost data", n->losses},
         {"times its clock jumped", n->jumps},
     };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator: processes with clients and threads over one world of the engine mem, or over the
- * engine redis or etcd and a model of its server, in virtual time, through bad networks; everything
- * is decided by one seed.
+ * engine redis, etcd or sql and a model of its server, in virtual time, through bad networks;
+ * everything is decided by one seed.
  *
  *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> fault -> [tap: what arrives] -> mem
- *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis, etcd -> net -> model
+ *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis, etcd, sql -> net -> model
  *
  * One run is a safety phase, full of trouble, then a liveness phase: all is healed, nobody asks any
  * more, and whatever is open must be answered in bounded time; then everybody goes, and nothing may
@@ -36,7 +36,8 @@ struct sim_counts { /* of all runs: what they were made of */
     uint64_t lost, timed_out; /* holds, by the session or a break, and by hold_ms */
     uint64_t released, released_lost, released_unknown;
     uint64_t crashes, pauses, closes, strays;
-    uint64_t scripts, losses, jumps; /* Redis: run, restarts that lost data, of the clock */
+    uint64_t scripts, losses,
+        jumps; /* of a model: requests served, restarts that lost data, of the clock */
 };
 extern struct sim_counts sim_counts;
 

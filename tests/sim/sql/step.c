@@ -397,7 +397,7 @@ static bool fits(const struct ss_line *l, const struct wish *w)
     if (w->mode == RT_GATHER)
         return l->waiting + 1 == w->of;
     for (size_t i = 0; i < l->count; i++)
-        ahead = ahead + l->tickets[i].weight < WHOLE ? ahead + l->tickets[i].weight : WHOLE;
+        ahead = ahead > WHOLE - l->tickets[i].weight ? WHOLE : ahead + l->tickets[i].weight;
     return l->waiting == 0 && ahead <= most - w->weight;
 }
 
