@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a link comes up: libpq is given one address after the other, for its own look-ups block. */
+#include "engine/kit/words.h"
 #include "engine/postgres/postgres.h"
 #include "net/fd.h"
 
@@ -204,6 +205,9 @@ int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, ui
     struct rt_loop *loop = base->base->loop;
 
     assert(l->state == RT_POSTGRES_IDLE && (end != NULL || p->place_count > 0));
+    if (loop->virtual_time) /* opened only to be asked what needs no server */
+        return rt_words_fail(base->base, ROTA_UNREACHABLE,
+                             "a server is not reached in virtual time");
     if (!l->reserved && rt_loop_reserve(loop, 1) != 0)
         return ROTA_NOMEM;
     l->loop = loop;

@@ -195,6 +195,28 @@ static void bad_urls(void **state)
     }
 }
 
+/* As for `rota doctor --ddl`: opened, not turned, closed. */
+static void without_a_loop(void **state)
+{
+    struct rt_loop loop;
+    struct rt_url url;
+    struct rt_up up = {0};
+    char errmsg[256];
+    (void)state;
+    rt_loop_init_virtual(&loop);
+    assert_int_equal(rt_url_parse(&url, "postgres://h/d", errmsg, sizeof(errmsg)), 0);
+    const struct rt_engine *engine = rt_engine_find("postgres");
+    struct rt_conn *conn = calloc(1, engine->conn_size);
+    assert_non_null(conn);
+    *conn = (struct rt_conn){.engine = engine, .up = &up, .loop = &loop, .label = ""};
+    assert_int_equal(engine->open(conn, &url), 0);
+    assert_non_null(strstr(engine->ddl(conn), "create table if not exists rota_line"));
+    engine->close(conn);
+    free(conn);
+    rt_url_fini(&url);
+    rt_loop_fini(&loop);
+}
+
 static void strangers(void **state)
 {
     static const char http[] = "HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -325,6 +347,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(services_and_files, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(refuses, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(bad_urls, rider_setup, rider_teardown),
+        cmocka_unit_test(without_a_loop),
         cmocka_unit_test_setup_teardown(strangers, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(mute_server, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(tls, rider_setup, rider_teardown),
