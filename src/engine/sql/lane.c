@@ -541,6 +541,11 @@ void rt_sql_lane_want(struct rt_sql_lane *lane)
         set_timer(lane, lane->pause.until);
 }
 
+void rt_sql_lane_soon(struct rt_sql_lane *lane)
+{
+    set_timer(lane, now_of(lane));
+}
+
 /* ---- Life ------------------------------------------------------------------------------------------------------ */
 
 static void fire(struct rt_timer_call *call, int64_t now)

@@ -136,7 +136,7 @@ int rt_sql_open(struct rt_conn *conn, const struct rt_url *url, const struct rt_
         rt_sql_lane_init(&c->lanes[i], c);
     int rv = take_url(c, url);
     if (rv == 0) {
-        rt_sql_lane_want(&c->lanes[0]);
+        rt_sql_lane_soon(&c->lanes[0]);
         return 0;
     }
     if (c->self != NULL)

@@ -177,6 +177,8 @@ void rt_sql_lane_init(struct rt_sql_lane *lane, struct rt_sql_conn *c);
 void rt_sql_lane_close(struct rt_sql_lane *lane);
 /* What flies on LANE, which waits for bells, ends without a word: nobody wants it any more. */
 void rt_sql_lane_abandon(struct rt_sql_lane *lane);
+void rt_sql_lane_soon(
+    struct rt_sql_lane *lane); /* dials from the first turn: there may be none (ddl) */
 void rt_sql_lane_want(struct rt_sql_lane *lane); /* dials unless it is up, or on its way */
 struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name);
 /* Boards A: 0, or ROTA_UNREACHABLE: not now. */

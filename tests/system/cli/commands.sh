@@ -334,7 +334,18 @@ test_doctor()
     same True "$(json 'all(v["verdict"] in ("kept", "limited") for v in d["verdicts"])' <out)"
 }
 
-# None of today's engines has tables. What another program would read stays empty.
+# Told without a server.
+test_doctor_ddl_of_databases()
+{
+    for url in postgres://ada@localhost:1/x mysql://ada@localhost:1/x; do
+        "$rota" doctor --ddl --on "$url" >out 2>err || { grep "no engine" err && continue; fail "$url: $(cat err)"; }
+        for table in meta session line ticket; do
+            grep -q "create table if not exists rota_$table " out || fail "$url: no rota_$table: $(cat out)"
+        done
+    done
+}
+
+# This engine has no tables. What another program would read stays empty.
 test_doctor_ddl()
 {
     expect 0 "$rota" doctor --ddl >out 2>err
