@@ -11,8 +11,9 @@
 --
 -- Plans are made once, whatever is in the tables then. So nothing is written that could be read by anything but a key:
 -- subqueries of one row in place of EXISTS, and OFFSET 0, which a plan does not turn into a join.
-#define NOW (extract(epoch from statement_timestamp()) * 1000000)::bigint
-#define THEN (extract(epoch from transaction_timestamp()) * 1000000)::bigint
+-- By date_part, a double, which is exact to the microsecond until 2100; extract is a numeric since 14, and takes ten times as long.
+#define NOW (date_part('epoch', statement_timestamp()) * 1000000)::bigint
+#define THEN (date_part('epoch', transaction_timestamp()) * 1000000)::bigint
 #define ALIVE(id_) (coalesce((select s.expires from rota_session s where s.id = id_), 0) > NOW)
 #define NOTIFY(t_, kind_) pg_notify('rota_' || lpad(to_hex(t_.bell), 16, '0'), t_.number || kind_ || $1)
 #define WANTED(t_, l_) (t_.granted and t_.flags & 1 <> 0 and l_.waiting > 0)
