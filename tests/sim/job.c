@@ -315,7 +315,8 @@ static void check_error(const struct sim_job *job, int err)
     bool try = job->ask.flags & RT_ASK_TRY || (job->set != NULL && job->set->try);
     bool starved = sim->plan.starve > 0 || sim->plan.outage[SIM_OUTAGE_REFUSES] > 0;
     const struct sim_wire *w = &sim->plan.wire;
-    bool garbled = w->request_lost + w->request_doubled + w->reply_lost + w->reply_doubled > 0;
+    bool garbled = w->request_lost + w->request_doubled + w->reply_lost + w->reply_doubled > 0 ||
+                   sim->plan.deadlocks > 0; /* or what nobody knows */
     bool ok = err == ROTA_LOST || (err == ROTA_NOMEM && starved) ||
               (err == ROTA_PROTOCOL &&
                (garbled || starved)) || /* in the first greeting: no Redis, it seems */

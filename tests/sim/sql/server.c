@@ -323,7 +323,10 @@ static enum rt_sql_end refusal_of(struct ss_server *s, const struct ss_task *t,
         return RT_SQL_REPLICA;
     if (s->refuses_until > s->net.now)
         return s->refusal;
-    return sim_chance(&s->net.random, s->again) ? RT_SQL_AGAIN : RT_SQL_LANDED;
+    if (!sim_chance(&s->net.random, s->again))
+        return RT_SQL_LANDED;
+    bool odd = steps[0].kind > RT_SQL_MAKE && sim_chance(&s->net.random, 100);
+    return odd ? RT_SQL_REFUSED : RT_SQL_AGAIN;
 }
 
 static void answer(struct ss_server *s, struct ss_conn *c, const struct ss_bytes *out)

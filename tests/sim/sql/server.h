@@ -25,7 +25,7 @@ struct ss_server {
     int32_t clock_ppm;
     int64_t clock_most; /* the latest that it has said */
     struct ss_task *tasks;
-    uint32_t again;          /* per mille of the flights: deadlock */
+    uint32_t again;          /* per mille of the flights: deadlock, or nobody knows why */
     enum rt_sql_end refusal; /* all others, until ... */
     int64_t refuses_until;
     int64_t backends; /* counts connections */
