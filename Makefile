@@ -7,7 +7,7 @@
 #   make test-all   ... and what is slow: every topology under the sanitizers, delays; and a sample of mutants: bugs of one
 #                   line, which the quick tests must find
 #   make mutants    a larger sample (about 25 minutes), with a score per folder; N=50 of each folder (0: all), SEED=x,
-#                   FOLDER=core (client, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
+#                   FOLDER=core (client, guard, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
 #                   SUITE=redis, etcd or sql: only that)

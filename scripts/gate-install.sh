@@ -34,6 +34,10 @@ export HOME="$room" XDG_RUNTIME_DIR="$room" ROTA_URL="file:$room/rota"
 # shellcheck disable=SC2046 # lists of words
 gcc -Wall -Wextra -Werror "$room/example.c" $(find_rota --cflags --libs) -o "$room/shared"
 LD_LIBRARY_PATH=$libraries "$room/shared" >/dev/null
+# The other header too, with a user's strict flags, beside the library that every build has.
+# shellcheck disable=SC2046
+gcc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Werror -fsyntax-only -include hiredis/hiredis.h examples/guard_file.c \
+    $(find_rota --cflags) $(pkg-config --cflags hiredis)
 # The same against the archive, with the libraries that rota.pc names; not by --static, which asks for
 # the archives behind those as well.
 # shellcheck disable=SC2046

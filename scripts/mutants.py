@@ -68,6 +68,7 @@ FOLDERS = {
              named("etcd/test_etcd_", "secrets conn conn_auth ops doctor_live live conn_three ops_oom") +
              ["tests/system/etcd/test_etcd_rogue", "tests/system/etcd/test_etcd_regress"]),
 }
+FOLDERS["guard"] = ("src/guard", named("guard/test_", "guard_file guard_etcd retry guard_redis"))
 FOLDERS["resp"] = ("src/engine/resp", FOLDERS["redis"][1]) # the connection that the Redis engine rides on
 # As in `make test`: what writes behind its memory, uses it freed, or loses it is found by the address sanitizer.
 CHECKING = {"ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1"}

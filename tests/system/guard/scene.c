@@ -53,6 +53,7 @@ static bool judge(struct scene *s, int err, const char *what)
 {
     switch (err) {
     case 0:
+    case ROTA_BUSY: /* the database gave the transaction up: it was not done */
         return true;
     case ROTA_LOST:
         rt_shared_add(&s->refused, 1);
