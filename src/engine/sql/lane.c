@@ -433,6 +433,12 @@ static void not_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char
     }
 }
 
+static bool is_refused(const struct rt_entry *e, const void *arg)
+{
+    (void)arg;
+    return e->pauses > 0;
+}
+
 static void landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *why)
 {
     struct rt_sql_conn *c = lane->c;
@@ -445,8 +451,9 @@ static void landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *wh
         unload(lane, refuse_one, &(struct refusal){ROTA_UNKNOWN, "out of memory"});
     } else {
         lane->listens = lane->listens || lane->will_listen;
-        c->trouble[0] = '\0';
         unload(lane, hear, &lane->book);
+        if (rt_ledger_find(&c->ledger, is_refused, NULL) == NULL)
+            c->trouble[0] = '\0'; /* else a disk is full still, although a heartbeat found room */
     }
     rt_sql_told(c);
     rt_ledger_flush(&c->ledger);

@@ -3,13 +3,17 @@
 #include "house.h"
 
 #include "lib/players.h"
+#include "lib/proc.h"
 #include "lib/servers.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -91,6 +95,34 @@ struct rt_proxy *house_proxy(uint64_t seed)
     if (getenv("ROTA_PROXY_TRACE") != NULL)
         rt_proxy_trace(proxy, rt_proxy_show, NULL);
     return proxy;
+}
+
+/* ---- Clocks ---------------------------------------------------------------------------------------- */
+
+void house_clock_begin(struct house_clock *c)
+{
+    static int count;
+    const char *so = getenv("ROTA_CLOCK_SHIFT_SO");
+    assert_non_null(so);
+    snprintf(c->path, sizeof(c->path), "%s/clock%d", rt_tmpdir(), ++count);
+    c->file = open(c->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    assert_true(c->file >= 0);
+    assert_int_equal(fchmod(c->file, 0644), 0);
+    assert_int_equal(chmod(rt_tmpdir(), 0711), 0); /* they may run as another user */
+    house_clock_shift(c, 0);
+    setenv("LD_PRELOAD", so, 1);
+    setenv("ROTA_CLOCK_SHIFT", c->path, 1);
+}
+
+void house_clock_end(void)
+{
+    unsetenv("LD_PRELOAD");
+    unsetenv("ROTA_CLOCK_SHIFT");
+}
+
+void house_clock_shift(struct house_clock *c, int64_t us)
+{
+    assert_int_equal(pwrite(c->file, &us, sizeof(us), 0), sizeof(us));
 }
 
 /* ---- What is left ---------------------------------------------------------------------------------- */

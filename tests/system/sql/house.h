@@ -15,18 +15,33 @@ struct house_kind {
     const struct rt_proxy_framing *framing;
     uint64_t links; /* of a client that waits for nothing and has used many names */
     void (*start)(void);
+    void (*start_logged)(void); /* such that it may have a replica */
     void (*fini)(void);
     void (*kill)(void); /* kill -9 */
     void (*run)(void);  /* again, with its data; waits until it answers */
     uint16_t (*port)(void);
     char *(*url)(uint16_t port);      /* 0: its own; the caller's to free */
     const char *(*ask)(const char *); /* the first value; "": none. Until the next */
-    const char *
-        cut_one; /* ends a connection of a client, whichever; answers with something if there is one */
-    const char *stop_one; /* ends what it does just now, and not the connection */
+    /* A replica that follows by itself; it hears nothing more; it takes writes, and is the server from now on. The old one is
+     * there until fini. */
+    void (*follow)(void);
+    void (*detach)(void);
+    void (*promote)(void);
+    /* SQL that ends a connection of a client, whichever, or what it does just now; answers with something if there is one. */
+    const char *cut_one, *stop_one;
+    const char *time; /* SQL for the seconds since 1970 by its clock */
     /* The words by which the proxy knows flights with this step, alone or with others. */
     void (*words)(enum rt_sql_step_kind kind, char *alone, char *among, size_t size);
 };
+
+/* A clock for the servers that are started from now on, until it is ended; the file is theirs for good. */
+struct house_clock {
+    int file;
+    char path[300];
+};
+void house_clock_begin(struct house_clock *c);
+void house_clock_end(void);
+void house_clock_shift(struct house_clock *c, int64_t us); /* so far ahead, from now on */
 
 extern const struct house_kind house_postgres, house_mysql;
 

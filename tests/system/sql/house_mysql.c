@@ -7,47 +7,75 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct rt_mariadb server;
+static struct rt_mariadb nodes[2], *now = &nodes[0];
 
 static void start(void)
 {
-    rt_mariadb_start(&server, NULL);
+    now = &nodes[0];
+    rt_mariadb_start(now, NULL);
+}
+
+static void start_logged(void)
+{
+    now = &nodes[0];
+    rt_mariadb_start(now, &(struct rt_mariadb_options){.log = true});
 }
 
 static void fini(void)
 {
-    rt_mariadb_fini(&server);
+    rt_mariadb_fini(&nodes[1]);
+    rt_mariadb_fini(&nodes[0]);
+    memset(nodes, 0, sizeof(nodes));
 }
 
 static void stop(void)
 {
-    rt_mariadb_kill(&server);
+    rt_mariadb_kill(now);
 }
 
 static void run(void)
 {
-    rt_mariadb_run(&server);
-    rt_mariadb_do(&server, "USE %s", RT_MARIADB_DATABASE);
+    rt_mariadb_run(now);
+    rt_mariadb_do(now, "USE %s", RT_MARIADB_DATABASE);
 }
 
 static uint16_t port(void)
 {
-    return server.server.port;
+    return now->server.port;
 }
 
+/* Of the first: what its password is does not change. */
 static char *url(uint16_t at)
 {
-    return rt_mariadb_url(&server, at);
+    return rt_mariadb_url(&nodes[0], at != 0 ? at : now->server.port);
 }
 
 static const char *ask(const char *sql)
 {
     static char first[4096];
-    const char *said = rt_mariadb_ask(&server, "%s", sql);
+    const char *said = rt_mariadb_ask(now, "%s", sql);
     if (strncmp(said, "ERROR", 5) == 0)
         fprintf(stderr, "%s: %s\n", sql, said);
     snprintf(first, sizeof(first), "%.*s", (int)strcspn(said, "\t\n"), said);
     return first;
+}
+
+static void follow(void)
+{
+    rt_mariadb_start(&nodes[1], &(struct rt_mariadb_options){.primary = now});
+}
+
+static void detach(void)
+{
+    rt_mariadb_do(&nodes[1], "STOP SLAVE");
+}
+
+static void promote(void)
+{
+    now = &nodes[1];
+    rt_mariadb_do(now, "RESET SLAVE ALL");
+    rt_mariadb_do(now, "SET GLOBAL read_only=0");
+    rt_mariadb_do(now, "USE %s", RT_MARIADB_DATABASE);
 }
 
 /* Alone it is executed by what it says, among others by its name. */
@@ -73,6 +101,10 @@ const struct house_kind house_mysql = {
     .framing = &rt_proxy_mysql,
     .links = 2,
     .start = start,
+    .start_logged = start_logged,
+    .follow = follow,
+    .detach = detach,
+    .promote = promote,
     .fini = fini,
     .kill = stop,
     .run = run,
@@ -81,5 +113,6 @@ const struct house_kind house_mysql = {
     .ask = ask,
     .cut_one = "SET @kill=NULL, @how='KILL '; " OTHERS,
     .stop_one = "SET @kill=NULL, @how='KILL QUERY '; " OTHERS,
+    .time = "SELECT UNIX_TIMESTAMP()",
     .words = words,
 };

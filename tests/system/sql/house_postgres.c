@@ -4,42 +4,70 @@
 #include "lib/postgres_server.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-static struct rt_pg server;
+static struct rt_pg nodes[2], *now = &nodes[0];
 
 static void start(void)
 {
-    rt_pg_start(&server, NULL);
+    now = &nodes[0];
+    rt_pg_start(now, NULL);
 }
 
 static void fini(void)
 {
-    rt_pg_fini(&server);
+    rt_pg_fini(&nodes[1]);
+    rt_pg_fini(&nodes[0]);
 }
 
 static void stop(void)
 {
-    rt_pg_kill(&server);
+    rt_pg_kill(now);
 }
 
 static void run(void)
 {
-    rt_pg_run(&server);
+    rt_pg_run(now);
 }
 
 static uint16_t port(void)
 {
-    return server.server.port;
+    return now->server.port;
 }
 
 static char *url(uint16_t at)
 {
-    return rt_pg_url(&server, at);
+    return rt_pg_url(now, at);
 }
 
 static const char *ask(const char *sql)
 {
-    return rt_pg_do(&server, "%s", sql);
+    return rt_pg_do(now, "%s", sql);
+}
+
+static void follow(void)
+{
+    rt_pg_start_standby(&nodes[1], now, "follower");
+}
+
+static bool hears_nothing(void *unused)
+{
+    (void)unused;
+    return rt_pg_number(&nodes[1], "select count(*) from pg_stat_wal_receiver") == 0;
+}
+
+static void detach(void)
+{
+    (void)rt_pg_do(&nodes[1], "alter system set primary_conninfo = ''");
+    (void)rt_pg_do(&nodes[1], "select pg_reload_conf()");
+    if (!rt_await(hears_nothing, NULL, HOUSE_LIMIT_MS))
+        abort();
+}
+
+static void promote(void)
+{
+    now = &nodes[1];
+    rt_pg_promote(now);
 }
 
 static void words(enum rt_sql_step_kind kind, char *alone, char *among, size_t size)
@@ -58,6 +86,10 @@ const struct house_kind house_postgres = {
     .framing = &rt_proxy_postgres,
     .links = 1,
     .start = start,
+    .start_logged = start,
+    .follow = follow,
+    .detach = detach,
+    .promote = promote,
     .fini = fini,
     .kill = stop,
     .run = run,
@@ -66,5 +98,6 @@ const struct house_kind house_postgres = {
     .ask = ask,
     .cut_one = "select pg_terminate_backend(pid)" OTHERS,
     .stop_one = "select pg_cancel_backend(pid)" OTHERS,
+    .time = "select floor(extract(epoch from clock_timestamp()))::bigint",
     .words = words,
 };

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock of a SQL server is set back and forward, its time zone is changed, and a replica that knows less and whose clock is
+ * a second behind is promoted: fences grow on. */
+#include "house.h"
+#include "lib/servers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define TTL_MS 1000
+#define LONG_TTL_MS 10000
+#define SECOND INT64_C(1000000)
+#define HOUR (3600 * SECOND)
+
+static struct house_clock clock_of;
+
+static struct stage *stage_with(const char *title, uint32_t ttl_ms, uint32_t more)
+{
+    static char titles[8][64];
+    static size_t count;
+    char *mine = titles[count++ % 8];
+    snprintf(mine, sizeof(titles[0]), "%s: %s", house->name, title);
+    struct stage_plan plan = {.title = mine,
+                              .processes = 6,
+                              .threads = 1,
+                              .locks = 3,
+                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
+                                       STAGE_SPICE | more,
+                              .ttl_ms = ttl_ms,
+                              .call_ms = 5000,
+                              .long_permille = 20,
+                              .long_ms = 1500,
+                              .pause_us = 2000};
+    return stage_new(&plan);
+}
+
+static struct stage *begin(const char *title, uint32_t ttl_ms, uint32_t more)
+{
+    struct stage *st = stage_with(title, ttl_ms, more);
+    char *url = house->url(0);
+    stage_url(st, url);
+    free(url);
+    stage_start(st);
+    return st;
+}
+
+/* It follows at once. */
+static void set_clock(int64_t shift)
+{
+    house_clock_shift(&clock_of, shift);
+    assert_true(llabs(house_number("%s", house->time) - time(NULL) - shift / SECOND) < 60);
+}
+
+/* What sessions are promised by the old clock lasts longer by the new one. */
+static void set_back_or_another_zone(void **state)
+{
+    static const int64_t walk[] = {-SECOND / 5, -SECOND, -HOUR, -HOUR - 5 * SECOND};
+    static const char *const zones[] = {"+05:30", "-08:00", "+14:00", "+00:00"};
+    struct stage *st = begin("clock set back", LONG_TTL_MS, 0);
+    (void)state;
+    for (uint32_t i = 0; i < 4 * stage_factor(); i++) {
+        stage_pause(st, 300);
+        stage_mark(st);
+        if (i < 4)
+            set_clock(walk[i]);
+        stage_pause(st, 200);
+        stage_mark(st);
+        if (house->driver->notifies) {
+            house_ask("alter system set timezone = '%s'", zones[i % 4]);
+            house_ask("select pg_reload_conf()");
+        } else {
+            house_ask("SET GLOBAL time_zone='%s'", zones[i % 4]);
+        }
+    }
+    house_finish(st, false);
+}
+
+/* By more than the ttl: all sessions are over at once, which no server can help; within it: nobody notices. */
+static void set_forward(void **state)
+{
+    struct stage *st = begin("clock set forward", TTL_MS, STAGE_LOSSY);
+    int64_t at = -2 * HOUR;
+    (void)state;
+    set_clock(at);
+    for (uint32_t i = 0; i < 3 * stage_factor(); i++) {
+        stage_pause(st, 300);
+        stage_mark(st);
+        at += i % 2 == 0 ? 3 * SECOND : SECOND / 10;
+        set_clock(at);
+        stage_await_grants(st);
+    }
+    set_clock(0);
+    stage_pause(st, 500);
+    house_finish(st, true);
+}
+
+static int own_clock(void **state)
+{
+    house_clock_begin(&clock_of);
+    int rv = house_setup(state);
+    house_clock_end();
+    return rv;
+}
+
+/* ---- A stale replica ----------------------------------------------------------------------------------- */
+
+/* A switch-over takes longer than the clocks are apart: what is numbered after it is later by the slower clock, too. */
+static void a_stale_replica_is_promoted(void **state)
+{
+    struct stage *st = stage_with("stale replica promoted", TTL_MS, STAGE_LOSSY);
+    struct house_clock behind;
+    (void)state;
+    house->start_logged();
+    house_clock_begin(&behind);
+    house_clock_shift(&behind, -SECOND);
+    house->follow();
+    house_clock_end();
+    struct rt_proxy *proxy = house_proxy(stage_seed());
+    char *url = house->url(rt_proxy_port(proxy));
+    stage_url(st, url);
+    stage_start(st);
+    stage_pause(st, 700);
+    house->detach();
+    stage_pause(st, 300 + stage_below(st, 500));
+    stage_mark(st);
+    house->kill();
+    stage_pause(st, 1200);
+    house->promote();
+    rt_proxy_target(proxy, NULL, house->port());
+    rt_proxy_end(proxy, RT_PROXY_RESET, 0);
+    stage_await_grants(st);
+    stage_pause(st, 700);
+    house_finish(st, true);
+    rt_proxy_stop(proxy);
+    free(url);
+    house->fini();
+}
+
+static void stale_replicas(void **state)
+{
+    for (uint32_t i = 0; i < 1 + stage_factor() / 2; i++)
+        a_stale_replica_is_promoted(state);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest clocks[] = {
+        cmocka_unit_test(set_back_or_another_zone),
+        cmocka_unit_test(set_forward),
+    };
+    const struct CMUnitTest replicas[] = {
+        cmocka_unit_test(stale_replicas),
+    };
+    if (!house_choose(argc, argv))
+        return 64;
+    int failed = cmocka_run_group_tests(clocks, own_clock, house_teardown);
+    return failed + cmocka_run_group_tests(replicas, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The disk of a SQL server is full for a while: what cannot be done is told, and afterwards all goes on. The disk is a small
+ * file system in memory, which only root can have, in a namespace of mounts that ends with this program. */
+#include "house.h"
+#include "lib/players.h"
+#include "lib/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TTL_MS 1000
+#define NAMES_MAX 20000
+
+static char ballast[4200];
+
+/* False: not here. */
+static bool small_disk(void)
+{
+    const char *at = rt_memdir();
+    if (strcmp(at, rt_tmpdir()) == 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", at, "tmpfs", 0, "size=200m,mode=0711") != 0) {
+        print_message("no small disk: %s\n", strerror(errno));
+        return false;
+    }
+    snprintf(ballast, sizeof(ballast), "%s/ballast", at);
+    return true;
+}
+
+static void fill(void)
+{
+    static char block[65536];
+    int fd = open(ballast, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    size_t size = sizeof(block);
+    assert_true(fd >= 0);
+    memset(block, 'x', sizeof(block));
+    while (size > 0)
+        size = write(fd, block, size) > 0 ? size : size / 2;
+    close(fd);
+}
+
+/* New names need new room. A full disk is told as such, in one line, also where the limit is over before the patience of a call:
+ * it is not somebody else's turn. (A PostgreSQL that cannot write its log is gone: then that is said.) */
+static void new_names_are_refused(struct rota *r)
+{
+    const struct rota_ask ask = {.limit_ms = 1500};
+    struct rota_lock *lock = NULL;
+    int err = 0, in_vain = 0;
+    for (int i = 0; i < NAMES_MAX && (err == 0 || (err == ROTA_TIMEOUT && in_vain < 10)); i++) {
+        char name[300];
+        snprintf(name, sizeof(name), "%0200d", i);
+        err = rota_acquire(r, name, &ask, &lock);
+        if (err == 0)
+            (void)rota_release(lock);
+        in_vain += err == ROTA_TIMEOUT;
+        fill();
+    }
+    print_message("%s: %s\n", rota_strerror(err), err != 0 ? rota_errmsg(r) : "");
+    assert_true(err == ROTA_UNREACHABLE || err == ROTA_UNKNOWN);
+    assert_null(strchr(rota_errmsg(r), '\n'));
+}
+
+static void a_full_disk(void **state)
+{
+    static char title[64];
+    snprintf(title, sizeof(title), "%s: full disk", house->name);
+    struct stage_plan plan = {.title = title,
+                              .processes = 5,
+                              .threads = 1,
+                              .locks = 3,
+                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
+                                       STAGE_SPICE,
+                              .ttl_ms = TTL_MS,
+                              .call_ms = 5000,
+                              .long_permille = 20,
+                              .long_ms = 1500,
+                              .pause_us = 2000};
+    struct stage *st = stage_new(&plan);
+    char *url = house->url(0);
+    (void)state;
+    stage_url(st, url);
+    stage_start(st);
+    for (uint32_t i = 0; i < stage_factor(); i++) {
+        struct rota *r = player(url, TTL_MS, 0);
+        stage_pause(st, 300);
+        stage_mark(st);
+        fill();
+        new_names_are_refused(r);
+        stage_pause(st, 500);
+        assert_int_equal(unlink(ballast), 0);
+        house->kill(); /* a PostgreSQL that cannot write its log has ended by itself */
+        house->run();
+        stage_await_grants(st);
+        rota_close(r);
+    }
+    house_finish(st, true);
+    free(url);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_full_disk),
+    };
+    if (!house_choose(argc, argv))
+        return 64;
+    if (!small_disk())
+        return 0;
+    return cmocka_run_group_tests(tests, house_setup, house_teardown);
+}
