@@ -8,9 +8,9 @@
 #define T(name) rt_mysql_sql_##name[]
 extern const char T(facts), T(layout), T(open), T(renew), T(end), T(mine), T(folded), T(dead),
     T(bury), T(find_idle), T(idle), T(take), T(give), T(verify), T(lock), T(unfold), T(unfolded),
-    T(mark), T(purge), T(settle), T(gate), T(join), T(answer), T(leaving), T(keep), T(leave),
-    T(change), T(state), T(break), T(watch), T(look), T(front), T(inspect), T(list), T(rights),
-    T(notes), T(doctor), T(recount), T(bell_take), T(bell_ring), T(bell_wait);
+    T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer), T(leaving), T(keep),
+    T(leave), T(change), T(state), T(break), T(watch), T(look), T(front), T(inspect), T(list),
+    T(rights), T(notes), T(doctor), T(recount), T(bell_take), T(bell_ring), T(bell_wait);
 #undef T
 #define SQL1(a) .sql = {rt_mysql_sql_##a}
 #define SQL2(a, b) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b}
@@ -34,7 +34,7 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_LOCK] = {SQL1(lock)},
     [RT_SQL_UNFOLD] = {SQL2(unfold, unfolded), .recounts = true},
     [RT_SQL_PURGE] = {SQL2(mark, purge), .recounts = true},
-    [RT_SQL_SETTLE] = {SQL1(settle), .recounts = true},
+    [RT_SQL_SETTLE] = {SQL2(gather, settle), .recounts = true},
     [RT_SQL_GATE] = {SQL1(gate), .gate = true},
     [RT_SQL_JOIN] = {SQL1(join), .recounts = true},
     [RT_SQL_ANSWER] = {SQL1(answer), .reads = true},
