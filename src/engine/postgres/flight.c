@@ -318,6 +318,7 @@ static const struct setting settings[] = {
     {0, "client_min_messages", "error"},
     {0, "default_transaction_isolation", "read committed"},
     {0, "enable_seqscan", "off"},
+    {0, "enable_bitmapscan", "off"}, /* which does not remember which entries are dead */
     {90600, "idle_in_transaction_session_timeout", "0"},
     {110000, "jit", "off"},
     {120000, "plan_cache_mode", "force_generic_plan"},
