@@ -65,7 +65,7 @@ void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
     judge(c);
     rt_words_log(&c->base, ROTA_LOG_INFO, "%s: connected (%s)", c->driver->name, c->facts.text);
     rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = true});
-    rt_sql_wait_linked(c);
+    rt_sql_hear_linked(c);
     rt_sql_observe_linked(c);
 }
 
@@ -131,6 +131,7 @@ int rt_sql_open(struct rt_conn *conn, const struct rt_url *url, const struct rt_
     take_label(c);
     rt_sql_ask_init(c);
     rt_sql_wait_init(c);
+    rt_sql_hear_init(c);
     rt_sql_observe_init(c);
     for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_init(&c->lanes[i], c);
@@ -152,6 +153,7 @@ void rt_sql_close(struct rt_conn *conn)
     for (size_t i = 0; i < RT_SQL_LINKS; i++)
         rt_sql_lane_close(&c->lanes[i]);
     rt_sql_wait_fini(c);
+    rt_sql_hear_fini(c);
     rt_sql_ask_fini(c);
     rt_sql_observe_fini(c);
     rt_sql_forget_doubts(c);

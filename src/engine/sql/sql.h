@@ -7,6 +7,7 @@
  *   book.c     what a flight says and hears
  *   join.c leave.c change.c beat.c look.c    the ops
  *   wait.c     tickets of ours that wait, or want to hear: woken, or looked for
+ *   hear.c     what the server pushes: listened to, and told in its place
  *   bell.c     how they are woken where the server pushes nothing
  *   observe.c  OBSERVE
  *
@@ -219,11 +220,6 @@ void rt_sql_wait_forget(struct rt_sql_conn *c, uint64_t session);
 /* It is granted; told, unless it was. */
 void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t);
 void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t);
-/* The lane that hears is ready again: what was pushed meanwhile is looked for. */
-void rt_sql_wait_linked(struct rt_sql_conn *c);
-/* Something was pushed; LATER: answers are on their way that come first, then rt_sql_told is called. */
-void rt_sql_notice(struct rt_sql_conn *c, bool later, const char *channel, const char *text);
-void rt_sql_told(struct rt_sql_conn *c);
 /* Purges and settles the line: somebody who is dead stands there. */
 void rt_sql_tend(struct rt_sql_conn *c, const char *name);
 /* The steps that come first and last wherever a line is changed under its lock. */
@@ -231,6 +227,22 @@ void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *n
 void rt_sql_say_settle(struct rt_sql_book *b, const char *name);
 void rt_sql_wait_init(struct rt_sql_conn *c);
 void rt_sql_wait_fini(struct rt_sql_conn *c);
+
+void rt_sql_wait_look_all(struct rt_sql_conn *c); /* now */
+/* An event of a ticket, to the user. */
+void rt_sql_tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t session, uint64_t number,
+                 const char *name);
+
+/* ---- hear.c ------------------------------------------------------------------------------------------------------ */
+
+/* The lane that hears is ready again: what was pushed meanwhile is looked for. */
+void rt_sql_hear_linked(struct rt_sql_conn *c);
+void rt_sql_unlisten(struct rt_sql_conn *c);
+/* Something was pushed; LATER: answers are on their way that come first, then rt_sql_told is called. */
+void rt_sql_notice(struct rt_sql_conn *c, bool later, const char *channel, const char *text);
+void rt_sql_told(struct rt_sql_conn *c);
+void rt_sql_hear_init(struct rt_sql_conn *c);
+void rt_sql_hear_fini(struct rt_sql_conn *c);
 
 /* ---- bell.c ------------------------------------------------------------------------------------------------------ */
 

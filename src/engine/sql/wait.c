@@ -188,7 +188,7 @@ void rt_sql_wait_forget(struct rt_sql_conn *c, uint64_t session)
 
 /* ---- Telling ---------------------------------------------------------------------------------------------------- */
 
-static void tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t session, uint64_t number,
+void rt_sql_tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t session, uint64_t number,
                  const char *name)
 {
     rt_conn_event(&c->base, &(struct rt_event){
@@ -200,7 +200,7 @@ void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     if (!t->waits)
         return;
     t->waits = false;
-    tell(c, RT_GRANTED, t->session, t->number, t->name);
+    rt_sql_tell(c, RT_GRANTED, t->session, t->number, t->name);
     if (t->shares) /* those behind it may hold too, and wait for it */
         rt_sql_bell_ring_now(c, t->name);
     look_in(c, t, -1);
@@ -209,7 +209,7 @@ void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     if (!t->leaving)
-        tell(c, RT_TICKET_LOST, t->session, t->number, t->name);
+        rt_sql_tell(c, RT_TICKET_LOST, t->session, t->number, t->name);
     drop(c, t);
 }
 
@@ -273,7 +273,7 @@ static void look_armed(struct rt_sql_conn *c, struct rt_sql_ticket *t,
 {
     bool wanted = state != NULL && rt_sql_int(state, 2) != 0;
     if (wanted && !t->wanted)
-        tell(c, RT_WANTED, t->session, t->number, t->name);
+        rt_sql_tell(c, RT_WANTED, t->session, t->number, t->name);
     t->wanted = wanted;
     look_in(c, t, -1);
 }
@@ -358,127 +358,11 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     rt_sql_ask_go(a);
 }
 
-/* ---- Listening --------------------------------------------------------------------------------------------------- */
-
-static void unlisten_say(struct rt_sql_ask *a, struct rt_sql_book *b)
+void rt_sql_wait_look_all(struct rt_sql_conn *c)
 {
-    rt_sql_say(b, RT_SQL_UNLISTEN, rt_sql_number(a->c->ear));
-}
-
-static bool unlisten_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
-{
-    (void)b;
-    a->c->lanes[0].listens = false;
-    return true;
-}
-
-static const struct rt_sql_plan unlisten_plan = {
-    .alone = true, .reads = true, .say = unlisten_say, .heard = unlisten_heard};
-
-/* In a flight before the looks: what commits between a look and this flight's own end would be missed. */
-static void listen_say(struct rt_sql_ask *a, struct rt_sql_book *b)
-{
-    rt_sql_say(b, RT_SQL_LISTEN, rt_sql_number(a->c->ear));
-}
-
-static bool listen_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
-{
-    (void)b;
-    a->c->lanes[0].listens = true;
-    for (struct rt_sql_ticket *t = NULL; (t = next_of(a->c, t)) != NULL;)
+    for (struct rt_sql_ticket *t = NULL; (t = next_of(c, t)) != NULL;)
         if (t->ask == NULL)
-            look_at(a->c, t, now_of(a->c));
-    return true;
-}
-
-static const struct rt_sql_plan listen_plan = {
-    .reads = true, .say = listen_say, .heard = listen_heard};
-
-void rt_sql_wait_linked(struct rt_sql_conn *c)
-{
-    if (c->ticket_count > 0 && c->driver->notifies)
-        (void)rt_sql_ask(c, &listen_plan, NULL, NULL, NULL);
-}
-
-/* ---- Pushes ------------------------------------------------------------------------------------------------------- */
-
-struct rt_sql_push {
-    struct rt_sql_push *next;
-    bool line; /* what observers are told by */
-    char text[];
-};
-
-/* "NUMBER KIND NAME" */
-static void hear(struct rt_sql_conn *c, const char *text)
-{
-    char *end;
-    uint64_t number = strtoull(text, &end, 10);
-    if (number == 0 || end[0] != ' ' || end[1] == '\0' || end[2] != ' ')
-        return;
-    const char *name = end + 3;
-    struct rt_sql_ticket *t = rt_sql_wait_find(c, name, number);
-    uint64_t session = t != NULL ? t->session : c->session;
-    switch (end[1]) {
-    case 'G':
-        if (t != NULL)
-            rt_sql_wait_granted(c, t);
-        else
-            tell(c, RT_GRANTED, session, number, name);
-        break;
-    case 'W':
-        tell(c, RT_WANTED, session, number, name);
-        break;
-    case 'L':
-        if (t != NULL)
-            rt_sql_wait_lost(c, t);
-        else
-            tell(c, RT_TICKET_LOST, session, number, name);
-        break;
-    default:
-        break;
-    }
-}
-
-static void pass_on(struct rt_sql_conn *c, bool line, const char *text)
-{
-    if (line)
-        rt_sql_observe_notice(c, text);
-    else
-        hear(c, text);
-}
-
-void rt_sql_notice(struct rt_sql_conn *c, bool later, const char *channel, const char *text)
-{
-    bool line = strncmp(channel, "rota_o", 6) == 0;
-    if (!later) {
-        pass_on(c, line, text);
-        return;
-    }
-    size_t size = strlen(text) + 1;
-    struct rt_sql_push *p = rt_alloc(sizeof(*p) + size);
-    if (p == NULL)
-        return; /* BEAT tells it */
-    p->line = line;
-    memcpy(p->text, text, size);
-    *c->pushes_end = p;
-    c->pushes_end = &p->next;
-}
-
-static struct rt_sql_push *take_push(struct rt_sql_conn *c)
-{
-    struct rt_sql_push *p = c->pushes;
-    if (p == NULL)
-        return NULL;
-    c->pushes = p->next;
-    if (c->pushes == NULL)
-        c->pushes_end = &c->pushes;
-    return p;
-}
-
-void rt_sql_told(struct rt_sql_conn *c)
-{
-    for (struct rt_sql_push *p; (p = take_push(c)) != NULL; rt_free(p))
-        pass_on(c, p->line, p->text);
+            look_at(c, t, now_of(c));
 }
 
 /* ---- Life --------------------------------------------------------------------------------------------------------- */
@@ -496,7 +380,7 @@ static void fire(struct rt_timer_call *call, int64_t now)
     if (c->ticket_count > 0 || !c->lanes[0].listens)
         return;
     if (c->hear_until <= now)
-        (void)rt_sql_ask(c, &unlisten_plan, NULL, NULL, NULL);
+        rt_sql_unlisten(c);
     else
         note(c, c->hear_until);
 }
@@ -504,13 +388,10 @@ static void fire(struct rt_timer_call *call, int64_t now)
 void rt_sql_wait_init(struct rt_sql_conn *c)
 {
     c->wait_timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = fire};
-    c->pushes_end = &c->pushes;
 }
 
 void rt_sql_wait_fini(struct rt_sql_conn *c)
 {
     rt_sql_wait_forget(c, 0);
-    for (struct rt_sql_push *p; (p = take_push(c)) != NULL;)
-        rt_free(p);
     rt_timers_stop(&c->base.loop->timers, &c->wait_timer.timer);
 }
