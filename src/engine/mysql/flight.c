@@ -90,27 +90,25 @@ static void put_values(struct rt_mysql_bytes *b, const struct rt_sql_step *s, co
     }
 }
 
-static int send_execute(struct rt_mysql_link *l, size_t form)
+static void put_packet(struct rt_mysql_link *l, size_t step)
 {
-    const struct rt_sql_step *s = &l->steps[l->parts[0].step];
+    const struct rt_sql_step *s = &l->steps[step];
+    size_t form = s->kind * RT_MYSQL_PARTS;
     uint8_t args[RT_MYSQL_MARKS], nulls[(RT_MYSQL_MARKS + 7) / 8] = {0};
     size_t count = rt_mysql_marks(rt_mysql_sql(form), NULL, args);
     struct rt_mysql_bytes *b = &l->out;
-    rt_mysql_command(l, COM_STMT_EXECUTE);
     rt_mysql_add_int(b, l->ids[form], 4);
     rt_mysql_add_int(b, 0, 1); /* no cursor */
     rt_mysql_add_int(b, 1, 4); /* once */
-    if (count > 0) {
-        for (size_t i = 0; i < count; i++)
-            if (arg(s, args[i])->null)
-                nulls[i / 8] |= (uint8_t)(1u << i % 8);
-        rt_mysql_add(b, nulls, (count + 7) / 8);
-        rt_mysql_add_int(b, 1, 1); /* types follow */
-        put_types(b, s, args, count);
-        put_values(b, s, args, count);
-    }
-    l->state = RT_MYSQL_FLYING;
-    return rt_mysql_send(l);
+    if (count == 0)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (arg(s, args[i])->null)
+            nulls[i / 8] |= (uint8_t)(1u << i % 8);
+    rt_mysql_add(b, nulls, (count + 7) / 8);
+    rt_mysql_add_int(b, 1, 1); /* types follow */
+    put_types(b, s, args, count);
+    put_values(b, s, args, count);
 }
 
 static int send_prepare(struct rt_mysql_link *l, size_t form)
@@ -118,6 +116,7 @@ static int send_prepare(struct rt_mysql_link *l, size_t form)
     rt_mysql_command(l, COM_STMT_PREPARE);
     (void)rt_mysql_marks(rt_mysql_sql(form), &l->out, NULL);
     l->state = RT_MYSQL_PREPARING;
+    l->form = form;
     l->skip = 0;
     return rt_mysql_send(l);
 }
@@ -288,6 +287,7 @@ static int send_several(struct rt_mysql_link *l)
         writes = writes || (t->sql[0] != NULL && !t->reads && !t->plain);
     }
     l->part_count = 0;
+    l->singles = false;
     rt_mysql_command(l, COM_QUERY);
     put_names(l);
     if (writes)
@@ -310,28 +310,72 @@ static int send_several(struct rt_mysql_link *l)
 
 /* ---- Leaving --------------------------------------------------------------------------------------------------------- */
 
-/* The one statement of the flight, or 0: there are several, or it is never prepared. */
-static size_t only_form(struct rt_mysql_link *l)
+static int send_one(struct rt_mysql_link *l)
 {
-    size_t form = 0, step = 0;
+    rt_mysql_command(l, COM_STMT_EXECUTE);
+    put_packet(l, l->parts[0].step);
+    l->state = RT_MYSQL_FLYING;
+    return rt_mysql_send(l);
+}
+
+/* "DO 0" tells, in its status, whether the transaction has lasted until there. */
+static int send_singles(struct rt_mysql_link *l)
+{
+    rt_mysql_command(l, COM_QUERY);
+    rt_mysql_add_text(&l->out, "BEGIN");
+    for (size_t i = 1; i + 2 < l->part_count; i++) {
+        rt_mysql_next(l, COM_STMT_EXECUTE);
+        put_packet(l, l->parts[i].step);
+    }
+    rt_mysql_next(l, COM_QUERY);
+    rt_mysql_add_text(&l->out, "DO 0");
+    rt_mysql_next(l, COM_QUERY);
+    rt_mysql_add_text(&l->out, "COMMIT");
+    l->state = RT_MYSQL_FLYING;
+    return rt_mysql_send(l);
+}
+
+/* Sends what flies by packets, once the server knows all of it. */
+static int send_packets(struct rt_mysql_link *l)
+{
+    for (size_t i = 0; i < l->part_count; i++) {
+        size_t step = l->parts[i].step;
+        size_t form = step != RT_MYSQL_NOBODY ? l->steps[step].kind * RT_MYSQL_PARTS : 0;
+        if (step != RT_MYSQL_NOBODY && l->ids[form] == 0)
+            return send_prepare(l, form);
+    }
+    return l->singles ? send_singles(l) : send_one(l);
+}
+
+/* Whether it flies by packets: it is one statement, or all of them stand by themselves. Then the parts are there. */
+static bool by_packets(struct rt_mysql_link *l)
+{
+    size_t count = 0, singles = 0;
+    l->part_count = 0;
+    put_part(l, RT_MYSQL_NOBODY, RT_MYSQL_NOBODY); /* BEGIN */
     for (size_t i = 0; i < l->step_count; i++) {
         const struct rt_mysql_step *t = rt_mysql_step(l->steps[i].kind);
         if (t->sql[0] == NULL)
             continue;
-        if (form != 0 || t->plain || t->sql[1] != NULL || t->recounts || t->gate)
-            return 0;
-        form = l->steps[i].kind * RT_MYSQL_PARTS;
-        step = i;
+        if (t->plain || t->sql[1] != NULL || t->recounts || t->gate)
+            return false;
+        count++;
+        singles += t->single;
+        put_part(l, i, RT_MYSQL_NOBODY);
     }
-    if (form == 0)
-        return 0;
-    l->part_count = 0;
-    put_part(l, step, RT_MYSQL_NOBODY);
-    if (l->part_count == 0)
-        return 0;
+    if (l->part_count != count + 1 || count == 0 || (count > 1 && singles < count))
+        return false;
+    l->singles = count > 1;
+    if (l->singles) {
+        put_part(l, RT_MYSQL_NOBODY, RT_MYSQL_NOBODY); /* DO 0 */
+        put_part(l, RT_MYSQL_NOBODY, RT_MYSQL_NOBODY); /* COMMIT */
+        return l->part_count == count + 3;
+    }
+    l->parts[0] = l->parts[1];
     l->parts[0].last = true;
-    l->commit = rt_mysql_step(l->steps[step].kind)->reads ? SIZE_MAX : 0;
-    return form;
+    l->part_count = 1;
+    l->commit = rt_mysql_step(l->steps[l->parts[0].step].kind)->reads ? SIZE_MAX : 0;
+    return true;
 }
 
 int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f)
@@ -350,11 +394,10 @@ int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f)
     l->part = 0;
     l->changed = 0;
     l->phase = RT_MYSQL_HEAD;
-    size_t form = only_form(l);
-    l->binary = form != 0;
-    int rv = form == 0           ? send_several(l)
-             : l->ids[form] != 0 ? send_execute(l, form)
-                                 : send_prepare(l, form);
+    l->singles = false;
+    l->out.failed = false;
+    l->binary = by_packets(l);
+    int rv = l->binary ? send_packets(l) : send_several(l);
     if (rv != 0)
         l->state = RT_MYSQL_READY;
     return rv != 0 ? ROTA_NOMEM : 0;
@@ -408,6 +451,56 @@ static void failed(struct rt_mysql_link *l, struct rt_mysql_cursor c)
     } else {
         undo(l);
     }
+}
+
+/* ---- Those that stand by themselves ----------------------------------------------------------------- */
+
+/* What was done in the transaction is not: it has ended without us. */
+static void forget_pending(struct rt_mysql_link *l)
+{
+    for (size_t i = 0; i < l->part; i++)
+        if (l->parts[i].pending)
+            l->parts[i] = (struct rt_mysql_part){.step = l->parts[i].step, .form = RT_MYSQL_NOBODY};
+}
+
+static void tell_singles(struct rt_mysql_link *l)
+{
+    for (size_t i = 1; i + 2 < l->part_count && l->state == RT_MYSQL_FLYING; i++) {
+        const struct rt_mysql_part p = l->parts[i];
+        if (p.affected > 0 && rt_mysql_step(l->steps[p.step].kind)->by_id)
+            l->base.user->row(&l->base, p.step, &(struct rt_sql_cell){.number = (int64_t)p.id}, 1);
+        if (l->state == RT_MYSQL_FLYING)
+            l->base.user->changed(&l->base, p.step, p.affected);
+    }
+    if (l->state == RT_MYSQL_FLYING)
+        land(l, RT_SQL_LANDED, 0, "");
+}
+
+static void heard_single(struct rt_mysql_link *l, struct rt_mysql_cursor c)
+{
+    struct rt_mysql_part *p = &l->parts[l->part];
+    bool commit = l->part + 1 == l->part_count, error = c.at < c.end && c.at[0] == 0xff;
+    struct rt_mysql_ok ok = {0};
+    if (error)
+        rt_mysql_error(c, &l->error);
+    if (error && (p->step == RT_MYSQL_NOBODY || rt_mysql_killed(l->error.code))) {
+        rt_mysql_fail(l, ROTA_UNREACHABLE, "%s: %s", l->at, l->error.text);
+        return;
+    }
+    if (!error &&
+        (c.at == c.end || c.at[0] != 0 || !rt_mysql_ok(c, &ok) || ok.status & RT_MYSQL_MORE)) {
+        rt_mysql_fail_nonsense(l);
+        return;
+    }
+    if (error ? l->error.code == 1213 : !commit && !(ok.status & RT_MYSQL_INSIDE))
+        forget_pending(l);
+    p->pending = ok.status & RT_MYSQL_INSIDE;
+    p->affected = ok.affected;
+    p->id = ok.insert_id;
+    l->part++;
+    l->seq = 1; /* of the next answer */
+    if (commit)
+        tell_singles(l);
 }
 
 /* ---- Hearing --------------------------------------------------------------------------------------------------------- */
@@ -505,7 +598,7 @@ static void heard_row(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 /* The number by which the statement is called; then it is. */
 static void heard_prepared(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 {
-    size_t form = l->steps[l->parts[0].step].kind * RT_MYSQL_PARTS;
+    size_t form = l->form;
     if (l->skip == 0) {
         bool good = rt_mysql_int(&c, 1) == 0;
         l->ids[form] = (uint32_t)rt_mysql_int(&c, 4);
@@ -519,7 +612,7 @@ static void heard_prepared(struct rt_mysql_link *l, struct rt_mysql_cursor c)
         if (!l->no_eof)
             l->skip += (columns > 0 ? 1u : 0u) + (marks > 0 ? 1u : 0u);
     }
-    if (--l->skip == 0 && send_execute(l, form) != 0)
+    if (--l->skip == 0 && send_packets(l) != 0)
         rt_mysql_fail_memory(l);
 }
 
@@ -531,6 +624,8 @@ void rt_mysql_hear(struct rt_mysql_link *l, struct rt_mysql_cursor c)
         rt_mysql_undone(l);
     else if (file || l->state == RT_MYSQL_UNDOING)
         rt_mysql_fail_nonsense(l);
+    else if (l->singles && l->state == RT_MYSQL_FLYING)
+        heard_single(l, c);
     else if (first == 0xff && l->phase != RT_MYSQL_DEFINITIONS)
         failed(l, c);
     else if (l->state == RT_MYSQL_PREPARING)

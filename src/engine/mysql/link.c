@@ -16,11 +16,28 @@ static struct rt_mysql_link *of_stream(struct rt_stream *s)
 
 /* ---- Saying ---------------------------------------------------------------------------------------------------- */
 
+static void open_packet(struct rt_mysql_link *l)
+{
+    l->head = l->out.size;
+    rt_mysql_add_int(&l->out, 0, 4);
+}
+
+static void close_packet(struct rt_mysql_link *l)
+{
+    struct rt_mysql_bytes *b = &l->out;
+    size_t size = b->size - l->head - 4;
+    b->failed = b->failed || size >= RT_MYSQL_PACKET_MAX;
+    for (size_t i = 0; i < 3 && !b->failed; i++)
+        b->at[l->head + i] = (uint8_t)(size >> 8 * i);
+    if (!b->failed)
+        b->at[l->head + 3] = l->seq++;
+}
+
 void rt_mysql_begin(struct rt_mysql_link *l)
 {
     l->out.size = 0;
     l->out.failed = false;
-    rt_mysql_add_int(&l->out, 0, 4);
+    open_packet(l);
 }
 
 void rt_mysql_command(struct rt_mysql_link *l, uint8_t command)
@@ -30,18 +47,20 @@ void rt_mysql_command(struct rt_mysql_link *l, uint8_t command)
     rt_mysql_add_int(&l->out, command, 1);
 }
 
+void rt_mysql_next(struct rt_mysql_link *l, uint8_t command)
+{
+    close_packet(l);
+    l->seq = 0;
+    open_packet(l);
+    rt_mysql_add_int(&l->out, command, 1);
+}
+
 int rt_mysql_send(struct rt_mysql_link *l)
 {
-    struct rt_mysql_bytes *b = &l->out;
-    if (b->failed)
+    close_packet(l);
+    if (l->out.failed)
         return ROTA_NOMEM;
-    size_t size = b->size - 4;
-    if (size >= RT_MYSQL_PACKET_MAX)
-        return ROTA_INVALID;
-    for (size_t i = 0; i < 3; i++)
-        b->at[i] = (uint8_t)(size >> 8 * i);
-    b->at[3] = l->seq++;
-    int rv = rt_stream_write(&l->stream, b->at, b->size);
+    int rv = rt_stream_write(&l->stream, l->out.at, l->out.size);
     return rv == ROTA_NOMEM ? rv : 0; /* going down: told by `down` */
 }
 

@@ -17,7 +17,10 @@
  * A step of one statement that flies by itself is COM_STMT_EXECUTE, and a transaction of its own. Anything more is one
  * COM_QUERY, "BEGIN; EXECUTE rota7 USING ...; EXECUTE ...; COMMIT": the server stops at the first statement that fails,
  * and then ROLLBACK is sent. (Pipelined packets, the obvious way, go on after a failure, up to and with the COMMIT: then half
- * of a flight is done, or after a deadlock its second half without the first.) */
+ * of a flight is done, or after a deadlock its second half without the first.)
+ *
+ * But several TAKEs and GIVEs, of which each stands by itself, are packets in one write: a third of the time. One that
+ * failed, or was undone with its transaction, is told as one that was not so: then the long way is tried, and finds out. */
 #ifndef RT_MYSQL_H
 #define RT_MYSQL_H
 
@@ -58,7 +61,8 @@ struct rt_mysql_ok {
     uint64_t affected, insert_id;
     uint16_t status;
 };
-#define RT_MYSQL_MORE 0x0008u /* status: another result follows */
+#define RT_MYSQL_INSIDE 0x0001u /* status: a transaction */
+#define RT_MYSQL_MORE 0x0008u   /* status: another result follows */
 bool rt_mysql_ok(struct rt_mysql_cursor c, struct rt_mysql_ok *ok); /* also the OK that ends rows */
 
 #define RT_MYSQL_COLUMNS 16
@@ -102,6 +106,7 @@ struct rt_mysql_step {
     bool by_id;    /* it answers by LAST_INSERT_ID: a row of it if anything changed */
     bool gate;     /* needs @rota_gate */
     bool behind;   /* the COMMIT, not before it */
+    bool single;   /* stands by itself */
 };
 const struct rt_mysql_step *rt_mysql_step(enum rt_sql_step_kind kind);
 const char *rt_mysql_sql(size_t form); /* NULL: there is none */
@@ -154,6 +159,9 @@ struct rt_mysql_part { /* a statement on its way */
     uint16_t step;     /* RT_MYSQL_NOBODY: of no step */
     uint16_t form;     /* that this makes known to the server by its name; RT_MYSQL_NOBODY: none */
     bool last;         /* of its step */
+    /* Of one that stands by itself. */
+    bool pending; /* done, unless the transaction comes to nothing */
+    uint64_t affected, id;
 };
 #define RT_MYSQL_NOBODY UINT16_MAX
 
@@ -162,6 +170,7 @@ struct rt_mysql_link {
     struct rt_stream stream;
     enum rt_mysql_state state;
     uint8_t seq; /* of the next packet */
+    size_t head; /* where the packet in `out` begins */
     struct rt_mysql_bytes in, out;
     /* Dialing. */
     char at[RT_DIAL_AT]; /* whom, for messages */
@@ -189,7 +198,9 @@ struct rt_mysql_link {
     bool binary;
     enum { RT_MYSQL_HEAD, RT_MYSQL_DEFINITIONS, RT_MYSQL_ROWS } phase;
     struct rt_mysql_columns columns;
-    size_t skip; /* PREPARING: packets that tell nothing */
+    size_t form;  /* PREPARING: which */
+    size_t skip;  /* PREPARING: packets that tell nothing */
+    bool singles; /* the parts stand by themselves */
     uint64_t changed;
     struct rt_mysql_error error;
     size_t failed; /* the step that ERROR is of */
@@ -206,10 +217,11 @@ static inline const struct rt_mysql *rt_mysql_self(const struct rt_mysql_link *l
 
 /* Begins a packet in l->out. */
 void rt_mysql_begin(struct rt_mysql_link *l);
-/* Ends it and sends it: 0 or ROTA_NOMEM, and nothing was sent; ROTA_INVALID: it is too long. */
+/* Ends it and sends it: 0, or ROTA_NOMEM (also for what is too long), and nothing was sent. */
 int rt_mysql_send(struct rt_mysql_link *l);
-/* A command: seq starts anew. */
+/* A command: seq starts anew. The second goes behind the first, to be sent with it. */
 void rt_mysql_command(struct rt_mysql_link *l, uint8_t command);
+void rt_mysql_next(struct rt_mysql_link *l, uint8_t command);
 /* Ends the link: what flies is CUT, and the user is told. */
 __attribute__((format(printf, 3, 4))) void rt_mysql_fail(struct rt_mysql_link *l, int err,
                                                          const char *format, ...);

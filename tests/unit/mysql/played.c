@@ -250,7 +250,7 @@ void said_ok(struct said *s, uint64_t affected, uint64_t id, bool more)
     rt_mysql_add_int(&b, 0, 1);
     rt_mysql_add_length(&b, affected);
     rt_mysql_add_length(&b, id);
-    rt_mysql_add_int(&b, more ? 10 : 2, 2);
+    rt_mysql_add_int(&b, more ? 11 : 3, 2); /* inside a transaction */
     rt_mysql_add_int(&b, 0, 2);
     add_packet(s, &b);
 }
@@ -307,7 +307,7 @@ static void answer_prepare(struct said *s, const struct played *p, bool no_eof)
 {
     const struct rt_mysql_link *l = rt_mysql_of(p->link);
     uint8_t body[12] = {0, 1};
-    size_t form = l->steps[l->parts[0].step].kind * RT_MYSQL_PARTS;
+    size_t form = l->form;
     size_t marks = rt_mysql_marks(rt_mysql_sql(form), NULL, NULL);
     body[7] = (uint8_t)marks;
     said_packet(s, body, sizeof(body));
@@ -319,7 +319,7 @@ static void answer_prepare(struct said *s, const struct played *p, bool no_eof)
 
 static void answer_part(struct said *s, const struct rt_mysql_link *l, size_t part)
 {
-    bool more = part + 1 < l->part_count;
+    bool more = part + 1 < l->part_count && !l->singles;
     size_t step = l->parts[part].step;
     const struct rt_mysql_step *t = step != RT_MYSQL_NOBODY ? rt_mysql_step(l->steps[step].kind)
                                                             : NULL;
@@ -357,8 +357,11 @@ bool said_answer(struct said *s, const struct played *p)
         answer_prepare(s, p, l->no_eof);
         return true;
     case RT_MYSQL_FLYING:
-        for (size_t i = l->part; i < l->part_count; i++)
+        for (size_t i = l->part; i < l->part_count; i++) {
+            if (l->singles && i > l->part)
+                s->seq = 1;
             answer_part(s, l, i);
+        }
         return true;
     default:
         return false;

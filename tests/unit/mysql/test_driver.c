@@ -264,6 +264,33 @@ static void lock_waits(void **state)
     rider_close(&r);
 }
 
+/* TAKEs and GIVEs stand by themselves: one that is held up is told as one that was not so. */
+static void each_by_itself(void **state)
+{
+    struct rider r;
+    struct rt_mariadb_client c;
+    (void)state;
+    begin(&r);
+    DO(&r, STEP(TAKE, T("d"), N(1), N(1), N(1), N(0), N(0)));
+    int64_t d = rider_cell(&r, 0, 0, 0);
+    hold(&c, "b");
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0)),
+       STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0)),
+       STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0)), STEP(GIVE, T("d"), N(1), N(d)),
+       STEP(GIVE, T("e"), N(1), N(1)));
+    rt_mariadb_client_close(&c);
+    assert_int_equal(rider_rows(&r, 0), 1);
+    assert_int_equal(rider_rows(&r, 1), 0);
+    assert_int_equal(rider_rows(&r, 2), 1);
+    assert_int_equal(r.changed[3], 1);
+    assert_int_equal(r.changed[4], 0);
+    assert_string_equal(rt_mariadb_ask(&server,
+                                       "SELECT GROUP_CONCAT(name ORDER BY name) FROM rota_line "
+                                       "WHERE session IS NOT NULL"),
+                        "a,c");
+    rider_close(&r);
+}
+
 /* The other one has done more, so ours is the one that the server ends: all of it is undone, and nothing of it is done
  * behind that. */
 static void deadlocks(void **state)
@@ -525,6 +552,7 @@ int main(void)
         CASE(my_cnf),
         CASE(odd_settings),
         CASE(lock_waits),
+        CASE(each_by_itself),
         CASE(deadlocks),
         CASE(killed),
         CASE(killed_alone),

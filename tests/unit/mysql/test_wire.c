@@ -500,6 +500,50 @@ static void what_a_commit_that_failed_means(void **state)
     ended(ROTA_UNREACHABLE, "closed");
 }
 
+/* Three TAKEs; ERROR is the second's answer, COMMIT that of the COMMIT (0: OK); INSIDE: whether the transaction lasts. */
+static void three_takes(unsigned error, bool inside, unsigned commit)
+{
+    struct rt_sql_step all[] = {step(RT_SQL_TAKE, 6), step(RT_SQL_TAKE, 6), step(RT_SQL_TAKE, 6)};
+    open_ready(PLAYED_CAPS);
+    assert_int_equal(played_send(&p, all, 3), 0);
+    answer(); /* to PREPARE */
+    for (int i = 0; i < 6; i++) {
+        said_begin(&s, 1);
+        if (i == 2 && error != 0)
+            said_error(&s, error, "no");
+        else if (i == 5 && commit != 0)
+            said_error(&s, commit, "no");
+        else
+            said_ok(&s, 1, 100 + (uint64_t)i, false);
+        if (i > 2 && !inside && i < 5)
+            s.at[s.size - 4] = 2;
+        assert_int_equal(p.rows + p.lands, 0); /* nothing is told before the end is known */
+        say();
+    }
+}
+
+static void each_by_itself(void **state)
+{
+    static const struct {
+        unsigned error;
+        bool inside;
+        int rows;
+    } cases[] = {
+        {0, true, 3}, {1205, true, 2}, {1205, false, 1}, {1213, false, 1}, {1146, true, 2}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        three_takes(cases[i].error, cases[i].inside, 0);
+        assert_int_equal(p.end, RT_SQL_LANDED);
+        assert_int_equal(p.rows, cases[i].rows);
+        assert_string_equal(p.row, "|103");
+        played_close(&p);
+    }
+    three_takes(0, true, 1213);
+    assert_int_equal(p.end, RT_SQL_CUT);
+    assert_int_equal(p.rows, 0);
+    ended(ROTA_UNREACHABLE, "no");
+}
+
 /* Cut anywhere in the answers: the flight ends as CUT, once, and then the link. */
 static void flights_cut_at_every_byte(void **state)
 {
@@ -588,6 +632,7 @@ int main(void)
         cmocka_unit_test(unasked),
         cmocka_unit_test(failures),
         cmocka_unit_test(what_a_commit_that_failed_means),
+        cmocka_unit_test(each_by_itself),
         cmocka_unit_test(flights_cut_at_every_byte),
         cmocka_unit_test(dropped_in_up_calls),
         cmocka_unit_test(heap_runs_out),
