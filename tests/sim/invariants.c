@@ -385,6 +385,17 @@ static bool fences_grow(const struct sim *sim)
     return sim->kind->fences_grow == NULL || sim->kind->fences_grow(sim);
 }
 
+/* A clock that is behind what was lost gives a number again, also one that was given back since the loss. */
+static void forget_number(struct sim_job *job)
+{
+    struct sim_client *c = job->client;
+    if (c->tenures[job->name].retired == job->ask.fence)
+        c->tenures[job->name].retired = 0;
+    for (uint32_t i = 0; i < SIM_GONE_MAX; i++)
+        if (c->gone[i].number == job->ask.fence && c->gone[i].name == job->name)
+            c->gone[i].number = 0;
+}
+
 void sim_check_grant(struct sim_job *job)
 {
     struct sim *sim = job->client->sim;
@@ -393,6 +404,8 @@ void sim_check_grant(struct sim_job *job)
     if (rt_desk_until(desk, &job->ask) <= sim->now)
         sim_violated(sim, "I3", "c%u: a grant of %s is told when its time is over",
                      job->client->index, line->name);
+    if (!fences_grow(sim))
+        forget_number(job);
     bool first = job->client->tenures[job->name].fence != job->ask.fence;
     struct sim_place place; /* those of a set share a number: another of them may be gone */
     if (first && sim->kind->gone_long != NULL &&
