@@ -59,7 +59,7 @@ static bool try_send(struct rt_ledger *l, struct rt_entry *e)
 {
     int64_t now = rt_loop_now(l->base->loop);
     int rv = ROTA_UNREACHABLE;
-    if (!e->given_up && e->not_before <= now)
+    if (!e->given_up && e->not_before <= now && e->deadline > now)
         rv = l->user->send(l, e, &e->via);
     if (rv == 0) {
         e->flying = true;
@@ -191,29 +191,25 @@ static void fire(struct rt_timer_call *call, int64_t now)
     rt_ledger_by(l, next_due(&l->flying, now));
 }
 
+/* Who stays waits again before anybody is told, so that whoever is told finds it: to be given up, or to be answered. */
 void rt_ledger_lost(struct rt_ledger *l, const void *via, const char *why)
 {
-    struct rt_entry all, others;
-    RT_RING_MOVE(&all, &l->flying);
-    RT_RING_INIT(&others);
-    for (struct rt_entry *e = all.next, *next; e != &all; e = next) { /* before anybody is told */
+    struct rt_entry over;
+    RT_RING_INIT(&over);
+    for (struct rt_entry *e = l->flying.next, *next; e != &l->flying; e = next) {
         next = e->next;
-        if (e->via == via) {
-            e->maybe = true;
+        if (e->via != via)
             continue;
-        }
-        take(e);
-        RT_RING_ADD(&others, e);
-    }
-    RT_RING_MOVE(&l->flying, &others);
-    while (!RT_RING_EMPTY(&all)) {
-        struct rt_entry *e = all.next;
+        e->maybe = true;
         if ((e->reads || e->again) && !e->given_up) {
             rt_ledger_again(l, e, false);
             continue;
         }
-        end(l, e, e->err, why);
+        take(e);
+        RT_RING_ADD(&over, e);
     }
+    while (!RT_RING_EMPTY(&over))
+        end(l, over.next, over.next->err, why);
 }
 
 void rt_ledger_refuse(struct rt_ledger *l, int err, const char *why)
