@@ -14,11 +14,22 @@ struct rt_arena_block {
     _Alignas(max_align_t) char bytes[];
 };
 
+static void drop_first(struct rt_arena *a)
+{
+    struct rt_arena_block *b = a->blocks;
+    a->blocks = b->next;
+    a->total -= b->size;
+    rt_free_wiped(b, sizeof(*b) + b->size);
+}
+
+/* A block of the usual size if the limit allows that, else as much as is needed. */
 static struct rt_arena_block *add_block(struct rt_arena *a, size_t size)
 {
-    size_t room = size > BLOCK ? size : BLOCK;
-    if (a->total + room > a->most)
+    if (a->blocks != NULL && a->blocks->used == 0) /* kept, and too small: not to count beside it */
+        drop_first(a);
+    if (size > a->most - a->total)
         return NULL;
+    size_t room = size > BLOCK || a->most - a->total < BLOCK ? size : BLOCK;
     struct rt_arena_block *b = rt_alloc(sizeof(*b) + room);
     a->no_memory = a->no_memory || b == NULL;
     if (b == NULL)
@@ -48,12 +59,8 @@ void *rt_arena_get(struct rt_arena *a, size_t size)
 
 static void drop_blocks(struct rt_arena *a, bool keep)
 {
-    while (a->blocks != NULL && (!keep || a->blocks->next != NULL || a->blocks->size > BLOCK)) {
-        struct rt_arena_block *b = a->blocks;
-        a->blocks = b->next;
-        a->total -= b->size;
-        rt_free_wiped(b, sizeof(*b) + b->size);
-    }
+    while (a->blocks != NULL && (!keep || a->blocks->next != NULL || a->blocks->size > BLOCK))
+        drop_first(a);
 }
 
 void rt_arena_reset(struct rt_arena *a)

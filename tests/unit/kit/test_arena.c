@@ -64,6 +64,24 @@ static void test_limit(void **state)
     rt_arena_fini(&a);
 }
 
+/* One message may be as large as the next: what is kept between them does not count against it. */
+static void test_limit_after_reset(void **state)
+{
+    struct rt_arena a = {.most = MOST};
+    (void)state;
+    assert_non_null(rt_arena_get(&a, MOST));
+    rt_arena_reset(&a);
+    assert_non_null(rt_arena_get(&a, 1)); /* a small block, which is kept */
+    rt_arena_reset(&a);
+    assert_non_null(rt_arena_get(&a, MOST));
+    assert_int_equal(a.total, MOST);
+    rt_arena_fini(&a);
+    a.most = 128; /* less than a block */
+    assert_non_null(rt_arena_get(&a, 128));
+    assert_null(rt_arena_get(&a, 1));
+    rt_arena_fini(&a);
+}
+
 /* That the heap has none is not the limit, and is known until the next message. */
 static void test_no_memory(void **state)
 {
@@ -85,9 +103,8 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_pieces),    cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_limit),     cmocka_unit_test(test_limit_after_reset),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
