@@ -91,7 +91,7 @@ struct rt_etcd_ask *rt_etcd_ask_new(struct rt_etcd_conn *c, enum rt_etcd_call ca
 /* A is not in the ledger any more. */
 static void answer(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
-    if (!c->closing)
+    if (!c->closing && a->answer != NULL)
         a->answer(c, a, err, reply);
     put(c, a);
 }

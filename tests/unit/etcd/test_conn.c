@@ -142,6 +142,31 @@ static void refusals_are_definite(void **state)
     assert_int_equal(a.number, 0);
 }
 
+/* An ask that nobody waits for is done all the same; one that is refused, or ends otherwise, is no harm. */
+static void asks_that_nobody_waits_for(void **state)
+{
+    RtEtcd__PutRequest rq = RT_ETCD__PUT_REQUEST__INIT;
+    struct asked a;
+    (void)state;
+    rq.key = (ProtobufCBinaryData){2, (uint8_t *)"nb"};
+    rq.value = (ProtobufCBinaryData){1, (uint8_t *)"x"};
+    assert_int_equal(rt_etcd_ask(b.conn, RT_ETCD_PUT, &rq, NULL, NULL, NULL, 0), 0);
+    must_put(&b, "nb2", "y"); /* sent after it */
+    do {
+        ask_range(&b, &a, "nb", "");
+        ask_end(&b, &a);
+    } while (a.number == 0);
+    assert_string_equal(a.value, "x");
+    rq.lease = 4711; /* refused */
+    assert_int_equal(rt_etcd_ask(b.conn, RT_ETCD_PUT, &rq, NULL, NULL, NULL, 0), 0);
+    struct rt_etcd_ask *given_up = rt_etcd_ask_new(b.conn, RT_ETCD_PUT, &rq, NULL);
+    assert_non_null(given_up);
+    rt_etcd_ask_send(b.conn, given_up);
+    rt_etcd_ask_abandon(b.conn, given_up, ROTA_CANCELED);
+    must_put(&b, "nb2", "z");
+    must_put(&b, "nb2", "z");
+}
+
 static void abandoned_asks_end_once(void **state)
 {
     struct asked waits, flies, reads;
@@ -577,6 +602,7 @@ int main(int argc, char **argv)
         TEST(many_at_once),
         TEST(asks_cost_little),
         TEST(refusals_are_definite),
+        TEST(asks_that_nobody_waits_for),
         TEST(abandoned_asks_end_once),
         TEST(watches_tell),
         TEST(a_thousand_watches),
