@@ -131,15 +131,21 @@ void rt_resp_wait_lost(struct rt_resp_link *l)
         rt_resp_link_want(l);
 }
 
+/* Without a link: each at its own deadline. With one the reply to WAIT says when it is over. */
 void rt_resp_wait_tick(struct rt_resp_link *l, int64_t now)
 {
     int64_t next = RT_NEVER;
+    char why[RT_DIAL_AT + 40];
+    if (l->state == RT_DIAL_READY)
+        return;
+    for (struct rt_resp_waiter *w = l->waiters; w != NULL; w = w->next)
+        w->sent = true; /* none is: so all are looked at */
+    (void)snprintf(why, sizeof(why), "the link for WAIT to %s is not up", rt_resp_at(l));
+    end_some(l, false, now, ROTA_UNREACHABLE, why);
     for (const struct rt_resp_waiter *w = l->waiters; w != NULL; w = w->next)
         next = w->deadline < next ? w->deadline : next;
-    if (next <= now && l->state != RT_DIAL_READY)
-        end_some(l, true, 0, ROTA_UNREACHABLE, NULL);
-    else if (next != RT_NEVER && l->state != RT_DIAL_READY &&
-             (l->timer.timer.slot == 0 || l->timer.timer.at > next)) /* it may be to dial */
+    if (next != RT_NEVER &&
+        (l->timer.timer.slot == 0 || l->timer.timer.at > next)) /* it may be to dial */
         rt_timers_start(&l->conn->base->loop->timers, &l->timer.timer, next);
 }
 

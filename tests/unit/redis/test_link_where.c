@@ -750,6 +750,38 @@ static void test_replicas_without_a_link(void **state)
     played_close(&p);
 }
 
+/* While there is no link everybody has the time that was given, and hears that there is none: not of replicas. */
+static void test_replicas_each_at_its_deadline(void **state)
+{
+    (void)state;
+    open_single("redis://h?replicas=1");
+    wait_until(300);
+    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 900 * RT_MS, on_replicated,
+                            NULL);
+    played_pass(&p, 400);
+    assert_int_equal(told, 1);
+    assert_int_equal(told_err, ROTA_UNREACHABLE);
+    assert_string_equal(told_why, "the link for WAIT to h:6379 is not up");
+    greet_wait(1, "");
+    assert_string_equal(played_next(&p, 1), "PING");
+    assert_string_equal(played_next(&p, 1), "WAIT 1 500");
+    say(1, "+PONG\r\n:1\r\n");
+    assert_int_equal(told, 2);
+    assert_int_equal(told_err, 0);
+    wait_until(300);
+    played_end(&p, 1);
+    assert_int_equal(told_err, ROTA_UNKNOWN);
+    wait_until(300);
+    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 200 * RT_MS, on_replicated,
+                            NULL);
+    played_pass(&p, 250);
+    assert_int_equal(told, 1); /* the later one came first */
+    played_pass(&p, 100);
+    assert_int_equal(told, 2);
+    assert_int_equal(told_err, ROTA_UNREACHABLE);
+    played_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -780,6 +812,7 @@ int main(void)
         cmocka_unit_test(test_replicas_behind_a_closed_door),
         cmocka_unit_test(test_replicas_asked_together),
         cmocka_unit_test(test_replicas_without_a_link),
+        cmocka_unit_test(test_replicas_each_at_its_deadline),
     };
     scarce_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
