@@ -6,7 +6,8 @@
 
 Counts cmocka's own cases, or those of a program that ends with "N passed, N failed"; any other
 program is one case. What ends badly without saying so (crash, timeout, leak found at exit) is one
-failure, so a broken run can never look like a good one. A test belongs to the engine in its name."""
+failure, and so is a test that does not run at all; a broken run can never look like a good one. Cases that their
+program leaves out are counted apart. A test belongs to the engine in its name."""
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import sys
 
 CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test\(s\)\.", re.M)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\d+) test\(s\), listed below", re.M)
+CMOCKA_SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) test\(s\), listed below", re.M)
 OWN_COUNT = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 CPU = re.compile(r"^(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", re.M) # scripts/timed.sh: of the shell, of what it waited for
 
@@ -31,6 +33,7 @@ class Test:
         self.name, self.result = entry["name"], entry["result"]
         self.begin, self.end = entry["starttime"], entry["starttime"] + entry["duration"]
         self.passed, self.failed = count(self.result, text)
+        self.skipped = sum(int(n) for n in CMOCKA_SKIPPED.findall(text))
         self.cpu = sum(60 * int(m) + float(s) + 60 * int(n) + float(t) for m, s, n, t in CPU.findall(text)[-2:])
         self.seeds = re.findall(r"^seeds drawn anew.*", text, re.M)
         words = re.split(r"\W|_", self.name)
@@ -39,18 +42,14 @@ class Test:
 
 def count(result, text):
     """Cases passed and failed."""
-    passed = sum(int(n) for n in CMOCKA_PASSED.findall(text))
-    failed = sum(int(n) for n in CMOCKA_FAILED.findall(text))
-    for p, f in OWN_COUNT.findall(text):
-        passed += int(p)
-        failed += int(f)
-    if result == "SKIP":
-        return 0, 0
+    counts = [(int(n), 0) for n in CMOCKA_PASSED.findall(text)] + [(0, int(n)) for n in CMOCKA_FAILED.findall(text)]
+    counts += [(int(p), int(f)) for p, f in OWN_COUNT.findall(text)]
+    passed, failed = sum(c[0] for c in counts), sum(c[1] for c in counts)
     if result != "OK":
         return passed, max(failed, 1)
-    if failed > 0: # says it failed, ends with 0: that is a failure too
-        return passed, failed
-    return max(passed, 1), 0
+    if not counts: # it does not count
+        return 1, 0
+    return passed, failed # says it failed, ends with 0: that is a failure too
 
 
 def read(path):
