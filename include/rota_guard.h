@@ -26,16 +26,16 @@
 extern "C" {
 #endif
 
-/* Sets what rota_errmsg(NULL) says in this thread, TEXT or with NULL the sentence for ERR; returns ERR. For the inline
- * functions here, and for guards of your own. */
+/* Sets what rota_errmsg(NULL) says in this thread, the first line of TEXT or with NULL the sentence for ERR; returns ERR. For the
+ * inline functions here, and for guards of your own. */
 int rota_guard_say(int err, const char *text);
 
 /* ---- A file -------------------------------------------------------------- */
 
 /* Replaces the file PATH by BYTES in one step, unless a later fence than FENCE was here: LOST, nothing changed. With
  * BYTES NULL it only claims: from then on earlier fences are refused; do that before you read the file. The
- * highest fence is in PATH.fence, beside it, which is never removed. Symbolic links are followed; owner rights are
- * those of the file before. 0: on the disk. UNKNOWN: in place, but the disk did not confirm that it will be after a
+ * highest fence is in PATH.fence, beside it, which is never removed. Symbolic links are followed; the rights, and the
+ * owner if we may give it away, are those of the file before. 0: on the disk. UNKNOWN: in place, but the disk did not confirm that it will be after a
  * crash. UNREACHABLE: the file system refuses. Waits for others that are inside, also for one that is stopped there.
  * Local file systems, and network file systems on which flock(2) excludes machines. */
 int rota_guard_file(const char *path, uint64_t fence, const void *bytes, size_t size);

@@ -6,5 +6,8 @@
 
 int rota_guard_say(int err, const char *text)
 {
-    return text != NULL ? rt_fail(NULL, err, "%s", text) : rt_fail(NULL, err, NULL);
+    if (text == NULL)
+        return rt_fail(NULL, err, NULL);
+    /* Servers end their words with a newline, and some go on after it. */
+    return rt_fail(NULL, err, "%.*s", (int)strcspn(text, "\r\n"), text);
 }

@@ -183,7 +183,8 @@ static void any_name_is_a_resource(void **state)
                                         "\xff\xfe",
                                         "A",
                                         "a",
-                                        "a "};
+                                        "a ",
+                                        "\x01\n"};
     char longest[300];
 
     (void)state;

@@ -200,6 +200,8 @@ static void what_is_missing_is_told(void **state)
     rt_pg_do(&server, "DROP ROLE IF EXISTS reader; CREATE ROLE reader");
     run(a, "SET ROLE reader");
     assert_int_equal(guarded(a, 34, 8), ROTA_AUTH);
+    assert_non_null(strstr(rota_errmsg(NULL), "permission denied"));
+    assert_null(strchr(rota_errmsg(NULL), '\n')); /* one line, whatever the server says */
     run(a, "RESET ROLE");
     assert_int_equal(rt_pg_number(&server, "SELECT n FROM stock"), 7);
 }
