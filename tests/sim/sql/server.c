@@ -148,6 +148,13 @@ static void run_listen(struct ss_flight *f, const char *channel, bool on)
     memcpy(c->channels[c->channel_count++], channel, strlen(channel) + 1);
 }
 
+/* A deadlock, where others of its flight go on without it. */
+static bool run_fails(struct ss_flight *f)
+{
+    struct ss_server *s = run_of(f)->server;
+    return sim_chance(&s->net.random, s->again);
+}
+
 /* ---- Bells -------------------------------------------------------------------------------------------------------- */
 
 static void insert(struct ss_server *s, struct ss_task *t, int64_t when)
@@ -236,7 +243,8 @@ static void begin(struct run *r, struct ss_server *s, int64_t from)
               .changed = run_changed,
               .notify = run_notify,
               .listen = run_listen,
-              .bell = run_bell},
+              .bell = run_bell,
+              .fails = run_fails},
         .server = s,
         .clock = from,
         .until = s->net.now,

@@ -267,10 +267,15 @@ static int64_t next_number(const struct ss_line *l, int64_t now)
     return l->fence + 1 > now ? l->fence + 1 : now;
 }
 
+static bool fails(const struct at *a)
+{
+    return a->f->fails != NULL && a->f->fails(a->f);
+}
+
 static void do_take(struct at *a)
 {
     const struct rt_sql_cell *name = a->step->args;
-    if (!ss_alive(a->s, num(a, 1), a->now))
+    if (!ss_alive(a->s, num(a, 1), a->now) || fails(a))
         return;
     if (a->l != NULL && (a->l->folded || a->l->count > 0 || a->l->watched > a->now))
         return;
@@ -293,7 +298,7 @@ static bool is_folded_so(const struct at *a)
 
 static void do_give(struct at *a)
 {
-    bool gives = is_folded_so(a) && a->l->watched <= a->now;
+    bool gives = is_folded_so(a) && a->l->watched <= a->now && !fails(a);
     if (gives)
         a->l->folded = false;
     changed(a, gives);

@@ -60,7 +60,9 @@ struct ss_flight { /* one transaction that runs */
     bool writable;
     int64_t backend; /* the server's end of the connection */
     const char *who; /* which server */
-    int64_t gate;    /* GATE has counted so many */
+    /* TAKE and GIVE may fail by themselves, and are told as not so. May be NULL: they do not. */
+    bool (*fails)(struct ss_flight *f);
+    int64_t gate; /* GATE has counted so many */
     void *arg;
     int64_t (*now)(struct ss_flight *f); /* us since 1970, at the beginning of the next statement */
     void (*row)(struct ss_flight *f, size_t step, const struct rt_sql_cell *cells, size_t count);
