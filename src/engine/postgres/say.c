@@ -47,6 +47,9 @@ void rt_postgres_one_line(char *out, size_t size, const char *text)
     while (n > 0 && isspace((unsigned char)text[n - 1]))
         n--;
     snprintf(out, size, "%.*s", (int)n, text);
+    for (char *c = out; *c != '\0'; c++) /* who is no server may have said anything */
+        if (iscntrl((unsigned char)*c))
+            *c = '?';
 }
 
 /* "SEVERITY:  SQLSTATE: text", as PQERRORS_VERBOSE has it: the state goes to STATE, and what follows it is returned. */

@@ -148,6 +148,7 @@ void rt_sql_ask_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 void rt_sql_ask_refused(struct rt_sql_ask *a, int err, const char *why)
 {
     rt_ledger_out(&a->entry);
+    a->entry.flying = false; /* it was answered, by this */
     ask_ended(&a->c->ledger, &a->entry, err, why);
 }
 

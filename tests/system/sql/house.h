@@ -27,6 +27,7 @@ struct house_kind {
     void (*follow)(void);
     void (*detach)(void);
     void (*promote)(void);
+    char *(*replica_url)(void);
     /* SQL that ends a connection of a client, whichever, or what it does just now; answers with something if there is one. */
     const char *cut_one, *stop_one;
     const char *time; /* SQL for the seconds since 1970 by its clock */

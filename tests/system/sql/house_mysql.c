@@ -70,6 +70,11 @@ static void detach(void)
     rt_mariadb_do(&nodes[1], "STOP SLAVE");
 }
 
+static char *replica_url(void)
+{
+    return rt_mariadb_url(&nodes[0], nodes[1].server.port);
+}
+
 static void promote(void)
 {
     now = &nodes[1];
@@ -105,6 +110,7 @@ const struct house_kind house_mysql = {
     .follow = follow,
     .detach = detach,
     .promote = promote,
+    .replica_url = replica_url,
     .fini = fini,
     .kill = stop,
     .run = run,

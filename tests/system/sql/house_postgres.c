@@ -64,6 +64,11 @@ static void detach(void)
         abort();
 }
 
+static char *replica_url(void)
+{
+    return rt_pg_url(&nodes[1], 0);
+}
+
 static void promote(void)
 {
     now = &nodes[1];
@@ -90,6 +95,7 @@ const struct house_kind house_postgres = {
     .follow = follow,
     .detach = detach,
     .promote = promote,
+    .replica_url = replica_url,
     .fini = fini,
     .kill = stop,
     .run = run,

@@ -35,8 +35,14 @@
 #define LIVES(t_, s_) coalesce(ENDS(t_, s_) > NOW, 1)
 #define TICKETS rota_ticket t left join rota_session s on s.id = t.session
 
+-- Tables of another shape are found out here, and not by the first who asks for a lock.
 --@ layout
 select v from rota_meta where k = 'layout'
+    and not exists (select id, expires, label from rota_session where false)
+    and not exists (select name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
+        from rota_line where false)
+    and not exists (select name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags,
+        since, at_least, until, bell, value, label from rota_ticket where false)
 
 -- ---- Sessions
 

@@ -50,4 +50,4 @@ create table if not exists rota_ticket (
     key rota_by_session (durable, session),
     key rota_by_until (until))
     engine=InnoDB row_format=dynamic;
-insert ignore into rota_meta (k, v) values ('layout', '1.0');
+insert ignore into rota_meta (k, v) select 'layout', '1.0' from dual where not exists (select 1 from rota_meta);

@@ -58,7 +58,7 @@ create table if not exists rota_ticket (
 create index if not exists rota_session_expires on rota_session (expires);
 create index if not exists rota_ticket_session on rota_ticket (session);
 create index if not exists rota_ticket_until on rota_ticket (until) where until <> 0;
-insert into rota_meta (k, v) values ('layout', '1.0') on conflict do nothing;
+insert into rota_meta (k, v) select 'layout', '1.0' where not exists (select 1 from rota_meta) on conflict do nothing;
 
 -- Names every column: a table of another shape is as good as none.
 --@ layout
