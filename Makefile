@@ -24,6 +24,7 @@ PREFIX ?= /usr/local
 # Where pkg-config and the loader look, under /usr/local as under /usr; Meson's own guess is neither.
 LIBDIR ?= lib
 MESON_FLAGS ?=
+export MESON_FLAGS
 
 .PHONY: all run test test-all mutants bench torture interop install uninstall deb deb-check record format clean need-build
 

@@ -3,6 +3,7 @@
 """make test: the gates and the tests, in every build that they need. The last line is "N passed, N failed".
 
     scripts/test.py [--all] [gates|asan|tsan|planted]...     only these
+    MESON_FLAGS=-Dengine_mysql=disabled scripts/test.py      without that engine, in new build folders
 
 Builds, gates and the simulator need all the CPU that there is: they go first, one thing at a time. Most other tests wait
 most of the time, for sessions that end: they run several at once, of all builds beside each other, but not so many that
@@ -88,7 +89,8 @@ class Run:
         """Makes what the tests of build-FOLDER need, and tells which these are."""
         where = "build-" + folder
         if not os.path.exists(where + "/build.ninja"):
-            status, text = self.command("builds", ["meson", "setup", where, "-Dtests=enabled", "-Dwerror=true"] + OPTIONS[folder])
+            status, text = self.command("builds", ["meson", "setup", where, "-Dtests=enabled", "-Dwerror=true"] + OPTIONS[folder] +
+                                            os.environ.get("MESON_FLAGS", "").split())
             if status != 0:
                 self.fail("build-%s cannot be set up" % folder, text[-4000:])
                 return []
