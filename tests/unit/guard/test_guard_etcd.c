@@ -164,14 +164,19 @@ static void memory_that_runs_out_is_told(void **state)
     char *request = NULL;
 
     (void)state;
-    scarce_begin();
-    for (long n = 0; request == NULL; n++) {
-        scarce_leave(n);
-        int err = rota_guard_etcd("a", 34, "value", 5, &request);
-        assert_int_equal(err, request == NULL ? ROTA_NOMEM : 0);
+    for (int after = 0; after < 2; after++) {
+        scarce_begin();
+        scarce.after = after != 0;
+        for (long n = 1; request == NULL; n++) {
+            scarce.asked = 0;
+            scarce.fail_at = n;
+            int err = rota_guard_etcd("a", 34, "value", 5, &request);
+            assert_int_equal(err, request == NULL ? ROTA_NOMEM : 0);
+        }
+        rota_guard_etcd_free(request);
+        request = NULL;
+        assert_int_equal(scarce.live, 0);
     }
-    rota_guard_etcd_free(request);
-    assert_int_equal(scarce.live, 0);
     scarce_end();
 }
 

@@ -2,6 +2,7 @@
 /* The guard of a file: older fences are refused, what is there is there whole, bad things change nothing. */
 #include "lib/proc.h"
 #include "lib/scarce.h"
+#include "lib/servers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +17,68 @@
 
 #include <cmocka.h>
 
-static char path[4096], side[4200];
+static char path[4096], side[4200], folder[4000];
+
+/* ---- What goes to the disk, in its order -------------------------------- */
+
+/* F: the fence's file is synced, N: the new file, D: the folder; R: the new one takes its place. */
+static char steps[64];
+static char fails; /* the step that does not succeed, from then on */
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __real_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to);
+
+static bool is_file(int fd, const char *name)
+{
+    struct stat a, b;
+
+    return fstat(fd, &a) == 0 && stat(name, &b) == 0 && a.st_ino == b.st_ino &&
+           a.st_dev == b.st_dev;
+}
+
+static bool step(char what)
+{
+    size_t n = strlen(steps);
+
+    if (n + 1 < sizeof(steps))
+        steps[n] = what;
+    if (what != fails)
+        return true;
+    errno = EIO;
+    return false;
+}
+
+int __wrap_fsync(int fd)
+{
+    char what = 'N';
+
+    if (is_file(fd, side))
+        what = 'F';
+    else if (is_file(fd, folder))
+        what = 'D';
+    return step(what) ? __real_fsync(fd) : -1;
+}
+
+int __wrap_renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    return step('R') ? __real_renameat(from_dir, from, to_dir, to) : -1;
+}
+
+static void stepped(const char *wanted)
+{
+    assert_string_equal(steps, wanted);
+    memset(steps, 0, sizeof(steps));
+}
 
 static int begin(void **state)
 {
     static int count;
-    char folder[4000];
 
     (void)state;
+    memset(steps, 0, sizeof(steps));
+    fails = '\0';
     snprintf(folder, sizeof(folder), "%s/%d", rt_tmpdir(), ++count);
     assert_int_equal(mkdir(folder, 0700), 0);
     snprintf(path, sizeof(path), "%s/state", folder);
@@ -82,6 +137,57 @@ static void a_claim_before_the_look_keeps_the_earlier_one_out(void **state)
     assert_int_equal(rota_guard_file(path, 33, NULL, 0), ROTA_LOST);
     assert_string_equal(content(path), "7");
     assert_int_equal(put(path, 34, "8"), 0);
+}
+
+/* The fence is on the disk before what it lets in, and so are the bytes before the name; the name before we say so. */
+static void the_disk_has_it_in_this_order(void **state)
+{
+    (void)state;
+    assert_int_equal(put(path, 33, "a"), 0);
+    stepped("FDNRD");
+    assert_int_equal(put(path, 33, "b"), 0);
+    stepped("NRD");
+    assert_int_equal(rota_guard_file(path, 34, NULL, 0), 0);
+    stepped("F");
+    assert_int_equal(put(path, 35, "c"), 0);
+    stepped("FNRD");
+    assert_int_equal(put(path, 34, "d"), ROTA_LOST);
+    stepped("");
+}
+
+static void a_disk_that_fails_is_told(void **state)
+{
+    char fresh[4300];
+
+    (void)state;
+    snprintf(fresh, sizeof(fresh), "%s.fence.new", path);
+    assert_int_equal(put(path, 33, "a"), 0);
+    for (const char *step_of = "FNR"; *step_of != '\0'; step_of++) {
+        fails = *step_of;
+        assert_int_equal(put(path, 40, "b"), ROTA_UNREACHABLE);
+        assert_non_null(strstr(rota_errmsg(NULL), strerror(EIO)));
+        assert_string_equal(content(path), "a");
+        assert_string_equal(content(fresh), "(none)");
+    }
+    fails = 'D'; /* it is in its place, and may not be after a crash */
+    assert_int_equal(put(path, 40, "b"), ROTA_UNKNOWN);
+    assert_string_equal(content(path), "b");
+}
+
+static void names_may_be_short_and_relative(void **state)
+{
+    char before[4096];
+
+    (void)state;
+    assert_non_null(getcwd(before, sizeof(before)));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(put("s", 34, "a"), 0);
+    assert_int_equal(put("./s", 33, "b"), ROTA_LOST);
+    assert_string_equal(content("s"), "a");
+    assert_string_equal(content("s.fence"), "00000000000000000034\n");
+    assert_int_equal(put("./", 34, "a"), ROTA_INVALID);
+    assert_int_equal(put("none/", 34, "a"), ROTA_INVALID);
+    assert_int_equal(chdir(before), 0);
 }
 
 static void numbers_are_compared_as_numbers(void **state)
@@ -187,7 +293,7 @@ static int write_too_much(int index, void *arg)
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
     int err = rota_guard_file(path, 35, bytes, sizeof(bytes));
-    return err == ROTA_UNREACHABLE && strstr(rota_errmsg(NULL), "cannot write") != NULL ? 0 : 1;
+    return err == ROTA_UNREACHABLE && strstr(rota_errmsg(NULL), strerror(EFBIG)) != NULL ? 0 : 1;
 }
 
 static void a_full_disk_leaves_what_was(void **state)
@@ -203,34 +309,44 @@ static void a_full_disk_leaves_what_was(void **state)
     assert_int_equal(put(path, 35, "next"), 0); /* its fence was its own, and counts */
 }
 
-/* Somebody is inside, removes the fence's file and leaves: who waited there waits at the new one. */
-static int remove_and_leave(int index, void *arg)
+static int put_34(int index, void *arg)
 {
-    uint32_t *step = arg;
-    int fd = open(side, O_RDWR | O_CREAT, 0600);
-
     (void)index;
-    if (fd < 0 || flock(fd, LOCK_EX) != 0)
-        return 1;
-    rt_shared_add(step, 1);
-    rt_shared_wait(step, 2);
-    return unlink(side);
+    close(*(int *)arg); /* else the lock that was inherited is ours as well */
+    return put(path, 34, "a") == 0 ? 0 : 1;
 }
 
-static void a_removed_fence_file_excludes_nobody_by_mistake(void **state)
+/* Somebody waits for the lock on this descriptor's file. */
+static bool is_waited_for(void *arg)
 {
-    uint32_t *step = rt_shared_new(sizeof(*step));
-    pid_t other;
+    struct stat st;
+    char line[256], wanted[64];
+    FILE *locks = fopen("/proc/locks", "re");
+    bool found = false;
+
+    assert_int_equal(fstat(*(int *)arg, &st), 0);
+    snprintf(wanted, sizeof(wanted), ":%lu ", (unsigned long)st.st_ino);
+    while (locks != NULL && fgets(line, sizeof(line), locks) != NULL)
+        found = found || (strstr(line, "-> FLOCK") != NULL && strstr(line, wanted) != NULL);
+    if (locks != NULL)
+        fclose(locks);
+    return found;
+}
+
+/* We are inside, remove the fence's file and leave: who waited there must take the one that is found under the name. */
+static void a_removed_fence_file_is_no_guard(void **state)
+{
+    int fd = open(side, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     (void)state;
-    other = rt_proc_start(remove_and_leave, 0, step);
-    rt_shared_wait(step, 1);
-    rt_shared_add(step, 1);
-    assert_int_equal(put(path, 34, "a"), 0);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    pid_t other = rt_proc_start(put_34, 0, &fd);
+    assert_true(rt_await(is_waited_for, &fd, 30000));
+    assert_int_equal(unlink(side), 0);
+    close(fd);
     assert_int_equal(rt_proc_wait(other), 0);
-    assert_int_equal(put(path, 34, "a"), 0);
     assert_string_equal(content(side), "00000000000000000034\n");
-    rt_shared_free(step, sizeof(*step));
+    assert_int_equal(put(path, 33, "b"), ROTA_LOST);
 }
 
 #define CLIENTS 4
@@ -290,6 +406,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(an_older_fence_is_refused, begin),
         cmocka_unit_test_setup(a_claim_before_the_look_keeps_the_earlier_one_out, begin),
+        cmocka_unit_test_setup(the_disk_has_it_in_this_order, begin),
+        cmocka_unit_test_setup(a_disk_that_fails_is_told, begin),
+        cmocka_unit_test_setup(names_may_be_short_and_relative, begin),
         cmocka_unit_test_setup(numbers_are_compared_as_numbers, begin),
         cmocka_unit_test_setup(what_is_no_fence_or_path_is_refused, begin),
         cmocka_unit_test_setup(a_foreign_fence_file_is_left_alone, begin),
@@ -297,7 +416,7 @@ int main(void)
         cmocka_unit_test_setup(rights_stay_as_they_were, begin),
         cmocka_unit_test_setup(leftovers_of_a_crash_are_used_again, begin),
         cmocka_unit_test_setup(a_full_disk_leaves_what_was, begin),
-        cmocka_unit_test_setup(a_removed_fence_file_excludes_nobody_by_mistake, begin),
+        cmocka_unit_test_setup(a_removed_fence_file_is_no_guard, begin),
         cmocka_unit_test_setup(the_latest_fence_wins_a_race, begin),
         cmocka_unit_test_setup(memory_that_runs_out_is_told, begin),
     };

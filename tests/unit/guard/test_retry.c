@@ -3,8 +3,25 @@
 #include <rota_guard.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <time.h>
 
 #include <cmocka.h>
+
+/* Instead of sleeping: how long it would have been. */
+static struct timespec slept[32];
+static int sleeps;
+
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted,
+                           struct timespec *left);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted,
+                           struct timespec *left)
+{
+    (void)left;
+    assert_int_equal(clock, CLOCK_MONOTONIC);
+    assert_int_equal(flags, 0);
+    slept[sleeps++] = *wanted;
+    return 0;
+}
 
 struct job {
     int calls, busy; /* so often BUSY, then ... */
@@ -48,6 +65,25 @@ static void nothing_else_is_tried_again(void **state)
     }
 }
 
+/* Below 1 ms, 2, 4, ... 128: by chance anywhere, so that those who met once do not meet again. */
+static void pauses_grow_up_to_a_limit(void **state)
+{
+    struct job job = {.busy = 30};
+    long limit = 1000000, longest = 0;
+
+    (void)state;
+    sleeps = 0;
+    assert_int_equal(rota_retry(21, attempt, &job), ROTA_BUSY);
+    assert_int_equal(sleeps, 20); /* none behind the last */
+    for (int i = 0; i < sleeps; i++) {
+        assert_int_equal(slept[i].tv_sec, 0);
+        assert_in_range(slept[i].tv_nsec, 0, limit - 1);
+        longest = slept[i].tv_nsec > longest ? slept[i].tv_nsec : longest;
+        limit = limit < 128000000 ? limit * 2 : limit;
+    }
+    assert_true(longest > 16000000); /* all below: one in 10^11 */
+}
+
 static void no_try_and_no_function_are_refused(void **state)
 {
     struct job job = {0};
@@ -64,6 +100,7 @@ int main(void)
         cmocka_unit_test(busy_is_tried_again),
         cmocka_unit_test(tries_are_bounded),
         cmocka_unit_test(nothing_else_is_tried_again),
+        cmocka_unit_test(pauses_grow_up_to_a_limit),
         cmocka_unit_test(no_try_and_no_function_are_refused),
     };
 
