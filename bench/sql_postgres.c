@@ -12,11 +12,9 @@
 
 static struct rt_pg server;
 static char *server_url;
-static _Atomic int hands;
 
 struct hand {
     PGconn *db;
-    int id; /* whom to notify: the other one of a pair */
 };
 
 static void must(PGconn *db, PGresult *result)
@@ -75,7 +73,6 @@ static struct hand *dial(void)
     snprintf(conninfo, sizeof conninfo, "host=127.0.0.1 port=%u user=postgres dbname=postgres",
              (unsigned)server.server.port);
     h->db = PQconnectdb(conninfo);
-    h->id = hands++;
     for (size_t i = 0; i < sizeof statements / sizeof statements[0]; i++)
         must(h->db, PQprepare(h->db, statements[i][0], statements[i][1], 0, NULL));
     return h;
@@ -116,6 +113,8 @@ static void wait_for(struct hand *h)
 {
     PGnotify *n;
     must(h->db, PQexec(h->db, "listen bench"));
+    while ((n = PQnotifies(h->db)) != NULL) /* its own, from when it held */
+        PQfreemem(n);
     while ((n = PQnotifies(h->db)) == NULL) {
         struct pollfd fd = {PQsocket(h->db), POLLIN, 0};
         poll(&fd, 1, -1);
