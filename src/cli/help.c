@@ -7,8 +7,7 @@
 #include <string.h>
 
 static const char help_head[] = "Usage: rota [--on URL|NAME | --system] COMMAND ...\n"
-                                "Locks for the shell: between processes, and between machines.\n"
-                                "\n";
+                                "Locks for the shell: between processes, and between machines.\n";
 
 static const char help_tail[] =
     "\n"
