@@ -28,7 +28,6 @@ enum {
 };
 #define NEEDED (PROTOCOL_41 | TRANSACTIONS | SALTED | MULTI_STATEMENTS | MULTI_RESULTS | PLUGINS)
 #define UTF8MB4 45
-#define COM_QUERY 3
 
 /* One second is the least that all versions take for a lock: whoever holds a line for longer has stopped, not slowed
  * down. Nothing of ours is idle in the server's sense before a year is over. */
@@ -216,7 +215,7 @@ static void more(struct rt_mysql_link *l, struct rt_mysql_cursor c)
 
 static void set(struct rt_mysql_link *l)
 {
-    rt_mysql_command(l, COM_QUERY);
+    rt_mysql_command(l, RT_MYSQL_QUERY);
     rt_mysql_add_text(&l->out, settings);
     l->state = RT_MYSQL_SETTING;
     l->part = 0;

@@ -6,7 +6,8 @@
  *   greet.c   the server's greeting, TLS, who we are, the session's settings
  *   auth.c    what a password is turned into
  *   packet.c  packets and what is in them
- *   flight.c  a flight said, and its answers heard
+ *   flight.c  a flight said
+ *   hear.c    its answers heard
  *   text.c    which statements a step is; they are in sql/
  *   error.c   what errors mean
  *
@@ -219,6 +220,7 @@ static inline const struct rt_mysql *rt_mysql_self(const struct rt_mysql_link *l
 void rt_mysql_begin(struct rt_mysql_link *l);
 /* Ends it and sends it: 0, or ROTA_NOMEM (also for what is too long), and nothing was sent. */
 int rt_mysql_send(struct rt_mysql_link *l);
+#define RT_MYSQL_QUERY 3
 /* A command: seq starts anew. The second goes behind the first, to be sent with it. */
 void rt_mysql_command(struct rt_mysql_link *l, uint8_t command);
 void rt_mysql_next(struct rt_mysql_link *l, uint8_t command);
@@ -231,9 +233,11 @@ void rt_mysql_fail_nonsense(struct rt_mysql_link *l);
 /* A packet while it is greeted; up is told when that is over. (greet.c) */
 void rt_mysql_greet(struct rt_mysql_link *l, struct rt_mysql_cursor c);
 void rt_mysql_secured(struct rt_mysql_link *l);
-/* A packet of an answer. (flight.c) */
+/* A packet of an answer. (hear.c) */
 void rt_mysql_hear(struct rt_mysql_link *l, struct rt_mysql_cursor c);
 int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f);
+/* Sends what flies by packets, once the server knows all of it: 0 or ROTA_NOMEM. */
+int rt_mysql_send_packets(struct rt_mysql_link *l);
 bool rt_mysql_flies(const struct rt_mysql_link *l);
 void rt_mysql_flight_free(struct rt_mysql_link *l);
 /* The state is UNDOING, the undoing has come to nothing: the connection's end undoes as well. */
