@@ -23,6 +23,8 @@
 
 #define COLUMNS 16 /* of a row, at most */
 #define LABEL_ROOM 512
+/* Of a record of TLS that libpq had no room for the rest is with OpenSSL, where no poll sees it: looked for after so long. */
+#define TLS_AGAIN_MS 5
 #define LOCK_LEAST_MS 100
 #define STATEMENT_LEAST_MS 1000
 #define MAKE_LOCK \
@@ -557,7 +559,10 @@ void rt_postgres_read(struct rt_postgres_link *l)
     if (l->life != life || l->state >= RT_POSTGRES_ENDED)
         return;
     tell_notices(l);
-    if (l->life == life && l->state < RT_POSTGRES_ENDED &&
-        (!good || PQstatus(l->pg) == CONNECTION_BAD))
+    if (l->life != life || l->state >= RT_POSTGRES_ENDED)
+        return;
+    if (!good || PQstatus(l->pg) == CONNECTION_BAD)
         broken(l, ROTA_UNREACHABLE);
+    else if (l->state == RT_POSTGRES_UP && l->flying && PQsslInUse(l->pg) == 1)
+        rt_postgres_alarm(l, rt_loop_now(l->loop) + TLS_AGAIN_MS * RT_MS);
 }

@@ -44,6 +44,7 @@
     X(PQsetNoticeReceiver)       \
     X(PQsetnonblocking)          \
     X(PQsocket)                  \
+    X(PQsslInUse)                \
     X(PQstatus)
 
 struct rt_libpq {
@@ -90,6 +91,7 @@ int rt_libpq_load(char *errmsg, size_t size);
 #define PQsetNoticeReceiver rt_libpq.PQsetNoticeReceiver_
 #define PQsetnonblocking rt_libpq.PQsetnonblocking_
 #define PQsocket rt_libpq.PQsocket_
+#define PQsslInUse rt_libpq.PQsslInUse_
 #define PQstatus rt_libpq.PQstatus_
 
 #endif

@@ -155,6 +155,8 @@ static void fire(struct rt_timer_call *call, int64_t now)
         tell_end(l);
     else if (l->state == RT_POSTGRES_GREETING)
         rt_postgres_fail(l, ROTA_UNREACHABLE, "did not answer within %u ms", l->connect_ms);
+    else if (l->state == RT_POSTGRES_UP)
+        rt_postgres_read(l);
     else if (l->state == RT_POSTGRES_LOOKING || l->state == RT_POSTGRES_DIALING)
         rt_postgres_too_late(l);
 }

@@ -311,6 +311,27 @@ static void tls(void **state)
     unsetenv("PGSSLMODE");
 }
 
+static void large_answers_by_tls(void **state)
+{
+    static char bytes[3 << 20];
+    struct rt_sql_cell value = {.text = bytes, .size = sizeof(bytes)};
+    struct rider r;
+    (void)state;
+    memset(bytes, 'v', sizeof(bytes));
+    rider_start(&r, &rt_postgres_driver,
+                url_of("postgres://postgres@localhost:%u/postgres?ca=%s", port_of(&secure),
+                       secure.certs.ca));
+    DO(&r, STEP0(MAKE));
+    DO(&r, STEP(OPEN, N(1), N(600000000), T("x")), STEP(LOCK, T("a"), N(1)),
+       STEP(JOIN, T("a"), N(1), N(1), N(1), N(1), N(0), N(0), N(1), N(0), N(0), N(0), N(0), N(0),
+            value, NOTHING, N(1), N(0)));
+    for (int i = 0; i < 5; i++) {
+        DO(&r, STEP(FRONT, T("a")), STEP(FRONT, T("a")));
+        assert_int_equal(rider_rows(&r, 0) + rider_rows(&r, 1), 2);
+    }
+    rider_close(&r);
+}
+
 /* ---- Rights ------------------------------------------------------------------------------------------------ */
 
 static void a_limited_user(void **state)
@@ -351,6 +372,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(strangers, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(mute_server, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(tls, rider_setup, rider_teardown),
+        cmocka_unit_test_setup_teardown(large_answers_by_tls, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(a_limited_user, rider_setup, rider_teardown),
     };
     unsetenv("PGHOST");

@@ -211,6 +211,8 @@ static void what_errors_mean(void **state)
     assert_int_equal(rider_cell(&r, 0, 0, 2), 0);
     (void)rt_pg_do(&server, "alter system reset default_transaction_read_only");
     (void)rt_pg_do(&server, "select pg_reload_conf()");
+    while (strcmp(rt_pg_do(&server, "show default_transaction_read_only"), "off") != 0)
+        ; /* soon */
     rider_close(&r);
 }
 
