@@ -144,22 +144,28 @@ static bool any(void *arg, const char *name, uint64_t number)
     return true;
 }
 
-static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
+/* What the session has on the server, for compare(). */
+static void say_mine(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
     struct rt_belief *then = a->about;
-    int64_t now = rt_loop_now(c->base.loop);
     rt_belief_fini(then); /* of an earlier flight that was lost */
     *then = (struct rt_belief){0};
     rt_belief_ask(then, &c->base, any, NULL);
-    forget_old(c, now);
-    rt_sql_say(b, RT_SQL_RENEW, rt_sql_number(c->session),
-               rt_sql_number(c->base.ttl_ms * UINT64_C(1000)));
+    forget_old(c, rt_loop_now(c->base.loop));
     rt_sql_say(b, RT_SQL_MINE, rt_sql_number(c->session));
     say_folded(c, b, then);
+}
+
+static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
+{
+    struct rt_sql_conn *c = a->c;
+    rt_sql_say(b, RT_SQL_RENEW, rt_sql_number(c->session),
+               rt_sql_number(c->base.ttl_ms * UINT64_C(1000)));
+    say_mine(a, b);
     rt_sql_say(b, RT_SQL_DEAD, rt_sql_number(SWEEP));
     rt_sql_say(b, RT_SQL_BURY, rt_sql_number(SWEEP));
-    if (now >= c->tidy_at)
+    if (rt_loop_now(c->base.loop) >= c->tidy_at)
         rt_sql_say(b, RT_SQL_IDLE, rt_sql_number((uint64_t)DAY_US), rt_sql_number(TIDY_MOST));
 }
 
@@ -213,18 +219,18 @@ static void tell(void *arg, enum rt_event_kind kind, const struct rt_known *k)
                                                    .name = k->name});
 }
 
-/* What is lost is told before the session is renewed. False: there was no memory for it, and the next one does. */
-static bool compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
+/* What is lost is told before the session is renewed. Without memory the next one does. */
+static void compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_belief there = {0}, now = {0};
     if (RT_BUG(RT_BUG_BEAT_COMPARES_NOTHING))
-        return true;
+        return;
     gather(a, b, &there);
     rt_belief_ask(&now, &a->c->base, any, NULL);
-    bool done = rt_belief_compare(&there, a->about, &now, tell, a->c);
+    if (rt_belief_compare(&there, a->about, &now, tell, a->c) && rt_sql_said(a, b, RT_SQL_INSPECT))
+        a->c->elsewhere = false;
     rt_belief_fini(&there);
     rt_belief_fini(&now);
-    return done;
 }
 
 static void sweep(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -251,8 +257,7 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     } else {
         op->beat.ttl_ms = c->base.ttl_ms;
         op->beat.allowance_ms = 0;
-        if (compare(a, b) && rt_sql_said(a, b, RT_SQL_INSPECT))
-            c->elsewhere = false;
+        compare(a, b);
         rt_sql_done(a, 0);
         sweep(a, b);
     }
@@ -261,6 +266,35 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static const struct rt_sql_plan renew_plan = {
     .alone = true, .say = renew_say, .heard = renew_heard, .freed = renew_free};
+
+/* ---- On another server ---------------------------------------------------------------------------------------------- */
+
+static bool check_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
+{
+    compare(a, b);
+    return true;
+}
+
+static const struct rt_sql_plan check_plan = {
+    .alone = true, .reads = true, .say = say_mine, .heard = check_heard, .freed = renew_free};
+
+/* If this cannot be asked, or is not answered, a renewal looks at all. */
+void rt_sql_elsewhere(struct rt_sql_conn *c)
+{
+    struct rt_belief *then = c->session != 0 ? rt_alloc(sizeof(*then)) : NULL;
+    struct rt_sql_ask *a = NULL;
+    c->elsewhere = c->session != 0;
+    if (then != NULL)
+        a = rt_sql_ask_new(c, &check_plan, NULL, NULL, then);
+    if (a == NULL) {
+        rt_free(then);
+        return;
+    }
+    a->entry.first = true;
+    rt_sql_ask_go(a);
+}
+
+/* ---- Beginning to renew -------------------------------------------------------------------------------------------- */
 
 void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op)
 {

@@ -21,6 +21,7 @@ static bool unlisten_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     (void)b;
     a->c->lanes[0].listens = false;
+    rt_sql_hear_linked(a->c); /* a JOIN that was under way waits now */
     return true;
 }
 

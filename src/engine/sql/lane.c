@@ -217,8 +217,8 @@ static bool take_facts(struct rt_sql_lane *lane)
         return false;
     }
     lane->server = rt_sql_int(row, 3);
-    c->elsewhere = c->elsewhere ||
-                   (c->facts.known && strcmp(c->facts.who, rt_sql_str(row, 6)) != 0);
+    if (c->facts.known && strcmp(c->facts.who, rt_sql_str(row, 6)) != 0)
+        rt_sql_elsewhere(c);
     snprintf(c->facts.who, sizeof(c->facts.who), "%s", rt_sql_str(row, 6));
     c->facts.known = true;
     c->facts.version = rt_sql_int(row, 0);

@@ -277,7 +277,10 @@ void rt_sql_begin_inspect(struct rt_sql_conn *c, struct rt_op *op);
 void rt_sql_begin_list(struct rt_sql_conn *c, struct rt_op *op);
 void rt_sql_begin_check(struct rt_sql_conn *c, struct rt_op *op);
 
-/* beat.c: a JOIN of NAME that nobody waits for may arrive yet. */
+/* beat.c: the server is another one than before: what it has of our session is looked at before anything else is asked, for it
+ * may know less, and give numbers again that we know. */
+void rt_sql_elsewhere(struct rt_sql_conn *c);
+/* A JOIN of NAME that nobody waits for may arrive yet. */
 void rt_sql_doubt(struct rt_sql_conn *c, const char *name);
 void rt_sql_forget_doubts(struct rt_sql_conn *c);
 bool rt_sql_parting(struct rt_conn *conn);
