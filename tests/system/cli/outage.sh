@@ -4,7 +4,7 @@
 # holders outlast, for longer than the ttl, and for longer than the waiters' limit; and what becomes of a holder,
 # of waiters and of an election. Prints one table; a role that did not end as documented is marked, and fails.
 #
-#   outage.sh ROTA ENGINE...     redis, etcd
+#   outage.sh ROTA ENGINE...     redis, etcd, postgres, mysql
 #
 # $OUTAGE_TTL, $OUTAGE_LIMIT and $OUTAGES, in seconds, choose other times: 10, 90 and "3 30 300" is what people run.
 set -u
@@ -39,6 +39,48 @@ serve_etcd()
         --advertise-client-urls "http://127.0.0.1:$port" --listen-peer-urls "http://127.0.0.1:$peer_port" \
         --initial-advertise-peer-urls "http://127.0.0.1:$peer_port" \
         --initial-cluster "default=http://127.0.0.1:$peer_port" >>server.log 2>&1 &
+    server=$!
+}
+
+# PostgreSQL does not run as root.
+as_postgres=()
+[ "$(id -u)" != 0 ] || as_postgres=(setpriv --reuid=postgres --regid=postgres --init-groups --pdeathsig=KILL)
+
+prepare_postgres()
+{
+    bin=$(pg_config --bindir)
+    chmod 711 "$room" && mkdir data && chmod 711 . && { [ "$(id -u)" != 0 ] || chown postgres data; }
+    "${as_postgres[@]}" "$bin/initdb" -D "$PWD/data" -A trust -U postgres --no-sync >>server.log 2>&1
+    export ROTA_URL="postgres://postgres@127.0.0.1:$port/postgres?ttl=${ttl}s"
+}
+
+serve_postgres()
+{
+    "${as_postgres[@]}" "$bin/postgres" -D "$PWD/data" -p "$port" -c listen_addresses=127.0.0.1 \
+        -c unix_socket_directories= >>server.log 2>&1 &
+    server=$!
+}
+
+# All its processes: those of PostgreSQL are in groups of their own.
+processes_of() # PID
+{
+    echo "$1" "$(cat "/proc/$1/task/$1/children" 2>/dev/null)"
+}
+
+prepare_mysql()
+{
+    mariadb-install-db --no-defaults --datadir="$PWD/data" --skip-test-db --auth-root-authentication-method=normal \
+        --user="$(id -un)" >>server.log 2>&1
+    printf '%s;\n' 'create database locks' "create user rota@'127.0.0.1' identified by 'of-the-test'" \
+        "grant all on locks.* to rota@'127.0.0.1'" >init.sql # a line each
+    export ROTA_PASSWORD=of-the-test ROTA_URL="mysql://rota@127.0.0.1:$port/locks?ttl=${ttl}s"
+}
+
+serve_mysql()
+{
+    mariadbd --no-defaults --datadir="$PWD/data" --socket="$PWD/sock" --pid-file="$PWD/pid" --port="$port" \
+        --bind-address=127.0.0.1 --skip-name-resolve --user="$(id -un)" --innodb-buffer-pool-size=16M \
+        ${first:+--init-file="$PWD/init.sql"} >>server.log 2>&1 &
     server=$!
 }
 
@@ -146,7 +188,8 @@ verdict() # CHECK NAME: a field of the table
 heal()
 {
     if [ "$fault" = stop ]; then
-        kill -CONT "$server"
+        # shellcheck disable=SC2086 # several words
+        kill -CONT $stopped
     else
         "serve_$engine"
     fi
@@ -159,15 +202,20 @@ one() # in a folder of its own
     ttl_ms=$(ms "$ttl") port=$(free_port) peer_port=$(free_port)
     export HOME=$PWD ROTA_URL="$engine://127.0.0.1:$port?ttl=${ttl}s"
     mkfifo quiet
+    [ "$(type -t "prepare_$engine")" = "" ] || "prepare_$engine"
+    first=1
     "serve_$engine"
-    trap 'kill -CONT $server; kill -9 $server; jobs -p | xargs -r kill -9' EXIT
+    trap 'kill -CONT $(processes_of $server); kill -9 $server; jobs -p | xargs -r kill -9' EXIT
     await_server && begin_roles || { echo "    $engine $fault $length: no beginning:" \
         "$(tail -qn 1 ./*.err ./*.code 2>/dev/null | tr '\n' ' ')" >>"$room/complaints"; return; }
+    first=''
     begun=$(now_ms)
+    # shellcheck disable=SC2046 # several words
     if [ "$fault" = stop ]; then
-        kill -STOP "$server"
+        stopped=$(processes_of "$server")
+        kill -STOP $stopped
     else
-        kill -9 "$server"
+        kill -9 $(processes_of "$server")
         wait "$server" 2>/dev/null
     fi
     sleep "$length" # the outage itself, not a wait for anything
@@ -175,7 +223,7 @@ one() # in a folder of its own
     away=$(($(now_ms) - begun))
     printf '\n\n' >&7 # who still holds lets go
     ended holder leader run standby limited
-    printf '%-6s %-5s %6s s  %s %s %s %s %s\n' "$engine" "$fault" "$length" "$(verdict holder_may holder)" \
+    printf '%-8s %-5s %6s s  %s %s %s %s %s\n' "$engine" "$fault" "$length" "$(verdict holder_may holder)" \
         "$(verdict waiter_may run)" "$(verdict limited_may limited)" "$(verdict holder_may leader)" \
         "$(verdict waiter_may standby)" >row
 }
@@ -193,7 +241,7 @@ for engine in "$@"; do
 done
 wait
 printf 'Outages at a ttl of %s s: exit codes, and what was said\n' "$ttl"
-printf '%-6s %-5s %8s  %-18s %-18s %-18s %-18s %-18s\n' engine fault away holder run "run -w $limit" leader standby
+printf '%-8s %-5s %8s  %-18s %-18s %-18s %-18s %-18s\n' engine fault away holder run "run -w $limit" leader standby
 for folder in "${cases[@]}"; do
     cat "$folder/row" 2>/dev/null || { echo "$(basename "$folder"): no row"; cat "$folder/case.log"; } | tee -a "$room/complaints"
 done
