@@ -103,7 +103,8 @@ static void settings_that_forget(void **state)
     expect_doubt(&r, "");
     expect_verdict(&r, "one holder at a time (I1)", "kept|");
     expect_verdict(&r, "rights", "kept|the user rota may");
-    expect_verdict(&r, "clock", "kept|");
+    assert_non_null(strstr(verdict(&r, "clock"),
+                           "|the server's is ")); /* how far depends on the machine's load */
     expect_verdict(&r, "nothing stays (I6)", "kept|0 sessions, 0 of them");
     rider_close(&r);
     static const char *const forgets[][2] = {
