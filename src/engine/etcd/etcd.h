@@ -11,7 +11,8 @@
  * it goes on to the next endpoint.
  *
  * Everything here is serialised as engines are. No answer, up-call or callback comes from inside a
- * function of this header: all come from a turn of the loop. In them, every function here is legal.
+ * function of this header: all come from a turn of the loop. In them, every function here is legal but
+ * rt_etcd_conn_close.
  *
  * etcd serves the calls of a connection side by side: two asks in flight at once may take effect in
  * either order. Who needs an order waits for the first answer. */

@@ -135,7 +135,9 @@ int rt_resp_subscribe(struct rt_resp_conn *c, uint32_t place, const char *channe
     ch = add(c, place, channel);
     if (ch == NULL)
         return ROTA_NOMEM;
-    struct rt_resp_node *node = c->places[place];
+    struct rt_resp_node *node = c->places != NULL ? c->places[place] : NULL;
+    if (c->places == NULL)
+        rt_resp_want(c); /* subscribed when the places are known */
     if (node == NULL)
         return 0;
     if (node->push.state == RT_DIAL_READY) {
@@ -153,7 +155,7 @@ void rt_resp_unsubscribe(struct rt_resp_conn *c, uint32_t place, const char *cha
     struct channel *ch = *at;
     if (ch == NULL || ch->over)
         return;
-    struct rt_resp_node *node = c->places[place];
+    struct rt_resp_node *node = c->places != NULL ? c->places[place] : NULL;
     if (node != NULL && ch->node == node && node->push.state == RT_DIAL_READY) {
         ask(&node->push, sharded(c) ? "SUNSUBSCRIBE" : "UNSUBSCRIBE", &ch, 1);
         ch->leaving = ch->left == node ? ch->leaving + 1 : 1;

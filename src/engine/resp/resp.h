@@ -14,7 +14,8 @@
  *
  * A link (enum rt_dial_state) greets by AUTH, SELECT, INFO and the user's mark; refused for good: `fatal`.
  *
- * Serialised as engines are. */
+ * Serialised as engines are. What the user is told comes from a turn of the loop; in it every function here is legal
+ * but rt_resp_conn_close. */
 #ifndef RT_RESP_H
 #define RT_RESP_H
 
@@ -224,14 +225,15 @@ void rt_resp_want(struct rt_resp_conn *c);
 /* The slot of KEY in a cluster: of what stands in its first braces, if that is something. */
 uint32_t rt_resp_slot(const char *key);
 
-/* Subscribes CHANNEL of PLACE on the push link of its node, now and after every reconnection, until it is given
- * up. */
+/* Subscribes CHANNEL of PLACE on the push link of its node, now or as soon as there is one, and after every
+ * reconnection, until it is given up. 0 or ROTA_NOMEM. */
 int rt_resp_subscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
 void rt_resp_unsubscribe(struct rt_resp_conn *c, uint32_t place, const char *channel);
 
 /* ?replicas=n: calls FN when N replicas have all that the server did until now (0), or cannot be had
  * until DEADLINE (ROTA_UNREACHABLE), or will not be asked for (ROTA_AUTH and other definite errors), or
- * when that was not to be learned (ROTA_UNKNOWN). errmsg says why. (wait.c) */
+ * when that was not to be learned (ROTA_UNKNOWN): that, or that there is no memory, maybe at once. errmsg says why.
+ * The places must be known. (wait.c) */
 void rt_resp_when_replicated(struct rt_resp_conn *c, uint32_t place, int64_t deadline,
                              void (*fn)(struct rt_resp_conn *c, void *arg, int err), void *arg);
 

@@ -24,7 +24,8 @@ static const char *const texts[SCRIPTS] = {
 
 struct rider {
     struct rt_resp_conn conn; /* first */
-    int answers, ups, failed, subscribed;
+    int answers, ups, downs, failed, subscribed;
+    int sent, busy; /* from inside */
     int err;
     char said[64], pushed[64];
 };
@@ -65,6 +66,7 @@ static void on_answer(struct rt_resp_conn *c, struct rt_resp_request *rq, int er
 static void on_link(struct rt_resp_conn *c, bool up)
 {
     of(c)->ups += up;
+    of(c)->downs += !up;
 }
 
 static void on_failed(struct rt_resp_conn *c)
@@ -82,6 +84,20 @@ static void on_pushed(struct rt_resp_conn *c, struct rt_resp_node *node, const c
         r->subscribed++;
     else
         snprintf(r->pushed, sizeof(r->pushed), "%.*s", (int)size, message);
+}
+
+static void on_replicated(struct rt_resp_conn *c, void *arg, int err)
+{
+    (void)c;
+    (void)arg;
+    assert_int_not_equal(err, 0); /* there is none */
+}
+
+static bool any(const struct rt_entry *e, const void *arg)
+{
+    (void)e;
+    (void)arg;
+    return true;
 }
 
 static const struct rt_resp_user least = {
@@ -191,6 +207,131 @@ static void pushes(void **state)
     leave(&r);
 }
 
+/* Before any server was heard of: it is dialed, and subscribed there; what was given up until then is not. */
+static void subscribed_before_there_is_a_link(void **state)
+{
+    struct rt_conn base = {.loop = &loop};
+    struct rider r;
+    struct rt_url u;
+    char url[64];
+    (void)state;
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%u", servers[0].server.port);
+    memset(&r, 0, sizeof(r));
+    assert_int_equal(rt_url_parse(&u, url, base.errmsg, sizeof(base.errmsg)), 0);
+    assert_int_equal(rt_resp_conn_open(&r.conn, &base, &u, &user), 0);
+    rt_url_fini(&u);
+    assert_int_equal(rt_resp_subscribe(&r.conn, 0, "olds"), 0);
+    assert_int_equal(rt_resp_subscribe(&r.conn, 0, "news"), 0);
+    rt_resp_unsubscribe(&r.conn, 0, "olds");
+    while (r.subscribed == 0)
+        turn();
+    say(&r, TELL, "sun");
+    while (r.pushed[0] == '\0')
+        turn();
+    assert_string_equal(r.pushed, "sun");
+    leave(&r);
+}
+
+/* ---- From inside ---------------------------------------------------------------------------------- */
+
+/* Every function but close, from everything that the user is told. */
+static void all_but_close(struct rider *r)
+{
+    if (r->busy++ > 60) /* it would never end */
+        return;
+    rt_resp_want(&r->conn);
+    if (r->conn.places == NULL)
+        return;
+    say(r, ADD, "1");
+    r->sent++;
+    rt_resp_unsubscribe(&r->conn, 0, "news");
+    assert_int_equal(rt_resp_subscribe(&r->conn, 0, "news"), 0);
+    if (r->busy % 2 == 0)
+        rt_resp_unsubscribe(&r->conn, 0, "news");
+    rt_resp_when_replicated(&r->conn, 0, rt_loop_now(&loop) + 50 * RT_MS, on_replicated, NULL);
+    struct rt_entry *e = rt_ledger_find(&r->conn.ledger, any, NULL);
+    if (r->busy % 3 == 0 && e != NULL)
+        rt_ledger_abandon(&r->conn.ledger, e, ROTA_CANCELED);
+}
+
+static void busy_answer(struct rt_resp_conn *c, struct rt_resp_request *rq, int err, int status,
+                        const redisReply *reply)
+{
+    on_answer(c, rq, err, status, reply);
+    all_but_close(of(c));
+}
+
+static void busy_link(struct rt_resp_conn *c, bool up)
+{
+    on_link(c, up);
+    all_but_close(of(c));
+}
+
+static bool busy_laid(struct rt_resp_conn *c)
+{
+    rt_resp_want(c);
+    return true;
+}
+
+static void busy_linked(struct rt_resp_conn *c, struct rt_resp_node *node)
+{
+    (void)node;
+    all_but_close(of(c));
+}
+
+static void busy_failed(struct rt_resp_conn *c)
+{
+    on_failed(c);
+    all_but_close(of(c));
+}
+
+static void busy_pushed(struct rt_resp_conn *c, struct rt_resp_node *node, const char *channel,
+                        const char *message, size_t size)
+{
+    on_pushed(c, node, channel, message, size);
+    all_but_close(of(c));
+}
+
+static const struct rt_resp_user busy = {.scripts = SCRIPTS,
+                                         .places = 1,
+                                         .text = on_text,
+                                         .key = on_key,
+                                         .answer = busy_answer,
+                                         .laid = busy_laid,
+                                         .link = busy_link,
+                                         .linked = busy_linked,
+                                         .failed = busy_failed,
+                                         .pushed = busy_pushed};
+
+/* On a server that is killed, then refuses us, then is well: each request is answered once. */
+static void from_inside(void **state)
+{
+    struct rt_conn base = {.loop = &loop, .call_ms = 1000, .ttl_ms = 2000};
+    struct rider r;
+    char url[64];
+    (void)state;
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%u?replicas=1", servers[1].server.port);
+    ride(&r, &base, url, &busy);
+    while (r.answers < 20)
+        turn();
+    say(&r, TELL, "hail");
+    r.sent++;
+    r.busy = 0;
+    rt_redis_kill(&servers[1]);
+    while (r.downs == 0)
+        turn();
+    rt_redis_run(&servers[1]);
+    rt_redis_must(&servers[1], "CONFIG SET requirepass secret");
+    while (r.failed == 0)
+        turn();
+    rt_redis_must(&servers[1], "CONFIG SET requirepass %s", "");
+    r.busy = 0;
+    while (r.busy <= 60 || r.answers < r.sent)
+        turn();
+    assert_int_equal(r.answers, r.sent);
+    leave(&r);
+}
+
 /* What is no longer waited for is not answered, and a server that is none is told of, once. */
 static void ends(void **state)
 {
@@ -246,6 +387,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(several_in_one_name),
         cmocka_unit_test(pushes),
+        cmocka_unit_test(subscribed_before_there_is_a_link),
+        cmocka_unit_test(from_inside),
         cmocka_unit_test(ends),
         cmocka_unit_test(slots),
     };
