@@ -307,7 +307,7 @@ struct rt_engine {
 
 /* The engine for a URL's scheme, or NULL. engine/table.c has the list. */
 const struct rt_engine *rt_engine_find(const char *scheme);
-/* All schemes of this build, for a message: "file:, mem:". */
+/* The engines of this build by the first of their schemes, for a message: "file:, mem:". */
 void rt_engine_list(char *text, size_t size);
 
 /* Whether what a LEAVE takes out may go on to keep its line taken, for at_least_ms. */

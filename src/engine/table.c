@@ -66,6 +66,7 @@ void rt_engine_list(char *text, size_t size)
     size_t at = 0;
     text[0] = '\0';
     for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]) && at < size; i++)
-        for (const char *const *s = engines[i]->schemes; *s != NULL && at < size; s++)
-            at += (size_t)snprintf(text + at, size - at, "%s%s:", at > 0 ? ", " : "", *s);
+        at += (size_t)snprintf(text + at, size - at, "%s%s:", at > 0 ? ", " : "",
+                               engines[i]->schemes[0]);
+    assert(at < size);
 }

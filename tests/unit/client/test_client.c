@@ -59,6 +59,7 @@ static void bad_ways_to_open_say_what_to_do(void **state)
     (void)state;
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
     refuse("gopher://host", NULL, ROTA_INVALID, "file:");
+    refuse("gopher://host", NULL, ROTA_INVALID, ", mem:"); /* the last: there is room for all */
     refuse("mem:x?tpyo=1", NULL, ROTA_INVALID, "'tpyo'");
     refuse("mem:x?ttl=0", NULL, ROTA_INVALID, "1s to 1h");
     refuse("mem:x?ttl=2h", NULL, ROTA_INVALID, "1s to 1h");
