@@ -268,6 +268,29 @@ static void test_no_server(void **state)
     user_close(&u);
 }
 
+/* Not begun by its deadline, an op is not done, and that is certain. Begun at once and done, it is done. Never is it sent
+ * to end as ROTA_UNKNOWN. */
+static void test_deadline_is_over(void **state)
+{
+    static const int64_t late[] = {0, 1, 60000};
+    int calls = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
+        struct rt_join join = {.name = named("late"), .session = a.session, .nonce = i + 100};
+        struct rt_op op = {.kind = RT_OP_JOIN, .join = {&join, 1}};
+        op.deadline = rt_loop_tick(&a.loop) - late[i] * RT_MS;
+        int err = user_do(&a, &op);
+        if (err == 0)
+            assert_int_equal(user_leave(&a, named("late"), join.number), 0);
+        else
+            assert_int_equal(err, ROTA_UNREACHABLE);
+        assert_true(err == 0 || strlen(a.errmsg) > 5);
+        op = look(RT_OP_INSPECT, named("late"), &calls);
+        assert_int_equal(user_do(&b, &op), 0);
+        assert_int_equal(calls, 0);
+    }
+}
+
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *ftw)
 {
     (void)status;
@@ -284,6 +307,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_each_difference_is_told, begin, end),
         cmocka_unit_test_setup_teardown(test_names_that_no_line_has, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing_is_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(test_deadline_is_over, begin, end),
         cmocka_unit_test(test_no_server),
     };
     static char folder[256];
