@@ -144,7 +144,8 @@ static bool any(void *arg, const char *name, uint64_t number)
     return true;
 }
 
-/* What the session has on the server, for compare(). */
+/* What the session has on the server, for compare(). Each statement sees what was committed when it began, and a line may be
+ * unfolded between two of them: so folded tickets are looked for first, and then those that stand as rows. */
 static void say_mine(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
@@ -153,8 +154,8 @@ static void say_mine(struct rt_sql_ask *a, struct rt_sql_book *b)
     *then = (struct rt_belief){0};
     rt_belief_ask(then, &c->base, any, NULL);
     forget_old(c, rt_loop_now(c->base.loop));
-    rt_sql_say(b, RT_SQL_MINE, rt_sql_number(c->session));
     say_folded(c, b, then);
+    rt_sql_say(b, RT_SQL_MINE, rt_sql_number(c->session));
 }
 
 static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
