@@ -21,7 +21,10 @@ static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
                    rt_sql_number(op->leave.number));
         return;
     }
-    rt_sql_say_lock(a->c, b, a->name);
+    if (a->tag != 0) /* what waited is a row: the line is not folded with it */
+        rt_sql_say_lock(a->c, b, a->name);
+    else
+        rt_sql_say_unfold(a->c, b, a->name);
     rt_sql_say(b, RT_SQL_LEAVE, rt_sql_text(a->name), rt_sql_number(op->leave.session),
                rt_sql_number(op->leave.number), rt_sql_number(op->leave.nonce),
                rt_sql_number(rt_leave_keeps(op)));
@@ -78,7 +81,7 @@ static void change_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     if (what == 0)
         rt_sql_say(b, RT_SQL_VERIFY, name, session, number);
     if (what != 0) {
-        rt_sql_say_lock(a->c, b, a->name);
+        rt_sql_say_unfold(a->c, b, a->name);
         rt_sql_say(b, RT_SQL_CHANGE, name, session, number,
                    rt_sql_number((what & RT_CHANGE_DOWNGRADE) != 0),
                    rt_sql_number((what & RT_CHANGE_VALUE) != 0), rt_sql_text(op->change.value),
@@ -132,7 +135,7 @@ void rt_sql_begin_change(struct rt_sql_conn *c, struct rt_op *op)
 static void break_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_op *op = a->entry.op;
-    rt_sql_say_lock(a->c, b, a->name);
+    rt_sql_say_unfold(a->c, b, a->name);
     rt_sql_say(b, RT_SQL_BREAK, rt_sql_text(a->name), rt_sql_number(op->brk.number),
                rt_sql_number(op->brk.mode));
     rt_sql_say_settle(b, a->name);

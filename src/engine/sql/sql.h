@@ -224,6 +224,8 @@ void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t);
 void rt_sql_tend(struct rt_sql_conn *c, const char *name);
 /* The steps that come first and last wherever a line is changed under its lock. */
 void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *name);
+void rt_sql_say_unfold(struct rt_sql_conn *c, struct rt_sql_book *b,
+                       const char *name); /* LOCK too */
 void rt_sql_say_settle(struct rt_sql_book *b, const char *name);
 void rt_sql_wait_init(struct rt_sql_conn *c);
 void rt_sql_wait_fini(struct rt_sql_conn *c);

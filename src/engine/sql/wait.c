@@ -34,6 +34,11 @@ void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *n
 {
     c->turns++;
     rt_sql_say(b, RT_SQL_LOCK, rt_sql_text(name), rt_sql_number(c->turns));
+}
+
+void rt_sql_say_unfold(struct rt_sql_conn *c, struct rt_sql_book *b, const char *name)
+{
+    rt_sql_say_lock(c, b, name);
     rt_sql_say(b, RT_SQL_UNFOLD, rt_sql_text(name));
 }
 
@@ -217,7 +222,7 @@ void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 
 static void tend_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    rt_sql_say_lock(a->c, b, a->name);
+    rt_sql_say_unfold(a->c, b, a->name);
     rt_sql_say_settle(b, a->name);
 }
 
