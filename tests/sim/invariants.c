@@ -380,6 +380,19 @@ void sim_check_left(const struct sim_client *c, const struct rt_op *op)
                      c->index, (unsigned long long)op->leave.number, op->leave.name);
 }
 
+/* I5: what is told as lost does not stand in its line. A number that a lost server gives again is another ticket's. */
+void sim_check_lost(const struct sim_client *c, const struct rt_event *event)
+{
+    struct sim_place t;
+    int64_t ends;
+    if (!c->sim->kind->exact || !sim_world_find(c->sim, event->name, event->number, &t) ||
+        t.session != event->session || sim_is_excused(c->sim, c) || sim_is_lost(c->sim, t.session))
+        return;
+    if (c->sim->kind->session(c->sim, t.session, event->name, &ends) && ends > c->sim->now)
+        sim_violated(c->sim, "I5", "c%u was told that it lost %s, where %llu stands", c->index,
+                     event->name, (unsigned long long)event->number);
+}
+
 static bool fences_grow(const struct sim *sim)
 {
     return sim->kind->fences_grow == NULL || sim->kind->fences_grow(sim);

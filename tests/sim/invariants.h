@@ -31,6 +31,7 @@ void sim_check_left(const struct sim_client *c, const struct rt_op *op);
 
 /* C hears the answer to a CHANGE, or WANTED: what was wanted may not be any more, and a moment later again (I7). */
 void sim_note_changed(struct sim_client *c, const struct rt_op *op);
+void sim_check_lost(const struct sim_client *c, const struct rt_event *event); /* I5 */
 void sim_note_wanted(struct sim_client *c, const struct rt_event *event);
 
 /* All asks are answered and a ttl has passed: the engine has nothing that nobody knows (I5, I6). */

@@ -245,6 +245,8 @@ static void tap_event(struct rt_up *up, const struct rt_event *event)
                   (unsigned long long)event->fence, (unsigned long long)event->session);
     if (!tap->is_bottom && event->kind == RT_WANTED)
         sim_note_wanted(tap->client, event);
+    if (!tap->is_bottom && event->kind == RT_TICKET_LOST)
+        sim_check_lost(tap->client, event);
     rt_conn_event(&tap->wrap.conn, event);
 }
 

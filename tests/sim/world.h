@@ -23,7 +23,8 @@ struct sim_place { /* a ticket, as it stands in its line */
 
 struct sim_kind {
     const char *name; /* --NAME chooses it */
-    bool late; /* mem only: tickets are numbered when they are granted, and have names before */
+    bool late;  /* mem only: tickets are numbered when they are granted, and have names before */
+    bool exact; /* what is told as lost is: no engine's answers are older than they seem */
     const struct rt_engine *engine; /* NULL: which the URL names */
     /* Draws what the plan has for this kind alone, and makes the world. */
     void (*open)(struct sim *sim);

@@ -121,8 +121,11 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
     size_t said = 0;
     for (size_t i = 0; i < believed->count; i++) {
         struct rt_known *k = &believed->at[(c->look_from + i) % believed->count];
-        k->unasked = k->granted && said == LOOKS && !c->elsewhere;
-        if (!k->granted || said == LOOKS)
+        const struct rt_sql_ticket *t = rt_sql_wait_find(c, k->name, k->number);
+        if (!k->granted && t != NULL && t->waits)
+            continue; /* a row; what does not hold and does not wait is being left, and may be folded */
+        k->unasked = said == LOOKS && !c->elsewhere;
+        if (said == LOOKS)
             continue;
         rt_sql_say(b, RT_SQL_FOLDED, rt_sql_text(k->name), rt_sql_number(c->session));
         if (++said == LOOKS)

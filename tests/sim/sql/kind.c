@@ -344,12 +344,13 @@ static int64_t next(const struct sim *sim)
     return sim->promote_at != 0 && sim->promote_at < at ? sim->promote_at : at;
 }
 
-#define KIND(its_name, its_engine, its_url)                                                       \
-    {                                                                                             \
-        .name = (its_name), .engine = (its_engine), .open = on_open, .close = on_close,           \
-        .look = look, .session = session, .sweep = sweep, .expire = expire, .left = left,         \
-        .dump = dump, .kill_session = kill_session, .wakes_within = wakes_within, .url = its_url, \
-        .run = run, .next = next, .outage = outage, .heal = heal, .fences_grow = fences_grow,     \
+#define KIND(its_name, its_engine, its_url)                                                     \
+    {                                                                                           \
+        .name = (its_name), .exact = true, .engine = (its_engine), .open = on_open,             \
+        .close = on_close, .look = look, .session = session, .sweep = sweep, .expire = expire,  \
+        .left = left, .dump = dump, .kill_session = kill_session, .wakes_within = wakes_within, \
+        .url = its_url, .run = run, .next = next, .outage = outage, .heal = heal,               \
+        .fences_grow = fences_grow,                                                             \
     }
 
 const struct sim_kind sim_postgres = KIND("postgres", &ss_engine_postgres, postgres_url);

@@ -9,6 +9,7 @@
 
 #define CLOCK_BEGIN_US INT64_C(1700000000000000)
 #define THINK_US 20
+#define PAUSE_US 2000 /* mean, between two statements of a flight that others come between */
 #define STEPS_MAX 4096
 #define SS_BELLS_MAX 300
 
@@ -32,6 +33,8 @@ struct ss_task { /* a flight that has come */
     int64_t backend;
     int64_t bell; /* it waits for that until then; 0: for none */
     bool waited;
+    size_t done;         /* so many of its steps were */
+    struct ss_bytes out; /* and said this */
     size_t n;
     char bytes[];
 };
@@ -371,6 +374,42 @@ static bool must_wait(struct ss_server *s, struct ss_task *t, const struct rt_sq
     return true;
 }
 
+/* Each statement sees what was committed when it began. Where a flight locks no line, others come between. */
+static bool may_split(const struct rt_sql_step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (steps[i].kind == RT_SQL_LOCK || steps[i].kind <= RT_SQL_MAKE)
+            return false;
+    return true;
+}
+
+/* Runs T's next steps; true: there are more, and it is back among the tasks. */
+static bool run_some(struct ss_server *s, struct ss_task *t, struct run *r,
+                     const struct rt_sql_step *steps, size_t count, enum rt_sql_end *end,
+                     size_t *at)
+{
+    size_t left = count - t->done, n = left;
+    if (left > 1 && may_split(steps, count) && sim_chance(&s->net.random, 300))
+        n = 1 + sim_below(&s->net.random, (uint32_t)left - 1);
+    r->f.first = t->done;
+    *end = ss_run(&r->f, steps + t->done, n, at);
+    if (*end != RT_SQL_LANDED || n == left)
+        return false;
+    s->version++;
+    t->done += n;
+    t->out = r->out;
+    t->came = s->net.now;
+    assert(r->notices == NULL);
+    insert(s, t, s->net.now + think(s) + sim_spread_ns(&s->net.random, PAUSE_US));
+    return true;
+}
+
+static void task_free(struct ss_task *t)
+{
+    free(t->out.at);
+    free(t);
+}
+
 /* True: it is back among the tasks. */
 static bool run_task(struct ss_server *s, struct ss_task *t)
 {
@@ -381,7 +420,7 @@ static bool run_task(struct ss_server *s, struct ss_task *t)
     char who[16];
     if (must_wait(s, t, steps))
         return true;
-    if (t->conn != NULL && sim_chance(&s->net.random, s->net.faults.reset)) {
+    if (t->conn != NULL && t->done == 0 && sim_chance(&s->net.random, s->net.faults.reset)) {
         sim_conn_break(&t->conn->base); /* before COMMIT */
         return false;
     }
@@ -391,11 +430,13 @@ static bool run_task(struct ss_server *s, struct ss_task *t)
     snprintf(who, sizeof(who), "%u", s->timeline);
     r.f.who = who;
     r.f.writable = t->node == s->primary;
-    enum rt_sql_end end = refusal_of(s, t, steps);
-    if (end == RT_SQL_LANDED)
-        end = ss_run(&r.f, steps, count, &at);
-    else
+    r.out = t->out;
+    t->out = (struct ss_bytes){0};
+    enum rt_sql_end end = t->done == 0 ? refusal_of(s, t, steps) : RT_SQL_LANDED;
+    if (end != RT_SQL_LANDED)
         take_bells(&r, steps, at = sim_below(&s->net.random, (uint32_t)count));
+    else if (run_some(s, t, &r, steps, count, &end, &at))
+        return true;
     s->version++;
     finish(&r, end, at);
     if (s->after != NULL)
@@ -424,7 +465,7 @@ static void drop_tasks(struct ss_server *s, const struct ss_conn *of)
             continue;
         }
         *at = t->next;
-        free(t);
+        task_free(t);
     }
 }
 
@@ -486,7 +527,7 @@ void ss_server_run(struct ss_server *s, int64_t now)
         sim_net_advance(&s->net, t->at);
         s->tasks = t->next;
         if (!run_task(s, t))
-            free(t);
+            task_free(t);
     }
     sim_net_advance(&s->net, now);
 }

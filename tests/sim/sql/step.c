@@ -789,7 +789,8 @@ enum rt_sql_end ss_run(struct ss_flight *f, const struct rt_sql_step *steps, siz
 {
     f->gate = 0;
     for (size_t i = 0; i < count; i++) {
-        struct at a = {.f = f, .s = f->store, .step = &steps[i], .index = i, .now = f->now(f)};
+        struct at a = {
+            .f = f, .s = f->store, .step = &steps[i], .index = f->first + i, .now = f->now(f)};
         check(steps, i);
         *at = i;
         if (!f->store->made && steps[i].kind != RT_SQL_FACTS && steps[i].kind != RT_SQL_MAKE) {

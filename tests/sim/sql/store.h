@@ -62,6 +62,7 @@ struct ss_flight { /* one transaction that runs */
     const char *who; /* which server */
     /* TAKE and GIVE may fail by themselves, and are told as not so. May be NULL: they do not. */
     bool (*fails)(struct ss_flight *f);
+    size_t first; /* the step that is run first: rows are told with its number */
     int64_t gate; /* GATE has counted so many */
     void *arg;
     int64_t (*now)(struct ss_flight *f); /* us since 1970, at the beginning of the next statement */
