@@ -84,19 +84,20 @@ static const char *statement_end(const char *at, const char *end)
     return at;
 }
 
+static bool begins(const char *at, const char *end, const char *with)
+{
+    return (size_t)(end - at) > strlen(with) && memcmp(at, with, strlen(with)) == 0;
+}
+
 /* Of each statement its first word, of those with a name that. */
 static void query_words(char *out, const char *text, size_t n)
 {
     for (const char *at = text, *all = text + n, *end; at < all; at = end + 1) {
         end = statement_end(at, all);
-        size_t first = strcspn(at, " ;");
-        bool named = strncmp(at, "EXECUTE ", 8) == 0 || strncmp(at, "PREPARE ", 8) == 0;
-        if (named)
-            at += first + 1;
-        size_t size = 0;
-        while (at + size < end && at[size] != ' ')
-            size++;
-        add_word(out, at, size);
+        if (begins(at, end, "EXECUTE ") || begins(at, end, "PREPARE "))
+            at += strlen("EXECUTE ");
+        const char *blank = memchr(at, ' ', (size_t)(end - at));
+        add_word(out, at, (size_t)((blank != NULL ? blank : end) - at));
     }
 }
 
