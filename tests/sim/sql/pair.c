@@ -445,11 +445,21 @@ static void draw_short(size_t name)
     own_number(2, index);
 }
 
+/* One's own ticket that has ended: the two may say different things of it. */
+static bool is_over(size_t name, size_t index)
+{
+    const struct ss_line *l = ss_line(&model, names[name], 1);
+    for (size_t i = 0; l != NULL && index < number_count && i < l->count; i++)
+        if (l->tickets[i].number == numbers[index].model)
+            return ss_over(&model, &l->tickets[i], model_now(NULL));
+    return false;
+}
+
 static void draw_look(size_t name)
 {
     size_t index = some_number(name);
     int64_t session = session_of(name, index);
-    if (session > SESSIONS || ss_alive(&model, session, model_now(NULL))) {
+    if (!is_over(name, index)) {
         SAY(LOOK, T(names[name]), N(session), N(0));
         own_number(2, index);
     }
