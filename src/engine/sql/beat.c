@@ -14,8 +14,9 @@
 
 #include <string.h>
 
-#define LOOKS 64 /* folded tickets that a renewal looks for */
-#define SWEEP 8  /* lines of the dead, and sessions, of one renewal */
+#define LOOKS 64     /* folded tickets that a renewal looks for */
+#define SWEEP 8      /* lines of the dead, and sessions, of one renewal */
+#define SWEEP_EACH 3 /* which of the renewals does: about one a ttl */
 #define OPEN_TRIES 3
 #define DOUBT_TTLS 3 /* so long a lost request may come late */
 #define DAY_US (INT64_C(86400) * 1000000)
@@ -167,8 +168,10 @@ static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     rt_sql_say(b, RT_SQL_RENEW, rt_sql_number(c->session),
                rt_sql_number(c->base.ttl_ms * UINT64_C(1000)));
     say_mine(a, b);
-    rt_sql_say(b, RT_SQL_DEAD, rt_sql_number(SWEEP));
-    rt_sql_say(b, RT_SQL_BURY, rt_sql_number(SWEEP));
+    if (c->beats++ % SWEEP_EACH == 0) {
+        rt_sql_say(b, RT_SQL_DEAD, rt_sql_number(SWEEP));
+        rt_sql_say(b, RT_SQL_BURY, rt_sql_number(SWEEP));
+    }
     if (rt_loop_now(c->base.loop) >= c->tidy_at)
         rt_sql_say(b, RT_SQL_IDLE, rt_sql_number((uint64_t)DAY_US), rt_sql_number(TIDY_MOST));
 }

@@ -326,6 +326,7 @@ struct rt_sql_conn {
     size_t look_from;   /* of what is believed in: where the next BEAT looks on */
     int64_t hear_until; /* what is heard is heard until then at least */
     int64_t tidy_at;
+    uint32_t beats;
     char label[RT_LABEL_MAX + 1]; /* base.label, as the server may take it: UTF-8 */
     uint64_t links;               /* counts the times that the first lane was ready */
     enum { RT_SQL_STAYS, RT_SQL_PARTS, RT_SQL_PARTED } parting;
