@@ -68,8 +68,10 @@ static void actor_ready(struct conf_load *load)
 
 static int actor_after(struct conf_load *load, int rv)
 {
-    if (rt_recorded_result(rv) == RT_INFO)
+    if (rt_recorded_result(rv) == RT_INFO) {
+        fprintf(stderr, "%s: %s: %s\n", load->name, rota_strerror(rv), rota_errmsg(load->r));
         load->actor.client = 0;
+    }
     return rv;
 }
 
