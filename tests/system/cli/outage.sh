@@ -69,7 +69,8 @@ processes_of() # PID
 
 prepare_mysql()
 {
-    mariadb-install-db --no-defaults --datadir="$PWD/data" --skip-test-db --auth-root-authentication-method=normal \
+    mkdir tmp # in one folder for all, servers that start at the same time remove each other's files
+    mariadb-install-db --no-defaults --datadir="$PWD/data" --tmpdir="$PWD/tmp" --skip-test-db --auth-root-authentication-method=normal \
         --user="$(id -un)" >>server.log 2>&1
     printf '%s;\n' 'create database locks' "create user rota@'127.0.0.1' identified by 'of-the-test'" \
         "grant all on locks.* to rota@'127.0.0.1'" >init.sql # a line each
@@ -78,7 +79,7 @@ prepare_mysql()
 
 serve_mysql()
 {
-    mariadbd --no-defaults --datadir="$PWD/data" --socket="$PWD/sock" --pid-file="$PWD/pid" --port="$port" \
+    mariadbd --no-defaults --datadir="$PWD/data" --tmpdir="$PWD/tmp" --socket="$PWD/sock" --pid-file="$PWD/pid" --port="$port" \
         --bind-address=127.0.0.1 --skip-name-resolve --user="$(id -un)" --innodb-buffer-pool-size=16M \
         ${first:+--init-file="$PWD/init.sql"} >>server.log 2>&1 &
     server=$!
