@@ -10,8 +10,8 @@
  * last one that has any, its count that of the last that changes anything unless said otherwise.
  *
  * One flight at a time is in the air on a link. All of it leaves before anything of its answer is waited for, and it is
- * one transaction: all of it happens, or nothing. (MariaDB goes on after a statement that failed, so there each
- * statement is written to do nothing where what it stands on is missing: LOCK's turn is checked by the others.)
+ * one transaction: all of it happens, or nothing. But in a flight of nothing else than TAKEs and GIVEs each may fail by
+ * itself, and is then told as not so (no row, count 0): whoever asked goes the long way, which finds out.
  *
  * Serialised as engines are. No up-call comes from inside a function of the driver: all come from a turn of the loop. In
  * them every function of the driver is legal. */
@@ -33,7 +33,7 @@
  * A line is *folded* when its `session` is not null: one plain exclusive ticket, whose number is `fence`, and count is 0.
  * Otherwise its tickets are rows; `count` of them, `waiting` of those not granted. `fence` is the last number given. A
  * number is greatest(fence + 1, now). `watched`: until then somebody observes it, and what changes it must tell.
- * `turn`: of the last flight that locked it.
+ * `turn`: only there to be written by LOCK where a row is locked by writing it (MariaDB); nobody reads it.
  *
  * Times are microseconds since 1970 by the server's clock; at_least too. `now` is that clock at the *beginning of the
  * statement, before it sees any row* (statement_timestamp(), NOW(6)): a renewal that was answered before a session's end

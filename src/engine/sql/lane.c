@@ -340,6 +340,15 @@ static void say_listen(struct rt_sql_lane *lane)
         rt_sql_say(&lane->book, RT_SQL_LISTEN, rt_sql_number(lane->c->ear));
 }
 
+/* All have ended meanwhile, or have nothing to say any more (a bell that is gone): those end from the next turn. */
+static void stay(struct rt_sql_lane *lane)
+{
+    for (size_t i = 0; i < lane->loaded; i++)
+        if (lane->load[i] != NULL)
+            rt_ledger_abandon(&lane->c->ledger, &lane->load[i]->entry, ROTA_CANCELED);
+    lane->loaded = 0;
+}
+
 static void depart(struct rt_defer *d)
 {
     struct rt_sql_lane *lane = (struct rt_sql_lane *)(void *)((char *)d -
@@ -357,10 +366,10 @@ static void depart(struct rt_defer *d)
         a->plan->say(a, b);
         a->steps = b->step_count - a->first;
     }
-    if (b->step_count == 0 && !b->failed)
-        lane->loaded = 0; /* all have ended meanwhile */
-    else
+    if (b->step_count > 0 || b->failed)
         fly(lane);
+    else
+        stay(lane);
 }
 
 /* Tells all aboard by EACH, then lets the next board. */
