@@ -40,8 +40,8 @@ struct rt_guardian {
  * Returns 0 or an errno. */
 int rt_guardian_start(struct rt_guardian *guardian, int keep_fd, enum rt_on_lost on_lost);
 
-/* Tells it which process GROUP it guards, and until when (CLOCK_BOOTTIME, ms; INT64_MAX: no end)
- * the hold lasts at least. From here on the group ends with us; and if we have not done so ourselves
+/* Tells it which process GROUP it guards, and when (CLOCK_BOOTTIME, ms; INT64_MAX: never) it is to be
+ * killed at the latest. From here on the group ends with us; and if we have not done so ourselves
  * MARGIN_MS before that time, also without. */
 void rt_guardian_tell(const struct rt_guardian *guardian, pid_t group, int64_t deadline_ms,
                       int64_t margin_ms);

@@ -14,12 +14,31 @@
     200 /* between two looks whose the terminal is, while the command waits for it */
 #define GUARDIANS_MAX 8 /* how many to start for one command, should they be killed */
 
-/* The guardian comes after us, should we be stopped: half the time that we would have left; and when
- * we have told the command to end, at the deadline only, so that it is told once. */
+/* When the command is killed at the latest. A kill takes a moment, and on a busy machine so does
+ * waking up for it: the command must be dead at the deadline, not about to die. */
+static int64_t last_moment(const struct rt_hold *hold)
+{
+    return hold->deadline == RT_HOLD_NEVER ? RT_HOLD_NEVER
+                                           : hold->deadline - rota_ttl_ms(hold->client) / 16;
+}
+
+/* The guardian comes after us, should we be stopped: a sixteenth of the ttl before the last moment; and
+ * when we have told the command to end, at the last moment only, so that it is told once. */
 static void tell_guardian(const struct rt_hold *hold)
 {
-    rt_guardian_tell(&hold->guardian, hold->child.pid, hold->deadline,
-                     hold->lost ? 0 : rota_ttl_ms(hold->client) / 8);
+    rt_guardian_tell(&hold->guardian, hold->child.pid, last_moment(hold),
+                     hold->lost ? 0 : rota_ttl_ms(hold->client) / 16);
+}
+
+/* How long the hold lasts, as far as we know now; at or below 0 it is over, and its deadline stays. */
+static int64_t read_deadline(struct rt_hold *hold)
+{
+    int64_t now = rt_hold_now_ms(); /* before: stopped in between, we count too little */
+    int64_t remaining = rt_hold_remaining_ms(hold);
+
+    if (remaining > 0)
+        hold->deadline = remaining == INT64_MAX ? RT_HOLD_NEVER : now + remaining;
+    return remaining;
 }
 
 /* Ends the child because the hold is in danger or, GONE, over: by SIGTERM if there is time. */
@@ -34,7 +53,7 @@ static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
     else
         rt_out_error("the %s '%s' is lost: %s", hold->noun, hold->name, what);
     /* Taken away with time left (somebody broke it): a short while to clean up. */
-    hold->kill_at = hold->deadline;
+    hold->kill_at = last_moment(hold);
     if (gone && hold->kill_at > now + RT_GRACE_MS)
         hold->kill_at = now + RT_GRACE_MS;
     if (hold->on_lost == RT_ON_LOST_KILL)
@@ -47,15 +66,12 @@ static void begin_end(struct rt_hold *hold, int64_t now, bool gone)
 }
 
 /* Ends the child in time when the hold is in danger or gone: SIGTERM a quarter of the ttl
- * before the deadline, SIGKILL at the deadline. Returns when to look again. */
+ * before the deadline, SIGKILL at the last moment. Returns when to look again. */
 static int64_t guard(struct rt_hold *hold)
 {
+    int64_t remaining = read_deadline(hold);
     int64_t now = rt_hold_now_ms();
-    int64_t remaining = rt_hold_remaining_ms(hold);
     int64_t margin = rota_ttl_ms(hold->client) / 4;
-
-    if (remaining > 0)
-        hold->deadline = remaining == INT64_MAX ? RT_HOLD_NEVER : now + remaining;
     bool gone = hold->told_lost || remaining <= 0;
     if (!gone && !hold->lost && remaining > margin)
         return hold->deadline == RT_HOLD_NEVER ? RT_HOLD_NEVER : hold->deadline - margin;
@@ -122,9 +138,9 @@ static int launch(struct rt_hold *hold)
     err = rt_child_fork(&hold->child, hold->command, &hold->inherited_mask,
                         death_signals[hold->on_lost]);
     if (err == 0) {
+        /* We may have slept past the deadline since the grant, and may be stopped from here on. */
+        hold->lost = hold->told_lost || read_deadline(hold) <= 0;
         tell_guardian(hold);
-        /* We may have slept past the deadline since the grant. */
-        hold->lost = hold->told_lost || rt_hold_remaining_ms(hold) <= 0;
         if (!hold->lost)
             err = rt_child_go(&hold->child);
         else
