@@ -336,8 +336,8 @@ void rt_hold_close(struct rt_hold *hold)
 
     if (hold->signal_fd >= 0)
         close(hold->signal_fd);
+    rt_guardian_reap(&hold->guardian); /* first: while it dies it keeps the session that we close */
     rota_close(hold->client);
-    rt_guardian_reap(&hold->guardian); /* last: it ends while we do all that */
     if (signo == SIGINT && !hold->lost)
         die_of_interrupt();
 }

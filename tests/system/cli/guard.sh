@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests of what ends the command of rota run: the guardian, a loss, a stop.
 #
-#   guard.sh ROTA BREAK_LOCK KILL_STORM [CASE]...
+#   guard.sh ROTA BREAK_LOCK KILL_STORM LATE_KILL [CASE]...
 # shellcheck disable=SC2016 # single quotes: for the inner shell
 # shellcheck disable=SC2317 # the cases are called by name
 set -u
 . "$(dirname "$0")/lib.sh"
-rota=$(realpath "$1") break_lock=$(realpath "$2") kill_storm=$(realpath "$3")
-shift 3
+rota=$(realpath "$1") break_lock=$(realpath "$2") kill_storm=$(realpath "$3") late_kill=$(realpath "$4")
+shift 4
 
 # ---- rota killed
 
@@ -115,6 +115,17 @@ test_guardian_has_nothing_open()
     expect 0 wait $holder
     kill -0 "$guardian" 2>/dev/null && fail "it was left behind"
     return 0
+}
+
+# A guardian that dies slowly keeps the session's file open: rota must not take that for a command that goes on.
+test_an_orderly_end_leaves_no_session()
+{
+    expect 3 env ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0" LD_PRELOAD="$late_kill" \
+        "$rota" run a -- env -u LD_PRELOAD sh -c 'exit 3'
+    same "" "$(ls rota/s)"
+    expect 0 "$rota" elect a -- true
+    expect 0 "$rota" once a -- true
+    same "" "$(ls rota/s)"
 }
 
 # ---- What the command leaves behind is its own, as long as nothing was lost
