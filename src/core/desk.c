@@ -73,6 +73,7 @@ void rt_desk_away(struct rt_desk *desk, bool away)
 static void follow_session(struct rt_desk *desk)
 {
     int64_t at = rt_session_next(&desk->session);
+    assert(at == RT_NEVER || desk->session.state == RT_SESSION_ALIVE);
     if (at == RT_NEVER)
         rt_timers_stop(desk->timers, &desk->beat_timer);
     else if (desk->beat_timer.slot == 0 || desk->beat_timer.at != at)
@@ -195,6 +196,7 @@ void rt_desk_fini(struct rt_desk *desk)
     rt_timers_stop(desk->timers, &desk->beat_timer);
     rt_timers_stop(desk->timers, &desk->patience_timer);
     rt_outbox_fini(desk);
+    assert(desk->beat_timer.slot == 0 && desk->out.retry_timer.slot == 0);
 }
 
 /* ---- Asks --------------------------------------------------------------- */
@@ -342,7 +344,7 @@ static void join_refused(struct rt_desk *desk, struct rt_ticket *t, int err, int
 void rt_desk_joined(struct rt_desk *desk, struct rt_ticket *t, uint64_t id, int err,
                     const struct rt_joined *j, int64_t now)
 {
-    assert(t->ops > 0);
+    assert(t->ops > 0 && (err != 0 || j->number != 0));
     t->ops--;
     if (!rt_ticket_is(t, RT_TICKET_JOINING, id)) { /* lost or given up meanwhile */
         rt_outbox_settle(desk, t);
@@ -450,6 +452,7 @@ static int limit_err(const struct rt_desk *desk, const struct rt_ask *ask)
 {
     const struct rt_ticket *t = ask->ticket;
 
+    assert(ask->state != RT_ASK_HELD); /* that has no limit any more */
     if (t == NULL)
         t = ask->mode == RT_SHARED ? ask->line->s : &ask->line->x;
     bool away = desk->away || (ask->flags & RT_ASK_AWAY) != 0;

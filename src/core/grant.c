@@ -43,6 +43,7 @@ static enum rt_grant_verdict gather(struct rt_grant *g, uint32_t of, bool grante
     if (g->gathered >= of)
         return RT_GRANT_WAITS;
     g->gathered++;
+    assert(g->gathered <= of); /* I1 of a barrier: each opening lets through as many as it is for */
     return RT_GRANT_HOLDS;
 }
 

@@ -17,6 +17,7 @@ static const char *text_at(const struct rt_hunt *h, size_t at)
 static bool keep(struct rt_hunt *h, const char *name, size_t *at)
 {
     size_t size = strlen(name) + 1;
+    assert(h->text_used <= sizeof(h->text));
     if (sizeof(h->text) - h->text_used < size)
         return false;
     memcpy(h->text + h->text_used, name, size);
@@ -76,6 +77,7 @@ static void see(struct rt_hunt *h, const struct rota_place *place)
 {
     const struct rt_hunt_node *node = &h->nodes[h->node_asked];
     bool granted = (place->flags & ROTA_PLACE_GRANTED) != 0;
+    assert(h->node_asked < h->node_count);
     if (h->passed_self)
         return; /* behind it: nobody it waits for */
     if (place->number == node->number) {
@@ -103,6 +105,7 @@ static void see(struct rt_hunt *h, const struct rota_place *place)
 /* Whether the node cannot be granted as long as S is there. */
 static bool blocks(const struct rt_hunt *h, const struct rt_hunt_seen *s)
 {
+    assert(h->found_self); /* its mode is known */
     if (!s->granted)
         return true; /* nobody overtakes a waiting ticket */
     if (h->self_mode == RT_PERMITS)
@@ -112,6 +115,7 @@ static bool blocks(const struct rt_hunt *h, const struct rt_hunt_seen *s)
 
 static void add_agent(struct rt_hunt *h, const struct rt_hunt_seen *s)
 {
+    assert(s->session != 0 && s->owner != 0); /* of whoever has none nothing can be asked */
     for (int i = 0; i < h->agent_count; i++)
         if (h->agents[i].session == s->session && h->agents[i].owner == s->owner)
             return;
@@ -195,6 +199,7 @@ static void line_answered(struct rt_hunt *h)
 static void add_node(struct rt_hunt *h, const char *name, const struct rota_place *place)
 {
     const struct rt_hunt_agent *agent = &h->agents[h->agent_asked];
+    assert(h->agent_asked < h->agent_count);
     if (place->owner != agent->owner || (place->flags & ROTA_PLACE_GRANTED) != 0 ||
         (place->flags & ROTA_PLACE_DETECT) == 0 || h->node_count == RT_HUNT_NODES)
         return;

@@ -136,6 +136,7 @@ void rt_outbox_line_settle(struct rt_desk *desk, struct rt_line *line)
 {
     if (line->idle_listed || !rt_line_idle(line))
         return;
+    assert(line->solo_tickets == 0); /* else one of them still points to it */
     line->idle_listed = 1;
     line->idle_next = desk->out.idle;
     desk->out.idle = line;
@@ -163,6 +164,7 @@ uint64_t rt_outbox_nonce(struct rt_desk *desk)
 {
     if (++desk->last_nonce == 0)
         ++desk->last_nonce; /* 0 means none */
+    assert(desk->last_nonce != 0);
     return desk->last_nonce;
 }
 
@@ -226,6 +228,7 @@ void rt_outbox_later(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 
 void rt_outbox_again(struct rt_desk *desk, struct rt_ticket *t, int64_t now)
 {
+    assert(t->state == RT_TICKET_JOINING);
     rt_ticket_again(t, false);
     rt_outbox_later(desk, t, now);
 }
@@ -317,6 +320,7 @@ bool rt_outbox_todo(struct rt_desk *desk, struct rt_todo *todo, int64_t now)
     if (todo_beat(desk, todo))
         return true;
     struct rt_ticket *t;
+    assert(!desk->out.open_due && !desk->out.beat_due); /* a BEAT goes before all */
     while ((t = rt_outbox_pop(&desk->out.first)) != NULL) {
         if ((t->want & RT_WANT_JOIN) != 0 && desk->session.state != RT_SESSION_ALIVE) {
             push(&desk->out.unsent, t);
@@ -339,6 +343,7 @@ void rt_outbox_end(struct rt_desk *desk)
         while ((t = rt_outbox_pop(lists[i])) != NULL)
             rt_outbox_settle(desk, t);
     rt_timers_stop(desk->timers, &desk->out.retry_timer);
+    assert(desk->out.first == NULL && desk->out.retry == NULL);
 }
 
 void rt_outbox_fini(struct rt_desk *desk)
@@ -359,4 +364,5 @@ void rt_outbox_fini(struct rt_desk *desk)
         set->next = out->dead_sets;
         out->dead_sets = set;
     }
+    assert(rt_desk_quiet(desk));
 }

@@ -37,6 +37,7 @@ static struct rt_ask *find(const struct rt_desk *desk, const struct rt_ticket *t
                            int64_t *next)
 {
     bool solo = rt_ticket_has(t, RT_TICKET_SOLO);
+    assert(rt_outbox_holds(desk, t));
     struct rt_ask *ask = t->state == RT_TICKET_LEAVING ? rt_line_releasing(t) : NULL;
     if (ask != NULL && is_over(desk, t->since, now, next))
         return ask;
@@ -93,6 +94,7 @@ void rt_patience_over(struct rt_desk *desk, int64_t now)
         else
             (void)rt_desk_cancel(desk, ask, try_err(ask), now);
     }
+    assert(next > now);
     if (next != RT_NEVER)
         rt_timers_start(desk->timers, &desk->patience_timer, next + GRACE);
 }

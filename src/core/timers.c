@@ -6,12 +6,14 @@
 
 static void put(struct rt_timers *ts, uint32_t place, struct rt_timer *t)
 {
+    assert(place < ts->count && t != NULL);
     ts->heap[place] = t;
     t->slot = place + 1;
 }
 
 static void sift_up(struct rt_timers *ts, uint32_t place, struct rt_timer *t)
 {
+    assert(place < ts->count);
     while (place > 0) {
         uint32_t parent = (place - 1) / 2;
         if (ts->heap[parent]->at <= t->at)
@@ -24,6 +26,7 @@ static void sift_up(struct rt_timers *ts, uint32_t place, struct rt_timer *t)
 
 static void sift_down(struct rt_timers *ts, uint32_t place, struct rt_timer *t)
 {
+    assert(place < ts->count);
     for (;;) {
         uint32_t child = 2 * place + 1;
         if (child >= ts->count)
@@ -42,8 +45,10 @@ void rt_timers_start(struct rt_timers *ts, struct rt_timer *t, int64_t at)
 {
     rt_timers_stop(ts, t);
     assert(ts->count < ts->reserved); /* its place was reserved when it was made */
+    assert(at != RT_NEVER);           /* what never falls due is not kept */
     t->at = at;
-    sift_up(ts, ts->count++, t);
+    ts->count++;
+    sift_up(ts, ts->count - 1, t);
 }
 
 void rt_timers_stop(struct rt_timers *ts, struct rt_timer *t)
