@@ -45,7 +45,6 @@ void rt_timers_start(struct rt_timers *ts, struct rt_timer *t, int64_t at)
 {
     rt_timers_stop(ts, t);
     assert(ts->count < ts->reserved); /* its place was reserved when it was made */
-    assert(at != RT_NEVER);           /* what never falls due is not kept */
     t->at = at;
     ts->count++;
     sift_up(ts, ts->count - 1, t);
