@@ -5,6 +5,7 @@
 #include "net/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -242,6 +243,45 @@ static void on_closed(struct rt_watch *w)
     rt_free(w);
 }
 
+/* Whether what FD is of is our socket: then we hear what is sent there. */
+static bool is_ours(const struct rt_file_bell *b, int fd, uint64_t session)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct stat st;
+    uint64_t heard = 0;
+    (void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d", fd);
+    return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == geteuid() &&
+           sendto(b->fd, &session, sizeof(session), MSG_DONTWAIT | MSG_NOSIGNAL,
+                  (struct sockaddr *)&a, sizeof(a)) == (ssize_t)sizeof(session) &&
+           recv(b->fd, &heard, sizeof(heard), MSG_DONTWAIT) == (ssize_t)sizeof(heard) &&
+           heard == session;
+}
+
+/* The group's rights, which the umask took away. By a descriptor: whoever may write s/ may put another thing under our
+ * name. Nobody but us may send there before, so we hear only ourselves. */
+static int share(struct rt_file_conn *c, const struct rt_file_bell *b, uint64_t session)
+{
+    char name[32];
+    struct stat st;
+    (void)snprintf(name, sizeof(name), "%016" PRIx64 ".sock", session);
+    int fd = openat(c->sdir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), rv = 0;
+    if (fd < 0 && rt_file_say_files(c, errno))
+        return ROTA_UNREACHABLE;
+    bool done = fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) &&
+                (st.st_mode & 0777) == c->mode;
+    if (!done && (fd < 0 || !is_ours(b, fd, session))) {
+        rt_file_say(c, "a socket in %s/s was replaced while it was made: see who may write there",
+                    c->shown);
+        rv = ROTA_AUTH;
+    } else if (!done) {
+        (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+        (void)chmod(name, c->mode);
+    }
+    if (fd >= 0)
+        (void)close(fd);
+    return rv;
+}
+
 int rt_file_bell_open(struct rt_file_conn *c, uint64_t session)
 {
     struct sockaddr_un a;
@@ -254,16 +294,17 @@ int rt_file_bell_open(struct rt_file_conn *c, uint64_t session)
             rt_file_say(c, "cannot make a socket: %s", strerror(errno));
         goto no_socket;
     }
+    (void)fchmod(b->fd, c->mode); /* what bind makes has no more rights than that */
     address(c, session, &a);
     if (bind(b->fd, (struct sockaddr *)&a, sizeof(a)) != 0) {
         rt_file_say(c, "cannot bind a socket in %s/s: %s (is /proc mounted?)", c->shown,
                     strerror(errno));
         goto no_bind;
     }
-    if ((c->mode & 0060) != 0)
-        (void)chmod(a.sun_path, c->mode);
     b->watch.user = c;
-    int rv = rt_watch_start(c->base.loop, &b->watch, b->fd, on_readable);
+    int rv = (c->mode & 0060) != 0 ? share(c, b, session) : 0;
+    if (rv == 0)
+        rv = rt_watch_start(c->base.loop, &b->watch, b->fd, on_readable);
     if (rv != 0) {
         (void)unlink(a.sun_path);
         (void)close(b->fd);

@@ -27,6 +27,7 @@
 #define SPINS 30                  /* a transaction takes about so many yields */
 #define NAP_NS 50000
 #define NAPS_MAX 4 /* 200 us */
+#define PUT_TRIES 8
 
 int64_t rt_file_wall_ms(void)
 {
@@ -476,27 +477,45 @@ static int settings(struct rt_file_conn *c)
                    "PRAGMA cache_size=-16000;");
 }
 
-/* The file is made without opening it (see the top), with the rights that WAL and shm inherit. */
+static int cannot_make(struct rt_file_conn *c, int err)
+{
+    rt_file_say(c, "cannot make %s/rota.db: %s; name a folder you may write", c->shown,
+                strerror(err));
+    return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
+}
+
+/* The file, with the rights that WAL and shm inherit, has its name last: at once somebody may put another thing there.
+ * Closed before: then no thread of ours has opened it by SQLite (see the top). */
+static int put_file(struct rt_file_conn *c)
+{
+    int err = ENOENT;
+    for (int i = 0; i < PUT_TRIES && err == ENOENT; i++) { /* it may be swept as a stray */
+        uint64_t id = 0;
+        int fd = -1, rv = rt_file_session_make(c, &id, &fd);
+        if (rv != 0)
+            return rv;
+        (void)close(fd);
+        err = rt_file_session_publish(c, id, "rota.db") == 0 ? 0 : errno;
+    }
+    return err == 0 || err == EEXIST ? 0 : cannot_make(c, err);
+}
+
 static int make_file(struct rt_file_conn *c)
 {
     struct stat st;
-    if (mknodat(c->dir, "rota.db", S_IFREG | c->mode, 0) == 0) {
-        (void)fchmodat(c->dir, "rota.db", c->mode, 0);
-        return 0;
-    }
-    if (errno != EEXIST || fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        int err = errno;
-        rt_file_say(c, "cannot make %s/rota.db: %s; name a folder you may write", c->shown,
-                    strerror(err));
-        return err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
+    int rv = 0;
+    if (fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        rv = errno == ENOENT ? put_file(c) : cannot_make(c, errno);
+        if (rv == 0 && fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0)
+            rv = cannot_make(c, errno);
     }
     bool shared = (c->mode & 0060) != 0;
-    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && !shared)) {
+    if (rv == 0 && (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && !shared))) {
         rt_file_say(c, "%s/rota.db is no plain file of yours: move it away or name another folder",
                     c->shown);
-        return ROTA_AUTH;
+        rv = ROTA_AUTH;
     }
-    return 0;
+    return rv;
 }
 
 static int note_file(struct rt_file_conn *c)

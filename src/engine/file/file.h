@@ -302,6 +302,11 @@ int rt_file_op_run(struct rt_file_conn *c, struct rt_op *op);
 
 /* ---- session.c, wait.c: who lives, and who waits for whom ---------------- */
 
+/* A new file of s/, locked, with the rights of all our files: whoever sweeps stray ones locks them before it unlinks
+ * them. */
+int rt_file_session_make(struct rt_file_conn *c, uint64_t *session, int *out);
+/* Gives such a file the name NAME in the folder, unless there is one, and its own no more: -1 and errno. */
+int rt_file_session_publish(const struct rt_file_conn *c, uint64_t session, const char *name);
 int rt_file_session_open(struct rt_file_conn *c);
 int rt_file_session_check(struct rt_file_conn *c, bool *there);
 void rt_file_session_end(struct rt_file_conn *c); /* gives up our own, with its tickets */

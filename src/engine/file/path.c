@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "engine/file/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -108,8 +109,8 @@ static mode_t folder_mode(const struct rt_file_conn *c)
     return (c->mode & 0060) != 0 ? 02770 : 0700;
 }
 
-/* Makes the default folder's parents too, as the XDG specification asks (0700). */
-static int make(struct rt_file_conn *c, char *path, bool parents)
+/* Makes the default folder's parents too, as the XDG specification asks (0700). MADE: it was not there. */
+static int make(struct rt_file_conn *c, char *path, bool parents, bool *made)
 {
     for (char *p = path + 1; parents && *p != '\0'; p++) {
         if (*p != '/')
@@ -118,12 +119,9 @@ static int make(struct rt_file_conn *c, char *path, bool parents)
         (void)mkdir(path, 0700); /* if it failed, the last one says why */
         *p = '/';
     }
-    if (mkdir(path, 0700) == 0) {
-        if (chmod(path, folder_mode(c)) == 0)
-            return 0;
-    } else if (errno == EEXIST) {
+    *made = mkdir(path, 0700) == 0;
+    if (*made || errno == EEXIST)
         return 0;
-    }
     int err = errno;
     rt_file_say(c, "cannot make folder %s: %s; %s", c->shown, strerror(err),
                 err == ENOENT ? "make its parent first"
@@ -193,6 +191,36 @@ static int open_folder(struct rt_file_conn *c, int at, const char *path, const c
     return 0;
 }
 
+/* Whether there is nothing in the folder but what clients that were faster put there. */
+static bool is_new(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = copy >= 0 ? fdopendir(copy) : NULL;
+    struct dirent *e;
+    bool ours = d != NULL;
+    while (ours && (e = readdir(d)) != NULL)
+        ours = e->d_name[0] == '.' || strcmp(e->d_name, "s") == 0 ||
+               strncmp(e->d_name, "rota.db", strlen("rota.db")) == 0;
+    if (d != NULL)
+        (void)closedir(d);
+    else if (copy >= 0)
+        (void)close(copy);
+    return ours;
+}
+
+/* The rights of a folder that we made just now, if it is the one. What bears its name by now may be
+ * somebody's link, or another folder of ours that somebody moved there (from beside it: the kernel
+ * lets nobody move a folder elsewhere who may not write it). */
+static int share(struct rt_file_conn *c, int fd, bool is_it, const char *what)
+{
+    struct stat st;
+    if (is_it && fstat(fd, &st) == 0 && st.st_uid == geteuid() && fchmod(fd, folder_mode(c)) == 0)
+        return 0;
+    rt_file_say(c, "%s was replaced while it was made: see who may write beside it, and try again",
+                what);
+    return ROTA_AUTH;
+}
+
 static int open_sessions(struct rt_file_conn *c)
 {
     if (faccessat(c->dir, ".", W_OK | X_OK, AT_EACCESS) != 0) {
@@ -201,13 +229,14 @@ static int open_sessions(struct rt_file_conn *c)
                     c->shown, strerror(err));
         return ROTA_AUTH;
     }
-    if (mkdirat(c->dir, "s", 0700) == 0)
-        (void)fchmodat(c->dir, "s", folder_mode(c), 0);
-    else if (errno != EEXIST) {
+    bool made = mkdirat(c->dir, "s", 0700) == 0;
+    if (!made && errno != EEXIST) {
         rt_file_say(c, "cannot make %s/s: %s", c->shown, strerror(errno));
         return errno == EACCES || errno == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE;
     }
     int rv = open_folder(c, c->dir, "s", "s/ of the folder", &c->sdir);
+    if (rv == 0 && made)
+        rv = share(c, c->sdir, true, "the folder s/ of sessions");
     return rv != 0 ? rv : check_owner(c, c->sdir, "the folder s/ of sessions");
 }
 
@@ -228,13 +257,16 @@ static int resolve(struct rt_file_conn *c, const char *path)
 int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode)
 {
     char text[PATH_MAX];
+    bool made = false;
     int rv = parse_mode(c, mode);
     if (rv == 0)
         rv = spell(c, path, text, sizeof(text));
     if (rv == 0)
-        rv = make(c, text, *path == '\0');
+        rv = make(c, text, *path == '\0', &made);
     if (rv == 0)
         rv = open_folder(c, AT_FDCWD, text, c->shown, &c->dir);
+    if (rv == 0 && made)
+        rv = share(c, c->dir, is_new(c->dir), c->shown);
     if (rv == 0)
         rv = adopt_mode(c);
     if (rv == 0)

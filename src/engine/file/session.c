@@ -114,6 +114,17 @@ bool rt_file_session_dead(struct rt_file_conn *c, uint64_t session)
     return lock == LOCK_FREE || (lock == LOCK_NO_FILE && !lives_without_file(c, session));
 }
 
+int rt_file_session_publish(const struct rt_file_conn *c, uint64_t session, const char *name)
+{
+    char file[FILE_NAME_SIZE];
+    file_name(file, session, "");
+    int rv = linkat(c->sdir, file, c->dir, name, 0);
+    int err = errno;
+    (void)unlinkat(c->sdir, file, 0);
+    errno = err;
+    return rv;
+}
+
 void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session)
 {
     char name[FILE_NAME_SIZE];
@@ -140,8 +151,7 @@ int rt_file_session_pidfd(struct rt_file_conn *c, uint64_t session)
 
 /* ---- Our own ----------------------------------------------------------------- */
 
-/* A new file, locked; whoever sweeps stray files locks them before it unlinks them. */
-static int make_file(struct rt_file_conn *c, uint64_t *session)
+int rt_file_session_make(struct rt_file_conn *c, uint64_t *session, int *out)
 {
     char name[FILE_NAME_SIZE];
     for (int i = 0; i < ID_TRIES; i++) {
@@ -162,7 +172,7 @@ static int make_file(struct rt_file_conn *c, uint64_t *session)
         if ((c->mode & 0060) != 0)
             (void)fchmod(fd, c->mode);
         if (fcntl(fd, F_OFD_SETLK, &lock) == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0) {
-            c->session_fd = fd;
+            *out = fd;
             *session = id;
             return 0;
         }
@@ -207,7 +217,7 @@ int rt_file_session_open(struct rt_file_conn *c)
     rt_file_session_end(c);
     int rv = rt_file_db_linked(c) ? 0 : rt_file_reopen(c);
     if (rv == 0)
-        rv = make_file(c, &session);
+        rv = rt_file_session_make(c, &session, &c->session_fd);
     if (rv != 0)
         return rv;
     rv = rt_file_bell_open(c, session); /* before the row: nobody rings in vain */
