@@ -24,6 +24,25 @@ bool rt_dial_text(char *out, size_t size, const char *host, uint16_t port)
     return n < (int)size;
 }
 
+int rt_dial_add(struct rt_dial_ring *ring, struct rt_conn *conn, const char *host, uint16_t port)
+{
+    struct rt_dial_end *ends = rt_realloc(ring->ends, (ring->count + 1) * sizeof(*ends));
+    char *copy = rt_strdup(host);
+    if (ends != NULL)
+        ring->ends = ends;
+    if (ends == NULL || copy == NULL) {
+        rt_free(copy);
+        return ROTA_NOMEM;
+    }
+    struct rt_dial_end *e = &ends[ring->count++];
+    *e = (struct rt_dial_end){.host = copy, .port = port};
+    if (host[0] == '/')
+        snprintf(e->at, sizeof(e->at), "%s", host);
+    else if (strlen(host) > 255 || !rt_dial_text(e->at, sizeof(e->at), host, port))
+        return rt_words_fail(conn, ROTA_INVALID, "a host is longer than 255 bytes");
+    return 0;
+}
+
 int rt_dial_hosts(struct rt_dial_ring *ring, struct rt_conn *conn, const struct rt_url *url,
                   uint16_t port)
 {
@@ -31,20 +50,11 @@ int rt_dial_hosts(struct rt_dial_ring *ring, struct rt_conn *conn, const struct 
     if (url->host_count == 0)
         return rt_words_fail(conn, ROTA_INVALID, "%s: names no host: write %s://host", url->scheme,
                              url->scheme);
-    ring->ends = rt_alloc(url->host_count * sizeof(*ring->ends));
-    if (ring->ends == NULL)
-        return ROTA_NOMEM;
-    for (size_t i = 0; i < url->host_count; i++) {
-        struct rt_dial_end *e = &ring->ends[ring->count];
-        e->host = rt_strdup(url->hosts[i].host);
-        if (e->host == NULL)
-            return ROTA_NOMEM;
-        ring->count++;
-        e->port = url->hosts[i].port != 0 ? url->hosts[i].port : port;
-        if (strlen(e->host) > 255 || !rt_dial_text(e->at, sizeof(e->at), e->host, e->port))
-            return rt_words_fail(conn, ROTA_INVALID, "a host of the URL is longer than 255 bytes");
-    }
-    return 0;
+    int rv = 0;
+    for (size_t i = 0; rv == 0 && i < url->host_count; i++)
+        rv = rt_dial_add(ring, conn, url->hosts[i].host,
+                         url->hosts[i].port != 0 ? url->hosts[i].port : port);
+    return rv;
 }
 
 const struct rt_dial_end *rt_dial_next(struct rt_dial_ring *ring)

@@ -26,9 +26,9 @@
 enum rt_dial_state { RT_DIAL_DOWN, RT_DIAL_DIALING, RT_DIAL_GREETING, RT_DIAL_READY };
 
 struct rt_dial_end { /* an endpoint */
-    char *host;
+    char *host;      /* from a slash on: the path of a unix socket */
     uint16_t port;
-    char at[RT_DIAL_AT]; /* "host:port" */
+    char at[RT_DIAL_AT]; /* "host:port", or the path */
     char said
         [256]; /* the last trouble with it that was told; "": none since it was well. Its user's */
 };
@@ -42,6 +42,8 @@ struct rt_dial_ring { /* zeroed before the first use */
  * rt_dial_ring_fini is due as well. */
 int rt_dial_hosts(struct rt_dial_ring *ring, struct rt_conn *conn, const struct rt_url *url,
                   uint16_t port);
+/* The same of one more, wherever it is named. Before any of them is in use: they move. */
+int rt_dial_add(struct rt_dial_ring *ring, struct rt_conn *conn, const char *host, uint16_t port);
 const struct rt_dial_end *rt_dial_next(struct rt_dial_ring *ring); /* is in use from now on */
 void rt_dial_ring_fini(struct rt_dial_ring *ring);
 

@@ -66,15 +66,6 @@ int rt_mysql_send(struct rt_mysql_link *l)
 
 /* ---- Its end --------------------------------------------------------------------------------------------------- */
 
-static void on_closed(struct rt_stream *s);
-
-static void forget(struct rt_mysql_link *l)
-{
-    rt_mysql_bytes_free(&l->in);
-    rt_mysql_bytes_free(&l->out);
-    rt_mysql_flight_free(l);
-}
-
 /* In the up-calls the user may drop the link. */
 static void end(struct rt_mysql_link *l, int err, const char *why)
 {
@@ -207,81 +198,38 @@ static void on_down(struct rt_stream *s, int err, const char *why)
 
 static const struct rt_stream_user stream_user = {on_up, on_data, on_down};
 
-static int open_stream(struct rt_mysql_link *l)
+static int dial(struct rt_sql_link *base, const struct rt_dial_end *end, uint32_t connect_ms)
 {
-    const struct rt_mysql *self = rt_mysql_self(l);
-    struct rt_loop *loop = l->base.base->loop;
-    struct rt_stream_target t = {.unix_path = self->socket, .port = l->port};
-    if (t.unix_path == NULL)
-        t.host = l->host;
-    l->deadline = rt_loop_now(loop) + l->connect_ms * RT_MS;
-    int rv = rt_stream_open(&l->stream, loop, &t, &stream_user, l->connect_ms);
+    struct rt_mysql_link *l = rt_mysql_of(base);
+    struct rt_loop *loop = base->base->loop;
+    struct rt_stream_target t = {.port = end->port};
+    assert(l->state == RT_MYSQL_IDLE);
+    *(end->host[0] == '/' ? &t.unix_path : &t.host) = end->host;
+    l->at = end->at;
+    l->deadline = rt_loop_now(loop) + connect_ms * RT_MS;
+    int rv = rt_stream_open(&l->stream, loop, &t, &stream_user, connect_ms);
     if (rv == 0)
         l->state = RT_MYSQL_DIALING;
     return rv;
 }
 
-/* What was known of the last server. */
-static void begin_anew(struct rt_mysql_link *l)
-{
-    memset(l->ids, 0, sizeof(l->ids));
-    memset(l->named, 0, sizeof(l->named));
-    l->in.size = 0;
-    l->seq = 0;
-    l->asked_key = l->secured = false;
-}
-
-static int dial(struct rt_sql_link *base, const struct rt_dial_end *e, uint32_t connect_ms)
-{
-    struct rt_mysql_link *l = rt_mysql_of(base);
-    const struct rt_mysql *self = rt_mysql_self(l);
-    const char *host = e != NULL ? e->host : self->host;
-    assert(l->state == RT_MYSQL_IDLE || l->state == RT_MYSQL_DOWN);
-    begin_anew(l);
-    l->port = e != NULL ? e->port : self->port;
-    l->connect_ms = connect_ms;
-    if (self->socket != NULL) {
-        snprintf(l->at, sizeof(l->at), "%s", self->socket);
-    } else {
-        snprintf(l->host, sizeof(l->host), "%s", host);
-        (void)rt_dial_text(l->at, sizeof(l->at), l->host, l->port);
-    }
-    if (l->stream.state == RT_STREAM_IDLE)
-        return open_stream(l);
-    l->redial = true; /* when the old one has closed */
-    l->state = RT_MYSQL_DIALING;
-    rt_stream_close(&l->stream, on_closed);
-    return 0;
-}
-
 static void on_closed(struct rt_stream *s)
 {
     struct rt_mysql_link *l = of_stream(s);
-    void (*closed)(struct rt_sql_link *) = l->closed;
-    bool redial = l->redial;
-    l->redial = false;
-    if (redial) {
-        int rv = open_stream(l);
-        if (rv != 0)
-            rt_mysql_fail(l, rv, "%s cannot be dialed: %s", l->at, rota_strerror(rv));
-        return;
-    }
-    forget(l);
-    l->closed = NULL;
-    if (closed != NULL)
-        closed(&l->base);
+    rt_mysql_bytes_free(&l->in);
+    rt_mysql_bytes_free(&l->out);
+    rt_mysql_flight_free(l);
+    if (l->closed != NULL)
+        l->closed(&l->base);
 }
 
 static void drop(struct rt_sql_link *base, void (*closed)(struct rt_sql_link *l))
 {
     struct rt_mysql_link *l = rt_mysql_of(base);
+    assert(l->stream.state != RT_STREAM_IDLE && l->stream.state != RT_STREAM_CLOSING);
     l->state = RT_MYSQL_IDLE;
     l->closed = closed;
-    l->redial = false;
-    if (l->stream.state == RT_STREAM_IDLE) /* there was no memory to dial it anew */
-        on_closed(&l->stream);
-    else if (l->stream.state != RT_STREAM_CLOSING)
-        rt_stream_close(&l->stream, on_closed);
+    rt_stream_close(&l->stream, on_closed);
 }
 
 static void forked(struct rt_sql_link *l)

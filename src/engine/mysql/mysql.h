@@ -134,8 +134,7 @@ bool rt_mysql_parting(unsigned code);
 
 struct rt_mysql {
     char *user, *password, *database;
-    char *socket; /* or NULL */
-    char *host;   /* of ~/.my.cnf, where the URL names none; or NULL */
+    char *socket, *host; /* where the URL names no host, one of them, or both are NULL */
     uint16_t port;
     struct rt_tls *tls;
 };
@@ -174,12 +173,8 @@ struct rt_mysql_link {
     size_t head; /* where the packet in `out` begins */
     struct rt_mysql_bytes in, out;
     /* Dialing. */
-    char at[RT_DIAL_AT]; /* whom, for messages */
-    char host[256];
-    uint16_t port;
-    uint32_t connect_ms;
+    const char *at;   /* whom, for messages */
     int64_t deadline; /* of the greeting */
-    bool redial;
     void (*closed)(struct rt_sql_link *l);
     /* Greeting. */
     uint32_t caps;
@@ -244,7 +239,8 @@ void rt_mysql_flight_free(struct rt_mysql_link *l);
 void rt_mysql_undone(struct rt_mysql_link *l);
 
 /* open.c */
-int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, void **out);
+int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
+                  void **out);
 void rt_mysql_close(void *arg);
 
 #endif

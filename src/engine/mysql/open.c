@@ -149,19 +149,6 @@ static int take_user(struct rt_mysql *self, struct rt_conn *conn, const struct r
     return self->password != NULL || (self->password = rt_strdup("")) != NULL ? 0 : ROTA_NOMEM;
 }
 
-static int take_place(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
-                      bool local)
-{
-    if (local || url->host_count > 0 || self->socket != NULL)
-        return 0;
-    if (self->host == NULL)
-        return rt_words_fail(conn, ROTA_INVALID, "%s: names no host: write %s://host/database",
-                             url->scheme, url->scheme);
-    if (strlen(self->host) > 255)
-        return rt_words_fail(conn, ROTA_INVALID, "the host in ~/.my.cnf is longer than 255 bytes");
-    return 0;
-}
-
 /* "": given, but with nothing: a variable that was not set where the URL was put together. */
 static int check_empty(struct rt_conn *conn, const struct rt_url *url)
 {
@@ -173,7 +160,8 @@ static int check_empty(struct rt_conn *conn, const struct rt_url *url)
     return 0;
 }
 
-static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url)
+static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
+                    struct rt_dial_ring *ring)
 {
     bool local = ends(url->scheme, "+unix"), secure = ends(url->scheme, "s");
     int rv = check_empty(conn, url);
@@ -183,8 +171,9 @@ static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt
         rv = take_database(self, conn, url, local);
     if (rv == 0)
         rv = take_user(self, conn, url, !local && url->host_count == 0);
-    if (rv == 0)
-        rv = take_place(self, conn, url, local);
+    const char *place = self->socket != NULL ? self->socket : self->host;
+    if (rv == 0 && place != NULL)
+        rv = rt_dial_add(ring, conn, place, self->port);
     if (rv == 0 && self->password[0] != '\0') /* for what it is turned into */
         rv = rt_openssl_load(conn->errmsg, sizeof(conn->errmsg));
     if (rv == 0)
@@ -193,13 +182,14 @@ static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt
     return rv;
 }
 
-int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, void **out)
+int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
+                  void **out)
 {
     struct rt_mysql *self = rt_alloc(sizeof(*self));
     int rv = ROTA_NOMEM;
     if (self != NULL) {
         self->port = PORT;
-        rv = take_url(self, conn, url);
+        rv = take_url(self, conn, url, ring);
     }
     if (rv == ROTA_NOMEM)
         (void)rt_words_nomem(conn);

@@ -10,9 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void next_place(struct rt_postgres_link *l);
-static void next_address(struct rt_postgres_link *l);
-
 /* ---- One address ---------------------------------------------------------------------------------- */
 
 struct params {
@@ -37,15 +34,16 @@ static const char *address_text(struct params *q, const struct rt_address *a)
 }
 
 /* The last of a name counts, so what is ours comes last. */
-static void put_all(struct params *q, struct rt_postgres_link *l, const char *host, uint16_t port)
+static void put_all(struct params *q, struct rt_postgres_link *l)
 {
     const struct rt_postgres *p = rt_postgres_self(l);
+    const char *host = l->end->host;
 
     for (size_t i = 0; i < p->count; i++)
         put(q, p->keys[i], p->values[i]);
-    snprintf(q->port, sizeof(q->port), "%u", (unsigned)port);
+    snprintf(q->port, sizeof(q->port), "%u", (unsigned)l->end->port);
     put(q, "port", q->port);
-    put(q, "host", host);
+    put(q, "host", host[0] != '\0' ? host : NULL);
     l->chosen = NULL;
     if (l->dial == NULL)
         return;
@@ -59,8 +57,8 @@ static void put_all(struct params *q, struct rt_postgres_link *l, const char *ho
 static void on_notice(void *arg, const PGresult *r)
 {
     struct rt_postgres_link *l = arg;
-    const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
-    const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+    const char *severity = rt_pq.PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *text = rt_pq.PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
     bool grave = severity != NULL &&
                  (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
 
@@ -68,99 +66,35 @@ static void on_notice(void *arg, const PGresult *r)
         rt_postgres_one_line(l->notice, sizeof(l->notice), text);
 }
 
-static void connect_to(struct rt_postgres_link *l, const char *host, uint16_t port)
+static void try_it(struct rt_postgres_link *l)
 {
     struct params q = {.count = 0};
     struct rt_fd_low low;
 
-    put_all(&q, l, host, port);
+    put_all(&q, l);
     if (rt_fd_keep(&low) != 0) {
         rt_postgres_fail(l, ROTA_UNREACHABLE, "%s", strerror(errno));
         return;
     }
     l->notice[0] = '\0';
-    l->pg = PQconnectStartParams(q.keys, q.values, 0);
+    l->pg = rt_pq.PQconnectStartParams(q.keys, q.values, 0);
     rt_fd_leave(&low);
     explicit_bzero(&q, sizeof(q));
     if (l->pg == NULL) {
         rt_postgres_fail(l, ROTA_NOMEM, "out of memory");
         return;
     }
-    (void)PQsetErrorVerbosity(l->pg,
-                              PQERRORS_VERBOSE); /* with the SQLSTATE, which nothing else tells */
-    (void)PQsetNoticeReceiver(l->pg, on_notice, l);
+    (void)rt_pq.PQsetErrorVerbosity(
+        l->pg, PQERRORS_VERBOSE); /* with the SQLSTATE, which nothing else tells */
+    (void)rt_pq.PQsetNoticeReceiver(l->pg, on_notice, l);
     l->state = RT_POSTGRES_DIALING;
-    if (PQstatus(l->pg) == CONNECTION_BAD)
+    if (rt_pq.PQstatus(l->pg) == CONNECTION_BAD)
         rt_postgres_alarm(l, 0); /* told from a turn: as if it were too late */
     else if (rt_postgres_watch(l, false, true))
         rt_postgres_alarm(l, l->deadline);
 }
 
 /* ---- All of them ----------------------------------------------------------------------------------- */
-
-static void looked_up(struct rt_dial *d, int gai, int errnum)
-{
-    struct rt_postgres_link *l = d->arg;
-    const char *what = gai == EAI_SYSTEM ? strerror(errnum) : gai_strerror(gai);
-
-    if (gai == 0) {
-        next_address(l);
-        return;
-    }
-    snprintf(l->why, sizeof(l->why), "the name %s cannot be looked up: %s", d->host, what);
-    l->err = gai == EAI_MEMORY ? ROTA_NOMEM : ROTA_UNREACHABLE;
-    next_place(l);
-}
-
-static void drop_dial(struct rt_postgres_link *l)
-{
-    rt_dial_free(l->dial);
-    l->dial = NULL;
-}
-
-/* Its own time is a fair share of what is left. */
-static void set_deadline(struct rt_postgres_link *l, size_t others)
-{
-    const struct rt_postgres *p = rt_postgres_self(l);
-    size_t places = l->end != NULL ? 0 : p->place_count - l->place;
-    int64_t now = rt_loop_now(l->loop);
-
-    l->deadline = now + (l->until - now) / (int64_t)(others + places + 1);
-}
-
-static void try_host(struct rt_postgres_link *l, const char *host, uint16_t port, const char *at)
-{
-    if (host == NULL || host[0] == '\0' || host[0] == '/' || host[0] == '@') {
-        const char *folder = host != NULL && host[0] != '\0' ? host : "its usual socket";
-        snprintf(l->at, sizeof(l->at), "%s", folder);
-        set_deadline(l, 0);
-        connect_to(l, host != NULL && host[0] != '\0' ? host : NULL, port);
-        return;
-    }
-    struct rt_stream_target target = {.host = host, .port = port};
-    if (at != NULL)
-        snprintf(l->at, sizeof(l->at), "%s", at);
-    else
-        (void)rt_dial_text(l->at, sizeof(l->at), host, port);
-    int rv = rt_dial_new(&l->dial, &target);
-    if (rv != 0) {
-        rt_postgres_fail(l, rv, "%s", rv == ROTA_NOMEM ? "out of memory" : "no host");
-        return;
-    }
-    l->dial->arg = l;
-    if (l->dial->count > 0) {
-        next_address(l);
-        return;
-    }
-    l->state = RT_POSTGRES_LOOKING;
-    set_deadline(l, 0);
-    rt_postgres_alarm(l, l->deadline);
-    rv = rt_lookup_start(l->dial, l->loop, looked_up);
-    if (rv != 0)
-        rt_postgres_fail(l, rv == ROTA_NOMEM ? rv : ROTA_UNREACHABLE,
-                         "the name %s cannot be looked up: %s", host,
-                         rv == ROTA_NOMEM ? "out of memory" : strerror(errno));
-}
 
 static void give_up(struct rt_postgres_link *l)
 {
@@ -172,30 +106,50 @@ static void give_up(struct rt_postgres_link *l)
         rt_postgres_end(l, err);
 }
 
-static void next_place(struct rt_postgres_link *l)
+/* Its own time is a fair share of what is left. */
+static void next_address(struct rt_postgres_link *l)
 {
-    const struct rt_postgres *p = rt_postgres_self(l);
+    const struct rt_dial *d = l->dial;
+    int64_t now = rt_loop_now(l->loop);
 
-    drop_dial(l);
-    if (l->end != NULL || l->place == p->place_count || rt_loop_now(l->loop) >= l->until) {
+    if (d == NULL || d->next == d->count || now >= l->until) {
         give_up(l);
         return;
     }
-    const struct rt_postgres_place *to = &p->places[l->place++];
-    try_host(l, to->host, to->port, NULL);
+    l->deadline = now + (l->until - now) / (int64_t)(d->count - d->next);
+    try_it(l);
 }
 
-static void next_address(struct rt_postgres_link *l)
+static void looked_up(struct rt_dial *d, int gai, int errnum)
 {
-    const struct rt_postgres *p = rt_postgres_self(l);
-    const struct rt_dial *d = l->dial;
+    struct rt_postgres_link *l = d->arg;
 
-    if (d == NULL || d->next == d->count || rt_loop_now(l->loop) >= l->until) {
-        next_place(l);
+    if (gai == 0)
+        next_address(l);
+    else
+        rt_postgres_fail(l, gai == EAI_MEMORY ? ROTA_NOMEM : ROTA_UNREACHABLE,
+                         "the name %s cannot be looked up: %s", d->host,
+                         gai == EAI_SYSTEM ? strerror(errnum) : gai_strerror(gai));
+}
+
+static void look_up(struct rt_postgres_link *l)
+{
+    struct rt_stream_target target = {.host = l->end->host, .port = l->end->port};
+    int rv = rt_dial_new(&l->dial, &target);
+
+    if (rv == 0 && l->dial->count > 0) {
+        next_address(l);
         return;
     }
-    set_deadline(l, d->count - d->next - 1);
-    connect_to(l, l->end != NULL ? l->end->host : p->places[l->place - 1].host, d->port);
+    if (rv == 0) {
+        l->dial->arg = l;
+        l->state = RT_POSTGRES_LOOKING;
+        rt_postgres_alarm(l, l->until);
+        rv = rt_lookup_start(l->dial, l->loop, looked_up);
+    }
+    if (rv != 0)
+        rt_postgres_fail(l, rv, "the name %s cannot be looked up: %s", l->end->host,
+                         rv == ROTA_UNREACHABLE ? strerror(errno) : rota_strerror(rv));
 }
 
 int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, uint32_t connect_ms)
@@ -204,25 +158,21 @@ int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, ui
     const struct rt_postgres *p = rt_postgres_self(l);
     struct rt_loop *loop = base->base->loop;
 
-    assert(l->state == RT_POSTGRES_IDLE && (end != NULL || p->place_count > 0));
+    assert(l->state == RT_POSTGRES_IDLE && !l->reserved);
     if (loop->virtual_time) /* opened only to be asked what needs no server */
         return rt_words_fail(base->base, ROTA_UNREACHABLE,
                              "a server is not reached in virtual time");
-    if (!l->reserved && rt_loop_reserve(loop, 1) != 0)
+    if (rt_loop_reserve(loop, 1) != 0)
         return ROTA_NOMEM;
     l->loop = loop;
     l->reserved = true;
     l->end = end;
-    l->place = 0;
-    l->err = 0;
-    l->why[0] = l->at[0] = '\0';
-    l->prepared = 0;
     l->connect_ms = p->connect_ms != 0 ? p->connect_ms : connect_ms;
-    l->until = rt_loop_tick(loop) + l->connect_ms * RT_MS;
-    if (end != NULL)
-        try_host(l, end->host, end->port, end->at);
+    l->until = l->deadline = rt_loop_tick(loop) + l->connect_ms * RT_MS;
+    if (end->host[0] == '\0' || end->host[0] == '/' || end->host[0] == '@')
+        try_it(l);
     else
-        next_place(l);
+        look_up(l);
     return 0;
 }
 
@@ -245,8 +195,8 @@ static void add_hint(struct rt_postgres_link *l)
 /* A server that answered and said no is not asked by another of its addresses. */
 static void refused(struct rt_postgres_link *l)
 {
-    l->err = rt_postgres_refusal(PQerrorMessage(l->pg), l->why, sizeof(l->why) - 80);
-    if (PQconnectionNeedsPassword(l->pg) == 1)
+    l->err = rt_postgres_refusal(rt_pq.PQerrorMessage(l->pg), l->why, sizeof(l->why) - 80);
+    if (rt_pq.PQconnectionNeedsPassword(l->pg) == 1)
         l->err = ROTA_AUTH;
     add_hint(l);
     rt_postgres_finish(l);
@@ -258,7 +208,7 @@ static void refused(struct rt_postgres_link *l)
 
 void rt_postgres_too_late(struct rt_postgres_link *l)
 {
-    if (l->state == RT_POSTGRES_DIALING && PQstatus(l->pg) == CONNECTION_BAD) {
+    if (l->state == RT_POSTGRES_DIALING && rt_pq.PQstatus(l->pg) == CONNECTION_BAD) {
         refused(l);
         return;
     }
@@ -278,7 +228,7 @@ void rt_postgres_poll(struct rt_postgres_link *l)
         rt_postgres_fail(l, ROTA_UNREACHABLE, "%s", strerror(errno));
         return;
     }
-    PostgresPollingStatusType status = PQconnectPoll(l->pg);
+    PostgresPollingStatusType status = rt_pq.PQconnectPoll(l->pg);
     rt_fd_leave(&low);
     if (status == PGRES_POLLING_FAILED)
         refused(l);

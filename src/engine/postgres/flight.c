@@ -22,7 +22,6 @@
 #define TEXT_OID 25
 
 #define COLUMNS 16 /* of a row, at most */
-#define LABEL_ROOM 512
 /* Of a record of TLS that libpq had no room for the rest is with OpenSSL, where no poll sees it: looked for after so long. */
 #define TLS_AGAIN_MS 5
 #define LOCK_LEAST_MS 100
@@ -37,7 +36,7 @@ struct args {
     const char *values[RT_SQL_ARGS];
     int lengths[RT_SQL_ARGS], formats[RT_SQL_ARGS];
     int64_t numbers[RT_SQL_ARGS];
-    char channel[RT_POSTGRES_CHANNEL], label[LABEL_ROOM];
+    char channel[RT_POSTGRES_CHANNEL];
     int count;
 };
 
@@ -48,43 +47,6 @@ static void put(struct args *a, Oid type, const void *at, size_t size)
     a->values[a->count] = at;
     a->lengths[a->count] = (int)size;
     a->formats[a->count++] = 1; /* binary */
-}
-
-/* How many bytes of UTF-8 begin at P, of N; 0: none. */
-static size_t utf8_size(const unsigned char *p, size_t n)
-{
-    size_t size = p[0] < 0x80                   ? 1
-                  : p[0] >= 0xf0 && p[0] < 0xf5 ? 4
-                  : p[0] >= 0xe0                ? 3
-                  : p[0] >= 0xc2                ? 2
-                                                : 0;
-    if (size == 0 || size > n || p[0] >= 0xf5 || p[0] == 0)
-        return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    bool odd = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-               (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return odd ? 0 : size;
-}
-
-/* A label may be any bytes, and may have been cut within a character. */
-static void put_label(struct args *a, const struct rt_sql_cell *c)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < c->size;) {
-        size_t n = utf8_size((const unsigned char *)c->text + i, c->size - i);
-        size_t room = n > 0 ? n : 1;
-        if (used + room > sizeof(a->label))
-            break;
-        if (n > 0)
-            memcpy(a->label + used, c->text + i, n);
-        else
-            a->label[used] = '?';
-        used += room;
-        i += room;
-    }
-    put(a, TEXT_OID, a->label, used);
 }
 
 static void put_number(struct args *a, int64_t number)
@@ -100,15 +62,12 @@ static Oid oid_of(char type)
 
 static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
 {
-    if (c->null) {
+    if (c->null)
         put(a, oid_of(type), NULL, 0);
-    } else if (type == 'i') {
+    else if (type == 'i')
         put_number(a, c->number);
-    } else if (type == 'l') {
-        put_label(a, c);
-    } else {
+    else
         put(a, oid_of(type), c->text != NULL ? c->text : "", c->size);
-    }
 }
 
 static int64_t wall_us(void)
@@ -129,7 +88,7 @@ static void put_step(struct args *a, const struct rt_postgres_link *l, const str
         } else if (types[i] == 'w') {
             put_number(a, wall_us());
         } else if (types[i] == 'p') {
-            put_number(a, rt_postgres_self(l)->pooler ? -1 : PQbackendPID(l->pg));
+            put_number(a, rt_postgres_self(l)->pooler ? -1 : rt_pq.PQbackendPID(l->pg));
         } else {
             assert(i < s->count);
             put_cell(a, types[i], &s->args[i]);
@@ -164,9 +123,9 @@ static bool say(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind k
                 const char *sql, const struct args *a)
 {
     note_due(l, step, kind, false);
-    return a == NULL ? PQsendQueryParams(l->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1
-                     : PQsendQueryParams(l->pg, sql, a->count, a->types, a->values, a->lengths,
-                                         a->formats, 1) == 1;
+    return a == NULL ? rt_pq.PQsendQueryParams(l->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1
+                     : rt_pq.PQsendQueryParams(l->pg, sql, a->count, a->types, a->values,
+                                               a->lengths, a->formats, 1) == 1;
 }
 
 static bool say_prepared(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
@@ -178,12 +137,14 @@ static bool say_prepared(struct rt_postgres_link *l, size_t step, enum rt_sql_st
     snprintf(name, sizeof(name), "rota%d", (int)kind);
     if ((l->prepared & bit) == 0) {
         note_due(l, step, kind, true);
-        if (PQsendPrepare(l->pg, name, rt_postgres_statements[kind].sql, a->count, a->types) != 1)
+        if (rt_pq.PQsendPrepare(l->pg, name, rt_postgres_statements[kind].sql, a->count,
+                                a->types) != 1)
             return false;
         l->prepared |= bit;
     }
     note_due(l, step, kind, false);
-    return PQsendQueryPrepared(l->pg, name, a->count, a->values, a->lengths, a->formats, 1) == 1;
+    return rt_pq.PQsendQueryPrepared(l->pg, name, a->count, a->values, a->lengths, a->formats, 1) ==
+           1;
 }
 
 /* The rows of `ddl` one by one; a schema of its own is made, too. */
@@ -248,7 +209,7 @@ static void broken(struct rt_postgres_link *l, int err)
 {
     char gist[RT_POSTGRES_WHY];
 
-    rt_postgres_one_line(gist, sizeof(gist), PQerrorMessage(l->pg));
+    rt_postgres_one_line(gist, sizeof(gist), rt_pq.PQerrorMessage(l->pg));
     rt_postgres_fail(l, err, "%s",
                      l->notice[0] != '\0' ? l->notice
                      : gist[0] != '\0'    ? gist
@@ -268,7 +229,7 @@ static void take_off(struct rt_postgres_link *l)
 /* Behind the last step. What does not leave at once leaves when there is room. */
 static void close_flight(struct rt_postgres_link *l, bool good)
 {
-    if (!good || PQpipelineSync(l->pg) != 1) {
+    if (!good || rt_pq.PQpipelineSync(l->pg) != 1) {
         broken(l, ROTA_UNREACHABLE);
         return;
     }
@@ -277,7 +238,7 @@ static void close_flight(struct rt_postgres_link *l, bool good)
 
 void rt_postgres_write(struct rt_postgres_link *l)
 {
-    int left = PQflush(l->pg);
+    int left = rt_pq.PQflush(l->pg);
 
     if (left < 0) {
         broken(l, ROTA_UNREACHABLE);
@@ -339,7 +300,7 @@ static void put_settings(const struct rt_postgres_link *l, char *text, size_t si
                                    lock, statement);
 
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-        if (PQserverVersion(l->pg) >= settings[i].since)
+        if (rt_pq.PQserverVersion(l->pg) >= settings[i].since)
             used += (size_t)snprintf(text + used, size - used, ", set_config('%s', '%s', false)",
                                      settings[i].name, settings[i].value);
     if (p->search_path != NULL)
@@ -365,8 +326,8 @@ void rt_postgres_greet(struct rt_postgres_link *l)
     if (p->search_path != NULL)
         put(&a, TEXT_OID, p->search_path, strlen(p->search_path));
     take_off(l);
-    close_flight(l, PQsetnonblocking(l->pg, 1) == 0 && PQenterPipelineMode(l->pg) == 1 &&
-                        say(l, 0, RT_SQL_STEPS, text, &a));
+    close_flight(l, rt_pq.PQsetnonblocking(l->pg, 1) == 0 &&
+                        rt_pq.PQenterPipelineMode(l->pg) == 1 && say(l, 0, RT_SQL_STEPS, text, &a));
 }
 
 static void greeted(struct rt_postgres_link *l)
@@ -407,28 +368,28 @@ static int64_t number_of(Oid type, const char *at)
 
 static void read_cell(struct rt_sql_cell *c, const PGresult *r, int row, int column)
 {
-    Oid type = PQftype(r, column);
-    const char *at = PQgetvalue(r, row, column);
+    Oid type = rt_pq.PQftype(r, column);
+    const char *at = rt_pq.PQgetvalue(r, row, column);
 
-    *c = (struct rt_sql_cell){.null = PQgetisnull(r, row, column) == 1};
+    *c = (struct rt_sql_cell){.null = rt_pq.PQgetisnull(r, row, column) == 1};
     if (c->null)
         return;
     if (type == BOOL_OID || type == INT8_OID || type == INT4_OID || type == INT2_OID) {
         c->number = number_of(type, at);
     } else {
         c->text = at;
-        c->size = (size_t)PQgetlength(r, row, column);
+        c->size = (size_t)rt_pq.PQgetlength(r, row, column);
     }
 }
 
 static void tell_rows(struct rt_postgres_link *l, size_t step, const PGresult *r)
 {
     struct rt_sql_cell cells[COLUMNS];
-    int columns = PQnfields(r);
+    int columns = rt_pq.PQnfields(r);
     uint32_t life = l->life;
 
     assert(columns <= COLUMNS);
-    for (int row = 0; row < PQntuples(r) && l->life == life; row++) {
+    for (int row = 0; row < rt_pq.PQntuples(r) && l->life == life; row++) {
         for (int i = 0; i < columns; i++)
             read_cell(&cells[i], r, row, i);
         l->base.user->row(&l->base, step, cells, (size_t)columns);
@@ -448,7 +409,7 @@ static void tell_answer(struct rt_postgres_link *l, const struct rt_postgres_due
         tell_rows(l, d->step, r);
         return;
     case RT_POSTGRES_CHANGED:
-        l->base.user->changed(&l->base, d->step, strtoull(PQcmdTuples(r), NULL, 10));
+        l->base.user->changed(&l->base, d->step, strtoull(rt_pq.PQcmdTuples(r), NULL, 10));
         return;
     case RT_POSTGRES_COUNT:
         read_cell(&cell, r, 0, 0);
@@ -461,9 +422,9 @@ static void tell_answer(struct rt_postgres_link *l, const struct rt_postgres_due
 static void take_error(struct rt_postgres_link *l, const struct rt_postgres_due *d,
                        const PGresult *r)
 {
-    const char *sqlstate = PQresultErrorField(r, PG_DIAG_SQLSTATE);
-    const char *severity = PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
-    const char *text = PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
+    const char *sqlstate = rt_pq.PQresultErrorField(r, PG_DIAG_SQLSTATE);
+    const char *severity = rt_pq.PQresultErrorField(r, PG_DIAG_SEVERITY_NONLOCALIZED);
+    const char *text = rt_pq.PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY);
 
     /* A statement that is not what we prepared (somebody changed the tables, or sits between) is made anew on a new
      * connection only. */
@@ -503,7 +464,7 @@ static void skip(struct rt_postgres_link *l, const struct rt_postgres_due *d)
 static void take_result(struct rt_postgres_link *l, PGresult *r)
 {
     static const struct rt_postgres_due sync = {.kind = RT_SQL_STEPS};
-    ExecStatusType status = PQresultStatus(r);
+    ExecStatusType status = rt_pq.PQresultStatus(r);
     const struct rt_postgres_due *d = l->due_next < l->due_count ? &l->due[l->due_next] : &sync;
 
     if (status == PGRES_PIPELINE_SYNC && d == &sync) {
@@ -524,7 +485,7 @@ static void take_result(struct rt_postgres_link *l, PGresult *r)
 /* Each statement's answers end with a NULL; two of them are no pipeline's. */
 static bool next_result(struct rt_postgres_link *l)
 {
-    PGresult *r = PQgetResult(l->pg);
+    PGresult *r = rt_pq.PQgetResult(l->pg);
 
     if (r == NULL && l->null_seen) {
         rt_postgres_fail(l, ROTA_PROTOCOL, "an answer is missing");
@@ -533,7 +494,7 @@ static bool next_result(struct rt_postgres_link *l)
     l->null_seen = r == NULL;
     if (r != NULL)
         take_result(l, r);
-    PQclear(r);
+    rt_pq.PQclear(r);
     return true;
 }
 
@@ -542,18 +503,19 @@ static void tell_notices(struct rt_postgres_link *l)
     uint32_t life = l->life;
     PGnotify *n;
 
-    while (l->life == life && l->state == RT_POSTGRES_UP && (n = PQnotifies(l->pg)) != NULL) {
+    while (l->life == life && l->state == RT_POSTGRES_UP && (n = rt_pq.PQnotifies(l->pg)) != NULL) {
         l->base.user->notice(&l->base, n->relname, n->extra);
-        PQfreemem(n);
+        rt_pq.PQfreemem(n);
     }
 }
 
 void rt_postgres_read(struct rt_postgres_link *l)
 {
     uint32_t life = l->life;
-    bool good = PQconsumeInput(l->pg) == 1;
+    bool good = rt_pq.PQconsumeInput(l->pg) == 1;
 
-    while (l->life == life && l->state < RT_POSTGRES_ENDED && l->flying && PQisBusy(l->pg) == 0)
+    while (l->life == life && l->state < RT_POSTGRES_ENDED && l->flying &&
+           rt_pq.PQisBusy(l->pg) == 0)
         if (!next_result(l))
             return;
     if (l->life != life || l->state >= RT_POSTGRES_ENDED)
@@ -561,8 +523,8 @@ void rt_postgres_read(struct rt_postgres_link *l)
     tell_notices(l);
     if (l->life != life || l->state >= RT_POSTGRES_ENDED)
         return;
-    if (!good || PQstatus(l->pg) == CONNECTION_BAD)
+    if (!good || rt_pq.PQstatus(l->pg) == CONNECTION_BAD)
         broken(l, ROTA_UNREACHABLE);
-    else if (l->state == RT_POSTGRES_UP && l->flying && PQsslInUse(l->pg) == 1)
+    else if (l->state == RT_POSTGRES_UP && l->flying && rt_pq.PQsslInUse(l->pg) == 1)
         rt_postgres_alarm(l, rt_loop_now(l->loop) + TLS_AGAIN_MS * RT_MS);
 }

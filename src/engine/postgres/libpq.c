@@ -13,7 +13,7 @@
 
 _Static_assert(sizeof(void *) == sizeof(void (*)(void)), "dlsym gives functions as objects");
 
-struct rt_libpq rt_libpq;
+struct rt_libpq rt_pq;
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded;
@@ -33,7 +33,7 @@ static bool load(bool *have)
     void *pq = dlopen(LIBPQ, RTLD_NOW | RTLD_LOCAL);
 
     *have = pq != NULL;
-#define FIND(name) &&find(pq, #name, &rt_libpq.name##_)
+#define FIND(name) &&find(pq, #name, &rt_pq.name)
     return pq != NULL RT_LIBPQ(FIND);
 }
 

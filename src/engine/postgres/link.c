@@ -63,7 +63,7 @@ static bool new_socket(struct rt_postgres_link *l, int fd)
 
 bool rt_postgres_watch(struct rt_postgres_link *l, bool readable, bool writable)
 {
-    int fd = PQsocket(l->pg);
+    int fd = rt_pq.PQsocket(l->pg);
 
     if ((l->socket == NULL || l->fd != fd) && !new_socket(l, fd)) {
         rt_postgres_fail(l, ROTA_NOMEM, "out of memory");
@@ -77,13 +77,8 @@ bool rt_postgres_watch(struct rt_postgres_link *l, bool readable, bool writable)
 
 void rt_postgres_alarm(struct rt_postgres_link *l, int64_t at)
 {
-    struct rt_timers *timers = &l->loop->timers;
-
     assert(l->reserved);
-    if (at == RT_NEVER)
-        rt_timers_stop(timers, &l->timer.timer);
-    else
-        rt_timers_start(timers, &l->timer.timer, at);
+    rt_timers_at(&l->loop->timers, &l->timer.timer, at);
 }
 
 void rt_postgres_finish(struct rt_postgres_link *l)
@@ -93,7 +88,7 @@ void rt_postgres_finish(struct rt_postgres_link *l)
     drop_socket(l); /* before: its number may be somebody else's soon */
     l->pg = NULL;
     if (pg != NULL)
-        PQfinish(pg);
+        rt_pq.PQfinish(pg);
 }
 
 static void let_go(struct rt_postgres_link *l)
@@ -137,8 +132,8 @@ static void tell_end(struct rt_postgres_link *l)
     uint32_t life = l->life;
     l->flying = false;
     l->state = RT_POSTGRES_IDLE;
-    snprintf(why, sizeof(why), "PostgreSQL at %s: %s", l->at, l->why);
-    if (flying && l->base.user->landed != NULL)
+    snprintf(why, sizeof(why), "PostgreSQL at %s: %s", l->end->at, l->why);
+    if (flying)
         l->base.user->landed(&l->base, RT_SQL_CUT, 0, why);
     if (l->life == life && l->state == RT_POSTGRES_IDLE)
         l->base.user->down(&l->base, l->err, why);

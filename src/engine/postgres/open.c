@@ -145,61 +145,47 @@ static const char *option(const PQconninfoOption *list, const char *key)
     return "";
 }
 
-/* The I-th of a list with commas, copied; one entry counts for all. NULL: no memory. */
-static char *entry(const char *list, size_t i)
+/* The I-th of a list with commas into OUT, cut to its room; one entry counts for all. */
+static void entry(char *out, size_t size, const char *list, size_t i)
 {
     if (strchr(list, ',') == NULL)
         i = 0;
     for (; i > 0 && *list != '\0'; list++)
         i -= *list == ',';
-    size_t n = strcspn(list, ",");
-    char *out = rt_alloc(n + 1);
-    if (out != NULL)
-        memcpy(out, list, n);
-    return out;
+    snprintf(out, size, "%.*s", (int)strcspn(list, ","), list);
 }
 
-static int take_place(struct rt_postgres *p, const char *hosts, const char *ports, size_t i)
-{
-    struct rt_postgres_place *place = &p->places[i];
-    char *port = entry(ports, i);
-
-    place->host = entry(hosts, i);
-    if (port == NULL || place->host == NULL) {
-        rt_free(port);
-        return rt_words_nomem(p->conn);
-    }
-    place->port = port[0] != '\0' ? (uint16_t)strtoul(port, NULL, 10) : PORT;
-    rt_free(port);
-    return 0;
-}
-
-static int take_places(struct rt_postgres *p, const PQconninfoOption *all)
+/* Folders with a socket in them, names, and "": libpq's own folder. */
+static int take_places(struct rt_postgres *p, struct rt_dial_ring *ring,
+                       const PQconninfoOption *all)
 {
     /* A name with its address needs no look-up, and the address alone is as good as a name. */
-    const char *hosts = option(all, "host")[0] != '\0' ? option(all, "host")
-                                                       : option(all, "hostaddr");
+    const char *hosts = option(all, option(all, "host")[0] != '\0' ? "host" : "hostaddr");
+    char host[RT_DIAL_AT], port[8];
+    int rv = 0;
     size_t count = 1;
     for (const char *at = hosts; *at != '\0'; at++)
         count += *at == ',';
-    p->places = rt_alloc(count * sizeof(*p->places));
-    if (p->places == NULL)
-        return rt_words_nomem(p->conn);
-    p->place_count = count;
-    int rv = 0;
-    for (size_t i = 0; rv == 0 && i < count; i++)
-        rv = take_place(p, hosts, option(all, "port"), i);
-    return rv;
+    for (size_t i = 0; rv == 0 && i < count; i++) {
+        entry(host, sizeof(host), hosts, i);
+        entry(port, sizeof(port), option(all, "port"), i);
+        rv = rt_dial_add(ring, p->conn, host,
+                         port[0] != '\0' ? (uint16_t)strtoul(port, NULL, 10) : PORT);
+        if (rv == 0 && host[0] == '\0')
+            snprintf(ring->ends[i].at, sizeof(ring->ends[i].at), "its usual socket");
+    }
+    return rv == ROTA_NOMEM ? rt_words_nomem(p->conn) : rv;
 }
 
-static int take_all(struct rt_postgres *p, const struct rt_url *url, const PQconninfoOption *all)
+static int take_all(struct rt_postgres *p, const struct rt_url *url, struct rt_dial_ring *ring,
+                    const PQconninfoOption *all)
 {
     const char *mode = option(all, "sslmode"), *ca = option(all, "sslrootcert");
     p->ssl_said = rt_url_param(url, "sslmode", NULL) != NULL || getenv("PGSSLMODE") != NULL ||
                   (mode[0] != '\0' && strcmp(mode, "prefer") != 0);
     p->ca_said = ca[0] != '\0';
     snprintf(p->sslmode, sizeof(p->sslmode), "%s", mode);
-    int rv = url->host_count == 0 ? take_places(p, all) : 0;
+    int rv = url->host_count == 0 ? take_places(p, ring, all) : 0;
     /* To look for tickets of Kerberos may block: only for who asks for it. */
     if (rv == 0 && strcmp(option(all, "gssencmode"), "prefer") == 0 &&
         getenv("PGGSSENCMODE") == NULL)
@@ -209,7 +195,7 @@ static int take_all(struct rt_postgres *p, const struct rt_url *url, const PQcon
 
 /* libpq tells what the environment and a service add only by a connection. This one it refuses to begin, for its
  * last parameter, when it has put all of them together. */
-static int take_defaults(struct rt_postgres *p, const struct rt_url *url)
+static int take_defaults(struct rt_postgres *p, const struct rt_url *url, struct rt_dial_ring *ring)
 {
     const char *keys[RT_POSTGRES_PARAMS + 4], *values[RT_POSTGRES_PARAMS + 4];
     const char *host = rt_url_param(url, "host", NULL), *port = rt_url_param(url, "port", NULL);
@@ -222,20 +208,20 @@ static int take_defaults(struct rt_postgres *p, const struct rt_url *url)
     keys[n] = "port", values[n++] = port;
     keys[n] = "target_session_attrs", values[n++] = "none of them";
     keys[n] = NULL, values[n] = NULL;
-    PGconn *pg = PQconnectStartParams(keys, values, 0);
-    PQconninfoOption *all = pg != NULL ? PQconninfo(pg) : NULL;
+    PGconn *pg = rt_pq.PQconnectStartParams(keys, values, 0);
+    PQconninfoOption *all = pg != NULL ? rt_pq.PQconninfo(pg) : NULL;
     int rv;
     if (all == NULL) {
         rv = rt_words_nomem(p->conn);
-    } else if (strstr(PQerrorMessage(pg), "none of them") == NULL) {
+    } else if (strstr(rt_pq.PQerrorMessage(pg), "none of them") == NULL) {
         rt_postgres_one_line(gist, sizeof(gist),
-                             PQerrorMessage(pg)); /* another parameter, or no such service */
+                             rt_pq.PQerrorMessage(pg)); /* another parameter, or no such service */
         rv = rt_words_fail(p->conn, ROTA_INVALID, "PostgreSQL: %s", gist);
     } else {
-        rv = take_all(p, url, all);
+        rv = take_all(p, url, ring, all);
     }
-    PQconninfoFree(all);
-    PQfinish(pg);
+    rt_pq.PQconninfoFree(all);
+    rt_pq.PQfinish(pg);
     return rv;
 }
 
@@ -265,7 +251,7 @@ const char *rt_postgres_ca(const struct rt_postgres *p, const char *chosen)
 
 /* ---- Life ------------------------------------------------------------------------------------------ */
 
-static int take_url(struct rt_postgres *p, const struct rt_url *url)
+static int take_url(struct rt_postgres *p, const struct rt_url *url, struct rt_dial_ring *ring)
 {
     if (url->host_count > 0 &&
         (rt_url_param(url, "host", NULL) != NULL || rt_url_param(url, "port", NULL) != NULL))
@@ -281,10 +267,11 @@ static int take_url(struct rt_postgres *p, const struct rt_url *url)
         rv = take_timeout(p, rt_url_param(url, "connect_timeout", NULL));
     if (rv == 0)
         rv = take_pooler(p, rt_url_param(url, "pooler", NULL));
-    return rv == 0 ? take_defaults(p, url) : rv;
+    return rv == 0 ? take_defaults(p, url, ring) : rv;
 }
 
-int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, void **self)
+int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
+                     void **self)
 {
     int rv = rt_libpq_load(conn->errmsg, sizeof(conn->errmsg));
     if (rv != 0)
@@ -293,7 +280,7 @@ int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, void **self
     if (p == NULL)
         return rt_words_nomem(conn);
     p->conn = conn;
-    rv = take_url(p, url);
+    rv = take_url(p, url, ring);
     if (rv != 0)
         rt_postgres_close(p);
     else
@@ -307,9 +294,6 @@ void rt_postgres_close(void *self)
 
     for (size_t i = 0; i < p->count; i++)
         rt_free_wiped(p->values[i], strlen(p->values[i]));
-    for (size_t i = 0; i < p->place_count; i++)
-        rt_free(p->places[i].host);
-    rt_free(p->places);
     rt_free(p->search_path);
     rt_free(p->schema);
     rt_free(p);

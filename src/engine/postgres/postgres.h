@@ -19,18 +19,11 @@
 
 #define RT_POSTGRES_PARAMS 32
 
-struct rt_postgres_place { /* where END does not say it */
-    char *host;            /* a folder with a socket in it, a name; NULL: libpq's own folder */
-    uint16_t port;
-};
-
 struct rt_postgres { /* of a client */
     struct rt_conn *conn;
     const char *keys[RT_POSTGRES_PARAMS + 1];
     char *values[RT_POSTGRES_PARAMS + 1]; /* copies; the password's is wiped */
     size_t count;
-    struct rt_postgres_place *places;
-    size_t place_count;
     char *search_path;   /* NULL: the user's own */
     char *schema;        /* as a literal; NULL */
     bool ssl_said;       /* sslmode was chosen by somebody */
@@ -40,7 +33,8 @@ struct rt_postgres { /* of a client */
     uint32_t connect_ms; /* by ?connect_timeout=; 0 */
 };
 
-int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, void **self);
+int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
+                     void **self);
 void rt_postgres_close(void *self);
 
 /* HOST over TCP: the mode that we choose, and whom to trust then. NULL: as libpq has it. */
@@ -50,7 +44,7 @@ const char *rt_postgres_ca(const struct rt_postgres *p, const char *chosen);
 /* ---- Links (link.c) ------------------------------------------------------------------------------ */
 
 enum rt_postgres_state {
-    RT_POSTGRES_IDLE,
+    RT_POSTGRES_IDLE, /* not dialed yet, or its end is told */
     RT_POSTGRES_LOOKING,
     RT_POSTGRES_DIALING,
     RT_POSTGRES_GREETING,
@@ -86,13 +80,11 @@ struct rt_postgres_link {
     void (*closed)(struct rt_sql_link *l);
 
     /* Connecting. */
-    const struct rt_dial_end *end; /* NULL: places of the client */
-    size_t place;
-    struct rt_dial *dial; /* addresses of a name; NULL: a unix socket */
+    const struct rt_dial_end *end; /* its host may also be "": libpq's own folder */
+    struct rt_dial *dial;          /* addresses of a name; NULL: a unix socket */
     int64_t until, deadline;
     uint32_t connect_ms;
     const char *chosen; /* the sslmode that nobody asked for */
-    char at[RT_DIAL_AT];
 
     /* A flight. */
     struct rt_postgres_due *due;

@@ -11,7 +11,7 @@
 #define STATEMENTS(X)                                  \
     X(FACTS, facts, "p", ROWS, true)                   \
     X(LAYOUT, layout, "", ROWS, true)                  \
-    X(OPEN, open, "iil", CHANGED, false)               \
+    X(OPEN, open, "iit", CHANGED, false)               \
     X(RENEW, renew, "ii", CHANGED, false)              \
     X(END, end, "i", CHANGED, false)                   \
     X(MINE, mine, "i", ROWS, false)                    \
@@ -28,7 +28,7 @@
     X(SETTLE, settle, "t", CHANGED, false)             \
     X(TELL, tell, "tc", NOTHING, false)                \
     X(GATE, gate, "tiiiiiii", NOTHING, false)          \
-    X(JOIN, join, "tiiiiiiiiiiiiblii", CHANGED, false) \
+    X(JOIN, join, "tiiiiiiiiiiiibtii", CHANGED, false) \
     X(WANT, want, "t", NOTHING, false)                 \
     X(ANSWER, answer, "tii", ROWS, false)              \
     X(LEAVE, leave, "tiiii", ROWS, false)              \

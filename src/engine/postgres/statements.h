@@ -14,8 +14,7 @@ enum rt_postgres_out { /* what the engine hears of a statement's answer */
 
 struct rt_postgres_statement {
     const char *sql; /* NULL: written when it is sent (LISTEN takes no parameters), or none */
-    /* Of each parameter: i bigint, t text, l text for people (what is no UTF-8 becomes ?), b bytea; those that the driver
-     * adds: c the channel of the line that is the first one, w what time it is here, in microseconds, p the server's process
+    /* Of each parameter: i bigint, t text, b bytea; those that the driver adds: c the channel of the line that is the first one, w what time it is here, in microseconds, p the server's process
      * as it was told to us, -1: no matter. */
     const char *types;
     enum rt_postgres_out out;

@@ -132,7 +132,7 @@ enum rt_sql_step_kind {
 /* ---- Flights -------------------------------------------------------------------------------------------------- */
 
 struct rt_sql_cell {  /* an argument, or a column of a row */
-    const char *text; /* SIZE bytes, not ended; NULL: a number, or null */
+    const char *text; /* SIZE bytes, not ended, of UTF-8 but in a value; NULL: a number, or null */
     size_t size;
     int64_t number;
     bool null;
@@ -165,13 +165,12 @@ enum rt_sql_end {
 
 /* ---- Links ------------------------------------------------------------------------------------------------------ */
 
-struct rt_sql_link; /* a connection: the driver's struct begins with it */
+struct rt_sql_link; /* a connection, dialed once: the driver's struct begins with it */
 
 struct rt_sql_user { /* the engine's side */
     /* Connected and let in; flights may leave. */
     void (*up)(struct rt_sql_link *l);
-    /* It ended by itself, or could not be made; it may be dialed anew at once. Flights in the air have ended with CUT
-     * before. ERR: ROTA_UNREACHABLE, ROTA_AUTH, ROTA_PROTOCOL, ROTA_UNSUPPORTED, ROTA_INVALID, ROTA_NOMEM. WHY: one line that
+    /* It ended by itself, or could not be made, and is to be dropped. Flights in the air have ended with CUT before. ERR: ROTA_UNREACHABLE, ROTA_AUTH, ROTA_PROTOCOL, ROTA_UNSUPPORTED, ROTA_INVALID, ROTA_NOMEM. WHY: one line that
      * names whom, without a secret. */
     void (*down)(struct rt_sql_link *l, int err, const char *why);
     /* A row of the STEPth step of the flight; CELLS are valid during the call. Columns as the step says: others are
@@ -202,19 +201,20 @@ struct rt_sql_driver {
     uint32_t lanes;  /* links over which names are spread: 1 or 2 */
     const char *ddl; /* what MAKE does, for people: each statement ends with a semicolon */
 
-    /* What the URL says, once for all links, into *SELF; false facts of it set errmsg. Nothing is dialed. */
-    int (*open)(struct rt_conn *conn, const struct rt_url *url, void **self);
+    /* What the URL says, once for all links, into *SELF; false facts of it set errmsg. Nothing is dialed. RING is empty:
+     * where the URL names no host, and something else does (a socket, a service), it gets whom to dial. */
+    int (*open)(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
+                void **self);
     void (*close)(void *self);
 
-    /* L is zeroed but for rt_sql_link. Begins to connect to END, within CONNECT_MS: up or down follow, from a turn.
-     * END NULL: where `open` knows from the URL (a unix socket, a service). 0, ROTA_NOMEM, or ROTA_INVALID and the like
-     * with errmsg, after which it is as before. */
+    /* L is zeroed but for rt_sql_link. Begins to connect to END, which outlives it, within CONNECT_MS: up or down
+     * follow, from a turn. 0, ROTA_NOMEM, or ROTA_INVALID and the like with errmsg, after which it is as before. */
     int (*dial)(struct rt_sql_link *l, const struct rt_dial_end *end, uint32_t connect_ms);
     /* L is up and has no flight in the air. F is read before it returns, but for its args. 0 or ROTA_NOMEM: nothing left. */
     int (*send)(struct rt_sql_link *l, const struct rt_sql_flight *f);
     /* Ends the connection at once, whatever its state; CLOSED (may be NULL) runs from a later turn, then its memory may
-     * go, or it may be dialed anew. No up-call comes after this returns: a flight in the air is dropped without a word.
-     * Base and SELF may be gone before CLOSED runs: whoever closes drops all links, closes SELF and frees the rest. */
+     * go. No up-call comes after this returns: a flight in the air is dropped without a word. Base, SELF and END may be
+     * gone before CLOSED runs: whoever closes drops all links, closes SELF and frees the rest. */
     void (*drop)(struct rt_sql_link *l, void (*closed)(struct rt_sql_link *l));
     /* In a child of fork(), async-signal-safe: lets go of the connection without touching it. */
     void (*forked)(struct rt_sql_link *l);

@@ -45,7 +45,7 @@ static void set_timer(struct rt_sql_lane *lane, int64_t at)
 
 const char *rt_sql_lane_at(const struct rt_sql_conn *c)
 {
-    return c->ring.count > 0 ? c->ring.ends[c->ring.now].at : c->driver->name;
+    return c->ring.ends[c->ring.now].at;
 }
 
 /* ---- The end of a connection -------------------------------------------------------------------------------- */
@@ -525,14 +525,13 @@ static const struct rt_sql_user link_user = {on_up,      on_down,   on_row,
 static void dial(struct rt_sql_lane *lane)
 {
     struct rt_sql_conn *c = lane->c;
-    const struct rt_dial_end *end = c->ring.count > 0 ? &c->ring.ends[c->ring.now] : NULL;
     struct rt_sql_link *l = rt_alloc(c->driver->link_size);
     int rv = ROTA_NOMEM;
     if (l != NULL) {
         *l = (struct rt_sql_link){
             .base = &c->base, .user = &link_user, .driver = c->self, .owner = lane};
-        rv = c->driver->dial(l, end,
-                             rt_dial_connect_ms(&c->base, c->ring.count > 0 ? c->ring.count : 1));
+        rv = c->driver->dial(l, &c->ring.ends[c->ring.now],
+                             rt_dial_connect_ms(&c->base, c->ring.count));
     }
     if (rv == 0) {
         lane->link = l;

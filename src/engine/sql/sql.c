@@ -108,8 +108,8 @@ static int take_url(struct rt_sql_conn *c, const struct rt_url *url)
 {
     int rv = take_waits(c, url);
     if (rv == 0)
-        rv = c->driver->open(&c->base, url, &c->self);
-    if (rv == 0 && url->host_count > 0 && url->hosts[0].host[0] != '\0')
+        rv = c->driver->open(&c->base, url, &c->ring, &c->self);
+    if (rv == 0 && c->ring.count == 0)
         rv = rt_dial_hosts(&c->ring, &c->base, url, c->driver->port);
     if (rv == 0)
         rv = rt_dial_random(&c->base, &c->jitter, sizeof(c->jitter));

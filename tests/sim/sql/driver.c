@@ -109,9 +109,10 @@ static const struct rt_stream_user stream_user = {.up = on_up, .data = on_data, 
 
 /* ---- What goes ---------------------------------------------------------------------------------------------------- */
 
-static int driver_open(struct rt_conn *conn, const struct rt_url *url, void **self)
+static int driver_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
+                       void **self)
 {
-    (void)conn, (void)url;
+    (void)conn, (void)url, (void)ring;
     *self = NULL;
     return 0;
 }

@@ -112,13 +112,13 @@ static bool give_up(struct played *p)
     free(p->link);
     if (p->self != NULL)
         rt_mysql_driver.close(p->self);
+    rt_dial_ring_fini(&p->ring);
     rt_loop_fini(&p->loop);
     return false;
 }
 
 bool played_open(struct played *p, const char *text, const char *password)
 {
-    struct rt_dial_end end = {.host = (char[]){"h"}, .port = 3306};
     struct rt_url url;
     memset(p, 0, sizeof(*p));
     p->dialer = (struct rt_dialer){on_open, on_write, on_close};
@@ -131,7 +131,9 @@ bool played_open(struct played *p, const char *text, const char *password)
     assert_int_equal(rt_url_parse(&url, text, p->why, sizeof(p->why)), 0);
     url.password = password;
     scarce.fail_at = fail_at;
-    int rv = rt_mysql_driver.open(&p->base, &url, &p->self);
+    int rv = rt_mysql_driver.open(&p->base, &url, &p->ring, &p->self);
+    if (rv == 0 && p->ring.count == 0)
+        rv = rt_dial_hosts(&p->ring, &p->base, &url, rt_mysql_driver.port);
     url.password = "";
     rt_url_fini(&url);
     if (rv != 0)
@@ -139,7 +141,7 @@ bool played_open(struct played *p, const char *text, const char *password)
     p->link = calloc(1, rt_mysql_driver.link_size);
     assert_non_null(p->link);
     *p->link = (struct rt_sql_link){.base = &p->base, .user = &user, .driver = p->self, .owner = p};
-    if (rt_mysql_driver.dial(p->link, strchr(text, '+') != NULL ? NULL : &end, 5000) != 0)
+    if (rt_mysql_driver.dial(p->link, &p->ring.ends[0], 5000) != 0)
         return give_up(p);
     played_turn(p);
     rt_stream_feed_up(p->stream);
@@ -158,6 +160,7 @@ void played_close(struct played *p)
     assert_int_equal(p->closed, 1);
     assert_null(p->stream);
     free(p->link);
+    rt_dial_ring_fini(&p->ring);
     rt_loop_fini(&p->loop);
 }
 

@@ -17,6 +17,7 @@ struct played {
     struct rt_up up;
     struct rt_conn base;
     void *self;
+    struct rt_dial_ring ring;
     struct rt_sql_link *link;
     struct rt_stream *stream; /* NULL: closed */
     char got[1 << 16];        /* what the link sent last */

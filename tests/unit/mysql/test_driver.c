@@ -127,7 +127,7 @@ static void wrong_urls(void **state)
     refused("mysql+unix://h/a?user=u", NULL, ROTA_INVALID, "names a socket");
     refused("mysql+unix:/a?user=u", NULL, ROTA_INVALID,
             "names no database: write mysql+unix:/path");
-    refused("mysql:/a?user=u", NULL, ROTA_INVALID, "names no host: write mysql://host/database");
+    refused("mysql:/a?user=u", NULL, ROTA_INVALID, "names no host: write mysql://host");
 }
 
 static void who_is_not_let_in(void **state)
@@ -346,7 +346,7 @@ static void killed(void **state)
     assert_int_equal(r.err, ROTA_UNREACHABLE);
     rt_mariadb_client_close(&c);
     nothing_was_done();
-    assert_true(rider_dial(&r)); /* at once, the same link */
+    assert_true(rider_dial(&r)); /* at once */
     DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0)));
     kill_ours("CONNECTION"); /* while nothing flies */
     rider_until(&r.downs, 2);

@@ -118,7 +118,7 @@ static void several_addresses(void **state)
     DO(&r, STEP0(FACTS));
     rider_drop(&r);
     for (int turns = 0; turns < 8; turns++) { /* dropped while it looks, and while it tries */
-        assert_int_equal(rt_postgres_driver.dial(r.link, &r.ring.ends[0], 5000), 0);
+        assert_int_equal(rider_begin(&r, 0), 0);
         for (int i = 0; i < turns && r.ups < 2; i++)
             rider_turn();
         rider_drop(&r);
@@ -151,6 +151,7 @@ static void low_descriptors(void **state)
 static void little_memory(void **state)
 {
     struct rt_conn conn = {.loop = &rider_loop, .ttl_ms = 10000, .call_ms = 5000};
+    struct rt_dial_ring ring = {0};
     struct rt_url url;
     void *self;
     int rv = ROTA_NOMEM;
@@ -163,10 +164,14 @@ static void little_memory(void **state)
     for (long at = 1; rv != 0; at++) {
         scarce.asked = 0;
         scarce.fail_at = at;
-        rv = rt_postgres_driver.open(&conn, &url, &self);
+        rv = rt_postgres_driver.open(&conn, &url, &ring, &self);
+        if (rv != 0)
+            rt_dial_ring_fini(&ring);
         assert_true(rv == ROTA_NOMEM || (rv == 0 && at > 12));
         assert_true(rv == 0 || scarce.live == 0);
     }
+    assert_string_equal(ring.ends[1].at, "b:2");
+    rt_dial_ring_fini(&ring);
     rt_postgres_driver.close(self);
     assert_int_equal(scarce.live, 0);
     scarce_end();
@@ -185,7 +190,7 @@ static void little_memory_on_the_way(void **state)
         rider_drop(&r);
         scarce_begin();
         scarce_leave(left / 2);
-        int rv = rt_postgres_driver.dial(r.link, &r.ring.ends[0], 5000);
+        int rv = rider_begin(&r, 0);
         assert_true(rv == 0 || rv == ROTA_NOMEM);
         while (rv == 0 && r.ups == 1 && r.downs == 0)
             rider_turn();

@@ -141,32 +141,46 @@ int rider_open(struct rider *r, const struct rt_sql_driver *driver, const char *
         .up = &r->up, .loop = &rider_loop, .label = "rider", .ttl_ms = ttl_ms};
     rt_dial_times(&r->base);
     rt_loop_tick(&rider_loop);
-    int rv = driver->open(&r->base, &r->url, &r->self);
-    if (rv == 0 && r->url.host_count > 0)
+    int rv = driver->open(&r->base, &r->url, &r->ring, &r->self);
+    if (rv == 0 && r->ring.count == 0)
         rv = rt_dial_hosts(&r->ring, &r->base, &r->url, driver->port);
     if (rv == 0)
         return 0;
     snprintf(r->why, sizeof(r->why), "%s", r->base.errmsg);
+    if (r->self != NULL)
+        driver->close(r->self);
+    rt_dial_ring_fini(&r->ring);
     rt_url_fini(&r->url);
+    return rv;
+}
+
+int rider_begin(struct rider *r, size_t end)
+{
+    if (r->link != NULL)
+        rider_drop(r);
+    r->link = calloc(1, r->driver->link_size);
+    assert_non_null(r->link);
+    *r->link = (struct rt_sql_link){.base = &r->base, .user = &user, .driver = r->self, .owner = r};
+    rt_loop_tick(&rider_loop);
+    inside = true;
+    int rv = r->driver->dial(r->link, &r->ring.ends[end], 5000);
+    inside = false;
+    if (rv != 0) {
+        free(r->link);
+        r->link = NULL;
+    }
     return rv;
 }
 
 bool rider_dial(struct rider *r)
 {
-    int ups = r->ups, downs = r->downs;
-    if (r->link == NULL) {
-        r->link = calloc(1, r->driver->link_size);
-        assert_non_null(r->link);
-        *r->link = (struct rt_sql_link){
-            .base = &r->base, .user = &user, .driver = r->self, .owner = r};
+    int ups = r->ups;
+    for (size_t i = 0; r->ups == ups && i < r->ring.count; i++) {
+        int downs = r->downs;
+        assert_int_equal(rider_begin(r, i), 0);
+        while (r->ups == ups && r->downs == downs)
+            rider_turn();
     }
-    rt_loop_tick(&rider_loop);
-    inside = true;
-    assert_int_equal(r->driver->dial(r->link, r->ring.count > 0 ? &r->ring.ends[0] : NULL, 5000),
-                     0);
-    inside = false;
-    while (r->ups == ups && r->downs == downs)
-        rider_turn();
     return r->ups > ups;
 }
 
@@ -188,13 +202,14 @@ void rider_drop(struct rider *r)
     r->driver->drop(r->link, on_closed);
     inside = false;
     rider_until(&r->closed, closed + 1);
+    free(r->link);
+    r->link = NULL;
 }
 
 void rider_close(struct rider *r)
 {
     if (r->link != NULL)
         rider_drop(r);
-    free(r->link);
     r->driver->close(r->self);
     rt_dial_ring_fini(&r->ring);
     rt_url_fini(&r->url);

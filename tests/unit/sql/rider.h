@@ -46,11 +46,13 @@ int rider_open(struct rider *r, const struct rt_sql_driver *driver, const char *
                const char *password, uint32_t ttl_ms);
 void rider_close(struct rider *r); /* drops the link, too */
 
-/* Dials the URL's first host and waits: true: it is up. */
+/* Dials, on a new link, the END-th of whom the URL names: what `dial` said. Not 0: there is none. */
+int rider_begin(struct rider *r, size_t end);
+/* Dials one after the other and waits: true: one is up. */
 bool rider_dial(struct rider *r);
 /* Opened and up, or the test fails. */
 void rider_start(struct rider *r, const struct rt_sql_driver *driver, const char *url);
-void rider_drop(struct rider *r); /* waits until it is closed */
+void rider_drop(struct rider *r); /* waits until it is closed, then it is gone */
 
 void rider_turn(void); /* one; fails the test if nothing comes for long */
 void rider_until(const int *count, int n);

@@ -840,10 +840,9 @@ void steps_odd_texts(void **state)
         assert_non_null(strstr(rider_row(&r, 0, 0), names[i]));
         assert_int_equal(rider_rows(&r, 1), 1);
     }
-    /* A value may be any bytes; a label that is cut within a character is no reason to have no session. */
-    struct rt_sql_cell bytes = {.text = "\0\xff\\", .size = 3},
-                       cut = {.text = "caf\xc3\xa9 \xe4\xb8", .size = 8};
-    DO(&r, STEP(OPEN, N(50), N(LONG), cut), STEP(LOCK, T("v"), N(turn())),
+    /* A value may be any bytes. */
+    struct rt_sql_cell bytes = {.text = "\0\xff\\", .size = 3};
+    DO(&r, STEP(OPEN, N(50), N(LONG), T("me")), STEP(LOCK, T("v"), N(turn())),
        STEP(JOIN, T("v"), N(50), N(1), N(1), N(0), N(0), N(0), N(ALL), N(0), N(0), N(0), N(0), N(0),
             bytes, NOTHING, N(1), N(0)),
        STEP(LIST, T("v")));
