@@ -601,6 +601,7 @@ static int make_tickets(struct rt_etcd_conn *c, struct joining *j, bool once);
  * asked again finds itself where it was. */
 static int put_elsewhere(struct rt_etcd_conn *c, struct joining *j)
 {
+    rt_etcd_s(c)->session.doubtful = true; /* nobody knows of what stands there */
     int rv = make_tickets(c, j, true);
     return rv != 0 ? rv : send_put(c, j);
 }

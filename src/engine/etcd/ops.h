@@ -331,7 +331,7 @@ int rt_etcd_ask_session(struct rt_etcd_conn *c, struct rt_work *w, uint64_t id,
 /* observe.c */
 void rt_etcd_views_look(struct rt_etcd_conn *c);
 
-/* side.c: whether a JOIN of this ticket (NONCE 0: of any in that line) is under way. */
+/* side.c: whether a JOIN of this ticket is under way. */
 bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce);
 void rt_etcd_label(struct rt_etcd_conn *c, struct rt_etcd_card *card); /* ours, into CARD */
 int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name);

@@ -229,8 +229,8 @@ bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce)
         if (op->kind != RT_OP_JOIN && op->kind != RT_OP_JOIN_ALL)
             continue;
         for (size_t i = 0; i < op->join.n; i++)
-            if ((nonce == 0 || op->join.joins[i].nonce == nonce) &&
-                op->join.joins[i].name != NULL && strcmp(op->join.joins[i].name, name) == 0)
+            if (op->join.joins[i].nonce == nonce && op->join.joins[i].name != NULL &&
+                strcmp(op->join.joins[i].name, name) == 0)
                 return true;
     }
     return false;

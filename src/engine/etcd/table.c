@@ -199,6 +199,8 @@ void rt_etcd_tell(struct rt_etcd_conn *c, enum rt_event_kind kind, const struct 
     rt_etcd_ticket_name(t, name);
     struct rt_event event = {
         .kind = kind, .session = t->session, .number = t->number, .name = name};
+    if (kind == RT_GRANTED)
+        event.nonce = t->nonce;
     rt_conn_event(rt_etcd_base(c), &event);
 }
 

@@ -51,16 +51,17 @@ static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
         return;
     memcpy(name, kv->key.data, name_size);
     name[name_size] = '\0';
-    if (rt_etcd_ticket_of_key(c, kv->key.data, kv->key.len) != NULL ||
-        rt_etcd_joining(c, name, id.nonce))
-        return;
     struct rt_etcd_card card;
     rt_etcd_card_read(&card, kv->value.data, kv->value.len);
+    uint64_t nonce = id.spot != 0 ? card.nonce : id.nonce;
+    if (rt_etcd_ticket_of_key(c, kv->key.data, kv->key.len) != NULL ||
+        rt_etcd_joining(c, name, nonce))
+        return;
     if (!rt_etcd_is_ours(&id, &card) && (id.spot != 0 || !card.plain || card.newer))
         return; /* what we adopt is given back: a leader's bare value is ours, for only we know that key */
     struct rt_join join = {.name = name,
                            .session = id.session,
-                           .nonce = id.spot != 0 ? card.nonce : id.nonce,
+                           .nonce = nonce,
                            .mode = card.mode,
                            .take = card.take,
                            .of = card.of};
@@ -72,7 +73,8 @@ static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
     rt_etcd_wait_begin(c, t, NULL);
 }
 
-static bool is_stray(struct rt_etcd_conn *c, const ProtobufCBinaryData *key)
+/* Whose it is that stands at a spot only its value says. */
+static bool may_be_stray(struct rt_etcd_conn *c, const ProtobufCBinaryData *key)
 {
     const struct rt_etcd_side *s = rt_etcd_s(c);
     struct rt_etcd_id id;
@@ -86,7 +88,7 @@ static bool is_stray(struct rt_etcd_conn *c, const ProtobufCBinaryData *key)
     memcpy(name, key->data, name_size);
     name[name_size] = '\0';
     return rt_etcd_ticket_of_key(c, key->data, key->len) == NULL &&
-           !rt_etcd_joining(c, name, id.nonce);
+           (id.spot != 0 || !rt_etcd_joining(c, name, id.nonce));
 }
 
 /* ---- Comparing ------------------------------------------------------------------------------------ */
@@ -112,7 +114,7 @@ static void compare(struct rt_etcd_conn *c, const struct verifying *v,
             rt_etcd_wait_verify(c, t);
     }
     for (size_t i = 0; i < got->n_keys && strays < ADOPT_MAX; i++)
-        if (is_stray(c, &got->keys[i])) {
+        if (may_be_stray(c, &got->keys[i])) {
             RtEtcd__RangeRequest range = RT_ETCD__RANGE_REQUEST__INIT;
             range.key = got->keys[i];
             (void)rt_etcd_ask(c, RT_ETCD_RANGE, &range, stray_seen, NULL, NULL, v->session);

@@ -109,6 +109,27 @@ static void test_a_key_taken_while_in_doubt(void **state)
     rt_proxy_stop(proxy);
 }
 
+/* What came late and nobody wants is given back, however fast its client asks for that name: there is always a JOIN
+ * under way, each of which finds the lock busy because of it. */
+static void test_a_key_in_the_way_of_tries(void **state)
+{
+    struct rota *a = player(url, TTL_MS, 0);
+    struct rota_ask try = {.flags = ROTA_TRY};
+    char late[128], lease[32], option[48];
+    int err;
+    (void)state;
+    struct rota_lock *lock = player_take(a, "in the way", NULL);
+    key_of("in%20the%20way", 0, late, sizeof(late), lease);
+    assert_int_equal(rota_release(lock), 0);
+    snprintf(option, sizeof(option), "--lease=%s", lease);
+    rt_etcds_must(&etcds, "put", option, late, "rota1 0 0 0 - 0 0 0 77 0  ");
+    while ((err = rota_acquire(a, "in the way", &try, &lock)) == ROTA_BUSY)
+        ;
+    assert_int_equal(err, 0);
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(a);
+}
+
 /* Who gives up before its JOIN is answered takes its ticket back by its nonce, which only the value
  * has: with this ttl no heartbeat finds it. */
 static void test_what_was_given_up_is_taken_back(void **state)
@@ -522,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_keys_are_used_again),
         cmocka_unit_test(test_a_key_that_is_there_already),
         cmocka_unit_test(test_a_key_taken_while_in_doubt),
+        cmocka_unit_test(test_a_key_in_the_way_of_tries),
         cmocka_unit_test(test_what_was_given_up_is_taken_back),
         cmocka_unit_test(test_what_is_asked_again_stands_once),
         cmocka_unit_test(test_a_server_that_comes_back),

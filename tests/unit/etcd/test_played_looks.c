@@ -488,6 +488,89 @@ static void what_a_session_holds_is_shown_once(void **state)
     close_town();
 }
 
+/* ---- Strays ---------------------------------------------------------------------------------------- */
+
+static const char *stray_value;
+
+static bool play_stray(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__LeaseTimeToLiveResponse left = RT_ETCD__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
+    RtEtcd__RangeResponse r = RT_ETCD__RANGE_RESPONSE__INIT;
+    RtEtcd__KeyValue kv = RT_ETCD__KEY_VALUE__INIT, *list = &kv;
+    ProtobufCBinaryData key = text("a/7-s1");
+    if (town_is_call(w, i, "/etcdserverpb.Lease/LeaseTimeToLive")) {
+        left.id = 7;
+        left.ttl = 2;
+        left.keys = &key;
+        left.n_keys = 1;
+        looks++;
+        town_answer(w, i, &left);
+    } else if (town_is_call(w, i, "/etcdserverpb.KV/Range")) {
+        kv.key = key;
+        kv.value = text(stray_value);
+        kv.create_revision = 5;
+        kv.lease = 7;
+        r.kvs = &list;
+        r.n_kvs = 1;
+        pages++;
+        town_answer(w, i, &r);
+    } else {
+        return play(town, w, i);
+    }
+    return true;
+}
+
+static void submit_join(struct rt_op *op, struct rt_join *join)
+{
+    *join = (struct rt_join){.name = "a", .session = 7, .nonce = 6, .mode = RT_EXCLUSIVE};
+    *op = (struct rt_op){.kind = RT_OP_JOIN, .deadline = RT_NEVER};
+    op->join.joins = join;
+    op->join.n = 1;
+    looks = pages = 0;
+    open_town(play_stray);
+    rt_etcd_s(t.conn)->session.id = 7;
+    town_submit(&t, op);
+    town_until(&t, &txns, 1);
+    rt_etcd_verify(t.conn);
+    town_until(&t, &pages, 1);
+}
+
+/* What came late stands before those who ask after it: whoever asks for that name without a pause (a try, and
+ * one more) would keep it there for ever if it were let be while one of them is under way. The value tells whose it
+ * is. */
+static void a_stray_is_taken_up_while_another_joins(void **state)
+{
+    struct reply front;
+    struct rt_join join;
+    struct rt_op op;
+    (void)state;
+    reply_init(&front, true, 20);
+    add_range(&front);
+    add_range(&front);
+    stray_value = "rota1 0 0 0 - 0 0 0 4 0  ";
+    submit_join(&op, &join);
+    town_until(&t, &txns, 2);
+    answer(1, &front);
+    assert_int_equal(seen[1]->compare[0]->create_revision, 5);
+    town_until(&t, &t.events[RT_GRANTED], 1);
+    assert_int_equal(t.granted_nonce, 4);
+    close_town();
+}
+
+/* The one that is under way is none. */
+static void who_joins_is_no_stray(void **state)
+{
+    struct rt_join join;
+    struct rt_op op;
+    (void)state;
+    stray_value = "rota1 0 0 0 - 0 0 0 6 0  ";
+    submit_join(&op, &join);
+    rt_etcd_verify(t.conn);
+    town_until(&t, &pages, 2);
+    assert_null(rt_etcd_s(t.conn)->tickets);
+    close_town();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +584,8 @@ int main(void)
         cmocka_unit_test(who_may_not_watch_looks_with_each_beat),
         cmocka_unit_test(a_session_with_a_hold_is_left_to_die),
         cmocka_unit_test(what_a_session_holds_is_shown_once),
+        cmocka_unit_test(a_stray_is_taken_up_while_another_joins),
+        cmocka_unit_test(who_joins_is_no_stray),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

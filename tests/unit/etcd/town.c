@@ -272,6 +272,8 @@ static void up_event(struct rt_up *up, const struct rt_event *e)
     struct town *t = (struct town *)(void *)((char *)up - offsetof(struct town, up));
     if (e->kind != RT_LINK)
         t->events[e->kind]++;
+    if (e->kind == RT_GRANTED)
+        t->granted_nonce = e->nonce;
 }
 
 void town_init(struct town *t, size_t members)

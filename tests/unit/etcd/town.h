@@ -53,6 +53,7 @@ struct town {
     char why[256];
     int done;            /* ops that have ended */
     int events[RT_LINK]; /* told, by their kind */
+    uint64_t granted_nonce;
 };
 
 /* MEMBERS servers of 3.6.16 without users. */
