@@ -25,7 +25,7 @@ snap 2.5
 
 enter 0
 prompt 0 2
-await 1 "fence 2"
+await 1 "backing up, fence"
 snap 2.5
 
 enter 1

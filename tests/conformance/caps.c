@@ -30,8 +30,8 @@ static const struct row {
     {"mariadb", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"file:", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
-         ROTA_CAP_DURABLE | ROTA_CAP_STRICT,
-     0},
+         ROTA_CAP_DURABLE,
+     ROTA_CAP_STRICT}, /* where the folder's file system forgets nothing */
     /* As engines that number tickets when they grant them. */
     {"mem:late", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED | ROTA_CAP_DURABLE |

@@ -18,13 +18,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define APPLICATION_ID 0x526f7461 /* "Rota" */
-#define LAYOUT_STEP 1000          /* user_version = major * 1000 + minor */
-#define PAGE_SIZE "1024"          /* a pair writes 3 pages: small ones, measured 25 % faster */
-#define RESERVE 10000             /* one fsync per so many numbers */
-#define WAL_FULL 4000             /* frames: folded back at the next commit; 4 MiB */
-#define WAL_LONG 200              /* frames: folded back at close; a lone open reads them all */
-#define SPINS 30                  /* a transaction takes about so many yields */
+#define APPLICATION_ID 0x526f7461  /* "Rota" */
+#define LAYOUT_STEP 1000           /* user_version = major * 1000 + minor */
+#define PAGE_SIZE "1024"           /* a pair writes 3 pages: small ones, measured 25 % faster */
+#define RESERVE INT64_C(600000000) /* one fsync per so many numbers: ten minutes of the clock */
+#define CLOCK_MAX \
+    INT64_C(9000000000000000)         /* us: a later clock counts as that, and numbers only count */
+#define NUMBER_MAX (INT64_C(1) << 53) /* all that computes with numbers is exact below */
+#define WAL_FULL 4000                 /* frames: folded back at the next commit; 4 MiB */
+#define WAL_LONG 200                  /* frames: folded back at close; a lone open reads them all */
+#define SPINS 30                      /* a transaction takes about so many yields */
 #define NAP_NS 50000
 #define NAPS_MAX 4 /* 200 us */
 #define PUT_TRIES 8
@@ -34,6 +37,17 @@ int64_t rt_file_wall_ms(void)
     struct timespec ts;
     clock_gettime(CLOCK_REALTIME, &ts);
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Where numbers begin at the least: what was numbered before, in a folder that was lost since, is behind. */
+static int64_t clock_number(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    if (ts.tv_sec < 0)
+        return 1;
+    int64_t most = CLOCK_MAX / 1000000;
+    return ts.tv_sec >= most ? CLOCK_MAX : (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
 int64_t rt_file_mono_ns(void)
@@ -286,7 +300,7 @@ struct meta {
 
 static int check_counter(struct rt_file_conn *c, const struct meta *m)
 {
-    if (m->next >= 1 && m->next <= m->reserved && m->reserved <= INT64_MAX - 2 * RESERVE)
+    if (m->next >= 1 && m->next <= m->reserved && m->reserved <= NUMBER_MAX - 2 * RESERVE)
         return 0;
     rt_file_say(c,
                 "%s/rota.db is damaged: its counter is %" PRId64 " of %" PRId64
@@ -316,19 +330,27 @@ static int meta_get(struct rt_file_conn *c, struct meta *m, bool boot)
     return rv;
 }
 
+/* max(last + 1, clock), as on servers. */
+static int64_t number_of(const struct meta *m)
+{
+    int64_t now = clock_number();
+    return m->next > now ? m->next : now;
+}
+
 int rt_file_number(struct rt_file_conn *c, uint64_t *number, bool *observed)
 {
     struct meta m;
     int rv = meta_get(c, &m, false);
     if (rv != 0)
         return rv;
-    if (m.next >= m.reserved) { /* I2: never use a number that a power loss could give again */
+    int64_t next = number_of(&m);
+    if (next >= m.reserved) { /* I2: never use a number that a power loss could give again */
         c->numbers_ok = false;
         return RT_FILE_AGAIN;
     }
-    *number = (uint64_t)m.next;
+    *number = (uint64_t)next;
     *observed = m.observers > 0;
-    return rt_file_run(c, RT_FILE_META_NEXT, 1, (int64_t[]){m.next + 1});
+    return rt_file_run(c, RT_FILE_META_NEXT, 1, (int64_t[]){next + 1});
 }
 
 int rt_file_observed(struct rt_file_conn *c, bool *observed)
@@ -355,8 +377,9 @@ static int reserve_in_tx(struct rt_file_conn *c, const char *boot)
         rv = s != NULL ? rt_file_run(c, RT_FILE_META_BOOT, 0, NULL)
                        : rt_file_db_error(c, sqlite3_errcode(c->db));
     }
-    if (rv == 0 && m.next >= m.reserved)
-        rv = rt_file_run(c, RT_FILE_META_RESERVED, 2, (int64_t[]){m.next, m.next + RESERVE});
+    int64_t next = rv == 0 ? number_of(&m) : 0;
+    if (rv == 0 && next >= m.reserved)
+        rv = rt_file_run(c, RT_FILE_META_RESERVED, 2, (int64_t[]){next, next + RESERVE});
     if (rv == 0)
         return rt_file_commit(c);
     rt_file_rollback(c);
@@ -372,7 +395,7 @@ int rt_file_reserve(struct rt_file_conn *c)
         rv = meta_get(c, &m, true);
     if (rv != 0)
         return rv;
-    if (strcmp(m.boot, boot) != 0 || m.next >= m.reserved || c->wal_lost) {
+    if (strcmp(m.boot, boot) != 0 || number_of(&m) >= m.reserved || c->wal_lost) {
         (void)sqlite3_exec(c->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL);
         rv = reserve_in_tx(c, boot);
         (void)sqlite3_exec(c->db, "PRAGMA synchronous=NORMAL", NULL, NULL, NULL);

@@ -39,16 +39,27 @@ static void check_place(struct rt_file_conn *c, struct rt_op *op)
         say(op, "one holder at a time (I1)", "kept", "local file system", "");
 }
 
-static void check_settings(struct rt_op *op, const char *journal, const char *sync)
+static void check_settings(struct rt_file_conn *c, struct rt_op *op, const char *journal,
+                           const char *sync)
 {
-    bool wal = strcmp(journal, "wal") == 0;
-    bool full = strcmp(sync, "0") != 0;
-    say(op, "fences only grow (I2)", wal && full ? "kept" : "broken",
-        "numbers are reserved on the disk, 10000 at a time", wal && full ? "" : "use WAL again");
+    const struct rt_file_forgets *forgets = rt_file_path_forgets(c->dir);
+    bool sound = strcmp(journal, "wal") == 0 && strcmp(sync, "0") != 0;
+    char text[160];
+    (void)snprintf(text, sizeof(text), "%s; then the clock alone keeps fences growing",
+                   forgets != NULL ? forgets->what : "");
+    if (sound && forgets != NULL)
+        say(op, "fences only grow (I2)", "limited", text, forgets->remedy);
+    else
+        say(op, "fences only grow (I2)", sound ? "kept" : "broken",
+            "reserved on the disk, ten minutes of the clock at a time",
+            sound ? "" : "use WAL again");
     say(op, "order of arrival (I7)", "kept", "one counter for all lines", "");
-    say(op, "durable tickets", "limited",
-        "WAL, synchronous=NORMAL: a power loss may undo the last moments",
-        "keep what must never be undone on a server with synchronous commits");
+    if (forgets != NULL)
+        say(op, "durable tickets", "limited", forgets->what, forgets->remedy);
+    else
+        say(op, "durable tickets", "limited",
+            "WAL, synchronous=NORMAL: a power loss may undo the last moments",
+            "keep what must never be undone on a server with synchronous commits");
 }
 
 static void check_rights(struct rt_file_conn *c, struct rt_op *op)
@@ -78,7 +89,7 @@ int rt_file_check(struct rt_file_conn *c, struct rt_op *op)
     if (pid > 0)
         (void)snprintf(owner, sizeof(owner), "held by process %d", (int)pid);
     check_place(c, op);
-    check_settings(op, journal, sync);
+    check_settings(c, op, journal, sync);
     check_rights(c, op);
     say(op, "database", strcmp(sound, "ok") == 0 ? "kept" : "broken", sound,
         strcmp(sound, "ok") == 0 ? "" : "end all programs that use it and move rota.db* away");

@@ -292,9 +292,10 @@ static void file_close(struct rt_conn *conn)
 
 static uint32_t file_caps(const struct rt_conn *conn)
 {
-    (void)conn;
-    return ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
-           ROTA_CAP_DURABLE | ROTA_CAP_STRICT;
+    uint32_t caps = ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS |
+                    ROTA_CAP_WANTED | ROTA_CAP_DURABLE;
+    const struct rt_file_conn *c = (const struct rt_file_conn *)(const void *)conn;
+    return atomic_load_explicit(&c->strict, memory_order_relaxed) ? caps | ROTA_CAP_STRICT : caps;
 }
 
 static void file_forked(struct rt_conn *conn)

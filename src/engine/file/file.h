@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 extern const struct rt_engine rt_engine_file;
@@ -166,6 +167,7 @@ struct rt_file_conn {
     pthread_mutex_t mutex;          /* held while at work, only to keep fork() away */
     char *folder;                   /* resolved */
     char shown[104];                /* its end, for messages */
+    atomic_bool strict;             /* base.unsafe is "": caps are read by any thread */
     mode_t mode;                    /* of files; 0600 unless shared */
     mode_t mode_asked;              /* 0: none */
     int dir, sdir;                  /* the folder and its s/ */
@@ -222,6 +224,12 @@ void rt_file_path_close(struct rt_file_conn *c);
 /* The name of a network or unknown shared file system, or NULL if FD is on a local one. */
 const char *rt_file_path_remote(int fd);
 
+/* What the file system of FD forgets in a crash, and what to do about it; NULL: nothing. */
+struct rt_file_forgets {
+    const char *what, *remedy;
+};
+const struct rt_file_forgets *rt_file_path_forgets(int fd);
+
 /* ---- fork.c -------------------------------------------------------------- */
 
 void rt_file_fork_clean(void); /* before a database is opened */
@@ -254,8 +262,8 @@ int rt_file_begin(struct rt_file_conn *c);     /* for writing */
 int rt_file_commit(struct rt_file_conn *c);    /* rolls back if it fails */
 void rt_file_rollback(struct rt_file_conn *c); /* also without a transaction; forgets rings, born */
 
-/* The next COUNT numbers of the counter that orders all lines; OBSERVERS: how many there
- * are on any line. RT_FILE_AGAIN after new numbers were reserved: begin anew. */
+/* The next number of the counter that orders all lines, never behind the clock; OBSERVED: whether there are observers
+ * of any line. RT_FILE_AGAIN: new ones must be reserved; begin anew. */
 int rt_file_number(struct rt_file_conn *c, uint64_t *number, bool *observed);
 int rt_file_observed(struct rt_file_conn *c, bool *observed);
 

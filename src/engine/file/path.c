@@ -40,6 +40,27 @@ const char *rt_file_path_remote(int fd)
     return NULL;
 }
 
+static const struct {
+    uint32_t type;
+    struct rt_file_forgets forgets;
+} forgetting_types[] = {
+    {0x01021994, {"in memory (tmpfs): a boot or an unmount empties it", "use a folder on a disk"}},
+    {0x858458f6, {"in memory (ramfs): a boot or an unmount empties it", "use a folder on a disk"}},
+    {0x794c7630,
+     {"overlay, as of a container: gone with it", "use a folder on a volume, or on a disk"}},
+};
+
+const struct rt_file_forgets *rt_file_path_forgets(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) != 0)
+        return NULL; /* refused before, as unknown */
+    for (size_t i = 0; i < sizeof(forgetting_types) / sizeof(forgetting_types[0]); i++)
+        if ((uint32_t)fs.f_type == forgetting_types[i].type)
+            return &forgetting_types[i].forgets;
+    return NULL;
+}
+
 static int parse_mode(struct rt_file_conn *c, const char *text)
 {
     c->mode = MODE_DEFAULT;
@@ -282,7 +303,15 @@ int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode
             rv = ROTA_UNSUPPORTED;
         }
     }
-    return rv != 0 ? rv : open_sessions(c);
+    if (rv != 0)
+        return rv;
+    const struct rt_file_forgets *forgets = rt_file_path_forgets(c->dir);
+    c->base.unsafe[0] = '\0';
+    if (forgets != NULL)
+        (void)snprintf(c->base.unsafe, sizeof(c->base.unsafe), "%s: %s", forgets->what,
+                       forgets->remedy);
+    atomic_store_explicit(&c->strict, forgets == NULL, memory_order_relaxed);
+    return open_sessions(c);
 }
 
 void rt_file_path_close(struct rt_file_conn *c)

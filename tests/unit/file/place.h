@@ -6,8 +6,14 @@
 #include "lib/user.h"
 
 #include <sys/types.h>
+#include <time.h>
 
 extern char place_folder[64], place_url[96]; /* of the case that runs */
+
+/* How far CLOCK_REALTIME is off, for all of the case. Before 1970 it says nothing to numbers: they only count. */
+extern time_t place_shift_s;
+#define PLACE_YEAR_S ((time_t)365 * 24 * 3600)
+#define PLACE_NO_CLOCK_S (-100 * PLACE_YEAR_S)
 
 int place_setup(void **state);
 int place_teardown(void **state);

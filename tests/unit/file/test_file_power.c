@@ -89,6 +89,7 @@ static void test_no_fence_comes_back_after_a_power_loss(void **state)
     snprintf(disk, sizeof(disk), "%s/disk", place_folder);
     assert_int_equal(mkdir(disk, 0700), 0);
     snprintf(url, sizeof(url), "file:%s", disk);
+    place_shift_s = PLACE_NO_CLOCK_S; /* the battery of the clock was lost too */
     rt_file_fake_boot("before");
     uint64_t before = number_before();
     rt_file_fake_boot("after");
