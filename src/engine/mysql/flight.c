@@ -244,7 +244,7 @@ static void put_plain(struct rt_mysql_link *l, const char *sql, size_t step)
         put_part(l, step, RT_MYSQL_NOBODY);
 }
 
-/* For the doctor to compare. */
+/* For the server to compare. */
 static void put_clock(struct rt_mysql_link *l)
 {
     char text[64];
@@ -259,7 +259,7 @@ static void put_step(struct rt_mysql_link *l, size_t step)
 {
     const struct rt_sql_step *s = &l->steps[step];
     const struct rt_mysql_step *t = rt_mysql_step(s->kind);
-    if (s->kind == RT_SQL_DOCTOR)
+    if (s->kind == RT_SQL_DOCTOR || s->kind == RT_SQL_FACTS)
         put_clock(l);
     size_t before = l->part_count;
     for (size_t k = 0; k < RT_MYSQL_PARTS && t->sql[k] != NULL; k++)

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #define T(name) rt_mysql_sql_##name[]
-extern const char T(facts), T(layout), T(open), T(renew), T(end), T(mine), T(folded), T(dead),
-    T(bury), T(find_idle), T(idle), T(take), T(give), T(verify), T(lock), T(unfold), T(unfolded),
-    T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer), T(leaving), T(keep),
-    T(leave), T(change), T(state), T(break), T(watch), T(look), T(front), T(inspect), T(list),
-    T(rights), T(notes), T(doctor), T(recount), T(bell_take), T(bell_ring), T(bell_wait);
+extern const char T(facts), T(layout), T(here), T(open), T(renew), T(end), T(mine), T(folded),
+    T(dead), T(bury), T(find_idle), T(idle), T(take), T(give), T(verify), T(lock), T(unfold),
+    T(unfolded), T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer), T(leaving),
+    T(keep), T(leave), T(change), T(state), T(break), T(watch), T(look), T(front), T(inspect),
+    T(list), T(rights), T(notes), T(doctor), T(recount), T(bell_take), T(bell_ring), T(bell_wait);
 #undef T
 #define SQL1(a) .sql = {rt_mysql_sql_##a}
 #define SQL2(a, b) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b}
@@ -20,6 +20,7 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_FACTS] = {SQL1(facts), .plain = true, .reads = true},
     [RT_SQL_LAYOUT] = {SQL1(layout), .plain = true, .reads = true},
     [RT_SQL_MAKE] = {SQL1(ddl), .plain = true},
+    [RT_SQL_HERE] = {SQL1(here)},
     [RT_SQL_OPEN] = {SQL1(open)},
     [RT_SQL_RENEW] = {SQL1(renew)},
     [RT_SQL_END] = {SQL1(end)},

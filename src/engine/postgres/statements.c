@@ -9,8 +9,9 @@
 
 /* X(step, text, types of its parameters, what is told, only once) */
 #define STATEMENTS(X)                                  \
-    X(FACTS, facts, "p", ROWS, true)                   \
+    X(FACTS, facts, "pw", ROWS, true)                  \
     X(LAYOUT, layout, "", ROWS, true)                  \
+    X(HERE, here, "t", CHANGED, true)                  \
     X(OPEN, open, "iit", CHANGED, false)               \
     X(RENEW, renew, "ii", CHANGED, false)              \
     X(END, end, "i", CHANGED, false)                   \

@@ -24,7 +24,7 @@
 
 /* ---- What the server keeps --------------------------------------------------------------------------------
  *
- *   rota_meta    k, v                                  layout = 1.0
+ *   rota_meta    k, v                                  layout = 1.0, server = where the tables were used last
  *   rota_session id, expires, label                    no row, or expires <= now: it is dead
  *   rota_line    name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
  *   rota_ticket  name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
@@ -49,8 +49,11 @@ enum rt_sql_step_kind {
     RT_SQL_FACTS, /* () -> version, text of it, writable (0: a replica, or read-only), id of the server's end of this
                       connection, why it cannot be trusted ("" : nothing is known; one clear line, for strict), why it
                       cannot be used at all ("": it can), which server it is (text: another one on another server, and after
-                      a replica was promoted: what is there may be older than what we were told) */
-    RT_SQL_LAYOUT, /* () -> the layout's version as text; ABSENT: no tables */
+                      a replica was promoted: what is there may be older than what we were told), now, how much of it our
+                      clock had ahead when this left (negative: the server's is ahead) */
+    RT_SQL_LAYOUT, /* () -> the layout's version as text, on which server it was used last (as FACTS says it; NULL: nobody
+                      knows); ABSENT: no tables */
+    RT_SQL_HERE,   /* (which server): it is used there from now on */
     RT_SQL_MAKE,   /* (): makes the tables; harmless where they are */
 
     /* Sessions. */

@@ -152,9 +152,16 @@ static int judge(struct rt_sql_conn *c, const struct rt_join *j, const struct rt
     return 0;
 }
 
+static void note_number(struct rt_sql_conn *c, struct rt_join *j, int64_t number)
+{
+    j->number = (uint64_t)number;
+    if (j->number > c->highest)
+        c->highest = j->number;
+}
+
 static void answer(struct rt_sql_conn *c, struct rt_join *j, const struct rt_sql_row *row)
 {
-    j->number = (uint64_t)rt_sql_int(row, NUMBER);
+    note_number(c, j, rt_sql_int(row, NUMBER));
     j->granted = rt_sql_int(row, GRANTED) != 0;
     j->wanted = j->granted && j->flags & RT_JOIN_ARM && rt_sql_int(row, WANTED) != 0;
     rt_sql_wait_add(c, j, rt_sql_null(row, LEFT) ? -1 : rt_sql_int(row, LEFT),
@@ -169,7 +176,7 @@ static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         a->ears = a->ears || !(j->flags & RT_JOIN_TRY);
         return false;
     }
-    j->number = (uint64_t)rt_sql_int(row, 0);
+    note_number(a->c, j, rt_sql_int(row, 0));
     j->granted = true;
     j->wanted = false;
     rt_sql_wait_add(a->c, j, -1, 0);

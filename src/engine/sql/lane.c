@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A connection and its flights.
  *
- *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING ── FACTS, LAYOUT (MAKE) ──▶ READY
+ *   DOWN ── wanted ──▶ DIALING ── up ──▶ GREETING ── FACTS, LAYOUT (MAKE, HERE) ──▶ READY
  *    ▲                    │ refused        │ a replica, a pooler, no tables     │
  *    └──── the next ◀─────┴────────────────┴──── cut, silence ◀─────────────────┘
  *
@@ -20,6 +20,8 @@
 
 #define STEADY_MS 5000 /* a connection that lasted so long was a good one */
 #define LAYOUT_MAJOR 1
+#define CALM_MOST_MS 10000 /* a server's clock that is further behind is not waited for */
+#define CALM_LOOK_MS 1000  /* ... and so often it is looked at */
 
 struct rt_sql_lane *rt_sql_lane_of(struct rt_sql_conn *c, const char *name)
 {
@@ -67,7 +69,7 @@ static void drop_link(struct rt_sql_lane *lane)
     struct rt_sql_link *l = lane->link;
     lane->state = RT_DIAL_DOWN;
     lane->link = NULL;
-    lane->listens = lane->flying = lane->failed = false;
+    lane->listens = lane->flying = lane->failed = lane->calm = lane->compared = false;
     lane->loaded = 0;
     rt_loop_undefer(lane->c->base.loop, &lane->depart);
     set_timer(lane, RT_NEVER);
@@ -140,7 +142,7 @@ static void refuse(struct rt_sql_lane *lane, int err, const char *why)
 
 /* ---- Greeting ------------------------------------------------------------------------------------------------- */
 
-enum { GREET_FACTS, GREET_LAYOUT, GREET_MAKE, GREET_AGAIN };
+enum { GREET_FACTS, GREET_LAYOUT, GREET_MAKE, GREET_AGAIN, GREET_HERE };
 
 static void fly(struct rt_sql_lane *lane)
 {
@@ -148,6 +150,7 @@ static void fly(struct rt_sql_lane *lane)
     int64_t patience = rt_dial_patience(&lane->c->base);
     for (size_t i = 0; i < lane->loaded; i++)
         patience += lane->load[i] != NULL ? lane->load[i]->slow : 0;
+    lane->left_at = now_of(lane);
     int rv = lane->book.failed ? ROTA_NOMEM : lane->c->driver->send(lane->link, &f);
     lane->flying = true;
     lane->failed = rv != 0; /* told from a turn */
@@ -163,6 +166,8 @@ static void greet(struct rt_sql_lane *lane, uint32_t stage)
         rt_sql_say_cells(b, RT_SQL_FACTS, NULL, 0);
     if (stage == GREET_MAKE)
         rt_sql_say_cells(b, RT_SQL_MAKE, NULL, 0);
+    else if (stage == GREET_HERE)
+        rt_sql_say(b, RT_SQL_HERE, rt_sql_text(lane->c->facts.who));
     else if (stage != GREET_FACTS)
         rt_sql_say_cells(b, RT_SQL_LAYOUT, NULL, 0);
     fly(lane);
@@ -185,6 +190,54 @@ static void ready(struct rt_sql_lane *lane)
     c->trouble[0] = '\0';
     rt_sql_linked(c, lane);
     rt_ledger_flush(&c->ledger);
+}
+
+/* ---- A server whose clock is behind
+ *
+ * Fences are numbered by the server's clock, so that what a server does not know of (a replica that was promoted lacks the
+ * last grants) is below what it numbers next; unless its clock is behind. Then it is waited for: by who was told of the last
+ * server's clock, and by whoever comes first to tables that were used on another server last, with its own clock. */
+
+/* False: it is too far behind to be waited for. */
+static bool raise_floor(struct rt_sql_lane *lane, int64_t us)
+{
+    struct rt_sql_conn *c = lane->c;
+    int64_t behind = us - lane->clock;
+    if (behind <= CALM_MOST_MS * 1000) {
+        c->floor = us > c->floor ? us : c->floor;
+        return true;
+    }
+    snprintf(c->facts.unsafe, sizeof(c->facts.unsafe),
+             "the server's clock is %lld s behind: fences may go back; set it",
+             (long long)(behind / 1000000));
+    rt_words_log(&c->base, ROTA_LOG_WARN, "%s: %s", rt_sql_lane_at(c), c->facts.unsafe);
+    return false;
+}
+
+/* What the last server's clock would say now, and the last that we were told; this flight left before it was answered. */
+static void moved(struct rt_sql_lane *lane)
+{
+    struct rt_sql_conn *c = lane->c;
+    int64_t clock = lane->left_at / 1000 + c->facts.ahead;
+    (void)raise_floor(lane, clock > (int64_t)c->highest ? clock : (int64_t)c->highest);
+    rt_sql_elsewhere(c);
+}
+
+static bool must_calm(struct rt_sql_lane *lane)
+{
+    struct rt_sql_conn *c = lane->c;
+    char why[sizeof(c->trouble)];
+    int64_t us = c->floor - lane->clock;
+    if (us <= 0 || RT_BUG(RT_BUG_STALE_SERVER_BELIEVED))
+        return false;
+    snprintf(why, sizeof(why),
+             "%.100s: its clock is %lld ms behind: it is waited for, or fences would go back",
+             rt_sql_lane_at(c), (long long)(us / 1000 + 1));
+    note_trouble(c, why);
+    lane->calm = true;
+    set_timer(lane,
+              now_of(lane) + (us / 1000 < CALM_LOOK_MS ? us * 1000 + 1 : CALM_LOOK_MS * RT_MS));
+    return true;
 }
 
 /* 0, or why this is not a server to stay with: then it was let go. */
@@ -217,14 +270,30 @@ static bool take_facts(struct rt_sql_lane *lane)
         return false;
     }
     lane->server = rt_sql_int(row, 3);
+    lane->clock = rt_sql_int(row, 7);
+    lane->ours = lane->clock + rt_sql_int(row, 8);
+    snprintf(c->facts.unsafe, sizeof(c->facts.unsafe), "%s", rt_sql_str(row, 4));
     if (c->facts.known && strcmp(c->facts.who, rt_sql_str(row, 6)) != 0)
-        rt_sql_elsewhere(c);
+        moved(lane);
     snprintf(c->facts.who, sizeof(c->facts.who), "%s", rt_sql_str(row, 6));
     c->facts.known = true;
+    c->facts.ahead = lane->clock - lane->left_at / 1000;
     c->facts.version = rt_sql_int(row, 0);
     snprintf(c->facts.text, sizeof(c->facts.text), "%s", rt_sql_str(row, 1));
-    snprintf(c->facts.unsafe, sizeof(c->facts.unsafe), "%s", rt_sql_str(row, 4));
     return true;
+}
+
+/* KNOWN: the tables were used here last. */
+static void settle(struct rt_sql_lane *lane, bool known)
+{
+    bool near = known || lane->compared || raise_floor(lane, lane->ours);
+    lane->compared = near;
+    if (must_calm(lane))
+        return;
+    if (known || !near)
+        ready(lane);
+    else
+        greet(lane, GREET_HERE);
 }
 
 static void take_layout(struct rt_sql_lane *lane)
@@ -232,7 +301,7 @@ static void take_layout(struct rt_sql_lane *lane)
     const struct rt_sql_row *row = row_of(&lane->book, RT_SQL_LAYOUT);
     char why[sizeof(lane->c->trouble)];
     if (row != NULL && strtol(rt_sql_str(row, 0), NULL, 10) == LAYOUT_MAJOR) {
-        ready(lane);
+        settle(lane, strcmp(rt_sql_str(row, 1), lane->c->facts.who) == 0);
         return;
     }
     if (row == NULL)
@@ -276,6 +345,8 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
     if (lane->greeting == GREET_LAYOUT && end == RT_SQL_ABSENT) {
         if (take_facts(lane)) /* they came before */
             greet(lane, GREET_MAKE);
+    } else if (lane->greeting == GREET_HERE && (end == RT_SQL_LANDED || end == RT_SQL_DENIED)) {
+        ready(lane); /* without that right the next one compares clocks, too */
     } else if (end != RT_SQL_LANDED) {
         greet_failed(lane, end, why);
     } else if (lane->greeting == GREET_FACTS) {
@@ -571,6 +642,9 @@ static void fire(struct rt_timer_call *call, int64_t now)
     (void)now;
     if (lane->state == RT_DIAL_DOWN) {
         rt_sql_lane_want(lane);
+    } else if (lane->calm) {
+        lane->calm = false;
+        greet(lane, GREET_LAYOUT);
     } else if (lane->failed && lane->state == RT_DIAL_READY) {
         unload(lane, refuse_one, &(struct refusal){ROTA_NOMEM, "out of memory"});
         rt_ledger_flush(&lane->c->ledger);

@@ -155,6 +155,11 @@ struct rt_sql_lane {
     struct rt_sql_link *link; /* NULL: none; it is freed when it has closed */
     enum rt_dial_state state;
     uint32_t greeting; /* which of its flights */
+    int64_t clock;     /* the server's, as it said in FACTS, in us, ... */
+    int64_t ours;      /* ... and our own when that left */
+    int64_t left_at;   /* when the flight left */
+    bool calm;         /* nothing flies until the server's clock has come far enough ... */
+    bool compared;     /* ... which is known for this connection */
     struct rt_dial_pause pause;
     struct rt_timer_call timer; /* dials again; cuts what is silent */
     struct rt_defer depart;
@@ -294,7 +299,8 @@ struct rt_sql_facts {
     int64_t version;
     char text[64]; /* the version, for people */
     char unsafe[160];
-    char who[80]; /* which server */
+    char who[80];  /* which server */
+    int64_t ahead; /* its clock, in us, minus our loop's: never too little */
 };
 
 struct rt_sql_doubt; /* beat.c */
@@ -311,6 +317,8 @@ struct rt_sql_conn {
     size_t alones;  /* asks under way that fly alone */
     uint64_t turns; /* of lines locked */
     uint64_t jitter;
+    uint64_t highest; /* number that we were told */
+    int64_t floor;    /* of the server's clock: nothing is asked before, or fences could go back */
     uint64_t session, ear;
     struct rt_sql_ticket *tickets[RT_SQL_BUCKETS];
     size_t ticket_count;

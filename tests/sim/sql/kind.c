@@ -16,12 +16,12 @@
 /* ---- What is looked at -------------------------------------------------------------------------------------------- */
 
 static const char *const words[RT_SQL_STEPS] = {
-    "FACTS",       "LAYOUT",        "MAKE",      "OPEN",      "RENEW",    "END",    "MINE",
-    "FOLDED",      "DEAD",          "BURY",      "IDLE",      "TAKE",     "GIVE",   "VERIFY",
-    "LOCK",        "UNFOLD",        "PURGE",     "SETTLE",    "TELL",     "GATE",   "JOIN",
-    "WANT",        "ANSWER",        "LEAVE",     "CHANGE",    "STATE",    "BREAK",  "WATCH",
-    "LOOK",        "FRONT",         "INSPECT",   "LIST",      "DOCTOR",   "LISTEN", "UNLISTEN",
-    "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING", "BELL_WAIT"};
+    "FACTS",    "LAYOUT",      "HERE",          "MAKE",      "OPEN",      "RENEW",    "END",
+    "MINE",     "FOLDED",      "DEAD",          "BURY",      "IDLE",      "TAKE",     "GIVE",
+    "VERIFY",   "LOCK",        "UNFOLD",        "PURGE",     "SETTLE",    "TELL",     "GATE",
+    "JOIN",     "WANT",        "ANSWER",        "LEAVE",     "CHANGE",    "STATE",    "BREAK",
+    "WATCH",    "LOOK",        "FRONT",         "INSPECT",   "LIST",      "DOCTOR",   "LISTEN",
+    "UNLISTEN", "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING", "BELL_WAIT"};
 
 static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps, size_t count,
                          enum rt_sql_end end)
@@ -144,33 +144,6 @@ static void dump(const struct sim *sim)
 /* ---- Losses ------------------------------------------------------------------------------------------------------- */
 
 /* The highest fence of each line, as far as it is known. */
-static int64_t fence_of(const struct ss_store *s, const char *name)
-{
-    const struct ss_line *l = ss_line(s, name, strlen(name));
-    return l != NULL ? l->fence : 0;
-}
-
-/* Fences grow on after a loss, unless both the line and the clock are behind what was numbered. */
-static bool fences_grow(const struct sim *sim)
-{
-    return (uint64_t)ss_server_clock(sim->sql) > sim->highest_number;
-}
-
-static void look_at_fences(struct sim *sim)
-{
-    for (uint32_t i = 0; i < sim->plan.names && !fences_grow(sim); i++)
-        sim->lines[i].highest_told = 0;
-}
-
-static void note_fences(struct sim *sim)
-{
-    for (uint32_t i = 0; i < sim->plan.names; i++) {
-        int64_t before = fence_of(&sim->sql->store, sim->lines[i].name);
-        if ((uint64_t)before > sim->highest_number)
-            sim->highest_number = (uint64_t)before;
-    }
-}
-
 /* ---- What befalls it ---------------------------------------------------------------------------------------------- */
 
 static int64_t a_while(struct sim *sim)
@@ -191,7 +164,6 @@ static void jump(struct sim *sim, bool back)
               (long long)us);
     ss_server_jump(sim->sql, back ? -us : us);
     sim_counts.jumps++;
-    look_at_fences(sim);
     if (back)
         sim->back_ms += (uint32_t)(us / 1000) + 1;
     else
@@ -207,18 +179,16 @@ static void fall_behind(struct sim *sim)
     SIM_TRACE(sim, NULL, "the replica falls behind until %.6f", (double)sim->promote_at / 1e9);
 }
 
-/* A replica that knows less is promoted; its clock may be behind. */
+/* A replica that knows less is promoted; its clock may be behind: fences grow on all the same. */
 static void lose(struct sim *sim)
 {
     SIM_TRACE(sim, NULL, "the primary is lost, and its replica goes on as it was earlier");
-    note_fences(sim);
     ss_server_promote(sim->sql, true, down_time(sim));
     sim->promote_at = 0;
     sim_excuse_all(sim, false);
     sim_counts.losses++;
     for (uint32_t i = 0; i < sim->plan.names; i++)
         sim->lines[i].last_exclusive = 0; /* an old holder stands there again until it is told */
-    look_at_fences(sim);
     if (sim_chance(&sim->random, 500))
         jump(sim, true);
 }
@@ -350,7 +320,6 @@ static int64_t next(const struct sim *sim)
         .close = on_close, .look = look, .session = session, .sweep = sweep, .expire = expire,  \
         .left = left, .dump = dump, .kill_session = kill_session, .wakes_within = wakes_within, \
         .url = its_url, .run = run, .next = next, .outage = outage, .heal = heal,               \
-        .fences_grow = fences_grow,                                                             \
     }
 
 const struct sim_kind sim_postgres = KIND("postgres", &ss_engine_postgres, postgres_url);

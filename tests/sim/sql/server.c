@@ -429,6 +429,7 @@ static bool run_task(struct ss_server *s, struct ss_task *t)
     r.f.backend = t->backend;
     snprintf(who, sizeof(who), "%u", s->timeline);
     r.f.who = who;
+    r.f.most = s->clock_most;
     r.f.writable = t->node == s->primary;
     r.out = t->out;
     t->out = (struct ss_bytes){0};

@@ -151,12 +151,17 @@ static struct rt_sql_cell bell_ahead(const struct ss_line *l, const struct ss_ti
 static void do_facts(struct at *a)
 {
     ROW(a, number(150000), words("a model"), number(a->f->writable), number(a->f->backend),
-        words(""), words(""), words(a->f->who));
+        words(""), words(""), words(a->f->who), number(a->now), number(a->f->most - a->now));
 }
 
 static void do_layout(struct at *a)
 {
-    ROW(a, words("1.0"));
+    ROW(a, words("1.0"), words(a->s->server));
+}
+
+static void do_here(struct at *a)
+{
+    text(a, 0, a->s->server);
 }
 
 static void do_make(struct at *a)
@@ -712,6 +717,7 @@ static const struct {
     [RT_SQL_FACTS] = {do_facts, 0, false},
     [RT_SQL_LAYOUT] = {do_layout, 0, false},
     [RT_SQL_MAKE] = {do_make, 0, false},
+    [RT_SQL_HERE] = {do_here, 1, false},
     [RT_SQL_OPEN] = {do_open, 3, false},
     [RT_SQL_RENEW] = {do_renew, 2, false},
     [RT_SQL_END] = {do_end, 1, false},

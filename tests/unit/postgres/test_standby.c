@@ -55,7 +55,10 @@ static const char *which(struct rider *r)
 {
     static char who[64];
     DO(r, STEP0(FACTS));
-    snprintf(who, sizeof(who), "%s", strrchr(rider_row(r, 0, 0), '|') + 1);
+    const char *at = rider_row(r, 0, 0);
+    for (int i = 0; i < 6; i++)
+        at = strchr(at, '|') + 1;
+    snprintf(who, sizeof(who), "%.*s", (int)strcspn(at, "|"), at);
     return who;
 }
 

@@ -23,6 +23,7 @@
         then 'replicas follow asynchronously: promoted, one lacks the last grants; guard the resource by the fence' \
     else '' end
 
+-- @rota_ours: our own clock, in microseconds, when this left.
 --@ facts
 select 10000 * VERSION_PART(1) + 100 * VERSION_PART(2), VERSION_TEXT, not READ_ONLY, connection_id(), DOUBT,
     case when coalesce(SHOWS(global_variables, 'wsrep_on'), 'OFF') = 'ON'
@@ -33,7 +34,7 @@ select 10000 * VERSION_PART(1) + 100 * VERSION_PART(2), VERSION_TEXT, not READ_O
                 and table_name in OUR_TABLES) <> 0
             then 'tables of Rota are not InnoDB: ALTER TABLE ... ENGINE=InnoDB'
         else '' end,
-    concat(@@hostname, ':', @@port, '/', @@server_id)
+    concat(@@hostname, ':', @@port, '/', @@server_id), NOW, @rota_ours - NOW
 
 -- Statements that change nothing, but need every right.
 --@ rights as it is
@@ -42,7 +43,7 @@ update rota_line set turn = turn where name = '';
 delete from rota_ticket where name = '' and number = 0;
 delete from rota_session where id = 0 and expires = 0;
 
--- What several verdicts need. @rota_ours: our own clock, in microseconds, when this left.
+-- What several verdicts need.
 --@ notes
 select DOUBT, REPLICAS, READ_ONLY, SHOWS(global_status, 'prepared_stmt_count') + 0,
     coalesce(SHOWS(session_variables, 'max_statement_time') + 0, 0), coalesce(SHOWS(session_status, 'ssl_cipher'), ''),

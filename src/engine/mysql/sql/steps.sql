@@ -37,12 +37,15 @@
 
 -- Tables of another shape are found out here, and not by the first who asks for a lock.
 --@ layout
-select v from rota_meta where k = 'layout'
+select v, (select w.v from rota_meta w where w.k = 'server') from rota_meta where k = 'layout'
     and not exists (select id, expires, label from rota_session where false)
     and not exists (select name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
         from rota_line where false)
     and not exists (select name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags,
         since, at_least, until, bell, value, label from rota_ticket where false)
+
+--@ here
+insert into rota_meta (k, v) values ('server', ?1) on duplicate key update v = ?1
 
 -- ---- Sessions
 
@@ -133,14 +136,15 @@ delete from rota_ticket where name = ?1 and durable and until between 1 and NOW
 
 -- A ticket is granted if all ahead of it and itself fit: the sums only grow, so the first that does not fit ends it. Of a
 -- barrier the first `of` that wait go through together. One walk in the order of the numbers, summed up in variables: window
--- functions cost three times as much. (0.0: sums go beyond 64 bits.)
+-- functions cost three times as much. Sums go beyond 64 bits, and MySQL decides what a variable is before it has a value.
+#define UPTO cast(@rota_upto as decimal(30))
 --@ gather
-select 0.0, 0, count(*) into @rota_upto, @rota_place, @rota_gathered
+select 0, 0, count(*) into @rota_upto, @rota_place, @rota_gathered
 from rota_ticket where name = ?1 and mode = GATHER and not granted
 #define GRANTED_NOW (case mode when COUNTED then 1 when GATHER then @rota_gathered >= of_ and @rota_place <= of_ \
-    else @rota_upto <= ROOM(mode, of_) end)
+    else UPTO <= ROOM(mode, of_) end)
 --@ settle
-update rota_ticket set weight = weight + 0 * (@rota_upto := @rota_upto + weight)
+update rota_ticket set weight = weight + 0 * (@rota_upto := UPTO + weight)
         + 0 * (@rota_place := @rota_place + (mode = GATHER and not granted)),
     since = if(not granted and GRANTED_NOW, NOW, since), granted = granted or GRANTED_NOW
 where name = ?1 order by number

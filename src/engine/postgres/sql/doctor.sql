@@ -26,7 +26,7 @@
     else '' end
 
 -- A pooler, or another who answers in the server's place, tells keys of its own. $1: the process that was told when we
--- connected; -1: who asks knows that it pools by session.
+-- connected; -1: who asks knows that it pools by session. $2: our own clock, in microseconds, when this left.
 --@ facts
 select current_setting('server_version_num')::bigint, version(),
     not pg_is_in_recovery() and current_setting('transaction_read_only') = 'off', pg_backend_pid()::bigint, DOUBT,
@@ -38,7 +38,8 @@ select current_setting('server_version_num')::bigint, version(),
         else '' end,
     -- a promotion begins a new timeline
     (select system_identifier::text from pg_control_system())
-        || case when pg_is_in_recovery() then '' else '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) end
+        || case when pg_is_in_recovery() then '' else '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) end,
+    NOW, $2 - NOW
 
 #define VERDICT(bad_, how_) case when bad_ then how_ else 'kept' end
 #define REMEDY(bad_, what_) case when bad_ then what_ else '' end

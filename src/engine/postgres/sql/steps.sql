@@ -24,6 +24,10 @@
 #define COUNTED 3
 #define GATHER 4
 
+--@ here
+insert into rota_meta as m (k, v) values ('server', $1)
+on conflict (k) do update set v = excluded.v where m.v <> excluded.v
+
 -- ---- Sessions
 
 --@ open

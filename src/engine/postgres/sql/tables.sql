@@ -62,7 +62,7 @@ insert into rota_meta (k, v) select 'layout', '1.0' where not exists (select 1 f
 
 -- Names every column: a table of another shape is as good as none.
 --@ layout
-select v from rota_meta where k = 'layout'
+select v, (select w.v from rota_meta w where w.k = 'server') from rota_meta where k = 'layout'
     and not exists (select id, expires, label from rota_session where false)
     and not exists (select name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
         from rota_line where false)
