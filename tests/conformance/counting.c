@@ -107,7 +107,7 @@ struct latch_looker {
 static void *latch_looker_main(void *arg)
 {
     struct latch_looker *looker = arg;
-    for (int i = 0; i < WAITS && looker->wrong == 0; i++) {
+    for (int i = 0; i < conf_rounds(WAITS) && looker->wrong == 0; i++) {
         int rv = rota_latch_wait(looker->r, looker->name, 2, 1);
         looker->wrong = rv == ROTA_TIMEOUT ? 0 : rv;
     }
@@ -121,7 +121,7 @@ static void latch_that_comes_and_goes(void)
     struct latch_looker *looker = conf_alloc(sizeof *looker);
     *looker = (struct latch_looker){.r = conf_open(), .name = conf_name("latch")};
     struct conf_thread *thread = conf_spawn(latch_looker_main, looker);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < conf_rounds(300); i++) {
         assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
         assert_int_equal(rota_latch_down(a, looker->name, 2, NULL), 0);
         assert_int_equal(rota_latch_reset(a, looker->name), 0);

@@ -5,8 +5,9 @@
 #define ACTORS_MAX 8
 
 /* Runs a load in each of N threads; CLIENTS of them are different. */
-static void contend(size_t n, size_t clients, unsigned rounds)
+static void contend(size_t n, size_t clients, int often)
 {
+    unsigned rounds = (unsigned)conf_rounds(often);
     const char *name = conf_name("x");
     struct rota *opened[ACTORS_MAX];
     struct conf_load *loads = conf_alloc(ACTORS_MAX * sizeof *loads);

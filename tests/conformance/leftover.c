@@ -55,7 +55,7 @@ static void names_leave_nothing(void)
     struct rota *a = conf_open(), *b = conf_open();
     conf_give(conf_take(a, conf_name("first"), NULL));
     size_t files = conf_count_files();
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < conf_rounds(500); i++) {
         char tail[32];
         snprintf(tail, sizeof tail, "%d", i);
         conf_give(conf_take(a, conf_name(tail), NULL));

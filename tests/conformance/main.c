@@ -4,8 +4,8 @@
  * "@TMP@" in the URL stands for a new folder that is removed at the end. With WORD, only cases
  * with that word in their name. --ttl puts ttl=TTL into the URL, where it has none: most of the time
  * of a run on a server is waiting for the ends of sessions. --strict opens all with ROTA_STRICT. --alone leaves
- * out what needs other processes, whose deaths take most of the time. The program is its own helper process, too: see
- * agent.c. */
+ * out what needs other processes, whose deaths take most of the time, and tries what is random a tenth as often. The
+ * program is its own helper process, too: see agent.c. */
 #include "suite.h"
 
 #include <ftw.h>
@@ -26,14 +26,13 @@ static const struct conf_case *const topics[] = {
 
 static char scratch[256], folder[300], url[1024];
 static const char *running; /* for the watchdog */
-static bool alone;
 
 /* Runs a case, or asserts the refusal of what it needs and the engine lacks. */
 static void run_case(void **state)
 {
     const struct conf_case *c = *state;
     uint32_t lacks = c->needs & ~conf.caps;
-    if ((c->flags & CONF_PROCESSES) != 0 && (alone || !conf_shared_truth()))
+    if ((c->flags & CONF_PROCESSES) != 0 && (conf.alone || !conf_shared_truth()))
         skip();
     if ((c->flags & CONF_ONLY_FILE) != 0 && conf.folder == NULL)
         skip();
@@ -139,7 +138,7 @@ int main(int argc, char **argv)
         argc--;
     }
     if (argc > 1 && strcmp(argv[1], "--alone") == 0) {
-        alone = true;
+        conf.alone = true;
         argv++;
         argc--;
     }

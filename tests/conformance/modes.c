@@ -70,8 +70,9 @@ static void readers_under_an_exclusive_tenure(void)
     assert_int_equal(conf_try(b, name, NULL, NULL), 0);
 }
 
-static void contend(const struct rota_ask *asks, size_t kinds, unsigned rounds)
+static void contend(const struct rota_ask *asks, size_t kinds, int often)
 {
+    unsigned rounds = (unsigned)conf_rounds(often);
     enum { CLIENTS = 3, ACTORS = 6 };
     const char *name = conf_name("x");
     struct rota *clients[CLIENTS] = {conf_open(), conf_open(), conf_open()};

@@ -102,8 +102,9 @@ static bool race_interrupt(struct racer *racer)
     return err == 0;
 }
 
-static void race(race_fn *fn, bool one_client, int rounds)
+static void race(race_fn *fn, bool one_client)
 {
+    int rounds = conf_rounds(RACES);
     struct racer racer = {.a = conf_open(), .name = conf_name("x")};
     struct rota *third = conf_open();
     struct releaser *releaser = conf_alloc(sizeof *releaser);
@@ -133,23 +134,23 @@ static void race(race_fn *fn, bool one_client, int rounds)
 
 static void cancel_at_the_grant(void)
 {
-    race(race_cancel, false, RACES);
+    race(race_cancel, false);
 }
 
 static void cancel_at_the_local_grant(void)
 {
-    race(race_cancel, true, RACES);
+    race(race_cancel, true);
 }
 
 static void limit_at_the_grant(void)
 {
-    race(race_limit, false, RACES);
-    race(race_limit, true, RACES);
+    race(race_limit, false);
+    race(race_limit, true);
 }
 
 static void interrupt_at_the_grant(void)
 {
-    race(race_interrupt, false, RACES);
+    race(race_interrupt, false);
 }
 
 const struct conf_case conf_racing[] = {

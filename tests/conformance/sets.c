@@ -110,7 +110,7 @@ static void *setter_main(void *arg)
 {
     struct setter *s = arg;
     struct conf_load loads[3] = {{.r = NULL}};
-    for (int round = 0; round < ROUNDS && s->rv == 0; round++) {
+    for (int round = 0; round < conf_rounds(ROUNDS) && s->rv == 0; round++) {
         size_t picks[3];
         draw(&s->seed, picks);
         for (size_t i = 0; i < 3; i++)

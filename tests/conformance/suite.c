@@ -11,8 +11,10 @@
 
 #define WATCHDOG_S 120 /* a case that hangs where no condition of ours ends it */
 #define GONE_MS 4000   /* the shortest ttl, and what engines round it to */
-#define STUCK_MS 3000  /* what a thread of a failed case gets to end */
-#define UNSEEN_MS 300  /* without order: until an ask of another process waits */
+#define PAUSE_LEAST_NS 300000
+#define PAUSE_MOST_NS 20000000
+#define STUCK_MS 3000 /* what a thread of a failed case gets to end */
+#define UNSEEN_MS 300 /* without order: until an ask of another process waits */
 
 struct conf conf;
 
@@ -66,9 +68,16 @@ int64_t conf_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-void conf_pause(void)
+void conf_pause(int64_t began)
 {
-    nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+    int64_t ns = (conf_now_ms() - began) * 1000000 / 20;
+    ns = ns < PAUSE_LEAST_NS ? PAUSE_LEAST_NS : ns > PAUSE_MOST_NS ? PAUSE_MOST_NS : ns;
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+int conf_rounds(int n)
+{
+    return conf.alone ? (n + 9) / 10 : n;
 }
 
 bool conf_shared_truth(void)
@@ -143,22 +152,22 @@ void conf_wait_asks(size_t count)
 {
     if ((conf.caps & ROTA_CAP_ORDER) != 0)
         return;
-    int64_t end = conf_now_ms() + (conf_shared_truth() ? UNSEEN_MS : CONF_PATIENCE_MS);
-    while (asks_waiting() < (double)count && conf_now_ms() < end)
-        conf_pause();
+    int64_t began = conf_now_ms(), patience = conf_shared_truth() ? UNSEEN_MS : CONF_PATIENCE_MS;
+    while (asks_waiting() < (double)count && conf_now_ms() < began + patience)
+        conf_pause(began);
 }
 
 void conf_wait_line(struct rota *r, const char *name, size_t count, size_t granted)
 {
-    int64_t end = conf_now_ms() + CONF_PATIENCE_MS;
+    int64_t began = conf_now_ms();
     size_t seen[2] = {count, granted};
     while (!line_is(r, name, seen)) {
-        if (conf_now_ms() > end)
+        if (conf_now_ms() > began + CONF_PATIENCE_MS)
             fail_msg("%s: %zu tickets, %zu granted; waited for %zu, %zu", name, seen[0], seen[1],
                      count, granted);
         seen[0] = count;
         seen[1] = granted;
-        conf_pause();
+        conf_pause(began);
     }
     if (seen[0] < count)
         conf_wait_asks(count - granted);

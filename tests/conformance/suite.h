@@ -63,11 +63,15 @@ struct conf {
     char prefix[128];    /* of all names of the case */
     uint32_t caps;
     uint32_t flags; /* of every client: 0 or ROTA_STRICT */
+    bool alone;     /* --alone: another way to the same truth */
 };
 extern struct conf conf;
 
 /* Whether the truth of the engine is outside the process. */
 bool conf_shared_truth(void);
+
+/* How often what is random is tried that the whole run tries N times: races are not looked for by every way to the truth. */
+int conf_rounds(int n);
 
 /* Asserts that what CAP stands for is refused. */
 void conf_assert_refused(uint32_t cap);
@@ -81,15 +85,16 @@ int conf_case_end(void **state);
 void *conf_alloc(size_t size);           /* zeroed; freed after the case */
 const char *conf_name(const char *tail); /* a name of this case */
 int64_t conf_now_ms(void);
-void conf_pause(void); /* between two looks at a condition */
+/* Between two looks at a condition, of which the first was at BEGAN: longer ones where it takes long. */
+void conf_pause(int64_t began);
 
 #define CONF_UNTIL(condition)                                   \
     do {                                                        \
-        int64_t conf_end_ = conf_now_ms() + CONF_PATIENCE_MS;   \
+        int64_t conf_began_ = conf_now_ms();                    \
         while (!(condition)) {                                  \
-            if (conf_now_ms() > conf_end_)                      \
+            if (conf_now_ms() > conf_began_ + CONF_PATIENCE_MS) \
                 fail_msg("waited in vain for: %s", #condition); \
-            conf_pause();                                       \
+            conf_pause(conf_began_);                            \
         }                                                       \
     } while (0)
 

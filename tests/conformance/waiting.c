@@ -27,7 +27,7 @@ static void tries_leave_nothing(void)
     assert_int_equal(conf_try(b, taken, NULL, NULL), ROTA_BUSY);
     size_t files = conf_count_files(), lines = conf_count_lines(b, conf.prefix);
     assert_int_equal(lines, 2);
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; i < conf_rounds(10000); i++) {
         if (conf_try(b, i % 4 == 0 ? ours : taken, &nobody, NULL) != ROTA_BUSY)
             fail_msg("try %d", i);
     }
