@@ -33,9 +33,10 @@ enum {
  * down. Nothing of ours is idle in the server's sense before a year is over. */
 static const char settings[] =
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE;"
-    "SET NAMES utf8mb4, autocommit=1, completion_type=0, time_zone='+00:00', sql_mode='STRICT_ALL_TABLES', "
+    "SET NAMES utf8mb4, autocommit=1, completion_type=0, time_zone='+00:00', "
+    "sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
     "innodb_lock_wait_timeout=1, lock_wait_timeout=1, wait_timeout=31536000, sql_safe_updates=0, "
-    "sql_select_limit=DEFAULT";
+    "sql_select_limit=DEFAULT, sql_big_selects=1";
 #define SETTINGS 2 /* statements */
 
 /* ---- Who we are ------------------------------------------------------------------------------------------------ */

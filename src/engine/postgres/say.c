@@ -32,7 +32,6 @@ enum rt_sql_end rt_postgres_meaning(const char *sqlstate)
         {"53", RT_SQL_FULL},      /* disk, memory */
         {"42P01", RT_SQL_ABSENT}, /* table */
         {"42703", RT_SQL_ABSENT}, /* column */
-        {"3F000", RT_SQL_ABSENT}, /* schema */
         {"42501", RT_SQL_DENIED},  {"28", RT_SQL_DENIED},
         {"25006", RT_SQL_REPLICA}, /* a read-only transaction: also on a standby */
         {NULL, RT_SQL_REFUSED},

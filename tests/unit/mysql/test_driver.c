@@ -198,7 +198,7 @@ static void odd_settings(void **state)
         &server,
         "SET GLOBAL time_zone='+05:30', sql_mode='ANSI_QUOTES,PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES', "
         "autocommit=0, completion_type=1, tx_isolation='SERIALIZABLE', tx_read_only=1, "
-        "character_set_server=latin1, sql_safe_updates=1");
+        "character_set_server=latin1, sql_safe_updates=1, max_join_size=1");
     begin(&r);
     DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0)));
     int64_t off = rider_cell(&r, 0, 0, 0) / 1000000 - time(NULL);
@@ -210,7 +210,28 @@ static void odd_settings(void **state)
     rt_mariadb_do(
         &server,
         "SET GLOBAL time_zone=DEFAULT, sql_mode=DEFAULT, autocommit=1, completion_type=0, "
-        "tx_isolation='REPEATABLE-READ', tx_read_only=0, character_set_server=DEFAULT, sql_safe_updates=0");
+        "tx_isolation='REPEATABLE-READ', tx_read_only=0, character_set_server=DEFAULT, sql_safe_updates=0, "
+        "max_join_size=DEFAULT");
+}
+
+/* Where every table is made as another kind there are none, rather than some that forget. */
+static void no_other_kind_of_table(void **state)
+{
+    struct rider r;
+    (void)state;
+    begin(&r);
+    rt_mariadb_do(&server, "SET GLOBAL enforce_storage_engine=Aria; DROP TABLE rota_ticket");
+    rider_drop(&r);
+    assert_true(rider_dial(&r));
+    assert_int_not_equal(FLY(&r, STEP0(MAKE)), RT_SQL_LANDED);
+    assert_int_equal(number("SELECT COUNT(*) FROM information_schema.TABLES "
+                            "WHERE TABLE_NAME='rota_ticket'"),
+                     0);
+    rt_mariadb_do(&server, "SET GLOBAL enforce_storage_engine=NULL");
+    rider_drop(&r);
+    assert_true(rider_dial(&r));
+    DO(&r, STEP0(MAKE));
+    rider_close(&r);
 }
 
 /* ---- Flights that fail ------------------------------------------------------------------------------------------ */
@@ -551,6 +572,7 @@ int main(void)
         CASE(who_is_no_server),
         CASE(my_cnf),
         CASE(odd_settings),
+        CASE(no_other_kind_of_table),
         CASE(lock_waits),
         CASE(each_by_itself),
         CASE(deadlocks),

@@ -79,6 +79,23 @@ static void comes_up(void **state)
     free(unix_url);
 }
 
+/* Which is not that the tables are of another shape. */
+static void no_schema_to_make_them_in(void **state)
+{
+    struct rider r;
+    (void)state;
+    assert_int_equal(rider_open(&r, &rt_postgres_driver,
+                                url_of("postgres://postgres@127.0.0.1:%u/postgres"
+                                       "?options=-csearch_path%%3Dnowhere",
+                                       port_of(&server)),
+                                NULL, 0),
+                     0);
+    assert_true(rider_dial(&r));
+    assert_int_equal(FLY(&r, STEP0(MAKE)), RT_SQL_REFUSED);
+    assert_non_null(strstr(r.why, "no schema"));
+    rider_close(&r);
+}
+
 static void settings_are_ours(void **state)
 {
     struct rider r;
@@ -364,6 +381,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(comes_up, rider_setup, rider_teardown),
+        cmocka_unit_test_setup_teardown(no_schema_to_make_them_in, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(settings_are_ours, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(services_and_files, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(refuses, rider_setup, rider_teardown),
