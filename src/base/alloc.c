@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GROW_FIRST 16
+
 static const struct rt_allocator libc_allocator = {
     .calloc = calloc,
     .realloc = realloc,
@@ -40,6 +42,23 @@ char *rt_strdup(const char *s)
 void rt_free(void *p)
 {
     allocator->free(p);
+}
+
+bool rt_grow(void *array, size_t *room, size_t need, size_t each)
+{
+    void *at;
+    size_t more = *room > 0 ? *room : GROW_FIRST;
+    if (need <= *room)
+        return true;
+    while (more < need)
+        more *= 2;
+    memcpy(&at, array, sizeof(at)); /* whatever it points to */
+    at = rt_realloc(at, more * each);
+    if (at == NULL)
+        return false;
+    memcpy(array, &at, sizeof(at));
+    *room = more;
+    return true;
 }
 
 void rt_free_wiped(void *p, size_t size)

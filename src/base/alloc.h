@@ -3,6 +3,7 @@
 #ifndef RT_ALLOC_H
 #define RT_ALLOC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct rt_allocator {
@@ -18,6 +19,10 @@ void *rt_alloc(size_t size); /* zeroed; NULL if there is none */
 void *rt_realloc(void *p, size_t size);
 char *rt_strdup(const char *s);
 void rt_free(void *p);
+
+/* *ARRAY, the pointer to ROOM elements of EACH bytes, gets room for NEED of them, doubled so that adding one by one stays
+ * cheap. False: no memory, and all is as before. */
+bool rt_grow(void *array, size_t *room, size_t need, size_t each);
 
 /* For what a secret (a password, a token) may have been in: wiped before it goes back to the heap. SIZE, OLD:
  * how large it is. As free and realloc otherwise. */

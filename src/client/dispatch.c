@@ -211,14 +211,8 @@ static int gather_tickets(struct rt_dispatch *d, size_t *count)
 
     for (const struct rt_ticket *t = NULL; (t = rt_desk_next(&d->desk, t)) != NULL;)
         n++;
-    if (n > d->tickets_room) {
-        size_t room = n + n / 2;
-        uint64_t *tickets = rt_realloc(d->tickets, room * sizeof(*tickets));
-        if (tickets == NULL)
-            return ROTA_NOMEM;
-        d->tickets = tickets;
-        d->tickets_room = room;
-    }
+    if (!rt_grow(&d->tickets, &d->tickets_room, n, sizeof(*d->tickets)))
+        return ROTA_NOMEM;
     *count = 0;
     for (const struct rt_ticket *t = NULL; (t = rt_desk_next(&d->desk, t)) != NULL;)
         if (rt_ticket_has(t, RT_TICKET_NUMBERED))

@@ -12,15 +12,9 @@ size_t rt_heap_add(struct rt_heap *heap, const void *bytes, size_t size)
     assert(heap->used <= heap->room);
     if (heap->failed)
         return 0;
-    if (heap->room - heap->used < size) {
-        size_t room = heap->room * 2 + size + 256;
-        char *grown = rt_realloc(heap->bytes, room);
-        if (grown == NULL) {
-            heap->failed = true;
-            return 0;
-        }
-        heap->bytes = grown;
-        heap->room = room;
+    if (!rt_grow(&heap->bytes, &heap->room, heap->used + size, 1)) {
+        heap->failed = true;
+        return 0;
     }
     size_t at = heap->used;
     memcpy(heap->bytes + at, bytes, size);

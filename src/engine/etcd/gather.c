@@ -110,14 +110,8 @@ static int send_values(struct rt_etcd_conn *c, struct rt_etcd_gather *g)
 
 static int keep(struct rt_etcd_conn *c, struct rt_etcd_gather *g, const RtEtcd__KeyValue *kv)
 {
-    if (g->count == g->room) {
-        size_t room = g->room > 0 ? 2 * g->room : 64;
-        RtEtcd__KeyValue **kvs = rt_realloc(g->kvs, room * sizeof(RtEtcd__KeyValue *));
-        if (kvs == NULL)
-            return no_room(c);
-        g->kvs = kvs;
-        g->room = room;
-    }
+    if (!rt_grow(&g->kvs, &g->room, g->count + 1, sizeof(RtEtcd__KeyValue *)))
+        return no_room(c);
     RtEtcd__KeyValue *mine = rt_arena_get(&g->arena, sizeof(*mine));
     if (mine == NULL)
         return no_room(c);

@@ -25,21 +25,6 @@ static int by_number(const void *a, const void *b)
     return rt_etcd_by_bytes(&x->kv->key, &y->kv->key);
 }
 
-static int make_room(struct rt_etcd_line *line, size_t n)
-{
-    if (n <= line->room)
-        return 0;
-    size_t room = line->room > 0 ? line->room : 16;
-    while (room < n)
-        room *= 2;
-    struct rt_etcd_place *places = rt_realloc(line->places, room * sizeof(*places));
-    if (places == NULL)
-        return ROTA_NOMEM;
-    line->places = places;
-    line->room = room;
-    return 0;
-}
-
 /* Marks who went through a barrier, and finds out whether it is full for those who did not. */
 static void gather(struct rt_etcd_line *line)
 {
@@ -80,7 +65,7 @@ int rt_etcd_line_read(struct rt_etcd_line *line, RtEtcd__KeyValue *const *kvs, s
 {
     line->count = line->waiting = 0;
     line->opens = 0;
-    if (make_room(line, n) != 0)
+    if (!rt_grow(&line->places, &line->room, n, sizeof(*line->places)))
         return ROTA_NOMEM;
     for (size_t i = 0; i < n; i++) {
         struct rt_etcd_place *p = &line->places[i];

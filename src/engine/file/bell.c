@@ -31,22 +31,9 @@ struct datagram {
 int rt_file_rings_add(struct rt_file_rings *rings, struct rt_file_ring ring, const char *name)
 {
     size_t size = strlen(name) + 1;
-    if (rings->count == rings->room) {
-        size_t room = rings->room * 2 + 8;
-        struct rt_file_ring *list = rt_realloc(rings->list, room * sizeof(*list));
-        if (list == NULL)
-            return ROTA_NOMEM;
-        rings->list = list;
-        rings->room = room;
-    }
-    if (rings->text_size + size > rings->text_room) {
-        size_t room = rings->text_room * 2 + size + 128;
-        char *text = rt_realloc(rings->text, room);
-        if (text == NULL)
-            return ROTA_NOMEM;
-        rings->text = text;
-        rings->text_room = room;
-    }
+    if (!rt_grow(&rings->list, &rings->room, rings->count + 1, sizeof(*rings->list)) ||
+        !rt_grow(&rings->text, &rings->text_room, rings->text_size + size, 1))
+        return ROTA_NOMEM;
     ring.name = (uint32_t)rings->text_size;
     memcpy(rings->text + rings->text_size, name, size);
     rings->text_size += size;

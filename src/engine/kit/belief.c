@@ -5,24 +5,14 @@
 #include "base/alloc.h"
 #include "base/bug.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST 8
-
 void rt_belief_add(struct rt_belief *l, struct rt_known k, const char *name)
 {
-    if (l->count == l->room) {
-        size_t room = l->room > 0 ? 2 * l->room : FIRST;
-        struct rt_known *at = rt_realloc(l->at, room * sizeof(*at));
-        if (at == NULL) {
-            l->failed = true;
-            return;
-        }
-        l->at = at;
-        l->room = room;
-    }
-    k.name = rt_strdup(name);
+    bool room = rt_grow(&l->at, &l->room, l->count + 1, sizeof(*l->at));
+    k.name = room ? rt_strdup(name) : NULL;
     if (k.name == NULL)
         l->failed = true;
     else
@@ -46,7 +36,7 @@ struct asked {
 static void believe(void *arg, const char *name, uint64_t number, bool granted)
 {
     const struct asked *a = arg;
-    if (a->is(a->arg, name, number))
+    if (a->is == NULL || a->is(a->arg, name, number))
         rt_belief_add(a->list, (struct rt_known){.number = number, .granted = granted}, name);
 }
 
@@ -67,7 +57,7 @@ static int by_number(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-static void sort(struct rt_belief *l)
+void rt_belief_sort(struct rt_belief *l)
 {
     if (l->count > 1)
         qsort(l->at, l->count, sizeof(*l->at), by_number);
@@ -76,6 +66,15 @@ static void sort(struct rt_belief *l)
 static const struct rt_known *find(const struct rt_belief *l, const struct rt_known *k)
 {
     return l->count > 0 ? bsearch(k, l->at, l->count, sizeof(*k), by_number) : NULL;
+}
+
+bool rt_belief_has(const struct rt_belief *l, size_t sorted, const char *name, uint64_t number)
+{
+    struct rt_known k = {.number = number};
+    struct rt_belief first = {.at = l->at, .count = sorted};
+    assert(sorted <= l->count);
+    memcpy(&k.name, &name, sizeof(name)); /* only read */
+    return find(&first, &k) != NULL;
 }
 
 static bool is_lost(const struct rt_known *k, const struct rt_known *there,
@@ -94,9 +93,9 @@ bool rt_belief_compare(struct rt_belief *there, struct rt_belief *then, struct r
 {
     if (there->failed || then->failed || now->failed)
         return false;
-    sort(there);
-    sort(then);
-    sort(now);
+    rt_belief_sort(there);
+    rt_belief_sort(then);
+    rt_belief_sort(now);
     for (size_t i = 0; i < there->count; i++) {
         const struct rt_known *k = &there->at[i], *believed = find(now, k);
         if (k->granted && (believed == NULL || !believed->granted))

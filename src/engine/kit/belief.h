@@ -31,7 +31,10 @@ struct rt_belief { /* zeroed before the first use */
 
 /* One more; its name is copied. */
 void rt_belief_add(struct rt_belief *l, struct rt_known k, const char *name);
-/* All that the user believes in and IS says yes to. Nothing, if it cannot say. */
+void rt_belief_sort(struct rt_belief *l);
+/* Whether that ticket is among the first SORTED, which were all when they were sorted. */
+bool rt_belief_has(const struct rt_belief *l, size_t sorted, const char *name, uint64_t number);
+/* All that the user believes in and IS (NULL: everybody) says yes to. Nothing, if it cannot say. */
 void rt_belief_ask(struct rt_belief *l, struct rt_conn *conn,
                    bool (*is)(void *arg, const char *name, uint64_t number), void *arg);
 /* Has TELL tell of all differences, unless one of the lists has failed: then false. Sorts them. */

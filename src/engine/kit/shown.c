@@ -7,8 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define FIRST 8
-
 static char *put_text(char *at, struct rt_text text)
 {
     if (text.size > 0)
@@ -20,14 +18,8 @@ static char *put_text(char *at, struct rt_text text)
 struct rt_shown *rt_shown_add(struct rt_shown_list *l, struct rt_text name, struct rt_text label,
                               struct rt_text value)
 {
-    if (l->count == l->room) {
-        size_t room = l->room > 0 ? 2 * l->room : FIRST;
-        struct rt_shown *places = rt_realloc(l->places, room * sizeof(*places));
-        if (places == NULL)
-            return NULL;
-        l->places = places;
-        l->room = room;
-    }
+    if (!rt_grow(&l->places, &l->room, l->count + 1, sizeof(*l->places)))
+        return NULL;
     char *block = rt_alloc(name.size + label.size + value.size + 3);
     if (block == NULL)
         return NULL;

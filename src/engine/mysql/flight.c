@@ -125,15 +125,9 @@ static int send_prepare(struct rt_mysql_link *l, size_t form)
 
 static void put_part(struct rt_mysql_link *l, size_t step, size_t form)
 {
-    if (l->part_count == l->part_room) {
-        size_t room = l->part_room != 0 ? 2 * l->part_room : 32;
-        struct rt_mysql_part *parts = rt_realloc(l->parts, room * sizeof(*parts));
-        if (parts == NULL) {
-            l->out.failed = true;
-            return;
-        }
-        l->parts = parts;
-        l->part_room = room;
+    if (!rt_grow(&l->parts, &l->part_room, l->part_count + 1, sizeof(*l->parts))) {
+        l->out.failed = true;
+        return;
     }
     l->parts[l->part_count++] = (struct rt_mysql_part){.step = (uint16_t)step,
                                                        .form = (uint16_t)form};
@@ -381,13 +375,8 @@ int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f)
 {
     struct rt_mysql_link *l = rt_mysql_of(base);
     assert(l->state == RT_MYSQL_READY && f->count > 0 && f->count < RT_MYSQL_NOBODY);
-    if (f->count > l->step_room) {
-        struct rt_sql_step *steps = rt_realloc(l->steps, f->count * sizeof(*steps));
-        if (steps == NULL)
-            return ROTA_NOMEM;
-        l->steps = steps;
-        l->step_room = f->count;
-    }
+    if (!rt_grow(&l->steps, &l->step_room, f->count, sizeof(*l->steps)))
+        return ROTA_NOMEM;
     memcpy(l->steps, f->steps, f->count * sizeof(*f->steps));
     l->step_count = f->count;
     l->part = 0;

@@ -98,17 +98,11 @@ static void put_step(struct args *a, const struct rt_postgres_link *l, const str
 
 /* ---- Statements --------------------------------------------------------------------------------------- */
 
-static int make_room(struct rt_postgres_link *l, size_t more)
+/* Room for what is due of MORE statements; none is any more. */
+static bool make_room(struct rt_postgres_link *l, size_t more)
 {
-    if (l->due_room - l->due_count >= more)
-        return 0;
-    size_t room = l->due_room * 2 + more;
-    struct rt_postgres_due *due = rt_realloc(l->due, room * sizeof(*due));
-    if (due == NULL)
-        return ROTA_NOMEM;
-    l->due = due;
-    l->due_room = room;
-    return 0;
+    l->due_count = 0;
+    return rt_grow(&l->due, &l->due_room, more, sizeof(*l->due));
 }
 
 static void note_due(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
@@ -257,8 +251,7 @@ int rt_postgres_send(struct rt_sql_link *base, const struct rt_sql_flight *f)
 
     assert((l->state == RT_POSTGRES_UP || l->state == RT_POSTGRES_ENDED) && !l->flying &&
            f->count > 0);
-    l->due_count = 0;
-    if (make_room(l, 2 * f->count + MOST_OF_A_STEP) != 0)
+    if (!make_room(l, 2 * f->count + MOST_OF_A_STEP))
         return ROTA_NOMEM;
     take_off(l);
     if (l->state == RT_POSTGRES_ENDED) /* told with its end */
@@ -315,8 +308,7 @@ void rt_postgres_greet(struct rt_postgres_link *l)
 
     l->state = RT_POSTGRES_GREETING;
     rt_postgres_alarm(l, l->until);
-    l->due_count = 0;
-    if (make_room(l, MOST_OF_A_STEP) != 0) {
+    if (!make_room(l, MOST_OF_A_STEP)) {
         rt_postgres_fail(l, ROTA_NOMEM, "out of memory");
         return;
     }

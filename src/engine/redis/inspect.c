@@ -177,15 +177,8 @@ static int collect_line(struct rt_redis_conn *c, struct listing *l, const char *
     const char *prefix = l->work.op->list.prefix != NULL ? l->work.op->list.prefix : "";
     if (granted + waiting == 0 || strncmp(name, prefix, strlen(prefix)) != 0)
         return 0;
-    if (l->count == l->room) {
-        size_t room = l->room != 0 ? 2 * l->room : 16;
-        struct entry *entries = rt_realloc(l->entries, room * sizeof(*entries));
-        if (entries == NULL)
-            return rt_words_nomem(&c->base);
-        l->entries = entries;
-        l->room = room;
-    }
-    char *copy = rt_strdup(name);
+    bool room = rt_grow(&l->entries, &l->room, l->count + 1, sizeof(*l->entries));
+    char *copy = room ? rt_strdup(name) : NULL;
     if (copy == NULL)
         return rt_words_nomem(&c->base);
     l->entries[l->count++] = (struct entry){copy, granted + waiting, granted};

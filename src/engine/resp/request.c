@@ -8,25 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUT_FIRST 1024
 #define DIGITS 24
 
 /* ---- RESP ----------------------------------------------------------------------------------- */
-
-static bool room_for(struct rt_resp_conn *c, size_t more)
-{
-    size_t room = c->out_room != 0 ? c->out_room : OUT_FIRST;
-    if (c->out_size + more <= c->out_room)
-        return true;
-    while (room < c->out_size + more)
-        room *= 2;
-    char *out = rt_realloc(c->out, room);
-    if (out == NULL)
-        return false;
-    c->out = out;
-    c->out_room = room;
-    return true;
-}
 
 size_t rt_resp_digits(char *out, uint64_t number)
 {
@@ -52,7 +36,7 @@ static char *header(char *at, char type, uint64_t number)
 
 bool rt_resp_command(struct rt_resp_conn *c, size_t words)
 {
-    if (!room_for(c, DIGITS + 3))
+    if (!rt_grow(&c->out, &c->out_room, c->out_size + DIGITS + 3, 1))
         return false;
     c->out_size = (size_t)(header(c->out + c->out_size, '*', words) - c->out);
     return true;
@@ -60,7 +44,7 @@ bool rt_resp_command(struct rt_resp_conn *c, size_t words)
 
 bool rt_resp_word(struct rt_resp_conn *c, const char *word, size_t size)
 {
-    if (!room_for(c, DIGITS + 5 + size))
+    if (!rt_grow(&c->out, &c->out_room, c->out_size + DIGITS + 5 + size, 1))
         return false;
     char *at = header(c->out + c->out_size, '$', size);
     if (size > 0)

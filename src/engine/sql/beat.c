@@ -140,14 +140,6 @@ static void say_folded(struct rt_sql_conn *c, struct rt_sql_book *b, struct rt_b
         rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(NULL), rt_sql_number(c->session));
 }
 
-static bool any(void *arg, const char *name, uint64_t number)
-{
-    (void)arg;
-    (void)name;
-    (void)number;
-    return true;
-}
-
 /* What the session has on the server, for compare(). Each statement sees what was committed when it began, and a line may be
  * unfolded between two of them: so folded tickets are looked for first, and then those that stand as rows. */
 static void say_mine(struct rt_sql_ask *a, struct rt_sql_book *b)
@@ -156,7 +148,7 @@ static void say_mine(struct rt_sql_ask *a, struct rt_sql_book *b)
     struct rt_belief *then = a->about;
     rt_belief_fini(then); /* of an earlier flight that was lost */
     *then = (struct rt_belief){0};
-    rt_belief_ask(then, &c->base, any, NULL);
+    rt_belief_ask(then, &c->base, NULL, NULL);
     forget_old(c, rt_loop_now(c->base.loop));
     say_folded(c, b, then);
     rt_sql_say(b, RT_SQL_MINE, rt_sql_number(c->session));
@@ -176,14 +168,6 @@ static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         rt_sql_say(b, RT_SQL_IDLE, rt_sql_number((uint64_t)DAY_US), rt_sql_number(TIDY_MOST));
 }
 
-static bool is_among(const struct rt_belief *l, size_t count, const char *name, uint64_t number)
-{
-    for (size_t i = 0; i < count; i++)
-        if (l->at[i].number == number && strcmp(l->at[i].name, name) == 0)
-            return true;
-    return false;
-}
-
 static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, struct rt_belief *there)
 {
     for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_MINE, r)) != NULL;)
@@ -200,10 +184,11 @@ static void gather(const struct rt_sql_ask *a, const struct rt_sql_book *b, stru
                                         .granted = true},
                       b->steps[r->step].args[0].text);
     size_t known = there->count;
+    rt_belief_sort(there);
     for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_INSPECT, r)) != NULL;) {
         struct rt_known k = {.number = (uint64_t)rt_sql_int(r, 1), .granted = true};
         bool holds = rt_sql_int(r, 7) != 0 && rt_sql_int(r, 8) == 0;
-        if (!holds || is_among(there, known, rt_sql_str(r, 0), k.number))
+        if (!holds || rt_belief_has(there, known, rt_sql_str(r, 0), k.number))
             continue;
         rt_belief_add(there, k, rt_sql_str(r, 0));
         rt_sql_doubt(a->c, rt_sql_str(r, 0)); /* who gives it back may not be heard */
@@ -233,7 +218,7 @@ static void compare(struct rt_sql_ask *a, const struct rt_sql_book *b)
     if (RT_BUG(RT_BUG_BEAT_COMPARES_NOTHING))
         return;
     gather(a, b, &there);
-    rt_belief_ask(&now, &a->c->base, any, NULL);
+    rt_belief_ask(&now, &a->c->base, NULL, NULL);
     if (rt_belief_compare(&there, a->about, &now, tell, a->c) && rt_sql_said(a, b, RT_SQL_INSPECT))
         a->c->elsewhere = false;
     rt_belief_fini(&there);

@@ -45,28 +45,13 @@ struct rt_sql_cell rt_sql_text(const char *text)
         .text = text, .size = text != NULL ? strlen(text) : 0, .null = text == NULL};
 }
 
-static bool grow_steps(struct rt_sql_book *b)
-{
-    if (b->step_count < b->step_room)
-        return true;
-    size_t room = b->step_room != 0 ? 2 * b->step_room : 16;
-    struct rt_sql_step *steps = rt_realloc(b->steps, room * sizeof(*steps));
-    if (steps != NULL)
-        b->steps = steps;
-    uint64_t *changed = rt_realloc(b->changed, room * sizeof(*changed));
-    if (changed != NULL)
-        b->changed = changed;
-    if (steps == NULL || changed == NULL)
-        return false;
-    b->step_room = room;
-    return true;
-}
-
 void rt_sql_say_cells(struct rt_sql_book *b, enum rt_sql_step_kind kind,
                       const struct rt_sql_cell *args, size_t count)
 {
+    size_t need = b->step_count + 1;
     assert(count <= RT_SQL_ARGS);
-    if (!grow_steps(b)) {
+    if (!rt_grow(&b->changed, &b->changed_room, need, sizeof(*b->changed)) ||
+        !rt_grow(&b->steps, &b->step_room, need, sizeof(*b->steps))) {
         b->failed = true;
         return;
     }
@@ -79,15 +64,9 @@ void rt_sql_say_cells(struct rt_sql_book *b, enum rt_sql_step_kind kind,
 void rt_sql_book_hear(struct rt_sql_book *b, size_t step, const struct rt_sql_cell *cells,
                       size_t count)
 {
-    if (b->row_count == b->row_room) {
-        size_t room = b->row_room != 0 ? 2 * b->row_room : 16;
-        struct rt_sql_row *rows = rt_realloc(b->rows, room * sizeof(*rows));
-        if (rows == NULL) {
-            b->failed = true;
-            return;
-        }
-        b->rows = rows;
-        b->row_room = room;
+    if (!rt_grow(&b->rows, &b->row_room, b->row_count + 1, sizeof(*b->rows))) {
+        b->failed = true;
+        return;
     }
     b->rows[b->row_count++] = (struct rt_sql_row){copy(b, cells, count), step, count};
 }

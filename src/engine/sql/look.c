@@ -4,20 +4,35 @@
 
 #include "engine/kit/check.h"
 
-/* ---- INSPECT ---------------------------------------------------------------------------------------------------- */
+/* ---- What is asked ---------------------------------------------------------------------------------------------- */
 
-static void inspect_say(struct rt_sql_ask *a, struct rt_sql_book *b)
+static enum rt_sql_step_kind step_of(const struct rt_sql_ask *a)
 {
-    rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(a->name),
-               rt_sql_number(a->entry.op->inspect.session));
+    enum rt_op_kind kind = a->entry.op->kind;
+    return kind == RT_OP_INSPECT ? RT_SQL_INSPECT
+           : kind == RT_OP_LIST  ? RT_SQL_LIST
+                                 : RT_SQL_DOCTOR;
 }
+
+static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
+{
+    const struct rt_op *op = a->entry.op;
+    if (op->kind == RT_OP_INSPECT)
+        rt_sql_say(b, RT_SQL_INSPECT, rt_sql_text(a->name), rt_sql_number(op->inspect.session));
+    else if (op->kind == RT_OP_LIST)
+        rt_sql_say(b, RT_SQL_LIST, rt_sql_text(op->list.prefix != NULL ? op->list.prefix : ""));
+    else
+        rt_sql_say_cells(b, RT_SQL_DOCTOR, NULL, 0);
+}
+
+/* ---- What is seen ----------------------------------------------------------------------------------------------- */
 
 static int64_t ms_of(const struct rt_sql_row *row, size_t i)
 {
     return rt_sql_null(row, i) ? -1 : rt_sql_int(row, i) / 1000;
 }
 
-static void show(const struct rt_sql_ask *a, const struct rt_sql_row *row)
+static void show_place(const struct rt_sql_ask *a, const struct rt_sql_row *row)
 {
     struct rota_place place = {
         .number = (uint64_t)rt_sql_int(row, 1),
@@ -42,75 +57,29 @@ static void show(const struct rt_sql_ask *a, const struct rt_sql_row *row)
     a->entry.op->inspect.each(a->entry.op->inspect.arg, rt_sql_str(row, 0), &place);
 }
 
-static bool inspect_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
+static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
-    for (const struct rt_sql_row *row = NULL;
-         (row = rt_sql_next(a, b, RT_SQL_INSPECT, row)) != NULL;)
-        show(a, row);
+    const struct rt_op *op = a->entry.op;
+    for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, step_of(a), r)) != NULL;)
+        if (op->kind == RT_OP_INSPECT)
+            show_place(a, r);
+        else if (op->kind == RT_OP_LIST)
+            op->list.each(op->list.arg, rt_sql_str(r, 0), (size_t)rt_sql_int(r, 1),
+                          (size_t)rt_sql_int(r, 2));
+        else
+            rt_words_verdict(op, rt_sql_str(r, 0), rt_sql_str(r, 1), rt_sql_str(r, 2),
+                             rt_sql_str(r, 3));
     rt_sql_done(a, 0);
     return true;
 }
 
-static const struct rt_sql_plan inspect_plan = {
-    .reads = true, .say = inspect_say, .heard = inspect_heard};
-
-void rt_sql_begin_inspect(struct rt_sql_conn *c, struct rt_op *op)
+void rt_sql_begin_look(struct rt_sql_conn *c, struct rt_op *op)
 {
-    int rv = op->inspect.name != NULL ? rt_check_name(&c->base, op->inspect.name) : 0;
+    static const struct rt_sql_plan plan = {.reads = true, .say = look_say, .heard = look_heard};
+    const char *name = op->kind == RT_OP_INSPECT ? op->inspect.name : NULL;
+    int rv = name != NULL ? rt_check_name(&c->base, name) : 0;
     if (rv != 0)
         rt_conn_done(&c->base, op, rv);
     else
-        (void)rt_sql_ask(c, &inspect_plan, op, op->inspect.name, NULL);
-}
-
-/* ---- LIST ------------------------------------------------------------------------------------------------------- */
-
-static void list_say(struct rt_sql_ask *a, struct rt_sql_book *b)
-{
-    rt_sql_say(b, RT_SQL_LIST,
-               rt_sql_text(a->entry.op->list.prefix != NULL ? a->entry.op->list.prefix : ""));
-}
-
-static bool list_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
-{
-    for (const struct rt_sql_row *row = NULL; (row = rt_sql_next(a, b, RT_SQL_LIST, row)) != NULL;)
-        a->entry.op->list.each(a->entry.op->list.arg, rt_sql_str(row, 0),
-                               (size_t)rt_sql_int(row, 1), (size_t)rt_sql_int(row, 2));
-    rt_sql_done(a, 0);
-    return true;
-}
-
-static const struct rt_sql_plan list_plan = {.reads = true, .say = list_say, .heard = list_heard};
-
-void rt_sql_begin_list(struct rt_sql_conn *c, struct rt_op *op)
-{
-    (void)rt_sql_ask(c, &list_plan, op, NULL, NULL);
-}
-
-/* ---- CHECK ------------------------------------------------------------------------------------------------------ */
-
-static void check_say(struct rt_sql_ask *a, struct rt_sql_book *b)
-{
-    (void)a;
-    rt_sql_say_cells(b, RT_SQL_DOCTOR, NULL, 0);
-}
-
-static bool check_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
-{
-    for (const struct rt_sql_row *row = NULL;
-         (row = rt_sql_next(a, b, RT_SQL_DOCTOR, row)) != NULL;) {
-        struct rota_verdict v = {rt_sql_str(row, 0), rt_sql_str(row, 1), rt_sql_str(row, 2),
-                                 rt_sql_str(row, 3)};
-        a->entry.op->check.each(a->entry.op->check.arg, &v);
-    }
-    rt_sql_done(a, 0);
-    return true;
-}
-
-static const struct rt_sql_plan check_plan = {
-    .reads = true, .say = check_say, .heard = check_heard};
-
-void rt_sql_begin_check(struct rt_sql_conn *c, struct rt_op *op)
-{
-    (void)rt_sql_ask(c, &check_plan, op, NULL, NULL);
+        (void)rt_sql_ask(c, &plan, op, name, NULL);
 }

@@ -17,11 +17,11 @@
 void rt_sql_submit(struct rt_conn *conn, struct rt_op *op)
 {
     static void (*const begin[])(struct rt_sql_conn *, struct rt_op *) = {
-        [RT_OP_BEAT] = rt_sql_begin_beat,       [RT_OP_JOIN] = rt_sql_begin_join,
-        [RT_OP_JOIN_ALL] = rt_sql_begin_join,   [RT_OP_CHANGE] = rt_sql_begin_change,
-        [RT_OP_LEAVE] = rt_sql_begin_leave,     [RT_OP_OBSERVE] = rt_sql_begin_observe,
-        [RT_OP_INSPECT] = rt_sql_begin_inspect, [RT_OP_LIST] = rt_sql_begin_list,
-        [RT_OP_BREAK] = rt_sql_begin_break,     [RT_OP_CHECK] = rt_sql_begin_check,
+        [RT_OP_BEAT] = rt_sql_begin_beat,     [RT_OP_JOIN] = rt_sql_begin_join,
+        [RT_OP_JOIN_ALL] = rt_sql_begin_join, [RT_OP_CHANGE] = rt_sql_begin_change,
+        [RT_OP_LEAVE] = rt_sql_begin_leave,   [RT_OP_OBSERVE] = rt_sql_begin_observe,
+        [RT_OP_INSPECT] = rt_sql_begin_look,  [RT_OP_LIST] = rt_sql_begin_look,
+        [RT_OP_BREAK] = rt_sql_begin_break,   [RT_OP_CHECK] = rt_sql_begin_look,
     };
     assert((unsigned)op->kind < sizeof(begin) / sizeof(begin[0]));
     begin[op->kind](rt_sql_of(conn), op);

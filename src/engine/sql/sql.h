@@ -45,7 +45,7 @@ struct rt_sql_book { /* zeroed before the first use */
     struct rt_sql_step *steps;
     uint64_t *changed; /* of each step */
     struct rt_sql_row *rows;
-    size_t step_count, step_room, row_count, row_room;
+    size_t step_count, step_room, changed_room, row_count, row_room;
     struct rt_arena arena; /* of the texts and cells of both */
     bool failed;           /* no memory: it must not fly */
 };
@@ -280,9 +280,7 @@ void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op);
 void rt_sql_begin_change(struct rt_sql_conn *c, struct rt_op *op);
 void rt_sql_begin_break(struct rt_sql_conn *c, struct rt_op *op);
 void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op);
-void rt_sql_begin_inspect(struct rt_sql_conn *c, struct rt_op *op);
-void rt_sql_begin_list(struct rt_sql_conn *c, struct rt_op *op);
-void rt_sql_begin_check(struct rt_sql_conn *c, struct rt_op *op);
+void rt_sql_begin_look(struct rt_sql_conn *c, struct rt_op *op); /* INSPECT, LIST, CHECK */
 
 /* beat.c: the server is another one than before: what it has of our session is looked at before anything else is asked, for it
  * may know less, and give numbers again that we know. */

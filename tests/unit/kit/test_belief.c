@@ -113,6 +113,14 @@ static void test_ask(void **state)
     assert_int_equal(l.count, 2);
     assert_true(l.at[0].number == 3 && l.at[0].granted);
     assert_true(l.at[1].number == 5 && !l.at[1].granted);
+    assert_true(rt_belief_has(&l, 2, "here", 5) && !rt_belief_has(&l, 1, "here", 5));
+    assert_false(rt_belief_has(&l, 2, "there", 5));
+    rt_belief_fini(&l);
+    rt_belief_ask(&l, &conn, NULL, NULL);
+    assert_int_equal(l.count, 3);
+    rt_belief_add(&l, (struct rt_known){.number = 1}, "here");
+    rt_belief_sort(&l);
+    assert_true(rt_belief_has(&l, 4, "here", 1) && rt_belief_has(&l, 4, "here", 5));
     rt_belief_fini(&l);
     up.held = NULL; /* it cannot say */
     rt_belief_ask(&l, &conn, is_here, &asked);
