@@ -244,7 +244,11 @@ struct rt_etcd_session {
     uint64_t looked; /* the session whose keys are being asked for */
     uint32_t looks;  /* 1: they are */
     bool look_again;
-    bool doubtful; /* a ticket may stand of which we were told nothing, or a look has failed */
+    bool by_pages;                          /* without the names of the keys; then: */
+    struct rt_etcd_ticket *page, *page_end; /* compared now: those before the latter */
+    uint64_t page_serial;
+    bool complained; /* that a look has failed */
+    bool doubtful;   /* a ticket may stand of which we were told nothing, or a look has failed */
 };
 
 #define RT_ETCD_LANES 256
@@ -259,8 +263,8 @@ struct rt_etcd_side {
     bool starting;
     struct rt_etcd_stand *lanes[RT_ETCD_LANES]; /* by hash of the name, in order */
     struct rt_etcd_ticket **table, *tickets;
-    struct rt_etcd_ticket *doubts; /* through next */
-    size_t table_size, ticket_count;
+    struct rt_etcd_ticket *doubts;              /* through next */
+    size_t table_size, ticket_count, key_bytes; /* bytes: of all their keys */
     uint64_t serial;
     struct rt_etcd_wait *waits;
     uint64_t looks; /* of theirs, until now */

@@ -145,6 +145,7 @@ void rt_etcd_ticket_add(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     t->serial = ++s->serial;
     RT_LIST_ADD(&s->tickets, t);
     s->ticket_count++;
+    s->key_bytes += t->key_size;
 }
 
 void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
@@ -156,8 +157,13 @@ void rt_etcd_ticket_drop(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
     while (*at != t)
         at = &(*at)->hash_next;
     *at = t->hash_next;
+    if (s->session.page == t)
+        s->session.page = t->next;
+    if (s->session.page_end == t)
+        s->session.page_end = t->next;
     RT_LIST_OUT(t);
     s->ticket_count--;
+    s->key_bytes -= t->key_size;
     rt_free(t);
 }
 

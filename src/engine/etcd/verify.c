@@ -3,25 +3,45 @@
  *
  * LeaseTimeToLive names all keys of the lease at once, but answers from the leader's memory, which may be
  * behind or ahead: what is missing there is looked for by a transaction before it is called lost, and what
- * we do not know is adopted: it waits, and when it holds the user is told and gives it back. */
+ * we do not know is adopted: it waits, and when it holds the user is told and gives it back.
+ *
+ * Where the keys are too many for one answer, our tickets are compared by pages instead, one transaction each, and
+ * strays are not found until they are fewer. */
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "net/grpc.h"
 
 #include <stdlib.h>
 
-#define ADOPT_MAX 16 /* strays per look: the next one finds the others */
+#define ADOPT_MAX 16                         /* strays per look: the next one finds the others */
+#define WHOLE_MAX (RT_GRPC_MESSAGE_MAX / 2u) /* bytes of keys for one answer: strays come on top */
 
 struct verifying {
     uint64_t session, serial;
 };
 
 /* A look that came to nothing is taken by the next BEAT, also of who has no tickets: a keep-alive alone may keep what
- * is gone. */
-static void look_failed(struct rt_etcd_conn *c)
+ * is gone. Said once: what cannot be reached the connection tells of. */
+static void look_failed(struct rt_etcd_conn *c, int err)
 {
-    rt_etcd_s(c)->session.doubtful = true;
+    struct rt_etcd_session *session = &rt_etcd_s(c)->session;
+    session->doubtful = true;
+    if (err == ROTA_UNREACHABLE || session->complained)
+        return;
+    session->complained = true;
+    rt_etcd_log(c, ROTA_LOG_WARN, "etcd: what session %llx holds could not be looked at: %s",
+                (unsigned long long)session->id, rt_etcd_base(c)->errmsg);
+}
+
+/* A look is over, as well as it went: the one that was asked for meanwhile. */
+static void look_over(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_session *session = &rt_etcd_s(c)->session;
+    session->looks--;
+    if (session->look_again && session->id != 0)
+        rt_etcd_verify(c);
 }
 
 /* ---- The session ------------------------------------------------------------------------------ */
@@ -30,7 +50,7 @@ static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, con
 {
     const RtEtcd__RangeResponse *got = reply;
     if (err != 0)
-        look_failed(c);
+        look_failed(c, err);
     else if (got->n_kvs == 0)
         rt_etcd_session_lost(c, a->extra);
 }
@@ -100,6 +120,12 @@ static bool is_among(const ProtobufCBinaryData *keys, size_t n, const struct rt_
     return n > 0 && bsearch(&key, keys, n, sizeof(*keys), rt_etcd_by_bytes) != NULL;
 }
 
+/* T stood there before the look was asked for; a key that we are deleting is missed by nobody. */
+static bool is_looked_at(const struct rt_etcd_ticket *t, const struct verifying *v)
+{
+    return !t->durable && t->session == v->session && t->serial <= v->serial && !t->leaving;
+}
+
 static void compare(struct rt_etcd_conn *c, const struct verifying *v,
                     const RtEtcd__LeaseTimeToLiveResponse *got)
 {
@@ -108,8 +134,8 @@ static void compare(struct rt_etcd_conn *c, const struct verifying *v,
         qsort(got->keys, got->n_keys, sizeof(*got->keys), rt_etcd_by_bytes);
     for (struct rt_etcd_ticket *t = rt_etcd_s(c)->tickets, *next; t != NULL; t = next) {
         next = t->next;
-        if (t->durable || t->session != v->session || t->serial > v->serial || t->leaving)
-            continue; /* a key that we are deleting is missed by nobody */
+        if (!is_looked_at(t, v))
+            continue;
         if (t->lease != 0 || !is_among(got->keys, got->n_keys, t))
             rt_etcd_wait_verify(c, t);
     }
@@ -122,23 +148,97 @@ static void compare(struct rt_etcd_conn *c, const struct verifying *v,
         }
 }
 
+/* ---- By pages ------------------------------------------------------------------------------------- */
+
+static rt_etcd_answer_fn page_seen;
+
+/* Whether a page was sent; if not, all were looked at, or it could not be. */
+static bool send_page(struct rt_etcd_conn *c, const struct verifying *v)
+{
+    struct rt_etcd_session *session = &rt_etcd_s(c)->session;
+    struct rt_etcd_ticket *t = session->page = session->page_end;
+    struct rt_etcd_txn txn;
+    char key[RT_ETCD_KEY_MAX];
+    size_t n = 0, size = rt_etcd_session_key(c, v->session, key);
+    rt_etcd_txn_open(c, &txn, RT_ETCD_OPS_MAX, 1, 0);
+    rt_etcd_get(&txn, RT_ETCD_THEN, key, size)->keys_only = true; /* or it were no linear read */
+    for (; t != NULL && n < RT_ETCD_OPS_MAX; t = t->next) {
+        if (!is_looked_at(t, v))
+            continue;
+        rt_etcd_if_created(&txn, t->key, t->key_size, t->number);
+        n++;
+    }
+    session->page_end = t;
+    if (n == 0)
+        return false;
+    int err = rt_etcd_txn_send(c, &txn, page_seen, NULL, NULL, NULL);
+    if (err != 0)
+        look_failed(c, err);
+    return err == 0;
+}
+
+static void end_pages(struct rt_etcd_conn *c)
+{
+    struct rt_etcd_session *session = &rt_etcd_s(c)->session;
+    session->page = session->page_end = NULL;
+    look_over(c);
+}
+
+static void page_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
+{
+    struct rt_etcd_session *session = &rt_etcd_s(c)->session;
+    const RtEtcd__TxnResponse *got = reply;
+    struct verifying v = {session->looked, session->page_serial};
+    bool goes_on = err == 0 && session->id != 0 && session->id == v.session;
+    (void)a;
+    if (err != 0)
+        look_failed(c, err);
+    else
+        session->complained = false;
+    for (struct rt_etcd_ticket *t = session->page; goes_on && !got->succeeded; t = t->next) {
+        if (t == session->page_end)
+            break;
+        if (is_looked_at(t, &v))
+            rt_etcd_wait_verify(c, t); /* one of them is gone */
+    }
+    if (!goes_on || !send_page(c, &v))
+        end_pages(c);
+}
+
+static void begin_pages(struct rt_etcd_conn *c, const struct verifying *v)
+{
+    struct rt_etcd_side *s = rt_etcd_s(c);
+    s->session.page_serial = v->serial;
+    s->session.page_end = s->tickets;
+    if (!send_page(c, v))
+        end_pages(c);
+}
+
+/* ---- The look ------------------------------------------------------------------------------------- */
+
 static void left_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct rt_etcd_session *session = &rt_etcd_s(c)->session;
     const RtEtcd__LeaseTimeToLiveResponse *got = reply;
     struct verifying v = {session->looked, a->extra};
-    session->looks--;
-    if (session->id != 0 && session->id == v.session) {
-        /* 0: less than a second is left, and of the shortest lease never more. */
-        if ((err == 0 && got->ttl < 0) || a->reason == RT_ETCD_NO_LEASE)
-            err = rt_etcd_ask_session(c, NULL, v.session, key_seen, NULL, v.session);
-        else if (err == 0)
-            compare(c, &v, got);
-        if (err != 0)
-            look_failed(c);
+    bool by_pages = session->by_pages || a->reason == RT_ETCD_TOO_LARGE;
+    if (session->id == 0 || session->id != v.session) {
+        look_over(c);
+        return;
     }
-    if (session->look_again && session->id != 0)
-        rt_etcd_verify(c);
+    /* 0: less than a second is left, and of the shortest lease never more. */
+    if ((err == 0 && got->ttl < 0) || a->reason == RT_ETCD_NO_LEASE) {
+        err = rt_etcd_ask_session(c, NULL, v.session, key_seen, NULL, v.session);
+    } else if (by_pages && (err == 0 || a->reason == RT_ETCD_TOO_LARGE)) {
+        begin_pages(c, &v);
+        return;
+    } else if (err == 0) {
+        session->complained = false;
+        compare(c, &v, got);
+    }
+    if (err != 0)
+        look_failed(c, err);
+    look_over(c);
 }
 
 void rt_etcd_verify(struct rt_etcd_conn *c)
@@ -152,10 +252,11 @@ void rt_etcd_verify(struct rt_etcd_conn *c)
         return;
     }
     s->session.look_again = false;
+    s->session.by_pages = s->key_bytes > WHOLE_MAX;
     left.id = (int64_t)s->session.id;
-    left.keys = true;
+    left.keys = !s->session.by_pages;
     if (rt_etcd_ask(c, RT_ETCD_LEASE_LEFT, &left, left_seen, NULL, NULL, s->serial) != 0) {
-        look_failed(c);
+        look_failed(c, ROTA_NOMEM);
         return;
     }
     s->session.looked = s->session.id;

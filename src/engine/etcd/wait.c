@@ -369,6 +369,8 @@ static void look(struct rt_etcd_conn *c, struct rt_etcd_wait *w)
         (void)rt_etcd_get_behind(&txn, RT_ETCD_THEN, name, t->number);
     else if (w->purpose != TO_KNOW)
         (void)rt_etcd_get_line(&txn, RT_ETCD_THEN, name);
+    else /* a member that is cut off, or behind, answers what reads nothing by itself */
+        rt_etcd_get(&txn, RT_ETCD_THEN, t->key, t->key_size)->keys_only = true;
     w->again = false;
     w->looked = ++rt_etcd_s(c)->looks;
     w->looking = rt_etcd_txn_send(c, &txn, look_answered, NULL, w, NULL) == 0;

@@ -571,6 +571,113 @@ static void who_joins_is_no_stray(void **state)
     close_town();
 }
 
+/* ---- By pages -------------------------------------------------------------------------------------- */
+
+static bool too_large; /* what was asked with its keys */
+
+static bool play_wide(struct town *town, struct town_wire *w, size_t i)
+{
+    RtEtcd__LeaseTimeToLiveResponse left = RT_ETCD__LEASE_TIME_TO_LIVE_RESPONSE__INIT;
+    if (!town_is_call(w, i, "/etcdserverpb.Lease/LeaseTimeToLive"))
+        return play(town, w, i);
+    RtEtcd__LeaseTimeToLiveRequest *rq = town_read(
+        w, i, &rt_etcd__lease_time_to_live_request__descriptor);
+    assert_int_equal(rq->keys, too_large);
+    protobuf_c_message_free_unpacked(&rq->base, NULL);
+    looks++;
+    left.id = 7;
+    left.ttl = 2;
+    uint8_t huge[5] = {0, 0x00, 0x40, 0x00, 0x01}; /* 4 MiB and one byte more */
+    if (too_large)
+        peer_answer_raw(&w->peer, i, huge, sizeof(huge), NULL);
+    else
+        town_answer(w, i, &left);
+    return true;
+}
+
+/* 130 tickets: two pages, of which the first has none of the oldest two. */
+static void look_by_pages(struct reply *all)
+{
+    char key[32];
+    looks = 0;
+    open_town(play_wide);
+    rt_etcd_s(t.conn)->session.id = 7;
+    for (uint64_t i = 1; i <= RT_ETCD_OPS_MAX + 2; i++) {
+        snprintf(key, sizeof(key), "a/7-%llx", (unsigned long long)i);
+        (void)add_ticket(key, 100 + i);
+    }
+    if (!too_large)
+        rt_etcd_s(t.conn)->key_bytes += 3 << 20;
+    rt_etcd_verify(t.conn);
+    town_until(&t, &txns, 1);
+    assert_int_equal(seen[0]->n_compare, RT_ETCD_OPS_MAX);
+    assert_int_equal(seen[0]->n_success, 1); /* or it were answered by whoever is behind */
+    assert_bytes(seen[0]->compare[0]->key, "a/7-82");
+    assert_int_equal(seen[0]->compare[0]->create_revision, 230);
+    reply_init(all, true, 300);
+    add_range(all);
+}
+
+/* More keys than one answer can have: our tickets are compared by pages, and who is missing on one is found. So it
+ * is where we believed that they would fit. */
+static void many_are_looked_at_by_pages(void **state)
+{
+    struct reply all, not_all, gone;
+    (void)state;
+    reply_init(&not_all, false, 300);
+    reply_init(&gone, false, 300);
+    for (int i = 0; i < 2; i++) {
+        too_large = i == 1;
+        look_by_pages(&all);
+        answer(0, &all);
+        town_until(&t, &txns, 2);
+        assert_int_equal(seen[1]->n_compare, 2);
+        assert_bytes(seen[1]->compare[1]->key, "a/7-1");
+        answer(1, &not_all);
+        town_until(&t, &txns, 4);
+        answer(2, &all);
+        answer(3, &gone);
+        town_until(&t, &t.events[RT_TICKET_LOST], 1);
+        assert_int_equal(looks, 1);
+        close_town();
+    }
+}
+
+/* The next page begins with what is left: tickets come and go while one is under way. */
+static void what_goes_between_two_pages(void **state)
+{
+    struct reply all;
+    (void)state;
+    too_large = false;
+    look_by_pages(&all);
+    rt_etcd_ticket_drop(t.conn, rt_etcd_s(t.conn)->session.page_end); /* a/7-2 */
+    rt_etcd_ticket_drop(t.conn, rt_etcd_s(t.conn)->session.page);
+    (void)add_ticket("a/7-new", 250);
+    rt_etcd_verify(t.conn); /* one more look, when this is over */
+    answer(0, &all);
+    town_until(&t, &txns, 2);
+    assert_int_equal(seen[1]->n_compare, 1);
+    assert_bytes(seen[1]->compare[0]->key, "a/7-1");
+    assert_int_equal(looks, 1);
+    answer(1, &all);
+    town_until(&t, &looks, 2);
+    close_town();
+}
+
+/* ... and of a session that has ended no page is asked for. */
+static void pages_end_with_the_session(void **state)
+{
+    struct reply all;
+    (void)state;
+    look_by_pages(&all);
+    rt_etcd_s(t.conn)->session.id = 8;
+    answer(0, &all);
+    rt_etcd_verify(t.conn); /* asked for when the other is over */
+    town_until(&t, &looks, 2);
+    assert_int_equal(txns, 1);
+    close_town();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +693,9 @@ int main(void)
         cmocka_unit_test(what_a_session_holds_is_shown_once),
         cmocka_unit_test(a_stray_is_taken_up_while_another_joins),
         cmocka_unit_test(who_joins_is_no_stray),
+        cmocka_unit_test(many_are_looked_at_by_pages),
+        cmocka_unit_test(what_goes_between_two_pages),
+        cmocka_unit_test(pages_end_with_the_session),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
