@@ -166,6 +166,7 @@ int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, ui
         return ROTA_NOMEM;
     l->loop = loop;
     l->reserved = true;
+    l->timer.fire = rt_postgres_fire;
     l->end = end;
     l->connect_ms = p->connect_ms != 0 ? p->connect_ms : connect_ms;
     l->until = l->deadline = rt_loop_tick(loop) + l->connect_ms * RT_MS;

@@ -139,7 +139,7 @@ static void tell_end(struct rt_postgres_link *l)
         l->base.user->down(&l->base, l->err, why);
 }
 
-static void fire(struct rt_timer_call *call, int64_t now)
+void rt_postgres_fire(struct rt_timer_call *call, int64_t now)
 {
     struct rt_postgres_link *l =
         (struct rt_postgres_link *)(void *)((char *)call -
@@ -194,41 +194,14 @@ static void forked(struct rt_sql_link *base)
         close(fd);
 }
 
-static int dial(struct rt_sql_link *base, const struct rt_dial_end *end, uint32_t connect_ms)
-{
-    rt_postgres_of(base)->timer.fire = fire;
-    return rt_postgres_dial(base, end, connect_ms);
-}
-
 /* ---- The driver and the engine ------------------------------------------------------------------------------------- */
 
 static const char *const schemes[] = {"postgres", "postgresql", NULL};
-static const char *const params[] = {
-    "host",
-    "port",
-    "service",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "sslcrl",
-    "passfile",
-    "application_name",
-    "channel_binding",
-    "gssencmode",
-    "krbsrvname",
-    "requirepeer",
-    "options",
-    "schema",
-    "pooler",
-    "connect_timeout",
-    NULL,
-};
 
 const struct rt_sql_driver rt_postgres_driver = {
     .name = "PostgreSQL",
     .schemes = schemes,
-    .params = params,
+    .params = rt_postgres_params,
     .port = 5432,
     .link_size = sizeof(struct rt_postgres_link),
     .notifies = true,
@@ -236,7 +209,7 @@ const struct rt_sql_driver rt_postgres_driver = {
     .ddl = rt_postgres_sql_ddl,
     .open = rt_postgres_open,
     .close = rt_postgres_close,
-    .dial = dial,
+    .dial = rt_postgres_dial,
     .send = rt_postgres_send,
     .drop = drop,
     .forked = forked,
@@ -247,4 +220,4 @@ static int open_engine(struct rt_conn *conn, const struct rt_url *url)
     return rt_sql_open(conn, url, &rt_postgres_driver);
 }
 
-const struct rt_engine rt_engine_postgres = RT_SQL_ENGINE(open_engine, schemes, params);
+const struct rt_engine rt_engine_postgres = RT_SQL_ENGINE(open_engine, schemes, rt_postgres_params);

@@ -26,36 +26,30 @@ static int add(struct rt_postgres *p, const char *key, const char *value)
 
 /* ---- Parameters --------------------------------------------------------------------------------- */
 
-/* libpq's own, passed on by their names; and those that all engines have, under libpq's. */
+/* The first are passed on by their names, up to host. */
+const char *const rt_postgres_params[] = {
+    "service",         "sslmode",    "sslrootcert",     "sslcert",     "sslkey",
+    "sslcrl",          "passfile",   "options",         "requirepeer", "application_name",
+    "channel_binding", "gssencmode", "krbsrvname",      "host",        "port",
+    "schema",          "pooler",     "connect_timeout", NULL,
+};
+
+/* libpq's own; and those that all engines have, under libpq's names. */
 static int add_params(struct rt_postgres *p, const struct rt_url *url)
 {
-    static const char *const params[][2] = {
-        {"service", "service"},
-        {"sslmode", "sslmode"},
-        {"sslrootcert", "sslrootcert"},
-        {"sslcert", "sslcert"},
-        {"sslkey", "sslkey"},
-        {"sslcrl", "sslcrl"},
-        {"passfile", "passfile"},
-        {"application_name", "application_name"},
-        {"channel_binding", "channel_binding"},
-        {"gssencmode", "gssencmode"},
-        {"krbsrvname", "krbsrvname"},
-        {"requirepeer", "requirepeer"},
-        {"options", "options"},
-        {"ca", "sslrootcert"},
-        {"cert", "sslcert"},
-        {"key", "sslkey"},
-    };
+    static const char *const common[][2] = {
+        {"ca", "sslrootcert"}, {"cert", "sslcert"}, {"key", "sslkey"}};
     int rv = 0;
-    for (size_t i = 0; rv == 0 && i < sizeof(params) / sizeof(params[0]); i++) {
-        const char *value = rt_url_param(url, params[i][0], NULL);
-        bool other = strcmp(params[i][0], params[i][1]) != 0;
-        if (value != NULL && other && rt_url_param(url, params[i][1], NULL) != NULL)
+    for (const char *const *at = rt_postgres_params; rv == 0 && strcmp(*at, "host") != 0; at++)
+        if (rt_url_param(url, *at, NULL) != NULL)
+            rv = add(p, *at, rt_url_param(url, *at, NULL));
+    for (size_t i = 0; rv == 0 && i < sizeof(common) / sizeof(common[0]); i++) {
+        const char *value = rt_url_param(url, common[i][0], NULL);
+        if (value != NULL && rt_url_param(url, common[i][1], NULL) != NULL)
             return rt_words_fail(p->conn, ROTA_INVALID, "?%s= and ?%s= are the same: keep one",
-                                 params[i][0], params[i][1]);
+                                 common[i][0], common[i][1]);
         if (value != NULL)
-            rv = add(p, params[i][1], value);
+            rv = add(p, common[i][1], value);
     }
     /* Elsewhere the key may be in the file of the certificate. */
     const char *cert = rt_url_param(url, "cert", NULL);

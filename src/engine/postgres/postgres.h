@@ -4,13 +4,14 @@
  *   open.c     what the URL, the environment and a service say
  *   dial.c     IDLE ──▶ LOOKING (a name) ──▶ DIALING ──▶ GREETING (settings) ──▶ UP; each address in turn
  *   link.c     the life of a link: watch, timer, up-calls, the end
+ *   statements.c  which statement a step is
  *   flight.c   steps into statements and answers into rows
  *   say.c      what errors mean */
 #ifndef RT_POSTGRES_H
 #define RT_POSTGRES_H
 
 #include "engine/postgres/libpq.h"
-#include "engine/postgres/statements.h"
+#include "engine/sql/driver.h"
 #include "net/dial.h"
 
 #define RT_POSTGRES_WHY 320
@@ -33,6 +34,7 @@ struct rt_postgres { /* of a client */
     uint32_t connect_ms; /* by ?connect_timeout=; 0 */
 };
 
+extern const char *const rt_postgres_params[];
 int rt_postgres_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
                      void **self);
 void rt_postgres_close(void *self);
@@ -118,6 +120,7 @@ __attribute__((format(printf, 3, 4))) void rt_postgres_fail(struct rt_postgres_l
 /* Watches libpq's present socket. False: it has ended. */
 bool rt_postgres_watch(struct rt_postgres_link *l, bool readable, bool writable);
 void rt_postgres_alarm(struct rt_postgres_link *l, int64_t at); /* RT_NEVER: none */
+void rt_postgres_fire(struct rt_timer_call *call, int64_t now);
 void rt_postgres_finish(
     struct rt_postgres_link *l); /* lets go of libpq's connection and its watch */
 
@@ -126,6 +129,34 @@ void rt_postgres_finish(
 int rt_postgres_dial(struct rt_sql_link *base, const struct rt_dial_end *end, uint32_t connect_ms);
 void rt_postgres_poll(struct rt_postgres_link *l);     /* DIALING: its socket is ready */
 void rt_postgres_too_late(struct rt_postgres_link *l); /* its deadline is over */
+
+/* ---- Statements (statements.c): the steps of engine/sql/driver.h in PostgreSQL's words, which are in sql/ ------ */
+
+enum rt_postgres_out { /* what the engine hears of a statement's answer */
+                       RT_POSTGRES_NOTHING,
+                       RT_POSTGRES_ROWS,
+                       RT_POSTGRES_CHANGED, /* how many rows it changed */
+                       RT_POSTGRES_COUNT,   /* the same, said by the first column of its only row */
+};
+
+struct rt_postgres_statement {
+    const char *sql; /* NULL: written when it is sent (LISTEN takes no parameters), or none */
+    /* Of each parameter: i bigint, t text, b bytea; those that the driver adds: c the channel of the line that is the first one, w what time it is here, in microseconds, p the server's process
+     * as it was told to us, -1: no matter. */
+    const char *types;
+    enum rt_postgres_out out;
+    bool once; /* not worth a name: never prepared */
+};
+
+extern const struct rt_postgres_statement rt_postgres_statements[RT_SQL_STEPS];
+
+/* Texts of sql/. The ddl's statements end with ";\n" each. */
+extern const char rt_postgres_sql_ddl[], rt_postgres_sql_doctor_more[];
+
+#define RT_POSTGRES_CHANNEL 40
+/* OUT: RT_POSTGRES_CHANNEL bytes. Hex digits only: safe in a statement's text. */
+void rt_postgres_bell(char *out, int64_t bell);
+void rt_postgres_line(char *out, const char *name, size_t size);
 
 /* ---- Flights (flight.c) ---------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which statement a step is, what it is given and what it answers. */
-#include "engine/postgres/statements.h"
+#include "engine/postgres/postgres.h"
 
 #include "engine/kit/hash.h"
 

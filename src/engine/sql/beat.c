@@ -270,18 +270,26 @@ static bool check_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 static const struct rt_sql_plan check_plan = {
     .alone = true, .reads = true, .say = say_mine, .heard = check_heard, .freed = renew_free};
 
+/* NULL: no memory, OP (if there is one) has ended. */
+static struct rt_sql_ask *ask_mine(struct rt_sql_conn *c, const struct rt_sql_plan *plan,
+                                   struct rt_op *op)
+{
+    struct rt_belief *then = rt_alloc(sizeof(*then));
+    struct rt_sql_ask *a = then != NULL ? rt_sql_ask_new(c, plan, op, NULL, then) : NULL;
+    if (then == NULL && op != NULL)
+        rt_conn_done(&c->base, op, rt_words_nomem(&c->base));
+    if (a == NULL)
+        rt_free(then);
+    return a;
+}
+
 /* If this cannot be asked, or is not answered, a renewal looks at all. */
 void rt_sql_elsewhere(struct rt_sql_conn *c)
 {
-    struct rt_belief *then = c->session != 0 ? rt_alloc(sizeof(*then)) : NULL;
-    struct rt_sql_ask *a = NULL;
+    struct rt_sql_ask *a = c->session != 0 ? ask_mine(c, &check_plan, NULL) : NULL;
     c->elsewhere = c->session != 0;
-    if (then != NULL)
-        a = rt_sql_ask_new(c, &check_plan, NULL, NULL, then);
-    if (a == NULL) {
-        rt_free(then);
+    if (a == NULL)
         return;
-    }
     a->entry.first = true;
     rt_sql_ask_go(a);
 }
@@ -298,16 +306,9 @@ void rt_sql_begin_beat(struct rt_sql_conn *c, struct rt_op *op)
         rt_conn_done(&c->base, op, rt_words_no_session(&c->base, op->beat.session));
         return;
     }
-    struct rt_belief *then = rt_alloc(sizeof(*then));
-    if (then == NULL) {
-        rt_conn_done(&c->base, op, rt_words_nomem(&c->base));
+    struct rt_sql_ask *a = ask_mine(c, &renew_plan, op);
+    if (a == NULL)
         return;
-    }
-    struct rt_sql_ask *a = rt_sql_ask_new(c, &renew_plan, op, NULL, then);
-    if (a == NULL) {
-        rt_free(then);
-        return;
-    }
     a->entry.again = true; /* renewed twice is renewed */
     rt_sql_ask_go(a);
 }

@@ -98,7 +98,7 @@ static void hear(struct rt_sql_conn *c, const char *text)
 static void pass_on(struct rt_sql_conn *c, bool line, const char *text)
 {
     if (line)
-        rt_sql_observe_notice(c, text);
+        rt_sql_observe_look(c, text);
     else
         hear(c, text);
 }

@@ -157,18 +157,10 @@ static void look(struct watch *w)
     rt_sql_ask_go(a);
 }
 
-void rt_sql_observe_notice(struct rt_sql_conn *c, const char *name)
+void rt_sql_observe_look(struct rt_sql_conn *c, const char *name)
 {
     for (struct rt_view *v = c->views; v != NULL; v = v->next)
-        if (!v->over && strcmp(v->name, name) == 0)
-            look(watch_of(v));
-    follow(c);
-}
-
-void rt_sql_observe_linked(struct rt_sql_conn *c)
-{
-    for (struct rt_view *v = c->views; v != NULL; v = v->next)
-        if (!v->over)
+        if (!v->over && (name == NULL || strcmp(v->name, name) == 0))
             look(watch_of(v));
     follow(c);
 }
@@ -183,11 +175,9 @@ static void unlisten_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 static bool unlisten_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     (void)b;
-    for (struct rt_view *v = a->c->views; v != NULL; v = v->next) /* one that began meanwhile */
-        if (!v->over && strcmp(v->name, a->name) == 0) {
-            watch_of(v)->links = 0;
-            look(watch_of(v));
-        }
+    for (struct rt_view *v = a->c->views; (v = rt_view_of(v, a->name)) != NULL; v = v->next)
+        watch_of(v)->links = 0; /* it began meanwhile */
+    rt_sql_observe_look(a->c, a->name);
     return true;
 }
 

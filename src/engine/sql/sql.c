@@ -66,7 +66,7 @@ void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
     rt_words_log(&c->base, ROTA_LOG_INFO, "%s: connected (%s)", c->driver->name, c->facts.text);
     rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = true});
     rt_sql_hear_linked(c);
-    rt_sql_observe_linked(c);
+    rt_sql_observe_look(c, NULL);
 }
 
 void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane)

@@ -268,8 +268,8 @@ void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane);
 
 void rt_sql_begin_observe(struct rt_sql_conn *c, struct rt_op *op);
 bool rt_sql_observe_cancel(struct rt_sql_conn *c, struct rt_op *op); /* whether OP was one */
-void rt_sql_observe_linked(struct rt_sql_conn *c);
-void rt_sql_observe_notice(struct rt_sql_conn *c, const char *name);
+/* Something of the line (NULL: of any, on a new connection) may be another: it is looked at. */
+void rt_sql_observe_look(struct rt_sql_conn *c, const char *name);
 void rt_sql_observe_init(struct rt_sql_conn *c);
 void rt_sql_observe_fini(struct rt_sql_conn *c);
 
