@@ -40,7 +40,8 @@
     X(ORDER, "order")                 /* a later ticket granted before an earlier one */     \
     X(STALE_WRITE, "stale-write")     /* the resource accepted a smaller fence */            \
     X(BAD_REJECT, "bad-reject")       /* the resource refused the highest fence */           \
-    X(LOST_UPDATE, "lost-update")     /* the counter is not the number of increments */      \
+    X(LOST_UPDATE, "lost-update")     /* an increment is not in the counter */               \
+    X(OLD_VALUE, "old-value")         /* ... for a late write of the tenure before */        \
     X(STALE_BELIEF, "stale-belief")   /* thought it held after a higher fence was granted */ \
     X(CLIENT_REUSED, "client-reused") /* an id went on after info */                         \
     X(LEFT_BEHIND, "left-behind")     /* the engine shows what nobody holds */               \
@@ -90,13 +91,21 @@ void rt_check_beliefs(const struct rt_record *records, size_t n, struct rt_repor
 
 /* The resource's own log against the writes that were told: accepted fences never go back, refused
  * iff smaller than the highest seen, each told increment is there exactly once, the counter is
- * their number (those cut short may be in it or not). */
+ * their number (those cut short may be in it or not).
+ *
+ * The resource guards writes, not the read before them. So where two may hold at once (one was stopped,
+ * or the engine has forgotten it) the new one's first write may be built on what it read before the old
+ * one's last write came in. That is OLD_VALUE and not LOST_UPDATE: of each fence at most its first
+ * write, and only while the write that it misses was under way. */
 void rt_check_resource(const struct rt_record *records, size_t n, uint64_t lock,
                        const struct rt_resource_entry *log, size_t entries,
                        struct rt_report *report);
 
 /* No client id acquires, releases or writes again on a lock where it has an `info` behind it. */
 void rt_check_clients(const struct rt_record *records, size_t n, struct rt_report *report);
+
+/* Calls that the checks above were about: acquires, releases, renewals; not looks and not writes. */
+size_t rt_check_ops(const struct rt_record *records, size_t n);
 
 /* What the engine still shows after all clients have stopped: nothing may (I6). */
 struct rt_shown {

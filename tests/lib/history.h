@@ -48,6 +48,7 @@ struct rt_record {
     uint8_t mode;          /* enum rota_mode; also in the releases and renewals of the hold */
     uint8_t kind, result;
     uint8_t answered; /* the call came back, be it with info */
+    uint8_t look;     /* renew: what the client knows by itself was looked at, and no call made */
 };
 
 struct rt_history;

@@ -4,6 +4,7 @@
 
 #include "lib/brute.h"
 #include "lib/random.h"
+#include "lib/starved.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -345,6 +346,73 @@ static void what_a_resource_must_not_do_is_found(void **state)
     assert_int_equal(check_writes(log, told, RT_FOUND_COUNT), 0);
 }
 
+/* What is excused where two may hold at once: one write of each tenure, its first, and only while the
+ * write that it misses was under way. */
+static void a_late_write_of_the_tenure_before_is_told_apart(void **state)
+{
+    struct rt_resource_entry log[WRITES];
+    struct rt_record told[WRITES];
+
+    (void)state;
+    resource_of(log, told);
+    log[4].value = 4; /* read before the write of 4 came in ... */
+    told[4].t_inv = 10;
+    told[3].t_ret = 11;
+    assert_int_equal(check_writes(log, told, RT_FOUND_OLD_VALUE), 1);
+    assert_int_equal(check_writes(log, told, RT_FOUND_LOST_UPDATE), 0);
+    log[4].value = 3; /* ... and before that of 3, which had been answered */
+    told[2].t_ret = 9;
+    assert_int_equal(check_writes(log, told, RT_FOUND_OLD_VALUE), 0);
+    assert_int_equal(check_writes(log, told, RT_FOUND_LOST_UPDATE), 1);
+    log[4].value = 4;
+    log[4].fence = told[4].fence = 4; /* the second of its tenure */
+    assert_int_equal(check_writes(log, told, RT_FOUND_OLD_VALUE), 0);
+    assert_int_equal(check_writes(log, told, RT_FOUND_LOST_UPDATE), 1);
+    log[4].fence = told[4].fence = 5;
+    told[3].t_ret = 10; /* answered before */
+    assert_int_equal(check_writes(log, told, RT_FOUND_OLD_VALUE), 0);
+    assert_int_equal(check_writes(log, told, RT_FOUND_LOST_UPDATE), 1);
+    log[4].value = 9; /* what nobody wrote */
+    told[3].t_ret = 11;
+    assert_int_equal(check_writes(log, told, RT_FOUND_LOST_UPDATE), 1);
+}
+
+static void looks_are_no_operations(void **state)
+{
+    struct rt_record h[] = {
+        {.kind = RT_ACQUIRE}, {.kind = RT_RENEW, .look = 1},  {.kind = RT_RENEW},
+        {.kind = RT_WRITE},   {.kind = RT_BELIEF, .look = 1}, {.kind = RT_RELEASE},
+        {.kind = RT_END},
+    };
+
+    (void)state;
+    assert_int_equal(rt_check_ops(h, sizeof(h) / sizeof(h[0])), 3);
+}
+
+#define MS INT64_C(1000000)
+
+/* An excuse is bounded: by what was measured, by when that was, and in number. */
+static void being_late_is_excused_by_what_was_missed_and_no_more(void **state)
+{
+    struct rt_starved s;
+
+    (void)state;
+    rt_starved_init(&s, 5 * MS, 15 * MS, 2, 0);
+    for (int64_t at = 5; at <= 100; at += 5)
+        rt_starved_pulse(&s, at * MS);
+    assert_false(rt_starved_excuses(&s, 100 * MS, MS, 1000 * MS)); /* it ran all the time */
+    rt_starved_pulse(&s, 145 * MS);                                /* 40 ms too late */
+    assert_false(rt_starved_excuses(&s, 150 * MS, 56 * MS, 1000 * MS));
+    assert_true(rt_starved_excuses(&s, 150 * MS, 55 * MS, 1000 * MS));
+    assert_false(rt_starved_excuses(&s, 150 * MS, MS, 4 * MS)); /* that was too long ago */
+    assert_true(rt_starved_excuses(&s, 150 * MS, MS, 1000 * MS));
+    assert_false(rt_starved_excuses(&s, 150 * MS, MS, 1000 * MS)); /* the third */
+    assert_true(rt_starved_excuses(&s, 200 * MS, MS, 20 * MS));    /* it still does not run */
+    rt_starved_pulse(&s, 201 * MS);
+    assert_true(rt_starved_excuses(&s, 201 * MS, MS, 20 * MS)); /* the same gap: its second */
+    assert_false(rt_starved_excuses(&s, 201 * MS, MS, 20 * MS));
+}
+
 static void who_gave_up_is_not_in_the_order(void **state)
 {
     struct rt_record h[] = {
@@ -427,6 +495,9 @@ int main(void)
         cmocka_unit_test(exclusion_without_fences_is_checked_by_time),
         cmocka_unit_test(passing_on_without_a_release_is_found),
         cmocka_unit_test(what_a_resource_must_not_do_is_found),
+        cmocka_unit_test(a_late_write_of_the_tenure_before_is_told_apart),
+        cmocka_unit_test(looks_are_no_operations),
+        cmocka_unit_test(being_late_is_excused_by_what_was_missed_and_no_more),
         cmocka_unit_test(who_gave_up_is_not_in_the_order),
         cmocka_unit_test(a_client_must_not_go_on_after_info),
         cmocka_unit_test(a_waiter_that_is_never_answered_is_found),

@@ -11,8 +11,7 @@
 #define LOOK_EVERY_US 2000
 #define TOLD_WITHIN_US \
     5000 /* who sees himself that it is over leaves the callback so long to say it */
-/* A thread of this process that slept 5 ms came back so much later: the machine kept it from running,
- * and what should have been told in that time was late for the same reason. */
+/* lib/starved.h: a thread of this process that slept 5 ms came back so much later. */
 #define STARVED_NS INT64_C(15000000)
 #define PULSE_US 5000
 #define TELL_PART 20 /* as in core/session.c */
@@ -24,8 +23,7 @@ struct process {
     struct rota *rota;
     uint32_t index;
     bool ending;
-    int64_t pulse_at;   /* when the pulse thread last ran ... */
-    int64_t starved_at; /* ... and when it last came too late */
+    struct rt_starved starved;
 };
 
 struct contender {
@@ -88,25 +86,10 @@ static void *pulse(void *arg)
     struct process *p = arg;
 
     while (!__atomic_load_n(&p->ending, __ATOMIC_ACQUIRE)) {
-        int64_t before = rt_history_now(), now;
-
         stage_sleep_us(PULSE_US);
-        now = rt_history_now();
-        if (now - before > PULSE_US * INT64_C(1000) + STARVED_NS)
-            __atomic_store_n(&p->starved_at, now, __ATOMIC_RELEASE);
-        __atomic_store_n(&p->pulse_at, now, __ATOMIC_RELEASE);
+        rt_starved_pulse(&p->starved, rt_history_now());
     }
     return NULL;
-}
-
-/* Whether this process was kept from running in the last moments before NOW. */
-static bool starved(const struct process *p, int64_t now)
-{
-    int64_t pulse_at = __atomic_load_n(&p->pulse_at, __ATOMIC_ACQUIRE);
-    int64_t starved_at = __atomic_load_n(&p->starved_at, __ATOMIC_ACQUIRE);
-    int64_t lately = p->shared->plan.ttl_ms * INT64_C(1000000);
-
-    return now - pulse_at > PULSE_US * INT64_C(1000) + STARVED_NS || now - starved_at < lately;
 }
 
 static void on_lost(struct rota_lock *lock, int reason, void *arg)
@@ -123,7 +106,8 @@ static void on_lost(struct rota_lock *lock, int reason, void *arg)
         return;
     if (left > 0 || now <= deadline)
         count(&sh->told_before);
-    else if (starved(v->process, now))
+    else if (rt_starved_excuses(&v->process->starved, now, now - deadline,
+                                sh->plan.ttl_ms * INT64_C(1000000)))
         count(&sh->told_starved);
     else {
         count(&sh->told_after);
@@ -142,6 +126,7 @@ static bool look(struct contender *c, const struct rt_held *held, struct vigil *
     int64_t now, left;
 
     what.kind = (c->plan->flags & STAGE_LOSSY) != 0 ? RT_BELIEF : RT_RENEW;
+    what.look = 1;
     record = rt_history_begin(c->actor.history, &what);
     now = rt_history_now();
     left = rota_remaining_ms(held->lock);
@@ -452,7 +437,8 @@ int stage_contend(int index, void *arg)
 
     if (process_open(&p) != 0)
         return 1;
-    p.pulse_at = rt_history_now();
+    /* Each thread holds once at a time. */
+    rt_starved_init(&p.starved, PULSE_US * INT64_C(1000), STARVED_NS, n, rt_history_now());
     if (pthread_create(&pulse_thread, NULL, pulse, &p) != 0)
         return 1;
     for (uint32_t i = 0; i < n; i++) {

@@ -7,6 +7,7 @@
 #include "lib/proc.h"
 #include "lib/random.h"
 #include "lib/recorded.h"
+#include "lib/starved.h"
 #include "stage.h"
 
 #include <limits.h>
