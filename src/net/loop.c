@@ -194,8 +194,20 @@ void rt_loop_init_virtual(struct rt_loop *loop)
     loop->armed_at = RT_NEVER;
 }
 
+/* Of a virtual loop: watches that were stopped in an earlier turn. */
+static void close_played(struct rt_loop *loop)
+{
+    while (loop->closing != NULL) {
+        struct rt_watch *w = loop->closing;
+        loop->closing = w->next;
+        if (w->closed != NULL)
+            w->closed(w);
+    }
+}
+
 void rt_loop_fini(struct rt_loop *loop)
 {
+    close_played(loop);
     if (!loop->virtual_time) {
         uv_close((uv_handle_t *)&loop->timer_poll, NULL);
         uv_close((uv_handle_t *)&loop->wake_poll, NULL);
@@ -246,8 +258,16 @@ static void watch_ready(uv_poll_t *poll, int status, int events)
 int rt_watch_start(struct rt_loop *loop, struct rt_watch *w, int fd, rt_watch_fn *fn)
 {
     assert(!w->open);
-    if (loop->virtual_time)
-        return ROTA_INTERNAL;
+    w->played = loop->virtual_time ? loop : NULL;
+    if (loop->virtual_time) {
+        w->fd = fd;
+        w->fn = fn;
+        w->open = true;
+        w->reads = false;
+        w->next = loop->watches;
+        loop->watches = w;
+        return 0;
+    }
     int rv = uv_poll_init(&loop->uv, &w->poll, fd);
     if (rv != 0)
         return rv == UV_ENOMEM ? ROTA_NOMEM : ROTA_INTERNAL;
@@ -265,6 +285,9 @@ static struct rt_loop *loop_of(uv_loop_t *uv)
 void rt_watch_want(struct rt_watch *w, bool readable, bool writable)
 {
     assert(w->open);
+    w->reads = readable;
+    if (w->played != NULL)
+        return;
     w->stopped = false;
     loop_of(w->poll.loop)->dirty = true;
     if (readable || writable)
@@ -282,11 +305,38 @@ static void watch_closed(uv_handle_t *handle)
         w->closed(w);
 }
 
+static void stop_played(struct rt_watch *w)
+{
+    struct rt_watch **at = &w->played->watches;
+
+    while (*at != w)
+        at = &(*at)->next;
+    *at = w->next;
+    w->next = w->played->closing;
+    w->played->closing = w;
+}
+
+bool rt_loop_feed(struct rt_loop *loop, int fd)
+{
+    struct rt_watch *w = loop->watches;
+
+    assert(loop->virtual_time);
+    while (w != NULL && (w->fd != fd || !w->reads))
+        w = w->next;
+    if (w != NULL)
+        w->fn(w, true, false);
+    return w != NULL;
+}
+
 void rt_watch_stop(struct rt_watch *w, void (*closed)(struct rt_watch *w))
 {
     assert(w->open);
     w->open = false;
     w->closed = closed;
+    if (w->played != NULL) {
+        stop_played(w);
+        return;
+    }
     loop_of(w->poll.loop)->dirty = true;
     uv_close((uv_handle_t *)&w->poll, watch_closed);
 }
@@ -296,6 +346,7 @@ void rt_loop_turn(struct rt_loop *loop, void (*other)(void *arg, struct rt_timer
 {
     int64_t now = rt_loop_tick(loop);
 
+    close_played(loop);
     if (!loop->virtual_time) {
         loop->dirty = false; /* before: callbacks may make it dirty again */
         uv_run(&loop->uv, UV_RUN_NOWAIT);

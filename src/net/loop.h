@@ -2,7 +2,8 @@
 /* The loop: a clock, timers by CLOCK_BOOTTIME, and descriptors to watch, over libuv.
  *
  * Serialised by its user, as engines are. Nothing here raises, catches or masks
- * a signal. A virtual loop has no descriptors and a clock that its user moves. */
+ * a signal. A virtual loop has a clock that its user moves, and looks at no descriptor: its user says
+ * which are ready. */
 #ifndef RT_LOOP_H
 #define RT_LOOP_H
 
@@ -22,6 +23,10 @@ struct rt_watch { /* embedded in its user's struct; zeroed before the first use 
     void *user;
     bool open;
     bool stopped; /* the descriptor has failed, and libuv looks no more: want it anew to go on */
+    struct rt_loop *played; /* of a virtual loop; else NULL, and poll counts */
+    struct rt_watch *next;
+    int fd;
+    bool reads;
 };
 
 /* Work put off until whoever turned the loop is about to poll or go: many calls, one system call. */
@@ -47,8 +52,9 @@ struct rt_loop {
     bool dirty; /* libuv has watch changes that epoll has not seen: run a turn before polling */
     struct rt_timers timers;
     struct rt_defer *deferred;
-    char *scratch;            /* two halves, for who reads; NULL until rt_loop_scratch */
-    struct rt_dialer *dialer; /* not NULL: streams go to it and not to the network */
+    char *scratch;                      /* two halves, for who reads; NULL until rt_loop_scratch */
+    struct rt_dialer *dialer;           /* not NULL: streams go to it and not to the network */
+    struct rt_watch *watches, *closing; /* of a virtual loop */
 };
 
 /* 0, ROTA_NOMEM, ROTA_INTERNAL, or ROTA_UNREACHABLE with errno: no descriptors left. None of its
@@ -84,6 +90,9 @@ void rt_loop_turn(struct rt_loop *loop, void (*other)(void *arg, struct rt_timer
 
 /* Sets the virtual clock (never back). */
 void rt_loop_advance(struct rt_loop *loop, int64_t now);
+
+/* In virtual time: FD can be read now. Serves its watch at once; false: none wants to know. */
+bool rt_loop_feed(struct rt_loop *loop, int fd);
 
 /* Runs what was deferred, then makes timer_fd follow the timers: call before polling, before the
  * loop is left to others, and in virtual time before the clock is moved. It may make the loop

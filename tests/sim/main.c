@@ -4,10 +4,14 @@
  *   sim [KIND] [--from SEED | --from new] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
  *   sim [KIND] --seed SEED [--trace]                                    one, with all of its trace
  *
- * KIND is --redis, --cluster, --etcd, --postgres or --mysql: over that engine and a model of its server, not over mem; --late: over mem
+ * KIND is --redis, --cluster, --etcd, --postgres or --mysql: over that engine and a model of its server, not over mem; --file: over
+ * that engine, a real database and a machine that is played; --late: over mem
  * that numbers tickets when it grants them. --from new: from a seed that is drawn anew and printed first. --rejoin:
  * half of the asks outlast outages (ROTA_REJOIN); without it seeds mean what they did. */
 #include "base/alloc.h"
+#if ROTA_ENGINE_FILE
+#include "sim/file/machine.h"
+#endif
 #include "sim/redis/machine.h"
 #include "sim/sim.h"
 #include "sim/world.h"
@@ -69,6 +73,9 @@ _Noreturn void sim_end(const char *why)
     printf("\nseed %llu: %s\nagain: %s --%s%s --seed %llu --trace\n", (unsigned long long)seed, why,
            program, kind->name, sim_rejoin > 0 ? " --rejoin" : "", (unsigned long long)seed);
     fflush(stdout);
+#if ROTA_ENGINE_FILE
+    sf_world_clear();
+#endif
     _exit(1);
 }
 
@@ -249,7 +256,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --etcd | --postgres | --mysql] [--rejoin] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--late | --redis | --cluster | --etcd | --postgres | --mysql | --file] [--rejoin] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }

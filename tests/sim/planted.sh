@@ -3,10 +3,15 @@
 # Runs the simulator with each planted bug (src/base/bug.h) and demands that it is found; and with
 # none, that nothing is. Needs a build with -Dplanted=true.
 #
-#   planted.sh SIMULATOR [etcd]      etcd: the simulator knows that engine
+#   planted.sh SIMULATOR [etcd] [file]      the simulator knows that engine
 set -u
 sim=$1
-etcd=${2-}
+shift
+etcd=
+file=
+for engine; do
+    eval "$engine=yes"
+done
 passed=0
 failed=0
 
@@ -41,6 +46,10 @@ for bug in 2 6 13 20 21 22 23 24; do
         case_is "bug $bug, $kind" $? 1 "$out"
     done
 done
+[ -z "$file" ] || for bug in 5 6 8 20 25 26 27 28 29 30; do
+    out=$(ROTA_BUG=$bug "$sim" --file --from 1000 --seeds 1000 2>&1)
+    case_is "bug $bug, file" $? 1 "$out"
+done
 out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)
 case_is "no bug" $? 0 "$out"
 out=$(ROTA_BUG=0 "$sim" --redis --seeds 100 2>&1)
@@ -51,6 +60,10 @@ for kind in postgres mysql; do
     out=$(ROTA_BUG=0 "$sim" --$kind --seeds 100 2>&1)
     case_is "no bug, $kind" $? 0 "$out"
 done
+[ -z "$file" ] || {
+    out=$(ROTA_BUG=0 "$sim" --file --seeds 50 2>&1)
+    case_is "no bug, file" $? 0 "$out"
+}
 [ -z "$etcd" ] || {
     out=$(ROTA_BUG=0 "$sim" --etcd --seeds 100 2>&1)
     case_is "no bug, etcd" $? 0 "$out"

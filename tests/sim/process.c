@@ -72,8 +72,9 @@ static void connect_client(struct sim_client *c)
     c->d.conn = conn;
 }
 
-/* An engine whose network is the model's; the tap at the client's door. */
-static void connect_model(struct sim_client *c)
+/* An engine whose network is the model's, or whose machine is ours; the tap at the client's door. False: it
+ * cannot be opened now. */
+static bool connect_model(struct sim_client *c)
 {
     struct sim *sim = c->sim;
     char why[256];
@@ -93,15 +94,24 @@ static void connect_model(struct sim_client *c)
         .ttl_ms = sim->plan.ttl_ms,
         .call_ms = sim->plan.call_ms,
     };
-    sim_port_open(&c->port, sim->net);
-    c->loop.dialer = &c->port.dialer;
+    if (sim->net != NULL) {
+        sim_port_open(&c->port, sim->net);
+        c->loop.dialer = &c->port.dialer;
+    }
     rv = engine->open(conn, &url);
-    assert(rv == 0);
-    (void)rv;
     rt_url_fini(&url);
+    if (rv != 0) {
+        if (rv != ROTA_UNREACHABLE || sim->kind->refuses == NULL || !sim->kind->refuses(sim))
+            sim_violated(sim, "I5", "c%u cannot be opened: %s", c->index, conn->errmsg);
+        rt_free(conn);
+        return false;
+    }
     c->top = sim_tap_put(&conn, c, false);
     c->conn = conn;
     c->d.conn = conn;
+    if (sim->kind->opened != NULL)
+        sim->kind->opened(c);
+    return true;
 }
 
 void sim_client_cut(struct sim_client *c, uint32_t ways)
@@ -133,6 +143,7 @@ void sim_client_open(struct sim *sim, struct sim_client *c)
     };
     memset(c, 0, sizeof(*c));
     c->sim = sim;
+    sim->current = c;
     c->index = index;
     c->process = process;
     snprintf(c->label, sizeof(c->label), "p%u/c%u", process, index);
@@ -141,12 +152,14 @@ void sim_client_open(struct sim *sim, struct sim_client *c)
     int rv = rt_dispatch_init(&c->d, &c->loop, &o, &hooks);
     assert(rv == 0);
     (void)rv;
-    if (sim->net != NULL)
-        connect_model(c);
-    else
+    c->open = sim->kind->url == NULL || connect_model(c);
+    if (sim->kind->url == NULL)
         connect_client(c);
-    c->open = true;
-    SIM_TRACE(sim, c, "opens");
+    SIM_TRACE(sim, c, c->open ? "opens" : "cannot be opened");
+    if (c->open)
+        return;
+    rt_dispatch_fini(&c->d);
+    rt_loop_fini(&c->loop);
 }
 
 /* Where sessions have no ttl, one ends with its client. */
@@ -183,8 +196,12 @@ static void discard(struct sim_client *c)
     bool quiet = rt_desk_quiet(&c->d.desk);
     c->d.conn = NULL;
     c->port.mute = c->dead; /* the dead say no farewell */
+    c->sim->current = c;
+    c->parting = true; /* what it had ends now, bit by bit */
+    if (c->dead && c->sim->kind->dies != NULL)
+        c->sim->kind->dies(c);
     c->conn->engine->close(c->conn);
-    if (c->sim->plan.forever)
+    if (c->sim->plan.forever && c->mem != NULL)
         end_sessions(c->sim);
     rt_dispatch_abort(&c->d);
     if (quiet && !c->dead && c->d.names.count > 0)
@@ -235,6 +252,8 @@ int64_t sim_client_next(const struct sim_client *c)
 {
     int64_t at = rt_timers_next(&c->loop.timers);
     int64_t coming = c->sim->net != NULL ? sim_port_next(&c->port) : RT_NEVER;
+    if (c->sim->kind->coming != NULL)
+        coming = c->sim->kind->coming(c);
     if (coming < at)
         at = coming;
     if (c->close_by != 0 && c->close_by < at)
@@ -244,6 +263,8 @@ int64_t sim_client_next(const struct sim_client *c)
 
 static bool hears(const struct sim_client *c)
 {
+    if (c->sim->kind->coming != NULL)
+        return c->sim->kind->coming(c) <= c->sim->now;
     return c->mem != NULL ? rt_mem_pending(c->mem) : sim_port_due(&c->port);
 }
 
@@ -255,6 +276,7 @@ bool sim_client_due(const struct sim_client *c)
 
 void sim_client_wake(struct sim_client *c)
 {
+    c->sim->current = c;
     rt_loop_advance(&c->loop, c->sim->now);
 }
 
@@ -265,20 +287,26 @@ static void starve(const struct sim_client *c, bool on)
 
 void sim_client_drain(struct sim_client *c)
 {
+    if (!c->open)
+        return; /* it died meanwhile */
     starve(c, true);
     rt_dispatch_drain(&c->d);
     rt_loop_arm(&c->loop); /* sends */
     starve(c, false);
+    if (c->dying)
+        sim_process_crash(c->sim, c->process);
 }
 
 void sim_client_run(struct sim_client *c)
 {
     unsigned turns = 0;
     sim_client_wake(c);
-    while (rt_timers_next(&c->loop.timers) <= c->sim->now || hears(c)) {
+    while (!c->dying && (rt_timers_next(&c->loop.timers) <= c->sim->now || hears(c))) {
         /* As on a real loop: who was away hears of others before it looks at its timers. */
         starve(c, true);
-        if (c->mem == NULL)
+        if (c->sim->kind->deliver != NULL)
+            c->sim->kind->deliver(c);
+        else if (c->mem == NULL)
             sim_port_deliver(&c->port);
         else if (rt_mem_pending(c->mem))
             rt_mem_deliver(c->mem);
@@ -291,7 +319,9 @@ void sim_client_run(struct sim_client *c)
         if (++turns > TURNS_MAX)
             sim_violated(c->sim, "liveness", "c%u never comes to rest", c->index);
     }
-    if (c->close_by == 0)
+    if (c->dying)
+        sim_process_crash(c->sim, c->process);
+    if (!c->open || c->close_by == 0)
         return;
     c->parting = rt_desk_quiet(&c->d.desk) && c->conn->engine->parting(c->conn);
     rt_loop_arm(&c->loop);

@@ -49,6 +49,7 @@ struct sim_client {
     int64_t excused_at;    /* ... for lost data; 0: for more than that */
     int64_t beat_at;       /* the last BEAT was sent */
     bool open, dead;
+    bool dying; /* in the middle of what it does: when that is done, its process has died before */
     bool parting; /* quiet, but its engine still has to end the session */
     struct sim_job *jobs;
     uint32_t job_count;

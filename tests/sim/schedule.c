@@ -272,3 +272,29 @@ void sim_plan_draw_sql(struct sim_plan *plan, struct sim_random *r)
     if (sim_chance(r, 500)) /* nothing is lost: all must hold */
         plan->outage[SIM_SQL_BEHIND] = plan->outage[SIM_SQL_FORWARD] = 0;
 }
+
+/* ---- file --------------------------------------------------------------- */
+
+void sim_plan_draw_file(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t late[] = {0, 50, 500}, preempted[] = {0, 5, 50, 200};
+    const uint32_t most[] = {20, 1000, plan->ttl_ms * 100};
+    const uint32_t every[] = {plan->ttl_ms / 4, plan->ttl_ms * 2, plan->ttl_ms * 8};
+    struct sim_wire *w = &plan->wire;
+    draw_forever(plan);
+    memset(w, 0, sizeof(*w));
+    plan->trouble[SIM_TROUBLE_CUT] = plan->trouble[SIM_TROUBLE_KILL_SESSION] = 0;
+    plan->preempted = PICK(r, preempted);
+    if (sim_chance(r, 300))
+        return; /* many at once, and nothing bad happens */
+    w->late = PICK(r, late);
+    w->late_us = PICK(r, most);
+    w->push_lost = rate(r, 300);
+    plan->full = rate(r, 300);
+    plan->dies = plan->trouble_ms != 0 ? rate(r, 10) : 0;
+    if (sim_chance(r, 300))
+        return;
+    plan->outage_ms = PICK(r, every);
+    for (int i = 0; i < SIM_FILE_OUTAGE_KINDS; i++)
+        plan->outage[i] = rate(r, 4);
+}

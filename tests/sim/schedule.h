@@ -89,6 +89,14 @@ enum sim_sql_outage { /* what befalls an SQL server */
                       SIM_SQL_OUTAGE_KINDS,
 };
 
+enum sim_file_outage { /* what befalls the folder and the machine of file: */
+                       SIM_FILE_FORWARD,
+                       SIM_FILE_BACK,
+                       SIM_FILE_TAKEN,  /* another program has the database */
+                       SIM_FILE_TIDIED, /* somebody deletes what he finds in s/ */
+                       SIM_FILE_OUTAGE_KINDS,
+};
+
 struct sim_wire {     /* all zero: a perfect network to Redis or etcd */
     uint32_t late;    /* per mille of what is sent ... */
     uint32_t late_us; /* ... so long on its way, in the mean */
@@ -125,6 +133,10 @@ struct sim_plan {
     bool lies;               /* keep-alives of leases that were revoked are answered well */
     /* Of worlds of SQL: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
     uint32_t deadlocks; /* per mille of the flights */
+    /* Of worlds of file: with outages of its own kinds; of wire, what is late and lost of the rings. */
+    uint32_t dies; /* per mille of the commits and of the rings: the process dies just before */
+    uint32_t full; /* per mille of the rings: whom they are for has no room for them */
+    uint32_t preempted; /* per mille of the statements: another process runs first */
 };
 
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);
@@ -132,5 +144,6 @@ void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r);   /* afte
 void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r); /* after that, a cluster */
 void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_sql(struct sim_plan *plan, struct sim_random *r);
+void sim_plan_draw_file(struct sim_plan *plan, struct sim_random *r);
 
 #endif

@@ -111,6 +111,11 @@ static void befall_process(struct sim *sim, uint32_t process, enum sim_trouble t
     }
 }
 
+void sim_process_crash(struct sim *sim, uint32_t process)
+{
+    befall_process(sim, process, SIM_TROUBLE_CRASH);
+}
+
 static void cut(struct sim *sim, struct sim_client *c)
 {
     uint32_t ways = 1 + sim_below(&sim->random, 3);
@@ -206,6 +211,16 @@ static void act(struct sim *sim, struct sim_client *c)
     sim_check_step(sim, c);
 }
 
+void sim_client_step(struct sim *sim, struct sim_client *c)
+{
+    if (sim_client_due(c)) {
+        sim_client_run(c);
+        sim_check_step(sim, c);
+    } else if (!sim->healing && c->close_by == 0) {
+        act(sim, c);
+    }
+}
+
 /* In the liveness phase threads only let go of what they have; false: they have nothing. */
 static bool let_go(struct sim *sim)
 {
@@ -276,7 +291,7 @@ static int64_t next_moment(const struct sim *sim, bool acting)
         sooner(&at, sim->trouble_at);
         sooner(&at, sim->outage_at);
     }
-    if (sim->net != NULL)
+    if (sim->kind->next != NULL)
         sooner(&at, sim->kind->next(sim));
     for (uint32_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
@@ -311,7 +326,7 @@ static bool advance(struct sim *sim, int64_t limit, bool acting)
         return false;
     }
     sim->now = at;
-    if (sim->net != NULL)
+    if (sim->kind->run != NULL)
         serve(sim);
     for (uint32_t i = 0; i < sim->plan.clients; i++)
         mend(sim, &sim->clients[i]);
@@ -362,7 +377,7 @@ static void heal(struct sim *sim)
 {
     SIM_TRACE(sim, NULL, "---- all is healed");
     sim->healing = true;
-    if (sim->net != NULL)
+    if (sim->kind->heal != NULL)
         sim->kind->heal(sim);
     sim->outage_at = RT_NEVER;
     for (uint32_t i = 0; i < sim->plan.clients; i++) {

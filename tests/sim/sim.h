@@ -18,6 +18,7 @@
 
 struct es_server;
 struct rs_server;
+struct sf_world;
 struct ss_server;
 struct sim_kind;
 
@@ -54,7 +55,9 @@ struct sim {
     struct rs_server *redis;
     struct es_server *etcd;
     struct ss_server *sql;
-    struct sim_net *net;           /* of the model server; NULL: over mem */
+    struct sf_world *file;
+    struct sim_net *net;           /* of the model server; NULL: over mem, file */
+    struct sim_client *current;    /* who does something just now, or did it last */
     int64_t outage_at, promote_at; /* promote_at 0: no replica is behind */
     uint64_t highest_number;       /* of the stores that were lost */
     uint32_t back_ms;              /* so far the clock of Redis went back in all */
@@ -80,6 +83,11 @@ extern uint32_t sim_rejoin;          /* per mille of the asks that outlast outag
 
 /* Runs one schedule. Does not return from a violation. */
 void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing);
+
+/* All clients of a process die. */
+void sim_process_crash(struct sim *sim, uint32_t process);
+/* C, which runs, does something: what it has to do, or what a thread of it thinks of. */
+void sim_client_step(struct sim *sim, struct sim_client *c);
 
 /* By weight one of N; N if there is none. */
 uint32_t sim_pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t n);

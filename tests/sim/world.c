@@ -128,6 +128,9 @@ const struct sim_kind *sim_kind_find(const char *name)
         &sim_cluster,
         &sim_postgres,
         &sim_mysql,
+#if ROTA_ENGINE_FILE
+        &sim_file,
+#endif
 #if ROTA_ENGINE_ETCD
         &sim_etcd,
 #endif

@@ -51,8 +51,16 @@ struct sim_kind {
      * have seen it. May be NULL: never. */
     bool (*gone_long)(const struct sim_client *c, uint64_t number);
 
-    /* Of a model server behind sim->net; NULL for mem, which has none. */
+    /* Of an engine that is opened by its URL; NULL for mem. */
     const char *(*url)(const struct sim_client *c);
+    /* Of one that is on the same machine as its clients, without sim->net: C was opened; it dies, and is
+     * closed next; when something comes to it (RT_NEVER: nothing); that is told. */
+    void (*opened)(struct sim_client *c);
+    bool (*refuses)(const struct sim *sim); /* a client cannot always be opened now; may be NULL */
+    void (*dies)(struct sim_client *c);
+    int64_t (*coming)(const struct sim_client *c);
+    void (*deliver)(struct sim_client *c);
+    /* What goes on beside the clients: a model server behind sim->net, or the machine. NULL for mem. */
     void (*run)(struct sim *sim);           /* what has arrived, or is due, by now */
     int64_t (*next)(const struct sim *sim); /* when that will be */
     void (*outage)(struct sim *sim);        /* draws one and lets it happen */
@@ -63,7 +71,7 @@ struct sim_kind {
 
 extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster;
 extern const struct sim_kind sim_postgres, sim_mysql;
-extern const struct sim_kind sim_etcd; /* where that engine was built */
+extern const struct sim_kind sim_etcd, sim_file; /* where those engines were built */
 
 /* By its name, or NULL. */
 const struct sim_kind *sim_kind_find(const char *name);

@@ -3,6 +3,7 @@
  *
  * Nobody here opens or closes rota.db, rota.db-wal or rota.db-shm but SQLite: closing any
  * descriptor of them would drop the POSIX locks of all connections of the process. */
+#include "base/bug.h"
 #include "engine/file/file.h"
 #include "engine/file/sql.h"
 
@@ -206,6 +207,8 @@ int rt_file_begin(struct rt_file_conn *c)
 
 int rt_file_commit(struct rt_file_conn *c)
 {
+    if (RT_BUG(RT_BUG_RUNG_BEFORE_COMMIT))
+        rt_file_rings_send(c);
     int rv = rt_file_run(c, RT_FILE_COMMIT, 0, NULL);
     if (rv == 0) {
         c->in_tx = false;

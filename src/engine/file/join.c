@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining a line, inside a transaction. */
+#include "base/bug.h"
 #include "core/grant.h"
 #include "engine/file/file.h"
 
@@ -38,7 +39,7 @@ static int fits(struct rt_file_conn *c, const struct rt_join *j, const struct rt
     *granted = false;
     if (j->mode == RT_GATHER)
         return 0; /* decided for all at once, when it stands there */
-    if (last != NULL && waits(last))
+    if (last != NULL && waits(last) && !RT_BUG(RT_BUG_OVERTAKES))
         return 0;
     if (last != NULL && j->mode == RT_PERMITS)
         return fits_permits(c, j, granted);
@@ -111,6 +112,8 @@ static int join_new(struct rt_file_conn *c, struct rt_join *j, const struct rt_f
         return ROTA_BUSY;
     if (rv == 0)
         rv = rt_file_number(c, &number, &observed);
+    if (RT_BUG(RT_BUG_NUMBERED_BY_LINE))
+        number = last != NULL ? last->number + 1 : 1;
     if (rv == 0)
         rv = add(c, j, granted, number);
     if (rv == 0 && j->mode == RT_GATHER) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines inside a transaction: a ticket comes, goes, is granted; who must be rung afterwards. */
+#include "base/bug.h"
 #include "core/grant.h"
 #include "engine/file/file.h"
 
@@ -229,6 +230,8 @@ int rt_file_line_settle(struct rt_file_conn *c, const char *name, uint64_t gone)
         if (rv == 0)
             rv = grant_rows(c, name, &w);
     }
+    if (rv == 0 && gone != 0 && RT_BUG(RT_BUG_RINGS_THE_CROWD))
+        rv = rt_file_ring_add(c, RT_FILE_RING_LOOK, &last, name);
     if (rv == 0 && gone != 0)
         rv = ring_one_more(c, name, gone, granted ? &w.waits : NULL, w.waiting ? &w.waits : NULL);
     return rv;

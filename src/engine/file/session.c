@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: a file with an OFD lock. The lock alone says who lives: the kernel drops it with
  * the last descriptor, whatever way the process ends. */
+#include "base/bug.h"
 #include "engine/file/file.h"
 #include "net/fd.h"
 
@@ -111,7 +112,8 @@ static bool lives_without_file(struct rt_file_conn *c, uint64_t session)
 bool rt_file_session_dead(struct rt_file_conn *c, uint64_t session)
 {
     enum lock lock = file_lock(c, session);
-    return lock == LOCK_FREE || (lock == LOCK_NO_FILE && !lives_without_file(c, session));
+    return lock == LOCK_FREE || (lock == LOCK_NO_FILE && (RT_BUG(RT_BUG_NO_FILE_IS_DEAD) ||
+                                                          !lives_without_file(c, session)));
 }
 
 int rt_file_session_publish(const struct rt_file_conn *c, uint64_t session, const char *name)
@@ -265,6 +267,20 @@ static uint64_t forget(struct rt_file_conn *c)
     return session;
 }
 
+/* If somebody deleted its file: one without a lock in its place. Without a file it would live as long as
+ * this process, for all but us; and we may be kept from sweeping it, and forget it. */
+static void leave_file(const struct rt_file_conn *c, uint64_t session)
+{
+    char name[FILE_NAME_SIZE];
+    file_name(name, session, "");
+    int fd = openat(c->sdir, name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, c->mode);
+    if (fd < 0)
+        return;
+    if ((c->mode & 0060) != 0)
+        (void)fchmod(fd, c->mode);
+    (void)close(fd);
+}
+
 void rt_file_session_lost(struct rt_file_conn *c)
 {
     if (c->session == 0)
@@ -272,6 +288,7 @@ void rt_file_session_lost(struct rt_file_conn *c)
     uint64_t session = forget(c);
     /* First it is told, then others are let in: from the loop, where no line is being looked at. */
     rt_conn_event(&c->base, &(struct rt_event){.kind = RT_SESSION_LOST, .session = session});
+    leave_file(c, session);
     c->unfinished = session;
     rt_file_wait_poll_soon(c);
 }
@@ -282,11 +299,13 @@ static void sweep_own(struct rt_file_conn *c, uint64_t session)
     for (int i = 0; more && i < END_STEPS; i++)
         if (rt_file_sweep_session(c, session, NULL, &more) != 0)
             break;
+    if (more)
+        leave_file(c, session);
 }
 
 void rt_file_session_end(struct rt_file_conn *c)
 {
-    if (c->unfinished != 0) /* perhaps our own, lost just now: nobody else would dare */
+    if (c->unfinished != 0) /* perhaps our own, lost just now */
         sweep_own(c, c->unfinished);
     c->unfinished = 0;
     if (c->session == 0)

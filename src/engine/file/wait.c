@@ -10,6 +10,7 @@
  *                                                     └──────────────────────────────▲
  */
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "engine/file/file.h"
 
 #include <string.h>
@@ -273,7 +274,7 @@ static bool watch_ahead(struct rt_file_conn *c, struct rt_file_wait *w, uint32_t
     struct rt_file_peer *peer = NULL;
     if (other) {
         peer = rt_file_peer_get(c, ahead.session); /* before the probe: no end is missed */
-        if (rt_file_session_dead(c, ahead.session)) {
+        if (!RT_BUG(RT_BUG_DEAD_NOT_SWEPT) && rt_file_session_dead(c, ahead.session)) {
             rt_file_peer_put(c, peer);
             if (sweep_ahead(c, w, ahead.session))
                 return true;
@@ -447,7 +448,8 @@ static void on_look(struct rt_timer_call *t, int64_t now)
         (!rt_file_session_linked(c) || (rt_file_session_check(c, &there) == 0 && !there)))
         rt_file_session_lost(c);
     rt_file_wait_remind(c);
-    look_at(c, is_any, 0);
+    if (!RT_BUG(RT_BUG_LOST_WAKE_UP))
+        look_at(c, is_any, 0);
     rt_file_observe_tell(c, true);
     if (c->wait_count > 0 || c->observations != NULL || c->held > 0)
         rt_file_wait_look_soon(c);

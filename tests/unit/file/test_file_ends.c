@@ -118,6 +118,51 @@ static void test_a_deleted_session_file_makes_no_second_holder(void **state)
     assert_int_equal(place_sessions(), 0);
 }
 
+static sqlite3 *take_database(void)
+{
+    sqlite3 *db = NULL;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/rota.db", place_folder);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    return db;
+}
+
+static void give_database(sqlite3 *db)
+{
+    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* It gives up while somebody has the database, and goes on with another session, or goes: others may sweep
+ * what it could not, though its process lives (sim --file --seed 302). */
+static void test_a_session_given_up_while_the_database_is_taken_is_dead(void **state)
+{
+    (void)state;
+    for (int closes = 0; closes <= 1; closes++) {
+        struct user a, b;
+        struct rt_join x = {0}, y = {0}, t = {.flags = RT_JOIN_TRY};
+        user_start(&a, place_url, 0);
+        user_start(&b, place_url, 0);
+        assert_int_equal(user_join(&a, "a", &x), 0);
+        assert_int_equal(user_join(&b, "a", &y), 0);
+        delete_session(&a);
+        sqlite3 *db = take_database();
+        if (!closes) {
+            struct rt_op op = {.kind = RT_OP_BEAT, .deadline = RT_NEVER, .beat = {.open = true}};
+            user_hear(&a, RT_SESSION_LOST, 0, 0);
+            a.conn->engine->submit(a.conn, &op); /* gives up the last one, and waits */
+            a.conn->engine->cancel(a.conn, &op);
+        }
+        user_close(&a);
+        give_database(db);
+        user_hear(&b, RT_GRANTED, y.number, 0);
+        assert_int_equal(user_leave(&b, "a", y.number), 0);
+        assert_int_equal(user_join(&b, "a", &t), 0);
+        user_close(&b);
+    }
+}
+
 static void test_a_session_without_file_or_process_is_dead(void **state)
 {
     (void)state;
@@ -383,6 +428,7 @@ int main(int argc, char **argv)
         CASE(test_a_death_behind_a_crowd_lets_the_waiter_in),
         CASE(test_a_death_behind_a_crowd_makes_nobody_busy),
         CASE(test_a_deleted_session_file_makes_no_second_holder),
+        CASE(test_a_session_given_up_while_the_database_is_taken_is_dead),
         CASE(test_a_session_without_file_or_process_is_dead),
         CASE(test_a_pid_used_again_is_another_process),
         CASE(test_a_pid_used_again_is_not_watched),

@@ -244,14 +244,25 @@ static void hang_ups_count_as_ready(void **state)
     rt_loop_fini(&loop);
 }
 
-static void no_descriptors_in_virtual_time(void **state)
+/* Nobody looks at the descriptor: it need not be one. */
+static void in_virtual_time_the_user_says_what_is_ready(void **state)
 {
     (void)state;
     struct rt_loop loop;
     struct seen s = {0};
     rt_loop_init_virtual(&loop);
-    assert_int_equal(rt_watch_start(&loop, &s.watch, 0, on_ready), ROTA_INTERNAL);
-    rt_loop_wake(&loop); /* and nothing happens */
+    assert_int_equal(rt_watch_start(&loop, &s.watch, 1234567, on_ready), 0);
+    assert_false(rt_loop_feed(&loop, 1234567)); /* it does not want to know yet */
+    rt_watch_want(&s.watch, true, false);
+    assert_false(rt_loop_feed(&loop, 1234568));
+    assert_true(rt_loop_feed(&loop, 1234567));
+    assert_int_equal(s.readable, 1);
+    rt_watch_stop(&s.watch, on_closed);
+    assert_false(rt_loop_feed(&loop, 1234567));
+    assert_int_equal(s.closed, 0); /* from a later turn */
+    rt_loop_wake(&loop);           /* and nothing happens */
+    turn(&loop);
+    assert_int_equal(s.closed, 1);
     rt_loop_fini(&loop);
 }
 
@@ -371,7 +382,7 @@ int main(void)
         cmocka_unit_test(waking_from_another_thread),
         cmocka_unit_test(watches_come_and_go),
         cmocka_unit_test(hang_ups_count_as_ready),
-        cmocka_unit_test(no_descriptors_in_virtual_time),
+        cmocka_unit_test(in_virtual_time_the_user_says_what_is_ready),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine under the engine file: one real folder with one real SQLite database, on which all clients
+ * of a schedule work, each with its own connection as a process of its own would have it.
+ *
+ *   client -> engine file -> SQLite -> the folder, in memory if that can be had
+ *                 |  rings, clocks, pids, pidfds: played by machine.c, which stands before libc's functions
+ *
+ * Locks on session files, sockets' names and the database are real. What is played: CLOCK_REALTIME (which
+ * may be set), CLOCK_MONOTONIC, who one is, who lives, and datagrams, which are late, lost or find no room.
+ * A process dies before a commit, or between it and the rings that it owes; and at any statement another
+ * process may run first, as far as it comes. */
+#ifndef SIM_FILE_MACHINE_H
+#define SIM_FILE_MACHINE_H
+
+#include "engine/file/file.h"
+#include "sim/process.h"
+#include "sim/sim.h"
+#include "sim/world.h"
+
+#define SF_RINGS_MAX 128
+#define SF_RING_SIZE 64 /* names are short here */
+#define SF_ROWS_MAX 256
+#define SF_SESSIONS_MAX 64
+
+struct sf_ring { /* on its way */
+    int64_t at;
+    uint64_t to;
+    size_t size;
+    char bytes[SF_RING_SIZE];
+};
+
+struct sf_player { /* beside a sim_client, by its index */
+    struct sf_ring rings[SF_RINGS_MAX];
+    size_t ring_count;
+    int64_t
+        owed; /* so many tickets it may still ring: those that it granted, and one more for each that went (I8) */
+    bool acts; /* in the middle of something */
+};
+
+struct sf_row {
+    char name[16];
+    struct sim_place place;
+};
+
+struct sf_world {
+    struct sim *sim;
+    struct sim_random random;
+    char folder[64], url[80];
+    sqlite3 *eye, *taker; /* the truth; another program that takes the database */
+    sqlite3_stmt *version, *tickets, *sessions;
+    int64_t seen; /* the version of what is below */
+    struct sf_row rows[SF_ROWS_MAX];
+    size_t row_count;
+    uint64_t ids[SF_SESSIONS_MAX];
+    size_t id_count;
+    struct sf_player players[SIM_CLIENTS_MAX];
+    pid_t pids[SIM_PROCESSES_MAX];
+    pid_t last_pid;
+    int64_t wall_ms;     /* CLOCK_REALTIME at the beginning, as it was set since */
+    int64_t mono_ns;     /* CLOCK_MONOTONIC: it goes on when it is looked at */
+    int64_t taken_until; /* the database; 0: it is not */
+    bool visited;        /* by somebody who is not played */
+};
+
+/* One at a time. Leaves nothing behind, also if the program ends in between (sf_world_clear). */
+void sf_world_open(struct sf_world *w, struct sim *sim, uint64_t seed);
+void sf_world_close(struct sf_world *w);
+void sf_world_clear(void);
+
+struct rt_file_conn *sf_conn(const struct sim_client *c);
+
+/* C is in the middle of something, and could be stopped here for as long as another process wants. */
+void sf_preempt(struct sf_world *w, struct sim_client *c);
+/* It dies here: nothing that it does from now on has any effect. */
+bool sf_dies(struct sf_world *w, struct sim_client *c);
+
+/* ---- machine.c ---------------------------------------------------------- */
+
+void sf_machine_on(struct sf_world *w); /* NULL: libc's own from now on */
+/* The process of that pid was killed, or never was. */
+bool sf_machine_gone(const struct sf_world *w, pid_t pid);
+/* Of a descriptor that the machine gave as a pidfd. */
+pid_t sf_machine_pid(int fd);
+
+/* ---- truth.c ------------------------------------------------------------ */
+
+void sf_truth_open(struct sf_world *w);
+void sf_truth_close(struct sf_world *w);
+void sf_truth_read(struct sf_world *w); /* if it has changed */
+/* C has committed just now: it is looked at, and how many may be rung for it. */
+void sf_truth_committed(struct sf_world *w, struct sim_client *c);
+size_t sf_truth_files(const struct sf_world *w); /* in s/ */
+
+#endif
