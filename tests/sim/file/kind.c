@@ -66,10 +66,13 @@ struct rt_file_conn *sf_conn(const struct sim_client *c)
 
 /* ---- In the middle of something ------------------------------------------ */
 
+/* Of a process of which nobody is in the middle of something: it may die with all that it has. */
 static bool may_run(const struct sf_world *w, const struct sim_client *other, uint32_t process)
 {
-    return other->process != process && sim_client_runs(other) && !other->dying &&
-           !w->players[other->index].acts;
+    bool acts = other->process == process;
+    for (uint32_t i = 0; i < w->sim->plan.clients; i++)
+        acts = acts || (w->sim->clients[i].process == other->process && w->players[i].acts);
+    return !acts && sim_client_runs(other) && !other->dying;
 }
 
 void sf_preempt(struct sf_world *w, struct sim_client *c)
