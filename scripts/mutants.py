@@ -50,7 +50,7 @@ FOLDERS = {
     "mem": ("src/engine/mem", [UNIT + "mem/test_" + name for name in ("mem", "fault", "mem_random", "mem_threads")] +
             [SIM + " --seeds 400", UNIT + "client/test_hunt", UNIT + "client/test_races", UNIT + "client/test_oom", ON_MEM]),
     "file": ("src/engine/file", [UNIT + "file/test_file" + name for name in ("", "_power", "_folder", "_full", "_ends")] +
-             [UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
+             [SIM + " --file --seeds 30", UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
     "kit": ("src/engine/kit", named("", "etcd/test_etcd_stories redis/test_redis_ops_words redis/test_redis_ops file/test_file") +
             [SIM + " --etcd --seeds 40", SIM + " --redis --seeds 40", CONFORMANCE + " file:@TMP@"]),
     "net": ("src/net", named("etcd/test_", "grpc grpc_hostile") + named("net/test_", "stream_played loop stream tls") +
