@@ -39,7 +39,7 @@ enum rt_bug {
     /* Of the engine file; it has 6 too. */
     RT_BUG_RUNG_BEFORE_COMMIT = 25,
     RT_BUG_DEAD_NOT_SWEPT = 26,
-    RT_BUG_NUMBERED_BY_LINE = 27,
+    RT_BUG_COUNTER_FOLLOWS_CLOCK = 27,
     RT_BUG_OVERTAKES = 28,
     RT_BUG_NO_FILE_IS_DEAD = 29,
     RT_BUG_RINGS_THE_CROWD = 30,

@@ -47,7 +47,7 @@ for bug in 2 6 13 20 21 22 23 24; do
     done
 done
 [ -z "$file" ] || for bug in 5 6 8 20 25 26 27 28 29 30; do
-    out=$(ROTA_BUG=$bug "$sim" --file --from 1000 --seeds 1000 2>&1)
+    out=$(ROTA_BUG=$bug "$sim" --file --seeds 1000 2>&1)
     case_is "bug $bug, file" $? 1 "$out"
 done
 out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)

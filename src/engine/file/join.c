@@ -112,8 +112,6 @@ static int join_new(struct rt_file_conn *c, struct rt_join *j, const struct rt_f
         return ROTA_BUSY;
     if (rv == 0)
         rv = rt_file_number(c, &number, &observed);
-    if (RT_BUG(RT_BUG_NUMBERED_BY_LINE))
-        number = last != NULL ? last->number + 1 : 1;
     if (rv == 0)
         rv = add(c, j, granted, number);
     if (rv == 0 && j->mode == RT_GATHER) {
