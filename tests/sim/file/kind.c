@@ -82,8 +82,9 @@ void sf_preempt(struct sf_world *w, struct sim_client *c)
     struct sf_player *p = &w->players[c->index];
     struct sim_client *other = &sim->clients[sim_below(&w->random, sim->plan.clients)];
     if (p->acts || c->dead || w->visited || !sim_chance(&w->random, sim->plan.preempted) ||
-        !may_run(w, other, c->process))
+        !may_run(w, other, c->process) || (w->acts == 0 && !sim_client_due(other)))
         return;
+    w->acts -= !sim_client_due(other);
     p->acts = true;
     sim_starving = 0;
     SIM_TRACE(sim, c, "is held up by %s", other->label);
@@ -384,6 +385,7 @@ void sf_world_open(struct sf_world *w, struct sim *sim, uint64_t seed)
     w->sim = sim;
     w->random.state = seed;
     w->wall_ms = WALL_MS;
+    w->acts = sim->plan.acts;
     memcpy(w->folder, folder, sizeof(folder));
     (void)snprintf(w->url, sizeof(w->url), "file:%s", folder);
     w->last_pid = FIRST_PID;

@@ -60,6 +60,8 @@ struct sf_world {
     int64_t mono_ns;     /* CLOCK_MONOTONIC: it goes on when it is looked at */
     int64_t taken_until; /* the database; 0: it is not */
     bool visited;        /* by somebody who is not played */
+    uint32_t
+        acts; /* so many more of threads while others are held up: else each leads to some more */
 };
 
 /* One at a time. Leaves nothing behind, also if the program ends in between (sf_world_clear). */
