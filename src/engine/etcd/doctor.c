@@ -229,7 +229,8 @@ static void conclude(struct rt_etcd_conn *c, struct check *k)
 {
     char text[160];
     check_holders(k);
-    say(k, "fences only grow (I2)", "kept", "the create_revision of the ticket's key", "");
+    say(k, "fences only grow (I2)", "kept",
+        "the create_revision of the ticket's key, unless a snapshot is restored", "");
     say(k, "order of arrival (I7)", "kept", "by create_revision", "");
     say(k, "durable tickets", "kept", "keys without a lease", "");
     say(k, "clocks", "kept", "not compared: the leader alone counts how long a lease lives", "");

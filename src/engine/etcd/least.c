@@ -291,7 +291,8 @@ void rt_etcd_least_refused(struct rt_etcd_conn *c, struct rt_etcd_ticket *t)
 int64_t rt_etcd_least_seconds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t)
 {
     int64_t left = t->least->until - rt_loop_now(rt_etcd_base(c)->loop);
-    return rt_etcd_seconds((left > 0 ? left / RT_MS : 0) + MARGIN_MS);
+    int64_t ms = left > 0 ? left / RT_MS + 1 : 0;
+    return rt_etcd_seconds(ms + ms / 1000);
 }
 
 void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, int64_t lease)

@@ -84,10 +84,17 @@ static int read_granted(struct rt_etcd_conn *c, struct leaving *l, const RtEtcd_
     return 0;
 }
 
+static void mark(struct rt_etcd_conn *c, struct leaving *l);
+
 static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
     struct leaving *l = a->owner;
     const RtEtcd__TxnResponse *got = reply;
+    if (a->reason == RT_ETCD_NO_LEASE && l->short_lease != 0) { /* this was slower than that */
+        l->short_lease = 0;
+        mark(c, l);
+        return;
+    }
     if (err == 0 && !got->succeeded) {
         missing(c, l, a->entry.was_again);
         return;
@@ -134,23 +141,29 @@ static int send_leave(struct rt_etcd_conn *c, struct leaving *l, const struct rt
     return rt_etcd_work_txn(c, &l->work, &txn, left, l);
 }
 
+/* If its time is not over yet; else it goes. */
+static void mark(struct rt_etcd_conn *c, struct leaving *l)
+{
+    struct rt_etcd_ticket *t = ticket_of(c, l->work.op);
+    if (t == NULL) { /* lost meanwhile */
+        missing(c, l, false);
+        return;
+    }
+    l->marked = rt_etcd_least_holds(c, t);
+    int err = send_leave(c, l, t);
+    if (err != 0)
+        stays(c, l, err);
+}
+
 /* The lease of what is marked is there, or cannot be had: then the key stays on its own. */
 static void lease_answered(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
                            const void *reply)
 {
     struct leaving *l = a->owner;
     const RtEtcd__LeaseGrantResponse *got = reply;
-    struct rt_etcd_ticket *t = ticket_of(c, l->work.op);
     if (err == 0)
         l->short_lease = got->id;
-    if (t == NULL) { /* lost meanwhile */
-        missing(c, l, false);
-        return;
-    }
-    l->marked = rt_etcd_least_holds(c, t);
-    err = send_leave(c, l, t);
-    if (err != 0)
-        stays(c, l, err);
+    mark(c, l);
 }
 
 /* Its own lease lasts a ttl longer than its time, for the deadline of who holds it; nobody does now. */

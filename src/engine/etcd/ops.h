@@ -316,7 +316,7 @@ uint32_t rt_etcd_least_clamp(struct rt_etcd_conn *c, uint32_t ttl_ms);
 void rt_etcd_least_refused(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 /* The key is marked, and on LEASE now (0: still on its own): it ends with its time. */
 void rt_etcd_least_left(struct rt_etcd_conn *c, struct rt_etcd_ticket *t, int64_t lease);
-/* What a lease needs that lasts as long as its time, and a bit longer. */
+/* Of a lease that lasts as long as its time, also on a server whose clock is a thousandth faster. */
 int64_t rt_etcd_least_seconds(struct rt_etcd_conn *c, const struct rt_etcd_ticket *t);
 void rt_etcd_least_end(struct rt_etcd_conn *c, struct rt_etcd_ticket *t); /* the ticket has ended */
 void rt_etcd_least_fire(struct rt_timer_call *call, int64_t now);

@@ -44,7 +44,7 @@ static void all_is_well(void **state)
     town_init(&t, 3);
     examine(THREE);
     expect("one holder", "kept", "");
-    expect("fences", "kept", "");
+    expect("fences", "kept", "unless a snapshot is restored");
     expect("order", "kept", "");
     expect("version", "kept", "etcd 3.6.16");
     expect("outages", "kept", "3 of 3 members vote; 1 may fail; 3 of 3 endpoints answer");

@@ -264,6 +264,55 @@ static void a_hold_that_cannot_be_moved_is_lost_in_time(void **state)
     close_town();
 }
 
+static bool lease_is_over; /* of the next transaction */
+
+static bool play_over(struct town *town, struct town_wire *w, size_t i)
+{
+    bool txn = town_is_call(w, i, "/etcdserverpb.KV/Txn");
+    int before = txns;
+    bool mine = play_looks(town, w, i);
+    if (txn && txns > before && lease_is_over) {
+        lease_is_over = false;
+        peer_refuse(&w->peer, i, "200", "application/grpc", "5",
+                    "etcdserver: requested lease not found");
+    }
+    return mine;
+}
+
+/* Who leaves before its time keeps the line by a lease that ends with that time, also if nobody is there any more to
+ * end it. If it ended while its ticket was still to be put on it, the ticket stays where it was, and goes then. */
+static void a_mark_whose_lease_was_over(void **state)
+{
+    struct reply read, put;
+    (void)state;
+    secured = 0;
+    reply_init(&read, true, 20);
+    add_range(&read);
+    add_kv(&read, "a/7-9", "", 5, 7);
+    reply_init(&put, true, 21);
+    add_put(&put);
+    hold_looks = true;
+    open_town(play_over);
+    rt_etcd_s(t.conn)->session.id = 7;
+    struct rt_etcd_ticket *ticket = add_ticket("a/7-9", 5);
+    ticket->at_least_ms = 4500;
+    script[0] = &read;
+    script[1] = &put;
+    script[3] = &put;
+    rt_etcd_least_take(t.conn, ticket, NULL, on_secured, NULL);
+    town_until(&t, &secured, 1);
+    struct rt_op op = leave_op("a", 5, 0);
+    lease_is_over = true;
+    assert_int_equal(town_do(&t, &op), 0);
+    assert_in_range(granted_ttl[1], 1, 5); /* what was left of 4.5 s, in whole seconds */
+    assert_int_equal(seen[2]->success[0]->put->lease, 92);
+    assert_int_equal(seen[3]->success[0]->put->lease, 0);
+    assert_true(seen[3]->success[0]->put->ignore_lease);
+    town_until(&t, &revokes, 1);
+    assert_int_equal(revoked[0], 91);
+    close_town();
+}
+
 /* ---- Waiting --------------------------------------------------------------------------------------- */
 
 static int watches;
@@ -686,6 +735,7 @@ int main(void)
         cmocka_unit_test(what_happens_while_we_look_is_looked_for_again),
         cmocka_unit_test(a_beat_ends_at_its_deadline),
         cmocka_unit_test(a_hold_that_cannot_be_moved_is_lost_in_time),
+        cmocka_unit_test(a_mark_whose_lease_was_over),
         cmocka_unit_test(a_full_barrier_is_opened),
         cmocka_unit_test(an_armed_reader_hears_of_writers),
         cmocka_unit_test(who_may_not_watch_looks_with_each_beat),

@@ -449,7 +449,8 @@ static void nothing_is_left(void **state)
     assert_string_equal(
         said,
         "one holder at a time (I1): kept: a majority has every grant on its disks\n"
-        "fences only grow (I2): kept: the create_revision of the ticket's key\n"
+        "fences only grow (I2): kept: the create_revision of the ticket's key, unless a snapshot is "
+        "restored\n"
         "order of arrival (I7): kept: by create_revision\n"
         "durable tickets: kept: keys without a lease\n"
         "clocks: kept: not compared: the leader alone counts how long a lease lives\n"
