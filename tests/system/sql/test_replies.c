@@ -134,13 +134,98 @@ static void a_lost_notification_is_made_up_for(void **state)
     free(proxied);
 }
 
+/* ---- One thing goes wrong, and nobody else comes who would put it right --------------------------------- */
+
+struct duo { /* one client by way of a proxy, one without */
+    struct rt_proxy *proxy;
+    struct rota *proxied, *direct;
+};
+
+static void duo_begin(struct duo *d)
+{
+    d->proxy = house_proxy(1);
+    char *direct = house->url(0), *proxied = house->url(rt_proxy_port(d->proxy));
+    d->direct = player(direct, LONG_TTL_MS, 0);
+    d->proxied = player(proxied, LONG_TTL_MS, 0);
+    free(direct);
+    free(proxied);
+}
+
+static void duo_end(struct duo *d)
+{
+    rota_close(d->proxied);
+    rota_close(d->direct);
+    rt_proxy_stop(d->proxy);
+}
+
+/* A grant that was not heard of is no grant that was not made: it is given back, or known, while its session lives. */
+static void what_was_done_unheard_is_found(void **state)
+{
+    static const enum rt_fault_do ends[] = {RT_FAULT_RESET, RT_FAULT_CUT};
+    char alone[300], among[300], name[20];
+    struct duo d;
+    (void)state;
+    duo_begin(&d);
+    house->words(RT_SQL_TAKE, alone, among, sizeof(alone));
+    for (size_t i = 0; i < 6; i++) {
+        const struct rt_fault cut = {.on = RT_FAULT_REPLY, .what = ends[i % 2], .match = alone};
+        struct rota_lock *lock = NULL;
+        struct rota_ask ask = {.limit_ms = HOUSE_LIMIT_MS};
+        snprintf(name, sizeof(name), "odd %zu", i);
+        rota_release(player_take(d.proxied, name, NULL)); /* it has its bell, if there are some */
+        uint32_t fault = rt_proxy_fault(d.proxy, &cut);
+        int err = rota_acquire(d.proxied, name, &ask, &lock);
+        assert_int_equal(rt_proxy_fault_hits(d.proxy, fault), 1);
+        if (err == 0)
+            rota_release(lock);
+        UNTIL(house_number("select (select count(*) from rota_line where session is not null)"
+                           " + (select count(*) from rota_ticket)") == 0);
+    }
+    duo_end(&d);
+}
+
+/* Nothing is pushed that would tell of it. */
+static void a_break_unheard_is_told(void **state)
+{
+    const struct rt_fault lose = {
+        .on = RT_FAULT_PUSH, .what = RT_FAULT_DROP, .times = RT_FAULT_ALWAYS};
+    struct duo d;
+    struct player_lost lost = {0};
+    (void)state;
+    duo_begin(&d);
+    rt_proxy_fault(d.proxy, &lose);
+    struct rota_lock *lock = player_take(d.proxied, "prize", &lost);
+    assert_int_equal(rota_break(d.direct, "prize", rota_fence(lock)), 0);
+    UNTIL(lost.calls == 1);
+    assert_int_equal(rota_release(lock), ROTA_LOST);
+    duo_end(&d);
+}
+
+static void who_waits_for_the_dead_is_granted(void **state)
+{
+    struct duo d;
+    struct player_wish wish;
+    (void)state;
+    duo_begin(&d);
+    struct rota_lock *lock = player_take(d.proxied, "prize", NULL);
+    player_wish(d.direct, "prize", ROTA_EXCLUSIVE, &wish);
+    player_counts(d.direct, "prize", 2);
+    rt_proxy_door(d.proxy, RT_PROXY_REFUSE);
+    rt_proxy_end(d.proxy, RT_PROXY_RESET, 0);
+    rota_release(player_wished(&wish, 0));
+    rota_release(lock);
+    duo_end(&d);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_flight_in_every_way),
-    };
+#define ALL                                                                                        \
+    cmocka_unit_test(every_flight_in_every_way), cmocka_unit_test(what_was_done_unheard_is_found), \
+        cmocka_unit_test(a_break_unheard_is_told),                                                 \
+        cmocka_unit_test(who_waits_for_the_dead_is_granted)
+    const struct CMUnitTest tests[] = {ALL};
     const struct CMUnitTest told[] = {
-        cmocka_unit_test(every_flight_in_every_way),
+        ALL,
         cmocka_unit_test(a_lost_notification_is_made_up_for),
     };
     if (!house_choose(argc, argv))
