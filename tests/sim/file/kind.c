@@ -16,6 +16,7 @@
 #define WALL_MS INT64_C(1790000000000) /* some day */
 #define FIRST_PID 5000000              /* beyond all that there can be */
 #define VISITS 4                       /* some dead sessions each */
+#define DEAD_MS (2 * RT_FILE_LOOK_MS)  /* the last to notice that one is dead */
 #define TOLD_MS 20                     /* what is woken by a ring, or by trying again */
 
 /* ---- The folder ---------------------------------------------------------- */
@@ -350,8 +351,52 @@ static void outage(struct sim *sim)
     }
 }
 
+/* Whose the ticket is, if he lives. */
+static const struct sim_client *client_with(const struct sim *sim, uint64_t session)
+{
+    for (uint32_t i = 0; i < sim->plan.clients; i++)
+        if (sim->clients[i].open && sf_conn(&sim->clients[i])->session == session)
+            return &sim->clients[i];
+    return NULL;
+}
+
+/* Whether all who hold are dead, and all who wait and live run, one at least. */
+static bool kept_by_the_dead(const struct sim *sim, const char *name)
+{
+    struct sim_place places[SIM_PLACES_MAX];
+    size_t n = sim->kind->look(sim, name, places, SIM_PLACES_MAX), dead = 0, wait = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct sim_client *c = client_with(sim, places[i].session);
+        if (places[i].granted && (c != NULL || places[i].session == 0))
+            return false;
+        if (c != NULL && (!sim_client_runs(c) || c->close_by != 0))
+            return false;
+        dead += places[i].granted;
+        wait += c != NULL;
+    }
+    return dead > 0 && wait > 0;
+}
+
+/* I6: the dead keep a line no longer than it takes to see that: at once by a pidfd, soon by probing; at the
+ * latest when who waits looks by itself. One session is swept at a time. */
+static void check_dead(struct sim *sim)
+{
+    struct sf_world *w = sim->file;
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        bool kept = w->taken_until == 0 && kept_by_the_dead(sim, sim->lines[i].name);
+        if (!kept)
+            w->kept_since[i] = 0;
+        else if (w->kept_since[i] == 0)
+            w->kept_since[i] = sim->now;
+        else if (sim->now - w->kept_since[i] > DEAD_MS * RT_MS && sim->plan.starve == 0)
+            sim_violated(sim, "I6", "%s is kept by the dead for %lld ms", sim->lines[i].name,
+                         (long long)(sim->now - w->kept_since[i]) / RT_MS);
+    }
+}
+
 static void run(struct sim *sim)
 {
+    check_dead(sim);
     if (sim->file->taken_until != 0 && sim->file->taken_until <= sim->now)
         give(sim->file);
 }
@@ -366,14 +411,14 @@ static void heal(struct sim *sim)
     give(sim->file);
 }
 
-/* Where no ring is lost it tells; else the safety net does. Nobody is stopped. */
+/* Where no ring is lost it tells; else the safety net does, whatever happens: to look needs nobody else. */
 static int64_t wakes_within(const struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;
-    bool calm = plan->outage_ms == 0 && plan->trouble_ms == 0 && plan->starve == 0;
     int64_t late_us = plan->wire.late > 0 ? 2 * (int64_t)plan->wire.late_us : 0;
-    bool lost = plan->wire.push_lost + plan->full > 0;
-    return calm ? (TOLD_MS + (lost ? 2 * RT_FILE_LOOK_MS : 0)) * RT_MS + late_us * 1000 : 0;
+    bool lost = plan->wire.push_lost + plan->full + plan->trouble_ms + plan->outage_ms > 0;
+    int64_t most = (TOLD_MS + (lost ? RT_FILE_LOOK_MS : 0)) * RT_MS + late_us * 1000;
+    return plan->starve == 0 ? most : 0;
 }
 
 /* ---- The kind --------------------------------------------------------------- */

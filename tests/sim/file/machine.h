@@ -59,6 +59,8 @@ struct sf_world {
     int64_t wall_ms;     /* CLOCK_REALTIME at the beginning, as it was set since */
     int64_t mono_ns;     /* CLOCK_MONOTONIC: it goes on when it is looked at */
     int64_t taken_until; /* the database; 0: it is not */
+    int64_t kept_since
+        [SIM_NAMES_MAX]; /* a line by the dead alone, and who waits could sweep them; 0: it is not */
     bool visited;        /* by somebody who is not played */
     uint32_t
         acts; /* so many more of threads while others are held up: else each leads to some more */
