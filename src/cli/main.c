@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,18 @@ static void occupy_standard(void)
         close(fd);
 }
 
+/* SQLite maps a file of the embedded engine: whoever truncates it in the middle of a transaction ends us, but not without
+ * a word. */
+static void on_bus_error(int signo)
+{
+    static const char text[] =
+        "rota: bus error: was a file of the embedded engine truncated while in use?\n";
+
+    (void)signo;
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(RT_EXIT_UNREACHABLE);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -108,6 +121,7 @@ int main(int argc, char **argv)
 
     occupy_standard();
     rt_child_ignore_file_size();
+    signal(SIGBUS, on_bus_error);
     opterr = 0;
     rt_options_begin(&cli);
     while ((c = rt_options_next(argc, argv, "+:hV", options)) != -1) {

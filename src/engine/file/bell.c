@@ -121,6 +121,9 @@ static void hear(struct rt_file_conn *c, const struct rt_file_ring *ring, const 
     case RT_FILE_RING_LOST:
         hear_lost(c, ring, name);
         break;
+    case RT_FILE_RING_FILES:
+        rt_file_session_verify(c);
+        break;
     default: /* of a newer minor: not for us */
         break;
     }
@@ -176,6 +179,11 @@ static bool ring_out(struct rt_file_conn *c, const struct rt_file_ring *ring, co
         return false;
     }
     return errno == EAGAIN || errno == ENOBUFS;
+}
+
+void rt_file_bell_alarm(struct rt_file_conn *c, uint64_t session)
+{
+    (void)ring_out(c, &(struct rt_file_ring){.to = session, .kind = RT_FILE_RING_FILES}, "");
 }
 
 void rt_file_rings_send(struct rt_file_conn *c)

@@ -32,6 +32,7 @@
 #define NAP_NS 50000
 #define NAPS_MAX 4 /* 200 us */
 #define PUT_TRIES 8
+#define TORN_NAP_NS (10 * RT_MS) /* those who have to give up need their time */
 
 int64_t rt_file_wall_ms(void)
 {
@@ -67,7 +68,12 @@ static int io_error(struct rt_file_conn *c, int rc)
         err = errno;
     if (rt_file_say_files(c, err))
         return ROTA_UNREACHABLE;
-    if ((rc & 0xff) == SQLITE_IOERR)
+    if (rc == SQLITE_IOERR_SHORT_READ)
+        rt_file_say(c,
+                    "%s/rota.db: it or its WAL was truncated while in use: end all programs that "
+                    "use it, and try again",
+                    c->shown);
+    else if ((rc & 0xff) == SQLITE_IOERR)
         rt_file_say(c, "%s/rota.db: %s: disk full? free some space; else look at the system's log",
                     c->shown, sqlite3_errstr(rc));
     else
@@ -128,6 +134,7 @@ static int on_busy(void *arg, int count)
         struct timespec nap = {.tv_nsec = NAP_NS * naps};
         (void)nanosleep(&nap, NULL);
     }
+    rt_file_torn_mend(c);
     return 1;
 }
 
@@ -160,8 +167,13 @@ pid_t rt_file_lock_owner(const struct rt_file_conn *c)
 
 void rt_file_say_busy(struct rt_file_conn *c)
 {
-    pid_t pid = rt_file_lock_owner(c);
-    if (pid > 0)
+    pid_t pid = c->torn ? 0 : rt_file_lock_owner(c);
+    if (c->torn)
+        rt_file_say(c,
+                    "files of %s/rota.db were deleted or truncated while in use: end who uses "
+                    "them (fuser s/* there)",
+                    c->shown);
+    else if (pid > 0)
         rt_file_say(c, "%s/rota.db is locked by process %d (stopped?): continue or end it",
                     c->shown, (int)pid);
     else
@@ -173,7 +185,7 @@ void rt_file_say_busy(struct rt_file_conn *c)
 sqlite3_stmt *rt_file_stmt(struct rt_file_conn *c, enum rt_file_stmt which)
 {
     sqlite3_stmt **s = &c->stmts[which];
-    if (*s != NULL)
+    if (*s != NULL || c->db == NULL)
         return *s;
     int rc = sqlite3_prepare_v3(c->db, statements[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL);
     if (rc != SQLITE_OK)
@@ -260,11 +272,9 @@ static void begin_anew(struct rt_file_conn *c)
 
 /* The WAL stays when programs end: if it is not there, commits were lost with it. Or
  * another is just making it: both go on as after a power loss. */
-static bool wal_is_lost(const struct rt_file_conn *c)
+static bool wal_is_lost(const struct rt_file_part *wal)
 {
-    struct stat st;
-    return fstatat(c->dir, "rota.db-wal", &st, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT
-                                                                         : st.st_size == 0;
+    return !wal->there || wal->size == 0;
 }
 
 /* ---- The counter ----------------------------------------------------------- */
@@ -546,31 +556,13 @@ static int make_file(struct rt_file_conn *c)
     return rv;
 }
 
-static int note_file(struct rt_file_conn *c)
-{
-    struct stat st;
-    if (fstatat(c->dir, "rota.db", &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        rt_file_say(c, "%s/rota.db was deleted just now: try again", c->shown);
-        return ROTA_UNREACHABLE;
-    }
-    c->db_dev = st.st_dev;
-    c->db_ino = st.st_ino;
-    return 0;
-}
-
-bool rt_file_db_linked(const struct rt_file_conn *c)
-{
-    char path[PATH_MAX + 16];
-    struct stat st;
-    (void)snprintf(path, sizeof(path), "%s/rota.db", c->folder);
-    if (lstat(path, &st) != 0)
-        return errno != ENOENT && errno != ENOTDIR;
-    return st.st_dev == c->db_dev && st.st_ino == c->db_ino;
-}
-
 static int try_open(struct rt_file_conn *c, const char *path)
 {
-    bool fresh = false, lost = wal_is_lost(c); /* before SQLite makes one */
+    struct rt_file_part parts[RT_FILE_PARTS]; /* before SQLite makes them */
+    rt_file_torn_see(c, parts);
+    if (rt_file_torn_check(c, parts) != 0)
+        return RT_FILE_AGAIN;
+    bool fresh = false, lost = wal_is_lost(&parts[RT_FILE_PART_WAL]);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
     int rc = sqlite3_open_v2(path, &c->db, flags, NULL);
     int rv = rc == SQLITE_OK ? settings(c) : rt_file_db_error(c, rc);
@@ -586,27 +578,27 @@ static int try_open(struct rt_file_conn *c, const char *path)
         c->wal_lost = true;
         rv = rt_file_reserve(c);
     }
+    if (rv == 0)
+        rv = rt_file_torn_note(c, parts);
     if (rv != 0)
         rt_file_db_close(c);
     return rv;
 }
 
-int rt_file_db_open(struct rt_file_conn *c)
+int rt_file_db_open(struct rt_file_conn *c, bool wait)
 {
     char path[PATH_MAX + 16];
     int rv = make_file(c);
-    if (rv == 0)
-        rv = note_file(c);
     if (rv != 0)
         return rv;
     (void)snprintf(path, sizeof(path), "%s/rota.db", c->folder);
     /* Only making the database or mending it after a crash is not done at once by SQLite. */
     int64_t limit = rt_file_mono_ns() + (int64_t)c->base.call_ms * RT_MS;
-    while ((rv = try_open(c, path)) == RT_FILE_AGAIN && rt_file_mono_ns() < limit) {
-        struct timespec nap = {.tv_nsec = RT_MS};
+    while ((rv = try_open(c, path)) == RT_FILE_AGAIN && wait && rt_file_mono_ns() < limit) {
+        struct timespec nap = {.tv_nsec = c->torn ? TORN_NAP_NS : RT_MS};
         (void)nanosleep(&nap, NULL);
     }
-    if (rv != RT_FILE_AGAIN)
+    if (rv != RT_FILE_AGAIN || !wait)
         return rv;
     rt_file_say_busy(c);
     return ROTA_UNREACHABLE;
@@ -618,9 +610,12 @@ void rt_file_db_close(struct rt_file_conn *c)
         (void)sqlite3_finalize(c->stmts[i]);
         c->stmts[i] = NULL;
     }
-    if (c->wal_frames > WAL_LONG)
+    if (c->wal_frames > WAL_LONG && rt_file_db_linked(c))
         begin_anew(c);
     c->wal_frames = 0;
     (void)sqlite3_close(c->db);
     c->db = NULL;
+    if (c->shm_fd >= 0)
+        (void)close(c->shm_fd);
+    c->shm_fd = -1;
 }

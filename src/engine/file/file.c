@@ -191,7 +191,7 @@ static void file_cancel(struct rt_conn *conn, struct rt_op *op)
 static int file_open(struct rt_conn *conn, const struct rt_url *url)
 {
     struct rt_file_conn *c = rt_file_conn(conn);
-    c->dir = c->sdir = c->session_fd = c->send_fd = -1;
+    c->dir = c->sdir = c->session_fd = c->send_fd = c->shm_fd = -1;
     c->queue_tail = &c->queue;
     c->retry.fire = on_retry;
     c->late_timer.fire = rt_file_rings_late;
@@ -211,7 +211,7 @@ static int file_open(struct rt_conn *conn, const struct rt_url *url)
     rt_file_enter(c);
     rv = rt_file_path_open(c, url->path, rt_url_param(url, "mode", NULL));
     if (rv == 0)
-        rv = rt_file_db_open(c);
+        rv = rt_file_db_open(c, true);
     rt_file_exit(c);
     if (rv != 0) {
         rt_file_fork_remove(c);
@@ -225,22 +225,20 @@ static int file_open(struct rt_conn *conn, const struct rt_url *url)
 
 int rt_file_reopen(struct rt_file_conn *c)
 {
-    struct rt_file_conn old = *c;
     char mode[16] = "";
     if (c->mode_asked != 0)
         (void)snprintf(mode, sizeof(mode), "%04o", (unsigned)c->mode_asked);
-    rt_file_log(c, ROTA_LOG_WARN, "file: %s/rota.db was deleted or replaced: opened anew",
-                c->shown);
+    rt_file_db_close(c); /* first: SQLite would lend us its files */
+    struct rt_file_conn old = *c;
     c->folder = NULL;
     c->dir = c->sdir = -1;
-    c->db = NULL;
     c->numbers_ok = false;
-    memset(c->stmts, 0, sizeof(c->stmts));
     int rv = rt_file_path_open(c, old.folder, mode);
     if (rv == 0)
-        rv = rt_file_db_open(c);
+        rv = rt_file_db_open(c, false);
     if (rv == 0) {
-        rt_file_db_close(&old);
+        rt_file_log(c, ROTA_LOG_WARN, "file: %s/rota.db was deleted or replaced: opened anew",
+                    c->shown);
         rt_file_path_close(&old);
         return 0;
     }
@@ -248,10 +246,6 @@ int rt_file_reopen(struct rt_file_conn *c)
     c->folder = old.folder;
     c->dir = old.dir;
     c->sdir = old.sdir;
-    c->db = old.db;
-    c->db_dev = old.db_dev;
-    c->db_ino = old.db_ino;
-    memcpy(c->stmts, old.stmts, sizeof(c->stmts));
     return rv;
 }
 

@@ -94,6 +94,7 @@ enum rt_file_ring_kind {
     RT_FILE_RING_LOOK,        /* the ticket ahead of yours is another one now */
     RT_FILE_RING_CHANGED,     /* a line you observe */
     RT_FILE_RING_LOST,        /* your ticket was broken */
+    RT_FILE_RING_FILES,       /* files of the database may be gone */
 };
 
 struct rt_file_ring {
@@ -157,23 +158,36 @@ struct rt_file_bell { /* on the heap: libuv wants it until closed() */
     int fd;
 };
 
+enum { RT_FILE_PART_DB, RT_FILE_PART_WAL, RT_FILE_PART_SHM, RT_FILE_PARTS };
+
+struct rt_file_part { /* a file under the database */
+    dev_t dev;
+    ino_t ino;
+    off_t size;
+    bool there;
+};
+
 struct rt_file_count { /* for the trace log */
     uint64_t rings, rings_late, rings_heard, looks, sweeps, again;
 };
 
 struct rt_file_conn {
     struct rt_conn base;
-    struct rt_file_conn *list_next; /* of the process: fork.c */
-    pthread_mutex_t mutex;          /* held while at work, only to keep fork() away */
-    char *folder;                   /* resolved */
-    char shown[104];                /* its end, for messages */
-    atomic_bool strict;             /* base.unsafe is "": caps are read by any thread */
-    mode_t mode;                    /* of files; 0600 unless shared */
-    mode_t mode_asked;              /* 0: none */
-    int dir, sdir;                  /* the folder and its s/ */
-    dev_t db_dev;
-    ino_t db_ino;
-    sqlite3 *db;
+    struct rt_file_conn *list_next;           /* of the process: fork.c */
+    pthread_mutex_t mutex;                    /* held while at work, only to keep fork() away */
+    uint32_t depth;                           /* how often it is held */
+    char *folder;                             /* resolved */
+    char shown[104];                          /* its end, for messages */
+    atomic_bool strict;                       /* base.unsafe is "": caps are read by any thread */
+    mode_t mode;                              /* of files; 0600 unless shared */
+    mode_t mode_asked;                        /* 0: none */
+    int dir, sdir;                            /* the folder and its s/ */
+    struct rt_file_part parts[RT_FILE_PARTS]; /* that are open */
+    int shm_fd;                               /* only to look at it */
+    off_t shm_size;                           /* the most that was seen */
+    bool
+        torn; /* files are gone, and sessions live that have them open: the folder waits for them */
+    sqlite3 *db; /* NULL: left since its files are gone; the next op opens it anew */
     sqlite3_stmt *stmts[RT_FILE_STMTS];
     bool in_tx;
     int wal_frames;        /* after our last commit */
@@ -238,15 +252,17 @@ void rt_file_fork_remove(struct rt_file_conn *c);
 /* Around all work that may come to SQLite: a fork waits for its end. */
 void rt_file_enter(struct rt_file_conn *c);
 void rt_file_exit(struct rt_file_conn *c);
+/* Connections of this process whose database is not the folder's any more, that are not at work and have no session,
+ * leave it. */
+void rt_file_fork_leave(const struct rt_file_conn *c);
 
 /* ---- db.c: the database ------------------------------------------------- */
 
-int rt_file_db_open(struct rt_file_conn *c);
+/* WAIT: until it is free, for call_ms; else RT_FILE_AGAIN. */
+int rt_file_db_open(struct rt_file_conn *c, bool wait);
 void rt_file_db_close(struct rt_file_conn *c);
-/* Whether rota.db of the folder is the one that is open. */
-bool rt_file_db_linked(const struct rt_file_conn *c);
 /* Another database took the place of ours, or will: goes on with that one (file.c). If it
- * fails, all stays as it was. */
+ * fails there is none, until it is asked again. */
 int rt_file_reopen(struct rt_file_conn *c);
 
 /* The prepared statement, reset; NULL with errmsg set if it cannot be prepared. */
@@ -279,6 +295,18 @@ void rt_file_say_busy(struct rt_file_conn *c); /* errmsg for a database that sta
 
 /* Tests only: another boot id; NULL: the real one. */
 void rt_file_fake_boot(const char *id);
+
+/* ---- torn.c: files that somebody deleted or truncated --------------------- */
+
+void rt_file_torn_see(const struct rt_file_conn *c, struct rt_file_part parts[RT_FILE_PARTS]);
+/* Before the database is opened, PARTS seen: RT_FILE_AGAIN if others have files open that are gone. */
+int rt_file_torn_check(struct rt_file_conn *c, const struct rt_file_part parts[RT_FILE_PARTS]);
+/* It is open, after BEFORE was seen: notes what is. RT_FILE_AGAIN if it was changed meanwhile. */
+int rt_file_torn_note(struct rt_file_conn *c, const struct rt_file_part before[RT_FILE_PARTS]);
+/* Whether the files of the folder are those that are open. */
+bool rt_file_db_linked(const struct rt_file_conn *c);
+void rt_file_torn_mend(
+    struct rt_file_conn *c); /* before SQLite looks at a shm that was truncated */
 
 /* ---- line.c: tickets, inside a transaction ------------------------------ */
 
@@ -320,6 +348,9 @@ int rt_file_session_check(struct rt_file_conn *c, bool *there);
 void rt_file_session_end(struct rt_file_conn *c); /* gives up our own, with its tickets */
 void rt_file_session_lost(struct rt_file_conn *c);
 bool rt_file_session_dead(struct rt_file_conn *c, uint64_t session);
+/* Whether any session lives; all that do look at their files. */
+bool rt_file_session_alarm(struct rt_file_conn *c);
+void rt_file_session_verify(struct rt_file_conn *c); /* ours: lost, if files of it are gone */
 /* Whether others see our session's file and our database still. */
 bool rt_file_session_linked(const struct rt_file_conn *c);
 void rt_file_session_unlink(const struct rt_file_conn *c, uint64_t session);
@@ -363,6 +394,7 @@ void rt_file_sweep_some(struct rt_file_conn *c); /* dead sessions, ended tickets
 /* ---- bell.c -------------------------------------------------------------- */
 
 int rt_file_bell_open(struct rt_file_conn *c, uint64_t session);
+void rt_file_bell_alarm(struct rt_file_conn *c, uint64_t session); /* rings at once */
 void rt_file_bell_close(struct rt_file_conn *c);
 int rt_file_ring_add(struct rt_file_conn *c, enum rt_file_ring_kind kind,
                      const struct rt_file_row *row, const char *name);

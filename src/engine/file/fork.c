@@ -82,7 +82,8 @@ void rt_file_fork_clean(void)
         struct rt_file_conn *c = inherited;
         inherited = c->list_next;
         /* No checkpoint: the child has no say in the parent's files. */
-        (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+        if (c->db != NULL)
+            (void)sqlite3_db_config(c->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
         c->wal_frames = 0;
         rt_file_db_close(c);
     }
@@ -92,9 +93,26 @@ void rt_file_fork_clean(void)
 void rt_file_enter(struct rt_file_conn *c)
 {
     (void)pthread_mutex_lock(&c->mutex);
+    c->depth++;
+    rt_file_torn_mend(c);
 }
 
 void rt_file_exit(struct rt_file_conn *c)
 {
+    c->depth--;
     (void)pthread_mutex_unlock(&c->mutex);
+}
+
+void rt_file_fork_leave(const struct rt_file_conn *c)
+{
+    if (pthread_mutex_trylock(&list_mutex) != 0)
+        return;
+    for (struct rt_file_conn *o = list; o != NULL; o = o->list_next) {
+        if (o == c || pthread_mutex_trylock(&o->mutex) != 0)
+            continue;
+        if (o->depth == 0 && o->session == 0 && o->db != NULL && !rt_file_db_linked(o))
+            rt_file_db_close(o);
+        (void)pthread_mutex_unlock(&o->mutex);
+    }
+    (void)pthread_mutex_unlock(&list_mutex);
 }

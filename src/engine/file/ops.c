@@ -308,8 +308,18 @@ static int op_break(struct rt_file_conn *c, struct rt_op *op)
     return rv != 0 ? rv : end_tx(c, break_in_tx(c, op));
 }
 
+/* A session keeps others out of a folder whose files are gone (torn.c). Without one, look first. */
+static int right_folder(struct rt_file_conn *c)
+{
+    bool right = c->db != NULL && (c->session != 0 || rt_file_db_linked(c));
+    return right ? 0 : rt_file_reopen(c);
+}
+
 int rt_file_op_run(struct rt_file_conn *c, struct rt_op *op)
 {
+    int rv = right_folder(c);
+    if (rv != 0)
+        return rv;
     switch (op->kind) {
     case RT_OP_BEAT:
         return op_beat(c, op);

@@ -5,6 +5,7 @@
 #include "engine/file/file.h"
 #include "net/fd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -116,6 +117,27 @@ bool rt_file_session_dead(struct rt_file_conn *c, uint64_t session)
                                                           !lives_without_file(c, session)));
 }
 
+bool rt_file_session_alarm(struct rt_file_conn *c)
+{
+    bool some = false;
+    int fd = openat(c->sdir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    struct dirent *e;
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        char *end = NULL;
+        uint64_t session = strtoull(e->d_name, &end, 16);
+        if (strlen(e->d_name) != 16 || *end != '\0' || file_lock(c, session) != LOCK_HELD)
+            continue;
+        rt_file_bell_alarm(c, session);
+        some = true;
+    }
+    if (d != NULL)
+        (void)closedir(d);
+    else if (fd >= 0)
+        (void)close(fd);
+    return some || d == NULL; /* if in doubt one lives */
+}
+
 int rt_file_session_publish(const struct rt_file_conn *c, uint64_t session, const char *name)
 {
     char file[FILE_NAME_SIZE];
@@ -222,7 +244,10 @@ int rt_file_session_open(struct rt_file_conn *c)
         rv = rt_file_session_make(c, &session, &c->session_fd);
     if (rv != 0)
         return rv;
-    rv = rt_file_bell_open(c, session); /* before the row: nobody rings in vain */
+    /* Again: who came before the file was there did not wait for us. */
+    rv = rt_file_db_linked(c) ? 0 : RT_FILE_AGAIN;
+    if (rv == 0)
+        rv = rt_file_bell_open(c, session); /* before the row: nobody rings in vain */
     if (rv == 0)
         rv = add_row(c, session);
     c->held = 0;
@@ -254,13 +279,13 @@ bool rt_file_session_linked(const struct rt_file_conn *c)
     return (fstat(c->session_fd, &st) != 0 || st.st_nlink > 0) && rt_file_db_linked(c);
 }
 
-/* Without its file; the row and its tickets stay. */
-static uint64_t forget(struct rt_file_conn *c)
+/* The row and its tickets stay, and its file, which is open still: FD. */
+static uint64_t forget(struct rt_file_conn *c, int *fd)
 {
     uint64_t session = c->session;
     rt_file_wait_forget(c, session);
     rt_file_bell_close(c);
-    (void)close(c->session_fd);
+    *fd = c->session_fd;
     c->session_fd = -1;
     c->session = 0;
     c->held = 0;
@@ -285,12 +310,24 @@ void rt_file_session_lost(struct rt_file_conn *c)
 {
     if (c->session == 0)
         return;
-    uint64_t session = forget(c);
+    int fd = -1;
+    uint64_t session = forget(c, &fd);
     /* First it is told, then others are let in: from the loop, where no line is being looked at. */
     rt_conn_event(&c->base, &(struct rt_event){.kind = RT_SESSION_LOST, .session = session});
     leave_file(c, session);
-    c->unfinished = session;
-    rt_file_wait_poll_soon(c);
+    if (c->session == 0 && !rt_file_db_linked(c)) { /* nothing there is to be written any more */
+        rt_file_db_close(c);
+    } else {
+        c->unfinished = session;
+        rt_file_wait_poll_soon(c);
+    }
+    (void)close(fd);
+}
+
+void rt_file_session_verify(struct rt_file_conn *c)
+{
+    if (c->session != 0 && !rt_file_session_linked(c))
+        rt_file_session_lost(c);
 }
 
 static void sweep_own(struct rt_file_conn *c, uint64_t session)
@@ -305,12 +342,17 @@ static void sweep_own(struct rt_file_conn *c, uint64_t session)
 
 void rt_file_session_end(struct rt_file_conn *c)
 {
-    if (c->unfinished != 0) /* perhaps our own, lost just now */
+    if (c->unfinished != 0 && rt_file_db_linked(c)) /* perhaps our own, lost just now */
         sweep_own(c, c->unfinished);
     c->unfinished = 0;
     if (c->session == 0)
         return;
-    uint64_t session = forget(c);
+    int fd = -1;
+    bool linked = rt_file_db_linked(c);
+    uint64_t session = forget(c, &fd);
+    if (!linked) /* nothing there is to be written any more */
+        rt_file_db_close(c);
+    (void)close(fd);
     if (file_lock(c, session) != LOCK_HELD) /* by a child that was given the descriptor */
         sweep_own(c, session);
 }

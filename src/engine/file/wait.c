@@ -419,11 +419,23 @@ static void probe_lines(struct rt_file_conn *c)
     }
 }
 
+/* Enters, unless the database is not the one of the folder any more: whoever has a session is told of that, without one
+ * the next op opens it anew, and nothing more is to be done in this one. */
+static bool enter_right(struct rt_file_conn *c)
+{
+    rt_file_enter(c);
+    if (c->db != NULL && (c->session != 0 || rt_file_db_linked(c)))
+        return true;
+    rt_file_exit(c);
+    return false;
+}
+
 static void on_poll(struct rt_timer_call *t, int64_t now)
 {
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, poll);
     (void)now;
-    rt_file_enter(c);
+    if (!enter_right(c))
+        return;
     if (c->unfinished != 0) {
         uint64_t session = c->unfinished;
         bool more = false;
@@ -443,9 +455,10 @@ static void on_look(struct rt_timer_call *t, int64_t now)
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, look);
     bool there = true;
     (void)now;
-    rt_file_enter(c);
-    if (c->session != 0 &&
-        (!rt_file_session_linked(c) || (rt_file_session_check(c, &there) == 0 && !there)))
+    if (!enter_right(c))
+        return;
+    rt_file_session_verify(c);
+    if (c->session != 0 && rt_file_session_check(c, &there) == 0 && !there)
         rt_file_session_lost(c);
     rt_file_wait_remind(c);
     if (!RT_BUG(RT_BUG_LOST_WAKE_UP))
@@ -471,7 +484,8 @@ static void on_expire(struct rt_timer_call *t, int64_t now)
     struct rt_file_conn *c = RT_FILE_CONTAINER(t, struct rt_file_conn, expire);
     int64_t wall = rt_file_wall_ms();
     (void)now;
-    rt_file_enter(c);
+    if (!enter_right(c))
+        return;
     for (size_t i = 0; i < c->bucket_count; i++) {
         for (struct rt_file_wait *w = c->buckets[i]; w != NULL; w = w->next) {
             if (w->until_ms == 0)

@@ -32,6 +32,16 @@ test_killed_before_all_of_the_group()
     expect 0 "$rota" run -w 30 a true
 }
 
+test_a_bus_error_is_told()
+{
+    begin -- sh -c 'echo >up; sleep 1000'
+    kill -BUS $holder
+    expect 69 wait $holder
+    await_gone
+    has 'bus error: was a file .* truncated' err
+    expect 0 "$rota" run -w 30 a true
+}
+
 test_the_session_lasts_until_the_group_has_gone()
 {
     begin --on-lost ignore -- sh -c 'echo >up; read -r _ <down; touch finished'
