@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The command on etcd, as somebody uses it who has one: beside etcdctl lock, with holders that die and leases that
-# are revoked, and what it says when something is wrong.
+# The command on etcd, as somebody uses it who has one (servers.sh has what is so on all): beside etcdctl lock, with
+# leases that are revoked, and what it says when something is wrong.
 #
 #   with-etcd one|user -- etcd.sh ROTA @URL@ [CASE]...
 #
@@ -11,6 +11,7 @@
 # shellcheck disable=SC2154 # holder: of lib.sh
 set -u
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/servers.sh"
 rota=$(realpath "$1")
 given=$2
 shift 2
@@ -18,9 +19,8 @@ unset ROTA_PASSWORD
 kind="test"
 [[ $given != *@* ]] || kind=user
 ROTA_TEST_URL=${given%%\?*} ROTA_TEST_URL=${ROTA_TEST_URL%/}
+account="$ROTA_TEST_URL?prefix=rota-"
 port=${ROTA_TEST_URL##*:}
-# A machine that stands still for a while shall cost nobody its lock; who waits for an end says so.
-ROTA_TEST_TTL=15s
 export rota ROTA_TEST_URL ETCDCTL_API=3
 
 ctl()
@@ -28,93 +28,24 @@ ctl()
     etcdctl --endpoints="127.0.0.1:$port" --command-timeout=15s "$@"
 }
 
-spelled() # NAME: as it stands in etcd
+left()
 {
-    echo "${ROTA_URL##*prefix=}$1"
+    ctl get --prefix "$(spelled "")" --keys-only | grep -c /
 }
 
-# ---- Locks
-
-test_run_try_shared()
+number_of()
 {
-    hold a
-    expect 75 "$rota" run -n a touch ran
-    expect 75 "$rota" run -w 0.1 a touch ran
-    expect 75 "$rota" run -n -s a touch ran
-    expect 9 "$rota" run -n -E 9 a touch ran
-    let_go
-    hold -s a
-    expect 0 "$rota" run -n -s a touch shared
-    expect 75 "$rota" run -n a touch ran
-    let_go
-    hold --take 2 --of 3 p
-    expect 0 "$rota" run -n --take 1 --of 3 p touch permit
-    expect 75 "$rota" run -n --take 2 --of 3 p touch ran
-    let_go
-    [ -e shared ] || fail "two do not share"
-    [ -e permit ] || fail "1 of 3 was not free"
-    [ ! -e ran ] || fail "two hold"
-    expect 3 "$rota" run a -- sh -c 'exit 3'
+    ctl get --prefix "$(spelled "$1")/" -w json | json 'min(k["create_revision"] for k in d["kvs"])'
 }
 
-test_fences_grow_over_names_and_processes()
+url_at()
 {
-    local last=0 name
-    for name in a b a; do
-        "$rota" run "$name" -- sh -c 'echo $ROTA_FENCE' >fence
-        [ "$(cat fence)" -gt "$last" ] || fail "$(cat fence) after $last"
-        last=$(cat fence)
-    done
-    "$rota" run a -- sh -c 'sleep 0; echo $ROTA_FENCE' >fence & # its fence is etcd's create_revision
-    wait $!
-    [ "$(cat fence)" -gt "$last" ] || fail "$(cat fence) after $last"
+    echo "etcd://$1"
 }
 
-test_elect_once_watch()
+elected() # as Go's Election would read it
 {
-    mkfifo up down
-    "$rota" elect --value 'here I am' e -- sh -c 'echo >up; read -r _ <down' &
-    local leader=$!
-    await up
-    same "here I am" "$("$rota" watch -1 e --json | json 'd["value"]')"
-    ctl get --prefix "$(spelled e)/" --print-value-only >value # as Go's Election would read it
-    has '^here I am$' value
-    echo >down
-    expect 0 wait $leader
-    expect 0 "$rota" once o -- touch ran
-    expect 0 "$rota" once o -- touch again
-    [ -e ran ] && [ ! -e again ] || fail "$(ls)"
-}
-
-test_ls_show_top_break()
-{
-    begin -- sh -c 'echo >up; exec sleep 1000'
-    "$rota" run a true &
-    local waiter=$!
-    await_waiters a 1
-    "$rota" ls >out
-    has '^a +1 +1 ' out
-    same "1 1" "$("$rota" top -1 --json | json '[d["lines"][0]["holders"], d["lines"][0]["waiters"]]')"
-    same "$(ctl get --prefix "$(spelled a)/" -w json | json 'min(k["create_revision"] for k in d["kvs"])')" "$(fence_of a)"
-    expect 0 "$rota" break a --fence "$(fence_of a)" >out
-    expect 76 wait "$holder"
-    await_gone
-    has "^rota: the lock 'a' is lost" err
-    expect 0 wait $waiter
-    "$rota" run gone true
-    same "" "$("$rota" ls | grep gone)"
-}
-
-# ---- Holders that end otherwise
-
-test_killed_holder()
-{
-    ROTA_URL=${ROTA_URL/ttl=15s/ttl=3s}
-    begin -- sh -c 'echo $ROTA_FENCE >first; echo >up; exec sleep 1000'
-    killed "$holder"
-    expect 0 "$rota" run -w 30 a -- sh -c 'echo $ROTA_FENCE >fence'
-    await_gone
-    [ "$(cat fence)" -gt "$(cat first)" ] || fail "fence $(cat fence) after $(cat first)"
+    same "$2" "$(ctl get --prefix "$(spelled "$1")/" --print-value-only)"
 }
 
 test_lease_revoked_by_hand()
@@ -222,23 +153,10 @@ test_ticket_of_etcdctl()
 
 # ---- Errors: one line, the reason in it
 
-# Tried until the time is over: side by side.
-test_nobody_is_there()
+test_it_speaks_no_tls()
 {
-    local asked=() pid
-    beside() # CASE CODE PATTERN COMMAND...
-    {
-        (mkdir "$1" && cd "$1" && refused "${@:2}") &
-        asked+=($!)
-    }
     unset ROTA_URL
-    beside 1 69 'cannot connect to 127.0.0.1:1: Connection refused' "$rota" --on etcd://127.0.0.1:1 ls
-    beside 2 69 'cannot connect to 127.0.0.1:1' "$rota" --on etcd://127.0.0.1:1,127.0.0.1:1 run a true
-    beside 3 69 'no.such.host.invalid' "$rota" --on etcd://no.such.host.invalid ls
-    beside 4 69 "127.0.0.1:$port" "$rota" --on "etcds://127.0.0.1:$port" ls # it speaks no TLS
-    for pid in "${asked[@]}"; do
-        expect 0 wait "$pid"
-    done
+    refused 69 "127.0.0.1:$port" "$rota" --on "etcds://127.0.0.1:$port" ls
 }
 
 test_wrong_urls()
@@ -263,30 +181,14 @@ test_doctor()
 
 # ---- With users
 
-# All that may show a secret goes to the file shown.
 user_password_is_secret()
 {
-    local url secret
-    url="${given%%\?*}?prefix=rota-"
-    secret=$(sed 's/^[^?]*//; s/.*password_file=\([^&]*\).*/\1/' <<<"$given")
-    secret=$(cat "$secret")
-    [ ${#secret} -ge 8 ] || fail "no password in $given"
-    unset ROTA_URL
-    ROTA_PASSWORD=$secret expect 0 "$rota" --on "$url" run a -- sh -c 'tr "\0" " " </proc/$PPID/cmdline; ps -ef' >shown
-    ROTA_TRACE=1 ROTA_PASSWORD=$secret expect 0 "$rota" --on "$url" run a true >>shown 2>&1
-    ROTA_TRACE=1 expect 0 "$rota" --on "$given" ls >>shown 2>&1
-    mkdir -p .config/rota
-    echo "prod = ${url/rota@/rota:$secret@}" >.config/rota/config
-    ROTA_TRACE=1 expect 0 "$rota" --on prod run a true >>shown 2>&1
-    "$rota" --on prod doctor --json >>shown
-    "$rota" --on prod top --json -1 >>shown
-    [ "$(wc -l <shown)" -gt 5 ] || fail "nothing was shown"
-    ! grep -qF "$secret" shown || fail "the password shows"
+    password_is_secret
 }
 
 user_wrong_password()
 {
-    local url="${given%%\?*}?prefix=rota-"
+    local url=$account
     unset ROTA_URL
     refused 64 'without a password' "$rota" --on "$url" ls
     ROTA_PASSWORD=wrong-7 refused 69 "refuses the user 'rota' or the password" "$rota" --on "$url" ls
@@ -305,7 +207,7 @@ user_password_changed_under_run()
 {
     local secret
     unset ROTA_URL
-    secret=$(cat "$(sed 's/.*password_file=\([^&]*\).*/\1/' <<<"$given")")
+    secret=$(secret_of "$given")
     mkfifo up down
     "$rota" --on "$given&ttl=15s" run a -- sh -c 'echo >up; read -r _ <down' 2>err &
     local holder=$!

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The command on PostgreSQL and MariaDB, as somebody uses it who has one: beside psql and mariadb, with holders that die and
-# connections that are ended, with an account that may little, and what it says when something is wrong.
+# The command on PostgreSQL and MariaDB, as somebody uses it who has one (servers.sh has what is so on all): with
+# connections that are ended, an account that may little, and what it says when something is wrong.
 #
 #   with-postgres one|limited -- sql.sh ROTA @URL@ [CASE]...         the same by with-mysql
 #
@@ -12,6 +12,7 @@
 # shellcheck disable=SC2154 # holder: of lib.sh
 set -u
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/servers.sh"
 rota=$(realpath "$1")
 topology=$2 given=$3
 shift 3
@@ -20,15 +21,10 @@ unset ROTA_PASSWORD
 kind="test"
 [ "$topology" != limited ] || kind=limited
 ROTA_TEST_URL=${given%%\?*}
-file=$(sed -n 's/.*password_file=\([^&]*\).*/\1/p' <<<"$given")
-secret=
-if [ -n "$file" ]; then
-    secret=$(cat "$file")
-    export ROTA_PASSWORD=$secret
-fi
+account=$ROTA_TEST_URL
+secret=$(secret_of "$given")
+[ -z "$secret" ] || export ROTA_PASSWORD=$secret
 port=${ROTA_TEST_URL##*:} port=${port%%/*}
-# A machine that stands still for a while shall cost nobody its lock; who waits for an end says so.
-ROTA_TEST_TTL=15s
 export rota ROTA_TEST_URL
 
 sql() # STATEMENT...: what it answers, without ornaments
@@ -40,110 +36,23 @@ sql() # STATEMENT...: what it answers, without ornaments
     fi
 }
 
-spelled() # NAME: as it stands in the tables
-{
-    echo "${ROTA_URL##*prefix=}$1"
-}
-
 left() # tickets and holds of this case
 {
     sql "select (select count(*) from rota_ticket where name like '$(spelled '%')')
         + (select count(*) from rota_line where session is not null and name like '$(spelled '%')')"
 }
 
-# ---- Locks
-
-test_run_try_shared()
+number_of()
 {
-    hold a
-    expect 75 "$rota" run -n a touch ran
-    expect 75 "$rota" run -w 0.1 a touch ran
-    expect 75 "$rota" run -n -s a touch ran
-    expect 9 "$rota" run -n -E 9 a touch ran
-    let_go
-    hold -s a
-    expect 0 "$rota" run -n -s a touch shared
-    expect 75 "$rota" run -n a touch ran
-    let_go
-    hold --take 2 --of 3 p
-    expect 0 "$rota" run -n --take 1 --of 3 p touch permit
-    expect 75 "$rota" run -n --take 2 --of 3 p touch ran
-    let_go
-    [ -e shared ] || fail "two do not share"
-    [ -e permit ] || fail "1 of 3 was not free"
-    [ ! -e ran ] || fail "two hold"
-    expect 3 "$rota" run a -- sh -c 'exit 3'
-    same 0 "$(left)"
+    sql "select min(number) from rota_ticket where name = '$(spelled "$1")'"
 }
 
-test_fences_grow_over_processes()
+url_at()
 {
-    local last=0 i
-    for i in 1 2 3 4; do
-        "$rota" run a -- sh -c 'echo $ROTA_FENCE' >fence
-        [ "$(cat fence)" -gt "$last" ] || fail "$(cat fence) after $last in round $i"
-        last=$(cat fence)
-    done
+    echo "$engine://x@$1/x"
 }
 
-test_hand_over()
-{
-    hold a
-    "$rota" run a -- sh -c 'echo $ROTA_FENCE >fence' &
-    local waiter=$!
-    await_waiters a 1
-    same "$(fence_of a)" "$(sql "select min(number) from rota_ticket where name = '$(spelled a)'")"
-    let_go
-    expect 0 wait $waiter
-    [ -s fence ] || fail "not granted"
-}
-
-test_elect_once_watch()
-{
-    mkfifo up down
-    "$rota" elect --value 'here I am; it'\''s me' e -- sh -c 'echo >up; read -r _ <down' &
-    local leader=$!
-    await up
-    same "here I am; it's me" "$("$rota" watch -1 e --json | json 'd["value"]')"
-    echo >down
-    expect 0 wait $leader
-    expect 0 "$rota" once o -- touch ran
-    expect 0 "$rota" once o -- touch again
-    [ -e ran ] && [ ! -e again ] || fail "$(ls)"
-}
-
-test_ls_show_top_why_break()
-{
-    begin -- sh -c 'echo >up; exec sleep 1000'
-    "$rota" run a true &
-    local waiter=$!
-    await_waiters a 1
-    "$rota" ls >out
-    has '^a +1 +1 ' out
-    same "1 1" "$("$rota" top -1 --json | json '[d["lines"][0]["holders"], d["lines"][0]["waiters"]]')"
-    "$rota" show a >out
-    has '^1 +holds ' out
-    has '^2 +waits ' out
-    "$rota" why a >out
-    has 'exclusive, fence' out
-    expect 0 "$rota" break a --fence "$(fence_of a)" >out
-    expect 76 wait "$holder"
-    await_gone
-    has "^rota: the lock 'a' is lost" err
-    expect 0 wait $waiter
-}
-
-# ---- Holders and connections that end otherwise
-
-test_killed_holder()
-{
-    ROTA_URL=${ROTA_URL/ttl=15s/ttl=3s}
-    begin -- sh -c 'echo $ROTA_FENCE >first; echo >up; exec sleep 1000'
-    killed "$holder"
-    expect 0 "$rota" run -w 30 a -- sh -c 'echo $ROTA_FENCE >fence'
-    await_gone
-    [ "$(cat fence)" -gt "$(cat first)" ] || fail "fence $(cat fence) after $(cat first)"
-}
+# ---- Connections that end otherwise
 
 end_connections()
 {
@@ -175,24 +84,6 @@ test_connections_ended_by_hand()
 }
 
 # ---- Errors: one line, the reason in it
-
-# Tried until the time is over: side by side.
-test_nobody_is_there()
-{
-    local asked=() pid
-    beside() # CASE CODE PATTERN COMMAND...
-    {
-        (mkdir "$1" && cd "$1" && refused "${@:2}") &
-        asked+=($!)
-    }
-    unset ROTA_URL
-    beside 1 69 '127.0.0.1:1.*refused' "$rota" --on "$engine://x@127.0.0.1:1/x" ls
-    beside 2 69 '127.0.0.1:1.*refused' "$rota" --on "$engine://x@127.0.0.1:1,127.0.0.1:1/x" run a true
-    beside 3 69 'no.such.host.invalid' "$rota" --on "$engine://x@no.such.host.invalid/x" ls
-    for pid in "${asked[@]}"; do
-        expect 0 wait "$pid"
-    done
-}
 
 test_wrong_urls()
 {
@@ -238,21 +129,9 @@ limited_works()
     has 'rota_ticket' ddl
 }
 
-# All that may show a secret goes to the file shown.
 limited_password_is_secret()
 {
-    [ ${#secret} -ge 8 ] || fail "no password in $given"
-    expect 0 "$rota" run a -- sh -c 'tr "\0" " " </proc/$PPID/cmdline; ps -ef' >shown
-    ROTA_TRACE=1 expect 0 "$rota" run a true >>shown 2>&1
-    unset ROTA_URL ROTA_PASSWORD
-    ROTA_TRACE=1 expect 0 "$rota" --on "$given" ls >>shown 2>&1
-    mkdir -p .config/rota
-    echo "prod = ${ROTA_TEST_URL/rota@/rota:$secret@}" >.config/rota/config
-    ROTA_TRACE=1 expect 0 "$rota" --on prod run a true >>shown 2>&1
-    "$rota" --on prod doctor --json >>shown
-    "$rota" --on prod top --json -1 >>shown
-    [ "$(wc -l <shown)" -gt 5 ] || fail "nothing was shown"
-    ! grep -qF "$secret" shown || fail "the password shows"
+    password_is_secret
 }
 
 limited_wrong_password()
