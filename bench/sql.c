@@ -203,7 +203,7 @@ static double turn_us(struct turn *t)
     pthread_t thread;
     atomic_store(&t->waits, false);
     if (t->holder != NULL)
-        t->way->ready(t->holder);
+        t->way->ready(t->holder, t->waiter);
     else if (t->lock == NULL)
         bench_done(rota_acquire(t->a, "turn", NULL, &t->lock));
     pthread_create(&thread, NULL, wait_for_turn, t);

@@ -21,7 +21,7 @@ struct sql_way { /* a server and its client library; functions end the program o
     void (*update_pair)(struct hand *h,
                         const char *name); /* BEGIN, SELECT ... FOR UPDATE; COMMIT */
     /* A hand-over: the one who holds is ready; the other waits; the first lets go, durably, and wakes it. */
-    void (*ready)(struct hand *h);
+    void (*ready)(struct hand *holder, struct hand *waiter);
     void (*wait)(struct hand *h);
     void (*ring)(struct hand *h);
     double pair_goal, flight_goal, handover_goal;

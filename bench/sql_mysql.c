@@ -131,9 +131,10 @@ static void update_pair(struct hand *h, const char *name)
     run(h, COMMIT, NULL);
 }
 
-static void ready(struct hand *h)
+static void ready(struct hand *holder, struct hand *waiter)
 {
-    run_text(h, "DO GET_LOCK('bell', 0); INSERT INTO bench VALUES ('turn')");
+    (void)waiter;
+    run_text(holder, "DO GET_LOCK('bell', 0); INSERT INTO bench VALUES ('turn')");
 }
 
 static void wait_for(struct hand *h)

@@ -104,17 +104,18 @@ static void update_pair(struct hand *h, const char *name)
     run(h, "commit", NULL);
 }
 
-static void ready(struct hand *h)
+static void ready(struct hand *holder, struct hand *waiter)
 {
-    run(h, "insert", "turn");
+    PGnotify *n;
+    run(holder, "insert", "turn");
+    must(waiter->db, PQexec(waiter->db, "listen bench"));
+    while ((n = PQnotifies(waiter->db)) != NULL) /* its own, from when it held */
+        PQfreemem(n);
 }
 
 static void wait_for(struct hand *h)
 {
     PGnotify *n;
-    must(h->db, PQexec(h->db, "listen bench"));
-    while ((n = PQnotifies(h->db)) != NULL) /* its own, from when it held */
-        PQfreemem(n);
     while ((n = PQnotifies(h->db)) == NULL) {
         struct pollfd fd = {PQsocket(h->db), POLLIN, 0};
         poll(&fd, 1, -1);

@@ -166,11 +166,11 @@ static void put_name(struct rt_mysql_link *l, size_t form)
     rt_mysql_bytes_free(&text);
 }
 
-/* MySQL's EXECUTE takes variables only. */
+/* MySQL's EXECUTE takes variables only: those of S, for all its statements. */
 static void put_variables(struct rt_mysql_link *l, const struct rt_sql_step *s)
 {
     char name[16];
-    for (uint32_t i = 0; i < s->count; i++) {
+    for (uint32_t i = 0; !l->mariadb && i < s->count; i++) {
         snprintf(name, sizeof(name), "%s@r%u=", i > 0 ? "," : "", i + 1);
         if (i == 0)
             put_text(l, "SET ", RT_MYSQL_NOBODY);
@@ -185,8 +185,6 @@ static void put_execute(struct rt_mysql_link *l, size_t step, size_t form,
     uint8_t args[RT_MYSQL_MARKS];
     char text[40];
     size_t count = rt_mysql_marks(rt_mysql_sql(form), NULL, args);
-    if (!l->mariadb)
-        put_variables(l, s);
     snprintf(text, sizeof(text), "EXECUTE rota%zu", form);
     put_text(l, text, step);
     for (size_t i = 0; i < count; i++) {
@@ -255,6 +253,8 @@ static void put_step(struct rt_mysql_link *l, size_t step)
     const struct rt_mysql_step *t = rt_mysql_step(s->kind);
     if (s->kind == RT_SQL_DOCTOR || s->kind == RT_SQL_FACTS)
         put_clock(l);
+    if (!t->plain && t->sql[0] != NULL)
+        put_variables(l, s);
     size_t before = l->part_count;
     for (size_t k = 0; k < RT_MYSQL_PARTS && t->sql[k] != NULL; k++)
         if (t->plain)
@@ -290,8 +290,10 @@ static int send_several(struct rt_mysql_link *l)
         put_text(l, "SET @rota_gate=0", RT_MYSQL_NOBODY);
     put_steps(l, false);
     for (size_t i = 0; i < l->step_count; i++)
-        if (is_first(l, i))
+        if (is_first(l, i)) {
+            put_variables(l, &l->steps[i]);
             put_execute(l, RT_MYSQL_NOBODY, RT_MYSQL_RECOUNT, &l->steps[i]);
+        }
     l->commit = writes ? l->part_count : SIZE_MAX;
     if (writes)
         put_text(l, "COMMIT", RT_MYSQL_NOBODY);

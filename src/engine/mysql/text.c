@@ -10,7 +10,8 @@ extern const char T(facts), T(layout), T(here), T(open), T(renew), T(end), T(min
     T(dead), T(bury), T(find_idle), T(idle), T(take), T(give), T(verify), T(lock), T(unfold),
     T(unfolded), T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer), T(leaving),
     T(keep), T(leave), T(change), T(state), T(break), T(watch), T(look), T(front), T(inspect),
-    T(list), T(rights), T(notes), T(doctor), T(recount), T(bell_take), T(bell_ring), T(bell_wait);
+    T(list), T(passing), T(passed), T(pass), T(rights), T(notes), T(doctor), T(recount),
+    T(bell_take), T(bell_ring), T(bell_wait);
 #undef T
 #define SQL1(a) .sql = {rt_mysql_sql_##a}
 #define SQL2(a, b) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b}
@@ -40,6 +41,7 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_JOIN] = {SQL1(join), .recounts = true},
     [RT_SQL_ANSWER] = {SQL1(answer), .reads = true},
     [RT_SQL_LEAVE] = {SQL3(leaving, keep, leave), .recounts = true},
+    [RT_SQL_PASS] = {SQL3(passing, passed, pass)},
     [RT_SQL_CHANGE] = {SQL1(change)},
     [RT_SQL_STATE] = {SQL1(state), .reads = true},
     [RT_SQL_BREAK] = {SQL1(break), .recounts = true},

@@ -187,6 +187,9 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
         return say_make(l, step);
     if (st->sql == NULL)
         return say_listen(l, step, s);
+    if (s->kind == RT_SQL_PASS &&
+        !say_step(l, step, &(struct rt_sql_step){RT_SQL_LOCK, 2, s->args}))
+        return false;
     put_step(&a, l, s);
     if (s->kind == RT_SQL_DOCTOR)
         return say(l, step, s->kind, st->sql, &a) &&
@@ -251,7 +254,7 @@ int rt_postgres_send(struct rt_sql_link *base, const struct rt_sql_flight *f)
 
     assert((l->state == RT_POSTGRES_UP || l->state == RT_POSTGRES_ENDED) && !l->flying &&
            f->count > 0);
-    if (!make_room(l, 2 * f->count + MOST_OF_A_STEP))
+    if (!make_room(l, 4 * f->count + MOST_OF_A_STEP))
         return ROTA_NOMEM;
     take_off(l);
     if (l->state == RT_POSTGRES_ENDED) /* told with its end */

@@ -33,6 +33,7 @@
     X(WANT, want, "t", NOTHING, false)                 \
     X(ANSWER, answer, "tii", ROWS, false)              \
     X(LEAVE, leave, "tiiii", ROWS, false)              \
+    X(PASS, pass, "tiii", CHANGED, false)              \
     X(CHANGE, change, "tiiiibi", CHANGED, false)       \
     X(STATE, state, "tii", ROWS, false)                \
     X(BREAK, break, "tii", COUNT, false)               \

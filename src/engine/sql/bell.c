@@ -83,26 +83,35 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
     return b->id;
 }
 
-static void ring(struct rt_sql_conn *c, struct rt_sql_book *book, struct rt_sql_bell *b)
+static void ring(struct rt_sql_book *book, const struct rt_sql_bell *b)
 {
     if (!RT_BUG(RT_BUG_LOST_WAKE_UP))
         rt_sql_say(book, RT_SQL_BELL_RING, rt_sql_number(b->id));
-    forget(c, b);
 }
 
-/* Rung in a flight that does not land, it is not rung: then whoever waits for it looks in a while. */
 void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name)
+{
+    const struct rt_sql_bell *b = c->driver->bells ? find(c, name) : NULL;
+    if (b != NULL && b->lane == rt_sql_lane_of(c, name))
+        ring(book, b);
+}
+
+void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name)
 {
     struct rt_sql_bell *b = c->driver->bells ? find(c, name) : NULL;
     if (b != NULL && b->lane == rt_sql_lane_of(c, name))
-        ring(c, book, b);
+        forget(c, b);
+    else
+        rt_sql_bell_ring_now(c, name);
 }
 
 static void ring_say(struct rt_sql_ask *a, struct rt_sql_book *book)
 {
     struct rt_sql_bell *b = find(a->c, a->name);
-    if (b != NULL && b->lane == a->on)
-        ring(a->c, book, b);
+    if (b == NULL || b->lane != a->on)
+        return;
+    ring(book, b);
+    forget(a->c, b);
 }
 
 static bool ring_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)

@@ -99,6 +99,9 @@ enum rt_sql_step_kind {
                       wanted, mode, of_ and label of the front (NULL: nobody there), left_us, bell: see LOOK */
     RT_SQL_LEAVE, /* (name, session, number, nonce, keep) -> granted: takes it out (number 0: by nonce). keep: a granted one
                       with at_least becomes durable until it is over, as PURGE says */
+    RT_SQL_PASS, /* (name, turn, session, number): LOCK, and the short way to LEAVE for an exclusive ticket that alone holds
+                      and owes nothing: the next one, if there is any, must be exclusive and live, and is granted and told, G.
+                      Not so: count 0 or REFUSED, and nothing was done */
     RT_SQL_CHANGE, /* (name, session, number, downgrade, set_value, value, flags): of a granted ticket; flags are added.
                       downgrade: exclusive becomes shared, weight 1; nothing is done to permits */
     RT_SQL_STATE,  /* (name, session, number) -> granted, mode, wanted */

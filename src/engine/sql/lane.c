@@ -468,9 +468,14 @@ static void later(struct rt_sql_ask *a, void *pause)
     rt_ledger_again(&a->c->ledger, &a->entry, pause != NULL);
 }
 
+static bool another_way(struct rt_sql_ask *a)
+{
+    return a->plan->refused != NULL && a->plan->refused(a);
+}
+
 static void by_itself(struct rt_sql_ask *a, void *arg)
 {
-    a->single = true;
+    a->single = !another_way(a);
     later(a, arg);
 }
 
@@ -483,6 +488,14 @@ static void refuse_one(struct rt_sql_ask *a, void *arg)
 {
     const struct refusal *r = arg;
     rt_sql_ask_refused(a, r->err, r->why);
+}
+
+static void refuse_alone(struct rt_sql_ask *a, void *arg)
+{
+    if (another_way(a))
+        later(a, NULL);
+    else
+        refuse_one(a, arg);
 }
 
 static void not_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char *said)
@@ -509,7 +522,7 @@ static void not_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const char
         if (lane->loaded > 1)
             unload(lane, by_itself, NULL);
         else
-            unload(lane, refuse_one, &r);
+            unload(lane, refuse_alone, &r);
     }
 }
 

@@ -4,31 +4,32 @@
 
 #include "engine/kit/check.h"
 
-enum { SHORT, WHOLE }; /* the stages: the line folded, and not */
+enum { SHORT, PASS, WHOLE }; /* the stages: the line folded, or handed to the next, or anything */
 
 /* ---- LEAVE ------------------------------------------------------------------------------------------------------ */
-
-static bool may_be_folded(const struct rt_sql_ask *a)
-{
-    return a->stage == SHORT && a->entry.op->leave.number != 0 && a->tag == 0;
-}
 
 static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_op *op = a->entry.op;
-    if (may_be_folded(a)) {
-        rt_sql_say(b, RT_SQL_GIVE, rt_sql_text(a->name), rt_sql_number(op->leave.session),
-                   rt_sql_number(op->leave.number));
+    struct rt_sql_cell name = rt_sql_text(a->name), session = rt_sql_number(op->leave.session),
+                       number = rt_sql_number(op->leave.number);
+    if (a->stage == SHORT) {
+        rt_sql_say(b, RT_SQL_GIVE, name, session, number);
         return;
     }
-    if (a->tag != 0) /* what waited is a row: the line is not folded with it */
-        rt_sql_say_lock(a->c, b, a->name);
-    else
-        rt_sql_say_unfold(a->c, b, a->name);
-    rt_sql_say(b, RT_SQL_LEAVE, rt_sql_text(a->name), rt_sql_number(op->leave.session),
-               rt_sql_number(op->leave.number), rt_sql_number(op->leave.nonce),
-               rt_sql_number(rt_leave_keeps(op)));
-    rt_sql_say_settle(b, a->name);
+    if (a->stage == PASS) {
+        a->c->turns++;
+        rt_sql_say(b, RT_SQL_PASS, name, rt_sql_number(a->c->turns), session, number);
+        rt_sql_say(b, RT_SQL_TELL, name);
+    } else {
+        if (a->tag != 0) /* what waited is a row: the line is not folded with it */
+            rt_sql_say_lock(a->c, b, a->name);
+        else
+            rt_sql_say_unfold(a->c, b, a->name);
+        rt_sql_say(b, RT_SQL_LEAVE, name, session, number, rt_sql_number(op->leave.nonce),
+                   rt_sql_number(rt_leave_keeps(op)));
+        rt_sql_say_settle(b, a->name);
+    }
     rt_sql_bell_ring(a->c, b, a->name);
 }
 
@@ -36,15 +37,22 @@ static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_op *op = a->entry.op;
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_LEAVE, 0);
-    bool folded = may_be_folded(a);
-    if (folded && rt_sql_changed(a, b, RT_SQL_GIVE) == 0)
+    bool briefly = a->stage != WHOLE;
+    if (briefly && rt_sql_changed(a, b, a->stage == SHORT ? RT_SQL_GIVE : RT_SQL_PASS) == 0)
         return false;
-    if (!folded)
-        rt_sql_bell_ring_now(a->c, a->name); /* if another lane has it */
+    if (a->stage != SHORT)
+        rt_sql_bell_rung(a->c, a->name);
     rt_sql_wait_left(a->c, a->name, op->leave.number);
-    op->leave.granted = folded || (row != NULL && rt_sql_int(row, 0) != 0);
-    rt_sql_done(a, folded || row != NULL ? 0 : rt_words_no_ticket(&a->c->base, a->name));
+    op->leave.granted = briefly || (row != NULL && rt_sql_int(row, 0) != 0);
+    rt_sql_done(a, briefly || row != NULL ? 0 : rt_words_no_ticket(&a->c->base, a->name));
     return true;
+}
+
+static bool leave_refused(struct rt_sql_ask *a)
+{
+    bool passes = a->stage == PASS;
+    a->stage = WHOLE;
+    return passes;
 }
 
 static void leave_failed(struct rt_sql_ask *a, int err)
@@ -56,7 +64,7 @@ static void leave_failed(struct rt_sql_ask *a, int err)
 }
 
 static const struct rt_sql_plan leave_plan = {
-    .say = leave_say, .heard = leave_heard, .failed = leave_failed};
+    .say = leave_say, .heard = leave_heard, .failed = leave_failed, .refused = leave_refused};
 
 void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op)
 {
@@ -67,6 +75,9 @@ void rt_sql_begin_leave(struct rt_sql_conn *c, struct rt_op *op)
     if (a == NULL)
         return;
     a->tag = t != NULL && t->waited; /* it stands as a row, and whatever is behind it too */
+    a->stage = a->tag != 0             ? (t->waits || t->shares ? WHOLE : PASS)
+               : op->leave.number != 0 ? SHORT
+                                       : WHOLE;
     rt_sql_ask_go(a);
 }
 
@@ -101,7 +112,7 @@ static bool change_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     int rv = 0;
     op->change.wanted = row != NULL && rt_sql_int(row, 2) != 0;
     if (op->change.what & RT_CHANGE_DOWNGRADE)
-        rt_sql_bell_ring_now(a->c, a->name);
+        rt_sql_bell_rung(a->c, a->name);
     if (!folded && (row == NULL || rt_sql_int(row, 0) == 0))
         rv = rt_words_no_ticket(&a->c->base, a->name);
     else if (op->change.what & RT_CHANGE_DOWNGRADE && rt_sql_int(row, 1) > RT_SHARED)

@@ -11,11 +11,12 @@
  *   bell.c     how they are woken where the server pushes nothing
  *   observe.c  OBSERVE
  *
- * An op is one flight, or two where the first finds that the short way does not do:
+ * An op is one flight, or two where the first finds that the short way does not do. (LEAVE: who has waited begins with PASS.
+ * Three where PASS does not do either: the line is watched, or the next one shares, or is dead.)
  *
  *   JOIN ── plain ──▶ TAKE ── a number ──▶ granted                 LEAVE ──▶ GIVE ── it was so ──▶ left
- *     │                 └── not so ──┐                                        └── not so ──┐
- *     └── anything else ─────────────┴──▶ LOCK ... JOIN ... ANSWER                          └──▶ LOCK ... LEAVE ...
+ *     │                 └── not so ──┐                                        └── not so ──▶ PASS ──▶ handed to the next
+ *     └── anything else ─────────────┴──▶ LOCK ... JOIN ... ANSWER                            └── not so ──▶ LOCK ... LEAVE ...
  *
  * What if the answer is lost: nothing is known of a flight until it has landed. Ops that change something end with
  * ROTA_UNKNOWN; asked again, the line's lock makes them wait for whatever of the old connection still runs, and they
@@ -95,6 +96,8 @@ struct rt_sql_plan {
     bool (*heard)(struct rt_sql_ask *a, const struct rt_sql_book *b);
     /* It ends without an answer, its op with it: ERR, errmsg is set. May be NULL. */
     void (*failed)(struct rt_sql_ask *a, int err);
+    /* It was refused, and nothing is done. True: it flies once more, in another stage. May be NULL */
+    bool (*refused)(struct rt_sql_ask *a);
     void (*freed)(struct rt_sql_ask *a); /* its last word. May be NULL */
 };
 
@@ -257,9 +260,11 @@ void rt_sql_hear_fini(struct rt_sql_conn *c);
  * 0: nothing. */
 uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
                           const struct rt_sql_lane *lane, const char *name);
-/* Rings it with a flight of the line's own lane, if that holds it ... */
+/* Rings it with a flight of the line's own lane, if that holds it. When it has landed rt_sql_bell_rung is due: it rings
+ * where another lane does ... */
 void rt_sql_bell_ring(struct rt_sql_conn *c, struct rt_sql_book *book, const char *name);
-/* ... or with a flight of its own; nothing happens if there is none. */
+void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name);
+/* ... with a flight of its own; nothing happens if there is none. */
 void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name);
 /* LANE has no connection any more: what it held has rung. NULL: all are forgotten. */
 void rt_sql_bells_lost(struct rt_sql_conn *c, const struct rt_sql_lane *lane);

@@ -16,12 +16,12 @@
 /* ---- What is looked at -------------------------------------------------------------------------------------------- */
 
 static const char *const words[RT_SQL_STEPS] = {
-    "FACTS",    "LAYOUT",      "HERE",          "MAKE",      "OPEN",      "RENEW",    "END",
-    "MINE",     "FOLDED",      "DEAD",          "BURY",      "IDLE",      "TAKE",     "GIVE",
-    "VERIFY",   "LOCK",        "UNFOLD",        "PURGE",     "SETTLE",    "TELL",     "GATE",
-    "JOIN",     "WANT",        "ANSWER",        "LEAVE",     "CHANGE",    "STATE",    "BREAK",
-    "WATCH",    "LOOK",        "FRONT",         "INSPECT",   "LIST",      "DOCTOR",   "LISTEN",
-    "UNLISTEN", "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING", "BELL_WAIT"};
+    "FACTS",  "LAYOUT",   "HERE",        "MAKE",          "OPEN",      "RENEW",     "END",
+    "MINE",   "FOLDED",   "DEAD",        "BURY",          "IDLE",      "TAKE",      "GIVE",
+    "VERIFY", "LOCK",     "UNFOLD",      "PURGE",         "SETTLE",    "TELL",      "GATE",
+    "JOIN",   "WANT",     "ANSWER",      "LEAVE",         "PASS",      "CHANGE",    "STATE",
+    "BREAK",  "WATCH",    "LOOK",        "FRONT",         "INSPECT",   "LIST",      "DOCTOR",
+    "LISTEN", "UNLISTEN", "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING", "BELL_WAIT"};
 
 static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps, size_t count,
                          enum rt_sql_end end)

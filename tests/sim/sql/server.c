@@ -324,9 +324,20 @@ static bool greets(const struct rt_sql_step *steps)
     return steps[0].kind == RT_SQL_FACTS;
 }
 
+/* A PASS that is not so may say so by refusing the flight. */
+static bool is_refused(struct ss_server *s, const struct rt_sql_step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (steps[i].kind == RT_SQL_PASS &&
+            !ss_may_pass(&s->store, &steps[i], ss_server_clock(s)) &&
+            sim_chance(&s->net.random, 500))
+            return true;
+    return false;
+}
+
 /* LANDED: nothing is against it. */
 static enum rt_sql_end refusal_of(struct ss_server *s, const struct ss_task *t,
-                                  const struct rt_sql_step *steps)
+                                  const struct rt_sql_step *steps, size_t count)
 {
     if (greets(steps))
         return RT_SQL_LANDED;
@@ -334,6 +345,8 @@ static enum rt_sql_end refusal_of(struct ss_server *s, const struct ss_task *t,
         return RT_SQL_REPLICA;
     if (s->refuses_until > s->net.now)
         return s->refusal;
+    if (is_refused(s, steps, count))
+        return RT_SQL_REFUSED;
     if (!sim_chance(&s->net.random, s->again))
         return RT_SQL_LANDED;
     bool odd = steps[0].kind > RT_SQL_MAKE && sim_chance(&s->net.random, 100);
@@ -378,7 +391,8 @@ static bool must_wait(struct ss_server *s, struct ss_task *t, const struct rt_sq
 static bool may_split(const struct rt_sql_step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (steps[i].kind == RT_SQL_LOCK || steps[i].kind <= RT_SQL_MAKE)
+        if (steps[i].kind == RT_SQL_LOCK || steps[i].kind == RT_SQL_PASS ||
+            steps[i].kind <= RT_SQL_MAKE)
             return false;
     return true;
 }
@@ -433,7 +447,7 @@ static bool run_task(struct ss_server *s, struct ss_task *t)
     r.f.writable = t->node == s->primary;
     r.out = t->out;
     t->out = (struct ss_bytes){0};
-    enum rt_sql_end end = t->done == 0 ? refusal_of(s, t, steps) : RT_SQL_LANDED;
+    enum rt_sql_end end = t->done == 0 ? refusal_of(s, t, steps, count) : RT_SQL_LANDED;
     if (end != RT_SQL_LANDED)
         take_bells(&r, steps, at = sim_below(&s->net.random, (uint32_t)count));
     else if (run_some(s, t, &r, steps, count, &end, &at))

@@ -527,6 +527,35 @@ static void do_leave(struct at *a)
         ss_ticket_drop(a->l, t);
 }
 
+bool ss_may_pass(const struct ss_store *s, const struct rt_sql_step *step, int64_t now)
+{
+    struct ss_line *l = ss_line(s, step->args[0].text, step->args[0].size);
+    const struct ss_ticket *t = by_number(l, step->args[2].number, step->args[3].number);
+    if (t == NULL || !t->granted || t->mode != RT_EXCLUSIVE || t->durable || t->at_least != 0 ||
+        l->count != l->waiting + 1)
+        return false;
+    const struct ss_ticket *next = l->tickets + (t == l->tickets);
+    return l->count == 1 ||
+           (next->mode == RT_EXCLUSIVE && !next->durable && ss_alive(s, next->session, now));
+}
+
+static void do_pass(struct at *a)
+{
+    bool passes = ss_may_pass(a->s, a->step, a->now);
+    do_lock(a);
+    changed(a, passes);
+    if (!passes)
+        return;
+    ss_ticket_drop(a->l, by_number(a->l, num(a, 2), num(a, 3)));
+    if (a->l->count > 0) {
+        struct ss_ticket *t = a->l->tickets;
+        t->granted = true;
+        t->since = a->now;
+        a->l->waiting--;
+        tell(a, a->l, t, 'G');
+    }
+}
+
 static void do_change(struct at *a)
 {
     struct ss_ticket *t = by_number(a->l, num(a, 1), num(a, 2));
@@ -739,6 +768,7 @@ static const struct {
     [RT_SQL_WANT] = {do_want, 1, true},
     [RT_SQL_ANSWER] = {do_answer, 3, true},
     [RT_SQL_LEAVE] = {do_leave, 5, true},
+    [RT_SQL_PASS] = {do_pass, 4, false},
     [RT_SQL_CHANGE] = {do_change, 7, true},
     [RT_SQL_STATE] = {do_state, 3, false},
     [RT_SQL_BREAK] = {do_break, 3, true},
@@ -769,11 +799,16 @@ static int compare(const struct rt_sql_cell *a, const struct rt_sql_cell *b)
     return c != 0 ? c : (a->size > b->size) - (a->size < b->size);
 }
 
+static bool locks(const struct rt_sql_step *step)
+{
+    return step->kind == RT_SQL_LOCK || step->kind == RT_SQL_PASS;
+}
+
 static bool is_locked(const struct rt_sql_step *steps, size_t before,
                       const struct rt_sql_cell *name)
 {
     for (size_t i = 0; i < before; i++)
-        if (steps[i].kind == RT_SQL_LOCK && compare(&steps[i].args[0], name) == 0)
+        if (locks(&steps[i]) && compare(&steps[i].args[0], name) == 0)
             return true;
     return false;
 }
@@ -786,8 +821,8 @@ static void check(const struct rt_sql_step *steps, size_t at)
     assert(step->count == table[step->kind].args);
     assert(!table[step->kind].locked || is_locked(steps, at, step->args));
     assert(step->kind != RT_SQL_BELL_WAIT || at == 0); /* nothing is held while it waits */
-    for (size_t i = 0; step->kind == RT_SQL_LOCK && i < at; i++)
-        assert(steps[i].kind != RT_SQL_LOCK || compare(&steps[i].args[0], &step->args[0]) < 0);
+    for (size_t i = 0; locks(step) && i < at; i++)
+        assert(!locks(&steps[i]) || compare(&steps[i].args[0], &step->args[0]) < 0);
 }
 
 enum rt_sql_end ss_run(struct ss_flight *f, const struct rt_sql_step *steps, size_t count,

@@ -79,6 +79,9 @@ struct ss_flight { /* one transaction that runs */
 enum rt_sql_end ss_run(struct ss_flight *f, const struct rt_sql_step *steps, size_t count,
                        size_t *at);
 
+/* Whether STEP, a PASS, would do anything. */
+bool ss_may_pass(const struct ss_store *s, const struct rt_sql_step *step, int64_t now);
+
 #define SS_CHANNEL 48
 void ss_channel_of_bell(char out[SS_CHANNEL], int64_t bell);
 void ss_channel_of_line(char out[SS_CHANNEL], const char *name, size_t size);

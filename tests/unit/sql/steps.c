@@ -550,6 +550,84 @@ void steps_durable_tickets(void **state)
     end(&r);
 }
 
+/* ---- Hand-over ---------------------------------------------------------------------------------------------- */
+
+/* Whether it was so. */
+static bool pass(struct rider *r, const char *name, int64_t session, int64_t number)
+{
+    enum rt_sql_end end = FLY(r, STEP(PASS, T(name), N(turn()), N(session), N(number)),
+                              STEP(TELL, T(name)));
+    assert_true(end == RT_SQL_LANDED || end == RT_SQL_REFUSED);
+    return end == RT_SQL_LANDED && r->changed[0] == 1;
+}
+
+/* Who stands in the line, in its order, 1: holds; and how many the line believes that there are, and wait. */
+static void assert_line(struct rider *r, const char *name, const char *expected)
+{
+    char text[100] = "", sql[100];
+    DO(r, STEP(INSPECT, T(name), N(0)));
+    for (size_t i = 0; i < rider_rows(r, 0); i++)
+        snprintf(text + strlen(text), 20, "%d:%d ", (int)rider_cell(r, 0, i, 2),
+                 (int)rider_cell(r, 0, i, 7));
+    snprintf(sql, sizeof(sql), "select 100 * count + waiting from rota_line where name = '%s'",
+             name);
+    snprintf(text + strlen(text), 20, "%d", (int)steps.number(sql));
+    assert_string_equal(text, expected);
+}
+
+void steps_pass(void **state)
+{
+    struct rider r;
+    int64_t numbers[5] = {0};
+    (void)state;
+    begin(&r);
+    for (int i = 1; i <= 4; i++) {
+        (void)ASK(&r, .name = "a", .session = i, .nonce = 1);
+        numbers[i] = answered(&r, 1);
+    }
+    assert_line(&r, "a", "1:1 2:0 3:0 4:0 403");
+    assert_false(pass(&r, "a", 1, numbers[2])); /* not its own */
+    assert_false(pass(&r, "a", 2, numbers[2])); /* does not hold */
+    assert_false(pass(&r, "none", 1, numbers[1]));
+    assert_line(&r, "a", "1:1 2:0 3:0 4:0 403");
+    assert_true(pass(&r, "a", 1, numbers[1]));
+    assert_line(&r, "a", "2:1 3:0 4:0 302");
+    assert_false(pass(&r, "a", 1, numbers[1])); /* it is gone */
+    kill_session(3);
+    assert_false(pass(&r, "a", 2, numbers[2])); /* to the dead */
+    assert_string_equal(leave(&r, "a", 2, numbers[2]), "1");
+    assert_line(&r, "a", "4:1 100");
+    assert_true(pass(&r, "a", 4, numbers[4])); /* to nobody */
+    assert_line(&r, "a", "0");
+    end(&r);
+}
+
+/* What is more than one who holds and one who is next goes the long way. */
+void steps_pass_plain_ones_only(void **state)
+{
+    struct rider r;
+    (void)state;
+    begin(&r);
+    (void)ASK(&r, .name = "s", .session = 1, .nonce = 1);
+    int64_t number = answered(&r, 1);
+    (void)ASK(&r, .name = "s", .session = 2, .nonce = 1, .mode = RT_SHARED);
+    (void)ASK(&r, .name = "s", .session = 3, .nonce = 1, .mode = RT_SHARED);
+    assert_false(pass(&r, "s", 1, number));
+    assert_line(&r, "s", "1:1 2:0 3:0 302");
+    assert_string_equal(leave(&r, "s", 1, number), "1");
+    (void)ASK(&r, .name = "s", .session = 4, .nonce = 1);
+    assert_false(pass(&r, "s", 2, number + 1));
+    assert_line(&r, "s", "2:1 3:1 4:0 301");
+    (void)ASK(&r, .name = "k", .session = 1, .nonce = 1, .at_least = LONG);
+    assert_false(pass(&r, "k", 1, answered(&r, 1)));
+    assert_line(&r, "k", "1:1 100");
+    (void)ASK(&r, .name = "d", .session = 1, .nonce = 1);
+    number = answered(&r, 1);
+    (void)ASK(&r, .name = "d", .session = 2, .nonce = 1, .durable = true, .label = "me");
+    assert_false(pass(&r, "d", 1, number));
+    end(&r);
+}
+
 /* ---- Sets, changes ------------------------------------------------------------------------------------------ */
 
 static void join_all(struct rider *r, struct ask a, struct ask b)

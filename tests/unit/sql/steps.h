@@ -34,6 +34,8 @@ extern struct steps steps;
     X(time_that_is_owed)    \
     X(a_clock_set_back)     \
     X(durable_tickets)      \
+    X(pass)                 \
+    X(pass_plain_ones_only) \
     X(all_or_none)          \
     X(changes)              \
     X(breaking)             \

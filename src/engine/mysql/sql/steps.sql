@@ -179,6 +179,19 @@ update rota_ticket t set t.until = OWES_UNTIL(t), LET_GO where MINE and ?5 <> 0 
 --@ leave
 delete from rota_ticket where MINE
 
+-- PASS locks the line by its first statement. Each looks at whether the one before it has changed its row; the last one finds
+-- somebody who must not be granted, us for one, if there is anybody: what must not be null is then, and ends the flight.
+-- (Beside a constant row_count() would be one too, from the statement's first run on.)
+--@ passing
+update rota_line set count = count - 1, waiting = waiting - (waiting > 0) where name = ?1 and count = waiting + 1
+--@ passed
+delete from rota_ticket where name = ?1 and number = ?4 and session = ?3 and granted and granted = row_count()
+    and mode = 0 and not durable and at_least = 0
+--@ pass
+update rota_ticket t set t.since = NOW,
+    t.granted = if(row_count() > t.granted and t.mode = 0 and not t.durable and ALIVE(t.session), 1, null)
+where t.name = ?1 order by t.name, t.number limit 1
+
 --@ change
 update rota_ticket set flags = flags | ?7, value = if(?5 <> 0, ?6, value),
     weight = if(?4 <> 0 and mode = 0, 1, weight), mode = if(?4 <> 0 and mode = 0, SHARED, mode)

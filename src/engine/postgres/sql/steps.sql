@@ -194,6 +194,21 @@ d as (delete from rota_ticket r using t where not t.owes and r.name = $1 and r.n
 l as (COUNT_OUT(d))
 select granted from t
 
+-- Behind LOCK, which the driver says before it.
+--@ pass
+with m as (select r.number from rota_ticket r where r.name = $1 and r.number = $4 and r.session = $3 and r.granted
+        and r.mode = 0 and not r.durable and r.at_least = 0
+        and (select l.count = l.waiting + 1 from rota_line l where l.name = $1)),
+n as (select t.number, t.mode = 0 and not t.granted and not t.durable and ALIVE(t.session) as fits
+    from rota_ticket t where t.name = $1 and t.number <> $4 order by t.number limit 1),
+d as (delete from rota_ticket r using m where r.name = $1 and r.number = m.number and coalesce((select fits from n), true)
+    returning 1),
+u as (update rota_ticket t set granted = true, since = NOW from n, d where t.name = $1 and t.number = n.number
+    returning t.number, t.bell),
+p as (select NOTIFY(u, ' G ') from u)
+update rota_line set count = count - 1, waiting = waiting - (select count(*) from p) where name = $1
+    and (select count(*) from d) > 0
+
 --@ change
 update rota_ticket set flags = flags | $7, value = case when $5 <> 0 then $6 else value end,
     mode = case when $4 <> 0 and mode = 0 then SHARED else mode end,
