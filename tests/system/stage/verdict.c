@@ -184,6 +184,19 @@ static void judge_old_values(const struct stage *st, struct verdict *v)
     v->others += v->old_values - excused_old_values(st);
 }
 
+/* Of a hold that was over before it was told nobody can say when it was (checker.h). Who is stopped, or kept from
+ * running, in that moment may have one: each thread, and at each fault. */
+static void judge_loose(const struct stage *st, struct verdict *v)
+{
+    const struct stage_plan *plan = &st->shared->plan;
+    size_t most = (st->mark_count + 1) * plan->processes * plan->threads;
+
+    if (v->report.loose <= most)
+        return;
+    fprintf(stderr, "  %zu holds could not be checked, %zu may be\n", v->report.loose, most);
+    v->others += v->report.loose - most;
+}
+
 static void judge_resource(struct stage *st, struct verdict *v, uint32_t lock)
 {
     struct rt_report own = {0};
@@ -230,6 +243,7 @@ static void judge_history(struct stage *st, struct verdict *v)
         judge_resource(st, v, i);
     }
     judge_old_values(st, v);
+    judge_loose(st, v);
     if (st->gap_count > 0)
         judge_gaps(st, v);
     rt_check_clients(v->records, v->n, &v->report);
@@ -313,10 +327,10 @@ static void print_report(const struct stage *st, const struct verdict *v, size_t
     const struct stage_shared *sh = st->shared;
 
     fprintf(stderr,
-            "%s: %zu ops checked, %zu grants, %zu writes (%llu refused, %zu on old values), "
-            "%zu faults\n",
-            sh->plan.title, v->ops, v->grants, v->entries, (unsigned long long)sh->refused,
-            v->old_values, st->mark_count);
+            "%s: %zu ops checked, %zu grants (%zu could not be), "
+            "%zu writes (%llu refused, %zu on old values), %zu faults\n",
+            sh->plan.title, v->ops, v->grants, v->report.loose, v->entries,
+            (unsigned long long)sh->refused, v->old_values, st->mark_count);
     fprintf(stderr,
             "  losses told: %llu before the deadline, %llu after, %llu after a starvation\n",
             (unsigned long long)sh->told_before, (unsigned long long)sh->told_after,
