@@ -25,6 +25,7 @@
 #define SESSIONS 5
 #define NUMBERS_MAX 4000
 #define FLIGHT_MAX 60
+#define FLIGHTS 400
 
 static const char *const names[NAMES] = {"a", "b", "c", "d"};
 static const uint32_t kinds[NAMES] = {RT_EXCLUSIVE, RT_EXCLUSIVE, RT_PERMITS, RT_GATHER};
@@ -604,7 +605,7 @@ static void draw_flight(void)
     leave_book();
 }
 
-void pair_fly(const struct pair_real *with, uint64_t seed, uint32_t flights)
+static void pair_fly(const struct pair_real *with, uint64_t seed, uint32_t flights)
 {
     server = with;
     chance = (struct rt_random){.state = seed};
@@ -630,4 +631,22 @@ void pair_fly(const struct pair_real *with, uint64_t seed, uint32_t flights)
     rider_close(&real);
     ss_store_clear(&model);
     number_count = 0;
+}
+
+static void flights_in_chance(void **state)
+{
+    const struct pair_real *with = *state;
+    uint64_t drawn = (uint64_t)time(NULL);
+    (void)rider_setup(NULL);
+    printf("flights drawn anew: %llu\n", (unsigned long long)drawn);
+    pair_fly(with, 7, FLIGHTS);
+    pair_fly(with, drawn, FLIGHTS);
+    (void)rider_teardown(NULL);
+}
+
+int pair_run(const struct pair_real *with)
+{
+    struct pair_real copy = *with;
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(flights_in_chance, &copy)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@ struct pair_real {
     void (*run)(const char *sql); /* as somebody who may do everything */
 };
 
-/* FLIGHTS drawn from SEED; fails the test where the two differ. */
-void pair_fly(const struct pair_real *with, uint64_t seed, uint32_t flights);
+/* The whole test: flights of one seed, and of one drawn anew. 0: the two never differed. */
+int pair_run(const struct pair_real *with);
 
 #endif

@@ -2,15 +2,8 @@
 /* The model SQL server of the simulator, held against a real PostgreSQL: the same rows. */
 #include "lib/postgres_server.h"
 #include "sim/sql/pair.h"
-#include "unit/sql/rider.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-#include <cmocka.h>
 
 static struct rt_pg server;
 
@@ -19,25 +12,12 @@ static void run(const char *sql)
     (void)rt_pg_do(&server, "%s", sql);
 }
 
-static void flights_in_chance(void **state)
-{
-    char *url = rt_pg_url(&server, 0);
-    struct pair_real real = {&rt_postgres_driver, url, run};
-    uint64_t drawn = (uint64_t)time(NULL);
-    (void)state;
-    printf("flights drawn anew: %llu\n", (unsigned long long)drawn);
-    pair_fly(&real, 7, 400);
-    pair_fly(&real, drawn, 400);
-    free(url);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(flights_in_chance, rider_setup, rider_teardown),
-    };
     rt_pg_start(&server, NULL);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char *url = rt_pg_url(&server, 0);
+    int failed = pair_run(&(struct pair_real){&rt_postgres_driver, url, run});
+    free(url);
     rt_pg_fini(&server);
     return failed;
 }

@@ -3,6 +3,7 @@
 #include "lib/mysql_client.h"
 #include "lib/redis_server.h"
 #include "scene.h"
+#include "store_sql.h"
 
 #include <rota_guard.h>
 
@@ -42,7 +43,7 @@ static void close_db(void *db)
     mysql_close(db);
 }
 
-static int run(MYSQL *db, const char *sql, uint64_t *value)
+static int run(void *db, const char *sql, uint64_t *value)
 {
     if (mysql_query(db, sql) != 0)
         return rota_guard_say(ROTA_PROTOCOL, mysql_error(db));
@@ -53,36 +54,17 @@ static int run(MYSQL *db, const char *sql, uint64_t *value)
     return 0;
 }
 
-static int guarded(MYSQL *db, uint64_t fence, const char *sql, uint64_t *value)
+static int guard(void *db, uint64_t fence)
 {
-    int err = run(db, "BEGIN", NULL);
-
-    if (err == 0 && fence != 0)
-        err = rota_guard_mysql(db, "count", fence);
-    if (err == 0)
-        err = run(db, sql, value);
-    int ended = run(db, err == 0 ? "COMMIT" : "ROLLBACK", NULL);
-    return err != 0 ? err : ended;
+    return rota_guard_mysql(db, "count", fence);
 }
 
-static int look(void *db, uint64_t fence, uint64_t *value)
-{
-    return guarded(db, fence, "SELECT n FROM count", value);
-}
-
-static int write_db(void *db, uint64_t fence, uint64_t value)
-{
-    char sql[64];
-
-    snprintf(sql, sizeof(sql), "UPDATE count SET n = %llu", (unsigned long long)value);
-    return guarded(db, fence, sql, NULL);
-}
-
+const struct store_sql store_sql = {run, guard};
 const struct guard_store guard_store = {.name = "mysql",
                                         .start = start,
                                         .reset = reset,
                                         .fini = fini,
                                         .open = open_db,
                                         .close = close_db,
-                                        .look = look,
-                                        .write = write_db};
+                                        .look = store_sql_look,
+                                        .write = store_sql_write};

@@ -158,6 +158,26 @@ void house_swept(void)
     assert_int_equal(left(NULL, text, sizeof(text)), 0);
 }
 
+struct stage *house_stage(const char *title, uint32_t threads, uint32_t ttl_ms, uint32_t more)
+{
+    static char titles[8][64];
+    static size_t count;
+    char *mine = titles[count++ % 8];
+    snprintf(mine, sizeof(titles[0]), "%s: %s", house->name, title);
+    struct stage_plan plan = {.title = mine,
+                              .processes = 6,
+                              .threads = threads,
+                              .locks = 3,
+                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
+                                       STAGE_SPICE | more,
+                              .ttl_ms = ttl_ms,
+                              .call_ms = 5000,
+                              .long_permille = 20,
+                              .long_ms = 1500,
+                              .pause_us = 2000};
+    return stage_new(&plan);
+}
+
 void house_finish(struct stage *st, bool may_lose)
 {
     size_t found = stage_finish(st, left, NULL);

@@ -58,6 +58,8 @@ long long house_number(const char *format, ...) __attribute__((format(printf, 1,
 
 struct rt_proxy *house_proxy(uint64_t seed); /* to it, with its framing */
 
+/* Six processes of THREADS on it, not begun; its title names the server, too. MORE: flags. */
+struct stage *house_stage(const char *title, uint32_t threads, uint32_t ttl_ms, uint32_t more);
 /* Finishes and frees the stage: no findings, and nothing is left that one client does not sweep; unless MAY_LOSE, all that was
  * held is held still. */
 void house_finish(struct stage *st, bool may_lose);

@@ -21,29 +21,9 @@
 
 static struct house_clock clock_of;
 
-static struct stage *stage_with(const char *title, uint32_t ttl_ms, uint32_t more)
-{
-    static char titles[8][64];
-    static size_t count;
-    char *mine = titles[count++ % 8];
-    snprintf(mine, sizeof(titles[0]), "%s: %s", house->name, title);
-    struct stage_plan plan = {.title = mine,
-                              .processes = 6,
-                              .threads = 1,
-                              .locks = 3,
-                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
-                                       STAGE_SPICE | more,
-                              .ttl_ms = ttl_ms,
-                              .call_ms = 5000,
-                              .long_permille = 20,
-                              .long_ms = 1500,
-                              .pause_us = 2000};
-    return stage_new(&plan);
-}
-
 static struct stage *begin(const char *title, uint32_t ttl_ms, uint32_t more)
 {
-    struct stage *st = stage_with(title, ttl_ms, more);
+    struct stage *st = house_stage(title, 1, ttl_ms, more);
     char *url = house->url(0);
     stage_url(st, url);
     free(url);
@@ -114,7 +94,7 @@ static int own_clock(void **state)
 /* The switch-over takes less time than the clocks are apart: what the slower clock says has been said before. */
 static void a_stale_replica_is_promoted(void **state)
 {
-    struct stage *st = stage_with("stale replica promoted", TTL_MS, STAGE_LOSSY);
+    struct stage *st = house_stage("stale replica promoted", 1, TTL_MS, STAGE_LOSSY);
     struct house_clock behind;
     (void)state;
     house->start_logged();

@@ -17,22 +17,7 @@
 
 static struct stage *begin(const char *title, uint32_t ttl_ms, uint32_t more)
 {
-    static char titles[8][64];
-    static size_t count;
-    char *mine = titles[count++ % 8];
-    snprintf(mine, sizeof(titles[0]), "%s: %s", house->name, title);
-    struct stage_plan plan = {.title = mine,
-                              .processes = 6,
-                              .threads = 2,
-                              .locks = 3,
-                              .flags = STAGE_SHARED | STAGE_TRY | STAGE_GIVE_UP | STAGE_PERMITS |
-                                       STAGE_SPICE | more,
-                              .ttl_ms = ttl_ms,
-                              .call_ms = 5000,
-                              .long_permille = 20,
-                              .long_ms = 1500,
-                              .pause_us = 2000};
-    struct stage *st = stage_new(&plan);
+    struct stage *st = house_stage(title, 2, ttl_ms, more);
     char *url = house->url(0);
     stage_url(st, url);
     free(url);
