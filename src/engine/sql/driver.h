@@ -67,8 +67,8 @@ enum rt_sql_step_kind {
     RT_SQL_FOLDED, /* (name, session) -> number, nonce: where the line is folded with it */
     RT_SQL_DEAD, /* (limit) -> name: lines in which tickets of the dead, or ended ones, stand as rows */
     RT_SQL_BURY, /* (limit): takes away dead sessions without rows */
-    RT_SQL_IDLE, /* (age_us, limit): takes away lines without tickets (or folded with a dead one) whose `since` and
-                      `watched` are older */
+    RT_SQL_IDLE, /* (age_us, limit): takes away lines without tickets (or folded with a dead one) whose `since`, `fence`
+                      and `watched` are older: one that a new line would be numbered below stays */
 
     /* One statement, the line stays folded. */
     RT_SQL_TAKE, /* (name, session, nonce, owner, flags, bell) -> number: the line has no ticket and is not watched, and

@@ -257,7 +257,7 @@ static void do_idle(struct at *a)
     for (size_t i = a->s->line_count; i-- > 0 && most > 0;) {
         struct ss_line *l = &a->s->lines[i];
         bool empty = l->count == 0 && (!l->folded || !ss_alive(a->s, l->session, a->now));
-        if (!empty || l->since >= before || l->watched >= before)
+        if (!empty || l->since >= before || l->fence >= before || l->watched >= before)
             continue;
         ss_line_drop(a->s, l);
         most--;

@@ -79,7 +79,7 @@ where s.id is null
 union select name from rota_ticket where until between 1 and NOW and durable limit ?1
 
 -- Found without a lock, then deleted in the part of the table where they are: a DELETE locks what it reads.
-#define IDLE(l_) l_.count = 0 and l_.since < NOW - ?1 and l_.watched < NOW - ?1 \
+#define IDLE(l_) l_.count = 0 and l_.since < NOW - ?1 and l_.fence < NOW - ?1 and l_.watched < NOW - ?1 \
     and (l_.session is null or not ALIVE(l_.session))
 --@ find_idle
 select min(d.name), max(d.name) into @rota_from, @rota_to

@@ -65,7 +65,7 @@ delete from rota_session where id in (
 
 --@ idle
 delete from rota_line where name in (
-    select l.name from rota_line l where l.since <= NOW - $1 and l.watched <= NOW - $1 and l.count = 0
+    select l.name from rota_line l where l.since <= NOW - $1 and l.fence <= NOW - $1 and l.watched <= NOW - $1 and l.count = 0
         and (l.session is null or not ALIVE(l.session))
     limit $2 for update skip locked)
 
