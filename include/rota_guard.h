@@ -392,14 +392,29 @@ static inline int rota_guard_impl_my_fail(MYSQL *db, const char *ddl)
 }
 
 /* Without autocommit every statement is in a transaction. */
+static inline int rota_guard_impl_my_commits(const MYSQL *db)
+{
+    return (db->server_status & SERVER_STATUS_IN_TRANS) == 0 &&
+           (db->server_status & SERVER_STATUS_AUTOCOMMIT) != 0;
+}
+
 static inline int rota_guard_impl_my_in_txn(const MYSQL *db)
 {
     if (db == NULL)
         return rota_guard_say(ROTA_INVALID, NULL);
-    if ((db->server_status & SERVER_STATUS_IN_TRANS) == 0 &&
-        (db->server_status & SERVER_STATUS_AUTOCOMMIT) != 0)
-        return rota_guard_say(ROTA_INVALID, ROTA_GUARD_IMPL_NO_TXN);
-    return 0;
+    return rota_guard_impl_my_commits(db) ? rota_guard_say(ROTA_INVALID, ROTA_GUARD_IMPL_NO_TXN)
+                                          : 0;
+}
+
+/* QUERY in the caller's transaction. With MYSQL_OPT_RECONNECT it may have gone to another connection, where it has
+ * committed itself. */
+static inline int rota_guard_impl_my_query(MYSQL *db, const char *query, const char *ddl)
+{
+    if (mysql_query(db, query) != 0)
+        return rota_guard_impl_my_fail(db, ddl);
+    return rota_guard_impl_my_commits(db)
+               ? rota_guard_say(ROTA_UNREACHABLE, "the connection is another one: begin anew")
+               : 0;
 }
 
 /* In hexadecimal: no character set and no mode of quoting has a say. */
@@ -424,8 +439,9 @@ static inline int rota_guard_mysql(MYSQL *db, const char *resource, uint64_t fen
              "INSERT INTO rota_guard (resource, fence) VALUES (x'%s', %llu) "
              "ON DUPLICATE KEY UPDATE fence = LAST_INSERT_ID(GREATEST(fence, %llu))",
              name, (unsigned long long)fence, (unsigned long long)fence);
-    if (mysql_query(db, text) != 0)
-        return rota_guard_impl_my_fail(db, ROTA_GUARD_MYSQL_DDL);
+    err = rota_guard_impl_my_query(db, text, ROTA_GUARD_MYSQL_DDL);
+    if (err != 0)
+        return err;
     /* The highest, or 0: the row is new. */
     return mysql_insert_id(db) <= fence ? 0 : rota_guard_say(ROTA_LOST, ROTA_GUARD_IMPL_LATE);
 }
@@ -455,8 +471,7 @@ static inline int rota_sql_lock_mysql(MYSQL *db, const char *name, uint32_t wait
              "VALUES (x'%s', LAST_INSERT_ID(" ROTA_GUARD_IMPL_MY_CLOCK ")) ON DUPLICATE KEY UPDATE "
              "fence = LAST_INSERT_ID(GREATEST(fence + 1, " ROTA_GUARD_IMPL_MY_CLOCK "))",
              hex);
-    if (mysql_query(db, text) != 0)
-        err = rota_guard_impl_my_fail(db, ROTA_SQL_LOCK_MYSQL_DDL);
+    err = rota_guard_impl_my_query(db, text, ROTA_SQL_LOCK_MYSQL_DDL);
     uint64_t number = err == 0 ? mysql_insert_id(db) : 0;
     if (mysql_query(db, "SET innodb_lock_wait_timeout = @rota_wait") != 0 && err == 0)
         err = rota_guard_impl_my_fail(db, "");

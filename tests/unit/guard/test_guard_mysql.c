@@ -93,6 +93,21 @@ static void without_autocommit_all_is_in_one(void **state)
 }
 
 /* Also where nothing changes: the same fence once more takes the lock. */
+/* The client library connects anew by itself, and there every statement commits: what is asked for is not there. */
+static void another_connection_is_no_transaction(void **state)
+{
+    my_bool yes = 1;
+    MYSQL *db = guard_a;
+    (void)state;
+    assert_int_equal(mysql_options(db, MYSQL_OPT_RECONNECT, &yes), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(mysql_autocommit(db, 0), 0);
+        cut(db);
+        int err = i == 0 ? guard(db, "r", 5) : lock(db, "l", 1000, NULL);
+        assert_int_equal(err, ROTA_UNREACHABLE);
+    }
+}
+
 static void the_same_fence_locks_too(void **state)
 {
     (void)state;
@@ -191,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         GUARD_CASE(rows_may_be_counted_the_other_way),
         GUARD_CASE(without_autocommit_all_is_in_one),
+        GUARD_CASE(another_connection_is_no_transaction),
         GUARD_CASE(the_same_fence_locks_too),
         GUARD_CASE(a_deadlock_is_busy),
         GUARD_CASE(any_name_is_a_resource),
