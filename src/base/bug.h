@@ -43,6 +43,7 @@ enum rt_bug {
     RT_BUG_OVERTAKES = 28,
     RT_BUG_NO_FILE_IS_DEAD = 29,
     RT_BUG_RINGS_THE_CROWD = 30,
+    RT_BUG_DELETED_NOT_WAITED_FOR = 31,
 };
 
 #ifdef ROTA_PLANTED

@@ -46,7 +46,7 @@ for bug in 2 6 13 20 21 22 23 24; do
         case_is "bug $bug, $kind" $? 1 "$out"
     done
 done
-[ -z "$file" ] || for bug in 5 6 8 20 25 26 27 28 29 30; do
+[ -z "$file" ] || for bug in 5 6 8 20 25 26 27 28 29 30 31; do
     out=$(ROTA_BUG=$bug "$sim" --file --seeds 1000 2>&1)
     case_is "bug $bug, file" $? 1 "$out"
 done

@@ -297,4 +297,6 @@ void sim_plan_draw_file(struct sim_plan *plan, struct sim_random *r)
     plan->outage_ms = PICK(r, every);
     for (int i = 0; i < SIM_FILE_OUTAGE_KINDS; i++)
         plan->outage[i] = rate(r, 4);
+    if (plan->outage[SIM_FILE_DELETED] > 0) /* both: nobody can know who holds in the deleted one */
+        plan->outage[SIM_FILE_TIDIED] = 0;
 }

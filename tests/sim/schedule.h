@@ -92,8 +92,9 @@ enum sim_sql_outage { /* what befalls an SQL server */
 enum sim_file_outage { /* what befalls the folder and the machine of file: */
                        SIM_FILE_FORWARD,
                        SIM_FILE_BACK,
-                       SIM_FILE_TAKEN,  /* another program has the database */
-                       SIM_FILE_TIDIED, /* somebody deletes what he finds in s/ */
+                       SIM_FILE_TAKEN,   /* another program has the database */
+                       SIM_FILE_TIDIED,  /* somebody deletes what he finds in s/ ... */
+                       SIM_FILE_DELETED, /* ... or the database */
                        SIM_FILE_OUTAGE_KINDS,
 };
 

@@ -560,7 +560,7 @@ static int try_open(struct rt_file_conn *c, const char *path)
 {
     struct rt_file_part parts[RT_FILE_PARTS]; /* before SQLite makes them */
     rt_file_torn_see(c, parts);
-    if (rt_file_torn_check(c, parts) != 0)
+    if (rt_file_torn_check(c, parts) != 0 && !RT_BUG(RT_BUG_DELETED_NOT_WAITED_FOR))
         return RT_FILE_AGAIN;
     bool fresh = false, lost = wal_is_lost(&parts[RT_FILE_PART_WAL]);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;

@@ -108,7 +108,7 @@ bool sf_dies(struct sf_world *w, struct sim_client *c)
 static int on_commit(void *arg)
 {
     struct sim_client *c = arg;
-    return c->dead || sf_dies(c->sim->file, c);
+    return c->dead || (c->open && sf_dies(c->sim->file, c));
 }
 
 /* A statement begins, or has ended. */
@@ -124,22 +124,22 @@ static int on_statement(unsigned what, void *arg, void *statement, void *more)
     return 0;
 }
 
-static void opened(struct sim_client *c)
+void sf_opened(struct sim_client *c, sqlite3 *db)
 {
-    struct sf_world *w = c->sim->file;
-    sqlite3 *db = sf_conn(c)->db;
-    memset(&w->players[c->index], 0, sizeof(w->players[0]));
     (void)sqlite3_commit_hook(db, on_commit, c);
     (void)sqlite3_trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_PROFILE, on_statement, c);
-    if (w->eye == NULL)
-        sf_truth_open(w);
+}
+
+static void opened(struct sim_client *c)
+{
+    memset(&c->sim->file->players[c->index], 0, sizeof(struct sf_player));
 }
 
 /* Who opens a folder after a crash may have to write to the database first. */
 static bool refuses(const struct sim *sim)
 {
     const struct sf_world *w = sim->file;
-    bool taken = w->taken_until != 0;
+    bool taken = w->taken_until != 0 || w->deleted;
     for (size_t i = 0; i < SIM_CLIENTS_MAX; i++)
         taken = taken || w->players[i].acts;
     return taken;
@@ -230,7 +230,7 @@ static void visit_event(struct rt_up *up, const struct rt_event *event)
 }
 
 /* Somebody opens a session, by which what the dead left is swept, and goes. */
-static void visit(struct sf_world *w)
+static int visit(struct sf_world *w)
 {
     struct rt_up up = {.done = visit_done, .event = visit_event};
     struct rt_loop loop;
@@ -245,20 +245,34 @@ static void visit(struct sf_world *w)
     rt_loop_advance(&loop, w->sim->now);
     *conn = (struct rt_conn){.engine = &rt_engine_file, .up = &up, .loop = &loop, .label = "visit"};
     rv = rt_engine_file.open(conn, &url);
-    assert(rv == 0);
-    (void)rv;
     rt_url_fini(&url);
-    rt_engine_file.submit(conn, &op);
-    rt_engine_file.close(conn);
+    if (rv == 0) {
+        rt_engine_file.submit(conn, &op);
+        rt_engine_file.close(conn);
+    }
     rt_free(conn);
     rt_loop_fini(&loop);
     w->visited = false;
+    return rv;
+}
+
+/* Those who have the deleted database open still are rung for it, and give up. */
+static void visit_patiently(struct sf_world *w)
+{
+    struct sim *sim = w->sim;
+    for (int i = 0; visit(w) != 0; i++) {
+        if (!w->deleted || i == VISITS)
+            sim_violated(sim, "liveness", "the folder cannot be opened");
+        for (uint32_t k = 0; k < sim->plan.clients; k++)
+            if (sim_client_runs(&sim->clients[k]) && sim_client_due(&sim->clients[k]))
+                sim_client_run(&sim->clients[k]);
+    }
 }
 
 static void sweep(struct sim *sim)
 {
     for (int i = 0; i < VISITS; i++)
-        visit(sim->file);
+        visit_patiently(sim->file);
 }
 
 static void expire(struct sim *sim, int64_t ms)
@@ -311,7 +325,7 @@ static void take(struct sim *sim)
     SIM_TRACE(sim, NULL, "the database is taken until %.6f", (double)w->taken_until / 1e9);
 }
 
-static void give(struct sf_world *w)
+void sf_give(struct sf_world *w)
 {
     if (w->taken_until != 0)
         (void)sqlite3_exec(w->taker, "ROLLBACK", NULL, NULL, NULL);
@@ -331,6 +345,42 @@ static void tidy(struct sim *sim)
     (void)unlink(path);
 }
 
+/* All who hold give up before anybody makes another one: there are no two holders. */
+static void delete_database(struct sim *sim)
+{
+    static const char *const names[] = {"rota.db", "rota.db-wal", "rota.db-shm"};
+    char path[96];
+    SIM_TRACE(sim, NULL, "somebody deletes the database");
+    sim->file->deleted = true;
+    sim_counts.losses++;
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        (void)unlink(path);
+    }
+}
+
+static bool fences_grow(const struct sim *sim)
+{
+    uint64_t clock = (uint64_t)sim->file->wall_ms * 1000 + (uint64_t)sim->now / 1000;
+    return clock > sim->highest_number;
+}
+
+void sf_replaced(struct sf_world *w)
+{
+    struct sim *sim = w->sim;
+    SIM_TRACE(sim, NULL, "there is another database");
+    w->deleted = false;
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        struct sim_line *line = &sim->lines[i];
+        if (line->last_exclusive > sim->highest_number)
+            sim->highest_number = line->last_exclusive;
+        if (line->highest_told > sim->highest_number)
+            sim->highest_number = line->highest_told;
+    }
+    for (uint32_t i = 0; i < sim->plan.names && !fences_grow(sim); i++)
+        sim->lines[i].last_exclusive = sim->lines[i].highest_told = 0;
+}
+
 static void outage(struct sim *sim)
 {
     switch (sim_pick_weighted(sim, sim->plan.outage, SIM_FILE_OUTAGE_KINDS)) {
@@ -345,6 +395,9 @@ static void outage(struct sim *sim)
         break;
     case SIM_FILE_TIDIED:
         tidy(sim);
+        break;
+    case SIM_FILE_DELETED:
+        delete_database(sim);
         break;
     default:
         break;
@@ -398,7 +451,7 @@ static void run(struct sim *sim)
 {
     check_dead(sim);
     if (sim->file->taken_until != 0 && sim->file->taken_until <= sim->now)
-        give(sim->file);
+        sf_give(sim->file);
 }
 
 static int64_t next(const struct sim *sim)
@@ -408,7 +461,7 @@ static int64_t next(const struct sim *sim)
 
 static void heal(struct sim *sim)
 {
-    give(sim->file);
+    sf_give(sim->file);
 }
 
 /* Where no ring is lost it tells; else the safety net does, whatever happens: to look needs nobody else. */
@@ -441,7 +494,6 @@ void sf_world_open(struct sf_world *w, struct sim *sim, uint64_t seed)
 
 void sf_world_close(struct sf_world *w)
 {
-    give(w);
     sf_truth_close(w);
     sf_machine_on(NULL);
     sf_world_clear();
@@ -493,4 +545,5 @@ const struct sim_kind sim_file = {
     .next = next,
     .outage = outage,
     .heal = heal,
+    .fences_grow = fences_grow,
 };

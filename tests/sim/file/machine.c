@@ -63,9 +63,14 @@ int clock_gettime(clockid_t id, struct timespec *ts)
     return real(id, ts);
 }
 
+/* Whoever sleeps lets others run. */
 int nanosleep(const struct timespec *wanted, struct timespec *left)
 {
-    return world != NULL ? 0 : clock_nanosleep(CLOCK_REALTIME, 0, wanted, left);
+    if (world == NULL)
+        return clock_nanosleep(CLOCK_REALTIME, 0, wanted, left);
+    if (world->sim->current != NULL)
+        sf_preempt(world, world->sim->current);
+    return 0;
 }
 
 /* ---- Processes ---------------------------------------------------------- */
@@ -214,7 +219,7 @@ static void put_ring(struct sim_client *to, uint64_t session, const void *bytes,
 {
     struct sf_player *p = &world->players[to->index];
     const struct sim_wire *w = &world->sim->plan.wire;
-    bool late = sim_chance(&world->random, w->late);
+    bool late = sim_chance(&world->random, w->late) && !world->sim->healing;
     if (p->ring_count == SF_RINGS_MAX)
         return;
     struct sf_ring *r = &p->rings[p->ring_count++];
@@ -288,4 +293,17 @@ ssize_t recv(int fd, void *bytes, size_t size, int flags)
     if (real == NULL)
         find(&real, "recv");
     return real(fd, bytes, size, flags);
+}
+
+/* ---- SQLite --------------------------------------------------------------- */
+
+int sqlite3_open_v2(const char *path, sqlite3 **db, int flags, const char *vfs)
+{
+    static int (*real)(const char *, sqlite3 **, int, const char *);
+    if (real == NULL)
+        find(&real, "sqlite3_open_v2");
+    int rc = real(path, db, flags, vfs);
+    if (rc == SQLITE_OK && played())
+        sf_opened(world->sim->current, *db);
+    return rc;
 }

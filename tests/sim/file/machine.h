@@ -48,6 +48,7 @@ struct sf_world {
     char folder[64], url[80];
     sqlite3 *eye, *taker; /* the truth; another program that takes the database */
     sqlite3_stmt *version, *tickets, *sessions;
+    ino_t inode;  /* of the database that the eye sees */
     int64_t seen; /* the version of what is below */
     struct sf_row rows[SF_ROWS_MAX];
     size_t row_count;
@@ -61,10 +62,17 @@ struct sf_world {
     int64_t taken_until; /* the database; 0: it is not */
     int64_t kept_since
         [SIM_NAMES_MAX]; /* a line by the dead alone, and who waits could sweep them; 0: it is not */
+    bool deleted;        /* the database, and there is no other yet */
     bool visited;        /* by somebody who is not played */
     uint32_t
         acts; /* so many more of threads while others are held up: else each leads to some more */
 };
+
+/* DB was opened just now, by C. */
+void sf_opened(struct sim_client *c, sqlite3 *db);
+void sf_give(struct sf_world *w); /* what was taken */
+/* The database is another one from now on: numbers begin with the clock. */
+void sf_replaced(struct sf_world *w);
 
 /* One at a time. Leaves nothing behind, also if the program ends in between (sf_world_clear). */
 void sf_world_open(struct sf_world *w, struct sim *sim, uint64_t seed);
@@ -88,9 +96,8 @@ pid_t sf_machine_pid(int fd);
 
 /* ---- truth.c ------------------------------------------------------------ */
 
-void sf_truth_open(struct sf_world *w);
 void sf_truth_close(struct sf_world *w);
-void sf_truth_read(struct sf_world *w); /* if it has changed */
+void sf_truth_read(struct sf_world *w); /* if it has changed, or is another one */
 /* C has committed just now: it is looked at, and how many may be rung for it. */
 void sf_truth_committed(struct sf_world *w, struct sim_client *c);
 size_t sf_truth_files(const struct sf_world *w); /* in s/ */

@@ -7,45 +7,69 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-static sqlite3_stmt *prepare(struct sf_world *w, const char *sql)
+static sqlite3 *open_beside(struct sf_world *w, const char *path)
 {
-    sqlite3_stmt *s = NULL;
-    int rc = sqlite3_prepare_v2(w->eye, sql, -1, &s, NULL);
-    if (rc != SQLITE_OK)
-        sim_violated(w->sim, "truth", "%s: %s", sql, sqlite3_errmsg(w->eye));
-    return s;
-}
-
-void sf_truth_open(struct sf_world *w)
-{
-    char path[96];
-    (void)snprintf(path, sizeof(path), "%s/rota.db", w->folder);
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    int rc = sqlite3_open_v2(path, &w->eye, flags, NULL);
-    if (rc == SQLITE_OK)
-        rc = sqlite3_open_v2(path, &w->taker, flags, NULL);
+    sqlite3 *db = NULL;
+    int keep = 1;
+    bool visited = w->visited;
+    w->visited = true;
+    int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    w->visited = visited;
     assert(rc == SQLITE_OK);
     (void)rc;
-    int keep = 1;
-    (void)sqlite3_db_config(w->eye, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
-    (void)sqlite3_db_config(w->taker, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
-    (void)sqlite3_file_control(w->eye, "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
-    (void)sqlite3_file_control(w->taker, "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
-    w->version = prepare(w, "PRAGMA data_version");
-    w->tickets = prepare(w, "SELECT line,number,flags,session,nonce,mode,take,of FROM ticket"
-                            " ORDER BY line,number");
-    w->sessions = prepare(w, "SELECT id FROM session");
-    w->seen = -1;
+    (void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+    (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep);
+    return db;
+}
+
+static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *s = NULL;
+    (void)sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+    return s;
 }
 
 void sf_truth_close(struct sf_world *w)
 {
+    if (w->eye == NULL)
+        return;
+    sf_give(w);
     (void)sqlite3_finalize(w->version);
     (void)sqlite3_finalize(w->tickets);
     (void)sqlite3_finalize(w->sessions);
     (void)sqlite3_close(w->taker);
     (void)sqlite3_close(w->eye);
+}
+
+/* Of the database that stands in the folder, if it is made; a deleted one counts until there is another. */
+static void find_database(struct sf_world *w)
+{
+    char path[96];
+    struct stat st;
+    (void)snprintf(path, sizeof(path), "%s/rota.db", w->folder);
+    if (stat(path, &st) != 0 || st.st_ino == w->inode || st.st_size == 0)
+        return;
+    sqlite3 *db = open_beside(w, path);
+    sqlite3_stmt *sessions = prepare(db, "SELECT id FROM session");
+    if (sessions == NULL) { /* not yet */
+        (void)sqlite3_close(db);
+        return;
+    }
+    bool first = w->inode == 0;
+    sf_truth_close(w);
+    w->eye = db;
+    w->taker = open_beside(w, path);
+    w->sessions = sessions;
+    w->version = prepare(db, "PRAGMA data_version");
+    w->tickets = prepare(db, "SELECT line,number,flags,session,nonce,mode,take,of FROM ticket"
+                             " ORDER BY line,number");
+    assert(w->version != NULL && w->tickets != NULL);
+    w->inode = st.st_ino;
+    w->seen = -1;
+    if (!first)
+        sf_replaced(w);
 }
 
 static int64_t version(struct sf_world *w)
@@ -76,7 +100,8 @@ static void read_ticket(const struct sf_world *w, struct sf_row *row)
 
 void sf_truth_read(struct sf_world *w)
 {
-    int64_t now = version(w);
+    find_database(w);
+    int64_t now = w->eye != NULL ? version(w) : w->seen;
     if (now == w->seen)
         return;
     w->seen = now;

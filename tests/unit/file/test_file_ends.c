@@ -135,7 +135,7 @@ static void give_database(sqlite3 *db)
 }
 
 /* It gives up while somebody has the database, and goes on with another session, or goes: others may sweep
- * what it could not, though its process lives (sim --file --seed 86). */
+ * what it could not, though its process lives (sim --file --seed 18). */
 static void test_a_session_given_up_while_the_database_is_taken_is_dead(void **state)
 {
     (void)state;
