@@ -96,10 +96,11 @@ static void ask(struct rt_resp_link *l, const char *verb, struct channel *const 
     bool good = rt_resp_command(c, 1 + n) && rt_resp_word(c, verb, strlen(verb));
     for (size_t i = 0; good && i < n; i++)
         good = rt_resp_word(c, list[i]->name, strlen(list[i]->name));
-    if (good && rt_stream_write(&l->stream, c->out, c->out_size) == 0)
+    int rv = good ? rt_stream_write(&l->stream, c->out, c->out_size) : ROTA_NOMEM;
+    if (rv == 0)
         owe(l, (uint32_t)n);
-    else if (!good)
-        owe(l, 1); /* no memory: found missing by the timer, which cuts the link */
+    else if (rv == ROTA_NOMEM)
+        owe(l, 1); /* found missing by the timer, which cuts the link */
     c->out_size = 0;
 }
 
