@@ -209,6 +209,8 @@ void rt_sql_wait_granted(struct rt_sql_conn *c, struct rt_sql_ticket *t)
     if (t->shares) /* those behind it may hold too, and wait for it */
         rt_sql_bell_ring_now(c, t->name);
     look_in(c, t, -1);
+    if (t->armed) /* whoever waits behind it by now came before it held, and rang for nobody */
+        look_at(c, t, now_of(c));
 }
 
 void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t)
