@@ -113,7 +113,8 @@ enum rt_sql_step_kind {
      * would make it. */
     RT_SQL_LOOK, /* (name, session, number) -> granted, left_us, bell. left_us: how long until what it waits for may end
                        by time: of all granted ones if nobody waits ahead of it, else of the one ahead; at least 0, NULL:
-                       never. Dead ones ahead count, with 0. bell: of the one ahead. No row: no such ticket */
+                       never. Dead ones ahead count, with 0. bell: of the one ahead; 0 if that is one of several who
+                       hold permits: any of them may let it in. No row: no such ticket */
     RT_SQL_FRONT, /* (name) -> number, granted, count, mode, of_, value, label of the front, left_us: of the soonest end
                        in the line (NULL: never). No row: nobody there */
     RT_SQL_INSPECT, /* (name, session) -> name, number, session (0: durable), owner, mode, take, of_, granted, durable,

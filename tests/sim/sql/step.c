@@ -141,9 +141,11 @@ static int64_t left_of(const struct at *a, const struct ss_line *l, const struct
     return soonest;
 }
 
+/* Any of several that hold permits may let T in: there is no one bell for that. */
 static struct rt_sql_cell bell_ahead(const struct ss_line *l, const struct ss_ticket *t)
 {
-    return t > l->tickets ? number(t[-1].bell) : nothing;
+    bool several = t > l->tickets + 1 && t[-1].granted && t->mode == RT_PERMITS;
+    return t > l->tickets ? number(several ? 0 : t[-1].bell) : nothing;
 }
 
 /* ---- The server --------------------------------------------------------------------------------------------------- */

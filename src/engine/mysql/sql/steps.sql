@@ -210,12 +210,14 @@ where l.name = ?1
 
 #define WANTED (m.granted and m.flags & 1 <> 0 and exists (select 1 from rota_ticket w where w.name = ?1 and not w.granted))
 -- M waits for A, the one ahead; or if that one holds, for any who does. (Nobody who holds stands behind one who waits.)
+-- Of several that hold permits any may let it in: there is no one bell.
 #define AHEAD left join rota_ticket a on a.name = ?1 \
         and a.number = (select max(x.number) from rota_ticket x where x.name = ?1 and x.number < m.number) \
     left join rota_session b on b.id = a.session
 #define WAITS_FOR if(a.granted, \
         (select min(LASTS(t, s)) from TICKETS where t.name = ?1 and t.number < m.number and t.granted), \
-        if(a.number is null, null, LASTS(a, b))), a.bell
+        if(a.number is null, null, LASTS(a, b))), \
+    if(a.granted and m.mode = 2 and a.number > (select min(x.number) from rota_ticket x where x.name = ?1), 0, a.bell)
 
 --@ answer
 select ALIVE(?2), m.number, m.granted, WANTED, f.mode, f.of_, coalesce(f.label, g.label), WAITS_FOR

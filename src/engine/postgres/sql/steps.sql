@@ -172,15 +172,17 @@ where l.name = $1 and l.waiting = 1 and t.granted and t.flags & 1 <> 0
 -- How long ticket T still lasts at most; null: for ever.
 #define LEFT_OF(t_) case when t_.durable and t_.until = 0 then null else greatest(0, case when t_.durable then t_.until \
     else greatest((select s.expires from rota_session s where s.id = t_.session), OWED(t_, NOW)) end - NOW) end
--- What ticket M waits for, with A the one ahead of it.
+-- What ticket M waits for, with A the one ahead of it. Of several that hold permits any may let it in: there is no one bell.
 #define AHEAD left join lateral (select a.* from rota_ticket a where a.name = $1 and a.number < m.number \
     order by a.number desc limit 1) a on true
 #define LEFT_AHEAD case when m.granted then null when not a.granted then LEFT_OF(a) \
     else (select min(LEFT_OF(g)) from rota_ticket g where g.name = $1 and g.granted and g.number < m.number) end
+#define BELL_AHEAD case when a.granted and m.mode = 2 \
+    and a.number > (select min(x.number) from rota_ticket x where x.name = $1) then 0 else a.bell end
 
 --@ answer
 select ALIVE($2), m.number, m.granted, WANTED(m, l), f.mode, f.of_,
-    coalesce(f.label, (select s.label from rota_session s where s.id = f.session and not f.durable)), LEFT_AHEAD, a.bell
+    coalesce(f.label, (select s.label from rota_session s where s.id = f.session and not f.durable)), LEFT_AHEAD, BELL_AHEAD
 from (select 1) one left join rota_line l on l.name = $1
     left join lateral (select t.* from rota_ticket t where t.name = $1 and t.session = $2 and t.nonce = $3 limit 1) m on true
     left join lateral (select t.* from rota_ticket t where t.name = $1 order by t.number limit 1) f on true
@@ -234,7 +236,7 @@ on conflict (name) do update set watched = greatest(l.watched, excluded.watched)
 -- ---- Looking
 
 --@ look
-select m.granted, LEFT_AHEAD, a.bell from rota_ticket m AHEAD where m.name = $1 and m.session = $2 and m.number = $3
+select m.granted, LEFT_AHEAD, BELL_AHEAD from rota_ticket m AHEAD where m.name = $1 and m.session = $2 and m.number = $3
 
 -- Living tickets, among the rows and folded. One whose session is dead but which owes time is shown as PURGE will make it.
 #define LIVING_ROWS(where_) select t.name, t.number, case when t.durable or d.dead then 0 else t.session end as session, \
