@@ -178,8 +178,9 @@ void rt_redis_observed(struct rt_redis_conn *c, uint32_t room, const char *name,
             continue;
         if (!state) { /* subscribed just now: what was pushed before was missed; or it makes no sense */
             look(c, w);
-        } else if (v->told) {
-            rt_view_tell(&c->base, v, &s);
+        } else {
+            if (v->told) /* else the look under way tells first, and one more what came meanwhile */
+                rt_view_tell(&c->base, v, &s);
             if ((v->looking || now - w->looked_at < NEAR) && now + RELOOK < w->base.look_at)
                 w->base.look_at = now + RELOOK;
             v->again = v->again || v->looking;
