@@ -44,6 +44,13 @@ enum rt_bug {
     RT_BUG_NO_FILE_IS_DEAD = 29,
     RT_BUG_RINGS_THE_CROWD = 30,
     RT_BUG_DELETED_NOT_WAITED_FOR = 31,
+    /* What the simulator judges by what became of the lines: whom a release wakes, what was left, how long others wait, what
+     * observers see. */
+    RT_BUG_ALL_WATCH_THE_LINE = 40, /* etcd */
+    RT_BUG_MISSING_IS_LEFT = 42,    /* etcd, SQL */
+    RT_BUG_WANTED_NOT_HEARD = 43,   /* the dispatcher */
+    RT_BUG_SAME_STATE_TOLD = 44,    /* kit/view */
+    RT_BUG_NO_LOOK_ONCE_MORE = 45,  /* kit/view */
 };
 
 #ifdef ROTA_PLANTED

@@ -88,7 +88,7 @@ static void up_event(struct rt_up *up, const struct rt_event *event)
     struct rt_ticket *t = line != NULL ? rt_line_ticket(line, event->number) : NULL;
     if (event->kind == RT_GRANTED)
         ticket_granted(d, line, t, event);
-    else if (t != NULL && event->kind == RT_WANTED)
+    else if (t != NULL && event->kind == RT_WANTED && !RT_BUG(RT_BUG_WANTED_NOT_HEARD))
         rt_desk_wanted(desk, t, now);
     else if (t != NULL && event->kind == RT_TICKET_LOST)
         rt_desk_ticket_lost(desk, t, now);

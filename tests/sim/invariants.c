@@ -2,6 +2,7 @@
 /* The invariants of DESIGN 2, as far as they can be seen from outside at one moment. */
 #include "sim/invariants.h"
 
+#include "sim/calm.h"
 #include "sim/excuse.h"
 #include "sim/world.h"
 
@@ -57,6 +58,7 @@ void sim_check_line(struct sim *sim, struct sim_line *seen)
 {
     struct sim_place places[SIM_PLACES_MAX];
     size_t n = sim->kind->look(sim, seen->name, places, SIM_PLACES_MAX);
+    sim_witness(sim, seen, places, n);
     if (n == 0)
         return;
     check_weights(sim, seen->name, places, n);
@@ -71,6 +73,14 @@ void sim_check_line(struct sim *sim, struct sim_line *seen)
         sim_violated(sim, "I2", "%s was granted with fence %llu after %llu", seen->name,
                      (unsigned long long)front->number, (unsigned long long)seen->last_exclusive);
     seen->last_exclusive = front->number;
+}
+
+void sim_check_lines(struct sim *sim, uint64_t leaver)
+{
+    sim->leaver = leaver;
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        sim_check_line(sim, &sim->lines[i]);
+    sim->leaver = 0;
 }
 
 /* ---- What clients believe ----------------------------------------------- */
@@ -242,12 +252,23 @@ static void check_told(const struct sim *sim, const struct sim_client *c, const 
                      name);
 }
 
-static void check_lingering(const struct sim *sim, const struct sim_client *c)
+static void check_lingering(const struct sim *sim, struct sim_client *c)
 {
     for (uint32_t i = 0; i < sim->plan.names; i++) {
         const struct rt_line *line = c->lines[i];
-        if (line == NULL || !line->lingering)
+        const struct sim_witness *w = &sim->lines[i].witness;
+        struct sim_tenure *t = &c->tenures[i];
+        if (line == NULL || !line->lingering) {
+            t->lingers = 0;
             continue;
+        }
+        if (t->lingers != line->x.id)
+            t->lingers_since = sim->now;
+        t->lingers = line->x.id;
+        int64_t since = w->wanted_since > t->lingers_since ? w->wanted_since : t->lingers_since;
+        if (w->wanted_since != 0 && w->front == line->x.id && sim->now > sim_wanted_by(sim, since))
+            sim_violated(sim, "I7", "c%u lingers on %s while somebody waits since %lld us ago",
+                         c->index, line->name, (long long)(sim->now - w->wanted_since) / 1000);
         if (rt_ticket_has(&line->x, RT_TICKET_WANTED) || line->linger_until <= sim->now)
             sim_violated(sim, "I7", "c%u lingers on %s and should not", c->index, line->name);
     }
@@ -262,22 +283,21 @@ static int64_t turn_since(const struct sim_turn *turns, uint32_t n, const struct
     return now;
 }
 
-/* I8: whose turn it is is woken, and not only by its next beat. Where the kind says how long that takes. */
+/* I8: whose turn it is is woken, and not only by its next beat, unless something bad has happened. */
 static void check_turns(const struct sim *sim, struct sim_client *c)
 {
     struct sim_turn before[SIM_TURNS_MAX];
     uint32_t n = c->turn_count;
     memcpy(before, c->turns, sizeof(before));
-    int64_t most = sim->kind->wakes_within != NULL ? sim->kind->wakes_within(sim) : 0;
     c->turn_count = 0;
-    for (const struct rt_ticket *t = most > 0 ? c->d.desk.tickets : NULL; t != NULL; t = t->next) {
+    for (const struct rt_ticket *t = c->d.desk.tickets; t != NULL; t = t->next) {
         struct sim_place place;
         if (t->state != RT_TICKET_WAITING || !rt_ticket_has(t, RT_TICKET_NUMBERED) ||
             c->turn_count == SIM_TURNS_MAX || !sim_world_find(sim, t->line->name, t->id, &place) ||
             !place.granted)
             continue;
         int64_t since = turn_since(before, n, t, sim->now);
-        if (sim->now > since + most)
+        if (sim->now > sim_told_by(sim, since))
             sim_violated(sim, "I8", "c%u was not told for %lld ms that it holds %s", c->index,
                          (long long)((sim->now - since) / RT_MS), t->line->name);
         c->turns[c->turn_count].ticket = t;
@@ -294,6 +314,7 @@ void sim_check_moment(struct sim *sim)
             continue;
         check_turns(sim, c);
         check_lingering(sim, c);
+        sim_watcher_check(sim, c);
         for (const struct sim_job *job = c->jobs; job != NULL; job = job->next)
             check_told(sim, c, job);
     }
@@ -310,6 +331,39 @@ static bool is_reentry(const struct sim_job *job)
             o->ask.fence == job->ask.fence && o->ask.owner == job->ask.owner && o->ask.owner != 0)
             return true;
     return false;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Whatever the client knows: once it must have been told that somebody waits, as the engine has it. */
+static void check_late_pass(const struct sim_job *job)
+{
+    const struct sim *sim = job->client->sim;
+    const struct rt_desk *desk = &job->client->d.desk;
+    const struct sim_witness *w = &sim->lines[job->name].witness;
+    struct sim_tenure *t = &job->client->tenures[job->name];
+    if (w->wanted_since == 0 || w->front != job->ask.fence)
+        return;
+    if (t->waits_since != w->wanted_since) {
+        t->waits_since = w->wanted_since;
+        t->known_by = RT_NEVER;
+        t->late_passes = 0;
+    }
+    /* It asks who waits when somebody queues here. */
+    int64_t since = later(t->waits_since, later(t->granted_at, job->asked_at));
+    int64_t by = sim_wanted_by(sim, since);
+    t->known_by = by < t->known_by ? by : t->known_by;
+    if (sim->now <= t->known_by)
+        return;
+    t->late_passes++;
+    if (t->late_passes > desk->pass_limit || sim->now > t->known_by + desk->pass)
+        sim_violated(sim, "I7",
+                     "c%u: %s passed on while somebody waits since %lld us ago, %u times late",
+                     job->client->index, sim->lines[job->name].name,
+                     (long long)(sim->now - t->waits_since) / 1000, t->late_passes);
 }
 
 /* I7: while somebody waits elsewhere a tenure is passed on so often and so long, not more. */
@@ -329,7 +383,12 @@ static void check_pass(const struct sim_job *job)
     note_wanted(sim, job->client);
     sim_counts.reentered += is_reentry(job);
     sim_counts.passed += !first && !together && !is_reentry(job);
-    if (first || together || t->wanted != job->ask.fence || is_reentry(job))
+    if (first)
+        t->granted_at = sim->now;
+    if (first || together || is_reentry(job))
+        return;
+    check_late_pass(job);
+    if (t->wanted != job->ask.fence)
         return;
     if (t->wanted_at == sim->now)
         return; /* the grant may have come before WANTED, both in one step */
@@ -369,10 +428,48 @@ static bool was_told(const struct sim *sim, const char *name, uint64_t number)
     return false;
 }
 
+static void note_leaving(struct sim_client *c, const struct rt_op *op)
+{
+    for (size_t i = 0; i < SIM_LEAVES_MAX; i++)
+        if (c->leaves[i].op == NULL) {
+            c->leaves[i].op = op;
+            c->leaves[i].sent_at = c->sim->now;
+            return;
+        }
+}
+
+/* When OP was sent; RT_NEVER: there were too many. */
+static int64_t take_leaving(struct sim_client *c, const struct rt_op *op)
+{
+    for (size_t i = 0; i < SIM_LEAVES_MAX; i++)
+        if (c->leaves[i].op == op) {
+            c->leaves[i].op = NULL;
+            return c->leaves[i].sent_at;
+        }
+    return RT_NEVER;
+}
+
+/* I4: what was not ours any more when we began to leave it was not left by us. */
+static void check_was_ours(struct sim_client *c, const struct rt_op *op)
+{
+    struct sim *sim = c->sim;
+    int64_t sent_at = take_leaving(c, op);
+    if (op->err != 0 || sent_at == RT_NEVER || sim->kind->late || sim_is_excused(sim, c))
+        return;
+    for (uint32_t i = 0; i < sim->plan.names; i++)
+        if (strcmp(sim->lines[i].name, op->leave.name) == 0 &&
+            !sim_witness_left(&sim->lines[i].witness, op, sent_at))
+            sim_violated(sim, "I4",
+                         "c%u: a LEAVE of %llu, nonce %llx, in %s that did nothing succeeded",
+                         c->index, (unsigned long long)op->leave.number,
+                         (unsigned long long)op->leave.nonce & 0xffff, op->leave.name);
+}
+
 /* I6: an ask that was told TIMEOUT, or anything but its grant, leaves nothing taken. */
-void sim_check_left(const struct sim_client *c, const struct rt_op *op)
+void sim_check_left(struct sim_client *c, const struct rt_op *op)
 {
     struct sim_place t;
+    check_was_ours(c, op);
     if (op->err != 0 || was_told(c->sim, op->leave.name, op->leave.number))
         return;
     if (sim_world_find(c->sim, op->leave.name, op->leave.number, &t) && t.session == 0)
@@ -402,6 +499,8 @@ static bool fences_grow(const struct sim *sim)
 static void forget_number(struct sim_job *job)
 {
     struct sim_client *c = job->client;
+    if (c->tenures[job->name].fence == job->ask.fence)
+        c->tenures[job->name].fence = c->tenures[job->name].wanted = 0;
     if (c->tenures[job->name].retired == job->ask.fence)
         c->tenures[job->name].retired = 0;
     for (uint32_t i = 0; i < SIM_GONE_MAX; i++)
@@ -481,6 +580,8 @@ void sim_check_sent(struct sim_client *c, const struct rt_op *op)
                                            : NULL;
     if (t != NULL)
         t->told = false;
+    if (op->kind == RT_OP_LEAVE)
+        note_leaving(c, op);
     if (op->kind == RT_OP_CHANGE && is_gone(c, op->change.name, op->change.number))
         sim_violated(c->sim, "I4", "c%u changes ticket %llu after its release", c->index,
                      (unsigned long long)op->change.number);

@@ -11,6 +11,8 @@ bool sim_believes(const struct sim *sim, const struct sim_job *job);
 
 /* What the engine says of one line (I1, I2, I7). */
 void sim_check_line(struct sim *sim, struct sim_line *seen);
+/* All lines, after a request that was a LEAVE of the session LEAVER; 0: it was none. */
+void sim_check_lines(struct sim *sim, uint64_t leaver);
 
 /* After C did something: the engine's lines, all beliefs, deadlines (I1, I3, I5). */
 void sim_check_step(struct sim *sim, struct sim_client *c);
@@ -25,9 +27,9 @@ void sim_check_released(struct sim_job *job, int err);
 /* A thread was told that JOB holds, whether that is so any more or not. */
 void sim_note_told(const struct sim_job *job);
 
-/* C sends this (I4); its LEAVE is answered (I6). */
+/* C sends this (I4); its LEAVE is answered (I4, I6). */
 void sim_check_sent(struct sim_client *c, const struct rt_op *op);
-void sim_check_left(const struct sim_client *c, const struct rt_op *op);
+void sim_check_left(struct sim_client *c, const struct rt_op *op);
 
 /* C hears the answer to a CHANGE, or WANTED: what was wanted may not be any more, and a moment later again (I7). */
 void sim_note_changed(struct sim_client *c, const struct rt_op *op);

@@ -7,7 +7,7 @@
  * KIND is --redis, --cluster, --etcd, --postgres or --mysql: over that engine and a model of its server, not over mem; --file: over
  * that engine, a real database and a machine that is played; --late: over mem
  * that numbers tickets when it grants them. --from new: from a seed that is drawn anew and printed first. --rejoin:
- * half of the asks outlast outages (ROTA_REJOIN); without it seeds mean what they did. */
+ * half of the asks outlast outages (ROTA_REJOIN); --observe: threads also look on. Without them seeds mean what they did. */
 #include "base/alloc.h"
 #if ROTA_ENGINE_FILE
 #include "sim/file/machine.h"
@@ -60,9 +60,22 @@ static void run_again(void)
     char text[32], flag[16];
     snprintf(text, sizeof(text), "%llu", (unsigned long long)seed);
     snprintf(flag, sizeof(flag), "--%s", kind->name);
-    const char *const argv[] = {
-        program, "--seed", text, "--tail", flag, sim_rejoin > 0 ? "--rejoin" : NULL, NULL};
+    const char *const argv[] = {program,
+                                "--seed",
+                                text,
+                                "--tail",
+                                flag,
+                                sim_rejoin > 0 ? "--rejoin" : flag,
+                                sim_observe > 0 ? "--observe" : NULL,
+                                NULL};
     execv("/proc/self/exe", (char *const *)(const void *)argv);
+}
+
+static const char *flags(void)
+{
+    if (sim_rejoin > 0 && sim_observe > 0)
+        return " --rejoin --observe";
+    return sim_rejoin > 0 ? " --rejoin" : sim_observe > 0 ? " --observe" : "";
 }
 
 _Noreturn void sim_end(const char *why)
@@ -71,7 +84,7 @@ _Noreturn void sim_end(const char *why)
         run_again();
     sim_out_tail();
     printf("\nseed %llu: %s\nagain: %s --%s%s --seed %llu --trace\n", (unsigned long long)seed, why,
-           program, kind->name, sim_rejoin > 0 ? " --rejoin" : "", (unsigned long long)seed);
+           program, kind->name, flags(), (unsigned long long)seed);
     fflush(stdout);
 #if ROTA_ENGINE_FILE
     sf_world_clear();
@@ -93,7 +106,7 @@ static void on_signal(int number)
 
 /* ---- Memory ------------------------------------------------------------- */
 
-uint32_t sim_starving, sim_rejoin;
+uint32_t sim_starving, sim_rejoin, sim_observe;
 struct sim_random sim_hunger;
 static struct sim_random sim_dice; /* for getrandom */
 
@@ -232,8 +245,8 @@ static uint64_t first_seed(const char *text, uint64_t count)
     if (strcmp(text, "new") != 0)
         return strtoull(text, NULL, 10);
     uint64_t from = draw();
-    printf("seeds drawn anew: %s --%s%s --from %llu --seeds %llu\n", program, kind->name,
-           sim_rejoin > 0 ? " --rejoin" : "", (unsigned long long)from, (unsigned long long)count);
+    printf("seeds drawn anew: %s --%s%s --from %llu --seeds %llu\n", program, kind->name, flags(),
+           (unsigned long long)from, (unsigned long long)count);
     fflush(stdout); /* also if it ends badly */
     return from;
 }
@@ -256,7 +269,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --etcd | --postgres | --mysql | --file] [--rejoin] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--late | --redis | --cluster | --etcd | --postgres | --mysql | --file] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }
@@ -276,6 +289,10 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[i], "--rejoin") == 0) {
             sim_rejoin = 500;
+            continue;
+        }
+        if (strcmp(argv[i], "--observe") == 0) {
+            sim_observe = 150;
             continue;
         }
         if (strncmp(argv[i], "--", 2) == 0 && sim_kind_find(argv[i] + 2) != NULL) {

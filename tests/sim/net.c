@@ -168,6 +168,14 @@ void sim_net_step(struct sim_net *net)
     free(chunk);
 }
 
+bool sim_net_strikes(struct sim_net *net, uint32_t per_mille)
+{
+    bool strikes = sim_chance(&net->random, per_mille);
+    if (strikes)
+        net->harmed_at = net->now;
+    return strikes;
+}
+
 void sim_net_advance(struct sim_net *net, int64_t now)
 {
     struct sim_conn **at = &net->conns;

@@ -33,6 +33,7 @@ struct sim_net {
     struct sim_conn *conns;
     int64_t now;        /* virtual, ns */
     int64_t down_until; /* refuses connections; 0: it does not */
+    int64_t harmed_at;  /* something was last lost, doubled or cut off */
 };
 
 struct sim_way { /* what is on its way, in order */
@@ -56,6 +57,8 @@ void sim_net_close(struct sim_net *net);
 /* When the next will arrive at the server; hands it the first, whose time it is then. */
 int64_t sim_net_next(const struct sim_net *net);
 void sim_net_step(struct sim_net *net);
+/* By chance, PER_MILLE of the time, something is lost, doubled or cut off; and then that is noted. */
+bool sim_net_strikes(struct sim_net *net, uint32_t per_mille);
 /* It is NOW; nothing arrives before. Forgets connections that nobody needs any more. */
 void sim_net_advance(struct sim_net *net, int64_t now);
 

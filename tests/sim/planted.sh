@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs the simulator with each planted bug (src/base/bug.h) and demands that it is found; and with
-# none, that nothing is. Needs a build with -Dplanted=true.
+# Runs the simulator with each planted bug (src/base/bug.h) and demands that it is found, and by which invariant: a bug that only
+# another one finds is a hole in the first. And with none, that nothing is. Needs a build with -Dplanted=true.
 #
 #   planted.sh SIMULATOR [etcd] [file]      the simulator knows that engine
 set -u
@@ -15,58 +15,69 @@ done
 passed=0
 failed=0
 
-case_is() # NAME STATUS WANTED OUTPUT
+# What the run ended with: "I4" of "seed 3: I4 is violated: ...", "assert" of a failed assertion, "" of none.
+verdict_of() # OUTPUT
 {
-    if [ "$2" -eq "$3" ]; then
+    printf '%s\n' "$1" | grep -a -E '^seed ' | sed -E \
+        -e 's/^seed [0-9]+: ([A-Za-z0-9]+) is violated.*/\1/' -e 's/^seed [0-9]+: an assertion failed/assert/'
+}
+
+# KIND SEEDS BUG:INVARIANT...      all of INVARIANT/INVARIANT are right
+finds()
+{
+    kind=$1
+    seeds=$2
+    shift 2
+    for pair in "$@"; do
+        bug=${pair%%:*}
+        wanted=${pair#*:}
+        out=$(ROTA_BUG=$bug "$sim" --"$kind" $seeds 2>&1)
+        status=$?
+        verdict=$(verdict_of "$out")
+        case "$status /$wanted/" in
+            "1 "*"/$verdict/"*) passed=$((passed + 1)) ;;
+            *)
+                failed=$((failed + 1))
+                printf 'FAIL  bug %s, %s: ended with %d and %s, not with %s\n%s\n' \
+                    "$bug" "$kind" "$status" "${verdict:-nothing}" "$wanted" "$out"
+                continue
+                ;;
+        esac
+        printf 'ok    bug %s, %s: %s\n' "$bug" "$kind" "$(printf '%s\n' "$out" | grep -a -E '^seed ')"
+    done
+}
+
+clean() # KIND SEEDS
+{
+    out=$(ROTA_BUG=0 "$sim" --"$1" --seeds "$2" 2>&1)
+    if [ $? -eq 0 ]; then
         passed=$((passed + 1))
-        printf 'ok    %s: %s\n' "$1" "$(printf '%s\n' "$4" | grep -a -E '^seed|nothing is')"
+        printf 'ok    no bug, %s: %s\n' "$1" "$(printf '%s\n' "$out" | grep -a 'nothing is')"
     else
         failed=$((failed + 1))
-        printf 'FAIL  %s: ended with %d, not %d\n%s\n' "$1" "$2" "$3" "$4"
+        printf 'FAIL  no bug, %s\n%s\n' "$1" "$out"
     fi
 }
 
-for bug in 1 2 3 4 5 6 7 8 20; do
-    out=$(ROTA_BUG=$bug "$sim" --seeds 4000 2>&1)
-    case_is "bug $bug" $? 1 "$out"
-done
-for bug in 2 9 10 11 12 13 14 20; do
-    out=$(ROTA_BUG=$bug "$sim" --redis --seeds 8000 2>&1)
-    case_is "bug $bug, Redis" $? 1 "$out"
-done
-out=$(ROTA_BUG=19 "$sim" --cluster --seeds 1500 2>&1)
-case_is "bug 19, a cluster" $? 1 "$out"
-[ -z "$etcd" ] || for bug in 2 15 16 17 18 20; do
-    out=$(ROTA_BUG=$bug "$sim" --etcd --from $([ $bug = 18 ] && echo 5000 || echo 1000) --seeds 3000 2>&1)
-    case_is "bug $bug, etcd" $? 1 "$out"
-done
-for bug in 2 6 13 20 21 22 23 24; do
-    for kind in postgres mysql; do
-        out=$(ROTA_BUG=$bug "$sim" --$kind --from 1000 --seeds 3000 2>&1)
-        case_is "bug $bug, $kind" $? 1 "$out"
-    done
-done
-[ -z "$file" ] || for bug in 5 6 8 20 25 26 27 28 29 30 31; do
-    out=$(ROTA_BUG=$bug "$sim" --file --seeds 1000 2>&1)
-    case_is "bug $bug, file" $? 1 "$out"
-done
-out=$(ROTA_BUG=0 "$sim" --seeds 500 2>&1)
-case_is "no bug" $? 0 "$out"
-out=$(ROTA_BUG=0 "$sim" --redis --seeds 100 2>&1)
-case_is "no bug, Redis" $? 0 "$out"
-out=$(ROTA_BUG=0 "$sim" --cluster --seeds 100 2>&1)
-case_is "no bug, a cluster" $? 0 "$out"
-for kind in postgres mysql; do
-    out=$(ROTA_BUG=0 "$sim" --$kind --seeds 100 2>&1)
-    case_is "no bug, $kind" $? 0 "$out"
-done
-[ -z "$file" ] || {
-    out=$(ROTA_BUG=0 "$sim" --file --seeds 50 2>&1)
-    case_is "no bug, file" $? 0 "$out"
-}
+finds mem '--seeds 4000' 1:I4 2:I3 3:I4 4:I3 5:assert 6:I8 7:I7 8:I9 20:I6 43:I7
+finds mem '--observe --seeds 4000' 44:OBSERVE
+finds redis '--seeds 8000' 2:I3 9:I8 10:I4 11:I5 12:I8 13:I5 14:replicas 20:I6 43:I7
+finds redis '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
+finds cluster '--seeds 1500' 19:I3
 [ -z "$etcd" ] || {
-    out=$(ROTA_BUG=0 "$sim" --etcd --seeds 100 2>&1)
-    case_is "no bug, etcd" $? 0 "$out"
+    finds etcd '--from 1000 --seeds 3000' 2:I3 15:liveness 16:I8 17:liveness 20:I6 40:I8 42:I4 43:I7
+    finds etcd '--from 5000 --seeds 3000' 18:I3
+    finds etcd '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 }
+for kind in postgres mysql; do
+    finds $kind '--from 1000 --seeds 3000' 2:I3/I5 6:I8 13:I2/I6 20:I6 21:I6 22:I6/I8/liveness 23:liveness 24:I6 42:I4 43:I7
+    finds $kind '--observe --from 1000 --seeds 3000' 44:OBSERVE
+done
+[ -z "$file" ] || finds file '--seeds 1000' 5:I7 6:I8 8:I9 20:I6 25:I8 26:I6 27:I7 28:I1 29:I3 30:I8 31:I1
+clean mem 500
+for kind in redis cluster postgres mysql ${etcd:+etcd}; do
+    clean $kind 100
+done
+[ -z "$file" ] || clean file 50
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

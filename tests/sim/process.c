@@ -35,6 +35,7 @@ static void on_forget(struct rt_dispatch *d, struct rt_line *line)
 
 static const struct rt_dispatch_hooks hooks = {
     .news = sim_job_news,
+    .event = sim_watcher_event,
     .forget = on_forget,
     .gone = sim_job_gone,
 };

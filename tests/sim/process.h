@@ -7,12 +7,14 @@
 #include "sim/net.h"
 #include "sim/schedule.h"
 #include "sim/tap.h"
+#include "sim/watcher.h"
 
 struct sim;
 struct sim_job;
 
 #define SIM_GONE_MAX 64
 #define SIM_TURNS_MAX 16
+#define SIM_LEAVES_MAX 32
 
 struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7) */
     uint64_t fence;    /* last told to a holder */
@@ -22,6 +24,11 @@ struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7)
     bool told;         /* WANTED came after the last question whether somebody does */
     int64_t passed_at;
     uint32_t passes;
+    /* As the engine has it: somebody waits since WAITS_SINCE, and we must have been told by KNOWN_BY. */
+    int64_t granted_at, waits_since, known_by;
+    uint32_t late_passes; /* after that */
+    uint64_t lingers;     /* the ticket that lingers ... */
+    int64_t lingers_since;
     bool passed_to_reader;
 };
 
@@ -62,6 +69,11 @@ struct sim_client {
     uint32_t gone_count;
     struct sim_turn turns[SIM_TURNS_MAX];
     uint32_t turn_count;
+    struct {
+        const struct rt_op *op;
+        int64_t sent_at;
+    } leaves[SIM_LEAVES_MAX]; /* under way (I4) */
+    struct sim_watcher watchers[SIM_NAMES_MAX];
     char label[16];
 };
 

@@ -3,6 +3,7 @@
 #include "sim/sim.h"
 
 #include "base/alloc.h"
+#include "sim/calm.h"
 #include "sim/invariants.h"
 #include "sim/job.h"
 #include "sim/world.h"
@@ -105,6 +106,7 @@ static void befall_process(struct sim *sim, uint32_t process, enum sim_trouble t
             if (until == 0)
                 until = pause_end(sim, c);
             SIM_TRACE(sim, c, "pauses until %.6f", (double)until / 1e9);
+            sim_harm(sim, until);
             c->paused_until = until;
             sim_counts.pauses++;
         }
@@ -121,6 +123,7 @@ static void cut(struct sim *sim, struct sim_client *c)
     uint32_t ways = 1 + sim_below(&sim->random, 3);
     SIM_TRACE(sim, c, "is cut, ways %u", ways);
     c->cut_until = some_ttls(sim);
+    sim_harm(sim, c->cut_until);
     sim_client_cut(c, ways);
 }
 
@@ -165,6 +168,7 @@ uint32_t sim_pick_weighted(struct sim *sim, const uint32_t *weights, uint32_t n)
 
 static void befall(struct sim *sim)
 {
+    sim_harm(sim, sim->now);
     uint32_t trouble = sim_pick_weighted(sim, sim->plan.trouble, SIM_TROUBLE_KINDS);
     struct sim_client *c = any_client(sim);
     if (trouble == SIM_TROUBLE_KINDS)
@@ -207,6 +211,8 @@ static void act(struct sim *sim, struct sim_client *c)
     sim_client_wake(c);
     if (!sim_job_act(c, what))
         (void)sim_job_act(c, SIM_ACT_ASK);
+    if (sim_observe > 0 && sim_chance(&sim->aside, sim_observe))
+        sim_watcher_act(c);
     sim_client_drain(c);
     sim_check_step(sim, c);
 }
@@ -244,12 +250,14 @@ static void mend(struct sim *sim, struct sim_client *c)
     if (c->paused_until != 0 && c->paused_until <= sim->now) {
         c->paused_until = 0;
         c->resumed_at = sim->now;
+        sim_harm(sim, sim->now);
         SIM_TRACE(sim, c, "goes on");
         if (!sim->healing && sim_chance(&sim->random, 500))
             act(sim, c); /* before it looked at the clock or listened to anybody */
     }
     if (sim_client_runs(c) && c->cut_until != 0 && c->cut_until <= sim->now) {
         c->cut_until = 0;
+        sim_harm(sim, sim->now);
         SIM_TRACE(sim, c, "is connected again");
         sim_client_wake(c);
         sim_client_cut(c, 0);
@@ -313,6 +321,7 @@ static void serve(struct sim *sim)
     sim->kind->run(sim);
     if (!sim->healing && sim->outage_at <= sim->now) {
         sim->kind->outage(sim);
+        sim_harm(sim, sim->now);
         sim->outage_at = sim->now + 1 + sim_spread_ns(&sim->random, sim->plan.outage_ms * 1000);
     }
 }
@@ -377,6 +386,9 @@ static void heal(struct sim *sim)
 {
     SIM_TRACE(sim, NULL, "---- all is healed");
     sim->healing = true;
+    sim->harmed_until = 0; /* what would have lasted longer */
+    if (sim->plan.trouble_ms + sim->plan.outage_ms + sim->plan.starve > 0 || sim->net == NULL)
+        sim_harm(sim, sim->now);
     if (sim->kind->heal != NULL)
         sim->kind->heal(sim);
     sim->outage_at = RT_NEVER;

@@ -15,6 +15,7 @@
 #include "engine/mem/world.h"
 #include "sim/process.h"
 #include "sim/schedule.h"
+#include "sim/witness.h"
 
 struct es_server;
 struct rs_server;
@@ -29,6 +30,7 @@ struct sim_line { /* a name, as everybody saw it so far */
     char name[16];
     uint64_t last_exclusive; /* the engine's last exclusive grant */
     uint64_t highest_told;   /* the highest fence anybody was told */
+    struct sim_witness witness;
 };
 
 struct sim_counts { /* of all runs: what they were made of */
@@ -49,7 +51,10 @@ struct sim {
     struct sim_plan plan;
     int64_t now;
     int64_t act_at, trouble_at;
-    bool healing; /* the liveness phase */
+    bool healing;         /* the liveness phase */
+    int64_t harmed_until; /* calm.h */
+    uint64_t
+        leaver; /* the session whose LEAVE the engine has just done; 0: it was something else */
     const struct sim_kind *kind;
     struct rt_mem_world *world; /* one of these */
     struct rs_server *redis;
@@ -80,6 +85,8 @@ struct sim {
 extern uint32_t sim_starving;
 extern struct sim_random sim_hunger; /* which of them */
 extern uint32_t sim_rejoin;          /* per mille of the asks that outlast outages */
+extern uint32_t
+    sim_observe; /* per mille of the acts after which somebody begins or ends to look on */
 
 /* Runs one schedule. Does not return from a violation. */
 void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing);

@@ -86,10 +86,9 @@ static void submit_leave(struct sim_tap *tap, struct rt_op *op)
     check_woken(sim, name, before, n);
 }
 
-static void check_lines(struct sim *sim)
+static uint64_t leaver_of(const struct rt_op *op)
 {
-    for (uint32_t i = 0; i < sim->plan.names; i++)
-        sim_check_line(sim, &sim->lines[i]);
+    return op->kind == RT_OP_LEAVE ? op->leave.session : 0;
 }
 
 static void stray_free(struct sim_stray *s)
@@ -115,7 +114,7 @@ static void stray_arrives(struct rt_timer_call *call, int64_t now)
     tap->arriving = &s->op;
     tap->wrap.inner->engine->submit(tap->wrap.inner, &s->op);
     tap->arriving = NULL;
-    check_lines(tap->client->sim);
+    sim_check_lines(tap->client->sim, leaver_of(&s->op));
     stray_free(s);
 }
 
@@ -161,11 +160,12 @@ static void bottom_submit(struct sim_tap *tap, struct rt_op *op)
         rt_conn_done(&tap->wrap.conn, op, ROTA_UNKNOWN);
         return;
     }
+    uint64_t leaver = leaver_of(op);
     if (op->kind == RT_OP_LEAVE)
         submit_leave(tap, op);
     else
         tap->wrap.inner->engine->submit(tap->wrap.inner, op);
-    check_lines(sim);
+    sim_check_lines(sim, leaver);
 }
 
 /* ---- The engine --------------------------------------------------------- */

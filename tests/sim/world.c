@@ -92,6 +92,15 @@ static void kill_session_mem(struct sim *sim)
     rt_mem_sweep(world);
 }
 
+/* What is lost on the way is not known here. */
+static int64_t wakes_within_mem(const struct sim *sim)
+{
+    const struct rt_fault_config *net = &sim->plan.network;
+    bool lossy = net->rate[RT_FAULT_REQUEST_LOST] > 0 || net->rate[RT_FAULT_REPLY_LOST] > 0 ||
+                 net->event_lost > 0 || net->events_overtake || sim->plan.stray > 0;
+    return lossy && !sim->healing ? 0 : (10 + 8 * (int64_t)net->delay_max_ms) * RT_MS;
+}
+
 const struct sim_kind sim_mem = {
     .name = "mem",
     .open = open_mem,
@@ -102,6 +111,7 @@ const struct sim_kind sim_mem = {
     .expire = expire_mem,
     .left = left_mem,
     .kill_session = kill_session_mem,
+    .wakes_within = wakes_within_mem,
 };
 
 const struct sim_kind sim_late = {
@@ -115,6 +125,7 @@ const struct sim_kind sim_late = {
     .expire = expire_mem,
     .left = left_mem,
     .kill_session = kill_session_mem,
+    .wakes_within = wakes_within_mem,
 };
 
 /* ---- All kinds ---------------------------------------------------------- */

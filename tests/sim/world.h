@@ -25,6 +25,8 @@ struct sim_kind {
     const char *name; /* --NAME chooses it */
     bool late;  /* mem only: tickets are numbered when they are granted, and have names before */
     bool exact; /* what is told as lost is: no engine's answers are older than they seem */
+    bool
+        wanted_by_beat; /* that somebody waits may be told by the next beat: it came while we began to listen */
     const struct rt_engine *engine; /* NULL: which the URL names */
     /* Draws what the plan has for this kind alone, and makes the world. */
     void (*open)(struct sim *sim);
@@ -45,8 +47,11 @@ struct sim_kind {
     /* The engine forgets a session before its time. May be NULL. */
     void (*kill_session)(struct sim *sim);
 
-    /* Who holds is told within so long, ns; 0: in this world nothing can be said. May be NULL. */
+    /* Who holds, or is waited for, is told within so long, ns, where nothing bad happens; 0: in this world nothing can be
+     * said. May be NULL. */
     int64_t (*wakes_within)(const struct sim *sim);
+    /* Outages of the server's own last until then; 0: there was none, RT_NEVER: until it is healed. May be NULL. */
+    int64_t (*harmed_until)(const struct sim *sim);
     /* A grant of ticket NUMBER is told though that was taken out so long ago that whoever looked since must
      * have seen it. May be NULL: never. */
     bool (*gone_long)(const struct sim_client *c, uint64_t number);

@@ -252,6 +252,8 @@ static void read_ahead(struct rt_etcd_conn *c, struct rt_etcd_wait *w,
         w->stale = true;
     else if (ahead->n_kvs == 0)
         my_turn(c, w, behind->n_kvs > 0, false);
+    else if (RT_BUG(RT_BUG_ALL_WATCH_THE_LINE))
+        watch_line(c, w, RT_ETCD_WATCH_NO_PUT);
     else
         watch_key(c, w, ahead->kvs[0], RT_ETCD_WATCH_NO_PUT);
 }

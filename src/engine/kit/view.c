@@ -3,6 +3,7 @@
 #include "engine/kit/view.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "base/list.h"
 #include "core/timers.h"
 
@@ -62,9 +63,10 @@ int64_t rt_view_next(const struct rt_view *list)
 bool rt_view_begin(struct rt_view *v)
 {
     assert(!v->over);
-    v->again = v->looking;
+    bool begins = !v->looking;
+    v->again = !begins && !RT_BUG(RT_BUG_NO_LOOK_ONCE_MORE);
     v->looking = true;
-    return !v->again;
+    return begins;
 }
 
 bool rt_view_end(struct rt_view *v)
@@ -111,7 +113,7 @@ static bool is_same(const struct rt_view_state *a, const struct rt_view_state *b
 
 bool rt_view_news(struct rt_view *v, const struct rt_view_state *s, struct rt_event *event)
 {
-    if (v->told && is_same(s, &v->last))
+    if (v->told && is_same(s, &v->last) && !RT_BUG(RT_BUG_SAME_STATE_TOLD))
         return false;
     v->told = true;
     v->last = *s;

@@ -2,6 +2,7 @@
 /* LEAVE, CHANGE and BREAK: what takes a ticket out of its line, or changes it where it stands. */
 #include "engine/sql/sql.h"
 
+#include "base/bug.h"
 #include "engine/kit/check.h"
 
 enum { SHORT, PASS, WHOLE }; /* the stages: the line folded, or handed to the next, or anything */
@@ -44,7 +45,8 @@ static bool leave_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         rt_sql_bell_rung(a->c, a->name);
     rt_sql_wait_left(a->c, a->name, op->leave.number);
     op->leave.granted = briefly || (row != NULL && rt_sql_int(row, 0) != 0);
-    rt_sql_done(a, briefly || row != NULL ? 0 : rt_words_no_ticket(&a->c->base, a->name));
+    bool left = briefly || row != NULL || RT_BUG(RT_BUG_MISSING_IS_LEFT);
+    rt_sql_done(a, left ? 0 : rt_words_no_ticket(&a->c->base, a->name));
     return true;
 }
 

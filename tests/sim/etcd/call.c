@@ -100,7 +100,7 @@ static void answer(struct es_server *s, const struct es_task *t, const struct es
                    bool seen)
 {
     int64_t at = s->net.now + es_think(s), behind = s->members[t->member].behind_until;
-    if (t->rpc == NULL || sim_chance(&s->net.random, s->net.faults.reply_lost))
+    if (t->rpc == NULL || sim_net_strikes(&s->net, s->net.faults.reply_lost))
         return;
     if (!seen && behind > at)
         at = behind + es_think(s);
@@ -204,9 +204,9 @@ void es_call(struct grpc_call *rpc, const uint8_t *bytes, size_t n)
     struct es_server *s = c->server;
     const struct sim_wire *w = &s->net.faults;
     enum rt_etcd_call call = call_of(rpc->path);
-    bool breaks = sim_chance(&s->net.random, w->reset);
+    bool breaks = sim_net_strikes(&s->net, w->reset);
     c->doomed = c->doomed || breaks;
-    if ((breaks && sim_chance(&s->net.random, 500)) || sim_chance(&s->net.random, w->request_lost))
+    if ((breaks && sim_chance(&s->net.random, 500)) || sim_net_strikes(&s->net, w->request_lost))
         return;
     if (call == RT_ETCD_CALLS) {
         es_say_end(s, rpc, c->member, s->net.now + es_think(s), RT_GRPC_UNIMPLEMENTED, rpc->path);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worlds over the engine etcd and a model etcd (server.h): what befalls it, and what is looked at. */
+#include "sim/calm.h"
 #include "sim/etcd/truth.h"
 #include "sim/invariants.h"
 #include "sim/sim.h"
@@ -57,31 +58,103 @@ static void note_gone(const struct es_server *s)
             gone.ring[gone.count % GONE_MAX].create = store->log[at].before->create;
             gone.ring[gone.count++ % GONE_MAX].at = s->net.now;
         }
-    gone.seen = store->revision;
 }
 
-/* What N steps to and fro take at most, where nothing stands still. */
-static int64_t steps_ns(const struct sim_wire *w, int64_t n)
+/* ---- Whom a release wakes ----------------------------------------------- */
+
+static const struct sim_line *line_of(const struct sim *sim, struct es_text key)
 {
-    return 10 * RT_MS +
-           n * 1000 * ((int64_t)(w->late > 0 ? w->late_us : 0) + (w->slow > 0 ? w->slow_us : 0));
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        size_t n = strlen(sim->lines[i].name);
+        if (key.n > n && memcmp(key.at, sim->lines[i].name, n) == 0 && key.at[n] == '/')
+            return &sim->lines[i];
+    }
+    return NULL;
+}
+
+static void on_herd(struct es_server *s, const struct es_change *change)
+{
+    const struct sim *sim = s->user;
+    sim_violated(sim, "I8", "a release of %.*s granted %u and woke %u", (int)change->before->key.n,
+                 (const char *)change->before->key.at, change->most - 1, change->told);
+}
+
+/* Whether who listens on C waits in that line; who has left it and is not heard of yet does not count. */
+static bool on_waits(struct es_server *s, const struct sim_conn *c, struct es_text key)
+{
+    const struct sim *sim = s->user;
+    bool heard = c->stream != NULL && sim_is_calm(sim); /* else it has closed that connection */
+    const struct sim_line *line = heard ? line_of(sim, key) : NULL;
+    for (uint32_t i = 0; line != NULL && i < sim->plan.clients; i++)
+        for (size_t k = 0; c->port == &sim->clients[i].port && k < line->witness.count; k++)
+            if (line->witness.places[k].session == sim->clients[i].d.desk.session.id &&
+                !line->witness.places[k].granted) {
+                SIM_TRACE(sim, &sim->clients[i], "  etcd: wakes by %.*s on %p", (int)key.n,
+                          (const char *)key.at, (const void *)c);
+                return true;
+            }
+    return false;
+}
+
+/* Who held before and was not told yet still watches as who waits does. */
+static uint32_t untold(const struct sim *sim, const struct sim_line *line)
+{
+    const struct sim_witness *w = &line->witness;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < sim->plan.clients; i++) {
+        const struct sim_client *c = &sim->clients[i];
+        for (const struct rt_ticket *t = c->open ? c->d.desk.tickets : NULL; t != NULL; t = t->next)
+            for (size_t k = 0; k < w->count; k++)
+                n += w->places[k].number == t->id && w->places[k].granted && !w->fresh[k] &&
+                     strcmp(t->line->name, line->name) == 0 && t->state == RT_TICKET_WAITING;
+    }
+    return n;
+}
+
+/* I8: a release wakes the tickets it grants and at most one more. After the lines were looked at. */
+static void judge_releases(struct es_server *s)
+{
+    const struct sim *sim = s->user;
+    struct es_store *store = &s->store;
+    size_t at = store->log_count;
+    while (at > 0 && store->log[at - 1].revision > gone.seen)
+        at--;
+    for (; at < store->log_count; at++) {
+        const struct sim_line *line = store->log[at].after == NULL
+                                          ? line_of(sim, store->log[at].before->key)
+                                          : NULL;
+        if (line != NULL &&
+            sim_witness_released(&line->witness, (uint64_t)store->log[at].before->create))
+            es_judge(s, &store->log[at], line->witness.granted + 1 + untold(sim, line));
+    }
 }
 
 /* An event and a look; at_least_ms takes a lease and two transactions more; and what was under way. */
 static int64_t wakes_within(const struct sim *sim)
 {
-    const struct sim_plan *plan = &sim->plan;
-    const struct sim_wire *w = &plan->wire;
-    bool calm = plan->outage_ms == 0 && plan->trouble_ms == 0 && plan->starve == 0 &&
-                w->request_lost + w->reply_lost + w->reset == 0;
-    return calm ? steps_ns(w, 30) : 0;
+    return sim_steps_ns(&sim->plan.wire, 30);
+}
+
+static int64_t harmed_until(const struct sim *sim)
+{
+    const struct es_server *s = sim->etcd;
+    int64_t until = s->leaderless_until > s->busy_until ? s->leaderless_until : s->busy_until;
+    if (s->store.full)
+        return RT_NEVER;
+    for (uint32_t i = 0; i < ES_MEMBERS; i++) {
+        const struct es_member *m = &s->members[i];
+        int64_t ends[] = {m->down_until, m->behind_until, m->frozen_until};
+        for (size_t k = 0; k < sizeof(ends) / sizeof(ends[0]); k++)
+            until = ends[k] > until ? ends[k] : until;
+    }
+    return until;
 }
 
 /* Only where it is known how old an answer can be. */
 static bool gone_long(const struct sim_client *c, uint64_t number)
 {
     const struct sim_plan *plan = &c->sim->plan;
-    int64_t slack = steps_ns(&plan->wire, 6);
+    int64_t slack = sim_steps_ns(&plan->wire, 6);
     if (plan->outage_ms != 0 || plan->trouble[SIM_TROUBLE_CUT] != 0)
         return false;
     for (size_t i = 0; i < gone.count && i < GONE_MAX; i++)
@@ -102,8 +175,9 @@ static void on_after(struct es_server *s, const char *what, const void *request,
         trace_txn(sim, what, request, answer);
     else if (sim->tracing)
         sim_trace(sim, NULL, "  etcd: %s %s", what, answer->text);
-    for (uint32_t i = 0; i < sim->plan.names; i++)
-        sim_check_line(sim, &sim->lines[i]);
+    sim_check_lines(sim, answer != NULL ? SIM_ANYBODY : 0);
+    judge_releases(s);
+    gone.seen = s->store.revision;
 }
 
 /* ---- What befalls it ---------------------------------------------------- */
@@ -220,6 +294,8 @@ static void on_open(struct sim *sim)
     etcd.lies = sim->plan.lies;
     etcd.expiry_late_ms = sim->plan.expiry_late_ms;
     etcd.after = on_after;
+    etcd.herd = on_herd;
+    etcd.waits = on_waits;
     etcd.user = sim;
     gone.seen = etcd.store.revision;
     gone.count = 0;
@@ -304,6 +380,7 @@ const struct sim_kind sim_etcd = {
     .dump = dump,
     .kill_session = kill_session,
     .wakes_within = wakes_within,
+    .harmed_until = harmed_until,
     .gone_long = gone_long,
     .url = url,
     .run = run,

@@ -49,6 +49,10 @@ struct es_server {
     /* After every request that reached the store, and every lease that ended; may be NULL. */
     void (*after)(struct es_server *s, const char *what, const void *request,
                   const struct es_answer *answer);
+    /* Whether somebody waits at C in the line that KEY is of. */
+    bool (*waits)(struct es_server *s, const struct sim_conn *c, struct es_text key);
+    /* One more than may be was told of CHANGE. */
+    void (*herd)(struct es_server *s, const struct es_change *change);
     void *user;
 };
 
@@ -107,6 +111,9 @@ void es_say(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t
             const void *message);
 void es_say_end(struct es_server *s, struct grpc_call *rpc, uint32_t member, int64_t at,
                 uint32_t status, const char *text);
+
+/* CHANGE wakes at most MOST of those who wait. */
+void es_judge(struct es_server *s, struct es_change *change, uint32_t most);
 
 /* The store may have changed: who hears of it hears of it. */
 void es_applied(struct es_server *s);

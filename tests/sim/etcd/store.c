@@ -71,7 +71,8 @@ static void note(struct es_store *s, int64_t revision, struct es_kv *before, str
         s->log = grow(s->log, &s->log_room, sizeof(*s->log));
     if (after != NULL)
         after->refs++;
-    s->log[s->log_count++] = (struct es_change){revision, before, after}; /* has BEFORE now */
+    s->log[s->log_count++] = (struct es_change){
+        .revision = revision, .before = before, .after = after}; /* has BEFORE now */
 }
 
 static void put_key(struct es_store *s, int64_t revision, struct es_kv *kv)

@@ -27,6 +27,7 @@ struct es_kv { /* never changed, counted */
 struct es_change { /* BEFORE NULL: created; AFTER NULL: deleted */
     int64_t revision;
     struct es_kv *before, *after;
+    uint32_t told, most; /* so many who wait in a line were told of it; may be (0: not judged) */
 };
 
 struct es_lease {

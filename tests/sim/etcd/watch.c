@@ -70,10 +70,28 @@ static void tell_canceled(struct es_server *s, struct grpc_call *rpc, uint32_t m
 
 /* ---- Events ------------------------------------------------------------- */
 
+static void judge(struct es_server *s, const struct es_change *c)
+{
+    if (c->most != 0 && c->told > c->most && s->herd != NULL)
+        s->herd(s, c);
+}
+
+void es_judge(struct es_server *s, struct es_change *change, uint32_t most)
+{
+    change->most = most;
+    judge(s, change);
+}
+
+/* Who observes a line hears of all in it; who waits there does not. */
+static bool observes(const struct es_watched *w)
+{
+    return w->end.n > 0 && !w->no_put && !w->no_delete;
+}
+
 static void tell_events(struct es_server *s, struct grpc_call *rpc, uint32_t member,
                         struct es_watched *w)
 {
-    const struct es_store *store = &s->store;
+    struct es_store *store = &s->store;
     int64_t applied = s->members[member].applied;
     RtEtcd__WatchResponse m = RT_ETCD__WATCH_RESPONSE__INIT;
     struct rt_arena arena;
@@ -84,11 +102,14 @@ static void tell_events(struct es_server *s, struct grpc_call *rpc, uint32_t mem
     arena = RT_ETCD_ARENA;
     m.events = es_new(&arena, (store->log_count - at) * sizeof(*m.events));
     for (; at < store->log_count && store->log[at].revision <= applied; at++) {
-        const struct es_change *c = &store->log[at];
+        struct es_change *c = &store->log[at];
         const struct es_kv *kv = c->after != NULL ? c->after : c->before;
         bool filtered = c->after != NULL ? w->no_put : w->no_delete;
-        if (!filtered && es_text_within(kv->key, w->key, w->end))
-            m.events[m.n_events++] = es_event(&arena, c);
+        if (filtered || !es_text_within(kv->key, w->key, w->end))
+            continue;
+        m.events[m.n_events++] = es_event(&arena, c);
+        c->told += !observes(w) && s->waits != NULL && s->waits(s, &es_conn_of(rpc)->base, kv->key);
+        judge(s, c);
     }
     if (m.n_events > 0) {
         m.header = es_member_header(s, &arena, member, applied);

@@ -146,8 +146,7 @@ void sf_truth_committed(struct sf_world *w, struct sim_client *c)
     sf_truth_read(w);
     w->players[c->index].owed += may_ring(w, before, n);
     sim_counts.scripts++;
-    for (uint32_t i = 0; i < w->sim->plan.names; i++)
-        sim_check_line(w->sim, &w->sim->lines[i]);
+    sim_check_lines(w->sim, SIM_ANYBODY);
 }
 
 size_t sf_truth_files(const struct sf_world *w)

@@ -2,6 +2,7 @@
 /* Worlds over the engine redis and a model Redis (server.h), one server or a cluster. */
 #include "sim/redis/kind.h"
 
+#include "sim/calm.h"
 #include "sim/redis/truth.h"
 #include "sim/world.h"
 
@@ -85,6 +86,10 @@ static void dump_key(const void *arg, const char *text)
 static void dump(const struct sim *sim)
 {
     sim_truth_dump(sim->redis, dump_key, sim);
+    for (struct sim_conn *c = sim->net->conns; c != NULL; c = c->next)
+        for (size_t i = 0; c->served && i < rs_conn_of(c)->channel_count; i++)
+            sim_trace(sim, NULL, "redis tells %.*s", (int)rs_conn_of(c)->channels[i].n,
+                      rs_conn_of(c)->channels[i].at);
 }
 
 static void run(struct sim *sim)
@@ -99,8 +104,28 @@ static int64_t next(const struct sim *sim)
     return sim->promote_at != 0 && sim->promote_at < at ? sim->promote_at : at;
 }
 
+static int64_t wakes_within(const struct sim *sim)
+{
+    return sim_steps_ns(&sim->plan.wire, 30);
+}
+
+static int64_t harmed_until(const struct sim *sim)
+{
+    const struct rs_server *s = sim->redis;
+    int64_t until = s->net.down_until > s->busy_until ? s->net.down_until : s->busy_until;
+    if (s->machine.full)
+        return RT_NEVER;
+    for (uint32_t i = 0; i < RS_NODES; i++) {
+        const struct rs_node *n = &s->nodes[i];
+        int64_t ends = n->mute_until > n->slow_until ? n->mute_until : n->slow_until;
+        until = ends > until ? ends : until;
+    }
+    return sim->promote_at > until ? sim->promote_at : until;
+}
+
 const struct sim_kind sim_redis = {
     .name = "redis",
+    .wanted_by_beat = true,
     .open = open_single,
     .close = on_close,
     .look = look,
@@ -109,6 +134,8 @@ const struct sim_kind sim_redis = {
     .expire = expire,
     .left = left,
     .dump = dump,
+    .wakes_within = wakes_within,
+    .harmed_until = harmed_until,
     .url = url,
     .run = run,
     .next = next,
@@ -119,6 +146,7 @@ const struct sim_kind sim_redis = {
 
 const struct sim_kind sim_cluster = {
     .name = "cluster",
+    .wanted_by_beat = true,
     .open = open_cluster,
     .close = on_close,
     .look = look,
@@ -127,6 +155,8 @@ const struct sim_kind sim_cluster = {
     .expire = expire,
     .left = left,
     .dump = dump,
+    .wakes_within = wakes_within,
+    .harmed_until = harmed_until,
     .url = url_of_cluster,
     .run = run,
     .next = next,

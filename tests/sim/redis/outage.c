@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What befalls a model Redis: restarts that forget or do not, a stale replica promoted, a clock that
  * jumps, scripts forgotten, listeners cut off, refusals. */
+#include "sim/calm.h"
 #include "sim/excuse.h"
 #include "sim/invariants.h"
 #include "sim/redis/kind.h"
@@ -54,6 +55,7 @@ static void lose(struct sim *sim, enum rs_loss loss, int64_t until)
     if (sim->plan.replicated && loss == RS_LOSES_LAST)
         check_replica(sim);
     sim_excuse_all(sim, false);
+    sim_harm(sim, sim->now);
     sim_counts.losses++;
     for (uint32_t i = 0; i < sim->plan.names; i++)
         sim->lines[i].last_exclusive = 0; /* an old holder stands there again until it is told */

@@ -75,9 +75,9 @@ static void push(struct rs_conn *c, struct rs_text channel, struct rs_text messa
     rs_reply_string(&bytes, s->cluster ? "smessage" : "message");
     rs_reply_bulk(&bytes, channel);
     rs_reply_bulk(&bytes, message);
-    if (!is_mute(c) && !sim_chance(&s->net.random, s->net.faults.push_lost))
+    if (!is_mute(c) && !sim_net_strikes(&s->net, s->net.faults.push_lost))
         sim_conn_send(&c->base, bytes.at, bytes.n);
-    if (sim_chance(&s->net.random, s->net.faults.push_doubled))
+    if (sim_net_strikes(&s->net, s->net.faults.push_doubled))
         sim_conn_send(&c->base, bytes.at, bytes.n);
     rs_buffer_free(&bytes);
 }
@@ -215,9 +215,9 @@ static void serve_once(struct rs_conn *c, size_t argc, const struct rs_text *arg
     execute(c, argc, argv, &reply);
     if (c->node->slow_until > s->net.now)
         sim_conn_hold(&c->base, c->node->slow_ns);
-    if (!is_mute(c) && !sim_chance(&s->net.random, s->net.faults.reply_lost))
+    if (!is_mute(c) && !sim_net_strikes(&s->net, s->net.faults.reply_lost))
         sim_conn_send(&c->base, reply.at, reply.n);
-    if (sim_chance(&s->net.random, s->net.faults.reply_doubled))
+    if (sim_net_strikes(&s->net, s->net.faults.reply_doubled))
         sim_conn_send(&c->base, reply.at, reply.n);
     rs_buffer_free(&reply);
 }
@@ -225,15 +225,15 @@ static void serve_once(struct rs_conn *c, size_t argc, const struct rs_text *arg
 void rs_serve(struct rs_conn *c, size_t argc, const struct rs_text *argv)
 {
     struct rs_server *s = c->server;
-    if (sim_chance(&s->net.random, s->net.faults.reset)) {
+    if (sim_net_strikes(&s->net, s->net.faults.reset)) {
         if (sim_chance(&s->net.random, 500))
             serve_once(c, argc, argv);
         sim_conn_break(&c->base);
         return;
     }
-    if (sim_chance(&s->net.random, s->net.faults.request_lost))
+    if (sim_net_strikes(&s->net, s->net.faults.request_lost))
         return;
     serve_once(c, argc, argv);
-    if (sim_chance(&s->net.random, s->net.faults.request_doubled))
+    if (sim_net_strikes(&s->net, s->net.faults.request_doubled))
         serve_once(c, argc, argv);
 }

@@ -153,8 +153,8 @@ static void on_after(struct rs_server *s, size_t argc, const struct rs_text *arg
     check_full(sim, script, reply);
     if (is_leave(s, script, argc))
         check_leave(sim, s, argv + ARGS, status_of(reply));
-    for (uint32_t i = 0; i < sim->plan.names; i++)
-        sim_check_line(sim, &sim->lines[i]);
+    bool leaves = is_leave(s, script, argc);
+    sim_check_lines(sim, leaves ? strtoull(argv[ARGS + 1].at, NULL, 16) : 0);
 }
 
 void sim_redis_watch(struct sim *sim)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worlds over the engine sql and a model server (server.h), as PostgreSQL and as MariaDB: what befalls it, and what is looked at. */
+#include "sim/calm.h"
 #include "sim/excuse.h"
 #include "sim/invariants.h"
 #include "sim/sim.h"
@@ -43,6 +44,50 @@ static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps,
     sim_trace(sim, NULL, "  sql:%s -> %s", text, ends[end]);
 }
 
+/* I8: a release wakes the tickets it grants and at most one more; a flight may have several. All tickets that a client has in a
+ * line share a bell: LEAVER's others there wake who is behind them. */
+static void check_woken(const struct sim *sim, uint32_t woken, uint64_t leaver)
+{
+    uint32_t most = 0, granted = 0;
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        const struct sim_witness *w = &sim->lines[i].witness;
+        granted += w->granted;
+        most += w->granted + w->released;
+        for (size_t k = 0; w->released && k < w->count; k++)
+            most += w->places[k].session == leaver;
+    }
+    if (most > granted && woken > most && sim_is_calm(sim))
+        sim_violated(sim, "I8", "a release granted %u and woke %u", granted, woken);
+}
+
+/* Who waits for a bell of one that went earlier, or has left itself, cannot be called back: that is no herd. */
+static bool on_stood(struct ss_server *s, const char *name, int64_t number)
+{
+    const struct sim *sim = s->user;
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        const struct sim_witness *w = &sim->lines[i].witness;
+        for (size_t k = 0; strcmp(sim->lines[i].name, name) == 0 && k < w->count; k++)
+            if (w->places[k].number == (uint64_t)number) {
+                SIM_TRACE(sim, NULL, "  sql: a bell wakes who waits behind %lld of %s",
+                          (long long)number, name);
+                return true;
+            }
+    }
+    return false;
+}
+
+/* Those of a flight are of one client. */
+static uint64_t leaver_of(const struct rt_sql_step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE)
+            return (uint64_t)steps[i].args[1].number;
+        if (steps[i].kind == RT_SQL_PASS)
+            return (uint64_t)steps[i].args[2].number;
+    }
+    return 0;
+}
+
 static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_t count,
                      enum rt_sql_end end)
 {
@@ -50,19 +95,23 @@ static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_
     sim_counts.scripts++;
     if (sim->tracing)
         trace_flight(sim, steps, count, end);
-    for (uint32_t i = 0; i < sim->plan.names; i++)
-        sim_check_line(sim, &sim->lines[i]);
+    uint64_t leaver = leaver_of(steps, count);
+    sim_check_lines(sim, leaver);
+    check_woken(sim, s->woken, leaver);
 }
 
-/* What N steps to and fro take at most, where nothing stands still. */
+/* A ticket that there was no memory for is looked at by beats alone. */
 static int64_t wakes_within(const struct sim *sim)
 {
-    const struct sim_plan *plan = &sim->plan;
-    const struct sim_wire *w = &plan->wire;
-    int64_t step_us = (w->late > 0 ? w->late_us : 0) + (w->slow > 0 ? w->slow_us : 0);
-    bool calm = plan->outage_ms == 0 && plan->trouble_ms == 0 && plan->starve == 0 &&
-                plan->deadlocks + w->request_lost + w->reply_lost + w->reset == 0;
-    return calm ? (10 + 2 * POLL_MS) * RT_MS + 30 * 1000 * step_us : 0;
+    int64_t beat_ms = sim->plan.starve > 0 ? sim->plan.ttl_ms / 2 : 0;
+    return (2 * POLL_MS + beat_ms) * RT_MS + sim_steps_ns(&sim->plan.wire, 30);
+}
+
+static int64_t harmed_until(const struct sim *sim)
+{
+    int64_t down = sim->net->down_until, until = sim->sql->refuses_until;
+    until = down > until ? down : until;
+    return sim->promote_at > until ? sim->promote_at : until;
 }
 
 /* ---- Truth -------------------------------------------------------------------------------------------------------- */
@@ -72,7 +121,8 @@ static size_t look(const struct sim *sim, const char *name, struct sim_place *ou
     const struct ss_store *s = &sim->sql->store;
     const struct ss_line *l = ss_line(s, name, strlen(name));
     size_t n = 0;
-    if (l != NULL && l->folded && ss_alive(s, l->session, ss_server_clock(sim->sql)))
+    if (l != NULL &&
+        l->folded) /* also if its session is dead: as a row, it stands until somebody comes */
         out[n++] = (struct sim_place){.number = (uint64_t)l->fence,
                                       .nonce = (uint64_t)l->nonce,
                                       .session = (uint64_t)l->session,
@@ -186,6 +236,7 @@ static void lose(struct sim *sim)
     ss_server_promote(sim->sql, true, down_time(sim));
     sim->promote_at = 0;
     sim_excuse_all(sim, false);
+    sim_harm(sim, sim->now);
     sim_counts.losses++;
     for (uint32_t i = 0; i < sim->plan.names; i++)
         sim->lines[i].last_exclusive = 0; /* an old holder stands there again until it is told */
@@ -268,6 +319,7 @@ static void on_open(struct sim *sim)
     server.net.faults = sim->plan.wire;
     server.again = sim->plan.deadlocks;
     server.after = on_after;
+    server.stood = on_stood;
     server.user = sim;
     ss_server_run(&server, sim->now);
     sim->sql = &server;
@@ -314,12 +366,13 @@ static int64_t next(const struct sim *sim)
     return sim->promote_at != 0 && sim->promote_at < at ? sim->promote_at : at;
 }
 
-#define KIND(its_name, its_engine, its_url)                                                     \
-    {                                                                                           \
-        .name = (its_name), .exact = true, .engine = (its_engine), .open = on_open,             \
-        .close = on_close, .look = look, .session = session, .sweep = sweep, .expire = expire,  \
-        .left = left, .dump = dump, .kill_session = kill_session, .wakes_within = wakes_within, \
-        .url = its_url, .run = run, .next = next, .outage = outage, .heal = heal,               \
+#define KIND(its_name, its_engine, its_url)                                                       \
+    {                                                                                             \
+        .name = (its_name), .exact = true, .engine = (its_engine), .open = on_open,               \
+        .close = on_close, .look = look, .session = session, .sweep = sweep, .expire = expire,    \
+        .left = left, .dump = dump, .kill_session = kill_session, .wakes_within = wakes_within,   \
+        .harmed_until = harmed_until, .url = its_url, .run = run, .next = next, .outage = outage, \
+        .heal = heal,                                                                             \
     }
 
 const struct sim_kind sim_postgres = KIND("postgres", &ss_engine_postgres, postgres_url);

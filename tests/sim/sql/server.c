@@ -31,7 +31,9 @@ struct ss_task { /* a flight that has come */
     struct ss_conn *conn; /* NULL: gone */
     uint32_t node;
     int64_t backend;
-    int64_t bell; /* it waits for that until then; 0: for none */
+    int64_t bell;  /* it waits for that until then; 0: for none */
+    int64_t ahead; /* behind that ticket, when it began to, of ... */
+    char name[16];
     bool waited;
     size_t done;         /* so many of its steps were */
     struct ss_bytes out; /* and said this */
@@ -155,7 +157,7 @@ static void run_listen(struct ss_flight *f, const char *channel, bool on)
 static bool run_fails(struct ss_flight *f)
 {
     struct ss_server *s = run_of(f)->server;
-    return sim_chance(&s->net.random, s->again);
+    return sim_net_strikes(&s->net, s->again);
 }
 
 /* ---- Bells -------------------------------------------------------------------------------------------------------- */
@@ -177,6 +179,47 @@ static int64_t think(struct ss_server *s)
     return 1000 + sim_spread_ns(&s->net.random, mean);
 }
 
+static size_t read_flight(const struct ss_task *t, struct rt_sql_step *steps,
+                          struct rt_sql_cell *cells);
+
+/* The ticket that T, which waits for a bell, then looks for; NULL: it is gone. */
+static const struct ss_ticket *ticket_of(const struct ss_server *s, const struct ss_task *t,
+                                         const struct ss_line **line)
+{
+    struct rt_sql_step steps[2];
+    struct rt_sql_cell cells[2 * RT_SQL_ARGS];
+    size_t count = read_flight(t, steps, cells);
+    assert(count <= 2);
+    if (count < 2 || steps[1].kind != RT_SQL_LOOK)
+        return NULL; /* it held meanwhile */
+    const struct rt_sql_cell *args = steps[1].args;
+    const struct ss_line *l = *line = ss_line(&s->store, args[0].text, args[0].size);
+    for (size_t i = 0; l != NULL && i < l->count; i++)
+        if (l->tickets[i].session == args[1].number && l->tickets[i].number == args[2].number)
+            return &l->tickets[i];
+    return NULL;
+}
+
+/* Whom it waits behind. */
+static void note_ahead(const struct ss_server *s, struct ss_task *t)
+{
+    const struct ss_line *line = NULL;
+    const struct ss_ticket *its = ticket_of(s, t, &line);
+    if (its == NULL || its == line->tickets)
+        return;
+    assert(strlen(line->name) < sizeof(t->name)); /* of the simulator's own lines */
+    t->ahead = its[-1].number;
+    memcpy(t->name, line->name, strlen(line->name) + 1);
+}
+
+/* Whoever has left cannot be called back, nor who waits for one that went long ago, or on a connection that was given up. */
+static bool is_woken(struct ss_server *s, const struct ss_task *t)
+{
+    const struct ss_line *line = NULL;
+    return t->conn != NULL && t->conn->base.stream != NULL && s->stood != NULL && t->ahead != 0 &&
+           ticket_of(s, t, &line) != NULL && s->stood(s, t->name, t->ahead);
+}
+
 /* Whoever waits for BELL goes on. */
 static void wake(struct ss_server *s, int64_t bell)
 {
@@ -191,6 +234,7 @@ static void wake(struct ss_server *s, int64_t bell)
         woken = t;
     }
     while ((t = woken) != NULL) {
+        s->woken += is_woken(s, t);
         woken = t->next;
         t->bell = 0;
         insert(s, t, s->net.now + think(s));
@@ -285,6 +329,21 @@ static void put_end(struct ss_bytes *out, enum rt_sql_end end, size_t step)
     ss_put_text(out, why, sizeof(why) - 1);
 }
 
+/* NUMBER KIND NAME, on a bell's channel. */
+static bool is_grant(const struct notice *n)
+{
+    const char *kind = strchr(n->text, ' ');
+    return strncmp(n->channel, "rota_o", 6) != 0 && kind != NULL && kind[1] == 'G';
+}
+
+static bool is_heard(const struct ss_server *s, const char *channel)
+{
+    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+        if (c->served && find_channel(conn_of(c), channel) < conn_of(c)->channel_count)
+            return true;
+    return false;
+}
+
 /* Its own notices come before the end of the answer, or after. */
 static void finish(struct run *r, enum rt_sql_end end, size_t step)
 {
@@ -293,6 +352,7 @@ static void finish(struct run *r, enum rt_sql_end end, size_t step)
         put_end(&r->out, end, step);
     for (struct notice *n; (n = r->notices) != NULL; free(n)) {
         r->notices = n->next;
+        r->server->woken += is_grant(n) && is_heard(r->server, n->channel);
         publish(r->server, n, r->conn);
         if (r->conn != NULL && find_channel(r->conn, n->channel) < r->conn->channel_count)
             put_notice(&r->out, n);
@@ -347,7 +407,7 @@ static enum rt_sql_end refusal_of(struct ss_server *s, const struct ss_task *t,
         return s->refusal;
     if (is_refused(s, steps, count))
         return RT_SQL_REFUSED;
-    if (!sim_chance(&s->net.random, s->again))
+    if (!sim_net_strikes(&s->net, s->again))
         return RT_SQL_LANDED;
     bool odd = steps[0].kind > RT_SQL_MAKE && sim_chance(&s->net.random, 100);
     return odd ? RT_SQL_REFUSED : RT_SQL_AGAIN;
@@ -358,11 +418,11 @@ static void answer(struct ss_server *s, struct ss_conn *c, const struct ss_bytes
     const struct sim_wire *w = &s->net.faults;
     if (c == NULL)
         return;
-    if (sim_chance(&s->net.random, w->reset)) {
+    if (sim_net_strikes(&s->net, w->reset)) {
         sim_conn_break(&c->base); /* after COMMIT */
         return;
     }
-    c->mute = c->mute || sim_chance(&s->net.random, w->reply_lost);
+    c->mute = c->mute || sim_net_strikes(&s->net, w->reply_lost);
     if (!c->mute)
         sim_conn_send(&c->base, out->at, out->n);
 }
@@ -383,6 +443,7 @@ static bool must_wait(struct ss_server *s, struct ss_task *t, const struct rt_sq
         return false;
     t->waited = true;
     t->bell = bell;
+    note_ahead(s, t);
     insert(s, t, s->net.now + steps[0].args[1].number * RT_MS);
     return true;
 }
@@ -410,6 +471,8 @@ static bool run_some(struct ss_server *s, struct ss_task *t, struct run *r,
     if (*end != RT_SQL_LANDED || n == left)
         return false;
     s->version++;
+    if (s->after != NULL)
+        s->after(s, steps + t->done, n, *end);
     t->done += n;
     t->out = r->out;
     t->came = s->net.now;
@@ -434,10 +497,11 @@ static bool run_task(struct ss_server *s, struct ss_task *t)
     char who[16];
     if (must_wait(s, t, steps))
         return true;
-    if (t->conn != NULL && t->done == 0 && sim_chance(&s->net.random, s->net.faults.reset)) {
+    if (t->conn != NULL && t->done == 0 && sim_net_strikes(&s->net, s->net.faults.reset)) {
         sim_conn_break(&t->conn->base); /* before COMMIT */
         return false;
     }
+    s->woken = 0;
     begin(&r, s, t->waited ? s->net.now : t->came);
     r.conn = t->conn;
     r.f.backend = t->backend;
@@ -455,7 +519,7 @@ static bool run_task(struct ss_server *s, struct ss_task *t)
     s->version++;
     finish(&r, end, at);
     if (s->after != NULL)
-        s->after(s, steps, count, end);
+        s->after(s, steps + t->done, count - t->done, end);
     answer(s, t->conn, &r.out);
     free(r.out.at);
     return false;
@@ -501,7 +565,7 @@ static void on_data(struct sim_conn *base, const char *bytes, size_t n)
 {
     struct ss_conn *c = conn_of(base);
     struct ss_server *s = c->server;
-    c->mute = c->mute || sim_chance(&s->net.random, s->net.faults.request_lost);
+    c->mute = c->mute || sim_net_strikes(&s->net, s->net.faults.request_lost);
     if (!c->mute)
         add_task(s, c, bytes, n);
 }

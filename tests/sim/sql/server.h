@@ -30,8 +30,11 @@ struct ss_server {
     int64_t refuses_until;
     int64_t backends; /* counts connections */
     uint64_t version; /* another after every flight, and for every server */
+    uint32_t woken;   /* so many who wait were told, or their bells rung, by the present flight */
     void *user;
-    /* A flight has run, or was refused. May be NULL. */
+    /* Whether the ticket NUMBER stood in that line before the present flight. May be NULL. */
+    bool (*stood)(struct ss_server *s, const char *name, int64_t number);
+    /* A flight has run, or a part that others come behind, or was refused. May be NULL. */
     void (*after)(struct ss_server *s, const struct rt_sql_step *steps, size_t count,
                   enum rt_sql_end end);
 };
