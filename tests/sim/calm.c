@@ -31,7 +31,7 @@ static int64_t harmed_until(const struct sim *sim)
 static int64_t recovery(const struct sim *sim)
 {
     const struct sim_plan *plan = &sim->plan;
-    return ((int64_t)plan->ttl_ms / 2 + (int64_t)plan->call_ms + 1000 + sim->back_ms) * RT_MS;
+    return ((int64_t)plan->ttl_ms + 2 * (int64_t)plan->call_ms + 1000 + sim->back_ms) * RT_MS;
 }
 
 bool sim_is_calm(const struct sim *sim)

@@ -44,8 +44,8 @@ static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps,
     sim_trace(sim, NULL, "  sql:%s -> %s", text, ends[end]);
 }
 
-/* I8: a release wakes the tickets it grants and at most one more; a flight may have several. All tickets that a client has in a
- * line share a bell: LEAVER's others there wake who is behind them. */
+/* I8: a release wakes the tickets it grants and at most one more; of a flight that leaves once. All tickets that a client has
+ * in a line share a bell: LEAVER's others there wake who is behind them. */
 static void check_woken(const struct sim *sim, uint32_t woken, uint64_t leaver)
 {
     uint32_t most = 0, granted = 0;
@@ -88,6 +88,15 @@ static uint64_t leaver_of(const struct rt_sql_step *steps, size_t count)
     return 0;
 }
 
+static size_t leaves(const struct rt_sql_step *steps, size_t count)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++)
+        n += steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE ||
+             steps[i].kind == RT_SQL_PASS;
+    return n;
+}
+
 static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_t count,
                      enum rt_sql_end end)
 {
@@ -97,7 +106,8 @@ static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_
         trace_flight(sim, steps, count, end);
     uint64_t leaver = leaver_of(steps, count);
     sim_check_lines(sim, leaver);
-    check_woken(sim, s->woken, leaver);
+    if (leaves(steps, count) == 1)
+        check_woken(sim, s->woken, leaver);
 }
 
 /* A ticket that there was no memory for is looked at by beats alone. */
