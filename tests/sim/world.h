@@ -25,6 +25,8 @@ struct sim_kind {
     const char *name; /* --NAME chooses it */
     bool late;  /* mem only: tickets are numbered when they are granted, and have names before */
     bool exact; /* what is told as lost is: no engine's answers are older than they seem */
+    /* ... but for ticket NUMBER of NAME at this moment. May be NULL: for none. */
+    bool (*inexact)(const struct sim *sim, const char *name, uint64_t number);
     bool
         wanted_by_beat; /* that somebody waits may be told by the next beat: it came while we began to listen */
     const struct rt_engine *engine; /* NULL: which the URL names */

@@ -335,7 +335,9 @@ void es_server_lose_leader(struct es_server *s, int64_t until, int64_t frozen_un
 
 void es_server_fall_behind(struct es_server *s, uint32_t member, int64_t until)
 {
-    s->members[member].behind_until = until;
+    struct es_member *m = &s->members[member];
+    if (m->behind_until <= s->net.now) /* else it has promised answers for when it catches up */
+        m->behind_until = until;
 }
 
 void es_server_take_down(struct es_server *s, uint32_t member, int64_t until)

@@ -38,6 +38,7 @@ struct es_server {
     struct es_task *tasks;    /* by time */
     int32_t clock_ppm;        /* of the leader's, for leases */
     uint32_t expiry_late_ms;  /* it notices the end of a lease up to so much later than it should */
+    bool flooded;             /* a client asks, and asks, and asks */
     uint32_t stale;           /* per mille of the reads on a member that is behind */
     bool lies;          /* keep-alives of leases that were revoked are answered well (#20813) */
     int64_t busy_until; /* "too many requests" until then */
@@ -61,7 +62,9 @@ struct es_conn {
     struct es_server *server;
     struct grpc_server h2;
     uint32_t member;
-    bool doomed; /* breaks when what came has been looked at */
+    bool doomed;      /* breaks when what came has been looked at */
+    uint32_t asked;   /* so many calls ... */
+    int64_t asked_at; /* ... since then */
 };
 
 void es_server_open(struct es_server *s, uint64_t seed);

@@ -67,6 +67,23 @@ static size_t read_line(const struct es_server *s, const char *name, struct sim_
     return n;
 }
 
+int64_t es_truth_own_end(const struct es_server *s, const char *name, uint64_t number)
+{
+    size_t size = strlen(name);
+    for (size_t i = 0; i < s->store.count; i++) {
+        const struct es_kv *kv = s->store.kvs[i];
+        struct rt_etcd_id id;
+        size_t name_size;
+        if ((uint64_t)kv->create != number ||
+            !rt_etcd_key_read(kv->key.at, kv->key.n, &name_size, &id) || name_size != size ||
+            memcmp(kv->key.at, name, size) != 0)
+            continue;
+        const struct es_lease *lease = es_store_lease(&s->store, kv->lease);
+        return lease != NULL && (uint64_t)kv->lease != id.session ? lease->ends : RT_NEVER;
+    }
+    return RT_NEVER;
+}
+
 /* Remembered while nothing changes: everybody looks after every step. */
 static struct line {
     uint64_t version;
