@@ -44,9 +44,8 @@ static bool is_same(const struct rt_file_part *a, const struct rt_file_part *b)
 int rt_file_torn_check(struct rt_file_conn *c, const struct rt_file_part parts[RT_FILE_PARTS])
 {
     c->torn = !parts[RT_FILE_PART_WAL].there || !parts[RT_FILE_PART_SHM].there;
-    if (c->torn)
-        rt_file_fork_leave(
-            c); /* within a process SQLite lends us the files that others have open */
+    if (c->torn) /* within a process SQLite lends us the files that others have open */
+        rt_file_fork_leave(c);
     c->torn = c->torn || parts[RT_FILE_PART_SHM].size < SHM_MIN;
     c->torn = c->torn && rt_file_session_alarm(c); /* nobody lives in a folder that is being made */
     return c->torn ? RT_FILE_AGAIN : 0;
