@@ -24,7 +24,7 @@
 
 /* ---- What the server keeps --------------------------------------------------------------------------------
  *
- *   rota_meta    k, v                                  layout = 1.0, server = where the tables were used last
+ *   rota_meta    k, v                                  layout = 1.0, server = where the tables are used, and from when on
  *   rota_session id, expires, label                    no row, or expires <= now: it is dead
  *   rota_line    name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
  *   rota_ticket  name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
@@ -51,10 +51,9 @@ enum rt_sql_step_kind {
                       cannot be used at all ("": it can), which server it is (text: another one on another server, and after
                       a replica was promoted: what is there may be older than what we were told), now, how much of it our
                       clock had ahead when this left (negative: the server's is ahead) */
-    RT_SQL_LAYOUT, /* () -> the layout's version as text, on which server it was used last (as FACTS says it; NULL: nobody
-                      knows); ABSENT: no tables */
-    RT_SQL_HERE,   /* (which server): it is used there from now on */
-    RT_SQL_MAKE,   /* (): makes the tables; harmless where they are */
+    RT_SQL_LAYOUT, /* () -> the layout's version as text, what HERE said last (NULL: nothing); ABSENT: no tables */
+    RT_SQL_HERE, /* (text): on which server the tables are used from now on, and from when on by its clock */
+    RT_SQL_MAKE, /* (): makes the tables; harmless where they are */
 
     /* Sessions. */
     RT_SQL_OPEN,  /* (id, ttl_us, label): count 0: there is one of that id */

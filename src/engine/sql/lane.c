@@ -157,6 +157,15 @@ static void fly(struct rt_sql_lane *lane)
     set_timer(lane, rv != 0 ? now_of(lane) : now_of(lane) + patience);
 }
 
+static void say_here(const struct rt_sql_lane *lane, struct rt_sql_book *b)
+{
+    const struct rt_sql_conn *c = lane->c;
+    char text[sizeof(c->facts.who) + 24];
+    snprintf(text, sizeof(text), "%s %lld", c->facts.who,
+             (long long)(c->floor > lane->clock ? c->floor : 0));
+    rt_sql_say(b, RT_SQL_HERE, rt_sql_text(text));
+}
+
 static void greet(struct rt_sql_lane *lane, uint32_t stage)
 {
     struct rt_sql_book *b = &lane->book;
@@ -167,7 +176,7 @@ static void greet(struct rt_sql_lane *lane, uint32_t stage)
     if (stage == GREET_MAKE)
         rt_sql_say_cells(b, RT_SQL_MAKE, NULL, 0);
     else if (stage == GREET_HERE)
-        rt_sql_say(b, RT_SQL_HERE, rt_sql_text(lane->c->facts.who));
+        say_here(lane, b);
     else if (stage != GREET_FACTS)
         rt_sql_say_cells(b, RT_SQL_LAYOUT, NULL, 0);
     fly(lane);
@@ -283,17 +292,28 @@ static bool take_facts(struct rt_sql_lane *lane)
     return true;
 }
 
-/* KNOWN: the tables were used here last. */
-static void settle(struct rt_sql_lane *lane, bool known)
+static void settled(struct rt_sql_lane *lane)
 {
-    bool near = known || lane->compared || raise_floor(lane, lane->ours);
-    lane->compared = near;
-    if (must_calm(lane))
-        return;
-    if (known || !near)
+    if (!must_calm(lane))
         ready(lane);
-    else
+}
+
+/* AT: where the tables were used last, and the floor that whoever came first waited for there: so those who have little time
+ * wait together. "": nobody has used them. */
+static void settle(struct rt_sql_lane *lane, const char *at)
+{
+    struct rt_sql_conn *c = lane->c;
+    size_t n = strlen(c->facts.who);
+    bool known = strncmp(at, c->facts.who, n) == 0 && at[n] == ' ';
+    int64_t floor = known ? strtoll(at + n, NULL, 10) : 0;
+    if (floor > c->floor && floor <= lane->clock + CALM_MOST_MS * 1000)
+        c->floor = floor; /* else the clock was set back since */
+    bool first = !known && !lane->compared;
+    lane->compared = true;
+    if (first && (at[0] == '\0' || raise_floor(lane, lane->ours)))
         greet(lane, GREET_HERE);
+    else
+        settled(lane);
 }
 
 static void take_layout(struct rt_sql_lane *lane)
@@ -301,7 +321,7 @@ static void take_layout(struct rt_sql_lane *lane)
     const struct rt_sql_row *row = row_of(&lane->book, RT_SQL_LAYOUT);
     char why[sizeof(lane->c->trouble)];
     if (row != NULL && strtol(rt_sql_str(row, 0), NULL, 10) == LAYOUT_MAJOR) {
-        settle(lane, strcmp(rt_sql_str(row, 1), lane->c->facts.who) == 0);
+        settle(lane, rt_sql_str(row, 1));
         return;
     }
     if (row == NULL)
@@ -346,7 +366,7 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
         if (take_facts(lane)) /* they came before */
             greet(lane, GREET_MAKE);
     } else if (lane->greeting == GREET_HERE && (end == RT_SQL_LANDED || end == RT_SQL_DENIED)) {
-        ready(lane); /* without that right the next one compares clocks, too */
+        settled(lane); /* without that right the next one compares clocks, too */
     } else if (end != RT_SQL_LANDED) {
         greet_failed(lane, end, why);
     } else if (lane->greeting == GREET_FACTS) {
