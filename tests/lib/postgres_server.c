@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -251,6 +253,18 @@ void rt_pg_start_standby(struct rt_pg *p, struct rt_pg *primary, const char *nam
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
 
+/* Also waits for its end: the next server refuses to start while one of them has the memory they share. */
+static void kill_child(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    kill(pid, SIGKILL);
+    while (fd >= 0 && poll(&end, 1, -1) < 0 && errno == EINTR)
+        ;
+    if (fd >= 0)
+        close(fd);
+}
+
 /* Each backend is in a session of its own; all are children of the first process. */
 static void kill_children(pid_t pid)
 {
@@ -264,9 +278,23 @@ static void kill_children(pid_t pid)
     for (char *at = text; n > 0 && *at != '\0';) {
         long child = strtol(at, &at, 10);
         if (child > 1)
-            kill((pid_t)child, SIGKILL);
+            kill_child((pid_t)child);
         at += strspn(at, " \n");
     }
+}
+
+/* Also if it has ended. */
+static bool stands_still(void *arg)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)*(pid_t *)arg);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return true;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    const char *state = n > 0 ? strrchr(text, ')') : NULL;
+    return state == NULL || strchr("TtZX", state[2]) != NULL;
 }
 
 void rt_pg_kill(struct rt_pg *p)
@@ -275,6 +303,8 @@ void rt_pg_kill(struct rt_pg *p)
     if (pid == 0)
         return;
     kill(pid, SIGSTOP); /* it must not start new ones for those we kill */
+    if (!rt_await(stands_still, &pid, READY_MS))
+        die("SIGSTOP");
     kill_children(pid);
     rt_server_kill(&p->server);
 }
