@@ -16,8 +16,9 @@
 #define TURNS 25 /* hand-overs of a round */
 #define TURN_ROUNDS 7
 #define WAITERS 100
-#define IDLE_S 5.0
+#define IDLE_S 10.0 /* the ttl: three renewals of each */
 #define SETTLE_MS 3
+#define SETTLED_MS 5000 /* all have renewed their sessions, and waited for a bell, once */
 
 static const struct sql_way *running; /* NULL: none */
 
@@ -294,7 +295,7 @@ static void bench_waiting(const struct bench *b, const struct sql_way *way)
     }
     while (places(holder, "idle") < WAITERS + 1)
         poll(NULL, 0, 50);
-    poll(NULL, 0, 500);
+    poll(NULL, 0, SETTLED_MS);
     double ours = bench_cpu_us(), theirs = way->cpu_us();
     poll(NULL, 0, (int)(IDLE_S * 1000));
     double spent = bench_cpu_us() - ours + way->cpu_us() - theirs;

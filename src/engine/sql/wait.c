@@ -247,8 +247,8 @@ void rt_sql_tend(struct rt_sql_conn *c, const char *name)
 
 static int64_t bell_ms(const struct rt_sql_conn *c, const struct rt_sql_ticket *t)
 {
-    int64_t most = c->base.ttl_ms / 3,
-            left = t->ends_at != RT_NEVER ? (t->ends_at - now_of(c)) / RT_MS : most;
+    int64_t most = c->base.ttl_ms; /* its own BEAT tells in time what no bell does */
+    int64_t left = t->ends_at != RT_NEVER ? (t->ends_at - now_of(c)) / RT_MS : most;
     return left < 0 ? 0 : left < most ? left : most;
 }
 
