@@ -12,8 +12,8 @@
     X(FACTS, facts, "pw", ROWS, true)                  \
     X(LAYOUT, layout, "", ROWS, true)                  \
     X(HERE, here, "t", CHANGED, true)                  \
-    X(OPEN, open, "iit", CHANGED, false)               \
-    X(RENEW, renew, "ii", CHANGED, false)              \
+    X(OPEN, open, "iit", ROWS, false)                  \
+    X(RENEW, renew, "ii", ROWS, false)                 \
     X(END, end, "i", CHANGED, false)                   \
     X(MINE, mine, "i", ROWS, false)                    \
     X(FOLDED, folded, "ti", ROWS, false)               \

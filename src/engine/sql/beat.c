@@ -77,9 +77,16 @@ static void forget_session(struct rt_sql_conn *c)
 {
     uint64_t session = c->session;
     c->session = 0;
+    c->expires = 0;
     if (session != 0)
         rt_sql_wait_forget(c, session);
     rt_sql_forget_doubts(c);
+}
+
+/* Until then the session lives on the server that was asked, if that is the one of all lanes still. */
+static void note_expires(struct rt_sql_conn *c, const struct rt_sql_row *row)
+{
+    c->expires = c->cuts == c->beat_cuts ? rt_sql_int(row, 0) : 0;
 }
 
 static void open_say(struct rt_sql_ask *a, struct rt_sql_book *b)
@@ -88,6 +95,7 @@ static void open_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         a->tag = ++a->c->jitter * UINT64_C(0x9e3779b97f4a7c15);
     a->tag &= INT64_MAX;
     a->tag += a->tag == 0;
+    a->c->beat_cuts = a->c->cuts;
     rt_sql_say(b, RT_SQL_OPEN, rt_sql_number(a->tag),
                rt_sql_number(a->c->base.ttl_ms * UINT64_C(1000)), rt_sql_text(a->c->label));
 }
@@ -96,7 +104,8 @@ static bool open_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
     struct rt_op *op = a->entry.op;
-    if (rt_sql_changed(a, b, RT_SQL_OPEN) == 0) { /* somebody has that id */
+    const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_OPEN, 0);
+    if (row == NULL) { /* somebody has that id */
         a->tag = 0;
         if (a->stage < OPEN_TRIES)
             return false;
@@ -104,6 +113,7 @@ static bool open_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         return true;
     }
     forget_session(c);
+    note_expires(c, row);
     c->session = a->tag;
     op->beat.session = c->session;
     op->beat.ttl_ms = c->base.ttl_ms;
@@ -154,11 +164,18 @@ static void say_mine(struct rt_sql_ask *a, struct rt_sql_book *b)
     rt_sql_say(b, RT_SQL_MINE, rt_sql_number(c->session));
 }
 
+static void say_renew(struct rt_sql_ask *a, struct rt_sql_book *b)
+{
+    struct rt_sql_conn *c = a->c;
+    c->beat_cuts = c->cuts;
+    rt_sql_say(b, RT_SQL_RENEW, rt_sql_number(c->session),
+               rt_sql_number(c->base.ttl_ms * UINT64_C(1000)));
+}
+
 static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
-    rt_sql_say(b, RT_SQL_RENEW, rt_sql_number(c->session),
-               rt_sql_number(c->base.ttl_ms * UINT64_C(1000)));
+    say_renew(a, b);
     say_mine(a, b);
     if (c->beats++ % SWEEP_EACH == 0) {
         rt_sql_say(b, RT_SQL_DEAD, rt_sql_number(SWEEP));
@@ -243,10 +260,12 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_sql_conn *c = a->c;
     struct rt_op *op = a->entry.op;
-    if (rt_sql_changed(a, b, RT_SQL_RENEW) == 0) {
+    const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_RENEW, 0);
+    if (row == NULL) {
         forget_session(c);
         rt_sql_done(a, rt_sql_fail(c, ROTA_LOST, "the session has ended on the server"));
     } else {
+        note_expires(c, row);
         op->beat.ttl_ms = c->base.ttl_ms;
         op->beat.allowance_ms = 0;
         compare(a, b);
@@ -258,6 +277,31 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 
 static const struct rt_sql_plan renew_plan = {
     .alone = true, .say = renew_say, .heard = renew_heard, .freed = renew_free};
+
+/* ---- After a cut ------------------------------------------------------------------------------------------------------ */
+
+/* One that is dead is told by the next BEAT. */
+static bool learn_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
+{
+    const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_RENEW, 0);
+    if (row != NULL)
+        note_expires(a->c, row);
+    return true;
+}
+
+static const struct rt_sql_plan learn_plan = {
+    .alone = true, .say = say_renew, .heard = learn_heard};
+
+void rt_sql_learn(struct rt_sql_conn *c)
+{
+    if (c->session == 0 || c->expires != 0 || c->elsewhere || c->driver->notifies)
+        return;
+    struct rt_sql_ask *a = rt_sql_ask_new(c, &learn_plan, NULL, NULL, NULL);
+    if (a == NULL)
+        return;
+    a->entry.first = a->entry.again = true;
+    rt_sql_ask_go(a);
+}
 
 /* ---- On another server ---------------------------------------------------------------------------------------------- */
 
@@ -287,6 +331,7 @@ static struct rt_sql_ask *ask_mine(struct rt_sql_conn *c, const struct rt_sql_pl
 void rt_sql_elsewhere(struct rt_sql_conn *c)
 {
     struct rt_sql_ask *a = c->session != 0 ? ask_mine(c, &check_plan, NULL) : NULL;
+    rt_sql_uncertain(c);
     c->elsewhere = c->session != 0;
     if (a == NULL)
         return;

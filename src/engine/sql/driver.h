@@ -56,9 +56,9 @@ enum rt_sql_step_kind {
     RT_SQL_MAKE, /* (): makes the tables; harmless where they are */
 
     /* Sessions. */
-    RT_SQL_OPEN,  /* (id, ttl_us, label): count 0: there is one of that id */
-    RT_SQL_RENEW, /* (id, ttl_us): expires := least(greatest(expires, now + ttl_us), now + 3 * ttl_us): one that was held up
-                      does not take back what a later one gave, and one after the clock was set back does. count 0: it is
+    RT_SQL_OPEN,  /* (id, ttl_us, label) -> expires. No row: there is one of that id */
+    RT_SQL_RENEW, /* (id, ttl_us) -> expires := least(greatest(expires, now + ttl_us), now + 3 * ttl_us): one that was held up
+                      does not take back what a later one gave, and one after the clock was set back does. No row: it is
                       dead */
     RT_SQL_END,   /* (id): takes it away unless it has tickets among the rows */
     RT_SQL_MINE, /* (session) -> name, number, nonce, granted, wanted: its tickets among the rows, but durable ones. wanted:
@@ -70,8 +70,10 @@ enum rt_sql_step_kind {
                       and `watched` are older: one that a new line would be numbered below stays */
 
     /* One statement, the line stays folded. */
-    RT_SQL_TAKE, /* (name, session, nonce, owner, flags, bell) -> number: the line has no ticket and is not watched, and
-                      the session lives: folded from now on. No row: not so, nothing was done */
+    RT_SQL_TAKE, /* (name, session, nonce, owner, flags, bell, expires) -> number: the line has no ticket and is not watched,
+                      and the session lives: folded from now on. No row, or REFUSED: not so, nothing was done. expires: what
+                      this server has answered to OPEN or RENEW, 0: it is not known. The driver looks at that, or at the
+                      session itself */
     RT_SQL_GIVE, /* (name, session, number): count 1: it was folded so, unwatched, and is free now */
     RT_SQL_VERIFY, /* (name, session, number) -> 1: it is folded so, and the session lives */
 

@@ -53,7 +53,7 @@ static void say_take(struct rt_sql_conn *c, struct rt_sql_book *b, const struct 
     uint64_t bell = rt_sql_bell_take(c, b, rt_sql_lane_of(c, j->name), j->name);
     rt_sql_say(b, RT_SQL_TAKE, rt_sql_text(j->name), rt_sql_number(j->session),
                rt_sql_number(j->nonce), rt_sql_number(j->owner), rt_sql_number(flags_of(j)),
-               rt_sql_number(bell));
+               rt_sql_number(bell), rt_sql_number((uint64_t)c->expires));
 }
 
 static void say_gate(struct rt_sql_book *b, const struct rt_join *j, bool try)
@@ -168,12 +168,17 @@ static void answer(struct rt_sql_conn *c, struct rt_join *j, const struct rt_sql
                     (uint64_t)rt_sql_int(row, BELL));
 }
 
+static void may_wait(struct rt_sql_ask *a)
+{
+    a->ears = a->ears || !(a->entry.op->join.joins->flags & RT_JOIN_TRY);
+}
+
 static bool take_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_join *j = a->entry.op->join.joins;
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_TAKE, 0);
-    if (row == NULL) { /* it may have to wait */
-        a->ears = a->ears || !(j->flags & RT_JOIN_TRY);
+    if (row == NULL) {
+        may_wait(a);
         return false;
     }
     note_number(a->c, j, rt_sql_int(row, 0));
@@ -244,8 +249,16 @@ static void join_failed(struct rt_sql_ask *a, int err)
         rt_sql_doubt(a->c, a->name);
 }
 
+static bool join_refused(struct rt_sql_ask *a)
+{
+    bool took = a->stage == TAKING && is_plain(a->entry.op->join.joins);
+    a->stage = JOINING;
+    may_wait(a);
+    return took;
+}
+
 static const struct rt_sql_plan join_plan = {
-    .say = join_say, .heard = join_heard, .failed = join_failed};
+    .say = join_say, .heard = join_heard, .failed = join_failed, .refused = join_refused};
 static const struct rt_sql_plan set_plan = {.alone = true, .say = set_say, .heard = set_heard};
 
 void rt_sql_begin_join(struct rt_sql_conn *c, struct rt_op *op)

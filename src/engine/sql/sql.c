@@ -59,6 +59,8 @@ uint32_t rt_sql_caps(const struct rt_conn *conn)
 
 void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
 {
+    if (lane < &c->lanes[RT_SQL_LANES])
+        rt_sql_learn(c);
     if (lane != &c->lanes[0])
         return;
     c->links++;
@@ -69,8 +71,16 @@ void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
     rt_sql_observe_look(c, NULL);
 }
 
+void rt_sql_uncertain(struct rt_sql_conn *c)
+{
+    c->cuts++;
+    c->expires = 0;
+}
+
 void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
 {
+    if (lane < &c->lanes[RT_SQL_LANES])
+        rt_sql_uncertain(c);
     if (lane == &c->lanes[0])
         rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = false});
 }

@@ -290,6 +290,8 @@ void rt_sql_begin_look(struct rt_sql_conn *c, struct rt_op *op); /* INSPECT, LIS
 /* beat.c: the server is another one than before: what it has of our session is looked at before anything else is asked, for it
  * may know less, and give numbers again that we know. */
 void rt_sql_elsewhere(struct rt_sql_conn *c);
+/* After a cut: until when the session lives is asked for, for TAKE, before anything else. */
+void rt_sql_learn(struct rt_sql_conn *c);
 /* A JOIN of NAME that nobody waits for may arrive yet. */
 void rt_sql_doubt(struct rt_sql_conn *c, const char *name);
 void rt_sql_forget_doubts(struct rt_sql_conn *c);
@@ -323,6 +325,8 @@ struct rt_sql_conn {
     uint64_t highest; /* number that we were told */
     int64_t floor;    /* of the server's clock: nothing is asked before, or fences could go back */
     uint64_t session, ear;
+    int64_t expires;          /* of the session, as the server has said; 0: it may be another one */
+    uint64_t cuts, beat_cuts; /* how often that was so; when a BEAT left */
     struct rt_sql_ticket *tickets[RT_SQL_BUCKETS];
     size_t ticket_count;
     struct rt_timer_call wait_timer, view_timer;
@@ -370,6 +374,8 @@ const char *rt_sql_ddl(const struct rt_conn *conn);
 /* The lane is ready, was lost, or is refused for good: for the whole connection where it is the first. */
 void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
 void rt_sql_unlinked(struct rt_sql_conn *c, struct rt_sql_lane *lane);
+/* What the server has of our session may be another thing than what it has said. */
+void rt_sql_uncertain(struct rt_sql_conn *c);
 
 #define rt_sql_fail(c, ...) rt_words_fail(&(c)->base, __VA_ARGS__)
 

@@ -85,7 +85,8 @@ static enum column column_of(enum rt_sql_step_kind kind, size_t i)
         {RT_SQL_TAKE, 0, 99, 99, 99},   {RT_SQL_FOLDED, 0, 99, 99, 99},
         {RT_SQL_MINE, 1, 99, 99, 0},    {RT_SQL_ANSWER, 1, 7, 99, 99},
         {RT_SQL_LOOK, 99, 1, 99, 99},   {RT_SQL_FRONT, 0, 7, 99, 99},
-        {RT_SQL_INSPECT, 1, 11, 10, 0},
+        {RT_SQL_INSPECT, 1, 11, 10, 0}, {RT_SQL_OPEN, 99, 0, 99, 99},
+        {RT_SQL_RENEW, 99, 0, 99, 99},
     };
     for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
         if (table[k].kind != kind)
@@ -198,8 +199,7 @@ static void model_notify(struct ss_flight *f, const char *channel, const char *t
 /* Which counts the contract speaks of. */
 static bool counts(enum rt_sql_step_kind kind)
 {
-    return kind == RT_SQL_OPEN || kind == RT_SQL_RENEW || kind == RT_SQL_GIVE ||
-           kind == RT_SQL_BREAK || kind == RT_SQL_PASS;
+    return kind == RT_SQL_GIVE || kind == RT_SQL_BREAK || kind == RT_SQL_PASS;
 }
 
 static bool is_in(const struct heard *h, const char *row)
@@ -447,8 +447,10 @@ static void draw_short(size_t name)
     size_t index = some_number(name);
     int64_t session = session_of(name, index);
     if (below(2) == 0) {
-        SAY(TAKE, T(names[name]), N(some_session()), N(1 + below(6)), N(7), N(below(2)),
-            N(1 + below(9)));
+        session = some_session();
+        if (ss_alive(&model, session, model_now(NULL))) /* else the flight may be refused */
+            SAY(TAKE, T(names[name]), N(session), N(1 + below(6)), N(7), N(below(2)),
+                N(1 + below(9)), N(FAR));
         return;
     }
     SAY(VERIFY, T(names[name]), N(session), N(0));

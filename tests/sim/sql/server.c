@@ -384,13 +384,19 @@ static bool greets(const struct rt_sql_step *steps)
     return steps[0].kind == RT_SQL_FACTS;
 }
 
-/* A PASS that is not so may say so by refusing the flight. */
+static bool may_be_done(const struct ss_server *s, const struct rt_sql_step *step)
+{
+    int64_t now = ss_server_clock(s);
+    return step->kind == RT_SQL_PASS   ? ss_may_pass(&s->store, step, now)
+           : step->kind == RT_SQL_TAKE ? step->args[6].number > now
+                                       : true;
+}
+
+/* A PASS that is not so, and a TAKE of a session that is over, may say so by refusing the flight. */
 static bool is_refused(struct ss_server *s, const struct rt_sql_step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (steps[i].kind == RT_SQL_PASS &&
-            !ss_may_pass(&s->store, &steps[i], ss_server_clock(s)) &&
-            sim_chance(&s->net.random, 500))
+        if (!may_be_done(s, &steps[i]) && sim_chance(&s->net.random, 500))
             return true;
     return false;
 }

@@ -180,14 +180,12 @@ static void do_doctor(struct at *a)
 
 static void do_open(struct at *a)
 {
-    if (ss_session(a->s, num(a, 0)) != NULL) {
-        changed(a, 0);
+    if (ss_session(a->s, num(a, 0)) != NULL)
         return;
-    }
     struct ss_session *s = ss_session_add(a->s, num(a, 0));
     s->expires = a->now + num(a, 1);
     text(a, 2, s->label);
-    changed(a, 1);
+    ROW(a, number(s->expires));
 }
 
 static void do_renew(struct at *a)
@@ -199,7 +197,8 @@ static void do_renew(struct at *a)
         s->expires = a->now + ttl;
     if (lives && s->expires > a->now + 3 * ttl)
         s->expires = a->now + 3 * ttl;
-    changed(a, lives);
+    if (lives)
+        ROW(a, number(s->expires));
 }
 
 static void do_end(struct at *a)
@@ -282,7 +281,7 @@ static bool fails(const struct at *a)
 static void do_take(struct at *a)
 {
     const struct rt_sql_cell *name = a->step->args;
-    if (!ss_alive(a->s, num(a, 1), a->now) || fails(a))
+    if (num(a, 6) <= a->now || fails(a)) /* the session itself may not be looked at */
         return;
     if (a->l != NULL && (a->l->folded || a->l->count > 0 || a->l->watched > a->now))
         return;
@@ -757,7 +756,7 @@ static const struct {
     [RT_SQL_DEAD] = {do_dead, 1, false},
     [RT_SQL_BURY] = {do_bury, 1, false},
     [RT_SQL_IDLE] = {do_idle, 2, false},
-    [RT_SQL_TAKE] = {do_take, 6, false},
+    [RT_SQL_TAKE] = {do_take, 7, false},
     [RT_SQL_GIVE] = {do_give, 3, false},
     [RT_SQL_VERIFY] = {do_verify, 3, false},
     [RT_SQL_LOCK] = {do_lock, 2, false},

@@ -200,7 +200,7 @@ static void odd_settings(void **state)
         "autocommit=0, completion_type=1, tx_isolation='SERIALIZABLE', tx_read_only=1, "
         "character_set_server=latin1, sql_safe_updates=1, max_join_size=1");
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0), N(FAR)));
     int64_t off = rider_cell(&r, 0, 0, 0) / 1000000 - time(NULL);
     assert_true(off > -30 && off < 30);
     DO(&r, LOCK("a"), JOIN("a", 2, 1), STEP(ANSWER, T("a"), N(2), N(1)));
@@ -271,12 +271,13 @@ static void lock_waits(void **state)
     begin(&r);
     hold(&c, "b");
     assert_int_equal(FLY(&r, LOCK("a"), JOIN("a", 1, 1),
-                         STEP(TAKE, T("0"), N(1), N(1), N(1), N(0), N(0)), LOCK("b"),
+                         STEP(TAKE, T("0"), N(1), N(1), N(1), N(0), N(0), N(FAR)), LOCK("b"),
                          JOIN("b", 1, 1), STEP(OPEN, N(9), N(LONG), T("nine"))),
                      RT_SQL_AGAIN);
     assert_non_null(strstr(r.why, "1205"));
     assert_int_equal(r.failed, 6);
-    assert_int_equal(FLY(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0))), RT_SQL_AGAIN);
+    assert_int_equal(FLY(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0), N(FAR))),
+                     RT_SQL_AGAIN);
     rt_mariadb_client_close(&c);
     nothing_was_done();
     assert_int_equal(number("SELECT COUNT(*) FROM rota_session"), 2);
@@ -292,12 +293,12 @@ static void each_by_itself(void **state)
     struct rt_mariadb_client c;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("d"), N(1), N(1), N(1), N(0), N(0)));
+    DO(&r, STEP(TAKE, T("d"), N(1), N(1), N(1), N(0), N(0), N(FAR)));
     int64_t d = rider_cell(&r, 0, 0, 0);
     hold(&c, "b");
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0)),
-       STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0)),
-       STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0)), STEP(GIVE, T("d"), N(1), N(d)),
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0), N(FAR)),
+       STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0), N(FAR)),
+       STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0), N(FAR)), STEP(GIVE, T("d"), N(1), N(d)),
        STEP(GIVE, T("e"), N(1), N(1)));
     rt_mariadb_client_close(&c);
     assert_int_equal(rider_rows(&r, 0), 1);
@@ -325,7 +326,7 @@ static void deadlocks(void **state)
     hold(&c, "b");
     (void)rt_mariadb_client_ask(&c, "INSERT INTO ballast SELECT seq FROM seq_1_to_1000");
     SEND(&r, LOCK("a"), JOIN("a", 1, 1), LOCK("b"), JOIN("b", 1, 1),
-         STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0)));
+         STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0), N(FAR)));
     until_it_waits();
     (void)rt_mariadb_client_ask(&c, "UPDATE rota_line SET turn=1 WHERE name='a'");
     assert_int_equal(rider_land(&r), RT_SQL_AGAIN);
@@ -368,7 +369,7 @@ static void killed(void **state)
     rt_mariadb_client_close(&c);
     nothing_was_done();
     assert_true(rider_dial(&r)); /* at once */
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0), N(FAR)));
     kill_ours("CONNECTION"); /* while nothing flies */
     rider_until(&r.downs, 2);
     rider_close(&r);
@@ -381,9 +382,9 @@ static void killed_alone(void **state)
     struct rt_mariadb_client c;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0))); /* makes it known */
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0), N(FAR))); /* makes it known */
     hold(&c, "b");
-    SEND(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0)));
+    SEND(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0), N(FAR)));
     until_it_waits();
     kill_ours("QUERY");
     assert_int_equal(rider_land(&r), RT_SQL_CUT);
@@ -406,7 +407,7 @@ static void server_dies(void **state)
     rt_mariadb_run(&server);
     rt_mariadb_do(&server, "USE locks");
     assert_true(rider_dial(&r));
-    DO(&r, STEP(TAKE, T("x"), N(1), N(1), N(1), N(0), N(0)));
+    DO(&r, STEP(TAKE, T("x"), N(1), N(1), N(1), N(0), N(0), N(FAR)));
     assert_int_equal(rider_rows(&r, 0), 1);
     rider_close(&r);
 }
@@ -419,7 +420,8 @@ static void what_errors_mean(void **state)
     rt_mariadb_do(&server, "SET GLOBAL read_only=1");
     DO(&r, STEP0(FACTS));
     assert_int_equal(rider_cell(&r, 0, 0, 2), 0);
-    assert_int_equal(FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0))), RT_SQL_REPLICA);
+    assert_int_equal(FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0), N(FAR))),
+                     RT_SQL_REPLICA);
     assert_int_equal(FLY(&r, LOCK("a"), JOIN("a", 1, 1)), RT_SQL_REPLICA);
     rt_mariadb_do(&server, "SET GLOBAL read_only=0");
     rt_mariadb_do(&server, "SET GLOBAL max_prepared_stmt_count=0");
@@ -438,7 +440,8 @@ static void what_errors_mean(void **state)
                   "REVOKE ALL ON locks.* FROM rota@'%%'; GRANT SELECT ON locks.* TO rota@'%%'");
     rider_drop(&r);
     assert_true(rider_dial(&r)); /* rights on a database count from the next connection on */
-    assert_int_equal(FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0))), RT_SQL_DENIED);
+    assert_int_equal(FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0), N(FAR))),
+                     RT_SQL_DENIED);
     assert_int_equal(FLY(&r, STEP0(MAKE)), RT_SQL_DENIED);
     assert_int_equal(FLY(&r, STEP0(DOCTOR)), RT_SQL_DENIED);
     rt_mariadb_do(&server, "GRANT ALL ON locks.* TO rota@'%%'");
@@ -501,7 +504,7 @@ static void bells(void **state)
     begin(&owner);
     rider_start(&other, &rt_mysql_driver, url);
     DO(&owner, STEP(BELL_TAKE, N(-5)));
-    DO(&owner, STEP(BELL_TAKE, N(-5)), STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(-5)));
+    DO(&owner, STEP(BELL_TAKE, N(-5)), STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(-5), N(FAR)));
     SEND(&other, STEP(BELL_WAIT, N(-5), N(60000)), STEP(VERIFY, T("a"), N(1), N(1)));
     while (number("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE='User lock'") ==
            0)
@@ -542,15 +545,15 @@ static void large(void **state)
     struct rider r;
     static char names[STEPS][1531];
     struct rt_sql_step steps[STEPS];
-    struct rt_sql_cell args[STEPS][6];
+    struct rt_sql_cell args[STEPS][7];
     (void)state;
     begin(&r);
     for (size_t i = 0; i < STEPS; i++) {
         memset(names[i], 'a' + (int)(i % 26), 1530);
         names[i][0] = (char)('0' + i);
-        struct rt_sql_cell cells[6] = {T(names[i]), N(1), N(i + 1), N(1), N(0), N(0)};
+        struct rt_sql_cell cells[7] = {T(names[i]), N(1), N(i + 1), N(1), N(0), N(0), N(FAR)};
         memcpy(args[i], cells, sizeof(cells));
-        steps[i] = (struct rt_sql_step){.kind = RT_SQL_TAKE, .count = 6, .args = args[i]};
+        steps[i] = (struct rt_sql_step){.kind = RT_SQL_TAKE, .count = 7, .args = args[i]};
     }
     rider_send(&r, steps, STEPS);
     rider_must(&r, rider_land(&r));

@@ -503,7 +503,7 @@ static void what_a_commit_that_failed_means(void **state)
 /* Three TAKEs; ERROR is the second's answer, COMMIT that of the COMMIT (0: OK); INSIDE: whether the transaction lasts. */
 static void three_takes(unsigned error, bool inside, unsigned commit)
 {
-    struct rt_sql_step all[] = {step(RT_SQL_TAKE, 6), step(RT_SQL_TAKE, 6), step(RT_SQL_TAKE, 6)};
+    struct rt_sql_step all[] = {step(RT_SQL_TAKE, 7), step(RT_SQL_TAKE, 7), step(RT_SQL_TAKE, 7)};
     open_ready(PLAYED_CAPS);
     assert_int_equal(played_send(&p, all, 3), 0);
     answer(); /* to PREPARE */
@@ -570,7 +570,7 @@ static void dropped_in_up_calls(void **state)
     for (int when = 0; when < 3; when++) {
         open_ready(PLAYED_CAPS);
         if (when == 0)
-            send_one(RT_SQL_TAKE, 6);
+            send_one(RT_SQL_TAKE, 7);
         else
             send_slow();
         if (when == 0)

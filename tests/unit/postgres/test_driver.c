@@ -366,14 +366,16 @@ static void a_limited_user(void **state)
     assert_int_equal(FLY(&r, STEP0(LAYOUT)), RT_SQL_DENIED);
     rt_pg_make_tables(&server, rt_postgres_driver.ddl);
     DO(&r, STEP0(LAYOUT));
-    DO(&r, STEP(OPEN, N(1), N(1000000), T("x")), STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)),
-       STEP(LISTEN, N(1)), STEP(LOCK, T("a"), N(1)), STEP(UNFOLD, T("a")),
-       STEP(BREAK, T("a"), N(1), N(0)), STEP0(FACTS), STEP0(DOCTOR));
+    DO(&r, STEP(OPEN, N(1), N(1000000), T("x")),
+       STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)), STEP(LISTEN, N(1)),
+       STEP(LOCK, T("a"), N(1)), STEP(UNFOLD, T("a")), STEP(BREAK, T("a"), N(1), N(0)),
+       STEP0(FACTS), STEP0(DOCTOR));
     /* Somebody else's table of our name. */
     (void)rt_pg_do(&server, "alter table rota_line rename column turn to twist");
     assert_int_equal(FLY(&r, STEP0(LAYOUT)), RT_SQL_ABSENT);
     (void)rt_pg_do(&server, "drop table rota_line, rota_ticket, rota_session, rota_meta");
-    assert_int_equal(FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1))), RT_SQL_ABSENT);
+    assert_int_equal(FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR))),
+                     RT_SQL_ABSENT);
     rider_close(&r);
 }
 

@@ -102,11 +102,11 @@ static void one_send_one_recv(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0))));
     sends = recvs = 0;
     for (int i = 0; i < 50; i++) {
-        DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+        DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
         DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0))));
         assert_int_equal(r.changed[0], 1);
     }
@@ -157,7 +157,7 @@ static void locks_are_not_waited_for_long(void **state)
     assert_int_equal(rider_open(&r, &rt_postgres_driver, url, NULL, 1000), 0); /* 100 ms */
     assert_true(rider_dial(&r));
     PGconn *other = hold("a");
-    assert_int_equal(FLY(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1)),
+    assert_int_equal(FLY(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)),
                          STEP(LOCK, T("a"), N(1)), STEP(UNFOLD, T("a"))),
                      RT_SQL_AGAIN);
     assert_int_equal(r.failed, 1);
@@ -240,7 +240,7 @@ static void killed_in_the_air(void **state)
     begin(&r);
     int64_t pid = backend(&r);
     PGconn *other = hold("a");
-    SEND(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1)), STEP(LOCK, T("a"), N(1)));
+    SEND(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)), STEP(LOCK, T("a"), N(1)));
     assert_true(rt_await(waits_for_lock, &pid, 20000));
     (void)rt_pg_do(&server, "select pg_terminate_backend(%lld)", (long long)pid);
     assert_int_equal(rider_land(&r), RT_SQL_CUT);
@@ -250,7 +250,7 @@ static void killed_in_the_air(void **state)
     assert_non_null(strstr(r.why, "terminating connection due to administrator command"));
     PQfinish(other);
     assert_true(rider_dial(&r)); /* at once */
-    DO(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     assert_int_equal(rider_rows(&r, 0), 1); /* it had not been done */
     rider_close(&r);
 }
@@ -306,7 +306,7 @@ static void restarted(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     int64_t number = rider_cell(&r, 0, 0, 0);
     rt_pg_kill(&server);
     rider_until(&r.downs, 1);

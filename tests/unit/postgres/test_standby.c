@@ -167,7 +167,8 @@ static void standbys(void **state)
     (void)rt_pg_do(&primary, "grant pg_monitor to rota");
     expect_doubt(&r, "");
     expect_verdict(&r, "outages survived", "kept|1 standbys, 1 in sync");
-    DO(&r, STEP(OPEN, N(1), N(LONG), T("x")), STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(OPEN, N(1), N(LONG), T("x")),
+       STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     /* The standby itself is no server to lock on, until it is promoted. */
     char at[100];
     snprintf(at, sizeof(at), "postgres://postgres@127.0.0.1:%u/postgres",
@@ -175,7 +176,8 @@ static void standbys(void **state)
     rider_start(&other, &rt_postgres_driver, at);
     DO(&other, STEP0(FACTS));
     assert_int_equal(rider_cell(&other, 0, 0, 2), 0);
-    assert_int_equal(FLY(&other, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1))), RT_SQL_REPLICA);
+    assert_int_equal(FLY(&other, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR))),
+                     RT_SQL_REPLICA);
     assert_int_equal(FLY(&other, STEP(LISTEN, N(1))), RT_SQL_REPLICA);
     assert_int_equal(FLY(&other, STEP(LOCK, T("a"), N(1))), RT_SQL_REPLICA);
     char who[64];

@@ -65,6 +65,7 @@ void rider_until(const int *count, int n);
         .number = (int64_t)(x) \
     }
 #define T(x) rider_text(x)
+#define FAR INT64_C(4000000000000000) /* a time that does not come: a session expires then */
 #define NOTHING          \
     (struct rt_sql_cell) \
     {                    \

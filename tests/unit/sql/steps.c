@@ -141,13 +141,15 @@ void steps_sessions(void **state)
     DO(&r, STEP(OPEN, N(1), N(LONG), T("again")), STEP(OPEN, N(-9), N(LONG), T("me")),
        STEP(RENEW, N(-9), N(LONG)), STEP(RENEW, N(99), N(LONG)),
        STEP(OPEN, N(5), N(1), T("short")));
-    assert_int_equal(r.changed[0], 0);
-    assert_int_equal(r.changed[1], 1);
-    assert_int_equal(r.changed[2], 1);
-    assert_int_equal(r.changed[3], 0);
-    assert_int_equal(r.changed[4], 1);
+    assert_int_equal(rider_rows(&r, 0), 0);
+    assert_int_equal(rider_rows(&r, 1), 1);
+    assert_true(rider_cell(&r, 2, 0, 0) >= rider_cell(&r, 1, 0, 0));
+    assert_int_equal(rider_cell(&r, 2, 0, 0),
+                     steps.number("select expires from rota_session where id = -9"));
+    assert_int_equal(rider_rows(&r, 3), 0);
+    assert_int_equal(rider_rows(&r, 4), 1);
     DO(&r, STEP(RENEW, N(5), N(LONG)), STEP(END, N(-9)));
-    assert_int_equal(r.changed[0], 0); /* a microsecond is over */
+    assert_int_equal(rider_rows(&r, 0), 0); /* a microsecond is over */
     assert_int_equal(r.changed[1], 1);
     /* One that was held up takes back nothing; after the clock was set back three ttls are enough. */
     long long ends = steps.number("select expires from rota_session where id = 3");
@@ -155,7 +157,7 @@ void steps_sessions(void **state)
     long long later = steps.number("select expires from rota_session where id = 3");
     assert_true(later == ends || later == ends + 1);
     DO(&r, STEP(RENEW, N(3), N(LONG / 10)));
-    assert_int_equal(r.changed[0], 1);
+    assert_int_equal(rider_rows(&r, 0), 1);
     assert_true(steps.number("select expires from rota_session where id = 3") < ends - LONG / 2);
     (void)ASK(&r, .name = "a", .session = 1, .nonce = 1, .mode = RT_SHARED);
     DO(&r, STEP(END, N(1)), STEP(END, N(2)));
@@ -169,10 +171,10 @@ void steps_a_line_stays_folded(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(11), N(12), N(0), N(13)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(11), N(12), N(0), N(13), N(FAR)));
     int64_t number = rider_cell(&r, 0, 0, 0);
     assert_true(number > INT64_C(1700000000000000)); /* the clock */
-    DO(&r, STEP(TAKE, T("a"), N(2), N(21), N(22), N(0), N(23)),
+    DO(&r, STEP(TAKE, T("a"), N(2), N(21), N(22), N(0), N(23), N(FAR)),
        STEP(VERIFY, T("a"), N(1), N(number)), STEP(VERIFY, T("a"), N(2), N(number)),
        STEP(VERIFY, T("a"), N(1), N(number + 1)), STEP(FOLDED, T("a"), N(1)),
        STEP(FOLDED, T("a"), N(2)), STEP(GIVE, T("a"), N(1), N(number + 1)),
@@ -187,16 +189,21 @@ void steps_a_line_stays_folded(void **state)
     assert_int_equal(r.changed[6], 0);
     assert_int_equal(r.changed[7], 0);
     DO(&r, STEP(GIVE, T("a"), N(1), N(number)),
-       STEP(TAKE, T("a"), N(2), N(21), N(22), N(0), N(23)));
+       STEP(TAKE, T("a"), N(2), N(21), N(22), N(0), N(23), N(FAR)));
     assert_int_equal(r.changed[0], 1);
     assert_true(rider_cell(&r, 1, 0, 0) > number);
     assert_int_equal(steps.number("select count(*) from rota_ticket"), 0);
     kill_session(2);
     DO(&r, STEP(VERIFY, T("a"), N(2), N(rider_cell(&r, 1, 0, 0))),
-       STEP(TAKE, T("b"), N(2), N(1), N(1), N(0), N(1)),
-       STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
-    assert_int_equal(r.row_count,
-                     0); /* dead: no promise, no line, and the slow path's to take away */
+       STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
+    assert_int_equal(r.row_count, 0); /* dead: no promise, and the slow path's to take away */
+    for (int i = 0; i < 2; i++) {     /* a new line, and one that is there */
+        enum rt_sql_end how = FLY(&r, STEP(TAKE, T("b"), N(2), N(1), N(1), N(0), N(1), N(i)));
+        assert_true(how == RT_SQL_LANDED || how == RT_SQL_REFUSED);
+        assert_int_equal(r.row_count, 0);
+        DO(&r, STEP(FOLDED, T("b"), N(2)), STEP(LOCK, T("b"), N(turn())));
+        assert_int_equal(r.row_count, 0);
+    }
     end(&r);
 }
 
@@ -205,11 +212,11 @@ void steps_numbers_only_grow(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0))));
     steps.run(
         "update rota_line set fence = 9000000000000000"); /* as if the clock had been far ahead */
-    DO(&r, STEP(TAKE, T("a"), N(1), N(2), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(2), N(1), N(0), N(1), N(FAR)));
     assert_string_equal(rider_row(&r, 0, 0), "9000000000000001");
     (void)ASK(&r, .name = "a", .session = 2, .nonce = 1);
     assert_int_equal(answered(&r, 1), INT64_C(9000000000000002));
@@ -221,9 +228,9 @@ void steps_watched_lines_unfold(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(WATCH, T("a"), N(LONG)), STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(WATCH, T("a"), N(LONG)), STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     assert_int_equal(rider_rows(&r, 1), 0);
-    DO(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1)), STEP(WATCH, T("b"), N(LONG)));
+    DO(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)), STEP(WATCH, T("b"), N(LONG)));
     int64_t number = rider_cell(&r, 0, 0, 0);
     DO(&r, STEP(GIVE, T("b"), N(1), N(number)), STEP(WATCH, T("b"), N(1)),
        STEP(GIVE, T("b"), N(1), N(number)));
@@ -237,8 +244,8 @@ void steps_unfolding(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(11), N(12), N(RT_SQL_ARMED), N(13)),
-       STEP(TAKE, T("b"), N(2), N(21), N(22), N(0), N(23)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(11), N(12), N(RT_SQL_ARMED), N(13), N(FAR)),
+       STEP(TAKE, T("b"), N(2), N(21), N(22), N(0), N(23), N(FAR)));
     int64_t number = rider_cell(&r, 0, 0, 0);
     kill_session(2);
     DO(&r, STEP(LOCK, T("a"), N(turn())), STEP(LOCK, T("b"), N(turn())),
@@ -264,7 +271,7 @@ void steps_one_after_the_other(void **state)
     int64_t numbers[4];
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     numbers[1] = rider_cell(&r, 0, 0, 0);
     (void)ASK(&r, .name = "a", .session = 2, .nonce = 2);
     assert_int_equal(answered(&r, 0), 1); /* lives */
@@ -287,7 +294,7 @@ void steps_one_after_the_other(void **state)
     assert_string_equal(rider_row(&r, 1, 0), "0");
     assert_string_equal(leave(&r, "a", 2, numbers[2]), "1");
     assert_int_equal(steps.number("select count(*) from rota_ticket"), 0);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(4), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(4), N(1), N(0), N(1), N(FAR)));
     assert_true(rider_cell(&r, 0, 0, 0) > numbers[3]);
     end(&r);
 }
@@ -402,7 +409,7 @@ void steps_asked_twice(void **state)
     (void)ASK(&r, .name = "a", .session = 1, .nonce = 1, .mode = RT_SHARED);
     assert_int_equal(answered(&r, 1), number);
     assert_int_equal(steps.number("select count(*) from rota_ticket"), 1);
-    DO(&r, STEP(TAKE, T("f"), N(1), N(5), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("f"), N(1), N(5), N(1), N(0), N(1), N(FAR)));
     number = rider_cell(&r, 0, 0, 0);
     (void)ASK(&r, .name = "f", .session = 1, .nonce = 5); /* a lost answer: it is folded */
     assert_int_equal(answered(&r, 1), number);
@@ -707,7 +714,7 @@ void steps_breaking(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     int64_t first = rider_cell(&r, 0, 0, 0);
     (void)ASK(&r, .name = "a", .session = 2, .nonce = 1);
     int64_t second = answered(&r, 1);
@@ -767,8 +774,8 @@ void steps_front_and_list(void **state)
     begin(&r);
     DO(&r, STEP(FRONT, T("a")), STEP(LIST, T("")));
     assert_int_equal(r.row_count, 0);
-    DO(&r, STEP(TAKE, T("a%"), N(1), N(1), N(1), N(0), N(1)),
-       STEP(TAKE, T("b_1"), N(2), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("a%"), N(1), N(1), N(1), N(0), N(1), N(FAR)),
+       STEP(TAKE, T("b_1"), N(2), N(1), N(1), N(0), N(1), N(FAR)));
     int64_t number = rider_cell(&r, 0, 0, 0);
     (void)ASK(&r, .name = "b_2", .session = 3, .nonce = 1, .mode = RT_SHARED, .value = "v");
     (void)ASK(&r, .name = "b_2", .session = 4, .nonce = 1);
@@ -801,7 +808,7 @@ void steps_inspecting(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("z"), N(1), N(1), N(-5), N(RT_SQL_DETECT), N(1)));
+    DO(&r, STEP(TAKE, T("z"), N(1), N(1), N(-5), N(RT_SQL_DETECT), N(1), N(FAR)));
     int64_t number = rider_cell(&r, 0, 0, 0);
     (void)ASK(&r, .name = "p", .session = 1, .nonce = 1, .mode = RT_PERMITS, .take = 1, .of = 3,
               .value = "v", .flags = RT_SQL_ARMED);
@@ -842,7 +849,7 @@ void steps_sweeping(void **state)
     begin(&r);
     (void)ASK(&r, .name = "a", .session = 1, .nonce = 1);
     (void)ASK(&r, .name = "b", .session = 2, .nonce = 1);
-    DO(&r, STEP(TAKE, T("f"), N(3), N(1), N(1), N(0), N(1)), STEP(WATCH, T("w"), N(LONG)),
+    DO(&r, STEP(TAKE, T("f"), N(3), N(1), N(1), N(0), N(1), N(FAR)), STEP(WATCH, T("w"), N(LONG)),
        STEP(LOCK, T("e"), N(turn())), STEP(DEAD, N(10)), STEP(BURY, N(10)),
        STEP(IDLE, N(LONG), N(10)));
     assert_int_equal(rider_rows(&r, 3), 0);
@@ -873,7 +880,7 @@ void steps_what_a_session_has(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(TAKE, T("f"), N(1), N(1), N(1), N(0), N(1)));
+    DO(&r, STEP(TAKE, T("f"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
     (void)ASK(&r, .name = "a", .session = 1, .nonce = 5, .flags = RT_SQL_ARMED);
     int64_t first = answered(&r, 1);
     (void)ASK(&r, .name = "a", .session = 2, .nonce = 6);
@@ -910,7 +917,7 @@ void steps_odd_texts(void **state)
     (void)state;
     begin(&r);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        DO(&r, STEP(TAKE, T(names[i]), N(1), N(1), N(1), N(0), N(1)));
+        DO(&r, STEP(TAKE, T(names[i]), N(1), N(1), N(1), N(0), N(1), N(FAR)));
         int64_t number = rider_cell(&r, 0, 0, 0);
         assert_true(number > 0);
         (void)ASK(&r, .name = names[i], .session = 2, .nonce = 1, .value = names[i]);
@@ -927,7 +934,7 @@ void steps_odd_texts(void **state)
        STEP(JOIN, T("v"), N(50), N(1), N(1), N(0), N(0), N(0), N(ALL), N(0), N(0), N(0), N(0), N(0),
             bytes, NOTHING, N(1), N(0)),
        STEP(LIST, T("v")));
-    assert_int_equal(r.changed[0], 1);
+    assert_int_equal(rider_rows(&r, 0), 1);
     assert_string_equal(rider_row(&r, 3, 0), "v|1|1");
     assert_int_equal(
         steps.number("select count(*) from rota_ticket where name = 'v' and length(value) = 3"), 1);
@@ -945,15 +952,15 @@ void steps_whole_or_not_at_all(void **state)
     for (size_t i = 0; i < sizeof(longer); i++)
         longer[i] = (char)('0' + rt_random_below(&random, 75));
     longer[sizeof(longer) - 1] = '\0';
-    enum rt_sql_end how = FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1)),
-                              STEP(TAKE, T(longer), N(1), N(1), N(1), N(0), N(1)),
+    enum rt_sql_end how = FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)),
+                              STEP(TAKE, T(longer), N(1), N(1), N(1), N(0), N(1), N(FAR)),
                               STEP(RENEW, N(1), N(LONG)));
     assert_int_not_equal(how, RT_SQL_LANDED);
     assert_int_not_equal(how, RT_SQL_CUT);
     assert_int_equal(r.failed, 1);
     assert_int_equal(steps.number("select count(*) from rota_line"), 0);
     DO(&r, STEP(RENEW, N(1), N(LONG))); /* the link goes on */
-    assert_int_equal(r.changed[0], 1);
+    assert_int_equal(rider_rows(&r, 0), 1);
     end(&r);
 }
 

@@ -50,11 +50,13 @@ insert into rota_meta (k, v) values ('server', ?1) on duplicate key update v = ?
 -- ---- Sessions
 
 --@ open
-insert into rota_session (id, expires, label) values (?1, NOW + ?2, coalesce(?3, '')) on duplicate key update id = id
+insert into rota_session (id, expires, label) values (?1, last_insert_id(NOW + ?2), coalesce(?3, ''))
+on duplicate key update id = id
 
 -- A row that does not change counts as none, so it always does.
 --@ renew
-update rota_session set expires = least(greatest(expires + 1, NOW + ?2), NOW + 3 * ?2 - (expires = NOW + 3 * ?2))
+update rota_session
+set expires = last_insert_id(least(greatest(expires + 1, NOW + ?2), NOW + 3 * ?2 - (expires = NOW + 3 * ?2)))
 where id = ?1 and expires > NOW
 
 #define ROWLESS(id_) not exists (select 1 from rota_ticket t where t.durable = 0 and t.session = id_)
@@ -90,16 +92,15 @@ delete from rota_line where name between @rota_from and @rota_to and IDLE(rota_l
 -- ---- Folded lines
 
 -- The number comes with OK, as LAST_INSERT_ID, and so does whether there is one: 1 is a new line, 2 a free one, 0 neither.
--- Assignments go from left to right: what FREE looks at comes last.
-#define FREE (rota_line.session is null and rota_line.count = 0 and rota_line.watched <= NOW)
+-- Assignments go from left to right: what FREE looks at comes last. A session is not looked at: another table costs as much
+-- as the rest. One that is over has no name, which is an error.
+#define FREE (session is null and count = 0 and watched <= values(since))
+#define IF_FREE(column_) column_ = if(FREE, values(column_), column_)
 --@ take
 insert into rota_line (name, fence, session, nonce, owner, flags, since, bell)
-select ?1, last_insert_id(NOW), ?2, ?3, ?4, ?5, NOW, ?6 from rota_session where id = ?2 and expires > NOW
-on duplicate key update
-    fence = if(FREE, last_insert_id(greatest(rota_line.fence + 1, NOW)), rota_line.fence),
-    nonce = if(FREE, ?3, rota_line.nonce), owner = if(FREE, ?4, rota_line.owner), flags = if(FREE, ?5, rota_line.flags),
-    since = if(FREE, NOW, rota_line.since), bell = if(FREE, ?6, rota_line.bell),
-    session = if(FREE, ?2, rota_line.session)
+values (if(?7 > NOW, ?1, null), last_insert_id(NOW), ?2, ?3, ?4, ?5, NOW, ?6)
+on duplicate key update fence = if(FREE, last_insert_id(greatest(fence + 1, values(fence))), fence),
+    IF_FREE(nonce), IF_FREE(owner), IF_FREE(flags), IF_FREE(since), IF_FREE(bell), IF_FREE(session)
 
 --@ give
 update rota_line set session = null where name = ?1 and session = ?2 and fence = ?3 and watched <= NOW

@@ -32,9 +32,11 @@ on conflict (k) do update set v = excluded.v where m.v <> excluded.v
 
 --@ open
 insert into rota_session (id, expires, label) values ($1, NOW + $2, $3) on conflict do nothing
+returning expires
 
 --@ renew
 update rota_session set expires = least(greatest(expires, NOW + $2), NOW + 3 * $2) where id = $1 and expires > NOW
+returning expires
 
 --@ end
 delete from rota_session where id = $1
