@@ -116,7 +116,7 @@ void rota_close(struct rota *r);
 #define ROTA_CAP_SHARED 0x4u
 #define ROTA_CAP_PERMITS 0x8u
 #define ROTA_CAP_WANTED 0x10u       /* holders are told that somebody waits: linger_ms works */
-#define ROTA_CAP_DURABLE 0x20u      /* once, latch, at_least_ms */
+#define ROTA_CAP_DURABLE 0x20u      /* once, latch, barrier, at_least_ms */
 #define ROTA_CAP_TTL 0x40u          /* sessions end by a time to live; without: with the process */
 #define ROTA_CAP_SHARED_HOSTS 0x80u /* programs on other machines take part */
 #define ROTA_CAP_STRICT 0x100u      /* ROTA_STRICT would open */

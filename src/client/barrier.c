@@ -179,6 +179,8 @@ int rota_barrier(struct rota *r, const char *name, uint32_t of, uint64_t limit_m
         rv = rt_name_check(r, name);
     if (rv == 0 && of == 0)
         rv = rt_fail(r, ROTA_INVALID, "a barrier has at least one party");
+    if (rv == 0 && (rota_caps(r) & ROTA_CAP_DURABLE) == 0)
+        rv = rt_fail(r, ROTA_UNSUPPORTED, "barriers are not possible on %s", r->shown_url);
     if (rv == 0)
         rv = rt_client_begin(r);
     if (rv != 0)

@@ -58,6 +58,8 @@ int rota_latch_reset(struct rota *r, const char *name)
 {
     int rv = check_latch(r, name, 1);
 
+    if (rv == 0 && (rota_caps(r) & ROTA_CAP_DURABLE) == 0)
+        rv = rt_fail(r, ROTA_UNSUPPORTED, "latches are not possible on %s", r->shown_url);
     if (rv != 0)
         return rv;
     rv = rt_break(r, name, 0, RT_COUNT);
