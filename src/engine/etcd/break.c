@@ -142,8 +142,9 @@ static int look_for_all(struct rt_etcd_conn *c, struct breaking *b)
     return rt_etcd_work_look(c, &b->work, b->work.op->brk.name, 0, all_found, b);
 }
 
-static int begin_break(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_break(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     const struct rt_op *op = w->op;
     int rv = rt_etcd_check_name(c, op->brk.name);
     return rv != 0 ? rv
@@ -151,4 +152,4 @@ static int begin_break(struct rt_etcd_conn *c, struct rt_work *w)
                                        op->brk.number == 0 ? all_found : found, w);
 }
 
-const struct rt_etcd_kind rt_etcd_break = {.size = sizeof(struct breaking), .begin = begin_break};
+const struct rt_turn_kind rt_etcd_break = {.size = sizeof(struct breaking), .begin = begin_break};

@@ -197,8 +197,9 @@ static int send_find(struct rt_etcd_conn *c, struct changing *ch)
     return rt_etcd_work_look(c, &ch->work, ch->work.op->change.name, 0, found, ch);
 }
 
-static int begin_change(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_change(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     struct changing *ch = (struct changing *)(void *)w;
     const struct rt_op *op = w->op;
     uint32_t writes = op->change.what & (RT_CHANGE_VALUE | RT_CHANGE_DOWNGRADE);
@@ -214,4 +215,4 @@ static int begin_change(struct rt_etcd_conn *c, struct rt_work *w)
                                                               : send_find(c, ch);
 }
 
-const struct rt_etcd_kind rt_etcd_change = {.size = sizeof(struct changing), .begin = begin_change};
+const struct rt_turn_kind rt_etcd_change = {.size = sizeof(struct changing), .begin = begin_change};

@@ -358,8 +358,9 @@ static void members_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err,
         rt_etcd_work_end(c, &k->work, rt_words_nomem(rt_etcd_base(c)));
 }
 
-static void check_cancel(struct rt_etcd_conn *c, struct rt_work *w)
+static void check_cancel(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     if (!rt_etcd_ask_cancel(c, w->op))
         rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
 }
@@ -372,11 +373,12 @@ static void check_free(struct rt_conn *conn, struct rt_work *w)
     rt_etcd_leftovers_fini(&k->left);
 }
 
-static int begin_check(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_check(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     RtEtcd__MemberListRequest members = RT_ETCD__MEMBER_LIST_REQUEST__INIT;
     return rt_etcd_work_ask(c, w, RT_ETCD_MEMBERS, &members, members_seen, w, 0);
 }
 
-const struct rt_etcd_kind rt_etcd_check = {
+const struct rt_turn_kind rt_etcd_check = {
     .size = sizeof(struct check), .begin = begin_check, .cancel = check_cancel, .free = check_free};

@@ -318,8 +318,9 @@ static void keys_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, co
         rt_etcd_work_end(c, &in->work, 0);
 }
 
-static int begin_inspect(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_inspect(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     const struct rt_op *op = w->op;
     if (op->inspect.name == NULL) {
         RtEtcd__LeaseTimeToLiveRequest left = RT_ETCD__LEASE_TIME_TO_LIVE_REQUEST__INIT;
@@ -331,5 +332,5 @@ static int begin_inspect(struct rt_etcd_conn *c, struct rt_work *w)
     return rv != 0 ? rv : rt_etcd_work_look(c, w, op->inspect.name, 0, lines_seen, w);
 }
 
-const struct rt_etcd_kind rt_etcd_inspect = {
+const struct rt_turn_kind rt_etcd_inspect = {
     .size = sizeof(struct inspection), .begin = begin_inspect, .free = free_inspection};

@@ -100,7 +100,7 @@ static int check_all(struct rt_etcd_conn *c, const struct rt_work *w)
         return rv;
     if (op->join.n > RT_ETCD_OPS_MAX)
         return rt_etcd_fail(c, ROTA_INVALID, "a set has at most %d names", RT_ETCD_OPS_MAX);
-    if (((const struct rt_etcd_turn *)w->more)->stands != op->join.n)
+    if (rt_turn_names(w) != op->join.n)
         return rt_etcd_fail(c, ROTA_INVALID, "a set names one line twice");
     return 0;
 }
@@ -706,8 +706,9 @@ static int prepare(struct rt_etcd_conn *c, struct joining *j)
     return make_tickets(c, j, false);
 }
 
-static int begin_join(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_join(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     struct joining *j = joining_of(w);
     int rv = check_all(c, w);
     if (rv == 0)
@@ -721,7 +722,7 @@ static int begin_join(struct rt_etcd_conn *c, struct rt_work *w)
     return w->pending == 0 ? rv : 0;
 }
 
-const struct rt_etcd_kind rt_etcd_join = {
+const struct rt_turn_kind rt_etcd_join = {
     .size = sizeof(struct joining),
     .each = sizeof(struct one),
     .begin = begin_join,

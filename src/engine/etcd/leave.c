@@ -300,8 +300,9 @@ static int leave_nonce(struct rt_etcd_conn *c, struct leaving *l)
     return rt_etcd_work_txn(c, &l->work, &txn, left_by_nonce, l);
 }
 
-static int begin_leave(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_leave(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     struct leaving *l = (struct leaving *)(void *)w;
     const struct rt_op *op = w->op;
     int rv = rt_etcd_check_name(c, op->leave.name);
@@ -317,4 +318,4 @@ static int begin_leave(struct rt_etcd_conn *c, struct rt_work *w)
     return 0;
 }
 
-const struct rt_etcd_kind rt_etcd_leave = {.size = sizeof(struct leaving), .begin = begin_leave};
+const struct rt_turn_kind rt_etcd_leave = {.size = sizeof(struct leaving), .begin = begin_leave};

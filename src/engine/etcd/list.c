@@ -91,8 +91,9 @@ static void gathered(struct rt_etcd_conn *c, struct rt_etcd_gather *g, int err)
     rt_etcd_work_end(c, w, err);
 }
 
-static int begin_list(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_list(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     struct listing *l = (struct listing *)(void *)w;
     const char *prefix = w->op->list.prefix != NULL ? w->op->list.prefix : "";
     if (strlen(prefix) >= RT_NAME_ROOM)
@@ -101,5 +102,5 @@ static int begin_list(struct rt_etcd_conn *c, struct rt_work *w)
     return rt_etcd_gather(c, &l->keys, w, is_candidate, gathered);
 }
 
-const struct rt_etcd_kind rt_etcd_list = {
+const struct rt_turn_kind rt_etcd_list = {
     .size = sizeof(struct listing), .begin = begin_list, .free = free_listing};

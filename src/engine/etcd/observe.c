@@ -165,8 +165,9 @@ static struct view *view_new(struct rt_etcd_conn *c, const struct rt_op *op)
     return NULL;
 }
 
-static int begin_observe(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_observe(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     const struct rt_op *op = w->op;
     struct view *v = view_of(rt_view_find(rt_etcd_s(c)->views, op->observe.cookie));
     if (op->observe.stop) {
@@ -196,5 +197,5 @@ static int begin_observe(struct rt_etcd_conn *c, struct rt_work *w)
     return 0;
 }
 
-const struct rt_etcd_kind rt_etcd_observe = {.size = sizeof(struct rt_work),
+const struct rt_turn_kind rt_etcd_observe = {.size = sizeof(struct rt_work),
                                              .begin = begin_observe};

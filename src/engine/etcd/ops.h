@@ -17,6 +17,7 @@
 #include "engine/etcd/line.h"
 #include "engine/kit/check.h"
 #include "engine/kit/shown.h"
+#include "engine/kit/turn.h"
 #include "engine/kit/view.h"
 #include "engine/kit/work.h"
 
@@ -140,30 +141,7 @@ void rt_etcd_ticket_lost(struct rt_etcd_conn *c, struct rt_etcd_ticket *t);
 
 /* ---- Works: ops under way (side.c) ---------------------------------------------------------------- */
 
-struct rt_etcd_stand { /* of a work behind the others of one of its names */
-    struct rt_etcd_stand *next;
-    struct rt_work *work;
-    const char *name; /* the op's */
-    uint32_t bucket;
-};
-
-struct rt_etcd_turn { /* `more` of a work, every one of which is for an op: when it may begin */
-    const struct rt_etcd_kind *kind;
-    size_t stands, ahead; /* names; for so many of them others are before it */
-    bool begun;
-    struct rt_work *ready; /* next of those to begin */
-    struct rt_etcd_stand stand[];
-};
-
-/* A kind of op: what its work needs, with so much for each of its names; how it begins (0: it is under way, or has
- * ended; else it ends with that), is canceled (NULL: its ask is abandoned), and what its owner keeps is freed. */
-struct rt_etcd_kind {
-    size_t size, each;
-    int (*begin)(struct rt_etcd_conn *c, struct rt_work *w);
-    void (*cancel)(struct rt_etcd_conn *c, struct rt_work *w);
-    void (*free)(struct rt_conn *conn, struct rt_work *w);
-};
-extern const struct rt_etcd_kind rt_etcd_beat, rt_etcd_join, rt_etcd_change, rt_etcd_leave,
+extern const struct rt_turn_kind rt_etcd_beat, rt_etcd_join, rt_etcd_change, rt_etcd_leave,
     rt_etcd_observe, rt_etcd_inspect, rt_etcd_list, rt_etcd_break, rt_etcd_check;
 
 /* Notes ERR and ends W, of which nothing is pending; those behind it may begin. */
@@ -251,17 +229,13 @@ struct rt_etcd_session {
     bool doubtful;   /* a ticket may stand of which we were told nothing, or a look has failed */
 };
 
-#define RT_ETCD_LANES 256
 #define RT_ETCD_SPOTS 8 /* of a line, for tickets of ours */
 
 struct rt_etcd_side {
     struct rt_etcd_conn *c;
     struct rt_arena arena;
     struct rt_etcd_line line; /* while an answer is looked at */
-    struct rt_work *works;
-    struct rt_work *ready, **ready_tail; /* to be begun, from where works end */
-    bool starting;
-    struct rt_etcd_stand *lanes[RT_ETCD_LANES]; /* by hash of the name, in order */
+    struct rt_turns turns;
     struct rt_etcd_ticket **table, *tickets;
     struct rt_etcd_ticket *doubts;              /* through next */
     size_t table_size, ticket_count, key_bytes; /* bytes: of all their keys */

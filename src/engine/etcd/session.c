@@ -256,8 +256,9 @@ static void kept(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_
     }
 }
 
-static void cancel_renewal(struct rt_etcd_conn *c, struct rt_work *w)
+static void cancel_renewal(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     struct beat *b = (struct beat *)(void *)w;
     if (!b->keeping) {
         (void)rt_etcd_ask_cancel(c, w->op);
@@ -282,8 +283,9 @@ static bool is_time_to_look(struct rt_etcd_conn *c, size_t tickets)
     return true;
 }
 
-static int begin_beat(struct rt_etcd_conn *c, struct rt_work *w)
+static int begin_beat(void *engine, struct rt_work *w)
 {
+    struct rt_etcd_conn *c = engine;
     struct beat *b = (struct beat *)(void *)w;
     struct rt_op *op = w->op;
     if (op->beat.open)
@@ -299,5 +301,5 @@ static int begin_beat(struct rt_etcd_conn *c, struct rt_work *w)
     return 0;
 }
 
-const struct rt_etcd_kind rt_etcd_beat = {
+const struct rt_turn_kind rt_etcd_beat = {
     .size = sizeof(struct beat), .begin = begin_beat, .cancel = cancel_renewal, .free = free_beat};

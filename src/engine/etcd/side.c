@@ -3,10 +3,8 @@
 #include "engine/etcd/ops.h"
 
 #include "base/alloc.h"
-#include "engine/kit/hash.h"
 #include "engine/url.h"
 
-#include <assert.h>
 #include <time.h>
 
 #define SIDE_TIMERS 1
@@ -62,141 +60,25 @@ int rt_etcd_check_name(struct rt_etcd_conn *c, const char *name)
     return 0;
 }
 
-/* ---- One after the other ------------------------------------------------------------------------ */
-
-/* etcd serves the calls of a connection side by side, and ops of a name take effect in their order: so
- * each waits for those before it. */
-
-static const char *name_of(const struct rt_op *op, size_t i)
-{
-    switch (op->kind) {
-    case RT_OP_JOIN:
-    case RT_OP_JOIN_ALL:
-        return op->join.joins[i].name;
-    case RT_OP_CHANGE:
-        return op->change.name;
-    case RT_OP_LEAVE:
-        return op->leave.name;
-    case RT_OP_BREAK:
-        return op->brk.name;
-    case RT_OP_INSPECT:
-        return op->inspect.name;
-    default:
-        return NULL;
-    }
-}
-
-static size_t names_of(const struct rt_op *op)
-{
-    if (op->kind == RT_OP_JOIN || op->kind == RT_OP_JOIN_ALL)
-        return op->join.n;
-    return name_of(op, 0) != NULL ? 1 : 0;
-}
-
-static struct rt_etcd_turn *turn_of(const struct rt_work *w)
-{
-    return w->more;
-}
-
-static void stand_behind(struct rt_etcd_side *s, struct rt_work *w, const char *name)
-{
-    struct rt_etcd_turn *turn = turn_of(w);
-    struct rt_etcd_stand *stand = &turn->stand[turn->stands];
-    *stand = (struct rt_etcd_stand){
-        .work = w, .name = name, .bucket = rt_hash(name, strlen(name)) % RT_ETCD_LANES};
-    bool ahead = false;
-    struct rt_etcd_stand **at = &s->lanes[stand->bucket];
-    for (; *at != NULL; at = &(*at)->next) {
-        if (strcmp((*at)->name, name) != 0)
-            continue;
-        if ((*at)->work == w)
-            return; /* a set that names it twice: it will be told */
-        ahead = true;
-    }
-    *at = stand;
-    turn->stands++;
-    turn->ahead += ahead;
-}
-
-static void stand_out(struct rt_etcd_side *s, struct rt_etcd_stand *stand)
-{
-    bool first = true;
-    struct rt_etcd_stand **at = &s->lanes[stand->bucket];
-    for (; *at != stand; at = &(*at)->next)
-        first = first && strcmp((*at)->name, stand->name) != 0;
-    *at = stand->next;
-    for (struct rt_etcd_stand *next = stand->next; first && next != NULL; next = next->next) {
-        if (strcmp(next->name, stand->name) != 0)
-            continue;
-        struct rt_etcd_turn *turn = turn_of(next->work);
-        if (--turn->ahead == 0) {
-            turn->ready = NULL;
-            *s->ready_tail = next->work;
-            s->ready_tail = &turn->ready;
-        }
-        return;
-    }
-}
-
 /* ---- Works -------------------------------------------------------------------------------------- */
 
-static void begin_now(struct rt_etcd_conn *c, struct rt_work *w)
+/* etcd serves the calls of a connection side by side, and ops of a name take effect in their order: so
+ * each waits for those before it (kit/turn). */
+
+static void on_ended(void *engine, struct rt_work *w)
 {
-    int rv;
-    turn_of(w)->begun = true;
-    if (rt_loop_now(rt_etcd_base(c)->loop) >= w->op->deadline)
-        rv = rt_etcd_fail(c, ROTA_UNREACHABLE, "etcd: no answer in time");
-    else
-        rv = turn_of(w)->kind->begin(c, w);
-    if (rv != 0)
-        rt_etcd_work_end(c, w, rv);
+    if (w->err == ROTA_UNKNOWN && w->op->kind != RT_OP_BEAT)
+        rt_etcd_s(engine)->session.doubtful = true;
 }
 
-static void begin_ready(struct rt_etcd_conn *c)
+static void on_cancel(void *engine, struct rt_op *op)
 {
-    struct rt_etcd_side *s = rt_etcd_s(c);
-    if (s->starting)
-        return;
-    s->starting = true;
-    while (s->ready != NULL) {
-        struct rt_work *w = s->ready;
-        s->ready = turn_of(w)->ready;
-        if (s->ready == NULL)
-            s->ready_tail = &s->ready;
-        begin_now(c, w);
-    }
-    s->starting = false;
-}
-
-/* With its turn behind it. NULL: no memory. */
-static struct rt_work *work_new(struct rt_etcd_side *s, const struct rt_etcd_kind *kind,
-                                struct rt_op *op)
-{
-    size_t names = names_of(op), at = (kind->size + names * kind->each + 15) & ~(size_t)15;
-    size_t size = at + sizeof(struct rt_etcd_turn) + names * sizeof(struct rt_etcd_stand);
-    struct rt_work *w = rt_work_new(&s->works, rt_etcd_base(s->c), size, op);
-    if (w == NULL)
-        return NULL;
-    struct rt_etcd_turn *turn = w->more = (char *)w + at;
-    turn->kind = kind;
-    w->free = kind->free;
-    for (size_t i = 0; i < names; i++)
-        if (name_of(op, i) != NULL)
-            stand_behind(s, w, name_of(op, i));
-    return w;
+    (void)rt_etcd_ask_cancel(engine, op);
 }
 
 void rt_etcd_work_end(struct rt_etcd_conn *c, struct rt_work *w, int err)
 {
-    struct rt_etcd_turn *turn = turn_of(w);
-    assert(w->pending == 0);
-    rt_work_note(rt_etcd_base(c), w, err);
-    if (w->err == ROTA_UNKNOWN && w->op->kind != RT_OP_BEAT)
-        rt_etcd_s(c)->session.doubtful = true;
-    for (size_t i = 0; i < turn->stands; i++)
-        stand_out(rt_etcd_s(c), &turn->stand[i]);
-    rt_work_end(rt_etcd_base(c), w, 0);
-    begin_ready(c);
+    rt_turn_end(&rt_etcd_s(c)->turns, w, err);
 }
 
 int rt_etcd_work_txn(struct rt_etcd_conn *c, struct rt_work *w, struct rt_etcd_txn *t,
@@ -224,53 +106,26 @@ int rt_etcd_work_ask(struct rt_etcd_conn *c, struct rt_work *w, enum rt_etcd_cal
 
 bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce)
 {
-    for (const struct rt_work *w = rt_etcd_s(c)->works; w != NULL; w = w->next) {
-        const struct rt_op *op = w->op;
-        if (op->kind != RT_OP_JOIN && op->kind != RT_OP_JOIN_ALL)
-            continue;
-        for (size_t i = 0; i < op->join.n; i++)
-            if (op->join.joins[i].nonce == nonce && op->join.joins[i].name != NULL &&
-                strcmp(op->join.joins[i].name, name) == 0)
-                return true;
-    }
-    return false;
+    return rt_turns_joining(&rt_etcd_s(c)->turns, name, nonce);
 }
 
-/* ---- Submitting and cancelling ------------------------------------------------------------------- */
+static const struct rt_turn_kind *const kinds[] = {
+    [RT_OP_BEAT] = &rt_etcd_beat,       [RT_OP_JOIN] = &rt_etcd_join,
+    [RT_OP_JOIN_ALL] = &rt_etcd_join,   [RT_OP_CHANGE] = &rt_etcd_change,
+    [RT_OP_LEAVE] = &rt_etcd_leave,     [RT_OP_OBSERVE] = &rt_etcd_observe,
+    [RT_OP_INSPECT] = &rt_etcd_inspect, [RT_OP_LIST] = &rt_etcd_list,
+    [RT_OP_BREAK] = &rt_etcd_break,     [RT_OP_CHECK] = &rt_etcd_check,
+};
+static const struct rt_turn_user turn_user = {kinds, on_cancel, on_ended, "etcd"};
 
 void rt_etcd_submit(struct rt_conn *conn, struct rt_op *op)
 {
-    static const struct rt_etcd_kind *const kinds[] = {
-        [RT_OP_BEAT] = &rt_etcd_beat,       [RT_OP_JOIN] = &rt_etcd_join,
-        [RT_OP_JOIN_ALL] = &rt_etcd_join,   [RT_OP_CHANGE] = &rt_etcd_change,
-        [RT_OP_LEAVE] = &rt_etcd_leave,     [RT_OP_OBSERVE] = &rt_etcd_observe,
-        [RT_OP_INSPECT] = &rt_etcd_inspect, [RT_OP_LIST] = &rt_etcd_list,
-        [RT_OP_BREAK] = &rt_etcd_break,     [RT_OP_CHECK] = &rt_etcd_check,
-    };
-    struct rt_etcd_conn *c = rt_etcd_of(conn);
-    assert((unsigned)op->kind < sizeof(kinds) / sizeof(kinds[0]));
-    struct rt_work *w = work_new(rt_etcd_s(c), kinds[op->kind], op);
-    if (w == NULL)
-        rt_conn_done(conn, op, ROTA_NOMEM);
-    else if (turn_of(w)->ahead == 0)
-        begin_now(c, w);
+    rt_turns_submit(&rt_etcd_s(rt_etcd_of(conn))->turns, op);
 }
 
 void rt_etcd_cancel(struct rt_conn *conn, struct rt_op *op)
 {
-    struct rt_etcd_conn *c = rt_etcd_of(conn);
-    struct rt_work *w = rt_etcd_s(c)->works;
-    while (w != NULL && w->op != op)
-        w = w->next;
-    if (w == NULL)
-        return;
-    const struct rt_etcd_turn *turn = turn_of(w);
-    if (!turn->begun && turn->ahead > 0)
-        rt_etcd_work_end(c, w, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
-    else if (turn->kind->cancel != NULL)
-        turn->kind->cancel(c, w);
-    else
-        (void)rt_etcd_ask_cancel(c, op);
+    rt_turns_cancel(&rt_etcd_s(rt_etcd_of(conn))->turns, op);
 }
 
 /* ---- Beginning and end ---------------------------------------------------------------------------- */
@@ -302,7 +157,7 @@ int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
         return rt_words_nomem(rt_etcd_base(c));
     *rt_etcd_side(c) = s;
     s->c = c;
-    s->ready_tail = &s->ready;
+    rt_turns_init(&s->turns, rt_etcd_base(c), c, &turn_user);
     s->least_timer.timer.kind = RT_TIMER_CALL;
     s->least_timer.fire = rt_etcd_least_fire;
     s->arena = RT_ETCD_ARENA;
@@ -321,7 +176,7 @@ int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
 
 static bool is_opening(const struct rt_etcd_side *s)
 {
-    for (const struct rt_work *w = s->works; w != NULL; w = w->next)
+    for (const struct rt_work *w = s->turns.works; w != NULL; w = w->next)
         if (w->op->kind == RT_OP_BEAT && w->op->beat.open)
             return true;
     return false;
@@ -347,7 +202,7 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
         return;
     rt_etcd_session_end(c); /* if nobody has waited for it */
     s->closing = true;
-    rt_work_close(&s->works, rt_etcd_base(c));
+    rt_turns_close(&s->turns);
     while (s->doubts != NULL)
         rt_etcd_doubts_end(s, s->doubts->session, s->doubts->nonce);
     while (s->tickets != NULL) {
