@@ -10,7 +10,7 @@
 #                   FOLDER=core (client, guard, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
-#                   SUITE=redis, etcd or sql: only that)
+#                   SUITE=redis, etcd, sql or zookeeper: only that)
 #   make interop    other clients of etcd contend with Rota, and current etcds (about 20 minutes; QUICK=1: one; needs Go)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there

@@ -44,6 +44,8 @@ enum rt_bug {
     RT_BUG_NO_FILE_IS_DEAD = 29,
     RT_BUG_RINGS_THE_CROWD = 30,
     RT_BUG_DELETED_NOT_WAITED_FOR = 31,
+    /* Of the ZooKeeper engine. */
+    RT_BUG_TOUCH_TRUSTED = 32,
     /* What the simulator judges by what became of the lines: whom a release wakes, what was left, how long others wait, what
      * observers see. */
     RT_BUG_ALL_WATCH_THE_LINE = 40, /* etcd */

@@ -22,6 +22,9 @@ extern const struct rt_engine rt_engine_postgres;
 #if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
 extern const struct rt_engine rt_engine_mysql;
 #endif
+#if defined(ROTA_ENGINE_ZOOKEEPER) && ROTA_ENGINE_ZOOKEEPER
+extern const struct rt_engine rt_engine_zookeeper;
+#endif
 
 static const struct rt_engine *const engines[] = {
 #if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
@@ -38,6 +41,9 @@ static const struct rt_engine *const engines[] = {
 #endif
 #if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
     &rt_engine_mysql,
+#endif
+#if defined(ROTA_ENGINE_ZOOKEEPER) && ROTA_ENGINE_ZOOKEEPER
+    &rt_engine_zookeeper,
 #endif
     &rt_engine_mem,
 };

@@ -14,6 +14,9 @@
 
 #define SQL_LINE REDIS_LINE /* strict: what is acknowledged is on disk, and no replica lacks it */
 
+#define ZK_ORDERED \
+    (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_WANTED | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
+
 /* What an engine and dialect must do (has), and what depends on its settings (may). */
 static const struct row {
     const char *scheme, *dialect; /* dialect NULL: the default one */
@@ -28,6 +31,10 @@ static const struct row {
     {"postgresql:", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"mysql", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"mariadb", NULL, SQL_LINE, ROTA_CAP_STRICT},
+    {"zk", "curator-rw", ZK_ORDERED | ROTA_CAP_SHARED, ROTA_CAP_STRICT},
+    {"zk", "curator-latch", ZK_ORDERED, ROTA_CAP_STRICT},
+    {"zk", "kazoo", ZK_ORDERED | ROTA_CAP_SHARED, ROTA_CAP_STRICT},
+    {"zk", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"file:", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |
          ROTA_CAP_DURABLE,

@@ -75,6 +75,11 @@ extern const struct rt_proxy_framing rt_proxy_postgres;
  * "prepare SQL"; "execute SQL" of what was prepared. */
 extern const struct rt_proxy_framing rt_proxy_mysql;
 
+/* ZooKeeper. Each message with an xid of its own is a request or its reply, events are pushes; the greeting, who we are and watches
+ * that are set anew are bytes. Words: "create2 PATH", "multi delete PATH" (of its first part), "closeSession"; "said 0"; "deleted
+ * PATH", "changed PATH", "children PATH". */
+extern const struct rt_proxy_framing rt_proxy_zookeeper;
+
 /* etcd: gRPC over HTTP/2 without TLS, for programs that are linked with nghttp2 (testetcd). A call is
  * one request and one reply, from its HEADERS to its END_STREAM, put together again from frames that
  * came between others'. On the two streams that last (Watch, LeaseKeepAlive) each message is a request or

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asks: written, sent in order, answered in order. */
+#include "engine/zookeeper/zk.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#define HEAD 12 /* bytes before the body: size, xid, call */
+#define SLOTS_FIRST 64
+#define FLAG_CONTAINER 4
+#define PERMS_ALL 31
+
+static struct rt_zk_ask *of(struct rt_entry *e)
+{
+    return (struct rt_zk_ask *)(void *)e;
+}
+
+static struct rt_zk_conn *of_ledger(struct rt_ledger *l)
+{
+    return (struct rt_zk_conn *)(void *)((char *)l - offsetof(struct rt_zk_conn, ledger));
+}
+
+static void ask_free(struct rt_zk_ask *a)
+{
+    rt_jute_free(&a->out);
+    rt_free(a);
+}
+
+int rt_zk_odd(struct rt_zk_conn *c)
+{
+    return rt_zk_fail(c, ROTA_UNKNOWN, "%.180s: that is no answer to what was asked", rt_zk_at(c));
+}
+
+/* ---- Writing ---------------------------------------------------------------------------------- */
+
+int rt_zk_write(struct rt_zk_conn *c, struct rt_jute_out *o)
+{
+    rt_jute_set_int(o, 0, (int32_t)o->size - 4);
+    return o->failed ? ROTA_NOMEM : rt_stream_write(&c->link->stream, o->at, o->size);
+}
+
+struct rt_zk_ask *rt_zk_ask_new(struct rt_zk_conn *c, enum rt_zk_call call, rt_zk_answer_fn *answer)
+{
+    struct rt_zk_ask *a = rt_alloc(sizeof(*a));
+    (void)c;
+    if (a == NULL)
+        return NULL;
+    a->call = call;
+    a->answer = answer;
+    a->entry.reads = call == RT_ZK_EXISTS || call == RT_ZK_GET || call == RT_ZK_GET_ACL ||
+                     call == RT_ZK_SYNC || call == RT_ZK_EPHEMERALS || call == RT_ZK_CHILDREN;
+    rt_jute_int(&a->out, 0);
+    rt_jute_int(&a->out, 0);
+    rt_jute_int(&a->out, call);
+    return a;
+}
+
+struct rt_zk_ask *rt_zk_path(struct rt_zk_conn *c, enum rt_zk_call call, const char *path,
+                             rt_zk_answer_fn *answer)
+{
+    struct rt_zk_ask *a = rt_zk_ask_new(c, call, answer);
+    if (a != NULL)
+        rt_jute_text(&a->out, path);
+    return a;
+}
+
+struct rt_zk_ask *rt_zk_read(struct rt_zk_conn *c, enum rt_zk_call call, const char *path,
+                             bool watch, rt_zk_answer_fn *answer)
+{
+    struct rt_zk_ask *a = rt_zk_path(c, call, path, answer);
+    if (a != NULL)
+        rt_jute_bool(&a->out, watch);
+    return a;
+}
+
+/* Whoever has no user leaves its nodes to all; else they are its own, with all rights, and nobody else's. */
+static void put_create(const struct rt_zk_conn *c, struct rt_jute_out *o, const char *path,
+                       struct rt_text data, uint32_t flags)
+{
+    rt_jute_text(o, path);
+    rt_jute_bytes(o, data.at, data.size);
+    rt_jute_int(o, 1);
+    rt_jute_int(o, PERMS_ALL);
+    rt_jute_text(o, c->user != NULL ? "auth" : "world");
+    rt_jute_text(o, c->user != NULL ? "" : "anyone");
+    rt_jute_int(o, (int32_t)flags);
+}
+
+struct rt_zk_ask *rt_zk_create(struct rt_zk_conn *c, enum rt_zk_call call, const char *path,
+                               struct rt_text data, uint32_t flags, rt_zk_answer_fn *answer)
+{
+    struct rt_zk_ask *a = rt_zk_ask_new(c, call, answer);
+    if (a == NULL)
+        return NULL;
+    put_create(c, &a->out, path, data, call == RT_ZK_CONTAINER ? FLAG_CONTAINER : flags);
+    a->session = flags & RT_ZK_EPHEMERAL ? c->session.id : 0;
+    return a;
+}
+
+struct rt_zk_ask *rt_zk_delete(struct rt_zk_conn *c, const char *path, rt_zk_answer_fn *answer)
+{
+    struct rt_zk_ask *a = rt_zk_path(c, RT_ZK_DELETE, path, answer);
+    if (a == NULL)
+        return NULL;
+    rt_jute_int(&a->out, -1);
+    a->entry.again = true;
+    return a;
+}
+
+struct rt_zk_ask *rt_zk_set(struct rt_zk_conn *c, const char *path, struct rt_text data,
+                            rt_zk_answer_fn *answer)
+{
+    struct rt_zk_ask *a = rt_zk_path(c, RT_ZK_SET, path, answer);
+    if (a == NULL)
+        return NULL;
+    rt_jute_bytes(&a->out, data.at, data.size);
+    rt_jute_int(&a->out, -1);
+    a->entry.again = true;
+    return a;
+}
+
+/* ---- Several as one --------------------------------------------------------------------------- */
+
+static void multi_head(struct rt_zk_ask *a, int32_t call, bool last)
+{
+    rt_jute_int(&a->out, call);
+    rt_jute_bool(&a->out, last);
+    rt_jute_int(&a->out, -1);
+}
+
+void rt_zk_multi_create(struct rt_zk_conn *c, struct rt_zk_ask *a, const char *path,
+                        struct rt_text data, uint32_t flags)
+{
+    if (a == NULL)
+        return;
+    multi_head(a, RT_ZK_CREATE, false);
+    put_create(c, &a->out, path, data, flags);
+    if (flags & RT_ZK_EPHEMERAL)
+        a->session = c->session.id;
+}
+
+void rt_zk_multi_delete(struct rt_zk_ask *a, const char *path)
+{
+    if (a == NULL)
+        return;
+    multi_head(a, RT_ZK_DELETE, false);
+    rt_jute_text(&a->out, path);
+    rt_jute_int(&a->out, -1);
+}
+
+void rt_zk_multi_set(struct rt_zk_ask *a, const char *path, struct rt_text data, int32_t version)
+{
+    if (a == NULL)
+        return;
+    multi_head(a, RT_ZK_SET, false);
+    rt_jute_text(&a->out, path);
+    rt_jute_bytes(&a->out, data.at, data.size);
+    rt_jute_int(&a->out, version);
+}
+
+void rt_zk_multi_check(struct rt_zk_ask *a, const char *path, int32_t version)
+{
+    if (a == NULL)
+        return;
+    multi_head(a, RT_ZK_CHECK, false);
+    rt_jute_text(&a->out, path);
+    rt_jute_int(&a->out, version);
+}
+
+int32_t rt_zk_multi_read(struct rt_zk_reply *reply,
+                         void (*each)(void *arg, size_t part, struct rt_text path), void *arg)
+{
+    struct rt_jute_in *in = &reply->body;
+    struct rt_zk_stat stat;
+    int32_t failed = reply->said;
+    for (size_t part = 0; !in->bad; part++) {
+        int32_t call = rt_jute_get_int(in);
+        bool last = rt_jute_get_bool(in);
+        (void)rt_jute_get_int(in);
+        if (last)
+            return failed;
+        if (call == -1) {
+            int32_t said = rt_jute_get_int(in);
+            failed = failed == 0 ? said : failed;
+        } else if (call == RT_ZK_CREATE) {
+            struct rt_text path = rt_jute_get_bytes(in);
+            if (each != NULL && !in->bad)
+                each(arg, part, path);
+        } else if (call == RT_ZK_SET) {
+            rt_jute_get_stat(in, &stat);
+        }
+    }
+    return failed != 0 ? failed : -1;
+}
+
+/* ---- Sending ---------------------------------------------------------------------------------- */
+
+static bool has_slot(struct rt_zk_link *l)
+{
+    if (l->next - l->first < l->room)
+        return true;
+    size_t room = l->room > 0 ? 2 * l->room : SLOTS_FIRST;
+    struct flying *flying = rt_alloc(room * sizeof(*flying));
+    if (flying == NULL)
+        return false;
+    for (uint64_t i = l->first; i < l->next; i++)
+        flying[i % room] = l->flying[i % l->room];
+    rt_free(l->flying);
+    l->flying = flying;
+    l->room = room;
+    return true;
+}
+
+static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **via)
+{
+    struct rt_zk_conn *c = of_ledger(ledger);
+    struct rt_zk_ask *a = of(e);
+    struct rt_zk_link *l = c->link;
+    (void)via; /* there is only one */
+    if (c->state != RT_DIAL_READY || c->anew)
+        return a->session != 0 && a->session != c->session.id ? ROTA_LOST : ROTA_UNREACHABLE;
+    if (a->session != 0 && a->session != c->session.id)
+        return ROTA_LOST;
+    if (a->prepare != NULL) {
+        a->out.size = HEAD;
+        a->prepare(c, a);
+    }
+    if (a->out.failed || !has_slot(l))
+        return ROTA_NOMEM;
+    l->xid = l->xid < INT32_MAX ? l->xid + 1 : 1;
+    rt_jute_set_int(&a->out, 4, l->xid);
+    int rv = rt_zk_write(c, &a->out);
+    if (rv != 0)
+        return rv;
+    a->slot = l->next++;
+    l->flying[a->slot % l->room] = (struct flying){a, l->xid};
+    return 0;
+}
+
+int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void *owner,
+               uint64_t extra, uint32_t *pending)
+{
+    if (a == NULL || a->out.failed) {
+        if (a != NULL)
+            ask_free(a);
+        return rt_words_nomem(c->base);
+    }
+    if (a->call == RT_ZK_MULTI)
+        multi_head(a, -1, true);
+    a->entry.deadline = op != NULL && op->deadline != RT_NEVER ? op->deadline : 0;
+    a->entry.op = op;
+    a->entry.pending = pending;
+    a->owner = owner;
+    a->extra = extra;
+    if (!rt_ledger_add(&c->ledger, &a->entry))
+        rt_zk_want(c);
+    return 0;
+}
+
+bool rt_zk_cancel(struct rt_zk_conn *c, const struct rt_op *op)
+{
+    struct rt_entry *rings[] = {&c->ledger.waiting, &c->ledger.flying};
+    bool any = false;
+    for (size_t i = 0; i < 2; i++)
+        for (struct rt_entry *e = rings[i]->next; e != rings[i]; e = e->next)
+            if (e->op == op) {
+                rt_ledger_abandon(&c->ledger, e, ROTA_CANCELED);
+                any = true;
+            }
+    return any;
+}
+
+/* ---- Answers ---------------------------------------------------------------------------------- */
+
+static void answer(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    if (a->answer != NULL)
+        a->answer(c, a, err, reply);
+    ask_free(a);
+}
+
+/* Not an answer: what to call it, and why; 0: the connection is of no use any more; 1: to be asked again. */
+static int judge(struct rt_zk_conn *c, int32_t said)
+{
+    switch (said) {
+    case -102:
+        return c->user != NULL
+                   ? rt_zk_fail(c, ROTA_AUTH, "%.100s: the user '%.60s' may not do that there",
+                                rt_zk_at(c), c->user)
+                   : rt_zk_fail(
+                         c, ROTA_AUTH,
+                         "%.100s wants a user: write %s://USER@HOST, and give the password by "
+                         "$ROTA_PASSWORD or ?password_file=",
+                         rt_zk_at(c), c->secure ? "zks" : "zk");
+    case -115:
+        return rt_zk_fail(c, ROTA_AUTH, "%.180s does not take that user", rt_zk_at(c));
+    case -8:
+        return rt_zk_fail(c, ROTA_INVALID, "%.180s: the name is no path on ZooKeeper", rt_zk_at(c));
+    case -6:
+        return rt_zk_fail(c, ROTA_UNSUPPORTED,
+                          "%.180s does not know that request: 3.6 or later does", rt_zk_at(c));
+    case -114:
+        return rt_zk_fail(c, ROTA_AUTH, "%.180s does not take the rights of a node", rt_zk_at(c));
+    case -125:
+        return rt_zk_fail(c, ROTA_UNREACHABLE, "%.180s: the quota is used up", rt_zk_at(c));
+    case -127:
+        return 1;
+    case -112: /* the session is over, moved, or its connection lost: another will tell */
+    case -118:
+    case -4:
+        return 0;
+    default:
+        return rt_zk_fail(c, ROTA_PROTOCOL, "%.120s: ZooKeeper says %d", rt_zk_at(c), (int)said);
+    }
+}
+
+static bool is_answer(const struct rt_zk_ask *a, int32_t said)
+{
+    return said == RT_ZK_OK || said == RT_ZK_NO_NODE || said == RT_ZK_EXISTS_ALREADY ||
+           said == RT_ZK_NOT_EMPTY || said == RT_ZK_BAD_VERSION ||
+           (a->call == RT_ZK_MULTI && said > -2);
+}
+
+static void answered(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_zk_reply *reply)
+{
+    int err = is_answer(a, reply->said) ? 0 : judge(c, reply->said);
+    if (err == 1) {
+        rt_ledger_again(&c->ledger, &a->entry, true);
+        return;
+    }
+    rt_ledger_out(&a->entry);
+    c->failures = c->pause.ms = 0;
+    if (err != 0 && a->entry.maybe && !a->entry.reads)
+        err = ROTA_UNKNOWN; /* an earlier try may have been done */
+    answer(c, a, err, err == 0 ? reply : NULL);
+}
+
+void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in)
+{
+    struct rt_zk_link *l = c->link;
+    int32_t xid = rt_jute_get_int(in);
+    struct rt_zk_reply reply = {.zxid = rt_jute_get_long(in)};
+    reply.said = rt_jute_get_int(in);
+    reply.body = *in;
+    if (!in->bad && reply.zxid > c->zxid)
+        c->zxid = reply.zxid;
+    if (!in->bad && xid == -1) {
+        rt_zk_notice(c, in);
+        return;
+    }
+    if (!in->bad && xid == -8) /* watches were set */
+        return;
+    if (in->bad || l->first == l->next || l->flying[l->first % l->room].xid != xid) {
+        rt_zk_cut(c, "%.180s: that is no answer to what was asked", rt_zk_at(c));
+        return;
+    }
+    struct rt_zk_ask *a = l->flying[l->first % l->room].ask;
+    if (a != NULL && !is_answer(a, reply.said) && judge(c, reply.said) == 0) {
+        rt_zk_cut(c, "%.180s: the session is not at home there any more", rt_zk_at(c));
+        return;
+    }
+    l->first++;
+    if (a != NULL)
+        answered(c, a, &reply);
+}
+
+/* ---- Ends without an answer ------------------------------------------------------------------- */
+
+static void on_ended(struct rt_ledger *ledger, struct rt_entry *e, int err, const char *why)
+{
+    struct rt_zk_conn *c = of_ledger(ledger);
+    struct rt_zk_ask *a = of(e);
+    if (e->flying && why == NULL) { /* its answer will find nobody */
+        assert(c->link != NULL && c->link->flying[a->slot % c->link->room].ask == a);
+        c->link->flying[a->slot % c->link->room].ask = NULL;
+    }
+    if (err == ROTA_LOST)
+        (void)rt_zk_fail(c, err, "the session is over");
+    else
+        (void)rt_ledger_say(ledger, e, err, why, "zookeeper", rt_zk_at(c), c->trouble);
+    answer(c, a, err, NULL);
+}
+
+const char *rt_zk_trouble(const struct rt_zk_conn *c)
+{
+    return c->state != RT_DIAL_READY && c->trouble[0] != '\0' ? c->trouble : NULL;
+}
+
+void rt_zk_ask_init(struct rt_zk_conn *c)
+{
+    static const struct rt_ledger_user user = {.send = on_send, .ended = on_ended};
+    rt_ledger_init(&c->ledger, c->base, &user);
+}
+
+static void free_one(struct rt_ledger *l, struct rt_entry *e)
+{
+    (void)l;
+    ask_free(of(e));
+}
+
+void rt_zk_ask_fini(struct rt_zk_conn *c)
+{
+    rt_ledger_fini(&c->ledger, free_one);
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ZooKeeper engine: its table of functions, tickets of ours, paths, cards. */
+#include "engine/zookeeper/ops.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "engine/kit/hash.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SIDE_TIMERS 1
+#define CARD "rota1 "
+
+/* ---- Paths ------------------------------------------------------------------------------------ */
+
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* "." and "..", which are names but no part of a path, are spelled as no other name is. */
+void rt_zk_line_path(const struct rt_zk *z, const char *name, char out[RT_ZK_PATH_ROOM])
+{
+    if (is_dots(name))
+        (void)snprintf(out, RT_ZK_PATH_ROOM, "%s/%s", z->root, name[1] == '.' ? "%2E%2E" : "%2E");
+    else
+        (void)snprintf(out, RT_ZK_PATH_ROOM, "%s/%s", z->root, name);
+}
+
+void rt_zk_node_path(const struct rt_zk *z, const char *name, const char *node,
+                     char out[RT_ZK_PATH_ROOM])
+{
+    rt_zk_line_path(z, name, out);
+    size_t n = strlen(out);
+    (void)snprintf(out + n, RT_ZK_PATH_ROOM - n, "/%s", node);
+}
+
+void rt_zk_session_path(const struct rt_zk *z, uint64_t id, char out[RT_ZK_PATH_ROOM])
+{
+    (void)snprintf(out, RT_ZK_PATH_ROOM, "%s/" RT_ZK_SESSIONS "/%016" PRIx64, z->root, id);
+}
+
+/* ?names=raw: what stands in a path as it is. */
+int rt_zk_check_name(struct rt_zk *z, const char *name)
+{
+    int rv = rt_check_name(&z->base, name);
+    size_t own = sizeof(RT_ZK_SESSIONS) - 1, n = rv == 0 ? strlen(name) : 0;
+    if (rv != 0)
+        return rv;
+    if ((strncmp(name, RT_ZK_SESSIONS, own) == 0 && (name[own] == '\0' || name[own] == '/')) ||
+        (z->root[0] == '\0' && strncmp(name, "zookeeper", 9) == 0 &&
+         (name[9] == '\0' || name[9] == '/')))
+        return rt_words_fail(&z->base, ROTA_INVALID, "the name %.100s is taken on ZooKeeper", name);
+    if (name[0] == '/' || name[n - 1] == '/' || strstr(name, "//") != NULL ||
+        strstr(name, "/./") != NULL || strstr(name, "/../") != NULL ||
+        (n > 1 && strcmp(name + n - 2, "/.") == 0) || (n > 2 && strcmp(name + n - 3, "/..") == 0))
+        return rt_words_fail(&z->base, ROTA_INVALID, "the name %.100s is no path on ZooKeeper",
+                             name);
+    return 0;
+}
+
+int rt_zk_make_way(struct rt_zk *z, const char *path)
+{
+    char part[RT_ZK_PATH_ROOM];
+    size_t root = strlen(z->root);
+    int rv = 0;
+    for (const char *at = path + 1; rv == 0 && (at = strchr(at, '/')) != NULL; at++) {
+        size_t n = (size_t)(at - path);
+        (void)snprintf(part, sizeof(part), "%.*s", (int)n, path);
+        enum rt_zk_call call = n <= root ? RT_ZK_CREATE : RT_ZK_CONTAINER;
+        struct rt_zk_ask *a = rt_zk_create(&z->c, call, part, (struct rt_text){"", 0},
+                                           RT_ZK_PERSISTENT, NULL);
+        if (a != NULL)
+            a->entry.again = true;
+        rv = rt_zk_send(&z->c, a, NULL, NULL, 0, NULL);
+    }
+    return rv;
+}
+
+void rt_zk_chore_delete(struct rt_zk *z, const char *path)
+{
+    (void)rt_zk_send(&z->c, rt_zk_delete(&z->c, path, NULL), NULL, NULL, 0, NULL);
+}
+
+/* ---- Cards, clocks ---------------------------------------------------------------------------- */
+
+struct rt_text rt_zk_card_write(const struct rt_zk *z, uint64_t owner, const char *value,
+                                char out[RT_ZK_CARD_ROOM])
+{
+    const char *label = z->base.label != NULL ? z->base.label : "";
+    size_t size = strnlen(label, RT_LABEL_MAX);
+    bool bare = z->dialect->bare && value != NULL;
+    value = value != NULL ? value : "";
+    int n = bare ? snprintf(out, RT_ZK_CARD_ROOM, "%s", value)
+                 : snprintf(out, RT_ZK_CARD_ROOM, CARD "%" PRIx64 " %zu %.*s%s", owner, size,
+                            (int)size, label, value);
+    assert(n >= 0 && n < RT_ZK_CARD_ROOM);
+    return (struct rt_text){out, (size_t)n};
+}
+
+static bool read_number(const char **at, const char *end, int base, uint64_t *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *begin = *at, *digit;
+    for (*out = 0; *at < end && **at != ' '; ++*at) {
+        digit = memchr(digits, **at, (size_t)base);
+        if (digit == NULL || *at - begin > 16)
+            return false;
+        *out = *out * (uint64_t)base + (uint64_t)(digit - digits);
+    }
+    return *at > begin && *at < end && *(*at)++ == ' ';
+}
+
+void rt_zk_card_read(const struct rt_zk *z, struct rt_text data, struct rt_zk_card *card)
+{
+    const char *at = data.at, *end = at + data.size;
+    size_t n = sizeof(CARD) - 1;
+    uint64_t size = 0;
+    *card = (struct rt_zk_card){.value = data, .foreign = !z->dialect->bare};
+    if (data.size < n || memcmp(at, CARD, n) != 0)
+        return;
+    at += n;
+    if (!read_number(&at, end, 16, &card->owner) || !read_number(&at, end, 10, &size) ||
+        size > (size_t)(end - at))
+        return;
+    card->foreign = false;
+    card->label = (struct rt_text){at, size};
+    card->value = (struct rt_text){at + size, (size_t)(end - at) - size};
+}
+
+int64_t rt_zk_now_ms(const struct rt_zk *z)
+{
+    return z->server_ms == 0 ? 0
+                             : z->server_ms + (rt_loop_now(z->base.loop) - z->server_at) / RT_MS;
+}
+
+void rt_zk_clock(struct rt_zk *z, int64_t ms)
+{
+    z->server_ms = ms;
+    z->server_at = rt_loop_now(z->base.loop);
+}
+
+/* ---- Tickets ---------------------------------------------------------------------------------- */
+
+struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *join, const char *node,
+                                      uint64_t number)
+{
+    struct rt_zk_ticket *t = rt_alloc(sizeof(*t)), **bucket = &z->numbers[number % RT_ZK_BUCKETS];
+    char *name = rt_strdup(join->name);
+    char *value = join->value != NULL ? rt_strdup(join->value) : NULL;
+    if (t == NULL || name == NULL || (value == NULL && join->value != NULL)) {
+        rt_free(t);
+        rt_free(name);
+        rt_free(value);
+        (void)rt_words_nomem(&z->base);
+        return NULL;
+    }
+    rt_zk_node_read(z->dialect, node, &t->id);
+    (void)snprintf(t->node, sizeof(t->node), "%s", node);
+    t->name = name;
+    t->value = value;
+    t->owner = join->owner;
+    t->number = number;
+    t->serial = ++z->serial;
+    t->at_least_ms = t->id.durable ? 0 : join->at_least_ms;
+    t->armed = join->flags & RT_JOIN_ARM;
+    t->ends_at = RT_NEVER;
+    RT_LIST_ADD(&z->tickets[t->id.nonce % RT_ZK_BUCKETS], t);
+    t->by_number = *bucket;
+    *bucket = t;
+    z->ticket_count++;
+    return t;
+}
+
+void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    struct rt_zk_ticket **at = &z->numbers[t->number % RT_ZK_BUCKETS];
+    while (*at != t)
+        at = &(*at)->by_number;
+    *at = t->by_number;
+    RT_LIST_OUT(t);
+    z->ticket_count--;
+    rt_zk_wait_end(t);
+    rt_free(t->name);
+    rt_free(t->value);
+    rt_free(t);
+}
+
+void rt_zk_tell(struct rt_zk *z, enum rt_event_kind kind, const struct rt_zk_ticket *t)
+{
+    struct rt_event event = {.kind = kind,
+                             .session = t->id.session,
+                             .number = t->number,
+                             .nonce = t->id.nonce,
+                             .name = t->name};
+    rt_conn_event(&z->base, &event);
+}
+
+void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    if (t->leaving)
+        return; /* its LEAVE says what became of it */
+    rt_zk_tell(z, RT_TICKET_LOST, t);
+    rt_zk_ticket_drop(z, t);
+}
+
+struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
+                                       uint64_t number, uint64_t nonce)
+{
+    struct rt_zk_ticket *t = number != 0 ? z->numbers[number % RT_ZK_BUCKETS]
+                                         : z->tickets[nonce % RT_ZK_BUCKETS];
+    while (t != NULL && (t->id.session != session ||
+                         (number != 0 ? t->number != number : t->id.nonce != nonce) ||
+                         strcmp(t->name, name) != 0))
+        t = number != 0 ? t->by_number : t->next;
+    return t;
+}
+
+void rt_zk_tickets(struct rt_zk *z, void (*each)(struct rt_zk *z, struct rt_zk_ticket *t))
+{
+    for (size_t i = 0; i < RT_ZK_BUCKETS && z->ticket_count > 0; i++)
+        for (struct rt_zk_ticket *t = z->tickets[i], *next; t != NULL; t = next) {
+            next = t->next;
+            each(z, t);
+        }
+}
+
+/* ---- The engine ------------------------------------------------------------------------------- */
+
+static struct rt_zk *of(struct rt_conn *conn)
+{
+    return (struct rt_zk *)(void *)conn;
+}
+
+static void on_linked(struct rt_zk_conn *c)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    rt_conn_event(c->base, &(struct rt_event){.kind = RT_LINK, .up = true});
+    if (z->session.id != 0)
+        rt_zk_verify(z);
+}
+
+static void on_lost(struct rt_zk_conn *c)
+{
+    rt_conn_event(c->base, &(struct rt_event){.kind = RT_LINK, .up = false});
+}
+
+static const struct rt_zk_user conn_user = {
+    .linked = on_linked, .lost = on_lost, .expired = rt_zk_expired};
+
+static void on_cancel(void *engine, struct rt_op *op)
+{
+    (void)rt_zk_cancel(&((struct rt_zk *)engine)->c, op);
+}
+
+static void on_end(void *engine, struct rt_work *w)
+{
+    struct rt_zk *z = engine;
+    z->session.doubtful = z->session.doubtful ||
+                          (w->err == ROTA_UNKNOWN && w->op->kind != RT_OP_BEAT);
+}
+
+static const struct rt_turn_kind *const kinds[] = {
+    [RT_OP_BEAT] = &rt_zk_beat,       [RT_OP_JOIN] = &rt_zk_join,
+    [RT_OP_JOIN_ALL] = &rt_zk_join,   [RT_OP_CHANGE] = &rt_zk_change,
+    [RT_OP_LEAVE] = &rt_zk_leave,     [RT_OP_OBSERVE] = &rt_zk_observe,
+    [RT_OP_INSPECT] = &rt_zk_inspect, [RT_OP_LIST] = &rt_zk_list,
+    [RT_OP_BREAK] = &rt_zk_break,     [RT_OP_CHECK] = &rt_zk_doctor,
+};
+static const struct rt_turn_user turn_user = {kinds, on_cancel, on_end, "zookeeper"};
+
+static int take_root(struct rt_zk *z, const struct rt_url *url)
+{
+    size_t n = strlen(url->path);
+    while (n > 0 && url->path[n - 1] == '/')
+        n--;
+    if (n > RT_ZK_ROOT_MAX)
+        return rt_words_fail(&z->base, ROTA_INVALID, "the path of the URL is longer than %d bytes",
+                             RT_ZK_ROOT_MAX);
+    memcpy(z->root, url->path, n);
+    if (n > 0 && rt_zk_check_name(z, z->root + 1) != 0)
+        return rt_words_fail(&z->base, ROTA_INVALID, "/%.100s, of the URL, is no path on ZooKeeper",
+                             z->root + 1);
+    return 0;
+}
+
+static int take_dialect(struct rt_zk *z, const struct rt_url *url)
+{
+    const char *name = rt_url_param(url, "dialect", "curator");
+    z->dialect = rt_zk_dialect(strcmp(name, "line") == 0 ? "curator" : name);
+    if (z->dialect != NULL)
+        return 0;
+    return rt_words_fail(
+        &z->base, ROTA_INVALID,
+        "zk: has no dialect '%.40s', but curator, curator-rw, curator-latch, kazoo", name);
+}
+
+static int zk_open(struct rt_conn *conn, const struct rt_url *url)
+{
+    struct rt_zk *z = of(conn);
+    rt_turns_init(&z->turns, conn, z, &turn_user);
+    z->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = rt_zk_wait_fire};
+    int rv = take_root(z, url);
+    if (rv == 0)
+        rv = take_dialect(z, url);
+    if (rv == 0)
+        rv = rt_zk_conn_open(&z->c, conn, url, &conn_user);
+    if (rv != 0)
+        return rv;
+    if (rt_loop_reserve(conn->loop, SIDE_TIMERS) != 0) {
+        rt_zk_conn_close(&z->c);
+        return rt_words_nomem(conn);
+    }
+    rt_zk_want(&z->c);
+    return 0;
+}
+
+static void drop(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    rt_zk_ticket_drop(z, t);
+}
+
+static void zk_close(struct rt_conn *conn)
+{
+    struct rt_zk *z = of(conn);
+    (void)rt_zk_parting(conn); /* if nobody has waited for it */
+    rt_turns_close(&z->turns);
+    rt_zk_tickets(z, drop);
+    rt_zk_unwatch(&z->session.watch);
+    rt_zk_views_close(z);
+    rt_timers_stop(&conn->loop->timers, &z->timer.timer);
+    rt_loop_unreserve(conn->loop, SIDE_TIMERS);
+    rt_zk_conn_close(&z->c);
+}
+
+static void zk_submit(struct rt_conn *conn, struct rt_op *op)
+{
+    rt_turns_submit(&of(conn)->turns, op);
+}
+
+static void zk_cancel(struct rt_conn *conn, struct rt_op *op)
+{
+    rt_turns_cancel(&of(conn)->turns, op);
+}
+
+static void zk_forked(struct rt_conn *conn)
+{
+    rt_zk_conn_forked(&of(conn)->c);
+}
+
+static const char *zk_trouble(const struct rt_conn *conn)
+{
+    return rt_zk_trouble(&((const struct rt_zk *)(const void *)conn)->c);
+}
+
+/* What is acknowledged is on the disks of a majority. */
+static uint32_t zk_caps(const struct rt_conn *conn)
+{
+    return ((const struct rt_zk *)(const void *)conn)->dialect->caps | ROTA_CAP_STRICT;
+}
+
+static const char *const schemes[] = {"zk", "zks", NULL};
+static const char *const params[] = {"dialect", "tick_ms", NULL};
+
+const struct rt_engine rt_engine_zookeeper = {
+    .schemes = schemes,
+    .params = params,
+    .conn_size = sizeof(struct rt_zk),
+    .open = zk_open,
+    .parting = rt_zk_parting,
+    .close = zk_close,
+    .submit = zk_submit,
+    .cancel = zk_cancel,
+    .caps = zk_caps,
+    .trouble = zk_trouble,
+    .forked = zk_forked,
+};

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The greeting: a session made or taken up, who we are, and whether the server is alone. All leaves in one flight.
+ *
+ *   ConnectRequest [addauth] getData(/zookeeper/config) ──▶ session [yes] config ──▶ ready
+ *                                                             └── over: `expired`, and dialed anew */
+#include "engine/zookeeper/zk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define XID_AUTH (-4)
+#define XID_CONFIG 0 /* ours begin with 1 */
+#define AUTH_FAILED (-115)
+
+static void say_connect(struct rt_zk_conn *c)
+{
+    struct rt_jute_out o = {0};
+    uint32_t ttl = c->base->ttl_ms;
+    uint32_t timeout = c->session.id != 0 ? c->session.timeout_ms
+                                          : ttl + c->tick_ms + ttl / 6 + 100;
+    rt_jute_int(&o, 0); /* its size */
+    rt_jute_int(&o, 0); /* the version of the protocol */
+    rt_jute_long(&o, c->zxid);
+    rt_jute_int(&o, (int32_t)timeout);
+    rt_jute_long(&o, (int64_t)c->session.id);
+    rt_jute_bytes(&o, c->session.password, sizeof(c->session.password));
+    rt_jute_bool(&o, false); /* a server without a quorum is of no use */
+    (void)rt_zk_write(c, &o);
+    rt_jute_free(&o);
+}
+
+static void say_auth(struct rt_zk_conn *c)
+{
+    char both[2200];
+    struct rt_jute_out o = {0};
+    int n = snprintf(both, sizeof(both), "%s:%s", c->user, c->password);
+    rt_jute_int(&o, 0);
+    rt_jute_int(&o, XID_AUTH);
+    rt_jute_int(&o, RT_ZK_AUTH);
+    rt_jute_int(&o, 0);
+    rt_jute_text(&o, "digest");
+    rt_jute_bytes(&o, both, (size_t)n);
+    (void)rt_zk_write(c, &o);
+    rt_jute_free(&o);
+    explicit_bzero(both, sizeof(both));
+}
+
+void rt_zk_greet(struct rt_zk_conn *c)
+{
+    struct rt_jute_out o = {0};
+    say_connect(c);
+    if (c->user != NULL)
+        say_auth(c);
+    rt_jute_int(&o, 0);
+    rt_jute_int(&o, XID_CONFIG);
+    rt_jute_int(&o, RT_ZK_GET);
+    rt_jute_text(&o, "/zookeeper/config");
+    rt_jute_bool(&o, false);
+    (void)rt_zk_write(c, &o); /* what could not be said is never answered: silence */
+    rt_jute_free(&o);
+}
+
+/* What a user may have of N ms: what was asked for, if with it we may be behind by what D1 costs. */
+static uint32_t usable(const struct rt_zk_conn *c, uint32_t n)
+{
+    uint32_t asked = c->base->ttl_ms, most = n > c->tick_ms ? (n - c->tick_ms) / 7 * 6 : 0;
+    if (most > asked && n > asked + c->tick_ms + asked / 6 + 100)
+        return most; /* more than was asked for: the server has a least */
+    return n < asked ? n : asked;
+}
+
+static void read_connect(struct rt_zk_conn *c, struct rt_jute_in *in)
+{
+    (void)rt_jute_get_int(in);
+    int32_t timeout = rt_jute_get_int(in);
+    uint64_t id = (uint64_t)rt_jute_get_long(in);
+    struct rt_text password = rt_jute_get_bytes(in);
+    bool had = c->session.id != 0;
+    if (in->bad || password.size != sizeof(c->session.password)) {
+        rt_zk_refused(c, ROTA_PROTOCOL, "that is no ZooKeeper: is it the client port?");
+        return;
+    }
+    if (timeout <= 0 || id == 0 || (had && id != c->session.id)) {
+        c->session.id = 0;
+        c->failures = 0;
+        if (c->on->expired != NULL && had)
+            c->on->expired(c);
+        rt_zk_cut(c, "%.180s: the session is over", rt_zk_at(c));
+        return;
+    }
+    c->link->connected = true;
+    c->link->authenticated = c->user == NULL;
+    c->session.id = id;
+    c->session.timeout_ms = (uint32_t)timeout;
+    memcpy(c->session.password, password.at, password.size);
+    c->ttl_ms = usable(c, (uint32_t)timeout);
+    c->secured_at = c->link->dialed_at; /* the leader was asked */
+}
+
+static void read_auth(struct rt_zk_conn *c, int32_t said)
+{
+    if (said != 0)
+        rt_zk_fatal(c, ROTA_AUTH, "%.120s does not take the user '%.60s'", rt_zk_at(c), c->user);
+    else
+        c->link->authenticated = true;
+}
+
+/* Alone: there is a config, and nobody in it. Where it may not be read, it is taken for a follower. */
+static void read_config(struct rt_zk_conn *c, int32_t said, struct rt_jute_in *in)
+{
+    struct rt_text config = rt_jute_get_bytes(in);
+    c->lone = said == 0 && !in->bad && memmem(config.at, config.size, "server.", 7) == NULL;
+    rt_zk_greeted(c);
+}
+
+void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in)
+{
+    if (!c->link->connected) {
+        read_connect(c, in);
+        return;
+    }
+    int32_t xid = rt_jute_get_int(in);
+    (void)rt_jute_get_long(in); /* zxid */
+    int32_t said = rt_jute_get_int(in);
+    if (!in->bad && (xid == XID_AUTH || said == AUTH_FAILED))
+        read_auth(c, said);
+    else if (!in->bad && xid == XID_CONFIG && c->link->authenticated)
+        read_config(c, said, in);
+    else if (!in->bad && xid == -1)
+        rt_zk_notice(c, in);
+    else
+        rt_zk_cut(c, "%.180s: that is no greeting of ZooKeeper", rt_zk_at(c));
+}

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JOIN and JOIN_ALL: tickets made by one step, and their lines listed behind it, in one flight.
+ *
+ *   create, list ──▶ stand ── all fit ──▶ [durable: heirs] ──▶ [at_least: keepers] ──▶ done, those not granted wait
+ *     ▲   │            └── busy, of another kind ──▶ taken back ──▶ refused
+ *     │   ├── no such line: made, and again
+ *     └───┴── the answer was lost: the list, asked again, has (session, nonce): adopted; or not: again
+ *
+ * A durable ticket stands as an ephemeral one until it is judged, so whoever dies before leaves nothing; then a node without
+ * a session takes its place in one step, with its number. Who finds the same (session, nonce) of an earlier try, or of
+ * another process, takes that one and its own back: a latch counts a party once. */
+#include "engine/zookeeper/ops.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TRIES 16
+
+struct one {
+    struct rt_join *join;
+    struct rt_zk_look look;
+    const struct rt_zk_place *place;
+    struct rt_zk_ticket *ticket;
+    uint64_t number;            /* 0: not known */
+    char node[RT_ZK_NODE_ROOM]; /* made by us; "": none was */
+    bool spare;                 /* it is: another stands for it */
+};
+
+struct joining {
+    struct rt_work work; /* first */
+    size_t n;
+    uint32_t tries;
+    bool durable, attempt;
+    bool lost; /* the answer of the last create: only the list knows */
+    bool no_line;
+    bool adopts; /* an earlier try, or somebody else, has made some of them */
+    int refusal;
+    struct one ones[];
+};
+
+static struct joining *of(struct rt_work *w)
+{
+    return (struct joining *)(void *)w;
+}
+
+static void free_joining(struct rt_conn *conn, struct rt_work *w)
+{
+    struct joining *j = of(w);
+    (void)conn;
+    for (size_t i = 0; i < j->n; i++)
+        rt_zk_look_fini(&j->ones[i].look);
+}
+
+static void decide(struct rt_zk *z, struct joining *j);
+
+static void one_over(struct rt_zk *z, struct joining *j,
+                     void (*next)(struct rt_zk *z, struct joining *j))
+{
+    if (j->work.pending > 0)
+        return;
+    if (j->work.err != 0)
+        rt_zk_end(z, &j->work, 0);
+    else
+        next(z, j);
+}
+
+static bool is_any_made(const struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++)
+        if (j->ones[i].node[0] != '\0')
+            return true;
+    return false;
+}
+
+/* An error after something was done is not definite any more, unless it is the session's end. */
+static void note(struct rt_zk *z, struct joining *j, int err)
+{
+    if (err != 0 && err != ROTA_LOST && is_any_made(j))
+        err = ROTA_UNKNOWN;
+    rt_work_note(&z->base, &j->work, err);
+}
+
+/* ---- Made ------------------------------------------------------------------------------------- */
+
+static struct rt_zk_id id_of(const struct rt_join *join)
+{
+    return (struct rt_zk_id){.session = join->session,
+                             .nonce = join->nonce,
+                             .mode = join->mode,
+                             .take = join->take,
+                             .of = join->of,
+                             .detect = join->flags & RT_JOIN_DETECT,
+                             .keep_ms = join->flags & RT_JOIN_DURABLE ? 0 : join->at_least_ms};
+}
+
+static void made(void *arg, size_t part, struct rt_text path)
+{
+    struct joining *j = arg;
+    size_t at = path.size;
+    while (at > 0 && ((const char *)path.at)[at - 1] != '/')
+        at--;
+    if (part < j->n && path.size - at < RT_ZK_NODE_ROOM)
+        (void)snprintf(j->ones[part].node, RT_ZK_NODE_ROOM, "%.*s", (int)(path.size - at),
+                       (const char *)path.at + at);
+}
+
+static void created(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct joining *j = a->owner;
+    int32_t said = 0;
+    uint64_t number = 0;
+    if (err == ROTA_UNKNOWN && !a->entry.given_up &&
+        rt_loop_now(z->base.loop) < j->work.op->deadline) {
+        j->lost = true;
+        err = 0;
+    } else if (err == 0 && a->call == RT_ZK_MULTI) {
+        number = (uint64_t)reply->zxid; /* theirs is the czxid of all */
+        said = rt_zk_multi_read(reply, made, j);
+    } else if (err == 0) {
+        struct rt_zk_stat stat = {0};
+        said = reply->said;
+        if (said == RT_ZK_OK) {
+            made(j, 0, rt_jute_get_bytes(&reply->body));
+            rt_jute_get_stat(&reply->body, &stat);
+            rt_zk_clock(z, stat.ctime);
+            number = (uint64_t)stat.czxid;
+        }
+        if (reply->body.bad)
+            err = rt_zk_odd(c);
+    }
+    for (size_t i = 0; i < j->n && number != 0; i++)
+        j->ones[i].number = number;
+    j->no_line = said == RT_ZK_NO_NODE;
+    if (err == 0 && said != RT_ZK_OK && !j->no_line)
+        err = said == -102 ? rt_words_fail(&z->base, ROTA_AUTH, "that user may not create there")
+                           : rt_words_fail(&z->base, ROTA_PROTOCOL, "ZooKeeper says %d", (int)said);
+    note(z, j, err);
+    one_over(z, j, decide);
+}
+
+static void looked(struct rt_zk *z, struct rt_zk_look *look)
+{
+    struct joining *j = look->owner;
+    j->work.pending--;
+    note(z, j, look->err);
+    one_over(z, j, decide);
+}
+
+static int send_looks(struct rt_zk *z, struct joining *j, uint32_t flags)
+{
+    int rv = 0;
+    for (size_t i = 0; rv == 0 && i < j->n; i++) {
+        rv = rt_zk_look(z, &j->ones[i].look, j->ones[i].join->name, flags, j->work.op, looked, j);
+        j->work.pending += rv == 0;
+    }
+    return rv;
+}
+
+static int send_create(struct rt_zk *z, struct joining *j)
+{
+    char path[RT_ZK_PATH_ROOM], node[RT_ZK_NODE_ROOM], card[RT_ZK_CARD_ROOM];
+    struct rt_zk_ask *a = j->n > 1 ? rt_zk_ask_new(&z->c, RT_ZK_MULTI, created) : NULL;
+    for (size_t i = 0; i < j->n; i++) {
+        const struct rt_join *join = j->ones[i].join;
+        struct rt_zk_id id = id_of(join);
+        const uint32_t flags = RT_ZK_EPHEMERAL | RT_ZK_SEQUENTIAL;
+        struct rt_text data = rt_zk_card_write(z, join->owner, join->value, card);
+        rt_zk_node(node, z->dialect, &id, NULL);
+        rt_zk_node_path(z, join->name, node, path);
+        j->ones[i].node[0] = '\0';
+        if (j->n > 1)
+            rt_zk_multi_create(&z->c, a, path, data, flags);
+        else
+            a = rt_zk_create(&z->c, RT_ZK_CREATE2, path, data, flags, created);
+    }
+    j->lost = j->no_line = j->adopts = false;
+    int rv = rt_zk_send(&z->c, a, j->work.op, j, 0, &j->work.pending);
+    return rv != 0 ? rv : send_looks(z, j, RT_ZK_LOOK_TIDY);
+}
+
+/* Something cannot be begun: what is under way is waited for. */
+static void go(struct rt_zk *z, struct joining *j, int err)
+{
+    note(z, j, err);
+    if (err != 0 && j->work.pending == 0)
+        rt_zk_end(z, &j->work, 0);
+}
+
+/* ---- Taken back ------------------------------------------------------------------------------- */
+
+static void refused(struct rt_zk *z, struct joining *j)
+{
+    rt_zk_end(z, &j->work, j->refusal);
+}
+
+static void gone(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct joining *j = a->owner;
+    (void)reply; /* it is not there any more, by whomever */
+    note(z, j, err);
+    if (j->work.err == 0 && j->work.pending == 0 && j->refusal == 0)
+        decide(z, j);
+    else
+        one_over(z, j, refused);
+}
+
+/* Who is in the way: its words. */
+static void front_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
+                       struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct joining *j = a->owner;
+    struct rt_zk_card card = {0};
+    if (err == 0 && reply->said == RT_ZK_OK)
+        rt_zk_card_read(z, rt_jute_get_bytes(&reply->body), &card);
+    const char *who = card.label.size > 0 ? card.label.at : "another";
+    (void)rt_words_busy(&z->base, j->ones[a->extra].join->name, who,
+                        card.label.size > 0 ? card.label.size : strlen(who));
+    rt_work_note(&z->base, &j->work, ROTA_BUSY);
+    if (j->work.pending == 0)
+        rt_zk_end(z, &j->work, 0);
+}
+
+/* Deletes what was made and is not wanted, with REFUSAL all of it: whose words are in errmsg, or those of the ticket in the way of
+ * the one at BUSY. */
+static void take_back(struct rt_zk *z, struct joining *j, int refusal, size_t busy)
+{
+    char path[RT_ZK_PATH_ROOM];
+    int rv = 0;
+    j->refusal = refusal;
+    if (refusal != 0 && refusal != ROTA_BUSY)
+        rt_work_note(&z->base, &j->work, refusal);
+    for (size_t i = 0; rv == 0 && i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        if (one->node[0] == '\0' || (refusal == 0 && !one->spare))
+            continue;
+        rt_zk_node_path(z, one->join->name, one->node, path);
+        one->node[0] = '\0';
+        rv = rt_zk_send(&z->c, rt_zk_delete(&z->c, path, gone), j->work.op, j, i, &j->work.pending);
+    }
+    if (rv == 0 && refusal == ROTA_BUSY) {
+        const struct one *one = &j->ones[busy];
+        rt_zk_node_path(z, one->join->name, one->look.line.places[0].node, path);
+        rv = rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, false, front_seen), j->work.op, j,
+                        busy, &j->work.pending);
+    }
+    if (rv != 0)
+        rt_work_note(&z->base, &j->work, ROTA_UNKNOWN);
+    if (j->work.pending == 0)
+        rt_zk_end(z, &j->work, rv != 0 ? ROTA_UNKNOWN : refusal);
+}
+
+/* ---- They stand ------------------------------------------------------------------------------- */
+
+static void finish(struct rt_zk *z, struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        struct rt_zk_ticket *t = one->ticket;
+        struct rt_join *join = one->join;
+        join->number = one->number;
+        join->granted = t->granted = one->place->granted;
+        t->wanted = join->wanted = t->granted && t->armed && one->look.line.waiting > 0;
+    }
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        struct rt_zk_ticket *t = one->ticket;
+        if (!t->granted)
+            rt_zk_wait(z, t, one->ticket->id.durable ? NULL : &one->look.line, one->place,
+                       one->look.ends_ms);
+        else if (t->armed && !t->wanted)
+            rt_zk_wait_look(z, t);
+    }
+    rt_zk_end(z, &j->work, 0);
+}
+
+static void drop_tickets(struct rt_zk *z, struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++)
+        if (j->ones[i].ticket != NULL)
+            rt_zk_ticket_drop(z, j->ones[i].ticket);
+}
+
+static void kept(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct joining *j = a->owner;
+    note(z, j, rt_zk_kept(z, j->ones[a->extra].ticket, err, reply));
+    if (j->work.pending == 0 && j->work.err != 0)
+        drop_tickets(z, j);
+    one_over(z, j, finish);
+}
+
+/* They are certain: into the table, and what is granted and has an at_least is kept before it is told. */
+static void settle(struct rt_zk *z, struct joining *j)
+{
+    int rv = 0;
+    for (size_t i = 0; i < j->n && rv == 0; i++) {
+        struct one *one = &j->ones[i];
+        one->ticket = rt_zk_ticket_find(z, one->join->name, one->join->session, 0,
+                                        one->join->nonce);
+        if (one->ticket == NULL)
+            one->ticket = rt_zk_ticket_new(
+                z, one->join, one->node[0] != '\0' ? one->node : one->place->node, one->number);
+        if (one->ticket == NULL)
+            rv = ROTA_UNKNOWN;
+    }
+    for (size_t i = 0; i < j->n && rv == 0; i++) {
+        struct rt_zk_ticket *t = j->ones[i].ticket;
+        if (j->ones[i].place->granted && t->at_least_ms > 0 && t->kept_until_ms == 0)
+            rv = rt_zk_keep(z, t, j->work.op, kept, j, i, &j->work.pending);
+    }
+    if (rv != 0)
+        note(z, j, ROTA_UNKNOWN);
+    if (j->work.pending > 0)
+        return;
+    if (rv != 0) {
+        drop_tickets(z, j);
+        rt_zk_end(z, &j->work, 0);
+    } else {
+        finish(z, j);
+    }
+}
+
+static void inherited(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct joining *j = a->owner;
+    if (err == 0 && rt_zk_multi_read(reply, NULL, NULL) != RT_ZK_OK)
+        err = rt_words_fail(&z->base, ROTA_UNKNOWN, "%.120s: the ticket is gone, or has an heir",
+                            j->ones[0].join->name);
+    note(z, j, err);
+    one_over(z, j, settle);
+}
+
+/* Nodes without a session take the places of those that have none yet. Whoever watches one sees it change before it goes, and
+ * looks. */
+static void make_heirs(struct rt_zk *z, struct joining *j)
+{
+    char path[RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM];
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, inherited);
+    bool any = false;
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        struct rt_zk_id id = one->place->id;
+        struct rt_text data = rt_zk_card_write(z, one->join->owner, one->join->value, card);
+        if (id.durable)
+            continue;
+        any = true;
+        id.durable = true;
+        id.number = one->number;
+        id.until_ms = one->join->until_ms;
+        rt_zk_node_path(z, one->join->name, one->place->node, path);
+        rt_zk_multi_set(a, path, data, -1);
+        rt_zk_multi_delete(a, path);
+        rt_zk_node(one->node, z->dialect, &id, &one->place->id.seq);
+        rt_zk_node_path(z, one->join->name, one->node, path);
+        rt_zk_multi_create(&z->c, a, path, data, RT_ZK_PERSISTENT);
+    }
+    if (any || a == NULL) {
+        go(z, j, rt_zk_send(&z->c, a, j->work.op, j, 0, &j->work.pending));
+        return;
+    }
+    rt_jute_free(&a->out);
+    rt_free(a);
+    settle(z, j);
+}
+
+/* ---- Judged ----------------------------------------------------------------------------------- */
+
+/* What was made twice by one create, which no ZooKeeper does: nobody would ever take it out. */
+static void drop_twins(struct rt_zk *z, const struct one *one)
+{
+    const struct rt_zk_line *line = &one->look.line;
+    char path[RT_ZK_PATH_ROOM];
+    for (const struct rt_zk_place *p = one->place; p != NULL && ++p < line->places + line->count;)
+        if (p->id.ours && !p->id.durable && p->id.session == one->join->session &&
+            p->id.nonce == one->join->nonce && strcmp(p->node, one->node) != 0) {
+            rt_zk_node_path(z, one->join->name, p->node, path);
+            rt_zk_chore_delete(z, path);
+        }
+}
+
+/* Where each stands. ROTA_LOST: some do, and others have gone. */
+static int find(struct rt_zk *z, struct joining *j, size_t *missing)
+{
+    *missing = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        const struct rt_join *join = one->join;
+        one->place = rt_zk_line_find(&one->look.line, join->session, join->nonce, 0);
+        *missing += one->place == NULL;
+        drop_twins(z, one);
+        one->spare = one->place != NULL && one->node[0] != '\0' &&
+                     strcmp(one->place->node, one->node) != 0;
+        j->adopts = j->adopts || one->spare;
+    }
+    if (*missing == 0 || (*missing == j->n && j->lost))
+        return 0;
+    return j->n == 1 ? rt_words_no_ticket(&z->base, j->ones[0].join->name)
+                     : rt_words_set_ended(&z->base);
+}
+
+/* What stands before it is of another kind, or of a recipe that does not keep ours out. */
+static int check_kind(struct rt_zk *z, const struct one *one)
+{
+    const struct rt_zk_line *line = &one->look.line;
+    if (line->other != NULL)
+        return rt_words_fail(&z->base, ROTA_INVALID,
+                             "%.80s: somebody stands there as %.60s, whom ?dialect=%s does not see",
+                             one->join->name, line->other->node, z->dialect->name);
+    for (const struct rt_zk_place *p = line->places; p < one->place; p++)
+        if (!rt_grant_same_kind(p->id.mode, p->id.of, one->join->mode, one->join->of))
+            return rt_words_other_kind(&z->base, one->join, p->id.mode, p->id.of);
+    return 0;
+}
+
+static void judge(struct rt_zk *z, struct joining *j)
+{
+    size_t busy = j->n;
+    for (size_t i = 0; i < j->n && !j->adopts; i++) {
+        int rv = check_kind(z, &j->ones[i]);
+        if (rv != 0) {
+            take_back(z, j, rv, 0);
+            return;
+        }
+    }
+    for (size_t i = 0; i < j->n; i++)
+        if (!j->ones[i].place->granted)
+            busy = i;
+    if (j->attempt && busy < j->n)
+        take_back(z, j, ROTA_BUSY, busy);
+    else if (j->durable)
+        make_heirs(z, j);
+    else
+        settle(z, j);
+}
+
+static void make_lines(struct rt_zk *z, struct joining *j)
+{
+    char path[RT_ZK_PATH_ROOM];
+    int rv = 0;
+    for (size_t i = 0; rv == 0 && i < j->n; i++) {
+        rt_zk_node_path(z, j->ones[i].join->name, "x", path);
+        rv = rt_zk_make_way(z, path);
+    }
+    go(z, j, rv != 0 ? rv : send_create(z, j));
+}
+
+/* Spares are gone, or to go; the numbers of those that others have made are asked for. */
+static void adopt(struct rt_zk *z, struct joining *j)
+{
+    bool spare = false, unknown = false;
+    for (size_t i = 0; i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        spare = spare || (one->spare && one->node[0] != '\0');
+        if (one->spare || one->node[0] == '\0')
+            one->number = rt_zk_number(one->place);
+        if (!spare && j->lost && !one->place->id.durable) /* ours, after all */
+            (void)snprintf(one->node, sizeof(one->node), "%s", one->place->node);
+        unknown = unknown || one->number == 0;
+    }
+    if (spare)
+        take_back(z, j, 0, 0);
+    else if (unknown)
+        go(z, j, send_looks(z, j, RT_ZK_LOOK_DATA | RT_ZK_LOOK_SYNC));
+    else
+        judge(z, j);
+}
+
+static void decide(struct rt_zk *z, struct joining *j)
+{
+    size_t missing = 0;
+    int gone_session = rt_check_session(&z->base, j->work.op, z->session.id);
+    if (gone_session != 0) { /* what is there of it dies with it, and is nobody's */
+        rt_zk_end(z, &j->work, gone_session);
+        return;
+    }
+    if (j->no_line && j->tries++ < TRIES) {
+        if (j->tries < 4)
+            make_lines(z, j);
+        else
+            rt_zk_end(
+                z, &j->work,
+                rt_words_fail(&z->base, ROTA_AUTH,
+                              "%.100s/%.80s cannot be made: its root needs a right to create in it",
+                              z->root, j->ones[0].join->name));
+        return;
+    }
+    int rv = find(z, j, &missing);
+    if (rv != 0 && missing == j->n)
+        rt_zk_end(z, &j->work, rv);
+    else if (rv != 0)
+        take_back(z, j, rv, 0);
+    else if (missing == j->n && j->tries++ < TRIES)
+        go(z, j, send_create(z, j));
+    else if (missing > 0)
+        rt_zk_end(z, &j->work,
+                  rt_words_fail(&z->base, ROTA_UNKNOWN, "no answer came, time after time"));
+    else if (j->adopts || j->lost)
+        j->adopts = true, adopt(z, j);
+    else
+        judge(z, j);
+}
+
+static int begin_join(void *engine, struct rt_work *w)
+{
+    struct rt_zk *z = engine;
+    struct joining *j = of(w);
+    const struct rt_op *op = w->op;
+    bool detect = false;
+    int rv = rt_check_joins(&z->base, op);
+    for (size_t i = 0; rv == 0 && i < op->join.n; i++) {
+        rv = rt_zk_check_name(z, op->join.joins[i].name);
+        j->ones[i].join = &op->join.joins[i];
+        detect = detect || op->join.joins[i].flags & RT_JOIN_DETECT;
+    }
+    if (rv == 0 && rt_turn_names(w) != op->join.n)
+        rv = rt_words_fail(&z->base, ROTA_INVALID, "a set names a lock twice");
+    if (rv == 0)
+        rv = rt_check_session(&z->base, op, z->session.id);
+    if (rv != 0)
+        return rv;
+    j->n = op->join.n;
+    j->durable = op->join.joins[0].flags & RT_JOIN_DURABLE;
+    j->attempt = op->join.joins[0].flags & RT_JOIN_TRY;
+    if (detect && !j->durable)
+        rv = rt_zk_show_lines(z, op);
+    if (rv == 0)
+        rv = send_create(z, j);
+    rt_work_note(&z->base, w, rv);
+    return w->pending == 0 ? rv : 0;
+}
+
+const struct rt_turn_kind rt_zk_join = {.size = sizeof(struct joining),
+                                        .each = sizeof(struct one),
+                                        .begin = begin_join,
+                                        .free = free_joining};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock engine on a ZooKeeper connection: what its files share.
+ *
+ *   engine.c   the engine: submit, cancel, tickets of ours, paths, the beginning and the end
+ *   session.c  BEAT, the session's node, what the servers know of our tickets
+ *   look.c     a line read, with what of its nodes matters      wait.c  waiting and armed tickets
+ *   join.c     JOIN, JOIN_ALL      leave.c  LEAVE, BREAK, CHANGE
+ *   show.c     INSPECT, LIST       observe.c  OBSERVE            doctor.c  CHECK
+ *
+ * A ticket of ours:
+ *
+ *   create ──▶ stands ── nobody ahead ──▶ [keeper made] ──▶ granted ──▶ delete ──▶ gone
+ *                │ waits: watches the node ahead, and its own
+ *                ├── the one ahead went, and it was the front ──▶ granted, without a word (D3)
+ *                ├── anything else ──▶ look ──▶ granted, lost, or another to watch
+ *                └── durable: a node without a session takes its place, with its number
+ *
+ * For each request, what if its reply is lost (the session is then taken up on another server, where all that the old
+ * connection asked has been done or never will be), late (it is waited for), or comes twice (its xid is not the
+ * oldest's: the connection is cut):
+ *
+ *   create     the list behind it, asked again by itself, has (session, nonce) or not: adopted, or created now. One that
+ *              was made twice is seen in the same list, and the later goes. Given up: LEAVE by nonce finds it
+ *   delete     asked again: no path is used twice, so it takes nobody else's; "no such node" is ROTA_UNKNOWN then
+ *   multi      ROTA_UNKNOWN; asked again by its op, which reads the line first and finds what was done by (session, nonce)
+ *   setData    asked again: it says the same
+ *   reads      asked again
+ *   watches    set again (SetWatches, by the last zxid); what fires then is looked at, not believed
+ *   closeSession  the session dies by its timeout */
+#ifndef RT_ZK_OPS_H
+#define RT_ZK_OPS_H
+
+#include "engine/kit/arena.h"
+#include "engine/kit/check.h"
+#include "engine/kit/turn.h"
+#include "engine/kit/view.h"
+#include "engine/name.h"
+#include "engine/zookeeper/line.h"
+#include "engine/zookeeper/zk.h"
+
+#include <stdatomic.h>
+
+#define RT_ZK_ROOT_MAX 1024
+#define RT_ZK_PATH_ROOM (RT_ZK_ROOT_MAX + RT_NAME_ROOM + RT_ZK_NODE_ROOM + 8)
+#define RT_ZK_SESSIONS "+rota" /* beside the lines: a node per session, whose data is its label */
+#define RT_ZK_BUCKETS 1024
+#define RT_ZK_CARD_ROOM (ROTA_VALUE_MAX + RT_LABEL_MAX + 64)
+
+struct rt_zk;
+
+/* ---- look.c ----------------------------------------------------------------------------------- */
+
+enum {
+    RT_ZK_LOOK_SYNC = 1,  /* behind all that anybody was answered before */
+    RT_ZK_LOOK_DATA = 2,  /* the data of all, and when they were made */
+    RT_ZK_LOOK_FRONT = 4, /* of the first, watched by `front` */
+    RT_ZK_LOOK_TIDY = 8,  /* deletes what is over by time */
+    RT_ZK_LOOK_WATCH =
+        16, /* by `watch`, of the children, or of a barrier's line: the owner has set it */
+};
+
+struct rt_zk_look;
+typedef void rt_zk_looked_fn(struct rt_zk *z, struct rt_zk_look *look);
+struct rt_zk_look { /* embedded in its owner's struct; zeroed before the first use */
+    struct rt_zk_line line;
+    int err;         /* errmsg is set */
+    int32_t version; /* of a barrier's line */
+    int64_t ends_ms; /* when the first ends by time, by the servers' clock; 0: none does */
+    void *owner;
+    struct rt_zk_watch *watch; /* RT_ZK_LOOK_WATCH; where there is no line it waits for one */
+    struct rt_zk_watch front; /* RT_ZK_LOOK_FRONT: outlasts the look; its owner is the look's ... */
+    rt_zk_fired_fn *fired;    /* ... which sets this */
+    /* The rest is its own. */
+    struct rt_arena arena;
+    rt_zk_looked_fn *fn;
+    struct rt_op *op;
+    const char *name; /* the owner's */
+    uint32_t flags, pending;
+};
+/* 0, and FN comes from a turn; or ROTA_NOMEM. NAME lasts until then. */
+int rt_zk_look(struct rt_zk *z, struct rt_zk_look *look, const char *name, uint32_t flags,
+               struct rt_op *op, rt_zk_looked_fn *fn, void *owner);
+void rt_zk_look_fini(struct rt_zk_look *look); /* while nothing is under way */
+
+/* ---- Tickets (engine.c) ----------------------------------------------------------------------- */
+
+struct rt_zk_ticket {                  /* from the answer to its JOIN to its end */
+    struct rt_zk_ticket *next, **link; /* in the bucket of its nonce */
+    struct rt_zk_ticket *by_number;    /* in that of its number */
+    struct rt_zk_id id;                /* as its node says */
+    uint64_t number, serial, looked;
+    int64_t at_least_ms, kept_until_ms; /* servers' clock; 0: there is no keeper */
+    int64_t ends_at;                    /* when it is to look, for something ahead ends by time */
+    struct rt_zk_watch ahead, own, line;
+    uint64_t own_set; /* on that connection its own watch was answered */
+    uint64_t owner;
+    struct rt_zk_wait *look; /* under way; or NULL */
+    bool granted, leaving, told, armed, wanted, securing;
+    bool direct;   /* when the node ahead goes, it is granted */
+    bool watch;    /* of the whole line: it is for it to look */
+    bool misnamed; /* a node may have taken the place of `node` */
+    bool seen;
+    char *name, *value; /* value NULL: none */
+    char node[RT_ZK_NODE_ROOM];
+};
+
+struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *join, const char *node,
+                                      uint64_t number);
+void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t);
+void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t); /* told, unless it is leaving */
+/* By NUMBER, or where that is 0 by NONCE. */
+struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
+                                       uint64_t number, uint64_t nonce);
+/* Calls EACH for all; it may drop the one it is told of. */
+void rt_zk_tickets(struct rt_zk *z, void (*each)(struct rt_zk *z, struct rt_zk_ticket *t));
+void rt_zk_tell(struct rt_zk *z, enum rt_event_kind kind, const struct rt_zk_ticket *t);
+
+/* ---- The engine ------------------------------------------------------------------------------- */
+
+struct rt_zk {
+    struct rt_conn base; /* first */
+    struct rt_zk_conn c;
+    struct rt_turns turns;
+    const struct rt_zk_dialect *dialect;
+    char root[RT_ZK_ROOT_MAX + 1]; /* without a slash at its end: "" is that of all */
+    struct rt_zk_ticket *tickets[RT_ZK_BUCKETS], *numbers[RT_ZK_BUCKETS];
+    size_t ticket_count;
+    uint64_t serial;
+    struct rt_timer_call timer; /* what ends by time */
+    struct rt_view *views;
+    int64_t server_ms, server_at; /* a clock of the servers, and when it was heard */
+    struct {
+        uint64_t id; /* 0: none */
+        struct rt_zk_watch watch;
+        int32_t version; /* of its node, as we wrote it */
+        size_t unseen;
+        uint64_t asked; /* tickets up to this serial were there when it was */
+        bool doubtful, verifying, again, parting, parted;
+    } session;
+};
+
+static inline struct rt_zk *rt_zk_of(struct rt_zk_conn *c)
+{
+    return (struct rt_zk *)(void *)((char *)c - offsetof(struct rt_zk, c));
+}
+
+#define rt_zk_end(z, w, err) rt_turn_end(&(z)->turns, (w), (err))
+int rt_zk_check_name(struct rt_zk *z, const char *name);
+void rt_zk_line_path(const struct rt_zk *z, const char *name, char out[RT_ZK_PATH_ROOM]);
+void rt_zk_node_path(const struct rt_zk *z, const char *name, const char *node,
+                     char out[RT_ZK_PATH_ROOM]);
+void rt_zk_session_path(const struct rt_zk *z, uint64_t id, char out[RT_ZK_PATH_ROOM]);
+/* The servers' clock: it is that, or later. 0: it was never heard. */
+int64_t rt_zk_now_ms(const struct rt_zk *z);
+void rt_zk_clock(struct rt_zk *z, int64_t ms);
+/* Makes what a node at PATH stands in; what is there already is left. Sent, and not waited for: what follows is behind it. */
+int rt_zk_make_way(struct rt_zk *z, const char *path);
+void rt_zk_chore_delete(struct rt_zk *z, const char *path); /* nobody waits for it */
+
+struct rt_zk_card { /* a ticket's data: "rota1 OWNER SIZE LABEL VALUE" */
+    uint64_t owner;
+    struct rt_text label, value;
+    bool foreign;
+};
+struct rt_text rt_zk_card_write(const struct rt_zk *z, uint64_t owner, const char *value,
+                                char out[RT_ZK_CARD_ROOM]);
+void rt_zk_card_read(const struct rt_zk *z, struct rt_text data, struct rt_zk_card *card);
+
+/* ---- wait.c ----------------------------------------------------------------------------------- */
+
+/* T waits, or holds and is armed. LINE and PLACE: as it was seen last, or NULL. */
+void rt_zk_wait(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
+                const struct rt_zk_place *place, int64_t ends_ms);
+void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t);
+void rt_zk_wait_end(struct rt_zk_ticket *t);
+void rt_zk_wait_fire(struct rt_timer_call *call, int64_t now);
+/* Makes the keeper of a ticket that is granted; ANSWER comes. 0, or ROTA_NOMEM. */
+int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,
+               void *owner, uint64_t extra, uint32_t *pending);
+/* It was made: reads its answer. 0, or an error with errmsg. */
+int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_reply *reply);
+void rt_zk_keeper_path(const struct rt_zk *z, const struct rt_zk_ticket *t,
+                       char out[RT_ZK_PATH_ROOM]);
+
+/* ---- session.c -------------------------------------------------------------------------------- */
+
+void rt_zk_expired(struct rt_zk_conn *c);
+void rt_zk_verify(struct rt_zk *z); /* asks what the servers know of our tickets */
+bool rt_zk_parting(struct rt_conn *conn);
+/* Names the lines that we wait in with DETECT in the session's node. */
+int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op);
+
+/* ---- The others ------------------------------------------------------------------------------- */
+
+void rt_zk_views_look(struct rt_zk *z);
+void rt_zk_views_close(struct rt_zk *z);
+
+extern const struct rt_turn_kind rt_zk_beat, rt_zk_join, rt_zk_change, rt_zk_leave, rt_zk_break,
+    rt_zk_observe, rt_zk_inspect, rt_zk_list, rt_zk_doctor;
+
+#endif

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The session: ZooKeeper's own, with a node whose end is its end.
+ *
+ *   open:  create +rota/SID (ephemeral, its data the label) ──▶ getData of it, watched
+ *   renew: sync; with tickets also getEphemerals, now and then: what the servers know of them
+ *
+ * The node changed: a ticket was broken. What if the reply is lost: an `open` is asked again, in whatever session there is
+ * then. A renewal is one as soon as the servers certainly count from it (zk.h, touches): how far behind
+ * they may be is its allowance. */
+#include "engine/zookeeper/ops.h"
+
+#include "base/alloc.h"
+#include "base/bug.h"
+#include "engine/kit/belief.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOOKED_AT_PER_BEAT 256
+#define LINES_ROOM (64u << 10)
+
+struct beat {
+    struct rt_work work; /* first */
+    int64_t begun_at;
+};
+
+/* ---- Its end ---------------------------------------------------------------------------------- */
+
+static void drop_one(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    if (!t->id.durable && t->id.session == z->session.id)
+        rt_zk_ticket_drop(z, t);
+}
+
+static void forget(struct rt_zk *z)
+{
+    rt_zk_tickets(z, drop_one);
+    rt_zk_unwatch(&z->session.watch);
+    z->session.id = 0;
+    z->session.doubtful = z->session.parting = false;
+}
+
+void rt_zk_expired(struct rt_zk_conn *c)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct rt_event event = {.kind = RT_SESSION_LOST, .session = z->session.id};
+    if (z->session.id == 0)
+        return;
+    forget(z);
+    rt_conn_event(&z->base, &event);
+}
+
+static void parted(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    (void)a;
+    (void)err;
+    (void)reply;
+    rt_zk_of(c)->session.parted = true;
+}
+
+/* Not while tickets stand on it, nor without a connection: then the timeout ends it. */
+bool rt_zk_parting(struct rt_conn *conn)
+{
+    struct rt_zk *z = (struct rt_zk *)(void *)conn;
+    struct rt_zk_ask *a;
+    if (z->c.state != RT_DIAL_READY || z->c.session.id == 0 || z->session.parted)
+        return false;
+    for (size_t i = 0; i < RT_ZK_BUCKETS; i++)
+        for (const struct rt_zk_ticket *t = z->tickets[i]; t != NULL; t = t->next)
+            if (!t->id.durable)
+                return false;
+    if (!z->session.parting) {
+        z->session.parting = true;
+        a = rt_zk_ask_new(&z->c, RT_ZK_CLOSE, parted);
+        if (a != NULL)
+            a->session = z->c.session.id;
+        if (rt_zk_send(&z->c, a, NULL, NULL, 0, NULL) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- What the servers know of our tickets ----------------------------------------------------- */
+
+/* The ticket at PATH; a node of ours that nobody knows is what became of a JOIN that was given up. */
+static void see_path(struct rt_zk *z, struct rt_text text)
+{
+    char path[RT_ZK_PATH_ROOM];
+    size_t root = strlen(z->root);
+    struct rt_zk_id id;
+    if (text.size >= sizeof(path) || text.size <= root + 1)
+        return;
+    memcpy(path, text.at, text.size);
+    path[text.size] = '\0';
+    char *name = path + root + 1, *node = strrchr(path, '/');
+    if (strncmp(path, z->root, root) != 0 || node <= name)
+        return;
+    *node = '\0';
+    if (strcmp(name, RT_ZK_SESSIONS) == 0)
+        return;
+    name = strcmp(name, "%2E") == 0      ? memcpy(path, ".", 2)
+           : strcmp(name, "%2E%2E") == 0 ? memcpy(path, "..", 3)
+                                         : name;
+    rt_zk_node_read(z->dialect, node + 1, &id);
+    struct rt_zk_ticket *t = id.ours ? rt_zk_ticket_find(z, name, id.session, 0, id.nonce) : NULL;
+    if (t != NULL)
+        t->seen = true;
+    else if (id.ours && id.session == z->session.id && !rt_turns_busy(&z->turns, name)) {
+        char whole[RT_ZK_PATH_ROOM];
+        rt_zk_node_path(z, name, node + 1, whole);
+        rt_zk_chore_delete(z, whole);
+    }
+}
+
+static void unsee(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    (void)z;
+    t->seen = false;
+}
+
+static void miss(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    if (!t->seen && !t->id.durable && t->id.session == z->session.id &&
+        t->serial <= z->session.asked && !t->misnamed)
+        rt_zk_ticket_lost(z, t);
+}
+
+static void verified(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    z->session.verifying = false;
+    if (z->session.again && z->session.id != 0)
+        rt_zk_verify(z);
+    if (err != 0 || reply->said != RT_ZK_OK || z->session.id == 0 || a->session != z->session.id) {
+        z->session.doubtful = true;
+        return;
+    }
+    rt_zk_tickets(z, unsee);
+    for (size_t n = rt_jute_get_count(&reply->body, 4); n > 0 && !reply->body.bad; n--)
+        see_path(z, rt_jute_get_bytes(&reply->body));
+    z->session.doubtful = reply->body.bad;
+    z->session.asked = a->extra;
+    if (!reply->body.bad)
+        rt_zk_tickets(z, miss);
+}
+
+void rt_zk_verify(struct rt_zk *z)
+{
+    z->session.again = z->session.verifying;
+    if (z->session.verifying)
+        return;
+    struct rt_zk_ask *a = rt_zk_path(&z->c, RT_ZK_EPHEMERALS, z->root[0] != '\0' ? z->root : "/",
+                                     verified);
+    if (a != NULL)
+        a->session = z->session.id;
+    z->session.verifying = rt_zk_send(&z->c, a, NULL, NULL, z->serial, NULL) == 0;
+}
+
+/* ---- Its node --------------------------------------------------------------------------------- */
+
+static void watch_node(struct rt_zk *z);
+
+static void node_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
+                       bool afresh)
+{
+    (void)w;
+    (void)event; /* deleted: the session is over, and the connection will say so */
+    (void)afresh;
+    watch_node(rt_zk_of(c));
+}
+
+static void node_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct rt_zk_stat stat = {.version = -1};
+    (void)a;
+    if (err == 0 && reply->said == RT_ZK_OK) {
+        (void)rt_jute_get_bytes(&reply->body);
+        rt_jute_get_stat(&reply->body, &stat);
+    }
+    if (z->session.id != 0 && stat.version > z->session.version) {
+        z->session.version = stat.version;
+        rt_zk_verify(z);
+    }
+}
+
+static void watch_node(struct rt_zk *z)
+{
+    char path[RT_ZK_PATH_ROOM];
+    if (z->session.id == 0)
+        return;
+    rt_zk_session_path(z, z->session.id, path);
+    if (rt_zk_watch(&z->c, &z->session.watch, RT_ZK_WATCH_DATA, path, node_fired, z) == 0)
+        (void)rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, true, node_seen), NULL, NULL, 0,
+                         NULL);
+}
+
+struct lines {
+    char *text;
+    size_t size;
+};
+
+static void add_line(struct lines *l, const char *name)
+{
+    size_t n = strlen(name);
+    if (l->size + n + 2 > LINES_ROOM)
+        return;
+    l->text[l->size++] = '\n';
+    memcpy(l->text + l->size, name, n);
+    l->size += n;
+}
+
+static void lines_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk_stat stat;
+    (void)a;
+    if (err != 0 || reply->said != RT_ZK_OK)
+        return;
+    rt_jute_get_stat(&reply->body, &stat);
+    if (stat.version == rt_zk_of(c)->session.version + 1) /* nobody else was in between */
+        rt_zk_of(c)->session.version = stat.version;
+}
+
+int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op)
+{
+    char path[RT_ZK_PATH_ROOM];
+    const char *label = z->base.label != NULL ? z->base.label : "";
+    struct lines l = {rt_alloc(LINES_ROOM), 0};
+    if (l.text == NULL)
+        return rt_words_nomem(&z->base);
+    l.size = strnlen(label, RT_LABEL_MAX);
+    memcpy(l.text, label, l.size);
+    for (size_t i = 0; i < RT_ZK_BUCKETS; i++)
+        for (const struct rt_zk_ticket *t = z->tickets[i]; t != NULL; t = t->next)
+            if (t->id.detect)
+                add_line(&l, t->name);
+    for (size_t i = 0; i < op->join.n; i++)
+        add_line(&l, op->join.joins[i].name);
+    rt_zk_session_path(z, z->session.id, path);
+    struct rt_zk_ask *a = rt_zk_set(&z->c, path, (struct rt_text){l.text, l.size}, lines_set);
+    rt_free(l.text);
+    return rt_zk_send(&z->c, a, NULL, NULL, 0, NULL);
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------- */
+
+static int send_open(struct rt_zk *z, struct beat *b);
+
+static void prepare_open(struct rt_zk_conn *c, struct rt_zk_ask *a)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    char path[RT_ZK_PATH_ROOM];
+    const char *label = z->base.label != NULL ? z->base.label : "";
+    rt_zk_session_path(z, c->session.id, path);
+    struct rt_zk_ask *body = rt_zk_create(c, RT_ZK_CREATE2, path,
+                                          (struct rt_text){label, strnlen(label, RT_LABEL_MAX)},
+                                          RT_ZK_EPHEMERAL, NULL);
+    if (body == NULL) {
+        a->out.failed = true;
+        return;
+    }
+    rt_jute_free(&a->out);
+    a->out = body->out;
+    rt_free(body);
+}
+
+static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct beat *b = a->owner;
+    struct rt_op *op = b->work.op;
+    struct rt_zk_stat stat = {0};
+    if (err == 0 && reply->said == RT_ZK_NO_NODE && a->extra == 0) {
+        char path[RT_ZK_PATH_ROOM];
+        rt_zk_session_path(z, c->session.id, path);
+        err = rt_zk_make_way(z, path);
+        if (err == 0)
+            err = send_open(z, b);
+        if (err == 0)
+            return;
+    } else if (err == 0 && reply->said == RT_ZK_NO_NODE) {
+        err = rt_words_fail(&z->base, ROTA_AUTH, "%.100s%s cannot be made: %s", z->root,
+                            "/" RT_ZK_SESSIONS, "the root needs a right to create in it");
+    }
+    if (err == 0 && reply->said == RT_ZK_OK) {
+        (void)rt_jute_get_bytes(&reply->body);
+        rt_jute_get_stat(&reply->body, &stat);
+        rt_zk_clock(z, stat.ctime);
+    }
+    if (err == 0) {
+        forget(z);
+        z->session.id = op->beat.session = c->session.id;
+        z->session.version = 0;
+        z->base.ttl_ms = op->beat.ttl_ms = c->ttl_ms;
+        op->beat.allowance_ms = 0;
+        watch_node(z);
+    }
+    rt_zk_end(z, &b->work, err);
+}
+
+static int send_open(struct rt_zk *z, struct beat *b)
+{
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_CREATE2, opened);
+    if (a != NULL) {
+        a->prepare = prepare_open;
+        a->entry.again = true;
+    }
+    uint64_t tries = b->work.err == 0 && b->begun_at != 0;
+    b->begun_at = rt_loop_now(z->base.loop);
+    return rt_zk_send(&z->c, a, b->work.op, b, tries, &b->work.pending);
+}
+
+/* ---- Renewing --------------------------------------------------------------------------------- */
+
+static bool is_missing(void *arg, const char *name, uint64_t number)
+{
+    struct rt_zk *z = arg;
+    return rt_zk_ticket_find(z, name, z->session.id, number, 0) == NULL;
+}
+
+/* A loss that was told and not heard is told again. */
+static void tell_losses(struct rt_zk *z)
+{
+    struct rt_belief lost = {0};
+    rt_belief_ask(&lost, &z->base, is_missing, z);
+    for (size_t i = 0; i < lost.count; i++) {
+        struct rt_event event = {.kind = RT_TICKET_LOST,
+                                 .session = z->session.id,
+                                 .number = lost.at[i].number,
+                                 .name = lost.at[i].name};
+        rt_conn_event(&z->base, &event);
+    }
+    rt_belief_fini(&lost);
+}
+
+/* What was told and may not have been heard. */
+static void catch_up(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    if (t->told && !t->leaving)
+        rt_zk_tell(z, RT_GRANTED, t);
+    if (t->granted && t->wanted && !t->leaving)
+        rt_zk_tell(z, RT_WANTED, t);
+}
+
+/* One of those that wait looks for itself, should an event have been lost. */
+static void look_by_turns(struct rt_zk *z)
+{
+    struct rt_zk_ticket *oldest = NULL;
+    for (size_t i = 0; i < RT_ZK_BUCKETS && z->ticket_count > 0; i++)
+        for (struct rt_zk_ticket *t = z->tickets[i]; t != NULL; t = t->next)
+            if (!t->leaving && (!t->granted || (t->armed && !t->wanted)) &&
+                (oldest == NULL || t->looked < oldest->looked))
+                oldest = t;
+    if (oldest != NULL)
+        rt_zk_wait_look(z, oldest);
+}
+
+static void renewed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct beat *b = a->owner;
+    struct rt_op *op = b->work.op;
+    (void)reply;
+    if (err == 0 && op->beat.session != z->session.id)
+        err = rt_words_no_session(&z->base, op->beat.session);
+    if (err != 0) {
+        rt_zk_end(z, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
+        return;
+    }
+    rt_zk_touched(c, a);
+    int64_t ttl = c->ttl_ms * RT_MS, until = rt_zk_secured(c);
+    int64_t short_by = b->begun_at + ttl - until;
+    if (RT_BUG(RT_BUG_TOUCH_TRUSTED))
+        short_by = c->tick_ms * RT_MS;
+    short_by = short_by > 0 ? short_by : 0;
+    if (short_by + ttl / 12 + rt_loop_now(z->base.loop) - b->begun_at >= ttl) {
+        rt_zk_end(z, &b->work,
+                  rt_words_fail(&z->base, ROTA_UNKNOWN,
+                                "%.180s may not have passed on that the session lives",
+                                rt_zk_at(c)));
+        return;
+    }
+    op->beat.ttl_ms = c->ttl_ms;
+    op->beat.allowance_ms = (uint32_t)((short_by + RT_MS - 1) / RT_MS);
+    rt_zk_end(z, &b->work, 0);
+    tell_losses(z);
+    rt_zk_tickets(z, catch_up);
+    look_by_turns(z);
+    rt_zk_views_look(z);
+}
+
+static int begin_beat(void *engine, struct rt_work *w)
+{
+    struct rt_zk *z = engine;
+    struct beat *b = (struct beat *)(void *)w;
+    const struct rt_op *op = w->op;
+    if (op->beat.open) {
+        if (z->session.id != 0) {
+            forget(z); /* the earlier one is left to die */
+            rt_zk_anew(&z->c);
+        }
+        return send_open(z, b);
+    }
+    if (op->beat.session == 0 || op->beat.session != z->session.id)
+        return rt_words_no_session(&z->base, op->beat.session);
+    b->begun_at = rt_loop_now(z->base.loop);
+    struct rt_zk_ask *a = rt_zk_path(&z->c, RT_ZK_SYNC, "/", renewed);
+    if (a != NULL)
+        a->session = z->session.id;
+    if (z->c.link != NULL)
+        z->c.link->touched_at = b->begun_at;
+    int rv = rt_zk_send(&z->c, a, w->op, b, 0, &w->pending);
+    z->session.unseen += LOOKED_AT_PER_BEAT;
+    if (rv == 0 && (z->session.doubtful ||
+                    (op->beat.ticket_count > 0 && z->session.unseen >= op->beat.ticket_count))) {
+        z->session.unseen = 0;
+        rt_zk_verify(z); /* in the same flight */
+    }
+    return rv;
+}
+
+const struct rt_turn_kind rt_zk_beat = {.size = sizeof(struct beat), .begin = begin_beat};

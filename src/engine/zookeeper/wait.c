@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting tickets, and held ones that are to hear who wants them.
+ *
+ *   watch the node ahead, and mine ── the one ahead goes ──▶ it was the front: granted (D3)
+ *          ▲                                └── else look ──▶ my turn: told ──▶ [armed: watch the line]
+ *          └──── another node now ◀──────────────┘ └──▶ my ticket is gone: told
+ *
+ * Permits: the first that waits watches the children of the line, the others the node ahead, which is changed by its owner
+ * when it is granted. A barrier: all watch the data of the line. */
+#include "engine/zookeeper/ops.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SOON_MS 5 /* after the end of what ends by time */
+
+struct rt_zk_wait {              /* a look of a ticket */
+    struct rt_zk_look look;      /* first */
+    struct rt_zk_ticket *ticket; /* NULL: it has ended meanwhile */
+    bool again;
+    char *name;
+};
+
+static void granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool touch);
+static void aim(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
+                const struct rt_zk_place *place);
+
+void rt_zk_wait_end(struct rt_zk_ticket *t)
+{
+    rt_zk_unwatch(&t->ahead);
+    rt_zk_unwatch(&t->own);
+    rt_zk_unwatch(&t->line);
+    if (t->look != NULL) {
+        t->look->ticket = NULL;
+        t->look->look.watch = NULL;
+    }
+    t->look = NULL;
+    t->ends_at = RT_NEVER;
+}
+
+/* ---- Keepers: at_least_ms --------------------------------------------------------------------- */
+
+void rt_zk_keeper_path(const struct rt_zk *z, const struct rt_zk_ticket *t,
+                       char out[RT_ZK_PATH_ROOM])
+{
+    char node[RT_ZK_NODE_ROOM];
+    struct rt_zk_id id = t->id;
+    id.durable = true;
+    id.detect = false;
+    id.number = t->number;
+    rt_zk_node(node, z->dialect, &id, &t->id.seq);
+    rt_zk_node_path(z, t->name, node, out);
+}
+
+int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,
+               void *owner, uint64_t extra, uint32_t *pending)
+{
+    char path[RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM];
+    rt_zk_keeper_path(z, t, path);
+    struct rt_zk_ask *a = rt_zk_create(
+        &z->c, RT_ZK_CREATE2, path, rt_zk_card_write(z, 0, NULL, card), RT_ZK_PERSISTENT, answer);
+    if (a != NULL) {
+        a->entry.again = true;
+        a->session = z->session.id;
+    }
+    return rt_zk_send(&z->c, a, op, owner, extra, pending);
+}
+
+int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk_stat stat = {0};
+    if (err != 0)
+        return err;
+    if (reply->said == RT_ZK_OK) {
+        (void)rt_jute_get_bytes(&reply->body);
+        rt_jute_get_stat(&reply->body, &stat);
+        rt_zk_clock(z, stat.ctime);
+    } else if (reply->said == RT_ZK_EXISTS_ALREADY) {
+        stat.ctime = rt_zk_now_ms(z); /* by an earlier try: it ends no later than that */
+    } else {
+        return rt_words_no_ticket(&z->base, t->name);
+    }
+    t->kept_until_ms = t->at_least_ms < INT64_MAX - stat.ctime ? stat.ctime + t->at_least_ms
+                                                               : INT64_MAX;
+    return 0;
+}
+
+/* ---- Events ----------------------------------------------------------------------------------- */
+
+static void ahead_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
+                        bool afresh)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct rt_zk_ticket *t = w->owner;
+    bool mine = t->own.link != NULL && t->own_set == c->link_count;
+    if (event == RT_ZK_DELETED && afresh && t->direct && mine && t->look == NULL && !t->granted)
+        granted(z, t, false, false);
+    else
+        rt_zk_wait_look(z, t);
+}
+
+static void own_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
+                      bool afresh)
+{
+    (void)afresh;
+    (void)event; /* deleted, or another took its place, or it was touched */
+    rt_zk_wait_look(rt_zk_of(c), w->owner);
+}
+
+static void line_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
+                       bool afresh)
+{
+    (void)event;
+    (void)afresh;
+    rt_zk_wait_look(rt_zk_of(c), w->owner);
+}
+
+/* The watch is set if the node was there; if not, what it was set for has changed. */
+static void watch_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    for (struct rt_zk_ticket *t = z->tickets[a->extra % RT_ZK_BUCKETS]; t != NULL; t = t->next)
+        if (t == a->owner && t->id.nonce == a->extra && (err != 0 || reply->said != RT_ZK_OK)) {
+            t->direct = false;
+            if (err == 0)
+                rt_zk_wait_look(z, t);
+            return;
+        }
+}
+
+static void own_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk_ticket *t = rt_zk_of(c)->tickets[a->extra % RT_ZK_BUCKETS];
+    while (t != NULL && (t != a->owner || t->id.nonce != a->extra))
+        t = t->next;
+    if (t != NULL && err == 0 && reply->said == RT_ZK_OK)
+        t->own_set = c->link_count;
+    watch_set(c, a, err, reply);
+}
+
+static void set_watch(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_zk_watch *w,
+                      const char *node, rt_zk_fired_fn *fired)
+{
+    char path[RT_ZK_PATH_ROOM];
+    rt_zk_node_path(z, t->name, node, path);
+    if (w->link != NULL && strcmp(w->path, path) == 0)
+        return;
+    struct rt_zk_ask *a = rt_zk_read(&z->c, RT_ZK_GET, path, true,
+                                     w == &t->own ? own_set : watch_set);
+    if (rt_zk_watch(&z->c, w, RT_ZK_WATCH_DATA, path, fired, t) != 0 ||
+        rt_zk_send(&z->c, a, NULL, t, t->id.nonce, NULL) != 0)
+        rt_zk_unwatch(w); /* the next BEAT looks */
+}
+
+/* ---- Telling ---------------------------------------------------------------------------------- */
+
+static void wanted(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    t->wanted = true;
+    rt_zk_unwatch(&t->line);
+    rt_zk_tell(z, RT_WANTED, t);
+}
+
+static void tell_granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool touch)
+{
+    char path[RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM];
+    rt_zk_wait_end(t);
+    t->granted = t->told = true;
+    t->watch = false;
+    rt_zk_node_path(z, t->name, t->node, path);
+    if (touch) /* who waits behind watches it, and may hold now too */
+        (void)rt_zk_send(
+            &z->c, rt_zk_set(&z->c, path, rt_zk_card_write(z, t->owner, t->value, card), NULL),
+            NULL, NULL, 0, NULL);
+    rt_zk_tell(z, RT_GRANTED, t);
+    if (t->armed && others)
+        wanted(z, t);
+    else if (t->armed)
+        rt_zk_wait_look(z, t);
+}
+
+static void kept(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct rt_zk_ticket *t = z->tickets[a->extra % RT_ZK_BUCKETS];
+    while (t != NULL && (t != a->owner || t->id.nonce != a->extra))
+        t = t->next;
+    if (t == NULL) /* it has ended; LEAVE took it, or its session did */
+        return;
+    t->securing = false;
+    if (t->leaving)
+        return;
+    if (rt_zk_kept(z, t, err, reply) == 0)
+        tell_granted(z, t, false, false);
+    else
+        rt_zk_wait_look(z, t);
+}
+
+static void granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool touch)
+{
+    if (t->at_least_ms == 0 || t->kept_until_ms != 0) {
+        tell_granted(z, t, others, touch);
+    } else if (!t->securing) {
+        t->securing = rt_zk_keep(z, t, NULL, kept, t, t->id.nonce, NULL) == 0;
+    }
+}
+
+/* ---- A barrier is full ------------------------------------------------------------------------ */
+
+static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    (void)c;
+    (void)a;
+    (void)err;
+    (void)reply; /* whoever opened it: the line has changed, and all who wait look */
+}
+
+/* In one step, if all who go through are there and nobody has opened it since. */
+static void open_barrier(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
+                         int32_t version)
+{
+    char path[RT_ZK_PATH_ROOM], bound[32];
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, opened);
+    for (const struct rt_zk_place *p = line->places; p <= line->opener; p++) {
+        rt_zk_node_path(z, t->name, p->node, path);
+        if (!p->granted)
+            rt_zk_multi_check(a, path, -1);
+    }
+    int n = snprintf(bound, sizeof(bound), "bound %" PRId32, line->opener->id.seq);
+    rt_zk_line_path(z, t->name, path);
+    rt_zk_multi_set(a, path, (struct rt_text){bound, (size_t)n}, version);
+    if (rt_zk_send(&z->c, a, NULL, NULL, 0, NULL) == 0)
+        rt_zk_wait_look(z, t); /* behind it */
+}
+
+/* ---- Looking ---------------------------------------------------------------------------------- */
+
+static void follow(struct rt_zk *z, struct rt_zk_ticket *t, int64_t ends_ms)
+{
+    struct rt_timer *timer = &z->timer.timer;
+    int64_t now = rt_loop_now(z->base.loop), left = ends_ms - rt_zk_now_ms(z);
+    t->ends_at = RT_NEVER;
+    if (ends_ms == 0)
+        return;
+    t->ends_at = now + ((left > 0 ? left : 0) + SOON_MS) * RT_MS;
+    if (timer->slot == 0 || t->ends_at < timer->at)
+        rt_timers_start(&z->base.loop->timers, timer, t->ends_at);
+}
+
+static void fire_one(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    struct rt_timer *timer = &z->timer.timer;
+    if (t->ends_at <= rt_loop_now(z->base.loop)) {
+        t->ends_at = RT_NEVER;
+        rt_zk_wait_look(z, t);
+    } else if (t->ends_at != RT_NEVER && (timer->slot == 0 || t->ends_at < timer->at)) {
+        rt_timers_start(&z->base.loop->timers, timer, t->ends_at);
+    }
+}
+
+void rt_zk_wait_fire(struct rt_timer_call *call, int64_t now)
+{
+    (void)now;
+    rt_zk_tickets((struct rt_zk *)(void *)((char *)call - offsetof(struct rt_zk, timer)), fire_one);
+}
+
+/* It waits, at PLACE of LINE. */
+static void aim(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
+                const struct rt_zk_place *place)
+{
+    const struct rt_zk_place *p = rt_zk_line_aim(line, place);
+    t->direct = z->dialect->believes && t->id.mode == RT_EXCLUSIVE && place == line->places + 1 &&
+                p->id.session != t->id.session && p->id.keep_ms == 0 && p->keeper == NULL;
+    if (t->direct) /* others look, and see whether they stand */
+        set_watch(z, t, &t->own, t->node, own_fired);
+    if (p != NULL) {
+        t->watch = false;
+        rt_zk_unwatch(&t->line);
+        set_watch(z, t, &t->ahead, p->node, ahead_fired);
+    } else if (t->line.link == NULL) { /* only a look that sets it misses nothing */
+        rt_zk_unwatch(&t->ahead);
+        t->watch = true;
+        rt_zk_wait_look(z, t);
+    }
+}
+
+static void read_look(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_look *look)
+{
+    const struct rt_zk_line *line = &look->line;
+    const struct rt_zk_place *p = rt_zk_line_find(line, t->id.session, t->id.nonce, 0);
+    if (p == NULL) {
+        rt_zk_ticket_lost(z, t);
+        return;
+    }
+    t->misnamed = false;
+    if (strcmp(p->node, t->node) != 0) {
+        (void)snprintf(t->node, sizeof(t->node), "%s", p->node);
+        t->id = p->id;
+        rt_zk_unwatch(&t->own);
+    }
+    if (t->granted && t->armed && !t->wanted && line->waiting > 0) {
+        wanted(z, t);
+    } else if (!t->granted && p->granted) {
+        granted(z, t, line->waiting > 0,
+                p->id.mode == RT_PERMITS && p != &line->places[line->count - 1]);
+    } else if (!t->granted) {
+        follow(z, t, look->ends_ms);
+        if (line->opener != NULL && (p == line->opener || p == line->places || p[-1].granted))
+            open_barrier(z, t, line, look->version);
+        aim(z, t, line, p);
+    }
+}
+
+static void looked(struct rt_zk *z, struct rt_zk_look *look)
+{
+    struct rt_zk_wait *w = (struct rt_zk_wait *)(void *)look;
+    struct rt_zk_ticket *t = w->ticket;
+    if (t != NULL)
+        t->look = NULL;
+    if (t != NULL && w->again)
+        rt_zk_wait_look(z, t); /* something happened since: this is old */
+    else if (t != NULL && look->err == 0 && !t->securing)
+        read_look(z, t, look);
+    rt_zk_look_fini(look);
+    rt_free(w->name);
+    rt_free(w);
+}
+
+void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    bool watch = t->watch || t->granted || t->id.mode == RT_GATHER;
+    char path[RT_ZK_PATH_ROOM];
+    if (t->look != NULL)
+        t->look->again = true;
+    if (t->look != NULL || t->leaving)
+        return;
+    struct rt_zk_wait *w = rt_alloc(sizeof(*w));
+    char *name = rt_strdup(t->name);
+    if (w != NULL)
+        w->look.watch = &t->line;
+    t->looked = ++z->serial;
+    rt_zk_line_path(z, t->name, path);
+    if (w == NULL || name == NULL ||
+        (watch && rt_zk_watch(&z->c, &t->line,
+                              t->id.mode == RT_GATHER ? RT_ZK_WATCH_DATA : RT_ZK_WATCH_CHILDREN,
+                              path, line_fired, t) != 0) ||
+        rt_zk_look(z, &w->look, name, RT_ZK_LOOK_TIDY | (watch ? RT_ZK_LOOK_WATCH : 0), NULL,
+                   looked, w) != 0) {
+        rt_free(w); /* the next BEAT looks */
+        rt_free(name);
+        return;
+    }
+    w->ticket = t;
+    w->name = name;
+    t->look = w;
+}
+
+void rt_zk_wait(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
+                const struct rt_zk_place *place, int64_t ends_ms)
+{
+    assert(!t->granted || t->armed);
+    if (line == NULL || t->granted || t->id.mode == RT_GATHER) {
+        rt_zk_wait_look(z, t);
+        return;
+    }
+    follow(z, t, ends_ms);
+    aim(z, t, line, place);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A ZooKeeper connection (open.c, conn.c, greet.c, ask.c, watch.c), for whoever needs one: the lock engine (ops.h) is one
+ * user of it.
+ *
+ *   user ──▶ asks ──▶ ledger ──▶ one stream, in order ════════▶ one of the servers
+ *   user ◀── answer ◀── the oldest that flies ◀═══════════════╡
+ *   user ◀── fired ◀─── a watch, once ◀═══════════════════════╡
+ *
+ * The connection (enum rt_dial_state) has a session of ZooKeeper from its greeting on: without one nothing can be read. It is
+ * taken up again on the next server when the connection is lost, with all watches; from then on nothing that the old
+ * connection said can take effect any more (the leader refuses it). Only when the servers say that it is over is there a
+ * new one.
+ *
+ *   no session ── ConnectRequest ──▶ has one ── connection lost ──▶ taken up elsewhere ──┐
+ *       ▲                              ▲ ◀───────────────────────────────────────────────┘
+ *       └── `expired` ◀── over ────────┘ rt_zk_anew, closeSession: over by our wish
+ *
+ * What is asked on one connection takes effect and is answered in the order of asking: a reply that is not the oldest's
+ * cuts the connection.
+ *
+ * Touches (D1). The leader ends sessions that it has not heard of for their timeout, and hears of them from the server
+ * that a client is connected to, twice a tick. A server that dies takes with it what it had not passed on. So a
+ * touch counts from when it is *secured*: the server has taken a later request, a tick after it had answered the touch, to the
+ * leader and back (`sync`; their connection keeps the order). On a server that is alone each counts at once; and
+ * that we connect counts, for the leader is asked about the session. rt_zk_secured says up to when the session
+ * certainly lives: the time before the last secured touch was sent, plus the timeout.
+ *
+ * Everything here is serialised as engines are. No answer, up-call or callback comes from inside a function of this header:
+ * all come from a turn of the loop. In them, every function here is legal but rt_zk_conn_close. */
+#ifndef RT_ZK_H
+#define RT_ZK_H
+
+#include "engine/kit/dial.h"
+#include "engine/kit/ledger.h"
+#include "engine/kit/words.h"
+#include "engine/zookeeper/jute.h"
+
+struct rt_zk_conn;
+
+/* ---- Asks (ask.c) ----------------------------------------------------------------------------- */
+
+enum rt_zk_call {
+    RT_ZK_CREATE = 1,
+    RT_ZK_DELETE = 2,
+    RT_ZK_EXISTS = 3,
+    RT_ZK_GET = 4,
+    RT_ZK_SET = 5,
+    RT_ZK_GET_ACL = 6,
+    RT_ZK_SYNC = 9,
+    RT_ZK_CHECK = 13,
+    RT_ZK_MULTI = 14,
+    RT_ZK_CREATE2 = 15,
+    RT_ZK_CONTAINER = 19,
+    RT_ZK_AUTH = 100,
+    RT_ZK_SET_WATCHES = 101,
+    RT_ZK_EPHEMERALS = 103, /* since 3.6 */
+    RT_ZK_CHILDREN = 8,
+    RT_ZK_CLOSE = -11,
+};
+
+enum rt_zk_flag { RT_ZK_PERSISTENT = 0, RT_ZK_EPHEMERAL = 1, RT_ZK_SEQUENTIAL = 2 };
+
+/* What servers say that is an answer. */
+enum {
+    RT_ZK_OK = 0,
+    RT_ZK_NO_NODE = -101,
+    RT_ZK_BAD_VERSION = -103,
+    RT_ZK_EXISTS_ALREADY = -110,
+    RT_ZK_NOT_EMPTY = -111,
+};
+
+struct rt_zk_reply {
+    int32_t said; /* one of these */
+    int64_t zxid;
+    struct rt_jute_in body;
+};
+
+/* What came of an ask: ERR 0 and REPLY, which lives until this returns; or REPLY NULL, conn->errmsg set, and ERR is
+ *   ROTA_UNKNOWN      it may have been done (never for `reads`)
+ *   ROTA_UNREACHABLE  it was not done by its deadline
+ *   ROTA_CANCELED     given up, and it was never sent
+ *   ROTA_LOST         its session is over; it was not done
+ *   ROTA_AUTH, ROTA_INVALID, ROTA_UNSUPPORTED, ROTA_PROTOCOL, ROTA_NOMEM  refused: not done
+ * Exactly once, from a turn, never after rt_zk_conn_close. The ask is freed when it returns. */
+struct rt_zk_ask;
+typedef void rt_zk_answer_fn(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
+                             struct rt_zk_reply *reply);
+
+struct rt_zk_ask {           /* made by rt_zk_ask_new, its body written, sent */
+    struct rt_entry entry;   /* first: deadline, reads, again; was_again, sent_at */
+    rt_zk_answer_fn *answer; /* NULL: nobody waits for it */
+    void *owner;             /* the owner's: set before it is sent, and left alone ... */
+    uint64_t extra;
+    uint64_t session; /* not sent in any other; 0: in any */
+    void (*prepare)(struct rt_zk_conn *c,
+                    struct rt_zk_ask *a); /* writes its body when it is sent; or NULL */
+    /* The rest is the connection's. */
+    enum rt_zk_call call;
+    uint64_t slot; /* while it flies */
+    struct rt_jute_out out;
+};
+
+/* NULL: no memory. `reads` is set for what only reads. */
+struct rt_zk_ask *rt_zk_ask_new(struct rt_zk_conn *c, enum rt_zk_call call,
+                                rt_zk_answer_fn *answer);
+
+/* The common ones, with their body. PATH is whole. */
+struct rt_zk_ask *rt_zk_path(struct rt_zk_conn *c, enum rt_zk_call call, const char *path,
+                             rt_zk_answer_fn *answer); /* SYNC, EPHEMERALS, GET_ACL */
+struct rt_zk_ask *rt_zk_read(struct rt_zk_conn *c, enum rt_zk_call call, const char *path,
+                             bool watch, rt_zk_answer_fn *answer); /* GET, EXISTS, CHILDREN */
+struct rt_zk_ask *rt_zk_create(struct rt_zk_conn *c, enum rt_zk_call call, const char *path,
+                               struct rt_text data, uint32_t flags, rt_zk_answer_fn *answer);
+/* May be asked twice: no path is used for two things. */
+struct rt_zk_ask *rt_zk_delete(struct rt_zk_conn *c, const char *path, rt_zk_answer_fn *answer);
+struct rt_zk_ask *rt_zk_set(struct rt_zk_conn *c, const char *path, struct rt_text data,
+                            rt_zk_answer_fn *answer);
+
+/* The parts of a MULTI; A may be NULL. */
+void rt_zk_multi_create(struct rt_zk_conn *c, struct rt_zk_ask *a, const char *path,
+                        struct rt_text data, uint32_t flags);
+void rt_zk_multi_delete(struct rt_zk_ask *a, const char *path);
+void rt_zk_multi_set(struct rt_zk_ask *a, const char *path, struct rt_text data, int32_t version);
+void rt_zk_multi_check(struct rt_zk_ask *a, const char *path, int32_t version);
+/* Reads its answer: 0, or what the first part that failed said. Creates are told to EACH, which may be NULL. */
+int32_t rt_zk_multi_read(struct rt_zk_reply *reply,
+                         void (*each)(void *arg, size_t part, struct rt_text path), void *arg);
+
+/* Sends A (NULL: there was no memory), now or as soon as there is a connection. OP, whose deadline counts, and PENDING, in which
+ * it is counted, may be NULL. 0, or ROTA_NOMEM with errmsg and no answer will come. */
+int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void *owner,
+               uint64_t extra, uint32_t *pending);
+bool rt_zk_cancel(struct rt_zk_conn *c, const struct rt_op *op);
+/* "That is no answer to it": what was asked may have been done. */
+int rt_zk_odd(struct rt_zk_conn *c);
+
+/* ---- Watches (watch.c) ------------------------------------------------------------------------ */
+
+enum rt_zk_watch_kind {
+    RT_ZK_WATCH_DATA,
+    RT_ZK_WATCH_ABSENCE,
+    RT_ZK_WATCH_CHILDREN,
+    RT_ZK_WATCH_KINDS
+};
+enum rt_zk_event { RT_ZK_CREATED = 1, RT_ZK_DELETED = 2, RT_ZK_CHANGED = 3, RT_ZK_CHILD = 4 };
+
+struct rt_zk_watch;
+/* W fired, and is out of use: its memory may go, or be used anew. AFRESH: since it was set, the connection has been the same:
+ * events have come in the order of what they tell. */
+typedef void rt_zk_fired_fn(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
+                            bool afresh);
+
+struct rt_zk_watch { /* embedded in its owner's struct; zeroed before the first use */
+    struct rt_zk_watch *next, **link; /* link NULL: not in use */
+    rt_zk_fired_fn *fired;
+    void *owner;
+    uint64_t link_count; /* of the connection it was set on */
+    uint32_t kind;
+    char *path;
+};
+
+/* To be called before the read that sets it (again) is sent. 0, or ROTA_NOMEM with errmsg. Over lost connections it stays
+ * set. */
+int rt_zk_watch(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_watch_kind kind,
+                const char *path, rt_zk_fired_fn *fired, void *owner);
+void rt_zk_unwatch(struct rt_zk_watch *w); /* also if it is not in use */
+
+/* ---- The connection (open.c, conn.c) ---------------------------------------------------------- */
+
+struct rt_zk_user { /* fields may be NULL */
+    void (*linked)(struct rt_zk_conn *c);
+    void (*lost)(struct rt_zk_conn *c);    /* only if it was ready */
+    void (*expired)(struct rt_zk_conn *c); /* the session is over, whatever was asked in it */
+};
+
+#define RT_ZK_LANES 64
+#define RT_ZK_TOUCHES 16
+
+struct rt_zk_link;
+struct rt_zk_conn {
+    struct rt_conn *base;
+    const struct rt_zk_user *on;
+    /* From the URL. */
+    char *user, *password;
+    struct rt_tls *tls;
+    struct rt_dial_ring ring;
+    bool secure;
+    uint32_t tick_ms;
+    uint32_t ttl_ms; /* asked for; once there is a session: what a user may have of it */
+    /* The connection. */
+    enum rt_dial_state state;
+    struct rt_zk_link *link;         /* NULL: DOWN */
+    struct rt_timer_call link_timer; /* to dial, the end of a greeting, silence, touches */
+    uint64_t link_count;             /* that were ready */
+    uint32_t failures, refusals;
+    struct rt_dial_pause pause;
+    uint64_t jitter;
+    char trouble[256];
+    uint32_t unheard;
+    bool closing, anew;
+    /* The session. */
+    struct {
+        uint64_t id; /* 0: none */
+        char password[16];
+        uint32_t timeout_ms;
+    } session;
+    int64_t zxid;       /* the last that was heard of */
+    bool lone;          /* the server is no member of an ensemble */
+    int64_t secured_at; /* when the last touch that is secured was sent */
+    struct {
+        int64_t sent_at, heard_at;
+    } touches[RT_ZK_TOUCHES]; /* that are not, of this connection; 0: none */
+    size_t touch_count;
+    bool touching;
+    /* Asks. */
+    struct rt_ledger ledger;
+    struct rt_zk_watch *watches[RT_ZK_LANES];
+};
+
+/* BASE outlives C. 0, ROTA_INVALID or ROTA_NOMEM with errmsg and nothing kept. */
+int rt_zk_conn_open(struct rt_zk_conn *c, struct rt_conn *base, const struct rt_url *url,
+                    const struct rt_zk_user *user);
+void rt_zk_conn_close(struct rt_zk_conn *c);
+void rt_zk_conn_forked(struct rt_zk_conn *c);
+void rt_zk_want(struct rt_zk_conn *c); /* dials unless it is up, or on its way */
+/* Leaves the session to its end, and makes a new one. */
+void rt_zk_anew(struct rt_zk_conn *c);
+const char *rt_zk_trouble(const struct rt_zk_conn *c);
+const char *rt_zk_at(const struct rt_zk_conn *c);
+/* Until when the session certainly lives, as far as is known now. */
+int64_t rt_zk_secured(const struct rt_zk_conn *c);
+/* A SYNC that touches the session, and is counted as that, was answered. */
+void rt_zk_touched(struct rt_zk_conn *c, const struct rt_zk_ask *a);
+
+#define rt_zk_fail(c, ...) rt_words_fail((c)->base, __VA_ARGS__)
+
+/* ---- Files to each other ---------------------------------------------------------------------- */
+
+struct rt_zk_link {          /* one connection; its memory lasts until the stream has closed */
+    struct rt_stream stream; /* first */
+    struct rt_zk_conn *conn;
+    int64_t ready_at, heard_at, touched_at, dialed_at;
+    int32_t xid;
+    bool heard, connected, authenticated;
+    /* What was sent and not answered, in order: a ring. NULL: it has ended meanwhile. */
+    struct flying {
+        struct rt_zk_ask *ask;
+        int32_t xid;
+    } * flying;
+    uint64_t first, next; /* slots */
+    size_t room;
+    /* What has come of the next message. */
+    uint8_t *in;
+    size_t in_size, in_room;
+};
+
+__attribute__((format(printf, 2, 3))) void rt_zk_cut(struct rt_zk_conn *c, const char *format, ...);
+__attribute__((format(printf, 3, 4))) void rt_zk_fatal(struct rt_zk_conn *c, int err,
+                                                       const char *format, ...);
+/* For good if all servers are so, else on to the next. */
+void rt_zk_refused(struct rt_zk_conn *c, int err, const char *why);
+void rt_zk_greet(struct rt_zk_conn *c);
+void rt_zk_greeted(struct rt_zk_conn *c);
+/* A message, whole, while greeting. */
+void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in);
+void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in); /* ... and when it is ready */
+void rt_zk_watches_say(struct rt_zk_conn *c);                  /* all, on a new connection */
+void rt_zk_notice(struct rt_zk_conn *c, struct rt_jute_in *in);
+void rt_zk_ask_init(struct rt_zk_conn *c);
+void rt_zk_ask_fini(struct rt_zk_conn *c);
+int rt_zk_write(struct rt_zk_conn *c, struct rt_jute_out *o); /* with its size before it */
+void rt_zk_link_init(struct rt_zk_conn *c);
+void rt_zk_link_close(struct rt_zk_conn *c);
+
+#endif
