@@ -201,9 +201,6 @@ static void dump(const struct sim *sim)
                   (long long)s->lines[i].session, s->lines[i].count, s->lines[i].waiting);
 }
 
-/* ---- Losses ------------------------------------------------------------------------------------------------------- */
-
-/* The highest fence of each line, as far as it is known. */
 /* ---- What befalls it ---------------------------------------------------------------------------------------------- */
 
 static int64_t a_while(struct sim *sim)
@@ -217,9 +214,13 @@ static int64_t down_time(struct sim *sim)
     return sim_chance(&sim->random, 500) ? sim->now : a_while(sim);
 }
 
-static void jump(struct sim *sim, bool back)
+/* MOST: by no more than that. */
+static void jump(struct sim *sim, bool back, int64_t most)
 {
     int64_t us = 1 + (a_while(sim) - sim->now) / 1000;
+    us = us < most ? us : most;
+    if (us <= 0)
+        return;
     SIM_TRACE(sim, NULL, "the server's clock is set %s by %lld us", back ? "back" : "forward",
               (long long)us);
     ss_server_jump(sim->sql, back ? -us : us);
@@ -251,7 +252,15 @@ static void lose(struct sim *sim)
     for (uint32_t i = 0; i < sim->plan.names; i++)
         sim->lines[i].last_exclusive = 0; /* an old holder stands there again until it is told */
     if (sim_chance(&sim->random, 500))
-        jump(sim, true);
+        jump(sim, true, INT64_MAX);
+}
+
+/* Grants were lost with an earlier primary, and all who greeted this one since were content with its clock: set back
+ * behind those grants now, it takes fences back, which nobody can tell. The pages say so. */
+static void set_back(struct sim *sim)
+{
+    const struct ss_server *s = sim->sql;
+    jump(sim, true, s->lost_us == 0 ? INT64_MAX : ss_server_clock(s) - s->lost_us);
 }
 
 static void refuse(struct sim *sim)
@@ -283,10 +292,10 @@ static void outage(struct sim *sim)
         ss_server_promote(sim->sql, cut, down_time(sim));
         break;
     case SIM_SQL_FORWARD:
-        jump(sim, false);
+        jump(sim, false, INT64_MAX);
         break;
     case SIM_SQL_BACK:
-        jump(sim, true);
+        set_back(sim);
         break;
     case SIM_SQL_LINKS:
         SIM_TRACE(sim, NULL, "connections are killed");

@@ -641,12 +641,16 @@ void ss_server_keep(struct ss_server *s)
 
 void ss_server_promote(struct ss_server *s, bool cut, int64_t until)
 {
+    s->lost_us = s->has_earlier && s->clock_most > s->lost_us ? s->clock_most : s->lost_us;
     if (cut) {
         drop_tasks(s, NULL);
         break_all(s, s->primary);
         s->net.down_until = until > s->net.now ? until : 0;
     }
     s->primary = (s->primary + 1) % SS_NODES;
+    break_all(
+        s,
+        s->primary); /* a server that follows another was started for that: nobody is there from before */
     s->timeline++;
     if (s->has_earlier) {
         ss_store_clear(&s->store);

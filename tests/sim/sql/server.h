@@ -24,6 +24,7 @@ struct ss_server {
     int64_t clock_us, clock_at; /* us since 1970 at clock_at, ns */
     int32_t clock_ppm;
     int64_t clock_most; /* the latest that it has said */
+    int64_t lost_us;    /* ... when grants were lost with a primary; 0: none were */
     struct ss_task *tasks;
     uint32_t again;          /* per mille of the flights: deadlock, or nobody knows why */
     enum rt_sql_end refusal; /* all others, until ... */
