@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The greeting: a session made or taken up, who we are, and whether the server is alone. All leaves in one flight.
+/* The greeting: a session made or taken up, who we are, and whether the server is alone. Who we are is not said before
+ * there is a session: servers with netty answer it at once, before the session that is still being agreed on.
  *
- *   ConnectRequest [addauth] getData(/zookeeper/config) ──▶ session [yes] config ──▶ ready
- *                                                             └── over: `expired`, and dialed anew */
+ *   ConnectRequest ──▶ session ── [addauth] getData(/zookeeper/config) ──▶ [yes] config ──▶ ready
+ *                        └── over: `expired`, and dialed anew */
 #include "engine/zookeeper/zk.h"
 
 #include <stdio.h>
@@ -47,8 +48,12 @@ static void say_auth(struct rt_zk_conn *c)
 
 void rt_zk_greet(struct rt_zk_conn *c)
 {
-    struct rt_jute_out o = {0};
     say_connect(c);
+}
+
+static void say_rest(struct rt_zk_conn *c)
+{
+    struct rt_jute_out o = {0};
     if (c->user != NULL)
         say_auth(c);
     rt_jute_int(&o, 0);
@@ -95,6 +100,7 @@ static void read_connect(struct rt_zk_conn *c, struct rt_jute_in *in)
     memcpy(c->session.password, password.at, password.size);
     c->ttl_ms = usable(c, (uint32_t)timeout);
     c->secured_at = c->link->dialed_at; /* the leader was asked */
+    say_rest(c);
 }
 
 static void read_auth(struct rt_zk_conn *c, int32_t said)
