@@ -65,7 +65,7 @@ finds redis '--seeds 8000' 2:I3 9:I8 10:I4 11:I5 12:I8 13:I5 14:replicas 20:I6 4
 finds redis '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 finds cluster '--seeds 1500' 19:I3
 [ -z "$etcd" ] || {
-    finds etcd '--from 1000 --seeds 3000' 2:I3 15:liveness 16:I8 17:liveness 20:I6 40:I8 42:I4 43:I7
+    finds etcd '--from 1000 --seeds 3000' 2:I3 15:liveness 16:I8 17:liveness/I6 20:I6 40:I8 42:I4 43:I7
     finds etcd '--from 5000 --seeds 3000' 18:I3
     finds etcd '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 }

@@ -92,7 +92,8 @@ bool sim_witness_left(struct sim_witness *w, const struct rt_op *op, int64_t sen
         struct sim_left *l = &w->left[i];
         bool same = op->leave.number != 0 ? l->number == op->leave.number
                                           : l->nonce == op->leave.nonce;
-        if (!same || l->session != op->leave.session || !l->by_leave)
+        /* Whose session has ended may still be left while it keeps its line: that is to be seen nowhere. */
+        if (!same || l->session != op->leave.session || (!l->by_leave && !l->keeps))
             continue;
         if (l->at < sent_at && (!l->keeps || l->told))
             continue;

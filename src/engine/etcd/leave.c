@@ -104,6 +104,8 @@ static void left(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const v
     }
     if (err == 0 && l->look)
         err = read_granted(c, l, rt_etcd_got(got, 0));
+    if (err == 0 && l->marked)
+        rt_etcd_s(c)->marked_at = rt_etcd_revision(got->header);
     if (err != 0)
         stays(c, l, err);
     else

@@ -239,6 +239,7 @@ struct rt_etcd_side {
     struct rt_etcd_ticket **table, *tickets;
     struct rt_etcd_ticket *doubts;              /* through next */
     size_t table_size, ticket_count, key_bytes; /* bytes: of all their keys */
+    int64_t marked_at; /* the revision of our last LEAVE that left a key behind, for at_least_ms */
     uint64_t serial;
     struct rt_etcd_wait *waits;
     uint64_t looks; /* of theirs, until now */

@@ -79,8 +79,11 @@ static void stray_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, c
         return;
     if (!rt_etcd_is_ours(&id, &card) && (id.spot != 0 || !card.plain || card.newer))
         return; /* what we adopt is given back: a leader's bare value is ours, for only we know that key */
-    if ((card.flags & RT_ETCD_CARD_LEFT) != 0)
-        return; /* left since the look: it keeps its line for at_least_ms, and must not be given back */
+    /* Left since we listed the keys: it keeps its line for at_least_ms, and must not be given back. An answer
+     * from before the last such LEAVE cannot tell. */
+    if ((card.flags & RT_ETCD_CARD_LEFT) != 0 ||
+        rt_etcd_revision(got->header) < rt_etcd_s(c)->marked_at)
+        return;
     struct rt_join join = {.name = name,
                            .session = id.session,
                            .nonce = nonce,

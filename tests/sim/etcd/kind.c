@@ -96,7 +96,20 @@ static bool on_waits(struct es_server *s, const struct sim_conn *c, struct es_te
     return false;
 }
 
-/* Who held before and was not told yet still watches as who waits does. */
+/* An event and a look; at_least_ms takes a lease and two transactions more; and what was under way. */
+static int64_t wakes_within(const struct sim *sim)
+{
+    return sim_steps_ns(&sim->plan.wire, 30);
+}
+
+/* Who was not told yet that it holds, or just now: then its watch may not be ended. */
+static bool may_watch(const struct sim *sim, const struct rt_ticket *t)
+{
+    return t->state == RT_TICKET_WAITING ||
+           (t->state == RT_TICKET_HELD && sim->now - t->since < wakes_within(sim));
+}
+
+/* Who held before still watches as who waits does. */
 static uint32_t untold(const struct sim *sim, const struct sim_line *line)
 {
     const struct sim_witness *w = &line->witness;
@@ -106,7 +119,7 @@ static uint32_t untold(const struct sim *sim, const struct sim_line *line)
         for (const struct rt_ticket *t = c->open ? c->d.desk.tickets : NULL; t != NULL; t = t->next)
             for (size_t k = 0; k < w->count; k++)
                 n += w->places[k].number == t->id && w->places[k].granted && !w->fresh[k] &&
-                     strcmp(t->line->name, line->name) == 0 && t->state == RT_TICKET_WAITING;
+                     strcmp(t->line->name, line->name) == 0 && may_watch(sim, t);
     }
     return n;
 }
@@ -127,12 +140,6 @@ static void judge_releases(struct es_server *s)
             sim_witness_released(&line->witness, (uint64_t)store->log[at].before->create))
             es_judge(s, &store->log[at], line->witness.granted + 1 + untold(sim, line));
     }
-}
-
-/* An event and a look; at_least_ms takes a lease and two transactions more; and what was under way. */
-static int64_t wakes_within(const struct sim *sim)
-{
-    return sim_steps_ns(&sim->plan.wire, 30);
 }
 
 static int64_t harmed_until(const struct sim *sim)

@@ -359,10 +359,23 @@ static void delete_database(struct sim *sim)
     }
 }
 
+/* By how much, in us, the clock is ahead of the highest number that a database which was deleted has given. */
+static int64_t lead(const struct sim *sim)
+{
+    return sim->file->wall_ms * 1000 + sim->now / 1000 - (int64_t)sim->highest_number;
+}
+
 static bool fences_grow(const struct sim *sim)
 {
-    uint64_t clock = (uint64_t)sim->file->wall_ms * 1000 + (uint64_t)sim->now / 1000;
-    return clock > sim->highest_number;
+    return lead(sim) > 0;
+}
+
+/* A clock that is set back, and a database that is deleted: of what both say nobody can know. */
+static void set_back(struct sim *sim, int64_t ms)
+{
+    int64_t most = sim->highest_number == 0 ? ms : (lead(sim) - 1) / 1000;
+    if (most > 0)
+        jump(sim, ms < most ? -ms : -most);
 }
 
 void sf_replaced(struct sf_world *w)
@@ -388,7 +401,7 @@ static void outage(struct sim *sim)
         jump(sim, a_while_ms(sim));
         break;
     case SIM_FILE_BACK:
-        jump(sim, -a_while_ms(sim));
+        set_back(sim, a_while_ms(sim));
         break;
     case SIM_FILE_TAKEN:
         take(sim);
