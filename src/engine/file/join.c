@@ -68,7 +68,8 @@ static int add(struct rt_file_conn *c, struct rt_join *j, bool granted, uint64_t
     (void)sqlite3_bind_int64(s, 6, (int64_t)j->owner);
     (void)sqlite3_bind_int64(s, 7, durable ? (int64_t)c->session : 0);
     (void)sqlite3_bind_int64(s, 8, now);
-    int64_t until = j->until_ms < INT64_MAX - now ? now + j->until_ms : INT64_MAX;
+    bool ends = now < 0 || j->until_ms < INT64_MAX - now; /* the clock may stand before 1970 */
+    int64_t until = ends ? now + j->until_ms : INT64_MAX;
     (void)sqlite3_bind_int64(s, 9, durable && j->until_ms > 0 ? until : 0);
     (void)sqlite3_bind_int64(s, 10, j->at_least_ms);
     (void)sqlite3_bind_int64(s, 11, j->mode);

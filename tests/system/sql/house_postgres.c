@@ -56,8 +56,20 @@ static bool hears_nothing(void *unused)
     return rt_pg_number(&nodes[1], "select count(*) from pg_stat_wal_receiver") == 0;
 }
 
+static char reached[32];
+
+static bool has_it(void *unused)
+{
+    (void)unused;
+    return rt_pg_number(&nodes[1], "select (pg_last_wal_replay_lsn() >= '%s')::int", reached) == 1;
+}
+
+/* What is there now it knows; nothing of what comes later. */
 static void detach(void)
 {
+    snprintf(reached, sizeof(reached), "%s", rt_pg_do(now, "select pg_current_wal_lsn()"));
+    if (!rt_await(has_it, NULL, HOUSE_LIMIT_MS))
+        abort();
     (void)rt_pg_do(&nodes[1], "alter system set primary_conninfo = ''");
     (void)rt_pg_do(&nodes[1], "select pg_reload_conf()");
     if (!rt_await(hears_nothing, NULL, HOUSE_LIMIT_MS))
