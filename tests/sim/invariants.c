@@ -485,6 +485,8 @@ void sim_check_lost(const struct sim_client *c, const struct rt_event *event)
     if (!c->sim->kind->exact || !sim_world_find(c->sim, event->name, event->number, &t) ||
         t.session != event->session || sim_is_excused(c->sim, c) || sim_is_lost(c->sim, t.session))
         return;
+    if (event->session != rt_desk_session(&c->d.desk))
+        return; /* of a session that it has given up: nobody is told */
     if (c->sim->kind->inexact != NULL && c->sim->kind->inexact(c->sim, event->name, event->number))
         return;
     if (c->sim->kind->session(c->sim, t.session, event->name, &ends) && ends > c->sim->now)

@@ -124,9 +124,12 @@ static uint32_t untold(const struct sim *sim, const struct sim_line *line)
     return n;
 }
 
-/* I8: a release wakes the tickets it grants and at most one more. After the lines were looked at. */
+/* I8: a release wakes the tickets it grants and at most one more. After the lines were looked at. Not where others look on:
+ * they are told of everything. */
 static void judge_releases(struct es_server *s)
 {
+    if (sim_observe > 0)
+        return;
     const struct sim *sim = s->user;
     struct es_store *store = &s->store;
     size_t at = store->log_count;
