@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -196,10 +197,30 @@ static bool serves(struct rt_server *s, void *arg)
     return p->admin != NULL;
 }
 
+/* Whether no process of an earlier server is left that has the memory they shared: its postmaster.pid says which. */
+static bool is_alone(void *arg)
+{
+    const struct rt_pg *p = arg;
+    struct shmid_ds shared;
+    char path[400];
+    int id = -1;
+    snprintf(path, sizeof(path), "%s/data/postmaster.pid", p->server.dir);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return true;
+    if (fscanf(f, "%*[^\n]\n%*[^\n]\n%*[^\n]\n%*[^\n]\n%*[^\n]\n%*[^\n]\n%*d %d", &id) != 1)
+        id = -1;
+    fclose(f);
+    return id < 0 || shmctl(id, IPC_STAT, &shared) != 0 || shared.shm_nattch == 0;
+}
+
 void rt_pg_run(struct rt_pg *p)
 {
-    if (p->server.pid == 0)
+    if (p->server.pid == 0) {
+        if (!rt_await(is_alone, p, READY_MS)) /* it would not start */
+            die("processes of an earlier server are left");
         rt_server_start(&p->server);
+    }
     PQfinish(p->admin);
     p->admin = NULL;
     rt_server_await(&p->server, serves, p, READY_MS);
