@@ -111,3 +111,15 @@ bool sim_witness_released(const struct sim_witness *w, uint64_t number)
             return w->released && w->left[i % SIM_LEFT_MAX].held;
     return false;
 }
+
+uint32_t sim_witness_waits(const struct sim_witness *w, uint64_t number)
+{
+    uint64_t session = 0;
+    uint32_t n = 0;
+    for (uint32_t i = w->left_count; i-- > 0 && w->left_count - i <= SIM_LEFT_MAX && session == 0;)
+        if (w->left[i % SIM_LEFT_MAX].number == number)
+            session = w->left[i % SIM_LEFT_MAX].session;
+    for (size_t k = 0; k < w->count; k++)
+        n += w->places[k].session == session && !w->places[k].granted;
+    return n;
+}

@@ -47,4 +47,7 @@ bool sim_witness_left(struct sim_witness *w, const struct rt_op *op, int64_t sen
 /* Whether the ticket NUMBER held, and went by the last change. */
 bool sim_witness_released(const struct sim_witness *w, uint64_t number);
 
+/* How often the client whose ticket NUMBER was still waits in that line. */
+uint32_t sim_witness_waits(const struct sim_witness *w, uint64_t number);
+
 #endif
