@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining a line, inside a transaction. */
 #include "base/bug.h"
+#include "base/sum.h"
 #include "core/grant.h"
 #include "engine/file/file.h"
 
@@ -68,9 +69,7 @@ static int add(struct rt_file_conn *c, struct rt_join *j, bool granted, uint64_t
     (void)sqlite3_bind_int64(s, 6, (int64_t)j->owner);
     (void)sqlite3_bind_int64(s, 7, durable ? (int64_t)c->session : 0);
     (void)sqlite3_bind_int64(s, 8, now);
-    bool ends = now < 0 || j->until_ms < INT64_MAX - now; /* the clock may stand before 1970 */
-    int64_t until = ends ? now + j->until_ms : INT64_MAX;
-    (void)sqlite3_bind_int64(s, 9, durable && j->until_ms > 0 ? until : 0);
+    (void)sqlite3_bind_int64(s, 9, durable && j->until_ms > 0 ? rt_sum(now, j->until_ms) : 0);
     (void)sqlite3_bind_int64(s, 10, j->at_least_ms);
     (void)sqlite3_bind_int64(s, 11, j->mode);
     (void)sqlite3_bind_int64(s, 12, j->take);

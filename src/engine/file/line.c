@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines inside a transaction: a ticket comes, goes, is granted; who must be rung afterwards. */
 #include "base/bug.h"
+#include "base/sum.h"
 #include "core/grant.h"
 #include "engine/file/file.h"
 
@@ -246,7 +247,7 @@ int rt_file_line_remove(struct rt_file_conn *c, const char *name, const struct r
     int64_t number = (int64_t)row->number;
     int64_t now = rt_file_wall_ms();
     int64_t since = row->since < now ? row->since : now; /* later: the clock was set back */
-    int64_t until = row->at_least < INT64_MAX - since ? since + row->at_least : INT64_MAX;
+    int64_t until = rt_sum(since, row->at_least);
     int rv;
     if (!broken && (row->flags & RT_FILE_GRANTED) != 0 && row->at_least > 0 && until > now) {
         rv = rt_file_line_run(c, RT_FILE_TICKET_KEEP, name, 4,

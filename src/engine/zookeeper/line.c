@@ -3,6 +3,7 @@
 #include "engine/zookeeper/line.h"
 
 #include "base/alloc.h"
+#include "base/sum.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -257,9 +258,10 @@ void rt_zk_line_fini(struct rt_zk_line *line)
 int64_t rt_zk_ends_ms(const struct rt_zk_place *p)
 {
     int64_t ms = is_keeper(p) ? p->id.keep_ms : p->id.until_ms;
-    if (ms == 0 || !p->id.durable || p->stat.czxid == 0 || ms > INT64_MAX - p->stat.ctime)
+    if (ms == 0 || !p->id.durable || p->stat.czxid == 0)
         return 0;
-    return p->stat.ctime + ms;
+    int64_t ends = rt_sum(p->stat.ctime, ms);
+    return ends != INT64_MAX ? ends : 0;
 }
 
 static void gather(struct rt_zk_line *line)

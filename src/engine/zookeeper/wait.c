@@ -10,6 +10,7 @@
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
+#include "base/sum.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -84,8 +85,7 @@ int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_re
     } else {
         return rt_words_no_ticket(&z->base, t->name);
     }
-    t->kept_until_ms = t->at_least_ms < INT64_MAX - stat.ctime ? stat.ctime + t->at_least_ms
-                                                               : INT64_MAX;
+    t->kept_until_ms = rt_sum(stat.ctime, t->at_least_ms);
     return 0;
 }
 
