@@ -430,7 +430,7 @@ void rt_etcd_wait_catch_up(struct rt_etcd_conn *c)
     for (struct rt_etcd_ticket *t = rt_etcd_s(c)->tickets, *next; t != NULL; t = next) {
         next = t->next;
         struct rt_etcd_wait *w = t->wait;
-        if (t->granted && t->told)
+        if (t->granted && t->told && !t->leaving) /* else it would be left twice */
             rt_etcd_tell(c, RT_GRANTED, t);
         if (!t->granted && w == NULL)
             rt_etcd_wait_begin(c, t, NULL);
