@@ -310,7 +310,7 @@ static void heal(struct sim *sim)
 /* ---- The kind ----------------------------------------------------------- */
 
 /* An old answer does not know of it (#20418). Or it is on a lease of its own that ends soon, and could not be put
- * back on its session's: it is called lost before that. */
+ * back on its session's, or nobody heard that it was: it is called lost before that. */
 static bool inexact(const struct sim *sim, const char *name, uint64_t number)
 {
     int64_t soon = sim->now + (sim->plan.ttl_ms + EXTENDED_MS) * RT_MS;
@@ -410,7 +410,8 @@ static void dump(const struct sim *sim)
 
 const struct sim_kind sim_etcd = {
     .name = "etcd",
-    .inexact = inexact, /* for .exact, which is not shown yet: --rejoin --seed 85091926830147 */
+    .exact = true,
+    .inexact = inexact,
     .open = on_open,
     .close = on_close,
     .look = look,

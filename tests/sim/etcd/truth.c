@@ -79,6 +79,8 @@ int64_t es_truth_own_end(const struct es_server *s, const char *name, uint64_t n
             memcmp(kv->key.at, name, size) != 0)
             continue;
         const struct es_lease *lease = es_store_lease(&s->store, kv->lease);
+        if ((uint64_t)kv->lease == id.session && kv->mod != kv->create)
+            return 0;
         return lease != NULL && (uint64_t)kv->lease != id.session ? lease->ends : RT_NEVER;
     }
     return RT_NEVER;
