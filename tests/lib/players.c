@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -82,6 +83,7 @@ struct rota_lock *player_wished(struct player_wish *wish, int err)
 void player_counts(struct rota *r, const char *name, size_t count)
 {
     int64_t end = players_now_ms() + PLAYERS_PATIENCE_MS;
+    char what[128];
     for (;;) {
         struct rota_line *line = NULL;
         assert_int_equal(rota_inspect(r, name, &line), 0);
@@ -89,7 +91,8 @@ void player_counts(struct rota *r, const char *name, size_t count)
         rota_line_free(line);
         if (seen == count)
             return;
-        players_pause(end, "a line has not as many tickets as it should");
+        snprintf(what, sizeof(what), "%.64s has %zu tickets, not %zu", name, seen, count);
+        players_pause(end, what);
     }
 }
 
