@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock engine on SQL in virtual time, with a driver and a server that the test plays: it sees each flight as text, and answers it
+ * row by row. */
+#ifndef SQL_PLAY_H
+#define SQL_PLAY_H
+
+#include "engine/sql/sql.h"
+
+#define PLAY_LINKS 16
+#define PLAY_TTL_MS 9000
+#define PLAY_CALL_MS 4000
+
+struct play_link {
+    struct rt_sql_link base; /* first */
+    struct play *play;
+    struct rt_sql_step steps[64];
+    size_t count; /* 0: nothing flies */
+    bool dropped;
+    void (*closed)(struct rt_sql_link *l);
+};
+
+struct play {
+    struct rt_up up; /* first */
+    struct rt_loop loop;
+    struct rt_conn *conn;
+    struct play_link *links[PLAY_LINKS]; /* in the order they were dialed */
+    size_t link_count;
+    int dial_rv, send_rv; /* what the driver says to that */
+    int dials;
+    uint64_t session;
+    int dones, err; /* the last op's */
+    char errmsg[256], trouble[256];
+    struct {
+        enum rt_event_kind kind;
+        uint64_t number;
+        size_t count;
+    } told[64];
+    size_t told_count; /* of all but RT_LINK */
+};
+
+/* NOTIFIES: as PostgreSQL; else with bells, as MariaDB, but by one link. It dials with the first turn. */
+void play_open(struct play *p, bool notifies);
+void play_begin(struct play *p,
+                bool notifies); /* the same; the first link is ready, and there is a session */
+void play_close(struct play *p);
+void play_turn(struct play *p);             /* what is due now */
+void play_pass(struct play *p, int64_t us); /* the time; then what is due */
+
+/* What flies on the Nth link, step by step with its arguments: "look(a,S,7)"; "": nothing, or there is none. S is
+ * our session, "*" what is drawn at random. */
+const char *play_said(struct play *p, size_t n);
+/* It is up and is greeted as a server that knows us; then it is ready. */
+void play_greet(struct play *p, size_t n);
+void play_row(struct play *p, size_t n, size_t step, const int64_t *cells, size_t count);
+#define PLAY_NULL INT64_MIN
+#define PLAY_ROW(p, n, step, ...)                        \
+    play_row(p, n, step, (const int64_t[]){__VA_ARGS__}, \
+             sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+void play_land(struct play *p, size_t n, enum rt_sql_end end); /* and turns */
+
+/* Ops: submitted and turned. The session is opened. */
+void play_session(struct play *p);
+void play_do(struct play *p, struct rt_op *op);
+/* A plain JOIN of NAME that finds it taken, by the long way: its ticket NUMBER waits behind BELL, for LEFT_US (PLAY_NULL: no
+ * end). J is the caller's as long as it is told of. */
+void play_wait(struct play *p, struct rt_join *j, const char *name, int64_t number, int64_t bell,
+               int64_t left_us);
+
+#endif

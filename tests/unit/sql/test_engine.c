@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock engine on SQL, flight by flight, with a server that the test plays: when it looks, what it says of trouble, and what
+ * becomes of flights that do not land. */
+#include "play.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS INT64_C(1000)
+#define SECOND (1000 * MS)
+#define TEND "lock(a,%d) unfold(a) purge(a) settle(a) tell(a)"
+
+#define assert_said(p, n, words) assert_string_equal(play_said(p, n), words)
+
+static bool has(const char *text, const char *words)
+{
+    return strstr(text, words) != NULL;
+}
+
+/* ---- Who waits for a bell ------------------------------------------------------------------------------- */
+
+static struct rt_join waits;
+
+static void wait_behind_5(struct play *p)
+{
+    play_begin(p, false);
+    play_wait(p, &waits, "a", 7, 5, 8 * SECOND);
+    play_turn(p);
+    play_greet(p, 1); /* a link of its own */
+    assert_said(p, 1, "bell_wait(5,8010) look(a,S,7)");
+    assert_said(p, 0, "");
+}
+
+/* The bell's answer says that it waits still: at once for the next bell, and for the same one if it was silent for a while. */
+static void it_waits_for_the_next_bell(void **state)
+{
+    struct play p;
+    (void)state;
+    wait_behind_5(&p);
+    play_pass(&p, 20 * MS);
+    PLAY_ROW(&p, 1, 1, 0, 6 * SECOND, 5);
+    play_land(&p, 1, RT_SQL_LANDED);
+    assert_said(&p, 1, "bell_wait(5,6010) look(a,S,7)");
+    PLAY_ROW(&p, 1, 1, 0, 5 * SECOND, 6); /* at once, but another one */
+    play_land(&p, 1, RT_SQL_LANDED);
+    assert_said(&p, 1, "bell_wait(6,5010) look(a,S,7)");
+    PLAY_ROW(&p, 1, 1, 0, 60 * SECOND, 8); /* not longer than a ttl */
+    play_land(&p, 1, RT_SQL_LANDED);
+    assert_said(&p, 1, "bell_wait(8,9000) look(a,S,7)");
+    PLAY_ROW(&p, 1, 1, 0, PLAY_NULL, 9);
+    play_land(&p, 1, RT_SQL_LANDED);
+    assert_said(&p, 1, "bell_wait(9,9000) look(a,S,7)");
+    assert_int_equal(p.told_count, 0);
+    PLAY_ROW(&p, 1, 1, 1, PLAY_NULL, PLAY_NULL);
+    play_land(&p, 1, RT_SQL_LANDED);
+    assert_int_equal(p.told_count, 1);
+    assert_int_equal(p.told[0].kind, RT_GRANTED);
+    assert_int_equal(p.told[0].number, 7);
+    assert_said(&p, 1, "");
+    play_close(&p);
+}
+
+/* A bell that rings for nothing, at once, would again: the line is looked at every 20 ms, on the link that works, until there is
+ * another bell. */
+static void a_bell_that_rings_for_nothing(void **state)
+{
+    struct play p;
+    (void)state;
+    wait_behind_5(&p);
+    play_pass(&p, 20 * MS - 1);
+    PLAY_ROW(&p, 1, 1, 0, 6 * SECOND, 5);
+    play_land(&p, 1, RT_SQL_LANDED);
+    for (int i = 0; i < 3; i++) {
+        assert_said(&p, 1, "");
+        play_pass(&p, 20 * MS - 1);
+        assert_said(&p, 0, "");
+        play_pass(&p, 1);
+        assert_said(&p, 0, "look(a,S,7)");
+        assert_said(&p, 1, "");
+        play_pass(&p, i * 30 * MS); /* however long it takes */
+        PLAY_ROW(&p, 0, 0, 0, 5 * SECOND, i < 2 ? 5 : 6);
+        play_land(&p, 0, RT_SQL_LANDED);
+    }
+    assert_said(&p, 1, "bell_wait(6,5010) look(a,S,7)");
+    play_close(&p);
+}
+
+/* The one ahead is dead: its line is tended, and looked at again when that is done. */
+static void the_dead_ahead_are_tended(void **state)
+{
+    struct play p;
+    char tend[100];
+    (void)state;
+    wait_behind_5(&p);
+    PLAY_ROW(&p, 1, 1, 0, 0, 6);
+    play_land(&p, 1, RT_SQL_LANDED);
+    snprintf(tend, sizeof(tend), TEND, 2); /* its JOIN had locked it, too */
+    assert_said(&p, 0, tend);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.told_count, 0);
+    play_close(&p);
+}
+
+static void no_such_ticket(void **state)
+{
+    struct play p;
+    (void)state;
+    wait_behind_5(&p);
+    play_land(&p, 1, RT_SQL_LANDED);
+    assert_int_equal(p.told_count, 1);
+    assert_int_equal(p.told[0].kind, RT_TICKET_LOST);
+    play_pass(&p, 30 * SECOND);
+    assert_said(&p, 0, "");
+    play_close(&p);
+}
+
+/* ---- Who is notified --------------------------------------------------------------------------------------- */
+
+/* Nothing is asked before what is ahead may have ended, and 10 ms, in which a renewal may be on its way. */
+static void looks_when_what_is_ahead_may_have_ended(void **state)
+{
+    struct play p;
+    char tend[100];
+    (void)state;
+    play_begin(&p, true);
+    play_wait(&p, &waits, "a", 7, 5, 2 * SECOND);
+    play_pass(&p, 2 * SECOND + 10 * MS - 1);
+    assert_said(&p, 0, "");
+    play_pass(&p, 1);
+    assert_said(&p, 0, "look(a,S,7)");
+    PLAY_ROW(&p, 0, 0, 0, 1, 5); /* not over: it was renewed a moment ago */
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_said(&p, 0, "");
+    play_pass(&p, 10 * MS);
+    assert_said(&p, 0, "");
+    play_pass(&p, 1);
+    assert_said(&p, 0, "look(a,S,7)");
+    PLAY_ROW(&p, 0, 0, 0, 0, 5); /* it is */
+    play_land(&p, 0, RT_SQL_LANDED);
+    snprintf(tend, sizeof(tend), TEND, 2);
+    assert_said(&p, 0, tend);
+    play_land(&p, 0, RT_SQL_LANDED); /* and tells whoever is granted */
+    assert_said(&p, 0, "");
+    play_pass(&p, 10 * MS);
+    assert_said(&p, 0, "look(a,S,7)");
+    PLAY_ROW(&p, 0, 0, 0, PLAY_NULL, 5); /* nobody ahead ends by time */
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_pass(&p, 3600 * SECOND);
+    assert_said(&p, 0, "");
+    play_close(&p);
+}
+
+/* ---- Observers ------------------------------------------------------------------------------------------------ */
+
+static void observe(struct play *p, const char *name)
+{
+    struct rt_op op = {.kind = RT_OP_OBSERVE, .observe = {.name = name, .cookie = p}};
+    play_do(p, &op);
+    play_land(p, 0, RT_SQL_LANDED); /* nobody is there */
+    assert_int_equal(p->err, 0);
+    assert_int_equal(p->told_count, 1);
+    assert_int_equal(p->told[0].kind, RT_CHANGED);
+}
+
+static void stop(struct play *p, const char *name)
+{
+    struct rt_op op = {.kind = RT_OP_OBSERVE, .observe = {.name = name, .cookie = p, .stop = true}};
+    play_do(p, &op);
+}
+
+/* Heard of; and looked at every third of a ttl, which keeps the line telling, or when something of it ends. */
+static void observers_that_are_notified(void **state)
+{
+    static const char look[] = "watch(o,9000000) front(o)";
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    struct rt_op op = {.kind = RT_OP_OBSERVE, .observe = {.name = "o", .cookie = &p}};
+    play_do(&p, &op);
+    assert_said(&p, 0, "listen_line(o) watch(o,9000000) front(o)");
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_said(&p, 0, look); /* what came between was not heard */
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_pass(&p, 3 * SECOND - 1);
+    assert_said(&p, 0, "");
+    play_pass(&p, 1);
+    assert_said(&p, 0, look);
+    PLAY_ROW(&p, 0, 1, 7, 1, 1, 0, 0, PLAY_NULL, PLAY_NULL, SECOND);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.told_count, 2);
+    assert_int_equal(p.told[1].count, 1);
+    play_pass(&p, SECOND + 20 * MS - 1);
+    assert_said(&p, 0, "");
+    play_pass(&p, 1);
+    assert_said(&p, 0, look);
+    PLAY_ROW(&p, 0, 1, 7, 1, 1, 0, 0, PLAY_NULL, PLAY_NULL, 8 * SECOND);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.told_count, 2); /* nothing else than before */
+    play_pass(&p, 3 * SECOND);
+    assert_said(&p, 0, look);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.told_count, 3);
+    stop(&p, "o");
+    assert_said(&p, 0, "unlisten_line(o)");
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_pass(&p, 60 * SECOND);
+    assert_said(&p, 0, "");
+    play_close(&p);
+}
+
+static void observers_that_are_not(void **state)
+{
+    struct play p;
+    (void)state;
+    play_begin(&p, false);
+    observe(&p, "o");
+    for (int i = 0; i < 3; i++) {
+        assert_said(&p, 0, "");
+        play_pass(&p, 20 * MS - 1);
+        assert_said(&p, 0, "");
+        play_pass(&p, 1);
+        assert_said(&p, 0, "watch(o,9000000) front(o)");
+        play_land(&p, 0, RT_SQL_LANDED);
+    }
+    assert_int_equal(p.told_count, 1);
+    stop(&p, "o");
+    assert_said(&p, 0, "");
+    play_pass(&p, 60 * SECOND);
+    assert_said(&p, 0, "");
+    play_close(&p);
+}
+
+/* ---- Flights that do not land ---------------------------------------------------------------------------------- */
+
+static void ignore_line(void *arg, const char *name, size_t count, size_t granted)
+{
+    (void)arg, (void)name, (void)count, (void)granted;
+}
+
+static struct rt_op list_op(void)
+{
+    return (struct rt_op){.kind = RT_OP_LIST, .list = {.prefix = "x", .each = ignore_line}};
+}
+
+/* What was said before is not the reason. */
+static void no_memory_to_dial(void **state)
+{
+    struct play p;
+    struct rt_op op = list_op();
+    (void)state;
+    play_open(&p, true);
+    snprintf(p.conn->errmsg, sizeof(p.conn->errmsg), "something else");
+    p.dial_rv = ROTA_NOMEM;
+    play_turn(&p);
+    assert_true(has(p.trouble, "out of memory"));
+    play_do(&p, &op);
+    for (int i = 0; i < 8; i++)
+        play_pass(&p, SECOND / 2);
+    assert_true(p.dials > 4); /* again and again */
+    assert_int_equal(p.err, ROTA_UNREACHABLE);
+    assert_true(has(p.errmsg, "out of memory"));
+    p.dial_rv = 0;
+    play_pass(&p, SECOND);
+    play_greet(&p, 0);
+    assert_string_equal(p.trouble, "");
+    play_close(&p);
+}
+
+static void no_memory_to_send(void **state)
+{
+    struct play p;
+    struct rt_op op = list_op();
+    (void)state;
+    play_begin(&p, true);
+    p.send_rv = ROTA_NOMEM;
+    play_do(&p, &op);
+    assert_int_equal(p.err, ROTA_NOMEM);
+    assert_true(has(p.errmsg, "out of memory"));
+    p.send_rv = 0;
+    op = list_op();
+    play_do(&p, &op);
+    assert_said(&p, 0, "list(x)"); /* and it goes on, on the same link */
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.err, 0);
+    play_close(&p);
+}
+
+/* A quarter of the ttl: then the next connection asks, and what may have been done is told so. */
+static void a_server_that_is_silent(void **state)
+{
+    struct rt_join j = {.name = "a", .nonce = 1};
+    struct rt_op op = {.kind = RT_OP_JOIN, .join = {.joins = &j, .n = 1}};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    j.session = p.session;
+    int dones = p.dones;
+    play_do(&p, &op);
+    play_pass(&p, PLAY_TTL_MS / 4 * MS - 1);
+    assert_int_equal(p.dones, dones);
+    play_pass(&p, 1);
+    assert_int_equal(p.dones, dones + 1);
+    assert_int_equal(p.err, ROTA_UNKNOWN);
+    assert_null(p.links[0]);
+    assert_true(has(p.trouble, "server:1 does not answer"));
+    play_pass(&p, SECOND);
+    play_greet(&p, 1);
+    assert_string_equal(p.trouble, "");
+    play_close(&p);
+}
+
+/* One that is refused for now flies again, after a pause that grows; what is full is said. */
+static void refused_for_now(void **state)
+{
+    static const enum rt_sql_end ends[] = {RT_SQL_AGAIN, RT_SQL_FULL};
+    struct play p;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rt_op op = list_op();
+        play_begin(&p, true);
+        int dones = p.dones;
+        play_do(&p, &op);
+        for (int64_t pause = 20; pause <= 80; pause *= 2) {
+            play_land(&p, 0, ends[i]);
+            assert_true(has(p.trouble, "not to be") == (ends[i] == RT_SQL_FULL));
+            play_pass(&p, pause * MS - 1);
+            assert_said(&p, 0, "");
+            play_pass(&p, 1);
+            assert_said(&p, 0, "list(x)");
+        }
+        play_land(&p, 0, RT_SQL_LANDED);
+        assert_int_equal(p.dones, dones + 1);
+        assert_int_equal(p.err, 0);
+        assert_string_equal(p.trouble, "");
+        play_close(&p);
+    }
+}
+
+/* The link is no good any more: another one asks. */
+static void asked_by_another_link(void **state)
+{
+    static const enum rt_sql_end ends[] = {RT_SQL_ABSENT, RT_SQL_REPLICA};
+    struct play p;
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rt_op op = list_op();
+        play_begin(&p, true);
+        int dones = p.dones;
+        play_do(&p, &op);
+        play_land(&p, 0, ends[i]);
+        assert_null(p.links[0]);
+        play_pass(&p, SECOND);
+        play_greet(&p, 1);
+        play_turn(&p);
+        assert_said(&p, 1, "list(x)");
+        play_land(&p, 1, RT_SQL_LANDED);
+        assert_int_equal(p.dones, dones + 1);
+        assert_int_equal(p.err, 0);
+        play_close(&p);
+    }
+}
+
+/* Two that flew together: nobody knows whose fault it was, so each flies by itself. One alone is told. */
+static void refused_for_good(void **state)
+{
+    struct rt_op ops[2] = {list_op(), list_op()};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    int dones = p.dones;
+    ops[1].list.prefix = "y";
+    for (size_t i = 0; i < 2; i++) {
+        ops[i].deadline = rt_loop_now(&p.loop) + SECOND * 1000;
+        p.conn->engine->submit(p.conn, &ops[i]);
+    }
+    play_turn(&p);
+    assert_said(&p, 0, "list(x) list(y)");
+    play_land(&p, 0, RT_SQL_REFUSED);
+    assert_said(&p, 0, "list(x)");
+    play_land(&p, 0, RT_SQL_DENIED);
+    assert_int_equal(p.dones, dones + 1);
+    assert_int_equal(p.err, ROTA_AUTH);
+    assert_true(has(p.errmsg, "it was not to be"));
+    assert_said(&p, 0, "list(y)");
+    play_land(&p, 0, RT_SQL_REFUSED);
+    assert_int_equal(p.dones, dones + 2);
+    assert_int_equal(p.err, ROTA_PROTOCOL);
+    assert_true(has(p.errmsg, "it was not to be"));
+    play_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_waits_for_the_next_bell),
+        cmocka_unit_test(a_bell_that_rings_for_nothing),
+        cmocka_unit_test(the_dead_ahead_are_tended),
+        cmocka_unit_test(no_such_ticket),
+        cmocka_unit_test(looks_when_what_is_ahead_may_have_ended),
+        cmocka_unit_test(observers_that_are_notified),
+        cmocka_unit_test(observers_that_are_not),
+        cmocka_unit_test(no_memory_to_dial),
+        cmocka_unit_test(no_memory_to_send),
+        cmocka_unit_test(a_server_that_is_silent),
+        cmocka_unit_test(refused_for_now),
+        cmocka_unit_test(asked_by_another_link),
+        cmocka_unit_test(refused_for_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
