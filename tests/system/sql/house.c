@@ -97,32 +97,33 @@ struct rt_proxy *house_proxy(uint64_t seed)
     return proxy;
 }
 
-/* ---- Clocks ---------------------------------------------------------------------------------------- */
+/* ---- Knobs ----------------------------------------------------------------------------------------- */
 
-void house_clock_begin(struct house_clock *c)
+void house_knob_begin(struct house_knob *k, const char *name)
 {
     static int count;
-    const char *so = getenv("ROTA_CLOCK_SHIFT_SO");
-    assert_non_null(so);
-    snprintf(c->path, sizeof(c->path), "%s/clock%d", rt_tmpdir(), ++count);
-    c->file = open(c->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    assert_true(c->file >= 0);
-    assert_int_equal(fchmod(c->file, 0644), 0);
+    char so[64];
+    snprintf(so, sizeof(so), "%s_SO", name);
+    assert_non_null(getenv(so));
+    snprintf(k->path, sizeof(k->path), "%s/knob%d", rt_tmpdir(), ++count);
+    k->file = open(k->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    assert_true(k->file >= 0);
+    assert_int_equal(fchmod(k->file, 0644), 0);
     assert_int_equal(chmod(rt_tmpdir(), 0711), 0); /* they may run as another user */
-    house_clock_shift(c, 0);
-    setenv("LD_PRELOAD", so, 1);
-    setenv("ROTA_CLOCK_SHIFT", c->path, 1);
+    house_knob_set(k, 0);
+    setenv("LD_PRELOAD", getenv(so), 1);
+    setenv(name, k->path, 1);
 }
 
-void house_clock_end(void)
+void house_knob_end(const char *name)
 {
     unsetenv("LD_PRELOAD");
-    unsetenv("ROTA_CLOCK_SHIFT");
+    unsetenv(name);
 }
 
-void house_clock_shift(struct house_clock *c, int64_t us)
+void house_knob_set(const struct house_knob *k, int64_t value)
 {
-    assert_int_equal(pwrite(c->file, &us, sizeof(us), 0), sizeof(us));
+    assert_int_equal(pwrite(k->file, &value, sizeof(value), 0), sizeof(value));
 }
 
 /* ---- What is left ---------------------------------------------------------------------------------- */

@@ -35,14 +35,17 @@ struct house_kind {
     void (*words)(enum rt_sql_step_kind kind, char *alone, char *among, size_t size);
 };
 
-/* A clock for the servers that are started from now on, until it is ended; the file is theirs for good. */
-struct house_clock {
+/* A number that a library preloaded into servers reads: those that are started from when it begins until it is ended; the file
+ * is theirs for good. NAME is the variable by which they know it, NAME_SO says where the library is. */
+struct house_knob {
     int file;
     char path[300];
 };
-void house_clock_begin(struct house_clock *c);
-void house_clock_end(void);
-void house_clock_shift(struct house_clock *c, int64_t us); /* so far ahead, from now on */
+#define HOUSE_CLOCK "ROTA_CLOCK_SHIFT" /* so many us their clock is ahead */
+#define HOUSE_DISK "ROTA_FULL_DISK"    /* not 0: it is full */
+void house_knob_begin(struct house_knob *k, const char *name);
+void house_knob_end(const char *name);
+void house_knob_set(const struct house_knob *k, int64_t value); /* from now on; 0 at first */
 
 extern const struct house_kind house_postgres, house_mysql;
 

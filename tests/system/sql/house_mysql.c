@@ -82,6 +82,7 @@ static char *replica_url(void)
 static void promote(void)
 {
     now = &nodes[1];
+    rt_mariadb_do(now, "STOP SLAVE");
     rt_mariadb_do(now, "RESET SLAVE ALL");
     rt_mariadb_do(now, "SET GLOBAL read_only=0");
     rt_mariadb_do(now, "USE %s", RT_MARIADB_DATABASE);

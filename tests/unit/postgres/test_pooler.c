@@ -3,6 +3,7 @@
 #include "../sql/rider.h"
 #include "lib/postgres_server.h"
 #include "lib/proc.h"
+#include "lib/refusal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,10 +80,30 @@ static void poolers_are_found_out(void **state)
     assert_string_equal(refusal("session", "?pooler=session"), "");
 }
 
+/* The same as a user sees it: one error, and no tables. By a pool by session all is as without. */
+static void users_are_told(void **state)
+{
+    static const char *const none[] = {NULL};
+    char url[200];
+    (void)state;
+    snprintf(url, sizeof(url), "postgres://postgres@127.0.0.1:%u/transaction",
+             (unsigned)bouncer.port);
+    struct refusal r = refusal_of(url, 15000);
+    refusal_assert(&r, ROTA_UNSUPPORTED, "127.0.0.1|pooler|name the server itself", none);
+    assert_int_equal(rt_pg_number(&server, "select count(*) from pg_tables where tablename like"
+                                           " 'rota%%'"),
+                     0);
+    snprintf(url, sizeof(url), "postgres://postgres@127.0.0.1:%u/session?pooler=session",
+             (unsigned)bouncer.port);
+    r = refusal_of(url, 15000);
+    assert_int_equal(r.err, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(poolers_are_found_out, rider_setup, rider_teardown),
+        cmocka_unit_test(users_are_told),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -2,6 +2,7 @@
 /* Standbys: asynchronous, synchronous, promoted; what is said of them, and of settings that forget. */
 #include "../sql/rider.h"
 #include "lib/postgres_server.h"
+#include "lib/proc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -128,6 +129,55 @@ static void settings_that_forget(void **state)
     rider_close(&r);
 }
 
+/* ---- Several places --------------------------------------------------------------------------------------- */
+
+/* What a client that is strict is told. */
+static void strictly(const char *at, int err, const char *says)
+{
+    const struct rota_options opts = {.flags = ROTA_STRICT, .call_ms = 20000};
+    struct rota *r = NULL;
+    int rv = rota_open(&r, at, &opts);
+    if (rv != err || (err != 0 && strstr(rota_errmsg(NULL), says) == NULL))
+        fail_msg("%s: %s: %s", at, rota_strerror(rv), rv != 0 ? rota_errmsg(NULL) : "");
+    if (rv == 0)
+        rota_close(r);
+}
+
+/* Wherever they are named: two of them may take writes, and know nothing of each other. */
+static void strict_wants_one_place(void **state)
+{
+    unsigned port = primary.server.port;
+    char at[600], ports[32], path[400];
+    (void)state;
+    strictly(url, 0, "");
+    snprintf(at, sizeof(at), "postgres://rota@127.0.0.1:%u,localhost:%u/postgres?password_file=%s",
+             port, port, primary.password_file);
+    strictly(at, ROTA_UNSAFE, "several servers");
+    snprintf(at, sizeof(at), "postgres://rota@/postgres?password_file=%s", primary.password_file);
+    snprintf(ports, sizeof(ports), "%u", port);
+    setenv("PGHOST", "127.0.0.1", 1);
+    setenv("PGPORT", ports, 1);
+    strictly(at, 0, "");
+    setenv("PGHOST", "127.0.0.1,localhost", 1);
+    strictly(at, ROTA_UNSAFE, "several servers");
+    unsetenv("PGHOST");
+    unsetenv("PGPORT");
+    snprintf(path, sizeof(path), "%s/service", rt_tmpdir());
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    fprintf(f, "[one]\nhost=127.0.0.1\nport=%u\n[two]\nhost=127.0.0.1,localhost\nport=%u\n", port,
+            port);
+    fclose(f);
+    setenv("PGSERVICEFILE", path, 1);
+    snprintf(at, sizeof(at), "postgres://rota@/postgres?service=one&password_file=%s",
+             primary.password_file);
+    strictly(at, 0, "");
+    snprintf(at, sizeof(at), "postgres://rota@/postgres?service=two&password_file=%s",
+             primary.password_file);
+    strictly(at, ROTA_UNSAFE, "several servers");
+    unsetenv("PGSERVICEFILE");
+}
+
 static void what_the_doctor_finds(void **state)
 {
     struct rider r;
@@ -201,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(settings_that_forget, rider_setup, rider_teardown),
+        cmocka_unit_test(strict_wants_one_place),
         cmocka_unit_test_setup_teardown(what_the_doctor_finds, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(standbys, rider_setup, rider_teardown),
     };

@@ -10,6 +10,8 @@
 #define READ_ONLY (@@global.read_only <> 0 /*!80000 or @@global.super_read_only <> 0*/)
 #define VERSION_TEXT concat(/*M!'MariaDB '*//*!80000 'MySQL '*/, substring_index(version(), '-', 1))
 #define VERSION_PART(n_) cast(substring_index(substring_index(version(), '.', n_), '.', -1) as signed)
+-- Room for a flight of many asks whose names are as long as they usually are, and for the ends of what LIST looks for.
+#define PACKET_LEAST 1048576
 #define OUR_TABLES ('rota_meta', 'rota_session', 'rota_line', 'rota_ticket')
 
 -- Why it cannot be trusted, and behind "; " what to change.
@@ -33,6 +35,9 @@ select 10000 * VERSION_PART(1) + 100 * VERSION_PART(2), VERSION_TEXT, not READ_O
         when (select count(*) from information_schema.tables where table_schema = database() and engine <> 'InnoDB'
                 and table_name in OUR_TABLES) <> 0
             then 'tables of Rota are not InnoDB: ALTER TABLE ... ENGINE=InnoDB'
+        when @@session.max_allowed_packet < PACKET_LEAST
+            then concat('max_allowed_packet is ', @@session.max_allowed_packet, ', and longer texts become null: set it to ',
+                PACKET_LEAST, ' or more')
         else '' end,
     concat(@@hostname, ':', @@port, '/', @@server_id), NOW, @rota_ours - NOW
 
