@@ -53,6 +53,10 @@ enum rt_bug {
     RT_BUG_WANTED_NOT_HEARD = 43,   /* the dispatcher */
     RT_BUG_SAME_STATE_TOLD = 44,    /* kit/view */
     RT_BUG_NO_LOOK_ONCE_MORE = 45,  /* kit/view */
+    /* Of the dialects on Redis; they have 11 too. */
+    RT_BUG_RENEWAL_NOT_READ = 70,  /* what is lost is not told */
+    RT_BUG_ASKED_NOT_RENEWED = 71, /* what was granted before the beat and is told after it */
+    RT_BUG_WORD_NOT_HEARD = 72,    /* of who released */
 };
 
 #ifdef ROTA_PLANTED

@@ -17,11 +17,17 @@
 #define ZK_ORDERED \
     (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_WANTED | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
+/* Of the dialects on Redis: none may be strict, whatever the server's settings. */
+#define REDIS_OWN_GRANTS (ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
+
 /* What an engine and dialect must do (has), and what depends on its settings (may). */
 static const struct row {
     const char *scheme, *dialect; /* dialect NULL: the default one */
     uint32_t has, may;
 } rows[] = {
+    {"redis", "token", REDIS_OWN_GRANTS, 0},
+    {"redis", "redisson-rw", REDIS_OWN_GRANTS | ROTA_CAP_SHARED, 0},
+    {"redis", "redisson", REDIS_OWN_GRANTS, 0},
     {"redis:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"rediss:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"redis+unix:", NULL, REDIS_LINE, ROTA_CAP_STRICT},

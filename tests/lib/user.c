@@ -88,7 +88,7 @@ static void on_event(struct rt_up *up, const struct rt_event *e)
     *t = (struct told){.kind = e->kind,
                        .session = e->session,
                        .number = e->number,
-                       .fence = e->front.fence,
+                       .fence = e->kind == RT_GRANTED ? e->fence : e->front.fence,
                        .count = e->count};
     snprintf(t->name, sizeof(t->name), "%s", e->name != NULL ? e->name : "");
     snprintf(t->value, sizeof(t->value), "%s", e->front.value != NULL ? e->front.value : "");

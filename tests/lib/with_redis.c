@@ -9,13 +9,14 @@
 
 #define USAGE                                                                                     \
     "usage: with-redis one|always|everysec|unix|tls|sentinel|cluster [--proxy delays[=MAX_US]]\n" \
-    "                  [--seed N] [--rules ACL] -- COMMAND...   (@URL@ is replaced)\n"
+    "                  [--seed N] [--rules ACL] [--query dialect=NAME] -- COMMAND...   (@URL@ is replaced)\n"
 
 #define DELAY_MAX_US 2000
 
 static struct {
     const char *topology;
     const char *rules;
+    const char *query; /* goes behind the URL */
     uint32_t delay_us; /* 0: no proxy */
     uint64_t seed;
     char **command;
@@ -113,6 +114,19 @@ static void stop(void)
     free(running.url);
 }
 
+static void add_query(void)
+{
+    char *whole = NULL;
+
+    if (args.query == NULL)
+        return;
+    if (asprintf(&whole, "%s%c%s", running.url, strchr(running.url, '?') != NULL ? '&' : '?',
+                 args.query) < 0)
+        abort();
+    free(running.url);
+    running.url = whole;
+}
+
 /* ---- The command -------------------------------------------------------- */
 
 static bool parse(int argc, char **argv)
@@ -130,6 +144,8 @@ static bool parse(int argc, char **argv)
             args.seed = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--rules") == 0)
             args.rules = argv[i + 1];
+        else if (strcmp(argv[i], "--query") == 0)
+            args.query = argv[i + 1];
         else
             return false;
     }
@@ -146,10 +162,12 @@ int main(int argc, char **argv)
         return 64;
     }
     rt_with_pass_signals();
-    if (start())
+    if (start()) {
+        add_query();
         code = rt_with_run(running.url, args.command);
-    else
+    } else {
         fputs(USAGE, stderr);
+    }
     stop();
     return code;
 }

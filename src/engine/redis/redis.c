@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/kit/hash.h"
+#include "engine/redis/dialect/dialect.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,10 @@ static int draw_id(struct rt_redis_conn *c)
 static int redis_open(struct rt_conn *conn, const struct rt_url *url)
 {
     struct rt_redis_conn *c = (struct rt_redis_conn *)conn;
+    if (strcmp(rt_url_param(url, "dialect", "line"), "line") != 0) {
+        conn->engine = &rt_engine_dialect; /* from here on it is another engine, in the same room */
+        return conn->engine->open(conn, url);
+    }
     snprintf(conn->unsafe, sizeof(conn->unsafe), "the server has not been reached yet");
     int rv = rt_resp_conn_open(&c->link, conn, url, &user);
     if (rv != 0)
@@ -286,12 +291,17 @@ static uint32_t redis_caps(const struct rt_conn *conn)
 }
 
 static const char *const schemes[] = {"redis", "rediss", "redis+unix", NULL};
-static const char *const params[] = {"sentinel", "replicas", "db", NULL};
+static const char *const params[] = {"sentinel", "replicas", "db", "dialect", NULL};
+
+union conn { /* a line's, or a dialect's */
+    struct rt_redis_conn line;
+    struct rt_dia_conn dialect;
+};
 
 const struct rt_engine rt_engine_redis = {
     .schemes = schemes,
     .params = params,
-    .conn_size = sizeof(struct rt_redis_conn),
+    .conn_size = sizeof(union conn),
     .open = redis_open,
     .close = redis_close,
     .submit = rt_redis_submit,

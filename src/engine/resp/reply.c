@@ -245,9 +245,9 @@ static bool find_command(const struct rt_resp_conn *c, const char *error, char *
 
 static bool only_reads(const char *command)
 {
-    static const char *const reads[] = {"TIME",   "EXISTS", "HGET",         "HMGET",   "HGETALL",
-                                        "HKEYS",  "HVALS",  "HLEN",         "HEXISTS", "ZCARD",
-                                        "ZSCORE", "ZRANGE", "ZRANGEBYSCORE"};
+    static const char *const reads[] = {
+        "TIME",    "EXISTS", "HGET",   "HMGET",  "HGETALL",       "HKEYS", "HVALS", "HLEN",
+        "HEXISTS", "ZCARD",  "ZSCORE", "ZRANGE", "ZRANGEBYSCORE", "GET",   "TYPE",  "PTTL"};
     size_t length = strcspn(command, "'");
     for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
         if (strlen(reads[i]) == length && strncmp(command, reads[i], length) == 0)

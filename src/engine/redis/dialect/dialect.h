@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The incumbents' dialects on Redis (?dialect=): locks laid out as their clients lay them out, so that both exclude each other.
+ *
+ *   dialect.c  the table of dialects, the connection, ops before it is there
+ *   ticket.c   tickets of ours: who they are for the others
+ *   join.c     JOIN, JOIN_ALL; who waits asks again
+ *   leave.c    LEAVE, CHANGE, BREAK
+ *   beat.c     the session, which only the client knows; renewal
+ *   look.c     INSPECT, LIST, OBSERVE      doctor.c  CHECK
+ *
+ * The server knows keys that end by themselves, and nobody who waits. A ticket's life:
+ *
+ *   JOIN ──▶ JOINING ──▶ HELD ◀── GRANTED ── WAITING ◀─┐ by time, or by a word of who released
+ *               │ busy ────────────────────────▶ └─────┘
+ *               ▼ error: forgotten                 LEAVE ──▶ LEAVING ──▶ gone
+ *
+ * What if a reply is lost: a key tells whose it is (session and nonce), so JOIN asked again finds it, and its full time is
+ * given to it anew; LEAVE deletes only that; what nobody asks for again is not renewed, and ends by its ttl. Late: ops leave by
+ * one link, in order; what another link brings later meets another owner. Doubled: the tags of engine/resp cut the link. */
+#ifndef RT_DIALECT_H
+#define RT_DIALECT_H
+
+#include "engine/kit/shown.h"
+#include "engine/kit/view.h"
+#include "engine/name.h"
+#include "engine/redis/ops.h"
+
+#include <stdatomic.h>
+
+/* In the order of lua/meson.build. */
+enum rt_dia_script {
+    RT_DIA_PING,
+    RT_DIA_TOKEN_JOIN,
+    RT_DIA_TOKEN_LEAVE,
+    RT_DIA_TOKEN_RENEW,
+    RT_DIA_TOKEN_LOOK,
+    RT_DIA_TOKEN_LIST,
+    RT_DIA_TOKEN_BREAK,
+    RT_DIA_REDISSON_JOIN,
+    RT_DIA_REDISSON_LEAVE,
+    RT_DIA_REDISSON_RENEW,
+    RT_DIA_REDISSON_LOOK,
+    RT_DIA_REDISSON_LIST,
+    RT_DIA_REDISSON_BREAK,
+    RT_DIA_RW_JOIN,
+    RT_DIA_RW_LEAVE,
+    RT_DIA_RW_RENEW,
+    RT_DIA_RW_LOOK,
+    RT_DIA_RW_LIST,
+    RT_DIA_RW_BREAK,
+    RT_DIA_RW_CHANGE,
+    RT_DIA_SCRIPTS,
+};
+
+extern const struct rt_redis_text rt_dia_texts[RT_DIA_SCRIPTS][2];
+
+struct rt_dia_dialect {
+    const char *name;
+    uint32_t caps;
+    const char *unsafe;  /* why strict refuses it */
+    const char *warning; /* said when it is opened; NULL: none */
+    const char
+        *channel; /* where releases are told; NULL: nowhere, who waits asks again and again */
+    enum rt_dia_script join, leave, renew, look, list, brk;
+    bool uuid; /* owners are UUID:NUMBER; else 32 hex digits */
+    uint32_t
+        pause_ms; /* who waits asks again after the half to the whole of it; 0: of a sixth of the ttl, for a
+                                word comes, though a spin lock says none */
+    const char *incumbents; /* whose locks these are, for messages */
+};
+
+/* NULL: there is none of that name. */
+const struct rt_dia_dialect *rt_dia_find(const char *name);
+#define RT_DIA_NAMES "line, token, redisson, redisson-rw"
+
+#define RT_DIA_BUCKETS 256
+#define RT_DIA_BATCH 100  /* tickets of one renewal, as Redisson's watchdog */
+#define RT_DIA_ID_SIZE 64 /* "UUID:NUMBER", and its end */
+#define RT_DIA_UUID_SIZE 37
+#define RT_DIA_NAME_ROOM RT_NAME_ROOM
+
+enum rt_dia_state { RT_DIA_JOINING, RT_DIA_WAITING, RT_DIA_HELD, RT_DIA_LEAVING };
+
+struct rt_dia_ticket {
+    struct rt_dia_ticket *next, **link; /* in its bucket */
+    enum rt_dia_state state;
+    uint64_t nonce;
+    uint64_t number; /* HELD: its fence; WAITING: its name */
+    uint64_t owner;
+    uint64_t set; /* not 0: asked for together with all of the same */
+    uint32_t mode;
+    bool in_flight;   /* WAITING: it is being asked for */
+    bool doubt;       /* WAITING: an answer was lost: it may have been granted */
+    bool waited;      /* LEAVING: ... before that */
+    bool at_once;     /* WAITING: a word came meanwhile: ask again as soon as it is answered */
+    bool listens;     /* it is among those its channel is subscribed for */
+    int64_t retry_at; /* WAITING: when it is asked for again */
+    char name[];
+};
+
+struct rt_dia_conn;
+struct rt_dia_request;
+typedef void rt_dia_answer_fn(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                              const redisReply *reply);
+
+struct rt_dia_request {
+    struct rt_resp_request call; /* first */
+    rt_dia_answer_fn *answer;    /* NULL: nobody waits for it */
+    void *owner;                 /* the answerer's */
+    const char *key;             /* KEYS[1]: among its arguments */
+    uint64_t session;            /* it was asked in */
+    uint64_t *nonces; /* of the tickets it is about, behind the struct's arguments; count of them */
+    size_t count;
+};
+
+struct rt_dia_conn {
+    struct rt_conn base; /* first */
+    struct rt_resp_conn link;
+    const struct rt_dia_dialect *dialect;
+    struct rt_op *early, **early_tail; /* submitted before the server was known */
+    struct rt_work *works;
+    struct rt_view *views;
+    struct rt_dia_ticket *buckets[RT_DIA_BUCKETS];
+    size_t tickets, waiting;
+    struct rt_timer_call early_timer, retry_timer, look_timer;
+    uint64_t session; /* 0: none */
+    char uuid[RT_DIA_UUID_SIZE];
+    uint64_t names, sets; /* the last given */
+    uint64_t dice;
+};
+
+static inline struct rt_dia_conn *rt_dia_of(struct rt_conn *conn)
+{
+    return (struct rt_dia_conn *)(void *)conn;
+}
+static inline struct rt_dia_conn *rt_dia_of_link(struct rt_resp_conn *link)
+{
+    return (struct rt_dia_conn *)(void *)((char *)link - offsetof(struct rt_dia_conn, link));
+}
+#define RT_DIA_OF_TIMER(call, member) \
+    ((struct rt_dia_conn *)(void *)((char *)(call)-offsetof(struct rt_dia_conn, member)))
+
+#define rt_dia_fail(c, ...) rt_words_fail(&(c)->base, __VA_ARGS__)
+
+/* The engine that rt_engine_redis becomes where a URL names a dialect. */
+extern const struct rt_engine rt_engine_dialect;
+
+/* ---- Requests (dialect.c) ------------------------------------------------------------------ */
+
+/* Sends SCRIPT with A, which is closed, for OP or W (either may be NULL). KEY: which of the arguments is KEYS[1]. NULL: no
+ * memory, and errmsg is set. */
+struct rt_dia_request *rt_dia_ask(struct rt_dia_conn *c, enum rt_dia_script script,
+                                  struct rt_redis_args *a, size_t key, struct rt_op *op,
+                                  struct rt_work *w, rt_dia_answer_fn *answer);
+/* The same in two steps, where more is to be filled in first: COUNT nonces. */
+struct rt_dia_request *rt_dia_request_new(struct rt_dia_conn *c, enum rt_dia_script script,
+                                          struct rt_redis_args *a, size_t key, size_t count,
+                                          rt_dia_answer_fn *answer);
+void rt_dia_send(struct rt_dia_conn *c, struct rt_dia_request *rq);
+int rt_dia_odd(struct rt_dia_conn *c, const struct rt_dia_request *rq);
+
+/* ---- Tickets (ticket.c) -------------------------------------------------------------------- */
+
+/* Of the present session; NULL: there is none. */
+struct rt_dia_ticket *rt_dia_by_nonce(struct rt_dia_conn *c, const char *name, uint64_t nonce);
+struct rt_dia_ticket *rt_dia_by_number(struct rt_dia_conn *c, const char *name, uint64_t number);
+struct rt_dia_ticket *rt_dia_ticket_new(struct rt_dia_conn *c, const struct rt_join *join);
+void rt_dia_ticket_free(struct rt_dia_conn *c, struct rt_dia_ticket *t);
+void rt_dia_ticket_state(struct rt_dia_conn *c, struct rt_dia_ticket *t, enum rt_dia_state state);
+void rt_dia_forget_all(struct rt_dia_conn *c);
+/* Calls EACH for all; it may free the one it is given. */
+void rt_dia_each(struct rt_dia_conn *c,
+                 void (*each)(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg),
+                 void *arg);
+
+/* What a ticket is called on the server. */
+void rt_dia_id(const struct rt_dia_conn *c, uint64_t nonce, char out[RT_DIA_ID_SIZE]);
+bool rt_dia_is_mine(const struct rt_dia_conn *c, const char *id);
+/* Who stands behind an ID that is not ours, for people. */
+void rt_dia_whose(const struct rt_dia_conn *c, const char *id, char *out, size_t size);
+/* Of a TEXT of ours ("OWNER FLAGS SIZE LABELVALUE"): false, it is none. */
+bool rt_dia_text_read(const char *text, struct rota_place *place, struct rt_text *label,
+                      struct rt_text *value);
+
+/* ---- Ops ----------------------------------------------------------------------------------- */
+
+int rt_dia_begin_join(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_change(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_break(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_beat(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_observe(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_inspect(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_list(struct rt_dia_conn *c, struct rt_op *op);
+int rt_dia_begin_check(struct rt_dia_conn *c, struct rt_op *op);
+
+/* join.c: those that wait: asked for again when their time has come; a word came on CHANNEL. */
+void rt_dia_retry_fire(struct rt_timer_call *call, int64_t now);
+void rt_dia_word(struct rt_dia_conn *c, const char *channel);
+/* T waits no more. */
+void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_dia_ticket *t);
+
+/* leave.c: gives back what nobody here asks for, without a word. */
+void rt_dia_give_back(struct rt_dia_conn *c, const char *name, const char *id);
+
+/* beat.c: asks whether the server still has what is held: after a new link. */
+void rt_dia_verify(struct rt_dia_conn *c);
+
+/* look.c */
+void rt_dia_look_fire(struct rt_timer_call *call, int64_t now);
+
+#endif

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JOIN and JOIN_ALL: one script takes all keys or none. Who does not get them waits here and asks again: by time, and where
+ * releases are told, by their word. */
+#include "engine/redis/dialect/dialect.h"
+
+#include "base/alloc.h"
+#include "base/bug.h"
+#include "engine/kit/check.h"
+#include "engine/name.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EACH 4 /* arguments of a ticket: name, id, mode, text */
+#define AHEAD 1
+#define TEXT_MOST (RT_LABEL_MAX + ROTA_VALUE_MAX + 64)
+#define CHANNEL_ROOM (RT_NAME_ROOM + 64)
+
+/* ---- Asking ------------------------------------------------------------------------------------ */
+
+static void put_ticket(struct rt_redis_args *a, const struct rt_dia_conn *c, const char *name,
+                       uint64_t nonce, uint32_t mode, uint64_t owner)
+{
+    char id[RT_DIA_ID_SIZE];
+    const char *label = c->base.label != NULL ? c->base.label : "";
+    size_t size = strlen(label);
+    size = size < RT_LABEL_MAX ? size : RT_LABEL_MAX;
+    rt_dia_id(c, nonce, id);
+    rt_redis_arg(a, name);
+    rt_redis_arg_text(a, "%s", id);
+    rt_redis_arg_number(a, mode);
+    rt_redis_arg_text(a, "%llu - %zu %.*s", (unsigned long long)owner, size, (int)size, label);
+}
+
+/* Room for N tickets, and what goes before them. */
+static int open_args(struct rt_dia_conn *c, struct rt_redis_args *a, size_t n)
+{
+    if (rt_redis_args_open(a, AHEAD + EACH * n, 32 + n * (TEXT_MOST + RT_DIA_ID_SIZE)) != 0)
+        return rt_words_nomem(&c->base);
+    rt_redis_arg_number(a, c->base.ttl_ms);
+    return 0;
+}
+
+static const char *name_of(const struct rt_dia_request *rq, size_t i)
+{
+    return rq->call.args[AHEAD + EACH * i];
+}
+
+static void give_back_all(struct rt_dia_conn *c, const struct rt_dia_request *rq)
+{
+    for (size_t i = 0; i < rq->count; i++)
+        rt_dia_give_back(c, name_of(rq, i), rq->call.args[AHEAD + EACH * i + 1]);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------- */
+
+/* Why NAME is not to be locked in this dialect, WHAT being what the script found there. */
+static int other_layout(struct rt_dia_conn *c, const char *name, const char *what)
+{
+    const char *mine = c->dialect->incumbents;
+    if (strcmp(what, "rw") == 0)
+        return rt_dia_fail(
+            c, ROTA_INVALID,
+            "%.80s is a read/write lock of Redisson: a lock beside it excludes nobody; take another "
+            "name, or ?dialect=redisson-rw",
+            name);
+    if (strcmp(what, "lock") == 0)
+        return rt_dia_fail(
+            c, ROTA_INVALID,
+            "%.80s is a plain lock of Redisson: a read/write lock beside it excludes nobody; take "
+            "another name, or ?dialect=redisson",
+            name);
+    if (strcmp(what, "queue") == 0)
+        return rt_dia_fail(
+            c, ROTA_INVALID,
+            "%.80s is a fair lock of Redisson, and others queue for it: take another name, or "
+            "?dialect=redisson-fair",
+            name);
+    if (strcmp(what, "shape") == 0)
+        return rt_dia_fail(c, ROTA_INVALID, "%.80s is a hash, but no lock of %s", name, mine);
+    return rt_dia_fail(c, ROTA_INVALID, "%.80s is a key of type %.20s, not a lock of %s%s", name,
+                       what, mine,
+                       strcmp(what, "hash") == 0     ? ": is it Redisson's (?dialect=redisson)?"
+                       : strcmp(what, "string") == 0 ? ": is it one of SET NX PX (?dialect=token)?"
+                                                     : "");
+}
+
+static int busy(struct rt_dia_conn *c, const char *name, const char *holder)
+{
+    struct rota_place place = {0};
+    struct rt_text label, value;
+    char who[RT_LABEL_MAX + 1];
+    const char *text = strchr(holder, ' ');
+    const char *ours = text != NULL ? strchr(text + 1, ' ') : NULL;
+    if (ours != NULL && rt_dia_text_read(ours + 1, &place, &label, &value))
+        return rt_words_busy(&c->base, name, label.at, label.size);
+    char id[128];
+    size_t size = c->dialect->uuid && text != NULL ? (size_t)(text - holder) : strlen(holder);
+    (void)snprintf(id, sizeof(id), "%.*s", (int)(size < 127 ? size : 127), holder);
+    rt_dia_whose(c, id, who, sizeof(who));
+    return rt_words_busy(&c->base, name, who, strlen(who));
+}
+
+/* The I-th of the numbers that were granted; 0: the reply is none of ours. */
+static uint64_t granted_number(const redisReply *reply, size_t i)
+{
+    if (reply->type != REDIS_REPLY_STRING)
+        return (uint64_t)rt_redis_int(reply, i);
+    const char *at = strchr(reply->str, ' ');
+    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/* What the answer says: 0 granted; ROTA_BUSY; an error. */
+static int read_answer(struct rt_dia_conn *c, struct rt_dia_request *rq, int status,
+                       const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_STRING || status == RT_REDIS_OK) {
+        bool whole = reply->type == REDIS_REPLY_STRING ||
+                     (rt_redis_count(reply) == rq->count && rt_redis_shaped(reply, 0, "i"));
+        return whole && granted_number(reply, 0) > 0 ? 0 : rt_dia_odd(c, rq);
+    }
+    size_t at = (size_t)rt_redis_int(reply, 0);
+    const char *name = name_of(rq, at < rq->count ? at : 0);
+    if (status == RT_REDIS_BUSY && rt_redis_shaped(reply, 0, "iis"))
+        return busy(c, name, rt_redis_str(reply, 2));
+    if (status == RT_REDIS_KIND && rt_redis_shaped(reply, 0, "is"))
+        return other_layout(c, name, rt_redis_str(reply, 1));
+    return status == RT_REDIS_PARTIAL ? rt_words_set_ended(&c->base) : rt_dia_odd(c, rq);
+}
+
+/* ---- Words of who released -------------------------------------------------------------------------- */
+
+/* As Redisson spells it: braces unless the name has one. */
+static void channel_of(const struct rt_dia_conn *c, const char *name, char out[CHANNEL_ROOM])
+{
+    bool braced = strchr(name, '{') != NULL;
+    (void)snprintf(out, CHANNEL_ROOM, "%s:%s%s%s", c->dialect->channel, braced ? "" : "{", name,
+                   braced ? "" : "}");
+}
+
+static void listen_for(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+{
+    char channel[CHANNEL_ROOM];
+    if (c->dialect->channel == NULL || t->listens)
+        return;
+    channel_of(c, t->name, channel);
+    t->listens = rt_resp_subscribe(&c->link, 0, channel) == 0; /* else it asks by time */
+}
+
+static void count_listener(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+{
+    struct rt_dia_ticket **one = arg;
+    (void)c;
+    if (*one != NULL && *one != t && t->listens && strcmp((*one)->name, t->name) == 0)
+        *one = NULL;
+}
+
+void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+{
+    struct rt_dia_ticket *alone = t;
+    char channel[CHANNEL_ROOM];
+    if (!t->listens)
+        return;
+    rt_dia_each(c, count_listener, &alone);
+    t->listens = false;
+    channel_of(c, t->name, channel);
+    if (alone != NULL)
+        rt_resp_unsubscribe(&c->link, 0, channel);
+}
+
+/* ---- Waiting -------------------------------------------------------------------------------------------- */
+
+static uint64_t throw(struct rt_dia_conn * c)
+{
+    c->dice ^= c->dice << 13;
+    c->dice ^= c->dice >> 7;
+    c->dice ^= c->dice << 17;
+    return c->dice;
+}
+
+/* T is asked for again in a while, at the latest when what LEFT ms are left of is over. */
+static void pause_for(struct rt_dia_conn *c, struct rt_dia_ticket *t, int64_t left)
+{
+    int64_t half = (c->dialect->pause_ms != 0 ? c->dialect->pause_ms : c->base.ttl_ms / 6) / 2;
+    int64_t ms = half + (int64_t)(throw(c) % (uint64_t)(half + 1));
+    if (left >= 0 && left < ms)
+        ms = left + 1;
+    t->retry_at = rt_loop_now(c->base.loop) + (t->at_once ? 0 : ms * RT_MS);
+    t->at_once = false;
+    struct rt_timer *timer = &c->retry_timer.timer;
+    if (timer->slot == 0 || timer->at > t->retry_at)
+        rt_timers_start(&c->base.loop->timers, timer, t->retry_at);
+}
+
+static void wait_on(struct rt_dia_conn *c, struct rt_dia_ticket *t, int64_t left)
+{
+    rt_dia_ticket_state(c, t, RT_DIA_WAITING);
+    listen_for(c, t);
+    pause_for(c, t, left);
+}
+
+struct mates { /* tickets that are asked for together */
+    uint64_t set;
+    struct rt_dia_ticket **list;
+    size_t count, room;
+};
+
+static void find_mate(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+{
+    struct mates *m = arg;
+    (void)c;
+    if (t->state != RT_DIA_WAITING || t->set != m->set)
+        return;
+    if (m->list != NULL && m->count < m->room)
+        m->list[m->count] = t;
+    m->count++;
+}
+
+static rt_dia_answer_fn retry_answered;
+
+static void ask_again(struct rt_dia_conn *c, struct rt_dia_ticket **list, size_t n)
+{
+    struct rt_redis_args a;
+    struct rt_dia_request *rq = NULL;
+    if (open_args(c, &a, n) == 0) {
+        for (size_t i = 0; i < n; i++)
+            put_ticket(&a, c, list[i]->name, list[i]->nonce, list[i]->mode, list[i]->owner);
+        rq = rt_dia_request_new(c, c->dialect->join, &a, AHEAD, n, retry_answered);
+    }
+    for (size_t i = 0; i < n; i++) {
+        list[i]->in_flight = rq != NULL;
+        if (rq != NULL)
+            rq->nonces[i] = list[i]->nonce;
+        else
+            pause_for(c, list[i], -1); /* there may be memory then */
+    }
+    if (rq != NULL)
+        rt_dia_send(c, rq);
+}
+
+static void retry(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+{
+    struct mates m = {.set = t->set};
+    if (t->set == 0) {
+        ask_again(c, &t, 1);
+        return;
+    }
+    rt_dia_each(c, find_mate, &m);
+    m.list = rt_alloc(m.count * sizeof(struct rt_dia_ticket *));
+    m.room = m.count;
+    m.count = 0;
+    if (m.list == NULL) {
+        pause_for(c, t, -1);
+        return;
+    }
+    rt_dia_each(c, find_mate, &m);
+    ask_again(c, m.list, m.count);
+    rt_free(m.list);
+}
+
+struct due {
+    int64_t now, next;
+};
+
+static void if_due(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+{
+    struct due *due = arg;
+    if (t->state != RT_DIA_WAITING || t->in_flight)
+        return;
+    if (t->retry_at <= due->now)
+        retry(c, t);
+    else if (t->retry_at < due->next)
+        due->next = t->retry_at;
+}
+
+void rt_dia_retry_fire(struct rt_timer_call *call, int64_t now)
+{
+    struct rt_dia_conn *c = RT_DIA_OF_TIMER(call, retry_timer);
+    struct due due = {.now = now, .next = RT_NEVER};
+    if (c->waiting > 0)
+        rt_dia_each(c, if_due, &due);
+    struct rt_timer *timer = &c->retry_timer.timer; /* a ticket may have set it meanwhile */
+    if (due.next != RT_NEVER && (timer->slot == 0 || timer->at > due.next))
+        rt_timers_start(&c->base.loop->timers, timer, due.next);
+}
+
+struct word {
+    const char *channel;
+};
+
+static void hear(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+{
+    const struct word *w = arg;
+    char channel[CHANNEL_ROOM];
+    if (t->state != RT_DIA_WAITING && t->state != RT_DIA_JOINING)
+        return;
+    channel_of(c, t->name, channel);
+    if (strcmp(channel, w->channel) != 0 || RT_BUG(RT_BUG_WORD_NOT_HEARD))
+        return;
+    t->at_once = true;
+    if (t->state == RT_DIA_WAITING && !t->in_flight)
+        pause_for(c, t, -1);
+}
+
+void rt_dia_word(struct rt_dia_conn *c, const char *channel)
+{
+    struct word w = {channel};
+    rt_dia_each(c, hear, &w);
+}
+
+static void tell_granted(struct rt_dia_conn *c, struct rt_dia_ticket *t, uint64_t fence)
+{
+    struct rt_event event = {.kind = RT_GRANTED,
+                             .session = c->session,
+                             .number = t->number,
+                             .nonce = t->nonce,
+                             .name = t->name};
+    if (c->dialect->caps & ROTA_CAP_FENCE)
+        t->number = event.fence = fence;
+    rt_dia_ticket_state(c, t, RT_DIA_HELD);
+    t->set = 0;
+    t->doubt = false;
+    rt_dia_unlisten(c, t);
+    rt_conn_event(&c->base, &event);
+}
+
+static void retried_one(struct rt_dia_conn *c, struct rt_dia_request *rq, size_t i, int err,
+                        const redisReply *reply)
+{
+    struct rt_dia_ticket *t = rq->session == c->session
+                                  ? rt_dia_by_nonce(c, name_of(rq, i), rq->nonces[i])
+                                  : NULL;
+    if (t == NULL) {
+        if (err == 0) /* of an earlier session, or given up */
+            rt_dia_give_back(c, name_of(rq, i), rq->call.args[AHEAD + EACH * i + 1]);
+        return;
+    }
+    t->in_flight = false;
+    if (t->state != RT_DIA_WAITING)
+        return; /* its LEAVE is behind this */
+    if (err == 0) {
+        tell_granted(c, t, granted_number(reply, i));
+        return;
+    }
+    t->doubt = err == ROTA_UNKNOWN || (t->doubt && err != ROTA_BUSY);
+    pause_for(c, t, err == ROTA_BUSY ? rt_redis_int(reply, 1) : -1);
+}
+
+static void retry_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                           const redisReply *reply)
+{
+    if (err == 0)
+        err = read_answer(c, rq, status, reply);
+    if (err == ROTA_LOST) /* a set that an earlier try got, and a part of it has ended */
+        give_back_all(c, rq);
+    for (size_t i = 0; i < rq->count; i++)
+        retried_one(c, rq, i, err, reply);
+}
+
+/* ---- The op -------------------------------------------------------------------------------------------------- */
+
+static void joined_one(struct rt_dia_conn *c, struct rt_join *join, struct rt_dia_ticket *t,
+                       uint64_t fence)
+{
+    rt_dia_ticket_state(c, t, RT_DIA_HELD);
+    if (c->dialect->caps & ROTA_CAP_FENCE)
+        t->number = fence;
+    else if (t->number == 0)
+        t->number = ++c->names;
+    t->at_once = false;
+    join->number = t->number;
+    join->granted = true;
+    join->wanted = join->flags & RT_JOIN_ARM && join->mode == RT_EXCLUSIVE; /* see leave.c */
+}
+
+static void joined_all(struct rt_dia_conn *c, struct rt_op *op, int err, const redisReply *reply)
+{
+    uint64_t set = err == ROTA_BUSY && op->join.n > 1 ? ++c->sets : 0;
+    for (size_t i = 0; i < op->join.n; i++) {
+        struct rt_join *join = &op->join.joins[i];
+        struct rt_dia_ticket *t = rt_dia_by_nonce(c, join->name, join->nonce);
+        assert(t != NULL);
+        if (err == 0) {
+            joined_one(c, join, t, granted_number(reply, i));
+        } else if (err == ROTA_BUSY && !(join->flags & RT_JOIN_TRY)) {
+            t->set = set;
+            join->number = t->number = ++c->names;
+            join->granted = join->wanted = false;
+            wait_on(c, t, rt_redis_int(reply, 1));
+        } else if (t->state == RT_DIA_JOINING) {
+            rt_dia_ticket_free(c, t);
+        }
+    }
+}
+
+static void join_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                          const redisReply *reply)
+{
+    struct rt_op *op = rq->call.entry.op;
+    if (err == 0)
+        err = read_answer(c, rq, status, reply);
+    if (rq->session != c->session || c->session == 0) {
+        if (err == 0)
+            give_back_all(c, rq);
+        rt_conn_done(&c->base, op, rt_words_no_session(&c->base, rq->session));
+        return;
+    }
+    joined_all(c, op, err, reply);
+    bool waits = err == ROTA_BUSY && !(op->join.joins[0].flags & RT_JOIN_TRY);
+    rt_conn_done(&c->base, op, waits ? 0 : err);
+}
+
+static int check_one(struct rt_dia_conn *c, const struct rt_join *j)
+{
+    uint32_t caps = c->dialect->caps;
+    bool kept = j->flags & RT_JOIN_DURABLE || j->at_least_ms > 0 || j->until_ms > 0;
+    if (kept || j->mode > RT_SHARED || (j->mode == RT_SHARED && !(caps & ROTA_CAP_SHARED)))
+        return rt_dia_fail(c, ROTA_UNSUPPORTED, "%.80s: dialect %s has only %s", j->name,
+                           c->dialect->name,
+                           caps & ROTA_CAP_SHARED ? "read/write locks" : "exclusive locks");
+    return 0;
+}
+
+static int check(struct rt_dia_conn *c, const struct rt_op *op)
+{
+    int rv = rt_check_joins(&c->base, op);
+    if (rv == 0)
+        rv = rt_check_session(&c->base, op, c->session);
+    for (size_t i = 0; rv == 0 && i < op->join.n; i++) {
+        rv = check_one(c, &op->join.joins[i]);
+        for (size_t k = 0; rv == 0 && k < i; k++)
+            if (strcmp(op->join.joins[k].name, op->join.joins[i].name) == 0)
+                rv = rt_dia_fail(c, ROTA_INVALID, "%.80s: a set names a line once",
+                                 op->join.joins[i].name);
+    }
+    return rv;
+}
+
+/* Tickets for all joins; those that are there stay as they are. */
+static int make_tickets(struct rt_dia_conn *c, const struct rt_op *op)
+{
+    size_t n = 0;
+    while (n < op->join.n) {
+        const struct rt_join *j = &op->join.joins[n];
+        if (rt_dia_by_nonce(c, j->name, j->nonce) == NULL && rt_dia_ticket_new(c, j) == NULL)
+            break;
+        n++;
+    }
+    if (n == op->join.n)
+        return 0;
+    while (n-- > 0) {
+        const struct rt_join *j = &op->join.joins[n];
+        struct rt_dia_ticket *t = rt_dia_by_nonce(c, j->name, j->nonce);
+        if (t->state == RT_DIA_JOINING)
+            rt_dia_ticket_free(c, t);
+    }
+    return rt_words_nomem(&c->base);
+}
+
+/* Asked again while it waits: as it stands. */
+static bool stands(struct rt_dia_conn *c, struct rt_op *op)
+{
+    for (size_t i = 0; i < op->join.n; i++) {
+        struct rt_join *j = &op->join.joins[i];
+        const struct rt_dia_ticket *t = rt_dia_by_nonce(c, j->name, j->nonce);
+        if (t == NULL || t->state != RT_DIA_WAITING)
+            return false;
+        j->number = t->number;
+        j->granted = j->wanted = false;
+    }
+    rt_conn_done(&c->base, op, 0);
+    return true;
+}
+
+int rt_dia_begin_join(struct rt_dia_conn *c, struct rt_op *op)
+{
+    struct rt_redis_args a;
+    int rv = check(c, op);
+    if (rv != 0)
+        return rv;
+    if (stands(c, op))
+        return 0;
+    rv = make_tickets(c, op);
+    if (rv == 0)
+        rv = open_args(c, &a, op->join.n);
+    if (rv != 0)
+        return rv;
+    for (size_t i = 0; i < op->join.n; i++) {
+        const struct rt_join *j = &op->join.joins[i];
+        put_ticket(&a, c, j->name, j->nonce, j->mode, j->owner);
+    }
+    struct rt_dia_request *rq = rt_dia_request_new(c, c->dialect->join, &a, AHEAD, op->join.n,
+                                                   join_answered);
+    if (rq == NULL) {
+        joined_all(c, op, ROTA_NOMEM, NULL);
+        return ROTA_NOMEM;
+    }
+    for (size_t i = 0; i < op->join.n; i++)
+        rq->nonces[i] = op->join.joins[i].nonce;
+    rq->call.entry.op = op;
+    rq->call.entry.deadline = op->deadline;
+    rt_dia_send(c, rq);
+    return 0;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LEAVE, CHANGE, BREAK: only what is ours is deleted, by one step on the server. */
+#include "engine/redis/dialect/dialect.h"
+
+#include "base/bug.h"
+#include "engine/kit/check.h"
+
+#include <string.h>
+
+/* ---- LEAVE -------------------------------------------------------------------------------------- */
+
+static void put_leave(struct rt_redis_args *a, const char *name, const char *id)
+{
+    rt_redis_args_few(a);
+    rt_redis_arg(a, name);
+    rt_redis_arg(a, id);
+}
+
+void rt_dia_give_back(struct rt_dia_conn *c, const char *name, const char *id)
+{
+    struct rt_redis_args a;
+    put_leave(&a, name, id);
+    (void)rt_dia_ask(c, c->dialect->leave, &a, 0, NULL, NULL,
+                     NULL); /* without memory: by its ttl */
+}
+
+static bool is_over(int err, int status, const redisReply *reply)
+{
+    return err == 0 && (reply->type == REDIS_REPLY_STRING || status == RT_REDIS_OK);
+}
+
+static void leave_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                           const redisReply *reply)
+{
+    struct rt_op *op = rq->call.entry.op;
+    struct rt_dia_ticket *t = rq->session == c->session && rq->nonces[0] != 0
+                                  ? rt_dia_by_nonce(c, op->leave.name, rq->nonces[0])
+                                  : NULL;
+    bool waited = t != NULL && t->waited;
+    if (is_over(err, status, reply))
+        op->leave.granted = true;
+    else if (err == 0 && status == RT_REDIS_LOST)
+        err = waited ? 0 : rt_words_no_ticket(&c->base, op->leave.name);
+    else if (err == 0)
+        err = rt_dia_odd(c, rq);
+    if (t != NULL && (err == 0 || err == ROTA_LOST))
+        rt_dia_ticket_free(c, t);
+    rt_conn_done(&c->base, op, err);
+}
+
+static int send_leave(struct rt_dia_conn *c, struct rt_op *op, uint64_t nonce)
+{
+    struct rt_redis_args a;
+    char id[RT_DIA_ID_SIZE];
+    rt_dia_id(c, nonce, id);
+    put_leave(&a, op->leave.name, id);
+    struct rt_dia_request *rq = rt_dia_request_new(c, c->dialect->leave, &a, 0, 1, leave_answered);
+    if (rq == NULL)
+        return ROTA_NOMEM;
+    rq->nonces[0] = nonce;
+    rq->call.entry.op = op;
+    rq->call.entry.deadline = op->deadline;
+    rt_dia_send(c, rq);
+    return 0;
+}
+
+int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
+{
+    int rv = rt_check_name(&c->base, op->leave.name);
+    if (rv != 0)
+        return rv;
+    op->leave.granted = false;
+    if (c->session == 0 || op->leave.session != c->session)
+        return rt_words_no_ticket(&c->base, op->leave.name);
+    struct rt_dia_ticket *t = op->leave.number != 0
+                                  ? rt_dia_by_number(c, op->leave.name, op->leave.number)
+                                  : rt_dia_by_nonce(c, op->leave.name, op->leave.nonce);
+    if (t == NULL && op->leave.number != 0)
+        return rt_words_no_ticket(&c->base, op->leave.name);
+    if (t != NULL && t->state == RT_DIA_WAITING && !t->in_flight && !t->doubt) {
+        rt_dia_ticket_free(c, t); /* the server knows nothing of it */
+        rt_conn_done(&c->base, op, 0);
+        return 0;
+    }
+    if (t != NULL) {
+        if (t->state == RT_DIA_WAITING) /* the answer says whether it held */
+            t->waited = true;
+        rt_dia_unlisten(c, t);
+        rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
+    }
+    return send_leave(c, op, t != NULL ? t->nonce : op->leave.nonce);
+}
+
+/* ---- CHANGE --------------------------------------------------------------------------------------- */
+
+static void downgraded(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                       const redisReply *reply)
+{
+    struct rt_op *op = rq->call.entry.op;
+    if (err == 0 && status == RT_REDIS_LOST)
+        err = rt_words_no_ticket(&c->base, op->change.name);
+    else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+        err = rt_dia_odd(c, rq);
+    struct rt_dia_ticket *t = rq->session == c->session
+                                  ? rt_dia_by_number(c, op->change.name, op->change.number)
+                                  : NULL;
+    if (err == 0 && t != NULL)
+        t->mode = RT_SHARED;
+    op->change.wanted = false;
+    rt_conn_done(&c->base, op, err);
+}
+
+static int downgrade(struct rt_dia_conn *c, struct rt_op *op, const char *id)
+{
+    struct rt_redis_args a;
+    put_leave(&a, op->change.name, id);
+    rt_redis_arg_number(&a, c->base.ttl_ms);
+    return rt_dia_ask(c, RT_DIA_RW_CHANGE, &a, 0, op, NULL, downgraded) != NULL ? 0 : ROTA_NOMEM;
+}
+
+static void change_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                            const redisReply *reply)
+{
+    struct rt_op *op = rq->call.entry.op;
+    if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+        err = rt_dia_odd(c, rq);
+    if (err == 0 && rt_redis_int(reply, 0) == 0)
+        err = rt_words_no_ticket(&c->base, op->change.name);
+    /* Nobody can say that nobody waits. Readers would keep each other out by that. */
+    bool reads = rq->call.args[3][0] == '0' + RT_SHARED;
+    op->change.wanted = err == 0 && op->change.what & RT_CHANGE_ARM && !reads;
+    rt_conn_done(&c->base, op, err);
+}
+
+int rt_dia_begin_change(struct rt_dia_conn *c, struct rt_op *op)
+{
+    struct rt_redis_args a;
+    char id[RT_DIA_ID_SIZE];
+    int rv = rt_check_name(&c->base, op->change.name);
+    if (rv != 0)
+        return rv;
+    struct rt_dia_ticket *t = c->session != 0 && op->change.session == c->session
+                                  ? rt_dia_by_number(c, op->change.name, op->change.number)
+                                  : NULL;
+    if (t == NULL || t->state != RT_DIA_HELD)
+        return rt_words_no_ticket(&c->base, op->change.name);
+    uint32_t able = c->dialect->caps & ROTA_CAP_SHARED ? RT_CHANGE_DOWNGRADE : 0;
+    if (op->change.what & ~(RT_CHANGE_ARM | able))
+        return rt_dia_fail(c, ROTA_UNSUPPORTED, "%.80s: dialect %s has no values and no readers",
+                           op->change.name, c->dialect->name);
+    rt_dia_id(c, t->nonce, id);
+    if (op->change.what & RT_CHANGE_DOWNGRADE)
+        return downgrade(c, op, id);
+    rt_redis_args_few(&a);
+    rt_redis_arg_number(&a, c->base.ttl_ms);
+    rt_redis_arg(&a, op->change.name);
+    rt_redis_arg(&a, id);
+    rt_redis_arg_number(&a, t->mode);
+    return rt_dia_ask(c, c->dialect->renew, &a, 1, op, NULL, change_answered) != NULL ? 0
+                                                                                      : ROTA_NOMEM;
+}
+
+/* ---- BREAK ------------------------------------------------------------------------------------------ */
+
+static void break_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                           const redisReply *reply)
+{
+    struct rt_op *op = rq->call.entry.op;
+    if (err == 0 && status == RT_REDIS_LOST)
+        err = rt_words_no_such(&c->base, op->brk.name);
+    else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
+        err = rt_dia_odd(c, rq);
+    rt_conn_done(&c->base, op, err);
+}
+
+int rt_dia_begin_break(struct rt_dia_conn *c, struct rt_op *op)
+{
+    struct rt_redis_args a;
+    int rv = rt_check_name(&c->base, op->brk.name);
+    if (rv != 0)
+        return rv;
+    if (op->brk.number == 0) /* there are no durable tickets */
+        return rt_words_no_such(&c->base, op->brk.name);
+    rt_redis_args_few(&a);
+    rt_redis_arg(&a, op->brk.name);
+    rt_redis_arg_number(&a, op->brk.number);
+    return rt_dia_ask(c, c->dialect->brk, &a, 0, op, NULL, break_answered) != NULL ? 0 : ROTA_NOMEM;
+}

@@ -1,0 +1,2 @@
+--@include open
+return tag

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tickets of ours, by name and nonce; what owners are called in each dialect. */
+#include "engine/redis/dialect/dialect.h"
+
+#include "base/alloc.h"
+#include "base/list.h"
+#include "engine/kit/hash.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+static struct rt_dia_ticket **bucket(struct rt_dia_conn *c, const char *name)
+{
+    return &c->buckets[rt_hash(name, strlen(name)) % RT_DIA_BUCKETS];
+}
+
+struct rt_dia_ticket *rt_dia_by_nonce(struct rt_dia_conn *c, const char *name, uint64_t nonce)
+{
+    struct rt_dia_ticket *t = *bucket(c, name);
+    while (t != NULL && (t->nonce != nonce || strcmp(t->name, name) != 0))
+        t = t->next;
+    return t;
+}
+
+struct rt_dia_ticket *rt_dia_by_number(struct rt_dia_conn *c, const char *name, uint64_t number)
+{
+    struct rt_dia_ticket *t = *bucket(c, name);
+    while (t != NULL && (number == 0 || t->number != number || strcmp(t->name, name) != 0))
+        t = t->next;
+    return t;
+}
+
+struct rt_dia_ticket *rt_dia_ticket_new(struct rt_dia_conn *c, const struct rt_join *join)
+{
+    size_t size = strlen(join->name) + 1;
+    struct rt_dia_ticket *t = rt_alloc(sizeof(*t) + size);
+    if (t == NULL)
+        return NULL;
+    memcpy(t->name, join->name, size);
+    t->nonce = join->nonce;
+    t->owner = join->owner;
+    t->mode = join->mode;
+    struct rt_dia_ticket **head = bucket(c, join->name);
+    RT_LIST_ADD(head, t);
+    c->tickets++;
+    return t;
+}
+
+void rt_dia_ticket_state(struct rt_dia_conn *c, struct rt_dia_ticket *t, enum rt_dia_state state)
+{
+    c->waiting -= t->state == RT_DIA_WAITING;
+    c->waiting += state == RT_DIA_WAITING;
+    t->state = state;
+}
+
+void rt_dia_ticket_free(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+{
+    rt_dia_unlisten(c, t);
+    rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
+    RT_LIST_OUT(t);
+    assert(c->tickets > 0);
+    c->tickets--;
+    rt_free(t);
+}
+
+void rt_dia_each(struct rt_dia_conn *c,
+                 void (*each)(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg), void *arg)
+{
+    for (size_t i = 0; c->tickets > 0 && i < RT_DIA_BUCKETS; i++)
+        for (struct rt_dia_ticket *t = c->buckets[i], *next; t != NULL; t = next) {
+            next = t->next;
+            each(c, t, arg);
+        }
+}
+
+static void forget(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+{
+    (void)arg;
+    rt_dia_ticket_free(c, t);
+}
+
+void rt_dia_forget_all(struct rt_dia_conn *c)
+{
+    rt_dia_each(c, forget, NULL);
+    assert(c->tickets == 0 && c->waiting == 0);
+}
+
+/* ---- Who is who ------------------------------------------------------------------------------- */
+
+void rt_dia_id(const struct rt_dia_conn *c, uint64_t nonce, char out[RT_DIA_ID_SIZE])
+{
+    if (c->dialect->uuid) /* a thread's number is an int64 */
+        (void)snprintf(out, RT_DIA_ID_SIZE, "%s:%lld", c->uuid, (long long)(nonce & INT64_MAX));
+    else
+        (void)snprintf(out, RT_DIA_ID_SIZE, "%016llx%016llx", (unsigned long long)c->session,
+                       (unsigned long long)nonce);
+}
+
+bool rt_dia_is_mine(const struct rt_dia_conn *c, const char *id)
+{
+    char own[RT_DIA_ID_SIZE];
+    rt_dia_id(c, 0, own);
+    return c->session != 0 && strncmp(id, own, c->dialect->uuid ? RT_DIA_UUID_SIZE - 1 : 16) == 0;
+}
+
+static bool is_made_of(const char *text, size_t size, const char *more)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!isalnum((unsigned char)text[i]) && strchr(more, text[i]) == NULL)
+            return false;
+    return true;
+}
+
+static bool is_hex(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!isxdigit((unsigned char)text[i]))
+            return false;
+    return true;
+}
+
+static bool is_uuid(const char *text)
+{
+    static const uint8_t dashes[] = {8, 13, 18, 23};
+    for (size_t i = 0; i < sizeof(dashes); i++)
+        if (text[dashes[i]] != '-')
+            return false;
+    return is_made_of(text, 36, "-");
+}
+
+/* By the shape of their tokens, which each writes in its own way. */
+static const char *maker(const char *token)
+{
+    size_t size = strlen(token);
+    if (size == 32 && is_hex(token, size))
+        return token[12] == '1' && strchr("89ab", token[16]) != NULL
+                   ? "redis-py"
+                   : "node-redlock, or another with 32 digits";
+    if (size == 36 && is_uuid(token))
+        return "Spring, or another with a UUID";
+    if (size == 24 && strcmp(token + 22, "==") == 0 && is_made_of(token, 22, "+/"))
+        return "redsync";
+    if (size >= 22 && strncmp(token, "ADDED:", 6) != 0 && is_made_of(token, 22, "-_"))
+        return "redislock";
+    return strncmp(token, "ADDED:", 6) == 0 ? "ShedLock" : "a foreign client";
+}
+
+void rt_dia_whose(const struct rt_dia_conn *c, const char *id, char *out, size_t size)
+{
+    char seen[100];
+    size_t n = 0;
+    for (; id[n] != '\0' && n + 1 < sizeof(seen); n++)
+        seen[n] = isprint((unsigned char)id[n]) ? id[n] : '?';
+    seen[n] = '\0';
+    if (c->dialect->uuid && strlen(id) > 37 && is_uuid(id))
+        (void)snprintf(out, size, "Redisson %.36s, thread %s", seen, seen + 37);
+    else
+        (void)snprintf(out, size, "%s (%s)", c->dialect->uuid ? "a foreign client" : maker(id),
+                       seen);
+}
+
+bool rt_dia_text_read(const char *text, struct rota_place *place, struct rt_text *label,
+                      struct rt_text *value)
+{
+    char *end;
+    place->owner = strtoull(text, &end, 10);
+    if (end == text || end[0] != ' ' || end[1] == '\0' || end[2] != ' ')
+        return false;
+    if (end[1] == 'd')
+        place->flags |= ROTA_PLACE_DETECT;
+    const char *at = end + 3;
+    size_t size = strtoul(at, &end, 10);
+    if (end == at || *end != ' ' || strlen(end + 1) < size)
+        return false;
+    *label = (struct rt_text){end + 1, size};
+    *value = (struct rt_text){end + 1 + size, strlen(end + 1 + size)};
+    return true;
+}
