@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Turns the Lua scripts of the Redis engine into a C table of texts and their SHA1.
+"""Turns the Lua scripts of an engine on Redis into a C table of texts and their SHA1.
 
 lua2c.py [--header H] [--scripts COUNT] [--parts DIR] OUT.c TABLE CLOCK FOLDER NAME...: "--@include part" in a script
 stands for FOLDER/part/part.lua, or DIR/part.lua if that is not there (each once), comments and indentation go, and each

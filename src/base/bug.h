@@ -53,6 +53,14 @@ enum rt_bug {
     RT_BUG_WANTED_NOT_HEARD = 43,   /* the dispatcher */
     RT_BUG_SAME_STATE_TOLD = 44,    /* kit/view */
     RT_BUG_NO_LOOK_ONCE_MORE = 45,  /* kit/view */
+    /* Of Redlock. */
+    RT_BUG_RESTART_COUNTS = 60,    /* a node that was restarted counts at once */
+    RT_BUG_REPLIES_COUNT = 61,     /* a majority of replies is taken for one of grants */
+    RT_BUG_NO_WRITE_BACK = 62,     /* numbers differ, and stay so */
+    RT_BUG_GIVEN_WHERE_TAKEN = 63, /* released only where the taking was answered */
+    RT_BUG_NO_DRIFT = 64,          /* the session: nodes' clocks are thought to run as ours */
+    RT_BUG_BESIDE_THE_BEATS = 65,  /* a lock that was sent before a beat counts as renewed by it */
+    RT_BUG_ONE_TOKEN = 66,         /* the next attempt has the token of the last */
     /* Of the dialects on Redis; they have 11 too. */
     RT_BUG_RENEWAL_NOT_READ = 70,  /* what is lost is not told */
     RT_BUG_ASKED_NOT_RENEWED = 71, /* what was granted before the beat and is told after it */

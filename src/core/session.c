@@ -80,7 +80,7 @@ bool rt_session_answered(struct rt_session *s, uint64_t id, uint32_t ttl_ms, uin
     }
     /* Counted from before the request left: the engine cannot have started later (I3). */
     int64_t from = RT_BUG(RT_BUG_DEADLINE_FROM_REPLY) ? now : s->sent_at;
-    int64_t drift = s->ttl / 100 + 2 * RT_MS;
+    int64_t drift = RT_BUG(RT_BUG_NO_DRIFT) ? 0 : s->ttl / 100 + 2 * RT_MS;
     s->deadline = from + s->ttl - drift - allowance_ms * RT_MS;
     s->usable_until = s->deadline - s->ttl / TELL_PART;
     assert(s->usable_until < s->deadline); /* who runs is told before it (I3) */

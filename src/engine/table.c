@@ -11,7 +11,7 @@
 extern const struct rt_engine rt_engine_file;
 #endif
 #if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
-extern const struct rt_engine rt_engine_redis;
+extern const struct rt_engine rt_engine_redis, rt_engine_redlock;
 #endif
 #if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
 extern const struct rt_engine rt_engine_etcd;
@@ -31,7 +31,7 @@ static const struct rt_engine *const engines[] = {
     &rt_engine_file,
 #endif
 #if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
-    &rt_engine_redis,
+    &rt_engine_redis,     &rt_engine_redlock,
 #endif
 #if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
     &rt_engine_etcd,

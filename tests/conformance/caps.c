@@ -31,6 +31,7 @@ static const struct row {
     {"redis:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"rediss:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"redis+unix:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
+    {"redlock", NULL, ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, ROTA_CAP_STRICT},
     {"etcd:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
     {"etcds:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
     {"postgres:", NULL, SQL_LINE, ROTA_CAP_STRICT},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real Redis for tests: one node, a primary with replicas and sentinels, a cluster.
+/* Real Redis for tests: one node, a primary with replicas and sentinels, a cluster, five for Redlock.
  *
  * As servers.h: for the main thread, gone with the test, aborts when something cannot be had. Every
  * node has a unix socket in its folder too, by which rt_redis_do commands it whatever its port speaks. */
@@ -106,6 +106,21 @@ int rt_redis_sentinels_failover(struct rt_redis_sentinels *s, unsigned limit_ms)
 int rt_redis_sentinels_kill_primary(struct rt_redis_sentinels *s, unsigned limit_ms);
 char *rt_redis_sentinels_url(
     const struct rt_redis_sentinels *s); /* redis://a,b,c/?sentinel=mymaster */
+
+/* ---- The nodes of Redlock ----------------------------------------------- */
+
+#define RT_REDLOCK_FIVE 5
+
+struct rt_redis_redlock {
+    struct rt_redis node[RT_REDLOCK_FIVE];
+    struct rt_proxy *proxy[RT_REDLOCK_FIVE]; /* before node[i], or NULL */
+};
+
+struct rt_redis_redlock *rt_redis_redlock_new(const struct rt_redis_options *opts, bool proxied,
+                                              uint64_t seed);
+void rt_redis_redlock_free(struct rt_redis_redlock *r);
+/* redlock://a,b,c,d,e/?PARAMS ("": none). With max_ttl=0 they count from their start. The caller's to free. */
+char *rt_redis_redlock_url(const struct rt_redis_redlock *r, const char *params);
 
 /* ---- A cluster of six --------------------------------------------------- */
 

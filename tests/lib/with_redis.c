@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE                                                                                     \
-    "usage: with-redis one|always|everysec|unix|tls|sentinel|cluster [--proxy delays[=MAX_US]]\n" \
-    "                  [--seed N] [--rules ACL] [--query dialect=NAME] -- COMMAND...   (@URL@ is replaced)\n"
+#define USAGE                                                                                       \
+    "usage: with-redis one|always|everysec|unix|tls|sentinel|cluster|redlock|redlock-always\n"      \
+    "                  [--proxy delays[=MAX_US]] [--seed N] [--rules ACL] [--query dialect=NAME]\n" \
+    "                  -- COMMAND...   (@URL@ is replaced)\n"
 
 #define DELAY_MAX_US 2000
 
@@ -27,6 +28,7 @@ static struct {
     struct rt_proxy *proxy;
     struct rt_redis_sentinels *sentinels;
     struct rt_redis_cluster *cluster;
+    struct rt_redis_redlock *redlock;
     char *url;
 } running;
 
@@ -91,6 +93,18 @@ static void start_cluster(void)
     running.url = rt_redis_cluster_url(running.cluster);
 }
 
+static void start_redlock(void)
+{
+    struct rt_redis_options opts = {0};
+
+    if (strcmp(args.topology, "redlock-always") == 0)
+        opts.keep = RT_REDIS_ALWAYS;
+    running.redlock = rt_redis_redlock_new(&opts, args.delay_us > 0, args.seed);
+    for (int i = 0; i < RT_REDLOCK_FIVE && args.delay_us > 0; i++)
+        rt_proxy_chaos(running.redlock->proxy[i], args.delay_us);
+    running.url = rt_redis_redlock_url(running.redlock, "max_ttl=0"); /* they were just started */
+}
+
 static bool start(void)
 {
     if (strcmp(args.topology, "unix") == 0)
@@ -99,6 +113,8 @@ static bool start(void)
         start_sentinels();
     else if (strcmp(args.topology, "cluster") == 0)
         start_cluster();
+    else if (strncmp(args.topology, "redlock", 7) == 0)
+        start_redlock();
     else if (strcmp(args.topology, "one") == 0 || strcmp(args.topology, "always") == 0 ||
              strcmp(args.topology, "everysec") == 0 || strcmp(args.topology, "tls") == 0)
         start_one();
@@ -110,6 +126,7 @@ static void stop(void)
     rt_proxy_stop(running.proxy);
     rt_redis_sentinels_free(running.sentinels);
     rt_redis_cluster_free(running.cluster);
+    rt_redis_redlock_free(running.redlock);
     rt_redis_fini(&running.node);
     free(running.url);
 }

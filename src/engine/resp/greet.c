@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define UPTIME_MOST_S 1000000000 /* 30 years */
 #define ERROR_KEPT 200
 
 struct rt_resp_greeting {
@@ -154,6 +155,9 @@ static bool take_info(struct rt_resp_link *l, const redisReply *reply)
     f->replicas = (uint32_t)strtoul(number, NULL, 10);
     info_get(info, "maxmemory", number, sizeof(number));
     f->maxmemory = strtoull(number, NULL, 10);
+    info_get(info, "uptime_in_seconds", number, sizeof(number));
+    long long up = strtoll(number, NULL, 10);
+    f->uptime_s = up > 0 && up < UPTIME_MOST_S ? up : 0;
     f->master = info_is(info, "role", "master");
     f->cluster = info_is(info, "redis_mode", "cluster");
     f->aof = info_is(info, "aof_enabled", "1");

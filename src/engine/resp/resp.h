@@ -160,6 +160,7 @@ struct rt_resp_facts {
     int major, minor;
     uint64_t maxmemory;
     uint32_t replicas; /* connected */
+    int64_t uptime_s;  /* when it was greeted, by its clock: up to one too many; 0: not told */
     enum rt_resp_replay replay;
     bool master, cluster, aof, config_refused, known;
 };
