@@ -91,7 +91,7 @@ struct rt_etcd_ask *rt_etcd_ask_new(struct rt_etcd_conn *c, enum rt_etcd_call ca
 /* A is not in the ledger any more. */
 static void answer(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)
 {
-    if (!c->closing && a->answer != NULL)
+    if (!c->link.closing && a->answer != NULL)
         a->answer(c, a, err, reply);
     put(c, a);
 }
@@ -118,22 +118,22 @@ static void explain(struct rt_etcd_conn *c, enum rt_etcd_reason reason, const ch
 {
     const char *at = rt_etcd_at(c);
     const char *prefix = c->on->prefix != NULL ? c->on->prefix(c) : "";
-    if (reason == RT_ETCD_NO_TOKEN && c->user == NULL)
+    if (reason == RT_ETCD_NO_TOKEN && c->link.user == NULL)
         snprintf(out, room,
                  "%.100s wants a user: write %s://USER@HOST, and give the password by "
                  "$ROTA_PASSWORD or ?password_file=",
-                 at, c->secure ? "etcds" : "etcd");
-    else if (reason == RT_ETCD_RIGHTS && c->user != NULL && prefix[0] == '\0')
+                 at, c->link.secure ? "etcds" : "etcd");
+    else if (reason == RT_ETCD_RIGHTS && c->link.user != NULL && prefix[0] == '\0')
         snprintf(out, room,
                  "%.80s: permission denied: the user '%.60s' needs readwrite on all keys; or name "
                  "what its keys may begin with by ?prefix=",
-                 at, c->user);
-    else if (reason == RT_ETCD_RIGHTS && c->user != NULL)
+                 at, c->link.user);
+    else if (reason == RT_ETCD_RIGHTS && c->link.user != NULL)
         snprintf(
             out, room,
             "%.50s: permission denied: the user '%.30s' needs readwrite on the keys that begin "
             "with '%.60s'",
-            at, c->user, prefix);
+            at, c->link.user, prefix);
     else if (reason == RT_ETCD_TOO_LARGE)
         snprintf(
             out, room,
@@ -154,7 +154,7 @@ static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt
 {
     struct rt_grpc_verdict v = end->verdict;
     struct rt_entry *e = &a->entry;
-    char why[sizeof(c->trouble)];
+    char why[sizeof(c->link.trouble)];
     explain(c, v.reason, rt_grpc_said(end), why, sizeof(why));
     a->reason = v.reason;
     e->maybe = e->maybe || v.fate == RT_GRPC_MAYBE;
@@ -163,13 +163,13 @@ static void judge(struct rt_etcd_conn *c, struct rt_etcd_ask *a, const struct rt
     else
         rt_etcd_progress(c);
     if (v.reason == RT_ETCD_NO_TOKEN && rt_etcd_reauthenticate(c, a->token_serial)) {
-        rt_ledger_again(&c->ledger, e, e->pauses > 0 || e->was_again);
+        rt_ledger_again(&c->link.ledger, e, e->pauses > 0 || e->was_again);
         e->pauses++;
     } else if (v.reason == RT_ETCD_TOO_MANY || v.reason == RT_ETCD_NO_SPACE) {
-        snprintf(c->trouble, sizeof(c->trouble), "%s", why);
-        rt_ledger_again(&c->ledger, e, true);
+        snprintf(c->link.trouble, sizeof(c->link.trouble), "%s", why);
+        rt_ledger_again(&c->link.ledger, e, true);
     } else if (v.elsewhere && (v.fate == RT_GRPC_NOT_DONE || e->reads || e->again)) {
-        rt_ledger_again(&c->ledger, e, false);
+        rt_ledger_again(&c->link.ledger, e, false);
     } else {
         int rv = e->maybe && !e->reads ? ROTA_UNKNOWN : v.err; /* an earlier try may be done yet */
         rt_ledger_out(e);
@@ -195,7 +195,7 @@ static void on_end(void *arg, const struct rt_grpc_end *end)
 
 static struct rt_etcd_conn *of_ledger(struct rt_ledger *l)
 {
-    return (struct rt_etcd_conn *)(void *)((char *)l - offsetof(struct rt_etcd_conn, ledger));
+    return (struct rt_etcd_conn *)(void *)((char *)l - offsetof(struct rt_etcd_conn, link.ledger));
 }
 
 static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
@@ -210,11 +210,11 @@ static int on_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
     (void)via; /* there is only one connection */
     if (!rt_etcd_usable(c) || c->authenticating)
         return ROTA_UNREACHABLE;
-    int rv = rt_grpc_call(c->link->grpc, &ask, a->bytes, a->size, &a->call);
+    int rv = rt_grpc_call(rt_etcd_wire(c)->grpc, &ask, a->bytes, a->size, &a->call);
     if (rv == 0)
         a->token_serial = c->token_serial;
     else if (rv != ROTA_INVALID && rv != ROTA_NOMEM) {
-        if (rt_grpc_err(c->link->grpc) == 0) /* leaving, or too many at once */
+        if (rt_grpc_err(rt_etcd_wire(c)->grpc) == 0) /* leaving, or too many at once */
             e->not_before = rt_loop_now(c->base->loop) + PAUSE_MS * RT_MS;
         rv = ROTA_UNREACHABLE;
     }
@@ -226,7 +226,7 @@ void rt_etcd_ask_send(struct rt_etcd_conn *c, struct rt_etcd_ask *a)
 {
     if (a->entry.deadline == RT_NEVER)
         a->entry.deadline = 0;
-    if (!rt_ledger_add(&c->ledger, &a->entry))
+    if (!rt_ledger_add(&c->link.ledger, &a->entry))
         rt_etcd_want(c);
 }
 
@@ -253,12 +253,12 @@ int rt_etcd_ask(struct rt_etcd_conn *c, enum rt_etcd_call call, const void *mess
 
 void rt_etcd_ask_abandon(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err)
 {
-    rt_ledger_abandon(&c->ledger, &a->entry, err);
+    rt_ledger_abandon(&c->link.ledger, &a->entry, err);
 }
 
 bool rt_etcd_ask_cancel(struct rt_etcd_conn *c, const struct rt_op *op)
 {
-    return rt_ledger_cancel(&c->ledger, op);
+    return rt_ledger_cancel(&c->link.ledger, op);
 }
 
 /* ---- Ends without an answer ----------------------------------------------------------------------- */
@@ -272,7 +272,7 @@ static void on_ended(struct rt_ledger *l, struct rt_entry *e, int err, const cha
     a->call = NULL;
     if (why == NULL && err == ROTA_INVALID)
         why = "the request is too large for etcd";
-    (void)rt_ledger_say(l, e, err, why, "etcd", rt_etcd_at(c), c->trouble);
+    (void)rt_ledger_say(l, e, err, why, "etcd", rt_etcd_at(c), c->link.trouble);
     answer(c, a, err, NULL);
 }
 
@@ -289,20 +289,16 @@ static bool is_refused(const struct rt_entry *e, const void *arg)
 
 const char *rt_etcd_trouble(const struct rt_etcd_conn *c)
 {
-    bool now = c->state != RT_DIAL_READY || rt_ledger_find(&c->ledger, is_refused, NULL) != NULL;
-    return now && c->trouble[0] != '\0' ? c->trouble : NULL;
+    const struct rt_link *k = &c->link;
+    bool now = k->state != RT_DIAL_READY || rt_ledger_find(&k->ledger, is_refused, NULL) != NULL;
+    return now && k->trouble[0] != '\0' ? k->trouble : NULL;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------------- */
 
-void rt_etcd_ask_init(struct rt_etcd_conn *c)
-{
-    static const struct rt_ledger_user user = {.send = on_send, .ended = on_ended, .tick = on_tick};
-    rt_ledger_init(&c->ledger, c->base, &user);
-    c->arena = RT_ETCD_ARENA;
-}
+const struct rt_ledger_user rt_etcd_asks = {.send = on_send, .ended = on_ended, .tick = on_tick};
 
-static void free_one(struct rt_ledger *l, struct rt_entry *e)
+void rt_etcd_ask_free(struct rt_ledger *l, struct rt_entry *e)
 {
     (void)l;
     rt_free(of(e));
@@ -310,7 +306,6 @@ static void free_one(struct rt_ledger *l, struct rt_entry *e)
 
 void rt_etcd_ask_fini(struct rt_etcd_conn *c)
 {
-    rt_ledger_fini(&c->ledger, free_one);
     while (c->spare != NULL) {
         struct rt_etcd_ask *a = c->spare;
         c->spare = of(a->entry.next);

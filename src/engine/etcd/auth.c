@@ -20,8 +20,9 @@ static void ask_status(struct rt_etcd_conn *c);
 
 static void maybe_greeted(struct rt_etcd_conn *c)
 {
-    struct rt_etcd_link *l = c->link;
-    if (c->state != RT_DIAL_GREETING || l->status_call != NULL || l->auth_call != NULL || l->sick)
+    struct rt_etcd_wire *l = rt_etcd_wire(c);
+    if (c->link.state != RT_DIAL_GREETING || l->status_call != NULL || l->auth_call != NULL ||
+        l->sick)
         return;
     if (!l->status_refused) {
         rt_etcd_greeted(c);
@@ -66,19 +67,19 @@ static void go_on(struct rt_etcd_conn *c)
 {
     c->token_serial++;
     c->authenticating = false;
-    if (c->state == RT_DIAL_GREETING) {
+    if (c->link.state == RT_DIAL_GREETING) {
         maybe_greeted(c);
         return;
     }
     rt_etcd_watch_linked(c);
     rt_etcd_lease_linked(c);
-    rt_ledger_flush(&c->ledger);
+    rt_ledger_flush(&c->link.ledger);
 }
 
 static void on_authenticated(void *arg, const struct rt_grpc_end *end)
 {
-    struct rt_etcd_link *l = arg;
-    struct rt_etcd_conn *c = l->conn;
+    struct rt_etcd_wire *l = arg;
+    struct rt_etcd_conn *c = rt_etcd_of_wire(l);
     l->auth_call = NULL;
     if (end->status == RT_GRPC_OK && take_token(c, end)) {
         go_on(c);
@@ -95,7 +96,7 @@ static void on_authenticated(void *arg, const struct rt_grpc_end *end)
         rt_etcd_fatal(c, ROTA_AUTH,
                       "%.100s refuses the user '%.60s' or the password ($ROTA_PASSWORD, "
                       "?password_file=)",
-                      rt_etcd_at(c), c->user);
+                      rt_etcd_at(c), c->link.user);
     } else {
         give_up(c, "authentication failed", end);
     }
@@ -111,16 +112,16 @@ static void authenticate(struct rt_etcd_conn *c)
     RtEtcd__AuthenticateRequest rq = RT_ETCD__AUTHENTICATE_REQUEST__INIT;
     struct rt_grpc_ask ask = {.path = "/etcdserverpb.Auth/Authenticate",
                               .end = on_authenticated,
-                              .arg = c->link,
+                              .arg = rt_etcd_wire(c),
                               .flag = RT_ETCD_LED};
     uint8_t bytes[4096];
-    rq.name = text(c->user);
-    rq.password = text(c->password);
+    rq.name = text(c->link.user);
+    rq.password = text(c->link.password);
     size_t n = protobuf_c_message_get_packed_size(&rq.base);
     int rv = ROTA_INVALID;
     if (n <= sizeof(bytes)) {
         (void)protobuf_c_message_pack(&rq.base, bytes);
-        rv = rt_grpc_call(c->link->grpc, &ask, bytes, n, &c->link->auth_call);
+        rv = rt_grpc_call(rt_etcd_wire(c)->grpc, &ask, bytes, n, &rt_etcd_wire(c)->auth_call);
         explicit_bzero(bytes, n);
     }
     c->authenticating = rv == 0;
@@ -131,13 +132,13 @@ static void authenticate(struct rt_etcd_conn *c)
 
 bool rt_etcd_reauthenticate(struct rt_etcd_conn *c, uint32_t serial)
 {
-    if (c->user == NULL)
+    if (c->link.user == NULL)
         return false;
     c->auth_off = false;
-    if (c->authenticating || serial != c->token_serial || c->link == NULL)
+    if (c->authenticating || serial != c->token_serial || rt_etcd_wire(c) == NULL)
         return true; /* there is a newer one, or will be */
     drop_token(c);
-    if (c->state == RT_DIAL_READY)
+    if (c->link.state == RT_DIAL_READY)
         authenticate(c);
     return true;
 }
@@ -159,8 +160,8 @@ static void judge_server(struct rt_etcd_conn *c)
 
 static void on_status(void *arg, const struct rt_grpc_end *end)
 {
-    struct rt_etcd_link *l = arg;
-    struct rt_etcd_conn *c = l->conn;
+    struct rt_etcd_wire *l = arg;
+    struct rt_etcd_conn *c = rt_etcd_of_wire(l);
     RtEtcd__StatusResponse *r;
     l->status_call = NULL;
     rt_arena_reset(&c->arena);
@@ -174,7 +175,8 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     } else if (end->status == RT_GRPC_UNIMPLEMENTED) {
         rt_etcd_fatal(c, ROTA_PROTOCOL, "%.180s speaks HTTP/2, but is no etcd", rt_etcd_at(c));
         return;
-    } else if (end->verdict.reason == RT_ETCD_NO_TOKEN && c->user != NULL && !l->status_again) {
+    } else if (end->verdict.reason == RT_ETCD_NO_TOKEN && c->link.user != NULL &&
+               !l->status_again) {
         l->status_refused = l->status_again = true; /* late 3.5 and 3.6 want a user here, too */
         if (l->auth_call == NULL && l->status_token == c->token_serial)
             authenticate(c); /* it had an old token */
@@ -189,7 +191,7 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
 
 static void ask_status(struct rt_etcd_conn *c)
 {
-    struct rt_etcd_link *l = c->link;
+    struct rt_etcd_wire *l = rt_etcd_wire(c);
     struct rt_grpc_ask ask = {
         .path = "/etcdserverpb.Maintenance/Status", .token = c->token, .end = on_status, .arg = l};
     l->status_token = c->token_serial;
@@ -201,7 +203,7 @@ void rt_etcd_greet(struct rt_etcd_conn *c)
 {
     c->auth_off = false;
     ask_status(c);
-    if (!c->link->sick && c->user != NULL && c->token == NULL)
+    if (!rt_etcd_wire(c)->sick && c->link.user != NULL && c->token == NULL)
         authenticate(c);
     rt_etcd_wrote(c);
 }

@@ -16,7 +16,7 @@ static void on_stream_end(void *arg, const struct rt_grpc_end *end);
 
 static bool stream_open(struct rt_etcd_conn *c)
 {
-    struct rt_etcd_link *l = c->link;
+    struct rt_etcd_wire *l = rt_etcd_wire(c);
     if (l->lease_call != NULL)
         return true;
     int rv = rt_etcd_stream_open(c, "/etcdserverpb.Lease/LeaseKeepAlive", on_message, on_stream_end,
@@ -33,7 +33,7 @@ static void say(struct rt_etcd_conn *c, struct rt_etcd_keep *k)
         return;
     rq.id = k->lease;
     k->sent_at = rt_loop_now(c->base->loop);
-    if (rt_etcd_say(c, c->link->lease_call, &rq) == 0)
+    if (rt_etcd_say(c, rt_etcd_wire(c)->lease_call, &rq) == 0)
         k->sent = true;
     else
         rt_etcd_sicken(c, "the server does not read keep-alives");
@@ -49,18 +49,18 @@ void rt_etcd_keep(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int64_t lease,
     k->lease = lease;
     k->deadline = deadline;
     k->sent = false;
-    if (c->link != NULL && c->link->lease_owes)
+    if (rt_etcd_wire(c) != NULL && rt_etcd_wire(c)->lease_owes)
         rt_etcd_lease_reopen(c);
     RT_RING_ADD(&c->keeps, k);
     say(c, k);
-    rt_ledger_by(&c->ledger, deadline);
+    rt_ledger_by(&c->link.ledger, deadline);
     rt_etcd_want(c);
 }
 
 static void give_up(struct rt_etcd_conn *c, const struct rt_etcd_keep *k)
 {
-    if (k->sent && c->link != NULL && !RT_BUG(RT_BUG_OLD_KEEP_ALIVE_COUNTS))
-        c->link->lease_owes = true;
+    if (k->sent && rt_etcd_wire(c) != NULL && !RT_BUG(RT_BUG_OLD_KEEP_ALIVE_COUNTS))
+        rt_etcd_wire(c)->lease_owes = true;
 }
 
 void rt_etcd_unkeep(struct rt_etcd_conn *c, struct rt_etcd_keep *k)
@@ -90,8 +90,8 @@ static void tell(struct rt_etcd_conn *c, struct rt_etcd_keep *k, int err, int64_
 
 static void on_message(void *arg, const uint8_t *bytes, size_t n)
 {
-    struct rt_etcd_link *l = arg;
-    struct rt_etcd_conn *c = l->conn;
+    struct rt_etcd_wire *l = arg;
+    struct rt_etcd_conn *c = rt_etcd_of_wire(l);
     RtEtcd__LeaseKeepAliveResponse *r;
     rt_arena_reset(&c->arena);
     if (rt_etcd_unpack(&c->arena, &rt_etcd__lease_keep_alive_response__descriptor, bytes, n, &r) !=
@@ -110,8 +110,8 @@ static void on_message(void *arg, const uint8_t *bytes, size_t n)
 
 static void on_stream_end(void *arg, const struct rt_grpc_end *end)
 {
-    struct rt_etcd_link *l = arg;
-    struct rt_etcd_conn *c = l->conn;
+    struct rt_etcd_wire *l = arg;
+    struct rt_etcd_conn *c = rt_etcd_of_wire(l);
     l->lease_call = NULL;
     l->lease_owes = false;
     rt_etcd_lease_lost(c);
@@ -130,11 +130,11 @@ void rt_etcd_lease_lost(struct rt_etcd_conn *c)
 
 void rt_etcd_lease_reopen(struct rt_etcd_conn *c)
 {
-    if (c->link == NULL || c->link->lease_call == NULL)
+    if (rt_etcd_wire(c) == NULL || rt_etcd_wire(c)->lease_call == NULL)
         return;
-    rt_grpc_cancel(c->link->lease_call);
-    c->link->lease_call = NULL;
-    c->link->lease_owes = false;
+    rt_grpc_cancel(rt_etcd_wire(c)->lease_call);
+    rt_etcd_wire(c)->lease_call = NULL;
+    rt_etcd_wire(c)->lease_owes = false;
     rt_etcd_lease_lost(c);
     rt_etcd_lease_linked(c);
 }
@@ -168,7 +168,7 @@ static void end_some(struct rt_etcd_conn *c, int64_t now, const char *why)
 int64_t rt_etcd_lease_tick(struct rt_etcd_conn *c, int64_t now)
 {
     int64_t next = RT_NEVER;
-    end_some(c, now, c->trouble[0] != '\0' ? c->trouble : "no answer came");
+    end_some(c, now, c->link.trouble[0] != '\0' ? c->link.trouble : "no answer came");
     for (const struct rt_etcd_keep *k = c->keeps.next; k != &c->keeps; k = k->next)
         next = k->deadline < next ? k->deadline : next;
     return next;

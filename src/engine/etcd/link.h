@@ -6,28 +6,22 @@
 
 #include "base/list.h"
 #include "engine/etcd/etcd.h"
-#include "engine/kit/dial.h"
+#include "engine/kit/link.h"
 #include "net/grpc.h"
-#include "net/stream.h"
 
 #define RT_ETCD_LED "hasleader" /* to fail at once, also later on, if the server has no leader */
 
-/* One connection to one endpoint, from its dialing to its end; its memory lasts until the stream has
- * closed, which may be later than the conn. */
-struct rt_etcd_link {
-    struct rt_stream stream; /* first */
-    struct rt_etcd_conn *conn;
+struct rt_etcd_wire {     /* one connection to one endpoint, from its dialing to its end */
+    struct rt_wire wire;  /* first */
     struct rt_grpc *grpc; /* NULL until it is up */
     struct rt_grpc_call *status_call, *auth_call;
     struct rt_grpc_call *watch_call, *lease_call; /* the two streams; NULL: not open */
     uint32_t watch_token, status_token;           /* the serials of their tokens */
     bool status_refused;                          /* for want of a token: to be asked again ... */
     bool status_again;                            /* ... and was, once */
-    int64_t heard_at, pinged_at, progress_at, ready_at, drain_until;
-    bool heard;      /* it has said anything at all */
+    int64_t pinged_at, progress_at, drain_until;
     bool pinged;     /* since it was heard */
     bool sick;       /* no new asks; cut when the last was answered, or at drain_until */
-    bool leaving;    /* it says so: nothing is wrong */
     bool broken;     /* the codec cannot go on: to be cut from a turn */
     bool lease_owes; /* an answer may come to a keep-alive that was given up */
 };
@@ -35,22 +29,7 @@ struct rt_etcd_link {
 struct rt_etcd_conn {
     struct rt_conn *base;          /* in whose name: loop, times, errmsg, log */
     const struct rt_etcd_user *on; /* who rides on it */
-    /* From the URL. */
-    char *user, *password;
-    struct rt_tls *tls;
-    struct rt_dial_ring ring;
-    bool secure;
-    /* The connection. */
-    enum rt_dial_state state;
-    struct rt_etcd_link *link;       /* NULL: DOWN */
-    struct rt_timer_call link_timer; /* to dial, the end of a greeting, silence */
-    uint32_t failures;               /* in a row, since something was answered */
-    uint32_t refusals;               /* of them certificates, and peers that are no etcd */
-    struct rt_dial_pause pause;
-    uint64_t jitter;
-    char trouble[256]; /* the last reason why something did not go well ... */
-    uint32_t unheard;  /* ... and how many endpoints could not even be dialed since */
-    bool closing;
+    struct rt_link link;           /* the timer of its ledger is for keeps, too */
     struct rt_etcd_facts facts;
     /* Who we are. */
     char *token; /* NULL: none */
@@ -59,7 +38,6 @@ struct rt_etcd_conn {
     bool authenticating; /* asks wait for it */
     bool auth_off;       /* the server has no users */
     /* Asks. */
-    struct rt_ledger ledger;   /* its timer is for keeps, too */
     struct rt_etcd_ask *spare; /* by entry.next */
     uint32_t spares;
     struct rt_arena arena; /* of the message that is being told */
@@ -74,18 +52,28 @@ struct rt_etcd_conn {
 
 /* ---- conn.c ------------------------------------------------------------------------------------- */
 
-void rt_etcd_link_init(struct rt_etcd_conn *c);
-/* Each for the reason that FORMAT and what follows it say. */
-#define RT_ETCD_SAYS(n) __attribute__((format(printf, n, (n) + 1)))
-/* Ends the connection at once: asks in flight end or wait again, watches are lost. From a turn only. */
-RT_ETCD_SAYS(2) void rt_etcd_cut(struct rt_etcd_conn *c, const char *format, ...);
-/* For good: all that waits is refused. From a turn only. */
-RT_ETCD_SAYS(3) void rt_etcd_fatal(struct rt_etcd_conn *c, int err, const char *format, ...);
+#define rt_etcd_cut(c, ...) rt_link_cut(&(c)->link, __VA_ARGS__)
+#define rt_etcd_fatal(c, ...) rt_link_fail(&(c)->link, __VA_ARGS__)
+#define rt_etcd_at(c) rt_link_at(&(c)->link)
 /* Nothing new goes to this endpoint: another is tried as soon as what is under way has ended. */
-RT_ETCD_SAYS(2) void rt_etcd_sicken(struct rt_etcd_conn *c, const char *format, ...);
-void rt_etcd_link_close(struct rt_etcd_conn *c);
-const char *rt_etcd_at(const struct rt_etcd_conn *c); /* the endpoint in use */
+RT_LINK_SAYS(2) void rt_etcd_sicken(struct rt_etcd_conn *c, const char *format, ...);
 bool rt_etcd_usable(const struct rt_etcd_conn *c);
+extern const struct rt_link_user rt_etcd_link_user;
+
+static inline struct rt_etcd_wire *rt_etcd_wire(const struct rt_etcd_conn *c) /* NULL: DOWN */
+{
+    return (struct rt_etcd_wire *)(void *)c->link.wire;
+}
+
+static inline struct rt_etcd_conn *rt_etcd_of_link(struct rt_link *k)
+{
+    return (struct rt_etcd_conn *)(void *)((char *)k - offsetof(struct rt_etcd_conn, link));
+}
+
+static inline struct rt_etcd_conn *rt_etcd_of_wire(const struct rt_etcd_wire *l) /* NULL: let go */
+{
+    return l->wire.link != NULL ? rt_etcd_of_link(l->wire.link) : NULL;
+}
 
 /* ---- say.c ---------------------------------------------------------------------------------------- */
 
@@ -112,8 +100,9 @@ void rt_etcd_greeted(struct rt_etcd_conn *c);
 
 /* ---- ask.c ---------------------------------------------------------------------------------------- */
 
-void rt_etcd_ask_init(struct rt_etcd_conn *c);
-void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* all go without a word */
+extern const struct rt_ledger_user rt_etcd_asks;
+void rt_etcd_ask_free(struct rt_ledger *l, struct rt_entry *e); /* without a word */
+void rt_etcd_ask_fini(struct rt_etcd_conn *c); /* what was kept for the next ones */
 
 /* ---- watch.c, lease.c ------------------------------------------------------------------------------- */
 

@@ -68,9 +68,9 @@ static void on_status(void *arg, const struct rt_grpc_end *end)
     if (end->status == RT_GRPC_OK &&
         rt_etcd_unpack(&c->arena, &rt_etcd__status_response__descriptor, end->bytes, end->n, &r) ==
             0)
-        rt_etcd_facts_read(&found->facts, r, c->ring.ends[slot->end].at);
+        rt_etcd_facts_read(&found->facts, r, c->link.ring.ends[slot->end].at);
     found->answers = found->facts.known || end->verdict.err == ROTA_AUTH;
-    snprintf(why, sizeof(why), "%.100s: %.90s", c->ring.ends[slot->end].at, rt_grpc_said(end));
+    snprintf(why, sizeof(why), "%.100s: %.90s", c->link.ring.ends[slot->end].at, rt_grpc_said(end));
     settle(slot, found->answers ? NULL : why);
 }
 
@@ -91,7 +91,8 @@ static void on_up(struct rt_stream *s)
                               .end = on_status,
                               .arg = slot};
     struct rt_grpc_call *call;
-    if (rt_grpc_open(&slot->grpc, c->ring.ends[slot->end].at, c->secure, &codec_user, slot) != 0 ||
+    if (rt_grpc_open(&slot->grpc, c->link.ring.ends[slot->end].at, c->link.secure, &codec_user,
+                     slot) != 0 ||
         rt_grpc_call(slot->grpc, &ask, "", 0, &call) != 0)
         settle(slot, "out of memory");
 }
@@ -114,9 +115,9 @@ static const struct rt_stream_user stream_user = {on_up, on_data, on_down};
 
 static void dial(struct rt_etcd_probe *p, size_t i, uint32_t ms)
 {
-    const struct rt_dial_end *end = &p->c->ring.ends[i];
+    const struct rt_dial_end *end = &p->c->link.ring.ends[i];
     struct rt_stream_target target = {
-        .host = end->host, .port = end->port, .tls = p->c->tls, .alpn = "h2"};
+        .host = end->host, .port = end->port, .tls = p->c->link.tls, .alpn = "h2"};
     struct slot *slot = rt_alloc(sizeof(*slot));
     snprintf(p->found[i].why, sizeof(p->found[i].why), "%.180s cannot be dialed", end->at);
     if (slot == NULL)
@@ -138,11 +139,11 @@ static void fire(struct rt_timer_call *call, int64_t now)
     struct rt_etcd_probe *p =
         (struct rt_etcd_probe *)(void *)((char *)call - offsetof(struct rt_etcd_probe, timer));
     (void)now;
-    for (size_t i = 0; i < p->c->ring.count; i++) {
+    for (size_t i = 0; i < p->c->link.ring.count; i++) {
         if (p->slots[i] == NULL)
             continue;
         snprintf(p->found[i].why, sizeof(p->found[i].why), "%.180s does not answer",
-                 p->c->ring.ends[i].at);
+                 p->c->link.ring.ends[i].at);
         drop(p->slots[i]);
     }
     p->pending = 0;
@@ -156,8 +157,8 @@ struct rt_etcd_probe *rt_etcd_probe_new(struct rt_etcd_conn *c, uint32_t ms,
     struct rt_etcd_probe *p = rt_alloc(sizeof(*p));
     if (p == NULL)
         return NULL;
-    p->slots = rt_alloc(c->ring.count * sizeof(*p->slots));
-    p->found = rt_alloc(c->ring.count * sizeof(*p->found));
+    p->slots = rt_alloc(c->link.ring.count * sizeof(*p->slots));
+    p->found = rt_alloc(c->link.ring.count * sizeof(*p->found));
     if (p->slots == NULL || p->found == NULL || rt_loop_reserve(loop, 1) != 0) {
         rt_free(p->slots);
         rt_free(p->found);
@@ -168,7 +169,7 @@ struct rt_etcd_probe *rt_etcd_probe_new(struct rt_etcd_conn *c, uint32_t ms,
     p->done = done;
     p->arg = arg;
     p->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = fire};
-    for (size_t i = 0; i < c->ring.count; i++)
+    for (size_t i = 0; i < c->link.ring.count; i++)
         dial(p, i, ms);
     rt_timers_start(&loop->timers, &p->timer.timer,
                     rt_loop_now(loop) + (p->pending > 0 ? ms * RT_MS : 0));
@@ -184,7 +185,7 @@ void rt_etcd_probe_free(struct rt_etcd_probe *p)
 {
     if (p == NULL)
         return;
-    for (size_t i = 0; i < p->c->ring.count; i++)
+    for (size_t i = 0; i < p->c->link.ring.count; i++)
         if (p->slots[i] != NULL)
             drop(p->slots[i]);
     rt_timers_stop(&p->c->base->loop->timers, &p->timer.timer);

@@ -4,31 +4,28 @@
 
 #include "base/alloc.h"
 
-#define STUCK_LEAST_MS 1000 /* an election takes about that, and what was proposed before is lost */
-#define PING_EVERY_MS 5000  /* etcd cuts who does it more often */
+#define PING_EVERY_MS 5000 /* etcd cuts who does it more often */
 
 /* ---- Saying ------------------------------------------------------------------------------------------- */
 
 void rt_etcd_wrote(struct rt_etcd_conn *c)
 {
-    struct rt_etcd_link *l = c->link;
+    struct rt_etcd_wire *l = rt_etcd_wire(c);
     if (l == NULL || l->grpc == NULL)
         return;
     if (rt_grpc_err(l->grpc) != 0 && !l->broken) {
         l->broken = true;
-        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, rt_loop_now(c->base->loop));
-    } else if (c->link_timer.timer.slot == 0) {
-        rt_timers_start(&c->base->loop->timers, &c->link_timer.timer,
-                        rt_loop_now(c->base->loop) + rt_dial_patience(c->base) / 2);
+        rt_link_timer(&c->link, rt_loop_now(c->base->loop));
+    } else if (c->link.timer.timer.slot == 0) {
+        rt_link_timer(&c->link, rt_loop_now(c->base->loop) + rt_dial_patience(c->base) / 2);
     }
 }
 
 void rt_etcd_progress(struct rt_etcd_conn *c)
 {
-    c->failures = 0;
-    c->pause.ms = 0;
-    if (c->link != NULL)
-        c->link->progress_at = rt_loop_now(c->base->loop);
+    rt_link_well(&c->link);
+    if (rt_etcd_wire(c) != NULL)
+        rt_etcd_wire(c)->progress_at = rt_loop_now(c->base->loop);
 }
 
 int rt_etcd_say(struct rt_etcd_conn *c, struct rt_grpc_call *call, const void *message)
@@ -53,9 +50,9 @@ int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_messag
                               .token = c->token,
                               .message = on_message,
                               .end = on_end,
-                              .arg = c->link,
+                              .arg = rt_etcd_wire(c),
                               .flag = RT_ETCD_LED};
-    int rv = rt_grpc_call(c->link->grpc, &ask, NULL, 0, out);
+    int rv = rt_grpc_call(rt_etcd_wire(c)->grpc, &ask, NULL, 0, out);
     rt_etcd_wrote(c);
     return rv;
 }
@@ -65,40 +62,27 @@ int rt_etcd_stream_open(struct rt_etcd_conn *c, const char *path, rt_grpc_messag
 static int64_t owed_since(const struct rt_etcd_conn *c)
 {
     int64_t kept = rt_etcd_lease_owed(c);
-    const struct rt_entry *oldest = c->ledger.flying.next;
-    return oldest != &c->ledger.flying && oldest->sent_at < kept ? oldest->sent_at : kept;
+    const struct rt_entry *oldest = c->link.ledger.flying.next;
+    return oldest != &c->link.ledger.flying && oldest->sent_at < kept ? oldest->sent_at : kept;
 }
 
 static void ping(struct rt_etcd_conn *c, int64_t now, int64_t within)
 {
-    struct rt_etcd_link *l = c->link;
+    struct rt_etcd_wire *l = rt_etcd_wire(c);
     if (l->pinged || (l->pinged_at != 0 && now - l->pinged_at < PING_EVERY_MS * RT_MS))
         return;
     l->pinged = true;
     l->pinged_at = now;
     rt_grpc_ping(l->grpc);
-    rt_stream_expect(&l->stream, (uint32_t)(within / RT_MS) + 1);
-}
-
-/* How long a server that lives may owe an answer. Where nobody else is to be asked (any more), a cut only makes
- * it begin anew, and leaves open what came of a release. */
-static int64_t stuck_after(const struct rt_etcd_conn *c)
-{
-    int64_t stuck = rt_dial_patience(c->base);
-    if (stuck < STUCK_LEAST_MS * RT_MS)
-        stuck = STUCK_LEAST_MS * RT_MS;
-    if ((c->ring.count == 1 || c->failures >= c->ring.count) &&
-        stuck < c->base->call_ms * RT_MS / 2)
-        stuck = c->base->call_ms * RT_MS / 2;
-    return stuck;
+    rt_stream_expect(&l->wire.stream, (uint32_t)(within / RT_MS) + 1);
 }
 
 /* Lazy: fires at the time of what may long have been answered, and looks. */
 void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
 {
-    struct rt_etcd_link *l = c->link;
+    struct rt_etcd_wire *l = rt_etcd_wire(c);
     int64_t patience = rt_dial_patience(c->base), half = patience / 2, owed = owed_since(c);
-    int64_t stuck = stuck_after(c);
+    int64_t stuck = rt_link_patience(&c->link);
     if (owed == RT_NEVER)
         return;
     int64_t since = owed > l->progress_at ? owed : l->progress_at;
@@ -109,12 +93,12 @@ void rt_etcd_look_for_silence(struct rt_etcd_conn *c, int64_t now)
     }
     if (now - rt_etcd_lease_owed(c) >= patience)
         rt_etcd_lease_reopen(c);
-    int64_t quiet = l->heard_at > owed ? l->heard_at : owed;
+    int64_t quiet = l->wire.heard_at > owed ? l->wire.heard_at : owed;
     if (now - quiet >= half)
         ping(c, now, half);
     int64_t next = now - owed >= half ? now + half / 2 : owed + half;
     if (since + stuck < next)
         next = since + stuck;
-    rt_timers_start(&c->base->loop->timers, &c->link_timer.timer, next);
+    rt_link_timer(&c->link, next);
     rt_etcd_wrote(c);
 }

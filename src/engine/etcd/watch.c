@@ -65,7 +65,7 @@ static void on_stream_end(void *arg, const struct rt_grpc_end *end);
 
 static bool stream_open(struct rt_etcd_conn *c)
 {
-    struct rt_etcd_link *l = c->link;
+    struct rt_etcd_wire *l = rt_etcd_wire(c);
     if (l->watch_call != NULL)
         return true;
     c->last_watch_id = 0;
@@ -95,7 +95,7 @@ static void create(struct rt_etcd_conn *c, struct rt_etcd_watch *w)
     rq.watch_id = c->last_watch_id + 1;
     message.request_case = RT_ETCD__WATCH_REQUEST__REQUEST_CREATE;
     message.create = &rq;
-    if (rt_etcd_say(c, c->link->watch_call, &message) != 0) {
+    if (rt_etcd_say(c, rt_etcd_wire(c)->watch_call, &message) != 0) {
         rt_etcd_sicken(c, "the server does not read what is to be watched");
         return;
     }
@@ -132,8 +132,8 @@ void rt_etcd_watch_lost(struct rt_etcd_conn *c)
     struct rt_etcd_watch old;
     if (c->bucket_count > 0)
         memset(c->buckets, 0, c->bucket_count * sizeof(*c->buckets));
-    if (c->link != NULL)
-        c->link->watch_call = NULL;
+    if (rt_etcd_wire(c) != NULL)
+        rt_etcd_wire(c)->watch_call = NULL;
     RT_RING_MOVE(&old, &c->watches);
     for (struct rt_etcd_watch *w = old.next; w != &old; w = w->next)
         w->id = 0; /* `created` says whom to tell */
@@ -151,23 +151,23 @@ void rt_etcd_watch_lost(struct rt_etcd_conn *c)
 /* Another stream, now: with another token. */
 static void reopen(struct rt_etcd_conn *c)
 {
-    if (c->link->watch_call != NULL)
-        rt_grpc_cancel(c->link->watch_call);
+    if (rt_etcd_wire(c)->watch_call != NULL)
+        rt_grpc_cancel(rt_etcd_wire(c)->watch_call);
     rt_etcd_watch_lost(c);
-    if (c->link != NULL)
+    if (rt_etcd_wire(c) != NULL)
         rt_etcd_watch_linked(c);
 }
 
 static void on_stream_end(void *arg, const struct rt_grpc_end *end)
 {
-    struct rt_etcd_link *l = arg;
-    struct rt_etcd_conn *c = l->conn;
+    struct rt_etcd_wire *l = arg;
+    struct rt_etcd_conn *c = rt_etcd_of_wire(l);
     uint32_t serial = l->watch_token;
     l->watch_call = NULL;
     if (end->verdict.reason != RT_ETCD_NO_TOKEN || !rt_etcd_reauthenticate(c, serial))
         rt_etcd_sicken(c, "%.100s: no more watching: %.120s", rt_etcd_at(c), rt_grpc_said(end));
     rt_etcd_watch_lost(c);
-    if (c->link != NULL)
+    if (rt_etcd_wire(c) != NULL)
         rt_etcd_watch_linked(c);
 }
 
@@ -191,8 +191,8 @@ static bool contains(ProtobufCBinaryData text, const char *word)
 /* etcd says "permission denied" for an old token too: only one that is new makes it true. */
 static void refused(struct rt_etcd_conn *c, struct rt_etcd_watch *w)
 {
-    uint32_t serial = c->link->watch_token;
-    if (c->user != NULL && !w->refused) {
+    uint32_t serial = rt_etcd_wire(c)->watch_token;
+    if (c->link.user != NULL && !w->refused) {
         w->refused = true;
         if (serial == c->token_serial)
             (void)rt_etcd_reauthenticate(c, serial);
@@ -251,8 +251,8 @@ static bool whole(const RtEtcd__WatchResponse *r)
 
 static void on_message(void *arg, const uint8_t *bytes, size_t n)
 {
-    struct rt_etcd_link *l = arg;
-    struct rt_etcd_conn *c = l->conn;
+    struct rt_etcd_wire *l = arg;
+    struct rt_etcd_conn *c = rt_etcd_of_wire(l);
     RtEtcd__WatchResponse *r;
     rt_arena_reset(&c->arena);
     int rv = rt_etcd_unpack(&c->arena, &rt_etcd__watch_response__descriptor, bytes, n, &r);
@@ -302,8 +302,8 @@ void rt_etcd_unwatch(struct rt_etcd_conn *c, struct rt_etcd_watch *w)
         message.request_case = RT_ETCD__WATCH_REQUEST__REQUEST_CANCEL;
         message.cancel = &rq;
         hash_out(c, w);
-        if (c->link != NULL && c->link->watch_call != NULL &&
-            rt_etcd_say(c, c->link->watch_call, &message) != 0)
+        if (rt_etcd_wire(c) != NULL && rt_etcd_wire(c)->watch_call != NULL &&
+            rt_etcd_say(c, rt_etcd_wire(c)->watch_call, &message) != 0)
             rt_etcd_sicken(c, "the server does not read what is not to be watched any more");
     }
     drop(c, w);

@@ -21,11 +21,13 @@ static struct rt_zk_ask *of(struct rt_entry *e)
 
 static struct rt_zk_conn *of_ledger(struct rt_ledger *l)
 {
-    return (struct rt_zk_conn *)(void *)((char *)l - offsetof(struct rt_zk_conn, ledger));
+    return (struct rt_zk_conn *)(void *)((char *)l - offsetof(struct rt_zk_conn, link.ledger));
 }
 
-static void ask_free(struct rt_zk_ask *a)
+void rt_zk_forgo(struct rt_zk_conn *c, struct rt_zk_ask *a)
 {
+    if (a == &c->nothing)
+        return;
     rt_jute_free(&a->out);
     rt_free(a);
 }
@@ -37,25 +39,36 @@ int rt_zk_odd(struct rt_zk_conn *c)
 
 /* ---- Writing ---------------------------------------------------------------------------------- */
 
-int rt_zk_write(struct rt_zk_conn *c, struct rt_jute_out *o)
+void rt_zk_begin(struct rt_jute_out *o, int32_t xid, enum rt_zk_call call)
+{
+    rt_jute_int(o, 0);
+    rt_jute_int(o, xid);
+    rt_jute_int(o, call);
+}
+
+static int write_whole(struct rt_zk_conn *c, struct rt_jute_out *o)
 {
     rt_jute_set_int(o, 0, (int32_t)o->size - 4);
-    return o->failed ? ROTA_NOMEM : rt_stream_write(&c->link->stream, o->at, o->size);
+    return o->failed ? ROTA_NOMEM : rt_stream_write(&c->link.wire->stream, o->at, o->size);
+}
+
+void rt_zk_say(struct rt_zk_conn *c, struct rt_jute_out *o)
+{
+    (void)write_whole(c, o); /* what could not be said is never answered: silence */
+    rt_jute_free(o);
 }
 
 struct rt_zk_ask *rt_zk_ask_new(struct rt_zk_conn *c, enum rt_zk_call call, rt_zk_answer_fn *answer)
 {
     struct rt_zk_ask *a = rt_alloc(sizeof(*a));
-    (void)c;
     if (a == NULL)
-        return NULL;
+        a = &c->nothing;
+    a->out.failed = a == &c->nothing;
     a->call = call;
     a->answer = answer;
     a->entry.reads = call == RT_ZK_EXISTS || call == RT_ZK_GET || call == RT_ZK_GET_ACL ||
                      call == RT_ZK_SYNC || call == RT_ZK_EPHEMERALS || call == RT_ZK_CHILDREN;
-    rt_jute_int(&a->out, 0);
-    rt_jute_int(&a->out, 0);
-    rt_jute_int(&a->out, call);
+    rt_zk_begin(&a->out, 0, call);
     return a;
 }
 
@@ -63,8 +76,7 @@ struct rt_zk_ask *rt_zk_path(struct rt_zk_conn *c, enum rt_zk_call call, const c
                              rt_zk_answer_fn *answer)
 {
     struct rt_zk_ask *a = rt_zk_ask_new(c, call, answer);
-    if (a != NULL)
-        rt_jute_text(&a->out, path);
+    rt_jute_text(&a->out, path);
     return a;
 }
 
@@ -72,21 +84,21 @@ struct rt_zk_ask *rt_zk_read(struct rt_zk_conn *c, enum rt_zk_call call, const c
                              bool watch, rt_zk_answer_fn *answer)
 {
     struct rt_zk_ask *a = rt_zk_path(c, call, path, answer);
-    if (a != NULL)
-        rt_jute_bool(&a->out, watch);
+    rt_jute_bool(&a->out, watch);
     return a;
 }
 
 /* Whoever has no user leaves its nodes to all; else they are its own, with all rights, and nobody else's. */
-static void put_create(const struct rt_zk_conn *c, struct rt_jute_out *o, const char *path,
-                       struct rt_text data, uint32_t flags)
+void rt_zk_put_create(const struct rt_zk_conn *c, struct rt_jute_out *o, const char *path,
+                      struct rt_text data, uint32_t flags)
 {
+    bool own = c->link.user != NULL;
     rt_jute_text(o, path);
     rt_jute_bytes(o, data.at, data.size);
     rt_jute_int(o, 1);
     rt_jute_int(o, PERMS_ALL);
-    rt_jute_text(o, c->user != NULL ? "auth" : "world");
-    rt_jute_text(o, c->user != NULL ? "" : "anyone");
+    rt_jute_text(o, own ? "auth" : "world");
+    rt_jute_text(o, own ? "" : "anyone");
     rt_jute_int(o, (int32_t)flags);
 }
 
@@ -94,9 +106,7 @@ struct rt_zk_ask *rt_zk_create(struct rt_zk_conn *c, enum rt_zk_call call, const
                                struct rt_text data, uint32_t flags, rt_zk_answer_fn *answer)
 {
     struct rt_zk_ask *a = rt_zk_ask_new(c, call, answer);
-    if (a == NULL)
-        return NULL;
-    put_create(c, &a->out, path, data, call == RT_ZK_CONTAINER ? FLAG_CONTAINER : flags);
+    rt_zk_put_create(c, &a->out, path, data, call == RT_ZK_CONTAINER ? FLAG_CONTAINER : flags);
     a->session = flags & RT_ZK_EPHEMERAL ? c->session.id : 0;
     return a;
 }
@@ -104,8 +114,6 @@ struct rt_zk_ask *rt_zk_create(struct rt_zk_conn *c, enum rt_zk_call call, const
 struct rt_zk_ask *rt_zk_delete(struct rt_zk_conn *c, const char *path, rt_zk_answer_fn *answer)
 {
     struct rt_zk_ask *a = rt_zk_path(c, RT_ZK_DELETE, path, answer);
-    if (a == NULL)
-        return NULL;
     rt_jute_int(&a->out, -1);
     a->entry.again = true;
     return a;
@@ -115,8 +123,6 @@ struct rt_zk_ask *rt_zk_set(struct rt_zk_conn *c, const char *path, struct rt_te
                             rt_zk_answer_fn *answer)
 {
     struct rt_zk_ask *a = rt_zk_path(c, RT_ZK_SET, path, answer);
-    if (a == NULL)
-        return NULL;
     rt_jute_bytes(&a->out, data.at, data.size);
     rt_jute_int(&a->out, -1);
     a->entry.again = true;
@@ -135,18 +141,14 @@ static void multi_head(struct rt_zk_ask *a, int32_t call, bool last)
 void rt_zk_multi_create(struct rt_zk_conn *c, struct rt_zk_ask *a, const char *path,
                         struct rt_text data, uint32_t flags)
 {
-    if (a == NULL)
-        return;
     multi_head(a, RT_ZK_CREATE, false);
-    put_create(c, &a->out, path, data, flags);
+    rt_zk_put_create(c, &a->out, path, data, flags);
     if (flags & RT_ZK_EPHEMERAL)
         a->session = c->session.id;
 }
 
 void rt_zk_multi_delete(struct rt_zk_ask *a, const char *path)
 {
-    if (a == NULL)
-        return;
     multi_head(a, RT_ZK_DELETE, false);
     rt_jute_text(&a->out, path);
     rt_jute_int(&a->out, -1);
@@ -154,8 +156,6 @@ void rt_zk_multi_delete(struct rt_zk_ask *a, const char *path)
 
 void rt_zk_multi_set(struct rt_zk_ask *a, const char *path, struct rt_text data, int32_t version)
 {
-    if (a == NULL)
-        return;
     multi_head(a, RT_ZK_SET, false);
     rt_jute_text(&a->out, path);
     rt_jute_bytes(&a->out, data.at, data.size);
@@ -164,8 +164,6 @@ void rt_zk_multi_set(struct rt_zk_ask *a, const char *path, struct rt_text data,
 
 void rt_zk_multi_check(struct rt_zk_ask *a, const char *path, int32_t version)
 {
-    if (a == NULL)
-        return;
     multi_head(a, RT_ZK_CHECK, false);
     rt_jute_text(&a->out, path);
     rt_jute_int(&a->out, version);
@@ -199,7 +197,7 @@ int32_t rt_zk_multi_read(struct rt_zk_reply *reply,
 
 /* ---- Sending ---------------------------------------------------------------------------------- */
 
-static bool has_slot(struct rt_zk_link *l)
+static bool has_slot(struct rt_zk_wire *l)
 {
     if (l->next - l->first < l->room)
         return true;
@@ -219,12 +217,12 @@ static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **vi
 {
     struct rt_zk_conn *c = of_ledger(ledger);
     struct rt_zk_ask *a = of(e);
-    struct rt_zk_link *l = c->link;
+    struct rt_zk_wire *l = rt_zk_wire(c);
     (void)via; /* there is only one */
-    if (c->state != RT_DIAL_READY || c->anew)
-        return a->session != 0 && a->session != c->session.id ? ROTA_LOST : ROTA_UNREACHABLE;
     if (a->session != 0 && a->session != c->session.id)
         return ROTA_LOST;
+    if (c->link.state != RT_DIAL_READY || c->anew)
+        return ROTA_UNREACHABLE;
     if (a->prepare != NULL) {
         a->out.size = HEAD;
         a->prepare(c, a);
@@ -233,7 +231,7 @@ static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **vi
         return ROTA_NOMEM;
     l->xid = l->xid < INT32_MAX ? l->xid + 1 : 1;
     rt_jute_set_int(&a->out, 4, l->xid);
-    int rv = rt_zk_write(c, &a->out);
+    int rv = write_whole(c, &a->out);
     if (rv != 0)
         return rv;
     a->slot = l->next++;
@@ -244,9 +242,8 @@ static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **vi
 int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void *owner,
                uint64_t extra, uint32_t *pending)
 {
-    if (a == NULL || a->out.failed) {
-        if (a != NULL)
-            ask_free(a);
+    if (a->out.failed) {
+        rt_zk_forgo(c, a);
         return rt_words_nomem(c->base);
     }
     if (a->call == RT_ZK_MULTI)
@@ -256,19 +253,24 @@ int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void
     a->entry.pending = pending;
     a->owner = owner;
     a->extra = extra;
-    if (!rt_ledger_add(&c->ledger, &a->entry))
-        rt_zk_want(c);
+    if (!rt_ledger_add(&c->link.ledger, &a->entry))
+        rt_link_want(&c->link);
     return 0;
+}
+
+int rt_zk_post(struct rt_zk_conn *c, struct rt_zk_ask *a)
+{
+    return rt_zk_send(c, a, NULL, NULL, 0, NULL);
 }
 
 bool rt_zk_cancel(struct rt_zk_conn *c, const struct rt_op *op)
 {
-    struct rt_entry *rings[] = {&c->ledger.waiting, &c->ledger.flying};
+    struct rt_entry *rings[] = {&c->link.ledger.waiting, &c->link.ledger.flying};
     bool any = false;
     for (size_t i = 0; i < 2; i++)
         for (struct rt_entry *e = rings[i]->next; e != rings[i]; e = e->next)
             if (e->op == op) {
-                rt_ledger_abandon(&c->ledger, e, ROTA_CANCELED);
+                rt_ledger_abandon(&c->link.ledger, e, ROTA_CANCELED);
                 any = true;
             }
     return any;
@@ -280,42 +282,50 @@ static void answer(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
 {
     if (a->answer != NULL)
         a->answer(c, a, err, reply);
-    ask_free(a);
+    rt_zk_forgo(c, a);
 }
 
-/* Not an answer: what to call it, and why; 0: the connection is of no use any more; 1: to be asked again. */
+#define CUT 0   /* the connection is of no use any more */
+#define AGAIN 1 /* to be asked again */
+static const struct {
+    int32_t said;
+    int err;
+    const char *text; /* behind the server */
+} sentences[] = {
+    {-115, ROTA_AUTH, " does not take that user"},
+    {-114, ROTA_AUTH, " does not take the rights of a node"},
+    {-8, ROTA_INVALID, ": the name is no path on ZooKeeper"},
+    {-6, ROTA_UNSUPPORTED, " does not know that request: 3.6 or later does"},
+    {-125, ROTA_UNREACHABLE, ": the quota is used up"},
+    {-127, AGAIN, NULL},
+    {-112, CUT, NULL}, /* the session is over, moved, or its connection lost: another will tell */
+    {-118, CUT, NULL},
+    {-4, CUT, NULL},
+};
+
+static int refused(struct rt_zk_conn *c)
+{
+    const struct rt_link *k = &c->link;
+    if (k->user != NULL)
+        return rt_zk_fail(c, ROTA_AUTH, "%.100s: the user '%.60s' may not do that there",
+                          rt_zk_at(c), k->user);
+    return rt_zk_fail(c, ROTA_AUTH,
+                      "%.100s wants a user: write %s://USER@HOST, and give the password by "
+                      "$ROTA_PASSWORD or ?password_file=",
+                      rt_zk_at(c), k->secure ? "zks" : "zk");
+}
+
+/* Not an answer: what to call it, with its words in errmsg. */
 static int judge(struct rt_zk_conn *c, int32_t said)
 {
-    switch (said) {
-    case -102:
-        return c->user != NULL
-                   ? rt_zk_fail(c, ROTA_AUTH, "%.100s: the user '%.60s' may not do that there",
-                                rt_zk_at(c), c->user)
-                   : rt_zk_fail(
-                         c, ROTA_AUTH,
-                         "%.100s wants a user: write %s://USER@HOST, and give the password by "
-                         "$ROTA_PASSWORD or ?password_file=",
-                         rt_zk_at(c), c->secure ? "zks" : "zk");
-    case -115:
-        return rt_zk_fail(c, ROTA_AUTH, "%.180s does not take that user", rt_zk_at(c));
-    case -8:
-        return rt_zk_fail(c, ROTA_INVALID, "%.180s: the name is no path on ZooKeeper", rt_zk_at(c));
-    case -6:
-        return rt_zk_fail(c, ROTA_UNSUPPORTED,
-                          "%.180s does not know that request: 3.6 or later does", rt_zk_at(c));
-    case -114:
-        return rt_zk_fail(c, ROTA_AUTH, "%.180s does not take the rights of a node", rt_zk_at(c));
-    case -125:
-        return rt_zk_fail(c, ROTA_UNREACHABLE, "%.180s: the quota is used up", rt_zk_at(c));
-    case -127:
-        return 1;
-    case -112: /* the session is over, moved, or its connection lost: another will tell */
-    case -118:
-    case -4:
-        return 0;
-    default:
-        return rt_zk_fail(c, ROTA_PROTOCOL, "%.120s: ZooKeeper says %d", rt_zk_at(c), (int)said);
-    }
+    if (said == -102)
+        return refused(c);
+    for (size_t i = 0; i < sizeof(sentences) / sizeof(sentences[0]); i++)
+        if (sentences[i].said == said && sentences[i].text == NULL)
+            return sentences[i].err;
+        else if (sentences[i].said == said)
+            return rt_zk_fail(c, sentences[i].err, "%.180s%s", rt_zk_at(c), sentences[i].text);
+    return rt_zk_fail(c, ROTA_PROTOCOL, "%.120s: ZooKeeper says %d", rt_zk_at(c), (int)said);
 }
 
 static bool is_answer(const struct rt_zk_ask *a, int32_t said)
@@ -328,12 +338,12 @@ static bool is_answer(const struct rt_zk_ask *a, int32_t said)
 static void answered(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_zk_reply *reply)
 {
     int err = is_answer(a, reply->said) ? 0 : judge(c, reply->said);
-    if (err == 1) {
-        rt_ledger_again(&c->ledger, &a->entry, true);
+    if (err == AGAIN) {
+        rt_ledger_again(&c->link.ledger, &a->entry, true);
         return;
     }
     rt_ledger_out(&a->entry);
-    c->failures = c->pause.ms = 0;
+    rt_link_well(&c->link);
     if (err != 0 && a->entry.maybe && !a->entry.reads)
         err = ROTA_UNKNOWN; /* an earlier try may have been done */
     answer(c, a, err, err == 0 ? reply : NULL);
@@ -341,7 +351,7 @@ static void answered(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_zk_rep
 
 void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in)
 {
-    struct rt_zk_link *l = c->link;
+    struct rt_zk_wire *l = rt_zk_wire(c);
     int32_t xid = rt_jute_get_int(in);
     struct rt_zk_reply reply = {.zxid = rt_jute_get_long(in)};
     reply.said = rt_jute_get_int(in);
@@ -359,7 +369,7 @@ void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in)
         return;
     }
     struct rt_zk_ask *a = l->flying[l->first % l->room].ask;
-    if (a != NULL && !is_answer(a, reply.said) && judge(c, reply.said) == 0) {
+    if (a != NULL && !is_answer(a, reply.said) && judge(c, reply.said) == CUT) {
         rt_zk_cut(c, "%.180s: the session is not at home there any more", rt_zk_at(c));
         return;
     }
@@ -375,34 +385,20 @@ static void on_ended(struct rt_ledger *ledger, struct rt_entry *e, int err, cons
     struct rt_zk_conn *c = of_ledger(ledger);
     struct rt_zk_ask *a = of(e);
     if (e->flying && why == NULL) { /* its answer will find nobody */
-        assert(c->link != NULL && c->link->flying[a->slot % c->link->room].ask == a);
-        c->link->flying[a->slot % c->link->room].ask = NULL;
+        const struct rt_zk_wire *l = rt_zk_wire(c);
+        assert(l != NULL && l->flying[a->slot % l->room].ask == a);
+        l->flying[a->slot % l->room].ask = NULL;
     }
     if (err == ROTA_LOST)
         (void)rt_zk_fail(c, err, "the session is over");
     else
-        (void)rt_ledger_say(ledger, e, err, why, "zookeeper", rt_zk_at(c), c->trouble);
+        (void)rt_ledger_say(ledger, e, err, why, "zookeeper", rt_zk_at(c), c->link.trouble);
     answer(c, a, err, NULL);
 }
 
-const char *rt_zk_trouble(const struct rt_zk_conn *c)
-{
-    return c->state != RT_DIAL_READY && c->trouble[0] != '\0' ? c->trouble : NULL;
-}
+const struct rt_ledger_user rt_zk_asks = {.send = on_send, .ended = on_ended};
 
-void rt_zk_ask_init(struct rt_zk_conn *c)
+void rt_zk_ask_free(struct rt_ledger *l, struct rt_entry *e)
 {
-    static const struct rt_ledger_user user = {.send = on_send, .ended = on_ended};
-    rt_ledger_init(&c->ledger, c->base, &user);
-}
-
-static void free_one(struct rt_ledger *l, struct rt_entry *e)
-{
-    (void)l;
-    ask_free(of(e));
-}
-
-void rt_zk_ask_fini(struct rt_zk_conn *c)
-{
-    rt_ledger_fini(&c->ledger, free_one);
+    rt_zk_forgo(of_ledger(l), of(e));
 }

@@ -91,12 +91,12 @@ static const struct rt_stream_user probe_user = {on_up, on_data, on_down};
 
 static int ask_word(struct rt_zk *z, struct check *k, size_t which)
 {
-    const struct rt_dial_end *end = &z->c.ring.ends[which / WORDS];
-    struct rt_stream_target target = {.host = end->host, .port = end->port, .tls = z->c.tls};
+    const struct rt_dial_end *end = &z->c.link.ring.ends[which / WORDS];
+    struct rt_stream_target target = {.host = end->host, .port = end->port, .tls = z->c.link.tls};
     struct probe *p = rt_alloc(sizeof(*p));
     int rv = p == NULL ? ROTA_NOMEM
                        : rt_stream_open(&p->stream, z->base.loop, &target, &probe_user,
-                                        rt_dial_connect_ms(&z->base, z->c.ring.count));
+                                        rt_dial_connect_ms(&z->base, z->c.link.ring.count));
     if (rv != 0) {
         rt_free(p);
         return rt_words_nomem(&z->base);
@@ -150,7 +150,7 @@ static bool read_value(const struct check *k, size_t i, size_t word, const char 
 
 static void judge_servers(const struct check *k)
 {
-    const struct rt_dial_ring *ring = &k->z->c.ring;
+    const struct rt_dial_ring *ring = &k->z->c.link.ring;
     char text[400] = "", version[64], mode[64];
     size_t used = 0, serve = 0;
     for (size_t i = 0; i < ring->count; i++) {
@@ -173,7 +173,7 @@ static void judge_tick(const struct check *k)
 {
     char value[64], text[200];
     long most = 0;
-    for (size_t i = 0; i < k->z->c.ring.count; i++)
+    for (size_t i = 0; i < k->z->c.link.ring.count; i++)
         if (read_value(k, i, 1, "tickTime=", value) && strtol(value, NULL, 10) > most)
             most = strtol(value, NULL, 10);
     (void)snprintf(text, sizeof(text),
@@ -232,7 +232,7 @@ static int begin_check(void *engine, struct rt_work *w)
     k->z = z;
     int rv = rt_zk_send(&z->c, rt_zk_path(&z->c, RT_ZK_GET_ACL, root, rights_seen), w->op, k, 0,
                         &w->pending);
-    for (size_t i = 0; rv == 0 && i < z->c.ring.count * WORDS; i++)
+    for (size_t i = 0; rv == 0 && i < z->c.link.ring.count * WORDS; i++)
         rv = ask_word(z, k, i);
     rt_work_note(&z->base, w, rv);
     return w->pending == 0 ? rv : 0;

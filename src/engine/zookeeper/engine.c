@@ -75,14 +75,14 @@ int rt_zk_make_way(struct rt_zk *z, const char *path)
                                            RT_ZK_PERSISTENT, NULL);
         if (a != NULL)
             a->entry.again = true;
-        rv = rt_zk_send(&z->c, a, NULL, NULL, 0, NULL);
+        rv = rt_zk_post(&z->c, a);
     }
     return rv;
 }
 
 void rt_zk_chore_delete(struct rt_zk *z, const char *path)
 {
-    (void)rt_zk_send(&z->c, rt_zk_delete(&z->c, path, NULL), NULL, NULL, 0, NULL);
+    (void)rt_zk_post(&z->c, rt_zk_delete(&z->c, path, NULL));
 }
 
 /* ---- Cards, clocks ---------------------------------------------------------------------------- */
@@ -314,7 +314,7 @@ static int zk_open(struct rt_conn *conn, const struct rt_url *url)
         rt_zk_conn_close(&z->c);
         return rt_words_nomem(conn);
     }
-    rt_zk_want(&z->c);
+    rt_link_want(&z->c.link);
     return 0;
 }
 
@@ -348,12 +348,12 @@ static void zk_cancel(struct rt_conn *conn, struct rt_op *op)
 
 static void zk_forked(struct rt_conn *conn)
 {
-    rt_zk_conn_forked(&of(conn)->c);
+    rt_link_forked(&of(conn)->c.link);
 }
 
 static const char *zk_trouble(const struct rt_conn *conn)
 {
-    return rt_zk_trouble(&((const struct rt_zk *)(const void *)conn)->c);
+    return rt_link_trouble(&((const struct rt_zk *)(const void *)conn)->c.link);
 }
 
 /* What is acknowledged is on the disks of a majority. */

@@ -13,7 +13,7 @@
 #define XID_CONFIG 0 /* ours begin with 1 */
 #define AUTH_FAILED (-115)
 
-static void say_connect(struct rt_zk_conn *c)
+void rt_zk_greet(struct rt_zk_conn *c)
 {
     struct rt_jute_out o = {0};
     uint32_t ttl = c->base->ttl_ms;
@@ -26,43 +26,31 @@ static void say_connect(struct rt_zk_conn *c)
     rt_jute_long(&o, (int64_t)c->session.id);
     rt_jute_bytes(&o, c->session.password, sizeof(c->session.password));
     rt_jute_bool(&o, false); /* a server without a quorum is of no use */
-    (void)rt_zk_write(c, &o);
-    rt_jute_free(&o);
+    rt_zk_say(c, &o);
 }
 
 static void say_auth(struct rt_zk_conn *c)
 {
     char both[2200];
     struct rt_jute_out o = {0};
-    int n = snprintf(both, sizeof(both), "%s:%s", c->user, c->password);
-    rt_jute_int(&o, 0);
-    rt_jute_int(&o, XID_AUTH);
-    rt_jute_int(&o, RT_ZK_AUTH);
+    int n = snprintf(both, sizeof(both), "%s:%s", c->link.user, c->link.password);
+    rt_zk_begin(&o, XID_AUTH, RT_ZK_AUTH);
     rt_jute_int(&o, 0);
     rt_jute_text(&o, "digest");
     rt_jute_bytes(&o, both, (size_t)n);
-    (void)rt_zk_write(c, &o);
-    rt_jute_free(&o);
+    rt_zk_say(c, &o);
     explicit_bzero(both, sizeof(both));
-}
-
-void rt_zk_greet(struct rt_zk_conn *c)
-{
-    say_connect(c);
 }
 
 static void say_rest(struct rt_zk_conn *c)
 {
     struct rt_jute_out o = {0};
-    if (c->user != NULL)
+    if (c->link.user != NULL)
         say_auth(c);
-    rt_jute_int(&o, 0);
-    rt_jute_int(&o, XID_CONFIG);
-    rt_jute_int(&o, RT_ZK_GET);
+    rt_zk_begin(&o, XID_CONFIG, RT_ZK_GET);
     rt_jute_text(&o, "/zookeeper/config");
     rt_jute_bool(&o, false);
-    (void)rt_zk_write(c, &o); /* what could not be said is never answered: silence */
-    rt_jute_free(&o);
+    rt_zk_say(c, &o);
 }
 
 /* What a user may have of N ms: what was asked for, if with it we may be behind by what D1 costs. */
@@ -82,33 +70,34 @@ static void read_connect(struct rt_zk_conn *c, struct rt_jute_in *in)
     struct rt_text password = rt_jute_get_bytes(in);
     bool had = c->session.id != 0;
     if (in->bad || password.size != sizeof(c->session.password)) {
-        rt_zk_refused(c, ROTA_PROTOCOL, "that is no ZooKeeper: is it the client port?");
+        rt_link_refuse(&c->link, ROTA_PROTOCOL, RT_ZK_NONE);
         return;
     }
     if (timeout <= 0 || id == 0 || (had && id != c->session.id)) {
         c->session.id = 0;
-        c->failures = 0;
-        if (c->on->expired != NULL && had)
+        c->link.failures = 0;
+        if (had)
             c->on->expired(c);
         rt_zk_cut(c, "%.180s: the session is over", rt_zk_at(c));
         return;
     }
-    c->link->connected = true;
-    c->link->authenticated = c->user == NULL;
+    rt_zk_wire(c)->connected = true;
+    rt_zk_wire(c)->authenticated = c->link.user == NULL;
     c->session.id = id;
     c->session.timeout_ms = (uint32_t)timeout;
     memcpy(c->session.password, password.at, password.size);
     c->ttl_ms = usable(c, (uint32_t)timeout);
-    c->secured_at = c->link->dialed_at; /* the leader was asked */
+    c->secured_at = rt_zk_wire(c)->dialed_at; /* the leader was asked */
     say_rest(c);
 }
 
 static void read_auth(struct rt_zk_conn *c, int32_t said)
 {
     if (said != 0)
-        rt_zk_fatal(c, ROTA_AUTH, "%.120s does not take the user '%.60s'", rt_zk_at(c), c->user);
+        rt_link_fail(&c->link, ROTA_AUTH, "%.120s does not take the user '%.60s'", rt_zk_at(c),
+                     c->link.user);
     else
-        c->link->authenticated = true;
+        rt_zk_wire(c)->authenticated = true;
 }
 
 /* Alone: there is a config, and nobody in it. Where it may not be read, it is taken for a follower. */
@@ -121,7 +110,7 @@ static void read_config(struct rt_zk_conn *c, int32_t said, struct rt_jute_in *i
 
 void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in)
 {
-    if (!c->link->connected) {
+    if (!rt_zk_wire(c)->connected) {
         read_connect(c, in);
         return;
     }
@@ -130,7 +119,7 @@ void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in)
     int32_t said = rt_jute_get_int(in);
     if (!in->bad && (xid == XID_AUTH || said == AUTH_FAILED))
         read_auth(c, said);
-    else if (!in->bad && xid == XID_CONFIG && c->link->authenticated)
+    else if (!in->bad && xid == XID_CONFIG && rt_zk_wire(c)->authenticated)
         read_config(c, said, in);
     else if (!in->bad && xid == -1)
         rt_zk_notice(c, in);

@@ -362,12 +362,11 @@ static void make_heirs(struct rt_zk *z, struct joining *j)
         rt_zk_node_path(z, one->join->name, one->node, path);
         rt_zk_multi_create(&z->c, a, path, data, RT_ZK_PERSISTENT);
     }
-    if (any || a == NULL) {
+    if (any) {
         go(z, j, rt_zk_send(&z->c, a, j->work.op, j, 0, &j->work.pending));
         return;
     }
-    rt_jute_free(&a->out);
-    rt_free(a);
+    rt_zk_forgo(&z->c, a);
     settle(z, j);
 }
 

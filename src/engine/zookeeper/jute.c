@@ -32,39 +32,39 @@ static uint8_t *extend(struct rt_jute_out *o, size_t n)
     return o->at + o->size - n;
 }
 
-static void put(uint8_t *at, uint64_t value, size_t n)
+static void put(struct rt_jute_out *o, uint64_t value, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    uint8_t *at = extend(o, n);
+    for (size_t i = 0; at != NULL && i < n; i++)
         at[i] = (uint8_t)(value >> 8 * (n - 1 - i));
 }
 
 void rt_jute_int(struct rt_jute_out *o, int32_t value)
 {
-    uint8_t *at = extend(o, 4);
-    if (at != NULL)
-        put(at, (uint32_t)value, 4);
+    put(o, (uint32_t)value, 4);
 }
 
 void rt_jute_long(struct rt_jute_out *o, int64_t value)
 {
-    uint8_t *at = extend(o, 8);
-    if (at != NULL)
-        put(at, (uint64_t)value, 8);
+    put(o, (uint64_t)value, 8);
 }
 
 void rt_jute_bool(struct rt_jute_out *o, bool value)
 {
-    uint8_t *at = extend(o, 1);
-    if (at != NULL)
-        *at = value;
+    put(o, value, 1);
+}
+
+void rt_jute_raw(struct rt_jute_out *o, const void *bytes, size_t n)
+{
+    uint8_t *at = extend(o, n);
+    if (at != NULL && n > 0)
+        memcpy(at, bytes, n);
 }
 
 void rt_jute_bytes(struct rt_jute_out *o, const void *bytes, size_t n)
 {
     rt_jute_int(o, (int32_t)n);
-    uint8_t *at = extend(o, n);
-    if (at != NULL && n > 0)
-        memcpy(at, bytes, n);
+    rt_jute_raw(o, bytes, n);
 }
 
 void rt_jute_text(struct rt_jute_out *o, const char *text)
@@ -75,8 +75,10 @@ void rt_jute_text(struct rt_jute_out *o, const char *text)
 void rt_jute_set_int(struct rt_jute_out *o, size_t at, int32_t value)
 {
     assert(o->failed || at + 4 <= o->size);
-    if (!o->failed)
-        put(o->at + at, (uint32_t)value, 4);
+    size_t size = o->size;
+    o->size = at;
+    rt_jute_int(o, value);
+    o->size = size;
 }
 
 void rt_jute_free(struct rt_jute_out *o)

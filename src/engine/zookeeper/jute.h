@@ -18,6 +18,7 @@ struct rt_jute_out { /* zeroed before the first use */
 void rt_jute_int(struct rt_jute_out *o, int32_t value);
 void rt_jute_long(struct rt_jute_out *o, int64_t value);
 void rt_jute_bool(struct rt_jute_out *o, bool value);
+void rt_jute_raw(struct rt_jute_out *o, const void *bytes, size_t n); /* without its size */
 void rt_jute_bytes(struct rt_jute_out *o, const void *bytes, size_t n);
 void rt_jute_text(struct rt_jute_out *o, const char *text);
 void rt_jute_set_int(struct rt_jute_out *o, size_t at, int32_t value); /* what was written before */

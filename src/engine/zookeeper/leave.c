@@ -376,9 +376,7 @@ static int send_break(struct rt_zk *z, struct leaving *l, bool tell)
     }
     if (n > 0)
         return rt_zk_send(&z->c, a, l->work.op, l, 0, &l->work.pending);
-    if (a != NULL)
-        rt_jute_free(&a->out);
-    rt_free(a);
+    rt_zk_forgo(&z->c, a);
     return rt_words_no_such(&z->base, op->brk.name);
 }
 

@@ -185,7 +185,7 @@ int rt_zk_look(struct rt_zk *z, struct rt_zk_look *look, const char *name, uint3
     look->owner = owner;
     rt_zk_line_path(z, name, path);
     if (flags & RT_ZK_LOOK_SYNC)
-        rv = rt_zk_send(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL), NULL, NULL, 0, NULL);
+        rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL));
     return rv != 0 ? rv : send_list(z, look);
 }
 

@@ -63,7 +63,7 @@ bool rt_zk_parting(struct rt_conn *conn)
 {
     struct rt_zk *z = (struct rt_zk *)(void *)conn;
     struct rt_zk_ask *a;
-    if (z->c.state != RT_DIAL_READY || z->c.session.id == 0 || z->session.parted)
+    if (z->c.link.state != RT_DIAL_READY || z->c.session.id == 0 || z->session.parted)
         return false;
     for (size_t i = 0; i < RT_ZK_BUCKETS; i++)
         for (const struct rt_zk_ticket *t = z->tickets[i]; t != NULL; t = t->next)
@@ -74,7 +74,7 @@ bool rt_zk_parting(struct rt_conn *conn)
         a = rt_zk_ask_new(&z->c, RT_ZK_CLOSE, parted);
         if (a != NULL)
             a->session = z->c.session.id;
-        if (rt_zk_send(&z->c, a, NULL, NULL, 0, NULL) != 0)
+        if (rt_zk_post(&z->c, a) != 0)
             return false;
     }
     return true;
@@ -151,8 +151,7 @@ void rt_zk_verify(struct rt_zk *z)
         return;
     struct rt_zk_ask *a = rt_zk_path(&z->c, RT_ZK_EPHEMERALS, z->root[0] != '\0' ? z->root : "/",
                                      verified);
-    if (a != NULL)
-        a->session = z->session.id;
+    a->session = z->session.id;
     z->session.verifying = rt_zk_send(&z->c, a, NULL, NULL, z->serial, NULL) == 0;
 }
 
@@ -191,8 +190,7 @@ static void watch_node(struct rt_zk *z)
         return;
     rt_zk_session_path(z, z->session.id, path);
     if (rt_zk_watch(&z->c, &z->session.watch, RT_ZK_WATCH_DATA, path, node_fired, z) == 0)
-        (void)rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, true, node_seen), NULL, NULL, 0,
-                         NULL);
+        (void)rt_zk_post(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, true, node_seen));
 }
 
 struct lines {
@@ -239,7 +237,7 @@ int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op)
     rt_zk_session_path(z, z->session.id, path);
     struct rt_zk_ask *a = rt_zk_set(&z->c, path, (struct rt_text){l.text, l.size}, lines_set);
     rt_free(l.text);
-    return rt_zk_send(&z->c, a, NULL, NULL, 0, NULL);
+    return rt_zk_post(&z->c, a);
 }
 
 /* ---- Opening ---------------------------------------------------------------------------------- */
@@ -252,16 +250,8 @@ static void prepare_open(struct rt_zk_conn *c, struct rt_zk_ask *a)
     char path[RT_ZK_PATH_ROOM];
     const char *label = z->base.label != NULL ? z->base.label : "";
     rt_zk_session_path(z, c->session.id, path);
-    struct rt_zk_ask *body = rt_zk_create(c, RT_ZK_CREATE2, path,
-                                          (struct rt_text){label, strnlen(label, RT_LABEL_MAX)},
-                                          RT_ZK_EPHEMERAL, NULL);
-    if (body == NULL) {
-        a->out.failed = true;
-        return;
-    }
-    rt_jute_free(&a->out);
-    a->out = body->out;
-    rt_free(body);
+    struct rt_text data = {label, strnlen(label, RT_LABEL_MAX)};
+    rt_zk_put_create(c, &a->out, path, data, RT_ZK_EPHEMERAL);
 }
 
 static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
@@ -301,10 +291,8 @@ static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
 static int send_open(struct rt_zk *z, struct beat *b)
 {
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_CREATE2, opened);
-    if (a != NULL) {
-        a->prepare = prepare_open;
-        a->entry.again = true;
-    }
+    a->prepare = prepare_open;
+    a->entry.again = true;
     uint64_t tries = b->work.err == 0 && b->begun_at != 0;
     b->begun_at = rt_loop_now(z->base.loop);
     return rt_zk_send(&z->c, a, b->work.op, b, tries, &b->work.pending);
@@ -405,10 +393,9 @@ static int begin_beat(void *engine, struct rt_work *w)
         return rt_words_no_session(&z->base, op->beat.session);
     b->begun_at = rt_loop_now(z->base.loop);
     struct rt_zk_ask *a = rt_zk_path(&z->c, RT_ZK_SYNC, "/", renewed);
-    if (a != NULL)
-        a->session = z->session.id;
-    if (z->c.link != NULL)
-        z->c.link->touched_at = b->begun_at;
+    a->session = z->session.id;
+    if (rt_zk_wire(&z->c) != NULL)
+        rt_zk_wire(&z->c)->touched_at = b->begun_at;
     int rv = rt_zk_send(&z->c, a, w->op, b, 0, &w->pending);
     z->session.unseen += LOOKED_AT_PER_BEAT;
     if (rv == 0 && (z->session.doubtful ||

@@ -163,7 +163,7 @@ static int begin_inspect(void *engine, struct rt_work *w)
     int rv = 0;
     if (op->inspect.name == NULL) {
         rt_zk_session_path(z, op->inspect.session, path);
-        rv = rt_zk_send(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL), NULL, NULL, 0, NULL);
+        rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL));
         return rv != 0 ? rv
                        : rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, false, session_seen),
                                     w->op, s, 0, &w->pending);
@@ -240,7 +240,7 @@ static int begin_list(void *engine, struct rt_work *w)
     const char *prefix = w->op->list.prefix, *root = z->root[0] != '\0' ? z->root : "/";
     if (prefix != NULL && strlen(prefix) >= RT_NAME_ROOM)
         return rt_words_fail(&z->base, ROTA_INVALID, "a prefix is too long");
-    int rv = rt_zk_send(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, root, NULL), NULL, NULL, 0, NULL);
+    int rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, root, NULL));
     return rv != 0 ? rv
                    : rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_CHILDREN, root, false, lines_seen),
                                 w->op, w, 0, &w->pending);

@@ -64,10 +64,8 @@ int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_
     rt_zk_keeper_path(z, t, path);
     struct rt_zk_ask *a = rt_zk_create(
         &z->c, RT_ZK_CREATE2, path, rt_zk_card_write(z, 0, NULL, card), RT_ZK_PERSISTENT, answer);
-    if (a != NULL) {
-        a->entry.again = true;
-        a->session = z->session.id;
-    }
+    a->entry.again = true;
+    a->session = z->session.id;
     return rt_zk_send(&z->c, a, op, owner, extra, pending);
 }
 
@@ -173,9 +171,8 @@ static void tell_granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, b
     t->watch = false;
     rt_zk_node_path(z, t->name, t->node, path);
     if (touch) /* who waits behind watches it, and may hold now too */
-        (void)rt_zk_send(
-            &z->c, rt_zk_set(&z->c, path, rt_zk_card_write(z, t->owner, t->value, card), NULL),
-            NULL, NULL, 0, NULL);
+        (void)rt_zk_post(
+            &z->c, rt_zk_set(&z->c, path, rt_zk_card_write(z, t->owner, t->value, card), NULL));
     rt_zk_tell(z, RT_GRANTED, t);
     if (t->armed && others)
         wanted(z, t);
@@ -233,7 +230,7 @@ static void open_barrier(struct rt_zk *z, struct rt_zk_ticket *t, const struct r
     int n = snprintf(bound, sizeof(bound), "bound %" PRId32, line->opener->id.seq);
     rt_zk_line_path(z, t->name, path);
     rt_zk_multi_set(a, path, (struct rt_text){bound, (size_t)n}, version);
-    if (rt_zk_send(&z->c, a, NULL, NULL, 0, NULL) == 0)
+    if (rt_zk_post(&z->c, a) == 0)
         rt_zk_wait_look(z, t); /* behind it */
 }
 

@@ -21,7 +21,7 @@ int rt_zk_watch(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_watch_ki
     w->kind = kind;
     w->fired = fired;
     w->owner = owner;
-    w->link_count = c->link_count + (c->state == RT_DIAL_READY ? 0 : 1);
+    w->link_count = c->link_count + (c->link.state == RT_DIAL_READY ? 0 : 1);
     RT_LIST_ADD(&c->watches[rt_hash(path, strlen(path)) % RT_ZK_LANES], w);
     return 0;
 }
@@ -47,9 +47,7 @@ void rt_zk_watches_say(struct rt_zk_conn *c)
             counts[w->kind]++;
     if (all == 0)
         return;
-    rt_jute_int(&o, 0);
-    rt_jute_int(&o, XID_SET_WATCHES);
-    rt_jute_int(&o, RT_ZK_SET_WATCHES);
+    rt_zk_begin(&o, XID_SET_WATCHES, RT_ZK_SET_WATCHES);
     rt_jute_long(&o, c->zxid);
     for (uint32_t kind = 0; kind < RT_ZK_WATCH_KINDS; kind++) { /* in the order of their numbers */
         rt_jute_int(&o, counts[kind]);
@@ -58,8 +56,7 @@ void rt_zk_watches_say(struct rt_zk_conn *c)
                 if (w->kind == kind)
                     rt_jute_text(&o, w->path);
     }
-    (void)rt_zk_write(c, &o);
-    rt_jute_free(&o);
+    rt_zk_say(c, &o);
 }
 
 /* ---- Fired ------------------------------------------------------------------------------------ */

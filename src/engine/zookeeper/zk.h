@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ZooKeeper connection (open.c, conn.c, greet.c, ask.c, watch.c), for whoever needs one: the lock engine (ops.h) is one
- * user of it.
+/* A ZooKeeper connection (conn.c, greet.c, ask.c, watch.c), for whoever needs one: the lock engine (ops.h) is one user of it.
  *
  *   user ──▶ asks ──▶ ledger ──▶ one stream, in order ════════▶ one of the servers
  *   user ◀── answer ◀── the oldest that flies ◀═══════════════╡
@@ -30,9 +29,7 @@
 #ifndef RT_ZK_H
 #define RT_ZK_H
 
-#include "engine/kit/dial.h"
-#include "engine/kit/ledger.h"
-#include "engine/kit/words.h"
+#include "engine/kit/link.h"
 #include "engine/zookeeper/jute.h"
 
 struct rt_zk_conn;
@@ -100,7 +97,7 @@ struct rt_zk_ask {           /* made by rt_zk_ask_new, its body written, sent */
     struct rt_jute_out out;
 };
 
-/* NULL: no memory. `reads` is set for what only reads. */
+/* Never NULL: where there is no memory, rt_zk_send says so. `reads` is set for what only reads. */
 struct rt_zk_ask *rt_zk_ask_new(struct rt_zk_conn *c, enum rt_zk_call call,
                                 rt_zk_answer_fn *answer);
 
@@ -116,7 +113,11 @@ struct rt_zk_ask *rt_zk_delete(struct rt_zk_conn *c, const char *path, rt_zk_ans
 struct rt_zk_ask *rt_zk_set(struct rt_zk_conn *c, const char *path, struct rt_text data,
                             rt_zk_answer_fn *answer);
 
-/* The parts of a MULTI; A may be NULL. */
+/* The body of a create, for who prepares it. */
+void rt_zk_put_create(const struct rt_zk_conn *c, struct rt_jute_out *o, const char *path,
+                      struct rt_text data, uint32_t flags);
+
+/* The parts of a MULTI. */
 void rt_zk_multi_create(struct rt_zk_conn *c, struct rt_zk_ask *a, const char *path,
                         struct rt_text data, uint32_t flags);
 void rt_zk_multi_delete(struct rt_zk_ask *a, const char *path);
@@ -126,10 +127,12 @@ void rt_zk_multi_check(struct rt_zk_ask *a, const char *path, int32_t version);
 int32_t rt_zk_multi_read(struct rt_zk_reply *reply,
                          void (*each)(void *arg, size_t part, struct rt_text path), void *arg);
 
-/* Sends A (NULL: there was no memory), now or as soon as there is a connection. OP, whose deadline counts, and PENDING, in which
- * it is counted, may be NULL. 0, or ROTA_NOMEM with errmsg and no answer will come. */
+/* Sends A, now or as soon as there is a connection. OP, whose deadline counts, and PENDING, in which it is counted, may be
+ * NULL. 0, or ROTA_NOMEM with errmsg and no answer will come. */
 int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void *owner,
                uint64_t extra, uint32_t *pending);
+int rt_zk_post(struct rt_zk_conn *c, struct rt_zk_ask *a);   /* for no op, and nobody counts it */
+void rt_zk_forgo(struct rt_zk_conn *c, struct rt_zk_ask *a); /* it is not sent after all */
 bool rt_zk_cancel(struct rt_zk_conn *c, const struct rt_op *op);
 /* "That is no answer to it": what was asked may have been done. */
 int rt_zk_odd(struct rt_zk_conn *c);
@@ -165,9 +168,9 @@ int rt_zk_watch(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_watch_ki
                 const char *path, rt_zk_fired_fn *fired, void *owner);
 void rt_zk_unwatch(struct rt_zk_watch *w); /* also if it is not in use */
 
-/* ---- The connection (open.c, conn.c) ---------------------------------------------------------- */
+/* ---- The connection (conn.c) ------------------------------------------------------------------ */
 
-struct rt_zk_user { /* fields may be NULL */
+struct rt_zk_user {
     void (*linked)(struct rt_zk_conn *c);
     void (*lost)(struct rt_zk_conn *c);    /* only if it was ready */
     void (*expired)(struct rt_zk_conn *c); /* the session is over, whatever was asked in it */
@@ -176,29 +179,14 @@ struct rt_zk_user { /* fields may be NULL */
 #define RT_ZK_LANES 64
 #define RT_ZK_TOUCHES 16
 
-struct rt_zk_link;
 struct rt_zk_conn {
     struct rt_conn *base;
     const struct rt_zk_user *on;
-    /* From the URL. */
-    char *user, *password;
-    struct rt_tls *tls;
-    struct rt_dial_ring ring;
-    bool secure;
+    struct rt_link link;
+    uint64_t link_count; /* that were ready */
+    bool anew;           /* another session is wanted */
     uint32_t tick_ms;
     uint32_t ttl_ms; /* asked for; once there is a session: what a user may have of it */
-    /* The connection. */
-    enum rt_dial_state state;
-    struct rt_zk_link *link;         /* NULL: DOWN */
-    struct rt_timer_call link_timer; /* to dial, the end of a greeting, silence, touches */
-    uint64_t link_count;             /* that were ready */
-    uint32_t failures, refusals;
-    struct rt_dial_pause pause;
-    uint64_t jitter;
-    char trouble[256];
-    uint32_t unheard;
-    bool closing, anew;
-    /* The session. */
     struct {
         uint64_t id; /* 0: none */
         char password[16];
@@ -209,39 +197,37 @@ struct rt_zk_conn {
     int64_t secured_at; /* when the last touch that is secured was sent */
     struct {
         int64_t sent_at, heard_at;
-    } touches[RT_ZK_TOUCHES]; /* that are not, of this connection; 0: none */
+    } touches[RT_ZK_TOUCHES]; /* that are not, of this connection */
     size_t touch_count;
     bool touching;
-    /* Asks. */
-    struct rt_ledger ledger;
     struct rt_zk_watch *watches[RT_ZK_LANES];
+    struct rt_zk_ask
+        nothing; /* for which there was no memory: what is written to it goes nowhere */
 };
 
 /* BASE outlives C. 0, ROTA_INVALID or ROTA_NOMEM with errmsg and nothing kept. */
 int rt_zk_conn_open(struct rt_zk_conn *c, struct rt_conn *base, const struct rt_url *url,
                     const struct rt_zk_user *user);
 void rt_zk_conn_close(struct rt_zk_conn *c);
-void rt_zk_conn_forked(struct rt_zk_conn *c);
-void rt_zk_want(struct rt_zk_conn *c); /* dials unless it is up, or on its way */
 /* Leaves the session to its end, and makes a new one. */
 void rt_zk_anew(struct rt_zk_conn *c);
-const char *rt_zk_trouble(const struct rt_zk_conn *c);
-const char *rt_zk_at(const struct rt_zk_conn *c);
 /* Until when the session certainly lives, as far as is known now. */
 int64_t rt_zk_secured(const struct rt_zk_conn *c);
 /* A SYNC that touches the session, and is counted as that, was answered. */
 void rt_zk_touched(struct rt_zk_conn *c, const struct rt_zk_ask *a);
 
 #define rt_zk_fail(c, ...) rt_words_fail((c)->base, __VA_ARGS__)
+#define rt_zk_at(c) rt_link_at(&(c)->link)
 
 /* ---- Files to each other ---------------------------------------------------------------------- */
 
-struct rt_zk_link {          /* one connection; its memory lasts until the stream has closed */
-    struct rt_stream stream; /* first */
-    struct rt_zk_conn *conn;
-    int64_t ready_at, heard_at, touched_at, dialed_at;
+#define RT_ZK_NONE "that is no ZooKeeper: is it the client port?"
+
+struct rt_zk_wire {      /* one connection to one server */
+    struct rt_wire wire; /* first */
+    int64_t touched_at, dialed_at;
     int32_t xid;
-    bool heard, connected, authenticated;
+    bool connected, authenticated;
     /* What was sent and not answered, in order: a ring. NULL: it has ended meanwhile. */
     struct flying {
         struct rt_zk_ask *ask;
@@ -249,16 +235,15 @@ struct rt_zk_link {          /* one connection; its memory lasts until the strea
     } * flying;
     uint64_t first, next; /* slots */
     size_t room;
-    /* What has come of the next message. */
-    uint8_t *in;
-    size_t in_size, in_room;
+    struct rt_jute_out heard; /* what has come of the next message */
 };
 
-__attribute__((format(printf, 2, 3))) void rt_zk_cut(struct rt_zk_conn *c, const char *format, ...);
-__attribute__((format(printf, 3, 4))) void rt_zk_fatal(struct rt_zk_conn *c, int err,
-                                                       const char *format, ...);
-/* For good if all servers are so, else on to the next. */
-void rt_zk_refused(struct rt_zk_conn *c, int err, const char *why);
+static inline struct rt_zk_wire *rt_zk_wire(const struct rt_zk_conn *c) /* NULL: DOWN */
+{
+    return (struct rt_zk_wire *)(void *)c->link.wire;
+}
+
+#define rt_zk_cut(c, ...) rt_link_cut(&(c)->link, __VA_ARGS__)
 void rt_zk_greet(struct rt_zk_conn *c);
 void rt_zk_greeted(struct rt_zk_conn *c);
 /* A message, whole, while greeting. */
@@ -266,10 +251,10 @@ void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in);
 void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in); /* ... and when it is ready */
 void rt_zk_watches_say(struct rt_zk_conn *c);                  /* all, on a new connection */
 void rt_zk_notice(struct rt_zk_conn *c, struct rt_jute_in *in);
-void rt_zk_ask_init(struct rt_zk_conn *c);
-void rt_zk_ask_fini(struct rt_zk_conn *c);
-int rt_zk_write(struct rt_zk_conn *c, struct rt_jute_out *o); /* with its size before it */
-void rt_zk_link_init(struct rt_zk_conn *c);
-void rt_zk_link_close(struct rt_zk_conn *c);
+extern const struct rt_ledger_user rt_zk_asks;
+void rt_zk_ask_free(struct rt_ledger *l, struct rt_entry *e); /* without a word */
+/* A message without an answer to wait for: its head, and when its body is written, its end; O is freed. */
+void rt_zk_begin(struct rt_jute_out *o, int32_t xid, enum rt_zk_call call);
+void rt_zk_say(struct rt_zk_conn *c, struct rt_jute_out *o);
 
 #endif

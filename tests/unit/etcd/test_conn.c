@@ -72,7 +72,7 @@ static void facts_are_known(void **state)
     assert_true(f->known && f->major == 3 && f->minor >= 4);
     assert_true(f->leader != 0 && f->leader == f->member && f->term > 0 && f->cluster != 0);
     assert_string_equal(f->alarms, "");
-    assert_string_equal(f->at, b.conn->ring.ends[0].at);
+    assert_string_equal(f->at, b.conn->link.ring.ends[0].at);
     assert_true(rt_etcd_ready(b.conn));
 }
 
@@ -304,9 +304,9 @@ static void a_stream_of_keep_alives_is_replaced(void **state)
     rt_server_stop(&etcds.node[0].server);
     keep(&b, &k, lease.lease, 0);
     rt_loop_arm(&bare_loop); /* sent */
-    struct rt_grpc_call *old = b.conn->link->lease_call;
+    struct rt_grpc_call *old = rt_etcd_wire(b.conn)->lease_call;
     rt_etcd_lease_reopen(b.conn);
-    assert_true(b.conn->link->lease_call != old);
+    assert_true(rt_etcd_wire(b.conn)->lease_call != old);
     rt_server_cont(&etcds.node[0].server);
     bare_until(&k.answers, 1);
     assert_int_equal(k.err, 0);

@@ -38,7 +38,7 @@ static int teardown(void **state)
 static size_t here(void)
 {
     for (size_t i = 0; i < etcds.n; i++)
-        if (strcmp(b.conn->ring.ends[i].at, rt_etcd_facts(b.conn)->at) == 0)
+        if (strcmp(b.conn->link.ring.ends[i].at, rt_etcd_facts(b.conn)->at) == 0)
             return i;
     fail();
     return 0;

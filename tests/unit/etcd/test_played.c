@@ -270,10 +270,10 @@ static void what_is_refused_for_now_is_asked_again(void **state)
         op.leave.nonce = 9;
         town_submit(&t, &op);
         const char *says = i == 0 ? "space" : "too many requests";
-        for (int step = 0; step < STEPS_MAX && strstr(t.conn->trouble, says) == NULL; step++)
+        for (int step = 0; step < STEPS_MAX && strstr(t.conn->link.trouble, says) == NULL; step++)
             town_step(&t);
         assert_non_null(t.op); /* it waits, and says why */
-        assert_ptr_equal(rt_etcd_trouble(t.conn), t.conn->trouble);
+        assert_ptr_equal(rt_etcd_trouble(t.conn), t.conn->link.trouble);
         t.servers[0].refuses = NULL;
         for (int step = 0; step < STEPS_MAX && t.op != NULL; step++)
             town_step(&t);
@@ -402,7 +402,7 @@ static void who_hangs_up_without_a_word_may_want_tls(void **state)
         if (heard)
             until(&greeted, 1);
         town_cut(&t);
-        assert_int_equal(strstr(t.conn->trouble, "etcds://") == NULL, heard);
+        assert_int_equal(strstr(t.conn->link.trouble, "etcds://") == NULL, heard);
         town_close(&t);
     }
 }
