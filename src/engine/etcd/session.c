@@ -193,28 +193,13 @@ static bool is_missing(void *arg, const char *name, uint64_t number)
     return rt_etcd_ticket_find(c, name, rt_etcd_s(c)->session.id, number, 0) == NULL;
 }
 
-/* A loss that was told and not heard is told again. */
-static void tell_losses(struct rt_etcd_conn *c)
-{
-    struct rt_belief lost = {0};
-    rt_belief_ask(&lost, rt_etcd_base(c), is_missing, c);
-    for (size_t i = 0; i < lost.count; i++) {
-        struct rt_event event = {.kind = RT_TICKET_LOST,
-                                 .session = rt_etcd_s(c)->session.id,
-                                 .number = lost.at[i].number,
-                                 .name = lost.at[i].name};
-        rt_conn_event(rt_etcd_base(c), &event);
-    }
-    rt_belief_fini(&lost);
-}
-
 static void renewed(struct rt_etcd_conn *c, struct beat *b)
 {
     uint64_t session = b->session;
     rt_etcd_work_end(c, &b->work, 0);
     if (session != rt_etcd_s(c)->session.id)
         return;
-    tell_losses(c);
+    rt_belief_tell_lost(rt_etcd_base(c), session, is_missing, c);
     rt_etcd_wait_catch_up(c);
     rt_etcd_views_look(c);
 }

@@ -77,6 +77,21 @@ bool rt_belief_has(const struct rt_belief *l, size_t sorted, const char *name, u
     return find(&first, &k) != NULL;
 }
 
+void rt_belief_tell_lost(struct rt_conn *conn, uint64_t session,
+                         bool (*is)(void *arg, const char *name, uint64_t number), void *arg)
+{
+    struct rt_belief lost = {0};
+    rt_belief_ask(&lost, conn, is, arg);
+    for (size_t i = 0; i < lost.count; i++) {
+        struct rt_event event = {.kind = RT_TICKET_LOST,
+                                 .session = session,
+                                 .number = lost.at[i].number,
+                                 .name = lost.at[i].name};
+        rt_conn_event(conn, &event);
+    }
+    rt_belief_fini(&lost);
+}
+
 static bool is_lost(const struct rt_known *k, const struct rt_known *there,
                     const struct rt_known *then)
 {

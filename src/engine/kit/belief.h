@@ -37,6 +37,9 @@ bool rt_belief_has(const struct rt_belief *l, size_t sorted, const char *name, u
 /* All that the user believes in and IS (NULL: everybody) says yes to. Nothing, if it cannot say. */
 void rt_belief_ask(struct rt_belief *l, struct rt_conn *conn,
                    bool (*is)(void *arg, const char *name, uint64_t number), void *arg);
+/* A loss that was told and not heard is told again: TICKET_LOST of all that the user believes in and IS says yes to. */
+void rt_belief_tell_lost(struct rt_conn *conn, uint64_t session,
+                         bool (*is)(void *arg, const char *name, uint64_t number), void *arg);
 /* Has TELL tell of all differences, unless one of the lists has failed: then false. Sorts them. */
 bool rt_belief_compare(struct rt_belief *there, struct rt_belief *then, struct rt_belief *now,
                        void (*tell)(void *arg, enum rt_event_kind kind, const struct rt_known *k),

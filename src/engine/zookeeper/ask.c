@@ -195,6 +195,19 @@ int32_t rt_zk_multi_read(struct rt_zk_reply *reply,
     return failed != 0 ? failed : -1;
 }
 
+struct rt_text rt_zk_answered_node(int err, struct rt_zk_reply *reply, struct rt_zk_stat *stat)
+{
+    struct rt_text text = {0};
+    struct rt_zk_stat none;
+    stat = stat != NULL ? stat : &none;
+    *stat = (struct rt_zk_stat){0};
+    if (err == 0 && reply->said == RT_ZK_OK) {
+        text = rt_jute_get_bytes(&reply->body);
+        rt_jute_get_stat(&reply->body, stat);
+    }
+    return text;
+}
+
 /* ---- Sending ---------------------------------------------------------------------------------- */
 
 static bool has_slot(struct rt_zk_wire *l)

@@ -228,10 +228,8 @@ static int begin_check(void *engine, struct rt_work *w)
 {
     struct rt_zk *z = engine;
     struct check *k = (struct check *)(void *)w;
-    const char *root = z->root[0] != '\0' ? z->root : "/";
     k->z = z;
-    int rv = rt_zk_send(&z->c, rt_zk_path(&z->c, RT_ZK_GET_ACL, root, rights_seen), w->op, k, 0,
-                        &w->pending);
+    int rv = rt_zk_work_send(z, w, rt_zk_path(&z->c, RT_ZK_GET_ACL, rt_zk_root(z), rights_seen), 0);
     for (size_t i = 0; rv == 0 && i < z->c.link.ring.count * WORDS; i++)
         rv = ask_word(z, k, i);
     rt_work_note(&z->base, w, rv);

@@ -16,50 +16,96 @@
 
 /* ---- Paths ------------------------------------------------------------------------------------ */
 
-static bool is_dots(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
 /* "." and "..", which are names but no part of a path, are spelled as no other name is. */
-void rt_zk_line_path(const struct rt_zk *z, const char *name, char out[RT_ZK_PATH_ROOM])
+static const char *const dots[][2] = {{".", "%2E"}, {"..", "%2E%2E"}};
+
+/* NAME, if it is FROM as dots[][FROM] has it, in the other way; else as it is. */
+static const char *respelled(const char *name, int from)
 {
-    if (is_dots(name))
-        (void)snprintf(out, RT_ZK_PATH_ROOM, "%s/%s", z->root, name[1] == '.' ? "%2E%2E" : "%2E");
-    else
-        (void)snprintf(out, RT_ZK_PATH_ROOM, "%s/%s", z->root, name);
+    for (size_t i = 0; i < 2; i++)
+        if (strcmp(name, dots[i][from]) == 0)
+            return dots[i][1 - from];
+    return name;
 }
 
-void rt_zk_node_path(const struct rt_zk *z, const char *name, const char *node,
-                     char out[RT_ZK_PATH_ROOM])
+static char *next_path(struct rt_zk *z)
 {
-    rt_zk_line_path(z, name, out);
-    size_t n = strlen(out);
-    (void)snprintf(out + n, RT_ZK_PATH_ROOM - n, "/%s", node);
+    return z->paths[z->path_count++ % RT_ZK_PATHS];
 }
 
-void rt_zk_session_path(const struct rt_zk *z, uint64_t id, char out[RT_ZK_PATH_ROOM])
+const char *rt_zk_line_path(struct rt_zk *z, const char *name)
 {
-    (void)snprintf(out, RT_ZK_PATH_ROOM, "%s/" RT_ZK_SESSIONS "/%016" PRIx64, z->root, id);
+    char *path = next_path(z);
+    (void)snprintf(path, RT_ZK_PATH_ROOM, "%s/%s", z->root, respelled(name, 0));
+    return path;
+}
+
+const char *rt_zk_node_path(struct rt_zk *z, const char *name, const char *node)
+{
+    char *path = next_path(z);
+    (void)snprintf(path, RT_ZK_PATH_ROOM, "%s/%s/%s", z->root, respelled(name, 0), node);
+    return path;
+}
+
+const char *rt_zk_session_path(struct rt_zk *z, uint64_t id)
+{
+    char *path = next_path(z);
+    (void)snprintf(path, RT_ZK_PATH_ROOM, "%s/" RT_ZK_SESSIONS "/%016" PRIx64, z->root, id);
+    return path;
+}
+
+const char *rt_zk_root(const struct rt_zk *z)
+{
+    return z->root[0] != '\0' ? z->root : "/";
+}
+
+static bool is_below(const char *name, const char *top)
+{
+    size_t n = strlen(top);
+    return strncmp(name, top, n) == 0 && (name[n] == '\0' || name[n] == '/');
+}
+
+/* It is ours, or the servers'. */
+static bool is_taken(const struct rt_zk *z, const char *name)
+{
+    return is_below(name, RT_ZK_SESSIONS) || (z->root[0] == '\0' && is_below(name, "zookeeper"));
+}
+
+static bool is_path(const char *name)
+{
+    const char *at = respelled(name, 0);
+    for (;; at++) {
+        size_t n = strcspn(at, "/");
+        if (n == 0 || (n <= 2 && strncmp(at, "..", n) == 0))
+            return false;
+        at += n;
+        if (*at == '\0')
+            return true;
+    }
 }
 
 /* ?names=raw: what stands in a path as it is. */
 int rt_zk_check_name(struct rt_zk *z, const char *name)
 {
     int rv = rt_check_name(&z->base, name);
-    size_t own = sizeof(RT_ZK_SESSIONS) - 1, n = rv == 0 ? strlen(name) : 0;
-    if (rv != 0)
-        return rv;
-    if ((strncmp(name, RT_ZK_SESSIONS, own) == 0 && (name[own] == '\0' || name[own] == '/')) ||
-        (z->root[0] == '\0' && strncmp(name, "zookeeper", 9) == 0 &&
-         (name[9] == '\0' || name[9] == '/')))
+    if (rv == 0 && is_taken(z, name))
         return rt_words_fail(&z->base, ROTA_INVALID, "the name %.100s is taken on ZooKeeper", name);
-    if (name[0] == '/' || name[n - 1] == '/' || strstr(name, "//") != NULL ||
-        strstr(name, "/./") != NULL || strstr(name, "/../") != NULL ||
-        (n > 1 && strcmp(name + n - 2, "/.") == 0) || (n > 2 && strcmp(name + n - 3, "/..") == 0))
+    if (rv == 0 && !is_path(name))
         return rt_words_fail(&z->base, ROTA_INVALID, "the name %.100s is no path on ZooKeeper",
                              name);
-    return 0;
+    return rv;
+}
+
+bool rt_zk_name_read(const struct rt_zk *z, struct rt_text part, char out[RT_NAME_ROOM])
+{
+    if (part.size == 0 || part.size >= RT_NAME_ROOM)
+        return false;
+    memcpy(out, part.at, part.size);
+    out[part.size] = '\0';
+    const char *name = respelled(out, 1);
+    if (name != out)
+        memcpy(out, name, strlen(name) + 1);
+    return !is_taken(z, out);
 }
 
 int rt_zk_make_way(struct rt_zk *z, const char *path)
@@ -73,32 +119,44 @@ int rt_zk_make_way(struct rt_zk *z, const char *path)
         enum rt_zk_call call = n <= root ? RT_ZK_CREATE : RT_ZK_CONTAINER;
         struct rt_zk_ask *a = rt_zk_create(&z->c, call, part, (struct rt_text){"", 0},
                                            RT_ZK_PERSISTENT, NULL);
-        if (a != NULL)
-            a->entry.again = true;
+        a->entry.again = true;
         rv = rt_zk_post(&z->c, a);
     }
     return rv;
 }
 
-void rt_zk_chore_delete(struct rt_zk *z, const char *path)
+void rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node)
 {
-    (void)rt_zk_post(&z->c, rt_zk_delete(&z->c, path, NULL));
+    (void)rt_zk_post(&z->c, rt_zk_delete(&z->c, rt_zk_node_path(z, name, node), NULL));
+}
+
+void rt_zk_multi_heir(struct rt_zk *z, struct rt_zk_ask *a, const char *name, const char *node,
+                      const char *heir, struct rt_text data, uint32_t flags)
+{
+    const char *path = rt_zk_node_path(z, name, node);
+    rt_zk_multi_set(a, path, data, -1);
+    rt_zk_multi_delete(a, path);
+    rt_zk_multi_create(&z->c, a, rt_zk_node_path(z, name, heir), data, flags);
 }
 
 /* ---- Cards, clocks ---------------------------------------------------------------------------- */
 
-struct rt_text rt_zk_card_write(const struct rt_zk *z, uint64_t owner, const char *value,
-                                char out[RT_ZK_CARD_ROOM])
+struct rt_text rt_zk_label(const struct rt_zk *z)
 {
     const char *label = z->base.label != NULL ? z->base.label : "";
-    size_t size = strnlen(label, RT_LABEL_MAX);
-    bool bare = z->dialect->bare && value != NULL;
-    value = value != NULL ? value : "";
-    int n = bare ? snprintf(out, RT_ZK_CARD_ROOM, "%s", value)
-                 : snprintf(out, RT_ZK_CARD_ROOM, CARD "%" PRIx64 " %zu %.*s%s", owner, size,
-                            (int)size, label, value);
+    return (struct rt_text){label, strnlen(label, RT_LABEL_MAX)};
+}
+
+struct rt_text rt_zk_card_write(struct rt_zk *z, uint64_t owner, const char *value)
+{
+    struct rt_text label = rt_zk_label(z);
+    int n = z->dialect->bare && value != NULL
+                ? snprintf(z->card, RT_ZK_CARD_ROOM, "%s", value)
+                : snprintf(z->card, RT_ZK_CARD_ROOM, CARD "%" PRIx64 " %zu %.*s%s", owner,
+                           label.size, (int)label.size, (const char *)label.at,
+                           value != NULL ? value : "");
     assert(n >= 0 && n < RT_ZK_CARD_ROOM);
-    return (struct rt_text){out, (size_t)n};
+    return (struct rt_text){z->card, (size_t)n};
 }
 
 static bool read_number(const char **at, const char *end, int base, uint64_t *out)
@@ -148,9 +206,10 @@ void rt_zk_clock(struct rt_zk *z, int64_t ms)
 struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *join, const char *node,
                                       uint64_t number)
 {
-    struct rt_zk_ticket *t = rt_alloc(sizeof(*t)), **bucket = &z->numbers[number % RT_ZK_BUCKETS];
-    char *name = rt_strdup(join->name);
-    char *value = join->value != NULL ? rt_strdup(join->value) : NULL;
+    struct rt_zk_ticket *t = rt_alloc(sizeof(*t));
+    char *name = rt_strdup(join->name), *value = NULL;
+    if (join->value != NULL)
+        value = rt_strdup(join->value);
     if (t == NULL || name == NULL || (value == NULL && join->value != NULL)) {
         rt_free(t);
         rt_free(name);
@@ -158,8 +217,9 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
         (void)rt_words_nomem(&z->base);
         return NULL;
     }
-    rt_zk_node_read(z->dialect, node, &t->id);
-    (void)snprintf(t->node, sizeof(t->node), "%s", node);
+    struct rt_zk_id id;
+    rt_zk_node_read(z->dialect, node, &id);
+    rt_zk_ticket_renamed(t, node, &id);
     t->name = name;
     t->value = value;
     t->owner = join->owner;
@@ -168,25 +228,37 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
     t->at_least_ms = t->id.durable ? 0 : join->at_least_ms;
     t->armed = join->flags & RT_JOIN_ARM;
     t->ends_at = RT_NEVER;
-    RT_LIST_ADD(&z->tickets[t->id.nonce % RT_ZK_BUCKETS], t);
-    t->by_number = *bucket;
-    *bucket = t;
-    z->ticket_count++;
+    RT_LIST_ADD(&z->tickets, t);
+    struct rt_zk_ticket **nonce = &z->by_nonce[t->id.nonce % RT_ZK_BUCKETS];
+    struct rt_zk_ticket **same = &z->by_number[number % RT_ZK_BUCKETS];
+    t->same_nonce = *nonce;
+    t->same_number = *same;
+    *nonce = *same = t;
     return t;
 }
 
 void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t)
 {
-    struct rt_zk_ticket **at = &z->numbers[t->number % RT_ZK_BUCKETS];
-    while (*at != t)
-        at = &(*at)->by_number;
-    *at = t->by_number;
+    struct rt_zk_ticket **nonce = &z->by_nonce[t->id.nonce % RT_ZK_BUCKETS];
+    struct rt_zk_ticket **number = &z->by_number[t->number % RT_ZK_BUCKETS];
+    while (*nonce != t)
+        nonce = &(*nonce)->same_nonce;
+    while (*number != t)
+        number = &(*number)->same_number;
+    *nonce = t->same_nonce;
+    *number = t->same_number;
     RT_LIST_OUT(t);
-    z->ticket_count--;
     rt_zk_wait_end(t);
     rt_free(t->name);
     rt_free(t->value);
     rt_free(t);
+}
+
+void rt_zk_ticket_renamed(struct rt_zk_ticket *t, const char *node, const struct rt_zk_id *id)
+{
+    if (node != t->node)
+        (void)snprintf(t->node, sizeof(t->node), "%s", node);
+    t->id = *id;
 }
 
 void rt_zk_tell(struct rt_zk *z, enum rt_event_kind kind, const struct rt_zk_ticket *t)
@@ -210,22 +282,21 @@ void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t)
 struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
                                        uint64_t number, uint64_t nonce)
 {
-    struct rt_zk_ticket *t = number != 0 ? z->numbers[number % RT_ZK_BUCKETS]
-                                         : z->tickets[nonce % RT_ZK_BUCKETS];
+    struct rt_zk_ticket *t = number != 0 ? z->by_number[number % RT_ZK_BUCKETS]
+                                         : z->by_nonce[nonce % RT_ZK_BUCKETS];
     while (t != NULL && (t->id.session != session ||
                          (number != 0 ? t->number != number : t->id.nonce != nonce) ||
                          strcmp(t->name, name) != 0))
-        t = number != 0 ? t->by_number : t->next;
+        t = number != 0 ? t->same_number : t->same_nonce;
     return t;
 }
 
-void rt_zk_tickets(struct rt_zk *z, void (*each)(struct rt_zk *z, struct rt_zk_ticket *t))
+struct rt_zk_ticket *rt_zk_ticket_of(struct rt_zk *z, const struct rt_zk_ask *a)
 {
-    for (size_t i = 0; i < RT_ZK_BUCKETS && z->ticket_count > 0; i++)
-        for (struct rt_zk_ticket *t = z->tickets[i], *next; t != NULL; t = next) {
-            next = t->next;
-            each(z, t);
-        }
+    struct rt_zk_ticket *t = z->by_nonce[a->extra % RT_ZK_BUCKETS];
+    while (t != NULL && (t != a->owner || t->id.nonce != a->extra))
+        t = t->same_nonce;
+    return t;
 }
 
 /* ---- The engine ------------------------------------------------------------------------------- */
@@ -318,17 +389,13 @@ static int zk_open(struct rt_conn *conn, const struct rt_url *url)
     return 0;
 }
 
-static void drop(struct rt_zk *z, struct rt_zk_ticket *t)
-{
-    rt_zk_ticket_drop(z, t);
-}
-
 static void zk_close(struct rt_conn *conn)
 {
     struct rt_zk *z = of(conn);
     (void)rt_zk_parting(conn); /* if nobody has waited for it */
     rt_turns_close(&z->turns);
-    rt_zk_tickets(z, drop);
+    while (z->tickets != NULL)
+        rt_zk_ticket_drop(z, z->tickets);
     rt_zk_unwatch(&z->session.watch);
     rt_zk_views_close(z);
     rt_timers_stop(&conn->loop->timers, &z->timer.timer);

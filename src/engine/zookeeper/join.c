@@ -145,7 +145,6 @@ static void created(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
 static void looked(struct rt_zk *z, struct rt_zk_look *look)
 {
     struct joining *j = look->owner;
-    j->work.pending--;
     note(z, j, look->err);
     one_over(z, j, decide);
 }
@@ -153,24 +152,22 @@ static void looked(struct rt_zk *z, struct rt_zk_look *look)
 static int send_looks(struct rt_zk *z, struct joining *j, uint32_t flags)
 {
     int rv = 0;
-    for (size_t i = 0; rv == 0 && i < j->n; i++) {
-        rv = rt_zk_look(z, &j->ones[i].look, j->ones[i].join->name, flags, j->work.op, looked, j);
-        j->work.pending += rv == 0;
-    }
+    for (size_t i = 0; rv == 0 && i < j->n; i++)
+        rv = rt_zk_work_look(z, &j->work, &j->ones[i].look, j->ones[i].join->name, flags, looked);
     return rv;
 }
 
 static int send_create(struct rt_zk *z, struct joining *j)
 {
-    char path[RT_ZK_PATH_ROOM], node[RT_ZK_NODE_ROOM], card[RT_ZK_CARD_ROOM];
+    const uint32_t flags = RT_ZK_EPHEMERAL | RT_ZK_SEQUENTIAL;
+    char node[RT_ZK_NODE_ROOM];
     struct rt_zk_ask *a = j->n > 1 ? rt_zk_ask_new(&z->c, RT_ZK_MULTI, created) : NULL;
     for (size_t i = 0; i < j->n; i++) {
         const struct rt_join *join = j->ones[i].join;
         struct rt_zk_id id = id_of(join);
-        const uint32_t flags = RT_ZK_EPHEMERAL | RT_ZK_SEQUENTIAL;
-        struct rt_text data = rt_zk_card_write(z, join->owner, join->value, card);
+        struct rt_text data = rt_zk_card_write(z, join->owner, join->value);
         rt_zk_node(node, z->dialect, &id, NULL);
-        rt_zk_node_path(z, join->name, node, path);
+        const char *path = rt_zk_node_path(z, join->name, node);
         j->ones[i].node[0] = '\0';
         if (j->n > 1)
             rt_zk_multi_create(&z->c, a, path, data, flags);
@@ -178,7 +175,7 @@ static int send_create(struct rt_zk *z, struct joining *j)
             a = rt_zk_create(&z->c, RT_ZK_CREATE2, path, data, flags, created);
     }
     j->lost = j->no_line = j->adopts = false;
-    int rv = rt_zk_send(&z->c, a, j->work.op, j, 0, &j->work.pending);
+    int rv = rt_zk_work_send(z, &j->work, a, 0);
     return rv != 0 ? rv : send_looks(z, j, RT_ZK_LOOK_TIDY);
 }
 
@@ -215,9 +212,8 @@ static void front_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
 {
     struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
-    struct rt_zk_card card = {0};
-    if (err == 0 && reply->said == RT_ZK_OK)
-        rt_zk_card_read(z, rt_jute_get_bytes(&reply->body), &card);
+    struct rt_zk_card card;
+    rt_zk_card_read(z, rt_zk_answered_node(err, reply, NULL), &card);
     const char *who = card.label.size > 0 ? card.label.at : "another";
     (void)rt_words_busy(&z->base, j->ones[a->extra].join->name, who,
                         card.label.size > 0 ? card.label.size : strlen(who));
@@ -230,7 +226,7 @@ static void front_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
  * the one at BUSY. */
 static void take_back(struct rt_zk *z, struct joining *j, int refusal, size_t busy)
 {
-    char path[RT_ZK_PATH_ROOM];
+    const char *path;
     int rv = 0;
     j->refusal = refusal;
     if (refusal != 0 && refusal != ROTA_BUSY)
@@ -239,15 +235,15 @@ static void take_back(struct rt_zk *z, struct joining *j, int refusal, size_t bu
         struct one *one = &j->ones[i];
         if (one->node[0] == '\0' || (refusal == 0 && !one->spare))
             continue;
-        rt_zk_node_path(z, one->join->name, one->node, path);
+        path = rt_zk_node_path(z, one->join->name, one->node);
         one->node[0] = '\0';
-        rv = rt_zk_send(&z->c, rt_zk_delete(&z->c, path, gone), j->work.op, j, i, &j->work.pending);
+        rv = rt_zk_work_send(z, &j->work, rt_zk_delete(&z->c, path, gone), i);
     }
     if (rv == 0 && refusal == ROTA_BUSY) {
         const struct one *one = &j->ones[busy];
-        rt_zk_node_path(z, one->join->name, one->look.line.places[0].node, path);
-        rv = rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, false, front_seen), j->work.op, j,
-                        busy, &j->work.pending);
+        path = rt_zk_node_path(z, one->join->name, one->look.line.places[0].node);
+        rv = rt_zk_work_send(z, &j->work, rt_zk_read(&z->c, RT_ZK_GET, path, false, front_seen),
+                             busy);
     }
     if (rv != 0)
         rt_work_note(&z->base, &j->work, ROTA_UNKNOWN);
@@ -338,32 +334,27 @@ static void inherited(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct
     one_over(z, j, settle);
 }
 
-/* Nodes without a session take the places of those that have none yet. Whoever watches one sees it change before it goes, and
- * looks. */
+/* Nodes without a session take the places of those that have none yet. */
 static void make_heirs(struct rt_zk *z, struct joining *j)
 {
-    char path[RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM];
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, inherited);
     bool any = false;
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
         struct rt_zk_id id = one->place->id;
-        struct rt_text data = rt_zk_card_write(z, one->join->owner, one->join->value, card);
+        struct rt_text data = rt_zk_card_write(z, one->join->owner, one->join->value);
         if (id.durable)
             continue;
         any = true;
         id.durable = true;
         id.number = one->number;
         id.until_ms = one->join->until_ms;
-        rt_zk_node_path(z, one->join->name, one->place->node, path);
-        rt_zk_multi_set(a, path, data, -1);
-        rt_zk_multi_delete(a, path);
         rt_zk_node(one->node, z->dialect, &id, &one->place->id.seq);
-        rt_zk_node_path(z, one->join->name, one->node, path);
-        rt_zk_multi_create(&z->c, a, path, data, RT_ZK_PERSISTENT);
+        rt_zk_multi_heir(z, a, one->join->name, one->place->node, one->node, data,
+                         RT_ZK_PERSISTENT);
     }
     if (any) {
-        go(z, j, rt_zk_send(&z->c, a, j->work.op, j, 0, &j->work.pending));
+        go(z, j, rt_zk_work_send(z, &j->work, a, 0));
         return;
     }
     rt_zk_forgo(&z->c, a);
@@ -376,13 +367,10 @@ static void make_heirs(struct rt_zk *z, struct joining *j)
 static void drop_twins(struct rt_zk *z, const struct one *one)
 {
     const struct rt_zk_line *line = &one->look.line;
-    char path[RT_ZK_PATH_ROOM];
     for (const struct rt_zk_place *p = one->place; p != NULL && ++p < line->places + line->count;)
         if (p->id.ours && !p->id.durable && p->id.session == one->join->session &&
-            p->id.nonce == one->join->nonce && strcmp(p->node, one->node) != 0) {
-            rt_zk_node_path(z, one->join->name, p->node, path);
-            rt_zk_chore_delete(z, path);
-        }
+            p->id.nonce == one->join->nonce && strcmp(p->node, one->node) != 0)
+            rt_zk_chore_delete(z, one->join->name, p->node);
 }
 
 /* Where each stands. ROTA_LOST: some do, and others have gone. */
@@ -442,12 +430,9 @@ static void judge(struct rt_zk *z, struct joining *j)
 
 static void make_lines(struct rt_zk *z, struct joining *j)
 {
-    char path[RT_ZK_PATH_ROOM];
     int rv = 0;
-    for (size_t i = 0; rv == 0 && i < j->n; i++) {
-        rt_zk_node_path(z, j->ones[i].join->name, "x", path);
-        rv = rt_zk_make_way(z, path);
-    }
+    for (size_t i = 0; rv == 0 && i < j->n; i++)
+        rv = rt_zk_make_way(z, rt_zk_node_path(z, j->ones[i].join->name, "x"));
     go(z, j, rv != 0 ? rv : send_create(z, j));
 }
 

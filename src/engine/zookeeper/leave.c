@@ -31,6 +31,14 @@ static void free_leaving(struct rt_conn *conn, struct rt_work *w)
     rt_zk_look_fini(&of(w)->look);
 }
 
+/* What the answer to A, a MULTI or not, says. */
+static int32_t said_of(const struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    if (err != 0)
+        return RT_ZK_OK;
+    return a->call == RT_ZK_MULTI ? rt_zk_multi_read(reply, NULL, NULL) : reply->said;
+}
+
 /* ---- LEAVE ------------------------------------------------------------------------------------ */
 
 static struct rt_zk_ticket *leaver(struct rt_zk *z, const struct rt_op *op)
@@ -61,45 +69,46 @@ static void left(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_z
 {
     struct rt_zk *z = rt_zk_of(c);
     struct leaving *l = a->owner;
-    int32_t said = RT_ZK_OK;
-    if (err == 0)
-        said = a->call == RT_ZK_MULTI ? rt_zk_multi_read(reply, NULL, NULL) : reply->said;
-    if (err == 0 && said == RT_ZK_BAD_VERSION) { /* the barrier has opened: once more */
+    int32_t said = said_of(a, err, reply);
+    if (said == RT_ZK_BAD_VERSION) { /* the barrier has opened: once more */
         err = leave_by_line(z, l);
         if (err == 0)
             return;
-    } else if (err == 0 && said != RT_ZK_OK && a->entry.was_again) {
+    } else if (said != RT_ZK_OK && a->entry.was_again) {
         err = rt_words_fail(&z->base, ROTA_UNKNOWN, "%.120s: left, or gone before",
                             l->work.op->leave.name); /* perhaps by the first of our tries */
         struct rt_zk_ticket *t = leaver(z, l->work.op);
         if (t != NULL)
             rt_zk_ticket_drop(z, t);
-    } else if (err == 0 && said != RT_ZK_OK) {
+    } else if (said != RT_ZK_OK) {
         err = rt_words_no_ticket(&z->base, l->work.op->leave.name);
     }
     leave_over(z, l, err);
 }
 
-/* KEEPER: its path, or "". */
+/* Deletes PATH, and KEEPER, unless that is NULL. */
 static int send_delete(struct rt_zk *z, struct leaving *l, const char *path, const char *keeper)
 {
-    struct rt_zk_ask *a = keeper[0] != '\0' ? rt_zk_ask_new(&z->c, RT_ZK_MULTI, left)
-                                            : rt_zk_delete(&z->c, path, left);
-    if (keeper[0] != '\0') {
-        rt_zk_multi_delete(a, path);
-        rt_zk_multi_delete(a, keeper);
-    }
-    return rt_zk_send(&z->c, a, l->work.op, l, 0, &l->work.pending);
+    if (keeper == NULL)
+        return rt_zk_work_send(z, &l->work, rt_zk_delete(&z->c, path, left), 0);
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, left);
+    rt_zk_multi_delete(a, path);
+    rt_zk_multi_delete(a, keeper);
+    return rt_zk_work_send(z, &l->work, a, 0);
 }
 
 static int send_gathered(struct rt_zk *z, struct leaving *l, const char *path)
 {
-    char line[RT_ZK_PATH_ROOM];
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, left);
-    rt_zk_line_path(z, l->work.op->leave.name, line);
-    rt_zk_multi_check(a, line, l->look.version);
+    rt_zk_multi_check(a, rt_zk_line_path(z, l->work.op->leave.name), l->look.version);
     rt_zk_multi_delete(a, path);
-    return rt_zk_send(&z->c, a, l->work.op, l, 0, &l->work.pending);
+    return rt_zk_work_send(z, &l->work, a, 0);
+}
+
+/* Whether the keeper of T, which may be NULL, is to stay. */
+static bool stays(const struct rt_zk *z, const struct rt_op *op, const struct rt_zk_ticket *t)
+{
+    return rt_leave_keeps(op) && t != NULL && t->kept_until_ms > rt_zk_now_ms(z);
 }
 
 static void leave_seen(struct rt_zk *z, struct rt_zk_look *look)
@@ -107,10 +116,9 @@ static void leave_seen(struct rt_zk *z, struct rt_zk_look *look)
     struct leaving *l = look->owner;
     const struct rt_op *op = l->work.op;
     const struct rt_zk_ticket *t = leaver(z, op);
-    char path[RT_ZK_PATH_ROOM], keeper[RT_ZK_PATH_ROOM] = "";
+    const char *path, *keeper = NULL;
     const struct rt_zk_place *p = NULL;
     int err = look->err;
-    l->work.pending--;
     if (err == 0)
         p = rt_zk_line_find(&look->line, op->leave.session,
                             t != NULL ? t->id.nonce : op->leave.nonce, op->leave.number);
@@ -118,10 +126,9 @@ static void leave_seen(struct rt_zk *z, struct rt_zk_look *look)
         err = rt_words_no_ticket(&z->base, op->leave.name);
     if (err == 0) {
         l->granted = l->granted || p->granted;
-        rt_zk_node_path(z, op->leave.name, p->node, path);
-        bool keeps = rt_leave_keeps(op) && t != NULL && t->kept_until_ms > rt_zk_now_ms(z);
-        if (p->keeper != NULL && !keeps)
-            rt_zk_node_path(z, op->leave.name, p->keeper, keeper);
+        path = rt_zk_node_path(z, op->leave.name, p->node);
+        if (p->keeper != NULL && !stays(z, op, t))
+            keeper = rt_zk_node_path(z, op->leave.name, p->keeper);
         err = p->id.mode == RT_GATHER ? send_gathered(z, l, path) : send_delete(z, l, path, keeper);
     }
     if (err != 0)
@@ -134,9 +141,7 @@ static int leave_by_line(struct rt_zk *z, struct leaving *l)
     /* A number that is not in a node's name is its czxid. */
     uint32_t flags = RT_ZK_LOOK_SYNC |
                      (op->leave.number != 0 && leaver(z, op) == NULL ? RT_ZK_LOOK_DATA : 0);
-    int rv = rt_zk_look(z, &l->look, op->leave.name, flags, l->work.op, leave_seen, l);
-    l->work.pending += rv == 0;
-    return rv;
+    return rt_zk_work_look(z, &l->work, &l->look, op->leave.name, flags, leave_seen);
 }
 
 static int begin_leave(void *engine, struct rt_work *w)
@@ -144,7 +149,7 @@ static int begin_leave(void *engine, struct rt_work *w)
     struct rt_zk *z = engine;
     struct leaving *l = of(w);
     const struct rt_op *op = w->op;
-    char path[RT_ZK_PATH_ROOM], keeper[RT_ZK_PATH_ROOM] = "";
+    const char *keeper = NULL;
     int rv = rt_zk_check_name(z, op->leave.name);
     struct rt_zk_ticket *t = rv == 0 ? leaver(z, op) : NULL;
     if (rv != 0)
@@ -157,10 +162,9 @@ static int begin_leave(void *engine, struct rt_work *w)
     if (t == NULL || !t->granted || t->misnamed) {
         rv = leave_by_line(z, l);
     } else {
-        rt_zk_node_path(z, op->leave.name, t->node, path);
-        if (t->kept_until_ms != 0 && !(rt_leave_keeps(op) && t->kept_until_ms > rt_zk_now_ms(z)))
-            rt_zk_keeper_path(z, t, keeper);
-        rv = send_delete(z, l, path, keeper);
+        if (t->kept_until_ms != 0 && !stays(z, op, t))
+            keeper = rt_zk_keeper_path(z, t);
+        rv = send_delete(z, l, rt_zk_node_path(z, op->leave.name, t->node), keeper);
     }
     if (rv != 0 && t != NULL)
         t->leaving = false;
@@ -172,11 +176,15 @@ const struct rt_turn_kind rt_zk_leave = {
 
 /* ---- CHANGE ----------------------------------------------------------------------------------- */
 
+static struct rt_zk_ticket *changer(struct rt_zk *z, const struct rt_op *op)
+{
+    return rt_zk_ticket_find(z, op->change.name, op->change.session, op->change.number, 0);
+}
+
 static void change_over(struct rt_zk *z, struct leaving *l, int err)
 {
     struct rt_op *op = l->work.op;
-    struct rt_zk_ticket *t = rt_zk_ticket_find(z, op->change.name, op->change.session,
-                                               op->change.number, 0);
+    struct rt_zk_ticket *t = changer(z, op);
     op->change.wanted = err == 0 && l->look.line.waiting > 0;
     if (t != NULL && err == 0) {
         t->told = false; /* it was heard */
@@ -195,12 +203,8 @@ static void changed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
     struct rt_zk *z = rt_zk_of(c);
     struct leaving *l = a->owner;
     const struct rt_op *op = l->work.op;
-    struct rt_zk_ticket *t = rt_zk_ticket_find(z, op->change.name, op->change.session,
-                                               op->change.number, 0);
-    int32_t said = RT_ZK_OK;
-    if (err == 0)
-        said = a->call == RT_ZK_MULTI ? rt_zk_multi_read(reply, NULL, NULL) : reply->said;
-    if (err == 0 && said != RT_ZK_OK)
+    struct rt_zk_ticket *t = changer(z, op);
+    if (said_of(a, err, reply) != RT_ZK_OK)
         err = rt_words_no_ticket(&z->base, op->change.name);
     if (t != NULL && op->change.what & RT_CHANGE_DOWNGRADE && err == ROTA_UNKNOWN)
         t->misnamed = true;
@@ -212,30 +216,25 @@ static void changed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
     change_over(z, l, err);
 }
 
-/* A reader takes the place of a writer, in one step; whoever watches it sees it change before it goes, and looks. */
+/* A reader takes the place of a writer, in one step. */
 static struct rt_zk_ask *downgrade(struct rt_zk *z, const struct rt_op *op,
                                    const struct rt_zk_place *p, struct rt_text data)
 {
-    char path[RT_ZK_PATH_ROOM], node[RT_ZK_NODE_ROOM];
+    char node[RT_ZK_NODE_ROOM];
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, changed);
     struct rt_zk_id id = p->id;
-    rt_zk_node_path(z, op->change.name, p->node, path);
-    rt_zk_multi_set(a, path, data, -1);
-    rt_zk_multi_delete(a, path);
     id.mode = RT_SHARED;
     id.number = op->change.number;
     rt_zk_node(node, z->dialect, &id, &p->id.seq);
-    rt_zk_node_path(z, op->change.name, node, path);
-    rt_zk_multi_create(&z->c, a, path, data, id.durable ? RT_ZK_PERSISTENT : RT_ZK_EPHEMERAL);
+    rt_zk_multi_heir(z, a, op->change.name, p->node, node, data,
+                     id.durable ? RT_ZK_PERSISTENT : RT_ZK_EPHEMERAL);
     return a;
 }
 
 static int write_change(struct rt_zk *z, struct leaving *l, const struct rt_zk_place *p)
 {
     const struct rt_op *op = l->work.op;
-    struct rt_zk_ticket *t = rt_zk_ticket_find(z, op->change.name, op->change.session,
-                                               op->change.number, 0);
-    char path[RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM];
+    struct rt_zk_ticket *t = changer(z, op);
     bool down = op->change.what & RT_CHANGE_DOWNGRADE;
     if (down && p->id.mode != RT_EXCLUSIVE && p->id.mode != RT_SHARED)
         return rt_words_not_exclusive(&z->base, op->change.name);
@@ -247,31 +246,28 @@ static int write_change(struct rt_zk *z, struct leaving *l, const struct rt_zk_p
         t->value = value;
     }
     const char *value = t != NULL ? t->value : op->change.value;
-    struct rt_text data = rt_zk_card_write(z, t != NULL ? t->owner : 0, value, card);
-    rt_zk_node_path(z, op->change.name, p->node, path);
+    struct rt_text data = rt_zk_card_write(z, t != NULL ? t->owner : 0, value);
+    const char *path = rt_zk_node_path(z, op->change.name, p->node);
     struct rt_zk_ask *a = down && p->id.mode == RT_EXCLUSIVE
                               ? downgrade(z, op, p, data)
                               : rt_zk_set(&z->c, path, data, changed);
-    return rt_zk_send(&z->c, a, l->work.op, l, 0, &l->work.pending);
+    return rt_zk_work_send(z, &l->work, a, 0);
 }
 
 static void change_seen(struct rt_zk *z, struct rt_zk_look *look)
 {
     struct leaving *l = look->owner;
     const struct rt_op *op = l->work.op;
-    struct rt_zk_ticket *t = rt_zk_ticket_find(z, op->change.name, op->change.session,
-                                               op->change.number, 0);
+    struct rt_zk_ticket *t = changer(z, op);
     const struct rt_zk_place *p = NULL;
     int err = look->err;
-    l->work.pending--;
     if (err == 0)
         p = rt_zk_line_find(&look->line, op->change.session, t != NULL ? t->id.nonce : 0,
                             op->change.number);
     if (err == 0 && (p == NULL || !p->granted))
         err = rt_words_no_ticket(&z->base, op->change.name);
     if (err == 0 && t != NULL) { /* it may have been changed, and we were not told */
-        (void)snprintf(t->node, sizeof(t->node), "%s", p->node);
-        t->id = p->id;
+        rt_zk_ticket_renamed(t, p->node, &p->id);
         t->misnamed = false;
     }
     if (err == 0 && op->change.what & (RT_CHANGE_VALUE | RT_CHANGE_DOWNGRADE)) {
@@ -282,39 +278,26 @@ static void change_seen(struct rt_zk *z, struct rt_zk_look *look)
     change_over(z, l, err);
 }
 
-static void line_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
-                       bool afresh)
-{
-    (void)event;
-    (void)afresh;
-    rt_zk_wait_look(rt_zk_of(c), w->owner);
-}
-
 static int begin_change(void *engine, struct rt_work *w)
 {
     struct rt_zk *z = engine;
     struct leaving *l = of(w);
     const struct rt_op *op = w->op;
-    char path[RT_ZK_PATH_ROOM];
     uint32_t flags = RT_ZK_LOOK_SYNC;
     int rv = rt_zk_check_name(z, op->change.name);
     if (rv == 0 && op->change.what & RT_CHANGE_VALUE)
         rv = rt_check_value(&z->base, op->change.name, op->change.value);
     if (rv != 0)
         return rv;
-    struct rt_zk_ticket *t = rt_zk_ticket_find(z, op->change.name, op->change.session,
-                                               op->change.number, 0);
+    struct rt_zk_ticket *t = changer(z, op);
     if (t == NULL)
         flags |= RT_ZK_LOOK_DATA; /* a durable one of another process */
     if (t != NULL && t->granted && op->change.what & RT_CHANGE_ARM) {
         flags |= RT_ZK_LOOK_WATCH;
-        rt_zk_line_path(z, op->change.name, path);
-        rv = rt_zk_watch(&z->c, &t->line, RT_ZK_WATCH_CHILDREN, path, line_fired, t);
+        rv = rt_zk_watch(&z->c, &t->line, RT_ZK_WATCH_CHILDREN, rt_zk_line_path(z, op->change.name),
+                         rt_zk_wait_fired, t);
     }
-    if (rv == 0)
-        rv = rt_zk_look(z, &l->look, op->change.name, flags, w->op, change_seen, l);
-    w->pending += rv == 0;
-    return rv;
+    return rv != 0 ? rv : rt_zk_work_look(z, w, &l->look, op->change.name, flags, change_seen);
 }
 
 const struct rt_turn_kind rt_zk_change = {
@@ -328,14 +311,13 @@ static void broken(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
 {
     struct rt_zk *z = rt_zk_of(c);
     struct leaving *l = a->owner;
-    int32_t said = err == 0 ? rt_zk_multi_read(reply, NULL, NULL) : RT_ZK_OK;
-    if (err == 0 && said == RT_ZK_NO_NODE &&
-        !l->retried) { /* its session has no node: it is no Rota's */
+    int32_t said = said_of(a, err, reply);
+    if (said == RT_ZK_NO_NODE && !l->retried) { /* its session has no node: it is no Rota's */
         l->retried = true;
         err = send_break(z, l, false);
         if (err == 0)
             return;
-    } else if (err == 0 && said != RT_ZK_OK) {
+    } else if (said != RT_ZK_OK) {
         err = rt_words_no_such(&z->base, l->work.op->brk.name);
     }
     rt_zk_end(z, &l->work, err);
@@ -347,35 +329,31 @@ static bool is_meant(const struct rt_op *op, const struct rt_zk_place *p)
                                : p->id.durable && p->id.mode == op->brk.mode;
 }
 
+static void put_break(struct rt_zk *z, struct rt_zk_ask *a, const char *name,
+                      const struct rt_zk_place *p, bool tell)
+{
+    struct rt_zk_card card;
+    rt_zk_multi_delete(a, rt_zk_node_path(z, name, p->node));
+    if (p->keeper != NULL)
+        rt_zk_multi_delete(a, rt_zk_node_path(z, name, p->keeper));
+    if (tell && !p->id.durable && p->id.ours) { /* its owner writes its session's node anew */
+        rt_zk_card_read(z, p->data, &card);
+        rt_zk_multi_set(a, rt_zk_session_path(z, p->id.session), card.label, -1);
+    }
+}
+
 static int send_break(struct rt_zk *z, struct leaving *l, bool tell)
 {
     const struct rt_op *op = l->work.op;
-    char path[RT_ZK_PATH_ROOM];
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, broken);
     size_t n = 0;
-    for (size_t i = 0; i < l->look.line.count && n < BREAKS_MOST; i++) {
-        const struct rt_zk_place *p = &l->look.line.places[i];
-        if (!is_meant(op, p))
-            continue;
-        n++;
-        rt_zk_node_path(z, op->brk.name, p->node, path);
-        rt_zk_multi_delete(a, path);
-        if (p->keeper != NULL) {
-            rt_zk_node_path(z, op->brk.name, p->keeper, path);
-            rt_zk_multi_delete(a, path);
+    for (size_t i = 0; i < l->look.line.count && n < BREAKS_MOST; i++)
+        if (is_meant(op, &l->look.line.places[i])) {
+            put_break(z, a, op->brk.name, &l->look.line.places[i], tell);
+            n++;
         }
-        if (tell && !p->id.durable && p->id.ours) {
-            const char *label =
-                ""; /* what it says is not for us to know: it is written anew by its owner */
-            struct rt_zk_card card;
-            rt_zk_card_read(z, p->data, &card);
-            rt_zk_session_path(z, p->id.session, path);
-            rt_zk_multi_set(a, path, card.label.size > 0 ? card.label : (struct rt_text){label, 0},
-                            -1);
-        }
-    }
     if (n > 0)
-        return rt_zk_send(&z->c, a, l->work.op, l, 0, &l->work.pending);
+        return rt_zk_work_send(z, &l->work, a, 0);
     rt_zk_forgo(&z->c, a);
     return rt_words_no_such(&z->base, op->brk.name);
 }
@@ -383,7 +361,6 @@ static int send_break(struct rt_zk *z, struct leaving *l, bool tell)
 static void break_seen(struct rt_zk *z, struct rt_zk_look *look)
 {
     struct leaving *l = look->owner;
-    l->work.pending--;
     int err = look->err != 0 ? look->err : send_break(z, l, true);
     if (err != 0)
         rt_zk_end(z, &l->work, err);
@@ -392,13 +369,10 @@ static void break_seen(struct rt_zk *z, struct rt_zk_look *look)
 static int begin_break(void *engine, struct rt_work *w)
 {
     struct rt_zk *z = engine;
-    struct leaving *l = of(w);
     int rv = rt_zk_check_name(z, w->op->brk.name);
-    if (rv == 0)
-        rv = rt_zk_look(z, &l->look, w->op->brk.name, RT_ZK_LOOK_SYNC | RT_ZK_LOOK_DATA, w->op,
-                        break_seen, l);
-    w->pending += rv == 0;
-    return rv;
+    return rv != 0 ? rv
+                   : rt_zk_work_look(z, w, &of(w)->look, w->op->brk.name,
+                                     RT_ZK_LOOK_SYNC | RT_ZK_LOOK_DATA, break_seen);
 }
 
 const struct rt_turn_kind rt_zk_break = {

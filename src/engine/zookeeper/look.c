@@ -12,30 +12,32 @@
 #define ARENA_MOST (64u << 20)
 #define LINE_ITSELF UINT64_MAX
 
+struct tidying {
+    struct rt_zk *z;
+    const char *name;
+};
+
 static void over(void *arg, const char *node)
 {
-    struct rt_zk_look *look = arg;
-    struct rt_zk *z = rt_zk_of(look->owner); /* while it is judged: see finish */
-    char path[RT_ZK_PATH_ROOM];
-    rt_zk_node_path(z, look->name, node, path);
-    rt_zk_chore_delete(z, path);
+    const struct tidying *t = arg;
+    rt_zk_chore_delete(t->z, t->name, node);
 }
 
 static void finish(struct rt_zk *z, struct rt_zk_look *look)
 {
-    void *owner = look->owner;
-    if (look->err == 0) {
-        look->owner = &z->c;
-        rt_zk_line_judge(&look->line, rt_zk_now_ms(z), look->flags & RT_ZK_LOOK_TIDY ? over : NULL,
-                         look);
-        look->owner = owner;
-    }
+    struct tidying t = {z, look->name};
     look->ends_ms = 0;
+    if (look->err == 0)
+        rt_zk_line_judge(&look->line, rt_zk_now_ms(z), look->flags & RT_ZK_LOOK_TIDY ? over : NULL,
+                         &t);
     for (size_t i = 0; look->err == 0 && i < look->line.count; i++) {
         int64_t ends = rt_zk_ends_ms(&look->line.places[i]);
         if (ends != 0 && (look->ends_ms == 0 || ends < look->ends_ms))
             look->ends_ms = ends;
     }
+    if (look->work != NULL)
+        look->work->pending--;
+    look->work = NULL;
     look->fn(z, look);
 }
 
@@ -66,14 +68,10 @@ static void data_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct
 {
     struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_look *look = a->owner;
-    struct rt_zk_stat stat = {0};
-    struct rt_text data = {0};
-    if (err == 0 && reply->said == RT_ZK_OK) {
-        data = rt_jute_get_bytes(&reply->body);
-        rt_jute_get_stat(&reply->body, &stat);
-        if (reply->body.bad)
-            err = rt_zk_odd(c);
-    }
+    struct rt_zk_stat stat;
+    struct rt_text data = rt_zk_answered_node(err, reply, &stat);
+    if (err == 0 && reply->body.bad)
+        err = rt_zk_odd(c);
     if (err == 0 && a->extra == LINE_ITSELF) {
         read_bound(&look->line, data);
         look->version = stat.version;
@@ -93,25 +91,29 @@ static bool wants_data(const struct rt_zk_look *look, size_t i)
            (id->durable && (id->until_ms > 0 || id->keep_ms > 0));
 }
 
+/* Reads PATH, for LOOK. */
+static int ask(struct rt_zk *z, struct rt_zk_look *look, enum rt_zk_call call, const char *path,
+               bool watch, rt_zk_answer_fn *answer, uint64_t extra)
+{
+    return rt_zk_send(&z->c, rt_zk_read(&z->c, call, path, watch, answer), look->op, look, extra,
+                      &look->pending);
+}
+
 static int ask_data(struct rt_zk *z, struct rt_zk_look *look)
 {
-    char path[RT_ZK_PATH_ROOM];
     int rv = 0;
-    rt_zk_line_path(z, look->name, path);
     if (look->line.gathers)
-        rv = rt_zk_send(
-            &z->c, rt_zk_read(&z->c, RT_ZK_GET, path, look->flags & RT_ZK_LOOK_WATCH, data_seen),
-            look->op, look, LINE_ITSELF, &look->pending);
+        rv = ask(z, look, RT_ZK_GET, rt_zk_line_path(z, look->name), look->flags & RT_ZK_LOOK_WATCH,
+                 data_seen, LINE_ITSELF);
     for (size_t i = 0; rv == 0 && i < look->line.count; i++) {
         bool watch = i == 0 && look->flags & RT_ZK_LOOK_FRONT;
         if (!wants_data(look, i))
             continue;
-        rt_zk_node_path(z, look->name, look->line.places[i].node, path);
+        const char *path = rt_zk_node_path(z, look->name, look->line.places[i].node);
         if (watch)
             rv = rt_zk_watch(&z->c, &look->front, RT_ZK_WATCH_DATA, path, look->fired, look->owner);
         if (rv == 0)
-            rv = rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, watch, data_seen), look->op,
-                            look, i, &look->pending);
+            rv = ask(z, look, RT_ZK_GET, path, watch, data_seen, i);
     }
     return rv;
 }
@@ -136,11 +138,8 @@ static void absence_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
 
 static int await_line(struct rt_zk *z, struct rt_zk_look *look)
 {
-    char path[RT_ZK_PATH_ROOM];
     look->watch->kind = RT_ZK_WATCH_ABSENCE;
-    rt_zk_line_path(z, look->name, path);
-    return rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_EXISTS, path, true, absence_seen), look->op,
-                      look, 0, &look->pending);
+    return ask(z, look, RT_ZK_EXISTS, rt_zk_line_path(z, look->name), true, absence_seen, 0);
 }
 
 static void list_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
@@ -164,17 +163,13 @@ static void list_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct
 
 static int send_list(struct rt_zk *z, struct rt_zk_look *look)
 {
-    char path[RT_ZK_PATH_ROOM];
-    bool watch = look->flags & RT_ZK_LOOK_WATCH;
-    rt_zk_line_path(z, look->name, path);
-    return rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_CHILDREN, path, watch, list_seen), look->op,
-                      look, 0, &look->pending);
+    return ask(z, look, RT_ZK_CHILDREN, rt_zk_line_path(z, look->name),
+               look->flags & RT_ZK_LOOK_WATCH, list_seen, 0);
 }
 
 int rt_zk_look(struct rt_zk *z, struct rt_zk_look *look, const char *name, uint32_t flags,
                struct rt_op *op, rt_zk_looked_fn *fn, void *owner)
 {
-    char path[RT_ZK_PATH_ROOM];
     int rv = 0;
     rt_zk_look_fini(look);
     look->arena.most = ARENA_MOST;
@@ -183,10 +178,18 @@ int rt_zk_look(struct rt_zk *z, struct rt_zk_look *look, const char *name, uint3
     look->op = op;
     look->fn = fn;
     look->owner = owner;
-    rt_zk_line_path(z, name, path);
     if (flags & RT_ZK_LOOK_SYNC)
-        rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL));
+        rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, rt_zk_line_path(z, name), NULL));
     return rv != 0 ? rv : send_list(z, look);
+}
+
+int rt_zk_work_look(struct rt_zk *z, struct rt_work *w, struct rt_zk_look *look, const char *name,
+                    uint32_t flags, rt_zk_looked_fn *fn)
+{
+    int rv = rt_zk_look(z, look, name, flags, w->op, fn, w);
+    look->work = rv == 0 ? w : NULL;
+    w->pending += rv == 0;
+    return rv;
 }
 
 void rt_zk_look_fini(struct rt_zk_look *look)

@@ -75,9 +75,7 @@ static void label_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
                        struct rt_zk_reply *reply)
 {
     struct view *v = a->owner;
-    struct rt_text text = {0};
-    if (err == 0 && reply->said == RT_ZK_OK)
-        text = rt_jute_get_bytes(&reply->body);
+    struct rt_text text = rt_zk_answered_node(err, reply, NULL);
     const char *end = text.size > 0 ? memchr(text.at, '\n', text.size) : NULL;
     size_t n = end != NULL ? (size_t)(end - (const char *)text.at) : text.size;
     (void)snprintf(v->label, sizeof(v->label), "%.*s", (int)n,
@@ -90,11 +88,10 @@ static void label_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
 static bool ask_label(struct rt_zk *z, struct view *v)
 {
     const struct rt_zk_place *front = v->look.line.places;
-    char path[RT_ZK_PATH_ROOM];
     if (!z->dialect->bare || v->look.err != 0 || v->look.line.count == 0 || !front->id.ours ||
         front->id.session == v->labelled)
         return false;
-    rt_zk_session_path(z, front->id.session, path);
+    const char *path = rt_zk_session_path(z, front->id.session);
     return rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, false, label_seen), NULL, v,
                       front->id.session, NULL) == 0;
 }
@@ -136,13 +133,12 @@ static void tell(struct rt_zk *z, struct view *v)
 
 static void look(struct rt_zk *z, struct view *v)
 {
-    char path[RT_ZK_PATH_ROOM];
     if (!rt_view_begin(&v->base))
         return;
-    rt_zk_line_path(z, v->base.name, path);
     v->look.fired = fired;
     v->look.watch = &v->watch;
-    int err = rt_zk_watch(&z->c, &v->watch, RT_ZK_WATCH_CHILDREN, path, fired, v);
+    int err = rt_zk_watch(&z->c, &v->watch, RT_ZK_WATCH_CHILDREN, rt_zk_line_path(z, v->base.name),
+                          fired, v);
     if (err == 0)
         err = rt_zk_look(z, &v->look, v->base.name, RT_ZK_LOOK_FRONT | RT_ZK_LOOK_WATCH,
                          v->work != NULL ? v->work->op : NULL, looked, v);

@@ -42,6 +42,7 @@
 
 #define RT_ZK_ROOT_MAX 1024
 #define RT_ZK_PATH_ROOM (RT_ZK_ROOT_MAX + RT_NAME_ROOM + RT_ZK_NODE_ROOM + 8)
+#define RT_ZK_PATHS 4
 #define RT_ZK_SESSIONS "+rota" /* beside the lines: a node per session, whose data is its label */
 #define RT_ZK_BUCKETS 1024
 #define RT_ZK_CARD_ROOM (ROTA_VALUE_MAX + RT_LABEL_MAX + 64)
@@ -74,20 +75,24 @@ struct rt_zk_look { /* embedded in its owner's struct; zeroed before the first u
     struct rt_arena arena;
     rt_zk_looked_fn *fn;
     struct rt_op *op;
-    const char *name; /* the owner's */
+    struct rt_work *work; /* that counts it; or NULL */
+    const char *name;     /* the owner's */
     uint32_t flags, pending;
 };
 /* 0, and FN comes from a turn; or ROTA_NOMEM. NAME lasts until then. */
 int rt_zk_look(struct rt_zk *z, struct rt_zk_look *look, const char *name, uint32_t flags,
                struct rt_op *op, rt_zk_looked_fn *fn, void *owner);
+/* The same for W, which is the owner, and counts it until FN comes. */
+int rt_zk_work_look(struct rt_zk *z, struct rt_work *w, struct rt_zk_look *look, const char *name,
+                    uint32_t flags, rt_zk_looked_fn *fn);
 void rt_zk_look_fini(struct rt_zk_look *look); /* while nothing is under way */
 
 /* ---- Tickets (engine.c) ----------------------------------------------------------------------- */
 
-struct rt_zk_ticket {                  /* from the answer to its JOIN to its end */
-    struct rt_zk_ticket *next, **link; /* in the bucket of its nonce */
-    struct rt_zk_ticket *by_number;    /* in that of its number */
-    struct rt_zk_id id;                /* as its node says */
+struct rt_zk_ticket {                              /* from the answer to its JOIN to its end */
+    struct rt_zk_ticket *next, **link;             /* of all */
+    struct rt_zk_ticket *same_nonce, *same_number; /* the next in the bucket of each */
+    struct rt_zk_id id;                            /* as its node says */
     uint64_t number, serial, looked;
     int64_t at_least_ms, kept_until_ms; /* servers' clock; 0: there is no keeper */
     int64_t ends_at;                    /* when it is to look, for something ahead ends by time */
@@ -111,8 +116,10 @@ void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t); /* told, unless
 /* By NUMBER, or where that is 0 by NONCE. */
 struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
                                        uint64_t number, uint64_t nonce);
-/* Calls EACH for all; it may drop the one it is told of. */
-void rt_zk_tickets(struct rt_zk *z, void (*each)(struct rt_zk *z, struct rt_zk_ticket *t));
+/* The ticket that A, sent with its nonce as `extra`, was asked for; NULL: it has ended. */
+struct rt_zk_ticket *rt_zk_ticket_of(struct rt_zk *z, const struct rt_zk_ask *a);
+/* NODE has taken its place. */
+void rt_zk_ticket_renamed(struct rt_zk_ticket *t, const char *node, const struct rt_zk_id *id);
 void rt_zk_tell(struct rt_zk *z, enum rt_event_kind kind, const struct rt_zk_ticket *t);
 
 /* ---- The engine ------------------------------------------------------------------------------- */
@@ -123,9 +130,10 @@ struct rt_zk {
     struct rt_turns turns;
     const struct rt_zk_dialect *dialect;
     char root[RT_ZK_ROOT_MAX + 1]; /* without a slash at its end: "" is that of all */
-    struct rt_zk_ticket *tickets[RT_ZK_BUCKETS], *numbers[RT_ZK_BUCKETS];
-    size_t ticket_count;
+    struct rt_zk_ticket *tickets, *by_nonce[RT_ZK_BUCKETS], *by_number[RT_ZK_BUCKETS];
     uint64_t serial;
+    char paths[RT_ZK_PATHS][RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM]; /* written last */
+    size_t path_count;
     struct rt_timer_call timer; /* what ends by time */
     struct rt_view *views;
     int64_t server_ms, server_at; /* a clock of the servers, and when it was heard */
@@ -134,7 +142,6 @@ struct rt_zk {
         struct rt_zk_watch watch;
         int32_t version; /* of its node, as we wrote it */
         size_t unseen;
-        uint64_t asked; /* tickets up to this serial were there when it was */
         bool doubtful, verifying, again, parting, parted;
     } session;
 };
@@ -145,25 +152,41 @@ static inline struct rt_zk *rt_zk_of(struct rt_zk_conn *c)
 }
 
 #define rt_zk_end(z, w, err) rt_turn_end(&(z)->turns, (w), (err))
+/* Sends A for W, which is its owner and counts it. As rt_zk_send. */
+static inline int rt_zk_work_send(struct rt_zk *z, struct rt_work *w, struct rt_zk_ask *a,
+                                  uint64_t extra)
+{
+    return rt_zk_send(&z->c, a, w->op, w, extra, &w->pending);
+}
+
 int rt_zk_check_name(struct rt_zk *z, const char *name);
-void rt_zk_line_path(const struct rt_zk *z, const char *name, char out[RT_ZK_PATH_ROOM]);
-void rt_zk_node_path(const struct rt_zk *z, const char *name, const char *node,
-                     char out[RT_ZK_PATH_ROOM]);
-void rt_zk_session_path(const struct rt_zk *z, uint64_t id, char out[RT_ZK_PATH_ROOM]);
+/* The name of the line whose node is PART, below the root. False: it is no line's. */
+bool rt_zk_name_read(const struct rt_zk *z, struct rt_text part, char out[RT_NAME_ROOM]);
+/* Paths. What they return lasts until as many as RT_ZK_PATHS more were made. */
+const char *rt_zk_line_path(struct rt_zk *z, const char *name);
+const char *rt_zk_node_path(struct rt_zk *z, const char *name, const char *node);
+const char *rt_zk_session_path(struct rt_zk *z, uint64_t id);
+const char *rt_zk_root(const struct rt_zk *z); /* lasts */
+struct rt_text rt_zk_label(const struct rt_zk *z);
 /* The servers' clock: it is that, or later. 0: it was never heard. */
 int64_t rt_zk_now_ms(const struct rt_zk *z);
 void rt_zk_clock(struct rt_zk *z, int64_t ms);
 /* Makes what a node at PATH stands in; what is there already is left. Sent, and not waited for: what follows is behind it. */
 int rt_zk_make_way(struct rt_zk *z, const char *path);
-void rt_zk_chore_delete(struct rt_zk *z, const char *path); /* nobody waits for it */
+/* Deletes a ticket's node, and nobody waits for it. */
+void rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node);
+/* Three parts of a MULTI: HEIR, with DATA, takes the place of NODE. Whoever watches that sees it change before it goes, and
+ * looks. */
+void rt_zk_multi_heir(struct rt_zk *z, struct rt_zk_ask *a, const char *name, const char *node,
+                      const char *heir, struct rt_text data, uint32_t flags);
 
 struct rt_zk_card { /* a ticket's data: "rota1 OWNER SIZE LABEL VALUE" */
     uint64_t owner;
     struct rt_text label, value;
     bool foreign;
 };
-struct rt_text rt_zk_card_write(const struct rt_zk *z, uint64_t owner, const char *value,
-                                char out[RT_ZK_CARD_ROOM]);
+/* Lasts until the next is written. VALUE may be NULL. */
+struct rt_text rt_zk_card_write(struct rt_zk *z, uint64_t owner, const char *value);
 void rt_zk_card_read(const struct rt_zk *z, struct rt_text data, struct rt_zk_card *card);
 
 /* ---- wait.c ----------------------------------------------------------------------------------- */
@@ -173,14 +196,14 @@ void rt_zk_wait(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line
                 const struct rt_zk_place *place, int64_t ends_ms);
 void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t);
 void rt_zk_wait_end(struct rt_zk_ticket *t);
+rt_zk_fired_fn rt_zk_wait_fired; /* of what its owner, a ticket, is to look at */
 void rt_zk_wait_fire(struct rt_timer_call *call, int64_t now);
 /* Makes the keeper of a ticket that is granted; ANSWER comes. 0, or ROTA_NOMEM. */
 int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,
                void *owner, uint64_t extra, uint32_t *pending);
 /* It was made: reads its answer. 0, or an error with errmsg. */
 int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_reply *reply);
-void rt_zk_keeper_path(const struct rt_zk *z, const struct rt_zk_ticket *t,
-                       char out[RT_ZK_PATH_ROOM]);
+const char *rt_zk_keeper_path(struct rt_zk *z, const struct rt_zk_ticket *t);
 
 /* ---- session.c -------------------------------------------------------------------------------- */
 

@@ -26,15 +26,19 @@ struct beat {
 
 /* ---- Its end ---------------------------------------------------------------------------------- */
 
-static void drop_one(struct rt_zk *z, struct rt_zk_ticket *t)
+/* Whether T is of the present session, and ends with it. */
+static bool is_of_it(const struct rt_zk *z, const struct rt_zk_ticket *t)
 {
-    if (!t->id.durable && t->id.session == z->session.id)
-        rt_zk_ticket_drop(z, t);
+    return !t->id.durable && t->id.session == z->session.id;
 }
 
 static void forget(struct rt_zk *z)
 {
-    rt_zk_tickets(z, drop_one);
+    for (struct rt_zk_ticket *t = z->tickets, *next; t != NULL; t = next) {
+        next = t->next;
+        if (is_of_it(z, t))
+            rt_zk_ticket_drop(z, t);
+    }
     rt_zk_unwatch(&z->session.watch);
     z->session.id = 0;
     z->session.doubtful = z->session.parting = false;
@@ -62,67 +66,47 @@ static void parted(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
 bool rt_zk_parting(struct rt_conn *conn)
 {
     struct rt_zk *z = (struct rt_zk *)(void *)conn;
-    struct rt_zk_ask *a;
     if (z->c.link.state != RT_DIAL_READY || z->c.session.id == 0 || z->session.parted)
         return false;
-    for (size_t i = 0; i < RT_ZK_BUCKETS; i++)
-        for (const struct rt_zk_ticket *t = z->tickets[i]; t != NULL; t = t->next)
-            if (!t->id.durable)
-                return false;
-    if (!z->session.parting) {
-        z->session.parting = true;
-        a = rt_zk_ask_new(&z->c, RT_ZK_CLOSE, parted);
-        if (a != NULL)
-            a->session = z->c.session.id;
-        if (rt_zk_post(&z->c, a) != 0)
+    for (const struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next)
+        if (!t->id.durable)
             return false;
-    }
-    return true;
+    if (z->session.parting)
+        return true;
+    z->session.parting = true;
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_CLOSE, parted);
+    a->session = z->c.session.id;
+    return rt_zk_post(&z->c, a) == 0;
 }
 
 /* ---- What the servers know of our tickets ----------------------------------------------------- */
 
 /* The ticket at PATH; a node of ours that nobody knows is what became of a JOIN that was given up. */
-static void see_path(struct rt_zk *z, struct rt_text text)
+static void see_path(struct rt_zk *z, struct rt_text path)
 {
-    char path[RT_ZK_PATH_ROOM];
+    char name[RT_NAME_ROOM], node[RT_ZK_NODE_ROOM];
     size_t root = strlen(z->root);
+    const char *at = path.at, *slash = path.size > root ? memrchr(at, '/', path.size) : NULL;
     struct rt_zk_id id;
-    if (text.size >= sizeof(path) || text.size <= root + 1)
+    if (slash == NULL || memcmp(at, z->root, root) != 0 || slash <= at + root ||
+        !rt_zk_name_read(z, (struct rt_text){at + root + 1, (size_t)(slash - at) - root - 1}, name))
         return;
-    memcpy(path, text.at, text.size);
-    path[text.size] = '\0';
-    char *name = path + root + 1, *node = strrchr(path, '/');
-    if (strncmp(path, z->root, root) != 0 || node <= name)
-        return;
-    *node = '\0';
-    if (strcmp(name, RT_ZK_SESSIONS) == 0)
-        return;
-    name = strcmp(name, "%2E") == 0      ? memcpy(path, ".", 2)
-           : strcmp(name, "%2E%2E") == 0 ? memcpy(path, "..", 3)
-                                         : name;
-    rt_zk_node_read(z->dialect, node + 1, &id);
+    (void)snprintf(node, sizeof(node), "%.*s", (int)(at + path.size - slash - 1), slash + 1);
+    rt_zk_node_read(z->dialect, node, &id);
     struct rt_zk_ticket *t = id.ours ? rt_zk_ticket_find(z, name, id.session, 0, id.nonce) : NULL;
     if (t != NULL)
         t->seen = true;
-    else if (id.ours && id.session == z->session.id && !rt_turns_busy(&z->turns, name)) {
-        char whole[RT_ZK_PATH_ROOM];
-        rt_zk_node_path(z, name, node + 1, whole);
-        rt_zk_chore_delete(z, whole);
+    else if (id.ours && id.session == z->session.id && !rt_turns_busy(&z->turns, name))
+        rt_zk_chore_delete(z, name, node);
+}
+
+static void tell_missing(struct rt_zk *z, uint64_t asked)
+{
+    for (struct rt_zk_ticket *t = z->tickets, *next; t != NULL; t = next) {
+        next = t->next;
+        if (!t->seen && is_of_it(z, t) && t->serial <= asked && !t->misnamed)
+            rt_zk_ticket_lost(z, t);
     }
-}
-
-static void unsee(struct rt_zk *z, struct rt_zk_ticket *t)
-{
-    (void)z;
-    t->seen = false;
-}
-
-static void miss(struct rt_zk *z, struct rt_zk_ticket *t)
-{
-    if (!t->seen && !t->id.durable && t->id.session == z->session.id &&
-        t->serial <= z->session.asked && !t->misnamed)
-        rt_zk_ticket_lost(z, t);
 }
 
 static void verified(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
@@ -135,13 +119,13 @@ static void verified(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct 
         z->session.doubtful = true;
         return;
     }
-    rt_zk_tickets(z, unsee);
+    for (struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next)
+        t->seen = false;
     for (size_t n = rt_jute_get_count(&reply->body, 4); n > 0 && !reply->body.bad; n--)
         see_path(z, rt_jute_get_bytes(&reply->body));
     z->session.doubtful = reply->body.bad;
-    z->session.asked = a->extra;
     if (!reply->body.bad)
-        rt_zk_tickets(z, miss);
+        tell_missing(z, a->extra);
 }
 
 void rt_zk_verify(struct rt_zk *z)
@@ -149,8 +133,7 @@ void rt_zk_verify(struct rt_zk *z)
     z->session.again = z->session.verifying;
     if (z->session.verifying)
         return;
-    struct rt_zk_ask *a = rt_zk_path(&z->c, RT_ZK_EPHEMERALS, z->root[0] != '\0' ? z->root : "/",
-                                     verified);
+    struct rt_zk_ask *a = rt_zk_path(&z->c, RT_ZK_EPHEMERALS, rt_zk_root(z), verified);
     a->session = z->session.id;
     z->session.verifying = rt_zk_send(&z->c, a, NULL, NULL, z->serial, NULL) == 0;
 }
@@ -171,12 +154,9 @@ static void node_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_e
 static void node_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk *z = rt_zk_of(c);
-    struct rt_zk_stat stat = {.version = -1};
+    struct rt_zk_stat stat;
     (void)a;
-    if (err == 0 && reply->said == RT_ZK_OK) {
-        (void)rt_jute_get_bytes(&reply->body);
-        rt_jute_get_stat(&reply->body, &stat);
-    }
+    (void)rt_zk_answered_node(err, reply, &stat);
     if (z->session.id != 0 && stat.version > z->session.version) {
         z->session.version = stat.version;
         rt_zk_verify(z);
@@ -185,10 +165,9 @@ static void node_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct
 
 static void watch_node(struct rt_zk *z)
 {
-    char path[RT_ZK_PATH_ROOM];
+    const char *path = rt_zk_session_path(z, z->session.id);
     if (z->session.id == 0)
         return;
-    rt_zk_session_path(z, z->session.id, path);
     if (rt_zk_watch(&z->c, &z->session.watch, RT_ZK_WATCH_DATA, path, node_fired, z) == 0)
         (void)rt_zk_post(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, true, node_seen));
 }
@@ -221,21 +200,18 @@ static void lines_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct
 
 int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op)
 {
-    char path[RT_ZK_PATH_ROOM];
-    const char *label = z->base.label != NULL ? z->base.label : "";
-    struct lines l = {rt_alloc(LINES_ROOM), 0};
+    struct rt_text label = rt_zk_label(z);
+    struct lines l = {rt_alloc(LINES_ROOM), label.size};
     if (l.text == NULL)
         return rt_words_nomem(&z->base);
-    l.size = strnlen(label, RT_LABEL_MAX);
-    memcpy(l.text, label, l.size);
-    for (size_t i = 0; i < RT_ZK_BUCKETS; i++)
-        for (const struct rt_zk_ticket *t = z->tickets[i]; t != NULL; t = t->next)
-            if (t->id.detect)
-                add_line(&l, t->name);
+    memcpy(l.text, label.at, label.size);
+    for (const struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next)
+        if (t->id.detect)
+            add_line(&l, t->name);
     for (size_t i = 0; i < op->join.n; i++)
         add_line(&l, op->join.joins[i].name);
-    rt_zk_session_path(z, z->session.id, path);
-    struct rt_zk_ask *a = rt_zk_set(&z->c, path, (struct rt_text){l.text, l.size}, lines_set);
+    struct rt_zk_ask *a = rt_zk_set(&z->c, rt_zk_session_path(z, z->session.id),
+                                    (struct rt_text){l.text, l.size}, lines_set);
     rt_free(l.text);
     return rt_zk_post(&z->c, a);
 }
@@ -247,23 +223,27 @@ static int send_open(struct rt_zk *z, struct beat *b);
 static void prepare_open(struct rt_zk_conn *c, struct rt_zk_ask *a)
 {
     struct rt_zk *z = rt_zk_of(c);
-    char path[RT_ZK_PATH_ROOM];
-    const char *label = z->base.label != NULL ? z->base.label : "";
-    rt_zk_session_path(z, c->session.id, path);
-    struct rt_text data = {label, strnlen(label, RT_LABEL_MAX)};
-    rt_zk_put_create(c, &a->out, path, data, RT_ZK_EPHEMERAL);
+    rt_zk_put_create(c, &a->out, rt_zk_session_path(z, c->session.id), rt_zk_label(z),
+                     RT_ZK_EPHEMERAL);
+}
+
+static void take_over(struct rt_zk *z, struct rt_op *op)
+{
+    forget(z);
+    z->session.id = op->beat.session = z->c.session.id;
+    z->session.version = 0;
+    z->base.ttl_ms = op->beat.ttl_ms = z->c.ttl_ms;
+    op->beat.allowance_ms = 0;
+    watch_node(z);
 }
 
 static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk *z = rt_zk_of(c);
     struct beat *b = a->owner;
-    struct rt_op *op = b->work.op;
-    struct rt_zk_stat stat = {0};
+    struct rt_zk_stat stat;
     if (err == 0 && reply->said == RT_ZK_NO_NODE && a->extra == 0) {
-        char path[RT_ZK_PATH_ROOM];
-        rt_zk_session_path(z, c->session.id, path);
-        err = rt_zk_make_way(z, path);
+        err = rt_zk_make_way(z, rt_zk_session_path(z, c->session.id));
         if (err == 0)
             err = send_open(z, b);
         if (err == 0)
@@ -272,30 +252,22 @@ static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
         err = rt_words_fail(&z->base, ROTA_AUTH, "%.100s%s cannot be made: %s", z->root,
                             "/" RT_ZK_SESSIONS, "the root needs a right to create in it");
     }
-    if (err == 0 && reply->said == RT_ZK_OK) {
-        (void)rt_jute_get_bytes(&reply->body);
-        rt_jute_get_stat(&reply->body, &stat);
+    (void)rt_zk_answered_node(err, reply, &stat);
+    if (stat.ctime != 0)
         rt_zk_clock(z, stat.ctime);
-    }
-    if (err == 0) {
-        forget(z);
-        z->session.id = op->beat.session = c->session.id;
-        z->session.version = 0;
-        z->base.ttl_ms = op->beat.ttl_ms = c->ttl_ms;
-        op->beat.allowance_ms = 0;
-        watch_node(z);
-    }
+    if (err == 0)
+        take_over(z, b->work.op);
     rt_zk_end(z, &b->work, err);
 }
 
 static int send_open(struct rt_zk *z, struct beat *b)
 {
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_CREATE2, opened);
+    uint64_t tries = b->work.err == 0 && b->begun_at != 0;
     a->prepare = prepare_open;
     a->entry.again = true;
-    uint64_t tries = b->work.err == 0 && b->begun_at != 0;
     b->begun_at = rt_loop_now(z->base.loop);
-    return rt_zk_send(&z->c, a, b->work.op, b, tries, &b->work.pending);
+    return rt_zk_work_send(z, &b->work, a, tries);
 }
 
 /* ---- Renewing --------------------------------------------------------------------------------- */
@@ -306,41 +278,33 @@ static bool is_missing(void *arg, const char *name, uint64_t number)
     return rt_zk_ticket_find(z, name, z->session.id, number, 0) == NULL;
 }
 
-/* A loss that was told and not heard is told again. */
-static void tell_losses(struct rt_zk *z)
-{
-    struct rt_belief lost = {0};
-    rt_belief_ask(&lost, &z->base, is_missing, z);
-    for (size_t i = 0; i < lost.count; i++) {
-        struct rt_event event = {.kind = RT_TICKET_LOST,
-                                 .session = z->session.id,
-                                 .number = lost.at[i].number,
-                                 .name = lost.at[i].name};
-        rt_conn_event(&z->base, &event);
-    }
-    rt_belief_fini(&lost);
-}
-
-/* What was told and may not have been heard. */
-static void catch_up(struct rt_zk *z, struct rt_zk_ticket *t)
-{
-    if (t->told && !t->leaving)
-        rt_zk_tell(z, RT_GRANTED, t);
-    if (t->granted && t->wanted && !t->leaving)
-        rt_zk_tell(z, RT_WANTED, t);
-}
-
-/* One of those that wait looks for itself, should an event have been lost. */
-static void look_by_turns(struct rt_zk *z)
+/* What was told and may not have been heard; and one of those that wait looks for itself, should an event have been lost. */
+static void catch_up(struct rt_zk *z)
 {
     struct rt_zk_ticket *oldest = NULL;
-    for (size_t i = 0; i < RT_ZK_BUCKETS && z->ticket_count > 0; i++)
-        for (struct rt_zk_ticket *t = z->tickets[i]; t != NULL; t = t->next)
-            if (!t->leaving && (!t->granted || (t->armed && !t->wanted)) &&
-                (oldest == NULL || t->looked < oldest->looked))
-                oldest = t;
+    rt_belief_tell_lost(&z->base, z->session.id, is_missing, z);
+    for (struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next) {
+        if (t->leaving)
+            continue;
+        if (t->told)
+            rt_zk_tell(z, RT_GRANTED, t);
+        if (t->granted && t->wanted)
+            rt_zk_tell(z, RT_WANTED, t);
+        if ((!t->granted || (t->armed && !t->wanted)) &&
+            (oldest == NULL || t->looked < oldest->looked))
+            oldest = t;
+    }
     if (oldest != NULL)
         rt_zk_wait_look(z, oldest);
+}
+
+/* By how much of the ttl the servers may be behind B, in ns. */
+static int64_t behind(const struct rt_zk_conn *c, const struct beat *b)
+{
+    int64_t ns = b->begun_at + c->ttl_ms * RT_MS - rt_zk_secured(c);
+    if (RT_BUG(RT_BUG_TOUCH_TRUSTED))
+        ns = c->tick_ms * RT_MS;
+    return ns > 0 ? ns : 0;
 }
 
 static void renewed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
@@ -351,29 +315,21 @@ static void renewed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
     (void)reply;
     if (err == 0 && op->beat.session != z->session.id)
         err = rt_words_no_session(&z->base, op->beat.session);
-    if (err != 0) {
-        rt_zk_end(z, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
-        return;
-    }
-    rt_zk_touched(c, a);
-    int64_t ttl = c->ttl_ms * RT_MS, until = rt_zk_secured(c);
-    int64_t short_by = b->begun_at + ttl - until;
-    if (RT_BUG(RT_BUG_TOUCH_TRUSTED))
-        short_by = c->tick_ms * RT_MS;
-    short_by = short_by > 0 ? short_by : 0;
-    if (short_by + ttl / 12 + rt_loop_now(z->base.loop) - b->begun_at >= ttl) {
-        rt_zk_end(z, &b->work,
-                  rt_words_fail(&z->base, ROTA_UNKNOWN,
+    if (err == 0) {
+        rt_zk_touched(c, a);
+        int64_t ttl = c->ttl_ms * RT_MS, since = rt_loop_now(z->base.loop) - b->begun_at;
+        int64_t late = behind(c, b);
+        op->beat.ttl_ms = c->ttl_ms;
+        op->beat.allowance_ms = (uint32_t)((late + RT_MS - 1) / RT_MS);
+        if (late + ttl / 12 + since >= ttl)
+            err = rt_words_fail(&z->base, ROTA_UNKNOWN,
                                 "%.180s may not have passed on that the session lives",
-                                rt_zk_at(c)));
-        return;
+                                rt_zk_at(c));
     }
-    op->beat.ttl_ms = c->ttl_ms;
-    op->beat.allowance_ms = (uint32_t)((short_by + RT_MS - 1) / RT_MS);
-    rt_zk_end(z, &b->work, 0);
-    tell_losses(z);
-    rt_zk_tickets(z, catch_up);
-    look_by_turns(z);
+    rt_zk_end(z, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
+    if (err != 0)
+        return;
+    catch_up(z);
     rt_zk_views_look(z);
 }
 
@@ -396,7 +352,7 @@ static int begin_beat(void *engine, struct rt_work *w)
     a->session = z->session.id;
     if (rt_zk_wire(&z->c) != NULL)
         rt_zk_wire(&z->c)->touched_at = b->begun_at;
-    int rv = rt_zk_send(&z->c, a, w->op, b, 0, &w->pending);
+    int rv = rt_zk_work_send(z, w, a, 0);
     z->session.unseen += LOOKED_AT_PER_BEAT;
     if (rv == 0 && (z->session.doubtful ||
                     (op->beat.ticket_count > 0 && z->session.unseen >= op->beat.ticket_count))) {

@@ -17,7 +17,7 @@ struct showing {
     struct rt_work work; /* first */
     struct rt_shown_list shown;
     struct one *ones;
-    size_t n;
+    size_t n, room;
 };
 
 static struct showing *of(struct rt_work *w)
@@ -82,7 +82,6 @@ static void inspected(struct rt_zk *z, struct rt_zk_look *look)
     struct showing *s = look->owner;
     const struct rt_op *op = s->work.op;
     int err = look->err;
-    s->work.pending--;
     for (size_t i = 0; err == 0 && i < look->line.count; i++) {
         const struct rt_zk_place *p = &look->line.places[i];
         if (op->inspect.name != NULL || (p->id.session == op->inspect.session && !p->id.durable))
@@ -100,29 +99,32 @@ static void inspected(struct rt_zk *z, struct rt_zk_look *look)
 static int add(struct rt_zk *z, struct showing *s, struct rt_text name)
 {
     char *copy = rt_alloc(name.size + 1);
-    if (copy == NULL)
+    if (copy == NULL || !rt_grow(&s->ones, &s->room, s->n + 1, sizeof(*s->ones))) {
+        rt_free(copy);
         return rt_words_nomem(&z->base);
+    }
     memcpy(copy, name.at, name.size);
-    s->ones[s->n++].name = copy;
+    s->ones[s->n++] = (struct one){.name = copy};
     return 0;
-}
-
-static int room_for(struct rt_zk *z, struct showing *s, size_t n)
-{
-    s->ones = rt_alloc((n + 1) * sizeof(*s->ones));
-    return s->ones != NULL ? 0 : rt_words_nomem(&z->base);
 }
 
 static void look_all(struct rt_zk *z, struct showing *s, uint32_t flags, rt_zk_looked_fn *fn,
                      int err)
 {
-    for (size_t i = 0; err == 0 && i < s->n; i++) {
-        err = rt_zk_look(z, &s->ones[i].look, s->ones[i].name, flags, s->work.op, fn, s);
-        s->work.pending += err == 0;
-    }
+    for (size_t i = 0; err == 0 && i < s->n; i++)
+        err = rt_zk_work_look(z, &s->work, &s->ones[i].look, s->ones[i].name, flags, fn);
     rt_work_note(&z->base, &s->work, err);
     if (s->work.pending == 0)
         rt_zk_end(z, &s->work, 0);
+}
+
+static bool is_known(const struct showing *s, struct rt_text name)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (strlen(s->ones[i].name) == name.size &&
+            memcmp(s->ones[i].name, name.at, name.size) == 0)
+            return true;
+    return false;
 }
 
 /* A session's node: the label, and the lines it waits in with DETECT, each behind a newline. */
@@ -131,52 +133,40 @@ static void session_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
 {
     struct rt_zk *z = rt_zk_of(c);
     struct showing *s = a->owner;
-    struct rt_text text = {0};
-    size_t n = 0;
-    if (err == 0 && reply->said == RT_ZK_OK)
-        text = rt_jute_get_bytes(&reply->body);
+    struct rt_text text = rt_zk_answered_node(err, reply, NULL);
     const char *at = text.at, *end = at + text.size;
-    for (size_t i = 0; i < text.size; i++)
-        n += at[i] == '\n';
-    if (err == 0)
-        err = room_for(z, s, n);
     while (err == 0 && at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
         at++;
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         struct rt_text name = {at, (size_t)((stop != NULL ? stop : end) - at)};
-        bool known = name.size == 0;
-        for (size_t i = 0; i < s->n; i++)
-            known = known || (strlen(s->ones[i].name) == name.size &&
-                              memcmp(s->ones[i].name, at, name.size) == 0);
-        if (!known)
+        if (name.size > 0 && !is_known(s, name))
             err = add(z, s, name);
     }
     look_all(z, s, RT_ZK_LOOK_DATA, inspected, err);
+}
+
+/* Reads PATH behind all that anybody was answered before, for W. */
+static int read_synced(struct rt_zk *z, struct rt_work *w, enum rt_zk_call call, const char *path,
+                       rt_zk_answer_fn *answer)
+{
+    int rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL));
+    return rv != 0 ? rv : rt_zk_work_send(z, w, rt_zk_read(&z->c, call, path, false, answer), 0);
 }
 
 static int begin_inspect(void *engine, struct rt_work *w)
 {
     struct rt_zk *z = engine;
     struct showing *s = of(w);
-    const struct rt_op *op = w->op;
-    char path[RT_ZK_PATH_ROOM];
-    int rv = 0;
-    if (op->inspect.name == NULL) {
-        rt_zk_session_path(z, op->inspect.session, path);
-        rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL));
-        return rv != 0 ? rv
-                       : rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, false, session_seen),
-                                    w->op, s, 0, &w->pending);
-    }
-    rv = rt_check_name(&z->base, op->inspect.name);
+    const char *name = w->op->inspect.name;
+    if (name == NULL)
+        return read_synced(z, w, RT_ZK_GET, rt_zk_session_path(z, w->op->inspect.session),
+                           session_seen);
+    int rv = rt_check_name(&z->base, name);
     if (rv == 0)
-        rv = room_for(z, s, 1);
+        rv = add(z, s, (struct rt_text){name, strlen(name)});
     if (rv == 0)
-        rv = add(z, s, (struct rt_text){op->inspect.name, strlen(op->inspect.name)});
-    if (rv == 0)
-        rv = rt_zk_look(z, &s->ones[0].look, s->ones[0].name, RT_ZK_LOOK_SYNC | RT_ZK_LOOK_DATA,
-                        w->op, inspected, s);
-    w->pending += rv == 0;
+        rv = rt_zk_work_look(z, w, &s->ones[0].look, s->ones[0].name,
+                             RT_ZK_LOOK_SYNC | RT_ZK_LOOK_DATA, inspected);
     return rv;
 }
 
@@ -194,7 +184,6 @@ static void listed(struct rt_zk *z, struct rt_zk_look *look)
 {
     struct showing *s = look->owner;
     const struct rt_op *op = s->work.op;
-    s->work.pending--;
     rt_work_note(&z->base, &s->work, look->err);
     if (s->work.pending > 0)
         return;
@@ -212,22 +201,14 @@ static void lines_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
     struct rt_zk *z = rt_zk_of(c);
     struct showing *s = a->owner;
     const char *prefix = s->work.op->list.prefix != NULL ? s->work.op->list.prefix : "";
+    char name[RT_NAME_ROOM];
     size_t n = err == 0 && reply->said == RT_ZK_OK ? rt_jute_get_count(&reply->body, 4) : 0;
-    if (err == 0)
-        err = room_for(z, s, n);
     for (size_t i = 0; err == 0 && i < n; i++) {
-        struct rt_text name = rt_jute_get_bytes(&reply->body);
-        if (name.size == 3 && memcmp(name.at, "%2E", 3) == 0)
-            name = (struct rt_text){".", 1};
-        else if (name.size == 6 && memcmp(name.at, "%2E%2E", 6) == 0)
-            name = (struct rt_text){"..", 2};
-        bool own = name.size == 5 && memcmp(name.at, RT_ZK_SESSIONS, 5) == 0;
-        own = own || (z->root[0] == '\0' && name.size == 9 && memcmp(name.at, "zookeeper", 9) == 0);
+        struct rt_text node = rt_jute_get_bytes(&reply->body);
         if (reply->body.bad)
             err = rt_zk_odd(c);
-        else if (!own && name.size > 0 && name.size < RT_NAME_ROOM && name.size >= strlen(prefix) &&
-                 memcmp(name.at, prefix, strlen(prefix)) == 0)
-            err = add(z, s, name);
+        else if (rt_zk_name_read(z, node, name) && strncmp(name, prefix, strlen(prefix)) == 0)
+            err = add(z, s, (struct rt_text){name, strlen(name)});
     }
     if (s->n > 1)
         qsort(s->ones, s->n, sizeof(*s->ones), by_name);
@@ -237,13 +218,10 @@ static void lines_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
 static int begin_list(void *engine, struct rt_work *w)
 {
     struct rt_zk *z = engine;
-    const char *prefix = w->op->list.prefix, *root = z->root[0] != '\0' ? z->root : "/";
+    const char *prefix = w->op->list.prefix;
     if (prefix != NULL && strlen(prefix) >= RT_NAME_ROOM)
         return rt_words_fail(&z->base, ROTA_INVALID, "a prefix is too long");
-    int rv = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, root, NULL));
-    return rv != 0 ? rv
-                   : rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_CHILDREN, root, false, lines_seen),
-                                w->op, w, 0, &w->pending);
+    return read_synced(z, w, RT_ZK_CHILDREN, rt_zk_root(z), lines_seen);
 }
 
 const struct rt_turn_kind rt_zk_list = {

@@ -27,8 +27,6 @@ struct rt_zk_wait {              /* a look of a ticket */
 };
 
 static void granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool touch);
-static void aim(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
-                const struct rt_zk_place *place);
 
 void rt_zk_wait_end(struct rt_zk_ticket *t)
 {
@@ -45,8 +43,7 @@ void rt_zk_wait_end(struct rt_zk_ticket *t)
 
 /* ---- Keepers: at_least_ms --------------------------------------------------------------------- */
 
-void rt_zk_keeper_path(const struct rt_zk *z, const struct rt_zk_ticket *t,
-                       char out[RT_ZK_PATH_ROOM])
+const char *rt_zk_keeper_path(struct rt_zk *z, const struct rt_zk_ticket *t)
 {
     char node[RT_ZK_NODE_ROOM];
     struct rt_zk_id id = t->id;
@@ -54,16 +51,14 @@ void rt_zk_keeper_path(const struct rt_zk *z, const struct rt_zk_ticket *t,
     id.detect = false;
     id.number = t->number;
     rt_zk_node(node, z->dialect, &id, &t->id.seq);
-    rt_zk_node_path(z, t->name, node, out);
+    return rt_zk_node_path(z, t->name, node);
 }
 
 int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,
                void *owner, uint64_t extra, uint32_t *pending)
 {
-    char path[RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM];
-    rt_zk_keeper_path(z, t, path);
-    struct rt_zk_ask *a = rt_zk_create(
-        &z->c, RT_ZK_CREATE2, path, rt_zk_card_write(z, 0, NULL, card), RT_ZK_PERSISTENT, answer);
+    struct rt_zk_ask *a = rt_zk_create(&z->c, RT_ZK_CREATE2, rt_zk_keeper_path(z, t),
+                                       rt_zk_card_write(z, 0, NULL), RT_ZK_PERSISTENT, answer);
     a->entry.again = true;
     a->session = z->session.id;
     return rt_zk_send(&z->c, a, op, owner, extra, pending);
@@ -71,19 +66,17 @@ int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_
 
 int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk_stat stat = {0};
+    struct rt_zk_stat stat;
+    (void)rt_zk_answered_node(err, reply, &stat);
     if (err != 0)
         return err;
-    if (reply->said == RT_ZK_OK) {
-        (void)rt_jute_get_bytes(&reply->body);
-        rt_jute_get_stat(&reply->body, &stat);
+    if (reply->said == RT_ZK_OK)
         rt_zk_clock(z, stat.ctime);
-    } else if (reply->said == RT_ZK_EXISTS_ALREADY) {
-        stat.ctime = rt_zk_now_ms(z); /* by an earlier try: it ends no later than that */
-    } else {
+    else if (reply->said != RT_ZK_EXISTS_ALREADY)
         return rt_words_no_ticket(&z->base, t->name);
-    }
-    t->kept_until_ms = rt_sum(stat.ctime, t->at_least_ms);
+    /* By an earlier try: it ends no later than that. */
+    int64_t made = reply->said == RT_ZK_OK ? stat.ctime : rt_zk_now_ms(z);
+    t->kept_until_ms = rt_sum(made, t->at_least_ms);
     return 0;
 }
 
@@ -101,16 +94,9 @@ static void ahead_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_
         rt_zk_wait_look(z, t);
 }
 
-static void own_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
+/* Deleted, changed, or somebody came. */
+void rt_zk_wait_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
                       bool afresh)
-{
-    (void)afresh;
-    (void)event; /* deleted, or another took its place, or it was touched */
-    rt_zk_wait_look(rt_zk_of(c), w->owner);
-}
-
-static void line_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
-                       bool afresh)
 {
     (void)event;
     (void)afresh;
@@ -120,21 +106,17 @@ static void line_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_e
 /* The watch is set if the node was there; if not, what it was set for has changed. */
 static void watch_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
-    for (struct rt_zk_ticket *t = z->tickets[a->extra % RT_ZK_BUCKETS]; t != NULL; t = t->next)
-        if (t == a->owner && t->id.nonce == a->extra && (err != 0 || reply->said != RT_ZK_OK)) {
-            t->direct = false;
-            if (err == 0)
-                rt_zk_wait_look(z, t);
-            return;
-        }
+    struct rt_zk_ticket *t = rt_zk_ticket_of(rt_zk_of(c), a);
+    if (t == NULL || (err == 0 && reply->said == RT_ZK_OK))
+        return;
+    t->direct = false;
+    if (err == 0)
+        rt_zk_wait_look(rt_zk_of(c), t);
 }
 
 static void own_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk_ticket *t = rt_zk_of(c)->tickets[a->extra % RT_ZK_BUCKETS];
-    while (t != NULL && (t != a->owner || t->id.nonce != a->extra))
-        t = t->next;
+    struct rt_zk_ticket *t = rt_zk_ticket_of(rt_zk_of(c), a);
     if (t != NULL && err == 0 && reply->said == RT_ZK_OK)
         t->own_set = c->link_count;
     watch_set(c, a, err, reply);
@@ -143,14 +125,13 @@ static void own_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
 static void set_watch(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_zk_watch *w,
                       const char *node, rt_zk_fired_fn *fired)
 {
-    char path[RT_ZK_PATH_ROOM];
-    rt_zk_node_path(z, t->name, node, path);
+    const char *path = rt_zk_node_path(z, t->name, node);
     if (w->link != NULL && strcmp(w->path, path) == 0)
         return;
-    struct rt_zk_ask *a = rt_zk_read(&z->c, RT_ZK_GET, path, true,
-                                     w == &t->own ? own_set : watch_set);
+    rt_zk_answer_fn *set = w == &t->own ? own_set : watch_set;
     if (rt_zk_watch(&z->c, w, RT_ZK_WATCH_DATA, path, fired, t) != 0 ||
-        rt_zk_send(&z->c, a, NULL, t, t->id.nonce, NULL) != 0)
+        rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, true, set), NULL, t, t->id.nonce,
+                   NULL) != 0)
         rt_zk_unwatch(w); /* the next BEAT looks */
 }
 
@@ -165,14 +146,12 @@ static void wanted(struct rt_zk *z, struct rt_zk_ticket *t)
 
 static void tell_granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool touch)
 {
-    char path[RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM];
     rt_zk_wait_end(t);
     t->granted = t->told = true;
     t->watch = false;
-    rt_zk_node_path(z, t->name, t->node, path);
     if (touch) /* who waits behind watches it, and may hold now too */
-        (void)rt_zk_post(
-            &z->c, rt_zk_set(&z->c, path, rt_zk_card_write(z, t->owner, t->value, card), NULL));
+        (void)rt_zk_post(&z->c, rt_zk_set(&z->c, rt_zk_node_path(z, t->name, t->node),
+                                          rt_zk_card_write(z, t->owner, t->value), NULL));
     rt_zk_tell(z, RT_GRANTED, t);
     if (t->armed && others)
         wanted(z, t);
@@ -183,13 +162,10 @@ static void tell_granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, b
 static void kept(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk *z = rt_zk_of(c);
-    struct rt_zk_ticket *t = z->tickets[a->extra % RT_ZK_BUCKETS];
-    while (t != NULL && (t != a->owner || t->id.nonce != a->extra))
-        t = t->next;
-    if (t == NULL) /* it has ended; LEAVE took it, or its session did */
-        return;
-    t->securing = false;
-    if (t->leaving)
+    struct rt_zk_ticket *t = rt_zk_ticket_of(z, a);
+    if (t != NULL)
+        t->securing = false;
+    if (t == NULL || t->leaving) /* LEAVE takes it, or its session did */
         return;
     if (rt_zk_kept(z, t, err, reply) == 0)
         tell_granted(z, t, false, false);
@@ -208,61 +184,50 @@ static void granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool t
 
 /* ---- A barrier is full ------------------------------------------------------------------------ */
 
-static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
-{
-    (void)c;
-    (void)a;
-    (void)err;
-    (void)reply; /* whoever opened it: the line has changed, and all who wait look */
-}
-
-/* In one step, if all who go through are there and nobody has opened it since. */
+/* In one step, if all who go through are there and nobody has opened it since. Whoever did: the line has changed, and all who
+ * wait look. */
 static void open_barrier(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,
                          int32_t version)
 {
-    char path[RT_ZK_PATH_ROOM], bound[32];
-    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, opened);
-    for (const struct rt_zk_place *p = line->places; p <= line->opener; p++) {
-        rt_zk_node_path(z, t->name, p->node, path);
+    char bound[32];
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, NULL);
+    for (const struct rt_zk_place *p = line->places; p <= line->opener; p++)
         if (!p->granted)
-            rt_zk_multi_check(a, path, -1);
-    }
+            rt_zk_multi_check(a, rt_zk_node_path(z, t->name, p->node), -1);
     int n = snprintf(bound, sizeof(bound), "bound %" PRId32, line->opener->id.seq);
-    rt_zk_line_path(z, t->name, path);
-    rt_zk_multi_set(a, path, (struct rt_text){bound, (size_t)n}, version);
+    rt_zk_multi_set(a, rt_zk_line_path(z, t->name), (struct rt_text){bound, (size_t)n}, version);
     if (rt_zk_post(&z->c, a) == 0)
         rt_zk_wait_look(z, t); /* behind it */
 }
 
 /* ---- Looking ---------------------------------------------------------------------------------- */
 
-static void follow(struct rt_zk *z, struct rt_zk_ticket *t, int64_t ends_ms)
+static void fire_by(struct rt_zk *z, int64_t at)
 {
     struct rt_timer *timer = &z->timer.timer;
-    int64_t now = rt_loop_now(z->base.loop), left = ends_ms - rt_zk_now_ms(z);
-    t->ends_at = RT_NEVER;
-    if (ends_ms == 0)
-        return;
-    t->ends_at = now + ((left > 0 ? left : 0) + SOON_MS) * RT_MS;
-    if (timer->slot == 0 || t->ends_at < timer->at)
-        rt_timers_start(&z->base.loop->timers, timer, t->ends_at);
+    if (at != RT_NEVER && (timer->slot == 0 || at < timer->at))
+        rt_timers_start(&z->base.loop->timers, timer, at);
 }
 
-static void fire_one(struct rt_zk *z, struct rt_zk_ticket *t)
+static void follow(struct rt_zk *z, struct rt_zk_ticket *t, int64_t ends_ms)
 {
-    struct rt_timer *timer = &z->timer.timer;
-    if (t->ends_at <= rt_loop_now(z->base.loop)) {
-        t->ends_at = RT_NEVER;
-        rt_zk_wait_look(z, t);
-    } else if (t->ends_at != RT_NEVER && (timer->slot == 0 || t->ends_at < timer->at)) {
-        rt_timers_start(&z->base.loop->timers, timer, t->ends_at);
-    }
+    int64_t left = ends_ms - rt_zk_now_ms(z);
+    t->ends_at = ends_ms == 0
+                     ? RT_NEVER
+                     : rt_loop_now(z->base.loop) + ((left > 0 ? left : 0) + SOON_MS) * RT_MS;
+    fire_by(z, t->ends_at);
 }
 
 void rt_zk_wait_fire(struct rt_timer_call *call, int64_t now)
 {
-    (void)now;
-    rt_zk_tickets((struct rt_zk *)(void *)((char *)call - offsetof(struct rt_zk, timer)), fire_one);
+    struct rt_zk *z = (struct rt_zk *)(void *)((char *)call - offsetof(struct rt_zk, timer));
+    for (struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next)
+        if (t->ends_at <= now) {
+            t->ends_at = RT_NEVER;
+            rt_zk_wait_look(z, t);
+        } else {
+            fire_by(z, t->ends_at);
+        }
 }
 
 /* It waits, at PLACE of LINE. */
@@ -273,7 +238,7 @@ static void aim(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line
     t->direct = z->dialect->believes && t->id.mode == RT_EXCLUSIVE && place == line->places + 1 &&
                 p->id.session != t->id.session && p->id.keep_ms == 0 && p->keeper == NULL;
     if (t->direct) /* others look, and see whether they stand */
-        set_watch(z, t, &t->own, t->node, own_fired);
+        set_watch(z, t, &t->own, t->node, rt_zk_wait_fired);
     if (p != NULL) {
         t->watch = false;
         rt_zk_unwatch(&t->line);
@@ -295,8 +260,7 @@ static void read_look(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_z
     }
     t->misnamed = false;
     if (strcmp(p->node, t->node) != 0) {
-        (void)snprintf(t->node, sizeof(t->node), "%s", p->node);
-        t->id = p->id;
+        rt_zk_ticket_renamed(t, p->node, &p->id);
         rt_zk_unwatch(&t->own);
     }
     if (t->granted && t->armed && !t->wanted && line->waiting > 0) {
@@ -330,7 +294,6 @@ static void looked(struct rt_zk *z, struct rt_zk_look *look)
 void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t)
 {
     bool watch = t->watch || t->granted || t->id.mode == RT_GATHER;
-    char path[RT_ZK_PATH_ROOM];
     if (t->look != NULL)
         t->look->again = true;
     if (t->look != NULL || t->leaving)
@@ -340,11 +303,10 @@ void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t)
     if (w != NULL)
         w->look.watch = &t->line;
     t->looked = ++z->serial;
-    rt_zk_line_path(z, t->name, path);
     if (w == NULL || name == NULL ||
         (watch && rt_zk_watch(&z->c, &t->line,
                               t->id.mode == RT_GATHER ? RT_ZK_WATCH_DATA : RT_ZK_WATCH_CHILDREN,
-                              path, line_fired, t) != 0) ||
+                              rt_zk_line_path(z, t->name), rt_zk_wait_fired, t) != 0) ||
         rt_zk_look(z, &w->look, name, RT_ZK_LOOK_TIDY | (watch ? RT_ZK_LOOK_WATCH : 0), NULL,
                    looked, w) != 0) {
         rt_free(w); /* the next BEAT looks */

@@ -127,6 +127,10 @@ void rt_zk_multi_check(struct rt_zk_ask *a, const char *path, int32_t version);
 int32_t rt_zk_multi_read(struct rt_zk_reply *reply,
                          void (*each)(void *arg, size_t part, struct rt_text path), void *arg);
 
+/* What GET and CREATE2 answer: a text, and in *STAT, which may be NULL, the node's. Where ERR, or the reply, says otherwise: none,
+ * and all zero. */
+struct rt_text rt_zk_answered_node(int err, struct rt_zk_reply *reply, struct rt_zk_stat *stat);
+
 /* Sends A, now or as soon as there is a connection. OP, whose deadline counts, and PENDING, in which it is counted, may be
  * NULL. 0, or ROTA_NOMEM with errmsg and no answer will come. */
 int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void *owner,
