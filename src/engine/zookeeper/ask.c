@@ -5,12 +5,10 @@
 #include "base/alloc.h"
 #include "base/list.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
 #define HEAD 12 /* bytes before the body: size, xid, call */
-#define SLOTS_FIRST 64
 #define FLAG_CONTAINER 4
 #define PERMS_ALL 31
 
@@ -210,20 +208,9 @@ struct rt_text rt_zk_answered_node(int err, struct rt_zk_reply *reply, struct rt
 
 /* ---- Sending ---------------------------------------------------------------------------------- */
 
-static bool has_slot(struct rt_zk_wire *l)
+static int32_t after(int32_t xid)
 {
-    if (l->next - l->first < l->room)
-        return true;
-    size_t room = l->room > 0 ? 2 * l->room : SLOTS_FIRST;
-    struct flying *flying = rt_alloc(room * sizeof(*flying));
-    if (flying == NULL)
-        return false;
-    for (uint64_t i = l->first; i < l->next; i++)
-        flying[i % room] = l->flying[i % l->room];
-    rt_free(l->flying);
-    l->flying = flying;
-    l->room = room;
-    return true;
+    return xid < INT32_MAX ? xid + 1 : 1;
 }
 
 static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **via)
@@ -240,16 +227,13 @@ static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **vi
         a->out.size = HEAD;
         a->prepare(c, a);
     }
-    if (a->out.failed || !has_slot(l))
+    if (a->out.failed)
         return ROTA_NOMEM;
-    l->xid = l->xid < INT32_MAX ? l->xid + 1 : 1;
-    rt_jute_set_int(&a->out, 4, l->xid);
+    rt_jute_set_int(&a->out, 4, after(l->sent));
     int rv = write_whole(c, &a->out);
-    if (rv != 0)
-        return rv;
-    a->slot = l->next++;
-    l->flying[a->slot % l->room] = (struct flying){a, l->xid};
-    return 0;
+    if (rv == 0)
+        a->xid = l->sent = after(l->sent);
+    return rv;
 }
 
 int rt_zk_send(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_op *op, void *owner,
@@ -362,6 +346,12 @@ static void answered(struct rt_zk_conn *c, struct rt_zk_ask *a, struct rt_zk_rep
     answer(c, a, err, err == 0 ? reply : NULL);
 }
 
+static struct rt_zk_ask *oldest(struct rt_zk_conn *c)
+{
+    struct rt_entry *flying = &c->link.ledger.flying;
+    return RT_RING_EMPTY(flying) ? NULL : of(flying->next);
+}
+
 void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in)
 {
     struct rt_zk_wire *l = rt_zk_wire(c);
@@ -377,16 +367,18 @@ void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in)
     }
     if (!in->bad && xid == -8) /* watches were set */
         return;
-    if (in->bad || l->first == l->next || l->flying[l->first % l->room].xid != xid) {
+    if (in->bad || l->answered == l->sent || xid != after(l->answered)) {
         rt_zk_cut(c, "%.180s: that is no answer to what was asked", rt_zk_at(c));
         return;
     }
-    struct rt_zk_ask *a = l->flying[l->first % l->room].ask;
+    struct rt_zk_ask *a = oldest(c);
+    if (a != NULL && a->xid != xid) /* it was for one that has ended meanwhile */
+        a = NULL;
     if (a != NULL && !is_answer(a, reply.said) && judge(c, reply.said) == CUT) {
         rt_zk_cut(c, "%.180s: the session is not at home there any more", rt_zk_at(c));
         return;
     }
-    l->first++;
+    l->answered = xid;
     if (a != NULL)
         answered(c, a, &reply);
 }
@@ -396,17 +388,11 @@ void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in)
 static void on_ended(struct rt_ledger *ledger, struct rt_entry *e, int err, const char *why)
 {
     struct rt_zk_conn *c = of_ledger(ledger);
-    struct rt_zk_ask *a = of(e);
-    if (e->flying && why == NULL) { /* its answer will find nobody */
-        const struct rt_zk_wire *l = rt_zk_wire(c);
-        assert(l != NULL && l->flying[a->slot % l->room].ask == a);
-        l->flying[a->slot % l->room].ask = NULL;
-    }
     if (err == ROTA_LOST)
         (void)rt_zk_fail(c, err, "the session is over");
     else
         (void)rt_ledger_say(ledger, e, err, why, "zookeeper", rt_zk_at(c), c->link.trouble);
-    answer(c, a, err, NULL);
+    answer(c, of(e), err, NULL);
 }
 
 const struct rt_ledger_user rt_zk_asks = {.send = on_send, .ended = on_ended};

@@ -2,7 +2,6 @@
 /* The connection, as ZooKeeper speaks: opened from its URL, messages cut out of the stream, touches. */
 #include "engine/zookeeper/zk.h"
 
-#include "base/alloc.h"
 #include "base/list.h"
 
 #include <stdlib.h>
@@ -105,7 +104,6 @@ static void on_failed(struct rt_link *k, int err, const char *why)
 
 static void on_freed(struct rt_wire *w)
 {
-    rt_free(of(w)->flying);
     rt_jute_free(&of(w)->heard);
 }
 

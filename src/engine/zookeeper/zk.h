@@ -93,7 +93,7 @@ struct rt_zk_ask {           /* made by rt_zk_ask_new, its body written, sent */
                     struct rt_zk_ask *a); /* writes its body when it is sent; or NULL */
     /* The rest is the connection's. */
     enum rt_zk_call call;
-    uint64_t slot; /* while it flies */
+    int32_t xid; /* while it flies */
     struct rt_jute_out out;
 };
 
@@ -230,15 +230,8 @@ void rt_zk_touched(struct rt_zk_conn *c, const struct rt_zk_ask *a);
 struct rt_zk_wire {      /* one connection to one server */
     struct rt_wire wire; /* first */
     int64_t touched_at, dialed_at;
-    int32_t xid;
+    int32_t sent, answered; /* the last xid of each: what is asked is answered in order */
     bool connected, authenticated;
-    /* What was sent and not answered, in order: a ring. NULL: it has ended meanwhile. */
-    struct flying {
-        struct rt_zk_ask *ask;
-        int32_t xid;
-    } * flying;
-    uint64_t first, next; /* slots */
-    size_t room;
     struct rt_jute_out heard; /* what has come of the next message */
 };
 
