@@ -106,6 +106,7 @@ _rota()
         case $command in
         run | once | elect) ;;
         guard) [[ $cur == -* ]] || compopt -o default 2>/dev/null ;;& # the path
+        demo) [[ $cur == -* ]] || _rota_reply < <("${rota[0]}" demo traps --list 2>/dev/null | sed 's/ .*//') ;;&
         bench) [[ $cur == -* ]] || _rota_reply < <(_rota_words "${rota[0]}" bench) ;;&
         *) [[ $cur == -* ]] && _rota_reply < <(tr ' ' '\n' <<<"$opts"); return 0 ;;
         esac
@@ -135,6 +136,7 @@ _rota()
     fi
     case $command/$cur in
     bench/[^-]* | bench/ | guard/[^-]* | guard/) _rota_reply < <(_rota_words "${rota[0]}" "$command") ;;
+    demo/[^-]* | demo/) _rota_reply <<<traps ;;
     help/*) _rota_reply < <(_rota_words "${rota[0]}") ;;
     */-*) _rota_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
     run/* | once/* | elect/* | show/* | why/* | watch/* | break/* | ls/*) _rota_reply < <(_rota_names "${rota[@]}") ;;

@@ -7,12 +7,14 @@
 #include "cli/sale.h"
 #include "cli/scratch.h"
 #include "cli/shop.h"
+#include "cli/traps/traps.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 struct demo {
@@ -209,6 +211,8 @@ int rt_demo_main(const struct rt_cli *cli, int argc, char **argv)
 {
     static struct demo demo = {.buyers = 8, .stock = 100}; /* static: its paths are large */
 
+    if (argc > 1 && strcmp(argv[1], "traps") == 0)
+        return rt_traps_main(cli, argc - 1, argv + 1);
     int code = parse(&demo, argc, argv);
     if (code != RT_EXIT_OK || demo.shown)
         return code;

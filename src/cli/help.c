@@ -44,6 +44,7 @@ const char rt_help_run[] =
 
 const char rt_help_demo[] =
     "Usage: rota demo [--buyers N] [--stock S] [--json]\n"
+    "  or:  rota demo traps [--json] [--list] [TRAP]\n"
     "A flash sale: N processes sell a stock of S, kept in a file, all at once. First\n"
     "without a lock: it oversells. Then with one: it sells exactly S.\n"
     "\n"
@@ -53,7 +54,13 @@ const char rt_help_demo[] =
     "Runs on the engine of --on or $ROTA_URL, else on an embedded one in a temporary\n"
     "folder. Everything is removed afterwards.\n"
     "\n"
-    "Exit: 0 if the sale with the lock was exact, else 1.\n";
+    "traps: the classic failures of locks, each once broken and once mended, told\n"
+    "command by command: SETNX and a crash, a DEL of somebody else's lock, a failover\n"
+    "that forgets. It starts the servers itself (redis-server, mariadbd) and leaves\n"
+    "out what is not installed. --list lists them; with TRAP only that one.\n"
+    "\n"
+    "Exit: 0 if the sale with the lock was exact, or each trap was seen both broken\n"
+    "and mended; else 1.\n";
 
 const char rt_help_help[] = "Usage: rota help [COMMAND]\n"
                             "Shows help for COMMAND, or the list of commands.\n";

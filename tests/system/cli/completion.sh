@@ -48,6 +48,13 @@ test_commands()
     same " " "$(offers "rota xyz")"
 }
 
+test_traps()
+{
+    same "traps " "$(offers "rota demo ")"
+    same "setnx " "$(offers "rota demo traps set")"
+    same "--buyers " "$(offers "rota demo --b")"
+}
+
 test_options()
 {
     same "--on " "$(offers "rota --o")"

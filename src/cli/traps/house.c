@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The servers that a trap needs, started in a scratch folder on a unix socket or loopback; they
+ * die with us. */
+#include "cli/traps/house.h"
+
+#include "cli/cli.h"
+#include "cli/out.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define START_TRIES 3000 /* looks at the socket, LOOK_NS apart: half a minute */
+#define LOOK_NS 10000000
+
+static const char *const folders[] = {"/usr/sbin", "/usr/local/sbin"};
+
+/* Where PROGRAM is: in PATH, or where servers are, which users' PATHs leave out. False: nowhere. */
+static bool find(const char *program, char *out, size_t size)
+{
+    const char *path = getenv("PATH");
+
+    for (const char *p = path != NULL ? path : ""; *p != '\0';) {
+        size_t n = strcspn(p, ":");
+        snprintf(out, size, "%.*s/%s", (int)n, p, program);
+        if (n > 0 && access(out, X_OK) == 0)
+            return true;
+        p += n + (p[n] == ':');
+    }
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        snprintf(out, size, "%s/%s", folders[i], program);
+        if (access(out, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool rt_house_has(const char *program)
+{
+    char path[4096];
+
+    return find(program, path, sizeof(path));
+}
+
+/* ---- Starting ----------------------------------------------------------- */
+
+static bool listens(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return false;
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    bool up = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return up;
+}
+
+static bool ended(const struct rt_seat *seat)
+{
+    siginfo_t info = {0};
+
+    return waitid(P_PID, (id_t)seat->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == seat->pid;
+}
+
+/* Waits until SERVER answers at its socket. */
+static bool is_up(const struct rt_house_server *server)
+{
+    for (int i = 0; i < START_TRIES; i++) {
+        if (listens(server->socket))
+            return true;
+        if (ended(&server->seat))
+            return false;
+        if (nanosleep(&(struct timespec){0, LOOK_NS}, NULL) != 0)
+            return false; /* a signal */
+    }
+    return false;
+}
+
+/* A port of loopback that is free now. 0: none. */
+static uint16_t free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    uint16_t port = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return 0;
+    if (bind(fd, (struct sockaddr *)&address, size) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+        port = ntohs(address.sin_port);
+    close(fd);
+    return port;
+}
+
+static int start(struct rt_house_server *server, const char *program, char **argv)
+{
+    char path[4096];
+
+    if (!find(program, path, sizeof(path))) {
+        rt_out_error("%s is not installed", program);
+        return RT_EXIT_UNREACHABLE;
+    }
+    argv[0] = path;
+    int err = rt_seat_open(&server->seat, argv, NULL, NULL);
+    if (err == 0 && is_up(server))
+        return RT_EXIT_OK;
+    if (err == 0)
+        rt_out_error("%s does not start", program);
+    else
+        rt_out_error("%s cannot be run: %s", program, strerror(err));
+    rt_seat_close(&server->seat);
+    return RT_EXIT_UNREACHABLE;
+}
+
+/* The socket's path in SERVER. */
+static int name_socket(const struct rt_house *house, struct rt_house_server *server,
+                       const char *name)
+{
+    int n = snprintf(server->socket, sizeof(server->socket), "%s/%s", house->folder, name);
+
+    if (n < (int)sizeof(server->socket))
+        return RT_EXIT_OK;
+    rt_out_error("TMPDIR is too long for a unix socket in it");
+    return RT_EXIT_USAGE;
+}
+
+int rt_house_redis(struct rt_house *house, unsigned i, bool port)
+{
+    struct rt_house_server *server = &house->redis[i];
+    char name[16], number[8];
+
+    assert(i < RT_HOUSE_REDIS);
+    if (server->seat.pid != 0)
+        return RT_EXIT_OK;
+    snprintf(name, sizeof(name), "redis%u", i);
+    int code = name_socket(house, server, name);
+    if (code != RT_EXIT_OK)
+        return code;
+    unlink(server->socket);
+    server->port = port ? free_port() : 0;
+    snprintf(number, sizeof(number), "%u", (unsigned)server->port);
+    char *argv[] = {NULL,
+                    "--port",
+                    number,
+                    "--bind",
+                    "127.0.0.1",
+                    "--unixsocket",
+                    server->socket,
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                    "--dir",
+                    house->folder,
+                    "--logfile",
+                    "/dev/null",
+                    "--repl-diskless-sync-delay",
+                    "0",
+                    NULL};
+    return start(server, "redis-server", argv);
+}
+
+static int make_tables(struct rt_house *house)
+{
+    char data[4096], program[4096];
+    struct rt_seat seat = {0};
+
+    if (house->made)
+        return RT_EXIT_OK;
+    snprintf(data, sizeof(data), "--datadir=%s/mariadb", house->folder);
+    if (!find("mariadb-install-db", program, sizeof(program))) {
+        rt_out_error("mariadb-install-db is not installed");
+        return RT_EXIT_UNREACHABLE;
+    }
+    char *argv[] = {program,
+                    "--no-defaults",
+                    data,
+                    "--auth-root-authentication-method=normal",
+                    "--skip-test-db",
+                    geteuid() == 0 ? "--user=root" : "--skip-name-resolve",
+                    NULL};
+    int err = rt_seat_open(&seat, argv, NULL, NULL);
+    if (err == 0 && rt_seat_wait(&seat) == 0) {
+        house->made = true;
+        return RT_EXIT_OK;
+    }
+    rt_out_error("mariadb-install-db failed in %s", house->folder);
+    return RT_EXIT_UNREACHABLE;
+}
+
+int rt_house_mariadb(struct rt_house *house)
+{
+    struct rt_house_server *server = &house->mariadb;
+    char data[4096], socket_option[RT_HOUSE_PATH + 16], pid[4096], log[4096];
+
+    if (server->seat.pid != 0)
+        return RT_EXIT_OK;
+    int code = name_socket(house, server, "mariadb.sock");
+    if (code == RT_EXIT_OK)
+        code = make_tables(house);
+    if (code != RT_EXIT_OK)
+        return code;
+    snprintf(data, sizeof(data), "--datadir=%s/mariadb", house->folder);
+    snprintf(socket_option, sizeof(socket_option), "--socket=%s", server->socket);
+    snprintf(pid, sizeof(pid), "--pid-file=%s/mariadb.pid", house->folder);
+    snprintf(log, sizeof(log), "--log-error=%s/mariadb.log", house->folder);
+    char *argv[] = {NULL,
+                    "--no-defaults",
+                    data,
+                    socket_option,
+                    pid,
+                    log,
+                    "--skip-networking",
+                    "--innodb-buffer-pool-size=8M",
+                    geteuid() == 0 ? "--user=root" : "--skip-name-resolve",
+                    NULL};
+    return start(server, "mariadbd", argv);
+}
+
+void rt_house_kill_redis(struct rt_house *house, unsigned i)
+{
+    assert(i < RT_HOUSE_REDIS);
+    rt_seat_close(&house->redis[i].seat);
+}
+
+/* ---- Seats -------------------------------------------------------------- */
+
+int rt_house_at_redis(struct rt_house *house, unsigned i, struct rt_seat *seat)
+{
+    char *argv[] = {"redis-cli", "--no-raw", "-s", house->redis[i].socket, NULL};
+
+    assert(house->redis[i].seat.pid != 0);
+    return rt_seat_open(seat, argv, "ECHO ", "");
+}
+
+int rt_house_at_mariadb(const struct rt_house *house, struct rt_seat *seat)
+{
+    char option[RT_HOUSE_PATH + 16];
+    char *argv[] = {
+        "mariadb",      "--no-defaults", option,  "--user=root", "--batch", "--skip-column-names",
+        "--unbuffered", "--force",       "mysql", NULL};
+
+    assert(house->mariadb.seat.pid != 0);
+    snprintf(option, sizeof(option), "--socket=%s", house->mariadb.socket);
+    return rt_seat_open(seat, argv, "select '", "';");
+}
+
+void rt_house_close(struct rt_house *house)
+{
+    for (unsigned i = 0; i < RT_HOUSE_REDIS; i++)
+        rt_seat_close(&house->redis[i].seat);
+    rt_seat_close(&house->mariadb.seat);
+}

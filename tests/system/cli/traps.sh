@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests of rota demo traps: each is seen broken and mended, and nothing stays behind.
+#
+#   traps.sh ROTA [CASE]...
+# shellcheck disable=SC2317 # the cases are called by name
+set -u
+. "$(dirname "$0")/lib.sh"
+rota=$(realpath "$1")
+shift
+
+test_each_is_seen_broken_and_mended()
+{
+    mkdir tmp
+    TMPDIR=$PWD/tmp expect 0 "$rota" demo traps --json >out 2>err
+    same "" "$(cat err)"
+    local count
+    count=$("$rota" demo traps --list | wc -l)
+    [ "$count" -ge 13 ] || fail "$count traps are listed"
+    grep -q "\"seen\": $count," out || fail "$(grep -E '"(name|broken|mended)"' out)"
+    grep -q '"failed": 0,' out || fail failed
+    grep -q '"left_out": 0,' out || fail "some were left out"
+    ! grep -q '"broken": false\|"mended": false' out || fail "$(grep -E '"(name|broken|mended)"' out)"
+    same "" "$(ls tmp)"
+}
+
+test_one_is_told_line_by_line()
+{
+    expect 0 "$rota" demo traps setnx >out
+    grep -q 'A> SETNX lock A .*(integer) 1' out || fail "$(cat out)"
+    grep -q 'seen broken, seen mended' out || fail "$(cat out)"
+    ! grep -q $'\033' out || fail "colour where no terminal is"
+    ! grep -q '^foreign-del' out || fail "another was played too"
+}
+
+# Without the programs a trap is left out, and one that was asked for says so.
+test_what_is_not_installed()
+{
+    local program
+    mkdir bin
+    for program in sh sleep echo; do ln -s "$(type -P $program)" bin/$program; done
+    PATH=$PWD/bin expect 69 "$rota" demo traps no-index >out 2>err
+    same 1 "$(wc -l <err)"
+    grep -q 'is not installed' err || fail "$(cat err)"
+    PATH=$PWD/bin expect 0 "$rota" demo traps --json >out
+    grep -q '"seen": 2,' out && grep -q '"left_out": 11,' out || fail "$(grep -E 'seen|left_out' out)"
+}
+
+test_bad_input()
+{
+    expect 64 "$rota" demo traps nonesuch >out 2>err
+    same 1 "$(wc -l <err)"
+    grep -q 'traps --list' err || fail "$(cat err)"
+    expect 64 "$rota" demo traps setnx more >out 2>err
+    expect 64 "$rota" --on file:x demo traps setnx >out 2>err
+    same 1 "$(wc -l <err)"
+    TMPDIR=/nonexistent expect 69 "$rota" demo traps setnx >out 2>err
+    same 1 "$(wc -l <err)"
+}
+
+# Whoever stops it in the middle leaves no server and no folder.
+test_stopped_in_the_middle()
+{
+    mkdir tmp
+    TMPDIR=$PWD/tmp "$rota" demo traps too-long >out 2>err &
+    local pid=$!
+    until grep -q 'A  holds' out 2>/dev/null; do kill -0 $pid || fail "it ended"; done
+    kill -TERM $pid
+    wait $pid
+    same 143 $?
+    same "" "$(ls tmp)"
+}
+
+run_cases "$@"
