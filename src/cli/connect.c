@@ -70,6 +70,10 @@ static struct {
 static void on_log(void *arg, int level, const char *line)
 {
     (void)arg;
+    if (strncmp(line, "dialect ", 8) == 0) { /* how it is laid out is no trouble that goes by */
+        rt_out_error("%s", line);
+        return;
+    }
     if (!opening.quiet && level <= ROTA_LOG_WARN) {
         opening.quiet = true;
         rt_out_error("%s; trying again", line);

@@ -28,6 +28,8 @@ static const struct row {
     {"redis", "token", REDIS_OWN_GRANTS, 0},
     {"redis", "redisson-rw", REDIS_OWN_GRANTS | ROTA_CAP_SHARED, 0},
     {"redis", "redisson", REDIS_OWN_GRANTS, 0},
+    {"redis", "getset", ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},
+    {"redis", "setnx", ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},
     {"redis:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"rediss:", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"redis+unix:", NULL, REDIS_LINE, ROTA_CAP_STRICT},

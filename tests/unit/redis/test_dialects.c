@@ -568,6 +568,66 @@ static void test_reader_is_not_wiped(void **state)
     user_close(&u);
 }
 
+/* ---- The unsafe ones ------------------------------------------------------------------------------- */
+
+static void test_unsafe_ones_warn(void **state)
+{
+    static const char *const names[] = {"getset", "setnx"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct user u;
+        assert_int_equal(user_open(&u, url_of(names[i])), 0);
+        assert_non_null(strstr(u.log, "unsafe"));
+        assert_non_null(strstr(u.conn->unsafe, "unsafe"));
+        assert_int_equal(u.conn->engine->caps(u.conn) & (ROTA_CAP_STRICT | ROTA_CAP_FENCE), 0);
+        user_close(&u);
+    }
+}
+
+/* The trap itself: cut between SETNX and EXPIRE, the key is there for ever. */
+static void test_setnx_without_expire(void **state)
+{
+    struct user u;
+    struct rt_op op;
+    struct rt_join join = {0};
+    (void)state;
+    start_behind(&u, "setnx");
+    assert_int_equal(user_join(&u, "two-steps", &join), 0);
+    while (rt_redis_integer(&one_redis, "PTTL two-steps") <= 0)
+        user_turn(&u, 10);
+    assert_int_equal(user_leave(&u, "two-steps", join.number), 0);
+    assert_int_equal(rt_redis_integer(&one_redis, "EXISTS two-steps"), 0);
+    struct rt_fault cut = {.on = RT_FAULT_REPLY, .what = RT_FAULT_CUT, .match = "for-ever"};
+    (void)rt_proxy_fault(proxy, &cut);
+    join_op(&u, &op, &join, "for-ever");
+    assert_int_equal(user_do(&u, &op), ROTA_UNKNOWN);
+    assert_int_equal(rt_redis_integer(&one_redis, "PTTL for-ever"), -1);
+    end_behind(&u);
+    rt_redis_must(&one_redis, "FLUSHALL");
+}
+
+static void test_getset_is_a_time(void **state)
+{
+    struct user u;
+    struct rt_join join = {0};
+    (void)state;
+    start(&u, "getset", TTL_MS);
+    assert_int_equal(user_join(&u, "clock", &join), 0);
+    long long ends = rt_redis_integer(&one_redis, "GET clock");
+    assert_true(ends > 1600000000000);
+    assert_int_equal(rt_redis_integer(&one_redis, "PTTL clock"), -1);
+    assert_int_equal(user_leave(&u, "clock", join.number), 0);
+    rt_redis_must(&one_redis, "SET clock 1600000000000"); /* of one who died */
+    assert_int_equal(look(&u, "clock"), 0);
+    assert_int_equal(try_join(&u, "clock", RT_EXCLUSIVE), 0);
+    rt_redis_must(&one_redis, "SET clock 99999999999999");
+    assert_int_equal(try_join(&u, "clock", RT_EXCLUSIVE), ROTA_BUSY);
+    rt_redis_must(&one_redis, "SET clock noon");
+    assert_int_equal(try_join(&u, "clock", RT_EXCLUSIVE), ROTA_INVALID);
+    rt_redis_must(&one_redis, "DEL clock");
+    user_close(&u);
+}
+
 static void test_unknown_dialects_and_replicas(void **state)
 {
     struct user u;
@@ -601,6 +661,9 @@ int main(void)
         cmocka_unit_test(test_hash_of_another_shape),
         cmocka_unit_test(test_no_barging_past_a_fair_queue),
         cmocka_unit_test(test_reader_is_not_wiped),
+        cmocka_unit_test(test_unsafe_ones_warn),
+        cmocka_unit_test(test_setnx_without_expire),
+        cmocka_unit_test(test_getset_is_a_time),
         cmocka_unit_test(test_unknown_dialects_and_replicas),
     };
     if (getenv("ROTA_ONLY") != NULL) /* which finds a planted bug */

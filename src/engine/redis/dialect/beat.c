@@ -31,6 +31,15 @@ static int draw(struct rt_dia_conn *c, uint64_t *session, char uuid[RT_DIA_UUID_
     return 0;
 }
 
+static void drop_leaver(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+{
+    struct rt_op *op = t->leaver;
+    (void)arg;
+    t->leaver = NULL;
+    if (op != NULL)
+        rt_conn_done(&c->base, op, rt_words_no_ticket(&c->base, t->name));
+}
+
 static void open_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
                           const redisReply *reply)
 {
@@ -42,6 +51,7 @@ static void open_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int 
     if (err == 0)
         err = draw(c, &session, uuid);
     if (err == 0) {
+        rt_dia_each(c, drop_leaver, NULL);
         rt_dia_forget_all(c); /* what an earlier session had ends by its ttl */
         memcpy(c->uuid, uuid, sizeof(uuid));
         op->beat.session = c->session = session;
@@ -143,6 +153,12 @@ static void put(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
     b->list[b->count++] = t;
     if (b->count == RT_DIA_BATCH)
         send_batch(c, b);
+}
+
+void rt_dia_give_end(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+{
+    struct batch b = {.list = {t}, .count = 1};
+    send_batch(c, &b);
 }
 
 void rt_dia_verify(struct rt_dia_conn *c)

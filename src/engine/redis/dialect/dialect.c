@@ -58,6 +58,38 @@ static const struct rt_dia_dialect dialects[] = {
      .brk = RT_DIA_RW_BREAK,
      .uuid = true,
      .incumbents = "Redisson's getReadWriteLock"},
+    {.name = "getset",
+     .caps = ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS,
+     .unsafe =
+         "dialect getset is unsafe: keys tell no owner, and every client's own clock decides; use token, or line",
+     .warning =
+         "unsafe: keys tell no owner, and every client's own clock decides who holds; kept to be shown, "
+         "use token or line",
+     .join = RT_DIA_GETSET_JOIN,
+     .leave = RT_DIA_GETSET_LEAVE,
+     .renew = RT_DIA_GETSET_RENEW,
+     .look = RT_DIA_GETSET_LOOK,
+     .list = RT_DIA_GETSET_LIST,
+     .brk = RT_DIA_GETSET_BREAK,
+     .stamps = true,
+     .pause_ms = 50,
+     .incumbents = "SETNX and GETSET of a time in ms"},
+    {.name = "setnx",
+     .caps = ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS,
+     .unsafe =
+         "dialect setnx is unsafe: who dies between SETNX and EXPIRE leaves the lock for ever; use token, or line",
+     .warning =
+         "unsafe: who dies between SETNX and EXPIRE leaves the lock for ever, and a slow release deletes the "
+         "next holder's; kept to be shown, use token or line",
+     .join = RT_DIA_SETNX_JOIN,
+     .leave = RT_DIA_TOKEN_LEAVE,
+     .renew = RT_DIA_TOKEN_RENEW,
+     .look = RT_DIA_TOKEN_LOOK,
+     .list = RT_DIA_TOKEN_LIST,
+     .brk = RT_DIA_TOKEN_BREAK,
+     .in_steps = true,
+     .pause_ms = 50,
+     .incumbents = "SETNX and EXPIRE"},
 };
 
 const struct rt_dia_dialect *rt_dia_find(const char *name)
@@ -273,6 +305,14 @@ static void dialect_submit(struct rt_conn *conn, struct rt_op *op)
     rt_resp_want(&c->link);
 }
 
+static void unleave(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+{
+    if (t->leaver == arg) {
+        t->leaver = NULL;
+        rt_conn_done(&c->base, arg, rt_dia_fail(c, ROTA_UNKNOWN, "canceled"));
+    }
+}
+
 static void dialect_cancel(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_dia_conn *c = rt_dia_of(conn);
@@ -289,7 +329,8 @@ static void dialect_cancel(struct rt_conn *conn, struct rt_op *op)
             rt_work_end(conn, w, rt_dia_fail(c, err, "canceled"));
             return;
         }
-    (void)rt_ledger_cancel(&c->link.ledger, op);
+    if (!rt_ledger_cancel(&c->link.ledger, op) && op->kind == RT_OP_LEAVE)
+        rt_dia_each(c, unleave, op);
 }
 
 static const char *dialect_trouble(const struct rt_conn *conn)

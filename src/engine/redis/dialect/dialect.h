@@ -49,6 +49,15 @@ enum rt_dia_script {
     RT_DIA_RW_LIST,
     RT_DIA_RW_BREAK,
     RT_DIA_RW_CHANGE,
+    RT_DIA_SETNX_JOIN,
+    RT_DIA_SETNX_COMPARE,
+    RT_DIA_SETNX_DELETE,
+    RT_DIA_GETSET_JOIN,
+    RT_DIA_GETSET_LEAVE,
+    RT_DIA_GETSET_RENEW,
+    RT_DIA_GETSET_LOOK,
+    RT_DIA_GETSET_LIST,
+    RT_DIA_GETSET_BREAK,
     RT_DIA_SCRIPTS,
 };
 
@@ -62,7 +71,9 @@ struct rt_dia_dialect {
     const char
         *channel; /* where releases are told; NULL: nowhere, who waits asks again and again */
     enum rt_dia_script join, leave, renew, look, list, brk;
-    bool uuid; /* owners are UUID:NUMBER; else 32 hex digits */
+    bool in_steps; /* taken, then given its end; compared, then deleted: each a request */
+    bool stamps;   /* owners are not told apart: an ID is the time here, in ms */
+    bool uuid;     /* owners are UUID:NUMBER; else 32 hex digits */
     uint32_t
         pause_ms; /* who waits asks again after the half to the whole of it; 0: of a sixth of the ttl, for a
                                 word comes, though a spin lock says none */
@@ -71,7 +82,7 @@ struct rt_dia_dialect {
 
 /* NULL: there is none of that name. */
 const struct rt_dia_dialect *rt_dia_find(const char *name);
-#define RT_DIA_NAMES "line, token, redisson, redisson-rw"
+#define RT_DIA_NAMES "line, token, redisson, redisson-rw, and the unsafe getset and setnx"
 
 #define RT_DIA_BUCKETS 256
 #define RT_DIA_BATCH 100  /* tickets of one renewal, as Redisson's watchdog */
@@ -89,10 +100,12 @@ struct rt_dia_ticket {
     uint64_t owner;
     uint64_t set; /* not 0: asked for together with all of the same */
     uint32_t mode;
-    bool in_flight;   /* WAITING: it is being asked for */
-    bool doubt;       /* WAITING: an answer was lost: it may have been granted */
-    bool waited;      /* LEAVING: ... before that */
-    bool at_once;     /* WAITING: a word came meanwhile: ask again as soon as it is answered */
+    bool in_flight; /* WAITING: it is being asked for */
+    bool doubt;     /* WAITING: an answer was lost: it may have been granted */
+    bool waited;    /* LEAVING: ... before that */
+    bool at_once;   /* WAITING: a word came meanwhile: ask again as soon as it is answered */
+    struct rt_op *
+        leaver; /* LEAVING, where owners are not told apart: a LEAVE that waits for what becomes of the ask */
     bool listens;     /* it is among those its channel is subscribed for */
     int64_t retry_at; /* WAITING: when it is asked for again */
     char name[];
@@ -200,10 +213,14 @@ void rt_dia_word(struct rt_dia_conn *c, const char *channel);
 /* T waits no more. */
 void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_dia_ticket *t);
 
-/* leave.c: gives back what nobody here asks for, without a word. */
+/* leave.c: T's leaver goes on: T was granted meanwhile, or (ERR) was not. T is gone then. */
+void rt_dia_leave_on(struct rt_dia_conn *c, struct rt_dia_ticket *t, int err);
+/* Gives back what nobody here asks for, without a word. */
 void rt_dia_give_back(struct rt_dia_conn *c, const char *name, const char *id);
 
-/* beat.c: asks whether the server still has what is held: after a new link. */
+/* beat.c: gives T its end, without a word. */
+void rt_dia_give_end(struct rt_dia_conn *c, struct rt_dia_ticket *t);
+/* Asks whether the server still has what is held: after a new link. */
 void rt_dia_verify(struct rt_dia_conn *c);
 
 /* look.c */

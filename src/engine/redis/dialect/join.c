@@ -78,6 +78,9 @@ static int other_layout(struct rt_dia_conn *c, const char *name, const char *wha
             "%.80s is a fair lock of Redisson, and others queue for it: take another name, or "
             "?dialect=redisson-fair",
             name);
+    if (strcmp(what, "time") == 0)
+        return rt_dia_fail(c, ROTA_INVALID, "%.80s is a string, but no time: no lock of %s", name,
+                           mine);
     if (strcmp(what, "shape") == 0)
         return rt_dia_fail(c, ROTA_INVALID, "%.80s is a hash, but no lock of %s", name, mine);
     return rt_dia_fail(c, ROTA_INVALID, "%.80s is a key of type %.20s, not a lock of %s%s", name,
@@ -317,12 +320,13 @@ static void tell_granted(struct rt_dia_conn *c, struct rt_dia_ticket *t, uint64_
                              .number = t->number,
                              .nonce = t->nonce,
                              .name = t->name};
-    if (c->dialect->caps & ROTA_CAP_FENCE)
-        t->number = event.fence = fence;
+    t->number = event.fence = c->dialect->caps & ROTA_CAP_FENCE ? fence : ++c->names;
     rt_dia_ticket_state(c, t, RT_DIA_HELD);
     t->set = 0;
     t->doubt = false;
     rt_dia_unlisten(c, t);
+    if (c->dialect->in_steps)
+        rt_dia_give_end(c, t);
     rt_conn_event(&c->base, &event);
 }
 
@@ -338,6 +342,10 @@ static void retried_one(struct rt_dia_conn *c, struct rt_dia_request *rq, size_t
         return;
     }
     t->in_flight = false;
+    if (t->leaver != NULL) {
+        rt_dia_leave_on(c, t, err);
+        return;
+    }
     if (t->state != RT_DIA_WAITING)
         return; /* its LEAVE is behind this */
     if (err == 0) {
@@ -365,11 +373,10 @@ static void joined_one(struct rt_dia_conn *c, struct rt_join *join, struct rt_di
                        uint64_t fence)
 {
     rt_dia_ticket_state(c, t, RT_DIA_HELD);
-    if (c->dialect->caps & ROTA_CAP_FENCE)
-        t->number = fence;
-    else if (t->number == 0)
-        t->number = ++c->names;
+    t->number = c->dialect->caps & ROTA_CAP_FENCE ? fence : ++c->names;
     t->at_once = false;
+    if (c->dialect->in_steps)
+        rt_dia_give_end(c, t);
     join->number = t->number;
     join->granted = true;
     join->wanted = join->flags & RT_JOIN_ARM && join->mode == RT_EXCLUSIVE; /* see leave.c */

@@ -48,13 +48,31 @@ static void leave_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int
     rt_conn_done(&c->base, op, err);
 }
 
-static int send_leave(struct rt_dia_conn *c, struct rt_op *op, uint64_t nonce)
+static int send_leave(struct rt_dia_conn *c, struct rt_op *op, uint64_t nonce,
+                      enum rt_dia_script script, rt_dia_answer_fn *answer);
+
+/* The second of two steps: in between it may have become another's. */
+static void compared(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                     const redisReply *reply)
+{
+    struct rt_op *op = rq->call.entry.op;
+    if (err != 0 || status != RT_REDIS_OK || rq->session != c->session) {
+        leave_answered(c, rq, err, status, reply);
+        return;
+    }
+    int rv = send_leave(c, op, rq->nonces[0], RT_DIA_SETNX_DELETE, leave_answered);
+    if (rv != 0)
+        rt_conn_done(&c->base, op, rv);
+}
+
+static int send_leave(struct rt_dia_conn *c, struct rt_op *op, uint64_t nonce,
+                      enum rt_dia_script script, rt_dia_answer_fn *answer)
 {
     struct rt_redis_args a;
     char id[RT_DIA_ID_SIZE];
     rt_dia_id(c, nonce, id);
     put_leave(&a, op->leave.name, id);
-    struct rt_dia_request *rq = rt_dia_request_new(c, c->dialect->leave, &a, 0, 1, leave_answered);
+    struct rt_dia_request *rq = rt_dia_request_new(c, script, &a, 0, 1, answer);
     if (rq == NULL)
         return ROTA_NOMEM;
     rq->nonces[0] = nonce;
@@ -62,6 +80,38 @@ static int send_leave(struct rt_dia_conn *c, struct rt_op *op, uint64_t nonce)
     rq->call.entry.deadline = op->deadline;
     rt_dia_send(c, rq);
     return 0;
+}
+
+void rt_dia_leave_on(struct rt_dia_conn *c, struct rt_dia_ticket *t, int err)
+{
+    struct rt_op *op = t->leaver;
+    uint64_t nonce = t->nonce;
+    t->leaver = NULL;
+    if (err == 0)
+        err = send_leave(c, op, nonce, c->dialect->leave, leave_answered);
+    else
+        err = -1; /* it did not hold, or ends by its time */
+    if (err == 0)
+        return;
+    rt_dia_ticket_free(c, t);
+    rt_conn_done(&c->base, op, err == ROTA_NOMEM ? err : 0);
+}
+
+/* Where nobody can say whose a key is, only what is known to hold is deleted. True: OP goes on by itself, or has ended. */
+static bool leave_unnamed(struct rt_dia_conn *c, struct rt_op *op, struct rt_dia_ticket *t)
+{
+    if (!c->dialect->stamps || (t != NULL && t->state != RT_DIA_WAITING && t->leaver == NULL))
+        return false;
+    if (t != NULL && t->in_flight && t->leaver == NULL) {
+        rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
+        t->leaver = op;
+        return true;
+    }
+    int err = t != NULL ? 0 : rt_words_no_ticket(&c->base, op->leave.name);
+    if (t != NULL && t->leaver == NULL)
+        rt_dia_ticket_free(c, t);
+    rt_conn_done(&c->base, op, err);
+    return true;
 }
 
 int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
@@ -77,6 +127,8 @@ int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
                                   : rt_dia_by_nonce(c, op->leave.name, op->leave.nonce);
     if (t == NULL && op->leave.number != 0)
         return rt_words_no_ticket(&c->base, op->leave.name);
+    if (leave_unnamed(c, op, t))
+        return 0;
     if (t != NULL && t->state == RT_DIA_WAITING && !t->in_flight && !t->doubt) {
         rt_dia_ticket_free(c, t); /* the server knows nothing of it */
         rt_conn_done(&c->base, op, 0);
@@ -88,7 +140,10 @@ int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
         rt_dia_unlisten(c, t);
         rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
     }
-    return send_leave(c, op, t != NULL ? t->nonce : op->leave.nonce);
+    uint64_t nonce = t != NULL ? t->nonce : op->leave.nonce;
+    if (c->dialect->in_steps)
+        return send_leave(c, op, nonce, RT_DIA_SETNX_COMPARE, compared);
+    return send_leave(c, op, nonce, c->dialect->leave, leave_answered);
 }
 
 /* ---- CHANGE --------------------------------------------------------------------------------------- */

@@ -43,9 +43,10 @@ static void read_place(const struct rt_dia_conn *c, const redisReply *reply, siz
         p->place.flags |= ROTA_PLACE_MINE;
         p->place.session = c->session;
     }
-    if (number > 0 &&
+    if (rt_redis_str(reply, at + 5)[0] != '\0' &&
         rt_dia_text_read(rt_redis_str(reply, at + 5), &p->place, &p->label, &p->value)) {
-        p->place.since_ms = now > number ? (now - number) / 1000 : 0;
+        if (number > 0)
+            p->place.since_ms = now > number ? (now - number) / 1000 : 0;
         return;
     }
     if (mode < 0)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- The table ------------------------------------------------------------------------------ */
 
@@ -92,9 +93,18 @@ void rt_dia_forget_all(struct rt_dia_conn *c)
 
 /* ---- Who is who ------------------------------------------------------------------------------- */
 
+static long long wall_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 void rt_dia_id(const struct rt_dia_conn *c, uint64_t nonce, char out[RT_DIA_ID_SIZE])
 {
-    if (c->dialect->uuid) /* a thread's number is an int64 */
+    if (c->dialect->stamps)
+        (void)snprintf(out, RT_DIA_ID_SIZE, "%lld", wall_ms());
+    else if (c->dialect->uuid) /* a thread's number is an int64 */
         (void)snprintf(out, RT_DIA_ID_SIZE, "%s:%lld", c->uuid, (long long)(nonce & INT64_MAX));
     else
         (void)snprintf(out, RT_DIA_ID_SIZE, "%016llx%016llx", (unsigned long long)c->session,
@@ -105,6 +115,8 @@ bool rt_dia_is_mine(const struct rt_dia_conn *c, const char *id)
 {
     char own[RT_DIA_ID_SIZE];
     rt_dia_id(c, 0, own);
+    if (c->dialect->stamps)
+        return false;
     return c->session != 0 && strncmp(id, own, c->dialect->uuid ? RT_DIA_UUID_SIZE - 1 : 16) == 0;
 }
 
