@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota demo: the flash sale, first without a lock, then with one. */
+/* rota demo: the flash sale, first without a lock, then with one, then in the dialects that the engine has. */
+#include "cli/bench/figures.h"
 #include "cli/cli.h"
 #include "cli/connect.h"
 #include "cli/options.h"
 #include "cli/out.h"
 #include "cli/sale.h"
+#include "cli/save.h"
 #include "cli/scratch.h"
 #include "cli/shop.h"
+#include "cli/strategies.h"
 #include "cli/traps/traps.h"
 
 #include <getopt.h>
@@ -17,16 +20,33 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BAR 20 /* columns of the longest */
+
+/* One sale of the table: without a lock, or by a strategy. */
+struct row {
+    struct rt_strategy strategy;
+    struct rt_sale sale;
+    char title[64];
+    char url[RT_SCRATCH_URL];
+    char left_out[256]; /* why it was not held; "": it was */
+};
+
 struct demo {
     uint32_t buyers, stock;
     bool json;
     bool shown; /* help was asked for */
+    const char *svg;
     struct rt_scratch scratch;
     char path[PATH_MAX]; /* the stock's file in it */
     char name[64];
+    struct row
+        rows[1 +
+             RT_STRATEGIES_MOST]; /* the first: without a lock; the second: the engine's own way */
+    size_t count;
+    bool exact; /* with every lock that is no unsafe one */
 };
 
-enum { OPT_BUYERS = 256, OPT_STOCK, OPT_JSON };
+enum { OPT_BUYERS = 256, OPT_STOCK, OPT_JSON, OPT_SVG };
 
 static int parse_count(const char *option, uint64_t min, uint64_t max, uint32_t *out)
 {
@@ -49,6 +69,9 @@ static int parse_option(struct demo *demo, int c, char **argv)
     case OPT_JSON:
         demo->json = true;
         return RT_EXIT_OK;
+    case OPT_SVG:
+        demo->svg = optarg;
+        return rt_save_check(optarg);
     case 'h':
         demo->shown = true;
         return rt_help_print(rt_command_find("demo"));
@@ -63,6 +86,7 @@ static int parse(struct demo *demo, int argc, char **argv)
         {"buyers", required_argument, NULL, OPT_BUYERS},
         {"stock", required_argument, NULL, OPT_STOCK},
         {"json", no_argument, NULL, OPT_JSON},
+        {"svg", required_argument, NULL, OPT_SVG},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -114,23 +138,50 @@ static void print_head(const struct demo *demo)
 {
     printf("A flash sale: a stock of %" PRIu32 ", %" PRIu32 " buyers at once, each a process.\n"
            "Each looks at the stock, thinks for %d ms, and writes back one less.\n\n"
-           "%-30s %7s %9s %9s %9s %10s\n",
+           "%-26s %6s %9s %8s %8s %9s %12s\n",
            demo->stock, demo->buyers, RT_SHOP_THINK_US / 1000, "", "sold", "too many", "time",
-           "rate", "per buyer");
+           "rate", "per buyer", "longest wait");
     fflush(stdout);
 }
 
-static void print_row(const struct rt_sale *sale)
+static void print_row(const struct row *row)
 {
-    const char *color = is_exact(sale) ? "\033[32m" : "\033[31m";
-    bool colored = rt_out_colored(stdout);
-    char per_buyer[48];
+    const struct rt_sale *sale = &row->sale;
+    const char *color = rt_out_color(stdout, is_exact(sale) ? RT_OUT_GREEN : RT_OUT_RED);
+    char per_buyer[48], wait[32] = "-";
 
+    if (row->left_out[0] != '\0') {
+        printf("%-26.26s left out: %s\n", row->title, row->left_out);
+        return;
+    }
     snprintf(per_buyer, sizeof(per_buyer), "%" PRIu64 "-%" PRIu64, sale->least, sale->most);
-    printf("%-30.30s %7" PRIu64 " %s%9" PRId64 "%s %7.2f s %7.0f/s %10s\n", sale->title, sale->sold,
-           colored ? color : "", oversold(sale), colored ? "\033[0m" : "", sale->seconds,
-           rate(sale), per_buyer);
+    if (sale->url != NULL)
+        snprintf(wait, sizeof(wait), "%.0f ms", sale->longest_ms);
+    printf("%-26.26s %6" PRIu64 " %s%9" PRId64 "%s %6.2f s %6.0f/s %9s %12s\n", row->title,
+           sale->sold, color, oversold(sale), rt_out_color(stdout, RT_OUT_PLAIN), sale->seconds,
+           rate(sale), per_buyer, wait);
     fflush(stdout);
+}
+
+/* The rates of those with a lock beside each other; one alone needs no picture. */
+static void print_bars(const struct demo *demo)
+{
+    double most = 0;
+
+    for (size_t i = 1; i < demo->count; i++)
+        most = rate(&demo->rows[i].sale) > most ? rate(&demo->rows[i].sale) : most;
+    if (demo->count < 3 || most <= 0)
+        return;
+    printf("\nSold per second, with a lock:\n");
+    for (size_t i = 1; i < demo->count; i++) {
+        int length = (int)(rate(&demo->rows[i].sale) / most * BAR + 0.5);
+        if (demo->rows[i].left_out[0] != '\0')
+            continue;
+        printf("  %-24.24s ", demo->rows[i].title);
+        for (int k = 0; k < length || k == 0; k++)
+            fputs("\u2588", stdout);
+        printf(" %.0f/s\n", rate(&demo->rows[i].sale));
+    }
 }
 
 static void print_verdict(const struct rt_sale *bare, const struct rt_sale *locked)
@@ -150,19 +201,35 @@ static void print_verdict(const struct rt_sale *bare, const struct rt_sale *lock
 
 static json_t *sale_json(const struct rt_sale *sale)
 {
-    return json_pack("{s:b, s:I, s:I, s:I, s:b, s:f, s:f, s:I, s:I}", "locked", sale->url != NULL,
-                     "sold", (json_int_t)sale->sold, "oversold", (json_int_t)oversold(sale), "left",
-                     (json_int_t)sale->left, "exact", is_exact(sale), "seconds", sale->seconds,
-                     "per_second", rate(sale), "least_per_buyer", (json_int_t)sale->least,
-                     "most_per_buyer", (json_int_t)sale->most);
+    return json_pack("{s:b, s:I, s:I, s:I, s:b, s:f, s:f, s:I, s:I, s:f}", "locked",
+                     sale->url != NULL, "sold", (json_int_t)sale->sold, "oversold",
+                     (json_int_t)oversold(sale), "left", (json_int_t)sale->left, "exact",
+                     is_exact(sale), "seconds", sale->seconds, "per_second", rate(sale),
+                     "least_per_buyer", (json_int_t)sale->least, "most_per_buyer",
+                     (json_int_t)sale->most, "longest_wait_ms", sale->longest_ms);
 }
 
-static int print_json(const struct demo *demo, const struct rt_sale *bare,
-                      const struct rt_sale *locked)
+static json_t *dialects_json(const struct demo *demo)
 {
-    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o}", "engine", demo->scratch.shown, "buyers",
-                            (json_int_t)demo->buyers, "stock", (json_int_t)demo->stock,
-                            "without_lock", sale_json(bare), "with_lock", sale_json(locked));
+    json_t *list = json_array();
+
+    for (size_t i = 2; i < demo->count && list != NULL; i++) {
+        const struct row *row = &demo->rows[i];
+        bool held = row->left_out[0] == '\0';
+        json_array_append_new(list, json_pack("{s:s, s:b, s:o, s:s?}", "dialect",
+                                              row->strategy.dialect, "unsafe", row->strategy.unsafe,
+                                              "sale", held ? sale_json(&row->sale) : json_null(),
+                                              "left_out", held ? NULL : row->left_out));
+    }
+    return list;
+}
+
+static int print_json(const struct demo *demo)
+{
+    json_t *all = json_pack("{s:s, s:I, s:I, s:o, s:o, s:o}", "engine", demo->scratch.shown,
+                            "buyers", (json_int_t)demo->buyers, "stock", (json_int_t)demo->stock,
+                            "without_lock", sale_json(&demo->rows[0].sale), "with_lock",
+                            sale_json(&demo->rows[1].sale), "dialects", dialects_json(demo));
 
     if (all == NULL) {
         rt_out_error("cannot write JSON: out of memory, or the URL is not UTF-8");
@@ -174,37 +241,112 @@ static int print_json(const struct demo *demo, const struct rt_sale *bare,
     return RT_EXIT_OK;
 }
 
-/* ---- The two sales ------------------------------------------------------ */
-
-static int hold_sales(const struct demo *demo)
+static int save_svg(const struct demo *demo)
 {
-    char title[64];
-    struct rt_sale bare = {.path = demo->path, .title = "without a lock"};
-    struct rt_sale locked = {
-        .path = demo->path, .url = demo->scratch.url, .name = demo->name, .title = title};
+    static struct rt_figures figures = {.of = "demo"}; /* static: it is large */
+    struct rt_save save;
 
-    snprintf(title, sizeof(title), "with %.50s", demo->scratch.shown);
-    bare.buyers = locked.buyers = demo->buyers;
-    bare.stock = locked.stock = demo->stock;
+    figures.engine = demo->scratch.shown;
+    for (size_t i = 0; i < demo->count; i++) {
+        const struct row *row = &demo->rows[i];
+        if (row->left_out[0] == '\0')
+            rt_figures_add(&figures, "sold per second", rate(&row->sale), "/s", "%s%s", row->title,
+                           is_exact(&row->sale) ? "" : " (oversold)")
+                ->more = true;
+    }
+    for (size_t i = 1; i < demo->count; i++)
+        if (demo->rows[i].left_out[0] == '\0')
+            rt_figures_add(&figures, "longest wait", demo->rows[i].sale.longest_ms, "ms", "%s",
+                           demo->rows[i].title);
+    int code = rt_save_begin(&save, demo->svg);
+    if (code != RT_EXIT_OK)
+        return code;
+    rt_figures_svg(&figures, save.file);
+    return rt_save_end(&save);
+}
+
+/* ---- The sales ---------------------------------------------------------- */
+
+/* Which rows there are: without a lock, and each way that the engine has. */
+static void choose_rows(struct demo *demo)
+{
+    struct rt_strategy strategies[RT_STRATEGIES_MOST];
+    size_t count = rt_strategies_of(demo->scratch.url, strategies);
+    struct row *row = &demo->rows[0];
+
+    snprintf(row->title, sizeof(row->title), "without a lock");
+    demo->count = 1;
+    for (size_t i = 0; i < count; i++) {
+        row = &demo->rows[demo->count];
+        row->strategy = strategies[i];
+        if (!rt_strategies_url(&strategies[i], demo->scratch.url, row->url, sizeof(row->url)))
+            continue;
+        if (i == 0)
+            snprintf(row->title, sizeof(row->title), "with %.50s", demo->scratch.shown);
+        else
+            snprintf(row->title, sizeof(row->title), "dialect %s%s", strategies[i].dialect,
+                     strategies[i].unsafe ? " (unsafe)" : "");
+        row->sale.url = row->url;
+        demo->count++;
+    }
+    for (size_t i = 0; i < demo->count; i++) {
+        struct rt_sale *sale = &demo->rows[i].sale;
+        sale->path = demo->path;
+        sale->name = demo->name;
+        sale->title = demo->rows[i].title;
+        sale->buyers = demo->buyers;
+        sale->stock = demo->stock;
+    }
+}
+
+/* Whether a dialect opens here; else why not. Nobody may be open when the sale forks. */
+static bool opens(struct row *row)
+{
+    struct rota *r;
+
+    if (rota_open(&r, row->url, &(struct rota_options){.flags = ROTA_NO_KEEPER}) == 0) {
+        rota_close(r);
+        return true;
+    }
+    snprintf(row->left_out, sizeof(row->left_out), "%s", rota_errmsg(NULL));
+    return false;
+}
+
+static int hold_sales(struct demo *demo)
+{
+    choose_rows(demo);
+    demo->exact = true;
     if (!demo->json)
         print_head(demo);
-    int code = rt_sale_hold(&bare);
-    if (code != RT_EXIT_OK)
-        return code;
-    if (!demo->json)
-        print_row(&bare);
-    code = rt_sale_hold(&locked);
-    if (code != RT_EXIT_OK)
-        return code;
-    if (demo->json) {
-        code = print_json(demo, &bare, &locked);
-    } else {
-        print_row(&locked);
-        print_verdict(&bare, &locked);
+    for (size_t i = 0; i < demo->count; i++) {
+        struct row *row = &demo->rows[i];
+        if (i < 2 || opens(row)) {
+            int code = rt_sale_hold(&row->sale);
+            if (code != RT_EXIT_OK)
+                return code;
+            demo->exact = demo->exact && (i == 0 || row->strategy.unsafe || is_exact(&row->sale));
+        }
+        if (!demo->json)
+            print_row(row);
     }
-    if (rt_out_flush() != RT_EXIT_OK || code != RT_EXIT_OK)
-        return code != RT_EXIT_OK ? code : RT_EXIT_FAILED;
-    return is_exact(&locked) ? RT_EXIT_OK : RT_EXIT_FAILED;
+    return RT_EXIT_OK;
+}
+
+static int report(const struct demo *demo)
+{
+    int code = RT_EXIT_OK;
+
+    if (demo->json) {
+        code = print_json(demo);
+    } else {
+        print_bars(demo);
+        print_verdict(&demo->rows[0].sale, &demo->rows[1].sale);
+    }
+    if (rt_out_flush() != RT_EXIT_OK)
+        return RT_EXIT_FAILED;
+    if (code == RT_EXIT_OK && demo->svg != NULL)
+        code = save_svg(demo);
+    return code;
 }
 
 int rt_demo_main(const struct rt_cli *cli, int argc, char **argv)
@@ -220,6 +362,10 @@ int rt_demo_main(const struct rt_cli *cli, int argc, char **argv)
     code = choose_place(&demo, cli);
     if (code == RT_EXIT_OK)
         code = hold_sales(&demo);
+    if (code == RT_EXIT_OK)
+        code = report(&demo);
+    if (code == RT_EXIT_OK && !demo.exact)
+        code = RT_EXIT_FAILED;
     rt_scratch_remove(&demo.scratch);
     return code;
 }

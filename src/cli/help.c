@@ -43,16 +43,17 @@ const char rt_help_run[] =
     "  rota run --take 1 --of 3 gpu -- train  at most three at once\n";
 
 const char rt_help_demo[] =
-    "Usage: rota demo [--buyers N] [--stock S] [--json]\n"
+    "Usage: rota demo [--buyers N] [--stock S] [--json] [--svg FILE]\n"
     "  or:  rota demo traps [--json] [--list] [TRAP]\n"
     "A flash sale: N processes sell a stock of S, kept in a file, all at once. First\n"
-    "without a lock: it oversells. Then with one: it sells exactly S.\n"
+    "without a lock: it oversells. Then with one: it sells exactly S; and so in each\n"
+    "dialect that the engine has.\n"
     "\n"
     "      --buyers N  processes, 2 to 64 (8)\n"
     "      --stock S   items, 1 to 10000 (100)\n"
-    "      --json      one JSON object instead of the table\n" RT_HELP_ENGINE "\n"
-    "Runs on the engine of --on or $ROTA_URL, else on an embedded one in a temporary\n"
-    "folder. Everything is removed afterwards.\n"
+    "      --json      one JSON object instead of the table\n"
+    "      --svg FILE  a picture of it, too\n" RT_HELP_ENGINE "\n"
+    "Without --on and $ROTA_URL the engine is embedded, in a temporary folder.\n"
     "\n"
     "traps: the classic failures of locks, each once broken and once mended, told\n"
     "command by command: SETNX and a crash, a DEL of somebody else's lock, a failover\n"

@@ -28,6 +28,7 @@
 
 struct buyer { /* shared with its process */
     _Atomic uint64_t sold;
+    double longest_ms; /* that it waited */
     int exit;
     char message[512];
 };
@@ -81,9 +82,12 @@ static int buy_locked(const struct hall *hall, struct buyer *self, struct rota *
     const struct rota_ask ask = {.limit_ms = ACQUIRE_MS};
     struct rota_lock *lock;
 
+    double begin = now_seconds();
     int err = rota_acquire(r, hall->sale->name, &ask, &lock);
     if (err != 0)
         return fail(self, rt_connect_exit(err), rota_errmsg(r));
+    double waited_ms = (now_seconds() - begin) * 1000;
+    self->longest_ms = waited_ms > self->longest_ms ? waited_ms : self->longest_ms;
     int failed = rt_shop_sell(&hall->shop, lock, sold);
     err = rota_release(lock);
     if (failed != 0)
@@ -210,6 +214,8 @@ static void sum_up(struct hall *hall)
     sale->least = UINT64_MAX;
     sale->most = 0;
     for (uint32_t i = 0; i < sale->buyers; i++) {
+        double longest = hall->buyers[i].longest_ms;
+        sale->longest_ms = longest > sale->longest_ms ? longest : sale->longest_ms;
         uint64_t sold = hall->buyers[i].sold;
         sale->least = sold < sale->least ? sold : sale->least;
         sale->most = sold > sale->most ? sold : sale->most;

@@ -20,6 +20,7 @@ struct rt_sale {
     uint64_t least, most; /* by one buyer */
     uint32_t left;        /* what the file says at the end */
     double seconds;       /* without the buyers' start */
+    double longest_ms;    /* that a buyer waited for its turn */
 };
 
 /* Holds the sale. On a terminal stderr shows how far it is, after a second. Returns an exit code;

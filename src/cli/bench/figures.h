@@ -21,6 +21,7 @@ struct rt_figure {
 
 struct rt_figures {
     const char *engine; /* to be printed */
+    const char *of;     /* the command that found them out; NULL: bench */
     bool quick;
     struct rt_figure all[RT_FIGURES_MOST];
     size_t count;

@@ -150,8 +150,8 @@ void rt_figures_svg(const struct rt_figures *f, FILE *out)
             ".v{fill:#4a5568}.a{stroke:#a0aec0;fill:none}"
             ".c{stroke:#c05621;stroke-width:2;fill:none}</style>\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n"
-            "<text x=\"%d\" y=\"34\" class=\"t\">rota bench on ",
-            WIDTH, height, WIDTH, height, MARGIN);
+            "<text x=\"%d\" y=\"34\" class=\"t\">rota %s on ",
+            WIDTH, height, WIDTH, height, MARGIN, f->of != NULL ? f->of : "bench");
     put_text(out, f->engine);
     fprintf(out, "%s</text>\n", f->quick ? ", quick and rough" : "");
     for (size_t i = 0; i < f->count;) {

@@ -460,6 +460,22 @@ test_demo_bench_metrics()
     has '^rota_heartbeats_total\{state="answered"\} [1-9]' m
 }
 
+# Each dialect sells exactly; each is a row, a bar, and an object.
+test_demo_dialect_by_dialect()
+{
+    local dialect
+    expect 0 "$rota" demo --buyers 3 --stock 12 --svg demo.svg >out
+    for dialect in token redisson redisson-rw; do
+        grep -Eq "^dialect $dialect +(\(unsafe\) +)?12 +0 " out || fail "$dialect: $(cat out)"
+        grep -q "dialect $dialect" demo.svg || fail "$dialect is not in the picture"
+    done
+    ! grep -q 'left out' out || fail "$(cat out)"
+    expect 0 "$rota" --on "$ROTA_URL?dialect=token" demo --buyers 2 --stock 4 --json >out
+    grep -q '"dialects": \[\]' out || fail "a URL with a dialect is that one alone: $(cat out)"
+    expect 74 "$rota" demo --svg /nonexistent/demo.svg >out 2>err
+    same 1 "$(wc -l <err)"
+}
+
 test_tables_are_asked_of_no_server()
 {
     expect 0 "$rota" --on redis://127.0.0.1:1 doctor --ddl 2>err

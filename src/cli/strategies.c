@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ways to lock that an engine has: its own line, and the dialects of others. */
+#include "cli/strategies.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char
+        *scheme; /* up to the colon, or its beginning: "redis" is also rediss and redis+unix */
+    struct rt_strategy strategy;
+} known[] = {
+    {"redis", {"token", false}},
+    {"redis", {"redisson", false}},
+    {"redis", {"redisson-rw", false}},
+    {"zk", {"kazoo", false}},
+};
+
+/* A name from the configuration is no URL: what it stands for is not seen here. */
+static bool is_of(const char *url, const char *scheme)
+{
+    size_t size = strlen(scheme);
+
+    return strncmp(url, scheme, size) == 0 && strchr(":s+", url[size]) != NULL &&
+           strchr(url, ':') != NULL;
+}
+
+size_t rt_strategies_of(const char *url, struct rt_strategy out[RT_STRATEGIES_MOST])
+{
+    size_t count = 0;
+
+    out[count++] = (struct rt_strategy){.dialect = NULL};
+    if (strstr(url, "dialect=") != NULL)
+        return count;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        assert(count < RT_STRATEGIES_MOST);
+        if (is_of(url, known[i].scheme))
+            out[count++] = known[i].strategy;
+    }
+    return count;
+}
+
+bool rt_strategies_url(const struct rt_strategy *strategy, const char *url, char *out, size_t size)
+{
+    int n = strategy->dialect == NULL
+                ? snprintf(out, size, "%s", url)
+                : snprintf(out, size, "%s%cdialect=%s", url, strchr(url, '?') == NULL ? '?' : '&',
+                           strategy->dialect);
+
+    return n >= 0 && (size_t)n < size;
+}
