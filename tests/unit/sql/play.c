@@ -68,13 +68,15 @@ static int on_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dia
                    void **self)
 {
     (void)conn, (void)url, (void)ring;
-    *self = NULL;
+    playing->opens++;
+    *self = playing;
     return 0;
 }
 
 static void on_close(void *self)
 {
-    (void)self;
+    assert_ptr_equal(self, playing);
+    playing->opens--;
 }
 
 static int on_dial(struct rt_sql_link *l, const struct rt_dial_end *end, uint32_t connect_ms)
@@ -195,16 +197,15 @@ void play_pass(struct play *p, int64_t us)
     play_turn(p);
 }
 
-void play_open(struct play *p, bool notifies)
+int play_open_url(struct play *p, bool notifies, const char *text)
 {
     struct rt_url url;
-    char errmsg[256];
     memset(p, 0, sizeof(*p));
     playing = p;
     p->up = (struct rt_up){.done = on_done, .event = on_event};
     rt_loop_init_virtual(&p->loop);
     rt_loop_advance(&p->loop, 1000 * RT_MS);
-    assert_int_equal(rt_url_parse(&url, "played://server/x", errmsg, sizeof(errmsg)), 0);
+    assert_int_equal(rt_url_parse(&url, text, p->errmsg, sizeof(p->errmsg)), 0);
     const struct rt_engine *engine = &engines[notifies];
     p->conn = calloc(1, engine->conn_size);
     assert_non_null(p->conn);
@@ -214,8 +215,19 @@ void play_open(struct play *p, bool notifies)
                                 .label = "me",
                                 .ttl_ms = PLAY_TTL_MS,
                                 .call_ms = PLAY_CALL_MS};
-    assert_int_equal(engine->open(p->conn, &url), 0);
+    int rv = engine->open(p->conn, &url);
+    snprintf(p->errmsg, sizeof(p->errmsg), "%s", p->conn->errmsg);
     rt_url_fini(&url);
+    if (rv == 0)
+        return 0;
+    free(p->conn);
+    rt_loop_fini(&p->loop);
+    return rv;
+}
+
+void play_open(struct play *p, bool notifies)
+{
+    assert_int_equal(play_open_url(p, notifies, "played://server/x"), 0);
 }
 
 void play_begin(struct play *p, bool notifies)
@@ -232,6 +244,7 @@ void play_close(struct play *p)
     close_dropped(p);
     for (size_t i = 0; i < p->link_count; i++)
         assert_null(p->links[i]);
+    assert_int_equal(p->opens, 0);
     free(p->conn);
     rt_loop_fini(&p->loop);
 }
@@ -243,7 +256,7 @@ static bool is_random(const struct rt_sql_step *s, size_t i)
 {
     return (s->kind == RT_SQL_BELL_TAKE && i == 0) || (s->kind == RT_SQL_TAKE && i == 5) ||
            (s->kind == RT_SQL_JOIN && i == 15) || (s->kind == RT_SQL_LISTEN && i == 0) ||
-           (s->kind == RT_SQL_OPEN && i == 0);
+           (s->kind == RT_SQL_OPEN && i == 0) || (s->kind == RT_SQL_BELL_RING && i == 0);
 }
 
 static size_t add_step(const struct play *p, char *out, size_t size, const struct rt_sql_step *s)
@@ -252,7 +265,7 @@ static size_t add_step(const struct play *p, char *out, size_t size, const struc
     for (size_t i = 0; i < s->count; i++) {
         const struct rt_sql_cell *c = &s->args[i];
         char mark = i == 0 ? '(' : ',';
-        if (is_random(s, i))
+        if (is_random(s, i) && c->number != 0)
             used += (size_t)snprintf(out + used, size - used, "%c*", mark);
         else if (c->text == NULL && !c->null && (uint64_t)c->number == p->session)
             used += (size_t)snprintf(out + used, size - used, "%cS", mark);
@@ -309,31 +322,63 @@ void play_land(struct play *p, size_t n, enum rt_sql_end end)
     play_turn(p);
 }
 
-static struct rt_sql_cell text_cell(const char *text)
+void play_cells(struct play *p, size_t n, size_t step, const struct rt_sql_cell *cells,
+                size_t count)
 {
-    return (struct rt_sql_cell){.text = text, .size = strlen(text)};
+    struct play_link *l = link_of(p, n);
+    assert_true(step < l->count);
+    l->base.user->row(&l->base, step, cells, count);
 }
 
-static void say_facts(struct play_link *l)
+void play_changed(struct play *p, size_t n, size_t step, uint64_t count)
 {
-    const struct rt_sql_cell facts[] = {rt_sql_number(150000), text_cell("15"),  rt_sql_number(1),
-                                        rt_sql_number(1),      text_cell(""),    text_cell(""),
-                                        text_cell("s"),        rt_sql_number(1), rt_sql_number(0)};
-    l->base.user->row(&l->base, 0, facts, 9);
+    struct play_link *l = link_of(p, n);
+    assert_true(step < l->count);
+    l->base.user->changed(&l->base, step, count);
 }
 
-void play_greet(struct play *p, size_t n)
+void play_down(struct play *p, size_t n)
+{
+    struct play_link *l = link_of(p, n);
+    bool flies = l->count > 0;
+    l->count = 0;
+    if (flies)
+        l->base.user->landed(&l->base, RT_SQL_CUT, 0, "it went down");
+    l->base.user->down(&l->base, ROTA_UNREACHABLE, "it went down");
+    play_turn(p);
+}
+
+void play_notice(struct play *p, size_t n, const char *channel, const char *text)
+{
+    struct play_link *l = link_of(p, n);
+    l->base.user->notice(&l->base, channel, text);
+    play_turn(p);
+}
+
+void play_up(struct play *p, size_t n)
 {
     struct play_link *l = link_of(p, n);
     l->base.user->up(&l->base);
     rt_loop_arm(&p->loop);
+}
+
+void play_facts(struct play *p, size_t n)
+{
+    const struct rt_sql_cell facts[] = {rt_sql_number(150000), PLAY_TEXT("15"),  rt_sql_number(1),
+                                        rt_sql_number(1),      PLAY_TEXT(""),    PLAY_TEXT(""),
+                                        PLAY_TEXT("s"),        rt_sql_number(1), rt_sql_number(0)};
+    play_cells(p, n, 0, facts, 9);
+}
+
+void play_greet(struct play *p, size_t n)
+{
+    play_up(p, n);
     assert_string_equal(play_said(p, n), "facts");
-    say_facts(l);
+    play_facts(p, n);
     play_land(p, n, RT_SQL_LANDED);
     assert_string_equal(play_said(p, n), "facts layout");
-    say_facts(l);
-    const struct rt_sql_cell layout[] = {text_cell("1.0"), text_cell("s 0")};
-    l->base.user->row(&l->base, 1, layout, 2);
+    play_facts(p, n);
+    play_cells(p, n, 1, (const struct rt_sql_cell[]){PLAY_TEXT("1.0"), PLAY_TEXT("s 0")}, 2);
     play_land(p, n, RT_SQL_LANDED);
 }
 

@@ -26,7 +26,7 @@ struct play {
     struct play_link *links[PLAY_LINKS]; /* in the order they were dialed */
     size_t link_count;
     int dial_rv, send_rv; /* what the driver says to that */
-    int dials;
+    int dials, opens;     /* opens: that were not closed */
     uint64_t session;
     int dones, err; /* the last op's */
     char errmsg[256], trouble[256];
@@ -40,6 +40,8 @@ struct play {
 
 /* NOTIFIES: as PostgreSQL; else with bells, as MariaDB, but by one link. It dials with the first turn. */
 void play_open(struct play *p, bool notifies);
+int play_open_url(struct play *p, bool notifies,
+                  const char *url); /* 0, or why not; then it is closed */
 void play_begin(struct play *p,
                 bool notifies); /* the same; the first link is ready, and there is a session */
 void play_close(struct play *p);
@@ -56,7 +58,15 @@ void play_row(struct play *p, size_t n, size_t step, const int64_t *cells, size_
 #define PLAY_ROW(p, n, step, ...)                        \
     play_row(p, n, step, (const int64_t[]){__VA_ARGS__}, \
              sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+void play_cells(struct play *p, size_t n, size_t step, const struct rt_sql_cell *cells,
+                size_t count);
+void play_changed(struct play *p, size_t n, size_t step, uint64_t count);
 void play_land(struct play *p, size_t n, enum rt_sql_end end); /* and turns */
+void play_up(struct play *p, size_t n);                        /* it asks for the facts */
+void play_facts(struct play *p, size_t n); /* its row, of a server "s" whose clock says 1 us */
+void play_down(struct play *p, size_t n);  /* its connection is lost */
+void play_notice(struct play *p, size_t n, const char *channel, const char *text);
+#define PLAY_TEXT(words) ((struct rt_sql_cell){.text = (words), .size = strlen(words)})
 
 /* Ops: submitted and turned. The session is opened. */
 void play_session(struct play *p);

@@ -234,6 +234,34 @@ static void observers_that_are_not(void **state)
     play_close(&p);
 }
 
+/* One's time is not another's. */
+static void observers_are_looked_at_each_in_its_time(void **state)
+{
+    static int cookies[2];
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    for (size_t i = 0; i < 2; i++) {
+        struct rt_op op = {.kind = RT_OP_OBSERVE,
+                           .observe = {.name = i == 0 ? "n" : "o", .cookie = &cookies[i]}};
+        play_do(&p, &op);
+        play_land(&p, 0, RT_SQL_LANDED);
+        play_land(&p, 0, RT_SQL_LANDED); /* the second look */
+        assert_said(&p, 0, "");
+        play_pass(&p, SECOND);
+    }
+    play_pass(&p, SECOND);
+    assert_said(&p, 0, "watch(n,9000000) front(n)");
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_said(&p, 0, "");
+    play_pass(&p, SECOND);
+    assert_said(&p, 0, "watch(o,9000000) front(o)");
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_pass(&p, 2 * SECOND);
+    assert_said(&p, 0, "watch(n,9000000) front(n)");
+    play_close(&p);
+}
+
 /* ---- Flights that do not land ---------------------------------------------------------------------------------- */
 
 static void ignore_line(void *arg, const char *name, size_t count, size_t granted)
@@ -403,6 +431,7 @@ int main(void)
         cmocka_unit_test(looks_when_what_is_ahead_may_have_ended),
         cmocka_unit_test(observers_that_are_notified),
         cmocka_unit_test(observers_that_are_not),
+        cmocka_unit_test(observers_are_looked_at_each_in_its_time),
         cmocka_unit_test(no_memory_to_dial),
         cmocka_unit_test(no_memory_to_send),
         cmocka_unit_test(a_server_that_is_silent),
