@@ -163,6 +163,12 @@ static void on_event(struct rt_up *up, const struct rt_event *e)
     p->told[p->told_count++].count = e->count;
 }
 
+static void on_log(struct rt_up *up, int level, const char *line)
+{
+    (void)level, (void)line;
+    ((struct play *)(void *)up)->logs++;
+}
+
 static void no_other(void *arg, struct rt_timer *t, int64_t now)
 {
     (void)arg, (void)t, (void)now;
@@ -202,7 +208,7 @@ int play_open_url(struct play *p, bool notifies, const char *text)
     struct rt_url url;
     memset(p, 0, sizeof(*p));
     playing = p;
-    p->up = (struct rt_up){.done = on_done, .event = on_event};
+    p->up = (struct rt_up){.done = on_done, .event = on_event, .log = on_log};
     rt_loop_init_virtual(&p->loop);
     rt_loop_advance(&p->loop, 1000 * RT_MS);
     assert_int_equal(rt_url_parse(&url, text, p->errmsg, sizeof(p->errmsg)), 0);
@@ -256,7 +262,8 @@ static bool is_random(const struct rt_sql_step *s, size_t i)
 {
     return (s->kind == RT_SQL_BELL_TAKE && i == 0) || (s->kind == RT_SQL_TAKE && i == 5) ||
            (s->kind == RT_SQL_JOIN && i == 15) || (s->kind == RT_SQL_LISTEN && i == 0) ||
-           (s->kind == RT_SQL_OPEN && i == 0) || (s->kind == RT_SQL_BELL_RING && i == 0);
+           (s->kind == RT_SQL_UNLISTEN && i == 0) || (s->kind == RT_SQL_OPEN && i == 0) ||
+           (s->kind == RT_SQL_BELL_RING && i == 0);
 }
 
 static size_t add_step(const struct play *p, char *out, size_t size, const struct rt_sql_step *s)
@@ -337,14 +344,14 @@ void play_changed(struct play *p, size_t n, size_t step, uint64_t count)
     l->base.user->changed(&l->base, step, count);
 }
 
-void play_down(struct play *p, size_t n)
+void play_down(struct play *p, size_t n, int err)
 {
     struct play_link *l = link_of(p, n);
     bool flies = l->count > 0;
     l->count = 0;
     if (flies)
         l->base.user->landed(&l->base, RT_SQL_CUT, 0, "it went down");
-    l->base.user->down(&l->base, ROTA_UNREACHABLE, "it went down");
+    l->base.user->down(&l->base, err, "it went down");
     play_turn(p);
 }
 
@@ -364,9 +371,10 @@ void play_up(struct play *p, size_t n)
 
 void play_facts(struct play *p, size_t n)
 {
-    const struct rt_sql_cell facts[] = {rt_sql_number(150000), PLAY_TEXT("15"),  rt_sql_number(1),
-                                        rt_sql_number(1),      PLAY_TEXT(""),    PLAY_TEXT(""),
-                                        PLAY_TEXT("s"),        rt_sql_number(1), rt_sql_number(0)};
+    const struct rt_sql_cell facts[] = {
+        rt_sql_number(150000), PLAY_TEXT("15"),  rt_sql_number(1),
+        rt_sql_number(1),      PLAY_TEXT(""),    PLAY_TEXT(""),
+        PLAY_TEXT("s"),        rt_sql_number(1), rt_sql_number((uint64_t)p->ahead)};
     play_cells(p, n, 0, facts, 9);
 }
 

@@ -30,6 +30,8 @@ struct play {
     uint64_t session;
     int dones, err; /* the last op's */
     char errmsg[256], trouble[256];
+    int logs;
+    int64_t ahead; /* so many us our clock is, as FACTS say it */
     struct {
         enum rt_event_kind kind;
         uint64_t number;
@@ -64,7 +66,7 @@ void play_changed(struct play *p, size_t n, size_t step, uint64_t count);
 void play_land(struct play *p, size_t n, enum rt_sql_end end); /* and turns */
 void play_up(struct play *p, size_t n);                        /* it asks for the facts */
 void play_facts(struct play *p, size_t n); /* its row, of a server "s" whose clock says 1 us */
-void play_down(struct play *p, size_t n);  /* its connection is lost */
+void play_down(struct play *p, size_t n, int err); /* its connection is lost, or refused */
 void play_notice(struct play *p, size_t n, const char *channel, const char *text);
 #define PLAY_TEXT(words) ((struct rt_sql_cell){.text = (words), .size = strlen(words)})
 

@@ -262,6 +262,53 @@ static void observers_are_looked_at_each_in_its_time(void **state)
     play_close(&p);
 }
 
+/* An answer that does not come in time ends the op, and the observation with it. */
+static void an_observation_in_vain(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_OBSERVE, .observe = {.name = "o", .cookie = &op}};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    int dones = p.dones;
+    play_do(&p, &op);
+    play_pass(&p, 3 * SECOND);
+    assert_int_equal(p.dones, dones);
+    play_pass(&p, SECOND);
+    assert_int_equal(p.dones, dones + 1);
+    assert_int_equal(p.err, ROTA_UNREACHABLE);
+    play_greet(&p, 1);
+    play_turn(&p);
+    assert_said(&p, 1, "unlisten_line(o)"); /* nothing else */
+    play_land(&p, 1, RT_SQL_LANDED);
+    play_pass(&p, 10 * SECOND);
+    assert_said(&p, 1, "");
+    play_close(&p);
+}
+
+/* Two seconds longer than there is something to hear. */
+static void listens_no_longer(void **state)
+{
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    play_wait(&p, &waits, "a", 7, 5, PLAY_NULL);
+    play_notice(&p, 0, "rota_0", "7 G a");
+    assert_int_equal(p.told_count, 1);
+    play_pass(&p, 10 * SECOND);
+    assert_said(&p, 0, "");
+    struct rt_op op = {.kind = RT_OP_LEAVE,
+                       .leave = {.name = "a", .session = p.session, .number = 7}};
+    play_do(&p, &op);
+    assert_said(&p, 0, "pass(a,2,S,7) tell(a)");
+    play_changed(&p, 0, 0, 1);
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_pass(&p, 2 * SECOND - 1);
+    assert_said(&p, 0, "");
+    play_pass(&p, 1);
+    assert_said(&p, 0, "unlisten(*)");
+    play_close(&p);
+}
+
 /* ---- Flights that do not land ---------------------------------------------------------------------------------- */
 
 static void ignore_line(void *arg, const char *name, size_t count, size_t granted)
@@ -288,7 +335,8 @@ static void no_memory_to_dial(void **state)
     play_do(&p, &op);
     for (int i = 0; i < 8; i++)
         play_pass(&p, SECOND / 2);
-    assert_true(p.dials > 4); /* again and again */
+    assert_true(p.dials > 4);    /* again and again */
+    assert_int_equal(p.logs, 1); /* but said once */
     assert_int_equal(p.err, ROTA_UNREACHABLE);
     assert_true(has(p.errmsg, "out of memory"));
     p.dial_rv = 0;
@@ -432,6 +480,8 @@ int main(void)
         cmocka_unit_test(observers_that_are_notified),
         cmocka_unit_test(observers_that_are_not),
         cmocka_unit_test(observers_are_looked_at_each_in_its_time),
+        cmocka_unit_test(an_observation_in_vain),
+        cmocka_unit_test(listens_no_longer),
         cmocka_unit_test(no_memory_to_dial),
         cmocka_unit_test(no_memory_to_send),
         cmocka_unit_test(a_server_that_is_silent),

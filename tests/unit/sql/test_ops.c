@@ -73,6 +73,29 @@ static void tables_that_were_elsewhere(void **state)
     play_close(&p);
 }
 
+/* Our clock is a minute ahead: it is not waited for. Where nobody was before there is nothing to be behind of. */
+static void a_clock_that_is_far_behind(void **state)
+{
+    struct play p;
+    (void)state;
+    for (int used = 0; used < 2; used++) {
+        play_open(&p, true);
+        p.ahead = 60 * SECOND;
+        play_turn(&p);
+        play_up(&p, 0);
+        play_facts(&p, 0);
+        play_land(&p, 0, RT_SQL_LANDED);
+        play_facts(&p, 0);
+        layout(&p, 1, used ? "t 0" : "");
+        assert_said(&p, 0, used ? "" : "here(s 0)");
+        if (!used)
+            play_land(&p, 0, RT_SQL_LANDED);
+        assert_true(is_ready(&p));
+        assert_int_equal(has(p.conn->unsafe, "clock is 60 s behind"), used);
+        play_close(&p);
+    }
+}
+
 /* Somebody waits for its clock already: all do, and look at it again. */
 static void a_floor_that_is_noted(void **state)
 {
@@ -314,6 +337,32 @@ static void sets(void **state)
     play_close(&p);
 }
 
+/* There is no ticket, and no reason: whatever that is, nobody knows what was done. */
+static void answers_that_make_no_sense(void **state)
+{
+    struct rt_join joins[2];
+    struct play p;
+    (void)state;
+    for (int set = 0; set < 2; set++)
+        for (uint32_t flags = 0; flags <= RT_JOIN_TRY; flags += RT_JOIN_TRY) {
+            play_begin(&p, true);
+            struct rt_op op = set_op(&p, joins, flags);
+            if (!set) {
+                op = (struct rt_op){.kind = RT_OP_JOIN, .join = {.joins = joins, .n = 1}};
+                joins[0].mode = RT_SHARED;
+            }
+            size_t listens = flags == 0, last = listens + (set ? 17 : 7);
+            play_do(&p, &op);
+            for (size_t i = 0; i < (set ? 2 : 1); i++)
+                PLAY_ROW(&p, 0, last - 3 * i, 1, PLAY_NULL, PLAY_NULL, PLAY_NULL,
+                         flags == 0 ? 0 : PLAY_NULL, 0, PLAY_NULL, PLAY_NULL, PLAY_NULL);
+            play_land(&p, 0, RT_SQL_LANDED);
+            assert_int_equal(p.err, ROTA_UNKNOWN);
+            assert_true(has(p.errmsg, "makes no sense"));
+            play_close(&p);
+        }
+}
+
 /* ---- Changes, breaks, looks ------------------------------------------------------------------------------------ */
 
 static void changes(void **state)
@@ -458,9 +507,53 @@ static void a_wait_outlasts_the_other_link(void **state)
     play_turn(&p);
     play_greet(&p, 1);
     assert_said(&p, 1, "bell_wait(5,8010) look(a,S,7)");
-    play_down(&p, 0);
+    play_down(&p, 0, ROTA_UNREACHABLE);
     assert_said(&p, 1, "bell_wait(5,8010) look(a,S,7)");
     play_close(&p);
+}
+
+/* With its connection a bell has rung: the next ticket takes another. First it is asked whether the session lives. */
+static void bells_go_with_their_link(void **state)
+{
+    struct rt_join j = {.name = "a", .nonce = 1};
+    struct rt_op op = {.kind = RT_OP_JOIN, .join = {.joins = &j, .n = 1}};
+    struct play p;
+    (void)state;
+    play_begin(&p, false);
+    j.session = p.session;
+    play_do(&p, &op);
+    PLAY_ROW(&p, 0, 1, 70);
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_down(&p, 0, ROTA_PROTOCOL); /* which is no refusal, once it was up */
+    play_pass(&p, SECOND);
+    play_greet(&p, 1);
+    play_turn(&p);
+    assert_said(&p, 1, "renew(S,9000000)");
+    PLAY_ROW(&p, 1, 0, 901);
+    play_land(&p, 1, RT_SQL_LANDED);
+    op.deadline = 0;
+    play_do(&p, &op);
+    assert_said(&p, 1, "bell_take(*) take(a,S,1,0,0,*,901)");
+    play_close(&p);
+}
+
+/* Who is not let in is told at once; who was not there is waited for. */
+static void refused_at_the_door(void **state)
+{
+    static const int errs[] = {ROTA_AUTH, ROTA_UNREACHABLE, ROTA_NOMEM};
+    struct play p;
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct rt_op op = {.kind = RT_OP_LIST, .list = {.prefix = "x", .each = ignore_line}};
+        play_open(&p, true);
+        play_turn(&p);
+        play_do(&p, &op);
+        play_down(&p, 0, errs[i]);
+        assert_int_equal(p.dones, i == 0);
+        if (i == 0)
+            assert_int_equal(p.err, ROTA_AUTH);
+        play_close(&p);
+    }
 }
 
 int main(void)
@@ -468,6 +561,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_made),
         cmocka_unit_test(tables_that_were_elsewhere),
+        cmocka_unit_test(a_clock_that_is_far_behind),
         cmocka_unit_test(a_floor_that_is_noted),
         cmocka_unit_test(no_memory_to_greet),
         cmocka_unit_test(what_the_url_says),
@@ -477,11 +571,14 @@ int main(void)
         cmocka_unit_test(a_plain_pair),
         cmocka_unit_test(leaving_by_longer_ways),
         cmocka_unit_test(sets),
+        cmocka_unit_test(answers_that_make_no_sense),
         cmocka_unit_test(changes),
         cmocka_unit_test(breaks),
         cmocka_unit_test(places),
         cmocka_unit_test(observers_hear),
         cmocka_unit_test(a_wait_outlasts_the_other_link),
+        cmocka_unit_test(bells_go_with_their_link),
+        cmocka_unit_test(refused_at_the_door),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
