@@ -102,10 +102,10 @@ static int64_t wakes_within(const struct sim *sim)
     return sim_steps_ns(&sim->plan.wire, 30);
 }
 
-/* Who was not told yet that it holds, or just now: then its watch may not be ended. */
+/* Who was not told yet that it holds, or just now, or never before it left: then its watch may not be ended. */
 static bool may_watch(const struct sim *sim, const struct rt_ticket *t)
 {
-    return t->state == RT_TICKET_WAITING ||
+    return t->state == RT_TICKET_WAITING || t->state == RT_TICKET_LEAVING ||
            (t->state == RT_TICKET_HELD && sim->now - t->since < wakes_within(sim));
 }
 
