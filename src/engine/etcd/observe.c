@@ -5,49 +5,25 @@
 #include "core/grant.h"
 
 struct view {
-    struct rt_view base; /* first */
+    struct rt_observer base; /* first */
     struct rt_etcd_watch watch;
-    struct rt_work *work; /* OBSERVE, until the first look */
-    int64_t lease;        /* of the front whose label is known */
+    int64_t lease; /* of the front whose label is known */
     bool granted;
     struct rt_view_state seen; /* by the look under way: of the front also if it is not granted */
 };
 
-static struct view *view_of(struct rt_view *v)
+static struct view *of(struct rt_observer *o)
 {
-    return (struct view *)(void *)v;
-}
-
-static void look(struct rt_etcd_conn *c, struct view *v);
-
-static void stop(struct rt_etcd_conn *c, struct view *v)
-{
-    rt_etcd_unwatch(c, &v->watch);
-    rt_view_stop(&v->base);
+    return (struct view *)(void *)o;
 }
 
 /* ---- Looking ---------------------------------------------------------------------------------- */
 
-/* The look is over: told, and begun again if something came meanwhile. */
 static void tell(struct rt_etcd_conn *c, struct view *v, int err)
 {
-    struct rt_work *w = v->work;
     struct rt_view_state nobody = {.count = v->seen.count, .mode = v->seen.mode, .of = v->seen.of};
-    if (!rt_view_end(&v->base))
-        return;
-    v->work = NULL;
-    if (w != NULL && err != 0)
-        stop(c, v);
-    if (w != NULL) {
-        w->pending--;
-        rt_etcd_work_end(c, w, err);
-    }
-    if (w != NULL && err != 0)
-        return;
-    if (err == 0)
-        rt_view_tell(rt_etcd_base(c), &v->base, v->granted ? &v->seen : &nobody);
-    if (v->base.again || (err == ROTA_UNREACHABLE && v->watch.created))
-        look(c, v);
+    rt_observed(&rt_etcd_s(c)->observers, &v->base, err, v->granted ? &v->seen : &nobody,
+                v->watch.created);
 }
 
 static void label_bare(struct view *v, int64_t lease, bool newer)
@@ -108,26 +84,15 @@ static void looked(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const
     tell(c, v, err);
 }
 
-static void look(struct rt_etcd_conn *c, struct view *v)
+static void look(void *engine, struct rt_observer *o)
 {
+    struct rt_etcd_conn *c = engine;
     struct rt_etcd_txn t;
-    if (!rt_view_begin(&v->base))
-        return;
     rt_etcd_txn_open(c, &t, 0, 1, 0);
-    rt_etcd_get_line(&t, RT_ETCD_THEN, v->base.name)->limit = 1;
-    struct rt_op *op = v->work != NULL ? v->work->op : NULL;
-    int err = rt_etcd_txn_send(c, &t, looked, op, v, NULL);
+    rt_etcd_get_line(&t, RT_ETCD_THEN, o->view.name)->limit = 1;
+    int err = rt_etcd_txn_send(c, &t, looked, o->work != NULL ? o->work->op : NULL, of(o), NULL);
     if (err != 0)
-        tell(c, v, err);
-}
-
-void rt_etcd_views_look(struct rt_etcd_conn *c)
-{
-    for (struct rt_view *v = rt_etcd_s(c)->views, *next; v != NULL; v = next) {
-        next = v->next;
-        if (!v->over)
-            look(c, view_of(v));
-    }
+        tell(c, of(o), err);
 }
 
 /* ---- Watching ------------------------------------------------------------------------------------ */
@@ -135,7 +100,7 @@ void rt_etcd_views_look(struct rt_etcd_conn *c)
 static void on_created(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t revision)
 {
     (void)revision;
-    look(c, w->owner);
+    rt_observe_look(&rt_etcd_s(c)->observers, w->owner);
 }
 
 static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t revision,
@@ -144,57 +109,36 @@ static void on_events(struct rt_etcd_conn *c, struct rt_etcd_watch *w, int64_t r
     (void)revision;
     (void)events;
     (void)n;
-    look(c, w->owner);
+    rt_observe_look(&rt_etcd_s(c)->observers, w->owner);
 }
 
 static const struct rt_etcd_watch_user view_user = {on_created, on_events, NULL};
 
-static struct view *view_new(struct rt_etcd_conn *c, const struct rt_op *op)
+static int made(void *engine, struct rt_observer *o)
 {
     char begin[RT_ETCD_KEY_MAX], end[RT_ETCD_KEY_MAX];
-    struct view *v = rt_view_new(&rt_etcd_s(c)->views, sizeof(*v), op->observe.name,
-                                 op->observe.cookie);
-    if (v == NULL)
-        return NULL;
-    v->watch.owner = v;
-    size_t begin_size = rt_etcd_line_begin(begin, v->base.name),
-           end_size = rt_etcd_line_end(end, v->base.name);
-    if (rt_etcd_watch(c, &v->watch, begin, begin_size, end, end_size, 0, &view_user) == 0)
-        return v;
-    rt_view_free(&v->base);
-    return NULL;
+    size_t begin_size = rt_etcd_line_begin(begin, o->view.name);
+    size_t end_size = rt_etcd_line_end(end, o->view.name);
+    of(o)->watch.owner = o;
+    return rt_etcd_watch(engine, &of(o)->watch, begin, begin_size, end, end_size, 0, &view_user);
 }
+
+static void unwatch(void *engine, struct rt_observer *o)
+{
+    rt_etcd_unwatch(engine, &of(o)->watch);
+}
+
+static int check(void *engine, const char *name)
+{
+    return rt_etcd_check_name(engine, name);
+}
+
+const struct rt_observer_user rt_etcd_observer_user = {
+    .size = sizeof(struct view), .check = check, .made = made, .look = look, .unwatch = unwatch};
 
 static int begin_observe(void *engine, struct rt_work *w)
 {
-    struct rt_etcd_conn *c = engine;
-    const struct rt_op *op = w->op;
-    struct view *v = view_of(rt_view_find(rt_etcd_s(c)->views, op->observe.cookie));
-    if (op->observe.stop) {
-        if (v != NULL && v->work != NULL) { /* the first look has not been answered */
-            struct rt_work *first = v->work;
-            v->work = NULL;
-            first->pending--;
-            rt_etcd_work_end(c, first, rt_etcd_fail(c, ROTA_CANCELED, "canceled"));
-        }
-        if (v != NULL)
-            stop(c, v);
-        rt_etcd_work_end(c, w, 0);
-        return 0;
-    }
-    int rv = rt_etcd_check_name(c, op->observe.name);
-    if (rv == 0 && v == NULL && (v = view_new(c, op)) == NULL)
-        rv = rt_words_nomem(rt_etcd_base(c));
-    if (rv == 0)
-        v->base.told = false; /* asked again: told again */
-    if (rv == 0 && v->work != NULL)
-        rt_etcd_work_end(c, w, 0); /* the one under way tells */
-    if (rv != 0 || v->work != NULL)
-        return rv;
-    v->work = w;
-    w->pending++;
-    look(c, v);
-    return 0;
+    return rt_observe(&rt_etcd_s(engine)->observers, w);
 }
 
 const struct rt_turn_kind rt_etcd_observe = {.size = sizeof(struct rt_work),

@@ -16,9 +16,9 @@
 #include "engine/etcd/key.h"
 #include "engine/etcd/line.h"
 #include "engine/kit/check.h"
+#include "engine/kit/observe.h"
 #include "engine/kit/shown.h"
 #include "engine/kit/turn.h"
-#include "engine/kit/view.h"
 #include "engine/kit/work.h"
 
 #include <string.h>
@@ -246,7 +246,7 @@ struct rt_etcd_side {
     struct rt_etcd_least *leasts;
     struct rt_etcd_chore *chores;
     struct rt_timer_call least_timer;
-    struct rt_view *views;
+    struct rt_observers observers;
     struct rt_etcd_session session;
     bool closing;
     char prefix[RT_NAME_ROOM];
@@ -308,7 +308,7 @@ int rt_etcd_ask_session(struct rt_etcd_conn *c, struct rt_work *w, uint64_t id,
                         rt_etcd_answer_fn *answer, void *owner, uint64_t extra);
 
 /* observe.c */
-void rt_etcd_views_look(struct rt_etcd_conn *c);
+extern const struct rt_observer_user rt_etcd_observer_user;
 
 /* side.c: whether a JOIN of this ticket is under way. */
 bool rt_etcd_joining(struct rt_etcd_conn *c, const char *name, uint64_t nonce);

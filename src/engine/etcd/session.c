@@ -201,7 +201,7 @@ static void renewed(struct rt_etcd_conn *c, struct beat *b)
         return;
     rt_belief_tell_lost(rt_etcd_base(c), session, is_missing, c);
     rt_etcd_wait_catch_up(c);
-    rt_etcd_views_look(c);
+    rt_observe_look_all(&rt_etcd_s(c)->observers);
 }
 
 static void key_seen(struct rt_etcd_conn *c, struct rt_etcd_ask *a, int err, const void *reply)

@@ -158,6 +158,7 @@ int rt_etcd_side_open(struct rt_etcd_conn *c, const struct rt_url *url)
     *rt_etcd_side(c) = s;
     s->c = c;
     rt_turns_init(&s->turns, rt_etcd_base(c), c, &turn_user);
+    s->observers = (struct rt_observers){.user = &rt_etcd_observer_user, .turns = &s->turns};
     s->least_timer.timer.kind = RT_TIMER_CALL;
     s->least_timer.fire = rt_etcd_least_fire;
     s->arena = RT_ETCD_ARENA;
@@ -214,7 +215,7 @@ void rt_etcd_side_close(struct rt_etcd_conn *c)
     rt_etcd_wait_close(s);
     rt_etcd_leasts_close(s);
     rt_etcd_chores_close(s);
-    rt_view_close(&s->views);
+    rt_observe_close(&s->observers);
     rt_etcd_line_fini(&s->line);
     rt_arena_fini(&s->arena);
     rt_timers_stop(&loop->timers, &s->least_timer.timer);

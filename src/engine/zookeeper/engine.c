@@ -373,6 +373,7 @@ static int zk_open(struct rt_conn *conn, const struct rt_url *url)
 {
     struct rt_zk *z = of(conn);
     rt_turns_init(&z->turns, conn, z, &turn_user);
+    z->observers = (struct rt_observers){.user = &rt_zk_observer_user, .turns = &z->turns};
     z->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = rt_zk_wait_fire};
     int rv = take_root(z, url);
     if (rv == 0)
@@ -397,7 +398,7 @@ static void zk_close(struct rt_conn *conn)
     while (z->tickets != NULL)
         rt_zk_ticket_drop(z, z->tickets);
     rt_zk_unwatch(&z->session.watch);
-    rt_zk_views_close(z);
+    rt_observe_close(&z->observers);
     rt_timers_stop(&conn->loop->timers, &z->timer.timer);
     rt_loop_unreserve(conn->loop, SIDE_TIMERS);
     rt_zk_conn_close(&z->c);

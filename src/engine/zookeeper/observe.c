@@ -6,48 +6,26 @@
 #include <string.h>
 
 struct view {
-    struct rt_view base;  /* first */
-    struct rt_work *work; /* OBSERVE, until the first look */
+    struct rt_observer base; /* first */
     struct rt_zk_look look;
     struct rt_zk_watch watch;
-    uint64_t
-        labelled; /* the session whose label is known: where a leader's data is its value alone */
+    uint64_t labelled; /* the session whose label is known: where a leader's data is its value */
     char label[RT_LABEL_MAX + 1];
 };
 
-static struct view *view_of(struct rt_view *v)
+static struct view *of(struct rt_observer *o)
 {
-    return (struct view *)(void *)v;
-}
-
-static void look(struct rt_zk *z, struct view *v);
-static void tell(struct rt_zk *z, struct view *v);
-
-/* Its memory is the list's: what it holds goes before. */
-static void empty(struct view *v)
-{
-    rt_zk_unwatch(&v->watch);
-    rt_zk_unwatch(&v->look.front);
-    rt_zk_look_fini(&v->look);
-}
-
-static void stop(struct view *v)
-{
-    rt_zk_unwatch(&v->watch);
-    rt_zk_unwatch(&v->look.front);
-    if (!v->base.looking)
-        empty(v);
-    rt_view_stop(&v->base);
+    return (struct view *)(void *)o;
 }
 
 static void fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
 {
     (void)event;
     (void)afresh;
-    if (!((struct view *)w->owner)->base.over)
-        look(rt_zk_of(c), w->owner);
+    rt_observe_look(&rt_zk_of(c)->observers, w->owner);
 }
 
+/* What the look has seen. */
 static void fill(struct rt_zk *z, const struct view *v, struct rt_view_state *s)
 {
     const struct rt_zk_line *line = &v->look.line;
@@ -69,6 +47,15 @@ static void fill(struct rt_zk *z, const struct view *v, struct rt_view_state *s)
         rt_view_label(s, v->label, strlen(v->label));
     else
         rt_view_label(s, card.label.at, card.label.size);
+}
+
+/* The look is over. */
+static void tell(struct rt_zk *z, struct view *v)
+{
+    struct rt_view_state seen = {0};
+    if (v->look.err == 0)
+        fill(z, v, &seen);
+    rt_observed(&z->observers, &v->base, v->look.err, &seen, true);
 }
 
 static void label_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
@@ -102,103 +89,47 @@ static void looked(struct rt_zk *z, struct rt_zk_look *l)
         tell(z, l->owner);
 }
 
-/* The look is over. */
-static void tell(struct rt_zk *z, struct view *v)
+static void look(void *engine, struct rt_observer *o)
 {
-    struct rt_work *w = v->work;
-    struct rt_view_state seen = {0};
-    int err = v->look.err;
-    v->work = NULL;
-    if (v->base.over) {
-        empty(v);
-        (void)rt_view_end(&v->base);
-        return;
-    }
-    (void)rt_view_end(&v->base);
-    if (w != NULL && err != 0)
-        stop(v);
-    if (w != NULL) {
-        w->pending--;
-        rt_zk_end(z, w, err);
-    }
-    if (w != NULL && err != 0)
-        return;
-    if (err == 0) {
-        fill(z, v, &seen);
-        rt_view_tell(&z->base, &v->base, &seen);
-    }
-    if (v->base.again || err == ROTA_UNREACHABLE)
-        look(z, v);
-}
-
-static void look(struct rt_zk *z, struct view *v)
-{
-    if (!rt_view_begin(&v->base))
-        return;
+    struct rt_zk *z = engine;
+    struct view *v = of(o);
     v->look.fired = fired;
     v->look.watch = &v->watch;
-    int err = rt_zk_watch(&z->c, &v->watch, RT_ZK_WATCH_CHILDREN, rt_zk_line_path(z, v->base.name),
+    int err = rt_zk_watch(&z->c, &v->watch, RT_ZK_WATCH_CHILDREN, rt_zk_line_path(z, o->view.name),
                           fired, v);
     if (err == 0)
-        err = rt_zk_look(z, &v->look, v->base.name, RT_ZK_LOOK_FRONT | RT_ZK_LOOK_WATCH,
-                         v->work != NULL ? v->work->op : NULL, looked, v);
+        err = rt_zk_look(z, &v->look, o->view.name, RT_ZK_LOOK_FRONT | RT_ZK_LOOK_WATCH,
+                         o->work != NULL ? o->work->op : NULL, looked, v);
     if (err == 0)
         return;
     v->look.err = err;
-    v->look.owner = v;
-    looked(z, &v->look);
+    tell(z, v);
 }
 
-void rt_zk_views_look(struct rt_zk *z)
+static void unwatch(void *engine, struct rt_observer *o)
 {
-    for (struct rt_view *v = z->views, *next; v != NULL; v = next) {
-        next = v->next;
-        if (!v->over)
-            look(z, view_of(v));
-    }
+    (void)engine;
+    rt_zk_unwatch(&of(o)->watch);
+    rt_zk_unwatch(&of(o)->look.front);
 }
 
-void rt_zk_views_close(struct rt_zk *z)
+static void empty(void *engine, struct rt_observer *o)
 {
-    for (struct rt_view *v = z->views; v != NULL; v = v->next)
-        empty(view_of(v));
-    rt_view_close(&z->views);
+    unwatch(engine, o);
+    rt_zk_look_fini(&of(o)->look);
 }
+
+static int check(void *engine, const char *name)
+{
+    return rt_zk_check_name(engine, name);
+}
+
+const struct rt_observer_user rt_zk_observer_user = {
+    .size = sizeof(struct view), .check = check, .look = look, .unwatch = unwatch, .empty = empty};
 
 static int begin_observe(void *engine, struct rt_work *w)
 {
-    struct rt_zk *z = engine;
-    const struct rt_op *op = w->op;
-    struct view *v = view_of(rt_view_find(z->views, op->observe.cookie));
-    if (op->observe.stop) {
-        struct rt_work *first = v != NULL ? v->work : NULL;
-        if (v != NULL)
-            v->work = NULL;
-        if (first != NULL) { /* the first look has not been answered */
-            first->pending--;
-            rt_zk_end(z, first, rt_words_fail(&z->base, ROTA_CANCELED, "canceled"));
-        }
-        if (v != NULL)
-            stop(v);
-        rt_zk_end(z, w, 0);
-        return 0;
-    }
-    int rv = rt_zk_check_name(z, op->observe.name);
-    if (rv == 0 && v == NULL)
-        v = rt_view_new(&z->views, sizeof(*v), op->observe.name, op->observe.cookie);
-    if (rv == 0 && v == NULL)
-        rv = rt_words_nomem(&z->base);
-    if (rv != 0)
-        return rv;
-    v->base.told = false; /* asked again: told again */
-    if (v->work != NULL) {
-        rt_zk_end(z, w, 0); /* the one under way tells */
-        return 0;
-    }
-    v->work = w;
-    w->pending++;
-    look(z, v);
-    return 0;
+    return rt_observe(&((struct rt_zk *)engine)->observers, w);
 }
 
 const struct rt_turn_kind rt_zk_observe = {.size = sizeof(struct rt_work), .begin = begin_observe};

@@ -32,8 +32,8 @@
 
 #include "engine/kit/arena.h"
 #include "engine/kit/check.h"
+#include "engine/kit/observe.h"
 #include "engine/kit/turn.h"
-#include "engine/kit/view.h"
 #include "engine/name.h"
 #include "engine/zookeeper/line.h"
 #include "engine/zookeeper/zk.h"
@@ -135,7 +135,7 @@ struct rt_zk {
     char paths[RT_ZK_PATHS][RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM]; /* written last */
     size_t path_count;
     struct rt_timer_call timer; /* what ends by time */
-    struct rt_view *views;
+    struct rt_observers observers;
     int64_t server_ms, server_at; /* a clock of the servers, and when it was heard */
     struct {
         uint64_t id; /* 0: none */
@@ -215,9 +215,7 @@ int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op);
 
 /* ---- The others ------------------------------------------------------------------------------- */
 
-void rt_zk_views_look(struct rt_zk *z);
-void rt_zk_views_close(struct rt_zk *z);
-
+extern const struct rt_observer_user rt_zk_observer_user;
 extern const struct rt_turn_kind rt_zk_beat, rt_zk_join, rt_zk_change, rt_zk_leave, rt_zk_break,
     rt_zk_observe, rt_zk_inspect, rt_zk_list, rt_zk_doctor;
 

@@ -330,7 +330,7 @@ static void renewed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
     if (err != 0)
         return;
     catch_up(z);
-    rt_zk_views_look(z);
+    rt_observe_look_all(&z->observers);
 }
 
 static int begin_beat(void *engine, struct rt_work *w)
