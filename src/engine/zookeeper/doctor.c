@@ -129,14 +129,20 @@ static void rights_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
 
 /* ---- Verdicts --------------------------------------------------------------------------------- */
 
+/* Kept; or limited, and REMEDY helps. */
+static void promise(const struct check *k, const char *what, bool kept, const char *setting,
+                    const char *remedy)
+{
+    say(k, what, kept ? "kept" : "limited", setting, kept ? "" : remedy);
+}
+
 /* The value behind NAME at the beginning of a line of what server I said to a word; false: it said none. */
 static bool read_value(const struct check *k, size_t i, size_t word, const char *name, char out[64])
 {
-    const char *said = "";
+    const char *at = "";
     for (size_t n = 0; n < k->count; n++)
         if (k->probes[n]->which == i * WORDS + word)
-            said = k->probes[n]->said;
-    const char *at = said;
+            at = k->probes[n]->said;
     while (at != NULL && strncmp(at, name, strlen(name)) != 0) {
         at = strchr(at, '\n');
         at = at != NULL ? at + 1 : NULL;
@@ -163,60 +169,57 @@ static void judge_servers(const struct check *k)
                                      i > 0 ? "; " : "", ring->ends[i].at,
                                      well ? mode : "does not say that it serves", version);
     }
-    say(k, "outages survived", serve == ring->count ? "kept" : "limited", text,
-        serve == ring->count
-            ? ""
-            : "bring back who does not serve, or put srvr on 4lw.commands.whitelist");
+    promise(k, "outages survived", serve == ring->count, text,
+            "bring back who does not serve, or put srvr on 4lw.commands.whitelist");
 }
 
 static void judge_tick(const struct check *k)
 {
+    const struct rt_zk_conn *c = &k->z->c;
     char value[64], text[200];
     long most = 0;
-    for (size_t i = 0; i < k->z->c.link.ring.count; i++)
+    for (size_t i = 0; i < c->link.ring.count; i++)
         if (read_value(k, i, 1, "tickTime=", value) && strtol(value, NULL, 10) > most)
             most = strtol(value, NULL, 10);
     (void)snprintf(text, sizeof(text),
-                   "ttl %u ms by a session of %u ms; tickTime %s%ld, counted with %u",
-                   k->z->c.ttl_ms, k->z->c.session.timeout_ms, most == 0 ? "not told: " : "", most,
-                   k->z->c.tick_ms);
-    if (k->z->c.lone || most == 0 || most <= (long)k->z->c.tick_ms)
-        say(k, "told in time (I3)", most == 0 && !k->z->c.lone ? "limited" : "kept", text,
-            most == 0 && !k->z->c.lone
-                ? "put conf on 4lw.commands.whitelist, or see that ?tick_ms= is no less"
-                : "");
-    else
+                   "ttl %u ms by a session of %u ms; tickTime %s%ld, counted with %u", c->ttl_ms,
+                   c->session.timeout_ms, most == 0 ? "not told: " : "", most, c->tick_ms);
+    if (!c->lone && most > (long)c->tick_ms)
         say(k, "told in time (I3)", "broken", text, "say it by ?tick_ms=");
+    else
+        promise(k, "told in time (I3)", c->lone || most > 0, text,
+                "put conf on 4lw.commands.whitelist, or see that ?tick_ms= is no less");
 }
 
 static void judge_rest(const struct check *k)
 {
     char value[64], text[160];
     if (k->refusal != 0)
-        say(k, "users", "limited", "who may touch the root may not be asked", "");
+        promise(k, "users", false, "who may touch the root may not be asked", "");
     else if (k->rootless)
-        say(k, "users", "kept", "there is no root yet: it will be made", "");
+        promise(k, "users", true, "there is no root yet: it will be made", "");
     else
-        say(k, "users", k->open > 0 ? "limited" : "kept",
-            k->open > 0 ? "everybody may touch the root" : "the root has an owner",
-            k->open > 0 ? "write a user into the URL, and setAcl the root" : "");
+        promise(k, "users", k->open == 0,
+                k->open > 0 ? "everybody may touch the root" : "the root has an owner",
+                "write a user into the URL, and setAcl the root");
     if (read_value(k, 0, 1, "maxClientCnxns=", value)) {
         (void)snprintf(text, sizeof(text), "maxClientCnxns=%.20s for each host", value);
-        say(k, "clients", "kept", text, "");
+        promise(k, "clients", true, text, "");
     }
     if (read_value(k, 0, 2, "zk_fsync_threshold_exceed_count\t", value) &&
         strcmp(value, "0") != 0) {
         (void)snprintf(text, sizeof(text), "%.20s writes to disk took more than a second", value);
-        say(k, "speed", "limited", text, "give the log a disk of its own (dataLogDir)");
+        promise(k, "speed", false, text, "give the log a disk of its own (dataLogDir)");
     }
 }
 
 static void judge(struct rt_zk *z, struct check *k)
 {
     if (k->work.err == 0) {
-        say(k, "one holder at a time (I1)", "kept", "a majority has every grant on its disks", "");
-        say(k, "order of arrival (I7)", "kept", "sequential nodes", "");
-        say(k, "fence (I2)", "kept", "the czxid of a ticket's node", "");
+        promise(k, "one holder at a time (I1)", true, "a majority has every grant on its disks",
+                "");
+        promise(k, "order of arrival (I7)", true, "sequential nodes", "");
+        promise(k, "fence (I2)", true, "the czxid of a ticket's node", "");
         judge_servers(k);
         judge_tick(k);
         judge_rest(k);

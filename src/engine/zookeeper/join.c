@@ -107,37 +107,40 @@ static void made(void *arg, size_t part, struct rt_text path)
                        (const char *)path.at + at);
 }
 
+/* What was made, and its number. Returns what the servers said. */
+static int32_t read_created(struct rt_zk *z, struct joining *j, const struct rt_zk_ask *a,
+                            struct rt_zk_reply *reply)
+{
+    struct rt_zk_stat stat = {.czxid = reply->zxid}; /* a MULTI's is that of all */
+    int32_t said = reply->said;
+    if (a->call == RT_ZK_MULTI)
+        said = rt_zk_multi_read(reply, made, j);
+    else
+        made(j, 0, rt_zk_answered_node(0, reply, &stat));
+    if (stat.ctime != 0)
+        rt_zk_clock(z, stat.ctime);
+    for (size_t i = 0; i < j->n && stat.czxid != 0; i++)
+        j->ones[i].number = (uint64_t)stat.czxid;
+    return said;
+}
+
 static void created(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
-    int32_t said = 0;
-    uint64_t number = 0;
+    int32_t said = err == 0 ? read_created(z, j, a, reply) : RT_ZK_OK;
+    j->no_line = said == RT_ZK_NO_NODE;
     if (err == ROTA_UNKNOWN && !a->entry.given_up &&
         rt_loop_now(z->base.loop) < j->work.op->deadline) {
         j->lost = true;
         err = 0;
-    } else if (err == 0 && a->call == RT_ZK_MULTI) {
-        number = (uint64_t)reply->zxid; /* theirs is the czxid of all */
-        said = rt_zk_multi_read(reply, made, j);
-    } else if (err == 0) {
-        struct rt_zk_stat stat = {0};
-        said = reply->said;
-        if (said == RT_ZK_OK) {
-            made(j, 0, rt_jute_get_bytes(&reply->body));
-            rt_jute_get_stat(&reply->body, &stat);
-            rt_zk_clock(z, stat.ctime);
-            number = (uint64_t)stat.czxid;
-        }
-        if (reply->body.bad)
-            err = rt_zk_odd(c);
+    } else if (err == 0 && reply->body.bad && a->call != RT_ZK_MULTI) {
+        err = rt_zk_odd(c);
+    } else if (said == -102) {
+        err = rt_words_fail(&z->base, ROTA_AUTH, "that user may not create there");
+    } else if (said != RT_ZK_OK && !j->no_line) {
+        err = rt_words_fail(&z->base, ROTA_PROTOCOL, "ZooKeeper says %d", (int)said);
     }
-    for (size_t i = 0; i < j->n && number != 0; i++)
-        j->ones[i].number = number;
-    j->no_line = said == RT_ZK_NO_NODE;
-    if (err == 0 && said != RT_ZK_OK && !j->no_line)
-        err = said == -102 ? rt_words_fail(&z->base, ROTA_AUTH, "that user may not create there")
-                           : rt_words_fail(&z->base, ROTA_PROTOCOL, "ZooKeeper says %d", (int)said);
     note(z, j, err);
     one_over(z, j, decide);
 }
@@ -200,10 +203,7 @@ static void gone(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_z
     struct joining *j = a->owner;
     (void)reply; /* it is not there any more, by whomever */
     note(z, j, err);
-    if (j->work.err == 0 && j->work.pending == 0 && j->refusal == 0)
-        decide(z, j);
-    else
-        one_over(z, j, refused);
+    one_over(z, j, j->refusal == 0 ? decide : refused);
 }
 
 /* Who is in the way: its words. */
@@ -262,13 +262,8 @@ static void finish(struct rt_zk *z, struct joining *j)
         join->number = one->number;
         join->granted = t->granted = one->place->granted;
         t->wanted = join->wanted = t->granted && t->armed && one->look.line.waiting > 0;
-    }
-    for (size_t i = 0; i < j->n; i++) {
-        struct one *one = &j->ones[i];
-        struct rt_zk_ticket *t = one->ticket;
         if (!t->granted)
-            rt_zk_wait(z, t, one->ticket->id.durable ? NULL : &one->look.line, one->place,
-                       one->look.ends_ms);
+            rt_zk_wait(z, t, t->id.durable ? NULL : &one->look.line, one->place, one->look.ends_ms);
         else if (t->armed && !t->wanted)
             rt_zk_wait_look(z, t);
     }
@@ -303,12 +298,10 @@ static void settle(struct rt_zk *z, struct joining *j)
         if (one->ticket == NULL)
             one->ticket = rt_zk_ticket_new(
                 z, one->join, one->node[0] != '\0' ? one->node : one->place->node, one->number);
-        if (one->ticket == NULL)
+        struct rt_zk_ticket *t = one->ticket;
+        if (t == NULL)
             rv = ROTA_UNKNOWN;
-    }
-    for (size_t i = 0; i < j->n && rv == 0; i++) {
-        struct rt_zk_ticket *t = j->ones[i].ticket;
-        if (j->ones[i].place->granted && t->at_least_ms > 0 && t->kept_until_ms == 0)
+        else if (one->place->granted && t->at_least_ms > 0 && t->kept_until_ms == 0)
             rv = rt_zk_keep(z, t, j->work.op, kept, j, i, &j->work.pending);
     }
     if (rv != 0)
@@ -440,6 +433,7 @@ static void make_lines(struct rt_zk *z, struct joining *j)
 static void adopt(struct rt_zk *z, struct joining *j)
 {
     bool spare = false, unknown = false;
+    j->adopts = true;
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
         spare = spare || (one->spare && one->node[0] != '\0');
@@ -487,7 +481,7 @@ static void decide(struct rt_zk *z, struct joining *j)
         rt_zk_end(z, &j->work,
                   rt_words_fail(&z->base, ROTA_UNKNOWN, "no answer came, time after time"));
     else if (j->adopts || j->lost)
-        j->adopts = true, adopt(z, j);
+        adopt(z, j);
     else
         judge(z, j);
 }
