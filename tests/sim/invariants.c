@@ -151,12 +151,13 @@ static void check_end(const struct sim *sim, const struct sim_client *c, const c
 {
     const struct rt_session *s = &c->d.desk.session;
     int64_t ends = 0;
+    int64_t until = sim->kind->to_deadline ? s->deadline : s->usable_until;
     bool there = sim->kind->session(sim, s->id, name, &ends);
-    if (!there || (ends < s->usable_until && !sim->plan.forever))
-        sim_violated(
-            sim, "I3", "c%u: session %llu is said to live longer than it does%s%s, %lld us",
-            c->index, (unsigned long long)s->id, name != NULL ? " for " : "",
-            name != NULL ? name : "", there ? (long long)(s->usable_until - ends) / 1000 : -1);
+    if (!there || (ends < until && !sim->plan.forever))
+        sim_violated(sim, "I3",
+                     "c%u: session %llu is said to live longer than it does%s%s, %lld us", c->index,
+                     (unsigned long long)s->id, name != NULL ? " for " : "",
+                     name != NULL ? name : "", there ? (long long)(until - ends) / 1000 : -1);
 }
 
 static void check_deadline(const struct sim *sim, const struct sim_client *c)

@@ -269,7 +269,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --etcd | --postgres | --mysql | --file] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--late | --redis | --cluster | --redlock | --etcd | --postgres | --mysql | --file] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }

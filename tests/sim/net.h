@@ -28,6 +28,7 @@ struct sim_host {     /* the server's side */
 
 struct sim_net {
     const struct sim_host *host;
+    void *user; /* the host's */
     struct sim_random random;
     struct sim_wire faults; /* here only those of bytes: late */
     struct sim_conn *conns;

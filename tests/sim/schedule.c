@@ -192,6 +192,33 @@ void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r)
     plan->outage[SIM_CLUSTER_SLOW] += 1;
 }
 
+/* Exclusive locks only. */
+void sim_plan_draw_redlock(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t apart[] = {0, 5, 3000, 60000};
+    const uint32_t every[] = {plan->ttl_ms / 8, plan->ttl_ms / 2, plan->ttl_ms * 2};
+    plan->shared = plan->at_least = plan->linger = 0;
+    plan->act[SIM_ACT_DOWNGRADE] = 0;
+    memset(plan->of, 0, sizeof(plan->of));
+    memset(plan->outage, 0, sizeof(plan->outage));
+    plan->outage_ms = 0;
+    plan->replicated = false;
+    plan->apart_ms = PICK(r, apart);
+    if (plan->wire.late_us > plan->ttl_ms * 50) /* else nothing is ever granted */
+        plan->wire.late /= 30;
+    if (sim_chance(r, 150))
+        return;
+    plan->outage_ms = PICK(r, every);
+    for (int i = 0; i < SIM_REDLOCK_OUTAGE_KINDS; i++)
+        plan->outage[i] = rate(r, 4);
+    if (sim_chance(r, 800)) /* no lock ends before its time: all must hold */
+        plan->outage[SIM_REDLOCK_FORWARD] = 0;
+    if (sim_chance(r, 300)) { /* nodes forget, and little else happens */
+        memset(plan->outage, 0, sizeof(plan->outage));
+        plan->outage[SIM_REDLOCK_EMPTY] = plan->outage[SIM_REDLOCK_MUTE] = 1;
+    }
+}
+
 /* ---- etcd --------------------------------------------------------------- */
 
 static void draw_etcd_wire(struct sim_plan *plan, struct sim_random *r)

@@ -68,6 +68,18 @@ enum sim_cluster_outage {                   /* what befalls a Redis cluster */
                           SIM_CLUSTER_OUTAGE_KINDS,
 };
 
+enum sim_redlock_outage { /* what befalls one of Redlock's nodes */
+                          SIM_REDLOCK_RESTART,
+                          SIM_REDLOCK_EMPTY, /* ... that has lost all */
+                          SIM_REDLOCK_MUTE,
+                          SIM_REDLOCK_SLOW,
+                          SIM_REDLOCK_FORWARD,
+                          SIM_REDLOCK_BACK,
+                          SIM_REDLOCK_SCRIPTS,
+                          SIM_REDLOCK_REFUSES,
+                          SIM_REDLOCK_OUTAGE_KINDS,
+};
+
 enum sim_etcd_outage { /* what befalls an etcd cluster */
                        SIM_ETCD_LEADER,
                        SIM_ETCD_DOWN,   /* a member */
@@ -127,7 +139,8 @@ struct sim_plan {
     struct sim_wire wire;
     uint32_t outage[SIM_OUTAGE_KINDS], outage_ms; /* as trouble */
     int32_t clock_ppm;
-    bool replicated; /* ?replicas=1: a grant is told when the replica has it */
+    bool replicated;   /* ?replicas=1: a grant is told when the replica has it */
+    uint32_t apart_ms; /* of Redlock's nodes: their clocks, at most */
     /* Of worlds of etcd: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
     uint32_t stale;          /* per mille of the reads of a member that is behind */
     uint32_t expiry_late_ms; /* the end of a lease is noticed up to so much too late */
@@ -143,6 +156,7 @@ struct sim_plan {
 void sim_plan_draw(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_redis(struct sim_plan *plan, struct sim_random *r);   /* after that */
 void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r); /* after that, a cluster */
+void sim_plan_draw_redlock(struct sim_plan *plan, struct sim_random *r); /* after that, of nodes */
 void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_sql(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_file(struct sim_plan *plan, struct sim_random *r);

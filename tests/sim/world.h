@@ -29,6 +29,8 @@ struct sim_kind {
     bool (*inexact)(const struct sim *sim, const char *name, uint64_t number);
     bool
         wanted_by_beat; /* that somebody waits may be told by the next beat: it came while we began to listen */
+    bool
+        to_deadline; /* what is promised is held against the deadline itself, not against what is told before it */
     const struct rt_engine *engine; /* NULL: which the URL names */
     /* Draws what the plan has for this kind alone, and makes the world. */
     void (*open)(struct sim *sim);
@@ -76,7 +78,7 @@ struct sim_kind {
     bool (*fences_grow)(const struct sim *sim);
 };
 
-extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster;
+extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster, sim_redlock;
 extern const struct sim_kind sim_postgres, sim_mysql;
 extern const struct sim_kind sim_etcd, sim_file; /* where those engines were built */
 

@@ -127,8 +127,12 @@ static void drop_flying(struct rt_resp_link *l, const char *why)
     while (all != NULL) {
         struct rt_resp_request *rq = all;
         all = rq->next;
-        if (!rt_resp_is_open(rq))
+        if (!rt_resp_is_open(rq)) {
             rt_resp_request_free(rq);
+            continue;
+        }
+        rt_free(rq->error); /* it was not believed, and is not the answer to its next try */
+        rq->error = NULL;
     }
     rt_ledger_lost(&l->conn->ledger, l, why);
 }

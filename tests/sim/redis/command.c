@@ -126,11 +126,56 @@ static void do_type(struct rs_call *c)
     rs_reply_status(c->reply, key != NULL ? names[key->type] : "none");
 }
 
+/* SET KEY VALUE [NX] [PX MS] */
 static void do_set(struct rs_call *c)
 {
+    bool unless = false;
+    int64_t ms = 0;
+    for (size_t i = 3; i < c->argc; i++) {
+        bool px = rs_word_is(c->argv[i], "PX");
+        unless = unless || rs_word_is(c->argv[i], "NX");
+        if (!px && !rs_word_is(c->argv[i], "NX")) {
+            rs_reply_error(c->reply, RS_SYNTAX);
+            return;
+        }
+        if (px && (++i == c->argc || !rs_to_integer(c->argv[i], &ms) || ms <= 0)) {
+            rs_reply_error(c->reply, "ERR invalid expire time in 'set' command");
+            return;
+        }
+    }
+    if (unless && rs_store_find(&c->m->store, c->argv[1]) != NULL) {
+        rs_reply_null(c->reply);
+        return;
+    }
     rs_store_delete(&c->m->store, c->argv[1]);
-    rs_hash_set(rs_call_made(c, RS_STRING), RS_TEXT(""), c->argv[2]);
+    struct rs_key *key = rs_call_made(c, RS_STRING);
+    rs_hash_set(key, RS_TEXT(""), c->argv[2]);
+    key->ends_us = ms > 0 ? c->m->clock_us(c->m) + ms * 1000 : 0;
     rs_reply_status(c->reply, "OK");
+}
+
+static void do_pexpire(struct rs_call *c)
+{
+    struct rs_key *key = rs_store_find(&c->m->store, c->argv[1]);
+    int64_t ms;
+    if (!rs_to_integer(c->argv[2], &ms)) {
+        rs_reply_error(c->reply, RS_NOT_INTEGER);
+        return;
+    }
+    rs_reply_integer(c->reply, key != NULL);
+    if (key != NULL && ms > 0)
+        key->ends_us = c->m->clock_us(c->m) + ms * 1000;
+    else if (key != NULL)
+        rs_store_delete(&c->m->store, c->argv[1]);
+}
+
+static void do_pttl(struct rs_call *c)
+{
+    const struct rs_key *key = rs_store_find(&c->m->store, c->argv[1]);
+    if (key == NULL || key->ends_us == 0)
+        rs_reply_integer(c->reply, key == NULL ? -2 : -1);
+    else
+        rs_reply_integer(c->reply, (key->ends_us - c->m->clock_us(c->m) + 999) / 1000);
 }
 
 static void do_get(struct rs_call *c)
@@ -167,7 +212,9 @@ static const struct rs_command key_commands[] = {
     {"UNLINK", do_del, 2, 0, true, false},
     {"EXISTS", do_exists, 2, 0, false, false},
     {"TYPE", do_type, 2, 2, false, false},
-    {"SET", do_set, 3, 3, true, true},
+    {"SET", do_set, 3, 6, true, true},
+    {"PEXPIRE", do_pexpire, 3, 3, true, false},
+    {"PTTL", do_pttl, 2, 2, false, false},
     {"GET", do_get, 2, 2, false, false},
     {"TIME", do_time, 1, 1, false, false},
     {"PUBLISH", do_publish, 3, 3, false, false},
@@ -204,9 +251,24 @@ bool rs_command_run(struct rs_machine *m, size_t argc, const struct rs_text *arg
     return true;
 }
 
+void rs_machine_expire(struct rs_machine *m)
+{
+    bool any = false;
+    for (size_t i = m->store.count; i-- > 0;) {
+        const struct rs_key *key = &m->store.keys[i];
+        if (key->ends_us == 0 || key->ends_us > m->clock_us(m))
+            continue;
+        any = true;
+        rs_store_delete(&m->store, key->name);
+    }
+    if (any)
+        rs_machine_changed(m);
+}
+
 bool rs_machine_run(struct rs_machine *m, size_t argc, const struct rs_text *argv,
                     struct rs_buffer *reply)
 {
+    rs_machine_expire(m); /* a script sees one moment */
     m->wrote = false;
     bool known = rs_command_run(m, argc, argv, reply) || rs_script_run(m, argc, argv, reply);
     if (m->wrote)

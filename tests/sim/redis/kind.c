@@ -15,10 +15,10 @@ static void open_world(struct sim *sim, bool cluster)
         sim_plan_draw_cluster(&sim->plan, &aside);
     rs_server_open(&redis, sim_next(&aside), sim->plan.clock_ppm);
     redis.cluster = cluster;
-    redis.net.faults = sim->plan.wire;
+    redis.net->faults = sim->plan.wire;
     rs_server_run(&redis, sim->now);
     sim->redis = &redis;
-    sim->net = &redis.net;
+    sim->net = redis.net;
     sim_redis_watch(sim);
 }
 
@@ -112,7 +112,7 @@ static int64_t wakes_within(const struct sim *sim)
 static int64_t harmed_until(const struct sim *sim)
 {
     const struct rs_server *s = sim->redis;
-    int64_t until = s->net.down_until > s->busy_until ? s->net.down_until : s->busy_until;
+    int64_t until = s->net->down_until > s->busy_until ? s->net->down_until : s->busy_until;
     if (s->machine.full)
         return RT_NEVER;
     for (uint32_t i = 0; i < RS_NODES; i++) {

@@ -28,6 +28,7 @@ struct rs_machine { /* all zero but the two functions: as new */
 };
 
 void rs_machine_clear(struct rs_machine *m);
+void rs_machine_expire(struct rs_machine *m);  /* keys whose time is over go */
 void rs_machine_changed(struct rs_machine *m); /* the store, by others than commands */
 
 /* Runs one command; false: there is no such one here. */

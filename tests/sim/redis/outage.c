@@ -214,9 +214,9 @@ void sim_redis_go_on(struct sim *sim)
 void sim_redis_heal(struct sim *sim)
 {
     struct rs_server *s = sim->redis;
-    s->net.faults = (struct sim_wire){0};
+    s->net->faults = (struct sim_wire){0};
     s->machine.full = false;
-    s->net.down_until = s->busy_until = 0;
+    s->net->down_until = s->busy_until = 0;
     memset(s->nodes, 0, sizeof(s->nodes));
     s->has_earlier = false;
     sim->promote_at = 0;

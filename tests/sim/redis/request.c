@@ -64,7 +64,7 @@ static bool do_listening(struct rs_conn *c, size_t argc, const struct rs_text *a
 
 static bool is_mute(const struct rs_conn *c)
 {
-    return c->node->mute_until > c->server->net.now;
+    return c->node->mute_until > c->server->net->now;
 }
 
 static void push(struct rs_conn *c, struct rs_text channel, struct rs_text message)
@@ -75,9 +75,9 @@ static void push(struct rs_conn *c, struct rs_text channel, struct rs_text messa
     rs_reply_string(&bytes, s->cluster ? "smessage" : "message");
     rs_reply_bulk(&bytes, channel);
     rs_reply_bulk(&bytes, message);
-    if (!is_mute(c) && !sim_net_strikes(&s->net, s->net.faults.push_lost))
+    if (!is_mute(c) && !sim_net_strikes(s->net, s->net->faults.push_lost))
         sim_conn_send(&c->base, bytes.at, bytes.n);
-    if (sim_net_strikes(&s->net, s->net.faults.push_doubled))
+    if (sim_net_strikes(s->net, s->net->faults.push_doubled))
         sim_conn_send(&c->base, bytes.at, bytes.n);
     rs_buffer_free(&bytes);
 }
@@ -87,7 +87,7 @@ int64_t rs_publish(struct rs_machine *m, struct rs_text channel, struct rs_text 
     struct rs_server *s = (struct rs_server *)(void *)m; /* its first member */
     int64_t heard = 0;
     s->pushed += memmem(channel.at, channel.n, ":p:", 3) != NULL;
-    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+    for (struct sim_conn *c = s->net->conns; c != NULL; c = c->next)
         if (c->served && find_channel(rs_conn_of(c), channel) != NULL) {
             push(rs_conn_of(c), channel, message);
             heard++;
@@ -102,12 +102,14 @@ static void reply_info(const struct rs_server *s, struct rs_buffer *reply)
     char text[1024];
     snprintf(text, sizeof(text),
              "# Server\r\nredis_version:7.0.15\r\nredis_mode:%s\r\nrun_id:%040u\r\n"
+             "uptime_in_seconds:%lld\r\n"
              "# Persistence\r\nloading:%d\r\naof_enabled:1\r\n"
              "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"
              "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
              "# Cluster\r\ncluster_enabled:%d\r\n",
              s->cluster ? "cluster" : "standalone", s->runs,
-             s->busy_until > s->net.now && strncmp(s->refusal, "LOADING", 7) == 0, s->cluster);
+             (long long)(rs_server_clock(s) / 1000000 - s->started_us / 1000000),
+             s->busy_until > s->net->now && strncmp(s->refusal, "LOADING", 7) == 0, s->cluster);
     rs_reply_string(reply, text);
 }
 
@@ -195,7 +197,7 @@ static void execute(struct rs_conn *c, size_t argc, const struct rs_text *argv,
     struct rs_server *s = c->server;
     if (do_listening(c, argc, argv, reply) || do_connection(c, argc, argv, reply))
         return;
-    if (is_script(argv[0]) && s->busy_until > s->net.now) {
+    if (is_script(argv[0]) && s->busy_until > s->net->now) {
         rs_reply_error(reply, s->refusal);
         return;
     }
@@ -213,11 +215,11 @@ static void serve_once(struct rs_conn *c, size_t argc, const struct rs_text *arg
     struct rs_server *s = c->server;
     struct rs_buffer reply = {0};
     execute(c, argc, argv, &reply);
-    if (c->node->slow_until > s->net.now)
+    if (c->node->slow_until > s->net->now)
         sim_conn_hold(&c->base, c->node->slow_ns);
-    if (!is_mute(c) && !sim_net_strikes(&s->net, s->net.faults.reply_lost))
+    if (!is_mute(c) && !sim_net_strikes(s->net, s->net->faults.reply_lost))
         sim_conn_send(&c->base, reply.at, reply.n);
-    if (sim_net_strikes(&s->net, s->net.faults.reply_doubled))
+    if (sim_net_strikes(s->net, s->net->faults.reply_doubled))
         sim_conn_send(&c->base, reply.at, reply.n);
     rs_buffer_free(&reply);
 }
@@ -225,15 +227,15 @@ static void serve_once(struct rs_conn *c, size_t argc, const struct rs_text *arg
 void rs_serve(struct rs_conn *c, size_t argc, const struct rs_text *argv)
 {
     struct rs_server *s = c->server;
-    if (sim_net_strikes(&s->net, s->net.faults.reset)) {
-        if (sim_chance(&s->net.random, 500))
+    if (sim_net_strikes(s->net, s->net->faults.reset)) {
+        if (sim_chance(&s->net->random, 500))
             serve_once(c, argc, argv);
         sim_conn_break(&c->base);
         return;
     }
-    if (sim_net_strikes(&s->net, s->net.faults.request_lost))
+    if (sim_net_strikes(s->net, s->net->faults.request_lost))
         return;
     serve_once(c, argc, argv);
-    if (sim_net_strikes(&s->net, s->net.faults.request_doubled))
+    if (sim_net_strikes(s->net, s->net->faults.request_doubled))
         serve_once(c, argc, argv);
 }

@@ -14,7 +14,7 @@
 
 int64_t rs_server_clock(const struct rs_server *s)
 {
-    int64_t us = (s->net.now - s->clock_at) / 1000;
+    int64_t us = (s->net->now - s->clock_at) / 1000;
     return s->clock_us + us + us * s->clock_ppm / 1000000;
 }
 
@@ -30,13 +30,13 @@ static int64_t machine_clock(struct rs_machine *m)
 void rs_server_jump(struct rs_server *s, int64_t by_us)
 {
     s->clock_us = rs_server_clock(s) + by_us;
-    s->clock_at = s->net.now;
+    s->clock_at = s->net->now;
 }
 
 int64_t rs_server_when(const struct rs_server *s, int64_t at_us)
 {
     int64_t us = at_us - rs_server_clock(s);
-    return s->net.now + (us - us * s->clock_ppm / 1000000) * 1000;
+    return s->net->now + (us - us * s->clock_ppm / 1000000) * 1000;
 }
 
 /* ---- Serving ------------------------------------------------------------ */
@@ -63,10 +63,13 @@ static void serve_data(struct rs_conn *c, const char *bytes, size_t n)
 static bool on_accept(struct sim_conn *base, const char *host)
 {
     struct rs_conn *c = rs_conn_of(base);
+    struct rs_server *s = base->net->user;
     uint32_t node = (uint32_t)atoi(host + strlen(RS_NODE_HOST)) - 1;
-    c->server = (struct rs_server *)(void *)((char *)base->net - offsetof(struct rs_server, net));
-    assert(node < RS_NODES);
-    c->node = &c->server->nodes[node];
+    assert(node < (s->fellows > 0 ? s->fellows : RS_NODES));
+    c->server = s->fellows > 0 ? &s[node] : s;
+    c->node = &c->server->nodes[s->fellows > 0 ? 0 : node];
+    if (c->server->down_until > base->net->now)
+        return false;
     c->reader = redisReaderCreate();
     assert(c->reader != NULL);
     return true;
@@ -90,9 +93,9 @@ static const struct sim_host host = {sizeof(struct rs_conn), on_accept, on_data,
 
 void rs_server_run(struct rs_server *s, int64_t now)
 {
-    while (sim_net_next(&s->net) <= now)
-        sim_net_step(&s->net);
-    sim_net_advance(&s->net, now);
+    while (sim_net_next(s->net) <= now)
+        sim_net_step(s->net);
+    sim_net_advance(s->net, now);
 }
 
 /* ---- Outages ------------------------------------------------------------ */
@@ -100,7 +103,9 @@ void rs_server_run(struct rs_server *s, int64_t now)
 void rs_server_open(struct rs_server *s, uint64_t seed, int32_t clock_ppm)
 {
     memset(s, 0, sizeof(*s));
-    sim_net_open(&s->net, &host, seed);
+    s->net = &s->own;
+    sim_net_open(s->net, &host, seed);
+    s->net->user = s;
     s->machine.clock_us = machine_clock;
     s->machine.publish = rs_publish;
 
@@ -110,9 +115,19 @@ void rs_server_open(struct rs_server *s, uint64_t seed, int32_t clock_ppm)
     rs_machine_changed(&s->machine);
 }
 
+void rs_servers_open(struct rs_server *s, uint32_t count, uint64_t seed)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        rs_server_open(&s[i], seed, 0);
+        s[i].net = &s[0].own;
+    }
+    s[0].fellows = count;
+}
+
 void rs_server_close(struct rs_server *s)
 {
-    sim_net_close(&s->net);
+    if (s->net == &s->own)
+        sim_net_close(s->net);
     rs_machine_clear(&s->machine);
     rs_store_clear(&s->earlier);
 }
@@ -125,12 +140,16 @@ void rs_server_keep(struct rs_server *s)
 
 void rs_server_restart(struct rs_server *s, enum rs_loss loss, int64_t until)
 {
-    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
-        if (c->served)
+    for (struct sim_conn *c = s->net->conns; c != NULL; c = c->next)
+        if (c->served && rs_conn_of(c)->server == s)
             sim_conn_break(c);
     s->machine.script_count = 0;
-    s->net.down_until = until > s->net.now ? until : 0;
+    if (s->net->user == s && s->fellows == 0)
+        s->net->down_until = until > s->net->now ? until : 0;
+    else
+        s->down_until = until;
     s->runs++;
+    s->started_us = rs_server_clock(s);
     if (loss == RS_KEEPS_ALL)
         return;
     rs_store_clear(&s->machine.store);
@@ -144,14 +163,14 @@ void rs_server_restart(struct rs_server *s, enum rs_loss loss, int64_t until)
 
 void rs_server_restart_node(struct rs_server *s, uint32_t node)
 {
-    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+    for (struct sim_conn *c = s->net->conns; c != NULL; c = c->next)
         if (c->served && rs_conn_of(c)->node == &s->nodes[node])
             sim_conn_break(c);
 }
 
 void rs_server_kill_listeners(struct rs_server *s)
 {
-    for (struct sim_conn *c = s->net.conns; c != NULL; c = c->next)
+    for (struct sim_conn *c = s->net->conns; c != NULL; c = c->next)
         if (c->served && rs_conn_of(c)->channel_count > 0)
             sim_conn_break(c);
 }

@@ -24,7 +24,11 @@ struct rs_server {
     struct rs_machine machine; /* first */
     bool cluster;
     struct rs_node nodes[RS_NODES];
-    struct sim_net net;
+    struct sim_net *net, own; /* net: its own, or that of the first of its fellows */
+    uint32_t
+        fellows; /* of the first: how many servers stand behind it, RS_NODE_HOST "1" and on; 0: it is alone */
+    int64_t down_until;      /* one of several: refuses connections */
+    int64_t started_us;      /* by its clock */
     struct rs_store earlier; /* what a replica, or the disk, has */
     bool has_earlier;
     int64_t clock_at;    /* the clock was set at this moment ... */
@@ -43,6 +47,8 @@ struct rs_server {
 };
 
 void rs_server_open(struct rs_server *s, uint64_t seed, int32_t clock_ppm);
+/* COUNT of them at S, on one network, with a machine and a clock each. */
+void rs_servers_open(struct rs_server *s, uint32_t count, uint64_t seed);
 void rs_server_close(struct rs_server *s);
 
 int64_t rs_server_clock(const struct rs_server *s);

@@ -55,7 +55,8 @@ void rs_store_clear(struct rs_store *s)
 
 static struct rs_key key_copy(const struct rs_key *from)
 {
-    struct rs_key to = {.name = text_copy(from->name), .type = from->type};
+    struct rs_key to = {
+        .name = text_copy(from->name), .type = from->type, .ends_us = from->ends_us};
     to.entries = malloc((from->count + 1) * sizeof(to.entries[0]));
     assert(to.entries != NULL);
     to.room = from->count + 1;

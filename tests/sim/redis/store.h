@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct rs_text { /* bytes, any; not terminated */
     const char *at;
@@ -31,6 +32,7 @@ struct rs_entry {
 struct rs_key {
     struct rs_text name;
     enum rs_type type;
+    int64_t ends_us;          /* by the server's clock; 0: never */
     struct rs_entry *entries; /* STRING: one, its value */
     size_t count, room;
 };
