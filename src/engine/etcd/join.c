@@ -467,8 +467,8 @@ static void all_stand(struct rt_etcd_conn *c, struct joining *j, const RtEtcd__T
             undo(c, j, rv);
             return;
         }
-        if (j->attempt && j->put)
-            one->granted = one->join->mode != RT_GATHER; /* as was guarded */
+        if (j->attempt) /* as was guarded when it was put, now or by a try whose answer was lost */
+            one->granted = one->join->mode != RT_GATHER;
     }
     settle(c, j);
 }
