@@ -136,11 +136,12 @@ static double rate(const struct rt_sale *sale)
 
 static void print_head(const struct demo *demo)
 {
-    printf("A flash sale: a stock of %" PRIu32 ", %" PRIu32 " buyers at once, each a process.\n"
+    printf("A flash sale on %s: a stock of %" PRIu32 ", %" PRIu32
+           " buyers at once, each a process.\n"
            "Each looks at the stock, thinks for %d ms, and writes back one less.\n\n"
            "%-26s %6s %9s %8s %8s %9s %12s\n",
-           demo->stock, demo->buyers, RT_SHOP_THINK_US / 1000, "", "sold", "too many", "time",
-           "rate", "per buyer", "longest wait");
+           demo->scratch.shown, demo->stock, demo->buyers, RT_SHOP_THINK_US / 1000, "", "sold",
+           "too many", "time", "rate", "per buyer", "longest wait");
     fflush(stdout);
 }
 
@@ -282,7 +283,7 @@ static void choose_rows(struct demo *demo)
         if (!rt_strategies_url(&strategies[i], demo->scratch.url, row->url, sizeof(row->url)))
             continue;
         if (i == 0)
-            snprintf(row->title, sizeof(row->title), "with %.50s", demo->scratch.shown);
+            snprintf(row->title, sizeof(row->title), "with Rota's own line");
         else
             snprintf(row->title, sizeof(row->title), "dialect %s%s", strategies[i].dialect,
                      strategies[i].unsafe ? " (unsafe)" : "");
