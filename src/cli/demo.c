@@ -136,11 +136,11 @@ static double rate(const struct rt_sale *sale)
 
 static void print_head(const struct demo *demo)
 {
-    printf("A flash sale on %s: a stock of %" PRIu32 ", %" PRIu32
-           " buyers at once, each a process.\n"
+    printf("A flash sale: a stock of %" PRIu32 ", %" PRIu32
+           " buyers at once, each a process; locks are on %s\n"
            "Each looks at the stock, thinks for %d ms, and writes back one less.\n\n"
            "%-26s %6s %9s %8s %8s %9s %12s\n",
-           demo->scratch.shown, demo->stock, demo->buyers, RT_SHOP_THINK_US / 1000, "", "sold",
+           demo->stock, demo->buyers, demo->scratch.shown, RT_SHOP_THINK_US / 1000, "", "sold",
            "too many", "time", "rate", "per buyer", "longest wait");
     fflush(stdout);
 }
