@@ -43,6 +43,7 @@ static const struct row {
     {"zk", "curator-rw", ZK_ORDERED | ROTA_CAP_SHARED, ROTA_CAP_STRICT},
     {"zk", "curator-latch", ZK_ORDERED, ROTA_CAP_STRICT},
     {"zk", "kazoo", ZK_ORDERED | ROTA_CAP_SHARED, ROTA_CAP_STRICT},
+    {"zk", "simple", ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},
     {"zk", NULL, REDIS_LINE, ROTA_CAP_STRICT},
     {"file:", NULL,
      ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_WANTED |

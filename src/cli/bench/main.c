@@ -25,7 +25,8 @@ const char rt_help_bench[] =
     "  threads   32 threads on one lock, with passing on inside the process, without\n"
     "  handover  from the release by one process to the grant to another\n"
     "  takeover  from the kill -9 of a holder to the grant of the one who waits\n"
-    "  waiters   100 processes in line: until all were served\n"
+    "  waiters   100 processes in line: until all were served; and how many of 1,000\n"
+    "            clients that wait a release wakes (on servers)\n"
     "  held      100,000 locks held by one client: the time of the next, and memory\n"
     "\n"
     "      --quick     a tenth of the work: rough\n"
@@ -178,17 +179,37 @@ static int measure_takeover(struct bench *b)
     return code;
 }
 
+/* Of clients with a connection each. */
+static int measure_herd(struct bench *b)
+{
+    struct rota *r;
+    double woken = 0;
+    int n = scaled(b, 1000);
+
+    int code = rt_bench_open(&b->measure, &r, NULL);
+    if (code != RT_EXIT_OK)
+        return code;
+    bool remote = (rota_caps(r) & ROTA_CAP_SHARED_HOSTS) != 0;
+    rota_close(r);
+    if (!remote)
+        return RT_EXIT_OK;
+    code = rt_bench_herd(&b->measure, &n, &woken);
+    if (code == RT_EXIT_OK)
+        ADD(b, woken, "clients", "%d wait: those a release wakes", n);
+    return code;
+}
+
 static int measure_waiters(struct bench *b)
 {
     double ms = 0;
     int n = scaled(b, 100);
     int code = rt_bench_waiters(&b->measure, n, &ms);
 
-    if (code == RT_EXIT_OK) {
-        ADD(b, ms, "ms", "%d processes in line, all served", n);
-        ADD(b, ms / n, "ms", "each");
-    }
-    return code;
+    if (code != RT_EXIT_OK)
+        return code;
+    ADD(b, ms, "ms", "%d processes in line, all served", n);
+    ADD(b, ms / n, "ms", "each");
+    return measure_herd(b);
 }
 
 static int measure_held(struct bench *b)

@@ -58,6 +58,11 @@ int rt_bench_takeover(const struct rt_bench *b, uint32_t ttl_ms, size_t n, doubl
 /* N processes wait in line for one holder; *MS: from its release to the grant to the last. */
 int rt_bench_waiters(const struct rt_bench *b, int n, double *ms);
 
+/* *N clients wait for one lock, or as many as the server takes: *N then; *WOKEN: how many connections hear anything when it
+ * is released, the least of a few releases. */
+#define RT_BENCH_HERD_MOST 4096
+int rt_bench_herd(const struct rt_bench *b, int *n, double *woken);
+
 /* N held locks in one client, taken in BINS parts; US[i]: an acquire of part i, on average;
  * *BYTES: of our memory for each. Counts allocations: no other client may be open. */
 int rt_bench_held(const struct rt_bench *b, int n, int bins, double *us, double *bytes);

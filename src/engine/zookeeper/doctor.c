@@ -216,9 +216,12 @@ static void judge_rest(const struct check *k)
 static void judge(struct rt_zk *z, struct check *k)
 {
     if (k->work.err == 0) {
+        bool line = z->dialect->lone == NULL;
         promise(k, "one holder at a time (I1)", true, "a majority has every grant on its disks",
                 "");
-        promise(k, "order of arrival (I7)", true, "sequential nodes", "");
+        promise(k, "order of arrival (I7)", line,
+                line ? "sequential nodes" : "all who wait watch one node, and run for it",
+                "leave ?dialect=simple out");
         promise(k, "fence (I2)", true, "the czxid of a ticket's node", "");
         judge_servers(k);
         judge_tick(k);

@@ -139,6 +139,20 @@ void rt_zk_multi_heir(struct rt_zk *z, struct rt_zk_ask *a, const char *name, co
     rt_zk_multi_create(&z->c, a, rt_zk_node_path(z, name, heir), data, flags);
 }
 
+struct rt_zk_ask *rt_zk_take_out(struct rt_zk *z, const char *name, const char *node,
+                                 rt_zk_answer_fn *answer)
+{
+    const char *path = rt_zk_node_path(z, name, node);
+    if (z->dialect->lone == NULL)
+        return rt_zk_delete(&z->c, path, answer);
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, answer);
+    rt_zk_multi_delete(a, path); /* which is nobody else's: without it the other one stays too */
+    rt_zk_multi_delete(a, rt_zk_node_path(z, name, z->dialect->lone));
+    if (a != NULL)
+        a->entry.again = true;
+    return a;
+}
+
 /* ---- Cards, clocks ---------------------------------------------------------------------------- */
 
 struct rt_text rt_zk_label(const struct rt_zk *z)
@@ -237,16 +251,30 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
     return t;
 }
 
+static void unlink_number(struct rt_zk *z, struct rt_zk_ticket *t)
+{
+    struct rt_zk_ticket **at = &z->by_number[t->number % RT_ZK_BUCKETS];
+    while (*at != t)
+        at = &(*at)->same_number;
+    *at = t->same_number;
+}
+
+void rt_zk_ticket_renumber(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number)
+{
+    struct rt_zk_ticket **bucket = &z->by_number[number % RT_ZK_BUCKETS];
+    unlink_number(z, t);
+    t->number = number;
+    t->same_number = *bucket;
+    *bucket = t;
+}
+
 void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t)
 {
     struct rt_zk_ticket **nonce = &z->by_nonce[t->id.nonce % RT_ZK_BUCKETS];
-    struct rt_zk_ticket **number = &z->by_number[t->number % RT_ZK_BUCKETS];
     while (*nonce != t)
         nonce = &(*nonce)->same_nonce;
-    while (*number != t)
-        number = &(*number)->same_number;
     *nonce = t->same_nonce;
-    *number = t->same_number;
+    unlink_number(z, t);
     RT_LIST_OUT(t);
     rt_zk_wait_end(t);
     rt_free(t->name);
@@ -268,13 +296,19 @@ void rt_zk_tell(struct rt_zk *z, enum rt_event_kind kind, const struct rt_zk_tic
                              .number = t->number,
                              .nonce = t->id.nonce,
                              .name = t->name};
+    if (kind == RT_GRANTED && t->called != 0) {
+        event.number = t->called;
+        event.fence = t->number;
+    }
     rt_conn_event(&z->base, &event);
 }
 
 void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t)
 {
     if (t->leaving)
-        return; /* its LEAVE says what became of it */
+        return;         /* its LEAVE says what became of it */
+    if (t->called != 0) /* only who heard of its grant knows its number */
+        rt_zk_tell(z, RT_GRANTED, t);
     rt_zk_tell(z, RT_TICKET_LOST, t);
     rt_zk_ticket_drop(z, t);
 }
@@ -362,11 +396,15 @@ static int take_dialect(struct rt_zk *z, const struct rt_url *url)
 {
     const char *name = rt_url_param(url, "dialect", "curator");
     z->dialect = rt_zk_dialect(strcmp(name, "line") == 0 ? "curator" : name);
+    if (z->dialect != NULL && z->dialect->lone != NULL)
+        (void)snprintf(z->base.unsafe, sizeof(z->base.unsafe),
+                       "?dialect=simple is there to be seen and measured: leave it out, and "
+                       "there is order, and no herd");
     if (z->dialect != NULL)
         return 0;
     return rt_words_fail(
         &z->base, ROTA_INVALID,
-        "zk: has no dialect '%.40s', but curator, curator-rw, curator-latch, kazoo", name);
+        "zk: has no dialect '%.40s', but curator, curator-rw, curator-latch, kazoo, simple", name);
 }
 
 static int zk_open(struct rt_conn *conn, const struct rt_url *url)
@@ -427,7 +465,8 @@ static const char *zk_trouble(const struct rt_conn *conn)
 /* What is acknowledged is on the disks of a majority. */
 static uint32_t zk_caps(const struct rt_conn *conn)
 {
-    return ((const struct rt_zk *)(const void *)conn)->dialect->caps | ROTA_CAP_STRICT;
+    const struct rt_zk_dialect *d = ((const struct rt_zk *)(const void *)conn)->dialect;
+    return d->caps | (d->lone == NULL ? ROTA_CAP_STRICT : 0);
 }
 
 static const char *const schemes[] = {"zk", "zks", NULL};

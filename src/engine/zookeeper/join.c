@@ -33,10 +33,11 @@ struct joining {
     struct rt_work work; /* first */
     size_t n;
     uint32_t tries;
-    bool durable, attempt;
+    bool durable, attempt, lone;
     bool lost; /* the answer of the last create: only the list knows */
     bool no_line;
     bool adopts; /* an earlier try, or somebody else, has made some of them */
+    bool taken;  /* simple: somebody has one of the nodes */
     int refusal;
     struct one ones[];
 };
@@ -100,6 +101,11 @@ static void made(void *arg, size_t part, struct rt_text path)
 {
     struct joining *j = arg;
     size_t at = path.size;
+    if (j->lone) { /* of two nodes the second is the ticket */
+        if (part % 2 == 0)
+            return;
+        part /= 2;
+    }
     while (at > 0 && ((const char *)path.at)[at - 1] != '/')
         at--;
     if (part < j->n && path.size - at < RT_ZK_NODE_ROOM)
@@ -130,6 +136,7 @@ static void created(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
     struct joining *j = a->owner;
     int32_t said = err == 0 ? read_created(z, j, a, reply) : RT_ZK_OK;
     j->no_line = said == RT_ZK_NO_NODE;
+    j->taken = j->lone && said == RT_ZK_EXISTS_ALREADY;
     if (err == ROTA_UNKNOWN && !a->entry.given_up &&
         rt_loop_now(z->base.loop) < j->work.op->deadline) {
         j->lost = true;
@@ -138,7 +145,7 @@ static void created(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
         err = rt_zk_odd(c);
     } else if (said == -102) {
         err = rt_words_fail(&z->base, ROTA_AUTH, "that user may not create there");
-    } else if (said != RT_ZK_OK && !j->no_line) {
+    } else if (said != RT_ZK_OK && !j->no_line && !j->taken) {
         err = rt_words_fail(&z->base, ROTA_PROTOCOL, "ZooKeeper says %d", (int)said);
     }
     note(z, j, err);
@@ -164,7 +171,8 @@ static int send_create(struct rt_zk *z, struct joining *j)
 {
     const uint32_t flags = RT_ZK_EPHEMERAL | RT_ZK_SEQUENTIAL;
     char node[RT_ZK_NODE_ROOM];
-    struct rt_zk_ask *a = j->n > 1 ? rt_zk_ask_new(&z->c, RT_ZK_MULTI, created) : NULL;
+    bool multi = j->n > 1 || j->lone;
+    struct rt_zk_ask *a = multi ? rt_zk_ask_new(&z->c, RT_ZK_MULTI, created) : NULL;
     for (size_t i = 0; i < j->n; i++) {
         const struct rt_join *join = j->ones[i].join;
         struct rt_zk_id id = id_of(join);
@@ -172,12 +180,14 @@ static int send_create(struct rt_zk *z, struct joining *j)
         rt_zk_node(node, z->dialect, &id, NULL);
         const char *path = rt_zk_node_path(z, join->name, node);
         j->ones[i].node[0] = '\0';
-        if (j->n > 1)
+        if (j->lone)
+            rt_zk_herd_create(z, a, join->name, node, data);
+        else if (multi)
             rt_zk_multi_create(&z->c, a, path, data, flags);
         else
             a = rt_zk_create(&z->c, RT_ZK_CREATE2, path, data, flags, created);
     }
-    j->lost = j->no_line = j->adopts = false;
+    j->lost = j->no_line = j->adopts = j->taken = false;
     int rv = rt_zk_work_send(z, &j->work, a, 0);
     return rv != 0 ? rv : send_looks(z, j, RT_ZK_LOOK_TIDY);
 }
@@ -235,9 +245,8 @@ static void take_back(struct rt_zk *z, struct joining *j, int refusal, size_t bu
         struct one *one = &j->ones[i];
         if (one->node[0] == '\0' || (refusal == 0 && !one->spare))
             continue;
-        path = rt_zk_node_path(z, one->join->name, one->node);
+        rv = rt_zk_work_send(z, &j->work, rt_zk_take_out(z, one->join->name, one->node, gone), i);
         one->node[0] = '\0';
-        rv = rt_zk_work_send(z, &j->work, rt_zk_delete(&z->c, path, gone), i);
     }
     if (rv == 0 && refusal == ROTA_BUSY) {
         const struct one *one = &j->ones[busy];
@@ -261,7 +270,8 @@ static void finish(struct rt_zk *z, struct joining *j)
         struct rt_join *join = one->join;
         join->number = one->number;
         join->granted = t->granted = one->place->granted;
-        t->wanted = join->wanted = t->granted && t->armed && one->look.line.waiting > 0;
+        t->wanted = join->wanted = t->granted && t->armed &&
+                                   (one->look.line.waiting > 0 || j->lone);
         if (!t->granted)
             rt_zk_wait(z, t, t->id.durable ? NULL : &one->look.line, one->place, one->look.ends_ms);
         else if (t->armed && !t->wanted)
@@ -301,6 +311,8 @@ static void settle(struct rt_zk *z, struct joining *j)
         struct rt_zk_ticket *t = one->ticket;
         if (t == NULL)
             rv = ROTA_UNKNOWN;
+        else if (t->number >= RT_ZK_CALLED) /* it waited, and has it by an earlier try */
+            rt_zk_herd_won(z, t, one->number);
         else if (one->place->granted && t->at_least_ms > 0 && t->kept_until_ms == 0)
             rv = rt_zk_keep(z, t, j->work.op, kept, j, i, &j->work.pending);
     }
@@ -380,7 +392,7 @@ static int find(struct rt_zk *z, struct joining *j, size_t *missing)
                      strcmp(one->place->node, one->node) != 0;
         j->adopts = j->adopts || one->spare;
     }
-    if (*missing == 0 || (*missing == j->n && j->lost))
+    if (*missing == 0 || (*missing == j->n && (j->lost || j->taken)))
         return 0;
     return j->n == 1 ? rt_words_no_ticket(&z->base, j->ones[0].join->name)
                      : rt_words_set_ended(&z->base);
@@ -419,6 +431,63 @@ static void judge(struct rt_zk *z, struct joining *j)
         make_heirs(z, j);
     else
         settle(z, j);
+}
+
+/* simple: those whose nodes others have. */
+static int wait_there(struct rt_zk *z, struct joining *j, size_t busy)
+{
+    struct rt_zk_ticket **fresh = rt_alloc(j->n * sizeof(struct rt_zk_ticket *));
+    char node[RT_ZK_NODE_ROOM];
+    size_t n = 0;
+    int rv = fresh != NULL ? 0 : rt_words_nomem(&z->base);
+    for (size_t i = 0; rv == 0 && i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        struct rt_zk_id id = id_of(one->join);
+        rt_zk_node(node, z->dialect, &id, NULL);
+        one->ticket = rt_zk_ticket_find(z, one->join->name, id.session, 0, id.nonce);
+        if (one->ticket != NULL && one->ticket->granted) /* it was, and is not there any more */
+            rv = rt_words_no_ticket(&z->base, one->join->name);
+        if (one->ticket != NULL)
+            continue;
+        one->ticket = rt_zk_ticket_new(z, one->join, node, RT_ZK_CALLED | ++z->serial);
+        if (one->ticket == NULL)
+            rv = ROTA_NOMEM;
+        else
+            fresh[n++] = one->ticket, one->ticket->called = one->ticket->number;
+    }
+    if (rv == 0 && n > 0)
+        rv = rt_zk_herd_wait(z, fresh, n, n == j->n ? busy : 0);
+    for (size_t i = 0; rv != 0 && i < n; i++)
+        rt_zk_ticket_drop(z, fresh[i]);
+    rt_free(fresh);
+    return rv;
+}
+
+/* simple: somebody has one of them, or had when we tried. */
+static void stand_by(struct rt_zk *z, struct joining *j)
+{
+    size_t busy = 0;
+    int rv = 0;
+    while (busy < j->n && j->ones[busy].look.line.count == 0)
+        busy++;
+    for (size_t i = 0; i < j->n && rv == 0; i++)
+        rv = check_kind(z, &j->ones[i]);
+    if (rv == 0 && busy == j->n && j->tries++ < TRIES) {
+        go(z, j, send_create(z, j));
+        return;
+    }
+    if (rv == 0 && j->attempt && busy < j->n) {
+        take_back(z, j, ROTA_BUSY, busy);
+        return;
+    }
+    if (rv == 0)
+        rv = j->attempt ? rt_words_busy(&z->base, j->ones[0].join->name, "another", 7)
+                        : wait_there(z, j, busy < j->n ? busy : 0);
+    for (size_t i = 0; rv == 0 && i < j->n; i++) {
+        j->ones[i].join->number = j->ones[i].ticket->number;
+        j->ones[i].join->granted = j->ones[i].ticket->granted;
+    }
+    rt_zk_end(z, &j->work, rv);
 }
 
 static void make_lines(struct rt_zk *z, struct joining *j)
@@ -475,12 +544,14 @@ static void decide(struct rt_zk *z, struct joining *j)
         rt_zk_end(z, &j->work, rv);
     else if (rv != 0)
         take_back(z, j, rv, 0);
+    else if (missing == j->n && j->taken)
+        stand_by(z, j);
     else if (missing == j->n && j->tries++ < TRIES)
         go(z, j, send_create(z, j));
     else if (missing > 0)
         rt_zk_end(z, &j->work,
                   rt_words_fail(&z->base, ROTA_UNKNOWN, "no answer came, time after time"));
-    else if (j->adopts || j->lost)
+    else if (j->adopts || j->lost || j->taken)
         adopt(z, j);
     else
         judge(z, j);
@@ -505,6 +576,7 @@ static int begin_join(void *engine, struct rt_work *w)
     if (rv != 0)
         return rv;
     j->n = op->join.n;
+    j->lone = z->dialect->lone != NULL;
     j->durable = op->join.joins[0].flags & RT_JOIN_DURABLE;
     j->attempt = op->join.joins[0].flags & RT_JOIN_TRY;
     if (detect && !j->durable)

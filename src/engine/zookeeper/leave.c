@@ -89,8 +89,10 @@ static void left(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_z
 /* Deletes PATH, and KEEPER, unless that is NULL. */
 static int send_delete(struct rt_zk *z, struct leaving *l, const char *path, const char *keeper)
 {
-    if (keeper == NULL)
-        return rt_zk_work_send(z, &l->work, rt_zk_delete(&z->c, path, left), 0);
+    const char *name = l->work.op->leave.name;
+    if (keeper == NULL || z->dialect->lone != NULL)
+        return rt_zk_work_send(z, &l->work, rt_zk_take_out(z, name, strrchr(path, '/') + 1, left),
+                               0);
     struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, left);
     rt_zk_multi_delete(a, path);
     rt_zk_multi_delete(a, keeper);
@@ -122,6 +124,10 @@ static void leave_seen(struct rt_zk *z, struct rt_zk_look *look)
     if (err == 0)
         p = rt_zk_line_find(&look->line, op->leave.session,
                             t != NULL ? t->id.nonce : op->leave.nonce, op->leave.number);
+    if (err == 0 && p == NULL && t != NULL && t->number >= RT_ZK_CALLED) { /* it has no node */
+        leave_over(z, l, 0);
+        return;
+    }
     if (err == 0 && p == NULL)
         err = rt_words_no_ticket(&z->base, op->leave.name);
     if (err == 0) {
@@ -185,7 +191,7 @@ static void change_over(struct rt_zk *z, struct leaving *l, int err)
 {
     struct rt_op *op = l->work.op;
     struct rt_zk_ticket *t = changer(z, op);
-    op->change.wanted = err == 0 && l->look.line.waiting > 0;
+    op->change.wanted = err == 0 && (l->look.line.waiting > 0 || z->dialect->lone != NULL);
     if (t != NULL && err == 0) {
         t->told = false; /* it was heard */
         t->armed = t->armed || op->change.what & RT_CHANGE_ARM;
@@ -292,7 +298,7 @@ static int begin_change(void *engine, struct rt_work *w)
     struct rt_zk_ticket *t = changer(z, op);
     if (t == NULL)
         flags |= RT_ZK_LOOK_DATA; /* a durable one of another process */
-    if (t != NULL && t->granted && op->change.what & RT_CHANGE_ARM) {
+    if (t != NULL && t->granted && op->change.what & RT_CHANGE_ARM && z->dialect->lone == NULL) {
         flags |= RT_ZK_LOOK_WATCH;
         rv = rt_zk_watch(&z->c, &t->line, RT_ZK_WATCH_CHILDREN, rt_zk_line_path(z, op->change.name),
                          rt_zk_wait_fired, t);

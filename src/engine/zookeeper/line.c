@@ -14,13 +14,16 @@
 #define ORDERED \
     (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_WANTED | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 #define ALL (ORDERED | ROTA_CAP_SHARED | ROTA_CAP_PERMITS | ROTA_CAP_DURABLE)
+#define ALONE (ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 #define HEX_ID 32
 
 static const struct rt_zk_dialect dialects[] = {
-    {"curator", "_c_", "-lock-", NULL, true, false, true, ALL},
-    {"curator-rw", "_c_", "-__WRIT__", "-__READ__", true, false, false, ORDERED | ROTA_CAP_SHARED},
-    {"curator-latch", "_c_", "-latch-", NULL, true, true, true, ORDERED},
-    {"kazoo", "", "__lock__", "__rlock__", false, false, true, ORDERED | ROTA_CAP_SHARED},
+    {"curator", "_c_", "-lock-", NULL, true, false, true, ALL, NULL},
+    {"curator-rw", "_c_", "-__WRIT__", "-__READ__", true, false, false, ORDERED | ROTA_CAP_SHARED,
+     NULL},
+    {"curator-latch", "_c_", "-latch-", NULL, true, true, true, ORDERED, NULL},
+    {"kazoo", "", "__lock__", "__rlock__", false, false, true, ORDERED | ROTA_CAP_SHARED, NULL},
+    {"simple", "_c_", "-holds", NULL, true, false, false, ALONE, "lock"},
 };
 
 const struct rt_zk_dialect *rt_zk_dialect(const char *name)
@@ -176,7 +179,7 @@ void rt_zk_node_read(const struct rt_zk_dialect *d, const char *node, struct rt_
     read.placed = id->placed;
     read.ours = true;
     bool shared = d->shared != NULL && ends_with(node, digits, d->shared);
-    if (!id->placed || (!shared && !ends_with(node, digits, d->word)))
+    if ((!id->placed && d->lone == NULL) || (!shared && !ends_with(node, digits, d->word)))
         return;
     read.mode = shared ? RT_SHARED : RT_EXCLUSIVE;
     if (read_head(d, node, digits - strlen(shared ? d->shared : d->word), &read))
@@ -207,12 +210,21 @@ static bool is_keeper(const struct rt_zk_place *p)
     return p->id.durable && p->id.keep_ms > 0;
 }
 
-static void merge_keepers(struct rt_zk_line *line)
+/* It is no place of its own, but one with that BEFORE it. */
+static bool is_beside(const struct rt_zk_dialect *d, const struct rt_zk_place *p,
+                      const struct rt_zk_place *before)
+{
+    if (d->lone != NULL)
+        return before->id.ours && strcmp(p->node, d->lone) == 0;
+    return is_keeper(p) && before->id.placed && before->id.seq == p->id.seq;
+}
+
+static void merge_keepers(struct rt_zk_line *line, const struct rt_zk_dialect *d)
 {
     size_t n = 0;
     for (size_t i = 0; i < line->count; i++) {
         struct rt_zk_place *p = &line->places[i], *before = n > 0 ? &line->places[n - 1] : NULL;
-        if (before != NULL && is_keeper(p) && before->id.placed && before->id.seq == p->id.seq)
+        if (before != NULL && is_beside(d, p, before))
             before->keeper = p->node;
         else
             line->places[n++] = *p;
@@ -242,7 +254,8 @@ int rt_zk_line_read(struct rt_zk_line *line, const struct rt_zk_dialect *d, stru
     }
     if (n > 1)
         qsort(line->places, n, sizeof(*line->places), by_place);
-    merge_keepers(line);
+    line->lone = d->lone != NULL;
+    merge_keepers(line, d);
     for (size_t i = 0; i < line->count && line->other == NULL; i++)
         line->other = line->places[i].id.other ? &line->places[i] : NULL;
     return in->bad ? ROTA_PROTOCOL : 0;
@@ -300,7 +313,7 @@ void rt_zk_line_judge(struct rt_zk_line *line, int64_t now_ms,
         if (id->mode != RT_GATHER) {
             stopped = stopped ||
                       rt_grant_next(&g, id->mode, id->take, id->of, false) == RT_GRANT_WAITS;
-            p->granted = !stopped;
+            p->granted = !stopped || line->lone;
         }
         line->waiting += !p->granted;
     }

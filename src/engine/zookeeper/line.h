@@ -11,6 +11,9 @@
  * A child that does not parse is an exclusive ticket, at the place that the digits at its end say, or in front of all. A
  * durable `k` beside a ticket of the same sequence is one place with it; alone, it keeps the line.
  *
+ * `simple`: who holds has made the one node, and beside it, in one step, a ticket without a sequence that says whose it is:
+ * they are one place. Nobody else has a node.
+ *
  * Tickets come only behind (the sequence) and go anywhere, so who is granted once stays so: any state of the line, however
  * old, that has me in it and room for me, is a grant as long as my ticket is there. Only barriers need a mark, as data of the
  * line itself: all up to that sequence have gone through. */
@@ -29,6 +32,8 @@ struct rt_zk_dialect {
     bool bare;                         /* a leader's data is its value and nothing else */
     bool believes; /* nobody puts a node in another's place without changing that first (D3) */
     uint32_t caps;
+    const char *
+        lone; /* the one node that whoever holds has made, and all others watch; NULL: they stand in line */
 };
 /* By name; NULL: there is none such. */
 const struct rt_zk_dialect *rt_zk_dialect(const char *name);
@@ -51,7 +56,7 @@ void rt_zk_node_read(const struct rt_zk_dialect *d, const char *node, struct rt_
 
 struct rt_zk_place {
     const char *node;
-    const char *keeper; /* beside it; NULL: none */
+    const char *keeper; /* beside it, or the one node; NULL: none */
     struct rt_zk_id id;
     struct rt_zk_stat stat; /* where it was asked for; czxid 0: it was not */
     struct rt_text data;
@@ -64,6 +69,8 @@ struct rt_zk_line { /* zeroed before the first use */
     char *text;
     const struct rt_zk_place *other; /* of another recipe */
     bool gathers, bounded;
+    bool
+        lone; /* who has a ticket has made the one node with it: all hold, should there be several */
     int32_t bound;                    /* bounded: all up to it went through the barrier */
     const struct rt_zk_place *opener; /* the barrier is full with this one */
 };

@@ -4,7 +4,7 @@
  *   engine.c   the engine: submit, cancel, tickets of ours, paths, the beginning and the end
  *   session.c  BEAT, the session's node, what the servers know of our tickets
  *   look.c     a line read, with what of its nodes matters      wait.c  waiting and armed tickets
- *   join.c     JOIN, JOIN_ALL      leave.c  LEAVE, BREAK, CHANGE
+ *   join.c     JOIN, JOIN_ALL      leave.c  LEAVE, BREAK, CHANGE     herd.c  waiting where there is one node for all
  *   show.c     INSPECT, LIST       observe.c  OBSERVE            doctor.c  CHECK
  *
  * A ticket of ours:
@@ -94,12 +94,15 @@ struct rt_zk_ticket {                              /* from the answer to its JOI
     struct rt_zk_ticket *same_nonce, *same_number; /* the next in the bucket of each */
     struct rt_zk_id id;                            /* as its node says */
     uint64_t number, serial, looked;
+    uint64_t
+        called; /* simple: its number while it waited, by which it may be known still; 0: it never did */
     int64_t at_least_ms, kept_until_ms; /* servers' clock; 0: there is no keeper */
     int64_t ends_at;                    /* when it is to look, for something ahead ends by time */
     struct rt_zk_watch ahead, own, line;
     uint64_t own_set; /* on that connection its own watch was answered */
     uint64_t owner;
     struct rt_zk_wait *look; /* under way; or NULL */
+    struct rt_zk_herd *herd; /* simple: it waits; or NULL */
     bool granted, leaving, told, armed, wanted, securing;
     bool direct;   /* when the node ahead goes, it is granted */
     bool watch;    /* of the whole line: it is for it to look */
@@ -113,6 +116,7 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
                                       uint64_t number);
 void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t);
 void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t); /* told, unless it is leaving */
+void rt_zk_ticket_renumber(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number);
 /* By NUMBER, or where that is 0 by NONCE. */
 struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
                                        uint64_t number, uint64_t nonce);
@@ -131,6 +135,7 @@ struct rt_zk {
     const struct rt_zk_dialect *dialect;
     char root[RT_ZK_ROOT_MAX + 1]; /* without a slash at its end: "" is that of all */
     struct rt_zk_ticket *tickets, *by_nonce[RT_ZK_BUCKETS], *by_number[RT_ZK_BUCKETS];
+    struct rt_zk_herd *herds;
     uint64_t serial;
     char paths[RT_ZK_PATHS][RT_ZK_PATH_ROOM], card[RT_ZK_CARD_ROOM]; /* written last */
     size_t path_count;
@@ -173,6 +178,9 @@ int64_t rt_zk_now_ms(const struct rt_zk *z);
 void rt_zk_clock(struct rt_zk *z, int64_t ms);
 /* Makes what a node at PATH stands in; what is there already is left. Sent, and not waited for: what follows is behind it. */
 int rt_zk_make_way(struct rt_zk *z, const char *path);
+/* A ticket of ours out of its line, with the one node where there is one. May be asked twice, as rt_zk_delete. */
+struct rt_zk_ask *rt_zk_take_out(struct rt_zk *z, const char *name, const char *node,
+                                 rt_zk_answer_fn *answer);
 /* Deletes a ticket's node, and nobody waits for it. */
 void rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node);
 /* Three parts of a MULTI: HEIR, with DATA, takes the place of NODE. Whoever watches that sees it change before it goes, and
@@ -204,6 +212,21 @@ int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_
 /* It was made: reads its answer. 0, or an error with errmsg. */
 int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_reply *reply);
 const char *rt_zk_keeper_path(struct rt_zk *z, const struct rt_zk_ticket *t);
+
+/* ---- herd.c: the dialect `simple` ------------------------------------------------------------- */
+
+#define RT_ZK_CALLED (UINT64_C(1) << 63) /* what waits is called by a number that no fence is */
+
+/* Whoever waits, one ticket or a set, watches the one node at BUSY, and tries again for all when it goes. TICKETS wait nowhere
+ * yet. 0, or ROTA_NOMEM. */
+int rt_zk_herd_wait(struct rt_zk *z, struct rt_zk_ticket *const *tickets, size_t n, size_t busy);
+void rt_zk_herd_look(struct rt_zk *z, struct rt_zk_ticket *t); /* it waits: is it granted by now? */
+void rt_zk_herd_part(struct rt_zk_ticket *t);                  /* also if it does not wait */
+/* T waits no longer: it has NUMBER. Nobody is told. */
+void rt_zk_herd_won(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number);
+/* The two nodes of who holds, as parts of a MULTI; A may be NULL. */
+void rt_zk_herd_create(struct rt_zk *z, struct rt_zk_ask *a, const char *name, const char *node,
+                       struct rt_text data);
 
 /* ---- session.c -------------------------------------------------------------------------------- */
 

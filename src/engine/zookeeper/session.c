@@ -97,14 +97,15 @@ static void see_path(struct rt_zk *z, struct rt_text path)
     if (t != NULL)
         t->seen = true;
     else if (id.ours && id.session == z->session.id && !rt_turns_busy(&z->turns, name))
-        rt_zk_chore_delete(z, name, node);
+        (void)rt_zk_post(&z->c, rt_zk_take_out(z, name, node, NULL));
 }
 
 static void tell_missing(struct rt_zk *z, uint64_t asked)
 {
     for (struct rt_zk_ticket *t = z->tickets, *next; t != NULL; t = next) {
         next = t->next;
-        if (!t->seen && is_of_it(z, t) && t->serial <= asked && !t->misnamed)
+        if (!t->seen && is_of_it(z, t) && t->serial <= asked && !t->misnamed &&
+            t->number < RT_ZK_CALLED)
             rt_zk_ticket_lost(z, t);
     }
 }
@@ -275,7 +276,12 @@ static int send_open(struct rt_zk *z, struct beat *b)
 static bool is_missing(void *arg, const char *name, uint64_t number)
 {
     struct rt_zk *z = arg;
-    return rt_zk_ticket_find(z, name, z->session.id, number, 0) == NULL;
+    if (rt_zk_ticket_find(z, name, z->session.id, number, 0) != NULL)
+        return false;
+    const struct rt_zk_ticket *t = number >= RT_ZK_CALLED ? z->tickets : NULL;
+    while (t != NULL && t->called != number) /* its grant was not heard, then */
+        t = t->next;
+    return t == NULL;
 }
 
 /* What was told and may not have been heard; and one of those that wait looks for itself, should an event have been lost. */

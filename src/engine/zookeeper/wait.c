@@ -33,6 +33,7 @@ void rt_zk_wait_end(struct rt_zk_ticket *t)
     rt_zk_unwatch(&t->ahead);
     rt_zk_unwatch(&t->own);
     rt_zk_unwatch(&t->line);
+    rt_zk_herd_part(t);
     if (t->look != NULL) {
         t->look->ticket = NULL;
         t->look->look.watch = NULL;
@@ -294,6 +295,10 @@ static void looked(struct rt_zk *z, struct rt_zk_look *look)
 void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t)
 {
     bool watch = t->watch || t->granted || t->id.mode == RT_GATHER;
+    if (z->dialect->lone != NULL) {
+        rt_zk_herd_look(z, t);
+        return;
+    }
     if (t->look != NULL)
         t->look->again = true;
     if (t->look != NULL || t->leaving)

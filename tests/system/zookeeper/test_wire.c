@@ -15,6 +15,7 @@
 #define QUIET_TTL_MS 3600000 /* no heartbeat comes between */
 #define LIMIT_MS 60000
 #define CROWD 200
+#define HERD 20
 
 struct peer { /* a client behind a proxy of its own */
     struct rt_proxy *proxy;
@@ -159,6 +160,94 @@ static void no_herd(void **state)
     peer_close(&a);
 }
 
+/* ?dialect=simple: each release wakes all who wait, and all but one of them for nothing. */
+static void simple_wakes_all(void **state)
+{
+    static struct rota *herd[HERD];
+    static struct player_wish wishes[HERD];
+    struct rota_options options = {.ttl_ms = QUIET_TTL_MS, .call_ms = LIMIT_MS};
+    struct rt_zks *zks = *state;
+    struct rt_proxy_options opts = {.framing = &rt_proxy_zookeeper,
+                                    .port = zks->node[0].server.port};
+    struct rt_proxy *proxy = rt_proxy_start(&opts);
+    char *plain = rt_zks_url(zks, (uint16_t[]){rt_proxy_port(proxy)}), url[512];
+    struct rota *a;
+
+    (void)snprintf(url, sizeof(url), "%s&dialect=simple", plain);
+    assert_int_equal(rota_open(&a, url, &options), 0);
+    struct rota_lock *held = player_take(a, "herd", NULL);
+    for (size_t i = 0; i < HERD; i++) {
+        assert_int_equal(rota_open(&herd[i], url, &options), 0);
+        assert_int_equal(rota_release(player_take(herd[i], "warm", NULL)), 0);
+    }
+    settle(proxy, 1);
+    struct rt_proxy_counts before = count_of(proxy);
+    for (size_t i = 0; i < HERD; i++)
+        player_wish(herd[i], "herd", ROTA_EXCLUSIVE, &wishes[i]);
+    settle(proxy, before.requests + 3 * HERD); /* tried, listed, watching */
+    before = count_of(proxy);
+    assert_int_equal(rota_release(held), 0);
+    settle(proxy, before.requests + 1 + 2 * HERD - 1); /* all ran for it, all but one watch again */
+    assert_int_equal(count_of(proxy).pushes - before.pushes, HERD);
+    for (size_t i = 0; i < HERD; i++)
+        rota_close(herd[i]);
+    rota_close(a);
+    rt_proxy_stop(proxy);
+    free(plain);
+}
+
+struct answer {
+    atomic_int err; /* 1: it has not come */
+};
+
+static void told(void *arg, int err)
+{
+    atomic_store(&((struct answer *)arg)->err, err);
+}
+
+/* ?dialect=simple: one path stands for all who ever hold. Its delete took effect, the answer was lost, and when it is asked
+ * again somebody else holds. */
+static void a_release_asked_again_takes_nobody_elses(void **state)
+{
+    struct rota_options options = {.call_ms = LIMIT_MS};
+    struct rt_zks *zks = *state;
+    struct rt_proxy_options opts = {.framing = &rt_proxy_zookeeper,
+                                    .port = zks->node[0].server.port};
+    struct rt_fault lost = {.on = RT_FAULT_REPLY, .what = RT_FAULT_CUT, .match = "multi"};
+    struct rt_proxy *proxy = rt_proxy_start(&opts);
+    char *through = rt_zks_url(zks, (uint16_t[]){rt_proxy_port(proxy)});
+    char *direct = rt_zks_url(zks, NULL), url[2][512];
+    struct player_wish wish;
+    struct answer released = {1};
+    struct rota *a, *b;
+
+    (void)snprintf(url[0], sizeof(url[0]), "%s&dialect=simple", through);
+    (void)snprintf(url[1], sizeof(url[1]), "%s&dialect=simple", direct);
+    assert_int_equal(rota_open(&a, url[0], &options), 0);
+    assert_int_equal(rota_open(&b, url[1], &options), 0);
+    struct rota_lock *held = player_take(a, "again", NULL);
+    player_wish(b, "again", ROTA_EXCLUSIVE, &wish);
+    uint32_t fault = rt_proxy_fault(proxy, &lost);
+    rt_proxy_door(proxy, RT_PROXY_REFUSE);
+    assert_int_equal(rota_release_async(held, told, &released), 0);
+    assert_true(rt_proxy_await_hits(proxy, fault, 1, LIMIT_MS));
+    held = player_wished(&wish, 0);
+    rt_proxy_door(proxy, RT_PROXY_OPEN);
+    UNTIL(atomic_load(&released.err) != 1);
+    assert_int_equal(atomic_load(&released.err),
+                     ROTA_UNKNOWN); /* it cannot know whose doing it was */
+    const struct rota_ask attempt = {.flags = ROTA_TRY};
+    struct rota_lock *other = NULL;
+    assert_int_equal(rota_acquire(a, "again", &attempt, &other), ROTA_BUSY);
+    assert_int_equal(rota_check(held), 0);
+    assert_int_equal(rota_release(held), 0);
+    rota_close(a);
+    rota_close(b);
+    rt_proxy_stop(proxy);
+    free(through);
+    free(direct);
+}
+
 static int setup(void **state)
 {
     static struct rt_zks zks;
@@ -181,6 +270,8 @@ int main(void)
         cmocka_unit_test(the_first_on_a_name_is_one_flight_more),
         cmocka_unit_test(a_hand_over_is_one_notification),
         cmocka_unit_test(no_herd),
+        cmocka_unit_test(simple_wakes_all),
+        cmocka_unit_test(a_release_asked_again_takes_nobody_elses),
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY"));

@@ -17,7 +17,7 @@
 
 static uint64_t seed = 1;
 static int rounds = ROUNDS;
-static const char *const dialects[] = {"curator", "curator-rw", "curator-latch", "kazoo"};
+static const char *const dialects[] = {"curator", "curator-rw", "curator-latch", "kazoo", "simple"};
 
 static uint32_t roll(uint32_t below)
 {
@@ -91,15 +91,18 @@ static void names_are_read_as_written(void **state)
 {
     (void)state;
     for (int i = 0; i < rounds; i++) {
-        const struct rt_zk_dialect *d = rt_zk_dialect(dialects[roll(4)]);
+        const struct rt_zk_dialect *d = rt_zk_dialect(dialects[roll(5)]);
         struct rt_zk_id id = drawn(d), back;
         char node[RT_ZK_NODE_ROOM], again[RT_ZK_NODE_ROOM];
-        rt_zk_node(node, d, &id, &id.seq);
+        rt_zk_node(node, d, &id, d->lone == NULL ? &id.seq : NULL);
         rt_zk_node_read(d, node, &back);
-        rt_zk_node(again, d, &back, &back.seq);
-        if (strcmp(node, again) != 0 || !back.ours || !back.placed || back.seq != id.seq ||
-            back.session != id.session || back.nonce != id.nonce || back.number != id.number ||
-            back.mode != id.mode || back.take != id.take || back.of != id.of)
+        rt_zk_node(again, d, &back, d->lone == NULL ? &back.seq : NULL);
+        if (d->lone != NULL) /* which has no places */
+            id.seq = 0, id.placed = false;
+        if (strcmp(node, again) != 0 || !back.ours || back.placed != id.placed ||
+            back.seq != id.seq || back.session != id.session || back.nonce != id.nonce ||
+            back.number != id.number || back.mode != id.mode || back.take != id.take ||
+            back.of != id.of)
             fail_msg("%s, %s: read otherwise than it was written", d->name, node);
     }
 }
@@ -133,6 +136,11 @@ static void foreign_names(void **state)
          false, RT_SHARED, 3},
         {"curator-rw", "_c_2f9c1e44-0a0b-4c4d-8e8f-000102030405-lock-0000000003", false, true, true,
          RT_EXCLUSIVE, 3},
+        {"simple", "_c_2f9c1e44-0a0b-4c4d-8e8f-000102030405-holds", true, false, false,
+         RT_EXCLUSIVE, 0},
+        {"simple", "_c_2f9c1e44-0a0b-4c4d-8e8f-000102030405-lock-0000000003", false, true, true,
+         RT_EXCLUSIVE, 3},
+        {"simple", "lock", false, false, false, RT_EXCLUSIVE, 0},
         {"kazoo", "0123456789abcdef0123456789abcdef__rlock__0000000009", true, true, false,
          RT_SHARED, 9},
         {"kazoo", "0123456789abcdef0123456789abcdef__lock__0000000010", true, true, false,
@@ -224,7 +232,7 @@ static void whatever_a_server_lists(void **state)
         for (uint32_t k = roll(3); k > 0 && o.size > 0; k--)
             o.at[roll((uint32_t)o.size)] = (uint8_t)roll(256);
         struct rt_jute_in in = {o.at, o.size - roll(2) * roll((uint32_t)o.size), false};
-        if (rt_zk_line_read(&line, rt_zk_dialect(dialects[roll(4)]), &in) == 0) {
+        if (rt_zk_line_read(&line, rt_zk_dialect(dialects[roll(5)]), &in) == 0) {
             rt_zk_line_judge(&line, roll(100), NULL, NULL);
             for (size_t k = 0; k < line.count; k++)
                 if (!line.places[k].granted)
