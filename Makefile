@@ -11,7 +11,8 @@
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
 #                   SUITE=redis, etcd, sql or zookeeper: only that)
-#   make interop    other clients of etcd contend with Rota, and current etcds (about 20 minutes; QUICK=1: one; needs Go)
+#   make interop    other clients of etcd (needs Go) and of ZooKeeper (Java, Python) contend with Rota, and current etcds
+#                   (about 40 minutes; QUICK=1: two; ON=etcd or zookeeper: only those)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
 #   make deb        Debian packages, in build-deb/
@@ -63,7 +64,7 @@ torture: $(if $(SUITE),,test-all)
 
 interop:
 	@scripts/need.sh build test interop
-	@scripts/interop.sh $(if $(QUICK),--quick)
+	@scripts/interop.sh $(if $(QUICK),--quick) $(ON)
 
 install: all
 	@meson configure build --prefix=$(PREFIX) --libdir=$(LIBDIR)

@@ -89,6 +89,14 @@ void bench_etcd_held(const struct bench *b);
 void bench_etcd_takeover(const struct bench *b);
 void bench_etcd_stop(void); /* also if it was not started */
 
+/* On a ZooKeeper of ours, against the bare requests by the same codec, Curator and kazoo where they are (zookeeper.c). */
+void bench_zookeeper_pair(const struct bench *b);
+void bench_zookeeper_flight(const struct bench *b);
+void bench_zookeeper_handover(const struct bench *b);
+void bench_zookeeper_peers(const struct bench *b);
+void bench_zookeeper_herd(const struct bench *b);
+void bench_zookeeper_stop(void); /* also if it was not started */
+
 /* On a PostgreSQL and a MariaDB of ours, durable as they come, against bare statements (sql.c). */
 void bench_postgres_pair(const struct bench *b);
 void bench_postgres_flight(const struct bench *b);

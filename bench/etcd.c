@@ -22,7 +22,8 @@ static struct etcd *the_etcd(const struct bench *b)
     etcd.url = rt_etcds_url(&etcd.node, NULL);
     snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%u",
              (unsigned)etcd.node.node[0].server.port);
-    bool both = peer_start(&etcd.go[0], endpoint) && peer_start(&etcd.go[1], endpoint);
+    bool both = peer_start(&etcd.go[0], "etcd-peer", endpoint) &&
+                peer_start(&etcd.go[1], "etcd-peer", endpoint);
     if (!both && b->json)
         printf("{\"skipped\":\"comparisons with Go on etcd\"}\n");
     else if (!both)
@@ -87,6 +88,14 @@ struct wire wire_ours(const struct etcd *e)
     if (dir != NULL)
         closedir(dir);
     return all;
+}
+
+struct wire wire_theirs(struct peer *p)
+{
+    double n[4];
+    peer_tell(p, "wire");
+    peer_hear(p, n, 4);
+    return (struct wire){n[0], n[1], n[2], n[3]};
 }
 
 #define BENCH(name)                               \

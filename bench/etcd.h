@@ -5,25 +5,7 @@
 
 #include "bench.h"
 #include "lib/etcd_server.h"
-
-#include <stdio.h>
-
-/* ---- Go's side: bench/peers/etcd/main.go (etcd_peer.c) ------------------- */
-
-struct peer { /* all zero: there is none */
-    pid_t pid;
-    FILE *to, *from;
-};
-
-/* The program that ninja has put beside us; false: it is not there, or ends at once. It ends with us. */
-bool peer_start(struct peer *p, const char *endpoint);
-void peer_stop(struct peer *p); /* a zeroed struct is legal */
-/* One command of main.go. */
-__attribute__((format(printf, 2, 3))) void peer_tell(struct peer *p, const char *format, ...);
-/* Its N numbers; ends the program if they do not come. */
-void peer_hear(struct peer *p, double *numbers, size_t n);
-/* Both, for one number. */
-__attribute__((format(printf, 2, 3))) double peer_ask(struct peer *p, const char *format, ...);
+#include "peer.h"
 
 /* ---- The node (etcd.c) ------------------------- */
 

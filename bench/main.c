@@ -45,6 +45,18 @@ static const struct {
     {"etcd-waiters", bench_etcd_waiters, "100 processes in line on etcd: against Go's"},
     {"etcd-held", bench_etcd_held, "1 and 10,000 held locks on etcd: heartbeats and memory"},
     {"etcd-takeover", bench_etcd_takeover, "on etcd, after the holder was killed"},
+#ifdef BENCH_ZOOKEEPER
+    {"zookeeper-pair", bench_zookeeper_pair,
+     "pairs on ZooKeeper: against bare create, list, delete by the same codec"},
+    {"zookeeper-flight", bench_zookeeper_flight,
+     "64 asks in flight on ZooKeeper: against the bare requests, 64 at once"},
+    {"zookeeper-handover", bench_zookeeper_handover,
+     "from one process to another on ZooKeeper: against bare event + list, and Curator"},
+    {"zookeeper-peers", bench_zookeeper_peers,
+     "32 threads on ZooKeeper, on 32 locks and on one: against Curator and kazoo"},
+    {"zookeeper-herd", bench_zookeeper_herd,
+     "1,000 who wait on ZooKeeper: those that a release wakes; and with ?dialect=simple"},
+#endif
 #ifdef BENCH_SQL
     {"postgres-pair", bench_postgres_pair,
      "pairs on PostgreSQL: against INSERT and DELETE, advisory locks, FOR UPDATE"},
@@ -122,7 +134,8 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
 static int usage(FILE *out)
 {
     fprintf(out, "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
-                 "BENCH may be the first word of several: redis, etcd, postgres, mysql.\n\n");
+                 "BENCH may be the first word of several: redis, etcd, zookeeper, postgres, "
+                 "mysql.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         fprintf(out, "  %-17s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
@@ -147,6 +160,9 @@ static void clear_up(void)
         return;
     bench_redis_stop();
     bench_etcd_stop();
+#ifdef BENCH_ZOOKEEPER
+    bench_zookeeper_stop();
+#endif
 #ifdef BENCH_SQL
     bench_sql_stop();
 #endif

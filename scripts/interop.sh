@@ -1,12 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make interop: Go's Mutex, Election, etcd's lock service and etcdctl lock contend with Rota on one name, some are killed;
-# and the whole conformance suite on current versions of etcd.
+# make interop: other clients contend with Rota on one name, some are killed. On etcd: Go's Mutex, Election, the lock service
+# and etcdctl lock; and the whole conformance suite on current versions of etcd. On ZooKeeper: Curator's mutex, read/write
+# lock and leader latch, kazoo's locks.
 #
-#   scripts/interop.sh [--quick] [one|three] [PART...]     parts: mutex election service etcdctl current
+#   scripts/interop.sh [--quick] [one|three] [PART...]
 #
-# 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the etcd that is installed, or
-# on $ROTA_TEST_ETCD. Ends with 77 if there is no Go: nothing was shown then.
+# Parts: etcd, or of it mutex election service etcdctl current; zookeeper, or of it curator curator-rw curator-latch kazoo
+# kazoo-rw. 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the servers that are
+# installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if something that was asked for could not be shown: etcd's
+# part needs Go, ZooKeeper's Java and Python with kazoo.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
@@ -15,42 +18,69 @@ export LC_ALL=C.UTF-8
 grants=5000
 kills=50
 topology=one
-all="mutex election service etcdctl current"
-parts=
+on_etcd="mutex election service etcdctl current"
+on_zookeeper="curator curator-rw curator-latch kazoo kazoo-rw"
+etcd=
+zookeeper=
 for arg in "$@"; do
     case $arg in
-    --quick) grants=300 kills=4 all="mutex election service etcdctl" ;;
+    --quick) grants=300 kills=4 on_etcd="mutex election service etcdctl" ;;
     one | three) topology=$arg ;;
-    mutex | election | service | etcdctl | current) parts="$parts $arg" ;;
+    etcd) etcd=all ;;
+    zookeeper) zookeeper=all ;;
+    mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
+    curator | curator-rw | curator-latch | kazoo | kazoo-rw) zookeeper="$zookeeper $arg" ;;
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
-parts=${parts:-$all}
+[ -n "$etcd$zookeeper" ] || etcd=all zookeeper=all
+[ "$etcd" != all ] || etcd=$on_etcd
+[ "$zookeeper" != all ] || zookeeper=$on_zookeeper
 
-skip()
+skipped=0
+skip() # WHOSE WHY
 {
-    echo "interop: SKIPPED, nothing was tested: $1" >&2
-    exit 77
+    echo "interop: SKIPPED, nothing was tested on $1: $2" >&2
+    skipped=1
 }
-command -v go >/dev/null || skip "there is no Go here"
+python=/usr/bin/python3 # Debian's own, which has Debian's kazoo
+jars=/usr/share/java
+classes=
+for jar in curator-recipes curator-framework curator-client zookeeper zookeeper-jute guava slf4j-api slf4j-nop; do
+    classes=$classes:$jars/$jar.jar
+done
+[ -z "$etcd" ] || command -v go >/dev/null || { skip etcd "there is no Go here"; etcd=; }
+[ -z "$zookeeper" ] || { command -v javac >/dev/null && [ -f $jars/curator-recipes.jar ] && $python -c 'import kazoo'; } ||
+    { skip ZooKeeper "Java, Curator or kazoo is not here"; zookeeper=; }
+[ -n "$etcd$zookeeper" ] || exit 77
 
 out=$PWD/build-interop
 mkdir -p "$out"
+programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
+[ -z "$etcd" ] || programs="$programs tests/lib/with-etcd tests/conformance/conformance tests/system/cli/take_locks
+    tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three"
+[ -z "$zookeeper" ] || programs="$programs tests/lib/with-zookeeper"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
-        ninja -C "$out" rota tests/interop/etcd/rota-side tests/lib/with-etcd tests/conformance/conformance \
-            tests/system/cli/take_locks tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three
+        ninja -C "$out" $programs
 } >"$out/build.log" 2>&1 || { tail -n 40 "$out/build.log"; exit 1; }
+python3 -B tests/interop/check_test.py >"$out/check.log" 2>&1 ||
+    { cat "$out/check.log"; echo "the checker is not to be trusted"; exit 1; }
 
-build_pairs()
+# 1: not to be had.
+build_go()
 {
     # Modules come from where Go's settings say.
     cd tests/interop/etcd/goside || exit 1
-    go mod download 2>"$out/go.log" || { cat "$out/go.log"; skip "Go's modules cannot be had"; }
+    go mod download 2>"$out/go.log" || { cat "$out/go.log"; cd ../../../..; return 1; }
     go build -buildvcs=false -o "$out/go-side" . || exit 1
     cd ../../../.. || exit 1
-    python3 -B tests/interop/etcd/check_test.py >"$out/check.log" 2>&1 ||
-        { cat "$out/check.log"; echo "the checker is not to be trusted"; exit 1; }
+}
+
+build_java()
+{
+    mkdir -p "$out/java"
+    javac -d "$out/java" -cp "$classes" tests/interop/zookeeper/*.java || exit 1
 }
 
 build_current()
@@ -60,17 +90,31 @@ build_current()
         scripts/etcd-current.sh "$out/etcd-$version" $version >"$out/etcd-current.log" 2>&1
         code=$?
         [ $code -eq 0 ] || cat "$out/etcd-current.log"
-        [ $code -ne 77 ] || skip "a current etcd cannot be built"
+        [ $code -ne 77 ] || return 1
         [ $code -eq 0 ] || exit 1
         "$out/etcd-$version" --version | head -n 1
     done
 }
 
-pair() # NAME
+pair() # ENGINE NAME WITH OTHER-SIDE
 {
-    "$out/tests/lib/with-etcd" "$topology" -- python3 -B tests/interop/etcd/contend.py "$1" \
-        --url @URL@ --rota-side "$out/tests/interop/etcd/rota-side" --go-side "$out/go-side" \
-        --grants "$grants" --kills "$kills"
+    "$out/tests/lib/$3" "$topology" -- $python -B tests/interop/contend.py "$1" "$2" --url @URL@ \
+        --rota-side "$out/tests/interop/rota-side" --other-side "$4" --grants "$grants" --kills "$kills"
+}
+
+etcd_pair() # NAME
+{
+    pair etcd "$1" with-etcd "$out/go-side"
+}
+
+zookeeper_pair() # NAME
+{
+    case $1 in
+    kazoo*) ROTA_GUARD=$out/tests/interop/interop-guard.so pair zookeeper "$1" with-zookeeper \
+        "$python -B tests/interop/zookeeper/kazoo_side.py" ;;
+    *) pair zookeeper "$1" with-zookeeper \
+        "java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -cp $out/java$classes CuratorSide" ;;
+    esac
 }
 
 on_current() # TOPOLOGY COMMAND...: on that of $version
@@ -134,11 +178,17 @@ try()
 }
 
 # All is built before anything runs: who skips has shown nothing.
-[ "$parts" = " current" ] || build_pairs
-case $parts in *current*) build_current ;; esac
-for part in $parts; do
+if [ -n "$etcd" ] && [ "$etcd" != " current" ]; then
+    build_go || { skip etcd "Go's modules cannot be had"; etcd=; }
+fi
+case $etcd in *current*) build_current || { skip etcd "a current etcd cannot be built"; etcd=; } ;; esac
+[ -z "$zookeeper" ] || build_java
+for part in $zookeeper; do
+    try zookeeper_pair "$part"
+done
+for part in $etcd; do
     if [ "$part" != current ]; then
-        try pair "$part"
+        try etcd_pair "$part"
         continue
     fi
     for version in 3.6 3.7; do
@@ -154,4 +204,5 @@ for part in $parts; do
     try conforms three
 done
 echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+[ "$failed" -eq 0 ] || exit 1
+[ "$skipped" -eq 0 ] || exit 77

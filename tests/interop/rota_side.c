@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rota's side of the interop tests, through the public interface: rota-side lock|elect|observe URL NAME FOLDER THINK_US */
+/* Rota's side of the interop tests, through the public interface: rota-side KIND URL NAME FOLDER THINK_US
+ *
+ * KIND: lock; rw: readers and writers in turns, by chance; elect, with observers; lead: elect without; observe. */
 #include "guard.h"
 
 #include <inttypes.h>
 #include <rota.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +49,46 @@ static void lock_once(void)
         return;
     }
     uint64_t count = guard_enter(rota_fence(lock), "");
+    work();
+    guard_leave(rota_fence(lock), count);
+    err = rota_release(lock);
+    if (err != 0)
+        ended("release", err);
+}
+
+static void rw_once(void)
+{
+    const struct rota_ask ask = {.mode = rand() % 2 == 0 ? ROTA_SHARED : ROTA_EXCLUSIVE};
+    bool shared = ask.mode == ROTA_SHARED;
+    struct rota_lock *lock;
+    int err = rota_acquire(client, name, &ask, &lock);
+    if (err != 0) {
+        ended("acquire", err);
+        return;
+    }
+    uint64_t fence = rota_fence(lock);
+    uint64_t count = shared ? guard_enter_shared(fence) : guard_enter(fence, "");
+    work();
+    if (shared)
+        guard_leave_shared(fence, count);
+    else
+        guard_leave(fence, count);
+    err = rota_release(lock);
+    if (err != 0)
+        ended("release", err);
+}
+
+static void lead_once(void)
+{
+    char value[64];
+    struct rota_lock *lock;
+    snprintf(value, sizeof value, "rota:%" PRIu64 ":%u", guard_me(), ++rounds);
+    int err = rota_elect(client, name, value, NULL, &lock);
+    if (err != 0) {
+        ended("elect", err);
+        return;
+    }
+    uint64_t count = guard_enter(rota_fence(lock), value);
     work();
     guard_leave(rota_fence(lock), count);
     err = rota_release(lock);
@@ -100,8 +143,18 @@ static void observe(void)
         pause();
 }
 
-static void contend(void (*round)(void), long think_us)
+static void contend(const char *kind, long think_us)
 {
+    static const struct {
+        const char *name;
+        void (*round)(void);
+    } kinds[] = {{"lock", lock_once}, {"rw", rw_once}, {"elect", elect_once}, {"lead", lead_once}};
+    void (*round)(void) = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kind, kinds[i].name) == 0)
+            round = kinds[i].round;
+    if (round == NULL)
+        die(kind, ROTA_INVALID);
     while (!guard_stopped()) {
         round();
         if (think_us > 0)
@@ -113,19 +166,19 @@ int main(int argc, char **argv)
 {
     struct rota_options opts = {.ttl_ms = TTL_MS};
     if (argc != 6) {
-        fputs("usage: rota-side lock|elect|observe URL NAME FOLDER THINK_US\n", stderr);
+        fputs("usage: rota-side lock|rw|elect|lead|observe URL NAME FOLDER THINK_US\n", stderr);
         return 64;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     srand((unsigned)getpid());
-    guard_open(argv[4]);
+    guard_open("rota", argv[4]);
     name = argv[3];
     int err = rota_open(&client, argv[2], &opts);
     if (err != 0)
         die("open", err);
     if (strcmp(argv[1], "observe") == 0)
         observe();
-    contend(strcmp(argv[1], "elect") == 0 ? elect_once : lock_once, strtol(argv[5], NULL, 10));
+    contend(argv[1], strtol(argv[5], NULL, 10));
     rota_close(client);
     return 0;
 }

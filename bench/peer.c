@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Go's side as a child that is told what to measure, line by line. */
-#include "etcd.h"
+/* Another client of an engine as a child that is told what to measure, line by line. */
+#include "peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,38 +13,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROGRAM "etcd-peer"
-
 __attribute__((noreturn)) static void give_up(const char *why)
 {
-    fprintf(stderr, "rota-bench: " PROGRAM ": %s\n", why);
+    fprintf(stderr, "rota-bench: a peer: %s\n", why);
     exit(1);
 }
 
 /* Where we are ourselves. */
-static void find_program(char out[PATH_MAX])
+static void find_program(const char *name, char out[PATH_MAX])
 {
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - sizeof PROGRAM - 1);
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - strlen(name) - 2);
     if (n < 0)
         give_up(strerror(errno));
     out[n] = '\0';
     char *slash = strrchr(out, '/');
-    memcpy(slash != NULL ? slash + 1 : out, PROGRAM, sizeof PROGRAM);
+    strcpy(slash != NULL ? slash + 1 : out, name);
 }
 
 static void become_peer(const char *program, const char *endpoint, int in, int out)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
-        execl(program, PROGRAM, endpoint, (char *)NULL);
+        execl(program, program, endpoint, (char *)NULL);
     _exit(127);
 }
 
-bool peer_start(struct peer *p, const char *endpoint)
+bool peer_start(struct peer *p, const char *name, const char *endpoint)
 {
     char program[PATH_MAX], line[16] = "";
     int to[2], from[2];
-    find_program(program);
+    find_program(name, program);
     if (access(program, X_OK) != 0)
         return false;
     if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
@@ -112,12 +110,4 @@ double peer_ask(struct peer *p, const char *format, ...)
     va_end(args);
     peer_hear(p, &number, 1);
     return number;
-}
-
-struct wire wire_theirs(struct peer *p)
-{
-    double n[4];
-    peer_tell(p, "wire");
-    peer_hear(p, n, 4);
-    return (struct wire){n[0], n[1], n[2], n[3]};
 }

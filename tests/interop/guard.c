@@ -13,6 +13,7 @@
 
 static struct guard_page *page;
 static int log_fd;
+static char side[16];
 
 static int64_t now_ns(void)
 {
@@ -38,8 +39,9 @@ static int open_in(const char *folder, const char *file, int flags)
     return fd;
 }
 
-void guard_open(const char *folder)
+void guard_open(const char *who, const char *folder)
 {
+    snprintf(side, sizeof side, "%s", who);
     int fd = open_in(folder, "guard", O_RDWR);
     page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
@@ -70,16 +72,26 @@ void guard_say(const char *format, ...)
         abort();
 }
 
+static void say_met(uint64_t fence, uint64_t other)
+{
+    guard_say("V %s %" PRIu64 " %" PRIu64 " %" PRIu64, side, guard_me(), fence, other);
+}
+
+static void say_left(uint64_t fence)
+{
+    guard_say("L %s %" PRIu64 " %" PRIu64 " %" PRId64, side, guard_me(), fence, now_ns());
+}
+
 uint64_t guard_enter(uint64_t fence, const char *value)
 {
     int64_t t = now_ns();
     uint64_t me = guard_me(), other = 0;
     if (!atomic_compare_exchange_strong(&page->owner, &other, me)) {
-        guard_say("V rota %" PRIu64 " %" PRIu64 " %" PRIu64, me, fence, other);
+        say_met(fence, other);
         atomic_store(&page->owner, me);
     }
     uint64_t count = atomic_load(&page->counter);
-    guard_say("E rota %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRIu64 " %s", me, fence, t, count,
+    guard_say("E %s %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRIu64 " %s", side, me, fence, t, count,
               value);
     return count;
 }
@@ -90,8 +102,28 @@ void guard_leave(uint64_t fence, uint64_t count)
     atomic_store(&page->counter, count + 1);
     atomic_fetch_add(&page->grants, 1);
     if (!atomic_compare_exchange_strong(&page->owner, &other, 0))
-        guard_say("V rota %" PRIu64 " %" PRIu64 " %" PRIu64, me, fence, other);
-    guard_say("L rota %" PRIu64 " %" PRIu64 " %" PRId64, me, fence, now_ns());
+        say_met(fence, other);
+    say_left(fence);
+}
+
+uint64_t guard_enter_shared(uint64_t fence)
+{
+    int64_t t = now_ns();
+    uint64_t other = atomic_load(&page->owner), count = atomic_load(&page->counter);
+    if (other != 0)
+        say_met(fence, other);
+    guard_say("R %s %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRIu64, side, guard_me(), fence, t,
+              count);
+    return count;
+}
+
+void guard_leave_shared(uint64_t fence, uint64_t count)
+{
+    uint64_t other = atomic_load(&page->owner);
+    if (other != 0 || atomic_load(&page->counter) != count)
+        say_met(fence, other);
+    atomic_fetch_add(&page->grants, 1);
+    say_left(fence);
 }
 
 void guard_await_seen(uint64_t fence, uint64_t mark)
@@ -104,8 +136,8 @@ void guard_await_seen(uint64_t fence, uint64_t mark)
             return;
         usleep(1000);
     }
-    guard_say("M rota %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, guard_me(), fence,
-              mark, a, b);
+    guard_say("M %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, side, guard_me(),
+              fence, mark, a, b);
 }
 
 void guard_saw(uint64_t mark)

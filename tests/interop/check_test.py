@@ -8,7 +8,7 @@ import unittest
 import check
 
 N = 200
-ARGS = types.SimpleNamespace(pair="election", grants=N, kills=2)
+ARGS = types.SimpleNamespace(pair="election", other="go", grants=N, kills=2)
 MS = 1000000
 
 
@@ -65,9 +65,21 @@ class Checker(unittest.TestCase):
 
     def test_order(self):
         self.finds("out of the order", f"E go 1001 20 {11 * MS} 1 go:1", [f"E go 1001 20 {35 * MS} 1 go:1"])
-        self.finds("no key was created", "P 20 line/1", ["P 21 line/1"])
+        self.finds("nothing was created", "P 20 line/1", ["P 21 line/1"])
         self.finds("came and were not granted", "W", ["W"] + [f"P {i} x" for i in range(3)])
         self.finds("went", "D 19 line/0", [])
+
+    def test_readers(self):
+        """Two that hold at once: legal only if both read; a writer behind them waits for both."""
+        first, second = f"E rota 1000 10 {1 * MS} 0 rota:0", f"E go 1001 20 {11 * MS} 1 go:1"
+        two = [x.replace("E ", "R ", 1) for x in (first, second.replace(f"{11 * MS} 1", f"{5 * MS} 0"))]
+        log = legal()
+        log[log.index(first)], log[log.index(second)] = two
+        found = self.findings(log)
+        self.assertFalse(any("overlap" in one or "order" in one for one in found), found)
+        log[log.index(two[1])] = two[1].replace("R ", "E ", 1)
+        self.assertTrue(any("overlap" in one for one in self.findings(log)))
+        self.finds("out of the order", first, [first.replace("E ", "R ", 1).replace(f"{1 * MS} 0", f"{25 * MS} 0")])
 
     def test_shares(self):
         self.assertTrue(any("grants to go" in f for f in self.findings(

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rota against another client of etcd, in processes of both, on one name; some are killed; then the log is checked.
+"""Rota against another client of its engine, in processes of both, on one name; some are killed; then the log is checked.
 
-  contend.py PAIR --url URL --rota-side PROGRAM --go-side PROGRAM [--grants N] [--kills N] [--seed N]
+  contend.py ENGINE PAIR --url URL --rota-side PROGRAM --other-side PROGRAM [--grants N] [--kills N] [--seed N]
 
-PAIR: mutex, election, service, etcdctl. What the log says: guard.h; what must hold: check.py.
+ENGINE: a folder beside this, whose pairs.py says which PAIRs there are, and how the other side is started. What the log
+says: guard.h; what must hold: check.py.
 """
 import argparse
 import ctypes
+import importlib.util
 import mmap
 import os
 import random
@@ -22,15 +24,6 @@ import time
 import check
 
 OWNER, COUNTER, STOP, GRANTS = range(4)
-
-# How many workers of each side, and how long each rests between two rounds (microseconds, at most): so that both
-# come to the lock often enough. etcdctl is started anew for every round.
-PAIRS = {
-    "mutex": (3, 4, 0, 0),
-    "election": (3, 4, 0, 0),
-    "service": (3, 4, 0, 0),
-    "etcdctl": (2, 5, 20000, 0),
-}
 
 
 class Page:
@@ -47,46 +40,37 @@ class Page:
 
 
 class Run:
-    def __init__(self, args):
+    def __init__(self, args, pairs):
         self.args = args
         self.folder = tempfile.mkdtemp(prefix="rota-interop-")
         self.page = Page(self.folder + "/guard")
         self.log = open(self.folder + "/log", "ab", buffering=0)
         self.name = "interop-" + args.pair
-        self.endpoint = args.url.removeprefix("etcd://").split("?")[0].rstrip("/")
-        self.rotas, self.others, self.think, self.other_think = PAIRS[args.pair]
+        self.rotas, self.others, self.think, self.other_think = pairs.PAIRS[args.pair]
+        self.engine = pairs.Engine(self)
         self.workers = []  # (side, Popen)
         self.observers = []
-        self.kills = {"rota": 0, "go": 0}
+        self.kills = {"rota": 0, args.other: 0}
         self.failures = []
 
-    def spawn(self, *argv):
+    def spawn(self, argv):
         return subprocess.Popen(argv, start_new_session=True, stdin=subprocess.DEVNULL)
 
-    def go(self, kind):
-        return self.spawn(self.args.go_side, kind, self.endpoint, self.name, self.folder, str(self.other_think))
-
     def rota(self, kind):
-        return self.spawn(self.args.rota_side, kind, self.args.url, self.name, self.folder, str(self.think))
+        return [self.args.rota_side, kind, self.engine.url(), self.name, self.folder, str(self.think)]
+
+    def observe(self, argv):
+        self.observers.append(self.spawn(argv))
 
     def worker(self, side):
-        pair = self.args.pair
-        if side == "rota":
-            return self.rota("elect" if pair == "election" else "lock")
-        if pair == "etcdctl":
-            return self.spawn("etcdctl", "--endpoints", self.endpoint, "lock", "--ttl", "2", self.name,
-                              self.args.go_side, "held", self.endpoint, self.folder)
-        return self.go(pair)
+        return self.spawn(self.rota(self.engine.rota_kind()) if side == "rota" else self.engine.other())
 
     def say(self, line):
         self.log.write((line + "\n").encode())
 
     def begin(self):
-        self.observers.append(self.go("watch"))
-        self.await_line(b"W\n")
-        if self.args.pair == "election":
-            self.observers += [self.go("observe"), self.rota("observe")]
-        self.workers = [(side, self.worker(side)) for side in ["rota"] * self.rotas + ["go"] * self.others]
+        self.engine.begin()
+        self.workers = [(side, self.worker(side)) for side in ["rota"] * self.rotas + [self.args.other] * self.others]
 
     def await_line(self, line):
         end = time.monotonic() + 20
@@ -100,8 +84,8 @@ class Run:
         begin = time.monotonic_ns()
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        # What etcdctl ran died of the same signal, but it is not ours to wait for: it becomes a zombie of ours,
-        # see main().
+        # What it ran itself (etcdctl does) died of the same signal, but it is not ours to wait for: it becomes a
+        # zombie of ours, see main().
         try:
             while True:
                 os.waitpid(-process.pid, 0)
@@ -132,15 +116,13 @@ class Run:
         return random.choice(of_side)
 
     def tend(self):
-        """etcdctl is started again; everybody else must not end by himself."""
+        """Who ends after each round (etcdctl) is started again; everybody else must not end by himself."""
         for i, (side, process) in enumerate(self.workers):
             code = process.poll()
             if code is None:
                 continue
-            if self.args.pair != "etcdctl" or side != "go":
+            if code != 0 or side == "rota" or not self.engine.ends_by_itself():
                 self.failures.append(f"a worker of {side} ended with {code}")
-            elif code != 0:
-                self.failures.append(f"etcdctl lock ended with {code}")
             self.workers[i] = (side, self.worker(side))
 
     def contend(self):
@@ -176,53 +158,67 @@ class Run:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self.await_empty()
+        self.engine.write_history()
         for process in self.observers:
             if process.poll() is not None:
                 self.failures.append(f"an observer ended with {process.returncode}")
-            else:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
 
     def await_empty(self):
-        """Nothing may be left of the line; what the killed left goes with its lease."""
+        """Nothing may be left of the line; what the killed left goes with its session."""
         end = time.monotonic() + 15
         while True:
-            keys = subprocess.run(["etcdctl", "--endpoints", self.endpoint, "get", "--prefix", "--keys-only",
-                                   self.name + "/"], capture_output=True, check=True).stdout.split()
-            if not keys:
+            left = self.engine.left()
+            if not left:
                 break
             if time.monotonic() > end:
-                self.failures.append(f"left behind: {keys}")
+                self.failures.append(f"left behind: {left}")
                 break
             time.sleep(0.2)
         time.sleep(0.3)  # for the watcher to write down the last event: a want of it fails the check, nothing else
 
+    def clear_up(self):
+        for process in [p for _, p in self.workers] + self.observers:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def load_pairs(engine):
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), engine)
+    sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location("pairs", os.path.join(folder, "pairs.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("pair", choices=PAIRS)
+    parser.add_argument("engine", choices=["etcd", "zookeeper"])
+    parser.add_argument("pair")
     parser.add_argument("--url", required=True)
     parser.add_argument("--rota-side", required=True)
-    parser.add_argument("--go-side", required=True)
+    parser.add_argument("--other-side", required=True)
     parser.add_argument("--grants", type=int, default=5000)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--keep", action="store_true", help="the log")
     args = parser.parse_args()
+    pairs = load_pairs(args.engine)
+    if args.pair not in pairs.PAIRS:
+        parser.error(f"no such pair: {args.pair}")
+    args.other = pairs.OTHER if isinstance(pairs.OTHER, str) else pairs.OTHER[args.pair]
     random.seed(args.seed)
-    os.environ["ETCDCTL_API"] = "3"
     # Grandchildren come to us (PR_SET_CHILD_SUBREAPER), so that a kill is over when we say so.
     ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
-    run = Run(args)
+    run = Run(args, pairs)
     started = time.monotonic()
     try:
         run.begin()
         run.contend()
         run.end()
     finally:
-        for _, process in run.workers:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+        run.clear_up()
     verdict = check.check(run.folder + "/log", args)
     failures = run.failures + verdict.failures
     print(f"{args.pair:9} {verdict.words}; {time.monotonic() - started:.0f} s, seed {args.seed}")

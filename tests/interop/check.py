@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must hold in the log of an interop run (guard.h says what is in it).
 
-Never two holders: the intervals do not overlap, nobody met another inside, no count was lost. Order of arrival: grants
-are in the order of create_revision, every fence is the create_revision that the server itself told of, and who came
-and was not granted was killed or lost its session. Elections: both observers saw leaders of both sides, with the
-values these had proclaimed, and never went back.
+Never two holders: the intervals do not overlap, unless both are readers, nobody met another inside, no count was lost.
+Order of arrival: grants are in the order of their fences (create_revision, czxid; readers that hold at once among each other in any),
+every fence is one that the server itself told of, and who came and was not granted was killed, lost its session, or gave
+up. Elections: the observers saw leaders of both sides, with the values these had proclaimed, and never went back.
 """
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ class Grant:
     enter: int
     count: int
     value: str
+    shared: bool = False
     leave: int | None = None
 
 
@@ -25,12 +26,13 @@ class Grant:
 class Log:
     grants: list = field(default_factory=list)
     kills: list = field(default_factory=list)  # (side, group, begin, end)
-    seen: dict = field(default_factory=lambda: {"go": [], "rota": []})
+    seen: dict = field(default_factory=dict)
     came: dict = field(default_factory=dict)  # revision: key
     went: int = 0
     met: list = field(default_factory=list)
     missed: list = field(default_factory=list)
     ended: list = field(default_factory=list)
+    gave_up: int = 0
 
 
 @dataclass
@@ -43,8 +45,9 @@ def load(path):
     log, holding = Log(), {}
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         kind, *w = line.split(" ")
-        if kind == "E":
-            grant = Grant(w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4]), w[5] if len(w) > 5 else "")
+        if kind in ("E", "R"):
+            value = w[5] if len(w) > 5 else ""
+            grant = Grant(w[0], int(w[1]), int(w[2]), int(w[3]), int(w[4]), value, kind == "R")
             log.grants.append(grant)
             holding[grant.group, grant.fence] = grant
         elif kind == "L":
@@ -52,11 +55,13 @@ def load(path):
         elif kind == "X":
             log.kills.append((w[0], int(w[1]), int(w[2]), int(w[3])))
         elif kind == "O":
-            log.seen[w[0]].append((int(w[1]), w[2] if len(w) > 2 else ""))
+            log.seen.setdefault(w[0], []).append((int(w[1]), w[2] if len(w) > 2 else ""))
         elif kind == "P":
             log.came[int(w[0])] = w[1]
         elif kind == "D":
             log.went += 1
+        elif kind == "G":
+            log.gave_up += 1
         elif kind in "VMS":
             {"V": log.met, "M": log.missed, "S": log.ended}[kind].append(line)
     log.grants.sort(key=lambda g: g.enter)
@@ -71,44 +76,62 @@ def died(log, grant):
 def check_one_holder(log, fail):
     for line in log.met:
         fail(f"two were inside: {line}")
-    for a, b in zip(log.grants, log.grants[1:] + [None]):
-        over = a.leave if a.leave is not None else died(log, a)
+    last = {True: None, False: None}  # of the readers, of the others: who is over last, and when
+    before = None  # the last that counted
+    for b in log.grants:
+        over = b.leave if b.leave is not None else died(log, b)
         if over is None:
-            fail(f"{a} never left, and was not killed")
-        if over is None or b is None:
+            fail(f"{b} never left, and was not killed")
+            over = b.enter
+        for a, a_over in filter(None, [last[False], None if b.shared else last[True]]):
+            if b.enter < a_over:
+                fail(f"overlap of {(a_over - b.enter) / 1e6:.3f} ms: {a} and {b}")
+        if last[b.shared] is None or last[b.shared][1] < over:
+            last[b.shared] = (b, over)
+        if b.shared:
             continue
-        if b.enter < over:
-            fail(f"overlap of {(over - b.enter) / 1e6:.3f} ms: {a} and {b}")
-        if b.count != a.count + 1 and not (a.leave is None and b.count == a.count):
-            fail(f"the count went from {a.count} to {b.count}: {a} and {b}")
+        if before and b.count != before.count + 1 and not (before.leave is None and b.count == before.count):
+            fail(f"the count went from {before.count} to {b.count}: {before} and {b}")
+        before = b
 
 
 def check_order(log, fail):
-    for a, b in zip(log.grants, log.grants[1:]):
-        if b.fence <= a.fence:
-            fail(f"out of the order of arrival: {a} before {b}")
+    latest, writer = None, None  # the last to enter of those who came before; ... of the writers
+    for b in sorted(log.grants, key=lambda g: g.fence):
+        a = writer if b.shared else latest
+        if a is not None and b.enter <= a.enter:
+            fail(f"out of the order of arrival: {a} came before {b}")
+        if latest is None or b.enter > latest.enter:
+            latest = b
+        if not b.shared and (writer is None or b.enter > writer.enter):
+            writer = b
+    fences = [g.fence for g in log.grants]
+    if len(set(fences)) != len(fences):
+        fail("two grants have one fence")
     for grant in log.grants:
         if grant.fence not in log.came:
-            fail(f"no key was created at the fence of {grant}")
+            fail(f"nothing was created at the fence of {grant}")
     passed_over = len(set(log.came) - {g.fence for g in log.grants})
-    excused = len(log.kills) + len(log.ended)
+    excused = len(log.kills) + len(log.ended) + log.gave_up
     if passed_over > excused:
-        fail(f"{passed_over} came and were not granted, of whom at most {excused} were killed or lost their session")
+        fail(f"{passed_over} came and were not granted, of whom at most {excused} were killed, lost their session, gave up")
     if log.went != len(log.came):
-        fail(f"{len(log.came)} keys came, {log.went} went")
+        fail(f"{len(log.came)} came, {log.went} went")
     return passed_over
 
 
-def check_observers(log, fail):
+def check_observers(log, args, fail):
     values = {g.fence: (g.side, g.value) for g in log.grants}
     words = []
     for line in log.missed:
         fail(f"not seen within 10 s: {line}")
+    for observer in {"rota", args.other if args.pair == "election" else "rota"} - set(log.seen):
+        fail(f"{observer} observed nothing")
     for observer, seen in log.seen.items():
         revs = [rev for rev, _ in seen]
         if revs != sorted(revs):
             fail(f"the observer of {observer} went back")
-        leaders = {"go": set(), "rota": set()}
+        leaders = {"rota": set(), args.other: set()}
         for rev, value in seen:
             # A leader killed before it could write its line has said who it is in its value.
             side, said = values.get(rev, (value.split(":")[0], value.removesuffix("!")))
@@ -119,7 +142,8 @@ def check_observers(log, fail):
         for side, n in leaders.items():
             if len(n) < len(log.grants) // 100:
                 fail(f"the observer of {observer} saw only {len(n)} leaders of {side}")
-        words.append(f"{observer}'s observer saw {len(leaders['rota'])} leaders of rota, {len(leaders['go'])} of go")
+        words.append(f"{observer}'s observer saw {len(leaders['rota'])} leaders of rota, "
+                     f"{len(leaders[args.other])} of {args.other}")
     again = sum(value.endswith("!") for seen in log.seen.values() for _, value in seen)
     return "; " + ", ".join(words) + f", {again} proclaimed anew"
 
@@ -130,7 +154,7 @@ def check(path, args):
     check_one_holder(log, fail)
     passed_over = check_order(log, fail)
     n = len(log.grants)
-    by = {side: sum(g.side == side for g in log.grants) for side in ("rota", "go")}
+    by = {side: sum(g.side == side for g in log.grants) for side in ("rota", args.other)}
     for side in by:
         if by[side] < 0.2 * n:
             fail(f"only {by[side]} of {n} grants to {side}")
@@ -140,10 +164,15 @@ def check(path, args):
         fail(f"too few were killed inside: {inside}")
     if n < args.grants or sum(killed.values()) < args.kills:
         fail("fewer grants or kills than asked for")
-    verdict.words = (f"{n} grants (rota {by['rota']}, {args.pair} {by['go']}), killed rota {killed['rota']} "
-                     f"({inside['rota']} inside), {args.pair} {killed['go']} ({inside['go']} inside), "
+    other, readers = args.other, sum(g.shared for g in log.grants)
+    verdict.words = (f"{n} grants (rota {by['rota']}, {args.pair} {by[other]}), killed rota {killed['rota']} "
+                     f"({inside['rota']} inside), {args.pair} {killed[other]} ({inside[other]} inside), "
                      f"{passed_over} gone while waiting, {len(log.ended)} sessions lost, "
                      f"{len(log.met)} met another inside")
-    if args.pair == "election":
-        verdict.words += check_observers(log, fail)
+    if readers:
+        verdict.words += f", {readers} were readers"
+    if log.gave_up:
+        verdict.words += f", {log.gave_up} gave up"
+    if args.pair in ("election", "curator-latch"):
+        verdict.words += check_observers(log, args, fail)
     return verdict
