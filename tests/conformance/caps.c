@@ -27,6 +27,7 @@ static const struct row {
 } rows[] = {
     {"redis", "token", REDIS_OWN_GRANTS, 0},
     {"redis", "redisson-rw", REDIS_OWN_GRANTS | ROTA_CAP_SHARED, 0},
+    {"redis", "redisson-fair", REDIS_OWN_GRANTS | ROTA_CAP_ORDER, 0},
     {"redis", "redisson", REDIS_OWN_GRANTS, 0},
     {"redis", "getset", ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},
     {"redis", "setnx", ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},

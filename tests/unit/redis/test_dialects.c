@@ -183,8 +183,8 @@ static void test_a_beat_tells_what_is_lost(void **state)
 {
     struct user u;
     (void)state;
-    const char *const dialects[] = {"token", "redisson", "redisson-rw"};
-    for (size_t i = 0; i < 3; i++) {
+    const char *const dialects[] = {"token", "redisson", "redisson-fair", "redisson-rw"};
+    for (size_t i = 0; i < 4; i++) {
         struct rt_join kept = {0}, gone = {0};
         start(&u, dialects[i], TTL_MS);
         assert_int_equal(user_join(&u, "kept", &kept), 0);
@@ -249,19 +249,19 @@ static void join_op(struct user *u, struct rt_op *op, struct rt_join *join, cons
 /* The answer to the SET is lost: nobody knows. Asked again, the same grant; given up, it is deleted. */
 static void test_lost_reply_of_a_join(void **state)
 {
-    const char *const dialects[] = {"token", "redisson", "redisson-rw"};
+    const char *const dialects[] = {"token", "redisson", "redisson-fair", "redisson-rw"};
     (void)state;
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 8; i++) {
         struct user u;
         struct rt_op op;
         struct rt_join join;
-        start_behind(&u, dialects[i % 3]);
+        start_behind(&u, dialects[i % 4]);
         struct rt_fault cut = {.on = RT_FAULT_REPLY, .what = RT_FAULT_CUT, .match = "in-doubt"};
         (void)rt_proxy_fault(proxy, &cut);
         join_op(&u, &op, &join, "in-doubt");
         assert_int_equal(user_do(&u, &op), ROTA_UNKNOWN);
         assert_int_equal(rt_redis_integer(&one_redis, "EXISTS in-doubt"), 1);
-        if (i < 3) {
+        if (i < 4) {
             rt_redis_must(&one_redis, "PEXPIRE in-doubt 300");
             join_op(&u, &op, &join, "in-doubt");
             assert_int_equal(user_do(&u, &op), 0);
@@ -471,6 +471,82 @@ static void test_redisson_goes_on_from_fenced_locks(void **state)
     user_close(&u);
 }
 
+/* ---- redisson-fair ------------------------------------------------------------------------------- */
+
+#define CHANNEL "redisson_lock__channel:{turn}"
+
+/* Behind a Redisson waiter we stand second, with a number; its turn is told to it alone, and ours to us. */
+static void test_fair_queue_is_shared(void **state)
+{
+    struct user u;
+    struct rt_join held = {0}, behind = {0};
+    redisReply *r;
+    (void)state;
+    start(&u, "redisson-fair", LONG_MS);
+    assert_int_equal(user_join(&u, "turn", &held), 0);
+    assert_true(held.granted);
+    rt_redis_must(&one_redis, "RPUSH redisson_lock_queue:{turn} " JAVA);
+    rt_redis_must(&one_redis, "ZADD redisson_lock_timeout:{turn} 99999999999999 " JAVA);
+    assert_int_equal(user_join(&u, "turn", &behind), 0);
+    assert_true(!behind.granted && behind.number > held.number);
+    assert_int_equal(rt_redis_integer(&one_redis, "LLEN redisson_lock_queue:{turn}"), 2);
+    assert_string_equal(ask("LINDEX redisson_lock_queue:{turn} %s%s", "0", ""), JAVA);
+    char mine[100], channel[200];
+    snprintf(mine, sizeof(mine), "%s", ask("LINDEX redisson_lock_queue:{turn} %s%s", "1", ""));
+    assert_int_equal(look(&u, "turn"), 3);
+    assert_true(seen.number == behind.number && !(seen.flags & ROTA_PLACE_GRANTED));
+
+    redisContext *java = redisConnectUnix(one_redis.socket);
+    assert_true(java != NULL && java->err == 0);
+    r = redisCommand(java, "SUBSCRIBE " CHANNEL ":" JAVA);
+    freeReplyObject(r);
+    assert_int_equal(user_leave(&u, "turn", held.number), 0);
+    assert_int_equal(redisGetReply(java, (void **)&r), REDIS_OK);
+    assert_string_equal(r->element[2]->str, "0");
+    freeReplyObject(r);
+    redisFree(java);
+    assert_int_equal(try_join(&u, "turn", RT_EXCLUSIVE),
+                     ROTA_BUSY); /* free, but it is not our turn */
+    assert_non_null(strstr(u.errmsg, "Redisson"));
+
+    snprintf(channel, sizeof(channel), CHANNEL ":%s", mine); /* Redisson holds, and releases */
+    rt_redis_must(&one_redis, "LPOP redisson_lock_queue:{turn}");
+    rt_redis_must(&one_redis, "ZREM redisson_lock_timeout:{turn} " JAVA);
+    rt_redis_must(&one_redis, "PUBLISH %s 0", channel);
+    (void)user_hear(&u, RT_GRANTED, behind.number, 0);
+    assert_int_equal(user_leave(&u, "turn", behind.number), 0);
+    assert_int_equal(
+        rt_redis_integer(&one_redis,
+                         "EXISTS redisson_lock_queue:{turn} redisson_lock_timeout:{turn}"),
+        0);
+    user_close(&u);
+}
+
+/* Whom its time has passed stands in nobody's way; whom somebody dropped stands in line again, with another number. */
+static void test_fair_heads_that_are_over(void **state)
+{
+    struct user a, b;
+    struct rt_join held = {0}, waits = {0};
+    (void)state;
+    start(&a, "redisson-fair", TTL_MS);
+    start(&b, "redisson-fair", TTL_MS);
+    rt_redis_must(&one_redis, "RPUSH redisson_lock_queue:{over} " JAVA);
+    rt_redis_must(&one_redis, "ZADD redisson_lock_timeout:{over} 1600000000000 " JAVA);
+    assert_int_equal(user_join(&a, "over", &held), 0);
+    assert_true(held.granted);
+    assert_int_equal(user_join(&b, "over", &waits), 0);
+    rt_redis_must(&one_redis, "DEL redisson_lock_queue:{over} redisson_lock_timeout:{over}");
+    assert_int_equal(user_beat(&b), 0);
+    while (rt_redis_integer(&one_redis, "LLEN redisson_lock_queue:{over}") == 0)
+        user_turn(&b, 10);
+    assert_int_equal(user_leave(&a, "over", held.number), 0);
+    size_t at = user_hear(&b, RT_GRANTED, waits.number, 0);
+    assert_true(b.told[at].fence > waits.number);
+    assert_int_equal(user_leave(&b, "over", b.told[at].fence), 0);
+    user_close(&a);
+    user_close(&b);
+}
+
 /* ---- The traps of locks.md ---------------------------------------------------------------------- */
 
 static void test_lock_and_rw_lock_on_one_name(void **state)
@@ -657,6 +733,8 @@ int main(void)
         cmocka_unit_test(test_redisson_release_is_told),
         cmocka_unit_test(test_redisson_wakes_us),
         cmocka_unit_test(test_redisson_goes_on_from_fenced_locks),
+        cmocka_unit_test(test_fair_queue_is_shared),
+        cmocka_unit_test(test_fair_heads_that_are_over),
         cmocka_unit_test(test_lock_and_rw_lock_on_one_name),
         cmocka_unit_test(test_hash_of_another_shape),
         cmocka_unit_test(test_no_barging_past_a_fair_queue),

@@ -22,12 +22,10 @@ static int draw(struct rt_dia_conn *c, uint64_t *session, char uuid[RT_DIA_UUID_
         return rv;
     memcpy(session, b, sizeof(*session));
     *session = (*session >> 1) | 1; /* below 2^63, and never 0 */
-    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
-    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof(b); i++)
-        n += (size_t)snprintf(uuid + n, RT_DIA_UUID_SIZE - n, "%s%02x",
-                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
+    char d[40]; /* of the session but for the digits of version and variant; the rest is random */
+    (void)snprintf(d, sizeof(d), "%016llx", (unsigned long long)*session);
+    (void)snprintf(uuid, RT_DIA_UUID_SIZE, "%.8s-%.4s-4%.3s-8%.1s%02x-%02x%02x%02x%02x%02x%02x", d,
+                   d + 8, d + 12, d + 15, b[8], b[9], b[10], b[11], b[12], b[13], b[14]);
     return 0;
 }
 
@@ -66,6 +64,8 @@ static void open_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int 
 static void lost_one(struct rt_dia_conn *c, const char *name, uint64_t nonce)
 {
     struct rt_dia_ticket *t = rt_dia_by_nonce(c, name, nonce);
+    if (t != NULL && t->state == RT_DIA_WAITING && c->dialect->queues)
+        rt_dia_retry_now(c, t); /* dropped from the queue, or broken: that answer says which */
     if (t == NULL || t->state != RT_DIA_HELD || RT_BUG(RT_BUG_RENEWAL_NOT_READ))
         return;
     struct rt_event event = {
@@ -133,7 +133,9 @@ static void send_batch(struct rt_dia_conn *c, struct batch *b)
         b->err = rt_words_nomem(&c->base);
     } else {
         for (size_t i = 0; i < b->count; i++)
-            rq->nonces[i] = b->list[i]->state == RT_DIA_HELD ? b->list[i]->nonce : 0;
+            rq->nonces[i] = b->list[i]->state == RT_DIA_HELD || c->dialect->queues
+                                ? b->list[i]->nonce
+                                : 0;
         rq->owner = b->work;
         rq->call.entry.pending = b->work != NULL ? &b->work->pending : NULL;
         rq->call.entry.deadline = b->work != NULL ? b->work->op->deadline : 0;
@@ -147,7 +149,7 @@ static void put(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
 {
     struct batch *b = arg;
     bool asked = t->state == RT_DIA_JOINING ||
-                 (t->state == RT_DIA_WAITING && (t->in_flight || t->doubt));
+                 (t->state == RT_DIA_WAITING && (t->in_flight || t->doubt || c->dialect->queues));
     if (t->state != RT_DIA_HELD && (!asked || b->work == NULL || RT_BUG(RT_BUG_ASKED_NOT_RENEWED)))
         return;
     b->list[b->count++] = t;

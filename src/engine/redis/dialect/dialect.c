@@ -44,6 +44,21 @@ static const struct rt_dia_dialect dialects[] = {
      .brk = RT_DIA_REDISSON_BREAK,
      .uuid = true,
      .incumbents = "Redisson's getLock"},
+    {.name = "redisson-fair",
+     .caps = OWN_GRANTS | ROTA_CAP_ORDER,
+     .unsafe =
+         "dialect redisson-fair: others see neither fences nor losses, and a promoted replica may "
+         "lack a key; strict is for dialect line",
+     .channel = "redisson_lock__channel",
+     .join = RT_DIA_FAIR_JOIN,
+     .leave = RT_DIA_FAIR_LEAVE,
+     .renew = RT_DIA_FAIR_RENEW,
+     .look = RT_DIA_FAIR_LOOK,
+     .list = RT_DIA_FAIR_LIST,
+     .brk = RT_DIA_FAIR_BREAK,
+     .queues = true,
+     .uuid = true,
+     .incumbents = "Redisson's getFairLock"},
     {.name = "redisson-rw",
      .caps = OWN_GRANTS | ROTA_CAP_SHARED,
      .unsafe =

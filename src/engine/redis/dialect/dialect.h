@@ -58,6 +58,14 @@ enum rt_dia_script {
     RT_DIA_GETSET_LOOK,
     RT_DIA_GETSET_LIST,
     RT_DIA_GETSET_BREAK,
+    RT_DIA_FAIR_JOIN,
+    RT_DIA_FAIR_LEAVE,
+    RT_DIA_FAIR_RENEW,
+    RT_DIA_FAIR_LOOK,
+    RT_DIA_FAIR_LIST,
+    RT_DIA_FAIR_BREAK,
+    RT_DIA_FAIR_CHANGE,
+    RT_DIA_FAIR_SESSION,
     RT_DIA_SCRIPTS,
 };
 
@@ -73,7 +81,9 @@ struct rt_dia_dialect {
     enum rt_dia_script join, leave, renew, look, list, brk;
     bool in_steps; /* taken, then given its end; compared, then deleted: each a request */
     bool stamps;   /* owners are not told apart: an ID is the time here, in ms */
-    bool uuid;     /* owners are UUID:NUMBER; else 32 hex digits */
+    bool
+        queues; /* who waits stands on the server, with its number, and hears of its turn by a channel of its own */
+    bool uuid; /* owners are UUID:NUMBER; else 32 hex digits */
     uint32_t
         pause_ms; /* who waits asks again after the half to the whole of it; 0: of a sixth of the ttl, for a
                                 word comes, though a spin lock says none */
@@ -82,7 +92,8 @@ struct rt_dia_dialect {
 
 /* NULL: there is none of that name. */
 const struct rt_dia_dialect *rt_dia_find(const char *name);
-#define RT_DIA_NAMES "line, token, redisson, redisson-rw, and the unsafe getset and setnx"
+#define RT_DIA_NAMES \
+    "line, token, redisson, redisson-fair, redisson-rw, and the unsafe getset and setnx"
 
 #define RT_DIA_BUCKETS 256
 #define RT_DIA_BATCH 100  /* tickets of one renewal, as Redisson's watchdog */
@@ -100,6 +111,7 @@ struct rt_dia_ticket {
     uint64_t owner;
     uint64_t set; /* not 0: asked for together with all of the same */
     uint32_t mode;
+    bool detects;
     bool in_flight; /* WAITING: it is being asked for */
     bool doubt;     /* WAITING: an answer was lost: it may have been granted */
     bool waited;    /* LEAVING: ... before that */
@@ -189,6 +201,8 @@ void rt_dia_each(struct rt_dia_conn *c,
 /* What a ticket is called on the server. */
 void rt_dia_id(const struct rt_dia_conn *c, uint64_t nonce, char out[RT_DIA_ID_SIZE]);
 bool rt_dia_is_mine(const struct rt_dia_conn *c, const char *id);
+/* The session that made an ID; 0: none of Rota's, or the dialect does not tell. */
+uint64_t rt_dia_session_of(const struct rt_dia_conn *c, const char *id);
 /* Who stands behind an ID that is not ours, for people. */
 void rt_dia_whose(const struct rt_dia_conn *c, const char *id, char *out, size_t size);
 /* Of a TEXT of ours ("OWNER FLAGS SIZE LABELVALUE"): false, it is none. */
@@ -207,7 +221,13 @@ int rt_dia_begin_inspect(struct rt_dia_conn *c, struct rt_op *op);
 int rt_dia_begin_list(struct rt_dia_conn *c, struct rt_op *op);
 int rt_dia_begin_check(struct rt_dia_conn *c, struct rt_op *op);
 
-/* join.c: those that wait: asked for again when their time has come; a word came on CHANNEL. */
+/* join.c: the text that stands beside a ticket: "OWNER FLAGS SIZE LABELVALUE". */
+void rt_dia_put_text(struct rt_redis_args *a, const struct rt_dia_conn *c, uint64_t owner,
+                     bool detects, const char *value);
+#define RT_DIA_TEXT_MOST (RT_LABEL_MAX + ROTA_VALUE_MAX + 64)
+/* A waiting ticket is not where it was: asked for at once. */
+void rt_dia_retry_now(struct rt_dia_conn *c, struct rt_dia_ticket *t);
+/* Those that wait: asked for again when their time has come; a word came on CHANNEL. */
 void rt_dia_retry_fire(struct rt_timer_call *call, int64_t now);
 void rt_dia_word(struct rt_dia_conn *c, const char *channel);
 /* T waits no more. */

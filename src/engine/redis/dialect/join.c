@@ -15,29 +15,67 @@
 
 #define EACH 4 /* arguments of a ticket: name, id, mode, text */
 #define AHEAD 1
-#define TEXT_MOST (RT_LABEL_MAX + ROTA_VALUE_MAX + 64)
-#define CHANNEL_ROOM (RT_NAME_ROOM + 64)
+#define CHANNEL_ROOM (RT_NAME_ROOM + RT_DIA_ID_SIZE + 64)
 
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
-static void put_ticket(struct rt_redis_args *a, const struct rt_dia_conn *c, const char *name,
-                       uint64_t nonce, uint32_t mode, uint64_t owner)
+void rt_dia_put_text(struct rt_redis_args *a, const struct rt_dia_conn *c, uint64_t owner,
+                     bool detects, const char *value)
 {
-    char id[RT_DIA_ID_SIZE];
     const char *label = c->base.label != NULL ? c->base.label : "";
     size_t size = strlen(label);
     size = size < RT_LABEL_MAX ? size : RT_LABEL_MAX;
-    rt_dia_id(c, nonce, id);
-    rt_redis_arg(a, name);
+    rt_redis_arg_text(a, "%llu %c %zu %.*s%s", (unsigned long long)owner, detects ? 'd' : '-', size,
+                      (int)size, label, value != NULL ? value : "");
+}
+
+struct asked { /* of one ticket */
+    const char *name, *value;
+    uint64_t nonce, owner;
+    uint32_t mode;
+    bool try, again, detects;
+};
+
+static void put_ticket(struct rt_redis_args *a, const struct rt_dia_conn *c,
+                       const struct asked *one)
+{
+    char id[RT_DIA_ID_SIZE];
+    rt_dia_id(c, one->nonce, id);
+    rt_redis_arg(a, one->name);
     rt_redis_arg_text(a, "%s", id);
-    rt_redis_arg_number(a, mode);
-    rt_redis_arg_text(a, "%llu - %zu %.*s", (unsigned long long)owner, size, (int)size, label);
+    if (c->dialect->queues)
+        rt_redis_arg_text(a, "-%s%s%s", one->try ? "t" : "", one->again ? "r" : "",
+                          one->detects ? "d" : "");
+    else
+        rt_redis_arg_number(a, one->mode);
+    rt_dia_put_text(a, c, one->owner, one->detects, one->value);
+}
+
+static struct asked asked_by(const struct rt_join *j)
+{
+    return (struct asked){.name = j->name,
+                          .value = j->value,
+                          .nonce = j->nonce,
+                          .owner = j->owner,
+                          .mode = j->mode,
+                          .try = j->flags & RT_JOIN_TRY,
+                          .detects = j->flags & RT_JOIN_DETECT};
+}
+
+static struct asked asked_again(const struct rt_dia_ticket *t)
+{
+    return (struct asked){.name = t->name,
+                          .nonce = t->nonce,
+                          .owner = t->owner,
+                          .mode = t->mode,
+                          .again = true,
+                          .detects = t->detects};
 }
 
 /* Room for N tickets, and what goes before them. */
 static int open_args(struct rt_dia_conn *c, struct rt_redis_args *a, size_t n)
 {
-    if (rt_redis_args_open(a, AHEAD + EACH * n, 32 + n * (TEXT_MOST + RT_DIA_ID_SIZE)) != 0)
+    if (rt_redis_args_open(a, AHEAD + EACH * n, 32 + n * (RT_DIA_TEXT_MOST + RT_DIA_ID_SIZE)) != 0)
         return rt_words_nomem(&c->base);
     rt_redis_arg_number(a, c->base.ttl_ms);
     return 0;
@@ -106,11 +144,20 @@ static int busy(struct rt_dia_conn *c, const char *name, const char *holder)
     return rt_words_busy(&c->base, name, who, strlen(who));
 }
 
+/* What a queue says of the I-th. */
+#define FAIR_EACH 3
+enum { FAIR_WAITS, FAIR_HOLDS, FAIR_BROKEN };
+
+static int64_t fair_says(const redisReply *reply, size_t i)
+{
+    return rt_redis_int(reply, FAIR_EACH * i + 1);
+}
+
 /* The I-th of the numbers that were granted; 0: the reply is none of ours. */
-static uint64_t granted_number(const redisReply *reply, size_t i)
+static uint64_t granted_number(const struct rt_dia_conn *c, const redisReply *reply, size_t i)
 {
     if (reply->type != REDIS_REPLY_STRING)
-        return (uint64_t)rt_redis_int(reply, i);
+        return (uint64_t)rt_redis_int(reply, c->dialect->queues ? FAIR_EACH * i : i);
     const char *at = strchr(reply->str, ' ');
     return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
 }
@@ -120,9 +167,10 @@ static int read_answer(struct rt_dia_conn *c, struct rt_dia_request *rq, int sta
                        const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_STRING || status == RT_REDIS_OK) {
+        size_t each = c->dialect->queues ? FAIR_EACH : 1;
         bool whole = reply->type == REDIS_REPLY_STRING ||
-                     (rt_redis_count(reply) == rq->count && rt_redis_shaped(reply, 0, "i"));
-        return whole && granted_number(reply, 0) > 0 ? 0 : rt_dia_odd(c, rq);
+                     (rt_redis_count(reply) == each * rq->count && rt_redis_shaped(reply, 0, "i"));
+        return whole && (each > 1 || granted_number(c, reply, 0) > 0) ? 0 : rt_dia_odd(c, rq);
     }
     size_t at = (size_t)rt_redis_int(reply, 0);
     const char *name = name_of(rq, at < rq->count ? at : 0);
@@ -135,12 +183,16 @@ static int read_answer(struct rt_dia_conn *c, struct rt_dia_request *rq, int sta
 
 /* ---- Words of who released -------------------------------------------------------------------------- */
 
-/* As Redisson spells it: braces unless the name has one. */
-static void channel_of(const struct rt_dia_conn *c, const char *name, char out[CHANNEL_ROOM])
+/* As Redisson spells it: braces unless the name has one; in a queue everybody has a channel. */
+static void channel_of(const struct rt_dia_conn *c, const struct rt_dia_ticket *t,
+                       char out[CHANNEL_ROOM])
 {
-    bool braced = strchr(name, '{') != NULL;
-    (void)snprintf(out, CHANNEL_ROOM, "%s:%s%s%s", c->dialect->channel, braced ? "" : "{", name,
-                   braced ? "" : "}");
+    bool braced = strchr(t->name, '{') != NULL;
+    char id[RT_DIA_ID_SIZE] = "";
+    if (c->dialect->queues)
+        rt_dia_id(c, t->nonce, id);
+    (void)snprintf(out, CHANNEL_ROOM, "%s:%s%s%s%s%s", c->dialect->channel, braced ? "" : "{",
+                   t->name, braced ? "" : "}", id[0] != '\0' ? ":" : "", id);
 }
 
 static void listen_for(struct rt_dia_conn *c, struct rt_dia_ticket *t)
@@ -148,15 +200,15 @@ static void listen_for(struct rt_dia_conn *c, struct rt_dia_ticket *t)
     char channel[CHANNEL_ROOM];
     if (c->dialect->channel == NULL || t->listens)
         return;
-    channel_of(c, t->name, channel);
+    channel_of(c, t, channel);
     t->listens = rt_resp_subscribe(&c->link, 0, channel) == 0; /* else it asks by time */
 }
 
 static void count_listener(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
 {
     struct rt_dia_ticket **one = arg;
-    (void)c;
-    if (*one != NULL && *one != t && t->listens && strcmp((*one)->name, t->name) == 0)
+    if (*one != NULL && *one != t && t->listens && !c->dialect->queues &&
+        strcmp((*one)->name, t->name) == 0)
         *one = NULL;
 }
 
@@ -168,7 +220,7 @@ void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_dia_ticket *t)
         return;
     rt_dia_each(c, count_listener, &alone);
     t->listens = false;
-    channel_of(c, t->name, channel);
+    channel_of(c, t, channel);
     if (alone != NULL)
         rt_resp_unsubscribe(&c->link, 0, channel);
 }
@@ -228,8 +280,10 @@ static void ask_again(struct rt_dia_conn *c, struct rt_dia_ticket **list, size_t
     struct rt_redis_args a;
     struct rt_dia_request *rq = NULL;
     if (open_args(c, &a, n) == 0) {
-        for (size_t i = 0; i < n; i++)
-            put_ticket(&a, c, list[i]->name, list[i]->nonce, list[i]->mode, list[i]->owner);
+        for (size_t i = 0; i < n; i++) {
+            struct asked one = asked_again(list[i]);
+            put_ticket(&a, c, &one);
+        }
         rq = rt_dia_request_new(c, c->dialect->join, &a, AHEAD, n, retry_answered);
     }
     for (size_t i = 0; i < n; i++) {
@@ -289,6 +343,13 @@ void rt_dia_retry_fire(struct rt_timer_call *call, int64_t now)
         rt_timers_start(&c->base.loop->timers, timer, due.next);
 }
 
+void rt_dia_retry_now(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+{
+    t->at_once = true;
+    if (t->state == RT_DIA_WAITING && !t->in_flight)
+        pause_for(c, t, -1);
+}
+
 struct word {
     const char *channel;
 };
@@ -299,12 +360,10 @@ static void hear(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
     char channel[CHANNEL_ROOM];
     if (t->state != RT_DIA_WAITING && t->state != RT_DIA_JOINING)
         return;
-    channel_of(c, t->name, channel);
+    channel_of(c, t, channel);
     if (strcmp(channel, w->channel) != 0 || RT_BUG(RT_BUG_WORD_NOT_HEARD))
         return;
-    t->at_once = true;
-    if (t->state == RT_DIA_WAITING && !t->in_flight)
-        pause_for(c, t, -1);
+    rt_dia_retry_now(c, t);
 }
 
 void rt_dia_word(struct rt_dia_conn *c, const char *channel)
@@ -320,13 +379,28 @@ static void tell_granted(struct rt_dia_conn *c, struct rt_dia_ticket *t, uint64_
                              .number = t->number,
                              .nonce = t->nonce,
                              .name = t->name};
-    t->number = event.fence = c->dialect->caps & ROTA_CAP_FENCE ? fence : ++c->names;
+    uint64_t number = c->dialect->caps & ROTA_CAP_FENCE ? fence : ++c->names;
+    event.fence = number != t->number ? number : 0;
+    t->number = number;
     rt_dia_ticket_state(c, t, RT_DIA_HELD);
     t->set = 0;
     t->doubt = false;
     rt_dia_unlisten(c, t);
     if (c->dialect->in_steps)
         rt_dia_give_end(c, t);
+    rt_conn_event(&c->base, &event);
+}
+
+static void tell_broken(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+{
+    char name[RT_DIA_NAME_ROOM];
+    struct rt_event event = {.kind = RT_TICKET_LOST,
+                             .session = c->session,
+                             .number = t->number,
+                             .nonce = t->nonce,
+                             .name = name};
+    (void)snprintf(name, sizeof(name), "%s", t->name);
+    rt_dia_ticket_free(c, t);
     rt_conn_event(&c->base, &event);
 }
 
@@ -348,10 +422,15 @@ static void retried_one(struct rt_dia_conn *c, struct rt_dia_request *rq, size_t
     }
     if (t->state != RT_DIA_WAITING)
         return; /* its LEAVE is behind this */
-    if (err == 0) {
-        tell_granted(c, t, granted_number(reply, i));
+    int64_t says = c->dialect->queues && err == 0 ? fair_says(reply, i) : FAIR_HOLDS;
+    if (err == 0 && says == FAIR_HOLDS)
+        tell_granted(c, t, granted_number(c, reply, i));
+    else if (err == 0 && says == FAIR_BROKEN)
+        tell_broken(c, t);
+    else if (err == 0)
+        pause_for(c, t, rt_redis_int(reply, FAIR_EACH * i + 2));
+    if (err == 0)
         return;
-    }
     t->doubt = err == ROTA_UNKNOWN || (t->doubt && err != ROTA_BUSY);
     pause_for(c, t, err == ROTA_BUSY ? rt_redis_int(reply, 1) : -1);
 }
@@ -389,8 +468,12 @@ static void joined_all(struct rt_dia_conn *c, struct rt_op *op, int err, const r
         struct rt_join *join = &op->join.joins[i];
         struct rt_dia_ticket *t = rt_dia_by_nonce(c, join->name, join->nonce);
         assert(t != NULL);
-        if (err == 0) {
-            joined_one(c, join, t, granted_number(reply, i));
+        if (err == 0 && c->dialect->queues && fair_says(reply, i) != FAIR_HOLDS) {
+            join->number = t->number = granted_number(c, reply, i);
+            join->granted = join->wanted = false;
+            wait_on(c, t, rt_redis_int(reply, FAIR_EACH * i + 2));
+        } else if (err == 0) {
+            joined_one(c, join, t, granted_number(c, reply, i));
         } else if (err == ROTA_BUSY && !(join->flags & RT_JOIN_TRY)) {
             t->set = set;
             join->number = t->number = ++c->names;
@@ -423,7 +506,8 @@ static int check_one(struct rt_dia_conn *c, const struct rt_join *j)
 {
     uint32_t caps = c->dialect->caps;
     bool kept = j->flags & RT_JOIN_DURABLE || j->at_least_ms > 0 || j->until_ms > 0;
-    if (kept || j->mode > RT_SHARED || (j->mode == RT_SHARED && !(caps & ROTA_CAP_SHARED)))
+    if (kept || (j->value != NULL && j->value[0] != '\0' && !(caps & ROTA_CAP_ORDER)) ||
+        j->mode > RT_SHARED || (j->mode == RT_SHARED && !(caps & ROTA_CAP_SHARED)))
         return rt_dia_fail(c, ROTA_UNSUPPORTED, "%.80s: dialect %s has only %s", j->name,
                            c->dialect->name,
                            caps & ROTA_CAP_SHARED ? "read/write locks" : "exclusive locks");
@@ -495,8 +579,8 @@ int rt_dia_begin_join(struct rt_dia_conn *c, struct rt_op *op)
     if (rv != 0)
         return rv;
     for (size_t i = 0; i < op->join.n; i++) {
-        const struct rt_join *j = &op->join.joins[i];
-        put_ticket(&a, c, j->name, j->nonce, j->mode, j->owner);
+        struct asked one = asked_by(&op->join.joins[i]);
+        put_ticket(&a, c, &one);
     }
     struct rt_dia_request *rq = rt_dia_request_new(c, c->dialect->join, &a, AHEAD, op->join.n,
                                                    join_answered);

@@ -37,8 +37,8 @@ static void leave_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int
                                   ? rt_dia_by_nonce(c, op->leave.name, rq->nonces[0])
                                   : NULL;
     bool waited = t != NULL && t->waited;
-    if (is_over(err, status, reply))
-        op->leave.granted = true;
+    if (is_over(err, status, reply)) /* a queue says whether it held */
+        op->leave.granted = rt_redis_count(reply) == 0 || rt_redis_int(reply, 0) != 0;
     else if (err == 0 && status == RT_REDIS_LOST)
         err = waited ? 0 : rt_words_no_ticket(&c->base, op->leave.name);
     else if (err == 0)
@@ -129,13 +129,14 @@ int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
         return rt_words_no_ticket(&c->base, op->leave.name);
     if (leave_unnamed(c, op, t))
         return 0;
-    if (t != NULL && t->state == RT_DIA_WAITING && !t->in_flight && !t->doubt) {
+    if (t != NULL && t->state == RT_DIA_WAITING && !t->in_flight && !t->doubt &&
+        !c->dialect->queues) {
         rt_dia_ticket_free(c, t); /* the server knows nothing of it */
         rt_conn_done(&c->base, op, 0);
         return 0;
     }
     if (t != NULL) {
-        if (t->state == RT_DIA_WAITING) /* the answer says whether it held */
+        if (t->state == RT_DIA_WAITING && !c->dialect->queues) /* the answer says whether it held */
             t->waited = true;
         rt_dia_unlisten(c, t);
         rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
@@ -148,8 +149,8 @@ int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
 
 /* ---- CHANGE --------------------------------------------------------------------------------------- */
 
-static void downgraded(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
-                       const redisReply *reply)
+static void changed(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
+                    const redisReply *reply)
 {
     struct rt_op *op = rq->call.entry.op;
     if (err == 0 && status == RT_REDIS_LOST)
@@ -159,7 +160,7 @@ static void downgraded(struct rt_dia_conn *c, struct rt_dia_request *rq, int err
     struct rt_dia_ticket *t = rq->session == c->session
                                   ? rt_dia_by_number(c, op->change.name, op->change.number)
                                   : NULL;
-    if (err == 0 && t != NULL)
+    if (err == 0 && t != NULL && op->change.what & RT_CHANGE_DOWNGRADE)
         t->mode = RT_SHARED;
     op->change.wanted = false;
     rt_conn_done(&c->base, op, err);
@@ -170,7 +171,23 @@ static int downgrade(struct rt_dia_conn *c, struct rt_op *op, const char *id)
     struct rt_redis_args a;
     put_leave(&a, op->change.name, id);
     rt_redis_arg_number(&a, c->base.ttl_ms);
-    return rt_dia_ask(c, RT_DIA_RW_CHANGE, &a, 0, op, NULL, downgraded) != NULL ? 0 : ROTA_NOMEM;
+    return rt_dia_ask(c, RT_DIA_RW_CHANGE, &a, 0, op, NULL, changed) != NULL ? 0 : ROTA_NOMEM;
+}
+
+static int set_value(struct rt_dia_conn *c, struct rt_op *op, const struct rt_dia_ticket *t,
+                     const char *id)
+{
+    struct rt_redis_args a;
+    int rv = rt_check_value(&c->base, op->change.name, op->change.value);
+    if (rv != 0)
+        return rv;
+    if (rt_redis_args_open(&a, 4, 32 + RT_DIA_TEXT_MOST) != 0)
+        return rt_words_nomem(&c->base);
+    rt_redis_arg(&a, op->change.name);
+    rt_redis_arg(&a, id);
+    rt_redis_arg_number(&a, c->base.ttl_ms);
+    rt_dia_put_text(&a, c, t->owner, t->detects, op->change.value);
+    return rt_dia_ask(c, RT_DIA_FAIR_CHANGE, &a, 0, op, NULL, changed) != NULL ? 0 : ROTA_NOMEM;
 }
 
 static void change_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
@@ -199,13 +216,17 @@ int rt_dia_begin_change(struct rt_dia_conn *c, struct rt_op *op)
                                   : NULL;
     if (t == NULL || t->state != RT_DIA_HELD)
         return rt_words_no_ticket(&c->base, op->change.name);
-    uint32_t able = c->dialect->caps & ROTA_CAP_SHARED ? RT_CHANGE_DOWNGRADE : 0;
+    uint32_t able = c->dialect->caps & ROTA_CAP_SHARED ? RT_CHANGE_DOWNGRADE
+                    : c->dialect->queues               ? RT_CHANGE_VALUE
+                                                       : 0;
     if (op->change.what & ~(RT_CHANGE_ARM | able))
         return rt_dia_fail(c, ROTA_UNSUPPORTED, "%.80s: dialect %s has no values and no readers",
                            op->change.name, c->dialect->name);
     rt_dia_id(c, t->nonce, id);
     if (op->change.what & RT_CHANGE_DOWNGRADE)
         return downgrade(c, op, id);
+    if (op->change.what & RT_CHANGE_VALUE)
+        return set_value(c, op, t, id);
     rt_redis_args_few(&a);
     rt_redis_arg_number(&a, c->base.ttl_ms);
     rt_redis_arg(&a, op->change.name);

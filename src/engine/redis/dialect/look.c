@@ -39,12 +39,11 @@ static void read_place(const struct rt_dia_conn *c, const redisReply *reply, siz
     p->place.mode = mode == RT_SHARED ? RT_SHARED : RT_EXCLUSIVE;
     if (rt_redis_int(reply, at + 4) != 0)
         p->place.flags |= ROTA_PLACE_GRANTED;
-    if (rt_dia_is_mine(c, id)) {
+    if (rt_dia_is_mine(c, id))
         p->place.flags |= ROTA_PLACE_MINE;
-        p->place.session = c->session;
-    }
     if (rt_redis_str(reply, at + 5)[0] != '\0' &&
         rt_dia_text_read(rt_redis_str(reply, at + 5), &p->place, &p->label, &p->value)) {
+        p->place.session = rt_dia_session_of(c, id);
         if (number > 0)
             p->place.since_ms = now > number ? (now - number) / 1000 : 0;
         return;
@@ -65,12 +64,19 @@ static void inspect_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, i
 {
     struct rt_op *op = rq->call.entry.op;
     struct rt_shown_list shown = {0};
-    if (err == 0 && !is_look(status, reply))
+    bool good = err == 0 &&
+                (op->inspect.name != NULL ? is_look(status, reply)
+                                          : status == RT_REDIS_OK && rt_redis_count(reply) > 0 &&
+                                                rt_redis_shaped(reply, 1, "ssiiiis"));
+    if (err == 0 && !good)
         err = rt_dia_odd(c, rq);
-    for (size_t i = 1; err == 0 && i < rt_redis_count(reply); i += PLACE_FIELDS) {
+    /* Of a session each has its name before it. */
+    size_t named = op->inspect.name == NULL, each = PLACE_FIELDS + named;
+    for (size_t i = 1; err == 0 && i < rt_redis_count(reply); i += each) {
         struct place p;
-        read_place(c, reply, i, &p);
-        struct rt_text name = {op->inspect.name, strlen(op->inspect.name)};
+        read_place(c, reply, i + named, &p);
+        const char *of = named ? rt_redis_str(reply, i) : op->inspect.name;
+        struct rt_text name = {of, strlen(of)};
         struct rt_shown *s = rt_shown_add(&shown, name, p.label, p.value);
         if (s == NULL) {
             err = rt_words_nomem(&c->base);
@@ -106,6 +112,13 @@ static void show_ours(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
 int rt_dia_begin_inspect(struct rt_dia_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
+    if (op->inspect.name == NULL && c->dialect->queues) {
+        rt_redis_args_few(&a);
+        rt_redis_arg_sid(&a, op->inspect.session, false);
+        return rt_dia_ask(c, RT_DIA_FAIR_SESSION, &a, 0, op, NULL, inspect_answered) != NULL
+                   ? 0
+                   : ROTA_NOMEM;
+    }
     if (op->inspect.name == NULL) {
         if (op->inspect.session == c->session)
             rt_dia_each(c, show_ours, op);

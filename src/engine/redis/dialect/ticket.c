@@ -46,6 +46,7 @@ struct rt_dia_ticket *rt_dia_ticket_new(struct rt_dia_conn *c, const struct rt_j
     t->nonce = join->nonce;
     t->owner = join->owner;
     t->mode = join->mode;
+    t->detects = join->flags & RT_JOIN_DETECT;
     struct rt_dia_ticket **head = bucket(c, join->name);
     RT_LIST_ADD(head, t);
     c->tickets++;
@@ -118,6 +119,26 @@ bool rt_dia_is_mine(const struct rt_dia_conn *c, const char *id)
     if (c->dialect->stamps)
         return false;
     return c->session != 0 && strncmp(id, own, c->dialect->uuid ? RT_DIA_UUID_SIZE - 1 : 16) == 0;
+}
+
+/* The digits of a UUID that are the session's: all of the first 18 but version and variant. */
+uint64_t rt_dia_session_of(const struct rt_dia_conn *c, const char *id)
+{
+    char digits[17];
+    size_t n = 0;
+    if (!c->dialect->uuid) {
+        (void)snprintf(digits, sizeof(digits), "%.16s", id);
+        return strlen(id) == 32 ? strtoull(digits, NULL, 16) : 0;
+    }
+    for (size_t i = 0, digit = 0; id[i] != '\0' && n < 16; i++) {
+        if (id[i] == '-')
+            continue;
+        if (digit != 12 && digit != 16)
+            digits[n++] = id[i];
+        digit++;
+    }
+    digits[n] = '\0';
+    return n == 16 ? strtoull(digits, NULL, 16) : 0;
 }
 
 static bool is_made_of(const char *text, size_t size, const char *more)
