@@ -46,10 +46,16 @@ enum rt_bug {
     RT_BUG_DELETED_NOT_WAITED_FOR = 31,
     /* Of the ZooKeeper engine. */
     RT_BUG_TOUCH_TRUSTED = 32,
+    RT_BUG_WATCHES_NOT_SET_AGAIN = 33,
+    RT_BUG_OLD_SESSION_ADOPTED = 34,
+    RT_BUG_LOST_DELETE_IS_DONE = 35,
+    RT_BUG_TOUCH_SECURED_AT_ONCE = 36,
+    RT_BUG_SEQUENCE_IS_SIGNED = 37,
+    RT_BUG_REPLAY_BELIEVED = 38,
     /* What the simulator judges by what became of the lines: whom a release wakes, what was left, how long others wait, what
      * observers see. */
-    RT_BUG_ALL_WATCH_THE_LINE = 40, /* etcd */
-    RT_BUG_MISSING_IS_LEFT = 42,    /* etcd, SQL */
+    RT_BUG_ALL_WATCH_THE_LINE = 40, /* etcd, ZooKeeper */
+    RT_BUG_MISSING_IS_LEFT = 42,    /* etcd, SQL, ZooKeeper */
     RT_BUG_WANTED_NOT_HEARD = 43,   /* the dispatcher */
     RT_BUG_SAME_STATE_TOLD = 44,    /* kit/view */
     RT_BUG_NO_LOOK_ONCE_MORE = 45,  /* kit/view */

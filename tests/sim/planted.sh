@@ -3,12 +3,13 @@
 # Runs the simulator with each planted bug (src/base/bug.h) and demands that it is found, and by which invariant: a bug that only
 # another one finds is a hole in the first. And with none, that nothing is. Needs a build with -Dplanted=true.
 #
-#   planted.sh SIMULATOR [etcd] [file]      the simulator knows that engine
+#   planted.sh SIMULATOR [etcd] [file] [zookeeper]      the simulator knows that engine
 set -u
 sim=$1
 shift
 etcd=
 file=
+zookeeper=
 for engine; do
     eval "$engine=yes"
 done
@@ -75,8 +76,12 @@ for kind in postgres mysql; do
     finds $kind '--observe --from 1000 --seeds 3000' 44:OBSERVE
 done
 [ -z "$file" ] || finds file '--seeds 1000' 5:I7 6:I8 8:I9 20:I6 25:I8 26:I6 27:I7 28:I1 29:I3/I5 30:I8 31:I1/I3
+[ -z "$zookeeper" ] || {
+    finds zookeeper '--from 1000 --seeds 3000' 2:I3 20:I6 32:I3 33:I8 35:I4 36:I3 37:I1/I5/I7 38:I5 40:I8 42:I4 43:I7
+    finds zookeeper '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
+}
 clean mem 500
-for kind in redis cluster postgres mysql ${etcd:+etcd}; do
+for kind in redis cluster postgres mysql ${etcd:+etcd} ${zookeeper:+zookeeper}; do
     clean $kind 100
 done
 clean redlock 40

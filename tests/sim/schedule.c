@@ -300,6 +300,63 @@ void sim_plan_draw_sql(struct sim_plan *plan, struct sim_random *r)
         plan->outage[SIM_SQL_BEHIND] = plan->outage[SIM_SQL_FORWARD] = 0;
 }
 
+/* ---- ZooKeeper ---------------------------------------------------------- */
+
+static void draw_zookeeper_wire(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t rates[] = {0, 50, 300, 900};
+    const uint32_t most[] = {200, 5000, plan->tick_ms * 200, plan->ttl_ms * 400};
+    struct sim_wire *w = &plan->wire;
+    memset(w, 0, sizeof(*w));
+    w->late_us = PICK(r, most);
+    w->late = PICK(r, rates) / (w->late_us > 10000 ? 30 : 1); /* else nothing is ever granted */
+    w->slow_us = PICK(r, most);
+    w->slow = PICK(r, rates) / (w->slow_us > 10000 ? 30 : 1);
+    if (sim_chance(r, 500))
+        return; /* slow, but nothing is lost */
+    w->request_lost = rate(r, 10);
+    w->reply_lost = rate(r, 20);
+    w->reset = rate(r, 10);
+}
+
+static void draw_dialect(struct sim_plan *plan, struct sim_random *r)
+{
+    plan->dialect = sim_chance(r, 700) ? 0 : 1 + sim_below(r, 3);
+    if (plan->dialect == 0)
+        return;
+    memset(plan->of, 0, sizeof(plan->of)); /* it has no permits */
+    plan->at_least = 0;
+    if (plan->dialect == 3) /* nor readers */
+        plan->shared = plan->act[SIM_ACT_DOWNGRADE] = 0;
+}
+
+void sim_plan_draw_zookeeper(struct sim_plan *plan, struct sim_random *r)
+{
+    static const uint32_t ttls[] = {600, 2000, 10000}, times[] = {2, 20, 300};
+    static const uint32_t calls[] = {300, 1000, 5000}, parts[] = {2, 3, 5, 10};
+    plan->call_ms = PICK(r, calls);
+    plan->ttl_ms = PICK(r, ttls);
+    const uint32_t every[] = {plan->ttl_ms / 5, plan->ttl_ms, plan->ttl_ms * 3};
+    plan->tick_ms = plan->ttl_ms / PICK(r, parts);
+    plan->tick_told = plan->tick_ms > 2000 || sim_chance(r, 500); /* else it is taken for more */
+    plan->servers = sim_chance(r, 850) ? 3 : 1;
+    plan->forever = false;
+    plan->time_ms = PICK(r, times);
+    if (plan->pace_us > plan->ttl_ms * 50)
+        plan->pace_us = plan->ttl_ms * 50;
+    if (plan->trouble_ms != 0)
+        plan->trouble_ms = PICK(r, every);
+    draw_zookeeper_wire(plan, r);
+    draw_dialect(plan, r);
+    plan->wraps = sim_chance(r, 150);
+    plan->clock_ppm = sim_chance(r, 500) ? 0 : (int32_t)sim_below(r, 12001) - 6000;
+    if (sim_chance(r, 300))
+        return;
+    plan->outage_ms = PICK(r, every);
+    for (int i = 0; i < SIM_ZOOKEEPER_OUTAGE_KINDS; i++)
+        plan->outage[i] = rate(r, 4);
+}
+
 /* ---- file --------------------------------------------------------------- */
 
 void sim_plan_draw_file(struct sim_plan *plan, struct sim_random *r)

@@ -101,6 +101,15 @@ enum sim_sql_outage { /* what befalls an SQL server */
                       SIM_SQL_OUTAGE_KINDS,
 };
 
+enum sim_zookeeper_outage {                       /* what befalls an ensemble of ZooKeeper */
+                            SIM_ZOOKEEPER_LEADER, /* gone, or stopped until there is another */
+                            SIM_ZOOKEEPER_DOWN,
+                            SIM_ZOOKEEPER_STOPPED,
+                            SIM_ZOOKEEPER_BEHIND, /* what goes between a server and its leader is late */
+                            SIM_ZOOKEEPER_REAPS, /* containers that are empty go */
+                            SIM_ZOOKEEPER_OUTAGE_KINDS,
+};
+
 enum sim_file_outage { /* what befalls the folder and the machine of file: */
                        SIM_FILE_FORWARD,
                        SIM_FILE_BACK,
@@ -147,6 +156,11 @@ struct sim_plan {
     bool lies;               /* keep-alives of leases that were revoked are answered well */
     /* Of worlds of SQL: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
     uint32_t deadlocks; /* per mille of the flights */
+    /* Of worlds of ZooKeeper: with wire, outages (of its own kinds) and clock_ppm as those of Redis. */
+    uint32_t servers, tick_ms;
+    uint32_t dialect; /* 0: the first */
+    bool tick_told;   /* ?tick_ms= */
+    bool wraps;       /* the sequences of its lines are about to */
     /* Of worlds of file: with outages of its own kinds; of wire, what is late and lost of the rings. */
     uint32_t dies; /* per mille of the commits and of the rings: the process dies just before */
     uint32_t full; /* per mille of the rings: whom they are for has no room for them */
@@ -159,6 +173,7 @@ void sim_plan_draw_cluster(struct sim_plan *plan, struct sim_random *r); /* afte
 void sim_plan_draw_redlock(struct sim_plan *plan, struct sim_random *r); /* after that, of nodes */
 void sim_plan_draw_etcd(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_sql(struct sim_plan *plan, struct sim_random *r);
+void sim_plan_draw_zookeeper(struct sim_plan *plan, struct sim_random *r);
 void sim_plan_draw_file(struct sim_plan *plan, struct sim_random *r);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator: processes with clients and threads over one world of the engine mem, or over the
- * engine redis, etcd or sql and a model of its server, in virtual time, through bad networks;
+ * engine redis, etcd, sql or zookeeper and a model of its server, in virtual time, through bad networks;
  * everything is decided by one seed.
  *
  *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> fault -> [tap: what arrives] -> mem
- *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis, etcd, sql -> net -> model
+ *   job (an ask) -> desk -> dispatch -> [tap: what is sent] -> engine redis, etcd, sql, zookeeper -> net -> model
  *
  * One run is a safety phase, full of trouble, then a liveness phase: all is healed, nobody asks any
  * more, and whatever is open must be answered in bounded time; then everybody goes, and nothing may
@@ -21,6 +21,7 @@ struct es_server;
 struct rs_server;
 struct sf_world;
 struct ss_server;
+struct zs_server;
 struct sim_kind;
 
 #define SIM_TAINTS_MAX 256
@@ -60,6 +61,7 @@ struct sim {
     struct rs_server *redis;
     struct es_server *etcd;
     struct ss_server *sql;
+    struct zs_server *zookeeper;
     struct sf_world *file;
     struct sim_net *net;           /* of the model server; NULL: over mem, file */
     struct sim_client *current;    /* who does something just now, or did it last */

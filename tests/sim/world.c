@@ -146,6 +146,9 @@ const struct sim_kind *sim_kind_find(const char *name)
 #if ROTA_ENGINE_ETCD
         &sim_etcd,
 #endif
+#if ROTA_ENGINE_ZOOKEEPER
+        &sim_zookeeper,
+#endif
     };
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i]->name, name) == 0)

@@ -80,7 +80,7 @@ struct sim_kind {
 
 extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster, sim_redlock;
 extern const struct sim_kind sim_postgres, sim_mysql;
-extern const struct sim_kind sim_etcd, sim_file; /* where those engines were built */
+extern const struct sim_kind sim_etcd, sim_zookeeper, sim_file; /* where those engines were built */
 
 /* By its name, or NULL. */
 const struct sim_kind *sim_kind_find(const char *name);

@@ -3,6 +3,7 @@
 #include "engine/zookeeper/zk.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "base/list.h"
 
 #include <stddef.h>
@@ -113,7 +114,7 @@ struct rt_zk_ask *rt_zk_delete(struct rt_zk_conn *c, const char *path, rt_zk_ans
 {
     struct rt_zk_ask *a = rt_zk_path(c, RT_ZK_DELETE, path, answer);
     rt_jute_int(&a->out, -1);
-    a->entry.again = true;
+    a->entry.again = !RT_BUG(RT_BUG_LOST_DELETE_IS_DONE);
     return a;
 }
 

@@ -2,6 +2,7 @@
 /* The connection, as ZooKeeper speaks: opened from its URL, messages cut out of the stream, touches. */
 #include "engine/zookeeper/zk.h"
 
+#include "base/bug.h"
 #include "base/list.h"
 
 #include <stdlib.h>
@@ -133,7 +134,8 @@ void rt_zk_touched(struct rt_zk_conn *c, const struct rt_zk_ask *a)
             c->secured_at = c->touches[i].sent_at;
     }
     c->touch_count = n;
-    if (c->lone && sent > c->secured_at)
+    bool at_once = c->lone || RT_BUG(RT_BUG_TOUCH_SECURED_AT_ONCE);
+    if (at_once && sent > c->secured_at)
         c->secured_at = sent;
     if (!c->lone && n < RT_ZK_TOUCHES) {
         c->touches[n].sent_at = sent;
@@ -177,7 +179,12 @@ static void look_after(struct rt_zk_conn *c, int64_t now)
         return;
     }
     rt_link_timer(&c->link, now + (next < half ? next : half));
-    touch(c, now);
+    if (c->wanted_until == 0 || now < c->wanted_until) {
+        touch(c, now);
+    } else { /* else it, and all in it, lived on by our touches */
+        c->on->expired(c);
+        rt_zk_anew(c);
+    }
 }
 
 static bool on_tick(struct rt_link *k, int64_t now)

@@ -437,6 +437,7 @@ static void zk_close(struct rt_conn *conn)
         rt_zk_ticket_drop(z, z->tickets);
     rt_zk_unwatch(&z->session.watch);
     rt_observe_close(&z->observers);
+    rt_zk_waits_close(z);
     rt_timers_stop(&conn->loop->timers, &z->timer.timer);
     rt_loop_unreserve(conn->loop, SIDE_TIMERS);
     rt_zk_conn_close(&z->c);

@@ -32,7 +32,7 @@ struct one {
 struct joining {
     struct rt_work work; /* first */
     size_t n;
-    uint32_t tries;
+    uint32_t tries, ways; /* ways: how often its lines were made */
     bool durable, attempt, lone;
     bool lost; /* the answer of the last create: only the list knows */
     bool no_line;
@@ -57,23 +57,25 @@ static void free_joining(struct rt_conn *conn, struct rt_work *w)
 
 static void decide(struct rt_zk *z, struct joining *j);
 
-static void one_over(struct rt_zk *z, struct joining *j,
-                     void (*next)(struct rt_zk *z, struct joining *j))
-{
-    if (j->work.pending > 0)
-        return;
-    if (j->work.err != 0)
-        rt_zk_end(z, &j->work, 0);
-    else
-        next(z, j);
-}
-
 static bool is_any_made(const struct joining *j)
 {
     for (size_t i = 0; i < j->n; i++)
         if (j->ones[i].node[0] != '\0')
             return true;
     return false;
+}
+
+static void one_over(struct rt_zk *z, struct joining *j,
+                     void (*next)(struct rt_zk *z, struct joining *j))
+{
+    if (j->work.pending > 0)
+        return;
+    if (j->work.err != 0 && j->work.err != ROTA_LOST && (j->lost || is_any_made(j)))
+        j->work.err = ROTA_UNKNOWN; /* what failed was noted before that */
+    if (j->work.err != 0)
+        rt_zk_end(z, &j->work, 0);
+    else
+        next(z, j);
 }
 
 /* An error after something was done is not definite any more, unless it is the session's end. */
@@ -506,7 +508,7 @@ static void adopt(struct rt_zk *z, struct joining *j)
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
         spare = spare || (one->spare && one->node[0] != '\0');
-        if (one->spare || one->node[0] == '\0')
+        if (one->spare || one->node[0] == '\0' || one->number == 0)
             one->number = rt_zk_number(one->place);
         if (!spare && j->lost && !one->place->id.durable) /* ours, after all */
             (void)snprintf(one->node, sizeof(one->node), "%s", one->place->node);
@@ -528,8 +530,8 @@ static void decide(struct rt_zk *z, struct joining *j)
         rt_zk_end(z, &j->work, gone_session);
         return;
     }
-    if (j->no_line && j->tries++ < TRIES) {
-        if (j->tries < 4)
+    if (j->no_line) {
+        if (j->ways++ < 3)
             make_lines(z, j);
         else
             rt_zk_end(

@@ -7,6 +7,7 @@
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +71,10 @@ static void left(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_z
     struct rt_zk *z = rt_zk_of(c);
     struct leaving *l = a->owner;
     int32_t said = said_of(a, err, reply);
+    if (RT_BUG(RT_BUG_LOST_DELETE_IS_DONE) && err == ROTA_UNKNOWN)
+        err = 0;
+    if (RT_BUG(RT_BUG_MISSING_IS_LEFT) && said == RT_ZK_NO_NODE)
+        said = RT_ZK_OK;
     if (said == RT_ZK_BAD_VERSION) { /* the barrier has opened: once more */
         err = leave_by_line(z, l);
         if (err == 0)

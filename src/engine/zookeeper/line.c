@@ -3,6 +3,7 @@
 #include "engine/zookeeper/line.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "base/sum.h"
 
 #include <ctype.h>
@@ -198,6 +199,8 @@ static int by_place(const void *a, const void *b)
     int32_t apart = (int32_t)((uint32_t)x->seq - (uint32_t)y->seq);
     if (x->placed != y->placed)
         return x->placed ? 1 : -1;
+    if (RT_BUG(RT_BUG_SEQUENCE_IS_SIGNED))
+        apart = (x->seq > y->seq) - (x->seq < y->seq);
     if (x->placed && apart != 0)
         return apart < 0 ? -1 : 1;
     if (x->durable != y->durable) /* a keeper behind what it stands beside */
@@ -332,7 +335,8 @@ const struct rt_zk_place *rt_zk_line_find(const struct rt_zk_line *line, uint64_
 {
     for (size_t i = 0; i < line->count; i++) {
         const struct rt_zk_id *id = &line->places[i].id;
-        if (id->ours && id->session == session && !is_keeper(&line->places[i]) &&
+        bool same = id->session == session || RT_BUG(RT_BUG_OLD_SESSION_ADOPTED);
+        if (id->ours && same && !is_keeper(&line->places[i]) &&
             (nonce != 0 ? id->nonce == nonce : rt_zk_number(&line->places[i]) == number))
             return &line->places[i];
     }

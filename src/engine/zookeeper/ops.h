@@ -97,6 +97,7 @@ struct rt_zk_ticket {                              /* from the answer to its JOI
     uint64_t
         called; /* simple: its number while it waited, by which it may be known still; 0: it never did */
     int64_t at_least_ms, kept_until_ms; /* servers' clock; 0: there is no keeper */
+    uint32_t kept_mode;                 /* of the keeper */
     int64_t ends_at;                    /* when it is to look, for something ahead ends by time */
     struct rt_zk_watch ahead, own, line;
     uint64_t own_set; /* on that connection its own watch was answered */
@@ -104,6 +105,7 @@ struct rt_zk_ticket {                              /* from the answer to its JOI
     struct rt_zk_wait *look; /* under way; or NULL */
     struct rt_zk_herd *herd; /* simple: it waits; or NULL */
     bool granted, leaving, told, armed, wanted, securing;
+    bool blind;    /* there was no memory to watch, or to look: the next BEAT looks */
     bool direct;   /* when the node ahead goes, it is granted */
     bool watch;    /* of the whole line: it is for it to look */
     bool misnamed; /* a node may have taken the place of `node` */
@@ -141,6 +143,7 @@ struct rt_zk {
     size_t path_count;
     struct rt_timer_call timer; /* what ends by time */
     struct rt_observers observers;
+    struct rt_zk_wait *waits;     /* looks under way */
     int64_t server_ms, server_at; /* a clock of the servers, and when it was heard */
     struct {
         uint64_t id; /* 0: none */
@@ -204,7 +207,8 @@ void rt_zk_wait(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line
                 const struct rt_zk_place *place, int64_t ends_ms);
 void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t);
 void rt_zk_wait_end(struct rt_zk_ticket *t);
-rt_zk_fired_fn rt_zk_wait_fired; /* of what its owner, a ticket, is to look at */
+void rt_zk_waits_close(struct rt_zk *z); /* no answer comes any more */
+rt_zk_fired_fn rt_zk_wait_fired;         /* of what its owner, a ticket, is to look at */
 void rt_zk_wait_fire(struct rt_timer_call *call, int64_t now);
 /* Makes the keeper of a ticket that is granted; ANSWER comes. 0, or ROTA_NOMEM. */
 int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,

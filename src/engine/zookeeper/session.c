@@ -42,6 +42,7 @@ static void forget(struct rt_zk *z)
     rt_zk_unwatch(&z->session.watch);
     z->session.id = 0;
     z->session.doubtful = z->session.parting = false;
+    z->c.wanted_until = 0;
 }
 
 void rt_zk_expired(struct rt_zk_conn *c)
@@ -81,7 +82,7 @@ bool rt_zk_parting(struct rt_conn *conn)
 
 /* ---- What the servers know of our tickets ----------------------------------------------------- */
 
-/* The ticket at PATH; a node of ours that nobody knows is what became of a JOIN that was given up. */
+/* The ticket at PATH; a node of ours that nobody knows is what became of a JOIN that was given up, or its twin. */
 static void see_path(struct rt_zk *z, struct rt_text path)
 {
     char name[RT_NAME_ROOM], node[RT_ZK_NODE_ROOM];
@@ -94,10 +95,13 @@ static void see_path(struct rt_zk *z, struct rt_text path)
     (void)snprintf(node, sizeof(node), "%.*s", (int)(at + path.size - slash - 1), slash + 1);
     rt_zk_node_read(z->dialect, node, &id);
     struct rt_zk_ticket *t = id.ours ? rt_zk_ticket_find(z, name, id.session, 0, id.nonce) : NULL;
-    if (t != NULL)
+    if (t != NULL && (t->misnamed || strcmp(t->node, node) == 0))
         t->seen = true;
-    else if (id.ours && id.session == z->session.id && !rt_turns_busy(&z->turns, name))
-        (void)rt_zk_post(&z->c, rt_zk_take_out(z, name, node, NULL));
+    else if (id.ours && id.session == z->session.id) {
+        z->session.doubtful = true; /* until it is gone */
+        if (!rt_turns_busy(&z->turns, name))
+            (void)rt_zk_post(&z->c, rt_zk_take_out(z, name, node, NULL));
+    }
 }
 
 static void tell_missing(struct rt_zk *z, uint64_t asked)
@@ -122,9 +126,10 @@ static void verified(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct 
     }
     for (struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next)
         t->seen = false;
+    z->session.doubtful = false;
     for (size_t n = rt_jute_get_count(&reply->body, 4); n > 0 && !reply->body.bad; n--)
         see_path(z, rt_jute_get_bytes(&reply->body));
-    z->session.doubtful = reply->body.bad;
+    z->session.doubtful = z->session.doubtful || reply->body.bad;
     if (!reply->body.bad)
         tell_missing(z, a->extra);
 }
@@ -217,6 +222,24 @@ int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op)
     return rt_zk_post(&z->c, a);
 }
 
+/* By how much of the ttl the servers may be behind B: its allowance. Also where it opens: the session may be an old one. */
+static int allow(struct rt_zk *z, const struct beat *b)
+{
+    const struct rt_zk_conn *c = &z->c;
+    struct rt_op *op = b->work.op;
+    int64_t ttl = c->ttl_ms * RT_MS, since = rt_loop_now(z->base.loop) - b->begun_at;
+    int64_t late = b->begun_at + ttl - rt_zk_secured(c);
+    if (RT_BUG(RT_BUG_TOUCH_TRUSTED))
+        late = c->tick_ms * RT_MS;
+    late = late > 0 ? late : 0;
+    op->beat.ttl_ms = c->ttl_ms;
+    op->beat.allowance_ms = (uint32_t)((late + RT_MS - 1) / RT_MS);
+    return late + ttl / 12 + since < ttl
+               ? 0
+               : rt_words_fail(&z->base, ROTA_UNKNOWN,
+                               "%.180s may not have passed on that the session lives", rt_zk_at(c));
+}
+
 /* ---- Opening ---------------------------------------------------------------------------------- */
 
 static int send_open(struct rt_zk *z, struct beat *b);
@@ -228,13 +251,13 @@ static void prepare_open(struct rt_zk_conn *c, struct rt_zk_ask *a)
                      RT_ZK_EPHEMERAL);
 }
 
-static void take_over(struct rt_zk *z, struct rt_op *op)
+static void take_over(struct rt_zk *z, const struct beat *b)
 {
     forget(z);
-    z->session.id = op->beat.session = z->c.session.id;
+    z->session.id = b->work.op->beat.session = z->c.session.id;
     z->session.version = 0;
-    z->base.ttl_ms = op->beat.ttl_ms = z->c.ttl_ms;
-    op->beat.allowance_ms = 0;
+    z->base.ttl_ms = z->c.ttl_ms;
+    z->c.wanted_until = b->begun_at + z->c.ttl_ms * RT_MS;
     watch_node(z);
 }
 
@@ -257,7 +280,9 @@ static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
     if (stat.ctime != 0)
         rt_zk_clock(z, stat.ctime);
     if (err == 0)
-        take_over(z, b->work.op);
+        err = allow(z, b);
+    if (err == 0)
+        take_over(z, b);
     rt_zk_end(z, &b->work, err);
 }
 
@@ -299,18 +324,11 @@ static void catch_up(struct rt_zk *z)
         if ((!t->granted || (t->armed && !t->wanted)) &&
             (oldest == NULL || t->looked < oldest->looked))
             oldest = t;
+        if (t->blind)
+            rt_zk_wait_look(z, t);
     }
     if (oldest != NULL)
         rt_zk_wait_look(z, oldest);
-}
-
-/* By how much of the ttl the servers may be behind B, in ns. */
-static int64_t behind(const struct rt_zk_conn *c, const struct beat *b)
-{
-    int64_t ns = b->begun_at + c->ttl_ms * RT_MS - rt_zk_secured(c);
-    if (RT_BUG(RT_BUG_TOUCH_TRUSTED))
-        ns = c->tick_ms * RT_MS;
-    return ns > 0 ? ns : 0;
 }
 
 static void renewed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
@@ -323,14 +341,7 @@ static void renewed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
         err = rt_words_no_session(&z->base, op->beat.session);
     if (err == 0) {
         rt_zk_touched(c, a);
-        int64_t ttl = c->ttl_ms * RT_MS, since = rt_loop_now(z->base.loop) - b->begun_at;
-        int64_t late = behind(c, b);
-        op->beat.ttl_ms = c->ttl_ms;
-        op->beat.allowance_ms = (uint32_t)((late + RT_MS - 1) / RT_MS);
-        if (late + ttl / 12 + since >= ttl)
-            err = rt_words_fail(&z->base, ROTA_UNKNOWN,
-                                "%.180s may not have passed on that the session lives",
-                                rt_zk_at(c));
+        err = allow(z, b);
     }
     rt_zk_end(z, &b->work, err == ROTA_UNREACHABLE ? ROTA_UNKNOWN : err);
     if (err != 0)
@@ -354,6 +365,7 @@ static int begin_beat(void *engine, struct rt_work *w)
     if (op->beat.session == 0 || op->beat.session != z->session.id)
         return rt_words_no_session(&z->base, op->beat.session);
     b->begun_at = rt_loop_now(z->base.loop);
+    z->c.wanted_until = b->begun_at + z->c.ttl_ms * RT_MS;
     struct rt_zk_ask *a = rt_zk_path(&z->c, RT_ZK_SYNC, "/", renewed);
     a->session = z->session.id;
     if (rt_zk_wire(&z->c) != NULL)

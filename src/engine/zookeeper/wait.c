@@ -10,6 +10,8 @@
 #include "engine/zookeeper/ops.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
+#include "base/list.h"
 #include "base/sum.h"
 
 #include <assert.h>
@@ -19,9 +21,10 @@
 
 #define SOON_MS 5 /* after the end of what ends by time */
 
-struct rt_zk_wait {              /* a look of a ticket */
-    struct rt_zk_look look;      /* first */
-    struct rt_zk_ticket *ticket; /* NULL: it has ended meanwhile */
+struct rt_zk_wait {                  /* a look of a ticket */
+    struct rt_zk_look look;          /* first */
+    struct rt_zk_wait *next, **link; /* of all */
+    struct rt_zk_ticket *ticket;     /* NULL: it has ended meanwhile */
     bool again;
     char *name;
 };
@@ -48,6 +51,7 @@ const char *rt_zk_keeper_path(struct rt_zk *z, const struct rt_zk_ticket *t)
 {
     char node[RT_ZK_NODE_ROOM];
     struct rt_zk_id id = t->id;
+    id.mode = t->kept_mode; /* it may have been downgraded since */
     id.durable = true;
     id.detect = false;
     id.number = t->number;
@@ -55,11 +59,15 @@ const char *rt_zk_keeper_path(struct rt_zk *z, const struct rt_zk_ticket *t)
     return rt_zk_node_path(z, t->name, node);
 }
 
+/* Only beside its ticket: alone it would stand before whoever holds since that was broken. */
 int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_answer_fn *answer,
                void *owner, uint64_t extra, uint32_t *pending)
 {
-    struct rt_zk_ask *a = rt_zk_create(&z->c, RT_ZK_CREATE2, rt_zk_keeper_path(z, t),
-                                       rt_zk_card_write(z, 0, NULL), RT_ZK_PERSISTENT, answer);
+    struct rt_zk_ask *a = rt_zk_ask_new(&z->c, RT_ZK_MULTI, answer);
+    t->kept_mode = t->id.mode;
+    rt_zk_multi_check(a, rt_zk_node_path(z, t->name, t->node), -1);
+    rt_zk_multi_create(&z->c, a, rt_zk_keeper_path(z, t), rt_zk_card_write(z, 0, NULL),
+                       RT_ZK_PERSISTENT);
     a->entry.again = true;
     a->session = z->session.id;
     return rt_zk_send(&z->c, a, op, owner, extra, pending);
@@ -67,18 +75,12 @@ int rt_zk_keep(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_op *op, rt_zk_
 
 int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk_stat stat;
-    (void)rt_zk_answered_node(err, reply, &stat);
-    if (err != 0)
-        return err;
-    if (reply->said == RT_ZK_OK)
-        rt_zk_clock(z, stat.ctime);
-    else if (reply->said != RT_ZK_EXISTS_ALREADY)
-        return rt_words_no_ticket(&z->base, t->name);
-    /* By an earlier try: it ends no later than that. */
-    int64_t made = reply->said == RT_ZK_OK ? stat.ctime : rt_zk_now_ms(z);
-    t->kept_until_ms = rt_sum(made, t->at_least_ms);
-    return 0;
+    int32_t said = err == 0 ? rt_zk_multi_read(reply, NULL, NULL) : RT_ZK_OK;
+    if (err == 0 && said != RT_ZK_OK && said != RT_ZK_EXISTS_ALREADY) /* by an earlier try */
+        err = rt_words_no_ticket(&z->base, t->name);
+    if (err == 0)
+        t->kept_until_ms = rt_sum(rt_zk_now_ms(z), t->at_least_ms);
+    return err;
 }
 
 /* ---- Events ----------------------------------------------------------------------------------- */
@@ -89,6 +91,8 @@ static void ahead_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_
     struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_ticket *t = w->owner;
     bool mine = t->own.link != NULL && t->own_set == c->link_count;
+    if (RT_BUG(RT_BUG_REPLAY_BELIEVED))
+        mine = afresh = true;
     if (event == RT_ZK_DELETED && afresh && t->direct && mine && t->look == NULL && !t->granted)
         granted(z, t, false, false);
     else
@@ -133,7 +137,7 @@ static void set_watch(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_zk_watc
     if (rt_zk_watch(&z->c, w, RT_ZK_WATCH_DATA, path, fired, t) != 0 ||
         rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, true, set), NULL, t, t->id.nonce,
                    NULL) != 0)
-        rt_zk_unwatch(w); /* the next BEAT looks */
+        t->blind = true, rt_zk_unwatch(w);
 }
 
 /* ---- Telling ---------------------------------------------------------------------------------- */
@@ -169,7 +173,7 @@ static void kept(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_z
     if (t == NULL || t->leaving) /* LEAVE takes it, or its session did */
         return;
     if (rt_zk_kept(z, t, err, reply) == 0)
-        tell_granted(z, t, false, false);
+        tell_granted(z, t, false, t->id.mode == RT_PERMITS);
     else
         rt_zk_wait_look(z, t);
 }
@@ -238,6 +242,8 @@ static void aim(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line
     const struct rt_zk_place *p = rt_zk_line_aim(line, place);
     t->direct = z->dialect->believes && t->id.mode == RT_EXCLUSIVE && place == line->places + 1 &&
                 p->id.session != t->id.session && p->id.keep_ms == 0 && p->keeper == NULL;
+    if (RT_BUG(RT_BUG_ALL_WATCH_THE_LINE))
+        p = NULL;
     if (t->direct) /* others look, and see whether they stand */
         set_watch(z, t, &t->own, t->node, rt_zk_wait_fired);
     if (p != NULL) {
@@ -277,6 +283,20 @@ static void read_look(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_z
     }
 }
 
+static void wait_free(struct rt_zk_wait *w)
+{
+    RT_LIST_OUT(w);
+    rt_zk_look_fini(&w->look);
+    rt_free(w->name);
+    rt_free(w);
+}
+
+void rt_zk_waits_close(struct rt_zk *z)
+{
+    while (z->waits != NULL)
+        wait_free(z->waits);
+}
+
 static void looked(struct rt_zk *z, struct rt_zk_look *look)
 {
     struct rt_zk_wait *w = (struct rt_zk_wait *)(void *)look;
@@ -287,9 +307,9 @@ static void looked(struct rt_zk *z, struct rt_zk_look *look)
         rt_zk_wait_look(z, t); /* something happened since: this is old */
     else if (t != NULL && look->err == 0 && !t->securing)
         read_look(z, t, look);
-    rt_zk_look_fini(look);
-    rt_free(w->name);
-    rt_free(w);
+    else if (t != NULL)
+        t->blind = t->blind || look->err != 0;
+    wait_free(w);
 }
 
 void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t)
@@ -314,13 +334,16 @@ void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t)
                               rt_zk_line_path(z, t->name), rt_zk_wait_fired, t) != 0) ||
         rt_zk_look(z, &w->look, name, RT_ZK_LOOK_TIDY | (watch ? RT_ZK_LOOK_WATCH : 0), NULL,
                    looked, w) != 0) {
-        rt_free(w); /* the next BEAT looks */
+        rt_free(w);
         rt_free(name);
+        t->blind = true;
         return;
     }
+    RT_LIST_ADD(&z->waits, w);
     w->ticket = t;
     w->name = name;
     t->look = w;
+    t->blind = false;
 }
 
 void rt_zk_wait(struct rt_zk *z, struct rt_zk_ticket *t, const struct rt_zk_line *line,

@@ -3,6 +3,7 @@
 #include "engine/zookeeper/zk.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "base/list.h"
 #include "engine/kit/hash.h"
 
@@ -45,7 +46,7 @@ void rt_zk_watches_say(struct rt_zk_conn *c)
     for (size_t i = 0; i < RT_ZK_LANES; i++)
         for (const struct rt_zk_watch *w = c->watches[i]; w != NULL; w = w->next, all++)
             counts[w->kind]++;
-    if (all == 0)
+    if (all == 0 || RT_BUG(RT_BUG_WATCHES_NOT_SET_AGAIN))
         return;
     rt_zk_begin(&o, XID_SET_WATCHES, RT_ZK_SET_WATCHES);
     rt_jute_long(&o, c->zxid);

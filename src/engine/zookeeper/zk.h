@@ -196,9 +196,10 @@ struct rt_zk_conn {
         char password[16];
         uint32_t timeout_ms;
     } session;
-    int64_t zxid;       /* the last that was heard of */
-    bool lone;          /* the server is no member of an ensemble */
-    int64_t secured_at; /* when the last touch that is secured was sent */
+    int64_t wanted_until; /* from then on nobody beats for it: `expired`; 0: somebody always may */
+    int64_t zxid;         /* the last that was heard of */
+    bool lone;            /* the server is no member of an ensemble */
+    int64_t secured_at;   /* when the last touch that is secured was sent */
     struct {
         int64_t sent_at, heard_at;
     } touches[RT_ZK_TOUCHES]; /* that are not, of this connection */
