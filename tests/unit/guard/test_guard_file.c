@@ -216,6 +216,68 @@ static void what_is_no_fence_or_path_is_refused(void **state)
     assert_string_equal(content(side), "(none)");
 }
 
+/* A folder, a pipe: nothing is put beside them. */
+static void what_is_no_file_is_left_alone(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(i == 0 ? mkdir(path, 0700) : mkfifo(path, 0600), 0);
+        assert_int_equal(put(path, 1, "a"), ROTA_INVALID);
+        assert_non_null(strstr(rota_errmsg(NULL), "state is no file"));
+        assert_string_equal(content(side), "(none)");
+        assert_int_equal(i == 0 ? rmdir(path) : unlink(path), 0);
+    }
+}
+
+/* The lowest that is free: all below are in use. */
+static int free_descriptor(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    close(fd);
+    return fd;
+}
+
+/* Also when it is refused; and a program may have closed its own. */
+static void descriptors_are_given_back(void **state)
+{
+    int before = free_descriptor(), input = dup(STDIN_FILENO);
+
+    (void)state;
+    assert_int_equal(put(path, 2, "2"), 0);
+    assert_int_equal(put(path, 1, "1"), ROTA_LOST);
+    close(STDIN_FILENO);
+    assert_int_equal(put(path, 3, "3"), 0);
+    assert_int_equal(put(path, 4, "4"), 0);
+    assert_int_equal(free_descriptor(), STDIN_FILENO);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+    assert_int_equal(free_descriptor(), before);
+    assert_string_equal(content(path), "4");
+}
+
+/* There are some for the folder and the fence, and none for what is to be written. */
+static int put_without_descriptors(int index, void *arg)
+{
+    rlim_t most = (rlim_t)free_descriptor() + 2;
+    struct rlimit limit = {most, most};
+
+    (void)index;
+    (void)arg;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    int err = put(path, 35, "next");
+    return err == ROTA_UNREACHABLE && strstr(rota_errmsg(NULL), strerror(EMFILE)) != NULL ? 0 : 1;
+}
+
+static void no_descriptors_are_told(void **state)
+{
+    (void)state;
+    assert_int_equal(put(path, 34, "whole"), 0);
+    assert_int_equal(rt_proc_wait(rt_proc_start(put_without_descriptors, 0, NULL)), 0);
+    assert_string_equal(content(path), "whole");
+}
+
 static void a_foreign_fence_file_is_left_alone(void **state)
 {
     static const char *const foreign[] = {"34\n", "x0000000000000000034\n", "00000000000000000034",
@@ -259,6 +321,15 @@ static void rights_stay_as_they_were(void **state)
     spill(path, "0");
     assert_int_equal(chmod(path, 0640), 0);
     assert_int_equal(put(path, 1, "1"), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_equal(stat(side, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_equal(unlink(path), 0); /* new ones: as the umask says */
+    assert_int_equal(unlink(side), 0);
+    mode_t mask = umask(0027);
+    assert_int_equal(put(path, 1, "1"), 0);
+    umask(mask);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0640);
     assert_int_equal(stat(side, &st), 0);
@@ -411,6 +482,9 @@ int main(void)
         cmocka_unit_test_setup(names_may_be_short_and_relative, begin),
         cmocka_unit_test_setup(numbers_are_compared_as_numbers, begin),
         cmocka_unit_test_setup(what_is_no_fence_or_path_is_refused, begin),
+        cmocka_unit_test_setup(what_is_no_file_is_left_alone, begin),
+        cmocka_unit_test_setup(descriptors_are_given_back, begin),
+        cmocka_unit_test_setup(no_descriptors_are_told, begin),
         cmocka_unit_test_setup(a_foreign_fence_file_is_left_alone, begin),
         cmocka_unit_test_setup(links_lead_to_one_guard, begin),
         cmocka_unit_test_setup(rights_stay_as_they_were, begin),
