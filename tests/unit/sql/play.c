@@ -371,10 +371,12 @@ void play_up(struct play *p, size_t n)
 
 void play_facts(struct play *p, size_t n)
 {
+    const char *unsafe = p->unsafe != NULL ? p->unsafe : "",
+               *unfit = p->unfit != NULL ? p->unfit : "";
     const struct rt_sql_cell facts[] = {
-        rt_sql_number(150000), PLAY_TEXT("15"),  rt_sql_number(1),
-        rt_sql_number(1),      PLAY_TEXT(""),    PLAY_TEXT(""),
-        PLAY_TEXT("s"),        rt_sql_number(1), rt_sql_number((uint64_t)p->ahead)};
+        rt_sql_number(150000), PLAY_TEXT("15"),   rt_sql_number(1),
+        rt_sql_number(1),      PLAY_TEXT(unsafe), PLAY_TEXT(unfit),
+        PLAY_TEXT("s"),        rt_sql_number(1),  rt_sql_number((uint64_t)p->ahead)};
     play_cells(p, n, 0, facts, 9);
 }
 

@@ -31,7 +31,8 @@ struct play {
     int dones, err; /* the last op's */
     char errmsg[256], trouble[256];
     int logs;
-    int64_t ahead; /* so many us our clock is, as FACTS say it */
+    int64_t ahead;              /* so many us our clock is, as FACTS say it */
+    const char *unsafe, *unfit; /* what else they say; NULL: nothing */
     struct {
         enum rt_event_kind kind;
         uint64_t number;

@@ -118,6 +118,32 @@ static void no_such_ticket(void **state)
     play_close(&p);
 }
 
+/* There is no link left to wait on: the line is looked at every 20 ms. */
+static void more_waits_than_links(void **state)
+{
+    static struct rt_join second;
+    struct play p;
+    (void)state;
+    assert_int_equal(play_open_url(&p, false, "played://server/x?waits=1"), 0);
+    play_turn(&p);
+    play_greet(&p, 0);
+    play_session(&p);
+    play_wait(&p, &waits, "a", 7, 5, 8 * SECOND);
+    play_turn(&p);
+    play_greet(&p, 1);
+    play_wait(&p, &second, "b", 9, 6, 8 * SECOND);
+    for (int i = 0; i < 3; i++) {
+        play_pass(&p, 20 * MS - 1);
+        assert_said(&p, 0, "");
+        play_pass(&p, 1);
+        assert_said(&p, 0, "look(b,S,9)");
+        PLAY_ROW(&p, 0, 0, 0, 8 * SECOND, 6);
+        play_land(&p, 0, RT_SQL_LANDED);
+    }
+    assert_int_equal(p.link_count, 2);
+    play_close(&p);
+}
+
 /* ---- Who is notified --------------------------------------------------------------------------------------- */
 
 /* Nothing is asked before what is ahead may have ended, and 10 ms, in which a renewal may be on its way. */
@@ -309,6 +335,35 @@ static void listens_no_longer(void **state)
     play_close(&p);
 }
 
+/* The end of listening flies behind a JOIN that waits from then on: it is heard again. */
+static void listens_again(void **state)
+{
+    struct rt_join j = {.name = "b", .nonce = 2};
+    struct rt_op op = {.kind = RT_OP_JOIN, .join = {.joins = &j, .n = 1}};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    j.session = p.session;
+    play_wait(&p, &waits, "a", 7, 5, PLAY_NULL);
+    struct rt_op leave = {.kind = RT_OP_LEAVE,
+                          .leave = {.name = "a", .session = p.session, .number = 7}};
+    play_do(&p, &leave);
+    PLAY_ROW(&p, 0, 1, 0);
+    play_land(&p, 0, RT_SQL_LANDED);
+    play_pass(&p, 2 * SECOND - 1);
+    play_do(&p, &op);
+    assert_true(has(play_said(&p, 0), "take(b,S,2,"));
+    play_pass(&p, 1);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_true(has(play_said(&p, 0), "answer(b,S,2)") && !has(play_said(&p, 0), "listen(*)"));
+    PLAY_ROW(&p, 0, p.links[0]->count - 1, 1, 9, 0, 0, 0, 0, PLAY_NULL, PLAY_NULL, 5);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_said(&p, 0, "unlisten(*)");
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_said(&p, 0, "listen(*)");
+    play_close(&p);
+}
+
 /* ---- Flights that do not land ---------------------------------------------------------------------------------- */
 
 static void ignore_line(void *arg, const char *name, size_t count, size_t granted)
@@ -476,12 +531,14 @@ int main(void)
         cmocka_unit_test(a_bell_that_rings_for_nothing),
         cmocka_unit_test(the_dead_ahead_are_tended),
         cmocka_unit_test(no_such_ticket),
+        cmocka_unit_test(more_waits_than_links),
         cmocka_unit_test(looks_when_what_is_ahead_may_have_ended),
         cmocka_unit_test(observers_that_are_notified),
         cmocka_unit_test(observers_that_are_not),
         cmocka_unit_test(observers_are_looked_at_each_in_its_time),
         cmocka_unit_test(an_observation_in_vain),
         cmocka_unit_test(listens_no_longer),
+        cmocka_unit_test(listens_again),
         cmocka_unit_test(no_memory_to_dial),
         cmocka_unit_test(no_memory_to_send),
         cmocka_unit_test(a_server_that_is_silent),

@@ -112,6 +112,45 @@ static void a_floor_that_is_noted(void **state)
     play_close(&p);
 }
 
+/* Whoever asks is told why this is no server for us; what only strict asks for is noted. */
+static void servers_that_do_not_do(void **state)
+{
+    static const char *const says[] = {"it is a toy", "does not say which layout",
+                                       "has Rota's layout 9.0"};
+    struct play p;
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct rt_op op = {.kind = RT_OP_LIST, .list = {.prefix = "x"}};
+        play_open(&p, true);
+        p.unsafe = "it forgets";
+        p.unfit = i == 0 ? "it is a toy" : NULL;
+        play_turn(&p);
+        play_do(&p, &op);
+        play_up(&p, 0);
+        play_facts(&p, 0);
+        play_land(&p, 0, RT_SQL_LANDED);
+        if (i > 0) {
+            assert_said(&p, 0, "facts layout");
+            play_facts(&p, 0);
+            if (i == 2)
+                play_cells(&p, 0, 1, (const struct rt_sql_cell[]){PLAY_TEXT("9.0"), PLAY_TEXT("")},
+                           2);
+            play_land(&p, 0, RT_SQL_LANDED);
+        }
+        assert_int_equal(p.dones, 1);
+        assert_int_equal(p.err, ROTA_UNSUPPORTED);
+        assert_true(has(p.errmsg, says[i]) && has(p.errmsg, "server:1"));
+        play_close(&p);
+    }
+    play_open(&p, true);
+    p.unsafe = "it forgets";
+    play_turn(&p);
+    play_greet(&p, 0);
+    assert_true(is_ready(&p));
+    assert_string_equal(p.conn->unsafe, "it forgets");
+    play_close(&p);
+}
+
 static void no_memory_to_greet(void **state)
 {
     struct play p;
@@ -256,6 +295,77 @@ static void a_plain_pair(void **state)
         assert_true(leave.leave.granted);
     }
     play_close(&p);
+}
+
+/* More of them than a connection should hold: the oldest goes. */
+static void many_bells(void **state)
+{
+    struct play p;
+    char name[8];
+    (void)state;
+    play_begin(&p, false);
+    for (int i = 0; i < 258; i++) {
+        struct rt_join j = {.name = name, .session = p.session, .nonce = 1};
+        struct rt_op op = {.kind = RT_OP_JOIN, .join = {.joins = &j, .n = 1}};
+        snprintf(name, sizeof(name), "%d", i % 257);
+        play_do(&p, &op);
+        bool rings = has(play_said(&p, 0), "bell_ring(*) bell_take(*) take(");
+        assert_int_equal(rings, i >= 256); /* the last one's was the first to go */
+        PLAY_ROW(&p, 0, rings ? 2 : 1, 70 + i);
+        play_land(&p, 0, RT_SQL_LANDED);
+    }
+    play_close(&p);
+}
+
+/* All that a ticket may have, each in its place; and no ticket for a session that is over. */
+static void a_ticket_with_everything(void **state)
+{
+    struct rt_join j = {.name = "a",
+                        .nonce = 2,
+                        .owner = 3,
+                        .value = "v",
+                        .at_least_ms = 5,
+                        .until_ms = 6,
+                        .mode = RT_PERMITS,
+                        .take = 7,
+                        .of = 8,
+                        .flags = RT_JOIN_DETECT | RT_JOIN_ARM};
+    struct rt_op op = {.kind = RT_OP_JOIN, .join = {.joins = &j, .n = 1}};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    j.session = p.session;
+    play_do(&p, &op);
+    assert_said(&p, 0,
+                "listen(*) lock(a,1) unfold(a) purge(a) settle(a) "
+                "join(a,S,2,3,2,7,8,7,3,5000,6000,0,0,v,-,*,0) want(a) tell(a) answer(a,S,2)");
+    PLAY_ROW(&p, 0, 8, 0, PLAY_NULL, PLAY_NULL, PLAY_NULL, PLAY_NULL, PLAY_NULL, PLAY_NULL,
+             PLAY_NULL, PLAY_NULL);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.err, ROTA_LOST);
+    op.deadline = 0;
+    j.flags = RT_JOIN_DURABLE;
+    play_do(&p, &op);
+    assert_said(&p, 0,
+                "lock(a,2) unfold(a) purge(a) settle(a) "
+                "join(a,S,2,3,2,7,8,7,0,5000,6000,1,0,v,me,*,0) want(a) tell(a) answer(a,S,2)");
+    PLAY_ROW(&p, 0, 7, 0, 90, 1, 0, 2, 8, PLAY_NULL, PLAY_NULL, PLAY_NULL);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.err, 0);
+    assert_int_equal(j.number, 90);
+    play_close(&p);
+}
+
+/* Ids are 64 bits, kept signed. */
+static void sessions_have_ids_that_servers_keep(void **state)
+{
+    struct play p;
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        play_begin(&p, true);
+        assert_in_range(p.session, 1, INT64_MAX);
+        play_close(&p);
+    }
 }
 
 /* The short way is not so; the next one is handed it, and its bell rings behind that. Not that either: the long way. */
@@ -451,6 +561,28 @@ static void places(void **state)
     play_close(&p);
 }
 
+static void note_verdict(void *arg, const struct rota_verdict *v)
+{
+    snprintf(arg, 200, "%s|%s|%s|%s", v->promise, v->verdict, v->setting, v->remedy);
+}
+
+static void verdicts(void **state)
+{
+    char seen[200] = "";
+    struct rt_op op = {.kind = RT_OP_CHECK, .check = {.each = note_verdict, .arg = seen}};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    play_do(&p, &op);
+    assert_said(&p, 0, "doctor");
+    const struct rt_sql_cell row[] = {PLAY_TEXT("rights"), PLAY_TEXT("limited"), PLAY_TEXT("few"),
+                                      PLAY_TEXT("grant")};
+    play_cells(&p, 0, 0, row, 4);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_string_equal(seen, "rights|limited|few|grant");
+    play_close(&p);
+}
+
 /* ---- Observers ------------------------------------------------------------------------------------------------- */
 
 static void on_changed(struct rt_up *up, const struct rt_event *e)
@@ -491,6 +623,23 @@ static void observers_hear(void **state)
     play_land(&p, 0, RT_SQL_LANDED);
     assert_said(&p, 0, "");
     assert_string_equal(p.errmsg, "");
+    play_close(&p);
+}
+
+/* While the first look is under way: the state is told once more, by another look. */
+static void observed_twice(void **state)
+{
+    struct rt_op op = {.kind = RT_OP_OBSERVE, .observe = {.name = "o", .cookie = &op}}, more = op;
+    struct play p;
+    (void)state;
+    play_begin(&p, false);
+    int dones = p.dones;
+    play_do(&p, &op);
+    play_do(&p, &more);
+    assert_int_equal(p.dones, dones + 1);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.dones, dones + 2);
+    assert_said(&p, 0, "watch(o,9000000) front(o)");
     play_close(&p);
 }
 
@@ -563,19 +712,25 @@ int main(void)
         cmocka_unit_test(tables_that_were_elsewhere),
         cmocka_unit_test(a_clock_that_is_far_behind),
         cmocka_unit_test(a_floor_that_is_noted),
+        cmocka_unit_test(servers_that_do_not_do),
         cmocka_unit_test(no_memory_to_greet),
         cmocka_unit_test(what_the_url_says),
         cmocka_unit_test(beats_fly_alone),
         cmocka_unit_test(a_beat_is_waited_for),
         cmocka_unit_test(no_memory_to_hear),
         cmocka_unit_test(a_plain_pair),
+        cmocka_unit_test(many_bells),
+        cmocka_unit_test(a_ticket_with_everything),
+        cmocka_unit_test(sessions_have_ids_that_servers_keep),
         cmocka_unit_test(leaving_by_longer_ways),
         cmocka_unit_test(sets),
         cmocka_unit_test(answers_that_make_no_sense),
         cmocka_unit_test(changes),
         cmocka_unit_test(breaks),
         cmocka_unit_test(places),
+        cmocka_unit_test(verdicts),
         cmocka_unit_test(observers_hear),
+        cmocka_unit_test(observed_twice),
         cmocka_unit_test(a_wait_outlasts_the_other_link),
         cmocka_unit_test(bells_go_with_their_link),
         cmocka_unit_test(refused_at_the_door),
