@@ -49,8 +49,8 @@ struct beside {
 };
 
 struct beside_text {
-    const char *ours, *theirs, *ratio, *unit;
-    double goal; /* of the ratio, ours / theirs; 0: none */
+    const char *ours, *theirs, *ratio, *unit; /* ours NULL: it was said before */
+    double goal;                              /* of the ratio, ours / theirs; 0: none */
     bool at_least;
 };
 

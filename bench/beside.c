@@ -14,7 +14,8 @@ void beside_say(const struct bench *b, struct beside *s, const struct beside_tex
     double ratio = rt_bench_median(s->ratio, s->n);
     if (ratio > 0)
         bench_say(b, text->theirs, rt_bench_median(s->theirs, s->n), text->unit);
-    bench_say(b, text->ours, rt_bench_median(s->ours, s->n), text->unit);
+    if (text->ours != NULL)
+        bench_say(b, text->ours, rt_bench_median(s->ours, s->n), text->unit);
     if (ratio > 0 && text->goal > 0)
         bench_goal(b, text->ratio, ratio, "x", text->at_least, text->goal);
     else if (ratio > 0)

@@ -149,7 +149,7 @@ static void bench_at_once(const struct bench *b, const struct sql_way *way)
 /* ---- Hand-over ----------------------------------------------------------- */
 
 struct turn { /* one holds, the other waits; then they change places: who holds has waited before */
-    const struct sql_way *way;
+    const struct by_hand *by;
     struct hand *holder, *waiter; /* by hand; or ... */
     struct rota *a, *b;           /* ... by Rota: A holds LOCK */
     struct rota_lock *lock, *next;
@@ -162,7 +162,7 @@ static void *wait_for_turn(void *arg)
     struct turn *t = arg;
     atomic_store(&t->waits, true);
     if (t->waiter != NULL)
-        t->way->wait(t->waiter);
+        t->by->wait(t->waiter);
     else
         bench_done(rota_acquire(t->b, "turn", NULL, &t->next));
     atomic_store(&t->woken_at, rt_bench_ns());
@@ -204,14 +204,14 @@ static double turn_us(struct turn *t)
     pthread_t thread;
     atomic_store(&t->waits, false);
     if (t->holder != NULL)
-        t->way->ready(t->holder, t->waiter);
+        t->by->ready(t->holder, t->waiter);
     else if (t->lock == NULL)
         bench_done(rota_acquire(t->a, "turn", NULL, &t->lock));
     pthread_create(&thread, NULL, wait_for_turn, t);
     settle(t);
     int64_t from = rt_bench_ns();
     if (t->holder != NULL)
-        t->way->ring(t->holder);
+        t->by->ring(t->holder);
     else
         bench_done(rota_release(t->lock));
     pthread_join(thread, NULL);
@@ -227,23 +227,35 @@ static double turns_us(struct turn *t, int n)
     return rt_bench_median(us, (size_t)n);
 }
 
+enum { WOKEN, HELD, SAME, WAYS };
+
 static void bench_turns(const struct bench *b, const struct sql_way *way)
 {
-    struct turn hand = {.way = way, .holder = way->dial(), .waiter = way->dial()};
-    struct turn ours = {.way = way, .a = open_client(way, NULL), .b = open_client(way, NULL)};
-    struct beside s = {.n = 0};
+    static const char *const texts[WAYS][2] = {
+        {"hand-over by hand", "hand-over / by hand"},
+        {"by hand, who is woken takes its row", "hand-over / by hand with its row"},
+        {"the same statements by hand", "hand-over / the same statements"}};
+    const struct by_hand *const by[WAYS] = {&way->woken, &way->held, &way->same};
+    struct turn hand = {.holder = way->dial(), .waiter = way->dial()};
+    struct turn ours = {.a = open_client(way, NULL), .b = open_client(way, NULL)};
+    struct beside s[WAYS] = {{.n = 0}};
     int n = (int)(TURNS * b->scale);
     n = n < 3 ? 3 : n;
-    (void)turns_us(&ours, 3);
-    (void)turns_us(&hand, 3);
-    for (int i = 0; i < TURN_ROUNDS; i++) {
-        double theirs = turns_us(&hand, n);
-        beside_add(&s, turns_us(&ours, n), theirs);
+    for (int i = -1; i < TURN_ROUNDS; i++) { /* the first warms up */
+        double us = turns_us(&ours, i < 0 ? 3 : n);
+        for (int k = 0; k < WAYS; k++) {
+            hand.by = by[k];
+            double theirs = hand.by->ring != NULL ? turns_us(&hand, i < 0 ? 3 : n) : 0;
+            if (i >= 0 && theirs > 0)
+                beside_add(&s[k], us, theirs);
+        }
     }
-    beside_say(b, &s,
-               &(struct beside_text){text(way, "hand-over"), text(way, "hand-over by hand"),
-                                     text(way, "hand-over / by hand"), "us", way->handover_goal,
-                                     false});
+    for (int k = 0; k < WAYS; k++)
+        if (s[k].n > 0)
+            beside_say(b, &s[k],
+                       &(struct beside_text){k == 0 ? text(way, "hand-over") : NULL,
+                                             text(way, texts[k][0]), text(way, texts[k][1]), "us",
+                                             k == 0 ? way->handover_goal : 0, false});
     way->hang_up(hand.holder);
     way->hang_up(hand.waiter);
     bench_done(rota_release(ours.lock));
@@ -288,6 +300,10 @@ static void bench_waiting(const struct bench *b, const struct sql_way *way)
     struct rota_lock *lock = NULL;
     _Atomic int over = 0;
     bench_done(rota_acquire(holder, "idle", NULL, &lock));
+    double nobody = way->cpu_us();
+    poll(NULL, 0, (int)(IDLE_S * 1000));
+    bench_say(b, text(way, "the server while nobody waits, share of a core"),
+              (way->cpu_us() - nobody) / (IDLE_S * 1e6) * 100, "%");
     for (int i = 0; i < WAITERS; i++) {
         uint64_t id;
         clients[i] = open_client(way, NULL);
@@ -298,7 +314,10 @@ static void bench_waiting(const struct bench *b, const struct sql_way *way)
     poll(NULL, 0, SETTLED_MS);
     double ours = bench_cpu_us(), theirs = way->cpu_us();
     poll(NULL, 0, (int)(IDLE_S * 1000));
-    double spent = bench_cpu_us() - ours + way->cpu_us() - theirs;
+    ours = bench_cpu_us() - ours;
+    theirs = way->cpu_us() - theirs;
+    double spent = ours + theirs;
+    bench_say(b, text(way, "of that the clients"), ours / (IDLE_S * 1e6) * 100, "%");
     bench_goal(b, text(way, "100 who wait, share of a core"), spent / (IDLE_S * 1e6) * 100, "%",
                false, 2);
     for (int i = 0; i < WAITERS; i++)

@@ -7,6 +7,12 @@
 
 struct hand; /* a bare connection, its statements prepared */
 
+struct by_hand { /* a hand-over by hand; all NULL: none */
+    void (*ready)(struct hand *holder, struct hand *waiter); /* one holds; not timed */
+    void (*wait)(struct hand *h);                            /* the other waits */
+    void (*ring)(struct hand *h); /* the first lets go, durably, and wakes it */
+};
+
 struct sql_way { /* a server and its client library; functions end the program on any error */
     const char *name, *own; /* "postgres"; "advisory lock": what it has for locks itself */
     void (*start)(void);    /* durable, in a folder on disk */
@@ -20,10 +26,9 @@ struct sql_way { /* a server and its client library; functions end the program o
     void (*own_pair)(struct hand *h, const char *name); /* the server's own lock and unlock */
     void (*update_pair)(struct hand *h,
                         const char *name); /* BEGIN, SELECT ... FOR UPDATE; COMMIT */
-    /* A hand-over: the one who holds is ready; the other waits; the first lets go, durably, and wakes it. */
-    void (*ready)(struct hand *holder, struct hand *waiter);
-    void (*wait)(struct hand *h);
-    void (*ring)(struct hand *h);
+    struct by_hand woken;                  /* lets go and wakes: nobody holds anything then */
+    struct by_hand held;                   /* ... and who is woken takes it by a row of its own */
+    struct by_hand same;                   /* the statements that Rota hands over by */
     double pair_goal, flight_goal, handover_goal;
 };
 

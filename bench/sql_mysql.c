@@ -60,6 +60,12 @@ static void start(void)
     server_url = rt_mariadb_url(&server, 0);
     rt_mariadb_do(&server, "CREATE TABLE " RT_MARIADB_DATABASE
                            ".bench (name VARBINARY(255) PRIMARY KEY) ENGINE=InnoDB");
+    rt_mariadb_do(&server, "CREATE TABLE " RT_MARIADB_DATABASE
+                           ".bench_line (name VARBINARY(255) PRIMARY KEY, count INT, waiting INT) "
+                           "ENGINE=InnoDB");
+    rt_mariadb_do(&server, "CREATE TABLE " RT_MARIADB_DATABASE
+                           ".bench_ticket (name VARBINARY(255), number BIGINT, granted TINYINT, "
+                           "since BIGINT, PRIMARY KEY (name, number)) ENGINE=InnoDB");
     rt_mariadb_do(&server, "INSERT INTO " RT_MARIADB_DATABASE ".bench VALUES ('row')");
 }
 
@@ -131,22 +137,53 @@ static void update_pair(struct hand *h, const char *name)
     run(h, COMMIT, NULL);
 }
 
+/* ---- Hand-overs ---------------------------------------------------------- */
+
+#define WOKEN "DO GET_LOCK('bell', 30); DO RELEASE_LOCK('bell'); "
+
 static void ready(struct hand *holder, struct hand *waiter)
 {
     (void)waiter;
-    run_text(holder, "DO GET_LOCK('bell', 0); INSERT INTO bench VALUES ('turn')");
+    run_text(holder, "DO GET_LOCK('bell', 0); INSERT IGNORE INTO bench VALUES ('turn')");
 }
 
 static void wait_for(struct hand *h)
 {
-    run_text(
-        h,
-        "DO GET_LOCK('bell', 30); DO RELEASE_LOCK('bell'); SELECT 1 FROM bench WHERE name='turn'");
+    run_text(h, WOKEN "SELECT 1 FROM bench WHERE name='turn'");
+}
+
+static void wait_and_take(struct hand *h)
+{
+    run_text(h, WOKEN "INSERT INTO bench VALUES ('turn')");
 }
 
 static void ring(struct hand *h)
 {
     run_text(h, "DELETE FROM bench WHERE name='turn'; DO RELEASE_LOCK('bell')");
+}
+
+/* As Rota does: the line is locked and counted, who holds goes, the next one is granted. */
+static void ready_same(struct hand *holder, struct hand *waiter)
+{
+    (void)waiter;
+    run_text(holder,
+             "DO GET_LOCK('bell', 0); BEGIN; DELETE FROM bench_ticket; "
+             "REPLACE INTO bench_line VALUES ('turn', 2, 1); "
+             "INSERT INTO bench_ticket VALUES ('turn', 1, 1, 0), ('turn', 2, 0, 0); COMMIT");
+}
+
+static void wait_same(struct hand *h)
+{
+    run_text(h, WOKEN "SELECT granted FROM bench_ticket WHERE name='turn' AND number=2");
+}
+
+static void ring_same(struct hand *h)
+{
+    run_text(h, "BEGIN; UPDATE bench_line SET count=count-1, waiting=waiting-1 "
+                "WHERE name='turn' AND count=waiting+1; "
+                "DELETE FROM bench_ticket WHERE name='turn' AND number=1 AND granted; "
+                "UPDATE bench_ticket SET granted=1, since=UNIX_TIMESTAMP() WHERE name='turn' "
+                "ORDER BY number LIMIT 1; COMMIT; DO RELEASE_LOCK('bell')");
 }
 
 const struct sql_way sql_mysql = {
@@ -161,9 +198,9 @@ const struct sql_way sql_mysql = {
     .row_pair = row_pair,
     .own_pair = own_pair,
     .update_pair = update_pair,
-    .ready = ready,
-    .wait = wait_for,
-    .ring = ring,
+    .woken = {ready, wait_for, ring},
+    .held = {ready, wait_and_take, ring},
+    .same = {ready_same, wait_same, ring_same},
     .pair_goal = 1.3,
     .flight_goal = 0.8,
     .handover_goal = 1.3,

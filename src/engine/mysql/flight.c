@@ -278,7 +278,7 @@ static int send_several(struct rt_mysql_link *l)
     for (size_t i = 0; i < l->step_count; i++) {
         const struct rt_mysql_step *t = rt_mysql_step(l->steps[i].kind);
         gate = gate || t->gate;
-        writes = writes || (t->sql[0] != NULL && !t->reads && !t->plain);
+        writes = writes || (t->sql[0] != NULL && !t->reads && !t->loose && !t->plain);
     }
     l->part_count = 0;
     l->singles = false;

@@ -17,7 +17,8 @@
  *
  * A step of one statement that flies by itself is COM_STMT_EXECUTE, and a transaction of its own. Anything more is one
  * COM_QUERY, "BEGIN; EXECUTE rota7 USING ...; EXECUTE ...; COMMIT": the server stops at the first statement that fails,
- * and then ROLLBACK is sent. (Pipelined packets, the obvious way, go on after a failure, up to and with the COMMIT: then half
+ * and then ROLLBACK is sent. Where all that is written is loose (a heartbeat), there is no BEGIN and no COMMIT: they were half
+ * of its statements. (Pipelined packets, the obvious way, go on after a failure, up to and with the COMMIT: then half
  * of a flight is done, or after a deadlock its second half without the first.)
  *
  * But several TAKEs and GIVEs, of which each stands by itself, are packets in one write: a third of the time. One that
@@ -103,6 +104,7 @@ struct rt_mysql_step {
     const char *sql[RT_MYSQL_PARTS]; /* ?N is the Nth argument */
     bool plain;    /* sent as it stands: before the tables are known, or once in a while */
     bool reads;    /* changes nothing */
+    bool loose;    /* may be done twice, and without the rest of its flight */
     bool recounts; /* tickets come or go: the line's counts are made good behind it */
     bool by_id;    /* it answers by LAST_INSERT_ID: a row of it if anything changed */
     bool gate;     /* needs @rota_gate */

@@ -7,11 +7,11 @@
 
 #define T(name) rt_mysql_sql_##name[]
 extern const char T(facts), T(layout), T(here), T(open), T(renew), T(end), T(mine), T(folded),
-    T(dead), T(bury), T(find_idle), T(idle), T(take), T(give), T(verify), T(lock), T(unfold),
-    T(unfolded), T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer), T(leaving),
-    T(keep), T(leave), T(change), T(state), T(break), T(watch), T(look), T(front), T(inspect),
-    T(list), T(passing), T(passed), T(pass), T(rights), T(notes), T(doctor), T(recount),
-    T(bell_take), T(bell_ring), T(bell_wait);
+    T(dead), T(bury), T(find_idle), T(idle), T(strays), T(take), T(give), T(verify), T(lock),
+    T(unfold), T(unfolded), T(mark), T(purge), T(gather), T(settle), T(gate), T(join), T(answer),
+    T(leaving), T(keep), T(leave), T(change), T(state), T(break), T(watch), T(look), T(look_ahead),
+    T(front), T(inspect), T(list), T(passing), T(passed), T(pass), T(rights), T(notes), T(doctor),
+    T(recount), T(bell_take), T(bell_ring), T(bell_wait);
 #undef T
 #define SQL1(a) .sql = {rt_mysql_sql_##a}
 #define SQL2(a, b) .sql = {rt_mysql_sql_##a, rt_mysql_sql_##b}
@@ -23,13 +23,13 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_MAKE] = {SQL1(ddl), .plain = true},
     [RT_SQL_HERE] = {SQL1(here)},
     [RT_SQL_OPEN] = {SQL1(open), .by_id = true},
-    [RT_SQL_RENEW] = {SQL1(renew), .by_id = true},
+    [RT_SQL_RENEW] = {SQL1(renew), .by_id = true, .loose = true},
     [RT_SQL_END] = {SQL1(end)},
     [RT_SQL_MINE] = {SQL1(mine), .reads = true},
     [RT_SQL_FOLDED] = {SQL1(folded), .reads = true},
     [RT_SQL_DEAD] = {SQL1(dead), .reads = true},
-    [RT_SQL_BURY] = {SQL1(bury)},
-    [RT_SQL_IDLE] = {SQL2(find_idle, idle)},
+    [RT_SQL_BURY] = {SQL1(bury), .loose = true},
+    [RT_SQL_IDLE] = {SQL3(find_idle, idle, strays), .loose = true},
     [RT_SQL_TAKE] = {SQL1(take), .by_id = true, .single = true},
     [RT_SQL_GIVE] = {SQL1(give), .single = true},
     [RT_SQL_VERIFY] = {SQL1(verify), .reads = true},
@@ -45,8 +45,9 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_CHANGE] = {SQL1(change)},
     [RT_SQL_STATE] = {SQL1(state), .reads = true},
     [RT_SQL_BREAK] = {SQL1(break), .recounts = true},
-    [RT_SQL_WATCH] = {SQL1(watch)},
+    [RT_SQL_WATCH] = {SQL1(watch), .loose = true},
     [RT_SQL_LOOK] = {SQL1(look), .reads = true},
+    [RT_SQL_LOOK_AHEAD] = {SQL1(look_ahead), .reads = true},
     [RT_SQL_FRONT] = {SQL1(front), .reads = true},
     [RT_SQL_INSPECT] = {SQL1(inspect), .reads = true},
     [RT_SQL_LIST] = {SQL1(list), .reads = true},

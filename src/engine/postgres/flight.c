@@ -188,7 +188,7 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
     if (st->sql == NULL)
         return say_listen(l, step, s);
     if (s->kind == RT_SQL_PASS &&
-        !say_step(l, step, &(struct rt_sql_step){RT_SQL_LOCK, 2, s->args}))
+        !say_step(l, step, &(struct rt_sql_step){RT_SQL_LOCK, 1, s->args}))
         return false;
     put_step(&a, l, s);
     if (s->kind == RT_SQL_DOCTOR)

@@ -14,9 +14,10 @@
 
 #include <string.h>
 
-#define LOOKS 64     /* folded tickets that a renewal looks for */
-#define SWEEP 8      /* lines of the dead, and sessions, of one renewal */
-#define SWEEP_EACH 3 /* which of the renewals does: about one a ttl */
+#define LOOKS 64         /* folded tickets that a renewal looks for */
+#define SWEEP 8          /* lines of the dead, and sessions, of one renewal */
+#define SWEEP_EACH 3     /* which of the renewals does: about one a ttl ... */
+#define SWEEP_WAITING 30 /* ... and of those who wait, who are many: others sweep, too */
 #define OPEN_TRIES 3
 #define DOUBT_TTLS 3 /* so long a lost request may come late */
 #define DAY_US (INT64_C(86400) * 1000000)
@@ -177,7 +178,7 @@ static void renew_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     struct rt_sql_conn *c = a->c;
     say_renew(a, b);
     say_mine(a, b);
-    if (c->beats++ % SWEEP_EACH == 0) {
+    if (c->beats++ % (c->ticket_count > 0 ? SWEEP_WAITING : SWEEP_EACH) == 0) {
         rt_sql_say(b, RT_SQL_DEAD, rt_sql_number(SWEEP));
         rt_sql_say(b, RT_SQL_BURY, rt_sql_number(SWEEP));
     }
@@ -246,6 +247,8 @@ static void sweep(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_DEAD, r)) != NULL;)
         rt_sql_tend(a->c, rt_sql_str(r, 0));
+    for (const struct rt_sql_row *r = NULL; (r = rt_sql_next(a, b, RT_SQL_IDLE, r)) != NULL;)
+        rt_sql_tend(a->c, rt_sql_str(r, 0));
     if (rt_loop_now(a->c->base.loop) >= a->c->tidy_at)
         a->c->tidy_at = rt_loop_now(a->c->base.loop) + TIDY;
 }
@@ -294,7 +297,7 @@ static const struct rt_sql_plan learn_plan = {
 
 void rt_sql_learn(struct rt_sql_conn *c)
 {
-    if (c->session == 0 || c->expires != 0 || c->elsewhere || c->driver->notifies)
+    if (c->session == 0 || c->expires != 0 || c->elsewhere)
         return;
     struct rt_sql_ask *a = rt_sql_ask_new(c, &learn_plan, NULL, NULL, NULL);
     if (a == NULL)

@@ -73,7 +73,7 @@ uint64_t rt_sql_bell_take(struct rt_sql_conn *c, struct rt_sql_book *book,
     if (c->bell_count >= BELLS_MOST)
         let_oldest_go(c, book, lane);
     if (rt_dial_random(&c->base, &b->id, sizeof(b->id)) != 0)
-        b->id = rt_hash(name, size - 1) ^ c->ear ^ ++c->turns;
+        b->id = rt_hash(name, size - 1) ^ c->ear ^ ++c->jitter;
     b->id &= INT64_MAX;
     b->lane = lane;
     memcpy(b->name, name, size);

@@ -11,7 +11,8 @@
  *
  * One flight at a time is in the air on a link. All of it leaves before anything of its answer is waited for, and it is
  * one transaction: all of it happens, or nothing. But in a flight of nothing else than TAKEs and GIVEs each may fail by
- * itself, and is then told as not so (no row, count 0): whoever asked goes the long way, which finds out.
+ * itself, and is then told as not so (no row, count 0): whoever asked goes the long way, which finds out. And RENEW, BURY, IDLE
+ * and WATCH, which may as well be done twice, may have been done although their flight failed, if nothing else in it writes.
  *
  * Serialised as engines are. No up-call comes from inside a function of the driver: all come from a turn of the loop. In
  * them every function of the driver is legal. */
@@ -26,14 +27,13 @@
  *
  *   rota_meta    k, v                                  layout = 1.0, server = where the tables are used, and from when on
  *   rota_session id, expires, label                    no row, or expires <= now: it is dead
- *   rota_line    name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
+ *   rota_line    name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched
  *   rota_ticket  name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
  *                at_least, until, bell, value, label   key (name, number); found by session; by until where it is not 0
  *
  * A line is *folded* when its `session` is not null: one plain exclusive ticket, whose number is `fence`, and count is 0.
  * Otherwise its tickets are rows; `count` of them, `waiting` of those not granted. `fence` is the last number given. A
  * number is greatest(fence + 1, now). `watched`: until then somebody observes it, and what changes it must tell.
- * `turn`: only there to be written by LOCK where a row is locked by writing it (MariaDB); nobody reads it.
  *
  * Times are microseconds since 1970 by the server's clock; at_least too. `now` is that clock at the *beginning of the
  * statement, before it sees any row* (statement_timestamp(), NOW(6)): a renewal that was answered before a session's end
@@ -67,18 +67,19 @@ enum rt_sql_step_kind {
     RT_SQL_DEAD, /* (limit) -> name: lines in which tickets of the dead, or ended ones, stand as rows */
     RT_SQL_BURY, /* (limit): takes away dead sessions without rows */
     RT_SQL_IDLE, /* (age_us, limit): takes away lines without tickets (or folded with a dead one) whose `since`, `fence`
-                      and `watched` are older: one that a new line would be numbered below stays */
+                      and `watched` are older: one that a new line would be numbered below stays. -> name: as DEAD, of what DEAD
+                      may miss */
 
     /* One statement, the line stays folded. */
     RT_SQL_TAKE, /* (name, session, nonce, owner, flags, bell, expires) -> number: the line has no ticket and is not watched,
                       and the session lives: folded from now on. No row, or REFUSED: not so, nothing was done. expires: what
-                      this server has answered to OPEN or RENEW, 0: it is not known. The driver looks at that, or at the
-                      session itself */
+                      this server has answered to OPEN or RENEW, 0: it is not known. The session itself is not looked at: another
+                      table costs as much as the rest */
     RT_SQL_GIVE, /* (name, session, number): count 1: it was folded so, unwatched, and is free now */
     RT_SQL_VERIFY, /* (name, session, number) -> 1: it is folded so, and the session lives */
 
     /* The rest changes a line under its lock. LOCK comes first in a flight, the names of a flight in their order. */
-    RT_SQL_LOCK, /* (name, turn): locks the line, made if it is not there */
+    RT_SQL_LOCK, /* (name): locks the line, made if it is not there */
     RT_SQL_UNFOLD, /* (name): a folded ticket becomes a row (granted, mode 0, weight 2^62), or goes if it is dead */
     RT_SQL_PURGE, /* (name): takes away tickets whose session is dead and durable ones that have ended. A granted one with
                       at_least > 0 and least(since, now) + at_least > now becomes durable instead, until then (since > now: the
@@ -100,7 +101,7 @@ enum rt_sql_step_kind {
                       wanted, mode, of_ and label of the front (NULL: nobody there), left_us, bell: see LOOK */
     RT_SQL_LEAVE, /* (name, session, number, nonce, keep) -> granted: takes it out (number 0: by nonce). keep: a granted one
                       with at_least becomes durable until it is over, as PURGE says */
-    RT_SQL_PASS, /* (name, turn, session, number): LOCK, and the short way to LEAVE for an exclusive ticket that alone holds
+    RT_SQL_PASS, /* (name, session, number): LOCK, and the short way to LEAVE for an exclusive ticket that alone holds
                       and owes nothing: the next one, if there is any, must be exclusive and live, and is granted and told, G.
                       Not so: count 0 or REFUSED, and nothing was done */
     RT_SQL_CHANGE, /* (name, session, number, downgrade, set_value, value, flags): of a granted ticket; flags are added.
@@ -116,6 +117,8 @@ enum rt_sql_step_kind {
                        by time: of all granted ones if nobody waits ahead of it, else of the one ahead; at least 0, NULL:
                        never. Dead ones ahead count, with 0. bell: of the one ahead; 0 if that is one of several who
                        hold permits: any of them may let it in. No row: no such ticket */
+    RT_SQL_LOOK_AHEAD, /* (name, session, number) -> as LOOK, but left_us is that of the one ahead in any case: at half the price, for
+                       who waits for the bell of that one, and takes no permits. No statement where there are no bells */
     RT_SQL_FRONT, /* (name) -> number, granted, count, mode, of_, value, label of the front, left_us: of the soonest end
                        in the line (NULL: never). No row: nobody there */
     RT_SQL_INSPECT, /* (name, session) -> name, number, session (0: durable), owner, mode, take, of_, granted, durable,
@@ -159,7 +162,8 @@ struct rt_sql_flight {
     size_t count; /* >= 1 */
 };
 
-/* How a flight ended. But for LANDED and CUT, the server said why, and nothing of it was done. */
+/* How a flight ended. But for LANDED and CUT, the server said why, and nothing of it was done (see above for
+ * what may be done twice). */
 enum rt_sql_end {
     RT_SQL_LANDED, /* all of it was done, and is committed */
     RT_SQL_AGAIN, /* deadlock, lock wait, serialisation, too many connections, shutting down: try again */

@@ -97,7 +97,7 @@ static void join_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         return;
     }
     bool try = j->flags & RT_JOIN_TRY;
-    rt_sql_say_unfold(a->c, b, j->name);
+    rt_sql_say_unfold(b, j->name);
     rt_sql_say(b, RT_SQL_PURGE, rt_sql_text(j->name));
     rt_sql_say(b, RT_SQL_SETTLE, rt_sql_text(j->name));
     say_join(a, b, j, try, 0);
@@ -123,7 +123,7 @@ static void set_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         sorted[i] = &op->join.joins[i];
     qsort(sorted, n, sizeof(sorted[0]), by_name);
     for (size_t i = 0; i < n; i++) {
-        rt_sql_say_unfold(a->c, b, sorted[i]->name);
+        rt_sql_say_unfold(b, sorted[i]->name);
         rt_sql_say(b, RT_SQL_PURGE, rt_sql_text(sorted[i]->name));
         rt_sql_say(b, RT_SQL_SETTLE, rt_sql_text(sorted[i]->name));
     }

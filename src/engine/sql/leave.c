@@ -19,14 +19,13 @@ static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         return;
     }
     if (a->stage == PASS) {
-        a->c->turns++;
-        rt_sql_say(b, RT_SQL_PASS, name, rt_sql_number(a->c->turns), session, number);
+        rt_sql_say(b, RT_SQL_PASS, name, session, number);
         rt_sql_say(b, RT_SQL_TELL, name);
     } else {
         if (a->tag != 0) /* what waited is a row: the line is not folded with it */
-            rt_sql_say_lock(a->c, b, a->name);
+            rt_sql_say(b, RT_SQL_LOCK, name);
         else
-            rt_sql_say_unfold(a->c, b, a->name);
+            rt_sql_say_unfold(b, a->name);
         rt_sql_say(b, RT_SQL_LEAVE, name, session, number, rt_sql_number(op->leave.nonce),
                    rt_sql_number(rt_leave_keeps(op)));
         rt_sql_say_settle(b, a->name);
@@ -94,7 +93,7 @@ static void change_say(struct rt_sql_ask *a, struct rt_sql_book *b)
     if (what == 0)
         rt_sql_say(b, RT_SQL_VERIFY, name, session, number);
     if (what != 0) {
-        rt_sql_say_unfold(a->c, b, a->name);
+        rt_sql_say_unfold(b, a->name);
         rt_sql_say(b, RT_SQL_CHANGE, name, session, number,
                    rt_sql_number((what & RT_CHANGE_DOWNGRADE) != 0),
                    rt_sql_number((what & RT_CHANGE_VALUE) != 0), rt_sql_text(op->change.value),
@@ -148,7 +147,7 @@ void rt_sql_begin_change(struct rt_sql_conn *c, struct rt_op *op)
 static void break_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_op *op = a->entry.op;
-    rt_sql_say_unfold(a->c, b, a->name);
+    rt_sql_say_unfold(b, a->name);
     rt_sql_say(b, RT_SQL_BREAK, rt_sql_text(a->name), rt_sql_number(op->brk.number),
                rt_sql_number(op->brk.mode));
     rt_sql_say_settle(b, a->name);

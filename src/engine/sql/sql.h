@@ -207,6 +207,7 @@ struct rt_sql_ticket { /* in a bucket of the table */
     uint64_t bell;          /* of the one ahead; 0: none */
     struct rt_sql_ask *ask; /* a look under way, or a wait for the bell; or NULL */
     bool shares;            /* others may be granted with it: they wait for its bell */
+    bool permits;           /* any who holds some may let it in */
     bool spins;             /* the bell rings for nothing */
     bool waits;             /* else it is granted */
     bool waited;            /* it stands as a row, and most likely others behind it */
@@ -231,9 +232,7 @@ void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t);
 /* Purges and settles the line: somebody who is dead stands there. */
 void rt_sql_tend(struct rt_sql_conn *c, const char *name);
 /* The steps that come first and last wherever a line is changed under its lock. */
-void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *name);
-void rt_sql_say_unfold(struct rt_sql_conn *c, struct rt_sql_book *b,
-                       const char *name); /* LOCK too */
+void rt_sql_say_unfold(struct rt_sql_book *b, const char *name); /* LOCK too */
 void rt_sql_say_settle(struct rt_sql_book *b, const char *name);
 void rt_sql_wait_init(struct rt_sql_conn *c);
 void rt_sql_wait_fini(struct rt_sql_conn *c);
@@ -319,8 +318,7 @@ struct rt_sql_conn {
     struct rt_sql_lane lanes[RT_SQL_LINKS];
     uint32_t waits; /* ?waits=: how many may wait for bells */
     struct rt_sql_facts facts;
-    size_t alones;  /* asks under way that fly alone */
-    uint64_t turns; /* of lines locked */
+    size_t alones; /* asks under way that fly alone */
     uint64_t jitter;
     uint64_t highest; /* number that we were told */
     int64_t floor;    /* of the server's clock: nothing is asked before, or fences could go back */

@@ -30,15 +30,9 @@ static int64_t now_of(const struct rt_sql_conn *c)
 
 /* ---- Under the lock ------------------------------------------------------------------------------------------ */
 
-void rt_sql_say_lock(struct rt_sql_conn *c, struct rt_sql_book *b, const char *name)
+void rt_sql_say_unfold(struct rt_sql_book *b, const char *name)
 {
-    c->turns++;
-    rt_sql_say(b, RT_SQL_LOCK, rt_sql_text(name), rt_sql_number(c->turns));
-}
-
-void rt_sql_say_unfold(struct rt_sql_conn *c, struct rt_sql_book *b, const char *name)
-{
-    rt_sql_say_lock(c, b, name);
+    rt_sql_say(b, RT_SQL_LOCK, rt_sql_text(name));
     rt_sql_say(b, RT_SQL_UNFOLD, rt_sql_text(name));
 }
 
@@ -170,6 +164,7 @@ void rt_sql_wait_add(struct rt_sql_conn *c, const struct rt_join *join, int64_t 
     t->armed = armed;
     t->bell = bell;
     t->shares = join->mode != RT_EXCLUSIVE;
+    t->permits = join->mode == RT_PERMITS;
     look_in(c, t, left_us);
 }
 
@@ -224,7 +219,7 @@ void rt_sql_wait_lost(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 
 static void tend_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    rt_sql_say_unfold(a->c, b, a->name);
+    rt_sql_say_unfold(b, a->name);
     rt_sql_say_settle(b, a->name);
 }
 
@@ -255,7 +250,9 @@ static int64_t bell_ms(const struct rt_sql_conn *c, const struct rt_sql_ticket *
 static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_sql_ticket *t = rt_sql_wait_find(a->c, a->name, a->tag);
-    enum rt_sql_step_kind kind = t == NULL || t->waits ? RT_SQL_LOOK : RT_SQL_STATE;
+    enum rt_sql_step_kind kind = t != NULL && !t->waits                      ? RT_SQL_STATE
+                                 : a->on != NULL && t != NULL && !t->permits ? RT_SQL_LOOK_AHEAD
+                                                                             : RT_SQL_LOOK;
     if (t != NULL && a->on != NULL)
         rt_sql_say(b, RT_SQL_BELL_WAIT, rt_sql_number(t->bell),
                    rt_sql_number((uint64_t)bell_ms(a->c, t)));
@@ -290,6 +287,8 @@ static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     struct rt_sql_conn *c = a->c;
     struct rt_sql_ticket *t = rt_sql_wait_find(c, a->name, a->tag);
     const struct rt_sql_row *row = rt_sql_row(a, b, RT_SQL_LOOK, 0);
+    if (row == NULL)
+        row = rt_sql_row(a, b, RT_SQL_LOOK_AHEAD, 0);
     if (t == NULL || t->ask != a)
         return true;
     t->ask = NULL;

@@ -17,12 +17,13 @@
 /* ---- What is looked at -------------------------------------------------------------------------------------------- */
 
 static const char *const words[RT_SQL_STEPS] = {
-    "FACTS",  "LAYOUT",   "HERE",        "MAKE",          "OPEN",      "RENEW",     "END",
-    "MINE",   "FOLDED",   "DEAD",        "BURY",          "IDLE",      "TAKE",      "GIVE",
-    "VERIFY", "LOCK",     "UNFOLD",      "PURGE",         "SETTLE",    "TELL",      "GATE",
-    "JOIN",   "WANT",     "ANSWER",      "LEAVE",         "PASS",      "CHANGE",    "STATE",
-    "BREAK",  "WATCH",    "LOOK",        "FRONT",         "INSPECT",   "LIST",      "DOCTOR",
-    "LISTEN", "UNLISTEN", "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING", "BELL_WAIT"};
+    "FACTS",    "LAYOUT", "HERE",     "MAKE",        "OPEN",          "RENEW",     "END",
+    "MINE",     "FOLDED", "DEAD",     "BURY",        "IDLE",          "TAKE",      "GIVE",
+    "VERIFY",   "LOCK",   "UNFOLD",   "PURGE",       "SETTLE",        "TELL",      "GATE",
+    "JOIN",     "WANT",   "ANSWER",   "LEAVE",       "PASS",          "CHANGE",    "STATE",
+    "BREAK",    "WATCH",  "LOOK",     "LOOK_AHEAD",  "FRONT",         "INSPECT",   "LIST",
+    "DOCTOR",   "LISTEN", "UNLISTEN", "LISTEN_LINE", "UNLISTEN_LINE", "BELL_TAKE", "BELL_RING",
+    "BELL_WAIT"};
 
 static void trace_flight(const struct sim *sim, const struct rt_sql_step *steps, size_t count,
                          enum rt_sql_end end)
@@ -80,10 +81,9 @@ static bool on_stood(struct ss_server *s, const char *name, int64_t number)
 static uint64_t leaver_of(const struct rt_sql_step *steps, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE)
+        if (steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE ||
+            steps[i].kind == RT_SQL_PASS)
             return (uint64_t)steps[i].args[1].number;
-        if (steps[i].kind == RT_SQL_PASS)
-            return (uint64_t)steps[i].args[2].number;
     }
     return 0;
 }

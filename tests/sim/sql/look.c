@@ -3,6 +3,8 @@
 #include "core/grant.h"
 #include "sim/sql/step.h"
 
+#include <assert.h>
+
 /* ---- Lines as they are -------------------------------------------------------------------------------------------- */
 
 struct ss_ticket *ss_by_number(struct ss_line *l, int64_t session, int64_t number)
@@ -45,7 +47,7 @@ int64_t ss_left_of(const struct ss_at *a, const struct ss_line *l, const struct 
     int64_t soonest = INT64_MAX;
     if (t->granted)
         return INT64_MAX;
-    if (t > l->tickets && !t[-1].granted)
+    if (t > l->tickets && (!t[-1].granted || a->step->kind == RT_SQL_LOOK_AHEAD))
         return ss_end_of(a, &t[-1]);
     for (const struct ss_ticket *o = l->tickets; o < t; o++) {
         int64_t end = ss_end_of(a, o);
@@ -65,6 +67,7 @@ struct rt_sql_cell ss_bell_ahead(const struct ss_line *l, const struct ss_ticket
 void ss_do_look(struct ss_at *a)
 {
     const struct ss_ticket *t = ss_by_number(a->l, ss_num(a, 1), ss_num(a, 2));
+    assert(a->step->kind == RT_SQL_LOOK || t == NULL || t->mode != RT_PERMITS);
     if (t != NULL && !ss_over(a->s, t, a->now))
         SS_ROW_OF(a, ss_number(t->granted), ss_left(ss_left_of(a, a->l, t)),
                   ss_bell_ahead(a->l, t));

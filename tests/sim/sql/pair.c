@@ -86,7 +86,7 @@ static enum column column_of(enum rt_sql_step_kind kind, size_t i)
         {RT_SQL_MINE, 1, 99, 99, 0},    {RT_SQL_ANSWER, 1, 7, 99, 99},
         {RT_SQL_LOOK, 99, 1, 99, 99},   {RT_SQL_FRONT, 0, 7, 99, 99},
         {RT_SQL_INSPECT, 1, 11, 10, 0}, {RT_SQL_OPEN, 99, 0, 99, 99},
-        {RT_SQL_RENEW, 99, 0, 99, 99},
+        {RT_SQL_RENEW, 99, 0, 99, 99},  {RT_SQL_LOOK_AHEAD, 99, 1, 99, 99},
     };
     for (size_t k = 0; k < sizeof(table) / sizeof(table[0]); k++) {
         if (table[k].kind != kind)
@@ -142,7 +142,8 @@ static void hear(struct heard *h, const struct rt_sql_step *steps, size_t step, 
             break;
         if (steps[step].kind == RT_SQL_ANSWER && i == 2)
             holds = cell[0] == '1';
-        if (steps[step].kind == RT_SQL_LOOK && i == 0 && cell[0] == '1')
+        if ((steps[step].kind == RT_SQL_LOOK || steps[step].kind == RT_SQL_LOOK_AHEAD) && i == 0 &&
+            cell[0] == '1')
             break;
     }
 }
@@ -337,9 +338,7 @@ static int64_t session_of(size_t name, size_t index)
 
 static void say_lock(size_t name)
 {
-    static int64_t turn;
-    turn++;
-    SAY(LOCK, T(names[name]), N(turn));
+    SAY(LOCK, T(names[name]));
     SAY(UNFOLD, T(names[name]));
 }
 
@@ -415,8 +414,8 @@ static void draw_leave(size_t name)
 static void draw_pass(void)
 {
     size_t name = below(NAMES), index = some_number(name);
-    SAY(PASS, T(names[name]), N(1), N(session_of(name, index)), N(0));
-    own_number(3, index);
+    SAY(PASS, T(names[name]), N(session_of(name, index)), N(0));
+    own_number(2, index);
     SAY(TELL, T(names[name]));
 }
 
@@ -469,12 +468,25 @@ static bool is_over(size_t name, size_t index)
     return false;
 }
 
+static bool takes_permits(size_t name, size_t index)
+{
+    const struct ss_line *l = ss_line(&model, names[name], 1);
+    for (size_t i = 0; l != NULL && index < number_count && i < l->count; i++)
+        if (l->tickets[i].number == numbers[index].model)
+            return l->tickets[i].mode == RT_PERMITS;
+    return false;
+}
+
 static void draw_look(size_t name)
 {
     size_t index = some_number(name);
     int64_t session = session_of(name, index);
     if (!is_over(name, index)) {
         SAY(LOOK, T(names[name]), N(session), N(0));
+        own_number(2, index);
+    }
+    if (server->driver->bells && !is_over(name, index) && !takes_permits(name, index)) {
+        SAY(LOOK_AHEAD, T(names[name]), N(session), N(0));
         own_number(2, index);
     }
     SAY(FRONT, T(names[name]));

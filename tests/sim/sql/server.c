@@ -190,7 +190,7 @@ static const struct ss_ticket *ticket_of(const struct ss_server *s, const struct
     struct rt_sql_cell cells[2 * RT_SQL_ARGS];
     size_t count = read_flight(t, steps, cells);
     assert(count <= 2);
-    if (count < 2 || steps[1].kind != RT_SQL_LOOK)
+    if (count < 2 || (steps[1].kind != RT_SQL_LOOK && steps[1].kind != RT_SQL_LOOK_AHEAD))
         return NULL; /* it held meanwhile */
     const struct rt_sql_cell *args = steps[1].args;
     const struct ss_line *l = *line = ss_line(&s->store, args[0].text, args[0].size);
@@ -441,6 +441,30 @@ static void take_bells(struct run *r, const struct rt_sql_step *steps, size_t co
             run_bell(&r->f, steps[i].args[0].number, true);
 }
 
+/* Whether what STEPS change may as well be done twice: then some of it may be done although they fail. */
+static bool are_loose(const struct rt_sql_step *steps, size_t count)
+{
+    static const bool loose[RT_SQL_STEPS] = {
+        [RT_SQL_RENEW] = true, [RT_SQL_MINE] = true,  [RT_SQL_FOLDED] = true,
+        [RT_SQL_DEAD] = true,  [RT_SQL_BURY] = true,  [RT_SQL_IDLE] = true,
+        [RT_SQL_WATCH] = true, [RT_SQL_FRONT] = true, [RT_SQL_INSPECT] = true};
+    for (size_t i = 0; i < count; i++)
+        if (!loose[steps[i].kind])
+            return false;
+    return true;
+}
+
+/* STEPS fail at the one that this returns; what was done before it stays. */
+static size_t fail_some(struct run *r, const struct rt_sql_step *steps, size_t count,
+                        enum rt_sql_end end)
+{
+    size_t at = sim_below(&r->server->net.random, (uint32_t)count), last;
+    take_bells(r, steps, at);
+    if (at > 0 && end != RT_SQL_REPLICA && are_loose(steps, count))
+        (void)ss_run(&r->f, steps, at, &last);
+    return at;
+}
+
 /* Whether T has to wait for a bell first: then it is back among the tasks. */
 static bool must_wait(struct ss_server *s, struct ss_task *t, const struct rt_sql_step *steps)
 {
@@ -519,7 +543,7 @@ static bool run_task(struct ss_server *s, struct ss_task *t)
     t->out = (struct ss_bytes){0};
     enum rt_sql_end end = t->done == 0 ? refusal_of(s, t, steps, count) : RT_SQL_LANDED;
     if (end != RT_SQL_LANDED)
-        take_bells(&r, steps, at = sim_below(&s->net.random, (uint32_t)count));
+        at = fail_some(&r, steps, count, end);
     else if (run_some(s, t, &r, steps, count, &end, &at))
         return true;
     s->version++;
@@ -708,9 +732,8 @@ void ss_server_sweep(struct ss_server *s)
 {
     for (size_t i = 0; i < s->store.line_count; i++) {
         struct ss_line *l = &s->store.lines[i];
-        struct rt_sql_cell args[] = {{.text = l->name, .size = strlen(l->name)},
-                                     {.number = l->turn}};
-        const struct rt_sql_step steps[] = {{RT_SQL_LOCK, 2, args},
+        struct rt_sql_cell args[] = {{.text = l->name, .size = strlen(l->name)}};
+        const struct rt_sql_step steps[] = {{RT_SQL_LOCK, 1, args},
                                             {RT_SQL_UNFOLD, 1, args},
                                             {RT_SQL_PURGE, 1, args},
                                             {RT_SQL_SETTLE, 1, args},

@@ -211,7 +211,6 @@ static void do_lock(struct ss_at *a)
 {
     const struct rt_sql_cell *name = a->step->args;
     a->l = ss_line_get(a->s, name->text, name->size, a->now);
-    a->l->turn = ss_num(a, 1);
 }
 
 static void do_unfold(struct ss_at *a)
@@ -423,7 +422,7 @@ static void do_leave(struct ss_at *a)
 bool ss_may_pass(const struct ss_store *s, const struct rt_sql_step *step, int64_t now)
 {
     struct ss_line *l = ss_line(s, step->args[0].text, step->args[0].size);
-    const struct ss_ticket *t = ss_by_number(l, step->args[2].number, step->args[3].number);
+    const struct ss_ticket *t = ss_by_number(l, step->args[1].number, step->args[2].number);
     if (t == NULL || !t->granted || t->mode != RT_EXCLUSIVE || t->durable || t->at_least != 0 ||
         l->count != l->waiting + 1)
         return false;
@@ -439,7 +438,7 @@ static void do_pass(struct ss_at *a)
     ss_changed(a, passes);
     if (!passes)
         return;
-    ss_ticket_drop(a->l, ss_by_number(a->l, ss_num(a, 2), ss_num(a, 3)));
+    ss_ticket_drop(a->l, ss_by_number(a->l, ss_num(a, 1), ss_num(a, 2)));
     if (a->l->count > 0) {
         struct ss_ticket *t = a->l->tickets;
         t->granted = true;
@@ -539,7 +538,7 @@ static const struct {
     [RT_SQL_TAKE] = {do_take, 7, false},
     [RT_SQL_GIVE] = {do_give, 3, false},
     [RT_SQL_VERIFY] = {do_verify, 3, false},
-    [RT_SQL_LOCK] = {do_lock, 2, false},
+    [RT_SQL_LOCK] = {do_lock, 1, false},
     [RT_SQL_UNFOLD] = {do_unfold, 1, true},
     [RT_SQL_PURGE] = {do_purge, 1, true},
     [RT_SQL_SETTLE] = {do_settle, 1, true},
@@ -549,12 +548,13 @@ static const struct {
     [RT_SQL_WANT] = {do_want, 1, true},
     [RT_SQL_ANSWER] = {do_answer, 3, true},
     [RT_SQL_LEAVE] = {do_leave, 5, true},
-    [RT_SQL_PASS] = {do_pass, 4, false},
+    [RT_SQL_PASS] = {do_pass, 3, false},
     [RT_SQL_CHANGE] = {do_change, 7, true},
     [RT_SQL_STATE] = {do_state, 3, false},
     [RT_SQL_BREAK] = {do_break, 3, true},
     [RT_SQL_WATCH] = {do_watch, 2, false},
     [RT_SQL_LOOK] = {ss_do_look, 3, false},
+    [RT_SQL_LOOK_AHEAD] = {ss_do_look, 3, false},
     [RT_SQL_FRONT] = {ss_do_front, 1, false},
     [RT_SQL_INSPECT] = {ss_do_inspect, 2, false},
     [RT_SQL_LIST] = {ss_do_list, 1, false},

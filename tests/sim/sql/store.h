@@ -22,7 +22,7 @@ struct ss_ticket {
 
 struct ss_line {
     char name[SS_TEXT_MAX];
-    int64_t fence, session, nonce, owner, flags, since, bell, watched, turn;
+    int64_t fence, session, nonce, owner, flags, since, bell, watched;
     bool folded; /* `session` is not null */
     struct ss_ticket *tickets;
     size_t count, room; /* of rows, by number */

@@ -62,7 +62,7 @@ static struct rt_sql_cell nothing(void)
 }
 
 #define LOCK(name) \
-    STEP(LOCK, T(name), N(7)), STEP(UNFOLD, T(name)), STEP(PURGE, T(name)), STEP(SETTLE, T(name))
+    STEP(LOCK, T(name)), STEP(UNFOLD, T(name)), STEP(PURGE, T(name)), STEP(SETTLE, T(name))
 #define JOIN(name, session, nonce)                                                               \
     STEP(JOIN, T(name), N(session), N(nonce), N(0), N(0), N(0), N(0), N(INT64_C(1) << 62), N(0), \
          N(0), N(0), N(0), N(0), nothing(), nothing(), N(0), N(0))
@@ -239,8 +239,7 @@ static void no_other_kind_of_table(void **state)
 static void nothing_was_done(void)
 {
     assert_int_equal(number("SELECT COUNT(*) FROM rota_ticket"), 0);
-    assert_int_equal(number("SELECT COUNT(*) FROM rota_line WHERE session IS NOT NULL OR turn=7"),
-                     0);
+    assert_int_equal(number("SELECT COUNT(*) FROM rota_line WHERE session IS NOT NULL"), 0);
 }
 
 /* Another connection has the line. */
@@ -250,7 +249,7 @@ static void hold(struct rt_mariadb_client *c, const char *name)
     rt_mariadb_client(&server, c);
     snprintf(
         sql, sizeof(sql),
-        "USE locks; BEGIN; INSERT INTO rota_line(name) VALUES ('%s') ON DUPLICATE KEY UPDATE turn=turn+0",
+        "USE locks; BEGIN; INSERT INTO rota_line(name) VALUES ('%s') ON DUPLICATE KEY UPDATE fence=fence",
         name);
     assert_string_equal(rt_mariadb_client_ask(c, sql), "");
 }
@@ -321,19 +320,74 @@ static void deadlocks(void **state)
     struct rt_mariadb_client c;
     (void)state;
     begin(&r);
-    DO(&r, STEP(LOCK, T("a"), N(1)), STEP(LOCK, T("b"), N(1)));
+    DO(&r, STEP(LOCK, T("a")), STEP(LOCK, T("b")));
     rt_mariadb_do(&server, "CREATE TABLE IF NOT EXISTS ballast (n INT PRIMARY KEY) ENGINE=InnoDB");
     hold(&c, "b");
     (void)rt_mariadb_client_ask(&c, "INSERT INTO ballast SELECT seq FROM seq_1_to_1000");
     SEND(&r, LOCK("a"), JOIN("a", 1, 1), LOCK("b"), JOIN("b", 1, 1),
          STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0), N(FAR)));
     until_it_waits();
-    (void)rt_mariadb_client_ask(&c, "UPDATE rota_line SET turn=1 WHERE name='a'");
+    (void)rt_mariadb_client_ask(&c, "UPDATE rota_line SET flags=1 WHERE name='a'");
     assert_int_equal(rider_land(&r), RT_SQL_AGAIN);
     assert_non_null(strstr(r.why, "1213"));
     rt_mariadb_client_close(&c);
     nothing_was_done();
     DO(&r, LOCK("a"), JOIN("a", 1, 1));
+    rider_close(&r);
+}
+
+/* A heartbeat is done as far as it came: it may as well be done twice. A flight that writes anything else is not. */
+static void what_may_be_done_twice(void **state)
+{
+    static const char renewed[] =
+        "SELECT COUNT(*) FROM rota_session WHERE id=1 AND expires>1000000 + (SELECT expires FROM rota_session WHERE id=2)";
+    struct rider r;
+    (void)state;
+    begin(&r);
+    DO(&r, STEP(RENEW, N(1), N(LONG)), STEP(END, N(9)), STEP(MINE, N(1)), STEP(BURY, N(8)));
+    rt_mariadb_do(&server, "RENAME TABLE rota_ticket TO elsewhere");
+    assert_int_equal(FLY(&r, STEP(RENEW, N(1), N(2 * LONG)), STEP(END, N(2)), STEP(MINE, N(1))),
+                     RT_SQL_ABSENT);
+    assert_int_equal(number(renewed), 0);
+    assert_int_equal(FLY(&r, STEP(RENEW, N(1), N(2 * LONG)), STEP(MINE, N(1)), STEP(BURY, N(8))),
+                     RT_SQL_ABSENT);
+    assert_int_equal(number(renewed), 1);
+    rt_mariadb_do(&server, "RENAME TABLE elsewhere TO rota_ticket");
+    DO(&r, STEP(RENEW, N(1), N(LONG)), STEP(MINE, N(1)), STEP(BURY, N(8)));
+    rider_close(&r);
+}
+
+/* A session that is there and dead is found by its end; one that is not there at all once in a while. */
+static void tickets_of_nobody(void **state)
+{
+    struct rider r;
+    (void)state;
+    begin(&r);
+    DO(&r, LOCK("a"), JOIN("a", 1, 1));
+    DO(&r, STEP(DEAD, N(9)), STEP(IDLE, N(LONG), N(9)));
+    assert_int_equal(rider_rows(&r, 0) + rider_rows(&r, 1), 0);
+    rt_mariadb_do(&server, "DELETE FROM rota_session WHERE id=1");
+    DO(&r, STEP(DEAD, N(9)), STEP(IDLE, N(LONG), N(9)));
+    assert_int_equal(rider_rows(&r, 0), 0);
+    assert_string_equal(rider_row(&r, 1, 0), "a");
+    rider_close(&r);
+}
+
+/* Who is about to join is not buried. */
+static void a_session_that_joins_is_locked(void **state)
+{
+    struct rider r;
+    struct rt_mariadb_client c;
+    (void)state;
+    begin(&r);
+    rt_mariadb_client(&server, &c);
+    (void)rt_mariadb_client_ask(&c, "USE locks; BEGIN; DELETE FROM rota_session WHERE id=1");
+    SEND(&r, LOCK("a"), JOIN("a", 1, 1), STEP(ANSWER, T("a"), N(1), N(1)));
+    until_it_waits();
+    (void)rt_mariadb_client_ask(&c, "COMMIT");
+    assert_int_equal(rider_land(&r), RT_SQL_LANDED);
+    assert_memory_equal(rider_row(&r, 5, 0), "0|-|", 4);
+    rt_mariadb_client_close(&c);
     rider_close(&r);
 }
 
@@ -579,6 +633,9 @@ int main(void)
         CASE(lock_waits),
         CASE(each_by_itself),
         CASE(deadlocks),
+        CASE(what_may_be_done_twice),
+        CASE(tickets_of_nobody),
+        CASE(a_session_that_joins_is_locked),
         CASE(killed),
         CASE(killed_alone),
         CASE(what_errors_mean),

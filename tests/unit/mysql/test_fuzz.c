@@ -95,7 +95,7 @@ static bool fly(void)
     static const struct {
         enum rt_sql_step_kind kind;
         uint32_t count;
-    } kinds[] = {{RT_SQL_FACTS, 0}, {RT_SQL_TAKE, 7}, {RT_SQL_VERIFY, 3}, {RT_SQL_LOCK, 2},
+    } kinds[] = {{RT_SQL_FACTS, 0}, {RT_SQL_TAKE, 7}, {RT_SQL_VERIFY, 3}, {RT_SQL_LOCK, 1},
                  {RT_SQL_JOIN, 17}, {RT_SQL_GATE, 8}, {RT_SQL_LEAVE, 5},  {RT_SQL_BELL_RING, 1}};
     struct rt_sql_step steps[5];
     size_t count = 1 + roll(5);

@@ -68,7 +68,7 @@ static void send_one(enum rt_sql_step_kind kind, uint32_t count)
 
 static void send_slow(void)
 {
-    struct rt_sql_step all[] = {step(RT_SQL_LOCK, 2), step(RT_SQL_JOIN, 17), step(RT_SQL_ANSWER, 3),
+    struct rt_sql_step all[] = {step(RT_SQL_LOCK, 1), step(RT_SQL_JOIN, 17), step(RT_SQL_ANSWER, 3),
                                 step(RT_SQL_BELL_RING, 1)};
     assert_int_equal(played_send(&p, all, 4), 0);
 }
@@ -600,7 +600,7 @@ static void heap_runs_out(void **state)
         if (played_open(&p, URL, PLAYED_PASSWORD)) {
             played_greet(&p, PLAYED_CAPS);
             if (p.ups > 0) {
-                struct rt_sql_step all[] = {step(RT_SQL_LOCK, 2), step(RT_SQL_JOIN, 17),
+                struct rt_sql_step all[] = {step(RT_SQL_LOCK, 1), step(RT_SQL_JOIN, 17),
                                             step(RT_SQL_ANSWER, 3)};
                 int rv = played_send(&p, all, 3);
                 if (rv == 0 && p.downs == 0)

@@ -339,7 +339,7 @@ static void large_answers_by_tls(void **state)
                 url_of("postgres://postgres@localhost:%u/postgres?ca=%s", port_of(&secure),
                        secure.certs.ca));
     DO(&r, STEP0(MAKE));
-    DO(&r, STEP(OPEN, N(1), N(600000000), T("x")), STEP(LOCK, T("a"), N(1)),
+    DO(&r, STEP(OPEN, N(1), N(600000000), T("x")), STEP(LOCK, T("a")),
        STEP(JOIN, T("a"), N(1), N(1), N(1), N(1), N(0), N(0), N(1), N(0), N(0), N(0), N(0), N(0),
             value, NOTHING, N(1), N(0)));
     for (int i = 0; i < 5; i++) {
@@ -368,10 +368,10 @@ static void a_limited_user(void **state)
     DO(&r, STEP0(LAYOUT));
     DO(&r, STEP(OPEN, N(1), N(1000000), T("x")),
        STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)), STEP(LISTEN, N(1)),
-       STEP(LOCK, T("a"), N(1)), STEP(UNFOLD, T("a")), STEP(BREAK, T("a"), N(1), N(0)),
-       STEP0(FACTS), STEP0(DOCTOR));
+       STEP(LOCK, T("a")), STEP(UNFOLD, T("a")), STEP(BREAK, T("a"), N(1), N(0)), STEP0(FACTS),
+       STEP0(DOCTOR));
     /* Somebody else's table of our name. */
-    (void)rt_pg_do(&server, "alter table rota_line rename column turn to twist");
+    (void)rt_pg_do(&server, "alter table rota_line rename column watched to seen");
     assert_int_equal(FLY(&r, STEP0(LAYOUT)), RT_SQL_ABSENT);
     (void)rt_pg_do(&server, "drop table rota_line, rota_ticket, rota_session, rota_meta");
     assert_int_equal(FLY(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR))),

@@ -115,9 +115,9 @@ static void one_send_one_recv(void **state)
     for (int i = 0; i < 2;
          i++) { /* the first time their texts leave, too: libpq sends those in parts of 8 kB */
         sends = 0;
-        DO(&r, STEP(LISTEN, N(1)), STEP(LOCK, T("b"), N(1)), STEP(UNFOLD, T("b")),
-           STEP(PURGE, T("b")), STEP(SETTLE, T("b")), STEP(ANSWER, T("b"), N(1), N(1)),
-           STEP(MINE, N(1)), STEP(LIST, T("")), STEP(INSPECT, T("b"), N(0)));
+        DO(&r, STEP(LISTEN, N(1)), STEP(LOCK, T("b")), STEP(UNFOLD, T("b")), STEP(PURGE, T("b")),
+           STEP(SETTLE, T("b")), STEP(ANSWER, T("b"), N(1), N(1)), STEP(MINE, N(1)),
+           STEP(LIST, T("")), STEP(INSPECT, T("b"), N(0)));
     }
     assert_int_equal(sends, 1);
     rider_close(&r);
@@ -134,7 +134,7 @@ static void large_flights(void **state)
     pid_t pid = (pid_t)backend(&r);
     memset(bytes, 'v', sizeof(bytes));
     kill(pid, SIGSTOP);
-    SEND(&r, STEP(LOCK, T("a"), N(1)),
+    SEND(&r, STEP(LOCK, T("a")),
          STEP(JOIN, T("a"), N(1), N(1), N(1), N(0), N(0), N(0), N(1), N(0), N(0), N(0), N(0), N(0),
               value, NOTHING, N(1), N(0)),
          STEP(FRONT, T("a")));
@@ -158,13 +158,13 @@ static void locks_are_not_waited_for_long(void **state)
     assert_true(rider_dial(&r));
     PGconn *other = hold("a");
     assert_int_equal(FLY(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)),
-                         STEP(LOCK, T("a"), N(1)), STEP(UNFOLD, T("a"))),
+                         STEP(LOCK, T("a")), STEP(UNFOLD, T("a"))),
                      RT_SQL_AGAIN);
     assert_int_equal(r.failed, 1);
     assert_non_null(strstr(r.why, "lock timeout"));
     assert_int_equal(rt_pg_number(&server, "select count(*) from rota_line"), 0);
     PQfinish(other);
-    DO(&r, STEP(LOCK, T("a"), N(1)));
+    DO(&r, STEP(LOCK, T("a")));
     rider_close(&r);
 }
 
@@ -173,17 +173,17 @@ static void deadlocks(void **state)
     struct rider r;
     (void)state;
     begin(&r);
-    DO(&r, STEP(LOCK, T("a"), N(1)), STEP(LOCK, T("b"), N(1)));
+    DO(&r, STEP(LOCK, T("a")), STEP(LOCK, T("b")));
     rider_close(&r);
     assert_int_equal(rider_open(&r, &rt_postgres_driver, url, NULL, 60000),
                      0); /* found before the lock's time is over */
     assert_true(rider_dial(&r));
     int64_t pid = backend(&r);
     PGconn *other = hold("c");
-    PQclear(PQexec(other, "update rota_line set turn = 1 where name = 'b'"));
-    SEND(&r, STEP(LOCK, T("a"), N(2)), STEP(LOCK, T("b"), N(2)));
+    PQclear(PQexec(other, "update rota_line set flags = 1 where name = 'b'"));
+    SEND(&r, STEP(LOCK, T("a")), STEP(LOCK, T("b")));
     assert_true(rt_await(waits_for_lock, &pid, 20000));
-    assert_int_equal(PQsendQuery(other, "update rota_line set turn = 1 where name = 'a'; commit"),
+    assert_int_equal(PQsendQuery(other, "update rota_line set flags = 1 where name = 'a'; commit"),
                      1);
     enum rt_sql_end how = rider_land(&r); /* one of the two */
     PGresult *res = PQgetResult(other);
@@ -201,7 +201,7 @@ static void what_errors_mean(void **state)
     (void)state;
     begin(&r);
     /* A name in no encoding. */
-    assert_int_equal(FLY(&r, STEP(LOCK, T("\xff\xfe"), N(1))), RT_SQL_REFUSED);
+    assert_int_equal(FLY(&r, STEP(LOCK, T("\xff\xfe"))), RT_SQL_REFUSED);
     (void)rt_pg_do(&server, "alter system set default_transaction_read_only = on");
     (void)rt_pg_do(&server, "select pg_reload_conf()");
     while (FLY(&r, STEP(RENEW, N(1), N(LONG))) == RT_SQL_LANDED)
@@ -240,7 +240,7 @@ static void killed_in_the_air(void **state)
     begin(&r);
     int64_t pid = backend(&r);
     PGconn *other = hold("a");
-    SEND(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)), STEP(LOCK, T("a"), N(1)));
+    SEND(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)), STEP(LOCK, T("a")));
     assert_true(rt_await(waits_for_lock, &pid, 20000));
     (void)rt_pg_do(&server, "select pg_terminate_backend(%lld)", (long long)pid);
     assert_int_equal(rider_land(&r), RT_SQL_CUT);

@@ -186,7 +186,7 @@ static void what_the_doctor_finds(void **state)
     (void)rt_pg_do(&primary, "revoke update on rota_ticket from rota");
     expect_verdict(&r, "rights", "broken|no update on rota_ticket|grant select, insert");
     (void)rt_pg_do(&primary, "grant update on rota_ticket to rota");
-    DO(&r, STEP(OPEN, N(1), N(1), T("dead")), STEP(LOCK, T("it's"), N(1)),
+    DO(&r, STEP(OPEN, N(1), N(1), T("dead")), STEP(LOCK, T("it's")),
        STEP(JOIN, T("it's"), N(9), N(1), N(1), N(3), N(0), N(1), N(0), N(0), N(0), N(0), N(1), N(0),
             NOTHING, T("me"), N(1), N(0)));
     expect_verdict(
@@ -229,7 +229,7 @@ static void standbys(void **state)
     assert_int_equal(FLY(&other, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR))),
                      RT_SQL_REPLICA);
     assert_int_equal(FLY(&other, STEP(LISTEN, N(1))), RT_SQL_REPLICA);
-    assert_int_equal(FLY(&other, STEP(LOCK, T("a"), N(1))), RT_SQL_REPLICA);
+    assert_int_equal(FLY(&other, STEP(LOCK, T("a"))), RT_SQL_REPLICA);
     char who[64];
     snprintf(who, sizeof(who), "%s", which(&r));
     assert_non_null(strstr(who, "/00000001"));

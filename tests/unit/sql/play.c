@@ -42,6 +42,7 @@ static const char *const names[RT_SQL_STEPS] = {
     [RT_SQL_BREAK] = "break",
     [RT_SQL_WATCH] = "watch",
     [RT_SQL_LOOK] = "look",
+    [RT_SQL_LOOK_AHEAD] = "look_ahead",
     [RT_SQL_FRONT] = "front",
     [RT_SQL_INSPECT] = "inspect",
     [RT_SQL_LIST] = "list",

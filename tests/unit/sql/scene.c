@@ -46,12 +46,6 @@ void scene_kill(int id)
     steps.run(sql);
 }
 
-int64_t scene_turn(void)
-{
-    static int64_t turns = 100;
-    return ++turns;
-}
-
 int64_t scene_weight(const struct scene_ask *a)
 {
     return a->mode == RT_EXCLUSIVE ? ALL
@@ -62,7 +56,7 @@ int64_t scene_weight(const struct scene_ask *a)
 
 const char *scene_join(struct rider *r, struct scene_ask a)
 {
-    DO(r, STEP(LOCK, T(a.name), N(scene_turn())), STEP(UNFOLD, T(a.name)), STEP(PURGE, T(a.name)),
+    DO(r, STEP(LOCK, T(a.name)), STEP(UNFOLD, T(a.name)), STEP(PURGE, T(a.name)),
        STEP(SETTLE, T(a.name)), JOIN(a), STEP(SETTLE, T(a.name)), STEP(WANT, T(a.name)),
        STEP(ANSWER, T(a.name), N(a.session), N(a.nonce)));
     return rider_row(r, ANSWERED, 0);
@@ -75,7 +69,7 @@ int64_t scene_answered(const struct rider *r, size_t column)
 
 const char *scene_leave(struct rider *r, const char *name, int64_t session, int64_t number)
 {
-    DO(r, STEP(LOCK, T(name), N(scene_turn())), STEP(UNFOLD, T(name)),
+    DO(r, STEP(LOCK, T(name)), STEP(UNFOLD, T(name)),
        STEP(LEAVE, T(name), N(session), N(number), N(0), N(1)), STEP(PURGE, T(name)),
        STEP(SETTLE, T(name)), STEP(TELL, T(name)));
     return rider_row(r, 2, 0);

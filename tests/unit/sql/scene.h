@@ -13,7 +13,6 @@ void scene_begin(struct rider *r);
 void scene_check(void);
 void scene_end(struct rider *r);
 void scene_kill(int id); /* the session's time is over */
-int64_t scene_turn(void);
 
 struct scene_ask { /* zero: a plain exclusive ticket */
     const char *name;

@@ -80,7 +80,7 @@ void steps_a_line_stays_folded(void **state)
         enum rt_sql_end how = FLY(&r, STEP(TAKE, T("b"), N(2), N(1), N(1), N(0), N(1), N(i)));
         assert_true(how == RT_SQL_LANDED || how == RT_SQL_REFUSED);
         assert_int_equal(r.row_count, 0);
-        DO(&r, STEP(FOLDED, T("b"), N(2)), STEP(LOCK, T("b"), N(scene_turn())));
+        DO(&r, STEP(FOLDED, T("b"), N(2)), STEP(LOCK, T("b")));
         assert_int_equal(r.row_count, 0);
     }
     scene_end(&r);
@@ -127,9 +127,8 @@ void steps_unfolding(void **state)
        STEP(TAKE, T("b"), N(2), N(21), N(22), N(0), N(23), N(FAR)));
     int64_t number = rider_cell(&r, 0, 0, 0);
     scene_kill(2);
-    DO(&r, STEP(LOCK, T("a"), N(scene_turn())), STEP(LOCK, T("b"), N(scene_turn())),
-       STEP(LOCK, T("c"), N(scene_turn())), STEP(UNFOLD, T("a")), STEP(UNFOLD, T("b")),
-       STEP(UNFOLD, T("c")), STEP(STATE, T("a"), N(1), N(number)),
+    DO(&r, STEP(LOCK, T("a")), STEP(LOCK, T("b")), STEP(LOCK, T("c")), STEP(UNFOLD, T("a")),
+       STEP(UNFOLD, T("b")), STEP(UNFOLD, T("c")), STEP(STATE, T("a"), N(1), N(number)),
        STEP(ANSWER, T("a"), N(1), N(11)), STEP(FOLDED, T("a"), N(1)));
     assert_string_equal(rider_row(&r, 6, 0), "1|0|0");
     assert_int_equal(rider_cell(&r, 7, 0, 1), number);
@@ -168,8 +167,7 @@ void steps_one_after_the_other(void **state)
     assert_string_equal(scene_leave(&r, "a", 2, numbers[2] + 1), ""); /* none of that number */
     assert_string_equal(scene_leave(&r, "a", 3, numbers[2]), "");     /* not its own */
     /* Who gives up is found by its nonce, too. */
-    DO(&r, STEP(LOCK, T("a"), N(scene_turn())), STEP(LEAVE, T("a"), N(3), N(0), N(3), N(0)),
-       STEP(SETTLE, T("a")));
+    DO(&r, STEP(LOCK, T("a")), STEP(LEAVE, T("a"), N(3), N(0), N(3), N(0)), STEP(SETTLE, T("a")));
     assert_string_equal(rider_row(&r, 1, 0), "0");
     assert_string_equal(scene_leave(&r, "a", 2, numbers[2]), "1");
     assert_int_equal(steps.number("select count(*) from rota_ticket"), 0);
@@ -373,7 +371,7 @@ void steps_time_that_is_owed(void **state)
     int64_t number = scene_answered(&r, 1);
     (void)ASK(&r, .name = "b", .session = 3, .nonce = 1, .at_least = LONG);
     int64_t waits = scene_answered(&r, 1);
-    DO(&r, STEP(LOCK, T("b"), N(scene_turn())), STEP(LEAVE, T("b"), N(3), N(waits), N(0), N(1)),
+    DO(&r, STEP(LOCK, T("b")), STEP(LEAVE, T("b"), N(3), N(waits), N(0), N(1)),
        STEP(LEAVE, T("b"), N(2), N(number), N(0), N(0)));
     assert_int_equal(steps.number("select count(*) from rota_ticket where name = 'b'"), 0);
     steps.run("update rota_ticket set until = 1 where durable"); /* it is over */
@@ -394,8 +392,7 @@ void steps_a_clock_set_back(void **state)
     int64_t number = scene_answered(&r, 1);
     steps.run("update rota_ticket set since = since + 86400000000");
     scene_kill(1);
-    DO(&r, STEP(LOCK, T("a"), N(scene_turn())), STEP(LOCK, T("b"), N(scene_turn())),
-       STEP(PURGE, T("a")), STEP(PURGE, T("b")));
+    DO(&r, STEP(LOCK, T("a")), STEP(LOCK, T("b")), STEP(PURGE, T("a")), STEP(PURGE, T("b")));
     (void)scene_leave(&r, "c", 2, number);
     DO(&r, STEP(INSPECT, T("a"), N(0)), STEP(INSPECT, T("b"), N(0)), STEP(INSPECT, T("c"), N(0)));
     assert_int_equal(rider_rows(&r, 0), 0); /* it owes nothing */
@@ -427,7 +424,7 @@ void steps_durable_tickets(void **state)
     assert_true(rider_cell(&r, 0, 1, 11) > LONG / 2);
     DO(&r, STEP(DEAD, N(10)));
     assert_string_equal(rider_row(&r, 0, 0), "d");
-    DO(&r, STEP(LOCK, T("d"), N(scene_turn())), STEP(PURGE, T("d")));
+    DO(&r, STEP(LOCK, T("d")), STEP(PURGE, T("d")));
     assert_int_equal(steps.number("select count(*) from rota_ticket"), 2);
     assert_string_equal(scene_leave(&r, "d", 701, number), "1");
     DO(&r, STEP(BREAK, T("d"), N(0), N(RT_GATHER)), STEP(BREAK, T("d"), N(0), N(RT_COUNT)));
@@ -441,8 +438,7 @@ void steps_durable_tickets(void **state)
 /* Whether it was so. */
 static bool pass(struct rider *r, const char *name, int64_t session, int64_t number)
 {
-    enum rt_sql_end end = FLY(r, STEP(PASS, T(name), N(scene_turn()), N(session), N(number)),
-                              STEP(TELL, T(name)));
+    enum rt_sql_end end = FLY(r, STEP(PASS, T(name), N(session), N(number)), STEP(TELL, T(name)));
     assert_true(end == RT_SQL_LANDED || end == RT_SQL_REFUSED);
     return end == RT_SQL_LANDED && r->changed[0] == 1;
 }

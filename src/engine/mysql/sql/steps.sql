@@ -39,7 +39,7 @@
 --@ layout
 select v, (select w.v from rota_meta w where w.k = 'server') from rota_meta where k = 'layout'
     and not exists (select id, expires, label from rota_session where false)
-    and not exists (select name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
+    and not exists (select name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched
         from rota_line where false)
     and not exists (select name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags,
         since, at_least, until, bell, value, label from rota_ticket where false)
@@ -73,11 +73,9 @@ from rota_ticket t join rota_line l on l.name = t.name where t.durable = 0 and t
 --@ folded
 select fence, nonce from rota_line where name = ?1 and session = ?2
 
+-- By the sessions' ends, which are few: most of those who have tickets live.
 --@ dead
-select t.name from (select distinct session from rota_ticket where durable = 0) d
-    left join rota_session s on s.id = d.session and s.expires > NOW
-    join rota_ticket t on t.durable = 0 and t.session = d.session
-where s.id is null
+select t.name from rota_session s join rota_ticket t on t.durable = 0 and t.session = s.id where s.expires <= NOW
 union select name from rota_ticket where until between 1 and NOW and durable limit ?1
 
 -- Found without a lock, then deleted in the part of the table where they are: a DELETE locks what it reads.
@@ -88,6 +86,12 @@ select min(d.name), max(d.name) into @rota_from, @rota_to
 from (select l.name from rota_line l where IDLE(l) order by l.name limit ?2) d
 --@ idle
 delete from rota_line where name between @rota_from and @rota_to and IDLE(rota_line)
+-- Somebody took the session away by hand, or it was buried in the very moment in which UNFOLD found it alive.
+--@ strays
+select t.name from (select distinct session from rota_ticket where durable = 0) d
+    left join rota_session s on s.id = d.session
+    join rota_ticket t on t.durable = 0 and t.session = d.session
+where s.id is null limit ?2
 
 -- ---- Folded lines
 
@@ -114,8 +118,9 @@ on duplicate key update watched = greatest(watched, NOW + ?2)
 
 -- ---- Lines under their lock
 
+-- A row that an ON DUPLICATE KEY UPDATE finds is locked even if nothing of it is another then: nothing is written.
 --@ lock
-insert into rota_line (name, since, turn) values (?1, NOW, ?2) on duplicate key update turn = ?2
+insert into rota_line (name, since) values (?1, NOW) on duplicate key update fence = fence
 
 --@ unfold
 insert into rota_ticket (name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
@@ -158,19 +163,20 @@ where name = ?1 order by number
     from rota_ticket t where t.name = ?1) f
 #define FITS(mode_, many_, weight_) case mode_ when COUNTED then 1 when GATHER then f.waits + 1 >= many_ \
     else f.waits = 0 and f.upto + weight_ <= ROOM(mode_, many_) end
-#define MAY_JOIN(session_, durable_, try_, fits_) f.others = 0 and f.mine = 0 and (durable_ <> 0 or ALIVE(session_)) \
-    and (try_ = 0 or fits_)
+#define MAY_JOIN(alive_, try_, fits_) f.others = 0 and f.mine = 0 and (alive_) and (try_ = 0 or fits_)
 
 --@ gate
-select @rota_gate + count(*) into @rota_gate from SUMMED(?2, ?3, ?4, ?5) where MAY_JOIN(?2, ?8, ?7, FITS(?4, ?5, ?6))
+select @rota_gate + count(*) into @rota_gate from SUMMED(?2, ?3, ?4, ?5) where MAY_JOIN(?8 <> 0 or ALIVE(?2), ?7, FITS(?4, ?5, ?6))
 
+-- The session is locked against its burial, which does not see our ticket yet.
 --@ join
 insert into rota_ticket (name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
     at_least, until, bell, value, label)
 select ?1, greatest(l.fence + 1, f.latest + 1, NOW), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?5 <> GATHER and FITS(?5, ?7, ?8), ?12, ?9,
     NOW, ?10, if(?11 = 0, 0, NOW + ?11), ?16, ?14, ?15
 from rota_line l join SUMMED(?2, ?3, ?5, ?7)
-where l.name = ?1 and MAY_JOIN(?2, ?12, ?13, FITS(?5, ?7, ?8)) and (?17 = 0 or @rota_gate = ?17)
+where l.name = ?1 and MAY_JOIN(?12 <> 0 or exists (select 1 from rota_session z where z.id = ?2 and z.expires > NOW
+    lock in share mode), ?13, FITS(?5, ?7, ?8)) and (?17 = 0 or @rota_gate = ?17)
 
 #define MINE name = ?1 and session = ?2 and (number = ?3 or ?3 = 0 and nonce = ?4)
 --@ leaving
@@ -186,7 +192,7 @@ delete from rota_ticket where MINE
 --@ passing
 update rota_line set count = count - 1, waiting = waiting - (waiting > 0) where name = ?1 and count = waiting + 1
 --@ passed
-delete from rota_ticket where name = ?1 and number = ?4 and session = ?3 and granted and granted = row_count()
+delete from rota_ticket where name = ?1 and number = ?3 and session = ?2 and granted and granted = row_count()
     and mode = 0 and not durable and at_least = 0
 --@ pass
 update rota_ticket t set t.since = NOW,
@@ -215,10 +221,10 @@ where l.name = ?1
 #define AHEAD left join rota_ticket a on a.name = ?1 \
         and a.number = (select max(x.number) from rota_ticket x where x.name = ?1 and x.number < m.number) \
     left join rota_session b on b.id = a.session
+#define WAITS_FOR_AHEAD if(a.number is null, null, LASTS(a, b))
 #define WAITS_FOR if(a.granted, \
-        (select min(LASTS(t, s)) from TICKETS where t.name = ?1 and t.number < m.number and t.granted), \
-        if(a.number is null, null, LASTS(a, b))), \
-    if(a.granted and m.mode = 2 and a.number > (select min(x.number) from rota_ticket x where x.name = ?1), 0, a.bell)
+        (select min(LASTS(t, s)) from TICKETS where t.name = ?1 and t.number < m.number and t.granted), WAITS_FOR_AHEAD), \
+    if(a.granted and m.mode = PERMITS and a.number > (select min(x.number) from rota_ticket x where x.name = ?1), 0, a.bell)
 
 --@ answer
 select ALIVE(?2), m.number, m.granted, WANTED, f.mode, f.of_, coalesce(f.label, g.label), WAITS_FOR
@@ -231,6 +237,10 @@ where l.name = ?1 limit 1
 
 --@ look
 select m.granted, WAITS_FOR from rota_ticket m AHEAD where m.name = ?1 and m.number = ?3 and m.session = ?2
+
+-- What a statement could look at costs, whether it does or not: this is half of LOOK.
+--@ look_ahead
+select m.granted, WAITS_FOR_AHEAD, a.bell from rota_ticket m AHEAD where m.name = ?1 and m.number = ?3 and m.session = ?2
 
 --@ state
 select m.granted, m.mode, WANTED from rota_ticket m where m.name = ?1 and m.session = ?2 and m.number = ?3

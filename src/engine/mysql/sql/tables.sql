@@ -24,8 +24,7 @@ create table if not exists rota_line (
     bell bigint not null default 0,
     count int not null default 0,
     waiting int not null default 0,
-    watched bigint not null default 0,
-    turn bigint not null default 0)
+    watched bigint not null default 0)
     engine=InnoDB row_format=dynamic;
 create table if not exists rota_ticket (
     name varbinary(1530) not null,

@@ -75,7 +75,7 @@ delete from rota_line where name in (
 
 --@ take
 insert into rota_line as l (name, fence, session, nonce, owner, flags, since, bell)
-select $1, NOW, s.id, $3, $4, $5, NOW, $6 from rota_session s where s.id = $2 and s.expires > NOW
+select $1, NOW, $2, $3, $4, $5, NOW, $6 where $7 > NOW
 on conflict (name) do update set fence = greatest(l.fence + 1, excluded.fence), session = excluded.session,
     nonce = excluded.nonce, owner = excluded.owner, flags = excluded.flags, since = excluded.since, bell = excluded.bell
     where l.session is null and l.count = 0 and l.watched <= NOW
@@ -91,7 +91,7 @@ select 1::bigint from rota_line l where l.name = $1 and l.session = $2 and l.fen
 
 -- A row that an ON CONFLICT DO UPDATE finds is locked even if its WHERE then says no: no new version of it is written.
 --@ lock
-insert into rota_line as l (name, fence, since) values ($1, 0, NOW) on conflict (name) do update set turn = $2 where false
+insert into rota_line as l (name, fence, since) values ($1, 0, NOW) on conflict (name) do update set fence = 0 where false
 
 --@ unfold
 with u as (insert into rota_ticket (name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags,
@@ -179,7 +179,7 @@ where l.name = $1 and l.waiting = 1 and t.granted and t.flags & 1 <> 0
     order by a.number desc limit 1) a on true
 #define LEFT_AHEAD case when m.granted then null when not a.granted then LEFT_OF(a) \
     else (select min(LEFT_OF(g)) from rota_ticket g where g.name = $1 and g.granted and g.number < m.number) end
-#define BELL_AHEAD case when a.granted and m.mode = 2 \
+#define BELL_AHEAD case when a.granted and m.mode = PERMITS \
     and a.number > (select min(x.number) from rota_ticket x where x.name = $1) then 0 else a.bell end
 
 --@ answer
@@ -200,11 +200,11 @@ select granted from t
 
 -- Behind LOCK, which the driver says before it.
 --@ pass
-with m as (select r.number from rota_ticket r where r.name = $1 and r.number = $4 and r.session = $3 and r.granted
+with m as (select r.number from rota_ticket r where r.name = $1 and r.number = $3 and r.session = $2 and r.granted
         and r.mode = 0 and not r.durable and r.at_least = 0
         and (select l.count = l.waiting + 1 from rota_line l where l.name = $1)),
 n as (select t.number, t.mode = 0 and not t.granted and not t.durable and ALIVE(t.session) as fits
-    from rota_ticket t where t.name = $1 and t.number <> $4 order by t.number limit 1),
+    from rota_ticket t where t.name = $1 and t.number <> $3 order by t.number limit 1),
 d as (delete from rota_ticket r using m where r.name = $1 and r.number = m.number and coalesce((select fits from n), true)
     returning 1),
 u as (update rota_ticket t set granted = true, since = NOW from n, d where t.name = $1 and t.number = n.number

@@ -31,8 +31,7 @@ create table if not exists rota_line (
     bell bigint,
     count bigint not null default 0,
     waiting bigint not null default 0,
-    watched bigint not null default 0,
-    turn bigint not null default 0)
+    watched bigint not null default 0)
     BUSY_TABLE;
 create table if not exists rota_ticket (
     name text collate "C" not null,
@@ -64,7 +63,7 @@ insert into rota_meta (k, v) select 'layout', '1.0' where not exists (select 1 f
 --@ layout
 select v, (select w.v from rota_meta w where w.k = 'server') from rota_meta where k = 'layout'
     and not exists (select id, expires, label from rota_session where false)
-    and not exists (select name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched, turn
+    and not exists (select name, fence, session, nonce, owner, flags, since, bell, count, waiting, watched
         from rota_line where false)
     and not exists (select name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags,
         since, at_least, until, bell, value, label from rota_ticket where false)
