@@ -12,6 +12,8 @@
 #define LONGEST_MOST_MS 3600000 /* as any ttl */
 #define LIMIT_PART 8            /* of the ttl */
 #define LIMIT_LEAST (20 * RT_MS)
+#define REST_LEAST (50 * RT_MS) /* what the rest may take to be greeted after a majority was */
+#define REST_LOOK (2 * RT_MS)
 
 int64_t rt_redlock_limit(const struct rt_redlock_conn *c)
 {
@@ -42,6 +44,26 @@ static bool is_known(const struct rt_redlock_conn *c)
     for (uint32_t i = 0; i < c->count; i++)
         n += c->nodes[i].known;
     return n >= rt_quorum_majority(c->count);
+}
+
+/* The rest was greeted too, or cannot be had, or has had its time, which is twice that of the majority: whoever looks at what
+ * the nodes promise (strict, the doctor) looks at all that are there. */
+static bool is_ready(struct rt_redlock_conn *c)
+{
+    int64_t now = rt_loop_now(c->base.loop);
+    bool all = true;
+    if (c->ready || !is_known(c))
+        return c->ready;
+    if (c->known_at == 0)
+        c->known_at = now;
+    for (uint32_t i = 0; i < c->count; i++)
+        all = all &&
+              (c->nodes[i].known || c->nodes[i].failed || c->nodes[i].link.last_trouble[0] != '\0');
+    int64_t rest = 2 * (c->known_at - c->opened_at);
+    c->ready = all || now >= c->known_at + (rest > REST_LEAST ? rest : REST_LEAST);
+    if (!c->ready)
+        rt_redlock_by(c, now + REST_LOOK); /* that one cannot be dialed is not told */
+    return c->ready;
 }
 
 static struct rt_op *take_early(struct rt_redlock_conn *c, struct rt_op **at)
@@ -75,9 +97,9 @@ void rt_redlock_news(struct rt_redlock_conn *c)
         rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = up});
     }
     const struct rt_redlock_node *fatal = find_fatal(c);
-    while (c->early != NULL && (is_known(c) || fatal != NULL)) {
+    while (c->early != NULL && (is_ready(c) || fatal != NULL)) {
         struct rt_op *op = take_early(c, &c->early);
-        if (is_known(c))
+        if (is_ready(c))
             begin(c, op);
         else
             rt_conn_done(&c->base, op,
@@ -88,7 +110,7 @@ void rt_redlock_news(struct rt_redlock_conn *c)
 static void redlock_submit(struct rt_conn *conn, struct rt_op *op)
 {
     struct rt_redlock_conn *c = rt_redlock_of(conn);
-    if (is_known(c) && c->early == NULL) {
+    if (is_ready(c) && c->early == NULL) {
         begin(c, op);
         return;
     }
@@ -164,6 +186,7 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     struct rt_redlock_conn *c =
         (struct rt_redlock_conn *)(void *)((char *)call - offsetof(struct rt_redlock_conn, timer));
     early_tick(c, now);
+    rt_redlock_news(c);
     works_tick(c, now);
     rt_redlock_by(c, rt_redlock_asks_tick(c, now));
     rt_redlock_by(c, rt_redlock_views_tick(c, now));
@@ -201,6 +224,7 @@ static int redlock_open(struct rt_conn *conn, const struct rt_url *url)
     struct rt_redlock_conn *c = rt_redlock_of(conn);
     c->early_tail = &c->early;
     c->said = c->said_room;
+    c->opened_at = rt_loop_now(conn->loop);
     c->timer = (struct rt_timer_call){.timer = {.kind = RT_TIMER_CALL}, .fire = on_timer};
     (void)rt_redlock_fail(c, 0, "%s", "");
     rt_dial_times(conn);

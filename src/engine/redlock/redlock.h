@@ -213,6 +213,8 @@ struct rt_redlock_conn {
     struct rt_redlock_node *nodes; /* count */
     int64_t longest;               /* the longest ttl that anybody uses: ?max_ttl=, ns */
     bool was_up;                   /* a majority was, when that was last told */
+    bool ready;                    /* ops begin */
+    int64_t opened_at, known_at;   /* known: a majority was greeted */
     atomic_bool strict;            /* base.unsafe is "": caps are read by any thread */
     /* The session. */
     uint32_t cid; /* drawn */
