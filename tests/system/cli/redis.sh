@@ -465,7 +465,7 @@ test_demo_dialect_by_dialect()
 {
     local dialect
     expect 0 "$rota" demo --buyers 3 --stock 12 --svg demo.svg >out
-    for dialect in token redisson redisson-rw getset setnx; do
+    for dialect in token redisson redisson-fair redisson-rw getset setnx; do
         grep -Eq "^dialect $dialect +(\(unsafe\) +)?12 +0 " out || fail "$dialect: $(cat out)"
         grep -q "dialect $dialect" demo.svg || fail "$dialect is not in the picture"
     done
