@@ -11,10 +11,16 @@ static const struct {
         *scheme; /* up to the colon, or its beginning: "redis" is also rediss and redis+unix */
     struct rt_strategy strategy;
 } known[] = {
-    {"redis", {"token", false}},       {"redis", {"redisson", false}},
-    {"redis", {"redisson-rw", false}}, {"redis", {"getset", true}},
-    {"redis", {"setnx", true}},        {"zk", {"curator-rw", false}},
-    {"zk", {"curator-latch", false}},  {"zk", {"kazoo", false}},
+    {"redis", {"token", false}},
+    {"redis", {"redisson", false}},
+    {"redis", {"redisson-fair", false}},
+    {"redis", {"redisson-rw", false}},
+    {"redis", {"getset", true}},
+    {"redis", {"setnx", true}},
+    {"zk", {"curator-rw", false}},
+    {"zk", {"curator-latch", false}},
+    {"zk", {"kazoo", false}},
+    {"zk", {"simple", false}},
 };
 
 /* A name from the configuration is no URL: what it stands for is not seen here. */
