@@ -39,7 +39,8 @@ _rota_names() # ROTA...
 
 _rota_engines()
 {
-    printf '%s\n' file: redis:// rediss:// redis+unix: redlock:// redlocks:// etcd:// etcds://
+    printf '%s\n' file: redis:// rediss:// redis+unix: redlock:// redlocks:// etcd:// etcds:// postgres:// mysql:// mariadb:// \
+        zk:// zks://
     sed -n 's/^[[:space:]]*\([^#=[:space:]][^=[:space:]]*\)[[:space:]]*=.*/\1/p' \
         "${XDG_CONFIG_HOME:-$HOME/.config}/rota/config" /etc/rota/config 2>/dev/null
 }

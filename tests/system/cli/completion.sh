@@ -116,9 +116,14 @@ test_engines()
     mkdir -p .config/rota
     printf '# mine\nprod = file:/p\n  spare=file:/s\n' >.config/rota/config
     unset XDG_CONFIG_HOME
-    same "etcd:// etcds:// file: prod redis+unix: redis:// rediss:// spare " "$(HOME=$PWD offers "rota --on ")"
-    same "prod " "$(HOME=$PWD offers "rota --on p")"
-    same "prod " "$(HOME=$PWD offers "rota run -n --on p")"
+    same "etcd:// etcds:// file: mariadb:// mysql:// postgres:// prod redis+unix: redis:// rediss:// redlock:// redlocks:// spare zk:// zks:// " \
+        "$(LC_ALL=C HOME=$PWD offers "rota --on ")"
+    same "prod " "$(HOME=$PWD offers "rota --on pr")"
+    same "prod " "$(HOME=$PWD offers "rota run -n --on pr")"
+    local scheme # each engine's first one is offered
+    for scheme in $(sed -n 's/^static const char \*const schemes\[\] = {"\([a-z]*\)".*/\1/p' "$source"/src/engine/*/*.c); do
+        [ "$scheme" = mem ] || [[ " $(offers "rota --on ")" == *" $scheme:"* ]] || fail "$scheme: is not offered"
+    done
 }
 
 test_the_command_behind_the_name()
