@@ -549,6 +549,49 @@ static void facts(void **state)
     rider_close(&r);
 }
 
+static bool doctor_says(struct rider *r, const char *row)
+{
+    DO(r, STEP0(DOCTOR));
+    for (size_t i = 0; i < rider_rows(r, 0); i++)
+        if (strncmp(rider_row(r, 0, i), row, strlen(row)) == 0)
+            return true;
+    return false;
+}
+
+/* Each setting that it judges, once as it should be and once not. */
+static void what_the_doctor_finds(void **state)
+{
+    static const struct {
+        const char *off, *on, *kept, *limited;
+    } cases[] = {
+        {"SET GLOBAL innodb_flush_log_at_trx_commit=2",
+         "SET GLOBAL innodb_flush_log_at_trx_commit=1", "one holder at a time (I1)|kept|",
+         "one holder at a time (I1)|limited|innodb_flush_log_at_trx_commit is not 1"},
+        {"SET GLOBAL max_statement_time=7", "SET GLOBAL max_statement_time=0",
+         "idle time-outs|kept|", "idle time-outs|limited|wait_timeout "},
+        {"SET GLOBAL max_prepared_stmt_count=5", "SET GLOBAL max_prepared_stmt_count=DEFAULT",
+         "prepared statements|kept|", "prepared statements|limited|"},
+        {"INSERT INTO rota_session VALUES (9, 1, 'dead')", "DELETE FROM rota_session WHERE id=9",
+         "nothing stays (I6)|kept|", "nothing stays (I6)|limited|3 sessions, 1 of them over"},
+    };
+    struct rider r;
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(&r);
+        DO(&r, LOCK("a"), JOIN("a", 1, 1)); /* which are prepared statements */
+        assert_true(doctor_says(&r, cases[i].kept));
+        rt_mariadb_do(&server, "%s", cases[i].off);
+        if (i == 1) { /* counts from the next connection on */
+            rider_drop(&r);
+            assert_true(rider_dial(&r));
+        }
+        if (!doctor_says(&r, cases[i].limited))
+            fail_msg("not %s", cases[i].limited);
+        rt_mariadb_do(&server, "%s", cases[i].on);
+        rider_close(&r);
+    }
+}
+
 /* ---- Bells ------------------------------------------------------------------------------------------------------------ */
 
 static void bells(void **state)
@@ -640,6 +683,7 @@ int main(void)
         CASE(killed_alone),
         CASE(what_errors_mean),
         CASE(facts),
+        CASE(what_the_doctor_finds),
         CASE(bells),
         CASE(dropped_in_mid_flight),
         CASE(large),
