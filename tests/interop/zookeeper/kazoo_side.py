@@ -6,6 +6,7 @@ rw: its readers give up after a while. One that sees a writer which came behind 
 itself among those it looks at, so all writers are ahead of it), and that one for the reader: they would wait for ever.
 """
 import ctypes
+import logging
 import os
 import random
 import signal
@@ -55,6 +56,7 @@ def one_round(client, guard, kind, path):
 
 def main():
     kind, servers, path, folder, think = sys.argv[1:]
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it tells us we write down
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     guard = Guard(folder)
     client = KazooClient(hosts=servers, timeout=SESSION_S)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other clients of ZooKeeper: Curator's mutex, read/write lock and leader latch, kazoo's locks. See ../contend.py."""
+import logging
 import os
 import socket
 
@@ -34,6 +35,7 @@ class Engine:
         self.servers, rest = run.args.url.removeprefix("zk://").split("/", 1)
         self.path = "/" + rest.split("?")[0] + "/" + run.name
         self.dialect, self.kind, self.other_kind = KINDS[run.args.pair]
+        logging.getLogger("kazoo").setLevel(logging.CRITICAL)
         self.client = KazooClient(hosts=self.servers)
 
     def url(self):
