@@ -45,9 +45,8 @@ END {
 
 # And what becomes of holders and waiters while a server is away, at the times that people have.
 echo
-engines=${2:-redis etcd postgres mysql}
+engines=${2:-redis etcd postgres mysql zookeeper}
 [ "$engines" != sql ] || engines='postgres mysql'
-[ "$engines" != zookeeper ] || exit $status # it is not among them yet
 # shellcheck disable=SC2086 # several words
 OUTAGE_TTL=10 OUTAGE_LIMIT=90 OUTAGES='3 30 300' tests/system/cli/outage.sh build-torture/rota $engines || status=1
 exit $status

@@ -65,7 +65,7 @@ static bool answer(struct rogue *r, nfds_t i, const char *got, size_t len)
     const struct rogue_options *o = &r->opts;
     bool first = !r->talks[i].begun || o->way == ROGUE_SAYS;
     int fd = r->fds[i].fd;
-    char noise[256];
+    char noise[256], played[8192];
 
     r->talks[i].begun = true;
     switch (o->way) {
@@ -88,6 +88,9 @@ static bool answer(struct rogue *r, nfds_t i, const char *got, size_t len)
         for (size_t k = 0; k < sizeof(noise); k++)
             noise[k] = (char)rt_random_below(&r->random, 256);
         say(fd, noise, sizeof(noise));
+        break;
+    case ROGUE_PLAYS:
+        say(fd, played, o->play(o->arg, first, got, len, played, sizeof(played)));
         break;
     case ROGUE_CLOSES:
     case ROGUE_MUTE:

@@ -3,6 +3,7 @@
 #ifndef RT_ROGUE_H
 #define RT_ROGUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ enum rogue_way {
     ROGUE_NOISE,    /* random bytes */
     ROGUE_CLOSES,   /* at once */
     ROGUE_MUTE,     /* reads and never answers */
+    ROGUE_PLAYS,    /* what `play` says */
 };
 
 struct rogue_options {
@@ -22,6 +24,9 @@ struct rogue_options {
     const void *first, *then; /* not copied; NULL: nothing */
     size_t first_size, then_size;
     uint64_t seed;
+    /* Answers what was GOT, BEGINS: as the first on its connection; how many bytes of OUT. On the server's thread. */
+    size_t (*play)(void *arg, bool begins, const void *got, size_t n, void *out, size_t room);
+    void *arg;
 };
 
 struct rogue;

@@ -99,6 +99,9 @@ static void configure(struct rt_zks *z, size_t i, const struct rt_zks_options *o
     rt_server_arg(s, "-XX:TieredStopAtLevel=1");
     rt_server_arg(s, "-XX:-UsePerfData");
     rt_server_arg(s, "-Dzookeeper.extendedTypesEnabled=true");
+    for (size_t k = 0; k < sizeof(opts->java) / sizeof(opts->java[0]); k++)
+        if (opts->java[k] != NULL)
+            rt_server_arg(s, "%s", opts->java[k]);
     rt_server_arg(s, "-cp");
     rt_server_arg(s, "%s", JARS);
     rt_server_arg(s, "org.apache.zookeeper.server.quorum.QuorumPeerMain");
@@ -128,10 +131,19 @@ void rt_zks_say(const struct rt_zks *z, size_t i, const char *word, char *out, s
     close(fd);
 }
 
+long rt_zks_count(const struct rt_zks *z, size_t i, const char *name)
+{
+    char said[16384], line[80];
+    rt_zks_say(z, i, "mntr", said, sizeof(said));
+    (void)snprintf(line, sizeof(line), "\n%s\t", name);
+    const char *at = strstr(said, line);
+    return at != NULL ? strtol(at + strlen(line), NULL, 10) : 0;
+}
+
 struct which {
     struct rt_zks *z;
     size_t i;
-    int leader;
+    int but, leader;
 };
 
 static bool serves(struct rt_server *s, void *arg)
@@ -145,7 +157,7 @@ static bool serves(struct rt_server *s, void *arg)
 
 void rt_zks_run(struct rt_zks *z, size_t i)
 {
-    struct which w = {z, i, -1};
+    struct which w = {z, i, -1, -1};
     if (z->node[i].server.pid == 0)
         rt_server_start(&z->node[i].server);
     rt_server_await(&z->node[i].server, serves, &w, READY_MS);
@@ -156,7 +168,7 @@ static bool find_leader(void *arg)
     struct which *w = arg;
     char said[2048];
     for (size_t i = 0; i < w->z->n; i++) {
-        if (w->z->node[i].server.pid == 0)
+        if (w->z->node[i].server.pid == 0 || (int)i == w->but)
             continue;
         rt_zks_say(w->z, i, "srvr", said, sizeof(said));
         if (strstr(said, "Mode: leader") != NULL || strstr(said, "Mode: standalone") != NULL) {
@@ -167,10 +179,15 @@ static bool find_leader(void *arg)
     return false;
 }
 
+int rt_zks_leader_but(struct rt_zks *z, int but, unsigned limit_ms)
+{
+    struct which w = {z, 0, but, -1};
+    return rt_await(find_leader, &w, limit_ms) ? w.leader : -1;
+}
+
 int rt_zks_leader(struct rt_zks *z, unsigned limit_ms)
 {
-    struct which w = {z, 0, -1};
-    return rt_await(find_leader, &w, limit_ms) ? w.leader : -1;
+    return rt_zks_leader_but(z, -1, limit_ms);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------- */

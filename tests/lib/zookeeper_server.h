@@ -18,6 +18,7 @@ struct rt_zks_options {   /* all zero: plain, everybody may do everything */
     bool tls_clients;     /* and ask the client for one */
     bool user;            /* URLs have a user, by whom all nodes are made */
     const char *extra[8]; /* more lines of the configuration */
+    const char *java[4];  /* more arguments of Java */
 };
 
 struct rt_zks {
@@ -39,8 +40,12 @@ void rt_zks_fini(struct rt_zks *z); /* a zeroed struct is legal */
 void rt_zks_run(struct rt_zks *z, size_t i);
 /* What server I says to one of the four letter words, cut to SIZE; "" if it does not answer. */
 void rt_zks_say(const struct rt_zks *z, size_t i, const char *word, char *out, size_t size);
+/* What server I counts under NAME in `mntr`; 0 if it does not say. */
+long rt_zks_count(const struct rt_zks *z, size_t i, const char *name);
 /* Which leads (or is alone); -1: none within LIMIT_MS. Servers that do not run are not asked. */
 int rt_zks_leader(struct rt_zks *z, unsigned limit_ms);
+/* The same without asking server BUT: it is stopped. */
+int rt_zks_leader_but(struct rt_zks *z, int but, unsigned limit_ms);
 
 /* What Rota opens: zk://127.0.0.1:port,...RT_ZKS_ROOT or zks://localhost:port,... PORTS: others than the servers' own (proxies);
  * NULL: their own. The caller's to free. */

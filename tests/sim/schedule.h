@@ -160,7 +160,7 @@ struct sim_plan {
     uint32_t servers, tick_ms;
     uint32_t dialect; /* 0: the first */
     bool tick_told;   /* ?tick_ms= */
-    bool wraps;       /* the sequences of its lines are about to */
+    bool wraps;       /* the sequences of its lines are near their end */
     /* Of worlds of file: with outages of its own kinds; of wire, what is late and lost of the rings. */
     uint32_t dies; /* per mille of the commits and of the rings: the process dies just before */
     uint32_t full; /* per mille of the rings: whom they are for has no room for them */

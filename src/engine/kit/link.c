@@ -168,11 +168,12 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
 static void on_down(struct rt_stream *s, int err, const char *why)
 {
     struct rt_link *k = of_stream(s)->link;
-    bool hint = k->state == RT_DIAL_GREETING && !k->secure && !k->wire->heard;
+    bool hint = k->state == RT_DIAL_GREETING && !k->wire->heard, tls = hint && !k->secure;
+    const char *silent = hint ? k->on->silent : NULL;
     char text[sizeof(k->trouble)];
-    (void)snprintf(text, sizeof(text), "%.200s%s%s%s", why,
-                   hint ? ": if it speaks TLS, write " : "", hint ? k->on->secure : "",
-                   hint ? "://" : "");
+    (void)snprintf(text, sizeof(text), "%.150s%s%s%s%s%s", why, silent != NULL ? ": " : "",
+                   silent != NULL ? silent : "", tls ? ": if it speaks TLS, write " : "",
+                   tls ? k->on->secure : "", tls ? "://" : "");
     if (k->state != RT_DIAL_READY && (err == ROTA_AUTH || err == ROTA_PROTOCOL))
         rt_link_refuse(k, err, "%s", text);
     else

@@ -33,6 +33,7 @@ struct rt_link_user {
     const char *who;    /* "etcd", for the log */
     const char *secure; /* the scheme with TLS: "etcds" */
     const char *alpn;   /* as of streams */
+    const char *silent; /* why a server may close without a word; or NULL */
     uint16_t port, secure_port;
     size_t wire_size;
     void (*up)(struct rt_wire *w); /* connected: it is to be greeted */

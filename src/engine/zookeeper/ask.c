@@ -51,10 +51,11 @@ static int write_whole(struct rt_zk_conn *c, struct rt_jute_out *o)
     return o->failed ? ROTA_NOMEM : rt_stream_write(&c->link.wire->stream, o->at, o->size);
 }
 
-void rt_zk_say(struct rt_zk_conn *c, struct rt_jute_out *o)
+int rt_zk_say(struct rt_zk_conn *c, struct rt_jute_out *o)
 {
-    (void)write_whole(c, o); /* what could not be said is never answered: silence */
+    int rv = write_whole(c, o);
     rt_jute_free(o);
+    return rv;
 }
 
 struct rt_zk_ask *rt_zk_ask_new(struct rt_zk_conn *c, enum rt_zk_call call, rt_zk_answer_fn *answer)
@@ -293,6 +294,7 @@ static const struct {
     {-115, ROTA_AUTH, " does not take that user"},
     {-114, ROTA_AUTH, " does not take the rights of a node"},
     {-8, ROTA_INVALID, ": the name is no path on ZooKeeper"},
+    {-108, ROTA_INVALID, ": an ephemeral node has none below it"},
     {-6, ROTA_UNSUPPORTED, " does not know that request: 3.6 or later does"},
     {-125, ROTA_UNREACHABLE, ": the quota is used up"},
     {-127, AGAIN, NULL},

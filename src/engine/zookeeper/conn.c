@@ -77,13 +77,16 @@ static void on_up(struct rt_wire *w)
 
 void rt_zk_greeted(struct rt_zk_conn *c)
 {
+    if (rt_zk_watches_say(c) != 0) {
+        rt_zk_cut(c, "out of memory");
+        return;
+    }
     rt_link_greeted(&c->link);
     c->link_count++;
     rt_zk_wire(c)->touched_at = now_of(c);
     rt_link_timer(&c->link, now_of(c) + rt_dial_patience(c->base) / 2);
     rt_words_log(c->base, ROTA_LOG_INFO, "zookeeper: connected to %s, session %llx", rt_zk_at(c),
                  (unsigned long long)c->session.id);
-    rt_zk_watches_say(c);
     c->on->linked(c);
     rt_ledger_flush(&c->link.ledger);
 }
@@ -216,6 +219,7 @@ static int take_tick(struct rt_zk_conn *c, const struct rt_url *url)
 
 static const struct rt_link_user link_user = {.who = "zookeeper",
                                               .secure = "zks",
+                                              .silent = "there is no majority of its servers",
                                               .port = 2181,
                                               .secure_port = 2281,
                                               .wire_size = sizeof(struct rt_zk_wire),

@@ -68,7 +68,9 @@ static bool is_below(const char *name, const char *top)
 /* It is ours, or the servers'. */
 static bool is_taken(const struct rt_zk *z, const char *name)
 {
-    return is_below(name, RT_ZK_SESSIONS) || (z->root[0] == '\0' && is_below(name, "zookeeper"));
+    return is_below(name, RT_ZK_SESSIONS) ||
+           respelled(name, 1) != name || /* raw: else % is escaped */
+           (z->root[0] == '\0' && is_below(name, "zookeeper"));
 }
 
 static bool is_path(const char *name)
@@ -108,17 +110,36 @@ bool rt_zk_name_read(const struct rt_zk *z, struct rt_text part, char out[RT_NAM
     return !is_taken(z, out);
 }
 
+static void way_made(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    (void)a;
+    (void)reply;
+    if (err == 0 || z->way.err != 0) /* the first that is refused says why */
+        return;
+    z->way.err = err;
+    (void)snprintf(z->way.said, sizeof(z->way.said), "%s", z->base.errmsg);
+}
+
+int rt_zk_no_way(struct rt_zk *z, const char *path)
+{
+    const char *why = z->way.err != 0 ? z->way.said : "its root needs a right to create in it";
+    return rt_words_fail(&z->base, z->way.err != 0 ? z->way.err : ROTA_AUTH,
+                         "%.100s cannot be made: %.120s", path, why);
+}
+
 int rt_zk_make_way(struct rt_zk *z, const char *path)
 {
     char part[RT_ZK_PATH_ROOM];
     size_t root = strlen(z->root);
     int rv = 0;
+    z->way.err = 0;
     for (const char *at = path + 1; rv == 0 && (at = strchr(at, '/')) != NULL; at++) {
         size_t n = (size_t)(at - path);
         (void)snprintf(part, sizeof(part), "%.*s", (int)n, path);
         enum rt_zk_call call = n <= root ? RT_ZK_CREATE : RT_ZK_CONTAINER;
         struct rt_zk_ask *a = rt_zk_create(&z->c, call, part, (struct rt_text){"", 0},
-                                           RT_ZK_PERSISTENT, NULL);
+                                           RT_ZK_PERSISTENT, way_made);
         a->entry.again = true;
         rv = rt_zk_post(&z->c, a);
     }
@@ -385,10 +406,12 @@ static int take_root(struct rt_zk *z, const struct rt_url *url)
     if (n > RT_ZK_ROOT_MAX)
         return rt_words_fail(&z->base, ROTA_INVALID, "the path of the URL is longer than %d bytes",
                              RT_ZK_ROOT_MAX);
-    memcpy(z->root, url->path, n);
-    if (n > 0 && rt_zk_check_name(z, z->root + 1) != 0)
-        return rt_words_fail(&z->base, ROTA_INVALID, "/%.100s, of the URL, is no path on ZooKeeper",
-                             z->root + 1);
+    char root[RT_ZK_ROOT_MAX + 1] = "";
+    memcpy(root, url->path, n);
+    if (n > 0 && rt_zk_check_name(z, root + 1) != 0) /* as a name below the root of all */
+        return rt_words_fail(&z->base, ROTA_INVALID, "%.100s, of the URL, is no path on ZooKeeper",
+                             root);
+    memcpy(z->root, root, n);
     return 0;
 }
 

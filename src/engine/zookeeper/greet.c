@@ -26,7 +26,7 @@ void rt_zk_greet(struct rt_zk_conn *c)
     rt_jute_long(&o, (int64_t)c->session.id);
     rt_jute_bytes(&o, c->session.password, sizeof(c->session.password));
     rt_jute_bool(&o, false); /* a server without a quorum is of no use */
-    rt_zk_say(c, &o);
+    (void)rt_zk_say(c, &o);
 }
 
 static void say_auth(struct rt_zk_conn *c)
@@ -38,7 +38,7 @@ static void say_auth(struct rt_zk_conn *c)
     rt_jute_int(&o, 0);
     rt_jute_text(&o, "digest");
     rt_jute_bytes(&o, both, (size_t)n);
-    rt_zk_say(c, &o);
+    (void)rt_zk_say(c, &o);
     explicit_bzero(both, sizeof(both));
 }
 
@@ -50,7 +50,7 @@ static void say_rest(struct rt_zk_conn *c)
     rt_zk_begin(&o, XID_CONFIG, RT_ZK_GET);
     rt_jute_text(&o, "/zookeeper/config");
     rt_jute_bool(&o, false);
-    rt_zk_say(c, &o);
+    (void)rt_zk_say(c, &o);
 }
 
 /* What a user may have of N ms: what was asked for, if with it we may be behind by what D1 costs. */

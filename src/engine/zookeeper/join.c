@@ -4,7 +4,8 @@
  *   create, list ──▶ stand ── all fit ──▶ [durable: heirs] ──▶ [at_least: keepers] ──▶ done, those not granted wait
  *     ▲   │            └── busy, of another kind ──▶ taken back ──▶ refused
  *     │   ├── no such line: made, and again
- *     └───┴── the answer was lost: the list, asked again, has (session, nonce): adopted; or not: again
+ *     ├───┴── the answer was lost: the list, asked again, has (session, nonce): adopted; or not: again
+ *     └── its number is beyond the last: taken back, and the line with it if it is empty
  *
  * A durable ticket stands as an ephemeral one until it is judged, so whoever dies before leaves nothing; then a node without
  * a session takes its place in one step, with its number. Who finds the same (session, nonce) of an earlier try, or of
@@ -492,6 +493,57 @@ static void stand_by(struct rt_zk *z, struct joining *j)
     rt_zk_end(z, &j->work, rv);
 }
 
+/* ---- A line that is used up --------------------------------------------------------------------- */
+
+static bool is_used_up(const struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        const struct rt_zk_id *id = &j->ones[i].place->id;
+        if (id->placed && (id->seq < 0 || id->seq > RT_ZK_SEQ_LAST))
+            return true;
+    }
+    return false;
+}
+
+static void create_again(struct rt_zk *z, struct joining *j)
+{
+    go(z, j, send_create(z, j));
+}
+
+static void line_gone(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+{
+    struct rt_zk *z = rt_zk_of(c);
+    struct joining *j = a->owner;
+    const char *name = j->ones[a->extra].join->name;
+    if (err == 0 && reply->said == RT_ZK_NOT_EMPTY)
+        err = j->attempt ? rt_words_busy(&z->base, name, NULL, 0)
+                         : rt_words_fail(&z->base, ROTA_UNKNOWN, /* it is asked again */
+                                         "%.120s: its numbers are used up; it begins anew when all "
+                                         "who stand there have left",
+                                         name);
+    note(z, j, err);
+    one_over(z, j, create_again);
+}
+
+/* From there on ZooKeeper gives numbers twice, and its lines have no order: nobody stands there. Who comes takes its own back, and
+ * the line away once it is empty: made anew it begins with 0. */
+static void begin_lines_anew(struct rt_zk *z, struct joining *j)
+{
+    int rv = j->tries++ < TRIES
+                 ? 0
+                 : rt_words_fail(&z->base, ROTA_UNKNOWN, "%.120s does not begin anew",
+                                 j->ones[0].join->name);
+    for (size_t i = 0; rv == 0 && i < j->n; i++) {
+        struct one *one = &j->ones[i];
+        one->node[0] = '\0';
+        if (!one->place->id.durable)
+            rt_zk_chore_delete(z, one->join->name, one->place->node);
+        rv = rt_zk_send(&z->c, rt_zk_delete(&z->c, rt_zk_line_path(z, one->join->name), line_gone),
+                        j->work.op, j, i, &j->work.pending);
+    }
+    go(z, j, rv);
+}
+
 static void make_lines(struct rt_zk *z, struct joining *j)
 {
     int rv = 0;
@@ -534,11 +586,7 @@ static void decide(struct rt_zk *z, struct joining *j)
         if (j->ways++ < 3)
             make_lines(z, j);
         else
-            rt_zk_end(
-                z, &j->work,
-                rt_words_fail(&z->base, ROTA_AUTH,
-                              "%.100s/%.80s cannot be made: its root needs a right to create in it",
-                              z->root, j->ones[0].join->name));
+            rt_zk_end(z, &j->work, rt_zk_no_way(z, rt_zk_line_path(z, j->ones[0].join->name)));
         return;
     }
     int rv = find(z, j, &missing);
@@ -553,6 +601,8 @@ static void decide(struct rt_zk *z, struct joining *j)
     else if (missing > 0)
         rt_zk_end(z, &j->work,
                   rt_words_fail(&z->base, ROTA_UNKNOWN, "no answer came, time after time"));
+    else if (is_used_up(j))
+        begin_lines_anew(z, j);
     else if (j->adopts || j->lost || j->taken)
         adopt(z, j);
     else

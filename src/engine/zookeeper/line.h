@@ -24,6 +24,8 @@
 #include "engine/zookeeper/jute.h"
 
 #define RT_ZK_NODE_ROOM 192 /* for the name of a ticket */
+/* Nobody stands beyond it. 2^31 - 1 is given again and again, or wraps around, by what else is under way there (3.8). */
+#define RT_ZK_SEQ_LAST 2147400000
 
 struct rt_zk_dialect {
     const char *name;

@@ -146,6 +146,10 @@ struct rt_zk {
     struct rt_zk_wait *waits;     /* looks under way */
     int64_t server_ms, server_at; /* a clock of the servers, and when it was heard */
     struct {
+        int err; /* 0: nothing of the last was refused */
+        char said[256];
+    } way;
+    struct {
         uint64_t id; /* 0: none */
         struct rt_zk_watch watch;
         int32_t version; /* of its node, as we wrote it */
@@ -181,6 +185,7 @@ int64_t rt_zk_now_ms(const struct rt_zk *z);
 void rt_zk_clock(struct rt_zk *z, int64_t ms);
 /* Makes what a node at PATH stands in; what is there already is left. Sent, and not waited for: what follows is behind it. */
 int rt_zk_make_way(struct rt_zk *z, const char *path);
+int rt_zk_no_way(struct rt_zk *z, const char *path); /* what became of the last */
 /* A ticket of ours out of its line, with the one node where there is one. May be asked twice, as rt_zk_delete. */
 struct rt_zk_ask *rt_zk_take_out(struct rt_zk *z, const char *name, const char *node,
                                  rt_zk_answer_fn *answer);

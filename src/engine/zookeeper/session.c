@@ -273,8 +273,7 @@ static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt
         if (err == 0)
             return;
     } else if (err == 0 && reply->said == RT_ZK_NO_NODE) {
-        err = rt_words_fail(&z->base, ROTA_AUTH, "%.100s%s cannot be made: %s", z->root,
-                            "/" RT_ZK_SESSIONS, "the root needs a right to create in it");
+        err = rt_zk_no_way(z, rt_zk_session_path(z, c->session.id));
     }
     (void)rt_zk_answered_node(err, reply, &stat);
     if (stat.ctime != 0)

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define XID_SET_WATCHES (-8)
+#define HEAD 20                   /* bytes before the paths: size, xid, call, zxid */
+#define SAID_AT_ONCE (128u << 10) /* bytes: a server takes no message above jute.maxbuffer, 1 MiB */
 
 int rt_zk_watch(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_watch_kind kind,
                 const char *path, rt_zk_fired_fn *fired, void *owner)
@@ -39,25 +41,49 @@ void rt_zk_unwatch(struct rt_zk_watch *w)
 
 /* ---- A new server ----------------------------------------------------------------------------- */
 
-void rt_zk_watches_say(struct rt_zk_conn *c)
+/* N paths of KIND stand in O: sends them. */
+static int say(struct rt_zk_conn *c, struct rt_jute_out *o, uint32_t kind, int32_t n)
+{
+    if (n == 0)
+        return 0;
+    rt_jute_set_int(o, HEAD + 4 * kind, n);
+    for (uint32_t k = kind + 1; k < RT_ZK_WATCH_KINDS; k++)
+        rt_jute_int(o, 0);
+    return rt_zk_say(c, o);
+}
+
+static int say_kind(struct rt_zk_conn *c, struct rt_jute_out *o, uint32_t kind)
+{
+    int32_t n = 0;
+    int rv = 0;
+    for (size_t i = 0; i < RT_ZK_LANES; i++)
+        for (const struct rt_zk_watch *w = c->watches[i]; w != NULL && rv == 0; w = w->next) {
+            if (w->kind != kind)
+                continue;
+            if (n++ == 0) {
+                rt_zk_begin(o, XID_SET_WATCHES, RT_ZK_SET_WATCHES);
+                rt_jute_long(o, c->zxid);
+                for (uint32_t k = 0; k <= kind; k++) /* none of those before; N is not known yet */
+                    rt_jute_int(o, 0);
+            }
+            rt_jute_text(o, w->path);
+            if (o->size < SAID_AT_ONCE)
+                continue;
+            rv = say(c, o, kind, n);
+            n = 0;
+        }
+    return rv != 0 ? rv : say(c, o, kind, n);
+}
+
+int rt_zk_watches_say(struct rt_zk_conn *c)
 {
     struct rt_jute_out o = {0};
-    int32_t counts[RT_ZK_WATCH_KINDS] = {0}, all = 0;
-    for (size_t i = 0; i < RT_ZK_LANES; i++)
-        for (const struct rt_zk_watch *w = c->watches[i]; w != NULL; w = w->next, all++)
-            counts[w->kind]++;
-    if (all == 0 || RT_BUG(RT_BUG_WATCHES_NOT_SET_AGAIN))
-        return;
-    rt_zk_begin(&o, XID_SET_WATCHES, RT_ZK_SET_WATCHES);
-    rt_jute_long(&o, c->zxid);
-    for (uint32_t kind = 0; kind < RT_ZK_WATCH_KINDS; kind++) { /* in the order of their numbers */
-        rt_jute_int(&o, counts[kind]);
-        for (size_t i = 0; i < RT_ZK_LANES; i++)
-            for (const struct rt_zk_watch *w = c->watches[i]; w != NULL; w = w->next)
-                if (w->kind == kind)
-                    rt_jute_text(&o, w->path);
-    }
-    rt_zk_say(c, &o);
+    int rv = 0;
+    for (uint32_t kind = 0;
+         rv == 0 && kind < RT_ZK_WATCH_KINDS && !RT_BUG(RT_BUG_WATCHES_NOT_SET_AGAIN); kind++)
+        rv = say_kind(c, &o, kind);
+    rt_jute_free(&o);
+    return rv;
 }
 
 /* ---- Fired ------------------------------------------------------------------------------------ */

@@ -226,7 +226,7 @@ void rt_zk_touched(struct rt_zk_conn *c, const struct rt_zk_ask *a);
 
 /* ---- Files to each other ---------------------------------------------------------------------- */
 
-#define RT_ZK_NONE "that is no ZooKeeper: is it the client port?"
+#define RT_ZK_NONE "that is no ZooKeeper: is it the client port? If it speaks TLS, write zks://"
 
 struct rt_zk_wire {      /* one connection to one server */
     struct rt_wire wire; /* first */
@@ -247,12 +247,12 @@ void rt_zk_greeted(struct rt_zk_conn *c);
 /* A message, whole, while greeting. */
 void rt_zk_greeting(struct rt_zk_conn *c, struct rt_jute_in *in);
 void rt_zk_heard(struct rt_zk_conn *c, struct rt_jute_in *in); /* ... and when it is ready */
-void rt_zk_watches_say(struct rt_zk_conn *c);                  /* all, on a new connection */
+int rt_zk_watches_say(struct rt_zk_conn *c); /* all, on a new connection. 0, or ROTA_NOMEM */
 void rt_zk_notice(struct rt_zk_conn *c, struct rt_jute_in *in);
 extern const struct rt_ledger_user rt_zk_asks;
 void rt_zk_ask_free(struct rt_ledger *l, struct rt_entry *e); /* without a word */
 /* A message without an answer to wait for: its head, and when its body is written, its end; O is freed. */
 void rt_zk_begin(struct rt_jute_out *o, int32_t xid, enum rt_zk_call call);
-void rt_zk_say(struct rt_zk_conn *c, struct rt_jute_out *o);
+int rt_zk_say(struct rt_zk_conn *c, struct rt_jute_out *o); /* 0, or ROTA_NOMEM: not said */
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SYNC_TICKS 5 /* a server that is behind for longer is given up by its leader */
-#define WRAPS_AT INT32_MAX
+#define WRAPS_AT RT_ZK_SEQ_LAST
 
 static const struct rt_zk_dialect *dialect;
 

@@ -96,7 +96,7 @@ static void do_create(struct zs_tree *t, const struct zs_step *step, const struc
     zs_parent(change->path, path, sizeof(path));
     struct zs_node *parent = zs_tree_find(t, path);
     assert(parent != NULL);
-    parent->creates = (int32_t)((uint32_t)parent->creates + 1);
+    parent->creates += parent->creates < INT32_MAX; /* as 3.8 does: the last is given again */
     parent->children++;
     parent->pzxid = step->zxid;
     struct zs_node *node = node_add(t, change->path);

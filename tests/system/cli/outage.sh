@@ -4,7 +4,7 @@
 # holders outlast, for longer than the ttl, and for longer than the waiters' limit; and what becomes of a holder,
 # of waiters and of an election. Prints one table; a role that did not end as documented is marked, and fails.
 #
-#   outage.sh ROTA ENGINE...     redis, etcd, postgres, mysql
+#   outage.sh ROTA ENGINE...     redis, etcd, postgres, mysql, zookeeper
 #
 # $OUTAGE_TTL, $OUTAGE_LIMIT and $OUTAGES, in seconds, choose other times: 10, 90 and "3 30 300" is what people run.
 set -u
@@ -82,6 +82,21 @@ serve_mysql()
     mariadbd --no-defaults --datadir="$PWD/data" --tmpdir="$PWD/tmp" --socket="$PWD/sock" --pid-file="$PWD/pid" --port="$port" \
         --bind-address=127.0.0.1 --skip-name-resolve --user="$(id -un)" --innodb-buffer-pool-size=16M \
         ${first:+--init-file="$PWD/init.sql"} >>server.log 2>&1 &
+    server=$!
+}
+
+prepare_zookeeper()
+{
+    mkdir data
+    printf '%s\n' tickTime=200 dataDir="$PWD/data" clientPort="$port" clientPortAddress=127.0.0.1 admin.enableServer=false \
+        minSessionTimeout=400 maxSessionTimeout=3600000 maxClientCnxns=0 preAllocSize=256 >zoo.cfg
+    export ROTA_URL="zk://127.0.0.1:$port/locks?ttl=${ttl}s&tick_ms=200"
+}
+
+serve_zookeeper()
+{
+    java -Xmx64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp /usr/share/java/zookeeper.jar \
+        org.apache.zookeeper.server.quorum.QuorumPeerMain zoo.cfg >>server.log 2>&1 &
     server=$!
 }
 
@@ -224,7 +239,7 @@ one() # in a folder of its own
     away=$(($(now_ms) - begun))
     printf '\n\n' >&7 # who still holds lets go
     ended holder leader run standby limited
-    printf '%-8s %-5s %6s s  %s %s %s %s %s\n' "$engine" "$fault" "$length" "$(verdict holder_may holder)" \
+    printf '%-9s %-5s %6s s  %s %s %s %s %s\n' "$engine" "$fault" "$length" "$(verdict holder_may holder)" \
         "$(verdict waiter_may run)" "$(verdict limited_may limited)" "$(verdict holder_may leader)" \
         "$(verdict waiter_may standby)" >row
 }
@@ -242,7 +257,7 @@ for engine in "$@"; do
 done
 wait
 printf 'Outages at a ttl of %s s: exit codes, and what was said\n' "$ttl"
-printf '%-8s %-5s %8s  %-18s %-18s %-18s %-18s %-18s\n' engine fault away holder run "run -w $limit" leader standby
+printf '%-9s %-5s %8s  %-18s %-18s %-18s %-18s %-18s\n' engine fault away holder run "run -w $limit" leader standby
 for folder in "${cases[@]}"; do
     cat "$folder/row" 2>/dev/null || { echo "$(basename "$folder"): no row"; cat "$folder/case.log"; } | tee -a "$room/complaints"
 done

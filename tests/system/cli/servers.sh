@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by etcd.sh and sql.sh behind lib.sh: what somebody does with the command on any server. They say
+# Sourced by etcd.sh, sql.sh and zookeeper.sh behind lib.sh: what somebody does with the command on any server. They say
 #
 #   left                how many keys or rows there are of this case
 #   number_of NAME      the number of its first ticket, as the server has it

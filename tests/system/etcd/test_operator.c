@@ -23,7 +23,7 @@ static void revoke(const char *lease)
 {
     const char *const args[] = {"lease", "revoke", lease, NULL};
 
-    (void)rt_etcds_ctl(&cluster.etcds, -1, NULL, 0, args); /* it may have ended meanwhile */
+    (void)rt_etcds_ctl(&cluster, -1, NULL, 0, args); /* it may have ended meanwhile */
 }
 
 /* ---- By hand ------------------------------------------------------------------------ */
@@ -39,7 +39,7 @@ static void revoke_number(uint64_t lease)
 /* Long before the deadline the holder is told, and only then may believe nothing any more. */
 static void a_holders_lease_is_revoked(void **state)
 {
-    struct rota *a = player(cluster.url, LONG_TTL_MS, 0), *b = player(cluster.url, LONG_TTL_MS, 0);
+    struct rota *a = player(trio_url, LONG_TTL_MS, 0), *b = player(trio_url, LONG_TTL_MS, 0);
     struct player_lost lost = {0};
     struct rota_lock *held = player_take(a, "revoked", &lost), *next;
     struct player_wish wish;
@@ -66,7 +66,7 @@ static void a_holders_lease_is_revoked(void **state)
 
 static void a_waiters_lease_is_revoked(void **state)
 {
-    struct rota *a = player(cluster.url, LONG_TTL_MS, 0), *b = player(cluster.url, LONG_TTL_MS, 0);
+    struct rota *a = player(trio_url, LONG_TTL_MS, 0), *b = player(trio_url, LONG_TTL_MS, 0);
     struct player_lost lost = {0};
     struct rota_lock *held = player_take(a, "awaited", &lost);
     struct player_wish wish;
@@ -87,13 +87,13 @@ static void a_waiters_lease_is_revoked(void **state)
  * etcd says that 0 seconds are left. */
 static void a_holders_key_is_deleted(void **state)
 {
-    struct rota *a = player(cluster.url, LEAST_TTL_MS, 0);
+    struct rota *a = player(trio_url, LEAST_TTL_MS, 0);
     struct player_lost lost = {0};
     struct rota_lock *held = player_take(a, "deleted", &lost);
 
     (void)state;
     assert_int_equal(rota_ttl_ms(a), LEAST_TTL_MS);
-    rt_etcds_must(&cluster.etcds, "del", "--prefix", "deleted/");
+    rt_etcds_must(&cluster, "del", "--prefix", "deleted/");
     UNTIL(atomic_load(&lost.calls) == 1);
     assert_int_equal(atomic_load(&lost.reason), ROTA_LOST);
     assert_int_equal(rota_release(held), ROTA_LOST);
@@ -124,7 +124,7 @@ static bool pick_lease(struct stage *st, char *out, size_t size)
     char text[4096] = "", *lines[64], *save = NULL;
     uint32_t n = 0;
 
-    assert_int_equal(rt_etcds_ctl(&cluster.etcds, -1, text, sizeof(text), list), 0);
+    assert_int_equal(rt_etcds_ctl(&cluster, -1, text, sizeof(text), list), 0);
     (void)strtok_r(text, "\n", &save);
     while (n < 64 && (lines[n] = strtok_r(NULL, "\n", &save)) != NULL)
         n++;
@@ -145,7 +145,7 @@ static void leases_are_revoked(void **state)
     plan.flags |= STAGE_LOSSY;
     plan.ttl_ms = SHORT_TTL_MS; /* so much longer the end takes */
     st = stage_new(&plan);
-    stage_url(st, cluster.url);
+    stage_url(st, trio_url);
     stage_start(st);
     for (uint32_t i = 0; i < REVOCATIONS * stage_factor(); i++) {
         stage_pause(st, 50 + stage_below(st, 100));
@@ -155,7 +155,7 @@ static void leases_are_revoked(void **state)
         revoke(lease);
     }
     assert_true(stage_errors(st, ROTA_LOST) > 0);
-    cluster_finish(st, true);
+    trio_finish(st, true);
 }
 
 /* Watches begin anew with each connection, behind what is forgotten. */
@@ -163,21 +163,21 @@ static void history_is_compacted(void **state)
 {
     struct stage_plan plan = plan_of("etcd: compaction while waiting");
     struct stage *st = stage_new(&plan);
-    struct cluster_way way;
+    struct trio_way way;
 
     (void)state;
-    cluster_way(&way, stage_seed());
+    trio_way(&way, stage_seed());
     stage_url(st, way.url);
     stage_start(st);
     for (uint32_t i = 0; i < COMPACTIONS * stage_factor(); i++) {
         stage_mark(st);
         if (i % 3 == 2)
-            rt_proxy_end(way.proxy[i / 3 % CLUSTER_NODES], RT_PROXY_RESET, 0);
-        rt_etcds_compact(&cluster.etcds);
+            rt_proxy_end(way.proxy[i / 3 % TRIO_SERVERS], RT_PROXY_RESET, 0);
+        rt_etcds_compact(&cluster);
         stage_pause(st, stage_below(st, 100));
     }
-    cluster_finish(st, false);
-    cluster_way_fini(&way);
+    trio_finish(st, false);
+    trio_way_fini(&way);
 }
 
 int main(void)
@@ -189,5 +189,5 @@ int main(void)
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */
-    return cmocka_run_group_tests(tests, cluster_setup, cluster_teardown);
+    return cmocka_run_group_tests(tests, trio_setup, trio_teardown);
 }

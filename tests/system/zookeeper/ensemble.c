@@ -1,120 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the three ZooKeepers, finds their leader, counts what is left in them. */
+/* The three ZooKeepers: started, their leader, what is left in them. */
 #include "ensemble.h"
 
-#include <rota.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include <cmocka.h>
+struct rt_zks ensemble;
 
-#define LEFT_EVERY_US 100000
-#define LEFT_ROUNDS 200 /* 20 s: longer than any session here */
-
-struct ensemble ensemble;
-
-int ensemble_setup(void **state)
+static void start(void)
 {
-    (void)state;
-    rt_zks_start(&ensemble.zks, ENSEMBLE_SERVERS, NULL);
-    ensemble.url = rt_zks_url(&ensemble.zks, NULL);
-    return 0;
+    rt_zks_start(&ensemble, TRIO_SERVERS, NULL);
 }
 
-int ensemble_teardown(void **state)
+static void fini(void)
 {
-    (void)state;
-    free(ensemble.url);
-    rt_zks_fini(&ensemble.zks);
-    return 0;
+    rt_zks_fini(&ensemble);
 }
 
-void ensemble_way(struct ensemble_way *way, uint64_t seed)
+static struct rt_server *server(size_t i)
 {
-    uint16_t ports[ENSEMBLE_SERVERS];
-
-    for (size_t i = 0; i < ENSEMBLE_SERVERS; i++) {
-        struct rt_proxy_options opts = {.framing = &rt_proxy_zookeeper,
-                                        .port = ensemble.zks.node[i].server.port,
-                                        .seed = seed + i};
-
-        way->proxy[i] = rt_proxy_start(&opts);
-        ports[i] = rt_proxy_port(way->proxy[i]);
-    }
-    way->url = rt_zks_url(&ensemble.zks, ports);
+    return &ensemble.node[i].server;
 }
 
-void ensemble_way_fini(struct ensemble_way *way)
+static void run(size_t i)
 {
-    for (size_t i = 0; i < ENSEMBLE_SERVERS; i++)
-        rt_proxy_stop(way->proxy[i]);
-    free(way->url);
+    rt_zks_run(&ensemble, i);
 }
 
-size_t ensemble_leader(void)
+static int leader(int but, unsigned limit_ms)
 {
-    int leader = rt_zks_leader(&ensemble.zks, ENSEMBLE_LIMIT_MS);
-
-    assert_true(leader >= 0);
-    return (size_t)leader;
+    return rt_zks_leader_but(&ensemble, but, limit_ms);
 }
 
-/* ---- What is left ----------------------------------------------------------------- */
-
-static long count_of(size_t i, const char *name)
+static char *url(const uint16_t *ports)
 {
-    char said[16384], line[80];
-
-    rt_zks_say(&ensemble.zks, i, "mntr", said, sizeof(said));
-    (void)snprintf(line, sizeof(line), "\n%s\t", name);
-    const char *at = strstr(said, line);
-    return at != NULL ? strtol(at + strlen(line), NULL, 10) : 0;
+    return rt_zks_url(&ensemble, ports);
 }
 
-long ensemble_count(const char *name)
+static size_t left(char *text, size_t size)
 {
-    long sum = 0;
+    long nodes = rt_zks_count(&ensemble, trio_leader(-1), "zk_ephemerals_count"), watches = 0;
 
-    for (size_t i = 0; i < ENSEMBLE_SERVERS; i++)
-        sum += count_of(i, name);
-    return sum;
-}
-
-static size_t count_all(char *text, size_t size)
-{
-    long nodes = count_of(ensemble_leader(), "zk_ephemerals_count");
-    long watches = ensemble_count("zk_watch_count");
-
+    for (size_t i = 0; i < TRIO_SERVERS; i++)
+        watches += rt_zks_count(&ensemble, i, "zk_watch_count");
     (void)snprintf(text, size, " %ld ephemeral nodes, %ld watches", nodes, watches);
     return (size_t)nodes + (size_t)watches;
 }
 
-static size_t all_left(void *unused, char *text, size_t size)
-{
-    size_t left = count_all(text, size);
+static const struct treat_kind kinds[] = {
+    {"acquire, try, share", "create2 /rota", false},
+    {"acquire all", "multi create", false},
+    {"release", "delete /rota", false},
+    {"list", "getChildren", false},
+    {"watch", "getData /rota", false},
+    {"value, touch", "setData", false},
+    {"heartbeat", "sync", false},
+    {"tickets", "getEphemerals", false},
+    {"events", "deleted", true},
+};
 
-    (void)unused;
-    for (int i = 0; i < LEFT_ROUNDS && left > 0; i++) {
-        struct timespec pause = {.tv_nsec = LEFT_EVERY_US * 1000L};
-
-        nanosleep(&pause, NULL);
-        left = count_all(text, size);
-    }
-    return left;
-}
-
-void ensemble_finish(struct stage *st, bool may_lose)
-{
-    size_t found = stage_finish(st, all_left, NULL);
-
-    if (!may_lose) {
-        assert_int_equal(stage_lost(st), 0);
-        assert_int_equal(stage_errors(st, ROTA_LOST), 0);
-    }
-    assert_int_equal(found, 0);
-    stage_free(st);
-}
+const struct trio trio = {.engine = "zookeeper",
+                          .framing = &rt_proxy_zookeeper,
+                          .start = start,
+                          .fini = fini,
+                          .server = server,
+                          .run = run,
+                          .leader = leader,
+                          .url = url,
+                          .left = left,
+                          .election_ms = 2000, /* syncLimit */
+                          .ttl_ms = 15000,
+                          .kills = 3,
+                          .pauses = 1,
+                          .beat = "sync",
+                          .event = "deleted",
+                          .replies_processes = 4,
+                          .replies_ttl_ms = 1500,
+                          .kinds = kinds,
+                          .kind_count = sizeof(kinds) / sizeof(kinds[0]),
+                          .in_order = true};

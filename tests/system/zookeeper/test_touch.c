@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A follower is killed right after it has answered a heartbeat, and takes with it what it had not passed on: whoever waits is not
- * granted before the deadline that the heartbeat promised (D1). */
+ * granted before the deadline that the heartbeat promised (D1).
+ *
+ *   test_zookeeper_touch [ROUNDS]
+ *
+ * Judged are two moments of one clock: the deadline that the engine said, and when the leader had ended the session, as it told
+ * the one that waits. A machine that is slow only makes the second later. What it may spoil is the scene: a holder that does not
+ * come to its second heartbeat in time, whose session is then over before the kill. Such a round is judged as the others are,
+ * but not counted as one. */
 #include "ensemble.h"
 #include "lib/user.h"
 
@@ -15,16 +22,19 @@
 
 #define ROUNDS 2
 #define ROUNDS_TORTURE 12 /* x 17: the 200 of make torture */
-#define TTL_MS 3000
-#define APART_MS 2600 /* heartbeats, with no touch in between: nobody turns the loop */
+#define SPOILT_MAX 20     /* more of them than of the others, and it is not the machine */
+#define TTL_MS 2000
+#define APART_MS 1700 /* heartbeats, with no touch in between: nobody turns the loop */
+
+static uint32_t rounds;
 
 static void url_of(char out[96], size_t i)
 {
     (void)snprintf(out, 96, "zk://127.0.0.1:%u" RT_ZKS_ROOT "?tick_ms=%d",
-                   (unsigned)ensemble.zks.node[i].server.port, RT_ZKS_TICK_MS);
+                   (unsigned)ensemble.node[i].server.port, RT_ZKS_TICK_MS);
 }
 
-/* Renews, and says until when that holds, as core/session does. */
+/* Renews, and says until when that holds, as core/session does; 0: it does not say that it was renewed. */
 static int64_t beat(struct user *u, uint64_t number)
 {
     struct rt_op op = {.kind = RT_OP_BEAT, .deadline = RT_NEVER};
@@ -34,7 +44,7 @@ static int64_t beat(struct user *u, uint64_t number)
     op.beat.tickets = &number;
     op.beat.ticket_count = 1;
     if (user_do(u, &op) != 0)
-        return 0; /* it does not say that it was renewed */
+        return 0;
     return begun + (op.beat.ttl_ms - op.beat.ttl_ms / 100 - 2 - op.beat.allowance_ms) * RT_MS;
 }
 
@@ -45,50 +55,61 @@ static void pause_ms(long ms)
     nanosleep(&pause, NULL);
 }
 
-static void one_round(size_t leader, size_t follower)
+/* Whether it was one: both heartbeats said that the session was renewed, and somebody waited. */
+static bool one_round(size_t leader, size_t follower)
 {
     static struct user holder, waiter;
     struct rt_join held = {0}, waits = {0};
     char at_leader[96], at_follower[96];
-    int64_t deadline;
+    int64_t first, second;
 
     url_of(at_leader, leader);
     url_of(at_follower, follower);
+    user_start(&waiter, at_leader, USER_LIMIT_MS);
     user_start(&holder, at_follower, TTL_MS);
-    user_start(&waiter, at_leader, 20000);
     assert_int_equal(user_join(&holder, "prize", &held), 0);
     assert_true(held.granted);
+    first = beat(&holder, held.number);
     assert_int_equal(user_join(&waiter, "prize", &waits), 0);
-    assert_false(waits.granted);
-    deadline = beat(&holder, held.number);
-    pause_ms(APART_MS);
-    int64_t later = beat(&holder, held.number);
-    rt_server_kill(&ensemble.zks.node[follower].server);
-    deadline = later > deadline ? later : deadline;
-    assert_true(deadline > 0);
-    (void)user_hear(&waiter, RT_GRANTED, waits.number, 0);
-    assert_true(rt_loop_clock() >= deadline);
+    pause_ms(APART_MS); /* the scene, not a wait for anything */
+    second = beat(&holder, held.number);
+    rt_server_kill(trio.server(follower));
+    if (!waits.granted)
+        (void)user_hear(&waiter, RT_GRANTED, waits.number, 0);
+    int64_t early = (second > first ? second : first) - rt_loop_clock();
+    if (early > 0)
+        fail_msg("granted %lld us before the deadline of another",
+                 (long long)(early / (RT_MS / 1000)));
     assert_int_equal(user_leave(&waiter, "prize", waits.number), 0);
     user_close(&waiter);
     user_close(&holder);
+    return first > 0 && second > 0 && !waits.granted;
 }
 
 static void a_follower_dies_with_our_touch(void **state)
 {
-    uint32_t rounds = stage_factor() == 1 ? ROUNDS : ROUNDS_TORTURE * stage_factor();
+    uint32_t done = 0, spoilt = 0;
 
     (void)state;
-    for (uint32_t i = 0; i < rounds; i++) {
-        size_t leader = ensemble_leader(), follower = (leader + 1 + i % 2) % ENSEMBLE_SERVERS;
+    while (done < rounds) {
+        size_t leader = trio_leader(-1);
+        size_t follower = (leader + 1 + (done + spoilt) % 2) % TRIO_SERVERS;
+        bool counts = one_round(leader, follower);
 
-        one_round(leader, follower);
-        rt_zks_run(&ensemble.zks, follower);
+        done += counts;
+        spoilt += !counts;
+        assert_true(spoilt <= SPOILT_MAX + done);
+        trio.run(follower);
     }
+    print_message("%u followers killed, every deadline held; %u rounds spoilt\n", (unsigned)done,
+                  (unsigned)spoilt);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_follower_dies_with_our_touch)};
 
-    return cmocka_run_group_tests(tests, ensemble_setup, ensemble_teardown);
+    rounds = stage_factor() == 1 ? ROUNDS : ROUNDS_TORTURE * stage_factor();
+    rounds = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : rounds;
+    return cmocka_run_group_tests(tests, trio_setup, trio_teardown);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Half of the contenders are cut off from the member they are on, and from all, for less and for more than
- * the ttl, in each direction: who reaches any member in time loses nothing. */
-#include "cluster.h"
+/* Half of the contenders are cut off from the server they are on, and from all, for less and for more than
+ * the ttl, in each direction: who reaches any in time loses nothing. */
 #include "scenes.h"
+#include "trio.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 struct cut {
     struct stage *st;
-    struct cluster_way way;
+    struct trio_way way;
 };
 
 static void cut_begin(struct cut *c, const char *title, uint32_t ttl_ms)
@@ -37,8 +37,8 @@ static void cut_begin(struct cut *c, const char *title, uint32_t ttl_ms)
                               .pause_us = 5000};
 
     c->st = stage_new(&plan);
-    cluster_way(&c->way, stage_seed());
-    stage_url(c->st, cluster.url);
+    trio_way(&c->way, stage_seed());
+    stage_url(c->st, trio_url);
     for (uint32_t i = PROCESSES / 2; i < PROCESSES; i++)
         stage_url_of(c->st, i, c->way.url);
     stage_start(c->st);
@@ -46,22 +46,22 @@ static void cut_begin(struct cut *c, const char *title, uint32_t ttl_ms)
 
 static void cut_end(struct cut *c, bool may_lose)
 {
-    cluster_finish(c->st, may_lose);
-    cluster_way_fini(&c->way);
+    trio_finish(c->st, may_lose);
+    trio_way_fini(&c->way);
 }
 
 /* The one that most are on. */
-static struct rt_proxy *const *busiest(const struct cluster_way *way)
+static struct rt_proxy *const *busiest(const struct trio_way *way)
 {
     size_t best = 0;
 
-    for (size_t i = 1; i < CLUSTER_NODES; i++)
+    for (size_t i = 1; i < TRIO_SERVERS; i++)
         if (rt_proxy_open_connections(way->proxy[i]) > rt_proxy_open_connections(way->proxy[best]))
             best = i;
     return &way->proxy[best];
 }
 
-/* There are two more members, and time enough to find one. */
+/* There are two more, and time enough to find one. */
 static void cut_from_one(struct cut *c, uint32_t rounds)
 {
     struct scene_cut how = {.n = 1, .least_ms = LONG_TTL_MS, .most_ms = LONG_TTL_MS * 11 / 10};
@@ -76,7 +76,7 @@ static void cut_from_one(struct cut *c, uint32_t rounds)
 static void cut_from_all(struct cut *c)
 {
     struct scene_cut how = {.proxies = c->way.proxy,
-                            .n = CLUSTER_NODES,
+                            .n = TRIO_SERVERS,
                             .least_ms = 200,
                             .most_ms = LONG_TTL_MS / 5,
                             .slow_us = SLOW_US};
@@ -84,24 +84,24 @@ static void cut_from_all(struct cut *c)
     scene_cut_rounds(c->st, &how, 0);
 }
 
-/* From one member for longer than the ttl, from all for less, in one run: begin and end take longer. */
+/* From one server for longer than the ttl, from all for less, in one run: begin and end take longer. */
 static void for_less_than_the_ttl_allows(void **state)
 {
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "etcd: cut for less than the ttl allows", LONG_TTL_MS);
+    cut_begin(&c, trio_title("cut for less than the ttl allows"), LONG_TTL_MS);
     cut_from_one(&c, 1);
     cut_from_all(&c);
     cut_end(&c, false);
 }
 
-static void from_one_member_for_longer_than_the_ttl(void **state)
+static void from_one_server_for_longer_than_the_ttl(void **state)
 {
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "etcd: cut from one member", LONG_TTL_MS);
+    cut_begin(&c, trio_title("cut from one server"), LONG_TTL_MS);
     cut_from_one(&c, stage_factor()); /* they take long */
     cut_end(&c, false);
 }
@@ -111,21 +111,21 @@ static void from_all_for_less_than_the_ttl(void **state)
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "etcd: cut for less than the ttl", LONG_TTL_MS);
+    cut_begin(&c, trio_title("cut for less than the ttl"), LONG_TTL_MS);
     cut_from_all(&c);
     cut_end(&c, false);
 }
 
 static void from_all_for_longer_than_the_ttl(void **state)
 {
-    struct scene_cut how = {.n = CLUSTER_NODES,
+    struct scene_cut how = {.n = TRIO_SERVERS,
                             .least_ms = TTL_MS * 11 / 10,
                             .most_ms = TTL_MS * 14 / 10,
                             .slow_us = SLOW_US};
     struct cut c;
 
     (void)state;
-    cut_begin(&c, "etcd: cut for longer than the ttl", TTL_MS);
+    cut_begin(&c, trio_title("cut for longer than the ttl"), TTL_MS);
     how.proxies = c.way.proxy;
     scene_cut_rounds(c.st, &how, SCENE_CUTS / 2);
     cut_end(&c, true);
@@ -135,16 +135,16 @@ static void from_all_for_longer_than_the_ttl(void **state)
 static void told_before_anybody_else_is_granted(void **state)
 {
     struct scene_told told = {
-        .beat = "LeaseKeepAlive", .n = CLUSTER_NODES, .ttl_ms = 4 * TTL_MS, .late_us = LATE_US};
-    struct cluster_way way;
+        .beat = trio.beat, .n = TRIO_SERVERS, .ttl_ms = 4 * TTL_MS, .late_us = LATE_US};
+    struct trio_way way;
 
     (void)state;
-    cluster_way(&way, 1);
+    trio_way(&way, 1);
     told.proxies = way.proxy;
-    told.direct = cluster.url;
+    told.direct = trio_url;
     told.proxied = way.url;
     scene_told_before(&told);
-    cluster_way_fini(&way);
+    trio_way_fini(&way);
 }
 
 int main(void)
@@ -155,12 +155,12 @@ int main(void)
         cmocka_unit_test(from_all_for_longer_than_the_ttl),
     };
     const struct CMUnitTest torture[] = {
-        cmocka_unit_test(from_one_member_for_longer_than_the_ttl),
+        cmocka_unit_test(from_one_server_for_longer_than_the_ttl),
         cmocka_unit_test(from_all_for_less_than_the_ttl),
         cmocka_unit_test(from_all_for_longer_than_the_ttl),
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */
-    return stage_factor() == 1 ? cmocka_run_group_tests(quick, cluster_setup, cluster_teardown)
-                               : cmocka_run_group_tests(torture, cluster_setup, cluster_teardown);
+    return stage_factor() == 1 ? cmocka_run_group_tests(quick, trio_setup, trio_teardown)
+                               : cmocka_run_group_tests(torture, trio_setup, trio_teardown);
 }

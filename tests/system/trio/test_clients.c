@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contenders are killed at random, and stopped past the ttl, who holds as well as who waits. */
-#include "cluster.h"
 #include "scenes.h"
+#include "trio.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 static void killed_at_random(void **state)
 {
-    struct stage_plan plan = {.title = "etcd: contenders killed",
+    struct stage_plan plan = {.title = trio_title("contenders killed"),
                               .processes = 6,
                               .threads = 2,
                               .locks = 3,
@@ -29,15 +29,15 @@ static void killed_at_random(void **state)
     struct stage *st = stage_new(&plan);
 
     (void)state;
-    stage_url(st, cluster.url);
+    stage_url(st, trio_url);
     stage_start(st);
     scene_kill(st, KILLS * stage_factor());
-    cluster_finish(st, true);
+    trio_finish(st, true);
 }
 
 static void stopped_past_the_ttl(void **state)
 {
-    struct stage_plan plan = {.title = "etcd: SIGSTOP past the ttl",
+    struct stage_plan plan = {.title = trio_title("SIGSTOP past the ttl"),
                               .processes = 5,
                               .threads = 1,
                               .locks = 1,
@@ -49,16 +49,16 @@ static void stopped_past_the_ttl(void **state)
     struct stage *st = stage_new(&plan);
 
     (void)state;
-    stage_url(st, cluster.url);
+    stage_url(st, trio_url);
     stage_start(st);
     scene_stop(st, STOPS * stage_factor());
-    cluster_finish(st, true);
+    trio_finish(st, true);
 }
 
 static void the_first_look_after_a_stop_says_it_is_over(void **state)
 {
     (void)state;
-    scene_first_look(cluster.url, TTL_MS);
+    scene_first_look(trio_url, TTL_MS);
 }
 
 int main(void)
@@ -70,5 +70,5 @@ int main(void)
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */
-    return cmocka_run_group_tests(tests, cluster_setup, cluster_teardown);
+    return cmocka_run_group_tests(tests, trio_setup, trio_teardown);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's ops on a real etcd with too little memory: every allocation fails once. Each op is answered,
+/* An engine's ops on a real server with too little memory: every allocation fails once. Each op is answered,
  * nothing leaks, and when there is memory again nothing has stayed behind and whose turn it is holds. */
-#include "lib/etcd_server.h"
 #include "lib/scarce.h"
+#include "lib/servers.h"
 #include "lib/user.h"
+#include "oom.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +17,7 @@
 #define OP_MS 10000
 #define NONCES_MAX 4
 
-static struct rt_etcds etcds;
-static char *url;
+static const char *url;
 static struct user poor, other; /* the heap runs out for the first, who has one session for all */
 static uint64_t nonce = 1000;
 
@@ -294,7 +294,7 @@ static void opening(void)
     long fail_at = scarce.fail_at;
     scarce.fail_at = 0;
     assert_int_equal(user_open(&u, url), 0);
-    assert_int_equal(inspect(&u, "oom"), 0); /* connected: that is tried in test_conn */
+    assert_int_equal(inspect(&u, "oom"), 0); /* connected: that is tried above */
     u.conn->ttl_ms = 2000;                   /* where the connection goes too, it is left to that */
     scarce.asked = 0;
     scarce.fail_at = fail_at;
@@ -306,6 +306,21 @@ static void opening(void)
     while (u.conn->engine->parting(u.conn))
         user_turn(&u, 100);
     user_close(&u);
+    scarce.asked = asked;
+}
+
+/* From the first word to a server on. */
+static void connecting(void)
+{
+    struct user u;
+    if (ok(user_open(&u, url)) != 0)
+        return;
+    (void)ok(inspect(&u, "oom"));
+    long fail_at = scarce.fail_at, asked = scarce.asked;
+    scarce.fail_at = 0;
+    assert_int_equal(inspect(&u, "oom"), 0); /* with memory again it works */
+    user_close(&u);
+    scarce.fail_at = fail_at;
     scarce.asked = asked;
 }
 
@@ -350,12 +365,13 @@ SCENE(observing)
 SCENE(looking)
 SCENE(breaking)
 SCENE(beating)
+SCENE(connecting)
 SCENE(opening)
 
 static bool is_empty(void *unused)
 {
     (void)unused;
-    return rt_etcds_keys(&etcds, "") == 0 && rt_etcds_leases(&etcds) == 0;
+    return oom_left() == 0;
 }
 
 /* After all of them: as if they had never been. */
@@ -369,15 +385,13 @@ static void test_nothing_is_left(void **state)
         user_close(users[i]);
     }
     assert_int_equal(scarce.live, 0);
-    assert_int_equal(rt_etcds_keys(&etcds, "oom"), 0);
     assert_true(rt_await(is_empty, NULL, 15000));
 }
 
 static int setup(void **state)
 {
     (void)state;
-    rt_etcds_start(&etcds, 1, NULL);
-    url = rt_etcds_url(&etcds, NULL);
+    url = oom_start();
     scarce_begin();
     user_start(&poor, url, 0);
     user_start(&other, url, 0);
@@ -388,22 +402,21 @@ static int teardown(void **state)
 {
     (void)state;
     scarce_end();
-    free(url);
-    rt_etcds_fini(&etcds);
+    oom_stop();
     return 0;
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exclusive),       cmocka_unit_test(test_permits),
-        cmocka_unit_test(test_durable),         cmocka_unit_test(test_at_least),
-        cmocka_unit_test(test_all_at_once),     cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_waiting_alone),   cmocka_unit_test(test_waiting_shared),
-        cmocka_unit_test(test_changing),        cmocka_unit_test(test_observing),
-        cmocka_unit_test(test_looking),         cmocka_unit_test(test_breaking),
-        cmocka_unit_test(test_beating),         cmocka_unit_test(test_opening),
-        cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_exclusive),     cmocka_unit_test(test_permits),
+        cmocka_unit_test(test_durable),       cmocka_unit_test(test_at_least),
+        cmocka_unit_test(test_all_at_once),   cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_waiting_alone), cmocka_unit_test(test_waiting_shared),
+        cmocka_unit_test(test_changing),      cmocka_unit_test(test_observing),
+        cmocka_unit_test(test_looking),       cmocka_unit_test(test_breaking),
+        cmocka_unit_test(test_beating),       cmocka_unit_test(test_connecting),
+        cmocka_unit_test(test_opening),       cmocka_unit_test(test_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
