@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { COM_STMT_PREPARE = 22, COM_STMT_EXECUTE = 23 };
 enum { TYPE_NULL = 6, TYPE_LONGLONG = 8, TYPE_BLOB = 252 };
@@ -240,10 +239,7 @@ static void put_plain(struct rt_mysql_link *l, const char *sql, size_t step)
 static void put_clock(struct rt_mysql_link *l)
 {
     char text[64];
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_REALTIME, &ts);
-    snprintf(text, sizeof(text), "SET @rota_ours=%" PRId64,
-             (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000);
+    snprintf(text, sizeof(text), "SET @rota_ours=%" PRId64, rt_sql_wall_us());
     put_text(l, text, RT_MYSQL_NOBODY);
 }
 

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define BOOL_OID 16
 #define BYTEA_OID 17
@@ -70,13 +69,6 @@ static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
         put(a, oid_of(type), c->text != NULL ? c->text : "", c->size);
 }
 
-static int64_t wall_us(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
 static void put_step(struct args *a, const struct rt_postgres_link *l, const struct rt_sql_step *s)
 {
     const char *types = rt_postgres_statements[s->kind].types;
@@ -86,7 +78,7 @@ static void put_step(struct args *a, const struct rt_postgres_link *l, const str
             rt_postgres_line(a->channel, s->args[0].text, s->args[0].size);
             put(a, TEXT_OID, a->channel, strlen(a->channel));
         } else if (types[i] == 'w') {
-            put_number(a, wall_us());
+            put_number(a, rt_sql_wall_us());
         } else if (types[i] == 'p') {
             put_number(a, rt_postgres_self(l)->pooler ? -1 : rt_pq.PQbackendPID(l->pg));
         } else {

@@ -23,6 +23,8 @@
 #include "engine/kit/dial.h"
 #include "net/loop.h"
 
+#include <time.h>
+
 /* ---- What the server keeps --------------------------------------------------------------------------------
  *
  *   rota_meta    k, v                                  layout = 1.0, server = where the tables are used, and from when on
@@ -231,6 +233,14 @@ struct rt_sql_driver {
     /* In a child of fork(), async-signal-safe: lets go of the connection without touching it. */
     void (*forked)(struct rt_sql_link *l);
 };
+
+/* Our own clock, for FACTS and DOCTOR to compare. */
+static inline int64_t rt_sql_wall_us(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
 
 extern const struct rt_sql_driver rt_postgres_driver, rt_mysql_driver;
 

@@ -4,7 +4,7 @@
  *   LISTEN_LINE, WATCH, FRONT ──▶ told ──▶ FRONT once more: what was committed between the look and the end of its
  *   own flight was not heard
  *   look again: when the line tells, when something in it ends by time, after every link, and every third of the ttl, which
- *   also keeps the line telling. Where the server pushes nothing: every POLL_MS. */
+ *   also keeps the line telling. Where the server pushes nothing: every RT_SQL_POLL_MS. */
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
@@ -14,7 +14,6 @@
 #include <string.h>
 
 #define LOOK_PARTS 3 /* looks per ttl */
-#define POLL_MS 20
 
 struct watch {
     struct rt_view base; /* first */
@@ -78,9 +77,9 @@ static void plan_look(struct watch *w, int64_t left_us)
     struct rt_conn *base = &w->c->base;
     int64_t now = rt_loop_now(base->loop), after = base->ttl_ms * RT_MS / LOOK_PARTS;
     if (!w->c->driver->notifies)
-        after = POLL_MS * RT_MS;
-    if (left_us >= 0 && left_us * 1000 + POLL_MS * RT_MS < after)
-        after = left_us * 1000 + POLL_MS * RT_MS;
+        after = RT_SQL_POLL_MS * RT_MS;
+    if (left_us >= 0 && left_us * 1000 + RT_SQL_POLL_MS * RT_MS < after)
+        after = left_us * 1000 + RT_SQL_POLL_MS * RT_MS;
     w->base.look_at = now + after;
 }
 

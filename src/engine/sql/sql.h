@@ -5,7 +5,7 @@
  *   ask.c      what is under way: an op, or a look of our own; waits, boards a flight, is answered
  *   lane.c     a connection and its flights: dialed, greeted, loaded, landed
  *   book.c     what a flight says and hears
- *   join.c leave.c change.c beat.c look.c    the ops
+ *   join.c leave.c beat.c look.c    the ops
  *   wait.c     tickets of ours that wait, or want to hear: woken, or looked for
  *   hear.c     what the server pushes: listened to, and told in its place
  *   bell.c     how they are woken where the server pushes nothing
@@ -198,6 +198,7 @@ void rt_sql_lane_cut(struct rt_sql_lane *lane, const char *why); /* the link is 
 /* ---- wait.c: tickets of ours that wait, or want to hear -------------------------------------------------------- */
 
 #define RT_SQL_BUCKETS 256
+#define RT_SQL_POLL_MS 20 /* where nothing is told, and no bell rings, all are looked at so often */
 
 struct rt_sql_ticket { /* in a bucket of the table */
     struct rt_sql_ticket *next, **link;

@@ -5,7 +5,7 @@
  *                │ what is ahead may have ended by time ──▶ look ── dead ──▶ tend the line, look again
  *
  * Where the server pushes, a look is due only when what is ahead may have died, and after a new connection; where it
- * does not, all are looked at every POLL_MS, in one flight. Whoever has nothing to hear stops listening after a while: in
+ * does not, all are looked at every RT_SQL_POLL_MS, in one flight. Whoever has nothing to hear stops listening after a while: in
  * PostgreSQL a NOTIFY wakes every connection that listens to anything. */
 #include "engine/sql/sql.h"
 
@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POLL_MS 20
 #define GRACE_MS 10  /* after the end of what is ahead: its renewal may be on its way */
 #define HEAR_MS 2000 /* listens so long after there is nothing to hear */
 
@@ -81,7 +80,7 @@ static void look_in(struct rt_sql_conn *c, struct rt_sql_ticket *t, int64_t left
     bool hears = c->driver->notifies || !(t->waits || t->armed);
     t->ends_at = left_us >= 0 ? now + left_us * 1000 + GRACE_MS * RT_MS : RT_NEVER;
     if (!hears)
-        at = waits_for_bell(c, t) && has_link(c) ? now : now + POLL_MS * RT_MS;
+        at = waits_for_bell(c, t) && has_link(c) ? now : now + RT_SQL_POLL_MS * RT_MS;
     look_at(c, t, at < t->ends_at ? at : t->ends_at);
 }
 
@@ -264,7 +263,7 @@ static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 static void look_on(struct rt_sql_ask *a, struct rt_sql_ticket *t, const struct rt_sql_row *row)
 {
     uint64_t bell = (uint64_t)rt_sql_int(row, 2);
-    bool soon = a->on != NULL && now_of(a->c) - a->entry.sent_at < POLL_MS * RT_MS;
+    bool soon = a->on != NULL && now_of(a->c) - a->entry.sent_at < RT_SQL_POLL_MS * RT_MS;
     t->spins = bell == t->bell && (soon || t->spins);
     t->bell = bell;
     look_in(a->c, t, rt_sql_null(row, 1) ? -1 : rt_sql_int(row, 1));
@@ -347,7 +346,7 @@ static void look(struct rt_sql_conn *c, struct rt_sql_ticket *t)
 {
     struct rt_sql_ask *a = rt_sql_ask_new(c, &look_plan, NULL, t->name, NULL);
     if (a == NULL) {
-        look_in(c, t, POLL_MS * 1000);
+        look_in(c, t, RT_SQL_POLL_MS * 1000);
         return;
     }
     a->tag = t->number;

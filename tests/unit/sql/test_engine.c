@@ -300,6 +300,8 @@ static void an_observation_in_vain(void **state)
     assert_int_equal(p.err, ROTA_UNREACHABLE);
     play_greet(&p, 1);
     play_turn(&p);
+    assert_said(&p, 1, "renew(S,9000000)");
+    play_land(&p, 1, RT_SQL_LANDED);
     assert_said(&p, 1, "unlisten_line(o)"); /* nothing else */
     play_land(&p, 1, RT_SQL_LANDED);
     play_pass(&p, 10 * SECOND);
@@ -321,7 +323,7 @@ static void listens_no_longer(void **state)
     struct rt_op op = {.kind = RT_OP_LEAVE,
                        .leave = {.name = "a", .session = p.session, .number = 7}};
     play_do(&p, &op);
-    assert_said(&p, 0, "pass(a,2,S,7) tell(a)");
+    assert_said(&p, 0, "pass(a,S,7) tell(a)");
     play_changed(&p, 0, 0, 1);
     play_land(&p, 0, RT_SQL_LANDED);
     play_pass(&p, 2 * SECOND - 1);
