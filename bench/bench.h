@@ -69,6 +69,7 @@ void bench_handover(const struct bench *b); /* between two processes */
 void bench_redis_pair(const struct bench *b);
 void bench_redis_flight(const struct bench *b);
 void bench_redis_cost(const struct bench *b);
+void bench_redis_dialects(const struct bench *b);
 void bench_redis_fsync(const struct bench *b);
 void bench_redis_handover(const struct bench *b);
 void bench_redis_waiters(const struct bench *b);

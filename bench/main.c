@@ -29,6 +29,8 @@ static const struct {
     {"redis-flight", bench_redis_flight,
      "64 asks in flight on Redis: against bare hiredis, same scripts"},
     {"redis-cost", bench_redis_cost, "what a pair costs the server: against SET NX PX"},
+    {"redis-dialects", bench_redis_dialects,
+     "pairs of the dialects on Redis: against SET NX PX and compare-and-delete by bare hiredis"},
     {"redis-fsync", bench_redis_fsync, "pairs with appendfsync always"},
     {"redis-handover", bench_redis_handover, "from one process to another on Redis: against BLPOP"},
     {"redis-waiters", bench_redis_waiters,

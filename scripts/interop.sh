@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # make interop: other clients contend with Rota on one name, some are killed. On etcd: Go's Mutex, Election, the lock service
 # and etcdctl lock; and the whole conformance suite on current versions of etcd. On ZooKeeper: Curator's mutex, read/write
-# lock and leader latch, kazoo's locks.
+# lock and leader latch, kazoo's locks. On Redis: redis-py's Lock.
 #
 #   scripts/interop.sh [--quick] [one|three] [PART...]
 #
 # Parts: etcd, or of it mutex election service etcdctl current; zookeeper, or of it curator curator-rw curator-latch kazoo
-# kazoo-rw. 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the servers that are
+# kazoo-rw; redis, or of it redis-py. 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the servers that are
 # installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if something that was asked for could not be shown: etcd's
-# part needs Go, ZooKeeper's Java and Python with kazoo.
+# part needs Go, ZooKeeper's Java and Python with kazoo, Redis' Python with redis-py.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
@@ -20,22 +20,27 @@ kills=50
 topology=one
 on_etcd="mutex election service etcdctl current"
 on_zookeeper="curator curator-rw curator-latch kazoo kazoo-rw"
+on_redis="redis-py"
 etcd=
 zookeeper=
+redis=
 for arg in "$@"; do
     case $arg in
     --quick) grants=300 kills=4 on_etcd="mutex election service etcdctl" ;;
     one | three) topology=$arg ;;
     etcd) etcd=all ;;
     zookeeper) zookeeper=all ;;
+    redis) redis=all ;;
     mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
     curator | curator-rw | curator-latch | kazoo | kazoo-rw) zookeeper="$zookeeper $arg" ;;
+    redis-py) redis="$redis $arg" ;;
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
-[ -n "$etcd$zookeeper" ] || etcd=all zookeeper=all
+[ -n "$etcd$zookeeper$redis" ] || etcd=all zookeeper=all redis=all
 [ "$etcd" != all ] || etcd=$on_etcd
 [ "$zookeeper" != all ] || zookeeper=$on_zookeeper
+[ "$redis" != all ] || redis=$on_redis
 
 skipped=0
 skip() # WHOSE WHY
@@ -52,7 +57,8 @@ done
 [ -z "$etcd" ] || command -v go >/dev/null || { skip etcd "there is no Go here"; etcd=; }
 [ -z "$zookeeper" ] || { command -v javac >/dev/null && [ -f $jars/curator-recipes.jar ] && $python -c 'import kazoo'; } ||
     { skip ZooKeeper "Java, Curator or kazoo is not here"; zookeeper=; }
-[ -n "$etcd$zookeeper" ] || exit 77
+[ -z "$redis" ] || $python -c 'import redis' 2>/dev/null || { skip Redis "redis-py is not here"; redis=; }
+[ -n "$etcd$zookeeper$redis" ] || exit 77
 
 out=$PWD/build-interop
 mkdir -p "$out"
@@ -60,6 +66,7 @@ programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
 [ -z "$etcd" ] || programs="$programs tests/lib/with-etcd tests/conformance/conformance tests/system/cli/take_locks
     tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three"
 [ -z "$zookeeper" ] || programs="$programs tests/lib/with-zookeeper"
+[ -z "$redis" ] || programs="$programs tests/lib/with-redis"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
         ninja -C "$out" $programs
@@ -115,6 +122,12 @@ zookeeper_pair() # NAME
     *) pair zookeeper "$1" with-zookeeper \
         "java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -cp $out/java$classes CuratorSide" ;;
     esac
+}
+
+redis_pair() # NAME, on one server
+{
+    (topology=one && ROTA_GUARD=$out/tests/interop/interop-guard.so pair redis "$1" with-redis \
+        "$python -B tests/interop/redis/redis_py_side.py")
 }
 
 on_current() # TOPOLOGY COMMAND...: on that of $version
@@ -185,6 +198,9 @@ case $etcd in *current*) build_current || { skip etcd "a current etcd cannot be 
 [ -z "$zookeeper" ] || build_java
 for part in $zookeeper; do
     try zookeeper_pair "$part"
+done
+for part in $redis; do
+    try redis_pair "$part"
 done
 for part in $etcd; do
     if [ "$part" != current ]; then

@@ -71,6 +71,7 @@ enum rt_bug {
     RT_BUG_RENEWAL_NOT_READ = 70,  /* what is lost is not told */
     RT_BUG_ASKED_NOT_RENEWED = 71, /* what was granted before the beat and is told after it */
     RT_BUG_WORD_NOT_HEARD = 72,    /* of who released */
+    RT_BUG_ASKS_FOR_THE_DEAD = 73, /* a session that is over is asked for on */
 };
 
 #ifdef ROTA_PLANTED

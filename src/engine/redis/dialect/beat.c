@@ -53,10 +53,24 @@ static void open_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int 
         rt_dia_forget_all(c); /* what an earlier session had ends by its ttl */
         memcpy(c->uuid, uuid, sizeof(uuid));
         op->beat.session = c->session = session;
+        c->beat_at = rq->call.sent_at;
         op->beat.ttl_ms = c->base.ttl_ms;
         op->beat.allowance_ms = 0;
     }
     rt_conn_done(&c->base, op, err);
+}
+
+bool rt_dia_session_over(struct rt_dia_conn *c)
+{
+    int64_t ends = c->beat_at + c->base.ttl_ms * RT_MS;
+    if (c->session == 0 || rt_loop_now(c->base.loop) < ends || RT_BUG(RT_BUG_ASKS_FOR_THE_DEAD))
+        return c->session == 0;
+    struct rt_event event = {.kind = RT_SESSION_LOST, .session = c->session};
+    rt_dia_each(c, drop_leaver, NULL);
+    rt_dia_forget_all(c); /* what it has on the server ends by its ttl */
+    c->session = 0;
+    rt_conn_event(&c->base, &event);
+    return true;
 }
 
 /* ---- Renewing ------------------------------------------------------------------------------------- */
@@ -93,17 +107,26 @@ static int read_renewal(struct rt_dia_conn *c, struct rt_dia_request *rq, int st
     return 0;
 }
 
+struct beat {
+    struct rt_work work; /* first */
+    int64_t at;          /* it was begun */
+};
+
 static void renewed(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
                     const redisReply *reply)
 {
     struct rt_work *w = rq->owner;
+    const struct beat *beat = rq->owner;
     if (err == 0 && reply->type != REDIS_REPLY_STRING)
         err = read_renewal(c, rq, status, reply);
     if (w == NULL)
         return;
     rt_work_note(&c->base, w, err);
-    if (w->pending == 0)
-        rt_work_end(&c->base, w, 0);
+    if (w->pending > 0)
+        return;
+    if (w->err == 0 && w->op != NULL && rq->session == c->session)
+        c->beat_at = beat->at;
+    rt_work_end(&c->base, w, 0);
 }
 
 struct batch {
@@ -183,10 +206,12 @@ static int ping(struct rt_dia_conn *c, struct rt_op *op, struct rt_work *w,
 
 static int renew(struct rt_dia_conn *c, struct rt_op *op)
 {
-    struct rt_work *w = rt_work_new(&c->works, &c->base, sizeof(*w), op);
-    if (w == NULL)
+    struct beat *beat = rt_work_new(&c->works, &c->base, sizeof(*beat), op);
+    if (beat == NULL)
         return ROTA_NOMEM;
+    struct rt_work *w = &beat->work;
     struct batch b = {.work = w};
+    beat->at = rt_loop_now(c->base.loop);
     op->beat.ttl_ms = c->base.ttl_ms;
     op->beat.allowance_ms = 0;
     rt_dia_each(c, put, &b);

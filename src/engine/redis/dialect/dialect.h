@@ -149,6 +149,8 @@ struct rt_dia_conn {
     size_t tickets, waiting;
     struct rt_timer_call early_timer, retry_timer, look_timer;
     uint64_t session; /* 0: none */
+    int64_t
+        beat_at; /* its last renewal that was answered was sent then: a ttl later it is over for its user */
     char uuid[RT_DIA_UUID_SIZE];
     uint64_t names, sets; /* the last given */
     uint64_t dice;
@@ -240,6 +242,8 @@ void rt_dia_give_back(struct rt_dia_conn *c, const char *name, const char *id);
 
 /* beat.c: gives T its end, without a word. */
 void rt_dia_give_end(struct rt_dia_conn *c, struct rt_dia_ticket *t);
+/* The session is over, whether or not its user asks for another: nobody is to be granted anything in its name. */
+bool rt_dia_session_over(struct rt_dia_conn *c);
 /* Asks whether the server still has what is held: after a new link. */
 void rt_dia_verify(struct rt_dia_conn *c);
 

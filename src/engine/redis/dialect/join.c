@@ -336,7 +336,7 @@ void rt_dia_retry_fire(struct rt_timer_call *call, int64_t now)
 {
     struct rt_dia_conn *c = RT_DIA_OF_TIMER(call, retry_timer);
     struct due due = {.now = now, .next = RT_NEVER};
-    if (c->waiting > 0)
+    if (c->waiting > 0 && !rt_dia_session_over(c))
         rt_dia_each(c, if_due, &due);
     struct rt_timer *timer = &c->retry_timer.timer; /* a ticket may have set it meanwhile */
     if (due.next != RT_NEVER && (timer->slot == 0 || timer->at > due.next))
