@@ -47,11 +47,12 @@ enum rt_bug {
     /* Of the ZooKeeper engine. */
     RT_BUG_TOUCH_TRUSTED = 32,
     RT_BUG_WATCHES_NOT_SET_AGAIN = 33,
-    RT_BUG_OLD_SESSION_ADOPTED = 34,
+    RT_BUG_SENT_IN_ANY_SESSION = 34,
     RT_BUG_LOST_DELETE_IS_DONE = 35,
     RT_BUG_TOUCH_SECURED_AT_ONCE = 36,
     RT_BUG_SEQUENCE_IS_SIGNED = 37,
     RT_BUG_REPLAY_BELIEVED = 38,
+    RT_BUG_ONE_SYNC_IS_ENOUGH = 39,
     /* What the simulator judges by what became of the lines: whom a release wakes, what was left, how long others wait, what
      * observers see. */
     RT_BUG_ALL_WATCH_THE_LINE = 40, /* etcd, ZooKeeper */

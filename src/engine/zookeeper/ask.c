@@ -221,7 +221,7 @@ static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **vi
     struct rt_zk_ask *a = of(e);
     struct rt_zk_wire *l = rt_zk_wire(c);
     (void)via; /* there is only one */
-    if (a->session != 0 && a->session != c->session.id)
+    if (a->session != 0 && a->session != c->session.id && !RT_BUG(RT_BUG_SENT_IN_ANY_SESSION))
         return ROTA_LOST;
     if (c->link.state != RT_DIAL_READY || c->anew)
         return ROTA_UNREACHABLE;

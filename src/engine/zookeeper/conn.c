@@ -128,21 +128,25 @@ int64_t rt_zk_secured(const struct rt_zk_conn *c)
 
 void rt_zk_touched(struct rt_zk_conn *c, const struct rt_zk_ask *a)
 {
-    int64_t sent = a->entry.sent_at;
+    int64_t sent = a->entry.sent_at, half = c->tick_ms * RT_MS / 2;
     size_t n = 0;
     for (size_t i = 0; i < c->touch_count; i++) {
-        if (c->touches[i].heard_at + c->tick_ms * RT_MS > sent)
-            c->touches[n++] = c->touches[i];
-        else if (c->touches[i].sent_at > c->secured_at)
-            c->secured_at = c->touches[i].sent_at;
+        struct rt_zk_touch *t = &c->touches[i];
+        bool enough = RT_BUG(RT_BUG_ONE_SYNC_IS_ENOUGH) && t->heard_at + 2 * half <= sent;
+        if (enough || (t->pinged_at != 0 && t->pinged_at + half / 2 <= sent)) {
+            c->secured_at = t->sent_at > c->secured_at ? t->sent_at : c->secured_at;
+            continue;
+        }
+        if (t->pinged_at == 0 && t->heard_at + half <= sent)
+            t->pinged_at = now_of(c);
+        c->touches[n++] = *t;
     }
     c->touch_count = n;
     bool at_once = c->lone || RT_BUG(RT_BUG_TOUCH_SECURED_AT_ONCE);
     if (at_once && sent > c->secured_at)
         c->secured_at = sent;
     if (!c->lone && n < RT_ZK_TOUCHES) {
-        c->touches[n].sent_at = sent;
-        c->touches[n].heard_at = now_of(c);
+        c->touches[n] = (struct rt_zk_touch){.sent_at = sent, .heard_at = now_of(c)};
         c->touch_count++;
     }
 }

@@ -13,12 +13,17 @@
 #define XID_CONFIG 0 /* ours begin with 1 */
 #define AUTH_FAILED (-115)
 
+/* What is asked for, so that a user has TTL of it: a touch is secured so much later (zk.h), and touches are a sixth apart. */
+static uint32_t longer(const struct rt_zk_conn *c, uint32_t ttl)
+{
+    return ttl + c->tick_ms / 2 + ttl / 3 + 100;
+}
+
 void rt_zk_greet(struct rt_zk_conn *c)
 {
     struct rt_jute_out o = {0};
     uint32_t ttl = c->base->ttl_ms;
-    uint32_t timeout = c->session.id != 0 ? c->session.timeout_ms
-                                          : ttl + c->tick_ms + ttl / 6 + 100;
+    uint32_t timeout = c->session.id != 0 ? c->session.timeout_ms : longer(c, ttl);
     rt_jute_int(&o, 0); /* its size */
     rt_jute_int(&o, 0); /* the version of the protocol */
     rt_jute_long(&o, c->zxid);
@@ -56,8 +61,8 @@ static void say_rest(struct rt_zk_conn *c)
 /* What a user may have of N ms: what was asked for, if with it we may be behind by what D1 costs. */
 static uint32_t usable(const struct rt_zk_conn *c, uint32_t n)
 {
-    uint32_t asked = c->base->ttl_ms, most = n > c->tick_ms ? (n - c->tick_ms) / 7 * 6 : 0;
-    if (most > asked && n > asked + c->tick_ms + asked / 6 + 100)
+    uint32_t asked = c->base->ttl_ms, most = n > c->tick_ms ? (n - c->tick_ms / 2) / 4 * 3 : 0;
+    if (most > asked && n > longer(c, asked))
         return most; /* more than was asked for: the server has a least */
     return n < asked ? n : asked;
 }

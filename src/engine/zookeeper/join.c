@@ -290,11 +290,26 @@ static void drop_tickets(struct rt_zk *z, struct joining *j)
             rt_zk_ticket_drop(z, j->ones[i].ticket);
 }
 
+/* Meanwhile the session may have ended, or a ticket was found to be gone. */
+static bool still_known(struct rt_zk *z, struct joining *j)
+{
+    bool all = true;
+    for (size_t i = 0; i < j->n; i++) {
+        const struct rt_join *join = j->ones[i].join;
+        j->ones[i].ticket = rt_zk_ticket_find(z, join->name, join->session, 0, join->nonce);
+        all = all && j->ones[i].ticket != NULL;
+    }
+    return all;
+}
+
 static void kept(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
-    note(z, j, rt_zk_kept(z, j->ones[a->extra].ticket, err, reply));
+    if (still_known(z, j))
+        note(z, j, rt_zk_kept(z, j->ones[a->extra].ticket, err, reply));
+    else
+        note(z, j, rt_words_no_ticket(&z->base, j->ones[a->extra].join->name));
     if (j->work.pending == 0 && j->work.err != 0)
         drop_tickets(z, j);
     one_over(z, j, finish);
@@ -552,10 +567,20 @@ static void make_lines(struct rt_zk *z, struct joining *j)
     go(z, j, rv != 0 ? rv : send_create(z, j));
 }
 
+/* Left of two tries, for others of them were taken out: two such sets could wait for each other for ever. */
+static void start_over(struct rt_zk *z, struct joining *j)
+{
+    for (size_t i = 0; i < j->n; i++)
+        (void)rt_zk_post(&z->c,
+                         rt_zk_take_out(z, j->ones[i].join->name, j->ones[i].place->node, NULL));
+    rt_zk_end(z, &j->work,
+              rt_words_fail(&z->base, ROTA_UNKNOWN, "what is left of the set is of two tries"));
+}
+
 /* Spares are gone, or to go; the numbers of those that others have made are asked for. */
 static void adopt(struct rt_zk *z, struct joining *j)
 {
-    bool spare = false, unknown = false;
+    bool spare = false, unknown = false, apart = false;
     j->adopts = true;
     for (size_t i = 0; i < j->n; i++) {
         struct one *one = &j->ones[i];
@@ -565,11 +590,14 @@ static void adopt(struct rt_zk *z, struct joining *j)
         if (!spare && j->lost && !one->place->id.durable) /* ours, after all */
             (void)snprintf(one->node, sizeof(one->node), "%s", one->place->node);
         unknown = unknown || one->number == 0;
+        apart = apart || one->number != j->ones[0].number;
     }
     if (spare)
         take_back(z, j, 0, 0);
     else if (unknown)
         go(z, j, send_looks(z, j, RT_ZK_LOOK_DATA | RT_ZK_LOOK_SYNC));
+    else if (apart)
+        start_over(z, j);
     else
         judge(z, j);
 }

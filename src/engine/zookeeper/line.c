@@ -335,8 +335,7 @@ const struct rt_zk_place *rt_zk_line_find(const struct rt_zk_line *line, uint64_
 {
     for (size_t i = 0; i < line->count; i++) {
         const struct rt_zk_id *id = &line->places[i].id;
-        bool same = id->session == session || RT_BUG(RT_BUG_OLD_SESSION_ADOPTED);
-        if (id->ours && same && !is_keeper(&line->places[i]) &&
+        if (id->ours && id->session == session && !is_keeper(&line->places[i]) &&
             (nonce != 0 ? id->nonce == nonce : rt_zk_number(&line->places[i]) == number))
             return &line->places[i];
     }

@@ -19,10 +19,12 @@
  *
  * Touches (D1). The leader ends sessions that it has not heard of for their timeout, and hears of them from the server
  * that a client is connected to, twice a tick. A server that dies takes with it what it had not passed on. So a
- * touch counts from when it is *secured*: the server has taken a later request, a tick after it had answered the touch, to the
- * leader and back (`sync`; their connection keeps the order). On a server that is alone each counts at once; and
- * that we connect counts, for the leader is asked about the session. rt_zk_secured says up to when the session
- * certainly lives: the time before the last secured touch was sent, plus the timeout.
+ * touch counts from when it is *secured*, by two more requests that go to the leader and back (`sync`; their connection keeps
+ * the order). The answer to one that was sent half a tick after the touch was answered came behind a ping, however late
+ * that was; one that is sent then comes behind the answer to that ping. A quarter of a tick lies between them, for a leader that
+ * was stopped may answer before it pings. On a server that is alone each counts at once; and that we connect counts, for the
+ * leader is asked about the session. rt_zk_secured says up to when the session certainly lives: the time before the last
+ * secured touch was sent, plus the timeout.
  *
  * Everything here is serialised as engines are. No answer, up-call or callback comes from inside a function of this header:
  * all come from a turn of the loop. In them, every function here is legal but rt_zk_conn_close. */
@@ -200,9 +202,9 @@ struct rt_zk_conn {
     int64_t zxid;         /* the last that was heard of */
     bool lone;            /* the server is no member of an ensemble */
     int64_t secured_at;   /* when the last touch that is secured was sent */
-    struct {
-        int64_t sent_at, heard_at;
-    } touches[RT_ZK_TOUCHES]; /* that are not, of this connection */
+    struct rt_zk_touch {
+        int64_t sent_at, heard_at, pinged_at; /* 0: the leader may not have pinged since */
+    } touches[RT_ZK_TOUCHES];                 /* that are not, of this connection */
     size_t touch_count;
     bool touching;
     struct rt_zk_watch *watches[RT_ZK_LANES];
