@@ -469,6 +469,36 @@ static void refused_for_now(void **state)
     }
 }
 
+/* The server says that nothing was done: then that is what is told when the time is over. */
+static void refused_until_it_is_too_late(void **state)
+{
+    struct rt_join j = {.name = "a", .nonce = 1};
+    struct rt_op op = {.kind = RT_OP_JOIN, .join = {.joins = &j, .n = 1}};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    j.session = p.session;
+    op.deadline = rt_loop_now(&p.loop) + 10 * RT_MS;
+    play_do(&p, &op);
+    play_land(&p, 0, RT_SQL_AGAIN);
+    play_pass(&p, 10 * MS);
+    assert_int_equal(p.err, ROTA_UNREACHABLE);
+    play_close(&p);
+}
+
+/* Whoever waits for a bell may wait so long, and the usual patience. */
+static void a_bell_has_its_time(void **state)
+{
+    struct play p;
+    (void)state;
+    wait_behind_5(&p);
+    play_pass(&p, 8010 * MS + PLAY_TTL_MS / 4 * MS - 1);
+    assert_non_null(p.links[1]);
+    play_pass(&p, 1);
+    assert_null(p.links[1]);
+    play_close(&p);
+}
+
 /* The link is no good any more: another one asks. */
 static void asked_by_another_link(void **state)
 {
@@ -543,6 +573,8 @@ int main(void)
         cmocka_unit_test(no_memory_to_send),
         cmocka_unit_test(a_server_that_is_silent),
         cmocka_unit_test(refused_for_now),
+        cmocka_unit_test(refused_until_it_is_too_late),
+        cmocka_unit_test(a_bell_has_its_time),
         cmocka_unit_test(asked_by_another_link),
         cmocka_unit_test(refused_for_good),
     };

@@ -508,6 +508,33 @@ static void changes(void **state)
     play_close(&p);
 }
 
+/* Permits are not turned into a share; and a line is of one kind. */
+static void kinds_do_not_mix(void **state)
+{
+    struct rt_join j = {.name = "a", .nonce = 1, .mode = RT_SHARED};
+    struct play p;
+    (void)state;
+    play_begin(&p, true);
+    j.session = p.session;
+    struct rt_op op = {.kind = RT_OP_CHANGE,
+                       .change = {.name = "a",
+                                  .session = p.session,
+                                  .number = 7,
+                                  .what = RT_CHANGE_DOWNGRADE}},
+                 join = {.kind = RT_OP_JOIN, .join = {.joins = &j, .n = 1}};
+    play_do(&p, &op);
+    PLAY_ROW(&p, 0, 6, 1, RT_PERMITS, 0);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.err, ROTA_INVALID);
+    play_do(&p, &join);
+    PLAY_ROW(&p, 0, p.links[0]->count - 1, 1, PLAY_NULL, PLAY_NULL, PLAY_NULL, RT_PERMITS, 3,
+             PLAY_NULL, PLAY_NULL, PLAY_NULL);
+    play_land(&p, 0, RT_SQL_LANDED);
+    assert_int_equal(p.err, ROTA_INVALID);
+    assert_true(has(p.errmsg, "permits"));
+    play_close(&p);
+}
+
 static void breaks(void **state)
 {
     struct play p;
@@ -726,6 +753,7 @@ int main(void)
         cmocka_unit_test(sets),
         cmocka_unit_test(answers_that_make_no_sense),
         cmocka_unit_test(changes),
+        cmocka_unit_test(kinds_do_not_mix),
         cmocka_unit_test(breaks),
         cmocka_unit_test(places),
         cmocka_unit_test(verdicts),
