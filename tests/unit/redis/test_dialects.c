@@ -644,6 +644,45 @@ static void test_reader_is_not_wiped(void **state)
     user_close(&u);
 }
 
+/* Asked while it is being downgraded, whether somebody waits: of readers nobody says so, or they would keep each other out. */
+static void test_downgrade_and_arm_at_once(void **state)
+{
+    struct user u;
+    struct rt_join join = {0};
+    (void)state;
+    start(&u, "redisson-rw", TTL_MS);
+    assert_int_equal(user_join(&u, "down", &join), 0);
+    struct rt_op ops[2] = {{.kind = RT_OP_CHANGE, .deadline = INT64_MAX},
+                           {.kind = RT_OP_CHANGE, .deadline = INT64_MAX}};
+    int done = u.done;
+    for (int i = 0; i < 2; i++) {
+        ops[i].change.name = "down";
+        ops[i].change.session = u.session;
+        ops[i].change.number = join.number;
+        ops[i].change.what = i == 0 ? RT_CHANGE_DOWNGRADE : RT_CHANGE_ARM;
+        u.conn->engine->submit(u.conn, &ops[i]);
+    }
+    while (u.done < done + 2)
+        user_turn(&u, 100);
+    assert_true(ops[0].err == 0 && ops[1].err == 0);
+    assert_false(ops[1].change.wanted);
+    assert_string_equal(ask("HGET down %s%s", "mode", ""), "read");
+    assert_int_equal(user_leave(&u, "down", join.number), 0);
+    user_close(&u);
+}
+
+static void test_cluster_is_refused(void **state)
+{
+    struct user u;
+    struct rt_op op = {.kind = RT_OP_BEAT};
+    (void)state;
+    assert_int_equal(user_open(&u, url_of("token")), 0);
+    op.beat.open = true;
+    assert_int_equal(user_do(&u, &op), ROTA_UNSUPPORTED);
+    assert_non_null(strstr(u.errmsg, "is a cluster: dialect token"));
+    user_close(&u);
+}
+
 /* ---- The unsafe ones ------------------------------------------------------------------------------- */
 
 static void test_unsafe_ones_warn(void **state)
@@ -739,6 +778,7 @@ int main(void)
         cmocka_unit_test(test_hash_of_another_shape),
         cmocka_unit_test(test_no_barging_past_a_fair_queue),
         cmocka_unit_test(test_reader_is_not_wiped),
+        cmocka_unit_test(test_downgrade_and_arm_at_once),
         cmocka_unit_test(test_unsafe_ones_warn),
         cmocka_unit_test(test_setnx_without_expire),
         cmocka_unit_test(test_getset_is_a_time),
@@ -746,5 +786,8 @@ int main(void)
     };
     if (getenv("ROTA_ONLY") != NULL) /* which finds a planted bug */
         cmocka_set_test_filter(getenv("ROTA_ONLY"));
-    return cmocka_run_group_tests(tests, one_redis_start, one_redis_stop);
+    const struct CMUnitTest on_clusters[] = {cmocka_unit_test(test_cluster_is_refused)};
+    int failed = cmocka_run_group_tests(tests, one_redis_start, one_redis_stop);
+    return failed +
+           cmocka_run_group_tests(on_clusters, one_redis_cluster_start, one_redis_cluster_stop);
 }

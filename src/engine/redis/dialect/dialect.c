@@ -177,6 +177,12 @@ static struct rt_resp_text on_text(const struct rt_resp_conn *link, int script)
     return (struct rt_resp_text){t->text, t->length, t->sha1};
 }
 
+static uint32_t on_slot(uint32_t place)
+{
+    (void)place;
+    return rt_resp_slot("rota:{f}"); /* of a cluster, which `mark` refuses */
+}
+
 static const char *on_key(struct rt_resp_conn *link, const struct rt_resp_request *rq)
 {
     (void)link;
@@ -362,6 +368,7 @@ static const struct rt_resp_user user = {
     .places = 1,
     .text = on_text,
     .key = on_key,
+    .slot = on_slot,
     .answer = on_answer,
     .mark = on_mark,
     .marked = on_marked,

@@ -199,7 +199,11 @@ static void change_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, in
     if (err == 0 && rt_redis_int(reply, 0) == 0)
         err = rt_words_no_ticket(&c->base, op->change.name);
     /* Nobody can say that nobody waits. Readers would keep each other out by that. */
-    bool reads = rq->call.args[3][0] == '0' + RT_SHARED;
+    const struct rt_dia_ticket *t = rq->session == c->session
+                                        ? rt_dia_by_number(c, op->change.name, op->change.number)
+                                        : NULL;
+    bool reads = t == NULL ||
+                 t->mode == RT_SHARED; /* as of now: it may have been downgraded meanwhile */
     op->change.wanted = err == 0 && op->change.what & RT_CHANGE_ARM && !reads;
     rt_conn_done(&c->base, op, err);
 }
