@@ -4,10 +4,9 @@
  * What the codec does with each single frame is in tests/unit/etcd/test_grpc_hostile.c. The first call of
  * a client is Status on stream 1, the second a Txn on stream 3. */
 #include "lib/h2_raw.h"
+#include "lib/meeting.h"
 #include "lib/refusal.h"
-#include "lib/rogue.h"
 
-#include <dirent.h>
 #include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,20 +70,6 @@ static void greet(void)
 
 /* ---- Cases --------------------------------------------------------------------- */
 
-#define EITHER 1 /* ROTA_PROTOCOL, or ROTA_UNREACHABLE: by how its bytes fall into reads */
-
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        n++;
-    closedir(dir);
-    return n;
-}
-
 static void meet(enum rogue_way way, const char *what, int err, const char *words)
 {
     static const char *const secrets[] = {SECRET, NULL};
@@ -94,19 +79,8 @@ static void meet(enum rogue_way way, const char *what, int err, const char *word
                                  .then = then.at,
                                  .then_size = then.size,
                                  .seed = 1};
-    size_t files = open_files();
-    struct rogue *rogue = rogue_start(&opts);
-    struct refusal r;
-    char url[64];
 
-    snprintf(url, sizeof(url), "etcd://127.0.0.1:%u", (unsigned)rogue_port(rogue));
-    print_message("%s: ", what);
-    r = refusal_of(url, CALL_MS);
-    if (err == EITHER)
-        err = r.err == ROTA_PROTOCOL ? ROTA_PROTOCOL : ROTA_UNREACHABLE;
-    refusal_assert(&r, err, words, secrets);
-    rogue_stop(rogue);
-    assert_int_equal(open_files(), files);
+    meeting(&opts, "etcd", "", CALL_MS, what, err, words, secrets);
     first.size = then.size = 0;
 }
 
@@ -216,7 +190,7 @@ static void messages_that_are_wrong(void **state)
     headers(&then, 3);
     data(&then, 3, "\0\0\0\0\x04\xff\xff\xff\xff", 9);
     trailers(&then, 3, "0", NULL);
-    meet(ROGUE_TALKS, "later, a message that is none", EITHER, NULL);
+    meet(ROGUE_TALKS, "later, a message that is none", MEETING_EITHER, NULL);
 }
 
 static void a_huge_reason(void **state)
@@ -253,10 +227,10 @@ static void floods(void **state)
     meet(ROGUE_FLOODS, "CONTINUATION for ever", ROTA_PROTOCOL, "CONTINUATION");
     settings(&first);
     flood(NGHTTP2_SETTINGS, 0, "", 0);
-    meet(ROGUE_FLOODS, "SETTINGS for ever", EITHER, NULL);
+    meet(ROGUE_FLOODS, "SETTINGS for ever", MEETING_EITHER, NULL);
     settings(&first);
     flood(NGHTTP2_PING, 0, "12345678", 8);
-    meet(ROGUE_FLOODS, "PING for ever", EITHER, NULL);
+    meet(ROGUE_FLOODS, "PING for ever", MEETING_EITHER, NULL);
     greet();
     flood(NGHTTP2_PING, 0, "12345678", 8);
     meet(ROGUE_FLOODS, "PING for ever, later", ROTA_UNREACHABLE, NULL);

@@ -3,11 +3,10 @@
  *
  * The last case plays a server whose answers are in order and make no sense: test_zookeeper_rogue [ROUNDS [SEED]] */
 #include "engine/zookeeper/zk.h"
+#include "lib/meeting.h"
 #include "lib/refusal.h"
-#include "lib/rogue.h"
 #include "lib/user.h"
 
-#include <dirent.h>
 #include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +19,6 @@
 #define CALL_MS 600
 #define ROUNDS 200
 #define SESSION 0x1234567
-#define EITHER 1 /* ROTA_PROTOCOL, or ROTA_UNREACHABLE: by how its bytes fall into reads */
-
 static struct rt_jute_out first, then;
 static int rounds = ROUNDS;
 static uint64_t seed = 1;
@@ -85,18 +82,6 @@ static void reply(struct rt_jute_out *o, int32_t xid, int32_t said)
 
 /* ---- Cases -------------------------------------------------------------------------------------- */
 
-static size_t open_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    size_t n = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        n++;
-    closedir(dir);
-    return n;
-}
-
 static void meet(enum rogue_way way, const char *what, int err, const char *words)
 {
     static const char *const secrets[] = {NULL};
@@ -106,19 +91,8 @@ static void meet(enum rogue_way way, const char *what, int err, const char *word
                                  .then = then.at,
                                  .then_size = then.size,
                                  .seed = 1};
-    size_t files = open_files();
-    struct rogue *rogue = rogue_start(&opts);
-    struct refusal r;
-    char url[64];
 
-    (void)snprintf(url, sizeof(url), "zk://127.0.0.1:%u/rota", (unsigned)rogue_port(rogue));
-    print_message("%s: ", what);
-    r = refusal_of(url, CALL_MS);
-    if (err == EITHER)
-        err = r.err == ROTA_PROTOCOL ? ROTA_PROTOCOL : ROTA_UNREACHABLE;
-    refusal_assert(&r, err, words, secrets);
-    rogue_stop(rogue);
-    assert_int_equal(open_files(), files);
+    meeting(&opts, "zk", "/rota", CALL_MS, what, err, words, secrets);
     rt_jute_free(&first);
     rt_jute_free(&then);
 }
@@ -153,7 +127,7 @@ static void other_protocols(void **state)
     says("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n");
     raw(&first, "\x15\x03\x01\x00\x02\x02\x46", 7);
     meet(ROGUE_SAYS, "TLS", ROTA_PROTOCOL, "TLS|zks://");
-    meet(ROGUE_NOISE, "noise", EITHER, NULL);
+    meet(ROGUE_NOISE, "noise", MEETING_EITHER, NULL);
     meet(ROGUE_ECHOES, "echoes", ROTA_PROTOCOL, NULL);
     meet(ROGUE_MUTE, "mute", ROTA_UNREACHABLE, "answer");
     meet(ROGUE_CLOSES, "closes", ROTA_UNREACHABLE, "connection");
