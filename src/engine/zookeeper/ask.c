@@ -227,7 +227,7 @@ static int on_send(struct rt_ledger *ledger, struct rt_entry *e, const void **vi
         return ROTA_UNREACHABLE;
     if (a->prepare != NULL) {
         a->out.size = HEAD;
-        a->prepare(c, a);
+        a->prepare(c->rider, a);
     }
     if (a->out.failed)
         return ROTA_NOMEM;
@@ -280,7 +280,7 @@ bool rt_zk_cancel(struct rt_zk_conn *c, const struct rt_op *op)
 static void answer(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     if (a->answer != NULL)
-        a->answer(c, a, err, reply);
+        a->answer(c->rider, a, err, reply);
     rt_zk_forgo(c, a);
 }
 

@@ -87,7 +87,7 @@ void rt_zk_greeted(struct rt_zk_conn *c)
     rt_link_timer(&c->link, now_of(c) + rt_dial_patience(c->base) / 2);
     rt_words_log(c->base, ROTA_LOG_INFO, "zookeeper: connected to %s, session %llx", rt_zk_at(c),
                  (unsigned long long)c->session.id);
-    c->on->linked(c);
+    c->on->linked(c->rider);
     rt_ledger_flush(&c->link.ledger);
 }
 
@@ -97,7 +97,7 @@ static void on_lost(struct rt_link *k, bool was_ready, const char *why)
     c->touch_count = 0;
     c->touching = c->anew = false;
     if (was_ready)
-        c->on->lost(c);
+        c->on->lost(c->rider);
     rt_ledger_lost(&k->ledger, NULL, why);
 }
 
@@ -151,9 +151,10 @@ void rt_zk_touched(struct rt_zk_conn *c, const struct rt_zk_ask *a)
     }
 }
 
-static void touch_answered(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
-                           struct rt_zk_reply *reply)
+static void touch_answered(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
+    struct rt_zk_conn *c = a->owner;
+    (void)z;
     (void)reply;
     c->touching = false;
     if (err == 0)
@@ -171,7 +172,8 @@ static void touch(struct rt_zk_conn *c, int64_t now)
     if (c->touching || now - rt_zk_wire(c)->touched_at < touch_every(c))
         return;
     rt_zk_wire(c)->touched_at = now;
-    c->touching = rt_zk_post(c, rt_zk_path(c, RT_ZK_SYNC, "/", touch_answered)) == 0;
+    struct rt_zk_ask *a = rt_zk_path(c, RT_ZK_SYNC, "/", touch_answered);
+    c->touching = rt_zk_send(c, a, NULL, c, 0, NULL) == 0;
 }
 
 static void look_after(struct rt_zk_conn *c, int64_t now)
@@ -189,7 +191,7 @@ static void look_after(struct rt_zk_conn *c, int64_t now)
     if (c->wanted_until == 0 || now < c->wanted_until) {
         touch(c, now);
     } else { /* else it, and all in it, lived on by our touches */
-        c->on->expired(c);
+        c->on->expired(c->rider);
         rt_zk_anew(c);
     }
 }
@@ -235,10 +237,11 @@ static const struct rt_link_user link_user = {.who = "zookeeper",
                                               .freed = on_freed};
 
 int rt_zk_conn_open(struct rt_zk_conn *c, struct rt_conn *base, const struct rt_url *url,
-                    const struct rt_zk_user *user)
+                    const struct rt_zk_user *user, struct rt_zk *rider)
 {
     c->base = base;
     c->on = user;
+    c->rider = rider;
     if (strchr(url->user, ':') != NULL)
         return rt_zk_fail(c, ROTA_INVALID, "a user of ZooKeeper has no colon in its name");
     int rv = rt_link_open(&c->link, base, url, &link_user, &rt_zk_asks);

@@ -109,11 +109,9 @@ static int ask_word(struct rt_zk *z, struct check *k, size_t which)
 }
 
 /* How many, and whether everybody is among them. */
-static void rights_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
-                        struct rt_zk_reply *reply)
+static void rights_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct check *k = a->owner;
-    (void)c;
     k->refusal = err;
     k->rootless = err == 0 && reply->said == RT_ZK_NO_NODE;
     for (size_t n = err == 0 && !k->rootless ? rt_jute_get_count(&reply->body, 12) : 0; n > 0;
@@ -123,7 +121,7 @@ static void rights_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
         (void)rt_jute_get_bytes(&reply->body);
         k->open += perms != 0 && scheme.size == 5 && memcmp(scheme.at, "world", 5) == 0;
     }
-    rt_work_note(&k->z->base, &k->work, err == ROTA_AUTH ? 0 : err);
+    rt_work_note(&z->base, &k->work, err == ROTA_AUTH ? 0 : err);
     one_over(k);
 }
 

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SIDE_TIMERS 1
@@ -110,9 +111,8 @@ bool rt_zk_name_read(const struct rt_zk *z, struct rt_text part, char out[RT_NAM
     return !is_taken(z, out);
 }
 
-static void way_made(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void way_made(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     (void)a;
     (void)reply;
     if (err == 0 || z->way.err != 0) /* the first that is refused says why */
@@ -194,34 +194,21 @@ struct rt_text rt_zk_card_write(struct rt_zk *z, uint64_t owner, const char *val
     return (struct rt_text){z->card, (size_t)n};
 }
 
-static bool read_number(const char **at, const char *end, int base, uint64_t *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *begin = *at, *digit;
-    for (*out = 0; *at < end && **at != ' '; ++*at) {
-        digit = memchr(digits, **at, (size_t)base);
-        if (digit == NULL || *at - begin > 16)
-            return false;
-        *out = *out * (uint64_t)base + (uint64_t)(digit - digits);
-    }
-    return *at > begin && *at < end && *(*at)++ == ' ';
-}
-
 void rt_zk_card_read(const struct rt_zk *z, struct rt_text data, struct rt_zk_card *card)
 {
-    const char *at = data.at, *end = at + data.size;
+    char head[48], *at; /* the whole of what stands before the label */
     size_t n = sizeof(CARD) - 1;
-    uint64_t size = 0;
     *card = (struct rt_zk_card){.value = data, .foreign = !z->dialect->bare};
-    if (data.size < n || memcmp(at, CARD, n) != 0)
+    if (data.size < n || memcmp(data.at, CARD, n) != 0)
         return;
-    at += n;
-    if (!read_number(&at, end, 16, &card->owner) || !read_number(&at, end, 10, &size) ||
-        size > (size_t)(end - at))
+    (void)snprintf(head, sizeof(head), "%.*s", (int)data.size, (const char *)data.at);
+    uint64_t owner = strtoull(head + n, &at, 16), size = *at == ' ' ? strtoull(at + 1, &at, 10) : 0;
+    n = (size_t)(at - head) + 1;
+    if (*at != ' ' || n > data.size || size > data.size - n)
         return;
-    card->foreign = false;
-    card->label = (struct rt_text){at, size};
-    card->value = (struct rt_text){at + size, (size_t)(end - at) - size};
+    const char *label = (const char *)data.at + n;
+    *card = (struct rt_zk_card){
+        .owner = owner, .label = {label, size}, .value = {label + size, data.size - n - size}};
 }
 
 int64_t rt_zk_now_ms(const struct rt_zk *z)
@@ -361,17 +348,16 @@ static struct rt_zk *of(struct rt_conn *conn)
     return (struct rt_zk *)(void *)conn;
 }
 
-static void on_linked(struct rt_zk_conn *c)
+static void on_linked(struct rt_zk *z)
 {
-    struct rt_zk *z = rt_zk_of(c);
-    rt_conn_event(c->base, &(struct rt_event){.kind = RT_LINK, .up = true});
+    rt_conn_event(&z->base, &(struct rt_event){.kind = RT_LINK, .up = true});
     if (z->session.id != 0)
         rt_zk_verify(z);
 }
 
-static void on_lost(struct rt_zk_conn *c)
+static void on_lost(struct rt_zk *z)
 {
-    rt_conn_event(c->base, &(struct rt_event){.kind = RT_LINK, .up = false});
+    rt_conn_event(&z->base, &(struct rt_event){.kind = RT_LINK, .up = false});
 }
 
 static const struct rt_zk_user conn_user = {
@@ -440,7 +426,7 @@ static int zk_open(struct rt_conn *conn, const struct rt_url *url)
     if (rv == 0)
         rv = take_dialect(z, url);
     if (rv == 0)
-        rv = rt_zk_conn_open(&z->c, conn, url, &conn_user);
+        rv = rt_zk_conn_open(&z->c, conn, url, &conn_user, z);
     if (rv != 0)
         return rv;
     if (rt_loop_reserve(conn->loop, SIDE_TIMERS) != 0) {

@@ -82,7 +82,7 @@ static void read_connect(struct rt_zk_conn *c, struct rt_jute_in *in)
         c->session.id = 0;
         c->link.failures = 0;
         if (had)
-            c->on->expired(c);
+            c->on->expired(c->rider);
         rt_zk_cut(c, "%.180s: the session is over", rt_zk_at(c));
         return;
     }

@@ -101,16 +101,15 @@ static void ask_mine(struct rt_zk *z, struct rt_zk_herd *h);
 
 /* ---- The one node ----------------------------------------------------------------------------- */
 
-static void fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
+static void fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
 {
     (void)event;
     (void)afresh;
-    try_all(rt_zk_of(c), w->owner);
+    try_all(z, w->owner);
 }
 
-static void seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_herd *h = find(z, a->extra);
     if (h == NULL)
         return;
@@ -122,13 +121,17 @@ static void seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_z
         try_all(z, h);
 }
 
+static bool ask(struct rt_zk *z, const struct rt_zk_herd *h, struct rt_zk_ask *a)
+{
+    return rt_zk_send(&z->c, a, NULL, NULL, h->serial, NULL) == 0;
+}
+
 static void watch(struct rt_zk *z, struct rt_zk_herd *h)
 {
     h->at = member(h, h->at);
     const char *path = rt_zk_node_path(z, h->tickets[h->at]->name, z->dialect->lone);
-    struct rt_zk_ask *a = rt_zk_read(&z->c, RT_ZK_GET, path, true, seen);
     h->asking = rt_zk_watch(&z->c, &h->watch, RT_ZK_WATCH_DATA, path, fired, h) == 0 &&
-                rt_zk_send(&z->c, a, NULL, NULL, h->serial, NULL) == 0;
+                ask(z, h, rt_zk_read(&z->c, RT_ZK_GET, path, true, seen));
     if (!h->asking)
         rt_zk_unwatch(&h->watch); /* the next BEAT looks */
 }
@@ -142,9 +145,8 @@ static void make_lines(struct rt_zk *z, struct rt_zk_herd *h)
             (void)rt_zk_make_way(z, rt_zk_node_path(z, h->tickets[i]->name, "x"));
 }
 
-static void tried(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void tried(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_herd *h = find(z, a->extra);
     int32_t said = err == 0 ? rt_zk_multi_read(reply, NULL, NULL) : RT_ZK_OK;
     if (h == NULL)
@@ -175,27 +177,23 @@ static void try_all(struct rt_zk *z, struct rt_zk_herd *h)
         if (t != NULL)
             rt_zk_herd_create(z, a, t->name, t->node, rt_zk_card_write(z, t->owner, t->value));
     }
-    h->asking = rt_zk_send(&z->c, a, NULL, NULL, h->serial, NULL) == 0;
+    h->asking = ask(z, h, a);
 }
 
 /* ---- Is it ours by now? ----------------------------------------------------------------------- */
 
-static void mine_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void mine_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_herd *h = find(z, a->extra);
-    struct rt_zk_stat stat = {0};
+    struct rt_zk_stat stat;
+    (void)rt_zk_answered_node(err, reply, &stat);
     if (h == NULL)
         return;
     h->asking = false;
-    if (err == 0 && reply->said == RT_ZK_OK) {
-        (void)rt_jute_get_bytes(&reply->body);
-        rt_jute_get_stat(&reply->body, &stat);
-        if (!reply->body.bad)
-            won(z, h, (uint64_t)stat.czxid);
-    } else if (err == 0) {
+    if (err == 0 && reply->said != RT_ZK_OK)
         try_all(z, h);
-    }
+    else if (err == 0 && !reply->body.bad)
+        won(z, h, (uint64_t)stat.czxid);
 }
 
 static void ask_mine(struct rt_zk *z, struct rt_zk_herd *h)
@@ -204,10 +202,8 @@ static void ask_mine(struct rt_zk *z, struct rt_zk_herd *h)
     const char *path = rt_zk_node_path(z, t->name, t->node);
     if (h->asking)
         return;
-    h->asking = rt_zk_send(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL), NULL, NULL, 0, NULL) ==
-                    0 &&
-                rt_zk_send(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, false, mine_seen), NULL, NULL,
-                           h->serial, NULL) == 0;
+    h->asking = rt_zk_post(&z->c, rt_zk_path(&z->c, RT_ZK_SYNC, path, NULL)) == 0 &&
+                ask(z, h, rt_zk_read(&z->c, RT_ZK_GET, path, false, mine_seen));
 }
 
 static struct rt_zk_herd *herd_new(struct rt_zk *z, struct rt_zk_ticket *const *tickets, size_t n)

@@ -133,9 +133,8 @@ static int32_t read_created(struct rt_zk *z, struct joining *j, const struct rt_
     return said;
 }
 
-static void created(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void created(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
     int32_t said = err == 0 ? read_created(z, j, a, reply) : RT_ZK_OK;
     j->no_line = said == RT_ZK_NO_NODE;
@@ -145,7 +144,7 @@ static void created(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct r
         j->lost = true;
         err = 0;
     } else if (err == 0 && reply->body.bad && a->call != RT_ZK_MULTI) {
-        err = rt_zk_odd(c);
+        err = rt_zk_odd(&z->c);
     } else if (said == -102) {
         err = rt_words_fail(&z->base, ROTA_AUTH, "that user may not create there");
     } else if (said != RT_ZK_OK && !j->no_line && !j->taken) {
@@ -210,9 +209,8 @@ static void refused(struct rt_zk *z, struct joining *j)
     rt_zk_end(z, &j->work, j->refusal);
 }
 
-static void gone(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void gone(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
     (void)reply; /* it is not there any more, by whomever */
     note(z, j, err);
@@ -220,10 +218,8 @@ static void gone(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_z
 }
 
 /* Who is in the way: its words. */
-static void front_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
-                       struct rt_zk_reply *reply)
+static void front_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
     struct rt_zk_card card;
     rt_zk_card_read(z, rt_zk_answered_node(err, reply, NULL), &card);
@@ -302,9 +298,8 @@ static bool still_known(struct rt_zk *z, struct joining *j)
     return all;
 }
 
-static void kept(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void kept(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
     if (still_known(z, j))
         note(z, j, rt_zk_kept(z, j->ones[a->extra].ticket, err, reply));
@@ -346,9 +341,8 @@ static void settle(struct rt_zk *z, struct joining *j)
     }
 }
 
-static void inherited(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void inherited(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
     if (err == 0 && rt_zk_multi_read(reply, NULL, NULL) != RT_ZK_OK)
         err = rt_words_fail(&z->base, ROTA_UNKNOWN, "%.120s: the ticket is gone, or has an heir",
@@ -423,7 +417,7 @@ static int check_kind(struct rt_zk *z, const struct one *one)
     if (line->other != NULL)
         return rt_words_fail(&z->base, ROTA_INVALID,
                              "%.80s: somebody stands there as %.60s, whom ?dialect=%s does not see",
-                             one->join->name, line->other->node, z->dialect->name);
+                             one->join->name, line->other, z->dialect->name);
     for (const struct rt_zk_place *p = line->places; p < one->place; p++)
         if (!rt_grant_same_kind(p->id.mode, p->id.of, one->join->mode, one->join->of))
             return rt_words_other_kind(&z->base, one->join, p->id.mode, p->id.of);
@@ -525,9 +519,8 @@ static void create_again(struct rt_zk *z, struct joining *j)
     go(z, j, send_create(z, j));
 }
 
-static void line_gone(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void line_gone(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct joining *j = a->owner;
     const char *name = j->ones[a->extra].join->name;
     if (err == 0 && reply->said == RT_ZK_NOT_EMPTY)

@@ -66,9 +66,8 @@ static void leave_over(struct rt_zk *z, struct leaving *l, int err)
 
 static int leave_by_line(struct rt_zk *z, struct leaving *l);
 
-static void left(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void left(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct leaving *l = a->owner;
     int32_t said = said_of(a, err, reply);
     if (RT_BUG(RT_BUG_LOST_DELETE_IS_DONE) && err == ROTA_UNKNOWN)
@@ -209,9 +208,8 @@ static void change_over(struct rt_zk *z, struct leaving *l, int err)
         rt_zk_ticket_lost(z, t);
 }
 
-static void changed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void changed(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct leaving *l = a->owner;
     const struct rt_op *op = l->work.op;
     struct rt_zk_ticket *t = changer(z, op);
@@ -318,9 +316,8 @@ const struct rt_turn_kind rt_zk_change = {
 
 static int send_break(struct rt_zk *z, struct leaving *l, bool tell);
 
-static void broken(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void broken(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct leaving *l = a->owner;
     int32_t said = said_of(a, err, reply);
     if (said == RT_ZK_NO_NODE && !l->retried) { /* its session has no node: it is no Rota's */

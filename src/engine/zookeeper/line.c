@@ -260,7 +260,7 @@ int rt_zk_line_read(struct rt_zk_line *line, const struct rt_zk_dialect *d, stru
     line->lone = d->lone != NULL;
     merge_keepers(line, d);
     for (size_t i = 0; i < line->count && line->other == NULL; i++)
-        line->other = line->places[i].id.other ? &line->places[i] : NULL;
+        line->other = line->places[i].id.other ? line->places[i].node : NULL;
     return in->bad ? ROTA_PROTOCOL : 0;
 }
 
@@ -293,20 +293,27 @@ static void gather(struct rt_zk_line *line)
     }
 }
 
-void rt_zk_line_judge(struct rt_zk_line *line, int64_t now_ms,
-                      void (*over)(void *arg, const char *node), void *arg)
+/* Those whose time is over behind the others, whose order stays. Returns how many. */
+static size_t set_apart(struct rt_zk_line *line, int64_t now_ms)
+{
+    size_t all = line->count;
+    line->count = 0;
+    for (size_t i = 0; i < all; i++) {
+        struct rt_zk_place p = line->places[i];
+        int64_t ends = rt_zk_ends_ms(&p);
+        if (ends != 0 && ends <= now_ms)
+            continue;
+        line->places[i] = line->places[line->count];
+        line->places[line->count++] = p;
+    }
+    return all - line->count;
+}
+
+size_t rt_zk_line_judge(struct rt_zk_line *line, int64_t now_ms)
 {
     struct rt_grant g;
     bool stopped = false;
-    size_t n = 0;
-    for (size_t i = 0; i < line->count; i++) {
-        int64_t ends = rt_zk_ends_ms(&line->places[i]);
-        if (ends == 0 || ends > now_ms)
-            line->places[n++] = line->places[i];
-        else if (over != NULL)
-            over(arg, line->places[i].node);
-    }
-    line->count = n;
+    size_t over = set_apart(line, now_ms);
     line->waiting = 0;
     gather(line);
     rt_grant_init(&g, 0);
@@ -320,6 +327,7 @@ void rt_zk_line_judge(struct rt_zk_line *line, int64_t now_ms,
         }
         line->waiting += !p->granted;
     }
+    return over;
 }
 
 const struct rt_zk_place *rt_zk_line_node(const struct rt_zk_line *line, const char *node)

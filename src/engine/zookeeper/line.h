@@ -69,7 +69,7 @@ struct rt_zk_line { /* zeroed before the first use */
     struct rt_zk_place *places;
     size_t count, room, waiting;
     char *text;
-    const struct rt_zk_place *other; /* of another recipe */
+    const char *other; /* the node of one of another recipe; or NULL */
     bool gathers, bounded;
     bool
         lone; /* who has a ticket has made the one node with it: all hold, should there be several */
@@ -79,10 +79,9 @@ struct rt_zk_line { /* zeroed before the first use */
 
 /* All children, in any order, as the answer to getChildren has them. 0, ROTA_NOMEM, ROTA_PROTOCOL. */
 int rt_zk_line_read(struct rt_zk_line *line, const struct rt_zk_dialect *d, struct rt_jute_in *in);
-/* Takes out those whose time is over at NOW_MS, by the servers' clock, as far as it is known when they began: OVER has each. Then
- * says who holds. */
-void rt_zk_line_judge(struct rt_zk_line *line, int64_t now_ms,
-                      void (*over)(void *arg, const char *node), void *arg);
+/* Takes out those whose time is over at NOW_MS, by the servers' clock, as far as it is known when they began: they stand behind
+ * the others then, and are returned. Then says who holds. */
+size_t rt_zk_line_judge(struct rt_zk_line *line, int64_t now_ms);
 void rt_zk_line_fini(struct rt_zk_line *line);
 const struct rt_zk_place *rt_zk_line_node(const struct rt_zk_line *line, const char *node);
 /* The first of that session and nonce; NONCE 0: of that session and number. NULL: none. */

@@ -12,26 +12,15 @@
 #define ARENA_MOST (64u << 20)
 #define LINE_ITSELF UINT64_MAX
 
-struct tidying {
-    struct rt_zk *z;
-    const char *name;
-};
-
-static void over(void *arg, const char *node)
-{
-    const struct tidying *t = arg;
-    rt_zk_chore_delete(t->z, t->name, node);
-}
-
 static void finish(struct rt_zk *z, struct rt_zk_look *look)
 {
-    struct tidying t = {z, look->name};
+    const struct rt_zk_line *line = &look->line;
+    size_t over = look->err == 0 ? rt_zk_line_judge(&look->line, rt_zk_now_ms(z)) : 0;
+    for (size_t i = 0; i < over && look->flags & RT_ZK_LOOK_TIDY; i++)
+        rt_zk_chore_delete(z, look->name, line->places[line->count + i].node);
     look->ends_ms = 0;
-    if (look->err == 0)
-        rt_zk_line_judge(&look->line, rt_zk_now_ms(z), look->flags & RT_ZK_LOOK_TIDY ? over : NULL,
-                         &t);
-    for (size_t i = 0; look->err == 0 && i < look->line.count; i++) {
-        int64_t ends = rt_zk_ends_ms(&look->line.places[i]);
+    for (size_t i = 0; look->err == 0 && i < line->count; i++) {
+        int64_t ends = rt_zk_ends_ms(&line->places[i]);
         if (ends != 0 && (look->ends_ms == 0 || ends < look->ends_ms))
             look->ends_ms = ends;
     }
@@ -64,14 +53,13 @@ static int keep_data(struct rt_zk *z, struct rt_zk_look *look, struct rt_zk_plac
     return 0;
 }
 
-static void data_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void data_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_look *look = a->owner;
     struct rt_zk_stat stat;
     struct rt_text data = rt_zk_answered_node(err, reply, &stat);
     if (err == 0 && reply->body.bad)
-        err = rt_zk_odd(c);
+        err = rt_zk_odd(&z->c);
     if (err == 0 && a->extra == LINE_ITSELF) {
         read_bound(&look->line, data);
         look->version = stat.version;
@@ -121,10 +109,8 @@ static int ask_data(struct rt_zk *z, struct rt_zk_look *look)
 static int send_list(struct rt_zk *z, struct rt_zk_look *look);
 
 /* There is no line: when one is made, the watch fires. */
-static void absence_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
-                         struct rt_zk_reply *reply)
+static void absence_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_look *look = a->owner;
     if (err == 0 && reply->said == RT_ZK_OK) { /* it was, meanwhile */
         look->watch->kind = RT_ZK_WATCH_CHILDREN;
@@ -142,14 +128,13 @@ static int await_line(struct rt_zk *z, struct rt_zk_look *look)
     return ask(z, look, RT_ZK_EXISTS, rt_zk_line_path(z, look->name), true, absence_seen, 0);
 }
 
-static void list_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void list_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_look *look = a->owner;
     if (err == 0 && reply->said == RT_ZK_OK) {
         err = rt_zk_line_read(&look->line, z->dialect, &reply->body);
         if (err != 0)
-            err = err == ROTA_NOMEM ? rt_words_nomem(&z->base) : rt_zk_odd(c);
+            err = err == ROTA_NOMEM ? rt_words_nomem(&z->base) : rt_zk_odd(&z->c);
     }
     if (err == 0 && reply->said == RT_ZK_NO_NODE && look->flags & RT_ZK_LOOK_WATCH &&
         look->watch != NULL && look->watch->link != NULL)

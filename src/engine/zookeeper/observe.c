@@ -18,11 +18,11 @@ static struct view *of(struct rt_observer *o)
     return (struct view *)(void *)o;
 }
 
-static void fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
+static void fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
 {
     (void)event;
     (void)afresh;
-    rt_observe_look(&rt_zk_of(c)->observers, w->owner);
+    rt_observe_look(&z->observers, w->owner);
 }
 
 /* What the look has seen. */
@@ -58,8 +58,7 @@ static void tell(struct rt_zk *z, struct view *v)
     rt_observed(&z->observers, &v->base, v->look.err, &seen, true);
 }
 
-static void label_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
-                       struct rt_zk_reply *reply)
+static void label_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct view *v = a->owner;
     struct rt_text text = rt_zk_answered_node(err, reply, NULL);
@@ -68,7 +67,7 @@ static void label_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
     (void)snprintf(v->label, sizeof(v->label), "%.*s", (int)n,
                    text.size > 0 ? (const char *)text.at : "");
     v->labelled = a->extra;
-    tell(rt_zk_of(c), v);
+    tell(z, v);
 }
 
 /* A leader's value stands alone: its label is with its session. False: it is known, or not needed. */

@@ -38,8 +38,6 @@
 #include "engine/zookeeper/line.h"
 #include "engine/zookeeper/zk.h"
 
-#include <stdatomic.h>
-
 #define RT_ZK_ROOT_MAX 1024
 #define RT_ZK_PATH_ROOM (RT_ZK_ROOT_MAX + RT_NAME_ROOM + RT_ZK_NODE_ROOM + 8)
 #define RT_ZK_PATHS 4
@@ -158,11 +156,6 @@ struct rt_zk {
     } session;
 };
 
-static inline struct rt_zk *rt_zk_of(struct rt_zk_conn *c)
-{
-    return (struct rt_zk *)(void *)((char *)c - offsetof(struct rt_zk, c));
-}
-
 #define rt_zk_end(z, w, err) rt_turn_end(&(z)->turns, (w), (err))
 /* Sends A for W, which is its owner and counts it. As rt_zk_send. */
 static inline int rt_zk_work_send(struct rt_zk *z, struct rt_work *w, struct rt_zk_ask *a,
@@ -239,7 +232,7 @@ void rt_zk_herd_create(struct rt_zk *z, struct rt_zk_ask *a, const char *name, c
 
 /* ---- session.c -------------------------------------------------------------------------------- */
 
-void rt_zk_expired(struct rt_zk_conn *c);
+void rt_zk_expired(struct rt_zk *z);
 void rt_zk_verify(struct rt_zk *z); /* asks what the servers know of our tickets */
 bool rt_zk_parting(struct rt_conn *conn);
 /* Names the lines that we wait in with DETECT in the session's node. */

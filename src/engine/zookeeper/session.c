@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define LOOKED_AT_PER_BEAT 256
-#define LINES_ROOM (64u << 10)
+#define LINES_MOST (64u << 10)
 
 struct beat {
     struct rt_work work; /* first */
@@ -45,9 +45,8 @@ static void forget(struct rt_zk *z)
     z->c.wanted_until = 0;
 }
 
-void rt_zk_expired(struct rt_zk_conn *c)
+void rt_zk_expired(struct rt_zk *z)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_event event = {.kind = RT_SESSION_LOST, .session = z->session.id};
     if (z->session.id == 0)
         return;
@@ -55,12 +54,12 @@ void rt_zk_expired(struct rt_zk_conn *c)
     rt_conn_event(&z->base, &event);
 }
 
-static void parted(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void parted(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     (void)a;
     (void)err;
     (void)reply;
-    rt_zk_of(c)->session.parted = true;
+    z->session.parted = true;
 }
 
 /* Not while tickets stand on it, nor without a connection: then the timeout ends it. */
@@ -114,9 +113,8 @@ static void tell_missing(struct rt_zk *z, uint64_t asked)
     }
 }
 
-static void verified(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void verified(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     z->session.verifying = false;
     if (z->session.again && z->session.id != 0)
         rt_zk_verify(z);
@@ -148,18 +146,16 @@ void rt_zk_verify(struct rt_zk *z)
 
 static void watch_node(struct rt_zk *z);
 
-static void node_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
-                       bool afresh)
+static void node_fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
 {
     (void)w;
     (void)event; /* deleted: the session is over, and the connection will say so */
     (void)afresh;
-    watch_node(rt_zk_of(c));
+    watch_node(z);
 }
 
-static void node_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void node_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_stat stat;
     (void)a;
     (void)rt_zk_answered_node(err, reply, &stat);
@@ -178,47 +174,39 @@ static void watch_node(struct rt_zk *z)
         (void)rt_zk_post(&z->c, rt_zk_read(&z->c, RT_ZK_GET, path, true, node_seen));
 }
 
-struct lines {
-    char *text;
-    size_t size;
-};
-
-static void add_line(struct lines *l, const char *name)
+static void add_line(struct rt_jute_out *lines, const char *name)
 {
-    size_t n = strlen(name);
-    if (l->size + n + 2 > LINES_ROOM)
+    if (lines->size + strlen(name) + 1 > LINES_MOST)
         return;
-    l->text[l->size++] = '\n';
-    memcpy(l->text + l->size, name, n);
-    l->size += n;
+    rt_jute_raw(lines, "\n", 1);
+    rt_jute_raw(lines, name, strlen(name));
 }
 
-static void lines_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void lines_set(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk_stat stat;
     (void)a;
     if (err != 0 || reply->said != RT_ZK_OK)
         return;
     rt_jute_get_stat(&reply->body, &stat);
-    if (stat.version == rt_zk_of(c)->session.version + 1) /* nobody else was in between */
-        rt_zk_of(c)->session.version = stat.version;
+    if (stat.version == z->session.version + 1) /* nobody else was in between */
+        z->session.version = stat.version;
 }
 
 int rt_zk_show_lines(struct rt_zk *z, const struct rt_op *op)
 {
+    struct rt_jute_out lines = {0};
     struct rt_text label = rt_zk_label(z);
-    struct lines l = {rt_alloc(LINES_ROOM), label.size};
-    if (l.text == NULL)
-        return rt_words_nomem(&z->base);
-    memcpy(l.text, label.at, label.size);
+    rt_jute_raw(&lines, label.at, label.size);
     for (const struct rt_zk_ticket *t = z->tickets; t != NULL; t = t->next)
         if (t->id.detect)
-            add_line(&l, t->name);
+            add_line(&lines, t->name);
     for (size_t i = 0; i < op->join.n; i++)
-        add_line(&l, op->join.joins[i].name);
+        add_line(&lines, op->join.joins[i].name);
     struct rt_zk_ask *a = rt_zk_set(&z->c, rt_zk_session_path(z, z->session.id),
-                                    (struct rt_text){l.text, l.size}, lines_set);
-    rt_free(l.text);
+                                    (struct rt_text){lines.at, lines.size}, lines_set);
+    a->out.failed = a->out.failed || lines.failed;
+    rt_jute_free(&lines);
     return rt_zk_post(&z->c, a);
 }
 
@@ -244,10 +232,9 @@ static int allow(struct rt_zk *z, const struct beat *b)
 
 static int send_open(struct rt_zk *z, struct beat *b);
 
-static void prepare_open(struct rt_zk_conn *c, struct rt_zk_ask *a)
+static void prepare_open(struct rt_zk *z, struct rt_zk_ask *a)
 {
-    struct rt_zk *z = rt_zk_of(c);
-    rt_zk_put_create(c, &a->out, rt_zk_session_path(z, c->session.id), rt_zk_label(z),
+    rt_zk_put_create(&z->c, &a->out, rt_zk_session_path(z, z->c.session.id), rt_zk_label(z),
                      RT_ZK_EPHEMERAL);
 }
 
@@ -261,19 +248,18 @@ static void take_over(struct rt_zk *z, const struct beat *b)
     watch_node(z);
 }
 
-static void opened(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void opened(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct beat *b = a->owner;
     struct rt_zk_stat stat;
     if (err == 0 && reply->said == RT_ZK_NO_NODE && a->extra == 0) {
-        err = rt_zk_make_way(z, rt_zk_session_path(z, c->session.id));
+        err = rt_zk_make_way(z, rt_zk_session_path(z, z->c.session.id));
         if (err == 0)
             err = send_open(z, b);
         if (err == 0)
             return;
     } else if (err == 0 && reply->said == RT_ZK_NO_NODE) {
-        err = rt_zk_no_way(z, rt_zk_session_path(z, c->session.id));
+        err = rt_zk_no_way(z, rt_zk_session_path(z, z->c.session.id));
     }
     (void)rt_zk_answered_node(err, reply, &stat);
     if (stat.ctime != 0)
@@ -330,9 +316,9 @@ static void catch_up(struct rt_zk *z)
         rt_zk_wait_look(z, oldest);
 }
 
-static void renewed(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void renewed(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
+    struct rt_zk_conn *c = &z->c;
     struct beat *b = a->owner;
     struct rt_op *op = b->work.op;
     (void)reply;

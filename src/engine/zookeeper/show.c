@@ -128,10 +128,8 @@ static bool is_known(const struct showing *s, struct rt_text name)
 }
 
 /* A session's node: the label, and the lines it waits in with DETECT, each behind a newline. */
-static void session_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
-                         struct rt_zk_reply *reply)
+static void session_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct showing *s = a->owner;
     struct rt_text text = rt_zk_answered_node(err, reply, NULL);
     const char *at = text.at, *end = at + text.size;
@@ -195,10 +193,8 @@ static void listed(struct rt_zk *z, struct rt_zk_look *look)
     rt_zk_end(z, &s->work, 0);
 }
 
-static void lines_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
-                       struct rt_zk_reply *reply)
+static void lines_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct showing *s = a->owner;
     const char *prefix = s->work.op->list.prefix != NULL ? s->work.op->list.prefix : "";
     char name[RT_NAME_ROOM];
@@ -206,7 +202,7 @@ static void lines_seen(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
     for (size_t i = 0; err == 0 && i < n; i++) {
         struct rt_text node = rt_jute_get_bytes(&reply->body);
         if (reply->body.bad)
-            err = rt_zk_odd(c);
+            err = rt_zk_odd(&z->c);
         else if (rt_zk_name_read(z, node, name) && strncmp(name, prefix, strlen(prefix)) == 0)
             err = add(z, s, (struct rt_text){name, strlen(name)});
     }

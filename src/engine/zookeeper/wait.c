@@ -26,7 +26,7 @@ struct rt_zk_wait {                  /* a look of a ticket */
     struct rt_zk_wait *next, **link; /* of all */
     struct rt_zk_ticket *ticket;     /* NULL: it has ended meanwhile */
     bool again;
-    char *name;
+    char name[];
 };
 
 static void granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, bool touch);
@@ -85,12 +85,10 @@ int rt_zk_kept(struct rt_zk *z, struct rt_zk_ticket *t, int err, struct rt_zk_re
 
 /* ---- Events ----------------------------------------------------------------------------------- */
 
-static void ahead_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
-                        bool afresh)
+static void ahead_fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_ticket *t = w->owner;
-    bool mine = t->own.link != NULL && t->own_set == c->link_count;
+    bool mine = t->own.link != NULL && t->own_set == z->c.link_count;
     if (RT_BUG(RT_BUG_REPLAY_BELIEVED))
         mine = afresh = true;
     if (event == RT_ZK_DELETED && afresh && t->direct && mine && t->look == NULL && !t->granted)
@@ -100,31 +98,30 @@ static void ahead_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_
 }
 
 /* Deleted, changed, or somebody came. */
-void rt_zk_wait_fired(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
-                      bool afresh)
+void rt_zk_wait_fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event event, bool afresh)
 {
     (void)event;
     (void)afresh;
-    rt_zk_wait_look(rt_zk_of(c), w->owner);
+    rt_zk_wait_look(z, w->owner);
 }
 
 /* The watch is set if the node was there; if not, what it was set for has changed. */
-static void watch_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void watch_set(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk_ticket *t = rt_zk_ticket_of(rt_zk_of(c), a);
+    struct rt_zk_ticket *t = rt_zk_ticket_of(z, a);
     if (t == NULL || (err == 0 && reply->said == RT_ZK_OK))
         return;
     t->direct = false;
     if (err == 0)
-        rt_zk_wait_look(rt_zk_of(c), t);
+        rt_zk_wait_look(z, t);
 }
 
-static void own_set(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void own_set(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk_ticket *t = rt_zk_ticket_of(rt_zk_of(c), a);
+    struct rt_zk_ticket *t = rt_zk_ticket_of(z, a);
     if (t != NULL && err == 0 && reply->said == RT_ZK_OK)
-        t->own_set = c->link_count;
-    watch_set(c, a, err, reply);
+        t->own_set = z->c.link_count;
+    watch_set(z, a, err, reply);
 }
 
 static void set_watch(struct rt_zk *z, struct rt_zk_ticket *t, struct rt_zk_watch *w,
@@ -164,9 +161,8 @@ static void tell_granted(struct rt_zk *z, struct rt_zk_ticket *t, bool others, b
         rt_zk_wait_look(z, t);
 }
 
-static void kept(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void kept(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    struct rt_zk *z = rt_zk_of(c);
     struct rt_zk_ticket *t = rt_zk_ticket_of(z, a);
     if (t != NULL)
         t->securing = false;
@@ -287,7 +283,6 @@ static void wait_free(struct rt_zk_wait *w)
 {
     RT_LIST_OUT(w);
     rt_zk_look_fini(&w->look);
-    rt_free(w->name);
     rt_free(w);
 }
 
@@ -323,25 +318,24 @@ void rt_zk_wait_look(struct rt_zk *z, struct rt_zk_ticket *t)
         t->look->again = true;
     if (t->look != NULL || t->leaving)
         return;
-    struct rt_zk_wait *w = rt_alloc(sizeof(*w));
-    char *name = rt_strdup(t->name);
-    if (w != NULL)
-        w->look.watch = &t->line;
+    struct rt_zk_wait *w = rt_alloc(sizeof(*w) + strlen(t->name) + 1);
     t->looked = ++z->serial;
-    if (w == NULL || name == NULL ||
-        (watch && rt_zk_watch(&z->c, &t->line,
+    t->blind = w == NULL;
+    if (w == NULL)
+        return;
+    memcpy(w->name, t->name, strlen(t->name) + 1);
+    w->look.watch = &t->line;
+    w->ticket = t;
+    if ((watch && rt_zk_watch(&z->c, &t->line,
                               t->id.mode == RT_GATHER ? RT_ZK_WATCH_DATA : RT_ZK_WATCH_CHILDREN,
                               rt_zk_line_path(z, t->name), rt_zk_wait_fired, t) != 0) ||
-        rt_zk_look(z, &w->look, name, RT_ZK_LOOK_TIDY | (watch ? RT_ZK_LOOK_WATCH : 0), NULL,
+        rt_zk_look(z, &w->look, w->name, RT_ZK_LOOK_TIDY | (watch ? RT_ZK_LOOK_WATCH : 0), NULL,
                    looked, w) != 0) {
         rt_free(w);
-        rt_free(name);
         t->blind = true;
         return;
     }
     RT_LIST_ADD(&z->waits, w);
-    w->ticket = t;
-    w->name = name;
     t->look = w;
     t->blind = false;
 }

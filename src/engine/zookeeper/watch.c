@@ -114,6 +114,6 @@ void rt_zk_notice(struct rt_zk_conn *c, struct rt_jute_in *in)
     while (fired != NULL) { /* one may end the others */
         struct rt_zk_watch *w = fired;
         rt_zk_unwatch(w);
-        w->fired(c, w, (enum rt_zk_event)event, w->link_count == c->link_count);
+        w->fired(c->rider, w, (enum rt_zk_event)event, w->link_count == c->link_count);
     }
 }

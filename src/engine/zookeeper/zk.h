@@ -35,6 +35,7 @@
 #include "engine/zookeeper/jute.h"
 
 struct rt_zk_conn;
+struct rt_zk; /* who rides on it, and is told: nothing is known of it here */
 
 /* ---- Asks (ask.c) ----------------------------------------------------------------------------- */
 
@@ -82,7 +83,7 @@ struct rt_zk_reply {
  *   ROTA_AUTH, ROTA_INVALID, ROTA_UNSUPPORTED, ROTA_PROTOCOL, ROTA_NOMEM  refused: not done
  * Exactly once, from a turn, never after rt_zk_conn_close. The ask is freed when it returns. */
 struct rt_zk_ask;
-typedef void rt_zk_answer_fn(struct rt_zk_conn *c, struct rt_zk_ask *a, int err,
+typedef void rt_zk_answer_fn(struct rt_zk *z, struct rt_zk_ask *a, int err,
                              struct rt_zk_reply *reply);
 
 struct rt_zk_ask {           /* made by rt_zk_ask_new, its body written, sent */
@@ -91,7 +92,7 @@ struct rt_zk_ask {           /* made by rt_zk_ask_new, its body written, sent */
     void *owner;             /* the owner's: set before it is sent, and left alone ... */
     uint64_t extra;
     uint64_t session; /* not sent in any other; 0: in any */
-    void (*prepare)(struct rt_zk_conn *c,
+    void (*prepare)(struct rt_zk *z,
                     struct rt_zk_ask *a); /* writes its body when it is sent; or NULL */
     /* The rest is the connection's. */
     enum rt_zk_call call;
@@ -156,7 +157,7 @@ enum rt_zk_event { RT_ZK_CREATED = 1, RT_ZK_DELETED = 2, RT_ZK_CHANGED = 3, RT_Z
 struct rt_zk_watch;
 /* W fired, and is out of use: its memory may go, or be used anew. AFRESH: since it was set, the connection has been the same:
  * events have come in the order of what they tell. */
-typedef void rt_zk_fired_fn(struct rt_zk_conn *c, struct rt_zk_watch *w, enum rt_zk_event event,
+typedef void rt_zk_fired_fn(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event event,
                             bool afresh);
 
 struct rt_zk_watch { /* embedded in its owner's struct; zeroed before the first use */
@@ -177,9 +178,9 @@ void rt_zk_unwatch(struct rt_zk_watch *w); /* also if it is not in use */
 /* ---- The connection (conn.c) ------------------------------------------------------------------ */
 
 struct rt_zk_user {
-    void (*linked)(struct rt_zk_conn *c);
-    void (*lost)(struct rt_zk_conn *c);    /* only if it was ready */
-    void (*expired)(struct rt_zk_conn *c); /* the session is over, whatever was asked in it */
+    void (*linked)(struct rt_zk *z);
+    void (*lost)(struct rt_zk *z);    /* only if it was ready */
+    void (*expired)(struct rt_zk *z); /* the session is over, whatever was asked in it */
 };
 
 #define RT_ZK_LANES 64
@@ -188,6 +189,7 @@ struct rt_zk_user {
 struct rt_zk_conn {
     struct rt_conn *base;
     const struct rt_zk_user *on;
+    struct rt_zk *rider;
     struct rt_link link;
     uint64_t link_count; /* that were ready */
     bool anew;           /* another session is wanted */
@@ -214,7 +216,7 @@ struct rt_zk_conn {
 
 /* BASE outlives C. 0, ROTA_INVALID or ROTA_NOMEM with errmsg and nothing kept. */
 int rt_zk_conn_open(struct rt_zk_conn *c, struct rt_conn *base, const struct rt_url *url,
-                    const struct rt_zk_user *user);
+                    const struct rt_zk_user *user, struct rt_zk *rider);
 void rt_zk_conn_close(struct rt_zk_conn *c);
 /* Leaves the session to its end, and makes a new one. */
 void rt_zk_anew(struct rt_zk_conn *c);

@@ -55,9 +55,9 @@ static int asked_err;
 static int32_t asked_said;
 static bool asked_done;
 
-static void on_answer(struct rt_zk_conn *c, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
+static void on_answer(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
-    (void)c;
+    (void)z;
     (void)a;
     asked_done = true;
     asked_err = err;

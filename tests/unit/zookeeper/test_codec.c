@@ -168,7 +168,7 @@ static void line_of(struct rt_zk_line *line, const char *const *nodes, size_t n)
         rt_jute_text(&o, nodes[i]);
     struct rt_jute_in in = {o.at, o.size, false};
     assert_int_equal(rt_zk_line_read(line, rt_zk_dialect("curator"), &in), 0);
-    rt_zk_line_judge(line, 0, NULL, NULL);
+    (void)rt_zk_line_judge(line, 0);
     rt_jute_free(&o);
 }
 
@@ -203,7 +203,7 @@ static void barriers_open_when_they_are_full(void **state)
     line.opener = NULL;
     line.bounded = true;
     line.bound = 2;
-    rt_zk_line_judge(&line, 0, NULL, NULL);
+    (void)rt_zk_line_judge(&line, 0);
     assert_int_equal(line.waiting, 1);
     assert_null(line.opener);
     rt_zk_line_fini(&line);
@@ -233,7 +233,7 @@ static void whatever_a_server_lists(void **state)
             o.at[roll((uint32_t)o.size)] = (uint8_t)roll(256);
         struct rt_jute_in in = {o.at, o.size - roll(2) * roll((uint32_t)o.size), false};
         if (rt_zk_line_read(&line, rt_zk_dialect(dialects[roll(5)]), &in) == 0) {
-            rt_zk_line_judge(&line, roll(100), NULL, NULL);
+            (void)rt_zk_line_judge(&line, roll(100));
             for (size_t k = 0; k < line.count; k++)
                 if (!line.places[k].granted)
                     (void)rt_zk_line_aim(&line, &line.places[k]);
