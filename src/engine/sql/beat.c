@@ -274,6 +274,7 @@ static bool renew_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
         compare(a, b);
         rt_sql_done(a, 0);
         sweep(a, b);
+        rt_sql_hear_renewed(c);
     }
     return true;
 }

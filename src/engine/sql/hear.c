@@ -51,6 +51,18 @@ void rt_sql_hear_linked(struct rt_sql_conn *c)
         (void)rt_sql_ask(c, &listen_plan, NULL, NULL, NULL);
 }
 
+static bool is_listen(const struct rt_entry *e, const void *arg)
+{
+    (void)arg;
+    return ((const struct rt_sql_ask *)(const void *)e)->plan == &listen_plan;
+}
+
+void rt_sql_hear_renewed(struct rt_sql_conn *c)
+{
+    if (!c->lanes[0].listens && rt_ledger_find(&c->ledger, is_listen, NULL) == NULL)
+        rt_sql_hear_linked(c);
+}
+
 void rt_sql_unlisten(struct rt_sql_conn *c)
 {
     (void)rt_sql_ask(c, &unlisten_plan, NULL, NULL, NULL);

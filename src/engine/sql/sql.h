@@ -247,6 +247,8 @@ void rt_sql_tell(struct rt_sql_conn *c, enum rt_event_kind kind, uint64_t sessio
 
 /* The lane that hears is ready again: what was pushed meanwhile is looked for. */
 void rt_sql_hear_linked(struct rt_sql_conn *c);
+/* The session was renewed: what should listen and does not (its time was over before a server in trouble took it), is asked again. */
+void rt_sql_hear_renewed(struct rt_sql_conn *c);
 void rt_sql_unlisten(struct rt_sql_conn *c);
 /* Something was pushed; LATER: answers are on their way that come first, then rt_sql_told is called. */
 void rt_sql_notice(struct rt_sql_conn *c, bool later, const char *channel, const char *text);
