@@ -50,7 +50,6 @@ enum rt_bug {
     RT_BUG_SENT_IN_ANY_SESSION = 34,
     RT_BUG_LOST_DELETE_IS_DONE = 35,
     RT_BUG_TOUCH_SECURED_AT_ONCE = 36,
-    RT_BUG_SEQUENCE_IS_SIGNED = 37,
     RT_BUG_REPLAY_BELIEVED = 38,
     RT_BUG_ONE_SYNC_IS_ENOUGH = 39,
     /* What the simulator judges by what became of the lines: whom a release wakes, what was left, how long others wait, what

@@ -78,7 +78,9 @@ for kind in postgres mysql; do
 done
 [ -z "$file" ] || finds file '--seeds 1000' 5:I7 6:I8 8:I9 20:I6 25:I8 26:I6 27:I7 28:I1 29:I3/I5 30:I8 31:I1/I3
 [ -z "$zookeeper" ] || {
-    finds zookeeper '--from 1000 --seeds 3000' 2:I3 20:I6 32:I3 33:I8 34:I6/liveness 35:I4 36:I3 37:I1/I5/I7 38:I5 39:I3 40:I8 42:I4 43:I7
+    finds zookeeper '--from 1000 --seeds 3000' 2:I3 20:I6 32:I3 33:I8 34:I6/liveness 35:I4 36:I3 40:I8 42:I4 43:I7
+    finds zookeeper '--from 2700 --seeds 500' 38:I5
+    finds zookeeper '--from 3680 --seeds 3000' 39:I3
     finds zookeeper '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 }
 clean mem 500

@@ -348,6 +348,9 @@ void sim_plan_draw_zookeeper(struct sim_plan *plan, struct sim_random *r)
         plan->trouble_ms = PICK(r, every);
     draw_zookeeper_wire(plan, r);
     draw_dialect(plan, r);
+    if (plan->shared > 0 && plan->act[SIM_ACT_DOWNGRADE] > 0)
+        plan->at_least =
+            0; /* its keeper stays exclusive, and readers hold beside it (docs/engines/zookeeper.md) */
     plan->wraps = sim_chance(r, 150);
     plan->clock_ppm = sim_chance(r, 500) ? 0 : (int32_t)sim_below(r, 12001) - 6000;
     if (sim_chance(r, 300))

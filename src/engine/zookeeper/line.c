@@ -3,7 +3,6 @@
 #include "engine/zookeeper/line.h"
 
 #include "base/alloc.h"
-#include "base/bug.h"
 #include "base/sum.h"
 
 #include <ctype.h>
@@ -199,8 +198,6 @@ static int by_place(const void *a, const void *b)
     int32_t apart = (int32_t)((uint32_t)x->seq - (uint32_t)y->seq);
     if (x->placed != y->placed)
         return x->placed ? 1 : -1;
-    if (RT_BUG(RT_BUG_SEQUENCE_IS_SIGNED))
-        apart = (x->seq > y->seq) - (x->seq < y->seq);
     if (x->placed && apart != 0)
         return apart < 0 ? -1 : 1;
     if (x->durable != y->durable) /* a keeper behind what it stands beside */
