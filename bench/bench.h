@@ -79,6 +79,11 @@ void bench_redis_held(const struct bench *b);
 void bench_redis_takeover(const struct bench *b);
 void bench_redis_stop(void); /* also if it was not started */
 
+/* On five redis-servers of ours (redlock.c). */
+void bench_redlock_pair(const struct bench *b);
+void bench_redlock_flight(const struct bench *b);
+void bench_redlock_stop(void); /* also if they were not started */
+
 /* On an etcd of ours, against Go's clients where there is Go (etcd.c). */
 void bench_etcd_pair(const struct bench *b);
 void bench_etcd_flight(const struct bench *b);

@@ -39,6 +39,9 @@ static const struct {
     {"redis-threads", bench_redis_threads, "32 threads on one lock on Redis: passing on"},
     {"redis-held", bench_redis_held, "10,000 held locks on Redis: heartbeats and memory"},
     {"redis-takeover", bench_redis_takeover, "on Redis, after the holder was killed"},
+    {"redlock-pair", bench_redlock_pair,
+     "pairs on Redlock's five nodes: against SET NX and DEL on all at once by bare hiredis"},
+    {"redlock-flight", bench_redlock_flight, "32 asks in flight on Redlock's five nodes"},
     {"etcd-pair", bench_etcd_pair, "pairs on etcd: against Go's bare Txn and delete"},
     {"etcd-flight", bench_etcd_flight, "64 asks in flight on etcd: against Go's, bare"},
     {"etcd-mutex", bench_etcd_mutex, "distinct locks on etcd, 1 and 32: against Go's Mutex"},
@@ -135,9 +138,10 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
 
 static int usage(FILE *out)
 {
-    fprintf(out, "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
-                 "BENCH may be the first word of several: redis, etcd, zookeeper, postgres, "
-                 "mysql.\n\n");
+    fprintf(out,
+            "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
+            "BENCH may be the first word of several: redis, redlock, etcd, zookeeper, postgres, "
+            "mysql.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         fprintf(out, "  %-17s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
@@ -161,6 +165,7 @@ static void clear_up(void)
     if (getpid() != measurer)
         return;
     bench_redis_stop();
+    bench_redlock_stop();
     bench_etcd_stop();
 #ifdef BENCH_ZOOKEEPER
     bench_zookeeper_stop();

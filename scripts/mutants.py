@@ -27,7 +27,7 @@ import time
 UNIT = "tests/unit/"
 SIM = "tests/sim/sim --from 1" # the same worlds each time: a score can be repeated
 CONFORMANCE = "tests/conformance/conformance"
-CORE_TESTS = [UNIT + "core/test_" + name for name in ("desk", "edges", "readers", "giving_up", "session", "grant", "timers")]
+CORE_TESTS = [UNIT + "core/test_" + name for name in ("desk", "edges", "readers", "giving_up", "session", "grant", "quorum", "timers")]
 CLIENT_TESTS = [UNIT + "client/test_" + name for name in ("dispatch", "misuse", "failing", "hunt", "late", "metrics", "drive",
                                                           "client", "oom", "races", "trouble")]
 ON_MEM = CONFORMANCE + " mem:mutants"
@@ -71,6 +71,8 @@ FOLDERS = {
                                "tests/lib/with-postgres one -- " + CONFORMANCE + " --ttl=1s --alone @URL@",
                                "tests/lib/with-mysql one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
 }
+FOLDERS["redlock"] = ("src/engine/redlock", [SIM + " --redlock --seeds 20", "tests/system/redlock/test_redlock_steps",
+                                             "tests/lib/with-redis redlock -- " + CONFORMANCE + " --ttl=1s --alone @URL@"])
 FOLDERS["guard"] = ("src/guard", named("guard/test_", "guard_file guard_etcd retry guard_redis"))
 FOLDERS["resp"] = ("src/engine/resp", FOLDERS["redis"][1]) # the connection that the Redis engine rides on
 # As in `make test`: what writes behind its memory, uses it freed, or loses it is found by the address sanitizer.

@@ -1,13 +1,17 @@
 -- Takes a lock, or all of a set, on this node, and numbers it: what its client proposes, or more.
 local name, call, arg = KEYS[1], redis.call, ARGV
-local tag, token, ttl = arg[1], arg[2], arg[3]
-local now = call('TIME')
+local tag, token, ttl, text = arg[1], arg[2], arg[3], arg[4]
+local number, last = text + 0, (call('GET', 'rota:f') or 0) + 1
 -- A client whose clocks are far ahead must not spend the numbers of the years to come.
-local number, most = arg[4] + 0, now[1] * 1000000 + now[2] + 10000000
-if number > most then number = most end
-local last = (call('GET', 'rota:f') or 0) + 1
-if last > number then number = last end
-local text = string.format('%.0f', number)
+if number > last + 10000000 then
+    local now = call('TIME')
+    local most = now[1] * 1000000 + now[2] + 10000000
+    if number > most then
+        number = most
+        text = string.format('%.0f', number)
+    end
+end
+if last > number then text = string.format('%.0f', last) end
 local value = token .. ' rota ' .. text .. arg[5]
 for i = 5, #arg do
     local key = i == 5 and name or arg[i]
