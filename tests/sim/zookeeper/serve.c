@@ -386,7 +386,7 @@ void zs_conn_resume(struct zs_conn *c)
         at += 4 + n;
         take(c, in.at, n);
     }
-    if (!c->base.served)
+    if (!c->base.served || at == 0)
         return;
     c->in_size -= at;
     memmove(c->in, c->in + at, c->in_size);
