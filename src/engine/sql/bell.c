@@ -23,6 +23,7 @@ struct rt_sql_bell {
     struct rt_sql_bell *next, **link;
     const struct rt_sql_lane *lane; /* which holds it */
     uint64_t id;
+    bool going; /* it is being let go: no new ticket names it */
     char name[];
 };
 
@@ -31,7 +32,15 @@ struct rt_sql_bell {
 static struct rt_sql_bell *find(struct rt_sql_conn *c, const char *name)
 {
     for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
-        if (strcmp(b->name, name) == 0)
+        if (!b->going && strcmp(b->name, name) == 0)
+            return b;
+    return NULL;
+}
+
+static struct rt_sql_bell *find_id(struct rt_sql_conn *c, uint64_t id)
+{
+    for (struct rt_sql_bell *b = c->bells; b != NULL; b = b->next)
+        if (b->id == id)
             return b;
     return NULL;
 }
@@ -105,31 +114,43 @@ void rt_sql_bell_rung(struct rt_sql_conn *c, const char *name)
         rt_sql_bell_ring_now(c, name);
 }
 
+/* It is forgotten when it was rung: the flight may be refused for what others say in it, and ours is said again. */
 static void ring_say(struct rt_sql_ask *a, struct rt_sql_book *book)
 {
-    struct rt_sql_bell *b = find(a->c, a->name);
-    if (b == NULL || b->lane != a->on)
-        return;
-    ring(book, b);
-    forget(a->c, b);
+    const struct rt_sql_bell *b = find_id(a->c, a->tag);
+    if (b != NULL)
+        ring(book, b);
 }
 
-static bool ring_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
+static bool ring_heard(struct rt_sql_ask *a, const struct rt_sql_book *book)
 {
-    (void)a;
-    (void)b;
+    struct rt_sql_bell *b = find_id(a->c, a->tag);
+    (void)book;
+    if (b != NULL)
+        forget(a->c, b);
     return true;
 }
 
-static const struct rt_sql_plan ring_plan = {.reads = true, .say = ring_say, .heard = ring_heard};
+static void ring_failed(struct rt_sql_ask *a, int err)
+{
+    struct rt_sql_bell *b = find_id(a->c, a->tag);
+    (void)err;
+    if (b != NULL)
+        b->going = false; /* whoever leaves next rings it */
+}
+
+static const struct rt_sql_plan ring_plan = {
+    .reads = true, .say = ring_say, .heard = ring_heard, .failed = ring_failed};
 
 /* A set takes all its bells on one lane, whatever those of its lines are. */
 void rt_sql_bell_ring_now(struct rt_sql_conn *c, const char *name)
 {
-    const struct rt_sql_bell *b = c->driver->bells ? find(c, name) : NULL;
+    struct rt_sql_bell *b = c->driver->bells ? find(c, name) : NULL;
     struct rt_sql_ask *a = b != NULL ? rt_sql_ask_new(c, &ring_plan, NULL, name, NULL) : NULL;
     if (a == NULL)
         return;
+    b->going = true;
+    a->tag = b->id;
     a->on = &c->lanes[b->lane - c->lanes];
     rt_sql_ask_go(a);
 }
