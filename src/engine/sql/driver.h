@@ -117,8 +117,9 @@ enum rt_sql_step_kind {
      * would make it. */
     RT_SQL_LOOK, /* (name, session, number) -> granted, left_us, bell. left_us: how long until what it waits for may end
                        by time: of all granted ones if nobody waits ahead of it, else of the one ahead; at least 0, NULL:
-                       never. Dead ones ahead count, with 0. bell: of the one ahead; 0 if that is one of several who
-                       hold permits: any of them may let it in. No row: no such ticket */
+                       never. Dead ones ahead count, with 0; 0 too if nobody is ahead (of a barrier NULL): rows were removed by hand.
+                       bell: of the one ahead; 0 if that is one of several who hold permits: any of them may let it in. No
+                       row: no such ticket */
     RT_SQL_LOOK_AHEAD, /* (name, session, number) -> as LOOK, but left_us is that of the one ahead in any case: at half the price, for
                        who waits for the bell of that one, and takes no permits. No statement where there are no bells */
     RT_SQL_FRONT, /* (name) -> number, granted, count, mode, of_, value, label of the front, left_us: of the soonest end

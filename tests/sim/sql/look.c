@@ -47,6 +47,8 @@ int64_t ss_left_of(const struct ss_at *a, const struct ss_line *l, const struct 
     int64_t soonest = INT64_MAX;
     if (t->granted)
         return INT64_MAX;
+    if (t == l->tickets && t->mode != RT_GATHER)
+        return 0;
     if (t > l->tickets && (!t[-1].granted || a->step->kind == RT_SQL_LOOK_AHEAD))
         return ss_end_of(a, &t[-1]);
     for (const struct ss_ticket *o = l->tickets; o < t; o++) {

@@ -145,6 +145,40 @@ static void tickets_and_lines_are_removed(void **state)
     pair_end(&p);
 }
 
+/* Rows alone, and their line counts them still: nobody waits for who is not there, and the next one puts the counts right. */
+static void tickets_are_removed_from_their_line(void **state)
+{
+    static const char *const by[] = {
+        "delete from rota_ticket where name = 'counted' and granted",
+        "delete from rota_ticket where name = 'counted' and not granted",
+    };
+    struct pair p;
+    (void)state;
+    pair_begin(&p);
+    for (size_t i = 0; i < sizeof(by) / sizeof(by[0]); i++) {
+        struct player_lost lost;
+        struct player_wish wish;
+        struct rota_lock *held = player_take(p.a, "counted", &lost), *next;
+        uint64_t fence = rota_fence(held);
+        player_wish(p.b, "counted", ROTA_EXCLUSIVE, &wish);
+        player_counts(p.b, "counted", 2);
+        house_ask("%s", by[i]);
+        next = player_wished(&wish, i == 0 ? 0 : ROTA_LOST);
+        if (i == 0)
+            assert_told(held, &lost);
+        else
+            assert_int_equal(rota_release(held), 0);
+        if (next == NULL)
+            next = player_take(p.b, "counted", NULL);
+        assert_true(rota_fence(next) > fence);
+        assert_int_equal(rota_release(next), 0);
+        pass_by(p.a, "counted");
+        assert_int_equal(
+            house_number("select count + waiting from rota_line where name = 'counted'"), 0);
+    }
+    pair_end(&p);
+}
+
 /* Who loses its session so cannot know before it is told, and others need not wait for that: two may hold for a moment, which is
  * what fences are for. */
 static void sessions_are_removed(void **state)
@@ -224,6 +258,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_holders_session_is_removed),
         cmocka_unit_test(a_waiters_session_is_removed),
         cmocka_unit_test(tickets_and_lines_are_removed),
+        cmocka_unit_test(tickets_are_removed_from_their_line),
     };
     const struct CMUnitTest servers[] = {
         cmocka_unit_test(switch_overs),

@@ -221,7 +221,8 @@ where l.name = ?1
 #define AHEAD left join rota_ticket a on a.name = ?1 \
         and a.number = (select max(x.number) from rota_ticket x where x.name = ?1 and x.number < m.number) \
     left join rota_session b on b.id = a.session
-#define WAITS_FOR_AHEAD if(a.number is null, null, LASTS(a, b))
+-- Nobody is there: a row was taken away by hand, and the line is to be tended.
+#define WAITS_FOR_AHEAD if(a.number is null, if(m.mode <> GATHER and not m.granted, 0, null), LASTS(a, b))
 #define WAITS_FOR if(a.granted, \
         (select min(LASTS(t, s)) from TICKETS where t.name = ?1 and t.number < m.number and t.granted), WAITS_FOR_AHEAD), \
     if(a.granted and m.mode = PERMITS and a.number > (select min(x.number) from rota_ticket x where x.name = ?1), 0, a.bell)

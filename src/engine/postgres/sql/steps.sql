@@ -137,11 +137,14 @@ update rota_line set waiting = waiting - (select count(*) from u) where name = $
 --@ tell
 select pg_notify($2, $1) from rota_line where name = $1 and watched > NOW
 
--- The line L and what is to be known of its tickets, F, before one more stands behind them.
+-- The line L and what is to be known of its tickets, F, before one more stands behind them. They are counted, whatever the line
+-- says of them: rows that were taken away by hand are not waited for.
+#define WAITS count(*) filter (where not t.granted)
 #define JUDGED(session_, nonce_, mode_, of_it, weight_, try_, lives_) rota_line l cross join lateral (select \
-        case mode_ when COUNTED then true when GATHER then l.waiting + 1 >= of_it \
-            when PERMITS then l.waiting = 0 and coalesce(sum(t.weight), 0) + weight_ <= of_it \
-            else l.waiting = 0 and coalesce(sum(t.weight), 0) + weight_ <= ALL end fits, \
+        case mode_ when COUNTED then true when GATHER then WAITS + 1 >= of_it \
+            when PERMITS then WAITS = 0 and coalesce(sum(t.weight), 0) + weight_ <= of_it \
+            else WAITS = 0 and coalesce(sum(t.weight), 0) + weight_ <= ALL end fits, \
+        count(*) count, WAITS waits, \
         coalesce(bool_and(case when mode_ <= SHARED then t.mode <= SHARED else t.mode = mode_ and t.of_ = of_it end), \
             true) same, \
         coalesce(bool_or(t.session = session_ and t.nonce = nonce_), false) mine \
@@ -158,14 +161,15 @@ from JUDGED($2, $3, $4, $5, $6, $7, ($8 <> 0 or ALIVE($2)))
 -- those it waited for.
 --@ join
 with s as (select s.id from rota_session s where s.id = $2 and s.expires > NOW for key share),
+j as (select l.fence, f.fits, f.count, f.waits
+    from JUDGED($2, $3, $5, $7, $8, $13, ($12 <> 0 or exists (select 1 from s))) and ($17 = 0 or COUNT_SO_FAR = $17)),
 x as (insert into rota_ticket (name, number, session, nonce, owner, mode, take, of_, weight, granted, durable, flags, since,
         at_least, until, bell, value, label)
-    select $1, greatest(l.fence + 1, NOW), $2, $3, $4, $5, $6, $7, $8, f.fits and $5 <> GATHER, $12 <> 0, $9, NOW,
-        $10, case when $11 = 0 then 0 else NOW + $11 end, $16, $14, $15
-    from JUDGED($2, $3, $5, $7, $8, $13, ($12 <> 0 or exists (select 1 from s))) and ($17 = 0 or COUNT_SO_FAR = $17)
+    select $1, greatest(j.fence + 1, NOW), $2, $3, $4, $5, $6, $7, $8, j.fits and $5 <> GATHER, $12 <> 0, $9, NOW,
+        $10, case when $11 = 0 then 0 else NOW + $11 end, $16, $14, $15 from j
     returning number, granted)
-update rota_line l set fence = x.number, since = NOW, count = l.count + 1,
-    waiting = l.waiting + case when x.granted then 0 else 1 end from x where l.name = $1
+update rota_line l set fence = x.number, since = NOW, count = j.count + 1,
+    waiting = j.waits + case when x.granted then 0 else 1 end from x, j where l.name = $1
 
 --@ want
 select NOTIFY(t, ' W ') from rota_line l join rota_ticket t using (name)
@@ -174,10 +178,12 @@ where l.name = $1 and l.waiting = 1 and t.granted and t.flags & 1 <> 0
 -- How long ticket T still lasts at most; null: for ever.
 #define LEFT_OF(t_) case when t_.durable and t_.until = 0 then null else greatest(0, case when t_.durable then t_.until \
     else greatest((select s.expires from rota_session s where s.id = t_.session), OWED(t_, NOW)) end - NOW) end
--- What ticket M waits for, with A the one ahead of it. Of several that hold permits any may let it in: there is no one bell.
+-- What ticket M waits for, with A the one ahead of it. Nobody is there: a row was taken away by hand, and the line is to be
+-- tended. Of several that hold permits any may let it in: there is no one bell.
 #define AHEAD left join lateral (select a.* from rota_ticket a where a.name = $1 and a.number < m.number \
     order by a.number desc limit 1) a on true
 #define LEFT_AHEAD case when m.granted then null when not a.granted then LEFT_OF(a) \
+    when a.number is null and m.mode <> GATHER then 0 \
     else (select min(LEFT_OF(g)) from rota_ticket g where g.name = $1 and g.granted and g.number < m.number) end
 #define BELL_AHEAD case when a.granted and m.mode = PERMITS \
     and a.number > (select min(x.number) from rota_ticket x where x.name = $1) then 0 else a.bell end
