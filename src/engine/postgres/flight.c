@@ -28,6 +28,16 @@
 #define MAKE_LOCK \
     "select pg_advisory_xact_lock(1919906913)" /* two who make the tables do so one after the other */
 
+/* Users of one database whose search_path leads to schemas of their own would each make tables, and hold the same lock. */
+#define MAKE_ONLY_ONES                                                                                    \
+    "do $rota$ declare t text; begin"                                                                     \
+    " select quote_ident(n.nspname) into t from pg_class c join pg_namespace n on n.oid = c.relnamespace" \
+    " where c.relname = 'rota_line' and c.relkind in ('r', 'p') and n.nspname <> current_schema()"        \
+    " and left(n.nspname, 3) <> 'pg_' limit 1;"                                                           \
+    " if t is not null then raise exception 'the schema % has tables of Rota already: write ?schema=% to" \
+    " use them, or ?schema=% for others, whose locks are others', t, t, quote_ident(current_schema());"   \
+    " end if; end $rota$"
+
 /* ---- Arguments --------------------------------------------------------------------------------------- */
 
 struct args {
@@ -148,6 +158,8 @@ static bool say_make(struct rt_postgres_link *l, size_t step)
             p->schema, p->search_path);
         good = say(l, step, RT_SQL_MAKE, text, NULL);
     }
+    if (good && p->schema == NULL)
+        good = say(l, step, RT_SQL_MAKE, MAKE_ONLY_ONES, NULL);
     for (const char *at = rt_postgres_sql_ddl, *end; good && (end = strstr(at, ";\n")) != NULL;
          at = end + 2) {
         snprintf(text, sizeof(text), "%.*s", (int)(end - at), at);

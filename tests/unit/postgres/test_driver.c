@@ -96,6 +96,36 @@ static void no_schema_to_make_them_in(void **state)
     rider_close(&r);
 }
 
+static enum rt_sql_end makes(const char *params, char *why, size_t size)
+{
+    struct rider r;
+    const char *url = url_of("postgres://postgres@127.0.0.1:%u/postgres?%s", port_of(&server),
+                             params);
+    assert_int_equal(rider_open(&r, &rt_postgres_driver, url, NULL, 0), 0);
+    assert_true(rider_dial(&r));
+    enum rt_sql_end end = FLY(&r, STEP0(MAKE));
+    snprintf(why, size, "%s", r.why);
+    rider_close(&r);
+    return end;
+}
+
+/* Who is led elsewhere by search_path makes no second tables, unless the URL says where. */
+static void no_second_tables(void **state)
+{
+    char why[512];
+    (void)state;
+    (void)rt_pg_do(&server, "create schema elsewhere");
+    assert_int_equal(makes("schema=first", why, sizeof(why)), RT_SQL_LANDED);
+    assert_int_equal(makes("options=-csearch_path%3Delsewhere", why, sizeof(why)), RT_SQL_REFUSED);
+    assert_non_null(strstr(why, "has tables of Rota already: write ?schema="));
+    assert_non_null(strstr(why, "or ?schema=elsewhere for others"));
+    assert_int_equal(makes("schema=elsewhere", why, sizeof(why)), RT_SQL_LANDED);
+    assert_int_equal(makes("options=-csearch_path%3Delsewhere%2Cfirst", why, sizeof(why)),
+                     RT_SQL_REFUSED);
+    (void)rt_pg_do(&server, "drop schema first cascade");
+    (void)rt_pg_do(&server, "drop schema elsewhere cascade");
+}
+
 static void settings_are_ours(void **state)
 {
     struct rider r;
@@ -121,6 +151,7 @@ static void settings_are_ours(void **state)
                      "select count(*) from pg_stat_activity where application_name = 'rota'"),
         1);
     rider_close(&r);
+    (void)rt_pg_do(&server, "drop schema \"it\"\"s 'q'\" cascade");
     (void)rt_pg_do(&server, "alter database postgres reset default_transaction_isolation");
 }
 
@@ -384,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(comes_up, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(no_schema_to_make_them_in, rider_setup, rider_teardown),
+        cmocka_unit_test_setup_teardown(no_second_tables, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(settings_are_ours, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(services_and_files, rider_setup, rider_teardown),
         cmocka_unit_test_setup_teardown(refuses, rider_setup, rider_teardown),

@@ -79,6 +79,11 @@ select v.* from f cross join lateral (values
 with f as (select
     (select string_agg(p || ' on ' || n, ', ') from OUR_TABLES, (values ('select'), ('insert'), ('update'), ('delete')) p (p)
         where not has_table_privilege(n, p)) as lacks,
+    (select quote_ident(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where c.oid = to_regclass('rota_line')) as home,
+    (select string_agg(quote_ident(n.nspname), ', ' order by n.nspname) from pg_class c
+        join pg_namespace n on n.oid = c.relnamespace where c.relname = 'rota_line' and c.relkind in ('r', 'p')
+        and c.oid <> to_regclass('rota_line') and left(n.nspname, 3) <> 'pg_') as others,
     (select string_agg(relname || ' ' || pg_size_pretty(pg_total_relation_size(relid)) || ' with ' || n_dead_tup
         || ' dead rows', ', ' order by relname) from pg_stat_user_tables where relid in BUSY_ONES) as bloat,
     (select max(n_dead_tup - 4 * n_live_tup) from pg_stat_user_tables where relid in BUSY_ONES) as dead,
@@ -93,6 +98,9 @@ select v.* from f cross join lateral (values
         coalesce('no ' || lacks, 'the user ' || current_user || ' may do all that is needed'),
         REMEDY(lacks is not null, 'grant select, insert, update, delete on rota_meta, rota_session, rota_line, rota_ticket to '
             || quote_ident(current_user))),
+    ('tables', VERDICT(others is not null, 'limited'),
+        'in the schema ' || home || coalesce('; others, whose locks are others: in ' || others, ''),
+        REMEDY(others is not null, 'whoever is to exclude each other writes ?schema=' || home)),
     ('users', VERDICT(SUPERUSER, 'limited'), current_user || case when SUPERUSER then ' is a superuser' else '' end,
         REMEDY(SUPERUSER, 'use one that may only use the four tables')),
     ('privacy', VERDICT(FAR, 'limited'), coalesce(tls, case when peer is null then 'a unix socket'
