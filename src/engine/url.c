@@ -336,7 +336,7 @@ int rt_url_check_params(const struct rt_url *url, const char *const *allowed, ch
             if (used > 0 && (size_t)used < size)
                 used += snprintf(errmsg + used, size - (size_t)used, " %s", *l);
         for (const char *const *l = common_params; *l != NULL; l++)
-            if (used > 0 && (size_t)used < size)
+            if (used > 0 && (size_t)used < size && !listed(*l, allowed))
                 used += snprintf(errmsg + used, size - (size_t)used, " %s", *l);
         return ROTA_INVALID;
     }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SIDE_TIMERS 1
 #define CARD "rota1 "
@@ -221,6 +222,16 @@ void rt_zk_clock(struct rt_zk *z, int64_t ms)
 {
     z->server_ms = ms;
     z->server_at = rt_loop_now(z->base.loop);
+}
+
+int64_t rt_zk_shown_ms(const struct rt_zk *z)
+{
+    int64_t now = rt_zk_now_ms(z);
+    struct timespec ts;
+    if (now != 0)
+        return now;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 /* ---- Tickets ---------------------------------------------------------------------------------- */

@@ -149,10 +149,15 @@ static bool ends_with(const char *node, const char *end, const char *word)
     return (size_t)(end - node) >= n && memcmp(end - n, word, n) == 0;
 }
 
-/* The word is that of another recipe of the same family, which does not count ours, or counts them wrongly. */
-static bool is_other(const struct rt_zk_dialect *d, const char *node, const char *end)
+/* The word is that of another recipe, which does not count ours, or counts them wrongly: one of the same family; `simple`, who
+ * counts nobody, among the others; and everybody's for `simple`. */
+static bool is_other(const struct rt_zk_dialect *d, const char *node, const char *end, bool placed)
 {
     static const char *const words[] = {"-lock-", "-__WRIT__", "-__READ__", "-latch-"};
+    if (!placed)
+        return d->lone == NULL && strncmp(node, "_c_", 3) == 0 && ends_with(node, end, "-holds");
+    if (d->lone != NULL && (ends_with(node, end, "__lock__") || ends_with(node, end, "__rlock__")))
+        return true;
     for (size_t i = 0; d->dashes && i < sizeof(words) / sizeof(words[0]); i++)
         if (ends_with(node, end, words[i]))
             return strcmp(words[i], d->word) != 0 &&
@@ -174,7 +179,7 @@ void rt_zk_node_read(const struct rt_zk_dialect *d, const char *node, struct rt_
         id->seq = (int32_t)(uint32_t)(uint64_t)(minus ? -seq : seq);
         id->placed = true;
     }
-    id->other = id->placed && is_other(d, node, digits);
+    id->other = is_other(d, node, id->placed ? digits : end, id->placed);
     read.seq = id->seq;
     read.placed = id->placed;
     read.ours = true;
@@ -190,16 +195,18 @@ void rt_zk_node_read(const struct rt_zk_dialect *d, const char *node, struct rt_
 
 /* ---- A line ----------------------------------------------------------------------------------- */
 
-/* Those without a place first; then by the sequence, which may wrap around. */
+/* Those without a place first; then by the sequence, where what is below 0 follows its end. It is one order for all numbers: by
+ * how far two are apart there would be circles of three, and a list that is in no order puts anybody first. */
 static int by_place(const void *a, const void *b)
 {
     const struct rt_zk_id *x = &((const struct rt_zk_place *)a)->id;
     const struct rt_zk_id *y = &((const struct rt_zk_place *)b)->id;
-    int32_t apart = (int32_t)((uint32_t)x->seq - (uint32_t)y->seq);
+    uint32_t at = (uint32_t)x->seq, other = (uint32_t)y->seq;
+    int apart = (at > other) - (at < other);
     if (x->placed != y->placed)
         return x->placed ? 1 : -1;
     if (x->placed && apart != 0)
-        return apart < 0 ? -1 : 1;
+        return apart;
     if (x->durable != y->durable) /* a keeper behind what it stands beside */
         return x->durable ? 1 : -1;
     return strcmp(((const struct rt_zk_place *)a)->node, ((const struct rt_zk_place *)b)->node);

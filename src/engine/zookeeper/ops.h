@@ -56,6 +56,8 @@ enum {
     RT_ZK_LOOK_TIDY = 8,  /* deletes what is over by time */
     RT_ZK_LOOK_WATCH =
         16, /* by `watch`, of the children, or of a barrier's line: the owner has set it */
+    RT_ZK_LOOK_SHOWN =
+        32, /* only to be shown: what is over by time is left out by rt_zk_shown_ms */
 };
 
 struct rt_zk_look;
@@ -176,6 +178,8 @@ struct rt_text rt_zk_label(const struct rt_zk *z);
 /* The servers' clock: it is that, or later. 0: it was never heard. */
 int64_t rt_zk_now_ms(const struct rt_zk *z);
 void rt_zk_clock(struct rt_zk *z, int64_t ms);
+/* The same, or our own machine's: who only looks makes nothing, and so never hears theirs. It decides nothing. */
+int64_t rt_zk_shown_ms(const struct rt_zk *z);
 /* Makes what a node at PATH stands in; what is there already is left. Sent, and not waited for: what follows is behind it. */
 int rt_zk_make_way(struct rt_zk *z, const char *path);
 int rt_zk_no_way(struct rt_zk *z, const char *path); /* what became of the last */

@@ -51,18 +51,16 @@ static int show(struct rt_zk *z, struct showing *s, const char *name, const stru
     if (shown == NULL)
         return rt_words_nomem(&z->base);
     struct rota_place *place = &shown->place;
-    int64_t now = rt_zk_now_ms(z), ends = rt_zk_ends_ms(p);
+    int64_t now = rt_zk_shown_ms(z), ends = rt_zk_ends_ms(p);
     place->number = rt_zk_number(p);
     place->session = p->id.durable                 ? 0
                      : p->id.ours && !card.foreign ? p->id.session
                                                    : (uint64_t)p->stat.owner;
     place->owner = card.owner;
-    place->since_ms = p->stat.ctime == 0 || now == 0 ? -1
-                      : now > p->stat.ctime          ? now - p->stat.ctime
-                                                     : 0;
-    place->left_ms = ends == 0 || now == 0 ? -1 : ends > now ? ends - now : 0;
-    if (!p->id
-             .durable) /* nobody tells how long a session still has; it has no more than its timeout: ours, as most have */
+    place->since_ms = p->stat.ctime == 0 ? -1 : now > p->stat.ctime ? now - p->stat.ctime : 0;
+    place->left_ms = ends == 0 ? -1 : ends > now ? ends - now : 0;
+    /* Nobody tells how long a session still has; it has no more than its timeout: ours, as most have. */
+    if (!p->id.durable && (p->stat.owner != 0 || p->stat.czxid == 0)) /* others' may have none */
         place->left_ms = z->c.session.timeout_ms;
     place->mode = p->id.mode;
     place->take = p->id.take;
@@ -140,7 +138,7 @@ static void session_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct r
         if (name.size > 0 && !is_known(s, name))
             err = add(z, s, name);
     }
-    look_all(z, s, RT_ZK_LOOK_DATA, inspected, err);
+    look_all(z, s, RT_ZK_LOOK_DATA | RT_ZK_LOOK_SHOWN, inspected, err);
 }
 
 /* Reads PATH behind all that anybody was answered before, for W. */
@@ -164,7 +162,7 @@ static int begin_inspect(void *engine, struct rt_work *w)
         rv = add(z, s, (struct rt_text){name, strlen(name)});
     if (rv == 0)
         rv = rt_zk_work_look(z, w, &s->ones[0].look, s->ones[0].name,
-                             RT_ZK_LOOK_SYNC | RT_ZK_LOOK_DATA, inspected);
+                             RT_ZK_LOOK_SYNC | RT_ZK_LOOK_DATA | RT_ZK_LOOK_SHOWN, inspected);
     return rv;
 }
 
@@ -208,7 +206,7 @@ static void lines_seen(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_
     }
     if (s->n > 1)
         qsort(s->ones, s->n, sizeof(*s->ones), by_name);
-    look_all(z, s, 0, listed, err);
+    look_all(z, s, RT_ZK_LOOK_SHOWN, listed, err);
 }
 
 static int begin_list(void *engine, struct rt_work *w)

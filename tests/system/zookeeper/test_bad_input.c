@@ -368,6 +368,68 @@ static void children_that_do_not_parse(void **state)
     assert_nothing_left(&one);
 }
 
+/* How many stand in "prize", by the eyes of one that makes nothing; LEFT: how long the first still has. */
+static size_t shown(struct rota *looker, int64_t *left_ms)
+{
+    struct rota_line *line = NULL, *lines = NULL;
+    size_t listed = 0, n;
+
+    assert_int_equal(rota_inspect(looker, "prize", &line), 0);
+    n = line->count;
+    if (n > 0) {
+        assert_true(line->places[0].since_ms >= 0);
+        *left_ms = line->places[0].left_ms;
+    }
+    rota_line_free(line);
+    assert_int_equal(rota_list(looker, "prize", &lines, &listed), 0);
+    assert_true(listed <= n); /* it may have ended since */
+    rota_list_free(lines, listed);
+    return n;
+}
+
+static bool shows_nobody(void *looker)
+{
+    int64_t left_ms;
+
+    return shown(looker, &left_ms) == 0;
+}
+
+/* Who only looks never hears the servers' clock: all the same it tells since when, leaves out what is over by time, and does not say
+ * of what no session ends that one will. */
+static void who_only_looks(void **state)
+{
+    static const char *const over = RT_ZKS_ROOT
+        "/prize/_c_00000000-0000-0001-0000-000000000001-d-t1-n5-lock-0000000000";
+    static const char *const kept = RT_ZKS_ROOT
+        "/prize/_c_00000000-0000-0001-0000-000000000001-d-t3600000-n5-lock-0000000000";
+    static const char *const stays = RT_ZKS_ROOT "/prize/readme";
+    static struct user u;
+    struct rota *looker = player(plain, 0, CALL_MS);
+    struct rt_join join = {0};
+    int64_t left_ms = 0;
+
+    (void)state;
+    user_start(&u, plain, CALL_MS);
+    assert_int_equal(user_join(&u, "prize", &join), 0);
+    assert_int_equal(shown(looker, &left_ms), 1);
+    assert_true(left_ms > 0);
+    assert_int_equal(user_leave(&u, "prize", join.number), 0);
+    assert_int_equal(make(&u, over, RT_ZK_PERSISTENT), 0);
+    assert_true(rt_await(shows_nobody, looker, LIMIT_MS));
+    assert_int_equal(drop(&u, over), 0); /* nobody else has */
+    assert_int_equal(make(&u, kept, RT_ZK_PERSISTENT), 0);
+    assert_int_equal(shown(looker, &left_ms), 1);
+    assert_true(left_ms > 0 && left_ms <= 3600000);
+    assert_int_equal(drop(&u, kept), 0);
+    assert_int_equal(make(&u, stays, RT_ZK_PERSISTENT), 0);
+    assert_int_equal(shown(looker, &left_ms), 1);
+    assert_int_equal(left_ms, -1);
+    assert_int_equal(drop(&u, stays), 0);
+    user_close(&u);
+    rota_close(looker);
+    assert_nothing_left(&one);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -395,6 +457,7 @@ int main(void)
         cmocka_unit_test(roots),
         cmocka_unit_test(names),
         cmocka_unit_test(children_that_do_not_parse),
+        cmocka_unit_test(who_only_looks),
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY")); /* one case by hand */

@@ -141,6 +141,17 @@ static void foreign_names(void **state)
         {"simple", "_c_2f9c1e44-0a0b-4c4d-8e8f-000102030405-lock-0000000003", false, true, true,
          RT_EXCLUSIVE, 3},
         {"simple", "lock", false, false, false, RT_EXCLUSIVE, 0},
+        {"simple", "0123456789abcdef0123456789abcdef__lock__0000000010", false, true, true,
+         RT_EXCLUSIVE, 10},
+        {"simple", "0123456789abcdef0123456789abcdef__rlock__0000000010", false, true, true,
+         RT_EXCLUSIVE, 10},
+        {"curator", "_c_2f9c1e44-0a0b-4c4d-8e8f-000102030405-holds", false, false, true,
+         RT_EXCLUSIVE, 0},
+        {"kazoo", "_c_2f9c1e44-0a0b-4c4d-8e8f-000102030405-holds", false, false, true, RT_EXCLUSIVE,
+         0},
+        {"curator", "0123456789abcdef0123456789abcdef__lock__0000000010", false, true, false,
+         RT_EXCLUSIVE, 10},
+        {"curator", "she-holds", false, false, false, RT_EXCLUSIVE, 0},
         {"kazoo", "0123456789abcdef0123456789abcdef__rlock__0000000009", true, true, false,
          RT_SHARED, 9},
         {"kazoo", "0123456789abcdef0123456789abcdef__lock__0000000010", true, true, false,
@@ -189,6 +200,29 @@ static void lines_are_ordered(void **state)
     assert_string_equal(line.places[1].node, nodes[0]);
     assert_ptr_equal(rt_zk_line_aim(&line, &line.places[2]), &line.places[1]);
     rt_zk_line_fini(&line);
+}
+
+/* Numbers that no ZooKeeper gives, as far apart as they can be: whoever is behind somebody stays there, in whatever order a server
+ * lists them. */
+static void odd_numbers_move_nobody(void **state)
+{
+    static const char *const nodes[] = {"x-1500000000",         "x-3000000000",
+                                        ID "1-lock-0000000000", ID "2-lock-0000000001",
+                                        "x-0000000900",         "x-0000000901"};
+    const char *listed[6];
+    (void)state;
+    for (int order = 0; order < 720; order++) {
+        struct rt_zk_line line = {0};
+        memcpy(listed, nodes, sizeof(nodes));
+        for (int i = 5, rest = order; i > 0; rest /= i + 1, i--) {
+            const char *other = listed[rest % (i + 1)];
+            listed[rest % (i + 1)] = listed[i];
+            listed[i] = other;
+        }
+        line_of(&line, listed, 6);
+        assert_true(rt_zk_line_node(&line, nodes[2]) < rt_zk_line_node(&line, nodes[3]));
+        rt_zk_line_fini(&line);
+    }
 }
 
 static void barriers_open_when_they_are_full(void **state)
@@ -263,6 +297,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_are_read_as_written),
         cmocka_unit_test(foreign_names),
         cmocka_unit_test(lines_are_ordered),
+        cmocka_unit_test(odd_numbers_move_nobody),
         cmocka_unit_test(barriers_open_when_they_are_full),
         cmocka_unit_test(whatever_a_server_lists),
         cmocka_unit_test(whatever_a_server_says_of_several),
