@@ -189,6 +189,8 @@ static int send_create(struct rt_zk *z, struct joining *j)
         else
             a = rt_zk_create(&z->c, RT_ZK_CREATE2, path, data, flags, created);
     }
+    if (!j->durable)
+        a->session = j->ones[0].join->session; /* that stands in their names: none of another's */
     j->lost = j->no_line = j->adopts = j->taken = false;
     int rv = rt_zk_work_send(z, &j->work, a, 0);
     return rv != 0 ? rv : send_looks(z, j, RT_ZK_LOOK_TIDY);

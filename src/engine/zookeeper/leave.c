@@ -237,6 +237,8 @@ static struct rt_zk_ask *downgrade(struct rt_zk *z, const struct rt_op *op,
     rt_zk_node(node, z->dialect, &id, &p->id.seq);
     rt_zk_multi_heir(z, a, op->change.name, p->node, node, data,
                      id.durable ? RT_ZK_PERSISTENT : RT_ZK_EPHEMERAL);
+    if (!id.durable) /* another may have been opened since the line was read: it would stand in that, for nobody */
+        a->session = id.session;
     return a;
 }
 
