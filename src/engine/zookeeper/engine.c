@@ -147,9 +147,11 @@ int rt_zk_make_way(struct rt_zk *z, const char *path)
     return rv;
 }
 
-void rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node)
+int rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node)
 {
-    (void)rt_zk_post(&z->c, rt_zk_delete(&z->c, rt_zk_node_path(z, name, node), NULL));
+    int rv = rt_zk_post(&z->c, rt_zk_delete(&z->c, rt_zk_node_path(z, name, node), NULL));
+    z->session.doubtful = z->session.doubtful || rv != 0;
+    return rv;
 }
 
 void rt_zk_multi_heir(struct rt_zk *z, struct rt_zk_ask *a, const char *name, const char *node,

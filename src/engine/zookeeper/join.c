@@ -389,7 +389,7 @@ static void drop_twins(struct rt_zk *z, const struct one *one)
     for (const struct rt_zk_place *p = one->place; p != NULL && ++p < line->places + line->count;)
         if (p->id.ours && !p->id.durable && p->id.session == one->join->session &&
             p->id.nonce == one->join->nonce && strcmp(p->node, one->node) != 0)
-            rt_zk_chore_delete(z, one->join->name, p->node);
+            (void)rt_zk_chore_delete(z, one->join->name, p->node);
 }
 
 /* Where each stands. ROTA_LOST: some do, and others have gone. */
@@ -546,10 +546,13 @@ static void begin_lines_anew(struct rt_zk *z, struct joining *j)
     for (size_t i = 0; rv == 0 && i < j->n; i++) {
         struct one *one = &j->ones[i];
         one->node[0] = '\0';
-        if (!one->place->id.durable)
-            rt_zk_chore_delete(z, one->join->name, one->place->node);
-        rv = rt_zk_send(&z->c, rt_zk_delete(&z->c, rt_zk_line_path(z, one->join->name), line_gone),
-                        j->work.op, j, i, &j->work.pending);
+        if (!one->place->id.durable &&
+            rt_zk_chore_delete(z, one->join->name, one->place->node) != 0)
+            rv = ROTA_UNKNOWN; /* it stands */
+        else
+            rv = rt_zk_send(&z->c,
+                            rt_zk_delete(&z->c, rt_zk_line_path(z, one->join->name), line_gone),
+                            j->work.op, j, i, &j->work.pending);
     }
     go(z, j, rv);
 }

@@ -18,7 +18,7 @@ static void finish(struct rt_zk *z, struct rt_zk_look *look)
     int64_t now = look->flags & RT_ZK_LOOK_SHOWN ? rt_zk_shown_ms(z) : rt_zk_now_ms(z);
     size_t over = look->err == 0 ? rt_zk_line_judge(&look->line, now) : 0;
     for (size_t i = 0; i < over && look->flags & RT_ZK_LOOK_TIDY; i++)
-        rt_zk_chore_delete(z, look->name, line->places[line->count + i].node);
+        (void)rt_zk_chore_delete(z, look->name, line->places[line->count + i].node);
     look->ends_ms = 0;
     for (size_t i = 0; look->err == 0 && i < line->count; i++) {
         int64_t ends = rt_zk_ends_ms(&line->places[i]);

@@ -186,8 +186,8 @@ int rt_zk_no_way(struct rt_zk *z, const char *path); /* what became of the last 
 /* A ticket of ours out of its line, with the one node where there is one. May be asked twice, as rt_zk_delete. */
 struct rt_zk_ask *rt_zk_take_out(struct rt_zk *z, const char *name, const char *node,
                                  rt_zk_answer_fn *answer);
-/* Deletes a ticket's node, and nobody waits for it. */
-void rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node);
+/* Deletes a ticket's node, and nobody waits for it. 0, or ROTA_NOMEM: the next BEAT finds it, if it is of the session. */
+int rt_zk_chore_delete(struct rt_zk *z, const char *name, const char *node);
 /* Three parts of a MULTI: HEIR, with DATA, takes the place of NODE. Whoever watches that sees it change before it goes, and
  * looks. */
 void rt_zk_multi_heir(struct rt_zk *z, struct rt_zk_ask *a, const char *name, const char *node,
