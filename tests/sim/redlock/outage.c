@@ -36,14 +36,10 @@ static void look_at_fences(struct sim *sim)
 static void restart(struct sim *sim, uint32_t node, bool empty)
 {
     struct rs_server *s = &sr_world.nodes[node];
-    struct sr_ghost *g = &sr_world.ghosts[node];
     int64_t until = sim_chance(&sim->random, 500) ? sim->now : a_while(sim);
     SIM_TRACE(sim, NULL, "node %u restarts and has %s", node + 1, empty ? "lost all" : "kept all");
-    if (empty && g->until <= sim->now) { /* else what it had before counts for longer */
-        rs_machine_expire(&s->machine);
-        rs_store_copy(&g->store, &s->machine.store);
-        g->until = sim->now + sim->plan.ttl_ms * RT_MS;
-    }
+    if (empty)
+        sr_haunt(sim, node);
     rs_server_restart(s, empty ? RS_LOSES_ALL : RS_KEEPS_ALL, until);
     sim_counts.losses += empty;
     if (empty)

@@ -12,10 +12,10 @@
 #define SR_MAJORITY 3
 
 /* What a node had when it was restarted without its data: until it counts again nobody can take by it what it had, so what
- * stood there is as good as held, to its end. */
+ * stood there is as good as held, to its end. It may be restarted again before that: what it had each time is. */
 struct sr_ghost {
-    struct rs_store store;
-    int64_t until; /* virtual; 0: there is none */
+    struct rs_store store; /* keys "TOKEN NAME", without values */
+    int64_t until;         /* virtual; 0: there is none */
 };
 
 struct sr_world {
@@ -29,6 +29,8 @@ void sr_outage(struct sim *sim);
 void sr_heal(struct sim *sim);
 
 /* truth.c */
+/* NODE is about to lose all that it has. */
+void sr_haunt(const struct sim *sim, uint32_t node);
 size_t sr_look(const struct sim *sim, const char *name, struct sim_place *out, size_t most);
 bool sr_session(const struct sim *sim, uint64_t session, const char *name, int64_t *ends);
 size_t sr_left(void);

@@ -2,6 +2,7 @@
 /* Who holds, as five stores have it, against what clients think. */
 #include "sim/redlock/redlock.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +23,43 @@ static const struct rs_key *find(const struct rs_store *store, const char *name,
     return memcmp(key->entries[0].value.at, token, RT_REDLOCK_TOKEN) == 0 ? key : NULL;
 }
 
+/* The key of a ghost; made if it is not there. */
+static struct rs_key *ghost_of(struct rs_store *store, struct rs_text name, const char *token,
+                               bool make)
+{
+    char text[RT_REDLOCK_TOKEN + 1 + 64];
+    int n = snprintf(text, sizeof(text), "%.*s %.*s", RT_REDLOCK_TOKEN, token, (int)name.n,
+                     name.at);
+    assert(n > 0 && (size_t)n < sizeof(text));
+    struct rs_text key = {text, (size_t)n};
+    return make ? rs_store_get(store, key, RS_STRING) : rs_store_find(store, key);
+}
+
+void sr_haunt(const struct sim *sim, uint32_t node)
+{
+    struct rs_machine *m = &sr_world.nodes[node].machine;
+    struct sr_ghost *g = &sr_world.ghosts[node];
+    if (g->until <= sim->now)
+        rs_store_clear(&g->store);
+    rs_machine_expire(m);
+    for (size_t i = 0; i < m->store.count; i++) {
+        const struct rs_key *key = &m->store.keys[i];
+        if (key->type != RS_STRING || key->entries[0].value.n < RT_REDLOCK_TOKEN)
+            continue;
+        struct rs_key *ghost = ghost_of(&g->store, key->name, key->entries[0].value.at, true);
+        ghost->ends_us = key->ends_us > ghost->ends_us ? key->ends_us : ghost->ends_us;
+    }
+    g->until = sim->now + sim->plan.ttl_ms * RT_MS;
+}
+
 /* When the key of NAME with TOKEN ends on a node, in virtual time; 0: it is not there. */
 static int64_t ends_on(const struct sim *sim, uint32_t node, const char *name, const char *token)
 {
     const struct rs_server *s = &sr_world.nodes[node];
-    const struct sr_ghost *g = &sr_world.ghosts[node];
+    struct sr_ghost *g = &sr_world.ghosts[node];
     const struct rs_key *key = find(&s->machine.store, name, token);
     if (key == NULL && g->until > sim->now)
-        key = find(&g->store, name, token);
+        key = ghost_of(&g->store, (struct rs_text){name, strlen(name)}, token, false);
     int64_t ends = key != NULL ? rs_server_when(s, key->ends_us) : 0;
     return ends > sim->now ? ends : 0;
 }
