@@ -132,7 +132,7 @@ static void look_failed(struct rt_sql_ask *a, int err)
     struct watch *w = a->about;
     if (!rt_view_end(&w->base))
         return;
-    plan_look(w, -1);
+    plan_look(w, 0); /* what it was asked for is not known still: soon again */
     over(a, err);
     follow(a->c);
 }
