@@ -496,6 +496,24 @@ void rt_redlock_withdraw(struct rt_redlock_conn *c, struct rt_redlock_ticket *t)
     settle(a);
 }
 
+static struct rt_redlock_ask *find_unanswered(const struct rt_redlock_conn *c, uint64_t session)
+{
+    struct rt_redlock_ask *a = c->asks;
+    while (a != NULL && (a->op == NULL || a->op->join.joins[0].session != session))
+        a = a->next;
+    return a;
+}
+
+void rt_redlock_asks_end(struct rt_redlock_conn *c, uint64_t session)
+{
+    struct rt_redlock_ask *a;
+    assert(c->session != session); /* whoever is told cannot ask in it again */
+    while ((a = find_unanswered(c, session)) != NULL) {
+        give_back(c, a);
+        fail(c, a, rt_words_no_session(&c->base, session));
+    }
+}
+
 bool rt_redlock_cancel_join(struct rt_redlock_conn *c, const struct rt_op *op)
 {
     for (struct rt_redlock_ask *a = c->asks; a != NULL; a = a->next)

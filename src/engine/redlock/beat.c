@@ -5,6 +5,9 @@
  *   renew: on every node what it has, so many in one script ──▶ answered when a majority has renewed each
  *          a lock that a majority does not have is lost; where too few have answered the beat fails, and is sent again
  *
+ * A session that was not renewed for a ttl has ended, as it has for its user: its locks are over, and who waits in it is
+ * withdrawn. Else it would be granted, for nobody, what others wait for.
+ *
  * A node that lacks a key (it was away, or has forgotten it) gets it again, beside the beat. That does not count before the
  * next one: a majority must have had it all the time. */
 #include "engine/redlock/redlock.h"
@@ -26,6 +29,7 @@ struct item {
 struct rt_redlock_beat {
     struct rt_work work;    /* first */
     struct rt_quorum heard; /* who has answered at all */
+    int64_t sent_at;
     size_t count;
     struct item items[];
 };
@@ -62,11 +66,32 @@ static void drop_tickets(struct rt_redlock_conn *c)
         }
 }
 
+static void keep_until(struct rt_redlock_conn *c, int64_t at)
+{
+    c->ends_at = at;
+    rt_redlock_by(c, at);
+}
+
+int64_t rt_redlock_session_tick(struct rt_redlock_conn *c, int64_t now)
+{
+    uint64_t session = c->session;
+    if (session == 0)
+        return RT_NEVER;
+    if (now < c->ends_at)
+        return c->ends_at;
+    c->session = 0;
+    rt_redlock_asks_end(c, session);
+    if (c->session == 0) /* else whoever was told has opened the next, and they are gone */
+        drop_tickets(c);
+    return c->session == 0 ? RT_NEVER : c->ends_at;
+}
+
 static int open_session(struct rt_redlock_conn *c, struct rt_op *op)
 {
     drop_tickets(c);
     c->session = (uint64_t)c->cid << 31 | (++c->session_count & 0x7fffffffu); /* below 2^63 */
     c->beat_at = rt_loop_now(c->base.loop);
+    keep_until(c, c->beat_at + c->base.ttl_ms * RT_MS);
     op->beat.session = c->session;
     op->beat.ttl_ms = c->base.ttl_ms;
     op->beat.allowance_ms = 0;
@@ -106,8 +131,15 @@ static void decide(struct rt_redlock_conn *c, struct rt_redlock_beat *b)
         rt_work_settle(&c->base, &b->work);
         return;
     }
+    if (b->work.op->beat.session != c->session) {
+        rt_work_end(&c->base, &b->work, rt_words_no_session(&c->base, b->work.op->beat.session));
+        return;
+    }
     if (v == RT_QUORUM_OPEN)
         return;
+    int64_t until = b->sent_at + c->base.ttl_ms * RT_MS;
+    if (v == RT_QUORUM_AGREED && until > c->ends_at) /* a later one may have been answered */
+        keep_until(c, until);
     for (size_t i = 0; i < b->count; i++)
         if (b->items[i].ticket != NULL && rt_quorum_kept(&b->items[i].votes) == RT_QUORUM_NONE)
             lose(c, b->items[i].ticket);
@@ -281,7 +313,7 @@ static int renew(struct rt_redlock_conn *c, struct rt_op *op)
     struct rt_redlock_beat *b = beat_new(c, op);
     if (b == NULL)
         return ROTA_NOMEM;
-    c->beat_at = rt_loop_now(c->base.loop);
+    c->beat_at = b->sent_at = rt_loop_now(c->base.loop);
     deadline = op->deadline < deadline ? op->deadline : deadline;
     for (uint32_t i = 0; i < c->count; i++) {
         size_t at = 0;

@@ -188,6 +188,7 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     early_tick(c, now);
     rt_redlock_news(c);
     works_tick(c, now);
+    rt_redlock_by(c, rt_redlock_session_tick(c, now));
     rt_redlock_by(c, rt_redlock_asks_tick(c, now));
     rt_redlock_by(c, rt_redlock_views_tick(c, now));
 }

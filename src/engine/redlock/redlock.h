@@ -171,6 +171,8 @@ struct rt_redlock_ask { /* one lock, or a set */
 int rt_redlock_begin_join(struct rt_redlock_conn *c, struct rt_op *op); /* JOIN, JOIN_ALL */
 /* T, which waits, does not any more: nothing of it stays on a node. */
 void rt_redlock_withdraw(struct rt_redlock_conn *c, struct rt_redlock_ticket *t);
+/* The session of all asks has ended: those that are unanswered fail. */
+void rt_redlock_asks_end(struct rt_redlock_conn *c, uint64_t session);
 bool rt_redlock_cancel_join(struct rt_redlock_conn *c, const struct rt_op *op);
 int64_t rt_redlock_asks_tick(struct rt_redlock_conn *c, int64_t now); /* when next */
 void rt_redlock_asks_close(struct rt_redlock_conn *c);
@@ -179,6 +181,8 @@ void rt_redlock_asks_close(struct rt_redlock_conn *c);
 
 /* Beat.c: the beat under way says nothing of T any more. */
 void rt_redlock_beat_forgets(struct rt_redlock_ticket *t);
+/* Ends the session that was not renewed for a ttl: nobody is told of what it would still be granted. When next. */
+int64_t rt_redlock_session_tick(struct rt_redlock_conn *c, int64_t now);
 int rt_redlock_begin_leave(struct rt_redlock_conn *c, struct rt_op *op);  /* leave.c */
 int rt_redlock_begin_break(struct rt_redlock_conn *c, struct rt_op *op);  /* leave.c */
 int rt_redlock_begin_beat(struct rt_redlock_conn *c, struct rt_op *op);   /* beat.c */
@@ -224,6 +228,7 @@ struct rt_redlock_conn {
     uint64_t names;    /* so many asks waited */
     uint64_t highest;  /* the largest fence that we know */
     int64_t beat_at;   /* the last renewal was sent */
+    int64_t ends_at;   /* the session does, if no beat is answered until then */
     uint64_t jitter;
     /* Ops. */
     struct rt_op *early, **early_tail; /* before a majority was greeted */

@@ -38,6 +38,7 @@ static void on_after(struct rs_server *s, size_t argc, const struct rs_text *arg
     sim_counts.scripts++;
     if (sim->tracing && argc > 4)
         trace(sim, s, argc, argv, reply);
+    sr_forget_fences(sim);
     sim_check_lines(sim, 0);
 }
 

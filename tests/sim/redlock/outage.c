@@ -46,6 +46,12 @@ static void restart(struct sim *sim, uint32_t node, bool empty)
         look_at_fences(sim);
 }
 
+void sr_forget_fences(struct sim *sim)
+{
+    for (uint32_t i = 0; sim->now < sr_world.odd_until && i < sim->plan.names; i++)
+        sim->lines[i].last_exclusive = 0;
+}
+
 static void jump(struct sim *sim, uint32_t node, bool back)
 {
     struct rs_server *s = &sr_world.nodes[node];
@@ -54,11 +60,12 @@ static void jump(struct sim *sim, uint32_t node, bool back)
               back ? "back" : "forward", (long long)by_us);
     rs_server_jump(s, back ? -by_us : by_us);
     sim_counts.jumps++;
-    if (back)
+    if (back) {
         sim->back_ms += (uint32_t)(by_us / 1000) + 1;
-    else
-        sim_excuse_all(sim,
-                       true); /* its locks end early, and it seems to have been up for longer */
+        return;
+    }
+    sim_excuse_all(sim, true); /* its locks end early, and it seems to have been up for longer */
+    sr_world.odd_until = sim->now + sim->plan.ttl_ms * RT_MS;
 }
 
 static void refuse(struct sim *sim, uint32_t node)

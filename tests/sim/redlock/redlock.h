@@ -21,12 +21,15 @@ struct sr_ghost {
 struct sr_world {
     struct rs_server *nodes; /* SR_NODES */
     struct sr_ghost ghosts[SR_NODES];
+    int64_t odd_until; /* a clock has jumped forward less than a ttl ago */
 };
 extern struct sr_world sr_world;
 
 /* outage.c: as in struct sim_kind. */
 void sr_outage(struct sim *sim);
 void sr_heal(struct sim *sim);
+/* Locks that ended early where clocks jumped may be put there again, after later ones: such times say nothing of fences. */
+void sr_forget_fences(struct sim *sim);
 
 /* truth.c */
 /* NODE is about to lose all that it has. */

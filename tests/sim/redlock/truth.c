@@ -80,12 +80,18 @@ static int64_t ends_of(const struct sim *sim, const char *name, const char *toke
 
 /* ---- Tickets ---------------------------------------------------------------- */
 
-static const struct rt_redlock_ticket *first_held(const struct rt_redlock_conn *c, const char *name)
+/* The held ticket of NAME after T, which is one, or the first; NULL. A client may think that it has two: one was broken, and it
+ * will hear that with its next beat; it took the other meanwhile. */
+static const struct rt_redlock_ticket *next_held(const struct rt_redlock_conn *c, const char *name,
+                                                 const struct rt_redlock_ticket *t)
 {
+    bool past = t == NULL;
     for (size_t i = 0; i < RT_REDLOCK_BUCKETS; i++)
-        for (const struct rt_redlock_ticket *t = c->tickets[i]; t != NULL; t = t->next)
-            if (t->held && strcmp(t->name, name) == 0)
-                return t;
+        for (const struct rt_redlock_ticket *k = c->tickets[i]; k != NULL; k = k->next) {
+            if (past && k->held && strcmp(k->name, name) == 0)
+                return k;
+            past = past || k == t;
+        }
     return NULL;
 }
 
@@ -93,32 +99,32 @@ static const struct rt_redlock_ticket *first_held(const struct rt_redlock_conn *
 size_t sr_look(const struct sim *sim, const char *name, struct sim_place *out, size_t most)
 {
     size_t n = 0;
-    for (uint32_t i = 0; i < sim->plan.clients && n < most; i++) {
+    for (uint32_t i = 0; i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
-        const struct rt_redlock_ticket *t = c->open ? first_held(conn_of(c), name) : NULL;
-        if (t == NULL || ends_of(sim, name, t->token) == 0)
-            continue;
-        out[n++] = (struct sim_place){.number = t->number,
-                                      .nonce = t->nonce,
-                                      .session = t->session,
-                                      .mode = RT_EXCLUSIVE,
-                                      .granted = true};
+        const struct rt_redlock_ticket *t = c->open ? next_held(conn_of(c), name, NULL) : NULL;
+        for (; t != NULL && n < most; t = next_held(conn_of(c), name, t))
+            if (ends_of(sim, name, t->token) != 0)
+                out[n++] = (struct sim_place){.number = t->number,
+                                              .nonce = t->nonce,
+                                              .session = t->session,
+                                              .mode = RT_EXCLUSIVE,
+                                              .granted = true};
     }
     return n;
 }
 
 bool sr_session(const struct sim *sim, uint64_t session, const char *name, int64_t *ends)
 {
-    *ends = RT_NEVER; /* it is the client's own */
+    *ends = name == NULL ? RT_NEVER : 0; /* it is the client's own */
     for (uint32_t i = 0; name != NULL && i < sim->plan.clients; i++) {
         const struct sim_client *c = &sim->clients[i];
-        const struct rt_redlock_ticket *t = c->open ? first_held(conn_of(c), name) : NULL;
-        if (t == NULL || t->session != session)
-            continue;
-        *ends = ends_of(sim, name, t->token);
-        return *ends != 0;
+        const struct rt_redlock_ticket *t = c->open ? next_held(conn_of(c), name, NULL) : NULL;
+        for (; t != NULL; t = next_held(conn_of(c), name, t)) {
+            int64_t end = t->session == session ? ends_of(sim, name, t->token) : 0;
+            *ends = end > *ends ? end : *ends;
+        }
     }
-    return name == NULL;
+    return *ends != 0;
 }
 
 /* ---- What nobody knows --------------------------------------------------------- */
