@@ -8,8 +8,8 @@
  * A session that was not renewed for a ttl has ended, as it has for its user: its locks are over, and who waits in it is
  * withdrawn. Else it would be granted, for nobody, what others wait for.
  *
- * A node that lacks a key (it was away, or has forgotten it) gets it again, beside the beat. That does not count before the
- * next one: a majority must have had it all the time. */
+ * A node that lacks a key (it was away, or has forgotten it) gets it again once a majority has renewed it: a lock that was broken
+ * must not come back. That does not count before the next beat: a majority must have had it all the time. */
 #include "engine/redlock/redlock.h"
 
 #include "base/alloc.h"
@@ -124,6 +124,52 @@ static enum rt_verdict verdict_of(const struct rt_redlock_beat *b)
     return worst;
 }
 
+/* The key was put on a node that lacked it: from the next beat on it is renewed there. */
+static void add_answered(struct rt_redlock_node *node, struct rt_redlock_request *rq, int err,
+                         int status, const redisReply *reply)
+{
+    bool added = err == 0 && status == RT_REDLOCK_OK && reply->type == REDIS_REPLY_ARRAY &&
+                 reply->elements == 3 && reply->element[2]->type == REDIS_REPLY_STRING &&
+                 reply->element[2]->str[0] == '1';
+    struct rt_redlock_conn *c = node->conn;
+    const char *token = rq->call.args[0];
+    if (!added)
+        return;
+    for (size_t i = 0; i < RT_REDLOCK_BUCKETS; i++)
+        for (struct rt_redlock_ticket *t = c->tickets[i]; t != NULL; t = t->next)
+            if (t->held && strcmp(t->token, token) == 0 && strcmp(t->name, rq->name) == 0)
+                t->lacks &= ~(1u << node->index);
+}
+
+static void add(struct rt_redlock_conn *c, struct rt_redlock_ticket *t,
+                struct rt_redlock_node *node)
+{
+    char ttl[24], number[24], rest[RT_REDLOCK_REST];
+    const char *args[] = {t->token, ttl, number, rest, "a"};
+    (void)snprintf(ttl, sizeof(ttl), "%u", c->base.ttl_ms);
+    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)t->number);
+    rt_redlock_rest(c, t->owner, rest, sizeof(rest));
+    struct rt_redlock_call call = {.script = RT_REDLOCK_HOLD,
+                                   .name = t->name,
+                                   .args = args,
+                                   .argc = 5,
+                                   .deadline = rt_loop_now(c->base.loop) + rt_redlock_limit(c),
+                                   .answer = add_answered};
+    if (rt_redlock_send(node, &call) != NULL)
+        t->may |= 1u << node->index;
+}
+
+/* Those that lack it get it, if what they take counts. */
+static void add_where_missing(struct rt_redlock_conn *c, struct rt_redlock_ticket *t)
+{
+    for (uint32_t i = 0; i < c->count; i++) {
+        uint32_t bit = 1u << i;
+        bool there = (t->may & bit) != 0 && (t->lacks & bit) == 0;
+        if (!there && rt_redlock_counts(&c->nodes[i]) && c->nodes[i].up)
+            add(c, t, &c->nodes[i]);
+    }
+}
+
 static void decide(struct rt_redlock_conn *c, struct rt_redlock_beat *b)
 {
     enum rt_verdict v = verdict_of(b);
@@ -140,9 +186,13 @@ static void decide(struct rt_redlock_conn *c, struct rt_redlock_beat *b)
     int64_t until = b->sent_at + c->base.ttl_ms * RT_MS;
     if (v == RT_QUORUM_AGREED && until > c->ends_at) /* a later one may have been answered */
         keep_until(c, until);
-    for (size_t i = 0; i < b->count; i++)
-        if (b->items[i].ticket != NULL && rt_quorum_kept(&b->items[i].votes) == RT_QUORUM_NONE)
+    for (size_t i = 0; i < b->count; i++) {
+        enum rt_verdict kept = rt_quorum_kept(&b->items[i].votes);
+        if (b->items[i].ticket != NULL && kept == RT_QUORUM_NONE)
             lose(c, b->items[i].ticket);
+        else if (b->items[i].ticket != NULL && kept == RT_QUORUM_AGREED)
+            add_where_missing(c, b->items[i].ticket);
+    }
     b->work.op->beat.ttl_ms = c->base.ttl_ms;
     b->work.op->beat.allowance_ms = 0;
     rt_work_end(&c->base, &b->work,
@@ -190,51 +240,14 @@ static void keep_answered(struct rt_redlock_node *node, struct rt_redlock_reques
     decide(node->conn, b);
 }
 
-/* The key was put on a node that lacked it: from the next beat on it is renewed there. */
-static void add_answered(struct rt_redlock_node *node, struct rt_redlock_request *rq, int err,
-                         int status, const redisReply *reply)
+/* What NODE lacks it does not renew. True: it is to be renewed there. */
+static bool is_there(struct item *it, const struct rt_redlock_node *node)
 {
-    bool added = err == 0 && status == RT_REDLOCK_OK && reply->type == REDIS_REPLY_ARRAY &&
-                 reply->elements == 3 && reply->element[2]->type == REDIS_REPLY_STRING &&
-                 reply->element[2]->str[0] == '1';
-    struct rt_redlock_conn *c = node->conn;
-    const char *token = rq->call.args[0];
-    if (!added)
-        return;
-    for (size_t i = 0; i < RT_REDLOCK_BUCKETS; i++)
-        for (struct rt_redlock_ticket *t = c->tickets[i]; t != NULL; t = t->next)
-            if (t->held && strcmp(t->token, token) == 0 && strcmp(t->name, rq->name) == 0)
-                t->lacks &= ~(1u << node->index);
-}
-
-static void add(struct rt_redlock_conn *c, struct rt_redlock_ticket *t,
-                struct rt_redlock_node *node)
-{
-    char ttl[24], number[24], rest[RT_REDLOCK_REST];
-    const char *args[] = {t->token, ttl, number, rest, "a"};
-    (void)snprintf(ttl, sizeof(ttl), "%u", c->base.ttl_ms);
-    (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)t->number);
-    rt_redlock_rest(c, t->owner, rest, sizeof(rest));
-    struct rt_redlock_call call = {.script = RT_REDLOCK_HOLD,
-                                   .name = t->name,
-                                   .args = args,
-                                   .argc = 5,
-                                   .deadline = rt_loop_now(c->base.loop) + rt_redlock_limit(c),
-                                   .answer = add_answered};
-    if (rt_redlock_send(node, &call) != NULL)
-        t->may |= 1u << node->index;
-}
-
-/* What NODE lacks it does not renew, but gets, if what it takes counts. True: it is to be renewed there. */
-static bool is_there(struct rt_redlock_conn *c, struct item *it, struct rt_redlock_node *node)
-{
-    struct rt_redlock_ticket *t = it->ticket;
+    const struct rt_redlock_ticket *t = it->ticket;
     uint32_t bit = 1u << node->index;
     if ((t->may & bit) != 0 && (t->lacks & bit) == 0)
         return true;
     rt_quorum_vote(&it->votes, node->index, RT_VOTE_NO);
-    if (rt_redlock_counts(node) && node->up)
-        add(c, t, node);
     return false;
 }
 
@@ -255,7 +268,7 @@ static size_t keep_some(struct rt_redlock_conn *c, struct rt_redlock_beat *b,
     size_t from = at, n = 0;
     (void)snprintf(ttl, sizeof(ttl), "%u", c->base.ttl_ms);
     for (; at < b->count && n < BATCH; at++) {
-        if (!is_there(c, &b->items[at], node))
+        if (!is_there(&b->items[at], node))
             continue;
         args[call.argc++] = b->items[at].ticket->token;
         args[call.argc++] = b->items[at].ticket->name;
