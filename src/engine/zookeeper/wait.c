@@ -105,11 +105,15 @@ void rt_zk_wait_fired(struct rt_zk *z, struct rt_zk_watch *w, enum rt_zk_event e
     rt_zk_wait_look(z, w->owner);
 }
 
-/* The watch is set if the node was there; if not, what it was set for has changed. */
+/* The watch is set if the node was there; if not, what it was set for has changed. So it has if the one ahead was touched since
+ * the line was read: it holds, and permits may be left. */
 static void watch_set(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_reply *reply)
 {
     struct rt_zk_ticket *t = rt_zk_ticket_of(z, a);
-    if (t == NULL || (err == 0 && reply->said == RT_ZK_OK))
+    struct rt_zk_stat stat;
+    (void)rt_zk_answered_node(err, reply, &stat);
+    bool touched = t != NULL && t->id.mode == RT_PERMITS && stat.version > 0;
+    if (t == NULL || (err == 0 && reply->said == RT_ZK_OK && !touched))
         return;
     t->direct = false;
     if (err == 0)
