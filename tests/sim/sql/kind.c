@@ -88,13 +88,16 @@ static uint64_t leaver_of(const struct rt_sql_step *steps, size_t count)
     return 0;
 }
 
-static size_t leaves(const struct rt_sql_step *steps, size_t count)
+/* Whether one ticket leaves in the flight, and no bell of another line rides along: whom that wakes is not its doing. */
+static bool is_release(const struct rt_sql_step *steps, size_t count)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < count; i++)
-        n += steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE ||
-             steps[i].kind == RT_SQL_PASS;
-    return n;
+    size_t leaves = 0, rings = 0;
+    for (size_t i = 0; i < count; i++) {
+        leaves += steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE ||
+                  steps[i].kind == RT_SQL_PASS;
+        rings += steps[i].kind == RT_SQL_BELL_RING;
+    }
+    return leaves == 1 && rings <= 1;
 }
 
 static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_t count,
@@ -106,7 +109,7 @@ static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_
         trace_flight(sim, steps, count, end);
     uint64_t leaver = leaver_of(steps, count);
     sim_check_lines(sim, leaver);
-    if (leaves(steps, count) == 1)
+    if (is_release(steps, count))
         check_woken(sim, s->woken, leaver);
 }
 
