@@ -70,7 +70,10 @@ static void three_away_is_a_clear_error(void **state)
         assert_int_equal(rota_release(lock), 0);
     }
     five_door_only(&door, 0x3);
-    assert_int_equal(try_lock(r, "steps", &lock), ROTA_UNREACHABLE);
+    int err = ROTA_UNKNOWN; /* of a try that left before the cuts were seen */
+    while (err == ROTA_UNKNOWN)
+        err = try_lock(r, "steps", &lock);
+    assert_int_equal(err, ROTA_UNREACHABLE);
     assert_non_null(strstr(rota_errmsg(r), "2 of 5 nodes can be counted on, and 3 are needed"));
     assert_non_null(strstr(rota_errmsg(r), "127.0.0.1"));
     soon_on("steps", 0); /* what two of them gave was given back */
