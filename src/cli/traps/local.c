@@ -77,6 +77,8 @@ void rt_trap_lost_update(struct rt_story *story)
 
 /* ---- flock and its heirs ------------------------------------------------ */
 
+#define DAEMON_S 60 /* it ends then, also if nobody is left to end it */
+
 /* What cron might start: takes the lock, leaves a daemon behind, and ends. Tells when it has both:
  * *DAEMON. */
 static pid_t start_job(const char *path, pid_t *daemon)
@@ -90,6 +92,8 @@ static pid_t start_job(const char *path, pid_t *daemon)
         int fd = open(path, O_RDWR | O_CREAT, 0600); /* without O_CLOEXEC, as shells do */
         pid_t left = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? fork() : -1;
         if (left == 0) {
+            signal(SIGALRM, SIG_DFL);
+            alarm(DAEMON_S);
             close(tell[1]);
             for (;;)
                 pause();

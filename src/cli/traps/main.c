@@ -25,8 +25,8 @@ const struct rt_trap rt_traps[] = {
     {"stale-writer", "a holder that was paused writes too late", RT_TRAP_REDIS,
      rt_trap_stale_writer},
     {"herd", "one release wakes all who wait", RT_TRAP_REDIS, rt_trap_herd},
-    {"failover", "a failover that forgets a lock", RT_TRAP_REDIS_PAIR, rt_trap_failover},
-    {"redlock", "a majority of which one forgot", RT_TRAP_REDIS_FIVE, rt_trap_redlock},
+    {"failover", "a failover that forgets a lock", RT_TRAP_REDISES, rt_trap_failover},
+    {"redlock", "a majority of which one forgot", RT_TRAP_REDISES, rt_trap_redlock},
     {"no-index", "SELECT ... FOR UPDATE without an index", RT_TRAP_MARIADB, rt_trap_no_index},
     {"share-deadlock", "a shared lock, and then an UPDATE", RT_TRAP_MARIADB,
      rt_trap_share_deadlock},
@@ -129,9 +129,11 @@ static int open_house(struct traps *traps, const struct rt_trap *t)
         return rt_house_redis(&traps->house, 0, false);
     case RT_TRAP_MARIADB:
         return rt_house_mariadb(&traps->house);
-    default: /* they are started by the trap itself, which also kills them */
-        return RT_EXIT_OK;
+    case RT_TRAP_NOTHING:
+    case RT_TRAP_REDISES:
+        break;
     }
+    return RT_EXIT_OK;
 }
 
 static void note(struct traps *traps, const struct rt_trap *t, const struct rt_story *story)
@@ -220,6 +222,16 @@ static void catch_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+/* What is meant for the user's own servers says nothing to ours, and would be sent to them. */
+static void forget_others(void)
+{
+    static const char *const names[] = {"ROTA_PASSWORD", "ROTA_TRACE", "REDISCLI_AUTH",
+                                        "MYSQL_PWD"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+}
+
 /* For the shells that run rota: this very program. */
 static bool name_ourselves(void)
 {
@@ -244,6 +256,7 @@ int rt_traps_main(const struct rt_cli *cli, int argc, char **argv)
     if (traps.list)
         return list();
     catch_signals();
+    forget_others();
     code = name_ourselves() ? rt_scratch_make(&traps.scratch, "traps") : RT_EXIT_INTERNAL;
     if (code == RT_EXIT_OK) {
         traps.house.folder = traps.scratch.folder;

@@ -16,11 +16,6 @@
 #define OWN_ONLY \
     "EVAL 'return redis.call(\"GET\", KEYS[1]) == ARGV[1] and redis.call(\"DEL\", KEYS[1]) or 0' 1 lock"
 
-static bool is(const char *reply, const char *want)
-{
-    return strcmp(reply, want) == 0;
-}
-
 /* Rota's engine from here on: the same Redis. */
 static void on_redis(struct rt_story *story)
 {
@@ -46,8 +41,8 @@ void rt_trap_setnx(struct rt_story *story)
     rt_story_ask(story, "A", &story->a, "SETNX lock A");
     rt_seat_close(&story->a);
     rt_story_say(story, "A  is killed before its EXPIRE");
-    bool refused = is(rt_story_ask(story, "B", &story->b, "SETNX lock B"), "(integer) 0");
-    bool endless = is(rt_story_ask(story, "B", &story->b, "PTTL lock"), "(integer) -1");
+    bool refused = rt_story_is(rt_story_ask(story, "B", &story->b, "SETNX lock B"), "(integer) 0");
+    bool endless = rt_story_is(rt_story_ask(story, "B", &story->b, "PTTL lock"), "(integer) -1");
     rt_story_say(story, "nothing will ever free it");
     story->broken = refused && endless;
 
@@ -66,17 +61,18 @@ void rt_trap_foreign_del(struct rt_story *story)
     rt_story_at_redis(story, 0);
     rt_story_act(story, "broken", "whoever is done deletes the lock, whoever has it");
     let_it_expire(story);
-    bool freed = is(rt_story_ask(story, "A", &story->a, "DEL lock"), "(integer) 1");
-    bool taken = is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"), "OK");
+    bool freed = rt_story_is(rt_story_ask(story, "A", &story->a, "DEL lock"), "(integer) 1");
+    bool taken = rt_story_is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"), "OK");
     rt_story_say(story, "B and C hold it at once");
     story->broken = freed && taken;
 
     (void)rt_story_peek(story, &story->a, "DEL lock");
     rt_story_act(story, "mended", "only what is still one's own is deleted, in one step");
     let_it_expire(story);
-    bool kept = is(rt_story_ask(story, "A", &story->a, OWN_ONLY " A"), "(integer) 0");
-    bool refused = is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"), "(nil)");
-    bool released = is(rt_story_ask(story, "B", &story->b, OWN_ONLY " B"), "(integer) 1");
+    bool kept = rt_story_is(rt_story_ask(story, "A", &story->a, OWN_ONLY " A"), "(integer) 0");
+    bool refused = rt_story_is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"),
+                               "(nil)");
+    bool released = rt_story_is(rt_story_ask(story, "B", &story->b, OWN_ONLY " B"), "(integer) 1");
     story->mended = kept && refused && released;
 }
 
@@ -85,20 +81,21 @@ void rt_trap_two_steps(struct rt_story *story)
     rt_story_at_redis(story, 0);
     rt_story_act(story, "broken", "it is compared, and then deleted");
     rt_story_ask(story, "A", &story->a, "SET lock A NX PX 200");
-    bool mine = is(rt_story_ask(story, "A", &story->a, "GET lock"), "\"A\"");
+    bool mine = rt_story_is(rt_story_ask(story, "A", &story->a, "GET lock"), "\"A\"");
     rt_story_say(story, "A  sees that it is its own, and is paused here");
     rt_story_until(story, &story->b, "EXISTS lock", "(integer) 0");
     rt_story_ask(story, "B", &story->b, "SET lock B NX PX 60000");
-    bool freed = is(rt_story_ask(story, "A", &story->a, "DEL lock"), "(integer) 1");
-    bool taken = is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"), "OK");
+    bool freed = rt_story_is(rt_story_ask(story, "A", &story->a, "DEL lock"), "(integer) 1");
+    bool taken = rt_story_is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"), "OK");
     rt_story_say(story, "B and C hold it at once");
     story->broken = mine && freed && taken;
 
     (void)rt_story_peek(story, &story->a, "DEL lock");
     rt_story_act(story, "mended", "compared and deleted by the server, with nothing in between");
     let_it_expire(story);
-    bool kept = is(rt_story_ask(story, "A", &story->a, OWN_ONLY " A"), "(integer) 0");
-    bool refused = is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"), "(nil)");
+    bool kept = rt_story_is(rt_story_ask(story, "A", &story->a, OWN_ONLY " A"), "(integer) 0");
+    bool refused = rt_story_is(rt_story_ask(story, "C", &story->c, "SET lock C NX PX 60000"),
+                               "(nil)");
     story->mended = kept && refused;
 }
 
@@ -108,7 +105,7 @@ void rt_trap_too_long(struct rt_story *story)
     rt_story_act(story, "broken", "the work takes longer than the lock lives");
     let_it_expire(story);
     rt_story_say(story, "A  still works: A and B hold it at once");
-    story->broken = is(rt_story_ask(story, "B", &story->b, "GET lock"), "\"B\"");
+    story->broken = rt_story_is(rt_story_ask(story, "B", &story->b, "GET lock"), "\"B\"");
 
     rt_story_act(story, "mended",
                  "the lock is renewed while its holder lives, however long it works");
@@ -139,8 +136,9 @@ void rt_trap_clock(struct rt_story *story)
 
     (void)rt_story_peek(story, &story->a, "DEL lock");
     rt_story_act(story, "mended", "the server ends it by its own clock; nobody else's is asked");
-    bool held = is(rt_story_ask(story, "A", &story->a, "SET lock A NX PX 60000"), "OK");
-    bool refused = is(rt_story_ask(story, "B", &story->b, "SET lock B NX PX 60000"), "(nil)");
+    bool held = rt_story_is(rt_story_ask(story, "A", &story->a, "SET lock A NX PX 60000"), "OK");
+    bool refused = rt_story_is(rt_story_ask(story, "B", &story->b, "SET lock B NX PX 60000"),
+                               "(nil)");
     story->mended = held && refused;
 }
 
@@ -174,7 +172,7 @@ void rt_trap_stale_writer(struct rt_story *story)
     rt_story_ask(story, "B", &story->b, "SET price 20");
     rt_story_say(story, "A  wakes up in the middle of its work");
     rt_story_ask(story, "A", &story->a, "SET price 10");
-    story->broken = is(rt_story_ask(story, "B", &story->b, "GET price"), "\"10\"");
+    story->broken = rt_story_is(rt_story_ask(story, "B", &story->b, "GET price"), "\"10\"");
     rt_story_say(story, "B's write is lost, though each held the lock");
 
     rt_story_act(story, "mended",
@@ -185,7 +183,8 @@ void rt_trap_stale_writer(struct rt_story *story)
     write_guarded(story, "B", &story->b, b, 20);
     const char *reply = write_guarded(story, "A", &story->a, a, 10);
     bool refused = strstr(reply, "LOST") != NULL;
-    story->mended = is(rt_story_ask(story, "B", &story->b, "GET price"), "\"20\"") && refused;
+    story->mended = rt_story_is(rt_story_ask(story, "B", &story->b, "GET price"), "\"20\"") &&
+                    refused;
 }
 
 /* ---- The herd ----------------------------------------------------------- */
@@ -287,7 +286,7 @@ void rt_trap_herd(struct rt_story *story)
     rt_story_say(story, "%zu clients> SUBSCRIBE released", herd.count);
     rt_story_ask(story, "A", &story->a, "DEL lock");
     const char *reply = rt_story_ask(story, "A", &story->a, "PUBLISH released 1");
-    story->broken = gathered && is(reply, "(integer) 1000");
+    story->broken = gathered && rt_story_is(reply, "(integer) 1000");
     rt_story_say(story, "one will get it; all %zu are woken, and all %zu ask", herd.count,
                  herd.count);
     scatter(&herd);

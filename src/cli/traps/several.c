@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is(const char *reply, const char *want)
-{
-    return strcmp(reply, want) == 0;
-}
-
 /* ---- A failover that forgets -------------------------------------------- */
 
 /* Redis 0 and 1 begin anew, on loopback too; A sits at the first, B at the second, which has all
@@ -49,11 +44,11 @@ void rt_trap_failover(struct rt_story *story)
     rt_story_act(story, "broken", "the primary answers before its replica has the lock");
     begin_pair(story);
     cut_link(story);
-    bool held = is(rt_story_ask(story, "A", &story->a, "SET lock A NX PX 60000"), "OK");
+    bool held = rt_story_is(rt_story_ask(story, "A", &story->a, "SET lock A NX PX 60000"), "OK");
     rt_house_kill_redis(story->house, 0);
     rt_story_say(story, "1  dies; 2 is promoted");
     rt_story_ask(story, "2", &story->b, "REPLICAOF NO ONE");
-    bool twice = is(rt_story_ask(story, "B", &story->b, "SET lock B NX PX 60000"), "OK");
+    bool twice = rt_story_is(rt_story_ask(story, "B", &story->b, "SET lock B NX PX 60000"), "OK");
     rt_story_say(story, "A and B hold it at once");
     story->broken = held && twice;
 
@@ -89,8 +84,8 @@ static bool take_at(struct rt_story *story, const char *who, unsigned i)
     if (story->over || rt_house_at_redis(story->house, i, &seat) != 0)
         return false;
     snprintf(prompt, sizeof(prompt), "%s %s", who, names[i]);
-    bool taken = is(rt_story_ask(story, prompt, &seat, "SET lock %s NX PX %d", who, RESTED_MS),
-                    "OK");
+    bool taken = rt_story_is(
+        rt_story_ask(story, prompt, &seat, "SET lock %s NX PX %d", who, RESTED_MS), "OK");
     rt_seat_close(&seat);
     return taken;
 }

@@ -18,7 +18,7 @@ static bool other_is_free(struct rt_story *story)
     rt_story_ask(story, "B", &story->b, "start transaction;");
     const char *reply = rt_story_ask(
         story, "B", &story->b, "select left_over from stock where item = 'pen' for update nowait;");
-    bool free = !refused(reply) && strcmp(reply, "7") == 0;
+    bool free = !refused(reply) && rt_story_is(reply, "7");
     (void)rt_story_peek(story, &story->a, "rollback;");
     (void)rt_story_peek(story, &story->b, "rollback;");
     return free;
@@ -77,10 +77,10 @@ void rt_trap_share_deadlock(struct rt_story *story)
                   "select left_over from stock where item = 'book' for update;");
     rt_story_ask(story, "A", &story->a, "%s", update);
     rt_story_ask(story, "A", &story->a, "commit;");
-    bool fresh = strcmp(rt_story_reply(story, "B", &story->b), "4") == 0;
+    bool fresh = rt_story_is(rt_story_reply(story, "B", &story->b), "4");
     rt_story_ask(story, "B", &story->b, "%s", update);
     rt_story_ask(story, "B", &story->b, "commit;");
     story->mended = fresh &&
-                    strcmp(rt_story_ask(story, "B", &story->b, "select left_over from stock;"),
-                           "3") == 0;
+                    rt_story_is(rt_story_ask(story, "B", &story->b, "select left_over from stock;"),
+                                "3");
 }

@@ -168,11 +168,16 @@ const char *rt_story_reply(struct rt_story *story, const char *who, struct rt_se
     return reply;
 }
 
+bool rt_story_is(const char *reply, const char *want)
+{
+    return strcmp(reply, want) == 0;
+}
+
 void rt_story_until(struct rt_story *story, struct rt_seat *seat, const char *line,
                     const char *reply)
 {
     for (int i = 0; i < UNTIL_LOOKS && !story->over; i++) {
-        if (strcmp(rt_story_peek(story, seat, line), reply) == 0)
+        if (rt_story_is(rt_story_peek(story, seat, line), reply))
             return;
         nanosleep(&(struct timespec){0, UNTIL_NS}, NULL);
     }

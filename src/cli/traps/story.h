@@ -39,6 +39,9 @@ void rt_story_send(struct rt_story *story, const char *who, struct rt_seat *seat
                    const char *format, ...) __attribute__((format(printf, 4, 5)));
 const char *rt_story_reply(struct rt_story *story, const char *who, struct rt_seat *seat);
 
+/* Whether REPLY is just WANT. */
+bool rt_story_is(const char *reply, const char *want);
+
 /* As rt_story_ask, and not told: for what only looks. */
 const char *rt_story_peek(struct rt_story *story, struct rt_seat *seat, const char *line);
 

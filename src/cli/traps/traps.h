@@ -12,8 +12,7 @@ typedef void rt_trap_fn(struct rt_story *story);
 enum rt_trap_needs {
     RT_TRAP_NOTHING,
     RT_TRAP_REDIS,
-    RT_TRAP_REDIS_PAIR,
-    RT_TRAP_REDIS_FIVE,
+    RT_TRAP_REDISES, /* which the trap starts, and kills, itself */
     RT_TRAP_MARIADB
 };
 

@@ -33,6 +33,39 @@ test_one_is_told_line_by_line()
     ! grep -q '^foreign-del' out || fail "another was played too"
 }
 
+# What the user's environment says is meant for the user's own servers.
+test_passwords_of_other_servers()
+{
+    ROTA_PASSWORD=x REDISCLI_AUTH=x MYSQL_PWD=x ROTA_TRACE=$PWD/trace expect 0 "$rota" demo traps too-long >out 2>err
+    same "" "$(cat err)"
+    ! grep -qi 'auth' out || fail "$(cat out)"
+    [ ! -e trace ] || fail "traced"
+}
+
+# In place of a program one that spoils what it does: the rest of PATH is as it is.
+spoiled() # PROGRAM LINE
+{
+    mkdir -p bin
+    printf '#!/bin/sh\n%s\n' "$2" >"bin/$1"
+    chmod +x "bin/$1"
+}
+
+# Exit code 0 takes both: what is broken is seen, and what is mended.
+test_half_of_a_trap_is_a_failure()
+{
+    local real
+    spoiled sh 'exit 1' # by which rota is run
+    PATH=$PWD/bin:$PATH expect 1 "$rota" demo traps lost-update >out 2>err
+    grep -q 'seen broken, NOT seen mended' out || fail "$(cat out)"
+    rm bin/sh
+    real=$(type -P redis-cli)
+    spoiled redis-cli "'$real' \"\$@\" | sed -u 's/(integer) -1\$/(integer) 1/'"
+    PATH=$PWD/bin:$PATH expect 1 "$rota" demo traps setnx >out 2>err
+    grep -q 'NOT seen broken, seen mended' out || fail "$(cat out)"
+    PATH=$PWD/bin:$PATH expect 1 "$rota" demo traps --json setnx >out 2>err
+    same "False True 0 1" "$(json '[d["traps"][0]["broken"], d["traps"][0]["mended"], d["seen"], d["failed"]]' <out)"
+}
+
 # Without the programs a trap is left out, and one that was asked for says so.
 test_what_is_not_installed()
 {
