@@ -17,6 +17,7 @@ CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test\(s\)\.", re.M)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] (\d+) test\(s\), listed below", re.M)
 CMOCKA_SKIPPED = re.compile(r"^\[  SKIPPED \] (\d+) test\(s\), listed below", re.M)
 OWN_COUNT = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
+TROUBLE = re.compile(r"^(?!\[ +(RUN|OK|PASSED|SKIPPED) +\]|\[=+\]|ok |\d+m[\d.]+s ).*\S.*$", re.M) # not what went well
 CPU = re.compile(r"^(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", re.M) # scripts/timed.sh: of the shell, of what it waited for
 
 ENGINES = sorted(name for name in os.listdir(os.path.join(os.path.dirname(__file__), "..", "src", "engine"))
@@ -36,6 +37,7 @@ class Test:
         self.skipped = sum(int(n) for n in CMOCKA_SKIPPED.findall(text))
         self.cpu = sum(60 * int(m) + float(s) + 60 * int(n) + float(t) for m, s, n, t in CPU.findall(text)[-2:])
         self.seeds = re.findall(r"^seeds drawn anew.*", text, re.M)
+        self.last = [line[0] for line in TROUBLE.finditer(text)][-25:] if self.failed > 0 else [] # of what it printed
         words = re.split(r"\W|_", self.name)
         self.part = next((e for e in ENGINES if e in words), "command" if "command" in words else "all others")
 

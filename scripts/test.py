@@ -209,6 +209,9 @@ def main():
     for t in run.tests:
         if t.skipped > 0:
             print("left out: %d cases of %s" % (t.skipped, t.name))
+    for t in run.tests: # the whole is far above, and in the logs
+        if t.failed > 0:
+            print("\n%s, the last that it printed:\n    %s\n" % (t.name, "\n    ".join(t.last)))
     for what in run.broken:
         print("failed: " + what)
     failed = len(run.broken)

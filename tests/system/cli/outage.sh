@@ -6,11 +6,12 @@
 #
 #   outage.sh ROTA ENGINE...     redis, etcd, postgres, mysql, zookeeper
 #
-# $OUTAGE_TTL, $OUTAGE_LIMIT and $OUTAGES, in seconds, choose other times: 10, 90 and "3 30 300" is what people run.
+# $OUTAGE_TTL, $OUTAGE_LIMIT and $OUTAGES, in seconds, choose other times: 10, 90 and "3 30 300" is what people run. The
+# shortest outage has a ttl of its own, $OUTAGE_LONG_TTL: nobody may be lost in it, also on a machine that starves.
 set -u
 rota=$(realpath "$1")
 shift
-ttl=${OUTAGE_TTL:-3} limit=${OUTAGE_LIMIT:-12}
+ttl=${OUTAGE_TTL:-3} long_ttl=${OUTAGE_LONG_TTL:-${OUTAGE_TTL:-10}} limit=${OUTAGE_LIMIT:-12}
 read -ra lengths <<<"${OUTAGES:-0.6 7.5 15}"
 room=$(mktemp -d)
 trap 'jobs -p | xargs -r kill 2>/dev/null; wait; rm -rf "$room"' EXIT
@@ -18,10 +19,18 @@ trap 'jobs -p | xargs -r kill 2>/dev/null; wait; rm -rf "$room"' EXIT
 now_ms() { date +%s%3N; }
 ms() { awk -v s="$1" 'BEGIN { printf "%d", s * 1000 }'; }
 
+# Below those that the kernel gives to whoever connects: nobody takes it while the server is away.
 free_port()
 {
-    python3 -c 'import socket
-s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 -c 'import random, socket
+while True:
+    port = random.randrange(16384, 32768)
+    try:
+        socket.socket().bind(("127.0.0.1", port))
+        break
+    except OSError:
+        pass
+print(port)'
 }
 
 # ---- Servers: in the folder of the case, their data survives a kill; $server is the pid
@@ -100,7 +109,9 @@ serve_zookeeper()
     server=$!
 }
 
-await_server() { until "$rota" ls >/dev/null 2>>ls.err; do kill -0 "$server" || return 1; done; }
+pause() { read -r -t 0.05 _ <>quiet || true; } # before a look is repeated
+
+await_server() { until "$rota" ls >/dev/null 2>>ls.err; do kill -0 "$server" || return 1; pause; done; }
 
 # ---- Roles: each writes its exit code into NAME.code
 
@@ -121,6 +132,7 @@ await_waiting() # NAME COUNT
 {
     until [ "$(waiting "$1")" = "$2" ]; do
         kill -0 "$server" && ! compgen -G '*.code' >/dev/null || return 1
+        pause
     done
 }
 
@@ -144,7 +156,7 @@ ended() # NAME...: until all have
 {
     local name
     for name in "$@"; do
-        until [ -s "$name.code" ]; do read -r -t 0.1 _ <>quiet; done
+        until [ -s "$name.code" ]; do pause; done
     done
 }
 
@@ -215,6 +227,7 @@ heal()
 one() # in a folder of its own
 {
     # Not local: the trap at the end of its shell sees them.
+    [ "$length" != "${lengths[0]}" ] || ttl=$long_ttl
     ttl_ms=$(ms "$ttl") port=$(free_port) peer_port=$(free_port)
     export HOME=$PWD ROTA_URL="$engine://127.0.0.1:$port?ttl=${ttl}s"
     mkfifo quiet
@@ -256,7 +269,7 @@ for engine in "$@"; do
     done
 done
 wait
-printf 'Outages at a ttl of %s s: exit codes, and what was said\n' "$ttl"
+printf 'Outages at a ttl of %s s, the shortest at %s s: exit codes, and what was said\n' "$ttl" "$long_ttl"
 printf '%-9s %-5s %8s  %-18s %-18s %-18s %-18s %-18s\n' engine fault away holder run "run -w $limit" leader standby
 for folder in "${cases[@]}"; do
     cat "$folder/row" 2>/dev/null || { echo "$(basename "$folder"): no row"; cat "$folder/case.log"; } | tee -a "$room/complaints"
