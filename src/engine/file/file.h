@@ -233,6 +233,8 @@ static inline struct rt_file_conn *rt_file_conn(struct rt_conn *conn)
 
 /* Resolves, makes and checks the folder of URL; fills folder, mode, dir, sdir. */
 int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode);
+/* The same but for s/ in it: a folder for something else than locks (txn/journal/file). */
+int rt_file_path_folder(struct rt_file_conn *c, const char *path, const char *mode);
 void rt_file_path_close(struct rt_file_conn *c);
 
 /* The name of a network or unknown shared file system, or NULL if FD is on a local one. */

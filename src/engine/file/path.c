@@ -221,7 +221,8 @@ static bool is_new(int fd)
     bool ours = d != NULL;
     while (ours && (e = readdir(d)) != NULL)
         ours = e->d_name[0] == '.' || strcmp(e->d_name, "s") == 0 ||
-               strncmp(e->d_name, "rota.db", strlen("rota.db")) == 0;
+               strncmp(e->d_name, "rota.db", strlen("rota.db")) == 0 ||
+               strncmp(e->d_name, "txn.db", strlen("txn.db")) == 0;
     if (d != NULL)
         (void)closedir(d);
     else if (copy >= 0)
@@ -275,7 +276,7 @@ static int resolve(struct rt_file_conn *c, const char *path)
     return rv == 0 && c->folder == NULL ? ROTA_NOMEM : rv;
 }
 
-int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode)
+int rt_file_path_folder(struct rt_file_conn *c, const char *path, const char *mode)
 {
     char text[PATH_MAX];
     bool made = false;
@@ -311,7 +312,13 @@ int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode
         (void)snprintf(c->base.unsafe, sizeof(c->base.unsafe), "%s: %s", forgets->what,
                        forgets->remedy);
     atomic_store_explicit(&c->strict, forgets == NULL, memory_order_relaxed);
-    return open_sessions(c);
+    return 0;
+}
+
+int rt_file_path_open(struct rt_file_conn *c, const char *path, const char *mode)
+{
+    int rv = rt_file_path_folder(c, path, mode);
+    return rv != 0 ? rv : open_sessions(c);
 }
 
 void rt_file_path_close(struct rt_file_conn *c)

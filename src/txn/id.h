@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The id of a transaction: 16 bytes, {journal u32, birth in ms u48, random u48}, each with its highest byte first, so
+ * that ids of one journal are ordered by their birth. People see 32 hexadecimal digits. */
+#ifndef RT_TXN_ID_H
+#define RT_TXN_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define RT_TXN_ID_SIZE 16
+#define RT_TXN_ID_TEXT 33                         /* bytes of its text, with the end */
+#define RT_TXN_BIRTH_MAX ((INT64_C(1) << 48) - 1) /* ms since 1970: the year 10889 */
+
+struct rt_txn_id {
+    uint8_t at[RT_TXN_ID_SIZE];
+};
+
+static inline uint64_t rt_txn_id_part(const struct rt_txn_id *id, size_t from, size_t bytes)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < bytes; i++)
+        v = v << 8 | id->at[from + i];
+    return v;
+}
+
+static inline uint32_t rt_txn_id_journal(const struct rt_txn_id *id)
+{
+    return (uint32_t)rt_txn_id_part(id, 0, 4);
+}
+
+static inline int64_t rt_txn_id_birth(const struct rt_txn_id *id)
+{
+    return (int64_t)rt_txn_id_part(id, 4, 6);
+}
+
+/* BIRTH_MS outside of 0 to RT_TXN_BIRTH_MAX counts as the nearer of them; of RANDOM its lower 48 bits. */
+static inline struct rt_txn_id rt_txn_id_make(uint32_t journal, int64_t birth_ms, uint64_t random)
+{
+    struct rt_txn_id id;
+    uint64_t birth = birth_ms < 0                  ? 0
+                     : birth_ms > RT_TXN_BIRTH_MAX ? (uint64_t)RT_TXN_BIRTH_MAX
+                                                   : (uint64_t)birth_ms;
+    for (size_t i = 0; i < 4; i++)
+        id.at[i] = (uint8_t)(journal >> (24 - 8 * i));
+    for (size_t i = 0; i < 6; i++) {
+        id.at[4 + i] = (uint8_t)(birth >> (40 - 8 * i));
+        id.at[10 + i] = (uint8_t)(random >> (40 - 8 * i));
+    }
+    return id;
+}
+
+static inline bool rt_txn_id_same(const struct rt_txn_id *a, const struct rt_txn_id *b)
+{
+    return memcmp(a->at, b->at, RT_TXN_ID_SIZE) == 0;
+}
+
+/* OUT: RT_TXN_ID_TEXT bytes. */
+static inline void rt_txn_id_text(const struct rt_txn_id *id, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < RT_TXN_ID_SIZE; i++) {
+        out[2 * i] = digits[id->at[i] >> 4];
+        out[2 * i + 1] = digits[id->at[i] & 15];
+    }
+    out[2 * RT_TXN_ID_SIZE] = '\0';
+}
+
+static inline int rt_txn_id_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* False: TEXT is not 32 hexadecimal digits, and OUT is as before. */
+static inline bool rt_txn_id_read(const char *text, struct rt_txn_id *out)
+{
+    struct rt_txn_id id;
+    for (size_t i = 0; i < RT_TXN_ID_SIZE; i++) {
+        int high = rt_txn_id_digit(text[2 * i]);
+        int low = high >= 0 ? rt_txn_id_digit(text[2 * i + 1]) : -1;
+        if (low < 0)
+            return false;
+        id.at[i] = (uint8_t)(high << 4 | low);
+    }
+    if (text[2 * RT_TXN_ID_SIZE] != '\0')
+        return false;
+    *out = id;
+    return true;
+}
+
+#endif

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening, statements, transactions. Nobody here opens or closes txn.db, txn.db-wal or txn.db-shm but SQLite:
+ * closing any descriptor of them would drop the POSIX locks of all connections of the process. (The file is made
+ * before that.) */
+#include "txn/journal/file/db.h"
+
+#include "engine/kit/words.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define APPLICATION_ID 0x526f7478 /* "Rotx" */
+#define LAYOUT_STEP 1000          /* user_version = major * 1000 + minor */
+#define PAGE_SIZE "4096"
+#define WAL_FULL 2000 /* frames: folded back behind a commit; 8 MiB */
+#define SPINS 30
+#define NAP_NS 50000
+#define NAPS_MAX 8
+#define COLUMNS 16
+
+/* ---- Errors ------------------------------------------------------------------------------------------ */
+
+static int say_io(struct rt_jfile_db *d, int rc)
+{
+    int err = d->db != NULL ? sqlite3_system_errno(d->db) : 0;
+    return rt_words_fail(d->say, ROTA_UNREACHABLE, "%s/" RT_JFILE_NAME ": %s%s%s", d->shown,
+                         sqlite3_errstr(rc), err != 0 ? ": " : "", err != 0 ? strerror(err) : "");
+}
+
+/* What SQLite's RC is for us, with errmsg. */
+static int error_of(struct rt_jfile_db *d, int rc)
+{
+    switch (rc & 0xff) {
+    case SQLITE_NOMEM:
+        return rt_words_nomem(d->say);
+    case SQLITE_FULL:
+        return rt_words_fail(d->say, ROTA_UNREACHABLE,
+                             "no space left for %s/" RT_JFILE_NAME ": free some and try again",
+                             d->shown);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+        return rt_words_fail(d->say, ROTA_UNREACHABLE,
+                             "%s/" RT_JFILE_NAME " stayed locked: see who uses it (fuser)",
+                             d->shown);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return rt_words_fail(d->say, ROTA_AUTH,
+                             "%s/" RT_JFILE_NAME
+                             " cannot be written: mend its rights or name another folder",
+                             d->shown);
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+        return rt_words_fail(d->say, ROTA_PROTOCOL,
+                             "%s/" RT_JFILE_NAME
+                             " is damaged or no journal of Rota: restore it; nothing was changed",
+                             d->shown);
+    default:
+        return say_io(d, rc);
+    }
+}
+
+/* The end of a statement or a batch that failed by RC, with nothing written yet. */
+static enum rt_jfile_end end_of(struct rt_jfile_db *d, int rc, int *err)
+{
+    int code = rc & 0xff;
+    *err = error_of(d, rc);
+    if (code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_PROTOCOL)
+        return RT_JFILE_AGAIN;
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? RT_JFILE_STOPS : RT_JFILE_FAILED;
+}
+
+static int64_t clock_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_BOOTTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* Another process writes: mostly for one fsync. */
+static int on_busy(void *arg, int count)
+{
+    struct rt_jfile_db *d = arg;
+    if (clock_ns() >= d->until || (d->leaving != NULL && atomic_load(d->leaving)))
+        return 0;
+    if (count < SPINS) {
+        (void)sched_yield();
+        return 1;
+    }
+    struct timespec nap = {.tv_nsec = NAP_NS * (1 + (count - SPINS) % NAPS_MAX)};
+    (void)nanosleep(&nap, NULL);
+    return 1;
+}
+
+/* ---- Statements ---------------------------------------------------------------------------------------- */
+
+static int prepare(struct rt_jfile_db *d, const char *sql, sqlite3_stmt **s)
+{
+    return *s != NULL ? SQLITE_OK
+                      : sqlite3_prepare_v3(d->db, sql, -1, SQLITE_PREPARE_PERSISTENT, s, NULL);
+}
+
+static int once(struct rt_jfile_db *d, const char *sql, sqlite3_stmt **s)
+{
+    int rc = prepare(d, sql, s);
+    if (rc != SQLITE_OK)
+        return rc;
+    rc = sqlite3_step(*s);
+    (void)sqlite3_reset(*s);
+    return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+static void bind_args(sqlite3_stmt *s, int step, const struct rt_sql_cell *args, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int at = (int)i + 1;
+        if (args[i].null)
+            (void)sqlite3_bind_null(s, at);
+        else if (args[i].text == NULL)
+            (void)sqlite3_bind_int64(s, at, args[i].number);
+        else if (strchr(rt_jfile_texts(step), at) != NULL)
+            (void)sqlite3_bind_text(s, at, args[i].text, (int)args[i].size, SQLITE_STATIC);
+        else
+            (void)sqlite3_bind_blob(s, at, args[i].text, (int)args[i].size, SQLITE_STATIC);
+    }
+}
+
+static void hear(struct rt_sql_book *book, size_t step, sqlite3_stmt *s)
+{
+    struct rt_sql_cell cells[COLUMNS];
+    int count = sqlite3_column_count(s);
+    assert(count <= COLUMNS);
+    for (int i = 0; i < count; i++) {
+        int type = sqlite3_column_type(s, i);
+        cells[i] = (struct rt_sql_cell){.null = type == SQLITE_NULL};
+        if (type == SQLITE_INTEGER) {
+            cells[i].number = sqlite3_column_int64(s, i);
+        } else if (type != SQLITE_NULL) {
+            const void *at = sqlite3_column_blob(s, i);
+            cells[i].text = at != NULL ? at : "";
+            cells[i].size = (size_t)sqlite3_column_bytes(s, i);
+        }
+    }
+    rt_sql_book_hear(book, step, cells, (size_t)count);
+}
+
+static int run_step(struct rt_jfile_db *d, struct rt_sql_book *book, size_t i)
+{
+    int kind = (int)book->steps[i].kind;
+    const char *sql = rt_jfile_sql[kind - RT_SQL_OWN];
+    sqlite3_stmt **s = &d->stmts[kind - RT_SQL_OWN];
+    if (sql == NULL) /* GUARD and LOCK: there is one writer */
+        return SQLITE_OK;
+    int rc = prepare(d, sql, s);
+    if (rc != SQLITE_OK)
+        return rc;
+    bind_args(*s, kind, book->steps[i].args, book->steps[i].count);
+    int64_t before = sqlite3_total_changes64(d->db);
+    while ((rc = sqlite3_step(*s)) == SQLITE_ROW)
+        hear(book, i, *s);
+    book->changed[i] = (uint64_t)(sqlite3_total_changes64(d->db) - before);
+    (void)sqlite3_reset(*s);
+    (void)sqlite3_clear_bindings(*s);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+enum rt_jfile_end rt_jfile_db_run(struct rt_jfile_db *d, struct rt_sql_book *book, int *err)
+{
+    int rc = SQLITE_OK;
+    for (size_t i = 0; rc == SQLITE_OK && !book->failed && i < book->step_count; i++)
+        rc = run_step(d, book, i);
+    if (book->failed)
+        rc = SQLITE_NOMEM;
+    return rc == SQLITE_OK ? RT_JFILE_GOOD : end_of(d, rc, err);
+}
+
+/* ---- Transactions -------------------------------------------------------------------------------------- */
+
+static int exec(struct rt_jfile_db *d, const char *sql)
+{
+    return sqlite3_exec(d->db, sql, NULL, NULL, NULL);
+}
+
+enum rt_jfile_end rt_jfile_db_begin(struct rt_jfile_db *d, bool writes, bool durable, int *err)
+{
+    int rc = SQLITE_OK;
+    if (writes && d->full != durable) {
+        rc = exec(d, durable ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL");
+        d->full = durable;
+    }
+    if (rc == SQLITE_OK)
+        rc = writes ? once(d, "BEGIN IMMEDIATE", &d->begin) : once(d, "BEGIN", &d->begin_read);
+    return rc == SQLITE_OK ? RT_JFILE_GOOD : end_of(d, rc, err);
+}
+
+void rt_jfile_db_rollback(struct rt_jfile_db *d)
+{
+    if (sqlite3_get_autocommit(d->db) == 0)
+        (void)once(d, "ROLLBACK", &d->rollback);
+}
+
+/* What a COMMIT that failed has left in the WAL, a recovery may find: only of BUSY and FULL it is known that it is
+ * nothing. */
+enum rt_jfile_end rt_jfile_db_commit(struct rt_jfile_db *d, int *err)
+{
+    int rc = once(d, "COMMIT", &d->commit);
+    if (rc == SQLITE_OK)
+        return RT_JFILE_GOOD;
+    enum rt_jfile_end end = end_of(d, rc, err);
+    rt_jfile_db_rollback(d);
+    if ((rc & 0xff) != SQLITE_IOERR)
+        return end;
+    (void)rt_words_fail(
+        d->say, ROTA_UNKNOWN,
+        "%s/" RT_JFILE_NAME
+        ": the disk did not take it (%s): no more is written until the journal is opened "
+        "anew; look at the system's log",
+        d->shown, sqlite3_errstr(rc));
+    return RT_JFILE_STOPS;
+}
+
+/* Folded back by whoever is at it when it is long; a failed fsync there loses nothing: the WAL still has it all. */
+static int on_wal(void *arg, sqlite3 *db, const char *name, int frames)
+{
+    (void)arg;
+    (void)name;
+    if (frames >= WAL_FULL)
+        (void)sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return SQLITE_OK;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------------------- */
+
+static int pragma_int(struct rt_jfile_db *d, const char *sql, int64_t *value)
+{
+    sqlite3_stmt *s = NULL;
+    int rc = sqlite3_prepare_v2(d->db, sql, -1, &s, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW)
+        *value = sqlite3_column_int64(s, 0);
+    (void)sqlite3_finalize(s);
+    return rc == SQLITE_ROW ? SQLITE_OK : rc == SQLITE_DONE ? SQLITE_CORRUPT : rc;
+}
+
+static int check_layout(struct rt_jfile_db *d, bool *fresh)
+{
+    int64_t id = 0, version = 0, tables = 0;
+    int rc = pragma_int(d, "PRAGMA application_id", &id);
+    if (rc == SQLITE_OK)
+        rc = pragma_int(d, "PRAGMA user_version", &version);
+    if (rc == SQLITE_OK)
+        rc = pragma_int(d, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (rc != SQLITE_OK)
+        return error_of(d, rc);
+    *fresh = id == 0 && version == 0 && tables == 0;
+    if (*fresh)
+        return 0;
+    if (id != APPLICATION_ID)
+        return rt_words_fail(
+            d->say, ROTA_PROTOCOL,
+            "%s/" RT_JFILE_NAME
+            " belongs to another program: name another folder; nothing was changed",
+            d->shown);
+    if (version / LAYOUT_STEP != RT_ROWS_LAYOUT_MAJOR)
+        return rt_words_fail(d->say, ROTA_UNSUPPORTED,
+                             "%s/" RT_JFILE_NAME " has layout %" PRId64
+                             ", this program knows %d: use a program of that version",
+                             d->shown, version / LAYOUT_STEP, RT_ROWS_LAYOUT_MAJOR);
+    return 0;
+}
+
+static int settings(struct rt_jfile_db *d)
+{
+    int persist = 1;
+    (void)sqlite3_extended_result_codes(d->db, 1);
+    (void)sqlite3_busy_handler(d->db, on_busy, d);
+    (void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+    (void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+    (void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+    (void)sqlite3_wal_hook(d->db, on_wal, d);
+    (void)sqlite3_file_control(d->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
+    d->full = true;
+    return exec(d, "PRAGMA cell_size_check=ON;PRAGMA synchronous=FULL;PRAGMA temp_store=MEMORY;"
+                   "PRAGMA cache_size=-16000;");
+}
+
+static int create_in(struct rt_jfile_db *d)
+{
+    bool fresh = false;
+    char version[96];
+    (void)snprintf(version, sizeof(version), "PRAGMA application_id=%d;PRAGMA user_version=%d;",
+                   APPLICATION_ID, RT_ROWS_LAYOUT_MAJOR * LAYOUT_STEP);
+    int rv = check_layout(d, &fresh); /* another may have been first */
+    if (rv != 0 || !fresh)
+        return rv;
+    int rc = exec(d, rt_jfile_schema);
+    if (rc == SQLITE_OK)
+        rc = exec(d, version);
+    return rc == SQLITE_OK ? 0 : error_of(d, rc);
+}
+
+static int create(struct rt_jfile_db *d)
+{
+    int rc = exec(d, "PRAGMA page_size=" PAGE_SIZE ";PRAGMA journal_mode=WAL;");
+    if (rc == SQLITE_OK)
+        rc = exec(d, "BEGIN IMMEDIATE");
+    if (rc != SQLITE_OK)
+        return error_of(d, rc);
+    int rv = create_in(d);
+    if (rv == 0 && (rc = exec(d, "COMMIT")) != SQLITE_OK)
+        rv = error_of(d, rc);
+    if (rv != 0 && sqlite3_get_autocommit(d->db) == 0)
+        (void)exec(d, "ROLLBACK");
+    return rv;
+}
+
+static int wal_is_lost(struct rt_jfile_db *d)
+{
+    return rt_words_fail(
+        d->say, ROTA_PROTOCOL,
+        "%s/" RT_JFILE_NAME
+        "-wal is gone, and perhaps decisions with it: put it back; to go on with what is left, "
+        "remove " RT_JFILE_NAME "-shm, too",
+        d->shown);
+}
+
+static int who(struct rt_jfile_db *d)
+{
+    struct rt_sql_book book = {0};
+    int rv = 0;
+    rt_sql_say_cells(&book, (enum rt_sql_step_kind)RT_ROWS_WHO, NULL, 0);
+    if (rt_jfile_db_run(d, &book, &rv) == RT_JFILE_GOOD)
+        rv = rt_rows_who(&book, d->say, d->shown, &d->number);
+    rt_sql_book_free(&book);
+    return rv;
+}
+
+static bool has_bytes(int dir, const char *name)
+{
+    struct stat st;
+    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
+}
+
+/* USED: it was in use before, by programs that end without folding the WAL back. Another one that is just making it
+ * has put bytes there by the time we see its tables. */
+static int open_db(struct rt_jfile_db *d, const char *path, int dir, bool used)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+    bool fresh = false;
+    int rc = sqlite3_open_v2(path, &d->db, flags, NULL);
+    if (rc == SQLITE_OK)
+        rc = settings(d);
+    if (rc == SQLITE_OK)
+        rc = exec(d, "BEGIN"); /* one snapshot: another may be making it just now */
+    if (rc != SQLITE_OK)
+        return error_of(d, rc);
+    int rv = check_layout(d, &fresh);
+    if (rv == 0 && (rc = exec(d, "COMMIT")) != SQLITE_OK)
+        rv = error_of(d, rc);
+    if (rv == 0 && fresh)
+        rv = create(d);
+    else if (rv == 0 && used && !has_bytes(dir, RT_JFILE_NAME "-wal"))
+        rv = wal_is_lost(d);
+    return rv == 0 ? who(d) : rv;
+}
+
+/* With the rights that WAL and shm inherit. Before SQLite has it open. */
+static int make_file(struct rt_jfile_db *d, int dir, mode_t mode)
+{
+    struct stat st;
+    int fd = openat(dir, RT_JFILE_NAME, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int err = fd < 0 ? errno : 0;
+    if (fd >= 0) {
+        err = fchmod(fd, mode) == 0 ? 0 : errno;
+        (void)close(fd);
+    }
+    if (err == EEXIST)
+        err = 0;
+    if (err == 0 && fstatat(dir, RT_JFILE_NAME, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        err = errno;
+    if (err != 0)
+        return rt_words_fail(
+            d->say, err == EACCES || err == EPERM || err == EROFS ? ROTA_AUTH : ROTA_UNREACHABLE,
+            "cannot make %s/" RT_JFILE_NAME ": %s; name a folder you may write", d->shown,
+            strerror(err));
+    if (!S_ISREG(st.st_mode) || (st.st_uid != geteuid() && (mode & 0060) == 0))
+        return rt_words_fail(d->say, ROTA_AUTH,
+                             "%s/" RT_JFILE_NAME
+                             " is no plain file of yours: move it away or name another folder",
+                             d->shown);
+    return 0;
+}
+
+int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t mode)
+{
+    char path[PATH_MAX + 16];
+    int rv = make_file(d, dir, mode);
+    if (rv != 0)
+        return rv;
+    bool used = has_bytes(dir, RT_JFILE_NAME "-shm");
+    (void)snprintf(path, sizeof(path), "%s/" RT_JFILE_NAME, folder);
+    rv = open_db(d, path, dir, used);
+    if (rv != 0)
+        rt_jfile_db_close(d);
+    return rv;
+}
+
+void rt_jfile_db_close(struct rt_jfile_db *d)
+{
+    sqlite3_stmt **own[] = {&d->begin, &d->begin_read, &d->commit, &d->rollback};
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        (void)sqlite3_finalize(*own[i]);
+        *own[i] = NULL;
+    }
+    for (size_t i = 0; i < sizeof(d->stmts) / sizeof(d->stmts[0]); i++) {
+        (void)sqlite3_finalize(d->stmts[i]);
+        d->stmts[i] = NULL;
+    }
+    (void)sqlite3_close(d->db);
+    d->db = NULL;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The database of the file journal: txn.db in a folder, SQLite with a WAL. Opened by one thread, then used by one
+ * other.
+ *
+ *   a batch of asks ──▶ BEGIN ──▶ each ask's steps, in all their rounds ──▶ COMMIT: one write, one fsync ──▶ all told
+ *
+ * synchronous=FULL where anything in the batch must be durable, else NORMAL: no fsync, and nothing is torn. The WAL
+ * stays when programs end, and so does its index: one without the other is noticed, for decisions may have gone with
+ * the WAL.
+ *
+ * What if it ends at any moment: before the COMMIT's frame is in the WAL, nothing of the batch is there, and nobody
+ * was told. Behind it, all of it may be there or, if the machine lost its memory before the fsync, nothing: nobody
+ * was told either. Behind the fsync all of it is there. SQLite cuts a torn tail by its checksums. */
+#ifndef RT_JOURNAL_FILE_DB_H
+#define RT_JOURNAL_FILE_DB_H
+
+#include "txn/journal/rows/rows.h"
+
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define RT_JFILE_NAME "txn.db"
+#define RT_JFILE_STATEMENTS (RT_ROWS_END - RT_SQL_OWN)
+
+struct rt_jfile_db {
+    struct rt_conn *say; /* whose errmsg is set: the opener's, then the thread's own */
+    char shown[104];     /* the folder, for messages */
+    sqlite3 *db;
+    sqlite3_stmt *stmts[RT_JFILE_STATEMENTS];
+    sqlite3_stmt *begin, *begin_read, *commit, *rollback;
+    bool full;     /* synchronous, as it is set */
+    int64_t until; /* a lock of another process is waited for until then, CLOCK_BOOTTIME ns */
+    atomic_bool *leaving; /* ... or until this is so */
+    uint32_t number;
+};
+
+enum rt_jfile_end {
+    RT_JFILE_GOOD,
+    RT_JFILE_AGAIN,  /* another process has it: nothing was done */
+    RT_JFILE_FAILED, /* nothing was done: errmsg, and err */
+    RT_JFILE_STOPS, /* it cannot be known what of it was done, or the file cannot be trusted: errmsg; never again */
+};
+
+/* Opens, makes and checks FOLDER/txn.db, of mode MODE where it is made. 0, or an error with errmsg, and nothing is
+ * open. */
+int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t mode);
+void rt_jfile_db_close(struct rt_jfile_db *d);
+
+/* Around a batch. WRITES, DURABLE: what is in it. *ERR with FAILED. After a COMMIT that is not GOOD nothing is open. */
+enum rt_jfile_end rt_jfile_db_begin(struct rt_jfile_db *d, bool writes, bool durable, int *err);
+enum rt_jfile_end rt_jfile_db_commit(struct rt_jfile_db *d, int *err);
+void rt_jfile_db_rollback(struct rt_jfile_db *d);
+
+/* Does the steps of BOOK and hears their rows and counts. */
+enum rt_jfile_end rt_jfile_db_run(struct rt_jfile_db *d, struct rt_sql_book *book, int *err);
+
+/* sql.c. By step; NULL: there is nothing to do. Which of its arguments are texts, by their numbers; the others are
+ * bytes. */
+extern const char rt_jfile_schema[];
+extern const char *const rt_jfile_sql[RT_JFILE_STATEMENTS];
+const char *rt_jfile_texts(int step);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The statements of the file journal, in SQLite's SQL: rows.h says what each is. */
+#include "txn/journal/file/db.h"
+
+#define NOW "CAST((julianday('now')-2440587.5)*86400000 AS INTEGER)"
+#define FLOOR "(SELECT n FROM rota_txn_meta WHERE k='floor')"
+#define AT(step) [RT_ROWS_##step - RT_SQL_OWN]
+#define MAY_DECIDE(stands, known) "stands=1 AND (" stands "=3 OR registered<=" known ")"
+
+const char rt_jfile_schema[] =
+    "CREATE TABLE rota_txn_meta(k TEXT PRIMARY KEY,n INTEGER,v TEXT) WITHOUT ROWID;"
+    "CREATE TABLE rota_txn(id BLOB PRIMARY KEY,stands INTEGER NOT NULL,deadline INTEGER NOT NULL,"
+    "decided INTEGER NOT NULL,done INTEGER NOT NULL,registered INTEGER NOT NULL,claimer INTEGER NOT NULL,"
+    "claimed INTEGER NOT NULL,label TEXT NOT NULL,branches BLOB NOT NULL) WITHOUT ROWID;"
+    "CREATE INDEX rota_txn_undone ON rota_txn(deadline,id) WHERE done=0;"
+    "CREATE TABLE rota_txn_branch(id BLOB NOT NULL,number INTEGER NOT NULL,body BLOB NOT NULL,"
+    "PRIMARY KEY(id,number)) WITHOUT ROWID;"
+    "CREATE TABLE rota_txn_resource(name TEXT PRIMARY KEY,url TEXT NOT NULL,seen INTEGER NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO rota_txn_meta(k,n,v) VALUES('layout',0,'1.0'),('floor',0,''),"
+    "('number',(random()&4294967295)%4294967295+1,'');";
+
+const char *const rt_jfile_sql[RT_JFILE_STATEMENTS] = {
+    AT(WHO) = "SELECT (SELECT n FROM rota_txn_meta WHERE k='number')," FLOOR "," NOW
+              ",(SELECT v FROM rota_txn_meta WHERE k='layout')",
+    AT(INSERT) =
+        "INSERT INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
+        "SELECT ?1,?2,?3," NOW ",0,0,0,0,?4,?5 WHERE " FLOOR "<=?7 "
+        "ON CONFLICT(id) DO UPDATE SET stands=excluded.stands,decided=excluded.decided,"
+        "branches=excluded.branches WHERE " MAY_DECIDE("?2", "?6"),
+    AT(SETTLE) = "UPDATE rota_txn SET stands=?2,decided=" NOW
+                 ",branches=?3 WHERE id=?1 AND " MAY_DECIDE("?2", "?4"),
+    AT(STANDS) =
+        "SELECT m.n,t.stands,t.done,t.deadline,t.decided,t.registered,t.claimer,t.claimed,t.label,t.branches," NOW
+        " FROM rota_txn_meta m LEFT JOIN rota_txn t ON t.id=?1 WHERE m.k='floor'",
+    AT(ROW) =
+        "INSERT INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
+        "SELECT ?1,1,?2,0,0,0,0,0,?3,x'' WHERE " FLOOR "<=?4 ON CONFLICT(id) DO NOTHING",
+    AT(BRANCH) =
+        "INSERT INTO rota_txn_branch(id,number,body) SELECT ?1,?2,?3 FROM rota_txn WHERE id=?1 AND stands=1 "
+        "ON CONFLICT(id,number) DO NOTHING",
+    AT(COUNT) =
+        "UPDATE rota_txn SET registered=(SELECT count(*) FROM rota_txn_branch b WHERE b.id=?1) "
+        "WHERE id=?1 AND stands=1",
+    AT(BRANCHES) = "SELECT body FROM rota_txn_branch WHERE id=?1 ORDER BY number",
+    AT(DONE) = "UPDATE rota_txn SET done=" NOW " WHERE id=?1 AND stands<>1 AND done=0",
+    AT(RAISE) = "UPDATE rota_txn_meta SET n=?1 WHERE k='floor' AND n<?1",
+    AT(SWEEP) = "DELETE FROM rota_txn WHERE id IN "
+                "(SELECT id FROM rota_txn WHERE id<?1 AND done<>0 ORDER BY id LIMIT ?2)",
+    AT(STRAYS) = "DELETE FROM rota_txn_branch WHERE id<?1 AND NOT EXISTS "
+                 "(SELECT 1 FROM rota_txn t WHERE t.id=rota_txn_branch.id)",
+    AT(SCAN) =
+        "SELECT id,stands,deadline,decided,registered,claimer,claimed,label,branches FROM rota_txn "
+        "WHERE done=0 AND deadline<=?1 AND (deadline,id)>(?2,?3) ORDER BY deadline,id LIMIT ?4",
+    AT(CLAIM) = "UPDATE rota_txn SET claimer=iif(?3=0,0,?2),claimed=iif(?3=0,0," NOW
+                "+?3) WHERE id=?1 AND done=0 "
+                "AND (claimer IN (0,?2) OR claimed<=" NOW ")",
+    AT(RESOURCE) =
+        "INSERT INTO rota_txn_resource(name,url,seen) VALUES(?1,?2," NOW ") "
+        "ON CONFLICT(name) DO UPDATE SET url=excluded.url,seen=excluded.seen WHERE url<>excluded.url",
+    AT(RESOURCES) = "SELECT name,url,seen FROM rota_txn_resource ORDER BY name",
+};
+
+const char *rt_jfile_texts(int step)
+{
+    return step == RT_ROWS_INSERT     ? "\4"
+           : step == RT_ROWS_ROW      ? "\3"
+           : step == RT_ROWS_RESOURCE ? "\1\2"
+                                      : "";
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A journal that is tables: which steps an op is, and what their rows mean. Three share it: the file (SQLite),
+ * PostgreSQL, MySQL.
+ * Each says the steps in its own SQL.
+ *
+ *   rota_txn_meta     k, n, v                                  layout (v), number (n), floor (n)
+ *   rota_txn          id, stands, deadline, decided, done, registered, claimer, claimed, label, branches
+ *   rota_txn_branch   id, number, body                         key (id, number): what REGISTER brought
+ *   rota_txn_resource name, url, seen
+ *
+ * `stands` is enum rt_journal_stand: 1 OPEN, 2 COMMIT, 3 ABORT, and never changes from 2 or 3. `done` and `decided`
+ * are times, 0: not so. `branches` and `body` are as record.h has them. Times are milliseconds by the server's clock.
+ *
+ * An op is one flight, one transaction; a DECIDE that finds a row goes on in others:
+ *
+ *   DECIDE ──▶ 0: GUARD, INSERT ── a row was made, or an OPEN one decided ──▶ told
+ *                  │ nothing was done
+ *                  └─▶ 1: STANDS ── decided, EXPIRED, or more registered than known ──▶ told
+ *                         │ OPEN, and it may be decided (below the floor, where INSERT does nothing; or it was just
+ *                         made) └─▶ 2: SETTLE, STANDS ──▶ told
+ *
+ * What if a reply is lost, late or doubled: every step below may be done again at any later time. A row that INSERT
+ * made is found by STANDS; what was forgotten since is below the floor, which INSERT and ROW look at under GUARD. */
+#ifndef RT_ROWS_H
+#define RT_ROWS_H
+
+#include "engine/sql/driver.h"
+#include "engine/sql/sql.h"
+#include "txn/journal/ask.h"
+
+/* Beyond the steps of the lock engine (engine/sql/driver.h): numbers that a link's own words have. */
+enum rt_rows_step {
+    /* () -> number, floor, now, layout. ABSENT: no tables. On servers it also sees to it that a COMMIT is durable. */
+    RT_ROWS_WHO = RT_SQL_OWN,
+    /* (): the floor stays as it is until the end of the transaction; the other one: so that it may be changed. */
+    RT_ROWS_GUARD,
+    RT_ROWS_GUARD_ALONE,
+    /* (id, stands, deadline, label, branches, registered, birth) count: 1 (MySQL: 2 too), it is decided so. Inserts
+     * where birth is not below the floor; an OPEN row is decided if stands is ABORT or it has no more than
+     * `registered`. */
+    RT_ROWS_INSERT,
+    /* (id, stands, branches, registered) the second half of that alone, wherever the floor is. */
+    RT_ROWS_SETTLE,
+    /* (id) -> floor, then of its row (all NULL: there is none) stands, done, deadline, decided, registered, claimer,
+     * claimed, label, branches; and now. Always one row. */
+    RT_ROWS_STANDS,
+    RT_ROWS_ROW, /* (id, deadline, label, birth): an OPEN one, unless there is one, or birth is below the floor */
+    RT_ROWS_LOCK,     /* (id): nobody changes it until the end of the transaction */
+    RT_ROWS_BRANCH,   /* (id, number, body): if it is OPEN, and has no branch of that number */
+    RT_ROWS_COUNT,    /* (id): registered := how many there are, if it is OPEN */
+    RT_ROWS_BRANCHES, /* (id) -> body, by number */
+    RT_ROWS_DONE,     /* (id): if it is decided and not done */
+    RT_ROWS_RAISE,    /* (floor): unless it is as high */
+    RT_ROWS_SWEEP,    /* (id, limit): takes away rows that are done, below ID. count: how many */
+    RT_ROWS_STRAYS,   /* (id): branches below ID without a row */
+    /* (before, deadline, id, limit) -> id, stands, deadline, decided, registered, claimer, claimed, label, branches:
+     * not done, deadline <= before, (deadline, id) behind those given, in that order */
+    RT_ROWS_SCAN,
+    RT_ROWS_CLAIM, /* (id, who, for_ms): if nobody else has it, and it is not done */
+    RT_ROWS_RESOURCE,
+    RT_ROWS_RESOURCES, /* () -> name, url, seen: by name */
+    RT_ROWS_END,
+};
+
+_Static_assert((int)RT_ROWS_END <= (int)RT_SQL_OWN_END, "so many may be");
+
+#define RT_ROWS_LAYOUT_MAJOR 1
+
+/* Whether the steps of A's round begin with GUARD: once in a flight is enough, and first. */
+bool rt_rows_guarded(const struct rt_journal_ask *a);
+/* Whether it must fly by itself: it takes what the others' GUARD keeps. */
+bool rt_rows_alone(const struct rt_journal_ask *a);
+
+/* Says the steps of A's round, but for GUARD; A->first and A->steps are set. B may have failed then. NUMBER: the
+ * journal's. */
+void rt_rows_say(struct rt_journal_ask *a, struct rt_sql_book *b, uint32_t number);
+
+/* Its steps have landed. True: it is answered, A->in has it and *ERR is 0 or what the rows said (ROTA_BUSY,
+ * ROTA_LOST, ROTA_PROTOCOL: they are damaged; with errmsg in CONN). False: it flies again, in another round. */
+bool rt_rows_hear(struct rt_journal_ask *a, const struct rt_sql_book *b, struct rt_conn *conn,
+                  int *err);
+
+/* After it was heard with 0, and before its op is told: calls the op's each() with what is in B. */
+int rt_rows_show(struct rt_journal_ask *a, const struct rt_sql_book *b, struct rt_conn *conn);
+
+/* What WHO answered. 0, or ROTA_UNSUPPORTED with errmsg: of another version; ROTA_PROTOCOL: the tables are not
+ * whole. */
+int rt_rows_who(const struct rt_sql_book *b, struct rt_conn *conn, const char *at,
+                uint32_t *number);
+
+#endif
