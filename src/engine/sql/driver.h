@@ -141,11 +141,6 @@ enum rt_sql_step_kind {
     RT_SQL_BELL_RING, /* (bell): it is let go, behind the COMMIT of this flight wherever in it this stands */
     RT_SQL_BELL_WAIT, /* (bell, ms): waits until nobody holds it, or MS; holds nothing afterwards */
     RT_SQL_STEPS,
-
-    /* A user of a link that is not the lock engine (a journal: txn/journal/rows) has steps of its own, in words of its
-     * own: rt_sql_link.words. Of those above it may use FACTS and MAKE only. */
-    RT_SQL_OWN = RT_SQL_STEPS + 1,
-    RT_SQL_OWN_END = RT_SQL_OWN + 24,
 };
 
 /* ---- Flights -------------------------------------------------------------------------------------------------- */
@@ -209,8 +204,6 @@ struct rt_sql_link {
     const struct rt_sql_user *user;
     void *driver; /* rt_sql_driver.open's */
     void *owner;  /* the user's */
-    const void *
-        words; /* the driver's kind of them, for MAKE and steps from RT_SQL_OWN on; NULL: the lock engine's */
 };
 
 struct rt_sql_driver {

@@ -157,8 +157,8 @@ static void hear(struct rt_sql_book *book, size_t step, sqlite3_stmt *s)
 static int run_step(struct rt_jfile_db *d, struct rt_sql_book *book, size_t i)
 {
     int kind = (int)book->steps[i].kind;
-    const char *sql = rt_jfile_sql[kind - RT_SQL_OWN];
-    sqlite3_stmt **s = &d->stmts[kind - RT_SQL_OWN];
+    const char *sql = rt_jfile_sql[kind - RT_ROWS_BASE];
+    sqlite3_stmt **s = &d->stmts[kind - RT_ROWS_BASE];
     if (sql == NULL) /* GUARD and LOCK: there is one writer */
         return SQLITE_OK;
     int rc = prepare(d, sql, s);

@@ -21,7 +21,7 @@
 #include <sys/types.h>
 
 #define RT_JFILE_NAME "txn.db"
-#define RT_JFILE_STATEMENTS (RT_ROWS_END - RT_SQL_OWN)
+#define RT_JFILE_STATEMENTS (RT_ROWS_END - RT_ROWS_BASE)
 
 struct rt_jfile_db {
     struct rt_conn *say; /* whose errmsg is set: the opener's, then the thread's own */

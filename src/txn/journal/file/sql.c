@@ -4,7 +4,7 @@
 
 #define NOW "CAST((julianday('now')-2440587.5)*86400000 AS INTEGER)"
 #define FLOOR "(SELECT n FROM rota_txn_meta WHERE k='floor')"
-#define AT(step) [RT_ROWS_##step - RT_SQL_OWN]
+#define AT(step) [RT_ROWS_##step - RT_ROWS_BASE]
 #define MAY_DECIDE(stands, known) "stands=1 AND (" stands "=3 OR registered<=" known ")"
 
 const char rt_jfile_schema[] =

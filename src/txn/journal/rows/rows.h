@@ -28,10 +28,11 @@
 #include "engine/sql/sql.h"
 #include "txn/journal/ask.h"
 
-/* Beyond the steps of the lock engine (engine/sql/driver.h): numbers that a link's own words have. */
+/* Beyond the steps of the lock engine (engine/sql/driver.h). */
+#define RT_ROWS_BASE (RT_SQL_STEPS + 1)
 enum rt_rows_step {
     /* () -> number, floor, now, layout. ABSENT: no tables. On servers it also sees to it that a COMMIT is durable. */
-    RT_ROWS_WHO = RT_SQL_OWN,
+    RT_ROWS_WHO = RT_ROWS_BASE,
     /* (): the floor stays as it is until the end of the transaction; the other one: so that it may be changed. */
     RT_ROWS_GUARD,
     RT_ROWS_GUARD_ALONE,
@@ -61,8 +62,6 @@ enum rt_rows_step {
     RT_ROWS_RESOURCES, /* () -> name, url, seen: by name */
     RT_ROWS_END,
 };
-
-_Static_assert((int)RT_ROWS_END <= (int)RT_SQL_OWN_END, "so many may be");
 
 #define RT_ROWS_LAYOUT_MAJOR 1
 
