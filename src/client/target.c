@@ -164,11 +164,11 @@ int rt_target_ddl(struct rt_target *t, rota_ddl_fn *fn, void *arg)
     given.loop = &loop;
     int rv = rt_target_open(t, &given, &conn);
     if (rv == 0) {
-        const char *text = t->engine->ddl(conn);
+        const char *text = conn->engine->ddl(conn); /* a dialect's is its own */
         assert(text != NULL && text[0] != '\0');
         if (fn != NULL)
             fn(arg, text);
-        t->engine->close(conn);
+        conn->engine->close(conn);
         rt_free(conn);
     }
     rt_loop_fini(&loop);

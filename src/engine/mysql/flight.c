@@ -92,9 +92,9 @@ static void put_values(struct rt_mysql_bytes *b, const struct rt_sql_step *s, co
 static void put_packet(struct rt_mysql_link *l, size_t step)
 {
     const struct rt_sql_step *s = &l->steps[step];
-    size_t form = s->kind * RT_MYSQL_PARTS;
+    size_t form = rt_mysql_form(s, 0);
     uint8_t args[RT_MYSQL_MARKS], nulls[(RT_MYSQL_MARKS + 7) / 8] = {0};
-    size_t count = rt_mysql_marks(rt_mysql_sql(form), NULL, args);
+    size_t count = rt_mysql_marks(rt_mysql_text(l, form), NULL, args);
     struct rt_mysql_bytes *b = &l->out;
     rt_mysql_add_int(b, l->ids[form], 4);
     rt_mysql_add_int(b, 0, 1); /* no cursor */
@@ -113,7 +113,7 @@ static void put_packet(struct rt_mysql_link *l, size_t step)
 static int send_prepare(struct rt_mysql_link *l, size_t form)
 {
     rt_mysql_command(l, COM_STMT_PREPARE);
-    (void)rt_mysql_marks(rt_mysql_sql(form), &l->out, NULL);
+    (void)rt_mysql_marks(rt_mysql_text(l, form), &l->out, NULL);
     l->state = RT_MYSQL_PREPARING;
     l->form = form;
     l->skip = 0;
@@ -153,7 +153,7 @@ static void put_name(struct rt_mysql_link *l, size_t form)
             return;
     struct rt_mysql_bytes text = {0};
     snprintf(head, sizeof(head), "PREPARE rota%zu FROM '", form);
-    (void)rt_mysql_marks(rt_mysql_sql(form), &text, args);
+    (void)rt_mysql_marks(rt_mysql_text(l, form), &text, args);
     put_text(l, head, RT_MYSQL_NOBODY);
     if (l->part_count > 0)
         l->parts[l->part_count - 1].form = (uint16_t)form;
@@ -183,7 +183,7 @@ static void put_execute(struct rt_mysql_link *l, size_t step, size_t form,
 {
     uint8_t args[RT_MYSQL_MARKS];
     char text[40];
-    size_t count = rt_mysql_marks(rt_mysql_sql(form), NULL, args);
+    size_t count = rt_mysql_marks(rt_mysql_text(l, form), NULL, args);
     snprintf(text, sizeof(text), "EXECUTE rota%zu", form);
     put_text(l, text, step);
     for (size_t i = 0; i < count; i++) {
@@ -207,10 +207,10 @@ static bool same_name(const struct rt_sql_step *a, const struct rt_sql_step *b)
 static bool is_first(const struct rt_mysql_link *l, size_t step)
 {
     const struct rt_sql_step *s = &l->steps[step];
-    if (!rt_mysql_step(s->kind)->recounts)
+    if (!rt_mysql_step(s)->recounts)
         return false;
     for (size_t i = step; i > 0; i--)
-        if (rt_mysql_step(l->steps[i - 1].kind)->recounts && same_name(&l->steps[i - 1], s))
+        if (rt_mysql_step(&l->steps[i - 1])->recounts && same_name(&l->steps[i - 1], s))
             return false;
     return true;
 }
@@ -218,10 +218,10 @@ static bool is_first(const struct rt_mysql_link *l, size_t step)
 static void put_names(struct rt_mysql_link *l)
 {
     for (size_t i = 0; i < l->step_count; i++) {
-        enum rt_sql_step_kind kind = l->steps[i].kind;
-        const struct rt_mysql_step *t = rt_mysql_step(kind);
+        const struct rt_sql_step *s = &l->steps[i];
+        const struct rt_mysql_step *t = rt_mysql_step(s);
         for (size_t k = 0; !t->plain && k < RT_MYSQL_PARTS && t->sql[k] != NULL; k++)
-            put_name(l, kind * RT_MYSQL_PARTS + k);
+            put_name(l, rt_mysql_form(s, k));
         if (t->recounts)
             put_name(l, RT_MYSQL_RECOUNT);
     }
@@ -246,7 +246,7 @@ static void put_clock(struct rt_mysql_link *l)
 static void put_step(struct rt_mysql_link *l, size_t step)
 {
     const struct rt_sql_step *s = &l->steps[step];
-    const struct rt_mysql_step *t = rt_mysql_step(s->kind);
+    const struct rt_mysql_step *t = rt_mysql_step(s);
     if (s->kind == RT_SQL_DOCTOR || s->kind == RT_SQL_FACTS)
         put_clock(l);
     if (!t->plain && t->sql[0] != NULL)
@@ -254,9 +254,9 @@ static void put_step(struct rt_mysql_link *l, size_t step)
     size_t before = l->part_count;
     for (size_t k = 0; k < RT_MYSQL_PARTS && t->sql[k] != NULL; k++)
         if (t->plain)
-            put_plain(l, t->sql[k], step);
+            put_plain(l, s->saying != NULL ? s->saying->sql : t->sql[k], step);
         else
-            put_execute(l, step, s->kind * RT_MYSQL_PARTS + k, s);
+            put_execute(l, step, rt_mysql_form(s, k), s);
     if (l->part_count > before)
         l->parts[l->part_count - 1].last = true;
 }
@@ -264,7 +264,7 @@ static void put_step(struct rt_mysql_link *l, size_t step)
 static void put_steps(struct rt_mysql_link *l, bool behind)
 {
     for (size_t i = 0; i < l->step_count; i++)
-        if (rt_mysql_step(l->steps[i].kind)->behind == behind)
+        if (rt_mysql_step(&l->steps[i])->behind == behind)
             put_step(l, i);
 }
 
@@ -272,7 +272,7 @@ static int send_several(struct rt_mysql_link *l)
 {
     bool gate = false, writes = false;
     for (size_t i = 0; i < l->step_count; i++) {
-        const struct rt_mysql_step *t = rt_mysql_step(l->steps[i].kind);
+        const struct rt_mysql_step *t = rt_mysql_step(&l->steps[i]);
         gate = gate || t->gate;
         writes = writes || (t->sql[0] != NULL && !t->reads && !t->loose && !t->plain);
     }
@@ -331,7 +331,7 @@ int rt_mysql_send_packets(struct rt_mysql_link *l)
 {
     for (size_t i = 0; i < l->part_count; i++) {
         size_t step = l->parts[i].step;
-        size_t form = step != RT_MYSQL_NOBODY ? l->steps[step].kind * RT_MYSQL_PARTS : 0;
+        size_t form = step != RT_MYSQL_NOBODY ? rt_mysql_form(&l->steps[step], 0) : 0;
         if (step != RT_MYSQL_NOBODY && l->ids[form] == 0)
             return send_prepare(l, form);
     }
@@ -345,7 +345,7 @@ static bool by_packets(struct rt_mysql_link *l)
     l->part_count = 0;
     put_part(l, RT_MYSQL_NOBODY, RT_MYSQL_NOBODY); /* BEGIN */
     for (size_t i = 0; i < l->step_count; i++) {
-        const struct rt_mysql_step *t = rt_mysql_step(l->steps[i].kind);
+        const struct rt_mysql_step *t = rt_mysql_step(&l->steps[i]);
         if (t->sql[0] == NULL)
             continue;
         if (t->plain || t->sql[1] != NULL || t->recounts || t->gate)
@@ -365,7 +365,7 @@ static bool by_packets(struct rt_mysql_link *l)
     l->parts[0] = l->parts[1];
     l->parts[0].last = true;
     l->part_count = 1;
-    l->commit = rt_mysql_step(l->steps[l->parts[0].step].kind)->reads ? SIZE_MAX : 0;
+    l->commit = rt_mysql_step(&l->steps[l->parts[0].step])->reads ? SIZE_MAX : 0;
     return true;
 }
 
@@ -376,6 +376,9 @@ int rt_mysql_fly(struct rt_sql_link *base, const struct rt_sql_flight *f)
     if (!rt_grow(&l->steps, &l->step_room, f->count, sizeof(*l->steps)))
         return ROTA_NOMEM;
     memcpy(l->steps, f->steps, f->count * sizeof(*f->steps));
+    for (size_t i = 0; i < f->count; i++)
+        if (f->steps[i].kind == RT_SQL_SAYING && f->steps[i].saying->slot < RT_SQL_SLOTS)
+            l->own[f->steps[i].saying->slot] = f->steps[i].saying->sql;
     l->step_count = f->count;
     l->part = 0;
     l->changed = 0;

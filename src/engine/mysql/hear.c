@@ -68,7 +68,7 @@ static void tell_singles(struct rt_mysql_link *l)
 {
     for (size_t i = 1; i + 2 < l->part_count && l->state == RT_MYSQL_FLYING; i++) {
         const struct rt_mysql_part p = l->parts[i];
-        if (p.affected > 0 && rt_mysql_step(l->steps[p.step].kind)->by_id)
+        if (p.affected > 0 && rt_mysql_step(&l->steps[p.step])->by_id)
             l->base.user->row(&l->base, p.step, &(struct rt_sql_cell){.number = (int64_t)p.id}, 1);
         if (l->state == RT_MYSQL_FLYING)
             l->base.user->changed(&l->base, p.step, p.affected);
@@ -147,7 +147,7 @@ static void heard_ok(struct rt_mysql_link *l, struct rt_mysql_cursor c)
     }
     if (step != RT_MYSQL_NOBODY && ok.affected > 0)
         l->changed = ok.affected;
-    if (step != RT_MYSQL_NOBODY && ok.affected > 0 && rt_mysql_step(l->steps[step].kind)->by_id)
+    if (step != RT_MYSQL_NOBODY && ok.affected > 0 && rt_mysql_step(&l->steps[step])->by_id)
         tell_row(l, &(struct rt_sql_cell){.number = (int64_t)ok.insert_id}, 1);
     if (l->state == RT_MYSQL_FLYING)
         through(l, ok.status, false);
@@ -205,7 +205,7 @@ static void heard_prepared(struct rt_mysql_link *l, struct rt_mysql_cursor c)
         l->ids[form] = (uint32_t)rt_mysql_int(&c, 4);
         size_t columns = rt_mysql_int(&c, 2), marks = rt_mysql_int(&c, 2);
         if (c.bad || !good || l->ids[form] == 0 ||
-            marks != rt_mysql_marks(rt_mysql_sql(form), NULL, NULL)) {
+            marks != rt_mysql_marks(rt_mysql_text(l, form), NULL, NULL)) {
             rt_mysql_fail_nonsense(l);
             return;
         }

@@ -2,7 +2,7 @@
 /* A connection to MariaDB or MySQL: dialed, up, down, dropped. */
 #include "engine/mysql/mysql.h"
 
-#include "engine/sql/sql.h"
+#include "engine/sql/dialect/table.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -241,9 +241,10 @@ static void forked(struct rt_sql_link *l)
 
 static const char *const schemes[] = {"mysql",    "mysqls",       "mysql+unix", "mariadb",
                                       "mariadbs", "mariadb+unix", NULL};
-static const char *const params[] = {"database", "user", "waits", NULL};
+static const char *const params[] = {"database", "user", "waits", "dialect", "table", NULL};
 
 const struct rt_sql_driver rt_mysql_driver = {.name = "MariaDB",
+                                              .tongue = RT_SQL_MYSQL,
                                               .schemes = schemes,
                                               .params = params,
                                               .port = 3306,

@@ -95,9 +95,10 @@ bool rt_mysql_encrypt(struct rt_mysql_cursor pem, const char *password, const ui
 
 /* ---- Steps (text.c) ---------------------------------------------------------------------------------------------- */
 
-#define RT_MYSQL_PARTS 3                                   /* statements of a step, at most */
-#define RT_MYSQL_FORMS (RT_SQL_STEPS * RT_MYSQL_PARTS + 1) /* numbered; the last is the recount */
+#define RT_MYSQL_PARTS 3 /* statements of a step, at most */
 #define RT_MYSQL_RECOUNT (RT_SQL_STEPS * RT_MYSQL_PARTS)
+#define RT_MYSQL_OWN (RT_MYSQL_RECOUNT + 1) /* a dialect's: by their slots */
+#define RT_MYSQL_FORMS (RT_MYSQL_OWN + RT_SQL_SLOTS)
 #define RT_MYSQL_MARKS 48 /* question marks of a statement, at most */
 
 struct rt_mysql_step {
@@ -111,8 +112,10 @@ struct rt_mysql_step {
     bool behind;   /* the COMMIT, not before it */
     bool single;   /* stands by itself */
 };
-const struct rt_mysql_step *rt_mysql_step(enum rt_sql_step_kind kind);
-const char *rt_mysql_sql(size_t form); /* NULL: there is none */
+const struct rt_mysql_step *rt_mysql_step(const struct rt_sql_step *s);
+const char *rt_mysql_sql(size_t form); /* NULL: there is none; none of a dialect's */
+/* The Kth statement of S: by which number a link knows it. */
+size_t rt_mysql_form(const struct rt_sql_step *s, size_t k);
 extern const char rt_mysql_sql_ddl[];
 
 /* SQL with plain question marks, and which argument each stands for. How many. */
@@ -185,8 +188,9 @@ struct rt_mysql_link {
     bool mariadb; /* EXECUTE takes expressions */
     bool asked_key, no_eof, may_tls, secured;
     /* What the server knows. */
-    uint32_t ids[RT_MYSQL_FORMS]; /* of COM_STMT_PREPARE; 0: not known */
-    bool named[RT_MYSQL_FORMS];   /* PREPARE rota<form> */
+    const char *own[RT_SQL_SLOTS]; /* a dialect's statements, once they were said */
+    uint32_t ids[RT_MYSQL_FORMS];  /* of COM_STMT_PREPARE; 0: not known */
+    bool named[RT_MYSQL_FORMS];    /* PREPARE rota<form> */
     /* The flight. */
     struct rt_sql_step *steps;
     size_t step_count, step_room;
@@ -211,6 +215,11 @@ static inline struct rt_mysql_link *rt_mysql_of(struct rt_sql_link *l)
 static inline const struct rt_mysql *rt_mysql_self(const struct rt_mysql_link *l)
 {
     return l->base.driver;
+}
+
+static inline const char *rt_mysql_text(const struct rt_mysql_link *l, size_t form)
+{
+    return form >= RT_MYSQL_OWN ? l->own[form - RT_MYSQL_OWN] : rt_mysql_sql(form);
 }
 
 /* Begins a packet in l->out. */

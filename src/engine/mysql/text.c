@@ -57,15 +57,30 @@ static const struct rt_mysql_step steps[RT_SQL_STEPS] = {
     [RT_SQL_BELL_WAIT] = {SQL1(bell_wait), .reads = true},
 };
 
-const struct rt_mysql_step *rt_mysql_step(enum rt_sql_step_kind kind)
+/* A dialect's: whether it is said once, or changes nothing. Its text is the saying's. */
+#define OWN .sql = {""}
+static const struct rt_mysql_step own[2][2] = {
+    {{OWN}, {OWN, .reads = true}},
+    {{OWN, .plain = true}, {OWN, .plain = true, .reads = true}},
+};
+
+const struct rt_mysql_step *rt_mysql_step(const struct rt_sql_step *s)
 {
-    assert(kind < RT_SQL_STEPS);
-    return &steps[kind];
+    assert(s->kind < RT_SQL_STEPS);
+    return s->kind == RT_SQL_SAYING ? &own[s->saying->slot == RT_SQL_ONCE][s->saying->reads]
+                                 : &steps[s->kind];
+}
+
+size_t rt_mysql_form(const struct rt_sql_step *s, size_t k)
+{
+    assert(s->kind != RT_SQL_SAYING || (k == 0 && s->saying->slot < RT_SQL_SLOTS));
+    return s->kind == RT_SQL_SAYING ? (size_t)RT_MYSQL_OWN + s->saying->slot
+                                 : s->kind * RT_MYSQL_PARTS + k;
 }
 
 const char *rt_mysql_sql(size_t form)
 {
-    assert(form < RT_MYSQL_FORMS);
+    assert(form <= RT_MYSQL_RECOUNT);
     if (form == RT_MYSQL_RECOUNT)
         return rt_mysql_sql_recount;
     return steps[form / RT_MYSQL_PARTS].sql[form % RT_MYSQL_PARTS];

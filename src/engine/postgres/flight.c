@@ -81,7 +81,8 @@ static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
 
 static void put_step(struct args *a, const struct rt_postgres_link *l, const struct rt_sql_step *s)
 {
-    const char *types = rt_postgres_statements[s->kind].types;
+    const char *types = s->kind == RT_SQL_SAYING ? s->saying->types
+                                              : rt_postgres_statements[s->kind].types;
     a->count = 0;
     for (size_t i = 0; types[i] != '\0'; i++) {
         if (types[i] == 'c') {
@@ -115,6 +116,16 @@ static void note_due(struct rt_postgres_link *l, size_t step, enum rt_sql_step_k
         .step = (uint32_t)step, .kind = (uint8_t)kind, .prepare = prepare};
 }
 
+/* Whether the server knows what D names. */
+static void set_prepared(struct rt_postgres_link *l, const struct rt_postgres_due *d, bool known)
+{
+    uint64_t bit = UINT64_C(1) << (d->saying != NULL ? d->saying->slot : d->kind);
+    if (d->saying != NULL)
+        l->own = (uint32_t)(known ? l->own | bit : l->own & ~bit);
+    else
+        l->prepared = known ? l->prepared | bit : l->prepared & ~bit;
+}
+
 static bool say(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
                 const char *sql, const struct args *a)
 {
@@ -139,6 +150,31 @@ static bool say_prepared(struct rt_postgres_link *l, size_t step, enum rt_sql_st
         l->prepared |= bit;
     }
     note_due(l, step, kind, false);
+    return rt_pq.PQsendQueryPrepared(l->pg, name, a->count, a->values, a->lengths, a->formats, 1) ==
+           1;
+}
+
+/* A dialect's own words. */
+static bool say_own(struct rt_postgres_link *l, size_t step, const struct rt_sql_saying *saying,
+                    const struct args *a)
+{
+    char name[16];
+
+    if (saying->slot == RT_SQL_ONCE) {
+        bool good = say(l, step, RT_SQL_SAYING, saying->sql, NULL);
+        l->due[l->due_count - 1].saying = saying;
+        return good;
+    }
+    snprintf(name, sizeof(name), "rota_own%d", (int)saying->slot);
+    if ((l->own & (UINT32_C(1) << saying->slot)) == 0) {
+        note_due(l, step, RT_SQL_SAYING, true);
+        l->due[l->due_count - 1].saying = saying;
+        if (rt_pq.PQsendPrepare(l->pg, name, saying->sql, a->count, a->types) != 1)
+            return false;
+        set_prepared(l, &l->due[l->due_count - 1], true);
+    }
+    note_due(l, step, RT_SQL_SAYING, false);
+    l->due[l->due_count - 1].saying = saying;
     return rt_pq.PQsendQueryPrepared(l->pg, name, a->count, a->values, a->lengths, a->formats, 1) ==
            1;
 }
@@ -189,10 +225,14 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
 
     if (s->kind == RT_SQL_MAKE)
         return say_make(l, step);
+    if (s->kind == RT_SQL_SAYING) {
+        put_step(&a, l, s);
+        return say_own(l, step, s->saying, &a);
+    }
     if (st->sql == NULL)
         return say_listen(l, step, s);
     if (s->kind == RT_SQL_PASS &&
-        !say_step(l, step, &(struct rt_sql_step){RT_SQL_LOCK, 1, s->args}))
+        !say_step(l, step, &(struct rt_sql_step){RT_SQL_LOCK, 1, s->args, NULL}))
         return false;
     put_step(&a, l, s);
     if (s->kind == RT_SQL_DOCTOR)
@@ -401,7 +441,10 @@ static void tell_answer(struct rt_postgres_link *l, const struct rt_postgres_due
 
     if (d->prepare || d->kind == RT_SQL_STEPS)
         return;
-    switch (rt_postgres_statements[d->kind].out) {
+    enum rt_postgres_out out = d->saying == NULL ? rt_postgres_statements[d->kind].out
+                               : d->saying->rows ? RT_POSTGRES_ROWS
+                                                 : RT_POSTGRES_CHANGED;
+    switch (out) {
     case RT_POSTGRES_NOTHING:
         return;
     case RT_POSTGRES_ROWS:
@@ -435,7 +478,7 @@ static void take_error(struct rt_postgres_link *l, const struct rt_postgres_due 
         return;
     }
     if (d->prepare)
-        l->prepared &= ~(UINT64_C(1) << d->kind);
+        set_prepared(l, d, false);
     if (l->fate != RT_SQL_LANDED)
         return;
     l->fate = rt_postgres_meaning(sqlstate);
@@ -456,7 +499,7 @@ static void land(struct rt_postgres_link *l)
 static void skip(struct rt_postgres_link *l, const struct rt_postgres_due *d)
 {
     if (d->prepare)
-        l->prepared &= ~(UINT64_C(1) << d->kind);
+        set_prepared(l, d, false);
     l->due_next++;
 }
 

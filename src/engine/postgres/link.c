@@ -3,7 +3,7 @@
 #include "engine/postgres/postgres.h"
 
 #include "base/alloc.h"
-#include "engine/sql/sql.h"
+#include "engine/sql/dialect/table.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -200,6 +200,7 @@ static const char *const schemes[] = {"postgres", "postgresql", NULL};
 
 const struct rt_sql_driver rt_postgres_driver = {
     .name = "PostgreSQL",
+    .tongue = RT_SQL_POSTGRES,
     .schemes = schemes,
     .params = rt_postgres_params,
     .port = 5432,

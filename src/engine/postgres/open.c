@@ -28,10 +28,27 @@ static int add(struct rt_postgres *p, const char *key, const char *value)
 
 /* The first are passed on by their names, up to host. */
 const char *const rt_postgres_params[] = {
-    "service",         "sslmode",    "sslrootcert",     "sslcert",     "sslkey",
-    "sslcrl",          "passfile",   "options",         "requirepeer", "application_name",
-    "channel_binding", "gssencmode", "krbsrvname",      "host",        "port",
-    "schema",          "pooler",     "connect_timeout", NULL,
+    "service",
+    "sslmode",
+    "sslrootcert",
+    "sslcert",
+    "sslkey",
+    "sslcrl",
+    "passfile",
+    "options",
+    "requirepeer",
+    "application_name",
+    "channel_binding",
+    "gssencmode",
+    "krbsrvname",
+    "host",
+    "port",
+    "schema",
+    "pooler",
+    "connect_timeout",
+    "dialect",
+    "table",
+    NULL,
 };
 
 /* libpq's own; and those that all engines have, under libpq's names. */

@@ -64,8 +64,9 @@ struct
 /* An answer that is due, in the order they come; the last is the Sync's. */
 struct rt_postgres_due {
     uint32_t step;
-    uint8_t kind; /* enum rt_sql_step_kind; RT_SQL_STEPS: the greeting */
-    bool prepare; /* not the step itself */
+    uint8_t kind;                       /* enum rt_sql_step_kind; RT_SQL_STEPS: the greeting */
+    bool prepare;                       /* not the step itself */
+    const struct rt_sql_saying *saying; /* RT_SQL_SAYING */
 };
 
 struct rt_postgres_link {
@@ -93,6 +94,7 @@ struct rt_postgres_link {
     size_t due_count, due_room, due_next;
     bool flying, wants_write, null_seen;
     uint64_t prepared; /* a bit per step */
+    uint32_t own;      /* ... and per slot */
     enum rt_sql_end fate;
     size_t failed; /* the step */
 
@@ -101,7 +103,7 @@ struct rt_postgres_link {
     char notice[RT_POSTGRES_WHY]; /* what the server said before it closed; "" */
 };
 
-_Static_assert(RT_SQL_STEPS <= 64, "a bit for each");
+_Static_assert(RT_SQL_STEPS <= 64 && RT_SQL_SLOTS <= 32, "a bit for each");
 
 static inline struct rt_postgres_link *rt_postgres_of(struct rt_sql_link *l)
 {

@@ -170,6 +170,23 @@ const struct rt_sql_row *rt_sql_next(const struct rt_sql_ask *a, const struct rt
     return NULL;
 }
 
+const struct rt_sql_row *rt_sql_row_of(const struct rt_sql_ask *a, const struct rt_sql_book *b,
+                                       size_t k, const struct rt_sql_row *after)
+{
+    const struct rt_sql_row *row = after != NULL ? after + 1 : b->rows;
+    assert(k < a->steps);
+    for (; row < b->rows + b->row_count; row++)
+        if (row->step == a->first + k)
+            return row;
+    return NULL;
+}
+
+uint64_t rt_sql_changed_by(const struct rt_sql_ask *a, const struct rt_sql_book *b, size_t k)
+{
+    assert(k < a->steps);
+    return b->changed[a->first + k];
+}
+
 const struct rt_sql_row *rt_sql_row(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                                     enum rt_sql_step_kind kind, size_t n)
 {

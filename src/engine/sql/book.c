@@ -56,7 +56,18 @@ void rt_sql_say_cells(struct rt_sql_book *b, enum rt_sql_step_kind kind,
         return;
     }
     b->changed[b->step_count] = 0;
-    b->steps[b->step_count++] = (struct rt_sql_step){kind, (uint32_t)count, copy(b, args, count)};
+    b->steps[b->step_count++] = (struct rt_sql_step){kind, (uint32_t)count, copy(b, args, count),
+                                                     NULL};
+}
+
+void rt_sql_say_own_cells(struct rt_sql_book *b, const struct rt_sql_saying *saying,
+                          const struct rt_sql_cell *args, size_t count)
+{
+    size_t before = b->step_count;
+    assert(count == strlen(saying->types));
+    rt_sql_say_cells(b, RT_SQL_SAYING, args, count);
+    if (b->step_count > before)
+        b->steps[before].saying = saying;
 }
 
 /* ---- Hearing ----------------------------------------------------------------------------------------------- */

@@ -140,7 +140,22 @@ enum rt_sql_step_kind {
     RT_SQL_BELL_TAKE, /* (bell): this connection holds it; nobody else knows it yet. Taken twice it is held as once */
     RT_SQL_BELL_RING, /* (bell): it is let go, behind the COMMIT of this flight wherever in it this stands */
     RT_SQL_BELL_WAIT, /* (bell, ms): waits until nobody holds it, or MS; holds nothing afterwards */
+
+    /* What a dialect says in its own words: struct rt_sql_saying. */
+    RT_SQL_SAYING,
     RT_SQL_STEPS,
+};
+
+/* A statement of a dialect. It lives as long as its links; made once, for it is prepared by each link that needs it. */
+#define RT_SQL_SLOTS 32
+#define RT_SQL_ONCE RT_SQL_SLOTS /* `slot` of one that is never prepared, and takes no arguments */
+struct rt_sql_saying {
+    const char
+        *sql; /* one, without a semicolon; its arguments are $N (PostgreSQL) or ?N (MariaDB) */
+    const char *types; /* of each argument: i a number, t a text, b bytes */
+    uint8_t slot;      /* of a connection's statements: which this is */
+    bool rows;         /* it answers rows; else how many it changed */
+    bool reads;        /* it changes nothing */
 };
 
 /* ---- Flights -------------------------------------------------------------------------------------------------- */
@@ -156,8 +171,9 @@ struct rt_sql_cell {  /* an argument, or a column of a row */
 
 struct rt_sql_step {
     enum rt_sql_step_kind kind;
-    uint32_t count;                 /* of args */
-    const struct rt_sql_cell *args; /* live until it has landed */
+    uint32_t count;                     /* of args */
+    const struct rt_sql_cell *args;     /* live until it has landed */
+    const struct rt_sql_saying *saying; /* RT_SQL_SAYING: what; else NULL */
 };
 
 struct rt_sql_flight {
@@ -206,8 +222,14 @@ struct rt_sql_link {
     void *owner;  /* the user's */
 };
 
+enum rt_sql_tongue { /* whose SQL a dialect's statements are written in */
+                     RT_SQL_POSTGRES = 0x1,
+                     RT_SQL_MYSQL = 0x2,
+};
+
 struct rt_sql_driver {
     const char *name; /* "PostgreSQL", for messages */
+    enum rt_sql_tongue tongue;
     const char *const *schemes, *const *params;
     uint16_t port;
     size_t link_size;

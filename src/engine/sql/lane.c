@@ -166,6 +166,17 @@ static void say_here(const struct rt_sql_lane *lane, struct rt_sql_book *b)
     rt_sql_say(b, RT_SQL_HERE, rt_sql_text(text));
 }
 
+/* LAYOUT or MAKE; or what a dialect says there. */
+static void say_tables(struct rt_sql_conn *c, struct rt_sql_book *b, enum rt_sql_step_kind kind)
+{
+    if (c->rider == NULL)
+        rt_sql_say_cells(b, kind, NULL, 0);
+    else if (kind == RT_SQL_MAKE)
+        c->rider->say_make(c, b);
+    else
+        c->rider->say_layout(c, b);
+}
+
 static void greet(struct rt_sql_lane *lane, uint32_t stage)
 {
     struct rt_sql_book *b = &lane->book;
@@ -174,11 +185,11 @@ static void greet(struct rt_sql_lane *lane, uint32_t stage)
     if (stage <= GREET_LAYOUT)
         rt_sql_say_cells(b, RT_SQL_FACTS, NULL, 0);
     if (stage == GREET_MAKE)
-        rt_sql_say_cells(b, RT_SQL_MAKE, NULL, 0);
+        say_tables(lane->c, b, RT_SQL_MAKE);
     else if (stage == GREET_HERE)
         say_here(lane, b);
     else if (stage != GREET_FACTS)
-        rt_sql_say_cells(b, RT_SQL_LAYOUT, NULL, 0);
+        say_tables(lane->c, b, RT_SQL_LAYOUT);
     fly(lane);
 }
 
@@ -229,7 +240,8 @@ static void moved(struct rt_sql_lane *lane)
     struct rt_sql_conn *c = lane->c;
     int64_t clock = lane->left_at / 1000 + c->facts.ahead;
     (void)raise_floor(lane, clock > (int64_t)c->highest ? clock : (int64_t)c->highest);
-    rt_sql_elsewhere(c);
+    if (c->rider == NULL)
+        rt_sql_elsewhere(c);
 }
 
 static bool must_calm(struct rt_sql_lane *lane)
@@ -316,10 +328,27 @@ static void settle(struct rt_sql_lane *lane, const char *at)
         settled(lane);
 }
 
+/* A dialect's. */
+static void take_tables(struct rt_sql_lane *lane)
+{
+    struct rt_sql_conn *c = lane->c;
+    char why[sizeof(c->trouble)], text[sizeof(c->trouble)];
+    if (c->rider->take_layout(c, &lane->book, why, sizeof(why))) {
+        settled(lane);
+        return;
+    }
+    snprintf(text, sizeof(text), "%.60s: %.190s", rt_sql_lane_at(c), why);
+    refuse(lane, ROTA_UNSUPPORTED, text);
+}
+
 static void take_layout(struct rt_sql_lane *lane)
 {
     const struct rt_sql_row *row = row_of(&lane->book, RT_SQL_LAYOUT);
     char why[sizeof(lane->c->trouble)];
+    if (lane->c->rider != NULL) {
+        take_tables(lane);
+        return;
+    }
     if (row != NULL && strtol(rt_sql_str(row, 0), NULL, 10) == LAYOUT_MAJOR) {
         settle(lane, rt_sql_str(row, 1));
         return;
@@ -340,6 +369,7 @@ static void greet_failed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
 {
     char why[sizeof(lane->c->trouble)];
     bool making = lane->greeting >= GREET_MAKE;
+    const char *tables = lane->c->rider != NULL ? lane->c->rider->tables : NULL;
     snprintf(why, sizeof(why), "%.80s: %.160s", rt_sql_lane_at(lane->c), said);
     if (end == RT_SQL_AGAIN || end == RT_SQL_FULL || end == RT_SQL_REPLICA || end == RT_SQL_CUT) {
         rt_sql_lane_cut(lane, why);
@@ -348,13 +378,13 @@ static void greet_failed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
     if (making && end == RT_SQL_DENIED)
         snprintf(
             why, sizeof(why),
-            "%.60s: there are no tables, and this user may not make them: let somebody who may run what "
-            "`rota doctor --ddl` prints (%.80s)",
-            rt_sql_lane_at(lane->c), said);
+            "%.50s: there are no tables%s%.30s, and this user may not make them: let somebody who may run what "
+            "`rota doctor --ddl` prints (%.60s)",
+            rt_sql_lane_at(lane->c), tables != NULL ? " " : "", tables != NULL ? tables : "", said);
     else if (making && end == RT_SQL_ABSENT)
-        snprintf(why, sizeof(why),
-                 "%.60s: the tables rota_* are of another shape than Rota's (%.100s)",
-                 rt_sql_lane_at(lane->c), said);
+        snprintf(why, sizeof(why), "%.60s: the tables %.40s are of another shape than %s (%.80s)",
+                 rt_sql_lane_at(lane->c), tables != NULL ? tables : "rota_*",
+                 tables != NULL ? "this dialect's" : "Rota's", said);
     refuse(lane, end == RT_SQL_DENIED && !making ? ROTA_AUTH : ROTA_UNSUPPORTED, why);
 }
 

@@ -3,6 +3,7 @@
 #include "engine/sql/sql.h"
 
 #include "base/alloc.h"
+#include "engine/sql/dialect/table.h"
 #include "engine/url.h"
 
 #include <assert.h>
@@ -59,7 +60,7 @@ uint32_t rt_sql_caps(const struct rt_conn *conn)
 
 void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
 {
-    if (lane < &c->lanes[RT_SQL_LANES])
+    if (lane < &c->lanes[RT_SQL_LANES] && c->rider == NULL)
         rt_sql_learn(c);
     if (lane != &c->lanes[0])
         return;
@@ -67,6 +68,10 @@ void rt_sql_linked(struct rt_sql_conn *c, struct rt_sql_lane *lane)
     judge(c);
     rt_words_log(&c->base, ROTA_LOG_INFO, "%s: connected (%s)", c->driver->name, c->facts.text);
     rt_conn_event(&c->base, &(struct rt_event){.kind = RT_LINK, .up = true});
+    if (c->rider != NULL) {
+        c->rider->linked(c);
+        return;
+    }
     rt_sql_hear_linked(c);
     rt_sql_observe_look(c, NULL);
 }
@@ -133,8 +138,21 @@ static int take_url(struct rt_sql_conn *c, const struct rt_url *url)
 
 int rt_sql_open(struct rt_conn *conn, const struct rt_url *url, const struct rt_sql_driver *driver)
 {
+    const char *dialect = rt_url_param(url, "dialect", "line");
+    if (strcmp(dialect, "line") != 0)
+        return rt_sql_dialect_open(conn, url, driver, dialect);
+    if (rt_url_param(url, "table", NULL) != NULL)
+        return rt_words_fail(conn, ROTA_INVALID,
+                             "?table= is for the dialects that have one: name it, too (?dialect=)");
+    return rt_sql_open_lanes(conn, url, driver, NULL);
+}
+
+int rt_sql_open_lanes(struct rt_conn *conn, const struct rt_url *url,
+                      const struct rt_sql_driver *driver, const struct rt_sql_rider *rider)
+{
     struct rt_sql_conn *c = rt_sql_of(conn);
     c->driver = driver;
+    c->rider = rider;
     assert(driver->lanes >= 1 && driver->lanes <= RT_SQL_LANES);
     snprintf(conn->unsafe, sizeof(conn->unsafe), "the server has not been reached yet");
     rt_dial_times(conn);

@@ -66,6 +66,14 @@ void rt_sql_say_cells(struct rt_sql_book *b, enum rt_sql_step_kind kind,
                      sizeof((const struct rt_sql_cell[]){__VA_ARGS__}) /        \
                          sizeof(struct rt_sql_cell))
 
+/* The same of a dialect's own statement. */
+void rt_sql_say_own_cells(struct rt_sql_book *b, const struct rt_sql_saying *saying,
+                          const struct rt_sql_cell *args, size_t count);
+#define rt_sql_say_own(book, saying, ...)                                             \
+    rt_sql_say_own_cells((book), (saying), (const struct rt_sql_cell[]){__VA_ARGS__}, \
+                         sizeof((const struct rt_sql_cell[]){__VA_ARGS__}) /          \
+                             sizeof(struct rt_sql_cell))
+
 void rt_sql_book_hear(struct rt_sql_book *b, size_t step, const struct rt_sql_cell *cells,
                       size_t count);
 void rt_sql_book_clear(struct rt_sql_book *b); /* for the next flight */
@@ -132,6 +140,10 @@ void rt_sql_done(struct rt_sql_ask *a, int err);
 /* The Nth row that A's steps of KIND were answered, or NULL; how many rows they changed. */
 const struct rt_sql_row *rt_sql_row(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                                     enum rt_sql_step_kind kind, size_t n);
+/* The row after AFTER (NULL: the first) that A's Kth step was answered, or NULL; how many rows that changed. */
+const struct rt_sql_row *rt_sql_row_of(const struct rt_sql_ask *a, const struct rt_sql_book *b,
+                                       size_t k, const struct rt_sql_row *after);
+uint64_t rt_sql_changed_by(const struct rt_sql_ask *a, const struct rt_sql_book *b, size_t k);
 /* The one after ROW (NULL: the first), or NULL. */
 const struct rt_sql_row *rt_sql_next(const struct rt_sql_ask *a, const struct rt_sql_book *b,
                                      enum rt_sql_step_kind kind, const struct rt_sql_row *after);
@@ -312,10 +324,23 @@ struct rt_sql_facts {
 
 struct rt_sql_doubt; /* beat.c */
 
+/* A dialect on these lanes and asks: what it says where the line says LAYOUT and MAKE. Its ops are plans of its own. */
+struct rt_sql_rider {
+    /* Looks at its tables: ABSENT, they or their columns are not there. */
+    void (*say_layout)(struct rt_sql_conn *c, struct rt_sql_book *b);
+    /* The answer. False: they are not to be worked with, and WHY says so in one line. */
+    bool (*take_layout)(struct rt_sql_conn *c, const struct rt_sql_book *b, char *why, size_t size);
+    void (*say_make)(struct rt_sql_conn *c, struct rt_sql_book *b);
+    /* The first lane is ready, for the first time or again. */
+    void (*linked)(struct rt_sql_conn *c);
+    const char *tables; /* what they are called, for messages */
+};
+
 struct rt_sql_conn {
     struct rt_conn base; /* first */
     const struct rt_sql_driver *driver;
-    void *self; /* the driver's */
+    const struct rt_sql_rider *rider; /* NULL: the line */
+    void *self;                       /* the driver's */
     struct rt_dial_ring ring;
     struct rt_ledger ledger;
     struct rt_sql_lane lanes[RT_SQL_LINKS];
@@ -355,8 +380,12 @@ static inline struct rt_sql_conn *rt_sql_of(struct rt_conn *conn)
     return (struct rt_sql_conn *)(void *)conn;
 }
 
-/* What an engine on a driver is made of; its OPENS calls rt_sql_open. */
+/* What an engine on a driver is made of; its OPENS calls rt_sql_open. Where the URL names another dialect than the line,
+ * CONN becomes another engine there (dialect/table.h). */
 int rt_sql_open(struct rt_conn *conn, const struct rt_url *url, const struct rt_sql_driver *driver);
+/* The lanes and asks of CONN, for RIDER (NULL: the line), which outlives them. */
+int rt_sql_open_lanes(struct rt_conn *conn, const struct rt_url *url,
+                      const struct rt_sql_driver *driver, const struct rt_sql_rider *rider);
 void rt_sql_close(struct rt_conn *conn);
 void rt_sql_submit(struct rt_conn *conn, struct rt_op *op);
 void rt_sql_cancel(struct rt_conn *conn, struct rt_op *op);
@@ -364,12 +393,12 @@ uint32_t rt_sql_caps(const struct rt_conn *conn);
 const char *rt_sql_trouble(const struct rt_conn *conn);
 void rt_sql_forked(struct rt_conn *conn);
 const char *rt_sql_ddl(const struct rt_conn *conn);
-#define RT_SQL_ENGINE(opens, its_schemes, its_params)                                              \
-    {                                                                                              \
-        .schemes = (its_schemes), .params = (its_params), .conn_size = sizeof(struct rt_sql_conn), \
-        .open = (opens), .parting = rt_sql_parting, .close = rt_sql_close,                         \
-        .submit = rt_sql_submit, .cancel = rt_sql_cancel, .caps = rt_sql_caps,                     \
-        .trouble = rt_sql_trouble, .forked = rt_sql_forked, .ddl = rt_sql_ddl,                     \
+#define RT_SQL_ENGINE(opens, its_schemes, its_params)                                            \
+    {                                                                                            \
+        .schemes = (its_schemes), .params = (its_params), .conn_size = sizeof(union rt_sql_any), \
+        .open = (opens), .parting = rt_sql_parting, .close = rt_sql_close,                       \
+        .submit = rt_sql_submit, .cancel = rt_sql_cancel, .caps = rt_sql_caps,                   \
+        .trouble = rt_sql_trouble, .forked = rt_sql_forked, .ddl = rt_sql_ddl,                   \
     }
 
 /* The lane is ready, was lost, or is refused for good: for the whole connection where it is the first. */

@@ -4,7 +4,7 @@
 #include "sim/sql/driver.h"
 
 #include "base/alloc.h"
-#include "engine/sql/sql.h"
+#include "engine/sql/dialect/table.h"
 #include "net/stream.h"
 #include "sim/sql/wire.h"
 

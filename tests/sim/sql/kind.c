@@ -175,7 +175,7 @@ static void expire(struct sim *sim, int64_t ms)
 {
     struct ss_server *s = sim->sql;
     const struct rt_sql_cell ages[] = {{.number = DAY_US}, {.number = 1000}};
-    const struct rt_sql_step idle = {RT_SQL_IDLE, 2, ages};
+    const struct rt_sql_step idle = {RT_SQL_IDLE, 2, ages, NULL};
     while (ss_server_next(s) != RT_NEVER)
         ss_server_run(s, ss_server_next(s));
     ss_server_jump(s, s->clock_most - ss_server_clock(s) + ms * 1000 + 1000);

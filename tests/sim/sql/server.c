@@ -733,16 +733,16 @@ void ss_server_sweep(struct ss_server *s)
     for (size_t i = 0; i < s->store.line_count; i++) {
         struct ss_line *l = &s->store.lines[i];
         struct rt_sql_cell args[] = {{.text = l->name, .size = strlen(l->name)}};
-        const struct rt_sql_step steps[] = {{RT_SQL_LOCK, 1, args},
-                                            {RT_SQL_UNFOLD, 1, args},
-                                            {RT_SQL_PURGE, 1, args},
-                                            {RT_SQL_SETTLE, 1, args},
-                                            {RT_SQL_TELL, 1, args}};
+        const struct rt_sql_step steps[] = {{RT_SQL_LOCK, 1, args, NULL},
+                                            {RT_SQL_UNFOLD, 1, args, NULL},
+                                            {RT_SQL_PURGE, 1, args, NULL},
+                                            {RT_SQL_SETTLE, 1, args, NULL},
+                                            {RT_SQL_TELL, 1, args, NULL}};
         if (has_dead(s, l))
             ss_server_do(s, steps, sizeof(steps) / sizeof(steps[0]));
     }
     const struct rt_sql_cell most = {.number = 1000};
-    const struct rt_sql_step bury = {RT_SQL_BURY, 1, &most};
+    const struct rt_sql_step bury = {RT_SQL_BURY, 1, &most, NULL};
     if (s->store.made)
         ss_server_do(s, &bury, 1);
 }

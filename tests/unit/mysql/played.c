@@ -311,7 +311,7 @@ static void answer_prepare(struct said *s, const struct played *p, bool no_eof)
     const struct rt_mysql_link *l = rt_mysql_of(p->link);
     uint8_t body[12] = {0, 1};
     size_t form = l->form;
-    size_t marks = rt_mysql_marks(rt_mysql_sql(form), NULL, NULL);
+    size_t marks = rt_mysql_marks(rt_mysql_text(l, form), NULL, NULL);
     body[7] = (uint8_t)marks;
     said_packet(s, body, sizeof(body));
     for (size_t i = 0; i < marks; i++)
@@ -324,7 +324,7 @@ static void answer_part(struct said *s, const struct rt_mysql_link *l, size_t pa
 {
     bool more = part + 1 < l->part_count && !l->singles;
     size_t step = l->parts[part].step;
-    const struct rt_mysql_step *t = step != RT_MYSQL_NOBODY ? rt_mysql_step(l->steps[step].kind)
+    const struct rt_mysql_step *t = step != RT_MYSQL_NOBODY ? rt_mysql_step(&l->steps[step])
                                                             : NULL;
     bool rows = t != NULL && strncmp(t->sql[0], "select", 6) == 0 &&
                 strstr(t->sql[0], "into") == NULL;

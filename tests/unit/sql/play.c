@@ -2,6 +2,8 @@
 /* The lock engine on SQL with a driver that the test plays. */
 #include "play.h"
 
+#include "engine/sql/dialect/table.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
