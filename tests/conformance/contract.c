@@ -61,21 +61,40 @@ static size_t changes(const struct user *u)
     return n;
 }
 
+/* Elections work there: a ticket has a value, and who waits is in the line for all to see. Elsewhere nothing is sent
+ * before it is refused. */
+static bool has_values(void)
+{
+    struct rt_join join = {.value = "v"};
+    if ((a.conn->engine->caps(a.conn) & ROTA_CAP_ORDER) != 0)
+        return true;
+    assert_int_equal(user_join(&a, named("value"), &join), ROTA_UNSUPPORTED);
+    assert_int_equal(user_lines(&b, named("value")), 0);
+    return false;
+}
+
+/* What others see of it: nothing where numbers are no fences. */
+static uint64_t shown(uint64_t number)
+{
+    return (a.conn->engine->caps(a.conn) & ROTA_CAP_FENCE) != 0 ? number : 0;
+}
+
 /* ---- How often OBSERVE tells -------------------------------------------------------------------- */
 
 /* However often it is looked at: a heartbeat looks, and what another line or another client does may. */
 static void test_unchanged_is_told_once(void **state)
 {
-    struct rt_join held = {.value = "v"}, beside = {0};
+    struct rt_join held = {0}, beside = {0};
     char name[96];
     int cookie;
     (void)state;
+    held.value = has_values() ? "v" : NULL;
     (void)snprintf(name, sizeof(name), "%s", named("x"));
     assert_int_equal(user_join(&a, name, &held), 0);
     assert_int_equal(observe(&b, name, &cookie, false), 0);
     size_t first = user_hear(&b, RT_CHANGED, 0, 0);
-    assert_true(b.told[first].fence == held.number && b.told[first].count == 1);
-    assert_string_equal(b.told[first].value, "v");
+    assert_true(b.told[first].fence == shown(held.number) && b.told[first].count == 1);
+    assert_string_equal(b.told[first].value, held.value != NULL ? "v" : "");
     for (int i = 0; i < BEATS; i++) {
         assert_int_equal(user_beat(&a), 0);
         assert_int_equal(user_beat(&b), 0);
@@ -117,38 +136,69 @@ static void test_asked_again_is_told_again(void **state)
     assert_int_equal(observe(&b, name, &other, true), 0); /* there is none any more: the same */
 }
 
+/* Turns on until B was told of NAME with this value, this count and this fence. A look that was under way may tell of
+ * the state before once more. */
+static size_t hear_state(size_t at, const char *value, size_t count, uint64_t fence)
+{
+    do
+        at = user_hear(&b, RT_CHANGED, 0, at + 1);
+    while (strcmp(b.told[at].value, value) != 0 || b.told[at].count != count ||
+           b.told[at].fence != fence);
+    return at;
+}
+
+static void change_value(const char *name, uint64_t number, const char *value)
+{
+    struct rt_op change = {.kind = RT_OP_CHANGE, .deadline = RT_NEVER};
+    change.change.name = name;
+    change.change.session = a.session;
+    change.change.number = number;
+    change.change.what = RT_CHANGE_VALUE;
+    change.change.value = value;
+    assert_int_equal(user_do(&a, &change), 0);
+}
+
 /* A change of the value, of the count, and of the holder: each is another state. */
 static void test_each_difference_is_told(void **state)
 {
     struct rt_join held = {.value = "one"}, waits = {0};
-    struct rt_op change = {.kind = RT_OP_CHANGE, .deadline = RT_NEVER};
     char name[96];
     int cookie;
     (void)state;
+    if (!has_values())
+        skip();
     (void)snprintf(name, sizeof(name), "%s", named("x"));
     assert_int_equal(user_join(&a, name, &held), 0);
     assert_int_equal(observe(&b, name, &cookie, false), 0);
     size_t at = user_hear(&b, RT_CHANGED, 0, 0);
-    change.change.name = name;
-    change.change.session = a.session;
-    change.change.number = held.number;
-    change.change.what = RT_CHANGE_VALUE;
-    change.change.value = "two";
-    assert_int_equal(user_do(&a, &change), 0);
-    do /* a look that was under way may tell of the state before once more */
-        at = user_hear(&b, RT_CHANGED, 0, at + 1);
-    while (strcmp(b.told[at].value, "two") != 0);
+    change_value(name, held.number, "two");
+    at = hear_state(at, "two", 1, held.number);
     assert_int_equal(user_join(&b, name, &waits), 0);
-    do
-        at = user_hear(&b, RT_CHANGED, 0, at + 1);
-    while (b.told[at].count != 2);
-    assert_true(b.told[at].fence == held.number);
+    at = hear_state(at, "two", 2, held.number);
     assert_int_equal(user_leave(&a, name, held.number), 0);
-    do
-        at = user_hear(&b, RT_CHANGED, 0, at + 1);
-    while (b.told[at].fence != waits.number);
-    assert_string_equal(b.told[at].value, "");
+    at = hear_state(at, "", 1, waits.number);
     assert_int_equal(user_leave(&b, name, waits.number), 0);
+    assert_int_equal(observe(&b, NULL, &cookie, true), 0);
+}
+
+/* Where nobody sees who waits, what changes is who holds. */
+static void test_each_holder_is_told(void **state)
+{
+    char name[96];
+    int cookie;
+    (void)state;
+    (void)snprintf(name, sizeof(name), "%s", named("x"));
+    assert_int_equal(observe(&b, name, &cookie, false), 0);
+    size_t at = user_hear(&b, RT_CHANGED, 0, 0);
+    for (int i = 0; i < 2; i++) {
+        struct rt_join join = {0};
+        assert_int_equal(user_beat(&a), 0); /* who looks now and then takes its time */
+        assert_int_equal(user_beat(&b), 0);
+        assert_int_equal(user_join(&a, name, &join), 0);
+        at = hear_state(at, "", 1, shown(join.number));
+        assert_int_equal(user_leave(&a, name, join.number), 0);
+        at = hear_state(at, "", 0, 0);
+    }
     assert_int_equal(observe(&b, NULL, &cookie, true), 0);
 }
 
@@ -242,7 +292,7 @@ static void test_nothing_is_an_answer(void **state)
 static void test_no_server(void **state)
 {
     static const enum rt_op_kind kinds[] = {RT_OP_OBSERVE, RT_OP_INSPECT, RT_OP_LIST, RT_OP_CHECK};
-    char away[96];
+    char away[128];
     struct user u;
     int calls = 0;
     (void)state;
@@ -250,8 +300,11 @@ static void test_no_server(void **state)
     if (colon == NULL)
         skip();                                 /* no server */
     bool named = strncmp(url, "mysql", 5) == 0; /* it wants a user and a database */
-    (void)snprintf(away, sizeof(away), "%.*s://%s127.0.0.1:1%s", (int)(colon - url), url,
-                   named ? "nobody@" : "", named ? "/locks" : "");
+    bool several = strncmp(url, "redlock", 7) == 0;
+    const char *query = strstr(url, "dialect=");
+    (void)snprintf(away, sizeof(away), "%.*s://%s127.0.0.1:1%s%s%s%s", (int)(colon - url), url,
+                   named ? "nobody@" : "", several ? ",127.0.0.1:2,127.0.0.1:3" : "",
+                   named ? "/locks" : "", query != NULL ? "/?" : "", query != NULL ? query : "");
     assert_int_equal(user_open(&u, away), 0);
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         struct rt_op op = look(kinds[i], "x", &calls);
@@ -305,6 +358,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_unchanged_is_told_once, begin, end),
         cmocka_unit_test_setup_teardown(test_asked_again_is_told_again, begin, end),
         cmocka_unit_test_setup_teardown(test_each_difference_is_told, begin, end),
+        cmocka_unit_test_setup_teardown(test_each_holder_is_told, begin, end),
         cmocka_unit_test_setup_teardown(test_names_that_no_line_has, begin, end),
         cmocka_unit_test_setup_teardown(test_nothing_is_an_answer, begin, end),
         cmocka_unit_test_setup_teardown(test_deadline_is_over, begin, end),

@@ -20,7 +20,12 @@ struct rt_redis_redlock *rt_redis_redlock_new(const struct rt_redis_options *opt
     if (r == NULL)
         die("out of memory");
     for (int i = 0; i < RT_REDLOCK_FIVE; i++) {
-        rt_redis_start(&r->node[i], opts);
+        struct rt_redis_options own = opts != NULL ? *opts : (struct rt_redis_options){0};
+        if (own.tls && i > 0) { /* one authority for all: a URL names one */
+            own.cert = r->node[0].certs.server_cert;
+            own.key = r->node[0].certs.server_key;
+        }
+        rt_redis_start(&r->node[i], &own);
         struct rt_proxy_options proxy = {.port = r->node[i].server.port,
                                          .framing = r->node[i].tls ? NULL : &rt_proxy_resp,
                                          .seed = seed + (uint64_t)i};
@@ -41,16 +46,23 @@ void rt_redis_redlock_free(struct rt_redis_redlock *r)
 
 char *rt_redis_redlock_url(const struct rt_redis_redlock *r, const char *params)
 {
-    size_t size = 256 + strlen(params), at;
+    const struct rt_redis *first = &r->node[0];
+    size_t size = 1200 + strlen(params), at;
     char *url = malloc(size);
 
     if (url == NULL)
         die("out of memory");
-    at = (size_t)snprintf(url, size, "redlock://");
+    at = (size_t)snprintf(url, size, "%s%s%s", first->tls ? "redlocks://" : "redlock://",
+                          first->user, first->user[0] != '\0' ? "@" : "");
     for (int i = 0; i < RT_REDLOCK_FIVE; i++) {
         uint16_t port = r->proxy[i] != NULL ? rt_proxy_port(r->proxy[i]) : r->node[i].server.port;
-        at += (size_t)snprintf(url + at, size - at, "%s127.0.0.1:%u", i > 0 ? "," : "", port);
+        at += (size_t)snprintf(url + at, size - at, "%s%s:%u", i > 0 ? "," : "",
+                               first->tls ? "localhost" : "127.0.0.1", port);
     }
-    snprintf(url + at, size - at, "/%s%s", params[0] != '\0' ? "?" : "", params);
+    at += (size_t)snprintf(url + at, size - at, "/?%s", params);
+    if (first->tls)
+        at += (size_t)snprintf(url + at, size - at, "&ca=%s", first->certs.ca);
+    if (first->password_file[0] != '\0')
+        snprintf(url + at, size - at, "&password_file=%s", first->password_file);
     return url;
 }

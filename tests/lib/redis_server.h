@@ -24,6 +24,11 @@ enum rt_redis_keep { RT_REDIS_FORGETS, RT_REDIS_ALWAYS, RT_REDIS_EVERYSEC }; /* 
     "+zscore +publish +subscribe +unsubscribe +cluster|slots +asking +spublish +ssubscribe "              \
     "+sunsubscribe"
 
+/* ... what Redlock needs: docs/engines/redlock.md. */
+#define RT_REDLOCK_RULES                                                                             \
+    "~* -@all +ping +echo +select +info +time +eval +evalsha +script|load +config|get +acl|getuser " \
+    "+set +get +del +type +pttl +pexpire +scan"
+
 struct rt_redis_options { /* all zero: keeps nothing, no password */
     enum rt_redis_keep keep;
     const char *password; /* of the default user */

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #define USAGE                                                                                       \
-    "usage: with-redis one|always|everysec|unix|tls|sentinel|cluster|redlock|redlock-always\n"      \
+    "usage: with-redis one|always|everysec|unix|tls|sentinel|cluster\n"                             \
+    "                  |redlock|redlock-always|redlock-tls\n"                                       \
     "                  [--proxy delays[=MAX_US]] [--seed N] [--rules ACL] [--query dialect=NAME]\n" \
     "                  -- COMMAND...   (@URL@ is replaced)\n"
 
@@ -99,6 +100,12 @@ static void start_redlock(void)
 
     if (strcmp(args.topology, "redlock-always") == 0)
         opts.keep = RT_REDIS_ALWAYS;
+    if (strcmp(args.topology, "redlock-tls") == 0)
+        opts = (struct rt_redis_options){.tls = true,
+                                         .user = "rota",
+                                         .user_password = "of-the-limited-user",
+                                         .user_rules = args.rules != NULL ? args.rules
+                                                                          : RT_REDLOCK_RULES};
     running.redlock = rt_redis_redlock_new(&opts, args.delay_us > 0, args.seed);
     for (int i = 0; i < RT_REDLOCK_FIVE && args.delay_us > 0; i++)
         rt_proxy_chaos(running.redlock->proxy[i], args.delay_us);

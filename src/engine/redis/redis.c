@@ -214,6 +214,7 @@ static bool on_listens(struct rt_resp_conn *link, const struct rt_resp_node *nod
 }
 
 static const struct rt_resp_user user = {
+    .name = "redis",
     .scripts = RT_REDIS_SCRIPTS,
     .places = RT_REDIS_ROOMS_CLUSTER,
     .text = on_text,

@@ -206,6 +206,11 @@ static void refused(struct rt_redlock_conn *c, struct rt_redlock_ask *a, enum rt
         fail(c, a, rt_words_busy(&c->base, name, a->in_way, strlen(a->in_way)));
         return;
     }
+    if (a->op != NULL && verdict == RT_QUORUM_SILENT &&
+        rt_redlock_refused(c, RT_REDLOCK_TAKE) != NULL) {
+        fail(c, a, rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_TAKE));
+        return;
+    }
     wait_on(c, a); /* SILENT: until its deadline, there may be a majority again */
     if (a->op != NULL && verdict == RT_QUORUM_NONE)
         answer_waits(c, a);
@@ -537,7 +542,7 @@ int64_t rt_redlock_asks_tick(struct rt_redlock_conn *c, int64_t now)
         next = a->next;
         if (a->op != NULL && a->op->deadline <= now) {
             give_back(c, a); /* nobody will ever be told that it holds: it had no effect */
-            fail(c, a, rt_redlock_silent(c, ROTA_UNREACHABLE));
+            fail(c, a, rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_TAKE));
         } else if (a->phase == RT_REDLOCK_IDLE && a->retry_at <= now) {
             sooner(&at, a->op != NULL ? a->op->deadline : RT_NEVER);
             attempt(c, a);

@@ -196,7 +196,8 @@ static void decide(struct rt_redlock_conn *c, struct rt_redlock_beat *b)
     b->work.op->beat.ttl_ms = c->base.ttl_ms;
     b->work.op->beat.allowance_ms = 0;
     rt_work_end(&c->base, &b->work,
-                v == RT_QUORUM_AGREED ? 0 : rt_redlock_silent(c, ROTA_UNREACHABLE));
+                v == RT_QUORUM_AGREED ? 0
+                                      : rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_KEEP));
 }
 
 static void vote(struct item *it, const struct rt_redlock_node *node, enum rt_vote vote)

@@ -54,7 +54,8 @@ static void decide(struct rt_redlock_conn *c, struct going *g)
                     leave ? rt_words_no_ticket(&c->base, op->leave.name)
                           : rt_words_no_such(&c->base, op->brk.name));
     else
-        rt_work_end(&c->base, &g->work, rt_redlock_silent(c, ROTA_UNKNOWN));
+        rt_work_end(&c->base, &g->work,
+                    rt_redlock_silent(c, ROTA_UNKNOWN, leave ? RT_REDLOCK_GIVE : RT_REDLOCK_BREAK));
 }
 
 static void answered(struct rt_redlock_node *node, struct rt_redlock_request *rq, int err,

@@ -113,7 +113,7 @@ static int verify(struct rt_redlock_conn *c, struct looking *l)
     if (v == RT_QUORUM_AGREED)
         return 0;
     return v == RT_QUORUM_NONE ? rt_words_no_ticket(&c->base, l->work.op->change.name)
-                               : rt_redlock_silent(c, ROTA_UNREACHABLE);
+                               : rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_LOOK);
 }
 
 static bool is_decided(const struct rt_redlock_conn *c, const struct looking *l)
@@ -146,7 +146,7 @@ static void look_answered(struct rt_redlock_node *node, struct rt_redlock_reques
     else if (rt_quorum_kept(&l->heard) == RT_QUORUM_AGREED)
         rv = show(c, op, l);
     else
-        rv = rt_redlock_silent(c, ROTA_UNREACHABLE);
+        rv = rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_LOOK);
     rt_work_end(&c->base, &l->work, rv);
 }
 
@@ -169,7 +169,7 @@ static int look(struct rt_redlock_conn *c, struct rt_op *op, const char *name, c
         if ((whom & 1u << i) == 0 || rt_redlock_send(&c->nodes[i], &call) == NULL)
             rt_quorum_vote(&l->heard, i, RT_VOTE_SILENT);
     if (l->work.pending == 0)
-        rt_work_end(&c->base, &l->work, rt_redlock_silent(c, ROTA_UNREACHABLE));
+        rt_work_end(&c->base, &l->work, rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_LOOK));
     else
         rt_redlock_by(c, op->deadline);
     return 0;
@@ -313,7 +313,8 @@ static void list_answered(struct rt_redlock_node *node, struct rt_redlock_reques
     bool heard = rt_quorum_kept(&l->heard) == RT_QUORUM_AGREED;
     if (heard)
         tell_list(node->conn, l->work.op, l);
-    rt_work_end(base, &l->work, heard ? 0 : rt_redlock_silent(node->conn, ROTA_UNREACHABLE));
+    rt_work_end(base, &l->work,
+                heard ? 0 : rt_redlock_silent(node->conn, ROTA_UNREACHABLE, RT_REDLOCK_LIST));
 }
 
 static bool list_on(struct listing *l, struct rt_redlock_node *node, const char *cursor)
@@ -343,6 +344,6 @@ int rt_redlock_begin_list(struct rt_redlock_conn *c, struct rt_op *op)
         if ((whom & 1u << i) == 0 || !list_on(l, &c->nodes[i], "0"))
             rt_quorum_vote(&l->heard, i, RT_VOTE_SILENT);
     if (l->work.pending == 0)
-        rt_work_end(&c->base, &l->work, rt_redlock_silent(c, ROTA_UNREACHABLE));
+        rt_work_end(&c->base, &l->work, rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_LIST));
     return 0;
 }

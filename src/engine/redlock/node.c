@@ -46,12 +46,39 @@ struct rt_redlock_request *rt_redlock_send(struct rt_redlock_node *node,
     return rq;
 }
 
+/* What a node says to a script that is waited for is what it would say to the next one of its kind. */
+static void note_refusal(struct rt_redlock_node *node, const struct rt_resp_request *call, int err)
+{
+    struct rt_redlock_refusal *r = &node->refusals[call->script];
+    r->err = err == ROTA_UNKNOWN && call->refusal != 0 ? call->refusal : err;
+    if (err != 0)
+        (void)snprintf(r->why, sizeof(r->why), "%.*s", (int)sizeof(r->why) - 1,
+                       node->conn->base.errmsg);
+}
+
 static void on_answer(struct rt_resp_conn *link, struct rt_resp_request *call, int err, int status,
                       const redisReply *reply)
 {
     struct rt_redlock_request *rq = (struct rt_redlock_request *)(void *)call;
-    if (rq->answer != NULL)
-        rq->answer(of_link(link), rq, err, status, reply);
+    if (rq->answer == NULL)
+        return;
+    note_refusal(of_link(link), call, err);
+    rq->answer(of_link(link), rq, err, status, reply);
+}
+
+const struct rt_redlock_refusal *rt_redlock_refused(const struct rt_redlock_conn *c,
+                                                    enum rt_redlock_script script)
+{
+    const struct rt_redlock_refusal *first = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct rt_redlock_refusal *r = &c->nodes[i].refusals[script];
+        if (!c->nodes[i].up || (r->err != ROTA_AUTH && r->err != ROTA_PROTOCOL))
+            continue;
+        n++;
+        first = first != NULL ? first : r;
+    }
+    return n > c->count - rt_quorum_majority(c->count) ? first : NULL;
 }
 
 static const char *on_key(struct rt_resp_conn *link, const struct rt_resp_request *rq)
@@ -123,11 +150,6 @@ static bool on_marked(struct rt_resp_link *l, const redisReply *reply)
     struct rt_redlock_conn *c = node->conn;
     const struct rt_resp_facts *f = &l->node->facts;
     int64_t now = rt_loop_now(c->base.loop);
-    if (l->conn->cluster) { /* what that does when a server is lost is what Redlock does itself */
-        rt_resp_fatal(l, ROTA_INVALID, "redis %s is a cluster: a node of Redlock is one server",
-                      rt_resp_at(l));
-        return false;
-    }
     if (reply->elements < 3 || reply->element[2]->type != REDIS_REPLY_INTEGER) {
         rt_resp_fatal(l, ROTA_PROTOCOL, "redis %s does not say what time it is", rt_resp_at(l));
         return false;
@@ -142,15 +164,11 @@ static bool on_marked(struct rt_resp_link *l, const redisReply *reply)
     return true;
 }
 
-static uint32_t on_slot(uint32_t place)
-{
-    return place; /* of a cluster, which is refused when it is greeted */
-}
-
 static void on_link(struct rt_resp_conn *link, bool up)
 {
     struct rt_redlock_node *node = of_link(link);
     node->up = up;
+    memset(node->refusals, 0, sizeof(node->refusals));
     node->known = node->known || up;
     node->failed = node->failed && !up;
     if (!up)
@@ -218,8 +236,9 @@ uint64_t rt_redlock_hint(const struct rt_redlock_conn *c)
     return hint > c->highest ? hint : c->highest + 1;
 }
 
-/* What is the matter with NODE; "": nothing. */
-static void tell_trouble(const struct rt_redlock_node *node, char *out, size_t size)
+/* What is the matter with NODE, for SCRIPT; "": nothing. */
+static void tell_trouble(const struct rt_redlock_node *node, enum rt_redlock_script script,
+                         char *out, size_t size)
 {
     const struct rt_resp_node *at = node->link.nodes;
     int64_t now = rt_loop_now(node->conn->base.loop);
@@ -231,31 +250,38 @@ static void tell_trouble(const struct rt_redlock_node *node, char *out, size_t s
         (void)snprintf(out, size, "%.100s does not answer", name);
     else if (!node->up)
         (void)snprintf(out, size, "%.150s", node->link.last_trouble);
+    else if (node->refusals[script].err != 0)
+        (void)snprintf(out, size, "%.*s", (int)size - 1, node->refusals[script].why);
     else if (node->counts_at > now)
         (void)snprintf(out, size, "%.80s was restarted, and counts in %lld s (?max_ttl=)", name,
                        (long long)((node->counts_at - now) / (1000 * RT_MS)) + 1);
 }
 
 /* "2 of 5 nodes can be counted on, and 3 are needed: ..." */
-static void tell_silence(const struct rt_redlock_conn *c, char *out, size_t size)
+static void tell_silence(const struct rt_redlock_conn *c, enum rt_redlock_script script, char *out,
+                         size_t size)
 {
-    char first[160] = "";
+    char first[RT_REDLOCK_WHY] = "";
     uint32_t well = 0;
     for (uint32_t i = 0; i < c->count; i++) {
-        char why[160];
-        tell_trouble(&c->nodes[i], why, sizeof(why));
+        char why[RT_REDLOCK_WHY];
+        tell_trouble(&c->nodes[i], script, why, sizeof(why));
         well += why[0] == '\0';
         if (why[0] != '\0' && first[0] == '\0')
             memcpy(first, why, sizeof(first));
     }
-    (void)snprintf(out, size, "%u of %u nodes can be counted on, and %u are needed%s%.150s", well,
+    (void)snprintf(out, size, "%u of %u nodes can be counted on, and %u are needed%s%s", well,
                    c->count, rt_quorum_majority(c->count), first[0] != '\0' ? ": " : "", first);
 }
 
-int rt_redlock_silent(struct rt_redlock_conn *c, int err)
+int rt_redlock_silent(struct rt_redlock_conn *c, int err, enum rt_redlock_script script)
 {
+    const struct rt_redlock_refusal *r = err == ROTA_UNREACHABLE ? rt_redlock_refused(c, script)
+                                                                 : NULL;
     char text[256];
-    tell_silence(c, text, sizeof(text));
+    if (r != NULL)
+        return rt_redlock_fail(c, r->err, "%s", r->why);
+    tell_silence(c, script, text, sizeof(text));
     return rt_redlock_fail(c, err, "%s", text);
 }
 
@@ -264,22 +290,25 @@ const char *rt_redlock_trouble(const struct rt_conn *conn)
     const struct rt_redlock_conn *c = (const struct rt_redlock_conn *)(const void *)conn;
     uint32_t well = 0;
     for (uint32_t i = 0; i < c->count; i++)
-        well += c->nodes[i].up && rt_redlock_counts(&c->nodes[i]);
+        well += c->nodes[i].up && c->nodes[i].refusals[RT_REDLOCK_TAKE].err == 0 &&
+                rt_redlock_counts(&c->nodes[i]);
     if (well >= rt_quorum_majority(c->count))
         return NULL;
-    tell_silence(c, c->said, sizeof(c->said_room));
+    tell_silence(c, RT_REDLOCK_TAKE, c->said, sizeof(c->said_room));
     return c->said;
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------------------- */
 
 static const struct rt_resp_user user = {
+    .name = "redlock",
     .scripts = RT_REDLOCK_SCRIPTS,
     .places = 1,
+    /* What that does when a server is lost is what Redlock does itself. */
+    .no_cluster = "a node of Redlock is one server",
     .text = on_text,
     .key = on_key,
     .answer = on_answer,
-    .slot = on_slot,
     .mark = on_mark,
     .marked = on_marked,
     .judge = on_judge,

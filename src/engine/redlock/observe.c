@@ -51,7 +51,8 @@ static void told(struct rt_redlock_conn *c, struct look *l, bool heard)
     if (!rt_view_end(&w->base))
         return;
     if (op != NULL)
-        rt_conn_done(&c->base, op, heard ? 0 : rt_redlock_silent(c, ROTA_UNREACHABLE));
+        rt_conn_done(&c->base, op,
+                     heard ? 0 : rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_LOOK));
     if (op != NULL && !heard) { /* nobody counts on it */
         rt_view_stop(&w->base);
         return;
@@ -168,5 +169,5 @@ int rt_redlock_begin_observe(struct rt_redlock_conn *c, struct rt_op *op)
         return 0;
     w->op = NULL;
     rt_view_stop(&w->base);
-    return rt_redlock_silent(c, ROTA_UNREACHABLE);
+    return rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_LOOK);
 }

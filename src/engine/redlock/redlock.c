@@ -152,6 +152,16 @@ void rt_redlock_by(struct rt_redlock_conn *c, int64_t at)
     rt_timers_start(&c->base.loop->timers, &c->timer.timer, at);
 }
 
+/* What a work of this kind asks the nodes. */
+static enum rt_redlock_script script_of(enum rt_op_kind kind)
+{
+    return kind == RT_OP_LEAVE   ? RT_REDLOCK_GIVE
+           : kind == RT_OP_BREAK ? RT_REDLOCK_BREAK
+           : kind == RT_OP_BEAT  ? RT_REDLOCK_KEEP
+           : kind == RT_OP_LIST  ? RT_REDLOCK_LIST
+                                 : RT_REDLOCK_LOOK;
+}
+
 /* An op that its answers did not end in time. */
 static void works_tick(struct rt_redlock_conn *c, int64_t now)
 {
@@ -164,7 +174,9 @@ static void works_tick(struct rt_redlock_conn *c, int64_t now)
             continue;
         }
         bool changes = w->op->kind == RT_OP_LEAVE || w->op->kind == RT_OP_BREAK;
-        rt_work_end(&c->base, w, rt_redlock_silent(c, changes ? ROTA_UNKNOWN : ROTA_UNREACHABLE));
+        rt_work_end(&c->base, w,
+                    rt_redlock_silent(c, changes ? ROTA_UNKNOWN : ROTA_UNREACHABLE,
+                                      script_of(w->op->kind)));
     }
 }
 
@@ -176,7 +188,8 @@ static void early_tick(struct rt_redlock_conn *c, int64_t now)
             at = &(*at)->next;
             continue;
         }
-        rt_conn_done(&c->base, take_early(c, at), rt_redlock_silent(c, ROTA_UNREACHABLE));
+        rt_conn_done(&c->base, take_early(c, at),
+                     rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_TAKE));
     }
 }
 

@@ -29,6 +29,7 @@
 #define RT_REDLOCK_LEAST 3 /* nodes */
 #define RT_REDLOCK_TOKEN 32
 #define RT_REDLOCK_BUCKETS 64
+#define RT_REDLOCK_WHY 180 /* what is the matter with a node, in words */
 
 /* In the order of lua/meson.build. */
 enum rt_redlock_script {
@@ -55,6 +56,11 @@ struct rt_redlock_conn;
 
 /* ---- Nodes and requests (node.c) ---------------------------------------------------------------- */
 
+struct rt_redlock_refusal { /* how the last one of a script ended that was waited for */
+    int err;                /* 0: well */
+    char why[RT_REDLOCK_WHY];
+};
+
 struct rt_redlock_node {
     struct rt_resp_conn link; /* first */
     struct rt_redlock_conn *conn;
@@ -64,6 +70,7 @@ struct rt_redlock_node {
     bool failed;       /* no link can be had, for good: link.fatal_text */
     int64_t counts_at; /* its YES counts from then on */
     int64_t ahead_us;  /* its clock, less ours (CLOCK_BOOTTIME) */
+    struct rt_redlock_refusal refusals[RT_REDLOCK_SCRIPTS]; /* since it is up */
 };
 
 struct rt_redlock_request;
@@ -103,8 +110,12 @@ uint32_t rt_redlock_whom(const struct rt_redlock_conn *c);
 uint32_t rt_redlock_up(const struct rt_redlock_conn *c); /* how many */
 /* What a lock taken now should be numbered: the middle one of the nodes' clocks, and more than any number we know. */
 uint64_t rt_redlock_hint(const struct rt_redlock_conn *c);
-/* Sets errmsg: why a majority cannot be had. Returns ERR. */
-int rt_redlock_silent(struct rt_redlock_conn *c, int err);
+/* So many nodes refuse SCRIPT (rights that are missing, a counter that is none) that no majority is left: what one of them
+ * said. NULL: not so. */
+const struct rt_redlock_refusal *rt_redlock_refused(const struct rt_redlock_conn *c,
+                                                    enum rt_redlock_script script);
+/* Sets errmsg: why a majority cannot be had for SCRIPT. Returns ERR; for ROTA_UNREACHABLE what a majority refuses it with. */
+int rt_redlock_silent(struct rt_redlock_conn *c, int err, enum rt_redlock_script script);
 const char *rt_redlock_trouble(const struct rt_conn *conn);
 
 /* ---- Tickets (ticket.c) --------------------------------------------------------------------------- */

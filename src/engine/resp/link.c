@@ -60,7 +60,8 @@ static void on_data(struct rt_stream *s, const char *bytes, size_t n)
     redisReply *reply;
     const char *why;
     if (n >= 2 && bytes[0] == 0x15 && bytes[1] == 3 && may_be_tls(l)) { /* an alert */
-        rt_resp_fatal(l, ROTA_PROTOCOL, "%s speaks TLS: write rediss://", rt_resp_at(l));
+        rt_resp_fatal(l, ROTA_PROTOCOL, "%s speaks TLS: write %ss://", rt_resp_at(l),
+                      l->conn->on->name);
         return;
     }
     if (redisReaderFeed(l->reader, bytes, n) != REDIS_OK) {
@@ -228,9 +229,10 @@ static void on_down(struct rt_stream *s, int err, const char *why)
     struct rt_resp_link *l = of_stream(s);
     if ((err == ROTA_AUTH || err == ROTA_PROTOCOL) && l->kind == RT_RESP_WORK)
         rt_resp_fatal(l, err, "%s", why);
+    else if (may_be_tls(l))
+        rt_resp_link_cut(l, "%s: if it speaks TLS, write %ss://", why, l->conn->on->name);
     else
-        rt_resp_link_cut(l, "%s%s", why,
-                         may_be_tls(l) ? ": if it speaks TLS, write rediss://" : "");
+        rt_resp_link_cut(l, "%s", why);
 }
 
 /* ---- Dialing ---------------------------------------------------------------------------------------------- */

@@ -153,6 +153,9 @@ bool rt_resp_topology(struct rt_resp_link *l, const struct rt_resp_map *map)
     if (c->places != NULL && cluster != c->cluster)
         rt_resp_fatal(l, ROTA_UNSUPPORTED, "redis %s %s now: open the client anew", rt_resp_at(l),
                       cluster ? "is a cluster" : "is no cluster any more");
+    else if (cluster && c->on->no_cluster != NULL)
+        rt_resp_fatal(l, ROTA_UNSUPPORTED, "redis %s is a cluster: %s", rt_resp_at(l),
+                      c->on->no_cluster);
     else if (cluster && c->sentinel != NULL)
         rt_resp_fatal(l, ROTA_INVALID, "redis %s is a cluster: leave ?sentinel= out",
                       rt_resp_at(l));

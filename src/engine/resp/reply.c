@@ -159,7 +159,7 @@ static const struct meaning meanings[] = {
     {"WRONGPASS", RT_RESP_FINAL, ROTA_AUTH, false, "refused the user or the password"},
     {"NOPERM", RT_RESP_FINAL, ROTA_AUTH, false, NULL},
     {"WRONGTYPE", RT_RESP_FINAL, ROTA_PROTOCOL, false,
-     "has a key of another type where Rota keeps its own (rota:{...}): delete it, or use another "
+     "has a key of another type where Rota keeps its own (rota:...): delete it, or use another "
      "database"},
 };
 
@@ -281,12 +281,12 @@ static void explain_right(const struct rt_resp_link *l, const char *error, const
     if (find_command(l->conn, error, command, sizeof(command)))
         snprintf(out, size,
                  "redis %s: the user lacks the right to run '%s' (see the ACL line in "
-                 "docs/engines/redis.md)",
-                 rt_resp_at(l), command);
+                 "docs/engines/%s.md)",
+                 rt_resp_at(l), command, l->conn->on->name);
     else
         snprintf(out, size,
-                 "redis %s: the user lacks a right: %s (see the ACL line in docs/engines/redis.md)",
-                 rt_resp_at(l), said);
+                 "redis %s: the user lacks a right: %s (see the ACL line in docs/engines/%s.md)",
+                 rt_resp_at(l), said, l->conn->on->name);
 }
 
 int rt_resp_explain(const struct rt_resp_link *l, const char *error, char *out, size_t size)

@@ -45,8 +45,11 @@ struct rt_resp_text { /* a script; it lives as long as the program */
 
 /* What follows `answer` may be NULL. */
 struct rt_resp_user {
-    int scripts;     /* numbered from 0; all are loaded when a server does not know one */
-    uint32_t places; /* in a cluster */
+    const char *name; /* "redis": of its schemes and its page under docs/engines */
+    int scripts;      /* numbered from 0; all are loaded when a server does not know one */
+    uint32_t places;  /* in a cluster */
+    /* Not NULL: a cluster is not spoken to, and why, behind "is a cluster: ". */
+    const char *no_cluster;
     struct rt_resp_text (*text)(const struct rt_resp_conn *c, int script); /* also by c->cluster */
     /* KEYS[1] of RQ. It lives until the next call. */
     const char *(*key)(struct rt_resp_conn *c, const struct rt_resp_request *rq);

@@ -113,6 +113,20 @@ static void trace(const struct sim *sim, size_t argc, const struct rs_text *argv
     sim_trace(sim, NULL, "  redis: %s%s -> %s", name, text, answer);
 }
 
+/* Fences grow on, unless both the counter and the clock are behind what was numbered; also if that is passed on in a process
+ * that has not heard yet. */
+static void look_at_fences(struct sim *sim)
+{
+    const struct rs_key *key = rs_store_find(&server.machine.store, COUNTER);
+    uint64_t counter = key != NULL ? strtoull(key->entries[0].value.at, NULL, 10) : 0;
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        struct sim_line *line = &sim->lines[i];
+        if (counter < line->highest_told &&
+            (uint64_t)rs_server_clock(&server) <= line->highest_told)
+            line->highest_told = 0;
+    }
+}
+
 static void on_after(struct rs_server *s, size_t argc, const struct rs_text *argv,
                      const struct rs_buffer *reply)
 {
@@ -120,6 +134,7 @@ static void on_after(struct rs_server *s, size_t argc, const struct rs_text *arg
     sim_counts.scripts++;
     if (sim->tracing && argc > 4)
         trace(sim, argc, argv, reply);
+    look_at_fences(sim);
     sim_check_lines(sim, 0);
 }
 
@@ -179,19 +194,6 @@ static int64_t a_while(struct sim *sim)
 {
     uint32_t ms = sim_chance(&sim->random, 500) ? sim->plan.ttl_ms / 10 : sim->plan.ttl_ms;
     return sim->now + 1 + sim_spread_ns(&sim->random, ms * 1000);
-}
-
-/* Fences grow on, unless both the counter and the clock are behind what was numbered. */
-static void look_at_fences(struct sim *sim)
-{
-    const struct rs_key *key = rs_store_find(&server.machine.store, COUNTER);
-    uint64_t counter = key != NULL ? strtoull(key->entries[0].value.at, NULL, 10) : 0;
-    for (uint32_t i = 0; i < sim->plan.names; i++) {
-        struct sim_line *line = &sim->lines[i];
-        if (counter < line->highest_told &&
-            (uint64_t)rs_server_clock(&server) <= line->highest_told)
-            line->highest_told = 0;
-    }
 }
 
 static void restart(struct sim *sim, bool empty)

@@ -3,6 +3,7 @@
 #ifndef RT_OOM_H
 #define RT_OOM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Starts one, and says how it is reached: in force until oom_stop. */
@@ -10,5 +11,8 @@ const char *oom_start(void);
 void oom_stop(void);
 /* How much is there that ends with its session, or should have been taken back. */
 size_t oom_left(void);
+/* Nobody stands in a line. What could not be taken back for want of memory ends with its ttl: it is taken away here. False:
+ * that is too much, and more may be taken back. */
+bool oom_settle(void);
 
 #endif

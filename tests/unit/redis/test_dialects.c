@@ -679,7 +679,7 @@ static void test_cluster_is_refused(void **state)
     assert_int_equal(user_open(&u, url_of("token")), 0);
     op.beat.open = true;
     assert_int_equal(user_do(&u, &op), ROTA_UNSUPPORTED);
-    assert_non_null(strstr(u.errmsg, "is a cluster: dialect token"));
+    assert_non_null(strstr(u.errmsg, "is a cluster: this dialect"));
     user_close(&u);
 }
 

@@ -77,7 +77,7 @@ static const struct {
     {"WRONGTYPE Operation against a key holding the wrong kind of value", "leave PROTOCOL",
      "leave UNKNOWN",
      AT
-     "has a key of another type where Rota keeps its own (rota:{...}): delete it, or use another database"},
+     "has a key of another type where Rota keeps its own (rota:...): delete it, or use another database"},
     {"ERR something else", "leave PROTOCOL", "leave UNKNOWN", AT "answered: ERR something else"},
     {"OOMPH is no such code", "leave PROTOCOL", "leave UNKNOWN",
      AT "answered: OOMPH is no such code"},

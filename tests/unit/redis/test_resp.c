@@ -100,9 +100,14 @@ static bool any(const struct rt_entry *e, const void *arg)
     return true;
 }
 
-static const struct rt_resp_user least = {
-    .scripts = SCRIPTS, .places = 1, .text = on_text, .key = on_key, .answer = on_answer};
-static const struct rt_resp_user user = {.scripts = SCRIPTS,
+static const struct rt_resp_user least = {.name = "redis",
+                                          .scripts = SCRIPTS,
+                                          .places = 1,
+                                          .text = on_text,
+                                          .key = on_key,
+                                          .answer = on_answer};
+static const struct rt_resp_user user = {.name = "redis",
+                                         .scripts = SCRIPTS,
                                          .places = 1,
                                          .text = on_text,
                                          .key = on_key,
@@ -292,7 +297,8 @@ static void busy_pushed(struct rt_resp_conn *c, struct rt_resp_node *node, const
     all_but_close(of(c));
 }
 
-static const struct rt_resp_user busy = {.scripts = SCRIPTS,
+static const struct rt_resp_user busy = {.name = "redis",
+                                         .scripts = SCRIPTS,
                                          .places = 1,
                                          .text = on_text,
                                          .key = on_key,

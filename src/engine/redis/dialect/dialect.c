@@ -177,12 +177,6 @@ static struct rt_resp_text on_text(const struct rt_resp_conn *link, int script)
     return (struct rt_resp_text){t->text, t->length, t->sha1};
 }
 
-static uint32_t on_slot(uint32_t place)
-{
-    (void)place;
-    return rt_resp_slot("rota:{f}"); /* of a cluster, which `mark` refuses */
-}
-
 static const char *on_key(struct rt_resp_conn *link, const struct rt_resp_request *rq)
 {
     (void)link;
@@ -197,17 +191,10 @@ static void on_answer(struct rt_resp_conn *link, struct rt_resp_request *call, i
         rq->answer(rt_dia_of_link(link), rq, err, status, reply);
 }
 
-/* Keys of one lock are in one slot, the counter of fences is not: a cluster is not spoken to. */
 static void on_mark(struct rt_resp_link *l)
 {
     struct rt_dia_conn *c = rt_dia_of_link(l->conn);
     struct rt_redis_args a;
-    if (l->conn->cluster) {
-        rt_resp_fatal(l, ROTA_UNSUPPORTED,
-                      "redis %s is a cluster: dialect %s is for one server, or for Sentinel",
-                      rt_resp_at(l), c->dialect->name);
-        return;
-    }
     rt_redis_args_few(&a);
     struct rt_dia_request *rq = rt_dia_request_new(c, RT_DIA_PING, &a, 0, 0, NULL);
     rt_resp_mark(l, rq != NULL ? &rq->call : NULL, NULL, 0);
@@ -364,11 +351,13 @@ static const char *dialect_trouble(const struct rt_conn *conn)
 /* ---- The engine --------------------------------------------------------------------------------------- */
 
 static const struct rt_resp_user user = {
+    .name = "redis",
     .scripts = RT_DIA_SCRIPTS,
     .places = 1,
+    /* Keys of one lock are in one slot, the counter of fences is not. */
+    .no_cluster = "this dialect is for one server, or for Sentinel",
     .text = on_text,
     .key = on_key,
-    .slot = on_slot,
     .answer = on_answer,
     .mark = on_mark,
     .marked = on_marked,

@@ -264,7 +264,9 @@ static void read_state(const struct rt_dia_conn *c, const redisReply *reply,
     s->of = p.place.of;
     if (!(p.place.flags & ROTA_PLACE_GRANTED))
         return;
-    s->fence = p.place.number;
+    if (c->dialect->stamps) /* its number and label are until when: each renewal would be news */
+        return;
+    s->fence = c->dialect->caps & ROTA_CAP_FENCE ? p.place.number : 0;
     rt_view_label(s, p.label.at, p.label.size);
     rt_view_value(s, p.value.at, p.value.size);
 }
