@@ -6,7 +6,6 @@
 #include "net/loop.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,39 +30,6 @@ static int resolve(struct rt_target *t, const char *text)
         text = t->named;
     }
     return rt_url_parse(&t->url, text, t->errmsg, sizeof(t->errmsg));
-}
-
-static int read_password(struct rt_target *t, const char *path)
-{
-    FILE *file = fopen(path, "re");
-
-    if (file == NULL) {
-        snprintf(t->errmsg, sizeof(t->errmsg), "the password_file %.100s cannot be read: %s", path,
-                 strerror(errno));
-        return ROTA_INVALID;
-    }
-    bool got = fgets(t->password, sizeof(t->password), file) != NULL;
-    fclose(file);
-    t->password[strcspn(t->password, "\r\n")] = '\0';
-    if (got && t->password[0] != '\0')
-        return 0;
-    snprintf(t->errmsg, sizeof(t->errmsg),
-             "the password_file %.100s is empty: its first line is "
-             "the password",
-             path);
-    return ROTA_INVALID;
-}
-
-static int find_password(struct rt_target *t)
-{
-    const char *path = rt_url_param(&t->url, "password_file", NULL);
-    const char *env = getenv("ROTA_PASSWORD");
-
-    if (path != NULL)
-        return read_password(t, path);
-    if (t->url.password[0] == '\0' && env != NULL)
-        snprintf(t->password, sizeof(t->password), "%s", env);
-    return 0;
 }
 
 static int choose_engine(struct rt_target *t)
@@ -115,7 +81,10 @@ int rt_target_find(struct rt_target *t, const char *text, uint32_t ttl_ms)
         rv = choose_engine(t);
     if (rv == 0)
         rv = choose_ttl(t, ttl_ms);
-    return rv == 0 ? find_password(t) : rv;
+    if (rv == 0)
+        rv = rt_url_password(&t->url, t->password, sizeof(t->password), t->errmsg,
+                             sizeof(t->errmsg));
+    return rv;
 }
 
 void rt_target_fini(struct rt_target *t)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <rota.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -366,4 +367,36 @@ int rt_url_duration_ms(const char *text, uint64_t *ms)
             return 0;
         }
     return ROTA_INVALID;
+}
+
+/* ---- Passwords ------------------------------------------------------------------------------------- */
+
+static int read_password(const char *path, char *out, size_t room, char *errmsg, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        snprintf(errmsg, size, "the password_file %.100s cannot be read: %s", path,
+                 strerror(errno));
+        return ROTA_INVALID;
+    }
+    bool got = fgets(out, (int)room, file) != NULL;
+    fclose(file);
+    out[got ? strcspn(out, "\r\n") : 0] = '\0';
+    if (out[0] != '\0')
+        return 0;
+    snprintf(errmsg, size, "the password_file %.100s is empty: its first line is the password",
+             path);
+    return ROTA_INVALID;
+}
+
+int rt_url_password(const struct rt_url *url, char *out, size_t room, char *errmsg, size_t size)
+{
+    const char *path = rt_url_param(url, "password_file", NULL);
+    const char *env = getenv("ROTA_PASSWORD");
+    out[0] = '\0';
+    if (path != NULL)
+        return read_password(path, out, room, errmsg, size);
+    if (url->password[0] == '\0' && env != NULL)
+        snprintf(out, room, "%s", env);
+    return 0;
 }

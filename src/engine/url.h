@@ -43,6 +43,11 @@ const char *rt_url_param(const struct rt_url *url, const char *key, const char *
 int rt_url_check_params(const struct rt_url *url, const char *const *allowed, char *errmsg,
                         size_t size);
 
+/* The password that is not in the URL: the first line of ?password_file=, else $ROTA_PASSWORD if the URL has none;
+ * "": there is none. Into OUT, which its owner wipes. ROTA_INVALID and a message: the file cannot be read, or is
+ * empty. */
+int rt_url_password(const struct rt_url *url, char *out, size_t room, char *errmsg, size_t size);
+
 /* "500ms", "30s", "5m", "1h", or plain milliseconds. ROTA_INVALID if it is none of these. */
 int rt_url_duration_ms(const char *text, uint64_t *ms);
 

@@ -12,13 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PASSWORD_ROOM 1024
+
 #if ROTA_ENGINE_FILE
 extern const struct rt_journal_kind rt_journal_file;
+#endif
+#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+extern const struct rt_journal_kind rt_journal_etcd;
 #endif
 
 static const struct rt_journal_kind *const kinds[] = {
 #if ROTA_ENGINE_FILE
     &rt_journal_file,
+#endif
+#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+    &rt_journal_etcd,
 #endif
     NULL,
 };
@@ -88,11 +96,19 @@ int rt_journal_open(struct rt_journal **out, struct rt_loop *loop, struct rt_jou
                     const char *url, uint32_t call_ms, char *errmsg, size_t size)
 {
     struct rt_url parsed;
+    char password[PASSWORD_ROOM];
     int rv = rt_url_parse(&parsed, url, errmsg, size);
     assert(size > 0);
     if (rv != 0)
         return rv;
-    rv = open_url(out, loop, up, &parsed, call_ms, errmsg, size);
+    const char *in_url = parsed.password;
+    rv = rt_url_password(&parsed, password, sizeof(password), errmsg, size);
+    if (password[0] != '\0')
+        parsed.password = password;
+    if (rv == 0)
+        rv = open_url(out, loop, up, &parsed, call_ms, errmsg, size);
+    parsed.password = in_url;
+    explicit_bzero(password, sizeof(password));
     rt_url_fini(&parsed);
     return rv;
 }

@@ -103,7 +103,8 @@ struct rt_journal_record { /* of READ and SCAN; all of it valid during the call 
     uint64_t claimer;    /* who has claimed it last; 0: nobody */
     int64_t claimed_ms;  /* until when, by the server's clock */
     const char *label;   /* "": none */
-    /* READ: of the decision and registered ones. SCAN: of the decision only; who needs the others READs it. */
+    /* READ: of the decision, then registered ones in any order. SCAN: of the decision only; who needs the others READs
+     * it. */
     const struct rt_journal_branch *branches;
     size_t branch_count;
 };
@@ -137,8 +138,8 @@ enum rt_journal_op_kind {
     RT_JOURNAL_FORGET,
     /* Calls each() for up to `limit` records that are not DONE and whose deadline is at or before `before_ms`,
      * ordered by (deadline, id), after the cursor; all zero: from the beginning. The cursor is moved behind the last
-     * one told. `more`: the page was full. Whatever comes and goes meanwhile, what stays is told. Asked again after an error: from the
-     * old cursor; what each() was told before then does not count. */
+     * one told. `more`: the page was full. Whatever comes and goes meanwhile, what stays is told. Asked again after an
+     * error: from the old cursor; what each() was told before then does not count. */
     RT_JOURNAL_SCAN,
     /* For recoveries that would do the same work: `who` (not 0) has this one for `for_ms` from now, by the server's
      * clock; lazy. ROTA_BUSY: another has it, `who` and `until_ms` are answered; ROTA_LOST: no such row, or it is

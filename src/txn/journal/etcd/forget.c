@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FORGET: the floor, then what is done and below it. */
+#include "txn/journal/etcd/etcd.h"
+
+#include "base/alloc.h"
+#include "txn/journal/etcd/entry.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SWEEP_RANGE 128 /* keys of a look */
+#define SWEEP_MOST 100  /* deletes of a Txn: etcd takes 128 */
+
+/* FORGET: the floor, then looks of SWEEP_RANGE keys, each with a Txn that deletes what of them is done. A->extra is
+ * the key behind which the next look begins. */
+struct sweep {
+    struct rt_jetcd_key from, to, rows[SWEEP_MOST];
+    size_t count;
+    bool last, touched; /* touched: something may have been changed */
+};
+
+static void sweep_end(struct rt_jetcd *j, struct rt_journal_ask *a, int err)
+{
+    struct sweep *s = a->extra;
+    if (err == ROTA_UNREACHABLE && s->touched)
+        err = ROTA_UNKNOWN;
+    rt_free(s);
+    a->extra = NULL;
+    rt_jetcd_end(j, a, err);
+}
+
+static void on_swept(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, const void *reply);
+
+static void on_old(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, const void *reply)
+{
+    struct rt_jetcd *j = rt_jetcd_of_conn(c);
+    struct rt_journal_ask *a = ask->owner;
+    struct sweep *s = a->extra;
+    const RtEtcd__RangeResponse *r = reply;
+    struct rt_entry_record record;
+    struct rt_jetcd_message m;
+    s->count = 0;
+    rt_jetcd_message(&m);
+    for (size_t i = 0; err == 0 && i < r->n_kvs; i++) {
+        const RtEtcd__KeyValue *kv = r->kvs[i];
+        if (kv->key.len >= sizeof(s->from.at) ||
+            !rt_entry_read(kv->value.data, kv->value.len, &record)) {
+            err = rt_jetcd_damaged(j);
+            break;
+        }
+        memcpy(s->from.at, kv->key.data, kv->key.len);
+        s->from.at[kv->key.len] = '\0';
+        s->from.size = kv->key.len + 1;
+        if (!record.done)
+            continue;
+        s->rows[s->count] = s->from;
+        s->rows[s->count].size--;
+        rt_jetcd_delete(&m, rt_jetcd_then(&m), rt_jetcd_data(&s->rows[s->count]));
+        if (++s->count == SWEEP_MOST)
+            break;
+    }
+    if (err != 0) {
+        sweep_end(j, a, err);
+        return;
+    }
+    s->last = !r->more && s->count < SWEEP_MOST;
+    err = s->count > 0 ? rt_jetcd_send_message(j, &m, a->in.deadline, on_swept, a) : 0;
+    if (err != 0)
+        sweep_end(j, a, err);
+    else if (s->count == 0)
+        on_swept(c, ask, 0, NULL);
+}
+
+static int look_old(struct rt_jetcd *j, struct rt_journal_ask *a)
+{
+    RtEtcd__RangeRequest r = RT_ETCD__RANGE_REQUEST__INIT;
+    struct sweep *s = a->extra;
+    r.key = rt_jetcd_data(&s->from);
+    r.range_end = rt_jetcd_data(&s->to);
+    r.limit = SWEEP_RANGE;
+    return rt_jetcd_send_range(j, &r, a->in.deadline, on_old, a);
+}
+
+static void on_swept(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, const void *reply)
+{
+    struct rt_jetcd *j = rt_jetcd_of_conn(c);
+    struct rt_journal_ask *a = ask->owner;
+    struct sweep *s = a->extra;
+    (void)reply;
+    if (err == 0) {
+        a->in.forget.count += (uint32_t)s->count;
+        s->touched = s->touched || s->count > 0;
+        a->in.forget.more = !s->last;
+        if (!s->last && a->in.forget.count < RT_JOURNAL_PAGE_MAX)
+            err = look_old(j, a);
+        else {
+            sweep_end(j, a, 0);
+            return;
+        }
+    }
+    if (err != 0)
+        sweep_end(j, a, err);
+}
+
+static void on_raised(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, const void *reply)
+{
+    struct rt_jetcd *j = rt_jetcd_of_conn(c);
+    struct rt_journal_ask *a = ask->owner;
+    struct sweep *s = a->extra;
+    const RtEtcd__TxnResponse *r = reply;
+    if (err == 0) {
+        s->touched = true;
+        err = rt_jetcd_check_meta(j, rt_jetcd_only(r, r->succeeded ? 1 : 0));
+    }
+    if (err == 0)
+        err = rt_jetcd_floor_of(j, rt_jetcd_only(r, r->succeeded ? 2 : 1), &a->in.forget.floor_ms);
+    if (err == 0)
+        err = look_old(j, a);
+    if (err != 0)
+        sweep_end(j, a, err);
+}
+
+int rt_jetcd_forget(struct rt_jetcd *j, struct rt_journal_ask *a)
+{
+    struct rt_jetcd_message m;
+    struct rt_jetcd_key meta, floor;
+    char value[16];
+    struct sweep *s = rt_alloc(sizeof(*s));
+    struct rt_txn_id below = rt_txn_id_make(j->desk.number, a->in.forget.before_ms, 0);
+    if (s == NULL)
+        return rt_words_nomem(&j->base.base);
+    rt_jetcd_key(&meta, j, "meta");
+    rt_jetcd_key(&floor, j, "floor");
+    rt_jetcd_key(&s->from, j, "t/");
+    rt_jetcd_key_of(&s->to, j, &below);
+    snprintf(value, sizeof(value), "%012" PRIx64, (uint64_t)a->in.forget.before_ms);
+    rt_jetcd_message(&m);
+    rt_jetcd_if_value(&m, rt_jetcd_data(&meta), RT_ETCD__COMPARE__RESULT__EQUAL, j->meta);
+    rt_jetcd_if_value(&m, rt_jetcd_data(&floor), RT_ETCD__COMPARE__RESULT__LESS, value);
+    rt_jetcd_put(&m, rt_jetcd_then(&m), rt_jetcd_data(&floor), rt_jetcd_text(value));
+    (void)rt_jetcd_get(&m, rt_jetcd_then(&m), rt_jetcd_data(&meta));
+    (void)rt_jetcd_get(&m, rt_jetcd_then(&m), rt_jetcd_data(&floor));
+    (void)rt_jetcd_get(&m, rt_jetcd_otherwise(&m), rt_jetcd_data(&meta));
+    (void)rt_jetcd_get(&m, rt_jetcd_otherwise(&m), rt_jetcd_data(&floor));
+    a->in.forget.count = 0;
+    a->in.forget.more = false;
+    a->extra = s;
+    int rv = rt_jetcd_send_message(j, &m, a->in.deadline, on_raised, a);
+    if (rv != 0) {
+        rt_free(s);
+        a->extra = NULL;
+    }
+    return rv;
+}
