@@ -13,7 +13,7 @@
 #include <string.h>
 
 static const char *const common_params[] = {
-    "ttl", "prefix", "names", "dialect", "ca", "cert", "key", "password_file", NULL,
+    "ttl", "prefix", "names", "dialect", "also", "ca", "cert", "key", "password_file", NULL,
 };
 
 struct parser {

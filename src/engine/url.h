@@ -39,7 +39,7 @@ void rt_url_fini(struct rt_url *url);
 const char *rt_url_param(const struct rt_url *url, const char *key, const char *fallback);
 
 /* ROTA_INVALID and a message unless every parameter is one of the common ones (ttl, prefix,
- * names, dialect, ca, cert, key) or in ALLOWED (NULL-terminated). */
+ * names, dialect, also, ca, cert, key) or in ALLOWED (NULL-terminated). */
 int rt_url_check_params(const struct rt_url *url, const char *const *allowed, char *errmsg,
                         size_t size);
 

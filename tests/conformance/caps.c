@@ -62,9 +62,29 @@ static const struct row {
      0},
 };
 
+/* With ?also=: what the line has, but for what the others cannot see, or cannot have. */
+#define ALSO_EXCLUSIVE (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
+
+static const struct row also_rows[] = {
+    {"redis", "token", ALSO_EXCLUSIVE, 0},
+    {"redis", "redisson", ALSO_EXCLUSIVE, 0},
+    {"mem:", "late", ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_TTL, 0},
+};
+
+static const struct row *also_find(const char *also)
+{
+    for (size_t i = 0; i < sizeof also_rows / sizeof also_rows[0]; i++)
+        if (strncmp(conf.url, also_rows[i].scheme, strlen(also_rows[i].scheme)) == 0 &&
+            strcmp(also, also_rows[i].dialect) == 0)
+            return &also_rows[i];
+    return NULL;
+}
+
 static const struct row *row_find(void)
 {
-    const char *dialect = strstr(conf.url, "dialect=");
+    const char *dialect = strstr(conf.url, "dialect="), *also = strstr(conf.url, "also=");
+    if (also != NULL)
+        return also_find(also + strlen("also="));
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *row = &rows[i];
         if (strncmp(conf.url, row->scheme, strlen(row->scheme)) != 0)

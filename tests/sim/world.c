@@ -139,6 +139,7 @@ const struct sim_kind *sim_kind_find(const char *name)
         &sim_cluster,
         &sim_redlock,
         &sim_token,
+        &sim_also,
         &sim_postgres,
         &sim_mysql,
 #if ROTA_ENGINE_FILE

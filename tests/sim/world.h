@@ -78,7 +78,8 @@ struct sim_kind {
     bool (*fences_grow)(const struct sim *sim);
 };
 
-extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster, sim_redlock, sim_token;
+extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster, sim_redlock, sim_token,
+    sim_also;
 extern const struct sim_kind sim_postgres, sim_mysql;
 extern const struct sim_kind sim_etcd, sim_zookeeper, sim_file; /* where those engines were built */
 
