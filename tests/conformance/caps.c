@@ -17,7 +17,7 @@
 #define ZK_ORDERED \
     (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_WANTED | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
-/* Of the dialects on Redis: none may be strict, whatever the server's settings. */
+/* Of the dialects on Redis, where none may be strict, whatever the server's settings; and on SQL. */
 #define REDIS_OWN_GRANTS (ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
 /* What an engine and dialect must do (has), and what depends on its settings (may). */
@@ -37,6 +37,12 @@ static const struct row {
     {"redlock", NULL, ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, ROTA_CAP_STRICT},
     {"etcd:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
     {"etcds:", NULL, ETCD_LINE, ROTA_CAP_STRICT},
+    {"postgres:", "row", REDIS_OWN_GRANTS, ROTA_CAP_STRICT},
+    {"postgres:", "version", REDIS_OWN_GRANTS, ROTA_CAP_STRICT},
+    {"postgres:", "shedlock", ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},
+    {"mysql", "row", REDIS_OWN_GRANTS, ROTA_CAP_STRICT},
+    {"mysql", "version", REDIS_OWN_GRANTS, ROTA_CAP_STRICT},
+    {"mysql", "shedlock", ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},
     {"postgres:", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"postgresql:", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"mysql", NULL, SQL_LINE, ROTA_CAP_STRICT},

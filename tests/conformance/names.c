@@ -80,6 +80,13 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* ShedLock's column has room for 64 characters: a longer name is refused, and not cut. */
+static bool too_long(const struct rota *r, int err)
+{
+    return err == ROTA_INVALID && strstr(conf.url, "dialect=shedlock") != NULL &&
+           strstr(rota_errmsg(r), "has room for 64 characters") != NULL;
+}
+
 /* Holds all NAMES, each different and with the case's prefix, and finds them in the list. */
 static void hold_all(const char **names, size_t n)
 {
@@ -89,6 +96,10 @@ static void hold_all(const char **names, size_t n)
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         int rv = conf_try(a, names[i], &(struct rota_ask){.owner = ROTA_OWNER_NONE}, &locks[i]);
+        if (too_long(a, rv)) {
+            names[i--] = names[--n];
+            continue;
+        }
         if (rv != 0)
             fail_msg("\"%s\": %s: %s", names[i], rota_strerror(rv), rota_errmsg(a));
         assert_string_equal(rota_name(locks[i]), names[i]);

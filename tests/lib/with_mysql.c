@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command on a MariaDB of its own: with-mysql one|unix|tls|limited|replicated -- COMMAND ... @URL@ ... */
+/* Runs a command on a MariaDB of its own: with-mysql one|unix|tls|limited|replicated -- COMMAND ... @URL@ ...; --query dialect=NAME goes behind the URL */
 #include "engine/sql/driver.h"
 #include "lib/with.h"
 #include "mysql_server.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define USAGE \
-    "usage: with-mysql one|unix|tls|limited|replicated -- COMMAND...   (@URL@ is replaced)\n"
+    "usage: with-mysql one|unix|tls|limited|replicated [--query TEXT] -- COMMAND...   (@URL@ is replaced)\n"
 
 static struct rt_mariadb server, replica;
 static char *url;
@@ -38,16 +38,27 @@ static bool start(const char *topology)
     return true;
 }
 
+static bool add_query(const char *query)
+{
+    char *all = NULL;
+    if (asprintf(&all, "%s%c%s", url, strchr(url, '?') != NULL ? '&' : '?', query) < 0)
+        return false;
+    free(url);
+    url = all;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     int code = 64;
-    if (argc < 4 || strcmp(argv[2], "--") != 0) {
+    int at = argc > 4 && strcmp(argv[2], "--query") == 0 ? 4 : 2;
+    if (argc < at + 2 || strcmp(argv[at], "--") != 0) {
         fputs(USAGE, stderr);
         return 64;
     }
     rt_with_pass_signals();
-    if (start(argv[1]))
-        code = rt_with_run(url, argv + 3);
+    if (start(argv[1]) && (at == 2 || add_query(argv[3])))
+        code = rt_with_run(url, argv + at + 1);
     else
         fputs(USAGE, stderr);
     rt_mariadb_fini(&replica);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command on a PostgreSQL of its own: with-postgres one|unix|tls|limited|durable -- COMMAND ... @URL@ ... */
+/* Runs a command on a PostgreSQL of its own: with-postgres one|unix|tls|limited|durable -- COMMAND ... @URL@ ...; --query dialect=NAME goes behind the URL */
 #include "engine/sql/driver.h"
 #include "lib/with.h"
 #include "postgres_server.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define USAGE \
-    "usage: with-postgres one|unix|tls|limited|durable -- COMMAND...   (@URL@ is replaced)\n"
+    "usage: with-postgres one|unix|tls|limited|durable [--query TEXT] -- COMMAND...   (@URL@ is replaced)\n"
 
 static struct rt_pg server;
 static char *url;
@@ -40,16 +40,27 @@ static bool start(const char *topology)
     return false;
 }
 
+static bool add_query(const char *query)
+{
+    char *all = NULL;
+    if (asprintf(&all, "%s%c%s", url, strchr(url, '?') != NULL ? '&' : '?', query) < 0)
+        return false;
+    free(url);
+    url = all;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     int code = 64;
-    if (argc <= 3 || strcmp(argv[2], "--") != 0) {
+    int at = argc > 4 && strcmp(argv[2], "--query") == 0 ? 4 : 2;
+    if (argc < at + 2 || strcmp(argv[at], "--") != 0) {
         fputs(USAGE, stderr);
         return 64;
     }
     rt_with_pass_signals();
-    if (start(argv[1]))
-        code = rt_with_run(url, argv + 3);
+    if (start(argv[1]) && (at == 2 || add_query(argv[3])))
+        code = rt_with_run(url, argv + at + 1);
     else
         fputs(USAGE, stderr);
     rt_pg_fini(&server);

@@ -68,14 +68,14 @@ const struct rt_mysql_step *rt_mysql_step(const struct rt_sql_step *s)
 {
     assert(s->kind < RT_SQL_STEPS);
     return s->kind == RT_SQL_SAYING ? &own[s->saying->slot == RT_SQL_ONCE][s->saying->reads]
-                                 : &steps[s->kind];
+                                    : &steps[s->kind];
 }
 
 size_t rt_mysql_form(const struct rt_sql_step *s, size_t k)
 {
     assert(s->kind != RT_SQL_SAYING || (k == 0 && s->saying->slot < RT_SQL_SLOTS));
     return s->kind == RT_SQL_SAYING ? (size_t)RT_MYSQL_OWN + s->saying->slot
-                                 : s->kind * RT_MYSQL_PARTS + k;
+                                    : s->kind * RT_MYSQL_PARTS + k;
 }
 
 const char *rt_mysql_sql(size_t form)

@@ -82,7 +82,7 @@ static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
 static void put_step(struct args *a, const struct rt_postgres_link *l, const struct rt_sql_step *s)
 {
     const char *types = s->kind == RT_SQL_SAYING ? s->saying->types
-                                              : rt_postgres_statements[s->kind].types;
+                                                 : rt_postgres_statements[s->kind].types;
     a->count = 0;
     for (size_t i = 0; types[i] != '\0'; i++) {
         if (types[i] == 'c') {

@@ -24,8 +24,9 @@
 #define STAGE_PERMITS 0x8u /* one more lock, of which 2 in 3 may hold */
 #define STAGE_SPICE 0x10u  /* some ask with rota_check, look at lines, take all at once */
 /* What the engine cannot promise there. */
-#define STAGE_LOSSY 0x20u /* it may forget what it said: two may hold, fences still grow */
-#define STAGE_STOPS 0x40u /* processes are stopped: between look and write too */
+#define STAGE_LOSSY 0x20u    /* it may forget what it said: two may hold, fences still grow */
+#define STAGE_STOPS 0x40u    /* processes are stopped: between look and write too */
+#define STAGE_UNFENCED 0x80u /* a dialect without fences: who holds is judged by what was written */
 
 struct stage_plan {
     const char *title;

@@ -235,11 +235,12 @@ static void judge_history(struct stage *st, struct verdict *v)
     struct rt_check_options opts = {.passing = plan->threads > 1};
     char name[32];
 
-    if ((plan->flags & STAGE_LOSSY) == 0)
+    if ((plan->flags & (STAGE_LOSSY | STAGE_UNFENCED)) == 0)
         rt_check_locks(v->records, v->n, &opts, &v->report);
     for (uint32_t i = 0; i < plan->locks; i++) {
         stage_lock_name(i, name, sizeof(name));
-        judge_fences(v, rt_history_name(name));
+        if ((plan->flags & STAGE_UNFENCED) == 0)
+            judge_fences(v, rt_history_name(name));
         judge_resource(st, v, i);
     }
     judge_old_values(st, v);

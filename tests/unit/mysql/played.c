@@ -324,8 +324,7 @@ static void answer_part(struct said *s, const struct rt_mysql_link *l, size_t pa
 {
     bool more = part + 1 < l->part_count && !l->singles;
     size_t step = l->parts[part].step;
-    const struct rt_mysql_step *t = step != RT_MYSQL_NOBODY ? rt_mysql_step(&l->steps[step])
-                                                            : NULL;
+    const struct rt_mysql_step *t = step != RT_MYSQL_NOBODY ? rt_mysql_step(&l->steps[step]) : NULL;
     bool rows = t != NULL && strncmp(t->sql[0], "select", 6) == 0 &&
                 strstr(t->sql[0], "into") == NULL;
     if (!rows) {

@@ -6,7 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BOTH (RT_SQL_POSTGRES | RT_SQL_MYSQL)
+
 static const struct rt_sql_dialect dialects[] = {
+    {"row", BOTH, &rt_engine_lease, rt_lease_open_row},
+    {"version", BOTH, &rt_engine_lease, rt_lease_open_version},
+    {"shedlock", BOTH, &rt_engine_lease, rt_lease_open_shedlock},
     {NULL, 0, NULL, NULL},
 };
 

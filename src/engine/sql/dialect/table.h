@@ -7,6 +7,7 @@
 #ifndef RT_SQL_TABLE_H
 #define RT_SQL_TABLE_H
 
+#include "engine/sql/dialect/lease.h"
 #include "engine/sql/sql.h"
 
 struct rt_sql_dialect {
@@ -18,6 +19,7 @@ struct rt_sql_dialect {
 
 union rt_sql_any {
     struct rt_sql_conn line;
+    struct rt_lease_conn lease;
 };
 
 /* CONN, which is zeroed but for rt_conn, becomes the engine of the dialect NAME and is opened as one. No such dialect there:
