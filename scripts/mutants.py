@@ -53,17 +53,17 @@ FOLDERS = {
              [SIM + " --file --seeds 30", UNIT + "client/test_trouble", CONFORMANCE + " file:@TMP@"]),
     "kit": ("src/engine/kit", named("", "etcd/test_etcd_stories redis/test_redis_ops_words redis/test_redis_ops file/test_file") +
             [SIM + " --etcd --seeds 40", SIM + " --redis --seeds 40", CONFORMANCE + " file:@TMP@"]),
-    "net": ("src/net", named("etcd/test_", "grpc grpc_hostile") + named("net/test_", "stream_played loop stream tls") +
+    "net": ("src/net", named("etcd/test_", "grpc grpc_ends grpc_hostile") + named("net/test_", "stream_played loop stream tls") +
             named("", "etcd/test_etcd_played_errors etcd/test_grpc_fuzz redis/test_redis_link")),
     "redis": ("src/engine/redis", named("redis/test_redis_", "ops ops_fail ops_words ops_rooms ops_pushes ops_replicas link "
-                                        "link_greet link_where doctor_played ops_errors ops_order") +
+                                        "link_greet link_where link_beside doctor_played ops_errors ops_order") +
               [SIM + " --redis --seeds 80", SIM + " --cluster --seeds 30"] +
               named("redis/test_redis_", "link_fuzz keys_gone doctor ops_server") +
               ["tests/system/redis/test_redis_bad_input", "tests/system/redis/test_redis_cluster",
                "tests/lib/with-redis one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
     "etcd": ("src/engine/etcd", named("etcd/test_", "etcd_played etcd_played_ops etcd_played_looks etcd_stories "
                                       "etcd_giving_up etcd_played_shelf etcd_played_errors etcd_played_watches etcd_line etcd_proto "
-                                      "etcd_doctor grpc grpc_hostile") +
+                                      "etcd_doctor grpc grpc_ends grpc_hostile") +
              [SIM + " --etcd --seeds 150", "tests/lib/with-etcd one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"] +
              named("etcd/test_etcd_", "secrets conn conn_auth ops doctor_live live conn_three ops_oom") +
              ["tests/system/etcd/test_etcd_rogue", "tests/system/etcd/test_etcd_regress"]),
@@ -72,6 +72,7 @@ FOLDERS = {
                                "tests/lib/with-mysql one -- " + CONFORMANCE + " --ttl=1s --alone @URL@"]),
 }
 FOLDERS["redlock"] = ("src/engine/redlock", [SIM + " --redlock --seeds 20", "tests/system/redlock/test_redlock_steps",
+                                             "tests/system/redlock/test_redlock_bad_input", UNIT + "redis/test_redlock_oom",
                                              "tests/lib/with-redis redlock -- " + CONFORMANCE + " --ttl=1s --alone @URL@"])
 FOLDERS["guard"] = ("src/guard", named("guard/test_", "guard_file guard_etcd retry guard_redis"))
 FOLDERS["resp"] = ("src/engine/resp", FOLDERS["redis"][1]) # the connection that the Redis engine rides on

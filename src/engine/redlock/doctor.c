@@ -145,7 +145,7 @@ int rt_redlock_begin_check(struct rt_redlock_conn *c, struct rt_op *op)
     char longest[160];
     check_holders(c, op);
     check_fences(c, op);
-    rt_words_verdict(op, "granted in order of arrival (I7)", "broken",
+    rt_words_verdict(op, "order of arrival (I7)", "broken",
                      "who waits asks again every 20 to 100 ms: nobody stands in line",
                      "use an engine with a line where order matters");
     check_majority(c, op);

@@ -70,8 +70,9 @@ static void three_away_is_a_clear_error(void **state)
         assert_int_equal(rota_release(lock), 0);
     }
     five_door_only(&door, 0x3);
-    int err = ROTA_UNKNOWN; /* of a try that left before the cuts were seen */
-    while (err == ROTA_UNKNOWN)
+    int err =
+        ROTA_UNKNOWN; /* of a try that left before the cuts were seen; or its session ended over it */
+    while (err == ROTA_UNKNOWN || err == ROTA_LOST)
         err = try_lock(r, "steps", &lock);
     assert_int_equal(err, ROTA_UNREACHABLE);
     assert_non_null(strstr(rota_errmsg(r), "2 of 5 nodes can be counted on, and 3 are needed"));
@@ -85,35 +86,89 @@ static void three_away_is_a_clear_error(void **state)
     five_door_close(&door);
 }
 
-/* Two hang, and do not answer; the others are asked once, and once more only where their numbers differ. */
-static void two_hang_is_two_flights_at_most(void **state)
+/* The first N are dead, or hang and do not answer. */
+static void take_away(struct five_door *door, int n, bool hang)
+{
+    for (int i = 0; i < n && hang; i++)
+        rt_proxy_hold(door->proxy[i], RT_PROXY_DOWN);
+    if (!hang)
+        five_door_only(door, 0x1fu & ~((1u << n) - 1));
+}
+
+static void bring_back(struct five_door *door, int n, bool hang)
+{
+    for (int i = 0; i < n && hang; i++)
+        rt_proxy_release(door->proxy[i], RT_PROXY_DOWN);
+    if (!hang)
+        five_door_only(door, 0x1f);
+}
+
+/* The others are asked once, and once more only where their numbers differ. */
+static void go_on_without(int n, bool hang)
 {
     struct rt_fault looks[] = {{.on = RT_FAULT_REQUEST, .match = TAKE, .times = RT_FAULT_ALWAYS},
                                {.on = RT_FAULT_REQUEST, .match = HOLD, .times = RT_FAULT_ALWAYS}};
     uint32_t numbers[RT_REDLOCK_FIVE][2];
     struct five_door door;
     struct rota_lock *lock = NULL;
-    (void)state;
+    uint64_t mended = 0;
     five_door_open(&door, five, "max_ttl=0");
     struct rota *r = open_at(door.url);
-    assert_int_equal(try_lock(r, "hang", &lock), 0); /* the scripts are there */
+    assert_int_equal(try_lock(r, "away", &lock), 0); /* the scripts are there */
     assert_int_equal(rota_release(lock), 0);
-    for (int i = 0; i < 2; i++)
-        rt_proxy_hold(door.proxy[i], RT_PROXY_DOWN);
-    for (int i = 2; i < RT_REDLOCK_FIVE; i++)
+    take_away(&door, n, hang);
+    for (int i = n; i < RT_REDLOCK_FIVE; i++)
         for (int k = 0; k < 2; k++)
             numbers[i][k] = rt_proxy_fault(door.proxy[i], &looks[k]);
     for (uint64_t pair = 1; pair <= 20; pair++) {
-        assert_int_equal(try_lock(r, "hang", &lock), 0);
+        assert_int_equal(try_lock(r, "away", &lock), 0);
         assert_int_equal(rota_release(lock), 0);
-        for (int i = 2; i < RT_REDLOCK_FIVE; i++) {
+        for (int i = n; i < RT_REDLOCK_FIVE; i++) {
             assert_int_equal(rt_proxy_fault_hits(door.proxy[i], numbers[i][0]), pair);
-            assert_true(rt_proxy_fault_hits(door.proxy[i], numbers[i][1]) <= pair);
+            mended = rt_proxy_fault_hits(door.proxy[i], numbers[i][1]);
+            assert_true(mended <= pair);
         }
     }
-    for (int i = 0; i < 2; i++)
-        rt_proxy_release(door.proxy[i], RT_PROXY_DOWN);
-    soon_on("hang", 0);
+    print_message("%d %s: 20 of 20 granted, %llu of them by a second flight\n", n,
+                  hang ? "hang" : "dead", (unsigned long long)mended);
+    bring_back(&door, n, hang);
+    soon_on("away", 0);
+    rota_close(r);
+    five_door_close(&door);
+}
+
+static void one_or_two_away_is_two_flights_at_most(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 2; n++) {
+        go_on_without(n, false);
+        go_on_without(n, true);
+    }
+}
+
+/* Whoever hangs has an eighth of the ttl; then it is said who it was. */
+static void three_hang_is_a_clear_error(void **state)
+{
+    struct five_door door;
+    struct rota_lock *lock = NULL;
+    (void)state;
+    five_door_open(&door, five, "max_ttl=0");
+    struct rota *r = open_at(door.url);
+    assert_int_equal(try_lock(r, "mute", &lock), 0);
+    assert_int_equal(rota_release(lock), 0);
+    take_away(&door, 3, true);
+    int err = ROTA_UNKNOWN; /* as above */
+    while (err == ROTA_UNKNOWN || err == ROTA_LOST)
+        err = try_lock(r, "mute", &lock);
+    assert_int_equal(err, ROTA_UNREACHABLE);
+    print_message("%s\n", rota_errmsg(r));
+    assert_non_null(strstr(rota_errmsg(r), "2 of 5 nodes can be counted on, and 3 are needed"));
+    assert_non_null(strstr(rota_errmsg(r), "127.0.0.1"));
+    bring_back(&door, 3, true);
+    soon_on("mute", 0); /* what they gave was given back */
+    while (try_lock(r, "mute", &lock) != 0)
+        continue;
+    assert_int_equal(rota_release(lock), 0);
     rota_close(r);
     five_door_close(&door);
 }
@@ -291,7 +346,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls_that_make_no_sense),
         cmocka_unit_test(three_away_is_a_clear_error),
-        cmocka_unit_test(two_hang_is_two_flights_at_most),
+        cmocka_unit_test(three_hang_is_a_clear_error),
+        cmocka_unit_test(one_or_two_away_is_two_flights_at_most),
         cmocka_unit_test(replies_lost_behind_a_set),
         cmocka_unit_test(without_the_delay_there_is_one),
         cmocka_unit_test(delayed_restart_has_no_second_holder),

@@ -14,6 +14,7 @@ struct verdict {
     struct rt_record *records;
     size_t n, ops, grants, entries;
     size_t old_values; /* excused: see judge_old_values */
+    size_t beliefs;    /* STAGE_LOSSY: looks that said "ours" after another was granted */
     size_t others;     /* findings that the checker does not have */
     int64_t takeover_min, takeover_mid, takeover_max;
 };
@@ -235,8 +236,13 @@ static void judge_history(struct stage *st, struct verdict *v)
     struct rt_check_options opts = {.passing = plan->threads > 1};
     char name[32];
 
-    if ((plan->flags & (STAGE_LOSSY | STAGE_UNFENCED)) == 0)
+    if ((plan->flags & (STAGE_LOSSY | STAGE_UNFENCED)) == 0) {
         rt_check_locks(v->records, v->n, &opts, &v->report);
+    } else if ((plan->flags & STAGE_UNFENCED) == 0) { /* counted: it cannot be promised there */
+        struct rt_report beliefs = {0};
+        rt_check_beliefs(v->records, v->n, &beliefs);
+        v->beliefs = beliefs.found[RT_FOUND_STALE_BELIEF];
+    }
     for (uint32_t i = 0; i < plan->locks; i++) {
         stage_lock_name(i, name, sizeof(name));
         if ((plan->flags & STAGE_UNFENCED) == 0)
@@ -339,6 +345,9 @@ static void print_report(const struct stage *st, const struct verdict *v, size_t
     fprintf(stderr, "  fault to next grant: %.1f to %.1f ms, median %.1f\n",
             (double)v->takeover_min / 1e6, (double)v->takeover_max / 1e6,
             (double)v->takeover_mid / 1e6);
+    if ((sh->plan.flags & STAGE_LOSSY) != 0)
+        fprintf(stderr, "  two at once: %zu looks said \"ours\" after another had been granted\n",
+                v->beliefs);
     print_errors(sh);
     fprintf(stderr, "  %zu findings\n%s", found, v->report.text);
     append_report(st, v, found);

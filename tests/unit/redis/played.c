@@ -204,6 +204,22 @@ void played_say(struct played *p, size_t stream, const char *text)
     played_say_bytes(p, stream, text, strlen(text));
 }
 
+void played_sayf(struct played *p, size_t stream, const char *format, ...)
+{
+    char text[4096];
+    va_list args;
+    va_start(args, format);
+    assert_true(vsnprintf(text, sizeof(text), format, args) < (int)sizeof(text));
+    va_end(args);
+    played_say(p, stream, text);
+}
+
+void played_say_tag(struct played *p, size_t stream, const char *command)
+{
+    unsigned long long tag = played_tag(command);
+    played_sayf(p, stream, "$%d\r\n%llu\r\n", snprintf(NULL, 0, "%llu", tag), tag);
+}
+
 void played_end(struct played *p, size_t stream)
 {
     struct rt_stream *s = p->streams[stream].stream;
@@ -278,10 +294,7 @@ void played_greet_first(struct played *p, size_t stream, const char *more)
             played_say(p, stream, "+OK\r\n");
         }
     }
-    char tag[24];
-    snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(command));
-    snprintf(text, sizeof(text), "$%zu\r\n%s\r\n", strlen(tag), tag);
-    played_say(p, stream, text);
+    played_say_tag(p, stream, command);
 }
 
 const char *played_meta(struct played *p, size_t stream)

@@ -52,6 +52,10 @@ void played_accept(struct played *p, size_t stream); /* its connection comes to 
 /* The next command on STREAM as one text, its words with a space between; "" none. */
 const char *played_next(struct played *p, size_t stream);
 void played_say(struct played *p, size_t stream, const char *text); /* bytes, as they are */
+void played_sayf(struct played *p, size_t stream, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The tag of COMMAND, as a whole reply. */
+void played_say_tag(struct played *p, size_t stream, const char *command);
 void played_say_bytes(struct played *p, size_t stream, const char *bytes, size_t n);
 void played_end(struct played *p, size_t stream); /* the server closes it */
 /* Answers the greeting as a good single server, until the link is ready. */

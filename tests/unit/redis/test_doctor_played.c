@@ -54,21 +54,9 @@ static int teardown(void **state)
 
 /* ---- The server ------------------------------------------------------------------------- */
 
-static void say(size_t stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(size_t stream, const char *format, ...)
-{
-    char text[4096];
-    va_list args;
-    va_start(args, format);
-    assert_true(vsnprintf(text, sizeof(text), format, args) < (int)sizeof(text));
-    va_end(args);
-    played_say(&p, stream, text);
-}
-
 static void say_text(size_t stream, const char *text)
 {
-    say(stream, "$%zu\r\n%s\r\n", strlen(text), text);
+    played_sayf(&p, stream, "$%zu\r\n%s\r\n", strlen(text), text);
 }
 
 static void say_config(size_t stream)
@@ -76,11 +64,13 @@ static void say_config(size_t stream)
     const char *sync = says.appendfsync != NULL ? says.appendfsync : "always";
     const char *rewrite = says.rewrite != NULL ? says.rewrite : "no";
     if (says.config_refused)
-        say(stream, "-NOPERM this user has no permissions to run the 'config|get' command\r\n");
+        played_sayf(&p, stream,
+                    "-NOPERM this user has no permissions to run the 'config|get' command\r\n");
     else if (sync[0] == '\0')
-        say(stream, "*0\r\n");
+        played_sayf(&p, stream, "*0\r\n");
     else
-        say(stream,
+        played_sayf(
+            &p, stream,
             "*4\r\n$25\r\nno-appendfsync-on-rewrite\r\n$%zu\r\n%s\r\n$11\r\nappendfsync\r\n$%zu\r\n%s\r\n",
             strlen(rewrite), rewrite, strlen(sync), sync);
 }
@@ -97,13 +87,6 @@ static void say_info(size_t stream)
     say_text(stream, text);
 }
 
-static void say_tag(size_t stream, const char *command)
-{
-    char tag[24];
-    snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(command));
-    say_text(stream, tag);
-}
-
 static void greet(size_t stream)
 {
     const char *command;
@@ -114,13 +97,13 @@ static void greet(size_t stream)
         else if (strncmp(command, "CONFIG", 6) == 0)
             say_config(stream);
         else if (strcmp(command, "ACL GETUSER default") == 0)
-            say(stream, "%s", says.acl);
+            played_sayf(&p, stream, "%s", says.acl);
         else if (strncmp(command, "WAIT", 4) == 0)
-            say(stream, ":0\r\n");
+            played_sayf(&p, stream, ":0\r\n");
         else
-            say(stream, "+OK\r\n");
+            played_sayf(&p, stream, "+OK\r\n");
     }
-    say_tag(stream, command);
+    played_say_tag(&p, stream, command);
 }
 
 static void ask_sentinel(void)
@@ -128,7 +111,8 @@ static void ask_sentinel(void)
     played_accept(&p, 0);
     assert_true(strncmp(played_next(&p, 0), "SENTINEL get-master-addr-by-name", 32) == 0);
     (void)played_next(&p, 0);
-    say(0,
+    played_sayf(
+        &p, 0,
         "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n7001\r\n*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n");
 }
 
@@ -145,7 +129,7 @@ static void open_server(void)
     const char *meta = played_meta(&p, work);
     char tag[24];
     snprintf(tag, sizeof(tag), "%llu", (unsigned long long)played_tag(meta));
-    say(work, "*4\r\n$%zu\r\n%s\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n", strlen(tag), tag);
+    played_sayf(&p, work, "*4\r\n$%zu\r\n%s\r\n:0\r\n$3\r\n1.0\r\n$1\r\n1\r\n", strlen(tag), tag);
     assert_int_equal(p.ups, 1);
 }
 
@@ -159,8 +143,8 @@ static void confirm_pushes(void)
         played_accept(&p, s);
         while ((command = played_next(&p, s))[0] != '\0')
             if (strncmp(command, "SUBSCRIBE ", 10) == 0)
-                say(s, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(command + 10),
-                    command + 10);
+                played_sayf(&p, s, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n",
+                            strlen(command + 10), command + 10);
     }
 }
 
@@ -193,28 +177,29 @@ static void answer_step(const char *command)
     steps[script]++;
     if (script == RT_REDIS_SCRIPT_RIGHTS) {
         assert_true(strncmp(command, "EVAL ", 5) == 0); /* may it? */
-        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n$%zu\r\n%s\r\n", strlen(tag), tag, strlen(lacks),
-            lacks);
+        played_sayf(&p, work, "*3\r\n$%zu\r\n%s\r\n:0\r\n$%zu\r\n%s\r\n", strlen(tag), tag,
+                    strlen(lacks), lacks);
     } else if (script == RT_REDIS_SCRIPT_JOIN && says.join_error != NULL) {
-        say(work, "%s", says.join_error);
+        played_sayf(&p, work, "%s", says.join_error);
     } else if (script == RT_REDIS_SCRIPT_JOIN) {
         assert_non_null(strstr(command, " rota doctor " LISTED " 1 " LISTED
                                         " d")); /* no name that anybody could ask for */
         assert_non_null(strstr(command, " 1 1 0 0 10000 tried")); /* ends by itself */
-        say(work, "*6\r\n$%zu\r\n%s\r\n:0\r\n:1000\r\n:0\r\n:4711\r\n:1\r\n", strlen(tag), tag);
+        played_sayf(&p, work, "*6\r\n$%zu\r\n%s\r\n:0\r\n:1000\r\n:0\r\n:4711\r\n:1\r\n",
+                    strlen(tag), tag);
     } else if (script == RT_REDIS_SCRIPT_CHANGE) {
         assert_non_null(
             strstr(command, says.join_error == NULL ? " 4711 V changed" : " 0 V changed"));
-        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:0\r\n", strlen(tag), tag);
+        played_sayf(&p, work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:0\r\n", strlen(tag), tag);
     } else if (script == RT_REDIS_SCRIPT_LEAVE) {
         assert_non_null(strstr(command, says.join_error == NULL ? " 4711 1" : " 0 1"));
-        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:1\r\n", strlen(tag), tag);
+        played_sayf(&p, work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:1\r\n", strlen(tag), tag);
     } else if (script == RT_REDIS_SCRIPT_LIST) {
-        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n$1\r\n0\r\n", strlen(tag), tag);
+        played_sayf(&p, work, "*3\r\n$%zu\r\n%s\r\n:0\r\n$1\r\n0\r\n", strlen(tag), tag);
     } else {
         assert_int_equal(script, RT_REDIS_SCRIPT_INSPECT);
-        say(work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:%lld\r\n", strlen(tag), tag,
-            (long long)(wall_us() + says.clock_us));
+        played_sayf(&p, work, "*3\r\n$%zu\r\n%s\r\n:0\r\n:%lld\r\n", strlen(tag), tag,
+                    (long long)(wall_us() + says.clock_us));
     }
 }
 
@@ -249,7 +234,7 @@ static int examine(void)
         assert_true(i < 1000);
         while (p.op_done == 0 && (command = played_next(&p, work))[0] != '\0') {
             if (strncmp(command, "ECHO", 4) == 0)
-                say_tag(work, command);
+                played_say_tag(&p, work, command);
             else
                 answer_step(command);
         }

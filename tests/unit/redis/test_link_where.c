@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where links lead: sentinels that are asked and heard, rooms of a cluster that move, pushes that
- * follow, replicas that are waited for. */
+ * follow. test_link_beside.c has the links beside that for work. */
 #include "lib/scarce.h"
 #include "played.h"
 
@@ -13,22 +13,6 @@
 #include <cmocka.h>
 
 static struct played p;
-
-static void say(size_t stream, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    played_say(&p, stream, text);
-}
-
-static void say_tag(size_t stream, const char *command)
-{
-    unsigned long long tag = played_tag(command);
-    say(stream, "$%d\r\n%llu\r\n", snprintf(NULL, 0, "%llu", tag), tag);
-}
 
 static void assert_begins(const char *text, const char *with)
 {
@@ -63,9 +47,10 @@ static size_t sentinel_says(uint16_t sentinel, uint16_t primary)
     assert_string_equal(played_next(&p, s), "SENTINEL get-master-addr-by-name m");
     assert_string_equal(played_next(&p, s), "SUBSCRIBE +switch-master");
     if (primary == 0)
-        say(s, "*-1\r\n");
+        played_sayf(&p, s, "*-1\r\n");
     else
-        say(s,
+        played_sayf(
+            &p, s,
             "*2\r\n$9\r\n127.0.0.1\r\n$4\r\n%u\r\n*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master"
             "\r\n:1\r\n",
             primary);
@@ -103,11 +88,13 @@ static void test_primary_switches(void **state)
     played_accept(&p, s);
     played_greet(&p, s);
     (void)played_ask(&p, "a", 4000);
-    say(sentinel, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$40\r\n"
-                  "other 127.0.0.1 7001 127.0.0.1 7003 aaaa\r\n"); /* of another primary */
+    played_sayf(&p, sentinel,
+                "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$40\r\n"
+                "other 127.0.0.1 7001 127.0.0.1 7003 aaaa\r\n"); /* of another primary */
     assert_int_equal(p.asked[0].answers, 0);
-    say(sentinel, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$31\r\n"
-                  "m 127.0.0.1 7001 127.0.0.1 7002\r\n");
+    played_sayf(&p, sentinel,
+                "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$31\r\n"
+                "m 127.0.0.1 7001 127.0.0.1 7002\r\n");
     assert_int_equal(p.asked[0].err, ROTA_UNKNOWN); /* it was on its way to the old one */
     played_pass(&p, 20);
     assert_int_equal(open_to(7001), 0);
@@ -168,12 +155,12 @@ static void test_sentinel_asks_for_a_password(void **state)
     open_sentinel();
     size_t s = to_port(1001);
     played_accept(&p, s);
-    say(s, "-NOAUTH Authentication required.\r\n");
+    played_sayf(&p, s, "-NOAUTH Authentication required.\r\n");
     played_pass(&p, 30);
     s = to_port(1002);
     played_accept(&p, s);
     assert_string_equal(played_next(&p, s), "AUTH secret");
-    say(s, "+OK\r\n*2\r\n$9\r\n127.0.0.1\r\n$4\r\n7001\r\n");
+    played_sayf(&p, s, "+OK\r\n*2\r\n$9\r\n127.0.0.1\r\n$4\r\n7001\r\n");
     assert_int_equal(open_to(7001), 1);
     assert_null(strstr(p.log, "secret"));
     played_close(&p);
@@ -188,10 +175,10 @@ static int split = SPLIT;
 
 static void say_slots(size_t s, uint16_t low, uint16_t high)
 {
-    say(s,
-        "*2\r\n*3\r\n:0\r\n:%d\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n"
-        "*3\r\n:%d\r\n:16383\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n",
-        split - 1, low, split, high);
+    played_sayf(&p, s,
+                "*2\r\n*3\r\n:0\r\n:%d\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n"
+                "*3\r\n:%d\r\n:16383\r\n*3\r\n$1\r\nh\r\n:%u\r\n$2\r\nid\r\n",
+                split - 1, low, split, high);
 }
 
 static void greet_cluster(size_t s, uint16_t low, uint16_t high)
@@ -200,22 +187,22 @@ static void greet_cluster(size_t s, uint16_t low, uint16_t high)
     const char *info = "redis_version:7.0.15\r\nredis_mode:cluster\r\nrole:master\r\nrun_id:1\r\n";
     while (strncmp(command = played_next(&p, s), "ECHO ", 5) != 0)
         if (strcmp(command, "INFO") == 0)
-            say(s, "$%zu\r\n%s\r\n", strlen(info), info);
+            played_sayf(&p, s, "$%zu\r\n%s\r\n", strlen(info), info);
         else
-            say(s, "-ERR no\r\n");
-    say_tag(s, command);
+            played_sayf(&p, s, "-ERR no\r\n");
+    played_say_tag(&p, s, command);
     assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
     say_slots(s, low, high);
-    say_tag(s, played_next(&p, s));
+    played_say_tag(&p, s, played_next(&p, s));
 }
 
 static void answer_meta(size_t s)
 {
     assert_begins(played_next(&p, s), "SPUBLISH rota:{0}:p:");
-    say(s, ":0\r\n");
+    played_sayf(&p, s, ":0\r\n");
     unsigned long long tag = played_tag(played_next(&p, s));
-    say(s, "*4\r\n$%d\r\n%llu\r\n:0\r\n$3\r\n1.0\r\n$3\r\n256\r\n", snprintf(NULL, 0, "%llu", tag),
-        tag);
+    played_sayf(&p, s, "*4\r\n$%d\r\n%llu\r\n:0\r\n$3\r\n1.0\r\n$3\r\n256\r\n",
+                snprintf(NULL, 0, "%llu", tag), tag);
 }
 
 /* A cluster of two, both linked: the first of room 2 and 6, the second of 0 and 1. */
@@ -285,8 +272,8 @@ static void test_slots_are_redis_own(void **state)
 static void refuse_next(size_t s, const char *error)
 {
     assert_begins(played_next(&p, s), "EVALSHA");
-    say(s, "-%s\r\n", error);
-    say_tag(s, played_next(&p, s));
+    played_sayf(&p, s, "-%s\r\n", error);
+    played_say_tag(&p, s, played_next(&p, s));
 }
 
 static void test_room_has_moved(void **state)
@@ -304,7 +291,7 @@ static void test_room_has_moved(void **state)
     size_t s = p.streams[low].size > 0 ? low : high;
     assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
     say_slots(s, 7001, 7001);
-    say_tag(s, played_next(&p, s));
+    played_say_tag(&p, s, played_next(&p, s));
     assert_int_equal(p.conn->link.places[1]->port, 7001);
     played_turn(&p);
     assert_int_equal(open_to(7002), 0); /* has no room any more */
@@ -316,7 +303,7 @@ static void assert_only_the_map(size_t s)
 {
     assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
     say_slots(s, 7001, 7002);
-    say_tag(s, played_next(&p, s));
+    played_say_tag(&p, s, played_next(&p, s));
     assert_string_equal(played_next(&p, s), "");
 }
 
@@ -381,13 +368,13 @@ static void test_pushes_follow_the_room(void **state)
     assert_true(push != high);
     played_accept(&p, push);
     assert_string_equal(played_next(&p, push), "SSUBSCRIBE rota:{0}:p:test");
-    say(push, "*3\r\n$10\r\nssubscribe\r\n$15\r\nrota:{0}:p:test\r\n:1\r\n");
+    played_sayf(&p, push, "*3\r\n$10\r\nssubscribe\r\n$15\r\nrota:{0}:p:test\r\n:1\r\n");
     /* The slot goes away: Redis ends the subscription. */
-    say(push, "*3\r\n$12\r\nsunsubscribe\r\n$15\r\nrota:{0}:p:test\r\n:0\r\n");
+    played_sayf(&p, push, "*3\r\n$12\r\nsunsubscribe\r\n$15\r\nrota:{0}:p:test\r\n:0\r\n");
     size_t s = p.streams[low].size > 0 ? low : high;
     assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
     say_slots(s, 7001, 7001);
-    say_tag(s, played_next(&p, s));
+    played_say_tag(&p, s, played_next(&p, s));
     played_turn(&p);
     size_t follows = to_port(7001);
     assert_true(follows != low);
@@ -405,7 +392,7 @@ static void test_node_is_lost(void **state)
     (void)played_ask(&p, "a", 4000);
     assert_string_equal(played_next(&p, low), "CLUSTER SLOTS"); /* who has it now? */
     say_slots(low, 7001, 7003);                                 /* its replica was promoted */
-    say_tag(low, played_next(&p, low));
+    played_say_tag(&p, low, played_next(&p, low));
     played_turn(&p);
     size_t s = to_port(7003);
     played_accept(&p, s);
@@ -425,7 +412,7 @@ static void test_node_is_not_needed(void **state)
     played_end(&p, low); /* the trouble; the room asked for below is not there */
     assert_string_equal(played_next(&p, high), "CLUSTER SLOTS");
     say_slots(high, 7003, 7003);
-    say_tag(high, played_next(&p, high));
+    played_say_tag(&p, high, played_next(&p, high));
     played_turn(&p);
     assert_int_equal(open_to(7002), 0); /* has no room any more */
     (void)played_ask(&p, "a", 300);
@@ -451,7 +438,7 @@ static void test_node_that_owed_an_answer(void **state)
     size_t s = p.streams[low].size > 0 ? low : high;
     assert_string_equal(played_next(&p, s), "CLUSTER SLOTS");
     say_slots(s, 7001, 7001);
-    say_tag(s, played_next(&p, s));
+    played_say_tag(&p, s, played_next(&p, s));
     played_turn(&p);
     assert_int_equal(open_to(7002), 1);
     played_end(&p, high);
@@ -461,324 +448,6 @@ static void test_node_that_owed_an_answer(void **state)
     for (const struct rt_resp_node *n = p.conn->link.nodes; n != NULL; n = n->next)
         nodes++;
     assert_int_equal(nodes, 1);
-    played_close(&p);
-}
-
-/* ---- Pushes -------------------------------------------------------------------------------------------- */
-
-static size_t open_single(const char *url)
-{
-    played_open(&p, url, NULL, 0);
-    played_turn(&p);
-    played_accept(&p, 0);
-    played_greet(&p, 0);
-    return 0;
-}
-
-static void test_push_link_is_kept(void **state)
-{
-    (void)state;
-    open_single("redis://h");
-    assert_int_equal(p.opened, 1); /* not before somebody listens */
-    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
-    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
-    played_turn(&p);
-    assert_int_equal(p.opened, 2);
-    played_accept(&p, 1);
-    assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
-    say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
-    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "two"), 0);
-    played_turn(&p);
-    assert_string_equal(played_next(&p, 1), "SUBSCRIBE two");
-    say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\ntwo\r\n:2\r\n");
-    rt_resp_unsubscribe(&p.conn->link, 0, "one");
-    played_turn(&p);
-    assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one");
-    say(1, "*3\r\n$11\r\nunsubscribe\r\n$3\r\none\r\n:1\r\n");
-    played_pass(&p, 60000);
-    assert_string_equal(played_next(&p, 1), ""); /* nobody waits: no word */
-    played_end(&p, 1);
-    played_pass(&p, 30);
-    played_accept(&p, 2);
-    assert_string_equal(played_next(&p, 2), "SUBSCRIBE two");
-    assert_int_equal(p.downs, 0); /* work goes on */
-    played_close(&p);
-}
-
-/* Given up and wanted again at once: the confirmations are our own, nothing has moved. */
-static void test_channel_is_wanted_again(void **state)
-{
-    (void)state;
-    open_single("redis://h");
-    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
-    played_turn(&p);
-    played_accept(&p, 1);
-    assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
-    for (int i = 0; i < 3; i++) {
-        rt_resp_unsubscribe(&p.conn->link, 0, "one");
-        assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
-    }
-    played_turn(&p);
-    for (int i = 0; i < 3; i++) {
-        assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one");
-        assert_string_equal(played_next(&p, 1), "SUBSCRIBE one");
-    }
-    say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
-    for (int i = 0; i < 3; i++) {
-        say(1, "*3\r\n$11\r\nunsubscribe\r\n$3\r\none\r\n:0\r\n");
-        say(1, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
-    }
-    played_pass(&p, 5000);
-    assert_non_null(p.streams[1].stream); /* it owes nothing */
-    rt_resp_unsubscribe(&p.conn->link, 0, "one");
-    played_turn(&p);
-    assert_string_equal(played_next(&p, 1), "UNSUBSCRIBE one"); /* it knows what it has */
-    played_end(&p, 1);                                          /* and that goes with the link */
-    played_pass(&p, 5000);
-    assert_int_equal(p.opened, 2);
-    played_close(&p);
-}
-
-static void test_push_link_that_hangs(void **state)
-{
-    (void)state;
-    open_single("redis://h");
-    assert_int_equal(rt_resp_subscribe(&p.conn->link, 0, "one"), 0);
-    played_turn(&p);
-    played_accept(&p, 1);
-    played_pass(&p, 2600); /* never confirmed */
-    assert_null(p.streams[1].stream);
-    played_pass(&p, 30);
-    played_accept(&p, 2);
-    (void)played_next(&p, 2);
-    say(2, "*3\r\n$9\r\nsubscribe\r\n$3\r\none\r\n:1\r\n");
-    p.conn->rooms[0].waiting = 1; /* from here on a grant may come over it */
-    played_pass(&p, 10000);
-    assert_string_equal(played_next(&p, 2), "PING");
-    assert_null(p.streams[2].stream); /* not answered */
-    p.conn->rooms[0].waiting = 0;
-    played_close(&p);
-}
-
-/* ---- Replicas ----------------------------------------------------------------------------------------- */
-
-static int told, told_err;
-static char told_why[256];
-
-static void on_replicated(struct rt_resp_conn *c, void *arg, int err)
-{
-    (void)arg;
-    snprintf(told_why, sizeof(told_why), "%s", c->base->errmsg);
-    told++;
-    told_err = err;
-}
-
-static void wait_until(int64_t ms)
-{
-    told = 0;
-    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + ms * RT_MS, on_replicated,
-                            NULL);
-    played_turn(&p);
-}
-
-/* The link for WAIT comes to be, on a server that says MORE of itself. */
-static void greet_wait(size_t stream, const char *more)
-{
-    played_accept(&p, stream);
-    played_greet_first(&p, stream, more);
-}
-
-static void test_replicas(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=2");
-    assert_int_equal(p.opened, 2);
-    greet_wait(1, "");
-    wait_until(1000);
-    assert_string_equal(played_next(&p, 1), "PING");
-    assert_string_equal(played_next(&p, 1), "WAIT 2 1000");
-    say(1, "+PONG\r\n");
-    assert_int_equal(told, 0);
-    say(1, ":2\r\n");
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, 0);
-    wait_until(1000);
-    (void)played_next(&p, 1);
-    (void)played_next(&p, 1);
-    say(1, "+PONG\r\n");
-    played_pass(&p, 1000);
-    say(1, ":1\r\n");
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_UNREACHABLE);
-    assert_non_null(strstr(p.log, "only 1 replicas of h:6379 keep up"));
-    wait_until(1000);
-    played_end(&p, 0); /* the server may have forgotten what it had */
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_UNKNOWN);
-    played_close(&p);
-}
-
-/* The link for WAIT was down when its server was lost: what comes up instead is another server's, and what it
- * confirms is not the grant (sim --redis --seed 2016805). */
-static void test_replicas_of_another_server(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=1");
-    greet_wait(1, "");
-    played_end(&p, 1);
-    wait_until(1000);
-    assert_int_equal(told, 0);
-    played_end(&p, 0);
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_UNKNOWN);
-    played_close(&p);
-}
-
-/* The address leads to another server already, and the link for work has not heard of it yet. */
-static void test_replicas_of_another_run(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=1");
-    wait_until(1000);
-    greet_wait(1, "run_id:2\r\n");
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_UNKNOWN);
-    assert_non_null(strstr(told_why, "another server"));
-    assert_null(p.streams[1].stream);
-    played_close(&p);
-}
-
-/* The server's words for whoever waits, and the next one may ask again. */
-static void test_replicas_refused(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=1");
-    greet_wait(1, "");
-    for (int i = 0; i < 2; i++) {
-        wait_until(1000);
-        assert_string_equal(played_next(&p, 1), "PING");
-        assert_string_equal(played_next(&p, 1), "WAIT 1 1000");
-        say(1, i == 0
-                   ? "+PONG\r\n-NOPERM this user has no permissions to run the 'wait' command\r\n"
-                   : "+PONG\r\n-ERR WAIT cannot be used with replica instances\r\n");
-        assert_int_equal(told, 0);
-        say_tag(1, played_next(&p, 1)); /* made sure */
-        assert_int_equal(told, 1);
-        assert_int_equal(told_err, i == 0 ? ROTA_AUTH : ROTA_PROTOCOL);
-        assert_non_null(strstr(told_why, i == 0 ? "'wait'" : "replica instances"));
-        assert_string_equal(played_next(&p, 1), "");
-    }
-    played_close(&p);
-}
-
-/* Without the right that is known before anybody holds anything. */
-static void test_replicas_not_allowed(void **state)
-{
-    (void)state;
-    played_open(&p, "redis://h?replicas=1", NULL, 0);
-    played_submit(&p);
-    played_accept(&p, 0);
-    const char *command;
-    while (strncmp(command = played_next(&p, 0), "ECHO", 4) != 0)
-        if (strcmp(command, "INFO") == 0)
-            say(0, "$58\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrole:master\r\n\r\n");
-        else if (strcmp(command, "WAIT 0 0") == 0)
-            say(0, "-NOPERM this user has no permissions to run the 'wait' command\r\n");
-        else
-            say(0, "*0\r\n");
-    say_tag(0, command);
-    played_turn(&p);
-    assert_int_equal(p.op_done, 1);
-    assert_int_equal(p.op.err, ROTA_AUTH);
-    assert_non_null(strstr(p.op_errmsg, "'wait'"));
-    played_close(&p);
-}
-
-/* A password that only this link is refused: nobody waits for ever. */
-static void test_replicas_behind_a_closed_door(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=1");
-    wait_until(1000);
-    played_accept(&p, 1);
-    assert_string_equal(played_next(&p, 1), "INFO");
-    assert_begins(played_next(&p, 1), "ECHO");
-    say(1, "-NOAUTH Authentication required.\r\n-NOAUTH Authentication required.\r\n");
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_AUTH);
-    assert_int_equal(p.conn->link.fatal, 0);
-    played_pass(&p, 60000);
-    assert_int_equal(p.opened, 2); /* nobody waits: the door is left alone */
-    wait_until(1000);
-    greet_wait(2, ""); /* it may have been opened meanwhile */
-    assert_string_equal(played_next(&p, 2), "PING");
-    assert_string_equal(played_next(&p, 2), "WAIT 1 1000");
-    played_close(&p);
-}
-
-static void test_replicas_asked_together(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=1");
-    greet_wait(1, "");
-    wait_until(1000);
-    (void)played_next(&p, 1);
-    (void)played_next(&p, 1);
-    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 500 * RT_MS, on_replicated,
-                            NULL);
-    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 900 * RT_MS, on_replicated,
-                            NULL);
-    played_turn(&p);
-    assert_string_equal(played_next(&p, 1), ""); /* theirs came after the WAIT under way */
-    say(1, "+PONG\r\n:1\r\n");
-    assert_int_equal(told, 1);
-    assert_string_equal(played_next(&p, 1), "PING");
-    assert_string_equal(played_next(&p, 1), "WAIT 1 500");
-    say(1, "+PONG\r\n:1\r\n");
-    assert_int_equal(told, 3);
-    played_close(&p);
-}
-
-static void test_replicas_without_a_link(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=1");
-    wait_until(300);
-    played_pass(&p, 400);
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_UNREACHABLE);
-    played_close(&p);
-}
-
-/* While there is no link everybody has the time that was given, and hears that there is none: not of replicas. */
-static void test_replicas_each_at_its_deadline(void **state)
-{
-    (void)state;
-    open_single("redis://h?replicas=1");
-    wait_until(300);
-    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 900 * RT_MS, on_replicated,
-                            NULL);
-    played_pass(&p, 400);
-    assert_int_equal(told, 1);
-    assert_int_equal(told_err, ROTA_UNREACHABLE);
-    assert_string_equal(told_why, "the link for WAIT to h:6379 is not up");
-    greet_wait(1, "");
-    assert_string_equal(played_next(&p, 1), "PING");
-    assert_string_equal(played_next(&p, 1), "WAIT 1 500");
-    say(1, "+PONG\r\n:1\r\n");
-    assert_int_equal(told, 2);
-    assert_int_equal(told_err, 0);
-    wait_until(300);
-    played_end(&p, 1);
-    assert_int_equal(told_err, ROTA_UNKNOWN);
-    wait_until(300);
-    rt_resp_when_replicated(&p.conn->link, 0, rt_loop_now(&p.loop) + 200 * RT_MS, on_replicated,
-                            NULL);
-    played_pass(&p, 250);
-    assert_int_equal(told, 1); /* the later one came first */
-    played_pass(&p, 100);
-    assert_int_equal(told, 2);
-    assert_int_equal(told_err, ROTA_UNREACHABLE);
     played_close(&p);
 }
 
@@ -801,18 +470,6 @@ int main(void)
         cmocka_unit_test(test_node_is_lost),
         cmocka_unit_test(test_node_is_not_needed),
         cmocka_unit_test(test_node_that_owed_an_answer),
-        cmocka_unit_test(test_push_link_is_kept),
-        cmocka_unit_test(test_channel_is_wanted_again),
-        cmocka_unit_test(test_push_link_that_hangs),
-        cmocka_unit_test(test_replicas),
-        cmocka_unit_test(test_replicas_of_another_server),
-        cmocka_unit_test(test_replicas_of_another_run),
-        cmocka_unit_test(test_replicas_refused),
-        cmocka_unit_test(test_replicas_not_allowed),
-        cmocka_unit_test(test_replicas_behind_a_closed_door),
-        cmocka_unit_test(test_replicas_asked_together),
-        cmocka_unit_test(test_replicas_without_a_link),
-        cmocka_unit_test(test_replicas_each_at_its_deadline),
     };
     scarce_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rota doctor says of Redlock's five as they are set, and as they fail. */
+#include "five.h"
+#include "lib/findings.h"
+
+#include <rota.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TTL_MS 1000
+#define COUNTS_S 3 /* up for so long by its own words it counts, with ?max_ttl=1s */
+#define CALL_MS 20000
+
+static struct rt_redis_redlock *five;
+
+static void examine(const char *url, struct rt_findings *f)
+{
+    struct rota_options opts = {.ttl_ms = TTL_MS, .call_ms = CALL_MS};
+    struct rota *r = NULL;
+
+    f->count = 0;
+    if (rota_open(&r, url, &opts) != 0)
+        fail_msg("%s: %s", url, rota_errmsg(NULL));
+    assert_int_equal(rota_doctor(r, rt_findings_take, f), 0);
+    rota_close(r);
+}
+
+static void examine_five(const char *params, struct rt_findings *f)
+{
+    char *url = rt_redis_redlock_url(five, params);
+
+    examine(url, f);
+    free(url);
+}
+
+static void says(const struct rt_findings *f, const char *promise, const char *verdict,
+                 const char *setting)
+{
+    assert_string_equal(rt_findings_verdict(f, promise), verdict);
+    if (strstr(rt_findings_setting(f, promise), setting) == NULL)
+        fail_msg("%s: '%s' does not say '%s'", promise, rt_findings_setting(f, promise), setting);
+}
+
+static void as_they_are_started(void **state)
+{
+    struct rt_findings f;
+
+    (void)state;
+    examine_five("", &f); /* ?max_ttl= is 30 s: nobody counts yet */
+    says(&f, "goes on", "broken", "5 of 5 nodes answer, 0 of them count: 0 of 5");
+    says(&f, "a restart", "kept", "30 s");
+    examine_five("max_ttl=0", &f);
+    says(&f, "one holder", "broken", "?max_ttl=0");
+    says(&f, "fences", "limited", "forgets its counters");
+    says(&f, "order", "broken", "nobody stands in line");
+    says(&f, "goes on", "kept", "5 of 5 nodes answer, 5 of them count");
+    says(&f, "a restart", "limited", "from its start");
+    says(&f, "clocks", "kept", "ms apart");
+    five_up_for(five, COUNTS_S);
+    examine_five("max_ttl=1s", &f);
+    says(&f, "one holder", "limited", "a crash forgets locks");
+    says(&f, "goes on", "kept", "5 of them count");
+}
+
+static void settings_of_one(void **state)
+{
+    struct rt_findings f;
+
+    (void)state;
+    rt_redis_must(&five->node[3], "CONFIG SET maxmemory-policy allkeys-lru");
+    examine_five("max_ttl=0", &f);
+    says(&f, "one holder", "limited", "evict");
+    rt_redis_must(&five->node[3], "CONFIG SET maxmemory-policy noeviction");
+    for (int i = 0; i < RT_REDLOCK_FIVE; i++) {
+        rt_redis_must(&five->node[i], "CONFIG SET appendonly yes");
+        rt_redis_must(&five->node[i], "CONFIG SET appendfsync always");
+    }
+    examine_five("max_ttl=0", &f);
+    says(&f, "one holder", "limited", "clock that jumps");
+    says(&f, "fences", "kept", "keeps its counter");
+    rt_redis_must(&five->node[4], "CONFIG SET appendfsync everysec");
+    examine_five("max_ttl=0", &f);
+    says(&f, "one holder", "broken", "a crash forgets locks");
+    says(&f, "fences", "limited", "");
+}
+
+static void one_server_by_two_names(void **state)
+{
+    struct rt_findings f;
+    char url[200];
+
+    (void)state;
+    snprintf(url, sizeof(url), "redlock://127.0.0.1:%u,localhost:%u,127.0.0.1:%u/?max_ttl=0",
+             (unsigned)five->node[0].server.port, (unsigned)five->node[0].server.port,
+             (unsigned)five->node[1].server.port);
+    examine(url, &f);
+    says(&f, "one holder", "broken", "counts twice");
+}
+
+static void nodes_that_are_away(void **state)
+{
+    struct rt_findings f;
+
+    (void)state;
+    rt_redis_kill(&five->node[0]);
+    examine_five("max_ttl=0", &f);
+    says(&f, "goes on", "kept", "4 of 5 nodes answer");
+    rt_redis_kill(&five->node[1]);
+    examine_five("max_ttl=0", &f);
+    says(&f, "goes on", "limited", "3 of 5 nodes answer, 3 of them count");
+}
+
+static int start(void **state)
+{
+    (void)state;
+    five = rt_redis_redlock_new(NULL, false, 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    rt_redis_redlock_free(five);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_they_are_started),
+        cmocka_unit_test(settings_of_one),
+        cmocka_unit_test(one_server_by_two_names),
+        cmocka_unit_test(nodes_that_are_away),
+    };
+
+    cmocka_set_test_filter(getenv("ROTA_ONLY"));
+    return cmocka_run_group_tests(tests, start, stop);
+}
