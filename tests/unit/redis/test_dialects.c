@@ -547,6 +547,56 @@ static void test_fair_heads_that_are_over(void **state)
     user_close(&b);
 }
 
+/* Whom Redisson dropped finds the lock free, and others had it meanwhile: its number is a later one than theirs. */
+static void test_fair_dropped_and_granted_at_once(void **state)
+{
+    struct user a, b;
+    struct rt_join held = {0}, waits = {0}, again = {0};
+    (void)state;
+    start(&a, "redisson-fair", LONG_MS);
+    start(&b, "redisson-fair", LONG_MS);
+    assert_int_equal(user_join(&a, "dropped", &held), 0);
+    assert_int_equal(user_join(&b, "dropped", &waits), 0);
+    assert_false(waits.granted);
+    rt_redis_must(&one_redis, "DEL redisson_lock_queue:{dropped} redisson_lock_timeout:{dropped}");
+    assert_int_equal(user_leave(&a, "dropped", held.number), 0);
+    assert_int_equal(user_join(&a, "dropped", &again), 0);
+    assert_true(again.granted && again.number > waits.number);
+    assert_int_equal(user_leave(&a, "dropped", again.number), 0);
+    assert_int_equal(user_beat(&b), 0);
+    size_t at = user_hear(&b, RT_GRANTED, waits.number, 0);
+    assert_true(b.told[at].fence > again.number);
+    assert_int_equal(user_leave(&b, "dropped", b.told[at].fence), 0);
+    user_close(&a);
+    user_close(&b);
+}
+
+/* Redisson's waiters put their time on top of ours: when we are granted it is taken off again, but not below a ttl. */
+static void test_fair_ends_do_not_drift(void **state)
+{
+    struct user u;
+    struct rt_join held = {0}, waits = {0};
+    (void)state;
+    start(&u, "redisson-fair", LONG_MS);
+    assert_int_equal(user_join(&u, "drift", &held), 0);
+    assert_int_equal(user_join(&u, "drift", &waits), 0);
+    long long now = rt_redis_integer(
+        &one_redis, "EVAL %s 0", "local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000");
+    long long ends = now + 3LL * LONG_MS;
+    rt_redis_must(&one_redis, "RPUSH redisson_lock_queue:{drift} " JAVA " " JAVA "0");
+    rt_redis_must(&one_redis, "ZADD redisson_lock_timeout:{drift} %lld " JAVA, ends);
+    rt_redis_must(&one_redis, "ZADD redisson_lock_timeout:{drift} %lld " JAVA "0", now + 1000);
+    assert_int_equal(user_leave(&u, "drift", held.number), 0);
+    (void)user_hear(&u, RT_GRANTED, waits.number, 0);
+    assert_int_equal(atoll(ask("ZSCORE redisson_lock_timeout:{drift} %s%s", JAVA, "")),
+                     ends - LONG_MS);
+    assert_int_equal(atoll(ask("ZSCORE redisson_lock_timeout:{drift} %s%s", JAVA, "0")),
+                     now + 1000);
+    assert_int_equal(user_leave(&u, "drift", waits.number), 0);
+    rt_redis_must(&one_redis, "FLUSHALL");
+    user_close(&u);
+}
+
 /* ---- The traps of locks.md ---------------------------------------------------------------------- */
 
 static void test_lock_and_rw_lock_on_one_name(void **state)
@@ -774,6 +824,8 @@ int main(void)
         cmocka_unit_test(test_redisson_goes_on_from_fenced_locks),
         cmocka_unit_test(test_fair_queue_is_shared),
         cmocka_unit_test(test_fair_heads_that_are_over),
+        cmocka_unit_test(test_fair_dropped_and_granted_at_once),
+        cmocka_unit_test(test_fair_ends_do_not_drift),
         cmocka_unit_test(test_lock_and_rw_lock_on_one_name),
         cmocka_unit_test(test_hash_of_another_shape),
         cmocka_unit_test(test_no_barging_past_a_fair_queue),

@@ -42,7 +42,11 @@ for i = 3, #arg, 4 do
         call('HDEL', info, id)
     elseif left == -2 and (not head or head == id) then
         holds = 1
-        unqueue(name, id)
+        if unqueue(name, id) then
+            let_up(name, ms, ttl)
+        else
+            number = nil -- who was dropped: others may have had it meanwhile
+        end
         call('HSET', name, id, '1')
         call('PEXPIRE', name, ttl)
         if call('HLEN', info) > call('LLEN', q) + 2 then -- of some who are dead

@@ -20,6 +20,17 @@ local function unqueue(name, id)
     local there = call('ZREM', t, id) + call('LREM', q, 0, id)
     return there > 0
 end
+-- Who held a place of TTL ms has left it. Redisson's waiters add their time to that of who is before them, and take it off
+-- all when they are granted: without this their ends would move away for ever, and one who is dead would stand in the way.
+local function let_up(name, ms, ttl)
+    local q, t = queue_of(name)
+    local head = call('LINDEX', q, 0)
+    if not head or call('HEXISTS', 'rota:i:' .. name, head) == 1 then return end
+    for _, one in ipairs(call('LRANGE', q, 0, -1)) do
+        local ends = call('ZSCORE', t, one)
+        if ends then call('ZADD', t, math.max(ends - ttl, math.min(ends, ms + ttl)), one) end
+    end
+end
 -- Detecting waiters by session: what they wait for.
 local function session_of(id)
     local a, b, c, d = match(id, '^(%x+)%-(%x+)%-4(%x+)%-8(%x)')
