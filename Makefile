@@ -11,7 +11,7 @@
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
 #                   SUITE=redis, etcd, sql or zookeeper: only that)
-#   make interop    other clients of etcd (needs Go), ZooKeeper (Java, Python) and Redis (Python) contend with Rota, and current etcds
+#   make interop    other clients of etcd, ZooKeeper and Redis (they need Go, Java, Node, Python) contend with Rota, and current etcds
 #                   (about 40 minutes; QUICK=1: two; ON=etcd or zookeeper: only those)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there

@@ -36,6 +36,9 @@ struct rota *bench_open(const struct bench *b, const char *scheme, const char *n
 #define BENCH_FLIGHT 64
 double bench_flight(struct rota *r, int at_once, int pairs);
 
+/* Pairs per second of so many threads of R, each on a lock of its own (threads.c). */
+double bench_distinct(struct rota *r, int threads, double seconds);
+
 double bench_cpu_us(void);           /* of this process, so far */
 double bench_tree_cpu_us(pid_t pid); /* of PID and its children (a server's), so far */
 
@@ -57,6 +60,8 @@ struct beside_text {
 /* THEIRS 0: there is nobody to compare with. */
 void beside_add(struct beside *s, double ours, double theirs);
 void beside_say(const struct bench *b, struct beside *s, const struct beside_text *text);
+/* WHO, whom we compare with, is not here. */
+void bench_skipped(const struct bench *b, const char *who);
 
 void bench_pair(const struct bench *b);     /* pairs against SQLite and flock, fsyncs, keeper */
 void bench_threads(const struct bench *b);  /* 32 threads on one lock */
@@ -70,6 +75,7 @@ void bench_redis_pair(const struct bench *b);
 void bench_redis_flight(const struct bench *b);
 void bench_redis_cost(const struct bench *b);
 void bench_redis_dialects(const struct bench *b);
+void bench_redis_peers(const struct bench *b);
 void bench_redis_fsync(const struct bench *b);
 void bench_redis_handover(const struct bench *b);
 void bench_redis_waiters(const struct bench *b);
@@ -82,6 +88,7 @@ void bench_redis_stop(void); /* also if it was not started */
 /* On five redis-servers of ours (redlock.c). */
 void bench_redlock_pair(const struct bench *b);
 void bench_redlock_flight(const struct bench *b);
+void bench_redlock_peers(const struct bench *b);
 void bench_redlock_stop(void); /* also if they were not started */
 
 /* On an etcd of ours, against Go's clients where there is Go (etcd.c). */

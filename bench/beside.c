@@ -2,6 +2,8 @@
 /* Rounds that alternate with what they are compared to. */
 #include "bench.h"
 
+#include <stdio.h>
+
 void beside_add(struct beside *s, double ours, double theirs)
 {
     s->ours[s->n] = ours;
@@ -20,4 +22,12 @@ void beside_say(const struct bench *b, struct beside *s, const struct beside_tex
         bench_goal(b, text->ratio, ratio, "x", text->at_least, text->goal);
     else if (ratio > 0)
         bench_say(b, text->ratio, ratio, "x");
+}
+
+void bench_skipped(const struct bench *b, const char *who)
+{
+    if (b->json)
+        printf("{\"skipped\":\"comparisons with %s\"}\n", who);
+    else
+        printf("  SKIPPED: there is no %s: nothing is compared with it\n", who);
 }

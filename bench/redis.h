@@ -80,6 +80,7 @@ void redis_bench_flight(const struct bench *b, const struct redis *s);
 void redis_bench_cost(const struct bench *b, const struct redis *s);
 void redis_bench_fsync(const struct bench *b, const struct redis *s);
 void redis_bench_dialects(const struct bench *b, const struct redis *s); /* redis_dialect.c */
+void redis_bench_peers(const struct bench *b, const struct redis *s);    /* redis_peers.c */
 void redis_bench_handover(const struct bench *b, const struct redis *s); /* redis_line.c */
 void redis_bench_waiters(const struct bench *b, const struct redis *s);
 void redis_bench_linger(const struct bench *b, const struct redis *s); /* redis_hold.c */

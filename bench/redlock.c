@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Redlock on five servers of ours: against what is written by hand, SET NX on all at once, then compare and delete (or a plain DEL)
  * on all at once, by bare hiredis. */
+#include "peer.h"
 #include "redis.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define FIVE 5
@@ -153,5 +155,43 @@ void bench_redlock_flight(const struct bench *b)
     (void)bench_flight(r, 32, 320);
     bench_say(b, "redlock x5: 32 asks in flight, pairs",
               bench_flight(r, 32, (int)(4000 * b->scale) + 32), "/s");
+    rota_close(r);
+}
+
+/* ---- node-redlock: one thread there too, with 32 promises ------------------------- */
+
+void bench_redlock_peers(const struct bench *b)
+{
+    static const struct beside_text text = {
+        .ours = "redlock x5: 32 asks in flight on 32 locks, pairs",
+        .theirs = "redlock x5: 32 promises of node-redlock",
+        .ratio = "redlock x5: 32 in flight / node-redlock",
+        .unit = "/s",
+        .goal = 3,
+        .at_least = true};
+    enum { AT_ONCE = 32, TIMES = 5 };
+    struct beside rounds = {.n = 0};
+    struct peer node = {0};
+    struct rota *r = NULL;
+    char *end, endpoints[sizeof url];
+    if (!started)
+        start_all(b);
+    snprintf(endpoints, sizeof endpoints, "%s", url + strlen("redlock://"));
+    if ((end = strchr(endpoints, '/')) != NULL)
+        *end = '\0';
+    if (!peer_start(&node, "redlock-peer", endpoints)) {
+        bench_skipped(b, "node-redlock");
+        return;
+    }
+    const struct rt_bench place = {.url = url, .prefix = ""};
+    bench_done(rt_bench_open(&place, &r, NULL));
+    for (int i = -1; i < TIMES; i++) {
+        double theirs = peer_ask(&node, "mutex %d %d", AT_ONCE, (int)(1000 * b->scale) + 1);
+        double ours = bench_flight(r, AT_ONCE, (int)(8000 * b->scale) + AT_ONCE);
+        if (i >= 0)
+            beside_add(&rounds, ours, theirs);
+    }
+    beside_say(b, &rounds, &text);
+    peer_stop(&node);
     rota_close(r);
 }

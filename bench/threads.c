@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -79,6 +80,32 @@ static double rate(struct rota *r, double seconds)
         bench_done(rt_bench_threads(r, "one", THREADS, seconds, &per_second));
     else
         bench_done(rt_bench_crowd(THREADS, seconds, fifo_turn, &fifo, &per_second));
+    return per_second;
+}
+
+/* ---- Each on a lock of its own -------------------------------------------- */
+
+struct crowd {
+    struct rota *r;
+    _Atomic int seats;
+};
+
+static int distinct_turn(void *arg)
+{
+    static _Thread_local char name[24];
+    struct crowd *c = arg;
+    struct rota_lock *lock;
+    if (name[0] == '\0')
+        snprintf(name, sizeof name, "t%d", atomic_fetch_add(&c->seats, 1));
+    int err = rota_acquire(c->r, name, NULL, &lock);
+    return err != 0 ? err : rota_release(lock);
+}
+
+double bench_distinct(struct rota *r, int threads, double seconds)
+{
+    struct crowd crowd = {.r = r};
+    double per_second = 0;
+    bench_done(rt_bench_crowd(threads, seconds, distinct_turn, &crowd, &per_second));
     return per_second;
 }
 

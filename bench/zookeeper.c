@@ -3,7 +3,6 @@
 #include "zookeeper.h"
 
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,14 +18,6 @@
 static struct zookeeper zookeeper;
 static bool started;
 
-static void say_skipped(const struct bench *b, const char *who)
-{
-    if (b->json)
-        printf("{\"skipped\":\"comparisons with %s on ZooKeeper\"}\n", who);
-    else
-        printf("  SKIPPED: there is no %s: nothing is compared with it on ZooKeeper\n", who);
-}
-
 static struct zookeeper *the_zookeeper(const struct bench *b)
 {
     struct zookeeper *z = &zookeeper;
@@ -39,9 +30,9 @@ static struct zookeeper *the_zookeeper(const struct bench *b)
     snprintf(servers, sizeof servers, "127.0.0.1:%u", (unsigned)z->node.node[0].server.port);
     if (!peer_start(&z->curator[0], "curator-peer", servers) ||
         !peer_start(&z->curator[1], "curator-peer", servers))
-        say_skipped(b, "Curator");
+        bench_skipped(b, "Curator");
     if (!peer_start(&z->kazoo, "kazoo-peer", servers))
-        say_skipped(b, "kazoo");
+        bench_skipped(b, "kazoo");
     return z;
 }
 
@@ -184,38 +175,22 @@ void zookeeper_bench_handover(const struct bench *b, struct zookeeper *z)
 
 /* ---- 32 threads: on locks of their own, on one -------- */
 
-struct crowd {
-    struct rota *r;
-    _Atomic int seats;
-};
-
-static int distinct_turn(void *arg)
-{
-    static _Thread_local char name[16];
-    struct crowd *c = arg;
-    struct rota_lock *lock;
-    if (name[0] == '\0')
-        snprintf(name, sizeof name, "t%d", atomic_fetch_add(&c->seats, 1));
-    int err = rota_acquire(c->r, name, NULL, &lock);
-    return err != 0 ? err : rota_release(lock);
-}
-
 static void against(const struct bench *b, struct zookeeper *z, struct peer *peer, bool same,
                     const struct beside_text *text)
 {
     struct beside rounds = {.n = 0};
-    struct crowd crowd = {.r = zookeeper_open(z, NULL)};
+    struct rota *r = zookeeper_open(z, NULL);
     int ms = (int)(1000 * b->scale);
     for (int i = -1; peer->pid != 0 && i < PEER_ROUNDS; i++) {
         double ours = 0, theirs = peer_ask(peer, "%s %d %d", same ? "same" : "mutex", THREADS, ms);
         if (same)
-            bench_done(rt_bench_threads(crowd.r, "same", THREADS, ms / 1000.0, &ours));
+            bench_done(rt_bench_threads(r, "same", THREADS, ms / 1000.0, &ours));
         else
-            bench_done(rt_bench_crowd(THREADS, ms / 1000.0, distinct_turn, &crowd, &ours));
+            ours = bench_distinct(r, THREADS, ms / 1000.0);
         if (i >= 0)
             beside_add(&rounds, ours, theirs);
     }
-    rota_close(crowd.r);
+    rota_close(r);
     if (rounds.n > 0)
         beside_say(b, &rounds, text);
 }

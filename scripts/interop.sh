@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # make interop: other clients contend with Rota on one name, some are killed. On etcd: Go's Mutex, Election, the lock service
 # and etcdctl lock; and the whole conformance suite on current versions of etcd. On ZooKeeper: Curator's mutex, read/write
-# lock and leader latch, kazoo's locks. On Redis: redis-py's Lock.
+# lock and leader latch, kazoo's locks. On Redis: redis-py, redsync and node-redlock, the last two also on Redlock's five;
+# Redisson's plain, fair and read/write lock, and what holds of each client when it is met (tests/interop/redis/meet.py).
 #
 #   scripts/interop.sh [--quick] [one|three] [PART...]
 #
 # Parts: etcd, or of it mutex election service etcdctl current; zookeeper, or of it curator curator-rw curator-latch kazoo
-# kazoo-rw; redis, or of it redis-py. 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the servers that are
-# installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if something that was asked for could not be shown: etcd's
-# part needs Go, ZooKeeper's Java and Python with kazoo, Redis' Python with redis-py.
+# kazoo-rw; redis, or of it redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw
+# meet. 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the servers that are
+# installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if something that was asked for could not be shown: etcd's part needs Go,
+# ZooKeeper's Java and Python with kazoo, Redis' Python with redis-py, Go, Java with Maven, Node with npm. Go, Maven and npm bring
+# what they need from where their settings say, once; it stays in build-interop.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
@@ -20,7 +23,7 @@ kills=50
 topology=one
 on_etcd="mutex election service etcdctl current"
 on_zookeeper="curator curator-rw curator-latch kazoo kazoo-rw"
-on_redis="redis-py"
+on_redis="redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw meet"
 etcd=
 zookeeper=
 redis=
@@ -33,7 +36,8 @@ for arg in "$@"; do
     redis) redis=all ;;
     mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
     curator | curator-rw | curator-latch | kazoo | kazoo-rw) zookeeper="$zookeeper $arg" ;;
-    redis-py) redis="$redis $arg" ;;
+    redis-py | redsync | redsync-five | node-redlock | node-redlock-five | redisson | redisson-fair | redisson-rw | meet)
+        redis="$redis $arg" ;;
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
@@ -66,7 +70,7 @@ programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
 [ -z "$etcd" ] || programs="$programs tests/lib/with-etcd tests/conformance/conformance tests/system/cli/take_locks
     tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three"
 [ -z "$zookeeper" ] || programs="$programs tests/lib/with-zookeeper"
-[ -z "$redis" ] || programs="$programs tests/lib/with-redis"
+[ -z "$redis" ] || programs="$programs tests/lib/with-redis tests/interop/guard-side"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
         ninja -C "$out" $programs
@@ -87,7 +91,7 @@ build_go()
 build_java()
 {
     mkdir -p "$out/java"
-    javac -d "$out/java" -cp "$classes" tests/interop/zookeeper/*.java || exit 1
+    javac -d "$out/java" -cp "$classes" tests/interop/java/*.java tests/interop/zookeeper/*.java || exit 1
 }
 
 build_current()
@@ -124,11 +128,24 @@ zookeeper_pair() # NAME
     esac
 }
 
-redis_pair() # NAME, on one server
-{
-    (topology=one && ROTA_GUARD=$out/tests/interop/interop-guard.so pair redis "$1" with-redis \
-        "$python -B tests/interop/redis/redis_py_side.py")
-}
+redis_pair() # NAME, on one server or on five
+(
+    export ROTA_GUARD="$out/tests/interop/interop-guard.so" ROTA_GUARD_SIDE="$out/tests/interop/guard-side"
+    export ROTA_JAVA=-XX:TieredStopAtLevel=1 # many that live for a short time
+    case $1 in *-five) topology=redlock ;; *) topology=one ;; esac
+    case $1 in
+    redis-py) side="$python -B tests/interop/redis/redis_py_side.py" ;;
+    redsync*) side=$out/redsync-side ;;
+    node-redlock*) side=$out/redlock-side ;;
+    *) side=$out/redisson-side ;;
+    esac
+    if [ "$1" = meet ]; then
+        "$out/tests/lib/with-redis" one -- $python -B tests/interop/redis/meet.py @URL@ --rota "$out/rota" \
+            --rota-side "$out/tests/interop/rota-side" --redisson "$out/redisson-side" --redsync "$out/redsync-side" --redlock "$out/redlock-side"
+    else
+        pair redis "$1" with-redis "$side"
+    fi
+)
 
 on_current() # TOPOLOGY COMMAND...: on that of $version
 {
@@ -178,6 +195,16 @@ regress()
     done
 }
 
+# Its parts, and the one that needs all, are left out.
+without() # CLIENT
+{
+    kept=
+    for part in $redis; do
+        case $part in "$1"* | meet) ;; *) kept="$kept $part" ;; esac
+    done
+    redis=$kept
+}
+
 passed=0
 failed=0
 try()
@@ -199,6 +226,15 @@ case $etcd in *current*) build_current || { skip etcd "a current etcd cannot be 
 for part in $zookeeper; do
     try zookeeper_pair "$part"
 done
+case $redis in *redsync* | *meet*)
+    scripts/redis-peers.sh "$out" redsync || { skip Redis "redsync cannot be had: it needs Go"; without redsync; } ;;
+esac
+case $redis in *redlock* | *meet*)
+    scripts/redis-peers.sh "$out" redlock || { skip Redis "node-redlock cannot be had: it needs npm"; without node-redlock; } ;;
+esac
+case $redis in *redisson* | *meet*)
+    scripts/redis-peers.sh "$out" redisson || { skip Redis "Redisson cannot be had: it needs Maven"; without redisson; } ;;
+esac
 for part in $redis; do
     try redis_pair "$part"
 done

@@ -81,6 +81,20 @@ class Checker(unittest.TestCase):
         self.assertTrue(any("overlap" in one for one in self.findings(log)))
         self.finds("out of the order", first, [first.replace("E ", "R ", 1).replace(f"{1 * MS} 0", f"{25 * MS} 0")])
 
+    def test_fences_without_a_line(self):
+        """Only ours are numbered; readers that hold at once have their numbers in any order."""
+        def grants(*kinds):
+            log = check.Log()
+            for at, (shared, fence) in enumerate(kinds):
+                log.grants.append(check.Grant("rota", 1, fence, at, at, "", shared))
+            log.grants.append(check.Grant("go", 2, 1, len(kinds), 0, ""))
+            found = []
+            check.check_fences(log, found.append)
+            return found
+        self.assertEqual(grants((False, 5), (True, 9), (True, 7), (False, 10)), [])
+        for kinds in [((False, 5), (False, 5)), ((False, 5), (True, 4)), ((True, 9), (True, 7), (False, 8))]:
+            self.assertTrue(any("went back" in one for one in grants(*kinds)), kinds)
+
     def test_shares(self):
         self.assertTrue(any("grants to go" in f for f in self.findings(
             [line.replace(" go ", " rota ") if line[0] in "EL" else line for line in legal()])))

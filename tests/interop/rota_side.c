@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rota's side of the interop tests, through the public interface: rota-side KIND URL NAME FOLDER THINK_US
  *
- * KIND: lock; rw: readers and writers in turns, by chance; elect, with observers; lead: elect without; observe. */
+ * KIND: lock; rw: readers and writers in turns, by chance; elect, with observers; lead: elect without; observe; told (rota_told.c):
+ * FOLDER is not used, and THINK_US is the ttl in ms. */
 #include "guard.h"
+#include "side.h"
 
 #include <inttypes.h>
-#include <rota.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static struct rota *client;
 static const char *name;
 static unsigned rounds;
 
-static void die(const char *what, int err)
+_Noreturn void side_die(const char *what, int err)
 {
     fprintf(stderr, "rota-side: %s: %s: %s\n", what, rota_strerror(err), rota_errmsg(client));
     exit(1);
@@ -38,7 +38,7 @@ static void ended(const char *what, int err)
 {
     guard_say("S rota %" PRIu64 " %s: %s", guard_me(), what, rota_strerror(err));
     if (err != ROTA_LOST && err != ROTA_UNREACHABLE && err != ROTA_UNKNOWN)
-        die(what, err);
+        side_die(what, err);
 }
 
 static void lock_once(void)
@@ -139,7 +139,7 @@ static void observe(void)
     uint64_t id;
     int err = rota_observe(client, name, saw, NULL, &id);
     if (err != 0)
-        die("observe", err);
+        side_die("observe", err);
     for (;;)
         pause();
 }
@@ -155,7 +155,7 @@ static void contend(const char *kind, long think_us)
         if (strcmp(kind, kinds[i].name) == 0)
             round = kinds[i].round;
     if (round == NULL)
-        die(kind, ROTA_INVALID);
+        side_die(kind, ROTA_INVALID);
     while (!guard_stopped()) {
         round();
         if (think_us > 0)
@@ -167,19 +167,27 @@ int main(int argc, char **argv)
 {
     struct rota_options opts = {.ttl_ms = TTL_MS};
     if (argc != 6) {
-        fputs("usage: rota-side lock|rw|elect|lead|observe URL NAME FOLDER THINK_US\n", stderr);
+        fputs("usage: rota-side lock|rw|elect|lead|observe|told URL NAME FOLDER THINK_US\n",
+              stderr);
         return 64;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     srand((unsigned)getpid());
-    guard_open("rota", argv[4]);
+    bool told = strcmp(argv[1], "told") == 0;
+    if (told)
+        opts.ttl_ms = (uint32_t)strtoul(argv[5], NULL, 10);
+    else
+        guard_open("rota", argv[4]);
     name = argv[3];
     int err = rota_open(&client, argv[2], &opts);
     if (err != 0)
-        die("open", err);
+        side_die("open", err);
     if (strcmp(argv[1], "observe") == 0)
         observe();
-    contend(argv[1], strtol(argv[5], NULL, 10));
+    if (told)
+        side_told(client, name);
+    else
+        contend(argv[1], strtol(argv[5], NULL, 10));
     rota_close(client);
     return 0;
 }
