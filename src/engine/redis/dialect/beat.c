@@ -29,15 +29,6 @@ static int draw(struct rt_dia_conn *c, uint64_t *session, char uuid[RT_DIA_UUID_
     return 0;
 }
 
-static void drop_leaver(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
-{
-    struct rt_op *op = t->leaver;
-    (void)arg;
-    t->leaver = NULL;
-    if (op != NULL)
-        rt_conn_done(&c->base, op, rt_words_no_ticket(&c->base, t->name));
-}
-
 static void open_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
                           const redisReply *reply)
 {
@@ -49,46 +40,25 @@ static void open_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int 
     if (err == 0)
         err = draw(c, &session, uuid);
     if (err == 0) {
-        rt_dia_each(c, drop_leaver, NULL);
-        rt_dia_forget_all(c); /* what an earlier session had ends by its ttl */
+        rt_spin_open(&c->spin, session, rq->call.sent_at);
         memcpy(c->uuid, uuid, sizeof(uuid));
-        op->beat.session = c->session = session;
-        c->beat_at = rq->call.sent_at;
+        op->beat.session = session;
         op->beat.ttl_ms = c->base.ttl_ms;
         op->beat.allowance_ms = 0;
     }
     rt_conn_done(&c->base, op, err);
 }
 
-bool rt_dia_session_over(struct rt_dia_conn *c)
-{
-    int64_t ends = c->beat_at + c->base.ttl_ms * RT_MS;
-    if (c->session == 0 || rt_loop_now(c->base.loop) < ends || RT_BUG(RT_BUG_ASKS_FOR_THE_DEAD))
-        return c->session == 0;
-    struct rt_event event = {.kind = RT_SESSION_LOST, .session = c->session};
-    rt_dia_each(c, drop_leaver, NULL);
-    rt_dia_forget_all(c); /* what it has on the server ends by its ttl */
-    c->session = 0;
-    rt_conn_event(&c->base, &event);
-    return true;
-}
-
 /* ---- Renewing ------------------------------------------------------------------------------------- */
 
 static void lost_one(struct rt_dia_conn *c, const char *name, uint64_t nonce)
 {
-    struct rt_dia_ticket *t = rt_dia_by_nonce(c, name, nonce);
-    if (t != NULL && t->state == RT_DIA_WAITING && c->dialect->queues)
-        rt_dia_retry_now(c, t); /* dropped from the queue, or broken: that answer says which */
-    if (t == NULL || t->state != RT_DIA_HELD || RT_BUG(RT_BUG_RENEWAL_NOT_READ))
+    struct rt_spin_ticket *t = rt_spin_by_nonce(&c->spin, name, nonce);
+    if (t != NULL && t->state == RT_SPIN_WAITING && c->dialect->queues)
+        rt_spin_now(&c->spin, t); /* dropped from the queue, or broken: that answer says which */
+    if (t == NULL || t->state != RT_SPIN_HELD || RT_BUG(RT_BUG_RENEWAL_NOT_READ))
         return;
-    struct rt_event event = {
-        .kind = RT_TICKET_LOST, .session = c->session, .number = t->number, .nonce = t->nonce};
-    char copy[RT_DIA_NAME_ROOM];
-    (void)snprintf(copy, sizeof(copy), "%s", t->name);
-    event.name = copy;
-    rt_dia_ticket_free(c, t);
-    rt_conn_event(&c->base, &event);
+    rt_spin_lost(&c->spin, t);
 }
 
 /* What a grant that was not known yet when it was asked about is said to lack, it may have by now: only HELD ones that
@@ -99,7 +69,7 @@ static int read_renewal(struct rt_dia_conn *c, struct rt_dia_request *rq, int st
     if (status != RT_REDIS_OK || rt_redis_count(reply) != rq->count ||
         !rt_redis_shaped(reply, 0, "i"))
         return rt_dia_odd(c, rq);
-    if (rq->session != c->session)
+    if (rq->session != c->spin.session)
         return rt_words_no_session(&c->base, rq->session);
     for (size_t i = 0; i < rq->count; i++)
         if (rt_redis_int(reply, i) == 0 && rq->nonces[i] != 0)
@@ -124,14 +94,14 @@ static void renewed(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, i
     rt_work_note(&c->base, w, err);
     if (w->pending > 0)
         return;
-    if (w->err == 0 && w->op != NULL && rq->session == c->session)
-        c->beat_at = beat->at;
+    if (w->err == 0 && w->op != NULL)
+        rt_spin_renewed(&c->spin, rq->session, beat->at);
     rt_work_end(&c->base, w, 0);
 }
 
 struct batch {
     struct rt_work *work; /* NULL: nobody waits for it */
-    struct rt_dia_ticket *list[RT_DIA_BATCH];
+    struct rt_spin_ticket *list[RT_SPIN_BATCH];
     size_t count;
     int err;
 };
@@ -156,7 +126,7 @@ static void send_batch(struct rt_dia_conn *c, struct batch *b)
         b->err = rt_words_nomem(&c->base);
     } else {
         for (size_t i = 0; i < b->count; i++)
-            rq->nonces[i] = b->list[i]->state == RT_DIA_HELD || c->dialect->queues
+            rq->nonces[i] = b->list[i]->state == RT_SPIN_HELD || c->dialect->queues
                                 ? b->list[i]->nonce
                                 : 0;
         rq->owner = b->work;
@@ -168,19 +138,20 @@ static void send_batch(struct rt_dia_conn *c, struct batch *b)
     b->count = 0;
 }
 
-static void put(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+static void put(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
 {
+    struct rt_dia_conn *c = rt_dia_of_spin(s);
     struct batch *b = arg;
-    bool asked = t->state == RT_DIA_JOINING ||
-                 (t->state == RT_DIA_WAITING && (t->in_flight || t->doubt || c->dialect->queues));
-    if (t->state != RT_DIA_HELD && (!asked || b->work == NULL || RT_BUG(RT_BUG_ASKED_NOT_RENEWED)))
+    bool asked = t->state == RT_SPIN_JOINING ||
+                 (t->state == RT_SPIN_WAITING && (t->in_flight || t->doubt || c->dialect->queues));
+    if (t->state != RT_SPIN_HELD && (!asked || b->work == NULL || RT_BUG(RT_BUG_ASKED_NOT_RENEWED)))
         return;
     b->list[b->count++] = t;
-    if (b->count == RT_DIA_BATCH)
+    if (b->count == RT_SPIN_BATCH)
         send_batch(c, b);
 }
 
-void rt_dia_give_end(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+void rt_dia_give_end(struct rt_dia_conn *c, struct rt_spin_ticket *t)
 {
     struct batch b = {.list = {t}, .count = 1};
     send_batch(c, &b);
@@ -189,9 +160,9 @@ void rt_dia_give_end(struct rt_dia_conn *c, struct rt_dia_ticket *t)
 void rt_dia_verify(struct rt_dia_conn *c)
 {
     struct batch b = {.work = NULL};
-    if (c->session == 0 || RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT))
+    if (c->spin.session == 0 || RT_BUG(RT_BUG_NOT_ASKED_AFTER_RECONNECT))
         return;
-    rt_dia_each(c, put, &b);
+    rt_spin_each(&c->spin, put, &b);
     if (b.count > 0)
         send_batch(c, &b);
 }
@@ -214,7 +185,7 @@ static int renew(struct rt_dia_conn *c, struct rt_op *op)
     beat->at = rt_loop_now(c->base.loop);
     op->beat.ttl_ms = c->base.ttl_ms;
     op->beat.allowance_ms = 0;
-    rt_dia_each(c, put, &b);
+    rt_spin_each(&c->spin, put, &b);
     if (b.count > 0)
         send_batch(c, &b);
     if (w->pending == 0 && b.err == 0)
@@ -229,7 +200,7 @@ int rt_dia_begin_beat(struct rt_dia_conn *c, struct rt_op *op)
 {
     if (op->beat.open)
         return ping(c, op, NULL, open_answered);
-    if (op->beat.session == 0 || op->beat.session != c->session)
+    if (op->beat.session == 0 || op->beat.session != c->spin.session)
         return rt_words_no_session(&c->base, op->beat.session);
     return renew(c, op);
 }

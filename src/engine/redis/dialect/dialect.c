@@ -134,7 +134,7 @@ struct rt_dia_request *rt_dia_request_new(struct rt_dia_conn *c, enum rt_dia_scr
     rq->key = rq->call.argc > 0 ? rq->call.args[key] : "rota:{f}";
     rq->nonces = (uint64_t *)(void *)(rq + 1);
     rq->count = count;
-    rq->session = c->session;
+    rq->session = c->spin.session;
     /* Asking again finds out what these did. */
     rq->call.traced = script == c->dialect->join || script == c->dialect->leave ||
                       script == c->dialect->brk;
@@ -224,7 +224,7 @@ static void on_pushed(struct rt_resp_conn *link, struct rt_resp_node *node, cons
 static bool on_listens(struct rt_resp_conn *link, const struct rt_resp_node *node)
 {
     (void)node;
-    return rt_dia_of_link(link)->waiting > 0;
+    return rt_dia_of_link(link)->spin.waiting > 0;
 }
 
 /* ---- Ops come in ------------------------------------------------------------------------------------ */
@@ -313,12 +313,21 @@ static void dialect_submit(struct rt_conn *conn, struct rt_op *op)
     rt_resp_want(&c->link);
 }
 
-static void unleave(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+static void unleave(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
 {
-    if (t->leaver == arg) {
-        t->leaver = NULL;
+    struct rt_dia_conn *c = rt_dia_of_spin(s);
+    if (rt_dia_ticket(t)->leaver == arg) {
+        rt_dia_ticket(t)->leaver = NULL;
         rt_conn_done(&c->base, arg, rt_dia_fail(c, ROTA_UNKNOWN, "canceled"));
     }
+}
+
+/* Without a word: its client closes. */
+static void drop_leaver(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
+{
+    (void)s;
+    (void)arg;
+    rt_dia_ticket(t)->leaver = NULL;
 }
 
 static void dialect_cancel(struct rt_conn *conn, struct rt_op *op)
@@ -338,7 +347,7 @@ static void dialect_cancel(struct rt_conn *conn, struct rt_op *op)
             return;
         }
     if (!rt_ledger_cancel(&c->link.ledger, op) && op->kind == RT_OP_LEAVE)
-        rt_dia_each(c, unleave, op);
+        rt_spin_each(&c->spin, unleave, op);
 }
 
 static const char *dialect_trouble(const struct rt_conn *conn)
@@ -392,9 +401,10 @@ static int dialect_open(struct rt_conn *conn, const struct rt_url *url)
     (void)snprintf(conn->unsafe, sizeof(conn->unsafe), "%s", c->dialect->unsafe);
     c->early_tail = &c->early;
     c->early_timer.fire = early_fire;
-    c->retry_timer.fire = rt_dia_retry_fire;
     c->look_timer.fire = rt_dia_look_fire;
-    c->dice = c->link.jitter | 1;
+    rt_spin_init(&c->spin, conn, &rt_dia_spin_user,
+                 c->dialect->pause_ms != 0 ? c->dialect->pause_ms : conn->ttl_ms / 6,
+                 c->link.jitter);
     rv = rt_loop_reserve(conn->loop, TIMERS);
     if (rv != 0) {
         rt_resp_conn_close(&c->link);
@@ -409,11 +419,11 @@ static int dialect_open(struct rt_conn *conn, const struct rt_url *url)
 static void dialect_close(struct rt_conn *conn)
 {
     struct rt_dia_conn *c = rt_dia_of(conn);
-    rt_dia_forget_all(c);
+    rt_spin_each(&c->spin, drop_leaver, NULL);
+    rt_spin_fini(&c->spin);
     rt_view_close(&c->views);
-    struct rt_timer_call *all[TIMERS] = {&c->early_timer, &c->retry_timer, &c->look_timer};
-    for (size_t i = 0; i < TIMERS; i++)
-        rt_timers_stop(&conn->loop->timers, &all[i]->timer);
+    rt_timers_stop(&conn->loop->timers, &c->early_timer.timer);
+    rt_timers_stop(&conn->loop->timers, &c->look_timer.timer);
     rt_loop_unreserve(conn->loop, TIMERS);
     rt_resp_conn_close(&c->link);
     rt_work_close(&c->works, conn);

@@ -2,17 +2,14 @@
 /* The incumbents' dialects on Redis (?dialect=): locks laid out as their clients lay them out, so that both exclude each other.
  *
  *   dialect.c  the table of dialects, the connection, ops before it is there
- *   ticket.c   tickets of ours: who they are for the others
+ *   ticket.c   who tickets are for the others
  *   join.c     JOIN, JOIN_ALL; who waits asks again
  *   leave.c    LEAVE, CHANGE, BREAK
  *   beat.c     the session, which only the client knows; renewal
  *   look.c     INSPECT, LIST, OBSERVE      doctor.c  CHECK
  *
- * The server knows keys that end by themselves, and nobody who waits. A ticket's life:
- *
- *   JOIN ──▶ JOINING ──▶ HELD ◀── GRANTED ── WAITING ◀─┐ by time, or by a word of who released
- *               │ busy ────────────────────────▶ └─────┘
- *               ▼ error: forgotten                 LEAVE ──▶ LEAVING ──▶ gone
+ * The server knows keys that end by themselves, and nobody who waits: that is kit/spin's, asked again by time, or by a word of who
+ * released.
  *
  * What if a reply is lost: a key tells whose it is (session and nonce), so JOIN asked again finds it, and its full time is
  * given to it anew; LEAVE deletes only that; what nobody asks for again is not renewed, and ends by its ttl. Late: ops leave by
@@ -21,6 +18,7 @@
 #define RT_DIALECT_H
 
 #include "engine/kit/shown.h"
+#include "engine/kit/spin.h"
 #include "engine/kit/view.h"
 #include "engine/name.h"
 #include "engine/redis/ops.h"
@@ -95,32 +93,15 @@ const struct rt_dia_dialect *rt_dia_find(const char *name);
 #define RT_DIA_NAMES \
     "line, token, redisson, redisson-fair, redisson-rw, and the unsafe getset and setnx"
 
-#define RT_DIA_BUCKETS 256
-#define RT_DIA_BATCH 100  /* tickets of one renewal, as Redisson's watchdog */
 #define RT_DIA_ID_SIZE 64 /* "UUID:NUMBER", and its end */
 #define RT_DIA_UUID_SIZE 37
 #define RT_DIA_NAME_ROOM RT_NAME_ROOM
 
-enum rt_dia_state { RT_DIA_JOINING, RT_DIA_WAITING, RT_DIA_HELD, RT_DIA_LEAVING };
-
 struct rt_dia_ticket {
-    struct rt_dia_ticket *next, **link; /* in its bucket */
-    enum rt_dia_state state;
-    uint64_t nonce;
-    uint64_t number; /* HELD: its fence; WAITING: its name */
-    uint64_t owner;
-    uint64_t set; /* not 0: asked for together with all of the same */
-    uint32_t mode;
-    bool detects;
-    bool in_flight; /* WAITING: it is being asked for */
-    bool doubt;     /* WAITING: an answer was lost: it may have been granted */
-    bool waited;    /* LEAVING: ... before that */
-    bool at_once;   /* WAITING: a word came meanwhile: ask again as soon as it is answered */
+    struct rt_spin_ticket spin; /* first */
     struct rt_op *
         leaver; /* LEAVING, where owners are not told apart: a LEAVE that waits for what becomes of the ask */
-    bool listens;     /* it is among those its channel is subscribed for */
-    int64_t retry_at; /* WAITING: when it is asked for again */
-    char name[];
+    bool listens; /* it is among those its channel is subscribed for */
 };
 
 struct rt_dia_conn;
@@ -145,15 +126,9 @@ struct rt_dia_conn {
     struct rt_op *early, **early_tail; /* submitted before the server was known */
     struct rt_work *works;
     struct rt_view *views;
-    struct rt_dia_ticket *buckets[RT_DIA_BUCKETS];
-    size_t tickets, waiting;
-    struct rt_timer_call early_timer, retry_timer, look_timer;
-    uint64_t session; /* 0: none */
-    int64_t
-        beat_at; /* its last renewal that was answered was sent then: a ttl later it is over for its user */
+    struct rt_spin spin; /* tickets, who waits, the session */
+    struct rt_timer_call early_timer, look_timer;
     char uuid[RT_DIA_UUID_SIZE];
-    uint64_t names, sets; /* the last given */
-    uint64_t dice;
 };
 
 static inline struct rt_dia_conn *rt_dia_of(struct rt_conn *conn)
@@ -163,6 +138,14 @@ static inline struct rt_dia_conn *rt_dia_of(struct rt_conn *conn)
 static inline struct rt_dia_conn *rt_dia_of_link(struct rt_resp_conn *link)
 {
     return (struct rt_dia_conn *)(void *)((char *)link - offsetof(struct rt_dia_conn, link));
+}
+static inline struct rt_dia_conn *rt_dia_of_spin(struct rt_spin *s)
+{
+    return (struct rt_dia_conn *)(void *)((char *)s - offsetof(struct rt_dia_conn, spin));
+}
+static inline struct rt_dia_ticket *rt_dia_ticket(struct rt_spin_ticket *t)
+{
+    return (struct rt_dia_ticket *)(void *)t; /* its first member */
 }
 #define RT_DIA_OF_TIMER(call, member) \
     ((struct rt_dia_conn *)(void *)((char *)(call)-offsetof(struct rt_dia_conn, member)))
@@ -187,18 +170,6 @@ void rt_dia_send(struct rt_dia_conn *c, struct rt_dia_request *rq);
 int rt_dia_odd(struct rt_dia_conn *c, const struct rt_dia_request *rq);
 
 /* ---- Tickets (ticket.c) -------------------------------------------------------------------- */
-
-/* Of the present session; NULL: there is none. */
-struct rt_dia_ticket *rt_dia_by_nonce(struct rt_dia_conn *c, const char *name, uint64_t nonce);
-struct rt_dia_ticket *rt_dia_by_number(struct rt_dia_conn *c, const char *name, uint64_t number);
-struct rt_dia_ticket *rt_dia_ticket_new(struct rt_dia_conn *c, const struct rt_join *join);
-void rt_dia_ticket_free(struct rt_dia_conn *c, struct rt_dia_ticket *t);
-void rt_dia_ticket_state(struct rt_dia_conn *c, struct rt_dia_ticket *t, enum rt_dia_state state);
-void rt_dia_forget_all(struct rt_dia_conn *c);
-/* Calls EACH for all; it may free the one it is given. */
-void rt_dia_each(struct rt_dia_conn *c,
-                 void (*each)(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg),
-                 void *arg);
 
 /* What a ticket is called on the server. */
 void rt_dia_id(const struct rt_dia_conn *c, uint64_t nonce, char out[RT_DIA_ID_SIZE]);
@@ -227,23 +198,19 @@ int rt_dia_begin_check(struct rt_dia_conn *c, struct rt_op *op);
 void rt_dia_put_text(struct rt_redis_args *a, const struct rt_dia_conn *c, uint64_t owner,
                      bool detects, const char *value);
 #define RT_DIA_TEXT_MOST (RT_LABEL_MAX + ROTA_VALUE_MAX + 64)
-/* A waiting ticket is not where it was: asked for at once. */
-void rt_dia_retry_now(struct rt_dia_conn *c, struct rt_dia_ticket *t);
-/* Those that wait: asked for again when their time has come; a word came on CHANNEL. */
-void rt_dia_retry_fire(struct rt_timer_call *call, int64_t now);
+extern const struct rt_spin_user rt_dia_spin_user;
+/* A word came on CHANNEL. */
 void rt_dia_word(struct rt_dia_conn *c, const char *channel);
 /* T waits no more. */
-void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_dia_ticket *t);
+void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_spin_ticket *t);
 
 /* leave.c: T's leaver goes on: T was granted meanwhile, or (ERR) was not. T is gone then. */
-void rt_dia_leave_on(struct rt_dia_conn *c, struct rt_dia_ticket *t, int err);
+void rt_dia_leave_on(struct rt_dia_conn *c, struct rt_spin_ticket *t, int err);
 /* Gives back what nobody here asks for, without a word. */
 void rt_dia_give_back(struct rt_dia_conn *c, const char *name, const char *id);
 
 /* beat.c: gives T its end, without a word. */
-void rt_dia_give_end(struct rt_dia_conn *c, struct rt_dia_ticket *t);
-/* The session is over, whether or not its user asks for another: nobody is to be granted anything in its name. */
-bool rt_dia_session_over(struct rt_dia_conn *c);
+void rt_dia_give_end(struct rt_dia_conn *c, struct rt_spin_ticket *t);
 /* Asks whether the server still has what is held: after a new link. */
 void rt_dia_verify(struct rt_dia_conn *c);
 

@@ -62,7 +62,7 @@ static struct asked asked_by(const struct rt_join *j)
                           .detects = j->flags & RT_JOIN_DETECT};
 }
 
-static struct asked asked_again(const struct rt_dia_ticket *t)
+static struct asked asked_again(const struct rt_spin_ticket *t)
 {
     return (struct asked){.name = t->name,
                           .nonce = t->nonce,
@@ -184,7 +184,7 @@ static int read_answer(struct rt_dia_conn *c, struct rt_dia_request *rq, int sta
 /* ---- Words of who released -------------------------------------------------------------------------- */
 
 /* As Redisson spells it: braces unless the name has one; in a queue everybody has a channel. */
-static void channel_of(const struct rt_dia_conn *c, const struct rt_dia_ticket *t,
+static void channel_of(const struct rt_dia_conn *c, const struct rt_spin_ticket *t,
                        char out[CHANNEL_ROOM])
 {
     bool braced = strchr(t->name, '{') != NULL;
@@ -195,31 +195,31 @@ static void channel_of(const struct rt_dia_conn *c, const struct rt_dia_ticket *
                    t->name, braced ? "" : "}", id[0] != '\0' ? ":" : "", id);
 }
 
-static void listen_for(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+static void listen_for(struct rt_dia_conn *c, struct rt_spin_ticket *t)
 {
     char channel[CHANNEL_ROOM];
-    if (c->dialect->channel == NULL || t->listens)
+    if (c->dialect->channel == NULL || rt_dia_ticket(t)->listens)
         return;
     channel_of(c, t, channel);
-    t->listens = rt_resp_subscribe(&c->link, 0, channel) == 0; /* else it asks by time */
+    rt_dia_ticket(t)->listens = rt_resp_subscribe(&c->link, 0, channel) == 0; /* else by time */
 }
 
-static void count_listener(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+static void count_listener(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
 {
-    struct rt_dia_ticket **one = arg;
-    if (*one != NULL && *one != t && t->listens && !c->dialect->queues &&
-        strcmp((*one)->name, t->name) == 0)
+    struct rt_spin_ticket **one = arg;
+    if (*one != NULL && *one != t && rt_dia_ticket(t)->listens &&
+        !rt_dia_of_spin(s)->dialect->queues && strcmp((*one)->name, t->name) == 0)
         *one = NULL;
 }
 
-void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_spin_ticket *t)
 {
-    struct rt_dia_ticket *alone = t;
+    struct rt_spin_ticket *alone = t;
     char channel[CHANNEL_ROOM];
-    if (!t->listens)
+    if (!rt_dia_ticket(t)->listens)
         return;
-    rt_dia_each(c, count_listener, &alone);
-    t->listens = false;
+    rt_spin_each(&c->spin, count_listener, &alone);
+    rt_dia_ticket(t)->listens = false;
     channel_of(c, t, channel);
     if (alone != NULL)
         rt_resp_unsubscribe(&c->link, 0, channel);
@@ -227,56 +227,17 @@ void rt_dia_unlisten(struct rt_dia_conn *c, struct rt_dia_ticket *t)
 
 /* ---- Waiting -------------------------------------------------------------------------------------------- */
 
-static uint64_t throw(struct rt_dia_conn * c)
+static void wait_on(struct rt_dia_conn *c, struct rt_spin_ticket *t, int64_t left)
 {
-    c->dice ^= c->dice << 13;
-    c->dice ^= c->dice >> 7;
-    c->dice ^= c->dice << 17;
-    return c->dice;
-}
-
-/* T is asked for again in a while, at the latest when what LEFT ms are left of is over. */
-static void pause_for(struct rt_dia_conn *c, struct rt_dia_ticket *t, int64_t left)
-{
-    int64_t half = (c->dialect->pause_ms != 0 ? c->dialect->pause_ms : c->base.ttl_ms / 6) / 2;
-    int64_t ms = half + (int64_t)(throw(c) % (uint64_t)(half + 1));
-    if (left >= 0 && left < ms)
-        ms = left + 1;
-    t->retry_at = rt_loop_now(c->base.loop) + (t->at_once ? 0 : ms * RT_MS);
-    t->at_once = false;
-    struct rt_timer *timer = &c->retry_timer.timer;
-    if (timer->slot == 0 || timer->at > t->retry_at)
-        rt_timers_start(&c->base.loop->timers, timer, t->retry_at);
-}
-
-static void wait_on(struct rt_dia_conn *c, struct rt_dia_ticket *t, int64_t left)
-{
-    rt_dia_ticket_state(c, t, RT_DIA_WAITING);
     listen_for(c, t);
-    pause_for(c, t, left);
-}
-
-struct mates { /* tickets that are asked for together */
-    uint64_t set;
-    struct rt_dia_ticket **list;
-    size_t count, room;
-};
-
-static void find_mate(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
-{
-    struct mates *m = arg;
-    (void)c;
-    if (t->state != RT_DIA_WAITING || t->set != m->set)
-        return;
-    if (m->list != NULL && m->count < m->room)
-        m->list[m->count] = t;
-    m->count++;
+    rt_spin_wait(&c->spin, t, left);
 }
 
 static rt_dia_answer_fn retry_answered;
 
-static void ask_again(struct rt_dia_conn *c, struct rt_dia_ticket **list, size_t n)
+static bool ask_again(struct rt_spin *s, struct rt_spin_ticket **list, size_t n)
 {
+    struct rt_dia_conn *c = rt_dia_of_spin(s);
     struct rt_redis_args a;
     struct rt_dia_request *rq = NULL;
     if (open_args(c, &a, n) == 0) {
@@ -286,153 +247,87 @@ static void ask_again(struct rt_dia_conn *c, struct rt_dia_ticket **list, size_t
         }
         rq = rt_dia_request_new(c, c->dialect->join, &a, AHEAD, n, retry_answered);
     }
-    for (size_t i = 0; i < n; i++) {
-        list[i]->in_flight = rq != NULL;
-        if (rq != NULL)
-            rq->nonces[i] = list[i]->nonce;
-        else
-            pause_for(c, list[i], -1); /* there may be memory then */
-    }
+    for (size_t i = 0; rq != NULL && i < n; i++)
+        rq->nonces[i] = list[i]->nonce;
     if (rq != NULL)
         rt_dia_send(c, rq);
+    return rq != NULL;
 }
 
-static void retry(struct rt_dia_conn *c, struct rt_dia_ticket *t)
+/* A LEAVE that waits for what becomes of the ask: there is no ticket any more. */
+static void freed(struct rt_spin *s, struct rt_spin_ticket *t)
 {
-    struct mates m = {.set = t->set};
-    if (t->set == 0) {
-        ask_again(c, &t, 1);
-        return;
-    }
-    rt_dia_each(c, find_mate, &m);
-    m.list = rt_alloc(m.count * sizeof(struct rt_dia_ticket *));
-    m.room = m.count;
-    m.count = 0;
-    if (m.list == NULL) {
-        pause_for(c, t, -1);
-        return;
-    }
-    rt_dia_each(c, find_mate, &m);
-    ask_again(c, m.list, m.count);
-    rt_free(m.list);
+    struct rt_dia_conn *c = rt_dia_of_spin(s);
+    struct rt_op *op = rt_dia_ticket(t)->leaver;
+    rt_dia_unlisten(c, t);
+    rt_dia_ticket(t)->leaver = NULL;
+    if (op != NULL)
+        rt_conn_done(&c->base, op, rt_words_no_ticket(&c->base, t->name));
 }
 
-struct due {
-    int64_t now, next;
-};
-
-static void if_due(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
-{
-    struct due *due = arg;
-    if (t->state != RT_DIA_WAITING || t->in_flight)
-        return;
-    if (t->retry_at <= due->now)
-        retry(c, t);
-    else if (t->retry_at < due->next)
-        due->next = t->retry_at;
-}
-
-void rt_dia_retry_fire(struct rt_timer_call *call, int64_t now)
-{
-    struct rt_dia_conn *c = RT_DIA_OF_TIMER(call, retry_timer);
-    struct due due = {.now = now, .next = RT_NEVER};
-    if (c->waiting > 0 && !rt_dia_session_over(c))
-        rt_dia_each(c, if_due, &due);
-    struct rt_timer *timer = &c->retry_timer.timer; /* a ticket may have set it meanwhile */
-    if (due.next != RT_NEVER && (timer->slot == 0 || timer->at > due.next))
-        rt_timers_start(&c->base.loop->timers, timer, due.next);
-}
-
-void rt_dia_retry_now(struct rt_dia_conn *c, struct rt_dia_ticket *t)
-{
-    t->at_once = true;
-    if (t->state == RT_DIA_WAITING && !t->in_flight)
-        pause_for(c, t, -1);
-}
+const struct rt_spin_user rt_dia_spin_user = {
+    .size = sizeof(struct rt_dia_ticket), .ask = ask_again, .freed = freed};
 
 struct word {
     const char *channel;
 };
 
-static void hear(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+static void hear(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
 {
+    struct rt_dia_conn *c = rt_dia_of_spin(s);
     const struct word *w = arg;
     char channel[CHANNEL_ROOM];
-    if (t->state != RT_DIA_WAITING && t->state != RT_DIA_JOINING)
+    if (t->state != RT_SPIN_WAITING && t->state != RT_SPIN_JOINING)
         return;
     channel_of(c, t, channel);
     if (strcmp(channel, w->channel) != 0 || RT_BUG(RT_BUG_WORD_NOT_HEARD))
         return;
-    rt_dia_retry_now(c, t);
+    rt_spin_now(s, t);
 }
 
 void rt_dia_word(struct rt_dia_conn *c, const char *channel)
 {
     struct word w = {channel};
-    rt_dia_each(c, hear, &w);
+    rt_spin_each(&c->spin, hear, &w);
 }
 
-static void tell_granted(struct rt_dia_conn *c, struct rt_dia_ticket *t, uint64_t fence)
+static void tell_granted(struct rt_dia_conn *c, struct rt_spin_ticket *t, uint64_t fence)
 {
-    struct rt_event event = {.kind = RT_GRANTED,
-                             .session = c->session,
-                             .number = t->number,
-                             .nonce = t->nonce,
-                             .name = t->name};
-    uint64_t number = c->dialect->caps & ROTA_CAP_FENCE ? fence : ++c->names;
-    event.fence = number != t->number ? number : 0;
-    t->number = number;
-    rt_dia_ticket_state(c, t, RT_DIA_HELD);
-    t->set = 0;
-    t->doubt = false;
     rt_dia_unlisten(c, t);
+    rt_spin_granted(&c->spin, t, c->dialect->caps & ROTA_CAP_FENCE ? fence : 0);
     if (c->dialect->in_steps)
         rt_dia_give_end(c, t);
-    rt_conn_event(&c->base, &event);
-}
-
-static void tell_broken(struct rt_dia_conn *c, struct rt_dia_ticket *t)
-{
-    char name[RT_DIA_NAME_ROOM];
-    struct rt_event event = {.kind = RT_TICKET_LOST,
-                             .session = c->session,
-                             .number = t->number,
-                             .nonce = t->nonce,
-                             .name = name};
-    (void)snprintf(name, sizeof(name), "%s", t->name);
-    rt_dia_ticket_free(c, t);
-    rt_conn_event(&c->base, &event);
 }
 
 static void retried_one(struct rt_dia_conn *c, struct rt_dia_request *rq, size_t i, int err,
                         const redisReply *reply)
 {
-    struct rt_dia_ticket *t = rq->session == c->session
-                                  ? rt_dia_by_nonce(c, name_of(rq, i), rq->nonces[i])
-                                  : NULL;
+    struct rt_spin_ticket *t = rq->session == c->spin.session
+                                   ? rt_spin_by_nonce(&c->spin, name_of(rq, i), rq->nonces[i])
+                                   : NULL;
     if (t == NULL) {
         if (err == 0) /* of an earlier session, or given up */
             rt_dia_give_back(c, name_of(rq, i), rq->call.args[AHEAD + EACH * i + 1]);
         return;
     }
     t->in_flight = false;
-    if (t->leaver != NULL) {
+    if (rt_dia_ticket(t)->leaver != NULL) {
         rt_dia_leave_on(c, t, err);
         return;
     }
-    if (t->state != RT_DIA_WAITING)
+    if (t->state != RT_SPIN_WAITING)
         return; /* its LEAVE is behind this */
     int64_t says = c->dialect->queues && err == 0 ? fair_says(reply, i) : FAIR_HOLDS;
     if (err == 0 && says == FAIR_HOLDS)
         tell_granted(c, t, granted_number(c, reply, i));
     else if (err == 0 && says == FAIR_BROKEN)
-        tell_broken(c, t);
+        rt_spin_lost(&c->spin, t);
     else if (err == 0)
-        pause_for(c, t, rt_redis_int(reply, FAIR_EACH * i + 2));
+        rt_spin_wait(&c->spin, t, rt_redis_int(reply, FAIR_EACH * i + 2));
     if (err == 0)
         return;
     t->doubt = err == ROTA_UNKNOWN || (t->doubt && err != ROTA_BUSY);
-    pause_for(c, t, err == ROTA_BUSY ? rt_redis_int(reply, 1) : -1);
+    rt_spin_wait(&c->spin, t, err == ROTA_BUSY ? rt_redis_int(reply, 1) : -1);
 }
 
 static void retry_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, int status,
@@ -448,39 +343,34 @@ static void retry_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int
 
 /* ---- The op -------------------------------------------------------------------------------------------------- */
 
-static void joined_one(struct rt_dia_conn *c, struct rt_join *join, struct rt_dia_ticket *t,
-                       uint64_t fence)
+static void joined_one(struct rt_dia_conn *c, struct rt_op *op, size_t i, uint64_t fence)
 {
-    rt_dia_ticket_state(c, t, RT_DIA_HELD);
-    t->number = c->dialect->caps & ROTA_CAP_FENCE ? fence : ++c->names;
-    t->at_once = false;
+    const struct rt_join *join = &op->join.joins[i];
+    rt_spin_joined(&c->spin, op, i, c->dialect->caps & ROTA_CAP_FENCE ? fence : 0);
     if (c->dialect->in_steps)
-        rt_dia_give_end(c, t);
-    join->number = t->number;
-    join->granted = true;
-    join->wanted = join->flags & RT_JOIN_ARM && join->mode == RT_EXCLUSIVE; /* see leave.c */
+        rt_dia_give_end(c, rt_spin_by_nonce(&c->spin, join->name, join->nonce));
 }
 
 static void joined_all(struct rt_dia_conn *c, struct rt_op *op, int err, const redisReply *reply)
 {
-    uint64_t set = err == ROTA_BUSY && op->join.n > 1 ? ++c->sets : 0;
+    uint64_t set = err == ROTA_BUSY && op->join.n > 1 ? ++c->spin.sets : 0;
     for (size_t i = 0; i < op->join.n; i++) {
         struct rt_join *join = &op->join.joins[i];
-        struct rt_dia_ticket *t = rt_dia_by_nonce(c, join->name, join->nonce);
+        struct rt_spin_ticket *t = rt_spin_by_nonce(&c->spin, join->name, join->nonce);
         assert(t != NULL);
         if (err == 0 && c->dialect->queues && fair_says(reply, i) != FAIR_HOLDS) {
             join->number = t->number = granted_number(c, reply, i);
             join->granted = join->wanted = false;
             wait_on(c, t, rt_redis_int(reply, FAIR_EACH * i + 2));
         } else if (err == 0) {
-            joined_one(c, join, t, granted_number(c, reply, i));
+            joined_one(c, op, i, granted_number(c, reply, i));
         } else if (err == ROTA_BUSY && !(join->flags & RT_JOIN_TRY)) {
             t->set = set;
-            join->number = t->number = ++c->names;
+            join->number = t->number = ++c->spin.names;
             join->granted = join->wanted = false;
             wait_on(c, t, rt_redis_int(reply, 1));
-        } else if (t->state == RT_DIA_JOINING) {
-            rt_dia_ticket_free(c, t);
+        } else if (t->state == RT_SPIN_JOINING) {
+            rt_spin_free(&c->spin, t);
         }
     }
 }
@@ -491,7 +381,7 @@ static void join_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int 
     struct rt_op *op = rq->call.entry.op;
     if (err == 0)
         err = read_answer(c, rq, status, reply);
-    if (rq->session != c->session || c->session == 0) {
+    if (rq->session != c->spin.session || c->spin.session == 0) {
         if (err == 0)
             give_back_all(c, rq);
         rt_conn_done(&c->base, op, rt_words_no_session(&c->base, rq->session));
@@ -518,7 +408,7 @@ static int check(struct rt_dia_conn *c, const struct rt_op *op)
 {
     int rv = rt_check_joins(&c->base, op);
     if (rv == 0)
-        rv = rt_check_session(&c->base, op, c->session);
+        rv = rt_check_session(&c->base, op, c->spin.session);
     for (size_t i = 0; rv == 0 && i < op->join.n; i++) {
         rv = check_one(c, &op->join.joins[i]);
         for (size_t k = 0; rv == 0 && k < i; k++)
@@ -529,51 +419,15 @@ static int check(struct rt_dia_conn *c, const struct rt_op *op)
     return rv;
 }
 
-/* Tickets for all joins; those that are there stay as they are. */
-static int make_tickets(struct rt_dia_conn *c, const struct rt_op *op)
-{
-    size_t n = 0;
-    while (n < op->join.n) {
-        const struct rt_join *j = &op->join.joins[n];
-        if (rt_dia_by_nonce(c, j->name, j->nonce) == NULL && rt_dia_ticket_new(c, j) == NULL)
-            break;
-        n++;
-    }
-    if (n == op->join.n)
-        return 0;
-    while (n-- > 0) {
-        const struct rt_join *j = &op->join.joins[n];
-        struct rt_dia_ticket *t = rt_dia_by_nonce(c, j->name, j->nonce);
-        if (t->state == RT_DIA_JOINING)
-            rt_dia_ticket_free(c, t);
-    }
-    return rt_words_nomem(&c->base);
-}
-
-/* Asked again while it waits: as it stands. */
-static bool stands(struct rt_dia_conn *c, struct rt_op *op)
-{
-    for (size_t i = 0; i < op->join.n; i++) {
-        struct rt_join *j = &op->join.joins[i];
-        const struct rt_dia_ticket *t = rt_dia_by_nonce(c, j->name, j->nonce);
-        if (t == NULL || t->state != RT_DIA_WAITING)
-            return false;
-        j->number = t->number;
-        j->granted = j->wanted = false;
-    }
-    rt_conn_done(&c->base, op, 0);
-    return true;
-}
-
 int rt_dia_begin_join(struct rt_dia_conn *c, struct rt_op *op)
 {
     struct rt_redis_args a;
     int rv = check(c, op);
     if (rv != 0)
         return rv;
-    if (stands(c, op))
+    if (rt_spin_stands(&c->spin, op))
         return 0;
-    rv = make_tickets(c, op);
+    rv = rt_spin_make(&c->spin, op);
     if (rv == 0)
         rv = open_args(c, &a, op->join.n);
     if (rv != 0)

@@ -33,9 +33,9 @@ static void leave_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int
                            const redisReply *reply)
 {
     struct rt_op *op = rq->call.entry.op;
-    struct rt_dia_ticket *t = rq->session == c->session && rq->nonces[0] != 0
-                                  ? rt_dia_by_nonce(c, op->leave.name, rq->nonces[0])
-                                  : NULL;
+    struct rt_spin_ticket *t = rq->session == c->spin.session && rq->nonces[0] != 0
+                                   ? rt_spin_by_nonce(&c->spin, op->leave.name, rq->nonces[0])
+                                   : NULL;
     bool waited = t != NULL && t->waited;
     if (is_over(err, status, reply)) /* a queue says whether it held */
         op->leave.granted = rt_redis_count(reply) == 0 || rt_redis_int(reply, 0) != 0;
@@ -44,7 +44,7 @@ static void leave_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int
     else if (err == 0)
         err = rt_dia_odd(c, rq);
     if (t != NULL && (err == 0 || err == ROTA_LOST))
-        rt_dia_ticket_free(c, t);
+        rt_spin_free(&c->spin, t);
     rt_conn_done(&c->base, op, err);
 }
 
@@ -56,7 +56,7 @@ static void compared(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, 
                      const redisReply *reply)
 {
     struct rt_op *op = rq->call.entry.op;
-    if (err != 0 || status != RT_REDIS_OK || rq->session != c->session) {
+    if (err != 0 || status != RT_REDIS_OK || rq->session != c->spin.session) {
         leave_answered(c, rq, err, status, reply);
         return;
     }
@@ -82,34 +82,35 @@ static int send_leave(struct rt_dia_conn *c, struct rt_op *op, uint64_t nonce,
     return 0;
 }
 
-void rt_dia_leave_on(struct rt_dia_conn *c, struct rt_dia_ticket *t, int err)
+void rt_dia_leave_on(struct rt_dia_conn *c, struct rt_spin_ticket *t, int err)
 {
-    struct rt_op *op = t->leaver;
+    struct rt_op *op = rt_dia_ticket(t)->leaver;
     uint64_t nonce = t->nonce;
-    t->leaver = NULL;
+    rt_dia_ticket(t)->leaver = NULL;
     if (err == 0)
         err = send_leave(c, op, nonce, c->dialect->leave, leave_answered);
     else
         err = -1; /* it did not hold, or ends by its time */
     if (err == 0)
         return;
-    rt_dia_ticket_free(c, t);
+    rt_spin_free(&c->spin, t);
     rt_conn_done(&c->base, op, err == ROTA_NOMEM ? err : 0);
 }
 
 /* Where nobody can say whose a key is, only what is known to hold is deleted. True: OP goes on by itself, or has ended. */
-static bool leave_unnamed(struct rt_dia_conn *c, struct rt_op *op, struct rt_dia_ticket *t)
+static bool leave_unnamed(struct rt_dia_conn *c, struct rt_op *op, struct rt_spin_ticket *t)
 {
-    if (!c->dialect->stamps || (t != NULL && t->state != RT_DIA_WAITING && t->leaver == NULL))
+    if (!c->dialect->stamps ||
+        (t != NULL && t->state != RT_SPIN_WAITING && rt_dia_ticket(t)->leaver == NULL))
         return false;
-    if (t != NULL && t->in_flight && t->leaver == NULL) {
-        rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
-        t->leaver = op;
+    if (t != NULL && t->in_flight && rt_dia_ticket(t)->leaver == NULL) {
+        rt_spin_state(&c->spin, t, RT_SPIN_LEAVING);
+        rt_dia_ticket(t)->leaver = op;
         return true;
     }
     int err = t != NULL ? 0 : rt_words_no_ticket(&c->base, op->leave.name);
-    if (t != NULL && t->leaver == NULL)
-        rt_dia_ticket_free(c, t);
+    if (t != NULL && rt_dia_ticket(t)->leaver == NULL)
+        rt_spin_free(&c->spin, t);
     rt_conn_done(&c->base, op, err);
     return true;
 }
@@ -120,26 +121,27 @@ int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
     if (rv != 0)
         return rv;
     op->leave.granted = false;
-    if (c->session == 0 || op->leave.session != c->session)
+    if (c->spin.session == 0 || op->leave.session != c->spin.session)
         return rt_words_no_ticket(&c->base, op->leave.name);
-    struct rt_dia_ticket *t = op->leave.number != 0
-                                  ? rt_dia_by_number(c, op->leave.name, op->leave.number)
-                                  : rt_dia_by_nonce(c, op->leave.name, op->leave.nonce);
+    struct rt_spin_ticket *t = op->leave.number != 0
+                                   ? rt_spin_by_number(&c->spin, op->leave.name, op->leave.number)
+                                   : rt_spin_by_nonce(&c->spin, op->leave.name, op->leave.nonce);
     if (t == NULL && op->leave.number != 0)
         return rt_words_no_ticket(&c->base, op->leave.name);
     if (leave_unnamed(c, op, t))
         return 0;
-    if (t != NULL && t->state == RT_DIA_WAITING && !t->in_flight && !t->doubt &&
+    if (t != NULL && t->state == RT_SPIN_WAITING && !t->in_flight && !t->doubt &&
         !c->dialect->queues) {
-        rt_dia_ticket_free(c, t); /* the server knows nothing of it */
+        rt_spin_free(&c->spin, t); /* the server knows nothing of it */
         rt_conn_done(&c->base, op, 0);
         return 0;
     }
     if (t != NULL) {
-        if (t->state == RT_DIA_WAITING && !c->dialect->queues) /* the answer says whether it held */
+        if (t->state == RT_SPIN_WAITING &&
+            !c->dialect->queues) /* the answer says whether it held */
             t->waited = true;
         rt_dia_unlisten(c, t);
-        rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
+        rt_spin_state(&c->spin, t, RT_SPIN_LEAVING);
     }
     uint64_t nonce = t != NULL ? t->nonce : op->leave.nonce;
     if (c->dialect->in_steps)
@@ -157,9 +159,9 @@ static void changed(struct rt_dia_conn *c, struct rt_dia_request *rq, int err, i
         err = rt_words_no_ticket(&c->base, op->change.name);
     else if (err == 0 && (status != RT_REDIS_OK || !rt_redis_shaped(reply, 0, "i")))
         err = rt_dia_odd(c, rq);
-    struct rt_dia_ticket *t = rq->session == c->session
-                                  ? rt_dia_by_number(c, op->change.name, op->change.number)
-                                  : NULL;
+    struct rt_spin_ticket *t = rq->session == c->spin.session
+                                   ? rt_spin_by_number(&c->spin, op->change.name, op->change.number)
+                                   : NULL;
     if (err == 0 && t != NULL && op->change.what & RT_CHANGE_DOWNGRADE)
         t->mode = RT_SHARED;
     op->change.wanted = false;
@@ -174,7 +176,7 @@ static int downgrade(struct rt_dia_conn *c, struct rt_op *op, const char *id)
     return rt_dia_ask(c, RT_DIA_RW_CHANGE, &a, 0, op, NULL, changed) != NULL ? 0 : ROTA_NOMEM;
 }
 
-static int set_value(struct rt_dia_conn *c, struct rt_op *op, const struct rt_dia_ticket *t,
+static int set_value(struct rt_dia_conn *c, struct rt_op *op, const struct rt_spin_ticket *t,
                      const char *id)
 {
     struct rt_redis_args a;
@@ -199,9 +201,10 @@ static void change_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, in
     if (err == 0 && rt_redis_int(reply, 0) == 0)
         err = rt_words_no_ticket(&c->base, op->change.name);
     /* Nobody can say that nobody waits. Readers would keep each other out by that. */
-    const struct rt_dia_ticket *t = rq->session == c->session
-                                        ? rt_dia_by_number(c, op->change.name, op->change.number)
-                                        : NULL;
+    const struct rt_spin_ticket *t = rq->session == c->spin.session
+                                         ? rt_spin_by_number(&c->spin, op->change.name,
+                                                             op->change.number)
+                                         : NULL;
     bool reads = t == NULL ||
                  t->mode == RT_SHARED; /* as of now: it may have been downgraded meanwhile */
     op->change.wanted = err == 0 && op->change.what & RT_CHANGE_ARM && !reads;
@@ -215,10 +218,10 @@ int rt_dia_begin_change(struct rt_dia_conn *c, struct rt_op *op)
     int rv = rt_check_name(&c->base, op->change.name);
     if (rv != 0)
         return rv;
-    struct rt_dia_ticket *t = c->session != 0 && op->change.session == c->session
-                                  ? rt_dia_by_number(c, op->change.name, op->change.number)
-                                  : NULL;
-    if (t == NULL || t->state != RT_DIA_HELD)
+    struct rt_spin_ticket *t = c->spin.session != 0 && op->change.session == c->spin.session
+                                   ? rt_spin_by_number(&c->spin, op->change.name, op->change.number)
+                                   : NULL;
+    if (t == NULL || t->state != RT_SPIN_HELD)
         return rt_words_no_ticket(&c->base, op->change.name);
     uint32_t able = c->dialect->caps & ROTA_CAP_SHARED ? RT_CHANGE_DOWNGRADE
                     : c->dialect->queues               ? RT_CHANGE_VALUE

@@ -93,11 +93,12 @@ static void inspect_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, i
 }
 
 /* Of a session only our own is known, and of that what it holds. */
-static void show_ours(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
+static void show_ours(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
 {
+    const struct rt_dia_conn *c = rt_dia_of_spin(s);
     const struct rt_op *op = arg;
     struct rota_place place = {.number = t->number,
-                               .session = c->session,
+                               .session = c->spin.session,
                                .owner = t->owner,
                                .since_ms = -1,
                                .left_ms = -1,
@@ -105,7 +106,7 @@ static void show_ours(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
                                .flags = ROTA_PLACE_GRANTED | ROTA_PLACE_MINE,
                                .label = c->base.label != NULL ? c->base.label : "",
                                .value = ""};
-    if (t->state == RT_DIA_HELD)
+    if (t->state == RT_SPIN_HELD)
         op->inspect.each(op->inspect.arg, t->name, &place);
 }
 
@@ -120,8 +121,8 @@ int rt_dia_begin_inspect(struct rt_dia_conn *c, struct rt_op *op)
                    : ROTA_NOMEM;
     }
     if (op->inspect.name == NULL) {
-        if (op->inspect.session == c->session)
-            rt_dia_each(c, show_ours, op);
+        if (op->inspect.session == c->spin.session)
+            rt_spin_each(&c->spin, show_ours, op);
         rt_conn_done(&c->base, op, 0);
         return 0;
     }

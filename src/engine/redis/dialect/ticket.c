@@ -1,96 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tickets of ours, by name and nonce; what owners are called in each dialect. */
+/* What owners are called in each dialect. */
 #include "engine/redis/dialect/dialect.h"
 
-#include "base/alloc.h"
-#include "base/list.h"
-#include "engine/kit/hash.h"
-
-#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/* ---- The table ------------------------------------------------------------------------------ */
-
-static struct rt_dia_ticket **bucket(struct rt_dia_conn *c, const char *name)
-{
-    return &c->buckets[rt_hash(name, strlen(name)) % RT_DIA_BUCKETS];
-}
-
-struct rt_dia_ticket *rt_dia_by_nonce(struct rt_dia_conn *c, const char *name, uint64_t nonce)
-{
-    struct rt_dia_ticket *t = *bucket(c, name);
-    while (t != NULL && (t->nonce != nonce || strcmp(t->name, name) != 0))
-        t = t->next;
-    return t;
-}
-
-struct rt_dia_ticket *rt_dia_by_number(struct rt_dia_conn *c, const char *name, uint64_t number)
-{
-    struct rt_dia_ticket *t = *bucket(c, name);
-    while (t != NULL && (number == 0 || t->number != number || strcmp(t->name, name) != 0))
-        t = t->next;
-    return t;
-}
-
-struct rt_dia_ticket *rt_dia_ticket_new(struct rt_dia_conn *c, const struct rt_join *join)
-{
-    size_t size = strlen(join->name) + 1;
-    struct rt_dia_ticket *t = rt_alloc(sizeof(*t) + size);
-    if (t == NULL)
-        return NULL;
-    memcpy(t->name, join->name, size);
-    t->nonce = join->nonce;
-    t->owner = join->owner;
-    t->mode = join->mode;
-    t->detects = join->flags & RT_JOIN_DETECT;
-    struct rt_dia_ticket **head = bucket(c, join->name);
-    RT_LIST_ADD(head, t);
-    c->tickets++;
-    return t;
-}
-
-void rt_dia_ticket_state(struct rt_dia_conn *c, struct rt_dia_ticket *t, enum rt_dia_state state)
-{
-    c->waiting -= t->state == RT_DIA_WAITING;
-    c->waiting += state == RT_DIA_WAITING;
-    t->state = state;
-}
-
-void rt_dia_ticket_free(struct rt_dia_conn *c, struct rt_dia_ticket *t)
-{
-    rt_dia_unlisten(c, t);
-    rt_dia_ticket_state(c, t, RT_DIA_LEAVING);
-    RT_LIST_OUT(t);
-    assert(c->tickets > 0);
-    c->tickets--;
-    rt_free(t);
-}
-
-void rt_dia_each(struct rt_dia_conn *c,
-                 void (*each)(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg), void *arg)
-{
-    for (size_t i = 0; c->tickets > 0 && i < RT_DIA_BUCKETS; i++)
-        for (struct rt_dia_ticket *t = c->buckets[i], *next; t != NULL; t = next) {
-            next = t->next;
-            each(c, t, arg);
-        }
-}
-
-static void forget(struct rt_dia_conn *c, struct rt_dia_ticket *t, void *arg)
-{
-    (void)arg;
-    rt_dia_ticket_free(c, t);
-}
-
-void rt_dia_forget_all(struct rt_dia_conn *c)
-{
-    rt_dia_each(c, forget, NULL);
-    assert(c->tickets == 0 && c->waiting == 0);
-}
 
 /* ---- Who is who ------------------------------------------------------------------------------- */
 
@@ -108,7 +24,7 @@ void rt_dia_id(const struct rt_dia_conn *c, uint64_t nonce, char out[RT_DIA_ID_S
     else if (c->dialect->uuid) /* a thread's number is an int64 */
         (void)snprintf(out, RT_DIA_ID_SIZE, "%s:%lld", c->uuid, (long long)(nonce & INT64_MAX));
     else
-        (void)snprintf(out, RT_DIA_ID_SIZE, "%016llx%016llx", (unsigned long long)c->session,
+        (void)snprintf(out, RT_DIA_ID_SIZE, "%016llx%016llx", (unsigned long long)c->spin.session,
                        (unsigned long long)nonce);
 }
 
@@ -118,7 +34,8 @@ bool rt_dia_is_mine(const struct rt_dia_conn *c, const char *id)
     rt_dia_id(c, 0, own);
     if (c->dialect->stamps)
         return false;
-    return c->session != 0 && strncmp(id, own, c->dialect->uuid ? RT_DIA_UUID_SIZE - 1 : 16) == 0;
+    return c->spin.session != 0 &&
+           strncmp(id, own, c->dialect->uuid ? RT_DIA_UUID_SIZE - 1 : 16) == 0;
 }
 
 /* The digits of a UUID that are the session's: all of the first 18 but version and variant. */
