@@ -116,6 +116,8 @@ void bench_postgres_flight(const struct bench *b);
 void bench_postgres_handover(const struct bench *b);
 void bench_postgres_threads(const struct bench *b);
 void bench_postgres_waiters(const struct bench *b);
+void bench_postgres_dialects(const struct bench *b);
+void bench_mysql_dialects(const struct bench *b);
 void bench_mysql_pair(const struct bench *b);
 void bench_mysql_flight(const struct bench *b);
 void bench_mysql_handover(const struct bench *b);

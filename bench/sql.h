@@ -21,6 +21,7 @@ struct sql_way { /* a server and its client library; functions end the program o
     double (*cpu_us)(void); /* of the server, so far */
     struct hand *(*dial)(void);
     void (*hang_up)(struct hand *h);
+    void (*say)(struct hand *h, const char *sql); /* one statement, as it stands */
     void (*row_pair)(struct hand *h,
                      const char *name); /* INSERT and DELETE of a row, each durable */
     void (*own_pair)(struct hand *h, const char *name); /* the server's own lock and unlock */
@@ -33,5 +34,7 @@ struct sql_way { /* a server and its client library; functions end the program o
 };
 
 extern const struct sql_way sql_postgres, sql_mysql;
+
+void sql_bench_dialects(const struct bench *b, const struct sql_way *way); /* sql_dialect.c */
 
 #endif

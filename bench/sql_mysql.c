@@ -195,6 +195,7 @@ const struct sql_way sql_mysql = {
     .cpu_us = cpu_us,
     .dial = dial,
     .hang_up = hang_up,
+    .say = run_text,
     .row_pair = row_pair,
     .own_pair = own_pair,
     .update_pair = update_pair,

@@ -84,6 +84,11 @@ static void hang_up(struct hand *h)
     free(h);
 }
 
+static void say(struct hand *h, const char *sql)
+{
+    must(h->db, PQexec(h->db, sql));
+}
+
 static void row_pair(struct hand *h, const char *name)
 {
     run(h, "insert", name);
@@ -145,6 +150,7 @@ const struct sql_way sql_postgres = {
     .cpu_us = cpu_us,
     .dial = dial,
     .hang_up = hang_up,
+    .say = say,
     .row_pair = row_pair,
     .own_pair = own_pair,
     .update_pair = update_pair,

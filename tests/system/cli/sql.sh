@@ -112,6 +112,65 @@ test_doctor_ddl()
     expect 0 "$rota" run a true
 }
 
+# ---- Dialects
+
+# As ShedLock's own client writes it, from another host.
+shedlock_of_others()
+{
+    local now="timezone('utc', current_timestamp)" later="timezone('utc', current_timestamp) + interval '60 seconds'"
+    if [ "$engine" != postgres ]; then
+        now="utc_timestamp(3)" later="timestampadd(second, 60, utc_timestamp(3))"
+    fi
+    sql "insert into shedlock(name, lock_until, locked_at, locked_by) values('$(spelled job)', $later, $now, 'their-host')"
+}
+
+test_dialects_of_rows()
+{
+    local dialect plain=$ROTA_URL
+    for dialect in row version shedlock; do
+        export ROTA_URL="${plain%%\?*}?dialect=$dialect&${plain#*\?}"
+        hold a
+        expect 75 "$rota" run -n a touch ran
+        expect 0 "$rota" show a >out
+        has 'holds' out
+        expect 0 "$rota" ls >out
+        has '^a ' out
+        let_go
+        expect 0 "$rota" doctor >out
+        has "dialect $dialect in the table" out
+        same "0 0" "$("$rota" doctor --json | json '[d["broken"], len([v for v in d["verdicts"] if v["verdict"] != "kept" and not v["remedy"]])]')"
+        expect 0 "$rota" doctor --ddl >ddl
+        sql "$(cat ddl)" || fail "$dialect: $(cat ddl)"
+    done
+    shedlock_of_others
+    expect 75 "$rota" run -n job touch ran
+    expect 0 "$rota" show job >out
+    has 'their-host' out
+    expect 0 "$rota" why job >out
+    has 'their-host' out
+    [ ! -e ran ] || fail "two hold"
+    refused 64 "has no dialect 'rows', but line, row, version, shedlock" "$rota" --on "$ROTA_TEST_URL?dialect=rows" ls
+    refused 64 "table= is for the dialects" "$rota" --on "$ROTA_TEST_URL?table=x" ls
+}
+
+# Each dialect sells exactly.
+test_demo_dialect_by_dialect()
+{
+    local dialect
+    expect 0 "$rota" demo --buyers 3 --stock 6 >out
+    for dialect in row version shedlock; do
+        grep -Eq "^dialect $dialect +6 +0 " out || fail "$dialect: $(cat out)"
+    done
+}
+
+limited_is_told_of_the_tables_of_a_dialect()
+{
+    unset ROTA_URL
+    refused 64 "no tables shedlock, and this user may not make them.*rota doctor --ddl" "$rota" --on "$ROTA_TEST_URL?dialect=shedlock" ls
+    expect 0 "$rota" --on "$ROTA_TEST_URL?dialect=shedlock" doctor --ddl >ddl
+    has 'locked_by' ddl
+}
+
 # ---- An account that may only read and write the tables
 
 limited_works()

@@ -84,7 +84,8 @@ static void check(const struct rt_lease_conn *c, const struct rt_op *op, const c
     (void)snprintf(text, sizeof(text), "dialect %s in the table %.120s: %s", c->dialect->name,
                    c->table, c->dialect->keeps);
     rt_words_verdict(op, "dialect", "kept", text, "");
-    rt_words_verdict(op, "waking", "limited", "by asking again every 25 to 50 ms", "");
+    rt_words_verdict(op, "waking", "limited", "by asking again every 25 to 50 ms",
+                     "dialect line wakes who is next");
     (void)snprintf(text, sizeof(text), "%.60s, the server's time for every end", c->sql.facts.text);
     rt_words_verdict(op, "server", "kept", text, "");
 }

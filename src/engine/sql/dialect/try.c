@@ -9,6 +9,7 @@
 #include "engine/kit/check.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OVERTAKEN 3 /* so often a look may be, in one ask */
@@ -20,8 +21,9 @@ struct attempt { /* what is asked for: an op's joins, or tickets that wait */
     uint32_t overtaken;
     uint32_t said; /* TAKEs, in which stage of the ask, + 1 */
     enum { SEES, TAKES, ASKS_WHO } doing;
-    struct one {
+    struct one {          /* by name: so sets do not wait for each other in a circle */
         const char *name; /* behind them */
+        size_t join;      /* which of the op's */
         uint64_t nonce, owner;
         int64_t seen;
         struct rt_lease_row row;
@@ -44,8 +46,14 @@ static char *put_one(struct attempt *at, size_t i, char *text, const char *name,
                      uint64_t owner)
 {
     size_t size = strlen(name) + 1;
-    at->list[i] = (struct one){.name = memcpy(text, name, size), .nonce = nonce, .owner = owner};
+    at->list[i] = (struct one){
+        .name = memcpy(text, name, size), .join = i, .nonce = nonce, .owner = owner};
     return text + size;
+}
+
+static int by_name(const void *x, const void *y)
+{
+    return strcmp(((const struct one *)x)->name, ((const struct one *)y)->name);
 }
 
 static struct rt_lease_ticket ticket_of(const struct attempt *at, size_t i)
@@ -186,7 +194,7 @@ static bool try_refused(struct rt_sql_ask *a)
 static void joined(struct attempt *at, struct rt_op *op)
 {
     for (size_t i = 0; i < at->count; i++)
-        rt_spin_joined(&at->c->spin, op, i, number_of(at, i));
+        rt_spin_joined(&at->c->spin, op, at->list[i].join, number_of(at, i));
     rt_conn_done(&at->c->sql.base, op, 0);
 }
 
@@ -283,6 +291,7 @@ static struct rt_sql_ask *go(struct rt_lease_conn *c, const struct rt_sql_plan *
                              struct rt_op *op, struct attempt *at)
 {
     const char *name = at->count == 1 ? at->list[0].name : NULL;
+    qsort(at->list, at->count, sizeof(at->list[0]), by_name);
     struct rt_sql_ask *a = rt_sql_ask_new(&c->sql, plan, op, name, at);
     if (a == NULL) {
         rt_free(at);
