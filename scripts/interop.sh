@@ -3,16 +3,18 @@
 # make interop: other clients contend with Rota on one name, some are killed. On etcd: Go's Mutex, Election, the lock service
 # and etcdctl lock; and the whole conformance suite on current versions of etcd. On ZooKeeper: Curator's mutex, read/write
 # lock and leader latch, kazoo's locks. On Redis: redis-py, redsync and node-redlock, the last two also on Redlock's five;
-# Redisson's plain, fair and read/write lock, and what holds of each client when it is met (tests/interop/redis/meet.py).
+# Redisson's plain, fair and read/write lock, and what holds of each client when it is met (tests/interop/redis/meet.py). On
+# PostgreSQL and MariaDB: ShedLock's provider for JDBC.
 #
 #   scripts/interop.sh [--quick] [one|three] [PART...]
 #
 # Parts: etcd, or of it mutex election service etcdctl current; zookeeper, or of it curator curator-rw curator-latch kazoo
 # kazoo-rw; redis, or of it redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw
-# meet. 5000 grants and 50 kills per pair; quick: 300 and 4, and no current etcd. The pairs run on the servers that are
-# installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if something that was asked for could not be shown: etcd's part needs Go,
-# ZooKeeper's Java and Python with kazoo, Redis' Python with redis-py, Go, Java with Maven, Node with npm. Go, Maven and npm bring
-# what they need from where their settings say, once; it stays in build-interop.
+# meet; shedlock, or of it shedlock-postgres shedlock-mysql. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
+# current etcd. The pairs run on the servers that are installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if
+# something that was asked for could not be shown: etcd's part needs Go, ZooKeeper's Java and Python with kazoo, Redis' Python with
+# redis-py, Go, Java with Maven, Node with npm, ShedLock's Java with Maven. Go, Maven and npm bring what they need from where their
+# settings say, once; it stays in build-interop.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 unset ROTA_URL ROTA_TRACE ROTA_BUG ROTA_PASSWORD
@@ -23,10 +25,12 @@ kills=50
 topology=one
 on_etcd="mutex election service etcdctl current"
 on_zookeeper="curator curator-rw curator-latch kazoo kazoo-rw"
+on_shedlock="shedlock-postgres shedlock-mysql"
 on_redis="redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw meet"
 etcd=
 zookeeper=
 redis=
+shedlock=
 for arg in "$@"; do
     case $arg in
     --quick) grants=300 kills=4 on_etcd="mutex election service etcdctl" ;;
@@ -34,17 +38,20 @@ for arg in "$@"; do
     etcd) etcd=all ;;
     zookeeper) zookeeper=all ;;
     redis) redis=all ;;
+    shedlock) shedlock=all ;;
     mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
     curator | curator-rw | curator-latch | kazoo | kazoo-rw) zookeeper="$zookeeper $arg" ;;
     redis-py | redsync | redsync-five | node-redlock | node-redlock-five | redisson | redisson-fair | redisson-rw | meet)
         redis="$redis $arg" ;;
+    shedlock-postgres | shedlock-mysql) shedlock="$shedlock $arg" ;;
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
-[ -n "$etcd$zookeeper$redis" ] || etcd=all zookeeper=all redis=all
+[ -n "$etcd$zookeeper$redis$shedlock" ] || etcd=all zookeeper=all redis=all shedlock=all
 [ "$etcd" != all ] || etcd=$on_etcd
 [ "$zookeeper" != all ] || zookeeper=$on_zookeeper
 [ "$redis" != all ] || redis=$on_redis
+[ "$shedlock" != all ] || shedlock=$on_shedlock
 
 skipped=0
 skip() # WHOSE WHY
@@ -62,7 +69,8 @@ done
 [ -z "$zookeeper" ] || { command -v javac >/dev/null && [ -f $jars/curator-recipes.jar ] && $python -c 'import kazoo'; } ||
     { skip ZooKeeper "Java, Curator or kazoo is not here"; zookeeper=; }
 [ -z "$redis" ] || $python -c 'import redis' 2>/dev/null || { skip Redis "redis-py is not here"; redis=; }
-[ -n "$etcd$zookeeper$redis" ] || exit 77
+[ -z "$shedlock" ] || command -v mvn >/dev/null || { skip SQL "there is no Maven here, to bring ShedLock"; shedlock=; }
+[ -n "$etcd$zookeeper$redis$shedlock" ] || exit 77
 
 out=$PWD/build-interop
 mkdir -p "$out"
@@ -70,6 +78,7 @@ programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
 [ -z "$etcd" ] || programs="$programs tests/lib/with-etcd tests/conformance/conformance tests/system/cli/take_locks
     tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three"
 [ -z "$zookeeper" ] || programs="$programs tests/lib/with-zookeeper"
+[ -z "$shedlock" ] || programs="$programs tests/lib/with-postgres tests/lib/with-mysql"
 [ -z "$redis" ] || programs="$programs tests/lib/with-redis tests/interop/guard-side"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
@@ -145,6 +154,24 @@ redis_pair() # NAME, on one server or on five
     else
         pair redis "$1" with-redis "$side"
     fi
+)
+
+build_shedlock()
+{
+    if ! cmp -s tests/interop/shedlock/pom.xml "$out/shedlock.pom"; then
+        mvn -q -B -f tests/interop/shedlock/pom.xml dependency:copy-dependencies -DoutputDirectory="$out/shedlock-jars" \
+            >"$out/mvn.log" 2>&1 || { tail -n 5 "$out/mvn.log"; return 1; }
+        cp tests/interop/shedlock/pom.xml "$out/shedlock.pom"
+    fi
+    mkdir -p "$out/shedlock"
+    javac -d "$out/shedlock" -cp "$out/shedlock-jars/*" tests/interop/java/*.java tests/interop/shedlock/*.java || exit 1
+}
+
+shedlock_pair() # NAME, on one server
+(
+    topology=one
+    pair shedlock "$1" "with-${1#shedlock-}" "java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData \
+-Duser.timezone=UTC -cp $out/shedlock:$out/shedlock-jars/* ShedLockSide"
 )
 
 on_current() # TOPOLOGY COMMAND...: on that of $version
@@ -225,6 +252,10 @@ case $etcd in *current*) build_current || { skip etcd "a current etcd cannot be 
 [ -z "$zookeeper" ] || build_java
 for part in $zookeeper; do
     try zookeeper_pair "$part"
+done
+[ -z "$shedlock" ] || build_shedlock || { skip SQL "ShedLock cannot be had"; shedlock=; }
+for part in $shedlock; do
+    try shedlock_pair "$part"
 done
 case $redis in *redsync* | *meet*)
     scripts/redis-peers.sh "$out" redsync || { skip Redis "redsync cannot be had: it needs Go"; without redsync; } ;;

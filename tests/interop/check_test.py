@@ -8,7 +8,7 @@ import unittest
 import check
 
 N = 200
-ARGS = types.SimpleNamespace(pair="election", other="go", grants=N, kills=2)
+ARGS = types.SimpleNamespace(pair="election", other="go", grants=N, kills=2, fenced=True)
 MS = 1000000
 
 

@@ -194,7 +194,7 @@ def load_pairs(engine):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("engine", choices=["etcd", "redis", "zookeeper"])
+    parser.add_argument("engine", choices=["etcd", "redis", "shedlock", "zookeeper"])
     parser.add_argument("pair")
     parser.add_argument("--url", required=True)
     parser.add_argument("--rota-side", required=True)
@@ -209,6 +209,7 @@ def main():
         parser.error(f"no such pair: {args.pair}")
     args.other = pairs.OTHER if isinstance(pairs.OTHER, str) else pairs.OTHER[args.pair]
     args.ordered = getattr(pairs, "ORDERED", True)
+    args.fenced = getattr(pairs, "FENCED", True)
     random.seed(args.seed)
     # Grandchildren come to us (PR_SET_CHILD_SUBREAPER), so that a kill is over when we say so.
     ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)
