@@ -23,7 +23,6 @@ struct rt_journal_ask {
     size_t size;
     uint32_t round;      /* which of its steps are due; the journal's */
     size_t first, steps; /* in a flight; the journal's */
-    bool alone;          /* flies by itself; the journal's */
     void *extra;         /* the journal's */
 };
 

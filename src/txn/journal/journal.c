@@ -14,16 +14,28 @@
 
 #define PASSWORD_ROOM 1024
 
-#if ROTA_ENGINE_FILE
+#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
 extern const struct rt_journal_kind rt_journal_file;
+#endif
+#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+extern const struct rt_journal_kind rt_journal_postgres;
+#endif
+#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+extern const struct rt_journal_kind rt_journal_mysql;
 #endif
 #if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
 extern const struct rt_journal_kind rt_journal_etcd;
 #endif
 
 static const struct rt_journal_kind *const kinds[] = {
-#if ROTA_ENGINE_FILE
+#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
     &rt_journal_file,
+#endif
+#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+    &rt_journal_postgres,
+#endif
+#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+    &rt_journal_mysql,
 #endif
 #if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
     &rt_journal_etcd,

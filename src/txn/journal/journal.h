@@ -238,8 +238,9 @@ struct rt_journal_kind {
     const char *const *schemes; /* NULL-terminated, as in the URL */
     const char *const *params;  /* NULL-terminated: URL parameters beyond the common ones */
     size_t size;                /* whole struct, which begins with struct rt_journal */
-    const char
-        *ddl; /* what it makes, for people who may; NULL: nothing that needs a right of its own */
+    /* What it makes, for people who may: statements without semicolons, NULL-terminated. NULL: nothing that needs a
+     * right of its own. */
+    const char *const *ddl;
 
     /* Prepares it; J is zeroed but for struct rt_journal. Does not wait for the network. Checks the URL, and what
      * can be checked at once (a folder, a file and its layout). On failure nothing stays, and errmsg says why. */

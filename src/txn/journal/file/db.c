@@ -120,7 +120,8 @@ static int once(struct rt_jfile_db *d, const char *sql, sqlite3_stmt **s)
     return rc == SQLITE_DONE || rc == SQLITE_ROW ? SQLITE_OK : rc;
 }
 
-static void bind_args(sqlite3_stmt *s, int step, const struct rt_sql_cell *args, size_t count)
+static void bind_args(sqlite3_stmt *s, const char *types, const struct rt_sql_cell *args,
+                      size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int at = (int)i + 1;
@@ -128,7 +129,7 @@ static void bind_args(sqlite3_stmt *s, int step, const struct rt_sql_cell *args,
             (void)sqlite3_bind_null(s, at);
         else if (args[i].text == NULL)
             (void)sqlite3_bind_int64(s, at, args[i].number);
-        else if (strchr(rt_jfile_texts(step), at) != NULL)
+        else if (types[i] == 't')
             (void)sqlite3_bind_text(s, at, args[i].text, (int)args[i].size, SQLITE_STATIC);
         else
             (void)sqlite3_bind_blob(s, at, args[i].text, (int)args[i].size, SQLITE_STATIC);
@@ -156,15 +157,12 @@ static void hear(struct rt_sql_book *book, size_t step, sqlite3_stmt *s)
 
 static int run_step(struct rt_jfile_db *d, struct rt_sql_book *book, size_t i)
 {
-    int kind = (int)book->steps[i].kind;
-    const char *sql = rt_jfile_sql[kind - RT_ROWS_BASE];
-    sqlite3_stmt **s = &d->stmts[kind - RT_ROWS_BASE];
-    if (sql == NULL) /* GUARD and LOCK: there is one writer */
-        return SQLITE_OK;
-    int rc = prepare(d, sql, s);
+    const struct rt_sql_saying *saying = book->steps[i].saying;
+    sqlite3_stmt **s = &d->stmts[saying->slot];
+    int rc = prepare(d, saying->sql, s);
     if (rc != SQLITE_OK)
         return rc;
-    bind_args(*s, kind, book->steps[i].args, book->steps[i].count);
+    bind_args(*s, saying->types, book->steps[i].args, book->steps[i].count);
     int64_t before = sqlite3_total_changes64(d->db);
     while ((rc = sqlite3_step(*s)) == SQLITE_ROW)
         hear(book, i, *s);
@@ -339,7 +337,7 @@ static int who(struct rt_jfile_db *d)
 {
     struct rt_sql_book book = {0};
     int rv = 0;
-    rt_sql_say_cells(&book, (enum rt_sql_step_kind)RT_ROWS_WHO, NULL, 0);
+    rt_rows_say_cells(&book, rt_jfile_words, RT_ROWS_WHO, NULL, 0);
     if (rt_jfile_db_run(d, &book, &rv) == RT_JFILE_GOOD)
         rv = rt_rows_who(&book, d->say, d->shown, &d->number);
     rt_sql_book_free(&book);

@@ -21,13 +21,12 @@
 #include <sys/types.h>
 
 #define RT_JFILE_NAME "txn.db"
-#define RT_JFILE_STATEMENTS (RT_ROWS_END - RT_ROWS_BASE)
 
 struct rt_jfile_db {
     struct rt_conn *say; /* whose errmsg is set: the opener's, then the thread's own */
     char shown[104];     /* the folder, for messages */
     sqlite3 *db;
-    sqlite3_stmt *stmts[RT_JFILE_STATEMENTS];
+    sqlite3_stmt *stmts[RT_ROWS_END];
     sqlite3_stmt *begin, *begin_read, *commit, *rollback;
     bool full;     /* synchronous, as it is set */
     int64_t until; /* a lock of another process is waited for until then, CLOCK_BOOTTIME ns */
@@ -55,10 +54,8 @@ void rt_jfile_db_rollback(struct rt_jfile_db *d);
 /* Does the steps of BOOK and hears their rows and counts. */
 enum rt_jfile_end rt_jfile_db_run(struct rt_jfile_db *d, struct rt_sql_book *book, int *err);
 
-/* sql.c. By step; NULL: there is nothing to do. Which of its arguments are texts, by their numbers; the others are
- * bytes. */
+/* sql.c. */
 extern const char rt_jfile_schema[];
-extern const char *const rt_jfile_sql[RT_JFILE_STATEMENTS];
-const char *rt_jfile_texts(int step);
+extern const struct rt_sql_saying rt_jfile_words[RT_ROWS_END];
 
 #endif

@@ -136,7 +136,7 @@ static enum rt_jfile_end do_ask(struct journal *j, struct work *w, int *err)
 {
     for (;;) {
         rt_sql_book_clear(&w->book);
-        rt_rows_say(w->ask, &w->book, j->db.number);
+        rt_rows_say(w->ask, &w->book, rt_jfile_words, j->db.number);
         enum rt_jfile_end end = rt_jfile_db_run(&j->db, &w->book, err);
         if (end != RT_JFILE_GOOD)
             return end;

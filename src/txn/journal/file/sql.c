@@ -4,7 +4,9 @@
 
 #define NOW "CAST((julianday('now')-2440587.5)*86400000 AS INTEGER)"
 #define FLOOR "(SELECT n FROM rota_txn_meta WHERE k='floor')"
-#define AT(step) [RT_ROWS_##step - RT_ROWS_BASE]
+#define AT(step, types_, rows_, ...) \
+    [RT_ROWS_##step] = {.sql = __VA_ARGS__, .types = types_, .slot = RT_ROWS_##step, .rows = rows_}
+#define NOTHING(step) [RT_ROWS_##step] = {.sql = NULL, .types = "", .slot = RT_ROWS_##step}
 #define MAY_DECIDE(stands, known) "stands=1 AND (" stands "=3 OR registered<=" known ")"
 
 const char rt_jfile_schema[] =
@@ -19,51 +21,51 @@ const char rt_jfile_schema[] =
     "INSERT INTO rota_txn_meta(k,n,v) VALUES('layout',0,'1.0'),('floor',0,''),"
     "('number',(random()&4294967295)%4294967295+1,'');";
 
-const char *const rt_jfile_sql[RT_JFILE_STATEMENTS] = {
-    AT(WHO) = "SELECT (SELECT n FROM rota_txn_meta WHERE k='number')," FLOOR "," NOW
-              ",(SELECT v FROM rota_txn_meta WHERE k='layout')",
-    AT(INSERT) =
-        "INSERT INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
-        "SELECT ?1,?2,?3," NOW ",0,0,0,0,?4,?5 WHERE " FLOOR "<=?7 "
-        "ON CONFLICT(id) DO UPDATE SET stands=excluded.stands,decided=excluded.decided,"
-        "branches=excluded.branches WHERE " MAY_DECIDE("?2", "?6"),
-    AT(SETTLE) = "UPDATE rota_txn SET stands=?2,decided=" NOW
-                 ",branches=?3 WHERE id=?1 AND " MAY_DECIDE("?2", "?4"),
-    AT(STANDS) =
-        "SELECT m.n,t.stands,t.done,t.deadline,t.decided,t.registered,t.claimer,t.claimed,t.label,t.branches," NOW
-        " FROM rota_txn_meta m LEFT JOIN rota_txn t ON t.id=?1 WHERE m.k='floor'",
-    AT(ROW) =
-        "INSERT INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
-        "SELECT ?1,1,?2,0,0,0,0,0,?3,x'' WHERE " FLOOR "<=?4 ON CONFLICT(id) DO NOTHING",
-    AT(BRANCH) =
-        "INSERT INTO rota_txn_branch(id,number,body) SELECT ?1,?2,?3 FROM rota_txn WHERE id=?1 AND stands=1 "
-        "ON CONFLICT(id,number) DO NOTHING",
-    AT(COUNT) =
-        "UPDATE rota_txn SET registered=(SELECT count(*) FROM rota_txn_branch b WHERE b.id=?1) "
-        "WHERE id=?1 AND stands=1",
-    AT(BRANCHES) = "SELECT body FROM rota_txn_branch WHERE id=?1 ORDER BY number",
-    AT(DONE) = "UPDATE rota_txn SET done=" NOW " WHERE id=?1 AND stands<>1 AND done=0",
-    AT(RAISE) = "UPDATE rota_txn_meta SET n=?1 WHERE k='floor' AND n<?1",
-    AT(SWEEP) = "DELETE FROM rota_txn WHERE id IN "
-                "(SELECT id FROM rota_txn WHERE id<?1 AND done<>0 ORDER BY id LIMIT ?2)",
-    AT(STRAYS) = "DELETE FROM rota_txn_branch WHERE id<?1 AND NOT EXISTS "
-                 "(SELECT 1 FROM rota_txn t WHERE t.id=rota_txn_branch.id)",
-    AT(SCAN) =
-        "SELECT id,stands,deadline,decided,registered,claimer,claimed,label,branches FROM rota_txn "
-        "WHERE done=0 AND deadline<=?1 AND (deadline,id)>(?2,?3) ORDER BY deadline,id LIMIT ?4",
-    AT(CLAIM) = "UPDATE rota_txn SET claimer=iif(?3=0,0,?2),claimed=iif(?3=0,0," NOW
-                "+?3) WHERE id=?1 AND done=0 "
-                "AND (claimer IN (0,?2) OR claimed<=" NOW ")",
-    AT(RESOURCE) =
-        "INSERT INTO rota_txn_resource(name,url,seen) VALUES(?1,?2," NOW ") "
-        "ON CONFLICT(name) DO UPDATE SET url=excluded.url,seen=excluded.seen WHERE url<>excluded.url",
-    AT(RESOURCES) = "SELECT name,url,seen FROM rota_txn_resource ORDER BY name",
+const struct rt_sql_saying rt_jfile_words[RT_ROWS_END] = {
+    NOTHING(GUARD),
+    NOTHING(GUARD_ALONE),
+    NOTHING(LOCK), /* there is one writer */
+    AT(WHO, "", true,
+       "SELECT (SELECT n FROM rota_txn_meta WHERE k='number')," FLOOR "," NOW
+       ",(SELECT v FROM rota_txn_meta WHERE k='layout')"),
+    AT(INSERT, "biitbii", false,
+       "INSERT INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
+       "SELECT ?1,?2,?3," NOW ",0,0,0,0,?4,?5 WHERE " FLOOR "<=?7 "
+       "ON CONFLICT(id) DO UPDATE SET stands=excluded.stands,decided=excluded.decided,"
+       "branches=excluded.branches WHERE " MAY_DECIDE("?2", "?6")),
+    AT(SETTLE, "bibi", false,
+       "UPDATE rota_txn SET stands=?2,decided=" NOW
+       ",branches=?3 WHERE id=?1 AND " MAY_DECIDE("?2", "?4")),
+    AT(STANDS, "b", true,
+       "SELECT m.n,t.stands,t.done,t.deadline,t.decided,t.registered,t.claimer,t.claimed,t.label,t.branches," NOW
+       " FROM rota_txn_meta m LEFT JOIN rota_txn t ON t.id=?1 WHERE m.k='floor'"),
+    AT(ROW, "biti", false,
+       "INSERT INTO rota_txn(id,stands,deadline,decided,done,registered,claimer,claimed,label,branches) "
+       "SELECT ?1,1,?2,0,0,0,0,0,?3,x'' WHERE " FLOOR "<=?4 ON CONFLICT(id) DO NOTHING"),
+    AT(BRANCH, "bib", false,
+       "INSERT INTO rota_txn_branch(id,number,body) SELECT ?1,?2,?3 FROM rota_txn WHERE id=?1 AND stands=1 "
+       "ON CONFLICT(id,number) DO NOTHING"),
+    AT(COUNT, "b", false,
+       "UPDATE rota_txn SET registered=(SELECT count(*) FROM rota_txn_branch b WHERE b.id=?1) "
+       "WHERE id=?1 AND stands=1"),
+    AT(BRANCHES, "b", true, "SELECT body FROM rota_txn_branch WHERE id=?1 ORDER BY number"),
+    AT(DONE, "b", false, "UPDATE rota_txn SET done=" NOW " WHERE id=?1 AND stands<>1 AND done=0"),
+    AT(RAISE, "i", false, "UPDATE rota_txn_meta SET n=?1 WHERE k='floor' AND n<?1"),
+    AT(SWEEP, "bi", false,
+       "DELETE FROM rota_txn WHERE id IN "
+       "(SELECT id FROM rota_txn WHERE id<?1 AND done<>0 ORDER BY id LIMIT ?2)"),
+    AT(STRAYS, "b", false,
+       "DELETE FROM rota_txn_branch WHERE id<?1 AND NOT EXISTS "
+       "(SELECT 1 FROM rota_txn t WHERE t.id=rota_txn_branch.id)"),
+    AT(SCAN, "iibi", true,
+       "SELECT id,stands,deadline,decided,registered,claimer,claimed,label,branches FROM rota_txn "
+       "WHERE done=0 AND deadline<=?1 AND (deadline,id)>(?2,?3) ORDER BY deadline,id LIMIT ?4"),
+    AT(CLAIM, "bii", false,
+       "UPDATE rota_txn SET claimer=iif(?3=0,0,?2),claimed=iif(?3=0,0," NOW
+       "+?3) WHERE id=?1 AND done=0 "
+       "AND (claimer IN (0,?2) OR claimed<=" NOW ")"),
+    AT(RESOURCE, "tt", false,
+       "INSERT INTO rota_txn_resource(name,url,seen) VALUES(?1,?2," NOW ") "
+       "ON CONFLICT(name) DO UPDATE SET url=excluded.url,seen=excluded.seen WHERE url<>excluded.url"),
+    AT(RESOURCES, "", true, "SELECT name,url,seen FROM rota_txn_resource ORDER BY name"),
 };
-
-const char *rt_jfile_texts(int step)
-{
-    return step == RT_ROWS_INSERT     ? "\4"
-           : step == RT_ROWS_ROW      ? "\3"
-           : step == RT_ROWS_RESOURCE ? "\1\2"
-                                      : "";
-}

@@ -14,7 +14,24 @@ enum { DECIDE_INSERT, DECIDE_LOOK, DECIDE_SETTLE };
 
 /* ---- Saying ------------------------------------------------------------------------------------------ */
 
-#define SAY(b, step, ...) rt_sql_say((b), (enum rt_sql_step_kind)(step), __VA_ARGS__)
+#define SAY(v, step, ...)                                                                    \
+    rt_rows_say_cells((v)->b, (v)->words, (step), (const struct rt_sql_cell[]){__VA_ARGS__}, \
+                      sizeof((const struct rt_sql_cell[]){__VA_ARGS__}) /                    \
+                          sizeof(struct rt_sql_cell))
+#define SAY_BARE(v, step) rt_rows_say_cells((v)->b, (v)->words, (step), NULL, 0)
+
+struct voice { /* who says it, and into what */
+    struct rt_sql_book *b;
+    const struct rt_sql_saying *words;
+};
+
+void rt_rows_say_cells(struct rt_sql_book *b, const struct rt_sql_saying *words,
+                       enum rt_rows_step step, const struct rt_sql_cell *args, size_t count)
+{
+    assert(step < RT_ROWS_END && words[step].slot == step);
+    if (words[step].sql != NULL)
+        rt_sql_say_own_cells(b, &words[step], args, count);
+}
 
 static struct rt_sql_cell bytes(const void *at, size_t size)
 {
@@ -31,94 +48,94 @@ static struct rt_sql_cell number_cell(int64_t n)
     return (struct rt_sql_cell){.number = n};
 }
 
-static void say_decide(struct rt_journal_ask *a, struct rt_sql_book *b)
+static void say_decide(struct rt_journal_ask *a, const struct voice *v)
 {
     struct rt_sql_cell id = id_cell(&a->in.decide.id), stands = number_cell(a->in.decide.decision);
     struct rt_sql_cell known = number_cell(a->in.decide.registered);
     struct rt_sql_cell branches = bytes(a->bytes, a->size);
 
     if (a->round == DECIDE_INSERT)
-        SAY(b, RT_ROWS_INSERT, id, stands, number_cell(a->in.decide.deadline_ms),
+        SAY(v, RT_ROWS_INSERT, id, stands, number_cell(a->in.decide.deadline_ms),
             rt_sql_text(a->in.decide.label), branches, known,
             number_cell(rt_txn_id_birth(&a->in.decide.id)));
     if (a->round == DECIDE_SETTLE)
-        SAY(b, RT_ROWS_SETTLE, id, stands, branches, known);
+        SAY(v, RT_ROWS_SETTLE, id, stands, branches, known);
     if (a->round != DECIDE_INSERT)
-        SAY(b, RT_ROWS_STANDS, id);
+        SAY(v, RT_ROWS_STANDS, id);
 }
 
-static void say_register(struct rt_journal_ask *a, struct rt_sql_book *b)
+static void say_register(struct rt_journal_ask *a, const struct voice *v)
 {
     struct rt_sql_cell id = id_cell(&a->in.reg.id);
     struct rt_journal_branch branch;
     size_t at = 0, from = 0;
 
-    SAY(b, RT_ROWS_ROW, id, number_cell(a->in.reg.deadline_ms), rt_sql_text(a->in.reg.label),
+    SAY(v, RT_ROWS_ROW, id, number_cell(a->in.reg.deadline_ms), rt_sql_text(a->in.reg.label),
         number_cell(rt_txn_id_birth(&a->in.reg.id)));
-    SAY(b, RT_ROWS_LOCK, id);
+    SAY(v, RT_ROWS_LOCK, id);
     for (; rt_record_read(a->bytes, a->size, &at, &branch); from = at)
-        SAY(b, RT_ROWS_BRANCH, id, number_cell(branch.number), bytes(a->bytes + from, at - from));
+        SAY(v, RT_ROWS_BRANCH, id, number_cell(branch.number), bytes(a->bytes + from, at - from));
     if (a->in.reg.count > 0)
-        SAY(b, RT_ROWS_COUNT, id);
-    SAY(b, RT_ROWS_STANDS, id);
+        SAY(v, RT_ROWS_COUNT, id);
+    SAY(v, RT_ROWS_STANDS, id);
 }
 
-static void say_forget(struct rt_journal_ask *a, struct rt_sql_book *b, uint32_t number)
+static void say_forget(struct rt_journal_ask *a, const struct voice *v, uint32_t number)
 {
     struct rt_txn_id below = rt_txn_id_make(number, a->in.forget.before_ms, 0);
 
-    rt_sql_say_cells(b, (enum rt_sql_step_kind)RT_ROWS_GUARD_ALONE, NULL, 0);
-    SAY(b, RT_ROWS_RAISE, number_cell(a->in.forget.before_ms));
-    SAY(b, RT_ROWS_SWEEP, id_cell(&below), number_cell(RT_JOURNAL_PAGE_MAX));
-    SAY(b, RT_ROWS_STRAYS, id_cell(&below));
-    rt_sql_say_cells(b, (enum rt_sql_step_kind)RT_ROWS_WHO, NULL, 0);
+    SAY_BARE(v, RT_ROWS_GUARD_ALONE);
+    SAY(v, RT_ROWS_RAISE, number_cell(a->in.forget.before_ms));
+    SAY(v, RT_ROWS_SWEEP, id_cell(&below), number_cell(RT_JOURNAL_PAGE_MAX));
+    SAY(v, RT_ROWS_STRAYS, id_cell(&below));
+    SAY_BARE(v, RT_ROWS_WHO);
 }
 
-static void say_claim(struct rt_journal_ask *a, struct rt_sql_book *b)
+static void say_claim(struct rt_journal_ask *a, const struct voice *v)
 {
     struct rt_sql_cell id = id_cell(&a->in.claim.id);
 
-    SAY(b, RT_ROWS_CLAIM, id, number_cell((int64_t)a->in.claim.who),
+    SAY(v, RT_ROWS_CLAIM, id, number_cell((int64_t)a->in.claim.who),
         number_cell(a->in.claim.for_ms));
-    SAY(b, RT_ROWS_STANDS, id);
+    SAY(v, RT_ROWS_STANDS, id);
 }
 
-static void say_op(struct rt_journal_ask *a, struct rt_sql_book *b, uint32_t number)
+static void say_op(struct rt_journal_ask *a, const struct voice *v, uint32_t number)
 {
     switch (a->in.kind) {
     case RT_JOURNAL_IDENTIFY:
-        rt_sql_say_cells(b, (enum rt_sql_step_kind)RT_ROWS_WHO, NULL, 0);
+        SAY_BARE(v, RT_ROWS_WHO);
         return;
     case RT_JOURNAL_REGISTER:
-        say_register(a, b);
+        say_register(a, v);
         return;
     case RT_JOURNAL_DECIDE:
-        say_decide(a, b);
+        say_decide(a, v);
         return;
     case RT_JOURNAL_READ:
-        SAY(b, RT_ROWS_STANDS, id_cell(&a->in.read.id));
-        SAY(b, RT_ROWS_BRANCHES, id_cell(&a->in.read.id));
+        SAY(v, RT_ROWS_STANDS, id_cell(&a->in.read.id));
+        SAY(v, RT_ROWS_BRANCHES, id_cell(&a->in.read.id));
         return;
     case RT_JOURNAL_DONE:
         for (size_t i = 0; i < a->in.finish.count; i++)
-            SAY(b, RT_ROWS_DONE, id_cell(&a->in.finish.ids[i]));
+            SAY(v, RT_ROWS_DONE, id_cell(&a->in.finish.ids[i]));
         return;
     case RT_JOURNAL_FORGET:
-        say_forget(a, b, number);
+        say_forget(a, v, number);
         return;
     case RT_JOURNAL_SCAN:
-        SAY(b, RT_ROWS_SCAN, number_cell(a->in.scan.before_ms),
+        SAY(v, RT_ROWS_SCAN, number_cell(a->in.scan.before_ms),
             number_cell(a->in.scan.after_deadline_ms), id_cell(&a->in.scan.after),
             number_cell(a->in.scan.limit));
         return;
     case RT_JOURNAL_CLAIM:
-        say_claim(a, b);
+        say_claim(a, v);
         return;
     case RT_JOURNAL_RESOURCE:
-        SAY(b, RT_ROWS_RESOURCE, rt_sql_text(a->in.resource.name), rt_sql_text(a->in.resource.url));
+        SAY(v, RT_ROWS_RESOURCE, rt_sql_text(a->in.resource.name), rt_sql_text(a->in.resource.url));
         return;
     case RT_JOURNAL_RESOURCES:
-        rt_sql_say_cells(b, (enum rt_sql_step_kind)RT_ROWS_RESOURCES, NULL, 0);
+        SAY_BARE(v, RT_ROWS_RESOURCES);
         return;
     case RT_JOURNAL_OPS:
         break;
@@ -126,31 +143,46 @@ static void say_op(struct rt_journal_ask *a, struct rt_sql_book *b, uint32_t num
     assert(false); /* checked before */
 }
 
-bool rt_rows_guarded(const struct rt_journal_ask *a)
-{
-    return a->in.kind == RT_JOURNAL_REGISTER ||
-           (a->in.kind == RT_JOURNAL_DECIDE && a->round == DECIDE_INSERT);
-}
-
 bool rt_rows_alone(const struct rt_journal_ask *a)
 {
-    return a->alone || a->in.kind == RT_JOURNAL_FORGET;
+    return a->in.kind == RT_JOURNAL_FORGET;
 }
 
-void rt_rows_say(struct rt_journal_ask *a, struct rt_sql_book *b, uint32_t number)
+/* Before any row is locked, whatever the flight is of: so nobody who has one waits for who alone may change the
+ * floor. */
+static bool must_guard(const struct rt_journal_ask *a, const struct rt_sql_book *b)
 {
+    if (rt_journal_ask_reads(a) || rt_rows_alone(a))
+        return false;
+    for (size_t i = 0; i < b->step_count; i++)
+        if (b->steps[i].saying != NULL && b->steps[i].saying->slot == RT_ROWS_GUARD)
+            return false;
+    return true;
+}
+
+void rt_rows_say(struct rt_journal_ask *a, struct rt_sql_book *b, const struct rt_sql_saying *words,
+                 uint32_t number)
+{
+    struct voice v = {b, words};
+    if (must_guard(a, b))
+        SAY_BARE(&v, RT_ROWS_GUARD);
     a->first = b->step_count;
-    say_op(a, b, number);
+    say_op(a, &v, number);
     a->steps = b->step_count - a->first;
 }
 
 /* ---- Hearing ----------------------------------------------------------------------------------------- */
 
+static bool is_step(const struct rt_sql_step *s, enum rt_rows_step step)
+{
+    return s->saying != NULL && s->saying->slot == step;
+}
+
 static bool is_of(const struct rt_journal_ask *a, const struct rt_sql_book *b,
                   const struct rt_sql_row *row, enum rt_rows_step step)
 {
     return row->step >= a->first && row->step < a->first + a->steps && row->cells != NULL &&
-           (int)b->steps[row->step].kind == (int)step;
+           is_step(&b->steps[row->step], step);
 }
 
 /* The next row of A's STEP behind AFTER; NULL: from the first on, or there is none. */
@@ -169,7 +201,7 @@ static uint64_t changed(const struct rt_journal_ask *a, const struct rt_sql_book
                         enum rt_rows_step step)
 {
     for (size_t i = a->first; i < a->first + a->steps; i++)
-        if ((int)b->steps[i].kind == (int)step)
+        if (is_step(&b->steps[i], step))
             return b->changed[i];
     return 0;
 }
@@ -347,7 +379,7 @@ int rt_rows_who(const struct rt_sql_book *b, struct rt_conn *conn, const char *a
     for (size_t i = 0; i < b->row_count; i++) {
         const struct rt_sql_row *row = &b->rows[i];
         int64_t n = rt_sql_int(row, 0);
-        if ((int)b->steps[row->step].kind != RT_ROWS_WHO || row->cells == NULL)
+        if (b->steps[row->step].saying == NULL || row->cells == NULL || row->count != 4)
             continue;
         if (strtol(rt_sql_str(row, 3), NULL, 10) != RT_ROWS_LAYOUT_MAJOR)
             return rt_words_fail(

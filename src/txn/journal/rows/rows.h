@@ -28,11 +28,11 @@
 #include "engine/sql/sql.h"
 #include "txn/journal/ask.h"
 
-/* Beyond the steps of the lock engine (engine/sql/driver.h). */
-#define RT_ROWS_BASE (RT_SQL_STEPS + 1)
+/* Steps: a journal has a struct rt_sql_saying for each, whose slot it is (engine/sql/driver.h). sql NULL: nothing is
+ * to be done there. */
 enum rt_rows_step {
     /* () -> number, floor, now, layout. ABSENT: no tables. On servers it also sees to it that a COMMIT is durable. */
-    RT_ROWS_WHO = RT_ROWS_BASE,
+    RT_ROWS_WHO,
     /* (): the floor stays as it is until the end of the transaction; the other one: so that it may be changed. */
     RT_ROWS_GUARD,
     RT_ROWS_GUARD_ALONE,
@@ -63,16 +63,20 @@ enum rt_rows_step {
     RT_ROWS_END,
 };
 
+_Static_assert((int)RT_ROWS_END <= RT_SQL_SLOTS, "so many may be");
+
 #define RT_ROWS_LAYOUT_MAJOR 1
 
-/* Whether the steps of A's round begin with GUARD: once in a flight is enough, and first. */
-bool rt_rows_guarded(const struct rt_journal_ask *a);
 /* Whether it must fly by itself: it takes what the others' GUARD keeps. */
 bool rt_rows_alone(const struct rt_journal_ask *a);
 
-/* Says the steps of A's round, but for GUARD; A->first and A->steps are set. B may have failed then. NUMBER: the
- * journal's. */
-void rt_rows_say(struct rt_journal_ask *a, struct rt_sql_book *b, uint32_t number);
+/* Says one step, in WORDS. */
+void rt_rows_say_cells(struct rt_sql_book *b, const struct rt_sql_saying *words,
+                       enum rt_rows_step step, const struct rt_sql_cell *args, size_t count);
+/* Says the steps of A's round; A->first and A->steps are set. B may have failed then. GUARD is said before all that
+ * writes, once in B. NUMBER: the journal's. */
+void rt_rows_say(struct rt_journal_ask *a, struct rt_sql_book *b, const struct rt_sql_saying *words,
+                 uint32_t number);
 
 /* Its steps have landed. True: it is answered, A->in has it and *ERR is 0 or what the rows said (ROTA_BUSY,
  * ROTA_LOST, ROTA_PROTOCOL: they are damaged; with errmsg in CONN). False: it flies again, in another round. */
@@ -82,8 +86,8 @@ bool rt_rows_hear(struct rt_journal_ask *a, const struct rt_sql_book *b, struct 
 /* After it was heard with 0, and before its op is told: calls the op's each() with what is in B. */
 int rt_rows_show(struct rt_journal_ask *a, const struct rt_sql_book *b, struct rt_conn *conn);
 
-/* What WHO answered. 0, or ROTA_UNSUPPORTED with errmsg: of another version; ROTA_PROTOCOL: the tables are not
- * whole. */
+/* What WHO answered, the only step of B in words. 0, or ROTA_UNSUPPORTED with errmsg: of another version;
+ * ROTA_PROTOCOL: the tables are not whole. */
 int rt_rows_who(const struct rt_sql_book *b, struct rt_conn *conn, const char *at,
                 uint32_t *number);
 

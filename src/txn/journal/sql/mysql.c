@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of the journal in MariaDB and MySQL: their texts are in mysql.sql. */
+#include "txn/journal/sql/sql.h"
+
+/* X(step, text, types of its arguments, it answers rows, it changes nothing) */
+#define WORDS(X)                                 \
+    X(WHO, who, "", true, true)                  \
+    X(GUARD, guard, "", true, true)              \
+    X(GUARD_ALONE, guard_alone, "", true, false) \
+    X(INSERT, insert, "biitbii", false, false)   \
+    X(SETTLE, settle, "bibi", false, false)      \
+    X(STANDS, stands, "b", true, true)           \
+    X(ROW, row, "biti", false, false)            \
+    X(LOCK, lock, "b", true, false)              \
+    X(BRANCH, branch, "bib", false, false)       \
+    X(COUNT, count, "b", false, false)           \
+    X(BRANCHES, branches, "b", true, true)       \
+    X(DONE, done, "b", false, false)             \
+    X(RAISE, raise, "i", false, false)           \
+    X(SWEEP, sweep, "bi", false, false)          \
+    X(STRAYS, strays, "b", false, false)         \
+    X(SCAN, scan, "iibi", true, true)            \
+    X(CLAIM, claim, "bii", false, false)         \
+    X(RESOURCE, resource, "tt", false, false)    \
+    X(RESOURCES, resources, "", true, true)
+
+#define DECLARE(step, text, types, rows, reads) extern const char rt_jsql_mysql_##text[];
+WORDS(DECLARE)
+extern const char rt_jsql_mysql_meta[], rt_jsql_mysql_row_table[], rt_jsql_mysql_branch_table[],
+    rt_jsql_mysql_resource_table[], rt_jsql_mysql_fill[];
+
+#define SAYING(step, text, types, rows, reads) \
+    [RT_ROWS_##step] = {rt_jsql_mysql_##text, types, RT_ROWS_##step, rows, reads},
+static const struct rt_sql_saying words[RT_ROWS_END] = {WORDS(SAYING)};
+
+#define ONCE(text, rows)                                   \
+    {                                                      \
+        rt_jsql_mysql_##text, "", RT_SQL_ONCE, rows, false \
+    }
+static const struct rt_sql_saying make[] = {
+    ONCE(meta, false),           ONCE(row_table, false), ONCE(branch_table, false),
+    ONCE(resource_table, false), ONCE(fill, false),      {.sql = NULL},
+};
+
+static const struct rt_jsql_dialect dialect = {
+    .driver = &rt_mysql_driver, .words = words, .make = make};
+
+static const char *const ddl[] = {rt_jsql_mysql_meta, rt_jsql_mysql_resource_table, NULL};
+
+static const char *const schemes[] = {"mysql",    "mysqls",       "mysql+unix", "mariadb",
+                                      "mariadbs", "mariadb+unix", NULL};
+static const char *const params[] = {"database", "user", NULL};
+
+static int open_journal(struct rt_journal *base, const struct rt_url *url)
+{
+    return rt_jsql_open(base, url, &dialect);
+}
+
+const struct rt_journal_kind rt_journal_mysql = RT_JSQL_KIND("mysql", open_journal, schemes, params,
+                                                             ddl);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The words of the journal in PostgreSQL: their texts are in postgres.sql. */
+#include "txn/journal/sql/sql.h"
+
+/* X(step, text, types of its arguments, it answers rows, it changes nothing) */
+#define WORDS(X)                                 \
+    X(WHO, who, "", true, true)                  \
+    X(GUARD, guard, "", true, true)              \
+    X(GUARD_ALONE, guard_alone, "", true, false) \
+    X(INSERT, insert, "biitbii", false, false)   \
+    X(SETTLE, settle, "bibi", false, false)      \
+    X(STANDS, stands, "b", true, true)           \
+    X(ROW, row, "biti", false, false)            \
+    X(LOCK, lock, "b", true, false)              \
+    X(BRANCH, branch, "bib", false, false)       \
+    X(COUNT, count, "b", false, false)           \
+    X(BRANCHES, branches, "b", true, true)       \
+    X(DONE, done, "b", false, false)             \
+    X(RAISE, raise, "i", false, false)           \
+    X(SWEEP, sweep, "bi", false, false)          \
+    X(STRAYS, strays, "b", false, false)         \
+    X(SCAN, scan, "iibi", true, true)            \
+    X(CLAIM, claim, "bii", false, false)         \
+    X(RESOURCE, resource, "tt", false, false)    \
+    X(RESOURCES, resources, "", true, true)
+
+#define DECLARE(step, text, types, rows, reads) extern const char rt_jsql_postgres_##text[];
+WORDS(DECLARE)
+extern const char rt_jsql_postgres_make_lock[], rt_jsql_postgres_meta[],
+    rt_jsql_postgres_row_table[], rt_jsql_postgres_undone[], rt_jsql_postgres_branch_table[],
+    rt_jsql_postgres_resource_table[], rt_jsql_postgres_fill[];
+
+#define SAYING(step, text, types, rows, reads) \
+    [RT_ROWS_##step] = {rt_jsql_postgres_##text, types, RT_ROWS_##step, rows, reads},
+static const struct rt_sql_saying words[RT_ROWS_END] = {WORDS(SAYING)};
+
+#define ONCE(text, rows)                                      \
+    {                                                         \
+        rt_jsql_postgres_##text, "", RT_SQL_ONCE, rows, false \
+    }
+static const struct rt_sql_saying make[] = {
+    ONCE(make_lock, true),     ONCE(meta, false),
+    ONCE(row_table, false),    ONCE(undone, false),
+    ONCE(branch_table, false), ONCE(resource_table, false),
+    ONCE(fill, false),         {.sql = NULL},
+};
+
+static const struct rt_jsql_dialect dialect = {
+    .driver = &rt_postgres_driver, .words = words, .make = make};
+
+static const char *const ddl[] = {rt_jsql_postgres_row_table, rt_jsql_postgres_branch_table,
+                                  rt_jsql_postgres_fill, NULL};
+
+static const char *const schemes[] = {"postgres", "postgresql", NULL};
+static const char *const params[] = {
+    "service",         "sslmode",    "sslrootcert",     "sslcert",     "sslkey",
+    "sslcrl",          "passfile",   "options",         "requirepeer", "application_name",
+    "channel_binding", "gssencmode", "krbsrvname",      "host",        "port",
+    "schema",          "pooler",     "connect_timeout", NULL,
+};
+
+static int open_journal(struct rt_journal *base, const struct rt_url *url)
+{
+    return rt_jsql_open(base, url, &dialect);
+}
+
+const struct rt_journal_kind rt_journal_postgres = RT_JSQL_KIND("postgres", open_journal, schemes,
+                                                                params, ddl);
