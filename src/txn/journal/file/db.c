@@ -25,6 +25,7 @@
 #define SPINS 30
 #define NAP_NS 50000
 #define NAPS_MAX 8
+#define NAP_OPEN_NS 1000000
 #define COLUMNS 16
 
 /* ---- Errors ------------------------------------------------------------------------------------------ */
@@ -39,7 +40,9 @@ static int say_io(struct rt_jfile_db *d, int rc)
 /* What SQLite's RC is for us, with errmsg. */
 static int error_of(struct rt_jfile_db *d, int rc)
 {
-    switch (rc & 0xff) {
+    int code = rc & 0xff;
+    d->busy = code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_PROTOCOL;
+    switch (code) {
     case SQLITE_NOMEM:
         return rt_words_nomem(d->say);
     case SQLITE_FULL:
@@ -280,14 +283,11 @@ static int check_layout(struct rt_jfile_db *d, bool *fresh)
 
 static int settings(struct rt_jfile_db *d)
 {
-    int persist = 1;
     (void)sqlite3_extended_result_codes(d->db, 1);
     (void)sqlite3_busy_handler(d->db, on_busy, d);
     (void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
     (void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
-    (void)sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
     (void)sqlite3_wal_hook(d->db, on_wal, d);
-    (void)sqlite3_file_control(d->db, "main", SQLITE_FCNTL_PERSIST_WAL, &persist);
     d->full = true;
     return exec(d, "PRAGMA cell_size_check=ON;PRAGMA synchronous=FULL;PRAGMA temp_store=MEMORY;"
                    "PRAGMA cache_size=-16000;");
@@ -323,16 +323,6 @@ static int create(struct rt_jfile_db *d)
     return rv;
 }
 
-static int wal_is_lost(struct rt_jfile_db *d)
-{
-    return rt_words_fail(
-        d->say, ROTA_PROTOCOL,
-        "%s/" RT_JFILE_NAME
-        "-wal is gone, and perhaps decisions with it: put it back; to go on with what is left, "
-        "remove " RT_JFILE_NAME "-shm, too",
-        d->shown);
-}
-
 static int who(struct rt_jfile_db *d)
 {
     struct rt_sql_book book = {0};
@@ -344,15 +334,19 @@ static int who(struct rt_jfile_db *d)
     return rv;
 }
 
-static bool has_bytes(int dir, const char *name)
+/* What the WAL has is in the file too, on the disk, and both have their names: SQLite takes a WAL beside an empty file for
+ * a stray one, and deletes it. Once it is so, it stays so. */
+static int settle(struct rt_jfile_db *d, int dir)
 {
-    struct stat st;
-    return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0;
+    int rc = sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL);
+    if (rc != SQLITE_OK)
+        return error_of(d, rc);
+    return fsync(dir) == 0 ? 0
+                           : rt_words_fail(d->say, ROTA_UNREACHABLE, "%s cannot be synced: %s",
+                                           d->shown, strerror(errno));
 }
 
-/* USED: it was in use before, by programs that end without folding the WAL back. Another one that is just making it
- * has put bytes there by the time we see its tables. */
-static int open_db(struct rt_jfile_db *d, const char *path, int dir, bool used)
+static int open_db(struct rt_jfile_db *d, const char *path, int dir)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
     bool fresh = false;
@@ -368,8 +362,8 @@ static int open_db(struct rt_jfile_db *d, const char *path, int dir, bool used)
         rv = error_of(d, rc);
     if (rv == 0 && fresh)
         rv = create(d);
-    else if (rv == 0 && used && !has_bytes(dir, RT_JFILE_NAME "-wal"))
-        rv = wal_is_lost(d);
+    if (rv == 0)
+        rv = settle(d, dir);
     return rv == 0 ? who(d) : rv;
 }
 
@@ -406,12 +400,17 @@ int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t 
     int rv = make_file(d, dir, mode);
     if (rv != 0)
         return rv;
-    bool used = has_bytes(dir, RT_JFILE_NAME "-shm");
     (void)snprintf(path, sizeof(path), "%s/" RT_JFILE_NAME, folder);
-    rv = open_db(d, path, dir, used);
-    if (rv != 0)
+    while ((rv = open_db(d, path, dir)) != 0) {
+        bool again = d->busy && clock_ns() < d->until; /* not all that waits asks the handler */
+        struct timespec nap = {.tv_nsec = NAP_OPEN_NS};
         rt_jfile_db_close(d);
-    return rv;
+        if (!again)
+            return rv;
+        d->busy = false;
+        (void)nanosleep(&nap, NULL);
+    }
+    return 0;
 }
 
 void rt_jfile_db_close(struct rt_jfile_db *d)

@@ -4,9 +4,9 @@
  *
  *   a batch of asks ──▶ BEGIN ──▶ each ask's steps, in all their rounds ──▶ COMMIT: one write, one fsync ──▶ all told
  *
- * synchronous=FULL where anything in the batch must be durable, else NORMAL: no fsync, and nothing is torn. The WAL
- * stays when programs end, and so does its index: one without the other is noticed, for decisions may have gone with
- * the WAL.
+ * synchronous=FULL where anything in the batch must be durable, else NORMAL: no fsync, and nothing is torn. The last one
+ * that closes folds the WAL back and takes it away; where one died it stays, and whoever deletes it then deletes
+ * decisions.
  *
  * What if it ends at any moment: before the COMMIT's frame is in the WAL, nothing of the batch is there, and nobody
  * was told. Behind it, all of it may be there or, if the machine lost its memory before the fsync, nothing: nobody
@@ -29,6 +29,7 @@ struct rt_jfile_db {
     sqlite3_stmt *stmts[RT_ROWS_END];
     sqlite3_stmt *begin, *begin_read, *commit, *rollback;
     bool full;     /* synchronous, as it is set */
+    bool busy;     /* the last error was a lock of another */
     int64_t until; /* a lock of another process is waited for until then, CLOCK_BOOTTIME ns */
     atomic_bool *leaving; /* ... or until this is so */
     uint32_t number;
