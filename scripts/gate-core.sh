@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fails if src/core reaches for a clock, I/O, the heap or another part of the house.
+# Fails if src/core or src/txn/core reaches for a clock, I/O, the heap or another part of the house.
 #
 #   scripts/gate-core.sh BUILD-FOLDER
 #
@@ -8,20 +8,25 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-objects=$(ls "$1"/librota.a.p/src_core_*.c.o)
+build=$1
 allowed="memcpy memmove memset memcmp strlen strcmp strncmp __memcpy_chk __memmove_chk __memset_chk
     __assert_fail abort __stack_chk_fail _GLOBAL_OFFSET_TABLE_ rt_bug"
 
 defined=$(mktemp)
 trap 'rm -f "$defined"' EXIT
-{
-    # shellcheck disable=SC2086 # lists of words
-    nm --defined-only --format=just-symbols $objects
-    # shellcheck disable=SC2086
-    printf '%s\n' $allowed
-} | sed 's/:$//' | sort -u >"$defined"
 
-# shellcheck disable=SC2086
-foreign=$(nm --undefined-only --format=just-symbols $objects | grep -v ':$' | grep . | sort -u |
-    comm -23 - "$defined")
-[ -z "$foreign" ] || { printf 'src/core reaches for:\n%s\n' "$foreign"; exit 1; }
+pure() # FOLDER OBJECT...
+{
+    folder=$1
+    shift
+    {
+        nm --defined-only --format=just-symbols "$@"
+        # shellcheck disable=SC2086 # a list of words
+        printf '%s\n' $allowed
+    } | sed 's/:$//' | sort -u >"$defined"
+    foreign=$(nm --undefined-only --format=just-symbols "$@" | grep -v ':$' | grep . | sort -u | comm -23 - "$defined")
+    [ -z "$foreign" ] || { printf '%s reaches for:\n%s\n' "$folder" "$foreign"; exit 1; }
+}
+
+pure src/core "$build"/librota.a.p/src_core_*.c.o
+pure src/txn/core "$build"/librota_txn_core.a.p/src_txn_core_*.c.o

@@ -74,6 +74,8 @@ FOLDERS = {
 FOLDERS["redlock"] = ("src/engine/redlock", [SIM + " --redlock --seeds 20", "tests/system/redlock/test_redlock_steps",
                                              "tests/system/redlock/test_redlock_bad_input", UNIT + "redis/test_redlock_oom",
                                              "tests/lib/with-redis redlock -- " + CONFORMANCE + " --ttl=1s --alone @URL@"])
+FOLDERS["txn-core"] = ("src/txn/core", ["tests/txn/unit/core/test_txn_" + name for name in ("stories", "phase_two", "recovery",
+                                                                                          "parts")] + [SIM + " --txn --seeds 3000"])
 FOLDERS["guard"] = ("src/guard", named("guard/test_", "guard_file guard_etcd retry guard_redis"))
 FOLDERS["resp"] = ("src/engine/resp", FOLDERS["redis"][1]) # the connection that the Redis engine rides on
 # As in `make test`: what writes behind its memory, uses it freed, or loses it is found by the address sanitizer.

@@ -76,6 +76,27 @@ enum rt_bug {
     RT_BUG_TOLD_AT_THE_FRONT = 80,      /* before the foreign lock is held */
     RT_BUG_LINE_LEFT_FIRST = 81,        /* before the foreign lock is given back */
     RT_BUG_FOREIGN_LOSS_FORGOTTEN = 82, /* its holder is not told */
+    /* Of the core of transactions. */
+    RT_BUG_TXN_OWN_WISH = 100,    /* what was asked for is believed, not what stands */
+    RT_BUG_TXN_NOT_DURABLE = 101, /* branches are told to commit when DECIDE leaves */
+    RT_BUG_TXN_ABSENT_IS_COMMITTED = 102,
+    RT_BUG_TXN_NO_DEADLINE = 103, /* recovery does not wait for it */
+    RT_BUG_TXN_ONE_PASS = 104,    /* ... and settles what it sees for the first time */
+    RT_BUG_TXN_FOREIGN = 105,     /* ... whosesoever it is */
+    RT_BUG_TXN_NO_GATE = 106,
+    RT_BUG_TXN_ONE_POLL = 107, /* of the gate */
+    RT_BUG_TXN_MARKER_NOT_READ = 108,
+    RT_BUG_TXN_ABORT_PRESUMED = 109, /* rolled back before ABORT stands */
+    RT_BUG_TXN_LOST_VOTE_IS_YES = 110,
+    RT_BUG_TXN_FAILED_VOTES_YES = 111,
+    RT_BUG_TXN_GIVES_UP = 112,           /* after ten tries it counts as done */
+    RT_BUG_TXN_UNKNOWN_IS_ABORTED = 113, /* told so when the journal does not answer */
+    RT_BUG_TXN_EXPIRED_IS_ABORTED = 114,
+    RT_BUG_TXN_MARKS_OF_UNDONE = 115, /* gc takes those away too */
+    RT_BUG_TXN_CLOSES_STUCK = 116,
+    /* ... of the journal that its simulator plays. */
+    RT_BUG_TXN_OVERWRITES = 117,    /* the last decision wins */
+    RT_BUG_TXN_FORGETS_FIRST = 118, /* and raises the floor after that */
 };
 
 #ifdef ROTA_PLANTED

@@ -4,7 +4,7 @@
  *   sim [KIND] [--from SEED | --from new] [--seeds N] [--corpus FILE]   the corpus first, then N seeds
  *   sim [KIND] --seed SEED [--trace]                                    one, with all of its trace
  *
- * KIND is --redis, --cluster, --redlock, --token, --also, --etcd, --postgres, --mysql or --zookeeper: over that engine and a model of its server, not over mem; --file: over
+ * KIND is --txn: the core of transactions, over a journal and resources that are played; or --redis, --cluster, --redlock, --token, --also, --etcd, --postgres, --mysql or --zookeeper: over that engine and a model of its server, not over mem; --file: over
  * that engine, a real database and a machine that is played; --late: over mem
  * that numbers tickets when it grants them. --from new: from a seed that is drawn anew and printed first. --rejoin:
  * half of the asks outlast outages (ROTA_REJOIN); --observe: threads also look on. Without them seeds mean what they did. */
@@ -200,6 +200,10 @@ static double seconds(void)
 
 static void print_counts(void)
 {
+    if (kind->report != NULL) {
+        kind->report();
+        return;
+    }
     const struct sim_counts *n = &sim_counts;
     const struct {
         const char *what;
@@ -269,7 +273,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file | --txn] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }

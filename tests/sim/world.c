@@ -142,6 +142,7 @@ const struct sim_kind *sim_kind_find(const char *name)
         &sim_also,
         &sim_postgres,
         &sim_mysql,
+        &sim_txn,
 #if ROTA_ENGINE_FILE
         &sim_file,
 #endif

@@ -31,6 +31,10 @@ struct sim_kind {
         wanted_by_beat; /* that somebody waits may be told by the next beat: it came while we began to listen */
     bool
         to_deadline; /* what is promised is held against the deadline itself, not against what is told before it */
+    /* Of a world without locks; then nothing else here counts: runs a schedule, and does not return from a violation; prints
+     * what all of them were made of, and how many steps. NULL: of locks. */
+    void (*play)(uint64_t seed, bool tracing);
+    void (*report)(void);
     const struct rt_engine *engine; /* NULL: which the URL names */
     /* Draws what the plan has for this kind alone, and makes the world. */
     void (*open)(struct sim *sim);
@@ -80,7 +84,7 @@ struct sim_kind {
 
 extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster, sim_redlock, sim_token,
     sim_also;
-extern const struct sim_kind sim_postgres, sim_mysql;
+extern const struct sim_kind sim_postgres, sim_mysql, sim_txn;
 extern const struct sim_kind sim_etcd, sim_zookeeper, sim_file; /* where those engines were built */
 
 /* By its name, or NULL. */

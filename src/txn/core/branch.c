@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One branch of a transaction: votes, orders, takeovers, what is done about a lost answer. */
+#include "txn/core/branch.h"
+
+#include "base/bug.h"
+
+#include <assert.h>
+
+#define BIT(state) (1u << (state))
+
+/* From which states each may be reached: the arrows of the diagram in branch.h. */
+static const unsigned allowed_from[] = {
+    [RT_BRANCH_ACTIVE] = BIT(RT_BRANCH_PREPARING), /* elsewhere: asked again */
+    [RT_BRANCH_PREPARING] = BIT(RT_BRANCH_ACTIVE),
+    [RT_BRANCH_PREPARED] = BIT(RT_BRANCH_PREPARING),
+    [RT_BRANCH_REFUSED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL),
+    [RT_BRANCH_DOUBTFUL] = BIT(RT_BRANCH_PREPARING),
+    [RT_BRANCH_ORDERED] = BIT(RT_BRANCH_ACTIVE) | BIT(RT_BRANCH_PREPARED) | BIT(RT_BRANCH_REFUSED) |
+                          BIT(RT_BRANCH_DOUBTFUL) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_ASKING),
+    [RT_BRANCH_GATE] = BIT(RT_BRANCH_ORDERED),
+    [RT_BRANCH_ASKING] = BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_CHECKING),
+    [RT_BRANCH_CHECKING] = BIT(RT_BRANCH_ASKING),
+    [RT_BRANCH_FINISHED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL) |
+                           BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_ASKING) | BIT(RT_BRANCH_CHECKING),
+    [RT_BRANCH_READONLY] = BIT(RT_BRANCH_PREPARING),
+};
+
+static void move(struct rt_branch *b, enum rt_branch_state to)
+{
+    assert((allowed_from[to] & BIT(b->state)) != 0);
+    b->state = (uint8_t)to;
+}
+
+void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated)
+{
+    *b = (struct rt_branch){.number = number,
+                            .resource = resource,
+                            .gated = gated,
+                            .clear_at = -1,
+                            .state = RT_BRANCH_ACTIVE};
+    b->stuck = resource == RT_BRANCH_NO_RESOURCE ? RT_STUCK_NO_RESOURCE : RT_STUCK_NOT;
+    assert(!rt_branch_is_over(b));
+}
+
+bool rt_branch_is_over(const struct rt_branch *b)
+{
+    return b->state == RT_BRANCH_FINISHED || b->state == RT_BRANCH_READONLY;
+}
+
+/* ---- The vote ----------------------------------------------------------- */
+
+void rt_branch_voted(struct rt_branch *b, enum rt_reply reply)
+{
+    assert(b->state == RT_BRANCH_PREPARING);
+    if (RT_BUG(RT_BUG_TXN_LOST_VOTE_IS_YES) && reply == RT_REPLY_LOST)
+        reply = RT_REPLY_YES;
+    if (b->elsewhere && reply == RT_REPLY_LOST) {
+        move(b, RT_BRANCH_ACTIVE);
+        return;
+    }
+    if (b->elsewhere && reply == RT_REPLY_ABSENT) {
+        move(b, RT_BRANCH_DOUBTFUL); /* not prepared; it may be yet */
+        return;
+    }
+    switch (reply) {
+    case RT_REPLY_PREPARED: /* elsewhere */
+    case RT_REPLY_YES:
+        move(b, RT_BRANCH_PREPARED);
+        break;
+    case RT_REPLY_READONLY:
+        move(b, RT_BRANCH_READONLY);
+        break;
+    case RT_REPLY_DONE: /* of ONE_PHASE */
+        move(b, RT_BRANCH_FINISHED);
+        break;
+    case RT_REPLY_LOST:
+        move(b, RT_BRANCH_DOUBTFUL);
+        b->own = false;
+        break;
+    default:
+        move(b, RT_BRANCH_REFUSED);
+    }
+}
+
+/* ---- The order ---------------------------------------------------------- */
+
+void rt_branch_order(struct rt_branch *b, enum rt_decision order, int64_t now)
+{
+    assert(order != RT_DECISION_NONE && b->order == RT_DECISION_NONE && b->retry.seq == 0);
+    b->order = (uint8_t)order;
+    if (b->state == RT_BRANCH_READONLY)
+        return;
+    move(b, RT_BRANCH_ORDERED);
+    rt_retry_soon(&b->retry, now);
+}
+
+enum rt_branch_op rt_branch_next(struct rt_branch *b)
+{
+    assert(b->order != RT_DECISION_NONE);
+    if (b->resource == RT_BRANCH_NO_RESOURCE)
+        return RT_BRANCH_NOTHING;
+    bool shut = b->gated && !b->own && !b->open && !RT_BUG(RT_BUG_TXN_NO_GATE);
+    if (b->state == RT_BRANCH_ORDERED && shut)
+        move(b, RT_BRANCH_GATE);
+    switch (b->state) {
+    case RT_BRANCH_ORDERED:
+        return b->order == RT_DECISION_COMMIT ? RT_BRANCH_COMMIT : RT_BRANCH_ROLLBACK;
+    case RT_BRANCH_GATE:
+        return RT_BRANCH_GATED;
+    case RT_BRANCH_ASKING:
+        return RT_BRANCH_ASK;
+    default:
+        return RT_BRANCH_NOTHING;
+    }
+}
+
+static void finish(struct rt_branch *b)
+{
+    assert(b->order != RT_DECISION_NONE);
+    move(b, RT_BRANCH_FINISHED);
+    b->stuck = RT_STUCK_NOT;
+}
+
+/* It came to nothing. */
+static bool again(struct rt_branch *b, int64_t now)
+{
+    bool tenth = rt_retry_later(&b->retry, now);
+    assert(b->retry.at > now);
+    if (RT_BUG(RT_BUG_TXN_GIVES_UP) && tenth)
+        b->state = RT_BRANCH_FINISHED;
+    return tenth;
+}
+
+static bool order_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
+{
+    bool commit = b->order == RT_DECISION_COMMIT, taken_over = !b->own;
+    assert(b->state == RT_BRANCH_ORDERED);
+    switch (reply) {
+    case RT_REPLY_DONE: /* ... or so it says: the marker is read back after a takeover (X7) */
+        if (commit && b->gated && taken_over && !RT_BUG(RT_BUG_TXN_MARKER_NOT_READ)) {
+            move(b, RT_BRANCH_ASKING);
+            return false;
+        }
+        finish(b);
+        return false;
+    case RT_REPLY_ABSENT: /* committed, rolled back, or never there: its marker tells the first */
+        if (RT_BUG(RT_BUG_TXN_ABSENT_IS_COMMITTED))
+            finish(b);
+        else
+            move(b, RT_BRANCH_ASKING);
+        return false;
+    case RT_REPLY_HELD:
+        b->open = false;
+        b->clear_at = -1;
+        return again(b, now);
+    case RT_REPLY_REFUSED:
+        b->stuck = RT_STUCK_REFUSED;
+        return again(b, now);
+    default:
+        b->own = false;
+        return again(b, now);
+    }
+}
+
+static bool gate_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
+{
+    assert(b->state == RT_BRANCH_GATE);
+    if (reply != RT_REPLY_CLEAR) {
+        b->clear_at = reply == RT_REPLY_HELD ? -1 : b->clear_at;
+        return again(b, now);
+    }
+    if (b->clear_at < 0 && !RT_BUG(RT_BUG_TXN_ONE_POLL)) {
+        b->clear_at = now;
+        rt_retry_not_before(&b->retry, now + RT_BRANCH_GATE_APART);
+        return false;
+    }
+    b->open = true; /* the second poll left that much later */
+    move(b, RT_BRANCH_ORDERED);
+    rt_retry_soon(&b->retry, now);
+    return false;
+}
+
+static bool ask_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
+{
+    bool commit = b->order == RT_DECISION_COMMIT;
+    assert(b->state == RT_BRANCH_ASKING);
+    switch (reply) {
+    case RT_REPLY_COMMITTED:
+        if (commit || b->either) {
+            finish(b);
+            return false;
+        }
+        b->stuck = RT_STUCK_MIXED;
+        return again(b, now);
+    case RT_REPLY_PREPARED: /* it is there, or there again */
+        b->stuck = RT_STUCK_NOT;
+        move(b, RT_BRANCH_ORDERED);
+        return again(b, now);
+    case RT_REPLY_ABSENT:
+        if (commit)
+            move(b, RT_BRANCH_CHECKING);
+        else
+            finish(b);
+        return false;
+    default:
+        return again(b, now);
+    }
+}
+
+bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
+{
+    assert(b->order != RT_DECISION_NONE && b->retry.seq == 0);
+    switch (b->state) {
+    case RT_BRANCH_GATE:
+        return gate_answered(b, reply, now);
+    case RT_BRANCH_ASKING:
+        return ask_answered(b, reply, now);
+    default:
+        return order_answered(b, reply, now);
+    }
+}
+
+void rt_branch_checked(struct rt_branch *b, bool done, int64_t now)
+{
+    assert(b->state == RT_BRANCH_CHECKING);
+    if (done) {
+        finish(b);
+        return;
+    }
+    b->stuck = RT_STUCK_LOST;
+    move(b, RT_BRANCH_ASKING);
+    rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One branch of a transaction: its work at one resource, from the first statement to the end as decided.
+ *
+ *        PREPARE, ASK         yes
+ *   ACTIVE ────────▶ PREPARING ───▶ PREPARED ────┐
+ *     │                │ │ └ no ──▶ REFUSED ─────┤ the decision stands       done
+ *     │                │ └── lost ▶ DOUBTFUL ────┼──────────────▶ ORDERED ───────────────▶ FINISHED
+ *     │                └ read-only ▶ READONLY    │              ▲  │ ▲ │                      ▲ ▲
+ *     └──────────── nothing was prepared ────────┘    twice clear  │ │ └ absent, taken over   │ │
+ *                                                          GATE ◀──┘ │          ▼             │ │
+ *                         another connection has to do it,           └─ there ─ ASKING ── marker│
+ *                         and could lose it (MariaDB: T0.1)                    │  ▲ stuck       │
+ *                                                                      nothing ▼  │ 30 s        │
+ *                                                                           CHECKING ── done ───┘
+ *
+ * An order is given by the connection that prepared; if that is gone, or somebody else orders, by another one: the takeover.
+ * Of a branch whose id the participant does not have (ABSENT) it is asked for the marker, which committed ones leave. Without
+ * one it is rolled back, which is well if it was to be; if it was to be committed, the journal is looked at, whether somebody
+ * else finished it and the marker was cleaned away: it is never taken for committed (X8). What is found nowhere, or committed
+ * against the decision, is stuck, told, and asked for on: after a restart a branch that MariaDB lost is there again. */
+#ifndef RT_BRANCH_H
+#define RT_BRANCH_H
+
+#include "txn/core/retry.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RT_BRANCH_NO_RESOURCE UINT32_MAX /* recovery does not know it: stuck, and told */
+#define RT_BRANCH_GATE_APART \
+    INT64_C(150000000) /* ns; what tells who is connected may be 100 ms old */
+#define RT_BRANCH_STUCK_PAUSE INT64_C(30000000000)
+
+enum rt_decision { RT_DECISION_NONE, RT_DECISION_COMMIT, RT_DECISION_ABORT };
+
+/* What is asked of a participant. Of each: what it answers; then, what became of it if the answer is lost. */
+enum rt_branch_op {
+    RT_BRANCH_NOTHING,
+    /* YES: durable, whatever dies. READONLY: it changed nothing and has ended. NO: it has not prepared and will not.
+     * Lost: it may be prepared or not; it is not asked again, but counts as no. */
+    RT_BRANCH_PREPARE,
+    /* The only branch commits, with its marker. DONE; NO: it did not, and will not. Lost: ask, with a fence. */
+    RT_BRANCH_ONE_PHASE,
+    /* DONE; ABSENT: there is no such prepared branch; HELD: another connection has it. Lost: give the order again. */
+    RT_BRANCH_COMMIT,
+    RT_BRANCH_ROLLBACK,
+    /* PREPARED, COMMITTED (the marker is there), ABSENT: neither. With a fence ABSENT also promises that it can never
+     * commit in one phase any more. Lost: ask again. */
+    RT_BRANCH_ASK,
+    /* Whether the connection that prepared is still there: HELD, CLEAR. Lost: ask again. */
+    RT_BRANCH_GATED,
+};
+
+enum rt_reply {
+    RT_REPLY_LOST, /* no answer; what was asked may have happened. An own connection is of no use any more. */
+    RT_REPLY_YES,
+    RT_REPLY_READONLY,
+    RT_REPLY_NO,
+    RT_REPLY_DONE,
+    RT_REPLY_ABSENT,
+    RT_REPLY_PREPARED,
+    RT_REPLY_COMMITTED,
+    RT_REPLY_HELD,
+    RT_REPLY_CLEAR,
+    RT_REPLY_REFUSED, /* it will not (rights, another server at that address): a person is needed; asked on */
+    /* Of the journal (txn.h). */
+    RT_REPLY_STANDS,
+    RT_REPLY_OPEN, /* nothing is decided */
+    RT_REPLY_BELOW,
+};
+
+enum rt_stuck { /* why a person is needed */
+                RT_STUCK_NOT,
+                RT_STUCK_NO_RESOURCE,
+                RT_STUCK_LOST,  /* decided COMMIT; the participant has neither branch nor marker */
+                RT_STUCK_MIXED, /* decided ABORT; the participant has committed it */
+                RT_STUCK_REFUSED, /* the participant refuses the order */
+};
+
+enum rt_branch_state {
+    RT_BRANCH_ACTIVE,
+    RT_BRANCH_PREPARING, /* or commits in one phase */
+    RT_BRANCH_PREPARED,
+    RT_BRANCH_REFUSED,
+    RT_BRANCH_DOUBTFUL, /* its vote was lost */
+    RT_BRANCH_ORDERED,
+    RT_BRANCH_GATE,
+    RT_BRANCH_ASKING,
+    RT_BRANCH_CHECKING,
+    RT_BRANCH_FINISHED,
+    RT_BRANCH_READONLY,
+};
+
+struct rt_branch {
+    uint32_t number;   /* in its transaction; what the participant calls it by */
+    uint32_t resource; /* its owner's index; or RT_BRANCH_NO_RESOURCE */
+    struct rt_retry retry;
+    int64_t clear_at; /* when the gate was first seen clear; -1: it was not */
+    uint32_t checked; /* CHECKING: looks at the journal that left after this seq count */
+    uint8_t state;    /* enum rt_branch_state */
+    uint8_t order;    /* enum rt_decision: what it is to become; NONE before */
+    uint8_t stuck;    /* enum rt_stuck */
+    bool own;         /* the connection that prepared is ours and works */
+    bool gated;       /* another connection may lose its commit: gate and marker (X7) */
+    bool open;        /* the gate is */
+    bool failed;      /* a statement of it failed: it votes no */
+    bool either;      /* nobody knows the decision any more: a marker is as well as none */
+    bool elsewhere;   /* a process that joined prepares it: whether it did is asked */
+};
+
+void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated);
+
+/* PREPARE or ONE_PHASE was answered. */
+void rt_branch_voted(struct rt_branch *b, enum rt_reply reply);
+
+/* The decision for it stands: from now on it is told, until it is FINISHED. */
+void rt_branch_order(struct rt_branch *b, enum rt_decision order, int64_t now);
+
+/* What is to be asked of its participant once retry says that it may; NOTHING: nothing. Only of one that is ordered. */
+enum rt_branch_op rt_branch_next(struct rt_branch *b);
+
+/* That was answered. True: it is the tenth time in a row that it came to nothing. */
+bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now);
+
+/* The journal was looked at after the participant had nothing: DONE: somebody finished it. */
+void rt_branch_checked(struct rt_branch *b, bool done, int64_t now);
+
+/* Ended, one way or the other. */
+bool rt_branch_is_over(const struct rt_branch *b);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The name that a participant keeps of a branch: its text. */
+#include "txn/core/name.h"
+
+#include <assert.h>
+
+static void put(char *out, uint64_t value, size_t digits)
+{
+    assert(digits < 16 && value >> (4 * digits) == 0); /* it fits */
+    for (size_t i = 0; i < digits; i++)
+        out[i] = "0123456789abcdef"[value >> 4 * (digits - 1 - i) & 15];
+}
+
+/* As put writes them, so a name has one text: no capital letters. Its end is no digit. */
+static bool get(const char *text, size_t digits, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < digits; i++) {
+        int digit = text[i] >= 'A' && text[i] <= 'F' ? -1 : rt_txn_id_digit(text[i]);
+        if (digit < 0)
+            return false;
+        value = value << 4 | (uint64_t)digit;
+    }
+    *out = value;
+    return true;
+}
+
+void rt_name_text(const struct rt_name *name, char out[RT_NAME_TEXT])
+{
+    assert(name->deadline_ms >= 0 && name->deadline_ms <= RT_TXN_BIRTH_MAX);
+    rt_txn_id_text(&name->id, out);
+    out[32] = '-';
+    put(out + 33, name->branch, 8);
+    out[41] = '-';
+    put(out + 42, (uint64_t)name->deadline_ms, 12);
+    out[54] = '\0';
+}
+
+bool rt_name_read(const char *text, struct rt_name *out)
+{
+    uint64_t journal, birth, random, branch, deadline;
+    if (!get(text, 8, &journal) || !get(text + 8, 12, &birth) || !get(text + 20, 12, &random) ||
+        text[32] != '-' || !get(text + 33, 8, &branch) || text[41] != '-' ||
+        !get(text + 42, 12, &deadline) || text[54] != '\0')
+        return false;
+    out->id = rt_txn_id_make((uint32_t)journal, (int64_t)birth, random);
+    out->branch = (uint32_t)branch;
+    out->deadline_ms = (int64_t)deadline;
+    return true;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transaction: branches, one decision, and what has to be asked of journal and participants to get there.
+ *
+ *            commit           all voted           it stands
+ *   ACTIVE ────────▶ PREPARING ────────▶ DECIDING ─────┬── COMMIT ──▶ COMMITTING ──▶ CLOSING ──▶ ENDED
+ *    │ │ │            ▲ │  └─ any no, lost, ▲ │ ▲      └── ABORT ───▶ ABORTING ───────▲          ▲
+ *    │ │ │            │ │     deadline:     │ │ │ answer lost: again     ▲ │ no row is there     │
+ *    │ │ │            │ │     ABORT ────────┘ │ │                        │ └─────────────────────┤
+ *    │ │ │         LOOKING ◀── others joined ─┘ │                        │                       │
+ *    │ │ │ one branch,  └── all read-only ──────┼────────────────────────┼───────────────────────┤
+ *    │ │ └ whose id nobody has ▶ ONE_PHASE ─────┼── no ──────────────────┤                       │
+ *    │ │                             └─ committed; or asked whether it did, and whether that can be known ┘
+ *    │ └── abort, deadline ─────────────────────┘                        │
+ *    └──── abort before anything was prepared ───────────────────────────┘
+ *   adopted (recovery): undecided: DECIDING with ABORT; decided: COMMITTING, ABORTING
+ *
+ * The invariants; the simulator (tests/sim/txn) asserts them, comments cite them by number:
+ * X1  One decision: what stands in the journal for an id never becomes another. A transaction is committed exactly when
+ *     (id, COMMIT) stands; one in one phase, whose id nobody else knows, when its branch did, with its marker.
+ * X2  (id, COMMIT) is asked for only when every branch voted yes or read-only and none has failed; no branch is told to commit,
+ *     and nobody is told COMMITTED, before it is known to stand.
+ * X3  No branch that may be prepared is rolled back before (id, ABORT) is known to stand, or that nothing can stand any more.
+ * X4  One outcome: of one id no branch ends committed and another rolled back, unless that is told (STUCK).
+ * X5  What is told is so: COMMITTED, ABORTED. What is not known is told as UNKNOWN or EXPIRED, never guessed.
+ * X6  Recovery touches ids of its own journal only, an undecided one only after its deadline, and each only when it was seen in
+ *     two passes.
+ * X7  A branch that another connection may lose is taken over only through the gate, and finished only when its marker was read.
+ * X8  Nothing is written as done that is not: no answer and no absence is taken for a commit.
+ * X9  The floor is raised before anything is forgotten; what is not done is not forgotten; below the floor nothing is decided.
+ * X10 Nothing is left behind: once all is healed, every branch is found and finished, and every caller answered, in bounded
+ *     time. Retries do not end; after ten somebody is told.
+ *
+ * No clock, lock or epoch carries safety: deadlines and passes (X6) are good manners. The first decision wins, and whoever
+ * comes second is told it: a coordinator that was stopped for an hour, two recoveries, a request that was late or doubled.
+ *
+ * Pure: events, answers and the time in; what to ask, and news, out. Memory is the owner's. One request to the journal, and
+ * one to each branch, is under way at a time; each must be answered once by the owner (RT_REPLY_LOST when it gave up), and
+ * answers that come later are known by their seq and do nothing. */
+#ifndef RT_TXN_H
+#define RT_TXN_H
+
+#include "txn/core/branch.h"
+#include "txn/id.h"
+
+#define RT_TXN_NEVER INT64_MAX /* times are CLOCK_BOOTTIME in nanoseconds, as in core/timers.h */
+
+/* What is asked of the journal. */
+enum rt_txn_op {
+    RT_TXN_BRANCH, /* nothing: it is for a participant, see op of the branch */
+    /* Insert (id, COMMIT and the branches | ABORT) if nothing stands there; durable before it is answered.
+     * STANDS: with what stands now, whoever wrote it; BELOW: nothing stands, and the id's birth is below the floor, so nothing
+     * ever will. OPEN: COMMIT was not written, for more branches are registered than `registered`: the journal is looked at.
+     * What stands is looked for before the floor. Lost: ask again; the answer is what stands. */
+    RT_TXN_DECIDE,
+    /* STANDS, OPEN (with the branches that are registered), BELOW. Lost: ask again. */
+    RT_TXN_LOOK,
+    /* All branches are finished: it may be forgotten one day. DONE. Lost: ask again; lazily, nobody waits. */
+    RT_TXN_DONE,
+};
+
+struct rt_txn_part { /* a branch as the journal lists it with COMMIT */
+    uint32_t number, resource;
+    bool gated;
+};
+
+struct rt_txn_todo {
+    enum rt_txn_op to;
+    enum rt_branch_op op;      /* RT_TXN_BRANCH */
+    struct rt_branch *branch;  /* RT_TXN_BRANCH; valid until the next branch is added */
+    uint32_t seq;              /* give it back with the answer */
+    enum rt_decision decision; /* DECIDE; COMMIT lists rt_txn_parts */
+    uint32_t registered;       /* DECIDE: branches that are registered and known */
+    bool own;   /* COMMIT, ROLLBACK: on the connection that prepared; else a takeover */
+    bool fence; /* ASK */
+};
+
+struct rt_txn_answer {
+    uint32_t seq;
+    enum rt_reply reply;
+    enum rt_decision decision; /* STANDS */
+    bool done;                 /* STANDS: all branches are finished */
+    /* STANDS COMMIT: the branches listed; NULL: as we asked. LOOK, OPEN: those registered. There must be room for them. */
+    const struct rt_txn_part *parts;
+    uint32_t part_count;
+};
+
+enum rt_txn_state {
+    RT_TXN_ACTIVE,
+    RT_TXN_PREPARING,
+    RT_TXN_LOOKING, /* which branches have others registered? */
+    RT_TXN_ONE_PHASE,
+    RT_TXN_DECIDING,
+    RT_TXN_COMMITTING,
+    RT_TXN_ABORTING,
+    RT_TXN_CLOSING, /* DONE has to reach the journal */
+    RT_TXN_ENDED,   /* nothing is under way, nothing is due: its owner's to free */
+};
+
+enum rt_outcome {
+    RT_OUTCOME_OPEN,
+    RT_OUTCOME_COMMITTED,
+    RT_OUTCOME_ABORTED,
+    RT_OUTCOME_EXPIRED, /* decided, finished and forgotten: nobody knows any more */
+    RT_OUTCOME_UNKNOWN, /* told only: the answer did not come in time, and is looked for on */
+};
+
+/* rt_txn_news */
+#define RT_TXN_ANSWERED 0x1u  /* commit or abort: `told`; once */
+#define RT_TXN_ATTENTION 0x2u /* something came to nothing ten times in a row */
+#define RT_TXN_STUCK 0x4u     /* a branch has become stuck; `stuck` of each says why */
+#define RT_TXN_OVER 0x8u      /* ENDED; once */
+
+struct rt_txn {
+    struct rt_txn_id id;
+    int64_t deadline_ms; /* by the wall; participants keep it with the branch */
+    int64_t deadline_at; /* the same by our own clock; RT_TXN_NEVER: adopted */
+    int64_t limit_at;    /* its caller is answered by then */
+    struct rt_branch *branches;
+    uint32_t count, room;
+    uint32_t last_seq;
+    struct rt_retry journal;
+    uint32_t news;
+    uint8_t asked;       /* enum rt_txn_op: of the journal's request under way */
+    uint8_t state;       /* enum rt_txn_state */
+    uint8_t want;        /* enum rt_decision: what DECIDE is to write */
+    uint8_t outcome;     /* enum rt_outcome */
+    uint8_t told;        /* enum rt_outcome */
+    uint32_t registered; /* of the branches */
+    bool adopted;        /* no caller of ours waits */
+    bool
+        shared; /* others know the id: they may ask for its outcome, so that stands in the journal */
+    bool waits;        /* its caller is answered when phase two is over */
+    bool sent;         /* PREPARE has left for a branch */
+    bool commit_sent;  /* DECIDE with COMMIT has left */
+    bool commit_lost;  /* ... and an answer to it was lost */
+    bool asked_commit; /* the DECIDE under way, or the last, was for COMMIT */
+    bool stands;       /* a row is there: it has to be closed */
+};
+
+/* ---- Whose transaction it is -------------------------------------------- */
+
+/* Begun here. BRANCHES[ROOM] is the owner's. */
+void rt_txn_begin(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
+                  int64_t deadline_at, struct rt_branch *branches, uint32_t room);
+/* Its next branch, on a connection of ours that is at work. There must be room; only before commit and abort. */
+struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resource, bool gated);
+/* All branches vote, and then it is decided. Its caller is answered by LIMIT_AT. WAITS: when phase two is over, if that is before. */
+void rt_txn_commit(struct rt_txn *t, bool waits, int64_t limit_at, int64_t now);
+void rt_txn_abort(struct rt_txn *t, int64_t limit_at, int64_t now);
+
+/* Left behind by somebody, and ours to finish: recovery. DECISION is what was read in the journal: COMMIT or ABORT, with
+ * all its PARTS; NONE: nothing, so it will be ABORT unless the journal says otherwise. Then rt_txn_found for each branch that was found at
+ * a participant, then rt_txn_settle. */
+void rt_txn_adopt(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
+                  struct rt_branch *branches, uint32_t room);
+void rt_txn_found(struct rt_txn *t, const struct rt_txn_part *part); /* twice: once */
+void rt_txn_settle(struct rt_txn *t, enum rt_decision decision, const struct rt_txn_part *parts,
+                   uint32_t part_count, int64_t now);
+
+/* ---- For both ----------------------------------------------------------- */
+
+/* The next thing to ask; false: nothing now. */
+bool rt_txn_todo(struct rt_txn *t, struct rt_txn_todo *todo, int64_t now);
+/* The branches that a COMMIT lists, for who sends it; at most ROOM, there are no more. */
+uint32_t rt_txn_parts(const struct rt_txn *t, struct rt_txn_part *out, uint32_t room);
+/* That was answered; or it is too old, and nothing happens. B: whose it is; NULL: the journal's. */
+void rt_txn_answered(struct rt_txn *t, struct rt_branch *b, const struct rt_txn_answer *answer,
+                     int64_t now);
+/* RESOURCE is there again: what waits for it is asked at once. */
+void rt_txn_back(struct rt_txn *t, uint32_t resource, int64_t now);
+/* Time has passed: at rt_txn_next the latest. */
+void rt_txn_tick(struct rt_txn *t, int64_t now);
+/* When rt_txn_tick or rt_txn_todo would do something; RT_TXN_NEVER: answers are waited for, or nothing. */
+int64_t rt_txn_next(struct rt_txn *t);
+/* What has to be told, RT_TXN_*; and forgets that. */
+uint32_t rt_txn_news(struct rt_txn *t);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The journal that is played: a row per id, and a floor. What it does has happened when it answers, and before. */
+#include "base/bug.h"
+#include "sim/txn/txn.h"
+
+static bool below(const struct ts_world *w, const struct ts_fact *f)
+{
+    return rt_txn_id_birth(&f->id) < w->floor_ms;
+}
+
+/* COMMIT is about to be written for the first time. */
+static void check_commit(const struct ts_world *w, uint32_t fact, uint32_t parts)
+{
+    const struct ts_fact *f = &w->facts[fact];
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct ts_branch *b = &f->branches[i];
+        bool part = (parts >> i & 1) != 0;
+        if (b->failed)
+            ts_violated(w, "X2", "t%u is decided COMMIT, and branch %u has failed", fact, i);
+        if (part && b->state != TS_PREPARED)
+            ts_violated(w, "X2", "t%u is decided COMMIT, and branch %u is not prepared", fact, i);
+        if (!part && b->state == TS_PREPARED)
+            ts_violated(w, "X4", "t%u is decided COMMIT without branch %u, which is prepared", fact,
+                        i);
+    }
+}
+
+static void write_row(struct ts_world *w, const struct ts_event *r)
+{
+    struct ts_fact *f = &w->facts[r->fact];
+    if (f->ever == RT_DECISION_NONE && r->decision == RT_DECISION_COMMIT)
+        check_commit(w, r->fact, r->parts);
+    if (f->ever != RT_DECISION_NONE && f->ever != r->decision)
+        ts_violated(w, "X1", "t%u was decided %u, and is decided %u now", r->fact, f->ever,
+                    r->decision);
+    if (f->ever != RT_DECISION_NONE && !f->row)
+        ts_violated(w, "X9", "t%u was decided, done and forgotten, and is decided again", r->fact);
+    f->row = true;
+    f->stands = f->ever = r->decision;
+    for (uint32_t i = 0; i < f->count; i++)
+        f->branches[i].listed = r->decision == RT_DECISION_COMMIT && (r->parts >> i & 1) != 0;
+    TS_TRACE(w, "journal: t%u is decided %s", r->fact,
+             r->decision == RT_DECISION_COMMIT ? "COMMIT" : "ABORT");
+}
+
+/* How it stands, as DECIDE and LOOK tell it. */
+static void tell(const struct ts_world *w, struct ts_event *r)
+{
+    const struct ts_fact *f = &w->facts[r->fact];
+    if (!f->row) {
+        r->reply = below(w, f) ? RT_REPLY_BELOW : RT_REPLY_OPEN;
+        r->parts = 0;
+        return;
+    }
+    r->reply = RT_REPLY_STANDS;
+    r->decision = f->stands;
+    r->done = f->done;
+    r->has_parts = true;
+    r->parts = 0;
+    for (uint32_t i = 0; i < f->count; i++)
+        r->parts |= (uint32_t)f->branches[i].listed << i;
+}
+
+static void done(struct ts_world *w, struct ts_event *r)
+{
+    struct ts_fact *f = &w->facts[r->fact];
+    r->reply = RT_REPLY_DONE;
+    if (!f->row)
+        return;
+    for (uint32_t i = 0; i < f->count; i++)
+        if (f->stands == RT_DECISION_COMMIT && f->branches[i].listed &&
+            f->branches[i].state != TS_COMMITTED)
+            ts_violated(w, "X8", "t%u is written as done, and branch %u is not committed", r->fact,
+                        i);
+    f->done = true;
+}
+
+static void forget(struct ts_world *w, struct ts_event *r)
+{
+    for (uint32_t i = 0; i < w->begun; i++) {
+        struct ts_fact *f = &w->facts[i];
+        if (!f->row || !f->done || rt_txn_id_birth(&f->id) >= r->floor_ms)
+            continue;
+        f->row = false;
+        ts_counts.forgotten++;
+        TS_TRACE(w, "journal: t%u is forgotten", i);
+    }
+    if (r->floor_ms > w->floor_ms && !RT_BUG(RT_BUG_TXN_FORGETS_FIRST))
+        w->floor_ms = r->floor_ms;
+}
+
+static void scan(const struct ts_world *w, struct ts_event *r)
+{
+    r->marks = 0;
+    for (uint32_t i = 0; i < w->begun; i++) {
+        const struct ts_fact *f = &w->facts[i];
+        r->listed[i] = 0;
+        if (!f->row || f->done)
+            continue;
+        r->marks |= 1u << i;
+        r->listed[i] = TS_SEEN | (f->stands == RT_DECISION_COMMIT ? TS_IS_COMMIT : 0);
+        for (uint32_t k = 0; k < f->count; k++)
+            r->listed[i] |= (uint32_t)f->branches[k].listed << k;
+    }
+}
+
+bool ts_journal_serve(struct ts_world *w, struct ts_event *r)
+{
+    if (w->now < w->journal_down_until)
+        return false;
+    if (r->op == TS_OP_SCAN || (r->op == TS_OP_GC && r->gc_op == RT_GC_SCAN))
+        scan(w, r);
+    else if (r->op == TS_OP_GC)
+        forget(w, r);
+    else if (r->to == RT_TXN_DONE)
+        done(w, r);
+    else {
+        struct ts_fact *f = &w->facts[r->fact];
+        bool writes = r->to == RT_TXN_DECIDE && !f->row && !below(w, f);
+        if (RT_BUG(RT_BUG_TXN_OVERWRITES) && r->to == RT_TXN_DECIDE)
+            writes = true;
+        if (writes)
+            write_row(w, r);
+        tell(w, r);
+    }
+    return true;
+}
