@@ -13,11 +13,12 @@
  *                                                                      nothing ▼  │ 30 s        │
  *                                                                           CHECKING ── done ───┘
  *
- * An order is given by the connection that prepared; if that is gone, or somebody else orders, by another one: the takeover.
- * Of a branch whose id the participant does not have (ABSENT) it is asked for the marker, which committed ones leave. Without
- * one it is rolled back, which is well if it was to be; if it was to be committed, the journal is looked at, whether somebody
- * else finished it and the marker was cleaned away: it is never taken for committed (X8). What is found nowhere, or committed
- * against the decision, is stuck, told, and asked for on: after a restart a branch that MariaDB lost is there again. */
+ * An order is given by the connection that prepared; if that is gone, or somebody else orders, by another one: the
+ * takeover. Of a branch whose id the participant does not have (ABSENT) it is asked for the marker, which committed
+ * ones leave. Without one it is rolled back, which is well if it was to be; if it was to be committed, the journal is
+ * looked at, whether somebody else finished it and the marker was cleaned away: it is never taken for committed (X8).
+ * What is found nowhere, or committed against the decision, is stuck, told, and asked for on: after a restart a branch
+ * that MariaDB lost is there again. */
 #ifndef RT_BRANCH_H
 #define RT_BRANCH_H
 

@@ -4,11 +4,11 @@
  *          FORGET, more: again      SCAN              MARKS of each resource
  *   REST ──────────────────▶ ROWS ──────▶ UNDONE ───────────────────────────▶ REST
  *
- * FORGET raises the floor, durably, and only then takes rows away. Below the floor nothing can be decided any more, so a late
- * or doubled DECIDE finds the floor where its row was. What stands below it and is not done stays, and so do its markers:
- * SCAN, after the floor is up, tells all of it, for none can be added there. Whoever misses a marker looks into the journal
- * (branch.h), and there it is done, or below the floor.
- * Any answer that is lost: the step is asked again; each may as well be done twice. A crash: the next gc begins anew. */
+ * FORGET raises the floor, durably, and only then takes rows away. Below the floor nothing can be decided any more, so
+ * a late or doubled DECIDE finds the floor where its row was. What stands below it and is not done stays, and so do
+ * its markers: SCAN, after the floor is up, tells all of it, for none can be added there. Whoever misses a marker looks
+ * into the journal (branch.h), and there it is done, or below the floor.
+ * Any answer that is lost: the step is asked again; each may be done twice. A crash: the next gc begins anew. */
 #ifndef RT_GC_H
 #define RT_GC_H
 

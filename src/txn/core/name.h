@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name that a participant keeps of a branch: an orphan tells by itself whose it is, and when it may be touched, so that no
- * begin record is needed. Its text is ID-BRANCH-DEADLINE in hexadecimal digits; xids and gids have room for it. */
+/* The name that a participant keeps of a branch: an orphan tells by itself whose it is, and when it may be touched, so
+ * that no begin record is needed. Its text is ID-BRANCH-DEADLINE in hexadecimal digits; xids and gids have room for
+ * it. */
 #ifndef RT_NAME_H
 #define RT_NAME_H
 

@@ -108,8 +108,8 @@ static void order_one(struct rt_txn *t, struct rt_branch *b, enum rt_decision de
     t->news |= b->stuck != RT_STUCK_NOT ? RT_TXN_STUCK : 0;
 }
 
-/* Whom the decision that stands does not list took part too late: it is rolled back. Without PARTS it is the list that we asked
- * for: all that are prepared. */
+/* Whom the decision that stands does not list took part too late: it is rolled back. Without PARTS it is the list that
+ * we asked for: all that are prepared. */
 static void commit_all(struct rt_txn *t, const struct rt_txn_part *parts, uint32_t n, int64_t now)
 {
     assert(parts != NULL || !t->adopted);

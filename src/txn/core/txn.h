@@ -9,7 +9,7 @@
  *    │ │ │         LOOKING ◀── others joined ─┘ │                        │                       │
  *    │ │ │ one branch,  └── all read-only ──────┼────────────────────────┼───────────────────────┤
  *    │ │ └ whose id nobody has ▶ ONE_PHASE ─────┼── no ──────────────────┤                       │
- *    │ │                             └─ committed; or asked whether it did, and whether that can be known ┘
+ *    │ │                             └─ committed; or asked whether it did ──────────────────────┘
  *    │ └── abort, deadline ─────────────────────┘                        │
  *    └──── abort before anything was prepared ───────────────────────────┘
  *   adopted (recovery): undecided: DECIDING with ABORT; decided: COMMITTING, ABORTING
@@ -17,25 +17,29 @@
  * The invariants; the simulator (tests/sim/txn) asserts them, comments cite them by number:
  * X1  One decision: what stands in the journal for an id never becomes another. A transaction is committed exactly when
  *     (id, COMMIT) stands; one in one phase, whose id nobody else knows, when its branch did, with its marker.
- * X2  (id, COMMIT) is asked for only when every branch voted yes or read-only and none has failed; no branch is told to commit,
- *     and nobody is told COMMITTED, before it is known to stand.
- * X3  No branch that may be prepared is rolled back before (id, ABORT) is known to stand, or that nothing can stand any more.
+ * X2  (id, COMMIT) is asked for only when every branch voted yes or read-only and none has failed; no branch is told
+ *     to commit, and nobody is told COMMITTED, before it is known to stand.
+ * X3  No branch that may be prepared is rolled back before (id, ABORT) is known to stand, or that nothing can stand
+ *     any more.
  * X4  One outcome: of one id no branch ends committed and another rolled back, unless that is told (STUCK).
  * X5  What is told is so: COMMITTED, ABORTED. What is not known is told as UNKNOWN or EXPIRED, never guessed.
- * X6  Recovery touches ids of its own journal only, an undecided one only after its deadline, and each only when it was seen in
- *     two passes.
- * X7  A branch that another connection may lose is taken over only through the gate, and finished only when its marker was read.
+ * X6  Recovery touches ids of its own journal only, an undecided one only after its deadline, and each only when it
+ *     was seen in two passes.
+ * X7  A branch that another connection may lose is taken over only through the gate, and finished only when its marker
+ *     was read.
  * X8  Nothing is written as done that is not: no answer and no absence is taken for a commit.
- * X9  The floor is raised before anything is forgotten; what is not done is not forgotten; below the floor nothing is decided.
- * X10 Nothing is left behind: once all is healed, every branch is found and finished, and every caller answered, in bounded
- *     time. Retries do not end; after ten somebody is told.
+ * X9  The floor is raised before anything is forgotten; what is not done is not forgotten; below the floor nothing is
+ *     decided.
+ * X10 Nothing is left behind: once all is healed, every branch is found and finished, and every caller answered, in
+ *     bounded time. Retries do not end; after ten somebody is told.
  *
- * No clock, lock or epoch carries safety: deadlines and passes (X6) are good manners. The first decision wins, and whoever
- * comes second is told it: a coordinator that was stopped for an hour, two recoveries, a request that was late or doubled.
+ * No clock, lock or epoch carries safety: deadlines and passes (X6) are good manners. The first decision wins, and
+ * whoever comes second is told it: a coordinator that was stopped for an hour, two recoveries, a request that was late
+ * or doubled.
  *
- * Pure: events, answers and the time in; what to ask, and news, out. Memory is the owner's. One request to the journal, and
- * one to each branch, is under way at a time; each must be answered once by the owner (RT_REPLY_LOST when it gave up), and
- * answers that come later are known by their seq and do nothing. */
+ * Pure: events, answers and the time in; what to ask, and news, out. Memory is the owner's. One request to the
+ * journal, and one to each branch, is under way at a time; each must be answered once by the owner (RT_REPLY_LOST when
+ * it gave up), and answers that come later are known by their seq and do nothing. */
 #ifndef RT_TXN_H
 #define RT_TXN_H
 
@@ -48,9 +52,9 @@
 enum rt_txn_op {
     RT_TXN_BRANCH, /* nothing: it is for a participant, see op of the branch */
     /* Insert (id, COMMIT and the branches | ABORT) if nothing stands there; durable before it is answered.
-     * STANDS: with what stands now, whoever wrote it; BELOW: nothing stands, and the id's birth is below the floor, so nothing
-     * ever will. OPEN: COMMIT was not written, for more branches are registered than `registered`: the journal is looked at.
-     * What stands is looked for before the floor. Lost: ask again; the answer is what stands. */
+     * STANDS: with what stands now, whoever wrote it; BELOW: nothing stands, and the id's birth is below the floor, so
+     * nothing ever will. OPEN: COMMIT was not written, for more branches are registered than `registered`: the journal
+     * is looked at. What stands is looked for before the floor. Lost: ask again; the answer is what stands. */
     RT_TXN_DECIDE,
     /* STANDS, OPEN (with the branches that are registered), BELOW. Lost: ask again. */
     RT_TXN_LOOK,
@@ -79,7 +83,8 @@ struct rt_txn_answer {
     enum rt_reply reply;
     enum rt_decision decision; /* STANDS */
     bool done;                 /* STANDS: all branches are finished */
-    /* STANDS COMMIT: the branches listed; NULL: as we asked. LOOK, OPEN: those registered. There must be room for them. */
+    /* STANDS COMMIT: the branches listed; NULL: as we asked. LOOK, OPEN: those registered. There must be room for
+     * them. */
     const struct rt_txn_part *parts;
     uint32_t part_count;
 };
@@ -144,13 +149,14 @@ void rt_txn_begin(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline
                   int64_t deadline_at, struct rt_branch *branches, uint32_t room);
 /* Its next branch, on a connection of ours that is at work. There must be room; only before commit and abort. */
 struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resource, bool gated);
-/* All branches vote, and then it is decided. Its caller is answered by LIMIT_AT. WAITS: when phase two is over, if that is before. */
+/* All branches vote, and then it is decided. Its caller is answered by LIMIT_AT. WAITS: when phase two is over, if
+ * that is before. */
 void rt_txn_commit(struct rt_txn *t, bool waits, int64_t limit_at, int64_t now);
 void rt_txn_abort(struct rt_txn *t, int64_t limit_at, int64_t now);
 
-/* Left behind by somebody, and ours to finish: recovery. DECISION is what was read in the journal: COMMIT or ABORT, with
- * all its PARTS; NONE: nothing, so it will be ABORT unless the journal says otherwise. Then rt_txn_found for each branch that was found at
- * a participant, then rt_txn_settle. */
+/* Left behind by somebody, and ours to finish: recovery. DECISION is what was read in the journal: COMMIT or ABORT,
+ * with all its PARTS; NONE: nothing, so it will be ABORT unless the journal says otherwise. Then rt_txn_found for each
+ * branch that was found at a participant, then rt_txn_settle. */
 void rt_txn_adopt(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
                   struct rt_branch *branches, uint32_t room);
 void rt_txn_found(struct rt_txn *t, const struct rt_txn_part *part); /* twice: once */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process: threads that begin transactions, a keeper that finishes them, recovery that finishes others', gc. All that is
- * decided here is decided by src/txn/core; this sends what it asks for, and checks what it tells (X5, X6). */
+/* A process: threads that begin transactions, a keeper that finishes them, recovery that finishes others', gc. All
+ * that is decided here is decided by src/txn/core; this sends what it asks for, and checks what it tells (X5, X6). */
 #include "sim/txn/txn.h"
 
 #include <assert.h>

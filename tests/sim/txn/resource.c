@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources that are played: branches, the connections that work on them, markers. A gated one is as MariaDB (T0.1, T0.2, T2.5),
- * with what it loses; the others are as PostgreSQL. */
+/* Resources that are played: branches, the connections that work on them, markers. A gated one is as MariaDB (T0.1,
+ * T0.2, T2.5), with what it loses; the others are as PostgreSQL. */
 #include "sim/txn/txn.h"
 
 static bool attached(const struct ts_world *w, const struct ts_branch *b)

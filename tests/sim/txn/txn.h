@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions in the simulator: processes that run src/txn/core, a journal, and resources that can prepare, in virtual time,
- * over a network that loses, delays, doubles and reorders; everything is decided by one seed.
+/* Transactions in the simulator: processes that run src/txn/core, a journal, and resources that can prepare, in
+ * virtual time, over a network that loses, delays, doubles and reorders; everything is decided by one seed.
  *
  *   process: coordinator, keeper, recovery, gc ──▶ requests ──▶ journal    (a row per id, a floor)
  *            (rt_txn, rt_sweep, rt_gc)         ◀── answers  ◀── resources  (branches, their connections, markers)
  *
- * First a phase full of trouble, then all is healed and everything must come to its end (X10). A struct ts_fact is what really
- * became of an id, known to nobody inside; the invariants X1 to X10 of txn/core/txn.h are asserted on it. */
+ * First a phase full of trouble, then all is healed and everything must come to its end (X10). A struct ts_fact is
+ * what really became of an id, known to nobody inside; the invariants X1 to X10 of txn/core/txn.h are asserted on it.
+ * */
 #ifndef SIM_TXN_H
 #define SIM_TXN_H
 

@@ -131,7 +131,8 @@ static void carry(struct ts_world *w, const struct ts_event *e)
     ts_post(w, &copy);
 }
 
-/* Over one connection nothing comes twice; what is asked over any may be asked again by whoever carries it. Answers may always. */
+/* Over one connection nothing comes twice; what is asked over any may be asked again by whoever carries it. Answers
+ * may always. */
 static void carry_perhaps_twice(struct ts_world *w, const struct ts_event *e)
 {
     carry(w, e);

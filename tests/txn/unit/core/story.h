@@ -5,9 +5,10 @@
  *   happens(s, "journal COMMIT", "told COMMITTED, COMMIT 0, COMMIT 1")
  *
  * Events: commit, commit wait, abort, +MS (time passes), back RESOURCE, again (the last answer comes twice),
- * N yes|readonly|no|lost|done|absent|prepared|committed|held|clear|refused, journal COMMIT [N...]|ABORT|below|open N...|
- * done|lost|COMMIT done. What follows: DECIDE, LOOK, DONE; PREPARE, ONE_PHASE, COMMIT, ROLLBACK, ASK, GATE and a branch,
- * "over" behind an order for a takeover, "fence" behind an ASK with one; told OUTCOME, attention, stuck, ended. */
+ * N yes|readonly|no|lost|done|absent|prepared|committed|held|clear|refused, journal COMMIT [N...]|ABORT|below|open
+ * N...| done|lost|COMMIT done. What follows: DECIDE, LOOK, DONE; PREPARE, ONE_PHASE, COMMIT, ROLLBACK, ASK, GATE and a
+ * branch, "over" behind an order for a takeover, "fence" behind an ASK with one; told OUTCOME, attention, stuck,
+ * ended. */
 #ifndef TXN_STORY_H
 #define TXN_STORY_H
 
