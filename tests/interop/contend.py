@@ -69,8 +69,14 @@ class Run:
         self.log.write((line + "\n").encode())
 
     def begin(self):
+        """The other side first: on a busy machine all would be over before a JVM is there."""
         self.engine.begin()
-        self.workers = [(side, self.worker(side)) for side in ["rota"] * self.rotas + [self.args.other] * self.others]
+        self.workers = [(self.args.other, self.worker(self.args.other)) for _ in range(self.others)]
+        end = time.monotonic() + 60
+        while self.page.get(GRANTS) == 0 and time.monotonic() < end:
+            self.tend()
+            time.sleep(0.002)
+        self.workers += [("rota", self.worker("rota")) for _ in range(self.rotas)]
 
     def await_line(self, line):
         end = time.monotonic() + 20
