@@ -2,6 +2,7 @@
 --@include open
 --@include names
 --@include readers
+--@include rw_out
 local name, id, ttl = arg[2], arg[3], arg[4]
 local info = 'rota:i:' .. name
 if call('TYPE', name).ok ~= 'hash' then return {tag, 1} end
@@ -17,5 +18,5 @@ if text then
     call('HSET', info, id, text)
     call('PEXPIRE', info, ttl)
 end
-call('PUBLISH', of('redisson_rwlock', name), '1')
+tell_all(of('redisson_rwlock', name))
 return {tag, 0, 1}

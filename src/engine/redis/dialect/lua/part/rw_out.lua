@@ -1,3 +1,9 @@
+-- A writer is gone. Redisson wakes by '1' all who sleep already, and forgets it where nobody does: who has listened and is
+-- about to sleep would do so for the lock's whole time. '0' is kept for the next who comes.
+local function tell_all(channel)
+    call('PUBLISH', channel, '1')
+    call('PUBLISH', channel, '0')
+end
 -- Takes ID out of NAME, as Redisson's unlock does: false, it was not there. Tells who waits when nobody is left, or readers may.
 local function out(name, id)
     local channel = of('redisson_rwlock', name)
@@ -10,7 +16,7 @@ local function out(name, id)
         else
             call('HSET', name, 'mode', 'read')
         end
-        call('PUBLISH', channel, '1')
+        tell_all(channel)
         return true
     end
     if call('HDEL', name, id) == 0 then return false end
