@@ -379,8 +379,11 @@ static void greet_failed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
         snprintf(
             why, sizeof(why),
             "%.50s: there are no tables%s%.30s, and this user may not make them: let somebody who may run what "
-            "`rota doctor --ddl` prints (%.60s)",
-            rt_sql_lane_at(lane->c), tables != NULL ? " " : "", tables != NULL ? tables : "", said);
+            "`%s --ddl` prints (%.60s)",
+            rt_sql_lane_at(lane->c), tables != NULL ? " " : "", tables != NULL ? tables : "",
+            tables != NULL && lane->c->rider->doctor != NULL ? lane->c->rider->doctor
+                                                             : "rota doctor",
+            said);
     else if (making && end == RT_SQL_ABSENT)
         snprintf(why, sizeof(why), "%.60s: the tables %.40s are of another shape than %s (%.80s)",
                  rt_sql_lane_at(lane->c), tables != NULL ? tables : "rota_*",
@@ -392,6 +395,10 @@ static void greet_landed(struct rt_sql_lane *lane, enum rt_sql_end end, const ch
 {
     lane->flying = false;
     set_timer(lane, RT_NEVER);
+    if (lane->book.failed) { /* what the server said of itself was not heard whole */
+        rt_sql_lane_cut(lane, "out of memory");
+        return;
+    }
     if (lane->greeting == GREET_LAYOUT && end == RT_SQL_ABSENT) {
         if (take_facts(lane)) /* they came before */
             greet(lane, GREET_MAKE);

@@ -334,6 +334,7 @@ struct rt_sql_rider {
     /* The first lane is ready, for the first time or again. */
     void (*linked)(struct rt_sql_conn *c);
     const char *tables; /* what they are called, for messages */
+    const char *doctor; /* the command that prints what makes them; NULL: rota doctor */
 };
 
 struct rt_sql_conn {

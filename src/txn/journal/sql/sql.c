@@ -217,7 +217,8 @@ static const struct rt_sql_rider rider = {.say_layout = say_layout,
                                           .take_layout = take_layout,
                                           .say_make = say_make,
                                           .linked = linked,
-                                          .tables = "rota_txn*"};
+                                          .tables = "rota_txn*",
+                                          .doctor = "rota txn doctor"};
 
 static void no_done(struct rt_up *up, struct rt_op *op)
 {
