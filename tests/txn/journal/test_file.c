@@ -60,8 +60,6 @@ static void copy(int fd)
 {
     char path[256], to[600];
     const char *name = name_of(fd, path, sizeof(path));
-    if (strcmp(name, "txn.db") != 0 && strcmp(name, "txn.db-wal") != 0)
-        return; /* the journal of the making, which is deleted by then */
     static char bytes[1 << 16];
     off_t at = 0;
     ssize_t n;
@@ -74,10 +72,29 @@ static void copy(int fd)
     close(out);
 }
 
+/* The folder was synced: what is deleted there stays deleted. */
+static void copy_names(const char *from)
+{
+    static const char *const names[] = {"txn.db", "txn.db-journal", "txn.db-wal"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char there[600];
+        snprintf(there, sizeof(there), "%s/%s", from, names[i]);
+        if (access(there, F_OK) == 0)
+            continue;
+        snprintf(there, sizeof(there), "%s/%s", disk, names[i]);
+        (void)unlink(there);
+    }
+}
+
 static int sync_of(int fd, long call)
 {
     char path[256];
     step(fd); /* between the write and the fsync */
+    struct stat st;
+    if (disk[0] != '\0' && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        (void)name_of(fd, path, sizeof(path));
+        copy_names(path);
+    }
     if (!is_ours(fd))
         return (int)syscall(call, fd);
     if (strcmp(name_of(fd, path, sizeof(path)), "txn.db-wal") == 0) {

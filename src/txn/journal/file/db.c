@@ -334,19 +334,7 @@ static int who(struct rt_jfile_db *d)
     return rv;
 }
 
-/* What the WAL has is in the file too, on the disk, and both have their names: SQLite takes a WAL beside an empty file for
- * a stray one, and deletes it. Once it is so, it stays so. */
-static int settle(struct rt_jfile_db *d, int dir)
-{
-    int rc = sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_FULL, NULL, NULL);
-    if (rc != SQLITE_OK)
-        return error_of(d, rc);
-    return fsync(dir) == 0 ? 0
-                           : rt_words_fail(d->say, ROTA_UNREACHABLE, "%s cannot be synced: %s",
-                                           d->shown, strerror(errno));
-}
-
-static int open_db(struct rt_jfile_db *d, const char *path, int dir)
+static int open_db(struct rt_jfile_db *d, const char *path)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
     bool fresh = false;
@@ -362,8 +350,6 @@ static int open_db(struct rt_jfile_db *d, const char *path, int dir)
         rv = error_of(d, rc);
     if (rv == 0 && fresh)
         rv = create(d);
-    if (rv == 0)
-        rv = settle(d, dir);
     return rv == 0 ? who(d) : rv;
 }
 
@@ -401,7 +387,7 @@ int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t 
     if (rv != 0)
         return rv;
     (void)snprintf(path, sizeof(path), "%s/" RT_JFILE_NAME, folder);
-    while ((rv = open_db(d, path, dir)) != 0) {
+    while ((rv = open_db(d, path)) != 0) {
         bool again = d->busy && clock_ns() < d->until; /* not all that waits asks the handler */
         struct timespec nap = {.tv_nsec = NAP_OPEN_NS};
         rt_jfile_db_close(d);
