@@ -97,6 +97,14 @@ enum rt_bug {
     /* ... of the journal that its simulator plays. */
     RT_BUG_TXN_OVERWRITES = 117,    /* the last decision wins */
     RT_BUG_TXN_FORGETS_FIRST = 118, /* and raises the floor after that */
+    /* Of participants. */
+    RT_BUG_BRANCH_ANSWER_IS_YES = 130, /* PostgreSQL: whatever is answered to PREPARE */
+    RT_BUG_BRANCH_OLD_VIEW = 131,      /* MariaDB: the gate believes what InnoDB shows */
+    RT_BUG_BRANCH_RESET_NOT_SEEN = 132,
+    RT_BUG_BRANCH_NOTA_IS_DONE = 133,
+    RT_BUG_BRANCH_NO_FENCE = 134,
+    RT_BUG_BRANCH_LOST_IS_NO = 135,
+    RT_BUG_BRANCH_ANY_TABLE = 136, /* MariaDB: what cannot be rolled back may be changed */
 };
 
 #ifdef ROTA_PLANTED

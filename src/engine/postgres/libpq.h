@@ -11,6 +11,7 @@
 #define RT_LIBPQ(X)              \
     X(PQbackendPID)              \
     X(PQclear)                   \
+    X(PQcmdStatus)               \
     X(PQcmdTuples)               \
     X(PQconnectPoll)             \
     X(PQconnectStartParams)      \
@@ -32,10 +33,12 @@
     X(PQnfields)                 \
     X(PQnotifies)                \
     X(PQntuples)                 \
+    X(PQpipelineStatus)          \
     X(PQpipelineSync)            \
     X(PQresultErrorField)        \
     X(PQresultStatus)            \
     X(PQsendPrepare)             \
+    X(PQsendQuery)               \
     X(PQsendQueryParams)         \
     X(PQsendQueryPrepared)       \
     X(PQserverVersion)           \
@@ -44,7 +47,8 @@
     X(PQsetnonblocking)          \
     X(PQsocket)                  \
     X(PQsslInUse)                \
-    X(PQstatus)
+    X(PQstatus)                  \
+    X(PQtransactionStatus)
 
 struct rt_libpq {
 #define RT_LIBPQ_FIELD(name) __typeof__(name) *name;

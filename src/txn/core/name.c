@@ -36,7 +36,7 @@ void rt_name_text(const struct rt_name *name, char out[RT_NAME_TEXT])
     out[54] = '\0';
 }
 
-bool rt_name_read(const char *text, struct rt_name *out)
+bool rt_name_parse(const char *text, struct rt_name *out)
 {
     uint64_t journal, birth, random, branch, deadline;
     if (!get(text, 8, &journal) || !get(text + 8, 12, &birth) || !get(text + 20, 12, &random) ||

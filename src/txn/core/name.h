@@ -17,6 +17,6 @@ struct rt_name {
 
 void rt_name_text(const struct rt_name *name, char out[RT_NAME_TEXT]);
 /* Exactly what that writes; else false: it is not ours, and OUT is as before. */
-bool rt_name_read(const char *text, struct rt_name *out);
+bool rt_name_parse(const char *text, struct rt_name *out);
 
 #endif

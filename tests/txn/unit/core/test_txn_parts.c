@@ -17,14 +17,14 @@ static void a_name_has_one_text(void **state)
     struct rt_name name, same;
     char out[RT_NAME_TEXT];
     (void)state;
-    assert_true(rt_name_read(text, &name));
+    assert_true(rt_name_parse(text, &name));
     assert_int_equal(rt_txn_id_journal(&name.id), 7);
     assert_true(rt_txn_id_birth(&name.id) == INT64_C(0x01a2b3c4d5e6));
     assert_int_equal(name.branch, 42);
     assert_true(name.deadline_ms == INT64_C(0x01a2b3c4ffff));
     rt_name_text(&name, out);
     assert_string_equal(out, text);
-    assert_true(rt_name_read(out, &same) && rt_txn_id_same(&same.id, &name.id));
+    assert_true(rt_name_parse(out, &same) && rt_txn_id_same(&same.id, &name.id));
 }
 
 static void what_is_not_ours_is_not_read(void **state)
@@ -45,7 +45,7 @@ static void what_is_not_ours_is_not_read(void **state)
     memset(&name, 0x5a, sizeof(name));
     struct rt_name before = name;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        assert_false(rt_name_read(others[i], &name));
+        assert_false(rt_name_parse(others[i], &name));
     assert_memory_equal(&name, &before, sizeof(name));
 }
 

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all participants have in common: one op at a time, statement by statement; lost and late answers; the twin
+ * that waits. */
+#include "txn/branch/party.h"
+
+#include "base/alloc.h"
+#include "base/bug.h"
+
+#include <rota.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define SQL_ROOM 2048 /* all statements but the longest FORGET: later there is no need of memory */
+
+/* ---- For the kinds ---------------------------------------------------------- */
+
+bool rt_party_end(struct rt_party *p, enum rt_reply reply, int err, const char *format, ...)
+{
+    va_list args;
+
+    assert(p->op != NULL);
+    p->op->reply = reply;
+    p->op->err = err;
+    if (format != NULL) {
+        va_start(args, format);
+        vsnprintf(p->errmsg, sizeof(p->errmsg), format, args);
+        va_end(args);
+    }
+    return true;
+}
+
+bool rt_party_lose(struct rt_party *p, const char *why)
+{
+    p->dead = true;
+    if (p->op->part != NULL && p->op->part->by == p)
+        p->op->part->by = NULL;
+    return rt_party_end(p, RT_REPLY_LOST, ROTA_UNREACHABLE, "%s", why);
+}
+
+void rt_party_trouble(struct rt_party *p, int err, const char *text)
+{
+    p->trouble = err;
+    snprintf(p->errmsg, sizeof(p->errmsg), "%s", text);
+}
+
+/* ---- Statement by statement -------------------------------------------------- */
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool ended(struct rt_party *p)
+{
+    p->op = NULL;
+    p->talk->row = NULL;
+    return true;
+}
+
+/* From one step, whose statement was answered (or that is the first), to the next that waits. */
+static bool run(struct rt_party *p)
+{
+    struct rt_talk *t = p->talk;
+
+    for (;;) {
+        if (t->said.lost) {
+            rt_party_lose(p, t->said.text[0] != '\0' ? t->said.text : "the connection has ended");
+            if (RT_BUG(RT_BUG_BRANCH_LOST_IS_NO))
+                p->op->reply = RT_REPLY_NO;
+            return ended(p);
+        }
+        t->size = 0;
+        t->row = NULL;
+        if (p->kind->step(p))
+            return ended(p);
+        if (t->size == 0) { /* no memory for it: it was not sent */
+            bool first = p->begun++ == 0;
+            if (first)
+                rt_party_end(p, RT_REPLY_NO, ROTA_NOMEM, "out of memory");
+            else
+                rt_party_lose(p, "out of memory");
+            return ended(p);
+        }
+        p->begun++;
+        memset(&t->said, 0, sizeof(t->said));
+        if (!t->kind->send(t))
+            return false;
+    }
+}
+
+/* Whether OP may be asked on this connection at all. */
+static bool may(struct rt_party *p, const struct rt_party_op *op)
+{
+    static const bool of_keeper[] = {[RT_PARTY_ASK] = true,
+                                     [RT_PARTY_GATE] = true,
+                                     [RT_PARTY_LIST] = true,
+                                     [RT_PARTY_FORGET] = true};
+    bool finishes = op->what == RT_PARTY_COMMIT || op->what == RT_PARTY_ROLLBACK;
+
+    if (op->what != RT_PARTY_ATTACH && !p->attached)
+        rt_party_end(p, RT_REPLY_REFUSED, ROTA_INVALID, "the connection is not attached");
+    else if (op->what != RT_PARTY_ATTACH && !finishes && p->keeper != of_keeper[op->what])
+        rt_party_end(p, RT_REPLY_REFUSED, ROTA_INVALID,
+                     p->keeper ? "a keeper's connection has no branches of its own"
+                               : "only a keeper's connection may ask that");
+    else if (finishes && !p->keeper && op->part->by != p)
+        rt_party_end(p, RT_REPLY_REFUSED, ROTA_INVALID,
+                     "the branch is not of this connection, and only a keeper's may take it over");
+    else
+        return true;
+    return false;
+}
+
+bool rt_party_start(struct rt_party *p, struct rt_party_op *op)
+{
+    assert(p->op == NULL && (op->part != NULL || op->what == RT_PARTY_ATTACH ||
+                             op->what == RT_PARTY_LIST || op->what == RT_PARTY_FORGET));
+    p->op = op;
+    p->step = 0;
+    p->begun = 0;
+    p->trouble = 0;
+    p->errmsg[0] = '\0';
+    op->err = 0;
+    memset(&p->talk->said, 0, sizeof(p->talk->said));
+    if (op->what == RT_PARTY_FAIL) {
+        op->part->failed = true;
+        rt_party_end(p, RT_REPLY_DONE, 0, NULL);
+        return ended(p);
+    }
+    if (p->dead) {
+        rt_party_lose(p, "an answer was lost on this connection: it is of no use any more");
+        return ended(p);
+    }
+    if (!may(p, op))
+        return ended(p);
+    int err = p->talk->kind->usable(p->talk, p->errmsg, sizeof(p->errmsg));
+    if (err != 0) {
+        rt_party_end(p, RT_REPLY_REFUSED, err, NULL);
+        return ended(p);
+    }
+    return run(p);
+}
+
+struct rt_party_wait rt_party_wait(const struct rt_party *p)
+{
+    struct rt_talk *t = p->talk;
+    int64_t until = t->until;
+
+    assert(p->op != NULL);
+    if (p->op->deadline != 0 && p->op->deadline < until)
+        until = p->op->deadline;
+    return (struct rt_party_wait){.fd = t->kind->fd(t), .events = t->events, .until = until};
+}
+
+/* It is late: after this nobody can take its answer for another's. The library is led to the end, which it now sees. */
+static bool cut(struct rt_party *p)
+{
+    struct rt_talk *t = p->talk;
+    int fd = t->kind->fd(t);
+
+    if (fd >= 0)
+        shutdown(fd, SHUT_RDWR);
+    while (!t->kind->advance(t, POLLIN | POLLOUT | POLLHUP)) {
+    }
+    rt_party_lose(p, "no answer in time: the connection was cut");
+    return ended(p);
+}
+
+bool rt_party_go(struct rt_party *p, short events)
+{
+    assert(p->op != NULL);
+    if (events == 0 && p->op->deadline != 0 && now_ns() >= p->op->deadline)
+        return cut(p);
+    if (events == 0 && p->talk->until == INT64_MAX)
+        return false; /* too early */
+    return p->talk->kind->advance(p->talk, events) && run(p);
+}
+
+enum rt_reply rt_party_do(struct rt_party *p, struct rt_party_op *op)
+{
+    bool over = rt_party_start(p, op);
+
+    while (!over) {
+        struct rt_party_wait w = rt_party_wait(p);
+        struct pollfd fd = {.fd = w.fd, .events = w.events};
+        int64_t left = w.until == INT64_MAX ? -1 : (w.until - now_ns() + 999999) / 1000000;
+        int limit = w.until == INT64_MAX ? -1 : left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+        int n = poll(&fd, 1, limit);
+        if (n < 0 && errno == EINTR)
+            continue;
+        over = rt_party_go(p, n > 0 ? fd.revents : 0);
+    }
+    return op->reply;
+}
+
+/* ---- Life --------------------------------------------------------------------- */
+
+int rt_party_open(struct rt_party **out, const struct rt_party_kind *kind, void *conn, bool keeper,
+                  const char *marks, char *errmsg, size_t size)
+{
+    int err = kind->talk->load(errmsg, size);
+
+    if (err != 0)
+        return err;
+    if (conn == NULL || (marks != NULL && strlen(marks) >= RT_PARTY_MARKS_MAX)) {
+        snprintf(errmsg, size,
+                 conn == NULL ? "no connection" : "the name of the marker table is too long");
+        return ROTA_INVALID;
+    }
+    struct rt_party *p = rt_alloc(sizeof(*p));
+    struct rt_talk *t = rt_alloc(sizeof(*t));
+    if (p == NULL || t == NULL || !rt_grow(&t->sql, &t->room, SQL_ROOM, 1)) {
+        rt_free(p);
+        rt_free(t);
+        snprintf(errmsg, size, "out of memory");
+        return ROTA_NOMEM;
+    }
+    *t = (struct rt_talk){
+        .kind = kind->talk, .conn = conn, .sql = t->sql, .room = t->room, .until = INT64_MAX};
+    *p = (struct rt_party){.kind = kind, .conn = conn, .keeper = keeper, .talk = t};
+    snprintf(p->marks, sizeof(p->marks), "%s", marks != NULL ? marks : "");
+    *out = p;
+    return 0;
+}
+
+void rt_party_close(struct rt_party *p)
+{
+    if (p == NULL)
+        return;
+    rt_free(p->talk->sql);
+    rt_free(p->talk);
+    rt_free(p);
+}

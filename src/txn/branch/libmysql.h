@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MariaDB's client library: the one that the application's connection comes from, found at the first connection.
+ *
+ * Its header is not needed: what is used of it is declared here. The connections of Oracle's library look different
+ * inside, and have other calls that do not wait: they are refused. */
+#ifndef RT_LIBMYSQL_H
+#define RT_LIBMYSQL_H
+
+#include <stddef.h>
+
+struct st_mysql;
+struct st_mysql_res;
+
+#define RT_MYSQL_OPT_NONBLOCK 6000
+#define RT_MYSQL_WAIT_READ 1
+#define RT_MYSQL_WAIT_WRITE 2
+#define RT_MYSQL_WAIT_EXCEPT 4
+#define RT_MYSQL_WAIT_TIMEOUT 8
+
+/* X(result, name, arguments) */
+#define RT_LIBMYSQL(X)                                                                      \
+    X(int, mysql_options, (struct st_mysql *, int, const void *))                           \
+    X(int, mysql_real_query_start, (int *, struct st_mysql *, const char *, unsigned long)) \
+    X(int, mysql_real_query_cont, (int *, struct st_mysql *, int))                          \
+    X(int, mysql_store_result_start, (struct st_mysql_res **, struct st_mysql *))           \
+    X(int, mysql_store_result_cont, (struct st_mysql_res **, struct st_mysql *, int))       \
+    X(int, mysql_next_result_start, (int *, struct st_mysql *))                             \
+    X(int, mysql_next_result_cont, (int *, struct st_mysql *, int))                         \
+    X(void, mysql_free_result, (struct st_mysql_res *))                                     \
+    X(char **, mysql_fetch_row, (struct st_mysql_res *))                                    \
+    X(unsigned, mysql_num_fields, (struct st_mysql_res *))                                  \
+    X(unsigned, mysql_field_count, (struct st_mysql *))                                     \
+    X(char, mysql_more_results, (struct st_mysql *))                                        \
+    X(unsigned long long, mysql_affected_rows, (struct st_mysql *))                         \
+    X(unsigned, mysql_errno, (struct st_mysql *))                                           \
+    X(const char *, mysql_error, (struct st_mysql *))                                       \
+    X(const char *, mysql_sqlstate, (struct st_mysql *))                                    \
+    X(unsigned long, mysql_thread_id, (struct st_mysql *))                                  \
+    X(int, mysql_get_socket, (struct st_mysql *))                                           \
+    X(unsigned, mysql_get_timeout_value_ms, (const struct st_mysql *))
+
+struct rt_libmysql {
+#define RT_LIBMYSQL_FIELD(result, name, arguments) result(*name) arguments;
+    RT_LIBMYSQL(RT_LIBMYSQL_FIELD)
+#undef RT_LIBMYSQL_FIELD
+};
+extern struct rt_libmysql rt_my; /* written once, by rt_libmysql_load */
+
+/* 0, or ROTA_UNSUPPORTED with one line in ERRMSG. From any thread. It is never unloaded. */
+int rt_libmysql_load(char *errmsg, size_t size);
+
+#endif

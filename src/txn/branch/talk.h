@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One statement at a time on a connection of the application's client library, without waiting.
+ *
+ *   rt_talk_say ─▶ the kind's send ─▶ wait for fd, events ─▶ advance ... ─▶ true: `said` is what came back */
+#ifndef RT_TALK_H
+#define RT_TALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RT_SAID_CELLS 6
+#define RT_SAID_CELL 320 /* bytes, with the end; longer ones are cut */
+
+struct rt_said {
+    bool lost;   /* no answer, or the connection has ended: what was asked may have been done */
+    bool failed; /* an error was answered, or the library refused to send (then nothing was done) */
+    unsigned code;     /* MariaDB's number */
+    char state[6];     /* SQLSTATE */
+    char text[200];    /* what it said, one line */
+    char tag[40];      /* PostgreSQL: the last command's tag, "" without one */
+    uint64_t affected; /* rows changed, by the last statement that counts them */
+    uint64_t rows;     /* that came */
+    char cell[RT_SAID_CELLS][RT_SAID_CELL]; /* of the first row; NULL is "" */
+    bool null[RT_SAID_CELLS];
+};
+
+struct rt_talk;
+
+struct rt_talk_kind {
+    int (*load)(char *errmsg, size_t size); /* the client library */
+    /* INVALID with a line: this connection cannot be used at all now; else 0. */
+    int (*usable)(struct rt_talk *t, char *errmsg, size_t size);
+    bool (*send)(struct rt_talk *t);                  /* true: it has ended */
+    bool (*advance)(struct rt_talk *t, short events); /* the same */
+    int (*fd)(struct rt_talk *t);
+};
+
+struct rt_talk {
+    const struct rt_talk_kind *kind;
+    void *conn;
+    char *sql; /* the statement under way */
+    size_t room, size;
+    short events;  /* waited for */
+    int64_t until; /* by the library's own time limit; INT64_MAX: none */
+    int stage;     /* the kind's */
+    void *result;  /* the kind's */
+    struct rt_said said;
+    /* Each row, as texts (NULL: a null); NULL: nobody wants them. */
+    void (*row)(void *arg, int cells, char *const *values);
+    void *row_arg;
+};
+
+/* Appends to the statement to come. False: no memory. */
+__attribute__((format(printf, 2, 3))) bool rt_talk_add(struct rt_talk *t, const char *format, ...);
+
+/* For kinds: what was answered. */
+void rt_talk_row(struct rt_talk *t, int cells, char *const *values);
+void rt_talk_line(char *out, size_t size, const char *text); /* the first line of TEXT, cut */
+
+extern const struct rt_talk_kind rt_talk_mysql, rt_talk_postgres;
+
+#endif
