@@ -181,3 +181,29 @@ void rogue_stop(struct rogue *r)
     close(r->stop[1]);
     free(r);
 }
+
+/* ---- What is no Redis --------------------------------------------------- */
+
+#define SAYS(text) .way = ROGUE_SAYS, .first = text, .first_size = sizeof(text) - 1
+
+static const char xs[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+
+const struct rogue_options rogue_no_redis[ROGUE_NO_REDIS] = {
+    {.way = ROGUE_MUTE},
+    {.way = ROGUE_CLOSES},
+    {.way = ROGUE_NOISE, .seed = 3},
+    {.way = ROGUE_ECHOES},
+    {.way = ROGUE_FLOODS,
+     .first = "$500000000\r\n",
+     .first_size = 12,
+     .then = xs,
+     .then_size = sizeof(xs) - 1},
+    {SAYS("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")},
+    {SAYS("+OK\r\n")},
+    {SAYS("+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n")},
+    {SAYS("*1000000000\r\n")},
+    {SAYS("*-1\r\n$-1\r\n")},
+    {SAYS("*2\r\n$1\r\n1\r\n:0\r\n")},
+    {SAYS("-ERR unknown command\r\n")},
+    {SAYS("$0\r\n\r\n")},
+};

@@ -29,6 +29,10 @@ struct rogue_options {
     void *arg;
 };
 
+/* What is no Redis: mute, noise, other protocols, answers that make no sense. */
+#define ROGUE_NO_REDIS 13
+extern const struct rogue_options rogue_no_redis[ROGUE_NO_REDIS];
+
 struct rogue;
 
 /* Listens on 127.0.0.1, on a thread of its own. */

@@ -535,12 +535,23 @@ static void sooner(int64_t *at, int64_t other)
     *at = other < *at ? other : *at;
 }
 
+/* A's time is over, and these have not answered yet. */
+static void note_silent(struct rt_redlock_conn *c, const struct rt_redlock_ask *a)
+{
+    if (a->phase != RT_REDLOCK_TAKING && a->phase != RT_REDLOCK_MENDING)
+        return;
+    for (uint32_t i = 0; i < c->count; i++)
+        if ((a->sent & 1u << i) != 0 && !rt_quorum_has(&a->votes, i))
+            rt_redlock_late(&c->nodes[i]);
+}
+
 int64_t rt_redlock_asks_tick(struct rt_redlock_conn *c, int64_t now)
 {
     int64_t at = RT_NEVER;
     for (struct rt_redlock_ask *a = c->asks, *next; a != NULL; a = next) {
         next = a->next;
         if (a->op != NULL && a->op->deadline <= now) {
+            note_silent(c, a);
             give_back(c, a); /* nobody will ever be told that it holds: it had no effect */
             fail(c, a, rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_TAKE));
         } else if (a->phase == RT_REDLOCK_IDLE && a->retry_at <= now) {

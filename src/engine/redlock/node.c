@@ -56,6 +56,15 @@ static void note_refusal(struct rt_redlock_node *node, const struct rt_resp_requ
                        node->conn->base.errmsg);
 }
 
+void rt_redlock_late(struct rt_redlock_node *node)
+{
+    struct rt_redlock_refusal *r = &node->refusals[RT_REDLOCK_TAKE];
+    const struct rt_resp_node *at = node->link.nodes;
+    r->err = ROTA_UNREACHABLE;
+    (void)snprintf(r->why, sizeof(r->why), "redis %.100s has not answered in time",
+                   at != NULL ? at->at : "");
+}
+
 static void on_answer(struct rt_resp_conn *link, struct rt_resp_request *call, int err, int status,
                       const redisReply *reply)
 {

@@ -114,6 +114,8 @@ uint64_t rt_redlock_hint(const struct rt_redlock_conn *c);
  * said. NULL: not so. */
 const struct rt_redlock_refusal *rt_redlock_refused(const struct rt_redlock_conn *c,
                                                     enum rt_redlock_script script);
+/* An ask was given up, and NODE had not answered it: that is what is said of it until it does. */
+void rt_redlock_late(struct rt_redlock_node *node);
 /* Sets errmsg: why a majority cannot be had for SCRIPT. Returns ERR; for ROTA_UNREACHABLE what a majority refuses it with. */
 int rt_redlock_silent(struct rt_redlock_conn *c, int err, enum rt_redlock_script script);
 const char *rt_redlock_trouble(const struct rt_conn *conn);

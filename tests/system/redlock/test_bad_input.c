@@ -291,29 +291,10 @@ static void url_with(char *url, size_t size, const struct rogue *rogue, int bad)
 
 static void servers_that_are_none(void **state)
 {
-#define SAYS(text) .way = ROGUE_SAYS, .first = text, .first_size = sizeof(text) - 1
-    static const char xs[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
-    static const struct rogue_options rogues[] = {
-        {.way = ROGUE_MUTE},
-        {.way = ROGUE_CLOSES},
-        {.way = ROGUE_NOISE, .seed = 3},
-        {.way = ROGUE_ECHOES},
-        {.way = ROGUE_FLOODS,
-         .first = "$500000000\r\n",
-         .first_size = 12,
-         .then = xs,
-         .then_size = sizeof(xs) - 1},
-        {SAYS("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")},
-        {SAYS("+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n")},
-        {SAYS("*1000000000\r\n")},
-        {SAYS("-ERR unknown command\r\n")},
-    };
-#undef SAYS
-
     (void)state;
     setenv("ROTA_PASSWORD", SECRET, 1);
-    for (size_t i = 0; i < sizeof(rogues) / sizeof(rogues[0]); i++) {
-        struct rogue *rogue = rogue_start(&rogues[i]);
+    for (size_t i = 0; i < ROGUE_NO_REDIS; i++) {
+        struct rogue *rogue = rogue_start(&rogue_no_redis[i]);
         char url[600];
 
         url_with(url, sizeof(url), rogue, 3);

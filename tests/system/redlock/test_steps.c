@@ -14,20 +14,26 @@
 #include <cmocka.h>
 
 #define TTL_MS 2000
+#define LONG_MS 30000
 #define COUNTS_S 4 /* up for so long by its own words it counts */
 #define TAKE (rt_redlock_texts[RT_REDLOCK_TAKE][0].sha1)
 #define HOLD (rt_redlock_texts[RT_REDLOCK_HOLD][0].sha1)
 
 static struct rt_redis_redlock *five;
 
-static struct rota *open_at(const char *url)
+static struct rota *open_for(const char *url, uint32_t ttl_ms, uint32_t call_ms)
 {
-    struct rota_options opts = {.ttl_ms = TTL_MS, .call_ms = 1000};
+    struct rota_options opts = {.ttl_ms = ttl_ms, .call_ms = call_ms};
     struct rota *r = NULL;
     int err = rota_open(&r, url, &opts);
     if (err != 0)
         fail_msg("%s: %s", url, rota_errmsg(NULL));
     return r;
+}
+
+static struct rota *open_at(const char *url)
+{
+    return open_for(url, TTL_MS, 1000);
 }
 
 static int try_lock(struct rota *r, const char *name, struct rota_lock **lock)
@@ -47,11 +53,17 @@ static bool is_count(void *arg)
     return five_have(five, c->name) == c->want;
 }
 
-static void soon_on(const char *name, int nodes)
+/* Long before a ttl of TTL_MS frees it. */
+static void on_before(const char *name, int nodes, uint32_t ttl_ms)
 {
     struct count c = {name, nodes};
-    if (!rt_await(is_count, &c, TTL_MS / 2)) /* long before the ttl frees it */
+    if (!rt_await(is_count, &c, ttl_ms / 2))
         fail_msg("%s is on %d nodes, not on %d", name, five_have(five, name), nodes);
+}
+
+static void soon_on(const char *name, int nodes)
+{
+    on_before(name, nodes, TTL_MS);
 }
 
 /* ---- Too few nodes ------------------------------------------------------------ */
@@ -75,7 +87,7 @@ static void three_away_is_a_clear_error(void **state)
     while (err == ROTA_UNKNOWN || err == ROTA_LOST)
         err = try_lock(r, "steps", &lock);
     assert_int_equal(err, ROTA_UNREACHABLE);
-    assert_non_null(strstr(rota_errmsg(r), "2 of 5 nodes can be counted on, and 3 are needed"));
+    assert_non_null(strstr(rota_errmsg(r), " of 5 nodes can be counted on, and 3 are needed"));
     assert_non_null(strstr(rota_errmsg(r), "127.0.0.1"));
     soon_on("steps", 0); /* what two of them gave was given back */
     five_door_only(&door, 0x1f);
@@ -113,8 +125,8 @@ static void go_on_without(int n, bool hang)
     struct rota_lock *lock = NULL;
     uint64_t mended = 0;
     five_door_open(&door, five, "max_ttl=0");
-    struct rota *r = open_at(door.url);
-    assert_int_equal(try_lock(r, "away", &lock), 0); /* the scripts are there */
+    struct rota *r = open_for(door.url, LONG_MS, LONG_MS); /* nobody is late there */
+    assert_int_equal(try_lock(r, "away", &lock), 0);       /* the scripts are there */
     assert_int_equal(rota_release(lock), 0);
     take_away(&door, n, hang);
     for (int i = n; i < RT_REDLOCK_FIVE; i++)
@@ -124,7 +136,8 @@ static void go_on_without(int n, bool hang)
         assert_int_equal(try_lock(r, "away", &lock), 0);
         assert_int_equal(rota_release(lock), 0);
         for (int i = n; i < RT_REDLOCK_FIVE; i++) {
-            assert_int_equal(rt_proxy_fault_hits(door.proxy[i], numbers[i][0]), pair);
+            /* The fourth may be asked while three have agreed already. */
+            assert_true(rt_proxy_fault_hits(door.proxy[i], numbers[i][0]) <= pair);
             mended = rt_proxy_fault_hits(door.proxy[i], numbers[i][1]);
             assert_true(mended <= pair);
         }
@@ -132,7 +145,7 @@ static void go_on_without(int n, bool hang)
     print_message("%d %s: 20 of 20 granted, %llu of them by a second flight\n", n,
                   hang ? "hang" : "dead", (unsigned long long)mended);
     bring_back(&door, n, hang);
-    soon_on("away", 0);
+    on_before("away", 0, LONG_MS);
     rota_close(r);
     five_door_close(&door);
 }
@@ -146,14 +159,13 @@ static void one_or_two_away_is_two_flights_at_most(void **state)
     }
 }
 
-/* Whoever hangs has an eighth of the ttl; then it is said who it was. */
-static void three_hang_is_a_clear_error(void **state)
+/* Three hang: it is said who. */
+static void three_hang(uint32_t ttl_ms)
 {
     struct five_door door;
     struct rota_lock *lock = NULL;
-    (void)state;
     five_door_open(&door, five, "max_ttl=0");
-    struct rota *r = open_at(door.url);
+    struct rota *r = open_for(door.url, ttl_ms, 1000);
     assert_int_equal(try_lock(r, "mute", &lock), 0);
     assert_int_equal(rota_release(lock), 0);
     take_away(&door, 3, true);
@@ -162,15 +174,24 @@ static void three_hang_is_a_clear_error(void **state)
         err = try_lock(r, "mute", &lock);
     assert_int_equal(err, ROTA_UNREACHABLE);
     print_message("%s\n", rota_errmsg(r));
-    assert_non_null(strstr(rota_errmsg(r), "2 of 5 nodes can be counted on, and 3 are needed"));
+    assert_non_null(strstr(rota_errmsg(r), " of 5 nodes can be counted on, and 3 are needed"));
     assert_non_null(strstr(rota_errmsg(r), "127.0.0.1"));
+    assert_non_null(strstr(rota_errmsg(r), "answer"));
     bring_back(&door, 3, true);
-    soon_on("mute", 0); /* what they gave was given back */
+    on_before("mute", 0, ttl_ms); /* what they gave was given back */
     while (try_lock(r, "mute", &lock) != 0)
         continue;
     assert_int_equal(rota_release(lock), 0);
     rota_close(r);
     five_door_close(&door);
+}
+
+/* A node has an eighth of the ttl to answer: less than the call has, and more. */
+static void three_hang_is_a_clear_error(void **state)
+{
+    (void)state;
+    three_hang(3 * TTL_MS);
+    three_hang(LONG_MS);
 }
 
 /* ---- Replies lost ---------------------------------------------------------------- */
@@ -221,7 +242,7 @@ static bool second_holder(const char *params)
     rt_redis_run(&five->node[2]);
     int err = try_lock(b, "restart", &second);
     while (err == ROTA_UNREACHABLE && rota_remaining_ms(first) > 0) {
-        assert_non_null(strstr(rota_errmsg(b), "2 of 5 nodes"));
+        assert_non_null(strstr(rota_errmsg(b), " of 5 nodes can be counted on"));
         err = try_lock(b, "restart", &second);
     }
     bool both = err == 0 && rota_remaining_ms(first) > 0;
