@@ -12,7 +12,7 @@
 #   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
 #                   SUITE=redis, etcd, sql, zookeeper or txn: only that)
 #   make interop    other clients of etcd, ZooKeeper and Redis (they need Go, Java, Node, Python) contend with Rota, and current etcds
-#                   (about an hour; QUICK=1: a few minutes; ON=etcd, zookeeper, redis or shedlock: only those)
+#                   (about an hour; QUICK=1: a few minutes; ON=etcd, zookeeper, redis, shedlock or sessions: only those)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
 #   make deb        Debian packages, in build-deb/

@@ -4,13 +4,14 @@
 # and etcdctl lock; and the whole conformance suite on current versions of etcd. On ZooKeeper: Curator's mutex, read/write
 # lock and leader latch, kazoo's locks. On Redis: redis-py, redsync and node-redlock, the last two also on Redlock's five;
 # Redisson's plain, fair and read/write lock, and what holds of each client when it is met (tests/interop/redis/meet.py). On
-# PostgreSQL and MariaDB: ShedLock's provider for JDBC.
+# PostgreSQL and MariaDB: ShedLock's provider for JDBC; sessions of psql and mariadb that hold advisory and named locks, and rows.
 #
 #   scripts/interop.sh [--quick] [one|three] [PART...]
 #
 # Parts: etcd, or of it mutex election service etcdctl current; zookeeper, or of it curator curator-rw curator-latch kazoo
 # kazoo-rw; redis, or of it redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw
-# meet; shedlock, or of it shedlock-postgres shedlock-mysql. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
+# meet; shedlock, or of it shedlock-postgres shedlock-mysql; sessions, or of it psql-advisory psql-forupdate mariadb-getlock
+# mariadb-forupdate. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
 # current etcd. The pairs run on the servers that are installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if
 # something that was asked for could not be shown: etcd's part needs Go, ZooKeeper's Java and Python with kazoo, Redis' Python with
 # redis-py, Go, Java with Maven, Node with npm, ShedLock's Java with Maven. Go, Maven and npm bring what they need from where their
@@ -26,11 +27,13 @@ topology=one
 on_etcd="mutex election service etcdctl current"
 on_zookeeper="curator curator-rw curator-latch kazoo kazoo-rw"
 on_shedlock="shedlock-postgres shedlock-mysql"
+on_sessions="psql-advisory psql-forupdate mariadb-getlock mariadb-forupdate"
 on_redis="redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw meet"
 etcd=
 zookeeper=
 redis=
 shedlock=
+sessions=
 for arg in "$@"; do
     case $arg in
     --quick) grants=300 kills=4 on_etcd="mutex election service etcdctl" ;;
@@ -39,6 +42,8 @@ for arg in "$@"; do
     zookeeper) zookeeper=all ;;
     redis) redis=all ;;
     shedlock) shedlock=all ;;
+    sessions) sessions=all ;;
+    psql-advisory | psql-forupdate | mariadb-getlock | mariadb-forupdate) sessions="$sessions $arg" ;;
     mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
     curator | curator-rw | curator-latch | kazoo | kazoo-rw) zookeeper="$zookeeper $arg" ;;
     redis-py | redsync | redsync-five | node-redlock | node-redlock-five | redisson | redisson-fair | redisson-rw | meet)
@@ -47,11 +52,12 @@ for arg in "$@"; do
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
-[ -n "$etcd$zookeeper$redis$shedlock" ] || etcd=all zookeeper=all redis=all shedlock=all
+[ -n "$etcd$zookeeper$redis$shedlock$sessions" ] || etcd=all zookeeper=all redis=all shedlock=all sessions=all
 [ "$etcd" != all ] || etcd=$on_etcd
 [ "$zookeeper" != all ] || zookeeper=$on_zookeeper
 [ "$redis" != all ] || redis=$on_redis
 [ "$shedlock" != all ] || shedlock=$on_shedlock
+[ "$sessions" != all ] || sessions=$on_sessions
 
 skipped=0
 skip() # WHOSE WHY
@@ -70,7 +76,8 @@ done
     { skip ZooKeeper "Java, Curator or kazoo is not here"; zookeeper=; }
 [ -z "$redis" ] || $python -c 'import redis' 2>/dev/null || { skip Redis "redis-py is not here"; redis=; }
 [ -z "$shedlock" ] || command -v mvn >/dev/null || { skip SQL "there is no Maven here, to bring ShedLock"; shedlock=; }
-[ -n "$etcd$zookeeper$redis$shedlock" ] || exit 77
+[ -z "$sessions" ] || { command -v psql && command -v mariadb; } >/dev/null || { skip SQL "psql or mariadb is not here"; sessions=; }
+[ -n "$etcd$zookeeper$redis$shedlock$sessions" ] || exit 77
 
 out=$PWD/build-interop
 mkdir -p "$out"
@@ -78,7 +85,7 @@ programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
 [ -z "$etcd" ] || programs="$programs tests/lib/with-etcd tests/conformance/conformance tests/system/cli/take_locks
     tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three"
 [ -z "$zookeeper" ] || programs="$programs tests/lib/with-zookeeper"
-[ -z "$shedlock" ] || programs="$programs tests/lib/with-postgres tests/lib/with-mysql"
+[ -z "$shedlock$sessions" ] || programs="$programs tests/lib/with-postgres tests/lib/with-mysql"
 [ -z "$redis" ] || programs="$programs tests/lib/with-redis tests/interop/guard-side"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
@@ -174,6 +181,13 @@ shedlock_pair() # NAME, on one server
 -Duser.timezone=UTC -cp $out/shedlock:$out/shedlock-jars/* ShedLockSide"
 )
 
+session_pair() # NAME, on one server
+{
+    case $1 in psql*) with=with-postgres ;; *) with=with-mysql ;; esac
+    (topology=one && ROTA_GUARD=$out/tests/interop/interop-guard.so pair sessions "$1" $with \
+        "$python -B tests/interop/sessions/session_side.py")
+}
+
 on_current() # TOPOLOGY COMMAND...: on that of $version
 {
     on=$1
@@ -256,6 +270,9 @@ done
 [ -z "$shedlock" ] || build_shedlock || { skip SQL "ShedLock cannot be had"; shedlock=; }
 for part in $shedlock; do
     try shedlock_pair "$part"
+done
+for part in $sessions; do
+    try session_pair "$part"
 done
 case $redis in *redsync* | *meet*)
     scripts/redis-peers.sh "$out" redsync || { skip Redis "redsync cannot be had: it needs Go"; without redsync; } ;;

@@ -14,6 +14,9 @@
 
 #define SQL_LINE REDIS_LINE /* strict: what is acknowledged is on disk, and no replica lacks it */
 
+/* A lock that lives with a connection. */
+#define SQL_HOLD (ROTA_CAP_FENCE | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
+
 #define ZK_ORDERED \
     (ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_WANTED | ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS)
 
@@ -43,6 +46,12 @@ static const struct row {
     {"mysql", "row", REDIS_OWN_GRANTS, ROTA_CAP_STRICT},
     {"mysql", "version", REDIS_OWN_GRANTS, ROTA_CAP_STRICT},
     {"mysql", "shedlock", ROTA_CAP_TTL | ROTA_CAP_SHARED_HOSTS, 0},
+    {"postgres:", "advisory", SQL_HOLD | ROTA_CAP_SHARED, 0},
+    {"postgres:", "forupdate", SQL_HOLD | ROTA_CAP_SHARED, 0},
+    {"postgres:", "table", SQL_HOLD, 0},
+    {"mysql", "getlock", SQL_HOLD, 0},
+    {"mysql", "forupdate", SQL_HOLD | ROTA_CAP_SHARED, 0},
+    {"mysql", "table", SQL_HOLD, 0},
     {"postgres:", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"postgresql:", NULL, SQL_LINE, ROTA_CAP_STRICT},
     {"mysql", NULL, SQL_LINE, ROTA_CAP_STRICT},

@@ -48,6 +48,7 @@ class Run:
         self.name = "interop-" + args.pair
         self.rotas, self.others, self.think, self.other_think = pairs.PAIRS[args.pair]
         self.engine = pairs.Engine(self)
+        self.frees_at_once = getattr(pairs, "FREES_AT_ONCE", False)  # a lock ends with its holder, not by a time
         self.workers = []  # (side, Popen)
         self.observers = []
         self.kills = {"rota": 0, args.other: 0}
@@ -85,9 +86,18 @@ class Run:
                 sys.exit("the watcher did not begin")
             time.sleep(0.01)
 
+    def out(self, side, pid, begin):
+        if self.page.get(OWNER) == pid:
+            self.page.set(OWNER, 0)
+        self.say(f"X {side} {pid} {begin} {time.monotonic_ns()}")
+
     def kill(self, i):
         side, process = self.workers[i]
         begin = time.monotonic_ns()
+        if self.frees_at_once:  # stopped it is out, and what it holds is still its own: the next enters after the log says so
+            os.killpg(process.pid, signal.SIGSTOP)
+            os.waitpid(process.pid, os.WUNTRACED)
+            self.out(side, process.pid, begin)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         # What it ran itself (etcdctl does) died of the same signal, but it is not ours to wait for: it becomes a
@@ -97,9 +107,8 @@ class Run:
                 os.waitpid(-process.pid, 0)
         except ChildProcessError:
             pass
-        if self.page.get(OWNER) == process.pid:
-            self.page.set(OWNER, 0)
-        self.say(f"X {side} {process.pid} {begin} {time.monotonic_ns()}")
+        if not self.frees_at_once:
+            self.out(side, process.pid, begin)
         self.kills[side] += 1
         self.workers[i] = (side, self.worker(side))
 
@@ -200,7 +209,7 @@ def load_pairs(engine):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("engine", choices=["etcd", "redis", "shedlock", "zookeeper"])
+    parser.add_argument("engine", choices=["etcd", "redis", "shedlock", "zookeeper", "sessions"])
     parser.add_argument("pair")
     parser.add_argument("--url", required=True)
     parser.add_argument("--rota-side", required=True)

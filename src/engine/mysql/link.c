@@ -241,7 +241,8 @@ static void forked(struct rt_sql_link *l)
 
 static const char *const schemes[] = {"mysql",    "mysqls",       "mysql+unix", "mariadb",
                                       "mariadbs", "mariadb+unix", NULL};
-static const char *const params[] = {"database", "user", "waits", "dialect", "table", NULL};
+static const char *const params[] = {"database", "user",   "waits",  "dialect",
+                                     "table",    "column", "tables", NULL};
 
 const struct rt_sql_driver rt_mysql_driver = {.name = "MariaDB",
                                               .tongue = RT_SQL_MYSQL,

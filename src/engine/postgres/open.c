@@ -48,6 +48,10 @@ const char *const rt_postgres_params[] = {
     "connect_timeout",
     "dialect",
     "table",
+    "column",
+    "tables",
+    "keys",
+    "waits",
     NULL,
 };
 

@@ -121,7 +121,7 @@ static int take_waits(struct rt_sql_conn *c, const struct rt_url *url)
 
 static int take_url(struct rt_sql_conn *c, const struct rt_url *url)
 {
-    int rv = take_waits(c, url);
+    int rv = c->rider == NULL ? take_waits(c, url) : 0; /* a dialect's are its own */
     if (rv == 0)
         rv = c->driver->open(&c->base, url, &c->ring, &c->self);
     if (rv == 0 && c->ring.count == 0)

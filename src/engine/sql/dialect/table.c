@@ -12,6 +12,10 @@ static const struct rt_sql_dialect dialects[] = {
     {"row", BOTH, &rt_engine_lease, rt_lease_open_row},
     {"version", BOTH, &rt_engine_lease, rt_lease_open_version},
     {"shedlock", BOTH, &rt_engine_lease, rt_lease_open_shedlock},
+    {"getlock", RT_SQL_MYSQL, &rt_engine_sqlhold, rt_sqlhold_open},
+    {"advisory", RT_SQL_POSTGRES, &rt_engine_sqlhold, rt_sqlhold_open},
+    {"forupdate", BOTH, &rt_engine_sqlhold, rt_sqlhold_open},
+    {"table", BOTH, &rt_engine_sqlhold, rt_sqlhold_open},
     {NULL, 0, NULL, NULL},
 };
 

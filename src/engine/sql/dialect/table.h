@@ -8,6 +8,7 @@
 #define RT_SQL_TABLE_H
 
 #include "engine/sql/dialect/lease.h"
+#include "engine/sql/hold/hold.h"
 #include "engine/sql/sql.h"
 
 struct rt_sql_dialect {
@@ -20,6 +21,7 @@ struct rt_sql_dialect {
 union rt_sql_any {
     struct rt_sql_conn line;
     struct rt_lease_conn lease;
+    struct rt_sqlhold_conn hold;
 };
 
 /* CONN, which is zeroed but for rt_conn, becomes the engine of the dialect NAME and is opened as one. No such dialect there:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions of psql and mariadb that hold advisory and named locks, and rows. See ../contend.py and session_side.py."""
+import subprocess
+import time
+
+import importlib.util
+import os
+
+_here = os.path.dirname(os.path.abspath(__file__))
+_spec = importlib.util.spec_from_file_location("session_side", _here + "/session_side.py")
+session_side = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(session_side)
+
+SESSION = "session"
+# How many workers of each side, and how long each rests between two rounds (microseconds, at most).
+PAIRS = {pair: (3, 3, 4000, 4000) for pair in session_side.WORDS}
+OTHER = {pair: SESSION for pair in PAIRS}
+FREES_AT_ONCE = True  # by the end of a connection
+ORDERED = False  # the server's queue is the server's; only grants of Rota's are numbered
+
+
+class Engine:
+    def __init__(self, run):
+        self.run = run
+
+    def url(self):
+        url, dialect = self.run.args.url, session_side.WORDS[self.run.args.pair].dialect
+        return f"{url}{'&' if '?' in url else '?'}dialect={dialect}"
+
+    def rota_kind(self):
+        return "lock"
+
+    def other(self):
+        run = self.run
+        return run.args.other_side.split(" ") + [run.args.pair, run.args.url, run.name, run.folder, str(run.other_think)]
+
+    def ends_by_itself(self):
+        return False
+
+    def begin(self):
+        session = session_side.Session(self.run.args.url)
+        for line in session_side.WORDS[self.run.args.pair].first:
+            session.ask(line.replace("NAME", self.run.name))
+        session.end()
+
+    def left(self):
+        """What is still locked a while after all have gone."""
+        session = session_side.Session(self.run.args.url)
+        end = time.monotonic() + 20
+        while True:
+            left = session.ask(session_side.WORDS[self.run.args.pair].left.replace("NAME", self.run.name))
+            if left == "0" or time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        session.end()
+        return [] if left == "0" else [left]
+
+    def write_history(self):
+        pass  # a database tells of no past
