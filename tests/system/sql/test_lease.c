@@ -6,6 +6,7 @@
 #include "engine/sql/dialect/lease.h"
 #include "house.h"
 #include "lib/players.h"
+#include "lib/scarce.h"
 #include "treat.h"
 
 #ifdef HOUSE_MYSQL
@@ -413,6 +414,44 @@ static void what_has_ended_is_swept(void **state)
     free(url);
 }
 
+/* ---- Memory ------------------------------------------------------------------------------------- */
+
+/* The Nth allocation from here on fails: an error, or none, and whole again. */
+static void run_out(const char *url, long n)
+{
+    struct rota_options opts = {
+        .flags = ROTA_NO_KEEPER, .ttl_ms = LONG_TTL_MS, .call_ms = HOUSE_LIMIT_MS / 2};
+    struct rota_ask attempt = {.flags = ROTA_TRY};
+    const char *const names[] = {"b", "a"};
+    struct rota_lock *lock = NULL, *both[2] = {NULL, NULL};
+    struct rota *r = NULL;
+    assert_int_equal(rota_open(&r, url, &opts), 0);
+    assert_int_equal(rota_release(player_take(r, "warm", NULL)), 0);
+    scarce.fail_at = scarce.asked + n + 1;
+    int err = n % 2 == 0 ? rota_acquire(r, "x", &attempt, &lock)
+                         : rota_acquire_all(r, names, 2, &attempt, both);
+    scarce.fail_at = 0;
+    if (err == 0 && lock != NULL)
+        assert_int_equal(rota_release(lock), 0);
+    for (size_t i = 0; err == 0 && lock == NULL && i < 2; i++)
+        assert_int_equal(rota_release(both[i]), 0);
+    assert_int_equal(rota_release(player_take(r, "after", NULL)), 0);
+    rota_close(r);
+}
+
+static void memory_runs_out_anywhere(void **state)
+{
+    char *url = url_of(0, "");
+    (void)state;
+    for (long n = 0; n < 24; n++) {
+        scarce_begin();
+        run_out(url, n);
+        assert_int_equal(scarce.live, 0);
+        scarce_end();
+    }
+    free(url);
+}
+
 /* ---- All of them --------------------------------------------------------------------------------- */
 
 static int start(void **state)
@@ -446,6 +485,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(tables_of_another_shape, clean),
         cmocka_unit_test_setup(another_table, clean),
         cmocka_unit_test_setup(what_has_ended_is_swept, clean),
+        cmocka_unit_test_setup(memory_runs_out_anywhere, clean),
     };
     int failed = 0;
     if (!house_choose(argc, argv))

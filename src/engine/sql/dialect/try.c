@@ -286,17 +286,19 @@ static struct attempt *of_op(struct rt_lease_conn *c, const struct rt_op *op)
     return at;
 }
 
-/* Flies; a set by itself, since it may come to nothing. */
+/* Flies; a set by itself, since it may come to nothing. NULL: no memory, and OP goes on. */
 static struct rt_sql_ask *go(struct rt_lease_conn *c, const struct rt_sql_plan *plan,
                              struct rt_op *op, struct attempt *at)
 {
     const char *name = at->count == 1 ? at->list[0].name : NULL;
     qsort(at->list, at->count, sizeof(at->list[0]), by_name);
-    struct rt_sql_ask *a = rt_sql_ask_new(&c->sql, plan, op, name, at);
+    struct rt_sql_ask *a = rt_sql_ask_new(&c->sql, plan, NULL, name, at);
     if (a == NULL) {
         rt_free(at);
         return NULL;
     }
+    a->entry.op = op;
+    a->entry.deadline = op != NULL ? op->deadline : 0;
     a->single = at->count > 1;
     a->entry.again = true; /* it finds its own */
     rt_sql_ask_go(a);
@@ -311,14 +313,12 @@ void rt_lease_begin_join(struct rt_lease_conn *c, struct rt_op *op)
     if (rv == 0)
         rv = rt_spin_make(&c->spin, op);
     struct attempt *at = rv == 0 ? of_op(c, op) : NULL;
-    if (rv == 0 && at == NULL) {
+    if (rv == 0 && (at == NULL || go(c, op->join.n > 1 ? &set_plan : &join_plan, op, at) == NULL)) {
         rt_spin_unmake(&c->spin, op);
         rv = rt_words_nomem(&c->sql.base);
     }
     if (rv != 0)
         rt_conn_done(&c->sql.base, op, rv);
-    else if (go(c, op->join.n > 1 ? &set_plan : &join_plan, op, at) == NULL)
-        rt_spin_unmake(&c->spin, op); /* it has ended */
 }
 
 /* ---- Who waits ---------------------------------------------------------------------------------- */
