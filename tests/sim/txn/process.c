@@ -155,6 +155,8 @@ static bool is_committed(const struct ts_fact *f)
 static void check_ended(const struct ts_world *w, uint32_t fact, const struct rt_txn *t)
 {
     const struct ts_fact *f = &w->facts[fact];
+    if (t->outcome == RT_OUTCOME_OPEN || t->outcome == RT_OUTCOME_UNKNOWN)
+        ts_violated(w, "X5", "t%u ends, and nobody knows how", fact);
     if (t->outcome == RT_OUTCOME_ABORTED && is_committed(f))
         ts_violated(w, "X5", "t%u ends as ABORTED, and it is committed", fact);
     if (t->outcome == RT_OUTCOME_COMMITTED && !is_committed(f) && !only_read(f))

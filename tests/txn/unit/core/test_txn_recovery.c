@@ -38,6 +38,7 @@ static void an_orphan_that_was_committed_is_committed(void **state)
     happens(&s, "2 done", "");
     happens(&s, "1 absent", "ASK 1");
     happens(&s, "1 committed", "DONE");
+    assert_int_equal(s.t.outcome, RT_OUTCOME_COMMITTED);
 }
 
 static void who_joined_too_late_is_rolled_back(void **state)
@@ -72,6 +73,7 @@ static void what_the_journal_has_is_finished(void **state)
     story_adopt(&s, 0, false);
     rt_txn_settle(&s.t, RT_DECISION_COMMIT, parts, 2, s.now);
     happens(&s, "", "GATE 0, COMMIT 3 over");
+    assert_int_equal(s.t.outcome, RT_OUTCOME_COMMITTED);
     happens(&s, "3 done", "");
     happens(&s, "0 held", ""); /* its owner lives, and may be about to do it */
     happens(&s, "+100", "GATE 0");

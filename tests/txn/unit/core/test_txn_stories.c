@@ -282,6 +282,13 @@ static void others_have_joined(void **state)
     happens(&s, "journal open", "LOOK");
     happens(&s, "journal ABORT", "DECIDE ABORT");
     happens(&s, "journal ABORT", "told ABORTED, ROLLBACK 0, ROLLBACK 1");
+    story_begin(&s, 2); /* what is registered is our own: known now, so it counts */
+    happens(&s, "commit", "PREPARE 0, PREPARE 1");
+    happens(&s, "0 yes", "");
+    happens(&s, "1 yes", "DECIDE COMMIT 0 1");
+    happens(&s, "journal open", "LOOK");
+    happens(&s, "journal open 1", "DECIDE COMMIT 0 1");
+    assert_int_equal(s.t.registered, 1);
     story_begin(&s, 2); /* the caller's patience ends while we look */
     happens(&s, "commit", "PREPARE 0, PREPARE 1");
     happens(&s, "0 yes", "");
