@@ -37,9 +37,14 @@ class Test:
         self.skipped = sum(int(n) for n in CMOCKA_SKIPPED.findall(text))
         self.cpu = sum(60 * int(m) + float(s) + 60 * int(n) + float(t) for m, s, n, t in CPU.findall(text)[-2:])
         self.seeds = re.findall(r"^seeds drawn anew.*", text, re.M)
-        self.last = [line[0] for line in TROUBLE.finditer(text)][-25:] if self.failed > 0 else [] # of what it printed
+        self.trouble = cut([line[0] for line in TROUBLE.finditer(text)]) if self.failed > 0 else []
         words = re.split(r"\W|_", self.name)
         self.part = next((e for e in ENGINES if e in words), "command" if "command" in words else "all others")
+
+
+def cut(lines, first=20, last=10):
+    """What a person needs to see of them."""
+    return lines if len(lines) <= first + last else lines[:first] + ["..."] + lines[-last:]
 
 
 def count(result, text):

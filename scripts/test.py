@@ -211,7 +211,7 @@ def main():
             print("left out: %d cases of %s" % (t.skipped, t.name))
     for t in run.tests: # the whole is far above, and in the logs
         if t.failed > 0:
-            print("\n%s, the last that it printed:\n    %s\n" % (t.name, "\n    ".join(t.last)))
+            print("\n%s:\n    %s\n" % (t.name, "\n    ".join(t.trouble)))
     for what in run.broken:
         print("failed: " + what)
     failed = len(run.broken)

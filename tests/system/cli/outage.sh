@@ -14,23 +14,21 @@ shift
 ttl=${OUTAGE_TTL:-3} long_ttl=${OUTAGE_LONG_TTL:-${OUTAGE_TTL:-10}} limit=${OUTAGE_LIMIT:-12}
 read -ra lengths <<<"${OUTAGES:-0.6 7.5 15}"
 room=$(mktemp -d)
-trap 'jobs -p | xargs -r kill 2>/dev/null; wait; rm -rf "$room"' EXIT
+trap 'jobs -p | xargs -r kill 2>/dev/null; kill "$anchors" 2>/dev/null; wait; rm -rf "$room"' EXIT
 
 now_ms() { date +%s%3N; }
 ms() { awk -v s="$1" 'BEGIN { printf "%d", s * 1000 }'; }
 
-# Below those that the kernel gives to whoever connects: nobody takes it while the server is away.
-free_port()
+# Bound as long as this runs, so that nobody takes one while its server is away; servers may bind them too.
+free_ports() # COUNT
 {
-    python3 -c 'import random, socket
-while True:
-    port = random.randrange(16384, 32768)
-    try:
-        socket.socket().bind(("127.0.0.1", port))
-        break
-    except OSError:
-        pass
-print(port)'
+    exec python3 -c 'import signal, socket, sys
+held = [socket.socket() for _ in range(int(sys.argv[1]))]
+for s in held:
+    s.bind(("127.0.0.1", 0))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+print(*(s.getsockname()[1] for s in held), flush=True)
+signal.pause()' "$1"
 }
 
 # ---- Servers: in the folder of the case, their data survives a kill; $server is the pid
@@ -130,7 +128,9 @@ waiting() { "$rota" show "$1" 2>/dev/null | grep -c '^[0-9]* *waits '; }
 # A role that has ended already lost its lock, or did not wait: what is waited for would never come.
 await_waiting() # NAME COUNT
 {
+    local limit_at=$((SECONDS + 90))
     until [ "$(waiting "$1")" = "$2" ]; do
+        [ "$SECONDS" -lt "$limit_at" ] || { "$rota" show "$1" >&2; return 1; }
         kill -0 "$server" && ! compgen -G '*.code' >/dev/null || return 1
         pause
     done
@@ -152,11 +152,15 @@ begin_roles()
     await_waiting a 2
 }
 
-ended() # NAME...: until all have
+# Until all have; one that never does would say nothing at all, so there is a limit, far above all others.
+ended() # NAME...
 {
-    local name
+    local name limit_at=$((SECONDS + 60 + 10 * ttl))
     for name in "$@"; do
-        until [ -s "$name.code" ]; do pause; done
+        until [ -s "$name.code" ]; do
+            [ "$SECONDS" -lt "$limit_at" ] || { echo "$name has not ended" >&2; "$rota" show a >&2; "$rota" show e >&2; return 1; }
+            pause
+        done
     done
 }
 
@@ -228,7 +232,7 @@ one() # in a folder of its own
 {
     # Not local: the trap at the end of its shell sees them.
     [ "$length" != "${lengths[0]}" ] || ttl=$long_ttl
-    ttl_ms=$(ms "$ttl") port=$(free_port) peer_port=$(free_port)
+    ttl_ms=$(ms "$ttl")
     export HOME=$PWD ROTA_URL="$engine://127.0.0.1:$port?ttl=${ttl}s"
     mkfifo quiet
     [ "$(type -t "prepare_$engine")" = "" ] || "prepare_$engine"
@@ -251,24 +255,30 @@ one() # in a folder of its own
     heal || return
     away=$(($(now_ms) - begun))
     printf '\n\n' >&7 # who still holds lets go
-    ended holder leader run standby limited
+    ended holder leader run standby limited || { tail -n 5 ./*.err >&2; return; }
     printf '%-9s %-5s %6s s  %s %s %s %s %s\n' "$engine" "$fault" "$length" "$(verdict holder_may holder)" \
         "$(verdict waiter_may run)" "$(verdict limited_may limited)" "$(verdict holder_may leader)" \
         "$(verdict waiter_may standby)" >row
 }
 
-cases=()
+cases=() running=()
+exec 5< <(free_ports $((4 * $# * ${#lengths[@]})))
+anchors=$!
+read -ra ports <&5
 for engine in "$@"; do
     for fault in stop kill; do
         for length in "${lengths[@]}"; do
             folder=$room/$engine-$fault-$length
             mkdir "$folder"
+            port=${ports[2 * ${#cases[@]}]} peer_port=${ports[2 * ${#cases[@]} + 1]}
             cases+=("$folder")
-            (cd "$folder" && exec >/dev/null 2>case.log && one) &
+            (cd "$folder" && exec >/dev/null 2>case.log 5<&- && one) &
+            running+=($!)
         done
     done
 done
-wait
+wait "${running[@]}"
+kill "$anchors"
 printf 'Outages at a ttl of %s s, the shortest at %s s: exit codes, and what was said\n' "$ttl" "$long_ttl"
 printf '%-9s %-5s %8s  %-18s %-18s %-18s %-18s %-18s\n' engine fault away holder run "run -w $limit" leader standby
 for folder in "${cases[@]}"; do

@@ -269,6 +269,11 @@ uint64_t stage_lost(const struct stage *st)
            __atomic_load_n(&st->shared->told_starved, __ATOMIC_ACQUIRE);
 }
 
+int64_t stage_longest(const struct stage *st)
+{
+    return st->longest;
+}
+
 uint64_t stage_errors(const struct stage *st, int err)
 {
     return __atomic_load_n(&st->shared->errors[-err], __ATOMIC_ACQUIRE);

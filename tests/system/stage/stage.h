@@ -63,6 +63,8 @@ uint64_t stage_turns(const struct stage *st);           /* of all threads, until
 uint64_t stage_granted(const struct stage *st);         /* holds, until now */
 uint64_t stage_lost(const struct stage *st);            /* told to holders, until now */
 uint64_t stage_errors(const struct stage *st, int err); /* calls that ended so, until now */
+int64_t stage_longest(
+    const struct stage *st); /* judged: ns from a fault to the next grant of anything, at most */
 
 void stage_kill(struct stage *st, uint32_t process); /* kill -9 */
 void stage_spawn(struct stage *st, uint32_t process);

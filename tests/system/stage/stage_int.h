@@ -60,6 +60,7 @@ struct stage {
     int64_t marks[STAGE_MARKS_MAX];
     size_t mark_count;
     uint64_t granted_at_mark;
+    int64_t longest; /* ns from a fault to the next grant; once judged */
     struct stage_gap gaps[STAGE_GAPS_MAX];
     size_t gap_count;
     int64_t begun_at, healed_at;

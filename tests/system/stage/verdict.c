@@ -363,6 +363,7 @@ size_t stage_judge(struct stage *st, stage_left_fn *left, void *arg)
         abort();
     judge_history(st, v);
     measure_takeovers(st, v);
+    st->longest = v->takeover_max;
     count_ops(v);
     v->others += judge_left(st, left, arg);
     if (sh->odd > 0)

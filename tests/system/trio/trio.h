@@ -55,7 +55,7 @@ size_t trio_leader(int but);            /* as above; ends the test if nobody doe
 const char *trio_title(const char *of); /* "ENGINE: OF"; a few at a time */
 
 /* Finishes and frees the stage: no findings, nothing left once its time is over, and, unless MAY_LOSE, all that was held is held
- * still and who waited waits still. */
+ * still and whoever waited waits still. A fault that a starved machine made longer than half of the ttl may lose them. */
 void trio_finish(struct stage *st, bool may_lose);
 
 #endif
