@@ -19,18 +19,18 @@ WORDS = {
         "select pg_advisory_unlock(hashtextextended('NAME', 0))::int;",
         "select count(*) from pg_locks where locktype = 'advisory';"),
     "psql-forupdate": Words(
-        "forupdate", ["create table if not exists rota_row (name text collate \"C\" not null primary key); select 1;",
-                      "insert into rota_row values ('NAME') on conflict do nothing; select 1;"],
-        "begin; select 1 from rota_row where name = 'NAME' for update;", "commit; select 1;",
+        "forupdate", ["create table if not exists rota_forupdate (name text collate \"C\" not null primary key); select 1;",
+                      "insert into rota_forupdate values ('NAME') on conflict do nothing; select 1;"],
+        "begin; select 1 from rota_forupdate where name = 'NAME' for update;", "commit; select 1;",
         "select count(*) - 1 from pg_stat_activity where xact_start is not null and backend_type = 'client backend';"),
     "mariadb-getlock": Words(
         "getlock", [], "select get_lock('NAME', 1000);", "select release_lock('NAME');",
         "select coalesce(is_used_lock('NAME'), 0);"),
     "mariadb-forupdate": Words(
-        "forupdate", ["create table if not exists rota_row (name varbinary(767) not null primary key); select 1;",
-                      "insert ignore into rota_row values ('NAME'); select 1;"],
-        "begin; select 1 from rota_row where name = 'NAME' for update;", "commit; select 1;",
-        "select count(*) - count(*) from rota_row where name = 'NAME' for update;"),
+        "forupdate", ["create table if not exists rota_forupdate (name varbinary(767) not null primary key); select 1;",
+                      "insert ignore into rota_forupdate values ('NAME'); select 1;"],
+        "begin; select 1 from rota_forupdate where name = 'NAME' for update;", "commit; select 1;",
+        "select count(*) - count(*) from rota_forupdate where name = 'NAME' for update;"),
 }
 
 

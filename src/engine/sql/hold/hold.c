@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMERS 2         /* ours, and the ledger's */
-#define SEATS "32"       /* ?waits= */
-#define PREFIX "rota_t_" /* ?tables= */
-#define TABLE "rota_row" /* ?table= */
-#define COLUMN "name"    /* ?column= */
+#define TIMERS 2               /* ours, and the ledger's */
+#define SEATS "32"             /* ?waits= */
+#define PREFIX "rota_t_"       /* ?tables= */
+#define TABLE "rota_forupdate" /* ?table= */
+#define COLUMN "name"          /* ?column= */
 #define NAME_MOST 60
 
 /* ---- Ops --------------------------------------------------------------------------------------------------------------- */

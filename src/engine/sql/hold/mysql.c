@@ -140,7 +140,7 @@ const struct rt_sqlhold_way rt_sqlhold_forupdate_mysql = {
             [RT_HOLD_SAY_LOOK] = LOOK_OURS,
             [RT_HOLD_SAY_LIST] = LIST_OURS,
             [RT_HOLD_SAY_MAKE2] =
-                "CREATE TABLE IF NOT EXISTS rota_row (name VARBINARY(767) NOT NULL PRIMARY KEY) ENGINE=InnoDB",
+                "CREATE TABLE IF NOT EXISTS rota_forupdate (name VARBINARY(767) NOT NULL PRIMARY KEY) ENGINE=InnoDB",
             [RT_HOLD_SAY_DOCTOR] =
                 "SELECT 'a row is locked by itself', IF(SUM(i), 'kept', 'broken'), IF(SUM(i), 'a unique index leads to "
                 "it', 'there is no unique index on the column alone: who asks for one name locks, or waits for, the "

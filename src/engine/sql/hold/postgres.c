@@ -177,8 +177,8 @@ const struct rt_sqlhold_way rt_sqlhold_forupdate_postgres = {
                                     " where h.name is not null or a.pid in (select l.pid from {table} t join pg_locks l on l.locktype = "
                                     "'transactionid' and l.granted and l.transactionid = t.xmax where t.{column} = $1)",
             [RT_HOLD_SAY_LIST] = LIST_OURS,
-            [RT_HOLD_SAY_MAKE2] = MAKE("rota_row", "name text collate \"C\" not null primary key",
-                                       ""),
+            [RT_HOLD_SAY_MAKE2] = MAKE("rota_forupdate",
+                                       "name text collate \"C\" not null primary key", ""),
             [RT_HOLD_SAY_DOCTOR] =
                 "select 'a row is locked by itself', case when i then 'kept' else 'broken' end, case when i then 'a "
                 "unique index leads to it' else 'there is no unique index on the column alone: a name may have several "
