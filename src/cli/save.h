@@ -9,8 +9,8 @@
 struct rt_save {
     const char *path; /* the caller's */
     char target[PATH_MAX];
-    char beside
-        [PATH_MAX]; /* where it is written; "": at once to TARGET, which is a device or pipe */
+    /* where it is written; "": at once to TARGET, which is a device or pipe */
+    char beside[PATH_MAX];
     FILE *file;
 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const struct {
-    const char
-        *scheme; /* up to the colon, or its beginning: "redis" is also rediss and redis+unix */
+    /* up to the colon, or its beginning: "redis" is also rediss and redis+unix */
+    const char *scheme;
     struct rt_strategy strategy;
 } known[] = {
     {"redis", {"token", false}},

@@ -19,8 +19,8 @@ struct gathering {
     struct rt_timer_call timer;
     struct rota *r;
     struct rt_waiter *w; /* its ask is there until it is done */
-    int64_t
-        unsure_until; /* after the limit: when a JOIN without an answer is given up; 0: before */
+    /* after the limit: when a JOIN without an answer is given up; 0: before */
+    int64_t unsure_until;
     bool in_flight;
     bool abandoned;          /* its call is over: freed by the answer */
     bool passed;             /* the round was complete when we left */

@@ -243,11 +243,11 @@ struct rt_event {
     uint64_t session; /* GRANTED, WANTED, TICKET_LOST, SESSION_LOST */
     uint64_t number;  /* GRANTED, WANTED, TICKET_LOST: numbers are unique within a session
                           together with the name */
-    uint64_t
-        fence; /* GRANTED: the ticket's number from now on, where the engine numbers when it grants
-                          (it lacks ROTA_CAP_ORDER); until then `number` was only a name. 0: the number stays */
-    uint64_t
-        nonce; /* GRANTED: of its JOIN, where the engine knows it (always with a fence); 0: it does not */
+    /* GRANTED: the ticket's number from now on, where the engine numbers when it grants (it lacks
+     * ROTA_CAP_ORDER); until then `number` was only a name. 0: the number stays */
+    uint64_t fence;
+    /* GRANTED: of its JOIN, where the engine knows it (always with a fence); 0: it does not */
+    uint64_t nonce;
     const char *name;        /* GRANTED, WANTED, TICKET_LOST, CHANGED; valid during the call */
     void *cookie;            /* CHANGED */
     struct rota_front front; /* CHANGED */

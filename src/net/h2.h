@@ -55,8 +55,8 @@ struct rt_grpc {
     uint32_t depth;       /* inside feed or down */
     int err;
     uint8_t first; /* how many of its first bytes were looked at */
-    uint8_t
-        owed; /* so many calls more, and its estimate of bandwidth is answered; 0: it owes none */
+    /* so many calls more, and its estimate of bandwidth is answered; 0: it owes none */
+    uint8_t owed;
     bool greeted; /* its SETTINGS have come: it speaks HTTP/2 */
     bool leaving;
     bool closed;

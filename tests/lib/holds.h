@@ -16,8 +16,8 @@ struct rt_hold {
 struct rt_holds {
     const struct rt_record **ops, **ends;
     size_t op_count, end_count;
-    struct rt_hold
-        *holds; /* by lock, mode, fence; those of one fence in the order of their grants */
+    /* by lock, mode, fence; those of one fence in the order of their grants */
+    struct rt_hold *holds;
     size_t count;
     int64_t *points, *infos;           /* scratch of rt_hold_place */
     const struct rt_record **releases; /* scratch of rt_hold_place */

@@ -24,9 +24,8 @@ enum rt_message_kind {
 
 struct rt_proxy_message {
     enum rt_message_kind kind;
-    uint32_t
-        confirmations; /* of a request: answered by so many CONFIRMs, or by one REPLY (an error);
-                               0: by one REPLY */
+    /* of a request: answered by so many CONFIRMs, or by one REPLY (an error); 0: by one REPLY */
+    uint32_t confirmations;
     /* Replies answer the oldest unanswered request of the same channel; 0: there is but one. The
      * lower half is the stream's. */
     uint64_t channel;

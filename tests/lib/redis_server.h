@@ -93,8 +93,8 @@ char *rt_redis_unix_url(const struct rt_redis *node, const char *path); /* NULL:
 struct rt_redis_sentinels {
     struct rt_redis node[3]; /* [0] is the primary at first */
     struct rt_redis sentinel[3];
-    struct rt_proxy
-        *proxy[3]; /* before node[i], or NULL; all go through it: clients, replicas, sentinels */
+    /* before node[i], or NULL; all go through it: clients, replicas, sentinels */
+    struct rt_proxy *proxy[3];
 };
 
 /* PROXIED: a proxy before every node. Ready: replicas in step, sentinels know each other. */

@@ -54,8 +54,8 @@ struct sim {
     int64_t act_at, trouble_at;
     bool healing;         /* the liveness phase */
     int64_t harmed_until; /* calm.h */
-    uint64_t
-        leaver; /* the session whose LEAVE the engine has just done; 0: it was something else */
+    /* the session whose LEAVE the engine has just done; 0: it was something else */
+    uint64_t leaver;
     const struct sim_kind *kind;
     struct rt_mem_world *world; /* one of these */
     struct rs_server *redis;
@@ -87,8 +87,8 @@ struct sim {
 extern uint32_t sim_starving;
 extern struct sim_random sim_hunger; /* which of them */
 extern uint32_t sim_rejoin;          /* per mille of the asks that outlast outages */
-extern uint32_t
-    sim_observe; /* per mille of the acts after which somebody begins or ends to look on */
+/* per mille of the acts after which somebody begins or ends to look on */
+extern uint32_t sim_observe;
 
 /* Runs one schedule. Does not return from a violation. */
 void sim_run(uint64_t seed, const struct sim_kind *kind, bool tracing);

@@ -27,10 +27,10 @@ struct sim_kind {
     bool exact; /* what is told as lost is: no engine's answers are older than they seem */
     /* ... but for ticket NUMBER of NAME at this moment. May be NULL: for none. */
     bool (*inexact)(const struct sim *sim, const char *name, uint64_t number);
-    bool
-        wanted_by_beat; /* that somebody waits may be told by the next beat: it came while we began to listen */
-    bool
-        to_deadline; /* what is promised is held against the deadline itself, not against what is told before it */
+    /* that somebody waits may be told by the next beat: it came while we began to listen */
+    bool wanted_by_beat;
+    /* what is promised is held against the deadline itself, not against what is told before it */
+    bool to_deadline;
     /* Of a world without locks; then nothing else here counts: runs a schedule, and does not return from a violation; prints
      * what all of them were made of, and how many steps. NULL: of locks. */
     void (*play)(uint64_t seed, bool tracing);

@@ -185,8 +185,8 @@ struct rt_file_conn {
     struct rt_file_part parts[RT_FILE_PARTS]; /* that are open */
     int shm_fd;                               /* only to look at it */
     off_t shm_size;                           /* the most that was seen */
-    bool
-        torn; /* files are gone, and sessions live that have them open: the folder waits for them */
+    /* files are gone, and sessions live that have them open: the folder waits for them */
+    bool torn;
     sqlite3 *db; /* NULL: left since its files are gone; the next op opens it anew */
     sqlite3_stmt *stmts[RT_FILE_STMTS];
     bool in_tx;

@@ -19,8 +19,8 @@ struct rt_known { /* a ticket as one of them knows it */
     uint64_t number, nonce;
     char *name;
     bool granted, wanted;
-    bool
-        unasked; /* `then`: the server was not asked about it: that it says nothing means nothing */
+    /* `then`: the server was not asked about it: that it says nothing means nothing */
+    bool unasked;
 };
 
 struct rt_belief { /* zeroed before the first use */

@@ -29,8 +29,8 @@ struct rt_dial_end { /* an endpoint */
     char *host;      /* from a slash on: the path of a unix socket */
     uint16_t port;
     char at[RT_DIAL_AT]; /* "host:port", or the path */
-    char said
-        [256]; /* the last trouble with it that was told; "": none since it was well. Its user's */
+    /* the last trouble with it that was told; "": none since it was well. Its user's */
+    char said[256];
 };
 
 struct rt_dial_ring { /* zeroed before the first use */

@@ -29,8 +29,9 @@ struct rt_entry {                 /* first in the user's struct */
     int64_t deadline;  /* 0: call_ms from then; RT_NEVER: none */
     bool first;        /* goes before those that wait */
     bool reads;        /* has no effect: sent again as often as need be, never ROTA_UNKNOWN */
-    bool
-        again; /* may be done twice without harm: sent again after a lost reply; ROTA_UNKNOWN only at its deadline */
+    /* may be done twice without harm: sent again after a lost reply; ROTA_UNKNOWN only at its
+     * deadline */
+    bool again;
     /* To be read. */
     bool was_again; /* it was sent more than once: an earlier try may have taken effect */
     bool flying;    /* it was sent; also in `ended` */

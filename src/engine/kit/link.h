@@ -20,8 +20,8 @@
 
 struct rt_link;
 struct rt_wire { /* one stream to one server: first in the engine's struct, zeroed. Its memory */
-    struct rt_stream
-        stream; /* lasts until the stream has closed, which may be later than the link */
+    /* lasts until the stream has closed, which may be later than the link */
+    struct rt_stream stream;
     const struct rt_link_user *on;
     struct rt_link *link; /* NULL: it was let go */
     int64_t ready_at, heard_at;

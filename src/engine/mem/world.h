@@ -80,8 +80,8 @@ struct rt_mem_extra { /* what few tickets have */
     int64_t at_least_ms;
     int64_t until; /* durable: when it ends; RT_NEVER */
     uint64_t durable_id;
-    uint64_t
-        name; /* late worlds: what its client may know it by instead of its number; 0: nothing */
+    /* late worlds: what its client may know it by instead of its number; 0: nothing */
+    uint64_t name;
     char *value;
     char label[]; /* of who joined: a durable ticket has no session to ask */
 };

@@ -83,8 +83,8 @@ struct rt_redis_side {
     struct rt_redis_given_up *given_up;      /* JOINs whose taking back is not confirmed (undo.c) */
     struct rt_timer_call early_timer, ends_timer, look_timer, set_timer;
     uint64_t join_seq;
-    uint32_t
-        handed; /* grants that came by push and were not left since: more may wait behind them */
+    /* grants that came by push and were not left since: more may wait behind them */
+    uint32_t handed;
     int64_t beat_at;    /* the last renewal began: from then on the user may count */
     int64_t counted_at; /* the turn in which the user's tickets were counted; -1: not now */
 };

@@ -94,8 +94,8 @@ struct rt_resp_request {
     int script;
     uint32_t place;
     bool eval; /* with the whole text; set where the server did not know its hash */
-    bool
-        traced; /* asking again finds out what it did: ROTA_UNKNOWN where the script failed in its middle */
+    /* asking again finds out what it did: ROTA_UNKNOWN where the script failed in its middle */
+    bool traced;
     bool speaks_last; /* others hear of it before we do: fifo.c */
     /* The rest is the link's. */
     uint8_t what;   /* enum rt_resp_what */

@@ -150,8 +150,8 @@ enum rt_sql_step_kind {
 #define RT_SQL_SLOTS 32
 #define RT_SQL_ONCE RT_SQL_SLOTS /* `slot` of one that is never prepared, and takes no arguments */
 struct rt_sql_saying {
-    const char
-        *sql; /* one, without a semicolon; its arguments are $N (PostgreSQL) or ?N (MariaDB) */
+    /* one, without a semicolon; its arguments are $N (PostgreSQL) or ?N (MariaDB) */
+    const char *sql;
     const char *types; /* of each argument: i a number, t a text, b bytes */
     uint8_t slot;      /* of a connection's statements: which this is */
     bool rows;         /* it answers rows; else how many it changed */

@@ -34,8 +34,8 @@ struct rt_zk_dialect {
     bool bare;                         /* a leader's data is its value and nothing else */
     bool believes; /* nobody puts a node in another's place without changing that first (D3) */
     uint32_t caps;
-    const char *
-        lone; /* the one node that whoever holds has made, and all others watch; NULL: they stand in line */
+    /* the one node that whoever holds has made, and all others watch; NULL: they stand in line */
+    const char *lone;
 };
 /* By name; NULL: there is none such. */
 const struct rt_zk_dialect *rt_zk_dialect(const char *name);
@@ -71,8 +71,8 @@ struct rt_zk_line { /* zeroed before the first use */
     char *text;
     const char *other; /* the node of one of another recipe; or NULL */
     bool gathers, bounded;
-    bool
-        lone; /* who has a ticket has made the one node with it: all hold, should there be several */
+    /* who has a ticket has made the one node with it: all hold, should there be several */
+    bool lone;
     int32_t bound;                    /* bounded: all up to it went through the barrier */
     const struct rt_zk_place *opener; /* the barrier is full with this one */
 };

@@ -94,8 +94,8 @@ struct rt_zk_ticket {                              /* from the answer to its JOI
     struct rt_zk_ticket *same_nonce, *same_number; /* the next in the bucket of each */
     struct rt_zk_id id;                            /* as its node says */
     uint64_t number, serial, looked;
-    uint64_t
-        called; /* simple: its number while it waited, by which it may be known still; 0: it never did */
+    /* simple: its number while it waited, by which it may be known still; 0: it never did */
+    uint64_t called;
     int64_t at_least_ms, kept_until_ms; /* servers' clock; 0: there is no keeper */
     uint32_t kept_mode;                 /* of the keeper */
     int64_t ends_at;                    /* when it is to look, for something ahead ends by time */

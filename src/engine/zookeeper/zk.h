@@ -210,8 +210,8 @@ struct rt_zk_conn {
     size_t touch_count;
     bool touching;
     struct rt_zk_watch *watches[RT_ZK_LANES];
-    struct rt_zk_ask
-        nothing; /* for which there was no memory: what is written to it goes nowhere */
+    /* for which there was no memory: what is written to it goes nowhere */
+    struct rt_zk_ask nothing;
 };
 
 /* BASE outlives C. 0, ROTA_INVALID or ROTA_NOMEM with errmsg and nothing kept. */

@@ -132,8 +132,8 @@ struct rt_txn {
     uint8_t told;        /* enum rt_outcome */
     uint32_t registered; /* of the branches */
     bool adopted;        /* no caller of ours waits */
-    bool
-        shared; /* others know the id: they may ask for its outcome, so that stands in the journal */
+    /* others know the id: they may ask for its outcome, so that stands in the journal */
+    bool shared;
     bool waits;        /* its caller is answered when phase two is over */
     bool sent;         /* PREPARE has left for a branch */
     bool commit_sent;  /* DECIDE with COMMIT has left */

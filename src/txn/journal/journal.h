@@ -86,8 +86,8 @@ enum rt_journal_stand { /* how a transaction stands, as the picture above has it
 struct rt_journal_branch {
     uint32_t number; /* unique within its transaction: whoever adds it draws it */
     uint16_t mode;   /* core's: the journal only keeps it */
-    bool
-        registered; /* read: it came by REGISTER (it may be in the decision too, and is then told twice) */
+    /* read: it came by REGISTER (it may be in the decision too, and is then told twice) */
+    bool registered;
     const char *resource; /* ends with a 0 */
     const void *payload;  /* what the mode needs to finish it; may be NULL with size 0 */
     size_t size;
@@ -163,8 +163,8 @@ struct rt_journal_op {
         struct {
             uint32_t number; /* answered, not 0: what ids of this journal begin with */
             int64_t floor_ms;
-            int64_t
-                now_ms; /* the server's clock, a moment ago; where it has none to ask (etcd): ours */
+            /* the server's clock, a moment ago; where it has none to ask (etcd): ours */
+            int64_t now_ms;
             char layout[16];
         } identify;
         struct {

@@ -32,8 +32,9 @@ struct sf_ring { /* on its way */
 struct sf_player { /* beside a sim_client, by its index */
     struct sf_ring rings[SF_RINGS_MAX];
     size_t ring_count;
-    int64_t
-        owed; /* so many tickets it may still ring: those that it granted, and one more for each that went (I8) */
+    /* so many tickets it may still ring: those that it granted, and one more for each that went
+     * (I8) */
+    int64_t owed;
     bool acts; /* in the middle of something */
 };
 
@@ -60,12 +61,12 @@ struct sf_world {
     int64_t wall_ms;     /* CLOCK_REALTIME at the beginning, as it was set since */
     int64_t mono_ns;     /* CLOCK_MONOTONIC: it goes on when it is looked at */
     int64_t taken_until; /* the database; 0: it is not */
-    int64_t kept_since
-        [SIM_NAMES_MAX]; /* a line by the dead alone, and who waits could sweep them; 0: it is not */
-    bool deleted;        /* the database, and there is no other yet */
-    bool visited;        /* by somebody who is not played */
-    uint32_t
-        acts; /* so many more of threads while others are held up: else each leads to some more */
+    /* a line by the dead alone, and who waits could sweep them; 0: it is not */
+    int64_t kept_since[SIM_NAMES_MAX];
+    bool deleted; /* the database, and there is no other yet */
+    bool visited; /* by somebody who is not played */
+    /* so many more of threads while others are held up: else each leads to some more */
+    uint32_t acts;
 };
 
 /* DB was opened just now, by C. */

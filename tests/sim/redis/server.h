@@ -25,8 +25,8 @@ struct rs_server {
     bool cluster;
     struct rs_node nodes[RS_NODES];
     struct sim_net *net, own; /* net: its own, or that of the first of its fellows */
-    uint32_t
-        fellows; /* of the first: how many servers stand behind it, RS_NODE_HOST "1" and on; 0: it is alone */
+    /* of the first: how many servers stand behind it, RS_NODE_HOST "1" and on; 0: it is alone */
+    uint32_t fellows;
     int64_t down_until;      /* one of several: refuses connections */
     int64_t started_us;      /* by its clock */
     struct rs_store earlier; /* what a replica, or the disk, has */

@@ -99,8 +99,8 @@ struct ts_event {
     uint8_t gc_op;
     uint32_t gen, slot_gen, seq, pass;
     uint32_t parts, marks; /* bits: of the branches; facts: of the undone */
-    uint32_t
-        listed[TS_FACTS]; /* SCAN, LIST: bits of branches per fact; TS_SEEN; SCAN: TS_IS_COMMIT */
+    /* SCAN, LIST: bits of branches per fact; TS_SEEN; SCAN: TS_IS_COMMIT */
+    uint32_t listed[TS_FACTS];
     int64_t floor_ms;
 };
 
@@ -114,8 +114,8 @@ struct ts_slot {
 
 struct ts_proc {
     bool alive, recovers;
-    bool
-        deaf; /* stopped for so long that its connections have died: nothing that was said to it arrives */
+    /* stopped for so long that its connections have died: nothing that was said to it arrives */
+    bool deaf;
     uint32_t gen;
     int64_t paused_until, wake_at, pass_at, gc_at, skew_ms;
     struct ts_slot slots[TS_SLOTS];
@@ -124,8 +124,8 @@ struct ts_proc {
     struct rt_gc gc;
     uint32_t undone; /* facts, as SCAN of gc told */
     uint32_t sights[TS_FACTS],
-        sight_last
-            [TS_FACTS]; /* in how many passes it could be settled, as the checker counts; the last */
+        /* in how many passes it could be settled, as the checker counts; the last */
+        sight_last[TS_FACTS];
 };
 
 struct ts_resource {

@@ -28,9 +28,9 @@ struct treat_plan {
     size_t line_count;
     uint32_t late_ms; /* more than the ttl */
     uint32_t rounds;
-    bool
-        in_order; /* replies have no number of their own: one that comes twice, which TCP never makes, cannot be told from
-                      the next one's, and none does */
+    /* replies have no number of their own: one that comes twice, which TCP never makes, cannot be
+     * told from the next one's, and none does */
+    bool in_order;
     /* Called now and then, so that rare requests come. */
     void (*stir)(struct stage *st, void *arg);
     void *arg;

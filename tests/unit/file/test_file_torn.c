@@ -198,8 +198,8 @@ static void test_a_client_without_session_goes_where_the_others_are(void **state
     user_close(&b);
 }
 
-static struct other
-    *late; /* comes in the moment in which another chooses the name of its session */
+/* comes in the moment in which another chooses the name of its session */
+static struct other *late;
 
 /* In place of the C library's. */
 ssize_t getrandom(void *out, size_t size, unsigned flags)

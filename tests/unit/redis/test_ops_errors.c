@@ -43,8 +43,8 @@ static void refuse_inside(enum rt_redis_script script, const char *error, const 
 
 static const struct {
     const char *error;
-    const char *
-        told; /* of a LEAVE that was refused so: its error, "" it is asked again until its time is over */
+    /* of a LEAVE that was refused so: its error, "" it is asked again until its time is over */
+    const char *told;
     const char *inside; /* ... behind the first write */
     const char *text;   /* of the first */
 } cases[] = {

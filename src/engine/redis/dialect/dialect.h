@@ -74,17 +74,18 @@ struct rt_dia_dialect {
     uint32_t caps;
     const char *unsafe;  /* why strict refuses it */
     const char *warning; /* said when it is opened; NULL: none */
-    const char
-        *channel; /* where releases are told; NULL: nowhere, who waits asks again and again */
+    /* where releases are told; NULL: nowhere, who waits asks again and again */
+    const char *channel;
     enum rt_dia_script join, leave, renew, look, list, brk;
     bool in_steps; /* taken, then given its end; compared, then deleted: each a request */
     bool stamps;   /* owners are not told apart: an ID is the time here, in ms */
-    bool
-        queues; /* who waits stands on the server, with its number, and hears of its turn by a channel of its own */
+    /* who waits stands on the server, with its number, and hears of its turn by a channel of its
+     * own */
+    bool queues;
     bool uuid; /* owners are UUID:NUMBER; else 32 hex digits */
-    uint32_t
-        pause_ms; /* who waits asks again after the half to the whole of it; 0: of a sixth of the ttl, for a
-                                word comes, though a spin lock says none */
+    /* who waits asks again after the half to the whole of it; 0: of a sixth of the ttl, for a word
+     * comes, though a spin lock says none */
+    uint32_t pause_ms;
     const char *incumbents; /* whose locks these are, for messages */
 };
 
@@ -99,8 +100,8 @@ const struct rt_dia_dialect *rt_dia_find(const char *name);
 
 struct rt_dia_ticket {
     struct rt_spin_ticket spin; /* first */
-    struct rt_op *
-        leaver; /* LEAVING, where owners are not told apart: a LEAVE that waits for what becomes of the ask */
+    /* LEAVING, where owners are not told apart: a LEAVE that waits for what becomes of the ask */
+    struct rt_op *leaver;
     bool listens; /* it is among those its channel is subscribed for */
 };
 

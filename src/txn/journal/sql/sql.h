@@ -19,8 +19,8 @@
 struct rt_jsql_dialect {
     const struct rt_sql_driver *driver;
     const struct rt_sql_saying *words; /* by step */
-    const struct rt_sql_saying
-        *make; /* what makes the tables, one after the other; sql NULL ends them */
+    /* what makes the tables, one after the other; sql NULL ends them */
+    const struct rt_sql_saying *make;
 };
 
 struct rt_jsql {
