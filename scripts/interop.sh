@@ -9,9 +9,9 @@
 #   scripts/interop.sh [--quick] [one|three] [PART...]
 #
 # Parts: etcd, or of it mutex election service etcdctl current; zookeeper, or of it curator curator-rw curator-latch kazoo
-# kazoo-rw; redis, or of it redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw
-# meet; shedlock, or of it shedlock-postgres shedlock-mysql; sessions, or of it psql-advisory psql-forupdate mariadb-getlock
-# mariadb-forupdate. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
+# kazoo-rw; redis, or of it redis-py redis-py-also redsync redsync-five node-redlock node-redlock-five redisson redisson-fair
+# redisson-rw meet; shedlock, or of it shedlock-postgres shedlock-mysql; sessions, or of it psql-advisory psql-forupdate
+# mariadb-getlock mariadb-forupdate. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
 # current etcd. The pairs run on the servers that are installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if
 # something that was asked for could not be shown: etcd's part needs Go, ZooKeeper's Java and Python with kazoo, Redis' Python with
 # redis-py, Go, Java with Maven, Node with npm, ShedLock's Java with Maven. Go, Maven and npm bring what they need from where their
@@ -28,7 +28,7 @@ on_etcd="mutex election service etcdctl current"
 on_zookeeper="curator curator-rw curator-latch kazoo kazoo-rw"
 on_shedlock="shedlock-postgres shedlock-mysql"
 on_sessions="psql-advisory psql-forupdate mariadb-getlock mariadb-forupdate"
-on_redis="redis-py redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw meet"
+on_redis="redis-py redis-py-also redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw meet"
 etcd=
 zookeeper=
 redis=
@@ -46,7 +46,8 @@ for arg in "$@"; do
     psql-advisory | psql-forupdate | mariadb-getlock | mariadb-forupdate) sessions="$sessions $arg" ;;
     mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
     curator | curator-rw | curator-latch | kazoo | kazoo-rw) zookeeper="$zookeeper $arg" ;;
-    redis-py | redsync | redsync-five | node-redlock | node-redlock-five | redisson | redisson-fair | redisson-rw | meet)
+    redis-py | redis-py-also | redsync | redsync-five | node-redlock | node-redlock-five | redisson | redisson-fair | \
+        redisson-rw | meet)
         redis="$redis $arg" ;;
     shedlock-postgres | shedlock-mysql) shedlock="$shedlock $arg" ;;
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
@@ -150,7 +151,7 @@ redis_pair() # NAME, on one server or on five
     export ROTA_JAVA=-XX:TieredStopAtLevel=1 # many that live for a short time
     case $1 in *-five) topology=redlock ;; *) topology=one ;; esac
     case $1 in
-    redis-py) side="$python -B tests/interop/redis/redis_py_side.py" ;;
+    redis-py*) side="$python -B tests/interop/redis/redis_py_side.py" ;;
     redsync*) side=$out/redsync-side ;;
     node-redlock*) side=$out/redlock-side ;;
     *) side=$out/redisson-side ;;

@@ -3,6 +3,7 @@
 #include "lib/user.h"
 
 #include "base/alloc.h"
+#include "engine/also/also.h"
 #include "engine/url.h"
 
 #include <poll.h>
@@ -138,7 +139,9 @@ static int open_with(struct user *u, const char *text, uint32_t ttl_ms)
         rt_url_fini(&url);
         return rv;
     }
-    const struct rt_engine *engine = rt_engine_find(url.scheme);
+    const struct rt_engine *engine = rt_url_param(&url, "also", NULL) != NULL
+                                         ? &rt_engine_also
+                                         : rt_engine_find(url.scheme);
     assert_non_null(engine);
     u->conn = rt_alloc(engine->conn_size);
     rv = ROTA_NOMEM;

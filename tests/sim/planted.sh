@@ -66,6 +66,7 @@ finds redis '--seeds 8000' 2:I3 9:I8 10:I4 11:I5 12:I8 13:I5 14:replicas 20:I6 4
 finds redis '--observe --from 1000 --seeds 3000' 44:OBSERVE 45:OBSERVE
 finds cluster '--seeds 1500' 19:I3
 finds redlock '--seeds 600' 60:I1/I3/I5 61:I1/I3/I5 62:I2 63:I6/liveness 64:I3 65:I3 66:I1/I3/I5
+finds also '--seeds 2000' 80:I5 81:I5 82:I3/I5
 finds token '--seeds 3000' 2:I3 70:I5 71:I3 73:I6
 [ -z "$etcd" ] || {
     finds etcd '--from 1000 --seeds 3000' 2:I3 15:liveness 16:I8 17:liveness/I6 20:I6 40:I8 42:I4 43:I7
@@ -92,6 +93,7 @@ for kind in redis cluster postgres mysql ${etcd:+etcd} ${zookeeper:+zookeeper}; 
     clean $kind 100
 done
 clean redlock 40
+clean also 100
 clean token 200
 [ -z "$file" ] || clean file 50
 echo "$passed passed, $failed failed"

@@ -10,6 +10,7 @@ JAVA, GO, NODE, PYTHON = "java", "go", "node", "python"
 # line both sides ask again and again, so who asks at once after its own release would have it most of the time.
 PAIRS = {
     "redis-py": (3, 4, 20000, 20000),
+    "redis-py-also": (2, 2, 20000, 20000),
     "redsync": (3, 4, 20000, 20000),
     "redsync-five": (4, 3, 20000, 20000),
     "node-redlock": (3, 4, 20000, 20000),
@@ -21,6 +22,7 @@ PAIRS = {
 # Whose they are; the dialect of Rota, none on five; what Rota's side does, and theirs.
 KINDS = {
     "redis-py": (PYTHON, "token", "lock", []),
+    "redis-py-also": (PYTHON, "token", "lock", []),
     "redsync": (GO, "token", "lock", ["lock"]),
     "redsync-five": (GO, None, "lock", ["lock"]),
     "node-redlock": (NODE, "token", "lock", ["lock"]),
@@ -51,7 +53,8 @@ class Engine:
         self.servers, self.clients = clients(run.args.url)
 
     def url(self):
-        return self.run.args.url + ("?dialect=" + self.dialect if self.dialect else "")
+        word = "?also=" if self.run.args.pair.endswith("-also") else "?dialect="
+        return self.run.args.url + (word + self.dialect if self.dialect else "")
 
     def rota_kind(self):
         return self.kind
@@ -71,6 +74,8 @@ class Engine:
         keys = []
         for client in self.clients:
             for key in client.keys(f"*{self.run.name}*"):
+                if key.startswith(b"rota:{0}"):
+                    continue  # of the line: whoever was killed is swept by the next client that comes
                 if key.startswith(b"redisson_unlock_latch"):
                     continue  # of one killed while it released: it ends by itself
                 if key.startswith((b"redisson_lock_queue", b"redisson_lock_timeout")):
