@@ -77,27 +77,45 @@ static bool on_stood(struct ss_server *s, const char *name, int64_t number)
     return false;
 }
 
-/* Those of a flight are of one client. */
-static uint64_t leaver_of(const struct rt_sql_step *steps, size_t count)
+static bool leaves(const struct rt_sql_step *step)
 {
+    return step->kind == RT_SQL_LEAVE || step->kind == RT_SQL_GIVE || step->kind == RT_SQL_PASS;
+}
+
+/* The session that leaves the line NAME (NULL: any) in a flight. Those of a flight are of one client, but one may be of a
+ * session that it has no more. */
+static uint64_t leaver_of(const struct rt_sql_step *steps, size_t count, const char *name)
+{
+    uint64_t leaver = 0;
     for (size_t i = 0; i < count; i++) {
-        if (steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE ||
-            steps[i].kind == RT_SQL_PASS)
-            return (uint64_t)steps[i].args[1].number;
+        const struct rt_sql_cell *line = &steps[i].args[0];
+        if (!leaves(&steps[i]) || (name != NULL && (strlen(name) != line->size ||
+                                                    memcmp(line->text, name, line->size) != 0)))
+            continue;
+        uint64_t session = (uint64_t)steps[i].args[1].number;
+        leaver = leaver == 0 || leaver == session ? session : SIM_ANYBODY;
     }
-    return 0;
+    return leaver;
+}
+
+static void check_lines(struct sim *sim, const struct rt_sql_step *steps, size_t count)
+{
+    for (uint32_t i = 0; i < sim->plan.names; i++) {
+        sim->leaver = leaver_of(steps, count, sim->lines[i].name);
+        sim_check_line(sim, &sim->lines[i]);
+    }
+    sim->leaver = 0;
 }
 
 /* Whether one ticket leaves in the flight, and no bell of another line rides along: whom that wakes is not its doing. */
 static bool is_release(const struct rt_sql_step *steps, size_t count)
 {
-    size_t leaves = 0, rings = 0;
+    size_t left = 0, rings = 0;
     for (size_t i = 0; i < count; i++) {
-        leaves += steps[i].kind == RT_SQL_LEAVE || steps[i].kind == RT_SQL_GIVE ||
-                  steps[i].kind == RT_SQL_PASS;
+        left += leaves(&steps[i]);
         rings += steps[i].kind == RT_SQL_BELL_RING;
     }
-    return leaves == 1 && rings <= 1;
+    return left == 1 && rings <= 1;
 }
 
 static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_t count,
@@ -107,10 +125,9 @@ static void on_after(struct ss_server *s, const struct rt_sql_step *steps, size_
     sim_counts.scripts++;
     if (sim->tracing)
         trace_flight(sim, steps, count, end);
-    uint64_t leaver = leaver_of(steps, count);
-    sim_check_lines(sim, leaver);
+    check_lines(sim, steps, count);
     if (is_release(steps, count))
-        check_woken(sim, s->woken, leaver);
+        check_woken(sim, s->woken, leaver_of(steps, count, NULL));
 }
 
 /* A ticket that there was no memory for is looked at by beats alone. */
