@@ -104,8 +104,11 @@ void zs_fire(struct zs_server *s, uint32_t member, struct zs_step *step,
         int64_t since = b->served && zs_conn_of(b)->member == member
                             ? fire_at(zs_conn_of(b), event, path)
                             : 0;
-        if (since != 0 && step->most > 0 && change->call == RT_ZK_DELETE &&
-            s->waits(s, b, change->path, since) && ++step->told > step->most)
+        if (since == 0 || step->most == 0 || change->call != RT_ZK_DELETE ||
+            zs_conn_of(b)->woken_by == step->zxid || !s->waits(s, b, change->path, since))
+            continue;
+        zs_conn_of(b)->woken_by = step->zxid; /* once, also by the node and by its line */
+        if (++step->told > step->most)
             s->herd(s, step, change->path);
     }
 }

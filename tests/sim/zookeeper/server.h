@@ -102,6 +102,7 @@ struct zs_conn {
         int64_t zxid; /* when it was set */
     } * watches;
     size_t watch_count, watch_room;
+    int64_t woken_by; /* the step that it was last told of as one that waits */
     uint32_t asked;   /* so many requests ... */
     int64_t asked_at; /* ... since then */
 };
