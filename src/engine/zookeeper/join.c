@@ -215,6 +215,9 @@ static void gone(struct rt_zk *z, struct rt_zk_ask *a, int err, struct rt_zk_rep
 {
     struct joining *j = a->owner;
     (void)reply; /* it is not there any more, by whomever */
+    if (err != 0 && err != ROTA_LOST)
+        err =
+            ROTA_UNKNOWN; /* what was made may stand, also if this has not left: its time was over */
     note(z, j, err);
     one_over(z, j, j->refusal == 0 ? decide : refused);
 }
