@@ -10,8 +10,9 @@
 #
 # Parts: etcd, or of it mutex election service etcdctl current; zookeeper, or of it curator curator-rw curator-latch kazoo
 # kazoo-rw; redis, or of it redis-py redis-py-also redsync redsync-five node-redlock node-redlock-five redisson redisson-fair
-# redisson-rw meet; shedlock, or of it shedlock-postgres shedlock-mysql; sessions, or of it psql-advisory psql-forupdate
-# mariadb-getlock mariadb-forupdate. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
+# redisson-rw meet; shedlock, or of it shedlock-postgres shedlock-mysql shedlock-postgres-also
+# shedlock-mysql-also; sessions, or of it psql-advisory psql-advisory-also psql-forupdate mariadb-getlock
+# mariadb-getlock-also mariadb-forupdate. -also: Rota in its own line, with ?also=. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
 # current etcd. The pairs run on the servers that are installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if
 # something that was asked for could not be shown: etcd's part needs Go, ZooKeeper's Java and Python with kazoo, Redis' Python with
 # redis-py, Go, Java with Maven, Node with npm, ShedLock's Java with Maven. Go, Maven and npm bring what they need from where their
@@ -26,8 +27,8 @@ kills=50
 topology=one
 on_etcd="mutex election service etcdctl current"
 on_zookeeper="curator curator-rw curator-latch kazoo kazoo-rw"
-on_shedlock="shedlock-postgres shedlock-mysql"
-on_sessions="psql-advisory psql-forupdate mariadb-getlock mariadb-forupdate"
+on_shedlock="shedlock-postgres shedlock-mysql shedlock-postgres-also shedlock-mysql-also"
+on_sessions="psql-advisory psql-advisory-also psql-forupdate mariadb-getlock mariadb-getlock-also mariadb-forupdate"
 on_redis="redis-py redis-py-also redsync redsync-five node-redlock node-redlock-five redisson redisson-fair redisson-rw meet"
 etcd=
 zookeeper=
@@ -43,13 +44,14 @@ for arg in "$@"; do
     redis) redis=all ;;
     shedlock) shedlock=all ;;
     sessions) sessions=all ;;
-    psql-advisory | psql-forupdate | mariadb-getlock | mariadb-forupdate) sessions="$sessions $arg" ;;
+    psql-advisory | psql-advisory-also | psql-forupdate | mariadb-getlock | mariadb-getlock-also | mariadb-forupdate)
+        sessions="$sessions $arg" ;;
     mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
     curator | curator-rw | curator-latch | kazoo | kazoo-rw) zookeeper="$zookeeper $arg" ;;
     redis-py | redis-py-also | redsync | redsync-five | node-redlock | node-redlock-five | redisson | redisson-fair | \
         redisson-rw | meet)
         redis="$redis $arg" ;;
-    shedlock-postgres | shedlock-mysql) shedlock="$shedlock $arg" ;;
+    shedlock-postgres | shedlock-mysql | shedlock-postgres-also | shedlock-mysql-also) shedlock="$shedlock $arg" ;;
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
@@ -178,7 +180,8 @@ build_shedlock()
 shedlock_pair() # NAME, on one server
 (
     topology=one
-    pair shedlock "$1" "with-${1#shedlock-}" "java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData \
+    with=${1#shedlock-}
+    pair shedlock "$1" "with-${with%-also}" "java -Xmx96m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData \
 -Duser.timezone=UTC -cp $out/shedlock:$out/shedlock-jars/* ShedLockSide"
 )
 

@@ -83,6 +83,10 @@ static const struct row {
 static const struct row also_rows[] = {
     {"redis", "token", ALSO_EXCLUSIVE, 0},
     {"redis", "redisson", ALSO_EXCLUSIVE, 0},
+    {"postgres:", "shedlock", ALSO_EXCLUSIVE, 0},
+    {"postgres:", "advisory", ALSO_EXCLUSIVE | ROTA_CAP_SHARED, 0},
+    {"mysql", "shedlock", ALSO_EXCLUSIVE, 0},
+    {"mysql", "getlock", ALSO_EXCLUSIVE, 0},
     {"mem:", "late", ROTA_CAP_FENCE | ROTA_CAP_ORDER | ROTA_CAP_SHARED | ROTA_CAP_TTL, 0},
 };
 

@@ -83,7 +83,7 @@ static int by_bytes(const void *a, const void *b)
 /* ShedLock's column has room for 64 characters: a longer name is refused, and not cut. */
 static bool too_long(const struct rota *r, int err)
 {
-    return err == ROTA_INVALID && strstr(conf.url, "dialect=shedlock") != NULL &&
+    return err == ROTA_INVALID && strstr(conf.url, "=shedlock") != NULL &&
            strstr(rota_errmsg(r), "has room for 64 characters") != NULL;
 }
 

@@ -10,9 +10,15 @@
 #include <string.h>
 
 static const struct rt_also_row rows[] = {
-    {"token", "redis", "dialect", "token", ""},
-    {"redisson", "redis", "dialect", "redisson", ""},
-    {"late", "mem", "fence", "grant", "+also"}, /* of the tests */
+    {"token", "redis", "dialect", "token", "", {NULL}},
+    {"redisson", "redis", "dialect", "redisson", "", {NULL}},
+    {"shedlock", "postgres", "dialect", "shedlock", "", {"table"}},
+    {"advisory", "postgres", "dialect", "advisory", "", {"waits", "keys"}},
+    {"shedlock", "mysql", "dialect", "shedlock", "", {"table"}},
+    {"shedlock", "mariadb", "dialect", "shedlock", "", {"table"}},
+    {"getlock", "mysql", "dialect", "getlock", "", {"waits"}},
+    {"getlock", "mariadb", "dialect", "getlock", "", {"waits"}},
+    {"late", "mem", "fence", "grant", "+also", {NULL}}, /* of the tests */
 };
 
 /* ---- Asks ----------------------------------------------------------------------------------- */
@@ -251,18 +257,28 @@ static int take_row(struct rt_also_conn *c, const struct rt_url *url)
     return 0;
 }
 
-/* URL without also= and dialect=, and with KEY=VALUE (KEY may be NULL). */
-static void rewrite(struct rt_url *out, const struct rt_url *url, const char *key,
-                    const char *value)
+static bool is_theirs(const struct rt_also_row *row, const char *key)
+{
+    bool theirs = false;
+    for (size_t i = 0; i < RT_ALSO_THEIRS && row->theirs[i] != NULL; i++)
+        theirs = theirs || strcmp(row->theirs[i], key) == 0;
+    return theirs;
+}
+
+/* URL as the line gets it, or as its dialect does: without also=, with the parameter that opens ROW's. */
+static void rewrite(struct rt_url *out, const struct rt_url *url, const struct rt_also_row *row,
+                    bool foreign)
 {
     *out = *url;
     out->param_count = 0;
-    for (size_t i = 0; i < url->param_count; i++)
-        if (strcmp(url->params[i].key, "also") != 0 && strcmp(url->params[i].key, "dialect") != 0 &&
-            (key == NULL || strcmp(url->params[i].key, key) != 0))
+    for (size_t i = 0; i < url->param_count; i++) {
+        const char *key = url->params[i].key;
+        if (strcmp(key, "also") != 0 && strcmp(key, "dialect") != 0 &&
+            (foreign ? strcmp(key, row->key) != 0 : !is_theirs(row, key)))
             out->params[out->param_count++] = url->params[i];
-    if (key != NULL)
-        out->params[out->param_count++] = (struct rt_url_param){key, value};
+    }
+    if (foreign)
+        out->params[out->param_count++] = (struct rt_url_param){row->key, row->value};
 }
 
 static int open_side(struct rt_also_side *side, const struct rt_engine *engine,
@@ -322,11 +338,11 @@ static int open_both(struct rt_also_conn *c, const struct rt_url *url)
     const struct rt_engine *engine = rt_engine_find(url->scheme);
     struct rt_url as;
     char path[RT_URL_MAX + 16];
-    rewrite(&as, url, NULL, NULL);
+    rewrite(&as, url, c->row, false);
     int rv = open_side(&c->line, engine, &as);
     if (rv != 0)
         return rv;
-    rewrite(&as, url, c->row->key, c->row->value);
+    rewrite(&as, url, c->row, true);
     (void)snprintf(path, sizeof(path), "%s%s", url->path, c->row->beside);
     as.path = path;
     rv = open_side(&c->foreign, engine, &as);

@@ -43,6 +43,7 @@
 #include "net/loop.h"
 
 #define RT_ALSO_BUCKETS 256
+#define RT_ALSO_THEIRS 2
 
 struct rt_also_conn;
 struct rt_also_ask;
@@ -97,10 +98,11 @@ struct rt_also_ticket {
     char name[];
 };
 
-struct rt_also_row {           /* a dialect that may be named by ?also= */
-    const char *also, *scheme; /* of the URL, as it begins */
-    const char *key, *value;   /* the parameter that opens it */
-    const char *beside;        /* goes behind the path; "": nothing */
+struct rt_also_row {                    /* a dialect that may be named by ?also= */
+    const char *also, *scheme;          /* of the URL, as it begins */
+    const char *key, *value;            /* the parameter that opens it */
+    const char *beside;                 /* goes behind the path; "": nothing */
+    const char *theirs[RT_ALSO_THEIRS]; /* parameters that only the dialect is told of */
 };
 
 struct rt_also_conn {

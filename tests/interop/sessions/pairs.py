@@ -13,7 +13,8 @@ _spec.loader.exec_module(session_side)
 
 SESSION = "session"
 # How many workers of each side, and how long each rests between two rounds (microseconds, at most).
-PAIRS = {pair: (3, 3, 4000, 4000) for pair in session_side.WORDS}
+# With ?also= one of Rota's that was killed keeps its place until its time is over, and the sessions go on: they rest longer.
+PAIRS = {pair: (2, 2, 20000, 100000) if pair.endswith("-also") else (3, 3, 4000, 4000) for pair in session_side.WORDS}
 OTHER = {pair: SESSION for pair in PAIRS}
 FREES_AT_ONCE = True  # by the end of a connection
 ORDERED = False  # the server's queue is the server's; only grants of Rota's are numbered
@@ -25,7 +26,9 @@ class Engine:
 
     def url(self):
         url, dialect = self.run.args.url, session_side.WORDS[self.run.args.pair].dialect
-        return f"{url}{'&' if '?' in url else '?'}dialect={dialect}"
+        word = "also" if self.run.args.pair.endswith("-also") else "dialect"
+        calm = "&ttl=600s" if self.run.args.calm else ""
+        return f"{url}{'&' if '?' in url else '?'}{word}={dialect}{calm}"
 
     def rota_kind(self):
         return "lock"
@@ -38,6 +41,9 @@ class Engine:
         return False
 
     def begin(self):
+        if session_side.WORDS[self.run.args.pair].dialect == "shedlock":  # the table, and in it a row of the name
+            rota = self.run.args.rota_side.replace("tests/interop/rota-side", "rota")
+            subprocess.run([rota, "--on", self.url(), "run", self.run.name, "--", "true"], check=True)
         session = session_side.Session(self.run.args.url)
         for line in session_side.WORDS[self.run.args.pair].first:
             session.ask(line.replace("NAME", self.run.name))

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """A session of psql or mariadb in contention with Rota: session_side.py PAIR URL NAME FOLDER THINK_US, $ROTA_GUARD: the
-guard's module. Nothing but the client that comes with the database, and the statements that people type."""
+guard's module. Nothing but the client that comes with the database, and the statements that people type. Pairs that end with
+-also: Rota stands in its own line, with ?also=."""
 import collections
 import ctypes
 import os
@@ -31,7 +32,24 @@ WORDS = {
                       "insert ignore into rota_forupdate values ('NAME'); select 1;"],
         "begin; select 1 from rota_forupdate where name = 'NAME' for update;", "commit; select 1;",
         "select count(*) - count(*) from rota_forupdate where name = 'NAME' for update;"),
+    # ShedLock's own statements: whoever finds it taken asks again. ID: of the session. A row of the name is there.
+    "psql-shedlock-also": Words(
+        "shedlock", [],
+        "with x as (update shedlock set lock_until = timezone('utc', now()) + interval '600 seconds', "
+        "locked_at = timezone('utc', now()), locked_by = 'ID' where name = 'NAME' and lock_until <= timezone('utc', now()) "
+        "returning 1) select count(*) from x;",
+        "with x as (update shedlock set lock_until = timezone('utc', now()) where name = 'NAME' and locked_by = 'ID' "
+        "returning 1) select count(*) from x;",
+        "select count(*) from shedlock where lock_until > timezone('utc', now());"),
+    "mariadb-shedlock-also": Words(
+        "shedlock", [],
+        "update shedlock set lock_until = timestampadd(second, 600, utc_timestamp(3)), locked_at = utc_timestamp(3), "
+        "locked_by = 'ID' where name = 'NAME' and lock_until <= utc_timestamp(3); select row_count();",
+        "update shedlock set lock_until = utc_timestamp(3) where name = 'NAME' and locked_by = 'ID'; select row_count();",
+        "select count(*) from shedlock where lock_until > utc_timestamp(3);"),
 }
+WORDS["psql-advisory-also"] = WORDS["psql-advisory"]
+WORDS["mariadb-getlock-also"] = WORDS["mariadb-getlock"]
 
 
 class Session:
@@ -75,16 +93,22 @@ class Guard:
         self.lib.guard_leave(ctypes.c_uint64(number), ctypes.c_uint64(count))
 
 
+def spell(line, name):
+    return line.replace("NAME", name).replace("ID", f"session-{os.getpid()}")
+
+
 def main():
     pair, url, name, folder, think = sys.argv[1:]
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     guard, words, session, rounds = Guard(folder), WORDS[pair], Session(url), 0
     while not guard.stopped():
-        if session.ask(words.lock.replace("NAME", name)) != "1":
+        while (answer := session.ask(spell(words.lock, name))) == "0":
+            time.sleep(random.random() / 200)
+        if answer != "1":
             sys.exit("the session was not given the lock")
         rounds += 1
         guard.inside(rounds)  # it has no fence
-        if session.ask(words.unlock.replace("NAME", name)) != "1":
+        if session.ask(spell(words.unlock, name)) != "1":
             sys.exit("the session did not hold what it let go of")
         if int(think) > 0:
             time.sleep(random.randrange(int(think)) / 1e6)

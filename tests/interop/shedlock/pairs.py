@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ShedLock's provider for JDBC on PostgreSQL and MariaDB, in its own table. See ../contend.py."""
+"""ShedLock's provider for JDBC on PostgreSQL and MariaDB, in its own table; pairs that end with -also: Rota stands in its own line,
+with ?also=. See ../contend.py."""
 import subprocess
 
 # How many workers of each side, and how long each rests between two rounds (microseconds, at most): both ask again and again.
-PAIRS = {"shedlock-postgres": (3, 4, 20000, 20000), "shedlock-mysql": (3, 4, 20000, 20000)}
+PAIRS = {
+    "shedlock-postgres": (3, 4, 20000, 20000),
+    "shedlock-mysql": (3, 4, 20000, 20000),
+    "shedlock-postgres-also": (2, 2, 20000, 20000),
+    "shedlock-mysql-also": (2, 2, 20000, 20000),
+}
 OTHER = "java"
 ORDERED = False
-FENCED = False  # there is no room for a number in the table
+FENCED = {pair: pair.endswith("-also") for pair in PAIRS}  # there is no room for a number in the table
 
 
 class Engine:
@@ -15,7 +21,8 @@ class Engine:
 
     def url(self):
         url = self.run.args.url
-        return f"{url}{'&' if '?' in url else '?'}dialect=shedlock"
+        word = "also" if self.run.args.pair.endswith("-also") else "dialect"
+        return f"{url}{'&' if '?' in url else '?'}{word}=shedlock"
 
     def rota_kind(self):
         return "lock"

@@ -153,6 +153,40 @@ test_dialects_of_rows()
     refused 64 "table= is for the dialects" "$rota" --on "$ROTA_TEST_URL?table=x" ls
 }
 
+# Rota's own line, and at its front the lock of others.
+test_also()
+{
+    local plain=$ROTA_URL also=advisory
+    [ "$engine" = postgres ] || also=getlock
+    for also in "$also&waits=40" "shedlock&table=shedlock"; do
+        export ROTA_URL="${plain%%\?*}?also=$also&${plain#*\?}"
+        hold a
+        expect 75 "$rota" run -n a touch ran
+        expect 0 "$rota" show a >out
+        has 'holds' out
+        "$rota" run a true &
+        local waiter=$!
+        await_waiters a 1
+        let_go
+        expect 0 wait $waiter
+        expect 0 "$rota" doctor >out
+        has 'beside the line' out
+        same 0 "$("$rota" doctor --json | json 'd["broken"]')"
+    done
+    expect 0 "$rota" doctor --ddl >ddl
+    has 'rota_ticket' ddl
+    has 'locked_by' ddl
+    shedlock_of_others
+    expect 75 "$rota" run -n job touch ran
+    expect 0 "$rota" show job >out
+    has 'their-host' out
+    expect 0 "$rota" why job >out
+    has 'their-host' out
+    [ ! -e ran ] || fail "two hold"
+    refused 64 "knows no also=row, but shedlock, " "$rota" --on "$ROTA_TEST_URL?also=row" ls
+    refused 64 "leave out dialect=" "$rota" --on "$ROTA_TEST_URL?also=shedlock&dialect=row" ls
+}
+
 # Each dialect sells exactly.
 test_demo_dialect_by_dialect()
 {
