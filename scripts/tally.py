@@ -7,7 +7,8 @@
 Counts cmocka's own cases, or those of a program that ends with "N passed, N failed"; any other
 program is one case. What ends badly without saying so (crash, timeout, leak found at exit) is one
 failure, and so is a test that does not run at all; a broken run can never look like a good one. Cases that their
-program leaves out are counted apart. A test belongs to the engine in its name."""
+program leaves out are counted apart. A test belongs to the engine in its name, unless that
+names a part that only runs on its server."""
 import json
 import os
 import re
@@ -22,6 +23,9 @@ CPU = re.compile(r"^(\d+)m([\d.]+)s (\d+)m([\d.]+)s$", re.M) # scripts/timed.sh:
 
 ENGINES = sorted(name for name in os.listdir(os.path.join(os.path.dirname(__file__), "..", "src", "engine"))
                  if name not in ("fault", "kit", "resp", "sql", "trace") and "." not in name)
+# What runs on an engine's server, but is not the engine's: a word in its name says so.
+OTHER_PARTS = {"transactions": {"journal", "branch", "takeover", "txn"},
+               "SQL dialects": {"row", "version", "shedlock", "lease", "hold", "getlock", "advisory", "forupdate", "table"}}
 CORES = 2 # what we count on
 BUDGET_S = 90 # of each engine: what it may add to a run on that many
 
@@ -39,7 +43,12 @@ class Test:
         self.seeds = re.findall(r"^seeds drawn anew.*", text, re.M)
         self.trouble = cut([line[0] for line in TROUBLE.finditer(text)]) if self.failed > 0 else []
         words = re.split(r"\W|_", self.name)
-        self.part = next((e for e in ENGINES if e in words), "command" if "command" in words else "all others")
+        self.part = part_of(words)
+
+
+def part_of(words):
+    other = next((part for part, marks in OTHER_PARTS.items() if marks & set(words)), None)
+    return other or next((e for e in ENGINES if e in words), "command" if "command" in words else "all others")
 
 
 def cut(lines, first=20, last=10):
