@@ -434,9 +434,19 @@ static bool parting_side(struct rt_also_side *side)
     return side->conn->engine->parting != NULL && side->conn->engine->parting(side->conn);
 }
 
+/* Its user gave it up without a LEAVE: its time was over. */
+static void give_back(struct rt_also_conn *c, struct rt_also_ticket *t)
+{
+    if (t->unwanted || t->joiner != NULL || t->leaver != NULL)
+        return;
+    t->unwanted = true;
+    rt_also_step(c, t);
+}
+
 static bool also_parting(struct rt_conn *conn)
 {
     struct rt_also_conn *c = rt_also_of(conn);
+    rt_also_each(c, give_back);
     if (c->tickets > 0)
         return true; /* what is being given back */
     bool foreign = parting_side(&c->foreign), line = parting_side(&c->line);

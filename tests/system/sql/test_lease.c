@@ -358,6 +358,10 @@ static void tables_of_another_shape(void **state)
             is_mysql() ? "datetime" : "timestamptz", is_mysql() ? "datetime" : "timestamptz");
         refused("&table=coarse", ROTA_UNSUPPORTED,
                 is_mysql() ? "no milliseconds" : "without time zone");
+        house_ask(
+            "create table seconds (name varchar(64) primary key, lock_until timestamp(0), locked_at timestamp(0) null, locked_by varchar(255))");
+        refused("&table=seconds", ROTA_UNSUPPORTED, "no milliseconds");
+        house_ask("drop table seconds");
         house_ask("drop table loose");
         house_ask("drop table coarse");
     }

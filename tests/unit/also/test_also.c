@@ -281,6 +281,19 @@ static void test_a_new_session_gives_back(void **state)
     assert_int_equal(user_beat(&a), 0);
 }
 
+/* Whose time was over left nothing, and closes: what it had is given back, and nobody waits in vain. */
+static void test_parting_gives_back(void **state)
+{
+    struct rt_join mine = {0};
+    int turns = 0;
+    (void)state;
+    assert_int_equal(user_join(&a, "x", &mine), 0);
+    while (a.conn->engine->parting(a.conn) && turns++ < USER_LIMIT_MS)
+        user_turn(&a, 1);
+    assert_in_range(turns, 0, USER_LIMIT_MS - 1);
+    until_free("x");
+}
+
 /* ---- Refused ---------------------------------------------------------------- */
 
 static void test_what_is_refused(void **state)
@@ -397,6 +410,7 @@ int main(void)
         STORY(test_who_waits_gives_up),
         STORY(test_asked_again_finds_the_same),
         STORY(test_a_new_session_gives_back),
+        STORY(test_parting_gives_back),
         STORY(test_what_is_refused),
         cmocka_unit_test_setup_teardown(test_each_allocation_fails_once, begin_scant, end_scant),
     };

@@ -149,6 +149,7 @@ static void test_token_refuses_other_types(void **state)
     start(&u, "token", TTL_MS);
     rt_redis_must(&one_redis, "HSET hash " JAVA " 1");
     rt_redis_must(&one_redis, "RPUSH list a");
+    assert_int_equal(try_join(&u, "rota:{f}", RT_EXCLUSIVE), ROTA_INVALID); /* the fence */
     assert_int_equal(try_join(&u, "hash", RT_EXCLUSIVE), ROTA_INVALID);
     assert_non_null(strstr(u.errmsg, "dialect=redisson"));
     assert_int_equal(try_join(&u, "list", RT_EXCLUSIVE), ROTA_INVALID);

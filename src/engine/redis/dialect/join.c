@@ -394,6 +394,8 @@ static void join_answered(struct rt_dia_conn *c, struct rt_dia_request *rq, int 
 
 static int check_one(struct rt_dia_conn *c, const struct rt_join *j)
 {
+    if (strncmp(j->name, "rota:", 5) == 0) /* one of them is the fence */
+        return rt_dia_fail(c, ROTA_INVALID, "%.120s: keys from rota: on are Rota's own", j->name);
     uint32_t caps = c->dialect->caps;
     bool kept = j->flags & RT_JOIN_DURABLE || j->at_least_ms > 0 || j->until_ms > 0;
     if (kept || (j->value != NULL && j->value[0] != '\0' && !(caps & ROTA_CAP_ORDER)) ||

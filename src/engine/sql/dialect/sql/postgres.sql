@@ -166,7 +166,10 @@ select name from {table} where false and lock_until is null and locked_at is nul
 --@ shedlock_shape
 SHAPE(when exists (select 1 from pg_attribute a where a.attrelid = to_regclass('{table}')
         and a.attname in ('lock_until', 'locked_at') and a.atttypid <> 'timestamp'::regtype)
-    then 'lock_until and locked_at of {shown} are not TIMESTAMP without time zone: clients of several zones would disagree')
+    then 'lock_until and locked_at of {shown} are not TIMESTAMP without time zone: clients of several zones would disagree'
+    when exists (select 1 from pg_attribute a where a.attrelid = to_regclass('{table}')
+        and a.attname in ('lock_until', 'locked_at') and a.atttypmod between 0 and 2)
+    then 'lock_until and locked_at of {shown} have no milliseconds: a rounded end is too early; use TIMESTAMP(3)')
 
 --@ shedlock_take
 insert into {table} as s (name, lock_until, locked_at, locked_by)
