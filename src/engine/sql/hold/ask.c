@@ -135,8 +135,9 @@ static int ask_send(struct rt_ledger *l, struct rt_entry *e, const void **via)
     struct rt_sqlhold_conn *c = of_ledger(l);
     struct rt_sqlhold_ask *a = of_entry(e);
     struct rt_sqlhold_ticket *t = a->ticket;
-    if (t == NULL)
-        return ROTA_LOST;
+    if (t ==
+        NULL) /* a release that had not left when its connection went: it is over, but who knows since when */
+        return a->what == RT_HOLD_GIVE ? ROTA_UNKNOWN : ROTA_LOST;
     if (t->ahead != NULL && t->ask == a && t->state == RT_HOLD_QUEUED)
         return ROTA_UNREACHABLE; /* one before it in its set is not granted yet */
     struct rt_sqlhold_seat *s = rt_sqlhold_seat_for(c, t);
@@ -187,7 +188,7 @@ static void ask_ended(struct rt_ledger *l, struct rt_entry *e, int err, const ch
     if (t != NULL && (brings || gives))
         rt_sqlhold_withdraw(t, NULL);
     memcpy(c->sql.base.errmsg, said, sizeof(said));
-    if (op != NULL && gives && err == ROTA_UNKNOWN && why != NULL)
+    if (op != NULL && gives && err == ROTA_UNKNOWN && (why != NULL || t == NULL))
         rt_sqlhold_unanswered(c, op, number, holder);
     else if (op != NULL)
         rt_conn_done(rt_sqlhold_base(c), op, err);
@@ -209,6 +210,7 @@ void rt_sqlhold_withdraw(struct rt_sqlhold_ticket *t, struct rt_op *op)
     struct rt_sqlhold_seat *s = t->seat;
     struct rt_sqlhold_ask *a = t->ask;
     struct rt_op *joining = a != NULL ? a->entry.op : NULL;
+    uint64_t session = t->session;
     if (a != NULL) {
         ask_out(a);
         rt_free(a);
@@ -219,7 +221,9 @@ void rt_sqlhold_withdraw(struct rt_sqlhold_ticket *t, struct rt_op *op)
         rt_sqlhold_seat_free(s);
     ticket_free(t);
     if (joining != NULL)
-        rt_conn_done(rt_sqlhold_base(c), joining, rt_sqlhold_fail(c, ROTA_CANCELED, "canceled"));
+        rt_conn_done(rt_sqlhold_base(c), joining,
+                     session == c->session ? rt_sqlhold_fail(c, ROTA_CANCELED, "canceled")
+                                           : rt_words_no_session(rt_sqlhold_base(c), session));
     if (busy)
         rt_sqlhold_seat_end(s, op);
     else if (op != NULL)
@@ -287,6 +291,18 @@ bool rt_sqlhold_cancel_set(struct rt_sqlhold_conn *c, const struct rt_op *op)
             return true;
         }
     return false;
+}
+
+/* Whoever is told may ask for more, or give up others: so from the beginning each time. */
+void rt_sqlhold_end_session(struct rt_sqlhold_conn *c)
+{
+    uint64_t session = c->session;
+    c->session = 0; /* from here on no ticket is made */
+    while (c->sets != NULL)
+        set_failed(c->sets, rt_words_no_session(rt_sqlhold_base(c), session), NULL);
+    for (size_t i = 0; i < RT_HOLD_BUCKETS; i++)
+        while (c->tickets[i] != NULL)
+            rt_sqlhold_withdraw(c->tickets[i], NULL);
 }
 
 /* ---- Granted -------------------------------------------------------------------------------------------------------------- */
@@ -393,20 +409,19 @@ static void busy(struct rt_sqlhold_ask *a)
 
 /* ---- Landed ------------------------------------------------------------------------------------------------------------------ */
 
-static void lose(struct rt_sqlhold_ticket *t)
+void rt_sqlhold_tell_lost(struct rt_sqlhold_ticket *t)
 {
-    struct rt_sqlhold_conn *c = t->c;
     char name[RT_NAME_ROOM];
     struct rt_event event = {.kind = RT_TICKET_LOST,
                              .session = t->session,
                              .number = t->number,
                              .nonce = t->nonce,
                              .name = name};
-    bool told = t->state == RT_HOLD_HELD;
+    if (t->state != RT_HOLD_HELD)
+        return;
+    t->state = RT_HOLD_LEAVING; /* nobody finds it any more */
     snprintf(name, sizeof(name), "%s", t->name);
-    rt_sqlhold_withdraw(t, NULL);
-    if (told)
-        rt_conn_event(rt_sqlhold_base(c), &event);
+    rt_conn_event(rt_sqlhold_base(t->c), &event);
 }
 
 static void tried(struct rt_sqlhold_ask *a, enum rt_sql_end end, const struct rt_sqlhold_heard *h)
@@ -454,8 +469,10 @@ static void verified(struct rt_sqlhold_ask *a, bool yes)
     int err = yes || op == NULL ? 0 : rt_words_no_ticket(rt_sqlhold_base(c), t->name);
     if (op != NULL)
         rt_conn_done(rt_sqlhold_base(c), op, err);
-    if (!yes)
-        lose(t);
+    if (!yes) {
+        rt_sqlhold_tell_lost(t);
+        rt_sqlhold_withdraw(t, NULL);
+    }
     if (w != NULL)
         rt_sqlhold_touched(c, w, 0);
 }
@@ -515,19 +532,16 @@ void rt_sqlhold_landed(struct rt_sqlhold_ask *a, enum rt_sql_end end,
     }
 }
 
-void rt_sqlhold_unseated(struct rt_sqlhold_seat *s, const char *why)
+void rt_sqlhold_unseated(struct rt_sqlhold_seat *s)
 {
     struct rt_sqlhold_ticket *t = s->ticket;
     if (t == NULL)
         return;
-    if (t->state == RT_HOLD_HELD) {
-        rt_words_log(rt_sqlhold_base(t->c), ROTA_LOG_WARN, "%s: its connection broke: %s", t->name,
-                     why);
+    assert(t->state != RT_HOLD_HELD);
+    if (t->state == RT_HOLD_LEAVING) {
         s->ticket = NULL;
-        lose(t);
-    } else if (t->state == RT_HOLD_LEAVING) {
-        s->ticket = NULL;
-        t->seat = NULL; /* its LEAVE ends with what flew; or finds that there is none */
+        t->seat =
+            NULL; /* its LEAVE, if there is one, ends with what flew; or finds that there is none */
         ticket_free(t);
     } else if (t->ask != NULL) { /* asked for anew */
         struct rt_sqlhold_ask *a = t->ask;

@@ -17,12 +17,6 @@ struct beat {
     uint64_t session;
 };
 
-static void withdraw(struct rt_sqlhold_ticket *t, void *arg)
-{
-    (void)arg;
-    rt_sqlhold_withdraw(t, NULL);
-}
-
 static void keep_until(struct rt_sqlhold_conn *c, int64_t at)
 {
     c->ends_at = at;
@@ -35,8 +29,7 @@ int64_t rt_sqlhold_session_tick(struct rt_sqlhold_conn *c, int64_t now)
         return RT_NEVER;
     if (now < c->ends_at)
         return c->ends_at;
-    c->session = 0;
-    rt_sqlhold_each(c, withdraw, NULL);
+    rt_sqlhold_end_session(c);
     return RT_NEVER;
 }
 
@@ -60,7 +53,7 @@ static bool open_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     (void)b;
     if (op == NULL)
         return true;
-    rt_sqlhold_each(c, withdraw, NULL); /* of an earlier one */
+    rt_sqlhold_end_session(c); /* an earlier one */
     c->session = (c->sql.ear + ++c->session_count) & INT64_MAX;
     c->session += c->session == 0;
     keep_until(c, rt_loop_now(c->sql.base.loop) + c->sql.base.ttl_ms * RT_MS);

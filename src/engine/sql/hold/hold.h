@@ -95,7 +95,8 @@ enum rt_sqlhold_say { /* slots of RT_SQL_SAYING */
                       RT_HOLD_SAY_ENSURE,    /* makes it */
                       RT_HOLD_SAY_CLEAR,     /* it is held no more: for who looks */
                       RT_HOLD_SAY_CLEAR_SHARED,
-                      RT_HOLD_SAY_OURS, /* -> 1: nobody has broken it, as far as BREAK has written that down */
+                      RT_HOLD_SAY_BREAK, /* writes down that it is broken, if it is held */
+                      RT_HOLD_SAY_BROKEN, /* -> 1: that is written there, and nobody has got it since */
                       RT_HOLD_SAY_LOOK, /* -> connection, its start, mode, number, session, owner, since_us (ago, NULL: not known), label */
                       RT_HOLD_SAY_LIST, /* (name: a prefix) -> name, granted */
                       RT_HOLD_SAY_KILL, /* (number: the connection, owner: its start) -> 1: it was there. NULL: KILL NUMBER is said */
@@ -259,13 +260,17 @@ struct rt_sqlhold_ask {
 /* From seat.c: A's flight has landed; END is LANDED, AGAIN (busy) or ABSENT; of MAKES anything but CUT, and WHY says it. */
 void rt_sqlhold_landed(struct rt_sqlhold_ask *a, enum rt_sql_end end,
                        const struct rt_sqlhold_heard *h, const char *why);
+/* S's connection is about to be lost: its holder, if there is one, is told before anybody else can have it. */
+void rt_sqlhold_tell_lost(struct rt_sqlhold_ticket *t);
 /* S's connection is gone: before what flew there is told. */
-void rt_sqlhold_unseated(struct rt_sqlhold_seat *s, const char *why);
+void rt_sqlhold_unseated(struct rt_sqlhold_seat *s);
 
 struct rt_sqlhold_ticket *rt_sqlhold_find(struct rt_sqlhold_conn *c, const char *name,
                                           uint64_t session, uint64_t number, uint64_t nonce);
 /* T is given up, whatever its state; OP (may be NULL) ends when that is done. */
 void rt_sqlhold_withdraw(struct rt_sqlhold_ticket *t, struct rt_op *op);
+/* The session, if there is one, and all that it has or asks for ends. */
+void rt_sqlhold_end_session(struct rt_sqlhold_conn *c);
 void rt_sqlhold_each(struct rt_sqlhold_conn *c,
                      void (*each)(struct rt_sqlhold_ticket *t, void *arg), void *arg);
 /* Says something on T's seat for W, a BEAT. */
@@ -274,7 +279,7 @@ void rt_sqlhold_touch(struct rt_sqlhold_ticket *t, struct rt_work *w);
 void rt_sqlhold_fly_as(struct rt_sqlhold_ask *a, enum rt_sqlhold_what what);
 /* Its ticket is numbered: told, when its time counts from after the last BEAT. */
 void rt_sqlhold_finish(struct rt_sqlhold_ask *a);
-/* number.c: A's ticket gets its number by a lane, and is finished; its row is made, and it flies again. */
+/* number.c: A's ticket gets its number by a lane, and is verified; its row is made, and it flies again. */
 void rt_sqlhold_number(struct rt_sqlhold_ask *a);
 void rt_sqlhold_ensure(struct rt_sqlhold_ask *a);
 /* What A is to lock is not there, and is not to be made. */
@@ -302,7 +307,8 @@ void rt_sqlhold_begin_observe(struct rt_sqlhold_conn *c, struct rt_op *op);
 int64_t rt_sqlhold_views_tick(struct rt_sqlhold_conn *c, int64_t now);
 /* OP, a try, ends with ROTA_BUSY, and says who holds. */
 void rt_sqlhold_busy(struct rt_sqlhold_conn *c, struct rt_op *op, const char *name);
-/* OP, a LEAVE of NUMBER, was not answered before the connection HOLDER broke: LOST if somebody has broken it, else UNKNOWN. */
+/* OP, a LEAVE of NUMBER, was not answered before the connection HOLDER broke: LOST if it is written down that somebody
+ * has broken it, else UNKNOWN. */
 void rt_sqlhold_unanswered(struct rt_sqlhold_conn *c, struct rt_op *op, uint64_t number,
                            uint64_t holder);
 /* Says SAY of T, which is no more, on the lanes, without a word of its end: for who looks. */

@@ -56,8 +56,11 @@
     [RT_HOLD_SAY_CLEAR_SHARED] =                                                                       \
         "DELETE FROM rota_hold WHERE name = ?1 AND conn = ?3 AND fence = ?7",                          \
     [RT_HOLD_SAY_LAYOUT] = "SELECT fence FROM rota_hold WHERE name = '' AND conn = 0",                 \
-    [RT_HOLD_SAY_OURS] =                                                                               \
-        "SELECT 1 FROM rota_hold WHERE name = ?1 AND conn IN (0, ?3) AND fence = ?7 AND holder = ?3",  \
+    [RT_HOLD_SAY_BREAK] =                                                                              \
+        "UPDATE rota_hold SET holder = -1 WHERE name = ?1 AND conn IN (0, ?3) AND fence = ?7 AND "     \
+        "holder = ?3",                                                                                 \
+    [RT_HOLD_SAY_BROKEN] =                                                                             \
+        "SELECT 1 FROM rota_hold WHERE name = ?1 AND conn IN (0, ?3) AND fence = ?7 AND holder = -1",  \
     [RT_HOLD_SAY_PING] = "SELECT 1", [RT_HOLD_SAY_WHO] = "SELECT CONNECTION_ID(), 0",                  \
     [RT_HOLD_SAY_SETTINGS] = SETTINGS, [RT_HOLD_SAY_MAKE] = MAKE
 

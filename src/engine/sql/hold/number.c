@@ -46,8 +46,8 @@ static bool fence_heard(struct rt_sql_ask *sa, const struct rt_sql_book *b)
     a->ticket->fence = row != NULL ? (uint64_t)rt_sql_int(row, 0) : 0;
     if (a->ticket->fence == 0)
         rt_sqlhold_seat_cut(a->ticket->seat, "the server gave no number");
-    else
-        rt_sqlhold_finish(a);
+    else /* held still, after that: nobody was granted it before with a lower one */
+        rt_sqlhold_fly_as(a, RT_HOLD_VERIFY);
     return true;
 }
 

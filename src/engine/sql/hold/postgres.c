@@ -74,9 +74,10 @@
         "select pg_terminate_backend(a.pid)::int::bigint from pg_stat_activity a where a.pid = $7 and " STARTED \
         " = $5",                                                                                                \
     [RT_HOLD_SAY_LAYOUT] = "select fence from rota_hold where name = '' and conn = 0",                          \
-    [RT_HOLD_SAY_OURS] =                                                                                        \
-        "select 1::bigint from rota_hold where name = $1 and conn in (0, $3) and fence = $7 and "               \
-        "holder = $3",                                                                                          \
+    [RT_HOLD_SAY_BREAK] =                                                                                       \
+        "update rota_hold set holder = -1 where name = $1 and conn in (0, $3) and fence = $7 and holder = $3",  \
+    [RT_HOLD_SAY_BROKEN] =                                                                                      \
+        "select 1::bigint from rota_hold where name = $1 and conn in (0, $3) and fence = $7 and holder = -1",   \
     [RT_HOLD_SAY_PING] = "select 1::bigint",                                                                    \
     [RT_HOLD_SAY_WHO] = "select a.pid::bigint, " STARTED                                                        \
                         " from pg_stat_activity a where a.pid = pg_backend_pid()",                              \

@@ -73,10 +73,15 @@ static void lost(struct rt_sqlhold_seat *s, bool cut, const char *why)
         snprintf(c->sql.trouble, sizeof(c->sql.trouble), "%s", text);
     if (s->state != RT_DIAL_READY || s->ticket == NULL)
         rt_dial_later(&s->pause, &c->sql.base, &c->sql.jitter);
+    if (s->ticket != NULL && s->ticket->state == RT_HOLD_HELD) {
+        rt_words_log(&c->sql.base, ROTA_LOG_WARN, "%s: its connection broke: %s", s->ticket->name,
+                     text);
+        rt_sqlhold_tell_lost(s->ticket);
+    }
     drop_link(s);
     if (cut && id != 0)
         kill_there(c, id, started, epoch, NULL);
-    rt_sqlhold_unseated(s, text);
+    rt_sqlhold_unseated(s);
     rt_ledger_lost(&c->ledger, s, text);
     rt_sqlhold_flush_soon(c);
 }
@@ -393,6 +398,7 @@ void rt_sqlhold_seat_free(struct rt_sqlhold_seat *s)
     s->may_hold = false;
     s->idle_since = now_of(s->c);
     rt_sqlhold_by(s->c, s->idle_since + s->c->sql.base.ttl_ms * RT_MS / 2);
+    (void)rt_sqlhold_seat_ready(s); /* no transaction stays open on it */
     rt_sqlhold_flush_soon(s->c);
 }
 

@@ -256,8 +256,7 @@ static void break_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         a->entry.op != NULL) { /* written down before it is done: who leaves then, asks */
         about.name = a->entry.op->brk.name;
         about.number = a->entry.op->brk.number;
-        rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_CLEAR, &about);
-        rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_CLEAR_SHARED, &about);
+        rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_BREAK, &about);
         kill_say(a, b);
     } else if (a->entry.op != NULL)
         rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_LOOK,
@@ -366,21 +365,23 @@ void rt_sqlhold_busy(struct rt_sqlhold_conn *c, struct rt_op *op, const char *na
 
 /* ---- A LEAVE that was not answered -------------------------------------------------------------------------------------- */
 
-static void ours_say(struct rt_sql_ask *a, struct rt_sql_book *b)
+/* That its row is another's by now says nothing: so it is also when the release was done. */
+
+static void broken_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct victim *v = a->about;
     if (a->entry.op != NULL)
-        rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_OURS,
+        rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_BROKEN,
                        &(struct rt_sqlhold_about){
                            .name = a->entry.op->leave.name, .number = v->number, .holder = v->id});
 }
 
-static bool ours_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
+static bool broken_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     const struct rt_op *op = a->entry.op;
     if (op == NULL)
         return true;
-    if (rt_sql_next(a, b, RT_SQL_SAYING, NULL) == NULL)
+    if (rt_sql_next(a, b, RT_SQL_SAYING, NULL) != NULL)
         rt_sql_done(a, rt_words_no_ticket(&a->c->base, op->leave.name));
     else
         rt_sql_done(
@@ -391,14 +392,17 @@ static bool ours_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     return true;
 }
 
-static void ours_failed(struct rt_sql_ask *a, int err)
+static void broken_failed(struct rt_sql_ask *a, int err)
 {
     (void)err;
     rt_sql_done(a, ROTA_UNKNOWN);
 }
 
-static const struct rt_sql_plan ours_plan = {
-    .reads = true, .say = ours_say, .heard = ours_heard, .failed = ours_failed, .freed = freed};
+static const struct rt_sql_plan broken_plan = {.reads = true,
+                                               .say = broken_say,
+                                               .heard = broken_heard,
+                                               .failed = broken_failed,
+                                               .freed = freed};
 
 void rt_sqlhold_unanswered(struct rt_sqlhold_conn *c, struct rt_op *op, uint64_t number,
                            uint64_t holder)
@@ -410,7 +414,7 @@ void rt_sqlhold_unanswered(struct rt_sqlhold_conn *c, struct rt_op *op, uint64_t
     }
     v->id = holder;
     v->number = number;
-    if (rt_sql_ask(&c->sql, &ours_plan, op, NULL, v) == NULL)
+    if (rt_sql_ask(&c->sql, &broken_plan, op, NULL, v) == NULL)
         rt_free(v);
 }
 
