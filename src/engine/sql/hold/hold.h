@@ -3,7 +3,9 @@
  *
  *   hold.c    the engine: opening, ops as they come, time, the end
  *   seat.c    a connection that asks for a lock, waits for it, holds it: one lock each
- *   ask.c     what flies on a seat: JOIN, LEAVE, CHANGE, renewals; and the way of a ticket
+ *   ask.c     what is asked of seats: JOIN, LEAVE, CHANGE, renewals
+ *   ticket.c  tickets, what flies for them, their end; set.c: sets that try
+ *   land.c    what becomes of a ticket by what its seat heard
  *   number.c  what the lanes do for it: numbers, rows that are missing
  *   beat.c    the session, which only this client knows
  *   show.c    INSPECT, LIST, OBSERVE, BREAK, CHECK: on the lanes of sql.h, which hold nothing
@@ -244,7 +246,7 @@ struct rt_sqlhold_heard {
     uint64_t number;
 };
 
-/* ---- ask.c --------------------------------------------------------------------------------------------------------- */
+/* ---- ticket.c, set.c, land.c, ask.c --------------------------------------------------------------------------------- */
 
 struct rt_sqlhold_ask {
     struct rt_entry entry; /* first */
@@ -256,6 +258,25 @@ struct rt_sqlhold_ask {
     uint64_t holder, number; /* GIVE: of what, when its ticket has gone */
     bool fencing;            /* the lanes number it, or make what it is to lock */
 };
+
+/* In its bucket, without an ask; NULL: no memory. */
+struct rt_sqlhold_ticket *rt_sqlhold_ticket_new(struct rt_sqlhold_conn *c, const struct rt_join *j);
+/* Asks about it that are under way end without it, its seat is free, who is behind it in its set begins. */
+void rt_sqlhold_ticket_free(struct rt_sqlhold_ticket *t);
+void rt_sqlhold_begin_ticket(struct rt_sqlhold_ticket *t); /* its ask flies as soon as it can */
+/* Not in the ledger yet; NULL: no memory. */
+struct rt_sqlhold_ask *rt_sqlhold_ask_new(struct rt_sqlhold_ticket *t, enum rt_sqlhold_what what,
+                                          struct rt_op *op);
+void rt_sqlhold_ask_out(
+    struct rt_sqlhold_ask *a); /* nobody knows it any more; it is the caller's */
+
+/* OP's tickets, in LIST, are a set; 0 or ROTA_NOMEM. */
+int rt_sqlhold_set_new(struct rt_sqlhold_conn *c, struct rt_op *op,
+                       struct rt_sqlhold_ticket **list);
+/* Nothing of it stays. BUSY: of which name, to be told who holds it. */
+void rt_sqlhold_set_failed(struct rt_sqlhold_set *set, int err, const char *busy);
+void rt_sqlhold_set_granted(struct rt_sqlhold_ticket *t); /* of its set */
+void rt_sqlhold_sets_close(struct rt_sqlhold_conn *c);
 
 /* From seat.c: A's flight has landed; END is LANDED, AGAIN (busy) or ABSENT; of MAKES anything but CUT, and WHY says it. */
 void rt_sqlhold_landed(struct rt_sqlhold_ask *a, enum rt_sql_end end,
