@@ -32,7 +32,8 @@
  *
  * What if a reply is lost (the connection broke, or is silent and cut): of TRY and WAIT: whatever was granted ends with the
  * connection, which is also ended from a lane (KILL, pg_terminate_backend) where we cut it; it is asked for anew. Of a number:
- * the same; numbers may be left out. Of LEAVE: UNKNOWN, and it is over either way. Of a renewal: TICKET_LOST. Late: a seat says
+ * the same; numbers may be left out. Of LEAVE: UNKNOWN, and it is over either way. Of a renewal: TICKET_LOST, and
+ * the connection stays for as long as the holder was promised the lock. Late: a seat says
  * one thing at a time, and nothing after its connection's end. Doubled: answers that nobody asked for end the connection. */
 #ifndef RT_HOLD_H
 #define RT_HOLD_H
@@ -220,6 +221,8 @@ struct rt_sqlhold_seat {
     uint64_t id, started; /* the server's end, and since when it is there */
     uint64_t epoch;       /* of the lanes */
     int64_t patient_until, idle_since;
+    int64_t
+        keep_until; /* its holder was told that it is lost, and was promised it for so long; 0: none was */
     struct rt_dial_pause pause;
     struct rt_sql_book book;
 };

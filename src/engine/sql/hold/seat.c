@@ -35,6 +35,7 @@ static void drop_link(struct rt_sqlhold_seat *s)
     s->flying = s->failed = s->dirty = s->cleaning = s->may_hold = false;
     s->ask = NULL;
     s->id = 0;
+    s->keep_until = 0;
     s->patient_until = RT_NEVER;
     rt_sql_book_clear(&s->book);
     if (l != NULL)
@@ -244,6 +245,8 @@ static void landed(struct rt_sqlhold_seat *s, enum rt_sql_end end, const char *w
             rt_ledger_flush(&c->ledger);
         return;
     }
+    if (s->keep_until != 0) /* too late: its time goes on */
+        return;
     if (a == NULL) { /* nobody wants it any more: what it has got must go */
         rt_sqlhold_seat_end(s, NULL);
         return;
@@ -373,14 +376,19 @@ static struct rt_sqlhold_seat *new_seat(struct rt_sqlhold_conn *c)
     return s;
 }
 
+static bool is_free(const struct rt_sqlhold_seat *s)
+{
+    return s->ticket == NULL && s->keep_until == 0;
+}
+
 struct rt_sqlhold_seat *rt_sqlhold_seat_for(struct rt_sqlhold_conn *c, struct rt_sqlhold_ticket *t)
 {
     struct rt_sqlhold_seat *best = t->seat;
     for (size_t i = 0; best == NULL && i < c->seat_count; i++)
-        if (c->seats[i]->ticket == NULL && c->seats[i]->state == RT_DIAL_READY)
+        if (is_free(c->seats[i]) && c->seats[i]->state == RT_DIAL_READY)
             best = c->seats[i];
     for (size_t i = 0; best == NULL && i < c->seat_count; i++)
-        if (c->seats[i]->ticket == NULL)
+        if (is_free(c->seats[i]))
             best = c->seats[i];
     if (best == NULL)
         best = new_seat(c);
@@ -411,15 +419,43 @@ void rt_sqlhold_seat_close(struct rt_sqlhold_seat *s)
 
 /* ---- Time --------------------------------------------------------------------------------------------------------------- */
 
+/* A renewal was not answered. Its holder is told now; but it may have looked a moment ago how long it has the lock, and works on
+ * that: so long nobody else gets it. */
+static void retire(struct rt_sqlhold_seat *s)
+{
+    struct rt_sqlhold_conn *c = s->c;
+    static const char why[] = "the server does not answer";
+    rt_words_log(&c->sql.base, ROTA_LOG_WARN, "%s: %s", s->ticket->name, why);
+    s->keep_until = s->patient_until = c->ends_at;
+    s->ask = NULL;
+    rt_sqlhold_tell_lost(s->ticket);
+    rt_sqlhold_unseated(s);
+    rt_ledger_lost(&c->ledger, s, why);
+    rt_sqlhold_flush_soon(c);
+}
+
+static void silent(struct rt_sqlhold_seat *s, int64_t now)
+{
+    bool held = s->ticket != NULL && s->ticket->state == RT_HOLD_HELD;
+    if (held && !s->failed && s->c->ends_at > now)
+        retire(s);
+    else
+        lost(s, true, s->failed ? "out of memory" : "the server does not answer");
+}
+
 static int64_t tick(struct rt_sqlhold_seat *s, int64_t now)
 {
     int64_t idle = s->c->sql.base.ttl_ms * RT_MS / 2;
     if (s->flying && s->patient_until <= now)
-        lost(s, true, s->failed ? "out of memory" : "the server does not answer");
-    if (s->ticket == NULL && s->state == RT_DIAL_READY && !s->flying && now - s->idle_since >= idle)
+        silent(s, now);
+    if (s->keep_until != 0 && s->keep_until <= now)
+        lost(s, true, "its time is over");
+    if (is_free(s) && s->state == RT_DIAL_READY && !s->flying && now - s->idle_since >= idle)
         drop_link(s); /* before the server does */
     if (s->ticket != NULL && s->state == RT_DIAL_DOWN)
         want(s);
+    if (s->keep_until != 0)
+        return s->keep_until;
     if (s->flying)
         return s->patient_until;
     if (s->ticket != NULL && s->state == RT_DIAL_DOWN)
