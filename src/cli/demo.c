@@ -139,9 +139,9 @@ static void print_head(const struct demo *demo)
     printf("A flash sale: a stock of %" PRIu32 ", %" PRIu32
            " buyers at once, each a process; locks are on %s\n"
            "Each looks at the stock, thinks for %d ms, and writes back one less.\n\n"
-           "%-26s %6s %9s %8s %8s %9s %12s\n",
+           "%-26s %6s %9s %8s %8s %9s %12s %7s\n",
            demo->stock, demo->buyers, demo->scratch.shown, RT_SHOP_THINK_US / 1000, "", "sold",
-           "too many", "time", "rate", "per buyer", "longest wait");
+           "too many", "time", "rate", "per buyer", "longest wait", "retries");
     fflush(stdout);
 }
 
@@ -149,18 +149,20 @@ static void print_row(const struct row *row)
 {
     const struct rt_sale *sale = &row->sale;
     const char *color = rt_out_color(stdout, is_exact(sale) ? RT_OUT_GREEN : RT_OUT_RED);
-    char per_buyer[48], wait[32] = "-";
+    char per_buyer[48], wait[32] = "-", retries[32] = "-";
 
     if (row->left_out[0] != '\0') {
         printf("%-26.26s left out: %s\n", row->title, row->left_out);
         return;
     }
     snprintf(per_buyer, sizeof(per_buyer), "%" PRIu64 "-%" PRIu64, sale->least, sale->most);
-    if (sale->url != NULL)
+    if (sale->url != NULL) {
         snprintf(wait, sizeof(wait), "%.0f ms", sale->longest_ms);
-    printf("%-26.26s %6" PRIu64 " %s%9" PRId64 "%s %6.2f s %6.0f/s %9s %12s\n", row->title,
+        snprintf(retries, sizeof(retries), "%" PRIu64, sale->retries);
+    }
+    printf("%-26.26s %6" PRIu64 " %s%9" PRId64 "%s %6.2f s %6.0f/s %9s %12s %7s\n", row->title,
            sale->sold, color, oversold(sale), rt_out_color(stdout, RT_OUT_PLAIN), sale->seconds,
-           rate(sale), per_buyer, wait);
+           rate(sale), per_buyer, wait, retries);
     fflush(stdout);
 }
 
@@ -202,12 +204,13 @@ static void print_verdict(const struct rt_sale *bare, const struct rt_sale *lock
 
 static json_t *sale_json(const struct rt_sale *sale)
 {
-    return json_pack("{s:b, s:I, s:I, s:I, s:b, s:f, s:f, s:I, s:I, s:f}", "locked",
+    return json_pack("{s:b, s:I, s:I, s:I, s:b, s:f, s:f, s:I, s:I, s:f, s:I}", "locked",
                      sale->url != NULL, "sold", (json_int_t)sale->sold, "oversold",
                      (json_int_t)oversold(sale), "left", (json_int_t)sale->left, "exact",
                      is_exact(sale), "seconds", sale->seconds, "per_second", rate(sale),
                      "least_per_buyer", (json_int_t)sale->least, "most_per_buyer",
-                     (json_int_t)sale->most, "longest_wait_ms", sale->longest_ms);
+                     (json_int_t)sale->most, "longest_wait_ms", sale->longest_ms, "retries",
+                     (json_int_t)sale->retries);
 }
 
 static json_t *dialects_json(const struct demo *demo)

@@ -29,6 +29,7 @@
 struct buyer { /* shared with its process */
     _Atomic uint64_t sold;
     double longest_ms; /* that it waited */
+    uint64_t retries;
     int exit;
     char message[512];
 };
@@ -120,8 +121,17 @@ static int shop_around(const struct hall *hall, struct buyer *self, struct rota 
     return RT_EXIT_OK;
 }
 
+static void note_retries(void *arg, const struct rota_metric *metric)
+{
+    struct buyer *self = arg;
+
+    if (strcmp(metric->name, "rota_retries_total") == 0)
+        self->retries = (uint64_t)metric->value;
+}
+
 static int be_buyer(struct hall *hall, struct buyer *self)
 {
+    const struct rota_options options = {.flags = ROTA_METRICS};
     struct rota *r = NULL;
     char byte;
     int code = RT_EXIT_OK;
@@ -130,7 +140,7 @@ static int be_buyer(struct hall *hall, struct buyer *self)
     close(hall->go[1]); /* or it would never end */
     close(hall->done[0]);
     if (hall->sale->url != NULL) {
-        int err = rota_open(&r, hall->sale->url, NULL);
+        int err = rota_open(&r, hall->sale->url, &options);
         if (err != 0)
             code = fail(self, rt_connect_exit(err), rota_errmsg(NULL));
     }
@@ -139,6 +149,8 @@ static int be_buyer(struct hall *hall, struct buyer *self)
         ;
     if (code == RT_EXIT_OK)
         code = shop_around(hall, self, r);
+    if (r != NULL)
+        (void)rota_metrics(r, note_retries, self);
     rota_close(r);
     return code;
 }
@@ -216,6 +228,7 @@ static void sum_up(struct hall *hall)
     for (uint32_t i = 0; i < sale->buyers; i++) {
         double longest = hall->buyers[i].longest_ms;
         sale->longest_ms = longest > sale->longest_ms ? longest : sale->longest_ms;
+        sale->retries += hall->buyers[i].retries;
         uint64_t sold = hall->buyers[i].sold;
         sale->least = sold < sale->least ? sold : sale->least;
         sale->most = sold > sale->most ? sold : sale->most;

@@ -21,6 +21,7 @@ struct rt_sale {
     uint32_t left;        /* what the file says at the end */
     double seconds;       /* without the buyers' start */
     double longest_ms;    /* that a buyer waited for its turn */
+    uint64_t retries;     /* of all: asks again while another held */
 };
 
 /* Holds the sale. On a terminal stderr shows how far it is, after a second. Returns an exit code;

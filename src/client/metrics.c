@@ -321,6 +321,8 @@ static void tell_asks(const struct teller *t, struct rota *r)
          get(&m->relocks));
     tell(t, ROTA_COUNTER, "rota_passes_total", "", "Holds passed on inside the process.",
          get(&m->passes));
+    tell(t, ROTA_COUNTER, "rota_retries_total", "", "Asks again by waiters who contend anew.",
+         r->d.conn != NULL ? get(&r->d.conn->retries) : 0);
 }
 
 static void tell_ends(const struct teller *t, struct rt_metrics *m)

@@ -65,7 +65,8 @@ struct rt_conn {
     uint32_t ttl_ms;      /* asked for; the engine stores what it really gives */
     uint32_t call_ms;
     char errmsg[256];
-    char unsafe[160]; /* without ROTA_CAP_STRICT: why, and what to change; "": by nature */
+    char unsafe[160];         /* without ROTA_CAP_STRICT: why, and what to change; "": by nature */
+    _Atomic uint64_t retries; /* asks again by waiters who contend anew: where there is no line */
 };
 
 /* ---- Tickets ------------------------------------------------------------ */

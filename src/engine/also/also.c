@@ -116,6 +116,7 @@ static void follow(struct rt_also_conn *c)
     uint32_t l = line->ttl_ms, f = foreign->ttl_ms;
     memmove(c->base.unsafe, unsafe, sizeof(c->base.unsafe));
     c->base.ttl_ms = f != 0 && (l == 0 || f < l) ? f : l;
+    c->base.retries = line->retries + foreign->retries;
 }
 
 /* Ops of the user that only the line is asked, and that go there as they are. */

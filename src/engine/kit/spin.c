@@ -211,6 +211,7 @@ static void find_mate(struct rt_spin *s, struct rt_spin_ticket *t, void *arg)
 /* Without memory, or a way: there may be one later. */
 static void ask_again(struct rt_spin *s, struct rt_spin_ticket **list, size_t n)
 {
+    s->base->retries++;
     for (size_t i = 0; i < n; i++)
         list[i]->in_flight = true;
     if (s->user->ask(s, list, n))

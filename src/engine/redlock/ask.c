@@ -555,6 +555,7 @@ int64_t rt_redlock_asks_tick(struct rt_redlock_conn *c, int64_t now)
             give_back(c, a); /* nobody will ever be told that it holds: it had no effect */
             fail(c, a, rt_redlock_silent(c, ROTA_UNREACHABLE, RT_REDLOCK_TAKE));
         } else if (a->phase == RT_REDLOCK_IDLE && a->retry_at <= now) {
+            c->base.retries++;
             sooner(&at, a->op != NULL ? a->op->deadline : RT_NEVER);
             attempt(c, a);
         } else {

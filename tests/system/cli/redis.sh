@@ -452,6 +452,7 @@ test_demo_bench_metrics()
 {
     expect 0 "$rota" demo --buyers 4 --stock 20 --json >out
     same "True redis 20" "$(json '[d["with_lock"]["exact"], d["engine"].split(":")[0], d["with_lock"]["sold"]]' <out)"
+    same 0 "$(json 'd["with_lock"]["retries"]' <out)" # who stands in line asks once
     expect 0 "$rota" bench --quick --json pair handover >out
     same "True" "$(json 'all(f["value"] > 0 for f in d["figures"])' <out)"
     expect 0 "$rota" metrics >out
