@@ -72,6 +72,10 @@ enum rt_bug {
     RT_BUG_ASKED_NOT_RENEWED = 71, /* what was granted before the beat and is told after it */
     RT_BUG_WORD_NOT_HEARD = 72,    /* of who released */
     RT_BUG_ASKS_FOR_THE_DEAD = 73, /* a session that is over is asked for on */
+    /* Of SQL's dialects that are rows with an end; they have 11 and 70 too. */
+    RT_BUG_LEAVES_ANY_ROW = 74, /* a release does not ask whose it is */
+    RT_BUG_RENEWS_ANY_ROW = 75, /* and neither does a renewal */
+    RT_BUG_ENDS_BY_OUR_CLOCK = 76,
     /* Of ?also=. */
     RT_BUG_TOLD_AT_THE_FRONT = 80,      /* before the foreign lock is held */
     RT_BUG_LINE_LEFT_FIRST = 81,        /* before the foreign lock is given back */

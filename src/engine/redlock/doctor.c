@@ -140,8 +140,30 @@ static void check_clocks(struct rt_redlock_conn *c, const struct rt_op *op)
                          : "");
 }
 
-int rt_redlock_begin_check(struct rt_redlock_conn *c, struct rt_op *op)
+/* ---- Rights --------------------------------------------------------------------------------------------- */
+
+struct checking {
+    struct rt_work work; /* first */
+    uint32_t refused;    /* nodes */
+    char lacks[240];
+};
+
+static void check_rights(struct rt_redlock_conn *c, const struct checking *k,
+                         const struct rt_op *op)
 {
+    uint32_t spare = c->count - rt_quorum_majority(c->count);
+    if (k->refused == 0)
+        rt_words_verdict(op, "rights", "kept", "the user may do all that is needed", "");
+    else
+        rt_words_verdict(op, "rights", k->refused > spare ? "broken" : "limited", k->lacks,
+                         "grant what docs/engines/redlock.md lists, on every node");
+}
+
+/* ---- The report ----------------------------------------------------------------------------------------- */
+
+static void report(struct rt_redlock_conn *c, struct checking *k)
+{
+    const struct rt_op *op = k->work.op;
     char longest[160];
     check_holders(c, op);
     check_fences(c, op);
@@ -159,6 +181,52 @@ int rt_redlock_begin_check(struct rt_redlock_conn *c, struct rt_op *op)
                      longest,
                      c->longest == 0 ? "only with nodes that keep all: appendfsync always" : "");
     check_clocks(c, op);
-    rt_conn_done(&c->base, op, 0);
+    check_rights(c, k, op);
+    rt_work_end(&c->base, &k->work, 0);
+}
+
+static void note_lack(struct checking *k, const struct rt_redlock_node *node, const char *what)
+{
+    if (k->refused++ == 0)
+        (void)snprintf(k->lacks, sizeof(k->lacks), "%.60s: the user lacks%.110s",
+                       node->link.nodes != NULL ? node->link.nodes->at : "a node", what);
+}
+
+static void rights_answered(struct rt_redlock_node *node, struct rt_redlock_request *rq, int err,
+                            int status, const redisReply *reply)
+{
+    struct checking *k = rq->owner;
+    if (err == ROTA_AUTH)
+        note_lack(k, node, " the right to run scripts, or to reach rota:f");
+    else if (err == 0 && status == RT_REDLOCK_OK && reply->type == REDIS_REPLY_ARRAY &&
+             reply->elements == 3 && reply->element[2]->type == REDIS_REPLY_STRING &&
+             reply->element[2]->len > 0)
+        note_lack(k, node, reply->element[2]->str);
+    if (k->work.op != NULL && k->work.pending == 0)
+        report(node->conn, k);
+    else
+        rt_work_settle(&node->conn->base, &k->work);
+}
+
+int rt_redlock_begin_check(struct rt_redlock_conn *c, struct rt_op *op)
+{
+    struct checking *k = rt_work_new(&c->works, &c->base, sizeof(*k), op);
+    if (k == NULL)
+        return ROTA_NOMEM;
+    struct rt_redlock_call call = {.script = RT_REDLOCK_RIGHTS,
+                                   .name = "rota:f",
+                                   .deadline = rt_loop_now(c->base.loop) + rt_redlock_limit(c),
+                                   .pending = &k->work.pending,
+                                   .owner = k,
+                                   .answer = rights_answered};
+    call.deadline = op->deadline < call.deadline ? op->deadline : call.deadline;
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->nodes[i].up && /* what it does not answer in time says nothing of rights */
+            rt_redlock_send(&c->nodes[i], &call) == NULL)
+            rt_work_note(&c->base, &k->work, rt_words_nomem(&c->base));
+    if (k->work.pending == 0)
+        report(c, k);
+    else
+        rt_redlock_by(c, op->deadline);
     return 0;
 }

@@ -41,6 +41,7 @@ enum rt_redlock_script {
     RT_REDLOCK_LIST,
     RT_REDLOCK_BREAK,
     RT_REDLOCK_META,
+    RT_REDLOCK_RIGHTS,
     RT_REDLOCK_SCRIPTS,
 };
 extern const struct rt_redis_text rt_redlock_texts[RT_REDLOCK_SCRIPTS][2];

@@ -102,6 +102,38 @@ static void one_server_by_two_names(void **state)
     says(&f, "one holder", "broken", "counts twice");
 }
 
+/* What the user may not do, on two nodes and on three. (Who may not run scripts, or reach rota:f, is not greeted: "goes on" says so.) */
+static void rights_that_are_missing(void **state)
+{
+    static const struct {
+        const char *without, *lacks;
+    } all[] = {{"-set", "+set"}, {"-del -pexpire", "+pexpire +del"}, {"-scan", "+scan"}};
+    struct rt_redis_options opts = {
+        .user = "limited", .user_password = "right", .user_rules = RT_REDLOCK_RULES};
+    struct rt_redis_redlock *r = rt_redis_redlock_new(&opts, false, 0);
+    char *url = rt_redis_redlock_url(r, "max_ttl=0"), command[300];
+    struct rt_findings f;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        examine(url, &f);
+        says(&f, "rights", "kept", "all that is needed");
+        for (int n = 0; n < 3; n++) {
+            snprintf(command, sizeof(command), "ACL SETUSER limited %s", all[i].without);
+            rt_redis_must(&r->node[n], command);
+            if (n > 0) {
+                examine(url, &f);
+                says(&f, "rights", n < 2 ? "limited" : "broken", all[i].lacks);
+            }
+        }
+        snprintf(command, sizeof(command), "ACL SETUSER limited resetkeys %s", RT_REDLOCK_RULES);
+        for (int n = 0; n < 3; n++)
+            rt_redis_must(&r->node[n], command);
+    }
+    free(url);
+    rt_redis_redlock_free(r);
+}
+
 static void nodes_that_are_away(void **state)
 {
     struct rt_findings f;
@@ -132,9 +164,8 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_they_are_started),
-        cmocka_unit_test(settings_of_one),
-        cmocka_unit_test(one_server_by_two_names),
+        cmocka_unit_test(as_they_are_started),     cmocka_unit_test(settings_of_one),
+        cmocka_unit_test(one_server_by_two_names), cmocka_unit_test(rights_that_are_missing),
         cmocka_unit_test(nodes_that_are_away),
     };
 

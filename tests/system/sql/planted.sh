@@ -1,30 +1,39 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Planted bugs of the engine on SQL (src/base/bug.h) on real servers: each must be found by the case that is made for it.
-# All at once: each is found by waiting in vain.
+# Planted bugs of the engine on SQL and of its dialects (src/base/bug.h) on real servers: each must be found by the case that is
+# made for it. All at once: most are found by waiting in vain.
 #
-#   planted.sh TEST_SQL_REPLIES ENGINE...
+#   planted.sh TEST_SQL_REPLIES TEST_SQL_LEASE ENGINE...
 set -u
-test=$1
-shift
+replies=$1
+lease=$2
+shift 2
 
-found() # ENGINE BUG CASE
+found() # BUG CASE TEST ENGINE [DIALECT]
 {
-    out=$(ROTA_BUG=$2 ROTA_ONLY=$3 "$test" "$1" 2>&1)
-    case $?:$out in
-    0:*) echo "FAIL  bug $2, $1: not found by $3" ;;
-    *"FAILED  ] $3"*) echo "ok    bug $2, $1" ;;
-    *) printf 'FAIL  bug %s, %s:\n%s\n' "$2" "$1" "$out" ;;
+    bug=$1
+    name=$2
+    shift 2
+    out=$(ROTA_BUG=$bug ROTA_ONLY=$name "$@" 2>&1)
+    code=$?
+    shift
+    case $code:$out in
+    0:*) echo "FAIL  bug $bug, $*: not found by $name" ;;
+    *"FAILED  ] $name"*) echo "ok    bug $bug, $*" ;;
+    *) printf 'FAIL  bug %s, %s:\n%s\n' "$bug" "$*" "$out" ;;
     esac
 }
 
 all=$(
     for engine; do
-        found "$engine" 22 a_break_unheard_is_told &
-        found "$engine" 23 who_waits_for_the_dead_is_granted &
-        found "$engine" 24 what_was_done_unheard_is_found &
+        found 22 a_break_unheard_is_told "$replies" "$engine" &
+        found 23 who_waits_for_the_dead_is_granted "$replies" "$engine" &
+        found 24 what_was_done_unheard_is_found "$replies" "$engine" &
+        found 74 what_another_has_is_not_released "$lease" "$engine" row &
+        found 75 what_another_has_is_lost "$lease" "$engine" shedlock &
+        found 76 the_servers_clock_decides "$lease" "$engine" version &
     done
     wait
 )
 printf '%s\n' "$all"
-[ "$(printf '%s\n' "$all" | grep -c '^ok')" -eq $((3 * $#)) ]
+[ "$(printf '%s\n' "$all" | grep -c '^ok')" -eq $((6 * $#)) ]

@@ -23,12 +23,14 @@
 
 #define PROCESSES 4
 #define TTL_MS 1000
+#define HOUR (INT64_C(3600) * 1000000)
 #define LONG_TTL_MS 10000 /* so long that nobody loses anything on a slow machine either */
 
 static const struct lease {
     const char *name, *table;
 } leases[] = {{"row", "rota_row"}, {"version", "rota_version"}, {"shedlock", "shedlock"}};
 static const struct lease *dialect = &leases[0];
+static struct house_knob clock_of; /* the server's */
 
 static bool is_mysql(void)
 {
@@ -298,6 +300,69 @@ static void a_foreign_holder_is_named(void **state)
     free(url);
 }
 
+/* All rows become somebody else's, in the server, by somebody's hand, and for long. */
+static void hand_over(void)
+{
+    if (strcmp(dialect->name, "shedlock") == 0)
+        house_ask("update shedlock set locked_by = 'their-host', lock_until = %s",
+                  is_mysql() ? "timestampadd(second, 600, lock_until)"
+                             : "lock_until + interval '600 seconds'");
+    else
+        house_ask("update %s set session = 5, nonce = 5, expires = expires + 600000000",
+                  dialect->table);
+}
+
+static void what_another_has_is_lost(void **state)
+{
+    struct duo d;
+    struct player_lost lost = {0};
+    (void)state;
+    duo_begin(&d);
+    struct rota_lock *lock = player_take(d.direct, "prize", &lost);
+    hand_over();
+    UNTIL(lost.calls == 1);
+    assert_int_equal(rota_release(lock), ROTA_LOST);
+    duo_end(&d);
+}
+
+static void what_another_has_is_not_released(void **state)
+{
+    struct duo d;
+    (void)state;
+    duo_begin(&d);
+    struct rota_lock *lock = player_take(d.direct, "prize", NULL);
+    hand_over();
+    assert_int_equal(rota_release(lock), ROTA_LOST);
+    assert_int_equal(held(), 1);
+    duo_end(&d);
+}
+
+/* The server's clock is another than ours: its own says who holds, and for how long. */
+static void the_servers_clock_decides(void **state)
+{
+    static const int64_t shifts[] = {-HOUR, HOUR, 0};
+    struct rota_ask attempt = {.flags = ROTA_TRY};
+    struct duo d;
+    (void)state;
+    for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); i++) {
+        struct rota_lock *other = NULL;
+        struct rota_line *line = NULL;
+        house_knob_set(&clock_of, shifts[i]);
+        duo_begin(&d);
+        struct rota_lock *lock = player_take(d.direct, "prize", NULL);
+        assert_int_equal(rota_acquire(d.proxied, "prize", &attempt, &other), ROTA_BUSY);
+        assert_int_equal(rota_inspect(d.proxied, "prize", &line), 0);
+        assert_int_equal(line->count, 1);
+        assert_true(line->places[0].left_ms > 0 && line->places[0].left_ms <= LONG_TTL_MS);
+        rota_line_free(line);
+        assert_int_equal(rota_release(lock), 0);
+        assert_int_equal(held(), 0);
+        duo_end(&d);
+        house_ask("delete from %s",
+                  dialect->table); /* by the next clock it might have an end again */
+    }
+}
+
 /* Ours are taken for what they are by whoever looks: they are there until they are released. */
 static void ours_are_there(void **state)
 {
@@ -461,7 +526,9 @@ static void memory_runs_out_anywhere(void **state)
 static int start(void **state)
 {
     (void)state;
+    house_knob_begin(&clock_of, HOUSE_CLOCK);
     house->start();
+    house_knob_end(HOUSE_CLOCK);
     return 0;
 }
 
@@ -484,6 +551,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(a_grant_unheard_is_found, clean),
         cmocka_unit_test_setup(a_release_unheard_is_done, clean),
         cmocka_unit_test_setup(what_somebody_took_away_is_lost, clean),
+        cmocka_unit_test_setup(what_another_has_is_lost, clean),
+        cmocka_unit_test_setup(what_another_has_is_not_released, clean),
+        cmocka_unit_test_setup(the_servers_clock_decides, clean),
         cmocka_unit_test_setup(a_foreign_holder_is_named, clean),
         cmocka_unit_test_setup(ours_are_there, clean),
         cmocka_unit_test_setup(tables_of_another_shape, clean),

@@ -3,6 +3,7 @@
 #include "engine/sql/dialect/lease.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "engine/kit/words.h"
 
 #include <assert.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- The words ---------------------------------------------------------------------------------- */
 
@@ -167,6 +169,58 @@ static struct rt_sql_saying saying_of(const struct rt_lease_conn *c, size_t kind
     };
 }
 
+#ifdef ROTA_PLANTED
+/* Each WHAT of TEXT becomes WITH, which is not longer, and blanks. */
+static void replace(char *text, const char *what, const char *with)
+{
+    for (char *at; (at = strstr(text, what)) != NULL; text = at + strlen(what)) {
+        memset(at, ' ', strlen(what));
+        memcpy(at, with, strlen(with));
+    }
+}
+
+static bool is_take(size_t kind)
+{
+    return kind <= RT_LEASE_TAKE_3;
+}
+
+static void plant(size_t kind, char *text)
+{
+    static const char *const owners[][2] = {
+        {"r.session = $2", "$2 = $2"}, {"r.nonce = $3", "$3 = $3"},
+        {"session = ?2", "?2 = ?2"},   {"nonce = ?3", "?3 = ?3"},
+        {"locked_by = $9", "$9 = $9"}, {"locked_by = ?9", "?9 = ?9"}};
+    bool any = (RT_BUG(RT_BUG_LEAVES_ANY_ROW) && kind == RT_LEASE_LEAVE) ||
+               (RT_BUG(RT_BUG_RENEWS_ANY_ROW) && (kind == RT_LEASE_RENEW || kind == RT_LEASE_HAVE));
+    for (size_t i = 0; any && i < sizeof(owners) / sizeof(owners[0]); i++)
+        replace(text, owners[i][0], owners[i][1]);
+    if (RT_BUG(RT_BUG_ENDS_BY_OUR_CLOCK) && is_take(kind)) {
+        replace(text, "(date_part('epoch', statement_timestamp()) * 1000000)::bigint + $4", "$4");
+        replace(text, "timestampdiff(microsecond, 19700101, utc_timestamp(6)) + ?4", "?4");
+    }
+}
+
+static uint64_t ttl_us(const struct rt_lease_conn *c, size_t kind)
+{
+    struct timespec now = {0};
+    if (RT_BUG(RT_BUG_ENDS_BY_OUR_CLOCK) && is_take(kind))
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + c->sql.base.ttl_ms * UINT64_C(1000);
+}
+#else
+static void plant(size_t kind, char *text)
+{
+    (void)kind;
+    (void)text;
+}
+
+static uint64_t ttl_us(const struct rt_lease_conn *c, size_t kind)
+{
+    (void)kind;
+    return c->sql.base.ttl_ms * UINT64_C(1000);
+}
+#endif
+
 /* The DDL one by one: what a semicolon at the end of a line ends. */
 static void split(struct rt_lease_conn *c, char *at)
 {
@@ -203,7 +257,9 @@ int rt_lease_speech(struct rt_lease_conn *c, const char *table, enum rt_sql_tong
         if (words[i] == NULL)
             continue;
         c->says[i] = saying_of(c, i, at);
-        at += fill(words[i], &n, at) + 1; /* its end is there: rt_alloc zeroes */
+        size_t length = fill(words[i], &n, at); /* its end is there: rt_alloc zeroes */
+        plant(i, at);
+        at += length + 1;
     }
     c->ddl = at;
     at += fill(words[RT_LEASE_SAYS], &n, at) + 1;
@@ -228,10 +284,9 @@ void rt_lease_say(struct rt_lease_conn *c, struct rt_sql_book *b, enum rt_lease_
         return;
     id_of(c, t, id);
     rt_sql_say_own(b, &c->says[kind], rt_sql_text(t->name), rt_sql_number(t->session),
-                   rt_sql_number(t->nonce), rt_sql_number(c->sql.base.ttl_ms * UINT64_C(1000)),
-                   rt_sql_number(t->owner), rt_sql_text(c->host),
-                   rt_sql_number((uint64_t)c->process), rt_sql_text(c->sql.label), rt_sql_text(id),
-                   rt_sql_number((uint64_t)t->seen));
+                   rt_sql_number(t->nonce), rt_sql_number(ttl_us(c, kind)), rt_sql_number(t->owner),
+                   rt_sql_text(c->host), rt_sql_number((uint64_t)c->process),
+                   rt_sql_text(c->sql.label), rt_sql_text(id), rt_sql_number((uint64_t)t->seen));
 }
 
 /* ---- Rows --------------------------------------------------------------------------------------- */
