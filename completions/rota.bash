@@ -45,12 +45,26 @@ _rota_engines()
         "${XDG_CONFIG_HOME:-$HOME/.config}/rota/config" /etc/rota/config 2>/dev/null
 }
 
+# The dialects that the engine of a URL has, behind what was typed up to "dialect=".
+_rota_dialects() # URL...dialect=
+{
+    local all=
+    case $1 in
+    redis*) all="token redisson redisson-fair redisson-rw getset setnx" ;;
+    postgres*) all="row version shedlock advisory forupdate table" ;;
+    mysql:* | mariadb:*) all="row version shedlock getlock forupdate table" ;;
+    zk*) all="curator-rw curator-latch kazoo simple" ;;
+    esac
+    for all in $all; do printf '%s%s\n' "$1" "$all"; done
+}
+
 # Puts those candidates of stdin (one a line) into COMPREPLY that go on from $cur, quoted for the shell.
 _rota_reply()
 {
     local word plain=${cur//\\/} cut=
     # Readline counts what stands before a colon or an equals sign as a word of its own.
     [[ $COMP_WORDBREAKS == *:* && $plain == *:* ]] && cut=${plain%"${plain##*:}"}
+    [[ $COMP_WORDBREAKS == *=* && $plain == *[?\&]dialect=* ]] && cut=${plain%"${plain##*=}"}
     while IFS= read -r word; do
         [[ $word == "$plain"* ]] || continue
         printf -v word %q "${word#"$cut"}"
@@ -84,6 +98,7 @@ _rota()
     done
     if [[ -z $command ]]; then
         case $prev/$cur in
+        --on/*[?\&]dialect=*) _rota_reply < <(_rota_dialects "${cur%"${cur##*=}"}") ;;
         --on/*) _rota_reply < <(_rota_engines) ;;
         */-*) _rota_reply <<<$'--on\n--system\n--help\n--version' ;;
         *) _rota_reply < <(_rota_words "${rota[0]}") ;;
@@ -129,7 +144,12 @@ _rota()
     fi
     if ((i > last)) || [[ $valued == *" $prev "* ]]; then
         case $prev in
-        --on) _rota_reply < <(_rota_engines) ;;
+        --on)
+            case $cur in
+            *[?\&]dialect=*) _rota_reply < <(_rota_dialects "${cur%"${cur##*=}"}") ;;
+            *) _rota_reply < <(_rota_engines) ;;
+            esac
+            ;;
         --on-lost) _rota_reply <<<$'term\nkill\nignore' ;;
         --svg | --metrics) compopt -o default 2>/dev/null ;;
         esac

@@ -20,26 +20,28 @@ static const struct {
     {"postgres", {"row", false}},
     {"postgres", {"version", false}},
     {"postgres", {"shedlock", false}},
+    {"postgres", {"advisory", false}},
+    {"postgres", {"forupdate", false}},
+    {"postgres", {"table", false}},
     {"mysql", {"row", false}},
     {"mysql", {"version", false}},
     {"mysql", {"shedlock", false}},
     {"mysql", {"getlock", false}},
     {"mysql", {"forupdate", false}},
     {"mysql", {"table", false}},
-    {"mariadb", {"getlock", false}},
-    {"mariadb", {"forupdate", false}},
-    {"mariadb", {"table", false}},
-    {"postgres", {"advisory", false}},
-    {"postgres", {"forupdate", false}},
-    {"postgres", {"table", false}},
-    {"postgresql", {"advisory", false}},
-    {"postgresql", {"forupdate", false}},
-    {"postgresql", {"table", false}},
     {"zk", {"curator-rw", false}},
     {"zk", {"curator-latch", false}},
     {"zk", {"kazoo", false}},
     {"zk", {"simple", false}},
 };
+
+/* The scheme that URL is another spelling of, or its own. */
+static const char *usual(const char *url)
+{
+    return strncmp(url, "postgresql:", 11) == 0 ? "postgres:"
+           : strncmp(url, "mariadb:", 8) == 0   ? "mysql:"
+                                                : url;
+}
 
 /* A name from the configuration is no URL: what it stands for is not seen here. */
 static bool is_of(const char *url, const char *scheme)
@@ -59,7 +61,7 @@ size_t rt_strategies_of(const char *url, struct rt_strategy out[RT_STRATEGIES_MO
         return count;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         assert(count < RT_STRATEGIES_MOST);
-        if (is_of(url, known[i].scheme))
+        if (is_of(usual(url), known[i].scheme))
             out[count++] = known[i].strategy;
     }
     return count;

@@ -111,6 +111,15 @@ test_quiet_without_an_engine()
     same " " "$(ROTA_URL=nosuch://x offers "rota show ")"
 }
 
+test_dialects()
+{
+    same "advisory forupdate row shedlock table version " "$(offers "rota --on postgresql://h/d?dialect=")"
+    same "getlock " "$(offers "rota --on mariadb://h/d?a=b&dialect=g")"
+    same "redisson redisson-fair redisson-rw " "$(offers "rota run --on redis://h?dialect=redi")"
+    same "kazoo " "$(offers "rota --on zk://h?dialect=k")"
+    same " " "$(offers "rota --on file:x?dialect=")"
+}
+
 test_engines()
 {
     mkdir -p .config/rota
