@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pairs of the dialects whose locks are rows with an end, in rounds that alternate with the statements that one would write by
+/* Pairs of the dialects whose locks are rows with an end, or live with a connection, in rounds that alternate with the statements that one would write by
  * hand, each a transaction of its own, as text. What these leave out: whose the row is after a lost answer, fences, losses. */
 #include "sql.h"
 
@@ -10,7 +10,9 @@
 
 static const struct dialect {
     const char *name, *what;
-    const char *say[2][4]; /* of PostgreSQL, of MariaDB; the tables are there: Rota has made them */
+    const char *say
+        [2]
+        [4]; /* of PostgreSQL, of MariaDB; NULL: not there. The tables are there: Rota has made them */
 } dialects[] = {
     {"row",
      "INSERT, DELETE",
@@ -41,12 +43,37 @@ static const struct dialect {
        "update shedlock set lock_until = timestampadd(second, 10, utc_timestamp(3)), locked_at = "
        "utc_timestamp(3), locked_by = 'hand' where name = 'hand' and lock_until <= utc_timestamp(3)",
        "update shedlock set lock_until = utc_timestamp(3) where name = 'hand' and locked_by = 'hand'"}}},
+    {"getlock",
+     "GET_LOCK, RELEASE_LOCK",
+     {{NULL}, {"select get_lock('hand', 0)", "select release_lock('hand')"}}},
+    {"advisory",
+     "pg_try_advisory_lock, pg_advisory_unlock",
+     {{"select pg_try_advisory_lock(hashtextextended('hand', 0))",
+       "select pg_advisory_unlock(hashtextextended('hand', 0))"},
+      {NULL}}},
+    {"forupdate",
+     "BEGIN, SELECT FOR UPDATE, COMMIT",
+     {{"insert into rota_forupdate values ('hand') on conflict do nothing", "begin",
+       "select 1 from rota_forupdate where name = 'hand' for update", "commit"},
+      {"insert ignore into rota_forupdate values ('hand')", "begin",
+       "select 1 from rota_forupdate where name = 'hand' for update", "commit"}}},
+    {"table",
+     "LOCK TABLE, COMMIT or UNLOCK TABLES",
+     {{"create table if not exists hand ()", "begin", "lock table hand in access exclusive mode",
+       "commit"},
+      {"create table if not exists hand (x int)", "lock tables hand write", "unlock tables"}}},
 };
+
+static bool only_makes(const char *sql)
+{
+    return strstr(sql, "on conflict") != NULL || strstr(sql, "ignore") != NULL ||
+           strstr(sql, "if not exists") != NULL;
+}
 
 /* But for what only makes the row. */
 static double by_hand_us(const struct sql_way *way, struct hand *h, const char *const *say, int n)
 {
-    size_t first = strstr(say[0], "on conflict") != NULL || strstr(say[0], "ignore") != NULL;
+    size_t first = only_makes(say[0]);
     int64_t from = rt_bench_ns();
     for (int i = 0; i < n; i++)
         for (size_t k = first; k < 4 && say[k] != NULL; k++)
@@ -76,9 +103,8 @@ static void bench_one(const struct bench *b, const struct sql_way *way, const st
     bench_done(rt_bench_open(&place, &r, NULL));
     (void)rota_us(r, n);
     struct hand *h = way->dial();
-    way->say(h, d->say[mysql][0]);
-    if (strcmp(d->name, "row") == 0)
-        way->say(h, d->say[mysql][1]);
+    if (only_makes(d->say[mysql][0]))
+        way->say(h, d->say[mysql][0]);
     for (int i = 0; i < ROUNDS; i++) {
         double hand = by_hand_us(way, h, d->say[mysql], n);
         beside_add(&s, rota_us(r, n), hand);
@@ -93,6 +119,8 @@ static void bench_one(const struct bench *b, const struct sql_way *way, const st
 
 void sql_bench_dialects(const struct bench *b, const struct sql_way *way)
 {
+    bool mysql = strcmp(way->name, "mysql") == 0;
     for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
-        bench_one(b, way, &dialects[i]);
+        if (dialects[i].say[mysql][0] != NULL)
+            bench_one(b, way, &dialects[i]);
 }
