@@ -154,16 +154,30 @@ static int usage(FILE *out)
     return out == stderr ? 64 : 0;
 }
 
+static bool means(const char *word, const char *name)
+{
+    size_t n = strlen(word);
+    return strncmp(word, name, n) == 0 && (name[n] == '\0' || name[n] == '-');
+}
+
 static bool wanted(const char *name, int argc, char **argv)
 {
     bool any = false;
     for (int i = 1; i < argc; i++) {
         any |= argv[i][0] != '-';
-        size_t n = strlen(argv[i]);
-        if (strncmp(argv[i], name, n) == 0 && (name[n] == '\0' || name[n] == '-'))
+        if (means(argv[i], name))
             return true;
     }
     return !any;
+}
+
+static bool is_there(const char *word)
+{
+    for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
+        if (means(word, benches[i].name))
+            return true;
+    fprintf(stderr, "rota-bench: there is no bench '%s' in this build: see --help\n", word);
+    return false;
 }
 
 /* Also when a bench gave up; not in the children that some of them have. */
@@ -195,6 +209,8 @@ int main(int argc, char **argv)
             return usage(stdout);
         else if (argv[i][0] == '-')
             return usage(stderr);
+        else if (!is_there(argv[i]))
+            return 64;
     }
     int code = rt_scratch_make(&scratch, "bench");
     if (code != 0)
