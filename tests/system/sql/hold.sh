@@ -167,6 +167,49 @@ check "another is not" "$rota" --on "$bad" run -n two -- true
 [ $db = mysql ] || check "whose it is" says "pid [0-9]*, user .*night-job" "$rota" --on "$bad" show one
 end_session
 
+# ---- Tables of the user's own that cannot do it -------------------------------------------------------------------------
+
+one_line() # PATTERN COMMAND...: it is refused as a wrong word of the user's, in one line
+{
+    pattern=$1
+    shift
+    "$@" >"$folder/line" 2>&1
+    code=$?
+    cat "$folder/line"
+    [ $code -eq 64 ] && [ "$(wc -l <"$folder/line")" -eq 1 ] && grep -q "$pattern" "$folder/line"
+}
+
+rows() # TABLE: how many it has
+{
+    sql "select count(*) from $1;"
+}
+
+if [ $db = mysql ]; then
+    sql "create table no_rows (name varchar(64) primary key) engine=MyISAM; insert into no_rows values ('x');"
+    check "not InnoDB" one_line "no_rows is not InnoDB" "$rota" --on "$u&table=no_rows" run -n x -- true
+    check "the doctor, too" says "^broken .*no_rows is not InnoDB" "$rota" --on "$u&table=no_rows" doctor
+    sql "create table numbers (id int auto_increment primary key);"
+else
+    sql "create table numbers (id serial primary key);"
+fi
+check "a column of numbers" one_line "column id of numbers is no text" "$rota" --on "$u&table=numbers&column=id" run -n abc -- true
+check "nothing was inserted" [ "$(rows numbers)" = 0 ]
+check "the doctor, too" says "^broken .*column id of numbers is no text" "$rota" --on "$u&table=numbers&column=id" doctor
+check "no such column" one_line "numbers has no column nothing" "$rota" --on "$u&table=numbers&column=nothing" run -n abc -- true
+check "no such table" one_line "there is no table nowhere" "$rota" --on "$u&table=nowhere" run -n abc -- true
+check "nor to show" one_line "there is no table nowhere" "$rota" --on "$u&table=nowhere" show abc
+sql "create table short (name varchar(8) primary key)$([ $db = postgres ] || echo ' character set utf8mb4');"
+check "a name that is too long" one_line "too long a name" "$rota" --on "$u&table=short" run -n 123456789 -- true
+check "nothing was inserted" [ "$(rows short)" = 0 ]
+check "one that fits" "$rota" --on "$u&table=short&names=raw" run -n äöüäöüäö -- true
+check "is inserted once" [ "$(rows short)" = 1 ]
+sql "create table needy (name varchar(8) primary key, other int not null);"
+check "a row that needs more" one_line "cannot be made" "$rota" --on "$u&table=needy" run -n abc -- true
+check "nothing was inserted" [ "$(rows needy)" = 0 ]
+sql "create table other_key (name varchar(8), kind int not null default 1 unique); insert into other_key values ('b', 1);"
+check "a row that cannot be beside another" one_line "cannot be made" "$rota" --on "$u&table=other_key" run -n abc -- true
+check "nothing was inserted" [ "$(rows other_key)" = 1 ]
+
 # ---- What is refused ---------------------------------------------------------------------------------------------------------
 
 check "no such dialect" says "has no dialect 'nonsense', but line" sh -c "'$rota' --on '$(on nonsense)' run -n x -- true 2>&1"

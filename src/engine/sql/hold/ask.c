@@ -58,8 +58,9 @@ static int make_ticket(struct rt_sqlhold_conn *c, struct rt_op *op, size_t i,
     if (t == NULL)
         return rt_words_nomem(rt_sqlhold_base(c));
     t->index = i;
-    if (!rt_sqlhold_spell(c, t))
-        return rt_sqlhold_fail(c, ROTA_INVALID, "%.80s has no key by this ?keys=", t->name);
+    int rv = rt_sqlhold_spell(c, t);
+    if (rv != 0)
+        return rv;
     t->ask = rt_sqlhold_ask_new(t, RT_HOLD_TRY, op->join.n == 1 ? op : NULL);
     if (t->ask == NULL)
         return rt_words_nomem(rt_sqlhold_base(c));

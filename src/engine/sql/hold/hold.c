@@ -85,12 +85,25 @@ static void say_layout(struct rt_sql_conn *sql, struct rt_sql_book *b)
     struct rt_sqlhold_conn *c = rt_sqlhold_of(&sql->base);
     rt_sqlhold_say(c, b, RT_HOLD_SAY_LAYOUT, &(struct rt_sqlhold_about){0});
     rt_sqlhold_say(c, b, RT_HOLD_SAY_THERE, &(struct rt_sqlhold_about){0});
+    rt_sqlhold_say(c, b, RT_HOLD_SAY_SHAPE, &(struct rt_sqlhold_about){0});
+}
+
+/* The answer to SHAPE, where it was asked. A table that is not to be worked with is refused by what would: a doctor looks. */
+static void take_shape(struct rt_sqlhold_conn *c, const struct rt_sql_book *b)
+{
+    for (size_t i = 0; i < b->row_count; i++)
+        if (b->steps[b->rows[i].step].saying == &c->sayings[RT_HOLD_SAY_SHAPE]) {
+            snprintf(c->unfit, sizeof(c->unfit), "%s", rt_sql_str(&b->rows[i], 0));
+            c->name_most = rt_sql_int(&b->rows[i], 1);
+            c->name_bytes = rt_sql_int(&b->rows[i], 2) != 0;
+        }
 }
 
 static bool take_layout(struct rt_sql_conn *sql, const struct rt_sql_book *b, char *why,
                         size_t size)
 {
-    const struct rt_sqlhold_conn *c = rt_sqlhold_of(&sql->base);
+    struct rt_sqlhold_conn *c = rt_sqlhold_of(&sql->base);
+    take_shape(c, b);
     for (size_t i = 0; i < b->row_count; i++)
         if (b->steps[b->rows[i].step].saying == &c->sayings[RT_HOLD_SAY_LAYOUT]) {
             int64_t major = rt_sql_int(&b->rows[i], 0) / 1000;

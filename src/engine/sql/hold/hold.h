@@ -112,6 +112,8 @@ enum rt_sqlhold_say { /* slots of RT_SQL_SAYING */
                       RT_HOLD_SAY_COMMIT,
                       RT_HOLD_SAY_LAYOUT, /* -> the layout's version */
                       RT_HOLD_SAY_THERE,  /* fails if the table of rows is not there */
+                      RT_HOLD_SAY_SHAPE, /* -> why that table must not be used (""), how long a name may be (0: any), whether
+                                            in bytes */
                       RT_HOLD_SAY_ROLLBACK,
                       RT_HOLD_SAY_SETTINGS, /* of a seat */
                       RT_HOLD_SAY_MAKE,
@@ -164,8 +166,10 @@ struct rt_sqlhold_about {
 };
 void rt_sqlhold_say(struct rt_sqlhold_conn *c, struct rt_sql_book *b, enum rt_sqlhold_say say,
                     const struct rt_sqlhold_about *about);
-/* What T is called on the server. False: a lock of that name cannot be (?keys=). */
-bool rt_sqlhold_spell(struct rt_sqlhold_conn *c, struct rt_sqlhold_ticket *t);
+/* What T is called on the server. 0, or ROTA_INVALID with errmsg: a lock of that name cannot be. */
+int rt_sqlhold_spell(struct rt_sqlhold_conn *c, struct rt_sqlhold_ticket *t);
+/* 0, or ROTA_INVALID with errmsg: the table that ?table= names is not to be worked with. */
+int rt_sqlhold_unfit(struct rt_sqlhold_conn *c);
 /* The DDL for people. */
 const char *rt_sqlhold_ddl(const struct rt_conn *conn);
 
@@ -351,6 +355,9 @@ struct rt_sqlhold_conn {
     char *ddl;
     char *prefix, *table, *column; /* of `table`; of `forupdate` */
     bool table_said, schema_said;
+    char unfit[200];   /* why ?table= must not be used, for all but a doctor; "": it may */
+    int64_t name_most; /* of its column: in characters, or bytes; 0: any */
+    bool name_bytes;
     struct rt_ledger ledger; /* of what flies on seats */
     struct rt_sqlhold_seat **seats;
     size_t seat_count, seat_room; /* room: ?waits= */

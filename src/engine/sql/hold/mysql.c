@@ -108,6 +108,22 @@ const struct rt_sqlhold_way rt_sqlhold_getlock = {
 };
 
 #define ROW "FROM {table} WHERE {column} = ?1 "
+#define IN_TABLE "TABLE_SCHEMA = {schema_only} AND TABLE_NAME = '{table_only}'"
+#define COLUMN_IS \
+    "FROM information_schema.COLUMNS WHERE " IN_TABLE " AND COLUMN_NAME = '{column_only}'"
+/* A row of another engine's table cannot be locked: two would hold. BINARY is filled up: its row is not found again. */
+#define SHAPE                                                                                                      \
+    "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM information_schema.TABLES WHERE " IN_TABLE                         \
+    ") THEN 'there is no table {table} (?table=), or this user may not see it' WHEN EXISTS (SELECT 1 FROM "        \
+    "information_schema.TABLES WHERE " IN_TABLE                                                                    \
+    " AND COALESCE(ENGINE, '') <> 'InnoDB') THEN '{table} is not "                                                 \
+    "InnoDB, and two would hold: ALTER TABLE {table} ENGINE=InnoDB' WHEN NOT EXISTS (SELECT 1 " COLUMN_IS          \
+    ") THEN 'the table {table} has no column {column} (?column=)' WHEN NOT EXISTS (SELECT 1 " COLUMN_IS            \
+    " AND DATA_TYPE IN ('char', 'varchar', 'varbinary', 'tinytext', 'text', 'mediumtext', 'longtext', 'tinyblob'," \
+    " 'blob', 'mediumblob', 'longblob')) THEN 'the column {column} of {table} is no text: it cannot have names' "  \
+    "ELSE '' END, (SELECT COALESCE(CHARACTER_MAXIMUM_LENGTH, 0) " COLUMN_IS                                        \
+    "), (SELECT COALESCE(CHARACTER_SET_NAME, '') NOT LIKE 'utf8%' OR DATA_TYPE LIKE '%text' " COLUMN_IS            \
+    ")"
 const struct rt_sqlhold_way rt_sqlhold_forupdate_mysql = {
     .dialect = "forupdate",
     .tongue = RT_SQL_MYSQL,
@@ -127,7 +143,10 @@ const struct rt_sqlhold_way rt_sqlhold_forupdate_mysql = {
             [RT_HOLD_SAY_WAIT_SHARED] = "SELECT 1 " ROW "LOCK IN SHARE MODE",
             [RT_HOLD_SAY_THERE] = "select 1 from {table} where {column} is null",
             [RT_HOLD_SAY_EXISTS] = "SELECT COUNT(*) " ROW,
-            [RT_HOLD_SAY_ENSURE] = "INSERT IGNORE INTO {table} ({column}) VALUES (?1)",
+            [RT_HOLD_SAY_ENSURE] =
+                "INSERT INTO {table} ({column}) SELECT ?1 FROM DUAL WHERE NOT EXISTS (SELECT 1 " ROW
+                ") ON DUPLICATE KEY UPDATE {column} = {table_only}.{column}",
+            [RT_HOLD_SAY_SHAPE] = SHAPE,
             [RT_HOLD_SAY_FENCE] = FENCE("1"),
             [RT_HOLD_SAY_NUMBER] = NUMBER,
             [RT_HOLD_SAY_FENCE_SHARED] = "INSERT INTO rota_hold " COLUMNS " VALUES (?1, 0, " NOW

@@ -123,16 +123,22 @@ static void ensure_say(struct rt_sql_ask *sa, struct rt_sql_book *b)
         return;
     f->about.ticket = a->ticket;
     rt_sqlhold_say(f->c, b, RT_HOLD_SAY_ENSURE, &f->about);
+    rt_sqlhold_say(f->c, b, RT_HOLD_SAY_EXISTS, &f->about);
 }
 
+/* One insert for one ask, unless somebody takes the row away again: what is not found right behind it never will be. */
 static bool ensure_heard(struct rt_sql_ask *sa, const struct rt_sql_book *b)
 {
     struct rt_sqlhold_ask *a = fence_for(sa->about);
-    (void)b;
+    const struct rt_sql_row *row = rt_sql_row(sa, b, RT_SQL_SAYING, 0);
     if (a == NULL)
         return true;
     a->fencing = false;
-    rt_sqlhold_fly_as(a, a->what);
+    if (row != NULL && rt_sql_int(row, 0) > 0)
+        rt_sqlhold_fly_as(a, a->what);
+    else
+        rt_sqlhold_not_made(a, ROTA_INVALID,
+                            "a row of that name is not kept, or not under that name");
     return true;
 }
 
@@ -166,6 +172,8 @@ void rt_sqlhold_ensure(struct rt_sqlhold_ask *a)
         memcpy(f->name, t->name, size);
         sa = rt_sql_ask_new(&a->c->sql, &ensure_plan, NULL, f->name, f);
     }
+    if (sa != NULL)
+        sa->single = true; /* it may be refused */
     if (sa == NULL) {
         rt_free(f);
         a->fencing = false;

@@ -146,6 +146,17 @@ const struct rt_sqlhold_way rt_sqlhold_advisory = {
 };
 
 #define ROW "from {table} where {column} = $1 "
+#define COLUMN_IS                                                                                         \
+    "from pg_attribute a join pg_type y on y.oid = a.atttypid where a.attrelid = to_regclass('{table}') " \
+    "and a.attname = lower('{column}') and a.attnum > 0 and not a.attisdropped"
+#define SHAPE                                                                                                     \
+    "select case when to_regclass('{table}') is null then 'there is no table {table} (?table=)' when not exists " \
+    "(select 1 " COLUMN_IS                                                                                        \
+    ") then 'the table {table} has no column {column} (?column=)' when not exists (select 1 " COLUMN_IS           \
+    " and y.typcategory = 'S') then 'the column {column} of {table} is no text: it cannot have names' "           \
+    "else '' end, coalesce((select greatest(a.atttypmod - 4, 0) " COLUMN_IS                                       \
+    " and y.typname in ('varchar', "                                                                              \
+    "'bpchar')), 0)::bigint, 0::bigint"
 #define SHARED_FENCES                                                                           \
     [RT_HOLD_SAY_FENCE] = FENCE("") "fence", [RT_HOLD_SAY_FENCE_SHARED] = "with " FENCE_SHARED( \
                                                  "") "fence"
@@ -166,6 +177,7 @@ const struct rt_sqlhold_way rt_sqlhold_forupdate_postgres = {
             [RT_HOLD_SAY_WAIT] = "select 1::bigint " ROW "for update",
             [RT_HOLD_SAY_WAIT_SHARED] = "select 1::bigint " ROW "for share",
             [RT_HOLD_SAY_THERE] = "select 1 from {table} where {column} is null",
+            [RT_HOLD_SAY_SHAPE] = SHAPE,
             [RT_HOLD_SAY_EXISTS] = "select count(*)::bigint " ROW,
             [RT_HOLD_SAY_ENSURE] =
                 "insert into {table} ({column}) values ($1) on conflict do nothing",

@@ -36,6 +36,20 @@ static const struct rt_sql_row *row_by(const struct rt_sql_ask *a, const struct 
     return NULL;
 }
 
+/* LOOK, where there is something to look at. */
+static void say_look(struct rt_sql_ask *a, struct rt_sql_book *b, const char *name)
+{
+    rt_sqlhold_say(conn_of(a), b,
+                   conn_of(a)->unfit[0] == '\0' ? RT_HOLD_SAY_LOOK : RT_HOLD_SAY_PING,
+                   &(struct rt_sqlhold_about){.name = name});
+}
+
+static int check_name(struct rt_sqlhold_conn *c, const char *name)
+{
+    int rv = rt_check_name(rt_sqlhold_base(c), name);
+    return rv != 0 ? rv : rt_sqlhold_unfit(c);
+}
+
 /* ---- INSPECT, LIST, CHECK ------------------------------------------------------------------------------------------- */
 
 static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
@@ -49,8 +63,7 @@ static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
             c, b, RT_HOLD_SAY_LIST,
             &(struct rt_sqlhold_about){.name = op->list.prefix != NULL ? op->list.prefix : ""});
     else if (op->kind == RT_OP_INSPECT)
-        rt_sqlhold_say(c, b, RT_HOLD_SAY_LOOK,
-                       &(struct rt_sqlhold_about){.name = op->inspect.name});
+        say_look(a, b, op->inspect.name);
     else {
         rt_sqlhold_say(c, b, RT_HOLD_SAY_PING, &(struct rt_sqlhold_about){0});
         rt_sqlhold_say(c, b, RT_HOLD_SAY_DOCTOR, &(struct rt_sqlhold_about){0});
@@ -106,10 +119,14 @@ static void check_all(const struct rt_sql_ask *a, const struct rt_sql_book *b)
     const struct rt_sqlhold_conn *c = conn_of(a);
     const struct rt_sql_row *row = NULL;
     char text[200];
-    rt_words_verdict(
-        op, "one holder at a time (I1)", "limited",
-        "a lock ends with its connection, and a replica that is promoted knows of none",
-        "guard the resource by the fence; dialect line outlives connections");
+    if (c->unfit[0] != '\0')
+        rt_words_verdict(op, "one holder at a time (I1)", "broken", c->unfit,
+                         "name another table, or mend this one");
+    else
+        rt_words_verdict(
+            op, "one holder at a time (I1)", "limited",
+            "a lock ends with its connection, and a replica that is promoted knows of none",
+            "guard the resource by the fence; dialect line outlives connections");
     rt_words_verdict(op, "fences only grow (I2)", "limited",
                      "grants of Rota's clients are numbered, those of others are not",
                      "dialect line numbers all");
@@ -133,11 +150,13 @@ static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
     int rv = 0;
     if (a->entry.op == NULL)
         return true;
-    if (a->entry.op->kind == RT_OP_INSPECT)
-        rv = show_all(a, b);
+    if (a->entry.op->kind == RT_OP_INSPECT && conn_of(a)->unfit[0] == '\0')
+        rv = show_all(
+            a,
+            b); /* else it asked before that was known, as an opening does: a doctor comes next */
     else if (a->entry.op->kind == RT_OP_LIST)
         list_all(a, b);
-    else
+    else if (a->entry.op->kind == RT_OP_CHECK)
         check_all(a, b);
     rt_sql_done(a, rv);
     return true;
@@ -259,8 +278,7 @@ static void break_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_BREAK, &about);
         kill_say(a, b);
     } else if (a->entry.op != NULL)
-        rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_LOOK,
-                       &(struct rt_sqlhold_about){.name = a->entry.op->brk.name});
+        say_look(a, b, a->entry.op->brk.name);
 }
 
 static bool break_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -296,7 +314,7 @@ static const struct rt_sql_plan break_plan = {
 
 static void begin_break(struct rt_sqlhold_conn *c, struct rt_op *op)
 {
-    int rv = rt_check_name(rt_sqlhold_base(c), op->brk.name);
+    int rv = check_name(c, op->brk.name);
     struct victim *v = NULL;
     if (rv == 0 && op->brk.number == 0) /* there are no durable tickets */
         rv = rt_words_no_such(rt_sqlhold_base(c), op->brk.name);
@@ -322,7 +340,7 @@ void rt_sqlhold_begin_look(struct rt_sqlhold_conn *c, struct rt_op *op)
         return;
     }
     if (op->kind == RT_OP_INSPECT)
-        rv = rt_check_name(rt_sqlhold_base(c), op->inspect.name);
+        rv = check_name(c, op->inspect.name);
     if (rv != 0)
         rt_conn_done(rt_sqlhold_base(c), op, rv);
     else
@@ -333,7 +351,7 @@ void rt_sqlhold_begin_look(struct rt_sqlhold_conn *c, struct rt_op *op)
 
 static void busy_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
-    rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_LOOK, &(struct rt_sqlhold_about){.name = a->about});
+    say_look(a, b, a->about);
 }
 
 static bool busy_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
@@ -475,8 +493,7 @@ static void look_at(struct rt_sqlhold_conn *c, struct watch *w);
 static void watch_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct watch *w = a->about;
-    rt_sqlhold_say(conn_of(a), b, RT_HOLD_SAY_LOOK,
-                   &(struct rt_sqlhold_about){.name = w->base.name});
+    say_look(a, b, w->base.name);
 }
 
 static void state_of(const struct rt_sql_ask *a, const struct rt_sql_book *b,
@@ -515,9 +532,11 @@ static void watched(struct rt_sqlhold_conn *c, struct watch *w, int err,
 static bool watch_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     struct rt_view_state s = {0};
-    state_of(a, b, &s);
+    int rv = rt_sqlhold_unfit(conn_of(a));
+    if (rv == 0)
+        state_of(a, b, &s);
     a->entry.op = NULL;
-    watched(conn_of(a), a->about, 0, &s);
+    watched(conn_of(a), a->about, rv, &s);
     return true;
 }
 
@@ -575,7 +594,7 @@ void rt_sqlhold_begin_observe(struct rt_sqlhold_conn *c, struct rt_op *op)
         rt_conn_done(rt_sqlhold_base(c), op, 0);
         return;
     }
-    int rv = rt_check_name(rt_sqlhold_base(c), op->observe.name);
+    int rv = check_name(c, op->observe.name);
     if (rv == 0 && w == NULL &&
         (w = rt_view_new(&c->views, sizeof(*w), op->observe.name, op->observe.cookie)) == NULL)
         rv = rt_words_nomem(rt_sqlhold_base(c));

@@ -167,7 +167,9 @@ static void set_saying(struct rt_sqlhold_conn *c, enum rt_sqlhold_say say)
 
 static bool used(const struct rt_sqlhold_conn *c, enum rt_sqlhold_say say)
 {
-    return c->way->sql[say] != NULL && (say != RT_HOLD_SAY_MAKE2 || !c->table_said);
+    bool ours = say == RT_HOLD_SAY_MAKE2 ||
+                say == RT_HOLD_SAY_THERE; /* a user's own: SHAPE says all */
+    return c->way->sql[say] != NULL && !(ours && c->table_said);
 }
 
 static int make_ddl(struct rt_sqlhold_conn *c)
@@ -237,13 +239,37 @@ static void spell_table(const struct rt_sqlhold_conn *c, struct rt_sqlhold_ticke
     }
 }
 
-bool rt_sqlhold_spell(struct rt_sqlhold_conn *c, struct rt_sqlhold_ticket *t)
+/* Whether NAME fits the column: a cut one would be another name. */
+static bool fits(const struct rt_sqlhold_conn *c, const char *name)
 {
+    int64_t size = 0;
+    for (; *name != '\0'; name++)
+        size += c->name_bytes ||
+                ((unsigned char)*name & 0xc0) != 0x80; /* the first byte of each character */
+    return c->name_most == 0 || size <= c->name_most;
+}
+
+int rt_sqlhold_unfit(struct rt_sqlhold_conn *c)
+{
+    return c->unfit[0] == '\0' ? 0 : rt_sqlhold_fail(c, ROTA_INVALID, "%s", c->unfit);
+}
+
+int rt_sqlhold_spell(struct rt_sqlhold_conn *c, struct rt_sqlhold_ticket *t)
+{
+    if (c->unfit[0] != '\0')
+        return rt_sqlhold_unfit(c);
+    if (c->way->rows && !fits(c, t->name))
+        return rt_sqlhold_fail(c, ROTA_INVALID,
+                               "%.80s is too long a name: the column %.60s of %.60s takes %lld %s",
+                               t->name, c->column, c->table, (long long)c->name_most,
+                               c->name_bytes ? "bytes" : "characters");
     if (c->way->tables)
         spell_table(c, t);
     else
         rt_sqlhold_lock_name(t->name, t->spelled);
-    return !c->way->keyed || rt_sqlhold_key(c->keys, t->name, &t->key);
+    if (c->way->keyed && !rt_sqlhold_key(c->keys, t->name, &t->key))
+        return rt_sqlhold_fail(c, ROTA_INVALID, "%.80s has no key by this ?keys=", t->name);
+    return 0;
 }
 
 /* ---- Saying ---------------------------------------------------------------------------------------------------------- */
