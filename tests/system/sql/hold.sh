@@ -210,6 +210,31 @@ sql "create table other_key (name varchar(8), kind int not null default 1 unique
 check "a row that cannot be beside another" one_line "cannot be made" "$rota" --on "$u&table=other_key" run -n abc -- true
 check "nothing was inserted" [ "$(rows other_key)" = 1 ]
 
+# ---- Tables that are the user's -------------------------------------------------------------------------------------------
+
+own="$(on table)&tables=&names=raw"
+if [ $db = postgres ]; then
+    tables="select count(*) from pg_tables where schemaname = 'public';" q='"'
+    locks() { echo "begin; lock table $1 in access exclusive mode; select 'held';"; }
+else
+    tables="select count(*) from information_schema.tables where table_schema = database();" q='`'
+    locks() { echo "lock tables $1 write; select 'held';"; }
+fi
+check "no such table" one_line "there is no table Orders:" "$rota" --on "$own" run -n Orders -- true
+for table in orders Orders my-orders "od${q}d"; do
+    quoted=$q$(echo "$table" | sed "s/$q/$q$q/g")$q
+    sql "create table $quoted (x int);"
+    before=$(sql "$tables")
+    check "$table: free" "$rota" --on "$own" run -n "$table" -- true
+    session "$(locks "$quoted")"
+    check "$table: locked by a session" fails 75 "$rota" --on "$own" run -n "$table" -- true
+    end_session
+    check "$table: free again" "$rota" --on "$own" run -w 20 "$table" -- true
+    check "$table: no other was made" [ "$(sql "$tables")" = "$before" ]
+done
+check "too long for a table" one_line "cannot be a table: it is longer than" "$rota" --on "$own" run -n "$(printf '%065d' 1)" -- true
+check "Rota's own" one_line "cannot be a table: it is Rota's own" "$rota" --on "$own" run -n rota_hold -- true
+
 # ---- What is refused ---------------------------------------------------------------------------------------------------------
 
 check "no such dialect" says "has no dialect 'nonsense', but line" sh -c "'$rota' --on '$(on nonsense)' run -n x -- true 2>&1"

@@ -76,6 +76,8 @@ static void tables_of_names(void **state)
     (void)state;
     rt_sqlhold_table_name("", "orders", a);
     assert_string_equal(a, "orders");
+    rt_sqlhold_table_name("", "My-Orders", a); /* a user's own, as it is */
+    assert_string_equal(a, "My-Orders");
     rt_sqlhold_table_name("rota_t_", "night_job", a);
     assert_string_equal(a, "rota_t_night_job");
     rt_sqlhold_table_name("rota_t_", "Night-job", a); /* no two names share a table */

@@ -72,11 +72,17 @@ static inline bool rt_sqlhold_keys_pair(enum rt_sqlhold_keys k)
  * (a raw one that is no number, or OpenSSL is not there). */
 bool rt_sqlhold_key(enum rt_sqlhold_keys keys, const char *name, int64_t *key);
 
-#define RT_HOLD_SPELLED 72
+#define RT_HOLD_SPELLED 200 /* 64 characters of at most 3 bytes, and room */
 /* NAME as GET_LOCK takes it, at most 64 bytes: a longer one is cut, and its hash tells it apart. */
 void rt_sqlhold_lock_name(const char *name, char out[RT_HOLD_SPELLED]);
-/* The table of NAME: PREFIX and the name, in lower case letters, digits and _, at most 60 bytes; any other name by its hash, too. */
+/* The table of NAME: PREFIX and the name, in lower case letters, digits and _, at most 60 bytes; any other name by its hash, too.
+ * Without a PREFIX: NAME as it is, if rt_sqlhold_no_table_name has nothing against it. */
 void rt_sqlhold_table_name(const char *prefix, const char *name, char out[RT_HOLD_SPELLED]);
+
+/* Why no table of a user's own can be called NAME; NULL: one can. */
+const char *rt_sqlhold_no_table_name(enum rt_sql_tongue tongue, const char *name);
+/* NAME between QUOTEs, each one in it doubled. */
+void rt_sqlhold_quote(char quote, const char *name, char out[2 * RT_HOLD_SPELLED]);
 
 /* ---- words.c: what is said ---------------------------------------------------------------------------------------- */
 
@@ -204,7 +210,7 @@ struct rt_sqlhold_ticket {
     bool try;
     char spelled[RT_HOLD_SPELLED];
     struct rt_sql_saying once[3]; /* LOCK, NOWAIT, NEW */
-    char texts[3][RT_HOLD_SPELLED + 120];
+    char texts[3][2 * RT_HOLD_SPELLED + 120];
     char name[];
 };
 
@@ -310,6 +316,8 @@ void rt_sqlhold_finish(struct rt_sqlhold_ask *a);
 /* number.c: A's ticket gets its number by a lane, and is verified; its row is made, and it flies again. */
 void rt_sqlhold_number(struct rt_sqlhold_ask *a);
 void rt_sqlhold_ensure(struct rt_sqlhold_ask *a);
+/* A's table is a user's own, and not there. */
+void rt_sqlhold_no_table(struct rt_sqlhold_ask *a);
 /* What A is to lock is not there, and is not to be made. */
 void rt_sqlhold_not_made(struct rt_sqlhold_ask *a, int err, const char *why);
 bool rt_sqlhold_cancel_set(struct rt_sqlhold_conn *c,

@@ -134,6 +134,8 @@ static void tried(struct rt_sqlhold_ask *a, enum rt_sql_end end, const struct rt
                   (way->rows && !got && (a->what == RT_HOLD_WAIT || !h->exists));
     if (got)
         granted(a, h->number);
+    else if (absent && way->tables && a->c->prefix[0] == '\0')
+        rt_sqlhold_no_table(a);
     else if (absent && way->tables)
         rt_sqlhold_fly_as(a, RT_HOLD_MAKES);
     else if (absent)

@@ -114,6 +114,27 @@ void rt_sqlhold_not_made(struct rt_sqlhold_ask *a, int err, const char *why)
     rt_conn_done(rt_sqlhold_base(c), op, err == ROTA_PROTOCOL ? ROTA_UNSUPPORTED : err);
 }
 
+void rt_sqlhold_no_table(struct rt_sqlhold_ask *a)
+{
+    struct rt_sqlhold_conn *c = a->c;
+    struct rt_sqlhold_ticket *t = a->ticket;
+    struct rt_op *op = a->entry.op;
+    char why[200];
+    (void)snprintf(why, sizeof(why),
+                   "there is no table %.80s: with ?tables= a name is a table of your own", t->name);
+    if (t->set != NULL) {
+        rt_sqlhold_set_failed(t->set, rt_sqlhold_fail(c, ROTA_INVALID, "%s", why), NULL);
+        return;
+    }
+    if (op == NULL) { /* it was there when it began to wait: perhaps again */
+        rt_sqlhold_seat_cut(t->seat, why);
+        return;
+    }
+    a->entry.op = NULL;
+    rt_sqlhold_withdraw(t, NULL);
+    rt_conn_done(rt_sqlhold_base(c), op, rt_sqlhold_fail(c, ROTA_INVALID, "%s", why));
+}
+
 /* On the lanes: the row to be locked is not there yet. */
 static void ensure_say(struct rt_sql_ask *sa, struct rt_sql_book *b)
 {

@@ -219,7 +219,7 @@ const struct rt_sqlhold_way rt_sqlhold_forupdate_postgres = {
 };
 
 #define TABLE_IS \
-    "l.locktype = 'relation' and l.relation = to_regclass($8) and l.granted and l.mode = 'AccessExclusiveLock'"
+    "l.locktype = 'relation' and l.relation = to_regclass(quote_ident($8)) and l.granted and l.mode = 'AccessExclusiveLock'"
 const struct rt_sqlhold_way rt_sqlhold_table_postgres = {
     .dialect = "table",
     .tongue = RT_SQL_POSTGRES,

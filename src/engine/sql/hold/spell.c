@@ -120,10 +120,48 @@ void rt_sqlhold_lock_name(const char *name, char out[RT_HOLD_SPELLED])
                  rt_hash(name, size));
 }
 
+const char *rt_sqlhold_no_table_name(enum rt_sql_tongue tongue, const char *name)
+{
+    size_t size = strlen(name), chars = 0;
+    bool wide = false;
+    for (const char *at = name; *at != '\0'; at++) {
+        chars += ((unsigned char)*at & 0xc0) != 0x80;
+        wide = wide || (unsigned char)*at >= 0xf0;
+    }
+    if (size == 0)
+        return "it is empty";
+    if (strcmp(name, "rota_hold") == 0)
+        return "it is Rota's own";
+    if (tongue == RT_SQL_POSTGRES)
+        return size > 63 ? "it is longer than 63 bytes" : NULL;
+    return chars > 64              ? "it is longer than 64 characters"
+           : name[size - 1] == ' ' ? "it ends with a space"
+           : wide                  ? "it has characters beyond U+FFFF"
+                                   : NULL;
+}
+
+void rt_sqlhold_quote(char quote, const char *name, char out[2 * RT_HOLD_SPELLED])
+{
+    size_t n = 0;
+    assert(strlen(name) < RT_HOLD_SPELLED - 2);
+    out[n++] = quote;
+    for (; *name != '\0'; name++) {
+        if (*name == quote)
+            out[n++] = quote;
+        out[n++] = *name;
+    }
+    out[n++] = quote;
+    out[n] = '\0';
+}
+
 void rt_sqlhold_table_name(const char *prefix, const char *name, char out[RT_HOLD_SPELLED])
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     size_t used = (size_t)snprintf(out, RT_HOLD_SPELLED, "%.40s", prefix);
+    if (used == 0) { /* the name is a user's own table, as it is */
+        (void)snprintf(out, RT_HOLD_SPELLED, "%s", name);
+        return;
+    }
     size_t first = used, size = strlen(name);
     bool plain = used + size <= TABLE_MOST && strspn(name, good) == size;
     size_t most = plain ? TABLE_MOST : TABLE_MOST - HASHED;

@@ -221,18 +221,19 @@ const char *rt_sqlhold_ddl(const struct rt_conn *conn)
 static void spell_table(const struct rt_sqlhold_conn *c, struct rt_sqlhold_ticket *t)
 {
     static const char *const mysql[] = {
-        "LOCK TABLES `%s` WRITE", "LOCK TABLES `%s` WRITE NOWAIT",
+        "LOCK TABLES %s WRITE", "LOCK TABLES %s WRITE NOWAIT",
         /* who has locked it has made it */
-        "SET STATEMENT lock_wait_timeout=0 FOR CREATE TABLE IF NOT EXISTS `%s` (x INT)"};
+        "SET STATEMENT lock_wait_timeout=0 FOR CREATE TABLE IF NOT EXISTS %s (x INT)"};
     static const char *const postgres[] = {
-        "lock table \"%s\" in access exclusive mode",
-        "lock table \"%s\" in access exclusive mode nowait",
-        "do $r$ begin perform pg_advisory_xact_lock(1919906913); create table if not exists \"%s\" (); end $r$"};
+        "lock table %s in access exclusive mode", "lock table %s in access exclusive mode nowait",
+        "do $r$ begin perform pg_advisory_xact_lock(1919906913); create table if not exists %s (); end $r$"};
     bool my = c->way->tongue == RT_SQL_MYSQL;
+    char quoted[2 * RT_HOLD_SPELLED];
     rt_sqlhold_table_name(c->prefix, t->name, t->spelled);
+    rt_sqlhold_quote(my ? '`' : '"', t->spelled, quoted);
     for (int i = 0; i < 3; i++) {
         const char *text = my ? mysql[i] : postgres[i], *at = strstr(text, "%s");
-        snprintf(t->texts[i], sizeof(t->texts[i]), "%.*s%s%s", (int)(at - text), text, t->spelled,
+        snprintf(t->texts[i], sizeof(t->texts[i]), "%.*s%s%s", (int)(at - text), text, quoted,
                  at + 2);
         t->once[i] = (struct rt_sql_saying){
             .sql = t->texts[i], .types = "", .slot = RT_SQL_ONCE, .reads = true};
@@ -263,6 +264,11 @@ int rt_sqlhold_spell(struct rt_sqlhold_conn *c, struct rt_sqlhold_ticket *t)
                                "%.80s is too long a name: the column %.60s of %.60s takes %lld %s",
                                t->name, c->column, c->table, (long long)c->name_most,
                                c->name_bytes ? "bytes" : "characters");
+    const char *why = c->way->tables && c->prefix[0] == '\0'
+                          ? rt_sqlhold_no_table_name(c->way->tongue, t->name)
+                          : NULL;
+    if (why != NULL)
+        return rt_sqlhold_fail(c, ROTA_INVALID, "%.80s cannot be a table: %s", t->name, why);
     if (c->way->tables)
         spell_table(c, t);
     else
