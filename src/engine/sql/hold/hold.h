@@ -107,6 +107,7 @@ enum rt_sqlhold_say { /* slots of RT_SQL_SAYING */
                       RT_HOLD_SAY_BREAK, /* writes down that it is broken, if it is held */
                       RT_HOLD_SAY_BROKEN, /* -> 1: that is written there, and nobody has got it since */
                       RT_HOLD_SAY_LOOK, /* -> connection, its start, mode, number, session, owner, since_us (ago, NULL: not known), label */
+                      RT_HOLD_SAY_PROBE, /* -> as LOOK, where nobody of ours holds: a session that the server does not name */
                       RT_HOLD_SAY_LIST, /* (name: a prefix) -> name, granted */
                       RT_HOLD_SAY_KILL, /* (number: the connection, owner: its start) -> 1: it was there. NULL: KILL NUMBER is said */
                       RT_HOLD_SAY_TIDY, /* takes away rows of names that nobody has locked for a day */

@@ -160,6 +160,11 @@ const struct rt_sqlhold_way rt_sqlhold_forupdate_mysql = {
                 "SELECT fence FROM rota_hold WHERE name = ?1 AND conn = ?3",
             [RT_HOLD_SAY_VERIFY] = "SELECT @@in_transaction",
             [RT_HOLD_SAY_LOOK] = LOOK_OURS,
+            /* Locked and let go at once, for it is no transaction. */
+            [RT_HOLD_SAY_PROBE] =
+                "SELECT 0, 0, 0, 0, 0, 0, NULL, 'a session of this server; MariaDB does not say which' FROM DUAL WHERE "
+                "(SELECT COUNT(*) " ROW ") > (SELECT COUNT(*) FROM (SELECT 1 " ROW
+                "FOR UPDATE SKIP LOCKED) y)",
             [RT_HOLD_SAY_LIST] = LIST_OURS,
             [RT_HOLD_SAY_MAKE2] =
                 "CREATE TABLE IF NOT EXISTS rota_forupdate (name VARBINARY(767) NOT NULL PRIMARY KEY) ENGINE=InnoDB",

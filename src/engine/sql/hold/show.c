@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PROBES 1     /* tag of an INSPECT: nobody of ours holds */
 #define LOOK_PARTS 6 /* looks of an observer per ttl */
 
 enum { AT_CONN, AT_STARTED, AT_MODE, AT_NUMBER, AT_SESSION, AT_OWNER, AT_SINCE, AT_LABEL };
@@ -62,6 +63,9 @@ static void look_say(struct rt_sql_ask *a, struct rt_sql_book *b)
         rt_sqlhold_say(
             c, b, RT_HOLD_SAY_LIST,
             &(struct rt_sqlhold_about){.name = op->list.prefix != NULL ? op->list.prefix : ""});
+    else if (op->kind == RT_OP_INSPECT && a->tag == PROBES)
+        rt_sqlhold_say(c, b, RT_HOLD_SAY_PROBE,
+                       &(struct rt_sqlhold_about){.name = op->inspect.name});
     else if (op->kind == RT_OP_INSPECT)
         say_look(a, b, op->inspect.name);
     else {
@@ -145,11 +149,24 @@ static void check_all(const struct rt_sql_ask *a, const struct rt_sql_book *b)
                              rt_sql_str(row, 3));
 }
 
+/* Of an INSPECT that found nobody: whether the server may be asked once more. */
+static bool may_probe(const struct rt_sql_ask *a, const struct rt_sql_book *b)
+{
+    const struct rt_sqlhold_conn *c = conn_of(a);
+    return a->entry.op->kind == RT_OP_INSPECT && a->tag != PROBES && c->unfit[0] == '\0' &&
+           c->texts[RT_HOLD_SAY_PROBE] != NULL && row_by(a, b, 0) == NULL;
+}
+
 static bool look_heard(struct rt_sql_ask *a, const struct rt_sql_book *b)
 {
     int rv = 0;
     if (a->entry.op == NULL)
         return true;
+    if (may_probe(a, b)) {
+        a->tag = PROBES;
+        a->single = true; /* in nobody's transaction */
+        return false;
+    }
     if (a->entry.op->kind == RT_OP_INSPECT && conn_of(a)->unfit[0] == '\0')
         rv = show_all(
             a,
