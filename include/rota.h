@@ -44,7 +44,8 @@ extern "C" {
     X(UNSAFE, -13, "the engine cannot promise what strict mode asks for") \
     X(CLOSED, -14, "the client is closing")                               \
     X(FORKED, -15, "this handle belongs to the parent process")           \
-    X(INTERNAL, -16, "internal error")
+    X(INTERNAL, -16, "internal error")                                    \
+    X(ABORTED, -17, "the transaction was rolled back")
 
 enum rota_error {
 #define ROTA_ERROR_ENUM(name, value, text) ROTA_##name = value,

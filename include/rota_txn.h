@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rota: distributed transactions for C. This header is the reference of librota_txn.
+ *
+ * Several databases change together or not at all, whoever dies when. A transaction has an id, a deadline and branches:
+ * work at named resources, on connections that the application owns. It is committed exactly when the journal says so;
+ * the manager's keeper finishes what was decided, and recovery, in any process, finishes what dead ones left.
+ *
+ *     struct rota_txns *m;
+ *     rota_txns_open(&m, NULL, NULL);
+ *     struct rota_txn *t;
+ *     rota_txn_begin(m, NULL, &t);
+ *     rota_xa_mysql(t, "shop", my, NULL);       XA START: what follows on MY is the branch
+ *     rota_xa_postgres(t, "ledger", pg, NULL);  BEGIN
+ *     ... ordinary statements on both ...
+ *     int err = rota_txn_commit(t);             0: both, ROTA_ABORTED: neither
+ */
+#ifndef ROTA_TXN_H
+#define ROTA_TXN_H
+
+#include <rota.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The rules of rota.h hold: returns are 0 or a negative ROTA_* error and outputs are untouched on error; what is passed
+ * in is copied; free functions accept NULL; callbacks run on the keeper's thread, where calls that wait say
+ * ROTA_INVALID; after fork() the child's handles are dead (ROTA_FORKED); structs grow at their end.
+ *
+ * A manager may be used by any number of threads at once; a transaction by one at a time. */
+
+/* MariaDB's and PostgreSQL's connections, as their own headers name them: neither header is needed here. */
+struct st_mysql;
+struct pg_conn;
+
+struct rota_txns;   /* a manager: a journal and named resources */
+struct rota_txn;    /* a transaction that this process began or joined */
+struct rota_branch; /* its part at one resource; it ends with its transaction */
+
+/* ---- Managers ------------------------------------------------------------- */
+
+#define ROTA_TXN_STRICT 0x1u  /* refuse a journal whose server may lose a decision in a crash */
+#define ROTA_TXN_RECOVER 0x2u /* also finish what dead processes left behind */
+
+/* Something came to nothing ten times in a row, or a person is needed: ID, the resource, one line with the way out.
+ * Once per cause. Runs on the keeper's thread. */
+typedef void rota_attention_fn(void *arg, const char *id, const char *resource, const char *line);
+
+struct rota_txns_options { /* zero means the default for each field */
+    uint32_t flags;        /* ROTA_TXN_STRICT, ROTA_TXN_RECOVER */
+    uint32_t timeout_ms;   /* 60000: the deadline of a transaction, 1 s to 24 h */
+    uint32_t call_ms; /* 5000: the most that one request to the journal or a participant may take */
+    uint32_t recover_ms; /* 10000: between two passes of recovery */
+    uint32_t keep_ms;  /* 7 days: how long outcomes are kept; at least twice the longest deadline */
+    uint32_t reserved; /* 0 */
+    const char
+        *resources; /* a file of resources, in place of ~/.config/rota/txn and /etc/rota/txn */
+    rota_log_fn *log;
+    void *log_arg;
+    rota_attention_fn *attention;
+    void *attention_arg;
+};
+
+/* Opens a manager on the journal that URL names: "file:", "file:/some/folder", "postgres://...", "mysql://...",
+ * "etcd://...", or a name of the configuration. NULL or empty: $ROTA_JOURNAL, else the embedded file in its default
+ * folder. Makes the journal where there is none. Takes at most call_ms. Give *OUT back with rota_txns_close. */
+int rota_txns_open_sized(struct rota_txns **out, const char *url,
+                         const struct rota_txns_options *opts, size_t size);
+static inline int rota_txns_open(struct rota_txns **out, const char *url,
+                                 const struct rota_txns_options *opts)
+{
+    return rota_txns_open_sized(out, url, opts, sizeof(struct rota_txns_options));
+}
+
+/* Transactions that are still open are aborted. What is decided and not finished after at most call_ms is left to
+ * whoever recovers. Not from inside a callback; no call may begin in another thread once this one has. */
+void rota_txns_close(struct rota_txns *m);
+
+/* What the last failing call of the calling thread on M had to say: one line with what is wrong and what to do, never
+ * with a secret in it. With M NULL: that of this thread's last rota_txns_open. Valid until the thread's next failing
+ * call; "" if there was none. */
+const char *rota_txn_errmsg(const struct rota_txns *m);
+
+/* Names a resource and the URL at which the keeper reaches it, as a line of the file of resources does: the keeper
+ * finishes there what its own process could not, after a lost connection or a crash. No I/O. */
+int rota_txns_resource(struct rota_txns *m, const char *name, const char *url);
+
+/* ---- Transactions --------------------------------------------------------- */
+
+#define ROTA_TXN_WAIT \
+    0x1u /* commit and abort return when every branch is finished, and not only those of ours */
+
+struct rota_txn_options { /* zero means the default for each field */
+    uint32_t timeout_ms;  /* the manager's: after it, it is aborted */
+    uint32_t flags;       /* ROTA_TXN_WAIT */
+    const char *label;    /* what it is, for people: at most 255 bytes */
+};
+
+/* Begins one: no I/O. It ends with rota_txn_commit or rota_txn_abort. */
+int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
+                         struct rota_txn **out);
+static inline int rota_txn_begin(struct rota_txns *m, const struct rota_txn_options *opts,
+                                 struct rota_txn **out)
+{
+    return rota_txn_begin_sized(m, opts, sizeof(struct rota_txn_options), out);
+}
+
+/* Its id: for a header, an environment variable (ROTA_TXN), rota_txn_join, rota_txn_outcome and the command. Valid as
+ * long as T. Whoever was given it may join, so from then on T is never committed in one phase. */
+const char *rota_txn_id(struct rota_txn *t);
+
+/* Adds branches to another process's transaction, whose id is ID (NULL: $ROTA_TXN). It is that process that decides:
+ * rota_txn_vote says that the work here is done. */
+int rota_txn_join(struct rota_txns *m, const char *id, struct rota_txn **out);
+
+/* Of a joined one: prepares its branches. 0: they will be as is decided, whatever dies: now tell the process that
+ * began it. ROTA_ABORTED: nothing of it stays, and the transaction will not be committed. T goes on either way, to be
+ * ended by rota_txn_commit. */
+int rota_txn_vote(struct rota_txn *t);
+
+/* Commits, and consumes T with its branches.
+ *   0             committed, durable. The connections are free.
+ *   ROTA_ABORTED  rolled back: a branch voted no, or the deadline passed; rota_txn_errmsg says which. The connections
+ *                 are free, but for one that was lost.
+ *   ROTA_UNKNOWN  the journal did not answer in time. The keeper asks on; rota_txn_outcome tells how it ended. Close the
+ *                 connections: what is prepared on them is finished by another one.
+ * Of a joined one: votes, if that was not done, and waits for the decision of the process that began it. */
+int rota_txn_commit(struct rota_txn *t);
+/* Rolls back, and consumes T. 0: nothing of it stays, or will. ROTA_UNKNOWN as above. */
+int rota_txn_abort(struct rota_txn *t);
+
+/* The same without waiting: FN is called once, with what the call would have returned. Until then the connections are
+ * lent: nothing may be done on them. */
+typedef void rota_txn_fn(void *arg, int err);
+int rota_txn_vote_async(struct rota_txn *t, rota_txn_fn *fn, void *arg);
+int rota_txn_commit_async(struct rota_txn *t, rota_txn_fn *fn, void *arg);
+int rota_txn_abort_async(struct rota_txn *t, rota_txn_fn *fn, void *arg);
+
+/* ---- Outcomes --------------------------------------------------------------- */
+
+enum rota_stand {
+    ROTA_STAND_OPEN =
+        0, /* nothing is decided: it is under way, or was never heard of and may yet be */
+    ROTA_STAND_COMMITTED, /* decided; `unfinished` branches have not heard of it yet */
+    ROTA_STAND_ABORTED,
+    ROTA_STAND_EXPIRED, /* too old: it was finished and forgotten, or never decided */
+    ROTA_STAND_STUCK, /* decided as `decision` says, and a branch cannot be finished without a person: `why` */
+};
+
+struct rota_outcome {
+    int32_t stand;       /* enum rota_stand */
+    int32_t decision;    /* ROTA_STAND_OPEN, _COMMITTED, _ABORTED */
+    uint32_t branches;   /* that the journal knows of */
+    uint32_t unfinished; /* 0: all of them are finished; else how many may not be */
+    int64_t deadline_ms; /* since 1970; 0: not known */
+    int64_t decided_ms;  /* the same, by the journal's clock */
+    char why[200];       /* STUCK: one line with the way out; else "" */
+};
+
+/* How the transaction ID stands. ROTA_INVALID: that is no id, or one of another journal. */
+int rota_txn_outcome_sized(struct rota_txns *m, const char *id, struct rota_outcome *out,
+                           size_t size);
+static inline int rota_txn_outcome(struct rota_txns *m, const char *id, struct rota_outcome *out)
+{
+    return rota_txn_outcome_sized(m, id, out, sizeof(struct rota_outcome));
+}
+/* The same, but one that is open is aborted now: the answer is never OPEN. */
+int rota_txn_settle_sized(struct rota_txns *m, const char *id, struct rota_outcome *out,
+                          size_t size);
+static inline int rota_txn_settle(struct rota_txns *m, const char *id, struct rota_outcome *out)
+{
+    return rota_txn_settle_sized(m, id, out, sizeof(struct rota_outcome));
+}
+
+/* ---- Branches: two-phase commit at databases -------------------------------- */
+
+/* The branch begins on the caller's connection (XA START; BEGIN), which is in no transaction: every statement on it is
+ * the branch's until T ends. The application must not end the transaction itself. RESOURCE is the database's name, by
+ * which recovery finds it: the same for all processes, of 1 to 255 bytes. The first one on a connection looks at the
+ * server's settings and makes the table rota_mark where there is none. OUT may be NULL.
+ * ROTA_UNSUPPORTED: no two-phase commit here; ROTA_AUTH: rights; ROTA_INVALID: the connection is in a transaction, or
+ * has been lost; ROTA_ABORTED: the deadline has passed. On error nothing has begun there, and T can go on without it. */
+int rota_xa_mysql(struct rota_txn *t, const char *resource, struct st_mysql *my,
+                  struct rota_branch **out);
+int rota_xa_postgres(struct rota_txn *t, const char *resource, struct pg_conn *pg,
+                     struct rota_branch **out);
+/* The same without waiting; *OUT (may be NULL) is set when FN is called with 0. */
+int rota_xa_mysql_async(struct rota_txn *t, const char *resource, struct st_mysql *my,
+                        struct rota_branch **out, rota_txn_fn *fn, void *arg);
+int rota_xa_postgres_async(struct rota_txn *t, const char *resource, struct pg_conn *pg,
+                           struct rota_branch **out, rota_txn_fn *fn, void *arg);
+
+/* A statement of the branch failed, or the application changed its mind: it votes no, and T will be aborted. No I/O. */
+int rota_branch_fail(struct rota_branch *b);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
