@@ -35,6 +35,7 @@ OPTIONS = {
 GATES = [
     ("clang-format", ["scripts/gate-format.sh"]),
     ("core is pure", ["scripts/gate-core.sh", "build"]),
+    ("crash points: the table and the calls", ["scripts/gate-points.sh"]),
     ("nm -D shows only rota_*", ["scripts/gate-symbols.sh", "build"]),
     ("hardening", ["scripts/gate-hardening.sh", "build"]),
     ("install, pkg-config, the README's example", ["scripts/gate-install.sh", "build"]),

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "txn/point.h"
 
 #include <rota.h>
 
@@ -61,9 +62,119 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* ---- Crash points: before a statement that forces something leaves, behind it, and when its answer is there */
+
+static void point_asked(const struct rt_party *p)
+{
+    switch (p->op->what) {
+    case RT_PARTY_PREPARE:
+        rt_point("prepare-asked");
+        return;
+    case RT_PARTY_ONE_PHASE:
+        rt_point("one-phase-asked");
+        return;
+    case RT_PARTY_COMMIT:
+        if (p->keeper)
+            rt_point("takeover-commit-asked");
+        else
+            rt_point("commit-asked");
+        return;
+    case RT_PARTY_ROLLBACK:
+        if (p->keeper)
+            rt_point("takeover-rollback-asked");
+        else
+            rt_point("rollback-asked");
+        return;
+    case RT_PARTY_ASK:
+        rt_point("fence-asked");
+        return;
+    case RT_PARTY_GATE:
+        rt_point("gate-asked");
+        return;
+    case RT_PARTY_FORGET:
+        rt_point("marks-asked");
+        return;
+    default:
+        return;
+    }
+}
+
+static void point_sent(const struct rt_party *p)
+{
+    switch (p->op->what) {
+    case RT_PARTY_PREPARE:
+        rt_point("prepare-sent");
+        return;
+    case RT_PARTY_ONE_PHASE:
+        rt_point("one-phase-sent");
+        return;
+    case RT_PARTY_COMMIT:
+        if (p->keeper)
+            rt_point("takeover-commit-sent");
+        else
+            rt_point("commit-sent");
+        return;
+    case RT_PARTY_ROLLBACK:
+        if (p->keeper)
+            rt_point("takeover-rollback-sent");
+        else
+            rt_point("rollback-sent");
+        return;
+    case RT_PARTY_ASK:
+        rt_point("fence-sent");
+        return;
+    case RT_PARTY_GATE:
+        rt_point("gate-sent");
+        return;
+    case RT_PARTY_FORGET:
+        rt_point("marks-sent");
+        return;
+    default:
+        return;
+    }
+}
+
+static void point_answered(const struct rt_party *p)
+{
+    switch (p->op->what) {
+    case RT_PARTY_PREPARE:
+        rt_point("prepare-answered");
+        return;
+    case RT_PARTY_ONE_PHASE:
+        rt_point("one-phase-answered");
+        return;
+    case RT_PARTY_COMMIT:
+        if (p->keeper)
+            rt_point("takeover-commit-answered");
+        else
+            rt_point("commit-answered");
+        return;
+    case RT_PARTY_ROLLBACK:
+        if (p->keeper)
+            rt_point("takeover-rollback-answered");
+        else
+            rt_point("rollback-answered");
+        return;
+    case RT_PARTY_ASK:
+        rt_point("fence-answered");
+        return;
+    case RT_PARTY_GATE:
+        rt_point("gate-answered");
+        return;
+    case RT_PARTY_FORGET:
+        rt_point("marks-answered");
+        return;
+    default:
+        return;
+    }
+}
+
+/* ---- The steps */
+
 static bool ended(struct rt_party *p)
 {
     p->op = NULL;
+    p->forces = false;
     p->talk->row = NULL;
     return true;
 }
@@ -80,6 +191,9 @@ static bool run(struct rt_party *p)
                 p->op->reply = RT_REPLY_NO;
             return ended(p);
         }
+        if (p->forces)
+            point_answered(p);
+        p->forces = false;
         t->size = 0;
         t->row = NULL;
         if (p->kind->step(p))
@@ -94,7 +208,12 @@ static bool run(struct rt_party *p)
         }
         p->begun++;
         memset(&t->said, 0, sizeof(t->said));
-        if (!t->kind->send(t))
+        if (p->forces)
+            point_asked(p);
+        bool over = t->kind->send(t);
+        if (p->forces)
+            point_sent(p);
+        if (!over)
             return false;
     }
 }

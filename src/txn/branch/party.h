@@ -21,4 +21,8 @@ void rt_party_trouble(struct rt_party *p, int err, const char *text);
 #define RT_PARTY_SAY(p, next, ...) \
     ((p)->step = (next), (void)rt_talk_add((p)->talk, __VA_ARGS__), false)
 
+/* The same of a statement whose effect outlives a crash, or on whose answer such a one follows: there are crash points
+ * around it (txn/point.h), named by the op. */
+#define RT_PARTY_FORCE(p, next, ...) ((p)->forces = true, RT_PARTY_SAY(p, next, __VA_ARGS__))
+
 #endif

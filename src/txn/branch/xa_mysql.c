@@ -326,7 +326,7 @@ static bool say_vote(struct rt_party *p)
 
     part->prepared = true;
     xid_of(part, xid);
-    return RT_PARTY_SAY(
+    return RT_PARTY_FORCE(
         p, VOTED,
         "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR %d SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = "
         "'a table that cannot be rolled back (no InnoDB) was changed'; SAVEPOINT rota_mark; ROLLBACK "
@@ -409,7 +409,7 @@ static bool say_own(struct rt_party *p)
 {
     char xid[XID_TEXT];
 
-    return RT_PARTY_SAY(
+    return RT_PARTY_FORCE(
         p, OWN_DONE,
         "BEGIN NOT ATOMIC IF @@in_transaction = %d THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = "
         "'reset'; END IF; XA %s %s; END",
@@ -468,8 +468,9 @@ static bool taken_listed(struct rt_party *p)
     if (!part->clear && (p->op->flags & RT_PARTY_UNGATED) == 0)
         return rt_party_end(p, RT_REPLY_HELD, ROTA_BUSY,
                             "another connection has prepared it since");
-    return RT_PARTY_SAY(p, TAKEN_DONE, "XA %s %s",
-                        p->op->what == RT_PARTY_COMMIT ? "COMMIT" : "ROLLBACK", xid_of(part, xid));
+    return RT_PARTY_FORCE(p, TAKEN_DONE, "XA %s %s",
+                          p->op->what == RT_PARTY_COMMIT ? "COMMIT" : "ROLLBACK",
+                          xid_of(part, xid));
 }
 
 static bool taken_done(struct rt_party *p)
@@ -527,7 +528,7 @@ static bool ask_listed(struct rt_party *p)
         return rt_party_end(p, RT_REPLY_PREPARED, 0, NULL);
     if ((p->op->flags & RT_PARTY_FENCE) == 0 || RT_BUG(RT_BUG_BRANCH_NO_FENCE))
         return say_mark(p, ASK_MARK);
-    return RT_PARTY_SAY(
+    return RT_PARTY_FORCE(
         p, ASK_FENCED,
         "SET STATEMENT innodb_lock_wait_timeout = 1 FOR INSERT IGNORE INTO %s VALUES (x'%s', %u, 0)",
         p->marks, id_of(&part->name.id, id), part->name.branch);
@@ -592,7 +593,7 @@ static bool gate_begun(struct rt_party *p)
     p->hit = false;
     p->talk->row = shown;
     p->talk->row_arg = p;
-    return RT_PARTY_SAY(
+    return RT_PARTY_FORCE(
         p, GATE_SHOWN,
         "SELECT trx_mysql_thread_id, trx_query LIKE '%%rota %016llx%%' FROM information_schema.innodb_trx",
         nonce);
@@ -660,6 +661,7 @@ static bool say_forget(struct rt_party *p)
     struct rt_talk *t = p->talk;
 
     p->step = FORGOTTEN;
+    p->forces = true;
     bool ok = rt_talk_add(t, "DELETE FROM %s WHERE id >= x'%s' AND id < x'%s'", p->marks,
                           id_of(&from, a), id_of(&to, b));
     for (size_t i = 0; ok && i < p->op->forget.keep_count; i++)

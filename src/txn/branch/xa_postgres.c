@@ -178,9 +178,10 @@ static bool say_vote(struct rt_party *p)
     id_of(&part->name.id, id);
     part->prepared = p->op->what == RT_PARTY_PREPARE;
     if (!part->prepared)
-        return RT_PARTY_SAY(p, VOTED, "INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); COMMIT",
-                            p->marks, id, part->name.branch);
-    return RT_PARTY_SAY(
+        return RT_PARTY_FORCE(p, VOTED,
+                              "INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); COMMIT",
+                              p->marks, id, part->name.branch);
+    return RT_PARTY_FORCE(
         p, VOTED, "INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); PREPARE TRANSACTION '%s'",
         p->marks, id, part->name.branch, gid_of(part, gid));
 }
@@ -272,8 +273,8 @@ static bool order(struct rt_party *p)
         return rt_party_end(
             p, RT_REPLY_REFUSED, ROTA_INVALID,
             "the connection is in another transaction: a keeper's connection can finish the branch");
-    return RT_PARTY_SAY(p, FINISHED, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
-                        gid_of(part, gid));
+    return RT_PARTY_FORCE(p, FINISHED, "%s PREPARED '%s'", commit ? "COMMIT" : "ROLLBACK",
+                          gid_of(part, gid));
 }
 
 static bool own_rolled(struct rt_party *p)
@@ -338,7 +339,7 @@ static bool ask_listed(struct rt_party *p)
         return rt_party_end(p, RT_REPLY_PREPARED, 0, NULL);
     if ((p->op->flags & RT_PARTY_FENCE) == 0 || RT_BUG(RT_BUG_BRANCH_NO_FENCE))
         return say_mark(p);
-    return RT_PARTY_SAY(
+    return RT_PARTY_FORCE(
         p, ASK_FENCED,
         "BEGIN; SET LOCAL lock_timeout = '1s'; INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 0) "
         "ON CONFLICT DO NOTHING; COMMIT",
@@ -411,6 +412,7 @@ static bool say_forget(struct rt_party *p)
     struct rt_talk *t = p->talk;
 
     p->step = FORGOTTEN;
+    p->forces = true;
     bool ok = rt_talk_add(
         t,
         "DELETE FROM %s WHERE (id, branch) IN (SELECT id, branch FROM %s WHERE id >= decode('%s', 'hex') "

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/kit/words.h"
+#include "txn/journal/points.h"
 #include "txn/journal/record.h"
 
 #include <assert.h>
@@ -332,6 +333,7 @@ void rt_journal_ask_tell(struct rt_journal_desk *d, struct rt_journal_ask *a, in
     op->err = err;
     if (err == 0 || err == ROTA_BUSY)
         answer(op, &a->in);
+    rt_journal_point_answered(&a->in);
     d->j->up->done(d->j->up, op);
 }
 

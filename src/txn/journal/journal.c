@@ -6,6 +6,7 @@
 #include "engine/kit/dial.h"
 #include "engine/kit/words.h"
 #include "engine/url.h"
+#include "txn/journal/points.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -136,5 +137,6 @@ void rt_journal_close(struct rt_journal *j)
 void rt_journal_submit(struct rt_journal *j, struct rt_journal_op *op)
 {
     assert(j->kind != NULL);
+    rt_journal_point_asked(op);
     j->kind->submit(j, op);
 }

@@ -29,6 +29,7 @@
 
 #include "base/alloc.h"
 #include "engine/kit/dial.h"
+#include "txn/journal/points.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,6 +66,8 @@ int64_t rt_jetcd_wall_ms(void)
 void rt_jetcd_end(struct rt_jetcd *j, struct rt_journal_ask *a, int err)
 {
     rt_ledger_out(&a->entry);
+    if (err == 0)
+        rt_journal_point_written(&a->in);
     rt_journal_ask_tell(&j->desk, a, err);
     rt_journal_ask_free(a);
     rt_ledger_flush(&j->desk.ledger);
@@ -222,6 +225,7 @@ static int send_ask(struct rt_ledger *l, struct rt_entry *e, const void **via)
     if (is_behind(j, a))
         return ROTA_UNREACHABLE;
     a->in.deadline = e->deadline;
+    rt_journal_point_begun(&a->in);
     int rv = begin(j, a);
     if (rv != 0)
         return rv;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "txn/journal/etcd/entry.h"
+#include "txn/point.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -111,6 +112,7 @@ static void on_raised(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, 
     const RtEtcd__TxnResponse *r = reply;
     if (err == 0) {
         s->touched = true;
+        rt_point("forget-floor");
         err = rt_jetcd_check_meta(j, rt_jetcd_only(r, r->succeeded ? 1 : 0));
     }
     if (err == 0)

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "engine/kit/words.h"
 #include "txn/journal/file/db.h"
+#include "txn/journal/points.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -177,7 +178,12 @@ static enum rt_jfile_end do_batch(struct journal *j, struct work *batch, int *er
         rt_jfile_db_rollback(&j->db);
         return end;
     }
-    return rt_jfile_db_commit(&j->db, err);
+    for (struct work *w = batch; w != NULL; w = w->next)
+        rt_journal_point_begun(&w->ask->in);
+    end = rt_jfile_db_commit(&j->db, err);
+    for (struct work *w = batch; end == RT_JFILE_GOOD && w != NULL; w = w->next)
+        rt_journal_point_written(&w->ask->in);
+    return end;
 }
 
 /* Those whose time is over end; the others are tried again. */

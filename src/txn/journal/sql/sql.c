@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "engine/kit/words.h"
+#include "txn/journal/points.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -44,7 +45,9 @@ static void tell(struct rt_jsql *j, struct rt_journal_ask *a, int err)
 static void say(struct rt_sql_ask *s, struct rt_sql_book *b)
 {
     struct rt_jsql *j = of_conn(s->c);
-    rt_rows_say(s->about, b, j->dialect->words, j->desk.number);
+    struct rt_journal_ask *a = s->about;
+    rt_journal_point_begun(&a->in);
+    rt_rows_say(a, b, j->dialect->words, j->desk.number);
 }
 
 static bool heard(struct rt_sql_ask *s, const struct rt_sql_book *b)
@@ -54,6 +57,7 @@ static bool heard(struct rt_sql_ask *s, const struct rt_sql_book *b)
     int err;
     if (!rt_rows_hear(a, b, &j->base.base, &err))
         return false;
+    rt_journal_point_written(&a->in);
     if (err == 0)
         err = rt_rows_show(a, b, &j->base.base);
     tell(j, a, err);
