@@ -10,6 +10,7 @@
 #ifndef RT_CLIENT_H
 #define RT_CLIENT_H
 
+#include "client/config.h"
 #include "client/dispatch.h"
 #include "engine/name.h"
 
@@ -434,7 +435,7 @@ void rt_log(struct rota *r, int level, const char *format, ...)
 void rt_log_line(struct rota *r, int level, const char *line);
 void rt_log_stderr(void *arg, int level, const char *line);
 
-/* ---- fork.c, config.c --------------------------------------------------- */
+/* ---- fork.c ------------------------------------------------------------- */
 
 /* To the clients that a fork concerns: before they have a connection, and until they have none. */
 void rt_fork_add(struct rota *r);
@@ -443,11 +444,6 @@ void rt_fork_hold(void); /* whoever forks waits ... */
 void rt_fork_go_on(void);
 uint32_t rt_fork_generation(void);
 bool rt_forked(const struct rota *r);
-
-/* The URL that a name in ~/.config/rota/config, else in rt_config_system (/etc/rota/config; tests have
- * their own), stands for, in *OUT (rt_free). ROTA_INVALID: none. */
-extern const char *rt_config_system;
-int rt_config_find(const char *name, char **out, char *errmsg, size_t size);
 
 /* This thread's number as an owner; never 0. */
 uint64_t rt_thread_owner(void);

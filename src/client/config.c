@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Named engines: lines `name = url` in ~/.config/rota/config, then in /etc/rota/config. */
-#include "client/client.h"
+#include "client/config.h"
 
 #include "base/alloc.h"
 #include "engine/url.h"
 
+#include <rota.h>
+
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

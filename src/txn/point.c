@@ -43,6 +43,9 @@ static const struct rt_point_name points[] = {
     {"marks-asked", RT_POINT_SWEEPER, NULL}, /* markers are taken away */
     {"marks-sent", RT_POINT_SWEEPER, NULL},
     {"marks-answered", RT_POINT_SWEEPER, NULL},
+    /* Recovery: it knows what is there; it has taken on what nobody has decided. */
+    {"recover-listed", RT_POINT_FINISHER, NULL},
+    {"recover-aborting", RT_POINT_FINISHER, NULL},
     /* Journals: asked for; under way, and not durable; durable; before whoever asked is told. */
     {"decide-asked", RT_POINT_CALLER, NULL}, /* COMMIT */
     {"decide-begun", RT_POINT_CALLER, NULL},

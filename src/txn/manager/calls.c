@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transactions: begun, committed, aborted. */
+#include "txn/manager/inside.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define TIMEOUT_LEAST 1000
+#define TIMEOUT_MOST (24 * 3600 * 1000)
+
+int64_t rt_txns_wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- Callers --------------------------------------------------------------------- */
+
+void rt_caller_waits(struct rt_caller *call)
+{
+    memset(call, 0, sizeof(*call));
+    sem_init(&call->sem, 0, 0);
+    call->answered = &call->sem;
+}
+
+struct rt_caller *rt_caller_new(rota_txn_fn *fn, void *arg)
+{
+    struct rt_caller *call = rt_alloc(sizeof(*call));
+
+    if (call == NULL)
+        return NULL;
+    call->fn = fn;
+    call->arg = arg;
+    call->mine = true;
+    return call;
+}
+
+void rt_caller_free(struct rt_caller *call)
+{
+    assert(call->mine);
+    rt_free(call);
+}
+
+/* ---- Begin ------------------------------------------------------------------------ */
+
+static int take_options(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
+                        struct rota_txn_options *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (opts != NULL)
+        memcpy(out, opts, size < sizeof(*out) ? size : sizeof(*out));
+    for (size_t i = sizeof(*out); opts != NULL && i < size; i++)
+        if (((const char *)opts)[i] != 0)
+            return rt_txns_fail(
+                m, ROTA_INVALID,
+                "the options have fields this library does not know: it is older than "
+                "the program");
+    if ((out->flags & ~ROTA_TXN_WAIT) != 0)
+        return rt_txns_fail(m, ROTA_INVALID, "unknown flags %#x in the options", out->flags);
+    if (out->timeout_ms == 0)
+        out->timeout_ms = m->opts.timeout_ms;
+    if (out->timeout_ms < TIMEOUT_LEAST || out->timeout_ms > TIMEOUT_MOST)
+        return rt_txns_fail(m, ROTA_INVALID, "a timeout of %u ms: 1 second to 24 hours",
+                            out->timeout_ms);
+    if (out->label != NULL && strlen(out->label) > RT_JOURNAL_LABEL_MAX)
+        return rt_txns_fail(m, ROTA_INVALID, "the label is longer than %d bytes: shorten it",
+                            RT_JOURNAL_LABEL_MAX);
+    return 0;
+}
+
+void rt_txns_random(void *out, size_t size)
+{
+    size_t got = 0;
+    while (got < size) {
+        ssize_t n = getrandom((char *)out + got, size - got, 0);
+        got += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void name_it(struct rota_txn *t, uint32_t timeout_ms)
+{
+    struct rota_txns *m = t->m;
+    int64_t birth = rt_txns_wall_ms(), deadline = birth + timeout_ms;
+    uint64_t random = 0;
+    struct rt_branch *branches = t->core.branches;
+    uint32_t room = t->core.room;
+
+    rt_txns_random(&random, 6);
+    struct rt_txn_id id = rt_txn_id_make(m->number, birth, random);
+    rt_txn_begin(&t->core, &id, deadline, rt_loop_clock() + timeout_ms * RT_MS, branches, room);
+    rt_txn_id_text(&id, t->text);
+    snprintf(t->text + RT_TXN_ID_TEXT - 1, RT_TXN_HANDLE - RT_TXN_ID_TEXT + 1, "-%012llx",
+             (unsigned long long)deadline);
+}
+
+int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
+                         struct rota_txn **out)
+{
+    struct rota_txn_options o;
+
+    if (m == NULL || out == NULL)
+        return rt_txns_fail(m, ROTA_INVALID,
+                            "rota_txn_begin needs a manager and a place for the transaction");
+    if (rt_txns_forked(m))
+        return rt_txns_fail(m, ROTA_FORKED,
+                            "this manager belongs to the parent process: open another");
+    int rv = take_options(m, opts, size, &o);
+    if (rv != 0)
+        return rv;
+    pthread_mutex_lock(&m->mu);
+    struct rota_txn *t = m->closing ? NULL : rt_entry_new(m);
+    rv = m->closing ? ROTA_CLOSED : t == NULL ? ROTA_NOMEM : 0;
+    if (rv == 0 && o.label != NULL && (t->label = rt_strdup(o.label)) == NULL) {
+        rt_entry_free(t);
+        rv = ROTA_NOMEM;
+    }
+    if (rv == 0) {
+        t->flags = o.flags;
+        name_it(t, o.timeout_ms);
+        *out = t;
+    }
+    pthread_mutex_unlock(&m->mu);
+    return rv == 0 ? 0 : rt_txns_fail(m, rv, "%s", rota_strerror(rv));
+}
+
+const char *rota_txn_id(struct rota_txn *t)
+{
+    pthread_mutex_lock(&t->m->mu);
+    t->core.shared = true;
+    pthread_mutex_unlock(&t->m->mu);
+    return t->text;
+}
+
+/* ---- Ends --------------------------------------------------------------------------- */
+
+enum ending { COMMIT, ABORT };
+
+/* Its caller is answered a while after its deadline: until then it may be decided. */
+static int64_t limit_of(const struct rota_txn *t, int64_t now)
+{
+    int64_t from = t->core.deadline_at > now ? t->core.deadline_at : now;
+    return from + t->m->opts.call_ms * RT_MS;
+}
+
+static void hand_over(struct rota_txn *t, enum ending what, struct rt_caller *call)
+{
+    struct rota_txns *m = t->m;
+    int64_t now = rt_loop_clock();
+
+    assert(t->life == RT_LIFE_HELD && t->call == NULL);
+    t->call = call;
+    t->life = RT_LIFE_LENT;
+    t->aborts = what == ABORT;
+    for (uint32_t i = 0; i < t->core.count; i++) {
+        t->core.branches[i].failed = t->branches[i]->part.failed;
+        if (t->branches[i]->part.failed && t->line[0] == '\0')
+            snprintf(t->line, sizeof(t->line), "%.50s: the application said that its part failed",
+                     t->branches[i]->name);
+    }
+    if (what == COMMIT)
+        rt_txn_commit(&t->core, (t->flags & ROTA_TXN_WAIT) != 0, limit_of(t, now), now);
+    else
+        rt_txn_abort(&t->core, now + m->opts.call_ms * RT_MS, now);
+    rt_txns_due(t);
+}
+
+static int may_end(struct rota_txn *t, const char *call)
+{
+    if (t == NULL)
+        return rt_txns_fail(NULL, ROTA_INVALID, "%s needs a transaction", call);
+    if (rt_txns_forked(t->m))
+        return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
+    return 0;
+}
+
+static int end_and_wait(struct rota_txn *t, enum ending what, const char *name)
+{
+    struct rt_caller call;
+
+    int rv = may_end(t, name);
+    if (rv == 0)
+        rv = rt_txns_enter(t->m, name);
+    if (rv != 0)
+        return rv;
+    struct rota_txns *m = t->m;
+    rt_caller_waits(&call);
+    pthread_mutex_lock(&m->mu);
+    hand_over(t, what, &call);
+    return rt_txns_wait(m, &call);
+}
+
+static int end_later(struct rota_txn *t, enum ending what, rota_txn_fn *fn, void *arg,
+                     const char *name)
+{
+    int rv = may_end(t, name);
+    if (rv != 0)
+        return rv;
+    struct rota_txns *m = t->m;
+    if (fn == NULL)
+        return rt_txns_fail(m, ROTA_INVALID, "%s needs a function to call", name);
+    struct rt_caller *call = rt_caller_new(fn, arg);
+    if (call == NULL)
+        return rt_txns_fail(m, ROTA_NOMEM, "out of memory");
+    pthread_mutex_lock(&m->mu);
+    hand_over(t, what, call);
+    pthread_mutex_unlock(&m->mu);
+    return 0;
+}
+
+int rota_txn_commit(struct rota_txn *t)
+{
+    return end_and_wait(t, COMMIT, "rota_txn_commit");
+}
+
+int rota_txn_abort(struct rota_txn *t)
+{
+    return t == NULL ? 0 : end_and_wait(t, ABORT, "rota_txn_abort");
+}
+
+int rota_txn_commit_async(struct rota_txn *t, rota_txn_fn *fn, void *arg)
+{
+    return end_later(t, COMMIT, fn, arg, "rota_txn_commit_async");
+}
+
+int rota_txn_abort_async(struct rota_txn *t, rota_txn_fn *fn, void *arg)
+{
+    return end_later(t, ABORT, fn, arg, "rota_txn_abort_async");
+}

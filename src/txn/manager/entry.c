@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transaction in its manager's list: memory for it and for its branches. */
+#include "txn/manager/inside.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define FEW 4 /* branches, for which there is room from the start */
+
+static void on_timer(struct rt_timer_call *call, int64_t now)
+{
+    struct rota_txn *t = (struct rota_txn *)(void *)((char *)call -
+                                                     offsetof(struct rota_txn, timer));
+    (void)now;
+    rt_txns_due(t);
+}
+
+struct rota_txn *rt_entry_new(struct rota_txns *m)
+{
+    struct rota_txn *t = rt_alloc(sizeof(*t));
+
+    if (t == NULL || rt_loop_reserve(&m->loop, 1) != 0) {
+        rt_free(t);
+        return NULL;
+    }
+    t->m = m;
+    t->asker = (struct rt_asker){.m = m, .told = rt_drive_told};
+    t->timer.fire = on_timer;
+    t->free_by = RT_NEVER;
+    t->next = m->txns;
+    if (t->next != NULL)
+        t->next->prev = t;
+    m->txns = t;
+    if (rt_entry_room(t, FEW) == 0)
+        return t;
+    rt_entry_free(t);
+    return NULL;
+}
+
+void rt_entry_free_branch(struct rota_branch *b)
+{
+    assert(b->seat == NULL && !b->watching && !b->closing && b->errand_seq == 0);
+    rt_free(b->errand);
+    rt_free(b->name);
+    rt_free(b);
+}
+
+void rt_entry_free(struct rota_txn *t)
+{
+    assert(!t->due && t->call == NULL && t->op_seq == 0);
+    for (uint32_t i = 0; i < t->core.count; i++)
+        rt_entry_free_branch(t->branches[i]);
+    if (t->next != NULL)
+        t->next->prev = t->prev;
+    *(t->prev != NULL ? &t->prev->next : &t->m->txns) = t->next;
+    rt_timers_stop(&t->m->loop.timers, &t->timer.timer);
+    rt_loop_unreserve(&t->m->loop, 1);
+    rt_free(t->core.branches);
+    rt_free(t->branches);
+    rt_free(t->list);
+    rt_free(t->parts);
+    rt_free(t->label);
+    rt_free(t);
+}
+
+struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id)
+{
+    struct rota_txn *t = m->txns;
+    while (t != NULL && !rt_txn_id_same(&t->core.id, id))
+        t = t->next;
+    return t;
+}
+
+int rt_entry_room(struct rota_txn *t, uint32_t more)
+{
+    uint32_t room = t->core.count + more;
+
+    if (room <= t->core.room)
+        return 0;
+    if (room < 2 * t->core.room)
+        room = 2 * t->core.room;
+    struct rt_branch *core = rt_realloc(t->core.branches, room * sizeof(*core));
+    if (core != NULL)
+        t->core.branches = core;
+    struct rota_branch **branches = rt_realloc(t->branches, room * sizeof(*branches));
+    if (branches != NULL)
+        t->branches = branches;
+    struct rt_journal_branch *list = rt_realloc(t->list, room * sizeof(*list));
+    if (list != NULL)
+        t->list = list;
+    struct rt_txn_part *parts = rt_realloc(t->parts, room * sizeof(*parts));
+    if (parts != NULL)
+        t->parts = parts;
+    if (core == NULL || branches == NULL || list == NULL || parts == NULL)
+        return ROTA_NOMEM;
+    t->core.room = room;
+    return 0;
+}
+
+struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum rt_branch_mode mode)
+{
+    struct rota_branch *b = rt_alloc(sizeof(*b));
+    struct rt_errand *errand = rt_alloc(sizeof(*errand));
+    char *copy = rt_strdup(name);
+
+    if (b == NULL || errand == NULL || copy == NULL) {
+        rt_free(b);
+        rt_free(errand);
+        rt_free(copy);
+        return NULL;
+    }
+    b->txn = t;
+    b->name = copy;
+    b->mode = mode;
+    b->errand = errand;
+    b->asker = (struct rt_asker){.m = t->m, .back = rt_drive_back};
+    errand->user = &b->asker;
+    b->resource = rt_resources_find(t->m->resources, name);
+    return b;
+}

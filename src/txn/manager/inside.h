@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A manager from the inside: one mutex, one loop, one keeper thread that turns it.
+ *
+ * Whoever calls takes the mutex, changes a transaction, hands it to the keeper (rt_txns_due) and waits. Everything
+ * that is asked of journals and participants is asked by the keeper: of the journal on its loop, of a connection of the
+ * application's by watching its descriptor, of a resource that has to be reached by a connection of our own through its
+ * worker (resource.h). The keeper polls and runs callbacks without the mutex.
+ *
+ *   call ──▶ due ──▶ drive.c: rt_txn_todo ─┬─▶ journal ────────▶ done ─┐
+ *                       ▲                  ├─▶ own connection ─▶ ready ─┼─▶ rt_txn_answered
+ *                       │                  └─▶ worker's errand ▶ back ──┘        │
+ *                       └────────────────────────────────────────────────────────┘ news: whoever waits is told
+ *
+ * A connection of the application's is touched only between vote, commit or abort and the answer to it: it is lent. */
+#ifndef RT_INSIDE_H
+#define RT_INSIDE_H
+
+#include "net/loop.h"
+#include "txn/core/sweep.h"
+#include "txn/core/txn.h"
+#include "txn/manager/manager.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#define RT_TXN_LINE 256 /* bytes of a message */
+#define RT_TXN_UNKNOWN_RESOURCE \
+    (UINT32_MAX - 1) /* no URL of it is known here; its own connection finishes it */
+#define RT_TXN_HANDLE (RT_TXN_ID_TEXT + 1 + 12) /* ID-DEADLINE, with its end */
+
+enum rt_branch_mode { RT_XA_MYSQL = 1, RT_XA_POSTGRES = 2 }; /* of rt_journal_branch */
+
+/* Whoever asks the journal or a worker: where `user` of an op or an errand leads. Told on the keeper's thread, with the
+ * mutex. */
+struct rt_asker {
+    struct rota_txns *m;
+    void (*told)(struct rt_asker *a, struct rt_journal_op *op);
+    void (*back)(struct rt_asker *a, struct rt_errand *e);
+};
+
+/* Whoever waits for an answer: on the stack of the call, or with a function. */
+struct rt_caller {
+    sem_t *answered; /* NULL: fn */
+    rota_txn_fn *fn;
+    void *arg;
+    int err;
+    char line[RT_TXN_LINE];
+    struct rt_caller *next;
+    sem_t sem;
+    bool mine; /* with a function: freed after that was called */
+};
+
+#define RT_SEATS 256 /* chains, by the address of the connection */
+
+struct rt_seat { /* a connection of the application's that is attached: seat.c */
+    struct rt_seat *next;
+    struct rt_party *party;
+    uint64_t cookie; /* of its socket: another one is another connection */
+    bool busy;       /* a branch is on it */
+    bool gone;       /* not in the table any more: freed when it is no longer busy */
+};
+
+struct rota_branch {
+    struct rt_asker asker; /* first */
+    struct rota_txn *txn;
+    uint32_t index; /* of its rt_branch */
+    enum rt_branch_mode mode;
+    struct rt_seat *seat; /* NULL: not ours, or given back */
+    struct rt_part part;
+    struct rt_watch watch; /* of the seat's connection, while it is lent */
+    bool watching, closing;
+    struct rt_party_op op; /* on the seat */
+    uint32_t op_seq;       /* 0: none is under way */
+    struct rt_resource *resource;
+    struct rt_errand *errand;
+    uint32_t errand_seq;             /* 0: none is under way */
+    char *name;                      /* of the resource */
+    uint8_t payload[RT_PLACE_BYTES]; /* where its marker is, as the journal keeps it */
+    size_t payload_size;
+    char line[RT_TXN_LINE]; /* what its participant said last that was no success */
+};
+
+enum rt_txn_life {
+    RT_LIFE_HELD,  /* the application has it, and its connections */
+    RT_LIFE_LENT,  /* vote, commit or abort is under way */
+    RT_LIFE_ALONE, /* nobody waits for it any more */
+};
+
+struct rota_txn {
+    struct rt_txn core; /* first */
+    struct rota_txns *m;
+    struct rota_txn *next, *prev; /* all of m */
+    struct rota_txn *next_due;
+    bool due;
+    enum rt_txn_life life;
+    struct rt_timer_call timer;
+    struct rota_branch **branches; /* as core.branches */
+    struct rt_caller *call;
+    int64_t
+        free_by; /* told: what is not finished on lent connections by then is left to the keeper */
+    struct rt_asker asker;
+    struct rt_journal_op op;
+    uint32_t op_seq; /* 0: none is under way */
+    struct rt_journal_branch *list;
+    struct rt_journal_record found; /* READ: what stands */
+    struct rt_txn_part *parts;
+    uint32_t part_count, fresh; /* fresh: branches behind core.count, which READ told of */
+    bool no_memory;             /* READ: for its parts */
+    bool aborts;                /* its caller wants that: ABORTED is success */
+    uint32_t flags;             /* ROTA_TXN_* of its options */
+    char *label;
+    char text[RT_TXN_HANDLE];
+    char line[RT_TXN_LINE]; /* why it will not be committed */
+};
+
+struct rt_recovery;
+
+struct rota_txns {
+    pthread_mutex_t mu; /* guards all below but what never changes */
+    struct rt_loop loop;
+    struct rt_journal_up up;
+    struct rt_journal *journal;
+    struct rt_resources *resources;
+    uint64_t serial;
+    uint32_t number;
+    int64_t floor_ms;
+    struct rota_txns_options opts;
+    uint32_t fork_generation;
+    pthread_t keeper;
+    bool running, stop, closing;
+    struct rota_txn *txns, *due, **due_tail;
+    struct rt_journal_op *asks; /* of rt_txns_ask, to be submitted */
+    struct rt_errand *back;     /* errands that were answered, not yet looked at */
+    struct rt_caller *answered; /* with a function to be called */
+    struct rt_seat *seats[RT_SEATS];
+    uint32_t seat_count;
+    uint32_t errands; /* under way */
+    struct rt_recovery *recovery;
+    struct rt_timer_call timer; /* closing: when that is over */
+    struct rt_caller *closer;   /* waits until nothing of ours is left */
+    int64_t close_by;
+    struct rota_txns *next; /* all of this process: fork.c */
+};
+
+/* ---- errors.c ---------------------------------------------------------------- */
+
+/* What the calling thread's call on M had to say; M NULL: rota_txns_open. Returns ERR. */
+__attribute__((format(printf, 3, 4))) int rt_txns_fail(const struct rota_txns *m, int err,
+                                                       const char *format, ...);
+__attribute__((format(printf, 3, 4))) void rt_txns_log(struct rota_txns *m, int level,
+                                                       const char *format, ...);
+
+/* ---- fork.c ------------------------------------------------------------------- */
+
+void rt_txns_fork_add(struct rota_txns *m);
+void rt_txns_fork_remove(struct rota_txns *m);
+bool rt_txns_forked(const struct rota_txns *m);
+/* 0, or why a call that waits cannot begin: FORKED, INVALID inside a callback. */
+int rt_txns_enter(struct rota_txns *m, const char *call);
+
+/* ---- keeper.c ----------------------------------------------------------------- */
+
+int rt_txns_start(struct rota_txns *m);
+/* From any thread, with the mutex: T is driven in the keeper's next round. */
+void rt_txns_due(struct rota_txn *t);
+void rt_txns_wake(struct rota_txns *m);
+bool rt_txns_inside(const struct rota_txns *m); /* the calling thread is M's keeper */
+/* CALL is over with ERR: its waiter wakes, or its function is called soon. With the mutex. */
+void rt_txns_answer(struct rota_txns *m, struct rt_caller *call, int err, const char *line);
+/* Asks R by E, whose user is an asker: back() is told. With the mutex. Else 0: it was not taken. */
+int rt_txns_send(struct rota_txns *m, struct rt_resource *r, struct rt_errand *e);
+/* Waits for CALL; enters with the mutex, returns without it. */
+int rt_txns_wait(struct rota_txns *m, struct rt_caller *call);
+
+/* ---- calls.c -------------------------------------------------------------------- */
+
+int64_t rt_txns_wall_ms(void);
+void rt_txns_random(void *out, size_t size);
+void rt_caller_waits(struct rt_caller *call);                /* ... by rt_txns_wait */
+struct rt_caller *rt_caller_new(rota_txn_fn *fn, void *arg); /* NULL: no memory */
+void rt_caller_free(struct rt_caller *call);
+
+/* ---- entry.c ------------------------------------------------------------- */
+
+struct rota_txn *rt_entry_new(struct rota_txns *m);
+void rt_entry_free(struct rota_txn *t); /* its connections are given back before */
+struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id);
+/* Makes room for MORE branches: 0 or NOMEM. */
+int rt_entry_room(struct rota_txn *t, uint32_t more);
+/* A branch that is not on a connection of ours, at the end of core.branches: filled after rt_txn_found. NAME is copied.
+ * NULL: no memory. */
+struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum rt_branch_mode mode);
+void rt_entry_free_branch(struct rota_branch *b);
+
+/* ---- drive.c --------------------------------------------------------------------- */
+
+/* Everything that T needs now: the keeper only. T may be freed. */
+void rt_drive_go(struct rota_txn *t);
+void rt_drive_told(struct rt_asker *a, struct rt_journal_op *op); /* of a rota_txn */
+void rt_drive_back(struct rt_asker *a, struct rt_errand *e);      /* of a rota_branch */
+
+/* Why its Ith branch cannot be finished, and what a person can do. */
+const char *rt_drive_stuck(const struct rota_txn *t, uint32_t i);
+/* T is its application's no more: it is aborted, and nobody waits for it. With the mutex. */
+void rt_drive_abandon(struct rota_txn *t);
+/* The keeper runs no more: what is lent is cut, and nothing is watched. Turn the loop before T is freed. */
+void rt_drive_drop(struct rota_txn *t);
+
+/* ---- seat.c ---------------------------------------------------------------------- */
+
+/* The seat of CONN, busy from now on, perhaps made anew: then it is not attached. NULL: *ERR and LINE say why. With
+ * the mutex. */
+struct rt_seat *rt_seat_take(struct rota_txns *m, const struct rt_party_kind *kind, void *conn,
+                             int *err, char *line);
+void rt_seat_leave(struct rota_txns *m, struct rt_seat *s);
+void rt_seat_fini(struct rota_txns *m);
+
+/* ---- outcome.c -------------------------------------------------------------------- */
+
+/* TEXT is 32 hexadecimal digits, or as rota_txn_id gives it: then *DEADLINE_MS is its deadline, else 0. */
+int rt_txns_read_id(struct rota_txns *m, const char *text, struct rt_txn_id *id,
+                    int64_t *deadline_ms);
+
+/* ---- recovery.c ------------------------------------------------------------------- */
+
+/* With ROTA_TXN_RECOVER. 0 or NOMEM. */
+int rt_recovery_start(struct rota_txns *m);
+void rt_recovery_fini(struct rota_txns *m); /* nothing is under way any more */
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keeper: the thread that turns the loop, drives what is due, and calls back. */
+#include "txn/manager/inside.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+
+/* ---- Whoever waits -------------------------------------------------------------- */
+
+static _Thread_local const struct rota_txns *inside;
+
+bool rt_txns_inside(const struct rota_txns *m)
+{
+    return inside == m;
+}
+
+void rt_txns_wake(struct rota_txns *m)
+{
+    if (!rt_txns_inside(m))
+        rt_loop_wake(&m->loop);
+}
+
+void rt_txns_due(struct rota_txn *t)
+{
+    struct rota_txns *m = t->m;
+
+    if (t->due)
+        return;
+    t->due = true;
+    t->next_due = NULL;
+    *m->due_tail = t;
+    m->due_tail = &t->next_due;
+    rt_txns_wake(m);
+}
+
+void rt_txns_answer(struct rota_txns *m, struct rt_caller *call, int err, const char *line)
+{
+    call->err = err;
+    snprintf(call->line, sizeof(call->line), "%s", err != 0 ? line : "");
+    if (call->answered != NULL) {
+        sem_post(call->answered);
+        return;
+    }
+    call->next = m->answered;
+    m->answered = call;
+}
+
+int rt_txns_wait(struct rota_txns *m, struct rt_caller *call)
+{
+    pthread_mutex_unlock(&m->mu);
+    while (sem_wait(call->answered) != 0)
+        assert(errno == EINTR);
+    sem_destroy(call->answered);
+    return call->err != 0 ? rt_txns_fail(m, call->err, "%s", call->line) : 0;
+}
+
+/* On the worker's thread. */
+static void errand_done(struct rt_errand *e)
+{
+    struct rota_txns *m = ((struct rt_asker *)e->user)->m;
+
+    pthread_mutex_lock(&m->mu);
+    e->next = m->back;
+    m->back = e;
+    rt_loop_wake(&m->loop);
+    pthread_mutex_unlock(&m->mu);
+}
+
+int rt_txns_send(struct rota_txns *m, struct rt_resource *r, struct rt_errand *e)
+{
+    e->done = errand_done;
+    int rv = rt_resource_ask(r, e);
+    m->errands += rv == 0;
+    return rv;
+}
+
+/* ---- The thread ------------------------------------------------------------------ */
+
+static void no_other(void *arg, struct rt_timer *t, int64_t now)
+{
+    (void)arg;
+    (void)t;
+    (void)now;
+    assert(!"all timers here have functions");
+}
+
+static void take_errands(struct rota_txns *m)
+{
+    while (m->back != NULL) {
+        struct rt_errand *e = m->back;
+        m->back = e->next;
+        e->next = NULL;
+        m->errands--;
+        struct rt_asker *a = e->user;
+        a->back(a, e);
+    }
+}
+
+static void take_asks(struct rota_txns *m)
+{
+    while (m->asks != NULL) {
+        struct rt_journal_op *op = m->asks;
+        m->asks = op->next;
+        op->next = NULL;
+        rt_journal_submit(m->journal, op);
+    }
+}
+
+static void drive_due(struct rota_txns *m)
+{
+    while (m->due != NULL) {
+        struct rota_txn *t = m->due;
+        m->due = t->next_due;
+        if (m->due == NULL)
+            m->due_tail = &m->due;
+        t->due = false;
+        rt_drive_go(t);
+    }
+}
+
+/* Without the mutex: the functions may call what does not wait. */
+static void call_back(struct rota_txns *m)
+{
+    while (m->answered != NULL) {
+        struct rt_caller *call = m->answered;
+        m->answered = call->next;
+        pthread_mutex_unlock(&m->mu);
+        call->fn(call->arg, call->err);
+        rt_caller_free(call);
+        pthread_mutex_lock(&m->mu);
+    }
+}
+
+/* Closing waits for what was begun here, not for what others left. */
+static void see_closer(struct rota_txns *m)
+{
+    bool busy = false;
+
+    if (m->closer == NULL)
+        return;
+    for (const struct rota_txn *t = m->txns; t != NULL; t = t->next)
+        busy = busy || !t->core.adopted;
+    if (busy && rt_loop_now(&m->loop) < m->close_by) {
+        rt_timers_start(&m->loop.timers, &m->timer.timer, m->close_by);
+        return;
+    }
+    rt_timers_stop(&m->loop.timers, &m->timer.timer);
+    struct rt_caller *call = m->closer;
+    m->closer = NULL;
+    rt_txns_answer(m, call, 0, "");
+}
+
+/* One round, until there is nothing to do but to wait. */
+static void round_of(struct rota_txns *m)
+{
+    rt_loop_tick(&m->loop);
+    rt_loop_turn(&m->loop, no_other, NULL);
+    take_errands(m);
+    take_asks(m);
+    drive_due(m);
+    call_back(m);
+    see_closer(m);
+    rt_loop_arm(&m->loop);
+}
+
+static void *keep(void *arg)
+{
+    struct rota_txns *m = arg;
+
+    inside = m;
+    pthread_mutex_lock(&m->mu);
+    while (!m->stop) {
+        round_of(m);
+        bool again = m->due != NULL || m->asks != NULL || m->back != NULL || m->answered != NULL ||
+                     m->loop.dirty;
+        if (again || m->stop)
+            continue;
+        struct pollfd p = {.fd = rt_loop_fd(&m->loop), .events = POLLIN};
+        pthread_mutex_unlock(&m->mu);
+        (void)poll(&p, 1, -1);
+        pthread_mutex_lock(&m->mu);
+    }
+    pthread_mutex_unlock(&m->mu);
+    return NULL;
+}
+
+static void on_timer(struct rt_timer_call *call, int64_t now)
+{
+    (void)call; /* the round that follows sees the closer */
+    (void)now;
+}
+
+int rt_txns_start(struct rota_txns *m)
+{
+    sigset_t all, before;
+
+    m->timer.fire = on_timer;
+    if (rt_loop_reserve(&m->loop, 1) != 0)
+        return ROTA_NOMEM;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the application's threads' */
+    int rv = pthread_create(&m->keeper, NULL, keep, m);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    m->running = rv == 0;
+    return rv == 0 ? 0 : ROTA_NOMEM;
+}

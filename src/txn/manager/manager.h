@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A manager from the inside: for the command and for tests. Both calls wait; neither from a callback.
+ *
+ * On error rota_txn_errmsg has the line. */
+#ifndef RT_MANAGER_H
+#define RT_MANAGER_H
+
+#include "txn/journal/journal.h"
+#include "txn/manager/resource.h"
+
+#include <rota_txn.h>
+
+/* Asks the journal; op->deadline 0: call_ms. Its each() runs on the keeper's thread, while the caller waits. Returns
+ * op->err. */
+int rt_txns_ask(struct rota_txns *m, struct rt_journal_op *op);
+
+/* Asks the resource NAME by a keeper's connection: ATTACH is done by itself. Returns op->err; the answer is op->reply.
+ * ROTA_UNSUPPORTED: no such resource is known here. */
+int rt_txns_errand(struct rota_txns *m, const char *name, struct rt_party_op *op);
+
+/* The number of the journal: ids that begin with another are not ours. */
+uint32_t rt_txns_number(const struct rota_txns *m);
+
+/* What is known here of resources; for looking. */
+struct rt_resources *rt_txns_resources(struct rota_txns *m);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Branches on connections of the application's: two-phase commit at MariaDB and PostgreSQL. */
+#include "txn/manager/inside.h"
+
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static int check(struct rota_txn *t, const char *resource, const void *conn)
+{
+    if (t == NULL)
+        return rt_txns_fail(NULL, ROTA_INVALID, "a branch needs a transaction");
+    if (rt_txns_forked(t->m))
+        return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
+    if (conn == NULL)
+        return rt_txns_fail(t->m, ROTA_INVALID, "a branch needs a connection");
+    size_t size = resource != NULL ? strlen(resource) : 0;
+    if (size == 0 || size > RT_JOURNAL_NAME_MAX)
+        return rt_txns_fail(t->m, ROTA_INVALID, "the name of a resource has 1 to %d bytes",
+                            RT_JOURNAL_NAME_MAX);
+    if (rt_loop_clock() >= t->core.deadline_at)
+        return rt_txns_fail(t->m, ROTA_ABORTED, "the deadline of the transaction has passed");
+    return 0;
+}
+
+/* With the mutex. B is in no list yet. */
+static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
+                          const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
+                          char *line)
+{
+    int err = 0;
+
+    snprintf(line, RT_TXN_LINE, "out of memory");
+    if (t->core.count >= RT_JOURNAL_BRANCHES_MAX) {
+        snprintf(line, RT_TXN_LINE, "a transaction has at most %d branches",
+                 RT_JOURNAL_BRANCHES_MAX);
+        return ROTA_INVALID;
+    }
+    if (rt_entry_room(t, 1) != 0)
+        return ROTA_NOMEM;
+    struct rota_branch *b = rt_entry_branch(t, resource, mode);
+    if (b == NULL)
+        return ROTA_NOMEM;
+    b->seat = rt_seat_take(t->m, kind, conn, &err, line);
+    if (b->seat == NULL) {
+        rt_entry_free_branch(b);
+        return err;
+    }
+    b->part.name = (struct rt_name){t->core.id, t->core.count + 1, t->core.deadline_ms};
+    *out = b;
+    return 0;
+}
+
+/* On the caller's thread, on the caller's connection: attached once, then the branch begins. */
+static int begin_there(struct rota_txns *m, struct rota_branch *b, char *line)
+{
+    struct rt_party *p = b->seat->party;
+    struct rt_party_op op = {.what = RT_PARTY_ATTACH};
+    enum rt_reply reply = RT_REPLY_DONE;
+
+    op.deadline = rt_loop_clock() + m->opts.call_ms * RT_MS;
+    if (!p->attached)
+        reply = rt_party_do(p, &op);
+    if (reply == RT_REPLY_DONE) {
+        op = (struct rt_party_op){
+            .what = RT_PARTY_BEGIN, .part = &b->part, .deadline = op.deadline};
+        reply = rt_party_do(p, &op);
+    }
+    if (reply == RT_REPLY_DONE)
+        return 0;
+    snprintf(line, RT_TXN_LINE, "%s", p->errmsg);
+    return op.err != 0 ? op.err : ROTA_PROTOCOL;
+}
+
+static void add_branch(struct rota_txn *t, struct rota_branch *b)
+{
+    const struct rt_party_kind *kind = b->seat->party->kind;
+    struct rt_place place;
+
+    rt_place_of(b->seat->party, &place);
+    b->payload_size = rt_place_write(&place, b->payload);
+    b->index = t->core.count;
+    t->branches[b->index] = b;
+    rt_txn_add(&t->core, b->part.name.branch,
+               b->resource != NULL ? rt_resource_index(b->resource) : RT_TXN_UNKNOWN_RESOURCE,
+               kind->gated);
+}
+
+static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
+                        const struct rt_party_kind *kind, void *conn, struct rota_branch **out)
+{
+    char line[RT_TXN_LINE];
+    struct rota_branch *b = NULL;
+
+    int rv = check(t, resource, conn);
+    if (rv == 0)
+        rv = rt_txns_enter(t->m, "a branch");
+    if (rv != 0)
+        return rv;
+    struct rota_txns *m = t->m;
+    pthread_mutex_lock(&m->mu);
+    rv = prepare_branch(t, resource, mode, kind, conn, &b, line);
+    pthread_mutex_unlock(&m->mu);
+    if (rv != 0)
+        return rt_txns_fail(m, rv, "%s", line);
+    rv = begin_there(m, b, line);
+    pthread_mutex_lock(&m->mu);
+    if (rv == 0) {
+        add_branch(t, b);
+    } else {
+        rt_seat_leave(m, b->seat);
+        b->seat = NULL;
+        rt_entry_free_branch(b);
+    }
+    pthread_mutex_unlock(&m->mu);
+    if (rv != 0)
+        return rt_txns_fail(m, rv, "%s: %s", resource, line);
+    if (out != NULL)
+        *out = b;
+    return 0;
+}
+
+int rota_xa_mysql(struct rota_txn *t, const char *resource, struct st_mysql *my,
+                  struct rota_branch **out)
+{
+    return begin_branch(t, resource, RT_XA_MYSQL, &rt_xa_mysql, my, out);
+}
+
+int rota_xa_postgres(struct rota_txn *t, const char *resource, struct pg_conn *pg,
+                     struct rota_branch **out)
+{
+    return begin_branch(t, resource, RT_XA_POSTGRES, &rt_xa_postgres, pg, out);
+}
+
+int rota_branch_fail(struct rota_branch *b)
+{
+    if (b == NULL)
+        return rt_txns_fail(NULL, ROTA_INVALID, "rota_branch_fail needs a branch");
+    b->part.failed = true;
+    return 0;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public calls of rota_txn.h, on a real PostgreSQL and a real MariaDB and a file journal. */
+#include "txn/branch/site.h"
+
+#include "lib/proc.h"
+
+#include <pthread.h>
+#include <rota_txn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct rota_txns *m;
+static const struct site *my = &site_mysql, *pg = &site_postgres;
+static long long row; /* the next that nobody has used */
+
+struct pair { /* a connection to each */
+    void *my, *pg;
+};
+
+static struct pair pair_open(void)
+{
+    return (struct pair){my->connect(0), pg->connect(0)};
+}
+
+static void pair_close(struct pair *p)
+{
+    my->close(p->my);
+    pg->close(p->pg);
+}
+
+static const char *journal_in(const char *folder)
+{
+    static char url[512];
+
+    snprintf(url, sizeof(url), "file:%s/%s", rt_tmpdir(), folder);
+    return url;
+}
+
+static void said(int rv)
+{
+    if (rv != 0)
+        fail_msg("%d: %s", rv, rota_txn_errmsg(m));
+}
+
+static void insert(const struct site *site, void *conn, long long id)
+{
+    char sql[80];
+
+    snprintf(sql, sizeof(sql), "INSERT INTO work VALUES (%lld)", id);
+    assert_true(site->sql(conn, sql));
+}
+
+/* A transaction with a branch at each, and a row ID in both. */
+static struct rota_txn *both(struct pair *p, long long id, const struct rota_txn_options *opts,
+                             struct rota_branch **at_my)
+{
+    struct rota_txn *t;
+
+    said(rota_txn_begin(m, opts, &t));
+    said(rota_xa_mysql(t, "shop", p->my, at_my));
+    said(rota_xa_postgres(t, "ledger", p->pg, NULL));
+    insert(my, p->my, id);
+    insert(pg, p->pg, id);
+    return t;
+}
+
+static void is_at_both(long long id, bool there)
+{
+    assert_int_equal(has_row(my, id), there);
+    assert_int_equal(has_row(pg, id), there);
+}
+
+static void nothing_prepared(void)
+{
+    assert_int_equal(my->prepared(), 0);
+    assert_int_equal(pg->prepared(), 0);
+}
+
+static void commits_both(void **state)
+{
+    struct pair p = pair_open();
+
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* the connections are used again */
+        said(rota_txn_commit(both(&p, ++row, NULL, NULL)));
+        is_at_both(row, true);
+    }
+    nothing_prepared();
+    pair_close(&p);
+}
+
+static void aborts_both(void **state)
+{
+    struct pair p = pair_open();
+
+    (void)state;
+    said(rota_txn_abort(both(&p, ++row, NULL, NULL)));
+    is_at_both(row, false);
+    said(rota_txn_commit(both(&p, row, NULL, NULL)));
+    is_at_both(row, true);
+    pair_close(&p);
+}
+
+static void a_failed_branch_votes_no(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_branch *b;
+    struct rota_txn *t = both(&p, ++row, NULL, &b);
+
+    (void)state;
+    said(rota_branch_fail(b));
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "shop"));
+    is_at_both(row, false);
+    nothing_prepared();
+    said(rota_txn_commit(both(&p, ++row, NULL, NULL))); /* the connections are as they were */
+    pair_close(&p);
+}
+
+/* A statement that fails in PostgreSQL: PREPARE TRANSACTION answers ROLLBACK, without an error. */
+static void a_failed_statement_votes_no(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_txn *t = both(&p, ++row, NULL, NULL);
+
+    (void)state;
+    assert_false(pg->sql(p.pg, "INSERT INTO nowhere VALUES (1)"));
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "ledger"));
+    is_at_both(row, false);
+    nothing_prepared();
+    pair_close(&p);
+}
+
+static void one_branch_needs_no_journal(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_txn *t;
+
+    (void)state;
+    said(rota_txn_begin(m, NULL, &t));
+    said(rota_xa_postgres(t, "ledger", p.pg, NULL));
+    insert(pg, p.pg, ++row);
+    said(rota_txn_commit(t));
+    assert_true(has_row(pg, row));
+    said(rota_txn_begin(m, NULL, &t));
+    said(rota_xa_mysql(t, "shop", p.my, NULL));
+    insert(my, p.my, row);
+    said(rota_txn_commit(t));
+    assert_true(has_row(my, row));
+    pair_close(&p);
+}
+
+static void none_is_committed_too(void **state)
+{
+    struct rota_txn *t;
+
+    (void)state;
+    said(rota_txn_begin(m, NULL, &t));
+    said(rota_txn_commit(t));
+    said(rota_txn_begin(m, NULL, &t));
+    said(rota_txn_abort(t));
+}
+
+static void outcomes_are_told(void **state)
+{
+    struct rota_txn_options wait = {.flags = ROTA_TXN_WAIT, .label = "for the test"};
+    struct pair p = pair_open();
+    struct rota_txn *t = both(&p, ++row, &wait, NULL);
+    struct rota_outcome o;
+    char id[64];
+
+    (void)state;
+    snprintf(id, sizeof(id), "%s", rota_txn_id(t));
+    said(rota_txn_outcome(m, id, &o));
+    assert_int_equal(o.stand, ROTA_STAND_OPEN);
+    said(rota_txn_commit(t));
+    said(rota_txn_outcome(m, id, &o));
+    assert_int_equal(o.stand, ROTA_STAND_COMMITTED);
+    assert_int_equal(o.branches, 2);
+    assert_int_equal(o.unfinished, 0);
+    id[32] = '\0'; /* the digits alone will do */
+    said(rota_txn_settle(m, id, &o));
+    assert_int_equal(o.stand, ROTA_STAND_COMMITTED);
+
+    t = both(&p, ++row, NULL, NULL);
+    snprintf(id, sizeof(id), "%s", rota_txn_id(t));
+    said(rota_txn_settle(m, id, &o));
+    assert_int_equal(o.stand, ROTA_STAND_ABORTED);
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED); /* it came second, and is told */
+    is_at_both(row, false);
+    nothing_prepared();
+    assert_int_equal(rota_txn_outcome(m, "0123", &o), ROTA_INVALID);
+    assert_int_equal(rota_txn_outcome(m, "0123456789abcdef0123456789abcdef", &o), ROTA_INVALID);
+    assert_non_null(strstr(rota_txn_errmsg(m), "another journal"));
+    pair_close(&p);
+}
+
+static void bad_input_loses_nothing(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_txn *t;
+
+    (void)state;
+    said(rota_txn_begin(m, NULL, &t));
+    assert_int_equal(rota_xa_postgres(t, "", p.pg, NULL), ROTA_INVALID);
+    assert_int_equal(rota_xa_postgres(t, "ledger", NULL, NULL), ROTA_INVALID);
+    assert_true(pg->sql(p.pg, "BEGIN"));
+    assert_int_equal(rota_xa_postgres(t, "ledger", p.pg, NULL), ROTA_INVALID);
+    assert_true(pg->sql(p.pg, "ROLLBACK"));
+    said(rota_xa_postgres(t, "ledger", p.pg, NULL));
+    assert_int_equal(rota_xa_postgres(t, "ledger", p.pg, NULL), ROTA_INVALID); /* it has one */
+    assert_non_null(strstr(rota_txn_errmsg(m), "branch already"));
+    insert(pg, p.pg, ++row);
+    said(rota_txn_commit(t));
+    assert_true(has_row(pg, row));
+    struct rota_txn_options strange = {.flags = 0x80};
+    assert_int_equal(rota_txn_begin(m, &strange, &t), ROTA_INVALID);
+    pair_close(&p);
+}
+
+struct news {
+    pthread_mutex_t mu;
+    pthread_cond_t cond;
+    int err, calls;
+};
+
+static void on_end(void *arg, int err)
+{
+    struct news *n = arg;
+
+    pthread_mutex_lock(&n->mu);
+    n->err = err;
+    n->calls++;
+    pthread_cond_signal(&n->cond);
+    pthread_mutex_unlock(&n->mu);
+}
+
+static void commits_without_waiting(void **state)
+{
+    struct news n = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, -100, 0};
+    struct pair p = pair_open();
+
+    (void)state;
+    said(rota_txn_commit_async(both(&p, ++row, NULL, NULL), on_end, &n));
+    pthread_mutex_lock(&n.mu);
+    while (n.calls == 0)
+        pthread_cond_wait(&n.cond, &n.mu);
+    pthread_mutex_unlock(&n.mu);
+    assert_int_equal(n.err, 0);
+    is_at_both(row, true);
+    pair_close(&p);
+}
+
+static void closing_aborts_what_is_open(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_txns *before = m;
+
+    (void)state;
+    m = NULL;
+    said(rota_txns_open(&m, journal_in("closing"), NULL));
+    (void)both(&p, ++row, NULL, NULL);
+    rota_txns_close(m);
+    m = before;
+    is_at_both(row, false);
+    nothing_prepared();
+    pair_close(&p);
+}
+
+static void a_child_is_told_so(void **state)
+{
+    struct rota_txn *t;
+
+    (void)state;
+    said(rota_txn_begin(m, NULL, &t));
+    pid_t child = fork();
+    if (child == 0) {
+        struct rota_txn *other;
+        bool good = rota_txn_commit(t) == ROTA_FORKED &&
+                    rota_txn_begin(m, NULL, &other) == ROTA_FORKED;
+        rota_txns_close(m);
+        _exit(good ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    said(rota_txn_commit(t));
+}
+
+struct teller {
+    pthread_t thread;
+    long long first;
+    int failed;
+};
+
+#define TELLERS 8
+#define TRANSFERS 20
+
+static void *transfer(void *arg)
+{
+    struct teller *self = arg;
+    struct pair p = pair_open();
+
+    for (int i = 0; i < TRANSFERS; i++)
+        self->failed += rota_txn_commit(both(&p, self->first + i, NULL, NULL)) != 0;
+    pair_close(&p);
+    return NULL;
+}
+
+static void many_at_once(void **state)
+{
+    struct teller tellers[TELLERS];
+
+    (void)state;
+    for (int i = 0; i < TELLERS; i++) {
+        tellers[i] = (struct teller){.first = row + 1 + i * TRANSFERS};
+        assert_int_equal(pthread_create(&tellers[i].thread, NULL, transfer, &tellers[i]), 0);
+    }
+    for (int i = 0; i < TELLERS; i++) {
+        pthread_join(tellers[i].thread, NULL);
+        assert_int_equal(tellers[i].failed, 0);
+    }
+    for (int i = 1; i <= TELLERS * TRANSFERS; i++)
+        is_at_both(row + i, true);
+    row += TELLERS * TRANSFERS;
+    nothing_prepared();
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    setenv("HOME", rt_tmpdir(), 1); /* nobody's resources */
+    my->start();
+    pg->start();
+    int rv = rota_txns_open(&m, journal_in("journal"), NULL);
+    if (rv != 0)
+        fprintf(stderr, "rota_txns_open: %s\n", rota_txn_errmsg(NULL));
+    return rv;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rota_txns_close(m);
+    my->fini();
+    pg->fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commits_both),
+        cmocka_unit_test(aborts_both),
+        cmocka_unit_test(a_failed_branch_votes_no),
+        cmocka_unit_test(a_failed_statement_votes_no),
+        cmocka_unit_test(one_branch_needs_no_journal),
+        cmocka_unit_test(none_is_committed_too),
+        cmocka_unit_test(outcomes_are_told),
+        cmocka_unit_test(bad_input_loses_nothing),
+        cmocka_unit_test(commits_without_waiting),
+        cmocka_unit_test(closing_aborts_what_is_open),
+        cmocka_unit_test(a_child_is_told_so),
+        cmocka_unit_test(many_at_once),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
