@@ -158,6 +158,9 @@ struct rt_party {
     bool keeper;         /* it is nobody's but ours: may take over, never begins */
     bool attached, dead; /* dead: an answer was lost on it */
     char marks[RT_PARTY_MARKS_MAX];
+    /* ATTACH: of the database that the table of markers is in: it survives restarts, and no two have the same. 0: it is
+     * not known */
+    uint64_t identity;
     char errmsg[256];
     struct rt_party_op *op; /* the one under way */
     int step, begun;        /* of it; statements said */

@@ -8,8 +8,8 @@
  *               first errand           connected, attached          errand by errand
  *   no worker ───────────────▶ DOWN ───────────────────────▶ UP ──▶ each done() once
  *       ▲                      │ ▲ ◀── lost: all that waits is answered when the next try fails
- *       │ 60 s without         │ └── in vain: a pause of 0.1 to 2 s, then another try, as long as anybody asked in the
- *       └── an errand ◀────────┘     last 60 s. Refused (a password, no two-phase commit): 1 to 30 s, and only for errands
+ *       │ 60 s without         │ └── in vain: a pause of 0.1 to 2 s, then another try, as long as anybody asked in
+ *       └── an errand ◀────────┘     the last 60 s. Refused (a password): 1 to 30 s, and only for errands
  *
  * - Each resource has a thread of its own while it is in use: one that hangs keeps nobody else waiting.
  * - Every errand that was taken is answered exactly once, by done() on the worker's thread, or on the thread of
@@ -57,7 +57,7 @@ struct rt_resources_hooks { /* each may be NULL. From any thread; none may wait 
     void *arg;
     /* R answers, for the first time or after `down`. What waits for it may be asked at once (rt_txn_back). */
     void (*back)(void *arg, struct rt_resource *r);
-    /* R cannot be reached or does not let us in: ROTA_* and one line. Once, until `back` or until it is another line. */
+    /* R cannot be reached or does not let us in: ROTA_* and one line. Once, until `back`, or another line. */
     void (*down)(void *arg, struct rt_resource *r, int err, const char *line);
     /* One line for the log: a file with a password that others can read. */
     void (*warn)(void *arg, const char *line);
@@ -110,8 +110,8 @@ void rt_resource_set_user(struct rt_resource *r, void *user);
 /* Zeroed, then filled by who asks: op (what, flags, deadline, list, forget), part, place, done, user. Lent until
  * done(): nobody looks at it meanwhile.
  *
- * What is answered: op.reply, op.err, op.list, op.forget and PART, as branch.h says of a keeper's op; of a GATE as if it
- * had been asked of PART alone. And beyond that
+ * What is answered: op.reply, op.err, op.list, op.forget and PART, as branch.h says of a keeper's op; of a GATE as if
+ * it had been asked of PART alone. And beyond that
  *   LOST       `unsent`: nobody was there, or it was too late: nothing was said of it (ROTA_UNREACHABLE, ROTA_CANCELED,
  *              ROTA_NOMEM). Else it may have been done
  *   REFUSED    also: the resource does not let us in (ROTA_AUTH), has no two-phase commit (ROTA_UNSUPPORTED); another
