@@ -16,66 +16,69 @@
 
 static const struct rt_point_name points[] = {
     /* Participants: before a statement that forces something leaves; it has left; its answer is there. */
-    {"prepare-asked", RT_POINT_CALLER, NULL},
-    {"prepare-sent", RT_POINT_CALLER, NULL},
-    {"prepare-answered", RT_POINT_CALLER, NULL},
-    {"one-phase-asked", RT_POINT_CALLER, NULL},
-    {"one-phase-sent", RT_POINT_CALLER, NULL},
-    {"one-phase-answered", RT_POINT_CALLER, NULL},
-    {"commit-asked", RT_POINT_CALLER, NULL},
-    {"commit-sent", RT_POINT_CALLER, NULL},
-    {"commit-answered", RT_POINT_CALLER, NULL},
-    {"rollback-asked", RT_POINT_CALLER, NULL},
-    {"rollback-sent", RT_POINT_CALLER, NULL},
-    {"rollback-answered", RT_POINT_CALLER, NULL},
-    {"gate-asked", RT_POINT_FINISHER, NULL},
-    {"gate-sent", RT_POINT_FINISHER, NULL},
-    {"gate-answered", RT_POINT_FINISHER, NULL},
-    {"takeover-commit-asked", RT_POINT_FINISHER, NULL},
-    {"takeover-commit-sent", RT_POINT_FINISHER, NULL},
-    {"takeover-commit-answered", RT_POINT_FINISHER, NULL},
-    {"takeover-rollback-asked", RT_POINT_FINISHER, NULL},
-    {"takeover-rollback-sent", RT_POINT_FINISHER, NULL},
-    {"takeover-rollback-answered", RT_POINT_FINISHER, NULL},
-    {"fence-asked", RT_POINT_CALLER, NULL}, /* its keeper asks, when an answer was lost */
-    {"fence-sent", RT_POINT_CALLER, NULL},
-    {"fence-answered", RT_POINT_CALLER, NULL},
-    {"marks-asked", RT_POINT_SWEEPER, NULL}, /* markers are taken away */
-    {"marks-sent", RT_POINT_SWEEPER, NULL},
-    {"marks-answered", RT_POINT_SWEEPER, NULL},
+    {"prepare-asked", NULL},
+    {"prepare-sent", NULL},
+    {"prepare-answered", NULL},
+    {"one-phase-asked", NULL},
+    {"one-phase-sent", NULL},
+    {"one-phase-answered", NULL},
+    {"commit-asked", NULL},
+    {"commit-sent", NULL},
+    {"commit-answered", NULL},
+    {"rollback-asked", NULL},
+    {"rollback-sent", NULL},
+    {"rollback-answered", NULL},
+    {"gate-asked", NULL},
+    {"gate-sent", NULL},
+    {"gate-answered", NULL},
+    {"takeover-commit-asked", NULL},
+    {"takeover-commit-sent", NULL},
+    {"takeover-commit-answered", NULL},
+    {"takeover-rollback-asked", NULL},
+    {"takeover-rollback-sent", NULL},
+    {"takeover-rollback-answered", NULL},
+    {"fence-asked", NULL}, /* its keeper asks, when an answer was lost */
+    {"fence-sent", NULL},
+    {"fence-answered", NULL},
+    {"marks-asked", NULL}, /* markers are taken away */
+    {"marks-sent", NULL},
+    {"marks-answered", NULL},
     /* Recovery: it knows what is there; it has taken on what nobody has decided. */
-    {"recover-listed", RT_POINT_FINISHER, NULL},
-    {"recover-aborting", RT_POINT_FINISHER, NULL},
+    {"recover-listed", NULL},
+    {"recover-aborting", NULL},
     /* Journals: asked for; under way, and not durable; durable; before whoever asked is told. */
-    {"decide-asked", RT_POINT_CALLER, NULL}, /* COMMIT */
-    {"decide-begun", RT_POINT_CALLER, NULL},
-    {"decide-written", RT_POINT_CALLER, NULL},
-    {"decide-answered", RT_POINT_CALLER, NULL},
-    {"abort-asked", RT_POINT_FINISHER, NULL},
-    {"abort-begun", RT_POINT_FINISHER, NULL},
-    {"abort-written", RT_POINT_FINISHER, NULL},
-    {"abort-answered", RT_POINT_FINISHER, NULL},
-    {"register-asked", RT_POINT_JOINER, NULL},
-    {"register-begun", RT_POINT_JOINER, NULL},
-    {"register-written", RT_POINT_JOINER, NULL},
-    {"register-answered", RT_POINT_JOINER, NULL},
-    {"done-asked", RT_POINT_CALLER, NULL},
-    {"done-begun", RT_POINT_CALLER, NULL},
-    {"done-written", RT_POINT_CALLER, NULL},
-    {"done-answered", RT_POINT_CALLER, NULL},
-    {"forget-asked", RT_POINT_SWEEPER, NULL},
-    {"forget-begun", RT_POINT_SWEEPER, NULL},
-    {"forget-floor", RT_POINT_SWEEPER, "etcd"}, /* elsewhere floor and rows are one transaction */
-    {"forget-written", RT_POINT_SWEEPER, NULL},
-    {"forget-answered", RT_POINT_SWEEPER, NULL},
+    {"decide-asked", NULL}, /* COMMIT */
+    {"decide-begun", NULL},
+    {"decide-written", NULL},
+    {"decide-answered", NULL},
+    {"abort-asked", NULL},
+    {"abort-begun", NULL},
+    {"abort-written", NULL},
+    {"abort-answered", NULL},
+    {"register-asked", NULL},
+    {"register-begun", NULL},
+    {"register-written", NULL},
+    {"register-answered", NULL},
+    {"done-asked", NULL},
+    {"done-begun", NULL},
+    {"done-written", NULL},
+    {"done-answered", NULL},
+    {"forget-asked", NULL},
+    {"forget-begun", NULL},
+    {"forget-floor", "etcd"}, /* elsewhere floor and rows are one transaction */
+    {"forget-written", NULL},
+    {"forget-answered", NULL},
 };
 
-static struct {
-    const char *name; /* NULL: none */
+#define PLANS_MOST 4
+
+static struct plan { /* of one name */
+    const char *name;
     atomic_long left; /* times that are no hit yet, and the one that is */
     bool stops;
-    int seen; /* a descriptor; -1: nobody wants to know */
-} plan = {.seen = -1};
+} plans[PLANS_MOST];
+static size_t plan_count;
+static int seen = -1; /* a descriptor; -1: nobody wants to know */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 const struct rt_point_name *rt_point_name(unsigned i)
@@ -98,47 +101,55 @@ static void refuse(const char *what)
 }
 
 /* NAME[:K][:HOW] */
-static void read_plan(void)
+static void read_plan(char *text)
 {
-    static char text[128];
-    const char *said = getenv("ROTA_POINT"), *seen = getenv("ROTA_POINTS_SEEN");
     char *rest = NULL, *part;
     long times = 1;
 
-    if (seen != NULL &&
-        (plan.seen = open(seen, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0)
-        refuse("the file of ROTA_POINTS_SEEN cannot be written");
-    if (said == NULL || said[0] == '\0')
-        return;
-    snprintf(text, sizeof(text), "%s", said);
-    plan.name = strtok_r(text, ":", &rest);
+    if (plan_count == PLANS_MOST)
+        refuse("ROTA_POINT names too many");
+    struct plan *p = &plans[plan_count++];
+    p->name = strtok_r(text, ":", &rest);
     while ((part = strtok_r(NULL, ":", &rest)) != NULL) {
-        plan.stops = plan.stops || strcmp(part, "stop") == 0;
+        p->stops = p->stops || strcmp(part, "stop") == 0;
         if (part[0] >= '1' && part[0] <= '9')
             times = strtol(part, NULL, 10);
         else if (strcmp(part, "stop") != 0 && strcmp(part, "kill") != 0)
-            refuse("ROTA_POINT=NAME[:K][:kill|stop]");
+            refuse("ROTA_POINT=NAME[:K][:kill|stop],...");
     }
-    if (plan.name == NULL || !is_known(plan.name))
+    if (p->name == NULL || !is_known(p->name))
         refuse("ROTA_POINT names none of them");
-    atomic_store(&plan.left, times);
+    atomic_store(&p->left, times);
+}
+
+static void read_plans(void)
+{
+    static char text[256];
+    const char *said = getenv("ROTA_POINT"), *file = getenv("ROTA_POINTS_SEEN");
+    char *rest = NULL;
+
+    if (file != NULL && (seen = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600)) < 0)
+        refuse("the file of ROTA_POINTS_SEEN cannot be written");
+    snprintf(text, sizeof(text), "%s", said != NULL ? said : "");
+    for (char *one = strtok_r(text, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest))
+        read_plan(one);
 }
 
 void rt_point_hit(const char *name)
 {
     char line[64];
 
-    (void)pthread_once(&once, read_plan);
+    (void)pthread_once(&once, read_plans);
     if (!is_known(name))
         refuse(name);
-    if (plan.seen >= 0) {
+    if (seen >= 0) {
         int size = snprintf(line, sizeof(line), "%s\n", name);
-        if (write(plan.seen, line, (size_t)size) != size)
+        if (write(seen, line, (size_t)size) != size)
             refuse("the file of ROTA_POINTS_SEEN cannot be written");
     }
-    if (plan.name == NULL || strcmp(plan.name, name) != 0 || atomic_fetch_sub(&plan.left, 1) != 1)
-        return;
-    (void)raise(plan.stops ? SIGSTOP : SIGKILL); /* of this thread: it goes no step further */
+    for (struct plan *p = plans; p < plans + plan_count; p++)
+        if (strcmp(p->name, name) == 0 && atomic_fetch_sub(&p->left, 1) == 1)
+            (void)raise(p->stops ? SIGSTOP : SIGKILL); /* of this thread: it goes no step further */
 }
 #else
 typedef int rt_points_are_not_built_in;

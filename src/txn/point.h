@@ -5,7 +5,7 @@
  * (reference/transactions.md, 3.2). Only a library that was built with -DROTA_POINTS has them: the bank's
  * (tests/txn/bank); elsewhere rt_point is nothing.
  *
- *   ROTA_POINT=NAME[:K][:HOW]   at the Kth time (1) that the process comes by NAME: HOW is
+ *   ROTA_POINT=NAME[:K][:HOW]   at the Kth time (1) that the process comes by NAME (up to four, by commas): HOW is
  *                               kill  it ends itself by SIGKILL (so it is without HOW)
  *                               stop  SIGSTOP: whoever started it sees that by waitpid, kills somebody else just then,
  *                                     and lets it go on
@@ -24,16 +24,8 @@
 
 void rt_point_hit(const char *name);
 
-enum rt_point_where {                    /* who comes by it, in an ordinary life; one of them */
-                      RT_POINT_CALLER,   /* a process that begins transactions */
-                      RT_POINT_JOINER,   /* one that joins them */
-                      RT_POINT_FINISHER, /* whoever finishes what others left: recovery */
-                      RT_POINT_SWEEPER,  /* whoever forgets what is long done: recovery too */
-};
-
 struct rt_point_name {
     const char *name;
-    enum rt_point_where where;
     const char *journal; /* only with this one; NULL: with each */
 };
 
