@@ -101,6 +101,15 @@ enum rt_bug {
     /* ... of the journal that its simulator plays. */
     RT_BUG_TXN_OVERWRITES = 117,    /* the last decision wins */
     RT_BUG_TXN_FORGETS_FIRST = 118, /* and raises the floor after that */
+    /* ... of processes that join, and of who waits for them. */
+    RT_BUG_TXN_WORKS_UNREGISTERED = 119, /* work begins when REGISTER leaves */
+    RT_BUG_TXN_NOT_COUNTED = 120,        /* COMMIT knows all branches, it says */
+    RT_BUG_TXN_SILENCE_IS_ABORT = 121,   /* rolled back after a yes, when nobody decides */
+    RT_BUG_TXN_UNPREPARED_IS_YES = 122,  /* of a branch elsewhere */
+    RT_BUG_TXN_BELOW_IS_COMMITTED = 123, /* what nobody knows any more has gone well */
+    RT_BUG_TXN_LATE_VOTE_ROLLED = 124,   /* a vote that comes after the decision is rolled back */
+    RT_BUG_TXN_LOST_VOTE_IS_NO = 125,    /* told ABORTED, and the coordinator finds it prepared */
+    RT_BUG_TXN_CLOSES_OTHERS = 126,      /* DONE when the branches of who joined are */
     /* Of participants. */
     RT_BUG_BRANCH_ANSWER_IS_YES = 130, /* PostgreSQL: whatever is answered to PREPARE */
     RT_BUG_BRANCH_OLD_VIEW = 131,      /* MariaDB: the gate believes what InnoDB shows */

@@ -10,7 +10,8 @@
 
 /* From which states each may be reached: the arrows of the diagram in branch.h. */
 static const unsigned allowed_from[] = {
-    [RT_BRANCH_ACTIVE] = BIT(RT_BRANCH_PREPARING), /* elsewhere: asked again */
+    [RT_BRANCH_ACTIVE] = BIT(RT_BRANCH_PREPARING) | /* elsewhere: asked again */
+                         BIT(RT_BRANCH_JOINING),
     [RT_BRANCH_PREPARING] = BIT(RT_BRANCH_ACTIVE),
     [RT_BRANCH_PREPARED] = BIT(RT_BRANCH_PREPARING),
     [RT_BRANCH_REFUSED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL),
@@ -21,8 +22,10 @@ static const unsigned allowed_from[] = {
     [RT_BRANCH_ASKING] = BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_CHECKING),
     [RT_BRANCH_CHECKING] = BIT(RT_BRANCH_ASKING),
     [RT_BRANCH_FINISHED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL) |
-                           BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_ASKING) | BIT(RT_BRANCH_CHECKING),
+                           BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_ASKING) |
+                           BIT(RT_BRANCH_CHECKING) | BIT(RT_BRANCH_JOINING),
     [RT_BRANCH_READONLY] = BIT(RT_BRANCH_PREPARING),
+    [RT_BRANCH_JOINING] = BIT(RT_BRANCH_ACTIVE),
 };
 
 static void move(struct rt_branch *b, enum rt_branch_state to)
@@ -47,6 +50,12 @@ bool rt_branch_is_over(const struct rt_branch *b)
     return b->state == RT_BRANCH_FINISHED || b->state == RT_BRANCH_READONLY;
 }
 
+void rt_branch_registered(struct rt_branch *b)
+{
+    assert(b->state == RT_BRANCH_JOINING && b->order == RT_DECISION_NONE);
+    move(b, RT_BRANCH_ACTIVE);
+}
+
 /* ---- The vote ----------------------------------------------------------- */
 
 void rt_branch_voted(struct rt_branch *b, enum rt_reply reply)
@@ -58,6 +67,8 @@ void rt_branch_voted(struct rt_branch *b, enum rt_reply reply)
         move(b, RT_BRANCH_ACTIVE);
         return;
     }
+    if (RT_BUG(RT_BUG_TXN_UNPREPARED_IS_YES) && b->elsewhere && reply == RT_REPLY_ABSENT)
+        reply = RT_REPLY_PREPARED;
     if (b->elsewhere && reply == RT_REPLY_ABSENT) {
         move(b, RT_BRANCH_DOUBTFUL); /* not prepared; it may be yet */
         return;
@@ -90,6 +101,10 @@ void rt_branch_order(struct rt_branch *b, enum rt_decision order, int64_t now)
     b->order = (uint8_t)order;
     if (b->state == RT_BRANCH_READONLY)
         return;
+    if (b->state == RT_BRANCH_JOINING) {
+        move(b, RT_BRANCH_FINISHED);
+        return;
+    }
     move(b, RT_BRANCH_ORDERED);
     rt_retry_soon(&b->retry, now);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One branch of a transaction: its work at one resource, from the first statement to the end as decided.
  *
- *        PREPARE, ASK         yes
+ *   JOINING: of a process that joined
+ *     │ registered
+ *     ▼  PREPARE, ASK         yes
  *   ACTIVE ────────▶ PREPARING ───▶ PREPARED ────┐
  *     │                │ │ └ no ──▶ REFUSED ─────┤ the decision stands       done
  *     │                │ └── lost ▶ DOUBTFUL ────┼──────────────▶ ORDERED ───────────────▶ FINISHED
@@ -13,6 +15,8 @@
  *                                                                      nothing ▼  │ 30 s        │
  *                                                                           CHECKING ── done ───┘
  *
+ * JOINING has not begun at its participant, and must not: if it is given up before it is known to be registered, it
+ * is FINISHED at once.
  * An order is given by the connection that prepared; if that is gone, or somebody else orders, by another one: the
  * takeover. Of a branch whose id the participant does not have (ABSENT) it is asked for the marker, which committed
  * ones leave. Without one it is rolled back, which is well if it was to be; if it was to be committed, the journal is
@@ -90,6 +94,7 @@ enum rt_branch_state {
     RT_BRANCH_CHECKING,
     RT_BRANCH_FINISHED,
     RT_BRANCH_READONLY,
+    RT_BRANCH_JOINING, /* not known to be registered: nothing may begin at its participant */
 };
 
 struct rt_branch {
@@ -100,6 +105,7 @@ struct rt_branch {
     uint32_t checked; /* CHECKING: looks at the journal that left after this seq count */
     uint8_t state;    /* enum rt_branch_state */
     uint8_t order;    /* enum rt_decision: what it is to become; NONE before */
+    uint8_t due;      /* the same, while its vote is under way: that is waited for */
     uint8_t stuck;    /* enum rt_stuck */
     bool own;         /* the connection that prepared is ours and works */
     bool gated;       /* another connection may lose its commit: gate and marker (X7) */
@@ -110,6 +116,9 @@ struct rt_branch {
 };
 
 void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated);
+
+/* It stands in the journal: work may begin. Only of one that is JOINING. */
+void rt_branch_registered(struct rt_branch *b);
 
 /* PREPARE or ONE_PHASE was answered. */
 void rt_branch_voted(struct rt_branch *b, enum rt_reply reply);

@@ -36,15 +36,41 @@ void rt_name_text(const struct rt_name *name, char out[RT_NAME_TEXT])
     out[54] = '\0';
 }
 
+static bool get_id(const char *text, struct rt_txn_id *out)
+{
+    uint64_t journal, birth, random;
+    if (!get(text, 8, &journal) || !get(text + 8, 12, &birth) || !get(text + 20, 12, &random))
+        return false;
+    *out = rt_txn_id_make((uint32_t)journal, (int64_t)birth, random);
+    return true;
+}
+
 bool rt_name_parse(const char *text, struct rt_name *out)
 {
-    uint64_t journal, birth, random, branch, deadline;
-    if (!get(text, 8, &journal) || !get(text + 8, 12, &birth) || !get(text + 20, 12, &random) ||
-        text[32] != '-' || !get(text + 33, 8, &branch) || text[41] != '-' ||
+    struct rt_txn_id id;
+    uint64_t branch, deadline;
+    if (!get_id(text, &id) || text[32] != '-' || !get(text + 33, 8, &branch) || text[41] != '-' ||
         !get(text + 42, 12, &deadline) || text[54] != '\0')
         return false;
-    out->id = rt_txn_id_make((uint32_t)journal, (int64_t)birth, random);
-    out->branch = (uint32_t)branch;
-    out->deadline_ms = (int64_t)deadline;
+    *out = (struct rt_name){id, (uint32_t)branch, (int64_t)deadline};
+    return true;
+}
+
+void rt_name_ticket(const struct rt_name *name, char out[RT_NAME_TICKET])
+{
+    assert(name->deadline_ms >= 0 && name->deadline_ms <= RT_TXN_BIRTH_MAX);
+    rt_txn_id_text(&name->id, out);
+    out[32] = '-';
+    put(out + 33, (uint64_t)name->deadline_ms, 12);
+    out[45] = '\0';
+}
+
+bool rt_name_ticket_parse(const char *text, struct rt_name *out)
+{
+    struct rt_txn_id id;
+    uint64_t deadline;
+    if (!get_id(text, &id) || text[32] != '-' || !get(text + 33, 12, &deadline) || text[45] != '\0')
+        return false;
+    *out = (struct rt_name){id, 0, (int64_t)deadline};
     return true;
 }

@@ -7,7 +7,8 @@
 
 #include "txn/id.h"
 
-#define RT_NAME_TEXT 55 /* 32 + 1 + 8 + 1 + 12, and its end */
+#define RT_NAME_TEXT 55   /* 32 + 1 + 8 + 1 + 12, and its end */
+#define RT_NAME_TICKET 46 /* 32 + 1 + 12, and its end */
 
 struct rt_name {
     struct rt_txn_id id;
@@ -18,5 +19,10 @@ struct rt_name {
 void rt_name_text(const struct rt_name *name, char out[RT_NAME_TEXT]);
 /* Exactly what that writes; else false: it is not ours, and OUT is as before. */
 bool rt_name_parse(const char *text, struct rt_name *out);
+
+/* What another process is given so that it can join: ID-DEADLINE. */
+void rt_name_ticket(const struct rt_name *name, char out[RT_NAME_TICKET]);
+/* The same for that; `branch` is 0. */
+bool rt_name_ticket_parse(const char *text, struct rt_name *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include "txn/core/txn.h"
 
 #include "base/bug.h"
+#include "txn/core/ask.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -15,12 +16,15 @@ static const unsigned allowed_from[] = {
     [RT_TXN_PREPARING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_LOOKING),
     [RT_TXN_LOOKING] = BIT(RT_TXN_DECIDING),
     [RT_TXN_ONE_PHASE] = BIT(RT_TXN_ACTIVE),
-    [RT_TXN_DECIDING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_PREPARING) | BIT(RT_TXN_LOOKING),
-    [RT_TXN_COMMITTING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_DECIDING),
-    [RT_TXN_ABORTING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_DECIDING) | BIT(RT_TXN_ONE_PHASE),
+    [RT_TXN_WAITING] = BIT(RT_TXN_PREPARING),
+    [RT_TXN_DECIDING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_PREPARING) | BIT(RT_TXN_LOOKING) |
+                        BIT(RT_TXN_WAITING),
+    [RT_TXN_COMMITTING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_DECIDING) | BIT(RT_TXN_WAITING),
+    [RT_TXN_ABORTING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_DECIDING) | BIT(RT_TXN_ONE_PHASE) |
+                        BIT(RT_TXN_WAITING),
     [RT_TXN_CLOSING] = BIT(RT_TXN_COMMITTING) | BIT(RT_TXN_ABORTING),
     [RT_TXN_ENDED] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_PREPARING) | BIT(RT_TXN_ONE_PHASE) |
-                     BIT(RT_TXN_ABORTING) | BIT(RT_TXN_CLOSING),
+                     BIT(RT_TXN_COMMITTING) | BIT(RT_TXN_ABORTING) | BIT(RT_TXN_CLOSING),
 };
 
 static void move(struct rt_txn *t, enum rt_txn_state to)
@@ -81,8 +85,9 @@ static void phase_two_over(struct rt_txn *t, int64_t now)
                         t->branches[0].stuck == RT_STUCK_LOST;
     if (!all_over(t) && !stuck_closes)
         return;
-    if (!t->stands) {
-        end(t); /* there is no row to be closed */
+    bool closes = !t->joined || RT_BUG(RT_BUG_TXN_CLOSES_OTHERS);
+    if (!t->stands || !closes) {
+        end(t); /* there is no row to be closed, or it is another's: who joined knows only its own branches (X8) */
         return;
     }
     tell(t, (enum rt_outcome)t->outcome);
@@ -101,6 +106,7 @@ static bool listed(const struct rt_txn_part *parts, uint32_t n, uint32_t number)
 static void order_one(struct rt_txn *t, struct rt_branch *b, enum rt_decision decision, int64_t now)
 {
     assert(t->state == RT_TXN_COMMITTING || t->state == RT_TXN_ABORTING);
+    b->due = (uint8_t)decision;
     if (b->order != RT_DECISION_NONE || b->retry.seq != 0)
         return; /* its vote is under way: when that has come */
     b->either = t->outcome == RT_OUTCOME_EXPIRED;
@@ -109,17 +115,18 @@ static void order_one(struct rt_txn *t, struct rt_branch *b, enum rt_decision de
 }
 
 /* Whom the decision that stands does not list took part too late: it is rolled back. Without PARTS it is the list that
- * we asked for: all that are prepared. */
+ * we asked for: all that are prepared. Who joined asks for none, and finishes only its own. */
 static void commit_all(struct rt_txn *t, const struct rt_txn_part *parts, uint32_t n, int64_t now)
 {
     assert(parts != NULL || !t->adopted);
     move(t, RT_TXN_COMMITTING);
     t->stands = true;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; !t->joined && i < n; i++)
         rt_txn_found(t, &parts[i]);
     for (uint32_t i = 0; i < t->count; i++) {
         struct rt_branch *b = &t->branches[i];
-        bool part = parts != NULL ? listed(parts, n, b->number) : b->state == RT_BRANCH_PREPARED;
+        bool is_list = parts != NULL || t->joined;
+        bool part = is_list ? listed(parts, n, b->number) : b->state == RT_BRANCH_PREPARED;
         order_one(t, b, part ? RT_DECISION_COMMIT : RT_DECISION_ABORT, now);
     }
     phase_two_over(t, now);
@@ -144,11 +151,26 @@ static void decide(struct rt_txn *t, enum rt_decision want, int64_t now)
     rt_retry_soon(&t->journal, now);
 }
 
-/* It will not be committed: nobody else writes COMMIT, and we have not. */
+/* Whether nobody can write COMMIT any more, for whoever did would have to find prepared what is registered and never
+ * will be. What may be prepared may also have been found so. */
+static bool hopeless(const struct rt_txn *t)
+{
+    bool found = false;
+    assert(t->joined);
+    for (uint32_t i = 0; i < t->count; i++) {
+        uint8_t state = t->branches[i].state;
+        found = found || state == RT_BRANCH_ACTIVE || state == RT_BRANCH_REFUSED;
+        found = found || (RT_BUG(RT_BUG_TXN_LOST_VOTE_IS_NO) && state == RT_BRANCH_DOUBTFUL);
+    }
+    return found;
+}
+
+/* It will not be committed: only who began it writes COMMIT. If that is another, our no has to be known to it. */
 static void give_up(struct rt_txn *t, int64_t now)
 {
     assert(!t->commit_sent || t->state == RT_TXN_DECIDING);
-    if (!t->commit_sent && t->outcome == RT_OUTCOME_OPEN && !t->adopted)
+    bool certain = t->joined ? hopeless(t) : !t->commit_sent && !t->adopted;
+    if (certain && t->outcome == RT_OUTCOME_OPEN)
         resolve(t, RT_OUTCOME_ABORTED);
     if (t->state == RT_TXN_ACTIVE && !t->sent && !t->shared && !t->adopted) {
         roll_back_all(t, now); /* nothing is prepared: nothing can be in doubt */
@@ -157,11 +179,20 @@ static void give_up(struct rt_txn *t, int64_t now)
     decide(t, RT_DECISION_ABORT, now);
 }
 
+/* It is committed without us: of our branches none was known to be registered. */
+static bool is_late(const struct rt_txn *t, const struct rt_txn_answer *a)
+{
+    bool in = !t->joined || t->count == 0;
+    for (uint32_t i = 0; i < t->count; i++)
+        in = in || listed(a->parts, a->part_count, t->branches[i].number);
+    return !in;
+}
+
 static void decided_commit(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     assert(t->outcome != RT_OUTCOME_ABORTED); /* that was told only if nobody could write COMMIT */
     if (t->outcome == RT_OUTCOME_OPEN)
-        resolve(t, RT_OUTCOME_COMMITTED);
+        resolve(t, is_late(t, a) ? RT_OUTCOME_LATE : RT_OUTCOME_COMMITTED);
     commit_all(t, a->parts, a->part_count, now);
 }
 
@@ -177,11 +208,30 @@ static void others_joined(struct rt_txn *t, int64_t now)
     rt_retry_soon(&t->journal, now);
 }
 
-static void decide_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
+/* It is known what stands, or that nothing ever will. */
+static void stands_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     bool commit = a->reply == RT_REPLY_STANDS && a->decision == RT_DECISION_COMMIT;
-    if (RT_BUG(RT_BUG_TXN_OWN_WISH) && a->reply == RT_REPLY_STANDS)
+    assert(a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW);
+    if (RT_BUG(RT_BUG_TXN_OWN_WISH) && a->reply == RT_REPLY_STANDS && !t->joined)
         commit = t->want == RT_DECISION_COMMIT;
+    rt_retry_soon(&t->journal, now);
+    if (commit) {
+        decided_commit(t, a, now);
+        return;
+    }
+    /* Below the floor a COMMIT may have stood, been done and been forgotten: what is not done is not (X9). */
+    bool forgotten = a->reply == RT_REPLY_BELOW && (t->commit_lost || t->adopted || t->joined);
+    if (RT_BUG(RT_BUG_TXN_EXPIRED_IS_ABORTED))
+        forgotten = false;
+    if (t->outcome == RT_OUTCOME_OPEN)
+        resolve(t, forgotten ? RT_OUTCOME_EXPIRED : RT_OUTCOME_ABORTED);
+    t->stands = a->reply == RT_REPLY_STANDS;
+    roll_back_all(t, now);
+}
+
+static void decide_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
+{
     if (t->state != RT_TXN_DECIDING)
         return; /* only with RT_BUG_TXN_NOT_DURABLE */
     if (a->reply == RT_REPLY_OPEN) {
@@ -193,19 +243,76 @@ static void decide_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
         t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
         return;
     }
+    stands_answered(t, a, now);
+}
+
+/* ---- Of who joined ------------------------------------------------------ */
+
+/* It was decided before a branch of ours could be registered: nothing of ours is prepared, and nothing will be. */
+static void too_late(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
+{
+    bool stands = a->reply == RT_REPLY_STANDS;
+    assert(t->state == RT_TXN_ACTIVE && !t->sent);
+    enum rt_outcome aborted_or_late = a->decision == RT_DECISION_COMMIT ? RT_OUTCOME_LATE
+                                                                        : RT_OUTCOME_ABORTED;
+    resolve(t, stands ? aborted_or_late : RT_OUTCOME_EXPIRED);
+    roll_back_all(t, now);
+}
+
+static void register_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
+{
+    struct rt_branch *b = &t->branches[t->joining];
+    assert(t->joined && t->joining < t->count);
+    if (t->state != RT_TXN_ACTIVE)
+        return; /* it was given up meanwhile, and has not begun */
+    if (a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW)
+        too_late(t, a, now);
+    else if (a->reply != RT_REPLY_OPEN)
+        t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
+    else {
+        rt_retry_soon(&t->journal, now);
+        if (b->state == RT_BRANCH_JOINING) /* always, but for RT_BUG_TXN_WORKS_UNREGISTERED */
+            rt_branch_registered(b);
+    }
+}
+
+/* All is prepared: what becomes of it is another's to say. */
+static void wait_for_decision(struct rt_txn *t, int64_t now)
+{
+    move(t, RT_TXN_WAITING);
+    t->pause = RT_TXN_LOOK_FIRST;
     rt_retry_soon(&t->journal, now);
-    if (commit) {
-        decided_commit(t, a, now);
+    rt_retry_not_before(&t->journal, now + t->pause);
+    if (t->votes)
+        tell(t, RT_OUTCOME_PREPARED);
+}
+
+/* The journal was looked at, whether it is decided. Silence means nothing: we promised. */
+static void wait_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
+{
+    assert(t->state == RT_TXN_WAITING);
+    if (RT_BUG(RT_BUG_TXN_BELOW_IS_COMMITTED) && a->reply == RT_REPLY_BELOW)
+        resolve(t, RT_OUTCOME_COMMITTED);
+    if (a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW)
+        stands_answered(t, a, now);
+    else if (a->reply == RT_REPLY_OPEN) {
+        rt_retry_soon(&t->journal, now);
+        t->pause = t->pause * 2 < RT_TXN_LOOK_MOST ? t->pause * 2 : RT_TXN_LOOK_MOST;
+        rt_retry_not_before(&t->journal, now + t->pause);
+    } else
+        t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
+}
+
+/* Nobody has decided, long after the deadline: anybody may, and so may we. */
+static void waited_enough(struct rt_txn *t, int64_t now)
+{
+    assert(t->state == RT_TXN_WAITING);
+    if (RT_BUG(RT_BUG_TXN_SILENCE_IS_ABORT)) {
+        resolve(t, RT_OUTCOME_ABORTED);
+        roll_back_all(t, now);
         return;
     }
-    /* Below the floor a COMMIT of ours may have stood, been done and been forgotten: what is not done is not (X9). */
-    bool forgotten = a->reply == RT_REPLY_BELOW && (t->commit_lost || t->adopted);
-    if (RT_BUG(RT_BUG_TXN_EXPIRED_IS_ABORTED))
-        forgotten = false;
-    if (t->outcome == RT_OUTCOME_OPEN)
-        resolve(t, forgotten ? RT_OUTCOME_EXPIRED : RT_OUTCOME_ABORTED);
-    t->stands = a->reply == RT_REPLY_STANDS;
-    roll_back_all(t, now);
+    decide(t, RT_DECISION_ABORT, now);
 }
 
 /* ---- Votes -------------------------------------------------------------- */
@@ -225,6 +332,8 @@ static void count_votes(struct rt_txn *t, int64_t now)
         give_up(t, now);
     else if (open > 0)
         return;
+    else if (t->joined)
+        wait_for_decision(t, now);
     else if (yes > 0 || t->shared)
         decide(t, RT_DECISION_COMMIT, now);
     else { /* nothing was changed anywhere */
@@ -311,12 +420,23 @@ void rt_txn_begin(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline
                          .room = room};
 }
 
+void rt_txn_join(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
+                 int64_t deadline_at, int64_t settle_at, struct rt_branch *branches, uint32_t room)
+{
+    assert(settle_at >= deadline_at);
+    rt_txn_begin(t, id, deadline_ms, deadline_at, branches, room);
+    t->settle_at = settle_at;
+    t->joined = t->shared = true;
+}
+
 struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resource, bool gated)
 {
     assert(t->count < t->room && t->state == RT_TXN_ACTIVE && !t->adopted);
     struct rt_branch *b = &t->branches[t->count++];
     rt_branch_init(b, number, resource, gated);
     b->own = true;
+    if (t->joined)
+        b->state = RT_BRANCH_JOINING;
     return b;
 }
 
@@ -324,20 +444,32 @@ static bool any_failed(const struct rt_txn *t)
 {
     bool failed = false;
     for (uint32_t i = 0; i < t->count; i++)
-        failed = failed || t->branches[i].failed;
+        failed = failed || t->branches[i].failed || t->branches[i].state == RT_BRANCH_JOINING;
     return failed && !RT_BUG(RT_BUG_TXN_FAILED_VOTES_YES);
 }
 
-void rt_txn_commit(struct rt_txn *t, bool waits, int64_t limit_at, int64_t now)
+/* Somebody asks, and is answered by LIMIT_AT: once; of a joined one, its vote and its end. */
+static void asks(struct rt_txn *t, bool waits, int64_t limit_at)
 {
-    assert(!t->adopted && t->limit_at == RT_TXN_NEVER && limit_at != RT_TXN_NEVER);
+    assert(!t->adopted && limit_at != RT_TXN_NEVER);
+    assert(t->limit_at == RT_TXN_NEVER || (t->votes && t->told != RT_OUTCOME_OPEN));
     t->limit_at = limit_at;
     t->waits = waits;
-    if (t->state != RT_TXN_ACTIVE) { /* its deadline was before: that has begun, or is over */
-        if (t->outcome != RT_OUTCOME_OPEN)
-            tell(t, (enum rt_outcome)t->outcome);
-        return;
-    }
+    t->votes = false;
+    t->told = RT_OUTCOME_OPEN;
+}
+
+/* It has gone on before it was asked for: its deadline was before, or it has voted. What is known is told. */
+static void asks_later(struct rt_txn *t)
+{
+    bool finishing = t->waits && t->state == RT_TXN_COMMITTING;
+    assert(t->state != RT_TXN_ACTIVE);
+    if (t->outcome != RT_OUTCOME_OPEN && !finishing)
+        tell(t, (enum rt_outcome)t->outcome);
+}
+
+static void vote(struct rt_txn *t, int64_t now)
+{
     if (now >= t->deadline_at || any_failed(t)) {
         give_up(t, now);
         return;
@@ -350,14 +482,36 @@ void rt_txn_commit(struct rt_txn *t, bool waits, int64_t limit_at, int64_t now)
     count_votes(t, now);
 }
 
+void rt_txn_commit(struct rt_txn *t, bool waits, int64_t limit_at, int64_t now)
+{
+    asks(t, waits, limit_at);
+    if (t->state == RT_TXN_ACTIVE)
+        vote(t, now);
+    else
+        asks_later(t);
+}
+
+void rt_txn_vote(struct rt_txn *t, int64_t limit_at, int64_t now)
+{
+    assert(t->joined);
+    asks(t, false, limit_at);
+    t->votes = true;
+    if (t->state == RT_TXN_ACTIVE)
+        vote(t, now);
+    else
+        asks_later(t);
+}
+
 void rt_txn_abort(struct rt_txn *t, int64_t limit_at, int64_t now)
 {
-    assert(!t->adopted && t->limit_at == RT_TXN_NEVER && limit_at != RT_TXN_NEVER);
-    t->limit_at = limit_at;
-    if (t->state == RT_TXN_ACTIVE)
+    asks(t, false, limit_at);
+    if (t->state == RT_TXN_ACTIVE) {
         give_up(t, now);
-    else
-        tell(t, (enum rt_outcome)t->outcome);
+        return;
+    }
+    if (t->state == RT_TXN_WAITING)
+        decide(t, RT_DECISION_ABORT, now); /* anybody may; what stands is told */
+    asks_later(t);
 }
 
 void rt_txn_adopt(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
@@ -409,78 +563,11 @@ uint32_t rt_txn_parts(const struct rt_txn *t, struct rt_txn_part *out, uint32_t 
     return n;
 }
 
-static enum rt_txn_op journal_next(const struct rt_txn *t)
-{
-    switch (t->state) {
-    case RT_TXN_DECIDING:
-        return RT_TXN_DECIDE;
-    case RT_TXN_LOOKING:
-        return RT_TXN_LOOK;
-    case RT_TXN_CLOSING:
-        return RT_TXN_DONE;
-    case RT_TXN_ONE_PHASE:
-    case RT_TXN_COMMITTING:
-        for (uint32_t i = 0; i < t->count; i++)
-            if (t->branches[i].state == RT_BRANCH_CHECKING)
-                return RT_TXN_LOOK;
-        return RT_TXN_BRANCH;
-    default:
-        return RT_TXN_BRANCH; /* nothing */
-    }
-}
-
-static enum rt_branch_op branch_next(struct rt_txn *t, struct rt_branch *b)
-{
-    switch (t->state) {
-    case RT_TXN_PREPARING:
-        if (b->state != RT_BRANCH_ACTIVE)
-            return RT_BRANCH_NOTHING;
-        return b->elsewhere ? RT_BRANCH_ASK : RT_BRANCH_PREPARE;
-    case RT_TXN_ONE_PHASE:
-        if (b->state == RT_BRANCH_CHECKING)
-            return RT_BRANCH_NOTHING;
-        return b->state == RT_BRANCH_ACTIVE ? RT_BRANCH_ONE_PHASE : RT_BRANCH_ASK;
-    case RT_TXN_COMMITTING:
-    case RT_TXN_ABORTING:
-        return b->order != RT_DECISION_NONE ? rt_branch_next(b) : RT_BRANCH_NOTHING;
-    default:
-        return RT_BRANCH_NOTHING;
-    }
-}
-
-static void fill_branch(struct rt_txn *t, struct rt_branch *b, enum rt_branch_op op,
-                        struct rt_txn_todo *todo)
-{
-    *todo = (struct rt_txn_todo){.to = RT_TXN_BRANCH, .op = op, .branch = b, .own = b->own};
-    todo->seq = ++t->last_seq;
-    todo->fence = op == RT_BRANCH_ASK && t->state == RT_TXN_ONE_PHASE;
-    rt_retry_sent(&b->retry, todo->seq);
-    if (b->state == RT_BRANCH_ACTIVE) {
-        assert(t->state == RT_TXN_PREPARING || t->state == RT_TXN_ONE_PHASE);
-        b->state = RT_BRANCH_PREPARING;
-        t->sent = true;
-    }
-}
-
-static void fill_journal(struct rt_txn *t, enum rt_txn_op op, struct rt_txn_todo *todo)
-{
-    assert(op != RT_TXN_BRANCH);
-    *todo = (struct rt_txn_todo){.to = op, .seq = ++t->last_seq};
-    if (op == RT_TXN_DECIDE) {
-        todo->decision = (enum rt_decision)t->want;
-        t->asked_commit = t->want == RT_DECISION_COMMIT;
-        t->commit_sent = t->commit_sent || t->asked_commit;
-        todo->registered = t->registered;
-    }
-    t->asked = (uint8_t)op;
-    rt_retry_sent(&t->journal, todo->seq);
-}
-
 bool rt_txn_todo(struct rt_txn *t, struct rt_txn_todo *todo, int64_t now)
 {
-    enum rt_txn_op op = journal_next(t);
+    enum rt_txn_op op = rt_ask_journal_next(t);
     if (op != RT_TXN_BRANCH && rt_retry_may(&t->journal, now)) {
-        fill_journal(t, op, todo);
+        rt_ask_journal(t, op, todo);
         if (RT_BUG(RT_BUG_TXN_NOT_DURABLE) && todo->decision == RT_DECISION_COMMIT)
             commit_all(t, NULL, 0, now);
         return true;
@@ -489,10 +576,10 @@ bool rt_txn_todo(struct rt_txn *t, struct rt_txn_todo *todo, int64_t now)
         struct rt_branch *b = &t->branches[i];
         if (!rt_retry_may(&b->retry, now))
             continue;
-        enum rt_branch_op what = branch_next(t, b);
+        enum rt_branch_op what = rt_ask_branch_next(t, b);
         if (what == RT_BRANCH_NOTHING)
             continue;
-        fill_branch(t, b, what, todo);
+        rt_ask_branch(t, b, what, todo);
         return true;
     }
     return false;
@@ -505,6 +592,10 @@ static void look_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64
 {
     if (t->state == RT_TXN_LOOKING) {
         joined_answered(t, a, now);
+        return;
+    }
+    if (t->state == RT_TXN_WAITING) {
+        wait_answered(t, a, now);
         return;
     }
     if (t->state == RT_TXN_ONE_PHASE) {
@@ -536,13 +627,16 @@ static void journal_answered(struct rt_txn *t, const struct rt_txn_answer *a, in
         decide_answered(t, a, now);
     else if (t->asked == RT_TXN_LOOK)
         look_answered(t, a, now);
+    else if (t->asked == RT_TXN_REGISTER)
+        register_answered(t, a, now);
     else if (a->reply == RT_REPLY_DONE)
         end(t);
     else
         t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
 }
 
-/* A vote that comes after the deadline, or after another's no: the branch is as it says, and is rolled back. */
+/* A vote that comes after the decision is known: the branch is as it says, and is ended as that says. It was given up,
+ * so that is a rollback; but who joined may have been found prepared by who decided, and is committed. */
 static void vote_answered(struct rt_txn *t, struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
     rt_branch_voted(b, reply);
@@ -551,7 +645,8 @@ static void vote_answered(struct rt_txn *t, struct rt_branch *b, enum rt_reply r
     if (t->state == RT_TXN_PREPARING)
         count_votes(t, now);
     else if (t->state == RT_TXN_ABORTING || t->state == RT_TXN_COMMITTING) {
-        order_one(t, b, RT_DECISION_ABORT, now);
+        bool rolled = RT_BUG(RT_BUG_TXN_LATE_VOTE_ROLLED);
+        order_one(t, b, rolled ? RT_DECISION_ABORT : (enum rt_decision)b->due, now);
         phase_two_over(t, now);
     }
 }
@@ -610,10 +705,8 @@ static bool has_limit(const struct rt_txn *t)
 /* Its caller waits no longer. What stands, or what nobody can write any more, is told; else it is not known (X5). */
 static void over_limit(struct rt_txn *t, int64_t now)
 {
-    if (t->state == RT_TXN_PREPARING || t->state == RT_TXN_LOOKING) {
-        give_up(t, now);
-        return;
-    }
+    if (t->state == RT_TXN_PREPARING || t->state == RT_TXN_LOOKING)
+        give_up(t, now); /* it tells, if that is certain */
     bool known = t->outcome != RT_OUTCOME_OPEN;
     enum rt_outcome guess = RT_BUG(RT_BUG_TXN_UNKNOWN_IS_ABORTED) ? RT_OUTCOME_ABORTED
                                                                   : RT_OUTCOME_UNKNOWN;
@@ -625,6 +718,8 @@ void rt_txn_tick(struct rt_txn *t, int64_t now)
     assert(!t->adopted || t->deadline_at == RT_TXN_NEVER);
     if (has_deadline(t) && now >= t->deadline_at)
         give_up(t, now); /* of a COMMIT that is under way, and this, the first stands */
+    if (t->state == RT_TXN_WAITING && now >= t->settle_at)
+        waited_enough(t, now);
     if (has_limit(t) && now >= t->limit_at)
         over_limit(t, now);
 }
@@ -639,13 +734,15 @@ int64_t rt_txn_next(struct rt_txn *t)
     int64_t at = RT_TXN_NEVER;
     if (has_deadline(t))
         at = sooner(at, t->deadline_at);
+    if (t->state == RT_TXN_WAITING)
+        at = sooner(at, t->settle_at);
     if (has_limit(t))
         at = sooner(at, t->limit_at);
-    if (t->journal.seq == 0 && journal_next(t) != RT_TXN_BRANCH)
+    if (t->journal.seq == 0 && rt_ask_journal_next(t) != RT_TXN_BRANCH)
         at = sooner(at, t->journal.at);
     for (uint32_t i = 0; i < t->count; i++) {
         struct rt_branch *b = &t->branches[i];
-        if (b->retry.seq == 0 && branch_next(t, b) != RT_BRANCH_NOTHING)
+        if (b->retry.seq == 0 && rt_ask_branch_next(t, b) != RT_BRANCH_NOTHING)
             at = sooner(at, b->retry.at);
     }
     return at;

@@ -13,6 +13,23 @@
  *    │ └── abort, deadline ─────────────────────┘                        │
  *    └──── abort before anything was prepared ───────────────────────────┘
  *   adopted (recovery): undecided: DECIDING with ABORT; decided: COMMITTING, ABORTING
+ *   joined (another process began it, and decides):
+ *
+ *            vote             all yes          COMMIT stands
+ *   ACTIVE ────────▶ PREPARING ───────▶ WAITING ────────────▶ COMMITTING ──▶ ENDED
+ *    │ │ │            │ any no, lost,    │ │                    ▲              ▲
+ *    │ │ │            │ deadline         │ └── ABORT stands ────┼▶ ABORTING ───┘
+ *    │ │ │            ▼                  │                      │   ▲ ▲
+ *    │ │ └ abort, ▶ DECIDING with ABORT ◀┘ abort, or nobody has │   │ │
+ *    │ │  deadline   │                     by settle_at         │   │ │
+ *    │ │             └────────── what stands ───────────────────┴───┘ │
+ *    │ └──────────────────────── a branch is too late: it is decided ─┘
+ *    └ each branch: REGISTER before it begins
+ *
+ * Who joined writes ABORT, as anybody may, and never COMMIT. It ends its own branches only, on the connections that
+ * prepared them (on MariaDB nobody else can while those live), and never writes DONE: it does not know the others'.
+ * That does who began it, which ends all of them, or recovery. Both may end the same branch: whoever comes second is
+ * told ABSENT, and asks for the marker.
  *
  * The invariants; the simulator (tests/sim/txn) asserts them, comments cite them by number:
  * X1  One decision: what stands in the journal for an id never becomes another. A transaction is committed exactly when
@@ -51,6 +68,9 @@
 /* What is asked of the journal. */
 enum rt_txn_op {
     RT_TXN_BRANCH, /* nothing: it is for a participant, see op of the branch */
+    /* Joined: `branch` is written down, so that a COMMIT counts it; durable before it is answered. OPEN: it is there,
+     * and may begin. STANDS, BELOW: too late, it is not. Lost: ask again; the answer is the same. */
+    RT_TXN_REGISTER,
     /* Insert (id, COMMIT and the branches | ABORT) if nothing stands there; durable before it is answered.
      * STANDS: with what stands now, whoever wrote it; BELOW: nothing stands, and the id's birth is below the floor, so
      * nothing ever will. OPEN: COMMIT was not written, for more branches are registered than `registered`: the journal
@@ -70,12 +90,14 @@ struct rt_txn_part { /* a branch as the journal lists it with COMMIT */
 struct rt_txn_todo {
     enum rt_txn_op to;
     enum rt_branch_op op;      /* RT_TXN_BRANCH */
-    struct rt_branch *branch;  /* RT_TXN_BRANCH; valid until the next branch is added */
+    struct rt_branch *branch;  /* BRANCH, REGISTER; valid until the next branch is added */
     uint32_t seq;              /* give it back with the answer */
     enum rt_decision decision; /* DECIDE; COMMIT lists rt_txn_parts */
     uint32_t registered;       /* DECIDE: branches that are registered and known */
     bool own;   /* COMMIT, ROLLBACK: on the connection that prepared; else a takeover */
     bool fence; /* ASK */
+    /* PREPARE: it must not drop out as read-only, for who began the transaction asks for it (RT_PARTY_WRITES) */
+    bool stays;
 };
 
 struct rt_txn_answer {
@@ -83,8 +105,8 @@ struct rt_txn_answer {
     enum rt_reply reply;
     enum rt_decision decision; /* STANDS */
     bool done;                 /* STANDS: all branches are finished */
-    /* STANDS COMMIT: the branches listed; NULL: as we asked. LOOK, OPEN: those registered. There must be room for
-     * them. */
+    /* STANDS COMMIT: the branches listed; NULL: as we asked (joined: none). LOOK, OPEN: those registered. There must be
+     * room for them, but in a joined one. */
     const struct rt_txn_part *parts;
     uint32_t part_count;
 };
@@ -93,6 +115,7 @@ enum rt_txn_state {
     RT_TXN_ACTIVE,
     RT_TXN_PREPARING,
     RT_TXN_LOOKING, /* which branches have others registered? */
+    RT_TXN_WAITING, /* joined: for the decision */
     RT_TXN_ONE_PHASE,
     RT_TXN_DECIDING,
     RT_TXN_COMMITTING,
@@ -105,12 +128,14 @@ enum rt_outcome {
     RT_OUTCOME_OPEN,
     RT_OUTCOME_COMMITTED,
     RT_OUTCOME_ABORTED,
-    RT_OUTCOME_EXPIRED, /* decided, finished and forgotten: nobody knows any more */
-    RT_OUTCOME_UNKNOWN, /* told only: the answer did not come in time, and is looked for on */
+    RT_OUTCOME_EXPIRED,  /* decided, finished and forgotten: nobody knows any more */
+    RT_OUTCOME_UNKNOWN,  /* told only: the answer did not come in time, and is looked for on */
+    RT_OUTCOME_PREPARED, /* told only: joined, our vote is yes */
+    RT_OUTCOME_LATE, /* joined: committed before a branch of ours was registered; nothing of ours stays */
 };
 
 /* rt_txn_news */
-#define RT_TXN_ANSWERED 0x1u  /* commit or abort: `told`; once */
+#define RT_TXN_ANSWERED 0x1u  /* vote, commit or abort: `told`; once each */
 #define RT_TXN_ATTENTION 0x2u /* something came to nothing ten times in a row */
 #define RT_TXN_STUCK 0x4u     /* a branch has become stuck; `stuck` of each says why */
 #define RT_TXN_OVER 0x8u      /* ENDED; once */
@@ -120,6 +145,8 @@ struct rt_txn {
     int64_t deadline_ms; /* by the wall; participants keep it with the branch */
     int64_t deadline_at; /* the same by our own clock; RT_TXN_NEVER: adopted */
     int64_t limit_at;    /* its caller is answered by then */
+    int64_t settle_at;   /* joined: it decides ABORT then, if nobody has */
+    int64_t pause;       /* WAITING: between two looks */
     struct rt_branch *branches;
     uint32_t count, room;
     uint32_t last_seq;
@@ -131,7 +158,10 @@ struct rt_txn {
     uint8_t outcome;     /* enum rt_outcome */
     uint8_t told;        /* enum rt_outcome */
     uint32_t registered; /* of the branches */
+    uint32_t joining;    /* REGISTER: the branch's index */
     bool adopted;        /* no caller of ours waits */
+    bool joined;         /* another process began it */
+    bool votes;          /* joined: its caller is answered with the vote */
     /* others know the id: they may ask for its outcome, so that stands in the journal */
     bool shared;
     bool waits;        /* its caller is answered when phase two is over */
@@ -153,6 +183,23 @@ struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resourc
  * that is before. */
 void rt_txn_commit(struct rt_txn *t, bool waits, int64_t limit_at, int64_t now);
 void rt_txn_abort(struct rt_txn *t, int64_t limit_at, int64_t now);
+
+/* Begun by another process, which decides. After SETTLE_AT (its deadline and by how much clocks may differ) ABORT is
+ * decided here, if nothing is. Then rt_txn_add for each branch, with a number that nobody else has (drawn at random
+ * from RT_TXN_JOINED up): its participant must hear nothing of it before its state is RT_BRANCH_ACTIVE. If the
+ * transaction leaves ACTIVE before that, it was too late, or the deadline has passed: `outcome`. Whoever gives up
+ * waiting for it sets `failed`.
+ * Then rt_txn_vote, rt_txn_commit or both, or rt_txn_abort. */
+#define RT_TXN_JOINED UINT32_C(0x80000000)
+#define RT_TXN_LOOK_FIRST INT64_C(20000000) /* ns; doubling */
+#define RT_TXN_LOOK_MOST INT64_C(500000000)
+void rt_txn_join(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline_ms,
+                 int64_t deadline_at, int64_t settle_at, struct rt_branch *branches, uint32_t room);
+/* All its branches prepare. Told: PREPARED: they will end as is decided, and so they do from now on without being
+ * asked, whatever its caller does; or how the transaction ended, which is not with our yes; or UNKNOWN. */
+void rt_txn_vote(struct rt_txn *t, int64_t limit_at, int64_t now);
+/* rt_txn_commit of a joined one votes, if that was not done, and its caller is told the outcome; WAITS: when our
+ * branches are over. rt_txn_abort votes no; after a yes it is ABORT if nothing stands yet. Told is what stands. */
 
 /* Left behind by somebody, and ours to finish: recovery. DECISION is what was read in the journal: COMMIT or ABORT,
  * with all its PARTS; NONE: nothing, so it will be ABORT unless the journal says otherwise. Then rt_txn_found for each

@@ -43,6 +43,9 @@ static void say_todo(struct story *s, const struct rt_txn_todo *todo)
     case RT_TXN_DECIDE:
         say_decide(s, todo);
         break;
+    case RT_TXN_REGISTER:
+        say(s, "REGISTER %u", todo->branch->number);
+        break;
     case RT_TXN_LOOK:
         say(s, "LOOK");
         break;
@@ -51,13 +54,16 @@ static void say_todo(struct story *s, const struct rt_txn_todo *todo)
         break;
     default:
         say(s, "%s %u%s%s", ops[todo->op], todo->branch->number, order && !todo->own ? " over" : "",
-            todo->fence ? " fence" : "");
+            todo->fence   ? " fence"
+            : todo->stays ? " stays"
+                          : "");
     }
 }
 
 static void say_all(struct story *s)
 {
-    static const char *const outcomes[] = {"OPEN", "COMMITTED", "ABORTED", "EXPIRED", "UNKNOWN"};
+    static const char *const outcomes[] = {"OPEN",    "COMMITTED", "ABORTED", "EXPIRED",
+                                           "UNKNOWN", "PREPARED",  "LATE"};
     struct rt_txn_todo todo;
     rt_txn_tick(&s->t, s->now);
     uint32_t news = rt_txn_news(&s->t);
@@ -141,6 +147,10 @@ static void happen(struct story *s, const char *event)
     int64_t limit = s->now + 5000 * STORY_MS;
     if (strncmp(event, "commit", 6) == 0)
         rt_txn_commit(&s->t, event[6] != '\0', limit, s->now);
+    else if (strcmp(event, "vote") == 0)
+        rt_txn_vote(&s->t, limit, s->now);
+    else if (event[0] == 'a' && event[1] == 'd')
+        rt_txn_add(&s->t, (uint32_t)strtoul(event + 4, NULL, 10), s->t.count, false);
     else if (strcmp(event, "abort") == 0)
         rt_txn_abort(&s->t, limit, s->now);
     else if (event[0] == '+')
@@ -189,6 +199,14 @@ void story_begin(struct story *s, uint32_t n)
 void story_begin_gated(struct story *s, uint32_t n)
 {
     begin(s, n, true);
+}
+
+void story_join(struct story *s)
+{
+    memset(s, 0, sizeof(*s));
+    s->now = 1000 * STORY_MS;
+    rt_txn_join(&s->t, &some_id, 60000, s->now + 60000 * STORY_MS, s->now + 65000 * STORY_MS, s->b,
+                STORY_ROOM);
 }
 
 void story_adopt(struct story *s, uint32_t n, bool gated)

@@ -4,10 +4,10 @@
  *   happens(s, "0 yes", "")              branch 0 answers; nothing follows
  *   happens(s, "journal COMMIT", "told COMMITTED, COMMIT 0, COMMIT 1")
  *
- * Events: commit, commit wait, abort, +MS (time passes), back RESOURCE, again (the last answer comes twice),
+ * Events: add N, vote, commit, commit wait, abort, +MS (time passes), back RESOURCE, again (the last answer comes twice),
  * N yes|readonly|no|lost|done|absent|prepared|committed|held|clear|refused, journal COMMIT [N...]|ABORT|below|open
- * N...| done|lost|COMMIT done. What follows: DECIDE, LOOK, DONE; PREPARE, ONE_PHASE, COMMIT, ROLLBACK, ASK, GATE and a
- * branch, "over" behind an order for a takeover, "fence" behind an ASK with one; told OUTCOME, attention, stuck,
+ * N...| done|lost|COMMIT done. What follows: REGISTER and a branch, DECIDE, LOOK, DONE; PREPARE, ONE_PHASE, COMMIT, ROLLBACK, ASK, GATE and a
+ * branch, "over" behind an order for a takeover, "fence" behind an ASK with one, "stays" behind a PREPARE; told OUTCOME, attention, stuck,
  * ended. */
 #ifndef TXN_STORY_H
 #define TXN_STORY_H
@@ -30,6 +30,8 @@ struct story {
 /* A transaction of N branches, on the resources 0 to N - 1; its deadline is in 60 s, its caller's patience 5 s. */
 void story_begin(struct story *s, uint32_t n);
 void story_begin_gated(struct story *s, uint32_t n);
+/* Another process's, joined; its deadline is in 60 s, and 5 s later it is settled. */
+void story_join(struct story *s);
 /* Left behind by somebody: of its branches those whose numbers are below N were found. */
 void story_adopt(struct story *s, uint32_t n, bool gated);
 

@@ -49,6 +49,33 @@ static void what_is_not_ours_is_not_read(void **state)
     assert_memory_equal(&name, &before, sizeof(name));
 }
 
+static void a_ticket_has_one_text(void **state)
+{
+    static const char text[] = "0000000701a2b3c4d5e6f0f1f2f3f4f5-01a2b3c4ffff";
+    static const char *const others[] = {
+        "",
+        "0000000701a2b3c4d5e6f0f1f2f3f4f5",
+        "0000000701a2b3c4d5e6f0f1f2f3f4f5-01a2b3c4fff",
+        "0000000701a2b3c4d5e6f0f1f2f3f4f5-01a2b3c4fffff",
+        "0000000701a2b3c4d5e6f0f1f2f3f4f5-01a2b3c4fffF",
+        "0000000701a2b3c4d5e6f0f1f2f3f4f5_01a2b3c4ffff",
+        "0000000701a2b3c4d5e6f0f1f2f3f4f5-0000002a-01a2b3c4ffff",
+    };
+    struct rt_name name;
+    char out[RT_NAME_TICKET];
+    (void)state;
+    assert_true(rt_name_ticket_parse(text, &name));
+    assert_int_equal(rt_txn_id_journal(&name.id), 7);
+    assert_int_equal(name.branch, 0);
+    assert_true(name.deadline_ms == INT64_C(0x01a2b3c4ffff));
+    rt_name_ticket(&name, out);
+    assert_string_equal(out, text);
+    struct rt_name before = name;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        assert_false(rt_name_ticket_parse(others[i], &name));
+    assert_memory_equal(&name, &before, sizeof(name));
+}
+
 /* One step of gc: asked, and answered. */
 static void step(struct rt_gc *g, enum rt_gc_op wanted, enum rt_gc_reply reply, int64_t now)
 {
@@ -91,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_has_one_text),
         cmocka_unit_test(what_is_not_ours_is_not_read),
+        cmocka_unit_test(a_ticket_has_one_text),
         cmocka_unit_test(gc_goes_step_by_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
