@@ -177,6 +177,12 @@ static int may_end(struct rota_txn *t, const char *call)
         return rt_txns_fail(NULL, ROTA_INVALID, "%s needs a transaction", call);
     if (rt_txns_forked(t->m))
         return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
+    pthread_mutex_lock(&t->m->mu);
+    bool begins = t->begins != NULL;
+    pthread_mutex_unlock(&t->m->mu);
+    if (begins)
+        return rt_txns_fail(t->m, ROTA_INVALID,
+                            "a branch is beginning: %s comes when that was called back", call);
     return 0;
 }
 

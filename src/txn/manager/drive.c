@@ -90,6 +90,12 @@ static void op_ended(struct rota_branch *b)
 {
     uint32_t seq = b->op_seq;
 
+    if (b->begins != NULL) {
+        b->op_seq = 0;
+        rt_xa_begun(b);
+        return;
+    }
+
     b->op_seq = 0;
     if (b->watching)
         rt_watch_want(&b->watch, false, false);
@@ -108,16 +114,17 @@ static void on_ready(struct rt_watch *w, bool readable, bool writable)
 
     if (b->op_seq == 0)
         return;
+    struct rota_txn *t = b->txn;
     if (rt_party_go(b->seat->party, events))
         op_ended(b);
-    rt_txns_due(b->txn);
+    rt_txns_due(t);
 }
 
 static void watch(struct rota_branch *b)
 {
     struct rt_party_wait wait = rt_party_wait(b->seat->party);
 
-    if (!b->watching) {
+    if (!b->watching && !b->closing) { /* when that has closed, T is due again */
         memset(&b->watch, 0, sizeof(b->watch));
         b->watch.user = b;
         b->watching = rt_watch_start(&b->txn->m->loop, &b->watch, wait.fd, on_ready) == 0;
@@ -130,8 +137,27 @@ static void watch(struct rota_branch *b)
 static void on_closed(struct rt_watch *w)
 {
     struct rota_branch *b = w->user;
+    struct rota_txn *t = b->txn;
+
     b->closing = false;
-    rt_txns_due(b->txn);
+    if (b->orphan)
+        rt_entry_free_branch(b);
+    rt_txns_due(t);
+}
+
+static void unwatch(struct rota_branch *b)
+{
+    if (!b->watching)
+        return;
+    b->watching = false;
+    b->closing = true;
+    rt_watch_stop(&b->watch, on_closed);
+}
+
+void rt_drive_give_back(struct rota_branch *b)
+{
+    assert(b->op_seq == 0);
+    unwatch(b);
 }
 
 /* The connection is its owner's again. What is prepared on it is finished by another one, which cannot before this one
@@ -143,11 +169,7 @@ static void give_back(struct rota_branch *b)
     struct rt_talk *talk = seat->party->talk;
 
     assert(b->op_seq == 0);
-    if (b->watching) {
-        b->watching = false;
-        b->closing = true;
-        rt_watch_stop(&b->watch, on_closed);
-    }
+    unwatch(b);
     if (!rt_branch_is_over(core) && b->part.prepared && core->own && talk->kind->fd(talk) >= 0)
         shutdown(talk->kind->fd(talk), SHUT_RDWR);
     if (!rt_branch_is_over(core))
@@ -157,7 +179,7 @@ static void give_back(struct rota_branch *b)
     rt_seat_leave(b->txn->m, seat);
 }
 
-static void ask_own(struct rota_branch *b, enum rt_party_what what, uint32_t seq)
+void rt_drive_own(struct rota_branch *b, enum rt_party_what what, uint32_t seq)
 {
     b->op = (struct rt_party_op){.what = what, .part = &b->part, .deadline = soon(b->txn)};
     b->op_seq = seq;
@@ -229,7 +251,7 @@ static void ask_branch(struct rota_txn *t, const struct rt_txn_todo *todo)
 
     assert(b->op_seq == 0 && b->errand_seq == 0);
     if (b->seat != NULL && (votes || (orders && todo->own)))
-        ask_own(b, what_of(todo->op), todo->seq);
+        rt_drive_own(b, what_of(todo->op), todo->seq);
     else if (votes) /* its connection was given back: it was never prepared */
         answer_branch(b, todo->seq, RT_REPLY_NO);
     else
@@ -514,7 +536,8 @@ static void answer_caller(struct rota_txn *t)
 
 static bool may_go(const struct rota_txn *t)
 {
-    bool busy = t->core.state != RT_TXN_ENDED || t->life != RT_LIFE_ALONE || t->op_seq != 0;
+    bool busy = t->core.state != RT_TXN_ENDED || t->life != RT_LIFE_ALONE || t->op_seq != 0 ||
+                t->begins != NULL;
     for (uint32_t i = 0; i < t->core.count; i++) {
         const struct rota_branch *b = t->branches[i];
         busy = busy || b->op_seq != 0 || b->errand_seq != 0 || b->closing || b->seat != NULL;
@@ -522,21 +545,35 @@ static bool may_go(const struct rota_txn *t)
     return !busy;
 }
 
+/* One connection that is lent: its op is over, or goes on until what is returned. */
+static int64_t look_at_clock(struct rota_branch *b)
+{
+    if (b->op_seq != 0 && rt_party_wait(b->seat->party).until <= now_of(b->txn) &&
+        rt_party_go(b->seat->party, 0)) {
+        op_ended(b);
+        return now_of(b->txn); /* B may be gone */
+    }
+    if (b->op_seq == 0)
+        return RT_NEVER;
+    watch(b);
+    return rt_party_wait(b->seat->party).until;
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Ops on lent connections whose time is over; and when the next one's is. */
 static int64_t look_at_clocks(struct rota_txn *t)
 {
     int64_t next = t->free_by;
 
-    for (uint32_t i = 0; i < t->core.count; i++) {
-        struct rota_branch *b = t->branches[i];
-        if (b->op_seq != 0 && rt_party_wait(b->seat->party).until <= now_of(t) &&
-            rt_party_go(b->seat->party, 0))
-            op_ended(b);
-        if (b->op_seq == 0)
-            continue;
-        watch(b);
-        int64_t until = rt_party_wait(b->seat->party).until;
-        next = until < next ? until : next;
+    for (uint32_t i = 0; i < t->core.count; i++)
+        next = sooner(next, look_at_clock(t->branches[i]));
+    for (struct rota_branch *b = t->begins, *after; b != NULL; b = after) {
+        after = b->next_begin;
+        next = sooner(next, look_at_clock(b));
     }
     return next;
 }
@@ -554,11 +591,24 @@ static void go_on(struct rota_txn *t)
             ask_journal(t, &todo);
 }
 
+/* Branches that are to begin without their caller's waiting. */
+static void begin_some(struct rota_txn *t)
+{
+    for (struct rota_branch *b = t->begins, *after; b != NULL; b = after) {
+        after = b->next_begin;
+        if (b->op_seq == 0)
+            rt_drive_own(b, b->seat->party->attached ? RT_PARTY_BEGIN : RT_PARTY_ATTACH, 1);
+    }
+}
+
 void rt_drive_go(struct rota_txn *t)
 {
-    if (t->life == RT_LIFE_HELD)
-        return; /* its connections are the application's */
+    begin_some(t);
     int64_t next = look_at_clocks(t);
+    if (t->life == RT_LIFE_HELD) { /* other connections are the application's */
+        rt_timers_at(&t->m->loop.timers, &t->timer.timer, next);
+        return;
+    }
     go_on(t);
     next = look_at_clocks(t);
     if ((rt_txn_news(&t->core) & (RT_TXN_ATTENTION | RT_TXN_STUCK)) != 0)
@@ -568,9 +618,8 @@ void rt_drive_go(struct rota_txn *t)
         rt_entry_free(t);
         return;
     }
-    int64_t core = rt_txn_next(&t->core);
-    next = t->free_by < next ? t->free_by : next;
-    rt_timers_at(&t->m->loop.timers, &t->timer.timer, core < next ? core : next);
+    next = sooner(sooner(next, t->free_by), rt_txn_next(&t->core));
+    rt_timers_at(&t->m->loop.timers, &t->timer.timer, next);
 }
 
 const char *rt_drive_stuck(const struct rota_txn *t, uint32_t i)
@@ -591,8 +640,26 @@ void rt_drive_abandon(struct rota_txn *t)
     rt_txns_due(t);
 }
 
+static void drop_begins(struct rota_txn *t)
+{
+    while (t->begins != NULL) {
+        struct rota_branch *b = t->begins;
+        t->begins = b->next_begin;
+        b->seat->party->dead = true; /* its op is given up */
+        b->op_seq = 0;
+        unwatch(b);
+        rt_seat_leave(t->m, b->seat);
+        b->seat = NULL;
+        rt_caller_free(b->begins);
+        b->orphan = true;
+        if (!b->closing)
+            rt_entry_free_branch(b);
+    }
+}
+
 void rt_drive_drop(struct rota_txn *t)
 {
+    drop_begins(t);
     for (uint32_t i = 0; i < t->core.count; i++) {
         struct rota_branch *b = t->branches[i];
         if (b->seat == NULL)

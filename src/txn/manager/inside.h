@@ -69,6 +69,9 @@ struct rota_branch {
     struct rt_part part;
     struct rt_watch watch; /* of the seat's connection, while it is lent */
     bool watching, closing;
+    bool orphan;              /* it never began: freed when its watch is closed */
+    struct rt_caller *begins; /* xa.c: whoever waits until it has begun, without waiting */
+    struct rota_branch **out, *next_begin;
     struct rt_party_op op; /* on the seat */
     uint32_t op_seq;       /* 0: none is under way */
     struct rt_resource *resource;
@@ -94,6 +97,8 @@ struct rota_txn {
     bool due;
     enum rt_txn_life life;
     struct rt_timer_call timer;
+    uint32_t last_number;          /* of a branch of ours */
+    struct rota_branch *begins;    /* branches that begin without their caller's waiting */
     struct rota_branch **branches; /* as core.branches */
     struct rt_caller *call;
     int64_t
@@ -199,12 +204,21 @@ void rt_drive_go(struct rota_txn *t);
 void rt_drive_told(struct rt_asker *a, struct rt_journal_op *op); /* of a rota_txn */
 void rt_drive_back(struct rt_asker *a, struct rt_errand *e);      /* of a rota_branch */
 
+/* Asks WHAT on B's own connection, by SEQ. On its end rt_xa_begun, if it begins, else the core is told. */
+void rt_drive_own(struct rota_branch *b, enum rt_party_what what, uint32_t seq);
+/* The connection is its owner's again, and nobody watches it. */
+void rt_drive_give_back(struct rota_branch *b);
 /* Why its Ith branch cannot be finished, and what a person can do. */
 const char *rt_drive_stuck(const struct rota_txn *t, uint32_t i);
 /* T is its application's no more: it is aborted, and nobody waits for it. With the mutex. */
 void rt_drive_abandon(struct rota_txn *t);
 /* The keeper runs no more: what is lent is cut, and nothing is watched. Turn the loop before T is freed. */
 void rt_drive_drop(struct rota_txn *t);
+
+/* ---- xa.c ------------------------------------------------------------------------ */
+
+/* An op of B's, which begins, has ended: on the keeper. */
+void rt_xa_begun(struct rota_branch *b);
 
 /* ---- seat.c ---------------------------------------------------------------------- */
 

@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static int check(struct rota_txn *t, const char *resource, const void *conn)
+static int check(struct rota_txn *t, const char *resource, const struct rt_party_kind *kind,
+                 const void *conn)
 {
     if (t == NULL)
         return rt_txns_fail(NULL, ROTA_INVALID, "a branch needs a transaction");
     if (rt_txns_forked(t->m))
         return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
+    if (kind == NULL)
+        return rt_txns_fail(t->m, ROTA_UNSUPPORTED, "this library was built without PostgreSQL");
     if (conn == NULL)
         return rt_txns_fail(t->m, ROTA_INVALID, "a branch needs a connection");
     size_t size = resource != NULL ? strlen(resource) : 0;
@@ -38,7 +41,7 @@ static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_bran
                  RT_JOURNAL_BRANCHES_MAX);
         return ROTA_INVALID;
     }
-    if (rt_entry_room(t, 1) != 0)
+    if (rt_entry_room(t, t->last_number + 1 - t->core.count) != 0) /* others may be beginning */
         return ROTA_NOMEM;
     struct rota_branch *b = rt_entry_branch(t, resource, mode);
     if (b == NULL)
@@ -48,7 +51,7 @@ static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_bran
         rt_entry_free_branch(b);
         return err;
     }
-    b->part.name = (struct rt_name){t->core.id, t->core.count + 1, t->core.deadline_ms};
+    b->part.name = (struct rt_name){t->core.id, ++t->last_number, t->core.deadline_ms};
     *out = b;
     return 0;
 }
@@ -94,7 +97,7 @@ static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch
     char line[RT_TXN_LINE];
     struct rota_branch *b = NULL;
 
-    int rv = check(t, resource, conn);
+    int rv = check(t, resource, kind, conn);
     if (rv == 0)
         rv = rt_txns_enter(t->m, "a branch");
     if (rv != 0)
@@ -122,6 +125,90 @@ static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch
     return 0;
 }
 
+/* ---- Without waiting ---------------------------------------------------------------- */
+
+static void begin_over(struct rota_branch *b, int err, const char *line)
+{
+    struct rota_txn *t = b->txn;
+    struct rota_txns *m = t->m;
+    struct rt_caller *call = b->begins;
+
+    for (struct rota_branch **at = &t->begins; *at != NULL; at = &(*at)->next_begin)
+        if (*at == b) {
+            *at = b->next_begin;
+            break;
+        }
+    b->begins = NULL;
+    rt_drive_give_back(b);
+    if (err == 0) {
+        add_branch(t, b);
+        if (b->out != NULL)
+            *b->out = b;
+    } else {
+        rt_seat_leave(m, b->seat);
+        b->seat = NULL;
+        b->orphan = true;
+        if (!b->closing)
+            rt_entry_free_branch(b);
+    }
+    rt_txns_answer(m, call, err, line);
+}
+
+void rt_xa_begun(struct rota_branch *b)
+{
+    char line[RT_TXN_LINE];
+
+    assert(b->begins != NULL && b->op_seq == 0);
+    if (b->op.reply == RT_REPLY_DONE && b->op.what == RT_PARTY_ATTACH) {
+        rt_drive_own(b, RT_PARTY_BEGIN, 1);
+        return;
+    }
+    snprintf(line, sizeof(line), "%.50s: %.200s", b->name, b->seat->party->errmsg);
+    int err = b->op.err != 0 ? b->op.err : ROTA_PROTOCOL;
+    begin_over(b, b->op.reply == RT_REPLY_DONE ? 0 : err, line);
+}
+
+static int begin_later(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
+                       const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
+                       rota_txn_fn *fn, void *arg)
+{
+    char line[RT_TXN_LINE];
+    struct rota_branch *b = NULL;
+
+    int rv = check(t, resource, kind, conn);
+    if (rv != 0)
+        return rv;
+    if (fn == NULL)
+        return rt_txns_fail(t->m, ROTA_INVALID,
+                            "a branch that begins later needs a function to call");
+    struct rt_caller *call = rt_caller_new(fn, arg);
+    if (call == NULL)
+        return rt_txns_fail(t->m, ROTA_NOMEM, "out of memory");
+    struct rota_txns *m = t->m;
+    pthread_mutex_lock(&m->mu);
+    rv = prepare_branch(t, resource, mode, kind, conn, &b, line);
+    if (rv == 0) {
+        b->begins = call;
+        b->out = out;
+        b->next_begin = t->begins;
+        t->begins = b;
+        rt_txns_due(t);
+    }
+    pthread_mutex_unlock(&m->mu);
+    if (rv == 0)
+        return 0;
+    rt_caller_free(call);
+    return rt_txns_fail(m, rv, "%s", line);
+}
+
+/* ---- Which databases --------------------------------------------------------------------- */
+
+#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+#define POSTGRES (&rt_xa_postgres)
+#else
+#define POSTGRES NULL /* this library was built without it */
+#endif
+
 int rota_xa_mysql(struct rota_txn *t, const char *resource, struct st_mysql *my,
                   struct rota_branch **out)
 {
@@ -131,7 +218,19 @@ int rota_xa_mysql(struct rota_txn *t, const char *resource, struct st_mysql *my,
 int rota_xa_postgres(struct rota_txn *t, const char *resource, struct pg_conn *pg,
                      struct rota_branch **out)
 {
-    return begin_branch(t, resource, RT_XA_POSTGRES, &rt_xa_postgres, pg, out);
+    return begin_branch(t, resource, RT_XA_POSTGRES, POSTGRES, pg, out);
+}
+
+int rota_xa_mysql_async(struct rota_txn *t, const char *resource, struct st_mysql *my,
+                        struct rota_branch **out, rota_txn_fn *fn, void *arg)
+{
+    return begin_later(t, resource, RT_XA_MYSQL, &rt_xa_mysql, my, out, fn, arg);
+}
+
+int rota_xa_postgres_async(struct rota_txn *t, const char *resource, struct pg_conn *pg,
+                           struct rota_branch **out, rota_txn_fn *fn, void *arg)
+{
+    return begin_later(t, resource, RT_XA_POSTGRES, POSTGRES, pg, out, fn, arg);
 }
 
 int rota_branch_fail(struct rota_branch *b)

@@ -243,6 +243,17 @@ static void on_end(void *arg, int err)
     pthread_mutex_unlock(&n->mu);
 }
 
+static int await(struct news *n)
+{
+    pthread_mutex_lock(&n->mu);
+    while (n->calls == 0)
+        pthread_cond_wait(&n->cond, &n->mu);
+    n->calls--;
+    int err = n->err;
+    pthread_mutex_unlock(&n->mu);
+    return err;
+}
+
 static void commits_without_waiting(void **state)
 {
     struct news n = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, -100, 0};
@@ -250,12 +261,39 @@ static void commits_without_waiting(void **state)
 
     (void)state;
     said(rota_txn_commit_async(both(&p, ++row, NULL, NULL), on_end, &n));
-    pthread_mutex_lock(&n.mu);
-    while (n.calls == 0)
-        pthread_cond_wait(&n.cond, &n.mu);
-    pthread_mutex_unlock(&n.mu);
-    assert_int_equal(n.err, 0);
+    assert_int_equal(await(&n), 0);
     is_at_both(row, true);
+    pair_close(&p);
+}
+
+static void begins_without_waiting(void **state)
+{
+    struct news n = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, -100, 0};
+    struct pair p = pair_open();
+    struct rota_branch *at_my = NULL, *at_pg = NULL;
+    struct rota_txn *t;
+
+    (void)state;
+    said(rota_txn_begin(m, NULL, &t));
+    said(rota_xa_mysql_async(t, "shop", p.my, &at_my, on_end, &n));
+    assert_int_equal(await(&n), 0);
+    said(rota_xa_postgres_async(t, "ledger", p.pg, &at_pg, on_end, &n));
+    assert_int_equal(await(&n), 0);
+    assert_non_null(at_my);
+    assert_non_null(at_pg);
+    insert(my, p.my, ++row);
+    insert(pg, p.pg, row);
+    said(rota_txn_commit(t));
+    is_at_both(row, true);
+
+    said(rota_txn_begin(m, NULL, &t));
+    assert_true(pg->sql(p.pg, "BEGIN"));
+    said(rota_xa_postgres_async(t, "ledger", p.pg, NULL, on_end, &n));
+    assert_int_equal(await(&n), ROTA_INVALID); /* it is in a transaction */
+    assert_true(pg->sql(p.pg, "ROLLBACK"));
+    said(rota_xa_postgres_async(t, "ledger", p.pg, NULL, on_end, &n));
+    assert_int_equal(await(&n), 0);
+    said(rota_txn_abort(t));
     pair_close(&p);
 }
 
@@ -367,6 +405,7 @@ int main(void)
         cmocka_unit_test(outcomes_are_told),
         cmocka_unit_test(bad_input_loses_nothing),
         cmocka_unit_test(commits_without_waiting),
+        cmocka_unit_test(begins_without_waiting),
         cmocka_unit_test(closing_aborts_what_is_open),
         cmocka_unit_test(a_child_is_told_so),
         cmocka_unit_test(many_at_once),
