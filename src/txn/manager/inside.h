@@ -119,6 +119,7 @@ struct rota_txn {
 };
 
 struct rt_recovery;
+struct rt_known;
 
 struct rota_txns {
     pthread_mutex_t mu; /* guards all below but what never changes */
@@ -141,6 +142,7 @@ struct rota_txns {
     uint32_t seat_count;
     uint32_t errands; /* under way */
     struct rt_recovery *recovery;
+    struct rt_known *known;
     struct rt_timer_call timer; /* closing: when that is over */
     struct rt_caller *closer;   /* waits until nothing of ours is left */
     int64_t close_by;
@@ -228,6 +230,13 @@ struct rt_seat *rt_seat_take(struct rota_txns *m, const struct rt_party_kind *ki
                              int *err, char *line);
 void rt_seat_leave(struct rota_txns *m, struct rt_seat *s);
 void rt_seat_fini(struct rota_txns *m);
+
+/* ---- known.c ---------------------------------------------------------------------- */
+
+/* A branch is at NAME, of which R is known here (NULL: nothing). With the mutex. */
+void rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
+                  enum rt_branch_mode mode);
+void rt_known_fini(struct rota_txns *m); /* the journal is closed */
 
 /* ---- outcome.c -------------------------------------------------------------------- */
 

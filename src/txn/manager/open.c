@@ -263,6 +263,7 @@ static void fini(struct rota_txns *m)
         rt_loop_turn(&m->loop, no_other, NULL);
     }
     drop_all(m);
+    rt_known_fini(m);
     rt_seat_fini(m);
     rt_loop_fini(&m->loop);
     pthread_mutex_destroy(&m->mu);

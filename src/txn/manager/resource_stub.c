@@ -81,3 +81,9 @@ bool rt_place_read(const void *b, size_t s, struct rt_place *o)
     memcpy(o->marks, (const char *)b + 8, s - 8);
     return true;
 }
+void rt_resource_url(struct rt_resource *r, char *out, size_t size)
+{
+    (void)r;
+    if (size)
+        out[0] = 0;
+}

@@ -89,6 +89,7 @@ static void add_branch(struct rota_txn *t, struct rota_branch *b)
     rt_txn_add(&t->core, b->part.name.branch,
                b->resource != NULL ? rt_resource_index(b->resource) : RT_TXN_UNKNOWN_RESOURCE,
                kind->gated);
+    rt_known_use(t->m, b->name, b->resource, b->mode);
 }
 
 static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
