@@ -118,6 +118,12 @@ enum rt_bug {
     RT_BUG_BRANCH_NO_FENCE = 134,
     RT_BUG_BRANCH_LOST_IS_NO = 135,
     RT_BUG_BRANCH_ANY_TABLE = 136, /* MariaDB: what cannot be rolled back may be changed */
+    /* Of the manager: the bank finds them. */
+    RT_BUG_MANAGER_NOT_DURABLE = 150,          /* COMMIT counts when DECIDE has left */
+    RT_BUG_MANAGER_ABORT_PRESUMED = 151,       /* recovery rolls back without DECIDE */
+    RT_BUG_MANAGER_LOST_IS_DONE = 152,         /* an own COMMIT whose answer was lost */
+    RT_BUG_MANAGER_NO_DEADLINE = 153,          /* recovery does not wait for it */
+    RT_BUG_MANAGER_UNKNOWN_IS_COMMITTED = 154, /* told so when the journal does not answer */
 };
 
 #ifdef ROTA_PLANTED

@@ -16,6 +16,7 @@
 
 static const struct rt_point_name points[] = {
     /* Participants: before a statement that forces something leaves; it has left; its answer is there. */
+    {"branch-begun", NULL},
     {"prepare-asked", NULL},
     {"prepare-sent", NULL},
     {"prepare-answered", NULL},
@@ -43,9 +44,12 @@ static const struct rt_point_name points[] = {
     {"marks-asked", NULL}, /* markers are taken away */
     {"marks-sent", NULL},
     {"marks-answered", NULL},
-    /* Recovery: it knows what is there; it has taken on what nobody has decided. */
+    /* A manager: whoever waits is told next. */
+    {"told", NULL},
+    /* Recovery: it knows what is there; it has taken something on; that is finished. */
     {"recover-listed", NULL},
     {"recover-aborting", NULL},
+    {"recover-settled", NULL},
     /* Journals: asked for; under way, and not durable; durable; before whoever asked is told. */
     {"decide-asked", NULL}, /* COMMIT */
     {"decide-begun", NULL},

@@ -173,6 +173,8 @@ static void point_answered(const struct rt_party *p)
 
 static bool ended(struct rt_party *p)
 {
+    if (p->op->what == RT_PARTY_BEGIN && p->op->reply == RT_REPLY_DONE)
+        rt_point("branch-begun");
     p->op = NULL;
     p->forces = false;
     p->talk->row = NULL;

@@ -3,7 +3,9 @@
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "txn/branch/talk.h"
+#include "txn/point.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -104,6 +106,8 @@ static void op_ended(struct rota_branch *b)
     bool vote = b->op.what == RT_PARTY_PREPARE || b->op.what == RT_PARTY_ONE_PHASE;
     if (vote && b->op.err != 0)
         blame(b->txn, b, b->line);
+    if (b->op.what == RT_PARTY_COMMIT && RT_BUG(RT_BUG_MANAGER_LOST_IS_DONE))
+        b->op.reply = RT_REPLY_DONE;
     answer_branch(b, seq, b->op.reply);
 }
 
@@ -291,6 +295,11 @@ static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
     t->op.decide.branches = t->list;
     t->op.decide.count = n;
     submit(t, todo->seq);
+    if (commit && RT_BUG(RT_BUG_MANAGER_NOT_DURABLE)) {
+        struct rt_txn_answer a = {.seq = todo->seq, .reply = RT_REPLY_STANDS};
+        a.decision = RT_DECISION_COMMIT;
+        rt_txn_answered(&t->core, NULL, &a, now_of(t));
+    }
 }
 
 static bool has_number(const struct rota_txn *t, uint32_t number)
@@ -496,7 +505,7 @@ static int err_of(const struct rota_txn *t)
     case RT_OUTCOME_ABORTED:
         return t->aborts ? 0 : ROTA_ABORTED;
     default:
-        return ROTA_UNKNOWN;
+        return RT_BUG(RT_BUG_MANAGER_UNKNOWN_IS_COMMITTED) ? 0 : ROTA_UNKNOWN;
     }
 }
 
@@ -530,6 +539,7 @@ static void answer_caller(struct rota_txn *t)
     t->call = NULL;
     t->free_by = RT_NEVER;
     t->life = RT_LIFE_ALONE;
+    rt_point("told");
     if (call != NULL)
         rt_txns_answer(t->m, call, err_of(t), line_of(t));
 }
@@ -615,6 +625,8 @@ void rt_drive_go(struct rota_txn *t)
         call_attention(t);
     answer_caller(t);
     if (may_go(t)) {
+        if (t->core.adopted)
+            rt_point("recover-settled");
         rt_entry_free(t);
         return;
     }

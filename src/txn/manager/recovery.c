@@ -9,6 +9,7 @@
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
+#include "base/bug.h"
 #include "txn/point.h"
 
 #include <assert.h>
@@ -109,7 +110,9 @@ static void adopt(struct rota_txns *m, const struct findings *all, size_t first)
         }
     rt_point("recover-aborting");
     t->life = RT_LIFE_ALONE;
-    rt_txn_settle(&t->core, RT_DECISION_NONE, NULL, 0, rt_loop_now(&m->loop));
+    bool presumed = RT_BUG(RT_BUG_MANAGER_ABORT_PRESUMED) && !f->decided;
+    rt_txn_settle(&t->core, presumed ? RT_DECISION_ABORT : RT_DECISION_NONE, NULL, 0,
+                  rt_loop_now(&m->loop));
     rt_txns_due(t);
 }
 
@@ -127,6 +130,8 @@ static void judge_all(struct rt_recovery *r)
     int64_t now = rt_loop_now(&m->loop), wall = rt_txns_wall_ms();
     uint32_t adopted = adopted_now(m);
 
+    if (RT_BUG(RT_BUG_MANAGER_NO_DEADLINE))
+        wall = INT64_MAX / 2;
     for (size_t i = 0; i < r->found.count; i++) {
         const struct finding *f = &r->found.at[i];
         bool settle = rt_sweep_judge(&r->sweep, &f->name, f->decided, now, wall) == RT_SWEEP_SETTLE;
