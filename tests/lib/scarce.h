@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 struct scarce {
-    long asked, live; /* allocations asked for, blocks not freed: the test resets them */
-    size_t bytes;     /* in those blocks, as the system rounds them */
-    long fail_at;     /* the so many-th fails; 0: none */
-    bool after;       /* and all that follow it */
+    _Atomic long asked, live; /* allocations asked for, blocks not freed: the test resets them */
+    _Atomic size_t bytes;     /* in those blocks, as the system rounds them */
+    _Atomic long fail_at;     /* the so many-th fails; 0: none */
+    _Atomic bool after;       /* and all that follow it */
 };
 
 extern struct scarce scarce;
