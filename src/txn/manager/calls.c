@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -84,6 +85,13 @@ void rt_txns_random(void *out, size_t size)
     }
 }
 
+static void write_handle(struct rota_txn *t)
+{
+    rt_txn_id_text(&t->core.id, t->text);
+    snprintf(t->text + RT_TXN_ID_TEXT - 1, RT_TXN_HANDLE - RT_TXN_ID_TEXT + 1, "-%012llx",
+             (unsigned long long)t->core.deadline_ms);
+}
+
 static void name_it(struct rota_txn *t, uint32_t timeout_ms)
 {
     struct rota_txns *m = t->m;
@@ -95,9 +103,7 @@ static void name_it(struct rota_txn *t, uint32_t timeout_ms)
     rt_txns_random(&random, 6);
     struct rt_txn_id id = rt_txn_id_make(m->number, birth, random);
     rt_txn_begin(&t->core, &id, deadline, rt_loop_clock() + timeout_ms * RT_MS, branches, room);
-    rt_txn_id_text(&id, t->text);
-    snprintf(t->text + RT_TXN_ID_TEXT - 1, RT_TXN_HANDLE - RT_TXN_ID_TEXT + 1, "-%012llx",
-             (unsigned long long)deadline);
+    write_handle(t);
 }
 
 int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
@@ -138,9 +144,74 @@ const char *rota_txn_id(struct rota_txn *t)
     return t->text;
 }
 
+/* ---- Join --------------------------------------------------------------------------- */
+
+#define SLACK_MS 1000 /* clocks of machines differ by less */
+
+static void on_record(void *arg, const struct rt_journal_record *record)
+{
+    *(int64_t *)arg = record->deadline_ms;
+}
+
+/* An id without its deadline: the journal may have it. */
+static int find_deadline(struct rota_txns *m, const struct rt_txn_id *id, int64_t *deadline_ms)
+{
+    struct rt_journal_op op = {.kind = RT_JOURNAL_READ};
+
+    op.read.id = *id;
+    op.read.each = on_record;
+    op.read.arg = deadline_ms;
+    int rv = rt_txns_ask(m, &op);
+    if (rv == 0 && *deadline_ms == 0)
+        rv = rt_txns_fail(
+            m, ROTA_INVALID,
+            "the journal has no deadline of that transaction: give the id as rota_txn_id "
+            "gives it, with the deadline behind it");
+    return rv;
+}
+
+static void join_it(struct rota_txn *t, const struct rt_txn_id *id, int64_t deadline_ms)
+{
+    int64_t left = (deadline_ms - rt_txns_wall_ms()) * RT_MS, at = rt_loop_clock() + left;
+    struct rt_branch *branches = t->core.branches;
+
+    rt_txn_join(&t->core, id, deadline_ms, at, at + SLACK_MS * RT_MS, branches, t->core.room);
+    write_handle(t);
+}
+
+int rota_txn_join(struct rota_txns *m, const char *text, struct rota_txn **out)
+{
+    struct rt_txn_id id;
+    int64_t deadline_ms;
+
+    int rv = rt_txns_enter(m, "rota_txn_join");
+    if (rv != 0)
+        return rv;
+    if (out == NULL)
+        return rt_txns_fail(m, ROTA_INVALID, "rota_txn_join needs a place for the transaction");
+    if (text == NULL && (text = getenv("ROTA_TXN")) == NULL)
+        return rt_txns_fail(m, ROTA_INVALID, "rota_txn_join needs an id, or one in $ROTA_TXN");
+    rv = rt_txns_read_id(m, text, &id, &deadline_ms);
+    if (rv == 0 && deadline_ms == 0)
+        rv = find_deadline(m, &id, &deadline_ms);
+    if (rv != 0)
+        return rv;
+    if (deadline_ms <= rt_txns_wall_ms())
+        return rt_txns_fail(m, ROTA_ABORTED, "the deadline of the transaction has passed");
+    pthread_mutex_lock(&m->mu);
+    struct rota_txn *t = m->closing ? NULL : rt_entry_new(m);
+    rv = m->closing ? ROTA_CLOSED : t == NULL ? ROTA_NOMEM : 0;
+    if (rv == 0) {
+        join_it(t, &id, deadline_ms);
+        *out = t;
+    }
+    pthread_mutex_unlock(&m->mu);
+    return rv == 0 ? 0 : rt_txns_fail(m, rv, "%s", rota_strerror(rv));
+}
+
 /* ---- Ends --------------------------------------------------------------------------- */
 
-enum ending { COMMIT, ABORT };
+enum ending { VOTE, COMMIT, ABORT };
 
 /* Its caller is answered a while after its deadline: until then it may be decided. */
 static int64_t limit_of(const struct rota_txn *t, int64_t now)
@@ -154,17 +225,20 @@ static void hand_over(struct rota_txn *t, enum ending what, struct rt_caller *ca
     struct rota_txns *m = t->m;
     int64_t now = rt_loop_clock();
 
-    assert(t->life == RT_LIFE_HELD && t->call == NULL);
+    assert(t->life != RT_LIFE_ALONE && t->call == NULL);
     t->call = call;
     t->life = RT_LIFE_LENT;
     t->aborts = what == ABORT;
+    t->votes = what == VOTE;
     for (uint32_t i = 0; i < t->core.count; i++) {
-        t->core.branches[i].failed = t->branches[i]->part.failed;
+        t->core.branches[i].failed = t->core.branches[i].failed || t->branches[i]->part.failed;
         if (t->branches[i]->part.failed && t->line[0] == '\0')
             snprintf(t->line, sizeof(t->line), "%.50s: the application said that its part failed",
                      t->branches[i]->name);
     }
-    if (what == COMMIT)
+    if (what == VOTE)
+        rt_txn_vote(&t->core, limit_of(t, now), now);
+    else if (what == COMMIT)
         rt_txn_commit(&t->core, (t->flags & ROTA_TXN_WAIT) != 0, limit_of(t, now), now);
     else
         rt_txn_abort(&t->core, now + m->opts.call_ms * RT_MS, now);
@@ -218,6 +292,33 @@ static int end_later(struct rota_txn *t, enum ending what, rota_txn_fn *fn, void
     hand_over(t, what, call);
     pthread_mutex_unlock(&m->mu);
     return 0;
+}
+
+static int may_vote(struct rota_txn *t)
+{
+    if (t == NULL)
+        return 0; /* told below */
+    pthread_mutex_lock(&t->m->mu);
+    bool joined = t->core.joined, voted = t->life != RT_LIFE_HELD;
+    pthread_mutex_unlock(&t->m->mu);
+    if (!joined)
+        return rt_txns_fail(t->m, ROTA_INVALID,
+                            "rota_txn_vote is for a transaction that was joined: commit this one");
+    if (voted)
+        return rt_txns_fail(t->m, ROTA_INVALID, "it has voted: end it with rota_txn_commit");
+    return 0;
+}
+
+int rota_txn_vote(struct rota_txn *t)
+{
+    int rv = may_vote(t);
+    return rv == 0 ? end_and_wait(t, VOTE, "rota_txn_vote") : rv;
+}
+
+int rota_txn_vote_async(struct rota_txn *t, rota_txn_fn *fn, void *arg)
+{
+    int rv = may_vote(t);
+    return rv == 0 ? end_later(t, VOTE, fn, arg, "rota_txn_vote_async") : rv;
 }
 
 int rota_txn_commit(struct rota_txn *t)

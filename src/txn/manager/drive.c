@@ -185,7 +185,10 @@ static void give_back(struct rota_branch *b)
 
 void rt_drive_own(struct rota_branch *b, enum rt_party_what what, uint32_t seq)
 {
+    bool stays = b->txn->core.joined && what == RT_PARTY_PREPARE; /* who began it asks for it */
+
     b->op = (struct rt_party_op){.what = what, .part = &b->part, .deadline = soon(b->txn)};
+    b->op.flags = stays ? RT_PARTY_WRITES : 0;
     b->op_seq = seq;
     if (rt_party_start(b->seat->party, &b->op))
         op_ended(b);
@@ -204,6 +207,8 @@ void rt_drive_back(struct rt_asker *a, struct rt_errand *e)
     b->errand_seq = 0;
     if (e->op.err != 0)
         snprintf(b->line, sizeof(b->line), "%s", e->errmsg);
+    if (core_of(b)->state == RT_BRANCH_PREPARING && e->op.reply == RT_REPLY_ABSENT)
+        blame(b->txn, b, "it was joined there, and is not prepared");
     answer_branch(b, seq, e->op.reply);
     rt_txns_due(b->txn);
 }
@@ -326,7 +331,7 @@ static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from
         for (uint32_t i = 0; i < t->part_count; i++)
             if (t->parts[i].number == from->number)
                 return;
-    if (!has_number(t, from->number)) {
+    if (!has_number(t, from->number) && !t->core.joined) {
         uint32_t at = t->core.count + t->fresh;
         struct rota_branch *b = rt_entry_branch(t, from->resource, (enum rt_branch_mode)from->mode);
         if (b == NULL) {
@@ -385,11 +390,30 @@ static void ask_done(struct rota_txn *t, uint32_t seq)
     submit(t, seq);
 }
 
+static void ask_register(struct rota_txn *t, const struct rt_txn_todo *todo)
+{
+    const struct rota_branch *b = t->branches[todo->branch - t->core.branches];
+
+    t->op = (struct rt_journal_op){.kind = RT_JOURNAL_REGISTER};
+    t->list[0] = (struct rt_journal_branch){.number = todo->branch->number,
+                                            .mode = (uint16_t)b->mode,
+                                            .resource = b->name,
+                                            .payload = b->payload,
+                                            .size = b->payload_size};
+    t->op.reg.id = t->core.id;
+    t->op.reg.deadline_ms = t->core.deadline_ms;
+    t->op.reg.branches = t->list;
+    t->op.reg.count = 1;
+    submit(t, todo->seq);
+}
+
 static void ask_journal(struct rota_txn *t, const struct rt_txn_todo *todo)
 {
     assert(t->op_seq == 0);
     if (todo->to == RT_TXN_DECIDE)
         ask_decide(t, todo);
+    else if (todo->to == RT_TXN_REGISTER)
+        ask_register(t, todo);
     else if (todo->to == RT_TXN_LOOK)
         ask_read(t, todo->seq);
     else
@@ -427,7 +451,7 @@ static void decide_done(struct rota_txn *t, uint32_t seq)
     bool wanted_abort = t->op.decide.decision == RT_JOURNAL_ABORT;
     enum rt_journal_stand stands = t->op.decide.stands;
 
-    if (stands == RT_JOURNAL_COMMIT && wanted_abort && t->core.adopted) {
+    if (stands == RT_JOURNAL_COMMIT && wanted_abort && (t->core.adopted || t->core.joined)) {
         ask_read(t, seq); /* somebody else's: which branches has it? */
         return;
     }
@@ -449,9 +473,9 @@ static void read_done(struct rota_txn *t, uint32_t seq)
         return;
     }
     fill_stand(t, &a, t->found.stands);
-    bool takes = a.reply == RT_REPLY_OPEN || t->core.state == RT_TXN_DECIDING;
-    if (a.reply == RT_REPLY_OPEN && t->core.state != RT_TXN_LOOKING)
-        takes = false;
+    bool takes = a.reply == RT_REPLY_OPEN
+                     ? t->core.state == RT_TXN_LOOKING
+                     : t->core.state == RT_TXN_DECIDING || t->core.state == RT_TXN_WAITING;
     if (takes) {
         a.parts = t->parts;
         a.part_count = t->part_count;
@@ -477,6 +501,10 @@ void rt_drive_told(struct rt_asker *a, struct rt_journal_op *op)
         decide_done(t, seq);
     } else if (t->op.kind == RT_JOURNAL_READ) {
         read_done(t, seq);
+    } else if (t->op.kind == RT_JOURNAL_REGISTER) {
+        struct rt_txn_answer stands = {.seq = seq};
+        fill_stand(t, &stands, t->op.reg.stands);
+        rt_txn_answered(&t->core, NULL, &stands, now_of(t));
     } else {
         struct rt_txn_answer done = {.seq = seq, .reply = RT_REPLY_DONE};
         rt_txn_answered(&t->core, NULL, &done, now_of(t));
@@ -504,6 +532,8 @@ static int err_of(const struct rota_txn *t)
         return 0;
     case RT_OUTCOME_ABORTED:
         return t->aborts ? 0 : ROTA_ABORTED;
+    case RT_OUTCOME_LATE: /* nothing of ours stays */
+        return ROTA_ABORTED;
     default:
         return RT_BUG(RT_BUG_MANAGER_UNKNOWN_IS_COMMITTED) ? 0 : ROTA_UNKNOWN;
     }
@@ -517,7 +547,20 @@ static const char *line_of(const struct rota_txn *t)
         return "the journal did not answer in time: ask rota_txn_outcome how it ended";
     if (t->core.told == RT_OUTCOME_EXPIRED)
         return "it is older than what the journal keeps: nobody knows how it ended";
+    if (t->core.told == RT_OUTCOME_LATE)
+        return "it was committed before this branch was registered: nothing of this branch stays";
     return t->line[0] != '\0' ? t->line : "its deadline has passed";
+}
+
+/* The connections stay lent: on them it ends as is decided. */
+static void answer_vote(struct rota_txn *t)
+{
+    struct rt_caller *call = t->call;
+    bool yes = t->core.told == RT_OUTCOME_PREPARED || t->core.told == RT_OUTCOME_COMMITTED;
+
+    t->votes = false;
+    t->call = NULL;
+    rt_txns_answer(t->m, call, yes ? 0 : err_of(t), line_of(t));
 }
 
 static void answer_caller(struct rota_txn *t)
@@ -526,6 +569,12 @@ static void answer_caller(struct rota_txn *t)
 
     if (t->life != RT_LIFE_LENT || t->core.told == RT_OUTCOME_OPEN)
         return;
+    if (t->votes) {
+        answer_vote(t);
+        return;
+    }
+    if (t->call == NULL && !t->abandoned)
+        return; /* it has voted, and its end is not asked for yet */
     if (t->free_by == RT_NEVER)
         t->free_by = soon(t);
     for (uint32_t i = 0; i < t->core.count; i++)
@@ -601,26 +650,45 @@ static void go_on(struct rota_txn *t)
             ask_journal(t, &todo);
 }
 
-/* Branches that are to begin without their caller's waiting. */
+/* Branches that are to begin on the keeper's thread: attached; of a joined transaction registered; begun. */
 static void begin_some(struct rota_txn *t)
 {
     for (struct rota_branch *b = t->begins, *after; b != NULL; b = after) {
         after = b->next_begin;
         if (b->op_seq == 0)
-            rt_drive_own(b, b->seat->party->attached ? RT_PARTY_BEGIN : RT_PARTY_ATTACH, 1);
+            rt_xa_go_on(b);
     }
+}
+
+/* Of one that its application holds: other connections than those that begin are not touched, and time does nothing
+ * but to a branch that is to be registered. */
+static void go_on_held(struct rota_txn *t)
+{
+    struct rt_txn_todo todo;
+
+    while (t->core.joined && t->core.state == RT_TXN_ACTIVE &&
+           rt_txn_todo(&t->core, &todo, now_of(t)))
+        ask_journal(t, &todo);
+    begin_some(t);
+    int64_t next = look_at_clocks(t);
+    if (t->core.joined && t->core.state == RT_TXN_ACTIVE && t->core.journal.seq == 0 &&
+        t->begins != NULL)
+        next = sooner(next, rt_txn_next(&t->core));
+    for (const struct rota_branch *b = t->begins; b != NULL; b = b->next_begin)
+        next = sooner(next, b->begin_by);
+    rt_timers_at(&t->m->loop.timers, &t->timer.timer, next);
 }
 
 void rt_drive_go(struct rota_txn *t)
 {
-    begin_some(t);
-    int64_t next = look_at_clocks(t);
-    if (t->life == RT_LIFE_HELD) { /* other connections are the application's */
-        rt_timers_at(&t->m->loop.timers, &t->timer.timer, next);
+    if (t->life == RT_LIFE_HELD) {
+        go_on_held(t);
         return;
     }
+    begin_some(t); /* only if it was abandoned meanwhile */
+    (void)look_at_clocks(t);
     go_on(t);
-    next = look_at_clocks(t);
+    int64_t next = look_at_clocks(t);
     if ((rt_txn_news(&t->core) & (RT_TXN_ATTENTION | RT_TXN_STUCK)) != 0)
         call_attention(t);
     answer_caller(t);
@@ -647,7 +715,7 @@ void rt_drive_abandon(struct rota_txn *t)
     if (t->life != RT_LIFE_HELD)
         return;
     t->life = RT_LIFE_LENT;
-    t->aborts = true;
+    t->aborts = t->abandoned = true;
     rt_txn_abort(&t->core, now + t->m->opts.call_ms * RT_MS, now);
     rt_txns_due(t);
 }
@@ -662,9 +730,11 @@ static void drop_begins(struct rota_txn *t)
         unwatch(b);
         rt_seat_leave(t->m, b->seat);
         b->seat = NULL;
-        rt_caller_free(b->begins);
-        b->orphan = true;
-        if (!b->closing)
+        if (b->begins->mine)
+            rt_caller_free(b->begins);
+        b->begins = NULL;
+        b->orphan = !b->added;
+        if (b->orphan && !b->closing)
             rt_entry_free_branch(b);
     }
 }

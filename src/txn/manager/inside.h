@@ -69,8 +69,10 @@ struct rota_branch {
     struct rt_part part;
     struct rt_watch watch; /* of the seat's connection, while it is lent */
     bool watching, closing;
-    bool orphan;              /* it never began: freed when its watch is closed */
+    bool added;               /* it is one of its transaction's */
+    bool orphan;              /* it is not, and never will: freed when its watch is closed */
     struct rt_caller *begins; /* xa.c: whoever waits until it has begun, without waiting */
+    int64_t begin_by;         /* it must be registered by then */
     struct rota_branch **out, *next_begin;
     struct rt_party_op op; /* on the seat */
     uint32_t op_seq;       /* 0: none is under way */
@@ -112,6 +114,8 @@ struct rota_txn {
     uint32_t part_count, fresh; /* fresh: branches behind core.count, which READ told of */
     bool no_memory;             /* READ: for its parts */
     bool aborts;                /* its caller wants that: ABORTED is success */
+    bool votes;                 /* ... a vote: the connections stay lent after it */
+    bool abandoned;             /* by rota_txns_close: nobody wants anything */
     uint32_t flags;             /* ROTA_TXN_* of its options */
     char *label;
     char text[RT_TXN_HANDLE];
@@ -219,7 +223,8 @@ void rt_drive_drop(struct rota_txn *t);
 
 /* ---- xa.c ------------------------------------------------------------------------ */
 
-/* An op of B's, which begins, has ended: on the keeper. */
+/* B begins on the keeper's thread: the next step, if nothing is under way; and an op of it has ended. B may be gone. */
+void rt_xa_go_on(struct rota_branch *b);
 void rt_xa_begun(struct rota_branch *b);
 
 /* ---- seat.c ---------------------------------------------------------------------- */

@@ -28,6 +28,18 @@ static int check(struct rota_txn *t, const char *resource, const struct rt_party
     return 0;
 }
 
+/* Of one that was joined it is drawn: others join, too. */
+static uint32_t next_number(struct rota_txn *t)
+{
+    uint32_t random;
+
+    t->last_number++;
+    if (!t->core.joined)
+        return t->last_number;
+    rt_txns_random(&random, sizeof(random));
+    return random | RT_TXN_JOINED;
+}
+
 /* With the mutex. B is in no list yet. */
 static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
                           const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
@@ -51,7 +63,7 @@ static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_bran
         rt_entry_free_branch(b);
         return err;
     }
-    b->part.name = (struct rt_name){t->core.id, ++t->last_number, t->core.deadline_ms};
+    b->part.name = (struct rt_name){t->core.id, next_number(t), t->core.deadline_ms};
     *out = b;
     return 0;
 }
@@ -84,12 +96,132 @@ static void add_branch(struct rota_txn *t, struct rota_branch *b)
 
     rt_place_of(b->seat->party, &place);
     b->payload_size = rt_place_write(&place, b->payload);
+    b->added = true;
     b->index = t->core.count;
     t->branches[b->index] = b;
     rt_txn_add(&t->core, b->part.name.branch,
                b->resource != NULL ? rt_resource_index(b->resource) : RT_TXN_UNKNOWN_RESOURCE,
                kind->gated);
     rt_known_use(t->m, b->name, b->resource, b->mode);
+}
+
+/* ---- On the keeper's thread: without waiting, and of joined transactions ---------------- */
+
+static void take_out(struct rota_branch *b)
+{
+    for (struct rota_branch **at = &b->txn->begins; *at != NULL; at = &(*at)->next_begin)
+        if (*at == b) {
+            *at = b->next_begin;
+            return;
+        }
+}
+
+static void begin_over(struct rota_branch *b, int err, const char *line)
+{
+    struct rota_txn *t = b->txn;
+    struct rota_txns *m = t->m;
+    struct rt_caller *call = b->begins;
+
+    take_out(b);
+    b->begins = NULL;
+    rt_drive_give_back(b);
+    if (err == 0) {
+        if (!b->added)
+            add_branch(t, b);
+        if (b->out != NULL)
+            *b->out = b;
+    } else {
+        rt_seat_leave(m, b->seat);
+        b->seat = NULL;
+        b->part.failed =
+            true; /* if it is registered, who began the transaction waits for it in vain */
+        b->orphan = !b->added;
+        if (b->orphan && !b->closing)
+            rt_entry_free_branch(b);
+    }
+    rt_txns_answer(m, call, err, line);
+}
+
+/* Of a joined one, before it begins: whether the journal has it. */
+static bool may_begin(struct rota_branch *b)
+{
+    struct rota_txn *t = b->txn;
+
+    if (t->core.state != RT_TXN_ACTIVE) {
+        begin_over(b, ROTA_ABORTED,
+                   "the transaction was decided before, or its deadline has passed");
+        return false;
+    }
+    if (!b->added) {
+        add_branch(t, b);
+        rt_txns_due(t); /* it is to be registered */
+    }
+    const struct rt_branch *core = &t->core.branches[b->index];
+    bool late = rt_loop_now(&t->m->loop) >= b->begin_by;
+    if (core->state == RT_BRANCH_JOINING && late)
+        begin_over(b, ROTA_UNREACHABLE, "the journal did not answer: the branch is not registered");
+    else
+        return core->state == RT_BRANCH_ACTIVE;
+    return false; /* B may be gone */
+}
+
+void rt_xa_go_on(struct rota_branch *b)
+{
+    assert(b->begins != NULL && b->op_seq == 0);
+    if (!b->seat->party->attached)
+        rt_drive_own(b, RT_PARTY_ATTACH, 1);
+    else if (!b->txn->core.joined || may_begin(b))
+        rt_drive_own(b, RT_PARTY_BEGIN, 1);
+}
+
+void rt_xa_begun(struct rota_branch *b)
+{
+    char line[RT_TXN_LINE];
+
+    assert(b->begins != NULL && b->op_seq == 0);
+    if (b->op.reply == RT_REPLY_DONE && b->op.what == RT_PARTY_ATTACH) {
+        rt_txns_due(b->txn);
+        return;
+    }
+    snprintf(line, sizeof(line), "%.50s: %.200s", b->name, b->seat->party->errmsg);
+    int err = b->op.err != 0 ? b->op.err : ROTA_PROTOCOL;
+    begin_over(b, b->op.reply == RT_REPLY_DONE ? 0 : err, line);
+}
+
+/* Hands it to the keeper, who answers CALL. */
+static int begin_by_keeper(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
+                           const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
+                           struct rt_caller *call, char *line)
+{
+    struct rota_branch *b;
+
+    int rv = prepare_branch(t, resource, mode, kind, conn, &b, line);
+    if (rv != 0)
+        return rv;
+    b->begins = call;
+    b->out = out;
+    b->begin_by = rt_loop_clock() + t->m->opts.call_ms * RT_MS;
+    b->next_begin = t->begins;
+    t->begins = b;
+    rt_txns_due(t);
+    return 0;
+}
+
+static int begin_and_wait(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
+                          const struct rt_party_kind *kind, void *conn, struct rota_branch **out)
+{
+    char line[RT_TXN_LINE];
+    struct rt_caller call;
+    struct rota_txns *m = t->m;
+
+    rt_caller_waits(&call);
+    pthread_mutex_lock(&m->mu);
+    int rv = begin_by_keeper(t, resource, mode, kind, conn, out, &call, line);
+    if (rv == 0)
+        return rt_txns_wait(m, &call);
+    pthread_mutex_unlock(&m->mu);
+    sem_destroy(&call.sem);
+    return rt_txns_fail(m, rv, "%s", line);
 }
 
 static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
@@ -104,6 +236,8 @@ static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch
     if (rv != 0)
         return rv;
     struct rota_txns *m = t->m;
+    if (t->core.joined)
+        return begin_and_wait(t, resource, mode, kind, conn, out);
     pthread_mutex_lock(&m->mu);
     rv = prepare_branch(t, resource, mode, kind, conn, &b, line);
     pthread_mutex_unlock(&m->mu);
@@ -126,55 +260,11 @@ static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch
     return 0;
 }
 
-/* ---- Without waiting ---------------------------------------------------------------- */
-
-static void begin_over(struct rota_branch *b, int err, const char *line)
-{
-    struct rota_txn *t = b->txn;
-    struct rota_txns *m = t->m;
-    struct rt_caller *call = b->begins;
-
-    for (struct rota_branch **at = &t->begins; *at != NULL; at = &(*at)->next_begin)
-        if (*at == b) {
-            *at = b->next_begin;
-            break;
-        }
-    b->begins = NULL;
-    rt_drive_give_back(b);
-    if (err == 0) {
-        add_branch(t, b);
-        if (b->out != NULL)
-            *b->out = b;
-    } else {
-        rt_seat_leave(m, b->seat);
-        b->seat = NULL;
-        b->orphan = true;
-        if (!b->closing)
-            rt_entry_free_branch(b);
-    }
-    rt_txns_answer(m, call, err, line);
-}
-
-void rt_xa_begun(struct rota_branch *b)
-{
-    char line[RT_TXN_LINE];
-
-    assert(b->begins != NULL && b->op_seq == 0);
-    if (b->op.reply == RT_REPLY_DONE && b->op.what == RT_PARTY_ATTACH) {
-        rt_drive_own(b, RT_PARTY_BEGIN, 1);
-        return;
-    }
-    snprintf(line, sizeof(line), "%.50s: %.200s", b->name, b->seat->party->errmsg);
-    int err = b->op.err != 0 ? b->op.err : ROTA_PROTOCOL;
-    begin_over(b, b->op.reply == RT_REPLY_DONE ? 0 : err, line);
-}
-
 static int begin_later(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
                        const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
                        rota_txn_fn *fn, void *arg)
 {
     char line[RT_TXN_LINE];
-    struct rota_branch *b = NULL;
 
     int rv = check(t, resource, kind, conn);
     if (rv != 0)
@@ -187,14 +277,7 @@ static int begin_later(struct rota_txn *t, const char *resource, enum rt_branch_
         return rt_txns_fail(t->m, ROTA_NOMEM, "out of memory");
     struct rota_txns *m = t->m;
     pthread_mutex_lock(&m->mu);
-    rv = prepare_branch(t, resource, mode, kind, conn, &b, line);
-    if (rv == 0) {
-        b->begins = call;
-        b->out = out;
-        b->next_begin = t->begins;
-        t->begins = b;
-        rt_txns_due(t);
-    }
+    rv = begin_by_keeper(t, resource, mode, kind, conn, out, call, line);
     pthread_mutex_unlock(&m->mu);
     if (rv == 0)
         return 0;
