@@ -26,7 +26,7 @@ struct rota_txn *rt_entry_new(struct rota_txns *m)
         return NULL;
     }
     t->m = m;
-    t->asker = (struct rt_asker){.m = m, .told = rt_drive_told};
+    t->asker = (struct rt_asker){.m = m, .told = rt_decision_told};
     t->timer.fire = on_timer;
     t->free_by = RT_NEVER;
     t->next = m->txns;

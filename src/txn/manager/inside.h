@@ -207,19 +207,35 @@ void rt_entry_free_branch(struct rota_branch *b);
 
 /* Everything that T needs now: the keeper only. T may be freed. */
 void rt_drive_go(struct rota_txn *t);
-void rt_drive_told(struct rt_asker *a, struct rt_journal_op *op); /* of a rota_txn */
-void rt_drive_back(struct rt_asker *a, struct rt_errand *e);      /* of a rota_branch */
-
-/* Asks WHAT on B's own connection, by SEQ. On its end rt_xa_begun, if it begins, else the core is told. */
-void rt_drive_own(struct rota_branch *b, enum rt_party_what what, uint32_t seq);
-/* The connection is its owner's again, and nobody watches it. */
-void rt_drive_give_back(struct rota_branch *b);
+void rt_drive_back(struct rt_asker *a, struct rt_errand *e); /* of a rota_branch */
+/* The core is told that SEQ of B was answered. */
+void rt_drive_answer(struct rota_branch *b, uint32_t seq, enum rt_reply reply);
+struct rt_branch *rt_drive_core(struct rota_branch *b);
+int64_t rt_drive_soon(const struct rota_txn *t); /* call_ms from now */
+/* Why T will not be committed: the first reason counts. B: whose (NULL: the journal's). */
+void rt_drive_blame(struct rota_txn *t, const struct rota_branch *b, const char *line);
 /* Why its Ith branch cannot be finished, and what a person can do. */
 const char *rt_drive_stuck(const struct rota_txn *t, uint32_t i);
 /* T is its application's no more: it is aborted, and nobody waits for it. With the mutex. */
 void rt_drive_abandon(struct rota_txn *t);
 /* The keeper runs no more: what is lent is cut, and nothing is watched. Turn the loop before T is freed. */
 void rt_drive_drop(struct rota_txn *t);
+
+/* ---- lent.c ---------------------------------------------------------------------- */
+
+/* Asks WHAT on B's own connection, by SEQ. On its end rt_xa_begun, if it begins, else the core is told. */
+void rt_lent_ask(struct rota_branch *b, enum rt_party_what what, uint32_t seq);
+/* Its op is over if its time is; returns when that is, or RT_NEVER. B may be gone. */
+int64_t rt_lent_clock(struct rota_branch *b);
+/* Nobody watches it any more. */
+void rt_lent_unwatch(struct rota_branch *b);
+/* It is its owner's again. */
+void rt_lent_give_back(struct rota_branch *b);
+
+/* ---- decision.c ------------------------------------------------------------------ */
+
+void rt_decision_ask(struct rota_txn *t, const struct rt_txn_todo *todo); /* not of a branch */
+void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op);      /* of a rota_txn */
 
 /* ---- xa.c ------------------------------------------------------------------------ */
 

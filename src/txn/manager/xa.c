@@ -124,7 +124,7 @@ static void begin_over(struct rota_branch *b, int err, const char *line)
 
     take_out(b);
     b->begins = NULL;
-    rt_drive_give_back(b);
+    rt_lent_unwatch(b);
     if (err == 0) {
         if (!b->added)
             add_branch(t, b);
@@ -169,9 +169,9 @@ void rt_xa_go_on(struct rota_branch *b)
 {
     assert(b->begins != NULL && b->op_seq == 0);
     if (!b->seat->party->attached)
-        rt_drive_own(b, RT_PARTY_ATTACH, 1);
+        rt_lent_ask(b, RT_PARTY_ATTACH, 1);
     else if (!b->txn->core.joined || may_begin(b))
-        rt_drive_own(b, RT_PARTY_BEGIN, 1);
+        rt_lent_ask(b, RT_PARTY_BEGIN, 1);
 }
 
 void rt_xa_begun(struct rota_branch *b)

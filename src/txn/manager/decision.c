@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a transaction asks of the journal, and how the core is told what stands there. */
+#include "txn/manager/inside.h"
+
+#include "base/bug.h"
+
+#include <assert.h>
+#include <string.h>
+
+static int64_t now_of(struct rota_txn *t)
+{
+    return rt_loop_now(&t->m->loop);
+}
+
+static void submit(struct rota_txn *t, uint32_t seq)
+{
+    t->op.user = &t->asker;
+    t->op_seq = seq;
+    rt_journal_submit(t->m->journal, &t->op);
+}
+
+static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
+{
+    bool commit = todo->decision == RT_DECISION_COMMIT;
+    size_t n = 0;
+
+    t->op = (struct rt_journal_op){.kind = RT_JOURNAL_DECIDE};
+    t->op.decide.id = t->core.id;
+    t->op.decide.decision = commit ? RT_JOURNAL_COMMIT : RT_JOURNAL_ABORT;
+    t->op.decide.deadline_ms = t->core.deadline_ms;
+    t->op.decide.label = t->label;
+    t->op.decide.registered = todo->registered;
+    for (uint32_t i = 0; commit && i < t->core.count; i++) {
+        const struct rota_branch *b = t->branches[i];
+        if (t->core.branches[i].state != RT_BRANCH_PREPARED) /* as rt_txn_parts has it */
+            continue;
+        t->list[n++] = (struct rt_journal_branch){.number = t->core.branches[i].number,
+                                                  .mode = (uint16_t)b->mode,
+                                                  .resource = b->name,
+                                                  .payload = b->payload,
+                                                  .size = b->payload_size};
+    }
+    t->op.decide.branches = t->list;
+    t->op.decide.count = n;
+    submit(t, todo->seq);
+    if (commit && RT_BUG(RT_BUG_MANAGER_NOT_DURABLE)) {
+        struct rt_txn_answer a = {.seq = todo->seq, .reply = RT_REPLY_STANDS};
+        a.decision = RT_DECISION_COMMIT;
+        rt_txn_answered(&t->core, NULL, &a, now_of(t));
+    }
+}
+
+static bool has_number(const struct rota_txn *t, uint32_t number)
+{
+    for (uint32_t i = 0; i < t->core.count; i++)
+        if (t->core.branches[i].number == number)
+            return true;
+    for (uint32_t i = 0; i < t->part_count; i++)
+        if (t->parts[i].number == number)
+            return true;
+    return false;
+}
+
+static bool gated(enum rt_branch_mode mode)
+{
+    return mode == RT_XA_MYSQL;
+}
+
+/* One branch of a record: what is there of it already stays, a new one gets its place behind the others, where
+ * rt_txn_found will put it. */
+static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from)
+{
+    if (has_number(t, from->number))
+        for (uint32_t i = 0; i < t->part_count; i++)
+            if (t->parts[i].number == from->number)
+                return;
+    if (!has_number(t, from->number) && !t->core.joined) {
+        uint32_t at = t->core.count + t->fresh;
+        struct rota_branch *b = rt_entry_branch(t, from->resource, (enum rt_branch_mode)from->mode);
+        if (b == NULL) {
+            t->no_memory = true;
+            return;
+        }
+        b->index = at;
+        b->part.name = (struct rt_name){t->core.id, from->number, t->core.deadline_ms};
+        b->payload_size = from->size <= sizeof(b->payload) ? from->size : 0;
+        memcpy(b->payload, from->payload, b->payload_size);
+        t->branches[at] = b;
+        t->fresh++;
+    }
+    const struct rt_resource *r = rt_resources_find(t->m->resources, from->resource);
+    uint32_t resource = r != NULL ? rt_resource_index(r) : RT_BRANCH_NO_RESOURCE;
+    t->parts[t->part_count++] = (struct rt_txn_part){from->number, resource,
+                                                     gated((enum rt_branch_mode)from->mode)};
+}
+
+/* READ tells what stands. */
+static void on_record(void *arg, const struct rt_journal_record *record)
+{
+    struct rota_txn *t = arg;
+
+    t->found = *record;
+    t->part_count = 0;
+    if (record->deadline_ms != 0 && t->core.adopted)
+        t->core.deadline_ms = record->deadline_ms;
+    if (rt_entry_room(t, (uint32_t)record->branch_count) != 0) {
+        t->no_memory = true;
+        return;
+    }
+    bool all = record->stands == RT_JOURNAL_OPEN;
+    for (size_t i = 0; i < record->branch_count; i++)
+        if (all || !record->branches[i].registered)
+            note_branch(t, &record->branches[i]);
+}
+
+static void ask_read(struct rota_txn *t, uint32_t seq)
+{
+    t->op = (struct rt_journal_op){.kind = RT_JOURNAL_READ};
+    t->op.read.id = t->core.id;
+    t->op.read.each = on_record;
+    t->op.read.arg = t;
+    t->found = (struct rt_journal_record){.stands = RT_JOURNAL_ABSENT};
+    t->no_memory = false;
+    t->part_count = t->fresh = 0;
+    submit(t, seq);
+}
+
+static void ask_done(struct rota_txn *t, uint32_t seq)
+{
+    t->op = (struct rt_journal_op){.kind = RT_JOURNAL_DONE};
+    t->op.finish.ids = &t->core.id;
+    t->op.finish.count = 1;
+    submit(t, seq);
+}
+
+static void ask_register(struct rota_txn *t, const struct rt_txn_todo *todo)
+{
+    const struct rota_branch *b = t->branches[todo->branch - t->core.branches];
+
+    t->op = (struct rt_journal_op){.kind = RT_JOURNAL_REGISTER};
+    t->list[0] = (struct rt_journal_branch){.number = todo->branch->number,
+                                            .mode = (uint16_t)b->mode,
+                                            .resource = b->name,
+                                            .payload = b->payload,
+                                            .size = b->payload_size};
+    t->op.reg.id = t->core.id;
+    t->op.reg.deadline_ms = t->core.deadline_ms;
+    t->op.reg.branches = t->list;
+    t->op.reg.count = 1;
+    submit(t, todo->seq);
+}
+
+void rt_decision_ask(struct rota_txn *t, const struct rt_txn_todo *todo)
+{
+    assert(t->op_seq == 0);
+    if (todo->to == RT_TXN_DECIDE)
+        ask_decide(t, todo);
+    else if (todo->to == RT_TXN_REGISTER)
+        ask_register(t, todo);
+    else if (todo->to == RT_TXN_LOOK)
+        ask_read(t, todo->seq);
+    else
+        ask_done(t, todo->seq);
+}
+
+static void drop_fresh(struct rota_txn *t)
+{
+    for (uint32_t i = 0; i < t->fresh; i++)
+        rt_entry_free_branch(t->branches[t->core.count + i]);
+    t->fresh = 0;
+}
+
+/* What STANDS says, as the core understands it. */
+static void fill_stand(struct rota_txn *t, struct rt_txn_answer *a, enum rt_journal_stand stands)
+{
+    switch (stands) {
+    case RT_JOURNAL_COMMIT:
+    case RT_JOURNAL_ABORT:
+        a->reply = RT_REPLY_STANDS;
+        a->decision = stands == RT_JOURNAL_COMMIT ? RT_DECISION_COMMIT : RT_DECISION_ABORT;
+        break;
+    case RT_JOURNAL_EXPIRED:
+        a->reply = RT_REPLY_BELOW;
+        break;
+    default:
+        a->reply = RT_REPLY_OPEN;
+    }
+    if (stands == RT_JOURNAL_EXPIRED)
+        rt_drive_blame(t, NULL, "it is older than what the journal keeps");
+}
+
+static void decide_done(struct rota_txn *t, uint32_t seq)
+{
+    bool wanted_abort = t->op.decide.decision == RT_JOURNAL_ABORT;
+    enum rt_journal_stand stands = t->op.decide.stands;
+
+    if (stands == RT_JOURNAL_COMMIT && wanted_abort && (t->core.adopted || t->core.joined)) {
+        ask_read(t, seq); /* somebody else's: which branches has it? */
+        return;
+    }
+    struct rt_txn_answer a = {.seq = seq};
+    fill_stand(t, &a, stands);
+    if (a.reply == RT_REPLY_STANDS && a.decision == RT_DECISION_ABORT && !wanted_abort)
+        rt_drive_blame(
+            t, NULL,
+            "somebody else decided ABORT: its deadline has passed, or a person settled it");
+    rt_txn_answered(&t->core, NULL, &a, now_of(t));
+}
+
+static void read_done(struct rota_txn *t, uint32_t seq)
+{
+    struct rt_txn_answer a = {.seq = seq, .done = t->found.done};
+
+    if (t->no_memory) {
+        drop_fresh(t);
+        rt_txn_answered(&t->core, NULL, &a, now_of(t)); /* LOST: asked again */
+        return;
+    }
+    fill_stand(t, &a, t->found.stands);
+    bool takes = a.reply == RT_REPLY_OPEN
+                     ? t->core.state == RT_TXN_LOOKING
+                     : t->core.state == RT_TXN_DECIDING || t->core.state == RT_TXN_WAITING;
+    if (takes) {
+        a.parts = t->parts;
+        a.part_count = t->part_count;
+    }
+    uint32_t before = t->core.count;
+    rt_txn_answered(&t->core, NULL, &a, now_of(t));
+    t->fresh -= t->core.count - before < t->fresh ? t->core.count - before : t->fresh;
+    drop_fresh(t);
+}
+
+void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
+{
+    struct rota_txn *t = (struct rota_txn *)(void *)((char *)a - offsetof(struct rota_txn, asker));
+    uint32_t seq = t->op_seq;
+
+    assert(op == &t->op && seq != 0);
+    t->op_seq = 0;
+    if (op->err != 0) {
+        struct rt_txn_answer lost = {.seq = seq, .reply = RT_REPLY_LOST};
+        drop_fresh(t);
+        rt_txn_answered(&t->core, NULL, &lost, now_of(t));
+    } else if (t->op.kind == RT_JOURNAL_DECIDE) {
+        decide_done(t, seq);
+    } else if (t->op.kind == RT_JOURNAL_READ) {
+        read_done(t, seq);
+    } else if (t->op.kind == RT_JOURNAL_REGISTER) {
+        struct rt_txn_answer stands = {.seq = seq};
+        fill_stand(t, &stands, t->op.reg.stands);
+        rt_txn_answered(&t->core, NULL, &stands, now_of(t));
+    } else {
+        struct rt_txn_answer done = {.seq = seq, .reply = RT_REPLY_DONE};
+        rt_txn_answered(&t->core, NULL, &done, now_of(t));
+    }
+    rt_txns_due(t);
+}
