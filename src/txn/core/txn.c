@@ -224,6 +224,9 @@ static void stands_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
     bool forgotten = a->reply == RT_REPLY_BELOW && (t->commit_lost || t->adopted || t->joined);
     if (RT_BUG(RT_BUG_TXN_EXPIRED_IS_ABORTED))
         forgotten = false;
+    bool well = RT_BUG(RT_BUG_TXN_BELOW_IS_COMMITTED) && forgotten && t->joined;
+    if (t->outcome == RT_OUTCOME_OPEN && well)
+        resolve(t, RT_OUTCOME_COMMITTED);
     if (t->outcome == RT_OUTCOME_OPEN)
         resolve(t, forgotten ? RT_OUTCOME_EXPIRED : RT_OUTCOME_ABORTED);
     t->stands = a->reply == RT_REPLY_STANDS;
@@ -282,7 +285,8 @@ static void wait_for_decision(struct rt_txn *t, int64_t now)
     move(t, RT_TXN_WAITING);
     t->pause = RT_TXN_LOOK_FIRST;
     rt_retry_soon(&t->journal, now);
-    rt_retry_not_before(&t->journal, now + t->pause);
+    if (t->journal.seq == 0) /* always, but for RT_BUG_TXN_WORKS_UNREGISTERED */
+        rt_retry_not_before(&t->journal, now + t->pause);
     if (t->votes)
         tell(t, RT_OUTCOME_PREPARED);
 }
@@ -291,8 +295,6 @@ static void wait_for_decision(struct rt_txn *t, int64_t now)
 static void wait_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     assert(t->state == RT_TXN_WAITING);
-    if (RT_BUG(RT_BUG_TXN_BELOW_IS_COMMITTED) && a->reply == RT_REPLY_BELOW)
-        resolve(t, RT_OUTCOME_COMMITTED);
     if (a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW)
         stands_answered(t, a, now);
     else if (a->reply == RT_REPLY_OPEN) {
@@ -442,10 +444,12 @@ struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resourc
 
 static bool any_failed(const struct rt_txn *t)
 {
-    bool failed = false;
-    for (uint32_t i = 0; i < t->count; i++)
-        failed = failed || t->branches[i].failed || t->branches[i].state == RT_BRANCH_JOINING;
-    return failed && !RT_BUG(RT_BUG_TXN_FAILED_VOTES_YES);
+    bool failed = false, joining = false;
+    for (uint32_t i = 0; i < t->count; i++) {
+        failed = failed || t->branches[i].failed;
+        joining = joining || t->branches[i].state == RT_BRANCH_JOINING;
+    }
+    return joining || (failed && !RT_BUG(RT_BUG_TXN_FAILED_VOTES_YES));
 }
 
 /* Somebody asks, and is answered by LIMIT_AT: once; of a joined one, its vote and its end. */

@@ -22,7 +22,19 @@ static void check_commit(const struct ts_world *w, uint32_t fact, uint32_t parts
         if (!part && b->state == TS_PREPARED)
             ts_violated(w, "X4", "t%u is decided COMMIT without branch %u, which is prepared", fact,
                         i);
+        if (!part && b->joined && b->state == TS_ACTIVE)
+            ts_violated(w, "X2", "t%u is decided COMMIT without branch %u, which is at work", fact,
+                        i);
+        if (!part && b->registered)
+            ts_violated(w, "X2", "t%u is decided COMMIT without branch %u, which is registered",
+                        fact, i);
     }
+    bool told = f->told == RT_OUTCOME_ABORTED;
+    for (uint32_t i = 0; i < f->join_count; i++)
+        told = told || f->joins[i].vote == RT_OUTCOME_ABORTED ||
+               f->joins[i].end == RT_OUTCOME_ABORTED;
+    if (told)
+        ts_violated(w, "X5", "t%u is decided COMMIT, and somebody was told ABORTED", fact);
 }
 
 static void write_row(struct ts_world *w, const struct ts_event *r)
@@ -43,13 +55,34 @@ static void write_row(struct ts_world *w, const struct ts_event *r)
              r->decision == RT_DECISION_COMMIT ? "COMMIT" : "ABORT");
 }
 
-/* How it stands, as DECIDE and LOOK tell it. */
+static uint32_t registered_bits(const struct ts_fact *f)
+{
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < f->count; i++)
+        bits |= (uint32_t)f->branches[i].registered << i;
+    return bits;
+}
+
+static void enter(struct ts_world *w, const struct ts_event *r)
+{
+    struct ts_fact *f = &w->facts[r->fact];
+    if (f->stands != RT_DECISION_NONE || (!f->row && below(w, f)))
+        return; /* too late */
+    if (f->ever != RT_DECISION_NONE)
+        ts_violated(w, "X9", "t%u was decided and forgotten, and somebody joins it", r->fact);
+    f->row = true;
+    f->branches[r->branch].registered = true;
+    TS_TRACE(w, "journal: branch %u of t%u is registered", r->branch, r->fact);
+}
+
+/* How it stands, as REGISTER, DECIDE and LOOK tell it. */
 static void tell(const struct ts_world *w, struct ts_event *r)
 {
     const struct ts_fact *f = &w->facts[r->fact];
-    if (!f->row) {
-        r->reply = below(w, f) ? RT_REPLY_BELOW : RT_REPLY_OPEN;
-        r->parts = 0;
+    if (f->stands == RT_DECISION_NONE) {
+        r->reply = !f->row && below(w, f) ? RT_REPLY_BELOW : RT_REPLY_OPEN;
+        r->parts = registered_bits(f);
+        r->has_parts = f->row;
         return;
     }
     r->reply = RT_REPLY_STANDS;
@@ -65,7 +98,7 @@ static void done(struct ts_world *w, struct ts_event *r)
 {
     struct ts_fact *f = &w->facts[r->fact];
     r->reply = RT_REPLY_DONE;
-    if (!f->row)
+    if (f->stands == RT_DECISION_NONE)
         return;
     for (uint32_t i = 0; i < f->count; i++)
         if (f->stands == RT_DECISION_COMMIT && f->branches[i].listed &&
@@ -82,6 +115,7 @@ static void forget(struct ts_world *w, struct ts_event *r)
         if (!f->row || !f->done || rt_txn_id_birth(&f->id) >= r->floor_ms)
             continue;
         f->row = false;
+        f->stands = RT_DECISION_NONE;
         ts_counts.forgotten++;
         TS_TRACE(w, "journal: t%u is forgotten", i);
     }
@@ -98,7 +132,8 @@ static void scan(const struct ts_world *w, struct ts_event *r)
         if (!f->row || f->done)
             continue;
         r->marks |= 1u << i;
-        r->listed[i] = TS_SEEN | (f->stands == RT_DECISION_COMMIT ? TS_IS_COMMIT : 0);
+        r->listed[i] = TS_SEEN | (f->stands == RT_DECISION_COMMIT ? TS_IS_COMMIT : 0) |
+                       (f->stands == RT_DECISION_NONE ? TS_IS_OPEN : 0);
         for (uint32_t k = 0; k < f->count; k++)
             r->listed[i] |= (uint32_t)f->branches[k].listed << k;
     }
@@ -116,9 +151,14 @@ bool ts_journal_serve(struct ts_world *w, struct ts_event *r)
         done(w, r);
     else {
         struct ts_fact *f = &w->facts[r->fact];
-        bool writes = r->to == RT_TXN_DECIDE && !f->row && !below(w, f);
+        bool unknown = r->decision == RT_DECISION_COMMIT &&
+                       __builtin_popcount(registered_bits(f)) > (int64_t)r->registered;
+        bool writes = r->to == RT_TXN_DECIDE && f->stands == RT_DECISION_NONE &&
+                      (f->row || !below(w, f)) && !unknown;
+        if (r->to == RT_TXN_REGISTER)
+            enter(w, r);
         if (RT_BUG(RT_BUG_TXN_OVERWRITES) && r->to == RT_TXN_DECIDE)
-            writes = true;
+            writes = !unknown;
         if (writes)
             write_row(w, r);
         tell(w, r);

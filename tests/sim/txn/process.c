@@ -19,8 +19,11 @@ static struct ts_slot *free_slot(struct ts_proc *p)
     return NULL;
 }
 
-static struct ts_slot *take_slot(struct ts_slot *s, uint32_t fact)
+struct ts_slot *ts_proc_slot(struct ts_proc *p, uint32_t fact)
 {
+    struct ts_slot *s = free_slot(p);
+    if (s == NULL)
+        return NULL;
     uint32_t gen = s->gen + 1;
     memset(s, 0, sizeof(*s));
     s->used = true;
@@ -71,9 +74,10 @@ void ts_proc_crash(struct ts_world *w, struct ts_proc *p)
         s->gen++;
         if (s->t.adopted)
             continue;
-        w->facts[s->fact].owner_gone = true;
+        w->facts[s->fact].owner_gone = w->facts[s->fact].owner_gone || !s->t.joined;
         for (uint32_t k = 0; k < w->facts[s->fact].count; k++)
-            ts_close_connection(w, s->fact, k);
+            if ((s->mine >> k & 1) != 0)
+                ts_close_connection(w, s->fact, k);
     }
     struct ts_event e = {.kind = TS_EV_RESTART, .proc = (uint8_t)index_of(w, p), .gen = p->gen};
     e.at = w->now + sim_spread_ns(&w->random, 2000000);
@@ -93,21 +97,22 @@ static void add_branch(struct ts_world *w, struct ts_slot *s, struct ts_fact *f)
     struct rt_branch *own = rt_txn_add(&s->t, f->count++, b->resource,
                                        w->resources[b->resource].gated);
     own->failed = b->failed;
+    s->mine |= 1u << own->number;
 }
 
 void ts_proc_begin(struct ts_world *w, struct ts_proc *p)
 {
-    struct ts_slot *s = free_slot(p);
-    if (s == NULL || w->begun == w->plan.facts)
+    uint32_t fact = w->begun;
+    struct ts_slot *s = fact < w->plan.facts ? ts_proc_slot(p, fact) : NULL;
+    if (s == NULL)
         return;
-    uint32_t fact = w->begun++;
+    w->begun++;
     struct ts_fact *f = &w->facts[fact];
     int64_t wall = ts_wall_ms(w, p), timeout = w->plan.timeout_ms;
     f->begun = true;
     f->id = rt_txn_id_make(TS_JOURNAL, wall, fact);
     f->deadline_ms = wall + timeout;
     f->aborts = sim_chance(&w->random, w->plan.aborts);
-    take_slot(s, fact);
     rt_txn_begin(&s->t, &f->id, f->deadline_ms, w->now + timeout * TS_MS, s->b, TS_BRANCHES);
     s->t.shared = sim_chance(&w->random, w->plan.shared);
     uint32_t branches = sim_chance(&w->random, 150) ? 1 : 2 + sim_below(&w->random, 2);
@@ -120,12 +125,13 @@ void ts_proc_begin(struct ts_world *w, struct ts_proc *p)
     ts_post(w, &e);
     ts_counts.begun++;
     TS_TRACE(w, "p%u begins t%u with %u branches", index_of(w, p), fact, branches);
+    ts_join_plan(w, s);
 }
 
-void ts_proc_commit(struct ts_world *w, struct ts_proc *p, const struct ts_event *e)
+void ts_proc_commit(struct ts_world *w, struct ts_proc *p, struct ts_event *e)
 {
     struct ts_slot *s = &p->slots[e->slot];
-    if (!s->used || s->gen != e->slot_gen)
+    if (!s->used || s->gen != e->slot_gen || ts_join_is_called(w, s->fact, e))
         return;
     int64_t limit = w->now + w->plan.limit_ms * TS_MS;
     TS_TRACE(w, "p%u %s t%u", e->proc, w->facts[s->fact].aborts ? "aborts" : "commits", s->fact);
@@ -215,9 +221,13 @@ static void send(struct ts_world *w, struct ts_proc *p, struct ts_slot *s,
         e.own = todo->op == RT_BRANCH_PREPARE || todo->op == RT_BRANCH_ONE_PHASE ||
                 (todo->own && todo->op != RT_BRANCH_ASK);
         e.fence = todo->fence;
+        e.stays = todo->stays;
         if (todo->op == RT_BRANCH_COMMIT && w->facts[s->fact].ever == RT_DECISION_NONE)
             ts_violated(w, "X2", "t%u is told to commit, and nothing is decided", s->fact);
-    } else if (todo->decision == RT_DECISION_COMMIT) {
+    } else if (todo->to == RT_TXN_REGISTER)
+        e.branch = (uint8_t)todo->branch->number;
+    else if (todo->decision == RT_DECISION_COMMIT) {
+        e.registered = todo->registered;
         struct rt_txn_part parts[TS_BRANCHES];
         uint32_t n = rt_txn_parts(&s->t, parts, TS_BRANCHES);
         for (uint32_t i = 0; i < n; i++)
@@ -230,6 +240,8 @@ static void send(struct ts_world *w, struct ts_proc *p, struct ts_slot *s,
 static bool run_slot(struct ts_world *w, struct ts_proc *p, struct ts_slot *s)
 {
     struct rt_txn_todo todo;
+    if (s->t.joined)
+        ts_join_work(w, s);
     rt_txn_tick(&s->t, w->now);
     while (rt_txn_todo(&s->t, &todo, w->now)) {
         if (!w->healing && sim_below(&w->random, 10000) < w->plan.dies) {
@@ -239,15 +251,23 @@ static bool run_slot(struct ts_world *w, struct ts_proc *p, struct ts_slot *s)
         send(w, p, s, &todo);
     }
     uint32_t news = rt_txn_news(&s->t);
-    if ((news & RT_TXN_ANSWERED) != 0)
+    if (s->t.joined && s->t.state != RT_TXN_ACTIVE && s->t.state != RT_TXN_PREPARING)
+        w->facts[s->fact].joins[s->join].ready = true;
+    if ((news & RT_TXN_ANSWERED) != 0 && s->t.joined)
+        ts_join_told(w, p, s);
+    else if ((news & RT_TXN_ANSWERED) != 0)
         check_told(w, s->fact, (enum rt_outcome)s->t.told);
     if ((news & RT_TXN_STUCK) != 0)
         check_stuck(w, s->fact);
     ts_counts.attention += (news & RT_TXN_ATTENTION) != 0;
-    bool answered = s->t.adopted || s->t.told != RT_OUTCOME_OPEN;
+    bool answered = s->t.joined ? ts_join_is_answered(w, s)
+                                : s->t.adopted || s->t.told != RT_OUTCOME_OPEN;
     if (s->t.state == RT_TXN_ENDED && answered) {
         TS_TRACE(w, "p%u has done with t%u", index_of(w, p), s->fact);
-        check_ended(w, s->fact, &s->t);
+        if (s->t.joined)
+            ts_join_ended(w, s);
+        else
+            check_ended(w, s->fact, &s->t);
         s->used = false;
     }
     return true;
@@ -299,16 +319,15 @@ static void settle(struct ts_world *w, struct ts_proc *p, uint32_t fact, enum rt
                    uint32_t bits)
 {
     struct rt_txn_part parts[TS_BRANCHES];
-    struct ts_slot *s = free_slot(p);
     check_settles(w, p, fact, decision != RT_DECISION_NONE);
     for (uint32_t i = 0; i < TS_SLOTS; i++)
-        if (p->slots[i].used && p->slots[i].fact == fact)
+        if (p->slots[i].used && p->slots[i].fact == fact && !p->slots[i].t.joined)
             return; /* it is being settled, or its own keeper does it */
+    struct ts_slot *s = ts_proc_slot(p, fact);
     if (s == NULL)
         return;
     TS_TRACE(w, "p%u adopts t%u", index_of(w, p), fact);
     ts_counts.adopted++;
-    take_slot(s, fact);
     rt_txn_adopt(&s->t, &w->facts[fact].id, w->facts[fact].deadline_ms, s->b, TS_BRANCHES);
     uint32_t n = parts_of(w, fact, bits, parts);
     for (uint32_t i = 0; decision == RT_DECISION_NONE && i < n; i++)
@@ -325,7 +344,7 @@ static void pass_answered(struct ts_world *w, struct ts_proc *p, const struct ts
         struct ts_fact *f = &w->facts[i];
         if ((e->listed[i] & TS_SEEN) == 0)
             continue;
-        bool decided = e->op == TS_OP_SCAN;
+        bool decided = e->op == TS_OP_SCAN && (e->listed[i] & TS_IS_OPEN) == 0;
         if ((decided || wall >= f->deadline_ms) && p->sight_last[i] != e->pass) {
             p->sight_last[i] = e->pass;
             p->sights[i]++;
@@ -336,7 +355,7 @@ static void pass_answered(struct ts_world *w, struct ts_proc *p, const struct ts
         enum rt_decision decision = (e->listed[i] & TS_IS_COMMIT) != 0 ? RT_DECISION_COMMIT
                                     : decided                          ? RT_DECISION_ABORT
                                                                        : RT_DECISION_NONE;
-        settle(w, p, i, decision, e->listed[i] & (TS_IS_COMMIT - 1));
+        settle(w, p, i, decision, e->listed[i] & TS_BITS);
     }
 }
 

@@ -32,14 +32,14 @@ static void roll_back(struct ts_world *w, uint32_t fact, uint32_t branch)
     if (f->ever == RT_DECISION_COMMIT && b->listed)
         ts_violated(w, "X4", "branch %u of t%u is rolled back, and COMMIT was decided", branch,
                     fact);
-    bool below = rt_txn_id_birth(&f->id) < w->floor_ms;
+    bool below = rt_txn_id_birth(&f->id) < w->floor_ms && !f->row;
     if (b->state == TS_PREPARED && f->ever == RT_DECISION_NONE && !below)
         ts_violated(w, "X3", "branch %u of t%u is prepared and rolled back, and nothing is decided",
                     branch, fact);
     b->state = TS_ROLLED;
 }
 
-static uint8_t prepare(struct ts_world *w, struct ts_branch *b)
+static uint8_t prepare(struct ts_world *w, struct ts_branch *b, bool stays)
 {
     if (b->state != TS_ACTIVE || b->fenced)
         return RT_REPLY_NO;
@@ -49,8 +49,9 @@ static uint8_t prepare(struct ts_world *w, struct ts_branch *b)
         b->state = TS_ROLLED;
         return RT_REPLY_NO;
     }
-    b->state = b->reads ? TS_READ : TS_PREPARED;
-    return b->reads ? RT_REPLY_READONLY : RT_REPLY_YES;
+    bool ends = b->reads && !stays;
+    b->state = ends ? TS_READ : TS_PREPARED;
+    return ends ? RT_REPLY_READONLY : RT_REPLY_YES;
 }
 
 static uint8_t one_phase(struct ts_world *w, uint32_t fact, struct ts_branch *b)
@@ -175,7 +176,7 @@ bool ts_resource_serve(struct ts_world *w, struct ts_event *r)
         return false; /* there is nobody to be answered */
     switch (r->bop) {
     case RT_BRANCH_PREPARE:
-        r->reply = prepare(w, b);
+        r->reply = prepare(w, b, r->stays);
         break;
     case RT_BRANCH_ONE_PHASE:
         r->reply = one_phase(w, r->fact, b);
@@ -196,7 +197,7 @@ bool ts_resource_serve(struct ts_world *w, struct ts_event *r)
 
 void ts_resource_closed(struct ts_world *w, struct ts_fact *f, struct ts_branch *b)
 {
-    if (b->closed)
+    if (b->closed || b->state == TS_NONE)
         return;
     b->closed = true;
     b->detached_at = w->now + (int64_t)sim_below(&w->random, 50000) * 1000;

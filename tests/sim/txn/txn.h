@@ -2,8 +2,8 @@
 /* Transactions in the simulator: processes that run src/txn/core, a journal, and resources that can prepare, in
  * virtual time, over a network that loses, delays, doubles and reorders; everything is decided by one seed.
  *
- *   process: coordinator, keeper, recovery, gc ──▶ requests ──▶ journal    (a row per id, a floor)
- *            (rt_txn, rt_sweep, rt_gc)         ◀── answers  ◀── resources  (branches, their connections, markers)
+ *   process: coordinator, joiner, keeper, recovery, gc ──▶ requests ──▶ journal    (a row per id, a floor)
+ *            (rt_txn, rt_sweep, rt_gc)                 ◀── answers  ◀── resources  (branches, connections, markers)
  *
  * First a phase full of trouble, then all is healed and everything must come to its end (X10). A struct ts_fact is
  * what really became of an id, known to nobody inside; the invariants X1 to X10 of txn/core/txn.h are asserted on it.
@@ -20,12 +20,15 @@
 #define TS_PROCS 4
 #define TS_RESOURCES 3
 #define TS_FACTS 14
-#define TS_BRANCHES 4 /* of one transaction */
+#define TS_BRANCHES 8 /* of one transaction: up to 3 of who began it, up to 2 of each who joins */
+#define TS_JOINS 2    /* processes that join one transaction */
 #define TS_SLOTS 16   /* transactions that a process works on */
 #define TS_EVENTS 2048
 #define TS_JOURNAL 7 /* our journal's number */
 #define TS_SEEN (1u << 31)
 #define TS_IS_COMMIT (1u << 30)
+#define TS_IS_OPEN (1u << 29)
+#define TS_BITS (TS_IS_OPEN - 1)
 #define TS_MS INT64_C(1000000)
 #define TS_WALL INT64_C(1800000000000) /* ms since 1970 when a world begins */
 
@@ -50,7 +53,25 @@ struct ts_branch { /* as it is at its resource */
     bool reads, says_no;
     bool listed; /* in the COMMIT that was written */
     bool one_phase;
+    bool joined;         /* of a process that joined */
+    bool registered;     /* ... it stands in the journal */
     int64_t detached_at; /* closed: when the server is through with it */
+};
+
+enum ts_way { /* what a thread that joined asks for */
+              TS_COMMITS,
+              TS_VOTES, /* and then commits */
+              TS_ABORTS,
+              TS_VOTES_ABORTS,
+              TS_WAYS,
+};
+
+struct ts_join {       /* a process's part in another's transaction */
+    bool asked;        /* all that it was to ask for */
+    bool ready;        /* its work is done, one way or the other: who called it may go on */
+    uint8_t way;       /* enum ts_way */
+    uint8_t vote, end; /* enum rt_outcome: what it was told */
+    uint32_t mine;     /* bits: its branches */
 };
 
 struct ts_fact { /* an id, as it really is */
@@ -68,6 +89,9 @@ struct ts_fact { /* an id, as it really is */
     uint8_t told;    /* enum rt_outcome */
     uint32_t count;
     struct ts_branch branches[TS_BRANCHES];
+    uint32_t join_count, calls; /* who joined; who is to */
+    uint32_t patience;          /* looks, whether they are ready, that who began it has left */
+    struct ts_join joins[TS_JOINS];
 };
 
 enum ts_event_kind {
@@ -78,6 +102,8 @@ enum ts_event_kind {
     TS_EV_CLOSE,    /* the server sees a connection's end */
     TS_EV_RESTART,  /* a process begins anew */
     TS_EV_COMMIT,   /* a thread ends its transaction */
+    TS_EV_JOIN,     /* a thread joins another's */
+    TS_EV_ASK,      /* ... and votes, commits, aborts */
     TS_EV_ACT,
     TS_EV_TROUBLE,
 };
@@ -95,19 +121,21 @@ struct ts_event {
     uint8_t kind, op;
     uint8_t proc, slot, fact, branch, resource;
     uint8_t to, bop, decision, reply; /* enums of the core */
-    bool own, fence, done, give_up, has_parts;
+    bool own, fence, done, give_up, has_parts, stays;
     uint8_t gc_op;
     uint32_t gen, slot_gen, seq, pass;
+    uint32_t registered;   /* DECIDE */
     uint32_t parts, marks; /* bits: of the branches; facts: of the undone */
-    /* SCAN, LIST: bits of branches per fact; TS_SEEN; SCAN: TS_IS_COMMIT */
+    /* SCAN, LIST: bits of branches per fact; TS_SEEN; SCAN: TS_IS_COMMIT, TS_IS_OPEN */
     uint32_t listed[TS_FACTS];
     int64_t floor_ms;
 };
 
 struct ts_slot {
     bool used;
-    uint8_t fact;
+    uint8_t fact, join;
     uint32_t gen;
+    uint32_t mine; /* bits: branches that were begun here, on connections of ours */
     struct rt_txn t;
     struct rt_branch b[TS_BRANCHES];
 };
@@ -151,6 +179,7 @@ struct ts_plan {
     uint32_t pace_us, trouble_ms, delay_us;
     uint32_t lost, late, doubled; /* per mille */
     uint32_t failed, reads, says_no, aborts, shared, waits;
+    uint32_t joins; /* per mille of the transactions that others may join */
     uint32_t call_ms, limit_ms, timeout_ms, pass_ms, keep_ms, skew_ms;
     uint32_t rest_ms; /* from the last begin to the healing, mean */
     uint32_t dies;    /* per 10,000 of the requests: the process dies before it leaves */
@@ -160,6 +189,7 @@ struct ts_plan {
 struct ts_counts {
     uint64_t begun, committed, aborted, unknown, expired, one_phase, adopted, stuck, ghosts,
         attention;
+    uint64_t joined, prepared, late, told_no, told_yes;
     uint64_t crashes, pauses, hours, downs, lost, doubled, forgotten;
 };
 extern struct ts_counts ts_counts;
@@ -167,6 +197,7 @@ extern struct ts_counts ts_counts;
 struct ts_world {
     uint64_t seed;
     struct sim_random random;
+    struct sim_random aside; /* for who joins: worlds without them are as they were before */
     struct ts_plan plan;
     int64_t now;
     uint64_t order;
@@ -210,10 +241,27 @@ void ts_resource_restart(struct ts_world *w, uint32_t resource);
 void ts_proc_start(struct ts_world *w, struct ts_proc *p);
 void ts_proc_crash(struct ts_world *w, struct ts_proc *p);
 void ts_proc_begin(struct ts_world *w, struct ts_proc *p); /* one more transaction */
-void ts_proc_commit(struct ts_world *w, struct ts_proc *p, const struct ts_event *e);
+void ts_proc_commit(struct ts_world *w, struct ts_proc *p, struct ts_event *e);
 void ts_proc_answer(struct ts_world *w, struct ts_proc *p, const struct ts_event *e);
 void ts_proc_run(struct ts_world *w, struct ts_proc *p); /* all that is due */
 void ts_proc_back(struct ts_world *w, struct ts_proc *p, uint32_t resource);
-bool ts_proc_idle(const struct ts_proc *p); /* works on nothing */
+bool ts_proc_idle(const struct ts_proc *p);                     /* works on nothing */
+struct ts_slot *ts_proc_slot(struct ts_proc *p, uint32_t fact); /* NULL: all are taken */
+
+/* ---- joiner.c */
+/* Others will join the transaction of S, perhaps. */
+void ts_join_plan(struct ts_world *w, struct ts_slot *s);
+/* Who began it waits for them, and looks again when E says. */
+bool ts_join_is_called(struct ts_world *w, uint32_t fact, struct ts_event *e);
+void ts_join_begin(struct ts_world *w, struct ts_proc *p, const struct ts_event *e);
+void ts_join_ask(struct ts_world *w, struct ts_proc *p, struct ts_event *e);
+/* Branches that are registered begin at their resources. */
+void ts_join_work(struct ts_world *w, struct ts_slot *s);
+/* What it is told, and how it ended, are so (X2, X5). */
+void ts_join_told(struct ts_world *w, struct ts_proc *p, struct ts_slot *s);
+void ts_join_ended(const struct ts_world *w, const struct ts_slot *s);
+/* All that its thread will ask for was answered. */
+bool ts_join_is_answered(const struct ts_world *w, const struct ts_slot *s);
+void ts_join_check_end(const struct ts_world *w, uint32_t fact);
 
 #endif

@@ -49,6 +49,11 @@ void ts_report(void)
         {"told ABORTED", n->aborted},
         {"told UNKNOWN", n->unknown},
         {"ended as EXPIRED", n->expired},
+        {"joined", n->joined},
+        {"  voted yes", n->prepared},
+        {"  told COMMITTED", n->told_yes},
+        {"  told ABORTED", n->told_no},
+        {"  too late", n->late},
         {"adopted by recovery", n->adopted},
         {"branches stuck", n->stuck},
         {"  commits MariaDB lost", n->ghosts},
@@ -180,12 +185,13 @@ static struct ts_proc *some_proc(struct ts_world *w)
     return &w->procs[sim_below(&w->random, w->plan.procs)];
 }
 
-/* One whose decision is under way, if there is one: that is when it matters. */
+/* One whose decision is under way, or waited for, if there is one: that is when it matters. */
 static struct ts_proc *some_decider(struct ts_world *w)
 {
     for (uint32_t i = 0; i < w->plan.procs; i++)
         for (uint32_t k = 0; k < TS_SLOTS; k++)
-            if (w->procs[i].slots[k].used && w->procs[i].slots[k].t.state == RT_TXN_DECIDING)
+            if (w->procs[i].slots[k].used && (w->procs[i].slots[k].t.state == RT_TXN_DECIDING ||
+                                              w->procs[i].slots[k].t.state == RT_TXN_WAITING))
                 return &w->procs[i];
     return some_proc(w);
 }
@@ -318,6 +324,19 @@ static void draw(struct ts_plan *plan, struct sim_random *r)
     plan->keep_ms = long_run ? 600000 : plan->timeout_ms + 5000 + sim_below(r, 60000);
 }
 
+/* Many branches, many messages, and each must go well: half of those worlds are gentle with them, or little would ever
+ * be committed. */
+static void draw_joins(struct ts_plan *plan, struct sim_random *r)
+{
+    plan->joins = rate(r, 1000);
+    if (plan->joins == 0 || sim_chance(r, 500))
+        return;
+    plan->timeout_ms = plan->timeout_ms < 3000 ? 3000 : plan->timeout_ms;
+    plan->limit_ms = sim_chance(r, 500) ? 5000 : plan->limit_ms;
+    plan->failed = plan->says_no = plan->aborts = 0;
+    plan->lost /= 4;
+}
+
 /* ---- How it goes -------------------------------------------------------- */
 
 static void make_foreign(struct ts_world *w)
@@ -339,6 +358,8 @@ static void begin(struct ts_world *w, uint64_t seed, bool tracing)
     w->tracing = tracing;
     w->random.state = seed * UINT64_C(0xd1342543de82ef95);
     draw(&w->plan, &w->random);
+    w->aside.state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    draw_joins(&w->plan, &w->aside);
     w->floor_ms = TS_WALL - 100000000;
     for (uint32_t i = 0; i < w->plan.resources; i++) {
         w->resources[i].gated = sim_chance(&w->random, 500);
@@ -429,6 +450,10 @@ static void happen(struct ts_world *w, struct ts_event *e)
         ts_proc_answer(w, p, e);
     else if (e->kind == TS_EV_COMMIT)
         ts_proc_commit(w, p, e);
+    else if (e->kind == TS_EV_JOIN)
+        ts_join_begin(w, p, e);
+    else if (e->kind == TS_EV_ASK)
+        ts_join_ask(w, p, e);
     else if (e->kind == TS_EV_WAKE && p->wake_at <= e->at)
         p->wake_at = RT_TXN_NEVER;
     if (p->alive && p->paused_until <= w->now)
@@ -470,6 +495,7 @@ static void check_end(const struct ts_world *w)
                 ts_violated(w, "X5",
                             "the caller of t%u was told ABORTED, and branch %u is committed", i, k);
         }
+        ts_join_check_end(w, i);
     }
 }
 
