@@ -124,6 +124,7 @@ struct rota_txn {
 
 struct rt_recovery;
 struct rt_known;
+struct rt_sweeper;
 
 struct rota_txns {
     pthread_mutex_t mu; /* guards all below but what never changes */
@@ -147,6 +148,7 @@ struct rota_txns {
     uint32_t errands; /* under way */
     struct rt_recovery *recovery;
     struct rt_known *known;
+    struct rt_sweeper *sweeper;
     struct rt_timer_call timer; /* closing: when that is over */
     struct rt_caller *closer;   /* waits until nothing of ours is left */
     int64_t close_by;
@@ -270,5 +272,11 @@ int rt_txns_read_id(struct rota_txns *m, const char *text, struct rt_txn_id *id,
 /* With ROTA_TXN_RECOVER. 0 or NOMEM. */
 int rt_recovery_start(struct rota_txns *m);
 void rt_recovery_fini(struct rota_txns *m); /* nothing is under way any more */
+
+/* ---- sweeper.c --------------------------------------------------------------------- */
+
+/* The same; with the mutex. */
+int rt_sweeper_start(struct rota_txns *m);
+void rt_sweeper_fini(struct rota_txns *m);
 
 #endif

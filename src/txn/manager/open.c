@@ -252,6 +252,7 @@ static void fini(struct rota_txns *m)
 {
     rt_resources_close(m->resources);
     rt_recovery_fini(m);
+    rt_sweeper_fini(m);
     if (m->journal != NULL) {
         rt_txns_fork_remove(m);
         rt_journal_close(m->journal);

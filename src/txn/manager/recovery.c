@@ -324,6 +324,8 @@ int rt_recovery_start(struct rota_txns *m)
     m->recovery = r;
     if (rv == 0)
         rt_timers_start(&m->loop.timers, &r->timer.timer, rt_loop_clock());
+    if (rv == 0)
+        rv = rt_sweeper_start(m);
     rt_txns_wake(m);
     pthread_mutex_unlock(&m->mu);
     return rv == 0 ? 0 : rt_txns_fail(NULL, rv, "out of memory");
