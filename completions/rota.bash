@@ -106,6 +106,12 @@ _rota()
         return 0
     fi
 
+    if [[ $command == txn ]]; then # its own completion, which is installed beside this one
+        declare -F _rota_txn >/dev/null || . "${BASH_SOURCE[0]%/*}/rota-txn" 2>/dev/null ||
+            . "${BASH_SOURCE[0]%/*}/rota-txn.bash" 2>/dev/null
+        if declare -F _rota_txn >/dev/null; then _rota_txn; fi
+        return 0
+    fi
     _rota_options "${rota[0]}" "$command"
     while ((i < last)); do
         case ${words[i]} in

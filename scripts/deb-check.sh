@@ -42,11 +42,15 @@ inside() { chroot "$room/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/r
 inside sh -c 'apt-get update -q && DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -q --no-install-recommends /debs/*.deb' >"$room/log" 2>&1 ||
     { tail -n 40 "$room/log"; exit 1; }
-inside dpkg -l librota1 librota-dev rota | grep ^ii
+inside dpkg -l librota1 librota-dev rota librota-txn1 librota-txn-dev rota-txn | grep ^ii
 inside rota --version
 # shellcheck disable=SC2016 # for the inner shell
 inside rota run first -- sh -c 'echo "$ROTA_NAME runs, fence $ROTA_FENCE"'
 inside /debs/first
+inside rota txn --version
+inside rota txn ls --json
+inside sh -c 'rota txn outcome 0123; [ $? = 64 ]'
+inside sh -c 'systemd-analyze verify /usr/lib/systemd/system/rota-txn-recover.service 2>&1 || [ $? = 127 ]'
 inside sh -c 'rota run first -- rota run -n first -- true; [ $? = 75 ]'
 # Root and the group rota share a folder, and nobody else.
 inside useradd -G rota ada
@@ -56,7 +60,7 @@ inside sh -ec 'for user in ada bob; do chmod 755 /root; printf "%s " "$(stat -c 
     code=0; su $user -c "HOME=/tmp rota --system run -n first -- true" || code=$?; echo "$user $code"; done
     rota --system run first -- su ada -c "HOME=/tmp rota run --system -n -E 9 first -- true" || [ $? = 9 ]' >"$room/shared" 2>"$room/log"
 printf 'root:rota 2770 ada 0\nroot:rota 2770 bob 69\n' | cmp - "$room/shared" || { cat "$room/log"; exit 1; }
-inside dpkg --purge rota librota-dev librota1 >"$room/log" 2>&1 || { cat "$room/log"; exit 1; }
+inside dpkg --purge rota-txn librota-txn-dev librota-txn1 rota librota-dev librota1 >"$room/log" 2>&1 || { cat "$room/log"; exit 1; }
 [ ! -e "$room/root/var/lib/rota" ] || { echo "purge left /var/lib/rota"; exit 1; }
 left=$(find "$room/root/usr" "$room/root/etc" -name 'rota*' -o -name 'librota*')
 [ -z "$left" ] || { printf 'left after purge:\n%s\n' "$left"; exit 1; }

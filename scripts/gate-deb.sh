@@ -13,7 +13,7 @@ triplet=$(dpkg-architecture -q DEB_HOST_MULTIARCH)
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
 
-for package in librota1 librota-dev rota; do
+for package in librota1 librota-dev rota librota-txn1 librota-txn-dev rota-txn; do
     file=build-deb/${package}_${version}_$arch.deb
     [ -f "$file" ] || fail "no $file"
     dpkg -x "$file" "$room/$package"
@@ -34,6 +34,12 @@ has librota-dev usr/include/rota.h "usr/lib/$triplet/librota.a" "usr/lib/$triple
 has rota usr/bin/rota usr/share/man/man1/rota.1.gz usr/share/man/man7/rota-url.7.gz \
     usr/share/bash-completion/completions/rota usr/share/doc/rota/README.md
 
+has librota-txn1 "usr/lib/$triplet/librota_txn.so.1"
+has librota-txn-dev usr/include/rota_txn.h "usr/lib/$triplet/librota_txn.a" "usr/lib/$triplet/librota_txn.so" \
+    "usr/lib/$triplet/pkgconfig/rota_txn.pc" usr/share/man/man3/librota_txn.3.gz
+has rota-txn usr/bin/rota-txn usr/share/man/man1/rota-txn.1.gz usr/share/bash-completion/completions/rota-txn \
+    usr/lib/systemd/system/rota-txn-recover.service
+
 needs() # PACKAGE WORD: among its Depends
 {
     dpkg-deb -f "build-deb/${1}_${version}_$arch.deb" Depends | grep -qF "$2" ||
@@ -44,12 +50,19 @@ needs librota1 libuv1
 needs librota1 libssl3
 needs librota-dev "librota1 (= $version)"
 needs rota libjansson4
+needs librota-txn1 libsqlite3-0
+needs librota-txn-dev "librota-txn1 (= $version)"
+needs librota-txn-dev "librota-dev (= $version)"
+needs rota-txn libjansson4
 
 # What they install works, from where it stands.
 unset ROTA_URL
 export HOME=$room LC_ALL=C.UTF-8
 [ "$("$room/root/usr/bin/rota" --version)" = "rota $version" ] || fail "rota --version"
 [ "$("$room/root/usr/bin/rota" run first -- echo hello)" = hello ] || fail "rota run"
+
+[ "$("$room/root/usr/bin/rota" txn --version)" = "rota-txn $version" ] || fail "rota txn --version"
+[ "$("$room/root/usr/bin/rota-txn" ls --json | tr -d ' \n')" = '{"transactions":[]}' ] || fail "rota-txn ls"
 
 libraries=$room/root/usr/lib/$triplet
 flags=$(PKG_CONFIG_SYSROOT_DIR=$room/root PKG_CONFIG_PATH=$libraries/pkgconfig pkg-config --cflags --libs rota)

@@ -5,6 +5,7 @@
 #   scripts/gate-docs.sh BUILD-FOLDER
 set -u
 cd "$(dirname "$0")/.." || exit 1
+build=$1
 rota=$1/rota
 bad=0
 complain() { echo "$*"; bad=1; }
@@ -20,37 +21,49 @@ differ() # WHAT HERE THERE: lists of words, one a line, that must be the same
 lint=$(mandoc -T lint -W style docs/man/*.[137] 2>/dev/null | grep -v 'referenced manual not found')
 [ -z "$lint" ] || complain "$lint"
 
-# ---- rota(1) has the commands, and for each the long options, that the program shows.
-commands=$("$rota" --help | sed -n 's/^  \([a-z][a-z-]*\)  \+[a-z].*/\1/p')
-[ -n "$commands" ] || complain "no list of commands in rota --help"
-differ "commands in rota --help only, or (indented) in rota.1 only" "$commands" \
-    "$(sed -n 's/^\.Ss rota \([a-z-]*\).*/\1/p' docs/man/rota.1)"
-section() # COMMAND: its part of rota.1
+# ---- rota(1) and rota-txn(1) have the commands, and for each the long options, that the programs show; every --json has its
+# shape on the page.
+section() # PROGRAM COMMAND: its part of the page
 {
-    awk -v title=".Ss rota $1" '/^\.S[hs] /{ on = $0 == title } on' docs/man/rota.1
+    awk -v title=".Ss $1 $2" '/^\.S[hs] /{ on = $0 == title } on' "docs/man/$1.1"
 }
-for command in $commands; do
-    listed=$("$rota" "$command" --help | grep -E '^ +-' | sed 's/\([^ ]\)   *[^ -].*/\1/' | grep -oE -- '--[a-z-]+')
-    written=$(section "$command" | grep -oE 'Fl -[a-z][a-z-]+' | sed 's/^Fl /-/' | sort -u)
-    for option in $listed; do
-        [[ $option = --on || $option = --system ]] || grep -qxF -e "$option" <<<"$written" ||
-            complain "rota.1: 'rota $command' has $option, its section has not"
+page() # PROGRAM SOURCES EVERYWHERE TITLE: EVERYWHERE: options that each command has; TITLE: as docs/json.md calls it
+{
+    local program=$1 commands command listed written option
+    commands=$("$build/$program" --help | sed -n 's/^  \([a-z][a-z-]*\)  \+[a-z].*/\1/p')
+    [ -n "$commands" ] || complain "no list of commands in $program --help"
+    differ "commands in $program --help only, or (indented) in $program.1 only" "$commands" \
+        "$(sed -n "s/^\\.Ss $program \\([a-z-]*\\).*/\\1/p" "docs/man/$program.1")"
+    for command in $commands; do
+        [ "$program $command" != "rota txn" ] || continue # a program of its own
+        listed=$("$build/$program" "$command" --help | grep -E '^ +-' | sed 's/\([^ ]\)   *[^ -].*/\1/' | grep -oE -- '--[a-z-]+')
+        written=$(section "$program" "$command" | grep -oE 'Fl -[a-z][a-z-]+' | sed 's/^Fl /-/' | sort -u)
+        for option in $listed; do
+            [[ " $3 " = *" $option "* ]] || grep -qxF -e "$option" <<<"$written" ||
+                complain "$program.1: '$program $command' has $option, its section has not"
+        done
+        # What is written but not in the help, which has a screen only, is at least an option.
+        for option in $written; do
+            grep -qrE "\\{\"${option#--}\",|\"$option\"" "$2" || complain "$program.1: '$program $command' has $option, the program has not"
+        done
+        ! "$build/$program" "$command" --help | grep -q -- '^ *--json' || grep -q "^## $4 $command\b" docs/json.md ||
+            complain "docs/json.md does not have '$4 $command'"
     done
-    # What is written but not in the help, which has a screen only, is at least an option.
-    for option in $written; do
-        grep -qrE "\\{\"${option#--}\",|\"$option\"" src/cli || complain "rota.1: 'rota $command' has $option, the program has not"
-    done
-done
-
-# ---- Every --json has its shape on the page.
-for command in $commands; do
-    ! "$rota" "$command" --help | grep -q -- '^ *--json' || grep -q "^## rota $command\b" docs/json.md ||
-        complain "docs/json.md does not have 'rota $command'"
-done
+}
+page rota src/cli "--on --system" rota
+page rota-txn src/txn/cli "--journal --resources" "rota txn"
 
 # ---- Exit codes: those of the source are in the page.
 for code in $(sed -n '/^enum rt_exit/,/^}/s/.*= \([0-9]*\),.*/\1/p' src/cli/cli.h); do
     grep -qE "^\.It (Li )?$code\b" docs/man/rota.1 || complain "rota.1 does not explain exit code $code"
+done
+
+grep -oE '\bRT_EXIT_[A-Z]+' -rh src/txn/cli | sort -u | while read -r name; do
+    code=$(sed -n "s/^ *$name = \([0-9]*\),.*/\1/p" src/cli/cli.h)
+    grep -qE "^\.It $code\b" docs/man/rota-txn.1 || { echo "rota-txn.1 does not explain exit code $code"; exit 1; }
+done || bad=1
+for name in $(grep -oE '"rota_txn_[a-z_]+"' src/txn/cli/recover.c | tr -d '"' | sort -u); do
+    grep -qE "^\.It Li $name\b" docs/man/rota-txn.1 || complain "rota-txn.1 does not explain the metric $name"
 done
 
 # ---- Every metric is explained. (The command says its own on the embedded engine, in a folder of its own.)
@@ -62,10 +75,18 @@ metrics=$("$rota" --on "file:$room/rota" run m -- "$rota" --on "file:$room/rota"
 differ "metrics of rota metrics --lines only, or (indented) in rota.1 only" "$metrics" \
     "$(sed -n '/^\.Sh METRICS/,/^\.Sh ENV/p' docs/man/rota.1 | grep -oE '^\.It .*' | grep -oE 'rota_[a-z_]+')"
 
-# ---- librota(3) names every function of rota.h and rota_guard.h (what those use themselves is named _impl_), and every error.
-for name in $(cat include/rota*.h | sed 's,/\*.*,,; s,^ \*.*,,' | grep -oE '\brota_[a-z_]+\(' | tr -d '(' | grep -v _impl_ | sort -u); do
-    grep -qE "\b$name\b" docs/man/librota.3 || complain "librota.3 does not name $name"
-done
+# ---- librota(3) names every function of rota.h and rota_guard.h (what those use themselves is named _impl_), and every error;
+# librota_txn(3) those of rota_txn.h.
+named() # PAGE HEADER...
+{
+    local page=$1 name
+    shift
+    for name in $(cat "$@" | sed 's,/\*.*,,; s,^ \*.*,,' | grep -oE '\brota_[a-z_]+\(' | tr -d '(' | grep -v _impl_ | sort -u); do
+        grep -qE "\b$name\b" "docs/man/$page.3" || complain "$page.3 does not name $name"
+    done
+}
+named librota include/rota.h include/rota_guard.h
+named librota_txn include/rota_txn.h
 for name in $(sed -n 's/^ *X(\([A-Z]*\), -.*/ROTA_\1/p' include/rota.h); do
     grep -q "^\.It Dv $name$" docs/man/librota.3 || complain "librota.3 has no error $name"
 done

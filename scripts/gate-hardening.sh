@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fails unless the command and the library are hardened as meson.build asks.
+# Fails unless the commands and the libraries are hardened as meson.build asks.
 #
 #   scripts/gate-hardening.sh BUILD-FOLDER
 set -eu
 cd "$(dirname "$0")/.."
 
-for file in "$1/rota" "$1/librota.so"; do
+for file in "$1/rota" "$1/librota.so" "$1/rota-txn" "$1/librota_txn.so"; do
     dynamic=$(readelf -dW "$file")
     segments=$(readelf -lW "$file")
     fail() { echo "$file: $1"; exit 1; }

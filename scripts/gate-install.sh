@@ -15,7 +15,9 @@ pc=$(find "$room" -name rota.pc)
 # Where pkg-config and the loader look without being told.
 [ "$pc" = "$room/usr/local/lib/pkgconfig/rota.pc" ] || { echo "rota.pc is not in its place: $pc"; exit 1; }
 for file in lib/librota.so.1 share/man/man1/rota.1 share/man/man3/librota.3 share/man/man7/rota-url.7 \
-    share/bash-completion/completions/rota; do
+    share/bash-completion/completions/rota lib/librota_txn.so.1 include/rota_txn.h lib/pkgconfig/rota_txn.pc bin/rota-txn \
+    share/man/man1/rota-txn.1 share/man/man3/librota_txn.3 share/bash-completion/completions/rota-txn \
+    lib/systemd/system/rota-txn-recover.service; do
     [ -e "$room/usr/local/$file" ] || { echo "$file is not in its place"; exit 1; }
 done
 prefix=$room$(sed -n 's/^prefix=//p' "$pc")
@@ -45,3 +47,36 @@ gcc "$room/example.c" $(find_rota --cflags) "$libraries/librota.a" \
     $(pkg-config --libs $(find_rota --print-requires-private | awk '{ print $1 }')) -pthread \
     -o "$room/static"
 "$room/static" >/dev/null
+
+# Transactions: a program of the header alone, against the shared library and against the archives.
+cat >"$room/txn.c" <<'END'
+#include <rota_txn.h>
+int main(void)
+{
+    struct rota_txns *m;
+    struct rota_txn *t;
+    int err = rota_txns_open(&m, "file:" ROOM, NULL);
+    if (err == 0) {
+        err = rota_txn_begin(m, NULL, &t);
+        if (err == 0)
+            err = rota_txn_abort(t);
+        rota_txns_close(m);
+    }
+    return err == 0 ? 0 : 1;
+}
+END
+find_txn() { pkg-config --define-variable=prefix="$prefix" "$@" rota_txn; }
+# shellcheck disable=SC2046
+gcc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -Werror -DROOM="\"$room/shared.d\"" "$room/txn.c" \
+    $(find_txn --cflags --libs) -o "$room/txn-shared"
+LD_LIBRARY_PATH=$libraries "$room/txn-shared"
+# shellcheck disable=SC2046
+gcc -DROOM="\"$room/static.d\"" "$room/txn.c" $(find_txn --cflags) "$libraries/librota_txn.a" "$libraries/librota.a" \
+    $(pkg-config --libs $(find_rota --print-requires-private | awk '{ print $1 }')) -pthread -o "$room/txn-static"
+"$room/txn-static"
+# rota finds rota-txn beside itself, and says what lacks where it is not there.
+[ "$("$prefix/bin/rota" txn --version)" = "rota-txn $(find_txn --modversion)" ] || { echo "rota txn --version"; exit 1; }
+rm "$prefix/bin/rota-txn"
+code=0
+PATH=/usr/bin:/bin "$prefix/bin/rota" txn ls 2>"$room/log" || code=$?
+[ "$code" = 127 ] && grep -q "package rota-txn" "$room/log" || { echo "rota txn without rota-txn: $code"; cat "$room/log"; exit 1; }

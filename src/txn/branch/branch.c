@@ -181,6 +181,24 @@ static bool ended(struct rt_party *p)
     return true;
 }
 
+/* The steps of LOOK, the same at all participants. */
+static bool look(struct rt_party *p)
+{
+    const struct rt_said *said = &p->talk->said;
+    bool rights = said->code == 1044 || said->code == 1045 || said->code == 1142 ||
+                  said->code == 1143 || said->code == 1227 || strcmp(said->state, "42501") == 0;
+
+    if (p->step == 0) {
+        p->talk->row = p->op->look.row;
+        p->talk->row_arg = p->op->look.arg;
+        return RT_PARTY_SAY(p, 1, "%s", p->op->look.sql);
+    }
+    if (said->failed)
+        return rt_party_end(p, RT_REPLY_REFUSED, rights ? ROTA_AUTH : ROTA_INVALID, "%s",
+                            said->text);
+    return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
+}
+
 /* From one step, whose statement was answered (or that is the first), to the next that waits. */
 static bool run(struct rt_party *p)
 {
@@ -198,7 +216,7 @@ static bool run(struct rt_party *p)
         p->forces = false;
         t->size = 0;
         t->row = NULL;
-        if (p->kind->step(p))
+        if (p->op->what == RT_PARTY_LOOK ? look(p) : p->kind->step(p))
             return ended(p);
         if (t->size == 0) { /* no memory for it: it was not sent */
             bool first = p->begun++ == 0;
@@ -226,7 +244,8 @@ static bool may(struct rt_party *p, const struct rt_party_op *op)
     static const bool of_keeper[] = {[RT_PARTY_ASK] = true,
                                      [RT_PARTY_GATE] = true,
                                      [RT_PARTY_LIST] = true,
-                                     [RT_PARTY_FORGET] = true};
+                                     [RT_PARTY_FORGET] = true,
+                                     [RT_PARTY_LOOK] = true};
     bool finishes = op->what == RT_PARTY_COMMIT || op->what == RT_PARTY_ROLLBACK;
 
     if (op->what != RT_PARTY_ATTACH && !p->attached)
@@ -245,8 +264,9 @@ static bool may(struct rt_party *p, const struct rt_party_op *op)
 
 bool rt_party_start(struct rt_party *p, struct rt_party_op *op)
 {
-    assert(p->op == NULL && (op->part != NULL || op->what == RT_PARTY_ATTACH ||
-                             op->what == RT_PARTY_LIST || op->what == RT_PARTY_FORGET));
+    assert(p->op == NULL &&
+           (op->part != NULL || op->what == RT_PARTY_ATTACH || op->what == RT_PARTY_LIST ||
+            op->what == RT_PARTY_FORGET || op->what == RT_PARTY_LOOK));
     p->op = op;
     p->step = 0;
     p->begun = 0;

@@ -103,6 +103,9 @@ enum rt_party_what {
     /* A keeper takes away markers of ids of JOURNAL that were born before `before_ms`, but for those of `keep`. DONE,
      * with `more`: ask again. Lost: ask again. */
     RT_PARTY_FORGET,
+    /* A keeper asks something for people: settings, who waits for whom. SQL is one statement that only reads, row() is
+     * called for each row of it. DONE; REFUSED: AUTH, INVALID. Lost: ask again; what was told before does not count. */
+    RT_PARTY_LOOK,
 };
 
 enum { /* op->flags */
@@ -145,6 +148,11 @@ struct rt_party_op {
             uint64_t count; /* answered: that went */
             bool more;      /* answered */
         } forget;
+        struct {
+            const char *sql;
+            void (*row)(void *arg, int cells, char *const *values); /* NULL: a null */
+            void *arg;
+        } look;
     };
     enum rt_reply reply; /* answered */
     int err;             /* answered: ROTA_*, or 0 */

@@ -2,8 +2,8 @@
 /* The name that a participant keeps of a branch: an orphan tells by itself whose it is, and when it may be touched, so
  * that no begin record is needed. Its text is ID-BRANCH-DEADLINE in hexadecimal digits; xids and gids have room for
  * it. */
-#ifndef RT_NAME_H
-#define RT_NAME_H
+#ifndef RT_TXN_NAME_H
+#define RT_TXN_NAME_H
 
 #include "txn/id.h"
 

@@ -76,7 +76,9 @@ enum rt_journal_stand { /* how a transaction stands, as the picture above has it
                         RT_JOURNAL_EXPIRED, /* no row, and its birth is below the floor: it can no longer be decided */
 };
 
-#define RT_JOURNAL_NAME_MAX 255      /* bytes of a resource's name; 1 at least */
+#define RT_JOURNAL_NAME_MAX 255 /* bytes of a resource's name; 1 at least */
+#define RT_JOURNAL_OWN \
+    "rota:" /* how no resource's name begins: rows there that do are notes (cli/notes.h) */
 #define RT_JOURNAL_LABEL_MAX 255     /* bytes; longer ones are cut, they are for people */
 #define RT_JOURNAL_URL_MAX 2048      /* bytes of a resource's redacted URL */
 #define RT_JOURNAL_BRANCHES_MAX 1000 /* of one op */

@@ -252,7 +252,8 @@ static void on_missing(void *arg, const char *name, const char *url, int64_t see
     struct rota_txns *m = arg;
 
     (void)seen_ms;
-    if (rt_resources_find(m->resources, name) != NULL)
+    if (rt_resources_find(m->resources, name) != NULL ||
+        strncmp(name, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
         return;
     rt_txns_log(
         m, ROTA_LOG_WARN,

@@ -23,6 +23,9 @@ static int check(struct rota_txn *t, const char *resource, const struct rt_party
     if (size == 0 || size > RT_JOURNAL_NAME_MAX)
         return rt_txns_fail(t->m, ROTA_INVALID, "the name of a resource has 1 to %d bytes",
                             RT_JOURNAL_NAME_MAX);
+    if (strncmp(resource, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
+        return rt_txns_fail(t->m, ROTA_INVALID,
+                            "the name of a resource does not begin with '" RT_JOURNAL_OWN "'");
     if (rt_loop_clock() >= t->core.deadline_at)
         return rt_txns_fail(t->m, ROTA_ABORTED, "the deadline of the transaction has passed");
     return 0;

@@ -325,6 +325,46 @@ static void prepared_outlives_the_server(void **state)
     assert_int_equal(HERE->prepared(), 0);
 }
 
+/* ---- LOOK --------------------------------------------------------------------- */
+
+struct looked {
+    int rows, cells;
+    char last[64];
+};
+
+static void take_look(void *arg, int cells, char *const *values)
+{
+    struct looked *l = arg;
+
+    l->rows++;
+    l->cells = cells;
+    snprintf(l->last, sizeof(l->last), "%s", values[0] != NULL ? values[0] : "null");
+}
+
+static void looks_for_people(void **state)
+{
+    struct looked l = {0};
+    struct seat s;
+    struct rt_party_op op = {
+        .what = RT_PARTY_LOOK,
+        .look = {.sql = "SELECT 7, NULL UNION ALL SELECT NULL, 1", .row = take_look, .arg = &l}};
+
+    (void)state;
+    assert_int_equal(seat_op(&keeper, &op), RT_REPLY_DONE);
+    assert_int_equal(l.rows, 2);
+    assert_int_equal(l.cells, 2);
+    assert_string_equal(l.last, "null");
+    op.look.sql = "SELECT nothing FROM nowhere";
+    assert_int_equal(seat_op(&keeper, &op), RT_REPLY_REFUSED);
+    assert_int_equal(seat_err(), ROTA_INVALID);
+    op.look.sql = "SELECT 1";
+    assert_int_equal(seat_op(&keeper, &op), RT_REPLY_DONE); /* the connection is as before */
+    assert_string_equal(l.last, "1");
+    seat_open(&s, HERE, 0, false); /* an application asks by itself */
+    assert_int_equal(seat_op(&s, &op), RT_REPLY_REFUSED);
+    seat_close(&s);
+}
+
 const struct CMUnitTest cases_plain[] = {
     cmocka_unit_test(commits_on_its_own_connection),
     cmocka_unit_test(rolls_back_prepared),
@@ -338,6 +378,7 @@ const struct CMUnitTest cases_plain[] = {
     cmocka_unit_test(a_fence_waits_for_who_is_at_work),
     cmocka_unit_test(lists_orphans_by_our_number),
     cmocka_unit_test(forgets_markers_below_a_floor),
+    cmocka_unit_test(looks_for_people),
     cmocka_unit_test(prepared_outlives_the_server),
 };
 const size_t cases_plain_count = sizeof(cases_plain) / sizeof(cases_plain[0]);

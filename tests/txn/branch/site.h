@@ -23,6 +23,7 @@ struct site {
     void (*kill)(void); /* -9 */
     void (*run)(void);  /* again */
     uint16_t (*port)(void);
+    char *(*url)(uint16_t port);     /* what a keeper opens; the same of PORT. To be freed */
     void *(*connect)(uint16_t port); /* 0: its own. Ends the test if it cannot */
     void (*close)(void *conn);
     int (*fd)(void *conn);

@@ -39,6 +39,11 @@ static uint16_t port_of(void)
     return server.server.port;
 }
 
+static char *url_of(uint16_t port)
+{
+    return rt_mariadb_url(&server, port);
+}
+
 static void *connect_to(uint16_t port)
 {
     static char password[64];
@@ -123,6 +128,7 @@ const struct site site_mysql = {
     .kill = kill_server,
     .run = run,
     .port = port_of,
+    .url = url_of,
     .connect = connect_to,
     .close = close_conn,
     .fd = fd_of,

@@ -36,6 +36,11 @@ static uint16_t port_of(void)
     return server.server.port;
 }
 
+static char *url_of(uint16_t port)
+{
+    return rt_pg_url(&server, port);
+}
+
 static void *connect_to(uint16_t port)
 {
     char info[160];
@@ -102,6 +107,7 @@ const struct site site_postgres = {
     .kill = kill_server,
     .run = run,
     .port = port_of,
+    .url = url_of,
     .connect = connect_to,
     .close = close_conn,
     .fd = fd_of,

@@ -45,7 +45,9 @@ static const struct rt_sql_saying make[] = {
 static const struct rt_jsql_dialect dialect = {
     .driver = &rt_mysql_driver, .words = words, .make = make};
 
-static const char *const ddl[] = {rt_jsql_mysql_meta, rt_jsql_mysql_resource_table, NULL};
+static const char *const ddl[] = {rt_jsql_mysql_meta,         rt_jsql_mysql_row_table,
+                                  rt_jsql_mysql_branch_table, rt_jsql_mysql_resource_table,
+                                  rt_jsql_mysql_fill,         NULL};
 
 static const char *const schemes[] = {"mysql",    "mysqls",       "mysql+unix", "mariadb",
                                       "mariadbs", "mariadb+unix", NULL};

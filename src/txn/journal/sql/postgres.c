@@ -48,8 +48,13 @@ static const struct rt_sql_saying make[] = {
 static const struct rt_jsql_dialect dialect = {
     .driver = &rt_postgres_driver, .words = words, .make = make};
 
-static const char *const ddl[] = {rt_jsql_postgres_row_table, rt_jsql_postgres_branch_table,
-                                  rt_jsql_postgres_fill, NULL};
+static const char *const ddl[] = {rt_jsql_postgres_meta,
+                                  rt_jsql_postgres_row_table,
+                                  rt_jsql_postgres_undone,
+                                  rt_jsql_postgres_branch_table,
+                                  rt_jsql_postgres_resource_table,
+                                  rt_jsql_postgres_fill,
+                                  NULL};
 
 static const char *const schemes[] = {"postgres", "postgresql", NULL};
 static const char *const params[] = {

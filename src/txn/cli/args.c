@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options that every command of rota-txn has, and how it complains. */
+#include "txn/cli/args.h"
+
+#include "cli/out.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS_MOST 24
+#define DEADLINE_DIGITS 12
+
+enum { OPT_JOURNAL = 1024, OPT_RESOURCES, OPT_JSON };
+
+static const struct option everywhere[] = {
+    {"journal", required_argument, NULL, OPT_JOURNAL},
+    {"resources", required_argument, NULL, OPT_RESOURCES},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+static struct option table[OPTIONS_MOST];
+
+static void fill_table(const struct option *options)
+{
+    size_t n = 0;
+
+    for (const struct option *o = everywhere; o->name != NULL; o++)
+        table[n++] = *o;
+    for (const struct option *o = options; o->name != NULL; o++) {
+        assert(n + 1 < OPTIONS_MOST);
+        table[n++] = *o;
+    }
+    table[n] = (struct option){NULL, 0, NULL, 0};
+}
+
+void rt_args_rewind(void)
+{
+    optind = 0; /* glibc: begin anew, with another argv */
+    opterr = 0;
+}
+
+int rt_args_next(struct rt_args *args, int argc, char **argv, const char *letters,
+                 const struct option *options)
+{
+    int c;
+
+    fill_table(options);
+    while ((c = getopt_long(argc, argv, letters, table, NULL)) >= OPT_JOURNAL) {
+        if (c == OPT_JSON)
+            args->json = true;
+        else if (optarg[0] == '\0')
+            return ':';
+        else
+            *(c == OPT_JOURNAL ? &args->journal : &args->resources) = optarg;
+    }
+    return c;
+}
+
+int rt_args_usage(const char *command, const char *format, ...)
+{
+    char line[512], full[32] = "txn";
+    va_list list;
+
+    if (command != NULL)
+        snprintf(full, sizeof(full), "txn %s", command);
+    va_start(list, format);
+    vsnprintf(line, sizeof(line), format, list);
+    va_end(list);
+    return rt_out_usage(full, "%s", line);
+}
+
+int rt_args_other(const char *command, char **argv, int c)
+{
+    const char *word = argv[optind - 1];
+
+    if (c == 'h')
+        return rt_job_help(command != NULL ? rt_job_find(command) : NULL);
+    if (c == ':')
+        return rt_args_usage(command, "option '%s' needs a value", word);
+    if (optopt > 0 && optopt < 128 && strncmp(word, "--", 2) != 0)
+        return rt_args_usage(command, "option '-%c' is not known", optopt);
+    return rt_args_usage(command, "option '%s' is not known, or takes no value", word);
+}
+
+/* ---- Ids -------------------------------------------------------------------- */
+
+bool rt_args_read_id(const char *text, struct rt_txn_id *id, int64_t *deadline_ms)
+{
+    char digits[RT_TXN_ID_TEXT];
+    size_t size = strlen(text);
+    int64_t deadline = -1;
+
+    if (size != RT_TXN_ID_TEXT - 1 && size != RT_TXN_ID_TEXT + DEADLINE_DIGITS)
+        return false;
+    memcpy(digits, text, RT_TXN_ID_TEXT - 1);
+    digits[RT_TXN_ID_TEXT - 1] = '\0';
+    if (size > RT_TXN_ID_TEXT - 1) {
+        const char *from = text + RT_TXN_ID_TEXT;
+        if (text[RT_TXN_ID_TEXT - 1] != '-' ||
+            strspn(from, "0123456789abcdefABCDEF") != DEADLINE_DIGITS)
+            return false;
+        deadline = (int64_t)strtoull(from, NULL, 16);
+    }
+    if (!rt_txn_id_read(digits, id))
+        return false;
+    *deadline_ms = deadline;
+    return true;
+}
+
+int rt_args_id(const char *command, int argc, char **argv, struct rt_txn_id *id)
+{
+    int64_t deadline;
+
+    if (argc == 0)
+        return rt_args_usage(command, "the id of the transaction is missing");
+    if (argc > 1)
+        return rt_args_usage(command, "'%s' is too much", argv[1]);
+    if (!rt_args_read_id(argv[0], id, &deadline))
+        return rt_args_usage(command,
+                             "'%.80s' is no id: 32 hexadecimal digits, as 'rota txn ls' shows them",
+                             argv[0]);
+    return RT_EXIT_OK;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rota txn ls: what the journal has that is open or not finished, by deadline. */
+#include "cli/json.h"
+#include "cli/out.h"
+#include "txn/cli/records.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define ATTENTION_MS 60000 /* ten tries of the keeper, and some patience */
+
+const char rt_job_help_ls[] =
+    "Usage: rota txn ls [--attention]\n"
+    "Lists the transactions of the journal that are open or not finished, those with\n"
+    "the earliest deadline first.\n"
+    "\n"
+    "      --attention       only those that are not finished a minute after they were\n"
+    "                        decided, or open a minute after their deadline\n"
+    "      --json            one JSON object\n" RT_JOB_HELP "\n"
+    "STATE is open; overdue: undecided past its deadline, recovery will abort it;\n"
+    "committing, aborting: decided, and a branch has not heard of it yet.\n"
+    "The journal has no row of a transaction that prepared and was never decided:\n"
+    "'rota txn indoubt' looks for those at the databases.\n"
+    "Exit: 0; with --attention 1 if there are any.\n";
+
+static bool needs_attention(const struct rt_item *item, int64_t now_ms)
+{
+    int64_t since = item->decided_ms != 0 ? item->decided_ms : item->deadline_ms;
+
+    return !item->done && now_ms - since > ATTENTION_MS;
+}
+
+static json_t *item_json(const struct rt_item *item, int64_t now_ms)
+{
+    char id[RT_TXN_ID_TEXT];
+
+    rt_txn_id_text(&item->id, id);
+    return json_pack(
+        "{s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:b}", "id", id, "state",
+        rt_records_state(item, now_ms), "age_ms", (json_int_t)(now_ms - rt_txn_id_birth(&item->id)),
+        "left_ms", (json_int_t)(item->deadline_ms - now_ms), "decided_ms",
+        item->decided_ms != 0 ? json_integer(now_ms - item->decided_ms) : json_null(), "label",
+        rt_json_text(item->label), "branches", (json_int_t)rt_records_branches(item), "attention",
+        needs_attention(item, now_ms));
+}
+
+static int print_json(const struct rt_records *r, int64_t now_ms, bool attention)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < r->count; i++)
+        if (!attention || needs_attention(&r->items[i], now_ms))
+            json_array_append_new(rows, item_json(&r->items[i], now_ms));
+    return rt_json_print(json_pack("{s:o}", "transactions", rows), false);
+}
+
+static void print_item(const struct rt_item *item, int64_t now_ms)
+{
+    char id[RT_TXN_ID_TEXT], age[32], left[32], text[512];
+    int64_t to_go = item->deadline_ms - now_ms;
+
+    rt_txn_id_text(&item->id, id);
+    printf("%s  %-10s  ", id, rt_records_state(item, now_ms));
+    rt_out_padded(rt_out_time(now_ms - rt_txn_id_birth(&item->id), age, sizeof(age)), 13);
+    if (to_go >= 0)
+        snprintf(text, sizeof(text), "in %s", rt_out_time(to_go, left, sizeof(left)));
+    else
+        snprintf(text, sizeof(text), "%s ago", rt_out_time(-to_go, left, sizeof(left)));
+    rt_out_padded(text, 18);
+    printf("%-8zu  ", rt_records_branches(item));
+    printf("%s\n", item->label[0] != '\0' ? rt_out_clean(item->label, text, sizeof(text)) : "-");
+}
+
+static size_t print_text(const struct rt_records *r, int64_t now_ms, bool attention)
+{
+    size_t shown = 0;
+
+    for (size_t i = 0; i < r->count; i++) {
+        if (attention && !needs_attention(&r->items[i], now_ms))
+            continue;
+        if (shown++ == 0)
+            printf("%s%-32s  %-10s  %-13s%-18s%-8s  %s%s\n", rt_out_color(stdout, RT_OUT_BOLD),
+                   "ID", "STATE", "AGE", "DEADLINE", "BRANCHES", "LABEL",
+                   rt_out_color(stdout, RT_OUT_PLAIN));
+        print_item(&r->items[i], now_ms);
+    }
+    return shown;
+}
+
+static int print(const struct rt_records *r, const struct rt_args *args, int64_t now_ms,
+                 bool attention)
+{
+    size_t bad = 0;
+    int code = RT_EXIT_OK;
+
+    for (size_t i = 0; i < r->count; i++)
+        bad += needs_attention(&r->items[i], now_ms);
+    if (args->json)
+        code = print_json(r, now_ms, attention);
+    else if (print_text(r, now_ms, attention) == 0 && isatty(STDOUT_FILENO))
+        rt_out_error("nothing is open or unfinished%s", attention ? " for so long" : "");
+    if (code == RT_EXIT_OK && attention && bad > 0)
+        code = RT_EXIT_FAILED;
+    return code;
+}
+
+int rt_job_ls(struct rt_args *args, int argc, char **argv)
+{
+    static const struct option options[] = {{"attention", no_argument, NULL, 'a'},
+                                            {NULL, 0, NULL, 0}};
+    struct rt_records records;
+    struct rt_visit visit;
+    bool attention = false;
+    int c;
+
+    while ((c = rt_args_next(args, argc, argv, ":h", options)) != -1) {
+        if (c != 'a')
+            return rt_args_other("ls", argv, c);
+        attention = true;
+    }
+    if (optind < argc)
+        return rt_args_usage("ls", "'%s' is too much", argv[optind]);
+    int code = rt_visit_open(&visit, args, &(struct rota_txns_options){0});
+    if (code != RT_EXIT_OK)
+        return code;
+    int err = rt_records_scan(&records, &visit, INT64_MAX);
+    code = err != 0 ? rt_visit_report(&visit, err) : print(&records, args, visit.now_ms, attention);
+    rt_records_free(&records);
+    rt_visit_close(&visit);
+    int flushed = rt_out_flush();
+    return code != RT_EXIT_OK ? code : flushed;
+}

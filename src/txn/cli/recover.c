@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rota txn recover: a manager that recovers, and somebody who watches it. A daemon; or with --once until nothing is left
+ * that may be settled. */
+#include "cli/json.h"
+#include "cli/options.h"
+#include "cli/out.h"
+#include "cli/prometheus.h"
+#include "cli/save.h"
+#include "txn/cli/notify.h"
+#include "txn/cli/survey.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define ONCE_FOR_MS 60000
+#define ONCE_EVERY_MS 1000 /* between the passes of recovery */
+#define LOOK_MS 250
+#define WATCH_MS 10000 /* metrics and status */
+#define SLACK_MS 1000  /* that recovery allows clocks */
+#define TOLD_MOST 256
+
+const char rt_job_help_recover[] =
+    "Usage: rota txn recover [--once [--for TIME]] [--every TIME] [--metrics FILE]\n"
+    "Finishes what dead processes left, in the journal and prepared at the databases:\n"
+    "what is decided as decided, the rest is aborted after its deadline. Any number may\n"
+    "run at once. Ends at SIGTERM; tells systemd of itself (Type=notify, watchdog).\n"
+    "\n"
+    "      --once            until nothing is left that may be settled\n"
+    "      --for TIME        with --once: for so long at most (60s)\n"
+    "      --every TIME      between two looks: 1s to 1h (10s)\n"
+    "      --metrics FILE    writes metrics there, for Prometheus, every 10 s\n"
+    "      --json            with --once: one JSON object at the end\n" RT_JOB_HELP "\n"
+    "Exit: 0; with --once 1 if something needs a person or a database could not be\n"
+    "asked, 75 if there was no time for all.\n";
+
+struct wish {
+    bool once, json;
+    uint64_t for_ms, every_ms;
+    const char *metrics;
+};
+
+/* ---- What needs a person ------------------------------------------------------------ */
+
+static struct {
+    pthread_mutex_t mu;
+    struct rt_txn_id ids[TOLD_MOST];
+    size_t count;
+    uint64_t times;
+} told = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+static bool was_told(const struct rt_txn_id *id)
+{
+    bool is = false;
+
+    pthread_mutex_lock(&told.mu);
+    for (size_t i = 0; i < told.count; i++)
+        is = is || rt_txn_id_same(&told.ids[i], id);
+    pthread_mutex_unlock(&told.mu);
+    return is;
+}
+
+static void on_attention(void *arg, const char *id, const char *resource, const char *line)
+{
+    struct rt_txn_id parsed;
+    int64_t deadline;
+
+    (void)arg;
+    rt_out_error("attention: %s%s%s: %s", id, id[0] != '\0' ? " at " : "", resource, line);
+    bool known = !rt_args_read_id(id, &parsed, &deadline) || was_told(&parsed);
+    pthread_mutex_lock(&told.mu);
+    told.times++;
+    if (!known && told.count < TOLD_MOST)
+        told.ids[told.count++] = parsed;
+    pthread_mutex_unlock(&told.mu);
+}
+
+static void on_log(void *arg, int level, const char *line)
+{
+    (void)arg;
+    if (level <= ROTA_LOG_WARN)
+        rt_out_error("%s", line);
+}
+
+/* ---- What is there --------------------------------------------------------------------- */
+
+struct tally {
+    size_t open, overdue, committing, aborting; /* in the journal */
+    size_t prepared, dark; /* at the databases; databases that could not be asked */
+    size_t left, stuck;    /* that may be settled; of them those told */
+    int64_t oldest_ms;     /* since it was decided or due */
+};
+
+static void count_item(struct tally *t, const struct rt_item *item, int64_t now_ms)
+{
+    bool open = item->stands == RT_JOURNAL_OPEN;
+    bool young = open && item->deadline_ms + SLACK_MS >= now_ms;
+    int64_t since = now_ms - (open ? item->deadline_ms : item->decided_ms);
+
+    t->open += young;
+    t->overdue += open && !young;
+    t->committing += item->stands == RT_JOURNAL_COMMIT;
+    t->aborting += item->stands == RT_JOURNAL_ABORT;
+    if (young)
+        return;
+    t->left++;
+    t->stuck += was_told(&item->id);
+    if (since > t->oldest_ms)
+        t->oldest_ms = since;
+}
+
+/* What the journal has. */
+static int count_rows(const struct rt_visit *v, struct tally *t)
+{
+    struct rt_records records;
+    int err = rt_records_scan(&records, v, INT64_MAX);
+    int64_t now_ms = rt_visit_wall_ms();
+
+    for (size_t i = 0; err == 0 && i < records.count; i++)
+        count_item(t, &records.items[i], now_ms);
+    rt_records_free(&records);
+    return err;
+}
+
+/* What is prepared of ours; what has no row, or one that is over, is left to be settled as well. */
+static int count_found(const struct rt_visit *v, const struct rt_survey *s, struct tally *t)
+{
+    int64_t now_ms = rt_visit_wall_ms();
+    int err = 0;
+
+    for (size_t i = 0; i < s->site_count; i++)
+        t->dark += s->sites[i].err != 0;
+    for (size_t i = 0; err == 0 && i < s->found_count; i++) {
+        const struct rt_found *f = &s->found[i];
+        struct rt_records records = {0};
+        if (!f->ours)
+            continue;
+        t->prepared++;
+        err = rt_records_read(&records, v, &f->name.id);
+        if (err == 0) {
+            enum rt_journal_stand stands = records.items[0].stands;
+            bool decided = stands == RT_JOURNAL_COMMIT || stands == RT_JOURNAL_ABORT;
+            if (decided || f->name.deadline_ms + SLACK_MS < now_ms) {
+                t->left++;
+                t->stuck += was_told(&f->name.id);
+            }
+        }
+        rt_records_free(&records);
+    }
+    return err;
+}
+
+/* ---- Metrics ------------------------------------------------------------------------------ */
+
+static void gauge(struct rt_prometheus *p, const char *name, const char *labels, const char *help,
+                  double value)
+{
+    const struct rota_metric metric = {
+        .name = name, .help = help, .labels = labels, .type = ROTA_GAUGE, .value = value};
+
+    rt_prometheus_print(p, &metric);
+}
+
+static void print_sites(struct rt_prometheus *p, const struct rt_survey *s)
+{
+    char name[512], labels[540];
+
+    for (size_t i = 0; i < s->site_count; i++) {
+        rt_prometheus_label(s->sites[i].name, name, sizeof(name));
+        snprintf(labels, sizeof(labels), "resource=\"%s\"", name);
+        gauge(p, "rota_txn_resource_up", labels, "Whether the database answered.",
+              s->sites[i].err == 0);
+    }
+    for (size_t i = 0; i < s->site_count; i++) {
+        size_t n = 0;
+        for (size_t k = 0; k < s->found_count; k++)
+            n += s->found[k].site == i && s->found[k].ours;
+        rt_prometheus_label(s->sites[i].name, name, sizeof(name));
+        snprintf(labels, sizeof(labels), "resource=\"%s\"", name);
+        gauge(p, "rota_txn_prepared", labels, "Branches of this journal that are prepared there.",
+              (double)n);
+    }
+}
+
+static int write_metrics(const char *path, const struct tally *t, const struct rt_survey *s,
+                         bool up)
+{
+    static const char help[] = "Transactions of the journal that are open or not finished.";
+    struct rt_save save;
+    int code = rt_save_begin(&save, path);
+
+    if (code != RT_EXIT_OK)
+        return code;
+    struct rt_prometheus p = {.out = save.file};
+    gauge(&p, "rota_txn_up", "", "Whether the journal answered.", up);
+    gauge(&p, "rota_txn_transactions", "state=\"open\"", help, (double)t->open);
+    gauge(&p, "rota_txn_transactions", "state=\"overdue\"", help, (double)t->overdue);
+    gauge(&p, "rota_txn_transactions", "state=\"committing\"", help, (double)t->committing);
+    gauge(&p, "rota_txn_transactions", "state=\"aborting\"", help, (double)t->aborting);
+    gauge(&p, "rota_txn_oldest_seconds", "",
+          "How long the oldest of them is decided, or past its deadline.",
+          (double)t->oldest_ms / 1000);
+    pthread_mutex_lock(&told.mu);
+    double times = (double)told.times;
+    pthread_mutex_unlock(&told.mu);
+    const struct rota_metric attention = {.name = "rota_txn_attention_total",
+                                          .help = "How often a person was called.",
+                                          .labels = "",
+                                          .type = ROTA_COUNTER,
+                                          .value = times};
+    rt_prometheus_print(&p, &attention);
+    print_sites(&p, s);
+    return rt_save_end(&save);
+}
+
+/* One look at all of it. */
+static void watch(const struct rt_visit *v, const struct wish *wish)
+{
+    struct rt_survey survey = {0};
+    struct tally t = {0};
+    int err = count_rows(v, &t);
+
+    if (err == 0 && wish->metrics != NULL)
+        err = rt_survey_make(&survey, v);
+    if (err == 0)
+        err = count_found(v, &survey, &t);
+    rt_notify("STATUS=%s%zu open, %zu to be finished",
+              err != 0 ? "the journal does not answer; " : "", t.open, t.left);
+    if (wish->metrics != NULL)
+        (void)write_metrics(wish->metrics, &t, &survey, err == 0); /* a message was printed */
+    rt_survey_free(&survey);
+}
+
+/* ---- The daemon ---------------------------------------------------------------------------- */
+
+/* The signals that end it; they stay blocked in all threads. */
+static void block_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+/* True: one of them came. */
+static bool wait_for(const sigset_t *set, int64_t ms)
+{
+    struct timespec limit = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    int signo;
+
+    do
+        signo = sigtimedwait(set, NULL, &limit);
+    while (signo < 0 && errno == EINTR);
+    return signo > 0;
+}
+
+static int serve(const struct rt_visit *v, const struct wish *wish, const sigset_t *set)
+{
+    int64_t watchdog = rt_notify_watchdog_ms(), next = 0;
+    int64_t beat = watchdog > 0 && watchdog / 3 < WATCH_MS ? watchdog / 3 + 1 : WATCH_MS;
+
+    rt_notify("READY=1");
+    do {
+        int64_t now = rt_visit_wall_ms();
+        if (now >= next || next > now + WATCH_MS) {
+            watch(v, wish); /* also shows that the keeper lives */
+            next = rt_visit_wall_ms() + WATCH_MS;
+        }
+        rt_notify("WATCHDOG=1");
+    } while (!wait_for(set, beat));
+    rt_notify("STOPPING=1");
+    return RT_EXIT_OK;
+}
+
+/* ---- Once ------------------------------------------------------------------------------------- */
+
+static int look(const struct rt_visit *v, struct tally *t, struct rt_survey *survey)
+{
+    *t = (struct tally){0};
+    int err = count_rows(v, t);
+    if (err != 0 || t->left > t->stuck)
+        return err; /* the databases are asked when the journal is quiet */
+    err = rt_survey_make(survey, v);
+    return err != 0 ? err : count_found(v, survey, t);
+}
+
+static int end(const struct wish *wish, const struct tally *t, const struct rt_survey *s, bool late)
+{
+    int code = RT_EXIT_OK;
+
+    for (size_t i = 0; i < s->site_count; i++)
+        if (s->sites[i].err != 0)
+            rt_out_error("%s: %s", s->sites[i].name, s->sites[i].why);
+    if (wish->json)
+        code = rt_json_print(json_pack("{s:I, s:I, s:I, s:I}", "left", (json_int_t)t->left,
+                                       "attention", (json_int_t)t->stuck, "open",
+                                       (json_int_t)t->open, "unasked", (json_int_t)t->dark),
+                             false);
+    else if (t->left > 0)
+        rt_out_error("%zu left, of them %zu need a person: see 'rota txn ls', 'rota txn indoubt'",
+                     t->left, t->stuck);
+    if (code != RT_EXIT_OK)
+        return code;
+    return late ? RT_EXIT_BUSY : t->left > 0 || t->dark > 0 ? RT_EXIT_FAILED : RT_EXIT_OK;
+}
+
+static int once(const struct rt_visit *v, const struct wish *wish, const sigset_t *set)
+{
+    int64_t until = rt_visit_wall_ms() + (int64_t)wish->for_ms;
+    struct rt_survey survey = {0};
+    struct tally t;
+    bool stopped = false;
+
+    for (;;) {
+        int err = look(v, &t, &survey);
+        if (err != 0) {
+            rt_survey_free(&survey);
+            return rt_visit_report(v, err);
+        }
+        bool late = rt_visit_wall_ms() >= until;
+        if (t.left == t.stuck || late || stopped) {
+            int code = end(wish, &t, &survey, t.left > t.stuck);
+            rt_survey_free(&survey);
+            return code;
+        }
+        rt_survey_free(&survey);
+        stopped = wait_for(set, LOOK_MS);
+    }
+}
+
+/* ---- The command ------------------------------------------------------------------------------- */
+
+static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv, bool *over)
+{
+    static const struct option options[] = {
+        {"once", no_argument, NULL, 'o'},
+        {"for", required_argument, NULL, 'f'},
+        {"every", required_argument, NULL, 'e'},
+        {"metrics", required_argument, NULL, 'm'},
+        {NULL, 0, NULL, 0},
+    };
+    int c;
+
+    while ((c = rt_args_next(args, argc, argv, ":h", options)) != -1) {
+        if (c == 'o') {
+            wish->once = true;
+        } else if (c == 'm') {
+            wish->metrics = optarg;
+        } else if (c == 'f' || c == 'e') {
+            uint64_t *ms = c == 'f' ? &wish->for_ms : &wish->every_ms;
+            if (!rt_options_duration_ms(optarg, ms) || *ms < 1000 || *ms > 3600000)
+                return rt_args_usage("recover", "'%s' is no time from 1s to 1h", optarg);
+        } else {
+            *over = true;
+            return rt_args_other("recover", argv, c);
+        }
+    }
+    if (optind < argc)
+        return rt_args_usage("recover", "'%s' is too much", argv[optind]);
+    if (wish->for_ms != 0 && !wish->once)
+        return rt_args_usage("recover", "--for is for --once");
+    if (wish->metrics != NULL && wish->once)
+        return rt_args_usage("recover", "--metrics is for the daemon, not for --once");
+    wish->json = args->json;
+    return wish->metrics != NULL ? rt_save_check(wish->metrics) : RT_EXIT_OK;
+}
+
+int rt_job_recover(struct rt_args *args, int argc, char **argv)
+{
+    struct wish wish = {.once = false};
+    struct rt_visit visit;
+    sigset_t set;
+    bool over = false;
+    int code = parse(&wish, args, argc, argv, &over);
+
+    if (code != RT_EXIT_OK || over)
+        return code;
+    wish.for_ms = wish.for_ms != 0 ? wish.for_ms : ONCE_FOR_MS;
+    block_signals(&set);
+    struct rota_txns_options opts = {.flags = ROTA_TXN_RECOVER,
+                                     .recover_ms = (uint32_t)wish.every_ms,
+                                     .log = on_log,
+                                     .attention = on_attention};
+    if (wish.once && wish.every_ms == 0)
+        opts.recover_ms = ONCE_EVERY_MS;
+    code = rt_visit_open(&visit, args, &opts);
+    if (code != RT_EXIT_OK)
+        return code;
+    code = wish.once ? once(&visit, &wish, &set) : serve(&visit, &wish, &set);
+    rt_visit_close(&visit);
+    int flushed = rt_out_flush();
+    return code != RT_EXIT_OK ? code : flushed;
+}
