@@ -145,7 +145,11 @@ static void ask_branch(struct rota_txn *t, const struct rt_txn_todo *todo)
     bool orders = todo->op == RT_BRANCH_COMMIT || todo->op == RT_BRANCH_ROLLBACK;
 
     assert(b->op_seq == 0 && b->errand_seq == 0);
-    if (b->seat != NULL && (votes || (orders && todo->own)))
+    /* It voted no, and was rolled back by that: there is nothing that could be asked for. */
+    bool over = b->seat != NULL && b->part.by == NULL && !b->part.prepared;
+    if (todo->op == RT_BRANCH_ROLLBACK && todo->own && over)
+        rt_drive_answer(b, todo->seq, RT_REPLY_DONE);
+    else if (b->seat != NULL && (votes || (orders && todo->own)))
         rt_lent_ask(b, what_of(todo->op), todo->seq);
     else if (votes) /* its connection was given back: it was never prepared */
         rt_drive_answer(b, todo->seq, RT_REPLY_NO);
