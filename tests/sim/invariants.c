@@ -350,17 +350,19 @@ static void check_late_pass(const struct sim_job *job)
         return;
     if (t->waits_since != w->wanted_since) {
         t->waits_since = w->wanted_since;
-        t->known_by = RT_NEVER;
+        t->asks_since = RT_NEVER;
         t->late_passes = 0;
     }
-    /* It asks who waits when somebody queues here. */
+    /* It asks who waits when somebody queues here; and again, when the answer did not come: that puts off BY, also later. */
     int64_t since = later(t->waits_since, later(t->granted_at, job->asked_at));
-    int64_t by = sim_wanted_by(sim, since);
-    t->known_by = by < t->known_by ? by : t->known_by;
-    if (sim->now <= t->known_by)
+    t->asks_since = since < t->asks_since ? since : t->asks_since;
+    int64_t by = sim_wanted_by(sim, t->asks_since);
+    if (sim->now <= by) {
+        t->late_passes = 0;
         return;
+    }
     t->late_passes++;
-    if (t->late_passes > desk->pass_limit || sim->now > t->known_by + desk->pass)
+    if (t->late_passes > desk->pass_limit || sim->now > by + desk->pass)
         sim_violated(sim, "I7",
                      "c%u: %s passed on while somebody waits since %lld us ago, %u times late",
                      job->client->index, sim->lines[job->name].name,

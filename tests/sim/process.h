@@ -24,9 +24,9 @@ struct sim_tenure {    /* of the exclusive ticket that all plain asks share (I7)
     bool told;         /* WANTED came after the last question whether somebody does */
     int64_t passed_at;
     uint32_t passes;
-    /* As the engine has it: somebody waits since WAITS_SINCE, and we must have been told by KNOWN_BY. */
-    int64_t granted_at, waits_since, known_by;
-    uint32_t late_passes; /* after that */
+    /* As the engine has it: somebody waits since WAITS_SINCE, and we may have asked since ASKS_SINCE. */
+    int64_t granted_at, waits_since, asks_since;
+    uint32_t late_passes; /* after we must have been told */
     uint64_t lingers;     /* the ticket that lingers ... */
     int64_t lingers_since;
     bool passed_to_reader;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/fault/copy.h"
+#include "sim/calm.h"
 #include "sim/excuse.h"
 #include "sim/invariants.h"
 #include "sim/sim.h"
@@ -215,6 +216,14 @@ static void tap_submit(struct rt_conn *conn, struct rt_op *op)
     }
 }
 
+/* Over mem a network that loses nothing may be slower than call_ms: who gave up did not hear the answer, though it came. So
+ * each question may be in vain, and nobody can say by which of them it must know. Models know what they lost (harmed_at). */
+static void note_given_up(struct sim_client *c, const struct rt_op *op)
+{
+    if (c->fault != NULL && op->err == ROTA_UNKNOWN)
+        sim_harm(c->sim, c->sim->now);
+}
+
 static void tap_done(struct rt_up *up, struct rt_op *op)
 {
     struct sim_tap *tap = tap_of(&rt_wrap_of_up(up)->conn);
@@ -225,6 +234,8 @@ static void tap_done(struct rt_up *up, struct rt_op *op)
         trace_done(tap, op);
     if (!tap->is_bottom && op->kind == RT_OP_BEAT && op->err == 0)
         sim_excuse_ends(tap->client);
+    if (!tap->is_bottom)
+        note_given_up(tap->client, op);
     if (!tap->is_bottom && op->kind == RT_OP_LEAVE)
         sim_check_left(tap->client, op);
     if (!tap->is_bottom && op->kind == RT_OP_CHANGE)

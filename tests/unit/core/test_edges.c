@@ -140,6 +140,47 @@ static void an_arm_that_failed_is_sent_again(void **state)
     story_end(s);
 }
 
+/* A network that is slower than call_ms answers no question in time. Until one is answered nobody is known to wait, so the tenure
+ * is passed on; from then on it is counted, from the answer. (The simulator: sim --mem --seed 11066040741.) */
+static void until_somebody_is_known_to_wait_it_is_passed_on(void **state)
+{
+    (void)state;
+    story_held(s, 0);
+    for (char who = 'B'; who <= 'E'; who++)
+        ask(s, who, "L", 0);
+    armed(s, ROTA_UNKNOWN, false);
+    until(s, 20);
+    armed(s, ROTA_UNKNOWN, false);
+    let_go(s, 'A');
+    until(s, 60);
+    armed(s, ROTA_UNKNOWN, false);
+    let_go(s, 'B');
+    until(s, 140);
+    let_go(s, 'C');
+    expect(s, "[    0] > ARM L #7\n"
+              "[   20] > ARM L #7\n"
+              "[   20] B holds L #7\n"
+              "[   20] A released: ok\n"
+              "[   60] > ARM L #7\n"
+              "[   60] C holds L #7\n"
+              "[   60] B released: ok\n"
+              "[  140] > ARM L #7\n"
+              "[  140] D holds L #7\n"
+              "[  140] C released: ok\n");
+    armed(s, 0, true);
+    until(s, 151); /* pass_ms after it was told */
+    let_go(s, 'D');
+    left(s, 0);
+    joined(s, 0, 12, true, false);
+    expect(s, "[  151] > LEAVE L #7\n"
+              "[  151] D released: ok\n"
+              "[  151] > JOIN L exclusive\n"
+              "[  151] E holds L #12\n");
+    let_go(s, 'E');
+    left(s, 0);
+    story_end(s);
+}
+
 /* How long a try has been open counts from its asking, whenever that was. */
 static void a_try_that_stays_open_is_told_after_call_ms(void **state)
 {
@@ -317,6 +358,7 @@ int main(void)
         cmocka_unit_test(pauses_grow_with_the_patience),
         cmocka_unit_test(a_beat_that_is_answered_makes_pauses_short),
         cmocka_unit_test(an_arm_that_failed_is_sent_again),
+        cmocka_unit_test(until_somebody_is_known_to_wait_it_is_passed_on),
         cmocka_unit_test(a_try_that_stays_open_is_told_after_call_ms),
         cmocka_unit_test(the_answer_to_a_join_says_that_somebody_waits),
         cmocka_unit_test(re_entry_goes_on_with_the_exclusive_hold),
