@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command on a PostgreSQL of its own: with-postgres one|unix|tls|limited|durable -- COMMAND ... @URL@ ...; --query dialect=NAME goes behind the URL */
+/* Runs a command on a PostgreSQL of its own: with-postgres one|unix|tls|limited|durable|two-phase -- COMMAND ... @URL@ ...;
+ * --query dialect=NAME goes behind the URL */
 #include "engine/sql/driver.h"
 #include "lib/with.h"
 #include "postgres_server.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #define USAGE \
-    "usage: with-postgres one|unix|tls|limited|durable [--query TEXT] -- COMMAND...   (@URL@ is replaced)\n"
+    "usage: with-postgres one|unix|tls|limited|durable|two-phase [--query TEXT] -- COMMAND...   (@URL@ is replaced)\n"
 
 static struct rt_pg server;
 static char *url;
@@ -27,6 +28,7 @@ static bool start(const char *topology)
         {"tls", false, {.tls = true, .tls_clients = true, .user = true}},
         {"limited", false, {.user = true}},
         {"durable", false, {.durable = true}},
+        {"two-phase", false, {.extra = {"max_prepared_transactions=64"}}},
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (strcmp(topology, known[i].name) != 0)
