@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the examples of transactions on a PostgreSQL and a MariaDB, with a journal in a temporary folder.
 #
-#   run_txn.sh TRANSFER JOIN_HTTP CLIENTS.SH POSTGRES_URL MYSQL_URL
+#   run_txn.sh TRANSFER JOIN_HTTP CLIENTS.SH MYSQL_URL WITH_POSTGRES|POSTGRES_URL
 set -eu
+case $5 in
+postgres:*) ;;
+*) exec "$5" two-phase -- "$0" "$1" "$2" "$3" "$4" @URL@ ;; # starts one, and this script again
+esac
 room=$(mktemp -d)
 service=
 trap '[ -z "$service" ] || kill "$service"; rm -rf "$room"' EXIT
 . "$3"
-reach "$4" "$room"
-reach "$5" "$room" # HOME is the room from here on
+reach "$5" "$room"
+reach "$4" "$room" # HOME is the room from here on
 export ROTA_JOURNAL="file:$room/journal"
 mkdir -p "$room/.config/rota"
-printf 'ledger = %s\nshop = %s\n' "$4" "$5" >"$room/.config/rota/txn"
+printf 'ledger = %s\nshop = %s\n' "$5" "$4" >"$room/.config/rota/txn"
 chmod 600 "$room/.config/rota/txn"
 
 # 25 coins are enough for two transfers of 10: the third votes no.
