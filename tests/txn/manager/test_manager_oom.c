@@ -115,7 +115,7 @@ static void life(void)
         assert_null(m);
         return;
     }
-    //ok(rota_txns_resource(m, "three", "postgres://nobody@127.0.0.1:1/none"));
+    ok(rota_txns_resource(m, "three", "postgres://nobody@127.0.0.1:1/none"));
     one_phase();
     two_phases();
     in_vain();
