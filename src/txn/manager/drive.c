@@ -111,6 +111,8 @@ static void ask_errand(struct rota_branch *b, enum rt_party_what what, bool fenc
             b->line, sizeof(b->line),
             "no URL is known here of the resource %.60s: add '%.60s = URL' to ~/.config/rota/txn",
             b->name, b->name);
+        if (rt_drive_core(b)->state == RT_BRANCH_PREPARING)
+            rt_drive_blame(t, NULL, b->line); /* who joined may be prepared there, or not */
         rt_drive_answer(b, seq, RT_REPLY_REFUSED);
         return;
     }

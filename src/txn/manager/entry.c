@@ -68,7 +68,7 @@ void rt_entry_free(struct rota_txn *t)
 struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id)
 {
     struct rota_txn *t = m->txns;
-    while (t != NULL && !rt_txn_id_same(&t->core.id, id))
+    while (t != NULL && (t->core.joined || !rt_txn_id_same(&t->core.id, id)))
         t = t->next;
     return t;
 }

@@ -197,6 +197,7 @@ void rt_caller_free(struct rt_caller *call);
 
 struct rota_txn *rt_entry_new(struct rota_txns *m);
 void rt_entry_free(struct rota_txn *t); /* its connections are given back before */
+/* Begun or adopted here: who joined ends its own branches only, so recovery may be needed beside it. */
 struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id);
 /* Makes room for MORE branches: 0 or NOMEM. */
 int rt_entry_room(struct rota_txn *t, uint32_t more);
