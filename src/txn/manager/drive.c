@@ -56,24 +56,14 @@ static const char *stuck_line(const struct rt_branch *core)
 
 static void call_attention(struct rota_txn *t)
 {
-    struct rota_txns *m = t->m;
-    char id[RT_TXN_ID_TEXT];
-
-    rt_txn_id_text(&t->core.id, id);
     for (uint32_t i = 0; i < t->core.count; i++) {
         const struct rt_branch *core = &t->core.branches[i];
-        const struct rota_branch *b = t->branches[i];
-        if (rt_branch_is_over(core) ||
-            (core->stuck == RT_STUCK_NOT && core->retry.tries < RT_RETRY_ATTENTION))
-            continue;
-        const char *line = rt_drive_stuck(t, i);
-        rt_txns_log(m, ROTA_LOG_WARN, "transaction %s, %s: %s", id, b->name, line);
-        if (m->opts.attention != NULL)
-            m->opts.attention(m->opts.attention_arg, id, b->name, line);
+        bool tried = core->retry.tries >= RT_RETRY_ATTENTION;
+        if (!rt_branch_is_over(core) && (core->stuck != RT_STUCK_NOT || tried))
+            rt_txns_notice(t->m, &t->core.id, t->branches[i]->name, rt_drive_stuck(t, i));
     }
     if (t->core.journal.tries >= RT_RETRY_ATTENTION)
-        rt_txns_log(m, ROTA_LOG_WARN, "transaction %s: the journal does not answer: %s", id,
-                    m->journal->base.errmsg);
+        rt_txns_notice(t->m, &t->core.id, "journal", t->m->journal->base.errmsg);
 }
 
 void rt_drive_answer(struct rota_branch *b, uint32_t seq, enum rt_reply reply)

@@ -52,6 +52,13 @@ struct rt_caller {
 
 #define RT_SEATS 256 /* chains, by the address of the connection */
 
+struct rt_notice { /* for the user's attention function, which is called without the mutex */
+    struct rt_notice *next;
+    char id[RT_TXN_ID_TEXT]; /* "": of no transaction */
+    char resource[RT_JOURNAL_NAME_MAX + 1];
+    char line[RT_TXN_LINE];
+};
+
 struct rt_seat { /* a connection of the application's that is attached: seat.c */
     struct rt_seat *next;
     struct rt_party *party;
@@ -142,6 +149,7 @@ struct rota_txns {
     struct rota_txn *txns, *due, **due_tail;
     struct rt_journal_op *asks; /* of rt_txns_ask, to be submitted */
     struct rt_errand *back;     /* errands that were answered, not yet looked at */
+    struct rt_notice *notices;
     struct rt_caller *answered; /* with a function to be called */
     struct rt_seat *seats[RT_SEATS];
     uint32_t seat_count;
@@ -180,6 +188,9 @@ void rt_txns_wake(struct rota_txns *m);
 bool rt_txns_inside(const struct rota_txns *m); /* the calling thread is M's keeper */
 /* CALL is over with ERR: its waiter wakes, or its function is called soon. With the mutex. */
 void rt_txns_answer(struct rota_txns *m, struct rt_caller *call, int err, const char *line);
+/* A person is needed: logged, and told soon. ID NULL: of no transaction. With the mutex. */
+void rt_txns_notice(struct rota_txns *m, const struct rt_txn_id *id, const char *resource,
+                    const char *line);
 /* Asks R by E, whose user is an asker: back() is told. With the mutex. Else 0: it was not taken. */
 int rt_txns_send(struct rota_txns *m, struct rt_resource *r, struct rt_errand *e);
 /* Waits for CALL; enters with the mutex, returns without it. */

@@ -2,11 +2,14 @@
 /* The keeper: the thread that turns the loop, drives what is due, and calls back. */
 #include "txn/manager/inside.h"
 
+#include "base/alloc.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- Whoever waits -------------------------------------------------------------- */
 
@@ -44,8 +47,30 @@ void rt_txns_answer(struct rota_txns *m, struct rt_caller *call, int err, const 
         sem_post(call->answered);
         return;
     }
-    call->next = m->answered;
-    m->answered = call;
+    struct rt_caller **end = &m->answered;
+    while (*end != NULL)
+        end = &(*end)->next;
+    call->next = NULL;
+    *end = call;
+}
+
+void rt_txns_notice(struct rota_txns *m, const struct rt_txn_id *id, const char *resource,
+                    const char *line)
+{
+    struct rt_notice *n = m->opts.attention != NULL ? rt_alloc(sizeof(*n)) : NULL;
+    char text[RT_TXN_ID_TEXT] = "";
+
+    if (id != NULL)
+        rt_txn_id_text(id, text);
+    rt_txns_log(m, ROTA_LOG_WARN, "%s%s%s%s: %s", id != NULL ? "transaction " : "", text,
+                id != NULL ? ", " : "", resource, line);
+    if (n == NULL)
+        return; /* nobody wants it, or there is no memory: the log has it */
+    memcpy(n->id, text, sizeof(text));
+    snprintf(n->resource, sizeof(n->resource), "%s", resource);
+    snprintf(n->line, sizeof(n->line), "%s", line);
+    n->next = m->notices;
+    m->notices = n;
 }
 
 int rt_txns_wait(struct rota_txns *m, struct rt_caller *call)
@@ -124,6 +149,14 @@ static void drive_due(struct rota_txns *m)
 /* Without the mutex: the functions may call what does not wait. */
 static void call_back(struct rota_txns *m)
 {
+    while (m->notices != NULL) {
+        struct rt_notice *n = m->notices;
+        m->notices = n->next;
+        pthread_mutex_unlock(&m->mu);
+        m->opts.attention(m->opts.attention_arg, n->id, n->resource, n->line);
+        rt_free(n);
+        pthread_mutex_lock(&m->mu);
+    }
     while (m->answered != NULL) {
         struct rt_caller *call = m->answered;
         m->answered = call->next;

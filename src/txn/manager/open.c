@@ -264,6 +264,11 @@ static void fini(struct rota_txns *m)
         rt_loop_turn(&m->loop, no_other, NULL);
     }
     drop_all(m);
+    while (m->notices != NULL) {
+        struct rt_notice *n = m->notices;
+        m->notices = n->next;
+        rt_free(n);
+    }
     rt_known_fini(m);
     rt_seat_fini(m);
     rt_loop_fini(&m->loop);

@@ -250,18 +250,18 @@ static void ask(struct rt_recovery *r)
 static void on_missing(void *arg, const char *name, const char *url, int64_t seen_ms)
 {
     struct rota_txns *m = arg;
+    char line[RT_TXN_LINE];
 
     (void)seen_ms;
     if (rt_resources_find(m->resources, name) != NULL ||
         strncmp(name, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
         return;
-    rt_txns_log(
-        m, ROTA_LOG_WARN,
-        "resource %s (%s) is used by others, and has no URL here: what they leave there is not "
-        "finished; add '%s = URL' to ~/.config/rota/txn or /etc/rota/txn",
-        name, url, name);
-    if (m->opts.attention != NULL)
-        m->opts.attention(m->opts.attention_arg, "", name, "it has no URL here");
+    snprintf(
+        line, sizeof(line),
+        "others use it (%.80s), and it has no URL here: what they leave there is not finished; add "
+        "'NAME = URL' to ~/.config/rota/txn",
+        url);
+    rt_txns_notice(m, NULL, name, line);
 }
 
 static void told(struct rt_asker *a, struct rt_journal_op *op)
