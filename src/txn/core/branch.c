@@ -19,7 +19,7 @@ static const unsigned allowed_from[] = {
     [RT_BRANCH_ORDERED] = BIT(RT_BRANCH_ACTIVE) | BIT(RT_BRANCH_PREPARED) | BIT(RT_BRANCH_REFUSED) |
                           BIT(RT_BRANCH_DOUBTFUL) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_ASKING),
     [RT_BRANCH_GATE] = BIT(RT_BRANCH_ORDERED),
-    [RT_BRANCH_ASKING] = BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_CHECKING),
+    [RT_BRANCH_ASKING] = BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_CHECKING),
     [RT_BRANCH_CHECKING] = BIT(RT_BRANCH_ASKING),
     [RT_BRANCH_FINISHED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL) |
                            BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_ASKING) |
@@ -180,6 +180,10 @@ static bool order_answered(struct rt_branch *b, enum rt_reply reply, int64_t now
 static bool gate_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
     assert(b->state == RT_BRANCH_GATE);
+    if (reply == RT_REPLY_ABSENT) { /* somebody else has finished it: how, its marker tells */
+        move(b, RT_BRANCH_ASKING);
+        return false;
+    }
     if (reply != RT_REPLY_CLEAR) {
         b->clear_at = reply == RT_REPLY_HELD ? -1 : b->clear_at;
         return again(b, now);

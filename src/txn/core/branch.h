@@ -10,7 +10,7 @@
  *     │                └ read-only ▶ READONLY    │              ▲  │ ▲ │                      ▲ ▲
  *     └──────────── nothing was prepared ────────┘    twice clear  │ │ └ absent, taken over   │ │
  *                                                          GATE ◀──┘ │          ▼             │ │
- *                         another connection has to do it,           └─ there ─ ASKING ── marker│
+ *                         another connection has to do it,   absent ▶└─ there ─ ASKING ── marker│
  *                         and could lose it (MariaDB: T0.1)                    │  ▲ stuck       │
  *                                                                      nothing ▼  │ 30 s        │
  *                                                                           CHECKING ── done ───┘
@@ -52,7 +52,8 @@ enum rt_branch_op {
     /* PREPARED, COMMITTED (the marker is there), ABSENT: neither. With a fence ABSENT also promises that it can never
      * commit in one phase any more. Lost: ask again. */
     RT_BRANCH_ASK,
-    /* Whether the connection that prepared is still there: HELD, CLEAR. Lost: ask again. */
+    /* Whether the connection that prepared is still there: HELD, CLEAR; ABSENT: there is no such prepared branch.
+     * Lost: ask again. */
     RT_BRANCH_GATED,
 };
 

@@ -2,6 +2,7 @@
 /* What a transaction asks of the journal, and how the core is told what stands there. */
 #include "txn/manager/inside.h"
 
+#include "base/alloc.h"
 #include "base/bug.h"
 
 #include <assert.h>
@@ -66,6 +67,33 @@ static bool gated(enum rt_branch_mode mode)
     return mode == RT_XA_MYSQL;
 }
 
+static void take_payload(struct rota_branch *b, const struct rt_journal_branch *from)
+{
+    b->payload_size = from->size <= sizeof(b->payload) ? from->size : 0;
+    memcpy(b->payload, from->payload, b->payload_size);
+}
+
+/* Recovery found B at a participant: but a server lists what is prepared in all of its databases, and each of them may
+ * be a resource. Whose it is, and where its marker is, the journal knows. */
+static void correct(struct rota_txn *t, const struct rt_journal_branch *from, uint32_t resource)
+{
+    for (uint32_t i = 0; t->core.adopted && i < t->core.count; i++) {
+        struct rota_branch *b = t->branches[i];
+        if (t->core.branches[i].number != from->number)
+            continue;
+        char *name = rt_strdup(from->resource);
+        if (name == NULL) {
+            t->no_memory = true;
+            return;
+        }
+        rt_free(b->name);
+        b->name = name;
+        b->resource = NULL;
+        take_payload(b, from);
+        t->core.branches[i].resource = resource;
+    }
+}
+
 /* One branch of a record: what is there of it already stays, a new one gets its place behind the others, where
  * rt_txn_found will put it. */
 static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from)
@@ -83,13 +111,13 @@ static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from
         }
         b->index = at;
         b->part.name = (struct rt_name){t->core.id, from->number, t->core.deadline_ms};
-        b->payload_size = from->size <= sizeof(b->payload) ? from->size : 0;
-        memcpy(b->payload, from->payload, b->payload_size);
+        take_payload(b, from);
         t->branches[at] = b;
         t->fresh++;
     }
     const struct rt_resource *r = rt_resources_find(t->m->resources, from->resource);
     uint32_t resource = r != NULL ? rt_resource_index(r) : RT_BRANCH_NO_RESOURCE;
+    correct(t, from, resource);
     t->parts[t->part_count++] = (struct rt_txn_part){from->number, resource,
                                                      gated((enum rt_branch_mode)from->mode)};
 }

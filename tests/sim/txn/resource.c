@@ -133,6 +133,8 @@ static uint8_t gate(struct ts_world *w, const struct ts_event *r, const struct t
                 res->view[i] |= (uint32_t)attached(w, &w->facts[i].branches[k]) << k;
         }
     }
+    if (b->state != TS_PREPARED)
+        return RT_REPLY_ABSENT;
     return (res->view[r->fact] >> r->branch & 1) != 0 ? RT_REPLY_HELD : RT_REPLY_CLEAR;
 }
 

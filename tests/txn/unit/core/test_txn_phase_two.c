@@ -59,6 +59,18 @@ static void a_takeover_goes_through_the_gate(void **state)
     happens(&s, "journal done", "ended");
 }
 
+/* Found by the bank: two recoveries, and the gate was asked for what was not there any more, for ever. */
+static void what_another_finished_is_not_at_the_gate(void **state)
+{
+    (void)state;
+    until_ordered(true);
+    happens(&s, "0 lost", "");
+    happens(&s, "+100", "GATE 0");
+    happens(&s, "0 absent", "ASK 0");
+    happens(&s, "0 committed", "DONE");
+    happens(&s, "journal done", "ended");
+}
+
 static void the_gate_is_seen_clear_twice_in_a_row(void **state)
 {
     (void)state;
@@ -197,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_order_is_given_again),
         cmocka_unit_test(a_takeover_goes_through_the_gate),
+        cmocka_unit_test(what_another_finished_is_not_at_the_gate),
         cmocka_unit_test(the_gate_is_seen_clear_twice_in_a_row),
         cmocka_unit_test(what_mariadb_lost_is_found_after_its_restart),
         cmocka_unit_test(somebody_else_has_finished_it),
