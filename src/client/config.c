@@ -16,21 +16,20 @@
 #define PATH_ROOM 4096
 #define LINE_ROOM (RT_URL_MAX + 512)
 
-static bool config_path(char *path, size_t size)
+bool rt_config_own(const char *file, char *path, size_t size)
 {
     const char *xdg = getenv("XDG_CONFIG_HOME");
     const char *home = getenv("HOME");
     int used = -1;
 
     if (xdg != NULL && xdg[0] == '/')
-        used = snprintf(path, size, "%s/rota/config", xdg);
+        used = snprintf(path, size, "%s/rota/%s", xdg, file);
     else if (home != NULL && home[0] != '\0')
-        used = snprintf(path, size, "%s/.config/rota/config", home);
+        used = snprintf(path, size, "%s/.config/rota/%s", home, file);
     return used > 0 && (size_t)used < size;
 }
 
-/* Cuts white space off both ends. */
-static char *trim(char *text)
+char *rt_config_trim(char *text)
 {
     text += strspn(text, " \t\r\n");
     size_t size = strlen(text);
@@ -42,13 +41,13 @@ static char *trim(char *text)
 /* The URL if LINE is `NAME = url`, else NULL. */
 static char *value_of(char *line, const char *name)
 {
-    char *text = trim(line);
+    char *text = rt_config_trim(line);
     char *equals = strchr(text, '=');
 
     if (text[0] == '#' || equals == NULL)
         return NULL;
     *equals = '\0';
-    return strcmp(trim(text), name) == 0 ? trim(equals + 1) : NULL;
+    return strcmp(rt_config_trim(text), name) == 0 ? rt_config_trim(equals + 1) : NULL;
 }
 
 /* What FILE says of NAME, in *OUT: ROTA_INVALID and nothing in ERRMSG: it does not. */
@@ -133,7 +132,7 @@ int rt_config_find(const char *name, char **out, char *errmsg, size_t size)
     int rv = ROTA_INVALID;
 
     errmsg[0] = '\0';
-    if (!config_path(s.own, sizeof(s.own)))
+    if (!rt_config_own("config", s.own, sizeof(s.own)))
         s.own[0] = '\0';
     if (s.own[0] != '\0') /* a user's own names come first */
         rv = search_in(&s, s.own, name, out, errmsg, size);

@@ -3,7 +3,12 @@
 #ifndef RT_CONFIG_H
 #define RT_CONFIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* The path of the user's own FILE ("config") among Rota's settings. False: there is no $HOME, or it is too long. */
+bool rt_config_own(const char *file, char *path, size_t size);
+char *rt_config_trim(char *text); /* without the white space at both ends, which is cut off */
 
 /* The URL that a name in ~/.config/rota/config, else in rt_config_system (/etc/rota/config; tests have
  * their own), stands for, in *OUT (rt_free). ROTA_INVALID: none. */

@@ -253,5 +253,9 @@ void rt_mysql_undone(struct rt_mysql_link *l);
 int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial_ring *ring,
                   void **out);
 void rt_mysql_close(void *arg);
+/* All that the URL and ~/.my.cnf say of where and who, into SELF, which is zeroed; DATABASE: it must name one. Not its
+ * TLS. rt_mysql_close is due, also after an error. */
+int rt_mysql_read_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
+                      struct rt_dial_ring *ring, bool database);
 
 #endif

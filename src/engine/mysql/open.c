@@ -111,13 +111,15 @@ static int take_socket(struct rt_mysql *self, struct rt_conn *conn, const struct
 }
 
 static int take_database(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
-                         bool local)
+                         bool local, bool must)
 {
     const char *param = rt_url_param(url, "database", "");
     const char *path = local ? "" : url->path + (url->path[0] == '/');
     if (path[0] != '\0' && param[0] != '\0')
         return rt_words_fail(conn, ROTA_INVALID, "the URL names its database twice: keep one");
     const char *name = path[0] != '\0' ? path : param;
+    if (name[0] == '\0' && !must)
+        return 0;
     if (name[0] == '\0')
         return rt_words_fail(conn, ROTA_INVALID, "the URL names no database: write %s%s",
                              url->scheme,
@@ -160,20 +162,29 @@ static int check_empty(struct rt_conn *conn, const struct rt_url *url)
     return 0;
 }
 
-static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
-                    struct rt_dial_ring *ring)
+int rt_mysql_read_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
+                      struct rt_dial_ring *ring, bool database)
 {
-    bool local = ends(url->scheme, "+unix"), secure = ends(url->scheme, "s");
+    bool local = ends(url->scheme, "+unix");
     int rv = check_empty(conn, url);
+    self->port = PORT;
     if (rv == 0 && local)
         rv = take_socket(self, conn, url);
     if (rv == 0)
-        rv = take_database(self, conn, url, local);
+        rv = take_database(self, conn, url, local, database);
     if (rv == 0)
         rv = take_user(self, conn, url, !local && url->host_count == 0);
     const char *place = self->socket != NULL ? self->socket : self->host;
     if (rv == 0 && place != NULL)
         rv = rt_dial_add(ring, conn, place, self->port);
+    return rv;
+}
+
+static int take_url(struct rt_mysql *self, struct rt_conn *conn, const struct rt_url *url,
+                    struct rt_dial_ring *ring)
+{
+    bool secure = ends(url->scheme, "s");
+    int rv = rt_mysql_read_url(self, conn, url, ring, true);
     if (rv == 0 && self->password[0] != '\0') /* for what it is turned into */
         rv = rt_openssl_load(conn->errmsg, sizeof(conn->errmsg));
     if (rv == 0)
@@ -187,10 +198,8 @@ int rt_mysql_open(struct rt_conn *conn, const struct rt_url *url, struct rt_dial
 {
     struct rt_mysql *self = rt_alloc(sizeof(*self));
     int rv = ROTA_NOMEM;
-    if (self != NULL) {
-        self->port = PORT;
+    if (self != NULL)
         rv = take_url(self, conn, url, ring);
-    }
     if (rv == ROTA_NOMEM)
         (void)rt_words_nomem(conn);
     if (rv != 0) {

@@ -199,6 +199,21 @@ static bool look(struct rt_party *p)
     return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
 }
 
+/* ATTACH goes on, where it has a table of markers, until it is known whose that is. */
+static bool step(struct rt_party *p)
+{
+    bool own = p->step >= RT_PARTY_IDENTITY;
+
+    if (p->op->what == RT_PARTY_LOOK)
+        return look(p);
+    if (!own && !p->kind->step(p))
+        return false;
+    if (own)
+        return rt_identity_step(p);
+    return p->op->what != RT_PARTY_ATTACH || p->op->reply != RT_REPLY_DONE ||
+           (p->op->flags & RT_PARTY_UNMARKED) != 0 || rt_identity_step(p);
+}
+
 /* From one step, whose statement was answered (or that is the first), to the next that waits. */
 static bool run(struct rt_party *p)
 {
@@ -216,7 +231,7 @@ static bool run(struct rt_party *p)
         p->forces = false;
         t->size = 0;
         t->row = NULL;
-        if (p->op->what == RT_PARTY_LOOK ? look(p) : p->kind->step(p))
+        if (step(p))
             return ended(p);
         if (t->size == 0) { /* no memory for it: it was not sent */
             bool first = p->begun++ == 0;
@@ -272,6 +287,8 @@ bool rt_party_start(struct rt_party *p, struct rt_party_op *op)
     p->begun = 0;
     p->trouble = 0;
     p->errmsg[0] = '\0';
+    if (op->what == RT_PARTY_ATTACH)
+        p->identity = 0;
     op->err = 0;
     memset(&p->talk->said, 0, sizeof(p->talk->said));
     if (op->what == RT_PARTY_FAIL) {

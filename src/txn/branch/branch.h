@@ -67,9 +67,10 @@ struct rt_part {
 
 enum rt_party_what {
     /* Who is there: settings, rights, the marker table, which is made if there is none. First on every connection,
-     * outside of a transaction. DONE. NO: err UNSUPPORTED (no two-phase commit here: it is off, or known not to
-     * work), AUTH, INVALID (a transaction is open; no database is chosen). Lost: attach again, on another
-     * connection. */
+     * outside of a transaction. DONE, with party->marks and party->identity. NO: err UNSUPPORTED (no two-phase commit
+     * here: it is off, or known not to work), AUTH, INVALID (a transaction is open; no database is chosen;
+     * RT_PARTY_KNOWN: there is no such table). Lost: attach again, on another connection. A keeper may attach again, to
+     * another table that it has put into party->marks; after a NO it puts back what was there. */
     RT_PARTY_ATTACH,
     /* The branch begins on the application's connection. DONE; NO: nothing has begun (INVALID: the connection is in a
      * transaction, or an answer on it was not read). Lost: the connection's end ends it; nothing to ask. */
@@ -117,6 +118,11 @@ enum { /* op->flags */
        RT_PARTY_READS = 4,
        /* COMMIT and ROLLBACK without GATE, and OK is believed: as others do, for tests. Loses commits on MariaDB. */
        RT_PARTY_UNGATED = 8,
+       /* ATTACH: party->marks is where somebody's markers are: it is not made. */
+       RT_PARTY_KNOWN = 16,
+       /* ATTACH of a keeper: without a table of markers, for what needs none: LIST, GATE, ROLLBACK, and COMMIT on a
+        * database without a gate. */
+       RT_PARTY_UNMARKED = 32,
 };
 
 struct rt_party_seen { /* of LIST, valid during the call */
@@ -186,6 +192,10 @@ struct rt_party_kind {
     const char *title; /* "MariaDB": for people */
     bool gated;        /* another connection could lose its commit: core/branch.h */
     const char *ddl;   /* the marker table, for people who may; %s: its name */
+    /* For identity.c: around the digits of an id; around the table's name and what is read of it (one cell, the kinds
+     * with commas between); around its name and the rows that are inserted, where there are none, whatever state the
+     * session is in. */
+    const char *hex[2], *identity_read[2], *identity_make[2];
     const struct rt_talk_kind *talk;
     /* The next step of party->op: says the next statement and returns false, or sets reply and err and returns true.
      * What the last one said is in party->talk->said. Lost answers are not told: the op has ended. */

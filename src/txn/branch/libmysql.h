@@ -11,7 +11,22 @@
 struct st_mysql;
 struct st_mysql_res;
 
+/* enum mysql_option */
+#define RT_MYSQL_OPT_CONNECT_TIMEOUT 0
+#define RT_MYSQL_SET_CHARSET_NAME 7
+#define RT_MYSQL_OPT_LOCAL_INFILE 8
+#define RT_MYSQL_OPT_PROTOCOL 9
+#define RT_MYSQL_OPT_READ_TIMEOUT 11
+#define RT_MYSQL_OPT_WRITE_TIMEOUT 12
+#define RT_MYSQL_OPT_SSL_VERIFY_SERVER_CERT 21
+#define RT_MYSQL_OPT_SSL_KEY 25
+#define RT_MYSQL_OPT_SSL_CERT 26
+#define RT_MYSQL_OPT_SSL_CA 27
+#define RT_MYSQL_OPT_SSL_CAPATH 28
+#define RT_MYSQL_OPT_SSL_ENFORCE 38
 #define RT_MYSQL_OPT_NONBLOCK 6000
+#define RT_MYSQL_PROTOCOL_TCP 1
+#define RT_MYSQL_PROTOCOL_SOCKET 2
 #define RT_MYSQL_WAIT_READ 1
 #define RT_MYSQL_WAIT_WRITE 2
 #define RT_MYSQL_WAIT_EXCEPT 4
@@ -20,6 +35,12 @@ struct st_mysql_res;
 /* X(result, name, arguments) */
 #define RT_LIBMYSQL(X)                                                                      \
     X(int, mysql_options, (struct st_mysql *, int, const void *))                           \
+    X(struct st_mysql *, mysql_init, (struct st_mysql *))                                   \
+    X(void, mysql_close, (struct st_mysql *))                                               \
+    X(int, mysql_real_connect_start,                                                        \
+      (struct st_mysql **, struct st_mysql *, const char *, const char *, const char *,     \
+       const char *, unsigned, const char *, unsigned long))                                \
+    X(int, mysql_real_connect_cont, (struct st_mysql **, struct st_mysql *, int))           \
     X(int, mysql_real_query_start, (int *, struct st_mysql *, const char *, unsigned long)) \
     X(int, mysql_real_query_cont, (int *, struct st_mysql *, int))                          \
     X(int, mysql_store_result_start, (struct st_mysql_res **, struct st_mysql *))           \

@@ -16,6 +16,11 @@ bool rt_party_lose(struct rt_party *p, const char *why);
 /* Notes what went wrong, while the branch is cleaned up; read it from trouble and errmsg. */
 void rt_party_trouble(struct rt_party *p, int err, const char *text);
 
+/* The rest of an ATTACH that went well: which database it is, in p->identity. A step, as a kind's; steps from
+ * RT_PARTY_IDENTITY on are its own. (identity.c) */
+#define RT_PARTY_IDENTITY 1000
+bool rt_identity_step(struct rt_party *p);
+
 /* A step that says a statement: return RT_PARTY_SAY(p, NEXT, "...", ...); what is answered comes to step NEXT.
  * Without memory nothing is said, and branch.c ends the op. */
 #define RT_PARTY_SAY(p, next, ...) \

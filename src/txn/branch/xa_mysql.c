@@ -5,16 +5,14 @@
  * that began it, by which a takeover sees whether that one is gone. What would be three round trips is one compound
  * statement:
  *
- *   PREPARE savepoint and back (a warning tells that a table without transactions was changed), marker, XA END, XA
- *   PREPARE ONE_PHASE   the same, XA COMMIT ... ONE PHASE
- *   COMMIT first it looks whether the connection is in a transaction still: after mysql_reset_connection XA COMMIT
- *   says OK, even
- *               there, and commits nothing
- *   takeover    XA RECOVER, XA COMMIT, the marker is read
- *   GATE XA RECOVER, then information_schema.innodb_trx: no transaction may have the number of that connection.
- *   InnoDB shows
- *   what may be long out of date (it looks anew only when nobody has for 100 ms), so what it shows counts only
- *               if this very question is in it
+ *   PREPARE    savepoint and back (a warning tells that a table without transactions was changed), marker, XA END, XA
+ *              PREPARE; ONE_PHASE: the same, XA COMMIT ... ONE PHASE
+ *   COMMIT     is the connection in a transaction still? After mysql_reset_connection XA COMMIT says OK, even there,
+ *              and commits nothing
+ *   takeover   XA RECOVER, XA COMMIT, the marker is read
+ *   GATE       XA RECOVER, then information_schema.innodb_trx: no transaction may have the number of that connection.
+ *              What InnoDB shows may be long out of date (it looks anew only when nobody has for 100 ms): it counts if
+ *              this very question is in it
  *
  * XAER_NOTA says "finished" or "another connection has it": XA RECOVER tells them apart, the marker tells how it
  * finished. */
@@ -38,6 +36,11 @@
     "CREATE TABLE IF NOT EXISTS %s (id BINARY(16) NOT NULL, branch INT UNSIGNED NOT NULL, kind " \
     "TINYINT NOT NULL, PRIMARY KEY (id, branch)) ENGINE = InnoDB"
 /* kind: 1 a marker, 0 a fence */
+
+/* With autocommit off, too: nothing stays open behind it. */
+#define SAFELY                                                                                     \
+    "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END; START " \
+    "TRANSACTION; "
 
 /* Of MariaDB's errors. */
 enum {
@@ -208,6 +211,15 @@ static bool refuse(struct rt_party *p)
 
 /* ---- ATTACH -------------------------------------------------------------------- */
 
+static bool attach_more(struct rt_party *p)
+{
+    if (p->keeper)
+        return RT_PARTY_SAY(p, ATTACH_SET,
+                            "SET SESSION autocommit = 1, tx_isolation = 'READ-COMMITTED'");
+    p->attached = true;
+    return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
+}
+
 static bool attach_who(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
@@ -226,11 +238,13 @@ static bool attach_who(struct rt_party *p)
     if (strcmp(said->cell[1], "1") == 0)
         return rt_party_end(p, RT_REPLY_NO, ROTA_INVALID,
                             "the connection is in a transaction: COMMIT or ROLLBACK comes first");
+    p->number = strtoull(said->cell[0], NULL, 10);
+    p->handle = rt_my.mysql_thread_id(p->conn);
+    if ((p->op->flags & RT_PARTY_UNMARKED) != 0)
+        return attach_more(p);
     if (p->marks[0] == '\0' && said->null[4])
         return rt_party_end(p, RT_REPLY_NO, ROTA_INVALID,
                             "no database is chosen: markers of branches need one");
-    p->number = strtoull(said->cell[0], NULL, 10);
-    p->handle = rt_my.mysql_thread_id(p->conn);
     if (p->marks[0] == '\0') {
         *to++ = '`';
         for (const char *c = said->cell[4]; *c != '\0' && to < p->marks + RT_PARTY_MARKS_MAX - 20;
@@ -249,6 +263,8 @@ static bool attach_table(struct rt_party *p)
     const struct rt_said *said = &p->talk->said;
     bool made = p->step == ATTACH_MADE;
 
+    if (said->failed && (p->op->flags & RT_PARTY_KNOWN) != 0)
+        return rt_party_end(p, RT_REPLY_NO, error_of(said), "%s", said->text);
     if (!made && said->failed && (said->code == NO_TABLE || said->code == NO_TABLE_RIGHT))
         return RT_PARTY_SAY(p, ATTACH_MADE, DDL, p->marks);
     if (said->failed)
@@ -258,11 +274,7 @@ static bool attach_table(struct rt_party *p)
         return rt_party_end(
             p, RT_REPLY_NO, ROTA_UNSUPPORTED,
             "%s is no InnoDB table: a marker would stay whatever becomes of its branch", p->marks);
-    if (p->keeper)
-        return RT_PARTY_SAY(p, ATTACH_SET,
-                            "SET SESSION autocommit = 1, tx_isolation = 'READ-COMMITTED'");
-    p->attached = true;
-    return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
+    return attach_more(p);
 }
 
 static bool attach_set(struct rt_party *p)
@@ -778,6 +790,9 @@ const struct rt_party_kind rt_xa_mysql = {
     .title = "MariaDB",
     .gated = true,
     .ddl = DDL,
+    .hex = {"x'", "'"},
+    .identity_read = {SAFELY "SELECT GROUP_CONCAT(kind ORDER BY branch) FROM ", "; COMMIT; END"},
+    .identity_make = {SAFELY "INSERT IGNORE INTO ", "; COMMIT; END"},
     .talk = &rt_talk_mysql,
     .step = step,
 };

@@ -97,8 +97,18 @@ static bool say_table(struct rt_party *p)
     return RT_PARTY_SAY(
         p, ATTACH_FOUND,
         "SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relpersistence FROM "
-        "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass('%s')",
+        "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass($rota$%s$rota$)",
         TABLE_NAME(p));
+}
+
+static bool attach_more(struct rt_party *p)
+{
+    if (p->keeper)
+        return RT_PARTY_SAY(
+            p, ATTACH_SET,
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE");
+    p->attached = true;
+    return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
 }
 
 static bool attach_who(struct rt_party *p)
@@ -114,6 +124,10 @@ static bool attach_who(struct rt_party *p)
         return rt_party_end(
             p, RT_REPLY_NO, ROTA_UNSUPPORTED,
             "max_prepared_transactions is 0: set it to max_connections or more, and restart the server");
+    if ((p->op->flags & RT_PARTY_UNMARKED) != 0)
+        return attach_more(p);
+    if (strcmp(said->cell[2], "t") == 0 && (p->op->flags & RT_PARTY_KNOWN) != 0)
+        return rt_party_end(p, RT_REPLY_NO, ROTA_INVALID, "there is no table %s", p->marks);
     if (strcmp(said->cell[2], "t") == 0)
         return RT_PARTY_SAY(p, ATTACH_MADE, DDL, TABLE_NAME(p));
     return say_table(p);
@@ -142,12 +156,7 @@ static bool attach_found(struct rt_party *p)
                             "%s is temporary or unlogged: markers would not outlive a crash",
                             said->cell[0]);
     snprintf(p->marks, sizeof(p->marks), "%s", said->cell[0]);
-    if (p->keeper)
-        return RT_PARTY_SAY(
-            p, ATTACH_SET,
-            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE");
-    p->attached = true;
-    return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
+    return attach_more(p);
 }
 
 static bool attach_set(struct rt_party *p)
@@ -457,7 +466,7 @@ static bool first(struct rt_party *p)
     case RT_PARTY_ATTACH:
         return RT_PARTY_SAY(
             p, ATTACH_WHO,
-            "SELECT current_setting('max_prepared_transactions'), pg_is_in_recovery(), to_regclass('%s') IS NULL",
+            "SELECT current_setting('max_prepared_transactions'), pg_is_in_recovery(), to_regclass($rota$%s$rota$) IS NULL",
             TABLE_NAME(p));
     case RT_PARTY_BEGIN:
         return RT_PARTY_SAY(p, BEGUN, "BEGIN");
@@ -512,6 +521,9 @@ const struct rt_party_kind rt_xa_postgres = {
     .title = "PostgreSQL",
     .gated = false,
     .ddl = DDL,
+    .hex = {"decode('", "', 'hex')"},
+    .identity_read = {"SELECT string_agg(kind::text, ',' ORDER BY branch) FROM ", ""},
+    .identity_make = {"INSERT INTO ", " ON CONFLICT DO NOTHING"},
     .talk = &rt_talk_postgres,
     .step = step,
 };

@@ -14,7 +14,8 @@
  * - Each resource has a thread of its own while it is in use: one that hangs keeps nobody else waiting.
  * - Every errand that was taken is answered exactly once, by done() on the worker's thread, or on the thread of
  *   rt_resources_close. done() may ask again, and may free the errand; it must not wait for the worker.
- * - Order: COMMIT, ROLLBACK and ASK go before GATE, that before LIST and FORGET; within these as they came.
+ * - Order: COMMIT, ROLLBACK and ASK go before GATE (if that is due), that before LIST, FORGET and LOOK; within these as
+ *   they came.
  * - GATEs that wait are one op, and on a database with a gate not sooner than 120 ms after the last: InnoDB shows
  *   anything new only to who waits so long.
  * - Time: connecting, waiting and the op count against op.deadline (0: 5 s from when it was asked). What is late
@@ -74,7 +75,7 @@ void rt_resources_close(struct rt_resources *t);
 
 /* Names a resource, or gives the one of that name another URL, which counts from its next connection on (the one it
  * has is closed when it is idle). No I/O. ROTA_INVALID: the name (1 to 255 bytes, no control characters, no blank at
- * its ends) or the URL, and ERRMSG says what about it; ROTA_UNSUPPORTED: no such database in this build; ROTA_NOMEM. */
+ * its ends, not `rota:` at its beginning) or the URL, and ERRMSG says what about it; ROTA_UNSUPPORTED: no such database in this build; ROTA_NOMEM. */
 int rt_resources_add(struct rt_resources *t, const char *name, const char *url, char *errmsg,
                      size_t size);
 
@@ -119,7 +120,7 @@ void rt_resource_set_user(struct rt_resource *r, void *user);
  * errmsg is one line with the way out, "" with a good reply. */
 struct rt_errand {
     struct rt_errand *next; /* the queue's while it is lent; else the asker's */
-    struct rt_party_op op; /* op.part is set by rt_resource_ask: PART, or NULL of LIST and FORGET */
+    struct rt_party_op op; /* op.part is set by rt_resource_ask: PART, or NULL of what is of none */
     struct rt_part part;
     struct rt_place place; /* identity not 0: no other database will do */
     void (*done)(struct rt_errand *e);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of resources: lines `name = url`, in ~/.config/rota/txn, then in /etc/rota/txn. */
+#include "txn/manager/resource_inside.h"
+
+#include "client/config.h"
+
+#include <rota.h>
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PATH_ROOM 4096
+#define LINE_ROOM (RT_URL_MAX + 512)
+
+const char *rt_resources_system = "/etc/rota/txn";
+
+struct reading {
+    struct rt_resources *table;
+    const char *path;
+    unsigned load, line;
+    bool has_password;
+};
+
+/* ERR with "FILE:LINE: " before what is wrong. */
+static int fault(const struct reading *f, int err, const char *what, char *errmsg, size_t size)
+{
+    snprintf(errmsg, size, "%.100s:%u: %s", f->path, f->line, what);
+    return err;
+}
+
+static int take_line(struct reading *f, char *line, char *errmsg, size_t size)
+{
+    char why[RT_RESOURCE_LINE];
+    bool whole = strlen(line) + 1 < LINE_ROOM || strchr(line, '\n') != NULL;
+    char *text = rt_config_trim(line);
+    char *equals = strchr(text, '=');
+
+    if (!whole)
+        return fault(f, ROTA_INVALID, "the line is too long", errmsg, size);
+    if (text[0] == '\0' || text[0] == '#')
+        return 0;
+    if (equals == NULL) /* not shown: it may have a secret */
+        return fault(f, ROTA_INVALID, "that is not NAME = URL", errmsg, size);
+    *equals = '\0';
+    int rv = rt_resources_put(f->table, rt_config_trim(text), rt_config_trim(equals + 1), f->load,
+                              &f->has_password, why, sizeof(why));
+    return rv == 0 ? 0 : fault(f, rv, why, errmsg, size);
+}
+
+static void warn(const struct reading *f, FILE *file)
+{
+    const struct rt_resources_hooks *hooks = &f->table->hooks;
+    char line[RT_RESOURCE_LINE];
+    struct stat st;
+
+    if (!f->has_password || hooks->warn == NULL || fstat(fileno(file), &st) != 0 ||
+        (st.st_mode & S_IROTH) == 0)
+        return;
+    snprintf(line, sizeof(line),
+             "%.100s has a password in it, and everybody can read it: chmod 600 it, or use "
+             "?password_file=",
+             f->path);
+    hooks->warn(hooks->arg, line);
+}
+
+/* MUST: it is an error if there is none. */
+static int read_file(struct rt_resources *t, const char *path, bool must, char *errmsg, size_t size)
+{
+    struct reading f = {.table = t, .path = path};
+    char line[LINE_ROOM];
+    FILE *file = fopen(path, "re");
+    int rv = 0;
+
+    if (file == NULL && !must && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
+    if (file == NULL) {
+        snprintf(errmsg, size, "%.150s, a list of resources, cannot be read: %s", path,
+                 strerror(errno));
+        return ROTA_INVALID;
+    }
+    pthread_mutex_lock(&t->mu);
+    f.load = ++t->loads;
+    pthread_mutex_unlock(&t->mu);
+    errno = 0;
+    while (rv == 0 && fgets(line, sizeof(line), file) != NULL) {
+        f.line++;
+        rv = take_line(&f, line, errmsg, size);
+    }
+    if (rv == 0 && ferror(file) != 0) {
+        snprintf(errmsg, size, "%.150s, a list of resources, cannot be read: %s", path,
+                 strerror(errno));
+        rv = ROTA_INVALID;
+    }
+    warn(&f, file);
+    fclose(file);
+    explicit_bzero(line, sizeof(line));
+    return rv;
+}
+
+int rt_resources_load(struct rt_resources *t, const char *path, char *errmsg, size_t size)
+{
+    char own[PATH_ROOM];
+
+    assert(size > 0);
+    if (path != NULL)
+        return read_file(t, path, true, errmsg, size);
+    int rv = rt_config_own("txn", own, sizeof(own)) ? read_file(t, own, false, errmsg, size) : 0;
+    return rv != 0 ? rv : read_file(t, rt_resources_system, false, errmsg, size);
+}
