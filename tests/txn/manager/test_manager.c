@@ -43,6 +43,14 @@ static const char *journal_in(const char *folder)
     return url;
 }
 
+static const char *pg_url(void)
+{
+    static char url[80];
+
+    snprintf(url, sizeof(url), "postgres://postgres@127.0.0.1:%u/postgres", (unsigned)pg->port());
+    return url;
+}
+
 static void said(int rv)
 {
     if (rv != 0)
@@ -297,6 +305,66 @@ static void begins_without_waiting(void **state)
     pair_close(&p);
 }
 
+/* Another manager on the same journal: as another process has it. It joins by ID and inserts ID2 at PostgreSQL. */
+static struct rota_txn *join_with(struct rota_txns *other, const char *id, void *conn,
+                                  long long id2)
+{
+    struct rota_txn *t;
+
+    if (rota_txn_join(other, id, &t) != 0 || rota_xa_postgres(t, "ledger", conn, NULL) != 0)
+        fail_msg("%s", rota_txn_errmsg(other));
+    insert(pg, conn, id2);
+    return t;
+}
+
+struct end {
+    pthread_t thread;
+    struct rota_txn *t;
+    int err;
+};
+
+static void *end(void *arg)
+{
+    struct end *e = arg;
+    e->err = rota_txn_commit(e->t);
+    return NULL;
+}
+
+static void others_join(void **state)
+{
+    struct pair p = pair_open(), q = pair_open();
+    struct rota_txns *other;
+
+    (void)state;
+    said(rota_txns_open(&other, journal_in("journal"), NULL));
+    said(rota_txns_resource(m, "ledger", pg_url()));
+    for (int vote = 0; vote < 2; vote++) {
+        struct rota_txn *t;
+        said(rota_txn_begin(m, NULL, &t));
+        said(rota_xa_mysql(t, "shop", p.my, NULL));
+        insert(my, p.my, ++row);
+        struct end e = {.t = join_with(other, rota_txn_id(t), q.pg, row)};
+        if (vote == 0) { /* it has not voted: that is a no */
+            assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+            (void)rota_txn_vote(e.t); /* yes, and too late */
+            assert_int_equal(rota_txn_commit(e.t), ROTA_ABORTED);
+            is_at_both(row, false);
+            continue;
+        }
+        assert_int_equal(rota_txn_vote(e.t), 0);
+        assert_int_equal(pthread_create(&e.thread, NULL, end, &e), 0);
+        said(rota_txn_commit(t));
+        pthread_join(e.thread, NULL);
+        assert_int_equal(e.err, 0);
+        is_at_both(row, true);
+    }
+    assert_int_equal(rota_txn_join(other, NULL, &(struct rota_txn *){NULL}), ROTA_INVALID);
+    rota_txns_close(other);
+    nothing_prepared();
+    pair_close(&p);
+    pair_close(&q);
+}
+
 static void closing_aborts_what_is_open(void **state)
 {
     struct pair p = pair_open();
@@ -406,6 +474,7 @@ int main(void)
         cmocka_unit_test(bad_input_loses_nothing),
         cmocka_unit_test(commits_without_waiting),
         cmocka_unit_test(begins_without_waiting),
+        cmocka_unit_test(others_join),
         cmocka_unit_test(closing_aborts_what_is_open),
         cmocka_unit_test(a_child_is_told_so),
         cmocka_unit_test(many_at_once),
