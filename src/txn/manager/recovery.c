@@ -21,6 +21,7 @@
 #define SLACK_MS 1000       /* clocks of machines differ by less */
 #define APART (500 * RT_MS) /* between the first sight and the settling */
 #define MISSING_EVERY 60000 /* ms: how often resources that nobody can reach are told */
+#define MISSING_FIRST 5000  /* ms: the application names its own after it has opened the manager */
 
 struct finding { /* something undone that was seen in this pass */
     struct rt_name name;
@@ -318,6 +319,7 @@ int rt_recovery_start(struct rota_txns *m)
     r->asker = (struct rt_asker){.m = m, .told = told};
     r->m = m;
     r->seen = seen;
+    r->missing_at = rt_loop_clock() + MISSING_FIRST * RT_MS;
     r->timer.fire = pass;
     rt_sweep_init(&r->sweep, m->number, SLACK_MS, APART, seen, SEEN_ROOM);
     pthread_mutex_lock(&m->mu);
