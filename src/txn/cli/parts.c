@@ -29,7 +29,7 @@ static enum rt_reply order(const struct rt_visit *v, const struct rt_piece *piec
     struct rt_party_op op = {.what = what, .part = part, .flags = flags};
 
     op.reply = RT_REPLY_LOST;
-    *err = rt_txns_errand(v->m, piece->resource, &op);
+    *err = rt_txns_errand_at(v->m, piece->resource, piece->place, &op);
     return op.reply;
 }
 
@@ -72,13 +72,15 @@ static bool has(const struct rt_parts *p, uint32_t number)
 }
 
 static void add(struct rt_parts *p, const struct rt_visit *v, const struct rt_txn_id *id,
-                uint32_t number, const char *resource, const struct rt_survey *s)
+                const struct rt_limb *limb, const struct rt_survey *s)
 {
+    const char *resource = limb->resource;
     struct rt_piece *piece = &p->pieces[p->count++];
     const struct rt_site *site = rt_survey_site(s, resource);
 
-    *piece = (struct rt_piece){.number = number, .resource = resource};
-    piece->found = rt_survey_find(s, resource, id, number);
+    *piece = (struct rt_piece){.number = limb->number, .resource = resource};
+    piece->place = limb->place.identity != 0 || limb->place.marks[0] != '\0' ? &limb->place : NULL;
+    piece->found = rt_survey_find(s, resource, id, limb->number);
     if (piece->found != NULL)
         piece->standing = RT_STANDING_PREPARED;
     else if (site != NULL && site->err != 0)
@@ -102,11 +104,13 @@ bool rt_parts_make(struct rt_parts *p, const struct rt_visit *v, const struct rt
     if (p->pieces == NULL)
         return false;
     for (size_t i = 0; i < item->count; i++)
-        add(p, v, &item->id, item->limbs[i].number, item->limbs[i].resource, s);
+        add(p, v, &item->id, &item->limbs[i], s);
     for (size_t i = 0; i < s->found_count; i++) {
         const struct rt_found *f = &s->found[i];
+        const struct rt_limb orphan = {.number = f->name.branch,
+                                       .resource = s->sites[f->site].name};
         if (f->ours && rt_txn_id_same(&f->name.id, &item->id) && !has(p, f->name.branch))
-            add(p, v, &item->id, f->name.branch, s->sites[f->site].name, s);
+            add(p, v, &item->id, &orphan, s);
     }
     qsort(p->pieces, p->count, sizeof(*p->pieces), by_number);
     return true;

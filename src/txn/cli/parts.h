@@ -15,6 +15,7 @@ enum rt_standing {
 struct rt_piece {
     uint32_t number;
     const char *resource;         /* the record's or survey's */
+    const struct rt_place *place; /* where its marker is; NULL: not known */
     const struct rt_found *found; /* prepared: as the survey has it; NULL: it has not */
     enum rt_standing standing;
     int err;       /* UNKNOWN: ROTA_*; UNSUPPORTED: the resource is not known on this machine */

@@ -25,7 +25,9 @@ static bool copy_limbs(struct rt_item *item, const struct rt_journal_record *rec
         if (find_limb(item, b->number) != NULL)
             continue; /* in the decision, and registered */
         struct rt_limb *limb = &item->limbs[item->count];
-        *limb = (struct rt_limb){b->number, b->mode, strdup(b->resource)};
+        *limb = (struct rt_limb){
+            .number = b->number, .mode = b->mode, .resource = strdup(b->resource)};
+        (void)rt_place_read(b->payload, b->size, &limb->place);
         if (limb->resource == NULL)
             return false;
         item->count++;

@@ -9,6 +9,7 @@ struct rt_limb { /* a branch, as the journal has it */
     uint32_t number;
     uint16_t mode;
     char *resource;
+    struct rt_place place; /* where its marker is */
 };
 
 struct rt_item {

@@ -71,7 +71,8 @@ static void on_attention(void *arg, const char *id, const char *resource, const 
     int64_t deadline;
 
     (void)arg;
-    rt_out_error("attention: %s%s%s: %s", id, id[0] != '\0' ? " at " : "", resource, line);
+    (void)resource;
+    (void)line; /* the log has it */
     bool known = !rt_args_read_id(id, &parsed, &deadline) || was_told(&parsed);
     pthread_mutex_lock(&told.mu);
     told.times++;

@@ -24,7 +24,9 @@ static const char waits_postgres[] =
     "1000)::bigint, p.gid, coalesce((SELECT t.relation::regclass::text FROM pg_locks t WHERE "
     "t.pid = w.pid AND t.locktype = 'tuple' LIMIT 1), w.relation::regclass::text, '') "
     "FROM pg_prepared_xacts p "
-    "JOIN pg_locks h ON h.granted AND h.virtualtransaction = '-1/' || p.transaction "
+    "JOIN pg_locks x ON x.pid IS NULL AND x.granted AND x.locktype = 'transactionid' "
+    "AND x.transactionid = p.transaction "
+    "JOIN pg_locks h ON h.pid IS NULL AND h.granted AND h.virtualtransaction = x.virtualtransaction "
     "JOIN pg_locks w ON NOT w.granted AND w.pid IS NOT NULL AND w.locktype = h.locktype "
     "AND (w.database, w.relation, w.page, w.tuple, w.transactionid, w.classid, w.objid, w.objsubid) "
     "IS NOT DISTINCT FROM "
@@ -193,10 +195,7 @@ static void ask_site(struct rt_survey *s, const struct rt_visit *v, size_t i)
     if (site->err == 0)
         site->err = look(v, site->name, "SELECT version()", take_version, site);
     if (site->err != 0) {
-        site->why = copy(
-            s, site->err == ROTA_UNSUPPORTED && op.reply != RT_REPLY_REFUSED
-                   ? "it is not known on this machine: a line of the file of resources names it"
-                   : rota_txn_errmsg(v->m));
+        site->why = copy(s, rota_txn_errmsg(v->m));
         return;
     }
     if (s->found_count > before &&

@@ -70,7 +70,8 @@ static bool gated(enum rt_branch_mode mode)
 static void take_payload(struct rota_branch *b, const struct rt_journal_branch *from)
 {
     b->payload_size = from->size <= sizeof(b->payload) ? from->size : 0;
-    memcpy(b->payload, from->payload, b->payload_size);
+    if (b->payload_size > 0) /* there may be none, and no bytes */
+        memcpy(b->payload, from->payload, b->payload_size);
 }
 
 /* Recovery found B at a participant: but a server lists what is prepared in all of its databases, and each of them may

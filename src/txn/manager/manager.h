@@ -17,6 +17,9 @@ int rt_txns_ask(struct rota_txns *m, struct rt_journal_op *op);
 /* Asks the resource NAME by a keeper's connection: ATTACH is done by itself. Returns op->err; the answer is op->reply.
  * ROTA_UNSUPPORTED: no such resource is known here. */
 int rt_txns_errand(struct rota_txns *m, const char *name, struct rt_party_op *op);
+/* The same of a branch whose marker is at PLACE; NULL: not known. */
+int rt_txns_errand_at(struct rota_txns *m, const char *name, const struct rt_place *place,
+                      struct rt_party_op *op);
 
 /* The number of the journal: ids that begin with another are not ours. */
 uint32_t rt_txns_number(const struct rota_txns *m);

@@ -134,6 +134,12 @@ int rt_txns_ask(struct rota_txns *m, struct rt_journal_op *op)
 
 int rt_txns_errand(struct rota_txns *m, const char *name, struct rt_party_op *op)
 {
+    return rt_txns_errand_at(m, name, NULL, op);
+}
+
+int rt_txns_errand_at(struct rota_txns *m, const char *name, const struct rt_place *place,
+                      struct rt_party_op *op)
+{
     struct asked *asked;
 
     int rv = rt_txns_enter(m, "asking a resource");
@@ -153,6 +159,8 @@ int rt_txns_errand(struct rota_txns *m, const char *name, struct rt_party_op *op
     asked->errand.op = *op;
     if (op->part != NULL)
         asked->errand.part = *op->part;
+    if (place != NULL)
+        asked->errand.place = *place;
     asked->errand.user = &asked->asker;
     pthread_mutex_lock(&m->mu);
     rv = rt_txns_send(m, r, &asked->errand);

@@ -48,6 +48,17 @@ test_commands()
     same " " "$(offers "rota xyz")"
 }
 
+test_txn()
+{
+    same "doctor gc indoubt ls outcome recover resolve settle show " "$(offers "rota txn ")"
+    same "settle show " "$(offers "rota txn s")"
+    same "settle " "$(offers "rota txn help se")"
+    same "--abort " "$(offers "rota txn resolve --a")"
+    same "--journal " "$(offers "rota txn ls --jo")"
+    same "postgres:// " "$(offers "rota txn --journal po")"
+    same " " "$(offers "rota txn gc --keep ")"
+}
+
 test_traps()
 {
     same "traps " "$(offers "rota demo ")"

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command under test, and what it finds: a MariaDB ("shop"), a PostgreSQL ("ledger") and a file journal, with
+ * transactions left at any step. */
+#ifndef TEST_DESK_H
+#define TEST_DESK_H
+
+#include "txn/branch/site.h"
+#include "txn/manager/manager.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const struct site *const my, *const pg;
+extern struct rota_txns *m; /* on the journal; it recovers nothing */
+extern char journal[400], resources[400];
+extern const char *program; /* rota-txn */
+
+void desk_open(const char *rota_txn);
+void desk_close(void);
+int64_t desk_now_ms(void);
+
+/* ---- The command ------------------------------------------------------------ */
+
+struct said {
+    int code;
+    char out[65536], err[8192];
+};
+
+/* Runs rota-txn with --journal, --resources and these words, up to NULL. */
+struct said *run(const char *first, ...);
+/* The same, with --json: it answered CODE and one JSON object, which is the caller's. */
+json_t *run_json(int code, const char *first, ...);
+/* It answered CODE and a line that has TEXT, on the standard error. */
+void refuses(int code, const char *text, const char *first, ...);
+
+/* ---- What is left behind ------------------------------------------------------- */
+
+struct left {
+    struct rt_txn_id id;
+    char text[RT_TXN_ID_TEXT];
+    int64_t deadline_ms;
+    long long row; /* in the table work of both, if it is committed */
+};
+
+/* Prepared at both (branch 1: shop, 2: ledger), by connections that are gone. DEADLINE_MS: from now. */
+struct left leave_prepared(int64_t deadline_ms);
+/* The same, decided. */
+struct left leave_decided(bool commit);
+void decide(const struct left *l, bool commit,
+            const char *third); /* THIRD: branch 3 is there; NULL: none */
+void mark_done(const struct left *l);
+struct left left_new(int64_t birth_ms, int64_t deadline_ms); /* nothing of it is anywhere */
+
+void is_at_both(const struct left *l, bool there);
+long prepared(void); /* at both together */
+
+/* Strings and numbers of an answer; they end the test if they are not there. */
+const char *text_of(const json_t *object, const char *key);
+long long number_of(const json_t *object, const char *key);
+/* The first of ARRAY whose KEY is VALUE; NULL: none. */
+json_t *entry_of(const json_t *object, const char *array, const char *key, const char *value);
+
+#endif

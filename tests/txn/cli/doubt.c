@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is left behind is shown as it is, and resolved without ever contradicting a decision. */
+#include "cases.h"
+
+#include <poll.h>
+#include <pthread.h>
+
+/* ---- Somebody who waits for a row of a prepared branch ------------------------- */
+
+struct waiter {
+    const struct site *site;
+    void *conn;
+    pthread_t thread;
+    char sql[80];
+};
+
+static void *wait_for_row(void *arg)
+{
+    struct waiter *w = arg;
+
+    (void)w->site->sql(w->conn, w->sql); /* the row is there after all, or it is not */
+    return NULL;
+}
+
+static void waiter_start(struct waiter *w, const struct site *site, const struct left *l)
+{
+    *w = (struct waiter){.site = site, .conn = site->connect(0)};
+    snprintf(w->sql, sizeof(w->sql), "INSERT INTO work VALUES (%lld)", l->row);
+    assert_int_equal(pthread_create(&w->thread, NULL, wait_for_row, w), 0);
+}
+
+static void waiter_end(struct waiter *w)
+{
+    assert_int_equal(pthread_join(w->thread, NULL), 0);
+    w->site->close(w->conn);
+}
+
+/* Until indoubt shows COUNT who wait; InnoDB shows what is new a little late. */
+static json_t *see_waits(size_t count)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        json_t *all = run_json(1, "indoubt", NULL);
+        if (json_array_size(json_object_get(all, "waits")) == count)
+            return all;
+        json_decref(all);
+        poll(NULL, 0, 150);
+    }
+    fail_msg("nobody waits: %s", run("--json", "indoubt", NULL)->out);
+    return NULL;
+}
+
+/* ---- Decided --------------------------------------------------------------------- */
+
+static void committed_and_not_finished(void **state)
+{
+    struct left l = leave_decided(true);
+    struct waiter at_my, at_pg;
+    char handle[64];
+
+    (void)state;
+    waiter_start(&at_my, my, &l);
+    waiter_start(&at_pg, pg, &l);
+    json_t *all = see_waits(2), *shop = entry_of(all, "prepared", "resource", "shop"),
+           *ledger = entry_of(all, "prepared", "resource", "ledger");
+    assert_string_equal(text_of(shop, "about"), "commit");
+    assert_string_equal(text_of(shop, "id"), l.text);
+    assert_memory_equal(text_of(shop, "finish"), "XA COMMIT ", 10);
+    assert_memory_equal(text_of(ledger, "finish"), "COMMIT PREPARED ", 16);
+    assert_true(number_of(ledger, "prepared_ms") >= 0);
+    json_t *wait = entry_of(all, "waits", "resource", "shop");
+    assert_string_equal(text_of(wait, "behind"), text_of(shop, "name"));
+    assert_memory_equal(text_of(wait, "who"), "rota@", 5);
+    assert_non_null(strstr(text_of(wait, "on"), "work"));
+    wait = entry_of(all, "waits", "resource", "ledger");
+    assert_string_equal(text_of(wait, "behind"), text_of(ledger, "name"));
+    json_decref(all);
+
+    all = run_json(0, "ls", NULL);
+    json_t *listed = entry_of(all, "transactions", "id", l.text);
+    assert_string_equal(text_of(listed, "state"), "committing");
+    assert_string_equal(text_of(listed, "label"), "of the test");
+    assert_int_equal(number_of(listed, "branches"), 2);
+    json_decref(all);
+    const struct said *said = run("indoubt", NULL);
+    assert_int_equal(said->code, 1);
+    assert_non_null(strstr(said->out, "blocks rota@"));
+    said = run("show", l.text, NULL);
+    assert_non_null(strstr(said->out, "XA COMMIT"));
+
+    refuses(75, "it is committed, and that stands", "resolve", "--abort", "--yes", l.text, NULL);
+    refuses(75, "is prepared at shop", "resolve", "--done", "--yes", l.text, NULL);
+    refuses(64, "--yes", "resolve", "--commit", l.text, NULL);
+    refuses(64, "so --commit", "resolve", "--yes", l.text, NULL);
+    refuses(64, "no branch 9", "resolve", "--commit", "--branch", "9", "--yes", l.text, NULL);
+    assert_int_equal(prepared(), 2);
+    snprintf(handle, sizeof(handle), "%s-%012llx", l.text, (unsigned long long)l.deadline_ms);
+    all = run_json(0, "resolve", "--commit", "--yes", handle, NULL);
+    assert_string_equal(text_of(all, "decision"), "committed");
+    assert_string_equal(text_of(entry_of(all, "branches", "resource", "shop"), "has"), "committed");
+    json_decref(all);
+    waiter_end(&at_my);
+    waiter_end(&at_pg);
+    assert_int_equal(prepared(), 0);
+    is_at_both(&l, true);
+
+    all = run_json(0, "show", l.text, NULL); /* who did it is known */
+    assert_string_equal(text_of(all, "state"), "committed");
+    const json_t *note = json_array_get(json_object_get(all, "notes"), 0);
+    assert_non_null(strstr(text_of(note, "text"), "resolve --commit"));
+    assert_non_null(strchr(text_of(note, "text"), '@'));
+    json_decref(all);
+    all = run_json(0, "outcome", l.text, NULL);
+    assert_string_equal(text_of(all, "stand"), "committed");
+    assert_int_equal(number_of(all, "unfinished"), 0);
+    json_decref(all);
+    json_decref(run_json(0, "indoubt", NULL)); /* the note is no resource */
+}
+
+static void aborted_and_not_finished(void **state)
+{
+    struct left l = leave_decided(false);
+
+    (void)state;
+    json_t *all = run_json(1, "indoubt", NULL);
+    assert_memory_equal(text_of(entry_of(all, "prepared", "resource", "shop"), "finish"),
+                        "XA ROLLBACK ", 12);
+    json_decref(all);
+    refuses(75, "it is aborted, and that stands", "resolve", "--commit", "--yes", l.text, NULL);
+    /* One branch by hand, then the rest. */
+    all = run_json(1, "resolve", "--abort", "--branch", "2", "--yes", l.text, NULL);
+    assert_true(json_is_false(json_object_get(all, "finished")));
+    json_decref(all);
+    assert_int_equal(my->prepared(), 1);
+    assert_int_equal(pg->prepared(), 0);
+    json_decref(run_json(0, "resolve", "--abort", "--yes", l.text, NULL));
+    assert_int_equal(prepared(), 0);
+    is_at_both(&l, false);
+    json_decref(run_json(0, "ls", "--attention", NULL));
+}
+
+/* ---- Undecided --------------------------------------------------------------------- */
+
+static void undecided(void **state)
+{
+    struct left l = leave_prepared(-30000);
+
+    (void)state;
+    json_t *all = run_json(1, "indoubt", NULL);
+    const json_t *shop = entry_of(all, "prepared", "resource", "shop");
+    assert_string_equal(text_of(shop, "about"), "undecided");
+    assert_true(json_is_null(json_object_get(shop, "finish")));
+    json_decref(all);
+    refuses(75, "only the process that began it may commit", "resolve", "--commit", "--yes", l.text,
+            NULL);
+    refuses(75, "nothing is decided", "resolve", "--done", "--yes", l.text, NULL);
+    assert_int_equal(prepared(), 2);
+    all = run_json(0, "settle", l.text, NULL);
+    assert_string_equal(text_of(all, "stand"), "aborted");
+    json_decref(all);
+    all = run_json(0, "recover", "--once", NULL);
+    assert_int_equal(number_of(all, "left"), 0);
+    json_decref(all);
+    assert_int_equal(prepared(), 0);
+    is_at_both(&l, false);
+}
+
+static void young(void **state)
+{
+    struct left l = leave_prepared(60000);
+
+    (void)state;
+    json_t *all = run_json(0, "indoubt", NULL);
+    assert_string_equal(text_of(entry_of(all, "prepared", "resource", "ledger"), "about"), "young");
+    json_decref(all);
+    json_decref(run_json(0, "recover", "--once", NULL)); /* its process may be at work */
+    assert_int_equal(prepared(), 2);
+    all = run_json(0, "resolve", "--abort", "--yes", l.text, NULL);
+    assert_int_equal(json_array_size(json_object_get(all, "branches")), 2);
+    json_decref(all);
+    assert_int_equal(prepared(), 0);
+    all = run_json(0, "outcome", l.text, NULL);
+    assert_string_equal(text_of(all, "stand"), "aborted");
+    json_decref(all);
+}
+
+/* A row without a decision, long after its deadline: nobody recovers here. */
+static void attention(void **state)
+{
+    struct left l = left_new(desk_now_ms() - 3600000, 60000);
+    struct rt_journal_op op = {.kind = RT_JOURNAL_REGISTER,
+                               .reg = {.id = l.id, .deadline_ms = l.deadline_ms, .label = "alone"}};
+
+    (void)state;
+    assert_int_equal(rt_txns_ask(m, &op), 0);
+    json_t *all = run_json(1, "ls", "--attention", NULL);
+    const json_t *row = entry_of(all, "transactions", "id", l.text);
+    assert_string_equal(text_of(row, "state"), "overdue");
+    assert_true(json_is_true(json_object_get(row, "attention")));
+    json_decref(all);
+    const struct said *said = run("ls", NULL);
+    assert_int_equal(said->code, 0);
+    assert_non_null(strstr(said->out, "overdue"));
+    json_decref(run_json(0, "recover", "--once", NULL));
+    all = run_json(0, "outcome", l.text, NULL);
+    assert_string_equal(text_of(all, "stand"), "aborted");
+    json_decref(all);
+    json_decref(run_json(0, "ls", "--attention", NULL));
+}
+
+/* What dead processes left: the decided is finished, the undecided aborted. */
+static void recovered(void **state)
+{
+    struct left yes = leave_decided(true), no = leave_decided(false), none = leave_prepared(-10000);
+
+    (void)state;
+    assert_int_equal(prepared(), 6);
+    json_decref(run_json(0, "recover", "--once", NULL));
+    assert_int_equal(prepared(), 0);
+    is_at_both(&yes, true);
+    is_at_both(&no, false);
+    is_at_both(&none, false);
+    json_decref(run_json(0, "indoubt", NULL));
+}
+
+/* ---- Not ours ------------------------------------------------------------------------ */
+
+static void foreign_ones_are_shown_and_left(void **state)
+{
+    void *a = my->connect(0), *b = pg->connect(0), *c = pg->connect(0);
+
+    (void)state;
+    assert_true(my->sql(a, "XA START 'theirs'") && my->sql(a, "INSERT INTO work VALUES (900001)") &&
+                my->sql(a, "XA END 'theirs'") && my->sql(a, "XA PREPARE 'theirs'"));
+    assert_true(pg->sql(b, "BEGIN") && pg->sql(b, "INSERT INTO work VALUES (900001)") &&
+                pg->sql(b, "PREPARE TRANSACTION 'theirs'"));
+    /* Of a journal of Rota's that is not this one, and long past its deadline. */
+    assert_true(
+        pg->sql(c, "BEGIN") && pg->sql(c, "INSERT INTO work VALUES (900002)") &&
+        pg->sql(
+            c,
+            "PREPARE TRANSACTION 'rota1-00000001019a8c0d2f3a0123456789ab-00000001-019a8c0d2f3a'"));
+    my->close(a);
+    pg->close(b);
+    pg->close(c);
+    json_t *all = run_json(0, "indoubt", NULL);
+    const json_t *theirs = entry_of(all, "prepared", "name", "theirs");
+    assert_non_null(theirs);
+    assert_string_equal(text_of(theirs, "about"), "foreign");
+    const json_t *other = entry_of(all, "prepared", "about", "elsewhere");
+    assert_string_equal(text_of(other, "journal"), "00000001");
+    json_decref(all);
+    json_decref(run_json(0, "recover", "--once", NULL));
+    assert_int_equal(my->prepared(), 1);
+    assert_int_equal(pg->prepared(), 2);
+    my->admin("XA ROLLBACK 'theirs'");
+    pg->admin("ROLLBACK PREPARED 'theirs'");
+    pg->admin("ROLLBACK PREPARED 'rota1-00000001019a8c0d2f3a0123456789ab-00000001-019a8c0d2f3a'");
+}
+
+/* ---- What cannot be asked ------------------------------------------------------------ */
+
+static void resource_that_nobody_knows(void **state)
+{
+    struct left l = leave_prepared(60000);
+
+    (void)state;
+    decide(&l, true, "cellar");
+    json_t *all = run_json(1, "indoubt", NULL);
+    const json_t *cellar = entry_of(all, "resources", "resource", "cellar");
+    assert_true(json_is_false(json_object_get(cellar, "asked")));
+    assert_non_null(strstr(text_of(cellar, "why"), "cellar"));
+    json_decref(all);
+    all = run_json(1, "resolve", "--commit", "--yes", l.text, NULL);
+    assert_string_equal(text_of(entry_of(all, "branches", "resource", "ledger"), "has"),
+                        "committed");
+    assert_string_equal(text_of(entry_of(all, "branches", "resource", "cellar"), "has"), "unknown");
+    json_decref(all);
+    is_at_both(&l, true);
+    all = run_json(1, "recover", "--once", NULL); /* a person is called */
+    assert_int_equal(number_of(all, "left"), 1);
+    assert_int_equal(number_of(all, "attention"), 1);
+    assert_int_equal(number_of(all, "unasked"), 1);
+    json_decref(all);
+    json_decref(run_json(0, "resolve", "--done", "--yes", l.text, NULL)); /* who vouches */
+    all = run_json(0, "ls", NULL);
+    assert_null(entry_of(all, "transactions", "id", l.text));
+    json_decref(all);
+    all = run_json(0, "show", l.text, NULL);
+    assert_int_equal(json_array_size(json_object_get(all, "notes")), 2);
+    json_decref(all);
+}
+
+static void server_that_is_down(void **state)
+{
+    struct left l = leave_decided(true);
+
+    (void)state;
+    pg->kill();
+    json_t *all = run_json(1, "indoubt", NULL);
+    assert_string_equal(text_of(entry_of(all, "prepared", "resource", "shop"), "about"), "commit");
+    assert_true(
+        json_is_false(json_object_get(entry_of(all, "resources", "resource", "ledger"), "asked")));
+    json_decref(all);
+    all = run_json(75, "recover", "--once", "--for", "2s", NULL);
+    json_decref(all);
+    assert_int_equal(my->prepared(), 0); /* the other one did not wait for it */
+    pg->run();
+    all = run_json(0, "show", l.text, NULL);
+    assert_string_equal(text_of(entry_of(all, "branches", "resource", "shop"), "has"), "committed");
+    assert_string_equal(text_of(entry_of(all, "branches", "resource", "ledger"), "has"),
+                        "prepared");
+    json_decref(all);
+    (void)run("recover", "--once", NULL); /* 1: the cellar of another case is not known */
+    assert_int_equal(prepared(), 0);
+    is_at_both(&l, true);
+}
+
+const struct CMUnitTest cases_doubt[] = {
+    cmocka_unit_test(committed_and_not_finished),
+    cmocka_unit_test(aborted_and_not_finished),
+    cmocka_unit_test(undecided),
+    cmocka_unit_test(young),
+    cmocka_unit_test(attention),
+    cmocka_unit_test(recovered),
+    cmocka_unit_test(foreign_ones_are_shown_and_left),
+    cmocka_unit_test(resource_that_nobody_knows),
+    cmocka_unit_test(server_that_is_down),
+};
+const size_t cases_doubt_count = sizeof(cases_doubt) / sizeof(cases_doubt[0]);

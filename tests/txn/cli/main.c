@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rota-txn on a real MariaDB, a real PostgreSQL and a file journal: one start, all cases. main ROTA-TXN [WORD]: with a word
+ * only those whose name has it. */
+#include "cases.h"
+
+#include "lib/proc.h"
+
+#include <signal.h>
+
+static const char *command;
+
+static int up(void **state)
+{
+    (void)state;
+    desk_open(command);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    desk_close();
+    return 0;
+}
+
+static size_t gather(struct CMUnitTest *out, size_t n, const struct CMUnitTest *from, size_t count,
+                     const char *word)
+{
+    for (size_t i = 0; i < count; i++)
+        if (word == NULL || strstr(from[i].name, word) != NULL)
+            out[n++] = from[i];
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    static struct CMUnitTest all[60];
+    const char *word = argc > 2 ? argv[2] : NULL;
+
+    assert_true(argc > 1 && cases_words_count + cases_doubt_count + cases_service_count < 60);
+    command = argv[1];
+    size_t n = gather(all, 0, cases_words, cases_words_count, word);
+    n = gather(all, n, cases_doubt, cases_doubt_count, word);
+    n = gather(all, n, cases_service, cases_service_count, word);
+    signal(SIGPIPE, SIG_IGN);
+    unsetenv("ROTA_JOURNAL");
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    rt_watchdog(300, "rota-txn hangs");
+    return _cmocka_run_group_tests("rota-txn", all, n, up, down);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The daemon, the doctor, and forgetting. */
+#include "cases.h"
+
+#include "lib/proc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DAY_MS INT64_C(86400000)
+
+extern char **environ;
+
+/* ---- Doctor ----------------------------------------------------------------------- */
+
+static const json_t *verdict_of(const json_t *all, const char *of, const char *promise)
+{
+    const json_t *rows = json_object_get(all, "verdicts"), *v;
+    size_t i;
+
+    json_array_foreach(rows, i, v)
+    {
+        if (strcmp(text_of(v, "of"), of) == 0 && strstr(text_of(v, "promise"), promise) != NULL)
+            return v;
+    }
+    fail_msg("no verdict on '%s' of %s", promise, of);
+    return NULL;
+}
+
+static void is_verdict(int code, const char *of, const char *promise, const char *verdict)
+{
+    json_t *all = run_json(code, "doctor", NULL);
+
+    assert_string_equal(text_of(verdict_of(all, of, promise), "verdict"), verdict);
+    json_decref(all);
+}
+
+static void doctor_reads_settings(void **state)
+{
+    (void)state;
+    pg->admin("ALTER SYSTEM SET fsync = on; ");
+    pg->admin("ALTER SYSTEM SET full_page_writes = on");
+    pg->admin("ALTER SYSTEM SET synchronous_commit = on");
+    pg->admin("SELECT pg_reload_conf()");
+    my->admin("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    const struct said *said = run("doctor", NULL);
+    assert_non_null(strstr(said->out, "innodb_flush_log_at_trx_commit = 1"));
+    assert_non_null(strstr(said->out, "max_prepared_transactions = 64"));
+    assert_non_null(strstr(said->out, "MariaDB 1"));
+    is_verdict(said->code, "journal", "survives a crash", "kept");
+    is_verdict(said->code, "shop", "prepared branches survive", "kept");
+
+    my->admin("SET GLOBAL innodb_flush_log_at_trx_commit = 2");
+    is_verdict(1, "shop", "prepared branches survive", "broken");
+    my->admin("SET GLOBAL innodb_flush_log_at_trx_commit = 1");
+    my->admin("SET GLOBAL read_only = 1");
+    is_verdict(1, "shop", "takes writes", "broken");
+    my->admin("SET GLOBAL read_only = 0");
+    my->admin("REVOKE PROCESS ON *.* FROM rota@'%'");
+    is_verdict(1, "shop", "others can finish", "broken");
+    my->admin("GRANT PROCESS ON *.* TO rota@'%'");
+    is_verdict(said->code, "shop", "others can finish", "kept");
+}
+
+/* Without the right PROCESS nobody is taken over, and that is said; what waits cannot be seen. */
+static void without_rights(void **state)
+{
+    struct left l = leave_decided(true);
+
+    (void)state;
+    my->admin("REVOKE PROCESS ON *.* FROM rota@'%'");
+    json_t *all = run_json(1, "indoubt", NULL);
+    const json_t *shop = entry_of(all, "resources", "resource", "shop");
+    assert_true(json_is_true(json_object_get(shop, "asked")));
+    assert_non_null(strstr(text_of(shop, "why"), "PROCESS"));
+    json_decref(all);
+    all = run_json(1, "resolve", "--commit", "--yes", l.text, NULL);
+    assert_non_null(
+        strstr(text_of(entry_of(all, "branches", "resource", "shop"), "why"), "PROCESS"));
+    assert_string_equal(text_of(entry_of(all, "branches", "resource", "ledger"), "has"),
+                        "committed");
+    json_decref(all);
+    assert_int_equal(my->prepared(), 1);
+    my->admin("GRANT PROCESS ON *.* TO rota@'%'");
+    json_decref(run_json(0, "resolve", "--commit", "--yes", l.text, NULL));
+    is_at_both(&l, true);
+}
+
+static void prints_tables(void **state)
+{
+    char *url = pg->url(0);
+    json_t *all = run_json(0, "--journal", url, "doctor", "--ddl", NULL);
+
+    (void)state;
+    const char *ddl = text_of(entry_of(all, "tables", "of", "journal"), "ddl");
+    assert_non_null(strstr(ddl, "rota_txn_resource"));
+    assert_non_null(
+        strstr(text_of(entry_of(all, "tables", "of", "shop"), "ddl"), "ENGINE = InnoDB;"));
+    assert_non_null(strstr(text_of(entry_of(all, "tables", "of", "ledger"), "ddl"), "rota_mark"));
+    /* It is all that a user needs who may not create anything. */
+    pg->admin("CREATE ROLE poor LOGIN");
+    pg->admin("REVOKE CREATE ON SCHEMA public FROM public");
+    pg->admin(ddl);
+    pg->admin("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO poor");
+    char poor[512];
+    snprintf(poor, sizeof(poor), "postgres://poor@127.0.0.1:%u/postgres", (unsigned)pg->port());
+    json_decref(run_json(0, "--journal", poor, "ls", NULL));
+    pg->admin("DROP OWNED BY poor; DROP ROLE poor");
+    json_decref(all);
+    const struct said *said = run("--journal", url, "doctor", "--ddl", "ledger", NULL);
+    assert_memory_equal(said->out, "CREATE TABLE", 12);
+    refuses(64, "no resource 'attic'", "doctor", "--ddl", "attic", NULL);
+    free(url);
+}
+
+static void prints_tables_of_mariadb(void **state)
+{
+    char *url = my->url(0), *text, *rest = NULL;
+    json_t *all = run_json(0, "--journal", url, "doctor", "--ddl", "journal", NULL);
+
+    (void)state;
+    my->admin("REVOKE ALL ON locks.* FROM rota@'%'");
+    my->admin("GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO rota@'%'");
+    refuses(64, "rota txn doctor --ddl", "--journal", url, "ls", NULL);
+    text = strdup(text_of(entry_of(all, "tables", "of", "journal"), "ddl"));
+    my->admin("USE locks");
+    for (char *s = strtok_r(text, ";", &rest); s != NULL; s = strtok_r(NULL, ";", &rest)) {
+        for (char *c = s; *c != '\0'; c++)
+            *c = *c == '\n' ? ' ' : *c;
+        if (strspn(s, " ") < strlen(s))
+            my->admin(s);
+    }
+    json_decref(run_json(0, "--journal", url, "ls", NULL));
+    my->admin("GRANT ALL ON locks.* TO rota@'%'");
+    json_decref(all);
+    free(text);
+    free(url);
+}
+
+/* ---- Forgetting ---------------------------------------------------------------------- */
+
+static void put_marks(const struct left *l)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof(sql), "INSERT INTO rota_mark VALUES (x'%s', 1, 1)", l->text);
+    my->admin(sql);
+    snprintf(sql, sizeof(sql), "INSERT INTO rota_mark VALUES (decode('%s', 'hex'), 2, 1)", l->text);
+    pg->admin(sql);
+}
+
+static void forgets_what_is_over(void **state)
+{
+    struct left old = left_new(desk_now_ms() - 10 * DAY_MS, 60000),
+                undone = left_new(desk_now_ms() - 9 * DAY_MS, 60000),
+                fresh = left_new(desk_now_ms() - DAY_MS, 60000);
+
+    (void)state;
+    decide(&old, true, NULL);
+    decide(&undone, true, NULL);
+    decide(&fresh, true, NULL);
+    put_marks(&old);
+    put_marks(&undone);
+    put_marks(&fresh);
+    mark_done(&old);
+    mark_done(&fresh);
+    json_t *all = run_json(1, "gc", "--keep", "8d", NULL); /* 1: the cellar of another case */
+    assert_int_equal(number_of(all, "transactions"), 1);
+    assert_int_equal(number_of(all, "unfinished"), 1);
+    assert_int_equal(number_of(entry_of(all, "resources", "resource", "shop"), "markers"), 1);
+    assert_int_equal(number_of(entry_of(all, "resources", "resource", "ledger"), "markers"), 1);
+    json_decref(all);
+    all = run_json(1, "outcome", old.text, NULL);
+    assert_string_equal(text_of(all, "stand"), "expired");
+    json_decref(all);
+    json_decref(run_json(0, "outcome", undone.text, NULL));
+    json_decref(run_json(0, "outcome", fresh.text, NULL));
+    assert_true(has_mark(my, &(struct rt_part){.name = {.id = undone.id, .branch = 1}}));
+    assert_false(has_mark(pg, &(struct rt_part){.name = {.id = old.id, .branch = 2}}));
+    json_decref(
+        run_json(0, "resolve", "--commit", "--yes", undone.text, NULL)); /* its markers say so */
+}
+
+/* ---- The daemon --------------------------------------------------------------------------- */
+
+struct daemon {
+    pid_t pid;
+    int fd; /* what a service manager hears */
+    char metrics[300];
+};
+
+static void daemon_start(struct daemon *d)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char *words[] = {(char[]){"rota-txn"},
+                     (char[]){"--journal"},
+                     journal,
+                     (char[]){"--resources"},
+                     resources,
+                     (char[]){"recover"},
+                     (char[]){"--every"},
+                     (char[]){"1s"},
+                     (char[]){"--metrics"},
+                     d->metrics,
+                     NULL};
+
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s/notify", rt_tmpdir());
+    unlink(at.sun_path);
+    d->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(d->fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    snprintf(d->metrics, sizeof(d->metrics), "%s/metrics.prom", rt_tmpdir());
+    setenv("NOTIFY_SOCKET", at.sun_path, 1);
+    setenv("WATCHDOG_USEC", "3000000", 1);
+    assert_int_equal(posix_spawn(&d->pid, program, NULL, NULL, words, environ), 0);
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+}
+
+static void hears(const struct daemon *d, const char *text)
+{
+    char said[600] = "";
+    struct pollfd fd = {.fd = d->fd, .events = POLLIN};
+
+    while (strncmp(said, text, strlen(text)) != 0) {
+        assert_int_equal(poll(&fd, 1, SITE_LIMIT_MS), 1);
+        ssize_t n = recv(d->fd, said, sizeof(said) - 1, 0);
+        assert_true(n > 0);
+        said[n] = '\0';
+    }
+}
+
+static void a_daemon_recovers(void **state)
+{
+    struct daemon d;
+    struct left yes = leave_decided(true), no = leave_prepared(-10000);
+    char line[256];
+    bool up = false;
+    int status;
+
+    (void)state;
+    daemon_start(&d);
+    hears(&d, "READY=1");
+    for (int tries = 0; prepared() > 0 && tries < SITE_LIMIT_MS / 50; tries++)
+        poll(NULL, 0, 50);
+    assert_int_equal(prepared(), 0);
+    is_at_both(&yes, true);
+    is_at_both(&no, false);
+    hears(&d, "WATCHDOG=1");
+    FILE *file = fopen(d.metrics, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL)
+        up = up || strcmp(line, "rota_txn_up 1\n") == 0;
+    fclose(file);
+    assert_true(up);
+    assert_int_equal(kill(d.pid, SIGTERM), 0);
+    hears(&d, "STOPPING=1");
+    while (waitpid(d.pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(d.fd);
+}
+
+const struct CMUnitTest cases_service[] = {
+    cmocka_unit_test(doctor_reads_settings), cmocka_unit_test(without_rights),
+    cmocka_unit_test(prints_tables),         cmocka_unit_test(prints_tables_of_mariadb),
+    cmocka_unit_test(forgets_what_is_over),  cmocka_unit_test(a_daemon_recovers),
+};
+const size_t cases_service_count = sizeof(cases_service) / sizeof(cases_service[0]);
