@@ -106,10 +106,12 @@ static void ask_errand(struct rota_branch *b, enum rt_party_what what, bool fenc
         rt_drive_answer(b, seq, RT_REPLY_REFUSED);
         return;
     }
-    bool clear = e->part.clear;
+    const struct rt_part before = e->part; /* what GATE saw, and of which connection */
     e->part = b->part;
     e->part.by = NULL;
-    e->part.clear = clear;
+    e->part.clear = before.clear;
+    if (b->part.connection == 0) /* nobody has listed it: it was joined, or the journal names it */
+        e->part.connection = before.connection;
     e->op = (struct rt_party_op){.what = what, .deadline = rt_drive_soon(t)};
     e->op.flags = fence ? RT_PARTY_FENCE : 0;
     (void)rt_place_read(b->payload, b->payload_size, &e->place);
