@@ -163,7 +163,7 @@ _rota()
     fi
     case $command/$cur in
     bench/[^-]* | bench/ | guard/[^-]* | guard/) _rota_reply < <(_rota_words "${rota[0]}" "$command") ;;
-    demo/[^-]* | demo/) _rota_reply <<<traps ;;
+    demo/[^-]* | demo/) _rota_reply <<<$'traps\nbank' ;;
     help/*) _rota_reply < <(_rota_words "${rota[0]}") ;;
     */-*) _rota_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
     run/* | once/* | elect/* | show/* | why/* | watch/* | break/* | ls/*) _rota_reply < <(_rota_names "${rota[@]}") ;;

@@ -9,10 +9,13 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <glob.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -229,6 +232,121 @@ int rt_house_mariadb(struct rt_house *house)
     return start(server, "mariadbd", argv);
 }
 
+/* ---- PostgreSQL --------------------------------------------------------- */
+
+/* Debian keeps its programs apart, by version: the newest. */
+static bool find_postgres(const char *program, char *out, size_t size)
+{
+    char pattern[128];
+    glob_t found;
+
+    if (find(program, out, size))
+        return true;
+    snprintf(pattern, sizeof(pattern), "/usr/lib/postgresql/*/bin/%s", program);
+    bool there = glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0;
+    if (there)
+        snprintf(out, size, "%s", found.gl_pathv[found.gl_pathc - 1]);
+    else
+        rt_out_error("PostgreSQL's %s is not installed", program);
+    globfree(&found);
+    return there;
+}
+
+/* The folder pg, of the user who will run it; who he is if we are root: NULL: nobody. */
+static int make_pg_folder(const struct rt_house *house, bool *other)
+{
+    char path[4096];
+    const struct passwd *user = NULL;
+
+    snprintf(path, sizeof(path), "%s/pg", house->folder);
+    *other = geteuid() == 0;
+    if (*other && (user = getpwnam("postgres")) == NULL) {
+        rt_out_error("PostgreSQL does not run as root, and there is no user postgres");
+        return RT_EXIT_UNREACHABLE;
+    }
+    if (mkdir(path, 0700) != 0 || (user != NULL && (chown(path, user->pw_uid, user->pw_gid) != 0 ||
+                                                    chmod(house->folder, 0711) != 0))) {
+        rt_out_error("%s: %s", path, strerror(errno));
+        return RT_EXIT_UNREACHABLE;
+    }
+    return RT_EXIT_OK;
+}
+
+#define AS_POSTGRES \
+    "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig", "KILL"
+#define AS_WORDS 6
+
+static int init_postgres(const struct rt_house *house, bool other)
+{
+    char program[4096], data[4096];
+    struct rt_seat seat = {0};
+
+    if (!find_postgres("initdb", program, sizeof(program)))
+        return RT_EXIT_UNREACHABLE;
+    snprintf(data, sizeof(data), "%s/pg/data", house->folder);
+    char *argv[] = {AS_POSTGRES, program, "-D", data, "-U", "postgres", "-A", "trust", "-N", NULL};
+    int err = rt_seat_open(&seat, other ? argv : argv + AS_WORDS, NULL, NULL);
+    if (err == 0 && rt_seat_wait(&seat) == 0)
+        return RT_EXIT_OK;
+    rt_out_error("initdb failed in %s", house->folder);
+    return RT_EXIT_UNREACHABLE;
+}
+
+/* It listens before it takes anybody: its own file says when. */
+static bool is_ready(const struct rt_house *house)
+{
+    char path[4096], text[512];
+
+    snprintf(path, sizeof(path), "%s/pg/data/postmaster.pid", house->folder);
+    for (int i = 0; i < START_TRIES && !ended(&house->postgres.seat); i++) {
+        FILE *file = fopen(path, "re");
+        size_t got = file != NULL ? fread(text, 1, sizeof(text) - 1, file) : 0;
+        if (file != NULL)
+            fclose(file);
+        text[got] = '\0';
+        if (strstr(text, "ready") != NULL)
+            return true;
+        if (nanosleep(&(struct timespec){0, LOOK_NS}, NULL) != 0)
+            return false;
+    }
+    return false;
+}
+
+int rt_house_postgres(struct rt_house *house)
+{
+    struct rt_house_server *server = &house->postgres;
+    char program[4096], data[4096], folder[4096];
+    bool other;
+
+    if (server->seat.pid != 0)
+        return RT_EXIT_OK;
+    int code = name_socket(house, server, "pg/.s.PGSQL.5432");
+    if (code == RT_EXIT_OK)
+        code = make_pg_folder(house, &other);
+    if (code == RT_EXIT_OK)
+        code = init_postgres(house, other);
+    if (code != RT_EXIT_OK)
+        return code;
+    if (!find_postgres("postgres", program, sizeof(program)))
+        return RT_EXIT_UNREACHABLE;
+    snprintf(data, sizeof(data), "%s/pg/data", house->folder);
+    snprintf(folder, sizeof(folder), "%s/pg", house->folder);
+    char *argv[] = {AS_POSTGRES, program,
+                    "-D",        data,
+                    "-k",        folder,
+                    "-h",        "",
+                    "-p",        "5432",
+                    "-c",        "max_prepared_transactions=64",
+                    "-c",        "shared_buffers=16MB",
+                    NULL};
+    int err = rt_seat_open(&server->seat, other ? argv : argv + AS_WORDS, NULL, NULL);
+    if (err == 0 && is_up(server) && is_ready(house))
+        return RT_EXIT_OK;
+    rt_out_error("PostgreSQL does not start in %s", house->folder);
+    rt_seat_close(&server->seat);
+    return RT_EXIT_UNREACHABLE;
+}
+
 void rt_house_kill_redis(struct rt_house *house, unsigned i)
 {
     assert(i < RT_HOUSE_REDIS);
@@ -262,4 +380,5 @@ void rt_house_close(struct rt_house *house)
     for (unsigned i = 0; i < RT_HOUSE_REDIS; i++)
         rt_seat_close(&house->redis[i].seat);
     rt_seat_close(&house->mariadb.seat);
+    rt_seat_close(&house->postgres.seat);
 }

@@ -20,7 +20,7 @@ struct rt_house_server {
 struct rt_house {
     char *folder;
     struct rt_house_server redis[RT_HOUSE_REDIS];
-    struct rt_house_server mariadb;
+    struct rt_house_server mariadb, postgres;
     bool made; /* MariaDB's tables */
 };
 
@@ -31,6 +31,8 @@ bool rt_house_has(const char *program);
  * MariaDB. An exit code; if it is not RT_EXIT_OK a message was printed. */
 int rt_house_redis(struct rt_house *house, unsigned i, bool port);
 int rt_house_mariadb(struct rt_house *house);
+/* The same of PostgreSQL, at the socket in FOLDER/pg; as the user postgres where we are root, whom it refuses. */
+int rt_house_postgres(struct rt_house *house);
 
 /* Kills Redis I: what it had is gone. */
 void rt_house_kill_redis(struct rt_house *house, unsigned i);

@@ -20,6 +20,8 @@ const struct rt_job rt_jobs[] = {
     {"recover", "finish what dead processes left; a daemon", rt_job_help_recover, rt_job_recover},
     {"gc", "forget what is over", rt_job_help_gc, rt_job_gc},
     {"doctor", "check what journal and databases promise", rt_job_help_doctor, rt_job_doctor},
+    {"demo", "a bank whose tellers are killed, without transactions and with them",
+     rt_job_help_demo, rt_job_demo},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A connection of the demo's to one database: opened by a URL, by the client library that is found at run time; one
+ * statement at a time. */
+#ifndef RT_TILL_H
+#define RT_TILL_H
+
+#include "txn/branch/talk.h"
+
+struct rt_reach;
+
+struct rt_till {
+    const struct rt_reach *reach;
+    void *conn; /* MYSQL *, PGconn * */
+    bool mysql;
+    struct rt_talk talk;
+    char errmsg[256];
+};
+
+/* 0 or ROTA_*, and errmsg says why. Give it back with rt_till_close, also after a failure. */
+int rt_till_open(struct rt_till *till, const char *url);
+void rt_till_close(struct rt_till *till);
+
+/* False: it failed, and errmsg says why. */
+__attribute__((format(printf, 2, 3))) bool rt_till_say(struct rt_till *till, const char *format,
+                                                       ...);
+/* The one number that a statement answers; -1: it failed. */
+long long rt_till_number(struct rt_till *till, const char *sql);
+
+#endif
