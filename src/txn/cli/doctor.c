@@ -19,9 +19,9 @@
 const char rt_job_help_doctor[] =
     "Usage: rota txn doctor\n"
     "  or:  rota txn doctor --ddl [journal | RESOURCE]\n"
-    "Reads the settings of the journal and of each database that decide whether a crash\n"
-    "can lose anything: a verdict per promise, and the remedy. A Galera cluster, a\n"
-    "replica and a server without two-phase commit are refused, with the reason.\n"
+    "Reads the settings of the journal and of each database that decide whether a\n"
+    "crash can lose anything: a verdict per promise, with a remedy. A Galera cluster,\n"
+    "a replica and a server without two-phase commit are refused, with the reason.\n"
     "\n"
     "      --ddl             prints the tables that they need, for somebody who may\n"
     "                        create them; no server is asked\n"

@@ -17,8 +17,8 @@
 
 const char rt_job_help_gc[] =
     "Usage: rota txn gc [--keep TIME]\n"
-    "Forgets transactions that are over: their rows in the journal, then their markers at\n"
-    "the databases. What is not finished stays, however old. It can be run at any time.\n"
+    "Forgets transactions that are over: rows in the journal, then markers at the\n"
+    "databases. What is not finished stays, however old. Run it at any time.\n"
     "\n"
     "      --keep TIME       outcomes stay known for so long: 7d (at least 2d)\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"

@@ -12,9 +12,9 @@
 
 const char rt_job_help_indoubt[] =
     "Usage: rota txn indoubt\n"
-    "Asks every database that the journal has heard of for what is prepared there, and\n"
-    "the journal what was decided: who blocks whom, since when, and the statement that\n"
-    "would finish each branch. Nothing is touched.\n"
+    "Asks every database that the journal has heard of for what is prepared there,\n"
+    "and the journal what was decided: who blocks whom, since when, and the statement\n"
+    "that would finish each branch. Nothing is touched.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "  commit, abort  decided: its process or recovery is about to finish it\n"

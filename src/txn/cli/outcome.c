@@ -24,8 +24,8 @@ const char rt_job_help_outcome[] = "Usage: rota txn outcome ID\n"
 
 const char rt_job_help_settle[] =
     "Usage: rota txn settle ID\n"
-    "As outcome, but a transaction that is open is aborted now, even if its process is\n"
-    "at work: it will be told that it was.\n"
+    "As outcome, but a transaction that is open is aborted now, even if its process\n"
+    "is at work: it will be told that it was.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP EXITS
     "Exit: 0 committed or aborted, 1 stuck or expired.\n";

@@ -28,8 +28,8 @@
 const char rt_job_help_recover[] =
     "Usage: rota txn recover [--once [--for TIME]] [--every TIME] [--metrics FILE]\n"
     "Finishes what dead processes left, in the journal and prepared at the databases:\n"
-    "what is decided as decided, the rest is aborted after its deadline. Any number may\n"
-    "run at once. Ends at SIGTERM; tells systemd of itself (Type=notify, watchdog).\n"
+    "what is decided as decided, the rest is aborted after its deadline. Any number\n"
+    "may run at once. Ends at SIGTERM; speaks to systemd (Type=notify, watchdog).\n"
     "\n"
     "      --once            until nothing is left that may be settled\n"
     "      --for TIME        with --once: for so long at most (60s)\n"
@@ -261,11 +261,18 @@ static bool wait_for(const sigset_t *set, int64_t ms)
     return signo > 0;
 }
 
-static int serve(const struct rt_visit *v, const struct wish *wish, const sigset_t *set)
+/* The keeper has answered, or a database was not there in time: either way somebody is alive. */
+static void feed_watchdog(void)
+{
+    rt_notify("WATCHDOG=1");
+}
+
+static int serve(struct rt_visit *v, const struct wish *wish, const sigset_t *set)
 {
     int64_t watchdog = rt_notify_watchdog_ms(), next = 0;
     int64_t beat = watchdog > 0 && watchdog / 3 < WATCH_MS ? watchdog / 3 + 1 : WATCH_MS;
 
+    v->beat = feed_watchdog;
     rt_notify("READY=1");
     do {
         int64_t now = rt_visit_wall_ms();
@@ -273,7 +280,7 @@ static int serve(const struct rt_visit *v, const struct wish *wish, const sigset
             watch(v, wish); /* also shows that the keeper lives */
             next = rt_visit_wall_ms() + WATCH_MS;
         }
-        rt_notify("WATCHDOG=1");
+        feed_watchdog();
     } while (!wait_for(set, beat));
     rt_notify("STOPPING=1");
     return RT_EXIT_OK;

@@ -25,15 +25,15 @@ const char rt_job_help_resolve[] =
     "never contradicts a decision that stands, and notes in the journal who did what:\n"
     "'rota txn show ID' shows it.\n"
     "\n"
-    "      --abort           aborts it, if nothing was decided; rolls its branches back\n"
+    "      --abort           aborts it if nothing is decided; rolls its branches back\n"
     "      --commit          commits the branches of one that is committed\n"
     "      --branch N        only this branch of it\n"
-    "      --done            it counts as finished: for branches at databases that are\n"
-    "                        gone, somebody vouches\n"
+    "      --done            it counts as finished: for branches at databases that\n"
+    "                        are gone, somebody vouches\n"
     "      --yes             does not ask; needed where there is no terminal\n"
     "      --json            one JSON object; with --yes\n" RT_JOB_HELP "\n"
-    "Exit: 0 all of it is as decided; 1 something is left, and why; 75 a decision stands\n"
-    "against it, or it was not confirmed.\n";
+    "Exit: 0 all of it is as decided; 1 something is left, and why; 75 a decision\n"
+    "stands against it, or it was not confirmed.\n";
 
 enum action { NOTHING, COMMIT, ABORT, DONE };
 static const char *const actions[] = {"nothing", "commit", "abort", "done"};

@@ -210,8 +210,11 @@ int rt_survey_make(struct rt_survey *s, const struct rt_visit *v)
 
     *s = (struct rt_survey){0};
     int err = rt_txns_ask(v->m, &op);
-    for (size_t i = 0; err == 0 && !s->failed && i < s->site_count; i++)
+    for (size_t i = 0; err == 0 && !s->failed && i < s->site_count; i++) {
         ask_site(s, v, i);
+        if (v->beat != NULL)
+            v->beat();
+    }
     return err != 0 ? err : s->failed ? ROTA_NOMEM : 0;
 }
 

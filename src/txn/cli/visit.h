@@ -11,6 +11,8 @@ struct rt_visit {
     uint32_t number;  /* of the journal */
     int64_t floor_ms; /* as it was at open */
     int64_t now_ms;   /* the journal's clock then */
+    void (*beat)(
+        void); /* called between questions that may take seconds each; NULL: nobody waits for it */
 };
 
 /* RT_EXIT_OK, or a message was printed. OPTS: resources are ARGS's. */

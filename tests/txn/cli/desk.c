@@ -18,9 +18,10 @@ extern char **environ;
 const struct site *const my = &site_mysql, *const pg = &site_postgres;
 struct rota_txns *m;
 char journal[400], resources[400];
-const char *program;
+const char *program, *pty;
 
 static long long rows;
+static char password[64];
 
 int64_t desk_now_ms(void)
 {
@@ -43,18 +44,38 @@ static void name_resource(const char *name, const char *url)
     told(rt_txns_ask(m, &op));
 }
 
-void desk_open(const char *rota_txn)
+/* URL with the password in it, which must not be seen anywhere. */
+static void name_password(char *url, char *out, size_t size)
 {
+    char *file = strstr(url, "?password_file="), *at = strchr(url, '@');
+
+    assert_true(file != NULL && at != NULL);
+    FILE *from = fopen(file + strlen("?password_file="), "re");
+    assert_non_null(from);
+    assert_non_null(fgets(password, sizeof(password), from));
+    fclose(from);
+    password[strcspn(password, "\n")] = '\0';
+    snprintf(out, size, "%.*s:%s%.*s", (int)(at - url), url, password, (int)(file - at), at);
+}
+
+void desk_open(const char *rota_txn, const char *url)
+{
+    char secret[600];
+
     program = rota_txn;
     my->start();
     pg->start();
-    snprintf(journal, sizeof(journal), "file:%s/journal", rt_tmpdir());
+    if (url != NULL)
+        snprintf(journal, sizeof(journal), "%s", url);
+    else
+        snprintf(journal, sizeof(journal), "file:%s/journal", rt_tmpdir());
     snprintf(resources, sizeof(resources), "%s/resources", rt_tmpdir());
     char *at_my = my->url(0), *at_pg = pg->url(0);
     FILE *file = fopen(resources, "we");
     assert_non_null(file);
     assert_int_equal(chmod(resources, 0600), 0);
-    fprintf(file, "# of the test\nshop = %s\nledger = %s\n", at_my, at_pg);
+    name_password(at_my, secret, sizeof(secret));
+    fprintf(file, "# of the test\nshop = %s\nledger = %s\n", secret, at_pg);
     fclose(file);
     free(at_my);
     free(at_pg);
@@ -127,6 +148,8 @@ static struct said *run_words(char **words)
     close(err[0]);
     while (waitpid(pid, &status, 0) < 0)
         assert_int_equal(errno, EINTR);
+    assert_null(strstr(said.out, password));
+    assert_null(strstr(said.err, password));
     said.code = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
     return &said;
 }
@@ -185,6 +208,21 @@ void refuses(int code, const char *text, const char *first, ...)
         fail_msg("%s: %d, not %d, or no '%s' in: %s (%s)", first, said->code, code, text, said->err,
                  said->out);
     assert_int_equal(said->err[strlen(said->err) - 1], '\n');
+}
+
+int run_at_terminal(const char *script, const char *words)
+{
+    char path[400], line[2400];
+
+    snprintf(path, sizeof(path), "%s/script", rt_tmpdir());
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(script, file);
+    fclose(file);
+    snprintf(line, sizeof(line), "'%s' '%s' --journal '%s' --resources '%s' %s <'%s' >/dev/null",
+             pty, program, journal, resources, words, path);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /* ---- What is left behind ------------------------------------------------------- */

@@ -20,8 +20,10 @@ extern const struct site *const my, *const pg;
 extern struct rota_txns *m; /* on the journal; it recovers nothing */
 extern char journal[400], resources[400];
 extern const char *program; /* rota-txn */
+extern const char *pty;     /* tests/system/cli/pty.c */
 
-void desk_open(const char *rota_txn);
+/* URL: the journal; NULL: a file. */
+void desk_open(const char *rota_txn, const char *url);
 void desk_close(void);
 int64_t desk_now_ms(void);
 
@@ -36,6 +38,8 @@ struct said {
 struct said *run(const char *first, ...);
 /* The same, with --json: it answered CODE and one JSON object, which is the caller's. */
 json_t *run_json(int code, const char *first, ...);
+/* Runs it at a terminal: SCRIPT as pty.c reads it. Returns its exit code. */
+int run_at_terminal(const char *script, const char *words);
 /* It answered CODE and a line that has TEXT, on the standard error. */
 void refuses(int code, const char *text, const char *first, ...);
 

@@ -207,6 +207,28 @@ static void attention(void **state)
     json_decref(run_json(0, "ls", "--attention", NULL));
 }
 
+/* A person is asked, and has to say yes. */
+static void asks_a_person(void **state)
+{
+    struct left l = leave_decided(false);
+    char words[100];
+
+    (void)state;
+    snprintf(words, sizeof(words), "resolve --abort %s", l.text);
+    assert_int_equal(
+        run_at_terminal("expect roll back branch 1 at shop\nexpect Type yes: \nsend y\\n\n"
+                        "expect nothing was done\nend\n",
+                        words),
+        75);
+    assert_int_equal(prepared(), 2);
+    json_t *all = run_json(0, "show", l.text, NULL);
+    assert_int_equal(json_array_size(json_object_get(all, "notes")), 0);
+    json_decref(all);
+    assert_int_equal(
+        run_at_terminal("expect Type yes: \nsend yes\\n\nexpect aborted\nend\n", words), 0);
+    assert_int_equal(prepared(), 0);
+}
+
 /* What dead processes left: the decided is finished, the undecided aborted. */
 static void recovered(void **state)
 {
@@ -321,6 +343,7 @@ const struct CMUnitTest cases_doubt[] = {
     cmocka_unit_test(undecided),
     cmocka_unit_test(young),
     cmocka_unit_test(attention),
+    cmocka_unit_test(asks_a_person),
     cmocka_unit_test(recovered),
     cmocka_unit_test(foreign_ones_are_shown_and_left),
     cmocka_unit_test(resource_that_nobody_knows),

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota-txn on a real MariaDB, a real PostgreSQL and a file journal: one start, all cases. main ROTA-TXN [WORD]: with a word
- * only those whose name has it. */
+/* rota-txn on a real MariaDB, a real PostgreSQL and a journal: one start, all cases.
+ *
+ *   test_txn_cli ROTA-TXN PTY [JOURNAL [WORD]]    JOURNAL: a URL, or "file"; with WORD only cases whose name has it */
 #include "cases.h"
 
 #include "lib/proc.h"
 
 #include <signal.h>
 
-static const char *command;
+static const char *command, *url;
 
 static int up(void **state)
 {
     (void)state;
-    desk_open(command);
+    desk_open(command, url);
     return 0;
 }
 
@@ -35,10 +36,12 @@ static size_t gather(struct CMUnitTest *out, size_t n, const struct CMUnitTest *
 int main(int argc, char **argv)
 {
     static struct CMUnitTest all[60];
-    const char *word = argc > 2 ? argv[2] : NULL;
+    const char *word = argc > 4 ? argv[4] : NULL;
 
-    assert_true(argc > 1 && cases_words_count + cases_doubt_count + cases_service_count < 60);
+    assert_true(argc > 2 && cases_words_count + cases_doubt_count + cases_service_count < 60);
     command = argv[1];
+    pty = argv[2];
+    url = argc > 3 && strcmp(argv[3], "file") != 0 ? argv[3] : NULL;
     size_t n = gather(all, 0, cases_words, cases_words_count, word);
     n = gather(all, n, cases_doubt, cases_doubt_count, word);
     n = gather(all, n, cases_service, cases_service_count, word);

@@ -2,7 +2,20 @@
 /* What is said of wrong words, of journals that cannot be opened, and where there is nothing. */
 #include "cases.h"
 
+#include <sys/wait.h>
+
 #define ELSEWHERE "00000001019a8c0d2f3a0123456789ab" /* an id of journal 00000001 */
+
+/* On a screen of 24 lines and 80 columns. */
+static void fits(const char *text)
+{
+    size_t lines = 0;
+
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1, lines++)
+        if (strcspn(line, "\n") > 80)
+            fail_msg("too long: %.*s", (int)strcspn(line, "\n"), line);
+    assert_in_range(lines, 5, 24);
+}
 
 static void helps(void **state)
 {
@@ -15,6 +28,7 @@ static void helps(void **state)
         assert_non_null(strstr(said->out, commands[i]));
         assert_non_null(strstr(said->out, "Exit: "));
         assert_string_equal(said->err, "");
+        fits(said->out);
     }
     assert_int_equal(run("--help", NULL)->code, 0);
     assert_int_equal(run("help", "gc", NULL)->code, 0);
@@ -66,6 +80,19 @@ static void journals_that_cannot_be_opened(void **state)
     refuses(64, "nowhere", "--resources", "/nowhere/at/all", "ls", NULL);
 }
 
+/* $ROTA_JOURNAL names it where --journal does not. */
+static void journal_of_the_environment(void **state)
+{
+    char line[1200];
+
+    (void)state;
+    setenv("ROTA_JOURNAL", "redis://127.0.0.1", 1);
+    snprintf(line, sizeof(line), "'%s' ls 2>/dev/null", program);
+    assert_int_equal(WEXITSTATUS(system(line)), 64);
+    assert_int_equal(run("ls", NULL)->code, 0);
+    unsetenv("ROTA_JOURNAL");
+}
+
 static void nothing_there(void **state)
 {
     struct left l = left_new(1794000000000, 60000);
@@ -96,6 +123,7 @@ const struct CMUnitTest cases_words[] = {
     cmocka_unit_test(refuses_words),
     cmocka_unit_test(ids_of_other_journals),
     cmocka_unit_test(journals_that_cannot_be_opened),
+    cmocka_unit_test(journal_of_the_environment),
     cmocka_unit_test(nothing_there),
 };
 const size_t cases_words_count = sizeof(cases_words) / sizeof(cases_words[0]);
