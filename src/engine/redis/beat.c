@@ -49,7 +49,7 @@ void rt_redis_say_end(struct rt_redis_conn *c, uint32_t room, int64_t till)
 
 static void leave_room(struct rt_redis_room *room)
 {
-    room->stands = room->stale = room->unheard = room->unverified = false;
+    room->stands = room->mute = room->stale = room->unheard = room->unverified = false;
     room->pushes = room->since = room->look = 0;
     room->waiting = 0;
     room->ends_at = RT_NEVER;
@@ -127,6 +127,50 @@ static void open_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     rt_work_end(&c->base, &b->work, err);
 }
 
+/* ---- Rooms that are silent ---------------------------------------------------------------- */
+
+/* Tickets that the user does not know of yet, and will be told to have: which rooms they are in is not known here. */
+static bool is_joining(const struct rt_redis_conn *c)
+{
+    for (const struct rt_work *w = c->side.works; w != NULL; w = w->next)
+        if (w->op != NULL && (w->op->kind == RT_OP_JOIN || w->op->kind == RT_OP_JOIN_ALL))
+            return true;
+    return false;
+}
+
+static bool has_tickets(struct rt_redis_conn *c, uint32_t room)
+{
+    size_t count = 0, waiting = 0;
+    return !rt_redis_count_held(c, room, &count, &waiting) || count > 0 || c->rooms[room].asking;
+}
+
+/* A node that is silent must not take away what is held on others: rooms of it where we have nothing, the anchor too,
+ * are left, once a beat there was not answered, while one with tickets stands. No END goes there: it would arrive
+ * late, when the session stands there again; what is there dies by its ttl. A JOIN that is under way there was sent as
+ * if the room stood: its answer is worth nothing then (room_stands), and it is asked again. */
+static void leave_mute_rooms(struct rt_redis_conn *c)
+{
+    bool elsewhere = false, mute = false;
+    for (uint32_t i = 0; i < c->room_count; i++)
+        mute = mute || (c->rooms[i].stands && c->rooms[i].mute);
+    if (!mute || is_joining(c))
+        return;
+    for (uint32_t i = 0; i < c->room_count; i++)
+        elsewhere = elsewhere || (c->rooms[i].stands && has_tickets(c, i));
+    for (uint32_t i = 0; elsewhere && i < c->room_count; i++)
+        if (c->rooms[i].stands && c->rooms[i].mute && !has_tickets(c, i))
+            leave_room(&c->rooms[i]);
+}
+
+/* Whether the session stands in another room than AT: it never leaves the last one. */
+static bool stands_beside(const struct rt_redis_conn *c, uint32_t at)
+{
+    for (uint32_t i = 0; i < c->room_count; i++)
+        if (i != at && c->rooms[i].stands)
+            return true;
+    return false;
+}
+
 /* ---- Renewing --------------------------------------------------------------------------- */
 
 /* Compares what the server counted with what is known here: replies come in order, so at this
@@ -144,7 +188,7 @@ static void compare(struct rt_redis_conn *c, uint32_t at, const redisReply *repl
     }
     room->stale = false;
     /* What it was asked about an earlier stay must not be taken for what it knows of the next. */
-    if (at != ANCHOR && there == 0 && room->joining == 0 && !room->asking) {
+    if (at != ANCHOR && there == 0 && room->joining == 0 && !room->asking && stands_beside(c, at)) {
         int64_t till = rt_redis_int(reply, 0) + c->base.ttl_ms * INT64_C(1000);
         rt_redis_say_end(c, at, till); /* the next JOIN there makes it anew */
         leave_room(room);
@@ -167,6 +211,8 @@ static void beat_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
         rt_work_note(&c->base, &b->work,
                      rt_redis_fail(c, ROTA_UNKNOWN, "the server has not said yet what it has"));
     bool mine = b->session == c->session;
+    if (err == 0 && mine)
+        c->rooms[room].mute = false;
     if (b->work.pending == 0) {
         if (b->lost && mine)
             forget_session(c);
@@ -203,9 +249,12 @@ static int begin_renewal(struct rt_redis_conn *c, struct beat *b)
     c->side.beat_at = rt_loop_now(c->base.loop);
     op->beat.ttl_ms = c->base.ttl_ms;
     op->beat.allowance_ms = 0;
+    leave_mute_rooms(c);
     for (uint32_t i = 0; i < c->room_count && rv == 0; i++)
-        if (c->rooms[i].stands)
+        if (c->rooms[i].stands) {
             rv = send_beat(c, b, i);
+            c->rooms[i].mute = true;
+        }
     return rv;
 }
 

@@ -149,6 +149,8 @@ static int join_refused(struct rt_redis_conn *c, int status, const redisReply *r
         return rt_words_set_ended(&c->base);
     case RT_REDIS_TWICE:
         return rt_redis_fail(c, ROTA_INVALID, "a set names one line twice");
+    case RT_REDIS_MORE: /* nothing was put anywhere: whoever asks again finds fewer of them */
+        return rt_redis_fail(c, ROTA_UNKNOWN, "the dead ahead of it are being taken out");
     default:
         return rt_redis_fail(c, ROTA_PROTOCOL, "a join was answered with status %d", status);
     }
@@ -198,6 +200,8 @@ int rt_redis_read_join(struct rt_redis_conn *c, struct rt_redis_request *rq, int
     struct rt_redis_room *room = &c->rooms[rq->call.place];
     if (err != 0)
         return err;
+    if (reply->type == REDIS_REPLY_STRING && rq->call.argc == RT_REDIS_JOIN_SHORT && !room->stands)
+        return rt_redis_fail(c, ROTA_UNKNOWN, "the room was left before it had answered");
     if (reply->type == REDIS_REPLY_STRING && rq->call.argc == RT_REDIS_JOIN_SHORT)
         return read_short(c, rq, reply, joins[0]);
     if (status == RT_REDIS_LOST && rq->extra != 0) {
@@ -237,6 +241,13 @@ static void join_answered(struct rt_redis_conn *c, struct rt_redis_request *rq, 
     struct rt_op *op = rq->call.entry.op;
     struct rt_join *join = op->join.joins;
     uint64_t session = join->session;
+    if (err == 0 && status == RT_REDIS_MORE && op->deadline > rt_loop_now(c->base.loop)) {
+        err = rt_redis_begin_join(c, op); /* at once, until it is told or its time is over */
+        if (err != 0)
+            rt_conn_done(&c->base, op, err);
+        rt_redis_join_over(c, rq);
+        return;
+    }
     bool durable = join->flags & RT_JOIN_DURABLE;
     err = rt_redis_read_join(c, rq, err, status, reply, &join, 1);
     bool waits = err == 0 && !join->granted;

@@ -60,6 +60,7 @@ struct rt_redis_room {
     uint32_t joining; /* JOINs in flight: pushes are kept until they are answered */
     uint64_t look;    /* where the next beat looks at our tickets: a cursor */
     bool stands;      /* our session is in this room, and every beat renews it (ops.c) */
+    bool mute;        /* the last beat there has no answer */
     bool subscribed;  /* ROOM:p:CID is confirmed on the push link */
     bool stale;       /* pushes may have been lost: ask `held` when it matters */
     bool unheard;     /* it was asked, and the answer was lost: the next beat asks again */

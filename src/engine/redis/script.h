@@ -36,6 +36,7 @@ enum rt_redis_status {
     RT_REDIS_PARTIAL = 4,
     RT_REDIS_TAKEN = 5,
     RT_REDIS_TWICE = 6,
+    RT_REDIS_MORE = 7,
 };
 
 struct rt_redis_text {

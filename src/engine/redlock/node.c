@@ -311,6 +311,7 @@ const char *rt_redlock_trouble(const struct rt_conn *conn)
 
 static const struct rt_resp_user user = {
     .name = "redlock",
+    .keys = "~rota:f, and the keys of the locks (~NAME)",
     .scripts = RT_REDLOCK_SCRIPTS,
     .places = 1,
     /* What that does when a server is lost is what Redlock does itself. */

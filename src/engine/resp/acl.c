@@ -56,36 +56,80 @@ static bool may_command(const char *rules)
     return all;
 }
 
-/* Before Redis 7 a list of patterns, since then one text of words. */
-static bool may_keys(const redisReply *keys)
+/* Whether the pattern (SIZE bytes) fits all keys of ours, whatever follows "rota:": its words up to the first star fit
+ * the beginning of that, and nothing but stars stands behind. Patterns with brackets are not taken for good. */
+static bool covers(const char *pattern, size_t size)
 {
-    static const char *const good[] = {"~*", "~rota:*", "%RW~*", "%RW~rota:*", "*", "rota:*"};
-    bool may = false;
+    static const char ours[] = "rota:";
+    size_t n = 0;
+    while (n < size && n < sizeof(ours) - 1 && (pattern[n] == ours[n] || pattern[n] == '?'))
+        n++;
+    if (n == size || pattern[n] != '*')
+        return false;
+    while (n < size && pattern[n] == '*')
+        n++;
+    return n == size;
+}
+
+enum { READS = 0x1, WRITES_KEYS = 0x2, BOTH = READS | WRITES_KEYS };
+
+/* What a WORD of ACL GETUSER lets do with all of our keys: "~rota:*", "%RW~rota*"; before Redis 7 without the tilde. */
+static int may_with(const char *word, size_t size)
+{
+    int what = BOTH;
+    const char *tilde = memchr(word, '~', size);
+    if (word[0] == '%' && tilde != NULL) {
+        size_t flags = (size_t)(tilde - word);
+        what = memchr(word, 'R', flags) != NULL ? READS : 0;
+        what |= memchr(word, 'W', flags) != NULL ? WRITES_KEYS : 0;
+    }
+    size_t ahead = tilde != NULL && (word[0] == '%' || tilde == word) ? (size_t)(tilde + 1 - word)
+                                                                      : 0;
+    return covers(word + ahead, size - ahead) ? what : 0;
+}
+
+/* Before Redis 7 a list of patterns, since then one text of words. */
+static int may_keys(const redisReply *keys)
+{
+    int may = 0;
     if (keys->type == REDIS_REPLY_ARRAY)
         for (size_t i = 0; i < keys->elements; i++)
-            may = may || may_keys(keys->element[i]);
+            may |= may_keys(keys->element[i]);
     for (const char *at = keys->type == REDIS_REPLY_STRING ? keys->str : ""; *at != '\0';) {
         size_t size = strcspn(at, " ");
-        for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-            may = may || is_word(at, size, good[i]);
+        may |= may_with(at, size);
         at += size + (at[size] == ' ');
     }
     return may;
 }
 
-enum rt_resp_replay rt_resp_acl_replay(const redisReply *reply)
+/* RIGHTS, a list of names and values, let do all of our writes, or one of its selectors (since Redis 7) does, each of
+ * which is such a list. Negative: it is none. */
+static int may_all(const redisReply *rights)
 {
-    bool commands = false, keys = false;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
-        return RT_RESP_REPLAY_UNKNOWN;
-    for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-        const redisReply *key = reply->element[i], *value = reply->element[i + 1];
+    bool commands = false, selected = false;
+    int keys = 0;
+    if (rights->type != REDIS_REPLY_ARRAY || rights->elements == 0)
+        return -1;
+    for (size_t i = 0; i + 1 < rights->elements; i += 2) {
+        const redisReply *key = rights->element[i], *value = rights->element[i + 1];
         if (key->type != REDIS_REPLY_STRING)
-            return RT_RESP_REPLAY_UNKNOWN;
+            return -1;
         if (strcmp(key->str, "commands") == 0)
             commands = value->type == REDIS_REPLY_STRING && may_command(value->str);
         else if (strcmp(key->str, "keys") == 0)
             keys = may_keys(value);
+        else if (strcmp(key->str, "selectors") == 0 && value->type == REDIS_REPLY_ARRAY)
+            for (size_t k = 0; k < value->elements; k++)
+                selected = selected || may_all(value->element[k]) > 0;
     }
-    return commands && keys ? RT_RESP_REPLAY_KEPT : RT_RESP_REPLAY_DROPPED;
+    return selected || (commands && keys == BOTH);
+}
+
+enum rt_resp_replay rt_resp_acl_replay(const redisReply *reply)
+{
+    int may = may_all(reply);
+    if (may < 0)
+        return RT_RESP_REPLAY_UNKNOWN;
+    return may > 0 ? RT_RESP_REPLAY_KEPT : RT_RESP_REPLAY_DROPPED;
 }

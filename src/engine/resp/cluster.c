@@ -191,15 +191,27 @@ void rt_resp_cluster_moved(struct rt_resp_link *l, struct rt_resp_request *rq)
     rt_resp_cluster_refresh(c);
 }
 
+/* Whether A is the better one to be asked than B: it owes us nothing, or not for so long. A node that is silent keeps
+ * its link until it is given up. */
+static bool owes_less(const struct rt_resp_link *a, const struct rt_resp_link *b)
+{
+    if (a->next == NULL || b->next == NULL)
+        return b->next != NULL;
+    return a->next->sent_at > b->next->sent_at;
+}
+
 void rt_resp_cluster_refresh(struct rt_resp_conn *c)
 {
+    struct rt_resp_link *best = NULL;
     if (!c->cluster || c->refreshing || c->closing)
         return;
+    /* Not only those that are usable: while the node of the mark is silent, nobody else tells who has its place now. */
     for (struct rt_resp_node *n = c->nodes; n != NULL; n = n->next)
-        if (rt_resp_link_usable(&n->work) && n->work.greeting == NULL) {
-            rt_resp_greet_refresh(&n->work);
-            return;
-        }
+        if (n->work.state == RT_DIAL_READY && !n->work.sick && n->work.greeting == NULL &&
+            (best == NULL || owes_less(&n->work, best)))
+            best = &n->work;
+    if (best != NULL)
+        rt_resp_greet_refresh(best);
 }
 
 /* None of the nodes we know may be there any more: those of the URL are tried as well. */

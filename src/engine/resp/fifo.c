@@ -25,7 +25,7 @@ static void append(struct rt_resp_link *l, struct rt_resp_request *rq)
         l->next = rq;
     if (l->timer.timer.slot == 0) /* lazily: it looks whom is owed when it fires */
         rt_timers_start(&l->conn->base->loop->timers, &l->timer.timer,
-                        rq->sent_at + rt_dial_patience(l->conn->base));
+                        rq->sent_at + rt_resp_link_patience(l));
 }
 
 struct rt_resp_request *rt_resp_link_pop(struct rt_resp_link *l)

@@ -396,6 +396,13 @@ static void refreshed(struct rt_resp_link *l)
     rt_ledger_flush(&c->ledger);
     if (!rt_resp_node_needed(c, l->node))
         rt_resp_node_drop(c, l->node);
+    if (c->checked)
+        return;
+    struct rt_resp_node *first = c->places[0]; /* the user's mark may be somewhere else now */
+    if (first != NULL && first->work.state == RT_DIAL_READY)
+        rt_resp_link_cut(&first->work, "redis %s has room 0 now: it is greeted anew", first->at);
+    else
+        rt_resp_want_place(c, 0);
 }
 
 void rt_resp_greet_confirmed(struct rt_resp_link *l)

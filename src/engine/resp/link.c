@@ -28,6 +28,22 @@ bool rt_resp_link_usable(const struct rt_resp_link *l)
     return l->state == RT_DIAL_READY && !l->sick && l->conn->checked;
 }
 
+/* Of how many the URL names each may be the one: while that is looked for, each has its part of the time. */
+static size_t candidates(const struct rt_resp_link *l)
+{
+    const struct rt_resp_conn *c = l->conn;
+    bool seeks = l->kind == RT_RESP_SENTINEL ||
+                 (l->kind == RT_RESP_WORK && c->places == NULL && c->sentinel == NULL);
+    return seeks && c->ring.count > 1 ? c->ring.count : 1;
+}
+
+int64_t rt_resp_link_patience(const struct rt_resp_link *l)
+{
+    int64_t patience = rt_dial_patience(l->conn->base);
+    int64_t part = rt_dial_connect_ms(l->conn->base, candidates(l)) * RT_MS;
+    return candidates(l) > 1 && l->state != RT_DIAL_READY && part < patience ? part : patience;
+}
+
 /* ---- Hearing ------------------------------------------------------------------------------------- */
 
 static bool dispatch(struct rt_resp_link *l, const redisReply *reply)
@@ -249,7 +265,7 @@ static void dial(struct rt_resp_link *l)
     if (l->kind == RT_RESP_WORK)
         c->fatal = 0;
     int rv = rt_stream_open(&l->stream, c->base->loop, &target, &stream_user,
-                            rt_dial_connect_ms(c->base, 1));
+                            rt_dial_connect_ms(c->base, candidates(l)));
     if (rv == 0) {
         l->state = RT_DIAL_DIALING;
         l->node->streams++;
@@ -306,12 +322,12 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     }
     if (l->next == NULL)
         return;
-    int64_t until = l->next->sent_at + rt_dial_patience(c->base);
+    int64_t patience = rt_resp_link_patience(l), until = l->next->sent_at + patience;
     if (until > now)
         rt_timers_start(&c->base->loop->timers, &l->timer.timer, until);
     else
         rt_resp_link_cut(l, "redis %s did not answer within %lld ms", rt_resp_at(l),
-                         (long long)(rt_dial_patience(c->base) / RT_MS));
+                         (long long)(patience / RT_MS));
 }
 
 void rt_resp_link_ready(struct rt_resp_link *l)

@@ -107,6 +107,8 @@ void rt_resp_link_close(struct rt_resp_link *l);
 /* Greeted: from now on requests go over it. */
 void rt_resp_link_ready(struct rt_resp_link *l);
 bool rt_resp_link_usable(const struct rt_resp_link *l);
+/* How long it may owe an answer, in ns: of several that may be the one, each has its part until one is found. */
+int64_t rt_resp_link_patience(const struct rt_resp_link *l);
 #define rt_resp_log(c, ...) rt_words_log((c)->base, __VA_ARGS__)
 
 /* ---- Greeting (greet.c) --------------------------------------------------------------------- */

@@ -278,7 +278,14 @@ static void explain_right(const struct rt_resp_link *l, const char *error, const
                           char *out, size_t size)
 {
     char command[32];
-    if (find_command(l->conn, error, command, sizeof(command)))
+    const char *keys = l->conn->on->keys != NULL ? l->conn->on->keys : "~rota:*";
+    if (strstr(error, " keys") != NULL || strstr(error, " channel") != NULL)
+        snprintf(out, size,
+                 "redis %s: the user lacks the right to %s: grant it %s (see the ACL line in "
+                 "docs/engines/%s.md)",
+                 rt_resp_at(l), strstr(error, " keys") != NULL ? "keys of Rota's" : "channels",
+                 strstr(error, " keys") != NULL ? keys : "&rota:*", l->conn->on->name);
+    else if (find_command(l->conn, error, command, sizeof(command)))
         snprintf(out, size,
                  "redis %s: the user lacks the right to run '%s' (see the ACL line in "
                  "docs/engines/%s.md)",

@@ -46,8 +46,10 @@ struct rt_resp_text { /* a script; it lives as long as the program */
 /* What follows `answer` may be NULL. */
 struct rt_resp_user {
     const char *name; /* "redis": of its schemes and its page under docs/engines */
-    int scripts;      /* numbered from 0; all are loaded when a server does not know one */
-    uint32_t places;  /* in a cluster */
+    /* what an ACL user is to be granted of keys, for whom that is refused; NULL: "~rota:*" */
+    const char *keys;
+    int scripts;     /* numbered from 0; all are loaded when a server does not know one */
+    uint32_t places; /* in a cluster */
     /* Not NULL: a cluster is not spoken to, and why, behind "is a cluster: ". */
     const char *no_cluster;
     struct rt_resp_text (*text)(const struct rt_resp_conn *c, int script); /* also by c->cluster */
@@ -150,6 +152,7 @@ struct rt_resp_link {
     bool loading;                   /* the scripts are being loaded */
     bool ask_auth, asked_auth;      /* SENTINEL: it wants a password */
     bool scarce;                    /* WAIT: too few replicas keep up, and that was said */
+    bool refused;                   /* WAIT: it is, and that was said */
     struct rt_resp_waiter *waiters; /* WAIT */
 };
 

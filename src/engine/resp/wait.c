@@ -98,13 +98,16 @@ void rt_resp_wait_reply(struct rt_resp_link *l, long long replicas)
                     "redis: only %lld replicas of %s keep up, and grants wait for %u (?replicas=)",
                     replicas, rt_resp_at(l), l->conn->replicas);
     l->scarce = !enough;
+    l->refused = false;
     end_some(l, false, now, enough ? 0 : ROTA_UNREACHABLE, NULL);
     ask(l);
 }
 
 void rt_resp_wait_refused(struct rt_resp_link *l, int err, const char *why)
 {
-    rt_resp_log(l->conn, ROTA_LOG_ERROR, "redis: WAIT was refused: %s", why);
+    if (!l->refused) /* once, until it was answered */
+        rt_resp_log(l->conn, ROTA_LOG_ERROR, "redis: WAIT was refused: %s", why);
+    l->refused = true;
     end_some(l, true, 0, err, why);
 }
 

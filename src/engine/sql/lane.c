@@ -64,6 +64,21 @@ static void note_trouble(struct rt_sql_conn *c, const char *why)
     snprintf(c->trouble, sizeof(c->trouble), "%s", why);
 }
 
+/* The same of a connection that was lost, or cannot be had: told once by each lane of each server until it was well,
+ * whatever other lanes, or other servers, say or do between. */
+static void note_lost(struct rt_sql_lane *lane, const char *why)
+{
+    struct rt_sql_conn *c = lane->c;
+    char *said = c->ring.ends[c->ring.now].said;
+    bool told = strcmp(why, said) == 0 || strcmp(why, lane->said) == 0;
+    snprintf(said, sizeof(c->ring.ends->said), "%s", why);
+    snprintf(lane->said, sizeof(lane->said), "%s", why);
+    if (told)
+        snprintf(c->trouble, sizeof(c->trouble), "%s", why);
+    else
+        note_trouble(c, why);
+}
+
 static void drop_link(struct rt_sql_lane *lane)
 {
     struct rt_sql_link *l = lane->link;
@@ -102,7 +117,7 @@ static void let_go(struct rt_sql_lane *lane, const char *why)
     bool steady = was_ready && now_of(lane) - lane->ready_at > STEADY_MS * RT_MS;
     snprintf(text, sizeof(text), "%s", why);
     drop_link(lane);
-    note_trouble(c, text);
+    note_lost(lane, text);
     next_end(lane, steady);
     if (was_ready)
         rt_sql_unlinked(c, lane);
@@ -207,6 +222,7 @@ static void ready(struct rt_sql_lane *lane)
     lane->state = RT_DIAL_READY;
     lane->refusals = 0;
     lane->ready_at = now_of(lane);
+    lane->said[0] = c->ring.ends[c->ring.now].said[0] = '\0';
     c->trouble[0] = '\0';
     rt_sql_linked(c, lane);
     rt_ledger_flush(&c->ledger);
@@ -682,7 +698,7 @@ static void dial(struct rt_sql_lane *lane)
     rt_free(l);
     if (rv == ROTA_NOMEM)
         (void)rt_words_nomem(&c->base);
-    note_trouble(c, c->base.errmsg);
+    note_lost(lane, c->base.errmsg);
     next_end(lane, false);
     set_timer(lane, lane->pause.until);
 }

@@ -188,6 +188,7 @@ struct rt_sql_lane {
     bool will_listen;
     bool failed;       /* it did not leave: no memory */
     uint32_t refusals; /* in a row */
+    char said[256];    /* its last trouble that was told; "": none since it was well */
     int64_t server;    /* its end of this connection, as the server names it */
     int64_t ready_at;
     struct rt_sql_book book;

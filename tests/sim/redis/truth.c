@@ -177,15 +177,17 @@ static void read_sessions(const struct rs_server *s)
 
 bool sim_truth_session(const struct rs_server *s, uint64_t session, const char *name, int64_t *ends)
 {
-    uint32_t room = room_of(s, name != NULL ? name : "");
+    uint32_t room = name != NULL ? room_of(s, name) : 0;
+    bool there = false;
     if (sessions.version != s->machine.version)
         read_sessions(s);
     for (size_t i = 0; i < sessions.count; i++)
-        if (sessions.at[i].id == session && sessions.at[i].room == room) {
-            *ends = rs_server_when(s, sessions.at[i].ends_us);
-            return true;
+        if (sessions.at[i].id == session && (name == NULL || sessions.at[i].room == room)) {
+            int64_t when = rs_server_when(s, sessions.at[i].ends_us);
+            *ends = there && when < *ends ? *ends : when;
+            there = true;
         }
-    return false;
+    return there;
 }
 
 uint64_t sim_truth_counter(const struct rs_server *s)

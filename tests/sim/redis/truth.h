@@ -8,7 +8,7 @@
 
 size_t sim_truth_look(const struct rs_server *s, const char *name, struct sim_place *out,
                       size_t most);
-/* In the room of the line NAME; NULL: in the one that it began in. */
+/* In the room of the line NAME; NULL: in the one where it lives longest: rooms without tickets may be left. */
 bool sim_truth_session(const struct rs_server *s, uint64_t session, const char *name,
                        int64_t *ends);
 /* Runs the engine's script until nothing is left to sweep. */

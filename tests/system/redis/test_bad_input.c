@@ -88,18 +88,22 @@ static void a_wrong_password(void **state)
 /* A user who may not do what Rota needs. The first right that is missing is named. */
 static void missing_rights(void **state)
 {
-    static const char *const rules[] = {
-        "~rota:* &rota:* +@all -evalsha -eval",
-        "~rota:* &rota:* +@all -zadd",
-        "~other:* &rota:* +@all",
-        "~rota:* &other:* +@all",
-        "~rota:* &rota:* +@all -info",
+    static const struct {
+        const char *rules, *says;
+    } cases[] = {
+        {"~rota:* &rota:* +@all -evalsha -eval", "eval"},
+        {"~rota:* &rota:* +@all -zadd", "ZADD"},
+        {"~other:* &rota:* +@all", "the right to keys of Rota's: grant it ~rota:*"},
+        {"%R~rota:* &rota:* +@all", "the right to keys of Rota's: grant it ~rota:*"},
+        {"~rota:{0}:meta &rota:* +@all", "the right to keys of Rota's: grant it ~rota:*"},
+        {"~rota:* &other:* +@all", "the right to channels: grant it &rota:*"},
+        {"~rota:* &rota:* +@all -info", "info"},
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct rt_redis_options opts = {
-            .user = "limited", .user_password = RIGHT, .user_rules = rules[i]};
+            .user = "limited", .user_password = RIGHT, .user_rules = cases[i].rules};
         struct rt_redis node;
         struct refusal o;
         char *url;
@@ -107,8 +111,8 @@ static void missing_rights(void **state)
         rt_redis_start(&node, &opts);
         url = rt_redis_url(&node, 0);
         o = try_url(url);
-        print_message("%s\n", rules[i]);
-        assert_says(&o, ROTA_AUTH, NULL);
+        print_message("%s\n", cases[i].rules);
+        assert_says(&o, ROTA_AUTH, cases[i].says);
         free(url);
         rt_redis_fini(&node);
     }

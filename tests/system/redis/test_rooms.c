@@ -248,6 +248,40 @@ static void a_node_is_late(void **state)
 
 /* ---- By chance -------------------------------------------------------------------- */
 
+/* The node of room 0, where every session begins, is silent for as long as it likes: who has tickets on other nodes
+ * only keeps them, takes more there, and is as before when it is heard again. */
+static void the_first_node_is_silent(void **state)
+{
+    struct asker a;
+    struct ring r;
+    struct log log;
+    struct rt_held more;
+    uint32_t renewed = 0;
+
+    (void)state;
+    log_open(&log);
+    ring_open(&r);
+    open_asker(&a, &r, log.history, 10000);
+    assert_int_equal(rt_recorded_acquire(&a.actor, r.name, NULL, &a.held), 0);
+    rt_proxy_lose(r.cluster->proxy[r.home], RT_PROXY_DOWN);
+    int64_t left = server_left_ms(&r);
+    while (renewed < 3) { /* that is more than a ttl */
+        int64_t now = server_left_ms(&r);
+
+        renewed += now > left;
+        left = now;
+        assert_int_equal(rota_check(a.held.lock), 0);
+        usleep(10000);
+    }
+    assert_int_equal(rt_recorded_acquire(&a.actor, r.warm, NULL, &more), 0);
+    rt_proxy_heal(r.cluster->proxy[r.home]);
+    assert_int_equal(rt_recorded_release(&a.actor, &more), 0);
+    assert_int_equal(rt_recorded_release(&a.actor, &a.held), 0);
+    rota_close(a.actor.rota);
+    log_check(&log);
+    ring_close(&r);
+}
+
 #define STAGE_TTL_MS 1000
 
 /* Contenders that pause long enough between two turns to leave the rooms again. */
@@ -294,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_is_mute),
         cmocka_unit_test(a_node_is_late),
+        cmocka_unit_test(the_first_node_is_silent),
         cmocka_unit_test(nodes_are_mute_and_late),
     };
 

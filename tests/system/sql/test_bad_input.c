@@ -11,6 +11,7 @@
 #endif
 
 #include <rota.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,6 +109,91 @@ static void users(void **state)
     unsetenv("ROTA_PASSWORD");
     assert_good();
 }
+
+#ifdef HOUSE_MYSQL
+struct heard { /* lines of a log */
+    pthread_mutex_t mutex;
+    int lines, denied;
+};
+
+static void hear(void *arg, int level, const char *line)
+{
+    struct heard *h = arg;
+    pthread_mutex_lock(&h->mutex);
+    h->lines += level <= ROTA_LOG_WARN;
+    h->denied += strstr(line, "denied") != NULL;
+    pthread_mutex_unlock(&h->mutex);
+}
+
+struct wish {
+    struct rota *rota;
+    struct rota_lock *lock;
+    int err;
+};
+
+static void *wish_for(void *arg)
+{
+    struct wish *w = arg;
+    struct rota_ask ask = {.flags = ROTA_REJOIN};
+    w->err = rota_acquire(w->rota, "x", &ask, &w->lock);
+    return NULL;
+}
+
+static long long refused(void)
+{
+    return house_number("select variable_value from information_schema.global_status where "
+                        "variable_name = 'ACCESS_DENIED_ERRORS'");
+}
+
+/* Somebody changes the password of a client that waits, and ends its connections: it asks again and again, says so in
+ * a line and not in one for each try, and goes on when the password is right again. */
+static void change_password(const char *where, const char *waiting)
+{
+    struct heard h = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct rota_options options = {.log = hear, .log_arg = &h};
+    struct wish holder = {0}, waiter = {0};
+    pthread_t thread;
+    assert_int_equal(rota_open(&holder.rota, url_of("host", where), NULL), 0);
+    (void)wish_for(&holder);
+    assert_int_equal(holder.err, 0);
+    assert_int_equal(rota_open(&waiter.rota, url_of("guest", where), &options), 0);
+    assert_int_equal(pthread_create(&thread, NULL, wish_for, &waiter), 0);
+    while (house_number("%s", waiting) == 0)
+        usleep(20000);
+    house_ask("ALTER USER guest@'%%' IDENTIFIED BY 'another'");
+    long long before = refused();
+    house_ask("KILL USER guest");
+    while (refused() < before + 8)
+        usleep(20000);
+    pthread_mutex_lock(&h.mutex);
+    print_message("%s: %d lines, %d of them of the refusal\n", where, h.lines, h.denied);
+    assert_in_range(h.denied, 1, 3);
+    assert_in_range(h.lines, 1, 7);
+    pthread_mutex_unlock(&h.mutex);
+    house_ask("ALTER USER guest@'%%' IDENTIFIED BY '" SECRET "'");
+    assert_int_equal(rota_release(holder.lock), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(waiter.err, 0);
+    assert_int_equal(rota_release(waiter.lock), 0);
+    rota_close(waiter.rota);
+    rota_close(holder.rota);
+}
+
+static void a_password_that_changes(void **state)
+{
+    (void)state;
+    setenv("ROTA_PASSWORD", SECRET, 1);
+    add_user("guest");
+    add_user("host");
+    house_ask("GRANT ALL ON locks.* TO guest@'%%', host@'%%'");
+    house_ask("GRANT PROCESS ON *.* TO guest@'%%', host@'%%'");
+    change_password("locks", "select count(*) from rota_ticket where not granted");
+    change_password("locks?dialect=getlock",
+                    "select count(*) from information_schema.processlist where user = 'guest' and "
+                    "state = 'User lock'");
+    unsetenv("ROTA_PASSWORD");
+}
+#endif
 
 /* ---- Tables of others ------------------------------------------------------------------------------- */
 
@@ -491,6 +577,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(tables_of_another_kind),
         cmocka_unit_test(small_packets),
         cmocka_unit_test(packets_that_are_too_large),
+        cmocka_unit_test(a_password_that_changes),
     };
     const struct CMUnitTest clusters[] = {cmocka_unit_test(galera)};
     if (house == &house_mysql)

@@ -221,6 +221,24 @@ static void test_default_user_off_with_rights(void **state)
     assert_string_equal(danger(), "");
 }
 
+/* Patterns that are wider than needed, and a selector, are rights as well: the restart says so, and so does the doctor. */
+static void test_default_user_off_with_other_patterns(void **state)
+{
+    static const char *const rules[] = {"off ~rota* +@all", "off %R~* %W~rot?:* +@all",
+                                        "off (~rota* +@all)"};
+    struct rt_findings f;
+    (void)state;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        start_without_default(rules[i], NULL);
+        assert_true(is_kept_by_a_restart());
+        examine(one_redis_url, &f, NULL);
+        assert_string_equal(rt_findings_verdict(&f, "one holder"), "kept");
+        assert_string_equal(danger(), "");
+        if (i + 1 < sizeof(rules) / sizeof(rules[0]))
+            (void)one_redis_stop(state);
+    }
+}
+
 static void test_default_user_not_to_be_asked(void **state)
 {
     struct rt_findings f;
@@ -289,6 +307,7 @@ int main(void)
     const struct CMUnitTest off[] = {
         cmocka_unit_test_teardown(test_default_user_off, one_redis_stop),
         cmocka_unit_test_teardown(test_default_user_off_with_rights, one_redis_stop),
+        cmocka_unit_test_teardown(test_default_user_off_with_other_patterns, one_redis_stop),
         cmocka_unit_test_teardown(test_default_user_not_to_be_asked, one_redis_stop),
     };
     int failed = cmocka_run_group_tests(one, one_redis_start, one_redis_stop);

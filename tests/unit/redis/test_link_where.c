@@ -451,6 +451,84 @@ static void test_node_that_owed_an_answer(void **state)
     played_close(&p);
 }
 
+/* ---- Nodes that let us in and are silent ---------------------------------------------------------------- */
+
+/* The node of room 0, where the layout's mark is, is silent from the beginning: who else tells the map is asked where
+ * that room is now, and TO has it. */
+static void find_the_mark_at(uint16_t to)
+{
+    played_open(&p, "redis://h:7001", NULL, 0);
+    played_turn(&p);
+    size_t low = to_port(7001);
+    played_accept(&p, low);
+    greet_cluster(low, 7001, 7002);
+    played_accept(&p, to_port(7002));
+    (void)played_ask(&p, "a", 20000);
+    for (int i = 0; i < 2; i++) { /* it is not known yet that it is dead */
+        played_pass(&p, 4000);
+        assert_string_equal(played_next(&p, low), "CLUSTER SLOTS");
+        say_slots(low, 7001, i == 0 ? 7002 : to);
+        played_say_tag(&p, low, played_next(&p, low));
+        if (i == 0) {
+            played_pass(&p, 600);
+            played_accept(&p, to_port(7002));
+        }
+    }
+    played_pass(&p, 600);
+    assert_int_equal(open_to(7002), 0);
+    size_t s = to_port(to);
+    played_accept(&p, s);
+    greet_cluster(s, 7001, to);
+    answer_meta(s);
+    played_answer(&p, s, "a", 0);
+    assert_int_equal(p.asked[0].err, 0);
+    played_close(&p);
+}
+
+static void test_node_of_the_mark_is_silent(void **state)
+{
+    (void)state;
+    find_the_mark_at(7003); /* its replica */
+    find_the_mark_at(7001); /* the one that told us: it is greeted anew */
+}
+
+/* A node that owes answers is the last to be asked for the map. */
+static void test_silent_node_is_not_asked_for_the_map(void **state)
+{
+    size_t low, high;
+    (void)state;
+    open_cluster(&low, &high);
+    (void)played_ask(&p, "a", 4000);
+    assert_begins(played_next(&p, high), "EVALSHA");
+    played_pass(&p, 10);
+    (void)played_ask_in(&p, 2, "b", 4000);
+    refuse_next(low, "MOVED 5649 h:7003");
+    assert_string_equal(played_next(&p, high), "");
+    assert_string_equal(played_next(&p, low), "CLUSTER SLOTS");
+    played_close(&p);
+}
+
+/* Of several addresses one that is silent does not use up the time of the others. */
+static void test_silent_seeds(void **state)
+{
+    static const char *const urls[] = {"redis://h:7001,h:7002,h:7003",
+                                       "redis://h:7001,h:7002,h:7003?sentinel=m"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        played_open(&p, urls[i], NULL, 0);
+        p.conn->base.ttl_ms = 60000; /* a quarter of it is more than a call may take */
+        played_submit(&p);
+        played_turn(&p);
+        played_accept(&p, to_port(7001));
+        played_pass(&p, 1500);
+        played_accept(&p, to_port(7002));
+        played_pass(&p, 1500);
+        assert_int_equal(open_to(7003), 1);
+        assert_int_equal(p.op_done, 0);
+        played_close(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +548,9 @@ int main(void)
         cmocka_unit_test(test_node_is_lost),
         cmocka_unit_test(test_node_is_not_needed),
         cmocka_unit_test(test_node_that_owed_an_answer),
+        cmocka_unit_test(test_node_of_the_mark_is_silent),
+        cmocka_unit_test(test_silent_node_is_not_asked_for_the_map),
+        cmocka_unit_test(test_silent_seeds),
     };
     scarce_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,6 +138,84 @@ static void a_break_ends_the_dead(void **state)
            "list: 0 0 lock 1 1\n");
 }
 
+/* ---- More of the dead than one run takes out ------------------------------------------------ */
+
+#define MANY 1200 /* a run takes out 500 */
+
+static void many_wait(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        ask('A', "-", (struct wish){.name = "lock", .nonce = 100 + i});
+        story_forget();
+    }
+    clock_at(1500);
+}
+
+/* A try is not told of them, but that it is to ask again: each run takes so many out and no more. */
+static void a_try_behind_many_dead(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    ask('A', "-", (struct wish){.name = "lock", .nonce = 1});
+    many_wait();
+    ask('C', "t", (struct wish){.name = "lock", .nonce = 2});
+    assert_int_equal(number_of("ZCARD %s:w:%s", "lock"), MANY - 499); /* and the one that held */
+    ASK_LONG(sid('C'), "-", NULL, {.name = "lock", .nonce = 2, .mode = 2, .take = 1, .of = 1});
+    assert_int_equal(number_of("ZCARD %s:w:%s", "lock"), MANY - 999);
+    assert_int_equal(count_of('C'), 0);
+    ask('C', "t", (struct wish){.name = "lock", .nonce = 2});
+    expect("join: 7\n"
+           "join: 7\n"
+           "join: 0 @1500 0 @1500 1\n");
+}
+
+/* A release goes no further than that either: whoever waits behind them sweeps on, and is let in by that. */
+static void a_release_before_many_dead(void **state)
+{
+    int sweeps = 0;
+    (void)state;
+    open_sessions('C');
+    ask('B', "-", (struct wish){.name = "lock", .nonce = 1});
+    many_wait();
+    clock_at(900);
+    ask('C', "-", (struct wish){.name = "lock", .nonce = 2});
+    clock_at(1500);
+    story_forget();
+    RUN(LEAVE, "lock", sid('B'), at(0, 0));
+    assert_int_equal(number_of("ZCARD %s:w:%s", "lock"), MANY + 1 - 500);
+    expect("leave: 0 1\n");
+    for (long long left = MANY + 1 - 500; left > 0; sweeps++) {
+        story_forget();
+        RUN(SWEEP, "100", sid('C'), "");
+        long long now = number_of("ZCARD %s:w:%s", "lock");
+        assert_in_range(left - now, 1, 601);
+        left = now;
+    }
+    assert_true(sweeps > 1);
+    expect("sweep: 0 @1500 @1000 1 | p c: C 1 G @900 lock\n");
+}
+
+/* A barrier that many of the dead stand at opens when they are gone, with those who live. */
+static void a_barrier_with_many_dead(void **state)
+{
+    (void)state;
+    open_sessions('C');
+    for (int i = 0; i < MANY; i++) {
+        ASK_LONG(sid('A'), "-", NULL, {.name = "lock", .nonce = 100 + i, .mode = 4, .of = 2000});
+        story_forget();
+    }
+    ASK_LONG(sid('B'), "-", NULL, {.name = "lock", .nonce = 1, .mode = 4, .of = 2000});
+    assert_int_equal(number_of("ZCARD %s:w:%s", "lock"), MANY + 1);
+    clock_at(1500);
+    for (long long left = MANY + 1; left > 1;) {
+        story_forget();
+        RUN(SWEEP, "10", sid('C'), "");
+        long long now = number_of("ZCARD %s:w:%s", "lock");
+        assert_in_range(left - now, 1, 510);
+        left = now;
+    }
+}
+
 /* ---- Several names ------------------------------------------------------------------------- */
 
 /* Of several names the one that is taken is named, and who has it, wherever it stands among them. */
@@ -269,6 +347,9 @@ int main(void)
         STORY(the_dead_at_a_barrier_leave_no_value),
         STORY(a_break_ends_the_dead),
         STORY(many_tickets_are_looked_at_in_turn),
+        STORY(a_try_behind_many_dead),
+        STORY(a_release_before_many_dead),
+        STORY(a_barrier_with_many_dead),
         STORY(a_try_says_who_has_which),
         STORY(a_room_that_nobody_watches_is_plain_again),
         STORY(a_heartbeat_that_lets_in_tells_who_looks),

@@ -349,12 +349,17 @@ void play_changed(struct play *p, size_t n, size_t step, uint64_t count)
 
 void play_down(struct play *p, size_t n, int err)
 {
+    play_down_as(p, n, err, "it went down");
+}
+
+void play_down_as(struct play *p, size_t n, int err, const char *why)
+{
     struct play_link *l = link_of(p, n);
     bool flies = l->count > 0;
     l->count = 0;
     if (flies)
-        l->base.user->landed(&l->base, RT_SQL_CUT, 0, "it went down");
-    l->base.user->down(&l->base, err, "it went down");
+        l->base.user->landed(&l->base, RT_SQL_CUT, 0, why);
+    l->base.user->down(&l->base, err, why);
     play_turn(p);
 }
 

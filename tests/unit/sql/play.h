@@ -68,6 +68,7 @@ void play_land(struct play *p, size_t n, enum rt_sql_end end); /* and turns */
 void play_up(struct play *p, size_t n);                        /* it asks for the facts */
 void play_facts(struct play *p, size_t n); /* its row, of a server "s" whose clock says 1 us */
 void play_down(struct play *p, size_t n, int err); /* its connection is lost, or refused */
+void play_down_as(struct play *p, size_t n, int err, const char *why); /* the same in these words */
 void play_notice(struct play *p, size_t n, const char *channel, const char *text);
 #define PLAY_TEXT(words) ((struct rt_sql_cell){.text = (words), .size = strlen(words)})
 

@@ -362,7 +362,7 @@ static void listens_again(void **state)
     play_close(&p);
 }
 
-/* ---- Flights that do not land ---------------------------------------------------------------------------------- */
+/* ---- What is said of trouble ----------------------------------------------------------------------------------- */
 
 static void ignore_line(void *arg, const char *name, size_t count, size_t granted)
 {
@@ -373,6 +373,56 @@ static struct rt_op list_op(void)
 {
     return (struct rt_op){.kind = RT_OP_LIST, .list = {.prefix = "x", .each = ignore_line}};
 }
+
+/* The connection that is there works on; one that is asked for beside it cannot be had, again and again. One line says
+ * so, however often the other one is answered between. */
+static void a_lane_says_it_once(void **state)
+{
+    struct play p;
+    size_t next = 2;
+    (void)state;
+    wait_behind_5(&p);
+    play_down(&p, 1, ROTA_UNREACHABLE);
+    int told = p.logs;
+    for (int i = 0; i < 1000 && next < 8; i++) {
+        play_pass(&p, 20 * MS);
+        if (has(play_said(&p, 0), "look("))
+            PLAY_ROW(&p, 0, 0, 0, 8 * SECOND, 5);
+        if (play_said(&p, 0)[0] != '\0')
+            play_land(&p, 0, RT_SQL_LANDED);
+        if (p.link_count > next)
+            play_down(&p, next++, ROTA_UNREACHABLE);
+    }
+    assert_int_equal(next, 8); /* it was dialed so often */
+    assert_int_equal(p.logs, told);
+    play_close(&p);
+}
+
+/* Both servers refuse the password, each in its own words, whenever somebody asks: a line each, until one was well. */
+static void each_server_says_it_once(void **state)
+{
+    static const char *const words[] = {"a refuses the password", "b refuses the password"};
+    struct play p;
+    struct rt_op op;
+    (void)state;
+    assert_int_equal(play_open_url(&p, true, "played://a,b/x"), 0);
+    play_turn(&p);
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(p.link_count, i + 1);
+        play_down_as(&p, i, ROTA_AUTH, words[i % 2]);
+        assert_int_equal(p.logs, i == 0 ? 1 : 2);
+        op = list_op();
+        play_do(&p, &op);
+        play_pass(&p, SECOND);
+    }
+    play_greet(&p, 8);
+    int told = p.logs;
+    play_down_as(&p, 8, ROTA_UNREACHABLE, words[0]); /* it is lost again: that is news */
+    assert_int_equal(p.logs, told + 1);
+    play_close(&p);
+}
+
+/* ---- Flights that do not land ---------------------------------------------------------------------------------- */
 
 /* What was said before is not the reason. */
 static void no_memory_to_dial(void **state)
@@ -569,6 +619,8 @@ int main(void)
         cmocka_unit_test(an_observation_in_vain),
         cmocka_unit_test(listens_no_longer),
         cmocka_unit_test(listens_again),
+        cmocka_unit_test(a_lane_says_it_once),
+        cmocka_unit_test(each_server_says_it_once),
         cmocka_unit_test(no_memory_to_dial),
         cmocka_unit_test(no_memory_to_send),
         cmocka_unit_test(a_server_that_is_silent),

@@ -361,6 +361,7 @@ static const char *dialect_trouble(const struct rt_conn *conn)
 
 static const struct rt_resp_user user = {
     .name = "redis",
+    .keys = "~rota:*, and the keys of the locks (~NAME; of Redisson's also ~redisson*)",
     .scripts = RT_DIA_SCRIPTS,
     .places = 1,
     /* Keys of one lock are in one slot, the counter of fences is not. */

@@ -163,6 +163,7 @@ for i = 1, asked do
     local at = 9 * i - 3
     local its, its_of
     fit[i], its, its_of = place(arg[at], arg[at + 3], arg[at + 4], arg[at + 5])
+    if not fit[i] and spare <= 0 then return {tag, 7} end -- the dead are in the way still: asked again
     if its then return {tag, 3, its, its_of, i - 1} end
     if not fit[i] then busy = busy or i end
     -- What is written further down is looked at before: if it is of another type, nothing is left behind.

@@ -382,6 +382,8 @@ struct rt_sqlhold_conn {
     uint64_t beats;  /* that have left */
     int64_t ends_at; /* of the session */
     int64_t tidy_at;
+    char said
+        [256]; /* why a connection for a lock could not be had, as it was told last; "": none since one could */
     bool closing;
 };
 

@@ -205,6 +205,7 @@ static void greeted(struct rt_sqlhold_seat *s)
     s->started = (uint64_t)rt_sql_int(who, 1);
     s->epoch = s->c->sql.links;
     s->state = RT_DIAL_READY;
+    s->c->said[0] = '\0';
     s->pause = (struct rt_dial_pause){0};
     s->idle_since = now_of(s->c);
     rt_ledger_flush(&s->c->ledger);
@@ -285,9 +286,14 @@ static void on_up(struct rt_sql_link *l)
 static void on_down(struct rt_sql_link *l, int err, const char *why)
 {
     struct rt_sqlhold_seat *s = l->owner;
+    struct rt_sqlhold_conn *c = s->c;
     (void)err;
-    rt_words_log(&s->c->sql.base, s->ticket != NULL ? ROTA_LOG_WARN : ROTA_LOG_INFO, "%s: %s",
-                 s->ticket != NULL ? s->ticket->name : "an idle connection", why);
+    if (s->state == RT_DIAL_READY ||
+        strcmp(why, c->said) != 0) /* else once for all that are refused so */
+        rt_words_log(&c->sql.base, s->ticket != NULL ? ROTA_LOG_WARN : ROTA_LOG_INFO, "%s: %s",
+                     s->ticket != NULL ? s->ticket->name : "an idle connection", why);
+    if (s->state != RT_DIAL_READY)
+        snprintf(c->said, sizeof(c->said), "%s", why);
     lost(s, false, why);
 }
 

@@ -1,5 +1,9 @@
 -- The line after a change: who is granted now, who is told, and whether anything is left.
 
+-- So many of the dead one run takes out of lines at most: the server does nothing else meanwhile. While some that are
+-- in the way may be left (spare is 0), nobody behind them is granted: whoever waits there sweeps on, a join says MORE.
+local spare = 500
+
 -- Whether MODE, TAKE, OF fits behind those in g, as core/grant.c says; nobody waits before it.
 local function fits(g, mode, take, of)
     if mode == '3' then return true end
@@ -32,18 +36,22 @@ end
 
 -- Grants the first `of` of a barrier together, once so many live ones wait.
 local function gather(name, g, w, told)
-    local list, live = call('ZRANGE', w, 0, -1, 'WITHSCORES'), {}
-    local need, dropped
-    for i = 1, #list, 2 do
-        local sid, _, _, _, of, flags, _, _, chan = match(list[i], MEMBER)
-        if not sid or over(name, list[i + 1], sid, flags) then
-            drop(name, list[i + 1], list[i])
-            dropped = true
-        else
-            need = tonumber(of)
-            live[#live + 1] = {list[i + 1], sid, flags, chan, list[i]}
+    local live, need, dropped, list = {}, nil, nil, nil
+    repeat
+        list = call('ZRANGE', w, #live, #live + 99, 'WITHSCORES')
+        for i = 1, #list, 2 do
+            local sid, _, _, _, of, flags, _, _, chan = match(list[i], MEMBER)
+            if not sid or over(name, list[i + 1], sid, flags) then
+                if spare <= 0 then return dropped end
+                spare = spare - 1
+                drop(name, list[i + 1], list[i])
+                dropped = true
+            else
+                need = tonumber(of)
+                live[#live + 1] = {list[i + 1], sid, flags, chan, list[i]}
+            end
         end
-    end
+    until #list < 200 or need and #live >= need
     if not need or #live < need then return dropped end
     for i = 1, need do
         local t = live[i]
@@ -66,6 +74,8 @@ local function settle(name, fresh)
             dropped = gather(name, g, w, told)
             break
         elseif not sid or over(name, number, sid, flags) then
+            if spare <= 0 then break end
+            spare = spare - 1
             drop(name, number, member)
             dropped = true
         elseif not fits(g, mode, take, of) then
@@ -93,25 +103,25 @@ local function settle(name, fresh)
 end
 
 -- Ends those of the line who are over: of the granted LIMIT at most, of the waiting the first
--- ones, with DEEP also those behind a live one. Answers whether there were any.
+-- ones, with DEEP also those behind a live one; while there is something to spare. Answers whether there were any.
 local function purge(name, limit, deep)
     local g, w = room .. ':g:' .. name, room .. ':w:' .. name
-    local found = false
+    local before = spare
     local list = call('HRANDFIELD', g, limit, 'WITHVALUES')
     for i = 1, #list, 2 do
         local sid, _, _, _, _, flags = match(list[i + 1], MEMBER)
-        if not sid or over(name, list[i], sid, flags) then
+        if spare > 0 and (not sid or over(name, list[i], sid, flags)) then
             finish(name, list[i], list[i + 1])
-            found = true
+            spare = spare - 1
         end
     end
     list = call('ZRANGE', w, 0, deep and limit - 1 or 0, 'WITHSCORES')
     local i = 1
-    while list[i] do
+    while spare > 0 and list[i] do
         local sid, _, _, _, _, flags = match(list[i], MEMBER)
         if not sid or over(name, list[i + 1], sid, flags) then
             drop(name, list[i + 1], list[i])
-            found = true
+            spare = spare - 1
         elseif not deep then
             break
         end
@@ -120,5 +130,5 @@ local function purge(name, limit, deep)
             list, i = call('ZRANGE', w, 0, 0, 'WITHSCORES'), 1
         end
     end
-    return found
+    return spare < before
 end
