@@ -68,8 +68,8 @@ static void check_holders(struct rt_redlock_conn *c, const struct rt_op *op)
     const struct rt_redlock_node *forgets = first_without(c, keeps);
     const struct rt_redlock_node *copied = first_without(c, stands_alone);
     if (twice != NULL)
-        say_of(op, twice, promise, "broken", "the same server as another node: it counts twice",
-               "name each server once");
+        say_of(op, twice, promise, "limited",
+               "the same server as another node: only one of them counts", "name each server once");
     else if (evicts != NULL)
         say_of(op, evicts, promise, "limited", "it may evict locks when memory is short",
                "set maxmemory-policy noeviction");

@@ -153,6 +153,20 @@ static void on_mark(struct rt_resp_link *l)
     rt_resp_mark(l, rq != NULL ? &rq->call : NULL, NULL, 0);
 }
 
+/* Another node that is up and is the same server by another name: the same run. NULL: none. */
+static const struct rt_redlock_node *twin_of(const struct rt_redlock_node *node,
+                                             const struct rt_resp_facts *f)
+{
+    const struct rt_redlock_conn *c = node->conn;
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct rt_resp_node *at = c->nodes[i].link.nodes;
+        if (&c->nodes[i] != node && c->nodes[i].up && at != NULL && f->run_id[0] != '\0' &&
+            strcmp(at->facts.run_id, f->run_id) == 0)
+            return &c->nodes[i];
+    }
+    return NULL;
+}
+
 static bool on_marked(struct rt_resp_link *l, const redisReply *reply)
 {
     struct rt_redlock_node *node = of_link(l->conn);
@@ -161,6 +175,14 @@ static bool on_marked(struct rt_resp_link *l, const redisReply *reply)
     int64_t now = rt_loop_now(c->base.loop);
     if (reply->elements < 3 || reply->element[2]->type != REDIS_REPLY_INTEGER) {
         rt_resp_fatal(l, ROTA_PROTOCOL, "redis %s does not say what time it is", rt_resp_at(l));
+        return false;
+    }
+    const struct rt_redlock_node *twin = twin_of(node, f);
+    if (twin != NULL) {
+        rt_resp_fatal(l, ROTA_INVALID,
+                      "redis %.80s is the same server as %.80s, and counts only once: name each "
+                      "server once",
+                      rt_resp_at(l), twin->link.nodes->at);
         return false;
     }
     node->ahead_us = reply->element[2]->integer - now / US;
@@ -179,7 +201,7 @@ static void on_link(struct rt_resp_conn *link, bool up)
     node->up = up;
     memset(node->refusals, 0, sizeof(node->refusals));
     node->known = node->known || up;
-    node->failed = node->failed && !up;
+    node->failed = up ? 0 : node->failed;
     if (!up)
         rt_redlock_news(node->conn);
 }
@@ -192,7 +214,7 @@ static void on_linked(struct rt_resp_conn *link, struct rt_resp_node *at)
 
 static void on_failed(struct rt_resp_conn *link)
 {
-    of_link(link)->failed = true;
+    of_link(link)->failed = link->fatal;
     rt_redlock_news(of_link(link)->conn);
 }
 
@@ -253,7 +275,7 @@ static void tell_trouble(const struct rt_redlock_node *node, enum rt_redlock_scr
     int64_t now = rt_loop_now(node->conn->base.loop);
     const char *name = at != NULL ? at->at : "a node";
     out[0] = '\0';
-    if (node->failed)
+    if (node->failed != 0)
         (void)snprintf(out, size, "%.150s", node->link.fatal_text);
     else if (!node->up && node->link.last_trouble[0] == '\0')
         (void)snprintf(out, size, "%.100s does not answer", name);

@@ -57,8 +57,8 @@ static bool is_ready(struct rt_redlock_conn *c)
     if (c->known_at == 0)
         c->known_at = now;
     for (uint32_t i = 0; i < c->count; i++)
-        all = all &&
-              (c->nodes[i].known || c->nodes[i].failed || c->nodes[i].link.last_trouble[0] != '\0');
+        all = all && (c->nodes[i].known || c->nodes[i].failed != 0 ||
+                      c->nodes[i].link.last_trouble[0] != '\0');
     int64_t rest = 2 * (c->known_at - c->opened_at);
     c->ready = all || now >= c->known_at + (rest > REST_LEAST ? rest : REST_LEAST);
     if (!c->ready)
@@ -82,8 +82,8 @@ static const struct rt_redlock_node *find_fatal(const struct rt_redlock_conn *c)
     const struct rt_redlock_node *first = NULL;
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->count; i++) {
-        n += c->nodes[i].failed;
-        if (c->nodes[i].failed && first == NULL)
+        n += c->nodes[i].failed != 0;
+        if (c->nodes[i].failed != 0 && first == NULL)
             first = &c->nodes[i];
     }
     return n > c->count - rt_quorum_majority(c->count) ? first : NULL;
@@ -103,7 +103,7 @@ void rt_redlock_news(struct rt_redlock_conn *c)
             begin(c, op);
         else
             rt_conn_done(&c->base, op,
-                         rt_redlock_fail(c, fatal->link.fatal, "%s", fatal->link.fatal_text));
+                         rt_redlock_fail(c, fatal->failed, "%s", fatal->link.fatal_text));
     }
 }
 

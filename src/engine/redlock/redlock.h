@@ -66,9 +66,9 @@ struct rt_redlock_node {
     struct rt_resp_conn link; /* first */
     struct rt_redlock_conn *conn;
     uint32_t index;
-    bool up;           /* its link for work is ready */
-    bool known;        /* it was greeted, at least once */
-    bool failed;       /* no link can be had, for good: link.fatal_text */
+    bool up;    /* its link for work is ready */
+    bool known; /* it was greeted, at least once */
+    int failed; /* why no link can be had, for good: link.fatal_text. 0: it can. (link.fatal is 0 while it is dialed) */
     int64_t counts_at; /* its YES counts from then on */
     int64_t ahead_us;  /* its clock, less ours (CLOCK_BOOTTIME) */
     struct rt_redlock_refusal refusals[RT_REDLOCK_SCRIPTS]; /* since it is up */

@@ -99,7 +99,48 @@ static void one_server_by_two_names(void **state)
              (unsigned)five->node[0].server.port, (unsigned)five->node[0].server.port,
              (unsigned)five->node[1].server.port);
     examine(url, &f);
-    says(&f, "one holder", "broken", "counts twice");
+    says(&f, "one holder", "limited", "only one of them counts");
+    says(&f, "goes on", "limited", "2 of 3 nodes answer");
+}
+
+static void count_twins(void *arg, int level, const char *line)
+{
+    int *lines = arg;
+
+    *lines += level <= ROTA_LOG_WARN && strstr(line, "is the same server as") != NULL;
+}
+
+/* It has one voice: with two others that makes a majority, alone it never does. One line says so. */
+static void one_server_has_one_voice(void **state)
+{
+    char url[200];
+    int lines = 0;
+    struct rota_options options = {.log = count_twins, .log_arg = &lines, .call_ms = 2000};
+    struct rota *r = NULL;
+    struct rota_lock *lock;
+    unsigned port = five->node[0].server.port;
+
+    (void)state;
+    snprintf(url, sizeof(url), "redlock://127.0.0.1:%u,localhost:%u,127.0.0.1:%u/?max_ttl=0", port,
+             port, (unsigned)five->node[1].server.port);
+    assert_int_equal(rota_open(&r, url, &options), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(rota_acquire(r, "x", NULL, &lock), 0);
+        assert_int_equal(rota_release(lock), 0);
+    }
+    rt_server_stop(&five->node[1].server); /* the only other one */
+    assert_int_not_equal(rota_acquire(r, "x", &(struct rota_ask){.flags = ROTA_TRY}, &lock), 0);
+    assert_non_null(strstr(rota_errmsg(r), "is the same server as"));
+    rt_server_cont(&five->node[1].server);
+    rota_close(r);
+    assert_in_range(lines, 0, 1); /* none if it was not dialed yet: a majority was enough */
+    snprintf(url, sizeof(url), "redlock://127.0.0.1:%u,localhost:%u,127.1:%u/?max_ttl=0", port,
+             port, port);
+    r = NULL;
+    lines = 0;
+    assert_int_not_equal(rota_open(&r, url, &options), 0);
+    assert_non_null(strstr(rota_errmsg(NULL), "is the same server as"));
+    assert_in_range(lines, 1, 2); /* of two nodes */
 }
 
 /* What the user may not do, on two nodes and on three. (Who may not run scripts, or reach rota:f, is not greeted: "goes on" says so.) */
@@ -165,8 +206,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_they_are_started),     cmocka_unit_test(settings_of_one),
-        cmocka_unit_test(one_server_by_two_names), cmocka_unit_test(rights_that_are_missing),
-        cmocka_unit_test(nodes_that_are_away),
+        cmocka_unit_test(one_server_by_two_names), cmocka_unit_test(one_server_has_one_voice),
+        cmocka_unit_test(rights_that_are_missing), cmocka_unit_test(nodes_that_are_away),
     };
 
     cmocka_set_test_filter(getenv("ROTA_ONLY"));
