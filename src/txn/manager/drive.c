@@ -312,7 +312,8 @@ void rt_drive_go(struct rota_txn *t)
     }
     begin_some(t); /* only if it was abandoned meanwhile */
     (void)look_at_clocks(t);
-    go_on(t);
+    if (t->begins == NULL) /* else its connection is busy: that ends, or its time does */
+        go_on(t);
     int64_t next = look_at_clocks(t);
     if ((rt_txn_news(&t->core) & (RT_TXN_ATTENTION | RT_TXN_STUCK)) != 0)
         call_attention(t);
@@ -323,7 +324,9 @@ void rt_drive_go(struct rota_txn *t)
         rt_entry_free(t);
         return;
     }
-    next = sooner(sooner(next, t->free_by), rt_txn_next(&t->core));
+    next = sooner(next, t->free_by);
+    if (t->begins == NULL)
+        next = sooner(next, rt_txn_next(&t->core));
     rt_timers_at(&t->m->loop.timers, &t->timer.timer, next);
 }
 

@@ -64,12 +64,12 @@ static void watch(struct rota_branch *b)
 static void on_closed(struct rt_watch *w)
 {
     struct rota_branch *b = w->user;
-    struct rota_txn *t = b->txn;
 
     b->closing = false;
     if (b->orphan)
-        rt_entry_free_branch(b);
-    rt_txns_due(t);
+        rt_entry_free_branch(b); /* its transaction may be gone: that has not waited for it */
+    else
+        rt_txns_due(b->txn);
 }
 
 void rt_lent_unwatch(struct rota_branch *b)

@@ -6,6 +6,7 @@
 #include "lib/proc.h"
 
 #include <rota_txn.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -214,6 +215,37 @@ static void who_comes_too_late_is_told(void **state)
     assert_int_equal(rota_txn_join(there, "none", &b.joined), ROTA_INVALID);
 }
 
+static void on_begun(void *arg, int err)
+{
+    *(int *)arg = err;
+}
+
+/* Its manager is closed while a branch begins: at any moment of that, over the many rounds. */
+static void closing_while_a_branch_begins(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        const struct site *site = i % 2 == 0 ? my : pg;
+        struct rota_txns *own = manager();
+        struct rota_txn *here, *t;
+        void *conn = site->connect(0);
+        int err = -1000;
+
+        said(m, rota_txn_begin(m, NULL, &here));
+        said(own, rota_txn_join(own, rota_txn_id(here), &t));
+        said(own, site == my ? rota_xa_mysql_async(t, "shop", conn, NULL, on_begun, &err)
+                             : rota_xa_postgres_async(t, "ledger", conn, NULL, on_begun, &err));
+        for (int k = 0; k < i * i * 4; k++)
+            sched_yield();
+        rota_txns_close(own);
+        assert_true(err == 0 || err == ROTA_ABORTED); /* it was called, and t is gone */
+        site->close(conn);
+        (void)rota_txn_abort(here);
+    }
+    assert_int_equal(my->prepared(), 0);
+    assert_int_equal(pg->prepared(), 0);
+}
+
 /* ---- Other processes, which die ------------------------------------------------------- */
 
 struct child {
@@ -368,10 +400,15 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_commit),        cmocka_unit_test(who_only_read_does_not_abort_it),
-        cmocka_unit_test(a_no_aborts_both),   cmocka_unit_test(who_has_not_voted_aborts_it),
-        cmocka_unit_test(abort_ends_both),    cmocka_unit_test(who_comes_too_late_is_told),
-        cmocka_unit_test(who_voted_yes_dies), cmocka_unit_test(who_began_it_dies),
+        cmocka_unit_test(both_commit),
+        cmocka_unit_test(who_only_read_does_not_abort_it),
+        cmocka_unit_test(a_no_aborts_both),
+        cmocka_unit_test(who_has_not_voted_aborts_it),
+        cmocka_unit_test(abort_ends_both),
+        cmocka_unit_test(who_comes_too_late_is_told),
+        cmocka_unit_test(closing_while_a_branch_begins),
+        cmocka_unit_test(who_voted_yes_dies),
+        cmocka_unit_test(who_began_it_dies),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
