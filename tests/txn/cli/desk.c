@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -225,6 +228,60 @@ int run_at_terminal(const char *script, const char *words)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* ---- The daemon ------------------------------------------------------------- */
+
+void daemon_start(struct daemon *d)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char *words[] = {(char[]){"rota-txn"},
+                     (char[]){"--journal"},
+                     journal,
+                     (char[]){"--resources"},
+                     resources,
+                     (char[]){"recover"},
+                     (char[]){"--every"},
+                     (char[]){"1s"},
+                     (char[]){"--metrics"},
+                     d->metrics,
+                     NULL};
+
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s/notify", rt_tmpdir());
+    unlink(at.sun_path);
+    d->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(d->fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+    snprintf(d->metrics, sizeof(d->metrics), "%s/metrics.prom", rt_tmpdir());
+    setenv("NOTIFY_SOCKET", at.sun_path, 1);
+    setenv("WATCHDOG_USEC", "3000000", 1);
+    assert_int_equal(posix_spawn(&d->pid, program, NULL, NULL, words, environ), 0);
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+}
+
+void hears(const struct daemon *d, const char *text)
+{
+    char said[600] = "";
+    struct pollfd fd = {.fd = d->fd, .events = POLLIN};
+
+    while (strncmp(said, text, strlen(text)) != 0) {
+        assert_int_equal(poll(&fd, 1, SITE_LIMIT_MS), 1);
+        ssize_t n = recv(d->fd, said, sizeof(said) - 1, 0);
+        assert_true(n > 0);
+        said[n] = '\0';
+    }
+}
+
+void daemon_stop(struct daemon *d)
+{
+    int status;
+
+    assert_int_equal(kill(d->pid, SIGTERM), 0);
+    hears(d, "STOPPING=1");
+    while (waitpid(d->pid, &status, 0) < 0)
+        assert_int_equal(errno, EINTR);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(d->fd);
+}
+
 /* ---- What is left behind ------------------------------------------------------- */
 
 struct left left_new(int64_t birth_ms, int64_t deadline_ms)
@@ -302,7 +359,28 @@ long prepared(void)
     return my->prepared() + pg->prepared();
 }
 
+void wait_until_prepared(long at_my, long at_pg)
+{
+    while (my->prepared() != at_my || (at_pg >= 0 && pg->prepared() != at_pg))
+        poll(NULL, 0, 50); /* the watchdog ends it */
+}
+
 /* ---- Answers --------------------------------------------------------------------- */
+
+void has_keys(const json_t *object, const char *keys)
+{
+    size_t n = 0;
+
+    assert_true(json_is_object(object));
+    for (const char *k = keys; *k != '\0'; k += strspn(k, " "), n++) {
+        char key[40];
+        snprintf(key, sizeof(key), "%.*s", (int)strcspn(k, " "), k);
+        if (json_object_get(object, key) == NULL)
+            fail_msg("no '%s'", key);
+        k += strlen(key);
+    }
+    assert_int_equal(json_object_size(object), n);
+}
 
 const char *text_of(const json_t *object, const char *key)
 {

@@ -43,6 +43,18 @@ int run_at_terminal(const char *script, const char *words);
 /* It answered CODE and a line that has TEXT, on the standard error. */
 void refuses(int code, const char *text, const char *first, ...);
 
+/* ---- The daemon ------------------------------------------------------------- */
+
+struct daemon {
+    pid_t pid;
+    int fd; /* what a service manager hears */
+    char metrics[300];
+};
+
+void daemon_start(struct daemon *d);
+void hears(const struct daemon *d, const char *text); /* waits until the service manager was told */
+void daemon_stop(struct daemon *d);                   /* by SIGTERM: it ends well */
+
 /* ---- What is left behind ------------------------------------------------------- */
 
 struct left {
@@ -63,7 +75,11 @@ struct left left_new(int64_t birth_ms, int64_t deadline_ms); /* nothing of it is
 
 void is_at_both(const struct left *l, bool there);
 long prepared(void); /* at both together */
+/* Waits until MariaDB has AT_MY and PostgreSQL AT_PG (-1: it is not asked). */
+void wait_until_prepared(long at_my, long at_pg);
 
+/* OBJECT has these keys, all and only: docs/json.md. */
+void has_keys(const json_t *object, const char *keys);
 /* Strings and numbers of an answer; they end the test if they are not there. */
 const char *text_of(const json_t *object, const char *key);
 long long number_of(const json_t *object, const char *key);

@@ -111,7 +111,7 @@ static void nothing_there(void **state)
     assert_int_equal(json_array_size(json_object_get(all, "prepared")), 0);
     assert_int_equal(json_array_size(json_object_get(all, "resources")), 2);
     json_decref(all);
-    json_decref(run_json(0, "recover", "--once", NULL));
+    json_decref(run_json(0, "recover", "--once", "--for", "4m", NULL));
     json_decref(run_json(0, "gc", "--keep", "30d", NULL)); /* another case has what is younger */
     const struct said *said = run("ls", NULL);
     assert_int_equal(said->code, 0);
