@@ -125,4 +125,11 @@ void bench_mysql_threads(const struct bench *b);
 void bench_mysql_waiters(const struct bench *b);
 void bench_sql_stop(void); /* also if none was started */
 
+/* Transactions over both, against the same statements by hand, and Seata's and DTM's XA where they are (txn.c). */
+void bench_txn_transfer(const struct bench *b);
+void bench_txn_forced(const struct bench *b);
+void bench_txn_decide(const struct bench *b);
+void bench_txn_peers(const struct bench *b);
+void bench_txn_stop(void); /* also if nothing was started */
+
 #endif

@@ -86,6 +86,13 @@ static const struct {
      "from one client to another on MariaDB: against the same bell by hand"},
     {"mysql-threads", bench_mysql_threads, "32 threads on one lock on MariaDB"},
     {"mysql-waiters", bench_mysql_waiters, "100 who wait on MariaDB: what they cost"},
+    {"txn-transfer", bench_txn_transfer,
+     "transactions over two databases, 1 and 16 clients: against two-phase commit by hand"},
+    {"txn-forced", bench_txn_forced, "forced writes of a transaction over two databases"},
+    {"txn-decide", bench_txn_decide,
+     "64 who decide at once: journals in a file and on PostgreSQL, against bare INSERTs"},
+    {"txn-peers", bench_txn_peers,
+     "transactions over two databases, 16 clients: against Seata's XA and DTM's"},
 #endif
 };
 
@@ -148,7 +155,7 @@ static int usage(FILE *out)
     fprintf(out,
             "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
             "BENCH may be the first word of several: redis, redlock, etcd, zookeeper, postgres, "
-            "mysql.\n\n");
+            "mysql, txn.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         fprintf(out, "  %-17s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
@@ -193,6 +200,7 @@ static void clear_up(void)
 #endif
 #ifdef BENCH_SQL
     bench_sql_stop();
+    bench_txn_stop();
 #endif
     rt_scratch_remove(&scratch);
 }

@@ -269,7 +269,7 @@ void rt_mariadb_start(struct rt_mariadb *m, const struct rt_mariadb_options *opt
     const struct rt_mariadb_options *o = opts != NULL ? opts : &none;
     const char *password = o->password != NULL ? o->password : RT_MARIADB_PASSWORD;
     memset(m, 0, sizeof(*m));
-    rt_server_init_in(&m->server, rt_memdir(), "mariadb", "mariadbd");
+    rt_server_init_in(&m->server, o->on_disk ? rt_tmpdir() : rt_memdir(), "mariadb", "mariadbd");
     m->tls = o->tls;
     m->tls_clients = o->tls_clients;
     if (snprintf(m->socket, sizeof(m->socket), "%s/sock", m->server.dir) >= 108)

@@ -20,6 +20,7 @@ struct rt_mariadb_options { /* all zero: the user rota may do anything in the da
     const char *password;       /* of the user; NULL: one of the test's */
     bool log;                   /* has a binary log, for replicas */
     struct rt_mariadb *primary; /* is a replica of this one, which has a log */
+    bool on_disk;               /* its folder is never in memory: what it forces is forced */
     const char *extra[8];       /* more arguments of mariadbd */
 };
 

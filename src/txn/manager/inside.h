@@ -256,6 +256,9 @@ void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op);      /* of 
 /* B begins on the keeper's thread: the next step, if nothing is under way; and an op of it has ended. B may be gone. */
 void rt_xa_go_on(struct rota_branch *b);
 void rt_xa_begun(struct rota_branch *b);
+/* A branch begins on CONN, a connection of the application's of KIND: what rota_xa_* are made of. */
+int rt_xa_begin(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
+                const struct rt_party_kind *kind, void *conn, struct rota_branch **out);
 
 /* ---- seat.c ---------------------------------------------------------------------- */
 

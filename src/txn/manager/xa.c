@@ -227,8 +227,8 @@ static int begin_and_wait(struct rota_txn *t, const char *resource, enum rt_bran
     return rt_txns_fail(m, rv, "%s", line);
 }
 
-static int begin_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
-                        const struct rt_party_kind *kind, void *conn, struct rota_branch **out)
+int rt_xa_begin(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
+                const struct rt_party_kind *kind, void *conn, struct rota_branch **out)
 {
     char line[RT_TXN_LINE];
     struct rota_branch *b = NULL;
@@ -299,13 +299,13 @@ static int begin_later(struct rota_txn *t, const char *resource, enum rt_branch_
 int rota_xa_mysql(struct rota_txn *t, const char *resource, struct st_mysql *my,
                   struct rota_branch **out)
 {
-    return begin_branch(t, resource, RT_XA_MYSQL, &rt_xa_mysql, my, out);
+    return rt_xa_begin(t, resource, RT_XA_MYSQL, &rt_xa_mysql, my, out);
 }
 
 int rota_xa_postgres(struct rota_txn *t, const char *resource, struct pg_conn *pg,
                      struct rota_branch **out)
 {
-    return begin_branch(t, resource, RT_XA_POSTGRES, POSTGRES, pg, out);
+    return rt_xa_begin(t, resource, RT_XA_POSTGRES, POSTGRES, pg, out);
 }
 
 int rota_xa_mysql_async(struct rota_txn *t, const char *resource, struct st_mysql *my,

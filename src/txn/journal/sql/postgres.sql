@@ -90,8 +90,9 @@ update rota_txn set registered = (select count(*) from rota_txn_branch b where b
 --@ branches
 select body from rota_txn_branch where id = $1 order by number
 
+-- done < 1: with done = 0 a plan that was made when the table was empty goes through rota_txn_undone, for ever.
 --@ done
-update rota_txn set done = NOW where id = $1 and stands <> 1 and done = 0
+update rota_txn set done = NOW where id = $1 and stands <> 1 and done < 1
 
 --@ raise
 update rota_txn_meta set n = $1 where k = 'floor' and n < $1
@@ -108,7 +109,7 @@ where done = 0 and deadline <= $1 and (deadline, id) > ($2, $3) order by deadlin
 
 --@ claim
 update rota_txn set claimer = case when $3 = 0 then 0 else $2 end, claimed = case when $3 = 0 then 0 else NOW + $3 end
-where id = $1 and done = 0 and (claimer in (0, $2) or claimed <= NOW)
+where id = $1 and done < 1 and (claimer in (0, $2) or claimed <= NOW)
 
 --@ resource
 insert into rota_txn_resource as r (name, url, seen) values ($1, $2, NOW)

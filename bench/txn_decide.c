@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 64 who decide at once: transactions whose two participants are played, and say yes at once. What is left is the
+ * manager and its journal. On PostgreSQL beside rows that are inserted by hand and share their COMMITs the same way. */
+#include "txn.h"
+
+#include "txn/branch/party.h"
+#include "txn/manager/inside.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <rota_txn.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define AT_ONCE 64
+#define ROUNDS 7
+#define ROUND_S 1.0
+
+__attribute__((noreturn)) static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "rota-bench: %s: %s\n", what, why);
+    exit(1);
+}
+
+/* ---- A participant that is played ------------------------------------------------ */
+
+struct played {
+    int ends[2]; /* a connection is known by its socket */
+};
+
+static int load(char *errmsg, size_t size)
+{
+    (void)errmsg;
+    (void)size;
+    return 0;
+}
+
+static int usable(struct rt_talk *t, char *errmsg, size_t size)
+{
+    (void)t;
+    (void)errmsg;
+    (void)size;
+    return 0;
+}
+
+static int fd(struct rt_talk *t)
+{
+    return ((const struct played *)t->conn)->ends[0];
+}
+
+static const struct rt_talk_kind played_talk = {.load = load, .usable = usable, .fd = fd};
+
+static bool step(struct rt_party *p)
+{
+    enum rt_reply reply = RT_REPLY_DONE;
+    switch (p->op->what) {
+    case RT_PARTY_ATTACH:
+        p->attached = true;
+        snprintf(p->marks, sizeof p->marks, "`left`.rota_mark");
+        break;
+    case RT_PARTY_BEGIN:
+        p->op->part->by = p;
+        break;
+    case RT_PARTY_PREPARE:
+        p->op->part->prepared = true;
+        reply = RT_REPLY_YES;
+        break;
+    default:
+        p->op->part->by = NULL;
+    }
+    return rt_party_end(p, reply, 0, NULL);
+}
+
+static const struct rt_party_kind played_kind = {
+    .name = "played", .title = "played", .ddl = "", .talk = &played_talk, .step = step};
+
+/* ---- By Rota --------------------------------------------------------------------- */
+
+struct deciders {
+    struct rota_txns *manager;
+    struct played connections[AT_ONCE][2];
+    _Atomic int next;
+};
+
+static int decide(void *arg)
+{
+    static _Thread_local int mine = -1;
+    static const char *const names[] = {"left", "right"};
+    const struct rota_txn_options opts = {.flags = ROTA_TXN_WAIT};
+    struct deciders *d = arg;
+    struct rota_txn *t = NULL;
+    if (mine < 0)
+        mine = atomic_fetch_add(&d->next, 1);
+    assert(mine < AT_ONCE);
+    int err = rota_txn_begin(d->manager, &opts, &t);
+    for (int i = 0; err == 0 && i < 2; i++)
+        err = rt_xa_begin(t, names[i], RT_XA_POSTGRES, &played_kind, &d->connections[mine][i],
+                          NULL);
+    if (err == 0)
+        err = rota_txn_commit(t);
+    if (err != 0)
+        die("a decision", rota_txn_errmsg(d->manager));
+    return 0;
+}
+
+static void deciders_open(struct deciders *d, const char *url)
+{
+    *d = (struct deciders){.manager = NULL};
+    if (rota_txns_open(&d->manager, url, NULL) != 0)
+        die(url, rota_txn_errmsg(NULL));
+    for (int i = 0; i < AT_ONCE; i++)
+        for (int k = 0; k < 2; k++)
+            if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, d->connections[i][k].ends) != 0)
+                die("a participant", "no socket");
+}
+
+static void deciders_close(struct deciders *d)
+{
+    rota_txns_close(d->manager);
+    for (int i = 0; i < AT_ONCE; i++)
+        for (int k = 0; k < 2; k++) {
+            close(d->connections[i][k].ends[0]);
+            close(d->connections[i][k].ends[1]);
+        }
+}
+
+static double decisions(struct deciders *d, double seconds)
+{
+    double per_second = 0;
+    atomic_store(&d->next, 0);
+    bench_done(rt_bench_crowd(AT_ONCE, seconds, decide, d, &per_second));
+    return per_second;
+}
+
+/* ---- By hand: who finds nobody writing writes for all that wait --------------------- */
+
+struct row {
+    int client;
+    unsigned count;
+    sem_t written;
+    bool leads;
+    struct row *next;
+};
+
+static struct {
+    PGconn *db;
+    pthread_mutex_t mu;
+    struct row *waiting;
+    bool writing;
+    unsigned flight;
+} table = {.mu = PTHREAD_MUTEX_INITIALIZER};
+
+static _Atomic int next_hand;
+
+static void pg_must(bool ok)
+{
+    if (!ok)
+        die("postgres", PQerrorMessage(table.db));
+}
+
+static void table_open(void)
+{
+    table.db = PQconnectdb(txn_postgres_url());
+    PGresult *made = PQexec(table.db, "create table decision (id bytea primary key, what smallint, "
+                                      "deadline bigint, branches bytea)");
+    pg_must(PQresultStatus(made) == PGRES_COMMAND_OK);
+    PQclear(made);
+    made = PQprepare(table.db, "insert", "insert into decision values ($1, 1, 0, $2)", 0, NULL);
+    pg_must(PQresultStatus(made) == PGRES_COMMAND_OK);
+    PQclear(made);
+    made = PQprepare(table.db, "begin", "begin", 0, NULL);
+    PQclear(made);
+    made = PQprepare(table.db, "commit", "commit", 0, NULL);
+    PQclear(made);
+    pg_must(PQenterPipelineMode(table.db) == 1);
+}
+
+static void drain(void)
+{
+    for (;;) {
+        PGresult *r = PQgetResult(table.db);
+        if (r == NULL)
+            continue; /* between two statements */
+        ExecStatusType status = PQresultStatus(r);
+        PQclear(r);
+        if (status == PGRES_PIPELINE_SYNC)
+            return;
+        pg_must(status == PGRES_COMMAND_OK);
+    }
+}
+
+/* All of them in one transaction, one write to the server, one forced write of it. */
+static void write_rows(struct row *all)
+{
+    static const char branches[100];
+    pg_must(PQsendQueryPrepared(table.db, "begin", 0, NULL, NULL, NULL, 0) == 1);
+    for (struct row *r = all; r != NULL; r = r->next) {
+        char id[16];
+        snprintf(id, sizeof id, "%04d%010u", r->client, r->count);
+        const char *const values[] = {id, branches};
+        const int sizes[] = {sizeof id, sizeof branches}, formats[] = {1, 1};
+        pg_must(PQsendQueryPrepared(table.db, "insert", 2, values, sizes, formats, 0) == 1);
+    }
+    pg_must(PQsendQueryPrepared(table.db, "commit", 0, NULL, NULL, NULL, 0) == 1);
+    pg_must(PQpipelineSync(table.db) == 1);
+    drain();
+}
+
+static int insert(void *arg)
+{
+    static _Thread_local int mine = -1;
+    static _Atomic unsigned counts; /* also over rounds */
+    (void)arg;
+    if (mine < 0)
+        mine = atomic_fetch_add(&next_hand, 1);
+    struct row row = {.client = mine, .count = atomic_fetch_add(&counts, 1)};
+    sem_init(&row.written, 0, 0);
+    pthread_mutex_lock(&table.mu);
+    row.next = table.waiting;
+    table.waiting = &row;
+    bool leads = !table.writing;
+    table.writing = true;
+    pthread_mutex_unlock(&table.mu);
+    if (!leads) {
+        while (sem_wait(&row.written) != 0)
+            ;
+        if (!row.leads)
+            return 0;
+    }
+    pthread_mutex_lock(&table.mu);
+    struct row *all = table.waiting;
+    table.waiting = NULL;
+    pthread_mutex_unlock(&table.mu);
+    write_rows(all);
+    pthread_mutex_lock(&table.mu);
+    struct row *leader = table.waiting;
+    table.writing = leader != NULL;
+    if (leader != NULL) {
+        leader->leads = true;
+        sem_post(&leader->written);
+    }
+    pthread_mutex_unlock(&table.mu);
+    for (struct row *next; all != NULL; all = next) {
+        next = all->next;
+        if (all != &row)
+            sem_post(&all->written);
+    }
+    return 0;
+}
+
+static double inserts(double seconds)
+{
+    double per_second = 0;
+    atomic_store(&next_hand, 0);
+    bench_done(rt_bench_crowd(AT_ONCE, seconds, insert, NULL, &per_second));
+    return per_second;
+}
+
+/* ---- Both ------------------------------------------------------------------------------ */
+
+static void on_file(const struct bench *b)
+{
+    struct deciders d;
+    char url[BENCH_URL];
+    double rates[ROUNDS];
+    snprintf(url, sizeof url, "file:%s/decisions", b->folder);
+    deciders_open(&d, url);
+    (void)decisions(&d, ROUND_S * b->scale);
+    for (int i = 0; i < ROUNDS; i++)
+        rates[i] = decisions(&d, ROUND_S * b->scale);
+    deciders_close(&d);
+    bench_goal(b, "64 who decide, journal in a file", rt_bench_median(rates, ROUNDS), "/s", true,
+               20000);
+}
+
+static void on_postgres(const struct bench *b)
+{
+    struct deciders d;
+    struct beside s = {.n = 0};
+    txn_start();
+    table_open();
+    deciders_open(&d, txn_postgres_url());
+    (void)decisions(&d, ROUND_S * b->scale);
+    (void)inserts(ROUND_S * b->scale);
+    for (int i = 0; i < ROUNDS; i++) {
+        double theirs = inserts(ROUND_S * b->scale);
+        beside_add(&s, decisions(&d, ROUND_S * b->scale), theirs);
+    }
+    deciders_close(&d);
+    PQfinish(table.db);
+    beside_say(b, &s,
+               &(struct beside_text){"64 who decide, journal on PostgreSQL",
+                                     "64 bare INSERTs that share their COMMITs",
+                                     "decisions / bare INSERTs", "/s", 0.5, true});
+}
+
+void bench_txn_decide(const struct bench *b)
+{
+    on_file(b);
+    on_postgres(b);
+}
