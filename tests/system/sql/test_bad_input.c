@@ -10,8 +10,8 @@
 #include "lib/mysql_server.h"
 #endif
 
-#include <rota.h>
 #include <pthread.h>
+#include <rota.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
