@@ -18,13 +18,15 @@
  * cuts the connection.
  *
  * Touches (D1). The leader ends sessions that it has not heard of for their timeout, and hears of them from the server
- * that a client is connected to, twice a tick. A server that dies takes with it what it had not passed on. So a
- * touch counts from when it is *secured*, by two more requests that go to the leader and back (`sync`; their connection keeps
+ * that a client is connected to, twice a tick. A server that dies takes with it what it had not passed on. So a touch
+ * counts from when it is *secured*, by two more requests that go to the leader and back (`sync`; their connection keeps
  * the order). The answer to one that was sent half a tick after the touch was answered came behind a ping, however late
- * that was; one that is sent then comes behind the answer to that ping. A quarter of a tick lies between them, for a leader that
- * was stopped may answer before it pings. On a server that is alone each counts at once; and that we connect counts, for the
- * leader is asked about the session. rt_zk_secured says up to when the session certainly lives: the time before the last
- * secured touch was sent, plus the timeout.
+ * that was; one that is sent then comes behind the answer to that ping. A quarter of a tick lies between them, for a
+ * leader that was stopped may answer, all that waited at once, before it pings; but it pings soon: it waits half a tick
+ * by a clock that goes on while it is stopped, so its ping is overdue. (One that is stopped again between those two is
+ * not provided for.) On a server that is alone each counts at once; and that we connect counts, for the leader is asked
+ * about the session. rt_zk_secured says up to when the session certainly lives: the time before the last secured touch
+ * was sent, plus the timeout.
  *
  * Everything here is serialised as engines are. No answer, up-call or callback comes from inside a function of this header:
  * all come from a turn of the loop. In them, every function here is legal but rt_zk_conn_close. */

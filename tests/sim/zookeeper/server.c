@@ -500,6 +500,8 @@ void zs_server_run(struct zs_server *s, int64_t now)
 void zs_server_freeze(struct zs_server *s, uint32_t member, int64_t until)
 {
     struct zs_task *all = s->tasks, **last = &all;
+    if (member == s->leader && s->members[member].frozen_until == 0)
+        s->ping_due = s->ping_at;
     s->members[member].frozen_until = until;
     while (*last != NULL) { /* what it would hear meanwhile */
         struct zs_task *t = *last;
@@ -520,7 +522,7 @@ void zs_server_freeze(struct zs_server *s, uint32_t member, int64_t until)
         if (i == member && m->back_at < until)
             m->back_at = until;
     }
-    if (member == s->leader && s->ping_at < until)
+    if (member == s->leader && s->ping_at < until) /* overdue then */
         s->ping_at = until +
                      (sim_chance(&s->net.random, 500) ? 0 : sim_spread_ns(&s->net.random, 500));
 }
@@ -581,8 +583,9 @@ void zs_server_heal(struct zs_server *s)
     s->net.faults = (struct sim_wire){0};
     for (struct zs_task *t = s->tasks; t != NULL; t = t->next) /* in their order */
         t->at = s->net.now;
-    if (s->ping_at > s->net.now + s->tick_ms * RT_MS / 2)
-        s->ping_at = s->net.now;
+    if (s->members[s->leader].frozen_until != 0 &&
+        s->ping_at > s->ping_due) /* its stop ends early */
+        s->ping_at = s->ping_due > s->net.now ? s->ping_due : s->net.now;
     s->behind_until = s->behind_until < s->net.now ? s->behind_until : s->net.now;
     if (s->leaderless_until != 0)
         s->leaderless_until = s->net.now;

@@ -70,6 +70,7 @@ struct zs_server {
     uint32_t epoch, counter;
     int64_t leaderless_until; /* 0: there is a leader */
     int64_t ping_at, phase;
+    int64_t ping_due;     /* by the clock of the leader, which goes on while it is stopped */
     int64_t behind_until; /* something between servers is on its way until then */
     uint32_t tick_ms;
     int32_t clock_ppm; /* of leaders, for sessions */
