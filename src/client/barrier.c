@@ -97,7 +97,8 @@ static void limit_over(struct rt_timer_call *call, int64_t now)
         .deadline = g->unsure_until != 0 ? g->unsure_until : now + r->call_ms * RT_MS,
         .leave = {.name = g->name,
                   .session = rt_desk_session(&r->d.desk),
-                  .number = ask->ticket->id},
+                  .number = ask->ticket->id,
+                  .nonce = ask->ticket->nonce},
     };
     g->in_flight = true;
     rt_dispatch_send(&r->d, &g->rq);

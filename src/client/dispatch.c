@@ -307,7 +307,7 @@ static void send_leave(struct rt_dispatch *d, struct rt_request *rq, const struc
     op->leave.name = todo->ticket->line->name;
     op->leave.session = todo->session;
     op->leave.number = numbered ? todo->id : 0;
-    op->leave.nonce = numbered ? 0 : todo->id;
+    op->leave.nonce = todo->ticket->nonce;
     op->leave.untold = todo->untold;
     rq->done = leave_done;
     rt_dispatch_send(d, rq);

@@ -13,7 +13,7 @@
 struct rt_stray {
     struct rt_request request; /* first */
     struct rt_stray *next;
-    uint64_t session, number;
+    uint64_t session, number, nonce; /* nonce 0: the engine has not told it */
     char name[];
 };
 
@@ -42,6 +42,7 @@ void rt_stray_note(struct rt_dispatch *d, const struct rt_event *event)
         return;
     stray->session = event->session;
     stray->number = event->fence != 0 ? event->fence : event->number;
+    stray->nonce = event->nonce;
     memcpy(stray->name, event->name, size);
     stray->next = d->strays;
     d->strays = stray;
@@ -104,6 +105,7 @@ void rt_stray_send(struct rt_dispatch *d)
         op->leave.name = stray->name;
         op->leave.session = stray->session;
         op->leave.number = stray->number;
+        op->leave.nonce = stray->nonce;
         op->leave.untold = true;
         stray->request.done = stray_done;
         rt_dispatch_send(d, &stray->request);

@@ -54,7 +54,7 @@ void rt_ticket_join(struct rt_ticket *t, uint64_t nonce, bool try, bool arm, int
         set(t, RT_TICKET_TRY);
     if (arm)
         set(t, RT_TICKET_ARMED);
-    t->id = nonce;
+    t->id = t->nonce = nonce;
     t->want = (uint8_t)(rt_ticket_has(t, RT_TICKET_SET) ? 0u : RT_WANT_JOIN);
 }
 
@@ -108,7 +108,7 @@ void rt_ticket_idle(struct rt_ticket *t, int64_t now)
     move(t, RT_TICKET_IDLE, now);
     t->want = 0;
     t->flags &= LASTING;
-    t->id = 0;
+    t->id = t->nonce = 0;
 }
 
 void rt_ticket_give_up(struct rt_ticket *t, int64_t now)

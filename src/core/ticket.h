@@ -53,8 +53,9 @@ struct rt_ticket {
     struct rt_ticket *next, *prev; /* the desk's tickets that are not idle */
     struct rt_ticket *out_next;    /* the desk's outbox, unsent or retry list */
     struct rt_line *line;
-    uint64_t id;   /* nonce until the JOIN is answered, then the number (exclusive: the fence) */
-    int64_t since; /* when the present state began */
+    uint64_t id;    /* nonce until the JOIN is answered, then the number (exclusive: the fence) */
+    uint64_t nonce; /* of its JOIN: a server that lost data may give a number again, to us too */
+    int64_t since;  /* when the present state began */
     uint32_t take, of;
     uint16_t holds; /* how many hold through it: RT_HOLDS_MOST */
     uint16_t flags; /* RT_TICKET_* */

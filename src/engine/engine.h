@@ -134,8 +134,10 @@ enum rt_op_kind {
     /* Changes or verifies a ticket of ours: see RT_CHANGE_*. ROTA_LOST: (session, number) is
      * not in the line or not granted. `wanted` answered. Asked again: harmless. */
     RT_OP_CHANGE,
-    /* Takes our ticket out of the line and grants the next. Named by (session, number), or
-     * where number is 0 by (session, nonce). `untold`: it never held for anybody, so it keeps
+    /* Takes our ticket out of the line and grants the next. Named by (session, number, nonce), where a
+     * nonce of 0 is any; or where number is 0 by (session, nonce): see rt_names_ticket. The number alone may
+     * name a later ticket of the same session: a replica that was promoted without the last writes, and
+     * whose clock is behind, gives numbers again. `untold`: it never held for anybody, so it keeps
      * nothing for its at_least_ms; by nonce it is always so. ROTA_LOST: no such ticket. Asked
      * again after a lost reply, ROTA_LOST says only that it is gone now. */
     RT_OP_LEAVE,
@@ -310,6 +312,22 @@ struct rt_engine {
 const struct rt_engine *rt_engine_find(const char *scheme);
 /* The engines of this build by the first of their schemes, for a message: "file:, mem:". */
 void rt_engine_list(char *text, size_t size);
+
+/* Whether NUMBER and NONCE name, within a session, the ticket that has ITS_: by both, by its number (NONCE 0), or by
+ * its nonce (NUMBER 0). */
+static inline bool rt_names_ticket(uint64_t number, uint64_t nonce, uint64_t its_number,
+                                   uint64_t its_nonce)
+{
+    if (number == 0)
+        return nonce == its_nonce;
+    return number == its_number && (nonce == 0 || nonce == its_nonce);
+}
+
+/* The same, of a LEAVE. */
+static inline bool rt_leave_names(const struct rt_op *op, uint64_t its_number, uint64_t its_nonce)
+{
+    return rt_names_ticket(op->leave.number, op->leave.nonce, its_number, its_nonce);
+}
 
 /* Whether what a LEAVE takes out may go on to keep its line taken, for at_least_ms. */
 static inline bool rt_leave_keeps(const struct rt_op *op)

@@ -58,9 +58,8 @@ static bool is_ours(const struct sim *sim, const struct rt_op *op, const struct 
 {
     int64_t ends;
     for (size_t i = 0; i < n; i++) {
-        bool same = op->leave.number != 0 ? places[i].number == op->leave.number
-                                          : places[i].nonce == op->leave.nonce;
-        if (same && places[i].session != 0 && places[i].session == op->leave.session)
+        if (rt_leave_names(op, places[i].number, places[i].nonce) && places[i].session != 0 &&
+            places[i].session == op->leave.session)
             return sim->kind->session(sim, op->leave.session, op->leave.name, &ends) &&
                    ends > sim->now;
     }

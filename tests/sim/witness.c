@@ -90,8 +90,7 @@ bool sim_witness_left(struct sim_witness *w, const struct rt_op *op, int64_t sen
     uint32_t known = w->left_count < SIM_LEFT_MAX ? w->left_count : SIM_LEFT_MAX;
     for (uint32_t i = 0; i < known; i++) {
         struct sim_left *l = &w->left[i];
-        bool same = op->leave.number != 0 ? l->number == op->leave.number
-                                          : l->nonce == op->leave.nonce;
+        bool same = rt_leave_names(op, l->number, l->nonce);
         /* Whose session has ended may still be left while it keeps its line: that is to be seen nowhere. */
         if (!same || l->session != op->leave.session || (!l->by_leave && !l->keeps))
             continue;

@@ -70,12 +70,12 @@ static int begin_leave(void *engine, struct rt_work *w)
     int rv = rt_check_name(&c->base, op->leave.name);
     if (rv != 0)
         return rv;
-    struct rt_also_ticket *t = op->leave.number != 0
-                                   ? rt_also_by_number(c, op->leave.name, op->leave.session,
-                                                       op->leave.number)
-                                   : rt_also_by_nonce(c, op->leave.name, op->leave.session,
-                                                      op->leave.nonce);
-    if (t == NULL) {
+    struct rt_also_ticket *t = op->leave.nonce != 0
+                                   ? rt_also_by_nonce(c, op->leave.name, op->leave.session,
+                                                      op->leave.nonce)
+                                   : rt_also_by_number(c, op->leave.name, op->leave.session,
+                                                       op->leave.number);
+    if (t == NULL || !rt_leave_names(op, t->number, t->nonce)) {
         hand_on(&c->line, w, left_alone);
         return 0;
     }

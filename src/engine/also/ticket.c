@@ -276,7 +276,7 @@ static void leave_line(struct rt_also_conn *c, struct rt_also_ticket *t)
         .leave = {.name = t->name,
                   .session = t->session,
                   .number = t->number,
-                  .nonce = t->number == 0 ? t->nonce : 0,
+                  .nonce = t->nonce,
                   .untold = t->untold}};
     rt_also_send(&c->line, &t->line_ask, line_left, t);
 }
@@ -427,6 +427,7 @@ static void give_stray(struct rt_also_conn *c, const struct rt_event *e)
                                .leave = {.name = s->name,
                                          .session = e->session,
                                          .number = e->fence != 0 ? e->fence : e->number,
+                                         .nonce = e->nonce,
                                          .untold = true}};
     rt_also_send(&c->foreign, &s->ask, stray_left, s);
 }

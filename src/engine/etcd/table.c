@@ -174,7 +174,7 @@ struct rt_etcd_ticket *rt_etcd_ticket_find(struct rt_etcd_conn *c, const char *n
     size_t size = strlen(name);
     struct rt_etcd_ticket *t = *bucket(s, name, size);
     for (; t != NULL; t = t->hash_next)
-        if (t->session == session && (number != 0 ? t->number == number : t->nonce == nonce) &&
+        if (t->session == session && rt_names_ticket(number, nonce, t->number, t->nonce) &&
             t->name_size == size && memcmp(t->key, name, size) == 0)
             return t;
     return NULL;

@@ -257,12 +257,14 @@ static int op_leave(struct rt_file_conn *c, struct rt_op *op)
         rv = rt_file_begin(c);
     if (rv != 0)
         return rv;
-    if (op->leave.number != 0)
+    if (op->leave.number != 0) {
         rv = get_ours(c, op->leave.name, op->leave.session, op->leave.number, &row);
-    else
+        found = rt_leave_names(op, row.number, row.nonce);
+    } else {
         rv = rt_file_row_get(c, RT_FILE_TICKET_BY_NONCE, op->leave.name, 2,
                              (int64_t[]){(int64_t)op->leave.nonce, (int64_t)op->leave.session},
                              &row, &found);
+    }
     if (rv == 0 && !found)
         rv = ROTA_LOST;
     if (!rt_leave_keeps(op))

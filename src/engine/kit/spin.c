@@ -35,6 +35,15 @@ struct rt_spin_ticket *rt_spin_by_number(struct rt_spin *s, const char *name, ui
     return t;
 }
 
+struct rt_spin_ticket *rt_spin_leaver(struct rt_spin *s, const struct rt_op *op)
+{
+    assert(op->kind == RT_OP_LEAVE);
+    struct rt_spin_ticket *t = op->leave.nonce != 0
+                                   ? rt_spin_by_nonce(s, op->leave.name, op->leave.nonce)
+                                   : rt_spin_by_number(s, op->leave.name, op->leave.number);
+    return t != NULL && rt_leave_names(op, t->number, t->nonce) ? t : NULL;
+}
+
 static struct rt_spin_ticket *ticket_new(struct rt_spin *s, const struct rt_join *join)
 {
     size_t size = strlen(join->name) + 1;

@@ -74,6 +74,8 @@ void rt_spin_fini(struct rt_spin *s); /* all tickets go, the timer stops */
 /* NULL: there is none. */
 struct rt_spin_ticket *rt_spin_by_nonce(struct rt_spin *s, const char *name, uint64_t nonce);
 struct rt_spin_ticket *rt_spin_by_number(struct rt_spin *s, const char *name, uint64_t number);
+/* Whose LEAVE OP is. */
+struct rt_spin_ticket *rt_spin_leaver(struct rt_spin *s, const struct rt_op *op);
 /* Calls EACH for all; it may free the one it is given. */
 void rt_spin_each(struct rt_spin *s,
                   void (*each)(struct rt_spin *s, struct rt_spin_ticket *t, void *arg), void *arg);

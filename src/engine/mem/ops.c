@@ -227,7 +227,9 @@ static struct rt_mem_ticket *find_ours(struct rt_mem_line *line, const struct rt
     if (op->leave.number == 0)
         return find_nonce(line, op->leave.session, op->leave.nonce);
     struct rt_mem_ticket *t = find_number(line, op->leave.number);
-    return t != NULL && rt_mem_ticket_session(t) == op->leave.session ? t : NULL;
+    bool ours = t != NULL && rt_mem_ticket_session(t) == op->leave.session &&
+                rt_leave_names(op, t->number, t->nonce);
+    return ours ? t : NULL;
 }
 
 /* A client that gives back a broken ticket knows as much as it ever will. */

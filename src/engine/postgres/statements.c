@@ -21,7 +21,7 @@
     X(BURY, bury, "i", CHANGED, false)                 \
     X(IDLE, idle, "ii", CHANGED, false)                \
     X(TAKE, take, "tiiiiii", ROWS, false)              \
-    X(GIVE, give, "tii", CHANGED, false)               \
+    X(GIVE, give, "tiii", CHANGED, false)              \
     X(VERIFY, verify, "tii", ROWS, false)              \
     X(LOCK, lock, "t", NOTHING, false)                 \
     X(UNFOLD, unfold, "t", CHANGED, false)             \
@@ -33,7 +33,7 @@
     X(WANT, want, "t", NOTHING, false)                 \
     X(ANSWER, answer, "tii", ROWS, false)              \
     X(LEAVE, leave, "tiiii", ROWS, false)              \
-    X(PASS, pass, "tii", CHANGED, false)               \
+    X(PASS, pass, "tiii", CHANGED, false)              \
     X(CHANGE, change, "tiiiibi", CHANGED, false)       \
     X(STATE, state, "tii", ROWS, false)                \
     X(BREAK, break, "tii", COUNT, false)               \

@@ -341,7 +341,7 @@ int rt_redis_begin_leave(struct rt_redis_conn *c, struct rt_op *op)
     rt_redis_arg(&a, op->leave.name);
     rt_redis_arg_sid(&a, op->leave.session, !is_leased(c, op->leave.session));
     rt_redis_arg_number(&a, op->leave.number);
-    if (!rt_leave_keeps(op))
+    if (op->leave.nonce != 0 || !rt_leave_keeps(op))
         rt_redis_arg_number(&a, op->leave.nonce);
     if (op->leave.untold)
         rt_redis_arg(&a, "u");

@@ -4,7 +4,7 @@
  * docs/engines/redis.md has the layout on the server; lua/ has the scripts, each one step there. A room is
  * a place of the connection: there is one, or in a cluster RT_REDIS_ROOMS_CLUSTER.
  *
- * Every script may be asked again (joins by nonce, leaves by number). A push that is lost leaves a gap in its
+ * Every script may be asked again (joins by nonce, leaves by number and nonce). A push that is lost leaves a gap in its
  * session's count of pushes, which the next push or the next beat shows; then the room is asked what it
  * knows (`held`). */
 #ifndef RT_REDIS_H

@@ -144,7 +144,7 @@ struct rt_redlock_ticket {
 struct rt_redlock_ticket *rt_redlock_ticket_new(struct rt_redlock_conn *c,
                                                 const struct rt_join *join);
 void rt_redlock_ticket_free(struct rt_redlock_ticket *t); /* its ask and its beat forget it */
-/* By number, or where that is 0 by nonce; NULL. */
+/* By both, or by that which is not 0 (rt_names_ticket); NULL. */
 struct rt_redlock_ticket *rt_redlock_find(const struct rt_redlock_conn *c, const char *name,
                                           uint64_t session, uint64_t number, uint64_t nonce);
 /* " OWNER LABEL" */

@@ -37,7 +37,7 @@ struct rt_redlock_ticket *rt_redlock_find(const struct rt_redlock_conn *c, const
 {
     struct rt_redlock_ticket *t = c->tickets[bucket_of(name)];
     for (; t != NULL; t = t->next)
-        if (t->session == session && (number != 0 ? t->number == number : t->nonce == nonce) &&
+        if (t->session == session && rt_names_ticket(number, nonce, t->number, t->nonce) &&
             strcmp(t->name, name) == 0)
             return t;
     return NULL;

@@ -77,7 +77,7 @@ enum rt_sql_step_kind {
                       and the session lives: folded from now on. No row, or REFUSED: not so, nothing was done. expires: what
                       this server has answered to OPEN or RENEW, 0: it is not known. The session itself is not looked at: another
                       table costs as much as the rest */
-    RT_SQL_GIVE, /* (name, session, number): count 1: it was folded so, unwatched, and is free now */
+    RT_SQL_GIVE, /* (name, session, number, nonce): count 1: it was folded so, unwatched, and is free now */
     RT_SQL_VERIFY, /* (name, session, number) -> 1: it is folded so, and the session lives */
 
     /* The rest changes a line under its lock. LOCK comes first in a flight, the names of a flight in their order. */
@@ -101,9 +101,9 @@ enum rt_sql_step_kind {
     RT_SQL_WANT, /* (name): tells armed granted tickets that somebody waits, W, if exactly one does */
     RT_SQL_ANSWER, /* (name, session, nonce) -> lives (1: the session, 0: not), number (NULL: no such ticket), granted,
                       wanted, mode, of_ and label of the front (NULL: nobody there), left_us, bell: see LOOK */
-    RT_SQL_LEAVE, /* (name, session, number, nonce, keep) -> granted: takes it out (number 0: by nonce). keep: a granted one
+    RT_SQL_LEAVE, /* (name, session, number, nonce, keep) -> granted: takes it out. number 0: by nonce; nonce 0: any. keep: a granted one
                       with at_least becomes durable until it is over, as PURGE says */
-    RT_SQL_PASS, /* (name, session, number): LOCK, and the short way to LEAVE for an exclusive ticket that alone holds
+    RT_SQL_PASS, /* (name, session, number, nonce): LOCK, and the short way to LEAVE for an exclusive ticket that alone holds
                       and owes nothing: the next one, if there is any, must be exclusive and live, and is granted and told, G.
                       Not so: count 0 or REFUSED, and nothing was done */
     RT_SQL_CHANGE, /* (name, session, number, downgrade, set_value, value, flags): of a granted ticket; flags are added.

@@ -13,20 +13,21 @@ static void leave_say(struct rt_sql_ask *a, struct rt_sql_book *b)
 {
     const struct rt_op *op = a->entry.op;
     struct rt_sql_cell name = rt_sql_text(a->name), session = rt_sql_number(op->leave.session),
-                       number = rt_sql_number(op->leave.number);
+                       number = rt_sql_number(op->leave.number),
+                       nonce = rt_sql_number(op->leave.nonce);
     if (a->stage == SHORT) {
-        rt_sql_say(b, RT_SQL_GIVE, name, session, number);
+        rt_sql_say(b, RT_SQL_GIVE, name, session, number, nonce);
         return;
     }
     if (a->stage == PASS) {
-        rt_sql_say(b, RT_SQL_PASS, name, session, number);
+        rt_sql_say(b, RT_SQL_PASS, name, session, number, nonce);
         rt_sql_say(b, RT_SQL_TELL, name);
     } else {
         if (a->tag != 0) /* what waited is a row: the line is not folded with it */
             rt_sql_say(b, RT_SQL_LOCK, name);
         else
             rt_sql_say_unfold(b, a->name);
-        rt_sql_say(b, RT_SQL_LEAVE, name, session, number, rt_sql_number(op->leave.nonce),
+        rt_sql_say(b, RT_SQL_LEAVE, name, session, number, nonce,
                    rt_sql_number(rt_leave_keeps(op)));
         rt_sql_say_settle(b, a->name);
     }

@@ -339,9 +339,9 @@ struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64
 {
     struct rt_zk_ticket *t = number != 0 ? z->by_number[number % RT_ZK_BUCKETS]
                                          : z->by_nonce[nonce % RT_ZK_BUCKETS];
-    while (t != NULL && (t->id.session != session ||
-                         (number != 0 ? t->number != number : t->id.nonce != nonce) ||
-                         strcmp(t->name, name) != 0))
+    while (t != NULL &&
+           (t->id.session != session || !rt_names_ticket(number, nonce, t->number, t->id.nonce) ||
+            strcmp(t->name, name) != 0))
         t = number != 0 ? t->same_number : t->same_nonce;
     return t;
 }

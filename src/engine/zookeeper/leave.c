@@ -127,7 +127,12 @@ static void leave_seen(struct rt_zk *z, struct rt_zk_look *look)
     int err = look->err;
     if (err == 0)
         p = rt_zk_line_find(&look->line, op->leave.session,
-                            t != NULL ? t->id.nonce : op->leave.nonce, op->leave.number);
+                            t != NULL               ? t->id.nonce
+                            : op->leave.number != 0 ? 0
+                                                    : op->leave.nonce,
+                            op->leave.number);
+    if (p != NULL && op->leave.nonce != 0 && p->id.nonce != op->leave.nonce)
+        p = NULL;
     if (err == 0 && p == NULL && t != NULL && t->number >= RT_ZK_CALLED) { /* it has no node */
         leave_over(z, l, 0);
         return;

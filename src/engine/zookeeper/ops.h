@@ -119,7 +119,7 @@ struct rt_zk_ticket *rt_zk_ticket_new(struct rt_zk *z, const struct rt_join *joi
 void rt_zk_ticket_drop(struct rt_zk *z, struct rt_zk_ticket *t);
 void rt_zk_ticket_lost(struct rt_zk *z, struct rt_zk_ticket *t); /* told, unless it is leaving */
 void rt_zk_ticket_renumber(struct rt_zk *z, struct rt_zk_ticket *t, uint64_t number);
-/* By NUMBER, or where that is 0 by NONCE. */
+/* By both, or by that which is not 0 (rt_names_ticket). */
 struct rt_zk_ticket *rt_zk_ticket_find(struct rt_zk *z, const char *name, uint64_t session,
                                        uint64_t number, uint64_t nonce);
 /* The ticket that A, sent with its nonce as `extra`, was asked for; NULL: it has ended. */

@@ -151,6 +151,8 @@ int rs_pair_check(size_t argc, const struct rs_text *argv)
     bool tagged = a->type == REDIS_REPLY_ARRAY && a->elements >= 2;
     int status = tagged && a->element[1]->type == REDIS_REPLY_INTEGER ? (int)a->element[1]->integer
                                                                       : -1;
+    if (a->type == REDIS_REPLY_STRING) /* the tag alone */
+        status = 0;
     freeReplyObject(a);
     freeReplyObject(b);
     return status;

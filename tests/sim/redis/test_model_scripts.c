@@ -111,7 +111,9 @@ static void leave(void)
     name();
     sid();
     number();
-    word("%u", now.nonce);
+    word("%u", below(4) > 0 ? now.nonce : 0);
+    if (below(4) == 0)
+        word("u");
 }
 
 static void change(void)

@@ -55,7 +55,7 @@ static bool is_ours(const struct rs_text *args, size_t n)
     uint64_t nonce = n > 3 ? strtoull(args[3].at, NULL, 10) : 0;
     for (size_t i = 0; i < before_count; i++) {
         const struct sim_place *p = &before[i];
-        if (p->session == session && (number != 0 ? p->number == number : p->nonce == nonce))
+        if (p->session == session && rt_names_ticket(number, nonce, p->number, p->nonce))
             return true;
     }
     return false;

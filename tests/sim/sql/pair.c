@@ -336,6 +336,21 @@ static int64_t session_of(size_t name, size_t index)
     return some_session();
 }
 
+/* That of the ticket, or 0 for any, mostly: as the model has it. */
+static int64_t nonce_of(size_t name, size_t index)
+{
+    const struct ss_line *l = ss_line(&model, names[name], 1);
+    int64_t number = index < number_count ? numbers[index].model : 0;
+    if (below(3) == 0)
+        return 0;
+    for (size_t i = 0; l != NULL && i < l->count; i++)
+        if (l->tickets[i].number == number && l->tickets[i].session != 0 && below(6) > 0)
+            return l->tickets[i].nonce;
+    if (l != NULL && l->folded && l->fence == number && below(6) > 0)
+        return l->nonce;
+    return 1 + below(6);
+}
+
 static void say_lock(size_t name)
 {
     SAY(LOCK, T(names[name]));
@@ -404,7 +419,8 @@ static void draw_leave(size_t name)
     size_t index = some_number(name);
     bool by_nonce = below(4) == 0;
     say_lock(name);
-    SAY(LEAVE, T(names[name]), N(session_of(name, index)), N(0), N(1 + below(6)), N(below(2)));
+    SAY(LEAVE, T(names[name]), N(session_of(name, index)), N(0),
+        N(by_nonce ? 1 + below(6) : nonce_of(name, index)), N(below(2)));
     if (!by_nonce)
         own_number(2, index);
     say_settle(name);
@@ -414,7 +430,7 @@ static void draw_leave(size_t name)
 static void draw_pass(void)
 {
     size_t name = below(NAMES), index = some_number(name);
-    SAY(PASS, T(names[name]), N(session_of(name, index)), N(0));
+    SAY(PASS, T(names[name]), N(session_of(name, index)), N(0), N(nonce_of(name, index)));
     own_number(2, index);
     SAY(TELL, T(names[name]));
 }
@@ -454,7 +470,7 @@ static void draw_short(size_t name)
     }
     SAY(VERIFY, T(names[name]), N(session), N(0));
     own_number(2, index);
-    SAY(GIVE, T(names[name]), N(session), N(0));
+    SAY(GIVE, T(names[name]), N(session), N(0), N(nonce_of(name, index)));
     own_number(2, index);
 }
 

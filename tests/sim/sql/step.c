@@ -193,7 +193,8 @@ static bool is_folded_so(const struct ss_at *a)
 
 static void do_give(struct ss_at *a)
 {
-    bool gives = is_folded_so(a) && a->l->watched <= a->now && !fails(a);
+    bool ours = is_folded_so(a) && (ss_num(a, 3) == 0 || a->l->nonce == ss_num(a, 3));
+    bool gives = ours && a->l->watched <= a->now && !fails(a);
     if (gives)
         a->l->folded = false;
     ss_changed(a, gives);
@@ -412,7 +413,7 @@ static void do_leave(struct ss_at *a)
 {
     struct ss_ticket *t = ss_num(a, 2) != 0 ? ss_by_number(a->l, ss_num(a, 1), ss_num(a, 2))
                                             : ss_by_nonce(a->l, ss_num(a, 1), ss_num(a, 3));
-    if (t == NULL)
+    if (t == NULL || (ss_num(a, 3) != 0 && t->nonce != ss_num(a, 3)))
         return;
     SS_ROW_OF(a, ss_number(t->granted));
     if (ss_num(a, 4) == 0 || !ss_keeps(a, t))
@@ -423,7 +424,8 @@ bool ss_may_pass(const struct ss_store *s, const struct rt_sql_step *step, int64
 {
     struct ss_line *l = ss_line(s, step->args[0].text, step->args[0].size);
     const struct ss_ticket *t = ss_by_number(l, step->args[1].number, step->args[2].number);
-    if (t == NULL || !t->granted || t->mode != RT_EXCLUSIVE || t->durable || t->at_least != 0 ||
+    bool ours = t != NULL && (step->args[3].number == 0 || t->nonce == step->args[3].number);
+    if (!ours || !t->granted || t->mode != RT_EXCLUSIVE || t->durable || t->at_least != 0 ||
         l->count != l->waiting + 1)
         return false;
     const struct ss_ticket *next = l->tickets + (t == l->tickets);
@@ -536,7 +538,7 @@ static const struct {
     [RT_SQL_BURY] = {do_bury, 1, false},
     [RT_SQL_IDLE] = {do_idle, 2, false},
     [RT_SQL_TAKE] = {do_take, 7, false},
-    [RT_SQL_GIVE] = {do_give, 3, false},
+    [RT_SQL_GIVE] = {do_give, 4, false},
     [RT_SQL_VERIFY] = {do_verify, 3, false},
     [RT_SQL_LOCK] = {do_lock, 1, false},
     [RT_SQL_UNFOLD] = {do_unfold, 1, true},
@@ -548,7 +550,7 @@ static const struct {
     [RT_SQL_WANT] = {do_want, 1, true},
     [RT_SQL_ANSWER] = {do_answer, 3, true},
     [RT_SQL_LEAVE] = {do_leave, 5, true},
-    [RT_SQL_PASS] = {do_pass, 3, false},
+    [RT_SQL_PASS] = {do_pass, 4, false},
     [RT_SQL_CHANGE] = {do_change, 7, true},
     [RT_SQL_STATE] = {do_state, 3, false},
     [RT_SQL_BREAK] = {do_break, 3, true},

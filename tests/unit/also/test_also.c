@@ -259,6 +259,10 @@ static void test_asked_again_finds_the_same(void **state)
     op = (struct rt_op){.kind = RT_OP_JOIN, .join = {&join, 1}};
     assert_int_equal(user_do(&a, &op), 0);
     assert_true(join.granted && join.number == number);
+    struct rt_op late = {
+        .kind = RT_OP_LEAVE, /* of one that had its number before */
+        .leave = {.name = "x", .session = a.session, .number = number, .nonce = 78}};
+    assert_int_equal(user_do(&a, &late), ROTA_LOST);
     struct rt_op by_nonce = {.kind = RT_OP_LEAVE,
                              .leave = {.name = "x", .session = a.session, .nonce = 77}};
     assert_int_equal(user_do(&a, &by_nonce), 0);

@@ -121,11 +121,14 @@ static void a_renewal_is_waited_for_a_third_of_the_ttl(void **state)
     }
 }
 
+static uint64_t joined_nonce; /* by begin_held */
+
 /* Begins, and holds by ticket 7. */
 static void begin_held(struct rt_ask *ask)
 {
     begin(5000, 0, ask);
     struct rt_op *join = the_op(RT_OP_JOIN);
+    joined_nonce = join->join.joins[0].nonce;
     join->join.joins[0].number = 7;
     join->join.joins[0].granted = true;
     answer(join, 0);
@@ -141,6 +144,8 @@ static void the_tries_of_a_release_share_its_time(void **state)
     rt_desk_release(&dispatch.desk, &ask, rt_loop_now(&loop));
     struct rt_op *leave = the_op(RT_OP_LEAVE);
     assert_false(leave->leave.untold);
+    assert_int_equal(leave->leave.number, 7);
+    assert_int_equal(leave->leave.nonce, joined_nonce); /* the number may be another's by then */
     assert_int_equal(leave->deadline, 5000 * RT_MS);
     advance_to(2500 * RT_MS);
     answer(leave, ROTA_UNKNOWN);
@@ -170,10 +175,12 @@ static void a_stray_keeps_nothing(void **state)
     (void)state;
     struct rt_ask ask = {.owner = 1};
     begin_held(&ask);
-    struct rt_event event = {.kind = RT_GRANTED, .session = 5, .number = 6, .name = "b"};
+    struct rt_event event = {
+        .kind = RT_GRANTED, .session = 5, .number = 6, .nonce = 77, .name = "b"};
     dispatch.up.event(&dispatch.up, &event);
     struct rt_op *leave = the_op(RT_OP_LEAVE);
     assert_int_equal(leave->leave.number, 6);
+    assert_int_equal(leave->leave.nonce, 77);
     assert_true(leave->leave.untold);
     answer(leave, 0);
     end();

@@ -110,6 +110,11 @@ static void test_idempotent(void **state)
     join = (struct rt_join){.name = "l", .nonce = 7};
     assert_int_equal(player_join(&alice, &join), 0);
     assert_true(join.number == number && join.granted);
+    struct rt_op other = {
+        .kind = RT_OP_LEAVE,
+        .leave = {.name = "l", .session = alice.session, .number = number, .nonce = 8}};
+    player_submit(&alice, &other); /* of one that had its number before */
+    assert_int_equal(other.err, ROTA_LOST);
     assert_int_equal(player_leave(&alice, "l", number), 0);
     assert_int_equal(player_leave(&alice, "l", number), ROTA_LOST);
     wait = (struct rt_join){.name = "l", .nonce = 7, .flags = RT_JOIN_TRY};

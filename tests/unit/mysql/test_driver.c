@@ -297,8 +297,8 @@ static void each_by_itself(void **state)
     hold(&c, "b");
     DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(0), N(FAR)),
        STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(0), N(FAR)),
-       STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0), N(FAR)), STEP(GIVE, T("d"), N(1), N(d)),
-       STEP(GIVE, T("e"), N(1), N(1)));
+       STEP(TAKE, T("c"), N(1), N(1), N(1), N(0), N(0), N(FAR)),
+       STEP(GIVE, T("d"), N(1), N(d), N(0)), STEP(GIVE, T("e"), N(1), N(1), N(0)));
     rt_mariadb_client_close(&c);
     assert_int_equal(rider_rows(&r, 0), 1);
     assert_int_equal(rider_rows(&r, 1), 0);
@@ -607,7 +607,7 @@ static void bells(void **state)
            0)
         rt_loop_arm(&rider_loop);
     assert_int_equal(other.lands, 0);
-    DO(&owner, STEP(BELL_RING, N(-5)), STEP(GIVE, T("a"), N(1), N(1)));
+    DO(&owner, STEP(BELL_RING, N(-5)), STEP(GIVE, T("a"), N(1), N(1), N(0)));
     assert_int_equal(rider_land(&other), RT_SQL_LANDED);
     assert_int_equal(number("SELECT IS_FREE_LOCK('rota:-5')"), 1);
     DO(&other, STEP(BELL_WAIT, N(6), N(60000))); /* nobody has it */

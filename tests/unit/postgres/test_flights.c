@@ -103,11 +103,11 @@ static void one_send_one_recv(void **state)
     (void)state;
     begin(&r);
     DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
-    DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0))));
+    DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0)), N(0)));
     sends = recvs = 0;
     for (int i = 0; i < 50; i++) {
         DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
-        DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0))));
+        DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0)), N(0)));
         assert_int_equal(r.changed[0], 1);
     }
     assert_int_equal(sends, 100);

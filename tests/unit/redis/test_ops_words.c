@@ -244,8 +244,11 @@ static void test_leave_words(void **state)
     answer(expect_words(RT_REDIS_SCRIPT_LEAVE, "a @ 11"), 0, "i1");
     expect_told("leave ok");
     assert_true(op.leave.granted);
+    op.leave.nonce = 7; /* whose number it was, should that have been given again */
+    submit(&op);
+    answer(expect_words(RT_REDIS_SCRIPT_LEAVE, "a @ 11 7"), 1, "");
+    expect_told("leave LOST");
     op.leave.session = 9; /* a durable one: its ids are not ours */
-    op.leave.nonce = 7;
     op.leave.untold = true;
     submit(&op);
     answer(expect_words(RT_REDIS_SCRIPT_LEAVE, "a d9 11 7 u"), 0, "i0");

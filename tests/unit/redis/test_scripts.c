@@ -308,18 +308,21 @@ static struct twin_ticket *any_ticket(struct twin *t)
 static void leave(struct twin *t, struct twin_ticket *k)
 {
     bool by_nonce = k->number == 0 || chance(t, 30), untold = chance(t, 30);
+    bool any = !by_nonce &&
+               chance(t, 50); /* else of that nonce, or of another that had the number */
+    uint64_t whose = any ? 0 : k->join.nonce + (!by_nonce && chance(t, 10));
     struct rt_op op = {.kind = RT_OP_LEAVE,
                        .leave = {.name = k->join.name,
                                  .session = k->join.session,
                                  .number = by_nonce ? 0 : k->join.number,
-                                 .nonce = by_nonce ? k->join.nonce : 0,
+                                 .nonce = whose,
                                  .untold = untold}};
     int err = mem_do(&t->actor[k->actor], &op);
     char number[24], nonce[24];
     snprintf(number, sizeof(number), "%" PRIu64, by_nonce ? 0 : k->number);
-    snprintf(nonce, sizeof(nonce), "%" PRIu64, by_nonce ? k->join.nonce : 0);
+    snprintf(nonce, sizeof(nonce), "%" PRIu64, whose);
     const char *args[] = {k->join.name, k->sid, number, nonce, "u"};
-    size_t count = untold ? 5 : by_nonce || chance(t, 30) ? 4 : 3;
+    size_t count = untold ? 5 : !any || chance(t, 30) ? 4 : 3;
     redisReply *r = twin_script(t, RT_REDIS_SCRIPT_LEAVE, count, args);
     /* Nobody took it from who is dead: lazily, it is as if it had left in time. */
     if (!t->lazy || err == 0)

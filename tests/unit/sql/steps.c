@@ -56,8 +56,8 @@ void steps_a_line_stays_folded(void **state)
     DO(&r, STEP(TAKE, T("a"), N(2), N(21), N(22), N(0), N(23), N(FAR)),
        STEP(VERIFY, T("a"), N(1), N(number)), STEP(VERIFY, T("a"), N(2), N(number)),
        STEP(VERIFY, T("a"), N(1), N(number + 1)), STEP(FOLDED, T("a"), N(1)),
-       STEP(FOLDED, T("a"), N(2)), STEP(GIVE, T("a"), N(1), N(number + 1)),
-       STEP(GIVE, T("a"), N(2), N(number)));
+       STEP(FOLDED, T("a"), N(2)), STEP(GIVE, T("a"), N(1), N(number + 1), N(11)),
+       STEP(GIVE, T("a"), N(2), N(number), N(11)), STEP(GIVE, T("a"), N(1), N(number), N(12)));
     assert_int_equal(rider_rows(&r, 0), 0);
     assert_string_equal(rider_row(&r, 1, 0), "1");
     assert_int_equal(rider_rows(&r, 2), 0);
@@ -67,7 +67,8 @@ void steps_a_line_stays_folded(void **state)
     assert_int_equal(rider_rows(&r, 5), 0);
     assert_int_equal(r.changed[6], 0);
     assert_int_equal(r.changed[7], 0);
-    DO(&r, STEP(GIVE, T("a"), N(1), N(number)),
+    assert_int_equal(r.changed[8], 0); /* another ticket had that number before */
+    DO(&r, STEP(GIVE, T("a"), N(1), N(number), N(11)),
        STEP(TAKE, T("a"), N(2), N(21), N(22), N(0), N(23), N(FAR)));
     assert_int_equal(r.changed[0], 1);
     assert_true(rider_cell(&r, 1, 0, 0) > number);
@@ -92,7 +93,7 @@ void steps_numbers_only_grow(void **state)
     (void)state;
     scene_begin(&r);
     DO(&r, STEP(TAKE, T("a"), N(1), N(1), N(1), N(0), N(1), N(FAR)));
-    DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0))));
+    DO(&r, STEP(GIVE, T("a"), N(1), N(rider_cell(&r, 0, 0, 0)), N(0)));
     steps.run(
         "update rota_line set fence = 9000000000000000"); /* as if the clock had been far ahead */
     DO(&r, STEP(TAKE, T("a"), N(1), N(2), N(1), N(0), N(1), N(FAR)));
@@ -111,8 +112,8 @@ void steps_watched_lines_unfold(void **state)
     assert_int_equal(rider_rows(&r, 1), 0);
     DO(&r, STEP(TAKE, T("b"), N(1), N(1), N(1), N(0), N(1), N(FAR)), STEP(WATCH, T("b"), N(LONG)));
     int64_t number = rider_cell(&r, 0, 0, 0);
-    DO(&r, STEP(GIVE, T("b"), N(1), N(number)), STEP(WATCH, T("b"), N(1)),
-       STEP(GIVE, T("b"), N(1), N(number)));
+    DO(&r, STEP(GIVE, T("b"), N(1), N(number), N(0)), STEP(WATCH, T("b"), N(1)),
+       STEP(GIVE, T("b"), N(1), N(number), N(0)));
     assert_int_equal(r.changed[0], 0);
     assert_int_equal(r.changed[2], 0); /* the longer watch counts */
     scene_end(&r);
@@ -166,6 +167,9 @@ void steps_one_after_the_other(void **state)
     assert_int_equal(scene_state(&r, "a", 3, numbers[3], 1), RT_SHARED);
     assert_string_equal(scene_leave(&r, "a", 2, numbers[2] + 1), ""); /* none of that number */
     assert_string_equal(scene_leave(&r, "a", 3, numbers[2]), "");     /* not its own */
+    /* Of another ticket that had its number before it was given again. */
+    DO(&r, STEP(LOCK, T("a")), STEP(LEAVE, T("a"), N(2), N(numbers[2]), N(3), N(1)));
+    assert_int_equal(rider_rows(&r, 1), 0);
     /* Who gives up is found by its nonce, too. */
     DO(&r, STEP(LOCK, T("a")), STEP(LEAVE, T("a"), N(3), N(0), N(3), N(0)), STEP(SETTLE, T("a")));
     assert_string_equal(rider_row(&r, 1, 0), "0");
@@ -436,11 +440,18 @@ void steps_durable_tickets(void **state)
 /* ---- Hand-over ---------------------------------------------------------------------------------------------- */
 
 /* Whether it was so. */
-static bool pass(struct rider *r, const char *name, int64_t session, int64_t number)
+static bool pass_by(struct rider *r, const char *name, int64_t session, int64_t number,
+                    int64_t nonce)
 {
-    enum rt_sql_end end = FLY(r, STEP(PASS, T(name), N(session), N(number)), STEP(TELL, T(name)));
+    enum rt_sql_end end = FLY(r, STEP(PASS, T(name), N(session), N(number), N(nonce)),
+                              STEP(TELL, T(name)));
     assert_true(end == RT_SQL_LANDED || end == RT_SQL_REFUSED);
     return end == RT_SQL_LANDED && r->changed[0] == 1;
+}
+
+static bool pass(struct rider *r, const char *name, int64_t session, int64_t number)
+{
+    return pass_by(r, name, session, number, 0);
 }
 
 /* Who stands in the line, in its order, 1: holds; and how many the line believes that there are, and wait. */
@@ -471,8 +482,9 @@ void steps_pass(void **state)
     assert_false(pass(&r, "a", 1, numbers[2])); /* not its own */
     assert_false(pass(&r, "a", 2, numbers[2])); /* does not hold */
     assert_false(pass(&r, "none", 1, numbers[1]));
+    assert_false(pass_by(&r, "a", 1, numbers[1], 2)); /* of another ticket that had its number */
     assert_line(&r, "a", "1:1 2:0 3:0 4:0 403");
-    assert_true(pass(&r, "a", 1, numbers[1]));
+    assert_true(pass_by(&r, "a", 1, numbers[1], 1));
     assert_line(&r, "a", "2:1 3:0 4:0 302");
     assert_false(pass(&r, "a", 1, numbers[1])); /* it is gone */
     scene_kill(3);

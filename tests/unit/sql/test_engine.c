@@ -323,7 +323,7 @@ static void listens_no_longer(void **state)
     struct rt_op op = {.kind = RT_OP_LEAVE,
                        .leave = {.name = "a", .session = p.session, .number = 7}};
     play_do(&p, &op);
-    assert_said(&p, 0, "pass(a,S,7) tell(a)");
+    assert_said(&p, 0, "pass(a,S,7,0) tell(a)");
     play_changed(&p, 0, 0, 1);
     play_land(&p, 0, RT_SQL_LANDED);
     play_pass(&p, 2 * SECOND - 1);

@@ -285,10 +285,12 @@ static void a_plain_pair(void **state)
         assert_int_equal(p.err, 0);
         assert_true(j.granted);
         assert_int_equal(j.number, 70 + i);
-        struct rt_op leave = {.kind = RT_OP_LEAVE,
-                              .leave = {.name = "a", .session = p.session, .number = j.number}};
+        struct rt_op leave = {
+            .kind = RT_OP_LEAVE,
+            .leave = {
+                .name = "a", .session = p.session, .number = j.number, .nonce = i == 0 ? 1 : 0}};
         play_do(&p, &leave);
-        assert_said(&p, 0, i == 0 ? "give(a,S,70)" : "give(a,S,71)");
+        assert_said(&p, 0, i == 0 ? "give(a,S,70,1)" : "give(a,S,71,0)");
         play_changed(&p, 0, 0, 1);
         play_land(&p, 0, RT_SQL_LANDED);
         assert_int_equal(p.err, 0);
@@ -379,7 +381,7 @@ static void leaving_by_longer_ways(void **state)
     struct rt_op by_nonce = {.kind = RT_OP_LEAVE,
                              .leave = {.name = "b", .session = p.session, .nonce = 9}},
                  leave = {.kind = RT_OP_LEAVE,
-                          .leave = {.name = "c", .session = p.session, .number = 3}};
+                          .leave = {.name = "c", .session = p.session, .number = 3, .nonce = 8}};
     play_do(&p, &by_nonce);
     assert_said(&p, 0, "lock(b) unfold(b) leave(b,S,0,9,0) purge(b) settle(b) tell(b)");
     PLAY_ROW(&p, 0, 2, 1);
@@ -387,12 +389,12 @@ static void leaving_by_longer_ways(void **state)
     assert_int_equal(p.err, 0);
     assert_true(by_nonce.leave.granted);
     play_do(&p, &leave);
-    assert_said(&p, 0, "give(c,S,3)");
+    assert_said(&p, 0, "give(c,S,3,8)");
     play_changed(&p, 0, 0, 0);
     play_land(&p, 0, RT_SQL_LANDED);
-    assert_said(&p, 0, "pass(c,S,3) tell(c)");
+    assert_said(&p, 0, "pass(c,S,3,8) tell(c)");
     play_land(&p, 0, RT_SQL_REFUSED);
-    assert_said(&p, 0, "lock(c) unfold(c) leave(c,S,3,0,1) purge(c) settle(c) tell(c)");
+    assert_said(&p, 0, "lock(c) unfold(c) leave(c,S,3,8,1) purge(c) settle(c) tell(c)");
     play_land(&p, 0, RT_SQL_LANDED);
     assert_int_equal(p.err, ROTA_LOST);
     play_close(&p);

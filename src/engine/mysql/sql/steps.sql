@@ -107,7 +107,8 @@ on duplicate key update fence = if(FREE, last_insert_id(greatest(fence + 1, valu
     IF_FREE(nonce), IF_FREE(owner), IF_FREE(flags), IF_FREE(since), IF_FREE(bell), IF_FREE(session)
 
 --@ give
-update rota_line set session = null where name = ?1 and session = ?2 and fence = ?3 and watched <= NOW
+update rota_line set session = null where name = ?1 and session = ?2 and fence = ?3
+    and (?4 = 0 or nonce = ?4) and watched <= NOW
 
 --@ verify
 select 1 from rota_line where name = ?1 and session = ?2 and fence = ?3 and ALIVE(?2)
@@ -178,7 +179,7 @@ from rota_line l join SUMMED(?2, ?3, ?5, ?7)
 where l.name = ?1 and MAY_JOIN(?12 <> 0 or exists (select 1 from rota_session z where z.id = ?2 and z.expires > NOW
     lock in share mode), ?13, FITS(?5, ?7, ?8)) and (?17 = 0 or @rota_gate = ?17)
 
-#define MINE name = ?1 and session = ?2 and (number = ?3 or ?3 = 0 and nonce = ?4)
+#define MINE name = ?1 and session = ?2 and (number = ?3 and (?4 = 0 or nonce = ?4) or ?3 = 0 and nonce = ?4)
 --@ leaving
 select granted from rota_ticket where MINE
 --@ keep
@@ -193,7 +194,7 @@ delete from rota_ticket where MINE
 update rota_line set count = count - 1, waiting = waiting - (waiting > 0) where name = ?1 and count = waiting + 1
 --@ passed
 delete from rota_ticket where name = ?1 and number = ?3 and session = ?2 and granted and granted = row_count()
-    and mode = 0 and not durable and at_least = 0
+    and (?4 = 0 or nonce = ?4) and mode = 0 and not durable and at_least = 0
 --@ pass
 update rota_ticket t set t.since = NOW,
     t.granted = if(row_count() > t.granted and t.mode = 0 and not t.durable and ALIVE(t.session), 1, null)

@@ -82,7 +82,8 @@ on conflict (name) do update set fence = greatest(l.fence + 1, excluded.fence), 
 returning fence
 
 --@ give
-update rota_line set session = null where name = $1 and session = $2 and fence = $3 and watched <= NOW
+update rota_line set session = null where name = $1 and session = $2 and fence = $3
+    and ($4 = 0 or nonce = $4) and watched <= NOW
 
 --@ verify
 select 1::bigint from rota_line l where l.name = $1 and l.session = $2 and l.fence = $3 and ALIVE($2)
@@ -198,7 +199,7 @@ from (select 1) one left join rota_line l on l.name = $1
 
 --@ leave
 with t as (select r.number, r.granted, $5 <> 0 and OWED(r, NOW) > NOW as owes from rota_ticket r
-    where r.name = $1 and r.session = $2 and ($3 = 0 or r.number = $3) and ($3 <> 0 or r.nonce = $4)),
+    where r.name = $1 and r.session = $2 and ($3 = 0 or r.number = $3) and ($3 <> 0 and $4 = 0 or r.nonce = $4)),
 k as (update rota_ticket r set KEPT(r) from t where t.owes and r.name = $1 and r.number = t.number),
 d as (delete from rota_ticket r using t where not t.owes and r.name = $1 and r.number = t.number returning r.granted),
 l as (COUNT_OUT(d))
@@ -207,7 +208,7 @@ select granted from t
 -- Behind LOCK, which the driver says before it.
 --@ pass
 with m as (select r.number from rota_ticket r where r.name = $1 and r.number = $3 and r.session = $2 and r.granted
-        and r.mode = 0 and not r.durable and r.at_least = 0
+        and ($4 = 0 or r.nonce = $4) and r.mode = 0 and not r.durable and r.at_least = 0
         and (select l.count = l.waiting + 1 from rota_line l where l.name = $1)),
 n as (select t.number, t.mode = 0 and not t.granted and not t.durable and ALIVE(t.session) as fits
     from rota_ticket t where t.name = $1 and t.number <> $3 order by t.number limit 1),

@@ -123,9 +123,7 @@ int rt_dia_begin_leave(struct rt_dia_conn *c, struct rt_op *op)
     op->leave.granted = false;
     if (c->spin.session == 0 || op->leave.session != c->spin.session)
         return rt_words_no_ticket(&c->base, op->leave.name);
-    struct rt_spin_ticket *t = op->leave.number != 0
-                                   ? rt_spin_by_number(&c->spin, op->leave.name, op->leave.number)
-                                   : rt_spin_by_nonce(&c->spin, op->leave.name, op->leave.nonce);
+    struct rt_spin_ticket *t = rt_spin_leaver(&c->spin, op);
     if (t == NULL && op->leave.number != 0)
         return rt_words_no_ticket(&c->base, op->leave.name);
     if (leave_unnamed(c, op, t))

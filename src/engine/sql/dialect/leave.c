@@ -39,10 +39,7 @@ void rt_lease_begin_leave(struct rt_lease_conn *c, struct rt_op *op)
     op->leave.granted = false;
     if (rv == 0 && (c->spin.session == 0 || op->leave.session != c->spin.session))
         rv = rt_words_no_ticket(conn, op->leave.name);
-    struct rt_spin_ticket *t = rv != 0 ? NULL
-                               : op->leave.number != 0
-                                   ? rt_spin_by_number(&c->spin, op->leave.name, op->leave.number)
-                                   : rt_spin_by_nonce(&c->spin, op->leave.name, op->leave.nonce);
+    struct rt_spin_ticket *t = rv == 0 ? rt_spin_leaver(&c->spin, op) : NULL;
     if (rv == 0 && t == NULL && op->leave.number != 0)
         rv = rt_words_no_ticket(conn, op->leave.name);
     if (rv == 0 && t != NULL && t->state == RT_SPIN_WAITING && !t->in_flight && !t->doubt) {

@@ -32,7 +32,7 @@ struct rt_sqlhold_ticket *rt_sqlhold_find(struct rt_sqlhold_conn *c, const char 
 {
     struct rt_sqlhold_ticket *t = c->tickets[bucket_of(name)];
     while (t != NULL && (t->session != session || strcmp(t->name, name) != 0 ||
-                         (number != 0 ? t->number != number : t->nonce != nonce)))
+                         !rt_names_ticket(number, nonce, t->number, t->nonce)))
         t = t->next;
     return t;
 }
