@@ -238,7 +238,7 @@ static bool may_go(const struct rota_txn *t)
                 t->begins != NULL;
     for (uint32_t i = 0; i < t->core.count; i++) {
         const struct rota_branch *b = t->branches[i];
-        busy = busy || b->op_seq != 0 || b->errand_seq != 0 || b->closing || b->seat != NULL;
+        busy = busy || b->op_seq != 0 || b->errand_seq != 0 || b->seat != NULL;
     }
     return !busy;
 }
@@ -361,8 +361,7 @@ static void drop_begins(struct rota_txn *t)
         if (b->begins->mine)
             rt_caller_free(b->begins);
         b->begins = NULL;
-        b->orphan = !b->added;
-        if (b->orphan && !b->closing)
+        if (!b->added)
             rt_entry_free_branch(b);
     }
 }

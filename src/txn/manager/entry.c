@@ -41,7 +41,7 @@ struct rota_txn *rt_entry_new(struct rota_txns *m)
 
 void rt_entry_free_branch(struct rota_branch *b)
 {
-    assert(b->seat == NULL && !b->watching && !b->closing && b->errand_seq == 0);
+    assert(b->seat == NULL && b->errand_seq == 0);
     rt_free(b->errand);
     rt_free(b->name);
     rt_free(b);

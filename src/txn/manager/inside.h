@@ -62,9 +62,12 @@ struct rt_notice { /* for the user's attention function, which is called without
 struct rt_seat { /* a connection of the application's that is attached: seat.c */
     struct rt_seat *next;
     struct rt_party *party;
-    uint64_t cookie; /* of its socket: another one is another connection */
-    bool busy;       /* a branch is on it */
-    bool gone;       /* not in the table any more: freed when it is no longer busy */
+    uint64_t cookie;            /* of its socket: another one is another connection */
+    bool busy;                  /* a branch is on it */
+    struct rota_branch *branch; /* ... this, while it is lent: lent.c */
+    int polled;                 /* the descriptor that the keeper's epoll knows; -1: none */
+    uint32_t armed;             /* what is waited for there; 0: nothing */
+    bool gone;                  /* not in the table any more: freed when it is no longer busy */
 };
 
 struct rota_branch {
@@ -74,10 +77,7 @@ struct rota_branch {
     enum rt_branch_mode mode;
     struct rt_seat *seat; /* NULL: not ours, or given back */
     struct rt_part part;
-    struct rt_watch watch; /* of the seat's connection, while it is lent */
-    bool watching, closing;
     bool added;               /* it is one of its transaction's */
-    bool orphan;              /* it is not, and never will: freed when its watch is closed */
     struct rt_caller *begins; /* xa.c: whoever waits until it has begun, without waiting */
     int64_t begin_by;         /* it must be registered by then */
     struct rota_branch **out, *next_begin;
@@ -153,6 +153,9 @@ struct rota_txns {
     struct rt_caller *answered; /* with a function to be called */
     struct rt_seat *seats[RT_SEATS];
     uint32_t seat_count;
+    int lent_fd; /* epoll: connections that are lent */
+    struct rt_watch lent_watch;
+    bool asleep;      /* the keeper polls, and nobody has woken it yet */
     uint32_t errands; /* under way */
     struct rt_recovery *recovery;
     struct rt_known *known;
@@ -243,6 +246,9 @@ void rt_lent_ask(struct rota_branch *b, enum rt_party_what what, uint32_t seq);
 int64_t rt_lent_clock(struct rota_branch *b);
 /* Nobody watches it any more. */
 void rt_lent_unwatch(struct rota_branch *b);
+/* What watches them: 0 or ROTA_*. Stop it before the loop's last turns. */
+int rt_lent_start(struct rota_txns *m);
+void rt_lent_stop(struct rota_txns *m);
 /* It is its owner's again. */
 void rt_lent_give_back(struct rota_branch *b);
 

@@ -22,8 +22,10 @@ bool rt_txns_inside(const struct rota_txns *m)
 
 void rt_txns_wake(struct rota_txns *m)
 {
-    if (!rt_txns_inside(m))
-        rt_loop_wake(&m->loop);
+    if (!m->asleep)
+        return; /* it looks before it polls */
+    m->asleep = false;
+    rt_loop_wake(&m->loop);
 }
 
 void rt_txns_due(struct rota_txn *t)
@@ -90,7 +92,7 @@ static void errand_done(struct rt_errand *e)
     pthread_mutex_lock(&m->mu);
     e->next = m->back;
     m->back = e;
-    rt_loop_wake(&m->loop);
+    rt_txns_wake(m);
     pthread_mutex_unlock(&m->mu);
 }
 
@@ -212,9 +214,11 @@ static void *keep(void *arg)
         if (again || m->stop)
             continue;
         struct pollfd p = {.fd = rt_loop_fd(&m->loop), .events = POLLIN};
+        m->asleep = true;
         pthread_mutex_unlock(&m->mu);
         (void)poll(&p, 1, -1);
         pthread_mutex_lock(&m->mu);
+        m->asleep = false;
     }
     pthread_mutex_unlock(&m->mu);
     return NULL;

@@ -6,10 +6,14 @@
 #include "txn/branch/talk.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#define AT_ONCE 64 /* events in one look */
 
 static void op_ended(struct rota_branch *b)
 {
@@ -22,8 +26,6 @@ static void op_ended(struct rota_branch *b)
     }
 
     b->op_seq = 0;
-    if (b->watching)
-        rt_watch_want(&b->watch, false, false);
     if (b->op.err != 0)
         snprintf(b->line, sizeof(b->line), "%s", b->seat->party->errmsg);
     bool vote = b->op.what == RT_PARTY_PREPARE || b->op.what == RT_PARTY_ONE_PHASE;
@@ -34,52 +36,88 @@ static void op_ended(struct rota_branch *b)
     rt_drive_answer(b, seq, b->op.reply);
 }
 
-static void on_ready(struct rt_watch *w, bool readable, bool writable)
+static void on_event(struct rt_seat *seat, uint32_t what)
 {
-    struct rota_branch *b = w->user;
-    short events = (short)((readable ? POLLIN : 0) | (writable ? POLLOUT : 0));
+    struct rota_branch *b = seat->branch;
+    bool failed = (what & (EPOLLERR | EPOLLHUP)) != 0;
+    short events = (short)((failed || (what & EPOLLIN) != 0 ? POLLIN : 0) |
+                           (failed || (what & EPOLLOUT) != 0 ? POLLOUT : 0));
 
-    if (b->op_seq == 0)
+    seat->armed = 0; /* each is told once */
+    if (b == NULL || b->op_seq == 0)
         return;
     struct rota_txn *t = b->txn;
-    if (rt_party_go(b->seat->party, events))
+    if (rt_party_go(seat->party, events))
         op_ended(b);
     rt_txns_due(t);
 }
 
-static void watch(struct rota_branch *b)
+static void on_ready(struct rt_watch *w, bool readable, bool writable)
 {
-    struct rt_party_wait wait = rt_party_wait(b->seat->party);
+    struct rota_txns *m = w->user;
+    struct epoll_event events[AT_ONCE];
 
-    if (!b->watching && !b->closing) { /* when that has closed, T is due again */
-        memset(&b->watch, 0, sizeof(b->watch));
-        b->watch.user = b;
-        b->watching = rt_watch_start(&b->txn->m->loop, &b->watch, wait.fd, on_ready) == 0;
-    }
-    if (b->watching) /* without: its deadline ends it */
-        rt_watch_want(&b->watch, (wait.events & (POLLIN | POLLPRI)) != 0,
-                      (wait.events & POLLOUT) != 0);
+    (void)readable;
+    (void)writable;
+    int n = epoll_wait(m->lent_fd, events, AT_ONCE, 0);
+    for (int i = 0; i < n; i++)
+        on_event(events[i].data.ptr, events[i].events);
 }
 
-static void on_closed(struct rt_watch *w)
+/* One system call per wait, and none when the connection is given back: the kernel tells once, and then no more. */
+static void watch(struct rota_branch *b)
 {
-    struct rota_branch *b = w->user;
+    struct rt_seat *seat = b->seat;
+    struct rt_party_wait wait = rt_party_wait(seat->party);
+    struct epoll_event e = {.events = EPOLLONESHOT, .data.ptr = seat};
 
-    b->closing = false;
-    if (b->orphan)
-        rt_entry_free_branch(b); /* its transaction may be gone: that has not waited for it */
-    else
-        rt_txns_due(b->txn);
+    e.events |= (wait.events & (POLLIN | POLLPRI)) != 0 ? EPOLLIN : 0;
+    e.events |= (wait.events & POLLOUT) != 0 ? EPOLLOUT : 0;
+    if (seat->polled == wait.fd && seat->armed == e.events)
+        return;
+    int op = seat->polled == wait.fd ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    int rv = epoll_ctl(b->txn->m->lent_fd, op, wait.fd, &e);
+    if (rv != 0 &&
+        (errno == EEXIST || errno == ENOENT)) /* known by an earlier seat; or closed and opened */
+        rv = epoll_ctl(b->txn->m->lent_fd, errno == EEXIST ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, wait.fd,
+                       &e);
+    seat->branch = b;
+    seat->polled = rv == 0 ? wait.fd : -1;
+    seat->armed = rv == 0 ? e.events : 0; /* without: its deadline ends it */
 }
 
 void rt_lent_unwatch(struct rota_branch *b)
 {
+    struct rt_seat *seat = b->seat;
+
     assert(b->op_seq == 0);
-    if (!b->watching)
-        return;
-    b->watching = false;
-    b->closing = true;
-    rt_watch_stop(&b->watch, on_closed);
+    if (seat->armed != 0) {
+        (void)epoll_ctl(b->txn->m->lent_fd, EPOLL_CTL_DEL, seat->polled, NULL);
+        seat->armed = 0;
+        seat->polled = -1;
+    }
+    seat->branch = NULL;
+}
+
+int rt_lent_start(struct rota_txns *m)
+{
+    m->lent_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (m->lent_fd < 0)
+        return ROTA_UNREACHABLE;
+    m->lent_watch.user = m;
+    int rv = rt_watch_start(&m->loop, &m->lent_watch, m->lent_fd, on_ready);
+    if (rv == 0)
+        rt_watch_want(&m->lent_watch, true, false);
+    return rv;
+}
+
+void rt_lent_stop(struct rota_txns *m)
+{
+    if (m->lent_watch.open)
+        rt_watch_stop(&m->lent_watch, NULL);
+    if (m->lent_fd >= 0)
+        close(m->lent_fd);
+    m->lent_fd = -1;
 }
 
 /* The connection is its owner's again. What is prepared on it is finished by another one, which cannot before this one

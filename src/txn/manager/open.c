@@ -242,7 +242,6 @@ static void drop_all(struct rota_txns *m)
         for (uint32_t i = 0; i < t->core.count; i++) {
             struct rota_branch *b = t->branches[i];
             b->errand_seq = 0;
-            b->closing = false;
         }
         rt_entry_free(t);
     }
@@ -267,6 +266,7 @@ static void fini(struct rota_txns *m)
     }
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
         rt_drive_drop(t);
+    rt_lent_stop(m);
     for (int i = 0; i < CLOSING_TURNS; i++) {
         rt_loop_arm(&m->loop);
         rt_loop_turn(&m->loop, no_other, NULL);
@@ -295,8 +295,11 @@ static int start(struct rota_txns *m, const char *url)
     if (rv == 0) {
         pthread_mutex_init(&m->mu, NULL);
         m->due_tail = &m->due;
+        m->lent_fd = -1;
         m->up = (struct rt_journal_up){.done = on_done, .log = on_log};
-        rv = open_resources(m, line);
+        rv = rt_lent_start(m);
+        if (rv == 0)
+            rv = open_resources(m, line);
         if (rv == 0)
             rv = rt_journal_open(&m->journal, &m->loop, &m->up, url, m->opts.call_ms, line,
                                  sizeof(line));

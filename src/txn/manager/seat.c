@@ -76,6 +76,7 @@ static struct rt_seat *new_seat(struct rota_txns *m, const struct rt_party_kind 
         return NULL;
     }
     s->cookie = cookie_of(s->party);
+    s->polled = -1;
     if (m->seat_count >= SEATS_MOST)
         make_room(m);
     struct rt_seat **at = place_of(m, conn);

@@ -136,10 +136,8 @@ static void begin_over(struct rota_branch *b, int err, const char *line)
     } else {
         rt_seat_leave(m, b->seat);
         b->seat = NULL;
-        b->part.failed =
-            true; /* if it is registered, who began the transaction waits for it in vain */
-        b->orphan = !b->added;
-        if (b->orphan && !b->closing)
+        b->part.failed = true; /* if it is registered, whoever began it waits for it in vain */
+        if (!b->added)
             rt_entry_free_branch(b);
     }
     rt_txns_answer(m, call, err, line);
