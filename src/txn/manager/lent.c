@@ -120,8 +120,15 @@ void rt_lent_stop(struct rota_txns *m)
     m->lent_fd = -1;
 }
 
-/* The connection is its owner's again. What is prepared on it is finished by another one, which cannot before this one
- * has ended: so it is cut. */
+/* Whether nobody else can finish what is prepared while this connection lives: MariaDB's, unless it was told that
+ * nothing is there. */
+static bool holds(const struct rota_branch *b, const struct rt_branch *core)
+{
+    bool asked = core->state == RT_BRANCH_ASKING || core->state == RT_BRANCH_CHECKING;
+    return core->gated && core->own && b->part.prepared && !rt_branch_is_over(core) && !asked;
+}
+
+/* The connection is its owner's again; one that holds a branch is cut, so that another can finish that. */
 void rt_lent_give_back(struct rota_branch *b)
 {
     struct rt_branch *core = rt_drive_core(b);
@@ -130,7 +137,7 @@ void rt_lent_give_back(struct rota_branch *b)
 
     assert(b->op_seq == 0);
     rt_lent_unwatch(b);
-    if (!rt_branch_is_over(core) && b->part.prepared && core->own && talk->kind->fd(talk) >= 0)
+    if (holds(b, core) && talk->kind->fd(talk) >= 0)
         shutdown(talk->kind->fd(talk), SHUT_RDWR);
     if (!rt_branch_is_over(core))
         core->own = false;
