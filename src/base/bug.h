@@ -124,6 +124,10 @@ enum rt_bug {
     RT_BUG_MANAGER_LOST_IS_DONE = 152,         /* an own COMMIT whose answer was lost */
     RT_BUG_MANAGER_NO_DEADLINE = 153,          /* recovery does not wait for it */
     RT_BUG_MANAGER_UNKNOWN_IS_COMMITTED = 154, /* told so when the journal does not answer */
+    /* Of resources. */
+    RT_BUG_RESOURCE_ANY_SERVER = 160,     /* whichever database answers at the URL */
+    RT_BUG_RESOURCE_LOST_IS_UNSENT = 161, /* an op whose answer was lost */
+    RT_BUG_RESOURCE_GATES_ALONE = 162,    /* each looks for itself */
 };
 
 #ifdef ROTA_PLANTED

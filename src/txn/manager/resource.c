@@ -59,10 +59,10 @@ bool rt_place_read(const void *bytes, size_t size, struct rt_place *out)
 /* ---- URLs ----------------------------------------------------------------------- */
 
 static const struct rt_reach *const reaches[] = {
-#if ROTA_ENGINE_MYSQL
+#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
     &rt_reach_mysql,
 #endif
-#if ROTA_ENGINE_POSTGRES
+#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
     &rt_reach_postgres,
 #endif
     NULL,

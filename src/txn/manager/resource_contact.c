@@ -7,6 +7,7 @@
  * refused before anything is asked. */
 #include "txn/manager/resource_inside.h"
 
+#include "base/bug.h"
 #include "net/loop.h"
 
 #include <rota.h>
@@ -197,7 +198,8 @@ bool rt_contact_place(struct rt_contact *contact, struct rt_effort *effort, cons
     snprintf(p->marks, sizeof(p->marks), "%s", is->marks);
     p->identity = is->identity;
     e->seen = *is;
-    if (e->place.identity == 0 || e->place.identity == is->identity)
+    if (e->place.identity == 0 || e->place.identity == is->identity ||
+        RT_BUG(RT_BUG_RESOURCE_ANY_SERVER))
         return true;
     if (is->identity == 0) {
         snprintf(

@@ -9,6 +9,7 @@
  * Only this thread touches the connection. It waits in one place (rt_effort_wait), where it is rung for the end. */
 #include "txn/manager/resource_inside.h"
 
+#include "base/bug.h"
 #include "net/loop.h"
 
 #include <rota.h>
@@ -314,6 +315,7 @@ static void do_one(struct rt_resource *r, struct rt_errand *e)
     if (rt_contact_place(&r->contact, &effort, r->name, e)) {
         e->unsent = false;
         ask(r, &e->op);
+        e->unsent = e->op.reply == RT_REPLY_LOST && RT_BUG(RT_BUG_RESOURCE_LOST_IS_UNSENT);
         copy_words(r, e);
     }
     e->done(e);
@@ -390,7 +392,9 @@ static struct rt_errand *pop_gates(struct rt_queue *q)
 {
     struct rt_errand *first = pop(q), *last = first, **at = &q->first;
 
-    for (int n = 1; *at != NULL && n < GATES_MOST;) {
+    int most = RT_BUG(RT_BUG_RESOURCE_GATES_ALONE) ? 1 : GATES_MOST;
+
+    for (int n = 1; *at != NULL && n < most;) {
         struct rt_errand *e = *at;
         if (!is_same_place(first, e)) {
             at = &e->next;
