@@ -183,6 +183,7 @@ struct rt_party {
     uint64_t handle;
     int trouble;    /* what went wrong first, while it is cleaned up: ROTA_* */
     bool hit;       /* the participant's, during an op */
+    bool wrote;     /* the participant's: the last branch on it changed something */
     bool forces;    /* the statement under way: party.h */
     uint64_t nonce; /* the same */
 };

@@ -179,6 +179,8 @@ static bool begun(struct rt_party *p)
     return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
 }
 
+#define HAS_READ "SELECT pg_current_xact_id_if_assigned() IS NULL" /* and not written */
+
 static bool say_vote(struct rt_party *p)
 {
     struct rt_part *part = p->op->part;
@@ -191,8 +193,9 @@ static bool say_vote(struct rt_party *p)
                               "INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); COMMIT",
                               p->marks, id, part->name.branch);
     return RT_PARTY_FORCE(
-        p, VOTED, "INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); PREPARE TRANSACTION '%s'",
-        p->marks, id, part->name.branch, gid_of(part, gid));
+        p, VOTED, "%sINSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); PREPARE TRANSACTION '%s'",
+        p->wrote && p->step != NUMBERED ? HAS_READ "; " : "", p->marks, id, part->name.branch,
+        gid_of(part, gid));
 }
 
 static bool vote(struct rt_party *p)
@@ -213,8 +216,9 @@ static bool vote(struct rt_party *p)
         rt_party_trouble(p, ROTA_INVALID, "a statement of it failed");
         return RT_PARTY_SAY(p, REFUSED_ROLLED, "ROLLBACK");
     }
-    if (p->op->what == RT_PARTY_PREPARE && (p->op->flags & RT_PARTY_WRITES) == 0)
-        return RT_PARTY_SAY(p, NUMBERED, "SELECT pg_current_xact_id_if_assigned() IS NULL");
+    /* Whoever wrote is likely to write: then it is asked with the vote itself, and counts for the next branch. */
+    if (p->op->what == RT_PARTY_PREPARE && (p->op->flags & RT_PARTY_WRITES) == 0 && !p->wrote)
+        return RT_PARTY_SAY(p, NUMBERED, HAS_READ);
     return say_vote(p);
 }
 
@@ -224,6 +228,7 @@ static bool numbered(struct rt_party *p)
 
     if (!said->failed && strcmp(said->cell[0], "t") == 0)
         return RT_PARTY_SAY(p, READONLY_DONE, "COMMIT");
+    p->wrote = true;
     return say_vote(p); /* whatever is wrong, it will say */
 }
 
@@ -247,6 +252,7 @@ static bool voted(struct rt_party *p)
     if ((!said->failed && yes) || RT_BUG(RT_BUG_BRANCH_ANSWER_IS_YES)) {
         if (one_phase)
             p->op->part->by = NULL;
+        p->wrote = strcmp(said->cell[0], "t") != 0;
         return rt_party_end(p, one_phase ? RT_REPLY_DONE : RT_REPLY_YES, 0, NULL);
     }
     rt_party_trouble(p, said->failed ? error_of(said) : ROTA_INVALID,
@@ -469,6 +475,7 @@ static bool first(struct rt_party *p)
             "SELECT current_setting('max_prepared_transactions'), pg_is_in_recovery(), to_regclass($rota$%s$rota$) IS NULL",
             TABLE_NAME(p));
     case RT_PARTY_BEGIN:
+        p->wrote = p->wrote && (p->op->flags & RT_PARTY_READS) == 0;
         return RT_PARTY_SAY(p, BEGUN, "BEGIN");
     case RT_PARTY_PREPARE:
     case RT_PARTY_ONE_PHASE:

@@ -129,6 +129,27 @@ static void who_only_read_drops_out(void **state)
     seat_close(&s);
 }
 
+/* Whoever wrote is not asked before its next vote but with it: so one that only reads is prepared, once. */
+static void who_wrote_is_asked_with_its_vote(void **state)
+{
+    static const enum rt_reply votes[] = {RT_REPLY_YES, RT_REPLY_YES, RT_REPLY_READONLY};
+    struct seat s;
+
+    (void)state;
+    if (HERE->kind->gated)
+        return; /* MariaDB is asked only where it is told to be likely */
+    seat_open(&s, HERE, 0, false);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct rt_part part = part_new(i + 1);
+        assert_int_equal(seat_do(&s, RT_PARTY_BEGIN, &part), RT_REPLY_DONE);
+        assert_true(HERE->sql(s.conn, i == 0 ? "INSERT INTO work VALUES (-2)" : "TABLE work"));
+        assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &part), votes[i]);
+        if (votes[i] == RT_REPLY_YES)
+            assert_int_equal(seat_do(&s, RT_PARTY_ROLLBACK, &part), RT_REPLY_DONE);
+    }
+    seat_close(&s);
+}
+
 static void a_keeper_takes_over(void **state)
 {
     struct seat s;
@@ -373,6 +394,7 @@ const struct CMUnitTest cases_plain[] = {
     cmocka_unit_test(a_failed_branch_votes_no),
     cmocka_unit_test(a_statement_that_failed_unheeded_votes_no),
     cmocka_unit_test(who_only_read_drops_out),
+    cmocka_unit_test(who_wrote_is_asked_with_its_vote),
     cmocka_unit_test(a_keeper_takes_over),
     cmocka_unit_test(a_fence_keeps_it_out),
     cmocka_unit_test(a_fence_waits_for_who_is_at_work),
