@@ -92,4 +92,4 @@ format:
 	@scripts/sources.sh | xargs clang-format -i
 
 clean:
-	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb build-mutants
+	rm -rf build build-asan build-tsan build-planted build-torture build-interop build-deb build-mutants build-engines

@@ -11,7 +11,7 @@ files=$(printf '%s\n' "$@")
 
 # Our flags by hand: build/compile_commands.json has some that only gcc knows.
 # shellcheck disable=SC2046 # a list of words
-set -- -std=c11 -O2 -D_FORTIFY_SOURCE=2 -D_GNU_SOURCE '-DROTA_VERSION="0"' -DROTA_ENGINE_FILE=1 -Isrc -Ibuild/src -Iinclude -Itests \
+set -- -std=c11 -O2 -D_FORTIFY_SOURCE=2 -D_GNU_SOURCE '-DROTA_VERSION="0"' -Isrc -Ibuild/src -Iinclude -Itests \
     -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion \
     -Wcast-qual -Wvla -Wformat=2 -Wimplicit-fallthrough -Wundef \
     $(pkg-config --cflags libuv sqlite3 jansson openssl libpq)

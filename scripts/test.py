@@ -36,6 +36,7 @@ GATES = [
     ("clang-format", ["scripts/gate-format.sh"]),
     ("core is pure", ["scripts/gate-core.sh", "build"]),
     ("crash points: the table and the calls", ["scripts/gate-points.sh"]),
+    ("builds without engines", ["scripts/gate-engines.sh"]),
     ("nm -D shows only rota_*", ["scripts/gate-symbols.sh", "build"]),
     ("hardening", ["scripts/gate-hardening.sh", "build"]),
     ("install, pkg-config, the README's example", ["scripts/gate-install.sh", "build"]),
@@ -121,7 +122,7 @@ class Run:
     def gates(self):
         if self.gate("build", ["make", "-s"]):
             for name, words in GATES:
-                self.gate(name, words)
+                self.gate(name, words + (["--all"] if self.slow and words == ["scripts/gate-engines.sh"] else []))
 
     # ---- Tests
 

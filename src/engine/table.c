@@ -2,47 +2,48 @@
 /* The engines of this build, by URL scheme. */
 #include "engine/engine.h"
 #include "engine/mem/mem.h"
+#include "engines.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
+#if ROTA_ENGINE_FILE
 extern const struct rt_engine rt_engine_file;
 #endif
-#if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
+#if ROTA_ENGINE_REDIS
 extern const struct rt_engine rt_engine_redis, rt_engine_redlock;
 #endif
-#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+#if ROTA_ENGINE_ETCD
 extern const struct rt_engine rt_engine_etcd;
 #endif
-#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+#if ROTA_ENGINE_POSTGRES
 extern const struct rt_engine rt_engine_postgres;
 #endif
-#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+#if ROTA_ENGINE_MYSQL
 extern const struct rt_engine rt_engine_mysql;
 #endif
-#if defined(ROTA_ENGINE_ZOOKEEPER) && ROTA_ENGINE_ZOOKEEPER
+#if ROTA_ENGINE_ZOOKEEPER
 extern const struct rt_engine rt_engine_zookeeper;
 #endif
 
 static const struct rt_engine *const engines[] = {
-#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
+#if ROTA_ENGINE_FILE
     &rt_engine_file,
 #endif
-#if defined(ROTA_ENGINE_REDIS) && ROTA_ENGINE_REDIS
+#if ROTA_ENGINE_REDIS
     &rt_engine_redis,     &rt_engine_redlock,
 #endif
-#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+#if ROTA_ENGINE_ETCD
     &rt_engine_etcd,
 #endif
-#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+#if ROTA_ENGINE_POSTGRES
     &rt_engine_postgres,
 #endif
-#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+#if ROTA_ENGINE_MYSQL
     &rt_engine_mysql,
 #endif
-#if defined(ROTA_ENGINE_ZOOKEEPER) && ROTA_ENGINE_ZOOKEEPER
+#if ROTA_ENGINE_ZOOKEEPER
     &rt_engine_zookeeper,
 #endif
     &rt_engine_mem,

@@ -9,6 +9,7 @@
  * that numbers tickets when it grants them. --from new: from a seed that is drawn anew and printed first. --rejoin:
  * half of the asks outlast outages (ROTA_REJOIN); --observe: threads also look on. Without them seeds mean what they did. */
 #include "base/alloc.h"
+#include "engines.h"
 #if ROTA_ENGINE_FILE
 #include "sim/file/machine.h"
 #endif

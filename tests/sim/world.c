@@ -3,6 +3,7 @@
 #include "sim/world.h"
 
 #include "engine/mem/world.h"
+#include "engines.h"
 #include "sim/sim.h"
 
 #include <assert.h>

@@ -4,6 +4,7 @@
 #include "cli/out.h"
 #include "cli/scratch.h"
 #include "cli/traps/traps.h"
+#include "engines.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -112,10 +113,8 @@ static const char *lacks(const struct rt_trap *t)
                                 : t->needs == RT_TRAP_MARIADB ? mariadb
                                                               : redis;
 
-#ifndef ROTA_ENGINE_REDIS
-    if (needed == redis)
+    if (needed == redis && !ROTA_ENGINE_REDIS)
         return "the engine redis:";
-#endif
     for (; *needed != NULL; needed++)
         if (!rt_house_has(*needed))
             return *needed;

@@ -6,6 +6,7 @@
 #include "engine/kit/dial.h"
 #include "engine/kit/words.h"
 #include "engine/url.h"
+#include "engines.h"
 #include "txn/journal/points.h"
 
 #include <assert.h>
@@ -15,30 +16,30 @@
 
 #define PASSWORD_ROOM 1024
 
-#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
+#if ROTA_ENGINE_FILE
 extern const struct rt_journal_kind rt_journal_file;
 #endif
-#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+#if ROTA_ENGINE_POSTGRES
 extern const struct rt_journal_kind rt_journal_postgres;
 #endif
-#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+#if ROTA_ENGINE_MYSQL
 extern const struct rt_journal_kind rt_journal_mysql;
 #endif
-#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+#if ROTA_ENGINE_ETCD
 extern const struct rt_journal_kind rt_journal_etcd;
 #endif
 
 static const struct rt_journal_kind *const kinds[] = {
-#if defined(ROTA_ENGINE_FILE) && ROTA_ENGINE_FILE
+#if ROTA_ENGINE_FILE
     &rt_journal_file,
 #endif
-#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+#if ROTA_ENGINE_POSTGRES
     &rt_journal_postgres,
 #endif
-#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+#if ROTA_ENGINE_MYSQL
     &rt_journal_mysql,
 #endif
-#if defined(ROTA_ENGINE_ETCD) && ROTA_ENGINE_ETCD
+#if ROTA_ENGINE_ETCD
     &rt_journal_etcd,
 #endif
     NULL,

@@ -3,6 +3,7 @@
 #include "txn/manager/resource_inside.h"
 
 #include "base/alloc.h"
+#include "engines.h"
 #include "net/fd.h"
 #include "net/loop.h"
 #include "txn/journal/journal.h"

@@ -3,6 +3,7 @@
 #include "txn/manager/inside.h"
 
 #include "base/alloc.h"
+#include "engines.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -288,7 +289,7 @@ static int begin_later(struct rota_txn *t, const char *resource, enum rt_branch_
 
 /* ---- Which databases --------------------------------------------------------------------- */
 
-#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+#if ROTA_ENGINE_POSTGRES
 #define POSTGRES (&rt_xa_postgres)
 #else
 #define POSTGRES NULL /* this library was built without it */

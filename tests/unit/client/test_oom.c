@@ -2,6 +2,7 @@
 /* Memory runs out: every allocation of ours fails once, alone and with all that follow, in every
  * public call. Nothing crashes, leaks, or stays locked. */
 
+#include "engines.h"
 #include "lib/proc.h"
 #include "lib/scarce.h"
 

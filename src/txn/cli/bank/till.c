@@ -3,6 +3,7 @@
 #include "txn/cli/bank/till.h"
 
 #include "base/alloc.h"
+#include "engines.h"
 #include "net/loop.h"
 #include "txn/manager/resource_inside.h"
 
@@ -21,10 +22,10 @@
 static const struct rt_reach *find_reach(const char *scheme)
 {
     static const struct rt_reach *const all[] = {
-#if defined(ROTA_ENGINE_MYSQL) && ROTA_ENGINE_MYSQL
+#if ROTA_ENGINE_MYSQL
         &rt_reach_mysql,
 #endif
-#if defined(ROTA_ENGINE_POSTGRES) && ROTA_ENGINE_POSTGRES
+#if ROTA_ENGINE_POSTGRES
         &rt_reach_postgres,
 #endif
         NULL
