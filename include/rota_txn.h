@@ -179,7 +179,8 @@ static inline int rota_txn_settle(struct rota_txns *m, const char *id, struct ro
  * which recovery finds it: the same for all processes, of 1 to 255 bytes. The first one on a connection looks at the
  * server's settings and makes the table rota_mark where there is none. OUT may be NULL.
  * ROTA_UNSUPPORTED: no two-phase commit here; ROTA_AUTH: rights; ROTA_INVALID: the connection is in a transaction, or
- * has been lost; ROTA_ABORTED: the deadline has passed. On error nothing has begun there, and T can go on without it. */
+ * has been lost; ROTA_ABORTED: the deadline has passed. On error nothing has begun there, and T can go on without it;
+ * but one that was joined will be aborted, if the branch was registered before. */
 int rota_xa_mysql(struct rota_txn *t, const char *resource, struct st_mysql *my,
                   struct rota_branch **out);
 int rota_xa_postgres(struct rota_txn *t, const char *resource, struct pg_conn *pg,

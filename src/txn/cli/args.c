@@ -3,6 +3,7 @@
 #include "txn/cli/args.h"
 
 #include "cli/out.h"
+#include "txn/core/name.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -11,8 +12,6 @@
 #include <string.h>
 
 #define OPTIONS_MOST 24
-#define DEADLINE_DIGITS 12
-
 enum { OPT_JOURNAL = 1024, OPT_RESOURCES, OPT_JSON };
 
 static const struct option everywhere[] = {
@@ -90,24 +89,12 @@ int rt_args_other(const char *command, char **argv, int c)
 
 bool rt_args_read_id(const char *text, struct rt_txn_id *id, int64_t *deadline_ms)
 {
-    char digits[RT_TXN_ID_TEXT];
-    size_t size = strlen(text);
-    int64_t deadline = -1;
+    struct rt_name name = {.deadline_ms = -1};
 
-    if (size != RT_TXN_ID_TEXT - 1 && size != RT_TXN_ID_TEXT + DEADLINE_DIGITS)
+    if (!rt_name_ticket_parse(text, &name) && !rt_txn_id_read(text, &name.id))
         return false;
-    memcpy(digits, text, RT_TXN_ID_TEXT - 1);
-    digits[RT_TXN_ID_TEXT - 1] = '\0';
-    if (size > RT_TXN_ID_TEXT - 1) {
-        const char *from = text + RT_TXN_ID_TEXT;
-        if (text[RT_TXN_ID_TEXT - 1] != '-' ||
-            strspn(from, "0123456789abcdefABCDEF") != DEADLINE_DIGITS)
-            return false;
-        deadline = (int64_t)strtoull(from, NULL, 16);
-    }
-    if (!rt_txn_id_read(digits, id))
-        return false;
-    *deadline_ms = deadline;
+    *id = name.id;
+    *deadline_ms = name.deadline_ms;
     return true;
 }
 

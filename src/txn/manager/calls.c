@@ -87,9 +87,8 @@ void rt_txns_random(void *out, size_t size)
 
 static void write_handle(struct rota_txn *t)
 {
-    rt_txn_id_text(&t->core.id, t->text);
-    snprintf(t->text + RT_TXN_ID_TEXT - 1, RT_TXN_HANDLE - RT_TXN_ID_TEXT + 1, "-%012llx",
-             (unsigned long long)t->core.deadline_ms);
+    rt_name_ticket(&(struct rt_name){.id = t->core.id, .deadline_ms = t->core.deadline_ms},
+                   t->text);
 }
 
 static void name_it(struct rota_txn *t, uint32_t timeout_ms)
@@ -179,9 +178,9 @@ static void join_it(struct rota_txn *t, const struct rt_txn_id *id, int64_t dead
     write_handle(t);
 }
 
-int rota_txn_join(struct rota_txns *m, const char *text, struct rota_txn **out)
+int rota_txn_join(struct rota_txns *m, const char *id, struct rota_txn **out)
 {
-    struct rt_txn_id id;
+    struct rt_txn_id parsed;
     int64_t deadline_ms;
 
     int rv = rt_txns_enter(m, "rota_txn_join");
@@ -189,11 +188,11 @@ int rota_txn_join(struct rota_txns *m, const char *text, struct rota_txn **out)
         return rv;
     if (out == NULL)
         return rt_txns_fail(m, ROTA_INVALID, "rota_txn_join needs a place for the transaction");
-    if (text == NULL && (text = getenv("ROTA_TXN")) == NULL)
+    if (id == NULL && (id = getenv("ROTA_TXN")) == NULL)
         return rt_txns_fail(m, ROTA_INVALID, "rota_txn_join needs an id, or one in $ROTA_TXN");
-    rv = rt_txns_read_id(m, text, &id, &deadline_ms);
+    rv = rt_txns_read_id(m, id, &parsed, &deadline_ms);
     if (rv == 0 && deadline_ms == 0)
-        rv = find_deadline(m, &id, &deadline_ms);
+        rv = find_deadline(m, &parsed, &deadline_ms);
     if (rv != 0)
         return rv;
     if (deadline_ms <= rt_txns_wall_ms())
@@ -202,7 +201,7 @@ int rota_txn_join(struct rota_txns *m, const char *text, struct rota_txn **out)
     struct rota_txn *t = m->closing ? NULL : rt_entry_new(m);
     rv = m->closing ? ROTA_CLOSED : t == NULL ? ROTA_NOMEM : 0;
     if (rv == 0) {
-        join_it(t, &id, deadline_ms);
+        join_it(t, &parsed, deadline_ms);
         *out = t;
     }
     pthread_mutex_unlock(&m->mu);

@@ -26,7 +26,6 @@
 #define RT_TXN_LINE 256 /* bytes of a message */
 #define RT_TXN_UNKNOWN_RESOURCE \
     (UINT32_MAX - 1) /* no URL of it is known here; its own connection finishes it */
-#define RT_TXN_HANDLE (RT_TXN_ID_TEXT + 1 + 12) /* ID-DEADLINE, with its end */
 
 enum rt_branch_mode { RT_XA_MYSQL = 1, RT_XA_POSTGRES = 2 }; /* of rt_journal_branch */
 
@@ -125,7 +124,7 @@ struct rota_txn {
     bool abandoned;             /* by rota_txns_close: nobody wants anything */
     uint32_t flags;             /* ROTA_TXN_* of its options */
     char *label;
-    char text[RT_TXN_HANDLE];
+    char text[RT_NAME_TICKET];
     char line[RT_TXN_LINE]; /* why it will not be committed */
 };
 

@@ -111,7 +111,7 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
     (void)arg;
     (void)t;
     (void)now;
-    assert(!"all timers here have functions");
+    assert(false); /* all timers here have functions */
 }
 
 static void take_errands(struct rota_txns *m)

@@ -9,28 +9,21 @@
 int rt_txns_read_id(struct rota_txns *m, const char *text, struct rt_txn_id *id,
                     int64_t *deadline_ms)
 {
-    char digits[RT_TXN_ID_TEXT];
-    unsigned long long deadline = 0;
-    size_t size = text != NULL ? strlen(text) : 0;
-    int used = 0;
+    struct rt_name name = {.deadline_ms = 0};
 
-    snprintf(digits, sizeof(digits), "%s", size > 0 ? text : "");
-    bool whole = size == RT_TXN_ID_TEXT - 1;
-    bool handle = size == RT_TXN_HANDLE - 1 && text[RT_TXN_ID_TEXT - 1] == '-' &&
-                  strspn(text + RT_TXN_ID_TEXT, "0123456789abcdef") == 12 &&
-                  sscanf(text + RT_TXN_ID_TEXT, "%12llx%n", &deadline, &used) == 1;
-    if ((!whole && !handle) || !rt_txn_id_read(digits, id))
+    if (text == NULL || (!rt_name_ticket_parse(text, &name) && !rt_txn_id_read(text, &name.id)))
         return rt_txns_fail(m, ROTA_INVALID,
                             "'%.60s' is no id of a transaction: 32 hexadecimal digits, or as "
                             "rota_txn_id gives it",
                             text != NULL ? text : "");
-    if (rt_txn_id_journal(id) != m->number)
+    if (rt_txn_id_journal(&name.id) != m->number)
         return rt_txns_fail(
             m, ROTA_INVALID,
             "%.32s is of another journal: its ids begin with %08x, those of this one "
             "with %08x",
-            digits, rt_txn_id_journal(id), m->number);
-    *deadline_ms = (int64_t)deadline;
+            text, rt_txn_id_journal(&name.id), m->number);
+    *id = name.id;
+    *deadline_ms = name.deadline_ms;
     return 0;
 }
 

@@ -67,25 +67,25 @@ static int dial_with_password(struct rt_till *till, struct rt_url *url)
     return rv;
 }
 
-int rt_till_open(struct rt_till *till, const char *text)
+int rt_till_open(struct rt_till *till, const char *url)
 {
-    struct rt_url url;
+    struct rt_url parsed;
 
     memset(till, 0, sizeof(*till));
-    int rv = rt_url_parse(&url, text, till->errmsg, sizeof(till->errmsg));
+    int rv = rt_url_parse(&parsed, url, till->errmsg, sizeof(till->errmsg));
     if (rv != 0)
         return rv;
-    till->reach = find_reach(url.scheme);
+    till->reach = find_reach(parsed.scheme);
     if (till->reach != NULL) {
         rv = till->reach->kind->talk->load(till->errmsg, sizeof(till->errmsg));
         if (rv == 0)
-            rv = dial_with_password(till, &url);
+            rv = dial_with_password(till, &parsed);
     } else {
         rv = ROTA_INVALID;
         snprintf(till->errmsg, sizeof(till->errmsg),
-                 "'%.20s:' is neither mysql: nor postgres:", url.scheme);
+                 "'%.20s:' is neither mysql: nor postgres:", parsed.scheme);
     }
-    rt_url_fini(&url);
+    rt_url_fini(&parsed);
     if (rv != 0)
         return rv;
     till->mysql = till->reach->kind->gated;
@@ -131,5 +131,5 @@ long long rt_till_number(struct rt_till *till, const char *sql)
 {
     if (!rt_till_say(till, "%s", sql) || till->talk.said.rows != 1)
         return -1;
-    return atoll(till->talk.said.cell[0]);
+    return strtoll(till->talk.said.cell[0], NULL, 10);
 }
