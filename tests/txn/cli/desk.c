@@ -137,6 +137,7 @@ static struct said *run_words(char **words)
     int out[2], err[2], status;
     pid_t pid;
 
+    rt_watchdog(DESK_LIMIT_S, "rota-txn hangs");
     assert_int_equal(pipe2(out, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);

@@ -331,6 +331,38 @@ static void resource_that_nobody_knows(void **state)
     json_decref(all);
 }
 
+/* The URL of shop leads to another database than the one that the branch is in: nobody is asked there. */
+static void another_database_at_its_address(void **state)
+{
+    struct left l = left_new(desk_now_ms() - 120000, 60000);
+    const struct rt_place place = {.identity = 12345, .marks = "`locks`.rota_mark"};
+    uint8_t payload[RT_PLACE_BYTES];
+    const struct rt_journal_branch branch = {.number = 1,
+                                             .mode = 1,
+                                             .resource = "shop",
+                                             .payload = payload,
+                                             .size = rt_place_write(&place, payload)};
+    struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE,
+                               .decide = {.id = l.id,
+                                          .decision = RT_JOURNAL_COMMIT,
+                                          .deadline_ms = l.deadline_ms,
+                                          .branches = &branch,
+                                          .count = 1}};
+
+    (void)state;
+    assert_int_equal(rt_txns_ask(m, &op), 0);
+    json_t *all = run_json(0, "show", l.text, NULL);
+    const json_t *shop = entry_of(all, "branches", "resource", "shop");
+    assert_string_equal(text_of(shop, "has"), "unknown");
+    assert_non_null(strstr(text_of(shop, "why"), "another database answers"));
+    json_decref(all);
+    json_decref(run_json(1, "resolve", "--commit", "--yes", l.text, NULL));
+    all = run_json(1, "recover", "--once", "--for", "4m", NULL);
+    assert_int_equal(number_of(all, "attention"), 1);
+    json_decref(all);
+    json_decref(run_json(0, "resolve", "--done", "--yes", l.text, NULL));
+}
+
 static void server_that_is_down(void **state)
 {
     struct left l = leave_decided(true);
@@ -368,6 +400,7 @@ const struct CMUnitTest cases_doubt[] = {
     cmocka_unit_test(recovered),
     cmocka_unit_test(foreign_ones_are_shown_and_left),
     cmocka_unit_test(resource_that_nobody_knows),
+    cmocka_unit_test(another_database_at_its_address),
     cmocka_unit_test(server_that_is_down),
 };
 const size_t cases_doubt_count = sizeof(cases_doubt) / sizeof(cases_doubt[0]);

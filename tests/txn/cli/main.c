@@ -49,6 +49,6 @@ int main(int argc, char **argv)
     unsetenv("ROTA_JOURNAL");
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
-    rt_watchdog(300, "rota-txn hangs");
+    rt_watchdog(DESK_LIMIT_S, "rota-txn hangs");
     return _cmocka_run_group_tests("rota-txn", all, n, up, down);
 }
