@@ -177,6 +177,20 @@ static bool order_answered(struct rt_branch *b, enum rt_reply reply, int64_t now
     }
 }
 
+/* Not clear, or nobody can tell: others who ask keep the view old (branch.h of participants). So it is asked again before
+ * long, and not always after the same time. */
+static bool held(struct rt_branch *b, int64_t now)
+{
+    int64_t early = (b->retry.tries * INT64_C(130) + b->number) % 400 * INT64_C(1000000);
+    int64_t most = now + RT_BRANCH_GATE_MOST - early;
+    bool tenth = again(b, now);
+
+    b->clear_at = -1;
+    if (b->retry.at > most)
+        rt_retry_not_before(&b->retry, most);
+    return tenth;
+}
+
 static bool gate_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
 {
     assert(b->state == RT_BRANCH_GATE);
@@ -184,10 +198,10 @@ static bool gate_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
         move(b, RT_BRANCH_ASKING);
         return false;
     }
-    if (reply != RT_REPLY_CLEAR) {
-        b->clear_at = reply == RT_REPLY_HELD ? -1 : b->clear_at;
+    if (reply == RT_REPLY_HELD)
+        return held(b, now);
+    if (reply != RT_REPLY_CLEAR)
         return again(b, now);
-    }
     if (b->clear_at < 0 && !RT_BUG(RT_BUG_TXN_ONE_POLL)) {
         b->clear_at = now;
         rt_retry_not_before(&b->retry, now + RT_BRANCH_GATE_APART);

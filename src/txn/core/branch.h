@@ -34,6 +34,7 @@
 #define RT_BRANCH_NO_RESOURCE UINT32_MAX /* recovery does not know it: stuck, and told */
 #define RT_BRANCH_GATE_APART \
     INT64_C(150000000) /* ns; what tells who is connected may be 100 ms old */
+#define RT_BRANCH_GATE_MOST INT64_C(1000000000) /* between two looks at one that is shut */
 #define RT_BRANCH_STUCK_PAUSE INT64_C(30000000000)
 
 enum rt_decision { RT_DECISION_NONE, RT_DECISION_COMMIT, RT_DECISION_ABORT };

@@ -59,6 +59,20 @@ static void a_takeover_goes_through_the_gate(void **state)
     happens(&s, "journal done", "ended");
 }
 
+/* Found by the bank: recoveries that ask at once keep the view old for each other; with longer and longer pauses none
+ * ever got through. */
+static void a_shut_gate_is_looked_at_before_long(void **state)
+{
+    (void)state;
+    until_ordered(true);
+    happens(&s, "0 lost", "");
+    happens(&s, "+100", "GATE 0");
+    for (int i = 0; i < 8; i++) {
+        happens(&s, "0 held", "");
+        happens(&s, "+1000", "GATE 0");
+    }
+}
+
 /* Found by the bank: two recoveries, and the gate was asked for what was not there any more, for ever. */
 static void what_another_finished_is_not_at_the_gate(void **state)
 {
@@ -208,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lost_order_is_given_again),
+        cmocka_unit_test(a_shut_gate_is_looked_at_before_long),
         cmocka_unit_test(a_takeover_goes_through_the_gate),
         cmocka_unit_test(what_another_finished_is_not_at_the_gate),
         cmocka_unit_test(the_gate_is_seen_clear_twice_in_a_row),
