@@ -89,11 +89,23 @@ static bool begins(const char *at, const char *end, const char *with)
     return (size_t)(end - at) > strlen(with) && memcmp(at, with, strlen(with)) == 0;
 }
 
-/* Of each statement its first word, of those with a name that. */
+/* "XA PREPARE", "XA COMMIT": also within a compound statement. */
+static void xa_words(char *out, const char *at, const char *end)
+{
+    while (at < end && *at == ' ')
+        at++;
+    if (!begins(at, end, "XA "))
+        return;
+    const char *blank = memchr(at + 3, ' ', (size_t)(end - at - 3));
+    add_word(out, at, (size_t)((blank != NULL ? blank : end) - at));
+}
+
+/* Of each statement its first word, of those with a name that, of XA two. */
 static void query_words(char *out, const char *text, size_t n)
 {
     for (const char *at = text, *all = text + n, *end; at < all; at = end + 1) {
         end = statement_end(at, all);
+        xa_words(out, at, end);
         if (begins(at, end, "EXECUTE ") || begins(at, end, "PREPARE "))
             at += strlen("EXECUTE ");
         const char *blank = memchr(at, ' ', (size_t)(end - at));
