@@ -64,7 +64,7 @@ test_txn()
 
 test_traps()
 {
-    same "traps " "$(offers "rota demo ")"
+    same "bank traps " "$(offers "rota demo ")"
     same "setnx " "$(offers "rota demo traps set")"
     same "--buyers " "$(offers "rota demo --b")"
 }
