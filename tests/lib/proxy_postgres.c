@@ -48,6 +48,7 @@ static void add_word(struct rt_proxy_message *msg, const char *word, size_t n)
 /* Bind and Parse by the statement's name, what has none by its beginning. */
 static void tell_words(const char *at, size_t size, struct rt_proxy_message *msg)
 {
+    static const char prepare[] = "PREPARE TRANSACTION";
     const char *body = at + HEAD, *end = at + size;
     size_t first = strnlen(body, (size_t)(end - body)); /* Bind: portal; Parse: statement */
     const char *second = body + first + 1 < end ? body + first + 1 : end;
@@ -57,6 +58,8 @@ static void tell_words(const char *at, size_t size, struct rt_proxy_message *msg
         add_word(msg, second, (size_t)(end - second));
     else if (at[0] == 'Q')
         add_word(msg, body, first);
+    if (at[0] == 'Q' && memmem(body, first, prepare, strlen(prepare)) != NULL)
+        add_word(msg, prepare, strlen(prepare)); /* wherever in it that is */
 }
 
 /* ---- What clients say ------------------------------------------------------------------------------ */

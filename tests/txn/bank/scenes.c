@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What else may happen: two recoveries at once, a coordinator that sleeps, answers that are lost, two deaths at once. */
+/* What else may happen: two recoveries at once, a coordinator that sleeps, answers that are lost, two deaths at
+ * once. */
 #include "scenes.h"
 
 #include "bank.h"
@@ -203,14 +204,14 @@ static void answers_are_lost(void **state)
 {
     static const struct loss all[] = {
         {MARIADB, RT_FAULT_REPLY, "XA PREPARE", "two", TOLD_ABORTED},
-        {POSTGRES, RT_FAULT_REPLY, "rota_mark VALUES", "two", TOLD_ABORTED}, /* and PREPARE */
+        {POSTGRES, RT_FAULT_REPLY, "PREPARE TRANSACTION", "two", TOLD_ABORTED},
         {MARIADB, RT_FAULT_REPLY, "XA COMMIT", "two", TOLD_COMMITTED},
         {POSTGRES, RT_FAULT_REPLY, "COMMIT PREPARED", "two", TOLD_COMMITTED},
         {MARIADB, RT_FAULT_REPLY, "XA COMMIT", "one", TOLD_COMMITTED},
         {POSTGRES, RT_FAULT_REPLY, "rota_mark VALUES", "one-pg", TOLD_COMMITTED},
         {MARIADB, RT_FAULT_REPLY, "XA ROLLBACK", "refuse", TOLD_ABORTED},
         {MARIADB, RT_FAULT_REQUEST, "XA PREPARE", "two", TOLD_ABORTED},
-        {POSTGRES, RT_FAULT_REQUEST, "rota_mark VALUES", "two", TOLD_ABORTED},
+        {POSTGRES, RT_FAULT_REQUEST, "PREPARE TRANSACTION", "two", TOLD_ABORTED},
         {MARIADB, RT_FAULT_REQUEST, "XA COMMIT", "two", TOLD_COMMITTED},
         {POSTGRES, RT_FAULT_REQUEST, "COMMIT PREPARED", "two", TOLD_COMMITTED},
         {MARIADB, RT_FAULT_REQUEST, "XA COMMIT", "one", TOLD_ABORTED},
