@@ -118,6 +118,9 @@ enum { /* op->flags */
        RT_PARTY_READS = 4,
        /* COMMIT and ROLLBACK without GATE, and OK is believed: as others do, for tests. Loses commits on MariaDB. */
        RT_PARTY_UNGATED = 8,
+       /* COMMIT and ROLLBACK by the connection that prepared: nobody else has had it since. MariaDB is not asked whether
+        * it was reset meanwhile. */
+       RT_PARTY_LENT = 16,
        /* ATTACH: party->marks is where somebody's markers are: it is not made. */
        RT_PARTY_KNOWN = 16,
        /* ATTACH of a keeper: without a table of markers, for what needs none: LIST, GATE, ROLLBACK, and COMMIT on a
@@ -182,6 +185,7 @@ struct rt_party {
     uint64_t number; /* MariaDB: of its connection, by the server; handle: by the client library */
     uint64_t handle;
     int trouble;    /* what went wrong first, while it is cleaned up: ROTA_* */
+    bool several;   /* MariaDB: its connection takes several statements in one packet */
     bool hit;       /* the participant's, during an op */
     bool wrote;     /* the participant's: the last branch on it changed something */
     bool forces;    /* the statement under way: party.h */

@@ -25,6 +25,9 @@ struct st_mysql_res;
 #define RT_MYSQL_OPT_SSL_CAPATH 28
 #define RT_MYSQL_OPT_SSL_ENFORCE 38
 #define RT_MYSQL_OPT_NONBLOCK 6000
+/* enum mariadb_value, and a bit of that one */
+#define RT_MARIADB_CLIENT_CAPABILITIES 33
+#define RT_MYSQL_MULTI_STATEMENTS (1UL << 16)
 #define RT_MYSQL_PROTOCOL_TCP 1
 #define RT_MYSQL_PROTOCOL_SOCKET 2
 #define RT_MYSQL_WAIT_READ 1
@@ -53,6 +56,8 @@ struct st_mysql_res;
     X(unsigned, mysql_field_count, (struct st_mysql *))                                     \
     X(char, mysql_more_results, (struct st_mysql *))                                        \
     X(unsigned long long, mysql_affected_rows, (struct st_mysql *))                         \
+    X(unsigned, mysql_warning_count, (struct st_mysql *))                                   \
+    X(char, mariadb_get_info, (struct st_mysql *, int, void *))                             \
     X(unsigned, mysql_errno, (struct st_mysql *))                                           \
     X(const char *, mysql_error, (struct st_mysql *))                                       \
     X(const char *, mysql_sqlstate, (struct st_mysql *))                                    \

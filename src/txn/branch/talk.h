@@ -21,6 +21,7 @@ struct rt_said {
     char tag[40];      /* PostgreSQL: the last command's tag, "" without one */
     uint64_t affected; /* rows changed, by the last statement that counts them */
     uint64_t rows;     /* that came */
+    uint64_t warnings; /* MariaDB: of all that was said in it */
     char cell[RT_SAID_CELLS][RT_SAID_CELL]; /* of the first row; NULL is "" */
     bool null[RT_SAID_CELLS];
 };
@@ -44,6 +45,7 @@ struct rt_talk {
     short events;  /* waited for */
     int64_t until; /* by the library's own time limit; INT64_MAX: none */
     int stage;     /* the kind's */
+    bool ready;    /* the same: the library has what calls that do not wait need */
     void *result;  /* the kind's */
     struct rt_said said;
     /* Each row, as texts (NULL: a null); NULL: nobody wants them. */

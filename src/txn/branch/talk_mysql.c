@@ -86,6 +86,7 @@ static bool run(struct rt_talk *t, int wait, int err, struct st_mysql_res *rows)
             wait = rt_my.mysql_store_result_start(&rows, t->conn);
             continue;
         }
+        t->said.warnings += rt_my.mysql_warning_count(t->conn);
         if (t->stage != STORE)
             t->said.affected = rt_my.mysql_affected_rows(t->conn);
         if (!rt_my.mysql_more_results(t->conn))
@@ -133,9 +134,10 @@ static bool talk_advance(struct rt_talk *t, short events)
 
 static int talk_usable(struct rt_talk *t, char *errmsg, size_t size)
 {
-    /* Calls that do not wait need a stack of their own; to have it changes nothing for those that do. */
-    if (rt_my.mysql_options(t->conn, RT_MYSQL_OPT_NONBLOCK, NULL) == 0 &&
-        rt_my.mysql_get_socket(t->conn) >= 0)
+    /* Calls that do not wait need a stack of their own; to have it changes nothing for those that do. Once: it is made
+     * anew each time. */
+    t->ready = t->ready || rt_my.mysql_options(t->conn, RT_MYSQL_OPT_NONBLOCK, NULL) == 0;
+    if (t->ready && rt_my.mysql_get_socket(t->conn) >= 0)
         return 0;
     snprintf(errmsg, size, "the connection is not connected, or a call on it has not ended");
     return ROTA_INVALID;

@@ -3,7 +3,7 @@
  *
  * Its xid is 'NAME','CONNECTION',1383036001: NAME as core/name.h writes it, CONNECTION the number of the connection
  * that began it, by which a takeover sees whether that one is gone. What would be three round trips is one compound
- * statement:
+ * statement, or one packet on a connection that takes several statements in one:
  *
  *   PREPARE    savepoint and back (a warning tells that a table without transactions was changed), marker, XA END, XA
  *              PREPARE; ONE_PHASE: the same, XA COMMIT ... ONE PHASE
@@ -19,6 +19,7 @@
 #include "base/bug.h"
 #include "txn/branch/libmysql.h"
 #include "txn/branch/party.h"
+#include "txn/branch/xid.h"
 
 #include <rota.h>
 
@@ -28,8 +29,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define FORMAT_ID 1383036001 /* "Rota" */
-#define XID_TEXT 96
 #define PAGE 1000 /* markers that are taken away at once */
 
 #define DDL                                                                                      \
@@ -46,6 +45,7 @@
 enum {
     NO_DATABASE_RIGHT = 1044,
     NO_ACCESS = 1045,
+    NO_SYNTAX = 1064,
     NO_TABLE_RIGHT = 1142,
     NO_COLUMN_RIGHT = 1143,
     NO_TABLE = 1146,
@@ -120,16 +120,6 @@ static bool is_rolled_back(unsigned code)
     return code == XA_ROLLED_BACK || code == XA_TIMED_OUT || code == XA_DEADLOCK;
 }
 
-static const char *xid_of(const struct rt_part *part, char out[XID_TEXT])
-{
-    char name[RT_NAME_TEXT];
-
-    rt_name_text(&part->name, name);
-    snprintf(out, XID_TEXT, "'%s','%016llx',%d", name, (unsigned long long)part->connection,
-             FORMAT_ID);
-    return out;
-}
-
 static const char *id_of(const struct rt_txn_id *id, char out[RT_TXN_ID_TEXT])
 {
     rt_txn_id_text(id, out);
@@ -137,20 +127,6 @@ static const char *id_of(const struct rt_txn_id *id, char out[RT_TXN_ID_TEXT])
 }
 
 /* ---- XA RECOVER --------------------------------------------------------------- */
-
-/* DATA as FORMAT = 'SQL' has it: 'NAME','CONNECTION',number. False: it is not one of Rota's. */
-static bool xid_read(const char *data, struct rt_name *name, uint64_t *connection)
-{
-    char text[RT_NAME_TEXT], *end = NULL;
-    size_t size = RT_NAME_TEXT - 1;
-
-    if (strlen(data) != size + 32 || data[0] != '\'' || strncmp(data + 1 + size, "','", 3) != 0)
-        return false;
-    memcpy(text, data + 1, size);
-    text[size] = '\0';
-    *connection = strtoull(data + size + 4, &end, 16);
-    return end == data + size + 20 && strcmp(end, "',1383036001") == 0 && rt_name_parse(text, name);
-}
 
 /* Of each branch that the op is about: seen, and by which connection. */
 static void match(void *arg, int cells, char *const *values)
@@ -160,7 +136,7 @@ static void match(void *arg, int cells, char *const *values)
     struct rt_name name;
     uint64_t connection;
 
-    if (cells < 4 || values[3] == NULL || !xid_read(values[3], &name, &connection))
+    if (cells < 4 || values[3] == NULL || !rt_xid_read(values[3], &name, &connection))
         return;
     for (size_t i = 0; i < (op->count > 0 ? op->count : 1); i++) {
         struct rt_part *part = &op->part[i];
@@ -223,6 +199,7 @@ static bool attach_more(struct rt_party *p)
 static bool attach_who(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
+    unsigned long can = 0;
     char *to = p->marks;
 
     if (said->failed && said->code != NO_VARIABLE)
@@ -240,6 +217,8 @@ static bool attach_who(struct rt_party *p)
                             "the connection is in a transaction: COMMIT or ROLLBACK comes first");
     p->number = strtoull(said->cell[0], NULL, 10);
     p->handle = rt_my.mysql_thread_id(p->conn);
+    p->several = rt_my.mariadb_get_info(p->conn, RT_MARIADB_CLIENT_CAPABILITIES, &can) == 0 &&
+                 (can & RT_MYSQL_MULTI_STATEMENTS) != 0;
     if ((p->op->flags & RT_PARTY_UNMARKED) != 0)
         return attach_more(p);
     if (p->marks[0] == '\0' && said->null[4])
@@ -318,31 +297,38 @@ static bool begun_counted(struct rt_party *p)
 
 static bool say_end(struct rt_party *p, int next)
 {
-    char xid[XID_TEXT];
+    char xid[RT_XID_TEXT];
 
-    return RT_PARTY_SAY(p, next, "XA END %s", xid_of(p->op->part, xid));
+    return RT_PARTY_SAY(p, next, "XA END %s", rt_xid_text(p->op->part, xid));
 }
 
 static bool say_rollback(struct rt_party *p, int next)
 {
-    char xid[XID_TEXT];
+    char xid[RT_XID_TEXT];
 
-    return RT_PARTY_SAY(p, next, "XA ROLLBACK %s", xid_of(p->op->part, xid));
+    return RT_PARTY_SAY(p, next, "XA ROLLBACK %s", rt_xid_text(p->op->part, xid));
 }
+
+#define NO_INNODB "a table that cannot be rolled back (no InnoDB) was changed"
 
 static bool say_vote(struct rt_party *p)
 {
     struct rt_part *part = p->op->part;
     bool one_phase = p->op->what == RT_PARTY_ONE_PHASE;
-    char xid[XID_TEXT], id[RT_TXN_ID_TEXT];
+    char xid[RT_XID_TEXT], id[RT_TXN_ID_TEXT];
 
     part->prepared = true;
-    xid_of(part, xid);
+    rt_xid_text(part, xid);
+    if (p->several && !one_phase) /* cheaper for the server: nothing is compiled */
+        return RT_PARTY_FORCE(p, VOTED,
+                              "SAVEPOINT rota_mark; ROLLBACK TO SAVEPOINT rota_mark; INSERT INTO "
+                              "%s VALUES (x'%s', %u, 1); XA END %s; XA PREPARE %s",
+                              p->marks, id_of(&part->name.id, id), part->name.branch, xid, xid);
     return RT_PARTY_FORCE(
         p, VOTED,
         "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR %d SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = "
-        "'a table that cannot be rolled back (no InnoDB) was changed'; SAVEPOINT rota_mark; ROLLBACK "
-        "TO SAVEPOINT rota_mark; INSERT INTO %s VALUES (x'%s', %u, 1); XA END %s; XA %s %s%s; END",
+        "'" NO_INNODB "'; SAVEPOINT rota_mark; ROLLBACK TO "
+        "SAVEPOINT rota_mark; INSERT INTO %s VALUES (x'%s', %u, 1); XA END %s; XA %s %s%s; END",
         RT_BUG(RT_BUG_BRANCH_ANY_TABLE) ? XA_NOTA : NOT_ROLLED_BACK, p->marks,
         id_of(&part->name.id, id), part->name.branch, xid, one_phase ? "COMMIT" : "PREPARE", xid,
         one_phase ? " ONE PHASE" : "");
@@ -392,8 +378,13 @@ static bool voted(struct rt_party *p)
     const struct rt_said *said = &p->talk->said;
     bool one_phase = p->op->what == RT_PARTY_ONE_PHASE;
 
-    if (said->failed) {
-        rt_party_trouble(p, error_of(said), said->text);
+    if (said->failed && p->several && said->code == NO_SYNTAX) { /* it does not any more */
+        p->several = false;
+        return say_vote(p);
+    }
+    if (said->failed || (p->several && said->warnings > 0 && !RT_BUG(RT_BUG_BRANCH_ANY_TABLE))) {
+        rt_party_trouble(p, said->failed ? error_of(said) : ROTA_INVALID,
+                         said->failed ? said->text : NO_INNODB);
         return say_end(
             p, REFUSED_ENDED); /* it may have ended already: what is answered does not matter */
     }
@@ -419,20 +410,24 @@ static bool refused_rolled(struct rt_party *p)
 
 static bool say_own(struct rt_party *p)
 {
-    char xid[XID_TEXT];
+    char xid[RT_XID_TEXT];
 
+    if ((p->op->flags & RT_PARTY_LENT) != 0)
+        return RT_PARTY_FORCE(p, OWN_DONE, "XA %s %s",
+                              p->op->what == RT_PARTY_COMMIT ? "COMMIT" : "ROLLBACK",
+                              rt_xid_text(p->op->part, xid));
     return RT_PARTY_FORCE(
         p, OWN_DONE,
         "BEGIN NOT ATOMIC IF @@in_transaction = %d THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = "
         "'reset'; END IF; XA %s %s; END",
         RT_BUG(RT_BUG_BRANCH_RESET_NOT_SEEN) ? 2 : 0,
-        p->op->what == RT_PARTY_COMMIT ? "COMMIT" : "ROLLBACK", xid_of(p->op->part, xid));
+        p->op->what == RT_PARTY_COMMIT ? "COMMIT" : "ROLLBACK", rt_xid_text(p->op->part, xid));
 }
 
 static bool order(struct rt_party *p)
 {
     struct rt_part *part = p->op->part;
-    char xid[XID_TEXT];
+    char xid[RT_XID_TEXT];
 
     if (!p->keeper && part->by == p && !part->prepared)
         return p->op->what == RT_PARTY_ROLLBACK
@@ -444,7 +439,7 @@ static bool order(struct rt_party *p)
         part->connection != 0) /* for tests: as others do */
         return RT_PARTY_SAY(p, TAKEN_DONE, "XA %s %s",
                             p->op->what == RT_PARTY_COMMIT ? "COMMIT" : "ROLLBACK",
-                            xid_of(part, xid));
+                            rt_xid_text(part, xid));
     if (!part->clear && (p->op->flags & RT_PARTY_UNGATED) == 0)
         return rt_party_end(p, RT_REPLY_HELD, ROTA_BUSY,
                             "whether the connection that prepared it is gone was not asked (GATE)");
@@ -471,7 +466,7 @@ static bool own_done(struct rt_party *p)
 static bool taken_listed(struct rt_party *p)
 {
     const struct rt_part *part = p->op->part;
-    char xid[XID_TEXT];
+    char xid[RT_XID_TEXT];
 
     if (p->talk->said.failed)
         return refuse(p);
@@ -482,7 +477,7 @@ static bool taken_listed(struct rt_party *p)
                             "another connection has prepared it since");
     return RT_PARTY_FORCE(p, TAKEN_DONE, "XA %s %s",
                           p->op->what == RT_PARTY_COMMIT ? "COMMIT" : "ROLLBACK",
-                          xid_of(part, xid));
+                          rt_xid_text(part, xid));
 }
 
 static bool taken_done(struct rt_party *p)
@@ -653,7 +648,7 @@ static void tell(void *arg, int cells, char *const *values)
     seen.text = values[3];
     snprintf(finish, sizeof(finish), "XA ROLLBACK %s", values[3]);
     seen.finish = finish;
-    seen.ours = xid_read(values[3], &seen.name, &seen.connection) &&
+    seen.ours = rt_xid_read(values[3], &seen.name, &seen.connection) &&
                 rt_txn_id_journal(&seen.name.id) == p->op->list.journal;
     p->op->list.each(p->op->list.arg, &seen);
 }
@@ -700,7 +695,7 @@ static bool over(struct rt_party *p)
 static bool first(struct rt_party *p)
 {
     struct rt_part *part = p->op->part;
-    char xid[XID_TEXT];
+    char xid[RT_XID_TEXT];
 
     if (p->op->what != RT_PARTY_ATTACH && rt_my.mysql_thread_id(p->conn) != p->handle)
         return rt_party_lose(
@@ -713,7 +708,7 @@ static bool first(struct rt_party *p)
             "SELECT CONNECTION_ID(), @@in_transaction, VERSION(), @@wsrep_on, DATABASE()");
     case RT_PARTY_BEGIN:
         part->connection = p->number;
-        return RT_PARTY_SAY(p, BEGUN, "XA START %s", xid_of(part, xid));
+        return RT_PARTY_SAY(p, BEGUN, "XA START %s", rt_xid_text(part, xid));
     case RT_PARTY_PREPARE:
     case RT_PARTY_ONE_PHASE:
         return vote(p);

@@ -39,6 +39,7 @@ enum { /* party->step */
        BEGUN,
        NUMBERED,
        READONLY_DONE,
+       READONLY_ROLLED,
        VOTED,
        REFUSED_ROLLED,
        OWN_ROLLED,
@@ -255,6 +256,10 @@ static bool voted(struct rt_party *p)
         p->wrote = strcmp(said->cell[0], "t") != 0;
         return rt_party_end(p, one_phase ? RT_REPLY_DONE : RT_REPLY_YES, 0, NULL);
     }
+    if (is_state(said, "25006") && strcmp(said->cell[0], "t") == 0) {
+        p->wrote = false; /* it was taken for one that writes, and may not: READ ONLY */
+        return RT_PARTY_SAY(p, READONLY_ROLLED, "ROLLBACK");
+    }
     rt_party_trouble(p, said->failed ? error_of(said) : ROTA_INVALID,
                      said->failed ? said->text
                                   : "the transaction had failed: the server rolled it back");
@@ -270,6 +275,8 @@ static bool refused_rolled(struct rt_party *p)
         return rt_party_lose(p, said->text);
     p->op->part->by = NULL;
     p->op->part->prepared = false;
+    if (p->step == READONLY_ROLLED)
+        return rt_party_end(p, RT_REPLY_READONLY, 0, NULL);
     return rt_party_end(p, RT_REPLY_NO, p->trouble, NULL);
 }
 
@@ -507,6 +514,7 @@ static bool step(struct rt_party *p)
         [BEGUN] = begun,
         [NUMBERED] = numbered,
         [READONLY_DONE] = readonly_done,
+        [READONLY_ROLLED] = refused_rolled,
         [VOTED] = voted,
         [REFUSED_ROLLED] = refused_rolled,
         [OWN_ROLLED] = own_rolled,

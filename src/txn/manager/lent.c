@@ -152,6 +152,8 @@ void rt_lent_ask(struct rota_branch *b, enum rt_party_what what, uint32_t seq)
 
     b->op = (struct rt_party_op){.what = what, .part = &b->part, .deadline = rt_drive_soon(b->txn)};
     b->op.flags = stays ? RT_PARTY_WRITES : 0;
+    if (!b->txn->core.joined) /* a joined one's is the application's between its vote and this */
+        b->op.flags |= RT_PARTY_LENT;
     b->op_seq = seq;
     if (rt_party_start(b->seat->party, &b->op))
         op_ended(b);

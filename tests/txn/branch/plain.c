@@ -150,6 +150,31 @@ static void who_wrote_is_asked_with_its_vote(void **state)
     seat_close(&s);
 }
 
+/* The same where it may only read: then it cannot even leave its marker. */
+static void who_wrote_and_may_only_read_drops_out(void **state)
+{
+    struct rt_part wrote = part_new(1), reads = part_new(2), both = part_new(3);
+    struct seat s;
+
+    (void)state;
+    if (HERE->kind->gated)
+        return;
+    seat_open(&s, HERE, 0, false);
+    seat_work(&s, &wrote, ++row);
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &wrote), RT_REPLY_YES);
+    assert_int_equal(seat_do(&s, RT_PARTY_COMMIT, &wrote), RT_REPLY_DONE);
+    assert_int_equal(seat_do(&s, RT_PARTY_BEGIN, &reads), RT_REPLY_DONE);
+    assert_true(HERE->sql(s.conn, "SET TRANSACTION READ ONLY"));
+    assert_true(HERE->sql(s.conn, "TABLE work"));
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &reads), RT_REPLY_READONLY);
+    assert_int_equal(HERE->prepared(), 0);
+    seat_work(&s, &both, ++row);
+    assert_true(HERE->sql(s.conn, "SET TRANSACTION READ ONLY"));
+    assert_int_equal(seat_do(&s, RT_PARTY_PREPARE, &both), RT_REPLY_NO); /* no marker, no yes */
+    assert_false(has_row(HERE, row));
+    seat_close(&s);
+}
+
 static void a_keeper_takes_over(void **state)
 {
     struct seat s;
@@ -395,6 +420,7 @@ const struct CMUnitTest cases_plain[] = {
     cmocka_unit_test(a_statement_that_failed_unheeded_votes_no),
     cmocka_unit_test(who_only_read_drops_out),
     cmocka_unit_test(who_wrote_is_asked_with_its_vote),
+    cmocka_unit_test(who_wrote_and_may_only_read_drops_out),
     cmocka_unit_test(a_keeper_takes_over),
     cmocka_unit_test(a_fence_keeps_it_out),
     cmocka_unit_test(a_fence_waits_for_who_is_at_work),

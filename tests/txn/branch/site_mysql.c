@@ -55,9 +55,10 @@ static void *connect_to(uint16_t port)
         fclose(file);
         password[strcspn(password, "\n")] = '\0';
     }
+    unsigned long flags = getenv("ROTA_SITE_SEVERAL") != NULL ? CLIENT_MULTI_STATEMENTS : 0;
     MYSQL *db = mysql_init(NULL);
     if (db == NULL || mysql_real_connect(db, "127.0.0.1", "rota", password, RT_MARIADB_DATABASE,
-                                         port != 0 ? port : port_of(), NULL, 0) == NULL) {
+                                         port != 0 ? port : port_of(), NULL, flags) == NULL) {
         fprintf(stderr, "mysql_real_connect: %s\n", db != NULL ? mysql_error(db) : "no memory");
         abort();
     }
