@@ -52,7 +52,14 @@ static int fd(struct rt_talk *t)
     return ((const struct played *)t->conn)->ends[0];
 }
 
-static const struct rt_talk_kind played_talk = {.load = load, .usable = usable, .fd = fd};
+static bool answered(struct rt_talk *t)
+{
+    t->said.failed = true; /* who it is: it has no name */
+    return true;
+}
+
+static const struct rt_talk_kind played_talk = {
+    .load = load, .usable = usable, .send = answered, .fd = fd};
 
 static bool step(struct rt_party *p)
 {
