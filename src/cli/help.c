@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char help_head[] = "Usage: rota [--on URL|NAME | --system] COMMAND ...\n"
-                                "Locks for the shell: between processes, and between machines.\n";
+static const char help_head[] =
+    "Usage: rota [--on URL|NAME | --system] COMMAND ...\n"
+    "Locks for the shell, between processes and machines: rota run nightly -- ./job.sh\n";
 
 static const char help_tail[] =
     "\n"
@@ -15,8 +16,7 @@ static const char help_tail[] =
     "                 without it $ROTA_URL, else this user's own folder (no server)\n"
     "  --system       the folder that root shares with a group: file:/var/lib/rota\n"
     "  -h, --help     'rota COMMAND --help' for a command; -V, --version\n"
-    "Exit: 64 wrong usage, 69 engine not reachable, 75 not granted in time, 76 lost.\n"
-    "  rota run nightly -- ./job.sh    run job.sh, one at a time\n";
+    "Exit: 64 wrong usage, 69 engine not reachable, 75 not granted in time, 76 lost.\n";
 
 const char rt_help_run[] =
     "Usage: rota run [OPTION]... NAME [--] COMMAND [ARG]...  or: NAME -c 'SHELL LINE'\n"
