@@ -8,7 +8,7 @@
 
 static const char help_head[] =
     "Usage: rota [--on URL|NAME | --system] COMMAND ...\n"
-    "Locks for the shell, between processes and machines: rota run nightly -- ./job.sh\n";
+    "Locks between processes and machines: rota run nightly -- ./job.sh\n";
 
 static const char help_tail[] =
     "\n"
