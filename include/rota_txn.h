@@ -50,7 +50,7 @@ struct rota_txns_options { /* zero means the default for each field */
     uint32_t flags;        /* ROTA_TXN_STRICT, ROTA_TXN_RECOVER */
     uint32_t timeout_ms;   /* 60000: the deadline of a transaction, 1 s to 24 h */
     uint32_t call_ms; /* 5000: the most that one request to the journal or a participant may take */
-    uint32_t recover_ms; /* 10000: between two passes of recovery */
+    uint32_t recover_ms; /* 2000: between two passes of recovery */
     uint32_t keep_ms;  /* 7 days: how long outcomes are kept; at least twice the longest deadline */
     uint32_t reserved; /* 0 */
     const char
@@ -73,7 +73,9 @@ static inline int rota_txns_open(struct rota_txns **out, const char *url,
 }
 
 /* Transactions that are still open are aborted. What is decided and not finished after at most call_ms is left to
- * whoever recovers. Not from inside a callback; no call may begin in another thread once this one has. */
+ * whoever recovers: calls that wait in other threads return what is known (ROTA_UNKNOWN, ROTA_CLOSED), every function
+ * that is still to be called is called with that, and connections that are still lent are cut. Not from inside a
+ * callback; no call may begin in another thread once this one has. */
 void rota_txns_close(struct rota_txns *m);
 
 /* What the last failing call of the calling thread on M had to say: one line with what is wrong and what to do, never
@@ -121,7 +123,7 @@ int rota_txn_vote(struct rota_txn *t);
 /* Commits, and consumes T with its branches.
  *   0             committed, durable. The connections are free.
  *   ROTA_ABORTED  rolled back: a branch voted no, or the deadline passed; rota_txn_errmsg says which. The connections
- *                 are free, but for one that was lost.
+ *                 are free, but for one that was lost, or on which it could not be rolled back: that is cut.
  *   ROTA_UNKNOWN  the journal did not answer in time. The keeper asks on; rota_txn_outcome tells how it ended. Close the
  *                 connections: what is prepared on them is finished by another one.
  * Of a joined one: votes, if that was not done, and waits for the decision of the process that began it. */

@@ -728,6 +728,13 @@ void rt_txn_tick(struct rt_txn *t, int64_t now)
         over_limit(t, now);
 }
 
+void rt_txn_hurry(struct rt_txn *t, int64_t now)
+{
+    if (has_limit(t))
+        over_limit(t, now);
+    assert(!has_limit(t) || t->adopted);
+}
+
 static int64_t sooner(int64_t a, int64_t b)
 {
     return a < b ? a : b;

@@ -223,6 +223,8 @@ void rt_txn_answered(struct rt_txn *t, struct rt_branch *b, const struct rt_txn_
 void rt_txn_back(struct rt_txn *t, uint32_t resource, int64_t now);
 /* Time has passed: at rt_txn_next the latest. */
 void rt_txn_tick(struct rt_txn *t, int64_t now);
+/* Whoever asked cannot wait any longer: is answered now, as when its limit is over. */
+void rt_txn_hurry(struct rt_txn *t, int64_t now);
 /* When rt_txn_tick or rt_txn_todo would do something; RT_TXN_NEVER: answers are waited for, or nothing. */
 int64_t rt_txn_next(struct rt_txn *t);
 /* What has to be told, RT_TXN_*; and forgets that. */

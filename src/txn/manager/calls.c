@@ -11,9 +11,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define TIMEOUT_LEAST 1000
-#define TIMEOUT_MOST (24 * 3600 * 1000)
-
 int64_t rt_txns_wall_ms(void)
 {
     struct timespec now;
@@ -67,7 +64,7 @@ static int take_options(struct rota_txns *m, const struct rota_txn_options *opts
         return rt_txns_fail(m, ROTA_INVALID, "unknown flags %#x in the options", out->flags);
     if (out->timeout_ms == 0)
         out->timeout_ms = m->opts.timeout_ms;
-    if (out->timeout_ms < TIMEOUT_LEAST || out->timeout_ms > TIMEOUT_MOST)
+    if (out->timeout_ms < RT_TIMEOUT_LEAST || out->timeout_ms > RT_TIMEOUT_MOST)
         return rt_txns_fail(m, ROTA_INVALID, "a timeout of %u ms: 1 second to 24 hours",
                             out->timeout_ms);
     if (out->label != NULL && strlen(out->label) > RT_JOURNAL_LABEL_MAX)
@@ -137,6 +134,9 @@ int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opt
 
 const char *rota_txn_id(struct rota_txn *t)
 {
+    if (rt_txns_forked(
+            t->m)) /* its mutex may be held for ever; nothing can be done with T but to read this */
+        return t->text;
     pthread_mutex_lock(&t->m->mu);
     t->core.shared = true;
     pthread_mutex_unlock(&t->m->mu);
@@ -251,8 +251,13 @@ static int may_end(struct rota_txn *t, const char *call)
     if (rt_txns_forked(t->m))
         return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
     pthread_mutex_lock(&t->m->mu);
-    bool begins = t->begins != NULL;
+    bool begins = t->begins != NULL, asked = t->call != NULL, left = t->m->left;
     pthread_mutex_unlock(&t->m->mu);
+    if (left)
+        return rt_txns_fail(t->m, ROTA_CLOSED, "the manager is being closed");
+    if (asked)
+        return rt_txns_fail(t->m, ROTA_INVALID,
+                            "its vote is under way: %s comes when that was called back", call);
     if (begins)
         return rt_txns_fail(t->m, ROTA_INVALID,
                             "a branch is beginning: %s comes when that was called back", call);
@@ -295,7 +300,7 @@ static int end_later(struct rota_txn *t, enum ending what, rota_txn_fn *fn, void
 
 static int may_vote(struct rota_txn *t)
 {
-    if (t == NULL)
+    if (t == NULL || rt_txns_forked(t->m))
         return 0; /* told below */
     pthread_mutex_lock(&t->m->mu);
     bool joined = t->core.joined, voted = t->life != RT_LIFE_HELD;

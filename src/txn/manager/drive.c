@@ -356,11 +356,12 @@ static void drop_begins(struct rota_txn *t)
         b->seat->party->dead = true; /* its op is given up */
         b->op_seq = 0;
         rt_lent_unwatch(b);
+        rt_seat_cut(b->seat);
         rt_seat_leave(t->m, b->seat);
         b->seat = NULL;
-        if (b->begins->mine)
-            rt_caller_free(b->begins);
+        struct rt_caller *call = b->begins;
         b->begins = NULL;
+        rt_txns_answer(t->m, call, ROTA_ABORTED, "the manager was closed before the branch began");
         if (!b->added)
             rt_entry_free_branch(b);
     }
@@ -377,5 +378,21 @@ void rt_drive_drop(struct rota_txn *t)
             b->seat->party->dead = true;
         b->op_seq = 0;
         rt_lent_give_back(b);
+    }
+}
+
+void rt_drive_leave(struct rota_txn *t)
+{
+    struct rt_caller *call = t->call;
+
+    if (call != NULL)
+        rt_drive_blame(t, NULL, "the manager was closed before it was decided");
+    rt_txn_hurry(&t->core, now_of(t));
+    rt_drive_drop(t);
+    if (call != NULL && t->votes) {
+        answer_vote(t);
+    } else if (call != NULL) {
+        t->call = NULL;
+        rt_txns_answer(t->m, call, err_of(t), line_of(t));
     }
 }

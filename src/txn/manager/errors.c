@@ -28,20 +28,31 @@ const char *rota_txn_errmsg(const struct rota_txns *m)
     return text != NULL ? text : "";
 }
 
-int rt_txns_fail(const struct rota_txns *m, int err, const char *format, ...)
+static char *place(uint64_t serial)
 {
-    uint64_t serial = m != NULL ? m->serial : 0;
     char *text = find(serial);
-    va_list args;
 
     if (text == NULL) {
         last = (last + 1) % REMEMBERED;
         messages[last].serial = serial;
         text = messages[last].text;
     }
+    return text;
+}
+
+int rt_txns_fail(const struct rota_txns *m, int err, const char *format, ...)
+{
+    va_list args;
+
     va_start(args, format);
-    vsnprintf(text, RT_TXN_LINE, format, args);
+    vsnprintf(place(m != NULL ? m->serial : 0), RT_TXN_LINE, format, args);
     va_end(args);
+    return err;
+}
+
+int rt_txns_fail_late(uint64_t serial, int err, const char *line)
+{
+    snprintf(place(serial), RT_TXN_LINE, "%s", line);
     return err;
 }
 

@@ -23,7 +23,9 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#define RT_TXN_LINE 256 /* bytes of a message */
+#define RT_TXN_LINE 256       /* bytes of a message */
+#define RT_TIMEOUT_LEAST 1000 /* ms */
+#define RT_TIMEOUT_MOST (24 * 3600 * 1000)
 #define RT_TXN_UNKNOWN_RESOURCE \
     (UINT32_MAX - 1) /* no URL of it is known here; its own connection finishes it */
 
@@ -145,11 +147,13 @@ struct rota_txns {
     uint32_t fork_generation;
     pthread_t keeper;
     bool running, stop, closing;
+    bool left; /* the keeper has told all it had to tell: nothing is asked of it any more */
     struct rota_txn *txns, *due, **due_tail;
     struct rt_journal_op *asks; /* of rt_txns_ask, to be submitted */
     struct rt_errand *back;     /* errands that were answered, not yet looked at */
     struct rt_notice *notices;
     struct rt_caller *answered; /* with a function to be called */
+    struct rt_caller *asking;   /* wait for the journal: rt_txns_ask */
     struct rt_seat *seats[RT_SEATS];
     uint32_t seat_count;
     int lent_fd; /* epoll: connections that are lent */
@@ -170,6 +174,8 @@ struct rota_txns {
 /* What the calling thread's call on M had to say; M NULL: rota_txns_open. Returns ERR. */
 __attribute__((format(printf, 3, 4))) int rt_txns_fail(const struct rota_txns *m, int err,
                                                        const char *format, ...);
+/* The same of the manager with that SERIAL, which may be gone. */
+int rt_txns_fail_late(uint64_t serial, int err, const char *line);
 __attribute__((format(printf, 3, 4))) void rt_txns_log(struct rota_txns *m, int level,
                                                        const char *format, ...);
 
@@ -236,6 +242,8 @@ const char *rt_drive_stuck(const struct rota_txn *t, uint32_t i);
 void rt_drive_abandon(struct rota_txn *t);
 /* The keeper runs no more: what is lent is cut, and nothing is watched. Turn the loop before T is freed. */
 void rt_drive_drop(struct rota_txn *t);
+/* The keeper goes: T's connections are given back, and whoever waits is told what is known. */
+void rt_drive_leave(struct rota_txn *t);
 
 /* ---- lent.c ---------------------------------------------------------------------- */
 
@@ -272,6 +280,8 @@ int rt_xa_begin(struct rota_txn *t, const char *resource, enum rt_branch_mode mo
 struct rt_seat *rt_seat_take(struct rota_txns *m, const struct rt_party_kind *kind, void *conn,
                              int *err, char *line);
 void rt_seat_leave(struct rota_txns *m, struct rt_seat *s);
+/* Cuts the connection, unless that is another one meanwhile. */
+void rt_seat_cut(struct rt_seat *s);
 void rt_seat_fini(struct rota_txns *m);
 
 /* ---- known.c ---------------------------------------------------------------------- */

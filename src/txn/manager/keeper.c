@@ -77,11 +77,13 @@ void rt_txns_notice(struct rota_txns *m, const struct rt_txn_id *id, const char 
 
 int rt_txns_wait(struct rota_txns *m, struct rt_caller *call)
 {
+    uint64_t serial = m->serial; /* after an error M may be closed by another thread */
+
     pthread_mutex_unlock(&m->mu);
     while (sem_wait(call->answered) != 0)
         assert(errno == EINTR);
     sem_destroy(call->answered);
-    return call->err != 0 ? rt_txns_fail(m, call->err, "%s", call->line) : 0;
+    return call->err != 0 ? rt_txns_fail_late(serial, call->err, call->line) : 0;
 }
 
 /* On the worker's thread. */
@@ -201,6 +203,20 @@ static void round_of(struct rota_txns *m)
     rt_loop_arm(&m->loop);
 }
 
+/* Closing did not wait for all: nobody is left without an answer, and every function is called. */
+static void leave(struct rota_txns *m)
+{
+    m->left = true;
+    for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
+        rt_drive_leave(t);
+    while (m->asking != NULL) {
+        struct rt_caller *call = m->asking;
+        m->asking = call->next;
+        rt_txns_answer(m, call, ROTA_CLOSED, "the manager was closed before the journal answered");
+    }
+    call_back(m);
+}
+
 static void *keep(void *arg)
 {
     struct rota_txns *m = arg;
@@ -220,6 +236,7 @@ static void *keep(void *arg)
         pthread_mutex_lock(&m->mu);
         m->asleep = false;
     }
+    leave(m);
     pthread_mutex_unlock(&m->mu);
     return NULL;
 }

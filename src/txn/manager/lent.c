@@ -3,14 +3,12 @@
 #include "txn/manager/inside.h"
 
 #include "base/bug.h"
-#include "txn/branch/talk.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define AT_ONCE 64 /* events in one look */
@@ -128,17 +126,24 @@ static bool holds(const struct rota_branch *b, const struct rt_branch *core)
     return core->gated && core->own && b->part.prepared && !rt_branch_is_over(core) && !asked;
 }
 
-/* The connection is its owner's again; one that holds a branch is cut, so that another can finish that. */
+/* Whether what was done on it is still there, not rolled back: whoever got it back could commit that. */
+static bool is_open(const struct rota_branch *b, const struct rt_branch *core)
+{
+    bool begun = b->part.by != NULL && !b->part.prepared && !rt_branch_is_over(core);
+    return begun || b->seat->party->dead;
+}
+
+/* The connection is its owner's again; one that holds a branch is cut, so that another can finish that, and one on
+ * which it could not be rolled back, so that nobody commits it. */
 void rt_lent_give_back(struct rota_branch *b)
 {
     struct rt_branch *core = rt_drive_core(b);
     struct rt_seat *seat = b->seat;
-    struct rt_talk *talk = seat->party->talk;
 
     assert(b->op_seq == 0);
     rt_lent_unwatch(b);
-    if (holds(b, core) && talk->kind->fd(talk) >= 0)
-        shutdown(talk->kind->fd(talk), SHUT_RDWR);
+    if (holds(b, core) || is_open(b, core))
+        rt_seat_cut(seat);
     if (!rt_branch_is_over(core))
         core->own = false;
     b->part.by = NULL;

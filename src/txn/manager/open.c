@@ -37,6 +37,14 @@ static int take_options(struct rota_txns_options *o, const struct rota_txns_opti
     o->timeout_ms = o->timeout_ms != 0 ? o->timeout_ms : TIMEOUT_MS;
     o->recover_ms = o->recover_ms != 0 ? o->recover_ms : RECOVER_MS;
     o->keep_ms = o->keep_ms != 0 ? o->keep_ms : KEEP_MS;
+    if (o->timeout_ms < RT_TIMEOUT_LEAST || o->timeout_ms > RT_TIMEOUT_MOST)
+        return rt_txns_fail(NULL, ROTA_INVALID, "a timeout of %u ms: 1 second to 24 hours",
+                            o->timeout_ms);
+    if (o->keep_ms / 2 < o->timeout_ms)
+        return rt_txns_fail(
+            NULL, ROTA_INVALID,
+            "outcomes are kept for at least twice the timeout: keep_ms %u, timeout_ms %u",
+            o->keep_ms, o->timeout_ms);
     return 0;
 }
 
@@ -108,7 +116,13 @@ struct asked {
 
 static void call_told(struct rt_asker *a, struct rt_journal_op *op)
 {
-    rt_txns_answer(a->m, &((struct asked *)(void *)a)->call, op->err, a->m->journal->base.errmsg);
+    struct rt_caller *call = &((struct asked *)(void *)a)->call;
+    struct rt_caller **at = &a->m->asking;
+
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    rt_txns_answer(a->m, call, op->err, a->m->journal->base.errmsg);
 }
 
 static void call_back(struct rt_asker *a, struct rt_errand *e)
@@ -128,6 +142,8 @@ int rt_txns_ask(struct rota_txns *m, struct rt_journal_op *op)
     pthread_mutex_lock(&m->mu);
     op->next = m->asks;
     m->asks = op;
+    asked.call.next = m->asking;
+    m->asking = &asked.call;
     rt_txns_wake(m);
     return rt_txns_wait(m, &asked.call);
 }

@@ -120,6 +120,14 @@ void rt_seat_leave(struct rota_txns *m, struct rt_seat *s)
         take_out(m, place_of(m, s->party->conn));
 }
 
+void rt_seat_cut(struct rt_seat *s)
+{
+    int fd = s->party->talk->kind->fd(s->party->talk);
+
+    if (fd >= 0 && s->cookie == cookie_of(s->party))
+        shutdown(fd, SHUT_RDWR);
+}
+
 void rt_seat_fini(struct rota_txns *m)
 {
     for (uint32_t i = 0; i < RT_SEATS; i++)

@@ -144,16 +144,20 @@ static void begin_over(struct rota_branch *b, int err, const char *line)
     rt_txns_answer(m, call, err, line);
 }
 
-/* Of a joined one, before it begins: whether the journal has it. */
+#define TOO_LATE \
+    "the transaction was decided before, its deadline has passed, or its manager is closed"
+
+/* Before it begins: of a joined one, whether the journal has it. */
 static bool may_begin(struct rota_branch *b)
 {
     struct rota_txn *t = b->txn;
 
     if (t->core.state != RT_TXN_ACTIVE) {
-        begin_over(b, ROTA_ABORTED,
-                   "the transaction was decided before, or its deadline has passed");
+        begin_over(b, ROTA_ABORTED, TOO_LATE);
         return false;
     }
+    if (!t->core.joined)
+        return true;
     if (!b->added) {
         add_branch(t, b);
         rt_txns_due(t); /* it is to be registered */
@@ -172,7 +176,7 @@ void rt_xa_go_on(struct rota_branch *b)
     assert(b->begins != NULL && b->op_seq == 0);
     if (!b->seat->party->attached)
         rt_lent_ask(b, RT_PARTY_ATTACH, 1);
-    else if (!b->txn->core.joined || may_begin(b))
+    else if (may_begin(b))
         rt_lent_ask(b, RT_PARTY_BEGIN, 1);
 }
 
@@ -183,6 +187,17 @@ void rt_xa_begun(struct rota_branch *b)
     assert(b->begins != NULL && b->op_seq == 0);
     if (b->op.reply == RT_REPLY_DONE && b->op.what == RT_PARTY_ATTACH) {
         rt_txns_due(b->txn);
+        return;
+    }
+    bool too_late = !b->added && b->txn->core.state != RT_TXN_ACTIVE; /* abandoned meanwhile */
+    if (b->op.what == RT_PARTY_ROLLBACK) {
+        if (b->op.reply != RT_REPLY_DONE)
+            rt_seat_cut(b->seat);
+        begin_over(b, ROTA_ABORTED, TOO_LATE);
+        return;
+    }
+    if (b->op.reply == RT_REPLY_DONE && too_late) {
+        rt_lent_ask(b, RT_PARTY_ROLLBACK, 1);
         return;
     }
     snprintf(line, sizeof(line), "%.50s: %.200s", b->name, b->seat->party->errmsg);
@@ -197,6 +212,10 @@ static int begin_by_keeper(struct rota_txn *t, const char *resource, enum rt_bra
 {
     struct rota_branch *b;
 
+    if (t->m->left) {
+        snprintf(line, RT_TXN_LINE, "the manager is being closed");
+        return ROTA_CLOSED;
+    }
     int rv = prepare_branch(t, resource, mode, kind, conn, &b, line);
     if (rv != 0)
         return rv;
