@@ -12,14 +12,14 @@
 
 const char rt_job_help_indoubt[] =
     "Usage: rota txn indoubt\n"
-    "Asks every database that the journal has heard of for what is prepared there,\n"
-    "and the journal what was decided: who blocks whom, since when, and the statement\n"
-    "that would finish each branch. Nothing is touched.\n"
+    "Asks every database that has a URL here, or that the journal has heard of, what\n"
+    "is prepared there, and the journal what was decided: who blocks whom, since when,\n"
+    "and what would finish each branch. Nothing is touched.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "  commit, abort  decided: its process or recovery is about to finish it\n"
     "  young          undecided, its deadline is ahead: its process may be at work\n"
-    "  undecided      past its deadline: recovery aborts it, or 'rota txn settle ID'\n"
+    "  undecided      past its deadline: recovery aborts it, or 'resolve --abort ID'\n"
     "  expired        too old to be decided any more: to be rolled back\n"
     "  elsewhere      of another journal: ask there (--journal)\n"
     "  foreign        of another program\n"
@@ -87,7 +87,7 @@ static const char *way_out(const struct doubt *d, size_t i, char *out, size_t si
     case UNDECIDED:
     case YOUNG:
         rt_txn_id_text(&f->name.id, id);
-        snprintf(out, size, "rota txn settle %s", id);
+        snprintf(out, size, "rota txn resolve --abort %s", id);
         return out;
     default:
         snprintf(out, size, "-");
@@ -201,8 +201,12 @@ static void print_text(const struct doubt *d)
                          site->err != 0 ? "" : "who waits cannot be seen: ",
                          rt_out_clean(why, text, sizeof(text)));
     }
-    if (d->survey.found_count == 0 && isatty(STDOUT_FILENO))
-        rt_out_error("nothing is prepared anywhere");
+    if (d->survey.site_count == 0)
+        rt_out_error(
+            "no database was asked, none is known: lines NAME = URL in ~/.config/rota/txn or "
+            "/etc/rota/txn");
+    else if (d->survey.found_count == 0 && isatty(STDOUT_FILENO))
+        rt_out_error("nothing is prepared at any of %zu databases", d->survey.site_count);
 }
 
 static int exit_of(const struct doubt *d)

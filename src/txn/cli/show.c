@@ -106,7 +106,7 @@ static void print_piece(const struct view *view, const struct rt_piece *p)
     bool commit = view->item->stands == RT_JOURNAL_COMMIT;
     char text[512], since[32];
 
-    printf("%-10" PRIu32, p->number);
+    printf("%-10" PRIu32 "  ", p->number); /* of who joined it has ten digits */
     rt_out_padded(rt_out_clean(p->resource, text, sizeof(text)), 20);
     printf("  %s", rt_parts_word(p->standing));
     if (p->standing == RT_STANDING_UNKNOWN)
@@ -136,7 +136,7 @@ static void print_text(const struct view *view)
     if (item->label[0] != '\0')
         printf("label     %s\n", rt_out_clean(item->label, text, sizeof(text)));
     if (view->parts->count > 0)
-        printf("\n%s%-10s%-20s  %s%s\n", rt_out_color(stdout, RT_OUT_BOLD), "BRANCH", "RESOURCE",
+        printf("\n%s%-10s  %-20s  %s%s\n", rt_out_color(stdout, RT_OUT_BOLD), "BRANCH", "RESOURCE",
                "HAS", rt_out_color(stdout, RT_OUT_PLAIN));
     for (size_t i = 0; i < view->parts->count; i++)
         print_piece(view, &view->parts->pieces[i]);

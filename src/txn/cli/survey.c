@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the databases really have: prepared branches at every resource that the journal knows, and who waits for them. */
+/* What the databases really have: prepared branches at every resource that the journal or this machine knows, and who
+ * waits for them. */
 #include "txn/cli/survey.h"
 
 #include <stdio.h>
@@ -74,6 +75,17 @@ static void take_site(void *arg, const char *name, const char *url, int64_t seen
         return;
     s->sites = sites;
     sites[s->site_count++] = (struct rt_site){.name = copy(s, name), .url = copy(s, url)};
+}
+
+/* One that has a URL here, though the journal has not heard of it: what is prepared there is of others. */
+static void take_configured(void *arg, struct rt_resource *r)
+{
+    struct rt_survey *s = arg;
+    char url[RT_JOURNAL_URL_MAX];
+
+    rt_resource_url(r, url, sizeof(url));
+    if (rt_survey_site(s, rt_resource_name(r)) == NULL)
+        take_site(s, rt_resource_name(r), url, 0);
 }
 
 /* ---- What is prepared ------------------------------------------------------------ */
@@ -210,6 +222,8 @@ int rt_survey_make(struct rt_survey *s, const struct rt_visit *v)
 
     *s = (struct rt_survey){0};
     int err = rt_txns_ask(v->m, &op);
+    if (err == 0 && !s->failed)
+        rt_resources_each(rt_txns_resources(v->m), take_configured, s);
     for (size_t i = 0; err == 0 && !s->failed && i < s->site_count; i++) {
         ask_site(s, v, i);
         if (v->beat != NULL)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the databases really have: prepared branches at every resource that the journal knows, and who waits for them. */
+/* What the databases really have: prepared branches at every resource that the journal or this machine knows, and who
+ * waits for them. */
 #ifndef RT_SURVEY_H
 #define RT_SURVEY_H
 

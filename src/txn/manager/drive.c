@@ -74,6 +74,23 @@ void rt_drive_answer(struct rota_branch *b, uint32_t seq, enum rt_reply reply)
 
 /* ---- A connection of our own ------------------------------------------------------ */
 
+/* A right, a setting or a URL is wrong: asking again, as is done, mends nothing. */
+static bool needs_person(const struct rt_errand *e)
+{
+    return e->op.reply == RT_REPLY_REFUSED &&
+           (e->op.err == ROTA_AUTH || e->op.err == ROTA_UNSUPPORTED || e->op.err == ROTA_INVALID);
+}
+
+/* At once, and not with the tenth try: whoever looks why it is not finished finds it. */
+static void log_refusal(const struct rota_branch *b, const char *line)
+{
+    char id[RT_TXN_ID_TEXT];
+
+    rt_txn_id_text(&b->txn->core.id, id);
+    rt_txns_log(b->txn->m, ROTA_LOG_WARN, "transaction %s, %s", id,
+                line); /* the resource begins the line */
+}
+
 void rt_drive_back(struct rt_asker *a, struct rt_errand *e)
 {
     struct rota_branch *b = (struct rota_branch *)(void *)a;
@@ -81,6 +98,8 @@ void rt_drive_back(struct rt_asker *a, struct rt_errand *e)
 
     assert(seq != 0);
     b->errand_seq = 0;
+    if (needs_person(e) && strcmp(b->line, e->errmsg) != 0)
+        log_refusal(b, e->errmsg);
     if (e->op.err != 0)
         snprintf(b->line, sizeof(b->line), "%s", e->errmsg);
     if (rt_drive_core(b)->state == RT_BRANCH_PREPARING && e->op.reply == RT_REPLY_ABSENT)

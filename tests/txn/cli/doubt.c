@@ -290,6 +290,14 @@ static void foreign_ones_are_shown_and_left(void **state)
     const json_t *other = entry_of(all, "prepared", "about", "elsewhere");
     assert_string_equal(text_of(other, "journal"), "00000001");
     json_decref(all);
+    /* Whoever has forgotten to name the journal has a new one, which has heard of no database: they are asked. */
+    char new[500];
+    snprintf(new, sizeof(new), "%s-new", journal);
+    all = run_json(0, "--journal", strncmp(journal, "file:", 5) == 0 ? new : journal, "indoubt",
+                   NULL);
+    assert_non_null(entry_of(all, "prepared", "name", "theirs"));
+    assert_non_null(entry_of(all, "prepared", "about", "elsewhere"));
+    json_decref(all);
     json_decref(run_json(0, "recover", "--once", "--for", "4m", NULL));
     assert_int_equal(my->prepared(), 1);
     assert_int_equal(pg->prepared(), 2);
