@@ -8,10 +8,15 @@
 #include "txn/cli/args.h"
 #include "txn/cli/bank/bank.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const char rt_job_help_demo[] =
@@ -151,6 +156,127 @@ static int run(struct demo *d)
     return d->with.after == d->with.before ? RT_EXIT_OK : RT_EXIT_FAILED;
 }
 
+/* ---- Whoever stops it leaves nothing behind --------------------------------------------------- */
+
+static volatile sig_atomic_t stopped_by;
+static volatile pid_t player;
+
+static void on_signal(int signo)
+{
+    stopped_by = signo;
+    if (player > 0)
+        kill(player, SIGKILL);
+}
+
+static void catch_signals(void (*how)(int), sigset_t *set)
+{
+    struct sigaction action = {.sa_handler = how};
+
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGHUP);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+/* What is meant for the user's own servers says nothing to ours. */
+static void forget_others(const struct demo *d)
+{
+    static const char *const names[] = {"PGHOST",     "PGHOSTADDR", "PGPORT",    "PGPASSWORD",
+                                        "PGPASSFILE", "PGSERVICE",  "PGSSLMODE", "PGOPTIONS"};
+    bool shop = d->given[RT_BANK_SHOP] == NULL, ledger = d->given[RT_BANK_LEDGER] == NULL;
+
+    for (size_t i = 0; ledger && i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+    if (shop)
+        unsetenv("MYSQL_PWD");
+    if (shop && ledger)
+        setenv("HOME", d->scratch.folder, 1); /* with ~/.my.cnf */
+}
+
+/* All of it, in a process of its own. */
+__attribute__((noreturn)) static void play(struct demo *d, pid_t parent)
+{
+    sigset_t set;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(RT_EXIT_FAILED);
+    catch_signals(SIG_DFL, &set);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    forget_others(d);
+    int code = start_servers(d);
+    if (code == RT_EXIT_OK)
+        code = run(d);
+    rt_house_close(&d->house);
+    fflush(NULL);
+    _exit(code);
+}
+
+/* Servers and tellers whose parent has gone are ours: they end. */
+static void end_children(void)
+{
+    for (;;) {
+        FILE *file = fopen("/proc/thread-self/children", "re");
+        int pid;
+        if (file == NULL)
+            return;
+        while (fscanf(file, "%d", &pid) == 1)
+            kill(pid, SIGKILL);
+        fclose(file);
+        if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
+            return;
+    }
+}
+
+/* At databases that stay nothing stays in doubt: its journal goes. */
+static void mend(const struct demo *d)
+{
+    struct rt_bank bank = {.journal = d->journal};
+
+    for (int i = 0; i < RT_BANK_SITES; i++)
+        bank.url[i] = d->given[i];
+    if (bank.url[0] == NULL && bank.url[1] == NULL)
+        return;
+    rt_out_error("stopped: what is in doubt is finished first, in some seconds");
+    if (rt_bank_mend(&bank) != 0)
+        rt_out_error("%s", bank.errmsg);
+}
+
+static int play_watched(struct demo *d)
+{
+    pid_t parent = getpid();
+    sigset_t set;
+    int status = 0;
+
+    catch_signals(on_signal, &set);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        play(d, parent);
+    player = pid;
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    if (pid < 0) {
+        rt_out_error("cannot start a process: %s", strerror(errno));
+        return RT_EXIT_UNREACHABLE;
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    player = 0;
+    end_children();
+    if (WIFEXITED(status) && stopped_by == 0)
+        return WEXITSTATUS(status);
+    catch_signals(SIG_IGN, &set);
+    mend(d);
+    return 128 + (stopped_by != 0 ? stopped_by : WTERMSIG(status));
+}
+
+/* ---- Its words ------------------------------------------------------------------------------- */
+
 enum { OPT_MYSQL = 512, OPT_POSTGRES, OPT_TELLERS, OPT_KILLS };
 
 static int parse(struct demo *d, struct rt_args *args, int argc, char **argv, bool *shown)
@@ -198,13 +324,10 @@ int rt_job_demo(struct rt_args *args, int argc, char **argv)
         return code;
     silent = args->json;
     code = rt_scratch_make(&d.scratch, "bank");
-    if (code == RT_EXIT_OK)
-        code = start_servers(&d);
     if (code == RT_EXIT_OK) {
         snprintf(d.journal, sizeof(d.journal), "file:%.2000s/journal", d.scratch.folder);
-        code = run(&d);
+        code = play_watched(&d);
     }
-    rt_house_close(&d.house);
     rt_scratch_remove(&d.scratch);
     return code;
 }

@@ -133,7 +133,7 @@ static struct rota_txns *open_manager(struct rt_bank *bank, uint32_t flags)
         return NULL;
     }
     for (int i = 0; i < RT_BANK_SITES; i++)
-        if (rota_txns_resource(m, rt_bank_names[i], bank->url[i]) != 0) {
+        if (bank->url[i] != NULL && rota_txns_resource(m, rt_bank_names[i], bank->url[i]) != 0) {
             fail(bank, rt_bank_names[i], rota_txn_errmsg(m));
             rota_txns_close(m);
             return NULL;
@@ -222,6 +222,8 @@ static long long count_prepared(struct rt_bank *bank, struct rota_txns *m)
 
     for (int i = 0; i < RT_BANK_SITES; i++) {
         struct rt_party_op op = {.what = RT_PARTY_LIST};
+        if (bank->url[i] == NULL)
+            continue;
         op.list.journal = rt_txns_number(m);
         op.list.each = count_one;
         op.list.arg = &count;
@@ -245,10 +247,18 @@ static int wait_clear(struct rt_bank *bank, struct rota_txns *m)
     }
 }
 
+int rt_bank_mend(struct rt_bank *bank)
+{
+    struct rota_txns *m = open_manager(bank, ROTA_TXN_RECOVER);
+    int rv = m != NULL ? wait_clear(bank, m) : ROTA_UNREACHABLE;
+
+    rota_txns_close(m);
+    return rv;
+}
+
 int rt_bank_run(struct rt_bank *bank)
 {
     struct rt_till tills[RT_BANK_SITES] = {0};
-    struct rota_txns *m = NULL;
 
     int rv = open_tills(bank, tills);
     if (rv == 0)
@@ -258,11 +268,8 @@ int rt_bank_run(struct rt_bank *bank)
     close_tills(tills); /* nobody of ours is connected when tellers are forked */
     if (rv == 0)
         rv = run_tellers(bank);
-    if (rv == 0 && bank->journal != NULL) {
-        m = open_manager(bank, ROTA_TXN_RECOVER);
-        rv = m != NULL ? wait_clear(bank, m) : ROTA_UNREACHABLE;
-        rota_txns_close(m);
-    }
+    if (rv == 0 && bank->journal != NULL)
+        rv = rt_bank_mend(bank);
     if (rv == 0)
         rv = open_tills(bank, tills);
     if (rv == 0)

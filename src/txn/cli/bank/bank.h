@@ -31,6 +31,9 @@ extern const char *const rt_bank_names[RT_BANK_SITES];
  * 0 or ROTA_*, and errmsg says why. */
 int rt_bank_run(struct rt_bank *bank);
 
+/* Recovers until nothing of the journal is in doubt at the databases that have a URL. 0 or ROTA_*, as above. */
+int rt_bank_mend(struct rt_bank *bank);
+
 /* A teller prepares its half and is killed: one branch in doubt, and PROGRESS is told each step until recovery has
  * mended it. Needs a journal. */
 int rt_bank_scene(struct rt_bank *bank, void (*progress)(const char *line));
