@@ -232,7 +232,7 @@ static void end_children(void)
 }
 
 /* At databases that stay nothing stays in doubt: its journal goes. */
-static void mend(const struct demo *d)
+static void mend(struct demo *d)
 {
     struct rt_bank bank = {.journal = d->journal};
 
@@ -241,8 +241,10 @@ static void mend(const struct demo *d)
     if (bank.url[0] == NULL && bank.url[1] == NULL)
         return;
     rt_out_error("stopped: what is in doubt is finished first, in some seconds");
-    if (rt_bank_mend(&bank) != 0)
-        rt_out_error("%s", bank.errmsg);
+    if (rt_bank_mend(&bank) == 0)
+        return;
+    rt_out_error("%s; their journal is kept: %s", bank.errmsg, d->journal);
+    d->scratch.folder[0] = '\0';
 }
 
 static int play_watched(struct demo *d)
@@ -270,7 +272,7 @@ static int play_watched(struct demo *d)
     end_children();
     if (WIFEXITED(status) && stopped_by == 0)
         return WEXITSTATUS(status);
-    catch_signals(SIG_IGN, &set);
+    catch_signals(SIG_DFL, &set); /* whoever is impatient */
     mend(d);
     return 128 + (stopped_by != 0 ? stopped_by : WTERMSIG(status));
 }

@@ -13,8 +13,8 @@
 const char rt_job_help_indoubt[] =
     "Usage: rota txn indoubt\n"
     "Asks every database that has a URL here, or that the journal has heard of, what\n"
-    "is prepared there, and the journal what was decided: who blocks whom, since when,\n"
-    "and what would finish each branch. Nothing is touched.\n"
+    "is prepared there, and the journal what was decided: who blocks whom, since\n"
+    "when, and what would finish each branch. Nothing is touched.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "  commit, abort  decided: its process or recovery is about to finish it\n"

@@ -22,6 +22,7 @@
 #define TIMEOUT_MS 2000   /* of a transaction: the demo is short */
 #define RECOVER_MS 300
 #define LOOK_NS 100000000
+#define LOOKS_MOST 600 /* a minute */
 
 const char *const rt_bank_names[RT_BANK_SITES] = {"shop", "ledger"};
 
@@ -235,16 +236,19 @@ static long long count_prepared(struct rt_bank *bank, struct rota_txns *m)
     return (long long)count;
 }
 
-/* Until recovery has finished all. */
+/* Until recovery has finished all; but not for ever, should it lack a right. */
 static int wait_clear(struct rt_bank *bank, struct rota_txns *m)
 {
-    for (;;) {
+    for (int looks = 0; looks < LOOKS_MOST; looks++) {
         long long n = count_prepared(bank, m);
         if (n <= 0)
             return n < 0 ? ROTA_UNREACHABLE : 0;
         bank->in_doubt = (uint64_t)n > bank->in_doubt ? (uint64_t)n : bank->in_doubt;
         pause_for(LOOK_NS);
     }
+    return fail(bank, "recovery",
+                "branches stay in doubt: recovery needs the right PROCESS at MariaDB, and the "
+                "tellers' user at PostgreSQL");
 }
 
 int rt_bank_mend(struct rt_bank *bank)
