@@ -220,12 +220,16 @@ static void end_children(void)
 {
     for (;;) {
         FILE *file = fopen("/proc/thread-self/children", "re");
-        int pid;
+        char text[1024], *at = text;
         if (file == NULL)
             return;
-        while (fscanf(file, "%d", &pid) == 1)
-            kill(pid, SIGKILL);
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
         fclose(file);
+        char *last = strrchr(text,
+                             ' '); /* behind each; what is cut off comes when these are gone */
+        *(last != NULL ? last : text) = '\0';
+        for (long pid; (pid = strtol(at, &at, 10)) > 1;)
+            kill((pid_t)pid, SIGKILL);
         if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
             return;
     }
