@@ -43,7 +43,7 @@ struct rota_branch; /* its part at one resource; it ends with its transaction */
 #define ROTA_TXN_RECOVER 0x2u /* also finish what dead processes left behind */
 
 /* Something came to nothing ten times in a row, or a person is needed: ID, the resource, one line with the way out.
- * Once per cause. Runs on the keeper's thread. */
+ * Once per cause, and every minute for a resource that has no URL here. Runs on the keeper's thread. */
 typedef void rota_attention_fn(void *arg, const char *id, const char *resource, const char *line);
 
 struct rota_txns_options { /* zero means the default for each field */

@@ -179,8 +179,9 @@ static bool lent_for(const struct rota_branch *b, const struct rt_branch *core)
         return false;
     if (b->op_seq != 0)
         return true;
-    bool tried = core->order != RT_DECISION_NONE && core->retry.tries > 0;
-    return core->own && !rt_branch_is_over(core) && !tried;
+    bool answered = core->order != RT_DECISION_NONE &&
+                    (core->state != RT_BRANCH_ORDERED || core->stuck != RT_STUCK_NOT);
+    return core->own && !rt_branch_is_over(core) && !answered;
 }
 
 static int err_of(const struct rota_txn *t)

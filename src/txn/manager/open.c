@@ -274,12 +274,12 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
 static void fini(struct rota_txns *m)
 {
     rt_resources_close(m->resources);
-    rt_recovery_fini(m);
-    rt_sweeper_fini(m);
     if (m->journal != NULL) {
         rt_txns_fork_remove(m);
         rt_journal_close(m->journal);
     }
+    rt_recovery_fini(m); /* what they asked, the journal had until now */
+    rt_sweeper_fini(m);
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
         rt_drive_drop(t);
     rt_lent_stop(m);

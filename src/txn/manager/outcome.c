@@ -47,7 +47,7 @@ static void on_record(void *arg, const struct rt_journal_record *record)
         o->stand = ROTA_STAND_OPEN;
     }
     for (size_t i = 0; i < record->branch_count; i++)
-        o->branches += !record->branches[i].registered || o->decision == ROTA_STAND_OPEN;
+        o->branches += !record->branches[i].registered || o->decision != ROTA_STAND_COMMITTED;
     o->unfinished = record->done ? 0 : o->branches;
 }
 
