@@ -294,6 +294,7 @@ static void sweepers_die_at_every_point(void **state)
     struct hand h = teller_start(house, "three", tid_new(), 1, NULL);
     assert_int_equal(hand_wait(&h), 0);
     teller_dies(house, "three", "decide-answered:kill");
+    world_timeout(KEEP_MS / 2); /* outcomes are kept for twice as long at least */
     world_keep(KEEP_MS);
     for (unsigned i = 0; (name = next_point(&i)) != NULL;) {
         if (!way_of(name)->sweeps)
@@ -308,6 +309,8 @@ static void sweepers_die_at_every_point(void **state)
     (void)house_heal(house);
     print_message("who forgets was killed at %u points\n", points);
     bank_check(false);
+    world_keep(0);
+    world_timeout(0);
 }
 
 /* ---- Somebody else dies ------------------------------------------------------------------ */
