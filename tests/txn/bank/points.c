@@ -315,10 +315,17 @@ static void sweepers_die_at_every_point(void **state)
 
 /* ---- Somebody else dies ------------------------------------------------------------------ */
 
-/* A file's writer has it locked while it is stopped there. */
+/* Whoever is stopped there may have the file locked, and others of its house would wait in vain: its writer is at work; or,
+ * before the decision, writes down which resources are used. */
 static bool needs_its_own(const char *name)
 {
-    return strstr(name, "-begun") != NULL && strcmp(world_journal(), "file") == 0;
+    static const char *const early[] = {"prepare-",  "one-phase-",   "branch-",
+                                        "rollback-", "decide-asked", "abort-"};
+    bool locks = strstr(name, "-begun") != NULL;
+
+    for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++)
+        locks = locks || strncmp(name, early[i], strlen(early[i])) == 0;
+    return locks && strcmp(world_journal(), "file") == 0;
 }
 
 /* At every point somebody stands; then VICTIM dies, comes back, and all go on. */
