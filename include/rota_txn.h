@@ -89,8 +89,8 @@ int rota_txns_resource(struct rota_txns *m, const char *name, const char *url);
 
 /* ---- Transactions --------------------------------------------------------- */
 
-#define ROTA_TXN_WAIT \
-    0x1u /* commit and abort return when every branch is finished, and not only those of ours */
+/* Commit returns 0 when every branch is finished, and not only those of ours. */
+#define ROTA_TXN_WAIT 0x1u
 
 struct rota_txn_options { /* zero means the default for each field */
     uint32_t timeout_ms;  /* the manager's: after it, it is aborted */
