@@ -29,7 +29,15 @@
 #define RT_TXN_UNKNOWN_RESOURCE \
     (UINT32_MAX - 1) /* no URL of it is known here; its own connection finishes it */
 
-enum rt_branch_mode { RT_XA_MYSQL = 1, RT_XA_POSTGRES = 2 }; /* of rt_journal_branch */
+enum rt_branch_mode { /* of rt_journal_branch */
+                      RT_XA_MYSQL = 1,
+                      RT_XA_POSTGRES = 2,
+                      RT_TCC_HTTP = 3,
+                      RT_TCC_CALL = 4,
+                      RT_THREE_MYSQL = 5,
+                      RT_THREE_POSTGRES = 6,
+                      RT_SERVE = 7,
+};
 
 /* Whoever asks the journal or a worker: where `user` of an op or an errand leads. Told on the keeper's thread, with the
  * mutex. */
