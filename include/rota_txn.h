@@ -79,8 +79,8 @@ static inline int rota_txns_open(struct rota_txns **out, const char *url,
 void rota_txns_close(struct rota_txns *m);
 
 /* What the last failing call of the calling thread on M had to say: one line with what is wrong and what to do, never
- * with a secret in it. With M NULL: that of this thread's last rota_txns_open. Valid until the thread's next failing
- * call; "" if there was none. */
+ * with a secret in it. With M NULL: that of this thread's last call that takes no manager: rota_txns_open,
+ * rota_call_read. Valid until the thread's next failing call; "" if there was none. */
 const char *rota_txn_errmsg(const struct rota_txns *m);
 
 /* Names a resource and the URL at which the keeper reaches it, as a line of the file of resources does: the keeper
@@ -195,6 +195,35 @@ int rota_xa_postgres_async(struct rota_txn *t, const char *resource, struct pg_c
 
 /* A statement of the branch failed, or the application changed its mind: it votes no, and T will be aborted. No I/O. */
 int rota_branch_fail(struct rota_branch *b);
+
+/* ---- Services: what they are asked, and the fence --------------------------- */
+
+/* A service takes part by three operations: try reserves, confirm makes what was reserved real, cancel gives it back.
+ * Each may come doubled, late or out of order, and a cancel may come without its try. */
+enum rota_op { ROTA_OP_TRY = 1, ROTA_OP_CONFIRM, ROTA_OP_CANCEL };
+
+struct rota_call {       /* it does not grow: of a call there is no more to tell */
+    char txn[48];        /* what rota_txn_id says where it was begun: for rota_txn_join */
+    uint32_t branch;     /* from 1 on */
+    int32_t op;          /* enum rota_op */
+    int64_t deadline_ms; /* since 1970: after it the transaction is aborted, if it is not decided */
+};
+
+/* From the values of the headers Rota-Txn, Rota-Branch, Rota-Op (try, confirm, cancel) and Rota-Deadline. ROTA_INVALID:
+ * one of them is missing (NULL), is not exactly as Rota writes it, or does not fit the others; rota_txn_errmsg(NULL)
+ * says which: answer 400. */
+int rota_call_read(struct rota_call *out, const char *txn, const char *branch, const char *op,
+                   const char *deadline);
+
+/* What is to be done with a call; the fence says it. Whatever it is: end the transaction, then answer. */
+enum rota_fenced {
+    ROTA_FENCE_DO = 1, /* for the first time: do it, commit, answer 200 */
+    ROTA_FENCE_DONE,   /* it was done before: do nothing, answer 200 */
+    ROTA_FENCE_EMPTY, /* a cancel whose try never came: do nothing, commit, so that it is refused; answer 200 */
+    ROTA_FENCE_LATE,    /* a try after its cancel, or long after its deadline: answer 409 */
+    ROTA_FENCE_EARLY,   /* a confirm without its try: roll back, answer 409 */
+    ROTA_FENCE_CROSSED, /* a confirm after its cancel, or a cancel after its confirm: answer 409 */
+};
 
 #ifdef __cplusplus
 }
