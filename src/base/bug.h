@@ -110,6 +110,14 @@ enum rt_bug {
     RT_BUG_TXN_LATE_VOTE_ROLLED = 124,   /* a vote that comes after the decision is rolled back */
     RT_BUG_TXN_LOST_VOTE_IS_NO = 125,    /* told ABORTED, and the coordinator finds it prepared */
     RT_BUG_TXN_CLOSES_OTHERS = 126,      /* DONE when the branches of who joined are */
+    /* ... of services. */
+    RT_BUG_TXN_HELD_IS_DONE = 127,      /* 425 */
+    RT_BUG_TXN_REFUSED_IS_DONE = 128,   /* a confirm that is */
+    RT_BUG_TXN_ABORT_NOT_READ = 129,    /* recovery cancels whom it knows of */
+    RT_BUG_TXN_CANCELS_EARLY = 140,     /* before ABORT stands */
+    RT_BUG_TXN_CLOSES_RESERVED = 141,   /* DONE when the cancels have left */
+    RT_BUG_TXN_UNVOUCHED_IS_YES = 142,  /* a try of who joined, whatever it was answered */
+    RT_BUG_TXN_CANCELS_FORGOTTEN = 143, /* what was done and forgotten may have been confirmed */
     /* Of participants. */
     RT_BUG_BRANCH_ANSWER_IS_YES = 130, /* PostgreSQL: whatever is answered to PREPARE */
     RT_BUG_BRANCH_OLD_VIEW = 131,      /* MariaDB: the gate believes what InnoDB shows */

@@ -3,6 +3,7 @@
 #include "txn/core/ask.h"
 
 #include "base/bug.h"
+#include "txn/core/reserve.h"
 
 #include <assert.h>
 
@@ -19,10 +20,13 @@ enum rt_txn_op rt_ask_journal_next(const struct rt_txn *t)
     case RT_TXN_LOOKING:
     case RT_TXN_WAITING:
         return RT_TXN_LOOK;
+    case RT_TXN_VOUCHING:
+        return RT_TXN_VOUCH;
     case RT_TXN_CLOSING:
         return RT_TXN_DONE;
     case RT_TXN_ONE_PHASE:
     case RT_TXN_COMMITTING:
+    case RT_TXN_ABORTING:
         for (uint32_t i = 0; i < t->count; i++)
             if (t->branches[i].state == RT_BRANCH_CHECKING)
                 return RT_TXN_LOOK;
@@ -45,7 +49,9 @@ enum rt_branch_op rt_ask_branch_next(const struct rt_txn *t, struct rt_branch *b
         return b->state == RT_BRANCH_ACTIVE ? RT_BRANCH_ONE_PHASE : RT_BRANCH_ASK;
     case RT_TXN_COMMITTING:
     case RT_TXN_ABORTING:
-        return b->order != RT_DECISION_NONE ? rt_branch_next(b) : RT_BRANCH_NOTHING;
+        if (b->order == RT_DECISION_NONE || (b->service && !rt_reserve_is_next(t, b)))
+            return RT_BRANCH_NOTHING;
+        return rt_branch_next(b);
     default:
         return RT_BRANCH_NOTHING;
     }
@@ -54,7 +60,8 @@ enum rt_branch_op rt_ask_branch_next(const struct rt_txn *t, struct rt_branch *b
 void rt_ask_branch(struct rt_txn *t, struct rt_branch *b, enum rt_branch_op op,
                    struct rt_txn_todo *todo)
 {
-    *todo = (struct rt_txn_todo){.to = RT_TXN_BRANCH, .op = op, .branch = b, .own = b->own};
+    *todo = (struct rt_txn_todo){.to = RT_TXN_BRANCH, .op = op, .branch = b};
+    todo->own = b->own && !b->service;
     todo->seq = ++t->last_seq;
     todo->fence = op == RT_BRANCH_ASK && t->state == RT_TXN_ONE_PHASE;
     todo->stays = op == RT_BRANCH_PREPARE && t->joined;
@@ -66,15 +73,15 @@ void rt_ask_branch(struct rt_txn *t, struct rt_branch *b, enum rt_branch_op op,
     }
 }
 
-static void fill_register(struct rt_txn *t, struct rt_txn_todo *todo)
+static void fill_register(struct rt_txn *t)
 {
-    t->joining = 0;
-    while (t->branches[t->joining].state != RT_BRANCH_JOINING)
-        t->joining++;
-    assert(t->joining < t->count);
-    todo->branch = &t->branches[t->joining];
-    if (RT_BUG(RT_BUG_TXN_WORKS_UNREGISTERED))
-        rt_branch_registered(todo->branch);
+    assert(t->state == RT_TXN_ACTIVE);
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct rt_branch *b = &t->branches[i];
+        b->entering = b->state == RT_BRANCH_JOINING;
+        if (RT_BUG(RT_BUG_TXN_WORKS_UNREGISTERED) && b->entering)
+            rt_branch_registered(b);
+    }
 }
 
 void rt_ask_journal(struct rt_txn *t, enum rt_txn_op op, struct rt_txn_todo *todo)
@@ -88,7 +95,8 @@ void rt_ask_journal(struct rt_txn *t, enum rt_txn_op op, struct rt_txn_todo *tod
         todo->registered = RT_BUG(RT_BUG_TXN_NOT_COUNTED) ? UINT32_MAX : t->registered;
     }
     if (op == RT_TXN_REGISTER)
-        fill_register(t, todo);
+        fill_register(t);
+    t->vouch_sent = t->vouch_sent || op == RT_TXN_VOUCH;
     t->asked = (uint8_t)op;
     rt_retry_sent(&t->journal, todo->seq);
 }

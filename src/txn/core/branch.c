@@ -17,13 +17,15 @@ static const unsigned allowed_from[] = {
     [RT_BRANCH_REFUSED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL),
     [RT_BRANCH_DOUBTFUL] = BIT(RT_BRANCH_PREPARING),
     [RT_BRANCH_ORDERED] = BIT(RT_BRANCH_ACTIVE) | BIT(RT_BRANCH_PREPARED) | BIT(RT_BRANCH_REFUSED) |
-                          BIT(RT_BRANCH_DOUBTFUL) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_ASKING),
+                          BIT(RT_BRANCH_DOUBTFUL) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_ASKING) |
+                          BIT(RT_BRANCH_CHECKING), /* a service */
     [RT_BRANCH_GATE] = BIT(RT_BRANCH_ORDERED),
     [RT_BRANCH_ASKING] = BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_GATE) | BIT(RT_BRANCH_CHECKING),
-    [RT_BRANCH_CHECKING] = BIT(RT_BRANCH_ASKING),
+    [RT_BRANCH_CHECKING] = BIT(RT_BRANCH_ASKING) | BIT(RT_BRANCH_ORDERED), /* a service */
     [RT_BRANCH_FINISHED] = BIT(RT_BRANCH_PREPARING) | BIT(RT_BRANCH_DOUBTFUL) |
                            BIT(RT_BRANCH_ORDERED) | BIT(RT_BRANCH_ASKING) |
-                           BIT(RT_BRANCH_CHECKING) | BIT(RT_BRANCH_JOINING),
+                           BIT(RT_BRANCH_CHECKING) | BIT(RT_BRANCH_JOINING) |
+                           BIT(RT_BRANCH_ACTIVE), /* a service whose try never left */
     [RT_BRANCH_READONLY] = BIT(RT_BRANCH_PREPARING),
     [RT_BRANCH_JOINING] = BIT(RT_BRANCH_ACTIVE),
 };
@@ -101,7 +103,8 @@ void rt_branch_order(struct rt_branch *b, enum rt_decision order, int64_t now)
     b->order = (uint8_t)order;
     if (b->state == RT_BRANCH_READONLY)
         return;
-    if (b->state == RT_BRANCH_JOINING) {
+    bool untried = b->service && b->own && b->state == RT_BRANCH_ACTIVE;
+    if (b->state == RT_BRANCH_JOINING || untried) {
         move(b, RT_BRANCH_FINISHED);
         return;
     }
@@ -143,6 +146,33 @@ static bool again(struct rt_branch *b, int64_t now)
     assert(b->retry.at > now);
     if (RT_BUG(RT_BUG_TXN_GIVES_UP) && tenth)
         b->state = RT_BRANCH_FINISHED;
+    return tenth;
+}
+
+/* A service was told to confirm or to cancel. Whoever is called for it may have had it done by hand, or another process,
+ * which reaches the service, has done it: then the journal says so. */
+static bool service_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
+{
+    bool commit = b->order == RT_DECISION_COMMIT;
+    assert(b->service && b->state == RT_BRANCH_ORDERED);
+    bool believed = (reply == RT_REPLY_HELD && RT_BUG(RT_BUG_TXN_HELD_IS_DONE)) ||
+                    (reply == RT_REPLY_REFUSED && commit && RT_BUG(RT_BUG_TXN_REFUSED_IS_DONE));
+    if (reply == RT_REPLY_DONE || believed) {
+        finish(b);
+        return false;
+    }
+    if (reply == RT_REPLY_HELD) { /* an answer: it is at work */
+        rt_retry_not_before(&b->retry, now + RT_BRANCH_HELD_PAUSE);
+        return false;
+    }
+    if (reply == RT_REPLY_REFUSED)
+        b->stuck = commit ? RT_STUCK_CONFIRM_REFUSED : RT_STUCK_CANCEL_REFUSED;
+    else if (reply == RT_REPLY_ABSENT)
+        b->stuck = RT_STUCK_NO_RESOURCE;
+    bool tenth = again(b, now);
+    if (b->state == RT_BRANCH_ORDERED &&
+        (b->stuck != RT_STUCK_NOT || b->retry.tries >= RT_RETRY_ATTENTION))
+        move(b, RT_BRANCH_CHECKING);
     return tenth;
 }
 
@@ -249,7 +279,7 @@ bool rt_branch_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
     case RT_BRANCH_ASKING:
         return ask_answered(b, reply, now);
     default:
-        return order_answered(b, reply, now);
+        return b->service ? service_answered(b, reply, now) : order_answered(b, reply, now);
     }
 }
 
@@ -258,6 +288,12 @@ void rt_branch_checked(struct rt_branch *b, bool done, int64_t now)
     assert(b->state == RT_BRANCH_CHECKING);
     if (done) {
         finish(b);
+        return;
+    }
+    if (b->service) {
+        move(b, RT_BRANCH_ORDERED);
+        if (b->retry.tries > 0) /* else somebody serves it since */
+            rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
         return;
     }
     b->stuck = RT_STUCK_LOST;

@@ -22,7 +22,17 @@
  * ones leave. Without one it is rolled back, which is well if it was to be; if it was to be committed, the journal is
  * looked at, whether somebody else finished it and the marker was cleaned away: it is never taken for committed (X8).
  * What is found nowhere, or committed against the decision, is stuck, told, and asked for on: after a restart a branch
- * that MariaDB lost is there again. */
+ * that MariaDB lost is there again.
+ *
+ * A service (reserve.h) has no connection, no gate and no marker; what it did with a call cannot be asked for:
+ *
+ *   JOINING                                                          nobody answers, refused, nobody serves it here
+ *     │ registered                                                         ORDERED ─────────▶ CHECKING
+ *     ▼  its try    yes                  the decision stands                ▲ │ ▲ └ lost, held  │ │
+ *   ACTIVE ──▶ PREPARING ───▶ PREPARED ─────────────────────────────────────┘ │ └─ not done ────┘ │
+ *     │          │ └ no ────▶ REFUSED ──────────────────────────────────▶ ...  │ confirmed,       │ somebody has
+ *     │          └── lost ──▶ DOUBTFUL ─────────────────────────────────▶ ...  ▼ cancelled        ▼ done it
+ *     └─ its try never left ──────────────────────────────────────────────▶ FINISHED ◀────────────┘ */
 #ifndef RT_BRANCH_H
 #define RT_BRANCH_H
 
@@ -36,6 +46,7 @@
     INT64_C(150000000) /* ns; what tells who is connected may be 100 ms old */
 #define RT_BRANCH_GATE_MOST INT64_C(1000000000) /* between two looks at one that is shut */
 #define RT_BRANCH_STUCK_PAUSE INT64_C(30000000000)
+#define RT_BRANCH_HELD_PAUSE INT64_C(1000000000) /* a service that is at work is asked again */
 
 enum rt_decision { RT_DECISION_NONE, RT_DECISION_COMMIT, RT_DECISION_ABORT };
 
@@ -47,7 +58,9 @@ enum rt_branch_op {
     RT_BRANCH_PREPARE,
     /* The only branch commits, with its marker. DONE; NO: it did not, and will not. Lost: ask, with a fence. */
     RT_BRANCH_ONE_PHASE,
-    /* DONE; ABSENT: there is no such prepared branch; HELD: another connection has it. Lost: give the order again. */
+    /* DONE; ABSENT: there is no such prepared branch; HELD: another connection has it. Lost: give the order again.
+     * Of a service: confirm, cancel. DONE; HELD: it is under way (425); REFUSED: it will not (409); ABSENT: nobody serves
+     * it here. Lost: call again. */
     RT_BRANCH_COMMIT,
     RT_BRANCH_ROLLBACK,
     /* PREPARED, COMMITTED (the marker is there), ABSENT: neither. With a fence ABSENT also promises that it can never
@@ -81,7 +94,9 @@ enum rt_stuck { /* why a person is needed */
                 RT_STUCK_NO_RESOURCE,
                 RT_STUCK_LOST,  /* decided COMMIT; the participant has neither branch nor marker */
                 RT_STUCK_MIXED, /* decided ABORT; the participant has committed it */
-                RT_STUCK_REFUSED, /* the participant refuses the order */
+                RT_STUCK_REFUSED,         /* the participant refuses the order */
+                RT_STUCK_CONFIRM_REFUSED, /* a service that said yes to the try refuses to confirm */
+                RT_STUCK_CANCEL_REFUSED,
 };
 
 enum rt_branch_state {
@@ -115,6 +130,8 @@ struct rt_branch {
     bool failed;      /* a statement of it failed: it votes no */
     bool either;      /* nobody knows the decision any more: a marker is as well as none */
     bool elsewhere;   /* a process that joined prepares it: whether it did is asked */
+    bool service;     /* try, confirm, cancel: reserve.h */
+    bool entering;    /* JOINING: the REGISTER under way has it */
 };
 
 void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated);

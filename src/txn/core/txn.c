@@ -4,6 +4,8 @@
 
 #include "base/bug.h"
 #include "txn/core/ask.h"
+#include "txn/core/reserve.h"
+#include "txn/core/tally.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -16,12 +18,14 @@ static const unsigned allowed_from[] = {
     [RT_TXN_PREPARING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_LOOKING),
     [RT_TXN_LOOKING] = BIT(RT_TXN_DECIDING),
     [RT_TXN_ONE_PHASE] = BIT(RT_TXN_ACTIVE),
-    [RT_TXN_WAITING] = BIT(RT_TXN_PREPARING),
+    [RT_TXN_VOUCHING] = BIT(RT_TXN_PREPARING),
+    [RT_TXN_WAITING] = BIT(RT_TXN_PREPARING) | BIT(RT_TXN_VOUCHING),
     [RT_TXN_DECIDING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_PREPARING) | BIT(RT_TXN_LOOKING) |
-                        BIT(RT_TXN_WAITING),
-    [RT_TXN_COMMITTING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_DECIDING) | BIT(RT_TXN_WAITING),
+                        BIT(RT_TXN_WAITING) | BIT(RT_TXN_VOUCHING),
+    [RT_TXN_COMMITTING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_DECIDING) | BIT(RT_TXN_WAITING) |
+                          BIT(RT_TXN_VOUCHING),
     [RT_TXN_ABORTING] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_DECIDING) | BIT(RT_TXN_ONE_PHASE) |
-                        BIT(RT_TXN_WAITING),
+                        BIT(RT_TXN_WAITING) | BIT(RT_TXN_VOUCHING),
     [RT_TXN_CLOSING] = BIT(RT_TXN_COMMITTING) | BIT(RT_TXN_ABORTING),
     [RT_TXN_ENDED] = BIT(RT_TXN_ACTIVE) | BIT(RT_TXN_PREPARING) | BIT(RT_TXN_ONE_PHASE) |
                      BIT(RT_TXN_COMMITTING) | BIT(RT_TXN_ABORTING) | BIT(RT_TXN_CLOSING),
@@ -69,21 +73,15 @@ uint32_t rt_txn_news(struct rt_txn *t)
 
 /* ---- Phase two ---------------------------------------------------------- */
 
-static bool all_over(const struct rt_txn *t)
-{
-    bool over = true;
-    for (uint32_t i = 0; i < t->count; i++)
-        over = over && rt_branch_is_over(&t->branches[i]);
-    return over;
-}
-
 static void phase_two_over(struct rt_txn *t, int64_t now)
 {
     if (t->state != RT_TXN_COMMITTING && t->state != RT_TXN_ABORTING)
         return;
     bool stuck_closes = RT_BUG(RT_BUG_TXN_CLOSES_STUCK) && t->count > 0 &&
                         t->branches[0].stuck == RT_STUCK_LOST;
-    if (!all_over(t) && !stuck_closes)
+    bool cancels_left = RT_BUG(RT_BUG_TXN_CLOSES_RESERVED) && t->state == RT_TXN_ABORTING &&
+                        rt_reserve_any(t);
+    if (!rt_tally_over(t) && !stuck_closes && !cancels_left)
         return;
     bool closes = !t->joined || RT_BUG(RT_BUG_TXN_CLOSES_OTHERS);
     if (!t->stands || !closes) {
@@ -111,6 +109,10 @@ static void order_one(struct rt_txn *t, struct rt_branch *b, enum rt_decision de
         return; /* its vote is under way: when that has come */
     b->either = t->outcome == RT_OUTCOME_EXPIRED;
     rt_branch_order(b, decision, now);
+    /* Who joined leaves that to the others. What was registered, done and forgotten has ended, nobody knows how. */
+    bool forgotten = t->forgotten && !RT_BUG(RT_BUG_TXN_CANCELS_FORGOTTEN);
+    if (b->service && (t->joined || forgotten))
+        b->state = RT_BRANCH_FINISHED;
     t->news |= b->stuck != RT_STUCK_NOT ? RT_TXN_STUCK : 0;
 }
 
@@ -151,28 +153,15 @@ static void decide(struct rt_txn *t, enum rt_decision want, int64_t now)
     rt_retry_soon(&t->journal, now);
 }
 
-/* Whether nobody can write COMMIT any more, for whoever did would have to find prepared what is registered and never
- * will be. What may be prepared may also have been found so. */
-static bool hopeless(const struct rt_txn *t)
-{
-    bool found = false;
-    assert(t->joined);
-    for (uint32_t i = 0; i < t->count; i++) {
-        uint8_t state = t->branches[i].state;
-        found = found || state == RT_BRANCH_ACTIVE || state == RT_BRANCH_REFUSED;
-        found = found || (RT_BUG(RT_BUG_TXN_LOST_VOTE_IS_NO) && state == RT_BRANCH_DOUBTFUL);
-    }
-    return found;
-}
-
 /* It will not be committed: only who began it writes COMMIT. If that is another, our no has to be known to it. */
 static void give_up(struct rt_txn *t, int64_t now)
 {
     assert(!t->commit_sent || t->state == RT_TXN_DECIDING);
-    bool certain = t->joined ? hopeless(t) : !t->commit_sent && !t->adopted;
+    bool certain = t->joined ? rt_tally_hopeless(t) : !t->commit_sent && !t->adopted;
     if (certain && t->outcome == RT_OUTCOME_OPEN)
         resolve(t, RT_OUTCOME_ABORTED);
-    if (t->state == RT_TXN_ACTIVE && !t->sent && !t->shared && !t->adopted) {
+    bool early = RT_BUG(RT_BUG_TXN_CANCELS_EARLY) && rt_reserve_any(t) && !t->joined;
+    if (t->state == RT_TXN_ACTIVE && ((!t->sent && !t->shared && !t->adopted) || early)) {
         roll_back_all(t, now); /* nothing is prepared: nothing can be in doubt */
         return;
     }
@@ -230,6 +219,10 @@ static void stands_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
     if (t->outcome == RT_OUTCOME_OPEN)
         resolve(t, forgotten ? RT_OUTCOME_EXPIRED : RT_OUTCOME_ABORTED);
     t->stands = a->reply == RT_REPLY_STANDS;
+    t->forgotten = !t->stands;
+    for (uint32_t i = 0; !t->joined && !RT_BUG(RT_BUG_TXN_ABORT_NOT_READ) && i < a->part_count; i++)
+        if (a->parts[i].service)
+            rt_txn_found(t, &a->parts[i]);
     roll_back_all(t, now);
 }
 
@@ -251,11 +244,16 @@ static void decide_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
 
 /* ---- Of who joined ------------------------------------------------------ */
 
-/* It was decided before a branch of ours could be registered: nothing of ours is prepared, and nothing will be. */
+/* It was decided before a branch of ours could be registered. Who joined: nothing of ours is prepared, and nothing will
+ * be, and services are the others'. */
 static void too_late(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
     bool stands = a->reply == RT_REPLY_STANDS;
-    assert(t->state == RT_TXN_ACTIVE && !t->sent);
+    assert(t->state == RT_TXN_ACTIVE);
+    if (!t->joined) { /* it was settled: it knows its own branches, and learns of the others' */
+        give_up(t, now);
+        return;
+    }
     enum rt_outcome aborted_or_late = a->decision == RT_DECISION_COMMIT ? RT_OUTCOME_LATE
                                                                         : RT_OUTCOME_ABORTED;
     resolve(t, stands ? aborted_or_late : RT_OUTCOME_EXPIRED);
@@ -264,18 +262,23 @@ static void too_late(struct rt_txn *t, const struct rt_txn_answer *a, int64_t no
 
 static void register_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
-    struct rt_branch *b = &t->branches[t->joining];
-    assert(t->joined && t->joining < t->count);
     if (t->state != RT_TXN_ACTIVE)
-        return; /* it was given up meanwhile, and has not begun */
-    if (a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW)
+        return; /* it was given up meanwhile, and they have not begun */
+    if (a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW) {
         too_late(t, a, now);
-    else if (a->reply != RT_REPLY_OPEN)
+        return;
+    }
+    if (a->reply != RT_REPLY_OPEN) {
         t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
-    else {
-        rt_retry_soon(&t->journal, now);
-        if (b->state == RT_BRANCH_JOINING) /* always, but for RT_BUG_TXN_WORKS_UNREGISTERED */
+        return;
+    }
+    rt_retry_soon(&t->journal, now);
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct rt_branch *b = &t->branches[i];
+        t->registered += b->entering;
+        if (b->entering && b->state == RT_BRANCH_JOINING) /* or RT_BUG_TXN_WORKS_UNREGISTERED */
             rt_branch_registered(b);
+        b->entering = false;
     }
 }
 
@@ -291,6 +294,18 @@ static void wait_for_decision(struct rt_txn *t, int64_t now)
         tell(t, RT_OUTCOME_PREPARED);
 }
 
+/* All said yes; of services nobody else knows that. */
+static void all_yes(struct rt_txn *t, int64_t now)
+{
+    assert(t->joined);
+    if (!rt_reserve_any(t)) {
+        wait_for_decision(t, now);
+        return;
+    }
+    move(t, RT_TXN_VOUCHING);
+    rt_retry_soon(&t->journal, now);
+}
+
 /* The journal was looked at, whether it is decided. Silence means nothing: we promised. */
 static void wait_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
 {
@@ -302,6 +317,18 @@ static void wait_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64
         t->pause = t->pause * 2 < RT_TXN_LOOK_MOST ? t->pause * 2 : RT_TXN_LOOK_MOST;
         rt_retry_not_before(&t->journal, now + t->pause);
     } else
+        t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
+}
+
+static void vouch_answered(struct rt_txn *t, const struct rt_txn_answer *a, int64_t now)
+{
+    if (t->state != RT_TXN_VOUCHING)
+        return; /* it was given up meanwhile */
+    if (a->reply == RT_REPLY_STANDS || a->reply == RT_REPLY_BELOW)
+        stands_answered(t, a, now);
+    else if (a->reply == RT_REPLY_OPEN)
+        wait_for_decision(t, now);
+    else
         t->news |= rt_retry_later(&t->journal, now) ? RT_TXN_ATTENTION : 0;
 }
 
@@ -335,7 +362,7 @@ static void count_votes(struct rt_txn *t, int64_t now)
     else if (open > 0)
         return;
     else if (t->joined)
-        wait_for_decision(t, now);
+        all_yes(t, now);
     else if (yes > 0 || t->shared)
         decide(t, RT_DECISION_COMMIT, now);
     else { /* nothing was changed anywhere */
@@ -400,10 +427,13 @@ static void joined_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
     for (uint32_t i = 0; i < a->part_count; i++) {
         uint32_t before = t->count;
         rt_txn_found(t, &a->parts[i]);
-        if (t->count > before)
-            t->branches[before].elsewhere = true;
+        if (t->count == before)
+            continue;
+        t->branches[before].elsewhere = true;
+        if (a->parts[i].service)
+            rt_reserve_found(&t->branches[before], a->parts[i].vouched);
     }
-    t->registered = a->part_count;
+    t->registered = a->registered;
     move(t, RT_TXN_PREPARING);
     count_votes(t, now);
 }
@@ -442,16 +472,6 @@ struct rt_branch *rt_txn_add(struct rt_txn *t, uint32_t number, uint32_t resourc
     return b;
 }
 
-static bool any_failed(const struct rt_txn *t)
-{
-    bool failed = false, joining = false;
-    for (uint32_t i = 0; i < t->count; i++) {
-        failed = failed || t->branches[i].failed;
-        joining = joining || t->branches[i].state == RT_BRANCH_JOINING;
-    }
-    return joining || (failed && !RT_BUG(RT_BUG_TXN_FAILED_VOTES_YES));
-}
-
 /* Somebody asks, and is answered by LIMIT_AT: once; of a joined one, its vote and its end. */
 static void asks(struct rt_txn *t, bool waits, int64_t limit_at)
 {
@@ -474,7 +494,7 @@ static void asks_later(struct rt_txn *t)
 
 static void vote(struct rt_txn *t, int64_t now)
 {
-    if (now >= t->deadline_at || any_failed(t)) {
+    if (now >= t->deadline_at || rt_tally_failed(t)) {
         give_up(t, now);
         return;
     }
@@ -533,6 +553,7 @@ void rt_txn_found(struct rt_txn *t, const struct rt_txn_part *part)
     assert(t->count < t->room);
     struct rt_branch *b = &t->branches[t->count++];
     rt_branch_init(b, part->number, part->resource, part->gated);
+    b->service = part->service;
 }
 
 void rt_txn_settle(struct rt_txn *t, enum rt_decision decision, const struct rt_txn_part *parts,
@@ -562,7 +583,7 @@ uint32_t rt_txn_parts(const struct rt_txn *t, struct rt_txn_part *out, uint32_t 
         if (b->state != RT_BRANCH_PREPARED)
             continue;
         assert(n < room);
-        out[n++] = (struct rt_txn_part){b->number, b->resource, b->gated};
+        out[n++] = (struct rt_txn_part){b->number, b->resource, b->gated, b->service, false};
     }
     return n;
 }
@@ -633,6 +654,8 @@ static void journal_answered(struct rt_txn *t, const struct rt_txn_answer *a, in
         look_answered(t, a, now);
     else if (t->asked == RT_TXN_REGISTER)
         register_answered(t, a, now);
+    else if (t->asked == RT_TXN_VOUCH)
+        vouch_answered(t, a, now);
     else if (a->reply == RT_REPLY_DONE)
         end(t);
     else
@@ -697,7 +720,7 @@ void rt_txn_back(struct rt_txn *t, uint32_t resource, int64_t now)
 static bool has_deadline(const struct rt_txn *t)
 {
     bool undecided = t->state == RT_TXN_ACTIVE || t->state == RT_TXN_PREPARING ||
-                     t->state == RT_TXN_LOOKING;
+                     t->state == RT_TXN_LOOKING || t->state == RT_TXN_VOUCHING;
     return undecided || (t->state == RT_TXN_DECIDING && t->want == RT_DECISION_COMMIT);
 }
 

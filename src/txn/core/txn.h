@@ -16,7 +16,8 @@
  *   joined (another process began it, and decides):
  *
  *            vote             all yes          COMMIT stands
- *   ACTIVE ────────▶ PREPARING ───────▶ WAITING ────────────▶ COMMITTING ──▶ ENDED
+ *   ACTIVE ────────▶ PREPARING ──┬────▶ WAITING ────────────▶ COMMITTING ──▶ ENDED
+ *    │ │ │            │          └▶ VOUCHING ▲ services: their yes is written down
  *    │ │ │            │ any no, lost,    │ │                    ▲              ▲
  *    │ │ │            │ deadline         │ └── ABORT stands ────┼▶ ABORTING ───┘
  *    │ │ │            ▼                  │                      │   ▲ ▲
@@ -49,6 +50,8 @@
  *     decided.
  * X10 Nothing is left behind: once all is healed, every branch is found and finished, and every caller answered, in
  *     bounded time. Retries do not end; after ten somebody is told.
+ * X11 A service's try leaves only after its branch stands in the journal; DONE is written only when each service that was
+ *     tried has confirmed (COMMIT) or cancelled (ABORT).
  *
  * No clock, lock or epoch carries safety: deadlines and passes (X6) are good manners. The first decision wins, and
  * whoever comes second is told it: a coordinator that was stopped for an hour, two recoveries, a request that was late
@@ -68,9 +71,13 @@
 /* What is asked of the journal. */
 enum rt_txn_op {
     RT_TXN_BRANCH, /* nothing: it is for a participant, see op of the branch */
-    /* Joined: `branch` is written down, so that a COMMIT counts it; durable before it is answered. OPEN: it is there,
-     * and may begin. STANDS, BELOW: too late, it is not. Lost: ask again; the answer is the same. */
+    /* Joined, and services: branches that are `entering` are written down, so that a COMMIT counts them and an ABORT finds
+     * them; durable before it is answered. OPEN: they are there, and may begin. STANDS, BELOW: too late, they are not.
+     * Lost: ask again; the answer is the same. */
     RT_TXN_REGISTER,
+    /* Joined: that the tries of our services said yes is written down, and counts as one that is registered; durable
+     * before it is answered. OPEN: it is. STANDS, BELOW: too late. Lost: ask again. */
+    RT_TXN_VOUCH,
     /* Insert (id, COMMIT and the branches | ABORT) if nothing stands there; durable before it is answered.
      * STANDS: with what stands now, whoever wrote it; BELOW: nothing stands, and the id's birth is below the floor, so
      * nothing ever will. OPEN: COMMIT was not written, for more branches are registered than `registered`: the journal
@@ -85,12 +92,14 @@ enum rt_txn_op {
 struct rt_txn_part { /* a branch as the journal lists it with COMMIT */
     uint32_t number, resource;
     bool gated;
+    bool service;
+    bool vouched; /* LOOK, OPEN: a service of who joined, whose try said yes */
 };
 
 struct rt_txn_todo {
     enum rt_txn_op to;
     enum rt_branch_op op;      /* RT_TXN_BRANCH */
-    struct rt_branch *branch;  /* BRANCH, REGISTER; valid until the next branch is added */
+    struct rt_branch *branch;  /* BRANCH; valid until the next branch is added */
     uint32_t seq;              /* give it back with the answer */
     enum rt_decision decision; /* DECIDE; COMMIT lists rt_txn_parts */
     uint32_t registered;       /* DECIDE: branches that are registered and known */
@@ -105,17 +114,20 @@ struct rt_txn_answer {
     enum rt_reply reply;
     enum rt_decision decision; /* STANDS */
     bool done;                 /* STANDS: all branches are finished */
-    /* STANDS COMMIT: the branches listed; NULL: as we asked (joined: none). LOOK, OPEN: those registered. There must be
-     * room for them, but in a joined one. */
+    /* STANDS COMMIT: the branches listed; NULL: as we asked (joined: none). STANDS ABORT: the services that are
+     * registered, if others know the id (`shared`, `adopted`); of LOOK they do not count. LOOK, OPEN: those registered.
+     * There must be room for them, but in a joined one. */
     const struct rt_txn_part *parts;
     uint32_t part_count;
+    uint32_t registered; /* LOOK, OPEN: how many the journal counts */
 };
 
 enum rt_txn_state {
     RT_TXN_ACTIVE,
     RT_TXN_PREPARING,
-    RT_TXN_LOOKING, /* which branches have others registered? */
-    RT_TXN_WAITING, /* joined: for the decision */
+    RT_TXN_LOOKING,  /* which branches have others registered? */
+    RT_TXN_VOUCHING, /* joined: VOUCH has to reach the journal */
+    RT_TXN_WAITING,  /* joined: for the decision */
     RT_TXN_ONE_PHASE,
     RT_TXN_DECIDING,
     RT_TXN_COMMITTING,
@@ -158,7 +170,6 @@ struct rt_txn {
     uint8_t outcome;     /* enum rt_outcome */
     uint8_t told;        /* enum rt_outcome */
     uint32_t registered; /* of the branches */
-    uint32_t joining;    /* REGISTER: the branch's index */
     bool adopted;        /* no caller of ours waits */
     bool joined;         /* another process began it */
     bool votes;          /* joined: its caller is answered with the vote */
@@ -170,6 +181,9 @@ struct rt_txn {
     bool commit_lost;  /* ... and an answer to it was lost */
     bool asked_commit; /* the DECIDE under way, or the last, was for COMMIT */
     bool stands;       /* a row is there: it has to be closed */
+    bool ordered; /* services one after the other: they confirm as numbered, and cancel backwards */
+    bool vouch_sent; /* VOUCH has left */
+    bool forgotten;  /* BELOW: what was registered was done, and forgotten */
 };
 
 /* ---- Whose transaction it is -------------------------------------------- */

@@ -119,8 +119,10 @@ static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from
     const struct rt_resource *r = rt_resources_find(t->m->resources, from->resource);
     uint32_t resource = r != NULL ? rt_resource_index(r) : RT_BRANCH_NO_RESOURCE;
     correct(t, from, resource);
-    t->parts[t->part_count++] = (struct rt_txn_part){from->number, resource,
-                                                     gated((enum rt_branch_mode)from->mode)};
+    t->parts[t->part_count++] = (struct rt_txn_part){
+        .number = from->number,
+        .resource = resource,
+        .gated = gated((enum rt_branch_mode)from->mode)};
 }
 
 /* READ tells what stands. */
@@ -164,18 +166,24 @@ static void ask_done(struct rota_txn *t, uint32_t seq)
 
 static void ask_register(struct rota_txn *t, const struct rt_txn_todo *todo)
 {
-    const struct rota_branch *b = t->branches[todo->branch - t->core.branches];
+    size_t n = 0;
 
     t->op = (struct rt_journal_op){.kind = RT_JOURNAL_REGISTER};
-    t->list[0] = (struct rt_journal_branch){.number = todo->branch->number,
-                                            .mode = (uint16_t)b->mode,
-                                            .resource = b->name,
-                                            .payload = b->payload,
-                                            .size = b->payload_size};
+    for (uint32_t i = 0; i < t->core.count; i++) {
+        const struct rota_branch *b = t->branches[i];
+        if (!t->core.branches[i].entering)
+            continue;
+        t->list[n++] = (struct rt_journal_branch){.number = t->core.branches[i].number,
+                                                  .mode = (uint16_t)b->mode,
+                                                  .resource = b->name,
+                                                  .payload = b->payload,
+                                                  .size = b->payload_size};
+    }
+    assert(n > 0);
     t->op.reg.id = t->core.id;
     t->op.reg.deadline_ms = t->core.deadline_ms;
     t->op.reg.branches = t->list;
-    t->op.reg.count = 1;
+    t->op.reg.count = n;
     submit(t, todo->seq);
 }
 
@@ -249,6 +257,7 @@ static void read_done(struct rota_txn *t, uint32_t seq)
     bool takes = a.reply == RT_REPLY_OPEN
                      ? t->core.state == RT_TXN_LOOKING
                      : t->core.state == RT_TXN_DECIDING || t->core.state == RT_TXN_WAITING;
+    a.registered = t->found.registered;
     if (takes) {
         a.parts = t->parts;
         a.part_count = t->part_count;

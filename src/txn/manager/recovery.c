@@ -89,7 +89,8 @@ static int add_found(struct rota_txn *t, const struct finding *f)
     b->part.connection = f->connection;
     b->part.prepared = true;
     t->branches[b->index] = b;
-    struct rt_txn_part part = {f->name.branch, rt_resource_index(f->resource), kind->gated};
+    struct rt_txn_part part = {
+        .number = f->name.branch, .resource = rt_resource_index(f->resource), .gated = kind->gated};
     rt_txn_found(&t->core, &part);
     return 0;
 }

@@ -71,8 +71,9 @@ static void enter(struct ts_world *w, const struct ts_event *r)
     if (f->ever != RT_DECISION_NONE)
         ts_violated(w, "X9", "t%u was decided and forgotten, and somebody joins it", r->fact);
     f->row = true;
-    f->branches[r->branch].registered = true;
-    TS_TRACE(w, "journal: branch %u of t%u is registered", r->branch, r->fact);
+    for (uint32_t i = 0; i < f->count; i++)
+        f->branches[i].registered = f->branches[i].registered || (r->parts >> i & 1) != 0;
+    TS_TRACE(w, "journal: branches %x of t%u are registered", r->parts, r->fact);
 }
 
 /* How it stands, as REGISTER, DECIDE and LOOK tell it. */
@@ -82,6 +83,7 @@ static void tell(const struct ts_world *w, struct ts_event *r)
     if (f->stands == RT_DECISION_NONE) {
         r->reply = !f->row && below(w, f) ? RT_REPLY_BELOW : RT_REPLY_OPEN;
         r->parts = registered_bits(f);
+        r->registered = (uint32_t)__builtin_popcount(r->parts);
         r->has_parts = f->row;
         return;
     }

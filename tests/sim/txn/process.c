@@ -224,9 +224,10 @@ static void send(struct ts_world *w, struct ts_proc *p, struct ts_slot *s,
         e.stays = todo->stays;
         if (todo->op == RT_BRANCH_COMMIT && w->facts[s->fact].ever == RT_DECISION_NONE)
             ts_violated(w, "X2", "t%u is told to commit, and nothing is decided", s->fact);
-    } else if (todo->to == RT_TXN_REGISTER)
-        e.branch = (uint8_t)todo->branch->number;
-    else if (todo->decision == RT_DECISION_COMMIT) {
+    } else if (todo->to == RT_TXN_REGISTER) {
+        for (uint32_t i = 0; i < s->t.count; i++)
+            e.parts |= (uint32_t)s->b[i].entering << s->b[i].number;
+    } else if (todo->decision == RT_DECISION_COMMIT) {
         e.registered = todo->registered;
         struct rt_txn_part parts[TS_BRANCHES];
         uint32_t n = rt_txn_parts(&s->t, parts, TS_BRANCHES);
@@ -310,7 +311,8 @@ static uint32_t parts_of(const struct ts_world *w, uint32_t fact, uint32_t bits,
     for (uint32_t k = 0; k < w->facts[fact].count; k++) {
         uint32_t resource = w->facts[fact].branches[k].resource;
         if ((bits >> k & 1) != 0)
-            out[n++] = (struct rt_txn_part){k, resource, w->resources[resource].gated};
+            out[n++] = (struct rt_txn_part){
+                .number = k, .resource = resource, .gated = w->resources[resource].gated};
     }
     return n;
 }
@@ -406,6 +408,7 @@ static void txn_answered(struct ts_world *w, struct ts_proc *p, const struct ts_
     a.done = e->done;
     a.parts = e->has_parts ? parts : NULL;
     a.part_count = e->has_parts ? parts_of(w, e->fact, e->parts, parts) : 0;
+    a.registered = e->registered;
     if (e->give_up && e->own && b != NULL && b->retry.seq == e->seq)
         ts_close_connection(w, e->fact, e->branch); /* it is of no use any more */
     rt_txn_answered(&s->t, b, &a, w->now);

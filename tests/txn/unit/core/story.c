@@ -2,6 +2,8 @@
 /* A story of one transaction: events read from words, what follows written in words. */
 #include "story.h"
 
+#include "txn/core/reserve.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,6 +36,15 @@ static void say_decide(struct story *s, const struct rt_txn_todo *todo)
     say(s, "DECIDE %s%s", commit ? "COMMIT" : "ABORT", list);
 }
 
+static void say_entering(struct story *s)
+{
+    char list[64] = "";
+    for (uint32_t i = 0; i < s->t.count; i++)
+        if (s->b[i].entering)
+            snprintf(list + strlen(list), sizeof(list) - strlen(list), " %u", s->b[i].number);
+    say(s, "REGISTER%s", list);
+}
+
 static void say_todo(struct story *s, const struct rt_txn_todo *todo)
 {
     static const char *const ops[] = {"",         "PREPARE", "ONE_PHASE", "COMMIT",
@@ -44,7 +55,10 @@ static void say_todo(struct story *s, const struct rt_txn_todo *todo)
         say_decide(s, todo);
         break;
     case RT_TXN_REGISTER:
-        say(s, "REGISTER %u", todo->branch->number);
+        say_entering(s);
+        break;
+    case RT_TXN_VOUCH:
+        say(s, "VOUCH");
         break;
     case RT_TXN_LOOK:
         say(s, "LOOK");
@@ -53,6 +67,11 @@ static void say_todo(struct story *s, const struct rt_txn_todo *todo)
         say(s, "DONE");
         break;
     default:
+        if (todo->branch->service) {
+            say(s, "%s %u", todo->op == RT_BRANCH_COMMIT ? "CONFIRM" : "CANCEL",
+                todo->branch->number);
+            break;
+        }
         say(s, "%s %u%s%s", ops[todo->op], todo->branch->number, order && !todo->own ? " over" : "",
             todo->fence   ? " fence"
             : todo->stays ? " stays"
@@ -95,6 +114,15 @@ static enum rt_reply reply_of(const char *word)
     return RT_REPLY_LOST;
 }
 
+static struct rt_branch *of_number(struct story *s, uint32_t number)
+{
+    for (uint32_t i = 0; i < s->t.count; i++)
+        if (s->b[i].number == number)
+            return &s->b[i];
+    fail_msg("no branch %u", number);
+    return NULL;
+}
+
 static void answer(struct story *s, struct rt_branch *b, struct rt_txn_answer a)
 {
     a.seq = b != NULL ? b->retry.seq : s->t.journal.seq;
@@ -107,13 +135,8 @@ static void answer(struct story *s, struct rt_branch *b, struct rt_txn_answer a)
 static void branch_answers(struct story *s, const char *event)
 {
     char *word;
-    unsigned long number = strtoul(event, &word, 10);
-    for (uint32_t i = 0; i < s->t.count; i++)
-        if (s->b[i].number == number) {
-            answer(s, &s->b[i], (struct rt_txn_answer){.reply = reply_of(word + 1)});
-            return;
-        }
-    fail_msg("no branch: %s", event);
+    struct rt_branch *b = of_number(s, (uint32_t)strtoul(event, &word, 10));
+    answer(s, b, (struct rt_txn_answer){.reply = reply_of(word + 1)});
 }
 
 static void journal_answers(struct story *s, const char *event)
@@ -125,8 +148,13 @@ static void journal_answers(struct story *s, const char *event)
     const char *rest = event + used;
     for (char *end; *rest != '\0' && strcmp(rest, " done") != 0; rest = end) {
         uint32_t number = (uint32_t)strtoul(rest, &end, 10);
-        s->parts[a.part_count++] = (struct rt_txn_part){number, number, false};
+        struct rt_txn_part *part = &s->parts[a.part_count++];
+        *part = (struct rt_txn_part){.number = number, .resource = number};
+        part->service = *end == 's' || *end == 'v';
+        part->vouched = *end == 'v';
+        end += part->service;
         a.parts = s->parts;
+        a.registered += 1 + part->vouched;
     }
     a.done = *rest != '\0';
     if (strcmp(what, "COMMIT") == 0)
@@ -151,6 +179,12 @@ static void happen(struct story *s, const char *event)
         rt_txn_vote(&s->t, limit, s->now);
     else if (event[0] == 'a' && event[1] == 'd')
         rt_txn_add(&s->t, (uint32_t)strtoul(event + 4, NULL, 10), s->t.count, false);
+    else if (strncmp(event, "service ", 8) == 0)
+        rt_reserve_add(&s->t, (uint32_t)strtoul(event + 8, NULL, 10), s->t.count);
+    else if (strncmp(event, "try ", 4) == 0)
+        rt_reserve_try(&s->t, of_number(s, (uint32_t)strtoul(event + 4, NULL, 10)));
+    else if (strncmp(event, "serve ", 6) == 0)
+        rt_reserve_back(of_number(s, (uint32_t)strtoul(event + 6, NULL, 10)), s->now);
     else if (strcmp(event, "abort") == 0)
         rt_txn_abort(&s->t, limit, s->now);
     else if (event[0] == '+')
@@ -215,5 +249,5 @@ void story_adopt(struct story *s, uint32_t n, bool gated)
     s->now = 1000 * STORY_MS;
     rt_txn_adopt(&s->t, &some_id, 60000, s->b, STORY_ROOM);
     for (uint32_t i = 0; i < n; i++)
-        rt_txn_found(&s->t, &(struct rt_txn_part){i, i, gated});
+        rt_txn_found(&s->t, &(struct rt_txn_part){.number = i, .resource = i, .gated = gated});
 }

@@ -4,9 +4,10 @@
  *   happens(s, "0 yes", "")              branch 0 answers; nothing follows
  *   happens(s, "journal COMMIT", "told COMMITTED, COMMIT 0, COMMIT 1")
  *
- * Events: add N, vote, commit, commit wait, abort, +MS (time passes), back RESOURCE, again (the last answer comes twice),
+ * Events: add N, service N, try N (it leaves), serve N (somebody does again), vote, commit, commit wait, abort, +MS (time passes), back RESOURCE, again (the last answer comes twice),
  * N yes|readonly|no|lost|done|absent|prepared|committed|held|clear|refused, journal COMMIT [N...]|ABORT|below|open
- * N...| done|lost|COMMIT done. What follows: REGISTER and a branch, DECIDE, LOOK, DONE; PREPARE, ONE_PHASE, COMMIT, ROLLBACK, ASK, GATE and a
+ * N...| done|lost|COMMIT done; a service among them is Ns, or Nv if it is vouched for. What follows: REGISTER and branches, VOUCH,
+ * CONFIRM or CANCEL and a service, DECIDE, LOOK, DONE; PREPARE, ONE_PHASE, COMMIT, ROLLBACK, ASK, GATE and a
  * branch, "over" behind an order for a takeover, "fence" behind an ASK with one, "stays" behind a PREPARE; told OUTCOME, attention, stuck,
  * ended. */
 #ifndef TXN_STORY_H

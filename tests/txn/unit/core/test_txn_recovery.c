@@ -69,7 +69,8 @@ static void below_the_floor_nothing_can_stand(void **state)
 static void what_the_journal_has_is_finished(void **state)
 {
     (void)state;
-    const struct rt_txn_part parts[] = {{0, 0, true}, {3, 3, false}};
+    const struct rt_txn_part parts[] = {{.number = 0, .resource = 0, .gated = true},
+                                        {.number = 3, .resource = 3, .gated = false}};
     story_adopt(&s, 0, false);
     rt_txn_settle(&s.t, RT_DECISION_COMMIT, parts, 2, s.now);
     happens(&s, "", "GATE 0, COMMIT 3 over");
@@ -89,7 +90,8 @@ static void what_the_journal_has_is_finished(void **state)
 static void a_resource_that_is_not_known_is_told(void **state)
 {
     (void)state;
-    const struct rt_txn_part parts[] = {{0, RT_BRANCH_NO_RESOURCE, false}, {1, 1, false}};
+    const struct rt_txn_part parts[] = {{.number = 0, .resource = RT_BRANCH_NO_RESOURCE},
+                                        {.number = 1, .resource = 1, .gated = false}};
     story_adopt(&s, 0, false);
     rt_txn_settle(&s.t, RT_DECISION_COMMIT, parts, 2, s.now);
     happens(&s, "", "COMMIT 1 over, stuck");
