@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fails if src/core or src/txn/core reaches for a clock, I/O, the heap or another part of the house.
+# Fails if src/core, src/txn/core or src/txn/three's machines reach for a clock, I/O, the heap or another part of the house.
 #
 #   scripts/gate-core.sh BUILD-FOLDER
 #
@@ -29,4 +29,4 @@ pure() # FOLDER OBJECT...
 }
 
 pure src/core "$build"/librota.a.p/src_core_*.c.o
-pure src/txn/core "$build"/librota_txn_core.a.p/src_txn_core_*.c.o
+pure "src/txn/core, src/txn/three" "$build"/librota_txn_core.a.p/src_txn_*.c.o

@@ -136,6 +136,17 @@ enum rt_bug {
     RT_BUG_RESOURCE_ANY_SERVER = 160,     /* whichever database answers at the URL */
     RT_BUG_RESOURCE_LOST_IS_UNSENT = 161, /* an op whose answer was lost */
     RT_BUG_RESOURCE_GATES_ALONE = 162,    /* each looks for itself */
+    /* Of three-phase commit. */
+    RT_BUG_THREE_DECIDES_EARLY = 200,   /* COMMIT when one PRECOMMITTED is missing */
+    RT_BUG_THREE_LOST_IS_YES = 201,     /* ... or was lost */
+    RT_BUG_THREE_ANSWERS_FIRST = 202,   /* before the row is written */
+    RT_BUG_THREE_BLOCK_COMMITS = 203,   /* when nobody answers */
+    RT_BUG_THREE_ALL_ARE_READY = 204,   /* all are PRECOMMITTED, so it will have been decided */
+    RT_BUG_THREE_ABORT_PRESUMED = 205,  /* NO is told before ABORT stands */
+    RT_BUG_THREE_OPEN_IS_ABORT = 206,   /* "not decided yet" is taken for it */
+    RT_BUG_THREE_RESTART_FORGETS = 207, /* PRECOMMITTED is given up by a restart */
+    RT_BUG_THREE_MIX_NOT_TOLD = 208,    /* by the participant */
+    RT_BUG_THREE_MIX_CLOSED = 209,      /* by the coordinator */
 };
 
 #ifdef ROTA_PLANTED

@@ -144,6 +144,9 @@ const struct sim_kind *sim_kind_find(const char *name)
         &sim_postgres,
         &sim_mysql,
         &sim_txn,
+        &sim_three,
+        &sim_three_commit,
+        &sim_three_strict,
 #if ROTA_ENGINE_FILE
         &sim_file,
 #endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is durable: the journal, rows and branches; and the invariants that are asserted on them. */
+#include "sim/three/three.h"
+
+#include <assert.h>
+
+static bool is_strict(const struct th_world *w)
+{
+    return w->rules != TH_COMMIT;
+}
+
+/* ---- A branch at its database ------------------------------------------------ */
+
+static void end_branch(struct th_world *w, uint32_t fact, uint32_t part, enum th_db how)
+{
+    struct th_fact *f = &w->facts[fact];
+    struct th_part *p = &f->parts[part];
+    if (p->db == TH_PREPARED && !w->healing) {
+        uint64_t ms = (uint64_t)((w->now - p->prepared_at) / TH_MS);
+        th_counts.held++;
+        th_counts.held_ms += ms;
+        th_counts.held_most_ms = ms > th_counts.held_most_ms ? ms : th_counts.held_most_ms;
+    }
+    p->db = (uint8_t)how;
+    TH_TRACE(w, "t%u at p%u: %s", fact, part + 1,
+             how == TH_COMMITTED ? "COMMITTED" : "rolled back");
+    if (is_strict(w) && how == TH_COMMITTED && f->stands != RT_DECISION_COMMIT)
+        th_violated("H3", "t%u commits at p%u, and COMMIT does not stand", fact, part + 1);
+    if (is_strict(w) && how == TH_ROLLED && p->answered && f->stands == RT_DECISION_COMMIT)
+        th_violated("H3", "t%u is rolled back at p%u, and COMMIT stands", fact, part + 1);
+}
+
+static enum rt_reply order(struct th_world *w, uint32_t fact, uint32_t part, bool commit)
+{
+    struct th_part *p = &w->facts[fact].parts[part];
+    if (p->db == TH_COMMITTED)
+        return RT_REPLY_COMMITTED;
+    if (p->db == TH_ROLLED || (p->db == TH_NOTHING && commit))
+        return RT_REPLY_ABSENT;
+    end_branch(w, fact, part, commit ? TH_COMMITTED : TH_ROLLED); /* a fence, if nothing is there */
+    return RT_REPLY_DONE;
+}
+
+static enum rt_reply work(struct th_world *w, uint32_t fact, uint32_t part)
+{
+    struct th_part *p = &w->facts[fact].parts[part];
+    if (p->db != TH_NOTHING || th_strikes(w, w->plan.failed))
+        return RT_REPLY_NO;
+    p->db = TH_PREPARED;
+    p->prepared_at = w->now;
+    TH_TRACE(w, "t%u is prepared at p%u", fact, part + 1);
+    return RT_REPLY_YES;
+}
+
+static enum rt_reply look(const struct th_part *p)
+{
+    return p->db == TH_PREPARED    ? RT_REPLY_PREPARED
+           : p->db == TH_COMMITTED ? RT_REPLY_COMMITTED
+                                   : RT_REPLY_ABSENT;
+}
+
+void th_effect(struct th_world *w, const struct th_event *e)
+{
+    uint32_t part = e->to - 1u;
+    struct th_part *p = &w->facts[e->fact].parts[part];
+    struct th_event did = *e;
+    did.kind = TH_EV_DID;
+    did.at = w->now + th_delay(w);
+    did.reply = RT_REPLY_DONE;
+    switch ((enum rt_participant_op)e->op) {
+    case RT_PARTICIPANT_WRITE:
+        p->row = e->row;
+        p->been |= UINT32_C(1) << e->row.stand.stance;
+        break;
+    case RT_PARTICIPANT_WORK:
+        did.reply = (uint8_t)work(w, e->fact, part);
+        break;
+    case RT_PARTICIPANT_LOOK:
+        did.reply = (uint8_t)look(p);
+        break;
+    default:
+        did.reply = (uint8_t)order(w, e->fact, part, e->op == RT_PARTICIPANT_COMMIT);
+    }
+    if (th_strikes(w, w->plan.lost / 2)) {
+        did.reply = RT_REPLY_LOST;
+        did.at += w->plan.call_ms * TH_MS;
+    }
+    th_post(w, &did);
+}
+
+/* ---- The journal ------------------------------------------------------------- */
+
+static enum rt_decision insert(struct th_world *w, uint32_t fact, enum rt_decision decision)
+{
+    struct th_fact *f = &w->facts[fact];
+    if (f->stands == RT_DECISION_NONE) {
+        f->stands = (uint8_t)decision;
+        TH_TRACE(w, "the journal has t%u: %s", fact,
+                 decision == RT_DECISION_COMMIT ? "COMMIT" : "ABORT");
+    }
+    return (enum rt_decision)f->stands;
+}
+
+/* H5: nothing is closed that has ended in two ways. */
+static void finish(struct th_world *w, uint32_t fact)
+{
+    struct th_fact *f = &w->facts[fact];
+    bool commit = f->stands == RT_DECISION_COMMIT;
+    for (uint32_t i = 0; i < w->plan.parts; i++) {
+        if (f->parts[i].db == TH_PREPARED)
+            th_violated("H6", "t%u is closed, and prepared at p%u", fact, i + 1);
+        if (commit ? f->parts[i].db != TH_COMMITTED : f->parts[i].db == TH_COMMITTED)
+            th_violated("H5", "t%u is closed, and p%u has ended otherwise", fact, i + 1);
+    }
+    f->done = true;
+}
+
+void th_journal(struct th_world *w, const struct th_event *e)
+{
+    struct th_event answer = *e;
+    if (w->journal_down_until > w->now)
+        return;
+    answer.kind = TH_EV_WROTE;
+    answer.lost = false;
+    answer.reply = RT_REPLY_STANDS;
+    if (e->op == RT_COORDINATOR_DECIDE)
+        answer.decision = (uint8_t)insert(w, e->fact, (enum rt_decision)e->decision);
+    else {
+        finish(w, e->fact);
+        answer.reply = RT_REPLY_DONE;
+    }
+    answer.at = w->now + th_delay(w);
+    if (!th_strikes(w, w->plan.lost))
+        th_post(w, &answer);
+}
+
+/* ---- Recovery: it lists what is prepared, decides ABORT where nothing stands, and ends it as decided ----------- */
+
+void th_recover(struct th_world *w)
+{
+    for (uint32_t i = 0; i < w->begun; i++) {
+        struct th_fact *f = &w->facts[i];
+        if (TH_WALL + w->now / TH_MS < f->deadline_ms)
+            continue;
+        for (uint32_t k = 0; k < w->plan.parts; k++) {
+            struct th_node *n = &w->nodes[k + 1];
+            /* As MariaDB: whoever prepared it has it, until it dies or lets go. */
+            bool held = n->alive && n->takes[i].used && !n->takes[i].looked;
+            if (f->parts[k].db != TH_PREPARED || held || w->journal_down_until > w->now)
+                continue;
+            (void)insert(w, i, RT_DECISION_ABORT);
+            struct th_event e = {.kind = TH_EV_SETTLE, .fact = (uint8_t)i, .to = (uint8_t)(k + 1)};
+            e.at = w->now + th_delay(w);
+            th_post(w, &e);
+        }
+    }
+}
+
+void th_settle(struct th_world *w, const struct th_event *e)
+{
+    const struct th_fact *f = &w->facts[e->fact];
+    if (f->parts[e->to - 1u].db != TH_PREPARED)
+        return;
+    th_counts.settled++;
+    TH_TRACE(w, "recovery ends t%u at p%u", e->fact, e->to);
+    (void)order(w, e->fact, e->to - 1u, f->stands == RT_DECISION_COMMIT);
+}
+
+/* ---- What is said, and what it must be --------------------------------------- */
+
+void th_answers(struct th_world *w, uint32_t fact, uint32_t part, const struct rt_stand *stand,
+                bool peer)
+{
+    struct th_part *p = &w->facts[fact].parts[part];
+    /* It may not know yet that the next was written. */
+    if (stand->stance != RT_STANCE_NONE && (p->been >> stand->stance & 1) == 0)
+        th_violated("H4", "p%u answers %u for t%u, and its row says %u", part + 1, stand->stance,
+                    fact, p->row.stand.stance);
+    if (stand->stance == RT_STANCE_PRECOMMITTED && p->db == TH_NOTHING)
+        th_violated("H4", "p%u answers PRECOMMITTED for t%u, and nothing is prepared", part + 1,
+                    fact);
+    bool ack = stand->stance == RT_STANCE_PRECOMMITTED || stand->stance == RT_STANCE_COMMITTED;
+    p->answered = p->answered || (ack && !peer);
+}
+
+void th_decides(const struct th_world *w, uint32_t fact)
+{
+    for (uint32_t i = 0; i < w->plan.parts; i++)
+        if (!w->facts[fact].parts[i].answered)
+            th_violated("H2", "COMMIT is asked for t%u, and p%u has not answered", fact, i + 1);
+}
+
+void th_told(struct th_world *w, uint32_t fact, enum rt_stance told)
+{
+    struct th_fact *f = &w->facts[fact];
+    if ((told == RT_STANCE_COMMITTED) != (f->stands == RT_DECISION_COMMIT))
+        th_violated("H7", "the caller of t%u is told %d, and %u stands", fact, told, f->stands);
+    if (f->told != RT_STANCE_NONE)
+        return;
+    f->told = (uint8_t)told;
+    th_counts.committed += told == RT_STANCE_COMMITTED;
+    th_counts.aborted += told == RT_STANCE_ABORTED;
+}
+
+/* Of a mix: who ended against the decision has told so, durably (H5). */
+static bool is_mixed(const struct th_world *w, uint32_t fact)
+{
+    const struct th_fact *f = &w->facts[fact];
+    bool mixed = false;
+    for (uint32_t i = 0; i < w->plan.parts; i++) {
+        const struct th_part *p = &f->parts[i];
+        bool commit = p->db == TH_COMMITTED;
+        if (commit == (f->stands == RT_DECISION_COMMIT) ||
+            (!commit && f->stands == RT_DECISION_NONE))
+            continue;
+        mixed = true;
+        if (!p->row.stand.mixed)
+            th_violated("H5", "p%u has ended t%u against the decision, and does not tell", i + 1,
+                        fact);
+        th_counts.told_by_parts++;
+    }
+    return mixed;
+}
+
+void th_check_end(struct th_world *w)
+{
+    for (uint32_t i = 0; i < w->begun; i++) {
+        const struct th_fact *f = &w->facts[i];
+        bool mixed = is_mixed(w, i);
+        if (mixed && is_strict(w))
+            th_violated("H3", "t%u has ended in two ways", i);
+        if (mixed && f->done)
+            th_violated("H5", "t%u has ended in two ways, and is closed", i);
+        th_counts.mixed += mixed;
+        th_counts.untold += f->told == RT_STANCE_NONE;
+        for (uint32_t k = 0; k < w->plan.parts; k++)
+            if (f->parts[k].row.stand.mixed && is_strict(w))
+                th_violated("H3", "p%u tells t%u as mixed", k + 1, i);
+    }
+}
