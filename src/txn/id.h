@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The id of a transaction: 16 bytes, {journal u32, birth in ms u48, random u48}, each with its highest byte first, so
- * that ids of one journal are ordered by their birth. People see 32 hexadecimal digits. */
+ * that ids of one journal are ordered by their birth. People see 32 hexadecimal digits.
+ *
+ * A **named** id belongs to a text that somebody else made (DTM's gid): its birth's highest bit is set, and the 95 bits
+ * behind that are of the text's SHA-256. So whoever has the text finds the row without a directory, and two who have
+ * the same text have the same row. It has no birth, and is never below the floor: it counts as born after all others. */
 #ifndef RT_TXN_ID_H
 #define RT_TXN_ID_H
 
@@ -11,7 +15,8 @@
 
 #define RT_TXN_ID_SIZE 16
 #define RT_TXN_ID_TEXT 33                         /* bytes of its text, with the end */
-#define RT_TXN_BIRTH_MAX ((INT64_C(1) << 48) - 1) /* ms since 1970: the year 10889 */
+#define RT_TXN_BIRTH_MAX ((INT64_C(1) << 47) - 1) /* ms since 1970: the year 6429 */
+#define RT_TXN_NAME_MAX 128                       /* bytes of the text of a named one; 1 at least */
 
 struct rt_txn_id {
     uint8_t at[RT_TXN_ID_SIZE];
@@ -30,9 +35,15 @@ static inline uint32_t rt_txn_id_journal(const struct rt_txn_id *id)
     return (uint32_t)rt_txn_id_part(id, 0, 4);
 }
 
+static inline bool rt_txn_id_is_named(const struct rt_txn_id *id)
+{
+    return (id->at[4] & 0x80) != 0;
+}
+
+/* Of a named one RT_TXN_BIRTH_MAX: no floor is above that. */
 static inline int64_t rt_txn_id_birth(const struct rt_txn_id *id)
 {
-    return (int64_t)rt_txn_id_part(id, 4, 6);
+    return rt_txn_id_is_named(id) ? RT_TXN_BIRTH_MAX : (int64_t)rt_txn_id_part(id, 4, 6);
 }
 
 /* BIRTH_MS outside of 0 to RT_TXN_BIRTH_MAX counts as the nearer of them; of RANDOM its lower 48 bits. */
@@ -50,6 +61,17 @@ static inline struct rt_txn_id rt_txn_id_make(uint32_t journal, int64_t birth_ms
     }
     return id;
 }
+
+/* The lowest of the named ones of JOURNAL: all of them, and no others, are at or above it. */
+static inline struct rt_txn_id rt_txn_id_first_named(uint32_t journal)
+{
+    struct rt_txn_id id = rt_txn_id_make(journal, 0, 0);
+    id.at[4] = 0x80;
+    return id;
+}
+
+/* The id of the text NAME, SIZE bytes of it, in JOURNAL. (named.c) */
+struct rt_txn_id rt_txn_id_named(uint32_t journal, const void *name, size_t size);
 
 static inline bool rt_txn_id_same(const struct rt_txn_id *a, const struct rt_txn_id *b)
 {

@@ -73,9 +73,11 @@ static int print_json(struct view *view)
         json_array_append_new(pieces, piece_json(view, &view->parts->pieces[i]));
     return rt_json_print(
         json_pack(
-            "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:O}", "id", id, "state",
+            "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:O}", "id", id, "state",
             rt_records_state(item, view->now_ms), "age_ms",
-            (json_int_t)(view->now_ms - rt_txn_id_birth(&item->id)), "left_ms",
+            rt_txn_id_is_named(&item->id) ? json_null()
+                                          : json_integer(view->now_ms - rt_txn_id_birth(&item->id)),
+            "left_ms",
             item->deadline_ms > 0 ? json_integer(item->deadline_ms - view->now_ms) : json_null(),
             "decided_ms",
             item->decided_ms > 0 ? json_integer(view->now_ms - item->decided_ms) : json_null(),
@@ -128,7 +130,8 @@ static void print_text(const struct view *view)
 
     rt_txn_id_text(&item->id, id);
     printf("id        %s\nstate     %s\n", id, rt_records_state(item, view->now_ms));
-    printf("begun     %s\n", rt_visit_date(rt_txn_id_birth(&item->id), date, sizeof(date)));
+    if (!rt_txn_id_is_named(&item->id))
+        printf("begun     %s\n", rt_visit_date(rt_txn_id_birth(&item->id), date, sizeof(date)));
     if (item->deadline_ms > 0)
         printf("deadline  %s\n", rt_visit_date(item->deadline_ms, date, sizeof(date)));
     if (item->decided_ms > 0)

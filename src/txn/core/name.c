@@ -38,10 +38,12 @@ void rt_name_text(const struct rt_name *name, char out[RT_NAME_TEXT])
 
 static bool get_id(const char *text, struct rt_txn_id *out)
 {
-    uint64_t journal, birth, random;
-    if (!get(text, 8, &journal) || !get(text + 8, 12, &birth) || !get(text + 20, 12, &random))
-        return false;
-    *out = rt_txn_id_make((uint32_t)journal, (int64_t)birth, random);
+    for (size_t i = 0; i < RT_TXN_ID_SIZE; i++) {
+        uint64_t byte;
+        if (!get(text + 2 * i, 2, &byte))
+            return false;
+        out->at[i] = (uint8_t)byte;
+    }
     return true;
 }
 
@@ -50,7 +52,7 @@ bool rt_name_parse(const char *text, struct rt_name *out)
     struct rt_txn_id id;
     uint64_t branch, deadline;
     if (!get_id(text, &id) || text[32] != '-' || !get(text + 33, 8, &branch) || text[41] != '-' ||
-        !get(text + 42, 12, &deadline) || text[54] != '\0')
+        !get(text + 42, 12, &deadline) || deadline > RT_TXN_BIRTH_MAX || text[54] != '\0')
         return false;
     *out = (struct rt_name){id, (uint32_t)branch, (int64_t)deadline};
     return true;
@@ -69,7 +71,8 @@ bool rt_name_ticket_parse(const char *text, struct rt_name *out)
 {
     struct rt_txn_id id;
     uint64_t deadline;
-    if (!get_id(text, &id) || text[32] != '-' || !get(text + 33, 12, &deadline) || text[45] != '\0')
+    if (!get_id(text, &id) || text[32] != '-' || !get(text + 33, 12, &deadline) ||
+        deadline > RT_TXN_BIRTH_MAX || text[45] != '\0')
         return false;
     *out = (struct rt_name){id, 0, (int64_t)deadline};
     return true;

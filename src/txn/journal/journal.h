@@ -18,6 +18,10 @@
  * forgotten cannot be decided anew, however late a request arrives. A row that is there may be decided, wherever the
  * floor is.
  *
+ * A **named** id (txn/id.h) has no birth: it is never below the floor, and never EXPIRED. Its row is taken away when it
+ * is DONE and was decided before FORGET's before_ms. After that its name is a new transaction's: whoever gives names
+ * must not use one again for as long as outcomes are kept.
+ *
  * A transaction is committed exactly when a row says (id, COMMIT). The first decision wins, and whoever decides
  * after that is told the one that stands. No clock, claim or lock carries any of that.
  *
@@ -135,7 +139,8 @@ enum rt_journal_op_kind {
      * again: harmless. */
     RT_JOURNAL_DONE,
     /* Raises the floor to `before_ms` (never lowers it), on stable storage; then takes away up to a page of rows
-     * that are DONE and below. `more`: there may be others; ask again. What is not DONE stays, however old. Asked
+     * that are DONE and below, and of named ones that are DONE and were decided before `before_ms`. `more`: there may
+     * be others; ask again. What is not DONE stays, however old. Asked
      * again: harmless. */
     RT_JOURNAL_FORGET,
     /* Calls each() for up to `limit` records that are not DONE and whose deadline is at or before `before_ms`,

@@ -145,6 +145,11 @@ static void must(struct clerk *c, struct rt_journal_op *op)
         fail_msg("op %d: %d, %s", (int)op->kind, rv, c->errmsg);
 }
 
+static int64_t due(const struct clerk *c, const struct rt_txn_id *id)
+{
+    return (rt_txn_id_is_named(id) ? c->now_ms : rt_txn_id_birth(id)) + 60000;
+}
+
 enum rt_journal_stand clerk_decide(struct clerk *c, struct rt_txn_id id, enum rt_journal_stand what)
 {
     static const struct rt_journal_branch two[] = {
@@ -153,7 +158,7 @@ enum rt_journal_stand clerk_decide(struct clerk *c, struct rt_txn_id id, enum rt
     struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
     op.decide.id = id;
     op.decide.decision = what;
-    op.decide.deadline_ms = rt_txn_id_birth(&id) + 60000;
+    op.decide.deadline_ms = due(c, &id);
     op.decide.label = "a test";
     op.decide.branches = two;
     op.decide.count = what == RT_JOURNAL_COMMIT ? 2 : 0;
@@ -167,7 +172,7 @@ enum rt_journal_stand clerk_register(struct clerk *c, struct rt_txn_id id, uint3
         .number = number, .mode = 7, .resource = "shop", .payload = "try", .size = 3};
     struct rt_journal_op op = {.kind = RT_JOURNAL_REGISTER};
     op.reg.id = id;
-    op.reg.deadline_ms = rt_txn_id_birth(&id) + 60000;
+    op.reg.deadline_ms = due(c, &id);
     op.reg.label = "joined";
     op.reg.branches = &one;
     op.reg.count = 1;

@@ -685,6 +685,76 @@ static void test_deadline(void **state)
     assert_int_equal(clerk_do(c, &op), 0);
 }
 
+/* ---- Named ids: the last cases, for the floor rises to now ------------------------------------------------- */
+
+static struct rt_txn_id named(struct clerk *c, const char *what, size_t i)
+{
+    char gid[64];
+    int size = snprintf(gid, sizeof(gid), "%s %zu of %lld", what, i, (long long)c->now_ms);
+    return rt_txn_id_named(c->number, gid, (size_t)size);
+}
+
+/* A named one is never below the floor: it goes when it is done and was decided long ago, and is then as new. */
+static void test_forget_named(void **state)
+{
+    struct clerk *c = *state;
+    struct rt_txn_id done = named(c, "done", 0), undone = named(c, "undone", 0),
+                     open = named(c, "open", 0), twin = named(c, "done", 0);
+    assert_int_equal(clerk_register(c, done, 1), RT_JOURNAL_OPEN);
+    assert_int_equal(clerk_register(c, twin, 2), RT_JOURNAL_OPEN); /* the same row */
+    assert_int_equal(clerk_register(c, open, 1), RT_JOURNAL_OPEN);
+    assert_int_equal(clerk_decide(c, done, RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
+    assert_int_equal(clerk_decide(c, undone, RT_JOURNAL_COMMIT), RT_JOURNAL_COMMIT);
+    clerk_finish(c, done);
+    struct seen s = clerk_read(c, done);
+    assert_true(s.done);
+    assert_int_equal(s.registered, 2);
+    (void)clerk_forget(c, s.decided_ms); /* decided then, not before */
+    assert_int_equal(clerk_read(c, done).stands, RT_JOURNAL_ABORT);
+    assert_int_equal(clerk_read(c, done).of_register, 2);
+    (void)clerk_forget(c, s.decided_ms + 1000);
+    assert_int_equal(clerk_read(c, done).stands, RT_JOURNAL_ABSENT);
+    assert_int_equal(clerk_read(c, undone).stands, RT_JOURNAL_COMMIT);
+    assert_int_equal(clerk_read(c, open).stands, RT_JOURNAL_OPEN);
+    assert_int_equal(clerk_register(c, done, 3), RT_JOURNAL_OPEN);
+    s = clerk_read(c, done);
+    assert_int_equal(s.registered, 1); /* nothing of the old one is left */
+    assert_int_equal(s.numbers[0], 3);
+    assert_int_equal(clerk_decide(c, named(c, "new", 0), RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
+}
+
+/* More than a page of them. */
+static void test_forget_named_pages(void **state)
+{
+    static struct rt_journal_op ops[RT_JOURNAL_PAGE_MAX + 40];
+    static struct rt_txn_id ids[RT_JOURNAL_PAGE_MAX + 40];
+    struct clerk *c = *state;
+    size_t n = RT_JOURNAL_PAGE_MAX + 40, page = RT_JOURNAL_PAGE_MAX;
+    int64_t last = 0;
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = named(c, "page", i);
+        ops[i] = (struct rt_journal_op){.kind = RT_JOURNAL_DECIDE};
+        ops[i].decide.id = ids[i];
+        ops[i].decide.decision = RT_JOURNAL_ABORT;
+        clerk_submit(c, &ops[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(clerk_wait(c, &ops[i]), 0);
+    for (size_t from = 0; from < n; from += page) {
+        struct rt_journal_op op = {.kind = RT_JOURNAL_DONE};
+        op.finish.ids = ids + from;
+        op.finish.count = n - from < page ? n - from : page;
+        assert_int_equal(clerk_do(c, &op), 0);
+    }
+    for (size_t i = 0; i < n; i += n - 1) {
+        int64_t at = clerk_read(c, ids[i]).decided_ms;
+        last = at > last ? at : last;
+    }
+    assert_true(clerk_forget(c, last + 1000) >= n);
+    for (size_t i = 0; i < n; i += 37)
+        assert_int_equal(clerk_read(c, ids[i]).stands, RT_JOURNAL_ABSENT);
+}
+
 int main(int argc, char **argv)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_one, close_one)
@@ -714,6 +784,8 @@ int main(int argc, char **argv)
         CASE(test_foreign),
         CASE(test_close_under_way),
         CASE(test_deadline),
+        CASE(test_forget_named),
+        CASE(test_forget_named_pages),
     };
     if (argc != 2) {
         fputs("usage: journal_conformance URL\n", stderr);

@@ -19,6 +19,7 @@ struct sweep {
     struct rt_jetcd_key from, to, rows[SWEEP_MOST];
     size_t count;
     bool last, touched; /* touched: something may have been changed */
+    bool named;         /* those below the floor are through: FROM and TO are of the named ones */
 };
 
 static void sweep_end(struct rt_jetcd *j, struct rt_journal_ask *a, int err)
@@ -53,7 +54,7 @@ static void on_old(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, con
         memcpy(s->from.at, kv->key.data, kv->key.len);
         s->from.at[kv->key.len] = '\0';
         s->from.size = kv->key.len + 1;
-        if (!record.done)
+        if (!record.done || (s->named && record.decided_ms >= a->in.forget.before_ms))
             continue;
         s->rows[s->count] = s->from;
         s->rows[s->count].size--;
@@ -66,6 +67,13 @@ static void on_old(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err, con
         return;
     }
     s->last = !r->more && s->count < SWEEP_MOST;
+    if (s->last && !s->named) {
+        struct rt_txn_id first = rt_txn_id_first_named(j->desk.number);
+        s->named = true;
+        s->last = false;
+        rt_jetcd_key_of(&s->from, j, &first);
+        rt_jetcd_key(&s->to, j, "t0"); /* behind all that begin with t/ */
+    }
     err = s->count > 0 ? rt_jetcd_send_message(j, &m, a->in.deadline, on_swept, a) : 0;
     if (err != 0)
         sweep_end(j, a, err);

@@ -8,6 +8,7 @@
     [RT_ROWS_##step] = {.sql = __VA_ARGS__, .types = types_, .slot = RT_ROWS_##step, .rows = rows_}
 #define NOTHING(step) [RT_ROWS_##step] = {.sql = NULL, .types = "", .slot = RT_ROWS_##step}
 #define MAY_DECIDE(stands, known) "stands=1 AND (" stands "=3 OR registered<=" known ")"
+#define NAMED "SELECT id FROM rota_txn WHERE id>=?1 AND done<>0 AND decided<?2 ORDER BY id LIMIT ?3"
 
 const char rt_jfile_schema[] =
     "CREATE TABLE rota_txn_meta(k TEXT PRIMARY KEY,n INTEGER,v TEXT) WITHOUT ROWID;"
@@ -57,6 +58,8 @@ const struct rt_sql_saying rt_jfile_words[RT_ROWS_END] = {
     AT(STRAYS, "b", false,
        "DELETE FROM rota_txn_branch WHERE id<?1 AND NOT EXISTS "
        "(SELECT 1 FROM rota_txn t WHERE t.id=rota_txn_branch.id)"),
+    AT(NAMED_BRANCHES, "bii", false, "DELETE FROM rota_txn_branch WHERE id IN (" NAMED ")"),
+    AT(NAMED, "bii", false, "DELETE FROM rota_txn WHERE id IN (" NAMED ")"),
     AT(SCAN, "iibi", true,
        "SELECT id,stands,deadline,decided,registered,claimer,claimed,label,branches FROM rota_txn "
        "WHERE done=0 AND deadline<=?1 AND (deadline,id)>(?2,?3) ORDER BY deadline,id LIMIT ?4"),

@@ -83,11 +83,15 @@ static void say_register(struct rt_journal_ask *a, const struct voice *v)
 static void say_forget(struct rt_journal_ask *a, const struct voice *v, uint32_t number)
 {
     struct rt_txn_id below = rt_txn_id_make(number, a->in.forget.before_ms, 0);
+    struct rt_txn_id named = rt_txn_id_first_named(number);
+    struct rt_sql_cell before = number_cell(a->in.forget.before_ms);
 
     SAY_BARE(v, RT_ROWS_GUARD_ALONE);
-    SAY(v, RT_ROWS_RAISE, number_cell(a->in.forget.before_ms));
+    SAY(v, RT_ROWS_RAISE, before);
     SAY(v, RT_ROWS_SWEEP, id_cell(&below), number_cell(RT_JOURNAL_PAGE_MAX));
     SAY(v, RT_ROWS_STRAYS, id_cell(&below));
+    SAY(v, RT_ROWS_NAMED_BRANCHES, id_cell(&named), before, number_cell(RT_JOURNAL_PAGE_MAX));
+    SAY(v, RT_ROWS_NAMED, id_cell(&named), before, number_cell(RT_JOURNAL_PAGE_MAX));
     SAY_BARE(v, RT_ROWS_WHO);
 }
 
@@ -327,8 +331,9 @@ static int hear_forget(struct rt_journal_ask *a, const struct rt_sql_book *b, st
     if (rv != 0)
         return rv;
     a->in.forget.floor_ms = rt_sql_int(row, 1);
-    a->in.forget.count = (uint32_t)changed(a, b, RT_ROWS_SWEEP);
-    a->in.forget.more = a->in.forget.count >= RT_JOURNAL_PAGE_MAX;
+    uint64_t swept = changed(a, b, RT_ROWS_SWEEP), named = changed(a, b, RT_ROWS_NAMED);
+    a->in.forget.count = (uint32_t)(swept + named);
+    a->in.forget.more = swept >= RT_JOURNAL_PAGE_MAX || named >= RT_JOURNAL_PAGE_MAX;
     return 0;
 }
 

@@ -54,6 +54,10 @@ enum rt_rows_step {
     RT_ROWS_RAISE,    /* (floor): unless it is as high */
     RT_ROWS_SWEEP,    /* (id, limit): takes away rows that are done, below ID. count: how many */
     RT_ROWS_STRAYS,   /* (id): branches below ID without a row */
+    /* (id, decided, limit): of the rows at or above ID that are done, and decided before that, the first ones: their
+     * branches; then they themselves. count: how many */
+    RT_ROWS_NAMED_BRANCHES,
+    RT_ROWS_NAMED,
     /* (before, deadline, id, limit) -> id, stands, deadline, decided, registered, claimer, claimed, label, branches:
      * not done, deadline <= before, (deadline, id) behind those given, in that order */
     RT_ROWS_SCAN,

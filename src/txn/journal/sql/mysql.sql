@@ -98,6 +98,13 @@ delete from rota_txn where id < ?1 and done <> 0 order by id limit ?2
 --@ strays
 delete b from rota_txn_branch b left join rota_txn t on t.id = b.id where b.id < ?1 and t.id is null
 
+--@ named_branches
+delete b from rota_txn_branch b join (
+    select id from rota_txn where id >= ?1 and done <> 0 and decided < ?2 order by id limit ?3) t on t.id = b.id
+
+--@ named
+delete from rota_txn where id >= ?1 and done <> 0 and decided < ?2 order by id limit ?3
+
 --@ scan
 select id, stands, deadline, decided, registered, claimer, claimed, label, branches from rota_txn
 where done = 0 and deadline <= ?1 and (deadline > ?2 or (deadline = ?2 and id > ?3)) order by deadline, id limit ?4

@@ -103,6 +103,14 @@ delete from rota_txn where id in (select id from rota_txn where id < $1 and done
 --@ strays
 delete from rota_txn_branch b where b.id < $1 and not exists (select 1 from rota_txn t where t.id = b.id)
 
+--@ named_branches
+delete from rota_txn_branch where id in
+    (select id from rota_txn where id >= $1 and done <> 0 and decided < $2 order by id limit $3)
+
+--@ named
+delete from rota_txn where id in
+    (select id from rota_txn where id >= $1 and done <> 0 and decided < $2 order by id limit $3)
+
 --@ scan
 select id, stands, deadline, decided, registered, claimer, claimed, label, branches from rota_txn
 where done = 0 and deadline <= $1 and (deadline, id) > ($2, $3) order by deadline, id limit $4

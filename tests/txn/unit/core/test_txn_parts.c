@@ -113,12 +113,60 @@ static void gc_goes_step_by_step(void **state)
     assert_int_equal(rt_gc_todo(&g, &seq, now), RT_GC_REST);
 }
 
+/* By SHA-256, whatever its size: around the ends of its blocks, too. */
+static void a_name_has_one_id(void **state)
+{
+    static const struct {
+        size_t size;
+        const char *id;
+    } known[] = {
+        {55, "00000007d5e285683cd4efc02d021a5c"},  {56, "0000000784c26261370ee7541549d16d"},
+        {63, "00000007f5220b47218278e656f2013b"},  {64, "00000007fce100971f64e7001e8fe5a5"},
+        {119, "00000007800b48d4edf0fa7bee3c6236"}, {120, "0000000793f05a0b594787f5ecd315ed"},
+        {128, "00000007a4da1b81d0b16df6428eee73"},
+    };
+    char text[RT_TXN_ID_TEXT], name[128];
+    struct rt_txn_id id = rt_txn_id_named(7, "a", 1), first = rt_txn_id_first_named(7), read;
+    (void)state;
+    rt_txn_id_text(&id, text);
+    assert_string_equal(text, "00000007ca978112ca1bbdcafac231b3");
+    assert_true(rt_txn_id_read(text, &read) && rt_txn_id_same(&read, &id));
+    memset(name, 'x', sizeof(name));
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        id = rt_txn_id_named(7, name, known[i].size);
+        rt_txn_id_text(&id, text);
+        assert_string_equal(text, known[i].id);
+        assert_true(rt_txn_id_is_named(&id) && rt_txn_id_journal(&id) == 7);
+        assert_true(memcmp(id.at, first.at, sizeof(id.at)) >= 0);
+    }
+    struct rt_txn_id last = rt_txn_id_make(7, INT64_MAX, UINT64_MAX);
+    assert_false(rt_txn_id_is_named(&last));
+    assert_true(memcmp(last.at, first.at, sizeof(last.at)) < 0);
+    assert_true(rt_txn_id_birth(&id) == RT_TXN_BIRTH_MAX); /* never below a floor */
+}
+
+/* What participants and processes that join are given names the same id. */
+static void a_named_one_goes_through_texts(void **state)
+{
+    struct rt_name name = {rt_txn_id_named(7, "order 4711", 10), 3, 5000}, read;
+    char text[RT_NAME_TEXT], ticket[RT_NAME_TICKET];
+    (void)state;
+    rt_name_text(&name, text);
+    assert_true(rt_name_parse(text, &read) && rt_txn_id_same(&read.id, &name.id));
+    rt_name_ticket(&name, ticket);
+    assert_true(rt_name_ticket_parse(ticket, &read) && rt_txn_id_same(&read.id, &name.id));
+    assert_false(rt_name_parse("0000000701a2b3c4d5e6f0f1f2f3f4f5-0000002a-ffffffffffff", &read));
+    assert_false(rt_name_ticket_parse("0000000701a2b3c4d5e6f0f1f2f3f4f5-ffffffffffff", &read));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_has_one_text),
         cmocka_unit_test(what_is_not_ours_is_not_read),
         cmocka_unit_test(a_ticket_has_one_text),
+        cmocka_unit_test(a_name_has_one_id),
+        cmocka_unit_test(a_named_one_goes_through_texts),
         cmocka_unit_test(gc_goes_step_by_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
