@@ -46,7 +46,9 @@ struct rt_promise { /* the row; all of it is durable */
 
 enum rt_participant_op {
     RT_PARTICIPANT_NOTHING,
-    RT_PARTICIPANT_WRITE, /* todo.row, durable. DONE. Lost: again, the same */
+    /* todo.row, durable. DONE. Lost: again, the same. What an earlier life of the participant wrote must not arrive any
+     * more once its rows were read (an epoch, which each write compares). */
+    RT_PARTICIPANT_WRITE,
     /* The statements, then PREPARE. YES: durable. NO: nothing stays. Lost: it may be prepared: it is rolled back. */
     RT_PARTICIPANT_WORK,
     /* DONE. COMMITTED, ABSENT: somebody else has ended it, so. Lost: again. */

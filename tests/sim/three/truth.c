@@ -69,6 +69,8 @@ void th_effect(struct th_world *w, const struct th_event *e)
     did.reply = RT_REPLY_DONE;
     switch ((enum rt_participant_op)e->op) {
     case RT_PARTICIPANT_WRITE:
+        if (e->gen != w->nodes[e->to].gen)
+            return; /* of an earlier life: the epoch has changed */
         p->row = e->row;
         p->been |= UINT32_C(1) << e->row.stand.stance;
         break;
