@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Fails unless all of it builds without engines.
+# Fails unless all of it builds without engines, and without services over HTTP.
 #
 #   scripts/gate-engines.sh          the libraries and the commands, without any engine
 #   scripts/gate-engines.sh --all    ... and the programs of the tests; without each one, without the SQL databases, without any
@@ -39,6 +39,10 @@ builds()
             *) options="$options -Dengine_$engine=enabled" ;;
         esac
     done
+    case " $* " in
+        *" http "*) options="$options -Dhttp=disabled" ;;
+        *) options="$options -Dhttp=enabled" ;;
+    esac
     # shellcheck disable=SC2086 # a list of words
     meson configure $folder $options >/dev/null
     ninja -k 0 -C $folder >$folder/engines.log 2>&1 || {
@@ -56,5 +60,5 @@ if [ $tests = enabled ]; then
     builds postgres mysql
 fi
 # shellcheck disable=SC2086 # a list of words
-builds $engines
+builds $engines http
 [ $failed = 0 ]

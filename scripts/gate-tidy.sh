@@ -14,7 +14,7 @@ files=$(printf '%s\n' "$@")
 set -- -std=c11 -O2 -D_FORTIFY_SOURCE=2 -D_GNU_SOURCE '-DROTA_VERSION="0"' -Isrc -Ibuild/src -Iinclude -Itests \
     -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion \
     -Wcast-qual -Wvla -Wformat=2 -Wimplicit-fallthrough -Wundef \
-    $(pkg-config --cflags libuv sqlite3 jansson openssl libpq)
+    $(pkg-config --cflags libuv sqlite3 jansson openssl libpq libcurl libmicrohttpd)
 
 # What it writes to stderr is only how many warnings it left out.
 printf '%s\n' "$files" |
