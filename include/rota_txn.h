@@ -91,10 +91,12 @@ int rota_txns_resource(struct rota_txns *m, const char *name, const char *url);
 
 /* Commit returns 0 when every branch is finished, and not only those of ours. */
 #define ROTA_TXN_WAIT 0x1u
+/* Services confirm one after the other, in the order in which they were called, and cancel in the reverse order. */
+#define ROTA_TXN_ORDERED 0x2u
 
 struct rota_txn_options { /* zero means the default for each field */
     uint32_t timeout_ms;  /* the manager's: after it, it is aborted */
-    uint32_t flags;       /* ROTA_TXN_WAIT */
+    uint32_t flags;       /* ROTA_TXN_WAIT, ROTA_TXN_ORDERED */
     const char *label;    /* what it is, for people: at most 255 bytes */
 };
 
@@ -224,6 +226,42 @@ enum rota_fenced {
     ROTA_FENCE_EARLY,   /* a confirm without its try: roll back, answer 409 */
     ROTA_FENCE_CROSSED, /* a confirm after its cancel, or a cancel after its confirm: answer 409 */
 };
+
+/* ---- Branches: services by try, confirm and cancel --------------------------- */
+
+/* What a service of this process does. Each is called with what rota_tcc_call was given, may be called again at any time
+ * and out of order (after a crash in another process, which serves the same name), and answers:
+ *   0             try: it is reserved; confirm, cancel: it is done, or was before
+ *   ROTA_ABORTED  try: it will not be; confirm, cancel: refused for good, a person is called (STUCK)
+ *   ROTA_BUSY     it is under way elsewhere: asked again after a second; a try counts as failed
+ *   all else      nobody knows: a try counts as failed and is cancelled, the others are asked again
+ * rota_fence_* in the function's own local transaction make doubled, late and empty calls harmless. Try runs in the thread
+ * that calls rota_tcc_call, the others on a few threads of the manager's, where calls of this library may wait. */
+typedef int rota_tcc_fn(void *arg, const struct rota_call *call, const void *payload, size_t size);
+struct rota_tcc {
+    rota_tcc_fn *try_fn, *confirm_fn, *cancel_fn;
+};
+
+/* Serves NAME from now on, until M is closed: what was left behind for it is confirmed or cancelled at once. Every process
+ * that begins or recovers transactions with it serves it; where nobody does, a person is told, and it waits. */
+int rota_tcc_serve_sized(struct rota_txns *m, const char *name, const struct rota_tcc *calls,
+                         size_t size, void *arg);
+static inline int rota_tcc_serve(struct rota_txns *m, const char *name,
+                                 const struct rota_tcc *calls, void *arg)
+{
+    return rota_tcc_serve_sized(m, name, calls, sizeof(struct rota_tcc), arg);
+}
+
+/* T's next branch is the service NAME: it is written down in the journal with its payload (at most 32 KB), and then
+ * tried. 0: it is reserved, and will be confirmed or cancelled as is decided, whatever dies. Else T will be aborted, and
+ * what may be reserved is cancelled: ROTA_ABORTED: the try said no, or the deadline has passed, or T was settled;
+ * ROTA_UNREACHABLE: the journal did not answer, it was not tried; ROTA_UNKNOWN: the try failed. ROTA_UNSUPPORTED: nobody
+ * serves NAME here, and T can go on without it. */
+int rota_tcc_call(struct rota_txn *t, const char *name, const void *payload, size_t size);
+/* The same without waiting: the try runs on a thread of the manager's. Several at once are written down together. Commit
+ * and abort come when all were called back. */
+int rota_tcc_call_async(struct rota_txn *t, const char *name, const void *payload, size_t size,
+                        rota_txn_fn *fn, void *arg);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,11 @@ static const struct rt_point_name points[] = {
     {"marks-answered", NULL},
     /* A manager: whoever waits is told next. */
     {"told", NULL},
+    /* Services (bank: none): registered, before its try; after it; confirmed, cancelled, before that is known here. */
+    {"tcc-registered", "tcc"},
+    {"tcc-tried", "tcc"},
+    {"tcc-confirmed", "tcc"},
+    {"tcc-cancelled", "tcc"},
     /* Recovery: it knows what is there; it has taken something on; that is finished. */
     {"recover-listed", NULL},
     {"recover-aborting", NULL},

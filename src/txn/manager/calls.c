@@ -60,7 +60,7 @@ static int take_options(struct rota_txns *m, const struct rota_txn_options *opts
                 m, ROTA_INVALID,
                 "the options have fields this library does not know: it is older than "
                 "the program");
-    if ((out->flags & ~ROTA_TXN_WAIT) != 0)
+    if ((out->flags & ~(ROTA_TXN_WAIT | ROTA_TXN_ORDERED)) != 0)
         return rt_txns_fail(m, ROTA_INVALID, "unknown flags %#x in the options", out->flags);
     if (out->timeout_ms == 0)
         out->timeout_ms = m->opts.timeout_ms;
@@ -251,7 +251,7 @@ static int may_end(struct rota_txn *t, const char *call)
     if (rt_txns_forked(t->m))
         return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
     pthread_mutex_lock(&t->m->mu);
-    bool begins = t->begins != NULL, asked = t->call != NULL, left = t->m->left;
+    bool begins = t->begins != NULL || t->pending > 0, asked = t->call != NULL, left = t->m->left;
     pthread_mutex_unlock(&t->m->mu);
     if (left)
         return rt_txns_fail(t->m, ROTA_CLOSED, "the manager is being closed");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a transaction asks of the journal, and how the core is told what stands there. */
-#include "txn/manager/inside.h"
+#include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
 #include "base/bug.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <string.h>
 
@@ -18,6 +19,20 @@ static void submit(struct rota_txn *t, uint32_t seq)
     t->op.user = &t->asker;
     t->op_seq = seq;
     rt_journal_submit(t->m->journal, &t->op);
+}
+
+/* A service's payload is in the row that registered it. */
+static struct rt_journal_branch listed(const struct rota_txn *t, const struct rota_branch *b,
+                                       uint32_t i)
+{
+    bool service = t->core.branches[i].service;
+    unsigned order = service && t->core.ordered ? RT_MODE_ORDERED : 0;
+
+    return (struct rt_journal_branch){.number = t->core.branches[i].number,
+                                      .mode = (uint16_t)((unsigned)b->mode | order),
+                                      .resource = b->name,
+                                      .payload = service ? NULL : b->payload,
+                                      .size = service ? 0 : b->payload_size};
 }
 
 static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
@@ -35,11 +50,7 @@ static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
         const struct rota_branch *b = t->branches[i];
         if (t->core.branches[i].state != RT_BRANCH_PREPARED) /* as rt_txn_parts has it */
             continue;
-        t->list[n++] = (struct rt_journal_branch){.number = t->core.branches[i].number,
-                                                  .mode = (uint16_t)b->mode,
-                                                  .resource = b->name,
-                                                  .payload = b->payload,
-                                                  .size = b->payload_size};
+        t->list[n++] = listed(t, b, i);
     }
     t->op.decide.branches = t->list;
     t->op.decide.count = n;
@@ -99,30 +110,54 @@ static void correct(struct rota_txn *t, const struct rt_journal_branch *from, ui
  * rt_txn_found will put it. */
 static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from)
 {
+    enum rt_branch_mode mode = (enum rt_branch_mode)(from->mode & ~RT_MODE_ORDERED);
+    bool service = rt_tcc_is(mode);
+
     if (has_number(t, from->number))
         for (uint32_t i = 0; i < t->part_count; i++)
             if (t->parts[i].number == from->number)
                 return;
+    if (service && t->core.adopted)
+        t->core.ordered = t->core.ordered || (from->mode & RT_MODE_ORDERED) != 0;
     if (!has_number(t, from->number) && !t->core.joined) {
         uint32_t at = t->core.count + t->fresh;
-        struct rota_branch *b = rt_entry_branch(t, from->resource, (enum rt_branch_mode)from->mode);
+        struct rota_branch *b = rt_entry_branch(t, from->resource, mode);
         if (b == NULL) {
             t->no_memory = true;
             return;
         }
         b->index = at;
         b->part.name = (struct rt_name){t->core.id, from->number, t->core.deadline_ms};
-        take_payload(b, from);
+        if (!service)
+            take_payload(b, from);
         t->branches[at] = b;
         t->fresh++;
     }
     const struct rt_resource *r = rt_resources_find(t->m->resources, from->resource);
-    uint32_t resource = r != NULL ? rt_resource_index(r) : RT_BRANCH_NO_RESOURCE;
-    correct(t, from, resource);
+    uint32_t resource = service     ? RT_TXN_UNKNOWN_RESOURCE
+                        : r != NULL ? rt_resource_index(r)
+                                    : RT_BRANCH_NO_RESOURCE;
+    if (!service)
+        correct(t, from, resource);
     t->parts[t->part_count++] = (struct rt_txn_part){
-        .number = from->number,
-        .resource = resource,
-        .gated = gated((enum rt_branch_mode)from->mode)};
+        .number = from->number, .resource = resource, .gated = gated(mode), .service = service};
+}
+
+/* What the journal has beside the branches: payloads of services, and who vouches for them. */
+static void note_beside(struct rota_txn *t, const struct rt_journal_branch *from)
+{
+    for (uint32_t i = 0; rt_tcc_is(from->mode) && i < t->core.count + t->fresh; i++) {
+        struct rota_branch *b = t->branches[i];
+        if (b->part.name.branch == from->number && rt_tcc_is(b->mode) && b->bytes == NULL &&
+            rt_tcc_keep(b, from->payload, from->size) != 0)
+            t->no_memory = true;
+    }
+    for (size_t k = 0; from->mode == RT_VOUCHER && k + 4 <= from->size; k += 4) {
+        uint32_t number;
+        memcpy(&number, (const char *)from->payload + k, sizeof(number));
+        for (uint32_t i = 0; i < t->part_count; i++)
+            t->parts[i].vouched = t->parts[i].vouched || t->parts[i].number == ntohl(number);
+    }
 }
 
 /* READ tells what stands. */
@@ -138,10 +173,16 @@ static void on_record(void *arg, const struct rt_journal_record *record)
         t->no_memory = true;
         return;
     }
-    bool all = record->stands == RT_JOURNAL_OPEN;
+    bool open = record->stands == RT_JOURNAL_OPEN, abort = record->stands == RT_JOURNAL_ABORT;
+    for (size_t i = 0; i < record->branch_count; i++) {
+        const struct rt_journal_branch *b = &record->branches[i];
+        bool takes = open || !b->registered || (abort && rt_tcc_is(b->mode));
+        if (takes && b->mode != RT_VOUCHER && !t->no_memory)
+            note_branch(t, b);
+    }
     for (size_t i = 0; i < record->branch_count; i++)
-        if (all || !record->branches[i].registered)
-            note_branch(t, &record->branches[i]);
+        if (record->branches[i].registered && !t->no_memory)
+            note_beside(t, &record->branches[i]);
 }
 
 static void ask_read(struct rota_txn *t, uint32_t seq)
@@ -164,27 +205,65 @@ static void ask_done(struct rota_txn *t, uint32_t seq)
     submit(t, seq);
 }
 
+#define REGISTER_BYTES 60000 /* of one REGISTER: the others take the next */
+
 static void ask_register(struct rota_txn *t, const struct rt_txn_todo *todo)
 {
-    size_t n = 0;
+    size_t n = 0, bytes = 0;
 
     t->op = (struct rt_journal_op){.kind = RT_JOURNAL_REGISTER};
     for (uint32_t i = 0; i < t->core.count; i++) {
         const struct rota_branch *b = t->branches[i];
-        if (!t->core.branches[i].entering)
+        struct rt_branch *core = &t->core.branches[i];
+        bytes += core->entering ? b->bytes_size + strlen(b->name) + 64 : 0;
+        core->entering = core->entering && (n == 0 || bytes <= REGISTER_BYTES);
+        if (!core->entering)
             continue;
-        t->list[n++] = (struct rt_journal_branch){.number = t->core.branches[i].number,
-                                                  .mode = (uint16_t)b->mode,
-                                                  .resource = b->name,
-                                                  .payload = b->payload,
-                                                  .size = b->payload_size};
+        t->list[n] = listed(t, b, i);
+        if (core->service) {
+            t->list[n].payload = b->bytes;
+            t->list[n].size = b->bytes_size;
+        }
+        n++;
     }
     assert(n > 0);
+    t->op.reg.label = t->label;
     t->op.reg.id = t->core.id;
     t->op.reg.deadline_ms = t->core.deadline_ms;
     t->op.reg.branches = t->list;
     t->op.reg.count = n;
     submit(t, todo->seq);
+}
+
+/* The numbers of our services, four bytes each: one more that is registered. */
+static void ask_vouch(struct rota_txn *t, uint32_t seq)
+{
+    uint32_t n = 0;
+
+    t->op = (struct rt_journal_op){.kind = RT_JOURNAL_REGISTER};
+    while (t->voucher == 0)
+        rt_txns_random(&t->voucher, sizeof(t->voucher));
+    t->voucher |= RT_TXN_JOINED;
+    uint32_t *numbers = rt_realloc(t->vouched, t->core.count * sizeof(*numbers));
+    if (numbers == NULL) {
+        struct rt_txn_answer lost = {.seq = seq, .reply = RT_REPLY_LOST};
+        rt_txn_answered(&t->core, NULL, &lost, now_of(t));
+        return;
+    }
+    t->vouched = numbers;
+    for (uint32_t i = 0; i < t->core.count; i++)
+        if (t->core.branches[i].service)
+            numbers[n++] = htonl(t->core.branches[i].number);
+    t->list[0] = (struct rt_journal_branch){.number = t->voucher,
+                                            .mode = RT_VOUCHER,
+                                            .resource = "vote",
+                                            .payload = numbers,
+                                            .size = n * sizeof(*numbers)};
+    t->op.reg.id = t->core.id;
+    t->op.reg.deadline_ms = t->core.deadline_ms;
+    t->op.reg.branches = t->list;
+    t->op.reg.count = 1;
+    submit(t, seq);
 }
 
 void rt_decision_ask(struct rota_txn *t, const struct rt_txn_todo *todo)
@@ -194,6 +273,8 @@ void rt_decision_ask(struct rota_txn *t, const struct rt_txn_todo *todo)
         ask_decide(t, todo);
     else if (todo->to == RT_TXN_REGISTER)
         ask_register(t, todo);
+    else if (todo->to == RT_TXN_VOUCH)
+        ask_vouch(t, todo->seq);
     else if (todo->to == RT_TXN_LOOK)
         ask_read(t, todo->seq);
     else
@@ -233,6 +314,11 @@ static void decide_done(struct rota_txn *t, uint32_t seq)
 
     if (stands == RT_JOURNAL_COMMIT && wanted_abort && (t->core.adopted || t->core.joined)) {
         ask_read(t, seq); /* somebody else's: which branches has it? */
+        return;
+    }
+    /* Tries are found nowhere else: whom is to be cancelled? */
+    if (stands == RT_JOURNAL_ABORT && !t->core.joined && (t->core.adopted || t->core.shared)) {
+        ask_read(t, seq);
         return;
     }
     struct rt_txn_answer a = {.seq = seq};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One transaction: what its core wants asked is asked, what was answered is told to it, and whoever waits is told. */
-#include "txn/manager/inside.h"
+#include "txn/manager/tcc.h"
 
 #include "base/bug.h"
 #include "txn/point.h"
@@ -47,6 +47,10 @@ static const char *stuck_line(const struct rt_branch *core)
         return "decided COMMIT, and the participant has neither the branch nor its marker: see rota txn show";
     case RT_STUCK_MIXED:
         return "decided ABORT, and the participant has committed it: see rota txn show";
+    case RT_STUCK_CONFIRM_REFUSED:
+        return "decided COMMIT, and the service refuses to confirm: mend it there, or do it by hand and rota txn resolve --done";
+    case RT_STUCK_CANCEL_REFUSED:
+        return "decided ABORT, and the service refuses to cancel: mend it there, or do it by hand and rota txn resolve --done";
     case RT_STUCK_REFUSED:
         return "the participant refuses the order: see rota txn show";
     default:
@@ -158,6 +162,10 @@ static void ask_branch(struct rota_txn *t, const struct rt_txn_todo *todo)
     bool orders = todo->op == RT_BRANCH_COMMIT || todo->op == RT_BRANCH_ROLLBACK;
 
     assert(b->op_seq == 0 && b->errand_seq == 0);
+    if (todo->branch->service) {
+        rt_tcc_ask(b, todo->op, todo->seq);
+        return;
+    }
     /* It voted no, and was rolled back by that: there is nothing that could be asked for. */
     bool over = b->seat != NULL && b->part.by == NULL && !b->part.prepared;
     if (todo->op == RT_BRANCH_ROLLBACK && todo->own && over)
@@ -258,7 +266,7 @@ static bool may_go(const struct rota_txn *t)
                 t->begins != NULL;
     for (uint32_t i = 0; i < t->core.count; i++) {
         const struct rota_branch *b = t->branches[i];
-        busy = busy || b->op_seq != 0 || b->errand_seq != 0 || b->seat != NULL;
+        busy = busy || b->op_seq != 0 || b->errand_seq != 0 || b->seat != NULL || b->ask_seq != 0;
     }
     return !busy;
 }
@@ -311,11 +319,11 @@ static void go_on_held(struct rota_txn *t)
 {
     struct rt_txn_todo todo;
 
-    while (t->core.joined && t->core.state == RT_TXN_ACTIVE &&
-           rt_txn_todo(&t->core, &todo, now_of(t)))
+    while (t->core.state == RT_TXN_ACTIVE && rt_txn_todo(&t->core, &todo, now_of(t)))
         rt_decision_ask(t, &todo);
     begin_some(t);
-    int64_t next = look_at_clocks(t);
+    rt_tcc_go(t);
+    int64_t next = sooner(look_at_clocks(t), rt_tcc_next(t));
     if (t->core.joined && t->core.state == RT_TXN_ACTIVE && t->core.journal.seq == 0 &&
         t->begins != NULL)
         next = sooner(next, rt_txn_next(&t->core));
@@ -331,6 +339,7 @@ void rt_drive_go(struct rota_txn *t)
         return;
     }
     begin_some(t); /* only if it was abandoned meanwhile */
+    rt_tcc_go(t);
     (void)look_at_clocks(t);
     if (t->begins == NULL) /* else its connection is busy: that ends, or its time does */
         go_on(t);
@@ -408,6 +417,7 @@ void rt_drive_leave(struct rota_txn *t)
     if (call != NULL)
         rt_drive_blame(t, NULL, "the manager was closed before it was decided");
     rt_txn_hurry(&t->core, now_of(t));
+    rt_tcc_leave(t);
     rt_drive_drop(t);
     if (call != NULL && t->votes) {
         answer_vote(t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A transaction in its manager's list: memory for it and for its branches. */
-#include "txn/manager/inside.h"
+#include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
 
@@ -41,7 +41,8 @@ struct rota_txn *rt_entry_new(struct rota_txns *m)
 
 void rt_entry_free_branch(struct rota_branch *b)
 {
-    assert(b->seat == NULL && b->errand_seq == 0);
+    assert(b->seat == NULL && b->errand_seq == 0 && b->ask_seq == 0);
+    rt_free(b->bytes);
     rt_free(b->errand);
     rt_free(b->name);
     rt_free(b);
@@ -61,6 +62,7 @@ void rt_entry_free(struct rota_txn *t)
     rt_free(t->branches);
     rt_free(t->list);
     rt_free(t->parts);
+    rt_free(t->vouched);
     rt_free(t->label);
     rt_free(t);
 }
@@ -102,10 +104,11 @@ int rt_entry_room(struct rota_txn *t, uint32_t more)
 struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum rt_branch_mode mode)
 {
     struct rota_branch *b = rt_alloc(sizeof(*b));
-    struct rt_errand *errand = rt_alloc(sizeof(*errand));
+    bool service = rt_tcc_is(mode);
+    struct rt_errand *errand = service ? NULL : rt_alloc(sizeof(*errand));
     char *copy = rt_strdup(name);
 
-    if (b == NULL || errand == NULL || copy == NULL) {
+    if (b == NULL || (errand == NULL && !service) || copy == NULL) {
         rt_free(b);
         rt_free(errand);
         rt_free(copy);
@@ -116,6 +119,8 @@ struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum r
     b->mode = mode;
     b->errand = errand;
     b->asker = (struct rt_asker){.m = t->m, .back = rt_drive_back};
+    if (service)
+        return b;
     errand->user = &b->asker;
     b->resource = rt_resources_find(t->m->resources, name);
     return b;

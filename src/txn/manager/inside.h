@@ -37,6 +37,7 @@ enum rt_branch_mode { /* of rt_journal_branch */
                       RT_THREE_MYSQL = 5,
                       RT_THREE_POSTGRES = 6,
                       RT_SERVE = 7,
+                      RT_VOUCHER = 8, /* no branch: numbers of services whose tries said yes */
 };
 
 /* Whoever asks the journal or a worker: where `user` of an op or an errand leads. Told on the keeper's thread, with the
@@ -94,7 +95,12 @@ struct rota_branch {
     uint32_t op_seq;       /* 0: none is under way */
     struct rt_resource *resource;
     struct rt_errand *errand;
-    uint32_t errand_seq;             /* 0: none is under way */
+    uint32_t errand_seq; /* 0: none is under way */
+    void *bytes;         /* a service: its payload */
+    size_t bytes_size;
+    uint32_t ask_seq;                /* a service is being called; 0: it is not */
+    bool waits;                      /* ... its branch is not known to be registered */
+    bool by_caller;                  /* ... its try runs in the thread that asked for it */
     char *name;                      /* of the resource */
     uint8_t payload[RT_PLACE_BYTES]; /* where its marker is, as the journal keeps it */
     size_t payload_size;
@@ -117,6 +123,8 @@ struct rota_txn {
     struct rt_timer_call timer;
     uint32_t last_number;          /* of a branch of ours */
     struct rota_branch *begins;    /* branches that begin without their caller's waiting */
+    uint32_t pending;              /* tries that somebody waits for */
+    uint32_t voucher;              /* the number of ours; 0: none is drawn yet */
     struct rota_branch **branches; /* as core.branches */
     struct rt_caller *call;
     int64_t
@@ -127,6 +135,7 @@ struct rota_txn {
     struct rt_journal_branch *list;
     struct rt_journal_record found; /* READ: what stands */
     struct rt_txn_part *parts;
+    uint32_t *vouched;          /* VOUCH: numbers, as the journal keeps them */
     uint32_t part_count, fresh; /* fresh: branches behind core.count, which READ told of */
     bool no_memory;             /* READ: for its parts */
     bool aborts;                /* its caller wants that: ABORTED is success */
@@ -138,6 +147,9 @@ struct rota_txn {
     char line[RT_TXN_LINE]; /* why it will not be committed */
 };
 
+struct rt_pool;
+struct rt_served;
+struct rt_service_call;
 struct rt_recovery;
 struct rt_known;
 struct rt_sweeper;
@@ -157,8 +169,14 @@ struct rota_txns {
     bool running, stop, closing;
     bool left; /* the keeper has told all it had to tell: nothing is asked of it any more */
     struct rota_txn *txns, *due, **due_tail;
-    struct rt_journal_op *asks; /* of rt_txns_ask, to be submitted */
-    struct rt_errand *back;     /* errands that were answered, not yet looked at */
+    struct rt_journal_op *asks;           /* of rt_txns_ask, to be submitted */
+    struct rt_errand *back;               /* errands that were answered, not yet looked at */
+    struct rt_service_call *service_back; /* the same of services */
+    struct rt_served *served;
+    struct rt_pool *pool;
+    uint32_t asked_calls; /* services are being called */
+    uint32_t trying;      /* callers that run a try */
+    pthread_cond_t tried; /* one less */
     struct rt_notice *notices;
     struct rt_caller *answered; /* with a function to be called */
     struct rt_caller *asking;   /* wait for the journal: rt_txns_ask */

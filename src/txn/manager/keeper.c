@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keeper: the thread that turns the loop, drives what is due, and calls back. */
-#include "txn/manager/inside.h"
+#include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
 
@@ -196,6 +196,7 @@ static void round_of(struct rota_txns *m)
     rt_loop_tick(&m->loop);
     rt_loop_turn(&m->loop, no_other, NULL);
     take_errands(m);
+    rt_tcc_take(m);
     take_asks(m);
     drive_due(m);
     call_back(m);
@@ -226,7 +227,7 @@ static void *keep(void *arg)
     while (!m->stop) {
         round_of(m);
         bool again = m->due != NULL || m->asks != NULL || m->back != NULL || m->answered != NULL ||
-                     m->loop.dirty;
+                     m->service_back != NULL || m->loop.dirty;
         if (again || m->stop)
             continue;
         struct pollfd p = {.fd = rt_loop_fd(&m->loop), .events = POLLIN};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Managers: opened, asked for what the command and tests need, closed. */
-#include "txn/manager/inside.h"
+#include "txn/manager/tcc.h"
 
 #include "base/alloc.h"
 #include "client/config.h"
@@ -257,7 +257,7 @@ static void drop_all(struct rota_txns *m)
         t->call = NULL;
         for (uint32_t i = 0; i < t->core.count; i++) {
             struct rota_branch *b = t->branches[i];
-            b->errand_seq = 0;
+            b->errand_seq = b->ask_seq = 0;
         }
         rt_entry_free(t);
     }
@@ -273,6 +273,7 @@ static void no_other(void *arg, struct rt_timer *t, int64_t now)
 /* The keeper runs no more. */
 static void fini(struct rota_txns *m)
 {
+    rt_tcc_close(m);
     rt_resources_close(m->resources);
     if (m->journal != NULL) {
         rt_txns_fork_remove(m);
@@ -296,6 +297,7 @@ static void fini(struct rota_txns *m)
     rt_known_fini(m);
     rt_seat_fini(m);
     rt_loop_fini(&m->loop);
+    pthread_cond_destroy(&m->tried);
     pthread_mutex_destroy(&m->mu);
 }
 
@@ -310,6 +312,7 @@ static int start(struct rota_txns *m, const char *url)
     rv = rt_loop_init(&m->loop);
     if (rv == 0) {
         pthread_mutex_init(&m->mu, NULL);
+        pthread_cond_init(&m->tried, NULL);
         m->due_tail = &m->due;
         m->lent_fd = -1;
         m->up = (struct rt_journal_up){.done = on_done, .log = on_log};

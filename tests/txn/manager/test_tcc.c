@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services that are functions: tried, confirmed, cancelled, each once, whoever dies when. A service here is a row in
+ * memory that processes share, with a fence of its own. */
+#include "base/alloc.h"
+#include "lib/proc.h"
+#include "lib/scarce.h"
+#include "txn/manager/manager.h"
+
+#include <errno.h>
+#include <rota_txn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ROWS 256
+#define BRANCHES 3
+
+struct row { /* of one transaction: what its services have */
+    _Atomic int tried[BRANCHES], confirmed[BRANCHES], cancelled[BRANCHES], wrong;
+    _Atomic int told; /* 1 + minus what commit or abort returned; 0: nothing */
+};
+
+static struct row *rows;       /* shared */
+static _Atomic int answers[3]; /* what try, confirm and cancel say, if that is not 0 */
+static _Atomic int order[16], ordered, calls;
+static int next_row;
+
+struct what { /* a payload */
+    int row, branch;
+};
+
+static int on_try(void *arg, const struct rota_call *call, const void *payload, size_t size)
+{
+    const struct what *w = payload;
+    struct row *r = &rows[w->row];
+
+    (void)arg;
+    if (size != sizeof(*w) || call->op != ROTA_OP_TRY || call->branch == 0)
+        r->wrong++;
+    if (r->cancelled[w->branch] != 0)
+        return ROTA_ABORTED; /* late */
+    if (answers[0] != 0)
+        return answers[0];
+    r->tried[w->branch] = 1;
+    return 0;
+}
+
+static int end(const struct what *w, int op, _Atomic int *done)
+{
+    atomic_fetch_add(&calls, 1);
+    if (answers[op] != 0)
+        return answers[op];
+    if (done[w->branch] == 0 && ordered < 16)
+        order[ordered++] = w->branch;
+    done[w->branch] = 1;
+    return 0;
+}
+
+static int on_confirm(void *arg, const struct rota_call *call, const void *payload, size_t size)
+{
+    const struct what *w = payload;
+    struct row *r = &rows[w->row];
+
+    (void)arg;
+    if (size != sizeof(*w) || call->op != ROTA_OP_CONFIRM || r->tried[w->branch] == 0 ||
+        r->cancelled[w->branch] != 0)
+        r->wrong++;
+    return end(w, 1, r->confirmed);
+}
+
+static int on_cancel(void *arg, const struct rota_call *call, const void *payload, size_t size)
+{
+    const struct what *w = payload;
+    struct row *r = &rows[w->row];
+
+    (void)arg;
+    if (size != sizeof(*w) || call->op != ROTA_OP_CANCEL || r->confirmed[w->branch] != 0)
+        r->wrong++;
+    return end(w, 2, r->cancelled);
+}
+
+static const struct rota_tcc functions = {on_try, on_confirm, on_cancel};
+
+/* ---- A manager ------------------------------------------------------------------ */
+
+static struct rota_txns *m;
+static char url[256];
+static _Atomic int noticed;
+
+static void on_attention(void *arg, const char *id, const char *resource, const char *line)
+{
+    (void)arg;
+    (void)id;
+    (void)resource;
+    (void)line;
+    noticed++;
+}
+
+static struct rota_txns *open_at(const char *folder, uint32_t flags)
+{
+    struct rota_txns_options opts = {.flags = flags, .recover_ms = 100, .attention = on_attention};
+    struct rota_txns *out = NULL;
+
+    snprintf(url, sizeof(url), "file:%s/%s", rt_tmpdir(), folder);
+    if (rota_txns_open(&out, url, &opts) != 0)
+        fail_msg("%s", rota_txn_errmsg(NULL));
+    return out;
+}
+
+static void serve(struct rota_txns *with)
+{
+    assert_int_equal(rota_tcc_serve(with, "stock", &functions, NULL), 0);
+    assert_int_equal(rota_tcc_serve(with, "money", &functions, NULL), 0);
+}
+
+static struct rota_txn *begin(uint32_t flags)
+{
+    struct rota_txn_options opts = {.flags = flags};
+    struct rota_txn *t = NULL;
+
+    next_row++;
+    assert_true(next_row < ROWS);
+    ordered = 0;
+    assert_int_equal(rota_txn_begin(m, &opts, &t), 0);
+    return t;
+}
+
+static int call(struct rota_txn *t, int branch)
+{
+    struct what w = {next_row, branch};
+    return rota_tcc_call(t, branch == 0 ? "stock" : "money", &w, sizeof(w));
+}
+
+static void a_while(void)
+{
+    struct timespec pause = {0, 2000000};
+    nanosleep(&pause, NULL);
+}
+
+static void on_undone(void *arg, const struct rt_journal_record *record)
+{
+    (void)record;
+    ++*(int *)arg;
+}
+
+static int undone(struct rota_txns *with)
+{
+    int n = 0;
+    struct rt_journal_op op = {.kind = RT_JOURNAL_SCAN};
+
+    op.scan.before_ms = INT64_C(1) << 47;
+    op.scan.limit = RT_JOURNAL_PAGE_MAX;
+    op.scan.each = on_undone;
+    op.scan.arg = &n;
+    return rt_txns_ask(with, &op) == 0 ? n : -1;
+}
+
+static void until_done(struct rota_txns *with)
+{
+    rt_watchdog(60, "something is undone for ever");
+    while (undone(with) != 0)
+        a_while();
+    rt_watchdog(0, "");
+}
+
+static int begin_group(void **state)
+{
+    (void)state;
+    m = open_at("group", 0);
+    serve(m);
+    return 0;
+}
+
+static int end_group(void **state)
+{
+    (void)state;
+    rota_txns_close(m);
+    return 0;
+}
+
+/* ---- Cases ----------------------------------------------------------------------- */
+
+static void yes_is_confirmed(void **state)
+{
+    struct rota_txn *t = begin(ROTA_TXN_WAIT);
+
+    (void)state;
+    assert_int_equal(call(t, 0), 0);
+    assert_int_equal(rows[next_row].tried[0], 1);
+    assert_int_equal(call(t, 1), 0);
+    assert_int_equal(rota_txn_commit(t), 0);
+    struct row *r = &rows[next_row];
+    assert_true(r->confirmed[0] == 1 && r->confirmed[1] == 1 && r->wrong == 0);
+    assert_true(r->cancelled[0] == 0 && r->cancelled[1] == 0);
+    until_done(m);
+}
+
+static void no_is_cancelled(void **state)
+{
+    struct rota_txn *t = begin(0);
+
+    (void)state;
+    assert_int_equal(call(t, 0), 0);
+    answers[0] = ROTA_ABORTED;
+    assert_int_equal(call(t, 1), ROTA_ABORTED);
+    answers[0] = 0;
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "money"));
+    until_done(m);
+    struct row *r = &rows[next_row];
+    assert_true(r->cancelled[0] == 1 && r->cancelled[1] == 1 && r->wrong == 0);
+    t = begin(0); /* one that fails may have reserved */
+    answers[0] = ROTA_UNREACHABLE;
+    assert_int_equal(call(t, 0), ROTA_UNKNOWN);
+    answers[0] = 0;
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    until_done(m);
+    assert_int_equal(rows[next_row].cancelled[0], 1);
+    t = begin(0); /* and who changes its mind */
+    assert_int_equal(call(t, 0), 0);
+    assert_int_equal(rota_txn_abort(t), 0);
+    until_done(m);
+    assert_int_equal(rows[next_row].cancelled[0], 1);
+}
+
+static void one_after_the_other(void **state)
+{
+    struct rota_txn *t = begin(ROTA_TXN_WAIT | ROTA_TXN_ORDERED);
+
+    (void)state;
+    for (int i = 0; i < BRANCHES; i++)
+        assert_int_equal(call(t, i), 0);
+    assert_int_equal(rota_txn_commit(t), 0);
+    for (int i = 0; i < BRANCHES; i++)
+        assert_int_equal(order[i], i);
+    t = begin(ROTA_TXN_ORDERED);
+    for (int i = 0; i < BRANCHES; i++)
+        assert_int_equal(call(t, i), 0);
+    assert_int_equal(rota_txn_abort(t), 0);
+    until_done(m);
+    for (int i = 0; i < BRANCHES; i++)
+        assert_int_equal(order[i], BRANCHES - 1 - i);
+}
+
+static void asked_again(void **state)
+{
+    struct rota_txn *t = begin(0);
+
+    (void)state;
+    assert_int_equal(call(t, 0), 0);
+    int before = calls;
+    answers[1] = ROTA_UNREACHABLE;
+    assert_int_equal(rota_txn_commit(t), 0); /* committed; confirm runs after */
+    while (calls < before + 3)
+        a_while();
+    answers[1] = 0;
+    until_done(m);
+    assert_int_equal(rows[next_row].confirmed[0], 1);
+    t = begin(0); /* refused for good: a person is called */
+    assert_int_equal(call(t, 0), 0);
+    char id[64];
+    snprintf(id, sizeof(id), "%s", rota_txn_id(t));
+    answers[1] = ROTA_ABORTED;
+    assert_int_equal(rota_txn_commit(t), 0);
+    struct rota_outcome o = {0};
+    rt_watchdog(60, "it is not told as stuck");
+    while (o.stand != ROTA_STAND_STUCK)
+        assert_int_equal(rota_txn_outcome(m, id, &o), 0);
+    assert_non_null(strstr(o.why, "confirm"));
+    while (noticed == 0)
+        a_while();
+    rt_watchdog(0, "");
+    answers[1] = 0; /* a person has done it, and says so; what waits for 30 s is left to that */
+    struct rt_txn_id raw;
+    char hex[33];
+    snprintf(hex, sizeof(hex), "%.32s", id);
+    assert_true(rt_txn_id_read(hex, &raw));
+    struct rt_journal_op op = {.kind = RT_JOURNAL_DONE};
+    op.finish.ids = &raw;
+    op.finish.count = 1;
+    assert_int_equal(rt_txns_ask(m, &op), 0);
+}
+
+struct told {
+    _Atomic int count, err;
+};
+
+static void on_told(void *arg, int err)
+{
+    struct told *told = arg;
+    told->err = err != 0 ? err : told->err;
+    told->count++;
+}
+
+static void without_waiting(void **state)
+{
+    struct rota_txn *t = begin(ROTA_TXN_WAIT);
+    struct told told = {0};
+
+    (void)state;
+    for (int i = 0; i < BRANCHES; i++) {
+        struct what w = {next_row, i};
+        assert_int_equal(rota_tcc_call_async(t, "stock", &w, sizeof(w), on_told, &told), 0);
+    }
+    int early = rota_txn_commit_async(t, on_told, &told);
+    assert_true(early == ROTA_INVALID || told.count >= BRANCHES);
+    rt_watchdog(60, "tries are not called back");
+    while (told.count < BRANCHES)
+        a_while();
+    rt_watchdog(0, "");
+    if (early != 0)
+        assert_int_equal(rota_txn_commit(t), 0);
+    until_done(m);
+    assert_int_equal(told.err, 0);
+    for (int i = 0; i < BRANCHES; i++)
+        assert_int_equal(rows[next_row].confirmed[i], 1);
+}
+
+static void who_joined_brings_services(void **state)
+{
+    struct rota_txn *t = begin(ROTA_TXN_WAIT), *j = NULL;
+
+    (void)state;
+    assert_int_equal(call(t, 0), 0);
+    assert_int_equal(rota_txn_join(m, rota_txn_id(t), &j), 0);
+    assert_int_equal(call(j, 1), 0);
+    assert_int_equal(rota_txn_vote(j), 0);
+    assert_int_equal(rota_txn_commit(t), 0);
+    assert_int_equal(rota_txn_commit(j), 0);
+    until_done(m);
+    assert_true(rows[next_row].confirmed[0] == 1 && rows[next_row].confirmed[1] == 1);
+    t = begin(0); /* who has not voted has said no; who began it cancels all */
+    assert_int_equal(call(t, 0), 0);
+    assert_int_equal(rota_txn_join(m, rota_txn_id(t), &j), 0);
+    assert_int_equal(call(j, 1), 0);
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    until_done(m);
+    assert_true(rows[next_row].cancelled[0] == 1 && rows[next_row].cancelled[1] == 1);
+    assert_int_equal(rota_txn_vote(j), ROTA_ABORTED);
+    assert_int_equal(rota_txn_abort(j), 0);
+    until_done(m);
+}
+
+static void bad_input(void **state)
+{
+    static char big[40000];
+    struct rota_tcc none = {on_try, NULL, on_cancel};
+    struct rota_txn *t = begin(0);
+
+    (void)state;
+    assert_int_equal(rota_tcc_serve(NULL, "x", &functions, NULL), ROTA_INVALID);
+    assert_int_equal(rota_tcc_serve(m, NULL, &functions, NULL), ROTA_INVALID);
+    assert_int_equal(rota_tcc_serve(m, "", &functions, NULL), ROTA_INVALID);
+    assert_int_equal(rota_tcc_serve(m, "rota:x", &functions, NULL), ROTA_INVALID);
+    assert_int_equal(rota_tcc_serve(m, "x", &none, NULL), ROTA_INVALID);
+    assert_int_equal(rota_tcc_serve(m, "stock", &functions, NULL), ROTA_INVALID);
+    assert_int_equal(rota_tcc_call(NULL, "stock", NULL, 0), ROTA_INVALID);
+    assert_int_equal(rota_tcc_call(t, "stock", NULL, 1), ROTA_INVALID);
+    assert_int_equal(rota_tcc_call(t, "stock", big, sizeof(big)), ROTA_INVALID);
+    assert_int_equal(rota_tcc_call(t, "nobody", big, 1), ROTA_UNSUPPORTED);
+    assert_int_equal(rota_tcc_call_async(t, "nobody", big, 1, on_told, NULL), ROTA_UNSUPPORTED);
+    assert_int_equal(rota_tcc_call_async(t, "stock", big, 1, NULL, NULL), ROTA_INVALID);
+    assert_int_equal(rota_txn_abort(t), 0);
+}
+
+/* A manager that serves nothing has it left; whoever serves it later ends it. */
+static void served_later(void **state)
+{
+    struct rota_txns *before = m;
+    struct rota_txn *t;
+
+    (void)state;
+    m = open_at("later", 0);
+    serve(m);
+    t = begin(0);
+    assert_int_equal(call(t, 0), 0);
+    answers[1] = ROTA_UNREACHABLE;
+    assert_int_equal(rota_txn_commit(t), 0);
+    rota_txns_close(m);
+    answers[1] = 0;
+    m = open_at("later", ROTA_TXN_RECOVER);
+    noticed = 0;
+    rt_watchdog(60, "nobody is told that nobody serves it");
+    while (noticed == 0)
+        a_while();
+    rt_watchdog(0, "");
+    assert_int_equal(rows[next_row].confirmed[0], 0);
+    serve(m);
+    until_done(m);
+    assert_int_equal(rows[next_row].confirmed[0], 1);
+    rota_txns_close(m);
+    m = before;
+}
+
+/* ---- Whoever dies ------------------------------------------------------------------ */
+
+struct death {
+    const char *point;
+    bool aborts;
+};
+
+static const struct death deaths[] = {
+    {"register-asked", false}, {"register-begun", false}, {"register-written", false},
+    {"tcc-registered", false}, {"tcc-tried", false},      {"decide-asked", false},
+    {"decide-begun", false},   {"decide-written", false}, {"decide-answered", false},
+    {"tcc-confirmed", false},  {"done-asked", false},     {"tcc-registered", true},
+    {"tcc-tried", true},       {"abort-asked", true},     {"abort-written", true},
+    {"abort-answered", true},  {"tcc-cancelled", true},   {"done-asked", true},
+};
+#define DEATHS (sizeof(deaths) / sizeof(deaths[0]))
+
+static int die(int index, void *arg)
+{
+    char place[64], folder[16];
+    struct rota_txn *t = NULL;
+    struct rota_txn_options opts = {.timeout_ms = 1000, .flags = ROTA_TXN_WAIT};
+    /* the second try, the second confirm: one has happened before */
+    const char *p = deaths[index].point;
+    int k = strncmp(p, "tcc-", 4) == 0 || strncmp(p, "register", 8) == 0 ? 2 : 1;
+
+    (void)arg;
+    snprintf(place, sizeof(place), "%s:%d", p, k);
+    setenv("ROTA_POINT", place, 1);
+    snprintf(folder, sizeof(folder), "death%d", index);
+    next_row = 200 + index;
+    m = open_at(folder, 0);
+    serve(m);
+    if (rota_txn_begin(m, &opts, &t) != 0 || call(t, 0) != 0 || call(t, 1) != 0)
+        return 1;
+    int rv = deaths[index].aborts ? rota_txn_abort(t) : rota_txn_commit(t);
+    rows[next_row].told = 1 - rv;
+    rota_txns_close(m);
+    return 0; /* nobody came by */
+}
+
+static int recover(int index, void *arg)
+{
+    char folder[16];
+
+    (void)arg;
+    snprintf(folder, sizeof(folder), "death%d", index);
+    m = open_at(folder, ROTA_TXN_RECOVER);
+    serve(m);
+    until_done(m);
+    rota_txns_close(m);
+    return 0;
+}
+
+static void whoever_dies_leaves_nothing(void **state)
+{
+    pid_t pids[DEATHS];
+
+    (void)state;
+#ifndef ROTA_POINTS
+    skip();
+#endif
+    (void)rt_tmpdir();
+    for (size_t i = 0; i < DEATHS; i++)
+        pids[i] = rt_proc_start(die, (int)i, NULL);
+    for (size_t i = 0; i < DEATHS; i++)
+        if (rt_proc_wait(pids[i]) != RT_PROC_SIGNALED + 9)
+            fail_msg("nobody died at %s", deaths[i].point);
+    for (size_t i = 0; i < DEATHS; i++)
+        pids[i] = rt_proc_start(recover, (int)i, NULL);
+    for (size_t i = 0; i < DEATHS; i++)
+        assert_int_equal(rt_proc_wait(pids[i]), 0);
+    for (size_t i = 0; i < DEATHS; i++) {
+        const struct row *r = &rows[200 + i];
+        int tried = r->tried[0] + r->tried[1], confirmed = r->confirmed[0] + r->confirmed[1];
+        int cancelled = r->cancelled[0] * r->tried[0] + r->cancelled[1] * r->tried[1];
+        if (r->wrong != 0 || (confirmed != 0 && (confirmed != tried || cancelled != 0)) ||
+            (confirmed == 0 && cancelled != tried))
+            fail_msg("%s: tried %d, confirmed %d, cancelled %d, wrong %d", deaths[i].point, tried,
+                     confirmed, cancelled, r->wrong);
+        if (deaths[i].aborts && confirmed != 0)
+            fail_msg("%s: aborted, and confirmed", deaths[i].point);
+    }
+}
+
+/* ---- Memory runs out ------------------------------------------------------------------ */
+
+static void one_scarce(void)
+{
+    struct rota_txn *t = NULL;
+    struct what w = {next_row, 0};
+    struct told told = {0};
+
+    if (rota_txn_begin(m, NULL, &t) != 0)
+        return;
+    (void)rota_tcc_call(t, "stock", &w, sizeof(w));
+    w.branch = 1;
+    int rv = rota_tcc_call_async(t, "money", &w, sizeof(w), on_told, &told);
+    rt_watchdog(60, "a try is not called back");
+    while (rv == 0 && told.count == 0)
+        a_while();
+    rv = rota_txn_commit(t);
+    rt_watchdog(0, "");
+    rows[next_row].told = 1 - rv;
+}
+
+static void memory_runs_out(void **state)
+{
+    bool all = false;
+
+    (void)state;
+    struct rota_txns *before = m;
+    for (int n = 1; !all && n < 150; n++) {
+        scarce_begin();
+        m = open_at("scarce", 0);
+        serve(m);
+        next_row = 100;
+        memset(&rows[100], 0, sizeof(rows[100]));
+        scarce.asked = 0;
+        scarce.fail_at = n;
+        one_scarce();
+        all = scarce.asked < n;
+        scarce.fail_at = 0;
+        until_done(m);
+        rota_txns_close(m);
+        assert_int_equal(scarce.live, 0);
+        scarce_end();
+        const struct row *r = &rows[100];
+        assert_int_equal(r->wrong, 0);
+        for (int i = 0; i < 2; i++)
+            if (r->tried[i] != 0)
+                assert_int_equal(r->told == 1 ? r->confirmed[i] : r->cancelled[i], 1);
+    }
+    m = before;
+    assert_true(all);
+}
+
+int main(void)
+{
+    rows = rt_shared_new(ROWS * sizeof(*rows));
+    const struct CMUnitTest first[] = {cmocka_unit_test(whoever_dies_leaves_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(yes_is_confirmed),    cmocka_unit_test(no_is_cancelled),
+        cmocka_unit_test(one_after_the_other), cmocka_unit_test(asked_again),
+        cmocka_unit_test(without_waiting),     cmocka_unit_test(who_joined_brings_services),
+        cmocka_unit_test(bad_input),           cmocka_unit_test(served_later),
+        cmocka_unit_test(memory_runs_out),
+    };
+    int failed = cmocka_run_group_tests_name("deaths", first, NULL,
+                                             NULL); /* before there are threads */
+    return failed + cmocka_run_group_tests_name("services", tests, begin_group, end_group);
+}
