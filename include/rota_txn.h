@@ -29,9 +29,10 @@ extern "C" {
  *
  * A manager may be used by any number of threads at once; a transaction by one at a time. */
 
-/* MariaDB's and PostgreSQL's connections, as their own headers name them: neither header is needed here. */
+/* Connections of MariaDB, PostgreSQL and SQLite, as their own headers name them: none of those is needed here. */
 struct st_mysql;
 struct pg_conn;
+struct sqlite3;
 
 struct rota_txns;   /* a manager: a journal and named resources */
 struct rota_txn;    /* a transaction that this process began or joined */
@@ -80,7 +81,7 @@ void rota_txns_close(struct rota_txns *m);
 
 /* What the last failing call of the calling thread on M had to say: one line with what is wrong and what to do, never
  * with a secret in it. With M NULL: that of this thread's last call that takes no manager: rota_txns_open,
- * rota_call_read. Valid until the thread's next failing call; "" if there was none. */
+ * rota_call_read, rota_fence_*. Valid until the thread's next failing call; "" if there was none. */
 const char *rota_txn_errmsg(const struct rota_txns *m);
 
 /* Names a resource and the URL at which the keeper reaches it, as a line of the file of resources does: the keeper
@@ -226,6 +227,34 @@ enum rota_fenced {
     ROTA_FENCE_EARLY,   /* a confirm without its try: roll back, answer 409 */
     ROTA_FENCE_CROSSED, /* a confirm after its cancel, or a cancel after its confirm: answer 409 */
 };
+
+/* In the caller's own open transaction, before its work: notes CALL in the table rota_fence of that database, and says
+ * in *VERDICT what is to be done. The row and the work are committed together, or neither is: a transaction that was
+ * rolled back has not been called. Waits for another call of the same branch that is under way, or prepared, as long as
+ * the database waits for locks; set that to a few seconds. READ COMMITTED is best; with the others ROTA_BUSY is told
+ * more often. SQLite: BEGIN IMMEDIATE, and a connection of libsqlite3.so, not of a copy in the program. On error roll
+ * back; rota_txn_errmsg(NULL) has the line.
+ * ROTA_INVALID: there is no transaction, it has failed or may only read, or CALL is none; ROTA_BUSY: a lock wait ran out,
+ * a deadlock, a transaction that is too old to see the other's: answer 425; ROTA_UNREACHABLE: the connection was lost:
+ * answer 425; ROTA_UNSUPPORTED: the table is missing, or another one; ROTA_AUTH: rights. */
+int rota_fence_mysql(struct st_mysql *my, const struct rota_call *call, enum rota_fenced *verdict);
+int rota_fence_postgres(struct pg_conn *pg, const struct rota_call *call,
+                        enum rota_fenced *verdict);
+int rota_fence_sqlite(struct sqlite3 *db, const struct rota_call *call, enum rota_fenced *verdict);
+
+/* Makes the table rota_fence where there is none. Outside of a transaction (ROTA_INVALID): MariaDB would commit that.
+ * ROTA_AUTH: rota_txn_errmsg(NULL) has the statement for somebody who may. */
+int rota_fence_make_mysql(struct st_mysql *my);
+int rota_fence_make_postgres(struct pg_conn *pg);
+int rota_fence_make_sqlite(struct sqlite3 *db);
+
+/* Takes away rows of M's transactions that are done or expired, as the journal says, and whose deadline passed a day
+ * ago: a try that comes now is refused without them. Outside of a transaction; a hundred transactions at once, until
+ * there are no more. What is tried, and neither confirmed nor cancelled, stays, whatever the journal says: somebody has
+ * reserved it. *COUNT (may be NULL): the rows that went. rota_txn_errmsg(m) has the line. */
+int rota_fence_clean_mysql(struct rota_txns *m, struct st_mysql *my, uint64_t *count);
+int rota_fence_clean_postgres(struct rota_txns *m, struct pg_conn *pg, uint64_t *count);
+int rota_fence_clean_sqlite(struct rota_txns *m, struct sqlite3 *db, uint64_t *count);
 
 /* ---- Branches: services by try, confirm and cancel --------------------------- */
 

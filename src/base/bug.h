@@ -147,6 +147,12 @@ enum rt_bug {
     RT_BUG_THREE_RESTART_FORGETS = 207, /* PRECOMMITTED is given up by a restart */
     RT_BUG_THREE_MIX_NOT_TOLD = 208,    /* by the participant */
     RT_BUG_THREE_MIX_CLOSED = 209,      /* by the coordinator */
+    /* Of the fence of services. */
+    RT_BUG_FENCE_SELECT_FIRST = 240, /* what a look has shown is believed after the wait */
+    RT_BUG_FENCE_NO_TOMBSTONE = 241, /* a cancel without its try leaves nothing behind */
+    RT_BUG_FENCE_CONFIRM_ANY = 242,  /* a confirm does not look whose try it was */
+    RT_BUG_FENCE_NO_DEADLINE = 243,  /* a try is welcome at any time */
+    RT_BUG_FENCE_CLEANS_ALL = 244,   /* rows go whatever the journal says */
 };
 
 #ifdef ROTA_PLANTED

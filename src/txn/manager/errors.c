@@ -7,10 +7,11 @@
 
 /* How many managers a thread may alternate between before their messages push each other out. */
 #define REMEMBERED 4
+#define MESSAGE 640 /* bytes of one: a line, and for some a CREATE TABLE in it */
 
 static _Thread_local struct {
     uint64_t serial; /* of the manager; 0: rota_txns_open */
-    char text[RT_TXN_LINE];
+    char text[MESSAGE];
 } messages[REMEMBERED];
 static _Thread_local unsigned last;
 
@@ -45,14 +46,14 @@ int rt_txns_fail(const struct rota_txns *m, int err, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(place(m != NULL ? m->serial : 0), RT_TXN_LINE, format, args);
+    vsnprintf(place(m != NULL ? m->serial : 0), MESSAGE, format, args);
     va_end(args);
     return err;
 }
 
 int rt_txns_fail_late(uint64_t serial, int err, const char *line)
 {
-    snprintf(place(serial), RT_TXN_LINE, "%s", line);
+    snprintf(place(serial), MESSAGE, "%s", line);
     return err;
 }
 

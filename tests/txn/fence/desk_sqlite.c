@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SQLite as a site: a file in a temporary folder. */
+#include "desk.h"
+
+#include "lib/proc.h"
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static char folder[64], path[128];
+static sqlite3 *boss;
+
+static void *connect_to(uint16_t port)
+{
+    sqlite3 *db = NULL;
+
+    (void)port;
+    if (sqlite3_open(path, &db) != SQLITE_OK)
+        abort();
+    sqlite3_busy_timeout(db, SITE_LIMIT_MS);
+    sqlite3_exec(db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
+    return db;
+}
+
+static bool sql(void *conn, const char *text)
+{
+    return sqlite3_exec(conn, text, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+static void admin(const char *text)
+{
+    if (!sql(boss, text)) {
+        fprintf(stderr, "%s: %s\n", text, sqlite3_errmsg(boss));
+        abort();
+    }
+}
+
+static void start(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/rota-fence-XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        abort();
+    snprintf(path, sizeof(path), "%s/service.db", folder);
+    boss = connect_to(0);
+    admin("PRAGMA journal_mode = WAL");
+    admin("CREATE TABLE work (id INTEGER PRIMARY KEY)");
+}
+
+static void close_conn(void *conn)
+{
+    sqlite3_close(conn);
+}
+
+static void fini(void)
+{
+    close_conn(boss);
+    for (int i = 0; i < 3; i++) {
+        char name[160];
+        snprintf(name, sizeof(name), "%s%s", path, (const char *[]){"", "-wal", "-shm"}[i]);
+        remove(name);
+    }
+    remove(folder);
+}
+
+static long long number(const char *text)
+{
+    sqlite3_stmt *s = NULL;
+
+    if (sqlite3_prepare_v2(boss, text, -1, &s, NULL) != SQLITE_OK ||
+        sqlite3_step(s) != SQLITE_ROW) {
+        fprintf(stderr, "%s: %s\n", text, sqlite3_errmsg(boss));
+        abort();
+    }
+    long long n = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return n;
+}
+
+static const struct site site_sqlite = {
+    .name = "SQLite",
+    .start = start,
+    .fini = fini,
+    .connect = connect_to,
+    .close = close_conn,
+    .sql = sql,
+    .number = number,
+    .admin = admin,
+};
+
+static int fence(void *conn, const struct rota_call *call, enum rota_fenced *verdict)
+{
+    return rota_fence_sqlite(conn, call, verdict);
+}
+
+static int make(void *conn)
+{
+    return rota_fence_make_sqlite(conn);
+}
+
+static int clean(struct rota_txns *m, void *conn, uint64_t *count)
+{
+    return rota_fence_clean_sqlite(m, conn, count);
+}
+
+const struct desk desk_sqlite = {
+    .site = &site_sqlite,
+    .fence = fence,
+    .make = make,
+    .clean = clean,
+    .begin = "BEGIN IMMEDIATE",
+    .levels = {"PRAGMA read_uncommitted = 0"},
+    .short_wait = "PRAGMA busy_timeout = 100",
+    .reads_old = true,
+};
