@@ -85,7 +85,8 @@ void rota_txns_close(struct rota_txns *m);
 const char *rota_txn_errmsg(const struct rota_txns *m);
 
 /* Names a resource and the URL at which the keeper reaches it, as a line of the file of resources does: the keeper
- * finishes there what its own process could not, after a lost connection or a crash. No I/O. */
+ * finishes there what its own process could not, after a lost connection or a crash. A service over HTTP is
+ * https://HOST/PATH/, with ?ca=, ?cert=, ?key= and ?token_file= as rota-txn(1) says. No I/O. */
 int rota_txns_resource(struct rota_txns *m, const char *name, const char *url);
 
 /* ---- Transactions --------------------------------------------------------- */

@@ -149,7 +149,7 @@ static void take_stranger(void *arg, const char *name, const char *url, int64_t 
         "others use it: a line NAME = URL in ~/.config/rota/txn or /etc/rota/txn"};
 
     (void)seen_ms;
-    if (!rt_survey_is_note(name) && rt_resources_find(s->known, name) == NULL)
+    if (!rt_survey_is_note(name) && !rt_resources_knows(s->known, name))
         on_finding(s->round, &f);
 }
 

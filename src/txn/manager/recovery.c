@@ -255,7 +255,7 @@ static void on_missing(void *arg, const char *name, const char *url, int64_t see
     char line[RT_TXN_LINE];
 
     (void)seen_ms;
-    if (rt_resources_find(m->resources, name) != NULL ||
+    if (rt_resources_knows(m->resources, name) ||
         strncmp(name, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
         return;
     snprintf(

@@ -6,6 +6,7 @@
 #include "engines.h"
 #include "net/fd.h"
 #include "net/loop.h"
+#include "txn/http/site.h"
 #include "txn/journal/journal.h"
 
 #include <rota.h>
@@ -102,9 +103,11 @@ static int spot_new(struct rt_spot **out, const char *text, char *errmsg, size_t
     }
     spot->reach = reach_of(spot->url.scheme);
     if (spot->reach == NULL) {
-        snprintf(errmsg, size,
-                 "'%.40s' is no database that takes part here: write mysql://... or postgres://...",
-                 spot->url.scheme);
+        snprintf(
+            errmsg, size,
+            "'%.40s' is no database that takes part here: write mysql://... or postgres://..., of a service "
+            "https://...",
+            spot->url.scheme);
         rv = ROTA_UNSUPPORTED;
     }
     if (rv == 0)
@@ -208,6 +211,8 @@ int rt_resources_put(struct rt_resources *t, const char *name, const char *url, 
                  RT_JOURNAL_NAME_MAX);
         return ROTA_INVALID;
     }
+    if (rt_http_site_is(url))
+        return rt_resources_put_site(t, name, url, load, errmsg, size);
     int rv = spot_new(&spot, url, errmsg, size);
     if (rv != 0)
         return rv;
@@ -215,9 +220,16 @@ int rt_resources_put(struct rt_resources *t, const char *name, const char *url, 
         *has_password = *has_password || spot->url.password[0] != '\0';
     pthread_mutex_lock(&t->mu);
     struct rt_resource *r = rt_resources_find(t, name);
-    if (r != NULL && load != 0 && r->load == load) {
+    unsigned site_load = 0;
+    bool is_site = rt_resources_has_site(t, name, &site_load);
+    if ((r != NULL && load != 0 && r->load == load) ||
+        (is_site && load != 0 && site_load == load)) {
         snprintf(errmsg, size, "'%.60s' is named twice: keep one", name);
         rv = ROTA_INVALID;
+    } else if (is_site && load == 0) {
+        snprintf(errmsg, size, "'%.60s' is a service already: take another name", name);
+        rv = ROTA_INVALID;
+    } else if (is_site) { /* the first stays */
     } else if (r != NULL && load == 0) {
         replace(r, spot);
         spot = NULL;
@@ -447,6 +459,7 @@ void rt_resources_close(struct rt_resources *t)
 {
     if (t == NULL)
         return;
+    rt_resources_free_sites(t);
     rt_resources_each(t, begin_end, NULL);
     struct rt_resource *r = t->first;
     while (r != NULL) {

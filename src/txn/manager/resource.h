@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 struct rt_resources; /* a table of them; any thread may use it */
+struct rt_http_site; /* a service, see txn/http/site.h */
 struct rt_resource;  /* stays where it is until rt_resources_close */
 
 /* ---- Where a branch wrote its marker ---------------------------------------- */
@@ -86,6 +87,12 @@ int rt_resources_add(struct rt_resources *t, const char *name, const char *url, 
  * that is known is such a failure, too: a resource that nobody can reach is found out early. */
 int rt_resources_load(struct rt_resources *t, const char *path, char *errmsg, size_t size);
 extern const char *rt_resources_system; /* "/etc/rota/txn"; tests set it */
+
+/* A URL that begins with http:// or https:// names a service, which takes part by try, confirm and cancel: no worker and no
+ * errand is for it, and rt_resources_find and _each know nothing of it. Held for who asked; NULL: there is none of that name. */
+struct rt_http_site *rt_resources_site(struct rt_resources *t, const char *name);
+/* Either of both is known by that name. */
+bool rt_resources_knows(struct rt_resources *t, const char *name);
 
 /* NULL: there is none of that name. */
 struct rt_resource *rt_resources_find(struct rt_resources *t, const char *name);

@@ -3,6 +3,7 @@
  *
  *   resource.c           the table; errands taken
  *   resource_config.c    files of names
+ *   resource_site.c      those that are services over HTTP
  *   resource_worker.c    the thread: connected or not, errand by errand
  *   resource_contact.c      a connection and which tables of markers it is attached to
  *   resource_mysql.c, resource_postgres.c   connecting */
@@ -122,6 +123,7 @@ struct rt_resources {
     struct rt_resource *_Atomic *last;
     uint32_t count;
     unsigned loads;
+    struct rt_service_name *services; /* under the mutex */
 };
 
 void rt_spot_let_go(struct rt_spot *spot); /* under the mutex, or by the last */
@@ -129,6 +131,13 @@ void rt_resource_free(struct rt_resource *r);
 /* As rt_resources_add; LOAD: see struct rt_resource; then one that is there stays. HAS_PASSWORD may be NULL. */
 int rt_resources_put(struct rt_resources *t, const char *name, const char *url, unsigned load,
                      bool *has_password, char *errmsg, size_t size);
+
+/* The same of a service; its name is a good one. */
+int rt_resources_put_site(struct rt_resources *t, const char *name, const char *url, unsigned load,
+                          char *errmsg, size_t size);
+/* Under the mutex; *LOAD: by which file. */
+bool rt_resources_has_site(const struct rt_resources *t, const char *name, unsigned *load);
+void rt_resources_free_sites(struct rt_resources *t);
 
 /* ---- The worker (resource_worker.c) ------------------------------------------------ */
 

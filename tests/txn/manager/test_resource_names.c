@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "lib/proc.h"
+#include "txn/http/site.h"
 #include "txn/manager/resource.h"
 
 #include <rota.h>
@@ -116,6 +117,66 @@ static void files_of_names(void **state)
     rt_resources_close(NULL);
 }
 
+static void services_by_name(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"stock = http://u:" SECRET "@h/\n", "txn:1: the URL of a service has no user"},
+        {"stock = http://h/\nstock = http://i/\n", "txn:2: 'stock' is named twice"},
+        {"both = mysql://h/d\nboth = http://i/\n", "txn:2: 'both' is named twice"},
+        {"also = https://i/\nalso = mysql://h/d\n", "txn:2: 'also' is named twice"},
+        {"x = ftp://h/\n", "of a service https://"},
+    };
+    char path[300], errmsg[256];
+    struct told b;
+    int n = 0;
+
+    (void)state;
+    told_open(&b);
+    snprintf(path, sizeof(path), "%s/txn", rt_tmpdir());
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        snprintf(path, sizeof(path), "%s/txn", rt_tmpdir());
+        assert_true(loaded(&b, path, bad[i].text, errmsg) != 0);
+        if (strstr(errmsg, bad[i].says) == NULL || strstr(errmsg, SECRET) != NULL)
+            fail_msg("'%s' is not in: %s", bad[i].says, errmsg);
+    }
+    assert_int_equal(
+        loaded(&b, path,
+               "pay = https://pay.example/api/?ca=/ca.pem&token_file=/token\n"
+               "stock = http://other/\nboth = http://h/\nalso = mysql://h/d\n", /* the first stay */
+               errmsg),
+        0);
+    struct rt_http_site *site = rt_resources_site(b.table, "pay");
+    assert_non_null(site);
+    assert_string_equal(site->base, "https://pay.example/api");
+    assert_string_equal(site->ca, "/ca.pem");
+    assert_int_equal(rt_resources_add(b.table, "pay", "https://elsewhere/", errmsg, sizeof(errmsg)),
+                     0);
+    assert_string_equal(site->base, "https://pay.example/api"); /* whoever holds it has it */
+    rt_http_site_let_go(site);
+    site = rt_resources_site(b.table, "pay");
+    assert_string_equal(site->base, "https://elsewhere");
+    rt_http_site_let_go(site);
+    site = rt_resources_site(b.table, "stock");
+    assert_string_equal(site->base, "http://h");
+    rt_http_site_let_go(site);
+    assert_null(rt_resources_site(b.table, "both"));
+    assert_null(rt_resources_find(b.table, "also"));
+    assert_null(rt_resources_find(b.table, "pay"));
+    assert_true(rt_resources_knows(b.table, "pay") && rt_resources_knows(b.table, "both"));
+    assert_false(rt_resources_knows(b.table, "nobody"));
+    rt_resources_each(b.table, count, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(rt_resources_add(b.table, "pay", "mysql://h/d", errmsg, sizeof(errmsg)),
+                     ROTA_INVALID);
+    assert_non_null(strstr(errmsg, "is a service already"));
+    assert_int_equal(rt_resources_add(b.table, "both", "http://h/", errmsg, sizeof(errmsg)),
+                     ROTA_INVALID);
+    assert_non_null(strstr(errmsg, "is a database already"));
+    rt_resources_close(b.table);
+}
+
 static void places_as_bytes(void **state)
 {
     struct rt_place place = {.identity = 0x0123456789abcdef, .marks = "`my db`.rota_mark"}, back;
@@ -142,6 +203,7 @@ int main(void)
     static const struct CMUnitTest all[] = {
         cmocka_unit_test(places_as_bytes),
         cmocka_unit_test(files_of_names),
+        cmocka_unit_test(services_by_name),
     };
 
     return cmocka_run_group_tests_name("resource names", all, NULL, NULL);
