@@ -293,6 +293,38 @@ int rota_tcc_call(struct rota_txn *t, const char *name, const void *payload, siz
 int rota_tcc_call_async(struct rota_txn *t, const char *name, const void *payload, size_t size,
                         rota_txn_fn *fn, void *arg);
 
+/* A service over HTTP: three addresses to which BODY is posted, with the headers Rota-Txn, Rota-Branch, Rota-Op and
+ * Rota-Deadline (docs/transactions/tcc.md). It answers 2xx: done; 409: refused, for good; 425: under way; all else, and
+ * nothing, is asked again, but for a try, which counts as failed and is cancelled. All of it is kept in the journal, at most
+ * 32 KB: no secret belongs there. */
+struct rota_tcc_http {
+    const char
+        *resource; /* the service by its name in the file of resources; NULL: the URLs say where */
+    /* http:// or https://, or a path below the service's own URL (/try). NULL: there is nothing to do */
+    const char *try_url, *confirm_url, *cancel_url;
+    const char *content_type; /* NULL: none */
+    const void *body;         /* NULL: none */
+    size_t size;
+};
+
+/* T's next branch is such a service, as with rota_tcc_call, whose errors it has; ROTA_UNSUPPORTED: no such service is known
+ * here, or there is no libcurl. ANSWER (ROOM bytes; NULL: none) has what the try was answered, as a string, at most 64 KB. */
+int rota_tcc_http_sized(struct rota_txn *t, const struct rota_tcc_http *what, size_t size,
+                        char *answer, size_t room);
+static inline int rota_tcc_http(struct rota_txn *t, const struct rota_tcc_http *what, char *answer,
+                                size_t room)
+{
+    return rota_tcc_http_sized(t, what, sizeof(struct rota_tcc_http), answer, room);
+}
+/* The same without waiting; ANSWER stays until FN is called. Several at once are written down together, and tried at once. */
+int rota_tcc_http_async_sized(struct rota_txn *t, const struct rota_tcc_http *what, size_t size,
+                              char *answer, size_t room, rota_txn_fn *fn, void *arg);
+static inline int rota_tcc_http_async(struct rota_txn *t, const struct rota_tcc_http *what,
+                                      char *answer, size_t room, rota_txn_fn *fn, void *arg)
+{
+    return rota_tcc_http_async_sized(t, what, sizeof(struct rota_tcc_http), answer, room, fn, arg);
+}
+
 #ifdef __cplusplus
 }
 #endif

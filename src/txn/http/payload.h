@@ -13,8 +13,8 @@
 #include <stdbool.h>
 
 #define RT_HTTP_TYPE_MAX 127 /* bytes of a content type */
-/* What is left for it of an op of the journal (RT_JOURNAL_BYTES_MAX) beside the longest name and what is written around it. */
-#define RT_HTTP_PAYLOAD_MAX 65000
+/* Half of an op of the journal (RT_JOURNAL_BYTES_MAX), as of every service. */
+#define RT_HTTP_PAYLOAD_MAX 32768
 
 struct rt_http_payload {
     /* By enum rt_service_op - 1; as address.h has them. "": nothing is asked, and the answer is YES or DONE at once. */

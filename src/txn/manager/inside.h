@@ -101,6 +101,8 @@ struct rota_branch {
     uint32_t ask_seq;                /* a service is being called; 0: it is not */
     bool waits;                      /* ... its branch is not known to be registered */
     bool by_caller;                  /* ... its try runs in the thread that asked for it */
+    char *answer; /* where the body of its try's answer goes, while somebody waits; NULL: nowhere */
+    size_t answer_room;
     char *name;                      /* of the resource */
     uint8_t payload[RT_PLACE_BYTES]; /* where its marker is, as the journal keeps it */
     size_t payload_size;
@@ -147,6 +149,7 @@ struct rota_txn {
     char line[RT_TXN_LINE]; /* why it will not be committed */
 };
 
+struct rt_http_calls;
 struct rt_pool;
 struct rt_served;
 struct rt_service_call;
@@ -174,6 +177,7 @@ struct rota_txns {
     struct rt_service_call *service_back; /* the same of services */
     struct rt_served *served;
     struct rt_pool *pool;
+    struct rt_http_calls *http;
     uint32_t asked_calls; /* services are being called */
     uint32_t trying;      /* callers that run a try */
     pthread_cond_t tried; /* one less */

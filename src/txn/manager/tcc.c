@@ -135,6 +135,8 @@ static int send_call(struct rota_branch *b, struct rt_service_call *c)
 {
     struct rota_txns *m = b->txn->m;
 
+    if (b->mode == RT_TCC_HTTP)
+        return rt_tcc_http_send(m, c);
     if (b->mode != RT_TCC_CALL)
         return ROTA_UNSUPPORTED;
     if (m->pool == NULL)
@@ -208,6 +210,8 @@ static void try_answered(struct rota_branch *b, uint32_t seq, const struct rt_se
     rt_drive_answer(b, seq, yes || no ? c->reply : RT_REPLY_LOST);
     if (b->begins == NULL)
         return;
+    if (b->answer != NULL && c->body != NULL) /* whoever waits has the place for it still */
+        snprintf(b->answer, b->answer_room, "%s", c->body);
     tell(b, yes ? 0 : no ? ROTA_ABORTED : ROTA_UNKNOWN, c->errmsg);
 }
 
@@ -322,6 +326,7 @@ void rt_tcc_close(struct rota_txns *m)
     while (m->trying > 0) /* functions of the application's run, on its own threads */
         pthread_cond_wait(&m->tried, &m->mu);
     pthread_mutex_unlock(&m->mu);
+    rt_tcc_http_close(m);
     rt_pool_close(m->pool);
     m->pool = NULL;
     while (m->service_back != NULL) {
@@ -401,7 +406,7 @@ int rota_tcc_serve_sized(struct rota_txns *m, const char *name, const struct rot
     return rt_txns_fail(m, ROTA_INVALID, "%.80s is served already", name);
 }
 
-static int check_call(struct rota_txn *t, const char *name, const void *payload, size_t size)
+int rt_tcc_check(struct rota_txn *t, const char *name, const void *payload, size_t size)
 {
     if (t == NULL)
         return rt_txns_fail(NULL, ROTA_INVALID, "a branch needs a transaction");
@@ -428,9 +433,7 @@ static uint32_t next_number(struct rota_txn *t)
     return random | RT_TXN_JOINED;
 }
 
-/* With the mutex: added, and to be registered by the keeper. CALL is answered when that is so (BY_CALLER), or when its try
- * was. */
-static int add(struct rota_txn *t, enum rt_branch_mode mode, const char *name, const void *bytes,
+int rt_tcc_add(struct rota_txn *t, enum rt_branch_mode mode, const char *name, const void *bytes,
                size_t size, struct rt_caller *call, bool by_caller, struct rota_branch **out)
 {
     if (t->m->left || t->m->closing)
@@ -494,7 +497,7 @@ static int try_here(struct rota_txn *t, struct rota_branch *b, const struct rt_s
                                 : "the try failed, and may have reserved: commit will say ABORTED");
 }
 
-static const char *why_not(int rv)
+const char *rt_tcc_why_not(int rv)
 {
     return rv == ROTA_INVALID ? "the transaction has ended, or has too many branches"
                               : rota_strerror(rv);
@@ -505,7 +508,7 @@ int rota_tcc_call(struct rota_txn *t, const char *name, const void *payload, siz
     struct rt_caller call;
     struct rota_branch *b;
 
-    int rv = check_call(t, name, payload, size);
+    int rv = rt_tcc_check(t, name, payload, size);
     if (rv == 0)
         rv = rt_txns_enter(t->m, "rota_tcc_call");
     if (rv != 0)
@@ -519,11 +522,11 @@ int rota_tcc_call(struct rota_txn *t, const char *name, const void *payload, siz
                             "nobody serves %.80s here: rota_tcc_serve it first", name);
     }
     rt_caller_waits(&call);
-    rv = add(t, RT_TCC_CALL, name, payload, size, &call, true, &b);
+    rv = rt_tcc_add(t, RT_TCC_CALL, name, payload, size, &call, true, &b);
     if (rv != 0) {
         pthread_mutex_unlock(&m->mu);
         sem_destroy(&call.sem);
-        return rt_txns_fail(m, rv, "%s", why_not(rv));
+        return rt_txns_fail(m, rv, "%s", rt_tcc_why_not(rv));
     }
     rv = rt_txns_wait(m, &call);
     return rv == 0 ? try_here(t, b, s) : rv;
@@ -534,7 +537,7 @@ int rota_tcc_call_async(struct rota_txn *t, const char *name, const void *payloa
 {
     struct rota_branch *b;
 
-    int rv = check_call(t, name, payload, size);
+    int rv = rt_tcc_check(t, name, payload, size);
     if (rv != 0)
         return rv;
     if (fn == NULL)
@@ -544,13 +547,14 @@ int rota_tcc_call_async(struct rota_txn *t, const char *name, const void *payloa
         return rt_txns_fail(t->m, ROTA_NOMEM, "out of memory");
     struct rota_txns *m = t->m;
     pthread_mutex_lock(&m->mu);
-    rv = find_served(m, name) == NULL ? ROTA_UNSUPPORTED
-                                      : add(t, RT_TCC_CALL, name, payload, size, call, false, &b);
+    rv = find_served(m, name) == NULL
+             ? ROTA_UNSUPPORTED
+             : rt_tcc_add(t, RT_TCC_CALL, name, payload, size, call, false, &b);
     pthread_mutex_unlock(&m->mu);
     if (rv == 0)
         return 0;
     rt_caller_free(call);
     if (rv == ROTA_UNSUPPORTED)
         return rt_txns_fail(m, rv, "nobody serves %.80s here: rota_tcc_serve it first", name);
-    return rt_txns_fail(m, rv, "%s", why_not(rv));
+    return rt_txns_fail(m, rv, "%s", rt_tcc_why_not(rv));
 }

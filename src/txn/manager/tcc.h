@@ -18,6 +18,18 @@ bool rt_tcc_is(unsigned mode);
 /* What the journal has of B is copied to it: 0 or NOMEM. */
 int rt_tcc_keep(struct rota_branch *b, const void *bytes, size_t size);
 
+/* What is asked of every branch that is a service, without the mutex: 0, or a ROTA_* that is told. */
+int rt_tcc_check(struct rota_txn *t, const char *name, const void *payload, size_t size);
+/* Added, and to be registered by the keeper. CALL is answered when that is so (BY_CALLER), or when its try was. Else
+ * ROTA_*: rt_tcc_why_not has a line. */
+int rt_tcc_add(struct rota_txn *t, enum rt_branch_mode mode, const char *name, const void *bytes,
+               size_t size, struct rt_caller *call, bool by_caller, struct rota_branch **out);
+const char *rt_tcc_why_not(int rv);
+
+/* tcc_http.c: C goes over HTTP; as a carrier's ask. */
+int rt_tcc_http_send(struct rota_txns *m, struct rt_service_call *c);
+void rt_tcc_http_close(struct rota_txns *m); /* without the mutex */
+
 /* The core wants OP (COMMIT: confirm, ROLLBACK: cancel) of B, by SEQ. */
 void rt_tcc_ask(struct rota_branch *b, enum rt_branch_op op, uint32_t seq);
 /* Calls that were answered are told to who asked. */

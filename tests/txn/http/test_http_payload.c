@@ -165,7 +165,7 @@ static void what_is_refused(void **state)
 
     (void)state;
     assert_int_equal(rt_http_payload_check(&p, &n, errmsg, sizeof(errmsg)), ROTA_INVALID);
-    assert_non_null(strstr(errmsg, "65000"));
+    assert_non_null(strstr(errmsg, "32768"));
     p.size = RT_HTTP_PAYLOAD_MAX - (13 + 3 * 3 + 1);
     assert_int_equal(rt_http_payload_check(&p, &n, errmsg, sizeof(errmsg)), 0);
     assert_int_equal(n, RT_HTTP_PAYLOAD_MAX);
