@@ -98,9 +98,9 @@ struct rota_branch {
     uint32_t errand_seq; /* 0: none is under way */
     void *bytes;         /* a service: its payload */
     size_t bytes_size;
-    uint32_t ask_seq;                /* a service is being called; 0: it is not */
-    bool waits;                      /* ... its branch is not known to be registered */
-    bool by_caller;                  /* ... its try runs in the thread that asked for it */
+    uint32_t ask_seq; /* a service is being called; 0: it is not */
+    bool waits;       /* ... its branch is not known to be registered */
+    bool by_caller;   /* ... its try runs in the thread that asked for it */
     char *answer; /* where the body of its try's answer goes, while somebody waits; NULL: nowhere */
     size_t answer_room;
     char *name;                      /* of the resource */
