@@ -35,11 +35,16 @@ static void whom(const struct rt_http_flight *f, char *out, size_t size)
         snprintf(out, size, "%.60s", f->call->resource != NULL ? f->call->resource : "a service");
 }
 
+/* Without breaks, and without blanks at its end. */
 static void one_line(char *text)
 {
+    char *from = text;
+
     for (; *text != '\0'; text++)
         if (iscntrl((unsigned char)*text))
             *text = ' ';
+    while (text > from && text[-1] == ' ')
+        *--text = '\0';
 }
 
 void rt_http_talk_lost(struct rt_http_flight *f, const char *what, ...)
