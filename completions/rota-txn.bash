@@ -58,7 +58,7 @@ _rota_txn() # [FROM]: the place of the word that is the program; "rota txn" are 
         _rota_txn_reply < <(printf '%s\n' file: postgres:// mysql:// mariadb:// etcd:// etcds://)
         return 0
         ;;
-    --resources | --metrics)
+    --resources | --metrics | --tls-cert | --tls-key | --token-file)
         compopt -o default 2>/dev/null
         return 0
         ;;

@@ -5,6 +5,7 @@
 # lock and leader latch, kazoo's locks. On Redis: redis-py, redsync and node-redlock, the last two also on Redlock's five;
 # Redisson's plain, fair and read/write lock, and what holds of each client when it is met (tests/interop/redis/meet.py). On
 # PostgreSQL and MariaDB: ShedLock's provider for JDBC; sessions of psql and mariadb that hold advisory and named locks, and rows.
+# And transactions by DTM's own Go client, failures included, on rota-txn serve and on DTM itself: what comes of each must be the same.
 #
 #   scripts/interop.sh [--quick] [one|three] [PART...]
 #
@@ -12,7 +13,7 @@
 # kazoo-rw; redis, or of it redis-py redis-py-also redsync redsync-five node-redlock node-redlock-five redisson redisson-fair
 # redisson-rw meet; shedlock, or of it shedlock-postgres shedlock-mysql shedlock-postgres-also
 # shedlock-mysql-also; sessions, or of it psql-advisory psql-advisory-also psql-forupdate mariadb-getlock
-# mariadb-getlock-also mariadb-forupdate. -also: Rota in its own line, with ?also=. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
+# mariadb-getlock-also mariadb-forupdate; dtm. -also: Rota in its own line, with ?also=. 5000 grants and 50 kills per pair; quick: 300 and 4, and no
 # current etcd. The pairs run on the servers that are installed; etcd's on $ROTA_TEST_ETCD if that is set. Ends with 77 if
 # something that was asked for could not be shown: etcd's part needs Go, ZooKeeper's Java and Python with kazoo, Redis' Python with
 # redis-py, Go, Java with Maven, Node with npm, ShedLock's Java with Maven. Go, Maven and npm bring what they need from where their
@@ -35,6 +36,7 @@ zookeeper=
 redis=
 shedlock=
 sessions=
+dtm=
 for arg in "$@"; do
     case $arg in
     --quick) grants=300 kills=4 on_etcd="mutex election service etcdctl" ;;
@@ -44,6 +46,7 @@ for arg in "$@"; do
     redis) redis=all ;;
     shedlock) shedlock=all ;;
     sessions) sessions=all ;;
+    dtm) dtm=all ;;
     psql-advisory | psql-advisory-also | psql-forupdate | mariadb-getlock | mariadb-getlock-also | mariadb-forupdate)
         sessions="$sessions $arg" ;;
     mutex | election | service | etcdctl | current) etcd="$etcd $arg" ;;
@@ -55,7 +58,7 @@ for arg in "$@"; do
     *) echo "interop.sh: no such argument: $arg" >&2; exit 64 ;;
     esac
 done
-[ -n "$etcd$zookeeper$redis$shedlock$sessions" ] || etcd=all zookeeper=all redis=all shedlock=all sessions=all
+[ -n "$etcd$zookeeper$redis$shedlock$sessions$dtm" ] || etcd=all zookeeper=all redis=all shedlock=all sessions=all dtm=all
 [ "$etcd" != all ] || etcd=$on_etcd
 [ "$zookeeper" != all ] || zookeeper=$on_zookeeper
 [ "$redis" != all ] || redis=$on_redis
@@ -80,7 +83,8 @@ done
 [ -z "$redis" ] || $python -c 'import redis' 2>/dev/null || { skip Redis "redis-py is not here"; redis=; }
 [ -z "$shedlock" ] || command -v mvn >/dev/null || { skip SQL "there is no Maven here, to bring ShedLock"; shedlock=; }
 [ -z "$sessions" ] || { command -v psql && command -v mariadb; } >/dev/null || { skip SQL "psql or mariadb is not here"; sessions=; }
-[ -n "$etcd$zookeeper$redis$shedlock$sessions" ] || exit 77
+[ -z "$dtm" ] || command -v go >/dev/null || { skip DTM "there is no Go here"; dtm=; }
+[ -n "$etcd$zookeeper$redis$shedlock$sessions$dtm" ] || exit 77
 
 out=$PWD/build-interop
 mkdir -p "$out"
@@ -89,6 +93,7 @@ programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
     tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three"
 [ -z "$zookeeper" ] || programs="$programs tests/lib/with-zookeeper"
 [ -z "$shedlock$sessions" ] || programs="$programs tests/lib/with-postgres tests/lib/with-mysql"
+[ -z "$dtm" ] || programs="$programs rota-txn"
 [ -z "$redis" ] || programs="$programs tests/lib/with-redis tests/interop/guard-side"
 {
     { [ -f "$out/build.ninja" ] || meson setup "$out" -Dtests=enabled; } &&
@@ -105,6 +110,33 @@ build_go()
     go mod download 2>"$out/go.log" || { cat "$out/go.log"; cd ../../../..; return 1; }
     go build -buildvcs=false -o "$out/go-side" . || exit 1
     cd ../../../.. || exit 1
+}
+
+build_dtm()
+{
+    cd tests/interop/dtm || exit 1
+    go mod download 2>"$out/go.log" || { cat "$out/go.log"; cd ../../..; return 1; }
+    go build -buildvcs=false -o "$out/dtm-side" . || exit 1
+    cd ../../.. || exit 1
+}
+
+# The same transactions on DTM and on rota-txn serve.
+on_dtm()
+{
+    rm -rf "$out/dtm" && mkdir -p "$out/dtm/journal" || exit 1
+    (cd "$out/dtm" && timeout 200 ../dtm-side --dtm 2>../dtm.log) >"$out/dtm.txt" || { tail -n 5 "$out/dtm.log"; return 1; }
+    "$out/rota-txn" --journal "file:$out/dtm/journal" serve --listen 127.0.0.1:0 --json 2>"$out/serve.log" &
+    serve=$!
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        port=$(sed -n 's/.*listening at port \([0-9]*\).*/\1/p' "$out/serve.log")
+        [ -z "$port" ] || break
+        sleep 0.5
+    done
+    timeout 200 "$out/dtm-side" "http://127.0.0.1:$port/api/dtmsvr" >"$out/rota.txt"
+    code=$?
+    kill $serve
+    wait $serve
+    [ $code -eq 0 ] && diff "$out/dtm.txt" "$out/rota.txt" && echo "dtm: $(wc -l <"$out/rota.txt") transactions of its client ended alike on DTM and on rota-txn serve"
 }
 
 build_java()
@@ -278,6 +310,8 @@ done
 for part in $sessions; do
     try session_pair "$part"
 done
+[ -z "$dtm" ] || build_dtm || { skip DTM "its modules cannot be had"; dtm=; }
+[ -z "$dtm" ] || try on_dtm
 case $redis in *redsync* | *meet*)
     scripts/redis-peers.sh "$out" redsync || { skip Redis "redsync cannot be had: it needs Go"; without redsync; } ;;
 esac

@@ -37,14 +37,16 @@ static json_t *item_json(const struct rt_item *item, int64_t now_ms)
 
     rt_txn_id_text(&item->id, id);
     return json_pack(
-        "{s:s, s:s, s:o, s:I, s:o, s:o, s:I, s:b}", "id", id, "state",
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b}", "id", id, "state",
         rt_records_state(item, now_ms), "age_ms",
         rt_txn_id_is_named(&item->id) ? json_null()
                                       : json_integer(now_ms - rt_txn_id_birth(&item->id)),
-        "left_ms", (json_int_t)(item->deadline_ms - now_ms), "decided_ms",
-        item->decided_ms != 0 ? json_integer(now_ms - item->decided_ms) : json_null(), "label",
-        rt_json_text(item->label), "branches", (json_int_t)rt_records_branches(item), "attention",
-        needs_attention(item, now_ms));
+        "left_ms",
+        item->deadline_ms < RT_JOURNAL_SERVED ? json_integer(item->deadline_ms - now_ms)
+                                              : json_null(),
+        "decided_ms", item->decided_ms != 0 ? json_integer(now_ms - item->decided_ms) : json_null(),
+        "label", rt_json_text(item->label), "branches", (json_int_t)rt_records_branches(item),
+        "attention", needs_attention(item, now_ms));
 }
 
 static int print_json(const struct rt_records *r, int64_t now_ms, bool attention)
@@ -69,7 +71,9 @@ static void print_item(const struct rt_item *item, int64_t now_ms)
     else
         rt_out_time(now_ms - rt_txn_id_birth(&item->id), age, sizeof(age));
     rt_out_padded(age, 13);
-    if (to_go >= 0)
+    if (item->deadline_ms >= RT_JOURNAL_SERVED)
+        snprintf(text, sizeof(text), "-"); /* its server knows */
+    else if (to_go >= 0)
         snprintf(text, sizeof(text), "in %s", rt_out_time(to_go, left, sizeof(left)));
     else
         snprintf(text, sizeof(text), "%s ago", rt_out_time(-to_go, left, sizeof(left)));

@@ -18,6 +18,7 @@ const struct rt_job rt_jobs[] = {
      rt_job_indoubt},
     {"resolve", "the way out for a person", rt_job_help_resolve, rt_job_resolve},
     {"recover", "finish what dead processes left; a daemon", rt_job_help_recover, rt_job_recover},
+    {"serve", "serve programs with DTM's clients: tcc, saga, msg", rt_job_help_serve, rt_job_serve},
     {"gc", "forget what is over", rt_job_help_gc, rt_job_gc},
     {"doctor", "check what journal and databases promise", rt_job_help_doctor, rt_job_doctor},
     {"demo", "a bank whose tellers are killed, without transactions and with them",

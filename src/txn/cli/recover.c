@@ -99,6 +99,8 @@ struct tally {
 
 static void count_item(struct tally *t, const struct rt_item *item, int64_t now_ms)
 {
+    if (item->deadline_ms >= RT_JOURNAL_SERVED)
+        return; /* rota txn serve's */
     bool open = item->stands == RT_JOURNAL_OPEN;
     bool young = open && item->deadline_ms + SLACK_MS >= now_ms;
     int64_t since = now_ms - (open ? item->deadline_ms : item->decided_ms);

@@ -78,7 +78,9 @@ static int print_json(struct view *view)
             rt_txn_id_is_named(&item->id) ? json_null()
                                           : json_integer(view->now_ms - rt_txn_id_birth(&item->id)),
             "left_ms",
-            item->deadline_ms > 0 ? json_integer(item->deadline_ms - view->now_ms) : json_null(),
+            item->deadline_ms > 0 && item->deadline_ms < RT_JOURNAL_SERVED
+                ? json_integer(item->deadline_ms - view->now_ms)
+                : json_null(),
             "decided_ms",
             item->decided_ms > 0 ? json_integer(view->now_ms - item->decided_ms) : json_null(),
             "label", rt_json_text(item->label), "branches", pieces, "notes", view->notes),
@@ -132,7 +134,7 @@ static void print_text(const struct view *view)
     printf("id        %s\nstate     %s\n", id, rt_records_state(item, view->now_ms));
     if (!rt_txn_id_is_named(&item->id))
         printf("begun     %s\n", rt_visit_date(rt_txn_id_birth(&item->id), date, sizeof(date)));
-    if (item->deadline_ms > 0)
+    if (item->deadline_ms > 0 && item->deadline_ms < RT_JOURNAL_SERVED)
         printf("deadline  %s\n", rt_visit_date(item->deadline_ms, date, sizeof(date)));
     if (item->decided_ms > 0)
         printf("decided   %s\n", rt_visit_date(item->decided_ms, date, sizeof(date)));

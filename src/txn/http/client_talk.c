@@ -201,7 +201,18 @@ __attribute__((format(printf, 2, 3))) static bool add(struct rt_http_flight *f, 
     return list != NULL;
 }
 
-static bool add_headers(struct rt_http_flight *f)
+/* The lines of the call's own. */
+static bool add_more(struct rt_http_flight *f)
+{
+    const char *line = f->call->headers;
+
+    for (; line != NULL && *line != '\0'; line += strcspn(line, "\n") + 1)
+        if (!add(f, "%.*s", (int)strcspn(line, "\n"), line))
+            return false;
+    return true;
+}
+
+static bool add_own(struct rt_http_flight *f)
 {
     static const char *const ops[] = {"try", "confirm", "cancel"};
     const struct rt_name *name = &f->call->name;
@@ -210,7 +221,12 @@ static bool add_headers(struct rt_http_flight *f)
     rt_name_ticket(name, ticket);
     return add(f, "Rota-Txn: %s", ticket) && add(f, "Rota-Branch: %" PRIu32, name->branch) &&
            add(f, "Rota-Op: %s", ops[f->call->op - 1]) &&
-           add(f, "Rota-Deadline: %" PRId64, name->deadline_ms) && add(f, "Expect:") &&
+           add(f, "Rota-Deadline: %" PRId64, name->deadline_ms);
+}
+
+static bool add_headers(struct rt_http_flight *f)
+{
+    return (f->call->bare || add_own(f)) && add_more(f) && add(f, "Expect:") &&
            add(f, f->payload.type[0] != '\0' ? "Content-Type: %s" : "Content-Type:%s",
                f->payload.type);
 }
@@ -241,6 +257,8 @@ bool rt_http_talk_begin(struct rt_http_flight *f, CURL *easy)
     if (token > 0 && add_headers(f) && rt_curl.easy_setopt(easy, CURLOPT_URL, f->url) == 0 &&
         rt_curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->payload.size) == 0 &&
         rt_curl.easy_setopt(easy, CURLOPT_POSTFIELDS, f->payload.body) == 0 &&
+        (!f->call->bare || f->payload.size > 0 ||
+         rt_curl.easy_setopt(easy, CURLOPT_HTTPGET, 1L) == 0) &&
         rt_curl.easy_setopt(easy, CURLOPT_HTTPHEADER, f->headers) == 0 &&
         rt_curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, f->error) == 0 &&
         rt_curl.easy_setopt(easy, CURLOPT_WRITEDATA, f) == 0 &&

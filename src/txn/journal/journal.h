@@ -89,6 +89,10 @@ enum rt_journal_stand { /* how a transaction stands, as the picture above has it
 #define RT_JOURNAL_BYTES_MAX 65536   /* of all branches of one op, as they are kept */
 #define RT_JOURNAL_PAGE_MAX 256      /* of SCAN, FORGET, DONE */
 
+/* Deadlines from here on are of rota-txn serve's: this, and when it was begun. What is to be done of those rows, and
+ * when, their plans say (txn/serve): nobody else decides or finishes them by himself. (The year 4199) */
+#define RT_JOURNAL_SERVED (INT64_C(1) << 46)
+
 struct rt_journal_branch {
     uint32_t number; /* unique within its transaction: whoever adds it draws it */
     uint16_t mode;   /* core's: the journal only keeps it */

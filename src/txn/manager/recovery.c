@@ -238,6 +238,8 @@ static void on_record(void *arg, const struct rt_journal_record *record)
     struct rt_recovery *r = arg;
     struct finding f = {.name = {.id = record->id, .deadline_ms = record->deadline_ms}};
 
+    if (record->deadline_ms >= RT_JOURNAL_SERVED)
+        return; /* a server's (txn/serve) */
     f.decided = record->stands == RT_JOURNAL_COMMIT || record->stands == RT_JOURNAL_ABORT;
     note(&r->found, &f);
 }

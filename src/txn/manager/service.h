@@ -14,6 +14,7 @@
 #include "txn/core/branch.h"
 #include "txn/core/name.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,7 +43,10 @@ struct rt_service_call {          /* the asker's; lent until done() is called */
     const void *payload;
     size_t size;
     const char *resource; /* its name; the same */
-    int64_t deadline;     /* CLOCK_BOOTTIME, ns: LOST then, at the latest a little after */
+    /* HTTP, as other coordinators' participants want it: no headers of ours, and a GET if there is no body. */
+    bool bare;
+    const char *headers; /* HTTP: more of them, "Name: value\n" each; NULL: none. As payload */
+    int64_t deadline;    /* CLOCK_BOOTTIME, ns: LOST then, at the latest a little after */
 
     /* Set by the carrier before done(). */
     enum rt_reply reply; /* YES, NO (try); DONE, REFUSED (confirm, cancel); HELD; LOST */

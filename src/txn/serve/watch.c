@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds what no server goes on with: undone, old enough that whoever began it would have claimed it, and not claimed. */
+#include "txn/serve/serve.h"
+
+#include <stdio.h>
+#include <time.h>
+
+struct found {
+    struct rt_txn_id ids[RT_JOURNAL_PAGE_MAX];
+    size_t count;
+    struct rt_serve *s;
+    int64_t now_ms;
+};
+
+static void on_record(void *arg, const struct rt_journal_record *record)
+{
+    struct found *f = arg;
+    int64_t age = f->now_ms - (record->deadline_ms - RT_JOURNAL_SERVED);
+    bool others = record->claimer != 0 && record->claimer != f->s->who &&
+                  record->claimed_ms > f->now_ms;
+
+    if (age >= f->s->takeover_ms && !others && f->count < RT_JOURNAL_PAGE_MAX)
+        f->ids[f->count++] = record->id;
+}
+
+static void take_over(struct rt_serve *s, const struct rt_txn_id *id)
+{
+    struct rt_serve_row row;
+
+    if (rt_serve_has(s, id) || rt_serve_claim(s, id, (uint32_t)(2 * s->takeover_ms)) != 0)
+        return;
+    if (rt_serve_read(s, id, &row) == 0 && !row.done && row.planned && !row.damaged &&
+        row.stands >= RT_JOURNAL_OPEN && row.stands <= RT_JOURNAL_ABORT) {
+        rt_serve_log(s, ROTA_LOG_INFO, "gid %s: another server left it, it is gone on with here",
+                     row.plan.gid);
+        if (rt_serve_take(s, id, &row.plan, row.stands, row.steps, NULL)) {
+            pthread_mutex_lock(&s->mu);
+            s->counts.taken_over++;
+            pthread_mutex_unlock(&s->mu);
+        }
+    } else if (row.damaged) {
+        char text[RT_TXN_ID_TEXT];
+        rt_txn_id_text(id, text);
+        rt_serve_log(s, ROTA_LOG_WARN, "transaction %s: the journal has no plan of ours for it: %s",
+                     text, row.line);
+    }
+    rt_serve_row_free(&row);
+}
+
+static void look(struct rt_serve *s, struct found *f)
+{
+    struct rt_journal_op op = {.kind = RT_JOURNAL_SCAN};
+    int err;
+
+    op.scan.after_deadline_ms = RT_JOURNAL_SERVED - 1;
+    op.scan.before_ms = RT_TXN_BIRTH_MAX;
+    op.scan.limit = RT_JOURNAL_PAGE_MAX;
+    op.scan.each = on_record;
+    op.scan.arg = f;
+    do {
+        f->count = 0;
+        f->s = s;
+        f->now_ms = rt_serve_now_ms();
+        op.deadline = 0;
+        err = rt_txns_ask(s->m, &op);
+        for (size_t i = 0; err == 0 && i < f->count; i++)
+            take_over(s, &f->ids[i]);
+    } while (err == 0 && op.scan.more && !s->stop);
+    if (err != 0)
+        rt_serve_log(s, ROTA_LOG_WARN, "looking for what other servers left: %s",
+                     rota_txn_errmsg(s->m));
+}
+
+void *rt_serve_watch(void *serve)
+{
+    struct rt_serve *s = serve;
+    static struct found f; /* one watcher */
+
+    pthread_mutex_lock(&s->mu);
+    while (!s->stop) {
+        pthread_mutex_unlock(&s->mu);
+        look(s, &f);
+        pthread_mutex_lock(&s->mu);
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += s->takeover_ms / 5000;
+        until.tv_nsec += (s->takeover_ms / 5 % 1000) * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (!s->stop)
+            (void)pthread_cond_timedwait(&s->stopping, &s->mu, &until);
+    }
+    pthread_mutex_unlock(&s->mu);
+    return NULL;
+}
