@@ -105,6 +105,8 @@ bool rt_parts_make(struct rt_parts *p, const struct rt_visit *v, const struct rt
         return false;
     for (size_t i = 0; i < item->count; i++)
         add(p, v, &item->id, &item->limbs[i], s);
+    for (size_t i = 0; item->deadline_ms >= RT_JOURNAL_SERVED && i < p->count; i++)
+        not_known(&p->pieces[i], 0, "'rota txn serve' has it: ask its query for the gid");
     for (size_t i = 0; i < s->found_count; i++) {
         const struct rt_found *f = &s->found[i];
         const struct rt_limb orphan = {.number = f->name.branch,

@@ -113,6 +113,9 @@ static int may(const struct case_ *c)
 {
     enum rt_journal_stand stands = item_of(c)->stands;
 
+    if (item_of(c)->deadline_ms >= RT_JOURNAL_SERVED && c->wish->action != DONE)
+        return refuse(
+            "it is of 'rota txn serve', which finishes it: 'rota txn settle' aborts one that is open");
     switch (c->wish->action) {
     case COMMIT:
         return may_commit(stands);

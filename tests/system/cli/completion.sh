@@ -54,8 +54,8 @@ test_txn()
     listed=$("$rota" txn --help | sed -n 's/^  \([a-z][a-z-]*\)  \+[a-z].*/\1/p' | sort | tr '\n' ' ')
     [ -n "$listed" ] || fail "no commands in rota txn --help"
     same "$listed" "$(offers "rota txn ")"
-    same "settle show " "$(offers "rota txn s")"
-    same "settle " "$(offers "rota txn help se")"
+    same "serve settle show " "$(offers "rota txn s")"
+    same "serve settle " "$(offers "rota txn help se")"
     same "--abort " "$(offers "rota txn resolve --a")"
     same "--journal " "$(offers "rota txn ls --jo")"
     same "postgres:// " "$(offers "rota txn --journal po")"
