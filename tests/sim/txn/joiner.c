@@ -54,6 +54,11 @@ static void add(struct ts_world *w, struct ts_slot *s, struct ts_join *j)
     struct ts_branch *b = &f->branches[f->count];
     if (f->count == TS_BRANCHES)
         return;
+    if (w->plan.services > 0 && sim_chance(&w->third, 400)) {
+        ts_service_add(w, s, f);
+        j->mine = s->mine;
+        return;
+    }
     b->joined = true;
     b->resource = (uint8_t)sim_below(&w->aside, w->plan.resources);
     rt_txn_add(&s->t, f->count, b->resource, w->resources[b->resource].gated);
@@ -103,7 +108,7 @@ void ts_join_work(struct ts_world *w, struct ts_slot *s)
     for (uint32_t i = 0; s->t.state == RT_TXN_ACTIVE && i < s->t.count; i++) {
         struct rt_branch *own = &s->b[i];
         struct ts_branch *b = &f->branches[own->number];
-        if (own->state == RT_BRANCH_ACTIVE && b->state == TS_NONE && !own->failed)
+        if (own->state == RT_BRANCH_ACTIVE && b->state == TS_NONE && !own->failed && !own->service)
             begin_branch(w, b, own);
     }
 }
@@ -127,7 +132,7 @@ void ts_join_ask(struct ts_world *w, struct ts_proc *p, struct ts_event *e)
     if (!s->used || s->gen != e->slot_gen)
         return;
     struct ts_join *j = &w->facts[s->fact].joins[s->join];
-    if (is_patient(w, s)) {
+    if (is_patient(w, s) || ts_service_waits(w, s)) {
         e->at = w->now + 1 + sim_spread_ns(&w->aside, w->plan.call_ms * 500);
         ts_post(w, e);
         return;
@@ -158,7 +163,7 @@ static void check_prepared(const struct ts_world *w, uint32_t fact, const struct
     const struct ts_fact *f = &w->facts[fact];
     for (uint32_t k = 0; k < f->count; k++) {
         const struct ts_branch *b = &f->branches[k];
-        bool prepared = b->state == TS_PREPARED || b->state == TS_GHOST;
+        bool prepared = b->state == TS_PREPARED || b->state == TS_GHOST || b->state == TS_RESERVED;
         bool ended = b->state == TS_COMMITTED || b->state == TS_ROLLED;
         if ((j->mine >> k & 1) == 0)
             continue;

@@ -17,9 +17,10 @@ static void check_commit(const struct ts_world *w, uint32_t fact, uint32_t parts
         bool part = (parts >> i & 1) != 0;
         if (b->failed)
             ts_violated(w, "X2", "t%u is decided COMMIT, and branch %u has failed", fact, i);
-        if (part && b->state != TS_PREPARED)
+        bool prepared = b->state == (b->service ? TS_RESERVED : TS_PREPARED);
+        if (part && !prepared)
             ts_violated(w, "X2", "t%u is decided COMMIT, and branch %u is not prepared", fact, i);
-        if (!part && b->state == TS_PREPARED)
+        if (!part && prepared)
             ts_violated(w, "X4", "t%u is decided COMMIT without branch %u, which is prepared", fact,
                         i);
         if (!part && b->joined && b->state == TS_ACTIVE)
@@ -76,6 +77,23 @@ static void enter(struct ts_world *w, const struct ts_event *r)
     TS_TRACE(w, "journal: branches %x of t%u are registered", r->parts, r->fact);
 }
 
+static uint32_t registered_count(const struct ts_fact *f)
+{
+    return (uint32_t)__builtin_popcount(registered_bits(f)) +
+           (uint32_t)__builtin_popcount(f->vouchers);
+}
+
+/* Who joined says that its services said yes. */
+static void vouch(struct ts_world *w, const struct ts_event *r)
+{
+    struct ts_fact *f = &w->facts[r->fact];
+    if (f->stands != RT_DECISION_NONE || (!f->row && below(w, f)))
+        return; /* too late */
+    f->row = true;
+    f->vouched |= r->parts;
+    f->vouchers |= 1u << r->branch;
+}
+
 /* How it stands, as REGISTER, DECIDE and LOOK tell it. */
 static void tell(const struct ts_world *w, struct ts_event *r)
 {
@@ -83,7 +101,8 @@ static void tell(const struct ts_world *w, struct ts_event *r)
     if (f->stands == RT_DECISION_NONE) {
         r->reply = !f->row && below(w, f) ? RT_REPLY_BELOW : RT_REPLY_OPEN;
         r->parts = registered_bits(f);
-        r->registered = (uint32_t)__builtin_popcount(r->parts);
+        r->registered = registered_count(f);
+        r->vouched = f->vouched;
         r->has_parts = f->row;
         return;
     }
@@ -92,8 +111,11 @@ static void tell(const struct ts_world *w, struct ts_event *r)
     r->done = f->done;
     r->has_parts = true;
     r->parts = 0;
-    for (uint32_t i = 0; i < f->count; i++)
-        r->parts |= (uint32_t)f->branches[i].listed << i;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct ts_branch *b = &f->branches[i];
+        bool told = f->stands == RT_DECISION_COMMIT ? b->listed : b->service && b->registered;
+        r->parts |= (uint32_t)told << i;
+    }
 }
 
 static void done(struct ts_world *w, struct ts_event *r)
@@ -107,6 +129,7 @@ static void done(struct ts_world *w, struct ts_event *r)
             f->branches[i].state != TS_COMMITTED)
             ts_violated(w, "X8", "t%u is written as done, and branch %u is not committed", r->fact,
                         i);
+    ts_service_check_done(w, r->fact);
     f->done = true;
 }
 
@@ -153,12 +176,13 @@ bool ts_journal_serve(struct ts_world *w, struct ts_event *r)
         done(w, r);
     else {
         struct ts_fact *f = &w->facts[r->fact];
-        bool unknown = r->decision == RT_DECISION_COMMIT &&
-                       __builtin_popcount(registered_bits(f)) > (int64_t)r->registered;
+        bool unknown = r->decision == RT_DECISION_COMMIT && registered_count(f) > r->registered;
         bool writes = r->to == RT_TXN_DECIDE && f->stands == RT_DECISION_NONE &&
                       (f->row || !below(w, f)) && !unknown;
         if (r->to == RT_TXN_REGISTER)
             enter(w, r);
+        if (r->to == RT_TXN_VOUCH)
+            vouch(w, r);
         if (RT_BUG(RT_BUG_TXN_OVERWRITES) && r->to == RT_TXN_DECIDE)
             writes = !unknown;
         if (writes)

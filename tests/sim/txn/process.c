@@ -116,8 +116,12 @@ void ts_proc_begin(struct ts_world *w, struct ts_proc *p)
     rt_txn_begin(&s->t, &f->id, f->deadline_ms, w->now + timeout * TS_MS, s->b, TS_BRANCHES);
     s->t.shared = sim_chance(&w->random, w->plan.shared);
     uint32_t branches = sim_chance(&w->random, 150) ? 1 : 2 + sim_below(&w->random, 2);
+    bool services = sim_chance(&w->third, w->plan.services);
+    branches = services && sim_chance(&w->third, 600) ? 0 : branches;
     for (uint32_t i = 0; i < branches; i++)
         add_branch(w, s, f);
+    if (services)
+        ts_service_plan(w, s, f);
     struct ts_event e = {.kind = TS_EV_COMMIT, .proc = (uint8_t)index_of(w, p), .gen = p->gen};
     e.at = w->now + sim_spread_ns(&w->random, w->plan.pace_us);
     e.slot = (uint8_t)(s - p->slots);
@@ -133,6 +137,11 @@ void ts_proc_commit(struct ts_world *w, struct ts_proc *p, struct ts_event *e)
     struct ts_slot *s = &p->slots[e->slot];
     if (!s->used || s->gen != e->slot_gen || ts_join_is_called(w, s->fact, e))
         return;
+    if (ts_service_waits(w, s)) {
+        e->at = w->now + 1 + sim_spread_ns(&w->third, w->plan.delay_us + w->plan.call_ms * 50);
+        ts_post(w, e);
+        return;
+    }
     int64_t limit = w->now + w->plan.limit_ms * TS_MS;
     TS_TRACE(w, "p%u %s t%u", e->proc, w->facts[s->fact].aborts ? "aborts" : "commits", s->fact);
     if (w->facts[s->fact].aborts)
@@ -227,6 +236,10 @@ static void send(struct ts_world *w, struct ts_proc *p, struct ts_slot *s,
     } else if (todo->to == RT_TXN_REGISTER) {
         for (uint32_t i = 0; i < s->t.count; i++)
             e.parts |= (uint32_t)s->b[i].entering << s->b[i].number;
+    } else if (todo->to == RT_TXN_VOUCH) {
+        e.branch = s->join;
+        for (uint32_t i = 0; i < s->t.count; i++)
+            e.parts |= (uint32_t)s->b[i].service << s->b[i].number;
     } else if (todo->decision == RT_DECISION_COMMIT) {
         e.registered = todo->registered;
         struct rt_txn_part parts[TS_BRANCHES];
@@ -243,6 +256,8 @@ static bool run_slot(struct ts_world *w, struct ts_proc *p, struct ts_slot *s)
     struct rt_txn_todo todo;
     if (s->t.joined)
         ts_join_work(w, s);
+    if (!ts_service_try(w, p, s))
+        return false;
     rt_txn_tick(&s->t, w->now);
     while (rt_txn_todo(&s->t, &todo, w->now)) {
         if (!w->healing && sim_below(&w->random, 10000) < w->plan.dies) {
@@ -304,15 +319,19 @@ static void check_settles(const struct ts_world *w, const struct ts_proc *p, uin
         ts_violated(w, "X6", "p%u settles t%u, which it saw in one pass", index_of(w, p), fact);
 }
 
-static uint32_t parts_of(const struct ts_world *w, uint32_t fact, uint32_t bits,
+static uint32_t parts_of(const struct ts_world *w, uint32_t fact, uint32_t bits, uint32_t vouched,
                          struct rt_txn_part *out)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < w->facts[fact].count; k++) {
         uint32_t resource = w->facts[fact].branches[k].resource;
         if ((bits >> k & 1) != 0)
-            out[n++] = (struct rt_txn_part){
-                .number = k, .resource = resource, .gated = w->resources[resource].gated};
+            out[n++] = (struct rt_txn_part){.number = k,
+                                            .resource = resource,
+                                            .gated = w->resources[resource].gated &&
+                                                     !w->facts[fact].branches[k].service,
+                                            .service = w->facts[fact].branches[k].service,
+                                            .vouched = (vouched >> k & 1) != 0};
     }
     return n;
 }
@@ -331,7 +350,9 @@ static void settle(struct ts_world *w, struct ts_proc *p, uint32_t fact, enum rt
     TS_TRACE(w, "p%u adopts t%u", index_of(w, p), fact);
     ts_counts.adopted++;
     rt_txn_adopt(&s->t, &w->facts[fact].id, w->facts[fact].deadline_ms, s->b, TS_BRANCHES);
-    uint32_t n = parts_of(w, fact, bits, parts);
+    uint32_t n = parts_of(w, fact, bits, 0, parts);
+    if (decision == RT_DECISION_ABORT) /* whom to cancel, only the journal knows */
+        decision = RT_DECISION_NONE;
     for (uint32_t i = 0; decision == RT_DECISION_NONE && i < n; i++)
         rt_txn_found(&s->t, &parts[i]);
     rt_txn_settle(&s->t, decision, parts, n, w->now);
@@ -407,7 +428,7 @@ static void txn_answered(struct ts_world *w, struct ts_proc *p, const struct ts_
     a.decision = (enum rt_decision)e->decision;
     a.done = e->done;
     a.parts = e->has_parts ? parts : NULL;
-    a.part_count = e->has_parts ? parts_of(w, e->fact, e->parts, parts) : 0;
+    a.part_count = e->has_parts ? parts_of(w, e->fact, e->parts, e->vouched, parts) : 0;
     a.registered = e->registered;
     if (e->give_up && e->own && b != NULL && b->retry.seq == e->seq)
         ts_close_connection(w, e->fact, e->branch); /* it is of no use any more */

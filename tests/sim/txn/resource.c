@@ -156,8 +156,10 @@ static void clean_marks(struct ts_world *w, const struct ts_event *r)
         if (rt_txn_id_birth(&f->id) >= r->floor_ms || (r->marks >> i & 1) != 0)
             continue;
         for (uint32_t k = 0; k < f->count; k++)
-            if (f->branches[k].resource == r->resource)
+            if (f->branches[k].resource == r->resource) {
                 f->branches[k].marker = false;
+                f->branches[k].fence = TS_NO_FENCE; /* a late try is refused by its deadline */
+            }
     }
 }
 
@@ -176,6 +178,12 @@ bool ts_resource_serve(struct ts_world *w, struct ts_event *r)
     struct ts_branch *b = &w->facts[r->fact].branches[r->branch];
     if (r->own && (b->closed || b->was_reset))
         return false; /* there is nobody to be answered */
+    if (b->service) {
+        r->reply = ts_service_call(w, r, b);
+        TS_TRACE(w, "service %u: t%u.%u op %u: %u", r->resource, r->fact, r->branch, r->bop,
+                 r->reply);
+        return true;
+    }
     switch (r->bop) {
     case RT_BRANCH_PREPARE:
         r->reply = prepare(w, b, r->stays);
@@ -199,7 +207,7 @@ bool ts_resource_serve(struct ts_world *w, struct ts_event *r)
 
 void ts_resource_closed(struct ts_world *w, struct ts_fact *f, struct ts_branch *b)
 {
-    if (b->closed || b->state == TS_NONE)
+    if (b->closed || b->state == TS_NONE || b->service)
         return;
     b->closed = true;
     b->detached_at = w->now + (int64_t)sim_below(&w->random, 50000) * 1000;
@@ -213,7 +221,7 @@ void ts_resource_restart(struct ts_world *w, uint32_t resource)
     for (uint32_t i = 0; i < w->begun; i++)
         for (uint32_t k = 0; k < w->facts[i].count; k++) {
             struct ts_branch *b = &w->facts[i].branches[k];
-            if (b->resource != resource)
+            if (b->resource != resource || b->service)
                 continue;
             ts_resource_closed(w, &w->facts[i], b);
             b->detached_at = w->now;

@@ -6,7 +6,7 @@
  *            (rt_txn, rt_sweep, rt_gc)                 ◀── answers  ◀── resources  (branches, connections, markers)
  *
  * First a phase full of trouble, then all is healed and everything must come to its end (X10). A struct ts_fact is
- * what really became of an id, known to nobody inside; the invariants X1 to X10 of txn/core/txn.h are asserted on it.
+ * what really became of an id, known to nobody inside; the invariants X1 to X11 of txn/core/txn.h are asserted on it.
  * */
 #ifndef SIM_TXN_H
 #define SIM_TXN_H
@@ -39,8 +39,11 @@ enum ts_branch_state {
     TS_GHOST, /* MariaDB said that it was finished; it is not, and comes back with the next restart (T0.1) */
     TS_COMMITTED,
     TS_ROLLED,
-    TS_READ, /* ended without changes */
+    TS_READ,     /* ended without changes */
+    TS_RESERVED, /* a service, by its try */
 };
+
+enum ts_fence { TS_NO_FENCE, TS_BY_TRY, TS_BY_CANCEL }; /* of a service: who came first */
 
 struct ts_branch { /* as it is at its resource */
     uint8_t state, resource;
@@ -53,8 +56,12 @@ struct ts_branch { /* as it is at its resource */
     bool reads, says_no;
     bool listed; /* in the COMMIT that was written */
     bool one_phase;
-    bool joined;         /* of a process that joined */
-    bool registered;     /* ... it stands in the journal */
+    bool joined;     /* of a process that joined */
+    bool registered; /* ... it stands in the journal */
+    bool service;
+    bool left; /* ... its try */
+    bool cancelled;
+    uint8_t fence;       /* enum ts_fence */
     int64_t detached_at; /* closed: when the server is through with it */
 };
 
@@ -81,7 +88,8 @@ struct ts_fact { /* an id, as it really is */
     bool begun;
     /* In the journal. */
     bool row, done;
-    uint8_t stands; /* enum rt_decision */
+    uint8_t stands;             /* enum rt_decision */
+    uint32_t vouched, vouchers; /* bits: services; who joined and vouched for them */
     /* Since the beginning of the world. */
     uint8_t ever;    /* what stood first */
     bool owner_gone; /* whoever began it has crashed */
@@ -126,6 +134,7 @@ struct ts_event {
     uint32_t gen, slot_gen, seq, pass;
     uint32_t registered;   /* DECIDE */
     uint32_t parts, marks; /* bits: of the branches; facts: of the undone */
+    uint32_t vouched;      /* LOOK: bits of the branches */
     /* SCAN, LIST: bits of branches per fact; TS_SEEN; SCAN: TS_IS_COMMIT, TS_IS_OPEN */
     uint32_t listed[TS_FACTS];
     int64_t floor_ms;
@@ -179,7 +188,8 @@ struct ts_plan {
     uint32_t pace_us, trouble_ms, delay_us;
     uint32_t lost, late, doubled; /* per mille */
     uint32_t failed, reads, says_no, aborts, shared, waits;
-    uint32_t joins; /* per mille of the transactions that others may join */
+    uint32_t joins;                   /* per mille of the transactions that others may join */
+    uint32_t services, held, refuses; /* per mille: have them; answer 425, 409 */
     uint32_t call_ms, limit_ms, timeout_ms, pass_ms, keep_ms, skew_ms;
     uint32_t rest_ms; /* from the last begin to the healing, mean */
     uint32_t dies;    /* per 10,000 of the requests: the process dies before it leaves */
@@ -190,6 +200,7 @@ struct ts_counts {
     uint64_t begun, committed, aborted, unknown, expired, one_phase, adopted, stuck, ghosts,
         attention;
     uint64_t joined, prepared, late, told_no, told_yes;
+    uint64_t tries, late_tries, empty, refused;
     uint64_t crashes, pauses, hours, downs, lost, doubled, forgotten;
 };
 extern struct ts_counts ts_counts;
@@ -198,6 +209,7 @@ struct ts_world {
     uint64_t seed;
     struct sim_random random;
     struct sim_random aside; /* for who joins: worlds without them are as they were before */
+    struct sim_random third; /* the same for services */
     struct ts_plan plan;
     int64_t now;
     uint64_t order;
@@ -236,6 +248,16 @@ bool ts_journal_serve(struct ts_world *w, struct ts_event *r);
 bool ts_resource_serve(struct ts_world *w, struct ts_event *r);
 void ts_resource_closed(struct ts_world *w, struct ts_fact *f, struct ts_branch *b);
 void ts_resource_restart(struct ts_world *w, uint32_t resource);
+
+/* ---- service.c */
+uint8_t ts_service_call(struct ts_world *w, const struct ts_event *r, struct ts_branch *b);
+void ts_service_check_done(const struct ts_world *w, uint32_t fact);
+void ts_service_add(struct ts_world *w, struct ts_slot *s, struct ts_fact *f);
+void ts_service_plan(struct ts_world *w, struct ts_slot *s, struct ts_fact *f);
+/* Its thread waits for tries, and is patient. */
+bool ts_service_waits(struct ts_world *w, const struct ts_slot *s);
+/* All tries that may leave do; false: it died of it. */
+bool ts_service_try(struct ts_world *w, struct ts_proc *p, struct ts_slot *s);
 
 /* ---- process.c */
 void ts_proc_start(struct ts_world *w, struct ts_proc *p);

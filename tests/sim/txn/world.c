@@ -54,6 +54,10 @@ void ts_report(void)
         {"  told COMMITTED", n->told_yes},
         {"  told ABORTED", n->told_no},
         {"  too late", n->late},
+        {"tries of services", n->tries},
+        {"  late, refused", n->late_tries},
+        {"  empty cancels", n->empty},
+        {"  refused ends", n->refused},
         {"adopted by recovery", n->adopted},
         {"branches stuck", n->stuck},
         {"  commits MariaDB lost", n->ghosts},
@@ -337,6 +341,18 @@ static void draw_joins(struct ts_plan *plan, struct sim_random *r)
     plan->lost /= 4;
 }
 
+/* Half of the worlds have services; half of those are gentle, as with joins. */
+static void draw_services(struct ts_plan *plan, struct sim_random *r)
+{
+    plan->services = rate(r, 1000);
+    plan->held = rate(r, 200);
+    plan->refuses = rate(r, 60);
+    if (plan->services == 0 || sim_chance(r, 500))
+        return;
+    plan->timeout_ms = plan->timeout_ms < 3000 ? 3000 : plan->timeout_ms;
+    plan->lost /= 4;
+}
+
 /* ---- How it goes -------------------------------------------------------- */
 
 static void make_foreign(struct ts_world *w)
@@ -360,6 +376,10 @@ static void begin(struct ts_world *w, uint64_t seed, bool tracing)
     draw(&w->plan, &w->random);
     w->aside.state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     draw_joins(&w->plan, &w->aside);
+    w->third.state = seed * UINT64_C(0xbf58476d1ce4e5b9) + 2;
+    draw_services(&w->plan, &w->third);
+    if (w->plan.keep_ms < w->plan.timeout_ms + 5000) /* fences go only long after any deadline */
+        w->plan.keep_ms = w->plan.timeout_ms + 5000;
     w->floor_ms = TS_WALL - 100000000;
     for (uint32_t i = 0; i < w->plan.resources; i++) {
         w->resources[i].gated = sim_chance(&w->random, 500);
@@ -473,7 +493,7 @@ static bool settled(const struct ts_world *w)
             return false;
         for (uint32_t k = 0; k < f->count; k++)
             if (f->branches[k].state == TS_ACTIVE || f->branches[k].state == TS_PREPARED ||
-                f->branches[k].state == TS_GHOST)
+                f->branches[k].state == TS_GHOST || f->branches[k].state == TS_RESERVED)
                 return false;
     }
     return true;
