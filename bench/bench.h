@@ -130,6 +130,7 @@ void bench_txn_transfer(const struct bench *b);
 void bench_txn_forced(const struct bench *b);
 void bench_txn_decide(const struct bench *b);
 void bench_txn_peers(const struct bench *b);
-void bench_txn_stop(void); /* also if nothing was started */
+void bench_txn_tcc(const struct bench *b); /* services over HTTP: tcc.c */
+void bench_txn_stop(void);                 /* also if nothing was started */
 
 #endif

@@ -93,6 +93,10 @@ static const struct {
      "64 who decide at once: journals in a file and on PostgreSQL, against bare INSERTs"},
     {"txn-peers", bench_txn_peers,
      "transactions over two databases, 16 clients: against Seata's XA and DTM's"},
+#ifdef BENCH_HTTP
+    {"txn-tcc", bench_txn_tcc,
+     "two services over HTTP, 1, 16 and 64 clients: against the same calls by hand and a durable row"},
+#endif
 #endif
 };
 

@@ -66,9 +66,10 @@ struct txn_way {
 extern const struct txn_way txn_hand_logged, txn_hand_marked, txn_hand_bare; /* txn_hand.c */
 extern const struct txn_way txn_rota;                                        /* txn_rota.c */
 
-void txn_hand_open(const struct bench *b); /* the log by hand: a file of SQLite's */
-void txn_hand_close(void);                 /* also if it is not open */
-void txn_rota_open(const struct bench *b); /* a manager on a journal in a file */
+void txn_hand_open(const struct bench *b);      /* the log by hand: a file of SQLite's */
+void txn_hand_note(int client, unsigned count); /* a durable row; one write for all who wait */
+void txn_hand_close(void);                      /* also if it is not open */
+void txn_rota_open(const struct bench *b);      /* a manager on a journal in a file */
 void txn_rota_close(void);
 
 /* The statement of the application; the first side pays the other. */

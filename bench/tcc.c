@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services by try, confirm and cancel: two local ones that do nothing, beside the same calls by hand and one durable row. */
+#include "txn.h"
+
+#include "txn/http/server.h"
+
+#include <curl/curl.h>
+#include <rota_txn.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS 5
+#define ROUND_S 1.0
+#define CLIENTS_MAX 64
+#define SERVICES 2
+#define BODY "{\"amount\": 1, \"account\": \"0123456789\"}"
+
+enum { TRY, CONFIRM, CANCEL };
+
+static struct rt_http_server *servers[SERVICES];
+static char urls[SERVICES][3][64];
+static struct rota_txns *manager;
+
+struct client {
+    CURL *easy[SERVICES];
+    CURLM *multi;
+    unsigned count;
+};
+
+struct crowd {
+    struct client clients[CLIENTS_MAX];
+    _Atomic int next;
+    void (*order)(struct client *c, int number);
+};
+
+static struct crowd crowd;
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+    fprintf(stderr, "rota-bench: tcc: %s: %s\n", what, rota_txn_errmsg(manager));
+    exit(1);
+}
+
+static void must(bool ok, const char *what)
+{
+    if (!ok)
+        die(what);
+}
+
+/* ---- The services -------------------------------------------------------------------- */
+
+static void say_yes(struct rt_http_request *r, void *arg)
+{
+    (void)arg;
+    rt_http_request_answer(r, 200, "application/json", "{}", 2);
+}
+
+static void start(void)
+{
+    static const struct rt_http_route route = {"POST", "/*", say_yes, NULL, true};
+    static const char *const ops[] = {"try", "confirm", "cancel"};
+    char errmsg[256];
+    for (int i = 0; i < SERVICES; i++) {
+        const struct rt_http_server_options o = {.routes = &route, .route_count = 1, .threads = 1};
+        must(rt_http_server_start(&servers[i], &o, errmsg, sizeof errmsg) == 0, "a service");
+        for (int op = 0; op < 3; op++)
+            snprintf(urls[i][op], sizeof urls[i][op], "http://127.0.0.1:%u/%s",
+                     rt_http_server_port(servers[i]), ops[op]);
+    }
+}
+
+/* ---- By hand ---------------------------------------------------------------------------- */
+
+static size_t unread(char *bytes, size_t one, size_t n, void *arg)
+{
+    (void)bytes;
+    (void)arg;
+    return one * n;
+}
+
+static void client_open(struct client *c)
+{
+    c->multi = curl_multi_init();
+    for (int i = 0; i < SERVICES; i++) {
+        c->easy[i] = curl_easy_init();
+        must(c->easy[i] != NULL && c->multi != NULL, "libcurl");
+        curl_easy_setopt(c->easy[i], CURLOPT_NOSIGNAL, 1L);
+        curl_easy_setopt(c->easy[i], CURLOPT_PROXY, "");
+        curl_easy_setopt(c->easy[i], CURLOPT_WRITEFUNCTION, unread);
+        curl_easy_setopt(c->easy[i], CURLOPT_POSTFIELDS, BODY);
+    }
+}
+
+static void client_close(struct client *c)
+{
+    for (int i = 0; i < SERVICES; i++)
+        curl_easy_cleanup(c->easy[i]);
+    curl_multi_cleanup(c->multi);
+}
+
+static void check(CURL *easy)
+{
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    must(status == 200, "an answer");
+}
+
+static void one_after_the_other(struct client *c, int op)
+{
+    for (int i = 0; i < SERVICES; i++) {
+        curl_easy_setopt(c->easy[i], CURLOPT_URL, urls[i][op]);
+        must(curl_easy_perform(c->easy[i]) == CURLE_OK, "a call");
+        check(c->easy[i]);
+    }
+}
+
+static void both_at_once(struct client *c, int op)
+{
+    int running = SERVICES;
+    for (int i = 0; i < SERVICES; i++) {
+        curl_easy_setopt(c->easy[i], CURLOPT_URL, urls[i][op]);
+        curl_multi_add_handle(c->multi, c->easy[i]);
+    }
+    while (curl_multi_perform(c->multi, &running) == CURLM_OK && running > 0)
+        curl_multi_poll(c->multi, NULL, 0, 1000, NULL);
+    for (int i = 0; i < SERVICES; i++) {
+        check(c->easy[i]);
+        curl_multi_remove_handle(c->multi, c->easy[i]);
+    }
+}
+
+static void by_hand(struct client *c, int number)
+{
+    one_after_the_other(c, TRY);
+    txn_hand_note(number + 1000, c->count);
+    one_after_the_other(c, CONFIRM);
+}
+
+static void by_hand_at_once(struct client *c, int number)
+{
+    both_at_once(c, TRY);
+    txn_hand_note(number + 1000, c->count);
+    both_at_once(c, CONFIRM);
+}
+
+/* ---- By Rota: counted when both have confirmed ---------------------------------------------- */
+
+struct tried {
+    sem_t sem;
+    _Atomic int failed;
+};
+
+static void on_tried(void *arg, int err)
+{
+    struct tried *t = arg;
+    if (err != 0)
+        t->failed++;
+    sem_post(&t->sem);
+}
+
+static void by_rota(struct client *c, int number)
+{
+    const struct rota_txn_options opts = {.flags = ROTA_TXN_WAIT};
+    struct rota_txn *t = NULL;
+    struct tried tried = {.failed = 0};
+    (void)c;
+    (void)number;
+    must(rota_txn_begin(manager, &opts, &t) == 0, "begin");
+    sem_init(&tried.sem, 0, 0);
+    for (int i = 0; i < SERVICES; i++) {
+        const struct rota_tcc_http what = {.try_url = urls[i][TRY],
+                                           .confirm_url = urls[i][CONFIRM],
+                                           .cancel_url = urls[i][CANCEL],
+                                           .content_type = "application/json",
+                                           .body = BODY,
+                                           .size = sizeof BODY - 1};
+        must(rota_tcc_http_async(t, &what, NULL, 0, on_tried, &tried) == 0, "a try");
+    }
+    for (int i = 0; i < SERVICES; i++)
+        while (sem_wait(&tried.sem) != 0)
+            ;
+    must(tried.failed == 0, "a try");
+    must(rota_txn_commit(t) == 0, "commit");
+    sem_destroy(&tried.sem);
+}
+
+/* ---- Orders per second ------------------------------------------------------------------------ */
+
+static int turn(void *arg)
+{
+    static _Thread_local int mine = -1;
+    struct crowd *c = arg;
+    if (mine < 0)
+        mine = atomic_fetch_add(&c->next, 1);
+    c->clients[mine].count++;
+    c->order(&c->clients[mine], mine);
+    return 0;
+}
+
+static double rate_of(void (*order)(struct client *, int), int clients, double seconds)
+{
+    double per_second = 0;
+    crowd.order = order;
+    atomic_store(&crowd.next, 0);
+    bench_done(rt_bench_crowd(clients, seconds, turn, &crowd, &per_second));
+    return per_second;
+}
+
+static const char *text(int clients, const char *what)
+{
+    static char texts[8][96];
+    static unsigned next;
+    char *out = texts[next++ % 8];
+    snprintf(out, sizeof texts[0], "two services, %d: %s", clients, what);
+    return out;
+}
+
+static double orders(void)
+{
+    double n = 0;
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        n += crowd.clients[i].count;
+    return n;
+}
+
+static void bench_one(const struct bench *b, int clients)
+{
+    void (*const ways[])(struct client *, int) = {by_rota, by_hand, by_hand_at_once};
+    struct beside than[3] = {{.n = 0}};
+    double cpu[3] = {0}, done[3] = {0};
+    for (int i = 0; i < 3; i++) /* warms up */
+        (void)rate_of(ways[i], clients, 0.3 * ROUND_S * b->scale);
+    for (int round = 0; round < ROUNDS; round++) {
+        double rate[3];
+        for (int i = 0; i < 3; i++) {
+            int way = (i + round) % 3;
+            cpu[way] -= bench_cpu_us();
+            done[way] -= orders();
+            rate[way] = rate_of(ways[way], clients, ROUND_S * b->scale);
+            cpu[way] += bench_cpu_us();
+            done[way] += orders();
+        }
+        for (int i = 1; i < 3; i++)
+            beside_add(&than[i], rate[0], rate[i]);
+    }
+    beside_say(b, &than[1],
+               &(struct beside_text){
+                   text(clients, "Rota"), text(clients, "by hand, one call after the other"),
+                   text(clients, "Rota / by hand, one after the other"), "/s", 0.8, true});
+    beside_say(b, &than[2],
+               &(struct beside_text){NULL, text(clients, "by hand, both at once"),
+                                     text(clients, "Rota / by hand, both at once"), "/s", 0, true});
+    static const char *const names[] = {"Rota, CPU with the services",
+                                        "by hand, one after the other, CPU with the services",
+                                        "by hand, both at once, CPU with the services"};
+    for (int i = 0; i < 3; i++)
+        bench_say(b, text(clients, names[i]), cpu[i] / done[i], "us");
+}
+
+void bench_txn_tcc(const struct bench *b)
+{
+    char url[BENCH_URL];
+    snprintf(url, sizeof url, "file:%s/tcc-journal", b->folder);
+    must(rota_txns_open(&manager, url, NULL) == 0, "a manager");
+    txn_hand_open(b);
+    start();
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        client_open(&crowd.clients[i]);
+    bench_one(b, 1);
+    bench_one(b, 16);
+    bench_one(b, CLIENTS_MAX);
+    for (int i = 0; i < CLIENTS_MAX; i++)
+        client_close(&crowd.clients[i]);
+    rota_txns_close(manager);
+    manager = NULL;
+    for (int i = 0; i < SERVICES; i++)
+        rt_http_server_stop(servers[i], 1000);
+}
