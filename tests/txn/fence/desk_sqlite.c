@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 static char folder[64], path[128];
-static sqlite3 *boss;
 
 static void *connect_to(uint16_t port)
 {
@@ -28,12 +27,16 @@ static bool sql(void *conn, const char *text)
     return sqlite3_exec(conn, text, NULL, NULL, NULL) == SQLITE_OK;
 }
 
+/* By a connection of its own each time: none is open when somebody forks. */
 static void admin(const char *text)
 {
+    sqlite3 *boss = connect_to(0);
+
     if (!sql(boss, text)) {
         fprintf(stderr, "%s: %s\n", text, sqlite3_errmsg(boss));
         abort();
     }
+    sqlite3_close(boss);
 }
 
 static void start(void)
@@ -42,7 +45,6 @@ static void start(void)
     if (mkdtemp(folder) == NULL)
         abort();
     snprintf(path, sizeof(path), "%s/service.db", folder);
-    boss = connect_to(0);
     admin("PRAGMA journal_mode = WAL");
     admin("CREATE TABLE work (id INTEGER PRIMARY KEY)");
 }
@@ -54,7 +56,6 @@ static void close_conn(void *conn)
 
 static void fini(void)
 {
-    close_conn(boss);
     for (int i = 0; i < 3; i++) {
         char name[160];
         snprintf(name, sizeof(name), "%s%s", path, (const char *[]){"", "-wal", "-shm"}[i]);
@@ -65,6 +66,7 @@ static void fini(void)
 
 static long long number(const char *text)
 {
+    sqlite3 *boss = connect_to(0);
     sqlite3_stmt *s = NULL;
 
     if (sqlite3_prepare_v2(boss, text, -1, &s, NULL) != SQLITE_OK ||
@@ -74,6 +76,7 @@ static long long number(const char *text)
     }
     long long n = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
+    sqlite3_close(boss);
     return n;
 }
 
