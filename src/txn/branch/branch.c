@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "txn/fence/forget.h"
 #include "txn/point.h"
 
 #include <rota.h>
@@ -206,6 +207,8 @@ static bool step(struct rt_party *p)
 
     if (p->op->what == RT_PARTY_LOOK)
         return look(p);
+    if (p->op->what == RT_PARTY_FORGET && (p->op->flags & RT_PARTY_FENCES) != 0)
+        return rt_forget_step(p);
     if (!own && !p->kind->step(p))
         return false;
     if (own)

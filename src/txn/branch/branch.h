@@ -126,6 +126,9 @@ enum { /* op->flags */
        /* ATTACH of a keeper: without a table of markers, for what needs none: LIST, GATE, ROLLBACK, and COMMIT on a
         * database without a gate. */
        RT_PARTY_UNMARKED = 32,
+       /* FORGET: not markers, but rows of the fence of a service (txn/fence), in the table rota_fence where the connection
+        * leads. Without one: DONE. */
+       RT_PARTY_FENCES = 64,
 };
 
 struct rt_party_seen { /* of LIST, valid during the call */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rota txn gc: forgets what is over, in the order of core/gc.h: the floor, rows below it that are done, then the
- * markers of all that is below it and not undone. */
+ * markers, and the rows in fences of services, of all that is below it and not undone. */
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/out.h"
@@ -18,7 +18,8 @@
 const char rt_job_help_gc[] =
     "Usage: rota txn gc [--keep TIME]\n"
     "Forgets transactions that are over: rows in the journal, then markers at the\n"
-    "databases. What is not finished stays, however old. Run it at any time.\n"
+    "databases, and rows in the fences of services (table rota_fence). What is not\n"
+    "finished stays, however old. Run it at any time.\n"
     "\n"
     "      --keep TIME       outcomes stay known for so long: 7d (at least 2d)\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
@@ -66,13 +67,11 @@ static int find_undone(struct sweep *s)
     return err;
 }
 
-static void forget_marks(void *arg, const char *name)
+/* All that goes by FLAGS at NAME; its number, and 0 or why not. */
+static uint64_t forget_at(struct sweep *s, const char *name, uint32_t flags, int *err)
 {
-    struct sweep *s = arg;
-    struct rt_party_op op = {.what = RT_PARTY_FORGET};
+    struct rt_party_op op = {.what = RT_PARTY_FORGET, .flags = flags};
     uint64_t count = 0;
-    char text[256];
-    int err;
 
     do {
         op.deadline = 0;
@@ -80,17 +79,33 @@ static void forget_marks(void *arg, const char *name)
         op.forget.before_ms = s->before_ms;
         op.forget.keep = s->undone;
         op.forget.keep_count = s->undone_count;
-        err = rt_txns_errand(s->visit->m, name, &op);
-        count += err == 0 ? op.forget.count : 0;
-    } while (err == 0 && op.forget.more);
+        *err = rt_txns_errand(s->visit->m, name, &op);
+        count += *err == 0 ? op.forget.count : 0;
+    } while (*err == 0 && op.forget.more);
+    return count;
+}
+
+/* MARKED: the journal has heard of it, so it may have markers. */
+static void forget_all(struct sweep *s, const char *name, bool marked)
+{
+    uint64_t marks = 0, fences = 0;
+    char text[256];
+    int err = 0;
+
+    if (marked)
+        marks = forget_at(s, name, 0, &err);
+    if (err == 0)
+        fences = forget_at(s, name, RT_PARTY_FENCES, &err);
     const char *why = err != 0 ? rota_txn_errmsg(s->visit->m) : NULL;
     s->failed += err != 0;
     if (s->sites != NULL)
-        json_array_append_new(s->sites, json_pack("{s:o, s:I, s:o}", "resource", rt_json_text(name),
-                                                  "markers", (json_int_t)count, "why",
-                                                  why != NULL ? rt_json_text(why) : json_null()));
+        json_array_append_new(s->sites,
+                              json_pack("{s:o, s:I, s:I, s:o}", "resource", rt_json_text(name),
+                                        "markers", (json_int_t)marks, "fences", (json_int_t)fences,
+                                        "why", why != NULL ? rt_json_text(why) : json_null()));
     else if (why == NULL)
-        printf("%s: %" PRIu64 " markers\n", rt_out_clean(name, text, sizeof(text)), count);
+        printf("%s: %" PRIu64 " markers, %" PRIu64 " rows of fences\n",
+               rt_out_clean(name, text, sizeof(text)), marks, fences);
     else
         rt_out_error("%s: %s", rt_out_clean(name, text, sizeof(text)), why);
 }
@@ -101,14 +116,13 @@ struct names {
     bool failed;
 };
 
-static void take_name(void *arg, const char *name, const char *url, int64_t seen_ms)
+static void add_name(struct names *n, const char *name)
 {
-    struct names *n = arg;
-
-    (void)url;
-    (void)seen_ms;
     if (n->failed || rt_survey_is_note(name))
         return;
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->at[i], name) == 0)
+            return;
     if (n->count == n->room) {
         size_t room = n->room == 0 ? 16 : n->room * 2;
         char **at = realloc((void *)n->at, room * sizeof(*at));
@@ -123,18 +137,33 @@ static void take_name(void *arg, const char *name, const char *url, int64_t seen
     n->count += !n->failed;
 }
 
-static int all_marks(struct sweep *s)
+static void take_name(void *arg, const char *name, const char *url, int64_t seen_ms)
+{
+    (void)url;
+    (void)seen_ms;
+    add_name(arg, name);
+}
+
+static void take_own(void *arg, struct rt_resource *r)
+{
+    add_name(arg, rt_resource_name(r));
+}
+
+/* What the journal knows; then what only this machine does: it may be a service's. */
+static int all_resources(struct sweep *s)
 {
     struct names names = {0};
     struct rt_journal_op op = {.kind = RT_JOURNAL_RESOURCES,
                                .resources = {.each = take_name, .arg = &names}};
     int err = rt_txns_ask(s->visit->m, &op);
+    size_t known = names.count;
 
+    rt_resources_each(rt_txns_resources(s->visit->m), take_own, &names);
     if (err == 0 && names.failed)
         err = ROTA_NOMEM;
     for (size_t i = 0; i < names.count; i++) {
         if (err == 0)
-            forget_marks(s, names.at[i]);
+            forget_all(s, names.at[i], i < known);
         free(names.at[i]);
     }
     free((void *)names.at);
@@ -153,7 +182,7 @@ static int collect(struct rt_visit *v, int64_t keep_ms, bool json)
     if (err == 0)
         err = find_undone(&s);
     if (err == 0)
-        err = all_marks(&s);
+        err = all_resources(&s);
     if (err != 0)
         code = rt_visit_report(v, err);
     else if (json)

@@ -181,7 +181,7 @@ static int known_place(struct rt_contact *contact, struct rt_effort *effort, con
 static bool needs_table(const struct rt_errand *e)
 {
     return e->place.identity != 0 || e->op.what == RT_PARTY_COMMIT || e->op.what == RT_PARTY_ASK ||
-           e->op.what == RT_PARTY_FORGET;
+           (e->op.what == RT_PARTY_FORGET && (e->op.flags & RT_PARTY_FENCES) == 0);
 }
 
 bool rt_contact_place(struct rt_contact *contact, struct rt_effort *effort, const char *name,
@@ -189,6 +189,8 @@ bool rt_contact_place(struct rt_contact *contact, struct rt_effort *effort, cons
 {
     struct rt_party *p = contact->party;
 
+    if (e->op.what == RT_PARTY_FORGET) /* a fence is where the URL leads */
+        snprintf(p->marks, sizeof(p->marks), "%s", contact->marks);
     if (!needs_table(e))
         return true;
     int i = known_place(contact, effort, name, e);

@@ -24,7 +24,8 @@ struct rt_sweeper {
     struct rt_txn_id *keep; /* what is undone below the floor */
     size_t keep_count, keep_room;
     bool no_memory;
-    bool busy; /* something is under way */
+    bool busy;   /* something is under way */
+    bool fences; /* of the resource: its markers are gone */
 };
 
 static void go_on(struct rt_sweeper *s);
@@ -123,6 +124,7 @@ static void ask_marks(struct rt_sweeper *s)
     rt_resources_each(m->resources, see, &n);
     memset(&s->errand, 0, sizeof(s->errand));
     s->errand.op.what = RT_PARTY_FORGET;
+    s->errand.op.flags = s->fences ? RT_PARTY_FENCES : 0;
     s->errand.op.deadline = rt_loop_now(&m->loop) + m->opts.call_ms * RT_MS;
     s->errand.op.forget.journal = m->number;
     s->errand.op.forget.before_ms = s->gc.floor_ms;
@@ -130,6 +132,7 @@ static void ask_marks(struct rt_sweeper *s)
     s->errand.op.forget.keep_count = s->keep_count;
     s->errand.user = &s->asker;
     s->busy = n.found != NULL && rt_txns_send(m, n.found, &s->errand) == 0;
+    s->fences = s->fences && s->busy;
     if (!s->busy)
         answered(s, RT_GC_OK);
 }
@@ -138,7 +141,11 @@ static void back(struct rt_asker *a, struct rt_errand *e)
 {
     struct rt_sweeper *s = (struct rt_sweeper *)(void *)a;
 
-    if (e->op.reply == RT_REPLY_DONE && e->op.forget.more)
+    bool more = e->op.reply == RT_REPLY_DONE && e->op.forget.more;
+    bool next = !more && !s->fences && e->op.reply != RT_REPLY_LOST;
+
+    s->fences = next || (more && s->fences);
+    if (more || next)
         ask_marks(s);
     else
         answered(s, RT_GC_OK);

@@ -2,6 +2,8 @@
 /* The daemon, the doctor, and forgetting. */
 #include "cases.h"
 
+#include "txn/fence/fence.h"
+
 #include <poll.h>
 
 #define DAY_MS INT64_C(86400000)
@@ -146,9 +148,21 @@ static void put_marks(const struct left *l)
     pg->admin(sql);
 }
 
+/* A row of the fences of both, whose deadline was long ago. */
+static void put_fences(const struct left *l, int state)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof(sql), "INSERT INTO rota_fence VALUES ('%s-0123456789ab', 1, %d, 0, %lld)",
+             l->text, state, (long long)(desk_now_ms() - 3 * DAY_MS));
+    my->admin(sql);
+    pg->admin(sql);
+}
+
 static void forgets_what_is_over(void **state)
 {
     struct left old = left_new(desk_now_ms() - 10 * DAY_MS, 60000),
+                reserved = left_new(desk_now_ms() - 11 * DAY_MS, 60000),
                 undone = left_new(desk_now_ms() - 9 * DAY_MS, 60000),
                 fresh = left_new(desk_now_ms() - DAY_MS, 60000);
 
@@ -159,15 +173,27 @@ static void forgets_what_is_over(void **state)
     put_marks(&old);
     put_marks(&undone);
     put_marks(&fresh);
+    my->admin(rt_fence_mysql.ddl);
+    pg->admin(rt_fence_postgres.ddl);
+    put_fences(&old, 3);
+    put_fences(&reserved, 1); /* it is over, and nobody gave back what was reserved */
+    put_fences(&undone, 3);
+    put_fences(&fresh, 2);
     mark_done(&old);
     mark_done(&fresh);
     json_t *all = run_json(1, "gc", "--keep", "8d", NULL); /* 1: the cellar of another case */
     has_keys(all, "before transactions unfinished resources");
-    has_keys(entry_of(all, "resources", "resource", "shop"), "resource markers why");
+    has_keys(entry_of(all, "resources", "resource", "shop"), "resource markers fences why");
     assert_int_equal(number_of(all, "transactions"), 1);
     assert_int_equal(number_of(all, "unfinished"), 1);
     assert_int_equal(number_of(entry_of(all, "resources", "resource", "shop"), "markers"), 1);
     assert_int_equal(number_of(entry_of(all, "resources", "resource", "ledger"), "markers"), 1);
+    assert_int_equal(number_of(entry_of(all, "resources", "resource", "shop"), "fences"), 1);
+    assert_int_equal(number_of(entry_of(all, "resources", "resource", "ledger"), "fences"), 1);
+    assert_int_equal(my->number("SELECT COUNT(*) FROM rota_fence"), 3);
+    assert_int_equal(pg->number("SELECT COUNT(*) FROM rota_fence WHERE state = 1"), 1);
+    my->admin("DROP TABLE rota_fence");
+    pg->admin("DROP TABLE rota_fence");
     json_decref(all);
     all = run_json(1, "outcome", old.text, NULL);
     assert_string_equal(text_of(all, "stand"), "expired");

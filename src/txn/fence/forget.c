@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A keeper takes away rows of the fence, where its URL leads, as it does with markers: what was born below the journal's
+ * floor and is not undone, and whose deadline passed a day ago. fence.h says what stays. */
+#include "txn/fence/forget.h"
+
+#include "txn/fence/fence.h"
+
+#include <rota.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PAGE 1000
+#define MARKS "rota_mark"
+
+enum { FIRST, GONE };
+enum { NO_DATABASE = 1046, NO_TABLE_RIGHT = 1142, NO_TABLE = 1146 }; /* MariaDB's */
+
+/* The table beside that of the markers. */
+static void table_of(const struct rt_party *p, char *out, size_t size)
+{
+    size_t length = strlen(p->marks), tail = sizeof(MARKS) - 1;
+    bool named = length > tail && strcmp(p->marks + length - tail, MARKS) == 0;
+
+    snprintf(out, size, "%.*s" RT_FENCE_TABLE, named ? (int)(length - tail) : 0, p->marks);
+}
+
+static int64_t wall_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* WHERE ...: ids have the order of their births, as texts too. */
+static bool add_where(struct rt_party *p)
+{
+    const struct rt_txn_id to = rt_txn_id_make(p->op->forget.journal, p->op->forget.before_ms, 0);
+    char id[RT_TXN_ID_TEXT];
+
+    rt_txn_id_text(&to, id);
+    bool ok = rt_talk_add(p->talk,
+                          "WHERE txn >= '%08x' AND txn < '%.20s' AND state <> %d AND deadline < "
+                          "%" PRId64,
+                          p->op->forget.journal, id, RT_FENCE_TRIED, wall_ms() - RT_FENCE_CLEAN_MS);
+    for (size_t i = 0; ok && i < p->op->forget.keep_count; i++) {
+        rt_txn_id_text(&p->op->forget.keep[i], id);
+        ok = rt_talk_add(p->talk, "%s'%s'", i == 0 ? " AND substr(txn, 1, 32) NOT IN (" : ", ", id);
+    }
+    return ok && rt_talk_add(p->talk, "%s LIMIT %d", p->op->forget.keep_count > 0 ? ")" : "", PAGE);
+}
+
+static bool say(struct rt_party *p)
+{
+    char table[RT_PARTY_MARKS_MAX + sizeof(RT_FENCE_TABLE)];
+    bool limits = p->kind->talk == &rt_talk_mysql; /* DELETE knows LIMIT */
+
+    p->step = GONE;
+    table_of(p, table, sizeof(table));
+    bool ok = limits ? rt_talk_add(p->talk, "DELETE FROM %s ", table)
+                     : rt_talk_add(p->talk,
+                                   "DELETE FROM %s WHERE (txn, branch) IN (SELECT txn, branch FROM "
+                                   "%s ",
+                                   table, table);
+    ok = ok && add_where(p) && (limits || rt_talk_add(p->talk, ")"));
+    p->talk->size = ok ? p->talk->size : 0;
+    return false;
+}
+
+/* Most databases are no service's: there is no such table then. MariaDB says so, too, by a right that is missing. */
+static bool is_missing(const struct rt_said *said)
+{
+    return said->code == NO_TABLE || said->code == NO_DATABASE || said->code == NO_TABLE_RIGHT ||
+           strcmp(said->state, "42P01") == 0;
+}
+
+bool rt_forget_step(struct rt_party *p)
+{
+    const struct rt_said *said = &p->talk->said;
+
+    if (p->step == FIRST)
+        return say(p);
+    p->op->forget.count = said->failed ? 0 : said->affected;
+    p->op->forget.more = !said->failed && said->affected == PAGE;
+    if (!said->failed || is_missing(said))
+        return rt_party_end(p, RT_REPLY_DONE, 0, NULL);
+    return rt_party_end(p, RT_REPLY_REFUSED,
+                        strcmp(said->state, "42501") == 0 ? ROTA_AUTH : ROTA_INVALID, "%s",
+                        said->text);
+}
