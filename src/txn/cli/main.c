@@ -19,6 +19,9 @@ const struct rt_job rt_jobs[] = {
     {"resolve", "the way out for a person", rt_job_help_resolve, rt_job_resolve},
     {"recover", "finish what dead processes left; a daemon", rt_job_help_recover, rt_job_recover},
     {"serve", "serve programs with DTM's clients: tcc, saga, msg", rt_job_help_serve, rt_job_serve},
+    {"three", "three-phase commit over participants", rt_job_help_three, rt_job_three},
+    {"participant", "take part in it at a database; a daemon", rt_job_help_participant,
+     rt_job_participant},
     {"gc", "forget what is over", rt_job_help_gc, rt_job_gc},
     {"doctor", "check what journal and databases promise", rt_job_help_doctor, rt_job_doctor},
     {"demo", "a bank whose tellers are killed, without transactions and with them",
@@ -57,7 +60,7 @@ int rt_job_help(const struct rt_job *job)
     }
     fputs(help_head, stdout);
     for (const struct rt_job *j = rt_jobs; j->name != NULL; j++)
-        printf("  %-7s  %s\n", j->name, j->summary);
+        printf("  %-11s  %s\n", j->name, j->summary);
     fputs(help_tail, stdout);
     return rt_out_flush();
 }

@@ -75,7 +75,7 @@ static bool has_number(const struct rota_txn *t, uint32_t number)
 
 static bool gated(enum rt_branch_mode mode)
 {
-    return mode == RT_XA_MYSQL;
+    return mode == RT_XA_MYSQL || mode == RT_THREE_MYSQL;
 }
 
 static void take_payload(struct rota_branch *b, const struct rt_journal_branch *from)

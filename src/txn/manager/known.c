@@ -34,7 +34,8 @@ static void tell(struct rota_txns *m, struct rt_known *k, struct rt_resource *r,
     if (r != NULL)
         rt_resource_url(r, k->url, sizeof(k->url));
     else /* its URL is known to others, or to nobody yet */
-        snprintf(k->url, sizeof(k->url), "%s", mode == RT_XA_MYSQL ? "mysql:" : "postgres:");
+        snprintf(k->url, sizeof(k->url), "%s",
+                 mode == RT_XA_MYSQL || mode == RT_THREE_MYSQL ? "mysql:" : "postgres:");
     k->op = (struct rt_journal_op){.kind = RT_JOURNAL_RESOURCE, .user = &k->asker};
     k->op.resource.name = k->name;
     k->op.resource.url = k->url;

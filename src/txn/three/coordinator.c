@@ -45,6 +45,7 @@ void rt_coordinator_begin(struct rt_coordinator *c, struct rt_coordinator_part *
     c->t1 = t1;
     c->t2 = t2;
     c->margin = margin;
+    c->patience = (t2 - margin) / 2;
     c->limit_at = now + t1 - margin;
     enter(c, RT_COORDINATOR_ASKING, now);
 }
@@ -101,7 +102,7 @@ static void judge(struct rt_coordinator *c, int64_t now)
         decide(c, RT_DECISION_ABORT, now);
     else if (all_said(c) && c->state == RT_COORDINATOR_ASKING) {
         c->late_at = now + c->t2 - c->margin;
-        c->limit_at = now + (c->t2 - c->margin) / 2;
+        c->limit_at = now + c->patience;
         enter(c, RT_COORDINATOR_WARNING, now);
     } else if (all_said(c))
         decide(c, RT_DECISION_COMMIT, now);

@@ -70,10 +70,11 @@ struct rt_coordinator {
     uint32_t count, last_seq, news;
     struct rt_retry journal;
     int64_t t1, t2, margin; /* ns */
-    int64_t limit_at;       /* ASKING: no CAN is waited for after; WARNING: no PRE ... */
-    int64_t late_at;        /* ... but if it is found out after this, a T2 may be over */
-    uint8_t state;          /* enum rt_coordinator_state */
-    uint8_t want, stands;   /* enum rt_decision */
+    int64_t patience; /* answers to PRE are waited for so long; its owner may set it after begin */
+    int64_t limit_at; /* ASKING: no CAN is waited for after; WARNING: no PRE ... */
+    int64_t late_at;  /* ... but if it is found out after this, a T2 may be over */
+    uint8_t state;    /* enum rt_coordinator_state */
+    uint8_t want, stands; /* enum rt_decision */
     bool textbook, mixed, gave_up;
 };
 

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Three-phase commit with real parts: participants at a MariaDB and a PostgreSQL, a coordinator and a file journal, each a
+ * process of rota-txn.
+ *
+ *   test_three ROTA-TXN [WORD]      with WORD only cases whose name has it
+ *
+ * The textbook's schedule: all have promised; one is PRECOMMITTED, the other is still at its work; then the coordinator and
+ * that other one are killed. What becomes of the first is on_timeout's to say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/proc.h"
+#include "lib/servers.h"
+#include "txn/branch/site.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIMIT_S 280
+#define STANCE_WAIT 1 /* as rota_promise keeps them: txn/three/three.h */
+#define STANCE_PRECOMMITTED 2
+#define STANCE_COMMITTED 3
+#define STANCE_ABORTED 4
+
+static const char *program;
+static char journal[400], resources[400];
+static long long last_row = 1000;
+
+/* ---- Processes of rota-txn ---------------------------------------------------------- */
+
+struct party {
+    const struct site *site; /* NULL: a coordinator */
+    const char *name;
+    char listen[40], url[60], log[400];
+    int anchor;
+    uint16_t port;
+    pid_t pid;
+    const char *words[28];
+};
+
+static struct party first, second, chair;
+
+static int exec_party(int index, void *arg)
+{
+    const struct party *p = arg;
+    (void)index;
+    int fd = open(p->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dup2(fd, 1);
+    dup2(fd, 2);
+    execv(program, (char *const *)(const void *)p->words);
+    return 125;
+}
+
+static bool log_has(const struct party *p, const char *text)
+{
+    static char all[65536];
+    FILE *file = fopen(p->log, "re");
+    size_t n = file != NULL ? fread(all, 1, sizeof(all) - 1, file) : 0;
+    all[n] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return strstr(all, text) != NULL;
+}
+
+static void wait_for_log(const struct party *p, const char *text)
+{
+    rt_watchdog(LIMIT_S, text);
+    while (!log_has(p, text))
+        poll(NULL, 0, 10);
+}
+
+static void start(struct party *p)
+{
+    unlink(p->log);
+    p->pid = rt_proc_start(exec_party, 0, p);
+    wait_for_log(p, "port ");
+}
+
+static void take_address(struct party *p, const char *name)
+{
+    p->port = rt_port_reserve(&p->anchor);
+    p->name = name;
+    snprintf(p->listen, sizeof(p->listen), "127.0.0.1:%u", p->port);
+    snprintf(p->url, sizeof(p->url), "%s=http://127.0.0.1:%u", name, p->port);
+    snprintf(p->log, sizeof(p->log), "%s/%s.log", rt_tmpdir(), name);
+}
+
+static void start_participant(struct party *p)
+{
+    static char *urls[2];
+    int i = p == &second;
+    free(urls[i]);
+    urls[i] = p->site->url(0);
+    const char *words[] = {program, "participant", "--listen", p->listen, urls[i], NULL};
+    memcpy(p->words, words, sizeof(words));
+    start(p);
+}
+
+/* A coordinator of a transaction that inserts ROW at both. */
+static void start_coordinator(const char *on_timeout, long long row, const char *t1, const char *t2)
+{
+    static char sql[2][100];
+    snprintf(sql[0], sizeof(sql[0]), "%s=INSERT INTO work VALUES (%lld)", first.name, row);
+    snprintf(sql[1], sizeof(sql[1]), "%s=INSERT INTO work VALUES (%lld)", second.name, row);
+    const char *words[] = {
+        program,     "--journal",  journal,      "--resources", resources,      "three",
+        "--listen",  chair.listen, "--part",     first.url,     "--part",       second.url,
+        "--sql",     sql[0],       "--sql",      sql[1],        "--on-timeout", on_timeout,
+        "--promise", t1,           "--patience", "60s",         "--ready",      t2,
+        NULL};
+    memcpy(chair.words, words, sizeof(words));
+    start(&chair);
+}
+
+/* Somebody who answers the participants, at the same address. */
+static void start_server(void)
+{
+    const char *words[] = {program, "--journal", journal,      "--resources", resources,
+                           "three", "--listen",  chair.listen, "--serve",     NULL};
+    memcpy(chair.words, words, sizeof(words));
+    start(&chair);
+}
+
+static void end(struct party *p)
+{
+    kill(p->pid, SIGTERM);
+    assert_int_equal(rt_proc_wait(p->pid), 0);
+}
+
+/* ---- What the databases say ----------------------------------------------------------- */
+
+static long long promise(const struct party *p, const char *what)
+{
+    char sql[200];
+    snprintf(
+        sql, sizeof(sql),
+        "SELECT COALESCE(MAX(%s), -1) FROM rota_promise WHERE until_ms = (SELECT MAX(until_ms) "
+        "FROM rota_promise WHERE stance > 0) AND stance > 0",
+        what);
+    return p->site->number(sql);
+}
+
+static void wait_for(const struct party *p, const char *what, long long value)
+{
+    char why[100];
+    snprintf(why, sizeof(why), "%s at %s is not %lld", what, p->name, value);
+    rt_watchdog(LIMIT_S, why);
+    while (promise(p, what) != value)
+        poll(NULL, 0, 10);
+}
+
+static void forget_promises(void)
+{
+    first.site->admin("DELETE FROM rota_promise WHERE stance > 0");
+    second.site->admin("DELETE FROM rota_promise WHERE stance > 0");
+}
+
+static void metric_is(const struct party *p, const char *line)
+{
+    char command[200], text[2048] = "";
+    snprintf(command, sizeof(command), "curl -s http://127.0.0.1:%u/metrics", p->port);
+    FILE *pipe = popen(command, "re");
+    assert_non_null(pipe);
+    size_t n = fread(text, 1, sizeof(text) - 1, pipe);
+    pclose(pipe);
+    text[n] = '\0';
+    if (strstr(text, line) == NULL)
+        fail_msg("no %s in %s", line, text);
+}
+
+/* ---- Cases -------------------------------------------------------------------------- */
+
+static void set_table(const struct site *ready, const struct site *late)
+{
+    first.site = ready;
+    second.site = late;
+    take_address(&first, ready == &site_mysql ? "shop" : "ledger");
+    take_address(&second, late == &site_mysql ? "shop" : "ledger");
+    take_address(&chair, "chair");
+    start_participant(&first);
+    start_participant(&second);
+}
+
+static void clear_table(void)
+{
+    end(&first);
+    end(&second);
+    forget_promises();
+    close(first.anchor);
+    close(second.anchor);
+    close(chair.anchor);
+    assert_int_equal(site_mysql.prepared() + site_postgres.prepared(), 0);
+}
+
+static void both_commit(void **state)
+{
+    (void)state;
+    long long row = ++last_row;
+    set_table(&site_mysql, &site_postgres);
+    start_coordinator("block", row, "60s", "120s");
+    assert_int_equal(rt_proc_wait(chair.pid), 0);
+    assert_true(log_has(&chair, "COMMITTED"));
+    assert_true(has_row(&site_mysql, row) && has_row(&site_postgres, row));
+    wait_for(&first, "stance", STANCE_COMMITTED);
+    wait_for(&second, "ended", 1);
+    start_coordinator("block", row, "60s", "120s"); /* the row is there: its work fails */
+    assert_int_equal(rt_proc_wait(chair.pid), 75);
+    assert_true(log_has(&chair, "ABORTED"));
+    clear_table();
+}
+
+/* One is ready, the other at its work, which waits for a row; then coordinator and the other die. */
+static void play_textbook(const char *on_timeout, long long row)
+{
+    char sql[60];
+    void *conn = second.site->connect(0);
+    snprintf(sql, sizeof(sql), "INSERT INTO work VALUES (%lld)", row);
+    assert_true(second.site->sql(conn, "BEGIN") && second.site->sql(conn, sql));
+    start_coordinator(on_timeout, row, "60s", "3s");
+    wait_for(&first, "stance", STANCE_PRECOMMITTED);
+    wait_for(&second, "stance", STANCE_WAIT);
+    rt_proc_kill(chair.pid);
+    rt_proc_kill(second.pid);
+    assert_true(second.site->sql(conn, "ROLLBACK"));
+    second.site->close(conn);
+}
+
+static void commit_is_mixed_and_told(const struct site *ready, const struct site *late)
+{
+    long long row = ++last_row;
+    set_table(ready, late);
+    play_textbook("commit", row);
+    wait_for(&first, "ended", 1); /* of itself */
+    assert_int_equal(promise(&first, "stance"), STANCE_COMMITTED);
+    assert_int_equal(promise(&first, "mixed"), 0); /* it does not know yet */
+    wait_for_log(&first, "committed of itself");
+    assert_true(has_row(ready, row));
+    start_participant(&second);
+    start_server();
+    wait_for(&first, "mixed", 1);
+    wait_for_log(&first, "MIXED: it is committed here");
+    wait_for_log(&chair, "MIXED: decided ABORTED");
+    wait_for(&second, "stance", STANCE_ABORTED);
+    metric_is(&first, "rota_three_mixed 1\n");
+    assert_true(has_row(ready, row) && !has_row(late, row)); /* mixed it is, and stays */
+    end(&first);                                             /* it is known after a restart, too */
+    start_participant(&first);
+    metric_is(&first, "rota_three_mixed 1\n");
+    end(&chair);
+    clear_table();
+}
+
+static void block_has_one_outcome(const struct site *ready, const struct site *late)
+{
+    long long row = ++last_row;
+    set_table(ready, late);
+    play_textbook("block", row);
+    wait_for_log(&first, "blocked");
+    metric_is(&first, "rota_three_blocked 1\n");
+    assert_int_equal(promise(&first, "stance"), STANCE_PRECOMMITTED);
+    assert_int_equal(ready->prepared(), 1);
+    start_participant(&second); /* the coordinator stays dead: the peer knows enough */
+    wait_for(&first, "ended", 1);
+    assert_int_equal(promise(&first, "stance"), STANCE_ABORTED);
+    assert_int_equal(promise(&second, "stance"), STANCE_ABORTED);
+    assert_int_equal(promise(&first, "mixed") + promise(&second, "mixed"), 0);
+    assert_true(!has_row(ready, row) && !has_row(late, row));
+    metric_is(&first, "rota_three_blocked 0\n");
+    clear_table();
+}
+
+static void commit_mixed_mysql_ready(void **state)
+{
+    (void)state;
+    commit_is_mixed_and_told(&site_mysql, &site_postgres);
+}
+
+static void commit_mixed_postgres_ready(void **state)
+{
+    (void)state;
+    commit_is_mixed_and_told(&site_postgres, &site_mysql);
+}
+
+static void block_one_outcome_mysql_ready(void **state)
+{
+    (void)state;
+    block_has_one_outcome(&site_mysql, &site_postgres);
+}
+
+static void block_one_outcome_postgres_ready(void **state)
+{
+    (void)state;
+    block_has_one_outcome(&site_postgres, &site_mysql);
+}
+
+static int up(void **state)
+{
+    (void)state;
+    site_mysql.start();
+    site_postgres.start();
+    snprintf(journal, sizeof(journal), "file:%s/journal", rt_tmpdir());
+    snprintf(resources, sizeof(resources), "%s/resources", rt_tmpdir());
+    char *my = site_mysql.url(0), *pg = site_postgres.url(0);
+    FILE *file = fopen(resources, "we");
+    assert_non_null(file);
+    assert_int_equal(chmod(resources, 0600), 0);
+    fprintf(file, "shop = %s\nledger = %s\n", my, pg);
+    fclose(file);
+    free(my);
+    free(pg);
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    site_mysql.fini();
+    site_postgres.fini();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest all[] = {
+        cmocka_unit_test(both_commit),
+        cmocka_unit_test(commit_mixed_mysql_ready),
+        cmocka_unit_test(commit_mixed_postgres_ready),
+        cmocka_unit_test(block_one_outcome_mysql_ready),
+        cmocka_unit_test(block_one_outcome_postgres_ready),
+    };
+    struct CMUnitTest some[sizeof(all) / sizeof(all[0])];
+    size_t n = 0;
+    assert_true(argc > 1);
+    program = argv[1];
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (argc < 3 || strstr(all[i].name, argv[2]) != NULL)
+            some[n++] = all[i];
+    unsetenv("ROTA_JOURNAL");
+    signal(SIGPIPE, SIG_IGN);
+    rt_watchdog(LIMIT_S, "rota-txn hangs");
+    return _cmocka_run_group_tests("three-phase commit", some, n, up, down);
+}
