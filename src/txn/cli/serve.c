@@ -127,6 +127,8 @@ static int run(struct rt_serve *s, const struct wish *wish, const sigset_t *set)
     int err = rt_http_server_start(&server, &options, why, sizeof(why));
     if (err != 0) {
         rt_out_error("%s", why);
+        rt_serve_stop(s);
+        rt_serve_free(s);
         return rt_visit_exit(err);
     }
     rt_serve_log(s, ROTA_LOG_INFO, "listening at port %u", rt_http_server_port(server));
@@ -139,6 +141,7 @@ static int run(struct rt_serve *s, const struct wish *wish, const sigset_t *set)
     rt_notify("STOPPING=1");
     rt_serve_stop(s); /* whoever waits is told */
     rt_http_server_stop(server, GRACE_MS);
+    rt_serve_free(s);
     return RT_EXIT_OK;
 }
 

@@ -199,7 +199,7 @@ static bool is_prepared(struct rt_serve *s, struct rt_http_request *r, const str
 {
     struct rt_serve_row row;
 
-    if (rt_serve_has(s, id))
+    if (rt_serve_has(s, id, RT_PLAN_TCC))
         return true;
     if (!read_row(s, r, id, &row))
         return false;

@@ -169,10 +169,11 @@ static void let_go(struct rt_served *e)
         free_entry(e);
 }
 
-bool rt_serve_has(struct rt_serve *s, const struct rt_txn_id *id)
+bool rt_serve_has(struct rt_serve *s, const struct rt_txn_id *id, enum rt_plan_kind kind)
 {
     pthread_mutex_lock(&s->mu);
-    bool has = find(s, id) != NULL;
+    const struct rt_served *e = find(s, id);
+    bool has = e != NULL && (kind == 0 || e->plan.kind == kind);
     pthread_mutex_unlock(&s->mu);
     return has;
 }
@@ -248,7 +249,10 @@ bool rt_serve_take(struct rt_serve *s, const struct rt_txn_id *id, struct rt_pla
             if (registered[i])
                 rt_course_registered(&e->course, i);
     }
-    if (good) {
+    if (good && s->stop && waiter != NULL) {
+        rt_serve_tell(waiter, NULL);
+        free(waiter);
+    } else if (good) {
         if (waiter != NULL) {
             waiter->next = e->waiters;
             e->waiters = waiter;
@@ -658,6 +662,15 @@ void rt_serve_stop(struct rt_serve *s)
         pthread_join(s->workers[i], NULL);
     if (s->watches)
         pthread_join(s->watcher, NULL);
+    pthread_mutex_lock(&s->mu);
+    for (size_t i = 0; i < RT_SERVE_CHAINS; i++)
+        for (struct rt_served *e = s->chains[i]; e != NULL; e = e->next)
+            tell_all(e, NULL);
+    pthread_mutex_unlock(&s->mu);
+}
+
+void rt_serve_free(struct rt_serve *s)
+{
     rt_http_calls_close(s->calls);
     for (size_t i = 0; i < RT_SERVE_CHAINS; i++)
         while (s->chains[i] != NULL) {

@@ -82,10 +82,13 @@ struct rt_txn_id rt_serve_id(const struct rt_serve *s, const char *gid);
 bool rt_serve_take(struct rt_serve *s, const struct rt_txn_id *id, struct rt_plan *plan,
                    enum rt_journal_stand stands, const bool *registered,
                    struct rt_serve_waiter *waiter);
-bool rt_serve_has(struct rt_serve *s, const struct rt_txn_id *id);
-int rt_serve_start(struct rt_serve *s); /* 0 or ROTA_NOMEM */
-/* Nothing is begun any more; calls under way are cut. Whoever waits is told. */
+bool rt_serve_has(struct rt_serve *s, const struct rt_txn_id *id,
+                  enum rt_plan_kind kind); /* 0: of any */
+int rt_serve_start(struct rt_serve *s);    /* 0 or ROTA_NOMEM */
+/* Nothing is gone on with any more, and whoever waits is told. Then requests may end; then all is given back: calls that are
+ * under way are cut. */
 void rt_serve_stop(struct rt_serve *s);
+void rt_serve_free(struct rt_serve *s);
 __attribute__((format(printf, 3, 4))) void rt_serve_log(struct rt_serve *s, int level,
                                                         const char *format, ...);
 

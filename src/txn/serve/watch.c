@@ -27,7 +27,7 @@ static void take_over(struct rt_serve *s, const struct rt_txn_id *id)
 {
     struct rt_serve_row row;
 
-    if (rt_serve_has(s, id) || rt_serve_claim(s, id, (uint32_t)(2 * s->takeover_ms)) != 0)
+    if (rt_serve_has(s, id, 0) || rt_serve_claim(s, id, (uint32_t)(2 * s->takeover_ms)) != 0)
         return;
     if (rt_serve_read(s, id, &row) == 0 && !row.done && row.planned && !row.damaged &&
         row.stands >= RT_JOURNAL_OPEN && row.stands <= RT_JOURNAL_ABORT) {

@@ -242,6 +242,22 @@ def test_hostile(server, services):
     assert services.of("x") == []
 
 
+def test_ends(services, start):
+    """At SIGTERM whoever waits is told, and nothing is lost; a port that is taken is said so."""
+    server = start()
+    services.script["/waits"] = [425] * 3 + [200]
+    told = []
+    asker = threading.Thread(target=lambda: told.append(saga(server, services, "ends", ["/waits"], retry_interval=1)))
+    asker.start()
+    asker.join()
+    good(told[0])
+    taken = subprocess.run(server.process.args[:5] + ["127.0.0.1:%d" % server.port], stderr=subprocess.PIPE, text=True,
+                           timeout=LIMIT, check=False)
+    assert taken.returncode == 69 and "in use" in taken.stderr and "the manager" not in taken.stderr, taken
+    server.end()
+    start().wait("ends", "succeed")
+
+
 def test_several(server, services, start):
     """Two servers on one journal: what one has prepared the other submits, and it is in doubt nowhere."""
     other = start()
@@ -309,6 +325,8 @@ def main():
             test(server, services, start)
             print("ok", test.__name__, flush=True)
         server.end()
+        test_ends(services, start)
+        print("ok test_ends")
         test_token(program, folder)
         print("ok test_token")
     finally:
