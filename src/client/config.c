@@ -3,6 +3,7 @@
 #include "client/config.h"
 
 #include "base/alloc.h"
+#include "base/secret.h"
 #include "engine/url.h"
 
 #include <rota.h>
@@ -89,7 +90,8 @@ struct search {
 static int search_in(struct search *s, const char *path, const char *name, char **out, char *errmsg,
                      size_t size)
 {
-    FILE *file = fopen(path, "re");
+    char buffer[RT_SECRET_BUFFER];
+    FILE *file = rt_secret_open(path, buffer);
     int rv = ROTA_INVALID, err = errno;
 
     if (file != NULL) {
@@ -97,6 +99,7 @@ static int search_in(struct search *s, const char *path, const char *name, char 
         rv = look_up(file, path, name, out, errmsg, size);
         err = ferror(file) != 0 ? errno : 0;
         fclose(file);
+        explicit_bzero(buffer, sizeof(buffer));
     }
     if (err == 0) {
         s->seen = s->seen == NULL ? path : s->seen;

@@ -3,6 +3,7 @@
 #include "engine/url.h"
 
 #include "base/alloc.h"
+#include "base/secret.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -234,22 +235,21 @@ static int parse_rest(struct parser *p)
 
 /* Where a password begins, or seems to: behind the first ':' that comes before any / or ?; *AT is the last @ of
  * all, since whoever did not escape / or ? in it may have more behind them. NULL: there is none. */
-static char *find_password(char *text, char **at)
+static const char *find_password(const char *text, const char **at)
 {
-    char *host = strchr(text, ':');
+    const char *host = strchr(text, ':');
     if (host == NULL || strncmp(text, "file:", 5) == 0 || strncmp(text, "mem:", 4) == 0)
         return NULL; /* those have paths and no passwords */
     host += 1 + strspn(host + 1, "/");
-    char *colon = memchr(host, ':', strcspn(host, "/?"));
+    const char *colon = memchr(host, ':', strcspn(host, "/?"));
     *at = strrchr(host, '@');
     return colon != NULL && *at != NULL && *at > colon ? colon + 1 : NULL;
 }
 
 /* A password with / or ? in it that are not escaped: its tail would be taken for a path or parameters, and
  * shown in messages as what is wrong with them. */
-static int check_password(const struct parser *p, char *text)
+static int check_password(const struct parser *p, const char *secret, const char *at)
 {
-    char *at, *secret = find_password(text, &at);
     if (secret == NULL || secret + strcspn(secret, "/?") > at)
         return 0;
     return fault(p,
@@ -257,37 +257,42 @@ static int check_password(const struct parser *p, char *text)
                  "%%3F, elsewhere write @ as %%40");
 }
 
-/* TEXT without its password. */
-static char *redact(const char *text)
+/* TEXT without its password, which is from SECRET (NULL: there is none) to AT. */
+static char *redact(const char *text, const char *secret, const char *at)
 {
-    char *copy = rt_strdup(text), *at;
-    char *secret = copy == NULL ? NULL : find_password(copy, &at);
-
     if (secret == NULL)
-        return copy;
+        return rt_strdup(text);
     size_t stars = (size_t)(at - secret) < 3 ? (size_t)(at - secret) : 3;
-    memset(secret, '*', stars);
-    memmove(secret + stars, at, strlen(at) + 1);
-    return copy;
+    size_t before = (size_t)(secret - text);
+    char *out = rt_alloc(before + stars + strlen(at) + 1);
+    if (out == NULL)
+        return NULL;
+    memcpy(out, text, before);
+    memset(out + before, '*', stars);
+    memcpy(out + before + stars, at, strlen(at) + 1);
+    return out;
 }
 
 int rt_url_parse(struct rt_url *url, const char *text, char *errmsg, size_t size)
 {
     struct parser p = {.url = url, .errmsg = errmsg, .size = size};
+    const char *at = NULL, *secret;
     int rv;
 
     *url = (struct rt_url){.scheme = "", .user = "", .password = "", .path = ""};
     if (strlen(text) > RT_URL_MAX)
         return fault(&p, "the URL is longer than %d bytes: shorten it", RT_URL_MAX);
-    url->redacted = redact(text);
-    url->text = rt_strdup(text);
+    secret = find_password(text, &at);
+    url->redacted = redact(text, secret, at);
+    url->secret = secret != NULL;
+    url->text = url->secret ? rt_secret_dup(text) : rt_strdup(text);
     if (url->text == NULL || url->redacted == NULL) {
         snprintf(errmsg, size, "%s", rota_strerror(ROTA_NOMEM));
         rv = ROTA_NOMEM;
         goto fini;
     }
     p.at = url->text;
-    rv = check_password(&p, url->text);
+    rv = check_password(&p, secret, at);
     if (rv == 0)
         rv = parse_scheme(&p);
     if (rv == 0)
@@ -301,9 +306,10 @@ fini:
 
 void rt_url_fini(struct rt_url *url)
 {
-    if (url->password != NULL && url->text != NULL && url->password[0] != '\0')
-        explicit_bzero(url->text + (url->password - url->text), strlen(url->password));
-    rt_free(url->text);
+    if (url->secret)
+        rt_secret_free(url->text);
+    else
+        rt_free(url->text);
     rt_free(url->redacted);
     *url = (struct rt_url){0};
 }
@@ -373,7 +379,8 @@ int rt_url_duration_ms(const char *text, uint64_t *ms)
 
 static int read_password(const char *path, char *out, size_t room, char *errmsg, size_t size)
 {
-    FILE *file = fopen(path, "re");
+    char buffer[RT_SECRET_BUFFER];
+    FILE *file = rt_secret_open(path, buffer);
     if (file == NULL) {
         snprintf(errmsg, size, "the password_file %.100s cannot be read: %s", path,
                  strerror(errno));
@@ -381,6 +388,7 @@ static int read_password(const char *path, char *out, size_t room, char *errmsg,
     }
     bool got = fgets(out, (int)room, file) != NULL;
     fclose(file);
+    explicit_bzero(buffer, sizeof(buffer));
     out[got ? strcspn(out, "\r\n") : 0] = '\0';
     if (out[0] != '\0')
         return 0;

@@ -27,6 +27,7 @@ struct rt_url {
     struct rt_url_param params[RT_URL_PARAMS_MAX];
     size_t param_count;
     char *text;     /* what the pointers above point into */
+    bool secret;    /* it has a password: it is kept where no core dump sees it, and wiped */
     char *redacted; /* for logs and messages: no password, whole otherwise */
 };
 

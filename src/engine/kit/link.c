@@ -3,6 +3,7 @@
 #include "engine/kit/link.h"
 
 #include "base/alloc.h"
+#include "base/secret.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -252,7 +253,7 @@ static int take_user(struct rt_link *k, const struct rt_url *url)
         return rt_words_fail(k->base, ROTA_INVALID,
                              "the user or the password is longer than %d bytes", SECRET_MAX);
     k->user = rt_strdup(url->user);
-    k->password = rt_strdup(url->password);
+    k->password = rt_secret_dup(url->password);
     return k->user != NULL && k->password != NULL ? 0 : ROTA_NOMEM;
 }
 
@@ -274,7 +275,7 @@ static void free_all(struct rt_link *k, void (*free)(struct rt_ledger *l, struct
     rt_ledger_fini(&k->ledger, free);
     rt_dial_ring_fini(&k->ring);
     rt_free(k->user);
-    rt_free_wiped(k->password, k->password != NULL ? strlen(k->password) : 0);
+    rt_secret_free(k->password);
     k->user = k->password = NULL;
     rt_tls_free(k->tls); /* streams that are closing have let go of it */
 }

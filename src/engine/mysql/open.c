@@ -3,6 +3,7 @@
 #include "engine/mysql/mysql.h"
 
 #include "base/alloc.h"
+#include "base/secret.h"
 #include "engine/kit/words.h"
 #include "net/openssl.h"
 
@@ -49,6 +50,13 @@ static bool keep(char **to, const char *value)
     return *to != NULL;
 }
 
+static bool keep_password(struct rt_mysql *self, const char *value)
+{
+    if (self->password == NULL && value[0] != '\0')
+        self->password = rt_secret_dup(value);
+    return value[0] == '\0' || self->password != NULL;
+}
+
 static bool take_line(struct rt_mysql *self, char *line, bool *client, bool place)
 {
     char *text = trim(line), *equals = strchr(text, '=');
@@ -61,7 +69,7 @@ static bool take_line(struct rt_mysql *self, char *line, bool *client, bool plac
     if (strcmp(key, "user") == 0)
         return keep(&self->user, value);
     if (strcmp(key, "password") == 0)
-        return keep(&self->password, value);
+        return keep_password(self, value);
     if (place && strcmp(key, "host") == 0)
         return keep(&self->host, value);
     if (place && strcmp(key, "socket") == 0)
@@ -74,18 +82,19 @@ static bool take_line(struct rt_mysql *self, char *line, bool *client, bool plac
 /* PLACE: the URL does not say where, so the file may. */
 static int take_file(struct rt_mysql *self, bool place)
 {
-    char path[512], line[1024];
+    char path[512], line[1024], buffer[RT_SECRET_BUFFER];
     const char *home = getenv("HOME");
     bool client = false, good = true;
     if (home == NULL || snprintf(path, sizeof(path), "%s/.my.cnf", home) >= (int)sizeof(path))
         return 0;
-    FILE *f = fopen(path, "re");
+    FILE *f = rt_secret_open(path, buffer);
     if (f == NULL)
         return 0;
     while (good && fgets(line, sizeof(line), f) != NULL)
         good = take_line(self, line, &client, place);
     fclose(f);
     explicit_bzero(line, sizeof(line));
+    explicit_bzero(buffer, sizeof(buffer));
     return good ? 0 : ROTA_NOMEM;
 }
 
@@ -137,7 +146,7 @@ static int take_user(struct rt_mysql *self, struct rt_conn *conn, const struct r
     if (url->user[0] != '\0' && param[0] != '\0')
         return rt_words_fail(conn, ROTA_INVALID, "the URL names its user twice: keep one");
     if (!keep(&self->user, url->user) || !keep(&self->user, param) ||
-        !keep(&self->password, url->password) || !keep(&self->password, env != NULL ? env : ""))
+        !keep_password(self, url->password) || !keep_password(self, env != NULL ? env : ""))
         return ROTA_NOMEM;
     int rv = take_file(self, place);
     if (rv != 0)
@@ -148,7 +157,7 @@ static int take_user(struct rt_mysql *self, struct rt_conn *conn, const struct r
                                                               : "name@ before the host");
     if (strlen(self->user) > 255)
         return rt_words_fail(conn, ROTA_INVALID, "the user's name is longer than 255 bytes");
-    return self->password != NULL || (self->password = rt_strdup("")) != NULL ? 0 : ROTA_NOMEM;
+    return self->password != NULL || (self->password = rt_secret_dup("")) != NULL ? 0 : ROTA_NOMEM;
 }
 
 /* "": given, but with nothing: a variable that was not set where the URL was put together. */
@@ -216,7 +225,7 @@ void rt_mysql_close(void *arg)
     if (self == NULL)
         return;
     rt_free(self->user);
-    rt_free_wiped(self->password, self->password != NULL ? strlen(self->password) : 0);
+    rt_secret_free(self->password);
     rt_free(self->database);
     rt_free(self->socket);
     rt_free(self->host);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the URL says, with what libpq's users have in the environment, service files and .pgpass. */
 #include "base/alloc.h"
+#include "base/secret.h"
 #include "engine/kit/words.h"
 #include "engine/postgres/postgres.h"
 
@@ -21,6 +22,16 @@ static int add(struct rt_postgres *p, const char *key, const char *value)
     if (p->values[p->count] == NULL)
         return rt_words_nomem(p->conn);
     p->keys[p->count++] = key;
+    return 0;
+}
+
+static int add_password(struct rt_postgres *p, const char *password)
+{
+    p->password = rt_secret_dup(password);
+    if (p->password == NULL)
+        return rt_words_nomem(p->conn);
+    p->keys[p->count] = "password";
+    p->values[p->count++] = p->password;
     return 0;
 }
 
@@ -95,7 +106,7 @@ static int add_ours(struct rt_postgres *p, const struct rt_url *url)
     if (rv == 0 && url->user[0] != '\0')
         rv = add(p, "user", url->user);
     if (rv == 0 && url->password[0] != '\0')
-        rv = add(p, "password", url->password);
+        rv = add_password(p, url->password);
     if (rv == 0 && url->path[0] == '/' && url->path[1] != '\0')
         rv = add(p, "dbname", url->path + 1);
     return rv;
@@ -308,7 +319,9 @@ void rt_postgres_close(void *self)
     struct rt_postgres *p = self;
 
     for (size_t i = 0; i < p->count; i++)
-        rt_free_wiped(p->values[i], strlen(p->values[i]));
+        if (p->values[i] != p->password)
+            rt_free(p->values[i]);
+    rt_secret_free(p->password);
     rt_free(p->search_path);
     rt_free(p->schema);
     rt_free(p);

@@ -23,7 +23,8 @@
 struct rt_postgres { /* of a client */
     struct rt_conn *conn;
     const char *keys[RT_POSTGRES_PARAMS + 1];
-    char *values[RT_POSTGRES_PARAMS + 1]; /* copies; the password's is wiped */
+    char *values[RT_POSTGRES_PARAMS + 1]; /* copies */
+    char *password; /* the one among them that is a secret (base/secret.h); NULL */
     size_t count;
     char *search_path;   /* NULL: the user's own */
     char *schema;        /* as a literal; NULL */

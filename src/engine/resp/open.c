@@ -3,6 +3,7 @@
 #include "engine/resp/link.h"
 
 #include "base/alloc.h"
+#include "base/secret.h"
 #include "engine/url.h"
 
 #include <ctype.h>
@@ -66,8 +67,8 @@ static int take_place(struct rt_resp_conn *c, const struct rt_url *url)
         c->unix_path = copy_unless_empty(url->path, &good);
     c->sentinel = copy_unless_empty(rt_url_param(url, "sentinel", NULL), &good);
     c->user = copy_unless_empty(url->user, &good);
-    c->password = copy_unless_empty(url->password, &good);
-    if (!good)
+    c->password = url->password[0] != '\0' ? rt_secret_dup(url->password) : NULL;
+    if (!good || (url->password[0] != '\0' && c->password == NULL))
         return ROTA_NOMEM;
     if (local && c->sentinel != NULL)
         return rt_resp_fail(c, ROTA_INVALID, "?sentinel= needs hosts: write redis://host");
@@ -114,7 +115,7 @@ static void free_all(struct rt_resp_conn *c)
     rt_free(c->user);
     rt_free(c->sentinel);
     rt_free(c->unix_path);
-    rt_free_wiped(c->password, c->password != NULL ? strlen(c->password) : 0);
+    rt_secret_free(c->password);
     if (c->out != NULL)
         explicit_bzero(c->out, c->out_room);
     rt_free(c->out);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 const struct rt_job rt_jobs[] = {
@@ -86,6 +87,12 @@ static void occupy_standard(void)
         close(fd);
 }
 
+/* What the client libraries keep of passwords would be in a core dump, and open to whatever else this user runs. */
+static void keep_to_ourselves(void)
+{
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {{"version", no_argument, NULL, 'V'},
@@ -94,6 +101,7 @@ int main(int argc, char **argv)
     int c;
 
     occupy_standard();
+    keep_to_ourselves();
     signal(SIGPIPE, SIG_IGN);
     rt_args_rewind();
     while ((c = rt_args_next(&args, argc, argv, "+:hV", options)) != -1) {

@@ -2,6 +2,7 @@
 /* Files of resources: lines `name = url`, in ~/.config/rota/txn, then in /etc/rota/txn. */
 #include "txn/manager/resource_inside.h"
 
+#include "base/secret.h"
 #include "client/config.h"
 
 #include <rota.h>
@@ -70,8 +71,8 @@ static void warn(const struct reading *f, FILE *file)
 static int read_file(struct rt_resources *t, const char *path, bool must, char *errmsg, size_t size)
 {
     struct reading f = {.table = t, .path = path};
-    char line[LINE_ROOM];
-    FILE *file = fopen(path, "re");
+    char line[LINE_ROOM], buffer[RT_SECRET_BUFFER];
+    FILE *file = rt_secret_open(path, buffer);
     int rv = 0;
 
     if (file == NULL && !must && (errno == ENOENT || errno == ENOTDIR))
@@ -97,6 +98,7 @@ static int read_file(struct rt_resources *t, const char *path, bool must, char *
     warn(&f, file);
     fclose(file);
     explicit_bzero(line, sizeof(line));
+    explicit_bzero(buffer, sizeof(buffer));
     return rv;
 }
 
