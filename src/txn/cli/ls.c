@@ -2,10 +2,12 @@
 /* rota txn ls: what the journal has that is open or not finished, by deadline. */
 #include "cli/json.h"
 #include "cli/out.h"
+#include "txn/cli/notes.h"
 #include "txn/cli/records.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ATTENTION_MS 60000 /* ten tries of the keeper, and some patience */
@@ -15,8 +17,9 @@ const char rt_job_help_ls[] =
     "Lists the transactions of the journal that are open or not finished, those with\n"
     "the earliest deadline first.\n"
     "\n"
-    "      --attention       only what is not finished a minute after it was decided,\n"
-    "                        or open a minute after its deadline\n"
+    "      --attention       only what a person was called for, or what is not\n"
+    "                        finished a minute after it was decided, or open a minute\n"
+    "                        after its deadline\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "STATE is open; overdue: undecided past its deadline, recovery will abort it;\n"
     "committing, aborting: decided, and a branch has not heard of it yet.\n"
@@ -28,7 +31,22 @@ static bool needs_attention(const struct rt_item *item, int64_t now_ms)
 {
     int64_t since = item->decided_ms != 0 ? item->decided_ms : item->deadline_ms;
 
-    return !item->done && now_ms - since > ATTENTION_MS;
+    return !item->done && (item->called || now_ms - since > ATTENTION_MS);
+}
+
+static void on_call(void *arg, const char *id, const char *resource, const char *line,
+                    int64_t at_ms)
+{
+    struct rt_records *r = arg;
+    char text[RT_TXN_ID_TEXT];
+
+    (void)resource;
+    (void)line;
+    (void)at_ms;
+    for (size_t i = 0; i < r->count; i++) {
+        rt_txn_id_text(&r->items[i].id, text);
+        r->items[i].called = r->items[i].called || strncmp(text, id, sizeof(text) - 1) == 0;
+    }
 }
 
 static json_t *item_json(const struct rt_item *item, int64_t now_ms)
@@ -135,6 +153,8 @@ int rt_job_ls(struct rt_args *args, int argc, char **argv)
     if (code != RT_EXIT_OK)
         return code;
     int err = rt_records_scan(&records, &visit, INT64_MAX);
+    if (err == 0 && records.count > 0)
+        err = rt_notes_calls(&visit, NULL, on_call, &records);
     code = err != 0 ? rt_visit_report(&visit, err) : print(&records, args, visit.now_ms, attention);
     rt_records_free(&records);
     rt_visit_close(&visit);

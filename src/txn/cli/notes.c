@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who resolved what. A note is the resource "rota:note:ID:TIME:RANDOM", and its text is where a URL would be. */
+/* Who resolved what. A note is the resource "rota:note:ID:TIME:RANDOM", and its text is where a URL would be. And who was
+ * called for: "rota:call:ID:RESOURCE". */
 #include "txn/cli/notes.h"
 
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #define NOTE RT_JOURNAL_OWN "note:"
+#define CALL RT_JOURNAL_OWN "call:"
 #define NAME_ROOM 96
 #define TEXT_ROOM 512
 
@@ -72,5 +74,52 @@ int rt_notes_read(const struct rt_visit *v, const struct rt_txn_id *id,
 
     rt_txn_id_text(id, digits);
     r.size = (size_t)snprintf(r.prefix, sizeof(r.prefix), NOTE "%s:", digits);
+    return rt_txns_ask(v->m, &op);
+}
+
+/* ---- Calls ----------------------------------------------------------------------- */
+
+int rt_notes_call(const struct rt_visit *v, const struct rt_txn_id *id, const char *resource,
+                  const char *line)
+{
+    char name[RT_JOURNAL_NAME_MAX + 1], digits[RT_TXN_ID_TEXT];
+
+    rt_txn_id_text(id, digits);
+    snprintf(name, sizeof(name), CALL "%s:%s", digits, resource); /* a long one is cut */
+    struct rt_journal_op op = {.kind = RT_JOURNAL_RESOURCE,
+                               .resource = {.name = name, .url = line}};
+    return rt_txns_ask(v->m, &op);
+}
+
+struct calling {
+    char prefix[NAME_ROOM];
+    size_t size;
+    rt_notes_call_fn *each;
+    void *arg;
+};
+
+static void take_call(void *arg, const char *name, const char *url, int64_t seen_ms)
+{
+    const struct calling *c = arg;
+    const size_t digits = RT_TXN_ID_TEXT - 1, before = sizeof(CALL) - 1;
+
+    if (strncmp(name, c->prefix, c->size) != 0 || strlen(name) <= before + digits)
+        return;
+    c->each(c->arg, name + before, name + before + digits + 1, url, seen_ms);
+}
+
+int rt_notes_calls(const struct rt_visit *v, const struct rt_txn_id *id, rt_notes_call_fn *each,
+                   void *arg)
+{
+    struct calling c = {.prefix = CALL, .each = each, .arg = arg};
+    struct rt_journal_op op = {.kind = RT_JOURNAL_RESOURCES,
+                               .resources = {.each = take_call, .arg = &c}};
+    char digits[RT_TXN_ID_TEXT];
+
+    if (id != NULL) {
+        rt_txn_id_text(id, digits);
+        snprintf(c.prefix, sizeof(c.prefix), CALL "%s:", digits);
+    }
+    c.size = strlen(c.prefix);
     return rt_txns_ask(v->m, &op);
 }

@@ -20,6 +20,7 @@ struct rt_item {
     uint64_t claimer;
     uint32_t registered;
     char *label;
+    bool called;           /* a person was (notes.h); the command's own */
     struct rt_limb *limbs; /* by number, each once */
     size_t count;
 };

@@ -6,6 +6,7 @@
 #include "cli/out.h"
 #include "cli/prometheus.h"
 #include "cli/save.h"
+#include "txn/cli/hook.h"
 #include "txn/cli/notify.h"
 #include "txn/cli/survey.h"
 
@@ -30,6 +31,8 @@ const char rt_job_help_recover[] =
     "Finishes what dead processes left, in the journal and prepared at the databases:\n"
     "what is decided as decided, the rest is aborted after its deadline. Any number\n"
     "may run at once. Ends at SIGTERM; speaks to systemd (Type=notify, watchdog).\n"
+    "Where the file of databases says 'on_attention = COMMAND', that is run when\n"
+    "something needs a person, with ROTA_TXN, ROTA_RESOURCE, ROTA_LINE set.\n"
     "\n"
     "      --once            until nothing is left that may be settled\n"
     "      --for TIME        with --once: for so long at most (60s)\n"
@@ -71,8 +74,7 @@ static void on_attention(void *arg, const char *id, const char *resource, const 
     int64_t deadline;
 
     (void)arg;
-    (void)resource;
-    (void)line; /* the log has it */
+    rt_hook_call(id, resource, line);
     bool known = !rt_args_read_id(id, &parsed, &deadline) || was_told(&parsed);
     pthread_mutex_lock(&told.mu);
     told.times++;
@@ -190,6 +192,27 @@ static void print_sites(struct rt_prometheus *p, const struct rt_survey *s)
     }
 }
 
+static void print_hooks(struct rt_prometheus *p)
+{
+    const struct rt_hook_counts counts = rt_hook_counts();
+    const struct {
+        const char *labels;
+        uint64_t value;
+    } rows[] = {{"result=\"ended\"", counts.ended},
+                {"result=\"failed\"", counts.failed},
+                {"result=\"killed\"", counts.killed},
+                {"result=\"dropped\"", counts.dropped}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct rota_metric metric = {.name = "rota_txn_hooks_total",
+                                           .help = "Runs of on_attention, and how they ended.",
+                                           .labels = rows[i].labels,
+                                           .type = ROTA_COUNTER,
+                                           .value = (double)rows[i].value};
+        rt_prometheus_print(p, &metric);
+    }
+}
+
 static int write_metrics(const char *path, const struct tally *t, const struct rt_survey *s,
                          bool up)
 {
@@ -217,6 +240,8 @@ static int write_metrics(const char *path, const struct tally *t, const struct r
                                           .type = ROTA_COUNTER,
                                           .value = times};
     rt_prometheus_print(&p, &attention);
+    gauge(&p, "rota_txn_attention", "", "Transactions that need a person now.", (double)t->stuck);
+    print_hooks(&p);
     print_sites(&p, s);
     return rt_save_end(&save);
 }
@@ -402,7 +427,10 @@ int rt_job_recover(struct rt_args *args, int argc, char **argv)
     code = rt_visit_open(&visit, args, &opts);
     if (code != RT_EXIT_OK)
         return code;
+    if (!rt_hook_start(&visit, rt_resources_on_attention(rt_txns_resources(visit.m))))
+        rt_out_error("no thread for on_attention: nobody is called");
     code = wish.once ? once(&visit, &wish, &set) : serve(&visit, &wish, &set);
+    rt_hook_stop();
     rt_visit_close(&visit);
     int flushed = rt_out_flush();
     return code != RT_EXIT_OK ? code : flushed;

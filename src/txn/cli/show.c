@@ -11,7 +11,8 @@
 const char rt_job_help_show[] =
     "Usage: rota txn show ID\n"
     "Shows the transaction ID: how it stands, its branches, what each database has of\n"
-    "them (prepared, committed, absent), who waits for it, and who resolved what.\n"
+    "them (prepared, committed, absent), who waits for it, what a person was called\n"
+    "for, and who resolved what.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "Exit: 0; 1 if nobody knows of it: neither the journal nor a database.\n";
@@ -21,7 +22,7 @@ struct view {
     const struct rt_survey *survey;
     const struct rt_parts *parts;
     int64_t now_ms;
-    json_t *notes; /* NULL: they are printed */
+    json_t *notes, *calls; /* NULL: they are printed */
 };
 
 /* ---- JSON --------------------------------------------------------------------- */
@@ -73,7 +74,7 @@ static int print_json(struct view *view)
         json_array_append_new(pieces, piece_json(view, &view->parts->pieces[i]));
     return rt_json_print(
         json_pack(
-            "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:O}", "id", id, "state",
+            "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:O, s:O}", "id", id, "state",
             rt_records_state(item, view->now_ms), "age_ms",
             rt_txn_id_is_named(&item->id) ? json_null()
                                           : json_integer(view->now_ms - rt_txn_id_birth(&item->id)),
@@ -83,7 +84,8 @@ static int print_json(struct view *view)
                 : json_null(),
             "decided_ms",
             item->decided_ms > 0 ? json_integer(view->now_ms - item->decided_ms) : json_null(),
-            "label", rt_json_text(item->label), "branches", pieces, "notes", view->notes),
+            "label", rt_json_text(item->label), "branches", pieces, "calls", view->calls, "notes",
+            view->notes),
         false);
 }
 
@@ -161,6 +163,24 @@ static void on_note(void *arg, int64_t at_ms, const char *text)
                rt_out_clean(text, clean, sizeof(clean)));
 }
 
+/* A person was called. On the keeper's thread, too. */
+static void on_call(void *arg, const char *id, const char *resource, const char *line,
+                    int64_t at_ms)
+{
+    struct view *view = arg;
+    char date[32], name[256], clean[512];
+
+    (void)id;
+    if (view->calls != NULL)
+        json_array_append_new(view->calls,
+                              json_pack("{s:I, s:o, s:o}", "at", (json_int_t)at_ms, "resource",
+                                        rt_json_text(resource), "text", rt_json_text(line)));
+    else
+        printf("called    %s  %s: %s\n", rt_visit_date(at_ms, date, sizeof(date)),
+               rt_out_clean(resource, name, sizeof(name)),
+               rt_out_clean(line, clean, sizeof(clean)));
+}
+
 /* ---- The command ----------------------------------------------------------------- */
 
 static int print(const struct rt_visit *v, struct view *view, bool json)
@@ -170,14 +190,18 @@ static int print(const struct rt_visit *v, struct view *view, bool json)
     int code = RT_EXIT_OK;
 
     view->notes = json ? json_array() : NULL;
+    view->calls = json ? json_array() : NULL;
     if (!json)
         print_text(view);
-    int err = rt_notes_read(v, &view->item->id, on_note, view);
+    int err = rt_notes_calls(v, &view->item->id, on_call, view);
+    if (err == 0)
+        err = rt_notes_read(v, &view->item->id, on_note, view);
     if (err != 0)
         code = rt_visit_report(v, err);
     else if (json)
         code = print_json(view);
     json_decref(view->notes);
+    json_decref(view->calls);
     return code == RT_EXIT_OK && nobody ? RT_EXIT_FAILED : code;
 }
 
@@ -196,7 +220,8 @@ static int show(const struct rt_visit *v, const struct rt_txn_id *id, bool json)
     if (err != 0)
         code = rt_visit_report(v, err);
     else
-        code = print(v, &(struct view){&records.items[0], &survey, &parts, v->now_ms, NULL}, json);
+        code = print(v, &(struct view){&records.items[0], &survey, &parts, v->now_ms, NULL, NULL},
+                     json);
     rt_parts_free(&parts);
     rt_survey_free(&survey);
     rt_records_free(&records);

@@ -468,5 +468,6 @@ void rt_resources_close(struct rt_resources *t)
         r = next;
     }
     pthread_mutex_destroy(&t->mu);
+    rt_free(t->on_attention);
     rt_free(t);
 }

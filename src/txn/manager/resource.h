@@ -86,6 +86,9 @@ int rt_resources_add(struct rt_resources *t, const char *name, const char *url, 
  * without a secret; what was read before it stays. A line that has nothing but a name and a URL of no kind of database
  * that is known is such a failure, too: a resource that nobody can reach is found out early. */
 int rt_resources_load(struct rt_resources *t, const char *path, char *errmsg, size_t size);
+/* The line `on_attention = COMMAND` of these files: what rota-txn runs when a person is called; the first file's
+ * counts. NULL: there is none. Stays until rt_resources_close. */
+const char *rt_resources_on_attention(const struct rt_resources *t);
 extern const char *rt_resources_system; /* "/etc/rota/txn"; tests set it */
 
 /* A URL that begins with http:// or https:// names a service, which takes part by try, confirm and cancel: no worker and no

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of resources: lines `name = url`, in ~/.config/rota/txn, then in /etc/rota/txn. */
+/* Files of resources: lines `name = url`, and `on_attention = command`, in ~/.config/rota/txn, then in /etc/rota/txn. */
 #include "txn/manager/resource_inside.h"
 
+#include "base/alloc.h"
 #include "base/secret.h"
 #include "client/config.h"
 
@@ -15,6 +16,7 @@
 
 #define PATH_ROOM 4096
 #define LINE_ROOM (RT_URL_MAX + 512)
+#define HOOK "on_attention" /* not the name of a resource */
 
 const char *rt_resources_system = "/etc/rota/txn";
 
@@ -32,6 +34,22 @@ static int fault(const struct reading *f, int err, const char *what, char *errms
     return err;
 }
 
+static int take_hook(struct reading *f, const char *command, char *errmsg, size_t size)
+{
+    struct rt_resources *t = f->table;
+
+    if (command[0] == '\0')
+        return fault(f, ROTA_INVALID, HOOK " has no command: write one, or leave the line out",
+                     errmsg, size);
+    if (t->on_attention != NULL && t->on_attention_load == f->load)
+        return fault(f, ROTA_INVALID, HOOK " is named twice: keep one", errmsg, size);
+    if (t->on_attention != NULL)
+        return 0; /* the first file's */
+    t->on_attention = rt_strdup(command);
+    t->on_attention_load = f->load;
+    return t->on_attention != NULL ? 0 : fault(f, ROTA_NOMEM, "out of memory", errmsg, size);
+}
+
 static int take_line(struct reading *f, char *line, char *errmsg, size_t size)
 {
     char why[RT_RESOURCE_LINE];
@@ -46,6 +64,8 @@ static int take_line(struct reading *f, char *line, char *errmsg, size_t size)
     if (equals == NULL) /* not shown: it may have a secret */
         return fault(f, ROTA_INVALID, "that is not NAME = URL", errmsg, size);
     *equals = '\0';
+    if (strcmp(rt_config_trim(text), HOOK) == 0)
+        return take_hook(f, rt_config_trim(equals + 1), errmsg, size);
     int rv = rt_resources_put(f->table, rt_config_trim(text), rt_config_trim(equals + 1), f->load,
                               &f->has_password, why, sizeof(why));
     return rv == 0 ? 0 : fault(f, rv, why, errmsg, size);
@@ -111,4 +131,9 @@ int rt_resources_load(struct rt_resources *t, const char *path, char *errmsg, si
         return read_file(t, path, true, errmsg, size);
     int rv = rt_config_own("txn", own, sizeof(own)) ? read_file(t, own, false, errmsg, size) : 0;
     return rv != 0 ? rv : read_file(t, rt_resources_system, false, errmsg, size);
+}
+
+const char *rt_resources_on_attention(const struct rt_resources *t)
+{
+    return t->on_attention;
 }

@@ -124,6 +124,8 @@ struct rt_resources {
     uint32_t count;
     unsigned loads;
     struct rt_service_name *services; /* under the mutex */
+    char *on_attention;               /* the command; NULL: none */
+    unsigned on_attention_load;
 };
 
 void rt_spot_let_go(struct rt_spot *spot); /* under the mutex, or by the last */

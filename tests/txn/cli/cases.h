@@ -4,7 +4,7 @@
 
 #include "desk.h"
 
-extern const struct CMUnitTest cases_words[], cases_doubt[], cases_service[];
-extern const size_t cases_words_count, cases_doubt_count, cases_service_count;
+extern const struct CMUnitTest cases_words[], cases_doubt[], cases_service[], cases_hook[];
+extern const size_t cases_words_count, cases_doubt_count, cases_service_count, cases_hook_count;
 
 #endif

@@ -89,7 +89,7 @@ static void committed_and_not_finished(void **state)
     assert_int_equal(number_of(listed, "branches"), 2);
     json_decref(all);
     all = run_json(0, "show", l.text, NULL);
-    has_keys(all, "id state age_ms left_ms decided_ms label branches notes");
+    has_keys(all, "id state age_ms left_ms decided_ms label branches calls notes");
     shop = entry_of(all, "branches", "resource", "shop");
     has_keys(shop, "branch resource has why prepared_ms finish blocks");
     has_keys(json_array_get(json_object_get(shop, "blocks"), 0), "who connection on since_ms");

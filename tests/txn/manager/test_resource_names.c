@@ -72,6 +72,8 @@ static void files_of_names(void **state)
         {"b = mysql://h/d?what=1\n", "has no parameter 'what'"},
         {"rota:note = mysql://h/d\n", "txn:1: the name of a resource"},
         {" = mysql://h/d\n", "txn:1: the name of a resource"},
+        {"on_attention =  \n", "txn:1: on_attention has no command"},
+        {"on_attention = x\n on_attention=y\n", "txn:2: on_attention is named twice"},
         {"two = mysql://h/d\ntwo = mysql://i/d\n", "txn:2: 'two' is named twice"},
     };
     char path[300], errmsg[256], url[300];
@@ -88,6 +90,10 @@ static void files_of_names(void **state)
             fail_msg("'%s' is not in: %s", bad[i].says, errmsg);
     }
     assert_int_equal(b.warnings, 0);
+    assert_string_equal(rt_resources_on_attention(b.table), "x");
+    assert_int_equal(loaded(&b, path, "on_attention = z a=b  \n", errmsg), 0);
+    assert_string_equal(rt_resources_on_attention(b.table), "x"); /* the first file's */
+    assert_null(rt_resources_find(b.table, "on_attention"));
     assert_int_equal(loaded(&b, path,
                             "shop = mysql://u:" SECRET "@h/d\n"
                             "  ledger=postgres://u@h/d?sslmode=disable  \n",

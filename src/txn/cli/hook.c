@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is called when a transaction needs a person: a queue, a thread, a command. */
+#include "txn/cli/hook.h"
+
+#include "cli/out.h"
+#include "net/loop.h"
+#include "txn/cli/notes.h"
+#include "txn/journal/journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define QUEUE 64
+#define SEEN 256
+#define LIMIT_MS 10000
+#define LOOK_MS 50 /* where the kernel has no pidfd */
+#define MS INT64_C(1000000)
+
+struct call {
+    char id[RT_TXN_ID_TEXT];
+    char resource[RT_JOURNAL_NAME_MAX + 1];
+    char line[512];
+};
+
+static struct {
+    pthread_mutex_t mu; /* for the queue, `seen`, counts */
+    struct call calls[QUEUE];
+    size_t first, count;
+    struct call seen[SEEN]; /* the last that were called; without their lines */
+    size_t seen_count;
+    struct rt_hook_counts counts;
+    pthread_t thread;
+    bool running;
+    int bell;           /* eventfd: a call, or the end */
+    _Atomic int64_t by; /* 0: it goes on; else the end, at this time (CLOCK_BOOTTIME, ns) */
+    const struct rt_visit *v;
+    char *command; /* a copy; NULL: none */
+} hook = {.mu = PTHREAD_MUTEX_INITIALIZER, .bell = -1};
+
+/* ---- The queue ----------------------------------------------------------------- */
+
+static void ring(void)
+{
+    uint64_t one = 1;
+    ssize_t n = hook.bell >= 0 ? write(hook.bell, &one, sizeof(one)) : 0;
+
+    (void)n; /* a counter that is full rings, too */
+}
+
+/* Whether it was called before; now it was. */
+static bool was_seen(const struct call *c)
+{
+    for (size_t i = 0; i < SEEN && i < hook.seen_count; i++)
+        if (strcmp(hook.seen[i].id, c->id) == 0 && strcmp(hook.seen[i].resource, c->resource) == 0)
+            return true;
+    hook.seen[hook.seen_count++ % SEEN] = *c;
+    return false;
+}
+
+void rt_hook_call(const char *id, const char *resource, const char *line)
+{
+    struct call c;
+    char clean[512];
+
+    assert(id != NULL && resource != NULL && line != NULL);
+    snprintf(c.id, sizeof(c.id), "%s", id);
+    snprintf(c.resource, sizeof(c.resource), "%s", resource);
+    snprintf(c.line, sizeof(c.line), "%s", rt_out_clean(line, clean, sizeof(clean)));
+    pthread_mutex_lock(&hook.mu);
+    if (was_seen(&c)) {
+    } else if (hook.count == QUEUE) {
+        hook.counts.dropped++;
+    } else {
+        hook.calls[(hook.first + hook.count++) % QUEUE] = c;
+        ring();
+    }
+    pthread_mutex_unlock(&hook.mu);
+}
+
+static bool take(struct call *out)
+{
+    pthread_mutex_lock(&hook.mu);
+    bool is = hook.count > 0;
+    if (is) {
+        *out = hook.calls[hook.first];
+        hook.first = (hook.first + 1) % QUEUE;
+        hook.count--;
+    }
+    pthread_mutex_unlock(&hook.mu);
+    return is;
+}
+
+static void count(uint64_t *what)
+{
+    pthread_mutex_lock(&hook.mu);
+    ++*what;
+    pthread_mutex_unlock(&hook.mu);
+}
+
+/* ---- The command ------------------------------------------------------------------ */
+
+/* Ours with that of C; NULL: no memory. Its first three are to be freed, and it. */
+static char **environment(const struct call *c)
+{
+    static const char *const names[] = {"ROTA_TXN=", "ROTA_RESOURCE=", "ROTA_LINE="};
+    const char *values[] = {c->id, c->resource, c->line};
+    size_t n = 0;
+
+    while (environ[n] != NULL)
+        n++;
+    char **out = calloc(n + 4, sizeof(*out));
+    for (int i = 0; out != NULL && i < 3; i++)
+        if (asprintf(&out[i], "%s%s", names[i], values[i]) < 0) {
+            while (i-- > 0)
+                free(out[i]);
+            free(out);
+            return NULL;
+        }
+    size_t used = 3;
+    for (size_t i = 0; out != NULL && i < n; i++) {
+        bool ours = false;
+        for (int k = 0; k < 3; k++)
+            ours = ours || strncmp(environ[i], names[k], strlen(names[k])) == 0;
+        if (!ours)
+            out[used++] = environ[i];
+    }
+    return out;
+}
+
+static int spawn(const struct call *c, pid_t *pid)
+{
+    char *words[] = {(char[]){"sh"}, (char[]){"-c"}, hook.command, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    char **env = environment(c);
+
+    if (env == NULL)
+        return ENOMEM;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, 2, 1);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                        POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    int err = posix_spawn(pid, "/bin/sh", &actions, &attr, words, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&actions);
+    for (int i = 0; i < 3; i++)
+        free(env[i]);
+    free(env);
+    return err;
+}
+
+/* When PID is killed: after its time, and never long after the end of all. */
+static int64_t limit_of(int64_t until)
+{
+    int64_t by = atomic_load(&hook.by);
+
+    return by != 0 && by < until ? by : until;
+}
+
+/* True: it ended by itself, with *STATUS. Else its whole group was killed. */
+static bool await(pid_t pid, int *status)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = hook.bell, .events = POLLIN}};
+    int64_t until = rt_loop_clock() + LIMIT_MS * MS;
+    uint64_t rung;
+    pid_t ended;
+
+    while ((ended = waitpid(pid, status, WNOHANG)) == 0 && rt_loop_clock() < limit_of(until)) {
+        int64_t left = (limit_of(until) - rt_loop_clock()) / MS + 1;
+        (void)poll(fds, 2, (int)(fd < 0 && left > LOOK_MS ? LOOK_MS : left));
+        if ((fds[1].revents & POLLIN) != 0)
+            (void)!read(hook.bell, &rung, sizeof(rung)); /* the queue is looked at afterwards */
+    }
+    if (fd >= 0)
+        close(fd);
+    if (ended != 0)
+        return true;
+    kill(-pid, SIGKILL);
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR) {
+    }
+    return false;
+}
+
+static void run(const struct call *c)
+{
+    int status = 0;
+    pid_t pid;
+    int err = spawn(c, &pid);
+
+    if (err != 0) {
+        count(&hook.counts.failed);
+        rt_out_error("on_attention: %s", strerror(err));
+    } else if (!await(pid, &status)) {
+        count(&hook.counts.killed);
+        rt_out_error("on_attention: it took longer than %d s, and was killed", LIMIT_MS / 1000);
+    } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        count(&hook.counts.failed);
+        rt_out_error("on_attention: it ended with %s%d", WIFSIGNALED(status) ? "signal " : "",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    } else {
+        count(&hook.counts.ended);
+    }
+}
+
+/* ---- The thread ---------------------------------------------------------------------- */
+
+static void see_to(const struct call *c)
+{
+    struct rt_txn_id id;
+    int64_t deadline;
+
+    if (rt_args_read_id(c->id, &id, &deadline))                 /* else it is of no transaction */
+        (void)rt_notes_call(hook.v, &id, c->resource, c->line); /* in vain: the log has it */
+    if (hook.command != NULL)
+        run(c);
+}
+
+static void *main_of(void *arg)
+{
+    struct pollfd bell = {.fd = hook.bell, .events = POLLIN};
+    struct call c;
+    uint64_t rung;
+
+    for (;;) {
+        int64_t by = atomic_load(&hook.by);
+        bool over = by != 0 && rt_loop_clock() >= by;
+        if (!over && take(&c)) {
+            see_to(&c);
+        } else if (by != 0) {
+            return arg;
+        } else if (poll(&bell, 1, -1) > 0) {
+            (void)!read(hook.bell, &rung, sizeof(rung));
+        }
+    }
+}
+
+bool rt_hook_start(const struct rt_visit *v, const char *command)
+{
+    assert(!hook.running);
+    hook.v = v;
+    hook.command = command != NULL ? strdup(command) : NULL;
+    if (command != NULL && hook.command == NULL)
+        return false;
+    atomic_store(&hook.by, 0);
+    pthread_mutex_lock(&hook.mu);
+    hook.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    hook.running = hook.bell >= 0 && pthread_create(&hook.thread, NULL, main_of, NULL) == 0;
+    pthread_mutex_unlock(&hook.mu);
+    return hook.running;
+}
+
+void rt_hook_stop(void)
+{
+    bool has_command = hook.command != NULL;
+
+    if (!hook.running)
+        return;
+    atomic_store(&hook.by, rt_loop_clock() + LIMIT_MS * MS);
+    pthread_mutex_lock(&hook.mu);
+    ring();
+    pthread_mutex_unlock(&hook.mu);
+    pthread_join(hook.thread, NULL);
+    hook.running = false;
+    free(hook.command);
+    hook.command = NULL;
+    pthread_mutex_lock(&hook.mu);
+    hook.counts.dropped += hook.count;
+    hook.count = 0;
+    close(hook.bell);
+    hook.bell = -1;
+    pthread_mutex_unlock(&hook.mu);
+    if (hook.counts.dropped > 0 && has_command)
+        rt_out_error("on_attention: not run %llu times", (unsigned long long)hook.counts.dropped);
+}
+
+struct rt_hook_counts rt_hook_counts(void)
+{
+    pthread_mutex_lock(&hook.mu);
+    struct rt_hook_counts counts = hook.counts;
+    pthread_mutex_unlock(&hook.mu);
+    return counts;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command that calls a person: what it is told, its queue, and one that hangs. Without a journal. */
+#include <setjmp.h> // IWYU pragma: keep
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lib/proc.h"
+#include "txn/cli/hook.h"
+#include "txn/cli/notes.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CALLS 70 /* more than the queue takes */
+
+static unsigned noted;
+
+/* ---- In the place of the journal ----------------------------------------------- */
+
+int rt_notes_call(const struct rt_visit *v, const struct rt_txn_id *id, const char *resource,
+                  const char *line)
+{
+    (void)v;
+    (void)id;
+    (void)resource;
+    (void)line;
+    noted++;
+    return 0;
+}
+
+bool rt_args_read_id(const char *text, struct rt_txn_id *id, int64_t *deadline_ms)
+{
+    (void)id;
+    (void)deadline_ms;
+    return text[0] != '\0';
+}
+
+/* ---- Cases ------------------------------------------------------------------------ */
+
+/* The lines of PATH, each as F tells: how many. */
+static unsigned lines_of(const char *path, void (*each)(unsigned i, const char *line))
+{
+    FILE *file = fopen(path, "re");
+    char line[600];
+    unsigned n = 0;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        each(n++, line);
+    if (file != NULL)
+        fclose(file);
+    return n;
+}
+
+static void in_order(unsigned i, const char *line)
+{
+    char expected[200];
+
+    snprintf(expected, sizeof(expected),
+             "%032u|res'\"$(touch oh)`touch oh`;%u|it does not answer\n", i, i);
+    assert_string_equal(line, expected);
+}
+
+/* One after the other, in order, whatever a name has in it; what is too much is dropped and counted. */
+static void a_queue(void **state)
+{
+    char id[40], resource[100], path[300], command[700];
+
+    (void)state;
+    for (unsigned i = 0; i < CALLS; i++) {
+        snprintf(id, sizeof(id), "%032u", i);
+        snprintf(resource, sizeof(resource), "res'\"$(touch oh)`touch oh`;%u", i);
+        rt_hook_call(id, resource, "it does not answer");
+        rt_hook_call(id, resource, "it does not answer"); /* is the same call */
+    }
+    assert_int_equal(rt_hook_counts().dropped, CALLS - 64);
+    snprintf(path, sizeof(path), "%s/said", rt_tmpdir());
+    snprintf(command, sizeof(command),
+             "cd %s && read x; echo \"$ROTA_TXN|$ROTA_RESOURCE|$ROTA_LINE\" >>said", rt_tmpdir());
+    setenv("ROTA_TXN", "somebody else's", 1);
+    assert_true(rt_hook_start(NULL, command));
+    rt_hook_stop();
+    struct rt_hook_counts counts = rt_hook_counts();
+    assert_true(counts.ended > 0);
+    assert_int_equal(counts.ended + counts.dropped + counts.killed, CALLS);
+    assert_int_equal(lines_of(path, in_order), counts.ended);
+    assert_true(noted >= counts.ended);
+    snprintf(path, sizeof(path), "%s/oh", rt_tmpdir());
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+static pid_t hanging;
+
+static void take_pid(unsigned i, const char *line)
+{
+    (void)i;
+    hanging = (pid_t)strtol(line, NULL, 10);
+}
+
+/* It is killed with all that it started, and nobody waited for it but the end. */
+static void one_that_hangs(void **state)
+{
+    char path[300], command[700];
+    struct rt_hook_counts before = rt_hook_counts();
+
+    (void)state;
+    snprintf(path, sizeof(path), "%s/pid", rt_tmpdir());
+    snprintf(command, sizeof(command), "trap '' TERM; sleep 1000 & echo $! >%s; wait; wait", path);
+    assert_true(rt_hook_start(NULL, command));
+    rt_hook_call("", "stock", "hangs");
+    rt_hook_stop();
+    struct rt_hook_counts counts = rt_hook_counts();
+    assert_int_equal(counts.killed, before.killed + 1);
+    assert_int_equal(counts.ended, before.ended);
+    assert_int_equal(lines_of(path, take_pid), 1);
+    while (kill(hanging, 0) ==
+           0) /* until whoever inherited it has reaped it; the watchdog ends it */
+        usleep(1000);
+    assert_int_equal(errno, ESRCH);
+}
+
+/* One that cannot be run, or does not end well, is counted, too. */
+static void one_that_fails(void **state)
+{
+    struct rt_hook_counts before = rt_hook_counts();
+
+    (void)state;
+    assert_true(rt_hook_start(NULL, "exit 3"));
+    rt_hook_call("", "ledger", "fails");
+    rt_hook_stop();
+    assert_int_equal(rt_hook_counts().failed, before.failed + 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_queue),
+        cmocka_unit_test(one_that_fails),
+        cmocka_unit_test(one_that_hangs),
+    };
+
+    rt_watchdog(200, "a hook hangs");
+    return cmocka_run_group_tests_name("on_attention", tests, NULL, NULL);
+}
