@@ -26,11 +26,15 @@ void rt_sweep_pass(struct rt_sweep *s)
             s->seen[i].last = 0;
 }
 
+#define WAYS 16 /* places that an id may have: looked at one by one */
+
 static struct rt_seen *find(struct rt_sweep *s, const struct rt_txn_id *id, int64_t now)
 {
     struct rt_seen *free = NULL;
-    for (uint32_t i = 0; i < s->room; i++) {
-        struct rt_seen *e = &s->seen[i];
+    uint32_t ways = s->room < 2 * WAYS ? s->room : WAYS, sets = ways > 0 ? s->room / ways : 0;
+    uint32_t set = sets > 0 ? (uint32_t)(rt_txn_id_part(id, 10, 6) % sets) : 0;
+    for (uint32_t i = 0; i < ways; i++) {
+        struct rt_seen *e = &s->seen[set * ways + i];
         if (e->last == 0)
             free = free == NULL ? e : free;
         else if (rt_txn_id_same(&e->id, id))

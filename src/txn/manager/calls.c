@@ -99,6 +99,7 @@ static void name_it(struct rota_txn *t, uint32_t timeout_ms)
     rt_txns_random(&random, 6);
     struct rt_txn_id id = rt_txn_id_make(m->number, birth, random);
     rt_txn_begin(&t->core, &id, deadline, rt_loop_clock() + timeout_ms * RT_MS, branches, room);
+    rt_entry_named(t);
     write_handle(t);
 }
 

@@ -48,11 +48,38 @@ void rt_entry_free_branch(struct rota_branch *b)
     rt_free(b);
 }
 
+static struct rota_txn **chain_of(struct rota_txns *m, const struct rt_txn_id *id)
+{
+    return &m->by_id[rt_txn_id_part(id, 10, 6) % RT_IDS];
+}
+
+void rt_entry_named(struct rota_txn *t)
+{
+    struct rota_txn **chain = chain_of(t->m, &t->core.id);
+
+    assert(!t->named && !t->core.joined);
+    t->named = true;
+    t->next_same = *chain;
+    *chain = t;
+}
+
+static void unname(struct rota_txn *t)
+{
+    struct rota_txn **at = chain_of(t->m, &t->core.id);
+
+    if (!t->named)
+        return;
+    while (*at != t)
+        at = &(*at)->next_same;
+    *at = t->next_same;
+}
+
 void rt_entry_free(struct rota_txn *t)
 {
     assert(!t->due && t->call == NULL && t->op_seq == 0);
     for (uint32_t i = 0; i < t->core.count; i++)
         rt_entry_free_branch(t->branches[i]);
+    unname(t);
     if (t->next != NULL)
         t->next->prev = t->prev;
     *(t->prev != NULL ? &t->prev->next : &t->m->txns) = t->next;
@@ -69,9 +96,9 @@ void rt_entry_free(struct rota_txn *t)
 
 struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id)
 {
-    struct rota_txn *t = m->txns;
-    while (t != NULL && (t->core.joined || !rt_txn_id_same(&t->core.id, id)))
-        t = t->next;
+    struct rota_txn *t = *chain_of(m, id);
+    while (t != NULL && !rt_txn_id_same(&t->core.id, id))
+        t = t->next_same;
     return t;
 }
 

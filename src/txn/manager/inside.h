@@ -60,6 +60,7 @@ struct rt_caller {
     bool mine; /* with a function: freed after that was called */
 };
 
+#define RT_IDS 4096  /* chains, by what is random of an id */
 #define RT_SEATS 256 /* chains, by the address of the connection */
 
 struct rt_notice { /* for the user's attention function, which is called without the mutex */
@@ -119,6 +120,8 @@ struct rota_txn {
     struct rt_txn core; /* first */
     struct rota_txns *m;
     struct rota_txn *next, *prev; /* all of m */
+    struct rota_txn *next_same;   /* of m->by_id */
+    bool named;                   /* it is there */
     struct rota_txn *next_due;
     bool due;
     enum rt_txn_life life;
@@ -172,6 +175,7 @@ struct rota_txns {
     bool running, stop, closing;
     bool left; /* the keeper has told all it had to tell: nothing is asked of it any more */
     struct rota_txn *txns, *due, **due_tail;
+    struct rota_txn *by_id[RT_IDS];       /* begun or adopted here */
     struct rt_journal_op *asks;           /* of rt_txns_ask, to be submitted */
     struct rt_errand *back;               /* errands that were answered, not yet looked at */
     struct rt_service_call *service_back; /* the same of services */
@@ -246,6 +250,8 @@ void rt_caller_free(struct rt_caller *call);
 
 struct rota_txn *rt_entry_new(struct rota_txns *m);
 void rt_entry_free(struct rota_txn *t); /* its connections are given back before */
+/* T has its id now, and is found by it; not of one that is joined. */
+void rt_entry_named(struct rota_txn *t);
 /* Begun or adopted here: who joined ends its own branches only, so recovery may be needed beside it. */
 struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id);
 /* Makes room for MORE branches: 0 or NOMEM. */

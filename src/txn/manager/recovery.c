@@ -16,8 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SEEN_ROOM 4096      /* ids that are remembered between two passes */
-#define ADOPTED_MOST 256    /* at once: the rest waits for the next pass */
+#define SEEN_ROOM 32768     /* ids that are remembered between two passes */
+#define FOUND_MOST 12288    /* of one pass: the rest waits for the next, which comes soon then */
+#define ADOPTED_MOST 12288  /* at once, beside those whose participant does not answer */
+#define WAITING_MOST 65536  /* of those */
 #define SLACK_MS 1000       /* clocks of machines differ by less */
 #define APART (500 * RT_MS) /* between the first sight and the settling */
 #define MISSING_EVERY 60000 /* ms: how often resources that nobody can reach are told */
@@ -33,7 +35,7 @@ struct finding { /* something undone that was seen in this pass */
 struct findings {
     struct finding *at;
     size_t count, room;
-    bool cut; /* there was no memory for all: the next pass sees them */
+    bool cut; /* there was no memory for all, or there are many: the next pass sees them */
 };
 
 struct listing {           /* LIST at one resource */
@@ -55,6 +57,7 @@ struct rt_recovery {
     struct rt_journal_op op;
     struct findings found;
     struct listing *listings;
+    size_t listed;  /* of what was found, where that begins which participants have */
     uint32_t waits; /* listings under way */
     bool asks;      /* the journal */
     int64_t missing_at;
@@ -95,7 +98,7 @@ static int add_found(struct rota_txn *t, const struct finding *f)
     return 0;
 }
 
-static void adopt(struct rota_txns *m, const struct findings *all, size_t first)
+static void adopt(struct rota_txns *m, const struct findings *all, size_t first, size_t listed)
 {
     const struct finding *f = &all->at[first];
     struct rota_txn *t = rt_entry_new(m);
@@ -104,7 +107,8 @@ static void adopt(struct rota_txns *m, const struct findings *all, size_t first)
         return; /* the next pass tries again */
     struct rt_branch *branches = t->core.branches;
     rt_txn_adopt(&t->core, &f->name.id, f->name.deadline_ms, branches, t->core.room);
-    for (size_t i = first; i < all->count; i++)
+    rt_entry_named(t);
+    for (size_t i = first > listed ? first : listed; i < all->count; i++)
         if (all->at[i].resource != NULL && rt_txn_id_same(&all->at[i].name.id, &f->name.id) &&
             add_found(t, &all->at[i]) != 0) {
             rt_entry_free(t);
@@ -120,10 +124,15 @@ static void adopt(struct rota_txns *m, const struct findings *all, size_t first)
 
 static uint32_t adopted_now(const struct rota_txns *m)
 {
-    uint32_t n = 0;
-    for (const struct rota_txn *t = m->txns; t != NULL; t = t->next)
-        n += t->core.adopted;
-    return n;
+    uint32_t busy = 0, waiting = 0;
+    for (const struct rota_txn *t = m->txns; t != NULL; t = t->next) {
+        bool waits = false;
+        for (uint32_t i = 0; i < t->core.count; i++)
+            waits = waits || t->core.branches[i].retry.tries >= 3;
+        waiting += t->core.adopted && waits;
+        busy += t->core.adopted && !waits;
+    }
+    return waiting < WAITING_MOST ? busy : ADOPTED_MOST;
 }
 
 static void judge_all(struct rt_recovery *r)
@@ -139,7 +148,7 @@ static void judge_all(struct rt_recovery *r)
         bool settle = rt_sweep_judge(&r->sweep, &f->name, f->decided, now, wall) == RT_SWEEP_SETTLE;
         if (!settle || adopted >= ADOPTED_MOST || rt_entry_find(m, &f->name.id) != NULL)
             continue;
-        adopt(m, &r->found, i);
+        adopt(m, &r->found, i, r->listed);
         adopted++;
     }
 }
@@ -147,8 +156,10 @@ static void judge_all(struct rt_recovery *r)
 static void rest(struct rt_recovery *r)
 {
     struct rota_txns *m = r->m;
-    rt_timers_start(&m->loop.timers, &r->timer.timer,
-                    rt_loop_now(&m->loop) + m->opts.recover_ms * RT_MS);
+    int64_t pause = m->opts.recover_ms * RT_MS;
+    if (r->found.cut && pause > APART) /* there is more */
+        pause = APART;
+    rt_timers_start(&m->loop.timers, &r->timer.timer, rt_loop_now(&m->loop) + pause);
 }
 
 /* ---- Looking at the participants ---------------------------------------------------- */
@@ -166,6 +177,7 @@ static void on_seen(void *arg, const struct rt_party_seen *seen)
 
 static void all_told(struct rt_recovery *r)
 {
+    r->listed = r->found.count;
     for (struct listing *l = r->listings; l != NULL; l = l->next) {
         for (size_t i = 0; i < l->found.count; i++)
             note(&r->found, &l->found.at[i]);
@@ -241,7 +253,15 @@ static void on_record(void *arg, const struct rt_journal_record *record)
     if (record->deadline_ms >= RT_JOURNAL_SERVED)
         return; /* a server's (txn/serve) */
     f.decided = record->stands == RT_JOURNAL_COMMIT || record->stands == RT_JOURNAL_ABORT;
-    note(&r->found, &f);
+    bool young = !f.decided && rt_txns_wall_ms() < record->deadline_ms + SLACK_MS;
+    if (young && !RT_BUG(RT_BUG_MANAGER_NO_DEADLINE))
+        return; /* so that many of them leave room for the others */
+    if (rt_entry_find(r->m, &record->id) != NULL)
+        return; /* it is being finished, or its application has it */
+    if (r->found.count >= FOUND_MOST)
+        r->found.cut = true;
+    else
+        note(&r->found, &f);
 }
 
 static void ask(struct rt_recovery *r)

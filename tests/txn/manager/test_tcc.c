@@ -536,9 +536,101 @@ static void memory_runs_out(void **state)
     assert_true(all);
 }
 
-int main(void)
+/* ---- Many: test_tcc many N ------------------------------------------------------------ */
+
+static int count_try(void *arg, const struct rota_call *c, const void *payload, size_t size)
+{
+    (void)arg, (void)c, (void)payload, (void)size;
+    atomic_fetch_add(&rows[0].tried[0], 1);
+    return 0;
+}
+
+static int count_end(void *arg, const struct rota_call *c, const void *payload, size_t size)
+{
+    (void)arg, (void)payload, (void)size;
+    atomic_fetch_add(c->op == ROTA_OP_CANCEL ? &rows[0].cancelled[0] : &rows[0].confirmed[0], 1);
+    return 0;
+}
+
+static const struct rota_tcc counting = {count_try, count_end, count_end};
+
+static long resident(void) /* bytes */
+{
+    long pages = 0, ignored = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    if (f == NULL || fscanf(f, "%ld %ld", &ignored, &pages) != 2) /* NOLINT: of the kernel */
+        pages = 0;
+    if (f != NULL)
+        fclose(f);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+static int open_many(int n, void *arg)
+{
+    struct told told = {0};
+    struct rota_txn_options opts = {.timeout_ms = 5000};
+
+    (void)arg;
+    m = open_at("many", 0);
+    assert_int_equal(rota_tcc_serve(m, "stock", &counting, NULL), 0);
+    assert_int_equal(rota_tcc_serve(m, "money", &counting, NULL), 0);
+    long before = resident();
+    for (int i = 0; i < n; i++) {
+        struct rota_txn *t = NULL;
+        if (rota_txn_begin(m, &opts, &t) != 0 ||
+            rota_tcc_call_async(t, "stock", "16 bytes of load", 16, on_told, &told) != 0 ||
+            rota_tcc_call_async(t, "money", "16 bytes of load", 16, on_told, &told) != 0)
+            return 1;
+        while (told.count < 2 * i - 1000)
+            a_while();
+    }
+    while (told.count < 2 * n)
+        a_while();
+    printf("%d open ones of two services: %ld bytes of memory each\n", n,
+           (resident() - before) / n);
+    fflush(stdout);
+    _exit(told.err == 0 ? 0 : 2); /* as if killed */
+}
+
+static int recover_many(int n, void *arg)
+{
+    struct timespec from, to;
+
+    (void)arg;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    m = open_at("many", ROTA_TXN_RECOVER);
+    assert_int_equal(rota_tcc_serve(m, "stock", &counting, NULL), 0);
+    assert_int_equal(rota_tcc_serve(m, "money", &counting, NULL), 0);
+    while (undone(m) != 0) {
+        struct timespec pause = {0, 100000000};
+        nanosleep(&pause, NULL);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    printf("%d recovered in %.1f s\n", n,
+           (double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
+    fflush(stdout);
+    rota_txns_close(m);
+    return 0;
+}
+
+static int many(int n)
+{
+    (void)rt_tmpdir();
+    int rv = rt_proc_wait(rt_proc_start(open_many, n, NULL));
+    if (rv == 0)
+        rv = rt_proc_wait(rt_proc_start(recover_many, n, NULL));
+    printf("tried %d, cancelled %d, confirmed %d\n", rows[0].tried[0], rows[0].cancelled[0],
+           rows[0].confirmed[0]);
+    bool all = rows[0].tried[0] == 2 * n && rows[0].cancelled[0] >= 2 * n;
+    return rv != 0 || !all || rows[0].confirmed[0] != 0;
+}
+
+int main(int argc, char **argv)
 {
     rows = rt_shared_new(ROWS * sizeof(*rows));
+    if (argc == 3 && strcmp(argv[1], "many") == 0)
+        return many(atoi(argv[2]));
     const struct CMUnitTest first[] = {cmocka_unit_test(whoever_dies_leaves_nothing)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yes_is_confirmed),    cmocka_unit_test(no_is_cancelled),
