@@ -302,6 +302,45 @@ static void block_one_outcome_postgres_ready(void **state)
     block_has_one_outcome(&site_postgres, &site_mysql);
 }
 
+/* Its words after the journal and the resources; it ends with 0. */
+static void tool(const char *one, const char *two)
+{
+    struct party t = {.name = "tool"};
+    snprintf(t.log, sizeof(t.log), "%s/tool.log", rt_tmpdir());
+    const char *words[] = {program, "--journal", journal, "--resources", resources, one, two, NULL};
+    memcpy(t.words, words, sizeof(words));
+    assert_int_equal(rt_proc_wait(rt_proc_start(exec_party, 0, &t)), 0);
+}
+
+/* All are dead; recovery ends what is prepared as the journal says, and the participant finds that. */
+static void recovery_and_participant_agree(void **state)
+{
+    char id[33] = "", line[200];
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_mysql, &site_postgres);
+    play_textbook("block", row);
+    rt_proc_kill(first.pid);
+    FILE *log = fopen(chair.log, "re");
+    assert_non_null(log);
+    while (fgets(line, sizeof(line), log) != NULL)
+        if (strstr(line, " begun") != NULL)
+            snprintf(id, sizeof(id), "%.32s", line);
+    fclose(log);
+    assert_int_equal(first.site->prepared(), 1);
+    tool("settle", id); /* ABORT stands */
+    tool("recover", "--once");
+    assert_int_equal(first.site->prepared(), 0);
+    assert_int_equal(promise(&first, "stance"), STANCE_PRECOMMITTED); /* its row knows nothing */
+    start_participant(&first);
+    wait_for(&first, "stance", STANCE_ABORTED);
+    assert_int_equal(promise(&first, "mixed"), 0);
+    start_participant(&second);
+    wait_for(&second, "stance", STANCE_ABORTED);
+    assert_true(!has_row(&site_mysql, row) && !has_row(&site_postgres, row));
+    clear_table();
+}
+
 static int up(void **state)
 {
     (void)state;
@@ -336,6 +375,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(commit_mixed_postgres_ready),
         cmocka_unit_test(block_one_outcome_mysql_ready),
         cmocka_unit_test(block_one_outcome_postgres_ready),
+        cmocka_unit_test(recovery_and_participant_agree),
     };
     struct CMUnitTest some[sizeof(all) / sizeof(all[0])];
     size_t n = 0;
