@@ -241,8 +241,9 @@ static void take(struct rt_http_calls *h, struct rt_http_flight *f)
 static void expire(struct rt_http_flight *f)
 {
     if (f->easy == NULL)
-        rt_http_talk_lost(f, "too late before it could be called: %d calls to it are under way",
-                          RT_HTTP_AT_ONCE);
+        rt_http_talk_lost(
+            f, "could not be called in time: it was late, or %d calls to it are under way",
+            RT_HTTP_AT_ONCE);
     else if (rt_http_talk_connected(f))
         rt_http_talk_lost(f, "did not answer in time");
     else

@@ -18,6 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PATIENT 30000 /* ms, of calls that are answered */
+#define LIMIT 2000    /* ... that are not */
+
 enum { TRY, CONFIRM, CANCEL, OPS };
 
 /* A service: what it was asked, what it says. Paths are /NAME/OP. */
@@ -72,10 +75,10 @@ static void await_asked(int service, int op, int n)
     pthread_mutex_unlock(&mu);
 }
 
-static struct rota_txns *open_manager(uint32_t flags)
+static struct rota_txns *open_manager(uint32_t flags, uint32_t call_ms)
 {
     struct rota_txns_options opts = {
-        .flags = flags, .recover_ms = 100, .call_ms = 2000, .resources = "/dev/null"};
+        .flags = flags, .recover_ms = 100, .call_ms = call_ms, .resources = "/dev/null"};
     struct rota_txns *out = NULL;
     char url[100];
 
@@ -192,15 +195,19 @@ static void one_failed(void **state)
 
 static void a_try_without_an_answer(void **state)
 {
-    struct rota_txn *t = begin();
+    struct rota_txns *before = m;
 
     (void)state;
+    m = open_manager(0, LIMIT);
+    struct rota_txn *t = begin();
     services[0].says[TRY] = 1;
     assert_int_equal(call(t, 0, NULL, 0), ROTA_UNKNOWN); /* after call_ms */
     assert_non_null(strstr(rota_txn_errmsg(m), "in time"));
     assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
     await_asked(0, CANCEL, 1);
     rt_http_request_answer(held, 200, NULL, "", 0); /* late: nobody hears it */
+    rota_txns_close(m);
+    m = before;
 }
 
 static void asked_until_it_is_done(void **state)
@@ -234,12 +241,12 @@ static void recovered_elsewhere(void **state)
     services[0].says[CONFIRM] = 0;
     int before = services[0].asked[CONFIRM];
     pthread_mutex_unlock(&mu);
-    m = open_manager(ROTA_TXN_RECOVER);
+    m = open_manager(ROTA_TXN_RECOVER, PATIENT);
     await_asked(0, CONFIRM, before + 1);
     await_asked(1, CONFIRM, 1);
     assert_int_equal(services[0].asked[CANCEL] + services[1].asked[CANCEL], 0);
     rota_txns_close(m);
-    m = open_manager(0);
+    m = open_manager(0, PATIENT);
 }
 
 struct waiting {
@@ -342,7 +349,7 @@ static int set_up(void **state)
         return -1;
     snprintf(base, sizeof(base), "http://127.0.0.1:%u", rt_http_server_port(server));
     snprintf(journal, sizeof(journal), "file:%s/journal", rt_tmpdir());
-    m = open_manager(0);
+    m = open_manager(0, PATIENT);
     return 0;
 }
 
