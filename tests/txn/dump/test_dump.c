@@ -341,7 +341,9 @@ int main(int argc, char **argv)
 
     if (argc != 3)
         return 64;
-    program = argv[1];
-    command = argv[2];
+    program = realpath(argv[1], NULL); /* they are started in another folder */
+    command = realpath(argv[2], NULL);
+    if (program == NULL || command == NULL)
+        return 66;
     return cmocka_run_group_tests_name("core dumps", tests, up, down);
 }
