@@ -352,9 +352,10 @@ void rt_pg_promote(struct rt_pg *p)
 
 /* ---- Commands -------------------------------------------------------------------------------- */
 
+/* What is answered is whole, however long: who counts by it must not count too little. Valid until the next one. */
 static const char *ask(struct rt_pg *p, const char *sql)
 {
-    static char value[4096];
+    static char *value;
     PGresult *r = PQexec(p->admin, sql);
     ExecStatusType status = PQresultStatus(r);
 
@@ -362,7 +363,10 @@ static const char *ask(struct rt_pg *p, const char *sql)
         fprintf(stderr, "postgres_server: %s: %s\n", sql, PQerrorMessage(p->admin));
         exit(1);
     }
-    snprintf(value, sizeof(value), "%s", PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
+    free(value);
+    value = strdup(PQntuples(r) > 0 ? PQgetvalue(r, 0, 0) : "");
+    if (value == NULL)
+        die("strdup");
     PQclear(r);
     return value;
 }
