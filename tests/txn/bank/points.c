@@ -329,17 +329,11 @@ static void sweepers_die_at_every_point(void **state)
 
 /* ---- Somebody else dies ------------------------------------------------------------------ */
 
-/* Whoever is stopped there may have the file locked, and others of its house would wait in vain: its writer is at work; or,
- * before the decision, writes down which resources are used. */
-static bool needs_its_own(const char *name)
+/* Whoever is stopped may have the file locked, and others of its house would wait in vain: its writer is at work, for the
+ * transaction or to write down which resources are used, wherever the rest of it stands. */
+static int house_to_stop_in(int house)
 {
-    static const char *const early[] = {"prepare-",  "one-phase-",   "branch-",
-                                        "rollback-", "decide-asked", "abort-"};
-    bool locks = strstr(name, "-begun") != NULL;
-
-    for (size_t i = 0; i < sizeof(early) / sizeof(early[0]); i++)
-        locks = locks || strncmp(name, early[i], strlen(early[i])) == 0;
-    return locks && strcmp(world_journal(), "file") == 0;
+    return strcmp(world_journal(), "file") == 0 ? house_new() : house;
 }
 
 /* At every point somebody stands; then VICTIM dies, comes back, and all go on. */
@@ -356,8 +350,7 @@ static void dies_while_all_stand(enum victim victim, int round)
         const struct way *way = way_of(name);
         if (way->shape == NULL || way->asks_again)
             continue;
-        take_on(&crew,
-                caller(&others, needs_its_own(name) ? house_new() : house, name, "stop", round));
+        take_on(&crew, caller(&others, house_to_stop_in(house), name, "stop", round));
         hand_wait_stopped(&crew.hand[crew.count - 1]);
     }
     recoverers_at_points(&recoverers, &left, "stop");
