@@ -152,3 +152,14 @@ struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum r
     b->resource = rt_resources_find(t->m->resources, name);
     return b;
 }
+
+uint32_t rt_entry_number(struct rota_txn *t)
+{
+    uint32_t random;
+
+    t->last_number++;
+    if (!t->core.joined)
+        return t->last_number;
+    rt_txns_random(&random, sizeof(random));
+    return random | RT_TXN_JOINED;
+}

@@ -260,6 +260,8 @@ int rt_entry_room(struct rota_txn *t, uint32_t more);
  * NULL: no memory. */
 struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum rt_branch_mode mode);
 void rt_entry_free_branch(struct rota_branch *b);
+/* The number of T's next branch. Of one that was joined it is drawn: others join, too. */
+uint32_t rt_entry_number(struct rota_txn *t);
 
 /* ---- drive.c --------------------------------------------------------------------- */
 

@@ -422,17 +422,6 @@ int rt_tcc_check(struct rota_txn *t, const char *name, const void *payload, size
     return 0;
 }
 
-static uint32_t next_number(struct rota_txn *t)
-{
-    uint32_t random;
-
-    t->last_number++;
-    if (!t->core.joined)
-        return t->last_number;
-    rt_txns_random(&random, sizeof(random));
-    return random | RT_TXN_JOINED;
-}
-
 int rt_tcc_add(struct rota_txn *t, enum rt_branch_mode mode, const char *name, const void *bytes,
                size_t size, struct rt_caller *call, bool by_caller, struct rota_branch **out)
 {
@@ -459,7 +448,7 @@ int rt_tcc_add(struct rota_txn *t, enum rt_branch_mode mode, const char *name, c
     b->begin_by = rt_loop_clock() + t->m->opts.call_ms * RT_MS;
     t->branches[b->index] = b;
     t->core.ordered = (t->flags & ROTA_TXN_ORDERED) != 0;
-    rt_reserve_add(&t->core, next_number(t), RT_TXN_UNKNOWN_RESOURCE);
+    rt_reserve_add(&t->core, rt_entry_number(t), RT_TXN_UNKNOWN_RESOURCE);
     t->pending++;
     rt_txns_due(t);
     *out = b;

@@ -32,18 +32,6 @@ static int check(struct rota_txn *t, const char *resource, const struct rt_party
     return 0;
 }
 
-/* Of one that was joined it is drawn: others join, too. */
-static uint32_t next_number(struct rota_txn *t)
-{
-    uint32_t random;
-
-    t->last_number++;
-    if (!t->core.joined)
-        return t->last_number;
-    rt_txns_random(&random, sizeof(random));
-    return random | RT_TXN_JOINED;
-}
-
 /* With the mutex. B is in no list yet. */
 static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
                           const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
@@ -67,7 +55,7 @@ static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_bran
         rt_entry_free_branch(b);
         return err;
     }
-    b->part.name = (struct rt_name){t->core.id, next_number(t), t->core.deadline_ms};
+    b->part.name = (struct rt_name){t->core.id, rt_entry_number(t), t->core.deadline_ms};
     *out = b;
     return 0;
 }

@@ -414,16 +414,12 @@ static void test_floor_never_sinks(void **state)
     assert_int_equal(c->floor_ms, floor);
 }
 
-/* More than a page: so many turns as it takes. */
-static void test_forget_pages(void **state)
+/* More than a page of them: aborted at once, then finished. */
+static void abort_and_finish(struct clerk *c, const struct rt_txn_id *ids, size_t n)
 {
     static struct rt_journal_op ops[RT_JOURNAL_PAGE_MAX + 40];
-    static struct rt_txn_id ids[RT_JOURNAL_PAGE_MAX + 40];
-    struct clerk *c = *state;
-    int64_t floor = next_floor(c);
-    size_t n = RT_JOURNAL_PAGE_MAX + 40;
+    assert_true(n <= sizeof(ops) / sizeof(ops[0]));
     for (size_t i = 0; i < n; i++) {
-        ids[i] = clerk_born(c, floor - 1);
         ops[i] = (struct rt_journal_op){.kind = RT_JOURNAL_DECIDE};
         ops[i].decide.id = ids[i];
         ops[i].decide.decision = RT_JOURNAL_ABORT;
@@ -437,6 +433,18 @@ static void test_forget_pages(void **state)
         op.finish.count = n - from < RT_JOURNAL_PAGE_MAX ? n - from : RT_JOURNAL_PAGE_MAX;
         assert_int_equal(clerk_do(c, &op), 0);
     }
+}
+
+/* More than a page: so many turns as it takes. */
+static void test_forget_pages(void **state)
+{
+    static struct rt_txn_id ids[RT_JOURNAL_PAGE_MAX + 40];
+    struct clerk *c = *state;
+    int64_t floor = next_floor(c);
+    size_t n = RT_JOURNAL_PAGE_MAX + 40;
+    for (size_t i = 0; i < n; i++)
+        ids[i] = clerk_born(c, floor - 1);
+    abort_and_finish(c, ids, n);
     assert_int_equal(clerk_forget(c, floor), n);
     assert_int_equal(clerk_read(c, ids[n - 1]).stands, RT_JOURNAL_EXPIRED);
 }
@@ -726,26 +734,13 @@ static void test_forget_named(void **state)
 /* More than a page of them. */
 static void test_forget_named_pages(void **state)
 {
-    static struct rt_journal_op ops[RT_JOURNAL_PAGE_MAX + 40];
     static struct rt_txn_id ids[RT_JOURNAL_PAGE_MAX + 40];
     struct clerk *c = *state;
-    size_t n = RT_JOURNAL_PAGE_MAX + 40, page = RT_JOURNAL_PAGE_MAX;
+    size_t n = RT_JOURNAL_PAGE_MAX + 40;
     int64_t last = 0;
-    for (size_t i = 0; i < n; i++) {
-        ids[i] = named(c, "page", i);
-        ops[i] = (struct rt_journal_op){.kind = RT_JOURNAL_DECIDE};
-        ops[i].decide.id = ids[i];
-        ops[i].decide.decision = RT_JOURNAL_ABORT;
-        clerk_submit(c, &ops[i]);
-    }
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(clerk_wait(c, &ops[i]), 0);
-    for (size_t from = 0; from < n; from += page) {
-        struct rt_journal_op op = {.kind = RT_JOURNAL_DONE};
-        op.finish.ids = ids + from;
-        op.finish.count = n - from < page ? n - from : page;
-        assert_int_equal(clerk_do(c, &op), 0);
-    }
+        ids[i] = named(c, "page", i);
+    abort_and_finish(c, ids, n);
     for (size_t i = 0; i < n; i += n - 1) {
         int64_t at = clerk_read(c, ids[i]).decided_ms;
         last = at > last ? at : last;
