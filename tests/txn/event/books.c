@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists, counts, clean-up; and that none of it grows with what is processed. */
+#include "office.h"
+
+#include "txn/event/store_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MANY 200000
+
+static void pages_are_by_id(void **state)
+{
+    const struct rt_store_item *items = NULL;
+    struct rt_store_filter f = {.limit = 3};
+    size_t n = 0, all = 0;
+    int64_t last = 0;
+
+    (void)state;
+    office_empty();
+    for (int i = 0; i < 7; i++)
+        office_put("k", "some payload");
+    office_admin("UPDATE rota_event SET state = 'processed' WHERE id %% 2 = 0");
+    struct rt_store *s = office_store(NULL, NULL);
+    do {
+        f.after = last;
+        assert_int_equal(rt_store_list(s, &f, &items, &n), 0);
+        for (size_t i = 0; i < n; i++, all++) {
+            assert_true(items[i].id > last);
+            last = items[i].id;
+            assert_int_equal(items[i].size, 12);
+            assert_null(items[i].payload);
+            assert_int_equal(items[i].state, last % 2 == 0 ? RT_EVENT_PROCESSED : RT_EVENT_NEW);
+            assert_int_equal(strlen(items[i].event_id), 32);
+        }
+    } while (n == 3);
+    assert_int_equal(all, 7);
+    f = (struct rt_store_filter){.states = 1U << RT_EVENT_PROCESSED | 1U << RT_EVENT_DEAD};
+    assert_int_equal(rt_store_list(s, &f, &items, &n), 0);
+    assert_int_equal(n, office_count("processed"));
+    struct rt_store_stats stats;
+    assert_int_equal(rt_store_stats(s, &stats), 0);
+    assert_int_equal(stats.counts[RT_EVENT_NEW] + stats.counts[RT_EVENT_PROCESSED], 7);
+    assert_int_equal(stats.troubled, 0);
+    assert_true(stats.oldest_new_ms >= 0);
+    rt_store_close(s);
+}
+
+static void a_replay_goes_with_the_same_id(void **state)
+{
+    const struct rt_store_item *item = NULL;
+    char id[RT_EVENT_ID];
+    uint64_t changed = 0;
+
+    (void)state;
+    office_empty();
+    office_put("k", "one");
+    struct rt_store *s = office_store(NULL, NULL);
+    struct claim c = claim(s, 1);
+    snprintf(id, sizeof(id), "%s", c.rows[0].event_id);
+    mark_all(s, &c, RT_MARK_PUBLISHED, NULL);
+    assert_int_equal(rt_store_replay(s, id, &changed), 0);
+    assert_int_equal(changed, 1);
+    assert_int_equal(rt_store_replay(s, id, &changed), 0);
+    assert_int_equal(changed, 0); /* it is new */
+    assert_int_equal(rt_store_replay(s, "ffffffffffffffffffffffffffffffff", &changed), 0);
+    assert_int_equal(changed, 0);
+    c = claim(s, 1);
+    assert_string_equal(c.rows[0].event_id, id);
+    let_go(s);
+    assert_int_equal(rt_store_show(s, id, &item), 0);
+    assert_int_equal(item->size, 3);
+    assert_memory_equal(item->payload, "one", 3);
+    rt_store_close(s);
+}
+
+/* Rows, all processed an hour ago. */
+static void fill(int rows)
+{
+    static const char *const ways[][2] = {
+        {"mysql", "INSERT INTO rota_event (topic, msg_key, payload, state, updated) SELECT 't', "
+                  "CONCAT('k', seq %% 50), 'x', 'processed', %s FROM seq_1_to_%d"},
+        {"postgres", "INSERT INTO rota_event (topic, msg_key, payload, state, updated) SELECT 't', "
+                     "'k' || i %% 50, 'x', 'processed', %s FROM generate_series(1, %d) i"},
+        {"sqlite",
+         "INSERT INTO rota_event (topic, msg_key, payload, state, updated) WITH RECURSIVE "
+         "n(i, at) AS (SELECT 1, %s UNION ALL SELECT i + 1, at FROM n WHERE i < %d) "
+         "SELECT 't', 'k' || i %% 50, 'x', 'processed', at FROM n"},
+    };
+    char sql[500];
+
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(ways[i][0], OFFICE_WORD) == 0) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+            snprintf(sql, sizeof(sql), ways[i][1], HERE->aged, rows);
+#pragma GCC diagnostic pop
+            HERE->site->admin(sql);
+        }
+}
+
+/* The WHICHth SELECT ... of what the store said last, explained. */
+static void look(void *conn, const struct rt_store *s, int which)
+{
+    char sql[8000], plan[8000];
+    const char *at = s->q.text;
+
+    for (int i = 0; i <= which; i++)
+        assert_non_null(at = strstr(at + (i > 0), "SELECT e."));
+    for (const char *next = at; which > 0 && (next = strstr(next, "SELECT e.")) != NULL; next++)
+        at = next;
+    snprintf(sql, sizeof(sql), "EXPLAIN %s%.*s", HERE->rows_lock ? "" : "QUERY PLAN ",
+             (int)strcspn(at, ";"), at);
+    HERE->explain(conn, sql, plan, sizeof(plan));
+    if (strstr(plan, HERE->by_index[which]) == NULL || strstr(plan, HERE->not_so[0]) != NULL ||
+        strstr(plan, HERE->not_so[1]) != NULL)
+        fail_msg("%s\n%s", sql, plan);
+}
+
+static void claims_use_their_indexes(void **state)
+{
+    const struct rt_store_options patient = {.call_ms = SITE_LIMIT_MS};
+
+    (void)state;
+    office_empty();
+    for (int rows = 0; rows <= MANY; rows += MANY) { /* with none, and with many */
+        if (rows > 0)
+            fill(rows);
+        for (int i = 0; i < 10; i++)
+            office_put("k1", "x");
+        if (strcmp(OFFICE_WORD, "postgres") == 0) /* with few rows any plan is good */
+            HERE->site->admin(rows == 0 ? "SET enable_seqscan = on" : "ANALYZE rota_event");
+        struct rt_store *s = office_store(NULL, &patient);
+        void *conn = office_conn();
+        if (strcmp(OFFICE_WORD, "postgres") == 0 && rows == 0)
+            office_sql(conn,
+                       "SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan "
+                       "= off");
+        struct claim c = claim(s, 5);
+        assert_int_equal(c.count, 5);
+        look(conn, s, 0);
+        look(conn, s, 1);
+        mark_all(s, &c, RT_MARK_PUBLISHED, NULL);
+        rt_store_close(s);
+        office_close(conn);
+    }
+}
+
+static void what_is_over_goes_in_pages(void **state)
+{
+    const struct rt_store_options patient = {.call_ms = SITE_LIMIT_MS};
+    uint64_t gone = 0, all = 0;
+    int pages = 0;
+
+    (void)state;
+    office_empty();
+    fill(2500);
+    office_put("k", "x");
+    struct rt_store *s = office_store(NULL, &patient);
+    do {
+        assert_int_equal(rt_store_clean(s, 1000, 1000, &gone), 0);
+        all += gone;
+        pages++;
+    } while (gone == 1000);
+    assert_int_equal(all, 2500);
+    assert_int_equal(pages, 3);
+    assert_int_equal(office_count("new"), 1);
+    rt_store_close(s);
+}
+
+const struct CMUnitTest cases_books[] = {
+    cmocka_unit_test(pages_are_by_id),
+    cmocka_unit_test(a_replay_goes_with_the_same_id),
+    cmocka_unit_test(what_is_over_goes_in_pages),
+    cmocka_unit_test(claims_use_their_indexes),
+};
+const size_t cases_books_count = sizeof(cases_books) / sizeof(cases_books[0]);
