@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "txn/relay/lane.h"
+
+#include "base/bug.h"
+
+#include <assert.h>
+#include <rota.h>
+#include <string.h>
+
+#define MS INT64_C(1000000)
+#define IDLE_FIRST (10 * MS)
+#define IDLE_MOST (1000 * MS)
+#define STALLED_MOST (160 * MS)   /* whoever has what is before does not call */
+#define IDLE_NOTIFIED (5000 * MS) /* what failed once is due again without a call */
+#define AWAY_FIRST (100 * MS)
+#define AWAY_MOST (5000 * MS)
+#define TROUBLE_FIRST_MS 1000
+#define TROUBLE_MOST_MS 300000
+
+enum state {
+    REACHING,   /* one of the two is not open */
+    TURNING,    /* marks, and a claim of `limit` */
+    LETTING_GO, /* marks, and no claim: a pause comes */
+    PUBLISHING,
+    PAUSING, /* nothing is claimed */
+    CUT_OFF, /* the same; then something is opened again */
+    STOPPED,
+};
+
+static int64_t doubled(int64_t first, uint32_t times, int64_t most)
+{
+    return times >= 16 || first << times > most ? most : first << times;
+}
+
+void rt_lane_begin(struct rt_lane *l, const struct rt_lane_options *opts,
+                   struct rt_lane_item *items, struct rt_store_mark *marks)
+{
+    *l = (struct rt_lane){.opts = *opts, .items = items, .marks = marks, .state = REACHING};
+    assert(opts->batch > 0 && opts->attempts > 0);
+    l->limit = opts->batch;
+}
+
+struct rt_lane_todo rt_lane_todo(const struct rt_lane *l)
+{
+    struct rt_lane_todo todo = {.op = RT_LANE_STOP};
+
+    switch ((enum state)l->state) {
+    case REACHING:
+        todo.op = RT_LANE_REACH;
+        break;
+    case TURNING:
+        todo.op = RT_LANE_TURN;
+        todo.limit = l->stopping ? 0 : l->limit;
+        break;
+    case LETTING_GO:
+        todo.op = RT_LANE_TURN;
+        break;
+    case PUBLISHING:
+        todo.op = RT_LANE_PUBLISH;
+        break;
+    case PAUSING:
+    case CUT_OFF:
+        todo.op = RT_LANE_WAIT;
+        todo.ns = l->pause_ns;
+        break;
+    case STOPPED:
+        break;
+    }
+    return todo;
+}
+
+void rt_lane_stop(struct rt_lane *l)
+{
+    l->stopping = true;
+    if (l->state == REACHING || l->state == PAUSING || l->state == CUT_OFF)
+        l->state = STOPPED;
+}
+
+/* Nothing is claimed, or is let go by a TURN that comes first. */
+static void pause_for(struct rt_lane *l, enum state state, int64_t ns)
+{
+    l->state = l->stopping ? STOPPED : (uint8_t)state;
+    l->pause_ns = ns;
+}
+
+/* The broker, or the database, is not to be had. */
+static int64_t away_ns(struct rt_lane *l)
+{
+    l->counts.away++;
+    return doubled(AWAY_FIRST, l->failures++, AWAY_MOST);
+}
+
+/* ---- A claim ------------------------------------------------------------------- */
+
+/* The row with ID, of those before row END; NULL: it was not claimed. */
+static const struct rt_lane_item *find(const struct rt_lane *l, int64_t id, size_t end)
+{
+    size_t low = 0;
+
+    while (low < end) {
+        size_t mid = low + (end - low) / 2;
+        if (l->rows[mid].id == id)
+            return &l->items[mid];
+        if (l->rows[mid].id < id)
+            low = mid + 1;
+        else
+            end = mid;
+    }
+    return NULL;
+}
+
+/* The wave in which row I goes; UINT32_MAX: what is before it is somebody else's. */
+static uint32_t wave_of(const struct rt_lane *l, size_t i)
+{
+    int64_t prev = l->rows[i].prev;
+
+    if (prev == 0 || RT_BUG(RT_BUG_RELAY_ANY_ORDER))
+        return 0;
+    const struct rt_lane_item *before = l->opts.strict ? NULL : find(l, prev, i);
+    if (before == NULL || !before->goes)
+        return UINT32_MAX;
+    return before->wave + 1;
+}
+
+static void mark(struct rt_lane *l, int64_t id, enum rt_store_what what, int64_t next_in_ms,
+                 const char *reason)
+{
+    assert(l->mark_count < l->opts.batch);
+    l->marks[l->mark_count++] = (struct rt_store_mark){
+        .id = id, .what = what, .next_in_ms = next_in_ms, .reason = reason};
+}
+
+/* It is too long for the broker: nothing is sent. */
+static void bury(struct rt_lane *l, int64_t id)
+{
+    mark(l, id, RT_MARK_DEAD, 0, "its payload is longer than the broker takes");
+    l->counts.dead++;
+}
+
+static void judge(struct rt_lane *l)
+{
+    l->waves = l->wave = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        struct rt_lane_item *item = &l->items[i];
+        const struct rt_store_row *row = &l->rows[i];
+        uint32_t wave = wave_of(l, i);
+
+        assert(i == 0 || l->rows[i - 1].id < row->id);
+        *item = (struct rt_lane_item){.wave = wave};
+        if (wave == UINT32_MAX) {
+            l->counts.deferred++;
+        } else if (l->opts.body_max > 0 && row->size > l->opts.body_max) {
+            bury(l, row->id);
+        } else {
+            item->goes = true;
+            l->waves = wave >= l->waves ? wave + 1 : l->waves;
+            l->counts.again += row->again;
+        }
+    }
+}
+
+/* Nothing of its key that is before it in this claim has come to nothing. */
+static bool is_next(const struct rt_lane *l, size_t i)
+{
+    int64_t prev = l->rows[i].prev;
+    const struct rt_lane_item *before = prev == 0 ? NULL : find(l, prev, i);
+
+    return before == NULL || before->stands || RT_BUG(RT_BUG_RELAY_ANY_ORDER);
+}
+
+/* Those of this wave that may go still. False: none. */
+static bool gather(struct rt_lane *l)
+{
+    l->going = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        struct rt_lane_item *item = &l->items[i];
+        if (item->goes && item->wave == l->wave) {
+            item->goes = is_next(l, i);
+            l->going += item->goes;
+        }
+    }
+    l->counts.sent += l->going;
+    return l->going > 0;
+}
+
+static void claimed(struct rt_lane *l)
+{
+    l->counts.claimed += l->count;
+    judge(l);
+    if (l->waves > 0 && gather(l))
+        l->state = PUBLISHING, l->stalls = 0;
+    else if (l->mark_count > 0)
+        l->state = TURNING;
+    else /* somebody else has what is before them */
+        l->state = LETTING_GO, l->pause_ns = doubled(IDLE_FIRST, l->stalls++, STALLED_MOST);
+}
+
+static void nothing_to_do(struct rt_lane *l)
+{
+    int64_t first = l->opts.notified ? IDLE_NOTIFIED : IDLE_FIRST;
+    int64_t most = l->opts.notified ? IDLE_NOTIFIED : IDLE_MOST;
+    int64_t ns = l->idle ? l->pause_ns * 2 : first;
+
+    l->counts.empty++;
+    l->idle = true;
+    pause_for(l, PAUSING, ns > most ? most : ns);
+}
+
+void rt_lane_turned(struct rt_lane *l, int err, const struct rt_store_row *rows, size_t count)
+{
+    bool letting_go = l->state == LETTING_GO;
+
+    assert(l->state == TURNING || letting_go);
+    assert(count <= l->limit);
+    l->counts.turns++;
+    l->mark_count = 0;
+    l->rows = rows;
+    l->count = err == 0 ? count : 0;
+    if (err != 0)
+        pause_for(l, CUT_OFF, away_ns(l));
+    else if (letting_go)
+        pause_for(l, l->failures > 0 ? CUT_OFF : PAUSING, l->pause_ns);
+    else if (l->stopping)
+        l->state = STOPPED;
+    else if (count == 0)
+        nothing_to_do(l);
+    else
+        l->idle = false, claimed(l);
+}
+
+/* ---- A batch -------------------------------------------------------------------- */
+
+size_t rt_lane_batch(const struct rt_lane *l, struct rt_message *out)
+{
+    size_t n = 0;
+
+    assert(l->state == PUBLISHING);
+    for (size_t i = 0; i < l->count; i++) {
+        const struct rt_store_row *row = &l->rows[i];
+        if (l->items[i].goes && l->items[i].wave == l->wave)
+            out[n++] = (struct rt_message){.id = row->event_id,
+                                           .topic = row->topic,
+                                           .key = row->key,
+                                           .type = row->type,
+                                           .body = row->payload,
+                                           .size = row->size};
+    }
+    assert(n == l->going);
+    return n;
+}
+
+/* It failed by its own fault: later; or, if it was REFUSED so often, never again. */
+static void blame(struct rt_lane *l, const struct rt_store_row *row, bool refused, const char *why)
+{
+    if (!refused || row->attempts + 1 < l->opts.attempts) {
+        mark(l, row->id, RT_MARK_TROUBLE, doubled(TROUBLE_FIRST_MS, row->attempts, TROUBLE_MOST_MS),
+             why);
+        return;
+    }
+    l->counts.dead++;
+    mark(l, row->id, RT_MARK_DEAD, 0, why);
+}
+
+/* It is confirmed, and so is all of its key that is before it in this batch. */
+static bool stands(const struct rt_lane *l, size_t i, enum rt_sent sent)
+{
+    int64_t prev = l->rows[i].prev;
+    const struct rt_lane_item *before = prev == 0 ? NULL : find(l, prev, i);
+
+    if (sent != RT_SENT_CONFIRMED)
+        return RT_BUG(RT_BUG_RELAY_LOST_IS_SENT) && sent == RT_SENT_LOST;
+    return before == NULL || before->stands;
+}
+
+/* The next wave that has something. */
+static bool another(struct rt_lane *l)
+{
+    while (++l->wave < l->waves)
+        if (gather(l))
+            return true;
+    return false;
+}
+
+static void settle(struct rt_lane *l, size_t i, enum rt_sent sent, const char *why, bool its_fault)
+{
+    struct rt_lane_item *item = &l->items[i];
+    const struct rt_store_row *row = &l->rows[i];
+
+    item->stands = stands(l, i, sent);
+    if (item->stands) {
+        l->counts.confirmed++;
+        mark(l, row->id, RT_MARK_PUBLISHED, 0, NULL);
+    } else if (sent == RT_SENT_REFUSED) {
+        l->counts.refused++;
+        blame(l, row, true, why);
+    } else {
+        l->counts.lost++;
+        if (its_fault && sent == RT_SENT_LOST)
+            blame(l, row, false, "the broker did not confirm it");
+    }
+}
+
+/* What comes after a wave: the next, or the next claim; or a pause, with nothing claimed, and then one row, doubling. */
+static void go_on(struct rt_lane *l, int err)
+{
+    if (err == 0) {
+        l->failures = 0;
+        if (another(l))
+            return;
+        l->limit = l->limit * 2 < l->opts.batch ? l->limit * 2 : l->opts.batch;
+        l->state = TURNING;
+        return;
+    }
+    l->limit = 1;
+    l->state = LETTING_GO;
+    l->pause_ns = away_ns(l);
+}
+
+void rt_lane_published(struct rt_lane *l, int err, const enum rt_sent *sent, const char *const *why)
+{
+    /* The broker was there; or it was alone, and the second that cost the connection. */
+    bool its_fault = err == 0 || (err == ROTA_UNREACHABLE && l->limit == 1 && l->failures > 0);
+    size_t n = 0;
+
+    assert(l->state == PUBLISHING);
+    for (size_t i = 0; i < l->count; i++)
+        if (l->items[i].goes && l->items[i].wave == l->wave) {
+            settle(l, i, sent[n], why[n], its_fault);
+            n++;
+        }
+    assert(n == l->going);
+    go_on(l, err);
+}
+
+/* ---- The rest -------------------------------------------------------------------- */
+
+void rt_lane_hurry(struct rt_lane *l)
+{
+    l->waves = l->wave;
+}
+
+void rt_lane_reached(struct rt_lane *l, int err)
+{
+    assert(l->state == REACHING);
+    if (err != 0)
+        pause_for(l, CUT_OFF, away_ns(l));
+    else
+        l->state = TURNING;
+}
+
+void rt_lane_woken(struct rt_lane *l)
+{
+    assert(l->state == PAUSING || l->state == CUT_OFF || l->state == STOPPED);
+    if (l->state == PAUSING)
+        l->state = TURNING;
+    else if (l->state == CUT_OFF)
+        l->state = REACHING;
+}

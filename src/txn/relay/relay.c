@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "txn/relay/relay.h"
+
+#include "engine/url.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rota.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define MS INT64_C(1000000)
+#define LINE 512
+
+struct road { /* a lane and what it runs on */
+    struct rt_relay *relay;
+    pthread_t thread;
+    struct rt_lane lane;
+    struct rt_store *store;
+    struct rt_broker *broker;
+    struct rt_lane_item *items;
+    struct rt_store_mark *marks;
+    struct rt_message *messages;
+    enum rt_sent *sent;
+    const char **why;
+    int64_t claimed_at;
+    char said[LINE]; /* its last trouble; "": it is well */
+};
+
+struct rt_relay {
+    struct rt_relay_options opts;
+    struct rt_url url; /* of the broker */
+    const struct rt_broker_kind *kind;
+    struct road roads[RT_RELAY_LANES];
+    uint32_t count;
+    int wake; /* readable for good when it is to end */
+    atomic_bool ending;
+    pthread_mutex_t mu; /* of what follows, and of the log */
+    struct rt_lane_counts counts[RT_RELAY_LANES];
+    uint32_t running;
+};
+
+/* ---- What is said ------------------------------------------------------------------- */
+
+static void say(struct rt_relay *r, bool trouble, const char *line)
+{
+    if (r->opts.log == NULL)
+        return;
+    pthread_mutex_lock(&r->mu);
+    r->opts.log(r->opts.arg, trouble, line);
+    pthread_mutex_unlock(&r->mu);
+}
+
+/* The same trouble is told once, and so is its end. */
+static void trouble(struct road *road, const char *line)
+{
+    if (strcmp(road->said, line) == 0)
+        return;
+    snprintf(road->said, sizeof(road->said), "%s", line);
+    say(road->relay, true, line);
+}
+
+static void well(struct road *road)
+{
+    if (road->said[0] == '\0')
+        return;
+    road->said[0] = '\0';
+    say(road->relay, false, "it goes on");
+}
+
+/* ---- One thing after the other --------------------------------------------------------- */
+
+static int64_t lease_ns(const struct rt_relay *r)
+{
+    return (r->opts.store.lease_ms != 0 ? r->opts.store.lease_ms : 10000) * MS;
+}
+
+static int open_store(struct rt_relay *r, struct rt_store **out, char *line, size_t size)
+{
+    return rt_store_open(out, r->opts.from, r->opts.map, &r->opts.store, line, size);
+}
+
+static int open_broker(struct rt_relay *r, struct rt_broker **out, char *line, size_t size)
+{
+    const struct rt_broker_options opts = {.app = "rota-relay"};
+
+    return r->kind->open(out, &r->url, &opts, rt_relay_now() + lease_ns(r) / 2, line, size);
+}
+
+static int reach(struct road *road)
+{
+    char line[LINE] = "";
+    struct rt_relay *r = road->relay;
+    int err = road->store != NULL ? 0 : open_store(r, &road->store, line, sizeof(line));
+
+    if (err == 0 && road->broker == NULL)
+        err = open_broker(r, &road->broker, line, sizeof(line));
+    if (err != 0) {
+        trouble(road, line);
+        return err;
+    }
+    road->lane.opts.body_max = r->kind->body_max(road->broker);
+    road->lane.opts.notified = rt_store_notifies(road->store);
+    return 0;
+}
+
+static void turn(struct road *road, uint32_t limit)
+{
+    const struct rt_store_row *rows = NULL;
+    size_t count = 0;
+    int err = rt_store_turn(road->store, road->lane.marks, road->lane.mark_count, limit, &rows,
+                            &count);
+
+    if (err != 0)
+        trouble(road, rt_store_errmsg(road->store));
+    road->claimed_at = rt_relay_now();
+    rt_lane_turned(&road->lane, err, rows, count);
+    if (road->relay->opts.once && road->lane.idle)
+        rt_lane_stop(&road->lane);
+}
+
+static void publish(struct road *road)
+{
+    const struct rt_broker_kind *kind = road->relay->kind;
+    int64_t lease = lease_ns(road->relay), now = rt_relay_now();
+    size_t n = rt_lane_batch(&road->lane, road->messages);
+
+    if (now > road->claimed_at + lease / 4) /* when it is over, the rows are somebody else's */
+        rt_lane_hurry(&road->lane);
+    int err = kind->publish(road->broker, road->messages, n, now + lease / 2, road->sent,
+                            road->why);
+
+    if (err != 0)
+        trouble(road, kind->errmsg(road->broker));
+    else
+        well(road);
+    rt_lane_published(&road->lane, err, road->sent, road->why);
+    if (err != 0 && err != ROTA_BUSY) {
+        kind->close(road->broker);
+        road->broker = NULL;
+    }
+}
+
+static void wait_for(struct road *road, int64_t ns)
+{
+    int64_t ms = (ns + MS - 1) / MS;
+    int wake = road->relay->wake;
+
+    if (road->store == NULL || rt_store_wait(road->store, ms, wake) < 0)
+        poll(&(struct pollfd){.fd = wake, .events = POLLIN}, 1, (int)ms);
+    rt_lane_woken(&road->lane);
+}
+
+static void shut(struct road *road)
+{
+    rt_store_close(road->store);
+    if (road->broker != NULL)
+        road->relay->kind->close(road->broker);
+    road->store = NULL;
+    road->broker = NULL;
+}
+
+static void *drive(void *arg)
+{
+    struct road *road = arg;
+    struct rt_relay *r = road->relay;
+
+    for (;;) {
+        if (atomic_load(&r->ending))
+            rt_lane_stop(&road->lane);
+        struct rt_lane_todo todo = rt_lane_todo(&road->lane);
+        if (todo.op == RT_LANE_STOP)
+            break;
+        if (todo.op == RT_LANE_REACH)
+            rt_lane_reached(&road->lane, reach(road));
+        else if (todo.op == RT_LANE_TURN)
+            turn(road, todo.limit);
+        else if (todo.op == RT_LANE_PUBLISH)
+            publish(road);
+        else
+            wait_for(road, todo.ns);
+        pthread_mutex_lock(&r->mu);
+        r->counts[road - r->roads] = road->lane.counts;
+        pthread_mutex_unlock(&r->mu);
+    }
+    shut(road);
+    pthread_mutex_lock(&r->mu);
+    r->running--;
+    pthread_mutex_unlock(&r->mu);
+    return NULL;
+}
+
+/* ---- Beginning and end --------------------------------------------------------------------- */
+
+static void free_road(struct road *road)
+{
+    free(road->items);
+    free(road->marks);
+    free(road->messages);
+    free(road->sent);
+    free(road->why);
+}
+
+static bool lay(struct rt_relay *r, struct road *road)
+{
+    size_t n = r->opts.batch;
+    const struct rt_lane_options opts = {
+        .batch = r->opts.batch, .attempts = r->opts.attempts, .strict = r->opts.store.strict_order};
+
+    road->items = calloc(n, sizeof(*road->items));
+    road->marks = calloc(n, sizeof(*road->marks));
+    road->messages = calloc(n, sizeof(*road->messages));
+    road->sent = calloc(n, sizeof(*road->sent));
+    road->why = calloc(n, sizeof(*road->why));
+    if (road->items == NULL || road->marks == NULL || road->messages == NULL ||
+        road->sent == NULL || road->why == NULL)
+        return false;
+    rt_lane_begin(&road->lane, &opts, road->items, road->marks);
+    return true;
+}
+
+static void free_relay(struct rt_relay *r)
+{
+    for (uint32_t i = 0; i < RT_RELAY_LANES; i++) {
+        shut(&r->roads[i]);
+        free_road(&r->roads[i]);
+    }
+    if (r->wake >= 0)
+        close(r->wake);
+    rt_url_fini(&r->url);
+    pthread_mutex_destroy(&r->mu);
+    free(r);
+}
+
+static int read_url(struct rt_relay *r, char *errmsg, size_t size)
+{
+    int err = rt_url_parse(&r->url, r->opts.to, errmsg, size);
+
+    if (err != 0)
+        return err;
+    r->kind = rt_broker_find(r->url.scheme);
+    if (r->kind == NULL) {
+        snprintf(
+            errmsg, size,
+            "no broker has the scheme %s: amqp, amqps, nats, natss, redis and rediss are known",
+            r->url.scheme);
+        return ROTA_UNSUPPORTED;
+    }
+    return rt_url_check_params(&r->url, r->kind->params, errmsg, size);
+}
+
+/* The first lane's connections are opened by whoever starts the relay: what can never be had is told at once. */
+static int try_both(struct rt_relay *r, bool waits, char *errmsg, size_t size)
+{
+    int err = open_store(r, &r->roads[0].store, errmsg, size);
+
+    if (err == 0)
+        err = open_broker(r, &r->roads[0].broker, errmsg, size);
+    return err == ROTA_UNREACHABLE && waits ? 0 : err;
+}
+
+static int set_off(struct rt_relay *r, char *errmsg, size_t size)
+{
+    for (uint32_t i = 0; i < r->opts.lanes; i++)
+        if (!lay(r, &r->roads[i])) {
+            snprintf(errmsg, size, "no memory");
+            return ROTA_NOMEM;
+        }
+    for (; r->count < r->opts.lanes; r->count++) {
+        pthread_mutex_lock(&r->mu);
+        r->running++;
+        pthread_mutex_unlock(&r->mu);
+        if (pthread_create(&r->roads[r->count].thread, NULL, drive, &r->roads[r->count]) != 0) {
+            pthread_mutex_lock(&r->mu);
+            r->running--;
+            pthread_mutex_unlock(&r->mu);
+            snprintf(errmsg, size, "no thread can be started");
+            return ROTA_NOMEM;
+        }
+    }
+    return 0;
+}
+
+int rt_relay_start(struct rt_relay **out, const struct rt_relay_options *opts, bool waits,
+                   char *errmsg, size_t size)
+{
+    struct rt_relay *r = calloc(1, sizeof(*r));
+
+    if (r == NULL) {
+        snprintf(errmsg, size, "no memory");
+        return ROTA_NOMEM;
+    }
+    r->opts = *opts;
+    r->opts.lanes = opts->lanes != 0 ? opts->lanes : 2;
+    r->opts.batch = opts->batch != 0 ? opts->batch : 500;
+    r->opts.attempts = opts->attempts != 0 ? opts->attempts : 20;
+    assert(r->opts.lanes <= RT_RELAY_LANES);
+    for (uint32_t i = 0; i < RT_RELAY_LANES; i++)
+        r->roads[i].relay = r;
+    pthread_mutex_init(&r->mu, NULL);
+    r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int err = r->wake < 0 ? (snprintf(errmsg, size, "no descriptor left"), ROTA_NOMEM) : 0;
+    if (err == 0)
+        err = read_url(r, errmsg, size);
+    if (err == 0)
+        err = try_both(r, waits, errmsg, size);
+    if (err == 0 && (err = set_off(r, errmsg, size)) != 0) {
+        rt_relay_end(r);
+        return err;
+    }
+    if (err != 0) {
+        free_relay(r);
+        return err;
+    }
+    *out = r;
+    return 0;
+}
+
+bool rt_relay_look(struct rt_relay *r, struct rt_lane_counts *out)
+{
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&r->mu);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct rt_lane_counts *c = &r->counts[i];
+        out->turns += c->turns;
+        out->empty += c->empty;
+        out->claimed += c->claimed;
+        out->deferred += c->deferred;
+        out->sent += c->sent;
+        out->confirmed += c->confirmed;
+        out->again += c->again;
+        out->refused += c->refused;
+        out->lost += c->lost;
+        out->dead += c->dead;
+        out->away += c->away;
+    }
+    bool runs = r->running > 0;
+    pthread_mutex_unlock(&r->mu);
+    return runs;
+}
+
+void rt_relay_end(struct rt_relay *r)
+{
+    atomic_store(&r->ending, true);
+    if (eventfd_write(r->wake, 1) != 0)
+        abort();
+    for (uint32_t i = 0; i < r->count; i++)
+        pthread_join(r->roads[i].thread, NULL);
+    free_relay(r);
+}

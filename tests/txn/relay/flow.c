@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole way with real parts: writers, two relays (the command), a broker, two consumers with their inbox, in one
+ * database; relays, consumers, the broker and the database are killed while it runs. In the end each event has had its
+ * effect once, in the order of its key, and every row is processed.
+ *
+ *   flow [EVENTS [TROUBLES]]        a program for each database and broker */
+#include "../event/office.h"
+#include "engine/url.h"
+#include "lib/proc.h"
+#include "lib/random.h"
+#include "post.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECOND INT64_C(1000000000)
+#define KEYS 8 /* of each writer */
+#define TOPICS 2
+#define RELAYS 2
+#define WRITERS_MOST 4
+#define PATIENCE_MS 180000
+
+enum { RELAY, CONSUMER };
+
+static struct {
+    unsigned events, troubles, writers;
+    char *from;
+    char to[300];
+    pid_t relay[RELAYS], consumer[TOPICS];
+    struct rt_server *broker;
+} flow = {.events = 600, .troubles = 6};
+
+static _Noreturn void die(const char *what, const char *why)
+{
+    fprintf(stderr, "flow: %s: %s\n", what, why);
+    exit(1);
+}
+
+static void topic_of(unsigned key, char *out, size_t size)
+{
+    snprintf(out, size, "flow%u", key % TOPICS);
+}
+
+static uint64_t seed(void)
+{
+    uint64_t out = 0;
+
+    if (getrandom(&out, sizeof(out), 0) != sizeof(out))
+        die("getrandom", "failed");
+    return out;
+}
+
+/* ---- Writers ------------------------------------------------------------------------------------- */
+
+static int writer(int index, void *unused)
+{
+    struct rt_random random = {.state = seed()};
+    unsigned numbers[KEYS] = {0};
+    void *conn = office_conn();
+
+    (void)unused;
+    for (unsigned i = 0; i < flow.events / flow.writers; i++) {
+        unsigned local = rt_random_below(&random, KEYS), key = (unsigned)index * KEYS + local;
+        char payload[64], name[16], topic[16];
+        bool commits = rt_random_below(&random, 10) != 0;
+
+        topic_of(key, topic, sizeof(topic));
+        snprintf(name, sizeof(name), "%u", key);
+        snprintf(payload, sizeof(payload), "%u %u", key, numbers[local]);
+        const struct rota_event e = {.topic = topic,
+                                     .key = name,
+                                     .type = "made",
+                                     .payload = payload,
+                                     .size = strlen(payload)};
+        office_sql(conn, "%s", HERE->begin);
+        if (HERE->put(conn, &e) != 0)
+            die("put", rota_txn_errmsg(NULL));
+        office_sql(conn, "%s", commits ? "COMMIT" : "ROLLBACK");
+        numbers[local] += commits;
+    }
+    office_close(conn);
+    return 0;
+}
+
+/* ---- Consumers: of one topic each, so that they keep its order ----------------------------------- */
+
+/* The inbox, the effect and `processed` are one transaction. True: the message may be acknowledged. */
+static bool work(void *conn, const struct rt_message *m)
+{
+    unsigned key = 0, number = 0;
+    char body[64];
+
+    snprintf(body, sizeof(body), "%.*s", (int)m->size, (const char *)m->body);
+    char *blank = strchr(body, ' ');
+    if (blank == NULL)
+        die("a payload", body);
+    key = (unsigned)strtoul(body, NULL, 10);
+    number = (unsigned)strtoul(blank + 1, NULL, 10);
+    if (!HERE->site->sql(conn, HERE->begin))
+        return false;
+    int err = HERE->take(conn, "flow", m->id);
+    if (err == 0)
+        office_sql(conn, "INSERT INTO effect (k, n) VALUES (%u, %u)", key, number);
+    if ((err == 0 || err == ROTA_BUSY) && HERE->processed(conn, NULL, m->id) == 0 &&
+        HERE->site->sql(conn, "COMMIT"))
+        return true;
+    (void)HERE->site->sql(conn, "ROLLBACK");
+    return false;
+}
+
+/* Whatever fails ends it; it is started again. */
+static int consumer(int index, void *unused)
+{
+    struct rt_broker *b = NULL;
+    struct rt_url url;
+    char line[RT_BROKER_LINE], topic[16], source[64];
+    const struct rt_broker_options opts = {.ack_ms = 1000};
+
+    (void)unused;
+    topic_of((unsigned)index, topic, sizeof(topic));
+    POST.source(source, sizeof(source), topic);
+    if (rt_url_parse(&url, flow.to, line, sizeof(line)) != 0)
+        return 1;
+    void *conn = office_conn();
+    if (POST.kind->open(&b, &url, &opts, rt_relay_now() + 10 * SECOND, line, sizeof(line)) != 0 ||
+        POST.kind->subscribe(b, source, "flow", 1) != 0)
+        return 2;
+    for (;;) {
+        struct rt_message m;
+        uint64_t token;
+        int err = POST.kind->next(b, rt_relay_now() + SECOND, &m, &token);
+        if (err == ROTA_BUSY)
+            continue;
+        if (err != 0 || !work(conn, &m) || POST.kind->ack(b, token) != 0)
+            return 3;
+    }
+}
+
+/* ---- Relays ------------------------------------------------------------------------------------------ */
+
+static int relay(int index, void *unused)
+{
+    (void)index;
+    (void)unused;
+    execl(ROTA_RELAY, "rota-relay", "--from", flow.from, "--to", flow.to, "--lease", "2s",
+          "--republish-after", "3s", "--batch", "50", (char *)NULL);
+    return 127;
+}
+
+/* ---- Whoever has ended is started again ------------------------------------------------------------- */
+
+static bool has_ended(pid_t pid)
+{
+    return pid == 0 || waitpid(pid, NULL, WNOHANG) == pid;
+}
+
+static void tend(void)
+{
+    for (int i = 0; i < RELAYS; i++)
+        if (has_ended(flow.relay[i]))
+            flow.relay[i] = rt_proc_start(relay, i, NULL);
+    for (int i = 0; i < TOPICS; i++)
+        if (has_ended(flow.consumer[i]))
+            flow.consumer[i] = rt_proc_start(consumer, i, NULL);
+}
+
+static bool reached(void *arg)
+{
+    tend();
+    return office_number("SELECT count(*) FROM effect") >= *(long long *)arg;
+}
+
+static void await_effects(long long n)
+{
+    if (!rt_await(reached, &n, PATIENCE_MS))
+        die("it stands still", "effects are missing");
+}
+
+static bool all_processed(void *unused)
+{
+    (void)unused;
+    tend();
+    return office_number("SELECT count(*) FROM rota_event WHERE state <> 'processed'") == 0;
+}
+
+/* ---- Trouble ------------------------------------------------------------------------------------------- */
+
+static void kill_one(pid_t *pid)
+{
+    if (*pid != 0 && !has_ended(*pid))
+        rt_proc_kill(*pid);
+    *pid = 0;
+}
+
+static const char *strike(struct rt_random *random)
+{
+    switch (rt_random_below(random, 5)) {
+    case 0:
+        rt_server_kill(flow.broker);
+        POST.run();
+        return "the broker";
+    case 1:
+        if (HERE->site->kill == NULL)
+            break;
+        HERE->site->kill();
+        HERE->site->run();
+        return "the database";
+    case 2:
+        kill_one(&flow.consumer[rt_random_below(random, TOPICS)]);
+        return "a consumer";
+    default:
+        break;
+    }
+    kill_one(&flow.relay[rt_random_below(random, RELAYS)]);
+    return "a relay";
+}
+
+/* ---- The way -------------------------------------------------------------------------------------------- */
+
+static int routes(int index, void *unused)
+{
+    char topic[16];
+
+    (void)unused;
+    topic_of((unsigned)index, topic, sizeof(topic));
+    POST.route(topic);
+    return 0;
+}
+
+static void set_up(void)
+{
+    HERE->site->start();
+    flow.broker = POST.start();
+    POST.url(flow.to, sizeof(flow.to), "", "");
+    flow.from = HERE->site->url(HERE->site->port != NULL ? HERE->site->port() : 0);
+    flow.writers = HERE->rows_lock ? WRITERS_MOST : 1;
+    if (rt_proc_run_all(TOPICS, routes, NULL) != 0) /* client libraries have threads: not here */
+        die("routes", "failed");
+    void *conn = office_conn();
+    if (HERE->make(conn) != 0)
+        die("make", rota_txn_errmsg(NULL));
+    office_close(conn);
+    HERE->site->admin(EFFECT);
+}
+
+static void check(void)
+{
+    long long events = office_number("SELECT count(*) FROM rota_event");
+    long long effects = office_number("SELECT count(*) FROM effect");
+    long long twice = office_number(
+        "SELECT count(*) FROM (SELECT k, n FROM effect GROUP BY k, n HAVING count(*) > 1) AS t");
+    long long crossed = office_number(
+        "SELECT count(*) FROM effect a JOIN effect b ON a.k = b.k AND a.n < b.n AND a.id > b.id");
+    long long troubled = office_number("SELECT count(*) FROM rota_event_trouble");
+
+    printf("%lld events, %lld effects, %lld twice, %lld out of order, %lld in trouble\n", events,
+           effects, twice, crossed, troubled);
+    if (events == 0 || effects != events || twice != 0 || crossed != 0 || troubled != 0)
+        die("the end", "is not as it must be");
+}
+
+int main(int argc, char **argv)
+{
+    struct rt_random random = {.state = seed()};
+    pid_t writers[WRITERS_MOST];
+
+    if (argc > 1)
+        flow.events = (unsigned)strtoul(argv[1], NULL, 10);
+    if (argc > 2)
+        flow.troubles = (unsigned)strtoul(argv[2], NULL, 10);
+    rt_watchdog(900, "flow hangs");
+    set_up();
+    tend();
+    for (unsigned i = 0; i < flow.writers; i++)
+        writers[i] = rt_proc_start(writer, (int)i, NULL);
+    await_effects(1);
+    kill_one(&flow.relay[0]);
+    for (unsigned i = 0; i < flow.writers; i++)
+        if (rt_proc_wait(writers[i]) != 0)
+            die("a writer", "failed");
+    long long events = office_number("SELECT count(*) FROM rota_event");
+    for (unsigned i = 0; i < flow.troubles; i++) {
+        long long at = events * (i + 1) / (flow.troubles + 1);
+        await_effects(at);
+        printf("at %lld of %lld: %s is killed\n", at, events, strike(&random));
+    }
+    await_effects(events);
+    if (!rt_await(all_processed, NULL, PATIENCE_MS))
+        die("rows", "are not processed");
+    for (int i = 0; i < RELAYS; i++)
+        kill_one(&flow.relay[i]);
+    for (int i = 0; i < TOPICS; i++)
+        kill_one(&flow.consumer[i]);
+    check();
+    POST.fini();
+    HERE->site->fini();
+    free(flow.from);
+    return 0;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suite of brokers: what broker.h promises, on a real one (POST). */
+#include "engine/url.h"
+#include "post.h"
+
+#include <rota.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SECOND INT64_C(1000000000)
+#define LONG (60 * SECOND)
+#define MANY 1000
+
+static struct rt_server *server;
+
+/* ---- What cases are written with ------------------------------------------------------------- */
+
+static int try_open(struct rt_broker **out, const char *user_at, const char *params, char *line,
+                    size_t size)
+{
+    char text[300];
+    struct rt_url url;
+    const struct rt_broker_options opts = {0};
+
+    POST.url(text, sizeof(text), user_at, params);
+    assert_int_equal(rt_url_parse(&url, text, line, size), 0);
+    int err = POST.kind->open(out, &url, &opts, rt_relay_now() + LONG, line, size);
+    rt_url_fini(&url);
+    return err;
+}
+
+static struct rt_broker *opened(void)
+{
+    struct rt_broker *b = NULL;
+    char line[RT_BROKER_LINE] = "";
+    int err = try_open(&b, "", "", line, sizeof(line));
+
+    if (err != 0)
+        fail_msg("%s: %s", rota_strerror(err), line);
+    return b;
+}
+
+static struct rt_broker *taking(const char *topic, uint32_t ahead)
+{
+    char source[128];
+    struct rt_broker *b = opened();
+
+    POST.source(source, sizeof(source), topic);
+    if (POST.kind->subscribe(b, source, "g", ahead) != 0)
+        fail_msg("%s", POST.kind->errmsg(b));
+    return b;
+}
+
+static struct rt_message message(const char *id, const char *topic, const void *body, size_t size)
+{
+    return (struct rt_message){.id = id, .topic = topic, .body = body, .size = size};
+}
+
+static enum rt_sent publish_one(struct rt_broker *b, const struct rt_message *m, const char **why)
+{
+    enum rt_sent sent = RT_SENT_LOST;
+
+    assert_int_equal(POST.kind->publish(b, m, 1, rt_relay_now() + LONG, &sent, why), 0);
+    return sent;
+}
+
+static void must_publish(struct rt_broker *b, const struct rt_message *m)
+{
+    const char *why = NULL;
+
+    assert_int_equal(publish_one(b, m, &why), RT_SENT_CONFIRMED);
+}
+
+static void must_take(struct rt_broker *b, struct rt_message *m, uint64_t *token)
+{
+    if (POST.kind->next(b, rt_relay_now() + LONG, m, token) != 0)
+        fail_msg("%s", POST.kind->errmsg(b));
+}
+
+static void take_and_ack(struct rt_broker *b, const struct rt_message *as)
+{
+    struct rt_message m;
+    uint64_t token;
+
+    must_take(b, &m, &token);
+    assert_string_equal(m.id, as->id);
+    assert_string_equal(m.topic, as->topic);
+    assert_int_equal(m.size, as->size);
+    assert_memory_equal(m.body != NULL ? m.body : "", as->size > 0 ? as->body : "", as->size);
+    assert_int_equal(m.key == NULL, as->key == NULL);
+    assert_int_equal(m.type == NULL, as->type == NULL);
+    if (as->key != NULL)
+        assert_string_equal(m.key, as->key);
+    if (as->type != NULL)
+        assert_string_equal(m.type, as->type);
+    assert_int_equal(POST.kind->ack(b, token), 0);
+}
+
+/* ---- Cases -------------------------------------------------------------------------------------- */
+
+static void what_is_published_is_taken_as_it_was(void **state)
+{
+    static const char odd[] = "a\0b\r\n\xf0\x9f\x9a\x80 \xff";
+    struct rt_message all[] = {
+        message("id-1", "as.it.was", odd, sizeof(odd)),
+        message("id-2", "as.it.was", "", 0),
+        {.id = "id-3",
+         .topic = "as.it.was",
+         .key = "order 7 \xc3\xa9",
+         .type = "created",
+         .body = "x",
+         .size = 1},
+    };
+
+    (void)state;
+    POST.route("as.it.was");
+    struct rt_broker *b = opened(), *taker = taking("as.it.was", 4);
+    for (size_t i = 0; i < 3; i++)
+        must_publish(b, &all[i]);
+    for (size_t i = 0; i < 3; i++)
+        take_and_ack(taker, &all[i]);
+    POST.kind->close(b);
+    POST.kind->close(taker);
+}
+
+static void a_batch_is_confirmed_and_keeps_its_order(void **state)
+{
+    static struct rt_message all[MANY];
+    static char ids[MANY][16];
+    static enum rt_sent sent[MANY];
+    static const char *why[MANY];
+
+    (void)state;
+    POST.route("many");
+    struct rt_broker *b = opened(), *taker = taking("many", 64);
+    for (size_t i = 0; i < MANY; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "many-%zu", i);
+        all[i] = message(ids[i], "many", ids[i], strlen(ids[i]));
+    }
+    assert_int_equal(POST.kind->publish(b, all, MANY, rt_relay_now() + LONG, sent, why), 0);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(sent[i], RT_SENT_CONFIRMED);
+    for (size_t i = 0; i < MANY; i++)
+        take_and_ack(taker, &all[i]);
+    POST.kind->close(b);
+    POST.kind->close(taker);
+}
+
+static void what_nobody_takes_is_refused_alone(void **state)
+{
+    const struct rt_message all[] = {
+        message("r-1", "led", "1", 1),
+        message("r-2", "leads.nowhere", "2", 1),
+        message("r-3", "led", "3", 1),
+    };
+    enum rt_sent sent[3];
+    const char *why[3];
+
+    (void)state;
+    if (!POST.refuses_without_route)
+        return;
+    POST.route("led");
+    struct rt_broker *b = opened();
+    assert_int_equal(POST.kind->publish(b, all, 3, rt_relay_now() + LONG, sent, why), 0);
+    assert_int_equal(sent[0], RT_SENT_CONFIRMED);
+    assert_int_equal(sent[1], RT_SENT_REFUSED);
+    assert_non_null(why[1]);
+    assert_int_equal(sent[2], RT_SENT_CONFIRMED);
+    must_publish(b, &all[0]); /* and it goes on */
+    POST.kind->close(b);
+}
+
+static void what_is_not_acknowledged_comes_again(void **state)
+{
+    const struct rt_message one = message("again", "again", "1", 1);
+    struct rt_message m;
+    uint64_t token;
+
+    (void)state;
+    POST.route("again");
+    struct rt_broker *b = opened(), *taker = taking("again", 1);
+    must_publish(b, &one);
+    must_take(taker, &m, &token);
+    assert_int_equal(POST.kind->back(taker, token), 0);
+    must_take(taker, &m, &token);
+    assert_string_equal(m.id, "again");
+    assert_int_equal(POST.kind->ack(taker, token), 0);
+    assert_int_equal(POST.kind->next(taker, rt_relay_now() + SECOND / 10, &m, &token), ROTA_BUSY);
+    POST.kind->close(b);
+    POST.kind->close(taker);
+}
+
+static void a_broker_that_dies_is_unreachable_and_comes_back(void **state)
+{
+    const struct rt_message one = message("dies", "dies", "1", 1);
+    enum rt_sent sent = RT_SENT_CONFIRMED;
+    const char *why = NULL;
+    char line[RT_BROKER_LINE] = "";
+    struct rt_broker *none = NULL;
+
+    (void)state;
+    POST.route("dies");
+    struct rt_broker *b = opened();
+    must_publish(b, &one);
+    rt_server_kill(server);
+    assert_int_equal(POST.kind->publish(b, &one, 1, rt_relay_now() + LONG, &sent, &why),
+                     ROTA_UNREACHABLE);
+    assert_int_equal(sent, RT_SENT_LOST);
+    assert_true(strlen(POST.kind->errmsg(b)) > 10);
+    POST.kind->close(b);
+    assert_int_equal(try_open(&none, "", "", line, sizeof(line)), ROTA_UNREACHABLE);
+    assert_null(none);
+    assert_true(strlen(line) > 10);
+    POST.run();
+    b = opened();
+    must_publish(b, &one);
+    POST.kind->close(b);
+}
+
+static void a_wrong_password_is_told_without_it(void **state)
+{
+    char line[RT_BROKER_LINE] = "";
+    struct rt_broker *none = NULL;
+
+    (void)state;
+    if (!POST.has_passwords)
+        return;
+    assert_int_equal(try_open(&none, "guest:s3cret@", "", line, sizeof(line)), ROTA_AUTH);
+    assert_null(none);
+    assert_null(strstr(line, "s3cret"));
+    assert_true(strlen(line) > 10);
+}
+
+static void what_is_too_long_is_refused(void **state)
+{
+    struct rt_broker *b;
+    const char *why = NULL;
+
+    (void)state;
+    POST.route("long");
+    b = opened();
+    size_t most = POST.kind->body_max(b);
+    if (most > 0 && most < 64u << 20) {
+        char *body = calloc(1, most * 2);
+        assert_non_null(body);
+        const struct rt_message too_long = message("too-long", "long", body, most * 2);
+        assert_int_equal(publish_one(b, &too_long, &why), RT_SENT_REFUSED);
+        assert_non_null(why);
+        const struct rt_message longest = message("longest", "long", body, most);
+        must_publish(b, &longest);
+        free(body);
+    }
+    POST.kind->close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_published_is_taken_as_it_was),
+        cmocka_unit_test(a_batch_is_confirmed_and_keeps_its_order),
+        cmocka_unit_test(what_nobody_takes_is_refused_alone),
+        cmocka_unit_test(what_is_not_acknowledged_comes_again),
+        cmocka_unit_test(a_wrong_password_is_told_without_it),
+        cmocka_unit_test(what_is_too_long_is_refused),
+        cmocka_unit_test(a_broker_that_dies_is_unreachable_and_comes_back),
+    };
+
+    server = POST.start();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    POST.fini();
+    return failed;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A real broker for the suite of brokers: one suite, a program per broker (main.c). */
+#ifndef RT_POST_H
+#define RT_POST_H
+
+#include "lib/servers.h"
+#include "txn/relay/broker.h"
+
+struct post {
+    const struct rt_broker_kind *kind;
+    bool refuses_without_route; /* else it takes every topic */
+    bool has_passwords;
+    struct rt_server *(*start)(void); /* and waits until it serves */
+    void (*run)(void);                /* again, after rt_server_kill */
+    void (*fini)(void);
+    void (*url)(char *out, size_t size, const char *user_at,
+                const char *params); /* USER_AT: "" or "user:password@" */
+    void (*route)(
+        const char
+            *topic); /* TOPIC leads somewhere, from where it is taken by group "g" of source ... */
+    void (*source)(char *out, size_t size, const char *topic);
+};
+
+extern const struct post POST;
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lane, story by story: what it does with rows, verdicts, and a database or a broker that is away. */
+#include "txn/relay/lane.h"
+
+#include <rota.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS INT64_C(1000000)
+#define BATCH 8
+
+static struct rt_lane lane;
+static struct rt_lane_item items[BATCH];
+static struct rt_store_mark marks[BATCH];
+static struct rt_store_row rows[BATCH];
+static enum rt_sent sent[BATCH];
+static const char *why[BATCH];
+
+static void begin(bool strict)
+{
+    const struct rt_lane_options opts = {
+        .batch = BATCH, .attempts = 3, .body_max = 100, .strict = strict};
+
+    rt_lane_begin(&lane, &opts, items, marks);
+    memset(sent, 0, sizeof(sent));
+    memset(why, 0, sizeof(why));
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_REACH);
+    rt_lane_reached(&lane, 0);
+}
+
+static struct rt_store_row row(int64_t id, int64_t prev)
+{
+    return (struct rt_store_row){
+        .id = id, .prev = prev, .event_id = "e", .topic = "t", .payload = "p", .size = 1};
+}
+
+static void turn(size_t count)
+{
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_TURN);
+    rt_lane_turned(&lane, 0, rows, count);
+}
+
+static void wants(enum rt_lane_op op, uint32_t limit)
+{
+    struct rt_lane_todo todo = rt_lane_todo(&lane);
+
+    assert_int_equal(todo.op, op);
+    assert_int_equal(todo.limit, limit);
+}
+
+/* Publishes wave after wave: VERDICTS are of the rows of the claim. */
+static void publish(const enum rt_sent *verdicts)
+{
+    while (rt_lane_todo(&lane).op == RT_LANE_PUBLISH) {
+        size_t n = 0;
+        for (size_t i = 0; i < lane.count; i++)
+            if (items[i].goes && items[i].wave == lane.wave) {
+                why[n] = verdicts[i] == RT_SENT_REFUSED ? "no route" : NULL;
+                sent[n++] = verdicts[i];
+            }
+        assert_int_equal(n, lane.going);
+        rt_lane_published(&lane, 0, sent, why);
+    }
+}
+
+static void marked(size_t i, int64_t id, enum rt_store_what what)
+{
+    assert_true(i < lane.mark_count);
+    assert_int_equal(lane.marks[i].id, id);
+    assert_int_equal(lane.marks[i].what, what);
+}
+
+static void what_is_confirmed_is_marked_with_the_next_claim(void **state)
+{
+    struct rt_message batch[BATCH];
+
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0), rows[1] = row(2, 1), rows[2] = row(5, 0);
+    turn(3);
+    assert_int_equal(rt_lane_batch(&lane, batch),
+                     2); /* 2 is behind 1: it goes when that is confirmed */
+    sent[0] = sent[1] = RT_SENT_CONFIRMED;
+    rt_lane_published(&lane, 0, sent, why);
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_PUBLISH);
+    assert_int_equal(rt_lane_batch(&lane, batch), 1);
+    rt_lane_published(&lane, 0, sent, why);
+    wants(RT_LANE_TURN, BATCH);
+    assert_int_equal(lane.mark_count, 3);
+    marked(0, 1, RT_MARK_PUBLISHED), marked(1, 5, RT_MARK_PUBLISHED),
+        marked(2, 2, RT_MARK_PUBLISHED);
+}
+
+static void what_is_behind_anothers_row_is_let_go(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(3, 2), rows[1] = row(4, 3), rows[2] = row(7, 0); /* 2 is another's */
+    turn(3);
+    assert_int_equal(lane.going, 1);
+    assert_false(items[0].goes || items[1].goes);
+    sent[0] = RT_SENT_CONFIRMED;
+    rt_lane_published(&lane, 0, sent, why);
+    assert_int_equal(lane.mark_count, 1);
+    marked(0, 7, RT_MARK_PUBLISHED);
+    /* Nothing but such rows: they are let go before it waits, so that nobody is kept from them. */
+    turn(2);
+    wants(RT_LANE_TURN, 0);
+    turn(0);
+    wants(RT_LANE_WAIT, 0);
+}
+
+static void with_strict_order_one_of_a_key_at_a_time(void **state)
+{
+    (void)state;
+    begin(true);
+    rows[0] = row(1, 0), rows[1] = row(2, 1);
+    turn(2);
+    assert_int_equal(lane.going, 1);
+}
+
+static void behind_one_that_failed_nothing_of_its_key_goes(void **state)
+{
+    static const enum rt_sent verdicts[] = {RT_SENT_CONFIRMED, RT_SENT_REFUSED, RT_SENT_CONFIRMED,
+                                            RT_SENT_CONFIRMED};
+
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0), rows[1] = row(2, 1), rows[2] = row(3, 2), rows[3] = row(4, 0);
+    turn(4);
+    publish(verdicts);
+    assert_int_equal(lane.counts.sent, 3); /* 3 was never sent */
+    assert_int_equal(lane.mark_count, 3);
+    marked(0, 1, RT_MARK_PUBLISHED), marked(1, 4, RT_MARK_PUBLISHED), marked(2, 2, RT_MARK_TROUBLE);
+    assert_string_equal(marks[2].reason, "no route");
+    assert_int_equal(marks[2].next_in_ms, 1000);
+}
+
+static void when_much_of_the_lease_is_over_the_next_waves_wait(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0), rows[1] = row(2, 1);
+    turn(2);
+    rt_lane_hurry(&lane);
+    sent[0] = RT_SENT_CONFIRMED;
+    rt_lane_published(&lane, 0, sent, why);
+    wants(RT_LANE_TURN, BATCH);
+    assert_int_equal(lane.mark_count, 1);
+}
+
+static void after_the_last_attempt_it_is_dead_and_others_pass_when_that_is_written(void **state)
+{
+    static const enum rt_sent verdicts[] = {RT_SENT_REFUSED, RT_SENT_CONFIRMED};
+
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0), rows[1] = row(2, 1);
+    rows[0].attempts = 2;
+    turn(2);
+    publish(verdicts);
+    assert_int_equal(lane.mark_count, 1);
+    marked(0, 1, RT_MARK_DEAD);
+}
+
+static void what_is_too_long_is_dead_and_never_sent(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0);
+    rows[0].size = 101;
+    turn(1);
+    wants(RT_LANE_TURN, BATCH);
+    marked(0, 1, RT_MARK_DEAD);
+    assert_non_null(strstr(marks[0].reason, "longer"));
+}
+
+static void a_broker_that_is_away_is_nobodys_fault(void **state)
+{
+    int64_t waited = 0;
+
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0), rows[1] = row(2, 0);
+    turn(2);
+    sent[0] = RT_SENT_CONFIRMED;
+    rt_lane_published(&lane, ROTA_UNREACHABLE, sent, why);
+    wants(RT_LANE_TURN, 0); /* what was confirmed stands; the rest is free while it waits */
+    assert_int_equal(lane.mark_count, 1);
+    marked(0, 1, RT_MARK_PUBLISHED);
+    turn(0);
+    for (int i = 0; i < 40; i++) { /* an hour would be the same */
+        struct rt_lane_todo todo = rt_lane_todo(&lane);
+        assert_int_equal(todo.op, RT_LANE_WAIT);
+        assert_true(todo.ns >= 100 * MS && todo.ns <= 5000 * MS);
+        waited += todo.ns;
+        rt_lane_woken(&lane);
+        assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_REACH);
+        rt_lane_reached(&lane, ROTA_UNREACHABLE);
+    }
+    assert_true(waited > 60000 * MS);
+    rt_lane_woken(&lane);
+    rt_lane_reached(&lane, 0);
+    wants(RT_LANE_TURN, 1); /* it begins with one */
+    turn(1);
+    sent[0] = RT_SENT_CONFIRMED;
+    rt_lane_published(&lane, 0, sent, why);
+    wants(RT_LANE_TURN, 2);
+}
+
+static void one_that_costs_the_connection_twice_moves_aside(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0), rows[1] = row(2, 0);
+    turn(2);
+    rt_lane_published(&lane, ROTA_UNREACHABLE, sent, why);
+    turn(0);
+    rt_lane_woken(&lane);
+    rt_lane_reached(&lane, 0);
+    turn(1);
+    rt_lane_published(&lane, ROTA_UNREACHABLE, sent, why);
+    wants(RT_LANE_TURN, 0);
+    assert_int_equal(lane.mark_count, 1);
+    marked(0, 1, RT_MARK_TROUBLE);
+}
+
+static void a_broker_that_takes_nothing_now_is_waited_for(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0);
+    turn(1);
+    rt_lane_published(&lane, ROTA_BUSY, sent, why);
+    wants(RT_LANE_TURN, 0);
+    assert_int_equal(lane.mark_count, 0);
+}
+
+static void a_database_that_is_away_is_reached_again(void **state)
+{
+    (void)state;
+    begin(false);
+    rt_lane_turned(&lane, ROTA_UNREACHABLE, NULL, 0);
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_WAIT);
+    rt_lane_woken(&lane);
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_REACH);
+}
+
+static void with_nothing_to_do_it_asks_less_and_less(void **state)
+{
+    int64_t last = 0;
+
+    (void)state;
+    begin(false);
+    for (int i = 0; i < 10; i++) {
+        turn(0);
+        struct rt_lane_todo todo = rt_lane_todo(&lane);
+        assert_int_equal(todo.op, RT_LANE_WAIT);
+        assert_true(todo.ns >= last && todo.ns <= 1000 * MS);
+        last = todo.ns;
+        rt_lane_woken(&lane);
+    }
+    assert_int_equal(last, 1000 * MS);
+    assert_true(lane.idle);
+}
+
+static void when_it_is_to_stop_it_marks_and_claims_nothing(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0);
+    turn(1);
+    rt_lane_stop(&lane);
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_PUBLISH);
+    sent[0] = RT_SENT_CONFIRMED;
+    rt_lane_published(&lane, 0, sent, why);
+    wants(RT_LANE_TURN, 0);
+    assert_int_equal(lane.mark_count, 1);
+    turn(0);
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_STOP);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_confirmed_is_marked_with_the_next_claim),
+        cmocka_unit_test(what_is_behind_anothers_row_is_let_go),
+        cmocka_unit_test(with_strict_order_one_of_a_key_at_a_time),
+        cmocka_unit_test(behind_one_that_failed_nothing_of_its_key_goes),
+        cmocka_unit_test(when_much_of_the_lease_is_over_the_next_waves_wait),
+        cmocka_unit_test(after_the_last_attempt_it_is_dead_and_others_pass_when_that_is_written),
+        cmocka_unit_test(what_is_too_long_is_dead_and_never_sent),
+        cmocka_unit_test(a_broker_that_is_away_is_nobodys_fault),
+        cmocka_unit_test(one_that_costs_the_connection_twice_moves_aside),
+        cmocka_unit_test(a_broker_that_takes_nothing_now_is_waited_for),
+        cmocka_unit_test(a_database_that_is_away_is_reached_again),
+        cmocka_unit_test(with_nothing_to_do_it_asks_less_and_less),
+        cmocka_unit_test(when_it_is_to_stop_it_marks_and_claims_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
