@@ -130,7 +130,8 @@ void bench_txn_transfer(const struct bench *b);
 void bench_txn_forced(const struct bench *b);
 void bench_txn_decide(const struct bench *b);
 void bench_txn_peers(const struct bench *b);
-void bench_txn_tcc(const struct bench *b); /* services over HTTP: tcc.c */
-void bench_txn_stop(void);                 /* also if nothing was started */
+void bench_txn_tcc(const struct bench *b);   /* services over HTTP: tcc.c */
+void bench_txn_serve(const struct bench *b); /* rota-txn serve: serve.c */
+void bench_txn_stop(void);                   /* also if nothing was started */
 
 #endif

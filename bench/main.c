@@ -95,7 +95,9 @@ static const struct {
      "transactions over two databases, 16 clients: against Seata's XA and DTM's"},
 #ifdef BENCH_HTTP
     {"txn-tcc", bench_txn_tcc,
-     "two services over HTTP, 1, 16 and 64 clients: against the same calls by hand and a durable row"},
+     "two services over HTTP, 1, 16 and 64 clients: against the same calls by hand and a durable row, DTM and Seata"},
+    {"txn-serve", bench_txn_serve,
+     "DTM's client with sagas and tccs of two services, 1, 16 and 64 clients: on rota-txn serve, against DTM"},
 #endif
 #endif
 };

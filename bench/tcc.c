@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Services by try, confirm and cancel: two local ones that do nothing, beside the same calls by hand and one durable row. */
-#include "txn.h"
+#include "tcc.h"
 
 #include "txn/http/server.h"
 
 #include <curl/curl.h>
-#include <rota_txn.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,17 +14,16 @@
 #define ROUNDS 5
 #define ROUND_S 1.0
 #define CLIENTS_MAX 64
-#define SERVICES 2
 #define BODY "{\"amount\": 1, \"account\": \"0123456789\"}"
 
-enum { TRY, CONFIRM, CANCEL };
-
-static struct rt_http_server *servers[SERVICES];
-static char urls[SERVICES][3][64];
+const char *const tcc_ops[TCC_OPS] = {"try", "confirm", "cancel"};
+char tcc_at[TCC_SERVICES][64];
+static struct rt_http_server *servers[TCC_SERVICES];
+static char urls[TCC_SERVICES][TCC_OPS][80];
 static struct rota_txns *manager;
 
 struct client {
-    CURL *easy[SERVICES];
+    CURL *easy[TCC_SERVICES];
     CURLM *multi;
     unsigned count;
 };
@@ -38,16 +36,17 @@ struct crowd {
 
 static struct crowd crowd;
 
-__attribute__((noreturn)) static void die(const char *what)
+void tcc_must(bool ok, const char *what, struct rota_txns *m)
 {
-    fprintf(stderr, "rota-bench: tcc: %s: %s\n", what, rota_txn_errmsg(manager));
+    if (ok)
+        return;
+    fprintf(stderr, "rota-bench: tcc: %s: %s\n", what, rota_txn_errmsg(m));
     exit(1);
 }
 
 static void must(bool ok, const char *what)
 {
-    if (!ok)
-        die(what);
+    tcc_must(ok, what, manager);
 }
 
 /* ---- The services -------------------------------------------------------------------- */
@@ -58,18 +57,24 @@ static void say_yes(struct rt_http_request *r, void *arg)
     rt_http_request_answer(r, 200, "application/json", "{}", 2);
 }
 
-static void start(void)
+void tcc_start(void)
 {
     static const struct rt_http_route route = {"POST", "/*", say_yes, NULL, true};
-    static const char *const ops[] = {"try", "confirm", "cancel"};
     char errmsg[256];
-    for (int i = 0; i < SERVICES; i++) {
+    for (int i = 0; i < TCC_SERVICES; i++) {
         const struct rt_http_server_options o = {.routes = &route, .route_count = 1, .threads = 1};
         must(rt_http_server_start(&servers[i], &o, errmsg, sizeof errmsg) == 0, "a service");
-        for (int op = 0; op < 3; op++)
-            snprintf(urls[i][op], sizeof urls[i][op], "http://127.0.0.1:%u/%s",
-                     rt_http_server_port(servers[i]), ops[op]);
+        snprintf(tcc_at[i], sizeof tcc_at[i], "http://127.0.0.1:%u",
+                 rt_http_server_port(servers[i]));
+        for (int op = 0; op < TCC_OPS; op++)
+            snprintf(urls[i][op], sizeof urls[i][op], "%s/%s", tcc_at[i], tcc_ops[op]);
     }
+}
+
+void tcc_stop(void)
+{
+    for (int i = 0; i < TCC_SERVICES; i++)
+        rt_http_server_stop(servers[i], 1000);
 }
 
 /* ---- By hand ---------------------------------------------------------------------------- */
@@ -84,7 +89,7 @@ static size_t unread(char *bytes, size_t one, size_t n, void *arg)
 static void client_open(struct client *c)
 {
     c->multi = curl_multi_init();
-    for (int i = 0; i < SERVICES; i++) {
+    for (int i = 0; i < TCC_SERVICES; i++) {
         c->easy[i] = curl_easy_init();
         must(c->easy[i] != NULL && c->multi != NULL, "libcurl");
         curl_easy_setopt(c->easy[i], CURLOPT_NOSIGNAL, 1L);
@@ -96,7 +101,7 @@ static void client_open(struct client *c)
 
 static void client_close(struct client *c)
 {
-    for (int i = 0; i < SERVICES; i++)
+    for (int i = 0; i < TCC_SERVICES; i++)
         curl_easy_cleanup(c->easy[i]);
     curl_multi_cleanup(c->multi);
 }
@@ -110,7 +115,7 @@ static void check(CURL *easy)
 
 static void one_after_the_other(struct client *c, int op)
 {
-    for (int i = 0; i < SERVICES; i++) {
+    for (int i = 0; i < TCC_SERVICES; i++) {
         curl_easy_setopt(c->easy[i], CURLOPT_URL, urls[i][op]);
         must(curl_easy_perform(c->easy[i]) == CURLE_OK, "a call");
         check(c->easy[i]);
@@ -119,14 +124,14 @@ static void one_after_the_other(struct client *c, int op)
 
 static void both_at_once(struct client *c, int op)
 {
-    int running = SERVICES;
-    for (int i = 0; i < SERVICES; i++) {
+    int running = TCC_SERVICES;
+    for (int i = 0; i < TCC_SERVICES; i++) {
         curl_easy_setopt(c->easy[i], CURLOPT_URL, urls[i][op]);
         curl_multi_add_handle(c->multi, c->easy[i]);
     }
     while (curl_multi_perform(c->multi, &running) == CURLM_OK && running > 0)
         curl_multi_poll(c->multi, NULL, 0, 1000, NULL);
-    for (int i = 0; i < SERVICES; i++) {
+    for (int i = 0; i < TCC_SERVICES; i++) {
         check(c->easy[i]);
         curl_multi_remove_handle(c->multi, c->easy[i]);
     }
@@ -134,23 +139,23 @@ static void both_at_once(struct client *c, int op)
 
 static void by_hand(struct client *c, int number)
 {
-    one_after_the_other(c, TRY);
+    one_after_the_other(c, TCC_TRY);
     txn_hand_note(number + 1000, c->count);
-    one_after_the_other(c, CONFIRM);
+    one_after_the_other(c, TCC_CONFIRM);
 }
 
 static void by_hand_at_once(struct client *c, int number)
 {
-    both_at_once(c, TRY);
+    both_at_once(c, TCC_TRY);
     txn_hand_note(number + 1000, c->count);
-    both_at_once(c, CONFIRM);
+    both_at_once(c, TCC_CONFIRM);
 }
 
 /* ---- By Rota: counted when both have confirmed ---------------------------------------------- */
 
 struct tried {
-    sem_t sem;
-    _Atomic int failed;
+    sem_t sem; /* all have answered */
+    _Atomic int left, failed;
 };
 
 static void on_tried(void *arg, int err)
@@ -158,33 +163,42 @@ static void on_tried(void *arg, int err)
     struct tried *t = arg;
     if (err != 0)
         t->failed++;
-    sem_post(&t->sem);
+    if (atomic_fetch_sub(&t->left, 1) == 1)
+        sem_post(&t->sem);
+}
+
+int tcc_ask_http(struct rota_txn *t, int i, rota_txn_fn *fn, void *arg)
+{
+    const struct rota_tcc_http what = {.try_url = urls[i][TCC_TRY],
+                                       .confirm_url = urls[i][TCC_CONFIRM],
+                                       .cancel_url = urls[i][TCC_CANCEL],
+                                       .content_type = "application/json",
+                                       .body = BODY,
+                                       .size = sizeof BODY - 1};
+    return rota_tcc_http_async(t, &what, NULL, 0, fn, arg);
+}
+
+void tcc_order(struct rota_txns *m, tcc_ask *ask)
+{
+    const struct rota_txn_options opts = {.flags = ROTA_TXN_WAIT};
+    struct rota_txn *t = NULL;
+    struct tried tried = {.left = TCC_SERVICES};
+    tcc_must(rota_txn_begin(m, &opts, &t) == 0, "begin", m);
+    sem_init(&tried.sem, 0, 0);
+    for (int i = 0; i < TCC_SERVICES; i++)
+        tcc_must(ask(t, i, on_tried, &tried) == 0, "a try", m);
+    while (sem_wait(&tried.sem) != 0)
+        ;
+    tcc_must(tried.failed == 0, "a try", m);
+    tcc_must(rota_txn_commit(t) == 0, "commit", m);
+    sem_destroy(&tried.sem);
 }
 
 static void by_rota(struct client *c, int number)
 {
-    const struct rota_txn_options opts = {.flags = ROTA_TXN_WAIT};
-    struct rota_txn *t = NULL;
-    struct tried tried = {.failed = 0};
     (void)c;
     (void)number;
-    must(rota_txn_begin(manager, &opts, &t) == 0, "begin");
-    sem_init(&tried.sem, 0, 0);
-    for (int i = 0; i < SERVICES; i++) {
-        const struct rota_tcc_http what = {.try_url = urls[i][TRY],
-                                           .confirm_url = urls[i][CONFIRM],
-                                           .cancel_url = urls[i][CANCEL],
-                                           .content_type = "application/json",
-                                           .body = BODY,
-                                           .size = sizeof BODY - 1};
-        must(rota_tcc_http_async(t, &what, NULL, 0, on_tried, &tried) == 0, "a try");
-    }
-    for (int i = 0; i < SERVICES; i++)
-        while (sem_wait(&tried.sem) != 0)
-            ;
-    must(tried.failed == 0, "a try");
-    must(rota_txn_commit(t) == 0, "commit");
-    sem_destroy(&tried.sem);
+    tcc_order(manager, tcc_ask_http);
 }
 
 /* ---- Orders per second ------------------------------------------------------------------------ */
@@ -266,7 +280,7 @@ void bench_txn_tcc(const struct bench *b)
     snprintf(url, sizeof url, "file:%s/tcc-journal", b->folder);
     must(rota_txns_open(&manager, url, NULL) == 0, "a manager");
     txn_hand_open(b);
-    start();
+    tcc_start();
     for (int i = 0; i < CLIENTS_MAX; i++)
         client_open(&crowd.clients[i]);
     bench_one(b, 1);
@@ -276,6 +290,6 @@ void bench_txn_tcc(const struct bench *b)
         client_close(&crowd.clients[i]);
     rota_txns_close(manager);
     manager = NULL;
-    for (int i = 0; i < SERVICES; i++)
-        rt_http_server_stop(servers[i], 1000);
+    tcc_peers(b);
+    tcc_stop();
 }

@@ -39,6 +39,7 @@ void txn_settle(void); /* until PostgreSQL has seen that all connections are gon
 double txn_number(bool mysql, const char *sql); /* asked as whoever may see everything */
 void txn_endpoint(const struct bench *b, char *out, size_t size); /* for peers */
 const char *txn_postgres_url(void);
+const char *txn_mysql_url(void);
 double txn_servers_cpu_us(void); /* so far; whose connections are open still */
 
 /* ---- Transfers --------------------------------------------------------------- */

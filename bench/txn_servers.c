@@ -12,7 +12,7 @@
 
 static struct rt_mariadb mariadb;
 static struct rt_pg postgres;
-static char *postgres_url;
+static char *postgres_url, *mysql_url;
 static bool running;
 
 static const char *const databases[] = {"left", "right"};
@@ -70,6 +70,7 @@ void txn_start(void)
                                                   "shared_buffers=128MB", "max_wal_size=1GB"}});
     running = true;
     postgres_url = rt_pg_url(&postgres, 0);
+    mysql_url = rt_mariadb_url(&mariadb, 0);
     rt_mariadb_do(&mariadb, "GRANT ALL ON *.* TO rota@'%%'");
     for (int i = 0; i < 2; i++) {
         rt_mariadb_do(&mariadb, "CREATE DATABASE `%s`", databases[i]);
@@ -86,6 +87,7 @@ void bench_txn_stop(void)
     txn_hand_close();
     txn_rota_close();
     free(postgres_url);
+    free(mysql_url);
     rt_mariadb_fini(&mariadb);
     rt_pg_fini(&postgres);
 }
@@ -93,6 +95,11 @@ void bench_txn_stop(void)
 const char *txn_postgres_url(void)
 {
     return postgres_url;
+}
+
+const char *txn_mysql_url(void)
+{
+    return mysql_url;
 }
 
 void txn_endpoint(const struct bench *b, char *out, size_t size)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Bash completion for rota-txn(1), and for 'rota txn': commands, options, journals, and the ids of transactions. Commands and
-# options are read from its own --help, so that they cannot fall behind.
+# Bash completion for rota-txn(1), for 'rota txn', and for its demos, 'rota demo order': commands, options, journals, and the
+# ids of transactions. Commands and options are read from its own --help, so that they cannot fall behind.
 
 # The options of a command, and in valued those that take a value.
-_rota_txn_options() # PROGRAM [COMMAND]
+_rota_txn_options() # PROGRAM [COMMAND [DEMO]]
 {
     local line word names
     opts=" " valued=" "
@@ -34,7 +34,7 @@ _rota_txn_reply()
 
 _rota_txn() # [FROM]: the place of the word that is the program; "rota txn" are two
 {
-    local cur prev i command= opts valued
+    local cur prev i command= demo= opts valued
     local -a words program journal=()
     COMPREPLY=()
     read -r -a words <<<"${COMP_LINE:0:COMP_POINT}"
@@ -49,13 +49,17 @@ _rota_txn() # [FROM]: the place of the word that is the program; "rota txn" are 
         --journal) journal=(--journal "${words[i + 1]-}"); ((i += 1)) ;;
         --resources) ((i += 1)) ;;
         -*) ;;
-        *) [[ -n $command ]] || command=${words[i]} ;;
+        *) if [[ -z $command ]]; then command=${words[i]}; elif [[ $command$demo == demo ]]; then demo=${words[i]}; fi ;;
         esac
     done
-    _rota_txn_options "${program[@]}" ${command:+"$command"}
+    _rota_txn_options "${program[@]}" ${command:+"$command"} ${demo:+"$demo"}
     case $prev in
     --journal)
         _rota_txn_reply < <(printf '%s\n' file: postgres:// mysql:// mariadb:// etcd:// etcds://)
+        return 0
+        ;;
+    --fail)
+        _rota_txn_reply < <(printf '%s\n' stock payment coordinator network)
         return 0
         ;;
     --resources | --metrics | --tls-cert | --tls-key | --token-file)
@@ -68,6 +72,7 @@ _rota_txn() # [FROM]: the place of the word that is the program; "rota txn" are 
     */-*) _rota_txn_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
     /* | help/*) _rota_txn_reply < <("${program[@]}" --help 2>/dev/null </dev/null |
         sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z0-9].*/\1/p') ;;
+    demo/*) [[ -n $demo ]] || _rota_txn_reply < <(printf '%s\n' bank order) ;;
     show/* | outcome/* | settle/* | resolve/*)
         _rota_txn_reply < <(timeout 1 "${program[@]}" "${journal[@]}" ls --json 2>/dev/null </dev/null |
             sed -n 's/^ *"id": "\([0-9a-f]*\)",*$/\1/p')

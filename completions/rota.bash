@@ -106,10 +106,17 @@ _rota()
         return 0
     fi
 
-    if [[ $command == txn ]]; then # its own completion, which is installed beside this one
+    # Transactions have a completion of their own, which is installed beside this one.
+    if [[ $command == txn ]] || { [[ $command == demo && ${words[i]} =~ ^(bank|order)$ ]] && ((i < last)); }; then
         declare -F _rota_txn >/dev/null || . "${BASH_SOURCE[0]%/*}/rota-txn" 2>/dev/null ||
             . "${BASH_SOURCE[0]%/*}/rota-txn.bash" 2>/dev/null
         if declare -F _rota_txn >/dev/null; then _rota_txn; fi
+        return 0
+    fi
+    if [[ $command == relay ]]; then
+        declare -F _rota_relay >/dev/null || . "${BASH_SOURCE[0]%/*}/rota-relay" 2>/dev/null ||
+            . "${BASH_SOURCE[0]%/*}/rota-relay.bash" 2>/dev/null
+        if declare -F _rota_relay >/dev/null; then _rota_relay; fi
         return 0
     fi
     _rota_options "${rota[0]}" "$command"
@@ -163,7 +170,7 @@ _rota()
     fi
     case $command/$cur in
     bench/[^-]* | bench/ | guard/[^-]* | guard/) _rota_reply < <(_rota_words "${rota[0]}" "$command") ;;
-    demo/[^-]* | demo/) _rota_reply <<<$'traps\nbank' ;;
+    demo/[^-]* | demo/) _rota_reply <<<$'traps\nbank\norder' ;;
     help/*) _rota_reply < <(_rota_words "${rota[0]}") ;;
     */-*) _rota_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
     run/* | once/* | elect/* | show/* | why/* | watch/* | break/* | ls/*) _rota_reply < <(_rota_names "${rota[@]}") ;;

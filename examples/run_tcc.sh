@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the example of services: two of them, orders that are taken and one that is not, and recovery.
 #
-#   run_tcc.sh TCC_ORDER TCC_SERVICE.PY ROTA_TXN
+#   run_tcc.sh TCC_ORDER TCC_SERVICE TCC_SERVICE.PY ROTA_TXN     the stock is served in C, the money in Python
 set -eu
 room=$(mktemp -d)
 pids=
@@ -11,14 +11,16 @@ export HOME="$room" ROTA_JOURNAL="file:$room/journal"
 unset XDG_CONFIG_HOME
 mkdir -p "$room/.config/rota"
 
-# NAME ITEMS: serves, and is a resource.
+# NAME ITEMS SERVICE...: serves, and is a resource.
 start()
 {
-    mkfifo "$room/$1.port"
-    python3 "$service" "$room/$1.db" "$2" >"$room/$1.port" &
+    name=$1 items=$2
+    shift 2
+    mkfifo "$room/$name.port"
+    "$@" "$room/$name.db" "$items" >"$room/$name.port" &
     pids="$pids $!"
-    read -r port <"$room/$1.port"
-    echo "$1 = http://127.0.0.1:$port/" >>"$room/.config/rota/txn"
+    read -r port <"$room/$name.port"
+    echo "$name = http://127.0.0.1:$port/" >>"$room/.config/rota/txn"
 }
 # NAME WHAT: that is what it has, or comes to have.
 has()
@@ -34,9 +36,9 @@ for i in range(300):
 sys.exit(f"it has {got}, not {sys.argv[2]}")' "http://127.0.0.1:$port/" "$2"
 }
 
-order=$1 service=$2 rota_txn=$3
-start stock 5
-start money 3
+order=$1 in_c=$2 in_python=$3 rota_txn=$4
+start stock 5 "$in_c"
+start money 3 python3 "$in_python"
 "$order" 2
 has stock "3 free, 0 reserved, 2 sold"
 has money "1 free, 0 reserved, 2 sold"

@@ -7,7 +7,7 @@
  *
  *   tcc_order HOW_MANY
  *
- * tcc_service.py is such a service. Kill this program wherever you like: `rota txn recover` finishes what it left. */
+ * tcc_service.c and tcc_service.py are such services. Kill this program wherever you like: `rota txn recover` finishes what it left. */
 #include <rota_txn.h>
 
 #include <stdio.h>

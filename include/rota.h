@@ -45,7 +45,8 @@ extern "C" {
     X(CLOSED, -14, "the client is closing")                               \
     X(FORKED, -15, "this handle belongs to the parent process")           \
     X(INTERNAL, -16, "internal error")                                    \
-    X(ABORTED, -17, "the transaction was rolled back")
+    X(ABORTED, -17, "the transaction was rolled back")                    \
+    X(MIXED, -18, "committed in one place and rolled back in another")
 
 enum rota_error {
 #define ROTA_ERROR_ENUM(name, value, text) ROTA_##name = value,

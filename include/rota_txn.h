@@ -81,7 +81,8 @@ void rota_txns_close(struct rota_txns *m);
 
 /* What the last failing call of the calling thread on M had to say: one line with what is wrong and what to do, never
  * with a secret in it. With M NULL: that of this thread's last call that takes no manager: rota_txns_open,
- * rota_call_read, rota_fence_*. Valid until the thread's next failing call; "" if there was none. */
+ * rota_call_read, rota_fence_*, rota_event_*, rota_participant_run. Valid until the thread's next failing call; "" if
+ * there was none. */
 const char *rota_txn_errmsg(const struct rota_txns *m);
 
 /* Names a resource and the URL at which the keeper reaches it, as a line of the file of resources does: the keeper
@@ -323,6 +324,162 @@ static inline int rota_tcc_http_async(struct rota_txn *t, const struct rota_tcc_
                                       char *answer, size_t room, rota_txn_fn *fn, void *arg)
 {
     return rota_tcc_http_async_sized(t, what, sizeof(struct rota_tcc_http), answer, room, fn, arg);
+}
+
+/* ---- Events: the outbox -------------------------------------------------------- */
+
+/* An event is a row in the service's own database, written in the same transaction as what it tells of: both are there, or
+ * neither is. rota-relay(1) publishes it, with this id each time; a consumer takes it once, in the transaction of its own
+ * work, and says that it is processed. docs/transactions/outbox.md has the same in plain SQL. */
+struct rota_event {
+    const char *topic; /* where to: 1 to 255 bytes */
+    const char *key;   /* events of one key keep their order; NULL: there is none */
+    const char *type;  /* NULL: none */
+    const void *payload;
+    size_t size;
+    const char *event_id; /* a UUID; NULL: the database draws one */
+    const char
+        *map; /* an event table of the application's, as rota-relay's --map; NULL: rota_event */
+};
+
+/* In the caller's open transaction: writes E. On error roll back; rota_txn_errmsg(NULL) has the line. Errors as those of
+ * rota_fence_*; ROTA_INVALID also: there is such an event_id, or E or its map is none. */
+int rota_event_put_mysql_sized(struct st_mysql *my, const struct rota_event *e, size_t size);
+int rota_event_put_postgres_sized(struct pg_conn *pg, const struct rota_event *e, size_t size);
+int rota_event_put_sqlite_sized(struct sqlite3 *db, const struct rota_event *e, size_t size);
+static inline int rota_event_put_mysql(struct st_mysql *my, const struct rota_event *e)
+{
+    return rota_event_put_mysql_sized(my, e, sizeof(struct rota_event));
+}
+static inline int rota_event_put_postgres(struct pg_conn *pg, const struct rota_event *e)
+{
+    return rota_event_put_postgres_sized(pg, e, sizeof(struct rota_event));
+}
+static inline int rota_event_put_sqlite(struct sqlite3 *db, const struct rota_event *e)
+{
+    return rota_event_put_sqlite_sized(db, e, sizeof(struct rota_event));
+}
+
+/* Makes the tables rota_event, rota_event_trouble and rota_inbox (SQLite: and rota_relay) where they are missing. Outside
+ * of a transaction (ROTA_INVALID). ROTA_AUTH: docs/transactions/outbox.md has the statements for somebody who may. */
+int rota_event_make_mysql(struct st_mysql *my);
+int rota_event_make_postgres(struct pg_conn *pg);
+int rota_event_make_sqlite(struct sqlite3 *db);
+
+/* On the consumer's side, in its open transaction, before its work: notes in the table rota_inbox that CONSUMER (its name, 1 to
+ * 128 bytes) takes the event EVENT_ID (1 to 64 bytes). 0: for the first time: do the work, commit, acknowledge the message.
+ * ROTA_BUSY: it was taken before: do nothing, end the transaction, acknowledge. Waits for another who has it and has not
+ * committed, as long as the database waits for locks. ROTA_ABORTED: that was too long, or a deadlock: roll back, and leave the
+ * message to come again, as with all other errors. */
+int rota_event_take_mysql(struct st_mysql *my, const char *consumer, const char *event_id);
+int rota_event_take_postgres(struct pg_conn *pg, const char *consumer, const char *event_id);
+int rota_event_take_sqlite(struct sqlite3 *db, const char *consumer, const char *event_id);
+
+/* Where the consumer can reach the table of events: the event EVENT_ID is processed. In the transaction of its work, or after
+ * it; twice is legal, and so is an event that is no longer there. MAP: as in struct rota_event. May wait for the relay, which
+ * holds the row while it publishes it. */
+int rota_event_processed_mysql(struct st_mysql *my, const char *map, const char *event_id);
+int rota_event_processed_postgres(struct pg_conn *pg, const char *map, const char *event_id);
+int rota_event_processed_sqlite(struct sqlite3 *db, const char *map, const char *event_id);
+
+/* ---- Three-phase commit ------------------------------------------------------ */
+
+/* For participants that the journal cannot reach, and that must be able to end by themselves:
+ * docs/transactions/three-phase.md says what it buys and what it does not. Two-phase commit, with a journal that does not
+ * die, is the better one where it can be had. */
+
+#define ROTA_PARTICIPANT_INSECURE 0x1u /* without token and TLS also where others reach it */
+
+struct rota_participant_options { /* zero means the default for each field */
+    const char *listen;           /* ADDRESS:PORT; 127.0.0.1:0, any port */
+    /* Its first line must be sent by who asks, and is sent to whom it asks: all who take part have the same one. It goes over
+     * https, or to this machine, only. */
+    const char *token_file;
+    const char *cert_file, *key_file; /* https, PEM; the key may be in the same file */
+    const char *ca_file; /* who vouches for the others' certificates; the system's authorities */
+    uint32_t flags;      /* ROTA_PARTICIPANT_INSECURE */
+    int32_t stop_fd;     /* it ends when this can be read, or its other end is closed; 0: never */
+    rota_log_fn *log;    /* as attention, called on any of its threads: it must be quick */
+    void *log_arg;
+    rota_attention_fn
+        *attention; /* the outcome is mixed; something came to nothing ten times: once per cause */
+    void *attention_arg;
+    void (*listens)(void *arg, uint16_t port); /* once, before it serves */
+    void *listens_arg;
+};
+
+/* Takes part in three-phase commit at the database URL (mysql:, postgres:), until it is stopped: promises in the table
+ * rota_promise, which it makes, work that is prepared there, timers; coordinators and other participants ask at its
+ * address. What is open when it ends goes on when somebody runs it again. Blocks; one per database: ROTA_LOST: another has
+ * taken over. Any number of them, at different databases, in a process. rota_txn_errmsg(NULL) has the line. */
+int rota_participant_run_sized(const char *url, const struct rota_participant_options *opts,
+                               size_t size);
+static inline int rota_participant_run(const char *url, const struct rota_participant_options *opts)
+{
+    return rota_participant_run_sized(url, opts, sizeof(struct rota_participant_options));
+}
+
+struct rota_three; /* a coordinator: a manager's journal, and an address */
+
+#define ROTA_THREE_INSECURE 0x1u /* as of a participant */
+
+struct rota_three_options { /* zero means the default for each field; as of a participant */
+    const char *listen;
+    const char *address; /* how participants reach it, if that is another: http://HOST:PORT */
+    const char *token_file, *cert_file, *key_file, *ca_file;
+    uint32_t flags; /* ROTA_THREE_INSECURE */
+};
+
+/* Listens, and answers participants from M's journal: of its own transactions, and of those whose coordinator has died, if
+ * they were told the same address. Those are finished, too. Close it before M. */
+int rota_three_open_sized(struct rota_txns *m, const struct rota_three_options *opts, size_t size,
+                          struct rota_three **out);
+static inline int rota_three_open(struct rota_txns *m, const struct rota_three_options *opts,
+                                  struct rota_three **out)
+{
+    return rota_three_open_sized(m, opts, sizeof(struct rota_three_options), out);
+}
+uint16_t rota_three_port(const struct rota_three *c);
+/* What is not finished is left to whoever is opened at the same address, and to recovery. No call may be under way. */
+void rota_three_close(struct rota_three *c);
+
+struct rota_three_part {           /* who takes part; it does not grow */
+    const char *resource;          /* the name of its database, by which recovery finds it */
+    const char *address;           /* http://HOST:PORT, or https */
+    const char *const *statements; /* its work, in their order; at most some 30 KB */
+    size_t count;
+};
+
+/* What a participant does that is ready and hears nobody who knows: it commits, as in the textbook, and the outcome may be
+ * mixed. Without it, it waits. */
+#define ROTA_THREE_COMMIT 0x1u
+
+struct rota_three_work {  /* zero means the default for each field */
+    uint32_t flags;       /* ROTA_THREE_COMMIT */
+    uint32_t promise_ms;  /* 5000: T1, promises are kept so long */
+    uint32_t ready_ms;    /* 15000: T2, who is ready waits so long before it asks */
+    uint32_t patience_ms; /* who prepares is waited for so long; a little less than half of T2 */
+    uint32_t
+        wait_ms; /* 30000: after the decision participants are waited for so long; UINT32_MAX: for ever */
+    uint32_t reserved;                        /* 0 */
+    void (*begun)(void *arg, const char *id); /* before anybody is asked */
+    void *begun_arg;
+};
+
+/* Commits the statements of 1 to 16 participants by three-phase commit. Any number of threads at once.
+ *   0             committed, durable; all have done it, or will
+ *   ROTA_ABORTED  nothing of it stays, or will: one said no, or did not answer in time
+ *   ROTA_MIXED    decided, and one has ended otherwise: a person has to mend it (the manager's attention, rota txn ls
+ *                 --attention). It stays open in the journal until somebody says that it is mended (rota txn resolve --done)
+ *   ROTA_UNKNOWN  not decided yet: the journal, or with ROTA_THREE_COMMIT a participant, does not answer. It is asked on
+ *                 while C is open; rota_txn_outcome tells how it ended.
+ * ROTA_INVALID, ROTA_NOMEM: nothing was begun. rota_txn_errmsg of the manager has the line. */
+int rota_three_commit_sized(struct rota_three *c, const struct rota_three_part *parts, size_t count,
+                            const struct rota_three_work *how, size_t size);
+static inline int rota_three_commit(struct rota_three *c, const struct rota_three_part *parts,
+                                    size_t count, const struct rota_three_work *how)
+{
+    return rota_three_commit_sized(c, parts, count, how, sizeof(struct rota_three_work));
 }
 
 #ifdef __cplusplus

@@ -38,7 +38,8 @@ has librota-txn1 "usr/lib/$triplet/librota_txn.so.1"
 has librota-txn-dev usr/include/rota_txn.h "usr/lib/$triplet/librota_txn.a" "usr/lib/$triplet/librota_txn.so" \
     "usr/lib/$triplet/pkgconfig/rota_txn.pc" usr/share/man/man3/librota_txn.3.gz
 has rota-txn usr/bin/rota-txn usr/share/man/man1/rota-txn.1.gz usr/share/bash-completion/completions/rota-txn \
-    usr/lib/systemd/system/rota-txn-recover.service
+    usr/lib/systemd/system/rota-txn-recover.service usr/bin/rota-relay usr/share/man/man1/rota-relay.1.gz \
+    usr/share/bash-completion/completions/rota-relay usr/lib/systemd/system/rota-relay@.service
 
 needs() # PACKAGE WORD: among its Depends
 {

@@ -35,7 +35,7 @@ page() # PROGRAM SOURCES EVERYWHERE TITLE: EVERYWHERE: options that each command
     differ "commands in $program --help only, or (indented) in $program.1 only" "$commands" \
         "$(sed -n "s/^\\.Ss $program \\([a-z-]*\\).*/\\1/p" "docs/man/$program.1")"
     for command in $commands; do
-        [ "$program $command" != "rota txn" ] || continue # a program of its own
+        [[ "$program $command" != "rota "@(txn|relay) ]] || continue # programs of their own
         listed=$("$build/$program" "$command" --help | grep -E '^ +-' | sed 's/\([^ ]\)   *[^ -].*/\1/' | grep -oE -- '--[a-z-]+')
         written=$(section "$program" "$command" | grep -oE 'Fl -[a-z][a-z-]+' | sed 's/^Fl /-/' | sort -u)
         for option in $listed; do
@@ -52,6 +52,10 @@ page() # PROGRAM SOURCES EVERYWHERE TITLE: EVERYWHERE: options that each command
 }
 page rota src/cli "--on --system" rota
 page rota-txn src/txn/cli "--journal --resources" "rota txn"
+# rota-relay has no commands: its options are in its help and its page.
+differ "options in rota-relay --help only, or (indented) in rota-relay.1 only" \
+    "$("$build/rota-relay" --help | grep -E '^ +-' | grep -oE -- '--[a-z-]+' | grep -vxE -e '--(help|version)' | sort -u)" \
+    "$(grep -oE '^\.It Fl -[a-z-]+' docs/man/rota-relay.1 | sed 's/^\.It Fl /-/' | sort -u)"
 
 # ---- Exit codes: those of the source are in the page.
 for code in $(sed -n '/^enum rt_exit/,/^}/s/.*= \([0-9]*\),.*/\1/p' src/cli/cli.h); do

@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-for file in "$1/rota" "$1/librota.so" "$1/rota-txn" "$1/librota_txn.so"; do
+for file in "$1/rota" "$1/librota.so" "$1/rota-txn" "$1/rota-relay" "$1/librota_txn.so"; do
     dynamic=$(readelf -dW "$file")
     segments=$(readelf -lW "$file")
     fail() { echo "$file: $1"; exit 1; }

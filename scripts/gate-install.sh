@@ -17,7 +17,8 @@ pc=$(find "$room" -name rota.pc)
 for file in lib/librota.so.1 share/man/man1/rota.1 share/man/man3/librota.3 share/man/man7/rota-url.7 \
     share/bash-completion/completions/rota lib/librota_txn.so.1 include/rota_txn.h lib/pkgconfig/rota_txn.pc bin/rota-txn \
     share/man/man1/rota-txn.1 share/man/man3/librota_txn.3 share/bash-completion/completions/rota-txn \
-    lib/systemd/system/rota-txn-recover.service; do
+    lib/systemd/system/rota-txn-recover.service bin/rota-relay share/man/man1/rota-relay.1 \
+    share/bash-completion/completions/rota-relay lib/systemd/system/rota-relay@.service; do
     [ -e "$room/usr/local/$file" ] || { echo "$file is not in its place"; exit 1; }
 done
 prefix=$room$(sed -n 's/^prefix=//p' "$pc")

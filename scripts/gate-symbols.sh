@@ -27,7 +27,7 @@ check() # LIBRARY PATTERN NAMES: what it may show, and what it must
 build=$1
 locks=$(declared include/rota_guard.h)
 check librota '^rota_' "$locks"
-check librota_txn '^rota_(txn|txns|xa|branch|call|fence|tcc|reply|three|participant)_' "$(declared include/rota_txn.h | grep -vxF -e "$locks")"
+check librota_txn '^rota_(txn|txns|xa|branch|call|event|fence|tcc|reply|three|participant)_' "$(declared include/rota_txn.h | grep -vxF -e "$locks")"
 
 needed=$(readelf -d "$build/librota_txn.so" | grep -E 'NEEDED.*\[lib(rota|pq|mariadb|mysqlclient|hiredis|curl|microhttpd)\.' || true)
 [ -z "$needed" ] || { printf 'librota_txn.so needs:\n%s\n' "$needed"; exit 1; }

@@ -132,6 +132,7 @@ enum rt_bug {
     RT_BUG_MANAGER_LOST_IS_DONE = 152,         /* an own COMMIT whose answer was lost */
     RT_BUG_MANAGER_NO_DEADLINE = 153,          /* recovery does not wait for it */
     RT_BUG_MANAGER_UNKNOWN_IS_COMMITTED = 154, /* told so when the journal does not answer */
+    RT_BUG_MANAGER_UNREGISTERED = 155,         /* a try leaves, and the journal knows nothing */
     /* Of resources. */
     RT_BUG_RESOURCE_ANY_SERVER = 160,     /* whichever database answers at the URL */
     RT_BUG_RESOURCE_LOST_IS_UNSENT = 161, /* an op whose answer was lost */
@@ -153,6 +154,25 @@ enum rt_bug {
     RT_BUG_FENCE_CONFIRM_ANY = 242,  /* a confirm does not look whose try it was */
     RT_BUG_FENCE_NO_DEADLINE = 243,  /* a try is welcome at any time */
     RT_BUG_FENCE_CLEANS_ALL = 244,   /* rows go whatever the journal says */
+    RT_BUG_FENCE_SKIPPED = 245,      /* each call is done as it comes */
+    /* Of a service in the tests. */
+    RT_BUG_SERVICE_ANSWERS_FIRST = 246, /* before its COMMIT */
+    /* Of rota-txn serve. */
+    RT_BUG_SERVE_UNREGISTERED = 250,    /* an action leaves, and the journal does not know */
+    RT_BUG_SERVE_BACK_BESIDE = 251,     /* compensated while its action is under way */
+    RT_BUG_SERVE_TOLD_FIRST = 252,      /* submit is answered before COMMIT stands */
+    RT_BUG_SERVE_ANYBODYS = 253,        /* taken over although another has claimed it */
+    RT_BUG_SERVE_LEFT_IS_DONE = 254,    /* DONE when the last calls have left */
+    RT_BUG_SERVE_ONGOING_IS_DONE = 255, /* 425, of a confirm or a compensation */
+    RT_BUG_SERVE_SILENCE_IS_NO = 256,   /* a back-check that is not answered */
+    RT_BUG_SERVE_STEPS_FORGOTTEN = 257, /* who takes over does not know what has run */
+    /* Of the relay. */
+    RT_BUG_RELAY_ANY_ORDER = 260,    /* a row goes whatever is before it */
+    RT_BUG_RELAY_LOST_IS_SENT = 261, /* marked without a confirm */
+    /* ... of what its simulator plays. */
+    RT_BUG_RELAY_NO_INBOX = 262,  /* the consumer does not know what it has done */
+    RT_BUG_RELAY_ACK_FIRST = 263, /* ... or acknowledges before its work is committed */
+    RT_BUG_RELAY_BY_ID = 264,     /* the database is asked for ids greater than the last */
 };
 
 #ifdef ROTA_PLANTED

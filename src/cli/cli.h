@@ -56,6 +56,7 @@ rt_command_fn rt_bench_main;
 rt_command_fn rt_top_main;
 rt_command_fn rt_demo_main;
 rt_command_fn rt_txn_main;
+rt_command_fn rt_relay_main;
 rt_command_fn rt_help_main;
 
 /* A line in the help of every command that opens an engine. */
@@ -79,6 +80,7 @@ extern const char rt_help_bench[];
 extern const char rt_help_top[];
 extern const char rt_help_demo[];
 extern const char rt_help_txn[];
+extern const char rt_help_relay[];
 extern const char rt_help_help[];
 
 #endif

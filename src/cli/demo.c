@@ -359,7 +359,7 @@ int rt_demo_main(const struct rt_cli *cli, int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "traps") == 0)
         return rt_traps_main(cli, argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "bank") == 0)
+    if (argc > 1 && (strcmp(argv[1], "bank") == 0 || strcmp(argv[1], "order") == 0))
         return rt_txn_main(cli, argc + 1, argv - 1); /* there is always a word before ours */
     int code = parse(&demo, argc, argv);
     if (code != RT_EXIT_OK || demo.shown)

@@ -32,6 +32,7 @@ const struct rt_command rt_commands[] = {
     {"metrics", "print metrics of an engine, for Prometheus", rt_help_metrics, rt_metrics_main},
     {"demo", "see a sale oversell without a lock, and not with one", rt_help_demo, rt_demo_main},
     {"txn", "transactions over several databases", rt_help_txn, rt_txn_main},
+    {"relay", "publish the events of a database's table", rt_help_relay, rt_relay_main},
     {"help", "show help for a command", rt_help_help, rt_help_main},
     {NULL, NULL, NULL, NULL},
 };

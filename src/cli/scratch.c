@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "file:" and PATH, its unusual bytes as %XX. False: too long. */
-static bool format_url(char *url, size_t size, const char *path)
+bool rt_scratch_file_url(char *url, size_t size, const char *path)
 {
     size_t n = (size_t)snprintf(url, size, "file:");
 
@@ -75,7 +74,7 @@ int rt_scratch_engine(struct rt_scratch *scratch, const struct rt_cli *cli)
         rt_connect_redact(url, scratch->shown, sizeof(scratch->shown));
     } else {
         snprintf(locks, sizeof(locks), "%s/locks", scratch->folder);
-        fits = format_url(scratch->url, sizeof(scratch->url), locks);
+        fits = rt_scratch_file_url(scratch->url, sizeof(scratch->url), locks);
         snprintf(scratch->shown, sizeof(scratch->shown), "file:");
     }
     if (fits)

@@ -24,4 +24,7 @@ void rt_scratch_remove(struct rt_scratch *scratch); /* with all that is in it */
  * exit code as above. */
 int rt_scratch_engine(struct rt_scratch *scratch, const struct rt_cli *cli);
 
+/* "file:" and PATH, its unusual bytes as %XX. False: too long. */
+bool rt_scratch_file_url(char *url, size_t size, const char *path);
+
 #endif

@@ -51,6 +51,23 @@ static const struct rt_point_name points[] = {
     {"tcc-tried", "tcc"},
     {"tcc-confirmed", "tcc"},
     {"tcc-cancelled", "tcc"},
+    /* ... and at the service: it was asked; its place in the fence stands, the work is done, both not durable; durable;
+     * answered. */
+    {"service-asked", "tcc"},
+    {"service-fenced", "tcc"},
+    {"service-worked", "tcc"},
+    {"service-committed", "tcc"},
+    {"service-answered", "tcc"},
+    /* rota-txn serve: a plan stands in the journal, a tcc's branch, steps before their actions leave; a call leaves; its
+     * answer is there; decided, and finished, before anybody is told; it has claimed what another left. */
+    {"dtm-planned", "serve"},
+    {"dtm-branch", "serve"},
+    {"dtm-registered", "serve"},
+    {"dtm-calls", "serve"},
+    {"dtm-answered", "serve"},
+    {"dtm-decided", "serve"},
+    {"dtm-finished", "serve"},
+    {"dtm-claimed", "serve"},
     /* Recovery: it knows what is there; it has taken something on; that is finished. */
     {"recover-listed", NULL},
     {"recover-aborting", NULL},

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE                                                                             \
-    "usage: faultproxy [--raw] [--seed N] [--listen /PATH] PORT|HOST:PORT|/PATH\n"        \
-    "First says \"port N\". Then one command per line; the answer ends with \"ok\" or\n"  \
-    "\"error\", its results before that. DIR is up, down or both. Ends with its input.\n" \
-    "  delay DIR US [JITTER_US]   chaos MAX_US   split DIR BYTES\n"                       \
-    "  hold DIR   release DIR   lose DIR   heal\n"                                        \
-    "  cut [CONNECTION]   reset [CONNECTION]   end-after DIR BYTES cut|reset\n"           \
-    "  open   refuse   mute   target HOST PORT\n"                                         \
-    "  fault reply|request|push look|drop|silence|cut|reset|double|delay\n"               \
-    "        [nth=N] [times=N|always] [us=N] [match=WORDS TO THE END OF THE LINE]\n"      \
-    "  hits FAULT   await FAULT HITS MS   fault-release FAULT   fault-end [FAULT]\n"      \
+#define USAGE                                                                                         \
+    "usage: faultproxy [--raw|--http] [--seed N] [--listen /PATH] PORT|HOST:PORT|/PATH\n"             \
+    "First says \"port N\". Then one command per line; the answer ends with \"ok\" or\n"              \
+    "\"error\", its results before that. DIR is up, down or both. Ends with its input.\n"             \
+    "  delay DIR US [JITTER_US]   chaos MAX_US   split DIR BYTES\n"                                   \
+    "  hold DIR   release DIR   lose DIR   heal\n"                                                    \
+    "  cut [CONNECTION]   reset [CONNECTION]   end-after DIR BYTES cut|reset\n"                       \
+    "  open   refuse   mute   target HOST PORT\n"                                                     \
+    "  fault reply|request|push look|drop|silence|cut|reset|double|delay\n"                           \
+    "        [nth=N] [times=N|always] [chance=PERCENT] [us=N] [match=WORDS TO THE END OF THE LINE]\n" \
+    "  hits FAULT   await FAULT HITS MS   fault-release FAULT   fault-end [FAULT]\n"                  \
     "  counts   counts-of CONNECTION   trace   trace-off (on stderr)\n"
 
 static struct rt_proxy *proxy;
@@ -132,6 +132,8 @@ static bool fault_option(struct rt_fault *f, const char *word)
         f->nth = number(word + 4);
     else if (strncmp(word, "times=", 6) == 0)
         f->times = number(word + 6);
+    else if (strncmp(word, "chance=", 7) == 0)
+        f->chance = number32(word + 7);
     else if (strncmp(word, "us=", 3) == 0)
         f->delay_us = number32(word + 3);
     else if (strncmp(word, "match=", 6) == 0)
@@ -294,6 +296,8 @@ static bool parse(int argc, char **argv, struct rt_proxy_options *opts)
     for (; i + 1 < argc; i++) {
         if (strcmp(argv[i], "--raw") == 0)
             opts->framing = &rt_proxy_raw;
+        else if (strcmp(argv[i], "--http") == 0)
+            opts->framing = &rt_proxy_http;
         else if (strcmp(argv[i], "--seed") == 0)
             opts->seed = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--listen") == 0)

@@ -229,10 +229,26 @@ struct rt_forkserver {
     int to, from; /* pipes: requests down, answers up */
 };
 
+#define RUNS_STILL (-1)
+
 struct request {
-    int spawn; /* 1: spawn `number`, 0: wait for pid `number` */
-    int number;
+    enum { SPAWN, WAIT, LOOK } what;
+    int number; /* SPAWN: the child's index; else its pid */
 };
+
+/* Its code; RUNS_STILL: it has none yet. */
+static int look(pid_t pid)
+{
+    int status = 0;
+    pid_t ended;
+
+    do
+        ended = waitpid(pid, &status, WNOHANG);
+    while (ended < 0 && errno == EINTR);
+    if (ended < 0)
+        die("waitpid");
+    return ended == 0 ? RUNS_STILL : status_code(status);
+}
 
 static void read_all(int fd, void *buf, size_t size)
 {
@@ -254,10 +270,9 @@ static int serve(int in, int out, rt_proc_fn *fn, void *arg)
 
     for (;;) {
         read_all(in, &req, sizeof(req));
-        if (req.spawn)
-            answer = (int)rt_proc_start(fn, req.number, arg);
-        else
-            answer = rt_proc_wait((pid_t)req.number);
+        answer = req.what == SPAWN  ? (int)rt_proc_start(fn, req.number, arg)
+                 : req.what == WAIT ? rt_proc_wait((pid_t)req.number)
+                                    : look((pid_t)req.number);
         if (write(out, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
             return 1;
     }
@@ -288,9 +303,8 @@ struct rt_forkserver *rt_forkserver_start(rt_proc_fn *fn, void *arg)
     return fs;
 }
 
-static int forkserver_ask(struct rt_forkserver *fs, int spawn, int number)
+static int forkserver_ask(struct rt_forkserver *fs, struct request req)
 {
-    struct request req = {.spawn = spawn, .number = number};
     int answer = -1;
 
     if (write(fs->to, &req, sizeof(req)) != (ssize_t)sizeof(req))
@@ -301,12 +315,21 @@ static int forkserver_ask(struct rt_forkserver *fs, int spawn, int number)
 
 pid_t rt_forkserver_spawn(struct rt_forkserver *fs, int index)
 {
-    return (pid_t)forkserver_ask(fs, 1, index);
+    return (pid_t)forkserver_ask(fs, (struct request){SPAWN, index});
 }
 
 int rt_forkserver_wait(struct rt_forkserver *fs, pid_t pid)
 {
-    return forkserver_ask(fs, 0, (int)pid);
+    return forkserver_ask(fs, (struct request){WAIT, (int)pid});
+}
+
+bool rt_forkserver_ended(struct rt_forkserver *fs, pid_t pid, int *code)
+{
+    int answer = forkserver_ask(fs, (struct request){LOOK, (int)pid});
+
+    if (answer != RUNS_STILL)
+        *code = answer;
+    return answer != RUNS_STILL;
 }
 
 void rt_forkserver_stop(struct rt_forkserver *fs)

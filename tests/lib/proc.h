@@ -52,7 +52,9 @@ struct rt_forkserver;
 struct rt_forkserver *rt_forkserver_start(rt_proc_fn *fn, void *arg);
 pid_t rt_forkserver_spawn(struct rt_forkserver *fs, int index);
 int rt_forkserver_wait(struct rt_forkserver *fs, pid_t pid); /* its code, as rt_proc_wait */
-void rt_forkserver_stop(struct rt_forkserver *fs);           /* kills what still runs */
+/* True: it has ended, and *CODE is its code (PID is nobody's any more). */
+bool rt_forkserver_ended(struct rt_forkserver *fs, pid_t pid, int *code);
+void rt_forkserver_stop(struct rt_forkserver *fs); /* kills what still runs */
 
 /* ---- Memory and a barrier between processes ----------------------------- */
 

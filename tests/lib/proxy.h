@@ -97,6 +97,7 @@ struct rt_fault {
     const char *match; /* a part of the message's words; NULL: any. See struct rt_proxy_message */
     uint64_t nth;      /* from the nth match from now on, on any connection; 0 is 1 */
     uint64_t times;    /* for so many matches; 0 is 1 */
+    uint32_t chance;   /* of 100 messages so many, drawn by the proxy's seed, are matches; 0: all */
     uint32_t delay_us;
 };
 

@@ -79,6 +79,10 @@ extern const struct rt_proxy_framing rt_proxy_mysql;
  * PATH", "changed PATH", "children PATH". */
 extern const struct rt_proxy_framing rt_proxy_zookeeper;
 
+/* HTTP/1.1 without TLS, bodies by Content-Length (others pass as bytes). A request is head and body, words: "POST /try BODY ", of
+ * each the beginning; its reply's "200 ". RT_FAULT_DOUBLE of a request: once more behind it, on its connection. */
+extern const struct rt_proxy_framing rt_proxy_http;
+
 /* etcd: gRPC over HTTP/2 without TLS, for programs that are linked with nghttp2 (testetcd). A call is
  * one request and one reply, from its HEADERS to its END_STREAM, put together again from frames that
  * came between others'. On the two streams that last (Watch, LeaseKeepAlive) each message is a request or

@@ -53,12 +53,15 @@ static int64_t due(struct rt_proxy *p, enum rt_proxy_dir dir, int64_t now_ns)
 /* ---- Faults ------------------------------------------------------------- */
 
 /* Counts the message in; true if it is this fault's turn. */
-static bool fault_matches(struct rt_fault_state *f, enum rt_fault_on on, const char *words)
+static bool fault_matches(struct rt_proxy *p, struct rt_fault_state *f, enum rt_fault_on on,
+                          const char *words)
 {
     uint64_t nth = f->fault.nth > 0 ? f->fault.nth : 1;
     uint64_t times = f->fault.times > 0 ? f->fault.times : 1;
 
     if (!f->active || f->fault.on != on || (f->match != NULL && strstr(words, f->match) == NULL))
+        return false;
+    if (f->fault.chance != 0 && rt_random_below(&p->random, 100) >= f->fault.chance)
         return false;
     f->seen++;
     return f->seen >= nth && f->seen - nth < times;
@@ -73,7 +76,7 @@ static uint32_t find_fault(struct rt_proxy *p, enum rt_fault_on on, const char *
         struct rt_fault_state *f = &p->faults[i];
         bool look = f->fault.what == RT_FAULT_LOOK;
 
-        if (!fault_matches(f, on, words) || (found != 0 && !look))
+        if (!fault_matches(p, f, on, words) || (found != 0 && !look))
             continue;
         f->hits++;
         if (!look)

@@ -55,6 +55,11 @@ void scarce_end(void)
     rt_alloc_set(NULL);
 }
 
+size_t scarce_held(void)
+{
+    return scarce.bytes + (size_t)scarce.live * sizeof(size_t);
+}
+
 void scarce_leave(long n)
 {
     scarce.fail_at = n < 0 ? 0 : scarce.asked + n + 1;

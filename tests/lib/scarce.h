@@ -17,6 +17,8 @@ extern struct scarce scarce;
 
 void scarce_begin(void); /* all zero; from now on the library's heap is this one */
 void scarce_end(void);
+/* Bytes that the library holds now, with what malloc itself needs for each block. */
+size_t scarce_held(void);
 
 /* Only N more succeed; negative: all do. */
 void scarce_leave(long n);

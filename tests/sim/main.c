@@ -6,7 +6,7 @@
  *
  * KIND is --txn: the core of transactions, over a journal and resources that are played; or --redis, --cluster, --redlock, --token, --also, --etcd, --postgres, --mysql or --zookeeper: over that engine and a model of its server, not over mem; --file: over
  * that engine, a real database and a machine that is played; --three, --three-commit, --three-strict: three-phase commit
- * (three/kind.c); --late: over mem
+ * (three/kind.c); --relay: the outbox; --late: over mem
  * that numbers tickets when it grants them. --from new: from a seed that is drawn anew and printed first. --rejoin:
  * half of the asks outlast outages (ROTA_REJOIN); --observe: threads also look on. Without them seeds mean what they did. */
 #include "base/alloc.h"
@@ -275,7 +275,7 @@ static void usage(void)
 {
     fprintf(
         stderr,
-        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file | --txn | --three | --three-commit | --three-strict] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
+        "usage: %s [--late | --redis | --cluster | --redlock | --token | --also | --etcd | --postgres | --mysql | --zookeeper | --file | --txn | --three | --three-commit | --three-strict | --relay] [--rejoin] [--observe] [--from SEED|new] [--seeds N] [--corpus FILE] | --seed SEED [--trace]\n",
         program);
     exit(64);
 }

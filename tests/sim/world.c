@@ -147,6 +147,7 @@ const struct sim_kind *sim_kind_find(const char *name)
         &sim_three,
         &sim_three_commit,
         &sim_three_strict,
+        &sim_relay,
 #if ROTA_ENGINE_FILE
         &sim_file,
 #endif

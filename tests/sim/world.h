@@ -86,6 +86,7 @@ extern const struct sim_kind sim_mem, sim_late, sim_redis, sim_cluster, sim_redl
     sim_also;
 extern const struct sim_kind sim_postgres, sim_mysql, sim_txn;
 extern const struct sim_kind sim_three, sim_three_commit, sim_three_strict;
+extern const struct sim_kind sim_relay;
 extern const struct sim_kind sim_etcd, sim_zookeeper, sim_file; /* where those engines were built */
 
 /* By its name, or NULL. */

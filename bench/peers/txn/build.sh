@@ -33,7 +33,14 @@ END
 else
     fails "$seata" "there is no Java, no Maven, or no Seata"
 fi
-if ! { command -v go >/dev/null && cd dtm && go build -buildvcs=false -o "$dtm" .; }; then
+sqls() # DTM's own statements, for its tables
+{
+    mkdir -p "$dtm.parts/sqls"
+    install -m 644 "$(go list -m -f '{{.Dir}}' github.com/dtm-labs/dtm)"/sqls/dtmsvr.storage.*.sql "$dtm.parts/sqls"
+}
+
+rm -f "$dtm" # one that only fails is no object file, which go would not overwrite
+if ! { command -v go >/dev/null && cd dtm && go build -buildvcs=false -o "$dtm" . && sqls; }; then
     fails "$dtm" "there is no Go (1.23 or later), or not its modules"
 fi
 chmod +x "$seata" "$dtm"

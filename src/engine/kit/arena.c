@@ -29,7 +29,8 @@ static struct rt_arena_block *add_block(struct rt_arena *a, size_t size)
         drop_first(a);
     if (size > a->most - a->total)
         return NULL;
-    size_t room = size > BLOCK || a->most - a->total < BLOCK ? size : BLOCK;
+    size_t usual = a->blocks == NULL && a->first > 0 ? a->first : BLOCK;
+    size_t room = size > usual || a->most - a->total < usual ? size : usual;
     struct rt_arena_block *b = rt_alloc(sizeof(*b) + room);
     a->no_memory = a->no_memory || b == NULL;
     if (b == NULL)

@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 struct rt_arena_block;
-struct rt_arena {                  /* zeroed but for `most` before the first use */
+struct rt_arena {                  /* zeroed but for `most` and `first` before the first use */
     size_t most;                   /* bytes at once */
+    size_t first;                  /* of its first block, if little is expected; 0: as the others */
     struct rt_arena_block *blocks; /* the one in use first; a small one is kept */
     size_t total;
     bool no_memory; /* since the last reset: there was none, which is not the limit */

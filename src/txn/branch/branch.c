@@ -207,7 +207,8 @@ static bool step(struct rt_party *p)
 
     if (p->op->what == RT_PARTY_LOOK)
         return look(p);
-    if (p->op->what == RT_PARTY_FORGET && (p->op->flags & RT_PARTY_FENCES) != 0)
+    if (p->op->what == RT_PARTY_FORGET &&
+        (p->op->flags & (RT_PARTY_FENCES | RT_PARTY_PROMISES)) != 0)
         return rt_forget_step(p);
     if (!own && !p->kind->step(p))
         return false;

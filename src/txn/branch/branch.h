@@ -129,6 +129,9 @@ enum { /* op->flags */
        /* FORGET: not markers, but rows of the fence of a service (txn/fence), in the table rota_fence where the connection
         * leads. Without one: DONE. */
        RT_PARTY_FENCES = 64,
+       /* FORGET: the same of promises of three-phase commit (txn/phase), in the table rota_promise. What has not ended, is not
+        * sure of the decision, or is mixed stays. */
+       RT_PARTY_PROMISES = 128,
 };
 
 struct rt_party_seen { /* of LIST, valid during the call */

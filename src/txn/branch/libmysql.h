@@ -52,6 +52,8 @@ struct st_mysql_res;
     X(int, mysql_next_result_cont, (int *, struct st_mysql *, int))                         \
     X(void, mysql_free_result, (struct st_mysql_res *))                                     \
     X(char **, mysql_fetch_row, (struct st_mysql_res *))                                    \
+    X(unsigned long *, mysql_fetch_lengths, (struct st_mysql_res *))                        \
+    X(unsigned long long, mysql_num_rows, (struct st_mysql_res *))                          \
     X(unsigned, mysql_num_fields, (struct st_mysql_res *))                                  \
     X(unsigned, mysql_field_count, (struct st_mysql *))                                     \
     X(char, mysql_more_results, (struct st_mysql *))                                        \

@@ -5,9 +5,13 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 
 bool rt_talk_add(struct rt_talk *t, const char *format, ...)
 {
@@ -24,6 +28,46 @@ bool rt_talk_add(struct rt_talk *t, const char *format, ...)
     va_end(again);
     t->size += ok ? (size_t)need : 0;
     return ok;
+}
+
+static int wait_ms(int64_t until)
+{
+    struct timespec now;
+
+    if (until == INT64_MAX)
+        return -1;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    int64_t left = (until - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec)) / 1000000 + 1;
+    return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+static bool is_past(int64_t deadline)
+{
+    return deadline != INT64_MAX && wait_ms(deadline) == 0;
+}
+
+void rt_talk_wait(struct rt_talk *t, int64_t deadline)
+{
+    bool cut = false;
+
+    bool over = t->kind->usable(t, t->said.text, sizeof(t->said.text)) != 0;
+    t->said.failed = t->said.lost = over;
+    over = over || t->kind->send(t);
+    while (!over) {
+        struct pollfd fd = {.fd = t->kind->fd(t), .events = t->events};
+        int n = poll(&fd, 1, wait_ms(t->until < deadline ? t->until : deadline));
+        if (n == 0 && !cut && is_past(deadline)) { /* the library is led to the end */
+            shutdown(fd.fd, SHUT_RDWR);
+            cut = true;
+            deadline = INT64_MAX;
+        } else if (n >= 0) {
+            over = t->kind->advance(t, n > 0 ? fd.revents : 0);
+        }
+    }
+    if (cut) {
+        t->said.failed = t->said.lost = true;
+        snprintf(t->said.text, sizeof(t->said.text), "no answer in time");
+    }
 }
 
 void rt_talk_row(struct rt_talk *t, int cells, char *const *values)

@@ -51,10 +51,17 @@ struct rt_talk {
     /* Each row, as texts (NULL: a null); NULL: nobody wants them. */
     void (*row)(void *arg, int cells, char *const *values);
     void *row_arg;
+    /* Each result that has rows, in place of them: the client library's own (MYSQL_RES, PGresult), now its to free. */
+    void (*whole)(void *arg, void *result);
+    void *whole_arg;
 };
 
 /* Appends to the statement to come. False: no memory. */
 __attribute__((format(printf, 2, 3))) bool rt_talk_add(struct rt_talk *t, const char *format, ...);
+
+/* Says T's statement, and waits for what is answered, at most until DEADLINE (CLOCK_BOOTTIME, ns; INT64_MAX: no limit): then
+ * the connection is cut, and all is lost. */
+void rt_talk_wait(struct rt_talk *t, int64_t deadline);
 
 /* For kinds: what was answered. */
 void rt_talk_row(struct rt_talk *t, int cells, char *const *values);

@@ -45,6 +45,10 @@ static void take_error(struct rt_talk *t)
 static void take_rows(struct rt_talk *t, struct st_mysql_res *rows)
 {
     assert(rows != NULL);
+    if (t->whole != NULL) {
+        t->whole(t->whole_arg, rows);
+        return;
+    }
     int cells = (int)rt_my.mysql_num_fields(rows);
     for (char **row; (row = rt_my.mysql_fetch_row(rows)) != NULL;)
         rt_talk_row(t, cells, row);

@@ -58,6 +58,10 @@ static void take(struct rt_talk *t, PGresult *result)
     const char *counted = rt_pq.PQcmdTuples(result);
 
     assert(result != NULL);
+    if (t->whole != NULL && rt_pq.PQresultStatus(result) == PGRES_TUPLES_OK) {
+        t->whole(t->whole_arg, result);
+        return;
+    }
     switch (rt_pq.PQresultStatus(result)) {
     case PGRES_TUPLES_OK:
         take_rows(t, result);

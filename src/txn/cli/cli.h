@@ -37,7 +37,7 @@ int rt_job_gc(struct rt_args *args, int argc, char **argv);
 int rt_job_three(struct rt_args *args, int argc, char **argv);
 int rt_job_participant(struct rt_args *args, int argc, char **argv);
 int rt_job_doctor(struct rt_args *args, int argc, char **argv);
-int rt_job_demo(struct rt_args *args, int argc, char **argv); /* rota demo bank */
+int rt_job_demo(struct rt_args *args, int argc, char **argv); /* rota demo bank, rota demo order */
 
 /* Lines in the help of every command. */
 #define RT_JOB_HELP                                                       \

@@ -7,20 +7,19 @@
 #include "cli/traps/house.h"
 #include "txn/cli/args.h"
 #include "txn/cli/bank/bank.h"
+#include "txn/cli/order/order.h"
+#include "txn/cli/watched.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 const char rt_job_help_demo[] =
     "Usage: rota demo bank [OPTION]...\n"
+    "  or:  rota demo order [--fail WHAT] [--json]   (three services; --help)\n"
     "Half of a bank's accounts are in MariaDB, half in PostgreSQL. Tellers carry coins\n"
     "from one to the other, and are killed again and again: without transactions coins\n"
     "are made and lost, with them the sum stays. Starts both databases in a temporary\n"
@@ -158,29 +157,6 @@ static int run(struct demo *d)
 
 /* ---- Whoever stops it leaves nothing behind --------------------------------------------------- */
 
-static volatile sig_atomic_t stopped_by;
-static volatile pid_t player;
-
-static void on_signal(int signo)
-{
-    stopped_by = signo;
-    if (player > 0)
-        kill(player, SIGKILL);
-}
-
-static void catch_signals(void (*how)(int), sigset_t *set)
-{
-    struct sigaction action = {.sa_handler = how};
-
-    sigemptyset(set);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGHUP);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
-}
-
 /* What is meant for the user's own servers says nothing to ours. */
 static void forget_others(const struct demo *d)
 {
@@ -196,43 +172,16 @@ static void forget_others(const struct demo *d)
         setenv("HOME", d->scratch.folder, 1); /* with ~/.my.cnf */
 }
 
-/* All of it, in a process of its own. */
-__attribute__((noreturn)) static void play(struct demo *d, pid_t parent)
+static int play(void *arg)
 {
-    sigset_t set;
+    struct demo *d = arg;
 
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(RT_EXIT_FAILED);
-    catch_signals(SIG_DFL, &set);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
     forget_others(d);
     int code = start_servers(d);
     if (code == RT_EXIT_OK)
         code = run(d);
     rt_house_close(&d->house);
-    fflush(NULL);
-    _exit(code);
-}
-
-/* Servers and tellers whose parent has gone are ours: they end. */
-static void end_children(void)
-{
-    for (;;) {
-        FILE *file = fopen("/proc/thread-self/children", "re");
-        char text[1024], *at = text;
-        if (file == NULL)
-            return;
-        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-        fclose(file);
-        char *last = strrchr(text,
-                             ' '); /* behind each; what is cut off comes when these are gone */
-        *(last != NULL ? last : text) = '\0';
-        for (long pid; (pid = strtol(at, &at, 10)) > 1;)
-            kill((pid_t)pid, SIGKILL);
-        if (waitpid(-1, NULL, 0) < 0 && errno != EINTR)
-            return;
-    }
+    return code;
 }
 
 /* At databases that stay nothing stays in doubt: its journal goes. */
@@ -249,36 +198,6 @@ static void mend(struct demo *d)
         return;
     rt_out_error("%s; their journal is kept: %s", bank.errmsg, d->journal);
     d->scratch.folder[0] = '\0';
-}
-
-static int play_watched(struct demo *d)
-{
-    pid_t parent = getpid();
-    sigset_t set;
-    int status = 0;
-
-    catch_signals(on_signal, &set);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0)
-        play(d, parent);
-    player = pid;
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-    if (pid < 0) {
-        rt_out_error("cannot start a process: %s", strerror(errno));
-        return RT_EXIT_UNREACHABLE;
-    }
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    player = 0;
-    end_children();
-    if (WIFEXITED(status) && stopped_by == 0)
-        return WEXITSTATUS(status);
-    catch_signals(SIG_DFL, &set); /* whoever is impatient */
-    mend(d);
-    return 128 + (stopped_by != 0 ? stopped_by : WTERMSIG(status));
 }
 
 /* ---- Its words ------------------------------------------------------------------------------- */
@@ -312,15 +231,18 @@ static int parse(struct demo *d, struct rt_args *args, int argc, char **argv, bo
             return rt_args_usage("demo", "'%s' is no such number", optarg);
     }
     if (optind < argc && strcmp(argv[optind], "bank") != 0)
-        return rt_args_usage("demo", "there is no demo '%s' of transactions: bank", argv[optind]);
+        return rt_args_usage("demo", "there is no demo '%s' of transactions: bank, order",
+                             argv[optind]);
     return RT_EXIT_OK;
 }
 
 int rt_job_demo(struct rt_args *args, int argc, char **argv)
 {
     static struct demo d = {.tellers = 4, .kills = 20}; /* static: its paths are large */
-    bool shown = false;
+    bool shown = false, stopped;
 
+    if (argc > 1 && strcmp(argv[1], "order") == 0)
+        return rt_order_demo(args, argc - 1, argv + 1);
     if (argc > 1 && strcmp(argv[1], "bank") == 0) {
         argv++;
         argc--;
@@ -332,7 +254,9 @@ int rt_job_demo(struct rt_args *args, int argc, char **argv)
     code = rt_scratch_make(&d.scratch, "bank");
     if (code == RT_EXIT_OK) {
         snprintf(d.journal, sizeof(d.journal), "file:%.2000s/journal", d.scratch.folder);
-        code = play_watched(&d);
+        code = rt_watched_run(play, &d, &stopped);
+        if (stopped)
+            mend(&d);
     }
     rt_scratch_remove(&d.scratch);
     return code;

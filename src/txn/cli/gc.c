@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rota txn gc: forgets what is over, in the order of core/gc.h: the floor, rows below it that are done, then the
- * markers, and the rows in fences of services, of all that is below it and not undone. */
+ * markers, the rows in fences of services, and promises of three-phase commit, of all that is below it and not undone. */
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/out.h"
@@ -18,8 +18,9 @@
 const char rt_job_help_gc[] =
     "Usage: rota txn gc [--keep TIME]\n"
     "Forgets transactions that are over: rows in the journal, then markers at the\n"
-    "databases, and rows in the fences of services (table rota_fence). What is not\n"
-    "finished stays, however old. Run it at any time.\n"
+    "databases, rows in the fences of services (table rota_fence), and promises of\n"
+    "three-phase commit (rota_promise). What is not finished, or mixed, stays,\n"
+    "however old. Run it at any time.\n"
     "\n"
     "      --keep TIME       outcomes stay known for so long: 7d (at least 2d)\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
@@ -88,7 +89,7 @@ static uint64_t forget_at(struct sweep *s, const char *name, uint32_t flags, int
 /* MARKED: the journal has heard of it, so it may have markers. */
 static void forget_all(struct sweep *s, const char *name, bool marked)
 {
-    uint64_t marks = 0, fences = 0;
+    uint64_t marks = 0, fences = 0, promises = 0;
     char text[256];
     int err = 0;
 
@@ -96,16 +97,19 @@ static void forget_all(struct sweep *s, const char *name, bool marked)
         marks = forget_at(s, name, 0, &err);
     if (err == 0)
         fences = forget_at(s, name, RT_PARTY_FENCES, &err);
+    if (err == 0)
+        promises = forget_at(s, name, RT_PARTY_PROMISES, &err);
     const char *why = err != 0 ? rota_txn_errmsg(s->visit->m) : NULL;
     s->failed += err != 0;
     if (s->sites != NULL)
         json_array_append_new(s->sites,
-                              json_pack("{s:o, s:I, s:I, s:o}", "resource", rt_json_text(name),
+                              json_pack("{s:o, s:I, s:I, s:I, s:o}", "resource", rt_json_text(name),
                                         "markers", (json_int_t)marks, "fences", (json_int_t)fences,
-                                        "why", why != NULL ? rt_json_text(why) : json_null()));
+                                        "promises", (json_int_t)promises, "why",
+                                        why != NULL ? rt_json_text(why) : json_null()));
     else if (why == NULL)
-        printf("%s: %" PRIu64 " markers, %" PRIu64 " rows of fences\n",
-               rt_out_clean(name, text, sizeof(text)), marks, fences);
+        printf("%s: %" PRIu64 " markers, %" PRIu64 " rows of fences, %" PRIu64 " promises\n",
+               rt_out_clean(name, text, sizeof(text)), marks, fences, promises);
     else
         rt_out_error("%s: %s", rt_out_clean(name, text, sizeof(text)), why);
 }

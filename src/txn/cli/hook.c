@@ -23,32 +23,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define QUEUE 64
+#define QUEUE 64   /* commands that wait */
+#define MOST 16384 /* calls that are not written down yet */
 #define SEEN 256
 #define LIMIT_MS 10000
 #define LOOK_MS 50 /* where the kernel has no pidfd */
 #define MS INT64_C(1000000)
 
 struct call {
+    struct call *next;
     char id[RT_TXN_ID_TEXT];
     char resource[RT_JOURNAL_NAME_MAX + 1];
     char line[512];
 };
 
 static struct {
-    pthread_mutex_t mu; /* for the queue, `seen`, counts */
-    struct call calls[QUEUE];
-    size_t first, count;
+    pthread_mutex_t mu; /* for what comes, `seen`, counts */
+    struct call *first, **last;
+    size_t count;
     struct call seen[SEEN]; /* the last that were called; without their lines */
     size_t seen_count;
     struct rt_hook_counts counts;
+    struct call *runs, **runs_last; /* the thread's own: written down, the command is to be run */
+    size_t run_count;
     pthread_t thread;
     bool running;
     int bell;           /* eventfd: a call, or the end */
     _Atomic int64_t by; /* 0: it goes on; else the end, at this time (CLOCK_BOOTTIME, ns) */
     const struct rt_visit *v;
     char *command; /* a copy; NULL: none */
-} hook = {.mu = PTHREAD_MUTEX_INITIALIZER, .bell = -1};
+} hook = {
+    .mu = PTHREAD_MUTEX_INITIALIZER, .last = &hook.first, .runs_last = &hook.runs, .bell = -1};
 
 /* ---- The queue ----------------------------------------------------------------- */
 
@@ -70,37 +75,56 @@ static bool was_seen(const struct call *c)
     return false;
 }
 
+static void put(struct call ***last, struct call *c)
+{
+    c->next = NULL;
+    **last = c;
+    *last = &c->next;
+}
+
+static struct call *get(struct call **first, struct call ***last)
+{
+    struct call *c = *first;
+
+    if (c == NULL)
+        return NULL;
+    *first = c->next;
+    if (*first == NULL)
+        *last = first;
+    return c;
+}
+
 void rt_hook_call(const char *id, const char *resource, const char *line)
 {
-    struct call c;
+    struct call *c = calloc(1, sizeof(*c));
     char clean[512];
 
     assert(id != NULL && resource != NULL && line != NULL);
-    snprintf(c.id, sizeof(c.id), "%s", id);
-    snprintf(c.resource, sizeof(c.resource), "%s", resource);
-    snprintf(c.line, sizeof(c.line), "%s", rt_out_clean(line, clean, sizeof(clean)));
+    if (c != NULL) {
+        snprintf(c->id, sizeof(c->id), "%s", id);
+        snprintf(c->resource, sizeof(c->resource), "%s", resource);
+        snprintf(c->line, sizeof(c->line), "%s", rt_out_clean(line, clean, sizeof(clean)));
+    }
     pthread_mutex_lock(&hook.mu);
-    if (was_seen(&c)) {
-    } else if (hook.count == QUEUE) {
+    if (c == NULL || hook.count == MOST) {
         hook.counts.dropped++;
-    } else {
-        hook.calls[(hook.first + hook.count++) % QUEUE] = c;
+    } else if (!was_seen(c)) {
+        put(&hook.last, c);
+        hook.count++;
+        c = NULL;
         ring();
     }
     pthread_mutex_unlock(&hook.mu);
+    free(c);
 }
 
-static bool take(struct call *out)
+static struct call *take(void)
 {
     pthread_mutex_lock(&hook.mu);
-    bool is = hook.count > 0;
-    if (is) {
-        *out = hook.calls[hook.first];
-        hook.first = (hook.first + 1) % QUEUE;
-        hook.count--;
-    }
+    struct call *c = get(&hook.first, &hook.last);
+    hook.count -= c != NULL;
     pthread_mutex_unlock(&hook.mu);
-    return is;
+    return c;
 }
 
 static void count(uint64_t *what)
@@ -108,6 +132,27 @@ static void count(uint64_t *what)
     pthread_mutex_lock(&hook.mu);
     ++*what;
     pthread_mutex_unlock(&hook.mu);
+}
+
+/* What has come is written into the journal, whatever a command does meanwhile; then commands wait for their turn. */
+static void write_down(void)
+{
+    struct rt_txn_id id;
+    int64_t deadline;
+
+    for (struct call *c; (c = take()) != NULL;) {
+        if (hook.v != NULL &&
+            rt_args_read_id(c->id, &id, &deadline)) /* else it is of no transaction */
+            (void)rt_notes_call(hook.v, &id, c->resource, c->line); /* in vain: the log has it */
+        if (hook.command != NULL && hook.run_count < QUEUE) {
+            put(&hook.runs_last, c);
+            hook.run_count++;
+            continue;
+        }
+        if (hook.command != NULL)
+            count(&hook.counts.dropped);
+        free(c);
+    }
 }
 
 /* ---- The command ------------------------------------------------------------------ */
@@ -190,7 +235,8 @@ static bool await(pid_t pid, int *status)
         int64_t left = (limit_of(until) - rt_loop_clock()) / MS + 1;
         (void)poll(fds, 2, (int)(fd < 0 && left > LOOK_MS ? LOOK_MS : left));
         if ((fds[1].revents & POLLIN) != 0)
-            (void)!read(hook.bell, &rung, sizeof(rung)); /* the queue is looked at afterwards */
+            (void)!read(hook.bell, &rung, sizeof(rung));
+        write_down();
     }
     if (fd >= 0)
         close(fd);
@@ -225,33 +271,24 @@ static void run(const struct call *c)
 
 /* ---- The thread ---------------------------------------------------------------------- */
 
-static void see_to(const struct call *c)
-{
-    struct rt_txn_id id;
-    int64_t deadline;
-
-    if (rt_args_read_id(c->id, &id, &deadline))                 /* else it is of no transaction */
-        (void)rt_notes_call(hook.v, &id, c->resource, c->line); /* in vain: the log has it */
-    if (hook.command != NULL)
-        run(c);
-}
-
 static void *main_of(void *arg)
 {
     struct pollfd bell = {.fd = hook.bell, .events = POLLIN};
-    struct call c;
     uint64_t rung;
 
     for (;;) {
         int64_t by = atomic_load(&hook.by);
         bool over = by != 0 && rt_loop_clock() >= by;
-        if (!over && take(&c)) {
-            see_to(&c);
-        } else if (by != 0) {
+        write_down();
+        struct call *c = over ? NULL : get(&hook.runs, &hook.runs_last);
+        hook.run_count -= c != NULL;
+        if (c != NULL)
+            run(c);
+        else if (by != 0)
             return arg;
-        } else if (poll(&bell, 1, -1) > 0) {
+        else if (poll(&bell, 1, -1) > 0)
             (void)!read(hook.bell, &rung, sizeof(rung));
-        }
+        free(c);
     }
 }
 
@@ -284,9 +321,12 @@ void rt_hook_stop(void)
     hook.running = false;
     free(hook.command);
     hook.command = NULL;
+    for (struct call *c; (c = get(&hook.runs, &hook.runs_last)) != NULL; free(c))
+        count(&hook.counts.dropped);
+    hook.run_count = 0;
+    for (struct call *c; (c = take()) != NULL; free(c))
+        count(&hook.counts.dropped);
     pthread_mutex_lock(&hook.mu);
-    hook.counts.dropped += hook.count;
-    hook.count = 0;
     close(hook.bell);
     hook.bell = -1;
     pthread_mutex_unlock(&hook.mu);

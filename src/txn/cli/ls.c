@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rota txn ls: what the journal has that is open or not finished, by deadline. */
+/* rota txn ls: what the journal has that is open or not finished, by deadline; or all that it has. */
 #include "cli/json.h"
 #include "cli/out.h"
 #include "txn/cli/notes.h"
+#include "txn/cli/plans.h"
 #include "txn/cli/records.h"
 
 #include <inttypes.h>
@@ -13,16 +14,20 @@
 #define ATTENTION_MS 60000 /* ten tries of the keeper, and some patience */
 
 const char rt_job_help_ls[] =
-    "Usage: rota txn ls [--attention]\n"
+    "Usage: rota txn ls [--all | --attention]\n"
     "Lists the transactions of the journal that are open or not finished, those with\n"
     "the earliest deadline first.\n"
     "\n"
+    "      --all             also what is finished, and not forgotten yet (gc); the\n"
+    "                        oldest first\n"
     "      --attention       only what a person was called for, or what is not\n"
     "                        finished a minute after it was decided, or open a minute\n"
     "                        after its deadline\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "STATE is open; overdue: undecided past its deadline, recovery will abort it;\n"
-    "committing, aborting: decided, and a branch has not heard of it yet.\n"
+    "committing, aborting: decided, and a branch has not heard of it yet; committed,\n"
+    "aborted: all have.\n"
+    "DEADLINE 'served': it is of 'rota txn serve', which finishes it.\n"
     "The journal has no row of a transaction that prepared and was never decided:\n"
     "'rota txn indoubt' looks for those at the databases.\n"
     "Exit: 0; with --attention 1 if there are any.\n";
@@ -31,6 +36,9 @@ static bool needs_attention(const struct rt_item *item, int64_t now_ms)
 {
     int64_t since = item->decided_ms != 0 ? item->decided_ms : item->deadline_ms;
 
+    /* of rota txn serve: how long one takes is its own to say */
+    if (rt_plans_has(item) && item->stands == RT_JOURNAL_OPEN)
+        return !item->done && item->called;
     return !item->done && (item->called || now_ms - since > ATTENTION_MS);
 }
 
@@ -49,22 +57,30 @@ static void on_call(void *arg, const char *id, const char *resource, const char 
     }
 }
 
+static bool has_age(const struct rt_item *item)
+{
+    return rt_plans_has(item) || !rt_txn_id_is_named(&item->id);
+}
+
+static int64_t age_of(const struct rt_item *item, int64_t now_ms)
+{
+    return now_ms - (rt_plans_has(item) ? rt_plans_begun_ms(item) : rt_txn_id_birth(&item->id));
+}
+
 static json_t *item_json(const struct rt_item *item, int64_t now_ms)
 {
     char id[RT_TXN_ID_TEXT];
 
     rt_txn_id_text(&item->id, id);
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b}", "id", id, "state",
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:b, s:b}", "id", id, "state",
         rt_records_state(item, now_ms), "age_ms",
-        rt_txn_id_is_named(&item->id) ? json_null()
-                                      : json_integer(now_ms - rt_txn_id_birth(&item->id)),
-        "left_ms",
+        has_age(item) ? json_integer(age_of(item, now_ms)) : json_null(), "left_ms",
         item->deadline_ms < RT_JOURNAL_SERVED ? json_integer(item->deadline_ms - now_ms)
                                               : json_null(),
         "decided_ms", item->decided_ms != 0 ? json_integer(now_ms - item->decided_ms) : json_null(),
         "label", rt_json_text(item->label), "branches", (json_int_t)rt_records_branches(item),
-        "attention", needs_attention(item, now_ms));
+        "served", rt_plans_has(item), "attention", needs_attention(item, now_ms));
 }
 
 static int print_json(const struct rt_records *r, int64_t now_ms, bool attention)
@@ -84,13 +100,13 @@ static void print_item(const struct rt_item *item, int64_t now_ms)
 
     rt_txn_id_text(&item->id, id);
     printf("%s  %-10s  ", id, rt_records_state(item, now_ms));
-    if (rt_txn_id_is_named(&item->id))
-        snprintf(age, sizeof(age), "-"); /* it has no birth */
+    if (!has_age(item))
+        snprintf(age, sizeof(age), "-");
     else
-        rt_out_time(now_ms - rt_txn_id_birth(&item->id), age, sizeof(age));
+        rt_out_time(age_of(item, now_ms), age, sizeof(age));
     rt_out_padded(age, 13);
-    if (item->deadline_ms >= RT_JOURNAL_SERVED)
-        snprintf(text, sizeof(text), "-"); /* its server knows */
+    if (rt_plans_has(item))
+        snprintf(text, sizeof(text), "served"); /* its server knows */
     else if (to_go >= 0)
         snprintf(text, sizeof(text), "in %s", rt_out_time(to_go, left, sizeof(left)));
     else
@@ -116,7 +132,7 @@ static size_t print_text(const struct rt_records *r, int64_t now_ms, bool attent
     return shown;
 }
 
-static int print(const struct rt_records *r, const struct rt_args *args, int64_t now_ms,
+static int print(const struct rt_records *r, const struct rt_args *args, int64_t now_ms, bool all,
                  bool attention)
 {
     size_t bad = 0;
@@ -127,7 +143,9 @@ static int print(const struct rt_records *r, const struct rt_args *args, int64_t
     if (args->json)
         code = print_json(r, now_ms, attention);
     else if (print_text(r, now_ms, attention) == 0 && isatty(STDOUT_FILENO))
-        rt_out_error("nothing is open or unfinished%s", attention ? " for so long" : "");
+        rt_out_error("%s%s",
+                     all ? "the journal has no transaction" : "nothing is open or unfinished",
+                     attention ? " for so long" : "");
     if (code == RT_EXIT_OK && attention && bad > 0)
         code = RT_EXIT_FAILED;
     return code;
@@ -135,27 +153,30 @@ static int print(const struct rt_records *r, const struct rt_args *args, int64_t
 
 int rt_job_ls(struct rt_args *args, int argc, char **argv)
 {
-    static const struct option options[] = {{"attention", no_argument, NULL, 'a'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"all", no_argument, NULL, 'A'}, {"attention", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
     struct rt_records records;
     struct rt_visit visit;
-    bool attention = false;
+    bool all = false, attention = false;
     int c;
 
     while ((c = rt_args_next(args, argc, argv, ":h", options)) != -1) {
-        if (c != 'a')
+        if (c != 'a' && c != 'A')
             return rt_args_other("ls", argv, c);
-        attention = true;
+        *(c == 'A' ? &all : &attention) = true;
     }
+    if (all && attention)
+        return rt_args_usage("ls", "--all and --attention exclude each other");
     if (optind < argc)
         return rt_args_usage("ls", "'%s' is too much", argv[optind]);
     int code = rt_visit_open(&visit, args, &(struct rota_txns_options){0});
     if (code != RT_EXIT_OK)
         return code;
-    int err = rt_records_scan(&records, &visit, INT64_MAX);
+    int err = all ? rt_records_all(&records, &visit) : rt_records_scan(&records, &visit, INT64_MAX);
     if (err == 0 && records.count > 0)
         err = rt_notes_calls(&visit, NULL, on_call, &records);
-    code = err != 0 ? rt_visit_report(&visit, err) : print(&records, args, visit.now_ms, attention);
+    code = err != 0 ? rt_visit_report(&visit, err)
+                    : print(&records, args, visit.now_ms, all, attention);
     rt_records_free(&records);
     rt_visit_close(&visit);
     int flushed = rt_out_flush();

@@ -25,8 +25,8 @@ const struct rt_job rt_jobs[] = {
      rt_job_participant},
     {"gc", "forget what is over", rt_job_help_gc, rt_job_gc},
     {"doctor", "check what journal and databases promise", rt_job_help_doctor, rt_job_doctor},
-    {"demo", "a bank whose tellers are killed, without transactions and with them",
-     rt_job_help_demo, rt_job_demo},
+    {"demo", "a bank whose tellers are killed; an order over three services", rt_job_help_demo,
+     rt_job_demo},
     {NULL, NULL, NULL, NULL},
 };
 

@@ -2,6 +2,8 @@
 /* The branches of one transaction: what the journal knows of them, joined with what each database has. */
 #include "txn/cli/parts.h"
 
+#include "txn/cli/plans.h"
+
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,10 +105,8 @@ bool rt_parts_make(struct rt_parts *p, const struct rt_visit *v, const struct rt
     p->pieces = calloc(item->count + s->found_count + 1, sizeof(*p->pieces));
     if (p->pieces == NULL)
         return false;
-    for (size_t i = 0; i < item->count; i++)
+    for (size_t i = 0; !rt_plans_has(item) && i < item->count; i++) /* those are no databases' */
         add(p, v, &item->id, &item->limbs[i], s);
-    for (size_t i = 0; item->deadline_ms >= RT_JOURNAL_SERVED && i < p->count; i++)
-        not_known(&p->pieces[i], 0, "'rota txn serve' has it: ask its query for the gid");
     for (size_t i = 0; i < s->found_count; i++) {
         const struct rt_found *f = &s->found[i];
         const struct rt_limb orphan = {.number = f->name.branch,

@@ -63,11 +63,15 @@ static void take(void *arg, const struct rt_journal_record *record)
     r->failed = !copy_limbs(item, record) || item->label == NULL;
 }
 
-int rt_records_scan(struct rt_records *out, const struct rt_visit *v, int64_t before_ms)
+/* Page by page. */
+static int scan(struct rt_records *out, const struct rt_visit *v, int64_t before_ms, bool all)
 {
-    struct rt_journal_op op = {
-        .kind = RT_JOURNAL_SCAN,
-        .scan = {.before_ms = before_ms, .limit = RT_JOURNAL_PAGE_MAX, .each = take, .arg = out}};
+    struct rt_journal_op op = {.kind = RT_JOURNAL_SCAN,
+                               .scan = {.before_ms = before_ms,
+                                        .limit = RT_JOURNAL_PAGE_MAX,
+                                        .all = all,
+                                        .each = take,
+                                        .arg = out}};
     int err;
 
     *out = (struct rt_records){0};
@@ -76,6 +80,16 @@ int rt_records_scan(struct rt_records *out, const struct rt_visit *v, int64_t be
         err = rt_txns_ask(v->m, &op);
     } while (err == 0 && op.scan.more && !out->failed);
     return err != 0 ? err : out->failed ? ROTA_NOMEM : 0;
+}
+
+int rt_records_scan(struct rt_records *out, const struct rt_visit *v, int64_t before_ms)
+{
+    return scan(out, v, before_ms, false);
+}
+
+int rt_records_all(struct rt_records *out, const struct rt_visit *v)
+{
+    return scan(out, v, INT64_MAX, true);
 }
 
 int rt_records_read(struct rt_records *out, const struct rt_visit *v, const struct rt_txn_id *id)

@@ -31,8 +31,10 @@ struct rt_records {
     bool failed; /* no memory: something is missing */
 };
 
-/* Fill OUT, which rt_records_free empties in any case. 0, or a ROTA_* of the journal. */
+/* Fill OUT, which rt_records_free empties in any case. 0, or a ROTA_* of the journal. SCAN: what is not done, by deadline;
+ * ALL: the rest, too, by birth. */
 int rt_records_scan(struct rt_records *out, const struct rt_visit *v, int64_t before_ms);
+int rt_records_all(struct rt_records *out, const struct rt_visit *v);
 int rt_records_read(struct rt_records *out, const struct rt_visit *v, const struct rt_txn_id *id);
 void rt_records_free(struct rt_records *r);
 

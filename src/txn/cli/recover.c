@@ -8,6 +8,7 @@
 #include "cli/save.h"
 #include "txn/cli/hook.h"
 #include "txn/cli/notify.h"
+#include "txn/cli/plans.h"
 #include "txn/cli/survey.h"
 
 #include <errno.h>
@@ -96,13 +97,16 @@ struct tally {
     size_t open, overdue, committing, aborting; /* in the journal */
     size_t prepared, dark; /* at the databases; databases that could not be asked */
     size_t left, stuck;    /* that may be settled; of them those told */
+    size_t served;         /* rota txn serve's, which finishes them */
     int64_t oldest_ms;     /* since it was decided or due */
 };
 
 static void count_item(struct tally *t, const struct rt_item *item, int64_t now_ms)
 {
-    if (item->deadline_ms >= RT_JOURNAL_SERVED)
-        return; /* rota txn serve's */
+    if (rt_plans_has(item)) {
+        t->served++;
+        return;
+    }
     bool open = item->stands == RT_JOURNAL_OPEN;
     bool young = open && item->deadline_ms + SLACK_MS >= now_ms;
     int64_t since = now_ms - (open ? item->deadline_ms : item->decided_ms);
@@ -257,8 +261,8 @@ static void watch(const struct rt_visit *v, const struct wish *wish)
         err = rt_survey_make(&survey, v);
     if (err == 0)
         err = count_found(v, &survey, &t);
-    rt_notify("STATUS=%s%zu open, %zu to be finished",
-              err != 0 ? "the journal does not answer; " : "", t.open, t.left);
+    rt_notify("STATUS=%s%zu open, %zu to be finished, %zu of rota txn serve",
+              err != 0 ? "the journal does not answer; " : "", t.open, t.left, t.served);
     if (wish->metrics != NULL)
         (void)write_metrics(wish->metrics, &t, &survey, err == 0); /* a message was printed */
     rt_survey_free(&survey);
@@ -333,13 +337,17 @@ static int end(const struct wish *wish, const struct tally *t, const struct rt_s
         if (s->sites[i].err != 0)
             rt_out_error("%s: %s", s->sites[i].name, s->sites[i].why);
     if (wish->json)
-        code = rt_json_print(json_pack("{s:I, s:I, s:I, s:I}", "left", (json_int_t)t->left,
+        code = rt_json_print(json_pack("{s:I, s:I, s:I, s:I, s:I}", "left", (json_int_t)t->left,
                                        "attention", (json_int_t)t->stuck, "open",
-                                       (json_int_t)t->open, "unasked", (json_int_t)t->dark),
+                                       (json_int_t)t->open, "unasked", (json_int_t)t->dark,
+                                       "served", (json_int_t)t->served),
                              false);
     else if (t->left > 0)
         rt_out_error("%zu left, of them %zu need a person: see 'rota txn ls', 'rota txn indoubt'",
                      t->left, t->stuck);
+    if (!wish->json && t->served > 0)
+        rt_out_error("%zu of 'rota txn serve': one that runs on this journal finishes them",
+                     t->served);
     if (code != RT_EXIT_OK)
         return code;
     return late ? RT_EXIT_BUSY : t->left > 0 || t->dark > 0 ? RT_EXIT_FAILED : RT_EXIT_OK;

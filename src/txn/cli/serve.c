@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/out.h"
+#include "txn/cli/hook.h"
 #include "txn/cli/notify.h"
 #include "txn/cli/visit.h"
 
@@ -27,11 +28,14 @@ const char rt_job_help_serve[] =
     "DTM's HTTP interface: programs with DTM's clients use this as their server, for\n"
     "tcc, saga and msg. Any number may run on one journal: one that dies is taken\n"
     "over from. Ends at SIGTERM; speaks to systemd (Type=notify, watchdog).\n"
+    "After ten tries of one call in vain 'rota txn show' tells of it, and\n"
+    "'on_attention = COMMAND' of the file of databases is run.\n"
     "\n"
     "      --listen ADDRESS:PORT  (127.0.0.1:36789); beyond this machine only with\n"
     "                        --token-file and --tls-cert\n"
     "      --tls-cert FILE   PEM: https; --tls-key FILE, if the key is not in it\n"
     "      --token-file FILE  its first line must come as 'Authorization: Bearer ...'\n"
+    "      --insecure        without them also where others reach it\n"
     "      --takeover TIME   what another server left is gone on with after that:\n"
     "                        1s to 1h (15s)\n"
     "      --json            log lines as JSON\n" RT_JOB_HELP "\n"
@@ -84,9 +88,13 @@ struct wish {
 static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv, bool *over)
 {
     static const struct option options[] = {
-        {"listen", required_argument, NULL, 'l'},   {"tls-cert", required_argument, NULL, 'c'},
-        {"tls-key", required_argument, NULL, 'k'},  {"token-file", required_argument, NULL, 't'},
-        {"takeover", required_argument, NULL, 'o'}, {NULL, 0, NULL, 0},
+        {"listen", required_argument, NULL, 'l'},
+        {"tls-cert", required_argument, NULL, 'c'},
+        {"tls-key", required_argument, NULL, 'k'},
+        {"token-file", required_argument, NULL, 't'},
+        {"takeover", required_argument, NULL, 'o'},
+        {"insecure", no_argument, NULL, 'i'},
+        {NULL, 0, NULL, 0},
     };
     int c;
 
@@ -99,6 +107,8 @@ static int parse(struct wish *wish, struct rt_args *args, int argc, char **argv,
             wish->server.key_file = optarg;
         } else if (c == 't') {
             wish->server.token_file = optarg;
+        } else if (c == 'i') {
+            wish->server.insecure = true;
         } else if (c == 'o') {
             if (!rt_options_duration_ms(optarg, &wish->takeover_ms) || wish->takeover_ms < 1000 ||
                 wish->takeover_ms > 3600000)
@@ -173,7 +183,10 @@ int rt_job_serve(struct rt_args *args, int argc, char **argv)
     code = rt_visit_open(&visit, args, &opts);
     if (code != RT_EXIT_OK)
         return code;
-    s = (struct rt_serve){.m = visit.m, .number = visit.number, .log = log_line};
+    s = (struct rt_serve){
+        .m = visit.m, .number = visit.number, .log = log_line, .attention = rt_hook_call};
+    if (!rt_hook_start(&visit, rt_resources_on_attention(rt_txns_resources(visit.m))))
+        rt_out_error("no thread for on_attention: nobody is called");
     s.takeover_ms = (int64_t)wish.takeover_ms;
     while (s.who == 0)
         if (getrandom(&s.who, sizeof(s.who), 0) != sizeof(s.who))
@@ -183,6 +196,7 @@ int rt_job_serve(struct rt_args *args, int argc, char **argv)
     if (err == 0)
         err = rt_serve_start(&s);
     code = err == 0 ? run(&s, &wish, &set) : rt_visit_report(&visit, err);
+    rt_hook_stop();
     rt_visit_close(&visit);
     int flushed = rt_out_flush();
     return code != RT_EXIT_OK ? code : flushed;

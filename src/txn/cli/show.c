@@ -4,6 +4,7 @@
 #include "cli/out.h"
 #include "txn/cli/notes.h"
 #include "txn/cli/parts.h"
+#include "txn/cli/plans.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@ const char rt_job_help_show[] =
     "Usage: rota txn show ID\n"
     "Shows the transaction ID: how it stands, its branches, what each database has of\n"
     "them (prepared, committed, absent), who waits for it, what a person was called\n"
-    "for, and who resolved what.\n"
+    "for, and who resolved what. Of one of 'rota txn serve' its branches are those of\n"
+    "its plan, and the query of that server tells how often each was asked.\n"
     "\n"
     "      --json            one JSON object\n" RT_JOB_HELP "\n"
     "Exit: 0; 1 if nobody knows of it: neither the journal nor a database.\n";
@@ -23,6 +25,7 @@ struct view {
     const struct rt_parts *parts;
     int64_t now_ms;
     json_t *notes, *calls; /* NULL: they are printed */
+    json_t *served;        /* null: it is not */
 };
 
 /* ---- JSON --------------------------------------------------------------------- */
@@ -73,19 +76,21 @@ static int print_json(struct view *view)
     for (size_t i = 0; i < view->parts->count; i++)
         json_array_append_new(pieces, piece_json(view, &view->parts->pieces[i]));
     return rt_json_print(
-        json_pack(
-            "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:O, s:O}", "id", id, "state",
-            rt_records_state(item, view->now_ms), "age_ms",
-            rt_txn_id_is_named(&item->id) ? json_null()
-                                          : json_integer(view->now_ms - rt_txn_id_birth(&item->id)),
-            "left_ms",
-            item->deadline_ms > 0 && item->deadline_ms < RT_JOURNAL_SERVED
-                ? json_integer(item->deadline_ms - view->now_ms)
-                : json_null(),
-            "decided_ms",
-            item->decided_ms > 0 ? json_integer(view->now_ms - item->decided_ms) : json_null(),
-            "label", rt_json_text(item->label), "branches", pieces, "calls", view->calls, "notes",
-            view->notes),
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:O, s:O, s:O}", "id", id, "state",
+                  rt_records_state(item, view->now_ms), "age_ms",
+                  rt_plans_has(item) ? json_integer(view->now_ms - rt_plans_begun_ms(item))
+                  : rt_txn_id_is_named(&item->id)
+                      ? json_null()
+                      : json_integer(view->now_ms - rt_txn_id_birth(&item->id)),
+                  "left_ms",
+                  item->deadline_ms > 0 && item->deadline_ms < RT_JOURNAL_SERVED
+                      ? json_integer(item->deadline_ms - view->now_ms)
+                      : json_null(),
+                  "decided_ms",
+                  item->decided_ms > 0 ? json_integer(view->now_ms - item->decided_ms)
+                                       : json_null(),
+                  "label", rt_json_text(item->label), "branches", pieces, "served", view->served,
+                  "calls", view->calls, "notes", view->notes),
         false);
 }
 
@@ -134,7 +139,9 @@ static void print_text(const struct view *view)
 
     rt_txn_id_text(&item->id, id);
     printf("id        %s\nstate     %s\n", id, rt_records_state(item, view->now_ms));
-    if (!rt_txn_id_is_named(&item->id))
+    if (rt_plans_has(item))
+        printf("begun     %s\n", rt_visit_date(rt_plans_begun_ms(item), date, sizeof(date)));
+    else if (!rt_txn_id_is_named(&item->id))
         printf("begun     %s\n", rt_visit_date(rt_txn_id_birth(&item->id), date, sizeof(date)));
     if (item->deadline_ms > 0 && item->deadline_ms < RT_JOURNAL_SERVED)
         printf("deadline  %s\n", rt_visit_date(item->deadline_ms, date, sizeof(date)));
@@ -191,9 +198,13 @@ static int print(const struct rt_visit *v, struct view *view, bool json)
 
     view->notes = json ? json_array() : NULL;
     view->calls = json ? json_array() : NULL;
+    view->served = json_null();
     if (!json)
         print_text(view);
-    int err = rt_notes_calls(v, &view->item->id, on_call, view);
+    int err = rt_plans_has(view->item) ? rt_plans_show(v, view->item, json ? &view->served : NULL)
+                                       : 0;
+    if (err == 0)
+        err = rt_notes_calls(v, &view->item->id, on_call, view);
     if (err == 0)
         err = rt_notes_read(v, &view->item->id, on_note, view);
     if (err != 0)
@@ -202,6 +213,7 @@ static int print(const struct rt_visit *v, struct view *view, bool json)
         code = print_json(view);
     json_decref(view->notes);
     json_decref(view->calls);
+    json_decref(view->served);
     return code == RT_EXIT_OK && nobody ? RT_EXIT_FAILED : code;
 }
 
@@ -220,8 +232,11 @@ static int show(const struct rt_visit *v, const struct rt_txn_id *id, bool json)
     if (err != 0)
         code = rt_visit_report(v, err);
     else
-        code = print(v, &(struct view){&records.items[0], &survey, &parts, v->now_ms, NULL, NULL},
-                     json);
+        code = print(
+            v,
+            &(struct view){
+                .item = &records.items[0], .survey = &survey, .parts = &parts, .now_ms = v->now_ms},
+            json);
     rt_parts_free(&parts);
     rt_survey_free(&survey);
     rt_records_free(&records);

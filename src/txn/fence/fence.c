@@ -6,28 +6,16 @@
 #include "engines.h"
 #include "txn/fence/call.h"
 #include "txn/manager/inside.h"
+#include "txn/point.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* ---- Talk ------------------------------------------------------------------------------ */
-
-static int wait_ms(int64_t until)
-{
-    struct timespec now;
-
-    if (until == INT64_MAX)
-        return -1;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    int64_t left = (until - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec)) / 1000000 + 1;
-    return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
-}
 
 void rt_fence_talk(const struct rt_talk_kind *kind, void *conn, char *sql, struct rt_said *said,
                    void (*row)(void *arg, int cells, char *const *values), void *arg)
@@ -37,15 +25,7 @@ void rt_fence_talk(const struct rt_talk_kind *kind, void *conn, char *sql, struc
     t.until = INT64_MAX;
     t.row = row;
     t.row_arg = arg;
-    bool over = kind->usable(&t, t.said.text, sizeof(t.said.text)) != 0;
-    t.said.failed = t.said.lost = over;
-    over = over || kind->send(&t);
-    while (!over) {
-        struct pollfd fd = {.fd = kind->fd(&t), .events = t.events};
-        int n = poll(&fd, 1, wait_ms(t.until));
-        if (n >= 0)
-            over = kind->advance(&t, n > 0 ? fd.revents : 0);
-    }
+    rt_talk_wait(&t, INT64_MAX);
     *said = t.said;
 }
 
@@ -186,10 +166,16 @@ static int fence(const struct rt_fence_kind *kind, void *conn, const struct rota
         *verdict = ROTA_FENCE_LATE;
         return 0;
     }
+    if (RT_BUG(RT_BUG_FENCE_SKIPPED)) {
+        *verdict = ROTA_FENCE_DO;
+        return 0;
+    }
     err = ask(kind, conn, call, &said);
-    if (err == 0)
-        *verdict = said;
-    return err;
+    if (err != 0)
+        return err;
+    rt_point("service-fenced");
+    *verdict = said;
+    return 0;
 }
 
 /* ---- The table ---------------------------------------------------------------------------- */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A keeper takes away rows of the fence, where its URL leads, as it does with markers: what was born below the journal's
- * floor and is not undone, and whose deadline passed a day ago. fence.h says what stays. */
+/* A keeper takes away rows of the fence, and promises of three-phase commit, where its URL leads, as it does with markers: what
+ * was born below the journal's floor and is not undone.
+ *
+ * A row of the fence: its deadline passed a day ago; fence.h says what stays. A promise: it has ended, knows the decision, and
+ * is not mixed. Its deadline passed a day ago, too: outcomes are kept for at least twice as long as a transaction may take;
+ * so its participant promises nothing of that id any more (txn/phase). */
 #include "txn/fence/forget.h"
 
 #include "txn/fence/fence.h"
@@ -18,13 +22,21 @@
 enum { FIRST, GONE };
 enum { NO_DATABASE = 1046, NO_TABLE_RIGHT = 1142, NO_TABLE = 1146 }; /* MariaDB's */
 
+#define PROMISES "rota_promise"
+
+static bool is_fence(const struct rt_party *p)
+{
+    return (p->op->flags & RT_PARTY_FENCES) != 0;
+}
+
 /* The table beside that of the markers. */
 static void table_of(const struct rt_party *p, char *out, size_t size)
 {
     size_t length = strlen(p->marks), tail = sizeof(MARKS) - 1;
     bool named = length > tail && strcmp(p->marks + length - tail, MARKS) == 0;
 
-    snprintf(out, size, "%.*s" RT_FENCE_TABLE, named ? (int)(length - tail) : 0, p->marks);
+    snprintf(out, size, "%.*s%s", named ? (int)(length - tail) : 0, p->marks,
+             is_fence(p) ? RT_FENCE_TABLE : PROMISES);
 }
 
 static int64_t wall_ms(void)
@@ -39,32 +51,34 @@ static int64_t wall_ms(void)
 static bool add_where(struct rt_party *p)
 {
     const struct rt_txn_id to = rt_txn_id_make(p->op->forget.journal, p->op->forget.before_ms, 0);
+    const char *column = is_fence(p) ? "txn" : "id";
     char id[RT_TXN_ID_TEXT];
 
     rt_txn_id_text(&to, id);
-    bool ok = rt_talk_add(p->talk,
-                          "WHERE txn >= '%08x' AND txn < '%.20s' AND state <> %d AND deadline < "
-                          "%" PRId64,
-                          p->op->forget.journal, id, RT_FENCE_TRIED, wall_ms() - RT_FENCE_CLEAN_MS);
+    bool ok = rt_talk_add(p->talk, "WHERE %s >= '%08x' AND %s < '%.20s' AND ", column,
+                          p->op->forget.journal, column, id) &&
+              (is_fence(p) ? rt_talk_add(p->talk, "state <> %d AND deadline < %" PRId64,
+                                         RT_FENCE_TRIED, wall_ms() - RT_FENCE_CLEAN_MS)
+                           : rt_talk_add(p->talk, "ended = 1 AND sure = 1 AND mixed = 0"));
     for (size_t i = 0; ok && i < p->op->forget.keep_count; i++) {
         rt_txn_id_text(&p->op->forget.keep[i], id);
-        ok = rt_talk_add(p->talk, "%s'%s'", i == 0 ? " AND substr(txn, 1, 32) NOT IN (" : ", ", id);
+        ok = i > 0 ? rt_talk_add(p->talk, ", '%s'", id)
+                   : rt_talk_add(p->talk, " AND substr(%s, 1, 32) NOT IN ('%s'", column, id);
     }
     return ok && rt_talk_add(p->talk, "%s LIMIT %d", p->op->forget.keep_count > 0 ? ")" : "", PAGE);
 }
 
 static bool say(struct rt_party *p)
 {
-    char table[RT_PARTY_MARKS_MAX + sizeof(RT_FENCE_TABLE)];
+    char table[RT_PARTY_MARKS_MAX + sizeof(PROMISES)];
+    const char *key = is_fence(p) ? "(txn, branch)" : "(id)";
     bool limits = p->kind->talk == &rt_talk_mysql; /* DELETE knows LIMIT */
 
     p->step = GONE;
     table_of(p, table, sizeof(table));
     bool ok = limits ? rt_talk_add(p->talk, "DELETE FROM %s ", table)
-                     : rt_talk_add(p->talk,
-                                   "DELETE FROM %s WHERE (txn, branch) IN (SELECT txn, branch FROM "
-                                   "%s ",
-                                   table, table);
+                     : rt_talk_add(p->talk, "DELETE FROM %s WHERE %s IN (SELECT %.*s FROM %s ",
+                                   table, key, (int)strlen(key) - 2, key + 1, table);
     ok = ok && add_where(p) && (limits || rt_talk_add(p->talk, ")"));
     p->talk->size = ok ? p->talk->size : 0;
     return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The op FORGET with RT_PARTY_FENCES, the same at all participants. */
+/* The op FORGET with RT_PARTY_FENCES or RT_PARTY_PROMISES, the same at all participants. */
 #ifndef RT_FORGET_H
 #define RT_FORGET_H
 

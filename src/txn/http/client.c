@@ -479,6 +479,7 @@ int rt_http_calls_ask(struct rt_http_calls *h, struct rt_service_call *c)
         return ROTA_NOMEM;
     f->call = c;
     pthread_mutex_lock(&h->mu);
+    bool rings = RT_RING_EMPTY(&h->inbox); /* else somebody has rung, and all are taken at once */
     int rv = h->closing ? ROTA_CANCELED : start(h);
     if (rv == 0) {
         c->next = (struct rt_service_call *)(void *)f; /* for cut; it is ours meanwhile */
@@ -488,11 +489,12 @@ int rt_http_calls_ask(struct rt_http_calls *h, struct rt_service_call *c)
         c->body = NULL;
         c->body_size = 0;
         RT_RING_ADD(&h->inbox, f);
-        ring(h);
     }
     pthread_mutex_unlock(&h->mu);
     if (rv != 0)
         rt_free(f);
+    else if (rings) /* without the mutex: whoever wakes wants it first */
+        ring(h);
     return rv;
 }
 

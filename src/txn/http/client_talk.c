@@ -19,6 +19,8 @@
 
 #define HEADS_MAX 65536 /* bytes of all heads of an answer */
 #define SAID_MAX 120    /* of a refusal's body, for people */
+/* Bytes read at once: libcurl allocates them for each call, and most answers are short. (16 KB of its own accord) */
+#define READ_SIZE 1024L
 #define CA_CACHE_S 300L /* a new file of authorities counts after that */
 
 /* ---- Words ------------------------------------------------------------------------- */
@@ -170,6 +172,7 @@ bool rt_http_talk_set_up(CURL *easy, const struct rt_http_site *site)
     /* Without these the rest is well, only slower to end while a name is looked up, or to see a new authority. */
     (void)rt_curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     (void)rt_curl.easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, CA_CACHE_S);
+    (void)rt_curl.easy_setopt(easy, CURLOPT_BUFFERSIZE, READ_SIZE);
     return rt_curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == 0 &&
            rt_curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == 0 &&
            rt_curl.easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == 0 &&
@@ -196,20 +199,26 @@ __attribute__((format(printf, 2, 3))) static bool add(struct rt_http_flight *f, 
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     struct curl_slist *list = rt_curl.slist_append(f->headers, line);
-    explicit_bzero(line, sizeof(line));
+    explicit_bzero(line, strlen(line)); /* not all of its room: this is done for each line */
     f->headers = list != NULL ? list : f->headers;
     return list != NULL;
 }
 
-/* The lines of the call's own. */
+/* The lines of the call's own, however long. */
 static bool add_more(struct rt_http_flight *f)
 {
-    const char *line = f->call->headers;
+    char *lines = f->call->headers != NULL ? rt_strdup(f->call->headers) : NULL, *at = lines;
+    bool good = (lines != NULL) == (f->call->headers != NULL);
 
-    for (; line != NULL && *line != '\0'; line += strcspn(line, "\n") + 1)
-        if (!add(f, "%.*s", (int)strcspn(line, "\n"), line))
-            return false;
-    return true;
+    for (char *line; good && (line = strsep(&at, "\n")) != NULL;) {
+        struct curl_slist *list = *line != '\0' ? rt_curl.slist_append(f->headers, line)
+                                                : f->headers;
+        good = list != NULL || *line == '\0';
+        f->headers = list != NULL ? list : f->headers;
+    }
+    if (lines != NULL) /* a token may be among them */
+        rt_free_wiped(lines, strlen(f->call->headers));
+    return good;
 }
 
 static bool add_own(struct rt_http_flight *f)
@@ -226,7 +235,7 @@ static bool add_own(struct rt_http_flight *f)
 
 static bool add_headers(struct rt_http_flight *f)
 {
-    return (f->call->bare || add_own(f)) && add_more(f) && add(f, "Expect:") &&
+    return (f->call->bare || add_own(f)) && add_more(f) &&
            add(f, f->payload.type[0] != '\0' ? "Content-Type: %s" : "Content-Type:%s",
                f->payload.type);
 }

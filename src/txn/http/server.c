@@ -7,6 +7,7 @@
 #include "txn/http/libmicrohttpd.h"
 #include "txn/http/listen.h"
 #include "txn/http/site.h"
+#include "txn/point.h"
 
 #include <rota.h>
 
@@ -417,7 +418,8 @@ static void on_completed(void *arg, struct MHD_Connection *connection, void **st
 {
     (void)arg;
     (void)connection;
-    (void)why;
+    if (*state != NULL && why == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        rt_point("service-answered");
     if (*state != NULL)
         request_let_go(*state);
     *state = NULL;
@@ -440,6 +442,7 @@ static void *serve(void *arg)
         if (s->first == NULL)
             s->last = &s->first;
         pthread_mutex_unlock(&s->mu);
+        rt_point("service-asked");
         r->route->handle(&r->face, r->route->arg);
         pthread_mutex_lock(&s->mu);
     }

@@ -35,7 +35,7 @@
  *   not.
  * - Ops overtake each other, but for those on one id, which take effect in the order of submission.
  * - Many ops that are submitted while others are under way share one flight, one transaction of the server's (of the
- *   file's), and one forced write: group commit. Nobody waits for company.
+ *   file's), and one forced write: group commit. Nobody waits for company, but a DONE may, some ms.
  * - Every op may be done twice without harm. So a journal asks again by itself after a lost connection, until the op's
  *   deadline; what a lost reply was about is found out that way. Errors are of two kinds. Definite: the op had no
  *   effect. ROTA_UNKNOWN: it may have had, or may have yet; each op below says how to ask again. No journal turns a
@@ -150,7 +150,8 @@ enum rt_journal_op_kind {
     /* Calls each() for up to `limit` records that are not DONE and whose deadline is at or before `before_ms`,
      * ordered by (deadline, id), after the cursor; all zero: from the beginning. The cursor is moved behind the last
      * one told. `more`: the page was full. Whatever comes and goes meanwhile, what stays is told. Asked again after an
-     * error: from the old cursor; what each() was told before then does not count. */
+     * error: from the old cursor; what each() was told before then does not count.
+     * `all`: those that are DONE, too, by id, after the cursor's; `before_ms` and the cursor's deadline do not count. */
     RT_JOURNAL_SCAN,
     /* For recoveries that would do the same work: `who` (not 0) has this one for `for_ms` from now, by the server's
      * clock; lazy. ROTA_BUSY: another has it, `who` and `until_ms` are answered; ROTA_LOST: no such row, or it is
@@ -216,6 +217,7 @@ struct rt_journal_op {
             uint32_t limit;            /* 1 to RT_JOURNAL_PAGE_MAX */
             int64_t after_deadline_ms; /* the cursor */
             struct rt_txn_id after;
+            bool all;
             bool more; /* answered */
             void (*each)(void *arg, const struct rt_journal_record *record);
             void *arg;

@@ -65,6 +65,15 @@ static size_t count_all(const uint8_t *bytes, size_t size, bool *whole)
     return count;
 }
 
+/* What a list of COUNT was made for: it is doubled, so that many that come one by one cost no more than twice their room. */
+static size_t room_of(size_t count)
+{
+    size_t room = 1;
+    while (room < count)
+        room *= 2;
+    return count > 0 ? room : 0;
+}
+
 int rt_record_gather(struct rt_arena *arena, const uint8_t *bytes, size_t size, bool registered,
                      const struct rt_journal_branch **list, size_t *count)
 {
@@ -74,11 +83,15 @@ int rt_record_gather(struct rt_arena *arena, const uint8_t *bytes, size_t size, 
         return ROTA_PROTOCOL;
     if (more == 0)
         return 0;
-    struct rt_journal_branch *all = rt_arena_get(arena, (*count + more) * sizeof(*all));
-    if (all == NULL)
-        return ROTA_NOMEM;
-    if (*count > 0)
-        memcpy(all, *list, *count * sizeof(*all));
+    struct rt_journal_branch *all; /* it is ours to write to */
+    memcpy((void *)&all, (const void *)list, sizeof(all));
+    if (room_of(*count) < *count + more) {
+        all = rt_arena_get(arena, room_of(*count + more) * sizeof(*all));
+        if (all == NULL)
+            return ROTA_NOMEM;
+        if (*count > 0)
+            memcpy(all, *list, *count * sizeof(*all));
+    }
     for (size_t i = *count; i < *count + more; i++) {
         (void)rt_record_read(bytes, size, &at, &all[i]);
         all[i].registered = registered;

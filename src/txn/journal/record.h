@@ -20,7 +20,7 @@ void rt_record_write(const struct rt_journal_branch *branch, uint8_t *out);
  * what follows is no branch: *AT is then left where it is. */
 bool rt_record_read(const uint8_t *bytes, size_t size, size_t *at, struct rt_journal_branch *out);
 
-/* All of BYTES, behind the *COUNT branches that are in *LIST, which comes from ARENA. 0, ROTA_NOMEM, or
+/* All of BYTES, behind the *COUNT branches that are in *LIST, which comes from ARENA by this. 0, ROTA_NOMEM, or
  * ROTA_PROTOCOL: they are damaged. */
 int rt_record_gather(struct rt_arena *arena, const uint8_t *bytes, size_t size, bool registered,
                      const struct rt_journal_branch **list, size_t *count);

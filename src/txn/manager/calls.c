@@ -48,18 +48,28 @@ void rt_caller_free(struct rt_caller *call)
 
 /* ---- Begin ------------------------------------------------------------------------ */
 
-static int take_options(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
-                        struct rota_txn_options *out)
+int rt_txns_options(const struct rota_txns *m, void *out, size_t room, const void *opts,
+                    size_t size)
 {
-    memset(out, 0, sizeof(*out));
+    memset(out, 0, room);
     if (opts != NULL)
-        memcpy(out, opts, size < sizeof(*out) ? size : sizeof(*out));
-    for (size_t i = sizeof(*out); opts != NULL && i < size; i++)
+        memcpy(out, opts, size < room ? size : room);
+    for (size_t i = room; opts != NULL && i < size; i++)
         if (((const char *)opts)[i] != 0)
             return rt_txns_fail(
                 m, ROTA_INVALID,
                 "the options have fields this library does not know: it is older than "
                 "the program");
+    return 0;
+}
+
+static int take_options(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
+                        struct rota_txn_options *out)
+{
+    int err = rt_txns_options(m, out, sizeof(*out), opts, size);
+
+    if (err != 0)
+        return err;
     if ((out->flags & ~(ROTA_TXN_WAIT | ROTA_TXN_ORDERED)) != 0)
         return rt_txns_fail(m, ROTA_INVALID, "unknown flags %#x in the options", out->flags);
     if (out->timeout_ms == 0)
@@ -99,8 +109,35 @@ static void name_it(struct rota_txn *t, uint32_t timeout_ms)
     rt_txns_random(&random, 6);
     struct rt_txn_id id = rt_txn_id_make(m->number, birth, random);
     rt_txn_begin(&t->core, &id, deadline, rt_loop_clock() + timeout_ms * RT_MS, branches, room);
-    rt_entry_named(t);
     write_handle(t);
+}
+
+static int begin_it(struct rota_txns *m, const struct rota_txn_options *o, struct rota_txn **out)
+{
+    char *label = NULL;
+
+    if (o->label != NULL && (label = rt_strdup(o->label)) == NULL)
+        return ROTA_NOMEM;
+    struct rota_txn *t = rt_entry_make(m);
+    if (t == NULL) {
+        rt_free(label);
+        return ROTA_NOMEM;
+    }
+    t->label = label;
+    t->flags = o->flags;
+    name_it(t, o->timeout_ms);
+    pthread_mutex_lock(&m->front);
+    bool closing = m->closing;
+    if (!closing) {
+        t->next_born = m->born;
+        m->born = t;
+    }
+    pthread_mutex_unlock(&m->front);
+    if (closing)
+        rt_entry_unmake(t);
+    else
+        *out = t;
+    return closing ? ROTA_CLOSED : 0;
 }
 
 int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opts, size_t size,
@@ -117,20 +154,12 @@ int rota_txn_begin_sized(struct rota_txns *m, const struct rota_txn_options *opt
     int rv = take_options(m, opts, size, &o);
     if (rv != 0)
         return rv;
-    pthread_mutex_lock(&m->mu);
-    struct rota_txn *t = m->closing ? NULL : rt_entry_new(m);
-    rv = m->closing ? ROTA_CLOSED : t == NULL ? ROTA_NOMEM : 0;
-    if (rv == 0 && o.label != NULL && (t->label = rt_strdup(o.label)) == NULL) {
-        rt_entry_free(t);
-        rv = ROTA_NOMEM;
-    }
-    if (rv == 0) {
-        t->flags = o.flags;
-        name_it(t, o.timeout_ms);
-        *out = t;
-    }
-    pthread_mutex_unlock(&m->mu);
-    return rv == 0 ? 0 : rt_txns_fail(m, rv, "%s", rota_strerror(rv));
+    struct rota_txn *t = NULL;
+    rv = begin_it(m, &o, &t);
+    if (rv != 0)
+        return rt_txns_fail(m, rv, "%s", rota_strerror(rv));
+    *out = t;
+    return 0;
 }
 
 const char *rota_txn_id(struct rota_txn *t)
@@ -202,6 +231,7 @@ int rota_txn_join(struct rota_txns *m, const char *id, struct rota_txn **out)
     struct rota_txn *t = m->closing ? NULL : rt_entry_new(m);
     rv = m->closing ? ROTA_CLOSED : t == NULL ? ROTA_NOMEM : 0;
     if (rv == 0) {
+        t->kept = true;
         join_it(t, &parsed, deadline_ms);
         *out = t;
     }
@@ -231,10 +261,11 @@ static void hand_over(struct rota_txn *t, enum ending what, struct rt_caller *ca
     t->aborts = what == ABORT;
     t->votes = what == VOTE;
     for (uint32_t i = 0; i < t->core.count; i++) {
-        t->core.branches[i].failed = t->core.branches[i].failed || t->branches[i]->part.failed;
-        if (t->branches[i]->part.failed && t->line[0] == '\0')
-            snprintf(t->line, sizeof(t->line), "%.50s: the application said that its part failed",
-                     t->branches[i]->name);
+        const struct rota_branch *b = t->branches[i];
+        if (b->bond == NULL || !b->bond->part.failed)
+            continue;
+        t->core.branches[i].failed = true;
+        rt_drive_blame(t, b, "the application said that its part failed");
     }
     if (what == VOTE)
         rt_txn_vote(&t->core, limit_of(t, now), now);
@@ -245,12 +276,57 @@ static void hand_over(struct rota_txn *t, enum ending what, struct rt_caller *ca
     rt_txns_due(t);
 }
 
+void rt_calls_take(struct rota_txns *m)
+{
+    pthread_mutex_lock(&m->front);
+    struct rota_txn *born = m->born, *handed = m->handed;
+    m->born = m->handed = NULL;
+    m->handed_tail = &m->handed;
+    pthread_mutex_unlock(&m->front);
+    for (; born != NULL; born = born->next_born) {
+        rt_entry_link(born);
+        rt_entry_named(born);
+    }
+    for (struct rota_txn *next; handed != NULL; handed = next) {
+        next = handed->next_handed;
+        hand_over(handed, (enum ending)handed->ending, handed->handed_by);
+    }
+}
+
+/* T is the keeper's from now on. */
+static int hand(struct rota_txn *t, enum ending what, struct rt_caller *call)
+{
+    struct rota_txns *m = t->m;
+
+    if (t->kept) {
+        pthread_mutex_lock(&m->mu);
+        hand_over(t, what, call);
+        pthread_mutex_unlock(&m->mu);
+        return 0;
+    }
+    t->ending = (int)what;
+    t->handed_by = call;
+    t->next_handed = NULL;
+    pthread_mutex_lock(&m->front);
+    bool left = m->left;
+    if (!left) {
+        *m->handed_tail = t;
+        m->handed_tail = &t->next_handed;
+        rt_txns_wake(
+            m); /* before it is let go: then M may be closed, and T and its caller's answer gone */
+    }
+    pthread_mutex_unlock(&m->front);
+    return left ? rt_txns_fail(m, ROTA_CLOSED, "the manager is being closed") : 0;
+}
+
 static int may_end(struct rota_txn *t, const char *call)
 {
     if (t == NULL)
         return rt_txns_fail(NULL, ROTA_INVALID, "%s needs a transaction", call);
     if (rt_txns_forked(t->m))
         return rt_txns_fail(t->m, ROTA_FORKED, "this transaction belongs to the parent process");
+    if (!t->kept)
+        return 0; /* nobody else has anything to do with it */
     pthread_mutex_lock(&t->m->mu);
     bool begins = t->begins != NULL || t->pending > 0, asked = t->call != NULL, left = t->m->left;
     pthread_mutex_unlock(&t->m->mu);
@@ -275,10 +351,14 @@ static int end_and_wait(struct rota_txn *t, enum ending what, const char *name)
     if (rv != 0)
         return rv;
     struct rota_txns *m = t->m;
+    uint64_t serial = m->serial; /* after an error M may be closed by another thread */
     rt_caller_waits(&call);
-    pthread_mutex_lock(&m->mu);
-    hand_over(t, what, &call);
-    return rt_txns_wait(m, &call);
+    rv = hand(t, what, &call);
+    if (rv != 0) {
+        sem_destroy(&call.sem);
+        return rv;
+    }
+    return rt_txns_await(serial, &call);
 }
 
 static int end_later(struct rota_txn *t, enum ending what, rota_txn_fn *fn, void *arg,
@@ -293,10 +373,10 @@ static int end_later(struct rota_txn *t, enum ending what, rota_txn_fn *fn, void
     struct rt_caller *call = rt_caller_new(fn, arg);
     if (call == NULL)
         return rt_txns_fail(m, ROTA_NOMEM, "out of memory");
-    pthread_mutex_lock(&m->mu);
-    hand_over(t, what, call);
-    pthread_mutex_unlock(&m->mu);
-    return 0;
+    rv = hand(t, what, call);
+    if (rv != 0)
+        rt_caller_free(call);
+    return rv;
 }
 
 static int may_vote(struct rota_txn *t)

@@ -19,6 +19,7 @@ static void submit(struct rota_txn *t, uint32_t seq)
     t->op.user = &t->asker;
     t->op_seq = seq;
     rt_journal_submit(t->m->journal, &t->op);
+    rt_finish_send(t->m); /* it rides along */
 }
 
 /* A service's payload is in the row that registered it. */
@@ -31,8 +32,8 @@ static struct rt_journal_branch listed(const struct rota_txn *t, const struct ro
     return (struct rt_journal_branch){.number = t->core.branches[i].number,
                                       .mode = (uint16_t)((unsigned)b->mode | order),
                                       .resource = b->name,
-                                      .payload = service ? NULL : b->payload,
-                                      .size = service ? 0 : b->payload_size};
+                                      .payload = service ? NULL : b->bond->payload,
+                                      .size = service ? 0 : b->bond->payload_size};
 }
 
 static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
@@ -80,9 +81,11 @@ static bool gated(enum rt_branch_mode mode)
 
 static void take_payload(struct rota_branch *b, const struct rt_journal_branch *from)
 {
-    b->payload_size = from->size <= sizeof(b->payload) ? from->size : 0;
-    if (b->payload_size > 0) /* there may be none, and no bytes */
-        memcpy(b->payload, from->payload, b->payload_size);
+    struct rt_bond *bond = b->bond;
+
+    bond->payload_size = from->size <= sizeof(bond->payload) ? from->size : 0;
+    if (bond->payload_size > 0) /* there may be none, and no bytes */
+        memcpy(bond->payload, from->payload, bond->payload_size);
 }
 
 /* Recovery found B at a participant: but a server lists what is prepared in all of its databases, and each of them may
@@ -91,7 +94,7 @@ static void correct(struct rota_txn *t, const struct rt_journal_branch *from, ui
 {
     for (uint32_t i = 0; t->core.adopted && i < t->core.count; i++) {
         struct rota_branch *b = t->branches[i];
-        if (t->core.branches[i].number != from->number)
+        if (t->core.branches[i].number != from->number || b->bond == NULL)
             continue;
         char *name = rt_strdup(from->resource);
         if (name == NULL) {
@@ -127,9 +130,11 @@ static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from
             return;
         }
         b->index = at;
-        b->part.name = (struct rt_name){t->core.id, from->number, t->core.deadline_ms};
-        if (!service)
+        b->number = from->number;
+        if (!service) {
+            b->bond->part.name = (struct rt_name){t->core.id, from->number, t->core.deadline_ms};
             take_payload(b, from);
+        }
         t->branches[at] = b;
         t->fresh++;
     }
@@ -148,7 +153,7 @@ static void note_beside(struct rota_txn *t, const struct rt_journal_branch *from
 {
     for (uint32_t i = 0; rt_tcc_is(from->mode) && i < t->core.count + t->fresh; i++) {
         struct rota_branch *b = t->branches[i];
-        if (b->part.name.branch == from->number && rt_tcc_is(b->mode) && b->bytes == NULL &&
+        if (rt_tcc_is(b->mode) && b->number == from->number && b->bytes == NULL &&
             rt_tcc_keep(b, from->payload, from->size) != 0)
             t->no_memory = true;
     }
@@ -165,7 +170,9 @@ static void on_record(void *arg, const struct rt_journal_record *record)
 {
     struct rota_txn *t = arg;
 
-    t->found = *record;
+    t->found.stands = record->stands;
+    t->found.registered = record->registered;
+    t->found.done = record->done;
     t->part_count = 0;
     if (record->deadline_ms != 0 && t->core.adopted)
         t->core.deadline_ms = record->deadline_ms;
@@ -191,7 +198,7 @@ static void ask_read(struct rota_txn *t, uint32_t seq)
     t->op.read.id = t->core.id;
     t->op.read.each = on_record;
     t->op.read.arg = t;
-    t->found = (struct rt_journal_record){.stands = RT_JOURNAL_ABSENT};
+    memset(&t->found, 0, sizeof(t->found)); /* ABSENT */
     t->no_memory = false;
     t->part_count = t->fresh = 0;
     submit(t, seq);
@@ -199,6 +206,9 @@ static void ask_read(struct rota_txn *t, uint32_t seq)
 
 static void ask_done(struct rota_txn *t, uint32_t seq)
 {
+    t->op_seq = seq;
+    if (rt_finish_add(t))
+        return;
     t->op = (struct rt_journal_op){.kind = RT_JOURNAL_DONE};
     t->op.finish.ids = &t->core.id;
     t->op.finish.count = 1;
@@ -227,6 +237,11 @@ static void ask_register(struct rota_txn *t, const struct rt_txn_todo *todo)
         n++;
     }
     assert(n > 0);
+    if (RT_BUG(RT_BUG_MANAGER_UNREGISTERED)) {
+        struct rt_txn_answer a = {.seq = todo->seq, .reply = RT_REPLY_OPEN};
+        rt_txn_answered(&t->core, NULL, &a, now_of(t));
+        return;
+    }
     t->op.reg.label = t->label;
     t->op.reg.id = t->core.id;
     t->op.reg.deadline_ms = t->core.deadline_ms;
@@ -377,5 +392,14 @@ void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
         struct rt_txn_answer done = {.seq = seq, .reply = RT_REPLY_DONE};
         rt_txn_answered(&t->core, NULL, &done, now_of(t));
     }
+    rt_txns_due(t);
+}
+
+void rt_decision_finished(struct rota_txn *t, int err)
+{
+    struct rt_txn_answer a = {.seq = t->op_seq, .reply = err == 0 ? RT_REPLY_DONE : RT_REPLY_LOST};
+
+    t->op_seq = 0;
+    rt_txn_answered(&t->core, NULL, &a, now_of(t));
     rt_txns_due(t);
 }

@@ -30,12 +30,12 @@ int64_t rt_drive_soon(const struct rota_txn *t)
 /* The first reason counts: what follows from it says less. */
 void rt_drive_blame(struct rota_txn *t, const struct rota_branch *b, const char *line)
 {
-    if (t->line[0] != '\0')
+    if (t->line != NULL)
         return;
     if (b != NULL)
-        snprintf(t->line, sizeof(t->line), "%.50s: %.200s", b->name, line);
+        rt_entry_say(&t->line, "%.50s: %.200s", b->name, line);
     else
-        snprintf(t->line, sizeof(t->line), "%s", line);
+        rt_entry_say(&t->line, "%s", line);
 }
 
 static const char *stuck_line(const struct rt_branch *core)
@@ -102,10 +102,10 @@ void rt_drive_back(struct rt_asker *a, struct rt_errand *e)
 
     assert(seq != 0);
     b->errand_seq = 0;
-    if (needs_person(e) && strcmp(b->line, e->errmsg) != 0)
+    if (needs_person(e) && (b->line == NULL || strcmp(b->line, e->errmsg) != 0))
         log_refusal(b, e->errmsg);
     if (e->op.err != 0)
-        snprintf(b->line, sizeof(b->line), "%s", e->errmsg);
+        rt_entry_say(&b->line, "%s", e->errmsg);
     if (rt_drive_core(b)->state == RT_BRANCH_PREPARING && e->op.reply == RT_REPLY_ABSENT)
         rt_drive_blame(b->txn, b, "it was joined there, and is not prepared");
     rt_drive_answer(b, seq, e->op.reply);
@@ -115,13 +115,13 @@ void rt_drive_back(struct rt_asker *a, struct rt_errand *e)
 static void ask_errand(struct rota_branch *b, enum rt_party_what what, bool fence, uint32_t seq)
 {
     struct rota_txn *t = b->txn;
-    struct rt_errand *e = b->errand;
+    struct rt_errand *e = &b->bond->errand;
 
     if (b->resource == NULL)
         b->resource = rt_resources_find(t->m->resources, b->name);
     if (b->resource == NULL) {
-        snprintf(
-            b->line, sizeof(b->line),
+        rt_entry_say(
+            &b->line,
             "no URL is known here of the resource %.60s: add '%.60s = URL' to ~/.config/rota/txn",
             b->name, b->name);
         if (rt_drive_core(b)->state == RT_BRANCH_PREPARING)
@@ -130,14 +130,15 @@ static void ask_errand(struct rota_branch *b, enum rt_party_what what, bool fenc
         return;
     }
     const struct rt_part before = e->part; /* what GATE saw, and of which connection */
-    e->part = b->part;
+    e->part = b->bond->part;
     e->part.by = NULL;
     e->part.clear = before.clear;
-    if (b->part.connection == 0) /* nobody has listed it: it was joined, or the journal names it */
+    if (b->bond->part.connection ==
+        0) /* nobody has listed it: it was joined, or the journal names it */
         e->part.connection = before.connection;
     e->op = (struct rt_party_op){.what = what, .deadline = rt_drive_soon(t)};
     e->op.flags = fence ? RT_PARTY_FENCE : 0;
-    (void)rt_place_read(b->payload, b->payload_size, &e->place);
+    (void)rt_place_read(b->bond->payload, b->bond->payload_size, &e->place);
     b->errand_seq = seq;
     if (rt_txns_send(t->m, b->resource, e) == 0)
         return;
@@ -167,7 +168,7 @@ static void ask_branch(struct rota_txn *t, const struct rt_txn_todo *todo)
         return;
     }
     /* It voted no, and was rolled back by that: there is nothing that could be asked for. */
-    bool over = b->seat != NULL && b->part.by == NULL && !b->part.prepared;
+    bool over = b->seat != NULL && b->bond->part.by == NULL && !b->bond->part.prepared;
     if (todo->op == RT_BRANCH_ROLLBACK && todo->own && over)
         rt_drive_answer(b, todo->seq, RT_REPLY_DONE);
     else if (b->seat != NULL && (votes || (orders && todo->own)))
@@ -216,7 +217,7 @@ static const char *line_of(const struct rota_txn *t)
         return "it is older than what the journal keeps: nobody knows how it ended";
     if (t->core.told == RT_OUTCOME_LATE)
         return "it was committed before this branch was registered: nothing of this branch stays";
-    return t->line[0] != '\0' ? t->line : "its deadline has passed";
+    return t->line != NULL ? t->line : "its deadline has passed";
 }
 
 /* The connections stay lent: on them it ends as is decided. */
@@ -361,8 +362,8 @@ void rt_drive_go(struct rota_txn *t)
 
 const char *rt_drive_stuck(const struct rota_txn *t, uint32_t i)
 {
-    return t->branches[i]->line[0] != '\0' ? t->branches[i]->line
-                                           : stuck_line(&t->core.branches[i]);
+    const char *line = t->branches[i]->line;
+    return line != NULL ? line : stuck_line(&t->core.branches[i]);
 }
 
 void rt_drive_abandon(struct rota_txn *t)

@@ -5,9 +5,12 @@
 #include "base/alloc.h"
 
 #include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#define FEW 4 /* branches, for which there is room from the start */
+#define FEW 2 /* branches, for which there is room from the start */
+#define PLACES_MOST 256
 
 static void on_timer(struct rt_timer_call *call, int64_t now)
 {
@@ -17,34 +20,122 @@ static void on_timer(struct rt_timer_call *call, int64_t now)
     rt_txns_due(t);
 }
 
-struct rota_txn *rt_entry_new(struct rota_txns *m)
+/* Room for its timer: of what those left that ended, or new. WITH_MU: the caller has the mutex. */
+static int take_place(struct rota_txns *m, bool with_mu)
+{
+    pthread_mutex_lock(&m->front);
+    bool found = m->places > 0;
+    m->places -= found;
+    pthread_mutex_unlock(&m->front);
+    if (found)
+        return 0;
+    if (!with_mu)
+        pthread_mutex_lock(&m->mu);
+    int rv = rt_loop_reserve(&m->loop, 1);
+    if (!with_mu)
+        pthread_mutex_unlock(&m->mu);
+    return rv;
+}
+
+static void leave_place(struct rota_txns *m)
+{
+    pthread_mutex_lock(&m->front);
+    bool kept = m->places < PLACES_MOST;
+    m->places += kept;
+    pthread_mutex_unlock(&m->front);
+    if (!kept)
+        rt_loop_unreserve(&m->loop, 1);
+}
+
+static char no_memory[] = "out of memory";
+
+static void unsay(char *line)
+{
+    if (line != no_memory)
+        rt_free(line);
+}
+
+static void free_memory(struct rota_txn *t)
+{
+    rt_free(t->core.branches);
+    rt_free(t->branches);
+    rt_free(t->list);
+    rt_free(t->parts);
+    rt_free(t->vouched);
+    rt_free(t->label);
+    unsay(t->line);
+    rt_free(t);
+}
+
+static struct rota_txn *make(struct rota_txns *m, bool with_mu)
 {
     struct rota_txn *t = rt_alloc(sizeof(*t));
 
-    if (t == NULL || rt_loop_reserve(&m->loop, 1) != 0) {
-        rt_free(t);
+    if (t == NULL)
         return NULL;
-    }
     t->m = m;
     t->asker = (struct rt_asker){.m = m, .told = rt_decision_told};
     t->timer.fire = on_timer;
     t->free_by = RT_NEVER;
+    if (rt_entry_room(t, FEW) == 0 && take_place(m, with_mu) == 0)
+        return t;
+    free_memory(t);
+    return NULL;
+}
+
+struct rota_txn *rt_entry_make(struct rota_txns *m)
+{
+    return make(m, false);
+}
+
+void rt_entry_unmake(struct rota_txn *t)
+{
+    pthread_mutex_lock(&t->m->mu);
+    leave_place(t->m);
+    pthread_mutex_unlock(&t->m->mu);
+    free_memory(t);
+}
+
+void rt_entry_link(struct rota_txn *t)
+{
+    struct rota_txns *m = t->m;
+
     t->next = m->txns;
     if (t->next != NULL)
         t->next->prev = t;
     m->txns = t;
-    if (rt_entry_room(t, FEW) == 0)
-        return t;
-    rt_entry_free(t);
-    return NULL;
+}
+
+struct rota_txn *rt_entry_new(struct rota_txns *m)
+{
+    struct rota_txn *t = make(m, true);
+    if (t != NULL)
+        rt_entry_link(t);
+    return t;
+}
+
+void rt_entry_say(char **line, const char *format, ...)
+{
+    char text[RT_TXN_LINE];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (*line != NULL && strcmp(*line, text) == 0)
+        return; /* whoever is asked again says the same again */
+    unsay(*line);
+    char *copy = rt_strdup(text);
+    *line = copy != NULL ? copy : no_memory;
 }
 
 void rt_entry_free_branch(struct rota_branch *b)
 {
     assert(b->seat == NULL && b->errand_seq == 0 && b->ask_seq == 0);
     rt_free(b->bytes);
-    rt_free(b->errand);
+    rt_free(b->bond);
     rt_free(b->name);
+    unsay(b->line);
     rt_free(b);
 }
 
@@ -84,18 +175,13 @@ void rt_entry_free(struct rota_txn *t)
         t->next->prev = t->prev;
     *(t->prev != NULL ? &t->prev->next : &t->m->txns) = t->next;
     rt_timers_stop(&t->m->loop.timers, &t->timer.timer);
-    rt_loop_unreserve(&t->m->loop, 1);
-    rt_free(t->core.branches);
-    rt_free(t->branches);
-    rt_free(t->list);
-    rt_free(t->parts);
-    rt_free(t->vouched);
-    rt_free(t->label);
-    rt_free(t);
+    leave_place(t->m);
+    free_memory(t);
 }
 
 struct rota_txn *rt_entry_find(struct rota_txns *m, const struct rt_txn_id *id)
 {
+    rt_calls_take(m);
     struct rota_txn *t = *chain_of(m, id);
     while (t != NULL && !rt_txn_id_same(&t->core.id, id))
         t = t->next_same;
@@ -132,23 +218,23 @@ struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum r
 {
     struct rota_branch *b = rt_alloc(sizeof(*b));
     bool service = rt_tcc_is(mode);
-    struct rt_errand *errand = service ? NULL : rt_alloc(sizeof(*errand));
+    struct rt_bond *bond = service ? NULL : rt_alloc(sizeof(*bond));
     char *copy = rt_strdup(name);
 
-    if (b == NULL || (errand == NULL && !service) || copy == NULL) {
+    if (b == NULL || (bond == NULL && !service) || copy == NULL) {
         rt_free(b);
-        rt_free(errand);
+        rt_free(bond);
         rt_free(copy);
         return NULL;
     }
     b->txn = t;
     b->name = copy;
     b->mode = mode;
-    b->errand = errand;
+    b->bond = bond;
     b->asker = (struct rt_asker){.m = t->m, .back = rt_drive_back};
     if (service)
         return b;
-    errand->user = &b->asker;
+    bond->errand.user = &b->asker;
     b->resource = rt_resources_find(t->m->resources, name);
     return b;
 }

@@ -11,7 +11,12 @@
  *                       │                  └─▶ worker's errand ▶ back ──┘        │
  *                       └────────────────────────────────────────────────────────┘ news: whoever waits is told
  *
- * A connection of the application's is touched only between vote, commit or abort and the answer to it: it is lent. */
+ * A connection of the application's is touched only between vote, commit or abort and the answer to it: it is lent.
+ *
+ * The keeper has the mutex while it drives. So whoever begins a transaction, adds a branch that begins at once, or ends
+ * it, does without: what such a one needs has a lock of its own, `front`, held for a few instructions only. Until it is
+ * handed over the transaction is its thread's alone; others may look at its branches with `front`. One that the keeper
+ * has to do with before (`kept`: joined, with services, with branches that begin without waiting) goes by the mutex. */
 #ifndef RT_INSIDE_H
 #define RT_INSIDE_H
 
@@ -22,6 +27,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 
 #define RT_TXN_LINE 256       /* bytes of a message */
 #define RT_TIMEOUT_LEAST 1000 /* ms */
@@ -73,41 +79,48 @@ struct rt_notice { /* for the user's attention function, which is called without
 struct rt_seat { /* a connection of the application's that is attached: seat.c */
     struct rt_seat *next;
     struct rt_party *party;
-    uint64_t cookie;            /* of its socket: another one is another connection */
-    bool busy;                  /* a branch is on it */
-    struct rota_branch *branch; /* ... this, while it is lent: lent.c */
-    int polled;                 /* the descriptor that the keeper's epoll knows; -1: none */
-    uint32_t armed;             /* what is waited for there; 0: nothing */
-    bool gone;                  /* not in the table any more: freed when it is no longer busy */
+    uint64_t cookie;              /* of its socket: another one is another connection */
+    bool busy;                    /* a branch is on it */
+    struct rota_branch *branch;   /* ... this, while it is lent: lent.c */
+    const struct rt_known *known; /* the resource that its last branch was of */
+    int polled;                   /* the descriptor that the keeper's epoll knows; -1: none */
+    uint32_t armed;               /* what is waited for there; 0: nothing */
+    bool gone;                    /* not in the table any more: freed when it is no longer busy */
 };
 
+struct rt_bond { /* of a branch at a database */
+    struct rt_part part;
+    struct rt_party_op op; /* on the seat */
+    struct rt_errand errand;
+    uint8_t payload[RT_PLACE_BYTES]; /* where its marker is, as the journal keeps it */
+    size_t payload_size;
+};
+
+/* Many are open at a time, so it has room for what each has: what only some have is allocated for those. */
 struct rota_branch {
     struct rt_asker asker; /* first */
     struct rota_txn *txn;
     uint32_t index; /* of its rt_branch */
     enum rt_branch_mode mode;
-    struct rt_seat *seat; /* NULL: not ours, or given back */
-    struct rt_part part;
+    struct rt_bond *bond;     /* NULL: a service */
+    struct rt_seat *seat;     /* NULL: not ours, or given back */
     bool added;               /* it is one of its transaction's */
     struct rt_caller *begins; /* xa.c: whoever waits until it has begun, without waiting */
     int64_t begin_by;         /* it must be registered by then */
     struct rota_branch **out, *next_begin;
-    struct rt_party_op op; /* on the seat */
-    uint32_t op_seq;       /* 0: none is under way */
+    uint32_t op_seq;     /* of the bond's op; 0: none is under way */
+    uint32_t errand_seq; /* the same of its errand */
     struct rt_resource *resource;
-    struct rt_errand *errand;
-    uint32_t errand_seq; /* 0: none is under way */
-    void *bytes;         /* a service: its payload */
+    uint32_t number; /* a service: as its rt_branch has it */
+    void *bytes;     /* ... its payload */
     size_t bytes_size;
-    uint32_t ask_seq; /* a service is being called; 0: it is not */
+    uint32_t ask_seq; /* ... is being called; 0: it is not */
     bool waits;       /* ... its branch is not known to be registered */
     bool by_caller;   /* ... its try runs in the thread that asked for it */
     char *answer; /* where the body of its try's answer goes, while somebody waits; NULL: nowhere */
     size_t answer_room;
-    char *name;                      /* of the resource */
-    uint8_t payload[RT_PLACE_BYTES]; /* where its marker is, as the journal keeps it */
-    size_t payload_size;
-    char line[RT_TXN_LINE]; /* what its participant said last that was no success */
+    char *name; /* of the resource */
+    char *line; /* what its participant said last that was no success: rt_entry_say */
 };
 
 enum rt_txn_life {
@@ -122,6 +135,10 @@ struct rota_txn {
     struct rota_txn *next, *prev; /* all of m */
     struct rota_txn *next_same;   /* of m->by_id */
     bool named;                   /* it is there */
+    struct rota_txn *next_born, *next_handed;
+    bool kept;  /* the keeper knows of it while its application holds it */
+    int ending; /* handed: how it is to end */
+    struct rt_caller *handed_by;
     struct rota_txn *next_due;
     bool due;
     enum rt_txn_life life;
@@ -138,7 +155,11 @@ struct rota_txn {
     struct rt_journal_op op;
     uint32_t op_seq; /* 0: none is under way */
     struct rt_journal_branch *list;
-    struct rt_journal_record found; /* READ: what stands */
+    struct { /* READ: what stands */
+        enum rt_journal_stand stands;
+        uint32_t registered;
+        bool done;
+    } found;
     struct rt_txn_part *parts;
     uint32_t *vouched;          /* VOUCH: numbers, as the journal keeps them */
     uint32_t part_count, fresh; /* fresh: branches behind core.count, which READ told of */
@@ -149,7 +170,7 @@ struct rota_txn {
     uint32_t flags;             /* ROTA_TXN_* of its options */
     char *label;
     char text[RT_NAME_TICKET];
-    char line[RT_TXN_LINE]; /* why it will not be committed */
+    char *line; /* why it will not be committed: rt_entry_say; NULL: nothing is known against it */
 };
 
 struct rt_http_calls;
@@ -158,10 +179,15 @@ struct rt_served;
 struct rt_service_call;
 struct rt_recovery;
 struct rt_known;
+struct rt_finish;
 struct rt_sweeper;
 
 struct rota_txns {
-    pthread_mutex_t mu; /* guards all below but what never changes */
+    pthread_mutex_t mu;    /* guards all below but what never changes */
+    pthread_mutex_t front; /* taken alone, or with `mu` held, and nothing is taken with it */
+    struct rota_txn *born; /* begun, not in `txns` yet. With front, as the next four */
+    struct rota_txn *handed, **handed_tail; /* to be committed or aborted */
+    uint32_t places;                        /* timers that are reserved for such as begin */
     struct rt_loop loop;
     struct rt_journal_up up;
     struct rt_journal *journal;
@@ -172,8 +198,10 @@ struct rota_txns {
     struct rota_txns_options opts;
     uint32_t fork_generation;
     pthread_t keeper;
-    bool running, stop, closing;
-    bool left; /* the keeper has told all it had to tell: nothing is asked of it any more */
+    bool running, stop;
+    bool closing; /* with front, too */
+    bool
+        left; /* the keeper has told all it had to tell: nothing is asked of it any more. With front, too */
     struct rota_txn *txns, *due, **due_tail;
     struct rota_txn *by_id[RT_IDS];       /* begun or adopted here */
     struct rt_journal_op *asks;           /* of rt_txns_ask, to be submitted */
@@ -186,17 +214,19 @@ struct rota_txns {
     uint32_t trying;      /* callers that run a try */
     pthread_cond_t tried; /* one less */
     struct rt_notice *notices;
-    struct rt_caller *answered; /* with a function to be called */
-    struct rt_caller *asking;   /* wait for the journal: rt_txns_ask */
-    struct rt_seat *seats[RT_SEATS];
-    uint32_t seat_count;
-    int lent_fd; /* epoll: connections that are lent */
+    struct rt_caller *answered;      /* with a function to be called */
+    struct rt_caller *asking;        /* wait for the journal: rt_txns_ask */
+    struct rt_seat *seats[RT_SEATS]; /* with front */
+    uint32_t seat_count;             /* with front */
+    int lent_fd;                     /* epoll: connections that are lent */
     struct rt_watch lent_watch;
-    bool asleep;      /* the keeper polls, and nobody has woken it yet */
-    uint32_t errands; /* under way */
+    atomic_bool asleep; /* the keeper polls, and nobody has woken it yet */
+    uint32_t errands;   /* under way */
     struct rt_recovery *recovery;
     struct rt_known *known;
     struct rt_sweeper *sweeper;
+    struct rt_finish *finish, *finishing; /* DONE: being gathered, and asked */
+    struct rt_timer_call finish_timer;
     struct rt_timer_call timer; /* closing: when that is over */
     struct rt_caller *closer;   /* waits until nothing of ours is left */
     int64_t close_by;
@@ -226,7 +256,7 @@ int rt_txns_enter(struct rota_txns *m, const char *call);
 int rt_txns_start(struct rota_txns *m);
 /* From any thread, with the mutex: T is driven in the keeper's next round. */
 void rt_txns_due(struct rota_txn *t);
-void rt_txns_wake(struct rota_txns *m);
+void rt_txns_wake(struct rota_txns *m);         /* from any thread */
 bool rt_txns_inside(const struct rota_txns *m); /* the calling thread is M's keeper */
 /* CALL is over with ERR: its waiter wakes, or its function is called soon. With the mutex. */
 void rt_txns_answer(struct rota_txns *m, struct rt_caller *call, int err, const char *line);
@@ -235,19 +265,31 @@ void rt_txns_notice(struct rota_txns *m, const struct rt_txn_id *id, const char 
                     const char *line);
 /* Asks R by E, whose user is an asker: back() is told. With the mutex. Else 0: it was not taken. */
 int rt_txns_send(struct rota_txns *m, struct rt_resource *r, struct rt_errand *e);
-/* Waits for CALL; enters with the mutex, returns without it. */
+/* Waits for CALL, of the manager with that SERIAL. */
+int rt_txns_await(uint64_t serial, struct rt_caller *call);
+/* The same; enters with the mutex, returns without it. */
 int rt_txns_wait(struct rota_txns *m, struct rt_caller *call);
 
 /* ---- calls.c -------------------------------------------------------------------- */
 
 int64_t rt_txns_wall_ms(void);
+/* OUT, of ROOM bytes, from what a program gave, which may be older or newer (NULL: zero). 0 or ROTA_INVALID. */
+int rt_txns_options(const struct rota_txns *m, void *out, size_t room, const void *opts,
+                    size_t size);
 void rt_txns_random(void *out, size_t size);
 void rt_caller_waits(struct rt_caller *call);                /* ... by rt_txns_wait */
 struct rt_caller *rt_caller_new(rota_txn_fn *fn, void *arg); /* NULL: no memory */
 void rt_caller_free(struct rt_caller *call);
+/* What began and was handed over since is in its lists. With the mutex. */
+void rt_calls_take(struct rota_txns *m);
 
 /* ---- entry.c ------------------------------------------------------------- */
 
+/* One that is in no list yet, without the mutex. NULL: no memory. */
+struct rota_txn *rt_entry_make(struct rota_txns *m);
+void rt_entry_unmake(struct rota_txn *t); /* undoes that */
+void rt_entry_link(struct rota_txn *t);
+/* Both at once. With the mutex. */
 struct rota_txn *rt_entry_new(struct rota_txns *m);
 void rt_entry_free(struct rota_txn *t); /* its connections are given back before */
 /* T has its id now, and is found by it; not of one that is joined. */
@@ -260,6 +302,8 @@ int rt_entry_room(struct rota_txn *t, uint32_t more);
  * NULL: no memory. */
 struct rota_branch *rt_entry_branch(struct rota_txn *t, const char *name, enum rt_branch_mode mode);
 void rt_entry_free_branch(struct rota_branch *b);
+/* *LINE, of a transaction or a branch, is this from now on; where there is no memory it says that. Never NULL then. */
+__attribute__((format(printf, 2, 3))) void rt_entry_say(char **line, const char *format, ...);
 /* The number of T's next branch. Of one that was joined it is drawn: others join, too. */
 uint32_t rt_entry_number(struct rota_txn *t);
 
@@ -301,6 +345,15 @@ void rt_lent_give_back(struct rota_branch *b);
 
 void rt_decision_ask(struct rota_txn *t, const struct rt_txn_todo *todo); /* not of a branch */
 void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op);      /* of a rota_txn */
+void rt_decision_finished(struct rota_txn *t, int err);                   /* T's DONE ended so */
+
+/* ---- finish.c -------------------------------------------------------------------- */
+
+/* T's DONE leaves soon, with others': rt_decision_finished. False: no memory, nothing is done. */
+bool rt_finish_add(struct rota_txn *t);
+void rt_finish_send(struct rota_txns *m); /* what was gathered leaves now */
+/* After the journal was closed. */
+void rt_finish_fini(struct rota_txns *m);
 
 /* ---- xa.c ------------------------------------------------------------------------ */
 
@@ -324,9 +377,11 @@ void rt_seat_fini(struct rota_txns *m);
 
 /* ---- known.c ---------------------------------------------------------------------- */
 
-/* A branch is at NAME, of which R is known here (NULL: nothing). With the mutex. */
-void rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
-                  enum rt_branch_mode mode);
+/* A branch is at NAME, of which R is known here (NULL: nothing). With the mutex. NULL: no memory, the next tells. */
+const struct rt_known *rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
+                                    enum rt_branch_mode mode);
+/* K is that of NAME, and there is nothing to tell. Without the mutex; K may be NULL. */
+bool rt_known_is(const struct rt_known *k, const char *name);
 void rt_known_fini(struct rota_txns *m); /* the journal is closed */
 
 /* ---- outcome.c -------------------------------------------------------------------- */

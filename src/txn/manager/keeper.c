@@ -22,10 +22,8 @@ bool rt_txns_inside(const struct rota_txns *m)
 
 void rt_txns_wake(struct rota_txns *m)
 {
-    if (!m->asleep)
-        return; /* it looks before it polls */
-    m->asleep = false;
-    rt_loop_wake(&m->loop);
+    if (atomic_load(&m->asleep) && atomic_exchange(&m->asleep, false))
+        rt_loop_wake(&m->loop); /* else it looks before it polls */
 }
 
 void rt_txns_due(struct rota_txn *t)
@@ -75,15 +73,20 @@ void rt_txns_notice(struct rota_txns *m, const struct rt_txn_id *id, const char 
     m->notices = n;
 }
 
+int rt_txns_await(uint64_t serial, struct rt_caller *call)
+{
+    while (sem_wait(call->answered) != 0)
+        assert(errno == EINTR);
+    sem_destroy(call->answered);
+    return call->err != 0 ? rt_txns_fail_late(serial, call->err, call->line) : 0;
+}
+
 int rt_txns_wait(struct rota_txns *m, struct rt_caller *call)
 {
     uint64_t serial = m->serial; /* after an error M may be closed by another thread */
 
     pthread_mutex_unlock(&m->mu);
-    while (sem_wait(call->answered) != 0)
-        assert(errno == EINTR);
-    sem_destroy(call->answered);
-    return call->err != 0 ? rt_txns_fail_late(serial, call->err, call->line) : 0;
+    return rt_txns_await(serial, call);
 }
 
 /* On the worker's thread. */
@@ -130,6 +133,8 @@ static void take_errands(struct rota_txns *m)
 
 static void take_asks(struct rota_txns *m)
 {
+    if (m->asks != NULL || m->closing)
+        rt_finish_send(m); /* whoever asks finds it done */
     while (m->asks != NULL) {
         struct rt_journal_op *op = m->asks;
         m->asks = op->next;
@@ -193,6 +198,7 @@ static void see_closer(struct rota_txns *m)
 /* One round, until there is nothing to do but to wait. */
 static void round_of(struct rota_txns *m)
 {
+    rt_calls_take(m);
     rt_loop_tick(&m->loop);
     rt_loop_turn(&m->loop, no_other, NULL);
     take_errands(m);
@@ -207,7 +213,10 @@ static void round_of(struct rota_txns *m)
 /* Closing did not wait for all: nobody is left without an answer, and every function is called. */
 static void leave(struct rota_txns *m)
 {
+    pthread_mutex_lock(&m->front);
     m->left = true;
+    pthread_mutex_unlock(&m->front);
+    rt_calls_take(m);
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
         rt_drive_leave(t);
     while (m->asking != NULL) {
@@ -216,6 +225,14 @@ static void leave(struct rota_txns *m)
         rt_txns_answer(m, call, ROTA_CLOSED, "the manager was closed before the journal answered");
     }
     call_back(m);
+}
+
+static bool was_handed(struct rota_txns *m)
+{
+    pthread_mutex_lock(&m->front);
+    bool handed = m->handed != NULL;
+    pthread_mutex_unlock(&m->front);
+    return handed;
 }
 
 static void *keep(void *arg)
@@ -227,15 +244,17 @@ static void *keep(void *arg)
     while (!m->stop) {
         round_of(m);
         bool again = m->due != NULL || m->asks != NULL || m->back != NULL || m->answered != NULL ||
-                     m->service_back != NULL || m->loop.dirty;
+                     m->service_back != NULL || m->notices != NULL || m->loop.dirty;
         if (again || m->stop)
             continue;
         struct pollfd p = {.fd = rt_loop_fd(&m->loop), .events = POLLIN};
-        m->asleep = true;
-        pthread_mutex_unlock(&m->mu);
-        (void)poll(&p, 1, -1);
-        pthread_mutex_lock(&m->mu);
-        m->asleep = false;
+        atomic_store(&m->asleep, true); /* before it looks: who hands over later sees it */
+        if (!was_handed(m)) {
+            pthread_mutex_unlock(&m->mu);
+            (void)poll(&p, 1, -1);
+            pthread_mutex_lock(&m->mu);
+        }
+        atomic_store(&m->asleep, false);
     }
     leave(m);
     pthread_mutex_unlock(&m->mu);
@@ -253,7 +272,7 @@ int rt_txns_start(struct rota_txns *m)
     sigset_t all, before;
 
     m->timer.fire = on_timer;
-    if (rt_loop_reserve(&m->loop, 1) != 0)
+    if (rt_loop_reserve(&m->loop, 2) != 0) /* and the one of finish.c */
         return ROTA_NOMEM;
 
     sigfillset(&all);

@@ -13,8 +13,8 @@ struct rt_known {
     struct rt_asker asker; /* first */
     struct rt_known *next;
     struct rt_journal_op op;
-    bool told;      /* or under way */
-    bool under_way; /* the journal has it */
+    atomic_bool told; /* or under way */
+    bool under_way;   /* the journal has it */
     char url[RT_JOURNAL_URL_MAX];
     char name[RT_JOURNAL_NAME_MAX + 1];
 };
@@ -45,8 +45,13 @@ static void tell(struct rota_txns *m, struct rt_known *k, struct rt_resource *r,
     rt_txns_wake(m);
 }
 
-void rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
-                  enum rt_branch_mode mode)
+bool rt_known_is(const struct rt_known *k, const char *name)
+{
+    return k != NULL && atomic_load(&k->told) && strcmp(k->name, name) == 0;
+}
+
+const struct rt_known *rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
+                                    enum rt_branch_mode mode)
 {
     struct rt_known *k = m->known;
 
@@ -55,7 +60,7 @@ void rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
     if (k == NULL) {
         k = rt_alloc(sizeof(*k));
         if (k == NULL)
-            return; /* with its next use */
+            return NULL; /* with its next use */
         k->asker = (struct rt_asker){.m = m, .told = told};
         snprintf(k->name, sizeof(k->name), "%s", name);
         k->next = m->known;
@@ -63,6 +68,7 @@ void rt_known_use(struct rota_txns *m, const char *name, struct rt_resource *r,
     }
     if (!k->told)
         tell(m, k, r, mode);
+    return k;
 }
 
 void rt_known_fini(struct rota_txns *m)

@@ -24,14 +24,14 @@ static void op_ended(struct rota_branch *b)
     }
 
     b->op_seq = 0;
-    if (b->op.err != 0)
-        snprintf(b->line, sizeof(b->line), "%s", b->seat->party->errmsg);
-    bool vote = b->op.what == RT_PARTY_PREPARE || b->op.what == RT_PARTY_ONE_PHASE;
-    if (vote && b->op.err != 0)
-        rt_drive_blame(b->txn, b, b->line);
-    if (b->op.what == RT_PARTY_COMMIT && RT_BUG(RT_BUG_MANAGER_LOST_IS_DONE))
-        b->op.reply = RT_REPLY_DONE;
-    rt_drive_answer(b, seq, b->op.reply);
+    if (b->bond->op.err != 0)
+        rt_entry_say(&b->line, "%s", b->seat->party->errmsg);
+    bool vote = b->bond->op.what == RT_PARTY_PREPARE || b->bond->op.what == RT_PARTY_ONE_PHASE;
+    if (vote && b->bond->op.err != 0)
+        rt_drive_blame(b->txn, b, b->seat->party->errmsg);
+    if (b->bond->op.what == RT_PARTY_COMMIT && RT_BUG(RT_BUG_MANAGER_LOST_IS_DONE))
+        b->bond->op.reply = RT_REPLY_DONE;
+    rt_drive_answer(b, seq, b->bond->op.reply);
 }
 
 static void on_event(struct rt_seat *seat, uint32_t what)
@@ -123,13 +123,13 @@ void rt_lent_stop(struct rota_txns *m)
 static bool holds(const struct rota_branch *b, const struct rt_branch *core)
 {
     bool asked = core->state == RT_BRANCH_ASKING || core->state == RT_BRANCH_CHECKING;
-    return core->gated && core->own && b->part.prepared && !rt_branch_is_over(core) && !asked;
+    return core->gated && core->own && b->bond->part.prepared && !rt_branch_is_over(core) && !asked;
 }
 
 /* Whether what was done on it is still there, not rolled back: whoever got it back could commit that. */
 static bool is_open(const struct rota_branch *b, const struct rt_branch *core)
 {
-    bool begun = b->part.by != NULL && !b->part.prepared && !rt_branch_is_over(core);
+    bool begun = b->bond->part.by != NULL && !b->bond->part.prepared && !rt_branch_is_over(core);
     return begun || b->seat->party->dead;
 }
 
@@ -146,7 +146,7 @@ void rt_lent_give_back(struct rota_branch *b)
         rt_seat_cut(seat);
     if (!rt_branch_is_over(core))
         core->own = false;
-    b->part.by = NULL;
+    b->bond->part.by = NULL;
     b->seat = NULL;
     rt_seat_leave(b->txn->m, seat);
 }
@@ -155,12 +155,13 @@ void rt_lent_ask(struct rota_branch *b, enum rt_party_what what, uint32_t seq)
 {
     bool stays = b->txn->core.joined && what == RT_PARTY_PREPARE; /* who began it asks for it */
 
-    b->op = (struct rt_party_op){.what = what, .part = &b->part, .deadline = rt_drive_soon(b->txn)};
-    b->op.flags = stays ? RT_PARTY_WRITES : 0;
+    b->bond->op = (struct rt_party_op){
+        .what = what, .part = &b->bond->part, .deadline = rt_drive_soon(b->txn)};
+    b->bond->op.flags = stays ? RT_PARTY_WRITES : 0;
     if (!b->txn->core.joined) /* a joined one's is the application's between its vote and this */
-        b->op.flags |= RT_PARTY_LENT;
+        b->bond->op.flags |= RT_PARTY_LENT;
     b->op_seq = seq;
-    if (rt_party_start(b->seat->party, &b->op))
+    if (rt_party_start(b->seat->party, &b->bond->op))
         op_ended(b);
     else
         watch(b);

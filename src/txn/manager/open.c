@@ -23,14 +23,10 @@
 static int take_options(struct rota_txns_options *o, const struct rota_txns_options *opts,
                         size_t size)
 {
-    if (opts != NULL)
-        memcpy(o, opts, size < sizeof(*o) ? size : sizeof(*o));
-    for (size_t i = sizeof(*o); opts != NULL && i < size; i++)
-        if (((const char *)opts)[i] != 0)
-            return rt_txns_fail(
-                NULL, ROTA_INVALID,
-                "the options have fields this library does not know: it is older than "
-                "the program");
+    int err = rt_txns_options(NULL, o, sizeof(*o), opts, size);
+
+    if (err != 0)
+        return err;
     if ((o->flags & ~(ROTA_TXN_STRICT | ROTA_TXN_RECOVER)) != 0 || o->reserved != 0)
         return rt_txns_fail(NULL, ROTA_INVALID, "unknown flags %#x in the options", o->flags);
     o->call_ms = o->call_ms != 0 ? o->call_ms : CALL_MS;
@@ -279,6 +275,7 @@ static void fini(struct rota_txns *m)
         rt_txns_fork_remove(m);
         rt_journal_close(m->journal);
     }
+    rt_finish_fini(m);
     rt_recovery_fini(m); /* what they asked, the journal had until now */
     rt_sweeper_fini(m);
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
@@ -298,6 +295,7 @@ static void fini(struct rota_txns *m)
     rt_seat_fini(m);
     rt_loop_fini(&m->loop);
     pthread_cond_destroy(&m->tried);
+    pthread_mutex_destroy(&m->front);
     pthread_mutex_destroy(&m->mu);
 }
 
@@ -312,6 +310,8 @@ static int start(struct rota_txns *m, const char *url)
     rv = rt_loop_init(&m->loop);
     if (rv == 0) {
         pthread_mutex_init(&m->mu, NULL);
+        pthread_mutex_init(&m->front, NULL);
+        m->handed_tail = &m->handed;
         pthread_cond_init(&m->tried, NULL);
         m->due_tail = &m->due;
         m->lent_fd = -1;
@@ -396,7 +396,10 @@ static void wind_up(struct rota_txns *m)
 
     rt_caller_waits(&call);
     pthread_mutex_lock(&m->mu);
+    pthread_mutex_lock(&m->front);
     m->closing = true;
+    pthread_mutex_unlock(&m->front);
+    rt_calls_take(m);
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
         rt_drive_abandon(t);
     m->closer = &call;

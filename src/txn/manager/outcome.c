@@ -27,9 +27,50 @@ int rt_txns_read_id(struct rota_txns *m, const char *text, struct rt_txn_id *id,
     return 0;
 }
 
+struct look {
+    struct rota_txns *m;
+    struct rota_outcome o;
+};
+
+/* A commit names all branches in its decision; those that were registered are told once more. */
+static bool counts(const struct rota_outcome *o, const struct rt_journal_branch *b)
+{
+    return !b->registered || o->decision != ROTA_STAND_COMMITTED;
+}
+
+static bool is_known(const struct rota_txn *t, uint32_t number)
+{
+    for (uint32_t i = 0; i < t->core.count; i++)
+        if (t->core.branches[i].number == number)
+            return true;
+    return false;
+}
+
+/* What this process drives, it knows more of; of branches that it has not heard of yet (recovery has just adopted
+ * them) it knows nothing. */
+static void add_what_we_know(const struct rota_txn *t, const struct rt_journal_record *record,
+                             struct rota_outcome *o)
+{
+    uint32_t open = 0;
+
+    for (uint32_t i = 0; i < t->core.count; i++) {
+        const struct rt_branch *core = &t->core.branches[i];
+        open += !rt_branch_is_over(core);
+        if (core->stuck == RT_STUCK_NOT || rt_branch_is_over(core) || o->stand == ROTA_STAND_STUCK)
+            continue;
+        o->stand = ROTA_STAND_STUCK;
+        snprintf(o->why, sizeof(o->why), "%.60s: %s", t->branches[i]->name, rt_drive_stuck(t, i));
+    }
+    for (size_t i = 0; i < record->branch_count && !record->done; i++)
+        open += counts(o, &record->branches[i]) && !is_known(t, record->branches[i].number);
+    o->unfinished = open;
+}
+
+/* In the keeper's thread, which has the mutex. */
 static void on_record(void *arg, const struct rt_journal_record *record)
 {
-    struct rota_outcome *o = arg;
+    struct look *look = arg;
+    struct rota_outcome *o = &look->o;
 
     *o = (struct rota_outcome){.deadline_ms = record->deadline_ms,
                                .decided_ms = record->decided_ms};
@@ -47,53 +88,30 @@ static void on_record(void *arg, const struct rt_journal_record *record)
         o->stand = ROTA_STAND_OPEN;
     }
     for (size_t i = 0; i < record->branch_count; i++)
-        o->branches += !record->branches[i].registered || o->decision != ROTA_STAND_COMMITTED;
+        o->branches += counts(o, &record->branches[i]);
     o->unfinished = record->done ? 0 : o->branches;
-}
-
-/* What this process drives, it knows more of. */
-static void add_what_we_know(struct rota_txns *m, const struct rt_txn_id *id,
-                             struct rota_outcome *o)
-{
-    pthread_mutex_lock(&m->mu);
-    const struct rota_txn *t = rt_entry_find(m, id);
-    uint32_t open = 0;
-    for (uint32_t i = 0; t != NULL && o->decision != ROTA_STAND_OPEN && i < t->core.count; i++) {
-        const struct rt_branch *core = &t->core.branches[i];
-        open += !rt_branch_is_over(core);
-        if (core->stuck == RT_STUCK_NOT || rt_branch_is_over(core) || o->stand == ROTA_STAND_STUCK)
-            continue;
-        o->stand = ROTA_STAND_STUCK;
-        snprintf(o->why, sizeof(o->why), "%.60s: %s", t->branches[i]->name, rt_drive_stuck(t, i));
+    const struct rota_txn *t = rt_entry_find(look->m, &record->id);
+    if (t != NULL && o->decision != ROTA_STAND_OPEN) {
+        pthread_mutex_lock(&look->m->front); /* it may be held by its application still */
+        add_what_we_know(t, record, o);
+        pthread_mutex_unlock(&look->m->front);
     }
-    if (t != NULL && o->decision != ROTA_STAND_OPEN)
-        o->unfinished = open;
-    pthread_mutex_unlock(&m->mu);
-}
-
-static int look(struct rota_txns *m, const struct rt_txn_id *id, struct rota_outcome *o)
-{
-    struct rt_journal_op op = {.kind = RT_JOURNAL_READ};
-
-    op.read.id = *id;
-    op.read.each = on_record;
-    op.read.arg = o;
-    int rv = rt_txns_ask(m, &op);
-    if (rv == 0)
-        add_what_we_know(m, id, o);
-    return rv;
 }
 
 static int answer(struct rota_txns *m, const struct rt_txn_id *id, struct rota_outcome *out,
                   size_t size)
 {
-    struct rota_outcome o = {0};
+    struct look look = {.m = m};
+    struct rt_journal_op op = {.kind = RT_JOURNAL_READ};
 
-    int rv = look(m, id, &o);
+    op.read.id = *id;
+    op.read.each = on_record;
+    op.read.arg = &look;
+    int rv = rt_txns_ask(m, &op);
     if (rv != 0)
         return rv;
     memset(out, 0, size);
-    memcpy(out, &o, size < sizeof(o) ? size : sizeof(o));
+    memcpy(out, &look.o, size < sizeof(look.o) ? size : sizeof(look.o));
     return 0;
 }
 

@@ -88,9 +88,9 @@ static int add_found(struct rota_txn *t, const struct finding *f)
     if (b == NULL)
         return ROTA_NOMEM;
     b->index = t->core.count;
-    b->part.name = f->name;
-    b->part.connection = f->connection;
-    b->part.prepared = true;
+    b->bond->part.name = f->name;
+    b->bond->part.connection = f->connection;
+    b->bond->part.prepared = true;
     t->branches[b->index] = b;
     struct rt_txn_part part = {
         .number = f->name.branch, .resource = rt_resource_index(f->resource), .gated = kind->gated};
@@ -127,7 +127,7 @@ static uint32_t adopted_now(const struct rota_txns *m)
     uint32_t busy = 0, waiting = 0;
     for (const struct rota_txn *t = m->txns; t != NULL; t = t->next) {
         bool waits = false;
-        for (uint32_t i = 0; i < t->core.count; i++)
+        for (uint32_t i = 0; t->core.adopted && i < t->core.count; i++)
             waits = waits || t->core.branches[i].retry.tries >= 3;
         waiting += t->core.adopted && waits;
         busy += t->core.adopted && !waits;

@@ -70,7 +70,7 @@ static const struct rt_reach *const reaches[] = {
     NULL,
 };
 
-static const struct rt_reach *reach_of(const char *scheme)
+const struct rt_reach *rt_reach_of(const char *scheme)
 {
     for (const struct rt_reach *const *d = reaches; *d != NULL; d++)
         for (const char *const *s = (*d)->schemes; *s != NULL; s++)
@@ -101,7 +101,7 @@ static int spot_new(struct rt_spot **out, const char *text, char *errmsg, size_t
         rt_free(spot);
         return rv;
     }
-    spot->reach = reach_of(spot->url.scheme);
+    spot->reach = rt_reach_of(spot->url.scheme);
     if (spot->reach == NULL) {
         snprintf(
             errmsg, size,

@@ -181,7 +181,8 @@ static int known_place(struct rt_contact *contact, struct rt_effort *effort, con
 static bool needs_table(const struct rt_errand *e)
 {
     return e->place.identity != 0 || e->op.what == RT_PARTY_COMMIT || e->op.what == RT_PARTY_ASK ||
-           (e->op.what == RT_PARTY_FORGET && (e->op.flags & RT_PARTY_FENCES) == 0);
+           (e->op.what == RT_PARTY_FORGET &&
+            (e->op.flags & (RT_PARTY_FENCES | RT_PARTY_PROMISES)) == 0);
 }
 
 bool rt_contact_place(struct rt_contact *contact, struct rt_effort *effort, const char *name,

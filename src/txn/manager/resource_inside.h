@@ -6,7 +6,8 @@
  *   resource_site.c      those that are services over HTTP
  *   resource_worker.c    the thread: connected or not, errand by errand
  *   resource_contact.c      a connection and which tables of markers it is attached to
- *   resource_mysql.c, resource_postgres.c   connecting */
+ *   resource_mysql.c, resource_postgres.c   connecting
+ *   resource_dial.c      the same for who is no keeper */
 #ifndef RT_RESOURCE_INSIDE_H
 #define RT_RESOURCE_INSIDE_H
 
@@ -36,6 +37,12 @@ struct rt_reach {
     void (*hang_up)(void *conn);
 };
 extern const struct rt_reach rt_reach_mysql, rt_reach_postgres;
+const struct rt_reach *rt_reach_of(const char *scheme); /* NULL: there is none */
+
+/* A connection to one of the places that URL names, for who is no keeper: within NS nanoseconds, all places together. Its
+ * parameters and its password are read as a resource's are. SEVERAL: it takes several statements in one packet. */
+int rt_reach_dial(const struct rt_reach *reach, const struct rt_url *url, int64_t ns, bool several,
+                  void **conn, char *errmsg, size_t size);
 
 /* What a URL says; one for all who look at it. */
 struct rt_spot {
@@ -153,6 +160,7 @@ __attribute__((format(printf, 3, 4))) void rt_worker_drop(struct rt_errand *e, i
 struct rt_effort {
     struct rt_resource *r;
     int64_t until; /* CLOCK_BOOTTIME, ns */
+    bool several;  /* MariaDB: the connection takes several statements in one packet */
 };
 /* Waits for EVENTS of FD (-1: none), and at most until min(UNTIL, effort->until). What poll says of it; 0: the time is
  * over; -1: it is to end. */

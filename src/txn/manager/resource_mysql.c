@@ -130,7 +130,8 @@ static bool call_on(struct dialed *d, struct rt_effort *effort, const struct rt_
     *wait = ready != 0 ? rt_my.mysql_real_connect_cont(out, d->my, ready)
                        : rt_my.mysql_real_connect_start(
                              out, d->my, local ? NULL : end->host, d->self->user, d->self->password,
-                             d->self->database, local ? 0 : end->port, local ? end->host : NULL, 0);
+                             d->self->database, local ? 0 : end->port, local ? end->host : NULL,
+                             effort->several ? RT_MYSQL_MULTI_STATEMENTS : 0);
     bool goes_on = rt_effort_seeing(effort);
     rt_fd_leave(&low);
     return goes_on;

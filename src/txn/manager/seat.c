@@ -86,8 +86,8 @@ static struct rt_seat *new_seat(struct rota_txns *m, const struct rt_party_kind 
     return s;
 }
 
-struct rt_seat *rt_seat_take(struct rota_txns *m, const struct rt_party_kind *kind, void *conn,
-                             int *err, char *line)
+static struct rt_seat *take(struct rota_txns *m, const struct rt_party_kind *kind, void *conn,
+                            int *err, char *line)
 {
     struct rt_seat **at = place_of(m, conn);
     struct rt_seat *s = *at;
@@ -110,14 +110,25 @@ struct rt_seat *rt_seat_take(struct rota_txns *m, const struct rt_party_kind *ki
     return s;
 }
 
+struct rt_seat *rt_seat_take(struct rota_txns *m, const struct rt_party_kind *kind, void *conn,
+                             int *err, char *line)
+{
+    pthread_mutex_lock(&m->front);
+    struct rt_seat *s = take(m, kind, conn, err, line);
+    pthread_mutex_unlock(&m->front);
+    return s;
+}
+
 void rt_seat_leave(struct rota_txns *m, struct rt_seat *s)
 {
+    pthread_mutex_lock(&m->front);
     assert(s->busy);
     s->busy = false;
     if (s->gone)
         free_seat(s);
     else if (s->party->dead || !s->party->attached)
         take_out(m, place_of(m, s->party->conn));
+    pthread_mutex_unlock(&m->front);
 }
 
 void rt_seat_cut(struct rt_seat *s)

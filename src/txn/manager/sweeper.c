@@ -24,9 +24,13 @@ struct rt_sweeper {
     struct rt_txn_id *keep; /* what is undone below the floor */
     size_t keep_count, keep_room;
     bool no_memory;
-    bool busy;   /* something is under way */
-    bool fences; /* of the resource: its markers are gone */
+    bool busy;      /* something is under way */
+    uint32_t stage; /* of the resource: 0: its markers, then what `stages` says */
 };
+
+/* What is forgotten at a resource, one after the other: flags of RT_PARTY_FORGET. */
+static const uint32_t stages[] = {0, RT_PARTY_FENCES, RT_PARTY_PROMISES};
+#define STAGES (sizeof(stages) / sizeof(stages[0]))
 
 static void go_on(struct rt_sweeper *s);
 
@@ -124,7 +128,7 @@ static void ask_marks(struct rt_sweeper *s)
     rt_resources_each(m->resources, see, &n);
     memset(&s->errand, 0, sizeof(s->errand));
     s->errand.op.what = RT_PARTY_FORGET;
-    s->errand.op.flags = s->fences ? RT_PARTY_FENCES : 0;
+    s->errand.op.flags = stages[s->stage];
     s->errand.op.deadline = rt_loop_now(&m->loop) + m->opts.call_ms * RT_MS;
     s->errand.op.forget.journal = m->number;
     s->errand.op.forget.before_ms = s->gc.floor_ms;
@@ -132,9 +136,10 @@ static void ask_marks(struct rt_sweeper *s)
     s->errand.op.forget.keep_count = s->keep_count;
     s->errand.user = &s->asker;
     s->busy = n.found != NULL && rt_txns_send(m, n.found, &s->errand) == 0;
-    s->fences = s->fences && s->busy;
-    if (!s->busy)
+    if (!s->busy) {
+        s->stage = 0;
         answered(s, RT_GC_OK);
+    }
 }
 
 static void back(struct rt_asker *a, struct rt_errand *e)
@@ -142,10 +147,10 @@ static void back(struct rt_asker *a, struct rt_errand *e)
     struct rt_sweeper *s = (struct rt_sweeper *)(void *)a;
 
     bool more = e->op.reply == RT_REPLY_DONE && e->op.forget.more;
-    bool next = !more && !s->fences && e->op.reply != RT_REPLY_LOST;
+    bool lost = e->op.reply == RT_REPLY_LOST;
 
-    s->fences = next || (more && s->fences);
-    if (more || next)
+    s->stage = lost ? 0 : (s->stage + !more) % STAGES;
+    if (more || s->stage > 0)
         ask_marks(s);
     else
         answered(s, RT_GC_OK);

@@ -118,15 +118,20 @@ static void on_done(struct rt_service_call *c)
     const struct rota_branch *b = c->user;
     struct rota_txns *m = b->txn->m;
 
-    if (c->op == RT_SERVICE_CONFIRM)
+    if (c->op == RT_SERVICE_TRY)
+        rt_point("tcc-tried");
+    else if (c->op == RT_SERVICE_CONFIRM)
         rt_point("tcc-confirmed");
-    else if (c->op == RT_SERVICE_CANCEL)
+    else
         rt_point("tcc-cancelled");
     pthread_mutex_lock(&m->mu);
     c->next = m->service_back;
     m->service_back = c;
-    rt_txns_wake(m);
+    bool wakes = m->asleep;
+    m->asleep = false;
     pthread_mutex_unlock(&m->mu);
+    if (wakes) /* without the mutex, which the keeper wants first; closing waits for this thread */
+        rt_loop_wake(&m->loop);
 }
 
 /* ---- Carriers --------------------------------------------------------------------------- */
@@ -181,8 +186,8 @@ void rt_tcc_ask(struct rota_branch *b, enum rt_branch_op op, uint32_t seq)
     if (rv == 0)
         return;
     if (rv == ROTA_UNSUPPORTED)
-        snprintf(
-            b->line, sizeof(b->line),
+        rt_entry_say(
+            &b->line,
             "nobody serves %.80s in this process: rota_tcc_serve it here, or recover in a process that does",
             b->name);
     rt_drive_answer(b, seq, rv == ROTA_UNSUPPORTED ? RT_REPLY_ABSENT : RT_REPLY_LOST);
@@ -224,7 +229,7 @@ static void back(struct rt_service_call *c)
     b->ask_seq = 0;
     b->txn->m->asked_calls--;
     if (c->errmsg[0] != '\0')
-        snprintf(b->line, sizeof(b->line), "%s", c->errmsg);
+        rt_entry_say(&b->line, "%s", c->errmsg);
     if (c->op == RT_SERVICE_TRY)
         try_answered(b, seq, c);
     else
@@ -256,6 +261,7 @@ static void try_it(struct rota_branch *b)
         tell(b, 0, "");
         return;
     }
+    rt_point("tcc-registered");
     int rv = leave_for(b, RT_SERVICE_TRY, seq);
     if (rv == 0)
         return;
@@ -361,7 +367,7 @@ static int check_name(const struct rota_txns *m, const char *name)
 static void wake_those(struct rota_txns *m, const char *name)
 {
     for (struct rota_txn *t = m->txns; t != NULL; t = t->next)
-        for (uint32_t i = 0; i < t->core.count; i++)
+        for (uint32_t i = 0; (t->kept || t->core.adopted) && i < t->core.count; i++)
             if (t->branches[i]->mode == RT_TCC_CALL && strcmp(t->branches[i]->name, name) == 0) {
                 rt_reserve_back(&t->core.branches[i], rt_loop_clock());
                 rt_txns_due(t);
@@ -448,8 +454,10 @@ int rt_tcc_add(struct rota_txn *t, enum rt_branch_mode mode, const char *name, c
     b->begin_by = rt_loop_clock() + t->m->opts.call_ms * RT_MS;
     t->branches[b->index] = b;
     t->core.ordered = (t->flags & ROTA_TXN_ORDERED) != 0;
-    rt_reserve_add(&t->core, rt_entry_number(t), RT_TXN_UNKNOWN_RESOURCE);
+    b->number = rt_entry_number(t);
+    rt_reserve_add(&t->core, b->number, RT_TXN_UNKNOWN_RESOURCE);
     t->pending++;
+    t->kept = true;
     rt_txns_due(t);
     *out = b;
     return 0;

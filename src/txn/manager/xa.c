@@ -32,7 +32,7 @@ static int check(struct rota_txn *t, const char *resource, const struct rt_party
     return 0;
 }
 
-/* With the mutex. B is in no list yet. */
+/* With the mutex, if T is kept. B is in no list yet. */
 static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
                           const struct rt_party_kind *kind, void *conn, struct rota_branch **out,
                           char *line)
@@ -45,8 +45,11 @@ static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_bran
                  RT_JOURNAL_BRANCHES_MAX);
         return ROTA_INVALID;
     }
-    if (rt_entry_room(t, t->last_number + 1 - t->core.count) != 0) /* others may be beginning */
-        return ROTA_NOMEM;
+    pthread_mutex_lock(&t->m->front);
+    err = rt_entry_room(t, t->last_number + 1 - t->core.count); /* others may be beginning */
+    pthread_mutex_unlock(&t->m->front);
+    if (err != 0)
+        return err;
     struct rota_branch *b = rt_entry_branch(t, resource, mode);
     if (b == NULL)
         return ROTA_NOMEM;
@@ -55,7 +58,7 @@ static int prepare_branch(struct rota_txn *t, const char *resource, enum rt_bran
         rt_entry_free_branch(b);
         return err;
     }
-    b->part.name = (struct rt_name){t->core.id, rt_entry_number(t), t->core.deadline_ms};
+    b->bond->part.name = (struct rt_name){t->core.id, rt_entry_number(t), t->core.deadline_ms};
     *out = b;
     return 0;
 }
@@ -72,7 +75,7 @@ static int begin_there(struct rota_txns *m, struct rota_branch *b, char *line)
         reply = rt_party_do(p, &op);
     if (reply == RT_REPLY_DONE) {
         op = (struct rt_party_op){
-            .what = RT_PARTY_BEGIN, .part = &b->part, .deadline = op.deadline};
+            .what = RT_PARTY_BEGIN, .part = &b->bond->part, .deadline = op.deadline};
         reply = rt_party_do(p, &op);
     }
     if (reply == RT_REPLY_DONE)
@@ -81,20 +84,36 @@ static int begin_there(struct rota_txns *m, struct rota_branch *b, char *line)
     return op.err != 0 ? op.err : ROTA_PROTOCOL;
 }
 
+/* The journal knows its resource, or is told. */
+static void make_known(struct rota_txn *t, struct rota_branch *b)
+{
+    struct rt_seat *seat = b->seat;
+
+    if (rt_known_is(seat->known, b->name))
+        return;
+    if (!t->kept)
+        pthread_mutex_lock(&t->m->mu);
+    seat->known = rt_known_use(t->m, b->name, b->resource, b->mode);
+    if (!t->kept)
+        pthread_mutex_unlock(&t->m->mu);
+}
+
 static void add_branch(struct rota_txn *t, struct rota_branch *b)
 {
     const struct rt_party_kind *kind = b->seat->party->kind;
     struct rt_place place;
 
     rt_place_of(b->seat->party, &place);
-    b->payload_size = rt_place_write(&place, b->payload);
+    b->bond->payload_size = rt_place_write(&place, b->bond->payload);
     b->added = true;
+    pthread_mutex_lock(&t->m->front);
     b->index = t->core.count;
     t->branches[b->index] = b;
-    rt_txn_add(&t->core, b->part.name.branch,
+    rt_txn_add(&t->core, b->bond->part.name.branch,
                b->resource != NULL ? rt_resource_index(b->resource) : RT_TXN_UNKNOWN_RESOURCE,
                kind->gated);
-    rt_known_use(t->m, b->name, b->resource, b->mode);
+    pthread_mutex_unlock(&t->m->front);
+    make_known(t, b);
 }
 
 /* ---- On the keeper's thread: without waiting, and of joined transactions ---------------- */
@@ -125,7 +144,8 @@ static void begin_over(struct rota_branch *b, int err, const char *line)
     } else {
         rt_seat_leave(m, b->seat);
         b->seat = NULL;
-        b->part.failed = true; /* if it is registered, whoever began it waits for it in vain */
+        b->bond->part.failed =
+            true; /* if it is registered, whoever began it waits for it in vain */
         if (!b->added)
             rt_entry_free_branch(b);
     }
@@ -173,24 +193,24 @@ void rt_xa_begun(struct rota_branch *b)
     char line[RT_TXN_LINE];
 
     assert(b->begins != NULL && b->op_seq == 0);
-    if (b->op.reply == RT_REPLY_DONE && b->op.what == RT_PARTY_ATTACH) {
+    if (b->bond->op.reply == RT_REPLY_DONE && b->bond->op.what == RT_PARTY_ATTACH) {
         rt_txns_due(b->txn);
         return;
     }
     bool too_late = !b->added && b->txn->core.state != RT_TXN_ACTIVE; /* abandoned meanwhile */
-    if (b->op.what == RT_PARTY_ROLLBACK) {
-        if (b->op.reply != RT_REPLY_DONE)
+    if (b->bond->op.what == RT_PARTY_ROLLBACK) {
+        if (b->bond->op.reply != RT_REPLY_DONE)
             rt_seat_cut(b->seat);
         begin_over(b, ROTA_ABORTED, TOO_LATE);
         return;
     }
-    if (b->op.reply == RT_REPLY_DONE && too_late) {
+    if (b->bond->op.reply == RT_REPLY_DONE && too_late) {
         rt_lent_ask(b, RT_PARTY_ROLLBACK, 1);
         return;
     }
     snprintf(line, sizeof(line), "%.50s: %.200s", b->name, b->seat->party->errmsg);
-    int err = b->op.err != 0 ? b->op.err : ROTA_PROTOCOL;
-    begin_over(b, b->op.reply == RT_REPLY_DONE ? 0 : err, line);
+    int err = b->bond->op.err != 0 ? b->bond->op.err : ROTA_PROTOCOL;
+    begin_over(b, b->bond->op.reply == RT_REPLY_DONE ? 0 : err, line);
 }
 
 /* Hands it to the keeper, who answers CALL. */
@@ -212,6 +232,7 @@ static int begin_by_keeper(struct rota_txn *t, const char *resource, enum rt_bra
     b->begin_by = rt_loop_clock() + t->m->opts.call_ms * RT_MS;
     b->next_begin = t->begins;
     t->begins = b;
+    t->kept = true;
     rt_txns_due(t);
     return 0;
 }
@@ -233,6 +254,19 @@ static int begin_and_wait(struct rota_txn *t, const char *resource, enum rt_bran
     return rt_txns_fail(m, rv, "%s", line);
 }
 
+/* What the keeper knows of is changed with the mutex. */
+static void hold(struct rota_txn *t)
+{
+    if (t->kept)
+        pthread_mutex_lock(&t->m->mu);
+}
+
+static void let_go(struct rota_txn *t)
+{
+    if (t->kept)
+        pthread_mutex_unlock(&t->m->mu);
+}
+
 int rt_xa_begin(struct rota_txn *t, const char *resource, enum rt_branch_mode mode,
                 const struct rt_party_kind *kind, void *conn, struct rota_branch **out)
 {
@@ -247,13 +281,13 @@ int rt_xa_begin(struct rota_txn *t, const char *resource, enum rt_branch_mode mo
     struct rota_txns *m = t->m;
     if (t->core.joined)
         return begin_and_wait(t, resource, mode, kind, conn, out);
-    pthread_mutex_lock(&m->mu);
+    hold(t);
     rv = prepare_branch(t, resource, mode, kind, conn, &b, line);
-    pthread_mutex_unlock(&m->mu);
+    let_go(t);
     if (rv != 0)
         return rt_txns_fail(m, rv, "%s", line);
     rv = begin_there(m, b, line);
-    pthread_mutex_lock(&m->mu);
+    hold(t);
     if (rv == 0) {
         add_branch(t, b);
     } else {
@@ -261,7 +295,7 @@ int rt_xa_begin(struct rota_txn *t, const char *resource, enum rt_branch_mode mo
         b->seat = NULL;
         rt_entry_free_branch(b);
     }
-    pthread_mutex_unlock(&m->mu);
+    let_go(t);
     if (rv != 0)
         return rt_txns_fail(m, rv, "%s: %s", resource, line);
     if (out != NULL)
@@ -330,6 +364,6 @@ int rota_branch_fail(struct rota_branch *b)
 {
     if (b == NULL)
         return rt_txns_fail(NULL, ROTA_INVALID, "rota_branch_fail needs a branch");
-    b->part.failed = true;
+    b->bond->part.failed = true;
     return 0;
 }

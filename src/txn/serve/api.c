@@ -2,8 +2,11 @@
 /* DTM's HTTP interface: what is asked, what the journal says to it, what is answered. */
 #include "txn/serve/serve.h"
 
+#include "base/bug.h"
+
 #include <assert.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +31,14 @@ static void send_json(struct rt_http_request *r, int status, json_t *body)
     free(text);
 }
 
+/* NULL: no memory. */
+static json_t *text_json(const char *text)
+{
+    json_t *out = json_string(text);
+
+    return out != NULL ? out : json_string("it has bytes that are no UTF-8");
+}
+
 static void succeed(struct rt_http_request *r)
 {
     static const char text[] = "{\"dtm_result\":\"SUCCESS\"}";
@@ -44,9 +55,7 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct rt_http_request 
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    json_t *text = json_string(line);
-    if (text == NULL)
-        text = json_string("it has bytes that are no UTF-8");
+    json_t *text = text_json(line);
     if (status == 409)
         send_json(r, status, json_pack("{s:s, s:o}", "dtm_result", "FAILURE", "message", text));
     else if (status == 425)
@@ -58,8 +67,15 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct rt_http_request 
 /* The journal did not answer, or said no. */
 static void refuse_journal(struct rt_serve *s, struct rt_http_request *r, int err)
 {
-    refuse(r, err == ROTA_INVALID ? 400 : 500, "the journal: %s",
-           err == ROTA_NOMEM ? "out of memory" : rota_txn_errmsg(s->m));
+    if (err == ROTA_INVALID) /* all else was checked before */
+        refuse(
+            r, 400,
+            "too large: the journal keeps at most %d bytes of steps and data at once; send less, "
+            "or where it is (%s)",
+            RT_JOURNAL_BYTES_MAX, rota_txn_errmsg(s->m));
+    else
+        refuse(r, 500, "the journal: %s",
+               err == ROTA_NOMEM ? "out of memory" : rota_txn_errmsg(s->m));
 }
 
 void rt_serve_tell(struct rt_serve_waiter *w, const struct rt_course *c)
@@ -383,6 +399,14 @@ static void submit(struct rt_http_request *r, void *arg)
             refuse_journal(s, r, err);
         else if (read_row(s, r, &id, &row) && commit(s, r, &id, &row, &plan))
             go_on(s, r, &id, &row.plan, RT_JOURNAL_COMMIT, NULL, wait, true);
+    } else if (RT_BUG(RT_BUG_SERVE_TOLD_FIRST) && !wait) {
+        uint32_t registered = row.registered;
+        succeed(r);
+        (void)poll(NULL, 0,
+                   300); /* the bug, at its worst: the answer is there, and COMMIT is not */
+        if (rt_serve_decide(s, &id, row.plan.gid, true, NULL, row.plan.created_ms, &registered,
+                            &row.stands) == 0)
+            (void)rt_serve_take(s, &id, &row.plan, row.stands, NULL, NULL);
     } else if (commit(s, r, &id, &row, &plan)) {
         go_on(s, r, &id, &row.plan, RT_JOURNAL_COMMIT, NULL, wait, true);
     }
@@ -460,19 +484,34 @@ static void version(struct rt_http_request *r, void *arg)
     send_json(r, 200, json_pack("{s:s}", "version", "rota-txn " ROTA_VERSION));
 }
 
+/* CALL: how far this server has come with it; NULL: another one has it. OVER: it is, and this was done. */
 static json_t *branch_json(const struct rt_serve_row *row, const struct rt_plan_step *s, bool back,
-                           const char *status)
+                           bool over, const struct rt_course_call *call)
 {
     bool tcc = row->plan.kind == RT_PLAN_TCC;
+    bool done = over || (call != NULL && call->state == RT_COURSE_DONE);
+    const char *status = done                                              ? "succeed"
+                         : call != NULL && call->state == RT_COURSE_FAILED ? "failed"
+                                                                           : "prepared";
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:s}", "gid", row->plan.gid, "branch_id", s->id,
+                            "op",
+                            tcc ? (back ? "cancel" : "confirm") : (back ? "compensate" : "action"),
+                            "url", back ? s->back : s->forward, "status", status);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:s}", "gid", row->plan.gid, "branch_id", s->id, "op",
-                     tcc ? (back ? "cancel" : "confirm") : (back ? "compensate" : "action"), "url",
-                     back ? s->back : s->forward, "status", status);
+    if (out != NULL && call != NULL && call->asked > 0) {
+        json_object_set_new(out, "asked", json_integer(call->asked));
+        if (call->said[0] != '\0')
+            json_object_set_new(out, "said", text_json(call->said));
+    }
+    return out;
 }
 
-static json_t *branches_json(const struct rt_serve_row *row)
+static json_t *branches_json(struct rt_serve *serve, const struct rt_txn_id *id,
+                             const struct rt_serve_row *row)
 {
     json_t *all = json_array();
+    struct rt_course_step *steps = calloc(row->plan.count + 1, sizeof(*steps));
+    bool ours = steps != NULL && rt_serve_progress(serve, id, steps, row->plan.count);
 
     for (size_t i = 0; i < row->plan.count; i++) {
         const struct rt_plan_step *s = &row->plan.steps[i];
@@ -481,10 +520,11 @@ static json_t *branches_json(const struct rt_serve_row *row)
         bool commit = row->stands == RT_JOURNAL_COMMIT, over = row->done && ran;
         if (!msg)
             json_array_append_new(
-                all, branch_json(row, s, true, over && !commit ? "succeed" : "prepared"));
-        json_array_append_new(all,
-                              branch_json(row, s, false, over && commit ? "succeed" : "prepared"));
+                all, branch_json(row, s, true, over && !commit, ours ? &steps[i].back : NULL));
+        json_array_append_new(
+            all, branch_json(row, s, false, over && commit, ours ? &steps[i].forward : NULL));
     }
+    free(steps);
     return all;
 }
 
@@ -513,7 +553,7 @@ static void query(struct rt_http_request *r, void *arg)
         send_json(r, 200,
                   json_pack("{s:{s:s, s:s, s:s, s:s}, s:o}", "transaction", "gid", row.plan.gid,
                             "trans_type", rt_plan_word(row.plan.kind), "status", status_of(&row),
-                            "protocol", "http", "branches", branches_json(&row)));
+                            "protocol", "http", "branches", branches_json(s, &id, &row)));
     rt_serve_row_free(&row);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "txn/serve/course.h"
 
+#include "base/bug.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -41,7 +43,7 @@ static bool may_go_back(const struct rt_course *c, size_t step)
 {
     const struct rt_plan *p = c->plan;
 
-    if (c->steps[step].forward.state == RT_COURSE_OUT)
+    if (c->steps[step].forward.state == RT_COURSE_OUT && !RT_BUG(RT_BUG_SERVE_BACK_BESIDE))
         return false; /* its action is under way: what becomes of it is known soon */
     for (size_t i = step + 1; !p->concurrent && i < p->count; i++)
         if (!is_back(c, i))
@@ -73,6 +75,7 @@ static bool is_due(const struct rt_course_call *call, int64_t now_ms)
 static struct rt_course_todo ask(struct rt_course_call *call, size_t step, bool back)
 {
     call->state = RT_COURSE_OUT;
+    call->asked++;
     return (struct rt_course_todo){.what = RT_COURSE_CALL, .step = step, .back = back};
 }
 
@@ -102,6 +105,7 @@ static struct rt_course_todo next_query(struct rt_course *c, int64_t now_ms)
     if (at > now_ms)
         return wait_until(at);
     c->query.state = RT_COURSE_OUT;
+    c->query.asked++;
     return (struct rt_course_todo){.what = RT_COURSE_QUERY};
 }
 
@@ -121,7 +125,7 @@ static struct rt_course_todo next_action(struct rt_course *c, int64_t now_ms)
             until = s->forward.again_ms > now_ms ? s->forward.again_ms : now_ms;
         if (!is_due(&s->forward, now_ms) || !rt_course_may_run(c, i))
             continue;
-        if (!s->registered)
+        if (!s->registered && !RT_BUG(RT_BUG_SERVE_UNREGISTERED))
             return (struct rt_course_todo){.what = RT_COURSE_REGISTER, .step = i};
         return ask(&s->forward, i, false);
     }
@@ -148,7 +152,8 @@ static struct rt_course_todo next_of_all(struct rt_course *c, bool back, bool la
         size_t i = last ? c->plan->count - 1 - k : k;
         struct rt_course_call *call = back ? &c->steps[i].back : &c->steps[i].forward;
         bool saga = c->plan->kind == RT_PLAN_SAGA;
-        if (call->state == RT_COURSE_DONE || (saga && is_back(c, i)))
+        if (call->state == RT_COURSE_DONE || (saga && is_back(c, i)) ||
+            (call->state == RT_COURSE_OUT && RT_BUG(RT_BUG_SERVE_LEFT_IS_DONE)))
             continue;
         all = false;
         bool may = !saga || may_go_back(c, i);
@@ -228,10 +233,12 @@ bool rt_course_answered(struct rt_course *c, size_t step, bool back, enum rt_cou
     bool action = c->plan->kind == RT_PLAN_SAGA && !back;
 
     assert(step < c->plan->count && call->state == RT_COURSE_OUT);
-    if (reply == RT_COURSE_YES) {
-        *call = (struct rt_course_call){.state = RT_COURSE_DONE};
+    if (reply == RT_COURSE_YES || (reply == RT_COURSE_ONGOING && c->stands != RT_JOURNAL_OPEN &&
+                                   RT_BUG(RT_BUG_SERVE_ONGOING_IS_DONE))) {
+        *call = (struct rt_course_call){.state = RT_COURSE_DONE, .asked = call->asked};
         return false;
     }
+    snprintf(call->said, sizeof(call->said), "%s", why);
     if (action && c->stands == RT_JOURNAL_OPEN &&
         (reply == RT_COURSE_NO ||
          (c->plan->retry_limit > 0 && ++c->retries > c->plan->retry_limit))) {
@@ -247,10 +254,12 @@ bool rt_course_answered(struct rt_course *c, size_t step, bool back, enum rt_cou
     return call->tries == RT_COURSE_ATTENTION && reply != RT_COURSE_ONGOING;
 }
 
-void rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const char *why,
+bool rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const char *why,
                        int64_t now_ms)
 {
     assert(c->query.state == RT_COURSE_OUT);
+    if (reply == RT_COURSE_LOST && RT_BUG(RT_BUG_SERVE_SILENCE_IS_NO))
+        reply = RT_COURSE_NO;
     c->queried = reply;
     if (reply == RT_COURSE_YES || reply == RT_COURSE_NO)
         c->query.state = RT_COURSE_DONE;
@@ -258,6 +267,7 @@ void rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const ch
         pause_call(c, &c->query, reply, now_ms);
     if (reply == RT_COURSE_NO && c->reason[0] == '\0')
         snprintf(c->reason, sizeof(c->reason), "the back-check said no: %.200s", why);
+    return c->query.tries == RT_COURSE_ATTENTION && reply == RT_COURSE_LOST;
 }
 
 void rt_course_decided(struct rt_course *c, enum rt_journal_stand stands)

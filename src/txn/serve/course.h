@@ -20,6 +20,7 @@
 
 #define RT_COURSE_TIMEOUT_S 35 /* tcc, msg: DTM's */
 #define RT_COURSE_ONGOING_S 10 /* between two questions of what is in progress: DTM's */
+#define RT_COURSE_SAID 80      /* bytes of an answer that is kept for people */
 #define RT_COURSE_ATTENTION 10 /* failures of one call, after which a person is told */
 
 enum rt_course_reply { RT_COURSE_YES, RT_COURSE_NO, RT_COURSE_ONGOING, RT_COURSE_LOST };
@@ -34,8 +35,10 @@ enum rt_course_state {
 
 struct rt_course_call {
     enum rt_course_state state;
+    uint32_t asked; /* how often */
     uint32_t tries; /* that were lost */
     int64_t again_ms;
+    char said[RT_COURSE_SAID]; /* the last answer that was not good; "": none yet */
 };
 
 struct rt_course_step {
@@ -84,7 +87,7 @@ void rt_course_registered(struct rt_course *c, size_t step);
 /* WHY: one line, with anything but YES. True: a person should be told. */
 bool rt_course_answered(struct rt_course *c, size_t step, bool back, enum rt_course_reply reply,
                         const char *why, int64_t now_ms);
-void rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const char *why,
+bool rt_course_queried(struct rt_course *c, enum rt_course_reply reply, const char *why,
                        int64_t now_ms);
 /* What stands in the journal, whoever wrote it. */
 void rt_course_decided(struct rt_course *c, enum rt_journal_stand stands);

@@ -2,6 +2,7 @@
 #include "txn/serve/plan.h"
 
 #include "txn/http/address.h"
+#include "txn/http/payload.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -9,9 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define SECONDS_MAX INT64_C(31536000) /* a year */
 #define HEADERS_MAX 8192
+#define CALL_SPARE \
+    256 /* bytes of a call beside its URL and data: the names of what is added, its head */
 
 static const char *const kinds[] = {NULL, "tcc", "saga", "msg"};
 
@@ -82,9 +86,38 @@ static bool check_url(const char *url, const char *what, char *errmsg)
     return true;
 }
 
+/* Bytes of TEXT in a query. */
+static size_t encoded(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++)
+        n += isalnum((unsigned char)*text) || strchr("-_.~", *text) != NULL ? 1 : 3;
+    return n;
+}
+
+/* Whether S of GID can be called at all: what cannot be would be asked for ever. */
+static bool check_call(const struct rt_plan_step *s, const char *gid, const char *id, char *errmsg)
+{
+    size_t more = encoded(gid) + encoded(id) + CALL_SPARE / 2;
+    size_t forward = strlen(s->forward), back = strlen(s->back);
+    size_t url = (forward > back ? forward : back) + more;
+
+    if (url > RT_HTTP_URL_MAX)
+        return fail(errmsg,
+                    "branch '%.64s': a URL has, with what is added to it, more than %d bytes", id,
+                    RT_HTTP_URL_MAX);
+    if (url + strlen(s->data) + CALL_SPARE / 2 > RT_HTTP_PAYLOAD_MAX)
+        return fail(errmsg,
+                    "branch '%.64s': its data and its URL have more than %d bytes: send a key, and "
+                    "leave the rest where the service finds it",
+                    id, RT_HTTP_PAYLOAD_MAX);
+    return true;
+}
+
 static struct rt_plan_step *add_step(struct rt_plan *p, char *errmsg)
 {
-    if (p->count >= RT_PLAN_STEPS_MAX) {
+    if (p->count >= RT_PLAN_STEPS_MAX && p->kind != RT_PLAN_TCC) {
         fail(errmsg, "more than %d steps", RT_PLAN_STEPS_MAX);
         return NULL;
     }
@@ -136,6 +169,8 @@ static bool read_steps(struct rt_plan *p, char *errmsg)
         struct rt_plan_step *s = &p->steps[i];
         snprintf(s->id, sizeof(s->id), "%02zu", i + 1);
         s->number = (uint32_t)i + 1;
+        if (!check_call(s, p->gid, s->id, errmsg))
+            return false;
     }
     return true;
 }
@@ -194,10 +229,16 @@ static bool read_custom(struct rt_plan *p, char *errmsg)
     return good;
 }
 
+/* A name as HTTP has them; not one that says where a request ends, which is ours to say. */
 static bool header_name(const char *name)
 {
+    static const char *const framing[] = {"content-length", "transfer-encoding", "connection", "te",
+                                          "trailer",        "upgrade",           "expect"};
     const char *c = name;
 
+    for (size_t i = 0; i < sizeof(framing) / sizeof(framing[0]); i++)
+        if (strcasecmp(name, framing[i]) == 0)
+            return false;
     for (; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && strchr("-_.", *c) == NULL)
             return false;
@@ -220,7 +261,7 @@ static bool read_headers(struct rt_plan *p, char *errmsg)
     {
         const char *text = json_string_value(value);
         if (!header_name(key) || text == NULL)
-            return fail(errmsg, "branch_headers: '%.40s' is no header", key);
+            return fail(errmsg, "branch_headers: '%.40s' is no header, or not one to be set", key);
         for (const char *c = text; *c != '\0'; c++)
             if (iscntrl((unsigned char)*c))
                 return fail(errmsg, "branch_headers: '%.40s' has a control character", key);
@@ -261,6 +302,9 @@ static bool read_all(struct rt_plan *p, int64_t now_ms, char *errmsg)
         !get_number(p->json, "request_timeout", SECONDS_MAX, &p->request_s, errmsg) ||
         !get_number(p->json, "retry_interval", SECONDS_MAX, &p->retry_s, errmsg) ||
         !get_number(p->json, "retry_limit", 1000000, &p->retry_limit, errmsg))
+        return false;
+    if (!check_call(&(struct rt_plan_step){.forward = p->query, .back = "", .data = ""}, p->gid,
+                    "00", errmsg))
         return false;
     p->concurrent = json_is_true(json_object_get(p->json, "concurrent"));
     p->wait = json_is_true(json_object_get(p->json, "wait_result"));
@@ -353,6 +397,8 @@ static bool read_branch(struct rt_plan_step *s, int64_t now_us, const char **gid
         return fail(errmsg, "branch_id is missing");
     if (strlen(id) > RT_PLAN_BRANCH_MAX)
         return fail(errmsg, "branch_id has more than %d bytes", RT_PLAN_BRANCH_MAX);
+    if (!check_call(s, *gid, id, errmsg))
+        return false;
     snprintf(s->id, sizeof(s->id), "%s", id);
     s->number = number_of(id);
     if (s->at == 0) {

@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#define RT_PLAN_STEPS_MAX 999
+#define RT_PLAN_STEPS_MAX 999 /* of a saga, a message */
 #define RT_PLAN_LINE 256
 #define RT_PLAN_BRANCH_MAX 64 /* bytes of a branch_id */
 

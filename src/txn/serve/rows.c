@@ -3,6 +3,9 @@
  * or branches of a tcc. A plan may come with the decision, too (a message that was submitted): that one counts. */
 #include "txn/serve/serve.h"
 
+#include "base/bug.h"
+#include "txn/point.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +39,7 @@ static void read_step(struct reading *r, const struct rt_journal_branch *b)
         row->damaged = !rt_plan_add(&row->plan, b->payload, b->size, 1, &gid, row->line) ||
                        row->damaged;
     else if (row->plan.kind == RT_PLAN_SAGA && b->number <= row->plan.count && row->steps != NULL)
-        row->steps[b->number - 1] = true;
+        row->steps[b->number - 1] = !RT_BUG(RT_BUG_SERVE_STEPS_FORGOTTEN);
 }
 
 /* On the keeper's thread, while the asker waits. */
@@ -143,14 +146,20 @@ int rt_serve_register_plan(struct rt_serve *s, const struct rt_txn_id *id,
                            const struct rt_plan *plan, const bool *steps,
                            enum rt_journal_stand *stands)
 {
-    return register_all(s, id, plan, true, steps, stands);
+    int err = register_all(s, id, plan, true, steps, stands);
+
+    rt_point("dtm-planned");
+    return err;
 }
 
 int rt_serve_register_steps(struct rt_serve *s, const struct rt_txn_id *id,
                             const struct rt_plan *plan, const bool *steps,
                             enum rt_journal_stand *stands)
 {
-    return register_all(s, id, plan, false, steps, stands);
+    int err = register_all(s, id, plan, false, steps, stands);
+
+    rt_point("dtm-registered");
+    return err;
 }
 
 int rt_serve_register_branch(struct rt_serve *s, const struct rt_txn_id *id,
@@ -164,6 +173,7 @@ int rt_serve_register_branch(struct rt_serve *s, const struct rt_txn_id *id,
         return ROTA_NOMEM;
     struct rt_journal_branch b = branch(step->number, text, size);
     int err = do_register(s, id, NULL, created_ms, &b, 1, stands);
+    rt_point("dtm-branch");
     free(text);
     return err;
 }
@@ -188,6 +198,7 @@ int rt_serve_decide(struct rt_serve *s, const struct rt_txn_id *id, const char *
     op.decide.count = 1;
     op.decide.registered = *registered;
     int err = rt_txns_ask(s->m, &op);
+    rt_point("dtm-decided");
     *stands = op.decide.stands;
     *registered = op.decide.registered;
     free(text);
@@ -200,7 +211,9 @@ int rt_serve_finish(struct rt_serve *s, const struct rt_txn_id *id)
 
     op.finish.ids = id;
     op.finish.count = 1;
-    return rt_txns_ask(s->m, &op);
+    int err = rt_txns_ask(s->m, &op);
+    rt_point("dtm-finished");
+    return err;
 }
 
 int rt_serve_claim(struct rt_serve *s, const struct rt_txn_id *id, uint32_t for_ms)

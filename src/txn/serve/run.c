@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "net/loop.h"
 #include "txn/http/payload.h"
+#include "txn/point.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -178,6 +179,18 @@ bool rt_serve_has(struct rt_serve *s, const struct rt_txn_id *id, enum rt_plan_k
     return has;
 }
 
+bool rt_serve_progress(struct rt_serve *s, const struct rt_txn_id *id, struct rt_course_step *steps,
+                       size_t count)
+{
+    pthread_mutex_lock(&s->mu);
+    const struct rt_served *e = find(s, id);
+    bool has = e != NULL && e->plan.count == count;
+    if (has && count > 0)
+        memcpy(steps, e->course.steps, count * sizeof(*steps));
+    pthread_mutex_unlock(&s->mu);
+    return has;
+}
+
 /* ---- Taking one ---------------------------------------------------------------------------- */
 
 static struct rt_served *new_entry(struct rt_serve *s, const struct rt_txn_id *id,
@@ -304,31 +317,68 @@ static enum rt_course_reply meaning(const struct rt_service_call *c, char *why, 
     return ongoing ? RT_COURSE_ONGOING : failure ? RT_COURSE_NO : RT_COURSE_YES;
 }
 
+static const char *op_word(enum rt_plan_kind kind, bool back)
+{
+    if (kind == RT_PLAN_TCC)
+        return back ? "cancel" : "confirm";
+    return back ? "compensate" : "action";
+}
+
+/* What a person is told: of which transaction, of which call. */
+struct cry {
+    char gid[RT_TXN_NAME_MAX + 1], id[RT_TXN_ID_TEXT], branch[RT_PLAN_BRANCH_MAX + 16];
+};
+
+/* With the mutex. */
+static void note_cry(struct cry *cry, const struct flight *f)
+{
+    const struct rt_served *e = f->e;
+
+    snprintf(cry->gid, sizeof(cry->gid), "%s", e->plan.gid);
+    rt_txn_id_text(&e->id, cry->id);
+    if (f->query)
+        snprintf(cry->branch, sizeof(cry->branch), "query_prepared");
+    else
+        snprintf(cry->branch, sizeof(cry->branch), "%s %s", e->plan.steps[f->step].id,
+                 op_word(e->plan.kind, f->back));
+}
+
+/* Without it. */
+static void call_person(struct rt_serve *s, const struct cry *cry, const char *why)
+{
+    char line[RT_SERVICE_LINE + 64];
+
+    snprintf(line, sizeof(line), "%d times in vain, it is asked on: %s", RT_COURSE_ATTENTION, why);
+    rt_serve_log(s, ROTA_LOG_WARN, "gid %s: %s: %s", cry->gid, cry->branch, line);
+    if (s->attention != NULL)
+        s->attention(cry->id, cry->branch, line);
+}
+
 /* FLIGHT's answer, on a thread of the calls' or, where nothing had to be asked, on our own. */
 static void landed(struct flight *f, enum rt_course_reply reply, const char *why)
 {
     struct rt_served *e = f->e;
     struct rt_serve *s = e->s;
     int64_t now = rt_serve_now_ms();
-    char gid[RT_TXN_NAME_MAX + 1];
+    struct cry cry;
     bool attention = false;
 
     pthread_mutex_lock(&s->mu);
-    snprintf(gid, sizeof(gid), "%s", e->plan.gid);
     s->counts.calls++;
     s->counts.lost += reply == RT_COURSE_LOST;
     if (f->query)
-        rt_course_queried(&e->course, reply, why, now);
+        attention = rt_course_queried(&e->course, reply, why, now);
     else
         attention = rt_course_answered(&e->course, f->step, f->back, reply, why, now);
     s->counts.attention += attention;
+    if (attention)
+        note_cry(&cry, f);
     e->refs--;
     make_due(s, e);
     let_go(e);
     pthread_mutex_unlock(&s->mu);
     if (attention)
-        rt_serve_log(s, ROTA_LOG_WARN, "gid %s: %d times in vain, it is asked on: %s", gid,
-                     RT_COURSE_ATTENTION, why);
+        call_person(s, &cry, why);
     rt_free(f->call.body);
     free(f->bytes);
     free(f);
@@ -340,6 +390,7 @@ static void on_done(struct rt_service_call *call)
     char why[RT_SERVICE_LINE];
     enum rt_course_reply reply = meaning(call, why, sizeof(why));
 
+    rt_point("dtm-answered");
     landed(f, reply, why);
 }
 
@@ -360,13 +411,6 @@ static void *payload_of(const char *url, const char *data, size_t *size, char *w
     return out;
 }
 
-static const char *op_word(enum rt_plan_kind kind, bool back)
-{
-    if (kind == RT_PLAN_TCC)
-        return back ? "cancel" : "confirm";
-    return back ? "compensate" : "action";
-}
-
 static void lose(struct rt_served *e, const struct rt_course_todo *todo)
 {
     int64_t now = rt_serve_now_ms();
@@ -374,7 +418,7 @@ static void lose(struct rt_served *e, const struct rt_course_todo *todo)
     pthread_mutex_lock(&e->s->mu);
     e->refs--;
     if (todo->what == RT_COURSE_QUERY)
-        rt_course_queried(&e->course, RT_COURSE_LOST, "out of memory", now);
+        (void)rt_course_queried(&e->course, RT_COURSE_LOST, "out of memory", now);
     else
         (void)rt_course_answered(&e->course, todo->step, todo->back, RT_COURSE_LOST,
                                  "out of memory", now);
@@ -413,11 +457,63 @@ static void call(struct rt_served *e, const struct rt_course_todo *todo)
                        (e->plan.request_s != 0 ? e->plan.request_s : REQUEST_S) * 1000 * RT_MS;
     f->bytes = payload_of(where, query ? "" : step->data, &f->call.size, why, sizeof(why));
     f->call.payload = f->bytes;
+    rt_point("dtm-calls");
     if (f->call.payload == NULL || rt_http_calls_ask(e->s->calls, &f->call) != 0)
         landed(f, RT_COURSE_LOST, why);
 }
 
 /* ---- A worker's turn ---------------------------------------------------------------------------- */
+
+/* A saga that another server has gone on with, too: of its steps those may have run that any of them registered. Once it is
+ * decided there are no more. */
+static void take_steps(struct rt_served *e, const struct rt_serve_row *row)
+{
+    for (size_t i = 0; row->steps != NULL && i < e->plan.count && i < row->plan.count; i++)
+        if (row->steps[i])
+            rt_course_registered(&e->course, i);
+    if (row->stands == RT_JOURNAL_COMMIT || row->stands == RT_JOURNAL_ABORT)
+        rt_course_decided(&e->course, row->stands);
+}
+
+/* What others registered since, or decided: an entry that is to be decided here reads it. */
+static int reread(struct rt_served *e)
+{
+    struct rt_serve_row row;
+    int err = rt_serve_read(e->s, &e->id, &row);
+
+    if (err == 0 && row.damaged) {
+        rt_serve_log(e->s, ROTA_LOG_WARN, "gid %s: the journal has what is not ours: %s",
+                     e->plan.gid, row.line);
+        err = ROTA_PROTOCOL;
+    }
+    pthread_mutex_lock(&e->s->mu);
+    if (err == 0 && row.planned && e->plan.kind != RT_PLAN_SAGA && e->refs == 0) {
+        struct rt_course_step *steps = calloc(row.plan.count + 1, sizeof(*steps));
+        if (steps != NULL) {
+            char reason[RT_PLAN_LINE];
+            memcpy(reason, e->course.reason, sizeof(reason));
+            rt_plan_free(&e->plan);
+            free(e->course.steps);
+            e->plan = row.plan;
+            row.plan = (struct rt_plan){.gid = ""};
+            rt_course_init(&e->course, &e->plan, steps,
+                           row.stands >= RT_JOURNAL_OPEN && row.stands <= RT_JOURNAL_ABORT
+                               ? row.stands
+                               : RT_JOURNAL_OPEN);
+            memcpy(e->course.reason, reason, sizeof(reason));
+        }
+    }
+    if (err == 0) {
+        e->stale = false;
+        if (e->plan.kind == RT_PLAN_SAGA)
+            take_steps(e, &row);
+        if (row.done || row.stands == RT_JOURNAL_ABSENT || row.stands == RT_JOURNAL_EXPIRED)
+            rt_course_finished(&e->course);
+    }
+    pthread_mutex_unlock(&e->s->mu);
+    rt_serve_row_free(&row);
+    return err;
+}
 
 static int do_register(struct rt_served *e, enum rt_journal_stand *stands, bool *steps)
 {
@@ -438,49 +534,12 @@ static int turn_register(struct rt_served *e)
     for (size_t i = 0; err == 0 && stands == RT_JOURNAL_OPEN && i < e->plan.count; i++)
         if (steps[i])
             rt_course_registered(&e->course, i);
-    if (err == 0 && (stands == RT_JOURNAL_COMMIT || stands == RT_JOURNAL_ABORT))
-        rt_course_decided(&e->course, stands);
-    else if (err == 0 && stands == RT_JOURNAL_EXPIRED)
+    if (err == 0 && stands == RT_JOURNAL_EXPIRED)
         rt_course_finished(&e->course);
     pthread_mutex_unlock(&e->s->mu);
     free(steps);
-    return err;
-}
-
-/* What others registered since, or decided: an entry that is to be decided here reads it. */
-static int reread(struct rt_served *e)
-{
-    struct rt_serve_row row;
-    int err = rt_serve_read(e->s, &e->id, &row);
-
-    pthread_mutex_lock(&e->s->mu);
-    if (err == 0 && row.planned && !row.damaged && e->plan.kind != RT_PLAN_SAGA && e->refs == 0) {
-        struct rt_course_step *steps = calloc(row.plan.count + 1, sizeof(*steps));
-        if (steps != NULL) {
-            char reason[RT_PLAN_LINE];
-            memcpy(reason, e->course.reason, sizeof(reason));
-            rt_plan_free(&e->plan);
-            free(e->course.steps);
-            e->plan = row.plan;
-            row.plan = (struct rt_plan){.gid = ""};
-            rt_course_init(&e->course, &e->plan, steps,
-                           row.stands >= RT_JOURNAL_OPEN && row.stands <= RT_JOURNAL_ABORT
-                               ? row.stands
-                               : RT_JOURNAL_OPEN);
-            memcpy(e->course.reason, reason, sizeof(reason));
-        }
-    }
-    if (err == 0) {
-        e->stale = false;
-        if (e->plan.kind == RT_PLAN_SAGA &&
-            (row.stands == RT_JOURNAL_COMMIT || row.stands == RT_JOURNAL_ABORT))
-            rt_course_decided(&e->course, row.stands);
-        if (row.done || row.stands == RT_JOURNAL_ABSENT || row.stands == RT_JOURNAL_EXPIRED)
-            rt_course_finished(&e->course);
-    }
-    pthread_mutex_unlock(&e->s->mu);
-    rt_serve_row_free(&row);
-    return err;
+    bool decided = err == 0 && (stands == RT_JOURNAL_COMMIT || stands == RT_JOURNAL_ABORT);
+    return decided ? reread(e) : err;
 }
 
 static int turn_decide(struct rt_served *e, bool commit)
@@ -492,7 +551,8 @@ static int turn_decide(struct rt_served *e, bool commit)
 
     if (err != 0)
         return err;
-    if (e->plan.kind != RT_PLAN_SAGA) /* a tcc's branches, and what another has done meanwhile */
+    /* A tcc's branches, a saga's steps that another server registered, and what it has done meanwhile. */
+    if (e->plan.kind != RT_PLAN_SAGA || stands == RT_JOURNAL_ABORT)
         return reread(e);
     pthread_mutex_lock(&e->s->mu);
     if (stands == RT_JOURNAL_EXPIRED || stands == RT_JOURNAL_ABSENT)

@@ -58,6 +58,8 @@ struct rt_serve {
     int64_t takeover_ms;
     struct rt_http_calls *calls;
     void (*log)(int level, const char *line);
+    /* A person is called for BRANCH of ID, by any thread; must not wait. NULL: nobody is. */
+    void (*attention)(const char *id, const char *branch, const char *line);
     pthread_mutex_t mu; /* guards all below */
     pthread_cond_t wake, stopping;
     struct rt_served *chains[RT_SERVE_CHAINS], *due, **due_tail;
@@ -85,6 +87,9 @@ bool rt_serve_take(struct rt_serve *s, const struct rt_txn_id *id, struct rt_pla
 bool rt_serve_has(struct rt_serve *s, const struct rt_txn_id *id,
                   enum rt_plan_kind kind); /* 0: of any */
 int rt_serve_start(struct rt_serve *s);    /* 0 or ROTA_NOMEM */
+/* How far this server has come with ID: STEPS of it, COUNT. False: it has nothing to do with it, or not with so many. */
+bool rt_serve_progress(struct rt_serve *s, const struct rt_txn_id *id, struct rt_course_step *steps,
+                       size_t count);
 /* Nothing is gone on with any more, and whoever waits is told. Then requests may end; then all is given back: calls that are
  * under way are cut. */
 void rt_serve_stop(struct rt_serve *s);

@@ -2,6 +2,9 @@
 /* Finds what no server goes on with: undone, old enough that whoever began it would have claimed it, and not claimed. */
 #include "txn/serve/serve.h"
 
+#include "base/bug.h"
+#include "txn/point.h"
+
 #include <stdio.h>
 #include <time.h>
 
@@ -17,7 +20,7 @@ static void on_record(void *arg, const struct rt_journal_record *record)
     struct found *f = arg;
     int64_t age = f->now_ms - (record->deadline_ms - RT_JOURNAL_SERVED);
     bool others = record->claimer != 0 && record->claimer != f->s->who &&
-                  record->claimed_ms > f->now_ms;
+                  record->claimed_ms > f->now_ms && !RT_BUG(RT_BUG_SERVE_ANYBODYS);
 
     if (age >= f->s->takeover_ms && !others && f->count < RT_JOURNAL_PAGE_MAX)
         f->ids[f->count++] = record->id;
@@ -27,7 +30,11 @@ static void take_over(struct rt_serve *s, const struct rt_txn_id *id)
 {
     struct rt_serve_row row;
 
-    if (rt_serve_has(s, id, 0) || rt_serve_claim(s, id, (uint32_t)(2 * s->takeover_ms)) != 0)
+    if (rt_serve_has(s, id, 0))
+        return;
+    int claimed = rt_serve_claim(s, id, (uint32_t)(2 * s->takeover_ms));
+    rt_point("dtm-claimed");
+    if (claimed != 0 && !RT_BUG(RT_BUG_SERVE_ANYBODYS))
         return;
     if (rt_serve_read(s, id, &row) == 0 && !row.done && row.planned && !row.damaged &&
         row.stands >= RT_JOURNAL_OPEN && row.stands <= RT_JOURNAL_ABORT) {

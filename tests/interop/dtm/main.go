@@ -14,20 +14,18 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"sort"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/dtm-labs/dtm/client/dtmcli"
 	"github.com/dtm-labs/dtm/client/dtmcli/dtmimp"
-	"github.com/dtm-labs/dtm/dtmsvr/entry"
-	_ "github.com/dtm-labs/dtm/dtmsvr/microservices"
 	"github.com/dtm-labs/logger"
 	"github.com/go-resty/resty/v2"
+
+	dtm "rota/interop/dtm/server"
 )
 
 var service, server string
@@ -36,34 +34,6 @@ func must(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dtm-side:", err)
 		os.Exit(1)
-	}
-}
-
-func freePort() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
-func startServer() {
-	port := freePort()
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Stderr = os.Stderr
-	cmd.Env = append(os.Environ(), "ROTA_DTM_SERVER=1", "HTTP_PORT="+port, "GRPC_PORT="+freePort(),
-		"JSON_RPC_PORT="+freePort(), "LOG_LEVEL=fatal", "TRANS_CRON_INTERVAL=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(cmd.Start())
-	server = "http://127.0.0.1:" + port + "/api/dtmsvr"
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		reply, err := http.Get(server + "/newGid")
-		if err == nil {
-			reply.Body.Close()
-			return
-		}
-		if time.Now().After(end) {
-			must(err)
-		}
 	}
 }
 
@@ -289,18 +259,16 @@ func outcome(name, gid string, err error) string {
 }
 
 func main() {
-	if os.Getenv("ROTA_DTM_SERVER") != "" {
-		version := "v1.19.0"
-		entry.Main(&version)
-		select {}
-	}
+	dtm.Main()
 	logger.InitLog("fatal")
 	if len(os.Args) != 2 {
 		must(errors.New("usage: dtm-side URL | --dtm"))
 	}
 	startService()
 	if server = os.Args[1]; server == "--dtm" {
-		startServer()
+		var err error
+		server, err = dtm.Start(".", "LOG_LEVEL=fatal", "TRANS_CRON_INTERVAL=1")
+		must(err)
 	}
 	lines := make([]string, len(all))
 	var wg sync.WaitGroup

@@ -60,11 +60,18 @@ test_txn()
     same "--journal " "$(offers "rota txn ls --jo")"
     same "postgres:// " "$(offers "rota txn --journal po")"
     same " " "$(offers "rota txn gc --keep ")"
+    same "--all --attention " "$(offers "rota txn ls --a")"
+    same "bank order " "$(offers "rota txn demo ")"
+    same "--fail " "$(offers "rota txn demo order --f")"
+    same "--fail " "$(offers "rota demo order --f")"
+    same "coordinator network payment stock " "$(offers "rota demo order --fail ")"
+    same "--tellers " "$(offers "rota demo bank --te")"
+    same " " "$(offers "rota demo order ")"
 }
 
 test_traps()
 {
-    same "bank traps " "$(offers "rota demo ")"
+    same "bank order traps " "$(offers "rota demo ")"
     same "setnx " "$(offers "rota demo traps set")"
     same "--buyers " "$(offers "rota demo --b")"
 }

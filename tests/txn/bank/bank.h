@@ -11,6 +11,8 @@
 #ifndef BANK_H
 #define BANK_H
 
+#include "hits.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -128,7 +130,6 @@ void houses_heal(int from); /* all from that one on, some at a time */
 #define RECOVERIES_AT_ONCE 1
 /* Sum, outcomes, what was told; and with ALL that nothing is prepared anywhere. */
 void bank_check(bool all);
-int rounds(int least);             /* of a scene: so many, in torture more */
-long point_hits(const char *name); /* by anybody, since the world began */
+int rounds(int least); /* of a scene: so many, in torture more */
 
 #endif

@@ -34,7 +34,7 @@ struct site {
     void (*kill_connection)(void *conn); /* by the server */
 };
 
-extern const struct site site_mysql, site_postgres;
+extern const struct site site_mysql, site_postgres, site_sqlite;
 extern bool site_mysql_log; /* before start: with a binary log */
 
 /* An application's or keeper's connection with its party, attached. */

@@ -82,7 +82,7 @@ static bool sql(void *conn, const char *text)
     MYSQL_RES *rows = mysql_store_result(conn);
     if (rows != NULL)
         mysql_free_result(rows);
-    return true;
+    return mysql_errno(conn) == 0; /* RETURNING may fail while its rows come */
 }
 
 static long long number(const char *text)

@@ -83,13 +83,13 @@ static void committed_and_not_finished(void **state)
 
     all = run_json(0, "ls", NULL);
     json_t *listed = entry_of(all, "transactions", "id", l.text);
-    has_keys(listed, "id state age_ms left_ms decided_ms label branches attention");
+    has_keys(listed, "id state age_ms left_ms decided_ms label branches served attention");
     assert_string_equal(text_of(listed, "state"), "committing");
     assert_string_equal(text_of(listed, "label"), "of the test");
     assert_int_equal(number_of(listed, "branches"), 2);
     json_decref(all);
     all = run_json(0, "show", l.text, NULL);
-    has_keys(all, "id state age_ms left_ms decided_ms label branches calls notes");
+    has_keys(all, "id state age_ms left_ms decided_ms label branches served calls notes");
     shop = entry_of(all, "branches", "resource", "shop");
     has_keys(shop, "branch resource has why prepared_ms finish blocks");
     has_keys(json_array_get(json_object_get(shop, "blocks"), 0), "who connection on since_ms");
@@ -175,7 +175,7 @@ static void undecided(void **state)
     assert_string_equal(text_of(all, "stand"), "aborted");
     json_decref(all);
     all = run_json(0, "recover", "--once", "--for", "4m", NULL);
-    has_keys(all, "left attention open unasked");
+    has_keys(all, "left attention open unasked served");
     assert_int_equal(number_of(all, "left"), 0);
     json_decref(all);
     assert_int_equal(prepared(), 0);

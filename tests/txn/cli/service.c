@@ -159,6 +159,63 @@ static void put_fences(const struct left *l, int state)
     pg->admin(sql);
 }
 
+/* How the list WITH that option tells it; NULL: it does not. */
+static const char *listed_as(const char *with, const struct left *l)
+{
+    static char state[32];
+    json_t *all = run_json(0, "ls", with, NULL);
+    const json_t *row = entry_of(all, "transactions", "id", l->text);
+
+    snprintf(state, sizeof(state), "%s", row != NULL ? text_of(row, "state") : "");
+    json_decref(all);
+    return state[0] != '\0' ? state : NULL;
+}
+
+/* A promise of three-phase commit at both. */
+static void put_promise(const struct left *l, int mixed, int ended, int sure)
+{
+    char sql[200];
+
+    snprintf(sql, sizeof(sql),
+             "INSERT INTO rota_promise VALUES ('%s', 4, 1, %d, %d, %d, 0, '7b7d')", l->text, mixed,
+             ended, sure);
+    my->admin(sql);
+    pg->admin(sql);
+}
+
+/* Promises of what is over go; what is mixed, not sure or not ended stays, whatever the journal has forgotten. */
+static void put_promises(const struct left *old, const struct left *undone,
+                         const struct left *fresh)
+{
+    struct left mixed = left_new(desk_now_ms() - 11 * DAY_MS, 60000),
+                unsure = left_new(desk_now_ms() - 12 * DAY_MS, 60000),
+                open = left_new(desk_now_ms() - 13 * DAY_MS, 60000);
+    static const char ddl[] =
+        "CREATE TABLE rota_promise (id CHAR(32) PRIMARY KEY, stance SMALLINT NOT NULL, how "
+        "SMALLINT NOT NULL, mixed SMALLINT NOT NULL, ended SMALLINT NOT NULL, sure SMALLINT NOT "
+        "NULL, until_ms BIGINT NOT NULL, body TEXT NOT NULL)";
+
+    my->admin(ddl);
+    pg->admin(ddl);
+    put_promise(old, 0, 1, 1);
+    put_promise(&mixed, 1, 1, 1);
+    put_promise(&unsure, 0, 1, 0);
+    put_promise(&open, 0, 0, 1);
+    put_promise(undone, 0, 1, 1);
+    put_promise(fresh, 0, 1, 1);
+}
+
+static void only_one_promise_went(const json_t *all)
+{
+    assert_int_equal(number_of(entry_of(all, "resources", "resource", "shop"), "promises"), 1);
+    assert_int_equal(number_of(entry_of(all, "resources", "resource", "ledger"), "promises"), 1);
+    assert_int_equal(my->number("SELECT COUNT(*) FROM rota_promise"), 5);
+    assert_int_equal(pg->number("SELECT COUNT(*) FROM rota_promise"), 5);
+    assert_int_equal(my->number("SELECT COUNT(*) FROM rota_promise WHERE mixed = 1"), 1);
+    my->admin("DROP TABLE rota_promise");
+    pg->admin("DROP TABLE rota_promise");
+}
+
 static void forgets_what_is_over(void **state)
 {
     struct left old = left_new(desk_now_ms() - 10 * DAY_MS, 60000),
@@ -179,11 +236,16 @@ static void forgets_what_is_over(void **state)
     put_fences(&reserved, 1); /* it is over, and nobody gave back what was reserved */
     put_fences(&undone, 3);
     put_fences(&fresh, 2);
+    put_promises(&old, &undone, &fresh);
     mark_done(&old);
     mark_done(&fresh);
+    assert_string_equal(listed_as("--all", &old), "committed"); /* it is over, and not forgotten */
+    assert_string_equal(listed_as("--all", &undone), "committing");
+    assert_null(listed_as(NULL, &old));
     json_t *all = run_json(1, "gc", "--keep", "8d", NULL); /* 1: the cellar of another case */
     has_keys(all, "before transactions unfinished resources");
-    has_keys(entry_of(all, "resources", "resource", "shop"), "resource markers fences why");
+    has_keys(entry_of(all, "resources", "resource", "shop"),
+             "resource markers fences promises why");
     assert_int_equal(number_of(all, "transactions"), 1);
     assert_int_equal(number_of(all, "unfinished"), 1);
     assert_int_equal(number_of(entry_of(all, "resources", "resource", "shop"), "markers"), 1);
@@ -194,7 +256,10 @@ static void forgets_what_is_over(void **state)
     assert_int_equal(pg->number("SELECT COUNT(*) FROM rota_fence WHERE state = 1"), 1);
     my->admin("DROP TABLE rota_fence");
     pg->admin("DROP TABLE rota_fence");
+    only_one_promise_went(all);
     json_decref(all);
+    assert_null(listed_as("--all", &old));
+    assert_string_equal(listed_as("--all", &fresh), "committed");
     all = run_json(1, "outcome", old.text, NULL);
     assert_string_equal(text_of(all, "stand"), "expired");
     json_decref(all);

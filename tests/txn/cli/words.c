@@ -42,6 +42,7 @@ static void refuses_words(void **state)
     refuses(64, "unknown command 'list'", "list", NULL);
     refuses(64, "unknown command 'list'", "help", "list", NULL);
     refuses(64, "'--attn' is not known", "ls", "--attn", NULL);
+    refuses(64, "exclude each other", "ls", "--all", "--attention", NULL);
     refuses(64, "needs a value", "gc", "--keep", NULL);
     refuses(64, "--keep '1d'", "gc", "--keep", "1d", NULL);
     refuses(64, "'a' is too much", "ls", "a", NULL);
@@ -58,6 +59,10 @@ static void refuses_words(void **state)
     refuses(64, "--for is for --once", "recover", "--for", "5s", NULL);
     refuses(64, "not for --once", "recover", "--once", "--metrics", "x", NULL);
     refuses(74, "cannot write", "recover", "--metrics", "/nowhere/at/all", NULL);
+    refuses(64, "at most 24h", "three", "--part", "a=http://h", "--promise", "25h", NULL);
+    refuses(64, "more than nothing", "three", "--part", "a=http://h", "--ready", "0", NULL);
+    refuses(64, "no UTF-8", "three", "--part", "a=http://h", "--sql", "a=SELECT '\xe9'", NULL);
+    refuses(64, "no UTF-8", "three", "--part", "\xe9=http://h", NULL);
 }
 
 static void ids_of_other_journals(void **state)

@@ -140,5 +140,39 @@ static void the_page_and_the_library_are_one(void **state)
     desk_close(conn);
 }
 
-const struct CMUnitTest cases_page[] = {cmocka_unit_test(the_page_and_the_library_are_one)};
-const size_t cases_page_count = 1;
+/* Where there is no RETURNING: the third try of a branch, in a transaction that looked before the second one came. Its own
+ * statement changes nothing then, so a plain SELECT shows the row of that time: as if it were the first. */
+static void was_is_read_as_it_is(void **state)
+{
+    struct rota_call call = call_new(ROTA_OP_TRY);
+    char sql[2000], filled[3000];
+
+    (void)state;
+    if (strcmp(DESK_WORD, "mysql") != 0)
+        return; /* it has RETURNING, and a row that is written is seen */
+    void *conn = desk_open();
+    read_page();
+    desk_sql(conn, "CREATE TABLE seen (was BIGINT)");
+    desk_sql(conn, "%s", HERE->levels[1]); /* REPEATABLE READ */
+    assert_int_equal(serve_by_page(conn, &call), ROTA_FENCE_DO);
+    desk_sql(conn, "%s", HERE->begin);
+    desk_sql(conn, "SELECT COUNT(*) FROM rota_fence");
+    void *other = desk_open();
+    assert_int_equal(serve_by_page(other, &call), ROTA_FENCE_DONE);
+    desk_close(other);
+    block(" try ", sql, sizeof(sql));
+    fill(sql, &call, filled, sizeof(filled));
+    desk_sql(conn, "%s", filled);
+    block(" was ", sql, sizeof(sql));
+    fill(strstr(sql, " FROM"), &call, filled, sizeof(filled));
+    desk_sql(conn, "SELECT was INTO @was%s", filled);
+    desk_sql(conn, "INSERT INTO seen VALUES (@was)");
+    desk_sql(conn, "COMMIT");
+    assert_int_equal(desk_number("SELECT was FROM seen"), 1);
+    desk_sql(conn, "DROP TABLE seen");
+    desk_close(conn);
+}
+
+const struct CMUnitTest cases_page[] = {cmocka_unit_test(the_page_and_the_library_are_one),
+                                        cmocka_unit_test(was_is_read_as_it_is)};
+const size_t cases_page_count = 2;

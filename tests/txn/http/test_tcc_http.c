@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "lib/proc.h"
+#include "lib/scarce.h"
 #include "txn/http/server.h"
 
 #include <rota_txn.h>
@@ -337,12 +338,39 @@ static void what_is_refused(void **state)
     assert_int_equal(rota_txn_commit(t), 0);
 }
 
+/* Many are open at a time where people confirm: bodies of up to 100 bytes, two services, under 2 KB. */
+static void what_an_open_one_costs(void **state)
+{
+    enum { WARM = 8, OPEN = 300 };
+    struct rota_txns *before = m;
+    struct rota_txn *t[WARM + OPEN];
+    size_t held_by_all = 0;
+
+    (void)state;
+    m = open_manager(0, PATIENT);
+    for (int i = 0; i < WARM + OPEN; i++) {
+        if (i == WARM)
+            held_by_all = scarce_held();
+        t[i] = begin_with(0);
+        assert_int_equal(call(t[i], 0, NULL, 0), 0);
+        assert_int_equal(call(t[i], 1, NULL, 0), 0);
+    }
+    size_t each = (scarce_held() - held_by_all) / OPEN;
+    print_message("an open transaction of two services costs %zu bytes\n", each);
+    assert_in_range(each, 1, 2047);
+    for (int i = 0; i < WARM + OPEN; i++)
+        assert_int_equal(rota_txn_commit(t[i]), 0);
+    rota_txns_close(m);
+    m = before;
+}
+
 static int set_up(void **state)
 {
     static const struct rt_http_route route = {"POST", "/*", serve, NULL, false};
     char errmsg[256];
 
     (void)state;
+    scarce_begin(); /* before there are threads: what_an_open_one_costs counts */
     if (rt_http_server_start(&server,
                              &(struct rt_http_server_options){.routes = &route, .route_count = 1},
                              errmsg, sizeof(errmsg)) != 0)
@@ -358,6 +386,7 @@ static int tear_down(void **state)
     (void)state;
     rota_txns_close(m);
     rt_http_server_stop(server, 5000);
+    scarce_end();
     return 0;
 }
 
@@ -374,6 +403,7 @@ int main(int argc, char **argv)
         CASE(both_at_once),
         CASE(without_a_try),
         CASE(what_is_refused),
+        CASE(what_an_open_one_costs),
     };
 
     if (argc > 1)

@@ -350,6 +350,56 @@ static void test_scan(void **state)
     assert_int_equal(clerk_decide(c, ids[0], RT_JOURNAL_ABORT), RT_JOURNAL_COMMIT); /* for ever */
 }
 
+/* Births that no other case has: what is told first is ours. */
+#define LAST_BIRTHS (RT_TXN_BIRTH_MAX - 86400000) /* a deadline fits behind them */
+#define LISTED 5
+
+/* What is over is told too, by id, whatever the deadlines; and of each how it stands. */
+static void test_scan_all(void **state)
+{
+    static const enum rt_journal_stand stands[LISTED] = {
+        RT_JOURNAL_COMMIT, RT_JOURNAL_ABORT, RT_JOURNAL_OPEN, RT_JOURNAL_ABORT, RT_JOURNAL_COMMIT};
+    static const bool done[LISTED] = {true, false, false, true, true};
+    static struct page page;
+    struct clerk *c = *state;
+    struct rt_txn_id ids[LISTED];
+    for (int i = 0; i < LISTED; i++) {
+        ids[i] = clerk_born(c, LAST_BIRTHS + i);
+        assert_int_equal(clerk_register(c, ids[i], 1), RT_JOURNAL_OPEN);
+        struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
+        op.decide.id = ids[i];
+        op.decide.decision = stands[i];
+        op.decide.registered = 1;
+        if (stands[i] != RT_JOURNAL_OPEN)
+            assert_int_equal(clerk_do(c, &op), 0);
+        if (done[i])
+            clerk_finish(c, ids[i]);
+    }
+    for (uint32_t limit = 1; limit <= LISTED + 1; limit++) {
+        struct rt_journal_op op = {.kind = RT_JOURNAL_SCAN};
+        op.scan.all = true;
+        op.scan.limit = limit;
+        op.scan.after = clerk_born(c, LAST_BIRTHS - 1);
+        op.scan.each = clerk_see;
+        op.scan.arg = &page;
+        page.count = 0;
+        do
+            assert_int_equal(clerk_do(c, &op), 0);
+        while (op.scan.more && page.count < LISTED);
+        assert_true(page.count >= LISTED);
+        for (int i = 0; i < LISTED; i++) {
+            assert_true(rt_txn_id_same(&page.seen[i].id, &ids[i]));
+            assert_int_equal(page.seen[i].stands, stands[i]);
+            assert_int_equal(page.seen[i].done, done[i]);
+            assert_int_equal(page.seen[i].registered, 1);
+            assert_int_equal(page.seen[i].of_register, 0);
+        }
+    }
+    assert_int_equal(clerk_decide(c, ids[2], RT_JOURNAL_ABORT), RT_JOURNAL_ABORT);
+    for (int i = 0; i < LISTED; i++)
+        clerk_finish(c, ids[i]);
+}
+
 static void test_done_of_nothing(void **state)
 {
     struct clerk *c = *state;
@@ -767,6 +817,7 @@ int main(int argc, char **argv)
         CASE(test_register_races_commit),
         CASE(test_begin_record),
         CASE(test_scan),
+        CASE(test_scan_all),
         CASE(test_done_of_nothing),
         CASE(test_forget),
         CASE(test_floor_never_sinks),

@@ -1,148 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rota-txn serve from outside: requests as DTM's clients send them, services that say what they are told to, servers that
-are killed. serve_test.py ROTA-TXN"""
-import http.client
+"""rota-txn serve from outside: what its clients are told, what services are asked, servers that are killed.
+serve_test.py ROTA-TXN MAKE-CERTS JOURNAL [CASE...]: JOURNAL is file (in a folder of its own), or a URL"""
 import json
 import os
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, quote, urlparse
 
-LIMIT = 90  # s: nothing takes so long unless it hangs
-BASE = "/api/dtmsvr/"
-
-
-class Services:
-    """Answers by path: a list of statuses or bodies, of which the last one stays; and what was asked."""
-
-    def __init__(self):
-        self.calls, self.script, self.lock = [], {}, threading.Lock()
-        services = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-                url = urlparse(self.path)
-                query = {k: v[0] for k, v in parse_qs(url.query).items()}
-                with services.lock:
-                    services.calls.append((self.command, url.path, query, body, dict(self.headers)))
-                    say = services.script.get(url.path, [200])
-                    what = say.pop(0) if len(say) > 1 else say[0]
-                status = what if isinstance(what, int) else 200
-                out = what.encode() if isinstance(what, str) else b"{}"
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(out)))
-                self.end_headers()
-                self.wfile.write(out)
-
-            do_GET = do_POST = do
-
-            def log_message(self, *_):
-                pass
-
-        class Quiet(ThreadingHTTPServer):
-            def handle_error(self, *_):
-                pass  # whoever called was killed
-
-        self.http = Quiet(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-        self.base = "http://127.0.0.1:%d" % self.http.server_port
-
-    def of(self, gid):
-        with self.lock:
-            return [c for c in self.calls if c[2].get("gid") == gid]
-
-    def paths(self, gid):
-        return [c[1] for c in self.of(gid)]
-
-
-class Server:
-    def __init__(self, program, journal, *more):
-        self.process = subprocess.Popen(
-            [program, "--journal", "file:" + journal, "serve", "--listen", "127.0.0.1:0", "--takeover", "1s", *more],
-            stderr=subprocess.PIPE, text=True)
-        line = ""
-        while "listening at port" not in line:
-            line = self.process.stderr.readline()
-            if line == "":
-                raise AssertionError("it does not listen: %s" % self.process.wait())
-        self.port = int(line.split()[-1].rstrip('"}'))
-        threading.Thread(target=self.read_log, daemon=True).start()
-
-    def read_log(self):
-        for line in self.process.stderr:
-            sys.stderr.write(line)
-
-    def ask(self, path, body=None, headers=None, raw=False):
-        conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT)
-        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        try:
-            conn.request("GET" if data is None else "POST", path if raw else BASE + path, data, headers or {})
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # too large: it was answered before all was sent
-        try:
-            reply = conn.getresponse()
-            return reply.status, reply.read().decode()
-        except ConnectionResetError:
-            return 0, ""  # cut: a peer that sends on does not hear the answer
-        finally:
-            conn.close()
-
-    def status(self, gid):
-        answer = json.loads(self.ask("query?gid=" + quote(gid, safe=""))[1])
-        return answer["transaction"]["status"] if answer["transaction"] else ""
-
-    def wait(self, gid, status):
-        until = time.monotonic() + LIMIT
-        while (now := self.status(gid)) != status:
-            assert time.monotonic() < until, "%s is %s, not %s" % (gid, now, status)
-            time.sleep(0.02)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(LIMIT) == 0
-
-
-def good(reply):
-    assert reply[0] == 200 and json.loads(reply[1])["dtm_result"] == "SUCCESS", reply
-
-
-def refused(reply, status, word):
-    assert reply[0] == status and word in reply[1] and "\n" not in reply[1].strip(), reply
-    if status == 409:
-        assert json.loads(reply[1])["dtm_result"] == "FAILURE", reply
-
-
-def tcc(server, services, gid, branches=("01", "02"), **options):
-    good(server.ask("prepare", {"gid": gid, "trans_type": "tcc", "request_timeout": LIMIT, **options}))
-    for b in branches:
-        good(server.ask("registerBranch", {
-            "gid": gid, "trans_type": "tcc", "branch_id": b, "data": '{"n":%d}' % int(b),
-            "confirm": services.base + "/confirm" + b, "cancel": services.base + "/cancel" + b}))
-
-
-def saga(server, services, gid, actions, **options):
-    return server.ask("submit", {
-        "gid": gid, "trans_type": "saga", "request_timeout": LIMIT, "payloads": ["{}"] * len(actions),
-        "steps": [{"action": services.base + a, "compensate": services.base + "/un" + a[1:]} for a in actions], **options})
-
-
-def msg(services, gid, **options):
-    return {"gid": gid, "trans_type": "msg", "request_timeout": LIMIT, "payloads": ["1", "2"], "query_prepared": services.base + "/query-" + gid,
-            "steps": [{"action": services.base + "/one"}, {"action": services.base + "/two"}], **options}
+from kit import LIMIT, Server, Services, good, msg, refused, saga, tcc, wait_for
 
 
 def test_tcc(server, services):
@@ -233,8 +104,6 @@ def test_hostile(server, services):
     refused(server.ask("submit", {"gid": "x", "trans_type": "xa"}), 400, "tcc, saga and msg")
     refused(server.ask("submit", {"gid": "x", "trans_type": "saga", "steps": [{"action": "ftp://x"}]}), 400, "http")
     refused(server.ask("submit", {"gid": "x", "trans_type": "msg", "steps": [{"action": "topic://x"}]}), 400, "topics")
-    big = {"gid": "big", "trans_type": "saga", "steps": [{"action": ""}], "payloads": ["x" * 100000]}
-    refused(server.ask("submit", big), 400, "journal")
     refused(server.ask("prepareWorkflow", {}), 501, "not here")
     refused(server.ask("subscribe?topic=x"), 501, "not here")
     assert server.ask("/somewhere", raw=True)[0] == 404
@@ -255,7 +124,9 @@ def test_ends(services, start):
                            timeout=LIMIT, check=False)
     assert taken.returncode == 69 and "in use" in taken.stderr and "the manager" not in taken.stderr, taken
     server.end()
-    start().wait("ends", "succeed")
+    heir = start()
+    heir.wait("ends", "succeed")
+    heir.end()
 
 
 def test_several(server, services, start):
@@ -293,42 +164,233 @@ def test_killed(server, services, start):
         assert set(services.paths("k-msg%d" % i)) == {"/query-k-msg%d" % i, "/one", "/two"}
 
 
-def test_token(program, folder):
-    path = os.path.join(folder, "token")
-    with open(path, "w", encoding="utf-8") as f:
-        f.write("sesame\n")
-    os.chmod(path, 0o600)
-    server = Server(program, os.path.join(folder, "guarded"), "--token-file", path)
-    assert server.ask("newGid")[0] == 401
-    assert server.ask("newGid", headers={"Authorization": "Bearer no"})[0] == 401
-    assert server.ask("newGid", headers={"Authorization": "Bearer sesame"})[0] == 200
+def test_rivals(server, services, start):
+    """A server that was stopped goes on beside the one that took over: what any of them may have run is compensated."""
+    first = start()
+    services.script["/second"] = [425]
+    good(saga(first, services, "rivals", ["/first", "/second", "/third"], retry_interval=1))
+    wait_for(lambda: "/second" in services.paths("rivals"))
+    first.process.send_signal(signal.SIGSTOP)
+    while server.ask("prepare", {"gid": "probe", "trans_type": "tcc"})[0] != 200:  # it has the journal's file
+        first.process.send_signal(signal.SIGCONT)
+        first.process.send_signal(signal.SIGSTOP)
+    services.script["/second"] = [500]
+    seen = len(services.paths("rivals"))
+    wait_for(lambda: services.paths("rivals")[seen:].count("/second") >= 3)  # the next one comes after 4 s
+    services.script["/second"], services.script["/third"] = [200, 409], [425]
+    first.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: "/third" in services.paths("rivals") or server.status("rivals") != "submitted")
+    first.kill()
+    server.wait("rivals", "failed")
+    paths = services.paths("rivals")
+    assert "/third" not in paths or "/unthird" in paths, paths
+    assert "/unsecond" in paths and "/unfirst" in paths, paths
+    good(server.ask("abort", {"gid": "probe", "trans_type": "tcc", "wait_result": True}))
+
+
+def test_claimed(services, start):
+    """What a server is at work with is claimed: another one leaves it alone, however old it is."""
+    owner, other = start("--takeover", "4s"), start("--takeover", "4s")
+    services.script["/long"] = [425]
+    good(saga(owner, services, "claimed", ["/long"], retry_interval=1))
+    wait_for(lambda: len(services.of("claimed")) >= 9)
+    assert "rota_txn_serve_taken_over_total 0\n" in other.ask("/api/metrics", raw=True)[1]
+    services.script["/long"] = [200]
+    other.wait("claimed", "succeed")
+    owner.end()
+    other.end()
+
+
+def test_late(services, start):
+    """A saga whose server died, found when its time is over: nothing of it is asked again, and all that may have run is
+    compensated."""
+    began, dead = time.time(), start()
+    services.script["/never"] = [425]
+    good(saga(dead, services, "late-saga", ["/a", "/b", "/never", "/d"], retry_interval=1, timeout_to_fail=6))
+    wait_for(lambda: "/never" in services.paths("late-saga"))
+    dead.kill()
+    asked = len(services.paths("late-saga"))
+    wait_for(lambda: time.time() > began + 7)
+    heir = start()
+    heir.wait("late-saga", "failed")
+    assert services.paths("late-saga")[asked:] == ["/unnever", "/unb", "/una"], services.paths("late-saga")
+    heir.end()
+
+
+def test_sizes(server, services):
+    """What could never be called is refused; what can be is called as it is."""
+    long = {"gid": "l" * 128, "trans_type": "saga", "steps": [{"action": services.base + "/" + "u" * 1900}]}
+    refused(server.ask("submit", {**long, "payloads": ["x"]}), 400, "2048 bytes")
+    large = {"gid": "large", "trans_type": "saga", "steps": [{"action": services.base + "/large"}]}
+    refused(server.ask("submit", {**large, "payloads": ["x" * 33000]}), 400, "leave the rest")
+    good(server.ask("submit", {**large, "payloads": ["x" * 32000], "wait_result": True,
+                               "branch_headers": {"authorization": "Bearer " + "t" * 4000, "x-empty": ""}}))
+    _, _, _, body, headers = services.of("large")[0]
+    assert len(body) == 32000 and headers["authorization"] == "Bearer " + "t" * 4000, headers
+    refused(server.ask("submit", {**large, "gid": "smuggled", "branch_headers": {"Content-Length": "3"}}), 400, "Length")
+    tcc(server, services, "broad", ())
+    branch = {"gid": "broad", "trans_type": "tcc", "confirm": services.base + "/confirm", "cancel": ""}
+    refused(server.ask("registerBranch", {**branch, "branch_id": "01", "data": "x" * 33000}), 400, "leave the rest")
+    refused(server.ask("registerBranch", {**branch, "branch_id": "01", "confirm": "http://h/" + "u" * 2000}), 400, "2048")
+    for i in range(1100):
+        good(server.ask("registerBranch", {**branch, "branch_id": "%04d" % i, "confirm": ""}))
+    good(server.ask("registerBranch", {**branch, "branch_id": "9999"}))
+    good(server.ask("submit", {"gid": "broad", "trans_type": "tcc", "wait_result": True}))
+    assert services.paths("broad") == ["/confirm"]
+
+
+def told(program, journal, *words):
+    """What a command of rota-txn prints; of --json what it means."""
+    run = subprocess.run([program, "--journal", journal, *words], capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert run.returncode in (0, 1), run
+    return json.loads(run.stdout) if "--json" in words else run.stdout + run.stderr
+
+
+def id_of(program, journal, gid):
+    return next(t["id"] for t in told(program, journal, "ls", "--json")["transactions"] if t["label"] == gid)
+
+
+def test_shown(services, start, program, journal):
+    """rota txn ls, show and recover tell of a server's transactions: what they are, what was asked, who finishes them."""
+    server = start()
+    services.script["/stuck"], services.script["/unstuck"] = [409], [500]
+    good(saga(server, services, "shown", ["/a", "/stuck", "/c"], retry_interval=1))
+    tcc(server, services, "shown-tcc")
+    wait_for(lambda: len([p for p in services.paths("shown") if p == "/unstuck"]) >= 2)
+    rows = {t["label"]: t for t in told(program, journal, "ls", "--json")["transactions"]}
+    assert rows["shown"]["state"] == "aborting" and rows["shown"]["served"] and rows["shown"]["age_ms"] >= 0, rows
+    text = told(program, journal, "show", rows["shown"]["id"])
+    for words in ("saga, by 'rota txn serve'", "01          to be compensated   " + services.base + "/una",
+                  "02          to be compensated   " + services.base + "/unstuck", "03          not asked "):
+        assert words in text, text
+    shown = told(program, journal, "show", rows["shown-tcc"]["id"], "--json")
+    assert shown["served"]["kind"] == "tcc" and shown["branches"] == [], shown
+    assert [(b["branch"], b["state"]) for b in shown["served"]["branches"]] == \
+        [("01", "perhaps reserved"), ("02", "perhaps reserved")], shown
+    assert told(program, journal, "recover", "--once", "--json")["served"] == 2
+    assert "2 of 'rota txn serve': one that runs on this journal finishes them" in told(program, journal, "recover", "--once")
+    asked = {(b["branch_id"], b["op"]): b for b in json.loads(server.ask("query?gid=shown")[1])["branches"]}
+    assert asked["01", "action"]["status"] == "succeed" and asked["02", "action"]["status"] == "failed", asked
+    assert asked["02", "compensate"]["asked"] >= 2 and "500" in asked["02", "compensate"]["said"], asked
+    assert "asked" not in asked["03", "action"] and "asked" not in asked["01", "compensate"], asked
+    services.script["/unstuck"] = [200]
+    good(server.ask("abort", {"gid": "shown-tcc", "trans_type": "tcc"}))
+    for gid in ("shown", "shown-tcc"):
+        server.wait(gid, "failed")
+    assert "compensated   " in told(program, journal, "show", rows["shown"]["id"])
     server.end()
-    open_to_all = subprocess.run([program, "--journal", "file:" + folder + "/guarded", "serve", "--listen", "0.0.0.0:0"],
-                                 stderr=subprocess.PIPE, text=True, timeout=LIMIT, check=False)
-    assert open_to_all.returncode != 0 and "token" in open_to_all.stderr, open_to_all
+
+
+def test_person(services, start, program, journal):
+    """After ten tries in vain a person is called: by the log, in ls --attention and show. Three minutes."""
+    server = start()
+    services.script["/hopeless"] = [500]
+    good(saga(server, services, "person", ["/hopeless"], retry_interval=1))
+    gid = id_of(program, journal, "person")
+    wait_for(lambda: "called" in told(program, journal, "show", gid), 3 * LIMIT)
+    text = told(program, journal, "show", gid)
+    assert "01 action: 10 times in vain, it is asked on" in text and "500" in text, text
+    assert [t["id"] for t in told(program, journal, "ls", "--attention", "--json")["transactions"]] == [gid]
+    assert "rota_txn_attention_total 1\n" in server.ask("/api/metrics", raw=True)[1]
+    services.script["/hopeless"] = [200]
+    wait_for(lambda: server.status("person") == "succeed")
+    server.end()
+
+
+def test_large(server, services):
+    """The journal keeps 64 KB of a saga or a message: more is refused in a line, and leaves nothing behind."""
+    def sized(gid, kind, count):
+        return {"gid": gid, "trans_type": kind, "payloads": ["x" * 30000] * count, "query_prepared": services.base + "/query",
+                "steps": [{"action": services.base + "/a", "compensate": services.base + "/una"}] * count}
+
+    for kind, endpoint in (("saga", "submit"), ("msg", "submit"), ("msg", "prepare")):
+        gid = "large-%s-%s" % (kind, endpoint)
+        refused(server.ask(endpoint, sized(gid, kind, 3)), 400, "at most 65536 bytes")
+        assert server.status(gid) == "" and services.of(gid) == []
+        good(server.ask(endpoint, sized(gid, kind, 2)))
+        if endpoint == "submit":
+            server.wait(gid, "succeed")
+            assert [len(call[3]) for call in services.of(gid)] == [30000] * 2
+        else:
+            good(server.ask("abort", {"gid": gid, "trans_type": kind}))
+            server.wait(gid, "failed")
+
+
+def listens_not(program, journal, *how):
+    """One line, and what to do."""
+    told = subprocess.run([program, "--journal", journal, "serve", "--listen", "0.0.0.0:0", *how], stderr=subprocess.PIPE,
+                          text=True, timeout=LIMIT, check=False)
+    assert told.returncode != 0 and "token and a certificate" in told.stderr and told.stderr.count("\n") == 1, told
+
+
+def test_guarded(program, make_certs, journal, folder):
+    """TLS and a token, on the listening side."""
+    subprocess.run([make_certs, folder], check=True, timeout=LIMIT)
+    at = {name: os.path.join(folder, name) for name in ("token", "ca.pem", "stranger.pem", "server.pem", "server.key")}
+    with open(at["token"], "w", encoding="utf-8") as f:
+        f.write("sesame\n")
+    os.chmod(at["token"], 0o600)
+    token, cert = ["--token-file", at["token"]], ["--tls-cert", at["server.pem"], "--tls-key", at["server.key"]]
+    for how in ([], token, cert):
+        listens_not(program, journal, *how)
+
+    sesame = {"Authorization": "Bearer sesame"}
+    server = Server(program, journal, *token, *cert, secure=ssl.create_default_context(cafile=at["ca.pem"]))
+    services = Services()
+    try:
+        for headers in ({}, {"Authorization": "Bearer no"}, {"Authorization": "sesame"}, {"Authorization": "Bearer sesam"}):
+            for path in ("newGid", "/api/metrics"):
+                assert server.ask(path, headers=headers, raw=path[0] == "/")[0] == 401
+            assert server.ask("submit", {"gid": "guarded", "trans_type": "msg"}, headers=headers)[0] == 401
+        assert server.ask("newGid", headers=sesame)[0] == 200
+        good(server.ask("submit", msg(services, "guarded", wait_result=True), headers=sesame))
+        assert services.paths("guarded") == ["/one", "/two"]
+        server.secure = ssl.create_default_context(cafile=at["stranger.pem"])
+        try:
+            server.ask("newGid", headers=sesame)
+            raise AssertionError("it was believed without its authority")
+        except ssl.SSLCertVerificationError:
+            pass
+        with socket.create_connection(("127.0.0.1", server.port), LIMIT) as plain:
+            plain.sendall(b"GET /api/dtmsvr/newGid HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer sesame\r\n\r\n")
+            said = b""
+            while chunk := plain.recv(4096):
+                said += chunk
+        assert b"HTTP" not in said and b"gid" not in said, said
+        server.secure = ssl.create_default_context(cafile=at["ca.pem"])
+        assert server.ask("newGid", headers=sesame)[0] == 200
+    finally:
+        server.end()
 
 
 def main():
-    program, folder = sys.argv[1], tempfile.mkdtemp(prefix="rota-serve-")
-    started = []
+    program, make_certs, journal, only = *sys.argv[1:4], sys.argv[4:]
+    folder, started, services = tempfile.mkdtemp(prefix="rota-serve-"), [], Services()
+    journal = "file:" + os.path.join(folder, "journal") if journal == "file" else journal
 
-    def start():
-        started.append(Server(program, os.path.join(folder, "journal")))
+    def start(*how):
+        started.append(Server(program, journal, *how))
         return started[-1]
 
+    def run(test, *args):
+        if not only or test.__name__[5:] in only:
+            began = time.monotonic()
+            test(*args)
+            print("ok %s %.1f s" % (test.__name__, time.monotonic() - began), flush=True)
+
     try:
-        services, server = Services(), start()
-        for test in (test_tcc, test_tcc_too_late, test_saga, test_msg, test_hostile):
-            test(server, services)
-            print("ok", test.__name__, flush=True)
-        for test in (test_several, test_killed):
-            test(server, services, start)
-            print("ok", test.__name__, flush=True)
+        server = start()
+        for test in (test_tcc, test_tcc_too_late, test_saga, test_msg, test_hostile, test_sizes, test_large):
+            run(test, server, services)
+        for test in (test_several, test_killed, test_rivals):
+            run(test, server, services, start)
         server.end()
-        test_ends(services, start)
-        print("ok test_ends")
-        test_token(program, folder)
-        print("ok test_token")
+        for test in (test_ends, test_claimed, test_late):
+            run(test, services, start)
+        run(test_shown, services, start, program, journal)
+        if "person" in only:
+            run(test_person, services, start, program, journal)
+        run(test_guarded, program, make_certs, journal, folder)
     finally:
         for s in started:
             if s.process.poll() is None:

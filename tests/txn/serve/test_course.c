@@ -274,6 +274,37 @@ static void the_back_check(void **state)
     expect("done"); /* nothing was sent, nothing goes back */
 }
 
+/* What is in progress is not done: neither a compensation nor a confirm. */
+static void phase_two_is_asked_until_it_is_done(void **state)
+{
+    (void)state;
+    begin("saga", "", RT_JOURNAL_ABORT);
+    rt_course_registered(&course, 0);
+    expect("back 0");
+    told(0, true, RT_COURSE_ONGOING);
+    expect("until 10000");
+    now += 10000;
+    expect("back 0");
+    told(0, true, RT_COURSE_NO);
+    expect("until 11000");
+    now += 1000;
+    expect("back 0");
+    told(0, true, RT_COURSE_YES);
+    expect("done");
+    finish(NULL);
+    begin("tcc", "", RT_JOURNAL_COMMIT);
+    for (size_t i = 3; i-- > 0;) {
+        char text[32];
+        snprintf(text, sizeof(text), "call %zu", i);
+        expect(text);
+        told(i, false, RT_COURSE_ONGOING);
+        now += 10000;
+        expect(text);
+        told(i, false, RT_COURSE_YES);
+    }
+    expect("done");
+}
+
 int main(void)
 {
 #define STORY(name) cmocka_unit_test_teardown(name, finish)
@@ -286,6 +317,7 @@ int main(void)
         STORY(a_tcc),
         STORY(a_message),
         STORY(the_back_check),
+        STORY(phase_two_is_asked_until_it_is_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

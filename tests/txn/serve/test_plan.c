@@ -88,6 +88,11 @@ static void what_is_wrong_is_said(void **state)
             "no header");
     refused("{\"gid\":\"g\",\"trans_type\":\"tcc\",\"branch_headers\":{\"a\":\"c\\r\\nd: e\"}}",
             "control");
+    refused("{\"gid\":\"g\",\"trans_type\":\"tcc\",\"branch_headers\":{\"Content-Length\":\"3\"}}",
+            "not one to be set");
+    refused(
+        "{\"gid\":\"g\",\"trans_type\":\"tcc\",\"branch_headers\":{\"transfer-encoding\":\"x\"}}",
+        "not one to be set");
     refused("{\"gid\":\"g\",\"trans_type\":\"saga\",\"custom_data\":\"x\"}", "custom_data");
     refused(
         "{\"gid\":\"g\",\"trans_type\":\"saga\",\"custom_data\":\"{\\\"orders\\\":{\\\"5\\\":[0]}}\"}",
@@ -101,6 +106,55 @@ static void what_is_wrong_is_said(void **state)
     memset(gid + strlen(gid), 'g', 1000);
     strcat(gid, "\"}");
     refused(gid, "1000 bytes");
+}
+
+/* A call with SIZE bytes of data to a URL of LENGTH bytes, by step, by query, by branch. */
+static bool fits(size_t length, size_t size)
+{
+    static char text[80000], url[3000], data[40000];
+    struct rt_plan p, tcc = {.kind = RT_PLAN_TCC, .gid = "g"};
+    const char *gid;
+
+    snprintf(url, sizeof(url), "http://h/%0*d", (int)length - 9, 0);
+    snprintf(data, sizeof(data), "%0*d", (int)size, 0);
+    snprintf(
+        text, sizeof(text),
+        "{\"gid\":\"g\",\"trans_type\":\"saga\",\"steps\":[{\"action\":\"\",\"compensate\":\"%s\"}],"
+        "\"payloads\":[\"%s\"]}",
+        url, data);
+    bool good = reads(&p, text);
+    if (good)
+        rt_plan_free(&p);
+    snprintf(text, sizeof(text),
+             "{\"gid\":\"g\",\"branch_id\":\"01\",\"confirm\":\"%s\",\"data\":\"%s\"}", url, data);
+    assert_int_equal(rt_plan_add(&tcc, text, strlen(text), 1, &gid, why), good);
+    rt_plan_free(&tcc);
+    return good;
+}
+
+/* What the carrier would not take (address.h, payload.h) would be asked for ever. */
+static void what_cannot_be_called_is_refused(void **state)
+{
+    (void)state;
+    assert_true(fits(1900, 30000));
+    assert_false(fits(2040, 10));
+    assert_non_null(strstr(why, "2048 bytes"));
+    assert_false(fits(100, 33000));
+    assert_non_null(strstr(why, "leave the rest"));
+}
+
+static void a_tcc_has_any_number_of_branches(void **state)
+{
+    struct rt_plan p = {.kind = RT_PLAN_TCC, .gid = "g"};
+    const char *gid;
+    char text[100];
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        snprintf(text, sizeof(text), "{\"gid\":\"g\",\"branch_id\":\"%04d\"}", i);
+        assert_true(rt_plan_add(&p, text, strlen(text), 1, &gid, why));
+    }
+    rt_plan_free(&p);
 }
 
 static void branches_are_ordered_by_their_time(void **state)
@@ -137,6 +191,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_saga_is_read_and_kept),
         cmocka_unit_test(what_is_wrong_is_said),
+        cmocka_unit_test(what_cannot_be_called_is_refused),
+        cmocka_unit_test(a_tcc_has_any_number_of_branches),
         cmocka_unit_test(branches_are_ordered_by_their_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -367,6 +367,25 @@ static int down(void **state)
     return 0;
 }
 
+/* Nobody knows yet what becomes of it, so it is called neither committed nor aborted. */
+static void undecided_is_not_aborted(void **state)
+{
+    (void)state;
+    first.site = &site_mysql;
+    second.site = &site_postgres;
+    take_address(&first, "shop");
+    take_address(&second, "ledger"); /* nobody listens there */
+    take_address(&chair, "chair");
+    start_coordinator("block", ++last_row, "60s", "60s");
+    wait_for_log(&chair, "begun");
+    kill(chair.pid, SIGTERM);
+    assert_int_equal(rt_proc_wait(chair.pid), 76);
+    assert_true(log_has(&chair, "before it was decided"));
+    close(first.anchor);
+    close(second.anchor);
+    close(chair.anchor);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
@@ -376,6 +395,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(block_one_outcome_mysql_ready),
         cmocka_unit_test(block_one_outcome_postgres_ready),
         cmocka_unit_test(recovery_and_participant_agree),
+        cmocka_unit_test(undecided_is_not_aborted),
     };
     struct CMUnitTest some[sizeof(all) / sizeof(all[0])];
     size_t n = 0;

@@ -48,6 +48,25 @@ static void test_reset(void **state)
     scarce_end();
 }
 
+/* Where little is expected the first block is small, and no other. */
+static void test_first(void **state)
+{
+    struct rt_arena a = {.most = MOST, .first = 1000};
+    (void)state;
+    scarce_begin();
+    assert_non_null(rt_arena_get(&a, 900));
+    assert_in_range(scarce.bytes, 1000, 2000);
+    assert_non_null(rt_arena_get(&a, 900));
+    assert_in_range(scarce.bytes, 17000, 20000);
+    rt_arena_reset(&a); /* one is kept */
+    assert_int_equal(scarce.live, 1);
+    rt_arena_fini(&a);
+    assert_non_null(rt_arena_get(&a, 5000)); /* what is needed, whatever was expected */
+    rt_arena_fini(&a);
+    assert_int_equal(scarce.live, 0);
+    scarce_end();
+}
+
 static void test_limit(void **state)
 {
     struct rt_arena a = {.most = MOST};
@@ -103,8 +122,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),    cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_limit),     cmocka_unit_test(test_limit_after_reset),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_first),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_limit_after_reset),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,10 @@ require (
 	github.com/dtm-labs/dtm v1.19.0
 	github.com/dtm-labs/logger v0.0.2
 	github.com/go-resty/resty/v2 v2.7.0
+	rota/interop/dtm v0.0.0
 )
+
+replace rota/interop/dtm => ../../../../tests/interop/dtm
 
 require (
 	github.com/BurntSushi/toml v1.2.0 // indirect

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seata's XA mode for rota-bench (txn_peers.c): its server, as it comes (its store is a file that it does not force), and
-// clients whose commit returns when phase two is over.
+// Seata's XA and TCC modes for rota-bench (txn_peers.c, tcc_peers.c): its server, as it comes (its store is a file that it
+// does not force), and clients whose commit returns when phase two is over.
 //
-//   SeataPeer MYSQL-PORT:PASSWORD:POSTGRES-PORT:FOLDER   says "ready", then per line: xa A B CLIENTS SECONDS: per second
+//   SeataPeer MYSQL-PORT:PASSWORD:POSTGRES-PORT:FOLDER   says "ready", then per line: how many per second
+//     xa A B CLIENTS SECONDS   transfers between A and B, each mysql or postgres
+//     tcc CLIENTS SECONDS      two actions that do nothing
 
 import com.alibaba.druid.pool.DruidDataSource;
 import io.seata.core.context.RootContext;
@@ -117,7 +119,11 @@ public class SeataPeer {
         }
     }
 
-    static double measure(DataSource[] sides, int clients, double seconds) throws Exception {
+    interface Order {
+        void run(int client) throws Exception;
+    }
+
+    static double measure(Order order, int clients, double seconds) throws Exception {
         AtomicLong done = new AtomicLong();
         List<Thread> threads = new ArrayList<>();
         long from = System.nanoTime(), until = from + (long) (seconds * 1e9);
@@ -126,7 +132,7 @@ public class SeataPeer {
             Thread thread = new Thread(() -> {
                 while (System.nanoTime() < until) {
                     try {
-                        transfer(sides, client);
+                        order.run(client);
                         done.incrementAndGet();
                     } catch (Exception e) {
                         System.err.println("seata-peer: " + e);
@@ -139,6 +145,18 @@ public class SeataPeer {
         for (Thread thread : threads)
             thread.join();
         return done.get() / ((System.nanoTime() - from) / 1e9);
+    }
+
+    static SeataTcc services;
+
+    static Order orderOf(String[] word) {
+        if (word[0].equals("tcc")) {
+            if (services == null)
+                services = new SeataTcc();
+            return client -> services.order();
+        }
+        DataSource[] sides = {databases.get(word[1])[0], databases.get(word[2])[1]};
+        return client -> transfer(sides, client);
     }
 
     public static void main(String[] args) throws Exception {
@@ -160,8 +178,8 @@ public class SeataPeer {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null;) {
             String[] word = line.split(" ");
-            DataSource[] sides = {databases.get(word[1])[0], databases.get(word[2])[1]};
-            out.println(measure(sides, Integer.parseInt(word[3]), Double.parseDouble(word[4])));
+            int n = word.length;
+            out.println(measure(orderOf(word), Integer.parseInt(word[n - 2]), Double.parseDouble(word[n - 1])));
             out.flush();
         }
         System.exit(0);

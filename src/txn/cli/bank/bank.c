@@ -2,8 +2,8 @@
 /* The bank of the demo: its tellers, and whoever kills them. */
 #include "txn/cli/bank/bank.h"
 
-#include "txn/cli/bank/till.h"
 #include "txn/manager/manager.h"
+#include "txn/manager/till.h"
 
 #include <errno.h>
 #include <pthread.h>

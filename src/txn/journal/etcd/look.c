@@ -88,15 +88,17 @@ int rt_jetcd_read(struct rt_jetcd *j, struct rt_journal_ask *a)
     return rt_jetcd_send_message(j, &m, a->in.deadline, on_read, a);
 }
 
-/* "PREFIX rota-txn/o/DEADLINE/ID" */
-static bool read_open(const struct rt_jetcd *j, const RtEtcd__KeyValue *kv, struct rt_txn_id *id)
+/* "PREFIX rota-txn/o/DEADLINE/ID", or of ALL "PREFIX rota-txn/t/ID" */
+static bool read_key(const struct rt_jetcd *j, const RtEtcd__KeyValue *kv, bool all,
+                     struct rt_txn_id *id)
 {
     struct rt_jetcd_key head;
     char digits[RT_TXN_ID_TEXT];
-    rt_jetcd_key(&head, j, "o/");
-    if (kv->key.len != head.size + 12 + 1 + 32)
+    rt_jetcd_key(&head, j, all ? "t/" : "o/");
+    size_t at = head.size + (all ? 0 : 12 + 1);
+    if (kv->key.len != at + 32)
         return false;
-    memcpy(digits, kv->key.data + head.size + 13, 32);
+    memcpy(digits, kv->key.data + at, 32);
     digits[32] = '\0';
     return rt_txn_id_read(digits, id);
 }
@@ -108,8 +110,10 @@ static void on_scanned(struct rt_etcd_conn *c, struct rt_etcd_ask *ask, int err,
     const RtEtcd__RangeResponse *r = reply;
     struct rt_entry_record record = {.label = ""};
     for (size_t i = 0; err == 0 && i < r->n_kvs; i++) {
-        if (!read_open(j, r->kvs[i], &a->in.scan.after) ||
-            !rt_entry_read(r->kvs[i]->value.data, r->kvs[i]->value.len, &record))
+        bool good = read_key(j, r->kvs[i], a->in.scan.all, &a->in.scan.after) &&
+                    rt_entry_read(r->kvs[i]->value.data, r->kvs[i]->value.len, &record);
+        record.registered_size = 0; /* who needs them READs it */
+        if (!good)
             err = rt_jetcd_damaged(j);
         else
             err = show(j, &a->in.scan.after, &record, a->in.scan.each, a->in.scan.arg);
@@ -125,13 +129,18 @@ int rt_jetcd_scan(struct rt_jetcd *j, struct rt_journal_ask *a)
     RtEtcd__RangeRequest r = RT_ETCD__RANGE_REQUEST__INIT;
     struct rt_jetcd_key from, to;
     int64_t before = a->in.scan.before_ms;
-    rt_jetcd_key_open(&from, j, &a->in.scan.after, a->in.scan.after_deadline_ms);
-    from.at[from.size++] = '\0'; /* behind it */
     before = before < 0 ? -1 : before > RT_TXN_BIRTH_MAX ? RT_TXN_BIRTH_MAX : before;
-    rt_jetcd_key(&to, j, "o/%012" PRIx64 "~", (uint64_t)(before < 0 ? 0 : before));
+    if (a->in.scan.all) {
+        rt_jetcd_key_of(&from, j, &a->in.scan.after);
+        rt_jetcd_key(&to, j, "t0"); /* behind all that begin with t/ */
+    } else {
+        rt_jetcd_key_open(&from, j, &a->in.scan.after, a->in.scan.after_deadline_ms);
+        rt_jetcd_key(&to, j, "o/%012" PRIx64 "~", (uint64_t)(before < 0 ? 0 : before));
+    }
+    from.at[from.size++] = '\0'; /* behind it */
     r.key = rt_jetcd_data(&from);
     r.range_end = rt_jetcd_data(&to);
-    r.limit = before < 0 ? 1 : a->in.scan.limit;
+    r.limit = before < 0 && !a->in.scan.all ? 1 : a->in.scan.limit;
     return rt_jetcd_send_range(j, &r, a->in.deadline, on_scanned, a);
 }
 

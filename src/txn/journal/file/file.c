@@ -4,8 +4,9 @@
  *   submit ──▶ the queue ──▶ the thread takes all that is there: one transaction, one fsync ──▶ the answers ──▶ a
  *   turn tells
  *
- * Group commit without a delay: what comes while an fsync is under way shares the next one. The thread alone touches
- * the database once it is open. An op whose deadline passes while the thread has it is told ROTA_UNKNOWN, and its
+ * Group commit without a delay: what comes while an fsync is under way shares the next one. Only a DONE, for which
+ * nobody waits, stays a moment for others to come: alone it costs as much as they do. The thread alone touches the
+ * database once it is open. An op whose deadline passes while the thread has it is told ROTA_UNKNOWN, and its
  * ask is freed when the thread gives it back.
  *
  *   RUNNING ── an fsync failed, the file is damaged ──▶ STOPPED: all that is asked ends with ROTA_PROTOCOL */
@@ -16,21 +17,26 @@
 #include "txn/journal/points.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
-#define BATCH_MOST 512 /* asks: a few ms of work */
+#define BATCH_MOST 512     /* asks: a few ms of work */
+#define ALONE (10 * RT_MS) /* that a DONE waits for company */
+#define BOOK_FIRST 2048    /* bytes: what is said and heard of most asks fits */
 
 struct work { /* of an ask: what the thread needs, and says */
     struct rt_journal_ask *ask;
     struct work *next;
     struct rt_sql_book book;
     int err;
+    bool urgent;
     bool stops; /* ... and nothing more is asked of it */
     bool shows; /* its rows are to be shown */
     char why[256];
@@ -55,6 +61,8 @@ struct journal {
     pthread_mutex_t mutex; /* of what follows */
     pthread_cond_t asked;
     struct work *queue, **queue_tail;
+    uint32_t urgent; /* of them: not to be kept waiting */
+    int64_t since;   /* ... none is: since when the first waits */
     struct work *answers, **answers_tail;
     atomic_bool leaving;
 };
@@ -79,14 +87,40 @@ static void work_free(struct work *w)
 
 /* ---- The thread ----------------------------------------------------------------------------------------- */
 
+static int64_t monotonic(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return ts.tv_sec * 1000 * RT_MS + ts.tv_nsec;
+}
+
+/* One whose end nobody waits for, and that has time. */
+static bool is_patient(const struct work *w, int64_t now)
+{
+    return w->ask->in.kind == RT_JOURNAL_DONE && w->ask->entry.deadline - now > 10 * ALONE;
+}
+
+/* With the mutex: until there is something to do. */
+static void await_work(struct journal *j)
+{
+    while (!atomic_load(&j->leaving) && j->urgent == 0) {
+        int64_t until = j->since + ALONE;
+        struct timespec at = {.tv_sec = until / (1000 * RT_MS), .tv_nsec = until % (1000 * RT_MS)};
+        if (j->queue == NULL)
+            (void)pthread_cond_wait(&j->asked, &j->mutex);
+        else if (pthread_cond_clockwait(&j->asked, &j->mutex, CLOCK_MONOTONIC, &at) == ETIMEDOUT)
+            return;
+    }
+}
+
 static struct work *take_batch(struct journal *j)
 {
     struct work *batch = NULL, **tail = &batch;
     (void)pthread_mutex_lock(&j->mutex);
-    while (j->queue == NULL && !atomic_load(&j->leaving))
-        (void)pthread_cond_wait(&j->asked, &j->mutex);
+    await_work(j);
     for (size_t n = 0; j->queue != NULL && n < BATCH_MOST && !atomic_load(&j->leaving); n++) {
         *tail = j->queue;
+        j->urgent -= (*tail)->urgent;
         j->queue = j->queue->next;
         tail = &(*tail)->next;
     }
@@ -271,13 +305,20 @@ static int send_ask(struct rt_ledger *l, struct rt_entry *e, const void **via)
     if (w == NULL)
         return ROTA_NOMEM;
     w->ask = a;
+    w->book.arena.first = BOOK_FIRST;
     a->extra = w;
     *via = j;
+    w->urgent = !is_patient(w, rt_loop_clock());
     (void)pthread_mutex_lock(&j->mutex);
+    bool first = j->queue == NULL;
+    if (first)
+        j->since = monotonic();
     *j->queue_tail = w;
     j->queue_tail = &w->next;
-    (void)pthread_cond_signal(&j->asked);
+    j->urgent += w->urgent;
     (void)pthread_mutex_unlock(&j->mutex);
+    if (first || w->urgent) /* without the mutex, which the thread wants first */
+        (void)pthread_cond_signal(&j->asked);
     return 0;
 }
 

@@ -51,6 +51,9 @@ const struct rt_sql_saying rt_jfile_words[RT_ROWS_END] = {
        "WHERE id=?1 AND stands=1"),
     AT(BRANCHES, "b", true, "SELECT body FROM rota_txn_branch WHERE id=?1 ORDER BY number"),
     AT(DONE, "b", false, "UPDATE rota_txn SET done=" NOW " WHERE id=?1 AND stands<>1 AND done=0"),
+    AT(DONE_MANY, "bbbbbbbbbbbbbbbb", false,
+       "UPDATE rota_txn SET done=" NOW " WHERE stands<>1 AND done=0 AND id IN "
+       "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)"),
     AT(RAISE, "i", false, "UPDATE rota_txn_meta SET n=?1 WHERE k='floor' AND n<?1"),
     AT(SWEEP, "bi", false,
        "DELETE FROM rota_txn WHERE id IN "
@@ -63,6 +66,9 @@ const struct rt_sql_saying rt_jfile_words[RT_ROWS_END] = {
     AT(SCAN, "iibi", true,
        "SELECT id,stands,deadline,decided,registered,claimer,claimed,label,branches FROM rota_txn "
        "WHERE done=0 AND deadline<=?1 AND (deadline,id)>(?2,?3) ORDER BY deadline,id LIMIT ?4"),
+    AT(ALL, "bi", true,
+       "SELECT id,stands,deadline,decided,registered,claimer,claimed,label,branches,done FROM rota_txn "
+       "WHERE id>?1 ORDER BY id LIMIT ?2"),
     AT(CLAIM, "bii", false,
        "UPDATE rota_txn SET claimer=iif(?3=0,0,?2),claimed=iif(?3=0,0," NOW
        "+?3) WHERE id=?1 AND done=0 "

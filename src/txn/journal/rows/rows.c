@@ -12,6 +12,8 @@
 
 enum { DECIDE_INSERT, DECIDE_LOOK, DECIDE_SETTLE };
 
+#define FEW 3 /* ids that are done one by one */
+
 /* ---- Saying ------------------------------------------------------------------------------------------ */
 
 #define SAY(v, step, ...)                                                                    \
@@ -104,6 +106,25 @@ static void say_claim(struct rt_journal_ask *a, const struct voice *v)
     SAY(v, RT_ROWS_STANDS, id);
 }
 
+/* By many, as long as that is less work: the last of them fills what is left. */
+static void say_done(struct rt_journal_ask *a, const struct voice *v)
+{
+    struct rt_sql_cell cells[RT_ROWS_MANY];
+    size_t count = a->in.finish.count, n;
+
+    for (size_t from = 0; from < count; from += n) {
+        n = count - from < RT_ROWS_MANY ? count - from : RT_ROWS_MANY;
+        if (n < FEW) {
+            SAY(v, RT_ROWS_DONE, id_cell(&a->in.finish.ids[from]));
+            n = 1;
+            continue;
+        }
+        for (size_t i = 0; i < RT_ROWS_MANY; i++)
+            cells[i] = id_cell(&a->in.finish.ids[from + (i < n ? i : n - 1)]);
+        rt_rows_say_cells(v->b, v->words, RT_ROWS_DONE_MANY, cells, RT_ROWS_MANY);
+    }
+}
+
 static void say_op(struct rt_journal_ask *a, const struct voice *v, uint32_t number)
 {
     switch (a->in.kind) {
@@ -121,16 +142,18 @@ static void say_op(struct rt_journal_ask *a, const struct voice *v, uint32_t num
         SAY(v, RT_ROWS_BRANCHES, id_cell(&a->in.read.id));
         return;
     case RT_JOURNAL_DONE:
-        for (size_t i = 0; i < a->in.finish.count; i++)
-            SAY(v, RT_ROWS_DONE, id_cell(&a->in.finish.ids[i]));
+        say_done(a, v);
         return;
     case RT_JOURNAL_FORGET:
         say_forget(a, v, number);
         return;
     case RT_JOURNAL_SCAN:
-        SAY(v, RT_ROWS_SCAN, number_cell(a->in.scan.before_ms),
-            number_cell(a->in.scan.after_deadline_ms), id_cell(&a->in.scan.after),
-            number_cell(a->in.scan.limit));
+        if (a->in.scan.all)
+            SAY(v, RT_ROWS_ALL, id_cell(&a->in.scan.after), number_cell(a->in.scan.limit));
+        else
+            SAY(v, RT_ROWS_SCAN, number_cell(a->in.scan.before_ms),
+                number_cell(a->in.scan.after_deadline_ms), id_cell(&a->in.scan.after),
+                number_cell(a->in.scan.limit));
         return;
     case RT_JOURNAL_CLAIM:
         say_claim(a, v);
@@ -337,12 +360,17 @@ static int hear_forget(struct rt_journal_ask *a, const struct rt_sql_book *b, st
     return 0;
 }
 
+static enum rt_rows_step scan_step(const struct rt_journal_ask *a)
+{
+    return a->in.scan.all ? RT_ROWS_ALL : RT_ROWS_SCAN;
+}
+
 static int hear_scan(struct rt_journal_ask *a, const struct rt_sql_book *b, struct rt_conn *conn)
 {
     const struct rt_sql_row *row = NULL, *last = NULL;
-    uint32_t count = 0;
-    for (; (row = next_row(a, b, RT_ROWS_SCAN, row)) != NULL; last = row, count++)
-        if (row->count != 9 || row->cells[0].size != RT_TXN_ID_SIZE)
+    uint32_t count = 0, cells = a->in.scan.all ? 10 : 9;
+    for (; (row = next_row(a, b, scan_step(a), row)) != NULL; last = row, count++)
+        if (row->count != cells || row->cells[0].size != RT_TXN_ID_SIZE)
             return damaged(conn);
     a->in.scan.more = count >= a->in.scan.limit;
     if (last == NULL)
@@ -441,6 +469,7 @@ static int show_scanned(struct rt_journal_ask *a, const struct rt_sql_row *row,
                         struct rt_arena *arena)
 {
     struct rt_journal_record record = {.stands = (enum rt_journal_stand)rt_sql_int(row, 1),
+                                       .done = a->in.scan.all && rt_sql_int(row, 9) != 0,
                                        .deadline_ms = rt_sql_int(row, 2),
                                        .decided_ms = rt_sql_int(row, 3),
                                        .registered = (uint32_t)rt_sql_int(row, 4),
@@ -462,7 +491,7 @@ static int show(struct rt_journal_ask *a, const struct rt_sql_book *b, struct rt
     if (a->in.kind == RT_JOURNAL_READ)
         return show_read(a, b, conn, arena);
     while (a->in.kind == RT_JOURNAL_SCAN && rv == 0 &&
-           (row = next_row(a, b, RT_ROWS_SCAN, row)) != NULL)
+           (row = next_row(a, b, scan_step(a), row)) != NULL)
         rv = show_scanned(a, row, arena);
     while (a->in.kind == RT_JOURNAL_RESOURCES && a->in.resources.each != NULL &&
            (row = next_row(a, b, RT_ROWS_RESOURCES, row)) != NULL)

@@ -46,14 +46,15 @@ enum rt_rows_step {
      * claimed, label, branches; and now. Always one row. */
     RT_ROWS_STANDS,
     RT_ROWS_ROW, /* (id, deadline, label, birth): an OPEN one, unless there is one, or birth is below the floor */
-    RT_ROWS_LOCK,     /* (id): nobody changes it until the end of the transaction */
-    RT_ROWS_BRANCH,   /* (id, number, body): if it is OPEN, and has no branch of that number */
-    RT_ROWS_COUNT,    /* (id): registered := how many there are, if it is OPEN */
-    RT_ROWS_BRANCHES, /* (id) -> body, by number */
-    RT_ROWS_DONE,     /* (id): if it is decided and not done */
-    RT_ROWS_RAISE,    /* (floor): unless it is as high */
-    RT_ROWS_SWEEP,    /* (id, limit): takes away rows that are done, below ID. count: how many */
-    RT_ROWS_STRAYS,   /* (id): branches below ID without a row */
+    RT_ROWS_LOCK,      /* (id): nobody changes it until the end of the transaction */
+    RT_ROWS_BRANCH,    /* (id, number, body): if it is OPEN, and has no branch of that number */
+    RT_ROWS_COUNT,     /* (id): registered := how many there are, if it is OPEN */
+    RT_ROWS_BRANCHES,  /* (id) -> body, by number */
+    RT_ROWS_DONE,      /* (id): if it is decided and not done */
+    RT_ROWS_DONE_MANY, /* (id, ...): the same of RT_ROWS_MANY, of which some may be the same */
+    RT_ROWS_RAISE,     /* (floor): unless it is as high */
+    RT_ROWS_SWEEP,     /* (id, limit): takes away rows that are done, below ID. count: how many */
+    RT_ROWS_STRAYS,    /* (id): branches below ID without a row */
     /* (id, decided, limit): of the rows at or above ID that are done, and decided before that, the first ones: their
      * branches; then they themselves. count: how many */
     RT_ROWS_NAMED_BRANCHES,
@@ -61,6 +62,7 @@ enum rt_rows_step {
     /* (before, deadline, id, limit) -> id, stands, deadline, decided, registered, claimer, claimed, label, branches:
      * not done, deadline <= before, (deadline, id) behind those given, in that order */
     RT_ROWS_SCAN,
+    RT_ROWS_ALL,   /* (id, limit) -> as SCAN, and done: behind ID, in that order */
     RT_ROWS_CLAIM, /* (id, who, for_ms): if nobody else has it, and it is not done */
     RT_ROWS_RESOURCE,
     RT_ROWS_RESOURCES, /* () -> name, url, seen: by name */
@@ -70,6 +72,7 @@ enum rt_rows_step {
 _Static_assert((int)RT_ROWS_END <= RT_SQL_SLOTS, "so many may be");
 
 #define RT_ROWS_LAYOUT_MAJOR 1
+#define RT_ROWS_MANY 16
 
 /* Whether it must fly by itself: it takes what the others' GUARD keeps. */
 bool rt_rows_alone(const struct rt_journal_ask *a);

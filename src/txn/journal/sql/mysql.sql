@@ -89,6 +89,10 @@ select body from rota_txn_branch where id = ?1 order by number
 --@ done
 update rota_txn set done = NOW where id = ?1 and stands <> 1 and done = 0
 
+--@ done_many
+update rota_txn set done = NOW where stands <> 1 and done = 0 and id in
+    (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+
 --@ raise
 update rota_txn_meta set n = ?1 where k = 'floor' and n < ?1
 
@@ -108,6 +112,10 @@ delete from rota_txn where id >= ?1 and done <> 0 and decided < ?2 order by id l
 --@ scan
 select id, stands, deadline, decided, registered, claimer, claimed, label, branches from rota_txn
 where done = 0 and deadline <= ?1 and (deadline > ?2 or (deadline = ?2 and id > ?3)) order by deadline, id limit ?4
+
+--@ all
+select id, stands, deadline, decided, registered, claimer, claimed, label, branches, done from rota_txn
+where id > ?1 order by id limit ?2
 
 --@ claim
 update rota_txn set claimer = if(?3 = 0, 0, ?2), claimed = if(?3 = 0, 0, NOW + ?3)

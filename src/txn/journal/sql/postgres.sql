@@ -94,6 +94,10 @@ select body from rota_txn_branch where id = $1 order by number
 --@ done
 update rota_txn set done = NOW where id = $1 and stands <> 1 and done < 1
 
+--@ done_many
+update rota_txn set done = NOW where stands <> 1 and done < 1 and id in
+    ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+
 --@ raise
 update rota_txn_meta set n = $1 where k = 'floor' and n < $1
 
@@ -114,6 +118,10 @@ delete from rota_txn where id in
 --@ scan
 select id, stands, deadline, decided, registered, claimer, claimed, label, branches from rota_txn
 where done = 0 and deadline <= $1 and (deadline, id) > ($2, $3) order by deadline, id limit $4
+
+--@ all
+select id, stands, deadline, decided, registered, claimer, claimed, label, branches, done from rota_txn
+where id > $1 order by id limit $2
 
 --@ claim
 update rota_txn set claimer = case when $3 = 0 then 0 else $2 end, claimed = case when $3 = 0 then 0 else NOW + $3 end

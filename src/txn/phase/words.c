@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Three-phase commit over HTTP: requests and answers as JSON. */
-#include "txn/cli/three/words.h"
+#include "txn/phase/words.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -105,6 +105,20 @@ const char *rt_word_part(const struct rt_word *w, uint32_t i)
 {
     assert(i < json_array_size(w->parts));
     return json_string_value(json_array_get(w->parts, i));
+}
+
+const char *rt_word_resource(const struct rt_word *w, uint32_t branch)
+{
+    const char *name = json_string_value(
+        json_array_get(json_object_get(w->doc, "names"), (size_t)branch - 1));
+    return name != NULL ? name : "";
+}
+
+json_t *rt_word_answer(const struct rt_stand *stand)
+{
+    return json_pack("{s:s, s:s, s:b, s:b}", "stance", rt_stance_words[stand->stance], "how",
+                     rt_how_words[stand->how], "mixed", (int)stand->mixed, "ended",
+                     (int)stand->ended);
 }
 
 bool rt_word_stand(const char *text, size_t size, struct rt_stand *out)

@@ -2,7 +2,7 @@
 /* Three-phase commit over HTTP: POST /rota/three, JSON in both directions.
  *
  *   {"op": "can" | "pre" | "do" | "no" | "ask", "txn": ID, "branch": N, "deadline_ms": N, "stance": "WAIT",
- *    "coordinator": URL, "parts": [URL, ...], "statements": ["UPDATE ...", ...],
+ *    "coordinator": URL, "parts": [URL, ...], "names": [RESOURCE, ...], "statements": ["UPDATE ...", ...],
  *    "on_timeout": "block" | "commit", "t1_ms": N, "t2_ms": N}
  *   {"stance": "WAIT", "how": "TOLD", "mixed": false, "ended": false, "kind": "xa-mysql", "resource": NAME, "place": HEX}
  *
@@ -18,7 +18,6 @@
 
 #define RT_THREE_PATH "/rota/three"
 #define RT_THREE_TYPE "application/json"
-#define RT_THREE_WORD_MAX 60000 /* bytes of a request */
 
 struct rt_word { /* a request that was read; the texts are DOC's */
     json_t *doc; /* held by its owner */
@@ -40,6 +39,9 @@ const char *rt_word_op(enum rt_three_ask ask);
 
 extern const char *const rt_stance_words[RT_STANCES], *const rt_how_words[RT_HOWS];
 
+json_t *rt_word_answer(const struct rt_stand *stand); /* NULL: no memory */
+/* The name of the resource of BRANCH, from 1 on; "": it was not told. */
+const char *rt_word_resource(const struct rt_word *w, uint32_t branch);
 /* An answer. False: it is none, and OUT is as before. */
 bool rt_word_stand(const char *text, size_t size, struct rt_stand *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection of the demo's to one database: opened by a URL, by the client library that is found at run time; one
+/* A connection of our own to one database: opened by a URL, by the client library that is found at run time; one
  * statement at a time. */
 #ifndef RT_TILL_H
 #define RT_TILL_H
@@ -20,7 +20,10 @@ struct rt_till {
 int rt_till_open(struct rt_till *till, const char *url);
 void rt_till_close(struct rt_till *till);
 
-/* False: it failed, and errmsg says why. */
+/* SQL as it stands, however long. False: it failed, or was not answered within WITHIN ns (the connection is lost then), and
+ * errmsg says why. */
+bool rt_till_tell(struct rt_till *till, const char *sql, int64_t within);
+/* The same of a short one, however long it takes. */
 __attribute__((format(printf, 2, 3))) bool rt_till_say(struct rt_till *till, const char *format,
                                                        ...);
 /* The one number that a statement answers; -1: it failed. */

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rota txn three: one transaction by three-phase commit; and whoever answers the participants of what dead coordinators
+ * left. */
+#include "cli/options.h"
+#include "cli/out.h"
+#include "txn/cli/hook.h"
+#include "txn/cli/three/wire.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PARTS_MAX 16
+#define TIME_MAX_MS 86400000
+
+const char rt_job_help_three[] =
+    "Usage: rota txn three --part NAME=ADDRESS --sql NAME=STATEMENT... [OPTION]...\n"
+    "       rota txn three --serve --listen ADDRESS:PORT\n"
+    "Three-phase commit: each participant (rota txn participant) promises, prepares\n"
+    "its statements, and commits when the decision stands in the journal. NAME is the\n"
+    "resource of its database, so that recovery finds it; ADDRESS http://HOST:PORT.\n"
+    "With --serve it goes on answering participants, also of transactions whose\n"
+    "coordinator died, and ends at SIGTERM.\n"
+    "\n"
+    "      --part NAME=ADDRESS    who takes part, 1 to 16\n"
+    "      --sql NAME=STATEMENT   its work; any number, in their order\n"
+    "      --on-timeout block|commit  what a participant does that is ready and hears\n"
+    "                             nobody: waits (block), or commits as in the\n"
+    "                             textbook: then the outcome may be mixed, and a\n"
+    "                             person is called\n"
+    "      --promise TIME         T1: promises are kept so long (5s)\n"
+    "      --ready TIME           T2: who is ready waits so long before it asks (15s)\n"
+    "      --patience TIME        who prepares is waited for so long (less than half\n"
+    "                             of --ready); with commit nothing is aborted for\n"
+    "                             that after --ready\n"
+    "      --listen ADDRESS:PORT  where participants ask (127.0.0.1:0)\n"
+    "      --address URL          ... and how they reach it, if that is another\n" RT_WIRE_HELP
+        RT_JOB_HELP "\n"
+    "Exit: 0 committed, 75 aborted, 1 mixed: a person has to mend it, 69 no journal,\n"
+    "76 ended by a signal before it was decided: 'rota txn outcome ID' tells.\n";
+
+struct work { /* of one part */
+    const char *name;
+    size_t name_size;
+    char *resource;
+    const char **statements;
+    size_t count;
+};
+
+struct wish {
+    struct rota_three_part parts[PARTS_MAX];
+    struct work work[PARTS_MAX];
+    size_t count;
+    const char *listen, *address;
+    struct rt_wire wire;
+    struct rota_three_work how;
+    bool serve;
+};
+
+static char begun_id[64];
+static atomic_bool mixed; /* that one is */
+
+static void on_log(void *arg, int level, const char *line)
+{
+    (void)arg;
+    if (level <= ROTA_LOG_WARN)
+        rt_out_error("%s", line);
+}
+
+static void on_attention(void *arg, const char *id, const char *resource, const char *line)
+{
+    (void)arg;
+    if (strncmp(line, "MIXED", 5) == 0 && strcmp(id, begun_id) == 0)
+        atomic_store(&mixed, true);
+    rt_hook_call(id, resource, line);
+}
+
+/* ---- One transaction --------------------------------------------------------------------- */
+
+static void on_begun(void *arg, const char *id)
+{
+    (void)arg;
+    snprintf(begun_id, sizeof(begun_id), "%s", id);
+    printf("%s begun\n", id);
+    (void)fflush(stdout);
+}
+
+static int commit(const struct rt_visit *v, struct rota_three *c, struct wish *wish)
+{
+    wish->how.begun = on_begun;
+    wish->how.wait_ms = wish->serve ? 1 : UINT32_MAX; /* it is asked on while it serves */
+    int err = rota_three_commit(c, wish->parts, wish->count, &wish->how);
+    if (err == 0 || err == ROTA_ABORTED)
+        printf("%s %s\n", begun_id, err == 0 ? "COMMITTED" : "ABORTED");
+    (void)fflush(stdout);
+    if (err != 0)
+        rt_out_error("%s", rota_txn_errmsg(v->m));
+    return err == ROTA_ABORTED ? RT_EXIT_BUSY
+           : err == ROTA_MIXED ? RT_EXIT_FAILED
+                               : rt_visit_exit(err);
+}
+
+/* What it leaves is finished by others. */
+static void *on_signal(void *arg)
+{
+    static const char line[] = "rota: it was ended before it was decided, or before all have heard "
+                               "of it: 'rota txn outcome ID' tells what became of it\n";
+    int signo;
+    (void)sigwait(arg, &signo);
+    (void)!write(STDERR_FILENO, line, sizeof(line) - 1);
+    _exit(RT_EXIT_LOST);
+}
+
+static void leave_at(const sigset_t *set)
+{
+    static sigset_t own;
+    pthread_t thread;
+    own = *set;
+    if (pthread_create(&thread, NULL, on_signal, &own) == 0)
+        pthread_detach(thread);
+}
+
+static int run(const struct rt_visit *v, struct wish *wish, const sigset_t *waits)
+{
+    const struct rota_three_options opts = {.listen = wish->listen,
+                                            .address = wish->address,
+                                            .token_file = wish->wire.token_file,
+                                            .cert_file = wish->wire.cert_file,
+                                            .key_file = wish->wire.key_file,
+                                            .ca_file = wish->wire.ca_file,
+                                            .flags = wish->wire.insecure ? ROTA_THREE_INSECURE : 0};
+    struct rota_three *c = NULL;
+    int code = RT_EXIT_OK, signo;
+    int err = rota_three_open(v->m, &opts, &c);
+    if (err != 0)
+        return rt_visit_report(v, err);
+    printf("port %u\n", rota_three_port(c));
+    (void)fflush(stdout);
+    if (wish->count > 0)
+        code = commit(v, c, wish);
+    if (wish->serve)
+        (void)sigwait(waits, &signo);
+    rota_three_close(c);
+    return code;
+}
+
+/* ---- Its words --------------------------------------------------------------------------- */
+
+static struct work *work_of(struct wish *w, const char *text, size_t size)
+{
+    for (size_t i = 0; i < w->count; i++)
+        if (w->work[i].name_size == size && strncmp(w->work[i].name, text, size) == 0)
+            return &w->work[i];
+    return NULL;
+}
+
+static bool is_utf8(const char *text)
+{
+    json_t *value = json_string(text);
+    json_decref(value);
+    return value != NULL;
+}
+
+/* NULL: good; else what is wrong. */
+static const char *add_part(struct wish *w, const char *text)
+{
+    const char *is = strchr(text, '=');
+    if (is == NULL || is == text || work_of(w, text, (size_t)(is - text)) != NULL ||
+        w->count == PARTS_MAX)
+        return "--part is NAME=ADDRESS, each name once, 16 at most";
+    if (!is_utf8(text))
+        return "--part is no UTF-8";
+    char *resource = strndup(text, (size_t)(is - text));
+    if (resource == NULL)
+        return "out of memory";
+    w->work[w->count] = (struct work){
+        .name = text, .name_size = (size_t)(is - text), .resource = resource};
+    w->parts[w->count++] = (struct rota_three_part){.resource = resource, .address = is + 1};
+    return NULL;
+}
+
+static const char *add_sql(struct wish *w, const char *text)
+{
+    const char *is = strchr(text, '=');
+    struct work *of = is != NULL ? work_of(w, text, (size_t)(is - text)) : NULL;
+    if (of == NULL)
+        return "--sql is NAME=STATEMENT, with a NAME that --part has named before";
+    if (!is_utf8(is + 1))
+        return "--sql has bytes that are no UTF-8: write them as the database's own escapes";
+    const char **all = (const char **)realloc((void *)of->statements,
+                                              (of->count + 1) * sizeof(*all));
+    if (all == NULL)
+        return "out of memory";
+    all[of->count++] = is + 1;
+    of->statements = all;
+    struct rota_three_part *part = &w->parts[of - w->work];
+    part->statements = all;
+    part->count = of->count;
+    return NULL;
+}
+
+static const char *set_time(uint32_t *ms)
+{
+    uint64_t value;
+    if (!rt_options_duration_ms(optarg, &value) || value == 0 || value > TIME_MAX_MS)
+        return "--promise, --ready and --patience are more than nothing, and at most 24h";
+    *ms = (uint32_t)value;
+    return NULL;
+}
+
+static const char *set(struct wish *w, int c)
+{
+    switch (c) {
+    case 'p':
+        return add_part(w, optarg);
+    case 'q':
+        return add_sql(w, optarg);
+    case 'o':
+        w->how.flags = strcmp(optarg, "commit") == 0 ? ROTA_THREE_COMMIT : 0;
+        return w->how.flags != 0 || strcmp(optarg, "block") == 0
+                   ? NULL
+                   : "--on-timeout is block or commit";
+    case '1':
+        return set_time(&w->how.promise_ms);
+    case '2':
+        return set_time(&w->how.ready_ms);
+    case '3':
+        return set_time(&w->how.patience_ms);
+    case 'l':
+        w->listen = optarg;
+        return NULL;
+    case 'a':
+        w->address = optarg;
+        return NULL;
+    default:
+        w->serve = w->serve || c == 's';
+        return c == 's' || rt_wire_set(&w->wire, c) ? NULL : "";
+    }
+}
+
+static void forget(struct wish *w)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        free((void *)w->work[i].statements);
+        free(w->work[i].resource);
+    }
+}
+
+static int visit(struct rt_args *args, struct wish *wish)
+{
+    struct rt_visit v;
+    sigset_t waits;
+    sigemptyset(&waits);
+    sigaddset(&waits, SIGTERM);
+    sigaddset(&waits, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &waits, NULL); /* of all threads */
+    if (!wish->serve)
+        leave_at(&waits);
+    int code = rt_visit_open(&v, args,
+                             &(struct rota_txns_options){.log = on_log, .attention = on_attention});
+    if (code != RT_EXIT_OK)
+        return code;
+    if (!rt_hook_start(&v, rt_resources_on_attention(rt_txns_resources(v.m))))
+        rt_out_error("no thread for on_attention: nobody is called");
+    code = run(&v, wish, &waits);
+    (void)rt_txns_ask(v.m,
+                      &(struct rt_journal_op){
+                          .kind = RT_JOURNAL_IDENTIFY}); /* what was told before has been told */
+    rt_hook_stop();
+    rt_visit_close(&v);
+    return code == RT_EXIT_OK && atomic_load(&mixed) ? RT_EXIT_FAILED : code;
+}
+
+int rt_job_three(struct rt_args *args, int argc, char **argv)
+{
+    static const struct option options[] = {{"part", required_argument, NULL, 'p'},
+                                            {"sql", required_argument, NULL, 'q'},
+                                            {"on-timeout", required_argument, NULL, 'o'},
+                                            {"promise", required_argument, NULL, '1'},
+                                            {"ready", required_argument, NULL, '2'},
+                                            {"patience", required_argument, NULL, '3'},
+                                            {"listen", required_argument, NULL, 'l'},
+                                            {"address", required_argument, NULL, 'a'},
+                                            {"serve", no_argument, NULL, 's'},
+                                            RT_WIRE_OPTIONS};
+    struct wish wish = {.serve = false};
+    const char *wrong = NULL;
+    int c, code;
+    while (wrong == NULL && (c = rt_args_next(args, argc, argv, ":h", options)) != -1)
+        wrong = set(&wish, c);
+    if (wrong != NULL)
+        code = wrong[0] != '\0' ? rt_args_usage("three", "%s", wrong)
+                                : rt_args_other("three", argv, c);
+    else if (optind < argc)
+        code = rt_args_usage("three", "unexpected '%s'", argv[optind]);
+    else if (wish.count == 0 && !wish.serve)
+        code = rt_args_usage("three", "it needs --part, or --serve");
+    else
+        code = visit(args, &wish);
+    forget(&wish);
+    return code;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of participants and coordinators: who may ask, and how they are asked. */
+#ifndef RT_WIRE_H
+#define RT_WIRE_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rt_wire {
+    const char *token_file, *cert_file, *key_file, *ca_file;
+    bool insecure;
+};
+
+/* The last ones of a table. */
+#define RT_WIRE_OPTIONS                                                                   \
+    {"token-file", required_argument, NULL, 't'}, {"cert", required_argument, NULL, 'c'}, \
+        {"key", required_argument, NULL, 'k'}, {"ca", required_argument, NULL, 'A'},      \
+        {"insecure", no_argument, NULL, 'i'},                                             \
+    {                                                                                     \
+        NULL, 0, NULL, 0                                                                  \
+    }
+
+#define RT_WIRE_HELP                                                                   \
+    "      --token-file FILE      its first line must be sent by who asks, and is\n"   \
+    "                             sent to whom it asks, by https or on this machine\n" \
+    "      --cert FILE, --key FILE  https\n"                                           \
+    "      --ca FILE              who vouches for the others' certificates\n"          \
+    "      --insecure             without them also where others reach it\n"
+
+/* False: C is none of these. */
+static inline bool rt_wire_set(struct rt_wire *w, int c)
+{
+    const char **to = c == 't'   ? &w->token_file
+                      : c == 'c' ? &w->cert_file
+                      : c == 'k' ? &w->key_file
+                      : c == 'A' ? &w->ca_file
+                                 : NULL;
+    if (to != NULL)
+        *to = optarg;
+    w->insecure = w->insecure || c == 'i';
+    return to != NULL || c == 'i';
+}
+
+#endif

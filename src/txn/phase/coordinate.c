@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rota_three_*: coordinators of three-phase commit, on a manager's journal; and whoever answers the participants of what dead
+ * ones left.
+ *
+ * A lead is one transaction. Whoever commits drives it in its own thread; the bureau's thread drives what was adopted, and
+ * what its caller does not wait for any more. */
+#include "base/alloc.h"
+#include "net/loop.h"
+#include "txn/manager/inside.h"
+#include "txn/phase/bureau.h"
+#include "txn/three/coordinator.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS RT_BUREAU_MS
+#define PARTS_MAX (RT_PARTICIPANT_PEERS + 1)
+#define LABEL "three-phase commit"
+#define T1_MS 5000
+#define T2_MS 15000
+#define WAIT_MS 30000
+#define TIME_LEAST 10 /* ms: of T1 and T2 */
+#define ADDRESS_MAX 300
+
+struct lead {
+    struct rt_case base; /* first */
+    struct rt_coordinator c;
+    struct rt_coordinator_part parts[PARTS_MAX];
+    bool is_told; /* what stands is known */
+};
+
+struct rota_three {
+    struct rt_bureau bureau; /* first */
+    struct rota_txns *m;
+    struct rt_http_route routes[1];
+    pthread_t thread;
+    char address[ADDRESS_MAX];
+};
+
+static struct lead *lead_of(struct rt_case *c)
+{
+    return (struct lead *)(void *)c;
+}
+
+static struct rota_txns *manager_of(struct rt_bureau *d)
+{
+    return ((struct rota_three *)(void *)d)->m;
+}
+
+/* ---- The journal ------------------------------------------------------------------------ */
+
+static enum rt_decision decision_of(enum rt_journal_stand stand)
+{
+    return stand == RT_JOURNAL_COMMIT  ? RT_DECISION_COMMIT
+           : stand == RT_JOURNAL_ABORT ? RT_DECISION_ABORT
+                                       : RT_DECISION_NONE;
+}
+
+/* By which recovery knows how to end it. */
+static uint16_t mode_of(struct rota_txns *m, const char *name)
+{
+    struct rt_resource *r = rt_resources_find(rt_txns_resources(m), name);
+    return r == NULL || rt_resource_kind(r)->gated ? RT_THREE_MYSQL : RT_THREE_POSTGRES;
+}
+
+/* COMMIT names its branches, as always. ABORT does where a participant may have committed of itself: so recovery asks each of
+ * them, and closes nothing that is mixed. */
+static uint32_t name_branches(struct rota_txns *m, const struct lead *l, bool commit,
+                              struct rt_journal_branch branches[PARTS_MAX])
+{
+    const struct rt_word *w = &l->base.word;
+    uint32_t n = 0;
+    for (uint32_t i = 0; (commit || l->c.textbook) && i < l->c.count; i++) {
+        const char *name = rt_word_resource(w, i + 1);
+        name = name[0] != '\0' ? name : "unknown";
+        branches[n++] = (struct rt_journal_branch){
+            .number = i + 1, .mode = mode_of(m, name), .resource = name};
+    }
+    return n;
+}
+
+/* Enters and returns with the mutex, and asks without it. */
+static int ask_journal(struct rt_bureau *d, struct rt_journal_op *op)
+{
+    pthread_mutex_unlock(&d->mu);
+    int err = rt_txns_ask(manager_of(d), op);
+    if (err != 0)
+        rt_txns_log(manager_of(d), ROTA_LOG_WARN, "%s", rota_txn_errmsg(manager_of(d)));
+    pthread_mutex_lock(&d->mu);
+    return err;
+}
+
+static void decide(struct rt_bureau *d, struct lead *l, const struct rt_coordinator_todo *todo)
+{
+    struct rt_journal_branch branches[PARTS_MAX] = {{0}};
+    bool commit = todo->decision == RT_DECISION_COMMIT;
+    struct rt_journal_op op = {.kind = RT_JOURNAL_DECIDE};
+    op.decide.id = l->base.word.name.id;
+    op.decide.deadline_ms = l->base.word.name.deadline_ms;
+    op.decide.decision = commit ? RT_JOURNAL_COMMIT : RT_JOURNAL_ABORT;
+    op.decide.label = LABEL;
+    op.decide.branches = branches;
+    op.decide.count = name_branches(manager_of(d), l, commit, branches);
+    int err = ask_journal(d, &op);
+    enum rt_decision stands = err == 0 ? decision_of(op.decide.stands) : RT_DECISION_NONE;
+    bool below = err == 0 && op.decide.stands == RT_JOURNAL_EXPIRED;
+    enum rt_reply reply = stands != RT_DECISION_NONE ? RT_REPLY_STANDS
+                          : below                    ? RT_REPLY_BELOW
+                                                     : RT_REPLY_LOST;
+    rt_coordinator_wrote(&l->c, todo->seq, reply, stands, rt_loop_clock());
+}
+
+static void finish(struct rt_bureau *d, struct lead *l, const struct rt_coordinator_todo *todo)
+{
+    struct rt_journal_op op = {.kind = RT_JOURNAL_DONE};
+    op.finish.ids = &l->base.word.name.id;
+    op.finish.count = 1;
+    enum rt_reply reply = ask_journal(d, &op) == 0 ? RT_REPLY_DONE : RT_REPLY_LOST;
+    rt_coordinator_wrote(&l->c, todo->seq, reply, RT_DECISION_NONE, rt_loop_clock());
+}
+
+/* ---- What is asked and told -------------------------------------------------------------- */
+
+static void heard(struct rt_case *c, uint32_t whom, uint32_t seq, const struct rt_stand *stand)
+{
+    static const struct rt_stand none;
+    rt_coordinator_answered(&lead_of(c)->c, whom, seq, stand == NULL, stand != NULL ? stand : &none,
+                            rt_loop_clock());
+}
+
+/* What a participant is sent has its own statements only. Give its doc back; NULL: no memory. */
+static struct rt_word word_for(const struct rt_word *all, uint32_t whom)
+{
+    struct rt_word w = *all;
+    json_t *work = json_array_get(json_object_get(w.doc, "work"), whom);
+    w.doc = json_copy(w.doc);
+    if (w.doc != NULL &&
+        json_object_set(w.doc, "statements", work != NULL ? work : w.statements) == 0)
+        (void)json_object_del(w.doc, "work");
+    return w;
+}
+
+static void say_to(struct lead *l, const struct rt_coordinator_todo *todo)
+{
+    struct rt_word w = word_for(&l->base.word, todo->whom);
+    if (w.doc == NULL ||
+        !rt_bureau_ask(&l->base, &w, rt_word_part(&w, todo->whom), rt_word_op(todo->ask),
+                       todo->whom + 1, RT_STANCE_NONE, todo->whom, todo->seq))
+        heard(&l->base, todo->whom, todo->seq, NULL);
+    json_decref(w.doc);
+}
+
+static void call_person(struct rota_txns *m, const struct lead *l, uint32_t whom, const char *line)
+{
+    pthread_mutex_lock(&m->mu);
+    rt_txns_notice(m, &l->base.word.name.id, rt_word_resource(&l->base.word, whom + 1), line);
+    rt_txns_wake(m);
+    pthread_mutex_unlock(&m->mu);
+}
+
+static void call_for_mix(struct rota_txns *m, const struct lead *l)
+{
+    uint8_t decided = (uint8_t)rt_coordinator_stance(&l->c);
+    char line[RT_TXN_LINE];
+    for (uint32_t i = 0; i < l->c.count; i++) {
+        const struct rt_stand *stand = &l->c.parts[i].stand;
+        if (!stand->mixed && !rt_stance_contradicts(stand->stance, decided))
+            continue;
+        snprintf(line, sizeof(line),
+                 "MIXED: decided %s, and %s there; mend it by hand, then rota txn resolve --done",
+                 rt_stance_words[decided],
+                 stand->stance == decided ? "it has heard of another outcome"
+                                          : rt_stance_words[stand->stance]);
+        call_person(m, l, i, line);
+    }
+}
+
+static void do_news(struct rota_txns *m, struct lead *l)
+{
+    uint32_t news = rt_coordinator_news(&l->c);
+    l->is_told = l->is_told || (news & RT_COORDINATOR_TOLD) != 0;
+    if ((news & RT_COORDINATOR_MIX) != 0)
+        call_for_mix(m, l);
+    for (uint32_t i = 0; (news & RT_COORDINATOR_ATTENTION) != 0 && i < l->c.count; i++)
+        if (!l->c.parts[i].fresh)
+            call_person(m, l, i, "its participant is asked again and again, and does not answer");
+}
+
+static void work(struct rt_bureau *d, struct rt_case *c)
+{
+    struct lead *l = lead_of(c);
+    struct rt_coordinator_todo todo;
+    while (!d->stop && rt_coordinator_todo(&l->c, &todo, rt_loop_clock())) {
+        if (todo.op == RT_COORDINATOR_TELL)
+            say_to(l, &todo);
+        else if (todo.op == RT_COORDINATOR_DECIDE)
+            decide(d, l, &todo);
+        else
+            finish(d, l, &todo);
+    }
+    do_news(manager_of(d), l);
+}
+
+static int64_t next_of(const struct rt_case *c)
+{
+    return rt_coordinator_next(&((const struct lead *)(const void *)c)->c);
+}
+
+/* A mixed one stays: who asks for it is told, and nobody is called twice. */
+static bool is_over(const struct rt_case *c)
+{
+    return ((const struct lead *)(const void *)c)->c.state == RT_COORDINATOR_ENDED;
+}
+
+static void drop(struct rt_case *c)
+{
+    (void)c;
+}
+
+static const struct rt_bureau_kind kind = {.case_size = sizeof(struct lead),
+                                           .work = work,
+                                           .heard = heard,
+                                           .next = next_of,
+                                           .is_over = is_over,
+                                           .drop = drop};
+
+/* A participant asks. What is not known here was left by somebody who died: it is adopted. */
+static void on_ask(struct rt_http_request *r, void *arg)
+{
+    struct rota_three *o = arg;
+    struct rt_word w;
+    struct rt_stand stand = {.stance = RT_STANCE_WAIT};
+    if (!rt_bureau_read(r, &w))
+        return;
+    bool ours = rt_txn_id_journal(&w.name.id) == rt_txns_number(o->m);
+    pthread_mutex_lock(&o->bureau.mu);
+    struct rt_case *c = rt_bureau_find(&o->bureau, &w.name.id);
+    if (c == NULL && ours && !o->bureau.stop && (c = rt_bureau_add(&o->bureau, &w)) != NULL)
+        rt_coordinator_adopt(&lead_of(c)->c, lead_of(c)->parts, (uint32_t)json_array_size(w.parts),
+                             w.textbook, rt_loop_clock());
+    if (c != NULL)
+        stand.stance = (uint8_t)rt_coordinator_stance(&lead_of(c)->c);
+    pthread_mutex_unlock(&o->bureau.mu);
+    json_decref(w.doc);
+    rt_bureau_answer(r, &stand);
+}
+
+/* ---- Its life ---------------------------------------------------------------------------- */
+
+static void *main_of(void *arg)
+{
+    struct rota_three *o = arg;
+    rt_bureau_run(&o->bureau, -1);
+    return NULL;
+}
+
+/* How participants reach it: as was told, or as it listens. */
+static int set_address(struct rota_three *o, const struct rota_three_options *opts, char *why,
+                       size_t room)
+{
+    const char *listen = opts->listen != NULL ? opts->listen : "127.0.0.1:0";
+    const char *colon = strrchr(listen, ':');
+    int host = colon != NULL ? (int)(colon - listen) : 0, n;
+    bool any = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0;
+    if (opts->address != NULL &&
+        strlen(opts->address) >= sizeof(o->address) - sizeof(RT_THREE_PATH))
+        snprintf(why, room, "the address is too long");
+    else if (opts->address == NULL && any)
+        snprintf(why, room, "it listens at all addresses: say by which one participants reach it");
+    else
+        why[0] = '\0';
+    if (why[0] != '\0')
+        return ROTA_INVALID;
+    if (opts->address != NULL)
+        n = snprintf(o->address, sizeof(o->address), "%s", opts->address);
+    else
+        n = snprintf(o->address, sizeof(o->address), "%s://%.*s:%u",
+                     opts->cert_file != NULL ? "https" : "http", host, listen,
+                     rt_http_server_port(o->bureau.server));
+    if (strstr(o->address, RT_THREE_PATH) == NULL)
+        snprintf(o->address + n, sizeof(o->address) - (size_t)n, RT_THREE_PATH);
+    return rt_three_calls_check(o->bureau.calls, o->address, why, room);
+}
+
+static int start(struct rota_three *o, const struct rota_three_options *opts, char *why,
+                 size_t room)
+{
+    o->routes[0] = (struct rt_http_route){"POST", RT_THREE_PATH, on_ask, o, false};
+    const struct rt_bureau_options options = {.listen = opts->listen,
+                                              .token_file = opts->token_file,
+                                              .cert_file = opts->cert_file,
+                                              .key_file = opts->key_file,
+                                              .ca_file = opts->ca_file,
+                                              .insecure = (opts->flags & ROTA_THREE_INSECURE) != 0,
+                                              .routes = o->routes,
+                                              .route_count = 1};
+    int rv = rt_bureau_init(&o->bureau, &kind, &options, why, room);
+    if (rv == 0)
+        rv = rt_bureau_listen(&o->bureau, &options, why, room);
+    if (rv == 0)
+        rv = set_address(o, opts, why, room);
+    if (rv == 0 && pthread_create(&o->thread, NULL, main_of, o) != 0) {
+        snprintf(why, room, "no thread");
+        rv = ROTA_NOMEM;
+    }
+    if (rv != 0)
+        rt_bureau_fini(&o->bureau);
+    return rv;
+}
+
+int rota_three_open_sized(struct rota_txns *m, const struct rota_three_options *opts, size_t size,
+                          struct rota_three **out)
+{
+    struct rota_three_options own;
+    char why[RT_TXN_LINE] = "";
+    if (m == NULL)
+        return rt_txns_fail(NULL, ROTA_INVALID, "decisions are the journal's: a manager is needed");
+    int rv = rt_txns_enter(m, "rota_three_open");
+    if (rv == 0)
+        rv = rt_txns_options(m, &own, sizeof(own), opts, size);
+    if (rv == 0 && (own.flags & ~ROTA_THREE_INSECURE) != 0)
+        rv = rt_txns_fail(m, ROTA_INVALID, "unknown flags %#x in the options", own.flags);
+    if (rv != 0)
+        return rv;
+    struct rota_three *o = rt_alloc(sizeof(*o));
+    if (o == NULL)
+        return rt_txns_fail(m, ROTA_NOMEM, "out of memory");
+    o->m = m;
+    rv = start(o, &own, why, sizeof(why));
+    if (rv != 0) {
+        rt_free(o);
+        return rt_txns_fail(m, rv, "%s", why);
+    }
+    *out = o;
+    return 0;
+}
+
+uint16_t rota_three_port(const struct rota_three *c)
+{
+    return rt_http_server_port(c->bureau.server);
+}
+
+void rota_three_close(struct rota_three *c)
+{
+    if (c == NULL)
+        return;
+    rt_bureau_stop(&c->bureau);
+    pthread_join(c->thread, NULL);
+    rt_bureau_fini(&c->bureau);
+    rt_free(c);
+}
+
+/* ---- One transaction ----------------------------------------------------------------------- */
+
+static int check_part(struct rota_three *o, const struct rota_three_part *parts, size_t i)
+{
+    const struct rota_three_part *p = &parts[i];
+    char why[RT_TXN_LINE];
+    size_t size = p->resource != NULL ? strlen(p->resource) : 0;
+    bool twice = false;
+    if (size == 0 || size > RT_JOURNAL_NAME_MAX ||
+        strncmp(p->resource, RT_JOURNAL_OWN, sizeof(RT_JOURNAL_OWN) - 1) == 0)
+        return rt_txns_fail(o->m, ROTA_INVALID,
+                            "a participant has the name of its database, of 1 to 255 bytes");
+    for (size_t k = 0; k < i; k++)
+        twice = twice || strcmp(parts[k].resource, p->resource) == 0;
+    if (twice)
+        return rt_txns_fail(o->m, ROTA_INVALID, "'%.60s' takes part twice", p->resource);
+    if (p->address == NULL ||
+        rt_three_calls_check(o->bureau.calls, p->address, why, sizeof(why)) != 0)
+        return rt_txns_fail(o->m, ROTA_INVALID, "%.60s: %s", p->resource,
+                            p->address == NULL ? "it has no address" : why);
+    for (size_t k = 0; k < p->count; k++)
+        if (p->statements == NULL || p->statements[k] == NULL)
+            return rt_txns_fail(o->m, ROTA_INVALID, "%.60s: a statement is NULL", p->resource);
+    return 0;
+}
+
+static int check_work(struct rota_txns *m, struct rota_three_work *w)
+{
+    w->promise_ms = w->promise_ms != 0 ? w->promise_ms : T1_MS;
+    w->ready_ms = w->ready_ms != 0 ? w->ready_ms : T2_MS;
+    w->wait_ms = w->wait_ms != 0 ? w->wait_ms : WAIT_MS;
+    if ((w->flags & ~ROTA_THREE_COMMIT) != 0)
+        return rt_txns_fail(m, ROTA_INVALID, "unknown flags %#x of the transaction", w->flags);
+    if (w->promise_ms < TIME_LEAST || w->ready_ms < TIME_LEAST ||
+        (uint64_t)w->promise_ms + 2 * (uint64_t)w->ready_ms > RT_TIMEOUT_MOST)
+        return rt_txns_fail(m, ROTA_INVALID,
+                            "promise_ms and ready_ms are 10 ms at least, and the first and twice "
+                            "the second are not more than 24 h");
+    return 0;
+}
+
+static json_t *list_of(const struct rota_three_part *parts, size_t count,
+                       json_t *(*each)(const struct rota_three_part *p))
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < count; i++)
+        if (json_array_append_new(list, each(&parts[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+static json_t *name_json(const struct rota_three_part *p)
+{
+    return json_string(p->resource);
+}
+
+static json_t *address_json(const struct rota_three_part *p)
+{
+    bool whole = strstr(p->address, RT_THREE_PATH) != NULL;
+    size_t size = strlen(p->address);
+    while (!whole && size > 0 && p->address[size - 1] == '/')
+        size--;
+    return json_sprintf("%.*s%s", (int)size, p->address, whole ? "" : RT_THREE_PATH);
+}
+
+static json_t *statements_json(const struct rota_three_part *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < p->count; i++)
+        if (json_array_append_new(list, json_string(p->statements[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return list;
+}
+
+/* What is said to all of them, but for statements: those are in "work". */
+static bool make_word(const struct rota_three *o, const struct rota_three_part *parts, size_t count,
+                      const struct rota_three_work *how, struct rt_word *out)
+{
+    uint64_t random = 0;
+    char id_text[RT_TXN_ID_TEXT], why[200];
+    int64_t now_ms = rt_txns_wall_ms();
+    rt_txns_random(&random, 6);
+    struct rt_txn_id id = rt_txn_id_make(rt_txns_number(o->m), now_ms, random);
+    rt_txn_id_text(&id, id_text);
+    int64_t deadline_ms = now_ms + (int64_t)how->promise_ms + 2 * (int64_t)how->ready_ms;
+    json_t *doc = json_pack("{s:s, s:s, s:i, s:I, s:s, s:s, s:o, s:o, s:[], s:o, s:s, s:I, s:I}",
+                            "op", "can", "txn", id_text, "branch", 1, "deadline_ms",
+                            (json_int_t)deadline_ms, "stance", "NONE", "coordinator", o->address,
+                            "parts", list_of(parts, count, address_json), "names",
+                            list_of(parts, count, name_json), "statements", "work",
+                            list_of(parts, count, statements_json), "on_timeout",
+                            (how->flags & ROTA_THREE_COMMIT) != 0 ? "commit" : "block", "t1_ms",
+                            (json_int_t)how->promise_ms, "t2_ms", (json_int_t)how->ready_ms);
+    char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
+    json_decref(doc);
+    bool good = text != NULL && rt_word_read(text, strlen(text), out, why, sizeof(why));
+    free(text);
+    return good;
+}
+
+/* Each participant's share can be sent. */
+static bool all_fit(const struct rt_word *all, size_t count)
+{
+    bool fits = true;
+    for (uint32_t i = 0; fits && i < count; i++) {
+        struct rt_word w = word_for(all, i);
+        char *text = w.doc != NULL ? rt_word_text(&w, "pre", i + 1, RT_STANCE_PRECOMMITTED) : NULL;
+        fits = text != NULL && rt_three_calls_fits(rt_word_part(all, i), text);
+        free(text);
+        json_decref(w.doc);
+    }
+    return fits;
+}
+
+static struct lead *begin(struct rota_three *o, const struct rt_word *w, size_t count,
+                          const struct rota_three_work *how)
+{
+    struct rt_case *c = rt_bureau_add(&o->bureau, w);
+    struct lead *l = lead_of(c);
+    int64_t shorter = how->promise_ms < how->ready_ms ? how->promise_ms : how->ready_ms;
+    if (l == NULL)
+        return NULL;
+    c->holds++;
+    rt_coordinator_begin(&l->c, l->parts, (uint32_t)count, (how->flags & ROTA_THREE_COMMIT) != 0,
+                         how->promise_ms * MS, how->ready_ms * MS, shorter * MS / 5,
+                         rt_loop_clock());
+    if (how->patience_ms > 0)
+        l->c.patience = how->patience_ms * MS;
+    return l;
+}
+
+/* Until it is over, or nobody wants to wait any more. */
+static void wait_for(struct rota_three *o, struct lead *l, const struct rota_three_work *how)
+{
+    bool ever = how->wait_ms == UINT32_MAX;
+    int64_t limit = rt_loop_clock() +
+                    ((int64_t)how->promise_ms + 2 * (int64_t)how->ready_ms + how->wait_ms) * MS;
+    bool was_told = false;
+    for (;;) {
+        rt_bureau_drive(&o->bureau, &l->base);
+        int64_t now = rt_loop_clock(), next = rt_coordinator_next(&l->c);
+        if (l->is_told && !was_told && now + how->wait_ms * MS < limit)
+            limit = now + how->wait_ms * MS;
+        was_told = l->is_told;
+        if (l->c.state >= RT_COORDINATOR_ENDED || o->bureau.stop || (!ever && now >= limit))
+            return;
+        next = ever || next < limit ? next : limit;
+        rt_bureau_wait(&o->bureau, next);
+    }
+}
+
+static int outcome_of(struct rota_three *o, const struct lead *l)
+{
+    if (l->c.mixed)
+        return rt_txns_fail(o->m, ROTA_MIXED,
+                            "a participant has ended otherwise than was decided: "
+                            "a person has to mend it; see rota txn show");
+    if (!l->is_told)
+        return rt_txns_fail(o->m, ROTA_UNKNOWN,
+                            "it is not decided yet: the journal or a participant does not answer");
+    if (rt_coordinator_stance(&l->c) == RT_STANCE_COMMITTED)
+        return 0;
+    for (uint32_t i = 0; i < l->c.count; i++)
+        if (l->c.parts[i].stand.how == RT_HOW_FAILED)
+            return rt_txns_fail(o->m, ROTA_ABORTED, "%.60s: its statements failed, or were refused",
+                                rt_word_resource(&l->base.word, i + 1));
+    return rt_txns_fail(o->m, ROTA_ABORTED, "a participant said no, or did not answer in time");
+}
+
+static int run(struct rota_three *o, const struct rt_word *w, size_t count,
+               const struct rota_three_work *how)
+{
+    char id[RT_TXN_ID_TEXT];
+    rt_txn_id_text(&w->name.id, id);
+    if (how->begun != NULL)
+        how->begun(how->begun_arg, id);
+    pthread_mutex_lock(&o->bureau.mu);
+    struct lead *l = begin(o, w, count, how);
+    int rv = ROTA_NOMEM;
+    if (l != NULL) {
+        wait_for(o, l, how);
+        l->base.holds--;
+        rv = outcome_of(o, l);
+    }
+    pthread_mutex_unlock(&o->bureau.mu);
+    return rv;
+}
+
+/* Recovery and gc elsewhere learn that the resource is used. */
+static void make_known(struct rota_txns *m, const struct rota_three_part *parts, size_t count)
+{
+    pthread_mutex_lock(&m->mu);
+    for (size_t i = 0; i < count; i++) {
+        struct rt_resource *r = rt_resources_find(m->resources, parts[i].resource);
+        rt_known_use(m, parts[i].resource, r, (enum rt_branch_mode)mode_of(m, parts[i].resource));
+    }
+    pthread_mutex_unlock(&m->mu);
+}
+
+int rota_three_commit_sized(struct rota_three *c, const struct rota_three_part *parts, size_t count,
+                            const struct rota_three_work *how, size_t size)
+{
+    struct rota_three_work own;
+    struct rt_word w;
+    if (c == NULL)
+        return rt_txns_fail(NULL, ROTA_INVALID, "a coordinator is needed: rota_three_open");
+    int rv = rt_txns_enter(c->m, "rota_three_commit");
+    if (rv == 0)
+        rv = rt_txns_options(c->m, &own, sizeof(own), how, size);
+    if (rv == 0)
+        rv = check_work(c->m, &own);
+    if (rv == 0 && (parts == NULL || count == 0 || count > PARTS_MAX))
+        rv = rt_txns_fail(c->m, ROTA_INVALID, "1 to %d participants take part", PARTS_MAX);
+    for (size_t i = 0; rv == 0 && i < count; i++)
+        rv = check_part(c, parts, i);
+    if (rv != 0)
+        return rv;
+    if (!make_word(c, parts, count, &own, &w))
+        return rt_txns_fail(c->m, ROTA_INVALID,
+                            "a name or a statement is no UTF-8, or there is no memory");
+    if (all_fit(&w, count)) {
+        make_known(c->m, parts, count);
+        rv = run(c, &w, count, &own);
+    } else
+        rv = rt_txns_fail(c->m, ROTA_INVALID,
+                          "the statements of a participant, with all addresses, are 32 KB at most");
+    json_decref(w.doc);
+    return rv;
+}
