@@ -283,8 +283,8 @@ static void set_that_failed_keeps_nothing(void)
     struct rota_ask ask = {.at_least_ms = AGES_MS, .limit_ms = 200};
     struct rota_lock *lock = conf_take(a, names[0], NULL), *none[2];
     assert_int_equal(rota_acquire_all(b, names, 2, &ask, none), ROTA_TIMEOUT);
-    conf_left_line(a, names[0], 1, 1);
-    conf_left_line(a, names[1], 0, 0);
+    conf_left_line(b, names[0], 1, 1);
+    conf_left_line(b, names[1], 0, 0);
     conf_give(lock);
 }
 

@@ -109,8 +109,9 @@ void conf_wait_line(struct rota *r, const char *name, size_t count, size_t grant
  * processes may have to be waited for, for a while at most, since nobody can tell. With it the lines say so. */
 void conf_wait_asks(size_t count);
 void conf_assert_line(struct rota *r, const char *name, size_t count, size_t granted);
-/* The same after another client gave up waiting: that call does not wait for a server to have heard
- * of it, so there it may take a moment until the line is as it must be. */
+/* The same after a client gave up waiting: that call does not wait for a server to have heard of it, so there it may
+ * take a moment until the line is as it must be. R is best the client that gave up: its look comes after its JOIN, while
+ * another's may come before it and see a line that is about to change. */
 void conf_left_line(struct rota *r, const char *name, size_t count, size_t granted);
 size_t conf_count_lines(struct rota *r, const char *prefix);
 size_t conf_count_files(void); /* in conf.folder, at any depth */
