@@ -1,38 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds libnats. */
 #include "txn/relay/libnats.h"
+#include "base/library.h"
 
 #include <rota.h>
 
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 
 #define LIBRARY "libnats.so.3.4"
 
-_Static_assert(sizeof(void *) == sizeof(void (*)(void)), "dlsym gives functions as objects");
-
 struct rt_libnats rt_nats;
 
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static bool loaded;
-
-static bool find(void *library, const char *name, void *to)
+static bool load(void *arg)
 {
-    void *symbol = dlsym(library, name);
-
-    memcpy(to, &symbol, sizeof(symbol));
-    return symbol != NULL;
-}
-
-/* Without success it is tried again the next time. */
-static bool load(void)
-{
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    bool all = library != NULL;
-#define FIND(name) all = all && find(library, #name, &rt_nats.name);
+    (void)arg;
+    void *handle = rt_library_open(LIBRARY);
+    bool all = true;
+#define FIND(name) all = all && rt_library_find(handle, #name, &rt_nats.name);
     RT_LIBNATS(FIND)
 #undef FIND
     return all;
@@ -40,11 +24,9 @@ static bool load(void)
 
 int rt_libnats_load(char *errmsg, size_t size)
 {
-    pthread_mutex_lock(&mu);
-    loaded = loaded || load();
-    bool is_loaded = loaded;
-    pthread_mutex_unlock(&mu);
-    if (is_loaded)
+    static struct rt_library library = RT_LIBRARY_INIT;
+
+    if (rt_library_have(&library, load, NULL))
         return 0;
     snprintf(errmsg, size, "NATS needs %s: install it (Debian: libnats3.4)", LIBRARY);
     return ROTA_UNSUPPORTED;
