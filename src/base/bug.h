@@ -166,6 +166,8 @@ enum rt_bug {
     RT_BUG_SERVE_ONGOING_IS_DONE = 255, /* 425, of a confirm or a compensation */
     RT_BUG_SERVE_SILENCE_IS_NO = 256,   /* a back-check that is not answered */
     RT_BUG_SERVE_STEPS_FORGOTTEN = 257, /* who takes over does not know what has run */
+    /* Of the driver of PostgreSQL. */
+    RT_BUG_MANY_ALL_CHANGED = 258, /* of steps that are said as one, whatever the server answers */
     /* Of the relay. */
     RT_BUG_RELAY_ANY_ORDER = 260,    /* a row goes whatever is before it */
     RT_BUG_RELAY_LOST_IS_SENT = 261, /* marked without a confirm */

@@ -40,16 +40,7 @@
 
 /* ---- Arguments --------------------------------------------------------------------------------------- */
 
-struct args {
-    Oid types[RT_SQL_ARGS];
-    const char *values[RT_SQL_ARGS];
-    int lengths[RT_SQL_ARGS], formats[RT_SQL_ARGS];
-    int64_t numbers[RT_SQL_ARGS];
-    char channel[RT_POSTGRES_CHANNEL];
-    int count;
-};
-
-static void put(struct args *a, Oid type, const void *at, size_t size)
+static void put(struct rt_postgres_args *a, Oid type, const void *at, size_t size)
 {
     assert(a->count < RT_SQL_ARGS);
     a->types[a->count] = type;
@@ -58,7 +49,7 @@ static void put(struct args *a, Oid type, const void *at, size_t size)
     a->formats[a->count++] = 1; /* binary */
 }
 
-static void put_number(struct args *a, int64_t number)
+static void put_number(struct rt_postgres_args *a, int64_t number)
 {
     a->numbers[a->count] = (int64_t)htobe64((uint64_t)number);
     put(a, INT8_OID, &a->numbers[a->count], sizeof(a->numbers[0]));
@@ -69,7 +60,7 @@ static Oid oid_of(char type)
     return type == 'i' ? INT8_OID : type == 'b' ? BYTEA_OID : TEXT_OID;
 }
 
-static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
+static void put_cell(struct rt_postgres_args *a, char type, const struct rt_sql_cell *c)
 {
     if (c->null)
         put(a, oid_of(type), NULL, 0);
@@ -79,7 +70,8 @@ static void put_cell(struct args *a, char type, const struct rt_sql_cell *c)
         put(a, oid_of(type), c->text != NULL ? c->text : "", c->size);
 }
 
-static void put_step(struct args *a, const struct rt_postgres_link *l, const struct rt_sql_step *s)
+static void put_step(struct rt_postgres_args *a, const struct rt_postgres_link *l,
+                     const struct rt_sql_step *s)
 {
     const char *types = s->kind == RT_SQL_SAYING ? s->saying->types
                                                  : rt_postgres_statements[s->kind].types;
@@ -120,14 +112,15 @@ static void note_due(struct rt_postgres_link *l, size_t step, enum rt_sql_step_k
 static void set_prepared(struct rt_postgres_link *l, const struct rt_postgres_due *d, bool known)
 {
     uint64_t bit = UINT64_C(1) << (d->saying != NULL ? d->saying->slot : d->kind);
+    uint32_t *own = d->many > 0 ? &l->own_many : &l->own;
     if (d->saying != NULL)
-        l->own = (uint32_t)(known ? l->own | bit : l->own & ~bit);
+        *own = (uint32_t)(known ? *own | bit : *own & ~bit);
     else
         l->prepared = known ? l->prepared | bit : l->prepared & ~bit;
 }
 
 static bool say(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
-                const char *sql, const struct args *a)
+                const char *sql, const struct rt_postgres_args *a)
 {
     note_due(l, step, kind, false);
     return a == NULL ? rt_pq.PQsendQueryParams(l->pg, sql, 0, NULL, NULL, NULL, NULL, 1) == 1
@@ -136,7 +129,7 @@ static bool say(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind k
 }
 
 static bool say_prepared(struct rt_postgres_link *l, size_t step, enum rt_sql_step_kind kind,
-                         const struct args *a)
+                         const struct rt_postgres_args *a)
 {
     uint64_t bit = UINT64_C(1) << kind;
     char name[16];
@@ -154,27 +147,36 @@ static bool say_prepared(struct rt_postgres_link *l, size_t step, enum rt_sql_st
            1;
 }
 
-/* A dialect's own words. */
-static bool say_own(struct rt_postgres_link *l, size_t step, const struct rt_sql_saying *saying,
-                    const struct args *a)
+static struct rt_postgres_due *note_own(struct rt_postgres_link *l, size_t step, size_t many,
+                                        const struct rt_sql_saying *saying, bool prepare)
 {
+    note_due(l, step, RT_SQL_SAYING, prepare);
+    struct rt_postgres_due *d = &l->due[l->due_count - 1];
+    d->saying = saying;
+    d->many = (uint32_t)many;
+    return d;
+}
+
+/* A dialect's own words; MANY: for so many steps, 0: for one. */
+static bool say_own(struct rt_postgres_link *l, size_t step, size_t many,
+                    const struct rt_sql_saying *saying, const struct rt_postgres_args *a)
+{
+    const char *sql = many > 0 ? saying->many : saying->sql;
     char name[16];
 
     if (saying->slot == RT_SQL_ONCE) {
-        bool good = say(l, step, RT_SQL_SAYING, saying->sql, NULL);
+        bool good = say(l, step, RT_SQL_SAYING, sql, NULL);
         l->due[l->due_count - 1].saying = saying;
         return good;
     }
-    snprintf(name, sizeof(name), "rota_own%d", (int)saying->slot);
-    if ((l->own & (UINT32_C(1) << saying->slot)) == 0) {
-        note_due(l, step, RT_SQL_SAYING, true);
-        l->due[l->due_count - 1].saying = saying;
-        if (rt_pq.PQsendPrepare(l->pg, name, saying->sql, a->count, a->types) != 1)
+    snprintf(name, sizeof(name), many > 0 ? "rota_many%d" : "rota_own%d", (int)saying->slot);
+    if (((many > 0 ? l->own_many : l->own) & (UINT32_C(1) << saying->slot)) == 0) {
+        struct rt_postgres_due *d = note_own(l, step, many, saying, true);
+        if (rt_pq.PQsendPrepare(l->pg, name, sql, a->count, a->types) != 1)
             return false;
-        set_prepared(l, &l->due[l->due_count - 1], true);
+        set_prepared(l, d, true);
     }
-    note_due(l, step, RT_SQL_SAYING, false);
-    l->due[l->due_count - 1].saying = saying;
+    (void)note_own(l, step, many, saying, false);
     return rt_pq.PQsendQueryPrepared(l->pg, name, a->count, a->values, a->lengths, a->formats, 1) ==
            1;
 }
@@ -221,13 +223,13 @@ static bool say_listen(struct rt_postgres_link *l, size_t step, const struct rt_
 static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sql_step *s)
 {
     const struct rt_postgres_statement *st = &rt_postgres_statements[s->kind];
-    struct args a;
+    struct rt_postgres_args a;
 
     if (s->kind == RT_SQL_MAKE)
         return say_make(l, step);
     if (s->kind == RT_SQL_SAYING) {
         put_step(&a, l, s);
-        return say_own(l, step, s->saying, &a);
+        return say_own(l, step, 0, s->saying, &a);
     }
     if (st->sql == NULL)
         return say_listen(l, step, s);
@@ -239,6 +241,17 @@ static bool say_step(struct rt_postgres_link *l, size_t step, const struct rt_sq
         return say(l, step, s->kind, st->sql, &a) &&
                say(l, step, s->kind, rt_postgres_sql_doctor_more, NULL);
     return st->once ? say(l, step, s->kind, st->sql, &a) : say_prepared(l, step, s->kind, &a);
+}
+
+/* The steps of F from AT on that leave as one statement: how many, 0 if that failed. */
+static size_t say_steps(struct rt_postgres_link *l, const struct rt_sql_flight *f, size_t at)
+{
+    struct rt_postgres_args a;
+    size_t n = rt_postgres_run(f, at);
+
+    if (n > 1 && rt_postgres_put_many(l, &f->steps[at], n, &a))
+        return say_own(l, at, n, f->steps[at].saying, &a) ? n : 0;
+    return say_step(l, at, &f->steps[at]) ? 1 : 0;
 }
 
 /* ---- Sending -------------------------------------------------------------------------------------------- */
@@ -294,7 +307,7 @@ void rt_postgres_write(struct rt_postgres_link *l)
 int rt_postgres_send(struct rt_sql_link *base, const struct rt_sql_flight *f)
 {
     struct rt_postgres_link *l = rt_postgres_of(base);
-    bool good = true;
+    size_t n = 1;
 
     assert((l->state == RT_POSTGRES_UP || l->state == RT_POSTGRES_ENDED) && !l->flying &&
            f->count > 0);
@@ -303,9 +316,10 @@ int rt_postgres_send(struct rt_sql_link *base, const struct rt_sql_flight *f)
     take_off(l);
     if (l->state == RT_POSTGRES_ENDED) /* told with its end */
         return 0;
-    for (size_t i = 0; good && i < f->count; i++)
-        good = say_step(l, i, &f->steps[i]);
-    close_flight(l, good);
+    l->steps = f->steps;
+    for (size_t i = 0; n > 0 && i < f->count; i += n)
+        n = say_steps(l, f, i);
+    close_flight(l, n > 0);
     return 0;
 }
 
@@ -351,7 +365,7 @@ void rt_postgres_greet(struct rt_postgres_link *l)
 {
     const struct rt_postgres *p = rt_postgres_self(l);
     char text[1024];
-    struct args a = {.count = 0};
+    struct rt_postgres_args a = {.count = 0};
 
     l->state = RT_POSTGRES_GREETING;
     rt_postgres_alarm(l, l->until);
@@ -441,6 +455,10 @@ static void tell_answer(struct rt_postgres_link *l, const struct rt_postgres_due
 
     if (d->prepare || d->kind == RT_SQL_STEPS)
         return;
+    if (d->many > 0) {
+        rt_postgres_tell_many(l, d, r);
+        return;
+    }
     enum rt_postgres_out out = d->saying == NULL ? rt_postgres_statements[d->kind].out
                                : d->saying->rows ? RT_POSTGRES_ROWS
                                                  : RT_POSTGRES_CHANGED;

@@ -99,6 +99,9 @@ static void let_go(struct rt_postgres_link *l)
     l->dial = NULL;
     rt_free(l->due);
     l->due = NULL;
+    rt_free(l->arrays);
+    l->arrays = NULL;
+    l->arrays_room = 0;
     l->due_count = l->due_room = l->due_next = 0;
 }
 

@@ -6,6 +6,7 @@
  *   link.c     the life of a link: watch, timer, up-calls, the end
  *   statements.c  which statement a step is
  *   flight.c   steps into statements and answers into rows
+ *   many.c     several steps into one statement
  *   say.c      what errors mean */
 #ifndef RT_POSTGRES_H
 #define RT_POSTGRES_H
@@ -65,8 +66,9 @@ struct
 /* An answer that is due, in the order they come; the last is the Sync's. */
 struct rt_postgres_due {
     uint32_t step;
-    uint8_t kind;                       /* enum rt_sql_step_kind; RT_SQL_STEPS: the greeting */
-    bool prepare;                       /* not the step itself */
+    uint8_t kind;  /* enum rt_sql_step_kind; RT_SQL_STEPS: the greeting */
+    bool prepare;  /* not the step itself */
+    uint32_t many; /* so many steps from that on are one statement; 0: that alone */
     const struct rt_sql_saying *saying; /* RT_SQL_SAYING */
 };
 
@@ -95,7 +97,11 @@ struct rt_postgres_link {
     size_t due_count, due_room, due_next;
     bool flying, wants_write, null_seen;
     uint64_t prepared; /* a bit per step */
-    uint32_t own;      /* ... and per slot */
+    uint32_t own;      /* ... and per slot, ... */
+    uint32_t own_many; /* ... also of what is said for many */
+    const struct rt_sql_step *steps;
+    char *arrays;
+    size_t arrays_room;
     enum rt_sql_end fate;
     size_t failed; /* the step */
 
@@ -167,6 +173,26 @@ int rt_postgres_send(struct rt_sql_link *base, const struct rt_sql_flight *f);
 void rt_postgres_greet(struct rt_postgres_link *l); /* connected: settings first */
 void rt_postgres_read(struct rt_postgres_link *l);  /* something came */
 void rt_postgres_write(struct rt_postgres_link *l); /* there is room */
+
+struct rt_postgres_args {
+    Oid types[RT_SQL_ARGS];
+    const char *values[RT_SQL_ARGS];
+    int lengths[RT_SQL_ARGS], formats[RT_SQL_ARGS];
+    int64_t numbers[RT_SQL_ARGS];
+    char channel[RT_POSTGRES_CHANNEL];
+    int count;
+};
+
+/* ---- Several steps, one statement (many.c) ------------------------------------------------------------ */
+
+/* How many steps of F from FROM on are one statement; 1: it is said as it is. */
+size_t rt_postgres_run(const struct rt_sql_flight *f, size_t from);
+/* Their arguments as arrays, in A; valid until the next call. False: no memory, and they may be said one by one. */
+bool rt_postgres_put_many(struct rt_postgres_link *l, const struct rt_sql_step *steps, size_t count,
+                          struct rt_postgres_args *a);
+/* The answer: tells each of D's steps that changed a row. */
+void rt_postgres_tell_many(struct rt_postgres_link *l, const struct rt_postgres_due *d,
+                           const PGresult *r);
 
 /* ---- Errors (say.c) -------------------------------------------------------------------------------- */
 

@@ -156,6 +156,10 @@ struct rt_sql_saying {
     uint8_t slot;      /* of a connection's statements: which this is */
     bool rows;         /* it answers rows; else how many it changed */
     bool reads;        /* it changes nothing */
+    /* PostgreSQL only, may be NULL: the same for several at once, each argument an array of theirs (none is null), in
+     * their order. It answers the first argument of each that changed a row, and no two have the same. Steps in a row
+     * that say this are said so; they hear of a change as if each had been said alone. */
+    const char *many;
 };
 
 /* ---- Flights -------------------------------------------------------------------------------------------------- */
@@ -171,14 +175,14 @@ struct rt_sql_cell {  /* an argument, or a column of a row */
 
 struct rt_sql_step {
     enum rt_sql_step_kind kind;
-    uint32_t count;                     /* of args */
-    const struct rt_sql_cell *args;     /* live until it has landed */
+    uint32_t count; /* of args */
+    const struct rt_sql_cell *args;
     const struct rt_sql_saying *saying; /* RT_SQL_SAYING: what; else NULL */
 };
 
 struct rt_sql_flight {
-    const struct rt_sql_step *steps;
-    size_t count; /* >= 1 */
+    const struct rt_sql_step *steps; /* they and their args live until it has landed */
+    size_t count;                    /* >= 1 */
 };
 
 /* How a flight ended. But for LANDED and CUT, the server said why, and nothing of it was done (see above for
@@ -247,7 +251,7 @@ struct rt_sql_driver {
     /* L is zeroed but for rt_sql_link. Begins to connect to END, which outlives it, within CONNECT_MS: up or down
      * follow, from a turn. 0, ROTA_NOMEM, or ROTA_INVALID and the like with errmsg, after which it is as before. */
     int (*dial)(struct rt_sql_link *l, const struct rt_dial_end *end, uint32_t connect_ms);
-    /* L is up and has no flight in the air. F is read before it returns, but for its args. 0 or ROTA_NOMEM: nothing left. */
+    /* L is up and has no flight in the air. F itself is read before it returns. 0 or ROTA_NOMEM: nothing left. */
     int (*send)(struct rt_sql_link *l, const struct rt_sql_flight *f);
     /* Ends the connection at once, whatever its state; CLOSED (may be NULL) runs from a later turn, then its memory may
      * go. No up-call comes after this returns: a flight in the air is dropped without a word. Base, SELF and END may be

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of txn/journal/journal.h, on any journal: journal_conformance URL. "@TMP@" in it is a new folder. */
-#include "clerk.h"
 #include "lib/proc.h"
+#include "together.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-static char url[1024];
+char url[1024];
 
 static int open_one(void **state)
 {
@@ -44,44 +44,6 @@ static void test_first_wins(void **state)
     assert_int_equal(clerk_read(c, b).branch_count, 0);
 }
 
-#define RACED 60
-
-/* Two clients decide the same ids the other way round, at once: one wins, both hear the same. */
-static void test_raced(void **state)
-{
-    static struct rt_journal_op ops[2][RACED];
-    struct clerk *one = *state, two;
-    clerk_start(&two, url);
-    assert_int_equal(two.number, one->number);
-    for (int i = 0; i < RACED; i++)
-        for (int k = 0; k < 2; k++) {
-            struct rt_journal_op *op = &ops[k][i];
-            *op = (struct rt_journal_op){.kind = RT_JOURNAL_DECIDE};
-            op->decide.id = k == 0 ? clerk_id(one) : ops[0][i].decide.id;
-            op->decide.decision = (i + k) % 2 == 0 ? RT_JOURNAL_COMMIT : RT_JOURNAL_ABORT;
-            op->decide.deadline_ms = one->now_ms;
-        }
-    for (int i = 0; i < RACED; i++) {
-        clerk_submit(one, &ops[0][i]);
-        clerk_submit(&two, &ops[1][RACED - 1 - i]);
-        if (i % 8 == 7) {
-            clerk_turn(one, 0);
-            clerk_turn(&two, 0);
-        }
-    }
-    for (int i = 0; i < RACED; i++) {
-        while (!clerk_told(&ops[0][i]) || !clerk_told(&ops[1][i])) {
-            clerk_turn(one, 1);
-            clerk_turn(&two, 1);
-        }
-        assert_int_equal(ops[0][i].err, 0);
-        assert_int_equal(ops[1][i].err, 0);
-        assert_int_equal(ops[0][i].decide.stands, ops[1][i].decide.stands);
-        assert_int_equal(clerk_read(one, ops[0][i].decide.id).stands, ops[0][i].decide.stands);
-    }
-    clerk_close(&two);
-}
-
 static void test_another_client_sees_it(void **state)
 {
     struct clerk *c = *state, other;
@@ -91,29 +53,6 @@ static void test_another_client_sees_it(void **state)
     assert_int_equal(other.number, c->number);
     assert_int_equal(clerk_decide(&other, id, RT_JOURNAL_ABORT), RT_JOURNAL_COMMIT);
     clerk_close(&other);
-}
-
-#define MANY 300
-
-/* All at once: each is told once, with its own answer; on one id in the order of submission. */
-static void test_many_at_once(void **state)
-{
-    static struct rt_journal_op ops[MANY];
-    struct clerk *c = *state;
-    struct rt_txn_id id = clerk_id(c);
-    long before = c->done;
-    for (int i = 0; i < MANY; i++) {
-        ops[i] = (struct rt_journal_op){.kind = RT_JOURNAL_DECIDE};
-        ops[i].decide.id = i % 3 == 0 ? id : clerk_id(c);
-        ops[i].decide.decision = i % 2 == 0 ? RT_JOURNAL_COMMIT : RT_JOURNAL_ABORT;
-        clerk_submit(c, &ops[i]);
-    }
-    for (int i = 0; i < MANY; i++) {
-        assert_int_equal(clerk_wait(c, &ops[i]), 0);
-        assert_int_equal(ops[i].decide.stands,
-                         i % 3 == 0 ? RT_JOURNAL_COMMIT : ops[i].decide.decision);
-    }
-    assert_int_equal(c->done - before, MANY);
 }
 
 /* ---- What is kept --------------------------------------------------------------------------------- */
@@ -808,6 +747,7 @@ int main(int argc, char **argv)
         CASE(test_raced),
         CASE(test_another_client_sees_it),
         CASE(test_many_at_once),
+        CASE(test_decided_together),
         CASE(test_read),
         CASE(test_large),
         CASE(test_long_label_is_cut),
@@ -833,10 +773,12 @@ int main(int argc, char **argv)
         CASE(test_forget_named),
         CASE(test_forget_named_pages),
     };
-    if (argc != 2) {
-        fputs("usage: journal_conformance URL\n", stderr);
+    if (argc != 2 && argc != 3) {
+        fputs("usage: journal_conformance URL [CASE]\n", stderr);
         return 64;
     }
+    if (argc == 3)
+        cmocka_set_test_filter(argv[2]);
     const char *mark = strstr(argv[1], "@TMP@");
     if (mark != NULL)
         snprintf(url, sizeof(url), "%.*s%s%s", (int)(mark - argv[1]), argv[1], rt_tmpdir(),

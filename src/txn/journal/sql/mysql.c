@@ -34,12 +34,12 @@ extern const char rt_jsql_mysql_meta[], rt_jsql_mysql_row_table[], rt_jsql_mysql
     rt_jsql_mysql_resource_table[], rt_jsql_mysql_fill[];
 
 #define SAYING(step, text, types, rows, reads) \
-    [RT_ROWS_##step] = {rt_jsql_mysql_##text, types, RT_ROWS_##step, rows, reads},
+    [RT_ROWS_##step] = {rt_jsql_mysql_##text, types, RT_ROWS_##step, rows, reads, NULL},
 static const struct rt_sql_saying words[RT_ROWS_END] = {WORDS(SAYING)};
 
-#define ONCE(text, rows)                                   \
-    {                                                      \
-        rt_jsql_mysql_##text, "", RT_SQL_ONCE, rows, false \
+#define ONCE(text, rows_)                                                              \
+    {                                                                                  \
+        .sql = rt_jsql_mysql_##text, .types = "", .slot = RT_SQL_ONCE, .rows = (rows_) \
     }
 static const struct rt_sql_saying make[] = {
     ONCE(meta, false),           ONCE(row_table, false), ONCE(branch_table, false),

@@ -30,17 +30,18 @@
 
 #define DECLARE(step, text, types, rows, reads) extern const char rt_jsql_postgres_##text[];
 WORDS(DECLARE)
-extern const char rt_jsql_postgres_make_lock[], rt_jsql_postgres_meta[],
-    rt_jsql_postgres_row_table[], rt_jsql_postgres_undone[], rt_jsql_postgres_branch_table[],
-    rt_jsql_postgres_resource_table[], rt_jsql_postgres_fill[];
+extern const char rt_jsql_postgres_insert_many[], rt_jsql_postgres_make_lock[],
+    rt_jsql_postgres_meta[], rt_jsql_postgres_row_table[], rt_jsql_postgres_undone[],
+    rt_jsql_postgres_branch_table[], rt_jsql_postgres_resource_table[], rt_jsql_postgres_fill[];
 
+#define MANY(step) (RT_ROWS_##step == RT_ROWS_INSERT ? rt_jsql_postgres_insert_many : NULL)
 #define SAYING(step, text, types, rows, reads) \
-    [RT_ROWS_##step] = {rt_jsql_postgres_##text, types, RT_ROWS_##step, rows, reads},
+    [RT_ROWS_##step] = {rt_jsql_postgres_##text, types, RT_ROWS_##step, rows, reads, MANY(step)},
 static const struct rt_sql_saying words[RT_ROWS_END] = {WORDS(SAYING)};
 
-#define ONCE(text, rows)                                      \
-    {                                                         \
-        rt_jsql_postgres_##text, "", RT_SQL_ONCE, rows, false \
+#define ONCE(text, rows_)                                                                 \
+    {                                                                                     \
+        .sql = rt_jsql_postgres_##text, .types = "", .slot = RT_SQL_ONCE, .rows = (rows_) \
     }
 static const struct rt_sql_saying make[] = {
     ONCE(make_lock, true),     ONCE(meta, false),

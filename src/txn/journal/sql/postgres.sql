@@ -65,6 +65,15 @@ where m.k = 'floor' and m.n <= $7
 on conflict (id) do update set stands = excluded.stands, decided = excluded.decided, branches = excluded.branches
 where MAY_DECIDE($2, $6)
 
+-- The same for several, in the order of their ids.
+--@ insert_many
+insert into rota_txn as t COLUMNS select d.id, d.stands, d.deadline, NOW, 0, 0, 0, 0, d.label, d.branches
+from unnest($1, $2, $3, $4, $5, $7) d (id, stands, deadline, label, branches, birth)
+where d.birth >= (select n from rota_txn_meta where k = 'floor')
+on conflict (id) do update set stands = excluded.stands, decided = excluded.decided, branches = excluded.branches
+where MAY_DECIDE(excluded.stands, (select max(k.known) from unnest($1, $6) k (id, known) where k.id = t.id))
+returning t.id
+
 --@ settle
 update rota_txn t set stands = $2, decided = NOW, branches = $3 where t.id = $1 and MAY_DECIDE($2, $4)
 
