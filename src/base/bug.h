@@ -148,6 +148,9 @@ enum rt_bug {
     RT_BUG_THREE_RESTART_FORGETS = 207, /* PRECOMMITTED is given up by a restart */
     RT_BUG_THREE_MIX_NOT_TOLD = 208,    /* by the participant */
     RT_BUG_THREE_MIX_CLOSED = 209,      /* by the coordinator */
+    RT_BUG_THREE_NOT_REGISTERED = 210,  /* who takes part, before PRE leaves */
+    RT_BUG_THREE_ABORT_NOT_READ = 211,  /* recovery does not ask who has committed of itself */
+    RT_BUG_THREE_NOT_FENCED = 212,      /* ... and lets who has not prepared yet do so later */
     /* Of the fence of services. */
     RT_BUG_FENCE_SELECT_FIRST = 240, /* what a look has shown is believed after the wait */
     RT_BUG_FENCE_NO_TOMBSTONE = 241, /* a cancel without its try leaves nothing behind */

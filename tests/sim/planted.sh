@@ -89,6 +89,10 @@ finds txn '--seeds 8000' 100:X4/X5 101:X2 102:X8 103:X6 104:X6 105:X6 106:X7 107
     114:X5 115:X10 116:X8 117:X1/X9 118:X9 119:X2/X11 120:X2/X4 121:X3 122:X2 123:X5 125:X5 126:X8/X11 127:X8/X11 128:X8/X11 \
     129:X11 140:X3 141:X11 142:X2/X5 143:X4
 finds txn '--from 17000 --seeds 3000' 124:X4/X10
+# H1 to H8 of src/txn/three/three.h.
+finds three '--seeds 8000' 200:H2 201:H2 202:H4 203:H3 204:H3 205:H3/H7 206:H3 207:H3
+finds three-commit '--seeds 8000' 208:H5 209:H5 210:H8 211:H8
+finds three-commit '--from 14000 --seeds 2000' 212:H8
 # V1 to V5 of tests/sim/relay/relay.h.
 finds relay '--seeds 3000' 260:V2 261:V4 262:V1 263:V1/V2/V3 264:V3
 clean mem 500

@@ -63,7 +63,8 @@ void rt_ask_branch(struct rt_txn *t, struct rt_branch *b, enum rt_branch_op op,
     *todo = (struct rt_txn_todo){.to = RT_TXN_BRANCH, .op = op, .branch = b};
     todo->own = b->own && !b->service;
     todo->seq = ++t->last_seq;
-    todo->fence = op == RT_BRANCH_ASK && t->state == RT_TXN_ONE_PHASE;
+    bool loose = b->loose && b->order == RT_DECISION_ABORT && !RT_BUG(RT_BUG_THREE_NOT_FENCED);
+    todo->fence = op == RT_BRANCH_ASK && (t->state == RT_TXN_ONE_PHASE || loose);
     todo->stays = op == RT_BRANCH_PREPARE && t->joined;
     rt_retry_sent(&b->retry, todo->seq);
     if (b->state == RT_BRANCH_ACTIVE) {

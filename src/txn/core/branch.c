@@ -254,7 +254,10 @@ static bool ask_answered(struct rt_branch *b, enum rt_reply reply, int64_t now)
             return false;
         }
         b->stuck = RT_STUCK_MIXED;
-        return again(b, now);
+        bool tenth = again(b, now);
+        if (b->state == RT_BRANCH_ASKING)
+            move(b, RT_BRANCH_CHECKING); /* whoever has mended it says so in the journal */
+        return tenth;
     case RT_REPLY_PREPARED: /* it is there, or there again */
         b->stuck = RT_STUCK_NOT;
         move(b, RT_BRANCH_ORDERED);
@@ -296,7 +299,7 @@ void rt_branch_checked(struct rt_branch *b, bool done, int64_t now)
             rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
         return;
     }
-    b->stuck = RT_STUCK_LOST;
+    b->stuck = b->stuck == RT_STUCK_MIXED ? RT_STUCK_MIXED : RT_STUCK_LOST;
     move(b, RT_BRANCH_ASKING);
     rt_retry_not_before(&b->retry, now + RT_BRANCH_STUCK_PAUSE);
 }

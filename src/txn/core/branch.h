@@ -22,7 +22,8 @@
  * ones leave. Without one it is rolled back, which is well if it was to be; if it was to be committed, the journal is
  * looked at, whether somebody else finished it and the marker was cleaned away: it is never taken for committed (X8).
  * What is found nowhere, or committed against the decision, is stuck, told, and asked for on: after a restart a branch
- * that MariaDB lost is there again.
+ * that MariaDB lost is there again, and of what was committed against the decision a person may have said that it is mended
+ * (CHECKING).
  *
  * A service (reserve.h) has no connection, no gate and no marker; what it did with a call cannot be asked for:
  *
@@ -132,6 +133,9 @@ struct rt_branch {
     bool elsewhere;   /* a process that joined prepares it: whether it did is asked */
     bool service;     /* try, confirm, cancel: reserve.h */
     bool entering;    /* JOINING: the REGISTER under way has it */
+    /* Its participant may prepare and commit it of itself, whatever is decided. So a rollback that does not find it asks with
+     * a fence: it has committed, or never will. */
+    bool loose;
 };
 
 void rt_branch_init(struct rt_branch *b, uint32_t number, uint32_t resource, bool gated);

@@ -221,7 +221,7 @@ static void stands_answered(struct rt_txn *t, const struct rt_txn_answer *a, int
     t->stands = a->reply == RT_REPLY_STANDS;
     t->forgotten = !t->stands;
     for (uint32_t i = 0; !t->joined && !RT_BUG(RT_BUG_TXN_ABORT_NOT_READ) && i < a->part_count; i++)
-        if (a->parts[i].service)
+        if (a->parts[i].service || a->parts[i].loose)
             rt_txn_found(t, &a->parts[i]);
     roll_back_all(t, now);
 }
@@ -548,12 +548,15 @@ void rt_txn_adopt(struct rt_txn *t, const struct rt_txn_id *id, int64_t deadline
 void rt_txn_found(struct rt_txn *t, const struct rt_txn_part *part)
 {
     for (uint32_t i = 0; i < t->count; i++)
-        if (t->branches[i].number == part->number)
+        if (t->branches[i].number == part->number) {
+            t->branches[i].loose = t->branches[i].loose || part->loose;
             return;
+        }
     assert(t->count < t->room);
     struct rt_branch *b = &t->branches[t->count++];
     rt_branch_init(b, part->number, part->resource, part->gated);
     b->service = part->service;
+    b->loose = part->loose;
 }
 
 void rt_txn_settle(struct rt_txn *t, enum rt_decision decision, const struct rt_txn_part *parts,
@@ -583,7 +586,7 @@ uint32_t rt_txn_parts(const struct rt_txn *t, struct rt_txn_part *out, uint32_t 
         if (b->state != RT_BRANCH_PREPARED)
             continue;
         assert(n < room);
-        out[n++] = (struct rt_txn_part){b->number, b->resource, b->gated, b->service, false};
+        out[n++] = (struct rt_txn_part){b->number, b->resource, b->gated, b->service, false, false};
     }
     return n;
 }

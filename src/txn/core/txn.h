@@ -94,6 +94,7 @@ struct rt_txn_part { /* a branch as the journal lists it with COMMIT */
     bool gated;
     bool service;
     bool vouched; /* LOOK, OPEN: a service of who joined, whose try said yes */
+    bool loose;   /* it may commit of itself (three-phase commit): branch.h */
 };
 
 struct rt_txn_todo {
@@ -114,7 +115,7 @@ struct rt_txn_answer {
     enum rt_reply reply;
     enum rt_decision decision; /* STANDS */
     bool done;                 /* STANDS: all branches are finished */
-    /* STANDS COMMIT: the branches listed; NULL: as we asked (joined: none). STANDS ABORT: the services that are
+    /* STANDS COMMIT: the branches listed; NULL: as we asked (joined: none). STANDS ABORT: services and loose ones that are
      * registered, if others know the id (`shared`, `adopted`); of LOOK they do not count. LOOK, OPEN: those registered.
      * There must be room for them, but in a joined one. */
     const struct rt_txn_part *parts;

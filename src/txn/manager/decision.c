@@ -79,6 +79,13 @@ static bool gated(enum rt_branch_mode mode)
     return mode == RT_XA_MYSQL || mode == RT_THREE_MYSQL;
 }
 
+/* Registered are those of three-phase commit that may commit of themselves: nobody lists them when they have. */
+static bool loose(const struct rt_journal_branch *b)
+{
+    bool three = b->mode == RT_THREE_MYSQL || b->mode == RT_THREE_POSTGRES;
+    return three && b->registered && !RT_BUG(RT_BUG_THREE_ABORT_NOT_READ);
+}
+
 static void take_payload(struct rota_branch *b, const struct rt_journal_branch *from)
 {
     struct rt_bond *bond = b->bond;
@@ -146,6 +153,7 @@ static void note_branch(struct rota_txn *t, const struct rt_journal_branch *from
         correct(t, from, resource);
     t->parts[t->part_count++] = (struct rt_txn_part){
         .number = from->number, .resource = resource, .gated = gated(mode), .service = service};
+    t->parts[t->part_count - 1].loose = loose(from);
 }
 
 /* What the journal has beside the branches: payloads of services, and who vouches for them. */
@@ -183,7 +191,7 @@ static void on_record(void *arg, const struct rt_journal_record *record)
     bool open = record->stands == RT_JOURNAL_OPEN, abort = record->stands == RT_JOURNAL_ABORT;
     for (size_t i = 0; i < record->branch_count; i++) {
         const struct rt_journal_branch *b = &record->branches[i];
-        bool takes = open || !b->registered || (abort && rt_tcc_is(b->mode));
+        bool takes = open || !b->registered || (abort && (rt_tcc_is(b->mode) || loose(b)));
         if (takes && b->mode != RT_VOUCHER && !t->no_memory)
             note_branch(t, b);
     }

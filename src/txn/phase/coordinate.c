@@ -21,6 +21,8 @@
 #define T1_MS 5000
 #define T2_MS 15000
 #define WAIT_MS 30000
+#define GRACE_MS \
+    600000 /* `commit`: who can still find out whether all are ready comes before recovery, which aborts */
 #define TIME_LEAST 10 /* ms: of T1 and T2 */
 #define ADDRESS_MAX 300
 
@@ -65,14 +67,12 @@ static uint16_t mode_of(struct rota_txns *m, const char *name)
     return r == NULL || rt_resource_kind(r)->gated ? RT_THREE_MYSQL : RT_THREE_POSTGRES;
 }
 
-/* COMMIT names its branches, as always. ABORT does where a participant may have committed of itself: so recovery asks each of
- * them, and closes nothing that is mixed. */
-static uint32_t name_branches(struct rota_txns *m, const struct lead *l, bool commit,
+static uint32_t name_branches(struct rota_txns *m, const struct lead *l,
                               struct rt_journal_branch branches[PARTS_MAX])
 {
     const struct rt_word *w = &l->base.word;
     uint32_t n = 0;
-    for (uint32_t i = 0; (commit || l->c.textbook) && i < l->c.count; i++) {
+    for (uint32_t i = 0; i < l->c.count; i++) {
         const char *name = rt_word_resource(w, i + 1);
         name = name[0] != '\0' ? name : "unknown";
         branches[n++] = (struct rt_journal_branch){
@@ -92,6 +92,19 @@ static int ask_journal(struct rt_bureau *d, struct rt_journal_op *op)
     return err;
 }
 
+/* The journal has answered ERR, or STAND. */
+static void told(struct lead *l, const struct rt_coordinator_todo *todo, int err,
+                 enum rt_journal_stand stand)
+{
+    enum rt_decision stands = err == 0 ? decision_of(stand) : RT_DECISION_NONE;
+    bool open = err == 0 && stand == RT_JOURNAL_OPEN && todo->op == RT_COORDINATOR_REGISTER;
+    enum rt_reply reply = stands != RT_DECISION_NONE                ? RT_REPLY_STANDS
+                          : open                                    ? RT_REPLY_OPEN
+                          : err == 0 && stand == RT_JOURNAL_EXPIRED ? RT_REPLY_BELOW
+                                                                    : RT_REPLY_LOST;
+    rt_coordinator_wrote(&l->c, todo->seq, reply, stands, rt_loop_clock());
+}
+
 static void decide(struct rt_bureau *d, struct lead *l, const struct rt_coordinator_todo *todo)
 {
     struct rt_journal_branch branches[PARTS_MAX] = {{0}};
@@ -102,14 +115,24 @@ static void decide(struct rt_bureau *d, struct lead *l, const struct rt_coordina
     op.decide.decision = commit ? RT_JOURNAL_COMMIT : RT_JOURNAL_ABORT;
     op.decide.label = LABEL;
     op.decide.branches = branches;
-    op.decide.count = name_branches(manager_of(d), l, commit, branches);
+    op.decide.count = commit ? name_branches(manager_of(d), l, branches) : 0;
+    op.decide.registered = l->c.textbook ? l->c.count : 0;
     int err = ask_journal(d, &op);
-    enum rt_decision stands = err == 0 ? decision_of(op.decide.stands) : RT_DECISION_NONE;
-    bool below = err == 0 && op.decide.stands == RT_JOURNAL_EXPIRED;
-    enum rt_reply reply = stands != RT_DECISION_NONE ? RT_REPLY_STANDS
-                          : below                    ? RT_REPLY_BELOW
-                                                     : RT_REPLY_LOST;
-    rt_coordinator_wrote(&l->c, todo->seq, reply, stands, rt_loop_clock());
+    told(l, todo, err, op.decide.stands);
+}
+
+/* Where participants may commit of themselves: recovery asks each of them, and closes nothing that is mixed. */
+static void enter(struct rt_bureau *d, struct lead *l, const struct rt_coordinator_todo *todo)
+{
+    struct rt_journal_branch branches[PARTS_MAX] = {{0}};
+    struct rt_journal_op op = {.kind = RT_JOURNAL_REGISTER};
+    op.reg.id = l->base.word.name.id;
+    op.reg.deadline_ms = l->base.word.name.deadline_ms;
+    op.reg.label = LABEL;
+    op.reg.branches = branches;
+    op.reg.count = name_branches(manager_of(d), l, branches);
+    int err = ask_journal(d, &op);
+    told(l, todo, err, op.reg.stands);
 }
 
 static void finish(struct rt_bureau *d, struct lead *l, const struct rt_coordinator_todo *todo)
@@ -197,6 +220,8 @@ static void work(struct rt_bureau *d, struct rt_case *c)
             say_to(l, &todo);
         else if (todo.op == RT_COORDINATOR_DECIDE)
             decide(d, l, &todo);
+        else if (todo.op == RT_COORDINATOR_REGISTER)
+            enter(d, l, &todo);
         else
             finish(d, l, &todo);
     }
@@ -441,6 +466,7 @@ static bool make_word(const struct rota_three *o, const struct rota_three_part *
     struct rt_txn_id id = rt_txn_id_make(rt_txns_number(o->m), now_ms, random);
     rt_txn_id_text(&id, id_text);
     int64_t deadline_ms = now_ms + (int64_t)how->promise_ms + 2 * (int64_t)how->ready_ms;
+    deadline_ms += (how->flags & ROTA_THREE_COMMIT) != 0 ? GRACE_MS : 0;
     json_t *doc = json_pack("{s:s, s:s, s:i, s:I, s:s, s:s, s:o, s:o, s:[], s:o, s:s, s:I, s:I}",
                             "op", "can", "txn", id_text, "branch", 1, "deadline_ms",
                             (json_int_t)deadline_ms, "stance", "NONE", "coordinator", o->address,

@@ -47,6 +47,7 @@ void rt_coordinator_begin(struct rt_coordinator *c, struct rt_coordinator_part *
     c->margin = margin;
     c->patience = (t2 - margin) / 2;
     c->limit_at = now + t1 - margin;
+    c->late_at = INT64_MAX; /* no PRE has left */
     enter(c, RT_COORDINATOR_ASKING, now);
 }
 
@@ -61,7 +62,7 @@ void rt_coordinator_adopt(struct rt_coordinator *c, struct rt_coordinator_part *
     c->textbook = textbook;
     c->limit_at = c->late_at = INT64_MIN;
     if (textbook) /* somebody may have committed: it is too late to abort of ourselves */
-        enter(c, RT_COORDINATOR_WARNING, now);
+        enter(c, RT_COORDINATOR_ENTERING, now);
     else
         decide(c, RT_DECISION_ABORT, now);
 }
@@ -92,18 +93,29 @@ static bool any_no(const struct rt_coordinator *c)
     return no;
 }
 
+/* The first PRE leaves. Of what was adopted it has left before. */
+static void warn(struct rt_coordinator *c, int64_t now)
+{
+    if (c->t2 > 0) {
+        c->late_at = now + c->t2 - c->margin;
+        c->limit_at = now + c->patience;
+    }
+    enter(c, RT_COORDINATOR_WARNING, now);
+}
+
 static void judge(struct rt_coordinator *c, int64_t now)
 {
     if (c->state > RT_COORDINATOR_WARNING)
         return;
     /* Too late to abort of ourselves: a participant's T2 may be over, and it has committed. */
-    bool patient = c->textbook && c->state == RT_COORDINATOR_WARNING && now > c->late_at;
+    bool patient = c->textbook && now > c->late_at;
     if (any_no(c))
         decide(c, RT_DECISION_ABORT, now);
     else if (all_said(c) && c->state == RT_COORDINATOR_ASKING) {
-        c->late_at = now + c->t2 - c->margin;
-        c->limit_at = now + c->patience;
-        enter(c, RT_COORDINATOR_WARNING, now);
+        if (c->textbook && !RT_BUG(RT_BUG_THREE_NOT_REGISTERED))
+            enter(c, RT_COORDINATOR_ENTERING, now);
+        else
+            warn(c, now);
     } else if (all_said(c))
         decide(c, RT_DECISION_COMMIT, now);
     else if (now >= c->limit_at && !patient)
@@ -189,7 +201,11 @@ void rt_coordinator_wrote(struct rt_coordinator *c, uint32_t seq, enum rt_reply 
         c->news |= RT_COORDINATOR_OVER;
         return;
     }
-    assert(c->state == RT_COORDINATOR_DECIDING);
+    if (c->state == RT_COORDINATOR_ENTERING && reply == RT_REPLY_OPEN) {
+        warn(c, now);
+        return;
+    }
+    assert(c->state == RT_COORDINATOR_DECIDING || c->state == RT_COORDINATOR_ENTERING);
     c->stands = (uint8_t)(reply == RT_REPLY_STANDS ? stands : RT_DECISION_ABORT);
     c->news |= RT_COORDINATOR_TOLD;
     enter(c, RT_COORDINATOR_ORDERING, now);
@@ -241,7 +257,9 @@ bool rt_coordinator_todo(struct rt_coordinator *c, struct rt_coordinator_todo *t
     if (c->state > RT_COORDINATOR_CLOSING || !rt_retry_may(&c->journal, now))
         return false;
     rt_retry_sent(&c->journal, ++c->last_seq);
-    todo->op = c->state == RT_COORDINATOR_CLOSING ? RT_COORDINATOR_DONE : RT_COORDINATOR_DECIDE;
+    todo->op = c->state == RT_COORDINATOR_CLOSING    ? RT_COORDINATOR_DONE
+               : c->state == RT_COORDINATOR_ENTERING ? RT_COORDINATOR_REGISTER
+                                                     : RT_COORDINATOR_DECIDE;
     todo->decision = (enum rt_decision)c->want;
     todo->seq = c->journal.seq;
     return true;
@@ -262,7 +280,8 @@ int64_t rt_coordinator_next(const struct rt_coordinator *c)
     for (uint32_t i = 0; is_telling(c) && i < c->count; i++)
         if (!c->parts[i].fresh && c->parts[i].retry.seq == 0 && c->parts[i].retry.at < at)
             at = c->parts[i].retry.at;
-    bool writes = c->state == RT_COORDINATOR_DECIDING || c->state == RT_COORDINATOR_CLOSING;
+    bool writes = c->state == RT_COORDINATOR_DECIDING || c->state == RT_COORDINATOR_CLOSING ||
+                  c->state == RT_COORDINATOR_ENTERING;
     if (writes && c->journal.seq == 0 && c->journal.at < at)
         at = c->journal.at;
     return at;

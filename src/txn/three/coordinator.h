@@ -2,18 +2,22 @@
 /* The coordinator of three-phase commit: one transaction, its participants, one decision in the journal.
  *
  *           all have promised           all are PRECOMMITTED            it stands
- *   ASKING ───────────────────▶ WARNING ─────────────────────▶ DECIDING ──┬─ COMMIT ─▶ ORDERING ─▶ CLOSING ─▶ ENDED
- *   (CAN)     │                 (PRE)  │                        ▲   ▲     └─ ABORT ──▶ (DO, NO)     (DONE)
- *             └─ a no, or none in time ┴─ a no, or none in time ┘   │           │ one has ended otherwise
- *                                         (ABORT)                   │           ▼
- *   adopted: `block`: (ABORT) ──────────────────────────────────────┘         MIXED: told, never closed (H5)
- *   adopted: `commit`: WARNING, too late to abort
+ *   ASKING ──────────────┬────▶ WARNING ─────────────────────▶ DECIDING ──┬─ COMMIT ─▶ ORDERING ─▶ CLOSING ─▶ ENDED
+ *   (CAN)     │ `commit` ▼   ▲  (PRE)  │                        ▲   ▲     └─ ABORT ──▶ (DO, NO)     (DONE)
+ *             │     ENTERING ┘         │                        │   │           │ one has ended otherwise
+ *             │     (REGISTER)         │                        │   │           ▼
+ *             └─ a no, or none in time ┴─ a no, or none in time ┘   │         MIXED: told, never closed (H5)
+ *                                         (ABORT)                   │
+ *   adopted: `block`: (ABORT) ──────────────────────────────────────┘
+ *   adopted: `commit`: ENTERING, too late to abort
  *
  * DECIDE is insert-if-absent: what stands counts, whoever wrote it (H1). COMMIT is asked for only when each participant
  * has answered PRECOMMITTED (H2); so a participant that is in WAIT may abort of itself. A participant that answers
  * COMMITTED to PRE has waited too long, and has been there.
  *
- * Where participants commit of themselves (`textbook`), ABORT for a missing answer is decided only while no T2 can be
+ * Where participants commit of themselves (`textbook`), who takes part is written down before the first PRE leaves: whoever
+ * decides ABORT later, and closes it, has to ask each of them whether it has committed, and what has ended is listed at no
+ * database (H8). And ABORT for a missing answer is decided only while no T2 can be
  * over, less a margin: from the first PRE on, by our clock. After that it is too late to abort, for somebody may have
  * committed: PRE is asked on, until all have answered or one says ABORTED.
  *
@@ -34,6 +38,8 @@ enum rt_coordinator_op {
     RT_COORDINATOR_TELL,   /* `ask` to participant `whom`; rt_coordinator_answered */
     RT_COORDINATOR_DECIDE, /* of the journal: todo.decision, insert-if-absent; STANDS, BELOW, LOST */
     RT_COORDINATOR_DONE,   /* of the journal: DONE, LOST */
+    /* of the journal: who takes part, durable. OPEN: it is there; STANDS, BELOW: it is decided already; LOST */
+    RT_COORDINATOR_REGISTER,
 };
 
 struct rt_coordinator_todo {
@@ -45,6 +51,7 @@ struct rt_coordinator_todo {
 
 enum rt_coordinator_state {
     RT_COORDINATOR_ASKING,
+    RT_COORDINATOR_ENTERING, /* textbook: no PRE leaves before the journal knows who takes part */
     RT_COORDINATOR_WARNING,
     RT_COORDINATOR_DECIDING,
     RT_COORDINATOR_ORDERING,
@@ -94,7 +101,7 @@ bool rt_coordinator_todo(struct rt_coordinator *c, struct rt_coordinator_todo *t
 /* TELL was answered; LOST: it was not. */
 void rt_coordinator_answered(struct rt_coordinator *c, uint32_t whom, uint32_t seq, bool lost,
                              const struct rt_stand *stand, int64_t now);
-/* DECIDE: STANDS with what stands; BELOW: nothing ever will; LOST. DONE: DONE, LOST. */
+/* DECIDE: STANDS with what stands; BELOW: nothing ever will; LOST. REGISTER: OPEN, or the same. DONE: DONE, LOST. */
 void rt_coordinator_wrote(struct rt_coordinator *c, uint32_t seq, enum rt_reply reply,
                           enum rt_decision stands, int64_t now);
 /* A participant asks: COMMITTED, ABORTED: that stands; WAIT: nothing is known to. */

@@ -3,6 +3,7 @@
  *
  *   coordinator ── CAN ──▶ participant ── WAIT: it has promised (a durable row) ──▶       or ABORTED: no
  *               ── PRE ──▶             ── PRECOMMITTED: its work is prepared (durable) ──▶ or ABORTED
+ *      on_timeout = commit: REGISTER, who takes part, stands in the journal before the first PRE (H8)
  *      DECIDE(COMMIT) stands in the journal after all of them, and only then
  *               ── DO ───▶             ── COMMITTED ──▶
  *               ── NO ───▶             ── ABORTED ──▶      (after DECIDE(ABORT) stands)
@@ -21,7 +22,9 @@
  * H5  on_timeout = commit: what ends against the decision is told: by each participant that did, durably; and by a
  *     coordinator that hears of it, which never closes it.
  * H6  Nothing is left behind: once all is healed everything comes to its end, in bounded time.
- * H7  What a caller is told is so. */
+ * H7  What a caller is told is so.
+ * H8  on_timeout = commit: who takes part stands in the journal before anybody can commit of itself; so whoever closes an
+ *     ABORT, recovery too, asks each of them first, and leaves open and tells what is mixed. */
 #ifndef RT_THREE_H
 #define RT_THREE_H
 

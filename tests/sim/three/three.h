@@ -7,7 +7,7 @@
  *      └─ DECIDE, DONE ──▶ journal                 └─ ASK ──▶ the coordinator, and each other
  *
  * First a phase full of trouble, then all is healed and everything must come to its end (H6). A struct th_fact is what
- * really became of a transaction, known to nobody inside; H1 to H7 of txn/three/three.h are asserted on it. */
+ * really became of a transaction, known to nobody inside; H1 to H8 of txn/three/three.h are asserted on it. */
 #ifndef SIM_THREE_H
 #define SIM_THREE_H
 
@@ -43,6 +43,8 @@ struct th_part {           /* a transaction at one participant, as it really is 
 
 struct th_fact {
     bool begun, done, lost; /* lost: its coordinator has died over it */
+    bool registered;        /* the journal knows who takes part */
+    bool called;            /* recovery has called a person */
     uint8_t stands;         /* enum rt_decision */
     uint8_t told;           /* enum rt_stance */
     int64_t deadline_ms;
@@ -114,8 +116,9 @@ struct th_plan {
 };
 
 struct th_counts {
-    uint64_t begun, committed, aborted, untold, mixed, told_by_parts, told_by_coordinator, alone,
-        blocked, settled, adopted, crashes, pauses, cuts, lost, doubled;
+    uint64_t begun, committed, aborted, untold, mixed, told_by_parts, told_by_coordinator,
+        told_by_recovery, closed_by_recovery, alone, blocked, settled, adopted, crashes, pauses,
+        cuts, lost, doubled;
     uint64_t held_ms, held; /* before the healing: branches that were prepared, and for how long */
     uint64_t held_most_ms;
 };

@@ -2,6 +2,8 @@
 /* What is durable: the journal, rows and branches; and the invariants that are asserted on them. */
 #include "sim/three/three.h"
 
+#include "base/bug.h"
+
 #include <assert.h>
 
 static bool is_strict(const struct th_world *w)
@@ -103,8 +105,8 @@ static enum rt_decision insert(struct th_world *w, uint32_t fact, enum rt_decisi
     return (enum rt_decision)f->stands;
 }
 
-/* H5: nothing is closed that has ended in two ways. */
-static void finish(struct th_world *w, uint32_t fact)
+/* Nothing is closed that has ended in two ways: H5 of a coordinator, H8 of recovery. */
+static void finish(struct th_world *w, uint32_t fact, const char *rule)
 {
     struct th_fact *f = &w->facts[fact];
     bool commit = f->stands == RT_DECISION_COMMIT;
@@ -112,7 +114,7 @@ static void finish(struct th_world *w, uint32_t fact)
         if (f->parts[i].db == TH_PREPARED)
             th_violated("H6", "t%u is closed, and prepared at p%u", fact, i + 1);
         if (commit ? f->parts[i].db != TH_COMMITTED : f->parts[i].db == TH_COMMITTED)
-            th_violated("H5", "t%u is closed, and p%u has ended otherwise", fact, i + 1);
+            th_violated(rule, "t%u is closed, and p%u has ended otherwise", fact, i + 1);
     }
     f->done = true;
 }
@@ -127,8 +129,13 @@ void th_journal(struct th_world *w, const struct th_event *e)
     answer.reply = RT_REPLY_STANDS;
     if (e->op == RT_COORDINATOR_DECIDE)
         answer.decision = (uint8_t)insert(w, e->fact, (enum rt_decision)e->decision);
-    else {
-        finish(w, e->fact);
+    else if (e->op == RT_COORDINATOR_REGISTER) {
+        struct th_fact *f = &w->facts[e->fact];
+        f->registered = f->registered || f->stands == RT_DECISION_NONE;
+        answer.decision = f->stands;
+        answer.reply = f->stands == RT_DECISION_NONE ? RT_REPLY_OPEN : RT_REPLY_STANDS;
+    } else {
+        finish(w, e->fact, "H5");
         answer.reply = RT_REPLY_DONE;
     }
     answer.at = w->now + th_delay(w);
@@ -136,36 +143,82 @@ void th_journal(struct th_world *w, const struct th_event *e)
         th_post(w, &answer);
 }
 
-/* ---- Recovery: it lists what is prepared, decides ABORT where nothing stands, and ends it as decided ----------- */
+/* ---- Recovery: it lists what is prepared and reads what is registered, decides ABORT where nothing stands, ends it as
+ * decided, and closes it, or calls a person ---------------------------------------------------------------------- */
+
+/* It has to do with this branch: it is prepared, or the journal lists it. */
+static bool is_known(const struct th_fact *f, uint32_t part)
+{
+    bool reads = f->registered && !RT_BUG(RT_BUG_THREE_ABORT_NOT_READ);
+    return f->parts[part].db == TH_PREPARED || f->stands == RT_DECISION_COMMIT || reads;
+}
+
+/* As MariaDB: whoever prepared it has it, until it dies or lets go. */
+static bool is_held(const struct th_world *w, uint32_t fact, uint32_t part)
+{
+    const struct th_node *n = &w->nodes[part + 1];
+    return n->alive && n->takes[fact].used && !n->takes[fact].looked;
+}
+
+static void recover_one(struct th_world *w, uint32_t fact)
+{
+    struct th_fact *f = &w->facts[fact];
+    bool any = false;
+    for (uint32_t k = 0; k < w->plan.parts; k++)
+        any = any || is_known(f, k);
+    bool late = TH_WALL + w->now / TH_MS >= f->deadline_ms;
+    if (f->stands == RT_DECISION_NONE && any && late)
+        (void)insert(w, fact, RT_DECISION_ABORT);
+    if (f->stands == RT_DECISION_NONE)
+        return;
+    struct th_event e = {.kind = TH_EV_SETTLE, .fact = (uint8_t)fact};
+    e.at = w->now + th_delay(w);
+    th_post(w, &e);
+}
 
 void th_recover(struct th_world *w)
 {
-    for (uint32_t i = 0; i < w->begun; i++) {
-        struct th_fact *f = &w->facts[i];
-        if (TH_WALL + w->now / TH_MS < f->deadline_ms)
-            continue;
-        for (uint32_t k = 0; k < w->plan.parts; k++) {
-            struct th_node *n = &w->nodes[k + 1];
-            /* As MariaDB: whoever prepared it has it, until it dies or lets go. */
-            bool held = n->alive && n->takes[i].used && !n->takes[i].looked;
-            if (f->parts[k].db != TH_PREPARED || held || w->journal_down_until > w->now)
-                continue;
-            (void)insert(w, i, RT_DECISION_ABORT);
-            struct th_event e = {.kind = TH_EV_SETTLE, .fact = (uint8_t)i, .to = (uint8_t)(k + 1)};
-            e.at = w->now + th_delay(w);
-            th_post(w, &e);
-        }
-    }
+    for (uint32_t i = 0; i < w->begun; i++)
+        if (!w->facts[i].done && w->journal_down_until <= w->now)
+            recover_one(w, i);
 }
 
+/* How it ended there; HELD: it is asked in another pass. Whoever has not prepared yet never will: a fence. */
+static enum rt_reply settle_part(struct th_world *w, uint32_t fact, uint32_t part)
+{
+    const struct th_fact *f = &w->facts[fact];
+    struct th_part *p = &w->facts[fact].parts[part];
+    bool commit = f->stands == RT_DECISION_COMMIT;
+    if (p->db == TH_PREPARED && is_held(w, fact, part))
+        return RT_REPLY_HELD;
+    if (p->db == TH_NOTHING && !commit && RT_BUG(RT_BUG_THREE_NOT_FENCED))
+        return RT_REPLY_ABSENT;
+    th_counts.settled += p->db == TH_PREPARED;
+    TH_TRACE(w, "recovery ends t%u at p%u", fact, part + 1);
+    return order(w, fact, part, commit);
+}
+
+/* One pass of what it adopted, at all that it knows of. */
 void th_settle(struct th_world *w, const struct th_event *e)
 {
-    const struct th_fact *f = &w->facts[e->fact];
-    if (f->parts[e->to - 1u].db != TH_PREPARED)
+    struct th_fact *f = &w->facts[e->fact];
+    bool over = true, mixed = false, commit = f->stands == RT_DECISION_COMMIT;
+    for (uint32_t k = 0; k < w->plan.parts; k++) {
+        if (!is_known(f, k))
+            continue;
+        enum rt_reply reply = settle_part(w, e->fact, k);
+        over = over && (commit ? f->parts[k].db == TH_COMMITTED : reply != RT_REPLY_HELD);
+        mixed = mixed || (!commit && f->parts[k].db == TH_COMMITTED);
+    }
+    if (mixed && !f->called) {
+        f->called = true;
+        th_counts.told_by_recovery++;
+        TH_TRACE(w, "recovery calls a person for t%u", e->fact);
+    }
+    if (!over || mixed || f->done || w->journal_down_until > w->now)
         return;
-    th_counts.settled++;
-    TH_TRACE(w, "recovery ends t%u at p%u", e->fact, e->to);
-    (void)order(w, e->fact, e->to - 1u, f->stands == RT_DECISION_COMMIT);
+    finish(w, e->fact, "H8");
+    th_counts.closed_by_recovery++;
 }
 
 /* ---- What is said, and what it must be --------------------------------------- */
@@ -232,7 +285,7 @@ void th_check_end(struct th_world *w)
         if (mixed && is_strict(w))
             th_violated("H3", "t%u has ended in two ways", i);
         if (mixed && f->done)
-            th_violated("H5", "t%u has ended in two ways, and is closed", i);
+            th_violated("H8", "t%u has ended in two ways, and is closed", i);
         th_counts.mixed += mixed;
         th_counts.untold += f->told == RT_STANCE_NONE;
         for (uint32_t k = 0; k < w->plan.parts; k++)

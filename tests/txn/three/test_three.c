@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_S 280
+#define LIMIT_S 60    /* of one condition */
 #define STANCE_WAIT 1 /* as rota_promise keeps them: txn/three/three.h */
 #define STANCE_PRECOMMITTED 2
 #define STANCE_COMMITTED 3
@@ -60,15 +60,16 @@ static int exec_party(int index, void *arg)
     return 125;
 }
 
+static char log_text[65536]; /* as it was read last */
+
 static bool log_has(const struct party *p, const char *text)
 {
-    static char all[65536];
     FILE *file = fopen(p->log, "re");
-    size_t n = file != NULL ? fread(all, 1, sizeof(all) - 1, file) : 0;
-    all[n] = '\0';
+    size_t n = file != NULL ? fread(log_text, 1, sizeof(log_text) - 1, file) : 0;
+    log_text[n] = '\0';
     if (file != NULL)
         fclose(file);
-    return strstr(all, text) != NULL;
+    return strstr(log_text, text) != NULL;
 }
 
 static void wait_for_log(const struct party *p, const char *text)
@@ -134,6 +135,43 @@ static void end(struct party *p)
 {
     kill(p->pid, SIGTERM);
     assert_int_equal(rt_proc_wait(p->pid), 0);
+}
+
+static struct party tool_party = {.name = "tool"};
+
+/* Its words after the journal and the resources; it ends with CODE, and says TEXT. */
+static void tool_says(int code, const char *text, const char *one, const char *two,
+                      const char *three, const char *four)
+{
+    struct party *t = &tool_party;
+    snprintf(t->log, sizeof(t->log), "%s/tool.log", rt_tmpdir());
+    unlink(t->log);
+    const char *words[] = {program, "--journal", journal, "--resources", resources,
+                           one,     two,         three,   four,          NULL};
+    memcpy(t->words, words, sizeof(words));
+    int ended = rt_proc_wait(rt_proc_start(exec_party, 0, t));
+    bool says = log_has(t, text);
+    if (ended != code || !says)
+        fail_msg("%s %s: ended with %d, not with %d and \"%s\": %s", one, two, ended, code, text,
+                 log_text);
+}
+
+static void tool(const char *one, const char *two)
+{
+    tool_says(0, "", one, two, NULL, NULL);
+}
+
+static void id_of_chair(char id[33])
+{
+    char line[200];
+    FILE *log = fopen(chair.log, "re");
+    assert_non_null(log);
+    id[0] = '\0';
+    while (fgets(line, sizeof(line), log) != NULL)
+        if (strstr(line, " begun") != NULL)
+            snprintf(id, 33, "%.32s", line);
+    fclose(log);
+    assert_int_equal(strlen(id), 32);
 }
 
 /* ---- What the databases say ----------------------------------------------------------- */
@@ -236,9 +274,11 @@ static void play_textbook(const char *on_timeout, long long row)
 
 static void commit_is_mixed_and_told(const struct site *ready, const struct site *late)
 {
+    char id[33];
     long long row = ++last_row;
     set_table(ready, late);
     play_textbook("commit", row);
+    id_of_chair(id);
     wait_for(&first, "ended", 1); /* of itself */
     assert_int_equal(promise(&first, "stance"), STANCE_COMMITTED);
     assert_int_equal(promise(&first, "mixed"), 0); /* it does not know yet */
@@ -255,7 +295,9 @@ static void commit_is_mixed_and_told(const struct site *ready, const struct site
     end(&first);                                             /* it is known after a restart, too */
     start_participant(&first);
     metric_is(&first, "rota_three_mixed 1\n");
-    end(&chair);
+    end(&chair); /* it has left it open */
+    tool_says(1, id, "ls", "--attention", NULL, NULL);
+    tool_says(0, "aborted", "resolve", "--done", "--yes", id);
     clear_table();
 }
 
@@ -302,31 +344,16 @@ static void block_one_outcome_postgres_ready(void **state)
     block_has_one_outcome(&site_postgres, &site_mysql);
 }
 
-/* Its words after the journal and the resources; it ends with 0. */
-static void tool(const char *one, const char *two)
-{
-    struct party t = {.name = "tool"};
-    snprintf(t.log, sizeof(t.log), "%s/tool.log", rt_tmpdir());
-    const char *words[] = {program, "--journal", journal, "--resources", resources, one, two, NULL};
-    memcpy(t.words, words, sizeof(words));
-    assert_int_equal(rt_proc_wait(rt_proc_start(exec_party, 0, &t)), 0);
-}
-
 /* All are dead; recovery ends what is prepared as the journal says, and the participant finds that. */
 static void recovery_and_participant_agree(void **state)
 {
-    char id[33] = "", line[200];
+    char id[33];
     long long row = ++last_row;
     (void)state;
     set_table(&site_mysql, &site_postgres);
     play_textbook("block", row);
     rt_proc_kill(first.pid);
-    FILE *log = fopen(chair.log, "re");
-    assert_non_null(log);
-    while (fgets(line, sizeof(line), log) != NULL)
-        if (strstr(line, " begun") != NULL)
-            snprintf(id, sizeof(id), "%.32s", line);
-    fclose(log);
+    id_of_chair(id);
     assert_int_equal(first.site->prepared(), 1);
     tool("settle", id); /* ABORT stands */
     tool("recover", "--once");
@@ -339,6 +366,49 @@ static void recovery_and_participant_agree(void **state)
     wait_for(&second, "stance", STANCE_ABORTED);
     assert_true(!has_row(&site_mysql, row) && !has_row(&site_postgres, row));
     clear_table();
+}
+
+/* One has committed of itself, and nothing of it is listed at any database; then ABORT is decided by who knows none of them.
+ * Recovery, anywhere, finds the marker, calls a person and closes nothing; nobody who comes later does so in silence. */
+static void recovery_tells_a_mix(const struct site *ready, const struct site *late)
+{
+    char id[33];
+    long long row = ++last_row;
+    set_table(ready, late);
+    play_textbook("commit", row);
+    wait_for(&first, "ended", 1); /* of itself */
+    rt_proc_kill(first.pid);
+    id_of_chair(id);
+    assert_int_equal(site_mysql.prepared() + site_postgres.prepared(), 0);
+    tool("settle", id); /* ABORT stands */
+    /* The second one is another machine's: it was told nothing. */
+    for (int i = 0; i < 2; i++) {
+        tool_says(1, "decided ABORT, and the participant has committed it", "recover", "--once",
+                  NULL, NULL);
+        assert_true(log_has(&tool_party, "1 left, of them 1 need a person"));
+    }
+    tool_says(1, id, "ls", "--attention", NULL, NULL);
+    tool_says(0, "has committed it", "show", id, NULL, NULL);
+    assert_true(log_has(&tool_party, first.name));
+    start_participant(&second); /* its promise is given up */
+    wait_for(&second, "stance", STANCE_ABORTED);
+    assert_true(has_row(ready, row) && !has_row(late, row));
+    tool_says(0, "aborted", "resolve", "--done", "--yes", id); /* a person has mended it */
+    tool("recover", "--once");
+    start_participant(&first);
+    clear_table();
+}
+
+static void recovery_tells_a_mix_mysql_ready(void **state)
+{
+    (void)state;
+    recovery_tells_a_mix(&site_mysql, &site_postgres);
+}
+
+static void recovery_tells_a_mix_postgres_ready(void **state)
+{
+    (void)state;
+    recovery_tells_a_mix(&site_postgres, &site_mysql);
 }
 
 static int up(void **state)
@@ -395,6 +465,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(block_one_outcome_mysql_ready),
         cmocka_unit_test(block_one_outcome_postgres_ready),
         cmocka_unit_test(recovery_and_participant_agree),
+        cmocka_unit_test(recovery_tells_a_mix_mysql_ready),
+        cmocka_unit_test(recovery_tells_a_mix_postgres_ready),
         cmocka_unit_test(undecided_is_not_aborted),
     };
     struct CMUnitTest some[sizeof(all) / sizeof(all[0])];

@@ -213,9 +213,13 @@ static void a_commit_by_hand_against_the_decision_is_told(void **state)
     happens(&s, "journal ABORT", "ROLLBACK 0, ROLLBACK 1");
     happens(&s, "1 done", "");
     happens(&s, "0 absent", "ASK 0");
-    happens(&s, "0 committed", "stuck"); /* X4: told */
+    happens(&s, "0 committed", "LOOK, stuck"); /* X4: told */
     assert_int_equal(s.b[0].stuck, RT_STUCK_MIXED);
-    happens(&s, "+100", "ASK 0"); /* ... and not closed */
+    happens(&s, "journal ABORT", ""); /* ... and not closed, */
+    assert_int_equal(s.b[0].stuck, RT_STUCK_MIXED);
+    happens(&s, "+30000", "ASK 0");
+    happens(&s, "0 committed", "LOOK");
+    happens(&s, "journal ABORT done", "DONE"); /* until a person has */
 }
 
 int main(void)

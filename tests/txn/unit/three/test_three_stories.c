@@ -350,6 +350,8 @@ static void coordinator_does(void)
             bool commit = todo.decision == RT_DECISION_COMMIT;
             if (todo.op == RT_COORDINATOR_DONE)
                 say("DONE");
+            else if (todo.op == RT_COORDINATOR_REGISTER)
+                say("REGISTER");
             else
                 say("DECIDE %s", commit ? "COMMIT" : "ABORT");
             journal_seq = todo.seq;
@@ -384,7 +386,11 @@ static void warned(bool textbook)
     coordinator_does();
     is("CAN 0, CAN 1");
     answers(1, RT_STANCE_WAIT, "");
-    answers(0, RT_STANCE_WAIT, "PRE 0, PRE 1");
+    if (textbook) {
+        answers(0, RT_STANCE_WAIT, "REGISTER");
+        wrote(RT_REPLY_OPEN, RT_DECISION_NONE, "PRE 0, PRE 1");
+    } else
+        answers(0, RT_STANCE_WAIT, "PRE 0, PRE 1");
 }
 
 static void three_phases(void **state)
@@ -459,6 +465,30 @@ static void a_mix_is_told_and_never_closed(void **state)
     is("");
 }
 
+/* Whoever closes it later has to know whom to ask; and what is decided meanwhile counts. */
+static void no_pre_leaves_before_the_journal_knows_who_takes_part(void **state)
+{
+    (void)state;
+    for (int decided = 0; decided < 2; decided++) {
+        now = 1000 * MS;
+        rt_coordinator_begin(&c, parts, 2, true, T1, T2, 100 * MS, now);
+        coordinator_does();
+        answers(1, RT_STANCE_WAIT, "");
+        answers(0, RT_STANCE_WAIT, "REGISTER");
+        wrote(RT_REPLY_LOST, RT_DECISION_NONE, "");
+        now += 100 * MS;
+        coordinator_does();
+        is("REGISTER");
+        if (decided == 1)
+            wrote(RT_REPLY_STANDS, RT_DECISION_ABORT, "NO 0, NO 1, told");
+        else {
+            now += 800 * MS; /* T1: promises end */
+            coordinator_does();
+            is("DECIDE ABORT");
+        }
+    }
+}
+
 static void adopted(void **state)
 {
     (void)state;
@@ -469,7 +499,8 @@ static void adopted(void **state)
     wrote(RT_REPLY_STANDS, RT_DECISION_COMMIT, "DO 0, DO 1, told"); /* the journal knows better */
     rt_coordinator_adopt(&c, parts, 2, true, now);
     coordinator_does();
-    is("PRE 0, PRE 1, attention"); /* somebody may have committed */
+    is("REGISTER, attention"); /* somebody may have committed */
+    wrote(RT_REPLY_OPEN, RT_DECISION_NONE, "PRE 0, PRE 1");
     answers(0, RT_STANCE_COMMITTED, "");
     answers(1, RT_STANCE_PRECOMMITTED, "DECIDE COMMIT");
 }
@@ -493,6 +524,7 @@ int main(void)
         cmocka_unit_test(a_no_aborts),
         cmocka_unit_test(a_missing_answer),
         cmocka_unit_test(a_mix_is_told_and_never_closed),
+        cmocka_unit_test(no_pre_leaves_before_the_journal_knows_who_takes_part),
         cmocka_unit_test(adopted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
