@@ -42,6 +42,8 @@ static void write_config(struct rt_rabbitmq *r)
     }
     fprintf(f, "log.console = true\nlog.console.level = warning\nlog.file = false\n"
                "vm_memory_high_watermark.absolute = 1GB\ndisk_free_limit.absolute = 1MB\n");
+    if (r->message_max > 0)
+        fprintf(f, "max_message_size = %u\n", r->message_max);
     fclose(f);
     f = file_in(&r->server, "plugins");
     fprintf(f, "[].\n");
@@ -72,6 +74,7 @@ void rt_rabbitmq_start(struct rt_rabbitmq *r, const struct rt_rabbitmq_options *
 {
     memset(r, 0, sizeof(*r));
     r->tls = opts != NULL && opts->tls;
+    r->message_max = opts != NULL ? opts->message_max : 0;
     rt_server_init_in(&r->epmd, rt_memdir(), "epmd", "epmd");
     rt_server_arg(&r->epmd, "-port");
     rt_server_arg(&r->epmd, "%u", r->epmd.port);

@@ -9,6 +9,7 @@
 
 struct rt_rabbitmq_options { /* all zero: plain */
     bool tls;                /* its port speaks TLS only, with certificates of r->certs */
+    unsigned message_max;    /* bytes of a message; 0: as it comes */
 };
 
 struct rt_rabbitmq {
@@ -18,6 +19,7 @@ struct rt_rabbitmq {
     uint16_t dist_port;
     struct rt_certs certs;
     bool tls;
+    unsigned message_max;
 };
 
 void rt_rabbitmq_start(struct rt_rabbitmq *r,

@@ -37,7 +37,7 @@ void rt_lane_begin(struct rt_lane *l, const struct rt_lane_options *opts,
 {
     *l = (struct rt_lane){.opts = *opts, .items = items, .marks = marks, .state = REACHING};
     assert(opts->batch > 0 && opts->attempts > 0);
-    l->limit = opts->batch;
+    l->limit = opts->batch < RT_LANE_FIRST ? opts->batch : RT_LANE_FIRST;
 }
 
 struct rt_lane_todo rt_lane_todo(const struct rt_lane *l)
@@ -62,6 +62,7 @@ struct rt_lane_todo rt_lane_todo(const struct rt_lane *l)
     case CUT_OFF:
         todo.op = RT_LANE_WAIT;
         todo.ns = l->pause_ns;
+        todo.deaf = l->state == CUT_OFF;
         break;
     case STOPPED:
         break;
@@ -183,9 +184,22 @@ static bool gather(struct rt_lane *l)
     return l->going > 0;
 }
 
+/* How many rows like those of this claim may be in memory at once. */
+static uint32_t fitting(const struct rt_lane *l)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < l->count; i++)
+        bytes += l->rows[i].size;
+    uint64_t fit = RT_LANE_BYTES / (bytes / l->count + 1);
+    return fit == 0 ? 1 : fit < l->opts.batch ? (uint32_t)fit : l->opts.batch;
+}
+
 static void claimed(struct rt_lane *l)
 {
     l->counts.claimed += l->count;
+    l->most = fitting(l);
+    l->limit = l->limit < l->most ? l->limit : l->most;
     judge(l);
     if (l->waves > 0 && gather(l))
         l->state = PUBLISHING, l->stalls = 0;
@@ -296,7 +310,7 @@ static void settle(struct rt_lane *l, size_t i, enum rt_sent sent, const char *w
     } else {
         l->counts.lost++;
         if (its_fault && sent == RT_SENT_LOST)
-            blame(l, row, false, "the broker did not confirm it");
+            blame(l, row, false, why != NULL ? why : "the broker did not confirm it");
     }
 }
 
@@ -307,7 +321,7 @@ static void go_on(struct rt_lane *l, int err)
         l->failures = 0;
         if (another(l))
             return;
-        l->limit = l->limit * 2 < l->opts.batch ? l->limit * 2 : l->opts.batch;
+        l->limit = l->limit * 2 < l->most ? l->limit * 2 : l->most;
         l->state = TURNING;
         return;
     }

@@ -21,6 +21,9 @@
  * with nothing claimed, and begins again with one row, doubling. Only if that one row costs the connection again is it
  * an attempt, so one that breaks the broker moves aside. Only what was refused is ever dead.
  *
+ * Memory: a claim is in memory whole. So a lane begins with few rows and doubles, and claims no more of them than would be
+ * RT_LANE_BYTES if they are as long as the last ones were.
+ *
  * Pure: what came of the last thing and the time in, the next thing out. Memory is the owner's. */
 #ifndef RT_LANE_H
 #define RT_LANE_H
@@ -28,10 +31,13 @@
 #include "txn/event/store.h"
 #include "txn/relay/broker.h"
 
+#define RT_LANE_FIRST 16         /* rows of the first claim */
+#define RT_LANE_BYTES (8u << 20) /* payloads of a claim, about */
+
 enum rt_lane_op {
     RT_LANE_TURN, /* rt_store_turn with the marks, `limit` rows; then rt_lane_turned */
     RT_LANE_PUBLISH, /* what rt_lane_batch gives, with a deadline below the lease; then rt_lane_published */
-    RT_LANE_WAIT,  /* `ns` at most, or until the database calls; then rt_lane_woken */
+    RT_LANE_WAIT, /* `ns` at most, or, unless `deaf`, until the database calls; then rt_lane_woken */
     RT_LANE_REACH, /* opens whichever is not open, the database first; then rt_lane_reached */
     RT_LANE_STOP,  /* nothing is claimed: close both */
 };
@@ -40,6 +46,7 @@ struct rt_lane_todo {
     enum rt_lane_op op;
     uint32_t limit;
     int64_t ns;
+    bool deaf; /* something is away: that writers write does not bring it back */
 };
 
 struct rt_lane_options {
@@ -69,6 +76,7 @@ struct rt_lane {
     size_t going;         /* rows of this wave */
     uint32_t wave, waves; /* this one, and how many there are */
     uint32_t limit;       /* rows of the next claim */
+    uint32_t most;        /* rows that fit into memory, by the last claim */
     uint32_t failures;    /* in a row: of reaching, of publishing */
     uint32_t stalls;      /* in a row: claims of which nothing could go */
     int64_t pause_ns;     /* of the next WAIT */
@@ -90,7 +98,8 @@ void rt_lane_stop(struct rt_lane *l);
 void rt_lane_turned(struct rt_lane *l, int err, const struct rt_store_row *rows, size_t count);
 /* PUBLISH: the messages of this wave, in their order; l->going of them. They live as long as the rows. */
 size_t rt_lane_batch(const struct rt_lane *l, struct rt_message *out);
-/* ERR as of publish (broker.h); SENT and WHY in the order of the messages. */
+/* ERR as of publish (broker.h); SENT and WHY in the order of the messages. WHY, of a REFUSED or LOST one (NULL: not known),
+ * is valid until the next TURN has been answered: it becomes the reason of a mark. */
 void rt_lane_published(struct rt_lane *l, int err, const enum rt_sent *sent,
                        const char *const *why);
 /* Much of the lease is over: no more waves in this claim. */

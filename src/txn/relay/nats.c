@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NATS with JetStream, by libnats: nats://[user@]host[:port][?stream=NAME], natss: over TLS. ?token=1: the password is a
- * token.
+/* NATS with JetStream, by libnats: nats://[user@]host[:port], natss: over TLS. ?token=1: the password is a token.
  *
  * publish: every message goes to its subject with the header Nats-Msg-Id and a reply subject of our own,
  * INBOX.BATCH.NUMBER; the stream that has the subject answers there. No stream has it: the server says so at once
  * (no responders), REFUSED. So each answer is known for its message, however late it is, and libnats's own publisher,
- * which answers on threads of its own, is not needed.
+ * which answers on threads of its own, is not needed. "No responders" is the exception: libnats keeps to itself for which
+ * message it came. So after a batch that was not answered whole the inbox is another one.
+ *
+ * Subjects and headers are lines of the protocol, and libnats sends what it is given: a subject with a blank ends the
+ * connection, and one with a line break would be a command of whoever wrote it. They are REFUSED here.
  *
  * Lost: without an answer a message is LOST and sent again; within the stream's window (2 minutes unless told) the
  * server knows it by its id. An answer does not mean that it is on disk: NATS 2.9 never waits for that (the relay keeps
@@ -60,6 +63,8 @@ static int failed(struct rt_broker *b, const char *doing, natsStatus s)
     const char *text = more != NULL && more[0] != '\0' && same == s ? more
                                                                     : rt_nats.natsStatus_GetText(s);
 
+    if (text[0] == '(' && strstr(text, "): ") != NULL) /* where in libnats */
+        text = strstr(text, "): ") + 3;
     put_line(b->line, doing, text);
     switch (s) {
     case NATS_CONNECTION_AUTH_FAILED:
@@ -97,6 +102,11 @@ static natsStatus identify(natsOptions *o, const struct rt_url *url, const char 
     return url->user[0] == '\0' ? NATS_OK : rt_nats.natsOptions_SetUserInfo(o, url->user, password);
 }
 
+static unsigned port_of(const struct rt_url *url)
+{
+    return url->hosts[0].port != 0 ? url->hosts[0].port : 4222;
+}
+
 static natsStatus describe(natsOptions *o, const struct rt_url *url, const char *password,
                            const char *app, int64_t ms)
 {
@@ -105,7 +115,7 @@ static natsStatus describe(natsOptions *o, const struct rt_url *url, const char 
 
     snprintf(where, sizeof(where),
              strchr(url->hosts[0].host, ':') ? "nats://[%s]:%u" : "nats://%s:%u",
-             url->hosts[0].host, url->hosts[0].port != 0 ? url->hosts[0].port : 4222);
+             url->hosts[0].host, port_of(url));
     s = rt_nats.natsOptions_SetURL(o, where);
     if (s == NATS_OK)
         s = rt_nats.natsOptions_SetName(o, app);
@@ -127,11 +137,27 @@ static int64_t ms_left(int64_t deadline)
     return ms > 0 ? ms : 1;
 }
 
+/* Where answers come to, from now on; what comes to the last inbox is nobody's. */
+static natsStatus listen_anew(struct rt_broker *b)
+{
+    char subject[300];
+
+    rt_nats.natsSubscription_Destroy(b->answers);
+    rt_nats.natsInbox_Destroy(b->inbox);
+    b->answers = NULL;
+    b->inbox = NULL;
+    natsStatus s = rt_nats.natsInbox_Create(&b->inbox);
+    if (s != NATS_OK)
+        return s;
+    snprintf(subject, sizeof(subject), "%s.*.*", (const char *)b->inbox);
+    s = rt_nats.natsConnection_SubscribeSync(&b->answers, b->nc, subject);
+    return s == NATS_OK ? rt_nats.natsSubscription_SetPendingLimits(b->answers, -1, -1) : s;
+}
+
 static int set_up(struct rt_broker *b, const struct rt_url *url, const char *password,
                   const char *app, int64_t deadline)
 {
     natsOptions *o = NULL;
-    char subject[300];
     natsStatus s = rt_nats.natsOptions_Create(&o);
 
     if (s == NATS_OK)
@@ -139,17 +165,14 @@ static int set_up(struct rt_broker *b, const struct rt_url *url, const char *pas
     if (s == NATS_OK)
         s = rt_nats.natsConnection_Connect(&b->nc, o);
     rt_nats.natsOptions_Destroy(o);
-    if (s != NATS_OK)
-        return failed(b, "connecting", s);
+    if (s != NATS_OK) {
+        char doing[200];
+        snprintf(doing, sizeof(doing), "connecting to %.150s:%u", url->hosts[0].host, port_of(url));
+        return failed(b, doing, s);
+    }
     s = rt_nats.natsConnection_JetStream(&b->js, b->nc, NULL);
     if (s == NATS_OK)
-        s = rt_nats.natsInbox_Create(&b->inbox);
-    if (s != NATS_OK)
-        return failed(b, "connecting", s);
-    snprintf(subject, sizeof(subject), "%s.*.*", (const char *)b->inbox);
-    s = rt_nats.natsConnection_SubscribeSync(&b->answers, b->nc, subject);
-    if (s == NATS_OK)
-        s = rt_nats.natsSubscription_SetPendingLimits(b->answers, -1, -1);
+        s = listen_anew(b);
     if (s == NATS_OK)
         s = rt_nats.natsConnection_FlushTimeout(b->nc, ms_left(deadline));
     return s == NATS_OK ? 0 : failed(b, "connecting", s);
@@ -218,6 +241,43 @@ static natsStatus send_one(struct rt_broker *b, const struct rt_message *m, size
         s = rt_nats.natsConnection_PublishMsg(b->nc, msg);
     rt_nats.natsMsg_Destroy(msg);
     return s;
+}
+
+/* Words between dots, none of them empty or with a wildcard in it. */
+static bool is_subject(const char *text)
+{
+    bool fresh = true; /* a word begins */
+
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text <= ' ' || *text == '*' || *text == '>' || *text == 127)
+            return false;
+        if (*text == '.' && fresh)
+            return false;
+        fresh = *text == '.';
+    }
+    return !fresh;
+}
+
+/* It is a line of text that comes as it goes: readers take blanks at its ends for none. */
+static bool is_header(const char *text)
+{
+    size_t n = text != NULL ? strlen(text) : 0;
+
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < ' ' || text[i] == 127)
+            return false;
+    return n == 0 || (text[0] != ' ' && text[n - 1] != ' ');
+}
+
+/* Why M cannot be said at all; NULL: it can. */
+static const char *unfit(const struct rt_message *m)
+{
+    if (!is_subject(m->topic))
+        return "its topic is no subject: words with dots between them, without blanks, '*' and '>'";
+    if (!is_header(m->id) || !is_header(m->key) || !is_header(m->type))
+        return "its id, key or type is no header: it has a control character, or begins or ends with a "
+               "blank";
+    return NULL;
 }
 
 /* A reason of this batch; the last has to do for all that come after it. */
@@ -313,7 +373,7 @@ static int collect(struct rt_broker *b, size_t n, size_t waiting, int64_t deadli
 static int publish(struct rt_broker *b, const struct rt_message *messages, size_t n,
                    int64_t deadline, enum rt_sent *sent, const char **why)
 {
-    size_t waiting = 0, tried = 0;
+    size_t waiting = 0, tried = 0, unanswered = 0;
     int err = 0;
 
     b->batch++;
@@ -321,6 +381,12 @@ static int publish(struct rt_broker *b, const struct rt_message *messages, size_
     for (size_t i = 0; i < n; i++)
         sent[i] = RT_SENT_LOST, why[i] = NULL;
     for (size_t i = 0; err == 0 && i < n && rt_relay_now() < deadline; i++, tried++) {
+        const char *bad = unfit(&messages[i]);
+        if (bad != NULL) {
+            sent[i] = RT_SENT_REFUSED;
+            why[i] = reason(b, "", bad);
+            continue;
+        }
         natsStatus s = send_one(b, &messages[i], i);
         if (s == NATS_MAX_PAYLOAD || s == NATS_INVALID_SUBJECT || s == NATS_INVALID_ARG) {
             sent[i] = RT_SENT_REFUSED;
@@ -333,7 +399,19 @@ static int publish(struct rt_broker *b, const struct rt_message *messages, size_
         }
     }
     int heard = collect(b, tried, waiting, err == 0 ? deadline : rt_relay_now(), sent, why);
-    return err != 0 ? err : heard;
+    if (err != 0 || heard != 0)
+        return err != 0 ? err : heard;
+    for (size_t i = 0; i < tried; i++)
+        unanswered += sent[i] == RT_SENT_LOST && why[i] == NULL;
+    if (unanswered > 0) {
+        natsStatus s = listen_anew(b);
+        if (s != NATS_OK)
+            return failed(b, "listening for answers", s), ROTA_UNREACHABLE;
+    }
+    if (tried == n)
+        return 0;
+    put_line(b->line, "it is slow: not all could be sent in time", "");
+    return ROTA_BUSY;
 }
 
 /* ---- Taking ------------------------------------------------------------------------------------- */

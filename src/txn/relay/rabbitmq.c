@@ -5,7 +5,8 @@
  * until each has one. basic.return comes before the ack of the same message: nobody takes it, REFUSED.
  *
  * Lost: without its ack a message is LOST, and sent again with the same message_id. What closes the channel (the
- * exchange went away, too long a body) is told in `line` and costs the connection; the next open finds out.
+ * exchange went away, too long a body) is told in `line` and costs the connection; the next open finds out. A message that
+ * was alone when it was found too long is REFUSED: among others nobody knows which it was.
  * connection.blocked (memory, disk): ROTA_BUSY. A broker that reads no more is given up after a while (TCP_USER_TIMEOUT):
  * librabbitmq waits for ever to send. */
 #include "engine/url.h"
@@ -26,6 +27,8 @@
 #define FRAME_MAX 131072
 #define LOOK_EACH 64 /* messages: acks and blocked are read */
 #define PERSISTENT 2
+#define SHORT_MOST 255 /* bytes of a routing key, an id, a type */
+#define KEY_MOST 65536 /* bytes of our header: all of them are in one frame */
 
 struct letter { /* one that was delivered and not answered yet */
     amqp_envelope_t envelope;
@@ -42,9 +45,10 @@ struct rt_broker {
     const struct rt_message *messages;
     enum rt_sent *sent;
     const char **why;
-    bool *waits; /* sent, and neither ack nor nack came */
-    size_t count, waiting, room;
-    size_t low;     /* all before it have been answered */
+    bool *waits;   /* sent, and neither ack nor nack came */
+    size_t *place; /* which message has the tag first + i: those that cannot be said have none */
+    size_t count, waiting, room, tags;
+    size_t low;     /* all tags before it have been answered */
     uint64_t first; /* its first tag */
     char unroutable[RT_BROKER_LINE];
     struct letter *letters;
@@ -203,8 +207,11 @@ static int set_up(struct rt_broker *b, const struct rt_url *url, const char *pas
         return ROTA_INVALID;
     }
     int status = rt_amqp.socket_open_noblock(socket, url->hosts[0].host, port, &tv);
-    if (status != AMQP_STATUS_OK)
-        return failed(b, "connecting", status);
+    if (status != AMQP_STATUS_OK) {
+        char doing[200];
+        snprintf(doing, sizeof(doing), "connecting to %.150s:%u", url->hosts[0].host, port);
+        return failed(b, doing, status);
+    }
     setsockopt(rt_amqp.get_sockfd(b->conn), IPPROTO_TCP, TCP_USER_TIMEOUT, &gone, sizeof(gone));
     tv = left(deadline);
     rt_amqp.set_handshake_timeout(b->conn, &tv);
@@ -240,6 +247,7 @@ static void end(struct rt_broker *b)
         forget(&b->letters[i]);
     free(b->letters);
     free(b->waits);
+    free(b->place);
     if (b->conn != NULL)
         rt_amqp.destroy_connection(b->conn);
     free(b);
@@ -336,8 +344,8 @@ static void answered(struct rt_broker *b, uint64_t tag, bool multiple, bool take
         return; /* of a batch that was given up */
     size_t i = (size_t)(tag - b->first);
     for (size_t k = multiple ? b->low : i; k <= i; k++)
-        settle(b, k, taken);
-    while (b->low < b->count && !b->waits[b->low])
+        settle(b, b->place[k], taken);
+    while (b->low < b->tags && !b->waits[b->place[b->low]])
         b->low++;
 }
 
@@ -352,7 +360,7 @@ static int returned(struct rt_broker *b, const amqp_basic_return_t *m)
                      rt_amqp.read_message(b->conn, CHANNEL, &message, 0));
     if (err != 0)
         return err;
-    for (size_t i = b->low; i < b->count; i++) {
+    for (size_t i = 0; i < b->count; i++) {
         amqp_bytes_t id = message.properties.message_id;
         if (b->waits[i] && strlen(b->messages[i].id) == id.len &&
             memcmp(b->messages[i].id, id.bytes, id.len) == 0) {
@@ -363,6 +371,14 @@ static int returned(struct rt_broker *b, const amqp_basic_return_t *m)
     }
     rt_amqp.destroy_message(&message);
     return 0;
+}
+
+/* It closes the channel over what a message is, not over where it went. */
+static bool is_precondition(const amqp_method_t *method)
+{
+    const amqp_channel_close_t *m = method->decoded;
+
+    return method->id == AMQP_CHANNEL_CLOSE_METHOD && m->reply_code == AMQP_PRECONDITION_FAILED;
 }
 
 /* A method that came by itself. */
@@ -390,6 +406,10 @@ static int heard(struct rt_broker *b, const amqp_method_t *method)
     case AMQP_CHANNEL_CLOSE_METHOD:
     case AMQP_CONNECTION_CLOSE_METHOD:
         closed(b, "publishing", method);
+        if (b->tags == 1 && b->waits[b->place[0]] && is_precondition(method)) {
+            b->sent[b->place[0]] = RT_SENT_REFUSED;
+            b->why[b->place[0]] = b->line;
+        }
         return ROTA_UNREACHABLE;
     default:
         return 0;
@@ -429,30 +449,55 @@ static bool begin(struct rt_broker *b, const struct rt_message *messages, size_t
         if (more == NULL)
             return false;
         b->waits = more;
+        size_t *places = realloc(b->place, n * sizeof(*places));
+        if (places == NULL)
+            return false;
+        b->place = places;
         b->room = n;
     }
     b->messages = messages;
     b->sent = sent;
     b->why = why;
     b->count = n;
-    b->waiting = b->low = 0;
+    b->waiting = b->low = b->tags = 0;
     b->first = b->tag + 1;
     for (size_t i = 0; i < n; i++)
         sent[i] = RT_SENT_LOST, why[i] = NULL, b->waits[i] = false;
     return true;
 }
 
-static int send_all(struct rt_broker *b, int64_t deadline)
+/* Why M cannot be said at all; NULL: it can. */
+static const char *unfit(const struct rt_message *m)
+{
+    if (strlen(m->topic) > SHORT_MOST)
+        return "RabbitMQ: its topic is longer than 255 bytes";
+    if (strlen(m->id) > SHORT_MOST || (m->type != NULL && strlen(m->type) > SHORT_MOST))
+        return "RabbitMQ: its id or type is longer than 255 bytes";
+    if (m->key != NULL && strlen(m->key) > KEY_MOST)
+        return "RabbitMQ: its key is longer than 65536 bytes";
+    return NULL;
+}
+
+/* *WHOLE: all were. */
+static int send_all(struct rt_broker *b, int64_t deadline, bool *whole)
 {
     int err = listen_on(b);
+    size_t i = 0;
 
-    for (size_t i = 0; err == 0 && !b->blocked && i < b->count && rt_relay_now() < deadline; i++) {
+    for (; err == 0 && !b->blocked && i < b->count && rt_relay_now() < deadline; i++) {
+        b->why[i] = unfit(&b->messages[i]);
+        if (b->why[i] != NULL) {
+            b->sent[i] = RT_SENT_REFUSED;
+            continue;
+        }
         b->waits[i] = true;
         b->waiting++;
+        b->place[b->tags++] = i;
         err = send_one(b, &b->messages[i]);
         if (err == 0 && (i + 1) % LOOK_EACH == 0)
             err = listen_on(b);
     }
+    *whole = i == b->count;
     return err;
 }
 
@@ -461,12 +506,17 @@ static int publish(struct rt_broker *b, const struct rt_message *messages, size_
 {
     if (!begin(b, messages, n, sent, why))
         return ROTA_NOMEM;
-    int err = send_all(b, deadline);
+    bool whole = false;
+    int err = send_all(b, deadline, &whole);
     while (err == 0 && b->waiting > 0)
         err = listen_to(b, true, deadline);
-    b->count = 0;
+    b->count = b->tags = 0;
     if (err == 0 && b->blocked) {
         say(b, "publishing", "it takes nothing for now (memory or disk)", 41);
+        return ROTA_BUSY;
+    }
+    if (err == 0 && !whole) {
+        say(b, "publishing", "it is slow: not all could be sent in time", 41);
         return ROTA_BUSY;
     }
     if (err != ROTA_BUSY)

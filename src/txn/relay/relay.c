@@ -16,6 +16,7 @@
 
 #define MS INT64_C(1000000)
 #define LINE 512
+#define REASONS 16 /* different ones that the marks of one claim can have */
 
 struct road { /* a lane and what it runs on */
     struct rt_relay *relay;
@@ -28,6 +29,9 @@ struct road { /* a lane and what it runs on */
     struct rt_message *messages;
     enum rt_sent *sent;
     const char **why;
+    char reasons[REASONS]
+                [RT_BROKER_LINE]; /* what the marks point to: a broker keeps its own for one call */
+    size_t reason_count;
     int64_t claimed_at;
     char said[LINE]; /* its last trouble; "": it is well */
 };
@@ -120,8 +124,35 @@ static void turn(struct road *road, uint32_t limit)
         trouble(road, rt_store_errmsg(road->store));
     road->claimed_at = rt_relay_now();
     rt_lane_turned(&road->lane, err, rows, count);
+    road->reason_count = 0;
     if (road->relay->opts.once && road->lane.idle)
         rt_lane_stop(&road->lane);
+}
+
+/* WHY, for as long as the marks need it; the last has to do for all that come after it. */
+static const char *keep_reason(struct road *road, const char *why)
+{
+    size_t i = 0;
+
+    while (i < road->reason_count && strcmp(road->reasons[i], why) != 0)
+        i++;
+    if (i == REASONS)
+        return road->reasons[REASONS - 1];
+    if (i == road->reason_count)
+        snprintf(road->reasons[road->reason_count++], RT_BROKER_LINE, "%s", why);
+    return road->reasons[i];
+}
+
+/* ERR is what the batch came to. One that was alone when the connection went has the broker's last words. */
+static void keep_reasons(struct road *road, size_t n, int err)
+{
+    const char *last = err != 0 ? road->relay->kind->errmsg(road->broker) : NULL;
+
+    if (last != NULL && n == 1 && road->sent[0] == RT_SENT_LOST && road->why[0] == NULL)
+        road->why[0] = last;
+    for (size_t i = 0; i < n; i++)
+        if (road->why[i] != NULL)
+            road->why[i] = keep_reason(road, road->why[i]);
 }
 
 static void publish(struct road *road)
@@ -139,6 +170,7 @@ static void publish(struct road *road)
         trouble(road, kind->errmsg(road->broker));
     else
         well(road);
+    keep_reasons(road, n, err);
     rt_lane_published(&road->lane, err, road->sent, road->why);
     if (err != 0 && err != ROTA_BUSY) {
         kind->close(road->broker);
@@ -146,13 +178,15 @@ static void publish(struct road *road)
     }
 }
 
-static void wait_for(struct road *road, int64_t ns)
+static void wait_for(struct road *road, const struct rt_lane_todo *todo)
 {
-    int64_t ms = (ns + MS - 1) / MS;
+    int64_t ms = (todo->ns + MS - 1) / MS;
     int wake = road->relay->wake;
 
-    if (road->store == NULL || rt_store_wait(road->store, ms, wake) < 0)
+    if (todo->deaf || road->store == NULL || rt_store_wait(road->store, ms, wake) < 0)
         poll(&(struct pollfd){.fd = wake, .events = POLLIN}, 1, (int)ms);
+    if (todo->deaf && road->store != NULL)
+        (void)rt_store_wait(road->store, 0, wake); /* what the database called meanwhile is read */
     rt_lane_woken(&road->lane);
 }
 
@@ -183,7 +217,7 @@ static void *drive(void *arg)
         else if (todo.op == RT_LANE_PUBLISH)
             publish(road);
         else
-            wait_for(road, todo.ns);
+            wait_for(road, &todo);
         pthread_mutex_lock(&r->mu);
         r->counts[road - r->roads] = road->lane.counts;
         pthread_mutex_unlock(&r->mu);
@@ -239,10 +273,13 @@ static void free_relay(struct rt_relay *r)
 
 static int read_url(struct rt_relay *r, char *errmsg, size_t size)
 {
-    int err = rt_url_parse(&r->url, r->opts.to, errmsg, size);
+    char line[LINE];
+    int err = rt_url_parse(&r->url, r->opts.to, line, sizeof(line));
 
-    if (err != 0)
+    if (err != 0) {
+        snprintf(errmsg, size, "the broker: %s", line);
         return err;
+    }
     r->kind = rt_broker_find(r->url.scheme);
     if (r->kind == NULL) {
         snprintf(

@@ -175,6 +175,94 @@ static void what_nobody_takes_is_refused_alone(void **state)
     POST.kind->close(b);
 }
 
+/* A topic, a key or a type that the broker cannot carry is that message's trouble, and nobody else's. */
+static void what_cannot_be_carried_is_refused_alone(void **state)
+{
+    enum rt_sent sent[3];
+    const char *why[3];
+
+    (void)state;
+    if (POST.bad_topics == NULL)
+        return;
+    POST.route("plain");
+    struct rt_broker *b = opened(), *taker = taking("plain", 4);
+    for (size_t i = 0; POST.bad_topics[i] != NULL || POST.bad_key != NULL; i++) {
+        struct rt_message all[] = {message("c-1", "plain", "1", 1), message("c-2", "plain", "2", 1),
+                                   message("c-3", "plain", "3", 1)};
+        char ids[2][32];
+        bool last = POST.bad_topics[i] == NULL;
+        for (int k = 0; k < 2; k++) {
+            snprintf(ids[k], sizeof(ids[k]), "c-%zu-%d", i, k);
+            all[2 * k].id = ids[k];
+        }
+        if (last)
+            all[1].key = POST.bad_key;
+        else
+            all[1].topic = POST.bad_topics[i];
+        assert_int_equal(POST.kind->publish(b, all, 3, rt_relay_now() + LONG, sent, why), 0);
+        assert_int_equal(sent[0], RT_SENT_CONFIRMED);
+        if (sent[1] != RT_SENT_REFUSED || why[1] == NULL || strlen(why[1]) < 10)
+            fail_msg("'%s' as '%s' is not refused: %d", all[1].topic, all[1].key, sent[1]);
+        assert_int_equal(sent[2], RT_SENT_CONFIRMED);
+        take_and_ack(taker, &all[0]);
+        take_and_ack(taker, &all[2]);
+        if (last)
+            break;
+    }
+    POST.kind->close(b);
+    POST.kind->close(taker);
+}
+
+/* The broker ends the connection over it. Among others nobody knows which it was; alone it is known, and says why. */
+static void what_costs_the_connection_is_refused_when_it_is_alone(void **state)
+{
+    enum rt_sent sent[2];
+    const char *why[2] = {NULL, NULL};
+
+    (void)state;
+    if (POST.message_max == 0)
+        return;
+    char *body = calloc(1, 2 * POST.message_max);
+    assert_non_null(body);
+    const struct rt_message all[] = {message("much-1", "much", body, 2 * POST.message_max),
+                                     message("much-2", "much", "2", 1)};
+    POST.route("much");
+    struct rt_broker *b = opened();
+    assert_int_equal(POST.kind->publish(b, all, 2, rt_relay_now() + LONG, sent, why),
+                     ROTA_UNREACHABLE);
+    assert_int_equal(sent[0], RT_SENT_LOST);
+    assert_int_equal(sent[1], RT_SENT_LOST);
+    POST.kind->close(b);
+    b = opened();
+    assert_int_equal(POST.kind->publish(b, all, 1, rt_relay_now() + LONG, sent, why),
+                     ROTA_UNREACHABLE);
+    assert_int_equal(sent[0], RT_SENT_REFUSED);
+    assert_non_null(strstr(why[0], "larger than"));
+    POST.kind->close(b);
+    free(body);
+}
+
+/* What came too late is not mixed up with what is sent next. */
+static void what_was_not_waited_for_is_forgotten(void **state)
+{
+    const struct rt_message first[] = {message("late-1", "late", "1", 1),
+                                       message("late-2", "leads.nowhere.late", "2", 1)};
+    const struct rt_message second = message("late-3", "late", "3", 1);
+    enum rt_sent sent[2];
+    const char *why[2];
+
+    (void)state;
+    POST.route("late");
+    for (int i = 0; i < 20; i++) {
+        struct rt_broker *b = opened();
+        /* a deadline that lets it send, and hardly wait */
+        int err = POST.kind->publish(b, first, 2, rt_relay_now() + SECOND / 5000 * i, sent, why);
+        if (err == 0 || err == ROTA_BUSY)
+            must_publish(b, &second);
+        POST.kind->close(b);
+    }
+}
+
 static void what_is_not_acknowledged_comes_again(void **state)
 {
     const struct rt_message one = message("again", "again", "1", 1);
@@ -264,6 +352,9 @@ int main(void)
         cmocka_unit_test(what_is_published_is_taken_as_it_was),
         cmocka_unit_test(a_batch_is_confirmed_and_keeps_its_order),
         cmocka_unit_test(what_nobody_takes_is_refused_alone),
+        cmocka_unit_test(what_cannot_be_carried_is_refused_alone),
+        cmocka_unit_test(what_costs_the_connection_is_refused_when_it_is_alone),
+        cmocka_unit_test(what_was_not_waited_for_is_forgotten),
         cmocka_unit_test(what_is_not_acknowledged_comes_again),
         cmocka_unit_test(a_wrong_password_is_told_without_it),
         cmocka_unit_test(what_is_too_long_is_refused),

@@ -10,6 +10,11 @@ struct post {
     const struct rt_broker_kind *kind;
     bool refuses_without_route; /* else it takes every topic */
     bool has_passwords;
+    const char *const *bad_topics; /* that it can have nothing for; NULL at the end */
+    const char *missing;  /* more of a URL: an exchange that is not there; NULL: it has none */
+    bool has_short_limit; /* 2 MB are too long */
+    const char *bad_key;  /* that it cannot carry; NULL: there is none */
+    size_t message_max;   /* more is an error of the whole connection; 0: it has no such thing */
     struct rt_server *(*start)(void); /* and waits until it serves */
     void (*run)(void);                /* again, after rt_server_kill */
     void (*fini)(void);

@@ -8,11 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MESSAGE_MAX (1u << 20)
+#define LONG_64 "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 static struct rt_rabbitmq server;
 
 static struct rt_server *start(void)
 {
-    rt_rabbitmq_start(&server, NULL);
+    rt_rabbitmq_start(&server, &(struct rt_rabbitmq_options){.message_max = MESSAGE_MAX});
     return &server.server;
 }
 
@@ -56,6 +59,10 @@ const struct post POST = {
     .kind = &rt_broker_rabbitmq,
     .refuses_without_route = true,
     .has_passwords = true,
+    .bad_topics = (const char *const[]){LONG_64 LONG_64 LONG_64 LONG_64, NULL},
+    .message_max = MESSAGE_MAX,
+    .has_short_limit = true,
+    .missing = "?exchange=nowhere",
     .start = start,
     .run = run,
     .fini = fini,

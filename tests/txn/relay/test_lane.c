@@ -196,6 +196,7 @@ static void a_broker_that_is_away_is_nobodys_fault(void **state)
         struct rt_lane_todo todo = rt_lane_todo(&lane);
         assert_int_equal(todo.op, RT_LANE_WAIT);
         assert_true(todo.ns >= 100 * MS && todo.ns <= 5000 * MS);
+        assert_true(todo.deaf); /* whoever writes meanwhile does not make it try more often */
         waited += todo.ns;
         rt_lane_woken(&lane);
         assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_REACH);
@@ -222,10 +223,12 @@ static void one_that_costs_the_connection_twice_moves_aside(void **state)
     rt_lane_woken(&lane);
     rt_lane_reached(&lane, 0);
     turn(1);
+    why[0] = "its last words";
     rt_lane_published(&lane, ROTA_UNREACHABLE, sent, why);
     wants(RT_LANE_TURN, 0);
     assert_int_equal(lane.mark_count, 1);
     marked(0, 1, RT_MARK_TROUBLE);
+    assert_string_equal(marks[0].reason, "its last words");
 }
 
 static void a_broker_that_takes_nothing_now_is_waited_for(void **state)
@@ -237,6 +240,45 @@ static void a_broker_that_takes_nothing_now_is_waited_for(void **state)
     rt_lane_published(&lane, ROTA_BUSY, sent, why);
     wants(RT_LANE_TURN, 0);
     assert_int_equal(lane.mark_count, 0);
+}
+
+/* Claims are in memory whole: long rows come few at a time. */
+static void long_rows_are_claimed_few_at_a_time(void **state)
+{
+    static const enum rt_sent verdicts[BATCH] = {RT_SENT_CONFIRMED, RT_SENT_CONFIRMED};
+
+    (void)state;
+    begin(false);
+    lane.opts.body_max = 0;
+    wants(RT_LANE_TURN, BATCH);
+    rows[0] = row(1, 0), rows[1] = row(2, 0);
+    rows[0].size = rows[1].size = RT_LANE_BYTES / 3;
+    turn(2);
+    publish(verdicts);
+    wants(RT_LANE_TURN, 2);
+    rows[0] = row(3, 0);
+    rows[0].size = 2 * (size_t)RT_LANE_BYTES;
+    turn(1);
+    publish(verdicts);
+    wants(RT_LANE_TURN, 1);
+    for (uint32_t i = 2; i <= BATCH; i *= 2) { /* short again: more and more */
+        rows[0] = row(10 + i, 0);
+        turn(1);
+        publish(verdicts);
+        wants(RT_LANE_TURN, i);
+    }
+}
+
+static void it_begins_with_few_rows(void **state)
+{
+    static struct rt_lane_item many_items[500];
+    static struct rt_store_mark many_marks[500];
+    const struct rt_lane_options opts = {.batch = 500, .attempts = 3};
+
+    (void)state;
+    rt_lane_begin(&lane, &opts, many_items, many_marks);
+    rt_lane_reached(&lane, 0);
+    wants(RT_LANE_TURN, RT_LANE_FIRST);
 }
 
 static void a_database_that_is_away_is_reached_again(void **state)
@@ -260,6 +302,7 @@ static void with_nothing_to_do_it_asks_less_and_less(void **state)
         struct rt_lane_todo todo = rt_lane_todo(&lane);
         assert_int_equal(todo.op, RT_LANE_WAIT);
         assert_true(todo.ns >= last && todo.ns <= 1000 * MS);
+        assert_false(todo.deaf);
         last = todo.ns;
         rt_lane_woken(&lane);
     }
@@ -296,6 +339,8 @@ int main(void)
         cmocka_unit_test(a_broker_that_is_away_is_nobodys_fault),
         cmocka_unit_test(one_that_costs_the_connection_twice_moves_aside),
         cmocka_unit_test(a_broker_that_takes_nothing_now_is_waited_for),
+        cmocka_unit_test(long_rows_are_claimed_few_at_a_time),
+        cmocka_unit_test(it_begins_with_few_rows),
         cmocka_unit_test(a_database_that_is_away_is_reached_again),
         cmocka_unit_test(with_nothing_to_do_it_asks_less_and_less),
         cmocka_unit_test(when_it_is_to_stop_it_marks_and_claims_nothing),

@@ -60,6 +60,7 @@ int rt_relay_exit(int err)
     case 0:
         return RT_EXIT_OK;
     case ROTA_INVALID:
+    case ROTA_UNSUPPORTED: /* a table or a column that is not there, a broker that is not built in */
         return RT_EXIT_USAGE;
     case ROTA_AUTH:
     case ROTA_UNREACHABLE:
@@ -162,7 +163,7 @@ static int take_map(struct rt_relay_wish *w)
     return rt_relay_usage("--map: %s", line);
 }
 
-static int take(struct rt_relay_wish *w, int c)
+static int take(struct rt_relay_wish *w, int c, const char *word)
 {
     switch (c) {
     case FROM:
@@ -205,8 +206,8 @@ static int take(struct rt_relay_wish *w, int c)
     case CLEAN:
         return take_time("clean-after", 0, &w->clean_ms);
     default:
-        return c == ':' ? rt_relay_usage("an option has no value")
-                        : rt_relay_usage("unknown option");
+        return c == ':' ? rt_relay_usage("%s has no value", word)
+                        : rt_relay_usage("unknown option '%s'", word);
     }
 }
 
@@ -252,7 +253,7 @@ int main(int argc, char **argv)
             fputs(c == 'h' ? help : "rota-relay " ROTA_VERSION "\n", stdout);
             return rt_out_flush();
         }
-        int code = take(&wish, c);
+        int code = take(&wish, c, argv[optind - 1]);
         if (code != RT_EXIT_OK)
             return code;
     }
