@@ -10,7 +10,7 @@
 #                   FOLDER=core (client, guard, lua, mem, file, kit, net, redis, resp, etcd), JOBS=2
 #   make bench      the benches (BENCH=etcd: only those)
 #   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
-#                   SUITE=redis, etcd, sql, zookeeper or txn: only that)
+#                   SUITE=redis, etcd, sql, zookeeper, txn or relay: only that; relay is on request only)
 #   make interop    other clients of etcd, ZooKeeper and Redis (they need Go, Java, Node, Python) contend with Rota, and current etcds
 #                   (about an hour; QUICK=1: a few minutes; ON=etcd, zookeeper, redis, shedlock or sessions: only those)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
