@@ -48,11 +48,16 @@ _rota_txn() # [FROM]: the place of the word that is the program; "rota txn" are 
         case ${words[i]} in
         --journal) journal=(--journal "${words[i + 1]-}"); ((i += 1)) ;;
         --resources) ((i += 1)) ;;
+        --from | --map | --state | --topic | --key | --limit | --after) ((i += 1)) ;;
         -*) ;;
-        *) if [[ -z $command ]]; then command=${words[i]}; elif [[ $command$demo == demo ]]; then demo=${words[i]}; fi ;;
+        *) if [[ -z $command ]]; then command=${words[i]}; elif [[ $command$demo == @(demo|events) ]]; then demo=${words[i]}; fi ;;
         esac
     done
-    _rota_txn_options "${program[@]}" ${command:+"$command"} ${demo:+"$demo"}
+    if [[ $command == demo ]]; then
+        _rota_txn_options "${program[@]}" demo ${demo:+"$demo"}
+    else
+        _rota_txn_options "${program[@]}" ${command:+"$command"}
+    fi
     case $prev in
     --journal)
         _rota_txn_reply < <(printf '%s\n' file: postgres:// mysql:// mariadb:// etcd:// etcds://)
@@ -62,7 +67,15 @@ _rota_txn() # [FROM]: the place of the word that is the program; "rota txn" are 
         _rota_txn_reply < <(printf '%s\n' stock payment coordinator network)
         return 0
         ;;
-    --resources | --metrics | --tls-cert | --tls-key | --token-file)
+    --from)
+        _rota_txn_reply < <(printf '%s\n' postgres:// mysql:// mariadb:// sqlite:)
+        return 0
+        ;;
+    --state)
+        _rota_txn_reply < <(printf '%s\n' new published processed dead)
+        return 0
+        ;;
+    --resources | --map | --metrics | --tls-cert | --tls-key | --token-file)
         compopt -o default 2>/dev/null
         return 0
         ;;
@@ -73,6 +86,7 @@ _rota_txn() # [FROM]: the place of the word that is the program; "rota txn" are 
     /* | help/*) _rota_txn_reply < <("${program[@]}" --help 2>/dev/null </dev/null |
         sed -n 's/^  \([a-z][a-z-]*\)  \{1,\}[a-z0-9].*/\1/p') ;;
     demo/*) [[ -n $demo ]] || _rota_txn_reply < <(printf '%s\n' bank order) ;;
+    events/*) [[ -n $demo ]] || _rota_txn_reply < <(printf '%s\n' ls show replay dead stats) ;;
     show/* | outcome/* | settle/* | resolve/*)
         _rota_txn_reply < <(timeout 1 "${program[@]}" "${journal[@]}" ls --json 2>/dev/null </dev/null |
             sed -n 's/^ *"id": "\([0-9a-f]*\)",*$/\1/p')

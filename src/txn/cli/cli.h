@@ -24,7 +24,7 @@ int rt_job_help(const struct rt_job *job); /* NULL: of all */
 extern const char rt_job_help_ls[], rt_job_help_show[], rt_job_help_outcome[], rt_job_help_settle[],
     rt_job_help_indoubt[], rt_job_help_resolve[], rt_job_help_recover[], rt_job_help_serve[],
     rt_job_help_three[], rt_job_help_participant[], rt_job_help_gc[], rt_job_help_doctor[],
-    rt_job_help_demo[];
+    rt_job_help_events[], rt_job_help_demo[];
 int rt_job_ls(struct rt_args *args, int argc, char **argv);
 int rt_job_show(struct rt_args *args, int argc, char **argv);
 int rt_job_outcome(struct rt_args *args, int argc, char **argv);
@@ -36,6 +36,7 @@ int rt_job_serve(struct rt_args *args, int argc, char **argv);
 int rt_job_gc(struct rt_args *args, int argc, char **argv);
 int rt_job_three(struct rt_args *args, int argc, char **argv);
 int rt_job_participant(struct rt_args *args, int argc, char **argv);
+int rt_job_events(struct rt_args *args, int argc, char **argv);
 int rt_job_doctor(struct rt_args *args, int argc, char **argv);
 int rt_job_demo(struct rt_args *args, int argc, char **argv); /* rota demo bank, rota demo order */
 

@@ -23,6 +23,7 @@ const struct rt_job rt_jobs[] = {
     {"three", "three-phase commit over participants", rt_job_help_three, rt_job_three},
     {"participant", "take part in it at a database; a daemon", rt_job_help_participant,
      rt_job_participant},
+    {"events", "the outbox: ls, show, replay, dead, stats", rt_job_help_events, rt_job_events},
     {"gc", "forget what is over", rt_job_help_gc, rt_job_gc},
     {"doctor", "check what journal and databases promise", rt_job_help_doctor, rt_job_doctor},
     {"demo", "a bank whose tellers are killed; an order over three services", rt_job_help_demo,

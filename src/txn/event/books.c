@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked beside claims: what is processed, clean-up, and what the command and metrics show. */
+/* What is asked beside claims: what is processed, clean-up, and the rows that the command shows and sets back. */
 #include "txn/event/store_inside.h"
 
 #include <assert.h>
@@ -118,7 +118,8 @@ enum {
     ITEM_PAYLOAD
 };
 
-static void add_item_columns(struct rt_store *s, bool payload)
+/* INDEX: MariaDB's, as of rt_store_add_index; -1: it chooses. */
+static void add_item_columns(struct rt_store *s, bool payload, int index)
 {
     static const enum rt_event_column plain[] = {RT_COLUMN_TOPIC, RT_COLUMN_KEY, RT_COLUMN_TYPE};
     static const char *const sizes[] = {[RT_STMT_MYSQL] = "OCTET_LENGTH(",
@@ -150,6 +151,8 @@ static void add_item_columns(struct rt_store *s, bool payload)
     else
         rt_stmt_add(q, "NULL");
     rt_store_add_table(s);
+    if (index >= 0)
+        rt_store_add_index(s, index);
     rt_stmt_add(q, " LEFT JOIN " RT_EVENT_TROUBLE " t ON t.");
     rt_store_add_source(s);
     rt_stmt_add(q, " = ");
@@ -206,6 +209,16 @@ static int read_items(struct rt_store *s, size_t *count)
     return err;
 }
 
+static void add_value_filter(struct rt_store *s, enum rt_event_column column, const char *value)
+{
+    if (value == NULL)
+        return;
+    rt_stmt_add(&s->q, " AND ");
+    rt_stmt_column(&s->q, &s->map, column, "e"); /* NULL, if there is no such column: none has it */
+    rt_stmt_add(&s->q, " = ");
+    rt_stmt_text(&s->q, value);
+}
+
 /* One state at a time, so that the index gives the order; of all, by the id itself. */
 static void add_state_filter(struct rt_store *s, const struct rt_store_filter *f, unsigned state)
 {
@@ -225,13 +238,19 @@ static void add_state_filter(struct rt_store *s, const struct rt_store_filter *f
         rt_stmt_add(q, " AND t.dead = 1");
     else if (state == RT_EVENT_NEW && s->map.states[RT_EVENT_DEAD][0] == '\0')
         rt_stmt_add(q, " AND COALESCE(t.dead, 0) = 0");
+    add_value_filter(s, RT_COLUMN_TOPIC, f->topic);
+    add_value_filter(s, RT_COLUMN_KEY, f->key);
 }
 
-static void add_page(struct rt_store *s, uint32_t limit)
+/* PostgreSQL has no index of published rows by id, and would rather read all rows by id until it has enough of them: those
+ * that are published are the last. `+ 0` makes it sort them, who are few. */
+static void add_page(struct rt_store *s, unsigned state, uint32_t limit)
 {
+    bool sorted = s->q.dialect == RT_STMT_POSTGRES && state == RT_EVENT_PUBLISHED;
+
     rt_stmt_add(&s->q, " ORDER BY ");
     rt_stmt_column(&s->q, &s->map, RT_COLUMN_ID, "e");
-    rt_stmt_add(&s->q, " LIMIT %" PRIu32, limit);
+    rt_stmt_add(&s->q, "%s LIMIT %" PRIu32, sorted ? " + 0" : "", limit);
 }
 
 static int by_id(const void *left, const void *right)
@@ -250,9 +269,9 @@ static int list_states(struct rt_store *s, const struct rt_store_filter *f, uint
     for (unsigned i = 0; i < RT_EVENT_STATES; i++) {
         if ((f->states & (1U << i)) == 0)
             continue;
-        add_item_columns(s, false);
+        add_item_columns(s, false, f->key != NULL && s->index[2][0] != '\0' ? 2 : 0);
         add_state_filter(s, f, i);
-        add_page(s, limit);
+        add_page(s, i, limit);
         rt_stmt_add(&s->q, "; ");
     }
     int err = rt_store_say(s);
@@ -276,7 +295,8 @@ static int list_states(struct rt_store *s, const struct rt_store_filter *f, uint
     memcpy(s->results, all, sizeof(all));
     s->items = items;
     s->ids = ids;
-    qsort(s->items, n, sizeof(*s->items), by_id);
+    if (n > 0)
+        qsort(s->items, n, sizeof(*s->items), by_id);
     *count = n < limit ? n : limit;
     return 0;
 }
@@ -293,9 +313,9 @@ int rt_store_list(struct rt_store *s, const struct rt_store_filter *filter,
     if ((filter->states & all) != 0 && (filter->states & all) != all) {
         err = list_states(s, filter, limit, count);
     } else {
-        add_item_columns(s, false);
+        add_item_columns(s, false, -1);
         add_state_filter(s, filter, RT_EVENT_STATES);
-        add_page(s, limit);
+        add_page(s, RT_EVENT_STATES, limit);
         err = read_items(s, count);
     }
     if (err == 0)
@@ -324,7 +344,7 @@ int rt_store_show(struct rt_store *s, const char *event_id, const struct rt_stor
 
     if (err != 0)
         return err;
-    add_item_columns(s, true);
+    add_item_columns(s, true, -1);
     rt_stmt_add(&s->q, " WHERE ");
     if (!add_which(s, event_id)) {
         *item = NULL;
@@ -338,8 +358,15 @@ int rt_store_show(struct rt_store *s, const char *event_id, const struct rt_stor
 
 /* ---- Replay ------------------------------------------------------------------------------- */
 
-/* UPDATE ... SET state = new, updated = now WHERE */
-static void add_renew(struct rt_store *s)
+static void add_rows(struct rt_store *s, const int64_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        rt_stmt_add(&s->q, "%s%" PRId64, i > 0 ? ", " : " IN (", ids[i]);
+    rt_stmt_add(&s->q, ")");
+}
+
+/* UPDATE ... SET state = new, updated = now WHERE id IN (...) AND state = FROM */
+static void add_renew(struct rt_store *s, const int64_t *ids, size_t n, enum rt_event_state from)
 {
     struct rt_stmt *q = &s->q;
 
@@ -355,111 +382,64 @@ static void add_renew(struct rt_store *s)
         rt_stmt_add(q, " = %s", rt_stmt_now(q->dialect));
     }
     rt_stmt_add(q, " WHERE ");
+    rt_stmt_column(q, &s->map, RT_COLUMN_ID, NULL);
+    add_rows(s, ids, n);
+    rt_stmt_add(q, " AND ");
+    rt_stmt_column(q, &s->map, RT_COLUMN_STATE, NULL);
+    rt_stmt_add(q, " = ");
+    rt_stmt_state(q, &s->map, from);
 }
 
-/* The trouble goes and the state is set in one transaction: a relay sees both, or neither. */
-static int replay_row(struct rt_store *s, int64_t id, uint64_t *changed)
+/* The trouble goes and the state is set in one transaction: a relay sees both, or neither. An UPDATE wakes nobody by
+ * itself. */
+int rt_store_replay_rows(struct rt_store *s, const int64_t *ids, size_t n, enum rt_event_state from,
+                         uint64_t *changed)
 {
+    struct rt_stmt *q = &s->q;
     int err = rt_store_settle(s);
 
-    if (err != 0)
+    assert(from < RT_EVENT_STATES);
+    if (err == 0 && n == 0)
+        *changed = 0;
+    if (err != 0 || n == 0)
         return err;
-    rt_stmt_add(&s->q,
-                s->q.dialect == RT_STMT_SQLITE ? "BEGIN IMMEDIATE; " : "START TRANSACTION; ");
-    rt_stmt_add(&s->q, "DELETE FROM " RT_EVENT_TROUBLE " WHERE ");
+    rt_stmt_add(q, q->dialect == RT_STMT_SQLITE ? "BEGIN IMMEDIATE; " : "START TRANSACTION; ");
+    rt_stmt_add(q, q->dialect == RT_STMT_POSTGRES ? "NOTIFY " RT_EVENT_CHANNEL "; " : "");
+    rt_stmt_add(q, "DELETE FROM " RT_EVENT_TROUBLE " WHERE ");
     rt_store_add_source(s);
-    rt_stmt_add(&s->q, " = %" PRId64 "; ", id);
-    add_renew(s);
-    rt_stmt_column(&s->q, &s->map, RT_COLUMN_ID, NULL);
-    rt_stmt_add(&s->q, " = %" PRId64 "; COMMIT", id);
+    add_rows(s, ids, n);
+    if (from != RT_EVENT_NEW && s->map.states[from][0] != '\0') {
+        rt_stmt_add(q, "; ");
+        add_renew(s, ids, n, from);
+    }
     s->open = true;
     err = rt_store_say(s);
-    s->open = false;
-    *changed += err == 0;
+    uint64_t rows = s->said.affected;
+    if (err == 0)
+        err = rt_store_settle(s);
+    if (err == 0)
+        *changed = rows;
     return err;
 }
 
 int rt_store_replay(struct rt_store *s, const char *event_id, uint64_t *changed)
 {
+    const struct rt_store_filter dead = {.states = 1U << RT_EVENT_DEAD, .limit = REPLAY_PAGE};
     const struct rt_store_item *items = NULL;
+    enum rt_event_state from = RT_EVENT_DEAD;
     int64_t ids[REPLAY_PAGE];
-    uint64_t done = 0;
     size_t n = 0;
     int err;
 
     if (event_id != NULL) {
         err = rt_store_show(s, event_id, &items);
-        n = err == 0 && items != NULL && items->state != RT_EVENT_NEW;
-        if (err == 0 && items != NULL && items->state == RT_EVENT_NEW && items->attempts > 0)
-            n = 1; /* in trouble: it need not wait */
+        n = err == 0 && items != NULL && items->state < RT_EVENT_STATES;
+        from = n > 0 ? items->state
+                     : from; /* one that is new may be in trouble: it need not wait */
     } else {
-        const struct rt_store_filter dead = {.states = 1U << RT_EVENT_DEAD, .limit = REPLAY_PAGE};
         err = rt_store_list(s, &dead, &items, &n);
     }
     for (size_t i = 0; i < n; i++)
         ids[i] = items[i].id;
-    for (size_t i = 0; err == 0 && i < n; i++)
-        err = replay_row(s, ids[i], &done);
-    if (err == 0)
-        *changed = done;
-    return err;
-}
-
-/* ---- Counts ------------------------------------------------------------------------------- */
-
-static void add_count(struct rt_store *s, enum rt_event_state state)
-{
-    struct rt_stmt *q = &s->q;
-
-    rt_stmt_add(q, state == RT_EVENT_NEW ? "SELECT " : ", ");
-    if (s->map.states[state][0] == '\0') {
-        rt_stmt_add(q, "(SELECT COUNT(*) FROM " RT_EVENT_TROUBLE " WHERE ");
-        rt_store_add_source(s);
-        rt_stmt_add(q, " IS NOT NULL AND dead = 1)");
-        return;
-    }
-    rt_stmt_add(q, "(SELECT COUNT(*) FROM (SELECT 1");
-    rt_store_add_table(s);
-    rt_stmt_add(q, " WHERE ");
-    rt_stmt_column(q, &s->map, RT_COLUMN_STATE, "e");
-    rt_stmt_add(q, " = ");
-    rt_stmt_state(q, &s->map, state);
-    rt_stmt_add(q, " LIMIT %d) c)", RT_STORE_COUNTED);
-}
-
-int rt_store_stats(struct rt_store *s, struct rt_store_stats *out)
-{
-    struct rt_store_stats stats = {0};
-    struct rt_stmt *q = &s->q;
-    int err = rt_store_settle(s);
-
-    if (err != 0)
-        return err;
-    for (int i = 0; i < RT_EVENT_STATES; i++)
-        add_count(s, (enum rt_event_state)i);
-    rt_stmt_add(q, ", (SELECT COUNT(*) FROM " RT_EVENT_TROUBLE " WHERE ");
-    rt_store_add_source(s);
-    rt_stmt_add(q, " IS NOT NULL AND dead = 0); SELECT ");
-    rt_store_add_age(s, RT_COLUMN_CREATED);
-    rt_store_add_table(s);
-    rt_stmt_add(q, " WHERE ");
-    rt_stmt_column(q, &s->map, RT_COLUMN_STATE, "e");
-    rt_stmt_add(q, " = ");
-    rt_stmt_state(q, &s->map, RT_EVENT_NEW);
-    rt_stmt_add(q, " ORDER BY ");
-    rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
-    rt_stmt_add(q, " LIMIT 1");
-    err = rt_store_say(s);
-    if (err != 0)
-        return err;
-    for (size_t i = 0; i < RT_EVENT_STATES; i++)
-        stats.counts[i] = (uint64_t)rt_store_number(rt_store_cell(s, 0, 0, i), 0);
-    stats.troubled = (uint64_t)rt_store_number(rt_store_cell(s, 0, 0, RT_EVENT_STATES), 0);
-    stats.oldest_new_ms = rt_store_number(rt_store_cell(s, 1, 0, 0), -1);
-    if (s->map.states[RT_EVENT_DEAD][0] == '\0' && stats.counts[RT_EVENT_NEW] < RT_STORE_COUNTED)
-        stats.counts[RT_EVENT_NEW] -= stats.counts[RT_EVENT_DEAD] < stats.counts[RT_EVENT_NEW]
-                                          ? stats.counts[RT_EVENT_DEAD]
-                                          : stats.counts[RT_EVENT_NEW];
-    *out = stats;
-    return 0;
+    return err == 0 ? rt_store_replay_rows(s, ids, n, from, changed) : err;
 }

@@ -230,7 +230,7 @@ static int check_columns(struct rt_store *s)
 static int find_indexes(struct rt_store *s)
 {
     const char *state = s->map.columns[RT_COLUMN_STATE].text;
-    char want[2][2 * RT_EVENT_WORD + 2];
+    char want[3][2 * RT_EVENT_WORD + 2];
 
     int err = rt_store_begin(s);
     if (err != 0)
@@ -242,6 +242,7 @@ static int find_indexes(struct rt_store *s)
     err = rt_store_say(s);
     snprintf(want[0], sizeof(want[0]), "%s,%s", state, s->map.columns[RT_COLUMN_ID].text);
     snprintf(want[1], sizeof(want[1]), "%s,%s", state, s->map.columns[RT_COLUMN_UPDATED].text);
+    snprintf(want[2], sizeof(want[2]), "%s,%s", s->map.columns[RT_COLUMN_KEY].text, state);
     for (size_t i = 0; err == 0 && i < s->results[0].rows; i++) {
         const char *name = rt_store_cell(s, 0, i, 0)->text, *on = rt_store_cell(s, 0, i, 1)->text;
         bool by_id = strcasecmp(on, s->map.columns[RT_COLUMN_ID].text) == 0 &&
@@ -250,7 +251,24 @@ static int find_indexes(struct rt_store *s)
             snprintf(s->index[0], RT_EVENT_WORD, "%s", name);
         if (strncasecmp(on, want[1], strlen(want[1])) == 0)
             snprintf(s->index[1], RT_EVENT_WORD, "%s", name);
+        if (strncasecmp(on, want[2], strlen(want[2])) == 0)
+            snprintf(s->index[2], RT_EVENT_WORD, "%s", name);
     }
+    return err;
+}
+
+/* Whoever only looks makes nothing. */
+static int check_there(struct rt_store *s)
+{
+    unsigned want;
+    int err = rt_store_begin(s);
+
+    if (err == 0)
+        err = rt_store_say_text(s, rt_event_there(s->kind->dialect, false, &want));
+    if (err == 0 && rt_store_number(rt_store_cell(s, 0, 0, 0), 0) != (int64_t)want)
+        err = rt_store_fail(s, ROTA_UNSUPPORTED,
+                            "there is no table " RT_EVENT_TROUBLE
+                            " in this database: 'rota relay' makes it when it starts");
     return err;
 }
 
@@ -260,6 +278,8 @@ int rt_store_check(struct rt_store *s)
 
     if (err == 0)
         err = check_columns(s);
+    if (err == 0 && s->o.reads_only)
+        err = check_there(s);
     if (err == 0 && s->kind->dialect == RT_STMT_MYSQL)
         err = find_indexes(s);
     return err;

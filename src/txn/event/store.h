@@ -105,6 +105,8 @@ struct rt_store_filter { /* all zero: the first page of all, by id */
     uint32_t states;     /* bits 1 << RT_EVENT_*; 0: all */
     int64_t after;       /* ids greater than */
     uint32_t limit;      /* 0: 100 */
+    const char *topic,
+        *key; /* only these; NULL: all. No index has them but that of new and published ones by key */
 };
 
 /* ITEMS live until the next call. The next page begins after the last one's id. */
@@ -115,6 +117,10 @@ int rt_store_show(struct rt_store *s, const char *event_id, const struct rt_stor
 /* dead, published, processed → new, and its trouble is forgotten: it will be published again, with the same id. EVENT_ID NULL:
  * all that are dead, at most 1000 in one call: again until *CHANGED is 0. */
 int rt_store_replay(struct rt_store *s, const char *event_id, uint64_t *changed);
+/* The same of the rows IDS that are FROM (what list and show call them; NEW: only their trouble is forgotten); those that
+ * are no longer are passed over. At most 1000. */
+int rt_store_replay_rows(struct rt_store *s, const int64_t *ids, size_t n, enum rt_event_state from,
+                         uint64_t *changed);
 
 #define RT_STORE_COUNTED \
     100000 /* a state's count ends here: it stays cheap, however long the table */
@@ -126,5 +132,14 @@ struct rt_store_stats {
         oldest_new_ms; /* how long the oldest new one has waited; -1: there is none, or it is not known */
 };
 int rt_store_stats(struct rt_store *s, struct rt_store_stats *out);
+
+struct rt_store_rates {          /* -1: the map has no column for it */
+    int64_t written;             /* in the last MS */
+    bool written_more;           /* so many, or more */
+    int64_t published;           /* then, and not processed yet; at most RT_STORE_COUNTED */
+    int64_t processed;           /* then; at most RT_STORE_COUNTED */
+    int64_t oldest_published_ms; /* how long the oldest one has waited for its consumer; -1: none */
+};
+int rt_store_rates(struct rt_store *s, int64_t ms, struct rt_store_rates *out);
 
 #endif

@@ -4,7 +4,8 @@
  *   store.c      opening, connecting again, saying a statement
  *   layout.c     whether the table is as the map says
  *   claim.c      a turn
- *   books.c      processed, clean-up, and what the command asks
+ *   books.c      processed, clean-up, and the rows that the command asks for
+ *   counts.c     how many, how old, how fast
  *   store_mysql.c, store_postgres.c, store_sqlite.c */
 #ifndef RT_STORE_INSIDE_H
 #define RT_STORE_INSIDE_H
@@ -53,10 +54,11 @@ struct rt_store {
     void *conn; /* NULL: it was lost */
     bool open;  /* a transaction */
     bool notifies, uuid, bytes_id;
-    char index[2][RT_EVENT_WORD]; /* MariaDB: in the order of claims, of stale ones; "": none */
-    char owner[33];               /* SQLite: who has the lease */
-    int64_t stale_at;             /* when stale ones are looked for again: CLOCK_BOOTTIME, ns */
-    uint64_t said_count;          /* round trips, for tests */
+    /* MariaDB: in the order of claims, of stale ones, of those of a key; "": none */
+    char index[3][RT_EVENT_WORD];
+    char owner[33];      /* SQLite: who has the lease */
+    int64_t stale_at;    /* when stale ones are looked for again: CLOCK_BOOTTIME, ns */
+    uint64_t said_count; /* round trips, for tests */
 
     struct rt_stmt q;
     struct rt_said said;

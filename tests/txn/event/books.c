@@ -146,6 +146,77 @@ static void claims_use_their_indexes(void **state)
     }
 }
 
+/* What the store said last, explained: it has all of WORDS (each ends with '|'), and none of NOT. */
+static void plan_has(void *conn, const struct rt_store *s, const char *words, const char *not_so)
+{
+    static char sql[16000], plans[16000], plan[8000];
+    const char *at = s->q.text;
+    char word[200];
+
+    plans[0] = '\0';
+    for (const char *end; *at != '\0';
+         at = end + (*end == ';') + strspn(end + (*end == ';'), " ")) {
+        end = at + strcspn(at, ";");
+        snprintf(sql, sizeof(sql), "EXPLAIN %s%.*s", HERE->rows_lock ? "" : "QUERY PLAN ",
+                 (int)(end - at), at);
+        HERE->explain(conn, sql, plan, sizeof(plan));
+        strncat(plans, plan, sizeof(plans) - strlen(plans) - 1);
+    }
+    for (int want = 1; want >= 0; want--)
+        for (const char *w = want ? words : not_so; *w != '\0'; w += strcspn(w, "|") + 1) {
+            snprintf(word, sizeof(word), "%.*s", (int)strcspn(w, "|"), w);
+            if ((strstr(plans, word) != NULL) != want)
+                fail_msg("%s '%s':\n%s\n%s", want ? "no" : "has", word, s->q.text, plans);
+        }
+}
+
+/* What the command asks reads what it shows, and not the table. */
+static void the_command_asks_by_indexes(void **state)
+{
+    const struct rt_store_options patient = {.call_ms = SITE_LIMIT_MS};
+    const struct rt_store_filter open = {.states = 1U << RT_EVENT_NEW | 1U << RT_EVENT_PUBLISHED |
+                                                   1U << RT_EVENT_DEAD};
+    const struct rt_store_filter of_key = {.states = 1U << RT_EVENT_NEW, .key = "k1"};
+    const struct rt_store_item *items = NULL;
+    struct rt_store_stats stats;
+    struct rt_store_rates rates;
+    bool pg = strcmp(OFFICE_WORD, "postgres") == 0;
+    size_t n = 0;
+
+    (void)state;
+    office_empty();
+    for (int rows = 0; rows <= MANY; rows += MANY) { /* with none, and with many */
+        if (rows > 0)
+            fill(rows);
+        for (int i = 0; i < 20; i++)
+            office_put("k1", "x");
+        office_admin(
+            "UPDATE rota_event SET state = 'published' WHERE state = 'new' AND id %% 4 = 0");
+        office_admin("UPDATE rota_event SET state = 'dead' WHERE state = 'new' AND id %% 4 = 1");
+        struct rt_store *s = office_store(NULL, &patient);
+        void *conn = office_conn();
+        if (pg)
+            HERE->site->admin("VACUUM ANALYZE rota_event");
+        if (pg && rows == 0) /* with few rows any plan is good */
+            office_sql(conn, "SET enable_seqscan = off; SET enable_bitmapscan = off");
+        assert_int_equal(rt_store_list(s, &open, &items, &n), 0);
+        assert_true(n >= 15);
+        plan_has(conn, s, HERE->plans[0], HERE->plans[1]);
+        assert_int_equal(rt_store_list(s, &of_key, &items, &n), 0);
+        assert_int_equal(n, office_number("SELECT COUNT(*) FROM rota_event WHERE state = 'new'"));
+        plan_has(conn, s, HERE->plans[2], HERE->plans[3]);
+        assert_int_equal(rt_store_stats(s, &stats), 0);
+        assert_int_equal(stats.counts[RT_EVENT_PROCESSED], rows > 0 ? RT_STORE_COUNTED : 0);
+        plan_has(conn, s, HERE->plans[4], HERE->plans[5]);
+        assert_int_equal(rt_store_rates(s, 60000, &rates), 0);
+        assert_in_range(rates.published, 1, 10);
+        assert_int_equal(rates.processed, 0);
+        plan_has(conn, s, HERE->plans[6], HERE->plans[7]);
+        rt_store_close(s);
+        office_close(conn);
+    }
+}
+
 static void what_is_over_goes_in_pages(void **state)
 {
     const struct rt_store_options patient = {.call_ms = SITE_LIMIT_MS};
@@ -173,5 +244,6 @@ const struct CMUnitTest cases_books[] = {
     cmocka_unit_test(a_replay_goes_with_the_same_id),
     cmocka_unit_test(what_is_over_goes_in_pages),
     cmocka_unit_test(claims_use_their_indexes),
+    cmocka_unit_test(the_command_asks_by_indexes),
 };
 const size_t cases_books_count = sizeof(cases_books) / sizeof(cases_books[0]);

@@ -46,6 +46,7 @@ int main(int argc, char **argv)
     n = gather(all, n, cases_shapes, cases_shapes_count, word);
     n = gather(all, n, cases_books, cases_books_count, word);
     n = gather(all, n, cases_page, cases_page_count, word);
+    n = gather(all, n, cases_command, cases_command_count, word);
     assert_true(n > 0 && n < 100);
     signal(SIGPIPE, SIG_IGN);
     rt_watchdog(400, "the outbox hangs");

@@ -31,7 +31,10 @@ struct office {
     const char *
         by_index[2]; /* words of it that tell that a claim, a look for stale ones, uses its index */
     const char *not_so[2]; /* and those that tell that not */
-    bool rows_lock;        /* claims are locks on rows, and several can have some */
+    /* Of what the command asks (open ones, new ones of a key, counts, rates): words, each with a '|' behind it, that must
+     * be there, and those that must not. */
+    const char *plans[8];
+    bool rows_lock; /* claims are locks on rows, and several can have some */
 };
 
 extern const struct office office_mysql, office_postgres, office_sqlite;
@@ -74,8 +77,8 @@ void let_go(struct rt_store *s);
 const struct rt_store_row *find_row(const struct claim *c, const char *payload);
 
 extern const struct CMUnitTest cases_turns[], cases_faults[], cases_shapes[], cases_books[],
-    cases_page[];
+    cases_page[], cases_command[];
 extern const size_t cases_turns_count, cases_faults_count, cases_shapes_count, cases_books_count,
-    cases_page_count;
+    cases_page_count, cases_command_count;
 
 #endif

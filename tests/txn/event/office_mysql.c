@@ -56,5 +56,10 @@ const struct office office_mysql = {
     .by_index = {" ref rota_event_state rota_event_state ",
                  " range rota_event_updated rota_event_updated "},
     .not_so = {"filesort", " ALL - "},
+    .plans = {" e range rota_event_state rota_event_state |", " ALL - |filesort|",
+              " rota_event_key rota_event_key |", " ALL - |filesort|", "Using index|",
+              " e ALL - |filesort|",
+              " range rota_event_state,rota_event_updated rota_event_updated |e index - PRIMARY |",
+              " e ALL - |filesort|"},
     .rows_lock = true,
 };

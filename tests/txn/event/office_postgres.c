@@ -53,5 +53,13 @@ const struct office office_postgres = {
     .by_index = {"Index Scan using rota_event_new on rota_event e",
                  "Index Scan using rota_event_published on rota_event e"},
     .not_so = {"Seq Scan on rota_event ", "Sort"},
+    .plans =
+        {"Index Scan using rota_event_new on rota_event e|Index Scan using rota_event_published on rota_event e|Index Scan using rota_event_dead on rota_event e|",
+         "Seq Scan on rota_event |rota_event_pkey|", "Index Scan using rota_event_|",
+         "Seq Scan on rota_event |rota_event_pkey|",
+         "Index Only Scan using rota_event_new |Index Only Scan using rota_event_published |Index Only Scan using rota_event_processed |Index Only Scan using rota_event_dead |",
+         "Seq Scan on rota_event |Sort|",
+         "Index Only Scan using rota_event_published |Index Only Scan using rota_event_processed |Index Scan Backward using rota_event_pkey |",
+         "Seq Scan on rota_event |Sort|"},
     .rows_lock = true,
 };

@@ -53,5 +53,11 @@ const struct office office_sqlite = {
     .by_index = {"SEARCH e USING INDEX rota_event_state (state=?)",
                  "SEARCH e USING INDEX rota_event_updated (state=? AND updated<?)"},
     .not_so = {"SCAN e", "TEMP B-TREE"},
+    .plans = {"SEARCH e USING INDEX rota_event_state (state=? AND id>?)|", "SCAN e|TEMP B-TREE|",
+              "SEARCH e USING INDEX rota_event_key (msg_key=? AND state=? AND id>?)|",
+              "SCAN e|TEMP B-TREE|", "SEARCH e USING COVERING INDEX rota_event_state (state=?)|",
+              "SCAN e|TEMP B-TREE|",
+              "SEARCH e USING COVERING INDEX rota_event_updated (state=? AND updated>?)|",
+              "TEMP B-TREE|"},
     .rows_lock = false,
 };
