@@ -360,6 +360,20 @@ static inline int rota_event_put_sqlite(struct sqlite3 *db, const struct rota_ev
     return rota_event_put_sqlite_sized(db, e, sizeof(struct rota_event));
 }
 
+/* With a transaction of Rota's: writes E on the connection of T's branch at RESOURCE, which has begun (rota_xa_*), as a statement
+ * of that branch: it is seen if T is committed, and else never was. Waits for the database, so not inside a callback; a program
+ * that must not wait writes the row itself, for it is an ordinary statement. T will be aborted after an error of the database:
+ * those of rota_event_put_*, or ROTA_UNREACHABLE: the connection is lost. ROTA_INVALID: E is no event, T has no branch there, or
+ * it is lent; ROTA_UNSUPPORTED: it is a service, which writes its events in its own database: nothing was done, and T can go on.
+ * rota_txn_errmsg of the manager has the line. */
+int rota_event_put_sized(struct rota_txn *t, const char *resource, const struct rota_event *e,
+                         size_t size);
+static inline int rota_event_put(struct rota_txn *t, const char *resource,
+                                 const struct rota_event *e)
+{
+    return rota_event_put_sized(t, resource, e, sizeof(struct rota_event));
+}
+
 /* Makes the tables rota_event, rota_event_trouble and rota_inbox (SQLite: and rota_relay) where they are missing. Outside
  * of a transaction (ROTA_INVALID). ROTA_AUTH: docs/transactions/outbox.md has the statements for somebody who may. */
 int rota_event_make_mysql(struct st_mysql *my);

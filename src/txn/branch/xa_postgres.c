@@ -483,7 +483,8 @@ static bool first(struct rt_party *p)
             TABLE_NAME(p));
     case RT_PARTY_BEGIN:
         p->wrote = p->wrote && (p->op->flags & RT_PARTY_READS) == 0;
-        return RT_PARTY_SAY(p, BEGUN, "BEGIN");
+        /* what has said NOTIFY cannot be prepared: triggers look whether they may (rota_event_wake) */
+        return RT_PARTY_SAY(p, BEGUN, "BEGIN; SET LOCAL rota.branch = on");
     case RT_PARTY_PREPARE:
     case RT_PARTY_ONE_PHASE:
         return vote(p);

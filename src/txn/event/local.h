@@ -37,6 +37,11 @@ void rt_event_insert(struct rt_stmt *q, const struct rt_event_map *map, const st
 /* 0, or an error and its line: E is no event that MAP can have. */
 int rt_event_check(const struct rt_event_map *map, const struct rota_event *e);
 
+/* Writes the event GIVEN (SIZE bytes of it) on CONN, which is in a transaction. 0, or an error and its line. *SENT: the database
+ * was asked, so what is open there may be broken. */
+int rt_event_put(const struct rt_event_local *db, void *conn, const struct rota_event *given,
+                 size_t size, bool *sent);
+
 /* Writes into Q: the rows that IDS (N of them, those that are none of the table's passed over) name are processed. False: none
  * of them is. UUID: the column event_id is of the type uuid. */
 bool rt_event_process(struct rt_stmt *q, const struct rt_event_map *map, const char *const *ids,

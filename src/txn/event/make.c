@@ -62,8 +62,9 @@ static const char *const postgres_ddl[] = {
     "CREATE INDEX IF NOT EXISTS rota_event_processed ON " RT_EVENT_TABLE
     " (updated) WHERE state = 'processed'",
     "CREATE INDEX IF NOT EXISTS rota_event_dead ON " RT_EVENT_TABLE " (id) WHERE state = 'dead'",
-    "CREATE OR REPLACE FUNCTION rota_event_wake() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-    "NOTIFY " RT_EVENT_CHANNEL "; RETURN NULL; END $$",
+    "CREATE OR REPLACE FUNCTION rota_event_wake() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF "
+    "current_setting('rota.branch', true) IS DISTINCT FROM 'on' THEN NOTIFY " RT_EVENT_CHANNEL
+    "; END IF; RETURN NULL; END $$",
     "CREATE OR REPLACE TRIGGER rota_event_wake AFTER INSERT ON " RT_EVENT_TABLE
     " FOR EACH STATEMENT EXECUTE FUNCTION rota_event_wake()",
     "CREATE TABLE IF NOT EXISTS " RT_EVENT_INBOX

@@ -162,14 +162,15 @@ static int ask_type(const struct rt_event_local *db, void *conn, const struct rt
     return err;
 }
 
-static int put(const struct rt_event_local *db, void *conn, const struct rota_event *given,
-               size_t size)
+int rt_event_put(const struct rt_event_local *db, void *conn, const struct rota_event *given,
+                 size_t size, bool *sent)
 {
     struct rt_stmt q = {.dialect = db->dialect};
     struct rota_event e = {0};
     struct rt_event_map map;
     struct rt_said said = {0}, type = {0};
 
+    *sent = false;
     if (given == NULL)
         return rt_txns_fail(NULL, ROTA_INVALID, "there is no event: it is NULL");
     memcpy(&e, given, size < sizeof(e) ? size : sizeof(e));
@@ -178,6 +179,7 @@ static int put(const struct rt_event_local *db, void *conn, const struct rota_ev
         err = rt_event_check(&map, &e);
     if (err == 0)
         err = rt_event_ready(db, conn, RT_FENCE_INSIDE);
+    *sent = err == 0;
     if (err == 0 && !map.own && db->dialect == RT_STMT_POSTGRES)
         err = ask_type(db, conn, &map, &type);
     if (err != 0)
@@ -188,6 +190,13 @@ static int put(const struct rt_event_local *db, void *conn, const struct rota_ev
     err = rt_event_say(db, conn, &q, &said, "");
     rt_stmt_fini(&q);
     return err;
+}
+
+static int put(const struct rt_event_local *db, void *conn, const struct rota_event *e, size_t size)
+{
+    bool sent;
+
+    return rt_event_put(db, conn, e, size, &sent);
 }
 
 int rota_event_put_mysql_sized(struct st_mysql *my, const struct rota_event *e, size_t size)

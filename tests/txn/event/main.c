@@ -47,6 +47,9 @@ int main(int argc, char **argv)
     n = gather(all, n, cases_books, cases_books_count, word);
     n = gather(all, n, cases_page, cases_page_count, word);
     n = gather(all, n, cases_command, cases_command_count, word);
+#ifdef WITH_BRANCHES
+    n = gather(all, n, cases_branch, cases_branch_count, word);
+#endif
     assert_true(n > 0 && n < 100);
     signal(SIGPIPE, SIG_IGN);
     rt_watchdog(400, "the outbox hangs");

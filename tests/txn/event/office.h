@@ -77,8 +77,8 @@ void let_go(struct rt_store *s);
 const struct rt_store_row *find_row(const struct claim *c, const char *payload);
 
 extern const struct CMUnitTest cases_turns[], cases_faults[], cases_shapes[], cases_books[],
-    cases_page[], cases_command[];
+    cases_page[], cases_command[], cases_branch[];
 extern const size_t cases_turns_count, cases_faults_count, cases_shapes_count, cases_books_count,
-    cases_page_count, cases_command_count;
+    cases_page_count, cases_command_count, cases_branch_count;
 
 #endif
