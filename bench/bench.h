@@ -134,4 +134,10 @@ void bench_txn_tcc(const struct bench *b);   /* services over HTTP: tcc.c */
 void bench_txn_serve(const struct bench *b); /* rota-txn serve: serve.c */
 void bench_txn_stop(void);                   /* also if nothing was started */
 
+/* The outbox: from a PostgreSQL and a MariaDB of ours to RabbitMQ, NATS and Redis (outbox.c, outbox_growth.c). */
+void bench_outbox_speed(const struct bench *b);
+void bench_outbox_lag(const struct bench *b);
+void bench_outbox_growth(const struct bench *b);
+void bench_outbox_stop(void); /* also if nothing was started */
+
 #endif

@@ -99,6 +99,14 @@ static const struct {
     {"txn-serve", bench_txn_serve,
      "DTM's client with sagas and tccs of two services, 1, 16 and 64 clients: on rota-txn serve, against DTM"},
 #endif
+#ifdef BENCH_OUTBOX
+    {"outbox-speed", bench_outbox_speed,
+     "events of a table to brokers, and round trips to the database: against a bare publisher with the same batch"},
+    {"outbox-lag", bench_outbox_lag,
+     "how long events wait, one at a time and under load: against one publish"},
+    {"outbox-growth", bench_outbox_growth,
+     "a table of events from 0 to 1,000,000 rows: claims, looks; clean-up while somebody writes"},
+#endif
 #endif
 };
 
@@ -161,7 +169,7 @@ static int usage(FILE *out)
     fprintf(out,
             "usage: rota-bench [--json] [--quick] [BENCH...]\n\n"
             "BENCH may be the first word of several: redis, redlock, etcd, zookeeper, postgres, "
-            "mysql, txn.\n\n");
+            "mysql, txn, outbox.\n\n");
     for (size_t i = 0; i < sizeof benches / sizeof benches[0]; i++)
         fprintf(out, "  %-17s %s\n", benches[i].name, benches[i].what);
     return out == stderr ? 64 : 0;
@@ -203,6 +211,9 @@ static void clear_up(void)
     bench_etcd_stop();
 #ifdef BENCH_ZOOKEEPER
     bench_zookeeper_stop();
+#endif
+#ifdef BENCH_OUTBOX
+    bench_outbox_stop();
 #endif
 #ifdef BENCH_SQL
     bench_sql_stop();
