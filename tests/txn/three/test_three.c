@@ -2,10 +2,31 @@
 /* Three-phase commit with real parts: participants at a MariaDB and a PostgreSQL, a coordinator and a file journal, each a
  * process of rota-txn.
  *
- *   test_three ROTA-TXN [WORD]      with WORD only cases whose name has it
+ *   test_three ROTA-TXN ROTA-TXN-POINTS [WORD]      the second with crash points; with WORD only cases whose name has it
  *
  * The textbook's schedule: all have promised; one is PRECOMMITTED, the other is still at its work; then the coordinator and
- * that other one are killed. What becomes of the first is on_timeout's to say. */
+ * that other one are killed. What becomes of the first is on_timeout's to say.
+ *
+ * What docs/transactions/three-phase.md says, and who asserts it (S: test_three_stories, M: sim --three and --three-commit
+ * with the invariant, no letter: a case here):
+ *   an answer is how it stands, durably         S as_it_should_be, a_lost_write_is_written_again; M H4; both_commit
+ *   COMMIT stands after all are ready           S three_phases; M H2
+ *   a promise aborts when its time is over      S a_promise_ends_by_itself; a_promise_costs_no_locks
+ *   ... unless the coordinator is undecided     S a_promise_is_kept_while_the_coordinator_is_undecided
+ *   who is ready follows whoever knows          S peers_know, recovery_is_seen; block_one_outcome_*, recovery_commits_*
+ *   block waits, one outcome                    S block_waits; M H3; block_one_outcome_*
+ *   commit commits, unless a peer only waits    S commit_commits_alone, commit_waits_for_who_waits; commit_mixed_*
+ *   commit may be mixed                         sim-three-mixed; commit_mixed_*
+ *   ... told by participant and coordinator     S a_mix_is_told_and_never_closed; M H5; commit_mixed_*
+ *   ... and by recovery                         S no_pre_leaves_before_*; M H8; recovery_tells_a_mix_*
+ *   a promise costs no locks                    a_promise_costs_no_locks
+ *   who cannot take part says so first          S work_that_fails_is_a_no, an_abort_before_the_promise_stays; both_commit
+ *   locks are held for T2 and a round           S commit_commits_alone (in virtual time)
+ *   recovery ends as decided, and is found      recovery_and_participant_agree (ABORT), recovery_commits_what_stands
+ *   one participant per database                a_second_participant_takes_over
+ *   one token for all, beyond loopback a must   who_takes_part_has_the_token
+ *   --serve answers for the dead                a_server_aborts_what_is_undecided; S adopted; a_server_asks_whether_*
+ *   two-phase commit with a journal in etcd     tests/txn/bank, scenes.c: the coordinator and who heard COMMIT die */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,8 +51,11 @@
 #define STANCE_PRECOMMITTED 2
 #define STANCE_COMMITTED 3
 #define STANCE_ABORTED 4
+#define HOW_TOLD 1
+#define HOW_TIMEOUT 3
+#define HOW_ELSEWHERE 6
 
-static const char *program;
+static const char *program, *with_points, *token; /* token: the file of all who take part */
 static char journal[400], resources[400];
 static long long last_row = 1000;
 
@@ -44,6 +68,7 @@ struct party {
     int anchor;
     uint16_t port;
     pid_t pid;
+    const char *point; /* where it dies */
     const char *words[28];
 };
 
@@ -56,7 +81,9 @@ static int exec_party(int index, void *arg)
     int fd = open(p->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     dup2(fd, 1);
     dup2(fd, 2);
-    execv(program, (char *const *)(const void *)p->words);
+    if (p->point != NULL)
+        setenv("ROTA_POINT", p->point, 1);
+    execv(p->words[0], (char *const *)(const void *)p->words);
     return 125;
 }
 
@@ -101,7 +128,12 @@ static void start_participant(struct party *p)
     int i = p == &second;
     free(urls[i]);
     urls[i] = p->site->url(0);
-    const char *words[] = {program, "participant", "--listen", p->listen, urls[i], NULL};
+    const char *words[] = {program, "participant", "--listen", p->listen,
+                           urls[i], NULL,          NULL,       NULL};
+    if (token != NULL) {
+        words[5] = "--token-file";
+        words[6] = token;
+    }
     memcpy(p->words, words, sizeof(words));
     start(p);
 }
@@ -112,12 +144,33 @@ static void start_coordinator(const char *on_timeout, long long row, const char 
     static char sql[2][100];
     snprintf(sql[0], sizeof(sql[0]), "%s=INSERT INTO work VALUES (%lld)", first.name, row);
     snprintf(sql[1], sizeof(sql[1]), "%s=INSERT INTO work VALUES (%lld)", second.name, row);
-    const char *words[] = {
-        program,     "--journal",  journal,      "--resources", resources,      "three",
-        "--listen",  chair.listen, "--part",     first.url,     "--part",       second.url,
-        "--sql",     sql[0],       "--sql",      sql[1],        "--on-timeout", on_timeout,
-        "--promise", t1,           "--patience", "60s",         "--ready",      t2,
-        NULL};
+    const char *words[] = {chair.point != NULL ? with_points : program,
+                           "--journal",
+                           journal,
+                           "--resources",
+                           resources,
+                           "three",
+                           "--listen",
+                           chair.listen,
+                           "--part",
+                           first.url,
+                           "--part",
+                           second.url,
+                           "--sql",
+                           sql[0],
+                           "--sql",
+                           sql[1],
+                           "--on-timeout",
+                           on_timeout,
+                           "--promise",
+                           t1,
+                           "--patience",
+                           "60s",
+                           "--ready",
+                           t2,
+                           token != NULL ? "--token-file" : NULL,
+                           token,
+                           NULL};
     memcpy(chair.words, words, sizeof(words));
     start(&chair);
 }
@@ -125,6 +178,7 @@ static void start_coordinator(const char *on_timeout, long long row, const char 
 /* Somebody who answers the participants, at the same address. */
 static void start_server(void)
 {
+    chair.point = NULL;
     const char *words[] = {program, "--journal", journal,      "--resources", resources,
                            "three", "--listen",  chair.listen, "--serve",     NULL};
     memcpy(chair.words, words, sizeof(words));
@@ -202,10 +256,11 @@ static void forget_promises(void)
     second.site->admin("DELETE FROM rota_promise WHERE stance > 0");
 }
 
-static void metric_is(const struct party *p, const char *line)
+/* With WORDS of curl's. */
+static void answers(const struct party *p, const char *words, const char *line)
 {
     char command[200], text[2048] = "";
-    snprintf(command, sizeof(command), "curl -s http://127.0.0.1:%u/metrics", p->port);
+    snprintf(command, sizeof(command), "curl -s %s http://127.0.0.1:%u/metrics", words, p->port);
     FILE *pipe = popen(command, "re");
     assert_non_null(pipe);
     size_t n = fread(text, 1, sizeof(text) - 1, pipe);
@@ -213,6 +268,11 @@ static void metric_is(const struct party *p, const char *line)
     text[n] = '\0';
     if (strstr(text, line) == NULL)
         fail_msg("no %s in %s", line, text);
+}
+
+static void metric_is(const struct party *p, const char *line)
+{
+    answers(p, "", line);
 }
 
 /* ---- Cases -------------------------------------------------------------------------- */
@@ -456,6 +516,158 @@ static void undecided_is_not_aborted(void **state)
     close(chair.anchor);
 }
 
+/* Both are ready, and the coordinator dies at POINT, by which COMMIT stands, or does not yet. */
+static void die_at(const char *point, const char *on_timeout, long long row)
+{
+    set_table(&site_mysql, &site_postgres);
+    chair.point = point;
+    start_coordinator(on_timeout, row, "60s", "3s");
+    assert_int_equal(rt_proc_wait(chair.pid), RT_PROC_SIGNALED + SIGKILL);
+    chair.point = NULL;
+}
+
+static void both_have(const char *what, long long value)
+{
+    wait_for(&first, what, value);
+    wait_for(&second, what, value);
+}
+
+/* COMMIT stands, and nobody has heard of it: recovery commits what is prepared, and the participants find it so. */
+static void recovery_commits_what_stands(void **state)
+{
+    long long row = ++last_row;
+    (void)state;
+    die_at("decide-written", "block", row);
+    rt_proc_kill(first.pid);
+    rt_proc_kill(second.pid);
+    assert_int_equal(site_mysql.prepared() + site_postgres.prepared(), 2);
+    tool("recover", "--once");
+    assert_int_equal(site_mysql.prepared() + site_postgres.prepared(), 0);
+    assert_true(has_row(&site_mysql, row) && has_row(&site_postgres, row));
+    both_have("stance", STANCE_PRECOMMITTED); /* their rows know nothing */
+    start_participant(&first);
+    start_participant(&second);
+    both_have("stance", STANCE_COMMITTED);
+    both_have("how", HOW_ELSEWHERE);
+    both_have("mixed", 0);
+    clear_table();
+}
+
+/* All were ready, nothing is decided, and all have committed of themselves: whoever answers for the dead coordinator asks
+ * them to be ready once more, and so decides COMMIT. Nothing is mixed. */
+static void a_server_asks_whether_all_are_ready(void **state)
+{
+    char id[33];
+    long long row = ++last_row;
+    (void)state;
+    die_at("decide-asked", "commit", row);
+    id_of_chair(id);
+    tool_says(75, "open", "outcome", id, NULL, NULL);
+    both_have("stance", STANCE_COMMITTED); /* of itself, or after its peer */
+    both_have("sure", 0);
+    start_server();
+    both_have("sure", 1);
+    both_have("stance", STANCE_COMMITTED);
+    both_have("mixed", 0);
+    tool_says(0, "committed", "outcome", id, NULL, NULL);
+    assert_true(has_row(&site_mysql, row) && has_row(&site_postgres, row));
+    end(&chair);
+    tool("recover", "--once");
+    clear_table();
+}
+
+/* `block`, and the peer stays dead: whoever answers for the coordinator decides ABORT, where nothing stands. */
+static void a_server_aborts_what_is_undecided(void **state)
+{
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    play_textbook("block", row);
+    wait_for_log(&first, "blocked");
+    start_server();
+    wait_for(&first, "stance", STANCE_ABORTED);
+    wait_for(&first, "how", HOW_TOLD);
+    wait_for(&first, "ended", 1);
+    start_participant(&second);
+    both_have("stance", STANCE_ABORTED);
+    both_have("mixed", 0);
+    assert_true(!has_row(&site_mysql, row) && !has_row(&site_postgres, row));
+    end(&chair);
+    clear_table();
+}
+
+/* A promise is a row, and nothing else: others work meanwhile. And it ends by itself, whoever is dead. */
+static void a_promise_costs_no_locks(void **state)
+{
+    char sql[60];
+    long long row = ++last_row;
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    rt_proc_kill(second.pid); /* so nobody is asked to be ready */
+    start_coordinator("block", row, "3s", "60s");
+    wait_for(&first, "stance", STANCE_WAIT);
+    rt_proc_kill(chair.pid);
+    void *conn = first.site->connect(0);
+    snprintf(sql, sizeof(sql), "INSERT INTO work VALUES (%lld)", row);
+    assert_true(first.site->sql(conn, "SET lock_timeout = 1"));
+    assert_true(first.site->sql(conn, sql)); /* the row that it would have inserted */
+    first.site->close(conn);
+    assert_int_equal(first.site->prepared(), 0);
+    wait_for(&first, "stance", STANCE_ABORTED);
+    assert_int_equal(promise(&first, "how"), HOW_TIMEOUT);
+    start_participant(&second);
+    clear_table();
+}
+
+/* Two at one database: the first ends as soon as it would write. */
+static void a_second_participant_takes_over(void **state)
+{
+    (void)state;
+    set_table(&site_postgres, &site_mysql);
+    struct party heir = {.site = &site_postgres, .name = "heir"};
+    take_address(&heir, "heir");
+    char *url = site_postgres.url(0);
+    const char *words[] = {program, "participant", "--listen", heir.listen, url, NULL};
+    memcpy(heir.words, words, sizeof(words));
+    start(&heir);
+    start_coordinator("block", ++last_row, "2s", "60s");
+    assert_int_equal(rt_proc_wait(first.pid), 1);
+    assert_true(log_has(&first, "another participant has taken over this database"));
+    rt_proc_kill(chair.pid);
+    end(&heir);
+    free(url);
+    close(heir.anchor);
+    start_participant(&first);
+    clear_table();
+}
+
+/* One token for all who take part: who does not send it is not heard; and beyond this machine it is needed. */
+static void who_takes_part_has_the_token(void **state)
+{
+    static char path[400];
+    long long row = ++last_row;
+    (void)state;
+    snprintf(path, sizeof(path), "%s/token", rt_tmpdir());
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
+    fputs("s3cret-of-all\n", file);
+    fclose(file);
+    token = path;
+    set_table(&site_mysql, &site_postgres);
+    answers(&first, "-w %{http_code}", "401");
+    answers(&second, "-H 'Authorization: Bearer s3cret-of-some' -w %{http_code}", "401");
+    answers(&second, "-H 'Authorization: Bearer s3cret-of-all' -w %{http_code}", "200");
+    start_coordinator("block", row, "60s", "60s");
+    assert_int_equal(rt_proc_wait(chair.pid), 0);
+    assert_true(has_row(&site_mysql, row) && has_row(&site_postgres, row));
+    token = NULL;
+    clear_table();
+    char *url = site_postgres.url(0);
+    tool_says(64, "token", "participant", "--listen", "0.0.0.0:0", url);
+    free(url);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = {
@@ -468,13 +680,20 @@ int main(int argc, char **argv)
         cmocka_unit_test(recovery_tells_a_mix_mysql_ready),
         cmocka_unit_test(recovery_tells_a_mix_postgres_ready),
         cmocka_unit_test(undecided_is_not_aborted),
+        cmocka_unit_test(recovery_commits_what_stands),
+        cmocka_unit_test(a_server_asks_whether_all_are_ready),
+        cmocka_unit_test(a_server_aborts_what_is_undecided),
+        cmocka_unit_test(a_promise_costs_no_locks),
+        cmocka_unit_test(a_second_participant_takes_over),
+        cmocka_unit_test(who_takes_part_has_the_token),
     };
     struct CMUnitTest some[sizeof(all) / sizeof(all[0])];
     size_t n = 0;
-    assert_true(argc > 1);
+    assert_true(argc > 2);
     program = argv[1];
+    with_points = argv[2];
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (argc < 3 || strstr(all[i].name, argv[2]) != NULL)
+        if (argc < 4 || strstr(all[i].name, argv[3]) != NULL)
             some[n++] = all[i];
     unsetenv("ROTA_JOURNAL");
     signal(SIGPIPE, SIG_IGN);
