@@ -178,6 +178,8 @@ enum rt_bug {
     RT_BUG_RELAY_NO_INBOX = 262,  /* the consumer does not know what it has done */
     RT_BUG_RELAY_ACK_FIRST = 263, /* ... or acknowledges before its work is committed */
     RT_BUG_RELAY_BY_ID = 264,     /* the database is asked for ids greater than the last */
+    /* Of rota relay consume. */
+    RT_BUG_CONSUME_ACK_FIRST = 265, /* acknowledged before the command has ended */
 };
 
 #ifdef ROTA_PLANTED

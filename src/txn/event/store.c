@@ -308,10 +308,13 @@ static void set_options(struct rt_store *s, const struct rt_event_map *map,
     s->o.lease_ms = s->o.lease_ms != 0 ? s->o.lease_ms : 10000;
     s->o.call_ms = s->o.call_ms != 0 ? s->o.call_ms : 5000;
     s->o.republish_ms = s->o.republish_ms != 0 ? s->o.republish_ms : 60000;
+    s->o.reads_only = s->o.reads_only || s->o.inbox;
     if (map != NULL)
         s->map = *map;
     else
         rt_event_map_default(&s->map);
+    if (s->o.inbox)
+        memcpy(s->map.table, RT_EVENT_INBOX, sizeof(RT_EVENT_INBOX)); /* for messages */
     while (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
     }
     for (size_t i = 0; i < sizeof(random); i++)
@@ -336,7 +339,7 @@ int rt_store_open(struct rt_store **out, const char *url, const struct rt_event_
         err = rt_store_begin(s);
     }
     if (err == 0)
-        err = rt_store_check(s);
+        err = s->o.inbox ? rt_store_check_inbox(s) : rt_store_check(s);
     if (err != 0) {
         snprintf(errmsg, size, "%s", s->errmsg[0] != '\0' ? s->errmsg : rota_strerror(err));
         rt_store_close(s);

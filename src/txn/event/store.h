@@ -32,6 +32,7 @@ struct rt_store_options { /* zero means the default for each field */
     bool strict_order; /* a predecessor counts until it is processed */
     bool dead_blocks;  /* a dead one holds up the rows of its key that follow */
     bool reads_only;   /* for looking: no table is made, nothing is listened to, no lease */
+    bool inbox; /* no events are here: only rota_inbox is looked at, and made if it is missing */
 };
 
 struct rt_store_row {
@@ -81,6 +82,10 @@ bool rt_store_notifies(const struct rt_store *s); /* a writer's COMMIT wakes it 
  * this table's are passed over. CHANGED may be NULL. */
 int rt_store_processed(struct rt_store *s, const char *const *event_ids, size_t n,
                        uint64_t *changed);
+
+/* Of the inbox: whether CONSUMER has taken the event; and that it has, which twice is legal. */
+int rt_store_taken(struct rt_store *s, const char *consumer, const char *event_id, bool *taken);
+int rt_store_take(struct rt_store *s, const char *consumer, const char *event_id);
 
 /* Takes away at most PAGE rows that were processed (with until_published: published) longer ago: one short statement. *GONE
  * < PAGE: there are no more. With nothing claimed, or on another store. */

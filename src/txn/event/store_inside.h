@@ -6,6 +6,7 @@
  *   claim.c      a turn
  *   books.c      processed, clean-up, and the rows that the command asks for
  *   counts.c     how many, how old, how fast
+ *   inbox.c      what a consumer has taken
  *   store_mysql.c, store_postgres.c, store_sqlite.c */
 #ifndef RT_STORE_INSIDE_H
 #define RT_STORE_INSIDE_H
@@ -105,6 +106,7 @@ void rt_store_add_source(struct rt_store *s); /* "source = 'table' AND event" */
 
 /* Looks whether the table is as the map says, and makes what is missing. */
 int rt_store_check(struct rt_store *s);
+int rt_store_check_inbox(struct rt_store *s); /* the same of rota_inbox */
 
 bool rt_store_has(const struct rt_store *s, enum rt_event_column column); /* the map, a column */
 

@@ -115,7 +115,9 @@ static int connect_to(struct rt_store *s, char *errmsg, size_t size)
     int err = rt_url_check_params(&s->url, none, errmsg, size);
     if (err != 0)
         return err;
-    int rv = sqlite3_open_v2(s->url.path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int makes = s->o.inbox ? SQLITE_OPEN_CREATE : 0; /* an inbox may be all that there is */
+    int rv = sqlite3_open_v2(s->url.path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | makes,
+                             NULL);
     s->conn = db;
     if (rv != SQLITE_OK) {
         snprintf(errmsg, size, "%.200s: %s", s->url.path,

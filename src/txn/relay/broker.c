@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "txn/relay/broker.h"
 
+#include "engine/url.h"
+
+#include <rota.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,4 +36,29 @@ const struct rt_broker_kind *rt_broker_find(const char *scheme)
             if (strcmp(*s, scheme) == 0)
                 return kinds[i];
     return NULL;
+}
+
+int rt_broker_read(const char *text, struct rt_url *url, const struct rt_broker_kind **kind,
+                   char *errmsg, size_t size)
+{
+    char line[RT_BROKER_LINE];
+    int err = rt_url_parse(url, text, line, sizeof(line));
+
+    if (err != 0) {
+        snprintf(errmsg, size, "the broker: %s", line);
+        return err;
+    }
+    *kind = rt_broker_find(url->scheme);
+    if (*kind == NULL) {
+        snprintf(
+            errmsg, size,
+            "no broker has the scheme %s: amqp, amqps, nats, natss, redis and rediss are known",
+            url->scheme);
+        err = ROTA_UNSUPPORTED;
+    } else {
+        err = rt_url_check_params(url, (*kind)->params, errmsg, size);
+    }
+    if (err != 0)
+        rt_url_fini(url);
+    return err;
 }

@@ -3,7 +3,7 @@
  * wait, at most until a deadline of CLOCK_MONOTONIC in ns.
  *
  *   open ─▶ publish, publish, ... ─▶ close
- *        └▶ subscribe ─▶ next ─▶ ack | back ─▶ next ... ─▶ close
+ *        └▶ subscribe ─▶ next ─▶ keep, keep, ... ─▶ ack | back | leave ─▶ next ... ─▶ close
  *
  * What is lost: publish without a confirm is published again, by anybody, with the same id: a consumer may see a message
  * twice, and knows it by its id. An ack without an answer may not have been one: the message comes again. */
@@ -55,14 +55,21 @@ struct rt_broker_kind {
      * no more use: close. With each of them some may be CONFIRMED or REFUSED. */
     int (*publish)(struct rt_broker *b, const struct rt_message *messages, size_t n,
                    int64_t deadline, enum rt_sent *sent, const char **why);
-    /* What SOURCE has (queue; stream and subject; stream) is delivered to somebody of GROUP, which has at most AHEAD
-     * unanswered: with 1 it is in order, whoever dies. (RabbitMQ: each of the group has.) */
+    /* What SOURCE has (queue; STREAM or STREAM/SUBJECT; stream) is delivered to somebody of GROUP, which has at most AHEAD
+     * unanswered: with 1 it is in order, whoever dies. (RabbitMQ: each of the group has.) ROTA_INVALID, ROTA_AUTH: there is
+     * no such source, or it is not for us. Redis makes a stream that is missing. */
     int (*subscribe)(struct rt_broker *b, const char *source, const char *group, uint32_t ahead);
     /* The next message, valid until it is answered; ROTA_BUSY: none until the deadline. */
     int (*next)(struct rt_broker *b, int64_t deadline, struct rt_message *out, uint64_t *token);
     int (*ack)(struct rt_broker *b,
                uint64_t token); /* never again, as far as the broker can tell */
     int (*back)(struct rt_broker *b, uint64_t token); /* to anybody, later */
+    /* It is given up: this group is not given it again. RabbitMQ: the queue's dead-letter exchange has it, and without one
+     * it is gone; NATS, Redis: the stream has it still. */
+    int (*leave)(struct rt_broker *b, uint64_t token);
+    /* It is worked at still, and so is the connection: called at least each third of ack_ms. In vain where somebody else has
+     * it by now, which shows when it is answered. */
+    int (*keep)(struct rt_broker *b, uint64_t token);
     const char *(*errmsg)(
         const struct rt_broker *b);                /* what the last call that failed had to say */
     size_t (*body_max)(const struct rt_broker *b); /* 0: not known */
@@ -74,5 +81,8 @@ int64_t rt_relay_now(void); /* ns, of CLOCK_MONOTONIC: what deadlines are counte
 
 /* The kind for a URL's scheme; NULL: none has it, or it was not built in. */
 const struct rt_broker_kind *rt_broker_find(const char *scheme);
+/* Reads TEXT, and finds its kind. 0, or an error and its line; then there is nothing to be let go. */
+int rt_broker_read(const char *text, struct rt_url *url, const struct rt_broker_kind **kind,
+                   char *errmsg, size_t size);
 
 #endif

@@ -29,7 +29,9 @@
     X(natsMsg_GetData)                       \
     X(natsMsg_GetDataLength)                 \
     X(natsMsg_GetSubject)                    \
+    X(natsMsg_InProgress)                    \
     X(natsMsg_NakWithDelay)                  \
+    X(natsMsg_Term)                          \
     X(natsOptions_Create)                    \
     X(natsOptions_Destroy)                   \
     X(natsOptions_LoadCATrustedCertificates) \

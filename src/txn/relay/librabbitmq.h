@@ -30,6 +30,7 @@
     X(maybe_release_buffers)          \
     X(new_connection)                 \
     X(read_message)                   \
+    X(send_frame)                     \
     X(set_handshake_timeout)          \
     X(set_rpc_timeout)                \
     X(simple_wait_frame_noblock)      \

@@ -62,10 +62,9 @@ static int failed(struct rt_broker *b, const char *doing, natsStatus s)
     const char *more = rt_nats.nats_GetLastError(&same);
     const char *text = more != NULL && more[0] != '\0' && same == s ? more
                                                                     : rt_nats.natsStatus_GetText(s);
+    const char *behind = text[0] == '(' ? strstr(text, "): ") : NULL; /* a place in its sources */
 
-    if (text[0] == '(' && strstr(text, "): ") != NULL) /* where in libnats */
-        text = strstr(text, "): ") + 3;
-    put_line(b->line, doing, text);
+    put_line(b->line, doing, behind != NULL ? behind + 3 : text);
     switch (s) {
     case NATS_CONNECTION_AUTH_FAILED:
     case NATS_NOT_PERMITTED:
@@ -419,7 +418,7 @@ static int publish(struct rt_broker *b, const struct rt_message *messages, size_
 /* SOURCE: STREAM, or STREAM/SUBJECT. */
 static int subscribe(struct rt_broker *b, const char *source, const char *group, uint32_t ahead)
 {
-    char stream[256];
+    char stream[256], doing[200];
     const char *slash = strchr(source, '/');
     jsSubOptions o;
     jsErrCode code = 0;
@@ -437,7 +436,11 @@ static int subscribe(struct rt_broker *b, const char *source, const char *group,
     o.Config.AckWait = (int64_t)b->ack_ms * MS;
     natsStatus s = rt_nats.js_PullSubscribe(&b->letters, b->js, slash != NULL ? slash + 1 : ">",
                                             group, NULL, &o, &code);
-    return s == NATS_OK ? 0 : failed(b, "subscribing", s);
+    if (s == NATS_OK)
+        return 0;
+    snprintf(doing, sizeof(doing), "subscribing to %.100s as %.60s", source, group);
+    int err = failed(b, doing, s);
+    return s == NATS_ERR ? ROTA_INVALID : err; /* no such stream; a consumer that is another one */
 }
 
 static int fetch(struct rt_broker *b, int64_t deadline)
@@ -484,14 +487,17 @@ static int next(struct rt_broker *b, int64_t deadline, struct rt_message *out, u
     return 0;
 }
 
-static int answer(struct rt_broker *b, uint64_t token, bool taken)
+enum verdict { TAKEN, BACK, LEFT };
+
+static int answer(struct rt_broker *b, uint64_t token, enum verdict verdict)
 {
     natsMsg *msg = b->open[token - 1];
     jsErrCode code = 0;
 
     assert(msg != NULL);
-    natsStatus s = taken ? rt_nats.natsMsg_AckSync(msg, NULL, &code)
-                         : rt_nats.natsMsg_NakWithDelay(msg, BACK_MS, NULL);
+    natsStatus s = verdict == TAKEN  ? rt_nats.natsMsg_AckSync(msg, NULL, &code)
+                   : verdict == BACK ? rt_nats.natsMsg_NakWithDelay(msg, BACK_MS, NULL)
+                                     : rt_nats.natsMsg_Term(msg, NULL);
     rt_nats.natsMsg_Destroy(msg);
     b->open[token - 1] = NULL;
     return s == NATS_OK ? 0 : (failed(b, "acknowledging", s), ROTA_UNREACHABLE);
@@ -499,12 +505,24 @@ static int answer(struct rt_broker *b, uint64_t token, bool taken)
 
 static int ack(struct rt_broker *b, uint64_t token)
 {
-    return answer(b, token, true);
+    return answer(b, token, TAKEN);
 }
 
 static int give_back(struct rt_broker *b, uint64_t token)
 {
-    return answer(b, token, false);
+    return answer(b, token, BACK);
+}
+
+static int leave(struct rt_broker *b, uint64_t token)
+{
+    return answer(b, token, LEFT);
+}
+
+static int keep(struct rt_broker *b, uint64_t token)
+{
+    natsStatus s = rt_nats.natsMsg_InProgress(b->open[token - 1], NULL);
+
+    return s == NATS_OK ? 0 : (failed(b, "keeping", s), ROTA_UNREACHABLE);
 }
 
 static const char *errmsg_of(const struct rt_broker *b)
@@ -529,6 +547,8 @@ const struct rt_broker_kind rt_broker_nats = {
     .next = next,
     .ack = ack,
     .back = give_back,
+    .leave = leave,
+    .keep = keep,
     .errmsg = errmsg_of,
     .body_max = body_max,
 };

@@ -649,6 +649,24 @@ static int give_back(struct rt_broker *b, uint64_t token)
     return status == AMQP_STATUS_OK ? 0 : failed(b, "giving back", status);
 }
 
+static int leave(struct rt_broker *b, uint64_t token)
+{
+    int status = rt_amqp.basic_nack(b->conn, CHANNEL, token, 0, 0);
+
+    answered_letter(b, token);
+    return status == AMQP_STATUS_OK ? 0 : failed(b, "giving up", status);
+}
+
+/* librabbitmq beats only while it waits. What the broker sends meanwhile is read when it does. */
+static int keep_up(struct rt_broker *b, uint64_t token)
+{
+    const amqp_frame_t beat = {.frame_type = AMQP_FRAME_HEARTBEAT, .channel = 0};
+    int status = rt_amqp.send_frame(b->conn, &beat);
+
+    (void)token; /* it is ours until the connection ends */
+    return status == AMQP_STATUS_OK ? 0 : failed(b, "keeping the connection", status);
+}
+
 static const char *errmsg_of(const struct rt_broker *b)
 {
     return b->line;
@@ -670,6 +688,8 @@ const struct rt_broker_kind rt_broker_rabbitmq = {
     .next = next,
     .ack = ack,
     .back = give_back,
+    .leave = leave,
+    .keep = keep_up,
     .errmsg = errmsg_of,
     .body_max = body_max,
 };

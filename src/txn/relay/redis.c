@@ -506,27 +506,39 @@ static int next(struct rt_broker *b, int64_t deadline, struct rt_message *out, u
     return 0;
 }
 
-static int answer(struct rt_broker *b, uint64_t token, const char *taken_word)
+/* WORD: what done.lua is to do. */
+static int tell(struct rt_broker *b, uint64_t token, const char *word, uint32_t idle_ms)
 {
     char idle[16];
-    struct letter *letter = &b->letters[token - 1];
+    const struct letter *letter = &b->letters[token - 1];
 
     assert(letter->used && letter->given);
-    snprintf(idle, sizeof(idle), "%u", b->ack_ms > BACK_MS ? b->ack_ms - BACK_MS : 0);
-    const char *const args[] = {b->group, taken_word, letter->text[PLACE], b->consumer, idle};
+    snprintf(idle, sizeof(idle), "%u", idle_ms);
+    const char *const args[] = {b->group, word, letter->text[PLACE], b->consumer, idle};
     int err = ask_texts(b, DONE, b->source, 5, args, rt_relay_now() + CALL_NS);
-    forget(letter);
     return err == 0 ? 0 : ROTA_UNREACHABLE;
 }
 
+/* Also what is given up: the stream has it still. */
 static int ack(struct rt_broker *b, uint64_t token)
 {
-    return answer(b, token, "1");
+    int err = tell(b, token, "ack", 0);
+
+    forget(&b->letters[token - 1]);
+    return err;
 }
 
 static int give_back(struct rt_broker *b, uint64_t token)
 {
-    return answer(b, token, "0");
+    int err = tell(b, token, "idle", b->ack_ms > BACK_MS ? b->ack_ms - BACK_MS : 0);
+
+    forget(&b->letters[token - 1]);
+    return err;
+}
+
+static int keep(struct rt_broker *b, uint64_t token)
+{
+    return tell(b, token, "idle", 0);
 }
 
 static const char *errmsg_of(const struct rt_broker *b)
@@ -550,6 +562,8 @@ const struct rt_broker_kind rt_broker_redis = {
     .next = next,
     .ack = ack,
     .back = give_back,
+    .leave = ack,
+    .keep = keep,
     .errmsg = errmsg_of,
     .body_max = body_max,
 };

@@ -271,26 +271,6 @@ static void free_relay(struct rt_relay *r)
     free(r);
 }
 
-static int read_url(struct rt_relay *r, char *errmsg, size_t size)
-{
-    char line[LINE];
-    int err = rt_url_parse(&r->url, r->opts.to, line, sizeof(line));
-
-    if (err != 0) {
-        snprintf(errmsg, size, "the broker: %s", line);
-        return err;
-    }
-    r->kind = rt_broker_find(r->url.scheme);
-    if (r->kind == NULL) {
-        snprintf(
-            errmsg, size,
-            "no broker has the scheme %s: amqp, amqps, nats, natss, redis and rediss are known",
-            r->url.scheme);
-        return ROTA_UNSUPPORTED;
-    }
-    return rt_url_check_params(&r->url, r->kind->params, errmsg, size);
-}
-
 /* The first lane's connections are opened by whoever starts the relay: what can never be had is told at once. */
 static int try_both(struct rt_relay *r, bool waits, char *errmsg, size_t size)
 {
@@ -343,7 +323,7 @@ int rt_relay_start(struct rt_relay **out, const struct rt_relay_options *opts, b
     r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int err = r->wake < 0 ? (snprintf(errmsg, size, "no descriptor left"), ROTA_NOMEM) : 0;
     if (err == 0)
-        err = read_url(r, errmsg, size);
+        err = rt_broker_read(r->opts.to, &r->url, &r->kind, errmsg, size);
     if (err == 0)
         err = try_both(r, waits, errmsg, size);
     if (err == 0 && (err = set_off(r, errmsg, size)) != 0) {

@@ -8,11 +8,12 @@
  * forgets: each time that the broker is killed it forgets what it took: its folder is again as it was before the first event.
  * torture: only in make torture, with FACTOR / 17 times the events and troubles. */
 #include "../event/office.h"
-#include "engine/url.h"
 #include "lib/proc.h"
 #include "lib/random.h"
 #include "post.h"
+#include "txn/relay/taker.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SECOND INT64_C(1000000000)
 #define KEYS 8 /* of each writer */
 #define TOPICS 2
 #define RELAYS 2
@@ -123,32 +123,63 @@ static bool work(void *conn, const struct rt_message *m)
     return false;
 }
 
-/* Whatever fails ends it; it is started again. */
+/* What fails ends it; it is started again. */
+static enum rt_taken on_event(void *conn, struct rt_taker *t, const struct rt_message *m,
+                              uint32_t attempt)
+{
+    (void)t;
+    (void)attempt;
+    return work(conn, m) ? RT_TAKEN_DONE : RT_TAKEN_STOP;
+}
+
+static void on_over(void *conn, const char *id, enum rt_taker_over how)
+{
+    (void)conn;
+    (void)id;
+    (void)how;
+}
+
+static bool goes_on(void *conn, int64_t ms)
+{
+    (void)conn;
+    return poll(NULL, 0, (int)ms) == 0;
+}
+
+static bool on_idle(void *conn)
+{
+    (void)conn;
+    return true;
+}
+
+static void on_log(void *conn, bool trouble, const char *line)
+{
+    (void)conn;
+    (void)trouble;
+    (void)line;
+}
+
 static int consumer(int index, void *unused)
 {
-    struct rt_broker *b = NULL;
-    struct rt_url url;
-    char line[RT_BROKER_LINE], topic[16], source[64];
-    const struct rt_broker_options opts = {.ack_ms = 1000};
+    char topic[16], source[64], line[512];
+    struct rt_taker *t = NULL;
+    const struct rt_taker_options opts = {.from = flow.to,
+                                          .source = source,
+                                          .group = "flow",
+                                          .ack_ms = 1000,
+                                          .arg = office_conn(),
+                                          .work = on_event,
+                                          .over = on_over,
+                                          .goes_on = goes_on,
+                                          .idle = on_idle,
+                                          .log = on_log};
 
     (void)unused;
     topic_of((unsigned)index, topic, sizeof(topic));
     POST.source(source, sizeof(source), topic);
-    if (rt_url_parse(&url, flow.to, line, sizeof(line)) != 0)
-        return 1;
-    void *conn = office_conn();
-    if (POST.kind->open(&b, &url, &opts, rt_relay_now() + 10 * SECOND, line, sizeof(line)) != 0 ||
-        POST.kind->subscribe(b, source, "flow", 1) != 0)
+    if (rt_taker_open(&t, &opts, true, line, sizeof(line)) != 0)
         return 2;
-    for (;;) {
-        struct rt_message m;
-        uint64_t token;
-        int err = POST.kind->next(b, rt_relay_now() + SECOND, &m, &token);
-        if (err == ROTA_BUSY)
-            continue;
-        if (err != 0 || !work(conn, &m) || POST.kind->ack(b, token) != 0)
-            return 3;
-    }
+    rt_taker_run(t);
+    return 3;
 }
 
 /* ---- Relays ------------------------------------------------------------------------------------------ */

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The suite of brokers: what broker.h promises, on a real one (POST). */
+/* The suite of brokers: what broker.h promises, on a real one (POST); then rota relay consume, and receipts, on the same one
+ * and SQLite. With a word: only the cases whose name has it. */
 #include "engine/url.h"
-#include "post.h"
+#include "lib/proc.h"
+#include "stand.h"
 
 #include <rota.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define SECOND INT64_C(1000000000)
 #define LONG (60 * SECOND)
 #define MANY 1000
 
-static struct rt_server *server;
+struct rt_server *stand_server;
 
 /* ---- What cases are written with ------------------------------------------------------------- */
 
@@ -295,7 +294,7 @@ static void a_broker_that_dies_is_unreachable_and_comes_back(void **state)
     POST.route("dies");
     struct rt_broker *b = opened();
     must_publish(b, &one);
-    rt_server_kill(server);
+    rt_server_kill(stand_server);
     assert_int_equal(POST.kind->publish(b, &one, 1, rt_relay_now() + LONG, &sent, &why),
                      ROTA_UNREACHABLE);
     assert_int_equal(sent, RT_SENT_LOST);
@@ -346,23 +345,79 @@ static void what_is_too_long_is_refused(void **state)
     POST.kind->close(b);
 }
 
-int main(void)
+/* What was taken before is kept from others while it is worked at, and given up for good. */
+static void what_is_kept_stays_and_what_is_left_is_gone(void **state)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_published_is_taken_as_it_was),
-        cmocka_unit_test(a_batch_is_confirmed_and_keeps_its_order),
-        cmocka_unit_test(what_nobody_takes_is_refused_alone),
-        cmocka_unit_test(what_cannot_be_carried_is_refused_alone),
-        cmocka_unit_test(what_costs_the_connection_is_refused_when_it_is_alone),
-        cmocka_unit_test(what_was_not_waited_for_is_forgotten),
-        cmocka_unit_test(what_is_not_acknowledged_comes_again),
-        cmocka_unit_test(a_wrong_password_is_told_without_it),
-        cmocka_unit_test(what_is_too_long_is_refused),
-        cmocka_unit_test(a_broker_that_dies_is_unreachable_and_comes_back),
-    };
+    const struct rt_message one = message("kept", "kept", "1", 1);
+    struct rt_message m;
+    uint64_t token;
 
-    server = POST.start();
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)state;
+    POST.route("kept");
+    struct rt_broker *b = opened(), *taker = taking("kept", 1);
+    must_publish(b, &one);
+    must_take(taker, &m, &token);
+    assert_int_equal(POST.kind->keep(taker, token), 0);
+    assert_int_equal(POST.kind->keep(taker, token), 0);
+    assert_string_equal(m.id, "kept");
+    assert_int_equal(POST.kind->leave(taker, token), 0);
+    assert_int_equal(POST.kind->next(taker, rt_relay_now() + SECOND / 10, &m, &token), ROTA_BUSY);
+    POST.kind->close(b);
+    POST.kind->close(taker);
+}
+
+static const struct CMUnitTest cases_broker[] = {
+    cmocka_unit_test(what_is_published_is_taken_as_it_was),
+    cmocka_unit_test(a_batch_is_confirmed_and_keeps_its_order),
+    cmocka_unit_test(what_nobody_takes_is_refused_alone),
+    cmocka_unit_test(what_cannot_be_carried_is_refused_alone),
+    cmocka_unit_test(what_costs_the_connection_is_refused_when_it_is_alone),
+    cmocka_unit_test(what_was_not_waited_for_is_forgotten),
+    cmocka_unit_test(what_is_not_acknowledged_comes_again),
+    cmocka_unit_test(what_is_kept_stays_and_what_is_left_is_gone),
+    cmocka_unit_test(a_wrong_password_is_told_without_it),
+    cmocka_unit_test(what_is_too_long_is_refused),
+    cmocka_unit_test(a_broker_that_dies_is_unreachable_and_comes_back),
+};
+
+static size_t gather(struct CMUnitTest *out, size_t n, const struct CMUnitTest *from, size_t count,
+                     const char *word)
+{
+    for (size_t i = 0; i < count; i++)
+        if (word == NULL || strstr(from[i].name, word) != NULL)
+            out[n++] = from[i];
+    return n;
+}
+
+static void set_up(void)
+{
+    HERE->site->start();
+    void *conn = office_conn();
+    if (HERE->make(conn) != 0)
+        abort();
+    office_close(conn);
+    HERE->site->admin("CREATE TABLE effect (id INTEGER PRIMARY KEY, what TEXT)");
+    stand_server = POST.start();
+}
+
+int main(int argc, char **argv)
+{
+    static struct CMUnitTest all[60];
+    const char *word = argc > 1 ? argv[1] : NULL;
+
+    if (argc > 2 && strcmp(argv[1], "clerk") == 0)
+        return stand_clerk(argv);
+    size_t n = gather(all, 0, cases_broker, sizeof(cases_broker) / sizeof(cases_broker[0]), word);
+    n = gather(all, n, cases_receipts, cases_receipts_count, word);
+    n = gather(all, n, cases_consume, cases_consume_count, word);
+    assert_true(n > 0 && n < sizeof(all) / sizeof(all[0]));
+    signal(SIGPIPE, SIG_IGN);
+    rt_watchdog(600, "the suite of brokers hangs");
+    stand_open(argv[0]);
+    set_up();
+    int failed = _cmocka_run_group_tests("broker", all, n, NULL, NULL);
     POST.fini();
+    HERE->site->fini();
+    stand_close();
     return failed;
 }

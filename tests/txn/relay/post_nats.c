@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DUPLICATES_NS INT64_C(500000000) /* less than after what relays publish again */
+
 static struct rt_nats_server server;
 
 static struct rt_server *start(void)
@@ -57,6 +59,7 @@ static void route(const char *topic)
     cfg.Name = name;
     cfg.Subjects = &topic;
     cfg.SubjectsLen = 1;
+    cfg.Duplicates = DUPLICATES_NS;
     assert(js_AddStream(NULL, js, &cfg, NULL, NULL) == NATS_OK);
     jsCtx_Destroy(js);
     natsConnection_Destroy(nc);

@@ -7,13 +7,10 @@
 #include "txn/cli/notify.h"
 #include "txn/relay/cli/cli.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <pthread.h>
 #include <rota.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BEAT_MS 200
@@ -26,7 +23,8 @@
 struct watch {
     const struct rt_relay_wish *wish;
     struct rt_relay *relay;
-    struct rt_store *store; /* of its own: statistics and clean-up; NULL: not now */
+    struct rt_receipts *receipts; /* NULL: nobody sends any */
+    struct rt_store *store;       /* of its own: statistics and clean-up; NULL: not now */
     struct rt_store_stats stats;
     bool up; /* the statistics are true */
     struct rt_lane_counts counts;
@@ -69,27 +67,20 @@ static void count(struct watch *w)
 
 /* ---- Metrics --------------------------------------------------------------------------------- */
 
-static void print(struct rt_prometheus *p, const char *name, const char *labels, const char *help,
-                  unsigned type, double value)
-{
-    const struct rota_metric metric = {
-        .name = name, .help = help, .labels = labels, .type = type, .value = value};
-
-    rt_prometheus_print(p, &metric);
-}
-
 static void print_states(struct rt_prometheus *p, const struct rt_store_stats *s)
 {
     for (int i = 0; i < RT_EVENT_STATES; i++) {
         char labels[40];
         snprintf(labels, sizeof(labels), "state=\"%s\"", rt_event_state_names[i]);
-        print(p, "rota_relay_events", labels, "Events in the table; counted up to 100,000.",
-              ROTA_GAUGE, (double)s->counts[i]);
+        rt_relay_metric(p, "rota_relay_events", labels,
+                        "Events in the table; counted up to 100,000.", ROTA_GAUGE,
+                        (double)s->counts[i]);
     }
-    print(p, "rota_relay_troubled", "", "Events that were refused, and will be tried again.",
-          ROTA_GAUGE, (double)s->troubled);
-    print(p, "rota_relay_lag_seconds", "", "How long the oldest new event has waited.", ROTA_GAUGE,
-          s->oldest_new_ms > 0 ? (double)s->oldest_new_ms / 1000 : 0);
+    rt_relay_metric(p, "rota_relay_troubled", "",
+                    "Events that were refused, and will be tried again.", ROTA_GAUGE,
+                    (double)s->troubled);
+    rt_relay_metric(p, "rota_relay_lag_seconds", "", "How long the oldest new event has waited.",
+                    ROTA_GAUGE, s->oldest_new_ms > 0 ? (double)s->oldest_new_ms / 1000 : 0);
 }
 
 static void print_counts(struct rt_prometheus *p, const struct rt_lane_counts *c)
@@ -102,17 +93,30 @@ static void print_counts(struct rt_prometheus *p, const struct rt_lane_counts *c
                 {"result=\"lost\"", c->lost}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        print(p, "rota_relay_published_total", rows[i].labels,
-              "Events that were published, and what became of it.", ROTA_COUNTER,
-              (double)rows[i].value);
-    print(p, "rota_relay_again_total", "", "Events that were published once more.", ROTA_COUNTER,
-          (double)c->again);
-    print(p, "rota_relay_dead_total", "", "Events that are dead now.", ROTA_COUNTER,
-          (double)c->dead);
-    print(p, "rota_relay_turns_total", "", "Round trips to the database.", ROTA_COUNTER,
-          (double)c->turns);
-    print(p, "rota_relay_away_total", "", "Times that the database or the broker was away.",
-          ROTA_COUNTER, (double)c->away);
+        rt_relay_metric(p, "rota_relay_published_total", rows[i].labels,
+                        "Events that were published, and what became of it.", ROTA_COUNTER,
+                        (double)rows[i].value);
+    rt_relay_metric(p, "rota_relay_again_total", "", "Events that were published once more.",
+                    ROTA_COUNTER, (double)c->again);
+    rt_relay_metric(p, "rota_relay_dead_total", "", "Events that are dead now.", ROTA_COUNTER,
+                    (double)c->dead);
+    rt_relay_metric(p, "rota_relay_turns_total", "", "Round trips to the database.", ROTA_COUNTER,
+                    (double)c->turns);
+    rt_relay_metric(p, "rota_relay_away_total", "",
+                    "Times that the database or the broker was away.", ROTA_COUNTER,
+                    (double)c->away);
+}
+
+static void print_receipts(struct rt_prometheus *p, struct rt_receipts *r)
+{
+    struct rt_receipts_counts c = rt_receipts_look(r);
+
+    rt_relay_metric(p, "rota_relay_receipts_total", "way=\"topic\"",
+                    "Events that consumers reported.", ROTA_COUNTER, (double)c.topic);
+    rt_relay_metric(p, "rota_relay_receipts_total", "way=\"http\"",
+                    "Events that consumers reported.", ROTA_COUNTER, (double)c.http);
+    rt_relay_metric(p, "rota_relay_processed_total", "", "Events that are processed by that.",
+                    ROTA_COUNTER, (double)c.changed);
 }
 
 static void write_metrics(const struct watch *w)
@@ -122,12 +126,14 @@ static void write_metrics(const struct watch *w)
     if (rt_save_begin(&save, w->wish->metrics) != RT_EXIT_OK)
         return; /* a message was printed */
     struct rt_prometheus p = {.out = save.file};
-    print(&p, "rota_relay_up", "", "Whether the database answered.", ROTA_GAUGE, w->up);
+    rt_relay_metric(&p, "rota_relay_up", "", "Whether the database answered.", ROTA_GAUGE, w->up);
     if (w->up)
         print_states(&p, &w->stats);
     print_counts(&p, &w->counts);
-    print(&p, "rota_relay_cleaned_total", "", "Rows that were taken away.", ROTA_COUNTER,
-          (double)w->cleaned);
+    if (w->receipts != NULL)
+        print_receipts(&p, w->receipts);
+    rt_relay_metric(&p, "rota_relay_cleaned_total", "", "Rows that were taken away.", ROTA_COUNTER,
+                    (double)w->cleaned);
     (void)rt_save_end(&save);
 }
 
@@ -170,27 +176,6 @@ static bool look(struct watch *w)
     return runs;
 }
 
-/* The signals that end it; they stay blocked in all threads. */
-static void block_signals(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGTERM);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, set, NULL);
-}
-
-static bool signalled(const sigset_t *set)
-{
-    const struct timespec limit = {.tv_nsec = BEAT_MS * MS};
-    int signo;
-
-    do
-        signo = sigtimedwait(set, NULL, &limit);
-    while (signo < 0 && errno == EINTR);
-    return signo > 0;
-}
-
 /* With --once: what was done, and what is left. */
 static int tell(struct watch *w)
 {
@@ -212,8 +197,10 @@ static int tell(struct watch *w)
     return code != RT_EXIT_OK ? code : left > 0 || w->counts.dead > 0 ? RT_EXIT_FAILED : RT_EXIT_OK;
 }
 
-int rt_relay_run(const struct rt_relay_wish *wish)
+/* Both are begun, or neither is. */
+static int begin(struct watch *w, char *line, size_t size)
 {
+    const struct rt_relay_wish *wish = w->wish;
     const struct rt_relay_options opts = {.from = wish->from,
                                           .map = &wish->map,
                                           .store = wish->store,
@@ -223,24 +210,45 @@ int rt_relay_run(const struct rt_relay_wish *wish)
                                           .attempts = wish->attempts,
                                           .once = wish->once,
                                           .log = on_log};
+    const struct rt_receipts_options receipts = {.from = wish->from,
+                                                 .map = &wish->map,
+                                                 .to = wish->to,
+                                                 .source = wish->receipts,
+                                                 .http = wish->http,
+                                                 .log = on_log};
+    int err = rt_relay_start(&w->relay, &opts, !wish->once, line, size);
+
+    if (err != 0 || (wish->receipts == NULL && wish->http.listen == NULL))
+        return err;
+    err = rt_receipts_start(&w->receipts, &receipts, !wish->once, line, size);
+    if (err != 0)
+        rt_relay_end(w->relay);
+    else if (wish->http.listen != NULL)
+        rt_out_error("relay: listens at port %u", rt_receipts_port(w->receipts));
+    return err;
+}
+
+int rt_relay_run(const struct rt_relay_wish *wish)
+{
     struct watch w = {
         .wish = wish, .began = rt_relay_now(), .terminal = isatty(STDERR_FILENO) == 1};
     char line[512];
     sigset_t set;
 
-    block_signals(&set);
-    int err = rt_relay_start(&w.relay, &opts, !wish->once, line, sizeof(line));
+    rt_relay_block_signals(&set);
+    int err = begin(&w, line, sizeof(line));
     if (err != 0) {
         rt_out_error("relay: %s", line);
         return rt_relay_exit(err);
     }
     rt_notify("READY=1");
-    while (look(&w) && !signalled(&set))
+    while (look(&w) && !rt_relay_signalled(&set, BEAT_MS))
         ;
     rt_notify("STOPPING=1");
     if (w.terminal)
         fputc('\n', stderr);
     (void)rt_relay_look(w.relay, &w.counts);
+    rt_receipts_end(w.receipts);
     rt_relay_end(w.relay);
     int code = wish->once ? tell(&w) : RT_EXIT_OK;
     rt_store_close(w.store);

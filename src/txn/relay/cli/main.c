@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command rota-relay, which is also 'rota relay': from a table of events to a broker. */
-#include "cli/options.h"
+/* The command rota-relay, which is also 'rota relay': from a table of events to a broker; and `consume`, from there on. */
 #include "cli/out.h"
 #include "cli/save.h"
 #include "txn/relay/cli/cli.h"
 
 #include <fcntl.h>
 #include <getopt.h>
-#include <rota.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,6 +15,7 @@
 
 static const char help[] =
     "Usage: rota relay --from DATABASE --to BROKER [OPTION]...\n"
+    "       rota relay consume --from BROKER --source NAME --exec COMMAND ...\n"
     "Publishes the events of a table, each when its transaction has committed; any\n"
     "number may run at once and share the work. Ends at SIGTERM; speaks to systemd.\n"
     "\n"
@@ -34,6 +32,13 @@ static const char help[] =
     "      --republish-after TIME  published, and not processed for so long (60s)\n"
     "      --until published nobody reports what was processed\n"
     "      --strict-order    of a key the next goes when the last was processed\n"
+    "      --receipts SOURCE  consumers tell there what they have processed: a queue, a\n"
+    "                        stream (NATS: or STREAM/SUBJECT)\n"
+    "      --listen ADDRESS:PORT  ... or by POST /processed, ids in lines; beyond this\n"
+    "                        machine only with --token-file and --tls-cert\n"
+    "      --tls-cert FILE   PEM: https; --tls-key FILE, if the key is not in it\n"
+    "      --token-file FILE  its first line must come as 'Authorization: Bearer ...'\n"
+    "      --insecure        without them also where others reach it\n"
     "      --on-dead WHAT    block: a dead event keeps those of its key; skip\n"
     "      --clean-after TIME  rows that are over for so long go (24h; 0: never)\n"
     "      --metrics FILE    writes metrics there, for Prometheus, every 10 s\n"
@@ -41,35 +46,6 @@ static const char help[] =
     "  -h, --help            -V, --version\n"
     "Exit: 0; with --once 1 if events are left in trouble; 64 wrong usage, 69 the\n"
     "database or the broker cannot be reached, or refuses.\n";
-
-int rt_relay_usage(const char *format, ...)
-{
-    char line[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    rt_out_error("relay: %s; see 'rota relay --help'", line);
-    return RT_EXIT_USAGE;
-}
-
-int rt_relay_exit(int err)
-{
-    switch (err) {
-    case 0:
-        return RT_EXIT_OK;
-    case ROTA_INVALID:
-    case ROTA_UNSUPPORTED: /* a table or a column that is not there, a broker that is not built in */
-        return RT_EXIT_USAGE;
-    case ROTA_AUTH:
-    case ROTA_UNREACHABLE:
-    case ROTA_BUSY:
-        return RT_EXIT_UNREACHABLE;
-    default:
-        return RT_EXIT_FAILED;
-    }
-}
 
 /* ---- Options ------------------------------------------------------------------------ */
 
@@ -89,6 +65,12 @@ enum letter {
     ON_DEAD,
     CLEAN,
     METRICS,
+    RECEIPTS,
+    LISTEN,
+    TLS_CERT,
+    TLS_KEY,
+    TOKEN_FILE,
+    INSECURE,
     JSON,
 };
 
@@ -108,51 +90,17 @@ static const struct option options[] = {
     {"on-dead", required_argument, NULL, ON_DEAD},
     {"clean-after", required_argument, NULL, CLEAN},
     {"metrics", required_argument, NULL, METRICS},
+    {"receipts", required_argument, NULL, RECEIPTS},
+    {"listen", required_argument, NULL, LISTEN},
+    {"tls-cert", required_argument, NULL, TLS_CERT},
+    {"tls-key", required_argument, NULL, TLS_KEY},
+    {"token-file", required_argument, NULL, TOKEN_FILE},
+    {"insecure", no_argument, NULL, INSECURE},
     {"json", no_argument, NULL, JSON},
     {"help", no_argument, NULL, 'h'},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
-
-static int take_number(const char *option, uint64_t most, uint32_t *out)
-{
-    uint64_t number;
-
-    if (!rt_options_number(optarg, 1, most, &number))
-        return rt_relay_usage("--%s is a number from 1 to %llu, not '%s'", option,
-                              (unsigned long long)most, optarg);
-    *out = (uint32_t)number;
-    return RT_EXIT_OK;
-}
-
-static int take_time(const char *option, uint64_t least_ms, uint64_t *out)
-{
-    if (rt_options_duration_ms(optarg, out) && *out >= least_ms)
-        return RT_EXIT_OK;
-    return rt_relay_usage("--%s is a time from %llu ms on, as 30s or 5m, not '%s'", option,
-                          (unsigned long long)least_ms, optarg);
-}
-
-static int take_time32(const char *option, uint32_t *out)
-{
-    uint64_t ms = 0;
-    int code = take_time(option, 1000, &ms);
-
-    if (code == RT_EXIT_OK && ms > UINT32_MAX)
-        return rt_relay_usage("--%s is at most 49 days", option);
-    if (code == RT_EXIT_OK)
-        *out = (uint32_t)ms;
-    return code;
-}
-
-/* One of two words. */
-static int take_word(const char *option, const char *yes, const char *no, bool *out)
-{
-    *out = strcmp(optarg, yes) == 0;
-    if (*out || strcmp(optarg, no) == 0)
-        return RT_EXIT_OK;
-    return rt_relay_usage("--%s is %s or %s, not '%s'", option, yes, no, optarg);
-}
 
 static int take_map(struct rt_relay_wish *w)
 {
@@ -163,8 +111,28 @@ static int take_map(struct rt_relay_wish *w)
     return rt_relay_usage("--map: %s", line);
 }
 
+/* How consumers reach it. False: C is none of these. */
+static bool take_receipts(struct rt_relay_wish *w, int c)
+{
+    const char **texts[] = {[RECEIPTS - RECEIPTS] = &w->receipts,
+                            [LISTEN - RECEIPTS] = &w->http.listen,
+                            [TLS_CERT - RECEIPTS] = &w->http.cert_file,
+                            [TLS_KEY - RECEIPTS] = &w->http.key_file,
+                            [TOKEN_FILE - RECEIPTS] = &w->http.token_file};
+
+    if (c == INSECURE)
+        w->http.insecure = true;
+    else if (c >= RECEIPTS && c <= TOKEN_FILE)
+        *texts[c - RECEIPTS] = optarg;
+    else
+        return false;
+    return true;
+}
+
 static int take(struct rt_relay_wish *w, int c, const char *word)
 {
+    if (take_receipts(w, c))
+        return RT_EXIT_OK;
     switch (c) {
     case FROM:
         w->from = optarg;
@@ -190,21 +158,21 @@ static int take(struct rt_relay_wish *w, int c, const char *word)
     case MAP:
         return take_map(w);
     case LANES:
-        return take_number("lanes", RT_RELAY_LANES, &w->lanes);
+        return rt_relay_number("lanes", RT_RELAY_LANES, &w->lanes);
     case BATCH:
-        return take_number("batch", 10000, &w->batch);
+        return rt_relay_number("batch", 10000, &w->batch);
     case ATTEMPTS:
-        return take_number("attempts", 1000000, &w->attempts);
+        return rt_relay_number("attempts", 1000000, &w->attempts);
     case LEASE:
-        return take_time32("lease", &w->store.lease_ms);
+        return rt_relay_time32("lease", &w->store.lease_ms);
     case REPUBLISH:
-        return take_time32("republish-after", &w->store.republish_ms);
+        return rt_relay_time32("republish-after", &w->store.republish_ms);
     case UNTIL:
-        return take_word("until", "published", "processed", &w->store.until_published);
+        return rt_relay_word("until", "published", "processed", &w->store.until_published);
     case ON_DEAD:
-        return take_word("on-dead", "block", "skip", &w->store.dead_blocks);
+        return rt_relay_word("on-dead", "block", "skip", &w->store.dead_blocks);
     case CLEAN:
-        return take_time("clean-after", 0, &w->clean_ms);
+        return rt_relay_time("clean-after", 0, &w->clean_ms);
     default:
         return c == ':' ? rt_relay_usage("%s has no value", word)
                         : rt_relay_usage("unknown option '%s'", word);
@@ -221,6 +189,13 @@ static int check(const struct rt_relay_wish *w, int argc, char **argv)
         return rt_relay_usage("--to is missing: the broker");
     if (w->json && !w->once && !w->dry_run)
         return rt_relay_usage("--json is for --once and --dry-run");
+    if (w->http.listen == NULL && (w->http.token_file != NULL || w->http.cert_file != NULL ||
+                                   w->http.key_file != NULL || w->http.insecure))
+        return rt_relay_usage("--tls-cert, --tls-key, --token-file and --insecure are for "
+                              "--listen");
+    if (w->store.until_published && (w->receipts != NULL || w->http.listen != NULL))
+        return rt_relay_usage("with --until published nobody reports: without --receipts and "
+                              "--listen");
     return w->metrics != NULL ? rt_save_check(w->metrics) : RT_EXIT_OK;
 }
 
@@ -248,6 +223,8 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     rt_event_map_default(&wish.map);
     opterr = 0;
+    if (argc > 1 && strcmp(argv[1], "consume") == 0)
+        return rt_consume(argc - 1, argv + 1);
     while ((c = getopt_long(argc, argv, ":hV", options, NULL)) != -1) {
         if (c == 'h' || c == 'V') {
             fputs(c == 'h' ? help : "rota-relay " ROTA_VERSION "\n", stdout);

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was processed is reported, in one of three ways. */
+#include "txn/relay/cli/report.h"
+
+#include "engine/url.h"
+#include "net/loop.h"
+#include "txn/event/store.h"
+#include "txn/http/client.h"
+#include "txn/http/payload.h"
+#include "txn/relay/outlet.h"
+#include "txn/relay/receipts.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <rota.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HTTP_NS (6 * INT64_C(1000000000)) /* a relay's database answers within 5 s */
+#define AT_ONCE 100 /* ids of one receipt: 32 KB over HTTP have room for them */
+
+struct asking { /* one request, and who waits for it */
+    struct rt_service_call call;
+    pthread_mutex_t mu;
+    pthread_cond_t told;
+    bool done;
+};
+
+struct rt_report {
+    /* by the table */
+    char *db;
+    struct rt_event_map map;
+    struct rt_store *store;
+    /* by a topic */
+    char *topic;
+    struct rt_url url;
+    struct rt_outlet outlet;
+    /* over HTTP */
+    struct rt_http_site *site;
+    struct rt_http_calls *calls;
+
+    char ids[RT_REPORT_KEPT][RT_EVENT_ID];
+    size_t count;
+    struct rt_report_counts counts;
+};
+
+/* ---- Sending --------------------------------------------------------------------------------- */
+
+static int by_db(struct rt_report *r, const char *const *ids, size_t n, char *errmsg, size_t size)
+{
+    const struct rt_store_options opts = {.reads_only = true};
+    int err = r->store != NULL ? 0 : rt_store_open(&r->store, r->db, &r->map, &opts, errmsg, size);
+
+    if (err == 0 && n > 0 && (err = rt_store_processed(r->store, ids, n, NULL)) != 0)
+        snprintf(errmsg, size, "%s", rt_store_errmsg(r->store));
+    return err;
+}
+
+static int by_topic(struct rt_report *r, const char *text, char *errmsg, size_t size)
+{
+    char id[RT_EVENT_ID +
+            32]; /* of the receipt: brokers know a message by it, and this is another */
+    const struct rt_message m = {
+        .id = id, .topic = r->topic, .type = "processed", .body = text, .size = strlen(text)};
+
+    snprintf(id, sizeof(id), "%s.%" PRIx64, r->ids[0], (uint64_t)rt_relay_now());
+    return rt_outlet_send(&r->outlet, &m, errmsg, size);
+}
+
+static void on_told(struct rt_service_call *call)
+{
+    struct asking *a = call->user;
+
+    pthread_mutex_lock(&a->mu);
+    a->done = true;
+    pthread_cond_signal(&a->told);
+    pthread_mutex_unlock(&a->mu);
+}
+
+static struct rt_http_site *site_of(void *arg, const char *resource)
+{
+    struct rt_report *r = arg;
+
+    (void)resource;
+    return rt_http_site_hold(r->site);
+}
+
+static int ask(struct rt_report *r, struct asking *a)
+{
+    pthread_mutex_init(&a->mu, NULL);
+    pthread_cond_init(&a->told, NULL);
+    int err = rt_http_calls_ask(r->calls, &a->call);
+    pthread_mutex_lock(&a->mu);
+    while (err == 0 && !a->done)
+        pthread_cond_wait(&a->told, &a->mu);
+    pthread_mutex_unlock(&a->mu);
+    pthread_cond_destroy(&a->told);
+    pthread_mutex_destroy(&a->mu);
+    return err;
+}
+
+static int by_http(struct rt_report *r, const char *text, char *errmsg, size_t size)
+{
+    const struct rt_http_payload p = {.urls = {"", RT_RECEIPTS_PATH, ""},
+                                      .type = "text/plain",
+                                      .body = text,
+                                      .size = strlen(text)};
+    size_t bytes = 0;
+    int err = rt_http_payload_check(&p, &bytes, errmsg, size);
+    void *payload = err == 0 ? malloc(bytes) : NULL;
+
+    if (payload == NULL)
+        return err != 0 ? err : (snprintf(errmsg, size, "no memory"), ROTA_NOMEM);
+    rt_http_payload_write(&p, payload);
+    struct asking a = {.call = {.op = RT_SERVICE_CONFIRM,
+                                .payload = payload,
+                                .size = bytes,
+                                .resource = "relay",
+                                .bare = true,
+                                .deadline = rt_loop_clock() + HTTP_NS,
+                                .done = on_told,
+                                .user = &a}};
+    err = ask(r, &a);
+    free(payload);
+    if (err == 0 && a.call.reply == RT_REPLY_DONE)
+        return 0;
+    snprintf(errmsg, size, "%s", err != 0 ? "no memory" : a.call.errmsg);
+    return ROTA_UNREACHABLE;
+}
+
+/* The first N. */
+static int send_some(struct rt_report *r, size_t n, char *errmsg, size_t size)
+{
+    const char *ids[AT_ONCE];
+    char text[AT_ONCE * RT_EVENT_ID + 1];
+    size_t used = 0;
+
+    assert(n <= AT_ONCE);
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = r->ids[i];
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s\n", r->ids[i]);
+    }
+    if (r->db != NULL)
+        return by_db(r, ids, n, errmsg, size);
+    return r->topic != NULL ? by_topic(r, text, errmsg, size) : by_http(r, text, errmsg, size);
+}
+
+int rt_report_send(struct rt_report *r, char *errmsg, size_t size)
+{
+    while (r->count > 0) {
+        size_t n = r->count < AT_ONCE ? r->count : AT_ONCE;
+        int err = send_some(r, n, errmsg, size);
+        if (err != 0)
+            return err;
+        r->count -= n;
+        r->counts.reported += n;
+        memmove(r->ids[0], r->ids[n], r->count * sizeof(r->ids[0]));
+    }
+    return 0;
+}
+
+void rt_report_add(struct rt_report *r, const char *event_id)
+{
+    if (r->count == RT_REPORT_KEPT || strlen(event_id) >= RT_EVENT_ID || event_id[0] == '\0') {
+        r->counts.lost++;
+        return;
+    }
+    memcpy(r->ids[r->count++], event_id, strlen(event_id) + 1);
+}
+
+size_t rt_report_left(const struct rt_report *r)
+{
+    return r->count;
+}
+
+struct rt_report_counts rt_report_counts(const struct rt_report *r)
+{
+    return r->counts;
+}
+
+/* ---- Opening ---------------------------------------------------------------------------------- */
+
+static int open_topic(struct rt_report *r, const char *name, const char *from, char *errmsg,
+                      size_t size)
+{
+    r->topic = strdup(name);
+    r->outlet.url = &r->url;
+    if (r->topic == NULL || name[0] == '\0') {
+        snprintf(errmsg, size, "topic:NAME: there is no name");
+        return ROTA_INVALID;
+    }
+    return rt_broker_read(from, &r->url, &r->outlet.kind, errmsg, size);
+}
+
+static int open_http(struct rt_report *r, const char *url, char *errmsg, size_t size)
+{
+    const struct rt_http_calls_options opts = {.site = site_of, .arg = r};
+    int err = rt_http_site_new(&r->site, url, errmsg, size);
+
+    if (err == 0)
+        err = rt_http_calls_ready(errmsg, size);
+    if (err == 0 && (err = rt_http_calls_open(&r->calls, &opts)) != 0)
+        snprintf(errmsg, size, "no memory");
+    return err;
+}
+
+/* A table that is not as it must be is told now. */
+static int open_db(struct rt_report *r, const char *url, bool waits, char *errmsg, size_t size)
+{
+    r->db = strdup(url);
+    if (r->db == NULL) {
+        snprintf(errmsg, size, "no memory");
+        return ROTA_NOMEM;
+    }
+    int err = by_db(r, NULL, 0, errmsg, size);
+    return err == ROTA_UNREACHABLE && waits ? 0 : err;
+}
+
+int rt_report_open(struct rt_report **out, const char *text, const struct rt_event_map *map,
+                   const char *from, bool waits, char *errmsg, size_t size)
+{
+    struct rt_report *r = calloc(1, sizeof(*r));
+    int err = ROTA_INVALID;
+
+    if (r == NULL) {
+        snprintf(errmsg, size, "no memory");
+        return ROTA_NOMEM;
+    }
+    r->map = *map;
+    if (strncmp(text, "db:", 3) == 0)
+        err = open_db(r, text + 3, waits, errmsg, size);
+    else if (strncmp(text, "topic:", 6) == 0)
+        err = open_topic(r, text + 6, from, errmsg, size);
+    else if (rt_http_site_is(text))
+        err = open_http(r, text, errmsg, size);
+    else
+        snprintf(errmsg, size, "write db:URL, topic:NAME, or http://HOST:PORT of a relay");
+    if (err != 0) {
+        rt_report_close(r);
+        return err;
+    }
+    *out = r;
+    return 0;
+}
+
+void rt_report_close(struct rt_report *r)
+{
+    if (r == NULL)
+        return;
+    rt_http_calls_close(r->calls);
+    rt_http_site_let_go(r->site);
+    rt_outlet_close(&r->outlet);
+    rt_url_fini(&r->url);
+    rt_store_close(r->store);
+    free(r->db);
+    free(r->topic);
+    free(r);
+}

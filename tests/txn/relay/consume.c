@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rota relay consume on a real broker: commands that go well, fail, hang and are killed; consumers that are killed; a broker
+ * that goes away. */
+#include "stand.h"
+
+#include "lib/proc.h"
+
+#include <rota.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FROM "consume", "--from", stand_url()
+#define OF(topic) "--source", stand_source(topic), "--consumer", "g"
+#define ONCE "--once", "--json"
+
+static char script[1024];
+
+/* A command; @ is the case's folder. */
+static const char *sh(const char *text)
+{
+    size_t n = 0;
+
+    for (const char *p = text; *p != '\0' && n < sizeof(script) - 300; p++)
+        if (*p == '@')
+            n += (size_t)snprintf(script + n, sizeof(script) - n, "%s", rt_tmpdir());
+        else
+            script[n++] = *p;
+    script[n] = '\0';
+    return script;
+}
+
+static void has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("'%s' is not in: %s", part, text);
+}
+
+/* What --json says of NAME. */
+static long told(const char *name)
+{
+    char word[40];
+
+    snprintf(word, sizeof(word), "\"%s\":", name);
+    const char *at = strstr(stand_out(0), word);
+    if (at == NULL)
+        fail_msg("no %s in: %s; %s", word, stand_out(0), stand_err(0));
+    return at != NULL ? strtol(at + strlen(word), NULL, 10) : -1;
+}
+
+/* ---- Commands --------------------------------------------------------------------------------- */
+
+static void each_event_is_run_with_its_payload_and_its_names(void **state)
+{
+    static const char odd[] = "a\0b \xf0\x9f\x9a\x80";
+
+    (void)state;
+    stand_clear();
+    stand_route("c.each");
+    stand_publish("c.each", "id-1", odd, sizeof(odd));
+    stand_publish("c.each", "id-2", "", 0);
+    const char *command = sh("wc -c >>@/size; echo "
+                             "\"$ROTA_EVENT_ID|$ROTA_EVENT_TOPIC|$ROTA_EVENT_KEY|$ROTA_EVENT_TYPE|"
+                             "$ROTA_EVENT_ATTEMPT|$ROTA_CONSUMER\" >>@/names");
+    assert_int_equal(stand_run(FROM, OF("c.each"), ONCE, "--exec", command, NULL), 0);
+    assert_string_equal(stand_text("names"),
+                        "id-1|c.each|k 1|made|1|g\nid-2|c.each|k 1|made|1|g\n");
+    char sizes[40];
+    snprintf(sizes, sizeof(sizes), "%zu\n0\n", sizeof(odd));
+    assert_string_equal(stand_text("size"), sizes);
+    assert_int_equal(told("done"), 2);
+    has(stand_err(0), "at least once");
+    assert_int_equal(stand_run(FROM, OF("c.each"), ONCE, "--exec", command, NULL), 0);
+    assert_int_equal(told("done"), 0); /* they were acknowledged */
+}
+
+static void what_fails_is_tried_again_and_then_given_up(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.fails");
+    stand_publish("c.fails", "f-1", "1", 1);
+    stand_publish("c.fails", "f-2", "2", 1);
+    assert_int_equal(stand_run(FROM, OF("c.fails"), ONCE, "--attempts", "3", "--pause", "10ms",
+                               "--exec",
+                               sh("echo $ROTA_EVENT_ID.$ROTA_EVENT_ATTEMPT >>@/ran; "
+                                  "case $ROTA_EVENT_ID in f-1) exit 3;; esac"),
+                               NULL),
+                     1);
+    assert_string_equal(stand_text("ran"), "f-1.1\nf-1.2\nf-1.3\nf-2.1\n");
+    assert_int_equal(told("done"), 1);
+    assert_int_equal(told("failed"), 3);
+    assert_int_equal(told("left"), 1);
+    has(stand_err(0), "f-1 of c.fails failed, attempt 3 of 3: exit status 3");
+    has(stand_err(0), "f-1 was given up");
+    assert_int_equal(stand_run(FROM, OF("c.fails"), ONCE, "--exec", "true", NULL), 0);
+    assert_int_equal(told("done"), 0);
+}
+
+static void what_is_given_up_goes_to_the_topic_for_the_dead(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.sick");
+    stand_route("c.dead");
+    stand_publish("c.sick", "s-1", "body", 4);
+    assert_int_equal(stand_run(FROM, OF("c.sick"), ONCE, "--attempts", "1", "--dead", "c.dead",
+                               "--exec", "kill -9 $$", NULL),
+                     1);
+    assert_int_equal(told("moved"), 1);
+    has(stand_err(0), "signal 9");
+    assert_int_equal(stand_run(FROM, OF("c.dead"), ONCE, "--exec",
+                               sh("echo $ROTA_EVENT_ID >>@/dead; cat >>@/dead"), NULL),
+                     0);
+    assert_string_equal(stand_text("dead"), "s-1\nbody");
+}
+
+static void a_command_that_hangs_is_ended(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.hangs");
+    stand_publish("c.hangs", "h-1", "1", 1);
+    assert_int_equal(stand_run(FROM, OF("c.hangs"), ONCE, "--attempts", "1", "--timeout", "300ms",
+                               "--exec", sh("echo ran >>@/ran; sleep 600 & sleep 600"), NULL),
+                     1);
+    assert_int_equal(stand_lines("ran"), 1);
+    has(stand_err(0), "took longer");
+}
+
+/* Longer than what the broker gives somebody else to do. */
+static void a_command_that_takes_long_keeps_its_event(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.long");
+    stand_publish("c.long", "l-1", "1", 1);
+    const char *command = sh("echo ran >>@/ran; while [ ! -e @/go ]; do sleep 0.1; done");
+    pid_t first = stand_start(1, FROM, OF("c.long"), "--lease", "1s", "--count", "1", "--exec",
+                              command, NULL);
+    stand_await_lines("ran", 1);
+    for (int i = 0; i < 2; i++) /* each looks for a second and a half */
+        assert_int_equal(stand_run(FROM, OF("c.long"), "--lease", "1s", ONCE, "--exec",
+                                   sh("echo twice >>@/ran"), NULL),
+                         0);
+    assert_int_equal(stand_run("--version", NULL), 0);
+    FILE *go = fopen(stand_path("go"), "w");
+    assert_non_null(go);
+    fclose(go);
+    assert_int_equal(stand_end(first), 0);
+    assert_string_equal(stand_text("ran"), "ran\n");
+}
+
+static void the_first_signal_lets_the_command_end(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.signal");
+    stand_publish("c.signal", "g-1", "1", 1);
+    stand_publish("c.signal", "g-2", "2", 1);
+    pid_t pid = stand_start(
+        1, FROM, OF("c.signal"), "--exec",
+        sh("echo $ROTA_EVENT_ID >>@/ran; while [ ! -e @/go ]; do sleep 0.1; done; echo end >>@/ran"),
+        NULL);
+    stand_await_lines("ran", 1);
+    stand_kill(pid, SIGTERM);
+    FILE *go = fopen(stand_path("go"), "w");
+    assert_non_null(go);
+    fclose(go);
+    assert_int_equal(stand_end(pid), 0);
+    assert_string_equal(stand_text("ran"), "g-1\nend\n");
+    assert_int_equal(stand_run(FROM, OF("c.signal"), ONCE, "--exec", "true", NULL), 0);
+    assert_int_equal(told("done"), 1); /* the other one */
+}
+
+static void the_second_signal_ends_the_command_and_its_event_comes_again(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.second");
+    stand_publish("c.second", "g-3", "1", 1);
+    pid_t pid = stand_start(1, FROM, OF("c.second"), "--lease", "1s", "--exec",
+                            sh("echo ran >>@/ran; sleep 600"), NULL);
+    stand_await_lines("ran", 1);
+    stand_kill(pid, SIGTERM);
+    stand_kill(pid, SIGINT); /* another signal: both are pending */
+    int code = stand_end(pid);
+    assert_int_equal(code, 0);
+    assert_int_equal(stand_run(FROM, OF("c.second"), "--lease", "1s", "--count", "1", "--json",
+                               "--exec", "true", NULL),
+                     0);
+    assert_int_equal(told("done"), 1);
+}
+
+/* ---- Once, and not twice ------------------------------------------------------------------------- */
+
+static void killed_between_its_work_and_the_acknowledgement_the_effect_is_there_once(void **state)
+{
+    char command[1024];
+    char *url = HERE->site->url(0);
+    const char *path = strchr(url, ':') + 1;
+
+    (void)state;
+    stand_clear();
+    office_admin("DELETE FROM effect");
+    stand_route("c.killed");
+    stand_publish("c.killed", "k-1", "once", 4);
+    snprintf(command, sizeof(command), "exec %s clerk %s kill", stand_self(), path);
+    assert_int_equal(
+        stand_run(FROM, OF("c.killed"), "--lease", "1s", "--count", "1", "--exec", command, NULL),
+        RT_PROC_SIGNALED + SIGKILL);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM effect"), 1);
+    /* It was not acknowledged: it comes again, and is known. */
+    assert_int_equal(stand_run(FROM, OF("c.killed"), "--lease", "1s", "--count", "1", "--json",
+                               "--exec", command, NULL),
+                     0);
+    assert_int_equal(told("done"), 1);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM effect"), 1);
+    free(url);
+}
+
+static void killed_while_the_command_runs_the_event_comes_again(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.midst");
+    stand_publish("c.midst", "m-1", "1", 1);
+    pid_t pid = stand_start(1, FROM, OF("c.midst"), "--lease", "1s", "--exec",
+                            sh("echo $$ >>@/ran; exec sleep 600"), NULL);
+    stand_await_lines("ran", 1);
+    stand_kill(pid, SIGKILL);
+    (void)stand_end(pid);
+    assert_int_equal(stand_run(FROM, OF("c.midst"), "--lease", "1s", "--count", "1", "--exec",
+                               sh("echo again >>@/ran"), NULL),
+                     0);
+    has(stand_text("ran"), "again");
+}
+
+static void with_an_inbox_a_doubled_event_is_run_once(void **state)
+{
+    char inbox[600];
+
+    (void)state;
+    stand_clear();
+    stand_route("c.twice");
+    snprintf(inbox, sizeof(inbox), "sqlite:%s", stand_path("inbox.db"));
+    for (int i = 0; i < 2; i++) {
+        stand_publish("c.twice", "t-1", "1", 1);
+        assert_int_equal(stand_run(FROM, OF("c.twice"), ONCE, "--inbox", inbox, "--exec",
+                                   sh("echo ran >>@/ran"), NULL),
+                         0);
+        assert_int_equal(told("done"), i == 0 ? 1 : 0);
+    }
+    has(stand_err(0), "is not run again");
+    assert_int_equal(stand_lines("ran"), 1);
+}
+
+/* ---- What cannot be ---------------------------------------------------------------------------------- */
+
+static void a_source_that_is_not_there_is_told(void **state)
+{
+    (void)state;
+    stand_clear();
+    int code = stand_run(FROM, "--source", "nowhere", "--consumer", "g", "--exec", "true", ONCE,
+                         NULL);
+    assert_int_equal(code, POST.refuses_without_route ? 64 : 0); /* Redis makes a stream */
+    if (POST.refuses_without_route)
+        has(stand_err(0), "nowhere");
+}
+
+static void wrong_credentials_are_told_without_them(void **state)
+{
+    char url[300];
+
+    (void)state;
+    stand_clear();
+    POST.url(url, sizeof(url), "guest:s3cret@", "");
+    assert_int_equal(stand_run("consume", "--from", url, OF("c.each"), "--exec", "true", NULL), 69);
+    assert_null(strstr(stand_err(0), "s3cret"));
+    assert_int_equal(stand_lines("err0"), 1);
+}
+
+static void wrong_usage_is_one_line(void **state)
+{
+    (void)state;
+    stand_clear();
+    assert_int_equal(stand_run("consume", "--from", stand_url(), NULL), 64);
+    has(stand_err(0), "--source is missing");
+    assert_int_equal(stand_run(FROM, OF("x"), "--exec", "true", "--report", "mail:me", NULL), 64);
+    has(stand_err(0), "db:URL, topic:NAME");
+    assert_int_equal(stand_run(FROM, OF("x"), "--exec", "true", "more", NULL), 64);
+    has(stand_err(0), "'more' is too much");
+}
+
+/* ---- Away and back: the last, for it kills the broker ----------------------------------------------- */
+
+static void a_broker_that_comes_back_is_gone_on_with(void **state)
+{
+    (void)state;
+    stand_clear();
+    stand_route("c.away");
+    stand_publish("c.away", "a-1", "1", 1);
+    pid_t pid = stand_start(1, FROM, OF("c.away"), "--lease", "1s", "--exec",
+                            sh("echo $ROTA_EVENT_ID >>@/ran"), NULL);
+    stand_await_lines("ran", 1);
+    rt_server_kill(stand_server);
+    stand_await_lines("err1", 2);
+    POST.run();
+    stand_await_text("err1", "well again");
+    stand_publish("c.away", "a-2", "2", 1);
+    stand_await_text("ran", "a-2");
+    stand_kill(pid, SIGTERM);
+    assert_int_equal(stand_end(pid), 0);
+}
+
+const struct CMUnitTest cases_consume[] = {
+    cmocka_unit_test(each_event_is_run_with_its_payload_and_its_names),
+    cmocka_unit_test(what_fails_is_tried_again_and_then_given_up),
+    cmocka_unit_test(what_is_given_up_goes_to_the_topic_for_the_dead),
+    cmocka_unit_test(a_command_that_hangs_is_ended),
+    cmocka_unit_test(a_command_that_takes_long_keeps_its_event),
+    cmocka_unit_test(the_first_signal_lets_the_command_end),
+    cmocka_unit_test(the_second_signal_ends_the_command_and_its_event_comes_again),
+    cmocka_unit_test(killed_between_its_work_and_the_acknowledgement_the_effect_is_there_once),
+    cmocka_unit_test(killed_while_the_command_runs_the_event_comes_again),
+    cmocka_unit_test(with_an_inbox_a_doubled_event_is_run_once),
+    cmocka_unit_test(a_source_that_is_not_there_is_told),
+    cmocka_unit_test(wrong_credentials_are_told_without_them),
+    cmocka_unit_test(wrong_usage_is_one_line),
+    cmocka_unit_test(a_broker_that_comes_back_is_gone_on_with),
+};
+const size_t cases_consume_count = sizeof(cases_consume) / sizeof(cases_consume[0]);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receipts on a real broker: by a topic, over HTTP, by the table; lost, late, doubled, and none at all. */
+#include "stand.h"
+
+#include "lib/http.h"
+#include "lib/proc.h"
+#include "txn/relay/receipts.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LIMIT_MS 60000
+
+/* ---- What they are written with ------------------------------------------------------------------ */
+
+static char database[200];
+
+/* A relay of the table with all ways to report; its port. */
+static pid_t relay_up(uint16_t *port)
+{
+    char *url = HERE->site->url(0), source[128];
+
+    stand_clear();
+    office_empty();
+    office_admin("DELETE FROM effect");
+    snprintf(database, sizeof(database), "%s", url);
+    free(url);
+    stand_route("orders");
+    stand_route("receipts");
+    snprintf(source, sizeof(source), "%s", stand_source("receipts"));
+    pid_t pid = stand_start(1, "--from", database, "--to", stand_url(), "--receipts", source,
+                            "--listen", "127.0.0.1:0", "--republish-after", "1s", NULL);
+    stand_await_text("err1", "listens at port ");
+    *port = (uint16_t)strtoul(strstr(stand_err(1), "at port ") + 8, NULL, 10);
+    return pid;
+}
+
+static void relay_down(pid_t pid)
+{
+    stand_kill(pid, SIGTERM);
+    assert_int_equal(stand_end(pid), 0);
+}
+
+static bool so_many(void *arg)
+{
+    return office_count("processed") >= *(const long long *)arg;
+}
+
+static void await_processed(long long n)
+{
+    if (!rt_await(so_many, &n, LIMIT_MS))
+        fail_msg("%lld are processed, not %lld: %s %s", office_count("processed"), n, stand_err(0),
+                 stand_err(1));
+}
+
+/* One event is taken, and reported to WHERE. */
+static void consume_one(const char *where)
+{
+    char command[600];
+
+    snprintf(command, sizeof(command), "echo $ROTA_EVENT_ID >%s", stand_path("id"));
+    int code = stand_run("consume", "--from", stand_url(), "--source", stand_source("orders"),
+                         "--consumer", "g", "--lease", "1s", "--count", "1", "--report", where,
+                         "--exec", command, NULL);
+    if (code != 0)
+        fail_msg("%d: %s", code, stand_err(0));
+}
+
+/* Of the event that was taken last. */
+static void last_id(char *out, size_t size)
+{
+    const char *text = stand_text("id");
+
+    snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
+    assert_true(out[0] != '\0');
+}
+
+/* ---- Cases ------------------------------------------------------------------------------------------ */
+
+static void a_list_of_ids_is_read_line_by_line(void **state)
+{
+    char text[] = " a-1 \r\n\n b2\n", odd[] = "a\0b", control[] = "a\x01";
+    const char *ids[3];
+
+    (void)state;
+    assert_int_equal(rt_receipts_read(text, strlen(text), ids, 3), 2);
+    assert_string_equal(ids[0], "a-1");
+    assert_string_equal(ids[1], "b2");
+    assert_int_equal(rt_receipts_read(odd, 3, ids, 3), SIZE_MAX);
+    assert_int_equal(rt_receipts_read(control, 2, ids, 3), SIZE_MAX);
+    char many[] = "a\nb\nc\nd", none[] = "\n \n";
+    assert_int_equal(rt_receipts_read(many, strlen(many), ids, 3), SIZE_MAX);
+    assert_int_equal(rt_receipts_read(none, strlen(none), ids, 3), 0);
+}
+
+static void reported_by_a_topic_and_doubled_late_or_bad_ones_do_no_harm(void **state)
+{
+    uint16_t port;
+    char id[64];
+
+    (void)state;
+    pid_t relay = relay_up(&port);
+    office_put("k", "one");
+    consume_one("topic:receipts");
+    await_processed(1);
+    last_id(id, sizeof(id));
+    stand_publish("receipts", "r-1", id, strlen(id)); /* doubled */
+    stand_publish("receipts", "r-2", "\0\1", 2);
+    stand_publish("receipts", "r-3", "no-such-event\n", 14);
+    office_admin("DELETE FROM rota_event");
+    stand_publish("receipts", "r-4", id, strlen(id)); /* late: the row is gone */
+    office_put("k", "two");
+    consume_one("topic:receipts");
+    await_processed(1);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM rota_event"), 1);
+    stand_await_text("err1", "no list of ids");
+    relay_down(relay);
+}
+
+static void reported_over_http_and_doubled_or_bad_ones_do_no_harm(void **state)
+{
+    uint16_t port;
+    char where[64], id[64], said[300];
+
+    (void)state;
+    pid_t relay = relay_up(&port);
+    snprintf(where, sizeof(where), "http://127.0.0.1:%u", port);
+    office_put("k", "one");
+    consume_one(where);
+    await_processed(1);
+    last_id(id, sizeof(id));
+    int fd = rt_http_open(port);
+    assert_true(fd >= 0);
+    assert_int_equal(rt_http_post(fd, "/processed", id, said, sizeof(said)), 0);
+    assert_string_equal(said, "{\"processed\": 0}\n"); /* it was before */
+    assert_int_equal(rt_http_post(fd, "/processed", "no-such-event", said, sizeof(said)), 0);
+    assert_string_equal(said, "{\"processed\": 0}\n");
+    assert_int_equal(rt_http_post(fd, "/processed", "\x01", said, sizeof(said)), 0);
+    assert_non_null(strstr(said, "ids of events"));
+    close(fd);
+    relay_down(relay);
+}
+
+/* Somebody who takes reports and never answers; its port. */
+static int silent(uint16_t *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, 4) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* The receipt is lost with the consumer. The relay publishes again, the consumer knows it, and reports it. */
+static void killed_between_the_acknowledgement_and_the_report_it_is_processed_in_the_end(
+    void **state)
+{
+    uint16_t port, deaf;
+    char where[64], command[1024];
+
+    (void)state;
+    pid_t relay = relay_up(&port);
+    int fd = silent(&deaf);
+    snprintf(command, sizeof(command), "exec %s clerk %s", stand_self(), strchr(database, ':') + 1);
+    snprintf(where, sizeof(where), "http://127.0.0.1:%u", deaf);
+    office_put("k", "one");
+    pid_t pid = stand_start(0, "consume", "--from", stand_url(), "--source", stand_source("orders"),
+                            "--consumer", "g", "--lease", "1s", "--report", where, "--exec",
+                            command, NULL);
+    int one = accept(fd, NULL, NULL); /* it reports, so it has acknowledged */
+    assert_true(one >= 0);
+    stand_kill(pid, SIGKILL);
+    (void)stand_end(pid);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM effect"), 1);
+    assert_int_equal(office_count("processed"), 0);
+    snprintf(where, sizeof(where), "http://127.0.0.1:%u", port);
+    pid = stand_start(0, "consume", "--from", stand_url(), "--source", stand_source("orders"),
+                      "--consumer", "g", "--lease", "1s", "--report", where, "--exec", command,
+                      NULL);
+    await_processed(1);
+    relay_down(pid);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM effect"), 1);
+    relay_down(relay);
+    close(one);
+    close(fd);
+}
+
+static void reported_by_the_table_itself(void **state)
+{
+    char where[220];
+    uint16_t port;
+
+    (void)state;
+    pid_t relay = relay_up(&port);
+    office_put("k", "one");
+    snprintf(where, sizeof(where), "db:%s", database);
+    consume_one(where);
+    assert_int_equal(office_count("processed"), 1);
+    relay_down(relay);
+}
+
+static void beyond_this_machine_a_token_is_needed(void **state)
+{
+    (void)state;
+    stand_clear();
+    assert_int_equal(
+        stand_run("--from", database, "--to", stand_url(), "--listen", "0.0.0.0:0", NULL), 64);
+    assert_non_null(strstr(stand_err(0), "token"));
+    assert_int_equal(stand_run("--from", database, "--to", stand_url(), "--token-file", "x", NULL),
+                     64);
+    assert_non_null(strstr(stand_err(0), "--listen"));
+}
+
+const struct CMUnitTest cases_receipts[] = {
+    cmocka_unit_test(a_list_of_ids_is_read_line_by_line),
+    cmocka_unit_test(reported_by_a_topic_and_doubled_late_or_bad_ones_do_no_harm),
+    cmocka_unit_test(reported_over_http_and_doubled_or_bad_ones_do_no_harm),
+    cmocka_unit_test(reported_by_the_table_itself),
+    cmocka_unit_test(killed_between_the_acknowledgement_and_the_report_it_is_processed_in_the_end),
+    cmocka_unit_test(beyond_this_machine_a_token_is_needed),
+};
+const size_t cases_receipts_count = sizeof(cases_receipts) / sizeof(cases_receipts[0]);
