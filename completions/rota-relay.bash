@@ -12,13 +12,21 @@ _rota_relay()
     cur=${words[-1]} prev=${words[-2]-}
     program=("${words[0]/#\~/$HOME}")
     [[ ${words[1]-} == relay && ${words[0]##*/} == rota ]] && program+=(relay)
+    [[ ${words[${#program[@]}]-} == consume ]] && (( ${#words[@]} > ${#program[@]} + 1 )) && program+=(consume)
     case $prev in
-    --from) offered=(postgres:// mysql:// mariadb:// sqlite:) ;;
-    --to) offered=(amqp:// amqps:// nats:// natss:// redis:// rediss:// redis+unix:) ;;
+    --from | --to | --inbox)
+        if [[ $prev == --to || ( $prev == --from && ${program[-1]} == consume ) ]]; then
+            offered=(amqp:// amqps:// nats:// natss:// redis:// rediss:// redis+unix:)
+        else
+            offered=(postgres:// mysql:// mariadb:// sqlite:)
+        fi
+        ;;
+    --report) offered=(db: topic: http:// https://) ;;
     --on-dead) offered=(block skip) ;;
     --until) offered=(published processed) ;;
-    --map | --metrics) mapfile -t offered < <(compgen -f -- "$cur") ;;
+    --map | --metrics | --token-file | --tls-cert | --tls-key) mapfile -t offered < <(compgen -f -- "$cur") ;;
     *)
+        (( ${#words[@]} == ${#program[@]} + 1 )) && [[ ${program[-1]} != consume ]] && offered+=(consume)
         while IFS= read -r line; do
             [[ $line =~ ^\ +(-.*)$ ]] || continue
             for word in ${BASH_REMATCH[1]%%  *}; do

@@ -52,10 +52,20 @@ page() # PROGRAM SOURCES EVERYWHERE TITLE: EVERYWHERE: options that each command
 }
 page rota src/cli "--on --system" rota
 page rota-txn src/txn/cli "--journal --resources" "rota txn"
-# rota-relay has no commands: its options are in its help and its page.
-differ "options in rota-relay --help only, or (indented) in rota-relay.1 only" \
-    "$("$build/rota-relay" --help | grep -E '^ +-' | grep -oE -- '--[a-z-]+' | grep -vxE -e '--(help|version)' | sort -u)" \
-    "$(grep -oE '^\.It Fl -[a-z-]+' docs/man/rota-relay.1 | sed 's/^\.It Fl /-/' | sort -u)"
+# rota-relay itself, and its one command: the options of their help are in the page.
+relay() # TITLE PART WORD...: PART is that of the page
+{
+    local title=$1 part=$2
+    shift 2
+    differ "options in $title --help only, or (indented) in rota-relay.1 only" \
+        "$("$build/rota-relay" "$@" --help | grep -E '^ +-' | grep -oE -- '--[a-z-]+' | grep -vxE -e '--(help|version)' | sort -u)" \
+        "$(grep -oE '^\.It Fl -[a-z-]+' <<<"$part" | sed 's/^\.It Fl /-/' | sort -u)"
+}
+relay "rota relay" "$(sed '/^\.Ss rota relay consume/,$d' docs/man/rota-relay.1)"
+relay "rota relay consume" "$(sed -n '/^\.Ss rota relay consume/,$p' docs/man/rota-relay.1)" consume
+for name in $(grep -ohE '"rota_consume_[a-z_]+"' src/txn/relay/cli/consume.c | tr -d '"' | sort -u); do
+    grep -qE "^\.Li $name\b" docs/man/rota-relay.1 || complain "rota-relay.1 does not explain the metric $name"
+done
 
 # ---- Exit codes: those of the source are in the page.
 for code in $(sed -n '/^enum rt_exit/,/^}/s/.*= \([0-9]*\),.*/\1/p' src/cli/cli.h); do

@@ -207,6 +207,25 @@ static void reported_by_the_table_itself(void **state)
     relay_down(relay);
 }
 
+static void the_example_takes_works_acknowledges_and_reports(void **state)
+{
+    uint16_t port;
+    char number[8];
+
+    (void)state;
+    pid_t relay = relay_up(&port);
+    office_put("k", "dear customer");
+    snprintf(number, sizeof(number), "%u", stand_server->port);
+    pid_t pid = stand_start_program(CONSUMER, "127.0.0.1", number, stand_source("orders"),
+                                    strchr(database, ':') + 1, "1", NULL);
+    int code = stand_end(pid);
+    if (code != 0)
+        fail_msg("%d: %s", code, stand_err(0));
+    assert_int_equal(office_count("processed"), 1);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM mail WHERE text = 'dear customer'"), 1);
+    relay_down(relay);
+}
+
 static void beyond_this_machine_a_token_is_needed(void **state)
 {
     (void)state;
@@ -225,6 +244,7 @@ const struct CMUnitTest cases_receipts[] = {
     cmocka_unit_test(reported_over_http_and_doubled_or_bad_ones_do_no_harm),
     cmocka_unit_test(reported_by_the_table_itself),
     cmocka_unit_test(killed_between_the_acknowledgement_and_the_report_it_is_processed_in_the_end),
+    cmocka_unit_test(the_example_takes_works_acknowledges_and_reports),
     cmocka_unit_test(beyond_this_machine_a_token_is_needed),
 };
 const size_t cases_receipts_count = sizeof(cases_receipts) / sizeof(cases_receipts[0]);

@@ -19,6 +19,7 @@
 #define SECOND INT64_C(1000000000)
 
 struct order { /* in shared memory: what is started next */
+    char program[512];
     char args[ARGS][512];
     size_t count;
     char out[2][256];
@@ -44,7 +45,7 @@ static int become(int index, void *arg)
             return 125;
         close(fd);
     }
-    execv(ROTA_RELAY, argv);
+    execv(o->program, argv);
     return 127;
 }
 
@@ -53,6 +54,8 @@ void stand_open(const char *path)
     snprintf(self, sizeof(self), "%s", path);
     order = rt_shared_new(sizeof(*order));
     (void)rt_tmpdir();
+    setenv("BROKER_USER", "guest", 1); /* of the example */
+    setenv("BROKER_PASSWORD", "guest", 1);
     forks = rt_forkserver_start(become, order);
 }
 
@@ -67,10 +70,11 @@ const char *stand_self(void)
     return self;
 }
 
-static pid_t launch(int index, const char *first, va_list args)
+static pid_t launch(const char *program, int index, const char *first, va_list args)
 {
     static const char *const names[] = {"out", "err"};
 
+    snprintf(order->program, sizeof(order->program), "%s", program);
     order->count = 0;
     for (const char *a = first; a != NULL; a = va_arg(args, const char *)) {
         assert_true(order->count < ARGS && strlen(a) < sizeof(order->args[0]));
@@ -86,7 +90,17 @@ pid_t stand_start(int index, ...)
     va_list args;
 
     va_start(args, index);
-    pid_t pid = launch(index, va_arg(args, const char *), args);
+    pid_t pid = launch(ROTA_RELAY, index, va_arg(args, const char *), args);
+    va_end(args);
+    return pid;
+}
+
+pid_t stand_start_program(const char *program, ...)
+{
+    va_list args;
+
+    va_start(args, program);
+    pid_t pid = launch(program, 0, va_arg(args, const char *), args);
     va_end(args);
     return pid;
 }
@@ -106,7 +120,7 @@ int stand_run(const char *first, ...)
     va_list args;
 
     va_start(args, first);
-    pid_t pid = launch(0, first, args);
+    pid_t pid = launch(ROTA_RELAY, 0, first, args);
     va_end(args);
     return stand_end(pid);
 }

@@ -29,6 +29,8 @@ void stand_route(const char *topic);
 
 /* Starts rota-relay with ARGS, up to a NULL. Its output is in the files "out" and "err" of INDEX (0 or 1). */
 pid_t stand_start(int index, ...);
+/* The same of another program, with index 0. */
+pid_t stand_start_program(const char *program, ...);
 int stand_end(pid_t pid); /* waits: its exit code, RT_PROC_SIGNALED + signal */
 void stand_kill(pid_t pid, int signo);
 /* Runs rota-relay with ARGS (index 0), waits, and returns its exit code. */
