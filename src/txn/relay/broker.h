@@ -57,7 +57,7 @@ struct rt_broker_kind {
                    int64_t deadline, enum rt_sent *sent, const char **why);
     /* What SOURCE has (queue; STREAM or STREAM/SUBJECT; stream) is delivered to somebody of GROUP, which has at most AHEAD
      * unanswered: with 1 it is in order, whoever dies. (RabbitMQ: each of the group has.) ROTA_INVALID, ROTA_AUTH: there is
-     * no such source, or it is not for us. Redis makes a stream that is missing. */
+     * no such source, or it is not for us. Redis makes a stream that is missing; then errmsg says so, with 0. */
     int (*subscribe)(struct rt_broker *b, const char *source, const char *group, uint32_t ahead);
     /* The next message, valid until it is answered; ROTA_BUSY: none until the deadline. */
     int (*next)(struct rt_broker *b, int64_t deadline, struct rt_message *out, uint64_t *token);

@@ -132,12 +132,19 @@ static void judge(struct rt_broker *b, const redisReply *reply)
     }
 }
 
+/* JOIN: an error, or a note that there was no such stream. */
 static void joined(struct rt_broker *b, const redisReply *reply)
 {
-    if (reply->elements < 3 || reply->element[2]->str[0] == '\0')
+    if (reply->elements < 4)
         return;
-    say(b, reply->element[2]->str);
-    b->err = ROTA_INVALID;
+    if (reply->element[2]->str[0] != '\0') {
+        say(b, reply->element[2]->str);
+        b->err = ROTA_INVALID;
+    } else if (reply->element[3]->str[0] != '\0') {
+        snprintf(b->line, sizeof(b->line),
+                 "redis: there was no stream %.128s: it is made, and waits for its first message",
+                 b->source);
+    }
 }
 
 static void forget(struct letter *letter)

@@ -75,9 +75,12 @@ static int reach(struct rt_taker *t, char *line, size_t size)
     if (err != 0)
         return err;
     err = t->kind->subscribe(t->broker, t->opts.source, t->opts.group, 1);
+    const char *note = t->kind->errmsg(t->broker);
+    if (err == 0 && note[0] != '\0')
+        t->opts.log(t->opts.arg, true, note);
     if (err == 0)
         return 0;
-    snprintf(line, size, "%s", t->kind->errmsg(t->broker));
+    snprintf(line, size, "%s", note);
     shut(t);
     return err;
 }

@@ -239,7 +239,30 @@ static void what_is_over_goes_in_pages(void **state)
     rt_store_close(s);
 }
 
+static void the_inbox_alone_is_made_and_knows_what_was_taken(void **state)
+{
+    const struct rt_store_options opts = {.inbox = true};
+    bool taken = true;
+
+    (void)state;
+    office_admin("DROP TABLE rota_inbox");
+    struct rt_store *s = office_store(NULL, &opts), *other = office_store(NULL, &opts);
+    assert_int_equal(rt_store_taken(s, "c", "e'1", &taken), 0);
+    assert_false(taken);
+    assert_int_equal(rt_store_take(s, "c", "e'1"), 0);
+    assert_int_equal(rt_store_take(other, "c", "e'1"), 0); /* twice is legal */
+    assert_int_equal(rt_store_taken(other, "c", "e'1", &taken), 0);
+    assert_true(taken);
+    assert_int_equal(rt_store_taken(other, "d", "e'1", &taken), 0);
+    assert_false(taken);
+    rt_store_close(s);
+    rt_store_close(other);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM rota_inbox"), 1);
+    office_empty();
+}
+
 const struct CMUnitTest cases_books[] = {
+    cmocka_unit_test(the_inbox_alone_is_made_and_knows_what_was_taken),
     cmocka_unit_test(pages_are_by_id),
     cmocka_unit_test(a_replay_goes_with_the_same_id),
     cmocka_unit_test(what_is_over_goes_in_pages),

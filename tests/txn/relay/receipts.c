@@ -20,8 +20,8 @@
 
 static char database[200];
 
-/* A relay of the table with all ways to report; its port. */
-static pid_t relay_up(uint16_t *port)
+/* A relay of the table with all ways to report, with a TOKEN (NULL: none is needed); its port. */
+static pid_t relay_with(uint16_t *port, const char *token)
 {
     char *url = HERE->site->url(0), source[128];
 
@@ -34,10 +34,16 @@ static pid_t relay_up(uint16_t *port)
     stand_route("receipts");
     snprintf(source, sizeof(source), "%s", stand_source("receipts"));
     pid_t pid = stand_start(1, "--from", database, "--to", stand_url(), "--receipts", source,
-                            "--listen", "127.0.0.1:0", "--republish-after", "1s", NULL);
+                            "--listen", "127.0.0.1:0", "--republish-after", "1s",
+                            token != NULL ? "--token-file" : NULL, token, NULL);
     stand_await_text("err1", "listens at port ");
     *port = (uint16_t)strtoul(strstr(stand_err(1), "at port ") + 8, NULL, 10);
     return pid;
+}
+
+static pid_t relay_up(uint16_t *port)
+{
+    return relay_with(port, NULL);
 }
 
 static void relay_down(pid_t pid)
@@ -146,6 +152,28 @@ static void reported_over_http_and_doubled_or_bad_ones_do_no_harm(void **state)
     relay_down(relay);
 }
 
+static void without_the_token_nothing_is_reported(void **state)
+{
+    uint16_t port;
+    char where[700], token[600];
+
+    (void)state;
+    snprintf(token, sizeof(token), "%s.token", rt_tmpdir());
+    FILE *file = fopen(token, "w");
+    assert_true(file != NULL && fputs("s3cret-word\n", file) >= 0 && fclose(file) == 0);
+    pid_t relay = relay_with(&port, token);
+    snprintf(where, sizeof(where), "http://127.0.0.1:%u", port);
+    office_put("k", "one");
+    consume_one(where);
+    assert_non_null(strstr(stand_err(0), "401"));
+    assert_int_equal(office_count("processed"), 0);
+    snprintf(where, sizeof(where), "http://127.0.0.1:%u?token_file=%s", port, token);
+    consume_one(where); /* it was published again */
+    await_processed(1);
+    relay_down(relay);
+    unlink(token);
+}
+
 /* Somebody who takes reports and never answers; its port. */
 static int silent(uint16_t *port)
 {
@@ -217,11 +245,10 @@ static void the_example_takes_works_acknowledges_and_reports(void **state)
     office_put("k", "dear customer");
     snprintf(number, sizeof(number), "%u", stand_server->port);
     pid_t pid = stand_start_program(CONSUMER, "127.0.0.1", number, stand_source("orders"),
-                                    strchr(database, ':') + 1, "1", NULL);
-    int code = stand_end(pid);
-    if (code != 0)
-        fail_msg("%d: %s", code, stand_err(0));
-    assert_int_equal(office_count("processed"), 1);
+                                    strchr(database, ':') + 1, NULL);
+    await_processed(1); /* its group begins with what was there before */
+    stand_kill(pid, SIGTERM);
+    (void)stand_end(pid);
     assert_int_equal(office_number("SELECT COUNT(*) FROM mail WHERE text = 'dear customer'"), 1);
     relay_down(relay);
 }
@@ -242,6 +269,7 @@ const struct CMUnitTest cases_receipts[] = {
     cmocka_unit_test(a_list_of_ids_is_read_line_by_line),
     cmocka_unit_test(reported_by_a_topic_and_doubled_late_or_bad_ones_do_no_harm),
     cmocka_unit_test(reported_over_http_and_doubled_or_bad_ones_do_no_harm),
+    cmocka_unit_test(without_the_token_nothing_is_reported),
     cmocka_unit_test(reported_by_the_table_itself),
     cmocka_unit_test(killed_between_the_acknowledgement_and_the_report_it_is_processed_in_the_end),
     cmocka_unit_test(the_example_takes_works_acknowledges_and_reports),
