@@ -366,7 +366,7 @@ static int take_map(struct wish *w)
     return rt_relay_usage("--map: %s", line);
 }
 
-static int take(struct wish *w, int c)
+static int take(struct wish *w, int c, const char *word)
 {
     const char **const texts[] = {&w->from,  &w->source, &w->consumer, &w->exec,
                                   &w->inbox, &w->report, &w->dead,     &w->metrics};
@@ -398,8 +398,8 @@ static int take(struct wish *w, int c)
         w->json = true;
         return RT_EXIT_OK;
     default:
-        return c == ':' ? rt_relay_usage("an option has no value")
-                        : rt_relay_usage("unknown option");
+        return c == ':' ? rt_relay_usage("%s has no value", word)
+                        : rt_relay_usage("unknown option '%s'", word);
     }
 }
 
@@ -527,7 +527,7 @@ int rt_consume(int argc, char **argv)
             fputs(help, stdout);
             return rt_out_flush();
         }
-        int code = take(&d.wish, c);
+        int code = take(&d.wish, c, argv[optind - 1]);
         if (code != RT_EXIT_OK)
             return code;
     }
