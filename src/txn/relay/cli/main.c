@@ -114,7 +114,7 @@ static int take_map(struct rt_relay_wish *w)
 /* How consumers reach it. False: C is none of these. */
 static bool take_receipts(struct rt_relay_wish *w, int c)
 {
-    const char **texts[] = {[RECEIPTS - RECEIPTS] = &w->receipts,
+    const char **texts[] = {[0] = &w->receipts,
                             [LISTEN - RECEIPTS] = &w->http.listen,
                             [TLS_CERT - RECEIPTS] = &w->http.cert_file,
                             [TLS_KEY - RECEIPTS] = &w->http.key_file,
