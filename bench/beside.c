@@ -14,7 +14,7 @@ void beside_add(struct beside *s, double ours, double theirs)
 void beside_say(const struct bench *b, struct beside *s, const struct beside_text *text)
 {
     double ratio = rt_bench_median(s->ratio, s->n);
-    if (ratio > 0)
+    if (ratio > 0 && text->theirs != NULL)
         bench_say(b, text->theirs, rt_bench_median(s->theirs, s->n), text->unit);
     if (text->ours != NULL)
         bench_say(b, text->ours, rt_bench_median(s->ours, s->n), text->unit);

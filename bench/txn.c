@@ -16,13 +16,20 @@
 
 /* ---- Clients ------------------------------------------------------------------- */
 
-void txn_pay(struct txn_client *c, int side)
+void txn_payment(struct txn_client *c, int side, char *out, size_t size)
 {
     if (side == 0)
         c->seed = c->seed * 1103515245 + 12345;
-    txn_say(&c->side[side], "UPDATE account SET balance = balance + (%d) WHERE id = %u",
-            side == 0 ? -1 : 1,
-            (unsigned)c->number * TXN_ACCOUNTS + (c->seed >> 16) % TXN_ACCOUNTS);
+    snprintf(out, size, "UPDATE account SET balance = balance + (%d) WHERE id = %u",
+             side == 0 ? -1 : 1,
+             (unsigned)c->number * TXN_ACCOUNTS + (c->seed >> 16) % TXN_ACCOUNTS);
+}
+
+void txn_pay(struct txn_client *c, int side)
+{
+    char sql[128];
+    txn_payment(c, side, sql, sizeof sql);
+    txn_say(&c->side[side], "%s", sql);
 }
 
 void txn_crowd_open(struct txn_crowd *c, const struct txn_pair *pair)
@@ -77,10 +84,10 @@ double txn_crowd(struct txn_crowd *c, const struct txn_way *way, int clients, do
 
 /* ---- Transfers per second -------------------------------------------------------- */
 
-enum { ROTA, LOGGED, MARKED, BARE, WAYS };
+enum { ROTA, LOGGED, MARKED, BARE, LAST, WAYS };
 
 static const struct txn_way *const ways[WAYS] = {&txn_rota, &txn_hand_logged, &txn_hand_marked,
-                                                 &txn_hand_bare};
+                                                 &txn_hand_bare, &txn_rota_last};
 
 static const char *text(const struct txn_pair *pair, int clients, const char *what)
 {
@@ -130,7 +137,7 @@ static void say_cost(const struct bench *b, const struct cost *c, const char *ou
 static void bench_one(const struct bench *b, const struct txn_pair *pair, int clients)
 {
     static struct txn_crowd c; /* it is large */
-    struct beside than[WAYS] = {{.n = 0}};
+    struct beside than[WAYS] = {{.n = 0}}, last[2] = {{.n = 0}};
     struct latency took[2];
     struct cost cost[WAYS] = {{0}};
     for (int i = 0; i < 2; i++)
@@ -150,8 +157,10 @@ static void bench_one(const struct bench *b, const struct txn_pair *pair, int cl
             if (way == ROTA || way == LOGGED)
                 gather(&took[way], &c);
         }
-        for (int way = LOGGED; way < WAYS; way++)
+        for (int way = LOGGED; way < LAST; way++)
             beside_add(&than[way], rate[ROTA], rate[way]);
+        beside_add(&last[0], rate[LAST], rate[LOGGED]);
+        beside_add(&last[1], rate[LAST], rate[BARE]);
     }
     txn_crowd_close(&c);
     beside_say(b, &than[LOGGED],
@@ -166,11 +175,20 @@ static void bench_one(const struct bench *b, const struct txn_pair *pair, int cl
                &(struct beside_text){NULL, text(pair, clients, txn_hand_marked.name),
                                      text(pair, clients, "Rota / by hand with both"), "/s", 0,
                                      true});
+    beside_say(b, &last[0],
+               &(struct beside_text){text(pair, clients, txn_rota_last.name), NULL,
+                                     text(pair, clients, "the same / by hand with a log"), "/s",
+                                     0.9, true});
+    beside_say(b, &last[1],
+               &(struct beside_text){NULL, NULL, text(pair, clients, "the same / by hand without"),
+                                     "/s", 0.65, true});
     say_latency(b, &took[ROTA], text(pair, clients, "Rota, p50"), text(pair, clients, "Rota, p99"));
     say_latency(b, &took[LOGGED], text(pair, clients, "by hand with a log, p50"),
                 text(pair, clients, "by hand with a log, p99"));
     say_cost(b, &cost[ROTA], text(pair, clients, "Rota, CPU of the client"),
              text(pair, clients, "Rota, CPU of the servers"));
+    say_cost(b, &cost[LAST], text(pair, clients, "with last statements, CPU of the client"),
+             text(pair, clients, "with last statements, CPU of the servers"));
     say_cost(b, &cost[LOGGED], text(pair, clients, "by hand with a log, CPU of the client"),
              text(pair, clients, "by hand with a log, CPU of the servers"));
     say_cost(b, &cost[MARKED], text(pair, clients, "by hand with both, CPU of the client"),

@@ -65,7 +65,7 @@ struct txn_way {
 };
 
 extern const struct txn_way txn_hand_logged, txn_hand_marked, txn_hand_bare; /* txn_hand.c */
-extern const struct txn_way txn_rota;                                        /* txn_rota.c */
+extern const struct txn_way txn_rota, txn_rota_last;                         /* txn_rota.c */
 
 void txn_hand_open(const struct bench *b);      /* the log by hand: a file of SQLite's */
 void txn_hand_note(int client, unsigned count); /* a durable row; one write for all who wait */
@@ -74,6 +74,7 @@ void txn_rota_open(const struct bench *b);      /* a manager on a journal in a f
 void txn_rota_close(void);
 
 /* The statement of the application; the first side pays the other. */
+void txn_payment(struct txn_client *c, int side, char *out, size_t size);
 void txn_pay(struct txn_client *c, int side);
 
 /* Transfers per second of CLIENTS clients. */

@@ -198,6 +198,16 @@ int rota_xa_mysql_async(struct rota_txn *t, const char *resource, struct st_mysq
 int rota_xa_postgres_async(struct rota_txn *t, const char *resource, struct pg_conn *pg,
                            struct rota_branch **out, rota_txn_fn *fn, void *arg);
 
+/* SQL is the branch's last statement: it is not run now but with the vote, by rota_txn_commit (or rota_txn_vote), which
+ * saves a round trip, and at all branches at once. It leaves in one packet with PREPARE on PostgreSQL, and on a connection
+ * of MariaDB that takes several statements in one (CLIENT_MULTI_STATEMENTS); elsewhere right before it. SQL is what
+ * PQexec or mysql_query would be given, values in it quoted by PQescapeLiteral or mysql_real_escape_string; rows that it
+ * answers are dropped. *CHANGED (may be NULL; stays until T has ended) is how many rows it changed, or found, where the
+ * branch voted yes. If it fails the branch votes no: T is aborted, and rota_txn_errmsg has what the server said. So it is
+ * with one that ends the transaction, or wants data of the client (COPY). It never runs if T is aborted before.
+ * No I/O. One per branch, and nothing else is said on the connection after it. */
+int rota_branch_last(struct rota_branch *b, const char *sql, uint64_t *changed);
+
 /* A statement of the branch failed, or the application changed its mind: it votes no, and T will be aborted. No I/O. */
 int rota_branch_fail(struct rota_branch *b);
 

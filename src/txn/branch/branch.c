@@ -53,6 +53,18 @@ void rt_party_trouble(struct rt_party *p, int err, const char *text)
     snprintf(p->errmsg, sizeof(p->errmsg), "%s", text);
 }
 
+/* Without its own semicolon: to MariaDB an empty statement is none. */
+bool rt_last_add(struct rt_party *p)
+{
+    const char *last = p->op->part->last;
+    size_t size = strlen(last);
+
+    assert(p->talk->size == 0);
+    while (size > 0 && strchr("; \t\r\n", last[size - 1]) != NULL)
+        size--;
+    return size == 0 || rt_talk_add(p->talk, "%.*s\n; ", (int)size, last);
+}
+
 /* ---- Statement by statement -------------------------------------------------- */
 
 static int64_t now_ns(void)
@@ -394,6 +406,14 @@ int rt_party_open(struct rt_party **out, const struct rt_party_kind *kind, void 
     snprintf(p->marks, sizeof(p->marks), "%s", marks != NULL ? marks : "");
     *out = p;
     return 0;
+}
+
+int rt_party_room(struct rt_party *p, size_t size)
+{
+    struct rt_talk *t = p->talk;
+
+    assert(p->op == NULL);
+    return rt_grow(&t->sql, &t->room, SQL_ROOM + size, 1) ? 0 : ROTA_NOMEM;
 }
 
 void rt_party_close(struct rt_party *p)

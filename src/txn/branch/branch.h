@@ -61,6 +61,11 @@ struct rt_part {
     bool watched;        /* MariaDB, BEGIN with RT_PARTY_READS: what its connection had written */
     uint64_t writes;     /* ... then */
     uint8_t seen;        /* the participant's, during an op */
+    /* What the application leaves to the vote: said with it, in one packet where the connection takes several statements
+     * in one, else before it. NULL: nothing. Whoever sets it keeps it, and has asked for room (rt_party_room). */
+    const char *last;
+    uint64_t
+        changed; /* answered, with YES and DONE: rows that it changed (SELECT: that it found) */
 };
 
 /* ---- Operations ----------------------------------------------------------- */
@@ -79,7 +84,7 @@ enum rt_party_what {
     RT_PARTY_FAIL,
     /* YES: durable, with its marker. READONLY: it changed nothing, and has ended. NO: it is rolled back, the
      * connection is free. A branch that failed, that wrote to what cannot be rolled back, or whose last statement
-     * failed says no. Lost: it may be prepared; it is not asked again but counts as no, and is rolled back as what
+     * failed says no; so does one whose `last` fails, or ended the transaction. Lost: it may be prepared; it is not asked again but counts as no, and is rolled back as what
      * may be there. */
     RT_PARTY_PREPARE,
     /* The only branch commits, with its marker. DONE; NO: it is rolled back. Lost: ASK with a fence. */
@@ -220,6 +225,9 @@ int rt_party_open(struct rt_party **out, const struct rt_party_kind *kind, void 
                   const char *marks, char *errmsg, size_t size);
 /* Leaves the connection as it is. Not while an op is under way, unless the connection is given up. NULL is legal. */
 void rt_party_close(struct rt_party *p);
+
+/* Room for a vote with a `last` of SIZE bytes: 0 or NOMEM. */
+int rt_party_room(struct rt_party *p, size_t size);
 
 /* OP is lent until it ends. True: it has ended already. */
 bool rt_party_start(struct rt_party *p, struct rt_party_op *op);

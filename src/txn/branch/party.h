@@ -21,6 +21,10 @@ void rt_party_trouble(struct rt_party *p, int err, const char *text);
 #define RT_PARTY_IDENTITY 1000
 bool rt_identity_step(struct rt_party *p);
 
+/* Begins the statement to come with the branch's `last`, and the end of a line, which ends a comment of it, too. False: no
+ * memory. */
+bool rt_last_add(struct rt_party *p);
+
 /* A step that says a statement: return RT_PARTY_SAY(p, NEXT, "...", ...); what is answered comes to step NEXT.
  * Without memory nothing is said, and branch.c ends the op. */
 #define RT_PARTY_SAY(p, next, ...) \

@@ -84,6 +84,23 @@ void rt_talk_row(struct rt_talk *t, int cells, char *const *values)
         t->row(t->row_arg, cells, values);
 }
 
+void rt_talk_result(struct rt_talk *t, uint64_t affected, uint32_t warnings, bool ends)
+{
+    struct rt_said *said = &t->said;
+
+    said->one[said->results++ % RT_SAID_LAST] = (struct rt_said_one){affected, warnings, ends};
+    said->ends += ends ? 1 : 0;
+}
+
+struct rt_said_one rt_talk_from_end(const struct rt_talk *t, uint32_t n)
+{
+    const struct rt_said *said = &t->said;
+
+    assert(n < RT_SAID_LAST);
+    return n < said->results ? said->one[(said->results - 1 - n) % RT_SAID_LAST]
+                             : (struct rt_said_one){0};
+}
+
 void rt_talk_line(char *out, size_t size, const char *text)
 {
     assert(size > 0);

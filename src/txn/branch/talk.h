@@ -12,6 +12,14 @@
 #define RT_SAID_CELLS 6
 #define RT_SAID_CELL 320 /* bytes, with the end; longer ones are cut */
 
+#define RT_SAID_LAST 8 /* results of which more is remembered */
+
+struct rt_said_one { /* a result */
+    uint64_t affected;
+    uint32_t warnings; /* MariaDB */
+    bool ends;         /* PostgreSQL: it ended a transaction, by its tag */
+};
+
 struct rt_said {
     bool lost;   /* no answer, or the connection has ended: what was asked may have been done */
     bool failed; /* an error was answered, or the library refused to send (then nothing was done) */
@@ -24,6 +32,9 @@ struct rt_said {
     uint64_t warnings; /* MariaDB: of all that was said in it */
     char cell[RT_SAID_CELLS][RT_SAID_CELL]; /* of the first row; NULL is "" */
     bool null[RT_SAID_CELLS];
+    uint32_t results; /* that came and were no errors; the last ones, by number % RT_SAID_LAST */
+    uint32_t ends;    /* of all: how many have `ends` */
+    struct rt_said_one one[RT_SAID_LAST];
 };
 
 struct rt_talk;
@@ -65,6 +76,10 @@ void rt_talk_wait(struct rt_talk *t, int64_t deadline);
 
 /* For kinds: what was answered. */
 void rt_talk_row(struct rt_talk *t, int cells, char *const *values);
+/* The next result is whole. */
+void rt_talk_result(struct rt_talk *t, uint64_t affected, uint32_t warnings, bool ends);
+/* The Nth result from the end, 0 the last; one of nothing where there were not so many. N < RT_SAID_LAST. */
+struct rt_said_one rt_talk_from_end(const struct rt_talk *t, uint32_t n);
 void rt_talk_line(char *out, size_t size, const char *text); /* the first line of TEXT, cut */
 
 extern const struct rt_talk_kind rt_talk_mysql, rt_talk_postgres;

@@ -90,9 +90,11 @@ static bool run(struct rt_talk *t, int wait, int err, struct st_mysql_res *rows)
             wait = rt_my.mysql_store_result_start(&rows, t->conn);
             continue;
         }
-        t->said.warnings += rt_my.mysql_warning_count(t->conn);
+        unsigned warnings = rt_my.mysql_warning_count(t->conn);
+        t->said.warnings += warnings;
         if (t->stage != STORE)
             t->said.affected = rt_my.mysql_affected_rows(t->conn);
+        rt_talk_result(t, rt_my.mysql_affected_rows(t->conn), warnings, false);
         if (!rt_my.mysql_more_results(t->conn))
             break;
         t->stage = NEXT;

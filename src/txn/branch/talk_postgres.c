@@ -53,9 +53,16 @@ static void take_rows(struct rt_talk *t, const PGresult *result)
     }
 }
 
+/* By its tag; also a ROLLBACK TO a savepoint, which has the same. */
+static bool ends_a_transaction(const char *tag)
+{
+    return strcmp(tag, "COMMIT") == 0 || strcmp(tag, "ROLLBACK") == 0 ||
+           strcmp(tag, "PREPARE TRANSACTION") == 0;
+}
+
 static void take(struct rt_talk *t, PGresult *result)
 {
-    const char *counted = rt_pq.PQcmdTuples(result);
+    const char *counted = rt_pq.PQcmdTuples(result), *tag = rt_pq.PQcmdStatus(result);
 
     assert(result != NULL);
     if (t->whole != NULL && rt_pq.PQresultStatus(result) == PGRES_TUPLES_OK) {
@@ -75,8 +82,10 @@ static void take(struct rt_talk *t, PGresult *result)
     default:
         take_error(t, result);
     }
-    if (!t->said.failed)
-        snprintf(t->said.tag, sizeof(t->said.tag), "%s", rt_pq.PQcmdStatus(result));
+    if (!t->said.failed) {
+        snprintf(t->said.tag, sizeof(t->said.tag), "%s", tag);
+        rt_talk_result(t, strtoull(counted, NULL, 10), 0, ends_a_transaction(tag));
+    }
     rt_pq.PQclear(result);
 }
 
@@ -89,7 +98,10 @@ static bool read_results(struct rt_talk *t)
                 lose(t);
             return true;
         }
+        ExecStatusType status = rt_pq.PQresultStatus(result);
         take(t, result);
+        if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH)
+            return true; /* lost: nobody here has what it waits for */
     }
     t->events = POLLIN;
     return false;

@@ -18,6 +18,7 @@
  * finished. */
 #include "base/bug.h"
 #include "txn/branch/libmysql.h"
+#include "txn/branch/mysql_errors.h"
 #include "txn/branch/party.h"
 #include "txn/branch/xid.h"
 
@@ -41,29 +42,6 @@
     "BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END; START " \
     "TRANSACTION; "
 
-/* Of MariaDB's errors. */
-enum {
-    NO_DATABASE_RIGHT = 1044,
-    NO_ACCESS = 1045,
-    NO_SYNTAX = 1064,
-    NO_TABLE_RIGHT = 1142,
-    NO_COLUMN_RIGHT = 1143,
-    NO_TABLE = 1146,
-    NO_VARIABLE = 1193,
-    NOT_ROLLED_BACK = 1196, /* a warning: a table without transactions was changed */
-    LOCK_WAIT = 1205,
-    DEADLOCK = 1213,
-    NO_PRIVILEGE = 1227,
-    XA_NOTA = 1397,
-    XA_RMFAIL = 1399,
-    XA_OUTSIDE = 1400,
-    XA_ROLLED_BACK = 1402,
-    XA_DUPLICATE = 1440,
-    XA_TIMED_OUT = 1613,
-    XA_DEADLOCK = 1614,
-    SIGNALLED = 1644,
-};
-
 enum { /* party->step */
        FIRST,
        ATTACH_WHO,
@@ -73,6 +51,7 @@ enum { /* party->step */
        BEGUN,
        BEGUN_COUNTED,
        COUNTED,
+       LAST_SAID,
        READONLY_ENDED,
        READONLY_ROLLED,
        VOTED,
@@ -94,31 +73,6 @@ enum { /* party->step */
        LISTED,
        FORGOTTEN,
 };
-
-static int error_of(const struct rt_said *said)
-{
-    switch (said->code) {
-    case NO_DATABASE_RIGHT:
-    case NO_ACCESS:
-    case NO_TABLE_RIGHT:
-    case NO_COLUMN_RIGHT:
-    case NO_PRIVILEGE:
-        return ROTA_AUTH;
-    case LOCK_WAIT:
-    case DEADLOCK:
-    case XA_DEADLOCK:
-    case XA_TIMED_OUT:
-    case XA_ROLLED_BACK:
-        return ROTA_BUSY;
-    default:
-        return ROTA_INVALID;
-    }
-}
-
-static bool is_rolled_back(unsigned code)
-{
-    return code == XA_ROLLED_BACK || code == XA_TIMED_OUT || code == XA_DEADLOCK;
-}
 
 static const char *id_of(const struct rt_txn_id *id, char out[RT_TXN_ID_TEXT])
 {
@@ -317,8 +271,13 @@ static bool say_vote(struct rt_party *p)
     bool one_phase = p->op->what == RT_PARTY_ONE_PHASE;
     char xid[RT_XID_TEXT], id[RT_TXN_ID_TEXT];
 
+    if (part->last != NULL && (one_phase || !p->several) && p->step != LAST_SAID)
+        return RT_PARTY_SAY(p, LAST_SAID, "%s", part->last);
     part->prepared = true;
     rt_xid_text(part, xid);
+    p->hit = part->last != NULL && p->step != LAST_SAID; /* it is in the packet */
+    if (p->hit && !rt_last_add(p))
+        return false;
     if (p->several && !one_phase) /* cheaper for the server: nothing is compiled */
         return RT_PARTY_FORCE(p, VOTED,
                               "SAVEPOINT rota_mark; ROLLBACK TO SAVEPOINT rota_mark; INSERT INTO "
@@ -349,7 +308,7 @@ static bool vote(struct rt_party *p)
     }
     if (part->failed)
         return say_end(p, REFUSED_ENDED);
-    if (part->watched && p->op->what == RT_PARTY_PREPARE)
+    if (part->watched && p->op->what == RT_PARTY_PREPARE && part->last == NULL)
         return RT_PARTY_SAY(p, COUNTED, COUNTERS);
     return say_vote(p);
 }
@@ -373,6 +332,36 @@ static bool readonly_rolled(struct rt_party *p)
     return rt_party_end(p, RT_REPLY_READONLY, 0, NULL);
 }
 
+/* What the application left to the vote was said alone. */
+static bool last_said(struct rt_party *p)
+{
+    const struct rt_said *said = &p->talk->said;
+
+    if (said->failed) {
+        rt_party_trouble(p, error_of(said), said->text);
+        return say_end(p, REFUSED_ENDED);
+    }
+    p->op->part->changed = rt_talk_from_end(p->talk, 0).affected;
+    return say_vote(p);
+}
+
+#define OURS 5 /* results of a vote of several statements; of the second one: */
+#define BACK 3 /* ... so many follow it */
+
+/* Why a vote of several statements, with the application's before it or not, that went well is a no all the same. */
+static const char *several_no(struct rt_party *p)
+{
+    const struct rt_talk *t = p->talk;
+
+    if (rt_talk_from_end(t, BACK).warnings > 0 && !RT_BUG(RT_BUG_BRANCH_ANY_TABLE))
+        return NO_INNODB;
+    if (p->hit && t->said.results < OURS)
+        return "its last statement has no end";
+    if (p->hit)
+        p->op->part->changed = rt_talk_from_end(t, OURS).affected;
+    return NULL;
+}
+
 static bool voted(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
@@ -380,11 +369,12 @@ static bool voted(struct rt_party *p)
 
     if (said->failed && p->several && said->code == NO_SYNTAX) { /* it does not any more */
         p->several = false;
-        return say_vote(p);
+        if (!p->hit)
+            return say_vote(p);
     }
-    if (said->failed || (p->several && said->warnings > 0 && !RT_BUG(RT_BUG_BRANCH_ANY_TABLE))) {
-        rt_party_trouble(p, said->failed ? error_of(said) : ROTA_INVALID,
-                         said->failed ? said->text : NO_INNODB);
+    const char *no = said->failed ? said->text : p->several && !one_phase ? several_no(p) : NULL;
+    if (no != NULL) {
+        rt_party_trouble(p, said->failed ? error_of(said) : ROTA_INVALID, no);
         return say_end(
             p, REFUSED_ENDED); /* it may have ended already: what is answered does not matter */
     }
@@ -754,6 +744,7 @@ static bool step(struct rt_party *p)
         [BEGUN] = begun,
         [BEGUN_COUNTED] = begun_counted,
         [COUNTED] = counted,
+        [LAST_SAID] = last_said,
         [READONLY_ENDED] = readonly_ended,
         [READONLY_ROLLED] = readonly_rolled,
         [VOTED] = voted,

@@ -42,6 +42,7 @@ enum { /* party->step */
        READONLY_ROLLED,
        VOTED,
        REFUSED_ROLLED,
+       ENDED_ROLLED,
        OWN_ROLLED,
        FINISHED,
        ASK_LISTED,
@@ -182,21 +183,24 @@ static bool begun(struct rt_party *p)
 
 #define HAS_READ "SELECT pg_current_xact_id_if_assigned() IS NULL" /* and not written */
 
+/* What is the application's comes first. */
 static bool say_vote(struct rt_party *p)
 {
     struct rt_part *part = p->op->part;
     char gid[GID_TEXT], id[RT_TXN_ID_TEXT];
+    bool asks = p->wrote && p->step != NUMBERED && part->last == NULL;
 
     id_of(&part->name.id, id);
     part->prepared = p->op->what == RT_PARTY_PREPARE;
+    if (part->last != NULL && !rt_last_add(p))
+        return false;
     if (!part->prepared)
         return RT_PARTY_FORCE(p, VOTED,
                               "INSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); COMMIT",
                               p->marks, id, part->name.branch);
     return RT_PARTY_FORCE(
         p, VOTED, "%sINSERT INTO %s VALUES (decode('%s', 'hex'), %u, 1); PREPARE TRANSACTION '%s'",
-        p->wrote && p->step != NUMBERED ? HAS_READ "; " : "", p->marks, id, part->name.branch,
-        gid_of(part, gid));
+        asks ? HAS_READ "; " : "", p->marks, id, part->name.branch, gid_of(part, gid));
 }
 
 static bool vote(struct rt_party *p)
@@ -218,7 +222,8 @@ static bool vote(struct rt_party *p)
         return RT_PARTY_SAY(p, REFUSED_ROLLED, "ROLLBACK");
     }
     /* Whoever wrote is likely to write: then it is asked with the vote itself, and counts for the next branch. */
-    if (p->op->what == RT_PARTY_PREPARE && (p->op->flags & RT_PARTY_WRITES) == 0 && !p->wrote)
+    if (p->op->what == RT_PARTY_PREPARE && (p->op->flags & RT_PARTY_WRITES) == 0 && !p->wrote &&
+        part->last == NULL)
         return RT_PARTY_SAY(p, NUMBERED, HAS_READ);
     return say_vote(p);
 }
@@ -244,19 +249,53 @@ static bool readonly_done(struct rt_party *p)
     return rt_party_end(p, RT_REPLY_READONLY, 0, NULL);
 }
 
+#define OURS 2 /* results of a vote that has something of the application's before them */
+
+/* What the application left to the vote. False: it ended the transaction. */
+static bool take_last(struct rt_party *p)
+{
+    p->op->part->changed = rt_talk_from_end(p->talk, OURS).affected;
+    return p->talk->said.ends == 1 || RT_BUG(RT_BUG_BRANCH_ANSWER_IS_YES);
+}
+
+/* Nothing is left of it but what it committed by itself. */
+static bool ended_rolled(struct rt_party *p)
+{
+    const struct rt_said *said = &p->talk->said;
+
+    if (said->failed && !is_state(said, "42704"))
+        return rt_party_lose(p, said->text);
+    p->op->part->by = NULL;
+    p->op->part->prepared = false;
+    return rt_party_end(p, RT_REPLY_NO, p->trouble, NULL);
+}
+
+static bool refuse_last(struct rt_party *p)
+{
+    char gid[GID_TEXT];
+
+    rt_party_trouble(p, ROTA_INVALID,
+                     "its last statement ended the transaction: only the branch may do that");
+    if (!p->op->part->prepared)
+        return RT_PARTY_SAY(p, REFUSED_ROLLED, "ROLLBACK");
+    return RT_PARTY_SAY(p, ENDED_ROLLED, "ROLLBACK PREPARED '%s'", gid_of(p->op->part, gid));
+}
+
 static bool voted(struct rt_party *p)
 {
     const struct rt_said *said = &p->talk->said;
     bool one_phase = p->op->what == RT_PARTY_ONE_PHASE;
     bool yes = strcmp(said->tag, one_phase ? "COMMIT" : "PREPARE TRANSACTION") == 0;
 
+    if (!said->failed && p->op->part->last != NULL && !take_last(p))
+        return refuse_last(p);
     if ((!said->failed && yes) || RT_BUG(RT_BUG_BRANCH_ANSWER_IS_YES)) {
         if (one_phase)
             p->op->part->by = NULL;
-        p->wrote = strcmp(said->cell[0], "t") != 0;
+        p->wrote = p->op->part->last != NULL || strcmp(said->cell[0], "t") != 0;
         return rt_party_end(p, one_phase ? RT_REPLY_DONE : RT_REPLY_YES, 0, NULL);
     }
-    if (is_state(said, "25006") && strcmp(said->cell[0], "t") == 0) {
+    if (is_state(said, "25006") && strcmp(said->cell[0], "t") == 0 && p->op->part->last == NULL) {
         p->wrote = false; /* it was taken for one that writes, and may not: READ ONLY */
         return RT_PARTY_SAY(p, READONLY_ROLLED, "ROLLBACK");
     }
@@ -518,6 +557,7 @@ static bool step(struct rt_party *p)
         [READONLY_ROLLED] = refused_rolled,
         [VOTED] = voted,
         [REFUSED_ROLLED] = refused_rolled,
+        [ENDED_ROLLED] = ended_rolled,
         [OWN_ROLLED] = own_rolled,
         [FINISHED] = finished,
         [ASK_LISTED] = ask_listed,

@@ -133,6 +133,8 @@ void rt_entry_free_branch(struct rota_branch *b)
 {
     assert(b->seat == NULL && b->errand_seq == 0 && b->ask_seq == 0);
     rt_free(b->bytes);
+    if (b->bond != NULL)
+        rt_free(b->bond->last);
     rt_free(b->bond);
     rt_free(b->name);
     unsay(b->line);

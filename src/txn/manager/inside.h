@@ -94,6 +94,8 @@ struct rt_bond { /* of a branch at a database */
     struct rt_errand errand;
     uint8_t payload[RT_PLACE_BYTES]; /* where its marker is, as the journal keeps it */
     size_t payload_size;
+    char *last;        /* part.last, ours */
+    uint64_t *changed; /* where the caller wants to have part.changed; NULL: nowhere */
 };
 
 /* Many are open at a time, so it has room for what each has: what only some have is allocated for those. */

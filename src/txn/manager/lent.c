@@ -27,6 +27,9 @@ static void op_ended(struct rota_branch *b)
     if (b->bond->op.err != 0)
         rt_entry_say(&b->line, "%s", b->seat->party->errmsg);
     bool vote = b->bond->op.what == RT_PARTY_PREPARE || b->bond->op.what == RT_PARTY_ONE_PHASE;
+    if (vote && b->bond->changed != NULL && b->txn->call != NULL &&
+        (b->bond->op.reply == RT_REPLY_YES || b->bond->op.reply == RT_REPLY_DONE))
+        *b->bond->changed = b->bond->part.changed;
     if (vote && b->bond->op.err != 0)
         rt_drive_blame(b->txn, b, b->seat->party->errmsg);
     if (b->bond->op.what == RT_PARTY_COMMIT && RT_BUG(RT_BUG_MANAGER_LOST_IS_DONE))

@@ -367,3 +367,26 @@ int rota_branch_fail(struct rota_branch *b)
     b->bond->part.failed = true;
     return 0;
 }
+
+/* It is the caller's own until its transaction is handed over. */
+int rota_branch_last(struct rota_branch *b, const char *sql, uint64_t *changed)
+{
+    if (b == NULL)
+        return rt_txns_fail(NULL, ROTA_INVALID, "rota_branch_last needs a branch");
+    struct rota_txns *m = b->txn->m;
+    if (rt_txns_forked(m))
+        return rt_txns_fail(m, ROTA_FORKED, "this branch belongs to the parent process");
+    if (b->bond == NULL || b->seat == NULL)
+        return rt_txns_fail(m, ROTA_INVALID, "the branch is on no connection here");
+    if (sql == NULL || sql[strspn(sql, " \t\r\n;")] == '\0')
+        return rt_txns_fail(m, ROTA_INVALID, "rota_branch_last needs a statement");
+    if (b->bond->last != NULL)
+        return rt_txns_fail(m, ROTA_INVALID, "the branch has its last statement already");
+    size_t size = strlen(sql) + 1;
+    char *copy = rt_party_room(b->seat->party, size) == 0 ? rt_alloc(size) : NULL;
+    if (copy == NULL)
+        return rt_txns_fail(m, ROTA_NOMEM, "out of memory");
+    b->bond->part.last = b->bond->last = memcpy(copy, sql, size);
+    b->bond->changed = changed;
+    return 0;
+}

@@ -35,7 +35,9 @@ extern long long row;      /* the next row of work */
          ? (void)0                                \
          : assert_string_equal((seat)->party->errmsg, words))
 
-extern const struct CMUnitTest cases_plain[], cases_losses[], cases_peers[], cases_bad[];
-extern const size_t cases_plain_count, cases_losses_count, cases_peers_count, cases_bad_count;
+extern const struct CMUnitTest cases_plain[], cases_losses[], cases_peers[], cases_bad[],
+    cases_last[];
+extern const size_t cases_plain_count, cases_losses_count, cases_peers_count, cases_bad_count,
+    cases_last_count;
 
 #endif

@@ -39,8 +39,11 @@ int main(int argc, char **argv)
     static struct CMUnitTest all[100];
     const char *word = argc > 1 ? argv[1] : NULL;
 
-    assert_true(cases_plain_count + cases_losses_count + cases_peers_count + cases_bad_count < 100);
+    assert_true(cases_plain_count + cases_losses_count + cases_peers_count + cases_bad_count +
+                    cases_last_count <
+                100);
     size_t n = gather(all, 0, cases_plain, cases_plain_count, word);
+    n = gather(all, n, cases_last, cases_last_count, word);
     n = gather(all, n, cases_losses, cases_losses_count, word);
     n = gather(all, n, cases_peers, cases_peers_count, word);
     n = gather(all, n, cases_bad, cases_bad_count, word);

@@ -147,6 +147,84 @@ static void a_failed_statement_votes_no(void **state)
     pair_close(&p);
 }
 
+/* A branch at each, with a row ID of its own at MariaDB; both have something that is left to the vote. */
+static struct rota_txn *both_last(struct pair *p, long long id, const char *table, const char *more,
+                                  uint64_t *changed)
+{
+    struct rota_branch *shop, *ledger;
+    struct rota_txn *t;
+    char sql[80];
+
+    said(rota_txn_begin(m, NULL, &t));
+    said(rota_xa_mysql(t, "shop", p->my, &shop));
+    said(rota_xa_postgres(t, "ledger", p->pg, &ledger));
+    snprintf(sql, sizeof(sql), "INSERT INTO work VALUES (%lld)", id);
+    said(rota_branch_last(shop, sql, &changed[0]));
+    snprintf(sql, sizeof(sql), "INSERT INTO %s VALUES (%lld)%s", table, id, more);
+    said(rota_branch_last(ledger, sql, &changed[1]));
+    memset(sql, 'x', sizeof(sql)); /* it was copied */
+    is_at_both(id, false);
+    return t;
+}
+
+static void last_statements_are_run_by_the_commit(void **state)
+{
+    struct pair p = pair_open();
+    uint64_t changed[2] = {77, 77};
+    struct rota_branch *b;
+    struct rota_txn *t;
+
+    (void)state;
+    said(rota_txn_commit(both_last(&p, ++row, "work", ", (-1), (-2)", changed)));
+    is_at_both(row, true);
+    assert_int_equal(changed[0], 1);
+    assert_int_equal(changed[1], 3);
+    said(rota_txn_begin(m, NULL, &t)); /* in one phase */
+    said(rota_xa_postgres(t, "ledger", p.pg, &b));
+    said(rota_branch_last(b, "DELETE FROM work WHERE id < 0", &changed[0]));
+    said(rota_txn_commit(t));
+    assert_int_equal(changed[0], 2);
+    nothing_prepared();
+    pair_close(&p);
+}
+
+static void a_last_statement_that_fails_aborts(void **state)
+{
+    struct pair p = pair_open();
+    uint64_t changed[2] = {77, 77};
+
+    (void)state;
+    struct rota_txn *t = both_last(&p, ++row, "nowhere", "", changed);
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "ledger"));
+    assert_non_null(strstr(rota_txn_errmsg(m), "nowhere"));
+    assert_int_equal(changed[1], 77);
+    is_at_both(row, false);
+    nothing_prepared();
+    said(rota_txn_abort(both_last(&p, row, "work", "", changed))); /* never run */
+    is_at_both(row, false);
+    said(rota_txn_commit(both(&p, row, NULL, NULL))); /* the connections are as they were */
+    pair_close(&p);
+}
+
+static void what_is_no_last_statement(void **state)
+{
+    struct pair p = pair_open();
+    struct rota_branch *b;
+    struct rota_txn *t = both(&p, ++row, NULL, &b);
+
+    (void)state;
+    assert_int_equal(rota_branch_last(NULL, "SELECT 1", NULL), ROTA_INVALID);
+    assert_int_equal(rota_branch_last(b, NULL, NULL), ROTA_INVALID);
+    assert_int_equal(rota_branch_last(b, " ;\n", NULL), ROTA_INVALID);
+    said(rota_branch_last(b, "SELECT 1", NULL));
+    assert_int_equal(rota_branch_last(b, "SELECT 1", NULL), ROTA_INVALID);
+    assert_non_null(strstr(rota_txn_errmsg(m), "already"));
+    said(rota_txn_commit(t));
+    is_at_both(row, true);
+    pair_close(&p);
+}
+
 static void one_branch_needs_no_journal(void **state)
 {
     struct pair p = pair_open();
@@ -468,6 +546,9 @@ int main(void)
         cmocka_unit_test(aborts_both),
         cmocka_unit_test(a_failed_branch_votes_no),
         cmocka_unit_test(a_failed_statement_votes_no),
+        cmocka_unit_test(last_statements_are_run_by_the_commit),
+        cmocka_unit_test(a_last_statement_that_fails_aborts),
+        cmocka_unit_test(what_is_no_last_statement),
         cmocka_unit_test(one_branch_needs_no_journal),
         cmocka_unit_test(none_is_committed_too),
         cmocka_unit_test(outcomes_are_told),

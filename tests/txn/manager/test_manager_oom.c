@@ -71,8 +71,10 @@ static void two_phases(void)
     if (ok(rota_txn_begin(m, NULL, &t)) != 0)
         return;
     snprintf(id, sizeof(id), "%s", rota_txn_id(t));
+    struct rota_branch *b;
     bool both = ok(rota_xa_postgres(t, "one", first, NULL)) == 0 &&
-                ok(rota_xa_postgres(t, "two", second, NULL)) == 0;
+                ok(rota_xa_postgres(t, "two", second, &b)) == 0 &&
+                ok(rota_branch_last(b, "SELECT 1", NULL)) == 0;
     row += 2;
     if (!both) {
         ok(rota_txn_abort(t));
