@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Bash completion for rota-relay(1) and 'rota relay': options are read from its own --help, so that they cannot fall behind.
+# Bash completion for rota-relay(1), 'rota relay' and 'rota demo outbox': options are read from its own --help, so that they cannot fall behind.
 
 _rota_relay()
 {
@@ -13,6 +13,7 @@ _rota_relay()
     program=("${words[0]/#\~/$HOME}")
     [[ ${words[1]-} == relay && ${words[0]##*/} == rota ]] && program+=(relay)
     [[ ${words[${#program[@]}]-} == consume ]] && (( ${#words[@]} > ${#program[@]} + 1 )) && program+=(consume)
+    [[ ${words[1]-} == demo && ${words[0]##*/} == rota ]] && program+=(demo outbox)
     case $prev in
     --from | --to | --inbox)
         if [[ $prev == --to || ( $prev == --from && ${program[-1]} == consume ) ]]; then

@@ -113,7 +113,7 @@ _rota()
         if declare -F _rota_txn >/dev/null; then _rota_txn; fi
         return 0
     fi
-    if [[ $command == relay ]]; then
+    if [[ $command == relay ]] || { [[ $command == demo && ${words[i]} == outbox ]] && ((i < last)); }; then
         declare -F _rota_relay >/dev/null || . "${BASH_SOURCE[0]%/*}/rota-relay" 2>/dev/null ||
             . "${BASH_SOURCE[0]%/*}/rota-relay.bash" 2>/dev/null
         if declare -F _rota_relay >/dev/null; then _rota_relay; fi
@@ -170,7 +170,7 @@ _rota()
     fi
     case $command/$cur in
     bench/[^-]* | bench/ | guard/[^-]* | guard/) _rota_reply < <(_rota_words "${rota[0]}" "$command") ;;
-    demo/[^-]* | demo/) _rota_reply <<<$'traps\nbank\norder' ;;
+    demo/[^-]* | demo/) _rota_reply <<<$'traps\nbank\norder\noutbox' ;;
     help/*) _rota_reply < <(_rota_words "${rota[0]}") ;;
     */-*) _rota_reply < <(tr ' ' '\n' <<<"$opts" | sed '/^$/d') ;;
     run/* | once/* | elect/* | show/* | why/* | watch/* | break/* | ls/*) _rota_reply < <(_rota_names "${rota[@]}") ;;

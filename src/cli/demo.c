@@ -361,6 +361,8 @@ int rt_demo_main(const struct rt_cli *cli, int argc, char **argv)
         return rt_traps_main(cli, argc - 1, argv + 1);
     if (argc > 1 && (strcmp(argv[1], "bank") == 0 || strcmp(argv[1], "order") == 0))
         return rt_txn_main(cli, argc + 1, argv - 1); /* there is always a word before ours */
+    if (argc > 1 && strcmp(argv[1], "outbox") == 0)
+        return rt_relay_main(cli, argc + 1, argv - 1); /* the same */
     int code = parse(&demo, argc, argv);
     if (code != RT_EXIT_OK || demo.shown)
         return code;

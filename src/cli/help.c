@@ -44,7 +44,7 @@ const char rt_help_run[] =
 const char rt_help_demo[] =
     "Usage: rota demo [--buyers N] [--stock S] [--json] [--svg FILE]\n"
     "  or:  rota demo traps [--json] [--list] [TRAP]\n"
-    "  or:  rota demo bank|order [OPTION]...   (transactions; --help)\n"
+    "  or:  rota demo bank|order|outbox [OPTION]...   (transactions; --help)\n"
     "A flash sale: N processes sell a stock of S, kept in a file, all at once. First\n"
     "without a lock: it oversells. Then with one: it sells exactly S; and so in each\n"
     "dialect that the engine has.\n"

@@ -76,7 +76,8 @@ test_txn()
 
 test_traps()
 {
-    same "bank order traps " "$(offers "rota demo ")"
+    same "bank order outbox traps " "$(offers "rota demo ")"
+    same "--orders " "$(offers "rota demo outbox --o")"
     same "setnx " "$(offers "rota demo traps set")"
     same "--buyers " "$(offers "rota demo --b")"
 }

@@ -3,6 +3,7 @@
 #include "cli/out.h"
 #include "cli/save.h"
 #include "txn/relay/cli/cli.h"
+#include "txn/relay/cli/outbox/outbox.h"
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -221,6 +222,8 @@ int main(int argc, char **argv)
     occupy_standard();
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* client libraries keep passwords */
     signal(SIGPIPE, SIG_IGN);
+    if (argc > 2 && strcmp(argv[1], "demo") == 0 && strcmp(argv[2], "outbox") == 0)
+        return rt_outbox_demo(argc - 2, argv + 2); /* rota demo outbox */
     rt_event_map_default(&wish.map);
     opterr = 0;
     if (argc > 1 && strcmp(argv[1], "consume") == 0)
