@@ -12,7 +12,7 @@
 #   make torture    test-all, then the fault programme at length, with a report (about 50 minutes more; FACTOR=n,
 #                   SUITE=redis, etcd, sql, zookeeper, txn or relay: only that; relay is on request only)
 #   make interop    other clients of etcd, ZooKeeper and Redis (they need Go, Java, Node, Python) contend with Rota, and current etcds
-#                   (about an hour; QUICK=1: a few minutes; ON=etcd, zookeeper, redis, shedlock or sessions: only those)
+#                   (about an hour; QUICK=1: a few minutes; ON=etcd, zookeeper, redis, shedlock, sessions or dtm: only those)
 #   make install    PREFIX=/usr/local LIBDIR=lib DESTDIR=
 #   make uninstall  what the last install put there
 #   make deb        Debian packages, in build-deb/
@@ -63,7 +63,7 @@ torture: $(if $(SUITE),,test-all)
 	@scripts/torture.sh $(or $(FACTOR),17) $(SUITE)
 
 interop:
-	@scripts/need.sh build test interop
+	@scripts/need.sh build test $(if $(ON),$(if $(filter-out dtm,$(ON)),interop),interop)
 	@scripts/interop.sh $(if $(QUICK),--quick) $(ON)
 
 install: all

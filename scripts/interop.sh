@@ -88,7 +88,8 @@ done
 
 out=$PWD/build-interop
 mkdir -p "$out"
-programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
+programs=
+[ -z "$etcd$zookeeper$redis$shedlock$sessions" ] || programs="rota tests/interop/rota-side tests/interop/interop-guard.so"
 [ -z "$etcd" ] || programs="$programs tests/lib/with-etcd tests/conformance/conformance tests/system/cli/take_locks
     tests/system/etcd/test_etcd_regress tests/system/etcd/test_etcd_regress_three"
 [ -z "$zookeeper" ] || programs="$programs tests/lib/with-zookeeper"

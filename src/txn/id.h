@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The id of a transaction: 16 bytes, {journal u32, birth in ms u48, random u48}, each with its highest byte first, so
- * that ids of one journal are ordered by their birth. People see 32 hexadecimal digits.
+ * that ids of one journal are ordered by their birth. People see 32 hexadecimal digits. The highest bit of what is random
+ * says who gave it: 1: rota-txn serve's newGid; 0: whoever begins transactions by the library. So nobody can take the id of
+ * the one for the other's (rt_txn_id_by_library).
  *
  * A **named** id belongs to a text that somebody else made (DTM's gid): its birth's highest bit is set, and the 95 bits
  * behind that are of the text's SHA-256. So whoever has the text finds the row without a directory, and two who have
@@ -60,6 +62,14 @@ static inline struct rt_txn_id rt_txn_id_make(uint32_t journal, int64_t birth_ms
         id.at[10 + i] = (uint8_t)(random >> (40 - 8 * i));
     }
     return id;
+}
+
+#define RT_TXN_ID_SERVE (UINT64_C(1) << 47) /* of RANDOM: newGid gives it */
+
+/* It is not named, and newGid has not given it. */
+static inline bool rt_txn_id_by_library(const struct rt_txn_id *id)
+{
+    return !rt_txn_id_is_named(id) && (id->at[10] & 0x80) == 0;
 }
 
 /* The lowest of the named ones of JOURNAL: all of them, and no others, are at or above it. */

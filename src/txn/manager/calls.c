@@ -107,7 +107,7 @@ static void name_it(struct rota_txn *t, uint32_t timeout_ms)
     uint32_t room = t->core.room;
 
     rt_txns_random(&random, 6);
-    struct rt_txn_id id = rt_txn_id_make(m->number, birth, random);
+    struct rt_txn_id id = rt_txn_id_make(m->number, birth, random & ~RT_TXN_ID_SERVE);
     rt_txn_begin(&t->core, &id, deadline, rt_loop_clock() + timeout_ms * RT_MS, branches, room);
     write_handle(t);
 }

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/bug.h"
+#include "txn/journal/record.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -36,6 +37,21 @@ static struct rt_journal_branch listed(const struct rota_txn *t, const struct ro
                                       .size = service ? 0 : b->bond->payload_size};
 }
 
+/* What stands in the way of a COMMIT for ever: its list is longer than the journal keeps. ABORT is asked for instead, as
+ * anybody may, and its caller is told why. */
+static bool fits(struct rota_txn *t, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += rt_record_size(&t->list[i]);
+    if (bytes > RT_JOURNAL_BYTES_MAX)
+        rt_drive_blame(
+            t, NULL,
+            "the journal keeps 64 KB of the names of a transaction's branches, and these have more: fewer "
+            "branches, or shorter names");
+    return bytes <= RT_JOURNAL_BYTES_MAX;
+}
+
 static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
 {
     bool commit = todo->decision == RT_DECISION_COMMIT;
@@ -52,6 +68,10 @@ static void ask_decide(struct rota_txn *t, const struct rt_txn_todo *todo)
         if (t->core.branches[i].state != RT_BRANCH_PREPARED) /* as rt_txn_parts has it */
             continue;
         t->list[n++] = listed(t, b, i);
+    }
+    if (!fits(t, n)) {
+        t->op.decide.decision = RT_JOURNAL_ABORT;
+        n = 0;
     }
     t->op.decide.branches = t->list;
     t->op.decide.count = n;
@@ -377,6 +397,14 @@ static void read_done(struct rota_txn *t, uint32_t seq)
     drop_fresh(t);
 }
 
+/* The journal will never have these branches (etcd: 512 KB of them). Nothing has left for them; the transaction ends as if
+ * its time were over, and whoever waits is told why. */
+static void never_registered(struct rota_txn *t)
+{
+    rt_drive_blame(t, NULL, t->m->journal->base.errmsg);
+    t->core.deadline_at = now_of(t);
+}
+
 void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
 {
     struct rota_txn *t = (struct rota_txn *)(void *)((char *)a - offsetof(struct rota_txn, asker));
@@ -384,6 +412,8 @@ void rt_decision_told(struct rt_asker *a, struct rt_journal_op *op)
 
     assert(op == &t->op && seq != 0);
     t->op_seq = 0;
+    if (op->err == ROTA_INVALID && op->kind == RT_JOURNAL_REGISTER)
+        never_registered(t);
     if (op->err != 0) {
         struct rt_txn_answer lost = {.seq = seq, .reply = RT_REPLY_LOST};
         drop_fresh(t);

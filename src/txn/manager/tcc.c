@@ -280,7 +280,9 @@ static void go_one(struct rota_branch *b)
     if (t->core.state != RT_TXN_ACTIVE || now >= t->core.deadline_at) {
         err = ROTA_ABORTED;
         line =
-            "the transaction was settled before, its deadline has passed, or its manager is closed";
+            t->line != NULL
+                ? t->line
+                : "the transaction was settled before, its deadline has passed, or its manager is closed";
     } else if (state == RT_BRANCH_JOINING && now >= b->begin_by) {
         err = ROTA_UNREACHABLE;
         line = "the journal did not answer: the branch is not known to be registered";

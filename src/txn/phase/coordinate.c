@@ -463,7 +463,7 @@ static bool make_word(const struct rota_three *o, const struct rota_three_part *
     char id_text[RT_TXN_ID_TEXT], why[200];
     int64_t now_ms = rt_txns_wall_ms();
     rt_txns_random(&random, 6);
-    struct rt_txn_id id = rt_txn_id_make(rt_txns_number(o->m), now_ms, random);
+    struct rt_txn_id id = rt_txn_id_make(rt_txns_number(o->m), now_ms, random & ~RT_TXN_ID_SERVE);
     rt_txn_id_text(&id, id_text);
     int64_t deadline_ms = now_ms + (int64_t)how->promise_ms + 2 * (int64_t)how->ready_ms;
     deadline_ms += (how->flags & ROTA_THREE_COMMIT) != 0 ? GRACE_MS : 0;

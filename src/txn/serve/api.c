@@ -115,6 +115,22 @@ static const char *status_of(const struct rt_serve_row *row)
 
 /* ---- Reading requests ----------------------------------------------------------------------- */
 
+/* Not the id of a transaction that a program began by the library: a row of it may be there, or come yet. Else it was
+ * answered. */
+static bool may_be_ours(struct rt_serve *s, struct rt_http_request *r, const char *gid)
+{
+    struct rt_txn_id id = rt_serve_id(s, gid);
+
+    if (!rt_txn_id_by_library(&id))
+        return true;
+    refuse(
+        r, 400,
+        "gid %.40s is an id of this journal that newGid has not given: it is a transaction's of the "
+        "library; take a gid from newGid, or a text of your own",
+        gid);
+    return false;
+}
+
 static bool read_plan(struct rt_serve *s, struct rt_http_request *r, struct rt_plan *plan)
 {
     char why[RT_PLAN_LINE];
@@ -122,9 +138,13 @@ static bool read_plan(struct rt_serve *s, struct rt_http_request *r, struct rt_p
     pthread_mutex_lock(&s->mu);
     s->counts.requests++;
     pthread_mutex_unlock(&s->mu);
-    if (rt_plan_read(plan, r->body, r->size, rt_serve_now_ms(), why))
+    if (!rt_plan_read(plan, r->body, r->size, rt_serve_now_ms(), why)) {
+        refuse(r, 400, "%s", why);
+        return false;
+    }
+    if (may_be_ours(s, r, plan->gid))
         return true;
-    refuse(r, 400, "%s", why);
+    rt_plan_free(plan);
     return false;
 }
 
@@ -281,7 +301,7 @@ static void register_branch(struct rt_http_request *r, void *arg)
         if (kind == NULL || strcmp(kind, "tcc") != 0)
             refuse(r, 400, "trans_type '%.40s' has no branches to be registered here: only tcc",
                    kind != NULL ? kind : "");
-        else
+        else if (may_be_ours(s, r, gid))
             register_step(s, r, gid, &one.steps[0]);
     }
     rt_plan_free(&one);
@@ -473,7 +493,7 @@ static void new_gid(struct rt_http_request *r, void *arg)
         refuse(r, 500, "no random numbers");
         return;
     }
-    struct rt_txn_id id = rt_txn_id_make(s->number, rt_serve_now_ms(), random);
+    struct rt_txn_id id = rt_txn_id_make(s->number, rt_serve_now_ms(), random | RT_TXN_ID_SERVE);
     rt_txn_id_text(&id, text);
     send_json(r, 200, json_pack("{s:s, s:s}", "gid", text, "dtm_result", "SUCCESS"));
 }

@@ -642,6 +642,79 @@ static int recover_many(int n, void *arg)
     return 0;
 }
 
+/* ---- More than a journal keeps ---------------------------------------------------- */
+
+static struct rota_txns *open_large(const char *journal)
+{
+    if (strncmp(journal, "file", 4) == 0)
+        return open_at("large", 0);
+    if (rota_txns_open(&m, journal, NULL) != 0)
+        fail_msg("%s", rota_txn_errmsg(NULL));
+    return m;
+}
+
+/* A COMMIT whose list is too long is ABORTED, with the reason, and all tries are cancelled; nothing waits for ever. */
+static void too_many_names(void **state)
+{
+    char name[RT_JOURNAL_NAME_MAX + 1];
+    struct rota_txn *t = NULL;
+
+    (void)state;
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    assert_int_equal(rota_tcc_serve(m, name, &counting, NULL), 0);
+    assert_int_equal(rota_txn_begin(m, &(struct rota_txn_options){.flags = 0}, &t), 0);
+    int tried = rows[0].tried[0], cancelled = rows[0].cancelled[0];
+    for (int i = 0; i < 250; i++)
+        assert_int_equal(rota_tcc_call(t, name, "x", 1), 0);
+    assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+    assert_non_null(strstr(rota_txn_errmsg(m), "64 KB"));
+    while (rows[0].cancelled[0] < cancelled + 250 || undone(m) != 0)
+        a_while();
+    assert_int_equal(rows[0].tried[0], tried + 250);
+    assert_int_equal(rows[0].confirmed[0], 0);
+}
+
+/* etcd keeps 512 KB of what is registered: the call that is too much says so, and the others are cancelled. */
+static void too_many_bytes(void **state)
+{
+    static char bytes[32000];
+    struct rota_txn *t = NULL;
+    int rv = 0, made = 0, cancelled = rows[0].cancelled[0];
+
+    (void)state;
+    assert_int_equal(rota_tcc_serve(m, "large", &counting, NULL), 0);
+    assert_int_equal(rota_txn_begin(m, &(struct rota_txn_options){.flags = 0}, &t), 0);
+    while (rv == 0 && made < 40)
+        if ((rv = rota_tcc_call(t, "large", bytes, sizeof(bytes))) == 0)
+            made++;
+    if (strncmp(url, "etcd", 4) == 0) {
+        assert_int_equal(made, 16);
+        assert_int_equal(rv, ROTA_ABORTED);
+        assert_non_null(strstr(rota_txn_errmsg(m), "512 KB"));
+        assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
+        assert_non_null(strstr(rota_txn_errmsg(m), "512 KB"));
+        while (rows[0].cancelled[0] < cancelled + made || undone(m) != 0)
+            a_while();
+    } else {
+        assert_int_equal(rv, 0);
+        rota_txn_abort(t);
+    }
+}
+
+static int large(const char *journal)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(too_many_names),
+                                       cmocka_unit_test(too_many_bytes)};
+    rt_watchdog(100, "a transaction that is too large hangs");
+    m = open_large(journal);
+    if (strncmp(journal, "file", 4) != 0)
+        snprintf(url, sizeof(url), "%s", journal);
+    int failed = cmocka_run_group_tests_name("too large", tests, NULL, NULL);
+    rota_txns_close(m);
+    return failed;
+}
+
 static int many(int n)
 {
     (void)rt_tmpdir();
@@ -659,6 +732,8 @@ int main(int argc, char **argv)
     rows = rt_shared_new(ROWS * sizeof(*rows));
     if (argc == 3 && strcmp(argv[1], "many") == 0)
         return many(atoi(argv[2]));
+    if (argc == 3 && strcmp(argv[1], "large") == 0)
+        return large(argv[2]);
     const struct CMUnitTest first[] = {cmocka_unit_test(whoever_dies_leaves_nothing)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(yes_is_confirmed),

@@ -217,6 +217,21 @@ def test_late(services, start):
     heir.end()
 
 
+def test_native(server, services):
+    """An id of this journal that newGid has not given is a transaction's of the library, with a row or without: nothing is
+    written there."""
+    given = json.loads(server.ask("newGid")[1])["gid"]
+    native = given[:20] + "%x" % (int(given[20], 16) & 7) + given[21:]
+    step = {"action": services.base + "/native"}
+    branch = {"trans_type": "tcc", "branch_id": "01", "confirm": services.base + "/native", "cancel": ""}
+    for endpoint, body in (("prepare", {"trans_type": "tcc"}), ("registerBranch", branch), ("submit", {"trans_type": "tcc"}),
+                           ("submit", {"trans_type": "saga", "steps": [step], "payloads": ["x"]}), ("abort", {"trans_type": "tcc"})):
+        refused(server.ask(endpoint, {**body, "gid": native}), 400, "newGid")
+    assert services.paths(native) == []
+    good(server.ask("prepare", {"gid": given, "trans_type": "tcc"}))
+    good(server.ask("abort", {"gid": given, "trans_type": "tcc", "wait_result": True}))
+
+
 def test_sizes(server, services):
     """What could never be called is refused; what can be is called as it is."""
     long = {"gid": "l" * 128, "trans_type": "saga", "steps": [{"action": services.base + "/" + "u" * 1900}]}
@@ -380,7 +395,7 @@ def main():
 
     try:
         server = start()
-        for test in (test_tcc, test_tcc_too_late, test_saga, test_msg, test_hostile, test_sizes, test_large):
+        for test in (test_tcc, test_tcc_too_late, test_saga, test_msg, test_hostile, test_native, test_sizes, test_large):
             run(test, server, services)
         for test in (test_several, test_killed, test_rivals):
             run(test, server, services, start)

@@ -110,9 +110,11 @@ static bool judge_register(struct task *t, const struct rt_entry_record *r, int6
     t->now.stands = RT_JOURNAL_OPEN;
     *err = add_registered(t, r);
     if (*err == 0 && t->now.registered_size > RT_ENTRY_REGISTERED_MAX)
-        *err = rt_words_fail(&t->j->base.base, ROTA_INVALID,
-                             "more than %d bytes of registered branches in one transaction",
-                             RT_ENTRY_REGISTERED_MAX);
+        *err = rt_words_fail(
+            &t->j->base.base, ROTA_INVALID,
+            "a journal in etcd keeps %d KB of a transaction's registered branches and their "
+            "payloads, and this has more: send less, or where it is",
+            RT_ENTRY_REGISTERED_MAX / 1024);
     in->reg.stands = RT_JOURNAL_OPEN;
     return *err == 0 && (r->stands == RT_JOURNAL_ABSENT || t->now.registered > before);
 }
