@@ -13,33 +13,28 @@ const char rt_outbox_map[] =
     "table=rota_demo_event,id=id,topic=topic,payload=payload,state=state,created=created,updated="
     "updated,dead=dead";
 
-#define PLAIN                                                    \
-    "CREATE TABLE rota_demo_order (id INTEGER PRIMARY KEY)",     \
-        "CREATE TABLE rota_demo_mail (number INTEGER NOT NULL)", \
-        "CREATE TABLE rota_demo_inbox (event_id VARCHAR(64) NOT NULL PRIMARY KEY)"
 #define COLUMNS \
     "topic VARCHAR(255) NOT NULL, payload VARCHAR(64) NOT NULL, state VARCHAR(16) NOT NULL, "
-#define INDEX "CREATE INDEX rota_demo_event_state ON rota_demo_event (state, id)"
+#define MYSQL_EVENT                                                                              \
+    "CREATE TABLE rota_demo_event (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, " COLUMNS      \
+    "created TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), updated TIMESTAMP(3) NOT NULL " \
+    "DEFAULT CURRENT_TIMESTAMP(3)) ENGINE = InnoDB"
+#define POSTGRES_EVENT                                                 \
+    "CREATE TABLE rota_demo_event (id bigserial PRIMARY KEY, " COLUMNS \
+    "created timestamptz NOT NULL DEFAULT now(), updated timestamptz NOT NULL DEFAULT now())"
+#define SQLITE_EVENT                                                                          \
+    "CREATE TABLE rota_demo_event (id INTEGER PRIMARY KEY AUTOINCREMENT, " COLUMNS            \
+    "created DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP, updated DATETIME NOT NULL DEFAULT " \
+    "CURRENT_TIMESTAMP)"
 
-static const char *const makes[][6] = {
-    [RT_STMT_MYSQL] =
-        {PLAIN,
-         "CREATE TABLE rota_demo_event (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, " COLUMNS
-         "created TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), "
-         "updated TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)) ENGINE = InnoDB",
-         INDEX, NULL},
-    [RT_STMT_POSTGRES] =
-        {PLAIN,
-         "CREATE TABLE rota_demo_event (id bigserial PRIMARY KEY, " COLUMNS
-         "created timestamptz NOT NULL DEFAULT now(), updated timestamptz NOT NULL "
-         "DEFAULT now())",
-         INDEX, NULL},
-    [RT_STMT_SQLITE] =
-        {PLAIN,
-         "CREATE TABLE rota_demo_event (id INTEGER PRIMARY KEY AUTOINCREMENT, " COLUMNS
-         "created DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP, updated DATETIME NOT "
-         "NULL DEFAULT CURRENT_TIMESTAMP)",
-         INDEX, NULL},
+static const char *const event_table[] = {[RT_STMT_MYSQL] = MYSQL_EVENT,
+                                          [RT_STMT_POSTGRES] = POSTGRES_EVENT,
+                                          [RT_STMT_SQLITE] = SQLITE_EVENT};
+static const char *const others[] = {
+    "CREATE INDEX rota_demo_event_state ON rota_demo_event (state, id)",
+    "CREATE TABLE rota_demo_order (id INTEGER PRIMARY KEY)",
+    "CREATE TABLE rota_demo_mail (number INTEGER NOT NULL)",
+    "CREATE TABLE rota_demo_inbox (event_id VARCHAR(64) NOT NULL PRIMARY KEY)",
 };
 
 bool rt_outbox_say(struct rt_outbox *o, const char *sql)
@@ -65,11 +60,10 @@ void rt_outbox_drop(struct rt_outbox *o)
 
 static bool make_tables(struct rt_outbox *o)
 {
-    bool made = true;
-
     rt_outbox_drop(o);
-    for (const char *const *sql = makes[o->store->kind->dialect]; made && *sql != NULL; sql++)
-        made = rt_outbox_say(o, *sql);
+    bool made = rt_outbox_say(o, event_table[o->store->kind->dialect]);
+    for (size_t i = 0; made && i < sizeof(others) / sizeof(others[0]); i++)
+        made = rt_outbox_say(o, others[i]);
     return made;
 }
 
