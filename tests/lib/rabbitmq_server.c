@@ -55,7 +55,8 @@ static void environment(struct rt_rabbitmq *r, struct rt_server *s)
 {
     const char *dir = r->server.dir;
 
-    rt_server_arg(s, "HOME=%s", dir); /* Erlang's cookie */
+    rt_server_arg(s, "--chdir=%s", dir); /* where Erlang leaves its dumps */
+    rt_server_arg(s, "HOME=%s", dir);    /* Erlang's cookie */
     rt_server_arg(s, "ERL_EPMD_PORT=%u", r->epmd.port);
     rt_server_arg(s, "ERL_EPMD_ADDRESS=127.0.0.1");
     rt_server_arg(s, "RABBITMQ_NODENAME=rota%u@localhost", r->server.port);

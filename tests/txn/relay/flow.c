@@ -358,7 +358,7 @@ static void check(void)
     if (events == 0 || effects != events || twice != 0 || crossed != 0 || troubled != 0)
         die("the end", "is not as it must be");
     office_admin("UPDATE rota_event SET topic = topic"); /* nobody has a row still */
-    printf("%u events in %.0f s\n", flow.events, (double)(rt_relay_now() - flow.began) / SECOND);
+    printf("%u events in %.0f s\n", flow.events, (double)(rt_relay_now() - flow.began) / 1e9);
 }
 
 /* False: it is for make torture only. */
