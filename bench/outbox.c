@@ -77,7 +77,8 @@ static double bare(const struct outbox_broker *broker, int events)
     double seconds = (double)(rt_bench_ns() - began) / 1e9;
     for (int i = 0; i < LANES; i++)
         broker->post->kind->close(all[i].conn);
-    return (events / LANES + BATCH - 1) / BATCH * BATCH * LANES / seconds;
+    int each = (events / LANES + BATCH - 1) / BATCH * BATCH; /* whole batches */
+    return (double)(each * LANES) / seconds;
 }
 
 struct alone {

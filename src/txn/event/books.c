@@ -10,6 +10,7 @@
 
 #define PAGE 100
 #define REPLAY_PAGE 1000
+#define TROUBLE_PAGE 1000
 
 /* ---- Processed and clean-up --------------------------------------------------------------- */
 
@@ -43,13 +44,28 @@ static void add_old(struct rt_store *s, enum rt_event_state state, int64_t ms, u
     rt_stmt_add(q, " LIMIT %" PRIu32, page);
 }
 
-/* Rows of trouble whose events are over: few, or none. */
+/* " IN (1, 2)" of the first result. False: it has none. */
+static bool add_result_ids(struct rt_store *s)
+{
+    size_t n = s->result_count > 0 ? s->results[0].rows : 0;
+
+    for (size_t i = 0; i < n; i++)
+        rt_stmt_add(&s->q, "%s%" PRId64, i == 0 ? " IN (" : ", ",
+                    rt_store_number(rt_store_cell(s, 0, i, 0), 0));
+    rt_stmt_add(&s->q, n > 0 ? ")" : "");
+    return n > 0;
+}
+
+/* Rows of trouble whose events are over: few, or none. Looked for first: MariaDB locks what a DELETE reads, also the events of
+ * a subquery, and would wait for all that are claimed. */
 static int clean_troubles(struct rt_store *s)
 {
     struct rt_stmt *q = &s->q;
 
-    rt_stmt_clear(q);
-    rt_stmt_add(q, "DELETE FROM " RT_EVENT_TROUBLE " WHERE ");
+    int err = rt_store_begin(s);
+    if (err != 0)
+        return err;
+    rt_stmt_add(q, "SELECT event FROM " RT_EVENT_TROUBLE " WHERE ");
     rt_store_add_source(s);
     rt_stmt_add(q, " IS NOT NULL AND NOT EXISTS (SELECT 1");
     rt_store_add_table(s);
@@ -59,14 +75,75 @@ static int clean_troubles(struct rt_store *s)
     rt_stmt_column(q, &s->map, RT_COLUMN_STATE, "e");
     rt_stmt_add(q, " <> ");
     rt_stmt_state(q, &s->map, RT_EVENT_PROCESSED);
-    rt_stmt_add(q, ")");
-    return rt_store_say(s);
+    rt_stmt_add(q, ") LIMIT %d", TROUBLE_PAGE);
+    err = rt_store_say(s);
+    if (err != 0)
+        return err;
+    rt_stmt_clear(q);
+    rt_stmt_add(q, "DELETE FROM " RT_EVENT_TROUBLE " WHERE ");
+    rt_store_add_source(s);
+    return add_result_ids(s) ? rt_store_say(s) : 0;
+}
+
+/* MariaDB. A DELETE waits for locks that it meets on its way, also for those of claims: the look for stale ones locks the
+ * entry behind the last published one, which is the first that is over. So rows are locked first, without waiting, and then
+ * deleted by their ids. Two round trips. */
+static int delete_locked(struct rt_store *s, enum rt_event_state state, int64_t ms, uint32_t page,
+                         uint64_t *went)
+{
+    struct rt_stmt *q = &s->q;
+
+    rt_stmt_add(q, "START TRANSACTION; SELECT ");
+    rt_stmt_column(q, &s->map, RT_COLUMN_ID, NULL);
+    rt_stmt_add(q, " FROM ");
+    rt_stmt_table(q, s->map.table);
+    rt_store_add_index(s, 1);
+    add_old(s, state, ms, page);
+    rt_stmt_add(q, " FOR UPDATE SKIP LOCKED");
+    s->open = true;
+    int err = rt_store_say(s);
+    if (err != 0)
+        return err;
+    size_t n = s->result_count > 0 ? s->results[0].rows : 0;
+    rt_stmt_clear(q);
+    for (size_t i = 0; i < n; i++)
+        rt_stmt_add(q, "%s(%" PRId64 ")", i == 0 ? "DELETE e FROM (VALUES " : ", ",
+                    rt_store_number(rt_store_cell(s, 0, i, 0), 0));
+    if (n > 0) { /* row by row: of IN (...) it would read, and lock, all of a short table */
+        rt_stmt_add(q, ") AS o STRAIGHT_JOIN ");
+        rt_stmt_table(q, s->map.table);
+        rt_stmt_add(q, " AS e");
+        rt_store_add_index(s, 3);
+        rt_stmt_add(q, " ON ");
+        rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
+        rt_stmt_add(q, " = o.`%" PRId64 "`; ", rt_store_number(rt_store_cell(s, 0, 0, 0), 0));
+    }
+    rt_stmt_add(q, "COMMIT");
+    err = rt_store_say(s);
+    s->open = false;
+    *went = n;
+    return err;
+}
+
+static void add_delete(struct rt_store *s, enum rt_event_state state, int64_t ms, uint32_t page)
+{
+    struct rt_stmt *q = &s->q;
+
+    rt_stmt_add(q, "DELETE FROM ");
+    rt_stmt_table(q, s->map.table);
+    rt_stmt_add(q, " WHERE ");
+    rt_stmt_column(q, &s->map, RT_COLUMN_ID, NULL);
+    rt_stmt_add(q, " IN (SELECT ");
+    rt_stmt_column(q, &s->map, RT_COLUMN_ID, NULL);
+    rt_stmt_add(q, " FROM ");
+    rt_stmt_table(q, s->map.table);
+    add_old(s, state, ms, page);
+    rt_stmt_add(q, q->dialect == RT_STMT_POSTGRES ? " FOR UPDATE SKIP LOCKED)" : ")");
 }
 
 int rt_store_clean(struct rt_store *s, int64_t older_than_ms, uint32_t page, uint64_t *gone)
 {
     enum rt_event_state state = s->o.until_published ? RT_EVENT_PUBLISHED : RT_EVENT_PROCESSED;
-    struct rt_stmt *q = &s->q;
     int err = rt_store_settle(s);
 
     if (err == 0 && !rt_store_has(s, RT_COLUMN_UPDATED))
@@ -75,23 +152,14 @@ int rt_store_clean(struct rt_store *s, int64_t older_than_ms, uint32_t page, uin
                              s->map.table);
     if (err != 0)
         return err;
-    rt_stmt_add(q, "DELETE FROM ");
-    rt_stmt_table(q, s->map.table);
-    if (q->dialect != RT_STMT_MYSQL) {
-        rt_stmt_add(q, " WHERE ");
-        rt_stmt_column(q, &s->map, RT_COLUMN_ID, NULL);
-        rt_stmt_add(q, " IN (SELECT ");
-        rt_stmt_column(q, &s->map, RT_COLUMN_ID, NULL);
-        rt_stmt_add(q, " FROM ");
-        rt_stmt_table(q, s->map.table);
+    uint64_t went = 0;
+    if (s->kind->dialect == RT_STMT_MYSQL) {
+        err = delete_locked(s, state, older_than_ms, page, &went);
+    } else {
+        add_delete(s, state, older_than_ms, page);
+        err = rt_store_say(s);
+        went = s->said.affected;
     }
-    add_old(s, state, older_than_ms, page);
-    if (q->dialect == RT_STMT_POSTGRES)
-        rt_stmt_add(q, " FOR UPDATE SKIP LOCKED)");
-    else
-        rt_stmt_add(q, q->dialect == RT_STMT_SQLITE ? ")" : "");
-    err = rt_store_say(s);
-    uint64_t went = s->said.affected;
     if (err == 0 && went < page)
         err = clean_troubles(s);
     if (err == 0)

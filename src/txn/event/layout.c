@@ -253,6 +253,8 @@ static int find_indexes(struct rt_store *s)
             snprintf(s->index[1], RT_EVENT_WORD, "%s", name);
         if (strncasecmp(on, want[2], strlen(want[2])) == 0)
             snprintf(s->index[2], RT_EVENT_WORD, "%s", name);
+        if (strcasecmp(on, s->map.columns[RT_COLUMN_ID].text) == 0 && s->index[3][0] == '\0')
+            snprintf(s->index[3], RT_EVENT_WORD, "%s", name);
     }
     return err;
 }

@@ -55,8 +55,8 @@ struct rt_store {
     void *conn; /* NULL: it was lost */
     bool open;  /* a transaction */
     bool notifies, uuid, bytes_id;
-    /* MariaDB: in the order of claims, of stale ones, of those of a key; "": none */
-    char index[3][RT_EVENT_WORD];
+    /* MariaDB: in the order of claims, of stale ones, of those of a key, by id; "": none */
+    char index[4][RT_EVENT_WORD];
     char owner[33];      /* SQLite: who has the lease */
     int64_t stale_at;    /* when stale ones are looked for again: CLOCK_BOOTTIME, ns */
     uint64_t said_count; /* round trips, for tests */

@@ -261,8 +261,35 @@ static void the_inbox_alone_is_made_and_knows_what_was_taken(void **state)
     office_empty();
 }
 
+/* Neither for what is claimed, nor for what the look for stale ones has locked beside it. */
+static void clean_up_does_not_wait_for_claims(void **state)
+{
+    const struct rt_store_options quick = {.call_ms = 2000};
+    uint64_t n = 0;
+
+    (void)state;
+    if (!HERE->rows_lock)
+        return;
+    office_empty();
+    for (int i = 0; i < 10; i++)
+        office_put("k", "claimed");
+    fill(2500);
+    struct rt_store *a = office_store(NULL, NULL), *b = office_store(NULL, &quick);
+    assert_int_equal(claim(a, 10).count, 10);
+    if (rt_store_clean(b, 1000, 20, &n) != 0)
+        fail_msg("%s", rt_store_errmsg(b));
+    assert_int_equal(n, 20);
+    if (rt_store_clean(b, 1000, 10000, &n) != 0) /* and what is left, with the troubles */
+        fail_msg("%s", rt_store_errmsg(b));
+    assert_int_equal(office_count("new"), 10);
+    let_go(a);
+    rt_store_close(a);
+    rt_store_close(b);
+}
+
 const struct CMUnitTest cases_books[] = {
     cmocka_unit_test(the_inbox_alone_is_made_and_knows_what_was_taken),
+    cmocka_unit_test(clean_up_does_not_wait_for_claims),
     cmocka_unit_test(pages_are_by_id),
     cmocka_unit_test(a_replay_goes_with_the_same_id),
     cmocka_unit_test(what_is_over_goes_in_pages),
