@@ -410,6 +410,9 @@ static void read_row(struct rt_store *s, size_t result, size_t row, bool again)
                                .age_ms = rt_store_number(&cells[COL_AGE], -1)};
     r->prev = r->key != NULL && prev < r->id ? prev : 0;
     r->event_id = rt_store_event_id(s, s->row_count, &cells[COL_EVENT_ID], r->id);
+    r->cut = cells[COL_EVENT_ID].size >= RT_EVENT_ID ||
+             (cells[COL_EVENT_ID].text != NULL &&
+              strlen(cells[COL_EVENT_ID].text) != cells[COL_EVENT_ID].size);
     s->row_count++;
 }
 

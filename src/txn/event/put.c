@@ -13,7 +13,7 @@
 /* ---- What can be an event --------------------------------------------------------------- */
 
 static int check_text(const char *what, const struct rt_event_word *column, const char *text,
-                      bool needed)
+                      size_t most, bool needed)
 {
     if (column->constant || column->text[0] == '\0') {
         if (text != NULL && column->constant && strcmp(text, column->text) != 0)
@@ -26,21 +26,22 @@ static int check_text(const char *what, const struct rt_event_word *column, cons
     }
     if (needed && (text == NULL || text[0] == '\0'))
         return rt_txns_fail(NULL, ROTA_INVALID, "the event has no %s", what);
-    if (text != NULL && strlen(text) > TEXT_MAX)
-        return rt_txns_fail(NULL, ROTA_INVALID, "the %s has more than %d bytes", what, TEXT_MAX);
+    if (text != NULL && strlen(text) > most)
+        return rt_txns_fail(NULL, ROTA_INVALID, "the %s has more than %zu bytes", what, most);
     return 0;
 }
 
 int rt_event_check(const struct rt_event_map *map, const struct rota_event *e)
 {
-    int err = check_text("topic", &map->columns[RT_COLUMN_TOPIC], e->topic, true);
+    int err = check_text("topic", &map->columns[RT_COLUMN_TOPIC], e->topic, TEXT_MAX, true);
 
     if (err == 0)
-        err = check_text("key", &map->columns[RT_COLUMN_KEY], e->key, false);
+        err = check_text("key", &map->columns[RT_COLUMN_KEY], e->key, TEXT_MAX, false);
     if (err == 0)
-        err = check_text("type", &map->columns[RT_COLUMN_TYPE], e->type, false);
+        err = check_text("type", &map->columns[RT_COLUMN_TYPE], e->type, TEXT_MAX, false);
     if (err == 0)
-        err = check_text("event_id", &map->columns[RT_COLUMN_EVENT_ID], e->event_id, false);
+        err = check_text("event_id", &map->columns[RT_COLUMN_EVENT_ID], e->event_id,
+                         RT_EVENT_ID - 1, false);
     if (err != 0)
         return err;
     if (e->payload == NULL && e->size > 0)

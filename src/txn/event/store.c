@@ -72,6 +72,7 @@ int rt_store_begin(struct rt_store *s)
 {
     release(s);
     s->errmsg[0] = '\0';
+    s->no_value = false;
     if (s->conn == NULL) {
         int err = s->kind->connect(s, s->errmsg, sizeof(s->errmsg));
         release(s);
@@ -89,6 +90,7 @@ static int failed(struct rt_store *s)
 {
     int err = s->said.lost ? ROTA_UNREACHABLE : s->kind->fence->error(&s->said);
 
+    s->no_value = !s->said.lost && strncmp(s->said.state, "22", 2) == 0;
     rt_store_fail(s, err, "%s: %s", s->map.table, s->said.text);
     release(s);
     if (s->said.lost) {

@@ -42,6 +42,7 @@ struct rt_store_row {
                    * went before it; with strict_order it may not go at all while there is one */
     uint32_t attempts; /* times that it was refused */
     bool again;        /* it was published before */
+    bool cut;          /* EVENT_ID is but its beginning: it has a zero byte, or no room */
     const char *event_id, *topic, *key /* NULL: none */, *type /* NULL: none */;
     const void *payload;
     size_t size;

@@ -65,6 +65,7 @@ struct rt_store {
     struct rt_said said;
     struct rt_result results[RT_STORE_RESULTS];
     size_t result_count;
+    bool no_value; /* the last failure: a text was no value of its column (SQLSTATE 22...) */
 
     struct rt_store_row *rows;
     struct rt_store_item *items;

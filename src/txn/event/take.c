@@ -95,15 +95,41 @@ static bool add_id(struct rt_stmt *q, const struct rt_event_map *map, const char
     return true;
 }
 
+/* Rows whose event_id is null are TABLE:ID in messages. False: IDS has none of these, and nothing was added. */
+static bool add_nameless(struct rt_stmt *q, const struct rt_event_map *map, const char *const *ids,
+                         size_t n)
+{
+    bool some = false;
+    int64_t row;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!rt_event_id_row(map, ids[i], &row))
+            continue;
+        if (!some) {
+            rt_stmt_add(q, " OR (");
+            rt_stmt_column(q, map, RT_COLUMN_EVENT_ID, NULL);
+            rt_stmt_add(q, " IS NULL AND ");
+            rt_stmt_column(q, map, RT_COLUMN_ID, NULL);
+        }
+        rt_stmt_add(q, "%s%" PRId64, some ? ", " : " IN (", row);
+        some = true;
+    }
+    rt_stmt_add(q, some ? "))" : "");
+    return some;
+}
+
 bool rt_event_which(struct rt_stmt *q, const struct rt_event_map *map, const char *const *ids,
                     size_t n, bool uuid)
 {
     bool some = false, named = map->columns[RT_COLUMN_EVENT_ID].text[0] != '\0';
 
+    rt_stmt_add(q, "(");
     rt_stmt_column(q, map, named ? RT_COLUMN_EVENT_ID : RT_COLUMN_ID, NULL);
-    rt_stmt_add(q, " IN ");
+    rt_stmt_add(q, " IN (");
     for (size_t i = 0; i < n; i++)
-        some = add_id(q, map, ids[i], uuid, some ? ", " : "(") || some;
+        some = add_id(q, map, ids[i], uuid, some ? ", " : "") || some;
+    rt_stmt_add(q, some ? ")" : "NULL)");
+    some = (named && !map->own && add_nameless(q, map, ids, n)) || some;
     rt_stmt_add(q, ")");
     return some;
 }

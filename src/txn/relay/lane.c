@@ -131,11 +131,21 @@ static void mark(struct rt_lane *l, int64_t id, enum rt_store_what what, int64_t
         .id = id, .what = what, .next_in_ms = next_in_ms, .reason = reason};
 }
 
-/* It is too long for the broker: nothing is sent. */
-static void bury(struct rt_lane *l, int64_t id)
+/* Nothing is sent of it. */
+static void bury(struct rt_lane *l, int64_t id, const char *why)
 {
-    mark(l, id, RT_MARK_DEAD, 0, "its payload is longer than the broker takes");
+    mark(l, id, RT_MARK_DEAD, 0, why);
     l->counts.dead++;
+}
+
+/* Why it can never go; NULL: it can. Whoever took half of an id would take two events for one. */
+static const char *fault(const struct rt_lane *l, const struct rt_store_row *row)
+{
+    if (row->cut)
+        return "its event_id has more than 191 bytes, or a zero byte";
+    return l->opts.body_max > 0 && row->size > l->opts.body_max
+               ? "its payload is longer than the broker takes"
+               : NULL;
 }
 
 static void judge(struct rt_lane *l)
@@ -145,13 +155,14 @@ static void judge(struct rt_lane *l)
         struct rt_lane_item *item = &l->items[i];
         const struct rt_store_row *row = &l->rows[i];
         uint32_t wave = wave_of(l, i);
+        const char *why = fault(l, row);
 
         assert(i == 0 || l->rows[i - 1].id < row->id);
         *item = (struct rt_lane_item){.wave = wave};
         if (wave == UINT32_MAX) {
             l->counts.deferred++;
-        } else if (l->opts.body_max > 0 && row->size > l->opts.body_max) {
-            bury(l, row->id);
+        } else if (why != NULL) {
+            bury(l, row->id, why);
         } else {
             item->goes = true;
             l->waves = wave >= l->waves ? wave + 1 : l->waves;

@@ -2,6 +2,7 @@
 /* Receipts by a topic and over HTTP. */
 #include "txn/relay/receipts.h"
 
+#include "engine/name.h"
 #include "engine/url.h"
 #include "txn/relay/broker.h"
 
@@ -60,14 +61,14 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static bool is_id(const char *id)
+const char *rt_receipts_fault(const char *id, size_t most)
 {
     size_t n = strlen(id);
 
-    for (const char *p = id; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            return false;
-    return n < RT_EVENT_ID;
+    if (n > most)
+        return most == RT_EVENT_TAKEN ? "is longer than 64 bytes" : "is longer than 191 bytes";
+    return n > 0 && (is_blank(id[0]) || is_blank(id[n - 1])) ? "has blanks around it"
+                                                             : rt_name_fault(id);
 }
 
 size_t rt_receipts_read(char *text, size_t size, const char **out, size_t most)
@@ -84,7 +85,7 @@ size_t rt_receipts_read(char *text, size_t size, const char **out, size_t most)
         while (stop > at && is_blank(stop[-1]))
             stop--;
         *stop = '\0';
-        if (*at != '\0' && (count == most || !is_id(at)))
+        if (*at != '\0' && (count == most || rt_receipts_fault(at, RT_EVENT_ID - 1) != NULL))
             return SIZE_MAX;
         if (*at != '\0')
             out[count++] = at;

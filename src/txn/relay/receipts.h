@@ -46,4 +46,8 @@ void rt_receipts_end(struct rt_receipts *r);            /* NULL is legal */
  * lines, blanks and carriage returns around one are passed over. */
 size_t rt_receipts_read(char *text, size_t size, const char **out, size_t most);
 
+/* Why ID cannot be a line of a receipt, or a row of an inbox, that has room for MOST bytes: "is ...", "has ..."; NULL: it
+ * can. It is UTF-8, without control characters and without blanks around it. */
+const char *rt_receipts_fault(const char *id, size_t most);
+
 #endif

@@ -165,6 +165,66 @@ static void bad_urls_are_one_clear_line(void **state)
     }
 }
 
+#define BY_TEXT "table=ids_event,id=id,event_id=eid,topic=topic,state=st,payload=body"
+#define BY_NUMBER "table=ids_event,id=id,event_id=num,topic=topic,state=st,payload=body"
+
+/* Two ids that begin alike would be one, and the second event of a consumer that knows the first would be lost. */
+static void a_long_id_is_never_cut_in_silence(void **state)
+{
+    char id[RT_EVENT_ID + 1];
+    const struct rota_event e = {
+        .event_id = id, .topic = "t", .payload = "x", .size = 1, .map = BY_TEXT};
+
+    (void)state;
+    memset(id, 'i', RT_EVENT_ID);
+    id[RT_EVENT_ID] = '\0';
+    office_admin("CREATE TABLE ids_event (id INTEGER PRIMARY KEY, eid VARCHAR(300), num BIGINT, "
+                 "topic VARCHAR(20), st VARCHAR(20), body VARCHAR(20))");
+    void *conn = office_conn();
+    office_sql(conn, "%s", HERE->begin);
+    assert_int_equal(HERE->put(conn, &e), ROTA_INVALID);
+    assert_non_null(strstr(rota_txn_errmsg(NULL), "191 bytes"));
+    office_sql(conn, "ROLLBACK");
+    office_admin("INSERT INTO ids_event VALUES (1, '%s', 10, 't', 'new', 'a')", id);
+    office_admin("INSERT INTO ids_event VALUES (2, '%.191s', 11, 't', 'new', 'b')", id);
+    struct rt_store *s = office_store(BY_TEXT, NULL);
+    struct claim c = claim(s, 10);
+    assert_int_equal(c.count, 2);
+    assert_true(c.rows[0].cut);
+    assert_false(c.rows[1].cut);
+    assert_int_equal(strlen(c.rows[1].event_id), RT_EVENT_ID - 1);
+    rt_store_close(s);
+    office_close(conn);
+}
+
+/* A receipt that is none of this table's must not hold up all others. */
+static void an_id_of_another_type_is_passed_over(void **state)
+{
+    const char *const ids[] = {"garbage", "11", "no number"}, *const nameless[] = {"ids_event:1"};
+    uint64_t n = 0;
+
+    (void)state;
+    struct rt_store *s = office_store(BY_NUMBER, NULL);
+    assert_int_equal(rt_store_processed(s, ids, 3, &n), 0);
+    assert_int_equal(n, 1);
+    assert_int_equal(rt_store_processed(s, ids, 1, &n), 0);
+    assert_int_equal(n, 0);
+    assert_int_equal(office_number("SELECT COUNT(*) FROM ids_event WHERE st = 'processed'"), 1);
+    rt_store_close(s);
+    office_admin("UPDATE ids_event SET eid = NULL");
+    s = office_store(BY_TEXT, NULL); /* a null is named by its row, and known by that name */
+    if (!HERE->rows_lock)
+        office_admin("DELETE FROM rota_relay");
+    struct claim c = claim(s, 10);
+    assert_int_equal(c.count, 1);
+    assert_string_equal(c.rows[0].event_id, nameless[0]);
+    let_go(s);
+    assert_int_equal(rt_store_processed(s, nameless, 1, &n), 0);
+    assert_int_equal(n, 1);
+    rt_store_close(s);
+    office_admin("DROP TABLE ids_event");
+}
+
 static void a_consumer_takes_once(void **state)
 {
     static const char id[] = "0123456789abcdef0123456789abcdef";
@@ -220,6 +280,8 @@ const struct CMUnitTest cases_shapes[] = {
     cmocka_unit_test(an_old_table_is_used_as_it_is),
     cmocka_unit_test(bad_maps_are_one_clear_line),
     cmocka_unit_test(bad_urls_are_one_clear_line),
+    cmocka_unit_test(a_long_id_is_never_cut_in_silence),
+    cmocka_unit_test(an_id_of_another_type_is_passed_over),
     cmocka_unit_test(a_consumer_takes_once),
     cmocka_unit_test(what_is_rolled_back_was_never_said),
 };

@@ -99,6 +99,11 @@ static void a_list_of_ids_is_read_line_by_line(void **state)
     assert_string_equal(ids[1], "b2");
     assert_int_equal(rt_receipts_read(odd, 3, ids, 3), SIZE_MAX);
     assert_int_equal(rt_receipts_read(control, 2, ids, 3), SIZE_MAX);
+    char latin[] = "caf\xe9";
+    assert_int_equal(rt_receipts_read(latin, 4, ids, 3), SIZE_MAX); /* a database would refuse it */
+    assert_null(rt_receipts_fault("caf\xc3\xa9", 64));
+    assert_non_null(rt_receipts_fault(" a", 64));
+    assert_non_null(rt_receipts_fault("a\nb", 64));
     char many[] = "a\nb\nc\nd", none[] = "\n \n";
     assert_int_equal(rt_receipts_read(many, strlen(many), ids, 3), SIZE_MAX);
     assert_int_equal(rt_receipts_read(none, strlen(none), ids, 3), 0);
@@ -149,6 +154,24 @@ static void reported_over_http_and_doubled_or_bad_ones_do_no_harm(void **state)
     assert_int_equal(rt_http_post(fd, "/processed", "\x01", said, sizeof(said)), 0);
     assert_non_null(strstr(said, "ids of events"));
     close(fd);
+    relay_down(relay);
+}
+
+/* An id that no receipt can have: the reports behind it go all the same. */
+static void what_cannot_be_reported_is_told_and_holds_up_nothing(void **state)
+{
+    uint16_t port;
+    char where[64];
+
+    (void)state;
+    pid_t relay = relay_up(&port);
+    snprintf(where, sizeof(where), "http://127.0.0.1:%u", port);
+    stand_publish("orders", "caf\xe9", "x", 1);
+    consume_one(where);
+    assert_non_null(strstr(stand_err(0), "is not reported: its id is not UTF-8"));
+    office_put("k", "one");
+    consume_one(where);
+    await_processed(1);
     relay_down(relay);
 }
 
@@ -269,6 +292,7 @@ const struct CMUnitTest cases_receipts[] = {
     cmocka_unit_test(a_list_of_ids_is_read_line_by_line),
     cmocka_unit_test(reported_by_a_topic_and_doubled_late_or_bad_ones_do_no_harm),
     cmocka_unit_test(reported_over_http_and_doubled_or_bad_ones_do_no_harm),
+    cmocka_unit_test(what_cannot_be_reported_is_told_and_holds_up_nothing),
     cmocka_unit_test(without_the_token_nothing_is_reported),
     cmocka_unit_test(reported_by_the_table_itself),
     cmocka_unit_test(killed_between_the_acknowledgement_and_the_report_it_is_processed_in_the_end),

@@ -242,6 +242,19 @@ static void a_broker_that_takes_nothing_now_is_waited_for(void **state)
     assert_int_equal(lane.mark_count, 0);
 }
 
+static void a_row_whose_id_is_cut_is_dead_and_those_behind_it_wait(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0), rows[1] = row(2, 1), rows[2] = row(3, 0);
+    rows[0].cut = true;
+    turn(3);
+    assert_int_equal(lane.going, 1);
+    assert_true(items[2].goes);
+    marked(0, 1, RT_MARK_DEAD);
+    assert_non_null(strstr(lane.marks[0].reason, "event_id"));
+}
+
 /* Claims are in memory whole: long rows come few at a time. */
 static void long_rows_are_claimed_few_at_a_time(void **state)
 {
@@ -339,6 +352,7 @@ int main(void)
         cmocka_unit_test(a_broker_that_is_away_is_nobodys_fault),
         cmocka_unit_test(one_that_costs_the_connection_twice_moves_aside),
         cmocka_unit_test(a_broker_that_takes_nothing_now_is_waited_for),
+        cmocka_unit_test(a_row_whose_id_is_cut_is_dead_and_those_behind_it_wait),
         cmocka_unit_test(long_rows_are_claimed_few_at_a_time),
         cmocka_unit_test(it_begins_with_few_rows),
         cmocka_unit_test(a_database_that_is_away_is_reached_again),

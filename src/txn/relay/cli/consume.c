@@ -7,6 +7,7 @@
 #include "txn/relay/cli/cli.h"
 #include "txn/relay/cli/errand.h"
 #include "txn/relay/cli/report.h"
+#include "txn/relay/receipts.h"
 #include "txn/relay/taker.h"
 
 #include <getopt.h>
@@ -233,6 +234,21 @@ static int note(struct desk *d, const char *id)
     return err;
 }
 
+/* An id that the inbox cannot hold, or would hold cut, is a fault of the event: it is not run. */
+static bool fits_inbox(struct desk *d, const struct rt_message *m, uint32_t attempt)
+{
+    const char *fault = d->wish.inbox == NULL || m->id[0] == '\0'
+                            ? NULL
+                            : rt_receipts_fault(m->id, RT_EVENT_TAKEN);
+
+    if (fault == NULL)
+        return true;
+    d->counts.failed++;
+    rt_out_error("consume: %.64s of %.64s failed, attempt %u: the inbox cannot have it, its id %s",
+                 m->id, m->topic, attempt, fault);
+    return false;
+}
+
 static enum rt_taken run(struct desk *d, const struct rt_message *m, uint32_t attempt)
 {
     const struct rt_errand command = {.text = d->wish.exec,
@@ -263,6 +279,8 @@ static enum rt_taken work(void *arg, struct rt_taker *t, const struct rt_message
     bool yes = false;
 
     d->taker = t;
+    if (!fits_inbox(d, m, attempt))
+        return RT_TAKEN_FAILED;
     if (d->noting == NULL || strcmp(d->noting, m->id) != 0) {
         free(d->noting);
         d->noting = NULL;
@@ -298,7 +316,9 @@ static void over(void *arg, const char *id, enum rt_taker_over how)
                      "--attempts; it comes again if a relay publishes it again",
                      id);
     if (d->report != NULL && how != RT_TAKER_LEFT) {
-        rt_report_add(d->report, id);
+        if (!rt_report_add(d->report, id) && id[0] != '\0')
+            rt_out_error("consume: %.64s is not reported: its id %s", id,
+                         rt_receipts_fault(id, RT_EVENT_ID - 1));
         report(d, 1000);
     }
     uint64_t all = d->counts.done + d->counts.skipped + d->counts.moved + d->counts.left;

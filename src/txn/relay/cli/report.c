@@ -161,13 +161,15 @@ int rt_report_send(struct rt_report *r, char *errmsg, size_t size)
     return 0;
 }
 
-void rt_report_add(struct rt_report *r, const char *event_id)
+bool rt_report_add(struct rt_report *r, const char *event_id)
 {
-    if (r->count == RT_REPORT_KEPT || strlen(event_id) >= RT_EVENT_ID || event_id[0] == '\0') {
+    bool readable = rt_receipts_fault(event_id, RT_EVENT_ID - 1) == NULL;
+
+    if (r->count == RT_REPORT_KEPT || !readable)
         r->counts.lost++;
-        return;
-    }
-    memcpy(r->ids[r->count++], event_id, strlen(event_id) + 1);
+    else
+        memcpy(r->ids[r->count++], event_id, strlen(event_id) + 1);
+    return readable;
 }
 
 size_t rt_report_left(const struct rt_report *r)

@@ -21,7 +21,8 @@ struct rt_report_counts {
 /* TEXT as above; FROM: the URL of the broker. 0, or an error and one line. Connects to nothing but to a database. */
 int rt_report_open(struct rt_report **out, const char *text, const struct rt_event_map *map,
                    const char *from, bool waits, char *errmsg, size_t size);
-void rt_report_add(struct rt_report *r, const char *event_id);
+/* False: an id that nobody could read in a report: it would hold up all others, for ever. */
+bool rt_report_add(struct rt_report *r, const char *event_id);
 /* Sends what is there. 0, also if nothing is; else an error and one line. */
 int rt_report_send(struct rt_report *r, char *errmsg, size_t size);
 size_t rt_report_left(const struct rt_report *r);
