@@ -5,11 +5,14 @@
 
 #include "lib/proc.h"
 
+#include <fcntl.h>
 #include <rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #define FROM "consume", "--from", stand_url()
 #define OF(topic) "--source", stand_source(topic), "--consumer", "g"
@@ -131,6 +134,34 @@ static void a_command_that_hangs_is_ended(void **state)
                      1);
     assert_int_equal(stand_lines("ran"), 1);
     has(stand_err(0), "took longer");
+}
+
+static bool is_free(void *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    bool yes = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+
+    close(fd);
+    return yes;
+}
+
+/* Else it would work at the event still, while that is tried again. */
+static void what_a_hanging_command_started_is_ended_with_it(void **state)
+{
+    char path[600];
+
+    (void)state;
+    stand_clear();
+    stand_route("c.group");
+    stand_publish("c.group", "h-2", "1", 1);
+    const char *command = sh(
+        "exec 9>@/lock; flock 9; (trap '' TERM; while :; do sleep 1; done) & wait");
+    assert_int_equal(stand_run(FROM, OF("c.group"), ONCE, "--attempts", "1", "--timeout", "1s",
+                               "--exec", command, NULL),
+                     1);
+    snprintf(path, sizeof(path), "%s", stand_path("lock"));
+    if (!rt_await(is_free, path, 20000))
+        fail_msg("somebody of the command lives on");
 }
 
 /* Longer than what the broker gives somebody else to do. */
@@ -261,6 +292,27 @@ static void with_an_inbox_a_doubled_event_is_run_once(void **state)
     assert_int_equal(stand_lines("ran"), 1);
 }
 
+/* MariaDB would cut it, and know nothing by it; PostgreSQL would refuse it, for ever. */
+static void an_id_that_the_inbox_cannot_have_is_told_and_not_run(void **state)
+{
+    char inbox[600], id[66];
+
+    (void)state;
+    stand_clear();
+    stand_route("c.long-id");
+    snprintf(inbox, sizeof(inbox), "sqlite:%s", stand_path("inbox.db"));
+    memset(id, 'i', 65);
+    id[65] = '\0';
+    stand_publish("c.long-id", id, "1", 1);
+    stand_publish("c.long-id", id + 1, "2", 1);
+    assert_int_equal(stand_run(FROM, OF("c.long-id"), ONCE, "--inbox", inbox, "--attempts", "1",
+                               "--exec", sh("cat >>@/ran; echo >>@/ran"), NULL),
+                     1);
+    assert_string_equal(stand_text("ran"), "2\n");
+    assert_int_equal(told("left"), 1);
+    has(stand_err(0), "longer than 64 bytes");
+}
+
 /* ---- What cannot be ---------------------------------------------------------------------------------- */
 
 static void a_source_that_is_not_there_is_told(void **state)
@@ -297,6 +349,16 @@ static void wrong_usage_is_one_line(void **state)
     has(stand_err(0), "db:URL, topic:NAME");
     assert_int_equal(stand_run(FROM, OF("x"), "--exec", "true", "more", NULL), 64);
     has(stand_err(0), "'more' is too much");
+    assert_int_equal(stand_run(FROM, OF("x"), "--exec", " ", NULL), 64); /* as "$UNSET" is */
+    has(stand_err(0), "--exec is missing, or empty");
+    assert_int_equal(stand_run(FROM, "--source", "", "--consumer", "g", "--exec", "true", NULL),
+                     64);
+    has(stand_err(0), "--source is missing, or empty");
+    assert_int_equal(stand_run(FROM, OF("x"), "--exec", "true", "--dead", "", NULL), 64);
+    has(stand_err(0), "--dead is empty");
+    assert_int_equal(stand_run(FROM, OF("x"), "--exec", "true", "--dead", stand_source("x"), NULL),
+                     64);
+    has(stand_err(0), "where the events come from");
 }
 
 /* ---- Away and back: the last, for it kills the broker ----------------------------------------------- */
@@ -326,12 +388,14 @@ const struct CMUnitTest cases_consume[] = {
     cmocka_unit_test(what_fails_is_tried_again_and_then_given_up),
     cmocka_unit_test(what_is_given_up_goes_to_the_topic_for_the_dead),
     cmocka_unit_test(a_command_that_hangs_is_ended),
+    cmocka_unit_test(what_a_hanging_command_started_is_ended_with_it),
     cmocka_unit_test(a_command_that_takes_long_keeps_its_event),
     cmocka_unit_test(the_first_signal_lets_the_command_end),
     cmocka_unit_test(the_second_signal_ends_the_command_and_its_event_comes_again),
     cmocka_unit_test(killed_between_its_work_and_the_acknowledgement_the_effect_is_there_once),
     cmocka_unit_test(killed_while_the_command_runs_the_event_comes_again),
     cmocka_unit_test(with_an_inbox_a_doubled_event_is_run_once),
+    cmocka_unit_test(an_id_that_the_inbox_cannot_have_is_told_and_not_run),
     cmocka_unit_test(a_source_that_is_not_there_is_told),
     cmocka_unit_test(wrong_credentials_are_told_without_them),
     cmocka_unit_test(wrong_usage_is_one_line),

@@ -423,6 +423,15 @@ static int take(struct wish *w, int c, const char *word)
     }
 }
 
+/* What is given up would come back from there, for ever. */
+static bool is_source(const struct wish *w, const char *topic)
+{
+    const char *slash = strchr(w->source, '/');
+
+    return strcmp(topic, w->source) == 0 || (slash != NULL && strcmp(topic, slash + 1) == 0);
+}
+
+/* sh does nothing for an empty command, and that went well: every event would be acknowledged. */
 static int check(const struct wish *w, int argc, char **argv)
 {
     if (optind < argc)
@@ -430,10 +439,12 @@ static int check(const struct wish *w, int argc, char **argv)
                               argv[optind]);
     if (w->from == NULL)
         return rt_relay_usage("--from is missing: the broker");
-    if (w->source == NULL)
-        return rt_relay_usage("--source is missing: the queue or the stream");
-    if (w->exec == NULL)
-        return rt_relay_usage("--exec is missing: the command");
+    if (w->source == NULL || w->source[0] == '\0')
+        return rt_relay_usage("--source is missing, or empty: the queue or the stream");
+    if (w->exec == NULL || w->exec[strspn(w->exec, " \t\n")] == '\0')
+        return rt_relay_usage("--exec is missing, or empty: the command");
+    if (w->dead != NULL && (w->dead[0] == '\0' || is_source(w, w->dead)))
+        return rt_relay_usage("--dead is empty, or where the events come from: another topic");
     if (w->consumer == NULL || w->consumer[0] == '\0' || strlen(w->consumer) > 100)
         return rt_relay_usage("--consumer is missing, or longer than 100 bytes: who takes, by "
                               "which others of its kind share the work");

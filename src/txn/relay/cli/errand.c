@@ -154,16 +154,24 @@ static bool look(struct running *r, int *status)
     return false;
 }
 
-/* Its whole group; first so that it can tidy up. */
+/* True: it has ended; its number, and its group's, are its own until it is waited for. */
+static bool has_ended(const struct running *r)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    return waitid(P_PID, (id_t)r->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0;
+}
+
+/* Its whole group; first so that it can tidy up. Whoever of it is left when the shell has ended would work at the event
+ * while it is tried again. */
 static void end(struct running *r, int *status)
 {
     int64_t until = rt_relay_now() + MERCY_MS * MS;
 
     close_input(r);
     kill(-r->pid, SIGTERM);
-    while (rt_relay_now() < until)
-        if (look(r, status))
-            return;
+    while (!has_ended(r) && rt_relay_now() < until)
+        (void)poll(&(struct pollfd){.fd = r->fd, .events = POLLIN}, 1, LOOK_MS);
     kill(-r->pid, SIGKILL);
     while (waitpid(r->pid, status, 0) < 0 && errno == EINTR) {
     }
