@@ -307,6 +307,11 @@ static void add_select(struct rt_store *s, enum rt_event_state state, uint32_t l
         rt_stmt_add(q, " < ");
         rt_stmt_before(q, s->o.republish_ms);
     }
+    if (!stale && s->after > 0) {
+        rt_stmt_add(q, " AND ");
+        rt_stmt_column(q, &s->map, RT_COLUMN_ID, "e");
+        rt_stmt_add(q, " > %" PRId64, s->after);
+    }
     if (q->dialect == RT_STMT_SQLITE)
         rt_stmt_add(q, " AND EXISTS (SELECT 1 FROM " RT_EVENT_RELAY " r WHERE r.owner = '%s')",
                     s->owner);
@@ -482,6 +487,12 @@ static void begin_claim(struct rt_store *s)
         rt_stmt_add(&s->q, "%s",
                     lists_keys(s) ? "SET @rota_last = 0; START TRANSACTION; "
                                   : "START TRANSACTION; ");
+}
+
+void rt_store_skip(struct rt_store *s, int64_t after)
+{
+    assert(after >= 0);
+    s->after = after;
 }
 
 int rt_store_turn(struct rt_store *s, const struct rt_store_mark *marks, size_t n, uint32_t limit,

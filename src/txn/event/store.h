@@ -74,6 +74,9 @@ const char *rt_store_place(const struct rt_store *s); /* the URL without a secre
 int rt_store_turn(struct rt_store *s, const struct rt_store_mark *marks, size_t n, uint32_t limit,
                   const struct rt_store_row **rows, size_t *count);
 
+/* The next claims pass over new rows up to the id AFTER; 0: none, as at the beginning. */
+void rt_store_skip(struct rt_store *s, int64_t after);
+
 /* Until a NOTIFY, until WAKE_FD (-1: none) is readable, or MS. Only after a turn whose rows were none, or all marked with a
  * LIMIT of 0. 1: woken; 0: the time is over; or an error. */
 int rt_store_wait(struct rt_store *s, int64_t ms, int wake_fd);

@@ -58,6 +58,7 @@ struct rt_store {
     /* MariaDB: in the order of claims, of stale ones, of those of a key, by id; "": none */
     char index[4][RT_EVENT_WORD];
     char owner[33];      /* SQLite: who has the lease */
+    int64_t after;       /* new rows up to this id are not claimed */
     int64_t stale_at;    /* when stale ones are looked for again: CLOCK_BOOTTIME, ns */
     uint64_t said_count; /* round trips, for tests */
 

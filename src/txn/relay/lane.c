@@ -14,6 +14,7 @@
 #define IDLE_NOTIFIED (5000 * MS) /* what failed once is due again without a call */
 #define AWAY_FIRST (100 * MS)
 #define AWAY_MOST (5000 * MS)
+#define BEYOND_MOST 16 /* claims, then it is from the first row again */
 #define TROUBLE_FIRST_MS 1000
 #define TROUBLE_MOST_MS 300000
 
@@ -51,6 +52,7 @@ struct rt_lane_todo rt_lane_todo(const struct rt_lane *l)
     case TURNING:
         todo.op = RT_LANE_TURN;
         todo.limit = l->stopping ? 0 : l->limit;
+        todo.after = l->after;
         break;
     case LETTING_GO:
         todo.op = RT_LANE_TURN;
@@ -206,12 +208,38 @@ static uint32_t fitting(const struct rt_lane *l)
     return fit == 0 ? 1 : fit < l->opts.batch ? (uint32_t)fit : l->opts.batch;
 }
 
+static void from_the_first(struct rt_lane *l)
+{
+    l->after = 0;
+    l->beyond = 0;
+}
+
+/* Rows of a key that waits (for one that was refused, is dead, or is not processed) must not fill every claim, and keep all
+ * other keys from going: where a FULL one begins with many of them, the next begin behind these. At the end of the table,
+ * and now and then, it is from the first row again: theirs may be over, and what commits late has a small id. */
+static void pass_over(struct rt_lane *l, bool full)
+{
+    size_t run = 0;
+
+    while (run < l->count && l->items[run].wave == UINT32_MAX)
+        run++;
+    if (full && run * 2 >= l->count && l->rows[run - 1].id > l->after)
+        l->after = l->rows[run - 1].id;
+    if (!full || (l->waves > 0 && l->after > 0 && ++l->beyond > BEYOND_MOST))
+        from_the_first(l);
+    if (full && l->waves == 0)
+        l->limit = l->limit * 2 < l->most ? l->limit * 2 : l->most;
+}
+
 static void claimed(struct rt_lane *l)
 {
+    bool full = l->count == l->limit;
+
     l->counts.claimed += l->count;
     l->most = fitting(l);
     l->limit = l->limit < l->most ? l->limit : l->most;
     judge(l);
+    pass_over(l, full);
     if (l->waves > 0 && gather(l))
         l->state = PUBLISHING, l->stalls = 0;
     else if (l->mark_count > 0)
@@ -247,6 +275,8 @@ void rt_lane_turned(struct rt_lane *l, int err, const struct rt_store_row *rows,
         pause_for(l, l->failures > 0 ? CUT_OFF : PAUSING, l->pause_ns);
     else if (l->stopping)
         l->state = STOPPED;
+    else if (count == 0 && l->after > 0) /* but there are those that wait */
+        from_the_first(l), pause_for(l, PAUSING, doubled(IDLE_FIRST, l->stalls++, STALLED_MOST));
     else if (count == 0)
         nothing_to_do(l);
     else

@@ -45,6 +45,7 @@ enum rt_lane_op {
 struct rt_lane_todo {
     enum rt_lane_op op;
     uint32_t limit;
+    int64_t after; /* TURN: new rows up to this id are passed over (rt_store_skip) */
     int64_t ns;
     bool deaf; /* something is away: that writers write does not bring it back */
 };
@@ -79,6 +80,8 @@ struct rt_lane {
     uint32_t most;        /* rows that fit into memory, by the last claim */
     uint32_t failures;    /* in a row: of reaching, of publishing */
     uint32_t stalls;      /* in a row: claims of which nothing could go */
+    int64_t after;        /* rows up to this id wait for others, and are passed over; 0: none */
+    uint32_t beyond;      /* claims since then of which something could go */
     int64_t pause_ns;     /* of the next WAIT */
     uint8_t state;        /* lane.c */
     bool idle;            /* the last claim had nothing at all */

@@ -113,12 +113,14 @@ static int reach(struct road *road)
     return 0;
 }
 
-static void turn(struct road *road, uint32_t limit)
+static void turn(struct road *road, const struct rt_lane_todo *todo)
 {
     const struct rt_store_row *rows = NULL;
     size_t count = 0;
-    int err = rt_store_turn(road->store, road->lane.marks, road->lane.mark_count, limit, &rows,
-                            &count);
+
+    rt_store_skip(road->store, todo->after);
+    int err = rt_store_turn(road->store, road->lane.marks, road->lane.mark_count, todo->limit,
+                            &rows, &count);
 
     if (err != 0)
         trouble(road, rt_store_errmsg(road->store));
@@ -213,7 +215,7 @@ static void *drive(void *arg)
         if (todo.op == RT_LANE_REACH)
             rt_lane_reached(&road->lane, reach(road));
         else if (todo.op == RT_LANE_TURN)
-            turn(road, todo.limit);
+            turn(road, &todo);
         else if (todo.op == RT_LANE_PUBLISH)
             publish(road);
         else

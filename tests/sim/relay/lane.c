@@ -106,13 +106,13 @@ static int64_t before(const struct ry_world *w, uint32_t id)
 }
 
 /* By the snapshot of the statement: predecessors are looked for before anything is locked. */
-static size_t claim(struct ry_world *w, uint32_t i, uint32_t limit)
+static size_t claim(struct ry_world *w, uint32_t i, uint32_t limit, int64_t after)
 {
     struct ry_lane *l = &w->lanes[i];
     size_t n = 0;
 
     for (uint32_t id = 0; id < w->begun && n < limit; id++) {
-        if (!claimable(w, id))
+        if (!claimable(w, id) || (w->rows[id].state == RY_NEW && (int64_t)id < after))
             continue;
         w->rows[id].owner = (int8_t)i;
         ry_trace(w, "lane %u claims %u, behind %lld", i, id, (long long)before(w, id) - 1);
@@ -129,7 +129,7 @@ static size_t claim(struct ry_world *w, uint32_t i, uint32_t limit)
     return n;
 }
 
-static void turn(struct ry_world *w, uint32_t i, uint32_t limit)
+static void turn(struct ry_world *w, uint32_t i, uint32_t limit, int64_t after)
 {
     struct ry_lane *l = &w->lanes[i];
 
@@ -149,7 +149,7 @@ static void turn(struct ry_world *w, uint32_t i, uint32_t limit)
         rt_lane_turned(&l->lane, ROTA_UNREACHABLE, NULL, 0);
         return;
     }
-    size_t n = claim(w, i, limit);
+    size_t n = claim(w, i, limit, after);
     rt_lane_turned(&l->lane, 0, l->rows, n);
 }
 
@@ -231,7 +231,7 @@ void ry_lane_step(struct ry_world *w, uint32_t i)
     if (todo.op == RT_LANE_REACH)
         rt_lane_reached(&l->lane, w->away ? ROTA_UNREACHABLE : 0);
     else if (todo.op == RT_LANE_TURN)
-        turn(w, i, todo.limit);
+        turn(w, i, todo.limit, todo.after);
     else if (todo.op == RT_LANE_PUBLISH)
         publish(w, i);
     else

@@ -132,6 +132,8 @@ static void options_are_named(void **state)
     says(USAGE, "--from is missing", RELAY("--to", to));
     says(USAGE, "--batch is a number", RELAY("--from", from, "--to", to, "--batch", "0"));
     says(USAGE, "--lease is a time", RELAY("--from", from, "--to", to, "--lease", "1x"));
+    says(USAGE, "none ever is",
+         RELAY("--from", from, "--to", to, "--until", "published", "--strict-order"));
     says(USAGE, "'more'", RELAY("--from", from, "--to", to, "more"));
 }
 

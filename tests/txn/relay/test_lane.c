@@ -255,6 +255,53 @@ static void a_row_whose_id_is_cut_is_dead_and_those_behind_it_wait(void **state)
     assert_non_null(strstr(lane.marks[0].reason, "event_id"));
 }
 
+/* Many rows of one key, behind one that was refused: those of other keys that come after them go all the same. */
+static void rows_that_wait_keep_nobody_else(void **state)
+{
+    (void)state;
+    begin(false);
+    for (int64_t i = 0; i < BATCH; i++)
+        rows[i] = row(10 + i, 9 + i); /* 9 is refused, and not due */
+    turn(BATCH);
+    wants(RT_LANE_TURN, 0); /* they are let go */
+    rt_lane_turned(&lane, 0, NULL, 0);
+    assert_int_equal(rt_lane_todo(&lane).op, RT_LANE_WAIT);
+    rt_lane_woken(&lane);
+    wants(RT_LANE_TURN, BATCH);
+    assert_int_equal(rt_lane_todo(&lane).after, 10 + BATCH - 1);
+    rows[0] = row(100, 0);
+    turn(1);
+    assert_int_equal(lane.going, 1);
+    sent[0] = RT_SENT_CONFIRMED;
+    rt_lane_published(&lane, 0, sent, why);
+    assert_int_equal(rt_lane_todo(&lane).after, 0); /* that was the end of the table */
+}
+
+/* One row is asked for after trouble: the one that comes may be one that waits. */
+static void one_row_that_waits_keeps_nobody_else(void **state)
+{
+    (void)state;
+    begin(false);
+    rows[0] = row(1, 0);
+    turn(1);
+    rt_lane_published(&lane, ROTA_BUSY, sent, why);
+    wants(RT_LANE_TURN, 0);
+    rt_lane_turned(&lane, 0, NULL, 0);
+    rt_lane_woken(&lane);
+    rt_lane_reached(&lane, 0);
+    wants(RT_LANE_TURN, 1);
+    rows[0] = row(5, 4);
+    turn(1);
+    rt_lane_turned(&lane, 0, NULL, 0);
+    rt_lane_woken(&lane);
+    if (rt_lane_todo(&lane).op == RT_LANE_REACH)
+        rt_lane_reached(&lane, 0);
+    assert_true(rt_lane_todo(&lane).after == 5 && rt_lane_todo(&lane).limit > 1);
+    rt_lane_turned(&lane, 0, NULL, 0); /* nothing behind it: it is no end of the work */
+    assert_false(lane.idle);
+    assert_int_equal(rt_lane_todo(&lane).after, 0);
+}
+
 /* Claims are in memory whole: long rows come few at a time. */
 static void long_rows_are_claimed_few_at_a_time(void **state)
 {
@@ -353,6 +400,8 @@ int main(void)
         cmocka_unit_test(one_that_costs_the_connection_twice_moves_aside),
         cmocka_unit_test(a_broker_that_takes_nothing_now_is_waited_for),
         cmocka_unit_test(a_row_whose_id_is_cut_is_dead_and_those_behind_it_wait),
+        cmocka_unit_test(rows_that_wait_keep_nobody_else),
+        cmocka_unit_test(one_row_that_waits_keeps_nobody_else),
         cmocka_unit_test(long_rows_are_claimed_few_at_a_time),
         cmocka_unit_test(it_begins_with_few_rows),
         cmocka_unit_test(a_database_that_is_away_is_reached_again),

@@ -197,6 +197,9 @@ static int check(const struct rt_relay_wish *w, int argc, char **argv)
     if (w->store.until_published && (w->receipts != NULL || w->http.listen != NULL))
         return rt_relay_usage("with --until published nobody reports: without --receipts and "
                               "--listen");
+    if (w->store.until_published && w->store.strict_order)
+        return rt_relay_usage("--strict-order waits until an event is processed, and with --until "
+                              "published none ever is");
     return w->metrics != NULL ? rt_save_check(w->metrics) : RT_EXIT_OK;
 }
 
