@@ -281,6 +281,30 @@ static void end_relay(pid_t pid)
 }
 
 /* For how long does not matter: test_lane has the hour. Nothing is claimed while it is away. */
+static bool one_published(void *unused)
+{
+    (void)unused;
+    return office_count("published") == 1;
+}
+
+/* More rows than a claim has, all behind one that is dead: the key waits, and nobody else. */
+static void a_key_that_waits_keeps_no_other(void **state)
+{
+    (void)state;
+    fresh();
+    route("orders");
+    for (int i = 0; i < 40; i++)
+        office_put("waits", i == 0 ? "first" : "behind");
+    office_put("other", "goes");
+    office_admin("UPDATE rota_event SET state = 'dead' WHERE id = %lld",
+                 (long long)office_row("first"));
+    pid_t pid = start(RELAY("--from", from, "--to", to, "--on-dead", "block", "--batch", "16"));
+    if (!rt_await(one_published, NULL, SITE_LIMIT_MS))
+        fail_msg("what is of another key does not go: %s", read_log());
+    assert_int_equal(office_count("new"), 39);
+    end_relay(pid);
+}
+
 static void a_broker_that_is_away_is_waited_for(void **state)
 {
     (void)state;
@@ -382,6 +406,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_has_no_route_is_dead_with_a_reason),
         cmocka_unit_test(what_is_too_long_is_dead_with_a_reason),
         cmocka_unit_test(zeros_and_emoji_come_as_they_went),
+        cmocka_unit_test(a_key_that_waits_keeps_no_other),
         cmocka_unit_test(a_broker_that_is_away_is_waited_for),
         cmocka_unit_test(a_slow_broker_fills_no_memory),
     };
