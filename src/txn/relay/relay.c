@@ -16,7 +16,8 @@
 
 #define MS INT64_C(1000000)
 #define LINE 512
-#define REASONS 16 /* different ones that the marks of one claim can have */
+#define ONCE_STALLS 12 /* claims in a row of which nothing could go, a second and a half */
+#define REASONS 16     /* different ones that the marks of one claim can have */
 
 struct road { /* a lane and what it runs on */
     struct rt_relay *relay;
@@ -127,7 +128,8 @@ static void turn(struct road *road, const struct rt_lane_todo *todo)
     road->claimed_at = rt_relay_now();
     rt_lane_turned(&road->lane, err, rows, count);
     road->reason_count = 0;
-    if (road->relay->opts.once && road->lane.idle)
+    /* Once: until all is published, or what is left waits for what nobody here brings about. */
+    if (road->relay->opts.once && (road->lane.idle || road->lane.stalls >= ONCE_STALLS))
         rt_lane_stop(&road->lane);
 }
 

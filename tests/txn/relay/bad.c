@@ -303,6 +303,7 @@ static void a_key_that_waits_keeps_no_other(void **state)
         fail_msg("what is of another key does not go: %s", read_log());
     assert_int_equal(office_count("new"), 39);
     end_relay(pid);
+    says(LEFT, "39 left", RELAY("--from", from, "--to", to, "--on-dead", "block", "--once"));
 }
 
 static void a_broker_that_is_away_is_waited_for(void **state)
