@@ -2,40 +2,14 @@
 /* The words of the journal in MariaDB and MySQL: their texts are in mysql.sql. */
 #include "txn/journal/sql/sql.h"
 
-/* X(step, text, types of its arguments, it answers rows, it changes nothing) */
-#define WORDS(X)                                              \
-    X(WHO, who, "", true, true)                               \
-    X(GUARD, guard, "", true, true)                           \
-    X(GUARD_ALONE, guard_alone, "", true, false)              \
-    X(INSERT, insert, "biitbii", false, false)                \
-    X(SETTLE, settle, "bibi", false, false)                   \
-    X(STANDS, stands, "b", true, true)                        \
-    X(ROW, row, "biti", false, false)                         \
-    X(LOCK, lock, "b", true, false)                           \
-    X(BRANCH, branch, "bib", false, false)                    \
-    X(COUNT, count, "b", false, false)                        \
-    X(BRANCHES, branches, "b", true, true)                    \
-    X(DONE, done, "b", false, false)                          \
-    X(DONE_MANY, done_many, "bbbbbbbbbbbbbbbb", false, false) \
-    X(RAISE, raise, "i", false, false)                        \
-    X(SWEEP, sweep, "bi", false, false)                       \
-    X(STRAYS, strays, "b", false, false)                      \
-    X(NAMED_BRANCHES, named_branches, "bii", false, false)    \
-    X(NAMED, named, "bii", false, false)                      \
-    X(SCAN, scan, "iibi", true, true)                         \
-    X(ALL, all, "bi", true, true)                             \
-    X(CLAIM, claim, "bii", false, false)                      \
-    X(RESOURCE, resource, "tt", false, false)                 \
-    X(RESOURCES, resources, "", true, true)
-
 #define DECLARE(step, text, types, rows, reads) extern const char rt_jsql_mysql_##text[];
-WORDS(DECLARE)
+RT_JSQL_WORDS(DECLARE)
 extern const char rt_jsql_mysql_meta[], rt_jsql_mysql_row_table[], rt_jsql_mysql_branch_table[],
     rt_jsql_mysql_resource_table[], rt_jsql_mysql_fill[];
 
 #define SAYING(step, text, types, rows, reads) \
     [RT_ROWS_##step] = {rt_jsql_mysql_##text, types, RT_ROWS_##step, rows, reads, NULL},
-static const struct rt_sql_saying words[RT_ROWS_END] = {WORDS(SAYING)};
+static const struct rt_sql_saying words[RT_ROWS_END] = {RT_JSQL_WORDS(SAYING)};
 
 #define ONCE(text, rows_)                                                              \
     {                                                                                  \

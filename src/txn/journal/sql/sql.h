@@ -16,6 +16,32 @@
 
 #include "txn/journal/rows/rows.h"
 
+/* What both databases say, each in its own SQL: X(step, text, types of its arguments, it answers rows, it changes nothing) */
+#define RT_JSQL_WORDS(X)                                      \
+    X(WHO, who, "", true, true)                               \
+    X(GUARD, guard, "", true, true)                           \
+    X(GUARD_ALONE, guard_alone, "", true, false)              \
+    X(INSERT, insert, "biitbii", false, false)                \
+    X(SETTLE, settle, "bibi", false, false)                   \
+    X(STANDS, stands, "b", true, true)                        \
+    X(ROW, row, "biti", false, false)                         \
+    X(LOCK, lock, "b", true, false)                           \
+    X(BRANCH, branch, "bib", false, false)                    \
+    X(COUNT, count, "b", false, false)                        \
+    X(BRANCHES, branches, "b", true, true)                    \
+    X(DONE, done, "b", false, false)                          \
+    X(DONE_MANY, done_many, "bbbbbbbbbbbbbbbb", false, false) \
+    X(RAISE, raise, "i", false, false)                        \
+    X(SWEEP, sweep, "bi", false, false)                       \
+    X(STRAYS, strays, "b", false, false)                      \
+    X(NAMED_BRANCHES, named_branches, "bii", false, false)    \
+    X(NAMED, named, "bii", false, false)                      \
+    X(SCAN, scan, "iibi", true, true)                         \
+    X(ALL, all, "bi", true, true)                             \
+    X(CLAIM, claim, "bii", false, false)                      \
+    X(RESOURCE, resource, "tt", false, false)                 \
+    X(RESOURCES, resources, "", true, true)
+
 struct rt_jsql_dialect {
     const struct rt_sql_driver *driver;
     const struct rt_sql_saying *words; /* by step */
