@@ -4,9 +4,11 @@
 
 #include "base/alloc.h"
 
+#include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct growing { /* the rows of a SELECT, as they come */
     char *bytes; /* of all cells, each with a zero after it */
@@ -120,8 +122,11 @@ static int connect_to(struct rt_store *s, char *errmsg, size_t size)
                              NULL);
     s->conn = db;
     if (rv != SQLITE_OK) {
+        bool missing = rv == SQLITE_CANTOPEN && access(s->url.path, F_OK) != 0 && errno == ENOENT;
         snprintf(errmsg, size, "%.200s: %s", s->url.path,
-                 db != NULL ? sqlite3_errmsg(db) : "out of memory");
+                 missing      ? "there is no such file; the service whose events they are makes it"
+                 : db != NULL ? sqlite3_errmsg(db)
+                              : "out of memory");
         return rv == SQLITE_CANTOPEN || rv == SQLITE_NOTADB ? ROTA_INVALID : ROTA_UNREACHABLE;
     }
     sqlite3_busy_timeout(db, (int)s->o.call_ms);
