@@ -55,5 +55,8 @@ int64_t sim_told_by(const struct sim *sim, int64_t since)
 int64_t sim_wanted_by(const struct sim *sim, int64_t since)
 {
     int64_t by = sim_told_by(sim, since);
+    int64_t lost_at = sim->kind->wanted_lost_at != NULL ? sim->kind->wanted_lost_at(sim) : 0;
+    if (by != RT_NEVER && lost_at > since)
+        by = sim_told_by(sim, lost_at);
     return by == RT_NEVER || !sim->kind->wanted_by_beat ? by : by + sim->plan.ttl_ms / 2 * RT_MS;
 }

@@ -29,6 +29,8 @@ struct sim_kind {
     bool (*inexact)(const struct sim *sim, const char *name, uint64_t number);
     /* that somebody waits may be told by the next beat: it came while we began to listen */
     bool wanted_by_beat;
+    /* When the last call that told a holder so was lost: it is said again within wakes_within. May be NULL: none is. */
+    int64_t (*wanted_lost_at)(const struct sim *sim);
     /* what is promised is held against the deadline itself, not against what is told before it */
     bool to_deadline;
     /* Of a world without locks; then nothing else here counts: runs a schedule, and does not return from a violation; prints

@@ -487,6 +487,11 @@ static int64_t wakes_within(const struct sim *sim)
     return plan->starve == 0 ? most : 0;
 }
 
+static int64_t wanted_lost_at(const struct sim *sim)
+{
+    return sim->file->wanted_lost_at;
+}
+
 /* ---- The kind --------------------------------------------------------------- */
 
 void sf_world_open(struct sf_world *w, struct sim *sim, uint64_t seed)
@@ -548,6 +553,7 @@ const struct sim_kind sim_file = {
     .left = left,
     .dump = dump,
     .wakes_within = wakes_within,
+    .wanted_lost_at = wanted_lost_at,
     .url = url,
     .opened = opened,
     .refuses = refuses,

@@ -215,6 +215,15 @@ static void count_ring(struct sim_client *from, const char *bytes)
                      from->index);
 }
 
+/* A waiter says it again with its next look. */
+static void lose_ring(const char *bytes)
+{
+    uint32_t kind;
+    memcpy(&kind, bytes + sizeof(uint32_t), sizeof(kind));
+    if (kind == RT_FILE_RING_WANTED)
+        world->wanted_lost_at = world->sim->now;
+}
+
 static void put_ring(struct sim_client *to, uint64_t session, const void *bytes, size_t size)
 {
     struct sf_player *p = &world->players[to->index];
@@ -251,6 +260,8 @@ static ssize_t ring(int fd, const void *bytes, size_t size, const char *path)
         count_ring(from, bytes);
     if (sim->healing || !sim_chance(&world->random, sim->plan.wire.push_lost))
         put_ring(to, session, bytes, size);
+    else
+        lose_ring(bytes);
     if (from != NULL)
         sf_preempt(world, from);
     return (ssize_t)size;

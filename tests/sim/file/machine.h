@@ -58,9 +58,10 @@ struct sf_world {
     struct sf_player players[SIM_CLIENTS_MAX];
     pid_t pids[SIM_PROCESSES_MAX];
     pid_t last_pid;
-    int64_t wall_ms;     /* CLOCK_REALTIME at the beginning, as it was set since */
-    int64_t mono_ns;     /* CLOCK_MONOTONIC: it goes on when it is looked at */
-    int64_t taken_until; /* the database; 0: it is not */
+    int64_t wall_ms;        /* CLOCK_REALTIME at the beginning, as it was set since */
+    int64_t mono_ns;        /* CLOCK_MONOTONIC: it goes on when it is looked at */
+    int64_t taken_until;    /* the database; 0: it is not */
+    int64_t wanted_lost_at; /* the last ring that told a holder of who waits */
     /* a line by the dead alone, and who waits could sweep them; 0: it is not */
     int64_t kept_since[SIM_NAMES_MAX];
     bool deleted; /* the database, and there is no other yet */
