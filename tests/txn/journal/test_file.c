@@ -409,6 +409,52 @@ static void test_killed_anywhere(void **state)
     assert_true(died > 60);
 }
 
+/* ---- A fork ---------------------------------------------------------------------------------------------------------- */
+
+/* Opens the file beside what it inherited; decides when it is told to; and dies without closing anything. */
+static void decide_as_child(int go, int told)
+{
+    struct clerk c;
+    char byte = 'o';
+    if (clerk_open(&c, url) != 0)
+        _exit(1);
+    clerk_identify(&c);
+    if (write(told, &byte, 1) != 1 || read(go, &byte, 1) != 1)
+        _exit(2);
+    struct rt_txn_id id = clerk_id(&c);
+    if (clerk_decide(&c, id, RT_JOURNAL_COMMIT) != RT_JOURNAL_COMMIT ||
+        write(told, &id, sizeof(id)) != (ssize_t)sizeof(id))
+        _exit(3);
+    (void)kill(getpid(), SIGKILL);
+}
+
+/* A child's connection has locks of its own: its parent, which closes last but for it, takes no WAL away under it. */
+static void test_child_has_its_own(void **state)
+{
+    struct clerk c;
+    struct rt_txn_id id;
+    int go[2], told[2], status;
+    char byte;
+    (void)state;
+    clerk_start(&c, url);
+    (void)clerk_decide(&c, clerk_id(&c), RT_JOURNAL_COMMIT);
+    assert_true(pipe(go) == 0 && pipe(told) == 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        decide_as_child(go[0], told[1]);
+    close(told[1]);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    clerk_close(&c);
+    assert_int_equal(write(go[1], "g", 1), 1);
+    assert_int_equal(read(told[0], &id, sizeof(id)), sizeof(id));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    clerk_start(&c, url);
+    assert_int_equal(clerk_read(&c, id).stands, RT_JOURNAL_COMMIT);
+    clerk_close(&c);
+    close(go[0]), close(go[1]), close(told[0]);
+}
+
 /* ---- Files ----------------------------------------------------------------------------------------------------------- */
 
 static void test_torn_tail(void **state)
@@ -511,9 +557,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup(name, new_folder)
     const struct CMUnitTest tests[] = {
-        CASE(test_one_fsync), CASE(test_figure),     CASE(test_fsync_fails),
-        CASE(test_disk_full), CASE(test_power_loss), CASE(test_killed_anywhere),
-        CASE(test_torn_tail), CASE(test_not_ours),   CASE(test_no_memory),
+        CASE(test_one_fsync),         CASE(test_figure),     CASE(test_fsync_fails),
+        CASE(test_disk_full),         CASE(test_power_loss), CASE(test_killed_anywhere),
+        CASE(test_torn_tail),         CASE(test_not_ours),   CASE(test_no_memory),
+        CASE(test_child_has_its_own),
     };
     return cmocka_run_group_tests_name("journal file", tests, NULL, NULL);
 }

@@ -380,6 +380,18 @@ static int make_file(struct rt_jfile_db *d, int dir, mode_t mode)
     return 0;
 }
 
+static int open_once(struct rt_jfile_db *d, const char *path)
+{
+    rt_jfile_fork_hold();
+    int rv = open_db(d, path);
+    if (rv == 0)
+        rt_jfile_fork_add(d);
+    else
+        rt_jfile_db_end(d);
+    rt_jfile_fork_let();
+    return rv;
+}
+
 int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t mode)
 {
     char path[PATH_MAX + 16];
@@ -387,10 +399,9 @@ int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t 
     if (rv != 0)
         return rv;
     (void)snprintf(path, sizeof(path), "%s/" RT_JFILE_NAME, folder);
-    while ((rv = open_db(d, path)) != 0) {
+    while ((rv = open_once(d, path)) != 0) {
         bool again = d->busy && clock_ns() < d->until; /* not all that waits asks the handler */
         struct timespec nap = {.tv_nsec = NAP_OPEN_NS};
-        rt_jfile_db_close(d);
         if (!again)
             return rv;
         d->busy = false;
@@ -400,6 +411,14 @@ int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t 
 }
 
 void rt_jfile_db_close(struct rt_jfile_db *d)
+{
+    rt_jfile_fork_hold();
+    rt_jfile_fork_remove(d);
+    rt_jfile_db_end(d);
+    rt_jfile_fork_let();
+}
+
+void rt_jfile_db_end(struct rt_jfile_db *d)
 {
     sqlite3_stmt **own[] = {&d->begin, &d->begin_read, &d->commit, &d->rollback};
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {

@@ -16,6 +16,7 @@
 
 #include "txn/journal/rows/rows.h"
 
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -33,6 +34,8 @@ struct rt_jfile_db {
     int64_t until; /* a lock of another process is waited for until then, CLOCK_BOOTTIME ns */
     atomic_bool *leaving; /* ... or until this is so */
     uint32_t number;
+    struct rt_jfile_db *next; /* fork.c: of the process */
+    pthread_mutex_t at_work;  /* had by the writer while it is, only to keep fork() away */
 };
 
 enum rt_jfile_end {
@@ -46,6 +49,13 @@ enum rt_jfile_end {
  * open. */
 int rt_jfile_db_open(struct rt_jfile_db *d, int dir, const char *folder, mode_t mode);
 void rt_jfile_db_close(struct rt_jfile_db *d);
+void rt_jfile_db_end(struct rt_jfile_db *d); /* the same for fork.c, which has the list */
+
+/* ---- fork.c: while this is held nobody forks, and nothing is inherited. Around opening and closing. */
+void rt_jfile_fork_hold(void);
+void rt_jfile_fork_let(void);
+void rt_jfile_fork_add(struct rt_jfile_db *d); /* both with it held */
+void rt_jfile_fork_remove(struct rt_jfile_db *d);
 
 /* Around a batch. WRITES, DURABLE: what is in it. *ERR with FAILED. After a COMMIT that is not GOOD nothing is open. */
 enum rt_jfile_end rt_jfile_db_begin(struct rt_jfile_db *d, bool writes, bool durable, int *err);

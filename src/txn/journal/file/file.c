@@ -286,8 +286,11 @@ static void *run(void *arg)
 {
     struct journal *j = arg;
     struct work *batch;
-    while ((batch = take_batch(j)) != NULL)
+    while ((batch = take_batch(j)) != NULL) {
+        (void)pthread_mutex_lock(&j->db.at_work);
         serve(j, batch);
+        (void)pthread_mutex_unlock(&j->db.at_work);
+    }
     return NULL;
 }
 
@@ -521,7 +524,8 @@ static int open_journal(struct rt_journal *base, const struct rt_url *url)
     return rv;
 }
 
-/* The thread is the parent's, and so is the database: neither is touched, and nothing more can be asked. */
+/* The thread is the parent's, and so is the database: neither is touched here (fork.c closes what was inherited), and
+ * nothing more can be asked. */
 static void forked(struct rt_journal *base)
 {
     struct journal *j = of(base);
@@ -529,9 +533,6 @@ static void forked(struct rt_journal *base)
     (void)pthread_cond_init(&j->asked, NULL);
     j->stopped = true;
     j->running = false;
-    j->db.db = NULL;
-    memset(j->db.stmts, 0, sizeof(j->db.stmts));
-    j->db.begin = j->db.begin_read = j->db.commit = j->db.rollback = NULL;
     snprintf(j->stopped_why, sizeof(j->stopped_why),
              "this process is a fork: open a journal of its own");
 }
