@@ -24,7 +24,7 @@ local function end_session(sid, budget)
     local list = call('HRANDFIELD', s, budget + 2, 'WITHVALUES')
     for i = 1, #list, 2 do
         local name = match(list[i], '^%S+ (.+)$')
-        if name then
+        if name and budget > 0 then
             budget = budget - 1
             end_ticket(name, list[i + 1])
             call('HDEL', s, list[i])
