@@ -31,13 +31,12 @@ static int ok(int rv)
     return rv;
 }
 
-/* False: the transaction's time was over before, so it was taken from us: a machine may be that slow. */
-static bool insert(void *conn, long long id)
+static void insert(void *conn, long long id)
 {
     char sql[80];
 
     snprintf(sql, sizeof(sql), "INSERT INTO work VALUES (%lld)", id);
-    return pg->sql(conn, sql);
+    assert_true(pg->sql(conn, sql));
 }
 
 static void is_so(int rv, long long id)
@@ -56,10 +55,11 @@ static void one_phase(void)
     if (ok(rota_txn_begin(m, &opts, &t)) != 0)
         return;
     row++;
-    bool done = ok(rota_xa_postgres(t, "one", conns[0], NULL)) == 0 && insert(conns[0], row);
+    if (ok(rota_xa_postgres(t, "one", conns[0], NULL)) == 0)
+        insert(conns[0], row);
     int rv = ok(rota_txn_commit(t));
     if (has_row(pg, row)) /* UNKNOWN: not answered within call_ms */
-        assert_true(done && (rv == 0 || rv == ROTA_UNKNOWN));
+        assert_true(rv == 0 || rv == ROTA_UNKNOWN);
 }
 
 static void two_phases(void)
@@ -80,9 +80,9 @@ static void two_phases(void)
         ok(rota_txn_abort(t));
         return;
     }
-    both = insert(conns[1], row - 1) && insert(conns[2], row);
+    insert(conns[1], row - 1);
+    insert(conns[2], row);
     int rv = ok(rota_txn_commit(t));
-    assert_true(both || rv != 0);
     is_so(rv, row - 1);
     is_so(rv, row);
     ok(rota_txn_outcome(m, id, &o));
@@ -98,7 +98,7 @@ static void in_vain(void)
         return;
     row++;
     if (ok(rota_xa_postgres(t, "one", conns[3], &b)) == 0) {
-        (void)insert(conns[3], row);
+        insert(conns[3], row);
         assert_int_equal(rota_branch_fail(b), 0);
         assert_int_equal(rota_txn_commit(t), ROTA_ABORTED);
     } else {
